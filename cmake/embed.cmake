@@ -1,0 +1,15 @@
+# Writes ${output}: a C file with the bytes of each of the ${files} (a list joined by '|'), for src/gpu/builtin.h.
+string(REPLACE "|" ";" files "${files}")
+list(SORT files)
+set(arrays "")
+set(rows "")
+foreach(file IN LISTS files)
+    get_filename_component(name "${file}" NAME_WE)
+    string(MAKE_C_IDENTIFIER "bytes_${name}" symbol)
+    file(READ "${file}" hex HEX)
+    string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
+    string(APPEND arrays "static const unsigned char ${symbol}[] = {${bytes}};\n")
+    string(APPEND rows "    {\"${name}\", ${symbol}, sizeof ${symbol}},\n")
+endforeach()
+file(WRITE "${output}" "#include \"gpu/builtin.h\"\n\n${arrays}\nconst gs_builtin_gpu gs_builtin_gpus[] = {\n${rows}};\n"
+    "const size_t gs_builtin_gpu_count = sizeof gs_builtin_gpus / sizeof gs_builtin_gpus[0];\n")

@@ -1,0 +1,178 @@
+/*
+ * base.h: what every other room stands on: errors, growable arrays, text, input files, JSON, output files, progress.
+ *
+ * Naming: gs_fail_ makes errors, gs_text_ builds text, gs_input_ reads bytes, gs_json_ reads JSON, gs_output_ writes
+ * files, gs_names_ maps names to numbers.
+ */
+#ifndef GS_BASE_H
+#define GS_BASE_H
+
+#include <gridsmith/gridsmith.h>
+#include <jansson.h>
+
+#define GS_COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* ---- errors: filled in once, at the place where they are noticed ---- */
+
+/* Sets code and message, no place. Returns `code`, so that a caller can `return gs_fail(...)`. */
+gs_code gs_fail(gs_error *error, gs_code code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+gs_code gs_fail_memory(gs_error *error);
+
+/* The message of errno: "cannot WHAT FILE: reason". */
+gs_code gs_fail_system(gs_error *error, const char *what, const char *file);
+
+/* ---- growable arrays: `data`, `count` and `room` of a struct, grown in place ---- */
+
+/* Makes room for `more` further elements of `size` bytes; doubles, so that appending is cheap. False: out of memory. */
+bool gs_array_reserve(void **data, size_t count, size_t *room, size_t more, size_t size);
+
+#define GS_RESERVE(array, more)                                                                                        \
+    gs_array_reserve((void **)&(array)->data, (array)->count, &(array)->room, (more), sizeof *(array)->data)
+
+/* ---- text that grows; a failed allocation or write is remembered and shows at the end ---- */
+
+typedef struct gs_text {
+    char *data; /* always ends in a NUL once something was added */
+    size_t count, room;
+    FILE *sink; /* where long text goes as it grows; NULL: it stays in memory */
+    bool failed;
+} gs_text;
+
+void gs_text_add(gs_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void gs_text_put(gs_text *text, const char *bytes, size_t count);
+void gs_text_put_int(gs_text *text, int64_t value);
+void gs_text_put_json(gs_text *text, const char *string); /* quoted and escaped */
+void gs_text_put_xml(gs_text *text, const char *string);  /* with &, <, > and quotes escaped */
+
+/* A list of numbers for people, with runs drawn together: "0-8, 12", "0, 2, .. 80", "5 x3"; at most `parts` parts, then
+   how many are left. */
+void gs_text_put_numbers(gs_text *text, const int32_t *numbers, size_t count, int parts);
+
+void gs_text_flush(gs_text *text); /* writes what there is to the sink */
+void gs_text_clear(gs_text *text); /* empties it, keeps the memory */
+void gs_text_free(gs_text *text);
+
+/* ---- names: a hash from strings to numbers ---- */
+
+typedef struct gs_names {
+    struct gs_name {
+        const char *name; /* not owned */
+        size_t number;
+    } * slots;
+    size_t count, room;
+} gs_names;
+
+/* Looks `name` up; adds it with `number` if it is new. Returns the number it has, or SIZE_MAX: out of memory. */
+size_t gs_names_add(gs_names *names, const char *name, size_t number);
+/* The number of `name`, or SIZE_MAX. */
+size_t gs_names_find(const gs_names *names, const char *name);
+void gs_names_free(gs_names *names);
+
+/* ---- input: bytes of a plain or gzip file, "-" for standard input, or memory ---- */
+
+typedef struct gs_input gs_input;
+
+gs_input *gs_input_open(const char *path, gs_error *error);
+gs_input *gs_input_memory(const char *name, const char *bytes, size_t count, gs_error *error); /* keeps `bytes` */
+void gs_input_close(gs_input *input);
+
+/* ---- JSON: values of a file one after the other, each with its text, so that an error finds its place ---- */
+
+typedef struct gs_json {
+    json_t *root; /* NULL: the file has ended */
+    char *text;   /* the value as it stands in the file */
+    size_t size;
+    long line, column; /* of its first byte */
+    char *file;        /* name, for errors */
+} gs_json;
+
+/* Reads the next value. At the end of the file root is NULL and the code GS_OK. Anything read is freed with
+   gs_json_free. Values deeper than GS_JSON_DEPTH are refused at the bracket that is one too many. */
+gs_code gs_json_next(gs_input *input, gs_json *json, gs_error *error);
+void gs_json_free(gs_json *json);
+
+enum { GS_JSON_DEPTH = 16 };
+
+/* A step on the way from the root of a document to a value. Steps live on the stack and point to the one before, so
+   that the way costs nothing until an error asks for it. */
+typedef struct gs_step {
+    const struct gs_step *up; /* NULL: this is the root */
+    const char *key;          /* the key in an object, or NULL: */
+    size_t index;             /* the index in an array */
+    json_t *value;
+} gs_step;
+
+gs_step gs_step_root(const gs_json *json);
+gs_step gs_step_key(const gs_step *up, const char *key);
+gs_step gs_step_index(const gs_step *up, size_t index);
+
+/* An error about the value at `at` (at its key, where `at_key`), with file, line, column and an excerpt. */
+gs_code gs_json_fail(const gs_json *json, const gs_step *at, bool at_key, gs_error *error, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+
+/* One key of an object: where it goes in a struct, and what it may be. */
+typedef enum gs_field_type {
+    GS_FIELD_INT32,
+    GS_FIELD_INT64,
+    GS_FIELD_NAME,     /* char *, strdup'ed, not empty */
+    GS_FIELD_DURATION, /* a number of microseconds, int or real, into int64_t nanoseconds */
+    GS_FIELD_OTHER     /* allowed here, read by somebody else */
+} gs_field_type;
+
+typedef struct gs_field {
+    const char *key;
+    gs_field_type type;
+    bool required;
+    size_t offset;
+    int64_t least, most;
+} gs_field;
+
+/* Reads an object by a table of fields. Unknown keys, missing keys, wrong types and values out of range are errors.
+   What is not in the JSON is left as it is in `*into`. */
+gs_code gs_json_object(const gs_json *json, const gs_step *at, const gs_field *fields, size_t count, void *into,
+                       gs_error *error);
+
+/* A whole number within limits. */
+gs_code gs_json_int(const gs_json *json, const gs_step *at, int64_t least, int64_t most, int64_t *value,
+                    gs_error *error);
+
+/* Checks that `at` is an object with `schema` equal to `wanted`. */
+gs_code gs_json_schema(const gs_json *json, const gs_step *at, const char *wanted, gs_error *error);
+
+/* ---- output: standard output, or a file that is there whole or not at all ---- */
+
+typedef struct gs_output {
+    FILE *file;
+    char *path, *temporary; /* NULL for standard output */
+} gs_output;
+
+gs_code gs_output_open(gs_output *output, const char *path, gs_error *error); /* NULL: standard output */
+gs_code gs_output_keep(gs_output *output, gs_error *error);                   /* flush, rename, close */
+void gs_output_drop(gs_output *output);                                       /* close, remove what was written */
+
+/* ---- progress on standard error, where that is a terminal ---- */
+
+typedef struct gs_progress {
+    const char *what;
+    int64_t started_ns, shown_ns;
+    bool shown, on;
+} gs_progress;
+
+void gs_progress_start(gs_progress *progress, const char *what);
+void gs_progress_show(gs_progress *progress, int64_t done, int64_t total);
+void gs_progress_end(gs_progress *progress);
+
+int64_t gs_now_ns(void);
+
+/* ---- small things ---- */
+
+static inline int64_t gs_divide_up(int64_t value, int64_t by) {
+    return (value + by - 1) / by;
+}
+
+static inline int64_t gs_min(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+#endif

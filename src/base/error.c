@@ -1,0 +1,62 @@
+/*
+ * error.c: errors as values.
+ *
+ * An error is made once, where it is noticed, and travels up unchanged. gs_fail knows no place; gs_json_fail (json.c)
+ * adds the file, the line and the column. Only src/cmd prints.
+ */
+#include "base.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+
+#define ERROR_ROW(name, exit_code, meaning) {exit_code, meaning},
+static const struct {
+    int exit_code;
+    const char *meaning;
+} codes[GS_CODES] = {GS_ERRORS(ERROR_ROW)};
+
+int gs_code_exit(gs_code code) {
+    return codes[code].exit_code;
+}
+
+const char *gs_code_meaning(gs_code code) {
+    return codes[code].meaning;
+}
+
+/* An error is one line, whatever names the user's file has put into it. */
+static void keep_to_one_line(char *message) {
+    for (; *message; message++)
+        if ((unsigned char)*message < 0x20 || *message == 0x7f)
+            *message = '?';
+}
+
+gs_code gs_fail(gs_error *error, gs_code code, const char *format, ...) {
+    if (!error)
+        return code;
+    *error = (gs_error){.code = code};
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(error->message, sizeof error->message, format, arguments);
+    va_end(arguments);
+    keep_to_one_line(error->message);
+    return code;
+}
+
+gs_code gs_fail_memory(gs_error *error) {
+    return gs_fail(error, GS_E_MEMORY, "out of memory");
+}
+
+gs_code gs_fail_system(gs_error *error, const char *what, const char *file) {
+    return gs_fail(error, GS_E_IO, "cannot %s %s: %s", what, file, strerror(errno));
+}
+
+const char *gs_error_text(const gs_error *error, char *text, size_t size) {
+    if (!error->file[0])
+        snprintf(text, size, "%s", error->message);
+    else if (!error->line)
+        snprintf(text, size, "%s: %s", error->file, error->message);
+    else
+        snprintf(text, size, "%s:%ld:%ld: %s", error->file, error->line, error->column, error->message);
+    return text;
+}

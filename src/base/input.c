@@ -1,0 +1,107 @@
+/*
+ * input.c: bytes of a file, with the place of each.
+ *
+ * zlib reads plain files as they are and unpacks gzip by itself, so recordings need no flag. A gzip file that ends too
+ * early is an error, not an end.
+ */
+#include "input.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static gs_input *input_new(const char *name, gs_error *error) {
+    gs_input *input = calloc(1, sizeof *input);
+    if (input)
+        input->name = strdup(name);
+    if (!input || !input->name) {
+        free(input);
+        gs_fail_memory(error);
+        return NULL;
+    }
+    input->line = input->column = 1;
+    return input;
+}
+
+gs_input *gs_input_memory(const char *name, const char *bytes, size_t count, gs_error *error) {
+    gs_input *input = input_new(name, error);
+    if (input) {
+        input->bytes = bytes;
+        input->count = count;
+    }
+    return input;
+}
+
+gs_input *gs_input_open(const char *path, gs_error *error) {
+    bool standard = strcmp(path, "-") == 0;
+    gs_input *input = input_new(standard ? "standard input" : path, error);
+    if (!input)
+        return NULL;
+    errno = 0;
+    int descriptor = standard ? dup(STDIN_FILENO) : -1;
+    input->file = standard ? (descriptor < 0 ? NULL : gzdopen(descriptor, "rb")) : gzopen(path, "rb");
+    if (!input->file) {
+        if (errno)
+            gs_fail_system(error, "read", path);
+        else
+            gs_fail_memory(error);
+        /* A name that is not there is the user's mistake, not the system's failure. */
+        if (error && (errno == ENOENT || errno == ENOTDIR))
+            error->code = GS_E_USAGE;
+        gs_input_close(input);
+        return NULL;
+    }
+    gzbuffer(input->file, 1 << 17);
+    return input;
+}
+
+void gs_input_close(gs_input *input) {
+    if (!input)
+        return;
+    if (input->file)
+        gzclose_r(input->file);
+    free(input->name);
+    free(input);
+}
+
+/* Reads the next piece of the file. 1: there is more, otherwise GS_INPUT_END or GS_INPUT_FAILED. */
+static int refill(gs_input *input, gs_error *error) {
+    if (!input->file)
+        return GS_INPUT_END;
+    errno = 0;
+    int count = gzread(input->file, input->buffer, sizeof input->buffer);
+    int problem = Z_OK;
+    const char *words = gzerror(input->file, &problem);
+    if (problem == Z_ERRNO) {
+        gs_fail_system(error, "read", input->name);
+        return GS_INPUT_FAILED;
+    }
+    if (count < 0 || (count == 0 && problem == Z_BUF_ERROR)) {
+        gs_fail(error, GS_E_FORMAT, "%s: the gzip file is %s", input->name,
+                problem == Z_BUF_ERROR ? "cut short" : words);
+        return GS_INPUT_FAILED;
+    }
+    input->bytes = input->buffer;
+    input->at = 0;
+    input->count = (size_t)count;
+    return count ? 1 : GS_INPUT_END;
+}
+
+int gs_input_peek(gs_input *input, gs_error *error) {
+    if (input->at == input->count) {
+        int more = refill(input, error);
+        if (more < 0)
+            return more;
+    }
+    return (unsigned char)input->bytes[input->at];
+}
+
+void gs_input_take(gs_input *input) {
+    if (input->bytes[input->at++] == '\n') {
+        input->line++;
+        input->column = 1;
+    } else {
+        input->column++;
+    }
+}

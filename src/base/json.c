@@ -1,0 +1,366 @@
+/*
+ * json.c: JSON values of a file, one after the other, and errors that know their place.
+ *
+ * jansson parses, and tells the place of a syntax error, but its values do not remember where they stood. So the text
+ * of a value is kept beside it, and when somebody finds a value wrong, the way to that value (a chain of gs_step on the
+ * stack) is walked again through the text. That costs only when there is an error, and it needs no parser of its own:
+ * the text is known to be good JSON by then.
+ *
+ * A value is cut out of the file by counting brackets, which allows JSON Lines, one pretty-printed object, or any mix,
+ * and which stops hostile nesting at the first bracket that is one too many.
+ */
+#include "input.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const size_t longest_value = (size_t)1 << 30;
+
+/* ---- places ---- */
+
+static gs_code fail_at(gs_error *error, gs_code code, const char *file, long line, long column, const char *message) {
+    gs_fail(error, code, "%s", message);
+    if (error) {
+        snprintf(error->file, sizeof error->file, "%s", file);
+        error->line = line;
+        error->column = column;
+    }
+    return code;
+}
+
+/* Copies the part of the line around `offset` into the error, for a caret. */
+static void add_excerpt(const gs_json *json, size_t offset, gs_error *error) {
+    enum { BEFORE = 50 };
+    size_t from = offset, to = offset;
+    while (from > 0 && json->text[from - 1] != '\n' && offset - from < BEFORE)
+        from--;
+    while (to < json->size && json->text[to] != '\n' && to - from < sizeof error->excerpt - 1)
+        to++;
+    for (size_t i = from; i < to; i++)
+        error->excerpt[i - from] = (unsigned char)json->text[i] < 0x20 ? ' ' : json->text[i];
+    error->excerpt[to - from] = '\0';
+    error->caret = (int)(offset - from);
+}
+
+static gs_code fail_at_offset(const gs_json *json, size_t offset, gs_error *error, gs_code code, const char *message) {
+    long line = json->line, column = json->column;
+    if (offset > json->size)
+        offset = json->size;
+    for (size_t i = 0; i < offset; i++) {
+        if (json->text[i] == '\n') {
+            line++;
+            column = 0;
+        }
+        column++;
+    }
+    fail_at(error, code, json->file, line, column, message);
+    if (error)
+        add_excerpt(json, offset, error);
+    return code;
+}
+
+/* ---- cutting a value out of the file ---- */
+
+/* What is known while the bytes of a value go by. */
+struct cut {
+    int depth;
+    bool in_string, escaped;
+};
+
+/* Looks at one byte. True: the value ends with it. */
+static bool cut_step(struct cut *cut, int byte) {
+    if (cut->escaped)
+        cut->escaped = false;
+    else if (cut->in_string && byte == '\\')
+        cut->escaped = true;
+    else if (byte == '"')
+        cut->in_string = !cut->in_string;
+    else if (!cut->in_string && (byte == '{' || byte == '['))
+        cut->depth++;
+    else if (!cut->in_string && (byte == '}' || byte == ']'))
+        return --cut->depth <= 0;
+    return false;
+}
+
+static bool is_space(int byte) {
+    return byte == ' ' || byte == '\t' || byte == '\n' || byte == '\r';
+}
+
+static gs_code fail_here(const gs_input *input, gs_error *error, const char *message) {
+    return fail_at(error, GS_E_SYNTAX, input->name, input->line, input->column, message);
+}
+
+/* Reads the bytes of one value into `text`. Anything but an object or array ends at the next white space. */
+static gs_code cut_value(gs_input *input, gs_text *text, gs_error *error) {
+    struct cut cut = {0};
+    bool is_scalar = false;
+    for (;;) {
+        int byte = gs_input_peek(input, error);
+        if (byte == GS_INPUT_FAILED)
+            return error ? error->code : GS_E_IO;
+        if (byte == GS_INPUT_END && !is_scalar)
+            return fail_here(input, error, "the file ends in the middle of a JSON value");
+        if (byte == GS_INPUT_END || (is_scalar && is_space(byte)))
+            return GS_OK;
+        bool ends = cut_step(&cut, byte);
+        if (cut.depth > GS_JSON_DEPTH)
+            return fail_here(input, error, "brackets are nested too deep; no Gridsmith file needs more than 16 levels");
+        if (text->count == 0 && cut.depth == 0)
+            is_scalar = true;
+        if (text->count >= longest_value)
+            return fail_here(input, error, "one JSON value is longer than 1 GiB");
+        gs_text_put(text, &(char){(char)byte}, 1);
+        gs_input_take(input);
+        if (text->failed)
+            return gs_fail_memory(error);
+        if (ends)
+            return GS_OK;
+    }
+}
+
+static gs_code parse(gs_json *json, gs_error *error) {
+    json_error_t problem;
+    json->root = json_loadb(json->text, json->size, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &problem);
+    if (json->root)
+        return GS_OK;
+    if (json_error_code(&problem) == json_error_out_of_memory)
+        return gs_fail_memory(error);
+    char message[300];
+    snprintf(message, sizeof message, "not valid JSON: %s", problem.text);
+    size_t offset = problem.position > 0 ? (size_t)problem.position - 1 : 0;
+    return fail_at_offset(json, offset, error, GS_E_SYNTAX, message);
+}
+
+gs_code gs_json_next(gs_input *input, gs_json *json, gs_error *error) {
+    *json = (gs_json){0};
+    int byte;
+    while (is_space(byte = gs_input_peek(input, error)))
+        gs_input_take(input);
+    if (byte == GS_INPUT_FAILED)
+        return error ? error->code : GS_E_IO;
+    if (byte == GS_INPUT_END) {
+        if (error)
+            *error = (gs_error){.code = GS_OK};
+        return GS_OK;
+    }
+    json->line = input->line;
+    json->column = input->column;
+    json->file = strdup(input->name);
+    if (!json->file)
+        return gs_fail_memory(error);
+    gs_text text = {0};
+    gs_code code = cut_value(input, &text, error);
+    json->text = text.data;
+    json->size = text.count;
+    if (code == GS_OK)
+        code = parse(json, error);
+    if (code != GS_OK)
+        gs_json_free(json);
+    return code;
+}
+
+void gs_json_free(gs_json *json) {
+    json_decref(json->root);
+    free(json->text);
+    free(json->file);
+    *json = (gs_json){0};
+}
+
+/* ---- finding a value again in the text ---- */
+
+static size_t skip_space(const gs_json *json, size_t at) {
+    while (at < json->size && is_space(json->text[at]))
+        at++;
+    return at;
+}
+
+/* The first byte after the value that begins at `at`. */
+static size_t skip_value(const gs_json *json, size_t at) {
+    struct cut cut = {0};
+    for (; at < json->size; at++) {
+        int byte = json->text[at];
+        bool was_string = cut.in_string;
+        if (cut.depth == 0 && !was_string && (byte == ',' || byte == ':' || byte == '}' || byte == ']'))
+            return at;
+        if (cut_step(&cut, byte) || (cut.depth == 0 && was_string && !cut.in_string))
+            return at + 1;
+    }
+    return at;
+}
+
+static bool key_is(const gs_json *json, size_t from, size_t to, const char *wanted) {
+    json_t *key = json_loadb(json->text + from, to - from, JSON_DECODE_ANY, NULL);
+    bool same = key && json_is_string(key) && strcmp(json_string_value(key), wanted) == 0;
+    json_decref(key);
+    return same;
+}
+
+/* From the bracket of an object or array to the member that `step` names. With `at_key`, to its key. */
+static size_t find_member(const gs_json *json, size_t at, const gs_step *step, bool at_key) {
+    at = skip_space(json, at + 1);
+    for (size_t index = 0; at < json->size; index++) {
+        if (step->key) {
+            size_t key = at, end = skip_value(json, at);
+            at = skip_space(json, skip_space(json, end) + 1);
+            if (key_is(json, key, end, step->key))
+                return at_key ? key : at;
+        } else if (index == step->index) {
+            return at;
+        }
+        at = skip_space(json, skip_space(json, skip_value(json, at)) + 1);
+    }
+    return json->size;
+}
+
+static size_t find(const gs_json *json, const gs_step *step, bool at_key) {
+    if (!step->up)
+        return 0;
+    return find_member(json, find(json, step->up, false), step, at_key);
+}
+
+gs_step gs_step_root(const gs_json *json) {
+    return (gs_step){.value = json->root};
+}
+
+gs_step gs_step_key(const gs_step *up, const char *key) {
+    return (gs_step){.up = up, .key = key, .value = json_object_get(up->value, key)};
+}
+
+gs_step gs_step_index(const gs_step *up, size_t index) {
+    return (gs_step){.up = up, .index = index, .value = json_array_get(up->value, index)};
+}
+
+gs_code gs_json_fail(const gs_json *json, const gs_step *at, bool at_key, gs_error *error, const char *format, ...) {
+    char message[sizeof error->message];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    if (!json->text)
+        return gs_fail(error, GS_E_FORMAT, "%s", message);
+    return fail_at_offset(json, find(json, at, at_key), error, GS_E_FORMAT, message);
+}
+
+/* ---- reading objects by a table ---- */
+
+static const char *type_name(const json_t *value) {
+    static const char *const names[] = {
+        [JSON_OBJECT] = "an object", [JSON_ARRAY] = "an array", [JSON_STRING] = "a string", [JSON_INTEGER] = "a number",
+        [JSON_REAL] = "a fraction",  [JSON_TRUE] = "true",      [JSON_FALSE] = "false",     [JSON_NULL] = "null"};
+    return value ? names[json_typeof(value)] : "nothing";
+}
+
+static const char *name_of(const gs_step *at) {
+    return at->key ? at->key : at->up && at->up->key ? at->up->key : "the value";
+}
+
+gs_code gs_json_int(const gs_json *json, const gs_step *at, int64_t least, int64_t most, int64_t *value,
+                    gs_error *error) {
+    if (!json_is_integer(at->value))
+        return gs_json_fail(json, at, false, error, "\"%s\" must be a whole number from %lld to %lld, not %s",
+                            name_of(at), (long long)least, (long long)most, type_name(at->value));
+    *value = json_integer_value(at->value);
+    if (*value < least || *value > most)
+        return gs_json_fail(json, at, false, error, "\"%s\" must be from %lld to %lld, not %lld", name_of(at),
+                            (long long)least, (long long)most, (long long)*value);
+    return GS_OK;
+}
+
+static gs_code read_name(const gs_json *json, const gs_step *at, char **name, gs_error *error) {
+    if (!json_is_string(at->value))
+        return gs_json_fail(json, at, false, error, "\"%s\" must be a string, not %s", name_of(at),
+                            type_name(at->value));
+    if (!json_string_length(at->value))
+        return gs_json_fail(json, at, false, error, "\"%s\" must not be empty", name_of(at));
+    free(*name);
+    *name = strdup(json_string_value(at->value));
+    return *name ? GS_OK : gs_fail_memory(error);
+}
+
+static gs_code read_duration(const gs_json *json, const gs_step *at, const gs_field *field, int64_t *nanoseconds,
+                             gs_error *error) {
+    if (!json_is_number(at->value))
+        return gs_json_fail(json, at, false, error, "\"%s\" must be a number of microseconds, not %s", name_of(at),
+                            type_name(at->value));
+    double value = json_number_value(at->value) * 1000.0;
+    if (!(value >= (double)field->least && value <= (double)field->most))
+        return gs_json_fail(json, at, false, error, "\"%s\" must be from %g to %g microseconds", name_of(at),
+                            (double)field->least / 1000.0, (double)field->most / 1000.0);
+    *nanoseconds = json_is_integer(at->value) ? json_integer_value(at->value) * 1000 : (int64_t)(value + 0.5);
+    return GS_OK;
+}
+
+static gs_code read_field(const gs_json *json, const gs_step *at, const gs_field *field, char *into, gs_error *error) {
+    int64_t value = 0;
+    gs_code code = GS_OK;
+    switch (field->type) {
+    case GS_FIELD_INT32:
+    case GS_FIELD_INT64:
+        code = gs_json_int(json, at, field->least, field->most, &value, error);
+        if (code == GS_OK && field->type == GS_FIELD_INT32)
+            *(int32_t *)(void *)(into + field->offset) = (int32_t)value;
+        else if (code == GS_OK)
+            *(int64_t *)(void *)(into + field->offset) = value;
+        return code;
+    case GS_FIELD_NAME:
+        return read_name(json, at, (char **)(void *)(into + field->offset), error);
+    case GS_FIELD_DURATION:
+        return read_duration(json, at, field, (int64_t *)(void *)(into + field->offset), error);
+    case GS_FIELD_OTHER:
+        break;
+    }
+    return GS_OK;
+}
+
+static gs_code refuse_unknown(const gs_json *json, const gs_step *at, const gs_field *fields, size_t count,
+                              gs_error *error) {
+    const char *key;
+    json_t *value;
+    json_object_foreach(at->value, key, value) {
+        size_t i = 0;
+        while (i < count && strcmp(fields[i].key, key) != 0)
+            i++;
+        if (i < count)
+            continue;
+        gs_text known = {0};
+        for (i = 0; i < count; i++)
+            gs_text_add(&known, "%s%s", i ? ", " : "", fields[i].key);
+        gs_step step = gs_step_key(at, key);
+        gs_json_fail(json, &step, true, error, "unknown key \"%.60s\"; known here: %s", key,
+                     known.data ? known.data : "");
+        gs_text_free(&known);
+        return GS_E_FORMAT;
+    }
+    return GS_OK;
+}
+
+gs_code gs_json_object(const gs_json *json, const gs_step *at, const gs_field *fields, size_t count, void *into,
+                       gs_error *error) {
+    if (!json_is_object(at->value))
+        return gs_json_fail(json, at, false, error, "%s must be an object, not %s", name_of(at), type_name(at->value));
+    gs_code code = refuse_unknown(json, at, fields, count, error);
+    for (size_t i = 0; i < count && code == GS_OK; i++) {
+        gs_step step = gs_step_key(at, fields[i].key);
+        if (step.value)
+            code = read_field(json, &step, &fields[i], into, error);
+        else if (fields[i].required)
+            code = gs_json_fail(json, at, false, error, "\"%s\" is missing", fields[i].key);
+    }
+    return code;
+}
+
+gs_code gs_json_schema(const gs_json *json, const gs_step *at, const char *wanted, gs_error *error) {
+    if (!json_is_object(at->value))
+        return gs_json_fail(json, at, false, error, "expected an object with \"schema\": \"%s\", not %s", wanted,
+                            type_name(at->value));
+    gs_step schema = gs_step_key(at, "schema");
+    if (!schema.value)
+        return gs_json_fail(json, at, false, error, "\"schema\": \"%s\" is missing", wanted);
+    const char *found = json_string_value(schema.value);
+    if (!found || strcmp(found, wanted) != 0)
+        return gs_json_fail(json, &schema, false, error, "\"schema\" must be \"%s\", not \"%.60s\"", wanted,
+                            found ? found : type_name(schema.value));
+    return GS_OK;
+}

@@ -1,0 +1,130 @@
+/*
+ * output.c: results go to a temporary name beside the wanted one and are renamed when they are whole; progress.
+ *
+ * A signal that ends the program in the middle removes the temporary file too. That needs one static: signal handlers
+ * have no other way to know the name.
+ */
+#include "base.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static char *volatile unfinished;
+
+static void remove_and_die(int signal_number) {
+    if (unfinished)
+        unlink(unfinished);
+    signal(signal_number, SIG_DFL);
+    raise(signal_number);
+}
+
+static void guard(char *temporary) {
+    static const int deadly[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+    unfinished = temporary;
+    for (size_t i = 0; i < GS_COUNT(deadly); i++)
+        signal(deadly[i], temporary ? remove_and_die : SIG_DFL);
+}
+
+/* Devices and pipes cannot be renamed into place: they are written directly. */
+static bool is_special(const char *path) {
+    struct stat status;
+    return stat(path, &status) == 0 && !S_ISREG(status.st_mode);
+}
+
+static gs_code open_temporary(gs_output *output, const char *path, gs_error *error) {
+    size_t size = strlen(path) + 8;
+    output->path = strdup(path);
+    output->temporary = malloc(size);
+    if (!output->path || !output->temporary)
+        return gs_fail_memory(error);
+    snprintf(output->temporary, size, "%s.XXXXXX", path);
+    int descriptor = mkstemp(output->temporary);
+    if (descriptor < 0)
+        return gs_fail_system(error, "write", path);
+    guard(output->temporary);
+    mode_t mask = umask(0);
+    umask(mask);
+    fchmod(descriptor, 0666 & ~mask);
+    output->file = fdopen(descriptor, "w");
+    return output->file ? GS_OK : gs_fail_system(error, "write", path);
+}
+
+gs_code gs_output_open(gs_output *output, const char *path, gs_error *error) {
+    *output = (gs_output){0};
+    if (!path || strcmp(path, "-") == 0) {
+        output->file = stdout;
+        return GS_OK;
+    }
+    if (is_special(path)) {
+        output->path = strdup(path);
+        output->file = fopen(path, "w");
+        return output->file ? GS_OK : gs_fail_system(error, "write", path);
+    }
+    gs_code code = open_temporary(output, path, error);
+    if (code != GS_OK)
+        gs_output_drop(output);
+    return code;
+}
+
+gs_code gs_output_keep(gs_output *output, gs_error *error) {
+    const char *name = output->path ? output->path : "standard output";
+    bool written = fflush(output->file) == 0 && !ferror(output->file);
+    if (written && output->path)
+        written = fclose(output->file) == 0;
+    else if (output->path)
+        fclose(output->file);
+    output->file = NULL;
+    gs_code code = GS_OK;
+    if (!written || (output->temporary && rename(output->temporary, output->path) != 0))
+        code = gs_fail_system(error, "write", name);
+    else if (output->temporary)
+        output->temporary[0] = '\0';
+    gs_output_drop(output);
+    return code;
+}
+
+void gs_output_drop(gs_output *output) {
+    if (output->file && output->path)
+        fclose(output->file);
+    if (output->temporary) {
+        if (output->temporary[0])
+            unlink(output->temporary);
+        guard(NULL);
+    }
+    free(output->path);
+    free(output->temporary);
+    *output = (gs_output){0};
+}
+
+int64_t gs_now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+void gs_progress_start(gs_progress *progress, const char *what) {
+    *progress = (gs_progress){.what = what, .started_ns = gs_now_ns(), .on = isatty(STDERR_FILENO)};
+    progress->shown_ns = progress->started_ns;
+}
+
+/* Quick work shows nothing; long work five times a second. */
+void gs_progress_show(gs_progress *progress, int64_t done, int64_t total) {
+    int64_t now = progress->on ? gs_now_ns() : 0;
+    if (!progress->on || now - progress->shown_ns < 200000000)
+        return;
+    double seconds = (double)(now - progress->started_ns) / 1e9;
+    fprintf(stderr, "\r%s: %.1f%%, %.2f million a second\033[K", progress->what,
+            total ? 100.0 * (double)done / (double)total : 0.0, (double)done / seconds / 1e6);
+    progress->shown_ns = now;
+    progress->shown = true;
+}
+
+void gs_progress_end(gs_progress *progress) {
+    if (progress->shown)
+        fprintf(stderr, "\r\033[K");
+}

@@ -1,0 +1,205 @@
+/*
+ * text.c: growable arrays, text that grows, and names.
+ *
+ * Text remembers that an allocation failed and goes on doing nothing, so that code that builds long texts need not ask
+ * after every word; whoever uses the text looks at `failed` once, at the end. Text with a sink goes out a megabyte at a
+ * time, so that a document of any length is built the same way and takes no memory.
+ */
+#include "base.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool gs_array_reserve(void **data, size_t count, size_t *room, size_t more, size_t size) {
+    if (more > SIZE_MAX / size - count)
+        return false;
+    if (count + more <= *room)
+        return true;
+    size_t wanted = *room ? *room : 8;
+    while (wanted < count + more)
+        wanted = wanted > SIZE_MAX / size / 2 ? count + more : wanted * 2;
+    void *grown = realloc(*data, wanted * size);
+    if (!grown)
+        return false;
+    *data = grown;
+    *room = wanted;
+    return true;
+}
+
+void gs_text_flush(gs_text *text) {
+    if (text->sink && text->count && fwrite(text->data, 1, text->count, text->sink) != text->count)
+        text->failed = true;
+    gs_text_clear(text);
+}
+
+void gs_text_put(gs_text *text, const char *bytes, size_t count) {
+    enum { LONG_TEXT = 1 << 20 };
+    if (text->sink && text->count > LONG_TEXT)
+        gs_text_flush(text);
+    if (text->failed || !GS_RESERVE(text, count + 1)) {
+        text->failed = true;
+        return;
+    }
+    memcpy(text->data + text->count, bytes, count);
+    text->count += count;
+    text->data[text->count] = '\0';
+}
+
+void gs_text_add(gs_text *text, const char *format, ...) {
+    char small[512];
+    va_list arguments, again;
+    va_start(arguments, format);
+    va_copy(again, arguments);
+    int length = vsnprintf(small, sizeof small, format, arguments);
+    if (length < 0 || text->failed || !GS_RESERVE(text, (size_t)length + 1)) {
+        text->failed = true;
+    } else if ((size_t)length < sizeof small) {
+        gs_text_put(text, small, (size_t)length);
+    } else {
+        vsnprintf(text->data + text->count, (size_t)length + 1, format, again);
+        text->count += (size_t)length;
+    }
+    va_end(again);
+    va_end(arguments);
+}
+
+/* Numbers are most of what a run file holds, so they do not go through printf. */
+void gs_text_put_int(gs_text *text, int64_t value) {
+    char digits[24];
+    size_t at = sizeof digits;
+    uint64_t rest = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+    do {
+        digits[--at] = (char)('0' + rest % 10);
+        rest /= 10;
+    } while (rest);
+    if (value < 0)
+        digits[--at] = '-';
+    gs_text_put(text, digits + at, sizeof digits - at);
+}
+
+void gs_text_put_json(gs_text *text, const char *string) {
+    gs_text_put(text, "\"", 1);
+    for (; *string; string++) {
+        unsigned char c = (unsigned char)*string;
+        if (c == '"' || c == '\\')
+            gs_text_add(text, "\\%c", c);
+        else if (c < 0x20 || c == 0x7f)
+            gs_text_add(text, "\\u%04x", c);
+        else
+            gs_text_put(text, string, 1);
+    }
+    gs_text_put(text, "\"", 1);
+}
+
+/* XML allows no control characters, not even escaped: they become a replacement character. */
+void gs_text_put_xml(gs_text *text, const char *string) {
+    for (; *string; string++) {
+        unsigned char c = (unsigned char)*string;
+        if (c == '&' || c == '<' || c == '>' || c == '"' || c == '\'')
+            gs_text_add(text, "&#%d;", c);
+        else if (c < 0x20 || c == 0x7f)
+            gs_text_add(text, "\xef\xbf\xbd");
+        else
+            gs_text_put(text, string, 1);
+    }
+}
+
+/* How many numbers from the first on are equally far apart; 1 at least. */
+static size_t count_regular(const int32_t *numbers, size_t count) {
+    size_t regular = count < 2 ? count : 2;
+    while (regular >= 2 && regular < count && numbers[regular] - numbers[regular - 1] == numbers[1] - numbers[0])
+        regular++;
+    return regular;
+}
+
+/* One part of a list. Returns how many numbers it stands for. */
+static size_t put_part(gs_text *text, const int32_t *numbers, size_t count) {
+    size_t regular = count_regular(numbers, count);
+    int32_t step = regular > 1 ? numbers[1] - numbers[0] : 0, last = numbers[regular - 1];
+    gs_text_put_int(text, numbers[0]);
+    if (regular > 1 && step == 0)
+        gs_text_add(text, " x%zu", regular);
+    else if (regular >= 3 && step == 1)
+        gs_text_add(text, "-%d", last);
+    else if (regular >= 4)
+        gs_text_add(text, ", %d, .. %d", numbers[1], last);
+    else
+        return 1;
+    return regular;
+}
+
+void gs_text_put_numbers(gs_text *text, const int32_t *numbers, size_t count, int parts) {
+    for (size_t at = 0; at < count; parts--) {
+        if (at)
+            gs_text_put(text, ", ", 2);
+        if (parts == 0) {
+            gs_text_add(text, "and %zu more", count - at);
+            return;
+        }
+        at += put_part(text, numbers + at, count - at);
+    }
+}
+
+void gs_text_clear(gs_text *text) {
+    text->count = 0;
+    if (text->data)
+        text->data[0] = '\0';
+}
+
+void gs_text_free(gs_text *text) {
+    free(text->data);
+    *text = (gs_text){0};
+}
+
+/* FNV-1a. */
+static size_t hash_of(const char *name) {
+    uint64_t hash = 14695981039346656037u;
+    for (; *name; name++)
+        hash = (hash ^ (unsigned char)*name) * 1099511628211u;
+    return (size_t)(hash ^ hash >> 29);
+}
+
+/* The slot that holds `name`, or the free one where it would go. `room` is a power of two and never full. */
+static struct gs_name *slot_of(const gs_names *names, const char *name) {
+    size_t at = hash_of(name) & (names->room - 1);
+    while (names->slots[at].name && strcmp(names->slots[at].name, name) != 0)
+        at = (at + 1) & (names->room - 1);
+    return &names->slots[at];
+}
+
+static bool names_grow(gs_names *names) {
+    gs_names grown = {.room = names->room ? names->room * 2 : 32, .count = names->count};
+    grown.slots = calloc(grown.room, sizeof *grown.slots);
+    if (!grown.slots)
+        return false;
+    for (size_t i = 0; i < names->room; i++)
+        if (names->slots[i].name)
+            *slot_of(&grown, names->slots[i].name) = names->slots[i];
+    free(names->slots);
+    *names = grown;
+    return true;
+}
+
+size_t gs_names_add(gs_names *names, const char *name, size_t number) {
+    if (names->count * 2 >= names->room && !names_grow(names))
+        return SIZE_MAX;
+    struct gs_name *slot = slot_of(names, name);
+    if (!slot->name) {
+        *slot = (struct gs_name){name, number};
+        names->count++;
+    }
+    return slot->number;
+}
+
+size_t gs_names_find(const gs_names *names, const char *name) {
+    if (!names->room)
+        return SIZE_MAX;
+    const struct gs_name *slot = slot_of(names, name);
+    return slot->name ? slot->number : SIZE_MAX;
+}
+
+void gs_names_free(gs_names *names) {
+    free(names->slots);
+    *names = (gs_names){0};
+}

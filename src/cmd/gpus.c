@@ -1,0 +1,109 @@
+/*
+ * gpus.c: gridsmith gpus: the GPUs that are described, and what is in a description.
+ */
+#include "cmd.h"
+
+#include <stdlib.h>
+
+struct gpus {
+    bool json;
+};
+
+static const gs_option options[] = {
+    {.name = "json",
+     .offset = offsetof(struct gpus, json),
+     .help = "write the descriptions (gridsmith.gpu/1), a line each"},
+};
+
+static void print_row(const gs_gpu *gpu) {
+    const gs_limits *limits = &gpu->limits;
+    printf("%-10s  %-27s %-4s %4d %6d %7d %9d %6d\n", gpu->name, gpu->title ? gpu->title : "",
+           gpu->compute_capability ? gpu->compute_capability : "", gpu->sms, limits->blocks_per_sm,
+           limits->threads_per_sm, limits->registers_per_sm, gpu->largest_config_bytes / 1024);
+}
+
+static void print_limits(const gs_gpu *gpu) {
+    const gs_limits *limits = &gpu->limits;
+    printf("  SMs                     %d, %d a TPC\n", gpu->sms, gpu->sms_per_tpc);
+    printf("  block slots per SM      %d\n", limits->blocks_per_sm);
+    printf("  threads per SM          %d in %d partitions of %d warps\n", limits->threads_per_sm,
+           limits->partitions_per_sm, gpu->warps_per_partition);
+    printf("  threads per block       %d\n", limits->threads_per_block);
+    printf("  registers per SM        %d, handed out to warps %d at a time\n", limits->registers_per_sm,
+           limits->register_granularity);
+    printf("  registers per thread    %d\n", limits->registers_per_thread);
+    printf("  shared memory per block %d bytes, and %d for the runtime, in steps of %d\n",
+           limits->shared_per_block_bytes, limits->shared_reserved_bytes, limits->shared_granularity_bytes);
+    printf("  configurations          ");
+    for (int32_t i = 0; i < limits->configs; i++)
+        printf("%s%d", i ? ", " : "", limits->config_bytes[i] / 1024);
+    printf(" KB\n");
+}
+
+static void print_whole(const gs_gpu *gpu) {
+    gs_mechanisms mechanisms = gpu->mechanisms;
+    printf("%s: %s\n", gpu->name, gpu->title ? gpu->title : "");
+    print_limits(gpu);
+    for (size_t i = 0; i < gs_mechanism_count; i++) {
+        const gs_mechanism *mechanism = &gs_mechanism_table[i];
+        printf("  %-19s     %-11s %s\n", mechanism->name,
+               mechanism->values[*gs_mechanism_value(&mechanisms, mechanism)], mechanism->help);
+    }
+    if (gpu->source)
+        printf("  source: %s\n", gpu->source);
+}
+
+static void print_json(const gs_gpu *gpu) {
+    gs_text text = {.sink = stdout};
+    gs_gpu_text(gpu, &text);
+    gs_text_put(&text, "\n", 1);
+    gs_text_flush(&text);
+    gs_text_free(&text);
+}
+
+static gs_code show(const char *name, void (*print)(const gs_gpu *), gs_error *error) {
+    gs_gpu *gpu = gs_gpu_open(name, error);
+    if (!gpu)
+        return error->code;
+    print(gpu);
+    gs_gpu_free(gpu);
+    return GS_OK;
+}
+
+static gs_code show_all(const struct gpus *gpus, const gs_words *names, gs_error *error) {
+    gs_code code = GS_OK;
+    const char *name;
+    if (!names->count && !gpus->json)
+        printf("%-10s  %-27s %-4s %4s %6s %7s %9s %6s\n", "name", "GPU", "cc", "SMs", "blocks", "threads", "registers",
+               "shared");
+    for (size_t i = 0; !names->count && (name = gs_gpu_builtin(i)) && code == GS_OK; i++)
+        code = show(name, gpus->json ? print_json : print_row, error);
+    for (size_t i = 0; i < names->count && code == GS_OK; i++)
+        code = show(names->data[i], gpus->json ? print_json : print_whole, error);
+    if (code == GS_OK && fflush(stdout) != 0)
+        code = gs_fail_system(error, "write", "standard output");
+    return code;
+}
+
+static int run(const gs_command *command, int argc, char **argv) {
+    struct gpus gpus = {0};
+    gs_words names;
+    gs_error error = {.code = GS_OK};
+    gs_parsed parsed = gs_parse(command, argc, argv, &gpus, &names);
+    int status = parsed == GS_PARSED_WRONG ? gs_code_exit(GS_E_USAGE) : 0;
+    if (parsed == GS_PARSED && show_all(&gpus, &names, &error) != GS_OK)
+        status = gs_report(&error);
+    free(names.data);
+    return status;
+}
+
+const gs_command gs_command_gpus = {
+    .name = "gpus",
+    .summary = "List the GPUs that are described, or show all of a description.",
+    .usage = "[--json] [NAME|FILE...]",
+    .details = "Block slots, threads and registers are per SM; shared is the largest configuration in KB.\n\n"
+               "  gridsmith gpus rtx3090\n",
+    .options = options,
+    .option_count = GS_COUNT(options),
+    .run = run,
+};

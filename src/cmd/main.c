@@ -1,0 +1,56 @@
+/*
+ * main.c: finds the subcommand and runs it. Each is one file beside this one.
+ */
+#include "cmd.h"
+
+#include <string.h>
+
+static const gs_command *const commands[] = {&gs_command_predict, &gs_command_check, &gs_command_occupancy,
+                                             &gs_command_gpus};
+
+static void print_overview(FILE *file) {
+    fprintf(file, "usage: gridsmith COMMAND [options] [FILE...]\n\n"
+                  "A workbench for the NVIDIA thread-block scheduler.\n\n");
+    for (size_t i = 0; i < GS_COUNT(commands); i++)
+        fprintf(file, "  %-11s %s\n", commands[i]->name, commands[i]->summary);
+    fprintf(file, "\n'gridsmith COMMAND --help' says more, 'man gridsmith' most.\n"
+                  "Exit codes: 0 done, 1 the answer is no, 2 bad usage or input, 3 no GPU, 4 the system failed.\n");
+}
+
+static const gs_command *find_command(const char *name) {
+    for (size_t i = 0; i < GS_COUNT(commands); i++)
+        if (strcmp(commands[i]->name, name) == 0)
+            return commands[i];
+    return NULL;
+}
+
+static int unknown(const char *name) {
+    fprintf(stderr, "gridsmith: there is no command \"%s\"; 'gridsmith --help' lists them\n", name);
+    return gs_code_exit(GS_E_USAGE);
+}
+
+static int help(const char *name) {
+    const gs_command *command = name ? find_command(name) : NULL;
+    if (name && !command)
+        return unknown(name);
+    if (command)
+        gs_print_help(command, stdout);
+    else
+        print_overview(stdout);
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    if (argc < 2) {
+        print_overview(stderr);
+        return gs_code_exit(GS_E_USAGE);
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0)
+        return help(argc > 2 ? argv[2] : NULL);
+    if (strcmp(argv[1], "--version") == 0) {
+        printf("gridsmith %s\n", GS_VERSION);
+        return 0;
+    }
+    const gs_command *command = find_command(argv[1]);
+    return command ? command->run(command, argc - 1, argv + 1) : unknown(argv[1]);
+}

@@ -1,0 +1,218 @@
+/*
+ * gpu.h: what a GPU is.
+ *
+ *   gs_gpu    its description: limits, topology, mechanisms (gpu.c reads it, mechanisms.c knows the switches)
+ *   gs_need   what one block of a kernel takes from this GPU, worked out once a kernel (need.c)
+ *   gs_state  the live state of its SMs: room, place, release (state.c)
+ *
+ * Words of the papers: an SM is divided into partitions (the paper's "processing blocks"), two SMs form a TPC. Warp
+ * slots and registers belong to a partition; block slots and shared memory to the SM; the shared-memory configuration
+ * to the TPC or the SM, by mechanism.
+ */
+#ifndef GS_GPU_H
+#define GS_GPU_H
+
+#include "base/base.h"
+
+enum {
+    GS_MAX_SMS = 4096,
+    GS_MAX_BLOCKS_PER_SM = 64,
+    GS_MAX_PARTITIONS = 8,
+    GS_MAX_WARPS_PER_PARTITION = 64,
+    GS_MAX_CONFIGS = 16
+};
+
+/* ---- mechanisms: what differs between schedulers, as switches ---- */
+
+enum { GS_PLACEMENT_MOST_ROOM, GS_PLACEMENT_ROUND_ROBIN };
+enum { GS_TIES_EVEN_ODD, GS_TIES_ASCENDING, GS_TIES_LISTED };
+enum { GS_WARPS_STRICT, GS_WARPS_FREE };
+enum { GS_SCOPE_TPC, GS_SCOPE_SM };
+enum { GS_GIVEN_NEED, GS_GIVEN_LARGEST };
+enum { GS_SPACE_CONTIGUOUS, GS_SPACE_COUNTED };
+enum { GS_REGISTERS_RENAMED, GS_REGISTERS_CONTIGUOUS };
+enum { GS_QUEUE_IN_ORDER, GS_QUEUE_OVERTAKING };
+enum { GS_YES, GS_NO };
+
+typedef struct gs_mechanisms {
+    int placement;         /* which SM: the one with the most room, or each in turn */
+    int tie_order;         /* which SM among equals */
+    int warp_placement;    /* strict turn over partitions (Mechanism 2.1), or stepping aside */
+    int extra_step;        /* Mechanism 2.2 */
+    int shared_scope;      /* what a shared-memory configuration belongs to (Mechanism 3) */
+    int shared_given;      /* the configuration an idle TPC or SM is given */
+    int shared_allocation; /* in one piece, or counted (Mechanism 4) */
+    int registers;         /* renamed, or in one piece (Mechanism 4) */
+    int local_growth_waits;
+    int queue;
+} gs_mechanisms;
+
+/* One row a switch: its name and its values, the paper's first. */
+typedef struct gs_mechanism {
+    const char *name;
+    size_t offset;         /* of its int in gs_mechanisms */
+    const char *values[4]; /* NULL-terminated */
+    const char *help;
+} gs_mechanism;
+
+extern const gs_mechanism gs_mechanism_table[];
+extern const size_t gs_mechanism_count;
+
+const gs_mechanism *gs_mechanism_find(const char *name);
+int *gs_mechanism_value(gs_mechanisms *mechanisms, const gs_mechanism *mechanism);
+
+/* A policy of the literature as a full setting of the switches. */
+typedef struct gs_policy {
+    const char *name, *alias, *help;
+    gs_mechanisms mechanisms;
+} gs_policy;
+
+extern const gs_policy gs_policy_table[];
+extern const size_t gs_policy_count;
+
+/* ---- description ---- */
+
+typedef struct gs_limits {
+    int32_t blocks_per_sm, threads_per_sm, threads_per_block, warp_threads, partitions_per_sm;
+    int32_t registers_per_sm, registers_per_thread, register_granularity; /* granularity: registers of a warp */
+    int32_t shared_per_block_bytes, shared_granularity_bytes, shared_reserved_bytes;
+    int32_t configs; /* the shared-memory configurations, ascending */
+    int32_t config_bytes[GS_MAX_CONFIGS];
+} gs_limits;
+
+struct gs_gpu {
+    char *name, *title, *architecture, *compute_capability, *source;
+    int32_t sms, gpcs, sms_per_tpc; /* gpcs 0: not known */
+    gs_limits limits;
+    gs_mechanisms mechanisms;
+    int16_t *listed_order; /* GS_TIES_LISTED: the SMs, first choice first */
+    /* worked out from the above: */
+    int32_t warps_per_partition, registers_per_partition; /* registers in granules */
+    int32_t largest_config_bytes;
+};
+
+gs_gpu *gs_gpu_read(gs_input *input, gs_error *error);
+
+/* The description as one line of JSON, without the newline. */
+void gs_gpu_text(const gs_gpu *gpu, gs_text *text);
+
+/* The SMs in the order in which ties are broken, into `order` (room for gpu->sms). */
+void gs_gpu_tie_order(const gs_gpu *gpu, int16_t *order);
+
+/* The smallest configuration that holds `bytes`, or the largest there is. */
+int32_t gs_gpu_config_for(const gs_gpu *gpu, int64_t bytes);
+
+/* ---- need: one block of a kernel on this GPU ---- */
+
+bool gs_shape_equal(const gs_shape *a, const gs_shape *b);
+
+typedef struct gs_need {
+    gs_shape shape;
+    int32_t warps;            /* of a block */
+    int32_t registers;        /* of a warp, in granules */
+    int32_t shared;           /* of a block with the runtime's share, in granules */
+    int32_t config_bytes;     /* a busy TPC must have at least this (Mechanism 3) */
+    int32_t given_bytes;      /* an idle one is given this */
+    int32_t blocks_per_sm;    /* on an SM with nothing else on it */
+    int32_t shared_when_idle; /* blocks that the given configuration holds */
+} gs_need;
+
+/* Works out the need. GS_E_NO_FIT, with the reason, if no SM can ever take a block. */
+gs_code gs_need_of(const gs_gpu *gpu, const gs_shape *shape, gs_need *need, gs_error *error);
+
+/* ---- state: the SMs as they are now ---- */
+
+/* Which block holds a piece of shared memory or registers. */
+typedef struct gs_piece {
+    uint16_t at, size;
+    int32_t block;
+} gs_piece;
+
+/* Memory handed out in pieces from the lowest address that fits. */
+typedef struct gs_space {
+    gs_piece *pieces; /* in order of address; room for the most there can be */
+    uint16_t count, size, largest_hole;
+} gs_space;
+
+typedef struct gs_sm {
+    int32_t block_slots;                   /* free */
+    int32_t pointer;                       /* the partition that gets the next warp */
+    int32_t shared_free;                   /* granules: the largest hole, or all that is free where memory is counted */
+    int32_t group;                         /* the TPC, or the SM itself: what shares a configuration */
+    int32_t warp_slots[GS_MAX_PARTITIONS]; /* free */
+    int32_t registers[GS_MAX_PARTITIONS];  /* free, in granules: all, or the largest hole */
+    gs_space shared_space;                 /* used where shared memory is in one piece */
+    gs_space *register_spaces;             /* one a partition where registers are in one piece, or NULL */
+} gs_sm;
+
+/* SMs that share a shared-memory configuration. */
+typedef struct gs_group {
+    int32_t residents;    /* blocks on all its SMs */
+    int32_t config_bytes; /* set by the first block on an idle group */
+    int32_t first_sm, sms;
+} gs_group;
+
+/* A block on an SM: what must be given back. */
+typedef struct gs_resident {
+    int32_t need; /* which need, by the caller's number; -1: free */
+    int32_t sm;   /* or the next free handle */
+    uint8_t warps[GS_MAX_PARTITIONS];
+} gs_resident;
+
+typedef struct gs_state {
+    const gs_gpu *gpu;
+    gs_sm *sms;
+    gs_group *groups;
+    int32_t group_count;
+    gs_resident *residents; /* by handle; there is room for as many as the GPU can hold */
+    int32_t free_handle;    /* -1: none */
+    int32_t resident_count;
+    int64_t local_bytes; /* what local memory is set up for, per thread */
+    gs_piece *pieces;    /* the memory of all spaces */
+    gs_space *spaces;
+} gs_state;
+
+gs_code gs_state_init(gs_state *state, const gs_gpu *gpu, gs_error *error);
+void gs_state_free(gs_state *state);
+
+/* Makes `to` equal to `from`: both of the same GPU, `to` initialised. */
+void gs_state_copy(gs_state *to, const gs_state *from);
+
+/* How many blocks of a kernel the SM can still take. */
+int32_t gs_state_room(const gs_state *state, const gs_need *need, int32_t sm);
+
+/* Local memory is set up for fewer bytes than this kernel needs, and can grow only on an idle GPU (Algorithm 1, line
+ * 1). */
+bool gs_state_local_waits(const gs_state *state, const gs_need *need);
+
+/* Places a block; the SM must have room. Returns its handle. `group_changed`: the configuration of the SM's group was
+   set, so its other SMs have other room now. */
+int32_t gs_state_place(gs_state *state, const gs_need *need, int32_t need_number, int32_t sm, bool *group_changed);
+
+/* Frees a block. `group_changed`: its group is idle now. */
+void gs_state_release(gs_state *state, const gs_need *need, int32_t handle, bool *group_changed);
+
+/* ---- why an SM has no room ---- */
+
+typedef enum gs_obstacle_kind {
+    GS_OBSTACLE_NONE,
+    GS_OBSTACLE_CONFIG,       /* busy with too small a shared-memory configuration */
+    GS_OBSTACLE_BLOCK_SLOTS,  /* */
+    GS_OBSTACLE_WARP_SLOTS,   /* of a partition */
+    GS_OBSTACLE_REGISTERS,    /* of a partition */
+    GS_OBSTACLE_SHARED,       /* less is free than a block needs */
+    GS_OBSTACLE_SHARED_HOLES, /* enough is free, but not in one piece */
+} gs_obstacle_kind;
+
+typedef struct gs_obstacle {
+    gs_obstacle_kind kind;
+    int32_t partition;    /* for warp slots and registers: which one stops the block; -1: all together */
+    int32_t share, fits;  /* warps of a block that would go there, and how many still fit */
+    int32_t config_bytes; /* for CONFIG: what the SM has */
+    bool others_could;    /* the block would fit if warps stepped aside */
+} gs_obstacle;
+
+/* The first limit that leaves the SM without room for a block. */
+gs_obstacle gs_state_obstacle(const gs_state *state, const gs_need *need, int32_t sm);
+
+#endif

@@ -1,0 +1,103 @@
+/*
+ * mechanisms.c: the switches that tell one scheduler from another, and the policies of the literature as settings of
+ * them.
+ *
+ * A switch is a row here and an int in gs_mechanisms; the reader of descriptions, the command line and the help texts
+ * all go by this table. The first value of each is what the paper found on Ampere.
+ */
+#include "gpu.h"
+
+#include <string.h>
+
+#define ROW(field) #field, offsetof(gs_mechanisms, field)
+
+const gs_mechanism gs_mechanism_table[] = {
+    {ROW(placement), {"most-room", "round-robin"}, "which SM gets a block"},
+    {ROW(tie_order), {"even-odd", "ascending", "listed"}, "which SM among equals; a list of SMs in a description"},
+    {ROW(warp_placement), {"strict", "free"}, "warps take partitions in strict turn, or step aside"},
+    {ROW(extra_step), {"yes", "no"}, "one more turn after a block whose warps are a multiple of the partitions"},
+    {ROW(shared_scope), {"tpc", "sm"}, "what a shared-memory configuration belongs to"},
+    {ROW(shared_given), {"need", "largest"}, "the configuration that an idle TPC or SM is given"},
+    {ROW(shared_allocation), {"contiguous", "counted"}, "shared memory in one piece, first fit, or counted"},
+    {ROW(registers), {"renamed", "contiguous"}, "registers of a warp anywhere, or in one piece"},
+    {ROW(local_growth_waits), {"yes", "no"}, "more local memory waits for an idle GPU"},
+    {ROW(queue), {"in-order", "overtaking"}, "a waiting kernel holds up later ones, or not"},
+};
+const size_t gs_mechanism_count = GS_COUNT(gs_mechanism_table);
+
+/* The papers before the partitions were known count each resource of an SM as one pool and know nothing of
+   configurations. Values that are not named are the paper's. */
+#define POOLED                                                                                                         \
+    .warp_placement = GS_WARPS_FREE, .extra_step = GS_NO, .shared_scope = GS_SCOPE_SM,                                 \
+    .shared_given = GS_GIVEN_LARGEST, .shared_allocation = GS_SPACE_COUNTED, .local_growth_waits = GS_NO
+
+const gs_policy gs_policy_table[] = {
+    {"paper", NULL, "Algorithm 1 of the scheduler paper, as found on Ampere", {0}},
+    {"most-room",
+     "leftover/most-room",
+     "leftover: a kernel takes what earlier ones left; each block goes where most of its kind fit",
+     {.placement = GS_PLACEMENT_MOST_ROOM, POOLED}},
+    {"round-robin",
+     NULL,
+     "the next SM in turn that has the resources",
+     {.placement = GS_PLACEMENT_ROUND_ROBIN, .tie_order = GS_TIES_ASCENDING, POOLED}},
+};
+const size_t gs_policy_count = GS_COUNT(gs_policy_table);
+
+const gs_mechanism *gs_mechanism_find(const char *name) {
+    for (size_t i = 0; i < gs_mechanism_count; i++)
+        if (strcmp(gs_mechanism_table[i].name, name) == 0)
+            return &gs_mechanism_table[i];
+    return NULL;
+}
+
+int *gs_mechanism_value(gs_mechanisms *mechanisms, const gs_mechanism *mechanism) {
+    return (int *)(void *)((char *)mechanisms + mechanism->offset);
+}
+
+static gs_code fail_unknown_mechanism(const char *name, gs_error *error) {
+    gs_text known = {0};
+    for (size_t i = 0; i < gs_mechanism_count; i++)
+        gs_text_add(&known, "%s%s", i ? ", " : "", gs_mechanism_table[i].name);
+    gs_fail(error, GS_E_USAGE, "unknown mechanism \"%.60s\"; known: %s", name, known.data ? known.data : "");
+    gs_text_free(&known);
+    return GS_E_USAGE;
+}
+
+gs_code gs_gpu_set(gs_gpu *gpu, const char *name, const char *value, gs_error *error) {
+    const gs_mechanism *mechanism = gs_mechanism_find(name);
+    if (!mechanism)
+        return fail_unknown_mechanism(name, error);
+    int *chosen = gs_mechanism_value(&gpu->mechanisms, mechanism);
+    gs_text known = {0};
+    for (int i = 0; mechanism->values[i]; i++) {
+        bool is_missing_list = chosen == &gpu->mechanisms.tie_order && i == GS_TIES_LISTED && !gpu->listed_order;
+        if (is_missing_list)
+            continue;
+        if (strcmp(mechanism->values[i], value) == 0) {
+            *chosen = i;
+            gs_text_free(&known);
+            return GS_OK;
+        }
+        gs_text_add(&known, "%s%s", i ? ", " : "", mechanism->values[i]);
+    }
+    gs_fail(error, GS_E_USAGE, "%s cannot be \"%.60s\"; it can be: %s", name, value, known.data ? known.data : "");
+    gs_text_free(&known);
+    return GS_E_USAGE;
+}
+
+gs_code gs_gpu_use(gs_gpu *gpu, const char *name, gs_error *error) {
+    gs_text known = {0};
+    for (size_t i = 0; i < gs_policy_count; i++) {
+        const gs_policy *policy = &gs_policy_table[i];
+        if (strcmp(policy->name, name) == 0 || (policy->alias && strcmp(policy->alias, name) == 0)) {
+            gpu->mechanisms = policy->mechanisms;
+            gs_text_free(&known);
+            return GS_OK;
+        }
+        gs_text_add(&known, "%s%s", i ? ", " : "", policy->name);
+    }
+    gs_fail(error, GS_E_USAGE, "unknown policy \"%.60s\"; known: %s", name, known.data ? known.data : "");
+    gs_text_free(&known);
+    return GS_E_USAGE;
+}

@@ -1,0 +1,377 @@
+/*
+ * state.c: the SMs as they are now: how many more blocks each can take, and taking and giving back.
+ *
+ * The scheduler picks the SM with the most room (Mechanism 1), so gs_state_room is the question asked most often. Room
+ * is the least of what block slots, warps and shared memory allow. Warps are looked at partition by partition, because
+ * warps go to partitions in strict turn and do not step aside (Mechanism 2.1): one full partition stops the SM, however
+ * empty the others are.
+ *
+ * Shared memory is kept in granules. What a block can use is one number, `shared_free`: the largest hole where memory
+ * must be in one piece, all that is free where it is only counted. Registers likewise, partition by partition.
+ */
+#include "gpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- space: pieces from the lowest address that fits ---- */
+
+static void space_reset(gs_space *space, int32_t size) {
+    space->count = 0;
+    space->size = space->largest_hole = (uint16_t)size;
+}
+
+static void space_measure(gs_space *space) {
+    int32_t at = 0, largest = 0;
+    for (int32_t i = 0; i < space->count; i++) {
+        int32_t hole = space->pieces[i].at - at;
+        largest = hole > largest ? hole : largest;
+        at = space->pieces[i].at + space->pieces[i].size;
+    }
+    space->largest_hole = (uint16_t)(space->size - at > largest ? space->size - at : largest);
+}
+
+/* First fit. The caller knows that the largest hole is large enough. */
+static void space_take(gs_space *space, int32_t size, int32_t block) {
+    int32_t at = 0, i = 0;
+    for (; i < space->count && space->pieces[i].at - at < size; i++)
+        at = space->pieces[i].at + space->pieces[i].size;
+    memmove(&space->pieces[i + 1], &space->pieces[i], (size_t)(space->count - i) * sizeof *space->pieces);
+    space->pieces[i] = (gs_piece){(uint16_t)at, (uint16_t)size, block};
+    space->count++;
+    space_measure(space);
+}
+
+static void space_give_back(gs_space *space, int32_t block) {
+    int32_t kept = 0;
+    for (int32_t i = 0; i < space->count; i++)
+        if (space->pieces[i].block != block)
+            space->pieces[kept++] = space->pieces[i];
+    space->count = (uint16_t)kept;
+    space_measure(space);
+}
+
+static int32_t space_free_in_all(const gs_space *space) {
+    int32_t free_size = space->size;
+    for (int32_t i = 0; i < space->count; i++)
+        free_size -= space->pieces[i].size;
+    return free_size;
+}
+
+/* ---- making a state ---- */
+
+static bool keeps_shared_pieces(const gs_gpu *gpu) {
+    return gpu->mechanisms.shared_allocation == GS_SPACE_CONTIGUOUS;
+}
+
+static bool keeps_register_pieces(const gs_gpu *gpu) {
+    return gpu->mechanisms.registers == GS_REGISTERS_CONTIGUOUS;
+}
+
+static size_t pieces_per_sm(const gs_gpu *gpu) {
+    size_t shared = keeps_shared_pieces(gpu) ? (size_t)gpu->limits.blocks_per_sm : 0;
+    size_t registers = (size_t)gpu->warps_per_partition * (size_t)gpu->limits.partitions_per_sm;
+    return shared + (keeps_register_pieces(gpu) ? registers : 0);
+}
+
+static void sm_attach_spaces(gs_state *state, int32_t number) {
+    const gs_gpu *gpu = state->gpu;
+    gs_sm *sm = &state->sms[number];
+    gs_piece *pieces = state->pieces + (size_t)number * pieces_per_sm(gpu);
+    if (keeps_shared_pieces(gpu)) {
+        sm->shared_space.pieces = pieces;
+        pieces += gpu->limits.blocks_per_sm;
+    }
+    if (!keeps_register_pieces(gpu))
+        return;
+    sm->register_spaces = state->spaces + number * gpu->limits.partitions_per_sm;
+    for (int32_t p = 0; p < gpu->limits.partitions_per_sm; p++) {
+        sm->register_spaces[p].pieces = pieces + p * gpu->warps_per_partition;
+        space_reset(&sm->register_spaces[p], gpu->registers_per_partition);
+    }
+}
+
+static void sm_init(gs_state *state, int32_t number) {
+    const gs_gpu *gpu = state->gpu;
+    gs_sm *sm = &state->sms[number];
+    sm->block_slots = gpu->limits.blocks_per_sm;
+    sm->group = gpu->mechanisms.shared_scope == GS_SCOPE_TPC ? number / gpu->sms_per_tpc : number;
+    for (int32_t p = 0; p < gpu->limits.partitions_per_sm; p++) {
+        sm->warp_slots[p] = gpu->warps_per_partition;
+        sm->registers[p] = gpu->registers_per_partition;
+    }
+    sm_attach_spaces(state, number);
+    gs_group *group = &state->groups[sm->group];
+    if (!group->sms++)
+        group->first_sm = number;
+}
+
+static size_t most_residents(const gs_gpu *gpu) {
+    return (size_t)gpu->sms * (size_t)gpu->limits.blocks_per_sm;
+}
+
+gs_code gs_state_init(gs_state *state, const gs_gpu *gpu, gs_error *error) {
+    size_t sms = (size_t)gpu->sms;
+    *state = (gs_state){.gpu = gpu};
+    state->sms = calloc(sms, sizeof *state->sms);
+    state->groups = calloc(sms, sizeof *state->groups);
+    state->residents = calloc(most_residents(gpu), sizeof *state->residents);
+    state->pieces = calloc(sms * pieces_per_sm(gpu) + 1, sizeof *state->pieces);
+    state->spaces = calloc(sms * GS_MAX_PARTITIONS, sizeof *state->spaces);
+    if (!state->sms || !state->groups || !state->residents || !state->pieces || !state->spaces) {
+        gs_state_free(state);
+        return gs_fail_memory(error);
+    }
+    for (int32_t i = 0; i < gpu->sms; i++)
+        sm_init(state, i);
+    state->group_count = state->sms[sms - 1].group + 1;
+    for (size_t i = 0; i < most_residents(gpu); i++)
+        state->residents[i] = (gs_resident){.need = -1, .sm = (int32_t)i + 1};
+    state->residents[most_residents(gpu) - 1].sm = -1;
+    return GS_OK;
+}
+
+void gs_state_free(gs_state *state) {
+    free(state->sms);
+    free(state->groups);
+    free(state->residents);
+    free(state->pieces);
+    free(state->spaces);
+    *state = (gs_state){0};
+}
+
+void gs_state_copy(gs_state *to, const gs_state *from) {
+    const gs_gpu *gpu = from->gpu;
+    size_t sms = (size_t)gpu->sms;
+    memcpy(to->sms, from->sms, sms * sizeof *to->sms);
+    memcpy(to->groups, from->groups, sms * sizeof *to->groups);
+    memcpy(to->residents, from->residents, most_residents(gpu) * sizeof *to->residents);
+    memcpy(to->pieces, from->pieces, sms * pieces_per_sm(gpu) * sizeof *to->pieces);
+    for (int32_t i = 0; i < gpu->sms; i++) {
+        sm_attach_spaces(to, i);
+        for (int32_t p = 0; to->sms[i].register_spaces && p < gpu->limits.partitions_per_sm; p++) {
+            gs_space *space = &to->sms[i].register_spaces[p];
+            gs_piece *pieces = space->pieces;
+            *space = from->sms[i].register_spaces[p];
+            space->pieces = pieces;
+        }
+    }
+    to->free_handle = from->free_handle;
+    to->resident_count = from->resident_count;
+    to->local_bytes = from->local_bytes;
+}
+
+/* ---- room ---- */
+
+/* Warps of this kernel that one partition can still take. */
+static inline int32_t partition_limit(const gs_sm *sm, const gs_need *need, int32_t partition) {
+    int32_t by_registers = sm->registers[partition] / need->registers;
+    return sm->warp_slots[partition] < by_registers ? sm->warp_slots[partition] : by_registers;
+}
+
+/* Warps that the SM can take in strict turn from its pointer: full rounds as many as the fullest partition allows, and
+   the turns before the first such partition comes up again (Algorithm 1, lines 14 to 24). */
+static inline int32_t strict_limit(const gs_gpu *gpu, const gs_sm *sm, const gs_need *need, int32_t *stopper) {
+    int32_t partitions = gpu->limits.partitions_per_sm, least = INT32_MAX, turns = 0, partition = sm->pointer;
+    for (int32_t turn = 0; turn < partitions; turn++) {
+        int32_t limit = partition_limit(sm, need, partition);
+        if (limit < least) {
+            least = limit;
+            turns = turn;
+        }
+        partition = partition + 1 == partitions ? 0 : partition + 1;
+    }
+    *stopper = (sm->pointer + turns) % partitions;
+    return least * partitions + turns;
+}
+
+static int32_t free_limit(const gs_gpu *gpu, const gs_sm *sm, const gs_need *need) {
+    int32_t limit = 0;
+    for (int32_t p = 0; p < gpu->limits.partitions_per_sm; p++)
+        limit += partition_limit(sm, need, p);
+    return limit;
+}
+
+static inline int32_t warp_limit(const gs_gpu *gpu, const gs_sm *sm, const gs_need *need) {
+    int32_t stopper;
+    return gpu->mechanisms.warp_placement == GS_WARPS_STRICT ? strict_limit(gpu, sm, need, &stopper)
+                                                             : free_limit(gpu, sm, need);
+}
+
+int32_t gs_state_room(const gs_state *state, const gs_need *need, int32_t number) {
+    const gs_sm *sm = &state->sms[number];
+    const gs_group *group = &state->groups[sm->group];
+    int32_t room = sm->block_slots;
+    int32_t by_shared = need->shared_when_idle;
+    if (group->residents) {
+        if (need->config_bytes > group->config_bytes)
+            return 0;
+        by_shared = need->shared ? sm->shared_free / need->shared : GS_NO_LIMIT;
+    }
+    int32_t by_warps = warp_limit(state->gpu, sm, need) / need->warps;
+    room = by_shared < room ? by_shared : room;
+    return by_warps < room ? by_warps : room;
+}
+
+bool gs_state_local_waits(const gs_state *state, const gs_need *need) {
+    return state->gpu->mechanisms.local_growth_waits == GS_YES && state->resident_count &&
+           need->shape.local_bytes > state->local_bytes;
+}
+
+/* ---- place and release ---- */
+
+/* The first block on an idle group sets its configuration (Mechanism 3). */
+static void group_configure(gs_state *state, gs_group *group, const gs_need *need) {
+    int32_t granules = need->given_bytes / state->gpu->limits.shared_granularity_bytes;
+    group->config_bytes = need->given_bytes;
+    for (int32_t i = group->first_sm; i < group->first_sm + group->sms; i++) {
+        state->sms[i].shared_free = granules;
+        if (keeps_shared_pieces(state->gpu))
+            space_reset(&state->sms[i].shared_space, granules);
+    }
+}
+
+static void take_shared(const gs_gpu *gpu, gs_sm *sm, const gs_need *need, int32_t handle) {
+    if (!keeps_shared_pieces(gpu)) {
+        sm->shared_free -= need->shared;
+    } else if (need->shared) {
+        space_take(&sm->shared_space, need->shared, handle);
+        sm->shared_free = sm->shared_space.largest_hole;
+    }
+}
+
+static void take_warps(const gs_gpu *gpu, gs_sm *sm, const gs_need *need, int32_t partition, int32_t warps,
+                       int32_t handle) {
+    sm->warp_slots[partition] -= warps;
+    if (!keeps_register_pieces(gpu)) {
+        sm->registers[partition] -= warps * need->registers;
+        return;
+    }
+    for (int32_t i = 0; i < warps; i++)
+        space_take(&sm->register_spaces[partition], need->registers, handle);
+    sm->registers[partition] = sm->register_spaces[partition].largest_hole;
+}
+
+/* Warps go to partitions in turn from the pointer. In strict turn, partition number j after the pointer gets every
+   warp number j, j + partitions, j + 2 partitions ... */
+static void place_strict(const gs_gpu *gpu, gs_sm *sm, const gs_need *need, gs_resident *resident, int32_t handle) {
+    int32_t partitions = gpu->limits.partitions_per_sm, partition = sm->pointer;
+    for (int32_t turn = 0; turn < partitions && turn < need->warps; turn++) {
+        int32_t warps = (need->warps - turn + partitions - 1) / partitions;
+        take_warps(gpu, sm, need, partition, warps, handle);
+        resident->warps[partition] = (uint8_t)warps;
+        partition = partition + 1 == partitions ? 0 : partition + 1;
+    }
+    sm->pointer = (sm->pointer + need->warps) % partitions;
+}
+
+static void place_free(const gs_gpu *gpu, gs_sm *sm, const gs_need *need, gs_resident *resident, int32_t handle) {
+    int32_t partitions = gpu->limits.partitions_per_sm;
+    for (int32_t warp = 0; warp < need->warps; warp++) {
+        while (partition_limit(sm, need, sm->pointer) == 0)
+            sm->pointer = (sm->pointer + 1) % partitions;
+        take_warps(gpu, sm, need, sm->pointer, 1, handle);
+        resident->warps[sm->pointer]++;
+        sm->pointer = (sm->pointer + 1) % partitions;
+    }
+}
+
+/* Mechanism 2.2. */
+static void step_once_more(const gs_gpu *gpu, gs_sm *sm, const gs_need *need) {
+    int32_t partitions = gpu->limits.partitions_per_sm;
+    if (gpu->mechanisms.extra_step == GS_YES && need->warps % partitions == 0)
+        sm->pointer = (sm->pointer + 1) % partitions;
+}
+
+int32_t gs_state_place(gs_state *state, const gs_need *need, int32_t need_number, int32_t number, bool *group_changed) {
+    gs_sm *sm = &state->sms[number];
+    gs_group *group = &state->groups[sm->group];
+    int32_t handle = state->free_handle;
+    gs_resident *resident = &state->residents[handle];
+    state->free_handle = resident->sm;
+    *resident = (gs_resident){.need = need_number, .sm = number};
+    *group_changed = group->residents == 0;
+    if (*group_changed)
+        group_configure(state, group, need);
+    group->residents++;
+    state->resident_count++;
+    sm->block_slots--;
+    take_shared(state->gpu, sm, need, handle);
+    if (state->gpu->mechanisms.warp_placement == GS_WARPS_STRICT)
+        place_strict(state->gpu, sm, need, resident, handle);
+    else
+        place_free(state->gpu, sm, need, resident, handle);
+    step_once_more(state->gpu, sm, need);
+    if (need->shape.local_bytes > state->local_bytes)
+        state->local_bytes = need->shape.local_bytes;
+    return handle;
+}
+
+static void give_back_registers(const gs_gpu *gpu, gs_sm *sm, const gs_need *need, int32_t partition, int32_t warps,
+                                int32_t handle) {
+    if (!keeps_register_pieces(gpu)) {
+        sm->registers[partition] += warps * need->registers;
+        return;
+    }
+    space_give_back(&sm->register_spaces[partition], handle);
+    sm->registers[partition] = sm->register_spaces[partition].largest_hole;
+}
+
+void gs_state_release(gs_state *state, const gs_need *need, int32_t handle, bool *group_changed) {
+    const gs_gpu *gpu = state->gpu;
+    gs_resident *resident = &state->residents[handle];
+    gs_sm *sm = &state->sms[resident->sm];
+    for (int32_t p = 0; p < gpu->limits.partitions_per_sm; p++) {
+        if (!resident->warps[p])
+            continue;
+        sm->warp_slots[p] += resident->warps[p];
+        give_back_registers(gpu, sm, need, p, resident->warps[p], handle);
+    }
+    if (!keeps_shared_pieces(gpu)) {
+        sm->shared_free += need->shared;
+    } else if (need->shared) {
+        space_give_back(&sm->shared_space, handle);
+        sm->shared_free = sm->shared_space.largest_hole;
+    }
+    sm->block_slots++;
+    state->resident_count--;
+    *group_changed = --state->groups[sm->group].residents == 0;
+    *resident = (gs_resident){.need = -1, .sm = state->free_handle};
+    state->free_handle = handle;
+}
+
+/* ---- why not ---- */
+
+static gs_obstacle warp_obstacle(const gs_gpu *gpu, const gs_sm *sm, const gs_need *need) {
+    int32_t partitions = gpu->limits.partitions_per_sm;
+    int32_t fits = free_limit(gpu, sm, need);
+    gs_obstacle obstacle = {.partition = -1, .share = need->warps, .fits = fits, .others_could = fits >= need->warps};
+    int32_t looked_at = sm->pointer;
+    if (gpu->mechanisms.warp_placement == GS_WARPS_STRICT) {
+        strict_limit(gpu, sm, need, &looked_at);
+        int32_t turn = (looked_at - sm->pointer + partitions) % partitions;
+        obstacle.partition = looked_at;
+        obstacle.share = (need->warps - turn + partitions - 1) / partitions;
+        obstacle.fits = partition_limit(sm, need, looked_at);
+    }
+    bool out_of_registers = sm->registers[looked_at] / need->registers < sm->warp_slots[looked_at];
+    obstacle.kind = out_of_registers ? GS_OBSTACLE_REGISTERS : GS_OBSTACLE_WARP_SLOTS;
+    return obstacle;
+}
+
+gs_obstacle gs_state_obstacle(const gs_state *state, const gs_need *need, int32_t number) {
+    const gs_gpu *gpu = state->gpu;
+    const gs_sm *sm = &state->sms[number];
+    const gs_group *group = &state->groups[sm->group];
+    if (group->residents && need->config_bytes > group->config_bytes)
+        return (gs_obstacle){.kind = GS_OBSTACLE_CONFIG, .config_bytes = group->config_bytes};
+    if (!sm->block_slots)
+        return (gs_obstacle){.kind = GS_OBSTACLE_BLOCK_SLOTS};
+    if (warp_limit(gpu, sm, need) < need->warps)
+        return warp_obstacle(gpu, sm, need);
+    if (group->residents && sm->shared_free < need->shared) {
+        bool holes = keeps_shared_pieces(gpu) && space_free_in_all(&sm->shared_space) >= need->shared;
+        return (gs_obstacle){.kind = holes ? GS_OBSTACLE_SHARED_HOLES : GS_OBSTACLE_SHARED};
+    }
+    return (gs_obstacle){.kind = GS_OBSTACLE_NONE};
+}

@@ -1,0 +1,331 @@
+/*
+ * dispatch.c: the SM of the next block, in constant time.
+ *
+ * For each kernel shape in use there is a table: the room of every SM, and for each amount of room the set of SMs that
+ * have it, as bits in tie order. The SM to take is then the first bit of the highest set that is not empty: three
+ * count-zeros instructions, however many SMs there are.
+ *
+ * Tables are kept, not recomputed. Placing or freeing a block changes the room of one SM (of its whole TPC, when that
+ * becomes busy or idle), so the dispatcher writes down which SMs changed, and a table catches up with that journal when
+ * it is next asked. A table that has fallen far behind is computed anew. Few tables are kept, because few kernels are
+ * in play at a time; what they hold can always be computed again.
+ */
+#include "sched.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    WORD_BITS = 64,
+    MOST_WORDS = GS_MAX_SMS / WORD_BITS, /* so that one summary word covers a set */
+    MOST_TABLES = 16,
+    JOURNAL = 1024 /* a power of two */
+};
+
+/* The SMs with one amount of room: bit i stands for the i-th SM in tie order. */
+struct set {
+    uint64_t summary; /* which words are not zero */
+    uint64_t *words;
+};
+
+struct table {
+    int32_t kernel;  /* -1: not in use */
+    uint64_t seen;   /* how far in the journal it has come */
+    uint64_t levels; /* bit n - 1: the set of room n is not empty */
+    uint8_t *room;   /* by SM */
+    struct set sets[GS_MAX_BLOCKS_PER_SM];
+    uint64_t *words; /* the memory of all sets */
+};
+
+struct kernel {
+    gs_need need;
+    int32_t table;     /* -1: none */
+    int32_t same_hash; /* the next kernel in its bucket, or -1 */
+};
+
+enum { BUCKETS = 256 };
+
+struct gs_dispatcher {
+    const gs_gpu *gpu;
+    gs_state state;
+    bool turns;        /* round-robin: any SM with room, the next in turn */
+    int32_t turn;      /* the position in tie order to look from */
+    int32_t words;     /* of a set */
+    int16_t *order;    /* SMs in tie order */
+    int16_t *position; /* where an SM is in it */
+    uint64_t changes;  /* how many were ever written to the journal */
+    int16_t *journal;  /* SMs whose room may have changed; the last JOURNAL of them */
+    struct kernel *kernels;
+    size_t kernel_count, kernel_room;
+    int32_t buckets[BUCKETS];
+    struct table tables[MOST_TABLES];
+    int32_t next_table; /* to give up when another is needed */
+};
+
+/* ---- sets ---- */
+
+static inline void set_add(struct set *set, int32_t bit) {
+    set->words[bit / WORD_BITS] |= (uint64_t)1 << bit % WORD_BITS;
+    set->summary |= (uint64_t)1 << bit / WORD_BITS;
+}
+
+static inline void set_remove(struct set *set, int32_t bit) {
+    set->words[bit / WORD_BITS] &= ~((uint64_t)1 << bit % WORD_BITS);
+    if (!set->words[bit / WORD_BITS])
+        set->summary &= ~((uint64_t)1 << bit / WORD_BITS);
+}
+
+static inline int32_t set_first(const struct set *set) {
+    int32_t word = __builtin_ctzll(set->summary);
+    return word * WORD_BITS + __builtin_ctzll(set->words[word]);
+}
+
+/* The first bit at or after `from`, going round. The set is not empty. */
+static int32_t set_first_from(const struct set *set, int32_t from) {
+    int32_t word = from / WORD_BITS;
+    uint64_t here = set->words[word] & ~(uint64_t)0 << from % WORD_BITS;
+    if (here)
+        return word * WORD_BITS + __builtin_ctzll(here);
+    uint64_t later = word + 1 < WORD_BITS ? set->summary & ~(uint64_t)0 << (word + 1) : 0;
+    if (!later)
+        return set_first(set);
+    word = __builtin_ctzll(later);
+    return word * WORD_BITS + __builtin_ctzll(set->words[word]);
+}
+
+/* ---- tables ---- */
+
+/* In turn, how much room an SM has makes no difference. */
+static inline int32_t level_of(const gs_dispatcher *dispatcher, int32_t room) {
+    return dispatcher->turns && room > 1 ? 1 : room;
+}
+
+static inline void table_update(gs_dispatcher *dispatcher, struct table *table, int32_t sm) {
+    const gs_need *need = &dispatcher->kernels[table->kernel].need;
+    int32_t was = table->room[sm];
+    int32_t room = level_of(dispatcher, gs_state_room(&dispatcher->state, need, sm));
+    if (room == was)
+        return;
+    int32_t bit = dispatcher->position[sm];
+    if (was) {
+        set_remove(&table->sets[was - 1], bit);
+        if (!table->sets[was - 1].summary)
+            table->levels &= ~((uint64_t)1 << (was - 1));
+    }
+    if (room) {
+        set_add(&table->sets[room - 1], bit);
+        table->levels |= (uint64_t)1 << (room - 1);
+    }
+    table->room[sm] = (uint8_t)room;
+}
+
+static void table_catch_up(gs_dispatcher *dispatcher, struct table *table) {
+    uint64_t behind = dispatcher->changes - table->seen;
+    if (behind > JOURNAL || behind > (uint64_t)dispatcher->gpu->sms) {
+        for (int32_t sm = 0; sm < dispatcher->gpu->sms; sm++)
+            table_update(dispatcher, table, sm);
+    } else {
+        for (; table->seen < dispatcher->changes; table->seen++)
+            table_update(dispatcher, table, dispatcher->journal[table->seen & (JOURNAL - 1)]);
+    }
+    table->seen = dispatcher->changes;
+}
+
+/* All SMs without room, and so far behind that everything is computed. */
+static void table_clear(gs_dispatcher *dispatcher, struct table *table, int32_t kernel) {
+    size_t sets = GS_MAX_BLOCKS_PER_SM, words = (size_t)dispatcher->words;
+    memset(table->room, 0, (size_t)dispatcher->gpu->sms);
+    memset(table->words, 0, sets * words * sizeof *table->words);
+    for (size_t i = 0; i < sets; i++)
+        table->sets[i] = (struct set){0, table->words + i * words};
+    table->levels = 0;
+    table->kernel = kernel;
+    table->seen = dispatcher->changes - JOURNAL - 1;
+}
+
+static struct table *table_of(gs_dispatcher *dispatcher, int32_t number) {
+    struct kernel *kernel = &dispatcher->kernels[number];
+    if (kernel->table < 0) {
+        struct table *table = &dispatcher->tables[dispatcher->next_table];
+        if (table->kernel >= 0)
+            dispatcher->kernels[table->kernel].table = -1;
+        table_clear(dispatcher, table, number);
+        kernel->table = dispatcher->next_table;
+        dispatcher->next_table = (dispatcher->next_table + 1) % MOST_TABLES;
+    }
+    struct table *table = &dispatcher->tables[kernel->table];
+    table_catch_up(dispatcher, table);
+    return table;
+}
+
+/* ---- making one ---- */
+
+static bool table_allocate(const gs_dispatcher *dispatcher, struct table *table) {
+    table->kernel = -1;
+    table->room = malloc((size_t)dispatcher->gpu->sms);
+    table->words = malloc(sizeof *table->words * GS_MAX_BLOCKS_PER_SM * (size_t)dispatcher->words);
+    return table->room && table->words;
+}
+
+static bool dispatcher_allocate(gs_dispatcher *dispatcher) {
+    size_t sms = (size_t)dispatcher->gpu->sms;
+    dispatcher->order = malloc(sms * sizeof *dispatcher->order);
+    dispatcher->position = malloc(sms * sizeof *dispatcher->position);
+    dispatcher->journal = calloc(JOURNAL, sizeof *dispatcher->journal);
+    bool allocated = dispatcher->order && dispatcher->position && dispatcher->journal;
+    for (int32_t i = 0; i < MOST_TABLES; i++)
+        allocated = table_allocate(dispatcher, &dispatcher->tables[i]) && allocated;
+    return allocated;
+}
+
+gs_dispatcher *gs_dispatcher_new(const gs_gpu *gpu, gs_error *error) {
+    gs_dispatcher *dispatcher = calloc(1, sizeof *dispatcher);
+    if (!dispatcher) {
+        gs_fail_memory(error);
+        return NULL;
+    }
+    dispatcher->gpu = gpu;
+    dispatcher->turns = gpu->mechanisms.placement == GS_PLACEMENT_ROUND_ROBIN;
+    dispatcher->words = (gpu->sms + WORD_BITS - 1) / WORD_BITS;
+    dispatcher->changes = JOURNAL + 1;
+    memset(dispatcher->buckets, -1, sizeof dispatcher->buckets);
+    if (!dispatcher_allocate(dispatcher) || gs_state_init(&dispatcher->state, gpu, error) != GS_OK) {
+        gs_dispatcher_free(dispatcher);
+        gs_fail_memory(error);
+        return NULL;
+    }
+    gs_gpu_tie_order(gpu, dispatcher->order);
+    for (int32_t i = 0; i < gpu->sms; i++)
+        dispatcher->position[dispatcher->order[i]] = (int16_t)i;
+    return dispatcher;
+}
+
+void gs_dispatcher_free(gs_dispatcher *dispatcher) {
+    if (!dispatcher)
+        return;
+    for (int32_t i = 0; i < MOST_TABLES; i++) {
+        free(dispatcher->tables[i].room);
+        free(dispatcher->tables[i].words);
+    }
+    gs_state_free(&dispatcher->state);
+    free(dispatcher->order);
+    free(dispatcher->position);
+    free(dispatcher->journal);
+    free(dispatcher->kernels);
+    free(dispatcher);
+}
+
+/* ---- kernels ---- */
+
+static size_t bucket_of(const gs_shape *shape) {
+    uint64_t hash = (uint64_t)shape->threads * 0x9e3779b97f4a7c15u ^ (uint64_t)shape->registers * 0xc2b2ae3d27d4eb4fu ^
+                    (uint64_t)shape->shared_bytes * 0x165667b19e3779f9u ^
+                    (uint64_t)(shape->local_bytes + shape->carveout_percent) * 0x27d4eb2f165667c5u;
+    return hash >> 56;
+}
+
+int gs_dispatcher_kernel(gs_dispatcher *dispatcher, const gs_shape *shape, gs_error *error) {
+    int32_t *bucket = &dispatcher->buckets[bucket_of(shape)];
+    for (int32_t i = *bucket; i >= 0; i = dispatcher->kernels[i].same_hash)
+        if (gs_shape_equal(&dispatcher->kernels[i].need.shape, shape))
+            return i;
+    struct kernel fresh = {.table = -1, .same_hash = *bucket};
+    if (gs_need_of(dispatcher->gpu, shape, &fresh.need, error) != GS_OK)
+        return -1;
+    if (!gs_array_reserve((void **)&dispatcher->kernels, dispatcher->kernel_count, &dispatcher->kernel_room, 1,
+                          sizeof *dispatcher->kernels)) {
+        gs_fail_memory(error);
+        return -1;
+    }
+    *bucket = (int32_t)dispatcher->kernel_count;
+    dispatcher->kernels[dispatcher->kernel_count] = fresh;
+    return (int)dispatcher->kernel_count++;
+}
+
+/* ---- deciding, placing, freeing ---- */
+
+int gs_dispatcher_next(gs_dispatcher *dispatcher, int kernel) {
+    const struct table *table = table_of(dispatcher, kernel);
+    if (!table->levels || gs_state_local_waits(&dispatcher->state, &dispatcher->kernels[kernel].need))
+        return GS_WAIT;
+    if (dispatcher->turns)
+        return dispatcher->order[set_first_from(&table->sets[0], dispatcher->turn)];
+    return dispatcher->order[set_first(&table->sets[WORD_BITS - 1 - __builtin_clzll(table->levels)])];
+}
+
+int gs_dispatcher_room(const gs_dispatcher *dispatcher, int kernel, int sm) {
+    const gs_need *need = &dispatcher->kernels[kernel].need;
+    if (gs_state_local_waits(&dispatcher->state, need))
+        return 0;
+    return gs_state_room(&dispatcher->state, need, sm);
+}
+
+static inline void note_change(gs_dispatcher *dispatcher, int32_t sm) {
+    dispatcher->journal[dispatcher->changes++ & (JOURNAL - 1)] = (int16_t)sm;
+}
+
+static void note_changes(gs_dispatcher *dispatcher, int32_t sm, bool group_changed) {
+    if (!group_changed) {
+        note_change(dispatcher, sm);
+        return;
+    }
+    const gs_group *group = &dispatcher->state.groups[dispatcher->state.sms[sm].group];
+    for (int32_t i = group->first_sm; i < group->first_sm + group->sms; i++)
+        note_change(dispatcher, i);
+}
+
+/* A table that is up to date knows without computing; after gs_dispatcher_next it always is. */
+static bool has_room(const gs_dispatcher *dispatcher, int kernel, int sm) {
+    int32_t number = dispatcher->kernels[kernel].table;
+    const struct table *table = number < 0 ? NULL : &dispatcher->tables[number];
+    if (!table || table->seen != dispatcher->changes)
+        return gs_dispatcher_room(dispatcher, kernel, sm) > 0;
+    return table->room[sm] && !gs_state_local_waits(&dispatcher->state, &dispatcher->kernels[kernel].need);
+}
+
+int gs_dispatcher_place(gs_dispatcher *dispatcher, int kernel, int sm) {
+    const gs_need *need = &dispatcher->kernels[kernel].need;
+    if (sm < 0 || sm >= dispatcher->gpu->sms || !has_room(dispatcher, kernel, sm))
+        return -1;
+    bool group_changed;
+    int32_t handle = gs_state_place(&dispatcher->state, need, kernel, sm, &group_changed);
+    note_changes(dispatcher, sm, group_changed);
+    dispatcher->turn = (dispatcher->position[sm] + 1) % dispatcher->gpu->sms;
+    return handle;
+}
+
+void gs_dispatcher_release(gs_dispatcher *dispatcher, int block) {
+    const gs_resident *resident = &dispatcher->state.residents[block];
+    if (resident->need < 0)
+        return;
+    int32_t sm = resident->sm;
+    bool group_changed;
+    gs_state_release(&dispatcher->state, &dispatcher->kernels[resident->need].need, block, &group_changed);
+    note_changes(dispatcher, sm, group_changed);
+}
+
+int gs_dispatcher_resident(const gs_dispatcher *dispatcher, int sm) {
+    return dispatcher->gpu->limits.blocks_per_sm - dispatcher->state.sms[sm].block_slots;
+}
+
+int gs_dispatcher_resident_all(const gs_dispatcher *dispatcher) {
+    return dispatcher->state.resident_count;
+}
+
+const gs_state *gs_dispatcher_state(const gs_dispatcher *dispatcher) {
+    return &dispatcher->state;
+}
+
+const gs_need *gs_dispatcher_need(const gs_dispatcher *dispatcher, int kernel) {
+    return &dispatcher->kernels[kernel].need;
+}
+
+gs_code gs_dispatcher_copy(gs_dispatcher *to, const gs_dispatcher *from, gs_error *error) {
+    for (size_t i = to->kernel_count; i < from->kernel_count; i++)
+        if (gs_dispatcher_kernel(to, &from->kernels[i].need.shape, error) < 0)
+            return GS_E_MEMORY;
+    gs_state_copy(&to->state, &from->state);
+    to->turn = from->turn;
+    to->changes += JOURNAL + 1;
+    return GS_OK;
+}

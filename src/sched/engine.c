@@ -1,0 +1,375 @@
+/*
+ * engine.c: plays launches, exits and the passing of time.
+ *
+ * Launches wait in one queue, more urgent first and otherwise in launch order, and the first is served until all its
+ * blocks have started; only then comes the next (unless the mechanism lets later ones overtake). A kernel enters the
+ * queue when the kernels before it in its stream have ended. Blocks of a kernel start in order, so what has started is
+ * always a prefix.
+ *
+ * Time is a heap of blocks by the moment they end. Launches and exits take no time. Blocks that end at one instant end
+ * one after the other, in launch and block order, and after each the queue moves on. The exit of a kernel with a
+ * duration is where the host waits for it: time passes until it has ended.
+ */
+#include "sched.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum status { NOT_LAUNCHED, IN_STREAM, QUEUED, STARTED, ENDED };
+
+#define NONE SIZE_MAX
+
+/* A launch being played. */
+struct play {
+    enum status status;
+    int kernel;             /* the dispatcher's number */
+    int64_t started, ended; /* blocks */
+    int32_t first_running;  /* handle of one of its running blocks, -1: none */
+    size_t before, after;   /* neighbours in the queue */
+    size_t stream;          /* number of its stream, or NONE */
+    size_t next_in_stream;  /* launched next in the same stream */
+};
+
+struct stream {
+    size_t head, tail; /* the first launch that has not ended, and the last launched */
+};
+
+/* A block on an SM, by the dispatcher's handle. */
+struct running {
+    size_t launch;
+    int64_t block;
+    int32_t before, after; /* other running blocks of the launch */
+};
+
+/* When a block ends. */
+struct ending {
+    int64_t at_ns;
+    size_t launch;
+    int64_t block;
+    int32_t handle;
+};
+
+struct endings {
+    struct ending *data;
+    size_t count, room;
+};
+
+struct gs_engine {
+    const gs_run *run;
+    gs_dispatcher *dispatcher;
+    gs_engine_hooks hooks;
+    bool overtaking;
+    int64_t now_ns;
+    struct play *plays; /* by launch */
+    struct stream *streams;
+    gs_names stream_names;
+    size_t queue_first, queue_last;
+    struct running *running; /* by handle */
+    struct endings endings;  /* a heap */
+};
+
+gs_engine *gs_engine_new(const gs_gpu *gpu, const gs_run *run, const gs_engine_hooks *hooks, gs_error *error) {
+    gs_engine *engine = calloc(1, sizeof *engine);
+    if (!engine) {
+        gs_fail_memory(error);
+        return NULL;
+    }
+    size_t most_blocks = (size_t)gpu->sms * (size_t)gpu->limits.blocks_per_sm;
+    engine->run = run;
+    engine->hooks = *hooks;
+    engine->overtaking = gpu->mechanisms.queue == GS_QUEUE_OVERTAKING;
+    engine->queue_first = engine->queue_last = NONE;
+    engine->dispatcher = gs_dispatcher_new(gpu, error);
+    engine->plays = calloc(run->launches.count + 1, sizeof *engine->plays);
+    engine->streams = calloc(run->launches.count + 1, sizeof *engine->streams);
+    engine->running = calloc(most_blocks, sizeof *engine->running);
+    if (engine->dispatcher && engine->plays && engine->streams && engine->running)
+        return engine;
+    gs_engine_free(engine);
+    gs_fail_memory(error);
+    return NULL;
+}
+
+void gs_engine_free(gs_engine *engine) {
+    if (!engine)
+        return;
+    gs_dispatcher_free(engine->dispatcher);
+    gs_names_free(&engine->stream_names);
+    free(engine->plays);
+    free(engine->streams);
+    free(engine->running);
+    free(engine->endings.data);
+    free(engine);
+}
+
+/* ---- the heap of endings ---- */
+
+static bool ends_before(const struct ending *a, const struct ending *b) {
+    if (a->at_ns != b->at_ns)
+        return a->at_ns < b->at_ns;
+    return a->launch != b->launch ? a->launch < b->launch : a->block < b->block;
+}
+
+static bool endings_add(struct endings *heap, struct ending ending) {
+    if (!GS_RESERVE(heap, 1))
+        return false;
+    size_t at = heap->count++;
+    for (; at > 0 && ends_before(&ending, &heap->data[(at - 1) / 2]); at = (at - 1) / 2)
+        heap->data[at] = heap->data[(at - 1) / 2];
+    heap->data[at] = ending;
+    return true;
+}
+
+static struct ending endings_take(struct endings *heap) {
+    struct ending first = heap->data[0], last = heap->data[--heap->count];
+    size_t at = 0, child;
+    while ((child = 2 * at + 1) < heap->count) {
+        if (child + 1 < heap->count && ends_before(&heap->data[child + 1], &heap->data[child]))
+            child++;
+        if (!ends_before(&heap->data[child], &last))
+            break;
+        heap->data[at] = heap->data[child];
+        at = child;
+    }
+    heap->data[at] = last;
+    return first;
+}
+
+/* ---- the queue ---- */
+
+/* CUDA's priorities are 0 and below, the most urgent the lowest; people also count upwards from 0. Either way what is
+   farther from 0 goes first. */
+static int urgency(const gs_engine *engine, size_t launch) {
+    return abs(engine->run->launches.data[launch].priority);
+}
+
+static bool goes_before(const gs_engine *engine, size_t a, size_t b) {
+    int first = urgency(engine, a), second = urgency(engine, b);
+    return first != second ? first > second : a < b;
+}
+
+static void queue_add(gs_engine *engine, size_t launch) {
+    size_t before = engine->queue_last;
+    while (before != NONE && goes_before(engine, launch, before))
+        before = engine->plays[before].before;
+    size_t after = before == NONE ? engine->queue_first : engine->plays[before].after;
+    struct play *play = &engine->plays[launch];
+    play->status = QUEUED;
+    play->before = before;
+    play->after = after;
+    *(before == NONE ? &engine->queue_first : &engine->plays[before].after) = launch;
+    *(after == NONE ? &engine->queue_last : &engine->plays[after].before) = launch;
+}
+
+static void queue_remove(gs_engine *engine, size_t launch) {
+    const struct play *play = &engine->plays[launch];
+    *(play->before == NONE ? &engine->queue_first : &engine->plays[play->before].after) = play->after;
+    *(play->after == NONE ? &engine->queue_last : &engine->plays[play->after].before) = play->before;
+}
+
+/* ---- blocks ---- */
+
+static void list_add(gs_engine *engine, size_t launch, int64_t block, int32_t handle) {
+    struct play *play = &engine->plays[launch];
+    engine->running[handle] = (struct running){launch, block, -1, play->first_running};
+    if (play->first_running >= 0)
+        engine->running[play->first_running].before = handle;
+    play->first_running = handle;
+}
+
+static void list_remove(gs_engine *engine, int32_t handle) {
+    const struct running *running = &engine->running[handle];
+    if (running->after >= 0)
+        engine->running[running->after].before = running->before;
+    if (running->before >= 0)
+        engine->running[running->before].after = running->after;
+    else
+        engine->plays[running->launch].first_running = running->after;
+}
+
+/* Time stops at the end of the clock rather than going round. */
+static int64_t later(int64_t now_ns, int64_t duration_ns) {
+    return now_ns > INT64_MAX - duration_ns ? INT64_MAX : now_ns + duration_ns;
+}
+
+static int64_t duration_of(const gs_engine *engine, size_t launch) {
+    return engine->hooks.endless ? 0 : engine->run->launches.data[launch].duration_ns;
+}
+
+static bool start_block(gs_engine *engine, size_t launch, int sm) {
+    struct play *play = &engine->plays[launch];
+    int64_t duration = duration_of(engine, launch), block = play->started++;
+    int32_t handle = gs_dispatcher_place(engine->dispatcher, play->kernel, sm);
+    list_add(engine, launch, block, handle);
+    if (duration &&
+        !endings_add(&engine->endings, (struct ending){later(engine->now_ns, duration), launch, block, handle}))
+        return false;
+    return !engine->hooks.started || engine->hooks.started(engine->hooks.user, launch, block, sm, engine->now_ns);
+}
+
+static bool end_block(gs_engine *engine, int32_t handle) {
+    struct running running = engine->running[handle];
+    list_remove(engine, handle);
+    gs_dispatcher_release(engine->dispatcher, handle);
+    engine->plays[running.launch].ended++;
+    return !engine->hooks.ended ||
+           engine->hooks.ended(engine->hooks.user, running.launch, running.block, engine->now_ns);
+}
+
+/* Starts what can start. False: out of memory. */
+static bool serve(gs_engine *engine) {
+    size_t launch = engine->queue_first;
+    while (launch != NONE) {
+        struct play *play = &engine->plays[launch];
+        int64_t blocks = engine->run->launches.data[launch].blocks;
+        int sm;
+        while (play->started < blocks && (sm = gs_dispatcher_next(engine->dispatcher, play->kernel)) != GS_WAIT)
+            if (!start_block(engine, launch, sm))
+                return false;
+        size_t after = play->after;
+        if (play->started == blocks) {
+            queue_remove(engine, launch);
+            play->status = STARTED;
+        } else if (!engine->overtaking) {
+            return true;
+        }
+        launch = after;
+    }
+    return true;
+}
+
+/* ---- streams ---- */
+
+static bool stream_join(gs_engine *engine, size_t launch) {
+    const char *name = engine->run->launches.data[launch].stream;
+    struct play *play = &engine->plays[launch];
+    play->stream = play->next_in_stream = NONE;
+    if (!name)
+        return true;
+    size_t fresh = engine->stream_names.count;
+    play->stream = gs_names_add(&engine->stream_names, name, fresh);
+    if (play->stream == SIZE_MAX)
+        return false;
+    struct stream *stream = &engine->streams[play->stream];
+    if (play->stream == fresh || stream->head == NONE)
+        stream->head = launch;
+    else
+        engine->plays[stream->tail].next_in_stream = launch;
+    stream->tail = launch;
+    return true;
+}
+
+static bool may_start(const gs_engine *engine, size_t launch) {
+    size_t stream = engine->plays[launch].stream;
+    return stream == NONE || engine->streams[stream].head == launch;
+}
+
+/* The kernel has ended: the next of its stream may enter the queue. */
+static void kernel_ended(gs_engine *engine, size_t launch) {
+    struct play *play = &engine->plays[launch];
+    play->status = ENDED;
+    if (play->stream == NONE)
+        return;
+    size_t *head = &engine->streams[play->stream].head;
+    while (*head != NONE && engine->plays[*head].status == ENDED)
+        *head = engine->plays[*head].next_in_stream;
+    if (*head != NONE && engine->plays[*head].status == IN_STREAM)
+        queue_add(engine, *head);
+}
+
+/* ---- events ---- */
+
+static gs_code make_known(gs_engine *engine, size_t number, gs_error *error) {
+    const gs_launch *launch = &engine->run->launches.data[number];
+    if (launch->cluster != 1)
+        return gs_run_fail(engine->run, launch->event, error, GS_E_UNSUPPORTED,
+                           "kernel \"%.60s\" launches clusters of %d blocks; placement is modelled for single blocks",
+                           launch->kernel, launch->cluster);
+    gs_error problem;
+    engine->plays[number].kernel = gs_dispatcher_kernel(engine->dispatcher, &launch->shape, &problem);
+    if (engine->plays[number].kernel >= 0)
+        return GS_OK;
+    if (problem.code == GS_E_MEMORY)
+        return gs_fail_memory(error);
+    return gs_run_fail(engine->run, launch->event, error, GS_E_NO_FIT, "kernel \"%.60s\" can never run on this GPU: %s",
+                       launch->kernel, problem.message);
+}
+
+gs_code gs_engine_launch(gs_engine *engine, size_t launch, gs_error *error) {
+    struct play *play = &engine->plays[launch];
+    gs_code code = make_known(engine, launch, error);
+    if (code != GS_OK)
+        return code;
+    play->first_running = -1;
+    if (!stream_join(engine, launch))
+        return gs_fail_memory(error);
+    play->status = IN_STREAM;
+    if (may_start(engine, launch))
+        queue_add(engine, launch);
+    return serve(engine) ? GS_OK : gs_fail_memory(error);
+}
+
+/* The next block ends, and the queue moves on. */
+static bool pass_time(gs_engine *engine) {
+    struct ending ending = endings_take(&engine->endings);
+    engine->now_ns = ending.at_ns;
+    if (!end_block(engine, ending.handle))
+        return false;
+    if (engine->plays[ending.launch].ended == engine->run->launches.data[ending.launch].blocks)
+        kernel_ended(engine, ending.launch);
+    return serve(engine);
+}
+
+gs_code gs_engine_exit(gs_engine *engine, size_t launch, gs_error *error) {
+    struct play *play = &engine->plays[launch];
+    if (duration_of(engine, launch))
+        while (play->status != ENDED && engine->endings.count)
+            if (!pass_time(engine))
+                return gs_fail_memory(error);
+    if (play->status == ENDED)
+        return GS_OK;
+    while (play->first_running >= 0)
+        if (!end_block(engine, play->first_running))
+            return gs_fail_memory(error);
+    if (play->status == QUEUED)
+        queue_remove(engine, launch);
+    kernel_ended(engine, launch);
+    return serve(engine) ? GS_OK : gs_fail_memory(error);
+}
+
+gs_code gs_engine_finish(gs_engine *engine, gs_error *error) {
+    while (engine->endings.count)
+        if (!pass_time(engine))
+            return gs_fail_memory(error);
+    return GS_OK;
+}
+
+/* ---- asking ---- */
+
+int64_t gs_engine_now_ns(const gs_engine *engine) {
+    return engine->now_ns;
+}
+
+int64_t gs_engine_started(const gs_engine *engine, size_t launch) {
+    return engine->plays[launch].started;
+}
+
+gs_dispatcher *gs_engine_dispatcher(gs_engine *engine) {
+    return engine->dispatcher;
+}
+
+int gs_engine_kernel(const gs_engine *engine, size_t launch) {
+    return engine->plays[launch].kernel;
+}
+
+gs_hold gs_engine_hold(const gs_engine *engine, size_t launch, size_t *other) {
+    const struct play *play = &engine->plays[launch];
+    if (play->status == IN_STREAM) {
+        *other = engine->streams[play->stream].head;
+        return GS_HOLD_STREAM;
+    }
+    if (play->status != QUEUED)
+        return GS_HOLD_NONE;
+    *other = engine->queue_first;
+    return engine->overtaking || engine->queue_first == launch ? GS_HOLD_ROOM : GS_HOLD_QUEUE;
+}

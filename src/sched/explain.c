@@ -1,0 +1,160 @@
+/*
+ * explain.c: why a kernel waits, in words that a CUDA programmer knows.
+ *
+ * SMs that are held by the same obstacle are named together, one sentence an obstacle: on a GPU where all SMs look
+ * alike that is one sentence in all.
+ */
+#include "sched.h"
+
+#include <stdlib.h>
+
+/* ---- lists of SMs ---- */
+
+static int32_t count_chosen(const bool *chosen, int32_t sms) {
+    int32_t count = 0;
+    for (int32_t i = 0; i < sms; i++)
+        count += chosen[i];
+    return count;
+}
+
+/* "every SM", "SM 5", "SMs 0-8, 12": the SMs marked in `chosen`. */
+static void put_sms(gs_text *text, const bool *chosen, int32_t sms) {
+    int32_t numbers[GS_MAX_SMS];
+    size_t count = 0;
+    for (int32_t i = 0; i < sms; i++)
+        if (chosen[i])
+            numbers[count++] = i;
+    if (count == (size_t)sms) {
+        gs_text_add(text, "every SM");
+        return;
+    }
+    gs_text_add(text, count == 1 ? "SM " : "SMs ");
+    gs_text_put_numbers(text, numbers, count, 8);
+}
+
+/* ---- obstacles ---- */
+
+static bool same_obstacle(const gs_obstacle *a, const gs_obstacle *b) {
+    return a->kind == b->kind && a->partition == b->partition && a->config_bytes == b->config_bytes &&
+           a->others_could == b->others_could && (a->fits > 0) == (b->fits > 0) && a->share == b->share;
+}
+
+static void put_kb(gs_text *text, int64_t bytes) {
+    if (bytes % 1024)
+        gs_text_add(text, "%.2f KB", (double)bytes / 1024);
+    else
+        gs_text_add(text, "%lld KB", (long long)(bytes / 1024));
+}
+
+/* Warp slots or registers: of the partition whose turn it is, or of the SM where warps step aside. */
+static void put_warps(gs_text *text, const gs_obstacle *obstacle, const gs_need *need, const char *sms, bool many) {
+    bool in_partition = obstacle->partition >= 0, registers = obstacle->kind == GS_OBSTACLE_REGISTERS;
+    if (in_partition)
+        gs_text_add(text, "partition %d of %s has ", obstacle->partition, sms);
+    else
+        gs_text_add(text, "%s %s ", sms, many ? "have" : "has");
+    if (!obstacle->fits && registers)
+        gs_text_add(text, "no room for another %d-register warp", need->shape.registers);
+    else if (!obstacle->fits)
+        gs_text_add(text, "no free warp slot");
+    else if (registers)
+        gs_text_add(text, "too few registers free for the %d %d-register warps of a block", obstacle->share,
+                    need->shape.registers);
+    else
+        gs_text_add(text, "too few free warp slots for the %d warps of a block", obstacle->share);
+    if (obstacle->fits && in_partition)
+        gs_text_add(text, " that go there");
+    if (obstacle->others_could && in_partition)
+        gs_text_add(text, ", and warps do not step aside");
+}
+
+static void put_obstacle(gs_text *text, const gs_gpu *gpu, const gs_need *need, const gs_obstacle *obstacle,
+                         const char *sms, bool many) {
+    int64_t shared_bytes = (int64_t)need->shared * gpu->limits.shared_granularity_bytes;
+    switch (obstacle->kind) {
+    case GS_OBSTACLE_CONFIG:
+        gs_text_add(text, "%s %s busy with a shared-memory configuration of ", sms, many ? "are" : "is");
+        put_kb(text, obstacle->config_bytes);
+        gs_text_add(text, ", the kernel needs ");
+        put_kb(text, need->config_bytes);
+        gs_text_add(text, ", and that changes only when the %s is idle",
+                    gpu->mechanisms.shared_scope == GS_SCOPE_TPC ? "TPC" : "SM");
+        break;
+    case GS_OBSTACLE_BLOCK_SLOTS:
+        gs_text_add(text, "%s %s all %d block slots taken", sms, many ? "have" : "has", gpu->limits.blocks_per_sm);
+        break;
+    case GS_OBSTACLE_WARP_SLOTS:
+    case GS_OBSTACLE_REGISTERS:
+        put_warps(text, obstacle, need, sms, many);
+        break;
+    case GS_OBSTACLE_SHARED:
+        gs_text_add(text, "%s %s less shared memory free than the ", sms, many ? "have" : "has");
+        put_kb(text, shared_bytes);
+        gs_text_add(text, " of a block");
+        break;
+    case GS_OBSTACLE_SHARED_HOLES:
+        gs_text_add(text, "%s %s the ", sms, many ? "have" : "has");
+        put_kb(text, shared_bytes);
+        gs_text_add(text, " of shared memory of a block free, but not in one piece");
+        break;
+    case GS_OBSTACLE_NONE:
+        break;
+    }
+}
+
+static void put_obstacles(gs_text *text, const gs_state *state, const gs_need *need) {
+    int32_t sms = state->gpu->sms;
+    gs_obstacle *obstacles = calloc((size_t)sms, sizeof *obstacles);
+    bool *chosen = calloc((size_t)sms, sizeof *chosen);
+    bool *done = calloc((size_t)sms, sizeof *done);
+    if (!obstacles || !chosen || !done)
+        text->failed = true;
+    for (int32_t i = 0; i < sms && !text->failed; i++)
+        obstacles[i] = gs_state_obstacle(state, need, i);
+    for (int32_t first = 0, parts = 0; first < sms && !text->failed; first++) {
+        if (done[first])
+            continue;
+        for (int32_t i = 0; i < sms; i++) {
+            chosen[i] = !done[i] && same_obstacle(&obstacles[i], &obstacles[first]);
+            done[i] = done[i] || chosen[i];
+        }
+        gs_text names = {0};
+        put_sms(&names, chosen, sms);
+        gs_text_add(text, parts++ ? "; " : "");
+        put_obstacle(text, state->gpu, need, &obstacles[first], names.data ? names.data : "",
+                     count_chosen(chosen, sms) > 1 && count_chosen(chosen, sms) < sms);
+        gs_text_free(&names);
+    }
+    free(obstacles);
+    free(chosen);
+    free(done);
+}
+
+void gs_why_no_room(const gs_dispatcher *dispatcher, int kernel, gs_text *text) {
+    const gs_need *need = gs_dispatcher_need(dispatcher, kernel);
+    const gs_state *state = gs_dispatcher_state(dispatcher);
+    if (gs_state_local_waits(state, need))
+        gs_text_add(text,
+                    "it needs %lld bytes of local memory a thread, the GPU is set up for %lld, and that grows only "
+                    "when the GPU is idle",
+                    (long long)need->shape.local_bytes, (long long)state->local_bytes);
+    else
+        put_obstacles(text, state, need);
+}
+
+void gs_why(gs_engine *engine, const gs_run *run, size_t launch, gs_text *text) {
+    const gs_launch *launches = run->launches.data;
+    size_t other;
+    gs_hold hold = gs_engine_hold(engine, launch, &other);
+    if (hold == GS_HOLD_NONE)
+        return;
+    int64_t blocks = launches[launch].blocks;
+    gs_text_add(text, "%lld of %lld blocks of %s wait: ", (long long)(blocks - gs_engine_started(engine, launch)),
+                (long long)blocks, launches[launch].kernel);
+    if (hold == GS_HOLD_STREAM)
+        gs_text_add(text, "%s before it in the same stream has not ended", launches[other].kernel);
+    else if (hold == GS_HOLD_QUEUE)
+        gs_text_add(text, "%s is served first, and while it waits nothing after it starts", launches[other].kernel);
+    else
+        gs_why_no_room(gs_engine_dispatcher(engine), gs_engine_kernel(engine, launch), text);
+}

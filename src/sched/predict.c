@@ -1,0 +1,257 @@
+/*
+ * predict.c: plays a run and writes down what happens, as a run.
+ *
+ * Without durations a block starts either at its launch or at some later exit, and the prediction has the form of a
+ * recording: `placed` of a launch is what starts at that point, and an `observe` after an exit shows what the exit let
+ * in. With durations blocks start all the time; then `placed` of a launch holds every block that ever starts, and
+ * `start_ns` and `end_ns` say when.
+ */
+#include "sched.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What has been seen of each launch so far, and what is being written. */
+struct recorder {
+    const gs_run *run;
+    gs_engine *engine;
+    gs_run *out;
+    const gs_predict_options *options;
+    bool timed;
+    gs_seen *seen;   /* by launch */
+    bool *is_gained; /* by launch: blocks have started since `gained` was last emptied */
+    size_t *gained;  /* which launches those are */
+    size_t gained_count;
+    int64_t started, total; /* blocks, for progress */
+};
+
+/* ---- listening to the engine ---- */
+
+static bool on_started(void *user, size_t launch, int64_t block, int32_t sm, int64_t now_ns) {
+    struct recorder *recorder = user;
+    gs_seen *seen = &recorder->seen[launch];
+    (void)block; /* blocks of a kernel start in order, so it is the next entry */
+    if (!GS_RESERVE(&seen->placed, 1) || !GS_RESERVE(&seen->start_ns, recorder->timed) ||
+        !GS_RESERVE(&seen->end_ns, recorder->timed))
+        return false;
+    seen->placed.data[seen->placed.count++] = sm;
+    if (recorder->timed) {
+        seen->start_ns.data[seen->start_ns.count++] = now_ns;
+        seen->end_ns.data[seen->end_ns.count++] = GS_NO_TIME;
+    }
+    if (!recorder->is_gained[launch]) {
+        recorder->is_gained[launch] = true;
+        recorder->gained[recorder->gained_count++] = launch;
+    }
+    const gs_predict_options *options = recorder->options;
+    if (options && options->progress && (++recorder->started & 0xffff) == 0)
+        options->progress(options->user, recorder->started, recorder->total);
+    return true;
+}
+
+static bool on_ended(void *user, size_t launch, int64_t block, int64_t now_ns) {
+    struct recorder *recorder = user;
+    if (recorder->timed)
+        recorder->seen[launch].end_ns.data[block] = now_ns;
+    return true;
+}
+
+static void forget_gained(struct recorder *recorder) {
+    for (size_t i = 0; i < recorder->gained_count; i++)
+        recorder->is_gained[recorder->gained[i]] = false;
+    recorder->gained_count = 0;
+}
+
+/* ---- writing events ---- */
+
+static bool copy_list(void **to, size_t *to_count, size_t *to_room, const void *from, size_t count, size_t size) {
+    if (!gs_array_reserve(to, 0, to_room, count, size))
+        return false;
+    if (count)
+        memcpy(*to, from, count * size);
+    *to_count = count;
+    return true;
+}
+
+/* What is seen of a launch at this point, into `seen`. */
+static gs_code show(const struct recorder *recorder, size_t launch, gs_seen *seen, gs_error *error) {
+    const gs_seen *now = &recorder->seen[launch];
+    seen->has_placed = true;
+    seen->has_start = seen->has_end = recorder->timed;
+    if (copy_list((void **)&seen->placed.data, &seen->placed.count, &seen->placed.room, now->placed.data,
+                  now->placed.count, sizeof *now->placed.data) &&
+        copy_list((void **)&seen->start_ns.data, &seen->start_ns.count, &seen->start_ns.room, now->start_ns.data,
+                  now->start_ns.count, sizeof *now->start_ns.data) &&
+        copy_list((void **)&seen->end_ns.data, &seen->end_ns.count, &seen->end_ns.room, now->end_ns.data,
+                  now->end_ns.count, sizeof *now->end_ns.data))
+        return GS_OK;
+    return gs_fail_memory(error);
+}
+
+/* Adds sentences to what an event says about waiting; `prefix` may be NULL. */
+static gs_code explain(struct recorder *recorder, gs_event *event, size_t launch, const char *prefix, gs_error *error) {
+    gs_text text = {0};
+    if (event->why)
+        gs_text_add(&text, "%s\n", event->why);
+    if (prefix)
+        gs_text_add(&text, "%s", prefix);
+    gs_why(recorder->engine, recorder->run, launch, &text);
+    free(event->why);
+    event->why = text.data;
+    return text.failed ? gs_fail_memory(error) : GS_OK;
+}
+
+static bool wants_why(const struct recorder *recorder) {
+    return recorder->options && recorder->options->explain;
+}
+
+static gs_code play_launch(struct recorder *recorder, const gs_event *event, gs_error *error) {
+    gs_event *out = &recorder->out->events.data[recorder->out->launches.data[event->launch].event];
+    gs_code code = gs_engine_launch(recorder->engine, event->launch, error);
+    forget_gained(recorder);
+    if (code == GS_OK && !recorder->timed)
+        code = show(recorder, event->launch, &out->seen, error);
+    size_t other;
+    if (code == GS_OK && wants_why(recorder) && gs_engine_hold(recorder->engine, event->launch, &other))
+        code = explain(recorder, out, event->launch, NULL, error);
+    return code;
+}
+
+/* After an exit, says of each kernel that still waits for room what now holds it. */
+static gs_code explain_rest(struct recorder *recorder, gs_event *out, size_t launches, gs_error *error) {
+    gs_code code = GS_OK;
+    size_t other;
+    for (size_t i = 0; i < launches && code == GS_OK; i++)
+        if (gs_engine_hold(recorder->engine, i, &other) == GS_HOLD_ROOM)
+            code = explain(recorder, out, i, NULL, error);
+    return code;
+}
+
+static int compare_numbers(const void *a, const void *b) {
+    size_t first = *(const size_t *)a, second = *(const size_t *)b;
+    return (first > second) - (first < second);
+}
+
+/* Observations of the kernels that an exit let in, but for those the run itself observes next. */
+static gs_code show_gained(struct recorder *recorder, size_t event, gs_error *error) {
+    for (size_t i = event + 1; i < recorder->run->events.count; i++) {
+        const gs_event *next = &recorder->run->events.data[i];
+        if (next->op != GS_OBSERVE)
+            break;
+        recorder->is_gained[next->launch] = false;
+    }
+    qsort(recorder->gained, recorder->gained_count, sizeof *recorder->gained, compare_numbers);
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < recorder->gained_count && code == GS_OK; i++) {
+        size_t launch = recorder->gained[i];
+        if (!recorder->is_gained[launch])
+            continue;
+        gs_event *out = gs_run_add_event(recorder->out, GS_OBSERVE, launch, error);
+        code = out ? show(recorder, launch, &out->seen, error) : GS_E_MEMORY;
+    }
+    return code;
+}
+
+static gs_code play_exit(struct recorder *recorder, size_t number, size_t launches, gs_error *error) {
+    const gs_event *event = &recorder->run->events.data[number];
+    gs_code code = gs_engine_exit(recorder->engine, event->launch, error);
+    gs_event *out = code == GS_OK ? gs_run_add_event(recorder->out, GS_EXIT, event->launch, error) : NULL;
+    if (!out)
+        return code == GS_OK ? GS_E_MEMORY : code;
+    if (wants_why(recorder))
+        code = explain_rest(recorder, out, launches, error);
+    if (code == GS_OK && !recorder->timed)
+        code = show_gained(recorder, number, error);
+    forget_gained(recorder);
+    return code;
+}
+
+static gs_code play_event(struct recorder *recorder, size_t number, size_t *launches, gs_error *error) {
+    const gs_event *event = &recorder->run->events.data[number];
+    gs_event *out;
+    switch (event->op) {
+    case GS_LAUNCH:
+        ++*launches;
+        if (gs_run_copy_launch(recorder->out, &recorder->run->launches.data[event->launch], error) != GS_OK)
+            return GS_E_MEMORY;
+        return play_launch(recorder, event, error);
+    case GS_EXIT:
+        return play_exit(recorder, number, *launches, error);
+    case GS_OBSERVE:
+        out = gs_run_add_event(recorder->out, GS_OBSERVE, event->launch, error);
+        return out ? show(recorder, event->launch, &out->seen, error) : GS_E_MEMORY;
+    }
+    return GS_OK;
+}
+
+/* Time passes until nothing more happens; then the launches get all that was seen of them. */
+static gs_code play_rest(struct recorder *recorder, gs_error *error) {
+    gs_code code = gs_engine_finish(recorder->engine, error);
+    gs_launches *launches = &recorder->out->launches;
+    size_t other;
+    for (size_t i = 0; i < launches->count && code == GS_OK; i++) {
+        gs_event *out = &recorder->out->events.data[launches->data[i].event];
+        out->seen = recorder->seen[i];
+        recorder->seen[i] = (gs_seen){0};
+        out->seen.has_placed = out->seen.has_start = out->seen.has_end = true;
+        if (wants_why(recorder) && gs_engine_hold(recorder->engine, i, &other))
+            code = explain(recorder, out, i, "at the end: ", error);
+    }
+    return code;
+}
+
+/* ---- the whole ---- */
+
+static gs_code play(struct recorder *recorder, gs_error *error) {
+    gs_code code = GS_OK;
+    size_t launches = 0;
+    for (size_t i = 0; i < recorder->run->events.count && code == GS_OK; i++)
+        code = play_event(recorder, i, &launches, error);
+    if (code == GS_OK && recorder->timed)
+        code = play_rest(recorder, error);
+    return code;
+}
+
+static gs_code recorder_init(struct recorder *recorder, const gs_gpu *gpu, gs_error *error) {
+    const gs_run *run = recorder->run;
+    size_t count = run->launches.count + 1;
+    recorder->timed = gs_run_is_timed(run);
+    recorder->seen = calloc(count, sizeof *recorder->seen);
+    recorder->is_gained = calloc(count, sizeof *recorder->is_gained);
+    recorder->gained = calloc(count, sizeof *recorder->gained);
+    recorder->out = gs_run_new(error);
+    if (!recorder->seen || !recorder->is_gained || !recorder->gained || !recorder->out)
+        return gs_fail_memory(error);
+    gs_engine_hooks hooks = {.user = recorder, .started = on_started, .ended = on_ended};
+    recorder->engine = gs_engine_new(gpu, run, &hooks, error);
+    if (!recorder->engine)
+        return GS_E_MEMORY;
+    recorder->out->has_id = run->has_id;
+    recorder->out->id = run->id;
+    recorder->out->gpu = strdup(gpu->name);
+    recorder->out->class_name = run->class_name ? strdup(run->class_name) : NULL;
+    for (size_t i = 0; i < run->launches.count; i++)
+        recorder->total += run->launches.data[i].blocks;
+    return recorder->out->gpu && (recorder->out->class_name || !run->class_name) ? GS_OK : gs_fail_memory(error);
+}
+
+static void recorder_free(struct recorder *recorder) {
+    for (size_t i = 0; recorder->seen && i < recorder->run->launches.count; i++)
+        gs_seen_clear(&recorder->seen[i]);
+    free(recorder->seen);
+    free(recorder->is_gained);
+    free(recorder->gained);
+    gs_engine_free(recorder->engine);
+}
+
+gs_run *gs_predict(const gs_gpu *gpu, const gs_run *run, const gs_predict_options *options, gs_error *error) {
+    struct recorder recorder = {.run = run, .options = options};
+    gs_code code = recorder_init(&recorder, gpu, error);
+    if (code == GS_OK)
+        code = play(&recorder, error);
+    recorder_free(&recorder);
+    if (code == GS_OK)
+        return recorder.out;
+    gs_run_free(recorder.out);
+    return NULL;
+}

@@ -1,0 +1,104 @@
+/*
+ * sched.h: who goes where.
+ *
+ *   gs_dispatcher (public)  decides the SM of one block (dispatch.c)
+ *   gs_engine               plays launches, exits and time: the queue, streams, priorities (engine.c)
+ *   gs_predict (public)     plays a run and writes down what happens (predict.c)
+ *   gs_why                  says in words why a kernel waits (explain.c)
+ *   gs_check                are all blocks of these kernels resident together? (check.c)
+ */
+#ifndef GS_SCHED_H
+#define GS_SCHED_H
+
+#include "gpu/gpu.h"
+#include "run/run.h"
+
+/* ---- dispatcher ---- */
+
+const gs_state *gs_dispatcher_state(const gs_dispatcher *dispatcher);
+const gs_need *gs_dispatcher_need(const gs_dispatcher *dispatcher, int kernel);
+
+/* Makes `to`, of the same GPU, equal to `from`. `to` must not know kernels that `from` does not. */
+gs_code gs_dispatcher_copy(gs_dispatcher *to, const gs_dispatcher *from, gs_error *error);
+
+/* ---- engine ---- */
+
+/* What the engine tells as it plays. `launch` is the number of the launch in the run. */
+typedef struct gs_engine_hooks {
+    void *user;
+    bool (*started)(void *user, size_t launch, int64_t block, int32_t sm, int64_t now_ns); /* false: out of memory */
+    bool (*ended)(void *user, size_t launch, int64_t block, int64_t now_ns);
+    bool endless; /* durations are ignored: blocks stay until their exit */
+} gs_engine_hooks;
+
+typedef struct gs_engine gs_engine;
+
+gs_engine *gs_engine_new(const gs_gpu *gpu, const gs_run *run, const gs_engine_hooks *hooks, gs_error *error);
+void gs_engine_free(gs_engine *engine);
+
+/* Plays one launch or exit. Events are played in order. */
+gs_code gs_engine_launch(gs_engine *engine, size_t launch, gs_error *error);
+gs_code gs_engine_exit(gs_engine *engine, size_t launch, gs_error *error);
+
+/* Lets time pass until nothing more happens by itself. */
+gs_code gs_engine_finish(gs_engine *engine, gs_error *error);
+
+int64_t gs_engine_now_ns(const gs_engine *engine);
+int64_t gs_engine_started(const gs_engine *engine, size_t launch);
+gs_dispatcher *gs_engine_dispatcher(gs_engine *engine);
+
+/* What stands between a launch and its next block. */
+typedef enum gs_hold {
+    GS_HOLD_NONE,   /* all its blocks have started */
+    GS_HOLD_STREAM, /* an earlier kernel of its stream has not ended: `*other` */
+    GS_HOLD_QUEUE,  /* another kernel is served first: `*other` */
+    GS_HOLD_ROOM    /* it is being served, and no SM takes a block */
+} gs_hold;
+
+gs_hold gs_engine_hold(const gs_engine *engine, size_t launch, size_t *other);
+
+/* The dispatcher's number of a launch that was played. */
+int gs_engine_kernel(const gs_engine *engine, size_t launch);
+
+/* ---- words ---- */
+
+/* Why blocks of `launch` wait now: a sentence into `text`. */
+void gs_why(gs_engine *engine, const gs_run *run, size_t launch, gs_text *text);
+
+/* The part of it that is about room: what holds the next block of `kernel`. */
+void gs_why_no_room(const gs_dispatcher *dispatcher, int kernel, gs_text *text);
+
+/* ---- check ---- */
+
+/* Launches, by number, in some order. */
+typedef struct gs_order {
+    size_t *data;
+    size_t count, room;
+} gs_order;
+
+/* Kernels that are not resident together: in this order, blocks of the last one wait. */
+typedef struct gs_conflict {
+    gs_order order;
+    int64_t waiting; /* blocks of its last kernel */
+    gs_text why;
+} gs_conflict;
+
+typedef enum gs_answer { GS_ANSWER_NO, GS_ANSWER_YES, GS_ANSWER_UNKNOWN } gs_answer;
+
+typedef struct gs_check {
+    gs_answer in_this_order, in_any_order;
+    gs_conflict here;     /* no in this order: its launches up to the first that waits */
+    gs_conflict smallest; /* no: as few kernels as were found to fail, in an order that does */
+    bool is_least;        /* no fewer do */
+    gs_order works;       /* no in this order: an order in which all fit, where one was found */
+    bool none_works;      /* no order fits: all were tried */
+    size_t searched;      /* all orders of so many kernels were tried and fit */
+    bool order_is_fixed;  /* the run has exits: only its own order makes sense */
+} gs_check;
+
+/* Will all blocks of the kernels of `run` be resident together? Durations are ignored. Looks at other orders by playing
+   at most `budget` launches. */
+gs_code gs_check_run(const gs_gpu *gpu, const gs_run *run, int64_t budget, gs_check *check, gs_error *error);
+void gs_check_clear(gs_check *check);
+
+#endif

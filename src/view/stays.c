@@ -1,0 +1,173 @@
+/*
+ * stays.c: from events to bars: which block is where, from when to when, and on which lane of its SM.
+ *
+ * With times a stay is in nanoseconds. Without, time is the order of launches and exits, one column each: a block stays
+ * from the column of its launch (or of the exit that let it in) to the column of its kernel's exit.
+ */
+#include "view.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static gs_code add_stay(gs_stays *stays, size_t launch, int64_t block, int32_t sm, int64_t from, gs_error *error) {
+    if (!GS_RESERVE(stays, 1))
+        return gs_fail_memory(error);
+    stays->data[stays->count++] =
+        (gs_stay){.sm = sm, .count = 1, .launch = launch, .block = block, .from = from, .to = INT64_MAX};
+    return GS_OK;
+}
+
+static bool has_times(const gs_run *run) {
+    for (size_t i = 0; i < run->events.count; i++)
+        if (run->events.data[i].seen.has_start)
+            return true;
+    return false;
+}
+
+/* ---- with times ---- */
+
+static gs_code add_timed(const gs_event *event, gs_stays *stays, gs_error *error) {
+    const gs_seen *seen = &event->seen;
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < seen->placed.count && code == GS_OK; i++) {
+        int64_t start = gs_seen_time(&seen->start_ns, (int64_t)i), end = gs_seen_time(&seen->end_ns, (int64_t)i);
+        if (seen->placed.data[i] == GS_WAIT || start == GS_NO_TIME)
+            continue;
+        code = add_stay(stays, event->launch, (int64_t)i, seen->placed.data[i], start, error);
+        if (code == GS_OK && end != GS_NO_TIME)
+            stays->data[stays->count - 1].to = end;
+        if (start >= stays->horizon)
+            stays->horizon = start + 1;
+        if (end > stays->horizon)
+            stays->horizon = end;
+    }
+    return code;
+}
+
+static gs_code add_all_timed(const gs_run *run, gs_stays *stays, gs_error *error) {
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < run->events.count && code == GS_OK; i++)
+        if (run->events.data[i].op == GS_LAUNCH)
+            code = add_timed(&run->events.data[i], stays, error);
+    return code;
+}
+
+/* ---- without times ---- */
+
+/* Blocks that are seen for the first time. `known` is how many of each launch were seen before: recordings show blocks
+   as a growing prefix. */
+static gs_code add_newly_seen(const gs_event *event, size_t *known, int64_t column, gs_stays *stays, gs_error *error) {
+    const gs_sm_list *placed = &event->seen.placed;
+    gs_code code = GS_OK;
+    for (size_t i = known[event->launch]; i < placed->count && code == GS_OK; i++)
+        if (placed->data[i] != GS_WAIT)
+            code = add_stay(stays, event->launch, (int64_t)i, placed->data[i], column, error);
+    if (placed->count > known[event->launch])
+        known[event->launch] = placed->count;
+    return code;
+}
+
+static gs_code add_all_untimed(const gs_run *run, gs_stays *stays, gs_error *error) {
+    size_t *known = calloc(run->launches.count + 1, sizeof *known);
+    int64_t *ends = calloc(run->launches.count + 1, sizeof *ends);
+    gs_code code = known && ends ? GS_OK : gs_fail_memory(error);
+    int64_t column = -1;
+    for (size_t i = 0; i < run->events.count && code == GS_OK; i++) {
+        const gs_event *event = &run->events.data[i];
+        column += event->op != GS_OBSERVE;
+        if (event->op == GS_EXIT)
+            ends[event->launch] = column;
+        else
+            code = add_newly_seen(event, known, column, stays, error);
+    }
+    for (size_t i = 0; i < stays->count && code == GS_OK; i++)
+        if (ends[stays->data[i].launch] > stays->data[i].from)
+            stays->data[i].to = ends[stays->data[i].launch];
+    stays->horizon = column + 1;
+    free(known);
+    free(ends);
+    return code;
+}
+
+/* ---- together, in order, in lanes ---- */
+
+static int compare_stays(const void *first, const void *second) {
+    const gs_stay *a = first, *b = second;
+    if (a->sm != b->sm)
+        return a->sm < b->sm ? -1 : 1;
+    if (a->from != b->from)
+        return a->from < b->from ? -1 : 1;
+    if (a->launch != b->launch)
+        return a->launch < b->launch ? -1 : 1;
+    return (a->block > b->block) - (a->block < b->block);
+}
+
+static void join_stays(gs_stays *stays) {
+    size_t kept = 0;
+    for (size_t i = 0; i < stays->count; i++) {
+        gs_stay *last = kept ? &stays->data[kept - 1] : NULL, *stay = &stays->data[i];
+        if (last && last->sm == stay->sm && last->from == stay->from && last->launch == stay->launch &&
+            last->to == stay->to)
+            last->count++;
+        else
+            stays->data[kept++] = *stay;
+    }
+    stays->count = kept;
+}
+
+/* Each stay gets the lowest lane of its SM that is free. */
+static gs_code give_lanes(gs_stays *stays, gs_error *error) {
+    struct {
+        int64_t *data; /* until when each lane of the present SM is taken */
+        size_t count, room;
+    } lanes = {0};
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < stays->count; i++) {
+        gs_stay *stay = &stays->data[i];
+        if (i && stay->sm != stays->data[i - 1].sm)
+            lanes.count = 0;
+        size_t lane = 0;
+        while (lane < lanes.count && lanes.data[lane] > stay->from)
+            lane++;
+        if (lane == lanes.count) {
+            if (!GS_RESERVE(&lanes, 1)) {
+                code = gs_fail_memory(error);
+                break;
+            }
+            lanes.count++;
+        }
+        lanes.data[lane] = stay->to;
+        stay->lane = (int32_t)lane;
+        if ((int32_t)lane >= stays->lanes)
+            stays->lanes = (int32_t)lane + 1;
+    }
+    free(lanes.data);
+    return code;
+}
+
+gs_code gs_stays_of(const gs_run *run, bool together, gs_stays *stays, gs_error *error) {
+    *stays = (gs_stays){.timed = has_times(run)};
+    gs_code code = stays->timed ? add_all_timed(run, stays, error) : add_all_untimed(run, stays, error);
+    for (size_t i = 0; i < stays->count; i++)
+        if (stays->data[i].to > stays->horizon)
+            stays->data[i].to = stays->horizon;
+    if (stays->count)
+        qsort(stays->data, stays->count, sizeof *stays->data, compare_stays);
+    if (code == GS_OK && together)
+        join_stays(stays);
+    if (code == GS_OK)
+        code = give_lanes(stays, error);
+    if (code != GS_OK)
+        gs_stays_free(stays);
+    return code;
+}
+
+void gs_stays_free(gs_stays *stays) {
+    free(stays->data);
+    *stays = (gs_stays){0};
+}
+
+const char *gs_op_name(gs_op op) {
+    static const char *const names[] = {[GS_LAUNCH] = "launch", [GS_EXIT] = "exit", [GS_OBSERVE] = "observe"};
+    return names[op];
+}

@@ -1,0 +1,109 @@
+/*
+ * table.c: a run as a table for people: an event a row, with the SMs of its blocks in block order.
+ */
+#include "view.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_PARTS = 10 }; /* of a list of SMs */
+
+static int name_width(const gs_run *run) {
+    size_t widest = 6;
+    for (size_t i = 0; i < run->launches.count; i++)
+        if (strlen(run->launches.data[i].kernel) > widest)
+            widest = strlen(run->launches.data[i].kernel);
+    return widest > 32 ? 32 : (int)widest;
+}
+
+static void put_title(gs_view *view, const gs_gpu *gpu, const gs_run *run) {
+    gs_text *text = &view->text;
+    if (view->runs)
+        gs_text_put(text, "\n", 1);
+    if (run->has_id)
+        gs_text_add(text, "run %lld, ", (long long)run->id);
+    if (run->class_name)
+        gs_text_add(text, "%s, ", run->class_name);
+    gs_text_add(text, "%s, %d SMs\n", gpu->name, gpu->sms);
+}
+
+static void put_times(gs_text *text, const gs_seen *seen) {
+    int64_t first = INT64_MAX, last = INT64_MIN;
+    for (size_t i = 0; i < seen->placed.count; i++) {
+        int64_t start = gs_seen_time(&seen->start_ns, (int64_t)i), end = gs_seen_time(&seen->end_ns, (int64_t)i);
+        if (start != GS_NO_TIME && start < first)
+            first = start;
+        if (end != GS_NO_TIME && end > last)
+            last = end;
+    }
+    if (first != INT64_MAX)
+        gs_text_add(text, "  %12.3f", (double)first / 1000);
+    else
+        gs_text_add(text, "  %12s", "-");
+    if (last != INT64_MIN)
+        gs_text_add(text, " %12.3f", (double)last / 1000);
+    else
+        gs_text_add(text, " %12s", "-");
+}
+
+/* The lists are in block order with null for what waits; people want to see what started. */
+static void put_placed(gs_text *text, const gs_sm_list *placed) {
+    size_t count = 0;
+    while (count < placed->count && placed->data[count] != GS_WAIT)
+        count++;
+    if (count)
+        gs_text_add(text, "  ");
+    gs_text_put_numbers(text, placed->data, count, MOST_PARTS);
+}
+
+static void put_event(gs_view *view, const gs_run *run, size_t number, int width, bool timed) {
+    const gs_event *event = &run->events.data[number];
+    const gs_launch *launch = &run->launches.data[event->launch];
+    gs_text *text = &view->text;
+    int padding = event->op == GS_EXIT ? 0 : width;
+    gs_text_add(text, "%5zu  %-7s  %-*.*s", number + 1, gs_op_name(event->op), padding, width, launch->kernel);
+    if (event->op == GS_LAUNCH)
+        gs_text_add(text, "  %7lld %7d %4d %9lld", (long long)launch->blocks, launch->shape.threads,
+                    launch->shape.registers, (long long)launch->shape.shared_bytes);
+    else if (event->seen.has_placed)
+        gs_text_add(text, "  %7s %7s %4s %9s", "", "", "", "");
+    if (event->seen.has_placed) {
+        int64_t started = gs_seen_started(&event->seen);
+        gs_text_add(text, "  %7lld %7lld", (long long)started, (long long)(launch->blocks - started));
+        if (timed)
+            put_times(text, &event->seen);
+        put_placed(text, &event->seen.placed);
+    }
+    gs_text_put(text, "\n", 1);
+}
+
+static void put_why(gs_text *text, const char *why) {
+    while (why && *why) {
+        size_t length = strcspn(why, "\n");
+        gs_text_add(text, "       ");
+        gs_text_put(text, why, length);
+        gs_text_put(text, "\n", 1);
+        why += length + (why[length] == '\n');
+    }
+}
+
+static gs_code table_run(gs_view *view, const gs_gpu *gpu, const gs_run *run, gs_error *error) {
+    (void)error;
+    gs_text *text = &view->text;
+    int width = name_width(run);
+    bool timed = false;
+    for (size_t i = 0; i < run->events.count; i++)
+        timed = timed || run->events.data[i].seen.has_start;
+    put_title(view, gpu, run);
+    gs_text_add(text, "%5s  %-7s  %-*s  %7s %7s %4s %9s  %7s %7s", "#", "event", width, "kernel", "blocks", "threads",
+                "regs", "shared", "started", "waiting");
+    gs_text_add(text, timed ? "  %12s %12s  %s\n" : "  %.0s%.0s%s\n", "from us", "to us", "SM of each block");
+    for (size_t i = 0; i < run->events.count; i++) {
+        put_event(view, run, i, width, timed);
+        if (view->explain)
+            put_why(text, run->events.data[i].why);
+    }
+    return GS_OK;
+}
+
+const gs_format gs_format_table = {.name = "table", .help = "for people", .run = table_run};

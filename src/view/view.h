@@ -1,0 +1,55 @@
+/*
+ * view.h: runs, for people and for programs.
+ *
+ * A format is a row in gs_formats: what to write before the first run, for each run, and after the last. One loop in
+ * src/cmd drives them all. Formats show any run: a scenario, a recording or a prediction.
+ */
+#ifndef GS_VIEW_H
+#define GS_VIEW_H
+
+#include "gpu/gpu.h"
+#include "run/run.h"
+
+typedef struct gs_view {
+    gs_text text; /* goes to its sink as it grows */
+    size_t runs;  /* shown so far */
+    bool explain; /* with the reasons of waiting */
+} gs_view;
+
+typedef struct gs_format {
+    const char *name, *help;
+    bool one_run; /* a picture of one run; not for files of many */
+    void (*begin)(gs_view *view);
+    gs_code (*run)(gs_view *view, const gs_gpu *gpu, const gs_run *run, gs_error *error);
+    void (*end)(gs_view *view);
+} gs_format;
+
+extern const gs_format gs_format_table, gs_format_json, gs_format_csv, gs_format_svg, gs_format_trace;
+
+/* ---- for the formats that draw ---- */
+
+/* A block, or blocks of one kernel that come and go together, on an SM. */
+typedef struct gs_stay {
+    int32_t sm, lane; /* lane: a number so that stays of an SM that overlap differ */
+    int32_t count;    /* blocks */
+    size_t launch;
+    int64_t block;    /* the first of them */
+    int64_t from, to; /* nanoseconds, or columns: the launches and exits of the run, counted from 0 */
+} gs_stay;
+
+typedef struct gs_stays {
+    gs_stay *data; /* by SM, then by time */
+    size_t count, room;
+    bool timed;      /* from and to are nanoseconds */
+    int64_t horizon; /* where time, or the columns, end */
+    int32_t lanes;   /* the most that any SM needs */
+} gs_stays;
+
+/* Where every block of the run stays, and how long. `together`: blocks that come and go together are one stay. */
+gs_code gs_stays_of(const gs_run *run, bool together, gs_stays *stays, gs_error *error);
+void gs_stays_free(gs_stays *stays);
+
+/* "launch", "exit" or "observe". */
+const char *gs_op_name(gs_op op);
+
+#endif
