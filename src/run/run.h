@@ -116,6 +116,15 @@ static inline int64_t gs_seen_time(const gs_time_list *times, int64_t block) {
 /* How many blocks have started. */
 int64_t gs_seen_started(const gs_seen *seen);
 
+/* ---- comparing ---- */
+
+typedef struct gs_score {
+    int64_t runs, runs_exact, launches, launches_exact, blocks, blocks_exact;
+} gs_score;
+
+/* Adds how far `predicted`, which has the launches of `recorded`, agrees with it. */
+gs_code gs_score_add(gs_score *score, const gs_run *recorded, const gs_run *predicted, gs_error *error);
+
 /* ---- files ---- */
 
 /* Reads one run from a value of JSON; `json` is emptied, its text goes into the run. */

@@ -216,24 +216,24 @@ static bool end_block(gs_engine *engine, int32_t handle) {
            engine->hooks.ended(engine->hooks.user, running.launch, running.block, engine->now_ns);
 }
 
-/* Starts what can start. False: out of memory. */
+/* Starts what can start. After each block the queue is looked at from its front again: where kernels may overtake, a
+   block of a later one can make room for an earlier one, by moving the pointer of an SM on. False: out of memory. */
 static bool serve(gs_engine *engine) {
     size_t launch = engine->queue_first;
     while (launch != NONE) {
         struct play *play = &engine->plays[launch];
-        int64_t blocks = engine->run->launches.data[launch].blocks;
-        int sm;
-        while (play->started < blocks && (sm = gs_dispatcher_next(engine->dispatcher, play->kernel)) != GS_WAIT)
-            if (!start_block(engine, launch, sm))
-                return false;
-        size_t after = play->after;
-        if (play->started == blocks) {
+        int sm = gs_dispatcher_next(engine->dispatcher, play->kernel);
+        if (sm == GS_WAIT) {
+            launch = engine->overtaking ? play->after : NONE;
+            continue;
+        }
+        if (!start_block(engine, launch, sm))
+            return false;
+        if (play->started == engine->run->launches.data[launch].blocks) {
             queue_remove(engine, launch);
             play->status = STARTED;
-        } else if (!engine->overtaking) {
-            return true;
         }
-        launch = after;
+        launch = engine->queue_first;
     }
     return true;
 }

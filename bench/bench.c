@@ -1,0 +1,178 @@
+/*
+ * bench.c: how fast blocks are placed, by the engine and by the literal algorithm, in one run of one program.
+ *
+ *   mixed    kernels of random shapes, launched and ended, more than fit: each launch is a new shape
+ *   waves    one kernel of a million blocks with a duration: every block placed needs one that ends
+ *   memory   ten million blocks with a duration, with everything that a prediction records
+ *
+ * Times are the best of several rounds, so that what else the machine does counts little.
+ */
+#include "literal.h"
+#include "random.h"
+#include "sched/sched.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+static void fail(const gs_error *error) {
+    fprintf(stderr, "bench: %s\n", error->message);
+    exit(4);
+}
+
+static gs_gpu *gpu_with(int32_t sms) {
+    gs_error error = {.code = GS_OK};
+    gs_gpu *gpu = gs_gpu_open("a100", &error);
+    if (!gpu)
+        fail(&error);
+    gpu->sms = sms;
+    return gpu;
+}
+
+static void add_launch(gs_run *run, const gs_shape *shape, int64_t blocks, int64_t duration_ns) {
+    gs_error error;
+    gs_launch launch = gs_launch_default();
+    char name[24];
+    snprintf(name, sizeof name, "k%zu", run->launches.count);
+    launch.kernel = strdup(name);
+    launch.shape = *shape;
+    launch.blocks = blocks;
+    launch.duration_ns = duration_ns;
+    if (!launch.kernel || gs_run_add_launch(run, &launch, &error) != GS_OK)
+        exit(4);
+}
+
+/* Launches of twice as many blocks as SMs, the oldest ending where the GPU has become full; the same on any GPU. */
+static gs_run *mixed_run(const gs_gpu *gpu, int launches) {
+    gs_random random = random_at(5, 0);
+    gs_run *run = gs_run_new(NULL);
+    for (int i = 0; run && i < launches; i++) {
+        gs_shape shape = random_shape(&random, gpu);
+        add_launch(run, &shape, 2 * gpu->sms, 0);
+        if (i >= 4 && !gs_run_add_event(run, GS_EXIT, (size_t)i - 4, NULL))
+            exit(4);
+    }
+    return run;
+}
+
+static gs_run *waves_run(int64_t blocks) {
+    gs_run *run = gs_run_new(NULL);
+    gs_shape shape = {.threads = 256, .registers = 40, .shared_bytes = 4096, .carveout_percent = GS_NO_CARVEOUT};
+    if (run)
+        add_launch(run, &shape, blocks, 80000);
+    return run;
+}
+
+/* ---- playing ---- */
+
+static bool count_block(void *user, size_t launch, int64_t block, int32_t sm, int64_t now_ns) {
+    (void)launch, (void)block, (void)sm, (void)now_ns;
+    ++*(int64_t *)user;
+    return true;
+}
+
+/* Nanoseconds a block, and how many blocks were placed. */
+static double engine_cost(const gs_gpu *gpu, const gs_run *run, int64_t *blocks) {
+    gs_error error = {.code = GS_OK};
+    *blocks = 0;
+    int64_t start = gs_now_ns();
+    gs_engine_hooks hooks = {.user = blocks, .started = count_block};
+    gs_engine *engine = gs_engine_new(gpu, run, &hooks, &error);
+    for (size_t i = 0; engine && i < run->events.count; i++) {
+        const gs_event *event = &run->events.data[i];
+        if (event->op == GS_LAUNCH)
+            gs_engine_launch(engine, event->launch, &error);
+        else
+            gs_engine_exit(engine, event->launch, &error);
+    }
+    if (!engine || error.code != GS_OK || gs_engine_finish(engine, &error) != GS_OK)
+        fail(&error);
+    int64_t taken = gs_now_ns() - start;
+    gs_engine_free(engine);
+    return (double)taken / (double)*blocks;
+}
+
+static double literal_cost(const gs_gpu *gpu, const gs_run *run, int64_t *blocks) {
+    gs_log log = {0};
+    int64_t start = gs_now_ns();
+    literal_play(gpu, run, &log);
+    int64_t taken = gs_now_ns() - start;
+    *blocks = (int64_t)log.count;
+    free(log.data);
+    return (double)taken / (double)*blocks;
+}
+
+static double best_of(int rounds, double (*cost)(const gs_gpu *, const gs_run *, int64_t *), const gs_gpu *gpu,
+                      const gs_run *run, int64_t *blocks) {
+    double best = cost(gpu, run, blocks);
+    for (int i = 1; i < rounds; i++) {
+        double again = cost(gpu, run, blocks);
+        best = again < best ? again : best;
+    }
+    return best;
+}
+
+/* ---- the tables ---- */
+
+static void compare_with_literal(void) {
+    gs_gpu *gpu = gpu_with(132);
+    struct {
+        const char *name;
+        gs_run *run, *short_run;
+    } rows[] = {{"mixed", mixed_run(gpu, 4000), mixed_run(gpu, 40)}, {"waves", waves_run(1000000), waves_run(4000)}};
+    printf("132 SMs      engine blocks/s   literal blocks/s   ratio\n");
+    for (size_t i = 0; i < GS_COUNT(rows); i++) {
+        int64_t blocks;
+        double engine = best_of(5, engine_cost, gpu, rows[i].run, &blocks);
+        double literal = best_of(2, literal_cost, gpu, rows[i].short_run, &blocks);
+        printf("%-10s %17.0f %18.0f %7.0f\n", rows[i].name, 1e9 / engine, 1e9 / literal, literal / engine);
+        gs_run_free(rows[i].run);
+        gs_run_free(rows[i].short_run);
+    }
+    gs_gpu_free(gpu);
+}
+
+static void scale(void) {
+    static const int32_t sizes[] = {16, 32, 64, 132, 256, 512, 1024};
+    double least[2] = {1e9, 1e9}, most[2] = {0, 0};
+    printf("\nSMs          mixed ns/block     waves ns/block\n");
+    for (size_t i = 0; i < GS_COUNT(sizes); i++) {
+        gs_gpu *gpu = gpu_with(sizes[i]);
+        gs_run *runs[2] = {mixed_run(gpu, 400000 / sizes[i]), waves_run(1000000)};
+        double cost[2];
+        int64_t blocks;
+        for (int j = 0; j < 2; j++) {
+            cost[j] = best_of(5, engine_cost, gpu, runs[j], &blocks);
+            least[j] = cost[j] < least[j] ? cost[j] : least[j];
+            most[j] = cost[j] > most[j] ? cost[j] : most[j];
+            gs_run_free(runs[j]);
+        }
+        printf("%-10d %16.1f %18.1f\n", sizes[i], cost[0], cost[1]);
+        gs_gpu_free(gpu);
+    }
+    printf("%-10s %16.2f %18.2f\n", "most/least", most[0] / least[0], most[1] / least[1]);
+}
+
+static void measure_memory(void) {
+    gs_error error = {.code = GS_OK};
+    gs_gpu *gpu = gpu_with(132);
+    gs_run *run = waves_run(10000000);
+    int64_t start = gs_now_ns();
+    gs_run *prediction = run ? gs_predict(gpu, run, NULL, &error) : NULL;
+    if (!prediction)
+        fail(&error);
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    printf("\nten million blocks predicted in %.2f s, %.0f MB at the most\n", (double)(gs_now_ns() - start) / 1e9,
+           (double)usage.ru_maxrss / 1024);
+    gs_run_free(prediction);
+    gs_run_free(run);
+    gs_gpu_free(gpu);
+}
+
+int main(void) {
+    compare_with_literal();
+    scale();
+    measure_memory();
+    return 0;
+}

@@ -1,0 +1,434 @@
+/*
+ * literal.c: see literal.h. The names and the steps of choose() follow Algorithm 1; a mechanism other than the paper's
+ * changes the step it belongs to, in the most obvious way.
+ */
+#include "literal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define NOBODY (-1)
+
+struct block {
+    size_t launch;
+    int64_t block, end_ns; /* INT64_MAX: until its exit */
+    int sm;
+    int warps[GS_MAX_PARTITIONS];
+};
+
+struct sm {
+    int b; /* free block slots */
+    int p; /* pointer */
+    int w[GS_MAX_PARTITIONS], r[GS_MAX_PARTITIONS];
+    long *register_map[GS_MAX_PARTITIONS]; /* who holds each granule */
+    long *shared_map;
+    int shared_size; /* granules of the configuration */
+};
+
+/* A kernel: TB of Algorithm 1. */
+struct tb {
+    int w, r, s; /* warps, register granules of a warp, shared granules with the runtime's */
+    int config_s, given_s;
+    int64_t config_l;
+    int64_t started, ended;
+    bool launched, gone;
+};
+
+struct play {
+    const gs_gpu *gpu;
+    const gs_run *run;
+    struct tb *tbs;
+    struct sm *sms;
+    int *config_s; /* of each TPC or SM */
+    int64_t config_l, now;
+    int cursor; /* round-robin */
+    int16_t *order;
+    struct block **blocks; /* alive */
+    size_t block_count, block_room;
+    gs_log *log;
+    size_t event;
+};
+
+static int round_up(int64_t value, int64_t by) {
+    return (int)((value + by - 1) / by);
+}
+
+/* ---- TB: lines 4 to 6, and Mechanism 3's configuration ---- */
+
+static int least(int a, int b) {
+    return a < b ? a : b;
+}
+
+static int config_for(const gs_gpu *gpu, int64_t bytes) {
+    for (int i = 0; i < gpu->limits.configs; i++)
+        if (gpu->limits.config_bytes[i] >= bytes)
+            return gpu->limits.config_bytes[i];
+    return gpu->limits.config_bytes[gpu->limits.configs - 1];
+}
+
+static struct tb make_tb(const gs_gpu *gpu, const gs_launch *launch) {
+    const gs_limits *l = &gpu->limits;
+    struct tb tb = {.w = round_up(launch->shape.threads, l->warp_threads),
+                    .r = round_up((int64_t)launch->shape.registers * l->warp_threads, l->register_granularity),
+                    .s = round_up(launch->shape.shared_bytes, l->shared_granularity_bytes) +
+                         round_up(l->shared_reserved_bytes, l->shared_granularity_bytes),
+                    .config_l = launch->shape.local_bytes};
+    int largest = l->config_bytes[l->configs - 1];
+    int partition_registers = l->registers_per_sm / l->partitions_per_sm / l->register_granularity;
+    int partition_warps = l->threads_per_sm / l->warp_threads / l->partitions_per_sm;
+    int per = least(l->blocks_per_sm, least(partition_warps, partition_registers / tb.r) * l->partitions_per_sm / tb.w);
+    int bytes = tb.s * l->shared_granularity_bytes;
+    if (bytes)
+        per = least(per, largest / bytes);
+    tb.config_s = config_for(gpu, (int64_t)per * bytes);
+    if (launch->shape.carveout_percent != GS_NO_CARVEOUT) {
+        tb.config_s = config_for(gpu, (int64_t)largest * launch->shape.carveout_percent / 100);
+        if (tb.config_s < bytes)
+            tb.config_s = config_for(gpu, bytes);
+    }
+    tb.given_s = gpu->mechanisms.shared_given == GS_GIVEN_LARGEST ? largest : tb.config_s;
+    return tb;
+}
+
+/* ---- the state of an SM, looked up ---- */
+
+static int group_of(const struct play *play, int sm) {
+    return play->gpu->mechanisms.shared_scope == GS_SCOPE_TPC ? sm / play->gpu->sms_per_tpc : sm;
+}
+
+static bool group_is_idle(const struct play *play, int group) {
+    for (size_t i = 0; i < play->block_count; i++)
+        if (group_of(play, play->blocks[i]->sm) == group)
+            return false;
+    return true;
+}
+
+static int largest_hole(const long *map, int size) {
+    int longest = 0, length = 0;
+    for (int i = 0; i < size; i++) {
+        length = map[i] == NOBODY ? length + 1 : 0;
+        longest = length > longest ? length : longest;
+    }
+    return longest;
+}
+
+static int count_free(const long *map, int size) {
+    int count = 0;
+    for (int i = 0; i < size; i++)
+        count += map[i] == NOBODY;
+    return count;
+}
+
+static int shared_usable(const struct play *play, const struct sm *sm) {
+    bool contiguous = play->gpu->mechanisms.shared_allocation == GS_SPACE_CONTIGUOUS;
+    return (contiguous ? largest_hole : count_free)(sm->shared_map, sm->shared_size);
+}
+
+static int registers_usable(const struct play *play, const struct sm *sm, int partition) {
+    bool contiguous = play->gpu->mechanisms.registers == GS_REGISTERS_CONTIGUOUS;
+    return (contiguous ? largest_hole : count_free)(sm->register_map[partition], play->gpu->registers_per_partition);
+}
+
+/* ---- Algorithm 1 ---- */
+
+/* Lines 13 to 26: how many of this block the SM can take. */
+static int cur_thread_blocks(const struct play *play, const struct tb *tb, int i) {
+    const gs_gpu *gpu = play->gpu;
+    const struct sm *sm = &play->sms[i];
+    int partitions = gpu->limits.partitions_per_sm, limit_pb_w[GS_MAX_PARTITIONS], minimum = INT32_MAX, sum = 0;
+    bool idle = group_is_idle(play, group_of(play, i));
+    if (!idle && tb->config_s > play->config_s[group_of(play, i)])
+        return 0;
+    for (int j = 0; j < partitions; j++) {
+        limit_pb_w[j] = least(sm->w[j], registers_usable(play, sm, j) / tb->r);
+        minimum = least(minimum, limit_pb_w[j]);
+        sum += limit_pb_w[j];
+    }
+    int limit_w = sum;
+    if (gpu->mechanisms.warp_placement == GS_WARPS_STRICT)
+        for (int j = 0; j < partitions; j++)
+            if (limit_pb_w[(sm->p + j) % partitions] == minimum) {
+                limit_w = minimum * partitions + j;
+                break;
+            }
+    int limit_s = INT32_MAX, granule = gpu->limits.shared_granularity_bytes;
+    if (tb->s)
+        limit_s = idle ? tb->given_s / granule / tb->s : shared_usable(play, sm) / tb->s;
+    return least(least(sm->b, limit_w / tb->w), limit_s);
+}
+
+/* Lines 1 to 37. */
+static int choose(const struct play *play, const struct tb *tb) {
+    const gs_mechanisms *mechanisms = &play->gpu->mechanisms;
+    if (mechanisms->local_growth_waits == GS_YES && play->block_count && tb->config_l > play->config_l)
+        return GS_WAIT;
+    int max_thread_blocks = 0, smid = GS_WAIT;
+    bool in_turn = mechanisms->placement == GS_PLACEMENT_ROUND_ROBIN;
+    for (int n = 0; n < play->gpu->sms; n++) {
+        int i = play->order[in_turn ? (play->cursor + n) % play->gpu->sms : n];
+        int cur = cur_thread_blocks(play, tb, i);
+        if (cur > max_thread_blocks) {
+            max_thread_blocks = cur;
+            smid = i;
+            if (in_turn)
+                break;
+        }
+    }
+    return smid;
+}
+
+/* ---- placing ---- */
+
+static void take_first_fit(long *map, int size, int wanted, long owner) {
+    int at = 0, length = 0;
+    for (int i = 0; i < size && length < wanted; i++) {
+        length = map[i] == NOBODY ? length + 1 : 0;
+        at = i + 1 - length;
+    }
+    for (int i = at; i < at + wanted; i++)
+        map[i] = owner;
+}
+
+static void take_any(long *map, int size, int wanted, long owner) {
+    for (int i = 0; i < size && wanted; i++)
+        if (map[i] == NOBODY) {
+            map[i] = owner;
+            wanted--;
+        }
+}
+
+static void give_back(long *map, int size, long owner) {
+    for (int i = 0; i < size; i++)
+        if (map[i] == owner)
+            map[i] = NOBODY;
+}
+
+static void configure(struct play *play, int group, const struct tb *tb) {
+    play->config_s[group] = tb->given_s;
+    for (int i = 0; i < play->gpu->sms; i++)
+        if (group_of(play, i) == group)
+            play->sms[i].shared_size = tb->given_s / play->gpu->limits.shared_granularity_bytes;
+}
+
+/* Warp by warp in turn; where warps may step aside, to the next partition that has room. */
+static void place_warps(struct play *play, struct sm *sm, const struct tb *tb, struct block *block, long owner) {
+    const gs_gpu *gpu = play->gpu;
+    int partitions = gpu->limits.partitions_per_sm;
+    for (int warp = 0; warp < tb->w; warp++) {
+        while (gpu->mechanisms.warp_placement == GS_WARPS_FREE &&
+               (sm->w[sm->p] == 0 || registers_usable(play, sm, sm->p) < tb->r))
+            sm->p = (sm->p + 1) % partitions;
+        sm->w[sm->p]--;
+        if (gpu->mechanisms.registers == GS_REGISTERS_CONTIGUOUS)
+            take_first_fit(sm->register_map[sm->p], gpu->registers_per_partition, tb->r, owner);
+        else
+            take_any(sm->register_map[sm->p], gpu->registers_per_partition, tb->r, owner);
+        block->warps[sm->p]++;
+        sm->p = (sm->p + 1) % partitions;
+    }
+    if (gpu->mechanisms.extra_step == GS_YES && tb->w % partitions == 0)
+        sm->p = (sm->p + 1) % partitions;
+}
+
+static long owner_of(const struct block *block) {
+    return (long)block->launch * 1000000 + (long)block->block;
+}
+
+static void *allocate(size_t count, size_t size) {
+    void *memory = calloc(count, size);
+    if (!memory)
+        abort();
+    return memory;
+}
+
+static void start(struct play *play, size_t launch, int i) {
+    const gs_launch *what = &play->run->launches.data[launch];
+    struct tb *tb = &play->tbs[launch];
+    struct sm *sm = &play->sms[i];
+    struct block *block = allocate(1, sizeof *block);
+    *block = (struct block){.launch = launch, .block = tb->started++, .sm = i, .end_ns = INT64_MAX};
+    if (what->duration_ns)
+        block->end_ns = play->now + what->duration_ns;
+    if (group_is_idle(play, group_of(play, i)))
+        configure(play, group_of(play, i), tb);
+    sm->b--;
+    if (play->gpu->mechanisms.shared_allocation == GS_SPACE_CONTIGUOUS)
+        take_first_fit(sm->shared_map, sm->shared_size, tb->s, owner_of(block));
+    else
+        take_any(sm->shared_map, sm->shared_size, tb->s, owner_of(block));
+    place_warps(play, sm, tb, block, owner_of(block));
+    if (tb->config_l > play->config_l)
+        play->config_l = tb->config_l;
+    for (int n = 0; n < play->gpu->sms; n++)
+        if (play->order[n] == i)
+            play->cursor = (n + 1) % play->gpu->sms;
+    if (!gs_array_reserve((void **)&play->blocks, play->block_count, &play->block_room, 1, sizeof *play->blocks) ||
+        !GS_RESERVE(play->log, 1))
+        abort();
+    play->blocks[play->block_count++] = block;
+    play->log->data[play->log->count++] = (gs_start){play->event, launch, block->block, i, play->now};
+}
+
+static void end(struct play *play, size_t number) {
+    struct block *block = play->blocks[number];
+    struct sm *sm = &play->sms[block->sm];
+    sm->b++;
+    for (int p = 0; p < play->gpu->limits.partitions_per_sm; p++) {
+        sm->w[p] += block->warps[p];
+        give_back(sm->register_map[p], play->gpu->registers_per_partition, owner_of(block));
+    }
+    give_back(sm->shared_map, sm->shared_size, owner_of(block));
+    struct tb *tb = &play->tbs[block->launch];
+    tb->ended++;
+    if (tb->ended == play->run->launches.data[block->launch].blocks)
+        tb->gone = true;
+    free(block);
+    play->blocks[number] = play->blocks[--play->block_count];
+}
+
+/* ---- queue, streams, time ---- */
+
+static bool stream_allows(const struct play *play, size_t launch) {
+    const gs_launch *launches = play->run->launches.data;
+    for (size_t i = 0; launches[launch].stream && i < launch; i++)
+        if (launches[i].stream && strcmp(launches[i].stream, launches[launch].stream) == 0 && play->tbs[i].launched &&
+            !play->tbs[i].gone)
+            return false;
+    return true;
+}
+
+static bool waits(const struct play *play, size_t launch) {
+    const struct tb *tb = &play->tbs[launch];
+    return tb->launched && !tb->gone && tb->started < play->run->launches.data[launch].blocks &&
+           stream_allows(play, launch);
+}
+
+/* The waiting launch that comes after `last` in the queue (SIZE_MAX: the first), or SIZE_MAX. */
+static size_t next_waiting(const struct play *play, size_t last) {
+    const gs_launch *launches = play->run->launches.data;
+    size_t best = SIZE_MAX;
+    for (size_t i = 0; i < play->run->launches.count; i++) {
+        if (!waits(play, i))
+            continue;
+        if (last != SIZE_MAX) {
+            int here = abs(launches[i].priority), there = abs(launches[last].priority);
+            if (here > there || (here == there && i <= last))
+                continue;
+        }
+        if (best == SIZE_MAX || abs(launches[i].priority) > abs(launches[best].priority))
+            best = i;
+    }
+    return best;
+}
+
+static void serve(struct play *play) {
+    size_t launch = next_waiting(play, SIZE_MAX);
+    while (launch != SIZE_MAX) {
+        int smid = choose(play, &play->tbs[launch]);
+        if (smid != GS_WAIT) {
+            start(play, launch, smid);
+            launch = next_waiting(play, SIZE_MAX);
+        } else if (play->gpu->mechanisms.queue == GS_QUEUE_IN_ORDER) {
+            return;
+        } else {
+            launch = next_waiting(play, launch);
+        }
+    }
+}
+
+/* The block that ends next; block_count: none ends by itself. */
+static size_t next_end(const struct play *play) {
+    size_t best = play->block_count;
+    for (size_t i = 0; i < play->block_count; i++) {
+        const struct block *a = play->blocks[i], *b = best < play->block_count ? play->blocks[best] : NULL;
+        if (a->end_ns == INT64_MAX)
+            continue;
+        if (!b || a->end_ns < b->end_ns ||
+            (a->end_ns == b->end_ns && (a->launch < b->launch || (a->launch == b->launch && a->block < b->block))))
+            best = i;
+    }
+    return best;
+}
+
+static bool pass_time(struct play *play) {
+    size_t next = next_end(play);
+    if (next == play->block_count)
+        return false;
+    play->now = play->blocks[next]->end_ns;
+    end(play, next);
+    serve(play);
+    return true;
+}
+
+static void leave(struct play *play, size_t launch) {
+    if (play->run->launches.data[launch].duration_ns)
+        while (!play->tbs[launch].gone && pass_time(play))
+            ;
+    for (size_t i = 0; i < play->block_count;)
+        if (play->blocks[i]->launch == launch)
+            end(play, i);
+        else
+            i++;
+    play->tbs[launch].gone = true;
+    serve(play);
+}
+
+/* ---- the whole ---- */
+
+static long *empty_map(int size) {
+    long *map = allocate((size_t)size + 1, sizeof *map);
+    for (int i = 0; i < size; i++)
+        map[i] = NOBODY;
+    return map;
+}
+
+static void set_up(struct play *play) {
+    const gs_gpu *gpu = play->gpu;
+    size_t sms = (size_t)gpu->sms;
+    play->tbs = allocate(play->run->launches.count + 1, sizeof *play->tbs);
+    play->sms = allocate(sms, sizeof *play->sms);
+    play->config_s = allocate(sms, sizeof *play->config_s);
+    play->order = allocate(sms, sizeof *play->order);
+    gs_gpu_tie_order(gpu, play->order);
+    for (size_t i = 0; i < sms; i++) {
+        play->sms[i].b = gpu->limits.blocks_per_sm;
+        play->sms[i].shared_map = empty_map(gpu->largest_config_bytes / gpu->limits.shared_granularity_bytes);
+        for (int p = 0; p < gpu->limits.partitions_per_sm; p++) {
+            play->sms[i].w[p] = gpu->limits.threads_per_sm / gpu->limits.warp_threads / gpu->limits.partitions_per_sm;
+            play->sms[i].register_map[p] = empty_map(gpu->registers_per_partition);
+        }
+    }
+}
+
+static void clean_up(struct play *play) {
+    for (int i = 0; i < play->gpu->sms; i++) {
+        free(play->sms[i].shared_map);
+        for (int p = 0; p < play->gpu->limits.partitions_per_sm; p++)
+            free(play->sms[i].register_map[p]);
+    }
+    for (size_t i = 0; i < play->block_count; i++)
+        free(play->blocks[i]);
+    free(play->blocks);
+    free(play->tbs);
+    free(play->sms);
+    free(play->config_s);
+    free(play->order);
+}
+
+void literal_play(const gs_gpu *gpu, const gs_run *run, gs_log *log) {
+    struct play play = {.gpu = gpu, .run = run, .log = log};
+    set_up(&play);
+    for (play.event = 0; play.event < run->events.count; play.event++) {
+        size_t launch = run->events.data[play.event].launch;
+        if (run->events.data[play.event].op == GS_LAUNCH) {
+            play.tbs[launch] = make_tb(gpu, &run->launches.data[launch]);
+            play.tbs[launch].launched = true;
+            serve(&play);
+        } else if (run->events.data[play.event].op == GS_EXIT && !play.tbs[launch].gone) {
+            leave(&play, launch);
+        }
+    }
+    while (pass_time(&play))
+        ;
+    clean_up(&play);
+}

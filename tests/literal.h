@@ -1,0 +1,30 @@
+/*
+ * literal.h: Algorithm 1 and the queue around it, slow and straight from the paper, to compare the engine with.
+ *
+ * Shares nothing with the engine but the types of a GPU description and a run. Everything is looked up again at every
+ * step: each decision goes over all SMs, memory is a map of granules, the next event is found by looking at all blocks.
+ */
+#ifndef GS_LITERAL_H
+#define GS_LITERAL_H
+
+#include "gpu/gpu.h"
+#include "run/run.h"
+
+/* A block that started. The log of a play is these, in the order in which they happened. */
+typedef struct gs_start {
+    size_t event; /* of the run, during which it started; the number of events: after the last */
+    size_t launch;
+    int64_t block;
+    int32_t sm;
+    int64_t at_ns;
+} gs_start;
+
+typedef struct gs_log {
+    gs_start *data;
+    size_t count, room;
+} gs_log;
+
+/* Plays the run; aborts where memory runs out. The kernels must fit the GPU. */
+void literal_play(const gs_gpu *gpu, const gs_run *run, gs_log *log);
+
+#endif

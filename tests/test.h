@@ -1,0 +1,29 @@
+/*
+ * test.h: cmocka and what the tests share. Include it before anything else.
+ */
+#ifndef GS_TEST_H
+#define GS_TEST_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "run/run.h"
+
+/* A number from the environment, or `otherwise`. */
+uint64_t test_number(const char *variable, uint64_t otherwise);
+
+/* Path of a file of the source tree, e.g. test_path("scenarios/case-1.1.json"). Valid until the next call. */
+const char *test_path(const char *file);
+
+/* The run in a text, or in a file of the source tree that holds one; fails the test where that is wrong. */
+gs_run *test_run_of(const char *text);
+gs_run *test_run_file(const char *file);
+
+/* Reads a text as a run and returns the error it gives; fails the test where it gives none. */
+gs_error test_run_error(const char *text);
+
+#endif

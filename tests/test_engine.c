@@ -1,0 +1,145 @@
+/*
+ * test_engine.c: the engine does what the paper's algorithm does, block by block.
+ *
+ * Random runs on random GPUs are played by the engine and by the literal algorithm. GRIDSMITH_RUNS sets how many (the
+ * suite runs 100,000; fewer under sanitizers), GRIDSMITH_SEED from where. A difference prints its seed and index.
+ */
+#include "test.h"
+
+#include "literal.h"
+#include "random.h"
+#include "sched/sched.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct listener {
+    gs_log log;
+    size_t event;
+};
+
+static bool on_started(void *user, size_t launch, int64_t block, int32_t sm, int64_t now_ns) {
+    struct listener *listener = user;
+    assert_true(GS_RESERVE(&listener->log, 1));
+    listener->log.data[listener->log.count++] = (gs_start){listener->event, launch, block, sm, now_ns};
+    return true;
+}
+
+static void engine_play(const gs_gpu *gpu, const gs_run *run, gs_log *log) {
+    struct listener listener = {0};
+    gs_engine_hooks hooks = {.user = &listener, .started = on_started};
+    gs_engine *engine = gs_engine_new(gpu, run, &hooks, NULL);
+    assert_non_null(engine);
+    for (; listener.event < run->events.count; listener.event++) {
+        const gs_event *event = &run->events.data[listener.event];
+        gs_error error = {.code = GS_OK};
+        if (event->op == GS_LAUNCH)
+            gs_engine_launch(engine, event->launch, &error);
+        else if (event->op == GS_EXIT)
+            gs_engine_exit(engine, event->launch, &error);
+        if (error.code != GS_OK)
+            fail_msg("event %zu: %s", listener.event, error.message);
+    }
+    assert_int_equal(gs_engine_finish(engine, NULL), GS_OK);
+    gs_engine_free(engine);
+    *log = listener.log;
+}
+
+static bool same_start(const gs_start *a, const gs_start *b) {
+    return a->event == b->event && a->launch == b->launch && a->block == b->block && a->sm == b->sm &&
+           a->at_ns == b->at_ns;
+}
+
+static void print_start(const char *who, const gs_log *log, size_t at) {
+    if (at >= log->count)
+        print_error("%s: nothing more starts\n", who);
+    else
+        print_error("%s: event %zu, launch %zu, block %lld on SM %d at %lld ns\n", who, log->data[at].event,
+                    log->data[at].launch, (long long)log->data[at].block, log->data[at].sm,
+                    (long long)log->data[at].at_ns);
+}
+
+static void compare_logs(const gs_gpu *gpu, const gs_run *run, const gs_log *wanted, const gs_log *found, uint64_t seed,
+                         uint64_t index) {
+    size_t at = 0;
+    while (at < wanted->count && at < found->count && same_start(&wanted->data[at], &found->data[at]))
+        at++;
+    if (at == wanted->count && at == found->count)
+        return;
+    gs_text text = {0};
+    gs_gpu_text(gpu, &text);
+    gs_text_put(&text, "\n", 1);
+    gs_run_text(run, &text);
+    fputs(text.data, stderr);
+    gs_text_free(&text);
+    print_start("literal", wanted, at);
+    print_start("engine ", found, at);
+    fail_msg("GRIDSMITH_SEED=%llu, index %llu: different at start %zu", (unsigned long long)seed,
+             (unsigned long long)index, at);
+}
+
+/* Returns how many blocks started. */
+static size_t compare_once(uint64_t seed, uint64_t index, int percent) {
+    gs_random random = random_at(seed, index);
+    gs_gpu *gpu = random_gpu(&random, percent);
+    gs_run *run = random_run(&random, gpu);
+    gs_log wanted = {0}, found = {0};
+    literal_play(gpu, run, &wanted);
+    engine_play(gpu, run, &found);
+    compare_logs(gpu, run, &wanted, &found, seed, index);
+    size_t started = found.count;
+    free(wanted.data);
+    free(found.data);
+    gs_run_free(run);
+    gs_gpu_free(gpu);
+    return started;
+}
+
+static void compare_many(uint64_t runs, int percent, const char *what) {
+    uint64_t seed = test_number("GRIDSMITH_SEED", 1);
+    size_t blocks = 0;
+    for (uint64_t i = 0; i < runs; i++)
+        blocks += compare_once(seed + (uint64_t)percent, i, percent);
+    print_message("%llu random runs, %zu blocks, %s: engine and literal algorithm agree\n", (unsigned long long)runs,
+                  blocks, what);
+    assert_true(blocks > runs);
+}
+
+static void engine_is_the_papers_algorithm(void **state) {
+    (void)state;
+    compare_many(test_number("GRIDSMITH_RUNS", 100000), 0, "the paper's mechanisms");
+}
+
+static void engine_follows_every_mechanism(void **state) {
+    (void)state;
+    compare_many(test_number("GRIDSMITH_RUNS", 100000) / 2, 50, "mechanisms drawn at random");
+}
+
+/* A GPU as large as the real ones: all words of the tables are used. */
+static void engine_is_right_on_whole_gpus(void **state) {
+    (void)state;
+    uint64_t runs = test_number("GRIDSMITH_RUNS", 100000) / 1000;
+    for (uint64_t i = 0; i < runs; i++) {
+        gs_random random = random_at(7, i);
+        gs_gpu *gpu = gs_gpu_open(gs_gpu_builtin(i % 6), NULL);
+        assert_non_null(gpu);
+        gs_run *run = random_run(&random, gpu);
+        gs_log wanted = {0}, found = {0};
+        literal_play(gpu, run, &wanted);
+        engine_play(gpu, run, &found);
+        compare_logs(gpu, run, &wanted, &found, 7, i);
+        free(wanted.data);
+        free(found.data);
+        gs_run_free(run);
+        gs_gpu_free(gpu);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(engine_is_the_papers_algorithm),
+        cmocka_unit_test(engine_follows_every_mechanism),
+        cmocka_unit_test(engine_is_right_on_whole_gpus),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
