@@ -109,6 +109,12 @@ typedef struct gs_shape {
 #define GS_NO_CARVEOUT (-1)
 #define GS_NO_LIMIT    INT32_MAX
 
+/* A shape without local memory and carve-out. */
+static inline gs_shape gs_shape_of(int32_t threads, int32_t registers, int64_t shared_bytes) {
+    gs_shape shape = {threads, registers, shared_bytes, 0, GS_NO_CARVEOUT};
+    return shape;
+}
+
 /* Which resources stop one more block, as bits. */
 enum { GS_LIMIT_BLOCKS = 1, GS_LIMIT_WARPS = 2, GS_LIMIT_REGISTERS = 4, GS_LIMIT_SHARED = 8 };
 
@@ -154,7 +160,7 @@ GS_API int gs_dispatcher_room(const gs_dispatcher *dispatcher, int kernel, int s
    handle, or -1 if the SM has no room for it or memory ran out. */
 GS_API int gs_dispatcher_place(gs_dispatcher *dispatcher, int kernel, int sm);
 
-/* Ends a block. The handle may be given to a later block; releasing it twice does nothing. */
+/* Ends a block. The handle may be given to a later block. What is not the handle of a block does nothing. */
 GS_API void gs_dispatcher_release(gs_dispatcher *dispatcher, int block);
 
 /* Blocks on one SM, and on the whole GPU. */

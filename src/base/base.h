@@ -74,6 +74,7 @@ void gs_names_free(gs_names *names);
 typedef struct gs_input gs_input;
 
 gs_input *gs_input_open(const char *path, gs_error *error);
+const char *gs_input_name(const char *path);                                                   /* what errors call it */
 gs_input *gs_input_memory(const char *name, const char *bytes, size_t count, gs_error *error); /* keeps `bytes` */
 void gs_input_close(gs_input *input);
 

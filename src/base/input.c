@@ -24,6 +24,14 @@ static gs_input *input_new(const char *name, gs_error *error) {
     return input;
 }
 
+/* A name that is not there, or is no file, is the user's mistake and not the system's failure. */
+static void fail_read(const char *name, gs_error *error) {
+    bool is_mistake = errno == ENOENT || errno == ENOTDIR || errno == EISDIR;
+    gs_fail_system(error, "read", name);
+    if (error && is_mistake)
+        error->code = GS_E_USAGE;
+}
+
 gs_input *gs_input_memory(const char *name, const char *bytes, size_t count, gs_error *error) {
     gs_input *input = input_new(name, error);
     if (input) {
@@ -33,9 +41,13 @@ gs_input *gs_input_memory(const char *name, const char *bytes, size_t count, gs_
     return input;
 }
 
+const char *gs_input_name(const char *path) {
+    return strcmp(path, "-") == 0 ? "standard input" : path;
+}
+
 gs_input *gs_input_open(const char *path, gs_error *error) {
     bool standard = strcmp(path, "-") == 0;
-    gs_input *input = input_new(standard ? "standard input" : path, error);
+    gs_input *input = input_new(gs_input_name(path), error);
     if (!input)
         return NULL;
     errno = 0;
@@ -43,12 +55,9 @@ gs_input *gs_input_open(const char *path, gs_error *error) {
     input->file = standard ? (descriptor < 0 ? NULL : gzdopen(descriptor, "rb")) : gzopen(path, "rb");
     if (!input->file) {
         if (errno)
-            gs_fail_system(error, "read", path);
+            fail_read(path, error);
         else
             gs_fail_memory(error);
-        /* A name that is not there is the user's mistake, not the system's failure. */
-        if (error && (errno == ENOENT || errno == ENOTDIR))
-            error->code = GS_E_USAGE;
         gs_input_close(input);
         return NULL;
     }
@@ -74,7 +83,7 @@ static int refill(gs_input *input, gs_error *error) {
     int problem = Z_OK;
     const char *words = gzerror(input->file, &problem);
     if (problem == Z_ERRNO) {
-        gs_fail_system(error, "read", input->name);
+        fail_read(input->name, error);
         return GS_INPUT_FAILED;
     }
     if (count < 0 || (count == 0 && problem == Z_BUF_ERROR)) {
@@ -88,20 +97,17 @@ static int refill(gs_input *input, gs_error *error) {
     return count ? 1 : GS_INPUT_END;
 }
 
-int gs_input_peek(gs_input *input, gs_error *error) {
-    if (input->at == input->count) {
-        int more = refill(input, error);
-        if (more < 0)
-            return more;
-    }
-    return (unsigned char)input->bytes[input->at];
+int gs_input_look(gs_input *input, gs_error *error) {
+    return input->at < input->count ? 1 : refill(input, error);
 }
 
-void gs_input_take(gs_input *input) {
-    if (input->bytes[input->at++] == '\n') {
+void gs_input_take(gs_input *input, size_t count) {
+    const char *from = input->bytes + input->at, *end = from + count, *newline;
+    while ((newline = memchr(from, '\n', (size_t)(end - from)))) {
         input->line++;
         input->column = 1;
-    } else {
-        input->column++;
+        from = newline + 1;
     }
+    input->column += end - from;
+    input->at += count;
 }

@@ -17,9 +17,10 @@ struct gs_input {
 
 enum { GS_INPUT_END = -1, GS_INPUT_FAILED = -2 };
 
-/* The next byte without taking it, or GS_INPUT_END or GS_INPUT_FAILED (with *error set). */
-int gs_input_peek(gs_input *input, gs_error *error);
-/* Takes the byte that gs_input_peek showed. */
-void gs_input_take(gs_input *input);
+/* Makes sure that there are bytes at `bytes + at`, up to `count`, unless the file has ended. 1, GS_INPUT_END, or
+   GS_INPUT_FAILED (with *error set). */
+int gs_input_look(gs_input *input, gs_error *error);
+/* Takes some of these bytes. */
+void gs_input_take(gs_input *input, size_t count);
 
 #endif

@@ -67,6 +67,7 @@ static gs_code fail_at_offset(const gs_json *json, size_t offset, gs_error *erro
 struct cut {
     int depth;
     bool in_string, escaped;
+    bool is_scalar; /* neither object nor array */
 };
 
 /* Looks at one byte. True: the value ends with it. */
@@ -92,32 +93,54 @@ static gs_code fail_here(const gs_input *input, gs_error *error, const char *mes
     return fail_at(error, GS_E_SYNTAX, input->name, input->line, input->column, message);
 }
 
-/* Reads the bytes of one value into `text`. Anything but an object or array ends at the next white space. */
+/* Goes through bytes up to the end of the value or of the bytes; moves `*used` on. Anything but an object or array ends
+   before the next white space. */
+static enum { MORE, WHOLE, TOO_DEEP } cut_bytes(struct cut *cut, const char *bytes, size_t count, size_t *used) {
+    for (; *used < count; ++*used) {
+        if (cut->is_scalar && is_space(bytes[*used]))
+            return WHOLE;
+        bool ends = cut_step(cut, bytes[*used]);
+        if (cut->depth > GS_JSON_DEPTH)
+            return TOO_DEEP;
+        if (ends) {
+            ++*used;
+            return WHOLE;
+        }
+        cut->is_scalar = cut->depth == 0;
+    }
+    return MORE;
+}
+
+/* Reads the bytes of one value into `text`. */
 static gs_code cut_value(gs_input *input, gs_text *text, gs_error *error) {
     struct cut cut = {0};
-    bool is_scalar = false;
     for (;;) {
-        int byte = gs_input_peek(input, error);
-        if (byte == GS_INPUT_FAILED)
+        int more = gs_input_look(input, error);
+        if (more == GS_INPUT_FAILED)
             return error ? error->code : GS_E_IO;
-        if (byte == GS_INPUT_END && !is_scalar)
-            return fail_here(input, error, "the file ends in the middle of a JSON value");
-        if (byte == GS_INPUT_END || (is_scalar && is_space(byte)))
-            return GS_OK;
-        bool ends = cut_step(&cut, byte);
-        if (cut.depth > GS_JSON_DEPTH)
-            return fail_here(input, error, "brackets are nested too deep; no Gridsmith file needs more than 16 levels");
-        if (text->count == 0 && cut.depth == 0)
-            is_scalar = true;
-        if (text->count >= longest_value)
-            return fail_here(input, error, "one JSON value is longer than 1 GiB");
-        gs_text_put(text, &(char){(char)byte}, 1);
-        gs_input_take(input);
+        if (more == GS_INPUT_END)
+            return cut.is_scalar ? GS_OK : fail_here(input, error, "the file ends in the middle of a JSON value");
+        size_t used = 0;
+        int state = cut_bytes(&cut, input->bytes + input->at, input->count - input->at, &used);
+        gs_text_put(text, input->bytes + input->at, used);
+        gs_input_take(input, used);
         if (text->failed)
             return gs_fail_memory(error);
-        if (ends)
+        if (state == TOO_DEEP)
+            return fail_here(input, error, "brackets are nested too deep; no Gridsmith file needs more than 16 levels");
+        if (state == WHOLE)
             return GS_OK;
+        if (text->count >= longest_value)
+            return fail_here(input, error, "one JSON value is longer than 1 GiB");
     }
+}
+
+/* Goes to the next byte that is no white space. GS_INPUT_END and GS_INPUT_FAILED as in input.h. */
+static int skip_to_value(gs_input *input, gs_error *error) {
+    int more;
+    while ((more = gs_input_look(input, error)) == 1 && is_space(input->bytes[input->at]))
+        gs_input_take(input, 1);
+    return more;
 }
 
 static gs_code parse(gs_json *json, gs_error *error) {
@@ -135,12 +158,10 @@ static gs_code parse(gs_json *json, gs_error *error) {
 
 gs_code gs_json_next(gs_input *input, gs_json *json, gs_error *error) {
     *json = (gs_json){0};
-    int byte;
-    while (is_space(byte = gs_input_peek(input, error)))
-        gs_input_take(input);
-    if (byte == GS_INPUT_FAILED)
+    int more = skip_to_value(input, error);
+    if (more == GS_INPUT_FAILED)
         return error ? error->code : GS_E_IO;
-    if (byte == GS_INPUT_END) {
+    if (more == GS_INPUT_END) {
         if (error)
             *error = (gs_error){.code = GS_OK};
         return GS_OK;

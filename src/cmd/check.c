@@ -71,8 +71,8 @@ static void put_words(gs_text *text, const gs_gpu *gpu, const gs_run *run, const
         blocks += run->launches.data[i].blocks;
     if (run->has_id)
         gs_text_add(text, "run %lld, ", (long long)run->id);
-    gs_text_add(text, "%s, %d SMs: %zu kernels, %lld blocks\n", gpu->name, gpu->sms, run->launches.count,
-                (long long)blocks);
+    gs_text_add(text, "%s, %d SMs: %zu kernel%s, %lld block%s\n", gpu->name, gpu->sms, run->launches.count,
+                run->launches.count == 1 ? "" : "s", (long long)blocks, blocks == 1 ? "" : "s");
     if (check->in_this_order == GS_ANSWER_YES)
         gs_text_add(text, "in this order: yes, no block waits\n");
     else
@@ -135,7 +135,7 @@ static bool is_yes(const struct check *command, const gs_check *check) {
 static gs_code check_one(const struct check *command, const gs_run *run, gs_text *text, bool *all_yes,
                          gs_error *error) {
     gs_check check;
-    gs_gpu *gpu = gs_choose_gpu(&command->gpu, run->gpu, error);
+    gs_gpu *gpu = gs_choose_gpu(&command->gpu, run, error);
     if (!gpu)
         return error->code;
     gs_code code = gs_check_run(gpu, run, command->budget, &check, error);
@@ -164,9 +164,8 @@ static gs_code check_file(const struct check *command, const char *path, bool *a
     if (code == GS_OK)
         code = error->code;
     if (code == GS_OK && !number)
-        code = gs_fail(error, GS_E_USAGE, "%s holds no run", path);
-    if (code == GS_OK && (text.failed || fflush(stdout) != 0))
-        code = gs_fail_system(error, "write", "standard output");
+        code = gs_fail(error, GS_E_USAGE, "%s holds no run", gs_input_name(path));
+    gs_text_flush(&text);
     gs_runs_close(runs);
     gs_text_free(&text);
     return code;

@@ -5,6 +5,7 @@
 #define GS_CMD_H
 
 #include "gpu/gpu.h"
+#include "run/run.h"
 
 /* ---- options: one table feeds the parser, the checks and the help ---- */
 
@@ -64,8 +65,9 @@ typedef struct gs_gpu_choice {
     gs_words settings; /* "mechanism=value" */
 } gs_gpu_choice;
 
-/* Opens the GPU of the command line, or else the one called `fallback` (may be NULL). The caller frees it. */
-gs_gpu *gs_choose_gpu(const gs_gpu_choice *choice, const char *fallback, gs_error *error);
+/* Opens the GPU of the command line, or else the one that `run` (may be NULL) names, which must be a built-in one: a
+   file of runs does not open other files. The caller frees it. */
+gs_gpu *gs_choose_gpu(const gs_gpu_choice *choice, const gs_run *run, gs_error *error);
 
 /* The rows of an option table that fill in a gs_gpu_choice at `offset`. */
 #define GS_GPU_OPTIONS(owner, field)                                                                                   \

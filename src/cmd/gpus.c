@@ -80,8 +80,6 @@ static gs_code show_all(const struct gpus *gpus, const gs_words *names, gs_error
         code = show(name, gpus->json ? print_json : print_row, error);
     for (size_t i = 0; i < names->count && code == GS_OK; i++)
         code = show(names->data[i], gpus->json ? print_json : print_whole, error);
-    if (code == GS_OK && fflush(stdout) != 0)
-        code = gs_fail_system(error, "write", "standard output");
     return code;
 }
 

@@ -40,7 +40,7 @@ static int help(const char *name) {
     return 0;
 }
 
-int main(int argc, char **argv) {
+static int dispatch(int argc, char **argv) {
     if (argc < 2) {
         print_overview(stderr);
         return gs_code_exit(GS_E_USAGE);
@@ -53,4 +53,14 @@ int main(int argc, char **argv) {
     }
     const gs_command *command = find_command(argv[1]);
     return command ? command->run(command, argc - 1, argv + 1) : unknown(argv[1]);
+}
+
+/* Nobody has to look after standard output but this. */
+int main(int argc, char **argv) {
+    int status = dispatch(argc, argv);
+    gs_error error;
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return status;
+    gs_fail_system(&error, "write", "standard output");
+    return status ? status : gs_report(&error);
 }

@@ -140,10 +140,6 @@ static int print(const struct occupancy *asked, gs_error *error) {
         print_words(gpu, asked, &occupancy);
     }
     gs_gpu_free(gpu);
-    if (fflush(stdout) != 0) {
-        gs_fail_system(error, "write", "standard output");
-        status = gs_report(error);
-    }
     return status;
 }
 

@@ -153,7 +153,7 @@ gs_parsed gs_parse(const gs_command *command, int argc, char **argv, void *into,
     *files = (gs_words){0};
     for (int i = 1; i < argc; i++) {
         const char *word = argv[i];
-        if (!only_files && strcmp(word, "--help") == 0) {
+        if (!only_files && (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)) {
             gs_print_help(command, stdout);
             return GS_PARSED_HELP;
         }
@@ -183,13 +183,24 @@ static gs_code apply_setting(gs_gpu *gpu, const char *setting, gs_error *error) 
     return gs_gpu_set(gpu, name, setting + length + 1, error);
 }
 
-gs_gpu *gs_choose_gpu(const gs_gpu_choice *choice, const char *fallback, gs_error *error) {
-    const char *name = choice->name ? choice->name : fallback;
-    if (!name) {
-        gs_fail(error, GS_E_USAGE, "no GPU is named: use --gpu NAME (see 'gridsmith gpus'), or \"gpu\" in the run");
+/* The built-in GPU that a run names. */
+static gs_gpu *open_gpu_of(const gs_run *run, gs_error *error) {
+    gs_step root = {0}, gpu = {.up = &root, .key = "gpu"};
+    if (!run->gpu) {
+        gs_json_fail(&run->source, &root, false, error,
+                     "the run names no GPU: use --gpu NAME (see 'gridsmith gpus'), or add \"gpu\" to the run");
         return NULL;
     }
-    gs_gpu *gpu = gs_gpu_open(name, error);
+    for (size_t i = 0; gs_gpu_builtin(i); i++)
+        if (strcmp(gs_gpu_builtin(i), run->gpu) == 0)
+            return gs_gpu_open(run->gpu, error);
+    gs_json_fail(&run->source, &gpu, false, error,
+                 "no built-in GPU is called \"%.60s\": see 'gridsmith gpus', or use --gpu FILE", run->gpu);
+    return NULL;
+}
+
+gs_gpu *gs_choose_gpu(const gs_gpu_choice *choice, const gs_run *run, gs_error *error) {
+    gs_gpu *gpu = choice->name || !run ? gs_gpu_open(choice->name, error) : open_gpu_of(run, error);
     if (!gpu)
         return NULL;
     gs_code code = choice->policy ? gs_gpu_use(gpu, choice->policy, error) : GS_OK;

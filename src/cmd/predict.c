@@ -53,12 +53,12 @@ static void show_progress(void *user, int64_t blocks, int64_t total) {
 static gs_code choose_gpu(const struct predict *predict, const gs_run *run, gs_gpu **gpu, char **name,
                           gs_error *error) {
     const char *wanted = predict->gpu.name ? predict->gpu.name : run->gpu;
-    if (*gpu && wanted && strcmp(*name, wanted) == 0)
+    if (*gpu && wanted && *name && strcmp(*name, wanted) == 0)
         return GS_OK;
     gs_gpu_free(*gpu);
     free(*name);
     *name = wanted ? strdup(wanted) : NULL;
-    *gpu = gs_choose_gpu(&predict->gpu, wanted, error);
+    *gpu = gs_choose_gpu(&predict->gpu, run, error);
     return *gpu ? GS_OK : error->code;
 }
 
@@ -93,10 +93,11 @@ static gs_code predict_all(const struct predict *predict, const gs_format *forma
     char *name = NULL;
     size_t number = 0;
     gs_code code = GS_OK;
-    while (code == GS_OK && (run = gs_runs_next(runs, error))) {
+    while (code == GS_OK && !(predict->only && view->runs) && (run = gs_runs_next(runs, error))) {
         code = check_many(predict, format, ++number, error);
         if (code == GS_OK && (!predict->only || number == (size_t)predict->only)) {
             code = choose_gpu(predict, run, &gpu, &name, error);
+            view->number = number;
             if (code == GS_OK)
                 code = predict_run(predict, format, view, gpu, run, error);
         }
@@ -107,7 +108,7 @@ static gs_code predict_all(const struct predict *predict, const gs_format *forma
     if (code == GS_OK)
         code = error->code;
     if (code == GS_OK && !view->runs)
-        code = gs_fail(error, GS_E_USAGE, "%s holds %s", path, number ? "no such run" : "no run");
+        code = gs_fail(error, GS_E_USAGE, "%s holds %s", gs_input_name(path), number ? "no such run" : "no run");
     return code;
 }
 

@@ -60,6 +60,8 @@ gs_event *gs_run_add_event(gs_run *run, gs_op op, size_t launch, gs_error *error
     *event = (gs_event){.op = op, .launch = launch};
     if (op == GS_EXIT)
         run->launches.data[launch].exit = run->events.count - 1;
+    else
+        run->launches.data[launch].observed = run->events.count - 1;
     return event;
 }
 
@@ -138,13 +140,9 @@ int64_t gs_run_blocks(const gs_run *run, size_t launch) {
     return run->launches.data[launch].blocks;
 }
 
-/* The last word about a kernel is its latest observation. */
+/* What started later than the launch is in the latest observation; with times, the launch has everything. */
 int gs_run_placed(const gs_run *run, size_t launch, int64_t block) {
-    int sm = GS_WAIT;
-    for (size_t i = run->launches.data[launch].event; i < run->events.count; i++) {
-        const gs_event *event = &run->events.data[i];
-        if (event->launch == launch && event->seen.has_placed && gs_seen_sm(&event->seen, block) != GS_WAIT)
-            sm = gs_seen_sm(&event->seen, block);
-    }
-    return sm;
+    const gs_launch *what = &run->launches.data[launch];
+    int sm = gs_seen_sm(&run->events.data[what->observed].seen, block);
+    return sm != GS_WAIT ? sm : gs_seen_sm(&run->events.data[what->event].seen, block);
 }

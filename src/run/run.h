@@ -55,6 +55,7 @@ typedef struct gs_launch {
     bool stream_is_number;
     int64_t duration_ns; /* 0: until its exit */
     size_t event, exit;  /* where it is launched and where it exits (SIZE_MAX: nowhere) in the events */
+    size_t observed;     /* its latest observation, or its launch */
 } gs_launch;
 
 typedef struct gs_launches {

@@ -244,7 +244,13 @@ int gs_dispatcher_kernel(gs_dispatcher *dispatcher, const gs_shape *shape, gs_er
 
 /* ---- deciding, placing, freeing ---- */
 
+static bool is_known(const gs_dispatcher *dispatcher, int kernel) {
+    return kernel >= 0 && (size_t)kernel < dispatcher->kernel_count;
+}
+
 int gs_dispatcher_next(gs_dispatcher *dispatcher, int kernel) {
+    if (!is_known(dispatcher, kernel))
+        return GS_WAIT;
     const struct table *table = table_of(dispatcher, kernel);
     if (!table->levels || gs_state_local_waits(&dispatcher->state, &dispatcher->kernels[kernel].need))
         return GS_WAIT;
@@ -254,6 +260,8 @@ int gs_dispatcher_next(gs_dispatcher *dispatcher, int kernel) {
 }
 
 int gs_dispatcher_room(const gs_dispatcher *dispatcher, int kernel, int sm) {
+    if (!is_known(dispatcher, kernel) || sm < 0 || sm >= dispatcher->gpu->sms)
+        return 0;
     const gs_need *need = &dispatcher->kernels[kernel].need;
     if (gs_state_local_waits(&dispatcher->state, need))
         return 0;
@@ -284,9 +292,9 @@ static bool has_room(const gs_dispatcher *dispatcher, int kernel, int sm) {
 }
 
 int gs_dispatcher_place(gs_dispatcher *dispatcher, int kernel, int sm) {
-    const gs_need *need = &dispatcher->kernels[kernel].need;
-    if (sm < 0 || sm >= dispatcher->gpu->sms || !has_room(dispatcher, kernel, sm))
+    if (!is_known(dispatcher, kernel) || sm < 0 || sm >= dispatcher->gpu->sms || !has_room(dispatcher, kernel, sm))
         return -1;
+    const gs_need *need = &dispatcher->kernels[kernel].need;
     bool group_changed;
     int32_t handle = gs_state_place(&dispatcher->state, need, kernel, sm, &group_changed);
     note_changes(dispatcher, sm, group_changed);
@@ -295,6 +303,8 @@ int gs_dispatcher_place(gs_dispatcher *dispatcher, int kernel, int sm) {
 }
 
 void gs_dispatcher_release(gs_dispatcher *dispatcher, int block) {
+    if (block < 0 || block >= dispatcher->gpu->sms * dispatcher->gpu->limits.blocks_per_sm)
+        return;
     const gs_resident *resident = &dispatcher->state.residents[block];
     if (resident->need < 0)
         return;
@@ -305,6 +315,8 @@ void gs_dispatcher_release(gs_dispatcher *dispatcher, int block) {
 }
 
 int gs_dispatcher_resident(const gs_dispatcher *dispatcher, int sm) {
+    if (sm < 0 || sm >= dispatcher->gpu->sms)
+        return 0;
     return dispatcher->gpu->limits.blocks_per_sm - dispatcher->state.sms[sm].block_slots;
 }
 

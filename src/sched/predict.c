@@ -113,7 +113,7 @@ static gs_code play_launch(struct recorder *recorder, const gs_event *event, gs_
         code = show(recorder, event->launch, &out->seen, error);
     size_t other;
     if (code == GS_OK && wants_why(recorder) && gs_engine_hold(recorder->engine, event->launch, &other))
-        code = explain(recorder, out, event->launch, NULL, error);
+        code = explain(recorder, out, event->launch, recorder->timed ? "at its launch: " : NULL, error);
     return code;
 }
 

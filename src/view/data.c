@@ -47,10 +47,10 @@ static void csv_event(gs_view *view, const gs_run *run, size_t number) {
     const gs_event *event = &run->events.data[number];
     const gs_launch *launch = &run->launches.data[event->launch];
     gs_text head = {0}, *text = &view->text;
-    gs_text_add(&head, "%zu,", view->runs);
+    gs_text_add(&head, "%zu,", view->number);
     if (run->has_id)
         gs_text_put_int(&head, run->id);
-    gs_text_add(&head, ",%zu,%s,", number, gs_op_name(event->op));
+    gs_text_add(&head, ",%zu,%s,", number + 1, gs_op_name(event->op));
     put_csv(&head, launch->kernel);
     for (int64_t i = 0; event->seen.has_placed && i < launch->blocks && !head.failed; i++) {
         gs_text_put(text, head.data, head.count);

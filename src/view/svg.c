@@ -45,15 +45,16 @@ static void put_colour(gs_text *text, size_t kernel) {
                 channel(hue, 0.58, light, 4));
 }
 
-/* The last word about a kernel is its latest observation. */
 static gs_code count_started(struct picture *picture, gs_error *error) {
     const gs_run *run = picture->run;
     picture->started = calloc(run->launches.count + 1, sizeof *picture->started);
     if (!picture->started)
         return gs_fail_memory(error);
-    for (size_t i = 0; i < run->events.count; i++)
-        if (run->events.data[i].seen.has_placed)
-            picture->started[run->events.data[i].launch] = gs_seen_started(&run->events.data[i].seen);
+    for (size_t i = 0; i < run->events.count; i++) {
+        int64_t started = gs_seen_started(&run->events.data[i].seen),
+                *most = &picture->started[run->events.data[i].launch];
+        *most = started > *most ? started : *most;
+    }
     return GS_OK;
 }
 
@@ -65,7 +66,7 @@ static int64_t columns_of(const struct picture *picture) {
 
 static void lay_out(struct picture *picture) {
     int lanes = picture->stays.lanes > 0 ? picture->stays.lanes : 1;
-    picture->lane_height = lanes <= 1 ? 9 : lanes <= 4 ? 6 : lanes <= 12 ? 4 : 2;
+    picture->lane_height = lanes <= 1 ? 10 : lanes <= 2 ? 8 : lanes <= 4 ? 6 : lanes <= 12 ? 4 : 2;
     picture->row_height = picture->lane_height * lanes + 2;
     picture->plot_width = 1000;
     if (!picture->stays.timed) {
@@ -214,7 +215,7 @@ static void put_bar(struct picture *picture, const gs_stay *stay) {
                 (long long)stay->block);
     put_span(picture, stay);
     gs_text_add(text, "</title></rect>\n");
-    if (stay->count > 1 && picture->lane_height >= 6 && width > 16)
+    if (stay->count > 1 && picture->lane_height >= 8 && width > 16)
         gs_text_add(text, "<text x=\"%.2f\" y=\"%.1f\" font-size=\"%.1f\" fill=\"#fff\">%d</text>\n", x + 3,
                     y + picture->lane_height - 1.7, picture->lane_height - 0.5, stay->count);
 }

@@ -11,9 +11,10 @@
 #include "run/run.h"
 
 typedef struct gs_view {
-    gs_text text; /* goes to its sink as it grows */
-    size_t runs;  /* shown so far */
-    bool explain; /* with the reasons of waiting */
+    gs_text text;  /* goes to its sink as it grows */
+    size_t runs;   /* shown so far */
+    size_t number; /* of the present run in its file, from 1 */
+    bool explain;  /* with the reasons of waiting */
 } gs_view;
 
 typedef struct gs_format {

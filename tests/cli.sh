@@ -1,0 +1,204 @@
+#!/bin/sh
+# The program as people use it: right answers, and one clear line for each mistake.
+#
+#   sh tests/cli.sh PROGRAM SOURCE_DIR
+set -u
+program=$1
+source_dir=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$source_dir" || exit 1
+passed=0
+failed=0
+
+# check NAME EXIT_CODE COMMAND...: runs a command; its output is in $work/out and $work/err.
+check() {
+    name=$1 wanted=$2
+    shift 2
+    "$@" >"$work/out" 2>"$work/err" </dev/null
+    found=$?
+    if [ "$found" = "$wanted" ]; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED $name: exit code $found, not $wanted"
+        sed 's/^/    /' "$work/err" | head -n 5
+    fi
+}
+
+# says WORDS: the last command's output has them.
+says() {
+    if cat "$work/out" "$work/err" | grep -qF -- "$1"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED $name: does not say \"$1\""
+        cat "$work/out" "$work/err" | head -n 5 | sed 's/^/    /'
+    fi
+}
+
+# mistake NAME WORDS COMMAND...: exit code 2, nothing on standard output, one line on standard error with the words.
+mistake() {
+    name=$1 words=$2
+    shift 2
+    check "$name" 2 "$@"
+    says "$words"
+    lines=$(wc -l <"$work/err")
+    if [ "$lines" != 1 ] || [ -s "$work/out" ]; then
+        failed=$((failed + 1))
+        echo "FAILED $name: $lines lines on standard error, $(wc -c <"$work/out") bytes on standard output"
+    fi
+}
+
+# ---- help ----
+check "help" 0 "$program" --help
+says "predict"
+check "version" 0 "$program" --version
+check "no command" 2 "$program"
+mistake "unknown command" 'there is no command "prdict"' "$program" prdict
+for command in predict check occupancy gpus; do
+    check "help of $command" 0 "$program" $command --help
+    says "usage: gridsmith $command"
+    check "help for $command" 0 "$program" help $command
+    # Every option of the help is in the man page.
+    sed -n 's/.*--\([a-z-]*\).*/\1/p' "$work/out" | sort -u | while read -r option; do
+        sed 's/\\-/-/g; s/^\.Fl -\{0,1\}/--/; s/Fl -\{0,1\}\([a-z]\)/--\1/g' "man/gridsmith-$command.1" |
+            grep -q -e "--$option" -e "Fl \(Fl \)\{0,1\}-\{0,1\}$option" || echo "$option"
+    done >"$work/missing"
+    if [ -s "$work/missing" ]; then
+        failed=$((failed + 1))
+        echo "FAILED man page of $command: without $(tr '\n' ' ' <"$work/missing")"
+    fi
+done
+
+# ---- answers ----
+check "predict" 0 "$program" predict scenarios/case-1.1.json
+says "0, 2, .. 80"
+check "explain" 0 "$program" predict --explain scenarios/case-2.1.json
+says "partition 0 of every SM has no room for another 255-register warp, and warps do not step aside"
+check "standard input" 0 sh -c "'$program' predict - <scenarios/case-1.1.json"
+says "1, 3, .. 81"
+check "gzip" 0 "$program" predict --json --run 1 corpus/h200-starter.jsonl.gz
+says '"gpu":"h200"'
+check "another GPU" 0 "$program" predict --gpu h200 scenarios/case-1.1.json
+says "h200, 132 SMs"
+check "a description" 0 "$program" predict --gpu gpus/a100.json scenarios/case-1.1.json
+says "a100, 108 SMs"
+check "a policy" 0 "$program" predict --policy round-robin scenarios/case-1.1.json
+says "0-40"
+check "a policy of two names" 0 "$program" predict --policy leftover/most-room scenarios/case-1.1.json
+check "a mechanism" 0 "$program" predict --set warp_placement=free --set=extra_step=no scenarios/case-2.1.json
+check "check yes" 0 "$program" check scenarios/case-1.1.json
+says "in any order:  yes"
+check "check no" 1 "$program" check scenarios/case-3.json
+says "the fewest kernels that fail: k1, then k2"
+says "an order that works: k2, then k1"
+check "check json" 1 "$program" check --json scenarios/case-3.json
+says '"smallest":{"kernels":["k1","k2"]'
+check "gpus" 0 "$program" gpus
+says "rtx3090"
+check "gpus json" 0 "$program" gpus --json rtx3090
+says '"schema":"gridsmith.gpu/1"'
+check "occupancy" 0 "$program" occupancy --gpu rtx3090 --threads 512 --registers 32 --shared 32768
+says "3 blocks per SM"
+check "occupancy json" 0 "$program" occupancy --gpu rtx3090 --threads=512 --registers=32 --shared=32768 --json
+says '"blocks_per_sm":3,"limits":["warps","shared_memory"]'
+check "occupancy of what never fits" 1 "$program" occupancy --gpu rtx3090 --threads 1024 --registers 255
+says "the kernel can never run on rtx3090"
+
+# In another order that fits, the exit code is that of this order, unless every order is asked for.
+sed -n '1,2p' scenarios/case-3.json >"$work/turned.json"
+sed -n '4p' scenarios/case-3.json | sed 's/$/,/' >>"$work/turned.json"
+sed -n '3p;5p' scenarios/case-3.json | sed 's/},$/}/' >>"$work/turned.json"
+check "this order" 0 "$program" check "$work/turned.json"
+says "in this order: yes"
+says "in any order:  no"
+check "any order" 1 "$program" check --any-order "$work/turned.json"
+
+# JSON Lines in, JSON Lines out; what was predicted is predicted again.
+check "json lines" 0 "$program" predict --json -o "$work/once.jsonl" corpus/h200-starter.jsonl.gz
+check "json lines again" 0 "$program" predict --json -o "$work/twice.jsonl" "$work/once.jsonl"
+check "the same again" 0 cmp "$work/once.jsonl" "$work/twice.jsonl"
+check "507 lines" 0 test "$(wc -l <"$work/once.jsonl")" = 507
+for format in json csv svg trace; do
+    check "--$format" 0 "$program" predict --$format scenarios/timed-2.1.json
+done
+
+# ---- mistakes on the command line ----
+mistake "no file" "give one file of runs" "$program" predict
+mistake "two files" "give one file of runs" "$program" predict scenarios/case-3.json scenarios/case-3.json
+mistake "no such file" "cannot read no-such-file: No such file" "$program" predict no-such-file
+mistake "unknown option" "unknown option --jsn" "$program" predict --jsn scenarios/case-3.json
+mistake "two formats" "exclude each other" "$program" predict --json --csv scenarios/case-3.json
+mistake "explain in JSON" "goes with the table" "$program" predict --json --explain scenarios/case-3.json
+mistake "missing value" "--gpu needs a value" "$program" predict --gpu
+mistake "unknown GPU" 'no GPU is called "gtx480"' "$program" predict --gpu gtx480 scenarios/case-3.json
+mistake "unknown policy" 'unknown policy "best"' "$program" predict --policy best scenarios/case-3.json
+mistake "unknown mechanism" 'unknown mechanism "warps"' "$program" predict --set warps=free scenarios/case-3.json
+mistake "unknown value" 'cannot be "loose"' "$program" predict --set warp_placement=loose scenarios/case-3.json
+mistake "no value" "--set takes MECHANISM=VALUE" "$program" predict --set warp_placement scenarios/case-3.json
+mistake "a run as a GPU" '"schema" must be "gridsmith.gpu/1"' "$program" predict --gpu scenarios/case-3.json \
+    scenarios/case-3.json
+mistake "a GPU as a run" '"schema" must be "gridsmith.run/1"' "$program" predict gpus/a100.json
+mistake "several runs in a picture" "choose it with --run N" "$program" predict --svg corpus/h200-starter.jsonl.gz
+mistake "a run that is not there" "holds no such run" "$program" predict --run 2 scenarios/case-3.json
+mistake "run 0" "--run takes a whole number" "$program" predict --run 0 scenarios/case-3.json
+mistake "occupancy of nothing" "--gpu NAME|FILE is needed" "$program" occupancy
+mistake "occupancy without threads" "--threads N is needed" "$program" occupancy --gpu a100 --registers 3
+mistake "no threads" "--threads takes a whole number" "$program" occupancy --gpu a100 --threads 0 --registers 3
+mistake "a directory" "cannot read" "$program" predict scenarios
+
+# ---- mistakes in files: a place, a reason, and no output file ----
+bad() {
+    name=$1 words=$2
+    printf '%s' "$3" >"$work/bad.json"
+    mistake "$name" "$words" "$program" predict --json --gpu rtx3090 -o "$work/never.json" "$work/bad.json"
+    says "bad.json"
+    if [ -n "$(ls "$work" | grep never)" ]; then
+        failed=$((failed + 1))
+        echo "FAILED $name: left an output file"
+        rm -f "$work"/never*
+    fi
+}
+head='{"schema":"gridsmith.run/1","events":['
+bad "empty file" "holds no run" ""
+bad "truncated" "1:40: the file ends in the middle" "$head{"
+bad "zero blocks" '1:76: "blocks" must be from 1' \
+    "$head"'{"op":"launch","kernel":"k","blocks":0,"threads":1,"registers":1,"shared_bytes":0}]}'
+bad "2^63" "too big integer" "$head"'{"op":"launch","kernel":"k","blocks":9223372036854775808}]}'
+bad "never fits" "1:39: kernel \"k\" can never run on this GPU: threads of a block: 2048 asked for" \
+    "$head"'{"op":"launch","kernel":"k","blocks":1,"threads":2048,"registers":1,"shared_bytes":0}]}'
+bad "unknown kernel" 'kernel "k" was not launched' "$head"'{"op":"exit","kernel":"k"}]}'
+bad "wrong type" '"events" must be a list' '{"schema":"gridsmith.run/1","events":7}'
+bad "not JSON" "not valid JSON" "$head}]"
+gzip -c scenarios/case-1.1.json | head -c 200 >"$work/cut.json.gz"
+mistake "gzip cut short" "cut short" "$program" predict "$work/cut.json.gz"
+
+# A good run and then a bad one: the file that was there before is left alone.
+{ tr -d '\n' <scenarios/case-3.json; echo; echo "{}"; } >"$work/second.jsonl"
+echo before >"$work/kept.json"
+check "second run is bad" 2 "$program" predict --json -o "$work/kept.json" "$work/second.jsonl"
+says "second.jsonl:2:1"
+check "the old file is left" 0 grep -q before "$work/kept.json"
+
+# Brackets without end are refused at the seventeenth, not read to the last.
+mistake "a gigabyte of brackets" ":1:17: brackets are nested too deep" \
+    sh -c "head -c 1000000000 /dev/zero | tr '\\0' '[' | '$program' predict -"
+
+# ---- the system fails ----
+if [ -w /dev/full ]; then
+    check "full disk" 4 "$program" predict --json -o /dev/full scenarios/case-1.1.json
+    check "full standard output" 4 sh -c "'$program' gpus >/dev/full"
+fi
+check "no such folder" 4 "$program" predict -o "$work/no/such/file" scenarios/case-1.1.json
+
+# ---- what programs read is well formed ----
+if command -v xmllint >/dev/null; then
+    for scenario in scenarios/*.json; do
+        "$program" predict --svg "$scenario" >"$work/picture.svg"
+        check "picture of $scenario" 0 xmllint --noout "$work/picture.svg"
+    done
+fi
+
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

@@ -1,0 +1,44 @@
+#!/bin/sh
+# The library as a stranger uses it: installed, found by pkg-config and by CMake, built into the example, run.
+#
+#   sh tests/install.sh BUILD_DIR SOURCE_DIR
+set -eu
+build=$1
+source_dir=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+cmake --install "$build" --prefix "$work/usr" >/dev/null
+libdir=$(dirname "$(find "$work/usr" -name gridsmith.pc)")
+PKG_CONFIG_PATH=$libdir
+LD_LIBRARY_PATH=$(dirname "$libdir")
+export PKG_CONFIG_PATH LD_LIBRARY_PATH
+
+# shellcheck disable=SC2046
+cc -std=c17 -Wall -Wextra -Werror "$source_dir/examples/dispatcher.c" -o "$work/by-pkg-config" \
+    $(pkg-config --cflags --libs gridsmith)
+"$work/by-pkg-config" >"$work/out"
+diff "$source_dir/examples/expected.txt" "$work/out"
+
+cmake -S "$source_dir/examples" -B "$work/example" -DCMAKE_PREFIX_PATH="$work/usr" >/dev/null
+cmake --build "$work/example" >/dev/null
+"$work/example/dispatcher" >"$work/out"
+diff "$source_dir/examples/expected.txt" "$work/out"
+
+# The header is good C++ too, and the shared library shows nothing but the public names.
+printf '#include <gridsmith/gridsmith.h>\nint main() { return gs_gpu_builtin(0) == nullptr; }\n' >"$work/main.cpp"
+# shellcheck disable=SC2046
+c++ -std=c++17 -Wall -Wextra -Wpedantic -Werror "$work/main.cpp" -o "$work/cpp" $(pkg-config --cflags --libs gridsmith)
+"$work/cpp"
+nm -D --defined-only "$(dirname "$libdir")/libgridsmith.so" | awk '{print $3}' | grep '^gs_' | sort >"$work/shown"
+grep -o '\bgs_[a-z_]*(' "$source_dir/include/gridsmith/gridsmith.h" | tr -d '(' | sort -u >"$work/declared"
+comm -23 "$work/shown" "$work/declared" >"$work/extra"
+if [ -s "$work/extra" ]; then
+    echo "the shared library shows names that the header does not declare:" && cat "$work/extra" && exit 1
+fi
+
+for page in gridsmith gridsmith-predict gridsmith-check gridsmith-occupancy gridsmith-gpus; do
+    test -f "$work/usr/share/man/man1/$page.1"
+done
+"$work/usr/bin/gridsmith" gpus >/dev/null
+echo "installed, found and used by pkg-config and CMake"

@@ -1,0 +1,166 @@
+/*
+ * test_check.c: `check` gives the answer that trying every order of every subset gives, and names a set that fails.
+ */
+#include "test.h"
+
+#include "random.h"
+#include "sched/sched.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Whether blocks of the last of these kernels wait while all before it fit; -1: one before it does not fit. */
+static int last_waits(const gs_gpu *gpu, const gs_run *run, const size_t *order, size_t count) {
+    gs_run *played = gs_run_new(NULL);
+    gs_error error;
+    for (size_t i = 0; i < count; i++)
+        assert_int_equal(gs_run_copy_launch(played, &run->launches.data[order[i]], &error), GS_OK);
+    gs_run *prediction = gs_predict(gpu, played, NULL, &error);
+    assert_non_null(prediction);
+    int result = 0;
+    for (size_t i = 0; i < count; i++) {
+        bool fits = gs_seen_started(&prediction->events.data[i].seen) == played->launches.data[i].blocks;
+        if (!fits && result == 0)
+            result = i + 1 == count ? 1 : -1;
+    }
+    gs_run_free(prediction);
+    gs_run_free(played);
+    return result;
+}
+
+/* Tries all sequences of `length` kernels; true: one of them fails at its last kernel. */
+static bool some_sequence_fails(const gs_gpu *gpu, const gs_run *run, size_t *order, size_t depth, size_t length,
+                                unsigned used) {
+    if (depth == length)
+        return last_waits(gpu, run, order, length) == 1;
+    for (size_t i = 0; i < run->launches.count; i++) {
+        if (used >> i & 1)
+            continue;
+        order[depth] = i;
+        if (some_sequence_fails(gpu, run, order, depth + 1, length, used | 1u << i))
+            return true;
+    }
+    return false;
+}
+
+static bool some_order_works(const gs_gpu *gpu, const gs_run *run, size_t *order, size_t depth, unsigned used) {
+    if (depth == run->launches.count)
+        return last_waits(gpu, run, order, depth) == 0;
+    for (size_t i = 0; i < run->launches.count; i++) {
+        if (used >> i & 1)
+            continue;
+        order[depth] = i;
+        if (some_order_works(gpu, run, order, depth + 1, used | 1u << i))
+            return true;
+    }
+    return false;
+}
+
+/* Kernels that nearly fill a small GPU, without streams, exits, priorities or durations. */
+static gs_run *draw_kernels(gs_random *random, const gs_gpu *gpu) {
+    gs_run *run = gs_run_new(NULL);
+    int64_t count = random_from(random, 1, 4);
+    for (int64_t i = 0; i < count; i++) {
+        gs_launch launch = gs_launch_default();
+        char name[8];
+        snprintf(name, sizeof name, "k%d", (int)i);
+        launch.kernel = strdup(name);
+        launch.shape = random_shape(random, gpu);
+        launch.blocks = random_from(random, 1, gpu->sms * 2);
+        assert_int_equal(gs_run_add_launch(run, &launch, NULL), GS_OK);
+    }
+    return run;
+}
+
+static void compare_with_all_orders(const gs_gpu *gpu, const gs_run *run, uint64_t index, size_t *answers) {
+    size_t order[8], smallest = 0;
+    gs_check check;
+    gs_error error;
+    assert_int_equal(gs_check_run(gpu, run, 1000000, &check, &error), GS_OK);
+    for (size_t length = 1; length <= run->launches.count && !smallest; length++)
+        if (some_sequence_fails(gpu, run, order, 0, length, 0))
+            smallest = length;
+    if (check.smallest.order.count != smallest || (check.in_any_order == GS_ANSWER_YES) != (smallest == 0))
+        fail_msg("index %llu: the smallest set that fails has %zu kernels, not %zu", (unsigned long long)index,
+                 smallest, check.smallest.order.count);
+    if (smallest)
+        assert_int_equal(last_waits(gpu, run, check.smallest.order.data, smallest), 1);
+    if (check.in_this_order == GS_ANSWER_NO) {
+        assert_int_equal(check.works.count > 0, some_order_works(gpu, run, order, 0, 0));
+        assert_int_equal(check.none_works, check.works.count == 0);
+        if (check.works.count)
+            assert_int_equal(last_waits(gpu, run, check.works.data, check.works.count), 0);
+    }
+    answers[check.in_this_order == GS_ANSWER_YES ? (smallest ? 1 : 0) : check.works.count ? 2 : 3]++;
+    gs_check_clear(&check);
+}
+
+static void check_agrees_with_trying_everything(void **state) {
+    (void)state;
+    size_t answers[4] = {0}; /* always yes, only here yes, only elsewhere yes, never */
+    for (uint64_t i = 0; i < test_number("GRIDSMITH_RUNS", 100000) / 100; i++) {
+        gs_random random = random_at(11, i);
+        gs_gpu *gpu = random_gpu(&random, 0);
+        gs_run *run = draw_kernels(&random, gpu);
+        compare_with_all_orders(gpu, run, i, answers);
+        gs_run_free(run);
+        gs_gpu_free(gpu);
+    }
+    print_message("always %zu, only in this order %zu, only in another %zu, never %zu\n", answers[0], answers[1],
+                  answers[2], answers[3]);
+    for (size_t i = 0; i < 4; i++)
+        assert_true(answers[i] > 0);
+}
+
+#define K(name, rest)                                                                                                  \
+    "{\"op\":\"launch\",\"kernel\":\"" name                                                                            \
+    "\",\"blocks\":82,\"threads\":1024,\"registers\":32,\"shared_bytes\":0" rest "}"
+#define RUN(events) "{\"schema\":\"gridsmith.run/1\",\"events\":[" events "]}"
+
+static gs_check check_text(const char *text, int64_t budget) {
+    gs_run *run = test_run_of(text);
+    gs_gpu *gpu = gs_gpu_open("rtx3090", NULL);
+    gs_check check;
+    gs_error error;
+    assert_int_equal(gs_check_run(gpu, run, budget, &check, &error), GS_OK);
+    gs_run_free(run);
+    gs_gpu_free(gpu);
+    return check;
+}
+
+static void kernels_of_one_stream_are_never_together(void **state) {
+    (void)state;
+    gs_check check = check_text(RUN(K("a", ",\"stream\":1") "," K("b", ",\"stream\":1")), 1000);
+    assert_int_equal(check.in_this_order, GS_ANSWER_NO);
+    assert_int_equal(check.in_any_order, GS_ANSWER_NO);
+    assert_string_equal(check.here.why.data, "82 of 82 blocks of b wait: a before it in the same stream has not ended");
+    assert_int_equal(check.smallest.order.count, 2);
+    gs_check_clear(&check);
+}
+
+/* A duration does not make room: the question is about kernels that stay. */
+static void durations_are_ignored(void **state) {
+    (void)state;
+    gs_check check = check_text(RUN(K("a", ",\"duration_us\":1") "," K("b", ",\"duration_us\":1")), 1000);
+    assert_int_equal(check.in_this_order, GS_ANSWER_NO);
+    gs_check_clear(&check);
+}
+
+static void a_spent_budget_is_admitted(void **state) {
+    (void)state;
+    gs_check check = check_text(RUN(K("a", "")), 0);
+    assert_int_equal(check.in_this_order, GS_ANSWER_YES);
+    assert_int_equal(check.in_any_order, GS_ANSWER_UNKNOWN);
+    assert_int_equal(check.searched, 0);
+    gs_check_clear(&check);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(check_agrees_with_trying_everything),
+        cmocka_unit_test(kernels_of_one_stream_are_never_together),
+        cmocka_unit_test(durations_are_ignored),
+        cmocka_unit_test(a_spent_budget_is_admitted),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,284 @@
+/*
+ * test_gpu.c: descriptions are read and written back, bad ones are refused, and occupancy is what NVIDIA says it is.
+ *
+ * The oracle is cuda_occupancy.h of the CUDA toolkit, which needs no GPU. Without a toolkit that test is skipped.
+ */
+#include "test.h"
+
+#include "gpu/gpu.h"
+#include "random.h"
+
+#ifdef GRIDSMITH_CUDA
+#    pragma GCC diagnostic push
+#    pragma GCC diagnostic ignored "-Wconversion"
+#    pragma GCC diagnostic ignored "-Wshadow"
+#    pragma GCC diagnostic ignored "-Wunused-function"
+#    include <cuda_occupancy.h>
+#    pragma GCC diagnostic pop
+#endif
+
+#include <stdlib.h>
+#include <string.h>
+
+static gs_gpu *read_gpu(const char *text, gs_error *error) {
+    gs_input *input = gs_input_memory("text", text, strlen(text), error);
+    gs_gpu *gpu = gs_gpu_read(input, error);
+    gs_input_close(input);
+    return gpu;
+}
+
+static void descriptions_are_written_as_they_were_read(void **state) {
+    (void)state;
+    size_t count = 0;
+    for (; gs_gpu_builtin(count); count++) {
+        gs_error error;
+        gs_gpu *gpu = gs_gpu_open(gs_gpu_builtin(count), &error);
+        if (!gpu)
+            fail_msg("%s: %s", gs_gpu_builtin(count), error.message);
+        assert_string_equal(gpu->name, gs_gpu_builtin(count));
+        gs_text once = {0}, twice = {0};
+        gs_gpu_text(gpu, &once);
+        gs_gpu *again = read_gpu(once.data, &error);
+        assert_non_null(again);
+        gs_gpu_text(again, &twice);
+        assert_string_equal(once.data, twice.data);
+        gs_text_free(&once);
+        gs_text_free(&twice);
+        gs_gpu_free(again);
+        gs_gpu_free(gpu);
+    }
+    assert_int_equal(count, 6);
+}
+
+#define LIMITS                                                                                                         \
+    "\"limits\":{\"blocks_per_sm\":2,\"threads_per_sm\":64,\"threads_per_block\":64,\"warp_threads\":32,"              \
+    "\"partitions_per_sm\":1,\"registers_per_sm\":1024,\"registers_per_thread\":64,\"register_granularity\":256,"      \
+    "\"shared_per_block_bytes\":512,\"shared_granularity_bytes\":128,\"shared_reserved_bytes\":0,"                     \
+    "\"shared_configurations_bytes\":[512,1024]}"
+#define GPU(topology, limits, mechanisms)                                                                              \
+    "{\"schema\":\"gridsmith.gpu/1\",\"name\":\"g\",\"topology\":{\"sms\":2," topology "}," limits                     \
+    ",\"mechanisms\":{" mechanisms "}}"
+#define TPC "\"sms_per_tpc\":1"
+
+static void bad_descriptions_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *words;
+    } rows[] = {
+        {"", "the description of the GPU is empty"},
+        {"{\"schema\":\"gridsmith.run/1\"}", "\"schema\" must be \"gridsmith.gpu/1\""},
+        {GPU("", LIMITS, ""), "not valid JSON"},
+        {GPU("\"gpcs\":1", LIMITS, ""), "\"sms_per_tpc\" is missing"},
+        {GPU(TPC, "\"limits\":{}", ""), "\"blocks_per_sm\" is missing"},
+        {GPU(TPC, "\"limits\":3", ""), "limits must be an object"},
+        {GPU(TPC, LIMITS, "\"placement\":\"best\""), "placement cannot be \"best\"; it can be: most-room, round-robin"},
+        {GPU(TPC, LIMITS, "\"place\":\"most-room\""), "unknown mechanism \"place\""},
+        {GPU(TPC, LIMITS, "\"placement\":1"), "\"placement\" must be a string"},
+        {GPU(TPC, LIMITS, "\"tie_order\":\"listed\""),
+         "tie_order cannot be \"listed\"; it can be: even-odd, ascending"},
+        {GPU(TPC, LIMITS, "\"tie_order\":[0]"), "a tie order must name each of the 2 SMs once"},
+        {GPU(TPC, LIMITS, "\"tie_order\":[0,0]"), "SM 0 is twice in the tie order"},
+        {GPU(TPC, LIMITS, "\"tie_order\":[0,2]"), "\"tie_order\" must be from 0 to 1, not 2"},
+        {GPU(TPC, LIMITS, "") "{}", "here begins a second"},
+    };
+    for (size_t i = 0; i < GS_COUNT(rows); i++) {
+        gs_error error;
+        gs_gpu *gpu = read_gpu(rows[i].text, &error);
+        if (gpu || !strstr(error.message, rows[i].words))
+            fail_msg("%s\ngave %s\nnot  %s", rows[i].text, gpu ? "no error" : error.message, rows[i].words);
+        assert_int_equal(gs_code_exit(error.code), 2);
+    }
+    gs_error error;
+    gs_gpu *good = read_gpu(GPU(TPC, LIMITS, "\"tie_order\":[1,0]"), &error);
+    if (!good)
+        fail_msg("%s", error.message);
+    gs_gpu_free(good);
+}
+
+static void replace(char *text, const char *what, const char *with) {
+    char *at = strstr(text, what);
+    assert_non_null(at);
+    char rest[2000];
+    snprintf(rest, sizeof rest, "%s", at + strlen(what));
+    strcpy(at, with);
+    strcat(at, rest);
+}
+
+static void limits_that_do_not_fit_together_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *what, *with, *words;
+    } rows[] = {
+        {"\"threads_per_sm\":64", "\"threads_per_sm\":65", "whole warps for each of the 1 partitions"},
+        {"\"threads_per_sm\":64", "\"threads_per_sm\":31", "whole warps"},
+        {"\"partitions_per_sm\":1", "\"partitions_per_sm\":8", "whole warps"},
+        {"\"registers_per_sm\":1024", "\"registers_per_sm\":255", "registers_per_sm over partitions_per_sm"},
+        {"[512,1024]", "[]", "must be a list of 1 to 16 sizes"},
+        {"[512,1024]", "[1024,512]", "shared-memory configurations must ascend"},
+        {"[512,1024]", "[512,1000]", "must be a multiple of 128 bytes"},
+        {"[512,1024]", "[512,8388608000]", "\"shared_configurations_bytes\" must be from 0 to"},
+        {"[512,1024]", "[512,16777216]", "over 65535 times the granularity"},
+        {"\"blocks_per_sm\":2", "\"blocks_per_sm\":65", "\"blocks_per_sm\" must be from 1 to 64, not 65"},
+    };
+    for (size_t i = 0; i < GS_COUNT(rows); i++) {
+        char text[2000] = GPU(TPC, LIMITS, "");
+        replace(text, rows[i].what, rows[i].with);
+        gs_error error;
+        gs_gpu *gpu = read_gpu(text, &error);
+        if (gpu || !strstr(error.message, rows[i].words))
+            fail_msg("%s gave %s", rows[i].with, gpu ? "no error" : error.message);
+    }
+}
+
+static void an_unknown_gpu_is_named_with_the_known_ones(void **state) {
+    (void)state;
+    gs_error error;
+    assert_null(gs_gpu_open("gtx480", &error));
+    assert_string_equal(error.message, "no GPU is called \"gtx480\"; known: a100, h200, rtx2080ti, rtx3090, titan-xp, "
+                                       "v100; or give the path of a description");
+    assert_null(gs_gpu_open("no/such/file.json", &error));
+    assert_int_equal(gs_code_exit(error.code), 2);
+}
+
+/* Section II-C: 512 threads, 32 registers, 32 KB: three blocks, held by warps and by shared memory. */
+static void occupancy_is_that_of_section_ii_c(void **state) {
+    (void)state;
+    gs_gpu *gpu = gs_gpu_open("rtx3090", NULL);
+    gs_shape shape = {.threads = 512, .registers = 32, .shared_bytes = 32768, .carveout_percent = GS_NO_CARVEOUT};
+    gs_occupancy occupancy;
+    gs_occupancy_of(gpu, &shape, &occupancy, NULL);
+    assert_int_equal(occupancy.blocks, 3);
+    assert_int_equal(occupancy.limits, GS_LIMIT_WARPS | GS_LIMIT_SHARED);
+    assert_int_equal(occupancy.by_blocks, 16);
+    assert_int_equal(occupancy.by_warps, 3);
+    assert_int_equal(occupancy.by_registers, 4);
+    assert_int_equal(occupancy.by_shared, 3);
+    assert_int_equal(occupancy.shared_config_bytes, 102400);
+    gs_gpu_free(gpu);
+}
+
+#ifdef GRIDSMITH_CUDA
+static cudaOccDeviceProp properties_of(const gs_gpu *gpu) {
+    const gs_limits *limits = &gpu->limits;
+    cudaOccDeviceProp properties = {0};
+    properties.computeMajor = gpu->compute_capability[0] - '0';
+    properties.computeMinor = gpu->compute_capability[2] - '0';
+    properties.maxThreadsPerBlock = limits->threads_per_block;
+    properties.maxThreadsPerMultiprocessor = limits->threads_per_sm;
+    properties.regsPerBlock = properties.regsPerMultiprocessor = limits->registers_per_sm;
+    properties.warpSize = limits->warp_threads;
+    properties.sharedMemPerBlock = 49152;
+    properties.sharedMemPerBlockOptin = (size_t)limits->shared_per_block_bytes;
+    properties.sharedMemPerMultiprocessor = (size_t)gpu->largest_config_bytes;
+    properties.reservedSharedMemPerBlock = (size_t)limits->shared_reserved_bytes;
+    properties.numSms = gpu->sms;
+    return properties;
+}
+
+static void compare_with_toolkit(const gs_gpu *gpu, const gs_shape *shape, uint64_t index) {
+    cudaOccDeviceProp properties = properties_of(gpu);
+    cudaOccFuncAttributes attributes = {0};
+    attributes.maxThreadsPerBlock = 65536;
+    attributes.numRegs = shape->registers;
+    attributes.shmemLimitConfig = FUNC_SHMEM_LIMIT_OPTIN;
+    attributes.maxDynamicSharedSizeBytes = (size_t)gpu->limits.shared_per_block_bytes;
+    attributes.numBlockBarriers = 1;
+    cudaOccDeviceState toolkit_state = {0};
+    toolkit_state.carveoutConfig = shape->carveout_percent;
+    cudaOccResult wanted;
+    gs_occupancy found;
+    assert_int_equal(cudaOccMaxActiveBlocksPerMultiprocessor(&wanted, &properties, &attributes, &toolkit_state,
+                                                             shape->threads, (size_t)shape->shared_bytes),
+                     CUDA_OCC_SUCCESS);
+    gs_occupancy_of(gpu, shape, &found, NULL);
+    unsigned limits = (found.limits & GS_LIMIT_BLOCKS ? OCC_LIMIT_BLOCKS : 0u) |
+                      (found.limits & GS_LIMIT_WARPS ? OCC_LIMIT_WARPS : 0u) |
+                      (found.limits & GS_LIMIT_REGISTERS ? OCC_LIMIT_REGISTERS : 0u) |
+                      (found.limits & GS_LIMIT_SHARED ? OCC_LIMIT_SHARED_MEMORY : 0u);
+    unsigned compared = OCC_LIMIT_BLOCKS | OCC_LIMIT_WARPS | OCC_LIMIT_REGISTERS | OCC_LIMIT_SHARED_MEMORY;
+    if (found.blocks != wanted.activeBlocksPerMultiprocessor ||
+        (found.blocks && limits != (wanted.limitingFactors & compared)))
+        fail_msg("index %llu on %s: %d threads, %d registers, %lld bytes, carve-out %d: %d blocks (limits %x), the "
+                 "toolkit says %d (%x)",
+                 (unsigned long long)index, gpu->name, shape->threads, shape->registers, (long long)shape->shared_bytes,
+                 shape->carveout_percent, found.blocks, limits, wanted.activeBlocksPerMultiprocessor,
+                 wanted.limitingFactors);
+}
+
+static void occupancy_is_that_of_the_cuda_toolkit(void **state) {
+    (void)state;
+    for (size_t i = 0; gs_gpu_builtin(i); i++) {
+        gs_gpu *gpu = gs_gpu_open(gs_gpu_builtin(i), NULL);
+        for (uint64_t index = 0; index < 100000; index++) {
+            gs_random random = random_at(3 + i, index);
+            gs_shape shape = {.threads = (int32_t)random_from(&random, 1, 1056),
+                              .registers = (int32_t)random_from(&random, 1, 255),
+                              .shared_bytes = random_chance(&random, 20)
+                                                  ? 0
+                                                  : random_from(&random, 0, gpu->limits.shared_per_block_bytes + 2048),
+                              .carveout_percent = GS_NO_CARVEOUT};
+            if (random_chance(&random, 30))
+                shape.carveout_percent = (int32_t)random_from(&random, 0, 100);
+            compare_with_toolkit(gpu, &shape, index);
+        }
+        gs_gpu_free(gpu);
+    }
+}
+#else
+static void occupancy_is_that_of_the_cuda_toolkit(void **state) {
+    (void)state;
+    print_message("skipped: there is no CUDA toolkit here, so no cuda_occupancy.h to compare with\n");
+    skip();
+}
+#endif
+
+/* Rooms are kept, not recomputed; what is kept must be what would be computed. */
+static void a_dispatcher_never_forgets_a_change(void **state) {
+    (void)state;
+    enum { KERNELS = 20, STEPS = 400 };
+    for (uint64_t index = 0; index < test_number("GRIDSMITH_RUNS", 100000) / 500; index++) {
+        gs_random random = random_at(17, index);
+        gs_gpu *gpu = random_gpu(&random, 30);
+        gs_dispatcher *dispatcher = gs_dispatcher_new(gpu, NULL);
+        int kernels[KERNELS], blocks[STEPS], count = 0;
+        for (int i = 0; i < KERNELS; i++) {
+            gs_shape shape = random_shape(&random, gpu);
+            kernels[i] = gs_dispatcher_kernel(dispatcher, &shape, NULL);
+            assert_int_equal(gs_dispatcher_kernel(dispatcher, &shape, NULL), kernels[i]);
+        }
+        for (int step = 0; step < STEPS; step++) {
+            int kernel = kernels[random_from(&random, 0, KERNELS - 1)];
+            int sm = gs_dispatcher_next(dispatcher, kernel), most = 0;
+            for (int i = 0; i < gpu->sms; i++)
+                if (gs_dispatcher_room(dispatcher, kernel, i) > most)
+                    most = gs_dispatcher_room(dispatcher, kernel, i);
+            assert_int_equal(sm == GS_WAIT, most == 0);
+            if (sm != GS_WAIT && gpu->mechanisms.placement == GS_PLACEMENT_MOST_ROOM)
+                assert_int_equal(gs_dispatcher_room(dispatcher, kernel, sm), most);
+            if (sm != GS_WAIT && random_chance(&random, 70))
+                blocks[count++] = gs_dispatcher_place(dispatcher, kernel, sm);
+            else if (count)
+                gs_dispatcher_release(dispatcher, blocks[--count]);
+            assert_int_equal(gs_dispatcher_resident_all(dispatcher), count);
+        }
+        while (count)
+            gs_dispatcher_release(dispatcher, blocks[--count]);
+        for (int i = 0; i < gpu->sms; i++)
+            assert_int_equal(gs_dispatcher_resident(dispatcher, i), 0);
+        gs_dispatcher_free(dispatcher);
+        gs_gpu_free(gpu);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(descriptions_are_written_as_they_were_read),
+        cmocka_unit_test(bad_descriptions_are_refused),
+        cmocka_unit_test(limits_that_do_not_fit_together_are_refused),
+        cmocka_unit_test(an_unknown_gpu_is_named_with_the_known_ones),
+        cmocka_unit_test(occupancy_is_that_of_section_ii_c),
+        cmocka_unit_test(occupancy_is_that_of_the_cuda_toolkit),
+        cmocka_unit_test(a_dispatcher_never_forgets_a_change),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

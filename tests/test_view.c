@@ -1,0 +1,211 @@
+/*
+ * test_view.c: what people and programs get to see is complete and well formed.
+ */
+#include "test.h"
+
+#include "random.h"
+#include "sched/sched.h"
+#include "view/view.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static gs_run *predict(const gs_gpu *gpu, const gs_run *run) {
+    gs_error error;
+    gs_run *prediction = gs_predict(gpu, run, NULL, &error);
+    if (!prediction)
+        fail_msg("%s", error.message);
+    return prediction;
+}
+
+static char *view(const gs_format *format, const gs_gpu *gpu, const gs_run *run) {
+    gs_view view = {.number = 1};
+    gs_error error;
+    if (format->begin)
+        format->begin(&view);
+    assert_int_equal(format->run(&view, gpu, run, &error), GS_OK);
+    if (format->end)
+        format->end(&view);
+    assert_false(view.text.failed);
+    return view.text.data;
+}
+
+/* ---- trace: what Perfetto needs ---- */
+
+struct slice {
+    long thread;
+    double from, to;
+};
+
+static int compare_slices(const void *a, const void *b) {
+    const struct slice *first = a, *second = b;
+    if (first->thread != second->thread)
+        return first->thread < second->thread ? -1 : 1;
+    return (first->from > second->from) - (first->from < second->from);
+}
+
+/* Valid JSON; a slice a block; slices of one thread do not overlap; every thread has a name. Returns the slices. */
+static size_t check_trace(const char *text) {
+    json_error_t problem;
+    json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, &problem);
+    if (!root)
+        fail_msg("%d:%d: %s", problem.line, problem.column, problem.text);
+    const json_t *events = json_object_get(root, "traceEvents");
+    struct slice *slices = calloc(json_array_size(events) + 1, sizeof *slices);
+    bool *is_named = calloc(200000, sizeof *is_named);
+    size_t count = 0;
+    for (size_t i = 0; i < json_array_size(events); i++) {
+        const json_t *event = json_array_get(events, i);
+        const char *phase = json_string_value(json_object_get(event, "ph"));
+        json_int_t thread = json_integer_value(json_object_get(event, "tid"));
+        if (strcmp(phase, "M") == 0) {
+            is_named[thread] = true;
+            continue;
+        }
+        assert_string_equal(phase, "X");
+        assert_true(is_named[thread]);
+        double from = json_number_value(json_object_get(event, "ts"));
+        slices[count++] = (struct slice){thread, from, from + json_number_value(json_object_get(event, "dur"))};
+    }
+    qsort(slices, count, sizeof *slices, compare_slices);
+    for (size_t i = 1; i < count; i++)
+        assert_true(slices[i].thread != slices[i - 1].thread || slices[i].from >= slices[i - 1].to - 1e-9);
+    free(slices);
+    free(is_named);
+    json_decref(root);
+    return count;
+}
+
+static size_t count_started(const gs_run *run) {
+    size_t started = 0;
+    for (size_t i = 0; i < run->launches.count; i++)
+        for (int64_t block = 0; block < run->launches.data[i].blocks; block++)
+            started += gs_run_placed(run, i, block) != GS_WAIT;
+    return started;
+}
+
+static size_t count_words(const char *text, const char *word) {
+    size_t count = 0;
+    for (const char *at = text; (at = strstr(at, word)); at += strlen(word))
+        count++;
+    return count;
+}
+
+static void every_view_shows_every_block(void **state) {
+    (void)state;
+    for (uint64_t index = 0; index < 300; index++) {
+        gs_random random = random_at(23, index);
+        gs_gpu *gpu = random_gpu(&random, 20);
+        gs_run *run = random_run(&random, gpu), *prediction = predict(gpu, run);
+        char *trace = view(&gs_format_trace, gpu, prediction), *svg = view(&gs_format_svg, gpu, prediction);
+        assert_int_equal(check_trace(trace), count_started(prediction));
+        gs_stays stays;
+        assert_int_equal(gs_stays_of(prediction, true, &stays, NULL), GS_OK);
+        int64_t drawn = 0;
+        for (size_t i = 0; i < stays.count; i++)
+            drawn += stays.data[i].count;
+        assert_int_equal(drawn, count_started(prediction));
+        assert_int_equal(count_words(svg, "<title>"), stays.count);
+        gs_stays_free(&stays);
+        free(trace);
+        free(svg);
+        gs_run_free(prediction);
+        gs_run_free(run);
+        gs_gpu_free(gpu);
+    }
+}
+
+/* ---- the rest, on a small run with awkward names ---- */
+
+static const char small[] =
+    "{\"schema\":\"gridsmith.run/1\",\"id\":4,\"events\":["
+    "{\"op\":\"launch\",\"kernel\":\"a,\\\"b\\\"<&>\",\"blocks\":2,\"threads\":1024,\"registers\":32,\"shared_bytes\":"
+    "0},"
+    "{\"op\":\"launch\",\"kernel\":\"c\",\"blocks\":82,\"threads\":1024,\"registers\":32,\"shared_bytes\":0},"
+    "{\"op\":\"exit\",\"kernel\":\"a,\\\"b\\\"<&>\"}]}";
+
+static void csv_has_a_row_a_block(void **state) {
+    (void)state;
+    gs_gpu *gpu = gs_gpu_open("rtx3090", NULL);
+    gs_run *run = test_run_of(small), *prediction = predict(gpu, run);
+    char *csv = view(&gs_format_csv, gpu, prediction);
+    assert_int_equal(count_words(csv, "\n"), 1 + 2 + 82 + 82);
+    assert_non_null(strstr(csv, "run,id,event,op,kernel,block,sm,start_ns,end_ns\n"
+                                "1,4,1,launch,\"a,\"\"b\"\"<&>\",0,0,,\n"
+                                "1,4,1,launch,\"a,\"\"b\"\"<&>\",1,2,,\n"
+                                "1,4,2,launch,c,0,4,,\n"));
+    assert_non_null(strstr(csv, "1,4,2,launch,c,81,,,\n"));
+    assert_non_null(strstr(csv, "1,4,4,observe,c,81,2,,\n"));
+    free(csv);
+    gs_run_free(prediction);
+    gs_run_free(run);
+    gs_gpu_free(gpu);
+}
+
+static void names_are_escaped_in_pictures(void **state) {
+    (void)state;
+    gs_gpu *gpu = gs_gpu_open("rtx3090", NULL);
+    gs_run *run = test_run_of(small), *prediction = predict(gpu, run);
+    char *svg = view(&gs_format_svg, gpu, prediction), *trace = view(&gs_format_trace, gpu, prediction);
+    assert_null(strstr(svg, "<&>"));
+    assert_non_null(strstr(svg, "a,&#34;b&#34;&#60;&#38;&#62;"));
+    assert_int_equal(check_trace(trace), 84);
+    free(svg);
+    free(trace);
+    gs_run_free(prediction);
+    gs_run_free(run);
+    gs_gpu_free(gpu);
+}
+
+static void the_table_shows_each_event_and_who_waits(void **state) {
+    (void)state;
+    gs_gpu *gpu = gs_gpu_open("rtx3090", NULL);
+    gs_run *run = test_run_of(small), *prediction = predict(gpu, run);
+    char *table = view(&gs_format_table, gpu, prediction);
+    assert_string_equal(
+        table,
+        "run 4, rtx3090, 82 SMs\n"
+        "    #  event    kernel     blocks threads regs    shared  started waiting  SM of each block\n"
+        "    1  launch   a,\"b\"<&>        2    1024   32         0        2       0  0, 2\n"
+        "    2  launch   c              82    1024   32         0       80       2  4, 6, .. 80, 1, 3, .. 81\n"
+        "    3  exit     a,\"b\"<&>\n"
+        "    4  observe  c                                              82       0  4, 6, .. 80, 1, 3, .. 81, 0, 2\n");
+    free(table);
+    gs_run_free(prediction);
+    gs_run_free(run);
+    gs_gpu_free(gpu);
+}
+
+static void lists_of_numbers_are_short(void **state) {
+    (void)state;
+    static const struct {
+        int32_t numbers[12];
+        size_t count;
+        const char *text;
+    } rows[] = {
+        {{0}, 0, ""},
+        {{5}, 1, "5"},
+        {{5, 6}, 2, "5, 6"},
+        {{5, 6, 7}, 3, "5-7"},
+        {{0, 2, 4}, 3, "0, 2, 4"},
+        {{0, 2, 4, 6}, 4, "0, 2, .. 6"},
+        {{3, 3, 3, 4}, 4, "3 x3, 4"},
+        {{6, 4, 2, 0}, 4, "6, 4, .. 0"},
+        {{1, 5, 2, 9, 4, 8, 0}, 7, "1, 5, 2, 9, and 3 more"},
+    };
+    for (size_t i = 0; i < GS_COUNT(rows); i++) {
+        gs_text text = {0};
+        gs_text_put_numbers(&text, rows[i].numbers, rows[i].count, 4);
+        assert_string_equal(text.data ? text.data : "", rows[i].text);
+        gs_text_free(&text);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_view_shows_every_block),  cmocka_unit_test(csv_has_a_row_a_block),
+        cmocka_unit_test(names_are_escaped_in_pictures), cmocka_unit_test(the_table_shows_each_event_and_who_waits),
+        cmocka_unit_test(lists_of_numbers_are_short),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
