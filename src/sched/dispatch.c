@@ -133,7 +133,7 @@ static void table_catch_up(gs_dispatcher *dispatcher, struct table *table) {
 
 /* All SMs without room, and so far behind that everything is computed. */
 static void table_clear(gs_dispatcher *dispatcher, struct table *table, int32_t kernel) {
-    size_t sets = GS_MAX_BLOCKS_PER_SM, words = (size_t)dispatcher->words;
+    size_t sets = (size_t)dispatcher->gpu->limits.blocks_per_sm, words = (size_t)dispatcher->words;
     memset(table->room, 0, (size_t)dispatcher->gpu->sms);
     memset(table->words, 0, sets * words * sizeof *table->words);
     for (size_t i = 0; i < sets; i++)
