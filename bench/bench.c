@@ -44,7 +44,7 @@ static void add_launch(gs_run *run, const gs_shape *shape, int64_t blocks, int64
 
 /* Launches of twice as many blocks as SMs, the oldest ending where the GPU has become full; the same on any GPU. */
 static gs_run *mixed_run(const gs_gpu *gpu, int launches) {
-    gs_random random = random_at(5, 0);
+    gs_random random = gs_random_at(5, 0);
     gs_run *run = gs_run_new(NULL);
     for (int i = 0; run && i < launches; i++) {
         gs_shape shape = random_shape(&random, gpu);

@@ -7,38 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* splitmix64: any seed and index give a good start. */
-uint64_t random_next(gs_random *random) {
-    uint64_t z = random->state += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
-
-gs_random random_at(uint64_t seed, uint64_t index) {
-    gs_random random = {seed};
-    random.state ^= random_next(&random) + index * 0xd1342543de82ef95u;
-    random_next(&random);
-    return random;
-}
-
-int64_t random_from(gs_random *random, int64_t least, int64_t most) {
-    return least + (int64_t)(random_next(random) % (uint64_t)(most - least + 1));
-}
-
-bool random_chance(gs_random *random, int percent) {
-    return random_from(random, 0, 99) < percent;
-}
-
 /* Small, anything, or a power of two. */
 static int64_t random_skewed(gs_random *random, int64_t least, int64_t most) {
-    switch (random_from(random, 0, 2)) {
+    switch (gs_random_from(random, 0, 2)) {
     case 0:
-        return random_from(random, least, least + (most - least) / 16);
+        return gs_random_from(random, least, least + (most - least) / 16);
     case 1:
-        return random_from(random, least, most);
+        return gs_random_from(random, least, most);
     default: {
-        int64_t value = (int64_t)1 << random_from(random, 0, 17);
+        int64_t value = (int64_t)1 << gs_random_from(random, 0, 17);
         return value < least ? least : value > most ? most : value;
     }
     }
@@ -49,12 +26,12 @@ static gs_shape draw_shape(gs_random *random, const gs_gpu *gpu) {
     gs_shape shape = {.threads = (int32_t)random_skewed(random, 1, limits->threads_per_block),
                       .registers = (int32_t)random_skewed(random, 16, limits->registers_per_thread),
                       .carveout_percent = GS_NO_CARVEOUT};
-    if (random_chance(random, 50))
+    if (gs_random_chance(random, 50))
         shape.shared_bytes = random_skewed(random, 0, limits->shared_per_block_bytes);
-    if (random_chance(random, 10))
-        shape.carveout_percent = (int32_t)random_from(random, 0, 100);
-    if (random_chance(random, 10))
-        shape.local_bytes = 256 * random_from(random, 1, 3);
+    if (gs_random_chance(random, 10))
+        shape.carveout_percent = (int32_t)gs_random_from(random, 0, 100);
+    if (gs_random_chance(random, 10))
+        shape.local_bytes = 256 * gs_random_from(random, 1, 3);
     return shape;
 }
 
@@ -72,24 +49,24 @@ gs_gpu *random_gpu(gs_random *random, int percent) {
     size_t count = 0;
     while (gs_gpu_builtin(count))
         count++;
-    gs_gpu *gpu = gs_gpu_open(gs_gpu_builtin((size_t)random_from(random, 0, (int64_t)count - 1)), NULL);
+    gs_gpu *gpu = gs_gpu_open(gs_gpu_builtin((size_t)gs_random_from(random, 0, (int64_t)count - 1)), NULL);
     if (!gpu)
         abort();
     for (size_t i = 0; i < gs_mechanism_count; i++) {
         int values = 0;
         while (gs_mechanism_table[i].values[values])
             values++;
-        int value = random_chance(random, percent) ? (int)random_from(random, 0, values - 1) : 0;
+        int value = gs_random_chance(random, percent) ? (int)gs_random_from(random, 0, values - 1) : 0;
         *gs_mechanism_value(&gpu->mechanisms, &gs_mechanism_table[i]) = value;
     }
-    gpu->sms = (int32_t)random_from(random, 1, 8);
+    gpu->sms = (int32_t)gs_random_from(random, 1, 8);
     if (gpu->mechanisms.tie_order == GS_TIES_LISTED) {
         free(gpu->listed_order);
         gpu->listed_order = malloc((size_t)gpu->sms * sizeof *gpu->listed_order);
         if (!gpu->listed_order)
             abort();
         for (int32_t i = 0; i < gpu->sms; i++) {
-            int64_t at = random_from(random, 0, i);
+            int64_t at = gs_random_from(random, 0, i);
             gpu->listed_order[i] = gpu->listed_order[at];
             gpu->listed_order[at] = (int16_t)i;
         }
@@ -103,23 +80,23 @@ static void add_launch(gs_random *random, const gs_gpu *gpu, gs_run *run, const 
     snprintf(name, sizeof name, "k%zu", run->launches.count);
     launch.kernel = strdup(name);
     launch.shape = alike ? alike->shape : random_shape(random, gpu);
-    launch.blocks = random_skewed(random, 1, gpu->sms * (random_chance(random, 20) ? 12 : 2));
-    if (random_chance(random, 20))
-        launch.priority = (int32_t)random_from(random, -3, 0);
-    if (random_chance(random, 25)) {
-        snprintf(name, sizeof name, "%d", (int)random_from(random, 0, 2));
+    launch.blocks = random_skewed(random, 1, gpu->sms * (gs_random_chance(random, 20) ? 12 : 2));
+    if (gs_random_chance(random, 20))
+        launch.priority = (int32_t)gs_random_from(random, -3, 0);
+    if (gs_random_chance(random, 25)) {
+        snprintf(name, sizeof name, "%d", (int)gs_random_from(random, 0, 2));
         launch.stream = strdup(name);
         launch.stream_is_number = true;
     }
-    if (timed && random_chance(random, 85))
-        launch.duration_ns = 1000 * random_from(random, 1, 6);
+    if (timed && gs_random_chance(random, 85))
+        launch.duration_ns = 1000 * gs_random_from(random, 1, 6);
     gs_error error;
     if (!launch.kernel || gs_run_add_launch(run, &launch, &error) != GS_OK)
         abort();
 }
 
 static void add_exit(gs_random *random, gs_run *run) {
-    size_t launch = (size_t)random_from(random, 0, (int64_t)run->launches.count - 1);
+    size_t launch = (size_t)gs_random_from(random, 0, (int64_t)run->launches.count - 1);
     if (run->launches.data[launch].exit == SIZE_MAX && !gs_run_add_event(run, GS_EXIT, launch, NULL))
         abort();
 }
@@ -128,14 +105,14 @@ gs_run *random_run(gs_random *random, const gs_gpu *gpu) {
     gs_run *run = gs_run_new(NULL);
     if (!run)
         abort();
-    bool timed = random_chance(random, 35);
-    int64_t events = random_from(random, 2, 24), exits = random_from(random, 0, 50);
+    bool timed = gs_random_chance(random, 35);
+    int64_t events = gs_random_from(random, 2, 24), exits = gs_random_from(random, 0, 50);
     for (int64_t i = 0; i < events; i++) {
         const gs_launch *last = run->launches.count ? &run->launches.data[run->launches.count - 1] : NULL;
-        if (last && random_chance(random, (int)exits))
+        if (last && gs_random_chance(random, (int)exits))
             add_exit(random, run);
         else
-            add_launch(random, gpu, run, random_chance(random, 30) ? last : NULL, timed);
+            add_launch(random, gpu, run, gs_random_chance(random, 30) ? last : NULL, timed);
     }
     return run;
 }

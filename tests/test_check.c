@@ -59,14 +59,14 @@ static bool some_order_works(const gs_gpu *gpu, const gs_run *run, size_t *order
 /* Kernels that nearly fill a small GPU, without streams, exits, priorities or durations. */
 static gs_run *draw_kernels(gs_random *random, const gs_gpu *gpu) {
     gs_run *run = gs_run_new(NULL);
-    int64_t count = random_from(random, 1, 4);
+    int64_t count = gs_random_from(random, 1, 4);
     for (int64_t i = 0; i < count; i++) {
         gs_launch launch = gs_launch_default();
         char name[8];
         snprintf(name, sizeof name, "k%d", (int)i);
         launch.kernel = strdup(name);
         launch.shape = random_shape(random, gpu);
-        launch.blocks = random_from(random, 1, gpu->sms * 2);
+        launch.blocks = gs_random_from(random, 1, gpu->sms * 2);
         assert_int_equal(gs_run_add_launch(run, &launch, NULL), GS_OK);
     }
     return run;
@@ -99,7 +99,7 @@ static void check_agrees_with_trying_everything(void **state) {
     (void)state;
     size_t answers[4] = {0}; /* always yes, only here yes, only elsewhere yes, never */
     for (uint64_t i = 0; i < test_number("GRIDSMITH_RUNS", 100000) / 100; i++) {
-        gs_random random = random_at(11, i);
+        gs_random random = gs_random_at(11, i);
         gs_gpu *gpu = random_gpu(&random, 0);
         gs_run *run = draw_kernels(&random, gpu);
         compare_with_all_orders(gpu, run, i, answers);

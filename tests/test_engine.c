@@ -80,7 +80,7 @@ static void compare_logs(const gs_gpu *gpu, const gs_run *run, const gs_log *wan
 
 /* Returns how many blocks started. */
 static size_t compare_once(uint64_t seed, uint64_t index, int percent) {
-    gs_random random = random_at(seed, index);
+    gs_random random = gs_random_at(seed, index);
     gs_gpu *gpu = random_gpu(&random, percent);
     gs_run *run = random_run(&random, gpu);
     gs_log wanted = {0}, found = {0};
@@ -120,7 +120,7 @@ static void engine_is_right_on_whole_gpus(void **state) {
     (void)state;
     uint64_t runs = test_number("GRIDSMITH_RUNS", 100000) / 1000;
     for (uint64_t i = 0; i < runs; i++) {
-        gs_random random = random_at(7, i);
+        gs_random random = gs_random_at(7, i);
         gs_gpu *gpu = gs_gpu_open(gs_gpu_builtin(i % 6), NULL);
         assert_non_null(gpu);
         gs_run *run = random_run(&random, gpu);

@@ -210,15 +210,16 @@ static void occupancy_is_that_of_the_cuda_toolkit(void **state) {
     for (size_t i = 0; gs_gpu_builtin(i); i++) {
         gs_gpu *gpu = gs_gpu_open(gs_gpu_builtin(i), NULL);
         for (uint64_t index = 0; index < 100000; index++) {
-            gs_random random = random_at(3 + i, index);
-            gs_shape shape = {.threads = (int32_t)random_from(&random, 1, 1056),
-                              .registers = (int32_t)random_from(&random, 1, 255),
-                              .shared_bytes = random_chance(&random, 20)
-                                                  ? 0
-                                                  : random_from(&random, 0, gpu->limits.shared_per_block_bytes + 2048),
+            gs_random random = gs_random_at(3 + i, index);
+            gs_shape shape = {.threads = (int32_t)gs_random_from(&random, 1, 1056),
+                              .registers = (int32_t)gs_random_from(&random, 1, 255),
+                              .shared_bytes =
+                                  gs_random_chance(&random, 20)
+                                      ? 0
+                                      : gs_random_from(&random, 0, gpu->limits.shared_per_block_bytes + 2048),
                               .carveout_percent = GS_NO_CARVEOUT};
-            if (random_chance(&random, 30))
-                shape.carveout_percent = (int32_t)random_from(&random, 0, 100);
+            if (gs_random_chance(&random, 30))
+                shape.carveout_percent = (int32_t)gs_random_from(&random, 0, 100);
             compare_with_toolkit(gpu, &shape, index);
         }
         gs_gpu_free(gpu);
@@ -237,7 +238,7 @@ static void a_dispatcher_never_forgets_a_change(void **state) {
     (void)state;
     enum { KERNELS = 20, STEPS = 400 };
     for (uint64_t index = 0; index < test_number("GRIDSMITH_RUNS", 100000) / 500; index++) {
-        gs_random random = random_at(17, index);
+        gs_random random = gs_random_at(17, index);
         gs_gpu *gpu = random_gpu(&random, 30);
         gs_dispatcher *dispatcher = gs_dispatcher_new(gpu, NULL);
         int kernels[KERNELS], blocks[STEPS], count = 0;
@@ -247,7 +248,7 @@ static void a_dispatcher_never_forgets_a_change(void **state) {
             assert_int_equal(gs_dispatcher_kernel(dispatcher, &shape, NULL), kernels[i]);
         }
         for (int step = 0; step < STEPS; step++) {
-            int kernel = kernels[random_from(&random, 0, KERNELS - 1)];
+            int kernel = kernels[gs_random_from(&random, 0, KERNELS - 1)];
             int sm = gs_dispatcher_next(dispatcher, kernel), most = 0;
             for (int i = 0; i < gpu->sms; i++)
                 if (gs_dispatcher_room(dispatcher, kernel, i) > most)
@@ -255,7 +256,7 @@ static void a_dispatcher_never_forgets_a_change(void **state) {
             assert_int_equal(sm == GS_WAIT, most == 0);
             if (sm != GS_WAIT && gpu->mechanisms.placement == GS_PLACEMENT_MOST_ROOM)
                 assert_int_equal(gs_dispatcher_room(dispatcher, kernel, sm), most);
-            if (sm != GS_WAIT && random_chance(&random, 70))
+            if (sm != GS_WAIT && gs_random_chance(&random, 70))
                 blocks[count++] = gs_dispatcher_place(dispatcher, kernel, sm);
             else if (count)
                 gs_dispatcher_release(dispatcher, blocks[--count]);

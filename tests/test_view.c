@@ -94,7 +94,7 @@ static size_t count_words(const char *text, const char *word) {
 static void every_view_shows_every_block(void **state) {
     (void)state;
     for (uint64_t index = 0; index < 300; index++) {
-        gs_random random = random_at(23, index);
+        gs_random random = gs_random_at(23, index);
         gs_gpu *gpu = random_gpu(&random, 20);
         gs_run *run = random_run(&random, gpu), *prediction = predict(gpu, run);
         char *trace = view(&gs_format_trace, gpu, prediction), *svg = view(&gs_format_svg, gpu, prediction);

@@ -166,6 +166,17 @@ void gs_progress_end(gs_progress *progress);
 
 int64_t gs_now_ns(void);
 
+/* ---- random numbers, each repeatable from a seed and an index ---- */
+
+typedef struct gs_random {
+    uint64_t state;
+} gs_random;
+
+gs_random gs_random_at(uint64_t seed, uint64_t index);
+uint64_t gs_random_next(gs_random *random);
+int64_t gs_random_from(gs_random *random, int64_t least, int64_t most); /* both included */
+bool gs_random_chance(gs_random *random, int percent);
+
 /* ---- small things ---- */
 
 static inline int64_t gs_divide_up(int64_t value, int64_t by) {

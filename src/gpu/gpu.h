@@ -86,6 +86,7 @@ struct gs_gpu {
     gs_limits limits;
     gs_mechanisms mechanisms;
     int16_t *listed_order; /* GS_TIES_LISTED: the SMs, first choice first */
+    int32_t skipped_sm;    /* counted from 1, gets no block: a quirk that no switch expresses, for tests; 0: none */
     /* worked out from the above: */
     int32_t warps_per_partition, registers_per_partition; /* registers in granules */
     int32_t largest_config_bytes;

@@ -94,7 +94,7 @@ static void sm_attach_spaces(gs_state *state, int32_t number) {
 static void sm_init(gs_state *state, int32_t number) {
     const gs_gpu *gpu = state->gpu;
     gs_sm *sm = &state->sms[number];
-    sm->block_slots = gpu->limits.blocks_per_sm;
+    sm->block_slots = number + 1 == gpu->skipped_sm ? 0 : gpu->limits.blocks_per_sm;
     sm->group = gpu->mechanisms.shared_scope == GS_SCOPE_TPC ? number / gpu->sms_per_tpc : number;
     for (int32_t p = 0; p < gpu->limits.partitions_per_sm; p++) {
         sm->warp_slots[p] = gpu->warps_per_partition;

@@ -93,6 +93,65 @@ gs_code gs_run_copy_launch(gs_run *to, const gs_launch *from, gs_error *error) {
     return gs_fail_memory(error);
 }
 
+static void *copy_array(const void *from, size_t count, size_t size) {
+    void *copy = malloc(count * size + 1);
+    if (copy && count)
+        memcpy(copy, from, count * size);
+    return copy;
+}
+
+bool gs_seen_copy(gs_seen *to, const gs_seen *from, int64_t blocks) {
+    *to = *from;
+    to->placed.room = from->placed.count;
+    to->start_ns.room = from->start_ns.count;
+    to->end_ns.room = from->end_ns.count;
+    to->placed.data = copy_array(from->placed.data, from->placed.count, sizeof *from->placed.data);
+    to->start_ns.data = copy_array(from->start_ns.data, from->start_ns.count, sizeof *from->start_ns.data);
+    to->end_ns.data = copy_array(from->end_ns.data, from->end_ns.count, sizeof *from->end_ns.data);
+    to->warp_slots = (gs_slot_lists){0};
+    bool copied = to->placed.data && to->start_ns.data && to->end_ns.data;
+    if (from->has_warp_slots) {
+        const gs_slot_lists *lists = &from->warp_slots;
+        size_t slots = blocks ? lists->ends[blocks - 1] : 0;
+        to->warp_slots.ends = copy_array(lists->ends, (size_t)blocks, sizeof *lists->ends);
+        to->warp_slots.slots = copy_array(lists->slots, slots, sizeof *lists->slots);
+        copied = copied && to->warp_slots.ends && to->warp_slots.slots;
+    }
+    if (!copied)
+        gs_seen_clear(to);
+    return copied;
+}
+
+static gs_code copy_event(gs_run *to, const gs_run *from, const gs_event *event, gs_error *error) {
+    if (event->op == GS_LAUNCH) {
+        gs_code code = gs_run_copy_launch(to, &from->launches.data[event->launch], error);
+        if (code != GS_OK)
+            return code;
+    } else if (!gs_run_add_event(to, event->op, event->launch, error)) {
+        return GS_E_MEMORY;
+    }
+    gs_event *copy = &to->events.data[to->events.count - 1];
+    int64_t blocks = from->launches.data[event->launch].blocks;
+    return gs_seen_copy(&copy->seen, &event->seen, blocks) ? GS_OK : gs_fail_memory(error);
+}
+
+gs_run *gs_run_copy(const gs_run *run, gs_error *error) {
+    gs_run *copy = gs_run_new(error);
+    if (!copy)
+        return NULL;
+    copy->has_id = run->has_id;
+    copy->id = run->id;
+    gs_code code = GS_OK;
+    if (!copy_string(&copy->gpu, run->gpu) || !copy_string(&copy->class_name, run->class_name))
+        code = gs_fail_memory(error);
+    for (size_t i = 0; i < run->events.count && code == GS_OK; i++)
+        code = copy_event(copy, run, &run->events.data[i], error);
+    if (code == GS_OK)
+        return copy;
+    gs_run_free(copy);
+    return NULL;
+}
+
 gs_code gs_run_fail(const gs_run *run, size_t event, gs_error *error, gs_code code, const char *format, ...) {
     char message[sizeof error->message];
     va_list arguments;

@@ -88,6 +88,9 @@ gs_code gs_run_add_launch(gs_run *run, const gs_launch *launch, gs_error *error)
 /* Appends a copy of a launch of another run. */
 gs_code gs_run_copy_launch(gs_run *run, const gs_launch *launch, gs_error *error);
 
+/* The whole run again, with what was seen of it, but without its source text. */
+gs_run *gs_run_copy(const gs_run *run, gs_error *error);
+
 /* Appends an exit or an observation of a launch and returns the event, or NULL. */
 gs_event *gs_run_add_event(gs_run *run, gs_op op, size_t launch, gs_error *error);
 
@@ -116,6 +119,31 @@ static inline int64_t gs_seen_time(const gs_time_list *times, int64_t block) {
 
 /* How many blocks have started. */
 int64_t gs_seen_started(const gs_seen *seen);
+
+/* Copies what was seen of a kernel of so many blocks into an empty gs_seen. False: out of memory. */
+bool gs_seen_copy(gs_seen *to, const gs_seen *from, int64_t blocks);
+
+/* ---- generating ---- */
+
+/* The classes of random runs: "plain", "shared", ... by number; NULL past the last. */
+const char *gs_class_name(size_t number);
+
+/* What a random run may ask of a GPU. */
+typedef struct gs_bounds {
+    int32_t sms, blocks_per_sm, threads_per_sm, threads_per_block, warp_threads, registers_per_sm;
+    int64_t shared_per_block_bytes, shared_per_sm_bytes, shared_reserved_bytes;
+    int32_t largest_cluster; /* 1: none */
+} gs_bounds;
+
+/* Draws the run of a class that belongs to a seed and an index: kernels of random shapes, until the next does not fit.
+   NULL: the class is not known, or memory ran out. */
+gs_run *gs_generate(const gs_bounds *bounds, const char *class_name, uint64_t seed, uint64_t index, gs_error *error);
+
+/* The register counts that generated kernels have: 24, 32, ... 248, 255. By number, 0 past the last. */
+int32_t gs_generated_registers(size_t number);
+
+/* The local memory a thread that generated kernels have; -1 past the last. */
+int64_t gs_generated_local_bytes(size_t number);
 
 /* ---- comparing ---- */
 

@@ -64,28 +64,13 @@ static void forget_gained(struct recorder *recorder) {
 
 /* ---- writing events ---- */
 
-static bool copy_list(void **to, size_t *to_count, size_t *to_room, const void *from, size_t count, size_t size) {
-    if (!gs_array_reserve(to, 0, to_room, count, size))
-        return false;
-    if (count)
-        memcpy(*to, from, count * size);
-    *to_count = count;
-    return true;
-}
-
 /* What is seen of a launch at this point, into `seen`. */
 static gs_code show(const struct recorder *recorder, size_t launch, gs_seen *seen, gs_error *error) {
-    const gs_seen *now = &recorder->seen[launch];
+    if (!gs_seen_copy(seen, &recorder->seen[launch], recorder->run->launches.data[launch].blocks))
+        return gs_fail_memory(error);
     seen->has_placed = true;
     seen->has_start = seen->has_end = recorder->timed;
-    if (copy_list((void **)&seen->placed.data, &seen->placed.count, &seen->placed.room, now->placed.data,
-                  now->placed.count, sizeof *now->placed.data) &&
-        copy_list((void **)&seen->start_ns.data, &seen->start_ns.count, &seen->start_ns.room, now->start_ns.data,
-                  now->start_ns.count, sizeof *now->start_ns.data) &&
-        copy_list((void **)&seen->end_ns.data, &seen->end_ns.count, &seen->end_ns.room, now->end_ns.data,
-                  now->end_ns.count, sizeof *now->end_ns.data))
-        return GS_OK;
-    return gs_fail_memory(error);
+    return GS_OK;
 }
 
 /* Adds sentences to what an event says about waiting; `prefix` may be NULL. */

@@ -1,0 +1,56 @@
+/*
+ * device.h: where a run can be played. One table of functions, three sources:
+ *
+ *   cuda      a real GPU, by the driver that is found at run time (cuda.c)
+ *   replay    recordings: a run that was recorded gives what was seen then (sources.c)
+ *   model     the engine posing as a GPU, with chosen mechanisms and a planted quirk (sources.c)
+ *
+ * Whoever plays runs on a device cannot tell them apart.
+ */
+#ifndef GS_DEVICE_H
+#define GS_DEVICE_H
+
+#include "sched/sched.h"
+
+typedef struct gs_device gs_device;
+
+typedef struct gs_play_options {
+    const gs_run *expected; /* a prediction, or NULL: what agrees with it needs no long wait to be believed */
+    bool patient;           /* wait long before concluding that nothing starts, whatever was expected */
+} gs_play_options;
+
+/* One source of devices. */
+typedef struct gs_device_ops {
+    const char *name;
+    gs_run *(*play)(gs_device *device, const gs_run *plan, const gs_play_options *options, gs_error *error);
+    void (*close)(gs_device *device);
+} gs_device_ops;
+
+struct gs_device {
+    const gs_device_ops *ops;
+    gs_gpu *gpu;      /* its description: limits at least; mechanisms where they are known */
+    int32_t clusters; /* the largest cluster it can launch; 1: none */
+    void *inside;     /* the source's own */
+};
+
+/* Opens a device:
+     cuda[:N]                               GPU number N (default 0)
+     replay:FILE                            recordings
+     model:GPU[,MECHANISM=VALUE]...[,skip=SM]  the engine; with `skip` that SM never gets a block
+   The caller closes it. */
+gs_device *gs_device_open(const char *name, gs_error *error);
+void gs_device_close(gs_device *device);
+
+/* Plays the launches and exits of `plan` and returns a recording: the same run with what was seen, and an observation
+   of each waiting kernel that an exit let in. The caller frees it. */
+gs_run *gs_device_play(gs_device *device, const gs_run *plan, const gs_play_options *options, gs_error *error);
+
+/* What random runs may ask of this device. */
+gs_bounds gs_device_bounds(const gs_device *device);
+
+/* The sources, for gs_device_open: `rest` is what stands after the colon, or "". */
+gs_device *gs_device_open_cuda(const char *rest, gs_error *error);
+gs_device *gs_device_open_replay(const char *rest, gs_error *error);
+gs_device *gs_device_open_model(const char *rest, gs_error *error);
+
+#endif

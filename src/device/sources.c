@@ -1,0 +1,210 @@
+/*
+ * sources.c: opening a device by name, and the two sources that need no GPU: recordings and the model.
+ */
+#include "device.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+gs_device *gs_device_open(const char *name, gs_error *error) {
+    static const struct {
+        const char *name;
+        gs_device *(*open)(const char *, gs_error *);
+    } sources[] = {{"cuda", gs_device_open_cuda}, {"replay", gs_device_open_replay}, {"model", gs_device_open_model}};
+    size_t length = strcspn(name, ":");
+    for (size_t i = 0; i < GS_COUNT(sources); i++)
+        if (strlen(sources[i].name) == length && strncmp(sources[i].name, name, length) == 0)
+            return sources[i].open(name[length] ? name + length + 1 : "", error);
+    gs_fail(error, GS_E_USAGE, "there is no device \"%.60s\": use cuda[:N], replay:FILE or model:GPU[,MECHANISM=VALUE]",
+            name);
+    return NULL;
+}
+
+void gs_device_close(gs_device *device) {
+    if (!device)
+        return;
+    if (device->ops->close)
+        device->ops->close(device);
+    gs_gpu_free(device->gpu);
+    free(device);
+}
+
+gs_run *gs_device_play(gs_device *device, const gs_run *plan, const gs_play_options *options, gs_error *error) {
+    static const gs_play_options none = {0};
+    return device->ops->play(device, plan, options ? options : &none, error);
+}
+
+gs_bounds gs_device_bounds(const gs_device *device) {
+    const gs_gpu *gpu = device->gpu;
+    return (gs_bounds){.sms = gpu->sms,
+                       .blocks_per_sm = gpu->limits.blocks_per_sm,
+                       .threads_per_sm = gpu->limits.threads_per_sm,
+                       .threads_per_block = gpu->limits.threads_per_block,
+                       .warp_threads = gpu->limits.warp_threads,
+                       .registers_per_sm = gpu->limits.registers_per_sm,
+                       .shared_per_block_bytes = gpu->limits.shared_per_block_bytes,
+                       .shared_per_sm_bytes = gpu->largest_config_bytes,
+                       .shared_reserved_bytes = gpu->limits.shared_reserved_bytes,
+                       .largest_cluster = device->clusters};
+}
+
+static gs_device *device_new(const gs_device_ops *ops, gs_gpu *gpu, void *inside, gs_error *error) {
+    gs_device *device = calloc(1, sizeof *device);
+    if (!device) {
+        gs_fail_memory(error);
+        return NULL;
+    }
+    *device = (gs_device){.ops = ops, .gpu = gpu, .clusters = 1, .inside = inside};
+    return device;
+}
+
+/* ---- the model ---- */
+
+static gs_run *model_play(gs_device *device, const gs_run *plan, const gs_play_options *options, gs_error *error) {
+    (void)options;
+    return gs_predict(device->gpu, plan, NULL, error);
+}
+
+static const gs_device_ops model_ops = {.name = "model", .play = model_play};
+
+/* One "mechanism=value" or "skip=SM". */
+static gs_code model_set(gs_gpu *gpu, char *setting, gs_error *error) {
+    char *value = strchr(setting, '='), *end;
+    if (!value)
+        return gs_fail(error, GS_E_USAGE, "model: \"%.60s\" is not MECHANISM=VALUE", setting);
+    *value++ = '\0';
+    if (strcmp(setting, "skip") != 0)
+        return gs_gpu_set(gpu, setting, value, error);
+    long sm = strtol(value, &end, 10);
+    if (*end || end == value || sm < 0 || sm >= gpu->sms)
+        return gs_fail(error, GS_E_USAGE, "model: skip must be an SM from 0 to %d", gpu->sms - 1);
+    gpu->skipped_sm = (int32_t)sm + 1;
+    return GS_OK;
+}
+
+gs_device *gs_device_open_model(const char *rest, gs_error *error) {
+    char *words = strdup(rest[0] ? rest : "rtx3090"), *saved = NULL;
+    if (!words) {
+        gs_fail_memory(error);
+        return NULL;
+    }
+    char *word = strtok_r(words, ",", &saved);
+    gs_gpu *gpu = gs_gpu_open(word ? word : "", error);
+    gs_code code = gpu ? GS_OK : GS_E_USAGE;
+    while (code == GS_OK && (word = strtok_r(NULL, ",", &saved)))
+        code = model_set(gpu, word, error);
+    free(words);
+    gs_device *device = code == GS_OK ? device_new(&model_ops, gpu, NULL, error) : NULL;
+    if (!device)
+        gs_gpu_free(gpu);
+    return device;
+}
+
+/* ---- recordings ---- */
+
+/* Recordings by their plan: the text of the run without what was seen. */
+struct recordings {
+    gs_run **runs;
+    char **plans;
+    size_t count, runs_room, plans_room;
+    gs_names by_plan;
+};
+
+/* The launches and exits of a run, as text. Neither its number nor its class matter. */
+static char *plan_of(const gs_run *run, gs_error *error) {
+    gs_run *plan = gs_run_new(error);
+    gs_text text = {0};
+    gs_code code = plan ? GS_OK : GS_E_MEMORY;
+    for (size_t i = 0; i < run->events.count && code == GS_OK; i++) {
+        const gs_event *event = &run->events.data[i];
+        if (event->op == GS_LAUNCH)
+            code = gs_run_copy_launch(plan, &run->launches.data[event->launch], error);
+        else if (event->op == GS_EXIT && !gs_run_add_event(plan, GS_EXIT, event->launch, error))
+            code = GS_E_MEMORY;
+    }
+    if (code == GS_OK)
+        gs_run_text(plan, &text);
+    gs_run_free(plan);
+    return text.failed ? NULL : text.data;
+}
+
+static void replay_close(gs_device *device) {
+    struct recordings *recordings = device->inside;
+    for (size_t i = 0; i < recordings->count; i++) {
+        gs_run_free(recordings->runs[i]);
+        free(recordings->plans[i]);
+    }
+    free(recordings->runs);
+    free(recordings->plans);
+    gs_names_free(&recordings->by_plan);
+    free(recordings);
+}
+
+static gs_run *replay_play(gs_device *device, const gs_run *plan, const gs_play_options *options, gs_error *error) {
+    (void)options;
+    const struct recordings *recordings = device->inside;
+    char *text = plan_of(plan, error);
+    size_t number = text ? gs_names_find(&recordings->by_plan, text) : SIZE_MAX;
+    free(text);
+    if (number == SIZE_MAX) {
+        gs_fail(error, GS_E_USAGE, "this run is not among the recordings");
+        return NULL;
+    }
+    return gs_run_copy(recordings->runs[number], error);
+}
+
+static const gs_device_ops replay_ops = {.name = "replay", .play = replay_play, .close = replay_close};
+
+static gs_code add_recording(struct recordings *recordings, gs_run *run, gs_error *error) {
+    char *plan = plan_of(run, error);
+    if (!plan ||
+        !gs_array_reserve((void **)&recordings->runs, recordings->count, &recordings->runs_room, 1,
+                          sizeof *recordings->runs) ||
+        !gs_array_reserve((void **)&recordings->plans, recordings->count, &recordings->plans_room, 1,
+                          sizeof *recordings->plans) ||
+        gs_names_add(&recordings->by_plan, plan, recordings->count) == SIZE_MAX) {
+        free(plan);
+        gs_run_free(run);
+        return gs_fail_memory(error);
+    }
+    recordings->runs[recordings->count] = run;
+    recordings->plans[recordings->count++] = plan;
+    return GS_OK;
+}
+
+static gs_code read_recordings(struct recordings *recordings, const char *path, gs_error *error) {
+    gs_runs *runs = gs_runs_open(path, error);
+    gs_code code = runs ? GS_OK : GS_E_IO;
+    gs_error end = {.code = GS_OK};
+    gs_run *run;
+    while (code == GS_OK && (run = gs_runs_next(runs, &end)))
+        code = add_recording(recordings, run, error);
+    if (code == GS_OK && end.code != GS_OK) {
+        code = end.code;
+        if (error)
+            *error = end;
+    }
+    if (code == GS_OK && !recordings->count)
+        code = gs_fail(error, GS_E_USAGE, "%s holds no run", path);
+    gs_runs_close(runs);
+    return code;
+}
+
+gs_device *gs_device_open_replay(const char *rest, gs_error *error) {
+    struct recordings *recordings = calloc(1, sizeof *recordings);
+    gs_device *device = recordings ? device_new(&replay_ops, NULL, recordings, error) : NULL;
+    if (!device) {
+        free(recordings);
+        gs_fail_memory(error);
+        return NULL;
+    }
+    gs_code code = read_recordings(recordings, rest, error);
+    if (code == GS_OK && !recordings->runs[0]->gpu)
+        code = gs_fail(error, GS_E_USAGE, "%s does not say on which GPU it was recorded", rest);
+    if (code == GS_OK)
+        device->gpu = gs_gpu_open(recordings->runs[0]->gpu, error);
+    if (device->gpu)
+        return device;
+    gs_device_close(device);
+    return NULL;
+}

@@ -1,0 +1,95 @@
+/*
+ * fuzz.h: campaigns: generate, play, predict, compare, shrink, fit.
+ *
+ *   gs_campaign   random runs on a device, each compared with its prediction (campaign.c)
+ *   gs_shrink     the smallest run that still differs (shrink.c)
+ *   gs_fit        which settings of the mechanisms agree with recordings (fit.c)
+ */
+#ifndef GS_FUZZ_H
+#define GS_FUZZ_H
+
+#include "device/device.h"
+
+/* ---- scores by class ---- */
+
+typedef struct gs_class_score {
+    char *class_name; /* "" for runs without one */
+    gs_score score;
+} gs_class_score;
+
+typedef struct gs_scores {
+    gs_class_score *data; /* in the order in which the classes came up */
+    size_t count, room;
+} gs_scores;
+
+/* Adds a run to the score of its class. `*exact`, where given: whether it agrees. */
+gs_code gs_scores_add(gs_scores *scores, const gs_run *recorded, const gs_run *predicted, bool *exact, gs_error *error);
+void gs_scores_free(gs_scores *scores);
+
+/* ---- campaign ---- */
+
+typedef struct gs_campaign_options {
+    const char *const *classes; /* NULL-terminated; runs take them in turn */
+    int64_t count;              /* runs, from `first` on */
+    uint64_t seed, first;
+    int64_t patient_every; /* each so many runs are played again with long waits; 0: none */
+    /* Called after each run; false stops the campaign (what is done is kept). `recorded` is valid during the call. */
+    bool (*done)(void *user, uint64_t index, const gs_run *recorded, bool exact);
+    void *user;
+} gs_campaign_options;
+
+typedef struct gs_campaign {
+    gs_scores scores;
+    int64_t played, mismatches;
+    int64_t repeated, repeated_alike; /* mismatches played again, and how many of them the device repeated */
+    int64_t patient, patient_alike;   /* runs played again with long waits, and how many were seen alike */
+} gs_campaign;
+
+gs_code gs_campaign_run(gs_device *device, const gs_gpu *model, const gs_campaign_options *options,
+                        gs_campaign *campaign, gs_error *error);
+void gs_campaign_clear(gs_campaign *campaign);
+
+/* ---- shrink ---- */
+
+typedef struct gs_shrunk {
+    gs_run *seen, *predicted; /* the smallest run found, as the device and as the model play it */
+    int64_t played, kept;     /* runs tried on the device, and steps that were kept */
+    size_t launch;            /* the first launch that differs */
+    gs_text state;            /* the SMs that matter just before it, in words */
+} gs_shrunk;
+
+/* Makes `run`, on which device and model differ, smaller as long as they still do: fewer events, fewer blocks, smaller
+   numbers; each step is played on the device. Stops after `most_plays`. GS_E_USAGE: they agree on `run` itself. */
+gs_code gs_shrink(gs_device *device, const gs_gpu *model, const gs_run *run, int64_t most_plays, gs_shrunk *shrunk,
+                  gs_error *error);
+void gs_shrunk_clear(gs_shrunk *shrunk);
+
+/* ---- fit ---- */
+
+/* What the recordings say of one value of one switch. */
+typedef struct gs_fit_value {
+    const gs_mechanism *mechanism;
+    int value;
+    bool possible; /* some setting with it is among the best */
+    int64_t best;  /* most recordings that any setting with it agrees with */
+    size_t killer; /* not possible: a recording (by position) that speaks against it; SIZE_MAX: none by itself */
+} gs_fit_value;
+
+typedef struct gs_fit {
+    int64_t recordings;
+    int64_t best;            /* most recordings that any setting agrees with */
+    gs_mechanisms *settings; /* all that agree with so many */
+    size_t setting_count, setting_room;
+    struct {
+        gs_fit_value *data;
+        size_t count, room;
+    } values;
+    gs_run *decider; /* undecided: a run on which the best settings differ; NULL: none found */
+} gs_fit;
+
+/* Tries all settings of the mechanisms of `gpu` on the recordings. */
+gs_code gs_fit_run(const gs_gpu *gpu, gs_run *const *recordings, size_t count, uint64_t seed, gs_fit *fit,
+                   gs_error *error);
+void gs_fit_clear(gs_fit *fit);
+
+#endif

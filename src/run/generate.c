@@ -1,0 +1,175 @@
+/*
+ * generate.c: random runs, in classes, each repeatable from its seed and index.
+ *
+ *   plain     kernels without shared memory          local     some kernels use local memory
+ *   shared    most kernels use shared memory         cluster   some kernels launch clusters
+ *   small     many kernels of few blocks             priority  a full GPU, kernels of several priorities, exits
+ *   exits     kernels also end                       timed     kernels end by themselves, and more wait than fit
+ *
+ * The generator draws kernels within the limits of the GPU until the next one cannot fit, by simple counting of each
+ * resource over all SMs. It knows nothing of the scheduler: it must not, or it would test only what is known.
+ */
+#include "run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_LAUNCHES = 28 };
+
+struct class {
+    const char *name;
+    int shared_percent;  /* of kernels that use shared memory */
+    int largest_percent; /* of the GPU that a kernel may take */
+    int exit_percent;    /* of events */
+    int local_percent, cluster_percent, priority_percent;
+    bool timed;
+    bool goes_on; /* after the GPU is full */
+};
+
+static const struct class classes[] = {
+    {.name = "plain", .largest_percent = 14},
+    {.name = "shared", .shared_percent = 70, .largest_percent = 14},
+    {.name = "small", .shared_percent = 40, .largest_percent = 1},
+    {.name = "exits", .shared_percent = 40, .largest_percent = 25, .exit_percent = 35, .goes_on = true},
+    {.name = "timed", .shared_percent = 40, .largest_percent = 60, .timed = true, .goes_on = true},
+    {.name = "local", .shared_percent = 20, .largest_percent = 14, .local_percent = 40},
+    {.name = "cluster", .shared_percent = 40, .largest_percent = 14, .cluster_percent = 50},
+    {.name = "priority",
+     .shared_percent = 20,
+     .largest_percent = 40,
+     .exit_percent = 25,
+     .priority_percent = 50,
+     .goes_on = true},
+};
+
+const char *gs_class_name(size_t number) {
+    return number < GS_COUNT(classes) ? classes[number].name : NULL;
+}
+
+int32_t gs_generated_registers(size_t number) {
+    return number < 29 ? 24 + 8 * (int32_t)number : number == 29 ? 255 : 0;
+}
+
+int64_t gs_generated_local_bytes(size_t number) {
+    static const int64_t bytes[] = {256, 1024, 4096};
+    return number < GS_COUNT(bytes) ? bytes[number] : -1;
+}
+
+static const struct class *find_class(const char *name) {
+    for (size_t i = 0; i < GS_COUNT(classes); i++)
+        if (strcmp(classes[i].name, name) == 0)
+            return &classes[i];
+    return NULL;
+}
+
+/* ---- shapes ---- */
+
+/* The share of an SM that one block takes of its scarcest resource. */
+static double share_of_sm(const gs_bounds *bounds, const gs_shape *shape) {
+    double warps = (double)gs_divide_up(shape->threads, bounds->warp_threads);
+    double granules = (double)gs_divide_up(shape->registers, 8) * 8;
+    double shares[] = {1.0 / bounds->blocks_per_sm, warps * bounds->warp_threads / bounds->threads_per_sm,
+                       warps * bounds->warp_threads * granules / bounds->registers_per_sm,
+                       (double)(shape->shared_bytes + bounds->shared_reserved_bytes) /
+                           (double)bounds->shared_per_sm_bytes};
+    double most = 0;
+    for (size_t i = 0; i < GS_COUNT(shares); i++)
+        most = shares[i] > most ? shares[i] : most;
+    return most;
+}
+
+/* Whole warps half of the time; otherwise any number, because the last warp need not be full. */
+static int32_t draw_threads(gs_random *random, const gs_bounds *bounds) {
+    int32_t most = bounds->threads_per_block, warp = bounds->warp_threads;
+    int32_t threads = (int32_t)gs_random_from(random, 1, gs_random_chance(random, 50) ? most / 4 : most);
+    return gs_random_chance(random, 50) ? (int32_t)gs_divide_up(threads, warp) * warp : threads;
+}
+
+static gs_shape draw_shape(gs_random *random, const gs_bounds *bounds, const struct class *class) {
+    gs_shape shape;
+    do {
+        size_t registers = (size_t)gs_random_from(random, 0, 29);
+        if (gs_random_chance(random, 40))
+            registers /= 4;
+        shape = gs_shape_of(draw_threads(random, bounds), gs_generated_registers(registers), 0);
+        if (gs_random_chance(random, class->shared_percent)) {
+            int64_t most = bounds->shared_per_block_bytes;
+            shape.shared_bytes = gs_random_from(random, 1, gs_random_chance(random, 60) ? most / 8 : most);
+        }
+        if (gs_random_chance(random, class->local_percent))
+            shape.local_bytes = gs_generated_local_bytes((size_t)gs_random_from(random, 0, 2));
+    } while (share_of_sm(bounds, &shape) > 1.0);
+    return shape;
+}
+
+/* ---- events ---- */
+
+static gs_code add_kernel(gs_random *random, const gs_bounds *bounds, const struct class *class, gs_run *run,
+                          double *demand, gs_error *error) {
+    gs_launch launch = gs_launch_default();
+    char name[24];
+    launch.shape = draw_shape(random, bounds, class);
+    double share = share_of_sm(bounds, &launch.shape) / bounds->sms;
+    double wanted = class->largest_percent / 100.0 * (double)gs_random_from(random, 1, 1000) / 1000.0;
+    launch.blocks = 1 + (int64_t)(wanted / share);
+    if (gs_random_chance(random, class->cluster_percent) && bounds->largest_cluster > 1) {
+        while (launch.cluster < bounds->largest_cluster && gs_random_chance(random, 70))
+            launch.cluster *= 2;
+        launch.blocks = gs_divide_up(launch.blocks, launch.cluster) * launch.cluster;
+    }
+    if (gs_random_chance(random, class->priority_percent))
+        launch.priority = (int32_t)-gs_random_from(random, 1, 5);
+    if (class->timed)
+        launch.duration_ns = 1000 * gs_random_from(random, 20, 200);
+    *demand += share * (double)launch.blocks;
+    snprintf(name, sizeof name, "k%zu", run->launches.count);
+    launch.kernel = strdup(name);
+    return launch.kernel ? gs_run_add_launch(run, &launch, error) : gs_fail_memory(error);
+}
+
+/* One of the kernels that have not exited. */
+static gs_code add_exit(gs_random *random, gs_run *run, gs_error *error) {
+    size_t alive = 0, launch = 0;
+    for (size_t i = 0; i < run->launches.count; i++)
+        alive += run->launches.data[i].exit == SIZE_MAX;
+    if (!alive)
+        return GS_OK;
+    for (size_t left = (size_t)gs_random_from(random, 0, (int64_t)alive - 1);; launch++)
+        if (run->launches.data[launch].exit == SIZE_MAX && left-- == 0)
+            break;
+    return gs_run_add_event(run, GS_EXIT, launch, error) ? GS_OK : GS_E_MEMORY;
+}
+
+static gs_code draw_events(gs_random *random, const gs_bounds *bounds, const struct class *class, gs_run *run,
+                           gs_error *error) {
+    double demand = 0;
+    size_t most = class->goes_on ? (size_t)gs_random_from(random, 12, 24) : MOST_LAUNCHES;
+    gs_code code = GS_OK;
+    while (code == GS_OK && run->launches.count < most && (class->goes_on || demand <= 1.0)) {
+        if (run->launches.count > 1 && gs_random_chance(random, class->exit_percent))
+            code = add_exit(random, run, error);
+        else
+            code = add_kernel(random, bounds, class, run, &demand, error);
+    }
+    return code;
+}
+
+gs_run *gs_generate(const gs_bounds *bounds, const char *class_name, uint64_t seed, uint64_t index, gs_error *error) {
+    const struct class *class = find_class(class_name);
+    if (!class) {
+        gs_fail(error, GS_E_USAGE, "there is no class \"%.60s\" of random runs", class_name);
+        return NULL;
+    }
+    gs_random random = gs_random_at(seed ^ (uint64_t)(class - classes) << 56, index);
+    gs_run *run = gs_run_new(error);
+    if (!run)
+        return NULL;
+    run->has_id = true;
+    run->id = (int64_t)(index & INT64_MAX);
+    run->class_name = strdup(class->name);
+    gs_code code = run->class_name ? draw_events(&random, bounds, class, run, error) : gs_fail_memory(error);
+    if (code == GS_OK)
+        return run;
+    gs_run_free(run);
+    return NULL;
+}
