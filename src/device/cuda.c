@@ -1,10 +1,567 @@
 /*
- * cuda.c: a real GPU.
+ * cuda.c: a real GPU as a device.
+ *
+ * A run is played event by event. After a launch the host watches its own memory, where the blocks of the probe kernel
+ * report, until all have started or it is clear that no more will: as long as what is seen agrees with what was
+ * expected a short silence is enough, otherwise, and where the caller is patient, a long one. What waits is watched
+ * again after each exit. At the end every kernel is told to stop.
+ *
+ * Nothing here waits without an end: each loop has a deadline, and a second thread looks after the one call that can
+ * block, the launch: growing local memory stops the host until the GPU is idle, and kernels that wait for the host
+ * never leave it. The watchdog then tells all kernels to stop, and the recording ends with that launch.
  */
 #include "device.h"
+#include "probe.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    MOST_LAUNCHES = 128,
+    RECORD_BYTES = 48 << 20,  /* host memory for what blocks report */
+    LINE = 128,               /* stop words are this far apart */
+    SHORT_SILENCE_NS = 40000, /* what is seen is what was expected */
+    SILENCE_NS = 200000,
+    LONG_SILENCE_NS = 1500000, /* the caller is patient */
+    STUCK_NS = 2000000000,
+    BLOCKED_NS = 200000000
+};
+
+/* Where the blocks of one launch report. All pointers but `stop` and `arguments` are into host memory. */
+struct slot {
+    volatile uint32_t *sm;
+    volatile uint8_t *warps;
+    volatile uint64_t *start, *end;
+    volatile uint32_t *stop;
+    cu_function function;
+    probe_arguments arguments;
+    int64_t blocks, warps_per_block;
+    int64_t started;      /* how many have reported, as far as was looked */
+    int64_t first_silent; /* no block before this one is silent */
+    int64_t shown;        /* how many had started when the kernel was last recorded */
+    bool launched, told_to_stop;
+};
+
+struct cuda {
+    cu_api api;
+    int device;
+    bool has_context;
+    gs_probe probe;
+    cu_stream streams[MOST_LAUNCHES];
+    char *memory; /* host memory that the GPU sees */
+    cu_pointer memory_on_device, relays;
+    uint32_t generation;
+    struct slot slots[MOST_LAUNCHES];
+    /* the watchdog */
+    pthread_t watchdog;
+    bool has_watchdog;
+    atomic_llong launching_since_ns; /* 0: no launch call is under way */
+    atomic_bool quits, blocked;
+    _Atomic uint32_t watched_generation;
+};
+
+/* ---- the watchdog ---- */
+
+/* Stop words lie in memory that both threads and the GPU see; writing one twice does no harm. */
+static void stop_all(struct cuda *cuda, uint32_t generation) {
+    for (int i = 0; i < MOST_LAUNCHES; i++)
+        __atomic_store_n((uint32_t *)(void *)(cuda->memory + (size_t)i * LINE), generation, __ATOMIC_RELEASE);
+}
+
+static void *watch(void *argument) {
+    struct cuda *cuda = argument;
+    struct timespec nap = {.tv_nsec = 10000000};
+    while (!atomic_load(&cuda->quits)) {
+        int64_t since = atomic_load(&cuda->launching_since_ns);
+        if (since && gs_now_ns() - since > BLOCKED_NS) {
+            atomic_store(&cuda->blocked, true);
+            stop_all(cuda, atomic_load(&cuda->watched_generation));
+        }
+        nanosleep(&nap, NULL);
+    }
+    return NULL;
+}
+
+/* ---- opening ---- */
+
+/* Numbers of the driver's device attributes. */
+enum {
+    DEVICE_WARP = 10,
+    DEVICE_THREADS_PER_BLOCK = 1,
+    DEVICE_SMS = 16,
+    DEVICE_THREADS_PER_SM = 39,
+    DEVICE_MAJOR = 75,
+    DEVICE_MINOR = 76,
+    DEVICE_SHARED_PER_SM = 81,
+    DEVICE_REGISTERS_PER_SM = 82,
+    DEVICE_SHARED_OPTIN = 97,
+    DEVICE_BLOCKS_PER_SM = 106,
+    DEVICE_SHARED_RESERVED = 111,
+    DEVICE_CLUSTERS = 120
+};
+
+static int attribute(const struct cuda *cuda, int number) {
+    int value = 0;
+    cuda->api.device_attribute(&value, number, cuda->device);
+    return value;
+}
+
+/* A description of a GPU that nobody described: limits from the driver, mechanisms of the paper. The configurations of
+   its shared memory are not known to the driver, so only the largest is listed. */
+static gs_gpu *describe(const struct cuda *cuda, const char *title, gs_error *error) {
+    gs_text text = {0};
+    gs_text_add(&text, "{\"schema\":\"gridsmith.gpu/1\",\"name\":\"cuda%d\",\"title\":", cuda->device);
+    gs_text_put_json(&text, title);
+    gs_text_add(&text,
+                ",\"compute_capability\":\"%d.%d\",\"source\":\"limits: the driver; mechanisms: not measured\","
+                "\"topology\":{\"sms\":%d,\"sms_per_tpc\":2},\"limits\":{\"blocks_per_sm\":%d,\"threads_per_sm\":%d,"
+                "\"threads_per_block\":%d,\"warp_threads\":%d,\"partitions_per_sm\":4,\"registers_per_sm\":%d,"
+                "\"registers_per_thread\":255,\"register_granularity\":256,\"shared_per_block_bytes\":%d,"
+                "\"shared_granularity_bytes\":128,\"shared_reserved_bytes\":%d,"
+                "\"shared_configurations_bytes\":[%d]}}",
+                attribute(cuda, DEVICE_MAJOR), attribute(cuda, DEVICE_MINOR), attribute(cuda, DEVICE_SMS),
+                attribute(cuda, DEVICE_BLOCKS_PER_SM), attribute(cuda, DEVICE_THREADS_PER_SM),
+                attribute(cuda, DEVICE_THREADS_PER_BLOCK), attribute(cuda, DEVICE_WARP),
+                attribute(cuda, DEVICE_REGISTERS_PER_SM), attribute(cuda, DEVICE_SHARED_OPTIN),
+                attribute(cuda, DEVICE_SHARED_RESERVED), attribute(cuda, DEVICE_SHARED_PER_SM));
+    gs_input *input = text.failed ? NULL : gs_input_memory("the driver", text.data, text.count, error);
+    gs_gpu *gpu = input ? gs_gpu_read(input, error) : NULL;
+    gs_input_close(input);
+    gs_text_free(&text);
+    return gpu;
+}
+
+/* The built-in description of a GPU of this name and size, or one made from what the driver says. */
+static gs_gpu *find_description(const struct cuda *cuda, gs_error *error) {
+    char title[128] = "";
+    cuda->api.device_name(title, sizeof title, cuda->device);
+    for (size_t i = 0; gs_gpu_builtin(i); i++) {
+        gs_gpu *gpu = gs_gpu_open(gs_gpu_builtin(i), error);
+        if (gpu && gpu->title && strcmp(gpu->title, title) == 0 && gpu->sms == attribute(cuda, DEVICE_SMS))
+            return gpu;
+        gs_gpu_free(gpu);
+    }
+    return describe(cuda, title, error);
+}
+
+static gs_code open_context(struct cuda *cuda, const char *rest, gs_error *error) {
+    int count = 0;
+    cu_context context;
+    char *end;
+    long number = strtol(rest, &end, 10);
+    /* More streams than hardware queues would share them, and lose the order between them. */
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+    gs_code code = gs_cuda_check(&cuda->api, cuda->api.init(0), "starting CUDA", error);
+    if (code == GS_OK)
+        code = gs_cuda_check(&cuda->api, cuda->api.device_count(&count), "counting GPUs", error);
+    if (code == GS_OK && (*end || number < 0 || number >= count))
+        code = gs_fail(error, GS_E_NO_GPU, "there is no GPU \"%.20s\": CUDA sees %d", rest, count);
+    if (code == GS_OK)
+        code = gs_cuda_check(&cuda->api, cuda->api.device_get(&cuda->device, (int)number), "opening the GPU", error);
+    if (code == GS_OK)
+        code = gs_cuda_check(&cuda->api, cuda->api.context_retain(&context, cuda->device), "making a context", error);
+    if (code != GS_OK)
+        return code;
+    cuda->has_context = true;
+    return gs_cuda_check(&cuda->api, cuda->api.context_set(context), "using the context", error);
+}
+
+static gs_code open_memory(struct cuda *cuda, gs_error *error) {
+    enum { MAPPED = 2, NON_BLOCKING = 1 };
+    const cu_api *api = &cuda->api;
+    void *memory = NULL;
+    int failed = api->host_alloc(&memory, RECORD_BYTES, MAPPED);
+    cuda->memory = memory;
+    if (!failed)
+        failed = api->host_pointer(&cuda->memory_on_device, memory, 0);
+    if (!failed)
+        failed = api->alloc(&cuda->relays, MOST_LAUNCHES * LINE);
+    if (!failed)
+        failed = api->set_bytes(cuda->relays, 0, MOST_LAUNCHES * LINE);
+    for (int i = 0; i < MOST_LAUNCHES && !failed; i++)
+        failed = api->stream_new(&cuda->streams[i], NON_BLOCKING, 0);
+    if (!failed)
+        memset(cuda->memory, 0, RECORD_BYTES);
+    return gs_cuda_check(api, failed, "taking memory and streams", error);
+}
+
+static void cuda_close(gs_device *device) {
+    struct cuda *cuda = device->inside;
+    atomic_store(&cuda->quits, true);
+    if (cuda->has_watchdog)
+        pthread_join(cuda->watchdog, NULL);
+    if (cuda->has_context) {
+        if (cuda->probe.api)
+            gs_probe_close(&cuda->probe);
+        for (int i = 0; i < MOST_LAUNCHES; i++)
+            if (cuda->streams[i])
+                cuda->api.stream_free(cuda->streams[i]);
+        if (cuda->relays)
+            cuda->api.free(cuda->relays);
+        if (cuda->memory)
+            cuda->api.host_free(cuda->memory);
+        cuda->api.context_release(cuda->device);
+    }
+    gs_cuda_close(&cuda->api);
+    free(cuda);
+}
+
+static gs_run *cuda_play(gs_device *device, const gs_run *plan, const gs_play_options *options, gs_error *error);
+
+static const gs_device_ops cuda_ops = {.name = "cuda", .play = cuda_play, .close = cuda_close};
+
+static gs_code open_all(gs_device *device, const char *rest, gs_error *error) {
+    struct cuda *cuda = device->inside;
+    gs_code code = gs_cuda_open(&cuda->api, error);
+    if (code == GS_OK)
+        code = open_context(cuda, rest[0] ? rest : "0", error);
+    if (code == GS_OK)
+        code = open_memory(cuda, error);
+    if (code == GS_OK)
+        code =
+            gs_probe_open(&cuda->probe, &cuda->api, attribute(cuda, DEVICE_MAJOR) * 10 + attribute(cuda, DEVICE_MINOR),
+                          attribute(cuda, DEVICE_SHARED_OPTIN), error);
+    if (code == GS_OK && !(device->gpu = find_description(cuda, error)))
+        code = GS_E_MEMORY;
+    if (code != GS_OK)
+        return code;
+    device->clusters = attribute(cuda, DEVICE_CLUSTERS) ? 8 : 1;
+    cuda->has_watchdog = pthread_create(&cuda->watchdog, NULL, watch, cuda) == 0;
+    return cuda->has_watchdog ? GS_OK : gs_fail(error, GS_E_MEMORY, "cannot start a thread");
+}
 
 gs_device *gs_device_open_cuda(const char *rest, gs_error *error) {
-    (void)rest;
-    gs_fail(error, GS_E_NO_GPU, "no NVIDIA driver (libcuda.so.1) was found");
+    gs_device *device = calloc(1, sizeof *device);
+    struct cuda *cuda = calloc(1, sizeof *cuda);
+    if (!device || !cuda) {
+        free(device);
+        free(cuda);
+        gs_fail_memory(error);
+        return NULL;
+    }
+    *device = (gs_device){.ops = &cuda_ops, .inside = cuda};
+    if (open_all(device, rest, error) == GS_OK)
+        return device;
+    gs_device_close(device);
+    return NULL;
+}
+
+/* ---- where blocks report ---- */
+
+static size_t round_up(size_t bytes) {
+    return (bytes + LINE - 1) / LINE * LINE;
+}
+
+/* Gives a launch its part of the memory, from `*at` on, and empties it. */
+static gs_code prepare_slot(struct cuda *cuda, size_t number, const gs_launch *launch, int32_t warp_threads, size_t *at,
+                            gs_error *error) {
+    struct slot *slot = &cuda->slots[number];
+    size_t blocks = (size_t)launch->blocks, warps = (size_t)gs_divide_up(launch->shape.threads, warp_threads);
+    size_t sizes[] = {round_up(blocks * 4), round_up(blocks * 8), round_up(blocks * 8), round_up(blocks * warps)};
+    size_t needed = sizes[0] + sizes[1] + sizes[2] + sizes[3], sm = *at, start = sm + sizes[0], end = start + sizes[1],
+           slots = end + sizes[2];
+    if (*at + needed > RECORD_BYTES)
+        return gs_fail(error, GS_E_USAGE, "the run has more blocks than can report to the host");
+    cu_pointer base = cuda->memory_on_device;
+    *slot = (struct slot){.sm = (volatile uint32_t *)(void *)(cuda->memory + sm),
+                          .start = (volatile uint64_t *)(void *)(cuda->memory + start),
+                          .end = (volatile uint64_t *)(void *)(cuda->memory + end),
+                          .warps = (volatile uint8_t *)(cuda->memory + slots),
+                          .stop = (volatile uint32_t *)(void *)(cuda->memory + number * LINE),
+                          .blocks = launch->blocks,
+                          .warps_per_block = (int64_t)warps};
+    slot->arguments = (probe_arguments){.sm = base + sm,
+                                        .start = base + start,
+                                        .end = base + end,
+                                        .slots = base + slots,
+                                        .stop = base + number * LINE,
+                                        .relay = cuda->relays + number * LINE,
+                                        .duration_ns = (uint64_t)launch->duration_ns,
+                                        .warps = (uint32_t)warps,
+                                        .generation = cuda->generation};
+    memset(cuda->memory + sm, 0, sizes[0]);
+    memset(cuda->memory + end, 0, sizes[2]);
+    *at += needed;
+    /* Now, while the GPU is idle: loading a kernel beside those that wait for the host could wait for them. */
+    return gs_probe_find(&cuda->probe, launch->shape.registers, launch->shape.local_bytes, &slot->function, error);
+}
+
+/* Counts what has reported so far. Blocks start in order, or nearly. */
+static int64_t count_started(struct slot *slot) {
+    if (!slot->launched)
+        return 0;
+    while (slot->first_silent < slot->blocks && slot->sm[slot->first_silent])
+        slot->first_silent++;
+    int64_t started = slot->first_silent;
+    for (int64_t i = slot->first_silent; i < slot->blocks; i++)
+        started += slot->sm[i] != 0;
+    return slot->started = started;
+}
+
+static bool has_ended(const struct slot *slot) {
+    for (int64_t i = 0; i < slot->blocks; i++)
+        if (slot->sm[i] && !slot->end[i])
+            return false;
+    return true;
+}
+
+/* ---- waiting ---- */
+
+/* A play in progress. */
+struct play {
+    struct cuda *cuda;
+    const gs_run *plan;
+    const gs_play_options *options;
+    gs_run *out;
+    size_t launched; /* launches so far */
+    bool cut_short;  /* the watchdog had to stop it */
+};
+
+static int64_t count_all(struct play *play) {
+    int64_t started = 0;
+    for (size_t i = 0; i < play->launched; i++)
+        started += play->cuda->slots[i].started == play->cuda->slots[i].blocks ? play->cuda->slots[i].blocks
+                                                                               : count_started(&play->cuda->slots[i]);
+    return started;
+}
+
+/* Waits until `wanted` blocks have started in all, and a while longer to see that no more do, unless these are all
+   there are. */
+static void wait_for_starts(struct play *play, int64_t wanted, int64_t most) {
+    int64_t last = gs_now_ns(), seen = count_all(play);
+    while (seen < most) {
+        int64_t enough = play->options->patient ? LONG_SILENCE_NS : seen == wanted ? SHORT_SILENCE_NS : SILENCE_NS;
+        if (gs_now_ns() - last > enough)
+            return;
+        int64_t now_seen = count_all(play);
+        if (now_seen != seen)
+            last = gs_now_ns();
+        seen = now_seen;
+    }
+}
+
+/* Waits until the started blocks of a launch have ended. */
+static gs_code wait_for_end(const struct slot *slot, gs_error *error) {
+    int64_t deadline = gs_now_ns() + STUCK_NS;
+    while (!has_ended(slot))
+        if (gs_now_ns() > deadline)
+            return gs_fail(error, GS_E_NO_GPU, "the GPU is stuck: a kernel that was told to stop goes on");
+    return GS_OK;
+}
+
+/* How many blocks the expected run has started up to its event number `event`, or -1. */
+static int64_t expected_starts(const struct play *play, size_t event) {
+    const gs_run *expected = play->options->expected;
+    if (!expected || gs_run_is_timed(play->plan))
+        return -1;
+    size_t plan_events = 0, at = 0;
+    int64_t started = 0;
+    int64_t seen[MOST_LAUNCHES] = {0};
+    for (; at < expected->events.count; at++) {
+        const gs_event *known = &expected->events.data[at];
+        plan_events += known->op != GS_OBSERVE;
+        if (plan_events > event + 1)
+            break;
+        if (known->seen.has_placed)
+            seen[known->launch] = gs_seen_started(&known->seen);
+    }
+    for (size_t i = 0; i < play->launched; i++)
+        started += seen[i];
+    return started;
+}
+
+/* ---- events ---- */
+
+static gs_code launch_kernel(struct play *play, size_t number, size_t event, gs_error *error) {
+    enum { PREFERRED_CARVEOUT = 9, NON_PORTABLE_CLUSTER = 14 };
+    struct cuda *cuda = play->cuda;
+    const gs_launch *launch = &play->plan->launches.data[number];
+    struct slot *slot = &cuda->slots[number];
+    cu_function function = slot->function;
+    int failed = cuda->api.function_set(function, PREFERRED_CARVEOUT, launch->shape.carveout_percent);
+    if (!failed && launch->cluster > 8)
+        failed = cuda->api.function_set(function, NON_PORTABLE_CLUSTER, 1);
+    cu_attribute attributes[2] = {{.id = CU_LAUNCH_PRIORITY, .value = {.priority = -abs(launch->priority)}},
+                                  {.id = CU_LAUNCH_CLUSTER, .value = {.cluster = {(unsigned)launch->cluster, 1, 1}}}};
+    size_t stream = number;
+    for (size_t i = number; launch->stream && i-- > 0;)
+        if (play->plan->launches.data[i].stream && strcmp(play->plan->launches.data[i].stream, launch->stream) == 0)
+            stream = i;
+    cu_launch call = {.grid_x = (unsigned)launch->blocks,
+                      .grid_y = 1,
+                      .grid_z = 1,
+                      .block_x = (unsigned)launch->shape.threads,
+                      .block_y = 1,
+                      .block_z = 1,
+                      .shared_bytes = (unsigned)launch->shape.shared_bytes,
+                      .stream = cuda->streams[stream],
+                      .attributes = attributes,
+                      .attribute_count = launch->cluster > 1 ? 2 : 1};
+    void *arguments[] = {&slot->arguments};
+    atomic_store(&cuda->launching_since_ns, gs_now_ns());
+    if (!failed)
+        failed = cuda->api.launch(&call, function, arguments, NULL);
+    atomic_store(&cuda->launching_since_ns, 0);
+    if (failed)
+        return gs_run_fail(play->plan, event, error, gs_cuda_check(&cuda->api, failed, "launching", error), "%s",
+                           error ? error->message : "");
+    slot->launched = true;
+    play->cut_short = atomic_load(&cuda->blocked);
+    return GS_OK;
+}
+
+/* What has been seen of a launch, into a recording. */
+static gs_code record(const struct slot *slot, gs_seen *seen, bool with_ends, gs_error *error) {
+    size_t blocks = (size_t)slot->blocks, warps = (size_t)slot->warps_per_block, end = 0;
+    *seen = (gs_seen){.has_placed = true, .has_warp_slots = true, .has_start = with_ends, .has_end = with_ends};
+    seen->warp_slots.slots = malloc(blocks * warps * sizeof *seen->warp_slots.slots + 1);
+    seen->warp_slots.ends = malloc(blocks * sizeof *seen->warp_slots.ends + 1);
+    if (!GS_RESERVE(&seen->placed, blocks) || !GS_RESERVE(&seen->start_ns, blocks) ||
+        !GS_RESERVE(&seen->end_ns, blocks) || !seen->warp_slots.slots || !seen->warp_slots.ends)
+        return gs_fail_memory(error);
+    for (size_t i = 0; i < blocks; i++) {
+        uint32_t sm = slot->sm[i];
+        seen->placed.data[i] = (int32_t)sm - 1;
+        seen->start_ns.data[i] = sm ? (int64_t)slot->start[i] : GS_NO_TIME;
+        seen->end_ns.data[i] = sm && slot->end[i] ? (int64_t)slot->end[i] : GS_NO_TIME;
+        for (size_t warp = 0; sm && warp < warps; warp++)
+            seen->warp_slots.slots[end++] = slot->warps[i * warps + warp];
+        seen->warp_slots.ends[i] = end;
+    }
+    seen->placed.count = seen->start_ns.count = seen->end_ns.count = blocks;
+    return GS_OK;
+}
+
+static gs_code play_launch(struct play *play, size_t event, gs_error *error) {
+    size_t number = play->plan->events.data[event].launch;
+    gs_code code = gs_run_copy_launch(play->out, &play->plan->launches.data[number], error);
+    if (code == GS_OK)
+        code = launch_kernel(play, number, event, error);
+    if (code != GS_OK)
+        return code;
+    play->launched++;
+    struct slot *slot = &play->cuda->slots[number];
+    gs_event *out = &play->out->events.data[play->out->events.count - 1];
+    if (play->cut_short) {
+        out->seen.has_placed = true; /* nothing of it had started when the host was blocked */
+        return GS_OK;
+    }
+    if (gs_run_is_timed(play->plan))
+        return GS_OK;
+    int64_t before = count_all(play) - slot->started;
+    wait_for_starts(play, expected_starts(play, event), before + slot->blocks);
+    slot->shown = slot->started;
+    return record(slot, &out->seen, false, error);
+}
+
+static gs_code show_gained(struct play *play, gs_error *error) {
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < play->launched && code == GS_OK; i++) {
+        struct slot *slot = &play->cuda->slots[i];
+        if (count_started(slot) == slot->shown)
+            continue;
+        gs_event *out = gs_run_add_event(play->out, GS_OBSERVE, i, error);
+        slot->shown = slot->started;
+        code = out ? record(slot, &out->seen, false, error) : GS_E_MEMORY;
+    }
+    return code;
+}
+
+static gs_code play_exit(struct play *play, size_t event, gs_error *error) {
+    size_t number = play->plan->events.data[event].launch;
+    struct slot *slot = &play->cuda->slots[number];
+    __atomic_store_n((uint32_t *)slot->stop, play->cuda->generation, __ATOMIC_RELEASE);
+    slot->told_to_stop = true;
+    gs_code code = wait_for_end(slot, error);
+    int64_t deadline = gs_now_ns() + LONG_SILENCE_NS, most = 0;
+    while (code == GS_OK && slot->started == slot->blocks && gs_now_ns() < deadline &&
+           play->cuda->api.stream_query(play->cuda->streams[number]) != 0)
+        ; /* its blocks have said good-bye, but may not have left */
+    if (code == GS_OK && !gs_run_add_event(play->out, GS_EXIT, number, error))
+        code = GS_E_MEMORY;
+    for (size_t i = 0; i < play->launched; i++)
+        most += play->cuda->slots[i].blocks;
+    if (code != GS_OK || count_all(play) == most)
+        return code;
+    wait_for_starts(play, expected_starts(play, event), most);
+    return show_gained(play, error);
+}
+
+/* Everything ends: kernels that still wait start, see that they are to stop, and end too. */
+static gs_code end_all(struct play *play, gs_error *error) {
+    struct cuda *cuda = play->cuda;
+    if (!gs_run_is_timed(play->plan) || play->cut_short)
+        stop_all(cuda, cuda->generation);
+    int64_t deadline = gs_now_ns() + STUCK_NS;
+    for (size_t i = 0; i < play->launched; i++) {
+        struct slot *slot = &cuda->slots[i];
+        while (count_started(slot) < slot->blocks || !has_ended(slot))
+            if (gs_now_ns() > deadline)
+                return gs_fail(error, GS_E_NO_GPU, "the GPU is stuck: not all blocks of \"%.60s\" have run",
+                               play->plan->launches.data[i].kernel);
+    }
+    gs_code code = gs_cuda_check(&cuda->api, cuda->api.synchronize(), "waiting for the GPU", error);
+    atomic_store(&cuda->blocked, false);
+    return code;
+}
+
+/* With durations, what a launch saw is known when all is over. */
+static gs_code record_timed(struct play *play, gs_error *error) {
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < play->launched && code == GS_OK; i++) {
+        gs_event *out = &play->out->events.data[play->out->launches.data[i].event];
+        code = record(&play->cuda->slots[i], &out->seen, true, error);
+    }
+    return code;
+}
+
+static gs_code play_events(struct play *play, gs_error *error) {
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < play->plan->events.count && code == GS_OK && !play->cut_short; i++) {
+        if (play->plan->events.data[i].op == GS_LAUNCH)
+            code = play_launch(play, i, error);
+        else if (play->plan->events.data[i].op == GS_EXIT)
+            code = play_exit(play, i, error);
+    }
+    return code;
+}
+
+static gs_code prepare(struct play *play, const gs_gpu *gpu, gs_error *error) {
+    const gs_run *plan = play->plan;
+    struct cuda *cuda = play->cuda;
+    size_t at = (size_t)MOST_LAUNCHES * LINE;
+    gs_code code = GS_OK;
+    if (plan->launches.count > MOST_LAUNCHES)
+        return gs_fail(error, GS_E_USAGE, "a run on a GPU has at most %d launches", MOST_LAUNCHES);
+    atomic_store(&cuda->watched_generation, ++cuda->generation);
+    for (size_t i = 0; i < plan->launches.count && code == GS_OK; i++)
+        code = prepare_slot(cuda, i, &plan->launches.data[i], gpu->limits.warp_threads, &at, error);
+    play->out = code == GS_OK ? gs_run_new(error) : NULL;
+    if (!play->out)
+        return code == GS_OK ? GS_E_MEMORY : code;
+    play->out->has_id = plan->has_id;
+    play->out->id = plan->id;
+    play->out->gpu = strdup(gpu->name);
+    play->out->class_name = plan->class_name ? strdup(plan->class_name) : NULL;
+    return play->out->gpu ? GS_OK : gs_fail_memory(error);
+}
+
+static gs_run *cuda_play(gs_device *device, const gs_run *plan, const gs_play_options *options, gs_error *error) {
+    struct play play = {.cuda = device->inside, .plan = plan, .options = options};
+    gs_error unused;
+    gs_code code = prepare(&play, device->gpu, error);
+    if (code == GS_OK) {
+        code = play_events(&play, error);
+        gs_code ended = end_all(&play, code == GS_OK ? error : &unused);
+        code = code == GS_OK ? ended : code;
+    }
+    if (code == GS_OK && gs_run_is_timed(plan) && !play.cut_short)
+        code = record_timed(&play, error);
+    if (code == GS_OK)
+        return play.out;
+    gs_run_free(play.out);
     return NULL;
 }

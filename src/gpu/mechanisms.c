@@ -17,7 +17,7 @@ const gs_mechanism gs_mechanism_table[] = {
     {ROW(warp_placement), {"strict", "free"}, "warps take partitions in strict turn, or step aside"},
     {ROW(extra_step), {"yes", "no"}, "one more turn after a block whose warps are a multiple of the partitions"},
     {ROW(shared_scope), {"tpc", "sm"}, "what a shared-memory configuration belongs to"},
-    {ROW(shared_given), {"need", "largest"}, "the configuration that an idle TPC or SM is given"},
+    {ROW(shared_given), {"need", "largest", "generous"}, "the configuration that an idle TPC or SM is given"},
     {ROW(shared_allocation), {"contiguous", "counted"}, "shared memory in one piece, first fit, or counted"},
     {ROW(registers), {"renamed", "contiguous"}, "registers of a warp anywhere, or in one piece"},
     {ROW(local_growth_waits), {"yes", "no"}, "more local memory waits for an idle GPU"},

@@ -106,13 +106,36 @@ void gs_occupancy_of(const gs_gpu *gpu, const gs_shape *shape, gs_occupancy *occ
         *error = (gs_error){.code = GS_OK};
 }
 
+/* What recorded runs of H200s say that an idle SM is given: a kernel without shared memory of its own, some by its
+   warps; another, room for twice the blocks it needs, up to 132 KB; a kernel of which an SM takes one block, what it
+   needs. */
+static int32_t generous_bytes(const gs_gpu *gpu, const gs_shape *shape, const gs_occupancy *occupancy) {
+    enum { KB = 1024 };
+    int32_t need = (int32_t)occupancy->shared_config_bytes, more;
+    if (occupancy->blocks == 1)
+        return need;
+    if (!shape->shared_bytes)
+        more = occupancy->warps_per_block <= 15 ? 32 * KB : occupancy->warps_per_block <= 23 ? 16 * KB : 8 * KB;
+    else
+        more = gs_gpu_config_for(gpu, gs_min(32, 2 * occupancy->blocks) * occupancy->shared_block_bytes);
+    return more > 132 * KB ? (need > 132 * KB ? need : 132 * KB) : more > need ? more : need;
+}
+
+static int32_t given_bytes(const gs_gpu *gpu, const gs_shape *shape, const gs_occupancy *occupancy) {
+    int given = gpu->mechanisms.shared_given;
+    if (given == GS_GIVEN_LARGEST)
+        return gpu->largest_config_bytes;
+    if (given == GS_GIVEN_NEED || shape->carveout_percent != GS_NO_CARVEOUT)
+        return (int32_t)occupancy->shared_config_bytes;
+    return generous_bytes(gpu, shape, occupancy);
+}
+
 gs_code gs_need_of(const gs_gpu *gpu, const gs_shape *shape, gs_need *need, gs_error *error) {
     const gs_limits *limits = &gpu->limits;
     gs_occupancy occupancy;
     gs_code code = occupancy_of(gpu, shape, &occupancy, error);
     if (code != GS_OK)
         return code;
-    bool gives_largest = gpu->mechanisms.shared_given == GS_GIVEN_LARGEST;
     *need = (gs_need){
         .shape = *shape,
         .warps = occupancy.warps_per_block,
@@ -120,7 +143,7 @@ gs_code gs_need_of(const gs_gpu *gpu, const gs_shape *shape, gs_need *need, gs_e
             (int32_t)gs_divide_up((int64_t)shape->registers * limits->warp_threads, limits->register_granularity),
         .shared = (int32_t)(occupancy.shared_block_bytes / limits->shared_granularity_bytes),
         .config_bytes = (int32_t)occupancy.shared_config_bytes,
-        .given_bytes = gives_largest ? gpu->largest_config_bytes : (int32_t)occupancy.shared_config_bytes,
+        .given_bytes = given_bytes(gpu, shape, &occupancy),
         .blocks_per_sm = occupancy.blocks,
     };
     need->shared_when_idle =

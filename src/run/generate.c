@@ -64,12 +64,15 @@ static const struct class *find_class(const char *name) {
 
 /* ---- shapes ---- */
 
-/* The share of an SM that one block takes of its scarcest resource. */
+/* The share of an SM that one block takes of its scarcest resource. Registers belong to partitions, and the fullest
+   partition counts. */
 static double share_of_sm(const gs_bounds *bounds, const gs_shape *shape) {
-    double warps = (double)gs_divide_up(shape->threads, bounds->warp_threads);
-    double granules = (double)gs_divide_up(shape->registers, 8) * 8;
-    double shares[] = {1.0 / bounds->blocks_per_sm, warps * bounds->warp_threads / bounds->threads_per_sm,
-                       warps * bounds->warp_threads * granules / bounds->registers_per_sm,
+    int64_t warps = gs_divide_up(shape->threads, bounds->warp_threads);
+    int64_t threads = warps * bounds->warp_threads;
+    int64_t full_rounds = gs_divide_up(warps, bounds->partitions_per_sm) * bounds->partitions_per_sm;
+    int64_t registers = full_rounds * bounds->warp_threads * gs_divide_up(shape->registers, 8) * 8;
+    double shares[] = {1.0 / bounds->blocks_per_sm, (double)threads / bounds->threads_per_sm,
+                       (double)registers / bounds->registers_per_sm,
                        (double)(shape->shared_bytes + bounds->shared_reserved_bytes) /
                            (double)bounds->shared_per_sm_bytes};
     double most = 0;
@@ -96,8 +99,10 @@ static gs_shape draw_shape(gs_random *random, const gs_bounds *bounds, const str
             int64_t most = bounds->shared_per_block_bytes;
             shape.shared_bytes = gs_random_from(random, 1, gs_random_chance(random, 60) ? most / 8 : most);
         }
-        if (gs_random_chance(random, class->local_percent))
+        if (gs_random_chance(random, class->local_percent)) {
             shape.local_bytes = gs_generated_local_bytes((size_t)gs_random_from(random, 0, 2));
+            shape.registers = shape.registers < 64 ? 32 : 64; /* a kernel is compiled for each pair */
+        }
     } while (share_of_sm(bounds, &shape) > 1.0);
     return shape;
 }

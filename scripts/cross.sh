@@ -1,0 +1,26 @@
+#!/bin/sh
+# Builds the program for x86_64 Linux into out/x86_64, with the shared libraries that it needs beside it: copy that folder
+# to a machine with a GPU, and run out/x86_64/gridsmith there. On x86_64 the ordinary build does.
+set -eu
+cd "$(dirname "$0")/.."
+
+if ! command -v x86_64-linux-gnu-gcc >/dev/null || [ ! -e /usr/lib/x86_64-linux-gnu/libjansson.so ]; then
+    as_root=
+    [ "$(id -u)" = 0 ] || as_root=sudo
+    $as_root dpkg --add-architecture amd64
+    $as_root apt-get update -qq
+    $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+        gcc-x86-64-linux-gnu libjansson-dev:amd64 zlib1g-dev:amd64 >/dev/null
+fi
+sh scripts/setup.sh build
+
+cmake -G Ninja -S . -B build/x86_64 -DCMAKE_TOOLCHAIN_FILE=cmake/x86_64.cmake -DCMAKE_BUILD_TYPE=Release \
+    -DGRIDSMITH_TESTS=OFF -DCMAKE_COMPILE_WARNING_AS_ERROR=ON >/dev/null
+cmake --build build/x86_64 --target gridsmith
+
+rm -rf out/x86_64
+mkdir -p out/x86_64/lib
+cp build/x86_64/gridsmith out/x86_64/
+cp -L /usr/lib/x86_64-linux-gnu/libjansson.so.4 out/x86_64/lib/
+cp -L /lib/x86_64-linux-gnu/libz.so.1 out/x86_64/lib/
+echo "out/x86_64/gridsmith is ready"

@@ -1,0 +1,63 @@
+/*
+ * cuda_api.c: opening the CUDA driver and NVRTC at run time. See cuda_api.h.
+ */
+#include "cuda_api.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+static void *open_first(const char *const *names) {
+    void *library = NULL;
+    for (; *names && !library; names++)
+        library = dlopen(*names, RTLD_NOW | RTLD_LOCAL);
+    return library;
+}
+
+/* dlsym gives an object pointer where a function pointer is meant; POSIX promises that the bits are the same. */
+static bool find_symbol(void *library, const char *name, void *pointer, const char **missing) {
+    void *symbol = dlsym(library, name);
+    memcpy(pointer, &symbol, sizeof symbol);
+    if (!symbol && !*missing)
+        *missing = name;
+    return symbol != NULL;
+}
+
+gs_code gs_cuda_open(cu_api *api, gs_error *error) {
+    static const char *const drivers[] = {"libcuda.so.1", "libcuda.so", NULL};
+    static const char *const compilers[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so",
+                                            "/usr/local/cuda/lib64/libnvrtc.so", NULL};
+    const char *missing = NULL;
+    *api = (cu_api){.driver = open_first(drivers)};
+    if (!api->driver)
+        return gs_fail(error, GS_E_NO_GPU, "no NVIDIA driver was found (libcuda.so.1)");
+    api->compiler = open_first(compilers);
+    if (!api->compiler) {
+        gs_cuda_close(api);
+        return gs_fail(error, GS_E_NO_GPU,
+                       "NVIDIA's run-time compiler was not found (libnvrtc.so of CUDA 12 or later)");
+    }
+#define FIND_IN_DRIVER(name, symbol, arguments)   find_symbol(api->driver, #symbol, &api->name, &missing);
+#define FIND_IN_COMPILER(name, symbol, arguments) find_symbol(api->compiler, #symbol, &api->name, &missing);
+    CU_SYMBOLS(FIND_IN_DRIVER)
+    NVRTC_SYMBOLS(FIND_IN_COMPILER)
+    if (!missing)
+        return GS_OK;
+    gs_cuda_close(api);
+    return gs_fail(error, GS_E_NO_GPU, "the NVIDIA driver or its run-time compiler is too old: it has no %s", missing);
+}
+
+void gs_cuda_close(cu_api *api) {
+    if (api->compiler)
+        dlclose(api->compiler);
+    if (api->driver)
+        dlclose(api->driver);
+    *api = (cu_api){0};
+}
+
+gs_code gs_cuda_check(const cu_api *api, int code, const char *what, gs_error *error) {
+    const char *words = NULL;
+    if (code == 0)
+        return GS_OK;
+    api->error_string(code, &words);
+    return gs_fail(error, GS_E_NO_GPU, "%s: %s (CUDA error %d)", what, words ? words : "unknown", code);
+}

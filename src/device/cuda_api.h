@@ -1,0 +1,95 @@
+/*
+ * cuda_api.h: the CUDA driver and NVRTC, found at run time.
+ *
+ * One table of symbols, filled by dlopen, so that neither a header nor a library of CUDA is needed to build. The types
+ * are the driver's, under our names; numbers of attributes are given where they are used.
+ */
+#ifndef GS_CUDA_API_H
+#define GS_CUDA_API_H
+
+#include "base/base.h"
+
+typedef struct cu_context *cu_context;
+typedef struct cu_module *cu_module;
+typedef struct cu_function *cu_function;
+typedef struct cu_stream *cu_stream;
+typedef struct nvrtc_program *nvrtc_program;
+typedef uint64_t cu_pointer;
+
+typedef struct cu_attribute {
+    int id;
+    int padding;
+    union {
+        char bytes[64];
+        struct {
+            unsigned x, y, z;
+        } cluster;
+        int priority;
+    } value;
+} cu_attribute;
+
+enum { CU_LAUNCH_CLUSTER = 4, CU_LAUNCH_PRIORITY = 8 };
+
+typedef struct cu_launch {
+    unsigned grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes;
+    cu_stream stream;
+    cu_attribute *attributes;
+    unsigned attribute_count;
+} cu_launch;
+
+/* name in our table, symbol, arguments. All return 0 for success. */
+#define CU_SYMBOLS(X)                                                                                                  \
+    X(init, cuInit, (unsigned))                                                                                        \
+    X(driver_version, cuDriverGetVersion, (int *))                                                                     \
+    X(error_string, cuGetErrorString, (int, const char **))                                                            \
+    X(device_count, cuDeviceGetCount, (int *))                                                                         \
+    X(device_get, cuDeviceGet, (int *, int))                                                                           \
+    X(device_name, cuDeviceGetName, (char *, int, int))                                                                \
+    X(device_uuid, cuDeviceGetUuid_v2, (unsigned char *, int))                                                         \
+    X(device_attribute, cuDeviceGetAttribute, (int *, int, int))                                                       \
+    X(context_retain, cuDevicePrimaryCtxRetain, (cu_context *, int))                                                   \
+    X(context_release, cuDevicePrimaryCtxRelease_v2, (int))                                                            \
+    X(context_set, cuCtxSetCurrent, (cu_context))                                                                      \
+    X(synchronize, cuCtxSynchronize, (void))                                                                           \
+    X(module_load, cuModuleLoadData, (cu_module *, const void *))                                                      \
+    X(module_unload, cuModuleUnload, (cu_module))                                                                      \
+    X(module_function, cuModuleGetFunction, (cu_function *, cu_module, const char *))                                  \
+    X(function_get, cuFuncGetAttribute, (int *, int, cu_function))                                                     \
+    X(function_set, cuFuncSetAttribute, (cu_function, int, int))                                                       \
+    X(host_alloc, cuMemHostAlloc, (void **, size_t, unsigned))                                                         \
+    X(host_free, cuMemFreeHost, (void *))                                                                              \
+    X(host_pointer, cuMemHostGetDevicePointer_v2, (cu_pointer *, void *, unsigned))                                    \
+    X(alloc, cuMemAlloc_v2, (cu_pointer *, size_t))                                                                    \
+    X(free, cuMemFree_v2, (cu_pointer))                                                                                \
+    X(set_bytes, cuMemsetD8_v2, (cu_pointer, unsigned char, size_t))                                                   \
+    X(stream_new, cuStreamCreateWithPriority, (cu_stream *, unsigned, int))                                            \
+    X(stream_free, cuStreamDestroy_v2, (cu_stream))                                                                    \
+    X(stream_query, cuStreamQuery, (cu_stream))                                                                        \
+    X(launch, cuLaunchKernelEx, (const cu_launch *, cu_function, void **, void **))
+
+#define NVRTC_SYMBOLS(X)                                                                                               \
+    X(program_new, nvrtcCreateProgram,                                                                                 \
+      (nvrtc_program *, const char *, const char *, int, const char *const *, const char *const *))                    \
+    X(compile, nvrtcCompileProgram, (nvrtc_program, int, const char *const *))                                         \
+    X(log_size, nvrtcGetProgramLogSize, (nvrtc_program, size_t *))                                                     \
+    X(log_text, nvrtcGetProgramLog, (nvrtc_program, char *))                                                           \
+    X(image_size, nvrtcGetCUBINSize, (nvrtc_program, size_t *))                                                        \
+    X(image, nvrtcGetCUBIN, (nvrtc_program, char *))                                                                   \
+    X(program_free, nvrtcDestroyProgram, (nvrtc_program *))
+
+#define CU_POINTER(name, symbol, arguments) int(*name) arguments;
+typedef struct cu_api {
+    void *driver, *compiler; /* the libraries */
+    CU_SYMBOLS(CU_POINTER)
+    NVRTC_SYMBOLS(CU_POINTER)
+} cu_api;
+#undef CU_POINTER
+
+/* Finds the driver and the compiler. GS_E_NO_GPU, in words, where there is none or it is too old. */
+gs_code gs_cuda_open(cu_api *api, gs_error *error);
+void gs_cuda_close(cu_api *api);
+
+/* Turns a code of the driver into an error: "WHAT: the driver's words". GS_OK stays GS_OK. */
+gs_code gs_cuda_check(const cu_api *api, int code, const char *what, gs_error *error);
+
+#endif
