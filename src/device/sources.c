@@ -41,6 +41,7 @@ gs_bounds gs_device_bounds(const gs_device *device) {
                        .threads_per_sm = gpu->limits.threads_per_sm,
                        .threads_per_block = gpu->limits.threads_per_block,
                        .warp_threads = gpu->limits.warp_threads,
+                       .partitions_per_sm = gpu->limits.partitions_per_sm,
                        .registers_per_sm = gpu->limits.registers_per_sm,
                        .shared_per_block_bytes = gpu->limits.shared_per_block_bytes,
                        .shared_per_sm_bytes = gpu->largest_config_bytes,

@@ -64,12 +64,14 @@ static const struct class *find_class(const char *name) {
 
 /* ---- shapes ---- */
 
-/* The share of an SM that one block takes of its scarcest resource. */
+/* The share of an SM that one block takes of its scarcest resource. Every partition must have registers for its share
+   of the warps, rounded up, or the driver refuses the launch. */
 static double share_of_sm(const gs_bounds *bounds, const gs_shape *shape) {
     double warps = (double)gs_divide_up(shape->threads, bounds->warp_threads);
+    double equal_warps = (double)gs_divide_up((int64_t)warps, bounds->partitions_per_sm) * bounds->partitions_per_sm;
     double granules = (double)gs_divide_up(shape->registers, 8) * 8;
     double shares[] = {1.0 / bounds->blocks_per_sm, warps * bounds->warp_threads / bounds->threads_per_sm,
-                       warps * bounds->warp_threads * granules / bounds->registers_per_sm,
+                       equal_warps * bounds->warp_threads * granules / bounds->registers_per_sm,
                        (double)(shape->shared_bytes + bounds->shared_reserved_bytes) /
                            (double)bounds->shared_per_sm_bytes};
     double most = 0;

@@ -130,7 +130,7 @@ const char *gs_class_name(size_t number);
 
 /* What a random run may ask of a GPU. */
 typedef struct gs_bounds {
-    int32_t sms, blocks_per_sm, threads_per_sm, threads_per_block, warp_threads, registers_per_sm;
+    int32_t sms, blocks_per_sm, threads_per_sm, threads_per_block, warp_threads, partitions_per_sm, registers_per_sm;
     int64_t shared_per_block_bytes, shared_per_sm_bytes, shared_reserved_bytes;
     int32_t largest_cluster; /* 1: none */
 } gs_bounds;
