@@ -162,6 +162,9 @@ typedef struct gs_progress {
 
 void gs_progress_start(gs_progress *progress, const char *what);
 void gs_progress_show(gs_progress *progress, int64_t done, int64_t total);
+double gs_progress_seconds(const gs_progress *progress); /* since its start */
+/* The same with words of one's own, after "WHAT: ". */
+void gs_progress_say(gs_progress *progress, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void gs_progress_end(gs_progress *progress);
 
 int64_t gs_now_ns(void);

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -112,16 +113,34 @@ void gs_progress_start(gs_progress *progress, const char *what) {
     progress->shown_ns = progress->started_ns;
 }
 
+double gs_progress_seconds(const gs_progress *progress) {
+    return (double)(gs_now_ns() - progress->started_ns) / 1e9;
+}
+
 /* Quick work shows nothing; long work five times a second. */
-void gs_progress_show(gs_progress *progress, int64_t done, int64_t total) {
+static bool is_time_to_show(gs_progress *progress) {
     int64_t now = progress->on ? gs_now_ns() : 0;
     if (!progress->on || now - progress->shown_ns < 200000000)
-        return;
-    double seconds = (double)(now - progress->started_ns) / 1e9;
-    fprintf(stderr, "\r%s: %.1f%%, %.2f million a second\033[K", progress->what,
-            total ? 100.0 * (double)done / (double)total : 0.0, (double)done / seconds / 1e6);
+        return false;
     progress->shown_ns = now;
     progress->shown = true;
+    return true;
+}
+
+void gs_progress_say(gs_progress *progress, const char *format, ...) {
+    if (!is_time_to_show(progress))
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    fprintf(stderr, "\r%s: ", progress->what);
+    vfprintf(stderr, format, arguments);
+    fprintf(stderr, "\033[K");
+    va_end(arguments);
+}
+
+void gs_progress_show(gs_progress *progress, int64_t done, int64_t total) {
+    gs_progress_say(progress, "%.1f%%, %.2f million a second", total ? 100.0 * (double)done / (double)total : 0.0,
+                    (double)done / gs_progress_seconds(progress) / 1e6);
 }
 
 void gs_progress_end(gs_progress *progress) {

@@ -69,6 +69,18 @@ typedef struct gs_gpu_choice {
    file of runs does not open other files. The caller frees it. */
 gs_gpu *gs_choose_gpu(const gs_gpu_choice *choice, const gs_run *run, gs_error *error);
 
+/* Applies the policy and the settings of the command line to a GPU. */
+gs_code gs_apply_choice(const gs_gpu_choice *choice, gs_gpu *gpu, gs_error *error);
+
+/* The GPU for the runs of a file, one after the other: opened again only where a run names another. */
+typedef struct gs_gpu_of_runs {
+    gs_gpu *gpu;
+    char *name;
+} gs_gpu_of_runs;
+
+const gs_gpu *gs_gpu_for(gs_gpu_of_runs *kept, const gs_gpu_choice *choice, const gs_run *run, gs_error *error);
+void gs_gpu_of_runs_clear(gs_gpu_of_runs *kept);
+
 /* The rows of an option table that fill in a gs_gpu_choice at `offset`. */
 #define GS_GPU_OPTIONS(owner, field)                                                                                   \
     {.name = "gpu",                                                                                                    \
@@ -86,6 +98,7 @@ gs_gpu *gs_choose_gpu(const gs_gpu_choice *choice, const gs_run *run, gs_error *
         .argument = "MECHANISM=VALUE", .help = "change one mechanism; may be repeated"                                 \
     }
 
-extern const gs_command gs_command_predict, gs_command_check, gs_command_occupancy, gs_command_gpus;
+extern const gs_command gs_command_predict, gs_command_check, gs_command_occupancy, gs_command_gpus, gs_command_fuzz,
+    gs_command_replay;
 
 #endif

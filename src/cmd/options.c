@@ -199,15 +199,35 @@ static gs_gpu *open_gpu_of(const gs_run *run, gs_error *error) {
     return NULL;
 }
 
+gs_code gs_apply_choice(const gs_gpu_choice *choice, gs_gpu *gpu, gs_error *error) {
+    gs_code code = choice->policy ? gs_gpu_use(gpu, choice->policy, error) : GS_OK;
+    for (size_t i = 0; i < choice->settings.count && code == GS_OK; i++)
+        code = apply_setting(gpu, choice->settings.data[i], error);
+    return code;
+}
+
 gs_gpu *gs_choose_gpu(const gs_gpu_choice *choice, const gs_run *run, gs_error *error) {
     gs_gpu *gpu = choice->name || !run ? gs_gpu_open(choice->name, error) : open_gpu_of(run, error);
     if (!gpu)
         return NULL;
-    gs_code code = choice->policy ? gs_gpu_use(gpu, choice->policy, error) : GS_OK;
-    for (size_t i = 0; i < choice->settings.count && code == GS_OK; i++)
-        code = apply_setting(gpu, choice->settings.data[i], error);
-    if (code == GS_OK)
+    if (gs_apply_choice(choice, gpu, error) == GS_OK)
         return gpu;
     gs_gpu_free(gpu);
     return NULL;
+}
+
+const gs_gpu *gs_gpu_for(gs_gpu_of_runs *kept, const gs_gpu_choice *choice, const gs_run *run, gs_error *error) {
+    const char *wanted = choice->name ? choice->name : run->gpu;
+    if (kept->gpu && wanted && kept->name && strcmp(kept->name, wanted) == 0)
+        return kept->gpu;
+    gs_gpu_of_runs_clear(kept);
+    kept->name = wanted ? strdup(wanted) : NULL;
+    kept->gpu = gs_choose_gpu(choice, run, error);
+    return kept->gpu;
+}
+
+void gs_gpu_of_runs_clear(gs_gpu_of_runs *kept) {
+    gs_gpu_free(kept->gpu);
+    free(kept->name);
+    *kept = (gs_gpu_of_runs){0};
 }

@@ -49,19 +49,6 @@ static void show_progress(void *user, int64_t blocks, int64_t total) {
     gs_progress_show(user, blocks, total);
 }
 
-/* The GPU for a run; the one of the run before is kept where it is the same. */
-static gs_code choose_gpu(const struct predict *predict, const gs_run *run, gs_gpu **gpu, char **name,
-                          gs_error *error) {
-    const char *wanted = predict->gpu.name ? predict->gpu.name : run->gpu;
-    if (*gpu && wanted && *name && strcmp(*name, wanted) == 0)
-        return GS_OK;
-    gs_gpu_free(*gpu);
-    free(*name);
-    *name = wanted ? strdup(wanted) : NULL;
-    *gpu = gs_choose_gpu(&predict->gpu, run, error);
-    return *gpu ? GS_OK : error->code;
-}
-
 static gs_code predict_run(const struct predict *predict, const gs_format *format, gs_view *view, const gs_gpu *gpu,
                            const gs_run *run, gs_error *error) {
     gs_progress progress;
@@ -88,23 +75,20 @@ static gs_code check_many(const struct predict *predict, const gs_format *format
 
 static gs_code predict_all(const struct predict *predict, const gs_format *format, gs_view *view, gs_runs *runs,
                            const char *path, gs_error *error) {
-    gs_gpu *gpu = NULL;
+    gs_gpu_of_runs kept = {0};
     gs_run *run;
-    char *name = NULL;
     size_t number = 0;
     gs_code code = GS_OK;
     while (code == GS_OK && !(predict->only && view->runs) && (run = gs_runs_next(runs, error))) {
         code = check_many(predict, format, ++number, error);
         if (code == GS_OK && (!predict->only || number == (size_t)predict->only)) {
-            code = choose_gpu(predict, run, &gpu, &name, error);
+            const gs_gpu *gpu = gs_gpu_for(&kept, &predict->gpu, run, error);
             view->number = number;
-            if (code == GS_OK)
-                code = predict_run(predict, format, view, gpu, run, error);
+            code = gpu ? predict_run(predict, format, view, gpu, run, error) : error->code;
         }
         gs_run_free(run);
     }
-    gs_gpu_free(gpu);
-    free(name);
+    gs_gpu_of_runs_clear(&kept);
     if (code == GS_OK)
         code = error->code;
     if (code == GS_OK && !view->runs)

@@ -1,6 +1,8 @@
 /*
  * fuzz.h: campaigns: generate, play, predict, compare, shrink, fit.
  *
+ *   gs_scores     how far predictions agree with recordings, by class (scores.c)
+ *   gs_journal    the file in which a campaign keeps its recordings (journal.c)
  *   gs_campaign   random runs on a device, each compared with its prediction (campaign.c)
  *   gs_shrink     the smallest run that still differs (shrink.c)
  *   gs_fit        which settings of the mechanisms agree with recordings (fit.c)
@@ -20,11 +22,38 @@ typedef struct gs_class_score {
 typedef struct gs_scores {
     gs_class_score *data; /* in the order in which the classes came up */
     size_t count, room;
+    gs_names by_name;
 } gs_scores;
 
 /* Adds a run to the score of its class. `*exact`, where given: whether it agrees. */
 gs_code gs_scores_add(gs_scores *scores, const gs_run *recorded, const gs_run *predicted, bool *exact, gs_error *error);
 void gs_scores_free(gs_scores *scores);
+
+/* All classes together. */
+gs_score gs_scores_total(const gs_scores *scores);
+
+/* GS_E_FORMAT, with the place, where a launch of the run does not say what was seen of it. */
+gs_code gs_run_is_recorded(const gs_run *run, gs_error *error);
+
+/* ---- journal: a file of runs that is whole at any moment, one line a run ---- */
+
+typedef struct gs_journal gs_journal;
+
+/* Opens a new file, or with `resume` also one that is there, to go on with it. The caller closes it. */
+gs_journal *gs_journal_open(const char *path, bool resume, gs_error *error);
+void gs_journal_close(gs_journal *journal);
+
+/* How many whole runs were there when it was opened. */
+int64_t gs_journal_runs(const gs_journal *journal);
+
+/* The next of those, and NULL with GS_OK in `error` after the last. The caller frees it. */
+gs_run *gs_journal_next(gs_journal *journal, gs_error *error);
+
+/* Cuts off a last line that was not written to its end. Once that is done runs can be added. */
+gs_code gs_journal_cut(gs_journal *journal, gs_error *error);
+
+/* Appends a run. Where that fails, nothing of it stays in the file. */
+gs_code gs_journal_add(gs_journal *journal, const gs_run *run, gs_error *error);
 
 /* ---- campaign ---- */
 
@@ -33,6 +62,7 @@ typedef struct gs_campaign_options {
     int64_t count;              /* runs, from `first` on */
     uint64_t seed, first;
     int64_t patient_every; /* each so many runs are played again with long waits; 0: none */
+    gs_journal *journal;   /* or NULL: runs that are in it are not played first, the others are added to it */
     /* Called after each run; false stops the campaign (what is done is kept). `recorded` is valid during the call. */
     bool (*done)(void *user, uint64_t index, const gs_run *recorded, bool exact);
     void *user;
@@ -41,10 +71,13 @@ typedef struct gs_campaign_options {
 typedef struct gs_campaign {
     gs_scores scores;
     int64_t played, mismatches;
+    int64_t from_journal, uncovered;  /* of those played: read from the journal; not covered by the model, not scored */
     int64_t repeated, repeated_alike; /* mismatches played again, and how many of them the device repeated */
     int64_t patient, patient_alike;   /* runs played again with long waits, and how many were seen alike */
 } gs_campaign;
 
+/* Plays the runs of a seed. Where a run is played twice and the two differ, the patient recording is the one that
+   counts. GS_E_USAGE: the journal holds other runs than these. Clear the campaign also where it fails. */
 gs_code gs_campaign_run(gs_device *device, const gs_gpu *model, const gs_campaign_options *options,
                         gs_campaign *campaign, gs_error *error);
 void gs_campaign_clear(gs_campaign *campaign);

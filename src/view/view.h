@@ -7,8 +7,7 @@
 #ifndef GS_VIEW_H
 #define GS_VIEW_H
 
-#include "gpu/gpu.h"
-#include "run/run.h"
+#include "fuzz/fuzz.h"
 
 typedef struct gs_view {
     gs_text text;  /* goes to its sink as it grows */
@@ -26,6 +25,14 @@ typedef struct gs_format {
 } gs_format;
 
 extern const gs_format gs_format_table, gs_format_json, gs_format_csv, gs_format_svg, gs_format_trace;
+
+/* ---- scores ---- */
+
+/* A table with a row a class, and one for all together where there are several. */
+void gs_put_scores(gs_text *text, const gs_scores *scores);
+
+/* The members of a gridsmith.score/1 document, without the closing brace: others may be added. */
+void gs_put_scores_json(gs_text *text, const gs_scores *scores);
 
 /* ---- for the formats that draw ---- */
 

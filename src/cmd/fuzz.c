@@ -1,0 +1,355 @@
+/*
+ * fuzz.c: gridsmith fuzz: random runs on a device, each compared with its prediction.
+ *
+ * What the answer is goes to standard output and is the same each time on a device that repeats itself; how fast it
+ * went goes to standard error. A first Ctrl-C ends the campaign after the run in progress, a second one at once: the
+ * file of recordings is whole either way.
+ */
+#include "cmd.h"
+#include "view/view.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DEFAULT_COUNT = 1000, MOST_NAMED = 3 };
+
+struct fuzz {
+    gs_gpu_choice gpu;
+    const char *device, *out;
+    gs_words classes;
+    int64_t count, seed, index, patient_every;
+    bool resume, json;
+};
+
+static const gs_option options[] = {
+    {.name = "device",
+     .type = GS_OPTION_TEXT,
+     .offset = offsetof(struct fuzz, device),
+     .argument = "DEVICE",
+     .help = "cuda[:N], replay:FILE or model:GPU[,MECHANISM=VALUE]...[,skip=SM]",
+     .required = true},
+    GS_GPU_OPTIONS(struct fuzz, gpu),
+    {.name = "class",
+     .type = GS_OPTION_LIST,
+     .offset = offsetof(struct fuzz, classes),
+     .argument = "NAME",
+     .help = "a class of runs; may be repeated (default plain, shared, small, exits in turn)"},
+    {.name = "count",
+     .type = GS_OPTION_INT,
+     .offset = offsetof(struct fuzz, count),
+     .argument = "N",
+     .help = "how many runs (default 1000)",
+     .least = 1,
+     .most = INT64_MAX},
+    {.name = "seed",
+     .type = GS_OPTION_INT,
+     .offset = offsetof(struct fuzz, seed),
+     .argument = "N",
+     .help = "where the random numbers start (default 1)",
+     .least = 0,
+     .most = INT64_MAX},
+    {.name = "index",
+     .type = GS_OPTION_INT,
+     .offset = offsetof(struct fuzz, index),
+     .argument = "N",
+     .help = "only this run of the seed, with both answers where they differ",
+     .least = 0,
+     .most = INT64_MAX},
+    {.name = "out",
+     .type = GS_OPTION_TEXT,
+     .offset = offsetof(struct fuzz, out),
+     .argument = "FILE",
+     .help = "keep the recordings there (gridsmith.run/1), a line a run"},
+    {.name = "resume", .offset = offsetof(struct fuzz, resume), .help = "go on with the campaign in the --out file"},
+    {.name = "patient-every",
+     .type = GS_OPTION_INT,
+     .offset = offsetof(struct fuzz, patient_every),
+     .argument = "N",
+     .help = "play every Nth run again with long waits (default 100; 0: none)",
+     .least = 0,
+     .most = INT64_MAX},
+    {.name = "json", .offset = offsetof(struct fuzz, json), .help = "write gridsmith.score/1, one line"},
+};
+
+/* ---- stopping ---- */
+
+static volatile sig_atomic_t stop_asked;
+
+static void ask_to_stop(int signal_number) {
+    (void)signal_number;
+    stop_asked = 1;
+}
+
+static void listen_for_stop(void) {
+    struct sigaction action = {.sa_handler = ask_to_stop, .sa_flags = SA_RESTART | SA_RESETHAND};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+/* ---- as it goes ---- */
+
+struct watch {
+    const struct fuzz *fuzz;
+    const gs_gpu *model;
+    gs_campaign campaign;
+    gs_progress progress;
+    gs_text named;     /* the first runs that differ, a line each */
+    gs_run *differing; /* with --index: the recording that differs */
+    gs_error error;    /* of keeping it */
+};
+
+static bool after_run(void *user, uint64_t index, const gs_run *recorded, bool exact) {
+    struct watch *watch = user;
+    const gs_campaign *campaign = &watch->campaign;
+    if (!exact && campaign->mismatches <= MOST_NAMED)
+        gs_text_add(&watch->named, "differs: class %s, --seed %lld --index %llu\n", recorded->class_name,
+                    (long long)watch->fuzz->seed, (unsigned long long)index);
+    if (!exact && watch->fuzz->index >= 0)
+        watch->differing = gs_run_copy(recorded, &watch->error);
+    gs_progress_say(&watch->progress, "%lld of %lld runs, %.0f a second, %lld differ", (long long)campaign->played,
+                    (long long)watch->fuzz->count, (double)campaign->played / gs_progress_seconds(&watch->progress),
+                    (long long)campaign->mismatches);
+    return !stop_asked;
+}
+
+/* ---- at the end ---- */
+
+static void put_repeatability(gs_text *text, const gs_campaign *campaign) {
+    gs_text_add(text,
+                "repeatability: of %lld run%s that differed the device repeated %lld alike; of %lld patient replay%s "
+                "%lld %s alike\n",
+                (long long)campaign->repeated, campaign->repeated == 1 ? "" : "s", (long long)campaign->repeated_alike,
+                (long long)campaign->patient, campaign->patient == 1 ? "" : "s", (long long)campaign->patient_alike,
+                campaign->patient_alike == 1 ? "was" : "were");
+}
+
+static void put_json(gs_text *text, const struct watch *watch) {
+    const gs_campaign *campaign = &watch->campaign;
+    gs_put_scores_json(text, &campaign->scores);
+    gs_text_add(text, ",\"seed\":%lld,\"mismatches\":%lld,\"not_covered\":%lld", (long long)watch->fuzz->seed,
+                (long long)campaign->mismatches, (long long)campaign->uncovered);
+    gs_text_add(text, ",\"repeated\":%lld,\"repeated_alike\":%lld,\"patient\":%lld,\"patient_alike\":%lld}\n",
+                (long long)campaign->repeated, (long long)campaign->repeated_alike, (long long)campaign->patient,
+                (long long)campaign->patient_alike);
+}
+
+/* What the device and the model say of the one run that was asked for. */
+static gs_code put_both(gs_text *text, const struct watch *watch, gs_error *error) {
+    const gs_run *recorded = watch->differing;
+    gs_view view = {.text = *text};
+    gs_run *predicted = gs_predict(watch->model, recorded, NULL, error);
+    if (!predicted)
+        return error->code;
+    gs_text_add(&view.text, "the device: ");
+    gs_code code = gs_format_table.run(&view, watch->model, recorded, error);
+    gs_text_add(&view.text, "\nthe model: ");
+    if (code == GS_OK)
+        code = gs_format_table.run(&view, watch->model, predicted, error);
+    gs_text_add(&view.text, "\n");
+    gs_run_free(predicted);
+    *text = view.text;
+    return code;
+}
+
+static void print_speed(const struct watch *watch) {
+    const gs_campaign *campaign = &watch->campaign;
+    double seconds = gs_progress_seconds(&watch->progress);
+    int64_t fresh = campaign->played - campaign->from_journal;
+    if (campaign->uncovered)
+        fprintf(stderr, "gridsmith fuzz: %lld run%s not scored: the model does not cover clusters\n",
+                (long long)campaign->uncovered, campaign->uncovered == 1 ? " was" : "s were");
+    if (campaign->from_journal)
+        fprintf(stderr, "gridsmith fuzz: %lld runs were there already\n", (long long)campaign->from_journal);
+    fprintf(stderr, "gridsmith fuzz: %lld runs in %.1f s, %.0f a second\n", (long long)fresh, seconds,
+            (double)fresh / seconds);
+    if (campaign->played < watch->fuzz->count)
+        fprintf(stderr, "gridsmith fuzz: stopped after %lld of %lld runs%s\n", (long long)campaign->played,
+                (long long)watch->fuzz->count, watch->fuzz->out ? "; --resume goes on" : "");
+}
+
+static gs_code print_report(const struct watch *watch, gs_error *error) {
+    const struct fuzz *fuzz = watch->fuzz;
+    gs_text text = {.sink = stdout};
+    gs_code code = GS_OK;
+    if (fuzz->json) {
+        put_json(&text, watch);
+    } else {
+        if (watch->differing)
+            code = put_both(&text, watch, error);
+        gs_put_scores(&text, &watch->campaign.scores);
+        put_repeatability(&text, &watch->campaign);
+        gs_text_add(&text, "seed %lld\n", (long long)fuzz->seed);
+    }
+    gs_text_flush(&text);
+    gs_text_free(&text);
+    if (watch->named.count)
+        fputs(watch->named.data, fuzz->json ? stderr : stdout);
+    fflush(stdout);
+    print_speed(watch);
+    return code;
+}
+
+/* ---- the campaign ---- */
+
+static bool is_builtin(const char *name) {
+    for (size_t i = 0; gs_gpu_builtin(i); i++)
+        if (strcmp(gs_gpu_builtin(i), name) == 0)
+            return true;
+    return false;
+}
+
+static gs_gpu *copy_gpu(const gs_gpu *gpu, gs_error *error) {
+    gs_text text = {0};
+    gs_gpu_text(gpu, &text);
+    gs_input *input = text.failed ? NULL : gs_input_memory(gpu->name, text.data, text.count, error);
+    gs_gpu *copy = input ? gs_gpu_read(input, error) : NULL;
+    if (text.failed)
+        gs_fail_memory(error);
+    gs_input_close(input);
+    gs_text_free(&text);
+    return copy;
+}
+
+/* The model is the GPU of the command line, or what is known of the device's GPU: what a device of ours was changed by
+   is not told to the model, or it would not be found. */
+static gs_gpu *choose_model(const struct fuzz *fuzz, const gs_device *device, gs_error *error) {
+    if (fuzz->gpu.name)
+        return gs_choose_gpu(&fuzz->gpu, NULL, error);
+    const char *name = device->gpu->name;
+    gs_gpu *model = is_builtin(name) ? gs_gpu_open(name, error) : copy_gpu(device->gpu, error);
+    if (model && gs_apply_choice(&fuzz->gpu, model, error) == GS_OK)
+        return model;
+    gs_gpu_free(model);
+    return NULL;
+}
+
+static gs_code run_campaign(struct watch *watch, gs_device *device, gs_journal *journal, gs_error *error) {
+    const struct fuzz *fuzz = watch->fuzz;
+    gs_campaign_options wishes = {.classes = fuzz->classes.data,
+                                  .count = fuzz->count,
+                                  .seed = (uint64_t)fuzz->seed,
+                                  .first = fuzz->index >= 0 ? (uint64_t)fuzz->index : 0,
+                                  .patient_every = fuzz->patient_every,
+                                  .journal = journal,
+                                  .done = after_run,
+                                  .user = watch};
+    listen_for_stop();
+    gs_progress_start(&watch->progress, "fuzzing");
+    gs_code code = gs_campaign_run(device, watch->model, &wishes, &watch->campaign, error);
+    gs_progress_end(&watch->progress);
+    if (code == GS_OK && watch->error.code != GS_OK) {
+        *error = watch->error;
+        code = error->code;
+    }
+    return code == GS_OK ? print_report(watch, error) : code;
+}
+
+static int fuzz_device(const struct fuzz *fuzz) {
+    struct watch watch = {.fuzz = fuzz};
+    gs_error error = {.code = GS_OK};
+    gs_journal *journal = NULL;
+    gs_device *device = gs_device_open(fuzz->device, &error);
+    gs_gpu *model = device ? choose_model(fuzz, device, &error) : NULL;
+    if (model && fuzz->out)
+        journal = gs_journal_open(fuzz->out, fuzz->resume, &error);
+    watch.model = model;
+    gs_code code = error.code;
+    if (code == GS_OK)
+        code = run_campaign(&watch, device, journal, &error);
+    int status = code != GS_OK ? gs_report(&error) : watch.campaign.mismatches ? 1 : 0;
+    gs_run_free(watch.differing);
+    gs_text_free(&watch.named);
+    gs_campaign_clear(&watch.campaign);
+    gs_journal_close(journal);
+    gs_gpu_free(model);
+    gs_device_close(device);
+    return status;
+}
+
+/* ---- the command line ---- */
+
+static bool is_class(const char *name) {
+    for (size_t i = 0; gs_class_name(i); i++)
+        if (strcmp(gs_class_name(i), name) == 0)
+            return true;
+    return false;
+}
+
+static int check_classes(const gs_command *command, const gs_words *classes) {
+    gs_text names = {0};
+    int status = 0;
+    for (size_t i = 0; i < classes->count && !status; i++) {
+        if (is_class(classes->data[i]))
+            continue;
+        for (size_t j = 0; gs_class_name(j); j++)
+            gs_text_add(&names, "%s%s", j ? ", " : "", gs_class_name(j));
+        status = gs_usage(command, "there is no class \"%.60s\" of runs; there are %s", classes->data[i],
+                          names.data ? names.data : "others");
+    }
+    gs_text_free(&names);
+    return status;
+}
+
+static int check_usage(const gs_command *command, const struct fuzz *fuzz, const gs_words *files) {
+    if (files->count)
+        return gs_usage(command, "\"%s\" is not an option", files->data[0]);
+    if (fuzz->index >= 0 && (fuzz->count || fuzz->resume))
+        return gs_usage(command, "--index plays one run: leave out --count and --resume");
+    if (fuzz->resume && !fuzz->out)
+        return gs_usage(command, "--resume needs the file to go on with: --out FILE");
+    if (fuzz->out && strcmp(fuzz->out, "-") == 0)
+        return gs_usage(command, "--out takes the name of a file, because standard output has the report");
+    return check_classes(command, &fuzz->classes);
+}
+
+/* The default classes where none are given, and the NULL that ends the list. */
+static bool complete_classes(gs_words *classes) {
+    static const char *const defaults[] = {"plain", "shared", "small", "exits"};
+    if (!GS_RESERVE(classes, GS_COUNT(defaults) + 1))
+        return false;
+    if (!classes->count) {
+        memcpy(classes->data, defaults, sizeof defaults);
+        classes->count = GS_COUNT(defaults);
+    }
+    classes->data[classes->count] = NULL;
+    return true;
+}
+
+static int run(const gs_command *command, int argc, char **argv) {
+    struct fuzz fuzz = {.seed = 1, .index = -1, .patient_every = 100};
+    gs_words files;
+    gs_error error;
+    gs_parsed parsed = gs_parse(command, argc, argv, &fuzz, &files);
+    int status = parsed == GS_PARSED_WRONG ? gs_code_exit(GS_E_USAGE) : 0;
+    if (parsed == GS_PARSED)
+        status = check_usage(command, &fuzz, &files);
+    if (parsed == GS_PARSED && !status) {
+        fuzz.count = fuzz.index >= 0 ? 1 : fuzz.count ? fuzz.count : DEFAULT_COUNT;
+        if (complete_classes(&fuzz.classes)) {
+            status = fuzz_device(&fuzz);
+        } else {
+            gs_fail_memory(&error);
+            status = gs_report(&error);
+        }
+    }
+    free(files.data);
+    free(fuzz.classes.data);
+    free(fuzz.gpu.settings.data);
+    return status;
+}
+
+const gs_command gs_command_fuzz = {
+    .name = "fuzz",
+    .summary = "Play random runs on a device and compare each with its prediction.",
+    .usage = "--device DEVICE [options]",
+    .details =
+        "Exit code 0: every prediction was exact; 1: some differ; 3: no GPU. A run repeats from --seed and --index.\n"
+        "Ctrl-C stops after the run in progress.\n\n"
+        "  gridsmith fuzz --device cuda --count 10000 --out h200.jsonl\n"
+        "  gridsmith fuzz --device model:rtx3090,warp_placement=free --count 100\n",
+    .options = options,
+    .option_count = GS_COUNT(options),
+    .run = run,
+};

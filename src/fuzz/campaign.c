@@ -1,0 +1,255 @@
+/*
+ * campaign.c: random runs on a device, each compared with its prediction.
+ *
+ * A run goes through the same steps wherever its first recording comes from, the device or the journal of a campaign
+ * that was stopped: draw, predict, record, repeat, judge, keep. So a campaign that goes on reports what one that was
+ * never disturbed does. What the journal does not hold, whether the device repeats itself, is asked of the device
+ * again.
+ *
+ * A recording that was made in a hurry can be wrong: a block that starts late looks like one that waits. So a run that
+ * differs is played again with long waits, and so is every so-manieth that does not. Where the two differ, the patient
+ * one counts.
+ */
+#include "fuzz.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct session {
+    gs_device *device;
+    const gs_gpu *model;
+    const gs_campaign_options *options;
+    gs_campaign *campaign;
+    gs_bounds bounds;
+    size_t class_count;
+};
+
+/* A run on its way through the steps. */
+struct round {
+    uint64_t index;
+    const char *class_name;
+    gs_run *plan, *predicted, *recorded; /* predicted is NULL where the model does not cover the run */
+    bool is_from_journal, exact;
+};
+
+/* ---- comparing ---- */
+
+/* Whether the right number of blocks is on every SM, in each launch that counts. */
+static gs_code compare(const gs_run *one, const gs_run *two, bool *alike, gs_error *error) {
+    gs_score score = {0};
+    gs_code code = gs_score_add(&score, one, two, error);
+    *alike = score.runs_exact == 1;
+    return code;
+}
+
+static bool is_same_text(const char *one, const char *two) {
+    return one == two || (one && two && strcmp(one, two) == 0);
+}
+
+static bool is_same_launch(const gs_launch *one, const gs_launch *two) {
+    return is_same_text(one->kernel, two->kernel) && one->blocks == two->blocks &&
+           gs_shape_equal(&one->shape, &two->shape) && one->cluster == two->cluster && one->priority == two->priority &&
+           is_same_text(one->stream, two->stream) && one->duration_ns == two->duration_ns;
+}
+
+/* The next launch or exit of a run from `at` on, or its end. */
+static size_t next_planned(const gs_run *run, size_t at) {
+    while (at < run->events.count && run->events.data[at].op == GS_OBSERVE)
+        at++;
+    return at;
+}
+
+/* Whether a recording has the launches and exits of a plan; a recording also has observations. */
+static bool is_recording_of(const gs_run *recorded, const gs_run *plan) {
+    size_t at = 0;
+    if (recorded->launches.count != plan->launches.count)
+        return false;
+    for (size_t i = 0; i < plan->launches.count; i++)
+        if (!is_same_launch(&recorded->launches.data[i], &plan->launches.data[i]))
+            return false;
+    for (size_t i = 0; i < plan->events.count; i++) {
+        at = next_planned(recorded, at);
+        if (at == recorded->events.count || recorded->events.data[at].op != plan->events.data[i].op ||
+            recorded->events.data[at].launch != plan->events.data[i].launch)
+            return false;
+        at++;
+    }
+    return next_planned(recorded, at) == recorded->events.count;
+}
+
+/* ---- the steps ---- */
+
+static gs_code draw(const struct session *session, struct round *round, gs_error *error) {
+    round->class_name = session->options->classes[round->index % session->class_count];
+    round->plan = gs_generate(&session->bounds, round->class_name, session->options->seed, round->index, error);
+    return round->plan ? GS_OK : error->code;
+}
+
+static gs_code predict(const struct session *session, struct round *round, gs_error *error) {
+    round->predicted = gs_predict(session->model, round->plan, NULL, error);
+    if (round->predicted || error->code == GS_E_UNSUPPORTED)
+        return GS_OK;
+    return error->code;
+}
+
+static bool replace(char **text, const char *with) {
+    free(*text);
+    *text = strdup(with);
+    return *text;
+}
+
+/* Plays the run on the device; the recording gets the number and class of the plan, and says where it was made. */
+static gs_run *play(const struct session *session, const struct round *round, bool patient, gs_error *error) {
+    gs_play_options wishes = {.expected = round->predicted, .patient = patient};
+    gs_run *recorded = gs_device_play(session->device, round->plan, &wishes, error);
+    if (!recorded)
+        return NULL;
+    recorded->has_id = true;
+    recorded->id = round->plan->id;
+    gs_code code = GS_OK;
+    if (!replace(&recorded->class_name, round->class_name) || !replace(&recorded->gpu, session->device->gpu->name))
+        code = gs_fail_memory(error);
+    else if (!is_recording_of(recorded, round->plan))
+        code = gs_fail(error, GS_E_FORMAT, "the device played another run than it was given");
+    else
+        code = gs_run_is_recorded(recorded, error);
+    if (code == GS_OK)
+        return recorded;
+    gs_run_free(recorded);
+    return NULL;
+}
+
+static gs_code check_journal(const struct session *session, const struct round *round, gs_error *error) {
+    const gs_run *run = round->recorded;
+    gs_step root = {0};
+    if (!run->has_id || run->id != round->plan->id || !is_same_text(run->class_name, round->class_name) ||
+        !is_recording_of(run, round->plan))
+        return gs_json_fail(&run->source, &root, false, error,
+                            "another run belongs here: go on with the device, seed and classes of the beginning");
+    if (!is_same_text(run->gpu, session->device->gpu->name))
+        return gs_json_fail(&run->source, &root, false, error, "recorded on %.60s, but the device is %.60s",
+                            run->gpu ? run->gpu : "an unnamed GPU", session->device->gpu->name);
+    return gs_run_is_recorded(run, error);
+}
+
+static gs_code record(const struct session *session, struct round *round, gs_error *error) {
+    gs_journal *journal = session->options->journal;
+    if (journal) {
+        round->recorded = gs_journal_next(journal, error);
+        if (!round->recorded && error->code != GS_OK)
+            return error->code;
+    }
+    round->is_from_journal = round->recorded;
+    if (round->is_from_journal)
+        return check_journal(session, round, error);
+    round->recorded = play(session, round, false, error);
+    return round->recorded ? GS_OK : error->code;
+}
+
+static bool is_turn_of_patience(const gs_campaign_options *options, uint64_t index) {
+    return options->patient_every > 0 && (index + 1) % (uint64_t)options->patient_every == 0;
+}
+
+static gs_code play_again(const struct session *session, struct round *round, bool *alike, gs_error *error) {
+    gs_run *second = play(session, round, true, error);
+    if (!second)
+        return error->code;
+    gs_code code = compare(round->recorded, second, alike, error);
+    if (code == GS_OK && !*alike && !round->is_from_journal) {
+        gs_run *first = round->recorded;
+        round->recorded = second;
+        second = first;
+    }
+    gs_run_free(second);
+    return code;
+}
+
+/* Plays the run again where it differs, or where it is its turn. */
+static gs_code repeat(const struct session *session, struct round *round, gs_error *error) {
+    gs_campaign *campaign = session->campaign;
+    bool differs = false, alike = true;
+    bool is_turn = is_turn_of_patience(session->options, round->index);
+    gs_code code = round->predicted ? compare(round->recorded, round->predicted, &alike, error) : GS_OK;
+    differs = !alike;
+    if (code == GS_OK && (differs || is_turn))
+        code = play_again(session, round, &alike, error);
+    if (code != GS_OK)
+        return code;
+    campaign->repeated += differs;
+    campaign->repeated_alike += differs && alike;
+    campaign->patient += is_turn;
+    campaign->patient_alike += is_turn && alike;
+    return GS_OK;
+}
+
+static gs_code judge(const struct session *session, struct round *round, gs_error *error) {
+    gs_campaign *campaign = session->campaign;
+    gs_code code = GS_OK;
+    round->exact = true;
+    if (round->predicted)
+        code = gs_scores_add(&campaign->scores, round->recorded, round->predicted, &round->exact, error);
+    campaign->uncovered += !round->predicted;
+    campaign->mismatches += !round->exact;
+    campaign->from_journal += round->is_from_journal;
+    campaign->played++;
+    return code;
+}
+
+static gs_code keep(const struct session *session, struct round *round, gs_error *error) {
+    if (!session->options->journal || round->is_from_journal)
+        return GS_OK;
+    return gs_journal_add(session->options->journal, round->recorded, error);
+}
+
+/* ---- the campaign ---- */
+
+/* Says which run it was, so that it can be played alone, unless the error has a place in a file. */
+static void name_run(const struct session *session, const struct round *round, gs_error *error) {
+    gs_error reason = *error;
+    if (!reason.file[0])
+        gs_fail(error, reason.code, "class %s, --seed %llu --index %llu: %s", round->class_name,
+                (unsigned long long)session->options->seed, (unsigned long long)round->index, reason.message);
+}
+
+static gs_code play_round(const struct session *session, uint64_t index, bool *go_on, gs_error *error) {
+    static gs_code (*const steps[])(const struct session *, struct round *, gs_error *) = {draw,   predict, record,
+                                                                                           repeat, judge,   keep};
+    struct round round = {.index = index};
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < GS_COUNT(steps) && code == GS_OK; i++)
+        code = steps[i](session, &round, error);
+    if (code != GS_OK)
+        name_run(session, &round, error);
+    else if (session->options->done)
+        *go_on = session->options->done(session->options->user, index, round.recorded, round.exact);
+    gs_run_free(round.plan);
+    gs_run_free(round.predicted);
+    gs_run_free(round.recorded);
+    return code;
+}
+
+gs_code gs_campaign_run(gs_device *device, const gs_gpu *model, const gs_campaign_options *options,
+                        gs_campaign *campaign, gs_error *error) {
+    struct session session = {.device = device, .model = model, .options = options, .campaign = campaign};
+    gs_error own;
+    gs_code code = GS_OK;
+    bool go_on = true;
+    error = error ? error : &own;
+    *campaign = (gs_campaign){0};
+    session.bounds = gs_device_bounds(device);
+    while (options->classes[session.class_count])
+        session.class_count++;
+    if (options->journal && gs_journal_runs(options->journal) > options->count)
+        code = gs_fail(error, GS_E_USAGE, "the file holds %lld runs already, more than the %lld of this campaign",
+                       (long long)gs_journal_runs(options->journal), (long long)options->count);
+    for (int64_t i = 0; i < options->count && go_on && code == GS_OK; i++)
+        code = play_round(&session, options->first + (uint64_t)i, &go_on, error);
+    if (code == GS_OK && options->journal)
+        code = gs_journal_cut(options->journal, error);
+    return code;
+}
+
+void gs_campaign_clear(gs_campaign *campaign) {
+    gs_scores_free(&campaign->scores);
+    *campaign = (gs_campaign){0};
+}
