@@ -8,7 +8,8 @@
  *
  * Nothing here waits without an end: each loop has a deadline, and a second thread looks after the one call that can
  * block, the launch: growing local memory stops the host until the GPU is idle, and kernels that wait for the host
- * never leave it. The watchdog then tells all kernels to stop, and the recording ends with that launch.
+ * never leave it. The watchdog then tells all kernels to stop, and the recording says nothing of what comes after that
+ * launch.
  */
 #include "device.h"
 #include "probe.h"
@@ -518,13 +519,23 @@ static gs_code record_timed(struct play *play, gs_error *error) {
     return code;
 }
 
+/* After the host was blocked nothing more is played: the rest of the recording says nothing. */
+static gs_code skip_event(struct play *play, const gs_event *event, gs_error *error) {
+    if (event->op == GS_LAUNCH)
+        return gs_run_copy_launch(play->out, &play->plan->launches.data[event->launch], error);
+    return gs_run_add_event(play->out, event->op, event->launch, error) ? GS_OK : GS_E_MEMORY;
+}
+
 static gs_code play_events(struct play *play, gs_error *error) {
     gs_code code = GS_OK;
-    for (size_t i = 0; i < play->plan->events.count && code == GS_OK && !play->cut_short; i++) {
-        if (play->plan->events.data[i].op == GS_LAUNCH)
-            code = play_launch(play, i, error);
-        else if (play->plan->events.data[i].op == GS_EXIT)
-            code = play_exit(play, i, error);
+    for (size_t i = 0; i < play->plan->events.count && code == GS_OK; i++) {
+        const gs_event *event = &play->plan->events.data[i];
+        if (event->op == GS_OBSERVE)
+            continue;
+        if (play->cut_short)
+            code = skip_event(play, event, error);
+        else
+            code = event->op == GS_LAUNCH ? play_launch(play, i, error) : play_exit(play, i, error);
     }
     return code;
 }

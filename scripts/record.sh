@@ -1,0 +1,27 @@
+#!/bin/sh
+# Records the corpus anew on the GPU of this machine: random runs of every class, a file of compressed JSON Lines.
+#
+#   sh scripts/record.sh PROGRAM FILE.jsonl.gz [SEED]
+set -eu
+program=$1
+file=$2
+seed=${3:-2026}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+record() {
+    echo "$2 runs of class $1" >&2
+    # Exit code 1 says that some predictions differ, which is what recordings are for.
+    "$program" fuzz --device cuda --class "$1" --count "$2" --seed "$seed" --out "$work/$1.jsonl" || [ $? = 1 ]
+    cat "$work/$1.jsonl" >>"$work/all.jsonl"
+}
+record plain 400
+record shared 400
+record small 400
+record exits 400
+record priority 150
+record local 150
+record cluster 150
+record timed 50
+gzip -9 -n -c "$work/all.jsonl" >"$work/all.gz"
+mv "$work/all.gz" "$file"
