@@ -162,8 +162,8 @@ static void print_speed(const struct watch *watch) {
                 (long long)campaign->uncovered, campaign->uncovered == 1 ? " was" : "s were");
     if (campaign->from_journal)
         fprintf(stderr, "gridsmith fuzz: %lld runs were there already\n", (long long)campaign->from_journal);
-    fprintf(stderr, "gridsmith fuzz: %lld runs in %.1f s, %.0f a second\n", (long long)fresh, seconds,
-            (double)fresh / seconds);
+    fprintf(stderr, "gridsmith fuzz: %lld run%s in %.1f s, %.0f a second\n", (long long)fresh, fresh == 1 ? "" : "s",
+            seconds, (double)fresh / seconds);
     if (campaign->played < watch->fuzz->count)
         fprintf(stderr, "gridsmith fuzz: stopped after %lld of %lld runs%s\n", (long long)campaign->played,
                 (long long)watch->fuzz->count, watch->fuzz->out ? "; --resume goes on" : "");
