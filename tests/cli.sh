@@ -56,7 +56,7 @@ says "predict"
 check "version" 0 "$program" --version
 check "no command" 2 "$program"
 mistake "unknown command" 'there is no command "prdict"' "$program" prdict
-for command in predict check occupancy gpus; do
+for command in predict check occupancy gpus fuzz replay; do
     check "help of $command" 0 "$program" $command --help
     says "usage: gridsmith $command"
     check "help for $command" 0 "$program" help $command
@@ -124,6 +124,68 @@ for format in json csv svg trace; do
     check "--$format" 0 "$program" predict --$format scenarios/timed-2.1.json
 done
 
+# ---- campaigns and recordings ----
+check "fuzz" 0 "$program" fuzz --device model:rtx3090 --count 40 --out "$work/runs.jsonl"
+says "of 0 runs that differed the device repeated 0 alike; of 0 patient replays 0 were alike"
+check "fuzz twice" 0 "$program" fuzz --device model:rtx3090 --count 40 --out "$work/again.jsonl"
+check "the same runs" 0 cmp "$work/runs.jsonl" "$work/again.jsonl"
+check "fuzz finds a quirk" 1 "$program" fuzz --device model:rtx3090,skip=5 --count 40
+says "differs: class plain, --seed 1 --index 0"
+check "one run again" 1 "$program" fuzz --device model:rtx3090,skip=5 --class plain --seed 1 --index 0
+says "the device: run 0, plain, rtx3090, 82 SMs"
+says "the model: run 0, plain, rtx3090, 82 SMs"
+check "one run that agrees" 0 "$program" fuzz --device model:rtx3090 --class shared --index 7
+check "the quirk is a mechanism" 0 "$program" fuzz --device model:h200,warp_placement=free --set warp_placement=free \
+    --count 20
+check "another model" 1 "$program" fuzz --device model:h200 --gpu gpus/h200.json --policy round-robin --count 20
+check "fuzz json" 0 "$program" fuzz --device model:rtx3090 --class small --count 5 --seed 4 --patient-every 2 --json
+says '{"schema":"gridsmith.score/1","classes":{"small":{"runs":5,"runs_exact":5,'
+says '"seed":4,"mismatches":0,"not_covered":0,"repeated":0,"repeated_alike":0,"patient":2,"patient_alike":2}'
+check "recordings as a device" 0 "$program" fuzz --device "replay:$work/runs.jsonl" --count 40
+check "replay" 0 "$program" replay "$work/runs.jsonl"
+says "all            40        40 100.0%"
+check "replay of two files" 0 "$program" replay "$work/runs.jsonl" "$work/again.jsonl"
+says "all            80        80 100.0%"
+check "replay differs" 1 "$program" replay --policy round-robin --mismatches 2 "$work/runs.jsonl"
+says "runs.jsonl:1, run 0, plain"
+check "replay json" 0 "$program" replay --json scenarios/case-1.1.json
+says '"classes":{"case 1.1: equal room, ties in even-then-odd order":{"runs":1,"runs_exact":1,"launches":3,'
+says '"launches_exact":3,"blocks":83,"blocks_exact":83}}}'
+check "resume with more" 0 "$program" fuzz --device model:rtx3090 --count 60 --out "$work/runs.jsonl" --resume
+says "40 runs were there already"
+check "resume what is not there" 0 "$program" fuzz --device model:rtx3090 --count 5 --out "$work/new.jsonl" --resume
+mistake "no device" "--device DEVICE is needed" "$program" fuzz
+mistake "unknown device" 'there is no device "gpu"' "$program" fuzz --device gpu
+mistake "unknown class" 'there is no class "huge" of runs; there are plain, shared' "$program" fuzz \
+    --device model:rtx3090 --class huge
+mistake "existing file" "exists already: go on with it by --resume" "$program" fuzz --device model:rtx3090 \
+    --out "$work/runs.jsonl"
+mistake "one run and many" "--index plays one run" "$program" fuzz --device model:rtx3090 --index 3 --count 5
+mistake "resume nothing" "--resume needs the file" "$program" fuzz --device model:rtx3090 --resume
+mistake "runs to standard output" "--out takes the name of a file" "$program" fuzz --device model:rtx3090 --out -
+mistake "a file to fuzz" '"runs.jsonl" is not an option' "$program" fuzz --device model:rtx3090 runs.jsonl
+mistake "resume with another seed" "runs.jsonl:1:1: another run belongs here" "$program" fuzz --device model:rtx3090 \
+    --seed 2 --out "$work/runs.jsonl" --resume
+mistake "resume with another class" "runs.jsonl:1:1: another run belongs here" "$program" fuzz --device model:rtx3090 \
+    --class small --out "$work/runs.jsonl" --resume
+mistake "resume with fewer runs" "holds 60 runs already" "$program" fuzz --device model:rtx3090 --count 10 \
+    --out "$work/runs.jsonl" --resume
+printf 'my notes' >"$work/notes"
+mistake "resume something else" "is not the file of a campaign" "$program" fuzz --device model:rtx3090 \
+    --out "$work/notes" --resume
+check "the notes are left" 0 grep -q "my notes" "$work/notes"
+cp corpus/h200-starter.jsonl.gz "$work/starter.gz"
+check "resume a compressed file" 2 "$program" fuzz --device model:h200 --out "$work/starter.gz" --resume
+check "which is left" 0 cmp corpus/h200-starter.jsonl.gz "$work/starter.gz"
+mistake "another GPU's limits" "can never run on this GPU" "$program" fuzz --device model:h200 --gpu rtx3090
+mistake "replay nothing" "give files of recordings" "$program" replay
+mistake "replay a scenario" 'this launch was not recorded: it has no "placed"' "$program" replay scenarios/waves.json
+if ! ldconfig -p 2>/dev/null | grep -q libcuda.so.1; then
+    check "no driver" 3 "$program" fuzz --device cuda --out "$work/never.jsonl"
+    says "no NVIDIA driver"
+    check "no file without a GPU" 1 test -e "$work/never.jsonl"
+fi
+
 # ---- mistakes on the command line ----
 mistake "no file" "give one file of runs" "$program" predict
 mistake "two files" "give one file of runs" "$program" predict scenarios/case-3.json scenarios/case-3.json
@@ -190,6 +252,8 @@ if [ -w /dev/full ]; then
     check "full disk" 4 "$program" predict --json -o /dev/full scenarios/case-1.1.json
     check "full standard output" 4 sh -c "'$program' gpus >/dev/full"
 fi
+check "no room for recordings" 4 sh -c "trap '' XFSZ; ulimit -f 64; '$program' fuzz --device model:h200 --out '$work/full.jsonl'"
+check "whole lines" 0 "$program" replay "$work/full.jsonl"
 check "no such folder" 4 "$program" predict -o "$work/no/such/file" scenarios/case-1.1.json
 
 # ---- what programs read is well formed ----

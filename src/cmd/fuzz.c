@@ -162,8 +162,8 @@ static void print_speed(const struct watch *watch) {
                 (long long)campaign->uncovered, campaign->uncovered == 1 ? " was" : "s were");
     if (campaign->from_journal)
         fprintf(stderr, "gridsmith fuzz: %lld runs were there already\n", (long long)campaign->from_journal);
-    fprintf(stderr, "gridsmith fuzz: %lld runs in %.1f s, %.0f a second\n", (long long)fresh, seconds,
-            (double)fresh / seconds);
+    fprintf(stderr, "gridsmith fuzz: %lld run%s in %.1f s, %.0f a second\n", (long long)fresh, fresh == 1 ? "" : "s",
+            seconds, (double)fresh / seconds);
     if (campaign->played < watch->fuzz->count)
         fprintf(stderr, "gridsmith fuzz: stopped after %lld of %lld runs%s\n", (long long)campaign->played,
                 (long long)watch->fuzz->count, watch->fuzz->out ? "; --resume goes on" : "");
@@ -235,7 +235,6 @@ static gs_code run_campaign(struct watch *watch, gs_device *device, gs_journal *
                                   .journal = journal,
                                   .done = after_run,
                                   .user = watch};
-    listen_for_stop();
     gs_progress_start(&watch->progress, "fuzzing");
     gs_code code = gs_campaign_run(device, watch->model, &wishes, &watch->campaign, error);
     gs_progress_end(&watch->progress);
@@ -250,6 +249,7 @@ static int fuzz_device(const struct fuzz *fuzz) {
     struct watch watch = {.fuzz = fuzz};
     gs_error error = {.code = GS_OK};
     gs_journal *journal = NULL;
+    listen_for_stop();
     gs_device *device = gs_device_open(fuzz->device, &error);
     gs_gpu *model = device ? choose_model(fuzz, device, &error) : NULL;
     if (model && fuzz->out)

@@ -27,10 +27,10 @@ struct class {
 };
 
 static const struct class classes[] = {
-    {.name = "plain", .largest_percent = 14},
-    {.name = "shared", .shared_percent = 70, .largest_percent = 14},
-    {.name = "small", .shared_percent = 40, .largest_percent = 1},
-    {.name = "exits", .shared_percent = 40, .largest_percent = 25, .exit_percent = 35, .goes_on = true},
+    {.name = "plain", .largest_percent = 10},
+    {.name = "shared", .shared_percent = 70, .largest_percent = 8},
+    {.name = "small", .shared_percent = 40, .largest_percent = 4},
+    {.name = "exits", .shared_percent = 40, .largest_percent = 16, .exit_percent = 35, .goes_on = true},
     {.name = "timed", .shared_percent = 40, .largest_percent = 60, .timed = true, .goes_on = true},
     {.name = "local", .shared_percent = 20, .largest_percent = 14, .local_percent = 40},
     {.name = "cluster", .shared_percent = 40, .largest_percent = 14, .cluster_percent = 50},

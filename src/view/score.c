@@ -32,8 +32,8 @@ void gs_put_scores(gs_text *text, const gs_scores *scores) {
         if (strlen(name_of(&scores->data[i])) > widest)
             widest = strlen(name_of(&scores->data[i]));
     int width = widest > 40 ? 40 : (int)widest;
-    gs_text_add(text, "%-*s  %9s %9s %6s  %9s %9s %6s  %9s %9s %6s\n", width, "class", "runs", "exact", "", "launches",
-                "exact", "", "blocks", "exact", "");
+    gs_text_add(text, "%-*s  %9s %9s         %9s %9s         %9s %9s\n", width, "class", "runs", "exact", "launches",
+                "exact", "blocks", "exact");
     for (size_t i = 0; i < scores->count; i++)
         put_row(text, width, name_of(&scores->data[i]), &scores->data[i].score);
     if (scores->count > 1) {

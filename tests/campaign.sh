@@ -1,0 +1,85 @@
+#!/bin/sh
+# Nothing of a campaign is lost: killed in the middle and resumed, it ends with the file and the report of one that was
+# never disturbed; Ctrl-C keeps what is done.
+#
+#   sh tests/campaign.sh PROGRAM
+set -u
+program=$1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=0
+complain() {
+    echo "FAILED $1"
+    failed=1
+}
+
+# How many runs take well over a second here: sanitized programs and busy machines are slower.
+campaign="fuzz --device model:h200,skip=5 --seed 9"
+begin=$(date +%s%N)
+"$program" $campaign --count 200 >/dev/null 2>&1
+took=$((($(date +%s%N) - begin) / 1000000 + 1))
+count=$((200 * 1200 / took))
+[ "$count" -lt 200 ] && count=200
+campaign="$campaign --count $count"
+
+"$program" $campaign --out "$work/whole.jsonl" >"$work/whole.txt" 2>/dev/null
+[ $? = 1 ] || complain "the undisturbed campaign did not find the quirk"
+[ "$(wc -l <"$work/whole.jsonl")" = "$count" ] || complain "the undisturbed campaign has not $count runs"
+
+# stop SIGNAL SECONDS: goes on with the campaign and ends it by a signal.
+stop() {
+    "$program" $campaign --out "$work/cut.jsonl" --resume >"$work/cut.txt" 2>"$work/cut.err" &
+    running=$!
+    sleep "$2"
+    kill -"$1" "$running" 2>/dev/null
+    wait "$running" 2>/dev/null
+    status=$?
+}
+
+# ---- killed ----
+: >"$work/cut.jsonl"
+for seconds in 0.3 0.5 0.7; do
+    stop KILL $seconds
+    lines=$(wc -l <"$work/cut.jsonl")
+    head -n "$lines" "$work/cut.jsonl" >"$work/head.jsonl"
+    head -n "$lines" "$work/whole.jsonl" | cmp -s - "$work/head.jsonl" || complain "killed: $lines lines are not whole"
+    echo "killed after ${seconds} s: $lines of $count runs"
+done
+
+# Killed in the middle of a write, which is too short to hit: the next line without its end.
+lines=$(wc -l <"$work/cut.jsonl")
+if [ "$lines" -lt "$count" ]; then
+    sed -n "$((lines + 1))p" "$work/whole.jsonl" | head -c 1000 >"$work/torn"
+    head -n "$lines" "$work/cut.jsonl" >"$work/next.jsonl"
+    cat "$work/torn" >>"$work/next.jsonl"
+    mv "$work/next.jsonl" "$work/cut.jsonl"
+else
+    complain "the campaign was over before it was killed"
+fi
+
+# ---- Ctrl-C: not KILL, so there is a report of what was done ----
+stop INT 0.5
+[ "$status" = 1 ] || complain "interrupted: exit code $status, not 1"
+grep -q "stopped after [0-9]* of $count runs; --resume goes on" "$work/cut.err" || complain "interrupted: does not say so"
+grep -q "^repeatability" "$work/cut.txt" || complain "interrupted: no report"
+[ "$(wc -l <"$work/cut.jsonl")" -ge "$lines" ] || complain "interrupted: runs were lost"
+tail -c 1 "$work/cut.jsonl" | od -c | grep -q '\\n' || complain "interrupted: the last line is not whole"
+stop TERM 0.5
+[ "$status" = 1 ] || complain "terminated: exit code $status, not 1"
+
+# ---- to the end ----
+"$program" $campaign --out "$work/cut.jsonl" --resume >"$work/cut.txt" 2>"$work/cut.err"
+cmp "$work/whole.jsonl" "$work/cut.jsonl" || complain "the resumed file differs"
+cmp "$work/whole.txt" "$work/cut.txt" || complain "the resumed report differs"
+"$program" $campaign --out "$work/cut.jsonl" --resume >"$work/again.txt" 2>/dev/null
+cmp "$work/whole.jsonl" "$work/cut.jsonl" || complain "resuming what is complete changed the file"
+cmp "$work/whole.txt" "$work/again.txt" || complain "resuming what is complete changed the report"
+
+# ---- recordings are a device, and replay says the same of them ----
+"$program" fuzz --device "replay:$work/whole.jsonl" --seed 9 --count "$count" >"$work/replayed.txt" 2>/dev/null
+cmp "$work/whole.txt" "$work/replayed.txt" || complain "the recordings play differently"
+"$program" replay "$work/whole.jsonl" >"$work/score.txt"
+head -n "$(wc -l <"$work/score.txt")" "$work/whole.txt" | cmp - "$work/score.txt" || complain "replay scores differently"
+
+[ "$failed" = 0 ] && echo "$count runs: nothing was lost"
+exit "$failed"
