@@ -56,7 +56,7 @@ says "predict"
 check "version" 0 "$program" --version
 check "no command" 2 "$program"
 mistake "unknown command" 'there is no command "prdict"' "$program" prdict
-for command in predict check occupancy gpus fuzz replay; do
+for command in predict check occupancy gpus fuzz replay shrink; do
     check "help of $command" 0 "$program" $command --help
     says "usage: gridsmith $command"
     check "help for $command" 0 "$program" help $command
@@ -105,6 +105,32 @@ check "occupancy json" 0 "$program" occupancy --gpu rtx3090 --threads=512 --regi
 says '"blocks_per_sm":3,"limits":["warps","shared_memory"]'
 check "occupancy of what never fits" 1 "$program" occupancy --gpu rtx3090 --threads 1024 --registers 255
 says "the kernel can never run on rtx3090"
+
+# A planted difference becomes one launch that just reaches SM 5; the file has both answers, and differs again.
+check "shrink" 0 "$program" shrink --device model:rtx3090,skip=5 -o "$work/small.jsonl" scenarios/case-4.1.json
+says "SM 5: the device has 0 blocks of k1, the model 1"
+says "run 1 of the file shrank from 9 launches to 1"
+check "shrunk, both ways" 0 test "$(wc -l <"$work/small.jsonl")" = 2
+check "as seen" 0 grep -q '"class":"shrunk: as seen".*"blocks":44,"threads":1,"registers":24' "$work/small.jsonl"
+check "as predicted" 0 grep -q '"class":"shrunk: as predicted"' "$work/small.jsonl"
+check "shrink the small one" 0 "$program" shrink --device model:rtx3090,skip=5 --run 2 --json "$work/small.jsonl"
+says '"schema":"gridsmith.shrink/1","run":2,"launches":1,'
+says '"kept":0,"kernel":"k1"'
+check "shrink by mechanism" 0 "$program" shrink --device model:rtx3090 --set shared_scope=sm --plays 100 \
+    scenarios/case-3.json
+says "the SM is idle"
+check "describe a recording" 0 "$program" shrink --device replay:corpus/h200-starter.jsonl.gz --policy round-robin \
+    corpus/h200-starter.jsonl.gz
+says "run 1 of the file shrank"
+check "agree with a recording" 1 "$program" shrink --device replay:corpus/h200-starter.jsonl.gz --run 2 \
+    corpus/h200-starter.jsonl.gz
+check "no difference" 1 "$program" shrink --device model:rtx3090 scenarios/case-3.json
+says "device and model agree on all runs that can be played: 1 of 1"
+check "no difference in JSON" 1 "$program" shrink --json --device model:rtx3090 scenarios/case-3.json
+says '{"schema":"gridsmith.shrink/1","run":null}'
+if [ ! -e /dev/nvidiactl ]; then
+    check "no GPU" 3 "$program" shrink --device cuda scenarios/case-3.json
+fi
 
 # In another order that fits, the exit code is that of this order, unless every order is asked for.
 sed -n '1,2p' scenarios/case-3.json >"$work/turned.json"
@@ -208,6 +234,17 @@ mistake "run 0" "--run takes a whole number" "$program" predict --run 0 scenario
 mistake "occupancy of nothing" "--gpu NAME|FILE is needed" "$program" occupancy
 mistake "occupancy without threads" "--threads N is needed" "$program" occupancy --gpu a100 --registers 3
 mistake "no threads" "--threads takes a whole number" "$program" occupancy --gpu a100 --threads 0 --registers 3
+mistake "shrink without a device" "--device DEVICE is needed" "$program" shrink scenarios/case-3.json
+mistake "shrink on no known device" 'there is no device "gtx480"' "$program" shrink --device gtx480 scenarios/case-3.json
+mistake "shrink on a wrong quirk" "skip must be an SM" "$program" shrink --device model:rtx3090,skip=82 \
+    scenarios/case-3.json
+mistake "shrink in one play" "--plays takes a whole number" "$program" shrink --device model:rtx3090 --plays 1 \
+    scenarios/case-3.json
+mistake "shrink no file" "give one file of runs" "$program" shrink --device model:rtx3090
+mistake "shrink a run that is not there" "holds no such run" "$program" shrink --device model:rtx3090 --run 2 \
+    scenarios/case-3.json
+mistake "shrink what never fits" "can never run on this GPU" "$program" shrink --device model:rtx3090 \
+    scenarios/persistent-and-nccl.json
 mistake "a directory" "cannot read" "$program" predict scenarios
 
 # ---- mistakes in files: a place, a reason, and no output file ----

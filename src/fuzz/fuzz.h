@@ -92,7 +92,8 @@ typedef struct gs_shrunk {
 } gs_shrunk;
 
 /* Makes `run`, on which device and model differ, smaller as long as they still do: fewer events, fewer blocks, smaller
-   numbers; each step is played on the device. Stops after `most_plays`. GS_E_USAGE: they agree on `run` itself. */
+   numbers; each step is played on the device. Stops after `most_plays`. GS_E_USAGE: they agree on `run` itself, and
+   `seen` and `predicted` show it. The caller clears `shrunk`, also after an error. */
 gs_code gs_shrink(gs_device *device, const gs_gpu *model, const gs_run *run, int64_t most_plays, gs_shrunk *shrunk,
                   gs_error *error);
 void gs_shrunk_clear(gs_shrunk *shrunk);
