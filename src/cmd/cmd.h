@@ -87,5 +87,6 @@ gs_gpu *gs_choose_gpu(const gs_gpu_choice *choice, const gs_run *run, gs_error *
     }
 
 extern const gs_command gs_command_predict, gs_command_check, gs_command_occupancy, gs_command_gpus;
+extern const gs_command gs_command_fit;
 
 #endif

@@ -6,7 +6,7 @@
 #include <string.h>
 
 static const gs_command *const commands[] = {&gs_command_predict, &gs_command_check, &gs_command_occupancy,
-                                             &gs_command_gpus};
+                                             &gs_command_gpus, &gs_command_fit};
 
 static void print_overview(FILE *file) {
     fprintf(file, "usage: gridsmith COMMAND [options] [FILE...]\n\n"
