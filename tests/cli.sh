@@ -56,7 +56,7 @@ says "predict"
 check "version" 0 "$program" --version
 check "no command" 2 "$program"
 mistake "unknown command" 'there is no command "prdict"' "$program" prdict
-for command in predict check occupancy gpus fuzz replay shrink; do
+for command in predict check occupancy gpus fuzz replay shrink fit; do
     check "help of $command" 0 "$program" $command --help
     says "usage: gridsmith $command"
     check "help for $command" 0 "$program" help $command
@@ -131,6 +131,21 @@ says '{"schema":"gridsmith.shrink/1","run":null}'
 if [ ! -e /dev/nvidiactl ]; then
     check "no GPU" 3 "$program" shrink --device cuda scenarios/case-3.json
 fi
+# Recordings of a model that is not the description's: fit finds it, and proposes a run for what is left.
+sed 's/"sms": 82/"sms": 6/; s/"rtx3090"/"six"/' gpus/rtx3090.json >"$work/six.json"
+gzip -dc corpus/h200-starter.jsonl.gz | head -n 40 >"$work/real.jsonl"
+"$program" predict --gpu "$work/six.json" --policy round-robin --json "$work/real.jsonl" >"$work/model.jsonl"
+check "fit" 0 "$program" fit --gpu "$work/six.json" --propose "$work/next.json" "$work/model.jsonl"
+says "agree with 40 of 40 recordings"
+says "round-robin        40  the recordings say so"
+says "ruled out by run "
+says "a run that tells some of them apart"
+check "fit by several files" 0 "$program" fit --json --gpu "$work/six.json" "$work/model.jsonl" "$work/model.jsonl"
+says '"schema":"gridsmith.fit/1","gpu":"six","recordings":80,"settings_tried":1024,"best":80'
+check "the proposed run can be played" 0 "$program" predict --gpu "$work/six.json" "$work/next.json"
+head -n 3 "$work/real.jsonl" | sed '2s/"placed":\[[0-9]*/"placed":[7/' >"$work/none.jsonl"
+check "fit where nothing agrees" 1 "$program" fit "$work/none.jsonl"
+says "with 2 of 3 recordings; none agrees with more"
 
 # In another order that fits, the exit code is that of this order, unless every order is asked for.
 sed -n '1,2p' scenarios/case-3.json >"$work/turned.json"
@@ -245,6 +260,11 @@ mistake "shrink a run that is not there" "holds no such run" "$program" shrink -
     scenarios/case-3.json
 mistake "shrink what never fits" "can never run on this GPU" "$program" shrink --device model:rtx3090 \
     scenarios/persistent-and-nccl.json
+mistake "fit to nothing" "give files of recordings" "$program" fit
+mistake "fit on an unknown GPU" 'no GPU is called "gtx480"' "$program" fit --gpu gtx480 "$work/real.jsonl"
+mistake "fit to a plan" 'has no "placed"' "$program" fit scenarios/waves.json
+mistake "fit to a run without a GPU" "the run names no GPU" \
+    sh -c "sed 's/\"gpu\":\"h200\",//' '$work/none.jsonl' | '$program' fit -"
 mistake "a directory" "cannot read" "$program" predict scenarios
 
 # ---- mistakes in files: a place, a reason, and no output file ----

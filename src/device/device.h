@@ -45,7 +45,8 @@ void gs_device_close(gs_device *device);
    of each waiting kernel that an exit let in. The caller frees it. */
 gs_run *gs_device_play(gs_device *device, const gs_run *plan, const gs_play_options *options, gs_error *error);
 
-/* What random runs may ask of this device. */
+/* What random runs may ask of a GPU, and of this device. `largest_cluster` 1: no clusters. */
+gs_bounds gs_bounds_of(const gs_gpu *gpu, int32_t largest_cluster);
 gs_bounds gs_device_bounds(const gs_device *device);
 
 /* The sources, for gs_device_open: `rest` is what stands after the colon, or "". */

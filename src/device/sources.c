@@ -34,8 +34,7 @@ gs_run *gs_device_play(gs_device *device, const gs_run *plan, const gs_play_opti
     return device->ops->play(device, plan, options ? options : &none, error);
 }
 
-gs_bounds gs_device_bounds(const gs_device *device) {
-    const gs_gpu *gpu = device->gpu;
+gs_bounds gs_bounds_of(const gs_gpu *gpu, int32_t largest_cluster) {
     return (gs_bounds){.sms = gpu->sms,
                        .blocks_per_sm = gpu->limits.blocks_per_sm,
                        .threads_per_sm = gpu->limits.threads_per_sm,
@@ -46,7 +45,11 @@ gs_bounds gs_device_bounds(const gs_device *device) {
                        .shared_per_block_bytes = gpu->limits.shared_per_block_bytes,
                        .shared_per_sm_bytes = gpu->largest_config_bytes,
                        .shared_reserved_bytes = gpu->limits.shared_reserved_bytes,
-                       .largest_cluster = device->clusters};
+                       .largest_cluster = largest_cluster};
+}
+
+gs_bounds gs_device_bounds(const gs_device *device) {
+    return gs_bounds_of(device->gpu, device->clusters);
 }
 
 static gs_device *device_new(const gs_device_ops *ops, gs_gpu *gpu, void *inside, gs_error *error) {

@@ -5,6 +5,7 @@
  *   gs_journal    the file in which a campaign keeps its recordings (journal.c)
  *   gs_campaign   random runs on a device, each compared with its prediction (campaign.c)
  *   gs_shrink     the smallest run that still differs (shrink.c)
+ *   gs_agrees     does a setting of the mechanisms agree with a recording? (agree.c)
  *   gs_fit        which settings of the mechanisms agree with recordings (fit.c)
  */
 #ifndef GS_FUZZ_H
@@ -100,30 +101,40 @@ void gs_shrunk_clear(gs_shrunk *shrunk);
 
 /* ---- fit ---- */
 
+/* Whether `gpu` would have placed the blocks of a recording as they were seen, by the rules of gs_score_add: SIZE_MAX
+   into `*differs`, or else the first launch that is not exact. Stops there, so it is quicker than a prediction. */
+gs_code gs_agrees(const gs_gpu *gpu, const gs_run *recorded, size_t *differs, gs_error *error);
+
 /* What the recordings say of one value of one switch. */
 typedef struct gs_fit_value {
     const gs_mechanism *mechanism;
     int value;
     bool possible; /* some setting with it is among the best */
     int64_t best;  /* most recordings that any setting with it agrees with */
-    size_t killer; /* not possible: a recording (by position) that speaks against it; SIZE_MAX: none by itself */
+    size_t killer; /* not possible: a recording (by position) with which the first of the best settings agrees, and no
+                      setting with this value; SIZE_MAX: no single recording is enough */
 } gs_fit_value;
 
 typedef struct gs_fit {
     int64_t recordings;
+    int64_t tried;           /* settings */
     int64_t best;            /* most recordings that any setting agrees with */
     gs_mechanisms *settings; /* all that agree with so many */
     size_t setting_count, setting_room;
     struct {
-        gs_fit_value *data;
+        gs_fit_value *data; /* the values of a switch stand together, in the order of gs_mechanism_table */
         size_t count, room;
     } values;
-    gs_run *decider; /* undecided: a run on which the best settings differ; NULL: none found */
+    gs_run *decider; /* a run whose last launch the best settings place differently; NULL: none found, or one setting */
 } gs_fit;
 
-/* Tries all settings of the mechanisms of `gpu` on the recordings. */
+/* Tries all settings of the mechanisms of `gpu` on the recordings. What its description says of them plays no part, but
+   for a listed tie order, which is tried where there is one. The decider is drawn by `seed`. */
 gs_code gs_fit_run(const gs_gpu *gpu, gs_run *const *recordings, size_t count, uint64_t seed, gs_fit *fit,
                    gs_error *error);
 void gs_fit_clear(gs_fit *fit);
+
+/* Whether a switch, by its number in gs_mechanism_table, has more than one possible value. */
+bool gs_fit_is_undecided(const gs_fit *fit, size_t mechanism);
 
 #endif

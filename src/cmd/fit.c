@@ -1,0 +1,311 @@
+/*
+ * fit.c: gridsmith fit: which settings of the mechanisms agree with recordings, and which run would tell more.
+ */
+#include "cmd.h"
+#include "fuzz/fuzz.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct fit {
+    gs_gpu_choice gpu;
+    int64_t seed;
+    bool json;
+    const char *propose;
+};
+
+static const gs_option options[] = {
+    {.name = "gpu",
+     .type = GS_OPTION_TEXT,
+     .offset = offsetof(struct fit, gpu.name),
+     .argument = "NAME|FILE",
+     .help = "the GPU: a name from 'gridsmith gpus', or a description (default: as the first recording says)"},
+    {.name = "seed",
+     .type = GS_OPTION_INT,
+     .offset = offsetof(struct fit, seed),
+     .argument = "N",
+     .help = "draw the proposed run by this seed (default 1)",
+     .least = 0,
+     .most = INT64_MAX},
+    {.name = "json", .offset = offsetof(struct fit, json), .help = "write gridsmith.fit/1"},
+    {.name = "propose",
+     .type = GS_OPTION_TEXT,
+     .offset = offsetof(struct fit, propose),
+     .argument = "FILE",
+     .help = "write the run that would tell undecided settings apart there, if one was found"},
+};
+
+/* ---- recordings ---- */
+
+/* Where a recording comes from: which run of which file, from 1. */
+struct origin {
+    const char *file;
+    size_t number;
+};
+
+struct recordings {
+    gs_run **data;
+    struct origin *origins;
+    size_t count, room, origin_room;
+};
+
+static gs_code add_recording(struct recordings *recordings, gs_run *run, struct origin origin, gs_error *error) {
+    if (!GS_RESERVE(recordings, 1) || !gs_array_reserve((void **)&recordings->origins, recordings->count,
+                                                        &recordings->origin_room, 1, sizeof origin)) {
+        gs_run_free(run);
+        return gs_fail_memory(error);
+    }
+    recordings->origins[recordings->count] = origin;
+    recordings->data[recordings->count++] = run;
+    return GS_OK;
+}
+
+static gs_code read_recordings(struct recordings *recordings, const char *path, gs_error *error) {
+    struct origin origin = {.file = gs_input_name(path)};
+    gs_runs *runs = gs_runs_open(path, error);
+    gs_code code = runs ? GS_OK : error->code;
+    gs_run *run;
+    while (code == GS_OK && (run = gs_runs_next(runs, error))) {
+        origin.number++;
+        code = add_recording(recordings, run, origin, error);
+    }
+    if (code == GS_OK)
+        code = error->code;
+    if (code == GS_OK && !origin.number)
+        code = gs_fail(error, GS_E_USAGE, "%s holds no run", origin.file);
+    gs_runs_close(runs);
+    return code;
+}
+
+static void recordings_free(struct recordings *recordings) {
+    for (size_t i = 0; i < recordings->count; i++)
+        gs_run_free(recordings->data[i]);
+    free(recordings->data);
+    free(recordings->origins);
+}
+
+/* ---- for people ---- */
+
+static void put_origin(gs_text *text, const struct recordings *recordings, size_t number) {
+    const gs_run *run = recordings->data[number];
+    const struct origin *origin = &recordings->origins[number];
+    if (run->has_id)
+        gs_text_add(text, "run %lld of %s", (long long)run->id, origin->file);
+    else
+        gs_text_add(text, "run number %zu of %s", origin->number, origin->file);
+}
+
+/* Where no setting agrees with all recordings, a value is not proved or ruled out: it only does better or worse. */
+static void put_verdict(gs_text *text, const gs_fit *fit, const struct recordings *recordings,
+                        const gs_fit_value *value) {
+    bool all_agree = fit->best == fit->recordings;
+    if (value->possible && gs_fit_is_undecided(fit, (size_t)(value->mechanism - gs_mechanism_table))) {
+        gs_text_add(text, "undecided");
+    } else if (value->possible) {
+        gs_text_add(text, all_agree ? "the recordings say so" : "does best");
+    } else {
+        gs_text_add(text, all_agree ? "ruled out by " : "against it: ");
+        if (value->killer == SIZE_MAX)
+            gs_text_add(text, "several runs together");
+        else
+            put_origin(text, recordings, value->killer);
+    }
+    gs_text_add(text, "\n");
+}
+
+static void put_table(gs_text *text, const gs_fit *fit, const struct recordings *recordings) {
+    gs_text_add(text, "%-19s %-12s %8s  %s\n", "mechanism", "value", "at best", "verdict");
+    for (size_t i = 0; i < fit->values.count; i++) {
+        const gs_fit_value *value = &fit->values.data[i];
+        gs_text_add(text, "%-19s %-12s %8lld  ", value->value ? "" : value->mechanism->name,
+                    value->mechanism->values[value->value], (long long)value->best);
+        put_verdict(text, fit, recordings, value);
+    }
+}
+
+static size_t put_undecided(gs_text *text, const gs_fit *fit, const char *format) {
+    size_t count = 0;
+    for (size_t i = 0; i < gs_mechanism_count; i++)
+        if (gs_fit_is_undecided(fit, i)) {
+            gs_text_add(text, count++ ? ", " : "");
+            gs_text_add(text, format, gs_mechanism_table[i].name);
+        }
+    return count;
+}
+
+static void put_decider(gs_text *text, const gs_run *run) {
+    size_t launches = run->launches.count, exits = run->events.count - launches;
+    const gs_launch *last = &run->launches.data[launches - 1];
+    gs_text_add(text,
+                "a run that tells some of them apart: %zu launch%s, %zu exit%s, class %s; they differ on its last "
+                "launch, %lld block%s of %d threads, %d registers and %lld bytes of shared memory\n",
+                launches, launches == 1 ? "" : "es", exits, exits == 1 ? "" : "s", run->class_name,
+                (long long)last->blocks, last->blocks == 1 ? "" : "s", last->shape.threads, last->shape.registers,
+                (long long)last->shape.shared_bytes);
+}
+
+static void put_words(gs_text *text, const gs_gpu *gpu, const gs_fit *fit, const struct recordings *recordings) {
+    gs_text_add(text, "%s, %d SMs: %lld recording%s, %lld settings of the mechanisms tried\n", gpu->name, gpu->sms,
+                (long long)fit->recordings, fit->recordings == 1 ? "" : "s", (long long)fit->tried);
+    gs_text_add(text, "%zu setting%s with %lld of %lld recordings%s\n\n", fit->setting_count,
+                fit->setting_count == 1 ? " agrees" : "s agree", (long long)fit->best, (long long)fit->recordings,
+                fit->best == fit->recordings ? "" : "; none agrees with more");
+    put_table(text, fit, recordings);
+    gs_text_add(text, "\nundecided: ");
+    if (!put_undecided(text, fit, "%s"))
+        gs_text_add(text, "nothing");
+    gs_text_add(text, "\n");
+    if (fit->decider)
+        put_decider(text, fit->decider);
+    else if (fit->setting_count > 1)
+        gs_text_add(text, "no random run without durations was found that tells the settings apart\n");
+}
+
+/* ---- for programs ---- */
+
+static void put_json_value(gs_text *text, const struct recordings *recordings, const gs_fit_value *value) {
+    gs_text_add(text, "{\"value\":\"%s\",\"possible\":%s,\"best\":%lld", value->mechanism->values[value->value],
+                value->possible ? "true" : "false", (long long)value->best);
+    if (!value->possible && value->killer == SIZE_MAX) {
+        gs_text_add(text, ",\"ruled_out_by\":null");
+    } else if (!value->possible) {
+        const gs_run *run = recordings->data[value->killer];
+        gs_text_add(text, ",\"ruled_out_by\":{\"file\":");
+        gs_text_put_json(text, recordings->origins[value->killer].file);
+        gs_text_add(text, ",\"run\":%zu", recordings->origins[value->killer].number);
+        if (run->has_id)
+            gs_text_add(text, ",\"id\":%lld", (long long)run->id);
+        gs_text_add(text, "}");
+    }
+    gs_text_add(text, "}");
+}
+
+static void put_json_values(gs_text *text, const gs_fit *fit, const struct recordings *recordings) {
+    for (size_t i = 0; i < fit->values.count; i++) {
+        const gs_fit_value *value = &fit->values.data[i];
+        if (value->value)
+            gs_text_add(text, ",");
+        else
+            gs_text_add(text, "%s\"%s\":[", i ? "]," : "", value->mechanism->name);
+        put_json_value(text, recordings, value);
+    }
+    gs_text_add(text, "]");
+}
+
+static void put_json_setting(gs_text *text, const gs_mechanisms *setting) {
+    gs_mechanisms copy = *setting;
+    for (size_t i = 0; i < gs_mechanism_count; i++) {
+        const gs_mechanism *mechanism = &gs_mechanism_table[i];
+        gs_text_add(text, "%s\"%s\":\"%s\"", i ? "," : "{", mechanism->name,
+                    mechanism->values[*gs_mechanism_value(&copy, mechanism)]);
+    }
+    gs_text_add(text, "}");
+}
+
+static void put_json(gs_text *text, const gs_gpu *gpu, const gs_fit *fit, const struct recordings *recordings) {
+    gs_text_add(text, "{\"schema\":\"gridsmith.fit/1\",\"gpu\":");
+    gs_text_put_json(text, gpu->name);
+    gs_text_add(text, ",\"recordings\":%lld,\"settings_tried\":%lld,\"best\":%lld,\"mechanisms\":{",
+                (long long)fit->recordings, (long long)fit->tried, (long long)fit->best);
+    put_json_values(text, fit, recordings);
+    gs_text_add(text, "},\"undecided\":[");
+    put_undecided(text, fit, "\"%s\"");
+    gs_text_add(text, "],\"settings\":[");
+    for (size_t i = 0; i < fit->setting_count; i++) {
+        gs_text_add(text, i ? "," : "");
+        put_json_setting(text, &fit->settings[i]);
+    }
+    gs_text_add(text, "],\"propose\":");
+    if (fit->decider)
+        gs_run_text(fit->decider, text);
+    else
+        gs_text_add(text, "null");
+    gs_text_add(text, "}\n");
+}
+
+/* ---- the command ---- */
+
+static gs_code write_decider(const char *path, const gs_run *run, gs_error *error) {
+    gs_output output;
+    gs_code code = gs_output_open(&output, path, error);
+    if (code != GS_OK)
+        return code;
+    gs_text text = {.sink = output.file};
+    gs_run_text(run, &text);
+    gs_text_put(&text, "\n", 1);
+    gs_text_flush(&text);
+    if (text.failed && !ferror(output.file))
+        code = gs_fail_memory(error);
+    gs_text_free(&text);
+    if (code == GS_OK)
+        return gs_output_keep(&output, error);
+    gs_output_drop(&output);
+    return code;
+}
+
+static gs_code fit_recordings(const struct fit *command, const struct recordings *recordings, bool *all_agree,
+                              gs_error *error) {
+    gs_fit fit;
+    gs_gpu *gpu = gs_choose_gpu(&command->gpu, recordings->data[0], error);
+    if (!gpu)
+        return error->code;
+    gs_code code = gs_fit_run(gpu, recordings->data, recordings->count, (uint64_t)command->seed, &fit, error);
+    if (code == GS_OK && command->propose && fit.decider)
+        code = write_decider(command->propose, fit.decider, error);
+    if (code == GS_OK) {
+        gs_text text = {.sink = stdout};
+        (command->json ? put_json : put_words)(&text, gpu, &fit, recordings);
+        gs_text_flush(&text);
+        if (text.failed && !ferror(stdout))
+            code = gs_fail_memory(error);
+        gs_text_free(&text);
+    }
+    *all_agree = fit.best == fit.recordings;
+    gs_fit_clear(&fit);
+    gs_gpu_free(gpu);
+    return code;
+}
+
+static gs_code fit_files(const struct fit *command, const gs_words *files, bool *all_agree, gs_error *error) {
+    struct recordings recordings = {0};
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < files->count && code == GS_OK; i++)
+        code = read_recordings(&recordings, files->data[i], error);
+    if (code == GS_OK)
+        code = fit_recordings(command, &recordings, all_agree, error);
+    recordings_free(&recordings);
+    return code;
+}
+
+static int run(const gs_command *command, int argc, char **argv) {
+    struct fit fit = {.seed = 1};
+    gs_words files;
+    gs_error error = {.code = GS_OK};
+    bool all_agree = false;
+    gs_parsed parsed = gs_parse(command, argc, argv, &fit, &files);
+    int status = parsed == GS_PARSED_WRONG ? gs_code_exit(GS_E_USAGE) : 0;
+    if (parsed != GS_PARSED)
+        ;
+    else if (!files.count)
+        status = gs_usage(command, "give files of recordings, or - for standard input");
+    else if (fit_files(&fit, &files, &all_agree, &error) != GS_OK)
+        status = gs_report(&error);
+    else
+        status = all_agree ? 0 : 1;
+    free(files.data);
+    return status;
+}
+
+const gs_command gs_command_fit = {
+    .name = "fit",
+    .summary = "Find the mechanisms that agree with recordings, and a run that would decide the others.",
+    .usage = "[options] FILE...",
+    .details =
+        "Tries every setting of the mechanisms on the recordings. \"At best\" is how many recordings the best\n"
+        "setting with that value agrees with. Exit code 0: a setting agrees with all recordings; 1: none does.\n\n"
+        "  gridsmith fit --gpu rtx3090 recordings.jsonl\n"
+        "  gridsmith fit --propose next.json recordings.jsonl\n",
+    .options = options,
+    .option_count = GS_COUNT(options),
+    .run = run,
+};
