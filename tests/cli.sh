@@ -56,7 +56,7 @@ says "predict"
 check "version" 0 "$program" --version
 check "no command" 2 "$program"
 mistake "unknown command" 'there is no command "prdict"' "$program" prdict
-for command in predict check occupancy gpus fuzz replay shrink fit; do
+for command in predict check occupancy gpus fuzz replay shrink fit record; do
     check "help of $command" 0 "$program" $command --help
     says "usage: gridsmith $command"
     check "help for $command" 0 "$program" help $command
@@ -155,6 +155,13 @@ check "this order" 0 "$program" check "$work/turned.json"
 says "in this order: yes"
 says "in any order:  no"
 check "any order" 1 "$program" check --any-order "$work/turned.json"
+
+# A recording of the model is its prediction.
+"$program" predict --json scenarios/case-2.1.json >"$work/predicted.json"
+check "record" 0 "$program" record --device model:rtx3090 -o "$work/recorded.json" scenarios/case-2.1.json
+check "record is what was predicted" 0 cmp "$work/predicted.json" "$work/recorded.json"
+check "record without a GPU" 3 env LD_LIBRARY_PATH= "$program" record --device cuda:99 scenarios/case-2.1.json
+mistake "record nothing" "give files of runs" "$program" record --device model:rtx3090
 
 # JSON Lines in, JSON Lines out; what was predicted is predicted again.
 check "json lines" 0 "$program" predict --json -o "$work/once.jsonl" corpus/h200-starter.jsonl.gz
