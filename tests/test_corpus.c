@@ -1,7 +1,8 @@
 /*
  * test_corpus.c: recordings of a real GPU can be read, written back byte for byte, and played.
  *
- * How far the predictions agree is printed, not asserted: the H200 is not the paper's GPU.
+ * How far the paper's algorithm agrees is printed, not asserted: the H200 is not the paper's GPU. How far its own
+ * description does must not become less.
  */
 #include "test.h"
 
@@ -10,19 +11,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char recordings[] = "corpus/h200-starter.jsonl.gz";
+static const struct {
+    const char *file;
+    size_t runs;
+} recordings[] = {{"corpus/h200-starter.jsonl.gz", 507}, {"corpus/h200.jsonl.gz", 2100}};
 
-static gs_runs *open_recordings(void) {
+static gs_runs *open_recordings(const char *file) {
     gs_error error;
-    gs_runs *runs = gs_runs_open(test_path(recordings), &error);
+    gs_runs *runs = gs_runs_open(test_path(file), &error);
     if (!runs)
         fail_msg("%s", error.message);
     return runs;
 }
 
-static void recordings_are_written_back_unchanged(void **state) {
-    (void)state;
-    gs_runs *runs = open_recordings();
+static size_t count_unchanged(const char *file) {
+    gs_runs *runs = open_recordings(file);
     gs_error error;
     gs_run *run;
     size_t count = 0;
@@ -36,60 +39,100 @@ static void recordings_are_written_back_unchanged(void **state) {
         count++;
     }
     assert_int_equal(error.code, GS_OK);
-    assert_int_equal(count, 507);
     gs_text_free(&text);
     gs_runs_close(runs);
+    return count;
 }
 
-/* Hand-made runs have a class each; together they are one. */
+static void recordings_are_written_back_unchanged(void **state) {
+    (void)state;
+    for (size_t i = 0; i < GS_COUNT(recordings); i++)
+        assert_int_equal(count_unchanged(recordings[i].file), recordings[i].runs);
+}
+
+/* The classes, and how many runs of them must be exact in corpus/h200.jsonl.gz with the h200 description: what was
+   understood stays understood. Timed runs are not scored by when blocks ended, and clusters are not modelled. */
+static const struct {
+    const char *name;
+    int64_t exact;
+} classes[] = {{"plain", 400}, {"shared", 397}, {"small", 400}, {"exits", 398},  {"priority", 150},
+               {"local", 150}, {"cluster", 0},  {"timed", 0},   {"hand-made", 0}};
+
 static size_t class_of(const gs_run *run) {
-    static const char *const names[] = {"plain", "shared", "small", "exits"};
     size_t i = 0;
-    while (i < GS_COUNT(names) && strcmp(names[i], run->class_name) != 0)
+    while (i + 1 < GS_COUNT(classes) && strcmp(classes[i].name, run->class_name) != 0)
         i++;
     return i;
 }
 
-static void print_agreement(const char *policy) {
-    static const char *const names[] = {"plain", "shared", "small", "exits", "hand-made"};
-    gs_score scores[GS_COUNT(names)] = {0};
-    gs_runs *runs = open_recordings();
-    gs_gpu *gpu = gs_gpu_open("h200", NULL);
+static double percent(int64_t part, int64_t whole) {
+    return whole ? 100.0 * (double)part / (double)whole : 0.0;
+}
+
+/* Plays all recordings of a file; what the model does not cover is left out. */
+static void score_file(const char *file, const gs_gpu *gpu, gs_score *scores) {
+    gs_runs *runs = open_recordings(file);
     gs_error error;
     gs_run *run;
-    assert_non_null(gpu);
-    if (policy)
-        assert_int_equal(gs_gpu_use(gpu, policy, &error), GS_OK);
     while ((run = gs_runs_next(runs, &error))) {
         gs_run *prediction = gs_predict(gpu, run, NULL, &error);
-        if (!prediction)
-            fail_msg("%s", error.message);
-        assert_int_equal(gs_score_add(&scores[class_of(run)], run, prediction, &error), GS_OK);
+        if (prediction)
+            assert_int_equal(gs_score_add(&scores[class_of(run)], run, prediction, &error), GS_OK);
+        else
+            assert_int_equal(error.code, GS_E_UNSUPPORTED);
         gs_run_free(prediction);
         gs_run_free(run);
     }
-    print_message("%-12s %-10s %5s %6s %9s %6s %8s %6s\n", policy ? policy : "description", "class", "runs", "exact",
-                  "launches", "exact", "blocks", "exact");
-    int64_t played = 0;
-    for (size_t i = 0; i < GS_COUNT(names); i++) {
-        const gs_score *s = &scores[i];
-        print_message("%-12s %-10s %5lld %5.1f%% %9lld %5.1f%% %8lld %5.1f%%\n", "", names[i], (long long)s->runs,
-                      100.0 * (double)s->runs_exact / (double)s->runs, (long long)s->launches,
-                      100.0 * (double)s->launches_exact / (double)s->launches, (long long)s->blocks,
-                      100.0 * (double)s->blocks_exact / (double)s->blocks);
-        played += s->runs;
-    }
-    assert_int_equal(played, 507);
     gs_runs_close(runs);
-    gs_gpu_free(gpu);
 }
 
-static void recordings_can_be_played(void **state) {
+static void print_agreement(const char *file, const char *policy, gs_gpu *gpu, gs_score *scores) {
+    gs_error error;
+    if (policy)
+        assert_int_equal(gs_gpu_use(gpu, policy, &error), GS_OK);
+    score_file(file, gpu, scores);
+    print_message("%s, %s\n%-10s %5s %6s %9s %6s %8s %6s\n", file, policy ? policy : gpu->name, "class", "runs",
+                  "exact", "launches", "exact", "blocks", "exact");
+    for (size_t i = 0; i < GS_COUNT(classes); i++) {
+        const gs_score *s = &scores[i];
+        if (s->runs)
+            print_message("%-10s %5lld %5.1f%% %9lld %5.1f%% %8lld %5.1f%%\n", classes[i].name, (long long)s->runs,
+                          percent(s->runs_exact, s->runs), (long long)s->launches,
+                          percent(s->launches_exact, s->launches), (long long)s->blocks,
+                          percent(s->blocks_exact, s->blocks));
+    }
+}
+
+static void the_papers_algorithm_is_another(void **state) {
     (void)state;
-    print_agreement("paper");
-    print_agreement("round-robin");
-    print_agreement("most-room");
-    print_agreement(NULL);
+    static const char *const policies[] = {"paper", "round-robin", "most-room", NULL};
+    for (size_t i = 0; i < GS_COUNT(policies); i++) {
+        gs_score scores[GS_COUNT(classes)] = {0};
+        gs_gpu *gpu = gs_gpu_open("h200", NULL);
+        assert_non_null(gpu);
+        print_agreement(recordings[0].file, policies[i], gpu, scores);
+        int64_t played = 0;
+        for (size_t j = 0; j < GS_COUNT(classes); j++)
+            played += scores[j].runs;
+        assert_int_equal(played, recordings[0].runs);
+        gs_gpu_free(gpu);
+    }
+}
+
+/* The context in which the corpus was recorded had grown its local memory before, and keeps it. */
+static void what_was_understood_of_the_h200_stays_so(void **state) {
+    (void)state;
+    gs_score scores[GS_COUNT(classes)] = {0};
+    gs_error error;
+    gs_gpu *gpu = gs_gpu_open("h200", &error);
+    assert_non_null(gpu);
+    assert_int_equal(gs_gpu_set(gpu, "local_growth_waits", "no", &error), GS_OK);
+    print_agreement(recordings[1].file, NULL, gpu, scores);
+    for (size_t i = 0; i < GS_COUNT(classes); i++)
+        if (scores[i].runs_exact < classes[i].exact)
+            fail_msg("class %s: %lld runs are exact, and %lld were before", classes[i].name,
+                     (long long)scores[i].runs_exact, (long long)classes[i].exact);
+    gs_gpu_free(gpu);
 }
 
 /* A prediction that is compared with itself is exact, and with another is not. */
@@ -124,7 +167,8 @@ static void a_score_tells_right_from_wrong(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(recordings_are_written_back_unchanged),
-        cmocka_unit_test(recordings_can_be_played),
+        cmocka_unit_test(the_papers_algorithm_is_another),
+        cmocka_unit_test(what_was_understood_of_the_h200_stays_so),
         cmocka_unit_test(a_score_tells_right_from_wrong),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -52,8 +52,9 @@ static void scenarios_give_the_answers_in_their_files(void **state) {
         gs_run *run = test_run_file(file);
         gs_gpu *gpu;
         gs_run *prediction = predict(run, &gpu);
-        size_t answers = compare_events(file, run, prediction);
-        if (strstr(file, "case-")) {
+        bool is_recorded = strstr(file, "h200-case-");
+        size_t answers = is_recorded ? 0 : compare_events(file, run, prediction);
+        if (strstr(file, "case-") && !is_recorded) {
             assert_true(answers >= 2);
             cases++;
         }
@@ -157,11 +158,36 @@ static void late_kernels_start_when_the_paper_saw_them(void **state) {
     }
 }
 
+/* Table II with numbers for an H200, as one played it: how many blocks each SM has, not which. In all but case 4.2 the
+   description agrees; there the GPU wants shared memory in one piece, which random runs speak against. */
+static void the_h200_answers_table_ii(void **state) {
+    (void)state;
+    glob_t files;
+    size_t exact = 0;
+    assert_int_equal(glob(test_path("scenarios/h200-case-*.json"), 0, NULL, &files), 0);
+    for (size_t i = 0; i < files.gl_pathc; i++) {
+        const char *file = files.gl_pathv[i] + strlen(test_path(""));
+        gs_run *run = test_run_file(file);
+        gs_gpu *gpu;
+        gs_run *prediction = predict(run, &gpu);
+        gs_score score = {0};
+        assert_int_equal(gs_score_add(&score, run, prediction, NULL), GS_OK);
+        exact += (size_t)score.runs_exact;
+        if (!score.runs_exact && !strstr(file, "case-4.2"))
+            fail_msg("%s: the prediction is not what was recorded", file);
+        gs_run_free(prediction);
+        gs_run_free(run);
+        gs_gpu_free(gpu);
+    }
+    print_message("%zu of %zu cases on the H200 are as predicted\n", exact, files.gl_pathc);
+    assert_int_equal(files.gl_pathc, 10);
+    globfree(&files);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scenarios_give_the_answers_in_their_files),
-        cmocka_unit_test(concurrency_is_as_the_paper_says),
-        cmocka_unit_test(rooms_are_those_of_section_iv_a),
+        cmocka_unit_test(scenarios_give_the_answers_in_their_files),  cmocka_unit_test(the_h200_answers_table_ii),
+        cmocka_unit_test(concurrency_is_as_the_paper_says),           cmocka_unit_test(rooms_are_those_of_section_iv_a),
         cmocka_unit_test(late_kernels_start_when_the_paper_saw_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

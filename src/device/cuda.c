@@ -24,7 +24,8 @@ enum {
     MOST_LAUNCHES = 128,
     RECORD_BYTES = 48 << 20,  /* host memory for what blocks report */
     LINE = 128,               /* stop words are this far apart */
-    SHORT_SILENCE_NS = 40000, /* what is seen is what was expected */
+    BRIEF_SILENCE_NS = 6000,  /* an earlier kernel waits, so nothing was expected, and nothing is learnt */
+    SHORT_SILENCE_NS = 20000, /* what is seen is what was expected */
     SILENCE_NS = 200000,
     LONG_SILENCE_NS = 1500000, /* the caller is patient */
     STUCK_NS = 2000000000,
@@ -317,8 +318,9 @@ struct play {
     const gs_run *plan;
     const gs_play_options *options;
     gs_run *out;
-    size_t launched; /* launches so far */
-    bool cut_short;  /* the watchdog had to stop it */
+    size_t launched;   /* launches so far */
+    int64_t *expected; /* see count_expected; NULL: nothing is */
+    bool cut_short;    /* the watchdog had to stop it */
 };
 
 static int64_t count_all(struct play *play) {
@@ -329,12 +331,15 @@ static int64_t count_all(struct play *play) {
     return started;
 }
 
-/* Waits until `wanted` blocks have started in all, and a while longer to see that no more do, unless these are all
-   there are. */
-static void wait_for_starts(struct play *play, int64_t wanted, int64_t most) {
+/* Watches until `most` blocks have started in all, or so long nothing more does that no more will. The silence that is
+   enough depends on whether what is seen is what was expected, and on how much hangs on it. */
+static void wait_for_starts(struct play *play, int64_t expected, int64_t most, bool matters) {
     int64_t last = gs_now_ns(), seen = count_all(play);
     while (seen < most) {
-        int64_t enough = play->options->patient ? LONG_SILENCE_NS : seen == wanted ? SHORT_SILENCE_NS : SILENCE_NS;
+        int64_t enough = play->options->patient ? LONG_SILENCE_NS
+                         : seen != expected     ? SILENCE_NS
+                         : matters              ? SHORT_SILENCE_NS
+                                                : BRIEF_SILENCE_NS;
         if (gs_now_ns() - last > enough)
             return;
         int64_t now_seen = count_all(play);
@@ -353,25 +358,34 @@ static gs_code wait_for_end(const struct slot *slot, gs_error *error) {
     return GS_OK;
 }
 
-/* How many blocks the expected run has started up to its event number `event`, or -1. */
-static int64_t expected_starts(const struct play *play, size_t event) {
+/* How many blocks in all the expected run has started after each launch or exit of the plan. */
+static gs_code count_expected(struct play *play, gs_error *error) {
     const gs_run *expected = play->options->expected;
+    int64_t started[MOST_LAUNCHES] = {0}, total = 0;
+    size_t number = 0;
     if (!expected || gs_run_is_timed(play->plan))
-        return -1;
-    size_t plan_events = 0, at = 0;
-    int64_t started = 0;
-    int64_t seen[MOST_LAUNCHES] = {0};
-    for (; at < expected->events.count; at++) {
-        const gs_event *known = &expected->events.data[at];
-        plan_events += known->op != GS_OBSERVE;
-        if (plan_events > event + 1)
+        return GS_OK;
+    play->expected = calloc(play->plan->events.count + 1, sizeof *play->expected);
+    if (!play->expected)
+        return gs_fail_memory(error);
+    for (size_t i = 0; i < expected->events.count; i++) {
+        const gs_event *event = &expected->events.data[i];
+        number += event->op != GS_OBSERVE;
+        if (number > play->plan->events.count)
             break;
-        if (known->seen.has_placed)
-            seen[known->launch] = gs_seen_started(&known->seen);
+        if (event->seen.has_placed && event->launch < MOST_LAUNCHES) {
+            int64_t now = gs_seen_started(&event->seen);
+            total += now - started[event->launch];
+            started[event->launch] = now;
+        }
+        if (number)
+            play->expected[number - 1] = total;
     }
-    for (size_t i = 0; i < play->launched; i++)
-        started += seen[i];
-    return started;
+    return GS_OK;
+}
+
+static int64_t expected_after(const struct play *play, size_t event) {
+    return play->expected ? play->expected[event] : -1;
 }
 
 /* ---- events ---- */
@@ -452,8 +466,12 @@ static gs_code play_launch(struct play *play, size_t event, gs_error *error) {
     }
     if (gs_run_is_timed(play->plan))
         return GS_OK;
-    int64_t before = count_all(play) - slot->started;
-    wait_for_starts(play, expected_starts(play, event), before + slot->blocks);
+    int64_t before = 0, wanted = 0;
+    for (size_t i = 0; i < number; i++) {
+        before += play->cuda->slots[i].started;
+        wanted += play->cuda->slots[i].blocks;
+    }
+    wait_for_starts(play, expected_after(play, event), before + slot->blocks, before == wanted);
     slot->shown = slot->started;
     return record(slot, &out->seen, false, error);
 }
@@ -487,7 +505,7 @@ static gs_code play_exit(struct play *play, size_t event, gs_error *error) {
         most += play->cuda->slots[i].blocks;
     if (code != GS_OK || count_all(play) == most)
         return code;
-    wait_for_starts(play, expected_starts(play, event), most);
+    wait_for_starts(play, expected_after(play, event), most, true);
     return show_gained(play, error);
 }
 
@@ -554,6 +572,8 @@ static gs_code prepare(struct play *play, const gs_gpu *gpu, gs_error *error) {
     atomic_store(&cuda->watched_generation, ++cuda->generation);
     for (size_t i = 0; i < plan->launches.count && code == GS_OK; i++)
         code = prepare_slot(cuda, i, &plan->launches.data[i], gpu->limits.warp_threads, &at, error);
+    if (code == GS_OK)
+        code = count_expected(play, error);
     play->out = code == GS_OK ? gs_run_new(error) : NULL;
     if (!play->out)
         return code == GS_OK ? GS_E_MEMORY : code;
@@ -575,6 +595,7 @@ static gs_run *cuda_play(gs_device *device, const gs_run *plan, const gs_play_op
     }
     if (code == GS_OK && gs_run_is_timed(plan) && !play.cut_short)
         code = record_timed(&play, error);
+    free(play.expected);
     if (code == GS_OK)
         return play.out;
     gs_run_free(play.out);
