@@ -106,19 +106,19 @@ void gs_occupancy_of(const gs_gpu *gpu, const gs_shape *shape, gs_occupancy *occ
         *error = (gs_error){.code = GS_OK};
 }
 
-/* What recorded runs of H200s say that an idle SM is given: a kernel without shared memory of its own, some by its
-   warps; another, room for twice the blocks it needs, up to 132 KB; a kernel of which an SM takes one block, what it
-   needs. */
+/* What an idle SM of an H200 is given. A kernel of which an SM takes one block gets what it needs. Another gets room
+   for blocks of its kind: one less for each warp of a block, from 32 down, and no more than twice what an SM takes if
+   it uses shared memory of its own; up to 132 KB, but never less than it needs. The formula was found by shrinking the
+   runs that an earlier one got wrong; it agrees with all 5,256 recorded runs that measured configurations. */
 static int32_t generous_bytes(const gs_gpu *gpu, const gs_shape *shape, const gs_occupancy *occupancy) {
-    enum { KB = 1024 };
-    int32_t need = (int32_t)occupancy->shared_config_bytes, more;
-    if (occupancy->blocks == 1)
-        return need;
-    if (!shape->shared_bytes)
-        more = occupancy->warps_per_block <= 15 ? 32 * KB : occupancy->warps_per_block <= 23 ? 16 * KB : 8 * KB;
-    else
-        more = gs_gpu_config_for(gpu, gs_min(32, 2 * occupancy->blocks) * occupancy->shared_block_bytes);
-    return more > 132 * KB ? (need > 132 * KB ? need : 132 * KB) : more > need ? more : need;
+    enum { MOST_BLOCKS = 32, MOST_BYTES = 132 * 1024 };
+    int64_t need = occupancy->shared_config_bytes, blocks = MOST_BLOCKS - occupancy->warps_per_block;
+    if (occupancy->blocks == 1 || blocks <= 0)
+        return (int32_t)need;
+    if (shape->shared_bytes)
+        blocks = gs_min(blocks, 2 * occupancy->blocks);
+    int64_t more = gs_min(MOST_BYTES, gs_gpu_config_for(gpu, blocks * occupancy->shared_block_bytes));
+    return (int32_t)(more > need ? more : need);
 }
 
 static int32_t given_bytes(const gs_gpu *gpu, const gs_shape *shape, const gs_occupancy *occupancy) {
