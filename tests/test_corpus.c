@@ -55,7 +55,7 @@ static void recordings_are_written_back_unchanged(void **state) {
 static const struct {
     const char *name;
     int64_t exact;
-} classes[] = {{"plain", 400}, {"shared", 397}, {"small", 400}, {"exits", 398},  {"priority", 150},
+} classes[] = {{"plain", 400}, {"shared", 400}, {"small", 400}, {"exits", 400},  {"priority", 150},
                {"local", 150}, {"cluster", 0},  {"timed", 0},   {"hand-made", 0}};
 
 static size_t class_of(const gs_run *run) {
