@@ -28,7 +28,7 @@ for room in $rooms; do
 done
 
 # Each file begins with a comment that names it.
-for file in src/*/*.[ch] tests/*.[ch] tests/fuzz/*.c bench/*.c examples/*.c; do
+for file in src/*/*.[ch] tests/*.[ch] tests/fuzz/*.c tests/fake/*.[ch] bench/*.c examples/*.c; do
     head -n 3 "$file" | grep -q "$(basename "$file"):" || complain "$file does not begin by saying what it is"
 done
 
@@ -46,7 +46,7 @@ for document in README.md CONTRIBUTING.md CHANGELOG.md docs/*.md corpus/README.m
 done
 
 # Scripts that others run are plain sh.
-for script in scripts/*.sh tests/*.sh .ci/run; do
+for script in scripts/*.sh tests/*.sh tests/fake/*.sh .ci/run; do
     sh -n "$script" || complain "$script is not valid sh"
 done
 

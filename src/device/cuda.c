@@ -10,6 +10,9 @@
  * block, the launch: growing local memory stops the host until the GPU is idle, and kernels that wait for the host
  * never leave it. The watchdog then tells all kernels to stop, and the recording says nothing of what comes after that
  * launch.
+ *
+ * The GPU is one more thread to the host: what it writes is read with acquire order (`seen_`), so that a block whose SM
+ * is there has all of its report there.
  */
 #include "device.h"
 #include "probe.h"
@@ -27,24 +30,26 @@ enum {
     BRIEF_SILENCE_NS = 6000,  /* an earlier kernel waits, so nothing was expected, and nothing is learnt */
     SHORT_SILENCE_NS = 20000, /* what is seen is what was expected */
     SILENCE_NS = 200000,
-    LONG_SILENCE_NS = 1500000, /* the caller is patient */
+    LONG_SILENCE_NS = 1500000,   /* the caller is patient */
+    MIXED_SILENCE_NS = 50000000, /* kernels with durations may wait for one without */
     STUCK_NS = 2000000000,
     BLOCKED_NS = 200000000
 };
 
 /* Where the blocks of one launch report. All pointers but `stop` and `arguments` are into host memory. */
 struct slot {
-    volatile uint32_t *sm;
-    volatile uint8_t *warps;
-    volatile uint64_t *start, *end;
-    volatile uint32_t *stop;
+    uint32_t *sm;
+    uint8_t *warps;
+    uint64_t *start, *end;
+    uint32_t *stop;
     cu_function function;
+    cu_stream stream;
     probe_arguments arguments;
     int64_t blocks, warps_per_block;
     int64_t started;      /* how many have reported, as far as was looked */
     int64_t first_silent; /* no block before this one is silent */
     int64_t shown;        /* how many had started when the kernel was last recorded */
-    bool launched, told_to_stop;
+    bool launched;
 };
 
 struct cuda {
@@ -60,31 +65,63 @@ struct cuda {
     /* the watchdog */
     pthread_t watchdog;
     bool has_watchdog;
-    atomic_llong launching_since_ns; /* 0: no launch call is under way */
-    atomic_bool quits, blocked;
-    _Atomic uint32_t watched_generation;
+    atomic_bool quits;
+    pthread_mutex_t lock; /* for what follows, so that a launch that returns just in time is not taken for blocked */
+    int64_t launching_since_ns; /* 0: no launch call is under way */
+    bool blocked;               /* the call that is, or was last, under way had to be freed */
 };
 
-/* ---- the watchdog ---- */
+/* ---- words that the GPU reads and writes ---- */
 
-/* Stop words lie in memory that both threads and the GPU see; writing one twice does no harm. */
-static void stop_all(struct cuda *cuda, uint32_t generation) {
-    for (int i = 0; i < MOST_LAUNCHES; i++)
-        __atomic_store_n((uint32_t *)(void *)(cuda->memory + (size_t)i * LINE), generation, __ATOMIC_RELEASE);
+static uint32_t seen_word(const uint32_t *word) {
+    return __atomic_load_n(word, __ATOMIC_ACQUIRE);
 }
+
+static uint64_t seen_time(const uint64_t *time) {
+    return __atomic_load_n(time, __ATOMIC_ACQUIRE);
+}
+
+static void tell(uint32_t *word, uint32_t value) {
+    __atomic_store_n(word, value, __ATOMIC_RELEASE);
+}
+
+/* Kernels with a duration do not listen. */
+static void stop_all(struct cuda *cuda) {
+    for (size_t i = 0; i < MOST_LAUNCHES; i++)
+        tell((uint32_t *)(void *)(cuda->memory + i * LINE), cuda->generation);
+}
+
+/* ---- the watchdog ---- */
 
 static void *watch(void *argument) {
     struct cuda *cuda = argument;
     struct timespec nap = {.tv_nsec = 10000000};
     while (!atomic_load(&cuda->quits)) {
-        int64_t since = atomic_load(&cuda->launching_since_ns);
-        if (since && gs_now_ns() - since > BLOCKED_NS) {
-            atomic_store(&cuda->blocked, true);
-            stop_all(cuda, atomic_load(&cuda->watched_generation));
+        pthread_mutex_lock(&cuda->lock);
+        if (cuda->launching_since_ns && gs_now_ns() - cuda->launching_since_ns > BLOCKED_NS) {
+            cuda->blocked = true;
+            stop_all(cuda);
         }
+        pthread_mutex_unlock(&cuda->lock);
         nanosleep(&nap, NULL);
     }
     return NULL;
+}
+
+static void launch_begins(struct cuda *cuda) {
+    pthread_mutex_lock(&cuda->lock);
+    cuda->launching_since_ns = gs_now_ns();
+    cuda->blocked = false;
+    pthread_mutex_unlock(&cuda->lock);
+}
+
+/* True: the watchdog had to free it. */
+static bool launch_ends(struct cuda *cuda) {
+    pthread_mutex_lock(&cuda->lock);
+    cuda->launching_since_ns = 0;
+    bool blocked = cuda->blocked;
+    pthread_mutex_unlock(&cuda->lock);
+    return blocked;
 }
 
 /* ---- opening ---- */
@@ -208,6 +245,7 @@ static void cuda_close(gs_device *device) {
         cuda->api.context_release(cuda->device);
     }
     gs_cuda_close(&cuda->api);
+    pthread_mutex_destroy(&cuda->lock);
     free(cuda);
 }
 
@@ -244,6 +282,7 @@ gs_device *gs_device_open_cuda(const char *rest, gs_error *error) {
         gs_fail_memory(error);
         return NULL;
     }
+    pthread_mutex_init(&cuda->lock, NULL);
     *device = (gs_device){.ops = &cuda_ops, .inside = cuda};
     if (open_all(device, rest, error) == GS_OK)
         return device;
@@ -268,11 +307,11 @@ static gs_code prepare_slot(struct cuda *cuda, size_t number, const gs_launch *l
     if (*at + needed > RECORD_BYTES)
         return gs_fail(error, GS_E_USAGE, "the run has more blocks than can report to the host");
     cu_pointer base = cuda->memory_on_device;
-    *slot = (struct slot){.sm = (volatile uint32_t *)(void *)(cuda->memory + sm),
-                          .start = (volatile uint64_t *)(void *)(cuda->memory + start),
-                          .end = (volatile uint64_t *)(void *)(cuda->memory + end),
-                          .warps = (volatile uint8_t *)(cuda->memory + slots),
-                          .stop = (volatile uint32_t *)(void *)(cuda->memory + number * LINE),
+    *slot = (struct slot){.sm = (uint32_t *)(void *)(cuda->memory + sm),
+                          .start = (uint64_t *)(void *)(cuda->memory + start),
+                          .end = (uint64_t *)(void *)(cuda->memory + end),
+                          .warps = (uint8_t *)(cuda->memory + slots),
+                          .stop = (uint32_t *)(void *)(cuda->memory + number * LINE),
                           .blocks = launch->blocks,
                           .warps_per_block = (int64_t)warps};
     slot->arguments = (probe_arguments){.sm = base + sm,
@@ -295,17 +334,24 @@ static gs_code prepare_slot(struct cuda *cuda, size_t number, const gs_launch *l
 static int64_t count_started(struct slot *slot) {
     if (!slot->launched)
         return 0;
-    while (slot->first_silent < slot->blocks && slot->sm[slot->first_silent])
+    while (slot->first_silent < slot->blocks && seen_word(&slot->sm[slot->first_silent]))
         slot->first_silent++;
     int64_t started = slot->first_silent;
     for (int64_t i = slot->first_silent; i < slot->blocks; i++)
-        started += slot->sm[i] != 0;
+        started += seen_word(&slot->sm[i]) != 0;
     return slot->started = started;
+}
+
+static int64_t count_ended(const struct slot *slot) {
+    int64_t ended = 0;
+    for (int64_t i = 0; i < slot->blocks; i++)
+        ended += seen_time(&slot->end[i]) != 0;
+    return ended;
 }
 
 static bool has_ended(const struct slot *slot) {
     for (int64_t i = 0; i < slot->blocks; i++)
-        if (slot->sm[i] && !slot->end[i])
+        if (seen_word(&slot->sm[i]) && !seen_time(&slot->end[i]))
             return false;
     return true;
 }
@@ -358,6 +404,30 @@ static gs_code wait_for_end(const struct slot *slot, gs_error *error) {
     return GS_OK;
 }
 
+/* Waits until launches from `first` to before `past` are over. Kernels with durations need not be told to end, but may
+   wait for one that does: then nothing starts or ends for longer than any of them takes. */
+static void wait_for_times(struct play *play, size_t first, size_t past) {
+    int64_t longest = 0, patience = STUCK_NS, last = gs_now_ns(), seen = -1, over = 0, wanted = 0;
+    for (size_t i = 0; i < play->launched; i++) {
+        int64_t duration_ns = play->plan->launches.data[i].duration_ns;
+        longest = duration_ns > longest ? duration_ns : longest;
+        patience = duration_ns ? patience : MIXED_SILENCE_NS;
+        wanted += i >= first && i < past ? play->cuda->slots[i].blocks : 0;
+    }
+    while (over < wanted && gs_now_ns() - last <= longest + patience) {
+        int64_t now_seen = count_all(play);
+        over = 0;
+        for (size_t i = 0; i < play->launched; i++) {
+            int64_t ended = count_ended(&play->cuda->slots[i]);
+            now_seen += ended;
+            over += i >= first && i < past ? ended : 0;
+        }
+        if (now_seen != seen)
+            last = gs_now_ns();
+        seen = now_seen;
+    }
+}
+
 /* How many blocks in all the expected run has started after each launch or exit of the plan. */
 static gs_code count_expected(struct play *play, gs_error *error) {
     const gs_run *expected = play->options->expected;
@@ -390,21 +460,28 @@ static int64_t expected_after(const struct play *play, size_t event) {
 
 /* ---- events ---- */
 
+/* The CUDA stream of a launch is that of the first launch in its stream. */
+static cu_stream stream_of(const struct play *play, size_t number) {
+    const gs_launch *launches = play->plan->launches.data;
+    size_t first = 0;
+    while (first < number && !(launches[number].stream && launches[first].stream &&
+                               strcmp(launches[first].stream, launches[number].stream) == 0))
+        first++;
+    return play->cuda->streams[first];
+}
+
 static gs_code launch_kernel(struct play *play, size_t number, size_t event, gs_error *error) {
     enum { PREFERRED_CARVEOUT = 9, NON_PORTABLE_CLUSTER = 14 };
     struct cuda *cuda = play->cuda;
     const gs_launch *launch = &play->plan->launches.data[number];
     struct slot *slot = &cuda->slots[number];
     cu_function function = slot->function;
+    slot->stream = stream_of(play, number);
     int failed = cuda->api.function_set(function, PREFERRED_CARVEOUT, launch->shape.carveout_percent);
     if (!failed && launch->cluster > 8)
         failed = cuda->api.function_set(function, NON_PORTABLE_CLUSTER, 1);
     cu_attribute attributes[2] = {{.id = CU_LAUNCH_PRIORITY, .value = {.priority = -abs(launch->priority)}},
                                   {.id = CU_LAUNCH_CLUSTER, .value = {.cluster = {(unsigned)launch->cluster, 1, 1}}}};
-    size_t stream = number;
-    for (size_t i = number; launch->stream && i-- > 0;)
-        if (play->plan->launches.data[i].stream && strcmp(play->plan->launches.data[i].stream, launch->stream) == 0)
-            stream = i;
     cu_launch call = {.grid_x = (unsigned)launch->blocks,
                       .grid_y = 1,
                       .grid_z = 1,
@@ -412,19 +489,18 @@ static gs_code launch_kernel(struct play *play, size_t number, size_t event, gs_
                       .block_y = 1,
                       .block_z = 1,
                       .shared_bytes = (unsigned)launch->shape.shared_bytes,
-                      .stream = cuda->streams[stream],
+                      .stream = slot->stream,
                       .attributes = attributes,
                       .attribute_count = launch->cluster > 1 ? 2 : 1};
     void *arguments[] = {&slot->arguments};
-    atomic_store(&cuda->launching_since_ns, gs_now_ns());
+    launch_begins(cuda);
     if (!failed)
         failed = cuda->api.launch(&call, function, arguments, NULL);
-    atomic_store(&cuda->launching_since_ns, 0);
+    play->cut_short = launch_ends(cuda);
     if (failed)
         return gs_run_fail(play->plan, event, error, gs_cuda_check(&cuda->api, failed, "launching", error), "%s",
                            error ? error->message : "");
     slot->launched = true;
-    play->cut_short = atomic_load(&cuda->blocked);
     return GS_OK;
 }
 
@@ -438,10 +514,11 @@ static gs_code record(const struct slot *slot, gs_seen *seen, bool with_ends, gs
         !GS_RESERVE(&seen->end_ns, blocks) || !seen->warp_slots.slots || !seen->warp_slots.ends)
         return gs_fail_memory(error);
     for (size_t i = 0; i < blocks; i++) {
-        uint32_t sm = slot->sm[i];
+        uint32_t sm = seen_word(&slot->sm[i]);
+        uint64_t ended = seen_time(&slot->end[i]);
         seen->placed.data[i] = (int32_t)sm - 1;
         seen->start_ns.data[i] = sm ? (int64_t)slot->start[i] : GS_NO_TIME;
-        seen->end_ns.data[i] = sm && slot->end[i] ? (int64_t)slot->end[i] : GS_NO_TIME;
+        seen->end_ns.data[i] = sm && ended ? (int64_t)ended : GS_NO_TIME;
         for (size_t warp = 0; sm && warp < warps; warp++)
             seen->warp_slots.slots[end++] = slot->warps[i * warps + warp];
         seen->warp_slots.ends[i] = end;
@@ -492,18 +569,21 @@ static gs_code show_gained(struct play *play, gs_error *error) {
 static gs_code play_exit(struct play *play, size_t event, gs_error *error) {
     size_t number = play->plan->events.data[event].launch;
     struct slot *slot = &play->cuda->slots[number];
-    __atomic_store_n((uint32_t *)slot->stop, play->cuda->generation, __ATOMIC_RELEASE);
-    slot->told_to_stop = true;
+    if (play->plan->launches.data[number].duration_ns)
+        wait_for_times(play, number, number + 1);
+    tell(slot->stop, play->cuda->generation);
     gs_code code = wait_for_end(slot, error);
     int64_t deadline = gs_now_ns() + LONG_SILENCE_NS, most = 0;
     while (code == GS_OK && slot->started == slot->blocks && gs_now_ns() < deadline &&
-           play->cuda->api.stream_query(play->cuda->streams[number]) != 0)
+           play->cuda->api.stream_query(slot->stream) != 0)
         ; /* its blocks have said good-bye, but may not have left */
     if (code == GS_OK && !gs_run_add_event(play->out, GS_EXIT, number, error))
         code = GS_E_MEMORY;
+    if (gs_run_is_timed(play->plan))
+        return code;
     for (size_t i = 0; i < play->launched; i++)
         most += play->cuda->slots[i].blocks;
-    if (code != GS_OK || count_all(play) == most)
+    if (code != GS_OK)
         return code;
     wait_for_starts(play, expected_after(play, event), most, true);
     return show_gained(play, error);
@@ -512,8 +592,7 @@ static gs_code play_exit(struct play *play, size_t event, gs_error *error) {
 /* Everything ends: kernels that still wait start, see that they are to stop, and end too. */
 static gs_code end_all(struct play *play, gs_error *error) {
     struct cuda *cuda = play->cuda;
-    if (!gs_run_is_timed(play->plan) || play->cut_short)
-        stop_all(cuda, cuda->generation);
+    stop_all(cuda);
     int64_t deadline = gs_now_ns() + STUCK_NS;
     for (size_t i = 0; i < play->launched; i++) {
         struct slot *slot = &cuda->slots[i];
@@ -522,17 +601,16 @@ static gs_code end_all(struct play *play, gs_error *error) {
                 return gs_fail(error, GS_E_NO_GPU, "the GPU is stuck: not all blocks of \"%.60s\" have run",
                                play->plan->launches.data[i].kernel);
     }
-    gs_code code = gs_cuda_check(&cuda->api, cuda->api.synchronize(), "waiting for the GPU", error);
-    atomic_store(&cuda->blocked, false);
-    return code;
+    return gs_cuda_check(&cuda->api, cuda->api.synchronize(), "waiting for the GPU", error);
 }
 
-/* With durations, what a launch saw is known when all is over. */
+/* With durations, what a launch saw is known when all is over. One that blocked the host is recorded already. */
 static gs_code record_timed(struct play *play, gs_error *error) {
     gs_code code = GS_OK;
     for (size_t i = 0; i < play->launched && code == GS_OK; i++) {
         gs_event *out = &play->out->events.data[play->out->launches.data[i].event];
-        code = record(&play->cuda->slots[i], &out->seen, true, error);
+        if (!out->seen.has_placed)
+            code = record(&play->cuda->slots[i], &out->seen, true, error);
     }
     return code;
 }
@@ -569,7 +647,7 @@ static gs_code prepare(struct play *play, const gs_gpu *gpu, gs_error *error) {
     gs_code code = GS_OK;
     if (plan->launches.count > MOST_LAUNCHES)
         return gs_fail(error, GS_E_USAGE, "a run on a GPU has at most %d launches", MOST_LAUNCHES);
-    atomic_store(&cuda->watched_generation, ++cuda->generation);
+    cuda->generation++;
     for (size_t i = 0; i < plan->launches.count && code == GS_OK; i++)
         code = prepare_slot(cuda, i, &plan->launches.data[i], gpu->limits.warp_threads, &at, error);
     if (code == GS_OK)
@@ -590,11 +668,13 @@ static gs_run *cuda_play(gs_device *device, const gs_run *plan, const gs_play_op
     gs_code code = prepare(&play, device->gpu, error);
     if (code == GS_OK) {
         code = play_events(&play, error);
+        if (gs_run_is_timed(plan)) {
+            wait_for_times(&play, 0, play.launched);
+            code = code == GS_OK ? record_timed(&play, error) : code;
+        }
         gs_code ended = end_all(&play, code == GS_OK ? error : &unused);
         code = code == GS_OK ? ended : code;
     }
-    if (code == GS_OK && gs_run_is_timed(plan) && !play.cut_short)
-        code = record_timed(&play, error);
     free(play.expected);
     if (code == GS_OK)
         return play.out;

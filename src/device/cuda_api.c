@@ -55,9 +55,11 @@ void gs_cuda_close(cu_api *api) {
 }
 
 gs_code gs_cuda_check(const cu_api *api, int code, const char *what, gs_error *error) {
+    enum { TOO_MANY_RESOURCES = 701 };
     const char *words = NULL;
     if (code == 0)
         return GS_OK;
     api->error_string(code, &words);
-    return gs_fail(error, GS_E_NO_GPU, "%s: %s (CUDA error %d)", what, words ? words : "unknown", code);
+    return gs_fail(error, code == TOO_MANY_RESOURCES ? GS_E_NO_FIT : GS_E_NO_GPU, "%s: %s (CUDA error %d)", what,
+                   words ? words : "unknown", code);
 }

@@ -191,8 +191,10 @@ static gs_code grant(gs_probe *probe, struct wish *wishes, size_t count, gs_erro
     }
     for (size_t i = 0; i < count && code == GS_OK; i++)
         if (!wishes[i].met)
-            code = gs_fail(error, GS_E_NO_GPU, "no probe kernel with exactly %d registers came out of the compiler",
-                           wishes[i].registers);
+            code = gs_fail(error, GS_E_NO_GPU,
+                           "no probe kernel with exactly %d registers and %lld bytes of local memory came out of the "
+                           "compiler",
+                           wishes[i].registers, (long long)wishes[i].local_bytes);
     return code;
 }
 

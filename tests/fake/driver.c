@@ -1,0 +1,332 @@
+/*
+ * driver.c: libcuda.so.1 of the pretended driver: its calls, checks and errors.
+ *
+ * Memory is memory of the process, and the device sees it at the same address. The driver knows when more is taken than
+ * given back: a context that is released with streams, modules or memory left ends the program, so that a test fails.
+ * The one global is what a C interface without handles needs.
+ */
+#include "pretended.h"
+
+CU_SYMBOLS(PRETENDED_CALL)
+
+enum {
+    INVALID_VALUE = 1,
+    NOT_INITIALIZED = 3,
+    NO_DEVICE = 100,
+    INVALID_DEVICE = 101,
+    INVALID_IMAGE = 200,
+    INVALID_CONTEXT = 201,
+    NOT_FOUND = 500,
+    NOT_READY = 600,
+    OUT_OF_RESOURCES = 701
+};
+
+enum { MOST_FUNCTIONS = 64, FAILING_LAUNCH = 3, MOST_URGENCY = 5, PORTABLE_CLUSTER = 8 };
+
+struct cu_function {
+    int number, registers;
+    int64_t local_bytes;
+    int most_shared_bytes, carveout_percent;
+    bool any_cluster;
+};
+
+struct cu_module {
+    struct cu_function functions[MOST_FUNCTIONS];
+    int count;
+};
+
+struct cu_stream {
+    int priority;
+};
+
+static struct driver {
+    bool started;
+    gs_gpu *description;
+    pretended_gpu *gpu; /* NULL: no context */
+    int64_t objects;    /* streams, modules and pieces of memory that were not given back */
+    int64_t launches;
+} driver;
+
+/* ---- starting ---- */
+
+int cuInit(unsigned flags) {
+    if (is_pretended("init-fails"))
+        return NO_DEVICE;
+    driver.started = true;
+    return flags ? INVALID_VALUE : 0;
+}
+
+int cuDriverGetVersion(int *version) {
+    *version = 13000;
+    return 0;
+}
+
+int cuGetErrorString(int code, const char **words) {
+    static const struct {
+        int code;
+        const char *words;
+    } errors[] = {{INVALID_VALUE, "invalid argument"},
+                  {NOT_INITIALIZED, "initialization error"},
+                  {NO_DEVICE, "no CUDA-capable device is detected"},
+                  {INVALID_DEVICE, "invalid device ordinal"},
+                  {INVALID_IMAGE, "device kernel image is invalid"},
+                  {INVALID_CONTEXT, "invalid device context"},
+                  {NOT_FOUND, "named symbol not found"},
+                  {NOT_READY, "device not ready"},
+                  {OUT_OF_RESOURCES, "too many resources requested for launch"}};
+    for (size_t i = 0; i < GS_COUNT(errors); i++)
+        if (errors[i].code == code) {
+            *words = errors[i].words;
+            return 0;
+        }
+    return INVALID_VALUE;
+}
+
+int cuDeviceGetCount(int *count) {
+    *count = is_pretended("no-device") ? 0 : 1;
+    return driver.started ? 0 : NOT_INITIALIZED;
+}
+
+int cuDeviceGet(int *device, int number) {
+    *device = number;
+    return number ? INVALID_DEVICE : 0;
+}
+
+/* ---- the context ---- */
+
+int cuDevicePrimaryCtxRetain(cu_context *context, int device) {
+    if (device || driver.gpu)
+        return INVALID_DEVICE;
+    driver.description = gs_gpu_open(is_pretended("h200") ? "h200" : PRETENDED_SMALL, NULL);
+    driver.gpu = driver.description ? pretended_gpu_new(driver.description) : NULL;
+    driver.objects = driver.launches = 0;
+    *context = (cu_context)(void *)driver.gpu;
+    return driver.gpu ? 0 : INVALID_DEVICE;
+}
+
+int cuDevicePrimaryCtxRelease_v2(int device) {
+    if (device || !driver.gpu)
+        return INVALID_CONTEXT;
+    pretended_gpu_free(driver.gpu);
+    gs_gpu_free(driver.description);
+    if (driver.objects) {
+        fprintf(stderr, "the pretended driver: %lld objects were not given back\n", (long long)driver.objects);
+        abort();
+    }
+    driver = (struct driver){0};
+    return 0;
+}
+
+int cuCtxSetCurrent(cu_context context) {
+    return context == (cu_context)(void *)driver.gpu ? 0 : INVALID_CONTEXT;
+}
+
+int cuCtxSynchronize(void) {
+    pretended_gpu_synchronize(driver.gpu);
+    return 0;
+}
+
+/* ---- what the device is ---- */
+
+int cuDeviceGetName(char *name, int size, int device) {
+    (void)device;
+    snprintf(name, (size_t)size, "%s", driver.description->title);
+    return 0;
+}
+
+int cuDeviceGetUuid_v2(unsigned char *uuid, int device) {
+    memset(uuid, device, 16);
+    return 0;
+}
+
+int cuDeviceGetAttribute(int *value, int number, int device) {
+    const gs_limits *limits = &driver.description->limits;
+    int major = 0, minor = 0;
+    (void)device;
+    sscanf(driver.description->compute_capability, "%d.%d", &major, &minor);
+    const struct {
+        int number, value;
+    } attributes[] = {{1, limits->threads_per_block},
+                      {10, limits->warp_threads},
+                      {16, driver.description->sms},
+                      {39, limits->threads_per_sm},
+                      {75, major},
+                      {76, minor},
+                      {81, driver.description->largest_config_bytes},
+                      {82, limits->registers_per_sm},
+                      {97, limits->shared_per_block_bytes},
+                      {106, limits->blocks_per_sm},
+                      {111, limits->shared_reserved_bytes},
+                      {120, major >= 9}};
+    for (size_t i = 0; i < GS_COUNT(attributes); i++)
+        if (attributes[i].number == number) {
+            *value = attributes[i].value;
+            return 0;
+        }
+    return INVALID_VALUE;
+}
+
+/* ---- modules and functions ---- */
+
+/* Not one for one: as with a real compiler the guess is wrong at first, and pairs are allocated. */
+static int registers_of(int live, int local) {
+    int registers = live + 11 + live / 32 + (local ? 2 : 0), step = is_pretended("coarse") ? 16 : 2;
+    return (int)gs_min(gs_divide_up(registers, step) * step, 255);
+}
+
+static bool read_image(cu_module module, const char *at) {
+    int number, live, local, used;
+    while (module->count < MOST_FUNCTIONS && sscanf(at, "%d %d %d\n%n", &number, &live, &local, &used) == 3) {
+        module->functions[module->count++] = (struct cu_function){.number = number,
+                                                                  .registers = registers_of(live, local),
+                                                                  .local_bytes = gs_divide_up(local, 8) * 8,
+                                                                  .carveout_percent = GS_NO_CARVEOUT};
+        at += used;
+    }
+    return !*at;
+}
+
+int cuModuleLoadData(cu_module *module, const void *image) {
+    if (strncmp(image, PRETENDED_IMAGE, strlen(PRETENDED_IMAGE)) != 0)
+        return INVALID_IMAGE;
+    *module = calloc(1, sizeof **module);
+    driver.objects++;
+    return *module && read_image(*module, (const char *)image + strlen(PRETENDED_IMAGE)) ? 0 : INVALID_IMAGE;
+}
+
+int cuModuleUnload(cu_module module) {
+    free(module);
+    driver.objects--;
+    return 0;
+}
+
+int cuModuleGetFunction(cu_function *function, cu_module module, const char *name) {
+    char known[32];
+    for (int i = 0; i < module->count; i++) {
+        snprintf(known, sizeof known, "probe_%d", module->functions[i].number);
+        if (strcmp(known, name) == 0) {
+            *function = &module->functions[i];
+            return 0;
+        }
+    }
+    return NOT_FOUND;
+}
+
+enum { LOCAL_BYTES = 3, REGISTERS = 4, MOST_SHARED = 8, CARVEOUT = 9, ANY_CLUSTER = 14 };
+
+int cuFuncGetAttribute(int *value, int number, cu_function function) {
+    *value = number == LOCAL_BYTES ? (int)function->local_bytes : function->registers;
+    return number == LOCAL_BYTES || number == REGISTERS ? 0 : INVALID_VALUE;
+}
+
+int cuFuncSetAttribute(cu_function function, int number, int value) {
+    if (number == MOST_SHARED && value <= driver.description->limits.shared_per_block_bytes)
+        function->most_shared_bytes = value;
+    else if (number == CARVEOUT && value >= GS_NO_CARVEOUT && value <= 100)
+        function->carveout_percent = value;
+    else if (number == ANY_CLUSTER && driver.description->compute_capability[0] == '9')
+        function->any_cluster = value;
+    else
+        return INVALID_VALUE;
+    return 0;
+}
+
+/* ---- memory and streams ---- */
+
+static void *take(size_t bytes) {
+    driver.objects++;
+    return calloc(1, bytes);
+}
+
+static int give_back(void *object) {
+    pretended_gpu_forget(driver.gpu);
+    driver.objects--;
+    free(object);
+    return 0;
+}
+
+int cuMemHostAlloc(void **memory, size_t bytes, unsigned flags) {
+    (void)flags;
+    *memory = take(bytes);
+    return 0;
+}
+
+int cuMemFreeHost(void *memory) {
+    return give_back(memory);
+}
+
+int cuMemHostGetDevicePointer_v2(cu_pointer *pointer, void *memory, unsigned flags) {
+    *pointer = (cu_pointer)(uintptr_t)memory;
+    return flags ? INVALID_VALUE : 0;
+}
+
+int cuMemAlloc_v2(cu_pointer *pointer, size_t bytes) {
+    *pointer = (cu_pointer)(uintptr_t)take(bytes);
+    return 0;
+}
+
+int cuMemFree_v2(cu_pointer pointer) {
+    return give_back((void *)(uintptr_t)pointer);
+}
+
+int cuMemsetD8_v2(cu_pointer pointer, unsigned char value, size_t bytes) {
+    memset((void *)(uintptr_t)pointer, value, bytes);
+    return 0;
+}
+
+int cuStreamCreateWithPriority(cu_stream *stream, unsigned flags, int priority) {
+    (void)flags;
+    *stream = take(sizeof **stream);
+    (*stream)->priority = priority;
+    return 0;
+}
+
+int cuStreamDestroy_v2(cu_stream stream) {
+    return give_back(stream);
+}
+
+int cuStreamQuery(cu_stream stream) {
+    return pretended_gpu_is_idle(driver.gpu, stream) ? 0 : NOT_READY;
+}
+
+/* ---- launching ---- */
+
+#ifndef PRETENDED_OLD
+
+static bool attributes_are_right(const cu_launch *call, cu_function function, int *urgency) {
+    for (unsigned i = 0; i < call->attribute_count; i++) {
+        const cu_attribute *attribute = &call->attributes[i];
+        unsigned cluster = attribute->value.cluster.x;
+        if (attribute->id == CU_LAUNCH_PRIORITY) {
+            *urgency = -attribute->value.priority;
+            if (*urgency < 0 || *urgency > MOST_URGENCY)
+                return false;
+        } else if (attribute->id != CU_LAUNCH_CLUSTER || !cluster || call->grid_x % cluster ||
+                   driver.description->compute_capability[0] != '9' ||
+                   (cluster > PORTABLE_CLUSTER && !function->any_cluster)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+int cuLaunchKernelEx(const cu_launch *call, cu_function function, void **arguments, void **extra) {
+    const gs_limits *limits = &driver.description->limits;
+    pretended_launch launch = {.blocks = call->grid_x, .stream = call->stream, .urgency = -call->stream->priority};
+    if (extra || call->grid_y * call->grid_z * call->block_y * call->block_z != 1 || !call->grid_x || !call->block_x ||
+        call->block_x > (unsigned)limits->threads_per_block ||
+        call->shared_bytes > (unsigned)function->most_shared_bytes ||
+        !attributes_are_right(call, function, &launch.urgency))
+        return INVALID_VALUE;
+    if (++driver.launches == FAILING_LAUNCH && is_pretended("launch-fails"))
+        return OUT_OF_RESOURCES;
+    memcpy(&launch.told, arguments[0], sizeof launch.told);
+    launch.shape = (gs_shape){.threads = (int32_t)call->block_x,
+                              .registers = function->registers,
+                              .shared_bytes = call->shared_bytes,
+                              .local_bytes = function->local_bytes,
+                              .carveout_percent = function->carveout_percent};
+    return pretended_gpu_launch(driver.gpu, &launch) ? 0 : OUT_OF_RESOURCES;
+}
+
+#endif

@@ -1,0 +1,325 @@
+/*
+ * gpu.c: the GPU behind the pretended driver.
+ *
+ * Launches stand in a list in the order in which they came. The most urgent whose stream is free is served first, and
+ * until all its blocks have started; where they go is what Gridsmith's dispatcher says. So it is a second queue,
+ * written apart from that of the engine, over the same placing of blocks.
+ *
+ * A block does what a block of the probe kernel does: reports where it is, waits for its stop word or until its time is
+ * over, and reports its end. A thread looks at the words and the clock. What a launch can start at once is started in
+ * the launch call, so that a busy machine does not make it late; and all that follows from one stop word happens under
+ * one lock, so that a host that asks for a stream afterwards sees all of it.
+ *
+ * The state of the SMs is made new when the host synchronizes, because a prediction also begins with a new GPU.
+ */
+#include "pretended.h"
+
+#include "sched/sched.h"
+
+#include <pthread.h>
+#include <time.h>
+
+enum { MOST_WARPS = 64, MOST_DELAY_NS = 100000, NAP_NS = 10000 };
+
+struct block {
+    int handle; /* the dispatcher's */
+    int32_t sm;
+    int64_t start_ns; /* may lie ahead: it is late */
+    bool reported, ended;
+    uint8_t slots[MOST_WARPS];
+};
+
+struct launch {
+    pretended_launch asked;
+    int kernel; /* the dispatcher's number */
+    int64_t started, ended;
+    int64_t first_running; /* all blocks before this one have ended */
+    bool stopped;
+    struct block *blocks;
+    struct launch *next;
+};
+
+struct pretended_gpu {
+    const gs_gpu *description;
+    bool late, stuck, blocks_host;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t work, idle;
+    /* under the lock: */
+    bool quits;
+    gs_dispatcher *dispatcher;
+    uint64_t *taken_slots; /* warp slots of each SM, as bits */
+    struct launch *launches;
+    gs_random random;
+};
+
+/* ---- words that the host sees ---- */
+
+static void *host_memory(cu_pointer pointer) {
+    return (void *)(uintptr_t)pointer;
+}
+
+static void report_start(const struct launch *launch, int64_t number) {
+    const probe_arguments *told = &launch->asked.told;
+    struct block *block = &launch->blocks[number];
+    memcpy((uint8_t *)host_memory(told->slots) + number * told->warps, block->slots, told->warps);
+    ((uint64_t *)host_memory(told->start))[number] = (uint64_t)block->start_ns;
+    __atomic_store_n((uint32_t *)host_memory(told->sm) + number, (uint32_t)block->sm + 1, __ATOMIC_RELEASE);
+    block->reported = true;
+}
+
+static void report_end(const struct launch *launch, int64_t number, int64_t now_ns) {
+    __atomic_store_n((uint64_t *)host_memory(launch->asked.told.end) + number, (uint64_t)now_ns, __ATOMIC_RELEASE);
+}
+
+/* Block 0 looks at the stop word, once it runs, and hands it on. */
+static bool sees_stop(struct launch *launch) {
+    const probe_arguments *told = &launch->asked.told;
+    if (launch->stopped || !launch->started || !launch->blocks[0].reported ||
+        __atomic_load_n((uint32_t *)host_memory(told->stop), __ATOMIC_ACQUIRE) != told->generation)
+        return launch->stopped;
+    __atomic_store_n((uint32_t *)host_memory(told->relay), told->generation, __ATOMIC_RELEASE);
+    return launch->stopped = true;
+}
+
+/* ---- blocks ---- */
+
+/* The lowest free slots of each partition, as many as the dispatcher put there. */
+static void take_slots(pretended_gpu *gpu, struct block *block, int64_t warps) {
+    const gs_resident *resident = &gs_dispatcher_state(gpu->dispatcher)->residents[block->handle];
+    int32_t partitions = gpu->description->limits.partitions_per_sm;
+    uint8_t left[GS_MAX_PARTITIONS];
+    memcpy(left, resident->warps, sizeof left);
+    for (int64_t warp = 0, partition = 0; warp < warps; partition = (partition + 1) % partitions) {
+        if (!left[partition])
+            continue;
+        int64_t slot = partition;
+        while (gpu->taken_slots[block->sm] >> slot & 1)
+            slot += partitions;
+        gpu->taken_slots[block->sm] |= UINT64_C(1) << slot;
+        block->slots[warp++] = (uint8_t)slot;
+        left[partition]--;
+    }
+}
+
+static void start_block(pretended_gpu *gpu, struct launch *launch, int sm) {
+    struct block *block = &launch->blocks[launch->started++];
+    block->handle = gs_dispatcher_place(gpu->dispatcher, launch->kernel, sm);
+    block->sm = sm;
+    block->start_ns = gs_now_ns() + (gpu->late ? gs_random_from(&gpu->random, 0, MOST_DELAY_NS) : 0);
+    take_slots(gpu, block, launch->asked.told.warps);
+}
+
+static void end_block(pretended_gpu *gpu, struct launch *launch, int64_t number, int64_t now_ns) {
+    struct block *block = &launch->blocks[number];
+    report_end(launch, number, now_ns);
+    gs_dispatcher_release(gpu->dispatcher, block->handle);
+    for (uint32_t warp = 0; warp < launch->asked.told.warps; warp++)
+        gpu->taken_slots[block->sm] &= ~(UINT64_C(1) << block->slots[warp]);
+    block->ended = true;
+    launch->ended++;
+}
+
+static bool is_over(const pretended_gpu *gpu, struct launch *launch, const struct block *block, int64_t now_ns) {
+    int64_t duration_ns = (int64_t)launch->asked.told.duration_ns;
+    if (gpu->stuck || !block->reported)
+        return false;
+    return duration_ns ? now_ns - block->start_ns >= duration_ns : launch->stopped;
+}
+
+/* Reports and ends of one launch that are due. True: a block has ended. */
+static bool pass_time(pretended_gpu *gpu, struct launch *launch) {
+    int64_t now_ns = gs_now_ns(), ended = launch->ended;
+    for (int64_t i = launch->first_running; i < launch->started; i++)
+        if (!launch->blocks[i].reported && launch->blocks[i].start_ns <= now_ns)
+            report_start(launch, i);
+    sees_stop(launch);
+    for (int64_t i = launch->first_running; i < launch->started; i++)
+        if (!launch->blocks[i].ended && is_over(gpu, launch, &launch->blocks[i], now_ns))
+            end_block(gpu, launch, i, now_ns);
+    while (launch->first_running < launch->started && launch->blocks[launch->first_running].ended)
+        launch->first_running++;
+    return launch->ended > ended;
+}
+
+/* ---- the queue ---- */
+
+static bool stream_is_free(const pretended_gpu *gpu, const struct launch *launch) {
+    const struct launch *at = gpu->launches;
+    while (at->asked.stream != launch->asked.stream)
+        at = at->next;
+    return at == launch;
+}
+
+static struct launch *first_in_queue(const pretended_gpu *gpu) {
+    struct launch *first = NULL;
+    for (struct launch *at = gpu->launches; at; at = at->next)
+        if (at->started < at->asked.blocks && stream_is_free(gpu, at) &&
+            (!first || at->asked.urgency > first->asked.urgency))
+            first = at;
+    return first;
+}
+
+static void serve(pretended_gpu *gpu) {
+    for (struct launch *launch; (launch = first_in_queue(gpu));)
+        while (launch->started < launch->asked.blocks) {
+            int sm = gs_dispatcher_next(gpu->dispatcher, launch->kernel);
+            if (sm == GS_WAIT)
+                return;
+            start_block(gpu, launch, sm);
+        }
+}
+
+static void launch_free(struct launch *launch) {
+    free(launch->blocks);
+    free(launch);
+}
+
+static void drop_ended(pretended_gpu *gpu) {
+    for (struct launch **at = &gpu->launches; *at;) {
+        struct launch *launch = *at;
+        if (launch->ended < launch->asked.blocks) {
+            at = &launch->next;
+            continue;
+        }
+        *at = launch->next;
+        launch_free(launch);
+    }
+    if (!gpu->launches)
+        pthread_cond_broadcast(&gpu->idle);
+}
+
+/* All that is due, and all that follows from it. */
+static void step(pretended_gpu *gpu) {
+    bool ended = true;
+    while (ended) {
+        ended = false;
+        serve(gpu);
+        for (struct launch *at = gpu->launches; at; at = at->next)
+            ended |= pass_time(gpu, at);
+        drop_ended(gpu);
+    }
+}
+
+static void *live(void *argument) {
+    pretended_gpu *gpu = argument;
+    struct timespec nap = {.tv_nsec = NAP_NS};
+    pthread_mutex_lock(&gpu->lock);
+    while (!gpu->quits) {
+        if (!gpu->launches) {
+            pthread_cond_wait(&gpu->work, &gpu->lock);
+            continue;
+        }
+        step(gpu);
+        pthread_mutex_unlock(&gpu->lock);
+        nanosleep(&nap, NULL);
+        pthread_mutex_lock(&gpu->lock);
+    }
+    pthread_mutex_unlock(&gpu->lock);
+    return NULL;
+}
+
+/* ---- the driver's side ---- */
+
+static bool make_new(pretended_gpu *gpu) {
+    gs_dispatcher_free(gpu->dispatcher);
+    gpu->dispatcher = gs_dispatcher_new(gpu->description, NULL);
+    return gpu->dispatcher;
+}
+
+pretended_gpu *pretended_gpu_new(const gs_gpu *description) {
+    pretended_gpu *gpu = calloc(1, sizeof *gpu);
+    if (!gpu)
+        return NULL;
+    *gpu = (pretended_gpu){.description = description,
+                           .late = is_pretended("late"),
+                           .stuck = is_pretended("stuck"),
+                           .blocks_host = is_pretended("blocks-host"),
+                           .random = gs_random_at(1, 0)};
+    pthread_mutex_init(&gpu->lock, NULL);
+    pthread_cond_init(&gpu->work, NULL);
+    pthread_cond_init(&gpu->idle, NULL);
+    gpu->taken_slots = calloc((size_t)description->sms, sizeof *gpu->taken_slots);
+    if (gpu->taken_slots && make_new(gpu) && pthread_create(&gpu->thread, NULL, live, gpu) == 0)
+        return gpu;
+    gs_dispatcher_free(gpu->dispatcher);
+    free(gpu->taken_slots);
+    free(gpu);
+    return NULL;
+}
+
+void pretended_gpu_free(pretended_gpu *gpu) {
+    pretended_gpu_forget(gpu);
+    pthread_mutex_lock(&gpu->lock);
+    gpu->quits = true;
+    pthread_cond_signal(&gpu->work);
+    pthread_mutex_unlock(&gpu->lock);
+    pthread_join(gpu->thread, NULL);
+    pthread_mutex_destroy(&gpu->lock);
+    pthread_cond_destroy(&gpu->work);
+    pthread_cond_destroy(&gpu->idle);
+    gs_dispatcher_free(gpu->dispatcher);
+    free(gpu->taken_slots);
+    free(gpu);
+}
+
+static void wait_until_idle(pretended_gpu *gpu) {
+    while (gpu->launches)
+        pthread_cond_wait(&gpu->idle, &gpu->lock);
+}
+
+static struct launch *launch_new(pretended_gpu *gpu, const pretended_launch *asked) {
+    struct launch *launch = calloc(1, sizeof *launch);
+    if (!launch)
+        return NULL;
+    launch->asked = *asked;
+    launch->kernel = gs_dispatcher_kernel(gpu->dispatcher, &asked->shape, NULL);
+    launch->blocks = calloc((size_t)asked->blocks, sizeof *launch->blocks);
+    if (launch->kernel >= 0 && launch->blocks)
+        return launch;
+    launch_free(launch);
+    return NULL;
+}
+
+bool pretended_gpu_launch(pretended_gpu *gpu, const pretended_launch *asked) {
+    pthread_mutex_lock(&gpu->lock);
+    if (gpu->blocks_host && asked->shape.local_bytes > gs_dispatcher_state(gpu->dispatcher)->local_bytes)
+        wait_until_idle(gpu);
+    struct launch *launch = launch_new(gpu, asked), **at = &gpu->launches;
+    if (launch) {
+        while (*at)
+            at = &(*at)->next;
+        *at = launch;
+        step(gpu);
+        pthread_cond_signal(&gpu->work);
+    }
+    pthread_mutex_unlock(&gpu->lock);
+    return launch;
+}
+
+void pretended_gpu_synchronize(pretended_gpu *gpu) {
+    pthread_mutex_lock(&gpu->lock);
+    wait_until_idle(gpu);
+    if (!make_new(gpu))
+        abort();
+    pthread_mutex_unlock(&gpu->lock);
+}
+
+bool pretended_gpu_is_idle(pretended_gpu *gpu, cu_stream stream) {
+    bool idle = true;
+    pthread_mutex_lock(&gpu->lock);
+    for (const struct launch *at = gpu->launches; at; at = at->next)
+        idle = idle && at->asked.stream != stream;
+    pthread_mutex_unlock(&gpu->lock);
+    return idle;
+}
+
+void pretended_gpu_forget(pretended_gpu *gpu) {
+    pthread_mutex_lock(&gpu->lock);
+    while (gpu->launches) {
+        struct launch *launch = gpu->launches;
+        gpu->launches = launch->next;
+        launch_free(launch);
+    }
+    pthread_mutex_unlock(&gpu->lock);
+}

@@ -1,0 +1,67 @@
+/*
+ * pretended.h: a CUDA driver and a run-time compiler that need no GPU, for the tests of src/device/cuda.c.
+ *
+ *   compiler.c   libnvrtc.so.13: finds the kernels in a source and lists them in an "image"
+ *   driver.c     libcuda.so.1: the calls of the driver, their checks and their errors
+ *   gpu.c        the GPU behind it: places blocks with Gridsmith's dispatcher, and plays the probe kernel
+ *
+ * GRIDSMITH_FAKE says what is pretended, in words with commas between them. Which GPU: `small` (the default;
+ * small.json, which is not built in) or `h200`. How it behaves:
+ *
+ *   init-fails     the driver does not start            no-device      it starts, and sees no GPU
+ *   compile-fails  the compiler finds a mistake         coarse         registers come in sixteens
+ *   launch-fails   the third launch is refused          blocks-host    growing local memory blocks the launch call
+ *   late           blocks start up to 100 us late       stuck          no kernel ever ends
+ */
+#ifndef GS_PRETENDED_H
+#define GS_PRETENDED_H
+
+#include "device/probe.h"
+#include "gpu/gpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static inline bool is_pretended(const char *word) {
+    const char *at = getenv("GRIDSMITH_FAKE");
+    size_t length = strlen(word);
+    for (; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+        if (strncmp(at, word, length) == 0 && (!at[length] || at[length] == ','))
+            return true;
+    return false;
+}
+
+/* What the compiler writes and the driver loads: this line, then a line "NUMBER LIVE LOCAL" for each kernel. */
+#define PRETENDED_IMAGE "pretended image\n"
+
+/* The driver's functions are those that our table of symbols names, and no others. */
+#define PRETENDED_CALL(name, symbol, arguments) __attribute__((visibility("default"))) int symbol arguments;
+
+/* ---- the GPU ---- */
+
+typedef struct pretended_gpu pretended_gpu;
+
+/* A launch as the driver hands it to the GPU. */
+typedef struct pretended_launch {
+    probe_arguments told;
+    gs_shape shape;
+    int64_t blocks;
+    int urgency; /* the higher, the earlier */
+    cu_stream stream;
+} pretended_launch;
+
+/* An idle GPU with its own thread; keeps `description`, which must outlive it. NULL: out of memory. */
+pretended_gpu *pretended_gpu_new(const gs_gpu *description);
+void pretended_gpu_free(pretended_gpu *gpu);
+
+/* False: no SM can ever take a block of it. */
+bool pretended_gpu_launch(pretended_gpu *gpu, const pretended_launch *launch);
+
+/* Waits until nothing runs or waits, and makes the GPU as good as new. */
+void pretended_gpu_synchronize(pretended_gpu *gpu);
+bool pretended_gpu_is_idle(pretended_gpu *gpu, cu_stream stream);
+
+/* Drops all that runs or waits: the memory that it writes to is about to go. */
+void pretended_gpu_forget(pretended_gpu *gpu);
+
+#endif

@@ -1,0 +1,52 @@
+#!/bin/sh
+# The program on a GPU, which is pretended: a campaign, and one clear line for each way in which a GPU can be unusable.
+#
+#   sh tests/fake/run.sh PROGRAM FOLDER OLD_FOLDER
+set -u
+program=$1
+folder=$2
+old_folder=$3
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=0
+
+# on WORDS EXIT_CODE SAYS ARGUMENTS...: runs the program where the pretended driver does what the words say.
+on() {
+    words=$1 wanted=$2 says=$3
+    shift 3
+    GRIDSMITH_FAKE=$words LD_LIBRARY_PATH=${libraries:-$folder} "$program" "$@" >"$work/out" 2>"$work/err" </dev/null
+    found=$?
+    if [ "$found" != "$wanted" ] || ! cat "$work/out" "$work/err" | grep -qF -- "$says"; then
+        failed=1
+        echo "FAILED $words, $*: exit code $found, not $wanted, or does not say \"$says\""
+        cat "$work/out" "$work/err" | head -n 12 | sed 's/^/    /'
+    fi
+    if [ "$wanted" -gt 1 ] && [ "$(wc -l <"$work/err")" != 1 ]; then
+        failed=1
+        echo "FAILED $words, $*: more than one line of errors"
+    fi
+}
+
+# ---- campaigns ----
+on small 0 "seed 3" fuzz --device cuda --count 24 --seed 3 --patient-every 8 --out "$work/small.jsonl"
+on small 0 '"mismatches":0' fuzz --device cuda:0 --count 12 --class priority --class local --json
+on h200 0 "seed 1" fuzz --device cuda --count 8 --out "$work/h200.jsonl"
+on small,blocks-host 0 "local" fuzz --device cuda --count 4 --class local
+[ "$(wc -l <"$work/small.jsonl")" = 24 ] || { failed=1 && echo "FAILED: not all runs were kept"; }
+grep -q '"gpu":"cuda0".*"warp_slots"' "$work/small.jsonl" || { failed=1 && echo "FAILED: no GPU or warp slots"; }
+on none 0 "8" replay "$work/h200.jsonl"
+on h200 1 "differs" fuzz --device cuda --count 8 --set warp_placement=free
+
+# ---- no usable GPU ----
+on init-fails 3 "starting CUDA: no CUDA-capable device is detected (CUDA error 100)" fuzz --device cuda
+on no-device 3 'there is no GPU "0": CUDA sees 0' fuzz --device cuda
+on small 3 'there is no GPU "1": CUDA sees 1' fuzz --device cuda:1
+on small 3 'there is no GPU "first": CUDA sees 1' fuzz --device cuda:first
+on compile-fails 3 "the probe kernel does not compile: probe.cu(1): error: this is pretended" fuzz --device cuda
+on launch-fails 2 "launching: too many resources requested for launch (CUDA error 701)" fuzz --device cuda
+on stuck 3 "the GPU is stuck" fuzz --device cuda
+libraries=$old_folder
+on small 3 "too old: it has no cuLaunchKernelEx" fuzz --device cuda
+
+[ "$failed" = 0 ] && echo "the program gets on with a GPU, and without"
+exit "$failed"

@@ -1,0 +1,486 @@
+/*
+ * test_cuda.c: the CUDA device records what a GPU does, and says what is wrong with one that does nothing.
+ *
+ * The driver is pretended (tests/fake, found by LD_LIBRARY_PATH): a GPU that places blocks as the model does, so that
+ * every difference is a mistake of the recording. GRIDSMITH_FAKE tells it what to pretend.
+ */
+#include "test.h"
+
+#include "device/probe.h"
+#include "fuzz/fuzz.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static gs_device *open_pretended(const char *words, const char *name) {
+    gs_error error;
+    setenv("GRIDSMITH_FAKE", words, 1);
+    gs_device *device = gs_device_open(name, &error);
+    if (!device)
+        fail_msg("%s, %s: %s", words, name, error.message);
+    return device;
+}
+
+static gs_run *play(gs_device *device, const gs_run *plan, const gs_play_options *options) {
+    gs_error error;
+    gs_run *recorded = gs_device_play(device, plan, options, &error);
+    if (!recorded)
+        fail_msg("%s", error.message);
+    return recorded;
+}
+
+/* ---- opening ---- */
+
+static void a_gpu_that_nobody_described_is_described_by_its_driver(void **state) {
+    (void)state;
+    gs_device *device = open_pretended("small", "cuda");
+    gs_gpu *wanted = gs_gpu_open(test_path("tests/fake/small.json"), NULL);
+    gs_text one = {0}, two = {0};
+    assert_non_null(wanted);
+    gs_gpu_text(device->gpu, &one);
+    gs_gpu_text(wanted, &two);
+    assert_string_equal(one.data, two.data);
+    assert_int_equal(device->clusters, 1);
+    gs_text_free(&one);
+    gs_text_free(&two);
+    gs_gpu_free(wanted);
+    gs_device_close(device);
+}
+
+static void a_known_gpu_is_recognised(void **state) {
+    (void)state;
+    gs_device *device = open_pretended("h200", "cuda:0");
+    assert_string_equal(device->gpu->name, "h200");
+    assert_int_equal(device->gpu->sms, 132);
+    assert_int_equal(device->clusters, 8);
+    gs_device_close(device);
+}
+
+static int registers_of(const cu_api *api, gs_probe *probe, int32_t registers, int64_t local_bytes) {
+    cu_function function;
+    gs_error error;
+    int found = 0, local = 0;
+    if (gs_probe_find(probe, registers, local_bytes, &function, &error) != GS_OK)
+        fail_msg("%d registers: %s", registers, error.message);
+    assert_int_equal(api->function_get(&found, 4, function), 0);
+    assert_int_equal(api->function_get(&local, 3, function), 0);
+    assert_int_equal(local, local_bytes);
+    return found;
+}
+
+static void kernels_have_exactly_the_registers_asked_for(void **state) {
+    (void)state;
+    cu_api api;
+    cu_context context;
+    gs_probe probe;
+    cu_function function;
+    gs_error error;
+    setenv("GRIDSMITH_FAKE", "h200", 1);
+    assert_int_equal(gs_cuda_open(&api, &error), GS_OK);
+    assert_int_equal(api.init(0), 0);
+    assert_int_equal(api.context_retain(&context, 0), 0);
+    assert_int_equal(gs_probe_open(&probe, &api, 90, 232448, &error), GS_OK);
+    assert_int_equal(probe.kernels.count, 30);
+    for (size_t i = 0; gs_generated_registers(i); i++) {
+        int32_t registers = gs_generated_registers(i);
+        assert_int_equal(registers_of(&api, &probe, registers, 0), registers);
+        for (size_t j = 0; gs_generated_local_bytes(j) >= 0; j++)
+            assert_int_equal(registers_of(&api, &probe, registers, gs_generated_local_bytes(j)), registers);
+    }
+    assert_int_equal(probe.kernels.count, 120);
+    assert_int_equal(gs_probe_find(&probe, 23, 0, &function, &error), GS_E_USAGE);
+    assert_int_equal(gs_probe_find(&probe, 32, 1 << 20, &function, &error), GS_E_USAGE);
+    assert_int_equal(gs_probe_find(&probe, 32, 3, &function, &error), GS_E_NO_GPU);
+    assert_string_equal(error.message, "no probe kernel with exactly 32 registers and 3 bytes of local memory came out "
+                                       "of the compiler");
+    gs_probe_close(&probe);
+    assert_int_equal(api.context_release(0), 0);
+    gs_cuda_close(&api);
+}
+
+/* ---- recordings ---- */
+
+/* What was seen of a launch is whole: each started block has as many different warp slots as it has warps. */
+static void check_slots(const gs_gpu *gpu, const gs_launch *launch, const gs_seen *seen) {
+    size_t warps = (size_t)gs_divide_up(launch->shape.threads, gpu->limits.warp_threads), begin = 0;
+    assert_true(seen->has_placed && seen->has_warp_slots);
+    assert_int_equal(seen->placed.count, launch->blocks);
+    for (size_t i = 0; i < seen->placed.count; i++) {
+        size_t end = seen->warp_slots.ends[i];
+        uint64_t slots = 0;
+        assert_int_equal(end - begin, seen->placed.data[i] == GS_WAIT ? 0 : warps);
+        for (size_t at = begin; at < end; at++) {
+            assert_in_range(seen->warp_slots.slots[at], 0, gpu->limits.threads_per_sm / gpu->limits.warp_threads - 1);
+            slots |= UINT64_C(1) << seen->warp_slots.slots[at];
+        }
+        assert_int_equal(__builtin_popcountll(slots), end - begin);
+        begin = end;
+    }
+}
+
+/* A recording can be kept: as text it is a run. */
+static void check_text(const gs_run *recorded) {
+    gs_text text = {0}, again = {0};
+    gs_run_text(recorded, &text);
+    gs_run *read = test_run_of(text.data);
+    gs_run_text(read, &again);
+    assert_string_equal(text.data, again.data);
+    gs_run_free(read);
+    gs_text_free(&text);
+    gs_text_free(&again);
+}
+
+/* Records a random run and compares it with its prediction. */
+static gs_score record_and_score(gs_device *device, const char *class_name, uint64_t index, bool patient) {
+    gs_error error;
+    gs_bounds bounds = gs_device_bounds(device);
+    gs_run *plan = gs_generate(&bounds, class_name, 1, index, &error);
+    gs_run *predicted = plan ? gs_predict(device->gpu, plan, NULL, &error) : NULL;
+    assert_non_null(predicted);
+    gs_play_options options = {.expected = predicted, .patient = patient};
+    gs_run *recorded = play(device, plan, &options);
+    gs_score score = {0};
+    assert_int_equal(gs_score_add(&score, recorded, predicted, &error), GS_OK);
+    assert_int_equal(recorded->launches.count, plan->launches.count);
+    assert_string_equal(recorded->class_name, class_name);
+    assert_string_equal(recorded->gpu, device->gpu->name);
+    assert_int_equal(recorded->id, index);
+    for (size_t i = 0; i < recorded->events.count; i++)
+        if (recorded->events.data[i].op != GS_EXIT)
+            check_slots(device->gpu, &recorded->launches.data[recorded->events.data[i].launch],
+                        &recorded->events.data[i].seen);
+    check_text(recorded);
+    gs_run_free(recorded);
+    gs_run_free(predicted);
+    gs_run_free(plan);
+    return score;
+}
+
+static void recordings_show_what_the_gpu_did(void **state) {
+    (void)state;
+    static const char *const gpus[] = {"small", "h200"};
+    static const char *const classes[] = {"plain", "shared", "small", "exits", "priority", "local"};
+    for (size_t g = 0; g < GS_COUNT(gpus); g++) {
+        gs_device *device = open_pretended(gpus[g], "cuda");
+        gs_score all = {0};
+        for (size_t i = 0; i < GS_COUNT(classes); i++)
+            for (uint64_t index = 0; index < (g ? 4 : 20); index++) {
+                gs_score score = record_and_score(device, classes[i], index, false);
+                if (!score.runs_exact || score.blocks_exact != score.blocks)
+                    fail_msg("%s, class %s, seed 1, index %d: %lld of %lld launches are exact", gpus[g], classes[i],
+                             (int)index, (long long)score.launches_exact, (long long)score.launches);
+                all.runs++;
+                all.launches += score.launches;
+                all.blocks += score.blocks;
+            }
+        print_message("%s: %lld runs, %lld launches, %lld blocks\n", gpus[g], (long long)all.runs,
+                      (long long)all.launches, (long long)all.blocks);
+        gs_device_close(device);
+    }
+}
+
+/* A busy machine can be later than any patience, so each run has several tries. */
+static void blocks_that_start_late_are_waited_for(void **state) {
+    (void)state;
+    gs_device *device = open_pretended("small,late", "cuda");
+    for (uint64_t index = 0; index < 10; index++) {
+        int tries = 0;
+        while (!record_and_score(device, index % 2 ? "exits" : "shared", index, true).runs_exact)
+            assert_true(++tries < 20);
+    }
+    gs_device_close(device);
+}
+
+/* ---- durations ---- */
+
+/* A warp on its slot. */
+struct stay {
+    int32_t sm, slot;
+    int64_t start_ns, end_ns;
+};
+
+static int compare_stays(const void *a, const void *b) {
+    const struct stay *one = a, *two = b;
+    if (one->sm != two->sm)
+        return one->sm - two->sm;
+    if (one->slot != two->slot)
+        return one->slot - two->slot;
+    return (one->start_ns > two->start_ns) - (one->start_ns < two->start_ns);
+}
+
+/* All blocks have run, as long as they should, and no two warps were on one slot at once. */
+static void check_times(const gs_gpu *gpu, const gs_run *run) {
+    struct {
+        struct stay *data;
+        size_t count, room;
+    } stays = {0};
+    for (size_t i = 0; i < run->launches.count; i++) {
+        const gs_launch *launch = &run->launches.data[i];
+        const gs_seen *seen = &run->events.data[launch->event].seen;
+        assert_true(seen->has_start && seen->has_end);
+        check_slots(gpu, launch, seen);
+        for (int64_t block = 0; block < launch->blocks; block++) {
+            struct stay stay = {gs_seen_sm(seen, block), 0, gs_seen_time(&seen->start_ns, block),
+                                gs_seen_time(&seen->end_ns, block)};
+            assert_in_range(stay.sm, 0, gpu->sms - 1);
+            assert_true(stay.start_ns > 0 && stay.end_ns >= stay.start_ns + launch->duration_ns);
+            for (size_t at = block ? seen->warp_slots.ends[block - 1] : 0; at < seen->warp_slots.ends[block]; at++) {
+                stay.slot = seen->warp_slots.slots[at];
+                assert_true(GS_RESERVE(&stays, 1));
+                stays.data[stays.count++] = stay;
+            }
+        }
+    }
+    qsort(stays.data, stays.count, sizeof *stays.data, compare_stays);
+    for (size_t i = 1; i < stays.count; i++)
+        if (stays.data[i - 1].sm == stays.data[i].sm && stays.data[i - 1].slot == stays.data[i].slot)
+            assert_true(stays.data[i - 1].end_ns <= stays.data[i].start_ns);
+    free(stays.data);
+}
+
+static void timed_runs_have_times(void **state) {
+    (void)state;
+    gs_device *device = open_pretended("small", "cuda");
+    gs_bounds bounds = gs_device_bounds(device);
+    gs_error error;
+    for (uint64_t index = 0; index < 10; index++) {
+        gs_run *plan = gs_generate(&bounds, "timed", 1, index, &error);
+        gs_run *predicted = plan ? gs_predict(device->gpu, plan, NULL, &error) : NULL;
+        assert_non_null(predicted);
+        gs_run *recorded = play(device, plan, NULL);
+        check_times(device->gpu, recorded);
+        /* Later launches depend on how quick the host is; the first one finds an idle GPU. */
+        const gs_seen *one = &recorded->events.data[0].seen, *two = &predicted->events.data[0].seen;
+        for (int64_t block = 0; block < plan->launches.data[0].blocks; block++)
+            assert_int_equal(gs_seen_sm(one, block), gs_seen_sm(two, block));
+        gs_run_free(recorded);
+        gs_run_free(predicted);
+        gs_run_free(plan);
+    }
+    gs_device_close(device);
+}
+
+/* Plays a run given as text and returns the recording. */
+static gs_run *play_text(gs_device *device, const char *text) {
+    gs_run *plan = test_run_of(text);
+    gs_run *recorded = play(device, plan, NULL);
+    gs_run_free(plan);
+    return recorded;
+}
+
+#define RUN(events) "{\"schema\":\"gridsmith.run/1\",\"events\":[" events "]}"
+#define KERNEL_SHARING(name, blocks, shared, more)                                                                     \
+    "{\"op\":\"launch\",\"kernel\":\"" name "\",\"blocks\":" blocks ",\"threads\":1024,\"registers\":32,"              \
+    "\"shared_bytes\":" shared more "}"
+#define KERNEL(name, blocks, more) KERNEL_SHARING(name, blocks, "0", more)
+#define EXIT(name)                 "{\"op\":\"exit\",\"kernel\":\"" name "\"}"
+
+static const gs_seen *seen_of(const gs_run *run, size_t launch) {
+    return &run->events.data[run->launches.data[launch].event].seen;
+}
+
+/* The exit of a kernel with a duration is where the host waits for all of it, also for what has not started. */
+static void an_exit_waits_for_a_timed_kernel(void **state) {
+    (void)state;
+    gs_device *device = open_pretended("small", "cuda");
+    gs_run *run = play_text(device, RUN(KERNEL("a", "25", ",\"duration_us\":2000") "," EXIT("a") "," KERNEL(
+                                        "b", "10", ",\"duration_us\":100")));
+    int64_t last_end = 0;
+    check_times(device->gpu, run);
+    for (int64_t i = 0; i < 25; i++) {
+        int64_t end_ns = gs_seen_time(&seen_of(run, 0)->end_ns, i);
+        last_end = end_ns > last_end ? end_ns : last_end;
+    }
+    for (int64_t i = 0; i < 10; i++)
+        assert_true(gs_seen_time(&seen_of(run, 1)->start_ns, i) >= last_end);
+    gs_run_free(run);
+    gs_device_close(device);
+}
+
+/* A kernel without a duration stays until the end of the run, and what waits for it is recorded as waiting. */
+static void kernels_with_and_without_durations_mix(void **state) {
+    (void)state;
+    gs_device *device = open_pretended("small", "cuda");
+    for (int i = 0; i < 2; i++) {
+        gs_run *run =
+            play_text(device, RUN(KERNEL("timed", "5", ",\"duration_us\":500") "," KERNEL("endless", "10", "")));
+        assert_int_equal(gs_seen_started(seen_of(run, 0)), 5);
+        assert_int_equal(gs_seen_started(seen_of(run, 1)), 10);
+        assert_true(gs_seen_time(&seen_of(run, 0)->end_ns, 4) != GS_NO_TIME);
+        assert_true(gs_seen_time(&seen_of(run, 1)->end_ns, 9) == GS_NO_TIME);
+        gs_run_free(run);
+        run = play_text(device, RUN(KERNEL("endless", "10", "") "," KERNEL("timed", "5", ",\"duration_us\":500")));
+        assert_int_equal(gs_seen_started(seen_of(run, 0)), 10);
+        assert_int_equal(gs_seen_started(seen_of(run, 1)), 0);
+        gs_run_free(run);
+    }
+    gs_device_close(device);
+}
+
+static void a_stream_keeps_its_order(void **state) {
+    (void)state;
+    gs_device *device = open_pretended("small", "cuda");
+    gs_run *run = play_text(device, RUN(KERNEL("other", "1", "") "," KERNEL("first", "1", ",\"stream\":7") "," KERNEL(
+                                        "second", "1", ",\"stream\":7") "," EXIT("first")));
+    assert_int_equal(gs_seen_started(seen_of(run, 0)), 1);
+    assert_int_equal(gs_seen_started(seen_of(run, 1)), 1);
+    assert_int_equal(gs_seen_started(seen_of(run, 2)), 0);
+    assert_int_equal(run->events.count, 5);
+    assert_int_equal(run->events.data[4].op, GS_OBSERVE);
+    assert_int_equal(run->events.data[4].launch, 2);
+    assert_int_equal(gs_seen_started(&run->events.data[4].seen), 1);
+    gs_run_free(run);
+    gs_device_close(device);
+}
+
+/* ---- what goes wrong ---- */
+
+static void an_unusable_gpu_is_said_to_be_so(void **state) {
+    (void)state;
+    static const struct {
+        const char *words, *device, *message;
+    } cases[] = {
+        {"init-fails", "cuda", "starting CUDA: no CUDA-capable device is detected (CUDA error 100)"},
+        {"no-device", "cuda", "there is no GPU \"0\": CUDA sees 0"},
+        {"small", "cuda:1", "there is no GPU \"1\": CUDA sees 1"},
+        {"small", "cuda:-1", "there is no GPU \"-1\": CUDA sees 1"},
+        {"small", "cuda:x", "there is no GPU \"x\": CUDA sees 1"},
+        {"compile-fails", "cuda", "the probe kernel does not compile: probe.cu(1): error: this is pretended"},
+        {"coarse", "cuda",
+         "no probe kernel with exactly 24 registers and 0 bytes of local memory came out of the compiler"},
+    };
+    for (size_t i = 0; i < GS_COUNT(cases); i++) {
+        gs_error error = {.code = GS_OK};
+        setenv("GRIDSMITH_FAKE", cases[i].words, 1);
+        assert_null(gs_device_open(cases[i].device, &error));
+        assert_int_equal(error.code, GS_E_NO_GPU);
+        assert_string_equal(error.message, cases[i].message);
+        assert_int_equal(gs_code_exit(error.code), 3);
+    }
+}
+
+/* Plays what cannot be played. */
+static gs_error play_wrong(gs_device *device, const gs_run *plan) {
+    gs_error error = {.code = GS_OK};
+    assert_null(gs_device_play(device, plan, NULL, &error));
+    return error;
+}
+
+static void a_run_that_cannot_be_recorded_is_refused(void **state) {
+    (void)state;
+    gs_device *device = open_pretended("small", "cuda");
+    static const struct {
+        const char *text;
+        gs_code code;
+        const char *message;
+    } cases[] = {
+        {RUN(KERNEL("a", "10000000", "")), GS_E_USAGE, "the run has more blocks than can report to the host"},
+        {RUN(KERNEL("a", "1", ",\"local_bytes\":100000")), GS_E_USAGE,
+         "the probe has kernels of 24 to 255 registers and up to 64 KB of local memory a thread, not of 32 registers "
+         "and 100000 bytes"},
+        {RUN(KERNEL("a", "1", "") "," KERNEL_SHARING("b", "1", "200000", "")), GS_E_NO_GPU,
+         "launching: invalid argument (CUDA error 1)"},
+    };
+    for (size_t i = 0; i < GS_COUNT(cases); i++) {
+        gs_run *plan = test_run_of(cases[i].text);
+        gs_error error = play_wrong(device, plan);
+        assert_int_equal(error.code, cases[i].code);
+        assert_string_equal(error.message, cases[i].message);
+        gs_run_free(plan);
+    }
+    gs_text text = {0};
+    for (int i = 0; i < 129; i++)
+        gs_text_add(
+            &text,
+            "%s{\"op\":\"launch\",\"kernel\":\"k%d\",\"blocks\":1,\"threads\":32,\"registers\":32,\"shared_bytes\":0}",
+            i ? "," : "{\"schema\":\"gridsmith.run/1\",\"events\":[", i);
+    gs_text_add(&text, "]}");
+    gs_run *plan = test_run_of(text.data);
+    assert_string_equal(play_wrong(device, plan).message, "a run on a GPU has at most 128 launches");
+    gs_run_free(plan);
+    gs_text_free(&text);
+    assert_true(record_and_score(device, "exits", 0, false).runs_exact);
+    gs_device_close(device);
+}
+
+static void a_launch_that_fails_ends_its_run_only(void **state) {
+    (void)state;
+    gs_device *device = open_pretended("small,launch-fails", "cuda");
+    gs_run *plan = test_run_of(RUN(KERNEL("a", "4", "") "," KERNEL("b", "4", "") "," KERNEL("c", "4", "")));
+    gs_error error = play_wrong(device, plan);
+    assert_int_equal(error.code, GS_E_NO_FIT);
+    assert_string_equal(error.message, "launching: too many resources requested for launch (CUDA error 701)");
+    assert_true(record_and_score(device, "exits", 0, false).runs_exact);
+    gs_run_free(plan);
+    gs_device_close(device);
+}
+
+/* Growing local memory blocks the launch until the GPU is idle, and it is not, before it is told to. */
+static void a_launch_that_blocks_the_host_is_freed(void **state) {
+    (void)state;
+    gs_device *device = open_pretended("small,blocks-host", "cuda");
+    int64_t begin_ns = gs_now_ns();
+    gs_run *run = play_text(device, RUN(KERNEL("a", "4", "") "," KERNEL("b", "4", ",\"local_bytes\":4096") "," KERNEL(
+                                        "c", "4", "") "," EXIT("a")));
+    int64_t took_ns = gs_now_ns() - begin_ns;
+    assert_true(took_ns > 150000000 && took_ns < INT64_C(10000000000));
+    assert_int_equal(gs_seen_started(seen_of(run, 0)), 4);
+    assert_true(seen_of(run, 1)->has_placed);
+    assert_int_equal(gs_seen_started(seen_of(run, 1)), 0);
+    assert_false(seen_of(run, 2)->has_placed);
+    assert_int_equal(run->events.count, 4);
+    gs_run_free(run);
+
+    static const char *const classes[] = {"local", "exits", NULL};
+    gs_campaign_options options = {.classes = classes, .count = 8, .seed = 2};
+    gs_campaign campaign;
+    gs_error error;
+    if (gs_campaign_run(device, device->gpu, &options, &campaign, &error) != GS_OK)
+        fail_msg("%s", error.message);
+    assert_int_equal(campaign.played, 8);
+    assert_int_equal(campaign.mismatches, 0);
+    gs_campaign_clear(&campaign);
+    gs_device_close(device);
+}
+
+static void a_stuck_gpu_does_not_hang_the_host(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *message;
+    } cases[] = {
+        {RUN(KERNEL("a", "4", "")), "the GPU is stuck: not all blocks of \"a\" have run"},
+        {RUN(KERNEL("a", "4", "") "," EXIT("a")), "the GPU is stuck: a kernel that was told to stop goes on"},
+        {RUN(KERNEL("a", "4", ",\"duration_us\":10")), "the GPU is stuck: not all blocks of \"a\" have run"},
+    };
+    for (size_t i = 0; i < GS_COUNT(cases); i++) {
+        gs_device *device = open_pretended("small,stuck", "cuda");
+        gs_run *plan = test_run_of(cases[i].text);
+        int64_t begin_ns = gs_now_ns();
+        gs_error error = play_wrong(device, plan);
+        assert_true(gs_now_ns() - begin_ns < INT64_C(10000000000));
+        assert_int_equal(error.code, GS_E_NO_GPU);
+        assert_string_equal(error.message, cases[i].message);
+        gs_run_free(plan);
+        gs_device_close(device);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_gpu_that_nobody_described_is_described_by_its_driver),
+        cmocka_unit_test(a_known_gpu_is_recognised),
+        cmocka_unit_test(kernels_have_exactly_the_registers_asked_for),
+        cmocka_unit_test(recordings_show_what_the_gpu_did),
+        cmocka_unit_test(blocks_that_start_late_are_waited_for),
+        cmocka_unit_test(timed_runs_have_times),
+        cmocka_unit_test(an_exit_waits_for_a_timed_kernel),
+        cmocka_unit_test(kernels_with_and_without_durations_mix),
+        cmocka_unit_test(a_stream_keeps_its_order),
+        cmocka_unit_test(an_unusable_gpu_is_said_to_be_so),
+        cmocka_unit_test(a_run_that_cannot_be_recorded_is_refused),
+        cmocka_unit_test(a_launch_that_fails_ends_its_run_only),
+        cmocka_unit_test(a_launch_that_blocks_the_host_is_freed),
+        cmocka_unit_test(a_stuck_gpu_does_not_hang_the_host),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
