@@ -87,6 +87,15 @@ static struct tb make_tb(const gs_gpu *gpu, const gs_launch *launch) {
             tb.config_s = config_for(gpu, bytes);
     }
     tb.given_s = gpu->mechanisms.shared_given == GS_GIVEN_LARGEST ? largest : tb.config_s;
+    bool asked = launch->shape.carveout_percent != GS_NO_CARVEOUT;
+    if (gpu->mechanisms.shared_given == GS_GIVEN_GENEROUS && !asked && per > 1) {
+        int blocks = 32 - tb.w;
+        if (launch->shape.shared_bytes && blocks > 2 * per)
+            blocks = 2 * per;
+        int generous = blocks > 0 ? config_for(gpu, (int64_t)blocks * bytes) : 0;
+        generous = least(generous, 132 * 1024);
+        tb.given_s = generous > tb.config_s ? generous : tb.config_s;
+    }
     return tb;
 }
 

@@ -615,14 +615,10 @@ static gs_code record_timed(struct play *play, gs_error *error) {
     return code;
 }
 
-/* After the host was blocked nothing more is played: of later kernels no block has started. */
+/* After the host was blocked nothing more is played: the recording says nothing of what comes after. */
 static gs_code skip_event(struct play *play, const gs_event *event, gs_error *error) {
-    if (event->op == GS_LAUNCH) {
-        gs_code code = gs_run_copy_launch(play->out, &play->plan->launches.data[event->launch], error);
-        if (code == GS_OK)
-            play->out->events.data[play->out->events.count - 1].seen.has_placed = true;
-        return code;
-    }
+    if (event->op == GS_LAUNCH)
+        return gs_run_copy_launch(play->out, &play->plan->launches.data[event->launch], error);
     return gs_run_add_event(play->out, event->op, event->launch, error) ? GS_OK : GS_E_MEMORY;
 }
 
