@@ -56,7 +56,7 @@ says "predict"
 check "version" 0 "$program" --version
 check "no command" 2 "$program"
 mistake "unknown command" 'there is no command "prdict"' "$program" prdict
-for command in predict check occupancy gpus fuzz replay shrink fit record; do
+for command in predict check occupancy gpus fuzz replay shrink fit record probe; do
     check "help of $command" 0 "$program" $command --help
     says "usage: gridsmith $command"
     check "help for $command" 0 "$program" help $command
@@ -146,6 +146,28 @@ check "the proposed run can be played" 0 "$program" predict --gpu "$work/six.jso
 head -n 3 "$work/real.jsonl" | sed '2s/"placed":\[[0-9]*/"placed":[7/' >"$work/none.jsonl"
 check "fit where nothing agrees" 1 "$program" fit "$work/none.jsonl"
 says "with 2 of 3 recordings; none agrees with more"
+
+# A model with other mechanisms than its description is measured, and what comes out agrees with it.
+check "probe" 0 "$program" probe --device "model:$work/six.json,tie_order=ascending,extra_step=no" --name mine \
+    --runs 200 -o "$work/mine.json"
+says "tie order   ascending: SMs 0-5; 3 of 3 measurements alike"
+says "GPCs        not measured: no cluster was seen"
+says "extra_step          no           the recordings say so"
+check "nothing else is written" 1 test -s "$work/out"
+check "the description is one" 0 "$program" gpus "$work/mine.json"
+says "measured by gridsmith probe on 20"
+check "fuzz with the description" 0 "$program" fuzz --gpu "$work/mine.json" --count 100 --seed 9 \
+    --device "model:$work/six.json,tie_order=ascending,extra_step=no"
+check "probe to standard output" 0 sh -c "'$program' probe --device 'model:$work/six.json' --runs 20 | '$program' gpus -- /dev/stdin"
+says "six: "
+check "probe a quirk" 1 "$program" probe --device "model:$work/six.json,skip=3" --runs 50 -o "$work/quirk.json"
+says "tie order   listed: SMs 0, 2, 4, 1, 5, 3; 3 of 3 measurements alike"
+says "the last 1 of these never got a block of their own"
+check "written all the same" 0 grep -q '"tie_order":\[0,2,4,1,5,3\]' "$work/quirk.json"
+if [ ! -e /dev/nvidiactl ]; then
+    check "probe without a GPU" 3 "$program" probe --device cuda -o "$work/no-gpu.json"
+    check "no description without a GPU" 1 test -e "$work/no-gpu.json"
+fi
 
 # In another order that fits, the exit code is that of this order, unless every order is asked for.
 sed -n '1,2p' scenarios/case-3.json >"$work/turned.json"
@@ -272,6 +294,13 @@ mistake "fit on an unknown GPU" 'no GPU is called "gtx480"' "$program" fit --gpu
 mistake "fit to a plan" 'has no "placed"' "$program" fit scenarios/waves.json
 mistake "fit to a run without a GPU" "the run names no GPU" \
     sh -c "sed 's/\"gpu\":\"h200\",//' '$work/none.jsonl' | '$program' fit -"
+mistake "probe without a device" "--device DEVICE is needed" "$program" probe
+mistake "probe an unknown device" 'there is no device "gtx480"' "$program" probe --device gtx480
+mistake "probe recordings" "recordings cannot be measured" "$program" probe --device replay:corpus/h200-starter.jsonl.gz
+mistake "probe in no run" "--runs takes a whole number" "$program" probe --device model:rtx3090 --runs 0
+mistake "a name like a path" "--name takes letters, digits" "$program" probe --device model:rtx3090 --name ./mine
+mistake "no name" "--name takes letters, digits" "$program" probe --device model:rtx3090 --name ""
+mistake "probe a file" '"mine.json" is not an option' "$program" probe --device model:rtx3090 mine.json
 mistake "a directory" "cannot read" "$program" predict scenarios
 
 # ---- mistakes in files: a place, a reason, and no output file ----

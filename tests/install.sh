@@ -37,7 +37,7 @@ if [ -s "$work/extra" ]; then
     echo "the shared library shows names that the header does not declare:" && cat "$work/extra" && exit 1
 fi
 
-for page in gridsmith gridsmith-predict gridsmith-check gridsmith-occupancy gridsmith-gpus gridsmith-fit; do
+for page in gridsmith gridsmith-predict gridsmith-check gridsmith-occupancy gridsmith-gpus gridsmith-fit gridsmith-probe; do
     test -f "$work/usr/share/man/man1/$page.1"
 done
 "$work/usr/bin/gridsmith" gpus >/dev/null

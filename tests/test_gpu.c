@@ -79,6 +79,13 @@ static void bad_descriptions_are_refused(void **state) {
         {GPU(TPC, LIMITS, "\"tie_order\":[0]"), "a tie order must name each of the 2 SMs once"},
         {GPU(TPC, LIMITS, "\"tie_order\":[0,0]"), "SM 0 is twice in the tie order"},
         {GPU(TPC, LIMITS, "\"tie_order\":[0,2]"), "\"tie_order\" must be from 0 to 1, not 2"},
+        {GPU(TPC ",\"gpc_sms\":7", LIMITS, ""), "\"gpc_sms\" must be a list of 1 to 2 lists of SMs"},
+        {GPU(TPC ",\"gpc_sms\":[]", LIMITS, ""), "\"gpc_sms\" must be a list of 1 to 2 lists of SMs"},
+        {GPU(TPC ",\"gpc_sms\":[0]", LIMITS, ""), "a GPC must be a list of its SMs"},
+        {GPU(TPC ",\"gpc_sms\":[[0],[]]", LIMITS, ""), "a GPC must be a list of its SMs"},
+        {GPU(TPC ",\"gpc_sms\":[[0,2]]", LIMITS, ""), "\"gpc_sms\" must be from 0 to 1, not 2"},
+        {GPU(TPC ",\"gpc_sms\":[[0],[1,0]]", LIMITS, ""), "SM 0 is twice in \"gpc_sms\""},
+        {GPU(TPC ",\"gpcs\":1,\"gpc_sms\":[[0],[1]]", LIMITS, ""), "\"gpc_sms\" has 2 GPCs, but \"gpcs\" is 1"},
         {GPU(TPC, LIMITS, "") "{}", "here begins a second"},
     };
     for (size_t i = 0; i < GS_COUNT(rows); i++) {
@@ -102,6 +109,34 @@ static void replace(char *text, const char *what, const char *with) {
     snprintf(rest, sizeof rest, "%s", at + strlen(what));
     strcpy(at, with);
     strcat(at, rest);
+}
+
+/* Columns count from 1: the second 0 of the lists. */
+static void a_mistake_in_the_gpcs_has_its_place(void **state) {
+    (void)state;
+    static const char text[] = GPU(TPC ",\"gpc_sms\":[[0],[1,0]]", LIMITS, "");
+    gs_error error;
+    assert_null(read_gpu(text, &error));
+    assert_int_equal(error.line, 1);
+    assert_int_equal(error.column, strstr(text, "[1,0]") - text + 4);
+}
+
+static void the_sms_of_gpcs_and_a_uuid_are_written_back(void **state) {
+    (void)state;
+    char text[2000] = GPU(TPC ",\"gpc_sms\":[[1],[0]]", LIMITS, "");
+    gs_error error;
+    gs_text written = {0};
+    replace(text, "\"name\":\"g\"", "\"name\":\"g\",\"uuid\":\"GPU-0\"");
+    gs_gpu *gpu = read_gpu(text, &error);
+    assert_non_null(gpu);
+    gs_gpu *copy = gs_gpu_copy(gpu, &error);
+    assert_non_null(copy);
+    gs_gpu_text(copy, &written);
+    assert_non_null(strstr(written.data, "\"uuid\":\"GPU-0\""));
+    assert_non_null(strstr(written.data, "\"gpcs\":2,\"gpc_sms\":[[1],[0]]}"));
+    gs_text_free(&written);
+    gs_gpu_free(copy);
+    gs_gpu_free(gpu);
 }
 
 static void limits_that_do_not_fit_together_are_refused(void **state) {
@@ -275,6 +310,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(descriptions_are_written_as_they_were_read),
         cmocka_unit_test(bad_descriptions_are_refused),
+        cmocka_unit_test(a_mistake_in_the_gpcs_has_its_place),
+        cmocka_unit_test(the_sms_of_gpcs_and_a_uuid_are_written_back),
         cmocka_unit_test(limits_that_do_not_fit_together_are_refused),
         cmocka_unit_test(an_unknown_gpu_is_named_with_the_known_ones),
         cmocka_unit_test(occupancy_is_that_of_section_ii_c),

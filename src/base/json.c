@@ -274,7 +274,9 @@ static const char *type_name(const json_t *value) {
 }
 
 static const char *name_of(const gs_step *at) {
-    return at->key ? at->key : at->up && at->up->key ? at->up->key : "the value";
+    while (!at->key && at->up)
+        at = at->up;
+    return at->key ? at->key : "the value";
 }
 
 gs_code gs_json_int(const gs_json *json, const gs_step *at, int64_t least, int64_t most, int64_t *value,

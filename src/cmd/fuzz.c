@@ -200,25 +200,13 @@ static bool is_builtin(const char *name) {
     return false;
 }
 
-static gs_gpu *copy_gpu(const gs_gpu *gpu, gs_error *error) {
-    gs_text text = {0};
-    gs_gpu_text(gpu, &text);
-    gs_input *input = text.failed ? NULL : gs_input_memory(gpu->name, text.data, text.count, error);
-    gs_gpu *copy = input ? gs_gpu_read(input, error) : NULL;
-    if (text.failed)
-        gs_fail_memory(error);
-    gs_input_close(input);
-    gs_text_free(&text);
-    return copy;
-}
-
 /* The model is the GPU of the command line, or what is known of the device's GPU: what a device of ours was changed by
    is not told to the model, or it would not be found. */
 static gs_gpu *choose_model(const struct fuzz *fuzz, const gs_device *device, gs_error *error) {
     if (fuzz->gpu.name)
         return gs_choose_gpu(&fuzz->gpu, NULL, error);
     const char *name = device->gpu->name;
-    gs_gpu *model = is_builtin(name) ? gs_gpu_open(name, error) : copy_gpu(device->gpu, error);
+    gs_gpu *model = is_builtin(name) ? gs_gpu_open(name, error) : gs_gpu_copy(device->gpu, error);
     if (model && gs_apply_choice(&fuzz->gpu, model, error) == GS_OK)
         return model;
     gs_gpu_free(model);

@@ -40,10 +40,19 @@ static void print_limits(const gs_gpu *gpu) {
     printf(" KB\n");
 }
 
+static void print_gpcs(const gs_gpc_lists *lists) {
+    for (int32_t gpc = 0, at = 0; gpc < lists->count; at = lists->ends[gpc++])
+        printf("%s%d%s", gpc ? ", " : "  SMs of GPCs             ", lists->ends[gpc] - at,
+               gpc + 1 == lists->count ? "\n" : "");
+}
+
 static void print_whole(const gs_gpu *gpu) {
     gs_mechanisms mechanisms = gpu->mechanisms;
     printf("%s: %s\n", gpu->name, gpu->title ? gpu->title : "");
+    if (gpu->uuid)
+        printf("  UUID                    %s\n", gpu->uuid);
     print_limits(gpu);
+    print_gpcs(&gpu->gpc_sms);
     for (size_t i = 0; i < gs_mechanism_count; i++) {
         const gs_mechanism *mechanism = &gs_mechanism_table[i];
         printf("  %-19s     %-11s %s\n", mechanism->name,

@@ -186,6 +186,18 @@ static gs_gpu *find_description(const struct cuda *cuda, gs_error *error) {
     return describe(cuda, title, error);
 }
 
+/* "GPU-" and the 16 bytes in hexadecimal, in groups of 4, 2, 2, 2 and 6 bytes. */
+static void name_uuid(const struct cuda *cuda, char *text, size_t size) {
+    unsigned char bytes[16];
+    if (cuda->api.device_uuid(bytes, cuda->device) != 0)
+        return;
+    size_t at = (size_t)snprintf(text, size, "GPU");
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        bool begins_group = i == 0 || i == 4 || i == 6 || i == 8 || i == 10;
+        at += (size_t)snprintf(text + at, size - at, "%s%02x", begins_group ? "-" : "", (unsigned)bytes[i]);
+    }
+}
+
 static gs_code open_context(struct cuda *cuda, const char *rest, gs_error *error) {
     int count = 0;
     cu_context context;
@@ -268,6 +280,7 @@ static gs_code open_all(gs_device *device, const char *rest, gs_error *error) {
         code = GS_E_MEMORY;
     if (code != GS_OK)
         return code;
+    name_uuid(cuda, device->uuid, sizeof device->uuid);
     device->clusters = attribute(cuda, DEVICE_CLUSTERS) ? 8 : 1;
     cuda->has_watchdog = pthread_create(&cuda->watchdog, NULL, watch, cuda) == 0;
     return cuda->has_watchdog ? GS_OK : gs_fail(error, GS_E_MEMORY, "cannot start a thread");

@@ -30,6 +30,7 @@ struct gs_device {
     const gs_device_ops *ops;
     gs_gpu *gpu;      /* its description: limits at least; mechanisms where they are known */
     int32_t clusters; /* the largest cluster it can launch; 1: none */
+    char uuid[48];    /* of a real GPU, as nvidia-smi prints it, or "" */
     void *inside;     /* the source's own */
 };
 

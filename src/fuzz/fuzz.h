@@ -1,5 +1,5 @@
 /*
- * fuzz.h: campaigns: generate, play, predict, compare, shrink, fit.
+ * fuzz.h: campaigns: generate, play, predict, compare, shrink, fit, survey.
  *
  *   gs_scores     how far predictions agree with recordings, by class (scores.c)
  *   gs_journal    the file in which a campaign keeps its recordings (journal.c)
@@ -7,6 +7,7 @@
  *   gs_shrink     the smallest run that still differs (shrink.c)
  *   gs_agrees     does a setting of the mechanisms agree with a recording? (agree.c)
  *   gs_fit        which settings of the mechanisms agree with recordings (fit.c)
+ *   gs_survey     a description of a GPU from what can be seen of it (survey.c)
  */
 #ifndef GS_FUZZ_H
 #define GS_FUZZ_H
@@ -137,5 +138,33 @@ void gs_fit_clear(gs_fit *fit);
 
 /* Whether a switch, by its number in gs_mechanism_table, has more than one possible value. */
 bool gs_fit_is_undecided(const gs_fit *fit, size_t mechanism);
+
+/* ---- survey ---- */
+
+typedef struct gs_survey_options {
+    const char *name; /* of the description; NULL: that of the device's GPU, with the start of its UUID if it has one */
+    const char *date; /* for its `source`, or NULL */
+    int64_t runs;     /* random runs to record */
+    uint64_t seed;
+    /* Called now and then with what is being measured; `total` 0: how much there is to do is not known. May be NULL. */
+    void (*tell)(void *user, const char *step, int64_t done, int64_t total);
+    void *user;
+} gs_survey_options;
+
+typedef struct gs_survey {
+    gs_gpu *gpu;                      /* the description */
+    int32_t order_plays, order_alike; /* how often the tie order was measured, and how often it was this one */
+    int tie_order;      /* as single blocks showed it; gpu->mechanisms has another where no best setting has this */
+    int32_t unseen_sms; /* the last so many of the tie order never got a block of their own */
+    int64_t pairs, neighbours; /* clusters of two that were seen, and those on SMs 2k and 2k+1 */
+    gs_fit fit;                /* to the random runs and `deciders` further ones */
+    int32_t deciders;          /* runs that were recorded because settings differ on them */
+    gs_scores scores;          /* of the description, on all these runs */
+} gs_survey;
+
+/* Measures a GPU. Its limits are those of the device's description; of mechanisms that says nothing here. The caller
+   clears the survey, also after an error. */
+gs_code gs_survey_run(gs_device *device, const gs_survey_options *options, gs_survey *survey, gs_error *error);
+void gs_survey_clear(gs_survey *survey);
 
 #endif

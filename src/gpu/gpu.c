@@ -16,6 +16,7 @@ static const gs_field top_fields[] = {
     {"title", GS_FIELD_NAME, false, offsetof(gs_gpu, title), 0, 0},
     {"architecture", GS_FIELD_NAME, false, offsetof(gs_gpu, architecture), 0, 0},
     {"compute_capability", GS_FIELD_NAME, false, offsetof(gs_gpu, compute_capability), 0, 0},
+    {"uuid", GS_FIELD_NAME, false, offsetof(gs_gpu, uuid), 0, 0},
     {"source", GS_FIELD_NAME, false, offsetof(gs_gpu, source), 0, 0},
     {"topology", GS_FIELD_OTHER, true, 0, 0, 0},
     {"limits", GS_FIELD_OTHER, true, 0, 0, 0},
@@ -26,6 +27,7 @@ static const gs_field topology_fields[] = {
     {"sms", GS_FIELD_INT32, true, offsetof(gs_gpu, sms), 1, GS_MAX_SMS},
     {"sms_per_tpc", GS_FIELD_INT32, true, offsetof(gs_gpu, sms_per_tpc), 1, GS_MAX_SMS},
     {"gpcs", GS_FIELD_INT32, false, offsetof(gs_gpu, gpcs), 1, GS_MAX_SMS},
+    {"gpc_sms", GS_FIELD_OTHER, false, 0, 0, 0},
 };
 
 #define LIMIT(name, least, most)                                                                                       \
@@ -44,6 +46,51 @@ static const gs_field limit_fields[] = {
     LIMIT(shared_reserved_bytes, 0, 65536),
     {"shared_configurations_bytes", GS_FIELD_OTHER, true, 0, 0, 0},
 };
+
+/* The SMs of one GPC, after those that are there. */
+static gs_code read_gpc(const gs_json *json, const gs_step *gpc, gs_gpu *gpu, bool *seen, gs_error *error) {
+    gs_gpc_lists *lists = &gpu->gpc_sms;
+    int32_t end = lists->count ? lists->ends[lists->count - 1] : 0;
+    size_t count = json_array_size(gpc->value);
+    if (!count)
+        return gs_json_fail(json, gpc, false, error, "a GPC must be a list of its SMs");
+    for (size_t i = 0; i < count; i++) {
+        gs_step entry = gs_step_index(gpc, i);
+        int64_t sm;
+        gs_code code = gs_json_int(json, &entry, 0, gpu->sms - 1, &sm, error);
+        if (code != GS_OK)
+            return code;
+        if (seen[sm])
+            return gs_json_fail(json, &entry, false, error, "SM %d is twice in \"gpc_sms\"", (int)sm);
+        seen[sm] = true;
+        lists->sms[end++] = (int16_t)sm;
+    }
+    lists->ends[lists->count++] = end;
+    return GS_OK;
+}
+
+static gs_code read_gpcs(const gs_json *json, const gs_step *topology, gs_gpu *gpu, gs_error *error) {
+    gs_step list = gs_step_key(topology, "gpc_sms");
+    size_t count = json_array_size(list.value);
+    if (!list.value)
+        return GS_OK;
+    if (count < 1 || count > (size_t)gpu->sms)
+        return gs_json_fail(json, &list, false, error, "\"gpc_sms\" must be a list of 1 to %d lists of SMs", gpu->sms);
+    if (gpu->gpcs && (size_t)gpu->gpcs != count)
+        return gs_json_fail(json, &list, false, error, "\"gpc_sms\" has %zu GPCs, but \"gpcs\" is %d", count,
+                            gpu->gpcs);
+    gpu->gpcs = (int32_t)count;
+    gpu->gpc_sms.sms = calloc((size_t)gpu->sms, sizeof *gpu->gpc_sms.sms);
+    gpu->gpc_sms.ends = calloc(count, sizeof *gpu->gpc_sms.ends);
+    bool *seen = calloc((size_t)gpu->sms, sizeof *seen);
+    gs_code code = gpu->gpc_sms.sms && gpu->gpc_sms.ends && seen ? GS_OK : gs_fail_memory(error);
+    for (size_t i = 0; i < count && code == GS_OK; i++) {
+        gs_step gpc = gs_step_index(&list, i);
+        code = read_gpc(json, &gpc, gpu, seen, error);
+    }
+    free(seen);
+    return code;
+}
 
 static gs_code read_configurations(const gs_json *json, const gs_step *limits, gs_gpu *gpu, gs_error *error) {
     gs_step list = gs_step_key(limits, "shared_configurations_bytes");
@@ -147,6 +194,8 @@ static gs_code read_description(const gs_json *json, gs_gpu *gpu, gs_error *erro
     if (code == GS_OK)
         code = gs_json_object(json, &topology, topology_fields, GS_COUNT(topology_fields), gpu, error);
     if (code == GS_OK)
+        code = read_gpcs(json, &topology, gpu, error);
+    if (code == GS_OK)
         code = gs_json_object(json, &limits, limit_fields, GS_COUNT(limit_fields), &gpu->limits, error);
     if (code == GS_OK)
         code = read_configurations(json, &limits, gpu, error);
@@ -181,6 +230,18 @@ gs_gpu *gs_gpu_read(gs_input *input, gs_error *error) {
         return gpu;
     gs_gpu_free(gpu);
     return NULL;
+}
+
+gs_gpu *gs_gpu_copy(const gs_gpu *gpu, gs_error *error) {
+    gs_text text = {0};
+    gs_gpu_text(gpu, &text);
+    gs_input *input = text.failed ? NULL : gs_input_memory(gpu->name, text.data, text.count, error);
+    gs_gpu *copy = input ? gs_gpu_read(input, error) : NULL;
+    if (text.failed)
+        gs_fail_memory(error);
+    gs_input_close(input);
+    gs_text_free(&text);
+    return copy;
 }
 
 static const gs_builtin_gpu *builtin_find(const char *name) {
@@ -222,7 +283,10 @@ void gs_gpu_free(gs_gpu *gpu) {
     free(gpu->title);
     free(gpu->architecture);
     free(gpu->compute_capability);
+    free(gpu->uuid);
     free(gpu->source);
+    free(gpu->gpc_sms.sms);
+    free(gpu->gpc_sms.ends);
     free(gpu->listed_order);
     free(gpu);
 }
@@ -273,6 +337,18 @@ static void put_fields(gs_text *text, const gs_field *fields, size_t count, cons
     }
 }
 
+static void put_gpcs(gs_text *text, const gs_gpc_lists *lists) {
+    int32_t at = 0;
+    for (int32_t gpc = 0; gpc < lists->count; gpc++) {
+        gs_text_add(text, gpc ? ",[" : ",\"gpc_sms\":[[");
+        for (int32_t from = at; at < lists->ends[gpc]; at++)
+            gs_text_add(text, "%s%d", at > from ? "," : "", lists->sms[at]);
+        gs_text_put(text, "]", 1);
+    }
+    if (lists->count)
+        gs_text_put(text, "]", 1);
+}
+
 static void put_mechanisms(gs_text *text, const gs_gpu *gpu) {
     gs_mechanisms mechanisms = gpu->mechanisms;
     for (size_t i = 0; i < gs_mechanism_count; i++) {
@@ -294,6 +370,7 @@ void gs_gpu_text(const gs_gpu *gpu, gs_text *text) {
     put_fields(text, top_fields, GS_COUNT(top_fields), gpu);
     gs_text_add(text, ",\"topology\":{");
     put_fields(text, topology_fields, GS_COUNT(topology_fields), gpu);
+    put_gpcs(text, &gpu->gpc_sms);
     gs_text_add(text, "},\"limits\":{");
     put_fields(text, limit_fields, GS_COUNT(limit_fields), &gpu->limits);
     gs_text_add(text, ",\"shared_configurations_bytes\":");

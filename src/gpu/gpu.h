@@ -80,9 +80,17 @@ typedef struct gs_limits {
     int32_t config_bytes[GS_MAX_CONFIGS];
 } gs_limits;
 
+/* The SMs of each GPC, end to end; `ends[i]` is where those of GPC i end. */
+typedef struct gs_gpc_lists {
+    int16_t *sms;
+    int32_t *ends;
+    int32_t count; /* 0: not known */
+} gs_gpc_lists;
+
 struct gs_gpu {
-    char *name, *title, *architecture, *compute_capability, *source;
+    char *name, *title, *architecture, *compute_capability, *uuid, *source;
     int32_t sms, gpcs, sms_per_tpc; /* gpcs 0: not known */
+    gs_gpc_lists gpc_sms;           /* each SM at most once */
     gs_limits limits;
     gs_mechanisms mechanisms;
     int16_t *listed_order; /* GS_TIES_LISTED: the SMs, first choice first */
@@ -93,6 +101,9 @@ struct gs_gpu {
 };
 
 gs_gpu *gs_gpu_read(gs_input *input, gs_error *error);
+
+/* The same description again; the quirk for tests is not part of it. */
+gs_gpu *gs_gpu_copy(const gs_gpu *gpu, gs_error *error);
 
 /* The description as one line of JSON, without the newline. */
 void gs_gpu_text(const gs_gpu *gpu, gs_text *text);

@@ -1,0 +1,479 @@
+/*
+ * survey.c: a description of a GPU that nobody described, from what can be seen of it.
+ *
+ *   tie order    blocks that fill an SM are launched one at a time: each goes to the first SM in tie order that is left
+ *   GPCs         the blocks of a cluster are in one GPC, so SMs that were seen in one cluster belong together
+ *   mechanisms   random runs are recorded, and all settings of the switches are tried on them (fit.c); a run on which
+ *                the settings that are left differ is recorded too, as long as one is found
+ *
+ * One launch with a block for every SM would not show the tie order: on Hopper its blocks are numbered GPC by GPC, and
+ * only which SMs they take, all together, follows the order. And a launch for every SM would be too many: a GPU runs at
+ * most 128 kernels at a time. So the order is measured in portions: one launch takes the SMs that earlier portions
+ * found, and the launches after it, of one block each, take the next.
+ *
+ * What the device's own description says of mechanisms is not looked at: a model that poses as a GPU is measured like
+ * one.
+ */
+#include "fuzz.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    PORTION = 28,        /* launches of one block; fewer than a GPU has hardware queues */
+    ORDER_PLAYS = 3,     /* of the whole tie order */
+    CLUSTER_PLAYS = 16,  /* of each size of clusters, */
+    SMALL_STEPS = 8,     /* so many with few other blocks */
+    MOST_DECIDERS = 8,   /* runs recorded to tell settings apart */
+    MOST_MISFITS = 10000 /* random runs in turn with a kernel that never fits */
+};
+
+struct session {
+    gs_device *device;
+    const gs_survey_options *options;
+    gs_survey *survey;
+    gs_gpu *gpu; /* the description, as far as it is known */
+    gs_shape filler;
+    gs_run **data; /* recordings */
+    size_t count, room;
+};
+
+static void tell(const struct session *session, const char *step, int64_t done, int64_t total) {
+    if (session->options->tell)
+        session->options->tell(session->options->user, step, done, total);
+}
+
+/* ---- runs of blocks that fill an SM ---- */
+
+/* A shape of which an SM takes one block: all its registers, or else all its shared memory. */
+static gs_code find_filler(const gs_gpu *gpu, gs_shape *filler, gs_error *error) {
+    const gs_limits *limits = &gpu->limits;
+    gs_occupancy occupancy;
+    int32_t registers;
+    bool found = false;
+    for (size_t i = 0; (registers = gs_generated_registers(i)); i++) {
+        gs_shape shape = gs_shape_of(limits->threads_per_block, registers, 0);
+        gs_occupancy_of(gpu, &shape, &occupancy, NULL);
+        if (occupancy.blocks == 1) {
+            *filler = shape;
+            found = true;
+        }
+    }
+    if (found)
+        return GS_OK;
+    *filler = gs_shape_of(limits->warp_threads, gs_generated_registers(0), limits->shared_per_block_bytes);
+    gs_occupancy_of(gpu, filler, &occupancy, NULL);
+    return occupancy.blocks == 1 ? GS_OK
+                                 : gs_fail(error, GS_E_UNSUPPORTED, "no kernel of the probe fills an SM of this GPU");
+}
+
+static gs_code add_fillers(const struct session *session, gs_run *plan, int64_t blocks, int32_t cluster,
+                           gs_error *error) {
+    gs_launch launch = gs_launch_default();
+    char name[24];
+    snprintf(name, sizeof name, "k%zu", plan->launches.count);
+    launch.shape = session->filler;
+    launch.blocks = blocks;
+    launch.cluster = cluster;
+    launch.kernel = strdup(name);
+    return launch.kernel ? gs_run_add_launch(plan, &launch, error) : gs_fail_memory(error);
+}
+
+/* Plays a launch that takes `before` SMs, and after it `count` launches of so many blocks. */
+static gs_run *play_fillers(const struct session *session, int64_t before, int32_t count, int64_t blocks,
+                            int32_t cluster, gs_error *error) {
+    static const gs_play_options patient = {.patient = true};
+    gs_run *plan = gs_run_new(error), *seen = NULL;
+    gs_code code = plan ? GS_OK : GS_E_MEMORY;
+    if (code == GS_OK && before)
+        code = add_fillers(session, plan, before, 1, error);
+    for (int32_t i = 0; i < count && code == GS_OK; i++)
+        code = add_fillers(session, plan, blocks, cluster, error);
+    if (code == GS_OK)
+        seen = gs_device_play(session->device, plan, &patient, error);
+    gs_run_free(plan);
+    return seen;
+}
+
+/* What was seen of a launch when it was launched. */
+static const gs_seen *seen_of(const gs_run *run, size_t launch) {
+    return &run->events.data[run->launches.data[launch].event].seen;
+}
+
+static bool is_sm(const gs_gpu *gpu, int32_t sm) {
+    return sm >= 0 && sm < gpu->sms;
+}
+
+/* ---- the tie order ---- */
+
+/* One measurement: the SMs, first choice first. SMs that got no block of their own come last. */
+struct order {
+    int16_t *sms;
+    int32_t count, unseen;
+};
+
+static gs_code measure_portion(const struct session *session, struct order *order, bool *is_known, int32_t from,
+                               gs_error *error) {
+    int32_t count = (int32_t)gs_min(PORTION, session->gpu->sms - from);
+    gs_run *run = play_fillers(session, from, count, 1, 1, error);
+    if (!run)
+        return error->code;
+    for (size_t i = from ? 1 : 0; i < run->launches.count; i++) {
+        int32_t sm = gs_seen_sm(seen_of(run, i), 0);
+        if (!is_sm(session->gpu, sm) || is_known[sm])
+            continue;
+        is_known[sm] = true;
+        order->sms[order->count++] = (int16_t)sm;
+    }
+    gs_run_free(run);
+    return GS_OK;
+}
+
+static gs_code measure_order(const struct session *session, struct order *order, gs_error *error) {
+    int32_t sms = session->gpu->sms;
+    bool *is_known = calloc((size_t)sms, sizeof *is_known);
+    order->sms = calloc((size_t)sms, sizeof *order->sms);
+    gs_code code = is_known && order->sms ? GS_OK : gs_fail_memory(error);
+    for (int32_t from = 0; from < sms && code == GS_OK; from += PORTION)
+        code = measure_portion(session, order, is_known, from, error);
+    order->unseen = sms - order->count;
+    for (int32_t sm = 0; sm < sms && code == GS_OK; sm++)
+        if (!is_known[sm])
+            order->sms[order->count++] = (int16_t)sm;
+    free(is_known);
+    return code;
+}
+
+static bool is_same_order(const int16_t *one, const int16_t *two, int32_t sms) {
+    return memcmp(one, two, (size_t)sms * sizeof *one) == 0;
+}
+
+/* Writes an order into the description: by its name where it has one, otherwise as a list. */
+static gs_code set_order(gs_gpu *gpu, const int16_t *order, gs_error *error) {
+    int16_t *list = calloc((size_t)gpu->sms, sizeof *list);
+    if (!list)
+        return gs_fail_memory(error);
+    free(gpu->listed_order);
+    gpu->listed_order = NULL;
+    for (int kind = GS_TIES_EVEN_ODD; kind < GS_TIES_LISTED; kind++) {
+        gpu->mechanisms.tie_order = kind;
+        gs_gpu_tie_order(gpu, list);
+        if (is_same_order(list, order, gpu->sms)) {
+            free(list);
+            return GS_OK;
+        }
+    }
+    gpu->mechanisms.tie_order = GS_TIES_LISTED;
+    gpu->listed_order = list;
+    memcpy(list, order, (size_t)gpu->sms * sizeof *list);
+    return GS_OK;
+}
+
+/* Keeps the measurement that most of the others repeat, the first of equals. */
+static gs_code vote(const struct session *session, const struct order *orders, gs_error *error) {
+    gs_survey *survey = session->survey;
+    size_t kept = 0;
+    for (size_t i = 0; i < ORDER_PLAYS; i++) {
+        int32_t votes = 0;
+        for (size_t k = 0; k < ORDER_PLAYS; k++)
+            votes += is_same_order(orders[i].sms, orders[k].sms, session->gpu->sms);
+        if (votes > survey->order_alike) {
+            survey->order_alike = votes;
+            kept = i;
+        }
+    }
+    survey->order_plays = ORDER_PLAYS;
+    survey->unseen_sms = orders[kept].unseen;
+    return set_order(session->gpu, orders[kept].sms, error);
+}
+
+static gs_code survey_order(struct session *session, gs_error *error) {
+    struct order orders[ORDER_PLAYS] = {0};
+    gs_code code = find_filler(session->gpu, &session->filler, error);
+    for (int i = 0; i < ORDER_PLAYS && code == GS_OK; i++) {
+        tell(session, "tie order", i, ORDER_PLAYS);
+        code = measure_order(session, &orders[i], error);
+    }
+    if (code == GS_OK)
+        code = vote(session, orders, error);
+    session->survey->tie_order = session->gpu->mechanisms.tie_order;
+    for (int i = 0; i < ORDER_PLAYS; i++)
+        free(orders[i].sms);
+    return code;
+}
+
+/* ---- TPCs and GPCs ---- */
+
+/* SMs that belong together: each points to a lower one of its group, the lowest to itself. */
+static int16_t lowest_of(const int16_t *groups, int32_t sm) {
+    while (groups[sm] != sm)
+        sm = groups[sm];
+    return (int16_t)sm;
+}
+
+static void join(int16_t *groups, int32_t one, int32_t two) {
+    int16_t low = lowest_of(groups, one), other = lowest_of(groups, two);
+    if (low < other)
+        groups[other] = low;
+    else
+        groups[low] = other;
+}
+
+static void count_pair(gs_survey *survey, int32_t one, int32_t two) {
+    survey->pairs++;
+    survey->neighbours += one / 2 == two / 2;
+}
+
+static void join_clusters(const struct session *session, const gs_run *run, int16_t *groups) {
+    size_t last = run->launches.count - 1;
+    const gs_launch *launch = &run->launches.data[last];
+    const gs_seen *seen = seen_of(run, last);
+    for (int64_t block = 0; block < launch->blocks; block++) {
+        int64_t first = block - block % launch->cluster;
+        int32_t sm = gs_seen_sm(seen, block), with = gs_seen_sm(seen, first);
+        if (block == first || !is_sm(session->gpu, sm) || !is_sm(session->gpu, with))
+            continue;
+        join(groups, sm, with);
+        if (launch->cluster == 2)
+            count_pair(session->survey, sm, with);
+    }
+}
+
+/* Plays clusters of a size on an idle GPU, and then on one of which one SM is taken, two, three and so on, and random
+   numbers of them: SMs that are left over in one play are part of a cluster in another. */
+static gs_code play_clusters(const struct session *session, int32_t size, int16_t *groups, gs_error *error) {
+    int32_t sms = session->gpu->sms;
+    for (uint64_t i = 0; i < CLUSTER_PLAYS; i++) {
+        gs_random random = gs_random_at(session->options->seed, (uint64_t)size * CLUSTER_PLAYS + i);
+        int64_t before = i < SMALL_STEPS ? (int64_t)i : gs_random_from(&random, 0, sms / 2);
+        int64_t blocks = (sms - before) / size * size;
+        if (blocks < 1)
+            continue;
+        tell(session, "clusters", (int64_t)i, CLUSTER_PLAYS);
+        gs_run *run = play_fillers(session, before, 1, blocks, size, error);
+        if (!run)
+            return error->code;
+        join_clusters(session, run, groups);
+        gs_run_free(run);
+    }
+    return GS_OK;
+}
+
+/* SMs that were seen in no cluster are left out. */
+static gs_code list_gpcs(gs_gpu *gpu, const int16_t *groups, gs_error *error) {
+    gs_gpc_lists *lists = &gpu->gpc_sms;
+    int32_t end = 0;
+    lists->sms = calloc((size_t)gpu->sms, sizeof *lists->sms);
+    lists->ends = calloc((size_t)gpu->sms, sizeof *lists->ends);
+    if (!lists->sms || !lists->ends)
+        return gs_fail_memory(error);
+    for (int32_t low = 0; low < gpu->sms; low++) {
+        int32_t from = end;
+        for (int32_t sm = low; sm < gpu->sms; sm++)
+            if (lowest_of(groups, sm) == low)
+                lists->sms[end++] = (int16_t)sm;
+        if (end - from > 1)
+            lists->ends[lists->count++] = end;
+        else
+            end = from;
+    }
+    gpu->gpcs = lists->count;
+    return GS_OK;
+}
+
+/* Up to the size that every GPU with clusters has, and once twice that, which a GPU may refuse. */
+static gs_code survey_gpcs(struct session *session, gs_error *error) {
+    int32_t sms = session->gpu->sms, portable = session->device->clusters;
+    if (portable < 2)
+        return GS_OK;
+    int16_t *groups = calloc((size_t)sms, sizeof *groups);
+    gs_code code = groups ? GS_OK : gs_fail_memory(error);
+    for (int32_t sm = 0; sm < sms && code == GS_OK; sm++)
+        groups[sm] = (int16_t)sm;
+    for (int32_t size = 2; size <= portable && code == GS_OK; size *= 2)
+        code = play_clusters(session, size, groups, error);
+    if (code == GS_OK && play_clusters(session, 2 * portable, groups, error) != GS_OK)
+        *error = (gs_error){.code = GS_OK};
+    if (code == GS_OK)
+        code = list_gpcs(session->gpu, groups, error);
+    if (session->survey->pairs && session->survey->neighbours == session->survey->pairs)
+        session->gpu->sms_per_tpc = 2;
+    free(groups);
+    return code;
+}
+
+/* ---- mechanisms ---- */
+
+static gs_code record(struct session *session, const gs_run *plan, gs_error *error) {
+    static const gs_play_options patient = {.patient = true};
+    if (!GS_RESERVE(session, 1))
+        return gs_fail_memory(error);
+    gs_run *recorded = gs_device_play(session->device, plan, &patient, error);
+    if (!recorded)
+        return error->code;
+    session->data[session->count++] = recorded;
+    return GS_OK;
+}
+
+/* The generator knows no partitions, and may draw a kernel that never fits: such a run is not played. */
+static gs_code can_be_played(const struct session *session, const gs_run *plan, bool *can, gs_error *error) {
+    gs_run *predicted = gs_predict(session->gpu, plan, NULL, error);
+    *can = predicted != NULL;
+    gs_run_free(predicted);
+    if (!*can && error->code != GS_E_NO_FIT)
+        return error->code;
+    *error = (gs_error){.code = GS_OK};
+    return GS_OK;
+}
+
+static gs_code record_runs(struct session *session, gs_error *error) {
+    static const char *const classes[] = {"plain", "shared", "small", "exits", "local"};
+    gs_bounds bounds = gs_bounds_of(session->gpu, 1);
+    gs_code code = GS_OK;
+    int misfits = 0;
+    for (uint64_t index = 0; (int64_t)session->count < session->options->runs && code == GS_OK; index++) {
+        bool can = false;
+        gs_run *plan = gs_generate(&bounds, classes[index % GS_COUNT(classes)], session->options->seed, index, error);
+        code = plan ? can_be_played(session, plan, &can, error) : error->code;
+        if (code == GS_OK && can)
+            code = record(session, plan, error);
+        gs_run_free(plan);
+        misfits = can ? 0 : misfits + 1;
+        if (code == GS_OK && misfits > MOST_MISFITS)
+            code = gs_fail(error, GS_E_UNSUPPORTED, "no random kernel fits this GPU");
+        tell(session, "random runs", (int64_t)session->count, session->options->runs);
+    }
+    return code;
+}
+
+/* Fits, and goes on recording runs that tell settings apart, until none is found. */
+static gs_code fit_runs(struct session *session, gs_error *error) {
+    gs_survey *survey = session->survey;
+    uint64_t seed = session->options->seed;
+    tell(session, "settings of the mechanisms", 0, 0);
+    gs_code code = gs_fit_run(session->gpu, session->data, session->count, seed, &survey->fit, error);
+    while (code == GS_OK && survey->fit.decider && survey->deciders < MOST_DECIDERS) {
+        code = record(session, survey->fit.decider, error);
+        if (code != GS_OK)
+            return code;
+        survey->deciders++;
+        gs_fit_clear(&survey->fit);
+        tell(session, "runs that decide", survey->deciders, MOST_DECIDERS);
+        code = gs_fit_run(session->gpu, session->data, session->count, seed + (uint64_t)survey->deciders, &survey->fit,
+                          error);
+    }
+    return code;
+}
+
+/* The first of the best settings that has the measured tie order, or the first of all where none has. */
+static void choose_setting(struct session *session) {
+    const gs_fit *fit = &session->survey->fit;
+    size_t chosen = 0;
+    while (chosen < fit->setting_count && fit->settings[chosen].tie_order != session->survey->tie_order)
+        chosen++;
+    session->gpu->mechanisms = fit->settings[chosen < fit->setting_count ? chosen : 0];
+}
+
+static gs_code score(struct session *session, gs_error *error) {
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < session->count && code == GS_OK; i++) {
+        gs_run *predicted = gs_predict(session->gpu, session->data[i], NULL, error);
+        code =
+            predicted ? gs_scores_add(&session->survey->scores, session->data[i], predicted, NULL, error) : error->code;
+        gs_run_free(predicted);
+    }
+    return code;
+}
+
+static gs_code survey_mechanisms(struct session *session, gs_error *error) {
+    gs_code code = record_runs(session, error);
+    if (code == GS_OK)
+        code = fit_runs(session, error);
+    if (code != GS_OK)
+        return code;
+    choose_setting(session);
+    return score(session, error);
+}
+
+/* ---- the description ---- */
+
+static gs_code replace(char **text, gs_text *with, gs_error *error) {
+    if (with->failed) {
+        gs_text_free(with);
+        return gs_fail_memory(error);
+    }
+    free(*text);
+    *text = with->data;
+    return GS_OK;
+}
+
+/* Who says the limits: what the device's description says of them, which ends at its first semicolon. */
+static void put_limits_source(gs_text *text, const gs_gpu *gpu) {
+    if (gpu->source && strncmp(gpu->source, "limits: ", 8) == 0)
+        gs_text_put(text, gpu->source, strcspn(gpu->source, ";"));
+    else
+        gs_text_add(text, "limits: the description of %s", gpu->name);
+}
+
+static gs_code name_source(struct session *session, gs_error *error) {
+    const gs_survey *survey = session->survey;
+    gs_score total = gs_scores_total(&survey->scores);
+    gs_text text = {0};
+    size_t undecided = 0;
+    put_limits_source(&text, session->device->gpu);
+    gs_text_add(&text, "; tie order%s and mechanisms: measured by gridsmith probe%s%s, %lld of %lld runs agree",
+                session->gpu->gpcs ? ", GPCs" : "", session->options->date ? " on " : "",
+                session->options->date ? session->options->date : "", (long long)total.runs_exact,
+                (long long)total.runs);
+    for (size_t i = 0; i < gs_mechanism_count; i++)
+        if (gs_fit_is_undecided(&survey->fit, i))
+            gs_text_add(&text, "%s%s", undecided++ ? ", " : "; not decided by them: ", gs_mechanism_table[i].name);
+    return replace(&session->gpu->source, &text, error);
+}
+
+/* The device's description with another name, the paper's mechanisms, and nothing of GPCs. */
+static gs_code begin_description(struct session *session, gs_error *error) {
+    const gs_device *device = session->device;
+    gs_text name = {0}, uuid = {0};
+    gs_gpu *gpu = session->gpu = session->survey->gpu = gs_gpu_copy(device->gpu, error);
+    if (!gpu)
+        return error->code;
+    free(gpu->gpc_sms.sms);
+    free(gpu->gpc_sms.ends);
+    gpu->gpc_sms = (gs_gpc_lists){0};
+    gpu->gpcs = 0;
+    gpu->mechanisms = (gs_mechanisms){0};
+    if (session->options->name)
+        gs_text_add(&name, "%s", session->options->name);
+    else if (device->uuid[0])
+        gs_text_add(&name, "%s-%.8s", device->gpu->name, device->uuid + strcspn(device->uuid, "-") + 1);
+    gs_code code = name.count || name.failed ? replace(&gpu->name, &name, error) : GS_OK;
+    if (code == GS_OK && device->uuid[0]) {
+        gs_text_add(&uuid, "%s", device->uuid);
+        code = replace(&gpu->uuid, &uuid, error);
+    }
+    return code;
+}
+
+gs_code gs_survey_run(gs_device *device, const gs_survey_options *options, gs_survey *survey, gs_error *error) {
+    static gs_code (*const steps[])(struct session *, gs_error *) = {begin_description, survey_order, survey_gpcs,
+                                                                     survey_mechanisms, name_source};
+    struct session session = {.device = device, .options = options, .survey = survey};
+    gs_error own;
+    gs_code code = GS_OK;
+    error = error ? error : &own;
+    *survey = (gs_survey){0};
+    for (size_t i = 0; i < GS_COUNT(steps) && code == GS_OK; i++)
+        code = steps[i](&session, error);
+    for (size_t i = 0; i < session.count; i++)
+        gs_run_free(session.data[i]);
+    free(session.data);
+    return code;
+}
+
+void gs_survey_clear(gs_survey *survey) {
+    gs_gpu_free(survey->gpu);
+    gs_fit_clear(&survey->fit);
+    gs_scores_free(&survey->scores);
+    *survey = (gs_survey){0};
+}
