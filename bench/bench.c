@@ -4,9 +4,12 @@
  *   mixed    kernels of random shapes, launched and ended, more than fit: each launch is a new shape
  *   waves    one kernel of a million blocks with a duration: every block placed needs one that ends
  *   memory   ten million blocks with a duration, with everything that a prediction records
+ *   replay   the recorded corpus, read, predicted and scored
+ *   shrink   runs of twenty kernels and more on a GPU of which one SM is always skipped, to the kernel that shows it
  *
  * Times are the best of several rounds, so that what else the machine does counts little.
  */
+#include "fuzz/fuzz.h"
 #include "literal.h"
 #include "random.h"
 #include "sched/sched.h"
@@ -170,9 +173,59 @@ static void measure_memory(void) {
     gs_gpu_free(gpu);
 }
 
+static void measure_replay(void) {
+    gs_error error = {.code = GS_OK};
+    gs_gpu *gpu = gs_gpu_open("h200", &error);
+    gs_runs *runs = gs_runs_open(GRIDSMITH_SOURCE "/corpus/h200.jsonl.gz", &error);
+    gs_run *run;
+    gs_scores scores = {0};
+    int64_t start = gs_now_ns(), count = 0;
+    if (!gpu || !runs)
+        fail(&error);
+    for (; (run = gs_runs_next(runs, &error)); count++) {
+        gs_run *prediction = gs_predict(gpu, run, NULL, &error);
+        if (prediction && gs_scores_add(&scores, run, prediction, NULL, &error) != GS_OK)
+            fail(&error);
+        gs_run_free(prediction);
+        gs_run_free(run);
+    }
+    double seconds = (double)(gs_now_ns() - start) / 1e9;
+    printf("%lld recorded runs replayed and compared in %.2f s, %.2f s for 2,000\n", (long long)count, seconds,
+           seconds * 2000 / (double)count);
+    gs_scores_free(&scores);
+    gs_runs_close(runs);
+    gs_gpu_free(gpu);
+}
+
+static void measure_shrink(void) {
+    gs_error error = {.code = GS_OK};
+    gs_device *device = gs_device_open("model:rtx3090,skip=5", &error);
+    gs_gpu *model = gs_gpu_open("rtx3090", &error);
+    if (!device || !model)
+        fail(&error);
+    gs_bounds bounds = gs_device_bounds(device);
+    double slowest = 0;
+    for (uint64_t i = 0; i < 20; i++) {
+        gs_run *run = gs_generate(&bounds, "small", 1, i, &error);
+        gs_shrunk shrunk = {0};
+        int64_t start = gs_now_ns();
+        if (!run || (gs_shrink(device, model, run, 10000, &shrunk, &error) != GS_OK && error.code != GS_E_USAGE))
+            fail(&error);
+        double seconds = (double)(gs_now_ns() - start) / 1e9;
+        slowest = seconds > slowest ? seconds : slowest;
+        gs_shrunk_clear(&shrunk);
+        gs_run_free(run);
+    }
+    printf("20 runs of 28 kernels shrunk, the slowest in %.1f ms\n", slowest * 1000);
+    gs_gpu_free(model);
+    gs_device_close(device);
+}
+
 int main(void) {
     compare_with_literal();
     scale();
     measure_memory();
+    measure_replay();
+    measure_shrink();
     return 0;
 }
