@@ -128,9 +128,31 @@ static int count_free(const long *map, int size) {
     return count;
 }
 
-static int shared_usable(const struct play *play, const struct sm *sm) {
-    bool contiguous = play->gpu->mechanisms.shared_allocation == GS_SPACE_CONTIGUOUS;
-    return (contiguous ? largest_hole : count_free)(sm->shared_map, sm->shared_size);
+/* How many granules from `at` on are free, going round the end. */
+static int ring_hole(const long *map, int size, int at) {
+    int length = 0;
+    while (length < size && map[(at + length) % size] == NOBODY)
+        length++;
+    return length;
+}
+
+/* A hole of a ring begins at a free granule behind one that is taken, or at 0 if nothing is. */
+static bool begins_ring_hole(const long *map, int size, int at) {
+    return map[at] == NOBODY && (count_free(map, size) == size ? at == 0 : map[(at + size - 1) % size] != NOBODY);
+}
+
+/* How many blocks of so many granules the shared memory takes. */
+static int shared_limit(const struct play *play, const struct sm *sm, int wanted) {
+    const long *map = sm->shared_map;
+    int size = sm->shared_size, fits = 0;
+    if (play->gpu->mechanisms.shared_allocation == GS_SPACE_CONTIGUOUS)
+        return largest_hole(map, size) / wanted;
+    if (play->gpu->mechanisms.shared_allocation == GS_SPACE_COUNTED)
+        return count_free(map, size) / wanted;
+    for (int at = 0; at < size; at++)
+        if (begins_ring_hole(map, size, at))
+            fits += ring_hole(map, size, at) / wanted;
+    return fits;
 }
 
 static int registers_usable(const struct play *play, const struct sm *sm, int partition) {
@@ -162,7 +184,7 @@ static int cur_thread_blocks(const struct play *play, const struct tb *tb, int i
             }
     int limit_s = INT32_MAX, granule = gpu->limits.shared_granularity_bytes;
     if (tb->s)
-        limit_s = idle ? tb->given_s / granule / tb->s : shared_usable(play, sm) / tb->s;
+        limit_s = idle ? tb->given_s / granule / tb->s : shared_limit(play, sm, tb->s);
     return least(least(sm->b, limit_w / tb->w), limit_s);
 }
 
@@ -204,6 +226,14 @@ static void take_any(long *map, int size, int wanted, long owner) {
             map[i] = owner;
             wanted--;
         }
+}
+
+static void take_in_ring(long *map, int size, int wanted, long owner) {
+    int at = 0;
+    while (wanted && !(begins_ring_hole(map, size, at) && ring_hole(map, size, at) >= wanted))
+        at++;
+    for (int i = 0; i < wanted; i++)
+        map[(at + i) % size] = owner;
 }
 
 static void give_back(long *map, int size, long owner) {
@@ -261,10 +291,9 @@ static void start(struct play *play, size_t launch, int i) {
     if (group_is_idle(play, group_of(play, i)))
         configure(play, group_of(play, i), tb);
     sm->b--;
-    if (play->gpu->mechanisms.shared_allocation == GS_SPACE_CONTIGUOUS)
-        take_first_fit(sm->shared_map, sm->shared_size, tb->s, owner_of(block));
-    else
-        take_any(sm->shared_map, sm->shared_size, tb->s, owner_of(block));
+    static void (*const take[])(long *, int, int, long) = {
+        [GS_SPACE_CONTIGUOUS] = take_first_fit, [GS_SPACE_COUNTED] = take_any, [GS_SPACE_RING] = take_in_ring};
+    take[play->gpu->mechanisms.shared_allocation](sm->shared_map, sm->shared_size, tb->s, owner_of(block));
     place_warps(play, sm, tb, block, owner_of(block));
     if (tb->config_l > play->config_l)
         play->config_l = tb->config_l;

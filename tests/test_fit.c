@@ -183,7 +183,7 @@ static void planted_mechanisms_are_found(void **state) {
 
 /* ---- against trying everything ---- */
 
-enum { FEW = 12, MOST_SETTINGS = 2048 };
+enum { FEW = 12, MOST_SETTINGS = 4096 };
 
 /* All settings there are, by counting up the switches. */
 static size_t list_settings(const gs_gpu *gpu, gs_mechanisms *settings) {

@@ -29,7 +29,7 @@ enum { GS_TIES_EVEN_ODD, GS_TIES_ASCENDING, GS_TIES_LISTED };
 enum { GS_WARPS_STRICT, GS_WARPS_FREE };
 enum { GS_SCOPE_TPC, GS_SCOPE_SM };
 enum { GS_GIVEN_NEED, GS_GIVEN_LARGEST, GS_GIVEN_GENEROUS };
-enum { GS_SPACE_CONTIGUOUS, GS_SPACE_COUNTED };
+enum { GS_SPACE_CONTIGUOUS, GS_SPACE_COUNTED, GS_SPACE_RING };
 enum { GS_REGISTERS_RENAMED, GS_REGISTERS_CONTIGUOUS };
 enum { GS_QUEUE_IN_ORDER, GS_QUEUE_OVERTAKING };
 enum { GS_YES, GS_NO };
@@ -140,10 +140,12 @@ typedef struct gs_piece {
     int32_t block;
 } gs_piece;
 
-/* Memory handed out in pieces from the lowest address that fits. */
+/* Memory handed out in pieces from the lowest address that fits. In a ring the end goes on at the beginning: a piece
+   may lie across it, and so may a hole. */
 typedef struct gs_space {
     gs_piece *pieces; /* in order of address; room for the most there can be */
     uint16_t count, size, largest_hole;
+    bool is_ring;
 } gs_space;
 
 typedef struct gs_sm {

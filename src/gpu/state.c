@@ -21,21 +21,40 @@ static void space_reset(gs_space *space, int32_t size) {
     space->size = space->largest_hole = (uint16_t)size;
 }
 
-static void space_measure(gs_space *space) {
-    int32_t at = 0, largest = 0;
-    for (int32_t i = 0; i < space->count; i++) {
-        int32_t hole = space->pieces[i].at - at;
-        largest = hole > largest ? hole : largest;
-        at = space->pieces[i].at + space->pieces[i].size;
-    }
-    space->largest_hole = (uint16_t)(space->size - at > largest ? space->size - at : largest);
+/* The hole before piece number `i`, or after the last one, and where it begins. In a ring the hole after the last piece
+   goes on to the first, and there is none before that; it can begin past the end, which means at the beginning. */
+static int32_t space_hole(const gs_space *space, int32_t i, int32_t *at) {
+    const gs_piece *pieces = space->pieces;
+    *at = i ? pieces[i - 1].at + pieces[i - 1].size : 0;
+    if (i == space->count)
+        return space->size - *at + (space->is_ring && i ? pieces[0].at : 0);
+    return space->is_ring && !i ? 0 : pieces[i].at - *at;
 }
 
-/* First fit. The caller knows that the largest hole is large enough. */
+static void space_measure(gs_space *space) {
+    int32_t largest = 0, at;
+    for (int32_t i = 0; i <= space->count; i++) {
+        int32_t hole = space_hole(space, i, &at);
+        largest = hole > largest ? hole : largest;
+    }
+    space->largest_hole = (uint16_t)largest;
+}
+
+/* How many pieces of this size fit in all holes together. */
+static int32_t space_fits(const gs_space *space, int32_t size) {
+    int32_t fits = 0, at;
+    for (int32_t i = 0; i <= space->count; i++)
+        fits += space_hole(space, i, &at) / size;
+    return fits;
+}
+
+/* First fit by where a hole begins. The caller knows that the largest hole is large enough. */
 static void space_take(gs_space *space, int32_t size, int32_t block) {
-    int32_t at = 0, i = 0;
-    for (; i < space->count && space->pieces[i].at - at < size; i++)
-        at = space->pieces[i].at + space->pieces[i].size;
+    int32_t at, i = 0;
+    bool begins_with_last = space_hole(space, space->count, &at) >= size && at >= space->size;
+    while (!begins_with_last && space_hole(space, i, &at) < size)
+        i++;
+    at %= space->size;
     memmove(&space->pieces[i + 1], &space->pieces[i], (size_t)(space->count - i) * sizeof *space->pieces);
     space->pieces[i] = (gs_piece){(uint16_t)at, (uint16_t)size, block};
     space->count++;
@@ -61,7 +80,7 @@ static int32_t space_free_in_all(const gs_space *space) {
 /* ---- making a state ---- */
 
 static bool keeps_shared_pieces(const gs_gpu *gpu) {
-    return gpu->mechanisms.shared_allocation == GS_SPACE_CONTIGUOUS;
+    return gpu->mechanisms.shared_allocation != GS_SPACE_COUNTED;
 }
 
 static bool keeps_register_pieces(const gs_gpu *gpu) {
@@ -80,6 +99,7 @@ static void sm_attach_spaces(gs_state *state, int32_t number) {
     gs_piece *pieces = state->pieces + (size_t)number * pieces_per_sm(gpu);
     if (keeps_shared_pieces(gpu)) {
         sm->shared_space.pieces = pieces;
+        sm->shared_space.is_ring = gpu->mechanisms.shared_allocation == GS_SPACE_RING;
         pieces += gpu->limits.blocks_per_sm;
     }
     if (!keeps_register_pieces(gpu))
@@ -198,6 +218,13 @@ static inline int32_t warp_limit(const gs_gpu *gpu, const gs_sm *sm, const gs_ne
                                                              : free_limit(gpu, sm, need);
 }
 
+/* Blocks that the shared memory of a busy SM can take. A ring counts every hole, one that is no ring the largest. */
+static inline int32_t shared_limit(const gs_sm *sm, const gs_need *need) {
+    if (!need->shared)
+        return GS_NO_LIMIT;
+    return sm->shared_space.is_ring ? space_fits(&sm->shared_space, need->shared) : sm->shared_free / need->shared;
+}
+
 int32_t gs_state_room(const gs_state *state, const gs_need *need, int32_t number) {
     const gs_sm *sm = &state->sms[number];
     const gs_group *group = &state->groups[sm->group];
@@ -206,7 +233,7 @@ int32_t gs_state_room(const gs_state *state, const gs_need *need, int32_t number
     if (group->residents) {
         if (need->config_bytes > group->config_bytes)
             return 0;
-        by_shared = need->shared ? sm->shared_free / need->shared : GS_NO_LIMIT;
+        by_shared = shared_limit(sm, need);
     }
     int32_t by_warps = warp_limit(state->gpu, sm, need) / need->warps;
     room = by_shared < room ? by_shared : room;
