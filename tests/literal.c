@@ -228,10 +228,15 @@ static void take_any(long *map, int size, int wanted, long owner) {
         }
 }
 
+/* The hole that reaches over the end to address 0 comes first, then the others as they begin. */
 static void take_in_ring(long *map, int size, int wanted, long owner) {
     int at = 0;
-    while (wanted && !(begins_ring_hole(map, size, at) && ring_hole(map, size, at) >= wanted))
-        at++;
+    if (wanted && map[0] == NOBODY && count_free(map, size) < size)
+        while (map[(at + size - 1) % size] == NOBODY)
+            at = (at + size - 1) % size;
+    if (wanted && ring_hole(map, size, at) < wanted)
+        for (at = 0; !(begins_ring_hole(map, size, at) && ring_hole(map, size, at) >= wanted);)
+            at++;
     for (int i = 0; i < wanted; i++)
         map[(at + i) % size] = owner;
 }

@@ -48,13 +48,19 @@ static int32_t space_fits(const gs_space *space, int32_t size) {
     return fits;
 }
 
-/* First fit by where a hole begins. The caller knows that the largest hole is large enough. */
+/* First fit: the hole with the lowest address that is large enough, from its beginning. In a ring the hole across the
+   end has the lowest address of all where it reaches beyond it. The caller knows that there is such a hole. */
 static void space_take(gs_space *space, int32_t size, int32_t block) {
     int32_t at, i = 0;
-    bool begins_with_last = space_hole(space, space->count, &at) >= size && at >= space->size;
-    while (!begins_with_last && space_hole(space, i, &at) < size)
+    bool across_end = space->is_ring && space->count && space->pieces[0].at > 0;
+    if (across_end && space_hole(space, space->count, &at) >= size)
+        i = space->count;
+    while (space_hole(space, i, &at) < size)
         i++;
-    at %= space->size;
+    if (at >= space->size) {
+        at -= space->size;
+        i = 0;
+    }
     memmove(&space->pieces[i + 1], &space->pieces[i], (size_t)(space->count - i) * sizeof *space->pieces);
     space->pieces[i] = (gs_piece){(uint16_t)at, (uint16_t)size, block};
     space->count++;
