@@ -136,9 +136,9 @@ static int ring_hole(const long *map, int size, int at) {
     return length;
 }
 
-/* A hole of a ring begins at a free granule behind one that is taken, or at 0 if nothing is. */
+/* A hole of a ring begins at a free granule behind one that is taken. */
 static bool begins_ring_hole(const long *map, int size, int at) {
-    return map[at] == NOBODY && (count_free(map, size) == size ? at == 0 : map[(at + size - 1) % size] != NOBODY);
+    return map[at] == NOBODY && map[(at + size - 1) % size] != NOBODY;
 }
 
 /* How many blocks of so many granules the shared memory takes. */
@@ -149,6 +149,8 @@ static int shared_limit(const struct play *play, const struct sm *sm, int wanted
         return largest_hole(map, size) / wanted;
     if (play->gpu->mechanisms.shared_allocation == GS_SPACE_COUNTED)
         return count_free(map, size) / wanted;
+    if (count_free(map, size) == size)
+        return size / wanted;
     for (int at = 0; at < size; at++)
         if (begins_ring_hole(map, size, at))
             fits += ring_hole(map, size, at) / wanted;
