@@ -230,13 +230,7 @@ static gs_code write_decider(const char *path, const gs_run *run, gs_error *erro
     gs_code code = gs_output_open(&output, path, error);
     if (code != GS_OK)
         return code;
-    gs_text text = {.sink = output.file};
-    gs_run_text(run, &text);
-    gs_text_put(&text, "\n", 1);
-    gs_text_flush(&text);
-    if (text.failed && !ferror(output.file))
-        code = gs_fail_memory(error);
-    gs_text_free(&text);
+    code = gs_run_write(run, output.file, error);
     if (code == GS_OK)
         return gs_output_keep(&output, error);
     gs_output_drop(&output);

@@ -7,7 +7,8 @@
  * empty the others are.
  *
  * Shared memory is kept in granules. What a block can use is one number, `shared_free`: the largest hole where memory
- * must be in one piece, all that is free where it is only counted. Registers likewise, partition by partition.
+ * must be in one piece, all that is free where it is only counted. Only where it is a ring is each hole looked at.
+ * Registers are likewise in one piece or counted, partition by partition.
  */
 #include "gpu.h"
 
