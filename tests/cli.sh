@@ -345,8 +345,11 @@ if [ -w /dev/full ]; then
     check "full disk" 4 "$program" predict --json -o /dev/full scenarios/case-1.1.json
     check "full standard output" 4 sh -c "'$program' gpus >/dev/full"
 fi
-check "no room for recordings" 4 sh -c "trap '' XFSZ; ulimit -f 64; '$program' fuzz --device model:h200 --out '$work/full.jsonl'"
-check "whole lines" 0 "$program" replay "$work/full.jsonl"
+# ThreadSanitizer keeps a file of its own and does not bear a limit on files.
+if ! grep -q __tsan_init "$program"; then
+    check "no room for recordings" 4 sh -c "trap '' XFSZ; ulimit -f 64; '$program' fuzz --device model:h200 --out '$work/full.jsonl'"
+    check "whole lines" 0 "$program" replay "$work/full.jsonl"
+fi
 check "no such folder" 4 "$program" predict -o "$work/no/such/file" scenarios/case-1.1.json
 
 # ---- what programs read is well formed ----
