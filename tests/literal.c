@@ -23,6 +23,7 @@ struct sm {
     long *register_map[GS_MAX_PARTITIONS]; /* who holds each granule */
     long *shared_map;
     int shared_size; /* granules of the configuration */
+    int origin;      /* where a ring begins */
 };
 
 /* A kernel: TB of Algorithm 1. */
@@ -230,17 +231,35 @@ static void take_any(long *map, int size, int wanted, long owner) {
         }
 }
 
-/* The hole that reaches over the end to address 0 comes first, then the others as they begin. */
-static void take_in_ring(long *map, int size, int wanted, long owner) {
-    int at = 0;
-    if (wanted && map[0] == NOBODY && count_free(map, size) < size)
-        while (map[(at + size - 1) % size] == NOBODY)
-            at = (at + size - 1) % size;
-    if (wanted && ring_hole(map, size, at) < wanted)
-        for (at = 0; !(begins_ring_hole(map, size, at) && ring_hole(map, size, at) >= wanted);)
-            at++;
+/* The first hole from the origin on, going round, that is large enough. */
+static void take_in_ring(struct sm *sm, int wanted, long owner) {
+    int at = sm->origin, size = sm->shared_size;
+    while (wanted && ring_hole(sm->shared_map, size, at) < wanted)
+        at = (at + 1) % size;
     for (int i = 0; i < wanted; i++)
-        map[(at + i) % size] = owner;
+        sm->shared_map[(at + i) % size] = owner;
+}
+
+static void take_shared(const struct play *play, struct sm *sm, int wanted, long owner) {
+    switch (play->gpu->mechanisms.shared_allocation) {
+    case GS_SPACE_CONTIGUOUS:
+        take_first_fit(sm->shared_map, sm->shared_size, wanted, owner);
+        break;
+    case GS_SPACE_COUNTED:
+        take_any(sm->shared_map, sm->shared_size, wanted, owner);
+        break;
+    default:
+        take_in_ring(sm, wanted, owner);
+    }
+}
+
+/* An origin that is free goes back over all that is free before it. */
+static void move_origin(struct sm *sm) {
+    int size = sm->shared_size;
+    if (count_free(sm->shared_map, size) == size || sm->shared_map[sm->origin] != NOBODY)
+        return;
+    while (sm->shared_map[(sm->origin + size - 1) % size] == NOBODY)
+        sm->origin = (sm->origin + size - 1) % size;
 }
 
 static void give_back(long *map, int size, long owner) {
@@ -252,8 +271,10 @@ static void give_back(long *map, int size, long owner) {
 static void configure(struct play *play, int group, const struct tb *tb) {
     play->config_s[group] = tb->given_s;
     for (int i = 0; i < play->gpu->sms; i++)
-        if (group_of(play, i) == group)
+        if (group_of(play, i) == group) {
             play->sms[i].shared_size = tb->given_s / play->gpu->limits.shared_granularity_bytes;
+            play->sms[i].origin = 0;
+        }
 }
 
 /* Warp by warp in turn; where warps may step aside, to the next partition that has room. */
@@ -298,9 +319,7 @@ static void start(struct play *play, size_t launch, int i) {
     if (group_is_idle(play, group_of(play, i)))
         configure(play, group_of(play, i), tb);
     sm->b--;
-    static void (*const take[])(long *, int, int, long) = {
-        [GS_SPACE_CONTIGUOUS] = take_first_fit, [GS_SPACE_COUNTED] = take_any, [GS_SPACE_RING] = take_in_ring};
-    take[play->gpu->mechanisms.shared_allocation](sm->shared_map, sm->shared_size, tb->s, owner_of(block));
+    take_shared(play, sm, tb->s, owner_of(block));
     place_warps(play, sm, tb, block, owner_of(block));
     if (tb->config_l > play->config_l)
         play->config_l = tb->config_l;
@@ -323,6 +342,7 @@ static void end(struct play *play, size_t number) {
         give_back(sm->register_map[p], play->gpu->registers_per_partition, owner_of(block));
     }
     give_back(sm->shared_map, sm->shared_size, owner_of(block));
+    move_origin(sm);
     struct tb *tb = &play->tbs[block->launch];
     tb->ended++;
     if (tb->ended == play->run->launches.data[block->launch].blocks)

@@ -140,8 +140,8 @@ typedef struct gs_piece {
     int32_t block;
 } gs_piece;
 
-/* Memory handed out in pieces from the lowest address that fits. In a ring the end goes on at the beginning: a piece
-   may lie across it, and so may a hole. */
+/* Memory handed out in pieces from the lowest address that fits. In a ring the end goes on at the beginning, and
+   addresses count from a beginning that moves (space_turn in state.c). */
 typedef struct gs_space {
     gs_piece *pieces; /* in order of address; room for the most there can be */
     uint16_t count, size, largest_hole;

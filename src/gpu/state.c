@@ -22,14 +22,11 @@ static void space_reset(gs_space *space, int32_t size) {
     space->size = space->largest_hole = (uint16_t)size;
 }
 
-/* The hole before piece number `i`, or after the last one, and where it begins. In a ring the hole after the last piece
-   goes on to the first, and there is none before that; it can begin past the end, which means at the beginning. */
+/* The hole before piece number `i`, or after the last one, and where it begins. */
 static int32_t space_hole(const gs_space *space, int32_t i, int32_t *at) {
     const gs_piece *pieces = space->pieces;
     *at = i ? pieces[i - 1].at + pieces[i - 1].size : 0;
-    if (i == space->count)
-        return space->size - *at + (space->is_ring && i ? pieces[0].at : 0);
-    return space->is_ring && !i ? 0 : pieces[i].at - *at;
+    return (i == space->count ? space->size : pieces[i].at) - *at;
 }
 
 static void space_measure(gs_space *space) {
@@ -49,23 +46,27 @@ static int32_t space_fits(const gs_space *space, int32_t size) {
     return fits;
 }
 
-/* First fit: the hole with the lowest address that is large enough, from its beginning. In a ring the hole across the
-   end has the lowest address of all where it reaches beyond it. The caller knows that there is such a hole. */
+/* First fit: the hole with the lowest address that is large enough, from its beginning. The caller knows that there is
+   such a hole. */
 static void space_take(gs_space *space, int32_t size, int32_t block) {
     int32_t at, i = 0;
-    bool across_end = space->is_ring && space->count && space->pieces[0].at > 0;
-    if (across_end && space_hole(space, space->count, &at) >= size)
-        i = space->count;
     while (space_hole(space, i, &at) < size)
         i++;
-    if (at >= space->size) {
-        at -= space->size;
-        i = 0;
-    }
     memmove(&space->pieces[i + 1], &space->pieces[i], (size_t)(space->count - i) * sizeof *space->pieces);
     space->pieces[i] = (gs_piece){(uint16_t)at, (uint16_t)size, block};
     space->count++;
     space_measure(space);
+}
+
+/* A ring counts its addresses from a beginning that moves: where the beginning is free, it goes back over what is free
+   before it, and that is what was free at the end. So all pieces move up by that much. */
+static void space_turn(gs_space *space) {
+    int32_t at, end;
+    if (!space->count || !space_hole(space, 0, &at))
+        return;
+    end = space_hole(space, space->count, &at);
+    for (int32_t i = 0; i < space->count; i++)
+        space->pieces[i].at = (uint16_t)(space->pieces[i].at + end);
 }
 
 static void space_give_back(gs_space *space, int32_t block) {
@@ -74,6 +75,8 @@ static void space_give_back(gs_space *space, int32_t block) {
         if (space->pieces[i].block != block)
             space->pieces[kept++] = space->pieces[i];
     space->count = (uint16_t)kept;
+    if (space->is_ring)
+        space_turn(space);
     space_measure(space);
 }
 
