@@ -12,7 +12,8 @@
 struct block {
     size_t launch;
     int64_t block, end_ns; /* INT64_MAX: until its exit */
-    int sm;
+    int sm, room;          /* the room the SM had */
+    long owner;            /* of its memory */
     int warps[GS_MAX_PARTITIONS];
 };
 
@@ -48,6 +49,9 @@ struct play {
     size_t block_count, block_room;
     gs_log *log;
     size_t event;
+    size_t fresh; /* so many of the last blocks have no number yet; all are of one launch */
+    literal_turns turns;
+    long owners;
 };
 
 static int round_up(int64_t value, int64_t by) {
@@ -191,8 +195,8 @@ static int cur_thread_blocks(const struct play *play, const struct tb *tb, int i
     return least(least(sm->b, limit_w / tb->w), limit_s);
 }
 
-/* Lines 1 to 37. */
-static int choose(const struct play *play, const struct tb *tb) {
+/* Lines 1 to 37; `room` becomes that of the SM. */
+static int choose(const struct play *play, const struct tb *tb, int *room) {
     const gs_mechanisms *mechanisms = &play->gpu->mechanisms;
     if (mechanisms->local_growth_waits == GS_YES && play->block_count && tb->config_l > play->config_l)
         return GS_WAIT;
@@ -208,6 +212,7 @@ static int choose(const struct play *play, const struct tb *tb) {
                 break;
         }
     }
+    *room = in_turn && max_thread_blocks ? 1 : max_thread_blocks;
     return smid;
 }
 
@@ -297,10 +302,6 @@ static void place_warps(struct play *play, struct sm *sm, const struct tb *tb, s
         sm->p = (sm->p + 1) % partitions;
 }
 
-static long owner_of(const struct block *block) {
-    return (long)block->launch * 1000000 + (long)block->block;
-}
-
 static void *allocate(size_t count, size_t size) {
     void *memory = calloc(count, size);
     if (!memory)
@@ -308,19 +309,58 @@ static void *allocate(size_t count, size_t size) {
     return memory;
 }
 
-static void start(struct play *play, size_t launch, int i) {
-    const gs_launch *what = &play->run->launches.data[launch];
+static void set_number(struct play *play, struct block *block, int64_t number) {
+    const gs_launch *launch = &play->run->launches.data[block->launch];
+    block->block = number;
+    if (launch->duration_ns)
+        block->end_ns = play->now + gs_block_duration(launch, number);
+}
+
+/* Gives the fresh blocks their numbers: as placed, or by grant. */
+static void number_fresh(struct play *play) {
+    int count = (int)play->fresh, *numbers = allocate(3 * play->fresh + 1, sizeof *numbers);
+    int *sms = numbers, *rooms = sms + count, *order = rooms + count;
+    struct block **blocks = play->blocks + play->block_count - count;
+    gs_start *log = play->log->data + play->log->count - count;
+    size_t launch = count ? blocks[0]->launch : 0;
+    for (int i = 0; i < count; i++) {
+        sms[i] = order[i] = blocks[i]->sm;
+        rooms[i] = blocks[i]->room;
+    }
+    play->fresh = 0;
+    if (count && play->gpu->mechanisms.numbering == GS_NUMBERED_BY_GRANT) {
+        const struct tb *tb = &play->tbs[launch];
+        int room, next = choose(play, tb, &room);
+        bool is_done = tb->started == play->run->launches.data[launch].blocks;
+        literal_number(play->gpu, sms, rooms, count, is_done && next != GS_WAIT && room == rooms[count - 1],
+                       &play->turns, order);
+    }
+    int64_t first = count ? play->tbs[launch].started - count : 0;
+    for (int i = 0; i < count; i++) {
+        int earlier = 0; /* on the same SM */
+        for (int j = 0; j < i; j++)
+            earlier += order[j] == order[i];
+        for (int j = 0; j < count; j++)
+            if (blocks[j]->sm == order[i] && earlier-- == 0)
+                set_number(play, blocks[j], first + i);
+        log[i].block = first + i;
+        log[i].sm = order[i];
+    }
+    free(numbers);
+}
+
+static void start(struct play *play, size_t launch, int i, int room) {
     struct tb *tb = &play->tbs[launch];
     struct sm *sm = &play->sms[i];
     struct block *block = allocate(1, sizeof *block);
-    *block = (struct block){.launch = launch, .block = tb->started++, .sm = i, .end_ns = INT64_MAX};
-    if (what->duration_ns)
-        block->end_ns = play->now + what->duration_ns;
+    *block = (struct block){.launch = launch, .sm = i, .room = room, .end_ns = INT64_MAX, .owner = play->owners++};
+    tb->started++;
+    play->fresh++;
     if (group_is_idle(play, group_of(play, i)))
         configure(play, group_of(play, i), tb);
     sm->b--;
-    take_shared(play, sm, tb->s, owner_of(block));
-    place_warps(play, sm, tb, block, owner_of(block));
+    take_shared(play, sm, tb->s, block->owner);
+    place_warps(play, sm, tb, block, block->owner);
     if (tb->config_l > play->config_l)
         play->config_l = tb->config_l;
     for (int n = 0; n < play->gpu->sms; n++)
@@ -330,7 +370,7 @@ static void start(struct play *play, size_t launch, int i) {
         !GS_RESERVE(play->log, 1))
         abort();
     play->blocks[play->block_count++] = block;
-    play->log->data[play->log->count++] = (gs_start){play->event, launch, block->block, i, play->now};
+    play->log->data[play->log->count++] = (gs_start){play->event, launch, 0, i, play->now};
 }
 
 static void end(struct play *play, size_t number) {
@@ -339,9 +379,9 @@ static void end(struct play *play, size_t number) {
     sm->b++;
     for (int p = 0; p < play->gpu->limits.partitions_per_sm; p++) {
         sm->w[p] += block->warps[p];
-        give_back(sm->register_map[p], play->gpu->registers_per_partition, owner_of(block));
+        give_back(sm->register_map[p], play->gpu->registers_per_partition, block->owner);
     }
-    give_back(sm->shared_map, sm->shared_size, owner_of(block));
+    give_back(sm->shared_map, sm->shared_size, block->owner);
     move_origin(sm);
     struct tb *tb = &play->tbs[block->launch];
     tb->ended++;
@@ -389,16 +429,21 @@ static size_t next_waiting(const struct play *play, size_t last) {
 static void serve(struct play *play) {
     size_t launch = next_waiting(play, SIZE_MAX);
     while (launch != SIZE_MAX) {
-        int smid = choose(play, &play->tbs[launch]);
+        int room, smid = choose(play, &play->tbs[launch], &room);
         if (smid != GS_WAIT) {
-            start(play, launch, smid);
+            if (play->fresh && play->blocks[play->block_count - 1]->launch != launch)
+                number_fresh(play);
+            start(play, launch, smid, room);
+            if (play->tbs[launch].started == play->run->launches.data[launch].blocks)
+                number_fresh(play);
             launch = next_waiting(play, SIZE_MAX);
         } else if (play->gpu->mechanisms.queue == GS_QUEUE_IN_ORDER) {
-            return;
+            break;
         } else {
             launch = next_waiting(play, launch);
         }
     }
+    number_fresh(play);
 }
 
 /* The block that ends next; block_count: none ends by itself. */

@@ -24,6 +24,16 @@ typedef struct gs_log {
     size_t count, room;
 } gs_log;
 
+/* Whose turn it is among the groups that go first and among the others. */
+typedef struct literal_turns {
+    int first, other;
+} literal_turns;
+
+/* The SMs of blocks 0, 1, 2 ... into `order`, for blocks that were placed on `sms` one after the other, which had
+   `rooms` then. */
+void literal_number(const gs_gpu *gpu, const int *sms, const int *rooms, int count, bool is_cut, literal_turns *turns,
+                    int *order);
+
 /* Plays the run; aborts where memory runs out. The kernels must fit the GPU. */
 void literal_play(const gs_gpu *gpu, const gs_run *run, gs_log *log);
 

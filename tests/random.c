@@ -45,6 +45,33 @@ gs_shape random_shape(gs_random *random, const gs_gpu *gpu) {
     }
 }
 
+/* Up to four groups of SMs, of which up to three go first. An SM goes to a group by its number, so that none is empty
+   where there are enough. */
+static void draw_grants(gs_random *random, gs_gpu *gpu) {
+    gs_grants *grants = &gpu->grants;
+    int32_t groups = (int32_t)gs_random_from(random, 1, gpu->sms < 4 ? gpu->sms : 4), at = 0;
+    free(grants->groups.sms);
+    free(grants->groups.ends);
+    free(grants->before_cut);
+    *grants = (gs_grants){.first = (int32_t)gs_random_from(random, 0, groups - 1),
+                          .between_rounds = (int32_t)gs_random_from(random, 1, 6)};
+    if (gpu->mechanisms.numbering != GS_NUMBERED_BY_GRANT)
+        return;
+    grants->groups = (gs_sm_groups){.sms = calloc((size_t)gpu->sms, sizeof *grants->groups.sms),
+                                    .ends = calloc((size_t)gpu->sms, sizeof *grants->groups.ends),
+                                    .count = groups};
+    grants->before_cut = calloc((size_t)gpu->sms, sizeof *grants->before_cut);
+    if (!grants->groups.sms || !grants->groups.ends || !grants->before_cut)
+        abort();
+    for (int32_t group = 0; group < groups; group++) {
+        for (int32_t sm = group; sm < gpu->sms; sm += groups)
+            grants->groups.sms[at++] = (int16_t)sm;
+        grants->groups.ends[group] = at;
+    }
+    for (int32_t sm = 0; sm < gpu->sms; sm++)
+        grants->before_cut[sm] = (int16_t)gs_random_from(random, 1, 12);
+}
+
 gs_gpu *random_gpu(gs_random *random, int percent) {
     size_t count = 0;
     while (gs_gpu_builtin(count))
@@ -60,6 +87,7 @@ gs_gpu *random_gpu(gs_random *random, int percent) {
         *gs_mechanism_value(&gpu->mechanisms, &gs_mechanism_table[i]) = value;
     }
     gpu->sms = (int32_t)gs_random_from(random, 1, 8);
+    draw_grants(random, gpu);
     if (gpu->mechanisms.tie_order == GS_TIES_LISTED) {
         free(gpu->listed_order);
         gpu->listed_order = malloc((size_t)gpu->sms * sizeof *gpu->listed_order);
@@ -90,6 +118,8 @@ static void add_launch(gs_random *random, const gs_gpu *gpu, gs_run *run, const 
     }
     if (timed && gs_random_chance(random, 85))
         launch.duration_ns = 1000 * gs_random_from(random, 1, 6);
+    if (launch.duration_ns && gs_random_chance(random, 50))
+        launch.spread_ns = 1000 * gs_random_from(random, 1, 6);
     gs_error error;
     if (!launch.kernel || gs_run_add_launch(run, &launch, &error) != GS_OK)
         abort();

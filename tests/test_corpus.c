@@ -76,7 +76,7 @@ static void score_file(const char *file, const gs_gpu *gpu, gs_score *scores) {
     gs_error error;
     gs_run *run;
     while ((run = gs_runs_next(runs, &error))) {
-        gs_run *prediction = gs_predict(gpu, run, NULL, &error);
+        gs_run *prediction = gs_predict_recorded(gpu, run, &error);
         if (prediction)
             assert_int_equal(gs_score_add(&scores[class_of(run)], run, prediction, &error), GS_OK);
         else

@@ -14,7 +14,7 @@
 static gs_run *predict(const gs_run *run, gs_gpu **gpu) {
     gs_error error;
     *gpu = gs_gpu_open(run->gpu, &error);
-    gs_run *prediction = *gpu ? gs_predict(*gpu, run, NULL, &error) : NULL;
+    gs_run *prediction = *gpu ? gs_predict_recorded(*gpu, run, &error) : NULL;
     if (!prediction)
         fail_msg("%s", error.message);
     return prediction;

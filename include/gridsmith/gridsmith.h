@@ -203,12 +203,21 @@ typedef struct gs_predict_options {
     bool explain;                                                /* say why kernels wait */
     void (*progress)(void *user, int64_t blocks, int64_t total); /* called now and then; may be NULL */
     void *user;
+    bool follow; /* the run is a recording: take from it what no model can know */
+    int turn;    /* which of the gs_gpu_turns(gpu) states the GPU's turns are in at the beginning */
 } gs_predict_options;
+
+/* Some GPUs remember, from one launch to the next, which group of SMs was served last. That decides which block goes to
+   which of the chosen SMs, and it is not known where it stands when a run begins: a prediction is one of so many, by
+   `turn`. How many blocks each SM gets is the same in all of them. 1: the GPU remembers nothing. */
+GS_API int gs_gpu_turns(const gs_gpu *gpu);
 
 /* Plays `run` on `gpu` and returns the same run with the prediction filled in; the caller frees it. `options` may be
    NULL. Without durations, `placed` of a launch holds what starts at that point (the rest waits), and an `observe`
    event after an exit shows what starts then. With durations `placed` holds every block that ever starts, and
-   `start_ns` and `end_ns` say when. */
+   `start_ns` and `end_ns` say when.
+   Following a recording, two things are taken from it: the turns at its beginning, as its first launches show them; and
+   when blocks ended, where it says so. */
 GS_API gs_run *gs_predict(const gs_gpu *gpu, const gs_run *run, const gs_predict_options *options, gs_error *error);
 
 #ifdef __cplusplus

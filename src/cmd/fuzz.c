@@ -139,7 +139,7 @@ static void put_json(gs_text *text, const struct watch *watch) {
 static gs_code put_both(gs_text *text, const struct watch *watch, gs_error *error) {
     const gs_run *recorded = watch->differing;
     gs_view view = {.text = *text};
-    gs_run *predicted = gs_predict(watch->model, recorded, NULL, error);
+    gs_run *predicted = gs_predict_recorded(watch->model, recorded, error);
     if (!predicted)
         return error->code;
     gs_text_add(&view.text, "the device: ");

@@ -40,7 +40,7 @@ static void print_limits(const gs_gpu *gpu) {
     printf(" KB\n");
 }
 
-static void print_gpcs(const gs_gpc_lists *lists) {
+static void print_gpcs(const gs_sm_groups *lists) {
     for (int32_t gpc = 0, at = 0; gpc < lists->count; at = lists->ends[gpc++])
         printf("%s%d%s", gpc ? ", " : "  SMs of GPCs             ", lists->ends[gpc] - at,
                gpc + 1 == lists->count ? "\n" : "");

@@ -13,6 +13,8 @@
 struct predict {
     gs_gpu_choice gpu;
     bool json, csv, svg, trace, explain;
+    bool follow;
+    int64_t turn;
     int64_t only; /* 0: all runs */
     const char *output;
 };
@@ -22,6 +24,15 @@ static const gs_option options[] = {
     {.name = "explain",
      .offset = offsetof(struct predict, explain),
      .help = "say which limit on which SMs holds each kernel that waits"},
+    {.name = "turn",
+     .type = GS_OPTION_INT,
+     .offset = offsetof(struct predict, turn),
+     .argument = "N",
+     .help = "where the turn among groups of SMs stands at first, from 0: it decides which block is where",
+     .most = INT32_MAX},
+    {.name = "follow",
+     .offset = offsetof(struct predict, follow),
+     .help = "the runs are recordings: take the turn, and when blocks ended, from them"},
     {.name = "json", .offset = offsetof(struct predict, json), .help = "write the run with \"placed\", a line a run"},
     {.name = "csv", .offset = offsetof(struct predict, csv), .help = "write a row a block"},
     {.name = "svg",
@@ -52,7 +63,11 @@ static void show_progress(void *user, int64_t blocks, int64_t total) {
 static gs_code predict_run(const struct predict *predict, const gs_format *format, gs_view *view, const gs_gpu *gpu,
                            const gs_run *run, gs_error *error) {
     gs_progress progress;
-    gs_predict_options wishes = {.explain = predict->explain, .progress = show_progress, .user = &progress};
+    gs_predict_options wishes = {.explain = predict->explain,
+                                 .progress = show_progress,
+                                 .user = &progress,
+                                 .follow = predict->follow,
+                                 .turn = (int)predict->turn};
     gs_progress_start(&progress, "placing blocks");
     gs_run *prediction = gs_predict(gpu, run, &wishes, error);
     gs_progress_end(&progress);

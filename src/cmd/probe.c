@@ -81,7 +81,7 @@ static gs_code put_order(gs_text *text, const gs_survey *survey, gs_error *error
 }
 
 static void put_gpcs(gs_text *text, const gs_survey *survey) {
-    const gs_gpc_lists *lists = &survey->gpu->gpc_sms;
+    const gs_sm_groups *lists = &survey->gpu->gpc_sms;
     if (!survey->pairs) {
         gs_text_add(text, "GPCs        not measured: no cluster was seen\n");
         return;

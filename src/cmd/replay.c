@@ -47,7 +47,7 @@ static gs_code replay_run(const struct replay *replay, const char *path, const g
     if (code != GS_OK)
         return code;
     result->runs++;
-    gs_run *predicted = gs_predict(gpu, run, NULL, error);
+    gs_run *predicted = gs_predict_recorded(gpu, run, error);
     if (!predicted && error->code == GS_E_UNSUPPORTED) {
         *error = (gs_error){.code = GS_OK};
         result->uncovered++;

@@ -334,6 +334,7 @@ static gs_code prepare_slot(struct cuda *cuda, size_t number, const gs_launch *l
                                         .stop = base + number * LINE,
                                         .relay = cuda->relays + number * LINE,
                                         .duration_ns = (uint64_t)launch->duration_ns,
+                                        .spread_ns = (uint64_t)launch->spread_ns,
                                         .warps = (uint32_t)warps,
                                         .generation = cuda->generation};
     memset(cuda->memory + sm, 0, sizes[0]);
@@ -422,7 +423,7 @@ static gs_code wait_for_end(const struct slot *slot, gs_error *error) {
 static void wait_for_times(struct play *play, size_t first, size_t past) {
     int64_t longest = 0, patience = STUCK_NS, last = gs_now_ns(), seen = -1, over = 0, wanted = 0;
     for (size_t i = 0; i < play->launched; i++) {
-        int64_t duration_ns = play->plan->launches.data[i].duration_ns;
+        int64_t duration_ns = play->plan->launches.data[i].duration_ns + play->plan->launches.data[i].spread_ns;
         longest = duration_ns > longest ? duration_ns : longest;
         patience = duration_ns ? patience : MIXED_SILENCE_NS;
         wanted += i >= first && i < past ? play->cuda->slots[i].blocks : 0;

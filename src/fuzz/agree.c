@@ -68,7 +68,7 @@ static gs_code play_untimed(const gs_gpu *gpu, const gs_run *recorded, int32_t *
 static gs_code play_timed(const gs_gpu *gpu, const gs_run *recorded, int32_t *counts, size_t *differs,
                           gs_error *error) {
     gs_error reason = {.code = GS_OK};
-    gs_run *predicted = gs_predict(gpu, recorded, NULL, &reason);
+    gs_run *predicted = gs_predict_recorded(gpu, recorded, &reason);
     if (!predicted) {
         if (error)
             *error = reason;

@@ -146,6 +146,18 @@ static gs_code record(const struct session *session, struct round *round, gs_err
     return round->recorded ? GS_OK : error->code;
 }
 
+/* Predicts again what was recorded: now it is known where the turns stood, and when blocks ended. */
+static gs_code follow(const struct session *session, struct round *round, gs_error *error) {
+    if (!round->predicted)
+        return GS_OK;
+    gs_run *predicted = gs_predict_recorded(session->model, round->recorded, error);
+    if (!predicted)
+        return error->code;
+    gs_run_free(round->predicted);
+    round->predicted = predicted;
+    return GS_OK;
+}
+
 static bool is_turn_of_patience(const gs_campaign_options *options, uint64_t index) {
     return options->patient_every > 0 && (index + 1) % (uint64_t)options->patient_every == 0;
 }
@@ -159,6 +171,7 @@ static gs_code play_again(const struct session *session, struct round *round, bo
         gs_run *first = round->recorded;
         round->recorded = second;
         second = first;
+        code = follow(session, round, error);
     }
     gs_run_free(second);
     return code;
@@ -212,8 +225,8 @@ static void name_run(const struct session *session, const struct round *round, g
 }
 
 static gs_code play_round(const struct session *session, uint64_t index, bool *go_on, gs_error *error) {
-    static gs_code (*const steps[])(const struct session *, struct round *, gs_error *) = {draw,   predict, record,
-                                                                                           repeat, judge,   keep};
+    static gs_code (*const steps[])(const struct session *, struct round *,
+                                    gs_error *) = {draw, predict, record, follow, repeat, judge, keep};
     struct round round = {.index = index};
     gs_code code = GS_OK;
     for (size_t i = 0; i < GS_COUNT(steps) && code == GS_OK; i++)

@@ -261,7 +261,7 @@ static gs_code play_clusters(const struct session *session, int32_t size, int16_
 
 /* SMs that were seen in no cluster are left out. */
 static gs_code list_gpcs(gs_gpu *gpu, const int16_t *groups, gs_error *error) {
-    gs_gpc_lists *lists = &gpu->gpc_sms;
+    gs_sm_groups *lists = &gpu->gpc_sms;
     int32_t end = 0;
     lists->sms = calloc((size_t)gpu->sms, sizeof *lists->sms);
     lists->ends = calloc((size_t)gpu->sms, sizeof *lists->ends);
@@ -440,7 +440,7 @@ static gs_code begin_description(struct session *session, gs_error *error) {
         return error->code;
     free(gpu->gpc_sms.sms);
     free(gpu->gpc_sms.ends);
-    gpu->gpc_sms = (gs_gpc_lists){0};
+    gpu->gpc_sms = (gs_sm_groups){0};
     gpu->gpcs = 0;
     gpu->mechanisms = (gs_mechanisms){0};
     if (session->options->name)

@@ -21,6 +21,7 @@ static const gs_field top_fields[] = {
     {"topology", GS_FIELD_OTHER, true, 0, 0, 0},
     {"limits", GS_FIELD_OTHER, true, 0, 0, 0},
     {"mechanisms", GS_FIELD_OTHER, false, 0, 0, 0},
+    {"grants", GS_FIELD_OTHER, false, 0, 0, 0},
 };
 
 static const gs_field topology_fields[] = {
@@ -47,49 +48,126 @@ static const gs_field limit_fields[] = {
     {"shared_configurations_bytes", GS_FIELD_OTHER, true, 0, 0, 0},
 };
 
-/* The SMs of one GPC, after those that are there. */
-static gs_code read_gpc(const gs_json *json, const gs_step *gpc, gs_gpu *gpu, bool *seen, gs_error *error) {
-    gs_gpc_lists *lists = &gpu->gpc_sms;
-    int32_t end = lists->count ? lists->ends[lists->count - 1] : 0;
-    size_t count = json_array_size(gpc->value);
+static const gs_field grant_fields[] = {
+    {"first", GS_FIELD_OTHER, true, 0, 0, 0},
+    {"others", GS_FIELD_OTHER, true, 0, 0, 0},
+    {"between_rounds", GS_FIELD_INT32, true, offsetof(gs_grants, between_rounds), 1, 1000},
+    {"before_cut", GS_FIELD_OTHER, true, 0, 0, 0},
+};
+
+/* ---- groups of SMs ---- */
+
+static bool groups_allocate(gs_sm_groups *groups, int32_t sms) {
+    if (!groups->sms)
+        groups->sms = calloc((size_t)sms, sizeof *groups->sms);
+    if (!groups->ends)
+        groups->ends = calloc((size_t)sms, sizeof *groups->ends);
+    return groups->sms && groups->ends;
+}
+
+static bool groups_have(const gs_sm_groups *groups, int32_t end, int64_t sm) {
+    for (int32_t i = 0; i < end; i++)
+        if (groups->sms[i] == sm)
+            return true;
+    return false;
+}
+
+/* The SMs of one group, after those that are there. */
+static gs_code read_group(const gs_json *json, const gs_step *list, const gs_gpu *gpu, gs_sm_groups *groups,
+                          gs_error *error) {
+    int32_t end = groups->count ? groups->ends[groups->count - 1] : 0;
+    size_t count = json_array_size(list->value);
     if (!count)
-        return gs_json_fail(json, gpc, false, error, "a GPC must be a list of its SMs");
+        return gs_json_fail(json, list, false, error, "a group must be a list of its SMs");
     for (size_t i = 0; i < count; i++) {
-        gs_step entry = gs_step_index(gpc, i);
+        gs_step entry = gs_step_index(list, i);
         int64_t sm;
         gs_code code = gs_json_int(json, &entry, 0, gpu->sms - 1, &sm, error);
         if (code != GS_OK)
             return code;
-        if (seen[sm])
-            return gs_json_fail(json, &entry, false, error, "SM %d is twice in \"gpc_sms\"", (int)sm);
-        seen[sm] = true;
-        lists->sms[end++] = (int16_t)sm;
+        if (groups_have(groups, end, sm))
+            return gs_json_fail(json, &entry, false, error, "SM %d is twice in the groups", (int)sm);
+        groups->sms[end++] = (int16_t)sm;
     }
-    lists->ends[lists->count++] = end;
+    groups->ends[groups->count++] = end;
     return GS_OK;
+}
+
+/* A list of at least so many lists of SMs, after those that are there. */
+static gs_code read_groups(const gs_json *json, const gs_step *list, size_t least, const gs_gpu *gpu,
+                           gs_sm_groups *groups, gs_error *error) {
+    size_t count = json_array_size(list->value);
+    if (!json_is_array(list->value) || count < least || count > (size_t)gpu->sms)
+        return gs_json_fail(json, list, false, error, "\"%s\" must be a list of %zu to %d lists of SMs", list->key,
+                            least, gpu->sms);
+    gs_code code = groups_allocate(groups, gpu->sms) ? GS_OK : gs_fail_memory(error);
+    for (size_t i = 0; i < count && code == GS_OK; i++) {
+        gs_step group = gs_step_index(list, i);
+        code = read_group(json, &group, gpu, groups, error);
+    }
+    return code;
 }
 
 static gs_code read_gpcs(const gs_json *json, const gs_step *topology, gs_gpu *gpu, gs_error *error) {
     gs_step list = gs_step_key(topology, "gpc_sms");
-    size_t count = json_array_size(list.value);
     if (!list.value)
         return GS_OK;
-    if (count < 1 || count > (size_t)gpu->sms)
-        return gs_json_fail(json, &list, false, error, "\"gpc_sms\" must be a list of 1 to %d lists of SMs", gpu->sms);
-    if (gpu->gpcs && (size_t)gpu->gpcs != count)
-        return gs_json_fail(json, &list, false, error, "\"gpc_sms\" has %zu GPCs, but \"gpcs\" is %d", count,
-                            gpu->gpcs);
-    gpu->gpcs = (int32_t)count;
-    gpu->gpc_sms.sms = calloc((size_t)gpu->sms, sizeof *gpu->gpc_sms.sms);
-    gpu->gpc_sms.ends = calloc(count, sizeof *gpu->gpc_sms.ends);
-    bool *seen = calloc((size_t)gpu->sms, sizeof *seen);
-    gs_code code = gpu->gpc_sms.sms && gpu->gpc_sms.ends && seen ? GS_OK : gs_fail_memory(error);
-    for (size_t i = 0; i < count && code == GS_OK; i++) {
-        gs_step gpc = gs_step_index(&list, i);
-        code = read_gpc(json, &gpc, gpu, seen, error);
-    }
-    free(seen);
+    gs_code code = read_groups(json, &list, 1, gpu, &gpu->gpc_sms, error);
+    if (code == GS_OK && gpu->gpcs && gpu->gpcs != gpu->gpc_sms.count)
+        code = gs_json_fail(json, &list, false, error, "\"gpc_sms\" has %d GPCs, but \"gpcs\" is %d",
+                            gpu->gpc_sms.count, gpu->gpcs);
+    gpu->gpcs = gpu->gpc_sms.count;
     return code;
+}
+
+/* ---- grants ---- */
+
+static gs_code read_before_cut(const gs_json *json, const gs_step *grants, gs_gpu *gpu, gs_error *error) {
+    gs_step list = gs_step_key(grants, "before_cut");
+    if (json_array_size(list.value) != (size_t)gpu->sms)
+        return gs_json_fail(json, &list, false, error, "\"before_cut\" must have a number for each of the %d SMs",
+                            gpu->sms);
+    gpu->grants.before_cut = calloc((size_t)gpu->sms, sizeof *gpu->grants.before_cut);
+    if (!gpu->grants.before_cut)
+        return gs_fail_memory(error);
+    for (size_t i = 0; i < (size_t)gpu->sms; i++) {
+        gs_step entry = gs_step_index(&list, i);
+        int64_t grants_before;
+        gs_code code = gs_json_int(json, &entry, 1, 10000, &grants_before, error);
+        if (code != GS_OK)
+            return code;
+        gpu->grants.before_cut[i] = (int16_t)grants_before;
+    }
+    return GS_OK;
+}
+
+static gs_code check_grants(const gs_json *json, const gs_step *at, const gs_gpu *gpu, gs_error *error) {
+    const gs_sm_groups *groups = &gpu->grants.groups;
+    if (groups->count > GS_MAX_GRANT_GROUPS || groups->ends[groups->count - 1] != gpu->sms)
+        return gs_json_fail(json, at, false, error,
+                            "\"first\" and \"others\" must have each of the %d SMs, in at most %d groups", gpu->sms,
+                            GS_MAX_GRANT_GROUPS);
+    for (int32_t group = 0, at_sm = 0; group < groups->count; group++)
+        for (int32_t from = at_sm; at_sm < groups->ends[group]; at_sm++)
+            if (at_sm - from >= GS_MAX_GRANT_GROUPS || (at_sm > from && groups->sms[at_sm] < groups->sms[at_sm - 1]))
+                return gs_json_fail(json, at, false, error, "a group has at most %d SMs, in ascending order",
+                                    GS_MAX_GRANT_GROUPS);
+    return GS_OK;
+}
+
+static gs_code read_grants(const gs_json *json, const gs_step *at, gs_gpu *gpu, gs_error *error) {
+    if (!at->value)
+        return GS_OK;
+    gs_step first = gs_step_key(at, "first"), others = gs_step_key(at, "others");
+    gs_code code = gs_json_object(json, at, grant_fields, GS_COUNT(grant_fields), &gpu->grants, error);
+    if (code == GS_OK)
+        code = read_groups(json, &first, 0, gpu, &gpu->grants.groups, error);
+    gpu->grants.first = gpu->grants.groups.count;
+    if (code == GS_OK)
+        code = read_groups(json, &others, 1, gpu, &gpu->grants.groups, error);
+    if (code == GS_OK)
+        code = check_grants(json, at, gpu, error);
+    return code == GS_OK ? read_before_cut(json, at, gpu, error) : code;
 }
 
 static gs_code read_configurations(const gs_json *json, const gs_step *limits, gs_gpu *gpu, gs_error *error) {
@@ -188,6 +266,7 @@ static gs_code read_description(const gs_json *json, gs_gpu *gpu, gs_error *erro
     gs_step topology = gs_step_key(&root, "topology");
     gs_step limits = gs_step_key(&root, "limits");
     gs_step mechanisms = gs_step_key(&root, "mechanisms");
+    gs_step grants = gs_step_key(&root, "grants");
     gs_code code = gs_json_schema(json, &root, "gridsmith.gpu/1", error);
     if (code == GS_OK)
         code = gs_json_object(json, &root, top_fields, GS_COUNT(top_fields), gpu, error);
@@ -201,6 +280,8 @@ static gs_code read_description(const gs_json *json, gs_gpu *gpu, gs_error *erro
         code = read_configurations(json, &limits, gpu, error);
     if (code == GS_OK)
         code = check_limits(json, &limits, gpu, error);
+    if (code == GS_OK)
+        code = read_grants(json, &grants, gpu, error);
     if (code == GS_OK)
         code = read_mechanisms(json, &mechanisms, gpu, error);
     return code;
@@ -287,6 +368,9 @@ void gs_gpu_free(gs_gpu *gpu) {
     free(gpu->source);
     free(gpu->gpc_sms.sms);
     free(gpu->gpc_sms.ends);
+    free(gpu->grants.groups.sms);
+    free(gpu->grants.groups.ends);
+    free(gpu->grants.before_cut);
     free(gpu->listed_order);
     free(gpu);
 }
@@ -297,6 +381,11 @@ const char *gs_gpu_builtin(size_t index) {
 
 const char *gs_gpu_name(const gs_gpu *gpu) {
     return gpu->name;
+}
+
+int gs_gpu_turns(const gs_gpu *gpu) {
+    int32_t first = gpu->grants.first, others = gpu->grants.groups.count - first;
+    return gpu->mechanisms.numbering == GS_NUMBERED_BY_GRANT ? (first ? first : 1) * others : 1;
 }
 
 int gs_gpu_sms(const gs_gpu *gpu) {
@@ -337,16 +426,29 @@ static void put_fields(gs_text *text, const gs_field *fields, size_t count, cons
     }
 }
 
-static void put_gpcs(gs_text *text, const gs_gpc_lists *lists) {
-    int32_t at = 0;
-    for (int32_t gpc = 0; gpc < lists->count; gpc++) {
-        gs_text_add(text, gpc ? ",[" : ",\"gpc_sms\":[[");
-        for (int32_t from = at; at < lists->ends[gpc]; at++)
-            gs_text_add(text, "%s%d", at > from ? "," : "", lists->sms[at]);
+/* Groups from number `from` to before `to`, as a list of lists. */
+static void put_groups(gs_text *text, const char *key, const gs_sm_groups *groups, int32_t from, int32_t to) {
+    gs_text_add(text, "\"%s\":[", key);
+    for (int32_t group = from; group < to; group++) {
+        int32_t begin = group ? groups->ends[group - 1] : 0;
+        gs_text_add(text, group > from ? ",[" : "[");
+        for (int32_t at = begin; at < groups->ends[group]; at++)
+            gs_text_add(text, "%s%d", at > begin ? "," : "", groups->sms[at]);
         gs_text_put(text, "]", 1);
     }
-    if (lists->count)
-        gs_text_put(text, "]", 1);
+    gs_text_put(text, "]", 1);
+}
+
+static void put_grants(gs_text *text, const gs_gpu *gpu) {
+    const gs_grants *grants = &gpu->grants;
+    gs_text_add(text, ",\"grants\":{");
+    put_groups(text, "first", &grants->groups, 0, grants->first);
+    gs_text_put(text, ",", 1);
+    put_groups(text, "others", &grants->groups, grants->first, grants->groups.count);
+    gs_text_add(text, ",\"between_rounds\":%d,\"before_cut\":[", grants->between_rounds);
+    for (int32_t sm = 0; sm < gpu->sms; sm++)
+        gs_text_add(text, "%s%d", sm ? "," : "", grants->before_cut[sm]);
+    gs_text_add(text, "]}");
 }
 
 static void put_mechanisms(gs_text *text, const gs_gpu *gpu) {
@@ -370,7 +472,10 @@ void gs_gpu_text(const gs_gpu *gpu, gs_text *text) {
     put_fields(text, top_fields, GS_COUNT(top_fields), gpu);
     gs_text_add(text, ",\"topology\":{");
     put_fields(text, topology_fields, GS_COUNT(topology_fields), gpu);
-    put_gpcs(text, &gpu->gpc_sms);
+    if (gpu->gpc_sms.count) {
+        gs_text_put(text, ",", 1);
+        put_groups(text, "gpc_sms", &gpu->gpc_sms, 0, gpu->gpc_sms.count);
+    }
     gs_text_add(text, "},\"limits\":{");
     put_fields(text, limit_fields, GS_COUNT(limit_fields), &gpu->limits);
     gs_text_add(text, ",\"shared_configurations_bytes\":");
@@ -378,5 +483,8 @@ void gs_gpu_text(const gs_gpu *gpu, gs_text *text) {
         gs_text_add(text, "%s%d", i ? "," : "[", gpu->limits.config_bytes[i]);
     gs_text_add(text, "]},\"mechanisms\":{");
     put_mechanisms(text, gpu);
-    gs_text_add(text, "}}");
+    gs_text_put(text, "}", 1);
+    if (gpu->grants.groups.count)
+        put_grants(text, gpu);
+    gs_text_put(text, "}", 1);
 }

@@ -19,7 +19,9 @@ enum {
     GS_MAX_BLOCKS_PER_SM = 64,
     GS_MAX_PARTITIONS = 8,
     GS_MAX_WARPS_PER_PARTITION = 64,
-    GS_MAX_CONFIGS = 16
+    GS_MAX_CONFIGS = 16,
+    GS_MAX_GRANT_GROUPS = 64, /* and SMs of such a group */
+    GS_MAX_TURNS = GS_MAX_GRANT_GROUPS * GS_MAX_GRANT_GROUPS / 4
 };
 
 /* ---- mechanisms: what differs between schedulers, as switches ---- */
@@ -32,6 +34,7 @@ enum { GS_GIVEN_NEED, GS_GIVEN_LARGEST, GS_GIVEN_GENEROUS };
 enum { GS_SPACE_CONTIGUOUS, GS_SPACE_COUNTED, GS_SPACE_RING };
 enum { GS_REGISTERS_RENAMED, GS_REGISTERS_CONTIGUOUS };
 enum { GS_QUEUE_IN_ORDER, GS_QUEUE_OVERTAKING };
+enum { GS_NUMBERED_AS_PLACED, GS_NUMBERED_BY_GRANT };
 enum { GS_YES, GS_NO };
 
 typedef struct gs_mechanisms {
@@ -45,6 +48,7 @@ typedef struct gs_mechanisms {
     int registers;         /* renamed, or in one piece (Mechanism 4) */
     int local_growth_waits;
     int queue;
+    int numbering; /* which block is block 0, 1, 2 ...: in the order of placement, or as groups of SMs are granted */
 } gs_mechanisms;
 
 /* One row a switch: its name and its values, the paper's first. */
@@ -80,20 +84,29 @@ typedef struct gs_limits {
     int32_t config_bytes[GS_MAX_CONFIGS];
 } gs_limits;
 
-/* The SMs of each GPC, end to end; `ends[i]` is where those of GPC i end. */
-typedef struct gs_gpc_lists {
+/* The SMs of each group, end to end; `ends[i]` is where those of group i end. No SM is twice in them. */
+typedef struct gs_sm_groups {
     int16_t *sms;
     int32_t *ends;
     int32_t count; /* 0: not known */
-} gs_gpc_lists;
+} gs_sm_groups;
+
+/* How Hopper numbers blocks; see src/sched/number.c. */
+typedef struct gs_grants {
+    gs_sm_groups groups;    /* of all SMs, at most 64 groups of at most 64; the SMs of each ascend */
+    int32_t first;          /* so many of them, from the beginning, go before the others */
+    int32_t between_rounds; /* grants from one full round to the next */
+    int16_t *before_cut;    /* by SM: grants from a round to a cut one that ends with this SM */
+} gs_grants;
 
 struct gs_gpu {
     char *name, *title, *architecture, *compute_capability, *uuid, *source;
     int32_t sms, gpcs, sms_per_tpc; /* gpcs 0: not known */
-    gs_gpc_lists gpc_sms;           /* each SM at most once */
+    gs_sm_groups gpc_sms;
     gs_limits limits;
     gs_mechanisms mechanisms;
     int16_t *listed_order; /* GS_TIES_LISTED: the SMs, first choice first */
+    gs_grants grants;      /* GS_NUMBERED_BY_GRANT; without groups: not known */
     int32_t skipped_sm;    /* counted from 1, gets no block: a quirk that no switch expresses, for tests; 0: none */
     /* worked out from the above: */
     int32_t warps_per_partition, registers_per_partition; /* registers in granules */

@@ -24,6 +24,9 @@ const gs_mechanism gs_mechanism_table[] = {
     {ROW(registers), {"renamed", "contiguous"}, "registers of a warp anywhere, or in one piece"},
     {ROW(local_growth_waits), {"yes", "no"}, "more local memory waits for an idle GPU"},
     {ROW(queue), {"in-order", "overtaking"}, "a waiting kernel holds up later ones, or not"},
+    {ROW(numbering),
+     {"as-placed", "by-grant"},
+     "blocks are numbered in the order of placement, or as groups of SMs are granted, where those are described"},
 };
 const size_t gs_mechanism_count = GS_COUNT(gs_mechanism_table);
 
@@ -66,6 +69,13 @@ static gs_code fail_unknown_mechanism(const char *name, gs_error *error) {
     return GS_E_USAGE;
 }
 
+/* Some values need a list in the description. */
+static bool lacks_data(const gs_gpu *gpu, const int *mechanism, int value) {
+    if (mechanism == &gpu->mechanisms.tie_order && value == GS_TIES_LISTED)
+        return !gpu->listed_order;
+    return mechanism == &gpu->mechanisms.numbering && value == GS_NUMBERED_BY_GRANT && !gpu->grants.groups.count;
+}
+
 gs_code gs_gpu_set(gs_gpu *gpu, const char *name, const char *value, gs_error *error) {
     const gs_mechanism *mechanism = gs_mechanism_find(name);
     if (!mechanism)
@@ -73,8 +83,7 @@ gs_code gs_gpu_set(gs_gpu *gpu, const char *name, const char *value, gs_error *e
     int *chosen = gs_mechanism_value(&gpu->mechanisms, mechanism);
     gs_text known = {0};
     for (int i = 0; mechanism->values[i]; i++) {
-        bool is_missing_list = chosen == &gpu->mechanisms.tie_order && i == GS_TIES_LISTED && !gpu->listed_order;
-        if (is_missing_list)
+        if (lacks_data(gpu, chosen, i))
             continue;
         if (strcmp(mechanism->values[i], value) == 0) {
             *chosen = i;

@@ -124,8 +124,10 @@ static gs_code add_kernel(gs_random *random, const gs_bounds *bounds, const stru
     }
     if (gs_random_chance(random, class->priority_percent))
         launch.priority = (int32_t)-gs_random_from(random, 1, 5);
-    if (class->timed)
-        launch.duration_ns = 1000 * gs_random_from(random, 20, 200);
+    if (class->timed) {
+        launch.duration_ns = 1000 * gs_random_from(random, 50, 500);
+        launch.spread_ns = 1000 * gs_random_from(random, 500, 2000);
+    }
     *demand += share * (double)launch.blocks;
     snprintf(name, sizeof name, "k%zu", run->launches.count);
     launch.kernel = strdup(name);

@@ -40,6 +40,7 @@ static const gs_field launch_fields[] = {
     {"carveout_percent", GS_FIELD_INT32, false, offsetof(gs_launch, shape.carveout_percent), 0, 100},
     {"stream", GS_FIELD_OTHER, false, 0, 0, 0},
     {"duration_us", GS_FIELD_DURATION, false, offsetof(gs_launch, duration_ns), 1, (int64_t)1000000000 * 1000000},
+    {"spread_us", GS_FIELD_DURATION, false, offsetof(gs_launch, spread_ns), 1, (int64_t)1000000000 * 1000000},
     SEEN_FIELDS,
 };
 

@@ -54,6 +54,7 @@ typedef struct gs_launch {
     char *stream; /* NULL: a stream of its own */
     bool stream_is_number;
     int64_t duration_ns; /* 0: until its exit */
+    int64_t spread_ns;   /* some blocks run up to so much longer, see gs_block_duration */
     size_t event, exit;  /* where it is launched and where it exits (SIZE_MAX: nowhere) in the events */
     size_t observed;     /* its latest observation, or its launch */
 } gs_launch;
@@ -107,6 +108,13 @@ gs_code gs_run_fail(const gs_run *run, size_t event, gs_error *error, gs_code co
 
 /* Whether any kernel has a duration. */
 bool gs_run_is_timed(const gs_run *run);
+
+/* How long a block of a kernel with a duration runs. The spread is the same each time, and even: the blocks of any
+   range differ by nearly all of it. */
+static inline int64_t gs_block_duration(const gs_launch *launch, int64_t block) {
+    int64_t share = (int64_t)((uint64_t)block * 40503 & 65535); /* of 65536: the golden ratio */
+    return launch->duration_ns + launch->spread_ns / 65536 * share + launch->spread_ns % 65536 * share / 65536;
+}
 
 /* The SM of a block, or GS_WAIT. */
 static inline int32_t gs_seen_sm(const gs_seen *seen, int64_t block) {

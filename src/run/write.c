@@ -21,8 +21,8 @@ static void put_string(gs_text *text, const char *key, const char *value) {
 }
 
 /* Microseconds: whole where they are whole, otherwise with up to three decimals. */
-static void put_duration(gs_text *text, int64_t nanoseconds) {
-    put_int(text, "duration_us", nanoseconds / 1000);
+static void put_duration(gs_text *text, const char *key, int64_t nanoseconds) {
+    put_int(text, key, nanoseconds / 1000);
     int64_t rest = nanoseconds % 1000;
     if (!rest)
         return;
@@ -49,7 +49,9 @@ static void put_launch(gs_text *text, const gs_launch *launch) {
     else if (launch->stream)
         put_string(text, "stream", launch->stream);
     if (launch->duration_ns)
-        put_duration(text, launch->duration_ns);
+        put_duration(text, "duration_us", launch->duration_ns);
+    if (launch->spread_ns)
+        put_duration(text, "spread_us", launch->spread_ns);
 }
 
 static void put_or_null(gs_text *text, int64_t block, bool is_null, int64_t value) {

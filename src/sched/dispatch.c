@@ -248,15 +248,20 @@ static bool is_known(const gs_dispatcher *dispatcher, int kernel) {
     return kernel >= 0 && (size_t)kernel < dispatcher->kernel_count;
 }
 
-int gs_dispatcher_next(gs_dispatcher *dispatcher, int kernel) {
-    if (!is_known(dispatcher, kernel))
-        return GS_WAIT;
+int gs_dispatcher_choose(gs_dispatcher *dispatcher, int kernel, int32_t *room) {
     const struct table *table = table_of(dispatcher, kernel);
     if (!table->levels || gs_state_local_waits(&dispatcher->state, &dispatcher->kernels[kernel].need))
         return GS_WAIT;
+    int32_t level = WORD_BITS - 1 - __builtin_clzll(table->levels);
+    *room = level + 1;
     if (dispatcher->turns)
         return dispatcher->order[set_first_from(&table->sets[0], dispatcher->turn)];
-    return dispatcher->order[set_first(&table->sets[WORD_BITS - 1 - __builtin_clzll(table->levels)])];
+    return dispatcher->order[set_first(&table->sets[level])];
+}
+
+int gs_dispatcher_next(gs_dispatcher *dispatcher, int kernel) {
+    int32_t room;
+    return is_known(dispatcher, kernel) ? gs_dispatcher_choose(dispatcher, kernel, &room) : GS_WAIT;
 }
 
 int gs_dispatcher_room(const gs_dispatcher *dispatcher, int kernel, int sm) {
@@ -322,6 +327,11 @@ int gs_dispatcher_resident(const gs_dispatcher *dispatcher, int sm) {
 
 int gs_dispatcher_resident_all(const gs_dispatcher *dispatcher) {
     return dispatcher->state.resident_count;
+}
+
+void gs_dispatcher_grow_local(gs_dispatcher *dispatcher, int64_t bytes) {
+    if (bytes > dispatcher->state.local_bytes)
+        dispatcher->state.local_bytes = bytes;
 }
 
 const gs_state *gs_dispatcher_state(const gs_dispatcher *dispatcher) {

@@ -54,6 +54,12 @@ struct endings {
     size_t count, room;
 };
 
+/* Where the turns may stand: one possibility, or while a recording is followed, all that agree with it so far. */
+struct possibilities {
+    gs_turns data[GS_MAX_TURNS];
+    int32_t count;
+};
+
 struct gs_engine {
     const gs_run *run;
     gs_dispatcher *dispatcher;
@@ -66,7 +72,26 @@ struct gs_engine {
     size_t queue_first, queue_last;
     struct running *running; /* by handle */
     struct endings endings;  /* a heap */
+    gs_burst burst;          /* blocks of `burst_launch` that were placed and have no number yet */
+    size_t burst_launch;
+    int32_t *order; /* of the burst, see gs_number */
+    gs_numberer *numberer;
+    struct possibilities turns;
 };
+
+/* Turns by number: the groups that go first count as the higher digit. */
+static gs_turns turns_of(const gs_gpu *gpu, int32_t number) {
+    int32_t others = gpu->grants.groups.count - gpu->grants.first;
+    return (gs_turns){number / others, number % others};
+}
+
+static void turns_begin(gs_engine *engine, const gs_gpu *gpu) {
+    struct possibilities *turns = &engine->turns;
+    int32_t all = gs_gpu_turns(gpu), first = engine->hooks.follow ? 0 : engine->hooks.turn;
+    int32_t past = engine->hooks.follow ? all : first + 1;
+    for (int32_t turn = first; engine->numberer && turn < past; turn++)
+        turns->data[turns->count++] = turns_of(gpu, turn);
+}
 
 gs_engine *gs_engine_new(const gs_gpu *gpu, const gs_run *run, const gs_engine_hooks *hooks, gs_error *error) {
     gs_engine *engine = calloc(1, sizeof *engine);
@@ -83,7 +108,13 @@ gs_engine *gs_engine_new(const gs_gpu *gpu, const gs_run *run, const gs_engine_h
     engine->plays = calloc(run->launches.count + 1, sizeof *engine->plays);
     engine->streams = calloc(run->launches.count + 1, sizeof *engine->streams);
     engine->running = calloc(most_blocks, sizeof *engine->running);
-    if (engine->dispatcher && engine->plays && engine->streams && engine->running)
+    engine->burst.placed = calloc(most_blocks, sizeof *engine->burst.placed);
+    engine->order = calloc(most_blocks, sizeof *engine->order);
+    bool by_grant = gpu->mechanisms.numbering == GS_NUMBERED_BY_GRANT;
+    engine->numberer = by_grant ? gs_numberer_new(gpu, error) : NULL;
+    turns_begin(engine, gpu);
+    if (engine->dispatcher && engine->plays && engine->streams && engine->running && engine->burst.placed &&
+        engine->order && (engine->numberer || !by_grant))
         return engine;
     gs_engine_free(engine);
     gs_fail_memory(error);
@@ -99,6 +130,9 @@ void gs_engine_free(gs_engine *engine) {
     free(engine->streams);
     free(engine->running);
     free(engine->endings.data);
+    free(engine->burst.placed);
+    free(engine->order);
+    gs_numberer_free(engine->numberer);
     free(engine);
 }
 
@@ -196,15 +230,80 @@ static int64_t duration_of(const gs_engine *engine, size_t launch) {
     return engine->hooks.endless ? 0 : engine->run->launches.data[launch].duration_ns;
 }
 
-static bool start_block(gs_engine *engine, size_t launch, int sm) {
+/* What a recording that is followed has of a launch, or NULL. */
+static const gs_seen *recorded(const gs_engine *engine, size_t launch) {
+    const gs_launch *which = &engine->run->launches.data[launch];
+    return engine->hooks.follow ? &engine->run->events.data[which->observed].seen : NULL;
+}
+
+/* When a block that starts now ends; GS_NO_TIME: when its kernel exits. */
+static int64_t end_of(const gs_engine *engine, size_t launch, int64_t block) {
+    if (!duration_of(engine, launch))
+        return GS_NO_TIME;
+    const gs_seen *seen = recorded(engine, launch);
+    if (!seen || !seen->has_end)
+        return later(engine->now_ns, gs_block_duration(&engine->run->launches.data[launch], block));
+    int64_t end_ns = gs_seen_time(&seen->end_ns, block);
+    return end_ns > engine->now_ns ? end_ns : engine->now_ns;
+}
+
+/* A block is placed; its number comes with the burst. */
+static void place_block(gs_engine *engine, size_t launch, int sm, int32_t room) {
     struct play *play = &engine->plays[launch];
-    int64_t duration = duration_of(engine, launch), block = play->started++;
     int32_t handle = gs_dispatcher_place(engine->dispatcher, play->kernel, sm);
-    list_add(engine, launch, block, handle);
-    if (duration &&
-        !endings_add(&engine->endings, (struct ending){later(engine->now_ns, duration), launch, block, handle}))
+    engine->burst_launch = launch;
+    engine->burst.placed[engine->burst.count++] = (gs_placement){sm, room, handle};
+    play->started++;
+}
+
+static bool start_block(gs_engine *engine, size_t launch, int64_t block, const gs_placement *placed) {
+    int64_t end_ns = end_of(engine, launch, block);
+    list_add(engine, launch, block, placed->handle);
+    if (end_ns != GS_NO_TIME && !endings_add(&engine->endings, (struct ending){end_ns, launch, block, placed->handle}))
         return false;
-    return !engine->hooks.started || engine->hooks.started(engine->hooks.user, launch, block, sm, engine->now_ns);
+    return !engine->hooks.started ||
+           engine->hooks.started(engine->hooks.user, launch, block, placed->sm, engine->now_ns);
+}
+
+/* Whether the blocks of the burst, numbered from `first` in this order, are where the recording has them. */
+static bool order_agrees(const gs_engine *engine, int64_t first) {
+    const gs_seen *seen = recorded(engine, engine->burst_launch);
+    for (int64_t i = 0; i < engine->burst.count; i++)
+        if (engine->burst.placed[engine->order[i]].sm != gs_seen_sm(seen, first + i))
+            return false;
+    return true;
+}
+
+/* Orders the burst. While several possibilities are left, those that disagree with the recording are dropped, unless
+   all do. */
+static void order_burst(gs_engine *engine, int64_t first) {
+    struct possibilities *turns = &engine->turns;
+    int32_t agreed = 0;
+    for (int32_t i = 0; turns->count > 1 && i < turns->count; i++) {
+        gs_turns after = turns->data[i];
+        gs_number(engine->numberer, &engine->burst, &after, engine->order);
+        if (order_agrees(engine, first))
+            turns->data[agreed++] = turns->data[i];
+    }
+    turns->count = agreed ? agreed : turns->count;
+    for (int32_t i = turns->count - 1; i >= 0; i--)
+        gs_number(engine->numberer, &engine->burst, &turns->data[i], engine->order);
+}
+
+/* The blocks placed since the last time get their numbers and start. */
+static bool start_burst(gs_engine *engine) {
+    size_t launch = engine->burst_launch;
+    int64_t count = engine->burst.count, first = count ? engine->plays[launch].started - count : 0;
+    if (!count)
+        return true;
+    if (engine->numberer)
+        order_burst(engine, first);
+    bool done = true;
+    for (int64_t i = 0; i < count && done; i++)
+        done = start_block(engine, launch, first + i, &engine->burst.placed[engine->numberer ? engine->order[i] : i]);
+    engine->burst.count = 0;
+    engine->burst.is_cut = false;
+    return done;
 }
 
 static bool end_block(gs_engine *engine, int32_t handle) {
@@ -216,26 +315,38 @@ static bool end_block(gs_engine *engine, int32_t handle) {
            engine->hooks.ended(engine->hooks.user, running.launch, running.block, engine->now_ns);
 }
 
+/* All blocks of a launch are placed. Its last round is cut if another SM would have had as much room. */
+static bool complete(gs_engine *engine, size_t launch, int32_t last_room) {
+    struct play *play = &engine->plays[launch];
+    int32_t room = 0;
+    queue_remove(engine, launch);
+    play->status = STARTED;
+    if (engine->numberer)
+        engine->burst.is_cut =
+            gs_dispatcher_choose(engine->dispatcher, play->kernel, &room) != GS_WAIT && room == last_room;
+    return start_burst(engine);
+}
+
 /* Starts what can start. After each block the queue is looked at from its front again: where kernels may overtake, a
    block of a later one can make room for an earlier one, by moving the pointer of an SM on. False: out of memory. */
 static bool serve(gs_engine *engine) {
     size_t launch = engine->queue_first;
     while (launch != NONE) {
         struct play *play = &engine->plays[launch];
-        int sm = gs_dispatcher_next(engine->dispatcher, play->kernel);
+        int32_t room;
+        int sm = gs_dispatcher_choose(engine->dispatcher, play->kernel, &room);
         if (sm == GS_WAIT) {
             launch = engine->overtaking ? play->after : NONE;
             continue;
         }
-        if (!start_block(engine, launch, sm))
+        if (engine->burst_launch != launch && !start_burst(engine))
             return false;
-        if (play->started == engine->run->launches.data[launch].blocks) {
-            queue_remove(engine, launch);
-            play->status = STARTED;
-        }
+        place_block(engine, launch, sm, room);
+        if (play->started == engine->run->launches.data[launch].blocks && !complete(engine, launch, room))
+            return false;
         launch = engine->queue_first;
     }
-    return true;
+    return start_burst(engine);
 }
 
 /* ---- streams ---- */
@@ -295,20 +406,6 @@ static gs_code make_known(gs_engine *engine, size_t number, gs_error *error) {
                        launch->kernel, problem.message);
 }
 
-gs_code gs_engine_launch(gs_engine *engine, size_t launch, gs_error *error) {
-    struct play *play = &engine->plays[launch];
-    gs_code code = make_known(engine, launch, error);
-    if (code != GS_OK)
-        return code;
-    play->first_running = -1;
-    if (!stream_join(engine, launch))
-        return gs_fail_memory(error);
-    play->status = IN_STREAM;
-    if (may_start(engine, launch))
-        queue_add(engine, launch);
-    return serve(engine) ? GS_OK : gs_fail_memory(error);
-}
-
 /* The next block ends, and the queue moves on. */
 static bool pass_time(gs_engine *engine) {
     struct ending ending = endings_take(&engine->endings);
@@ -318,6 +415,42 @@ static bool pass_time(gs_engine *engine) {
     if (engine->plays[ending.launch].ended == engine->run->launches.data[ending.launch].blocks)
         kernel_ended(engine, ending.launch);
     return serve(engine);
+}
+
+/* Before a launch of a recording that is followed: time passes until shortly before its first block started, because
+   what ends later makes no room for it. A kernel that started though it needs more local memory than was set up shows
+   that it was set up before. */
+static bool catch_up(gs_engine *engine, size_t launch) {
+    enum { RELEASE_NS = 350 }; /* from the end of a block to the start of one in its place */
+    const gs_seen *seen = recorded(engine, launch);
+    if (!seen)
+        return true;
+    if (gs_seen_started(&engine->run->events.data[engine->run->launches.data[launch].event].seen))
+        gs_dispatcher_grow_local(engine->dispatcher, engine->run->launches.data[launch].shape.local_bytes);
+    int64_t first_ns = INT64_MIN;
+    for (size_t i = 0; seen->has_start && i < seen->start_ns.count; i++)
+        if (seen->start_ns.data[i] != GS_NO_TIME && (first_ns == INT64_MIN || seen->start_ns.data[i] < first_ns))
+            first_ns = seen->start_ns.data[i];
+    while (engine->endings.count && engine->endings.data[0].at_ns < first_ns - RELEASE_NS)
+        if (!pass_time(engine))
+            return false;
+    return true;
+}
+
+gs_code gs_engine_launch(gs_engine *engine, size_t launch, gs_error *error) {
+    struct play *play = &engine->plays[launch];
+    gs_code code = make_known(engine, launch, error);
+    if (code != GS_OK)
+        return code;
+    if (!catch_up(engine, launch))
+        return gs_fail_memory(error);
+    play->first_running = -1;
+    if (!stream_join(engine, launch))
+        return gs_fail_memory(error);
+    play->status = IN_STREAM;
+    if (may_start(engine, launch))
+        queue_add(engine, launch);
+    return serve(engine) ? GS_OK : gs_fail_memory(error);
 }
 
 gs_code gs_engine_exit(gs_engine *engine, size_t launch, gs_error *error) {

@@ -208,6 +208,10 @@ static gs_code recorder_init(struct recorder *recorder, const gs_gpu *gpu, gs_er
     if (!recorder->seen || !recorder->is_gained || !recorder->gained || !recorder->out)
         return gs_fail_memory(error);
     gs_engine_hooks hooks = {.user = recorder, .started = on_started, .ended = on_ended};
+    if (recorder->options) {
+        hooks.follow = recorder->options->follow;
+        hooks.turn = recorder->options->turn;
+    }
     recorder->engine = gs_engine_new(gpu, run, &hooks, error);
     if (!recorder->engine)
         return GS_E_MEMORY;
@@ -229,9 +233,23 @@ static void recorder_free(struct recorder *recorder) {
     gs_engine_free(recorder->engine);
 }
 
+static gs_code check_turn(const gs_gpu *gpu, const gs_predict_options *options, gs_error *error) {
+    int turns = gs_gpu_turns(gpu);
+    if (!options || (options->turn >= 0 && options->turn < turns))
+        return GS_OK;
+    return gs_fail(error, GS_E_USAGE, "there is no turn %d: this GPU has %d", options->turn, turns);
+}
+
+gs_run *gs_predict_recorded(const gs_gpu *gpu, const gs_run *recorded, gs_error *error) {
+    gs_predict_options options = {.follow = true};
+    return gs_predict(gpu, recorded, &options, error);
+}
+
 gs_run *gs_predict(const gs_gpu *gpu, const gs_run *run, const gs_predict_options *options, gs_error *error) {
     struct recorder recorder = {.run = run, .options = options};
-    gs_code code = recorder_init(&recorder, gpu, error);
+    gs_code code = check_turn(gpu, options, error);
+    if (code == GS_OK)
+        code = recorder_init(&recorder, gpu, error);
     if (code == GS_OK)
         code = play(&recorder, error);
     recorder_free(&recorder);

@@ -2,8 +2,10 @@
  * sched.h: who goes where.
  *
  *   gs_dispatcher (public)  decides the SM of one block (dispatch.c)
+ *   gs_number               says which of the placed blocks is block 0, 1, 2 ... (number.c)
  *   gs_engine               plays launches, exits and time: the queue, streams, priorities (engine.c)
- *   gs_predict (public)     plays a run and writes down what happens (predict.c)
+ *   gs_predict (public)     plays a run and writes down what happens (predict.c); gs_predict_recorded follows a
+ *                           recording
  *   gs_why                  says in words why a kernel waits (explain.c)
  *   gs_check                are all blocks of these kernels resident together? (check.c)
  */
@@ -21,6 +23,41 @@ const gs_need *gs_dispatcher_need(const gs_dispatcher *dispatcher, int kernel);
 /* Makes `to`, of the same GPU, equal to `from`. `to` must not know kernels that `from` does not. */
 gs_code gs_dispatcher_copy(gs_dispatcher *to, const gs_dispatcher *from, gs_error *error);
 
+/* Local memory is set up for so many bytes a thread already. */
+void gs_dispatcher_grow_local(gs_dispatcher *dispatcher, int64_t bytes);
+
+/* As gs_dispatcher_next, with the room that the SM has for blocks of this kernel, where there is one. */
+int gs_dispatcher_choose(gs_dispatcher *dispatcher, int kernel, int32_t *room);
+
+/* ---- numbers ---- */
+
+/* A block that was placed. */
+typedef struct gs_placement {
+    int32_t sm, room; /* the room it had before */
+    int32_t handle;
+} gs_placement;
+
+/* Blocks of one kernel, placed one after the other. */
+typedef struct gs_burst {
+    gs_placement *placed;
+    int64_t count;
+    bool is_cut; /* the grid ended while other SMs had as much room as the last one */
+} gs_burst;
+
+/* Whose turn it is among the groups that go first, and among the others. */
+typedef struct gs_turns {
+    int32_t first, other;
+} gs_turns;
+
+typedef struct gs_numberer gs_numberer;
+
+/* For a GPU that numbers blocks by grant. */
+gs_numberer *gs_numberer_new(const gs_gpu *gpu, gs_error *error);
+void gs_numberer_free(gs_numberer *numberer);
+
+/* `order[i]` becomes the place in the burst of the block that is numbered i. The turns move on. */
+void gs_number(gs_numberer *numberer, const gs_burst *burst, gs_turns *turns, int32_t *order);
+
 /* ---- engine ---- */
 
 /* What the engine tells as it plays. `launch` is the number of the launch in the run. */
@@ -29,6 +66,8 @@ typedef struct gs_engine_hooks {
     bool (*started)(void *user, size_t launch, int64_t block, int32_t sm, int64_t now_ns); /* false: out of memory */
     bool (*ended)(void *user, size_t launch, int64_t block, int64_t now_ns);
     bool endless; /* durations are ignored: blocks stay until their exit */
+    bool follow;  /* the run is a recording: take from it what no model can know, see gs_predict_options */
+    int32_t turn; /* where the turns stand at the beginning, see gs_predict_options */
 } gs_engine_hooks;
 
 typedef struct gs_engine gs_engine;
@@ -59,6 +98,11 @@ gs_hold gs_engine_hold(const gs_engine *engine, size_t launch, size_t *other);
 
 /* The dispatcher's number of a launch that was played. */
 int gs_engine_kernel(const gs_engine *engine, size_t launch);
+
+/* ---- prediction ---- */
+
+/* What the model says of a recording that it follows: to be compared with it. */
+gs_run *gs_predict_recorded(const gs_gpu *gpu, const gs_run *recorded, gs_error *error);
 
 /* ---- words ---- */
 
