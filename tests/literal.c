@@ -42,6 +42,7 @@ struct play {
     struct tb *tbs;
     struct sm *sms;
     int *config_s; /* of each TPC or SM */
+    bool *warm;    /* of each: its last block has just ended */
     int64_t config_l, now;
     int cursor; /* round-robin */
     int16_t *order;
@@ -167,6 +168,15 @@ static int registers_usable(const struct play *play, const struct sm *sm, int pa
     return (contiguous ? largest_hole : count_free)(sm->register_map[partition], play->gpu->registers_per_partition);
 }
 
+/* An idle group has no configuration, but one that has just become idle keeps its own for who waits, if it is enough.
+ */
+static bool is_unconfigured(const struct play *play, const struct tb *tb, int sm) {
+    int group = group_of(play, sm);
+    bool kept = play->gpu->mechanisms.shared_kept == GS_KEPT_FOR_WAITING && play->warm[group] &&
+                play->config_s[group] >= tb->config_s;
+    return group_is_idle(play, group) && !kept;
+}
+
 /* ---- Algorithm 1 ---- */
 
 /* Lines 13 to 26: how many of this block the SM can take. */
@@ -174,7 +184,7 @@ static int cur_thread_blocks(const struct play *play, const struct tb *tb, int i
     const gs_gpu *gpu = play->gpu;
     const struct sm *sm = &play->sms[i];
     int partitions = gpu->limits.partitions_per_sm, limit_pb_w[GS_MAX_PARTITIONS], minimum = INT32_MAX, sum = 0;
-    bool idle = group_is_idle(play, group_of(play, i));
+    bool idle = is_unconfigured(play, tb, i);
     if (!idle && tb->config_s > play->config_s[group_of(play, i)])
         return 0;
     for (int j = 0; j < partitions; j++) {
@@ -356,8 +366,9 @@ static void start(struct play *play, size_t launch, int i, int room) {
     *block = (struct block){.launch = launch, .sm = i, .room = room, .end_ns = INT64_MAX, .owner = play->owners++};
     tb->started++;
     play->fresh++;
-    if (group_is_idle(play, group_of(play, i)))
+    if (is_unconfigured(play, tb, i))
         configure(play, group_of(play, i), tb);
+    play->warm[group_of(play, i)] = false;
     sm->b--;
     take_shared(play, sm, tb->s, block->owner);
     place_warps(play, sm, tb, block, block->owner);
@@ -387,8 +398,10 @@ static void end(struct play *play, size_t number) {
     tb->ended++;
     if (tb->ended == play->run->launches.data[block->launch].blocks)
         tb->gone = true;
+    int group = group_of(play, block->sm);
     free(block);
     play->blocks[number] = play->blocks[--play->block_count];
+    play->warm[group] = group_is_idle(play, group);
 }
 
 /* ---- queue, streams, time ---- */
@@ -444,6 +457,7 @@ static void serve(struct play *play) {
         }
     }
     number_fresh(play);
+    memset(play->warm, 0, (size_t)play->gpu->sms * sizeof *play->warm);
 }
 
 /* The block that ends next; block_count: none ends by itself. */
@@ -498,6 +512,7 @@ static void set_up(struct play *play) {
     play->tbs = allocate(play->run->launches.count + 1, sizeof *play->tbs);
     play->sms = allocate(sms, sizeof *play->sms);
     play->config_s = allocate(sms, sizeof *play->config_s);
+    play->warm = allocate(sms, sizeof *play->warm);
     play->order = allocate(sms, sizeof *play->order);
     gs_gpu_tie_order(gpu, play->order);
     for (size_t i = 0; i < sms; i++) {
@@ -522,6 +537,7 @@ static void clean_up(struct play *play) {
     free(play->tbs);
     free(play->sms);
     free(play->config_s);
+    free(play->warm);
     free(play->order);
 }
 

@@ -162,6 +162,7 @@ static void recordings_show_what_the_gpu_did(void **state) {
     static const char *const classes[] = {"plain", "shared", "small", "exits", "priority", "local"};
     for (size_t g = 0; g < GS_COUNT(gpus); g++) {
         gs_device *device = open_pretended(gpus[g], "cuda");
+        assert_int_equal(gs_gpu_set(device->gpu, "numbering", "as-placed", NULL), GS_OK); /* as what pretends does */
         gs_score all = {0};
         for (size_t i = 0; i < GS_COUNT(classes); i++)
             for (uint64_t index = 0; index < (g ? 4 : 20); index++) {

@@ -46,6 +46,7 @@ struct slot {
     cu_stream stream;
     probe_arguments arguments;
     int64_t blocks, warps_per_block;
+    const gs_launch *launch;
     int64_t started;      /* how many have reported, as far as was looked */
     int64_t first_silent; /* no block before this one is silent */
     int64_t shown;        /* how many had started when the kernel was last recorded */
@@ -309,6 +310,17 @@ static size_t round_up(size_t bytes) {
     return (bytes + LINE - 1) / LINE * LINE;
 }
 
+/* What stands where the end of a block belongs before it has ended: how long it is to run. */
+static uint64_t planned(const gs_launch *launch, int64_t block) {
+    return launch->duration_ns ? (uint64_t)gs_block_duration(launch, block) : 0;
+}
+
+/* When a block ended; 0: it has not. */
+static uint64_t end_of(const struct slot *slot, int64_t block) {
+    uint64_t time = seen_time(&slot->end[block]);
+    return time == planned(slot->launch, block) ? 0 : time;
+}
+
 /* Gives a launch its part of the memory, from `*at` on, and empties it. */
 static gs_code prepare_slot(struct cuda *cuda, size_t number, const gs_launch *launch, int32_t warp_threads, size_t *at,
                             gs_error *error) {
@@ -326,6 +338,7 @@ static gs_code prepare_slot(struct cuda *cuda, size_t number, const gs_launch *l
                           .warps = (uint8_t *)(cuda->memory + slots),
                           .stop = (uint32_t *)(void *)(cuda->memory + number * LINE),
                           .blocks = launch->blocks,
+                          .launch = launch,
                           .warps_per_block = (int64_t)warps};
     slot->arguments = (probe_arguments){.sm = base + sm,
                                         .start = base + start,
@@ -333,12 +346,12 @@ static gs_code prepare_slot(struct cuda *cuda, size_t number, const gs_launch *l
                                         .slots = base + slots,
                                         .stop = base + number * LINE,
                                         .relay = cuda->relays + number * LINE,
-                                        .duration_ns = (uint64_t)launch->duration_ns,
-                                        .spread_ns = (uint64_t)launch->spread_ns,
+                                        .is_timed = launch->duration_ns != 0,
                                         .warps = (uint32_t)warps,
                                         .generation = cuda->generation};
     memset(cuda->memory + sm, 0, sizes[0]);
-    memset(cuda->memory + end, 0, sizes[2]);
+    for (int64_t i = 0; i < launch->blocks; i++)
+        slot->end[i] = planned(launch, i);
     *at += needed;
     /* Now, while the GPU is idle: loading a kernel beside those that wait for the host could wait for them. */
     return gs_probe_find(&cuda->probe, launch->shape.registers, launch->shape.local_bytes, &slot->function, error);
@@ -359,13 +372,13 @@ static int64_t count_started(struct slot *slot) {
 static int64_t count_ended(const struct slot *slot) {
     int64_t ended = 0;
     for (int64_t i = 0; i < slot->blocks; i++)
-        ended += seen_time(&slot->end[i]) != 0;
+        ended += end_of(slot, i) != 0;
     return ended;
 }
 
 static bool has_ended(const struct slot *slot) {
     for (int64_t i = 0; i < slot->blocks; i++)
-        if (seen_word(&slot->sm[i]) && !seen_time(&slot->end[i]))
+        if (seen_word(&slot->sm[i]) && !end_of(slot, i))
             return false;
     return true;
 }
@@ -529,7 +542,7 @@ static gs_code record(const struct slot *slot, gs_seen *seen, bool with_ends, gs
         return gs_fail_memory(error);
     for (size_t i = 0; i < blocks; i++) {
         uint32_t sm = seen_word(&slot->sm[i]);
-        uint64_t ended = seen_time(&slot->end[i]);
+        uint64_t ended = end_of(slot, (int64_t)i);
         seen->placed.data[i] = (int32_t)sm - 1;
         seen->start_ns.data[i] = sm ? (int64_t)slot->start[i] : GS_NO_TIME;
         seen->end_ns.data[i] = sm && ended ? (int64_t)ended : GS_NO_TIME;

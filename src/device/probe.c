@@ -1,15 +1,15 @@
 /*
  * probe.c: the probe kernel and how it comes to use exactly as many registers as wanted.
  *
- * A block of the probe writes down its SM, the hardware slot of each warp and when it started, waits to be stopped, and
- * writes when it ended. The host sees all that in its own memory while the kernel runs. Only block 0 looks at the
- * host's stop word, across the bus, and hands it on through device memory: thousands of blocks asking the host would be
- * slow.
+ * A block of the probe writes down its SM, the hardware slot of each warp and when it started, waits to be stopped or
+ * for as long as the host wrote where its end belongs, and writes when it ended. The host sees all that in its own
+ * memory while the kernel runs. Only block 0 looks at the host's stop word, across the bus, and hands it on through
+ * device memory: thousands of blocks asking the host would be slow.
  *
  * Registers: each thread loads LIVE words before the wait and uses them after it, so that they live across it. Volatile
  * loads cannot be moved over the barrier, nor thrown away, nor made again, so registers grow with LIVE one for one, and
- * no kernel needs local memory. How many LIVE gives how many registers is the compiler's business: gs_probe_open
- * guesses, asks the driver what came out, and compiles those again that are not exact.
+ * no kernel needs local memory. How many LIVE gives how many registers is the compiler's business, and not always one
+ * more for one more: gs_probe_open guesses, asks the driver what came out, and compiles those again that are not exact.
  */
 #include "probe.h"
 #include "run/run.h"
@@ -20,18 +20,16 @@
 static const char source_head[] =
     "struct arguments {\n"
     "    unsigned *sm; unsigned char *slots; unsigned long long *start, *end; volatile unsigned *stop, *relay;\n"
-    "    unsigned long long duration_ns, spread_ns; unsigned warps, generation;\n"
+    "    unsigned long long is_timed; unsigned warps, generation;\n"
     "};\n"
     "static __device__ __forceinline__ unsigned long long now_ns() {\n"
     "    unsigned long long now;\n"
     "    asm volatile(\"mov.u64 %0, %%globaltimer;\" : \"=l\"(now));\n"
     "    return now;\n"
     "}\n"
-    "static __device__ __forceinline__ void wait_for_end(const arguments &told, unsigned long long began) {\n"
-    "    if (told.duration_ns) {\n"
-    "        unsigned long long share = blockIdx.x * 40503ull & 65535, lasts = told.duration_ns +\n"
-    "            told.spread_ns / 65536 * share + told.spread_ns % 65536 * share / 65536;\n"
-    "        while (now_ns() - began < lasts) __nanosleep(20);\n"
+    "static __device__ __forceinline__ void wait_for_end(const arguments &told, unsigned long long until) {\n"
+    "    if (told.is_timed) {\n"
+    "        while (now_ns() < until) __nanosleep(20);\n"
     "    } else if (blockIdx.x == 0) {\n"
     "        while (*told.stop != told.generation) __nanosleep(100);\n"
     "        *told.relay = told.generation;\n"
@@ -53,12 +51,13 @@ static const char source_head[] =
     "        __threadfence_system();\n"
     "        *(volatile unsigned *)&told.sm[blockIdx.x] = sm + 1;\n"
     "    }\n"
+    "    unsigned long long until = began + (told.is_timed ? told.end[blockIdx.x] : 0);\n"
     "    volatile unsigned char local[LOCAL ? LOCAL : 1];\n"
     "    if (LOCAL) local[threadIdx.x % (LOCAL ? LOCAL : 1)] = (unsigned char)slot;\n"
     "#pragma unroll\n"
     "    for (int i = 0; i < LIVE; i++)\n"
     "        asm volatile(\"ld.volatile.global.u32 %0, [%1];\" : \"=r\"(live[i]) : \"l\"(told.relay) : \"memory\");\n"
-    "    if (threadIdx.x == 0) wait_for_end(told, began);\n"
+    "    if (threadIdx.x == 0) wait_for_end(told, until);\n"
     "    __syncthreads();\n"
     "#pragma unroll\n"
     "    for (int i = 0; i < LIVE; i++) asm volatile(\"xor.b32 %0, %0, %1;\" : \"+r\"(sum) : \"r\"(live[i]));\n"
@@ -79,7 +78,7 @@ enum {
     FUNCTION_LOCAL_BYTES = 3,
     FUNCTION_REGISTERS = 4,
     FUNCTION_MOST_SHARED = 8,
-    MOST_ROUNDS = 12,
+    MOST_ROUNDS = 16,
     OWN_REGISTERS = 12
 };
 
@@ -135,8 +134,20 @@ static gs_code add_kernel(gs_probe *probe, const struct wish *wish, cu_function 
                          "allowing the probe all shared memory", error);
 }
 
+/* First by what came out; if that does not lead there, one more, one less, two more, two less ... */
+static void next_guess(struct wish *wish, int registers, int round) {
+    enum { BY_RESULT = 5 };
+    int change = wish->registers - registers, sweep = round - BY_RESULT + 1;
+    if (round < BY_RESULT)
+        wish->live += change > 2 ? change - 1 : change > 0 ? 1 : change < -2 ? change + 1 : -1;
+    else
+        wish->live += sweep % 2 ? sweep : -sweep;
+    if (wish->live < 0)
+        wish->live = 0;
+}
+
 /* Keeps the kernel if it is exact, otherwise changes the wish. */
-static gs_code judge(gs_probe *probe, cu_module module, struct wish *wish, size_t number, gs_error *error) {
+static gs_code judge(gs_probe *probe, cu_module module, struct wish *wish, size_t number, int round, gs_error *error) {
     const cu_api *api = probe->api;
     char name[32];
     cu_function function;
@@ -153,14 +164,11 @@ static gs_code judge(gs_probe *probe, cu_module module, struct wish *wish, size_
         wish->met = true;
         return add_kernel(probe, wish, function, error);
     }
-    int change = wish->registers - registers;
-    wish->live += change > 2 ? change - 1 : change > 0 ? 1 : change < -2 ? change + 1 : -1;
-    if (wish->live < 0)
-        wish->live = 0;
+    next_guess(wish, registers, round);
     return GS_OK;
 }
 
-static gs_code compile_round(gs_probe *probe, struct wish *wishes, size_t count, gs_error *error) {
+static gs_code compile_round(gs_probe *probe, struct wish *wishes, size_t count, int round, gs_error *error) {
     gs_text source = {0};
     char *image = NULL;
     cu_module module;
@@ -177,7 +185,7 @@ static gs_code compile_round(gs_probe *probe, struct wish *wishes, size_t count,
     probe->modules.data[probe->modules.count++] = module;
     for (size_t i = 0; i < count && code == GS_OK; i++)
         if (!wishes[i].met)
-            code = judge(probe, module, &wishes[i], i, error);
+            code = judge(probe, module, &wishes[i], i, round, error);
     return code;
 }
 
@@ -189,7 +197,7 @@ static gs_code grant(gs_probe *probe, struct wish *wishes, size_t count, gs_erro
             unmet += !wishes[i].met;
         if (!unmet)
             return GS_OK;
-        code = compile_round(probe, wishes, count, error);
+        code = compile_round(probe, wishes, count, round, error);
     }
     for (size_t i = 0; i < count && code == GS_OK; i++)
         if (!wishes[i].met)

@@ -12,11 +12,10 @@ typedef struct probe_arguments {
     cu_pointer slots; /* uint8 a warp: its hardware slot, in host memory */
     cu_pointer start; /* uint64 a block: nanoseconds, in host memory */
     cu_pointer end;
-    cu_pointer stop;      /* uint32 in host memory: the launch ends when it is `generation` */
-    cu_pointer relay;     /* uint32 in device memory: block 0 hands `stop` on here, for the others to look at */
-    uint64_t duration_ns; /* or after so long; 0: when it is stopped */
-    uint64_t spread_ns;   /* see gs_block_duration */
-    uint32_t warps;       /* of a block */
+    cu_pointer stop;   /* uint32 in host memory: the launch ends when it is `generation` */
+    cu_pointer relay;  /* uint32 in device memory: block 0 hands `stop` on here, for the others to look at */
+    uint64_t is_timed; /* a block runs as long as stands where its end belongs; 0: until it is stopped */
+    uint32_t warps;    /* of a block */
     uint32_t generation;
 } probe_arguments;
 

@@ -31,6 +31,7 @@ enum { GS_TIES_EVEN_ODD, GS_TIES_ASCENDING, GS_TIES_LISTED };
 enum { GS_WARPS_STRICT, GS_WARPS_FREE };
 enum { GS_SCOPE_TPC, GS_SCOPE_SM };
 enum { GS_GIVEN_NEED, GS_GIVEN_LARGEST, GS_GIVEN_GENEROUS };
+enum { GS_KEPT_WHILE_BUSY, GS_KEPT_FOR_WAITING };
 enum { GS_SPACE_CONTIGUOUS, GS_SPACE_COUNTED, GS_SPACE_RING };
 enum { GS_REGISTERS_RENAMED, GS_REGISTERS_CONTIGUOUS };
 enum { GS_QUEUE_IN_ORDER, GS_QUEUE_OVERTAKING };
@@ -44,6 +45,7 @@ typedef struct gs_mechanisms {
     int extra_step;        /* Mechanism 2.2 */
     int shared_scope;      /* what a shared-memory configuration belongs to (Mechanism 3) */
     int shared_given;      /* the configuration an idle TPC or SM is given */
+    int shared_kept;       /* how long it keeps it */
     int shared_allocation; /* in one piece, or counted (Mechanism 4) */
     int registers;         /* renamed, or in one piece (Mechanism 4) */
     int local_growth_waits;
@@ -176,6 +178,7 @@ typedef struct gs_sm {
 typedef struct gs_group {
     int32_t residents;    /* blocks on all its SMs */
     int32_t config_bytes; /* set by the first block on an idle group */
+    bool is_warm;         /* its last block has just ended: who waits finds the configuration still there */
     int32_t first_sm, sms;
 } gs_group;
 
@@ -215,6 +218,9 @@ bool gs_state_local_waits(const gs_state *state, const gs_need *need);
 /* Places a block; the SM must have room. Returns its handle. `group_changed`: the configuration of the SM's group was
    set, so its other SMs have other room now. */
 int32_t gs_state_place(gs_state *state, const gs_need *need, int32_t need_number, int32_t sm, bool *group_changed);
+
+/* A group that has become idle loses its configuration: nobody waited for it. */
+void gs_state_cool(gs_state *state, int32_t group);
 
 /* Frees a block. `group_changed`: its group is idle now. */
 void gs_state_release(gs_state *state, const gs_need *need, int32_t handle, bool *group_changed);

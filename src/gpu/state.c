@@ -235,12 +235,18 @@ static inline int32_t shared_limit(const gs_sm *sm, const gs_need *need) {
     return sm->shared_space.is_ring ? space_fits(&sm->shared_space, need->shared) : sm->shared_free / need->shared;
 }
 
+/* Whether the group has a configuration that counts for this kernel: while it is busy, and just after, if it is enough.
+ */
+static inline bool is_configured(const gs_group *group, const gs_need *need) {
+    return group->residents || (group->is_warm && group->config_bytes >= need->config_bytes);
+}
+
 int32_t gs_state_room(const gs_state *state, const gs_need *need, int32_t number) {
     const gs_sm *sm = &state->sms[number];
     const gs_group *group = &state->groups[sm->group];
     int32_t room = sm->block_slots;
     int32_t by_shared = need->shared_when_idle;
-    if (group->residents) {
+    if (is_configured(group, need)) {
         if (need->config_bytes > group->config_bytes)
             return 0;
         by_shared = shared_limit(sm, need);
@@ -328,8 +334,9 @@ int32_t gs_state_place(gs_state *state, const gs_need *need, int32_t need_number
     state->free_handle = resident->sm;
     *resident = (gs_resident){.need = need_number, .sm = number};
     *group_changed = group->residents == 0;
-    if (*group_changed)
+    if (!is_configured(group, need))
         group_configure(state, group, need);
+    group->is_warm = false;
     group->residents++;
     state->resident_count++;
     sm->block_slots--;
@@ -372,9 +379,15 @@ void gs_state_release(gs_state *state, const gs_need *need, int32_t handle, bool
     }
     sm->block_slots++;
     state->resident_count--;
-    *group_changed = --state->groups[sm->group].residents == 0;
+    gs_group *group = &state->groups[sm->group];
+    *group_changed = --group->residents == 0;
+    group->is_warm = *group_changed && gpu->mechanisms.shared_kept == GS_KEPT_FOR_WAITING;
     *resident = (gs_resident){.need = -1, .sm = state->free_handle};
     state->free_handle = handle;
+}
+
+void gs_state_cool(gs_state *state, int32_t group) {
+    state->groups[group].is_warm = false;
 }
 
 /* ---- why not ---- */

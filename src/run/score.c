@@ -3,7 +3,8 @@
  *
  * A recording is scored launch by launch, up to and including the first launch of which not every block started: what
  * comes after depends on when blocks ended. A launch is exact when the right number of its blocks is on every SM, and
- * the right number waits; whether it is the same block on the same SM is counted besides.
+ * the right number waits; whether it is the same block on the same SM is counted besides. A recording with times is
+ * scored up to and including the first launch that differs, because what comes after depends on that.
  */
 #include "run.h"
 
@@ -53,7 +54,7 @@ gs_code gs_score_add(gs_score *score, const gs_run *recorded, const gs_run *pred
         for (int64_t block = 0; block < blocks; block++)
             score->blocks_exact += gs_seen_sm(one, block) == gs_seen_sm(two, block);
         all_exact = all_exact && exact;
-        all_started = gs_seen_started(one) == blocks;
+        all_started = gs_seen_started(one) == blocks && (exact || !one->has_end);
     }
     score->runs++;
     score->runs_exact += all_exact;

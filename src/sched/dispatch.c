@@ -59,7 +59,10 @@ struct gs_dispatcher {
     size_t kernel_count, kernel_room;
     int32_t buckets[BUCKETS];
     struct table tables[MOST_TABLES];
-    int32_t next_table; /* to give up when another is needed */
+    int32_t next_table;       /* to give up when another is needed */
+    int16_t warm[GS_MAX_SMS]; /* groups that may be warm */
+    bool is_listed[GS_MAX_SMS];
+    int32_t warm_count;
 };
 
 /* ---- sets ---- */
@@ -316,6 +319,11 @@ void gs_dispatcher_release(gs_dispatcher *dispatcher, int block) {
     int32_t sm = resident->sm;
     bool group_changed;
     gs_state_release(&dispatcher->state, &dispatcher->kernels[resident->need].need, block, &group_changed);
+    int32_t group = dispatcher->state.sms[sm].group;
+    if (dispatcher->state.groups[group].is_warm && !dispatcher->is_listed[group]) {
+        dispatcher->is_listed[group] = true;
+        dispatcher->warm[dispatcher->warm_count++] = (int16_t)group;
+    }
     note_changes(dispatcher, sm, group_changed);
 }
 
@@ -327,6 +335,22 @@ int gs_dispatcher_resident(const gs_dispatcher *dispatcher, int sm) {
 
 int gs_dispatcher_resident_all(const gs_dispatcher *dispatcher) {
     return dispatcher->state.resident_count;
+}
+
+void gs_dispatcher_settle(gs_dispatcher *dispatcher) {
+    for (int32_t i = 0; i < dispatcher->warm_count; i++) {
+        int32_t group = dispatcher->warm[i];
+        dispatcher->is_listed[group] = false;
+        if (dispatcher->state.groups[group].is_warm) {
+            gs_state_cool(&dispatcher->state, group);
+            note_changes(dispatcher, dispatcher->state.groups[group].first_sm, true);
+        }
+    }
+    dispatcher->warm_count = 0;
+}
+
+int32_t gs_dispatcher_sm(const gs_dispatcher *dispatcher, int block) {
+    return dispatcher->state.residents[block].sm;
 }
 
 void gs_dispatcher_grow_local(gs_dispatcher *dispatcher, int64_t bytes) {
@@ -348,6 +372,9 @@ gs_code gs_dispatcher_copy(gs_dispatcher *to, const gs_dispatcher *from, gs_erro
             return GS_E_MEMORY;
     gs_state_copy(&to->state, &from->state);
     to->turn = from->turn;
+    to->warm_count = from->warm_count;
+    memcpy(to->warm, from->warm, sizeof to->warm);
+    memcpy(to->is_listed, from->is_listed, sizeof to->is_listed);
     to->changes += JOURNAL + 1;
     return GS_OK;
 }

@@ -8,76 +8,13 @@
  *
  * Time is a heap of blocks by the moment they end. Launches and exits take no time. Blocks that end at one instant end
  * one after the other, in launch and block order, and after each the queue moves on. The exit of a kernel with a
- * duration is where the host waits for it: time passes until it has ended.
+ * duration is where the host waits for it: time passes until it has ended. While a recording is followed, blocks end
+ * when they ended in it (follow.c).
  */
-#include "sched.h"
+#include "engine.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-enum status { NOT_LAUNCHED, IN_STREAM, QUEUED, STARTED, ENDED };
-
-#define NONE SIZE_MAX
-
-/* A launch being played. */
-struct play {
-    enum status status;
-    int kernel;             /* the dispatcher's number */
-    int64_t started, ended; /* blocks */
-    int32_t first_running;  /* handle of one of its running blocks, -1: none */
-    size_t before, after;   /* neighbours in the queue */
-    size_t stream;          /* number of its stream, or NONE */
-    size_t next_in_stream;  /* launched next in the same stream */
-};
-
-struct stream {
-    size_t head, tail; /* the first launch that has not ended, and the last launched */
-};
-
-/* A block on an SM, by the dispatcher's handle. */
-struct running {
-    size_t launch;
-    int64_t block;
-    int32_t before, after; /* other running blocks of the launch */
-};
-
-/* When a block ends. */
-struct ending {
-    int64_t at_ns;
-    size_t launch;
-    int64_t block;
-    int32_t handle;
-};
-
-struct endings {
-    struct ending *data;
-    size_t count, room;
-};
-
-/* Where the turns may stand: one possibility, or while a recording is followed, all that agree with it so far. */
-struct possibilities {
-    gs_turns data[GS_MAX_TURNS];
-    int32_t count;
-};
-
-struct gs_engine {
-    const gs_run *run;
-    gs_dispatcher *dispatcher;
-    gs_engine_hooks hooks;
-    bool overtaking;
-    int64_t now_ns;
-    struct play *plays; /* by launch */
-    struct stream *streams;
-    gs_names stream_names;
-    size_t queue_first, queue_last;
-    struct running *running; /* by handle */
-    struct endings endings;  /* a heap */
-    gs_burst burst;          /* blocks of `burst_launch` that were placed and have no number yet */
-    size_t burst_launch;
-    int32_t *order; /* of the burst, see gs_number */
-    gs_numberer *numberer;
-    struct possibilities turns;
-};
 
 /* Turns by number: the groups that go first count as the higher digit. */
 static gs_turns turns_of(const gs_gpu *gpu, int32_t number) {
@@ -103,7 +40,7 @@ gs_engine *gs_engine_new(const gs_gpu *gpu, const gs_run *run, const gs_engine_h
     engine->run = run;
     engine->hooks = *hooks;
     engine->overtaking = gpu->mechanisms.queue == GS_QUEUE_OVERTAKING;
-    engine->queue_first = engine->queue_last = NONE;
+    engine->queue_first = engine->queue_last = NO_LAUNCH;
     engine->dispatcher = gs_dispatcher_new(gpu, error);
     engine->plays = calloc(run->launches.count + 1, sizeof *engine->plays);
     engine->streams = calloc(run->launches.count + 1, sizeof *engine->streams);
@@ -126,6 +63,8 @@ void gs_engine_free(gs_engine *engine) {
         return;
     gs_dispatcher_free(engine->dispatcher);
     gs_names_free(&engine->stream_names);
+    for (size_t i = 0; engine->plays && i < engine->run->launches.count; i++)
+        free(engine->plays[i].matched);
     free(engine->plays);
     free(engine->streams);
     free(engine->running);
@@ -154,9 +93,13 @@ static bool endings_add(struct endings *heap, struct ending ending) {
     return true;
 }
 
-static struct ending endings_take(struct endings *heap) {
-    struct ending first = heap->data[0], last = heap->data[--heap->count];
-    size_t at = 0, child;
+/* Takes out the ending at `at`, which has to be the first, or to go first though others end a little earlier. */
+static struct ending endings_take(struct endings *heap, size_t at) {
+    struct ending first = heap->data[at];
+    for (; at > 0; at = (at - 1) / 2)
+        heap->data[at] = heap->data[(at - 1) / 2];
+    struct ending last = heap->data[--heap->count];
+    size_t child;
     while ((child = 2 * at + 1) < heap->count) {
         if (child + 1 < heap->count && ends_before(&heap->data[child + 1], &heap->data[child]))
             child++;
@@ -184,21 +127,21 @@ static bool goes_before(const gs_engine *engine, size_t a, size_t b) {
 
 static void queue_add(gs_engine *engine, size_t launch) {
     size_t before = engine->queue_last;
-    while (before != NONE && goes_before(engine, launch, before))
+    while (before != NO_LAUNCH && goes_before(engine, launch, before))
         before = engine->plays[before].before;
-    size_t after = before == NONE ? engine->queue_first : engine->plays[before].after;
+    size_t after = before == NO_LAUNCH ? engine->queue_first : engine->plays[before].after;
     struct play *play = &engine->plays[launch];
     play->status = QUEUED;
     play->before = before;
     play->after = after;
-    *(before == NONE ? &engine->queue_first : &engine->plays[before].after) = launch;
-    *(after == NONE ? &engine->queue_last : &engine->plays[after].before) = launch;
+    *(before == NO_LAUNCH ? &engine->queue_first : &engine->plays[before].after) = launch;
+    *(after == NO_LAUNCH ? &engine->queue_last : &engine->plays[after].before) = launch;
 }
 
 static void queue_remove(gs_engine *engine, size_t launch) {
     const struct play *play = &engine->plays[launch];
-    *(play->before == NONE ? &engine->queue_first : &engine->plays[play->before].after) = play->after;
-    *(play->after == NONE ? &engine->queue_last : &engine->plays[play->after].before) = play->before;
+    *(play->before == NO_LAUNCH ? &engine->queue_first : &engine->plays[play->before].after) = play->after;
+    *(play->after == NO_LAUNCH ? &engine->queue_last : &engine->plays[play->after].before) = play->before;
 }
 
 /* ---- blocks ---- */
@@ -230,20 +173,14 @@ static int64_t duration_of(const gs_engine *engine, size_t launch) {
     return engine->hooks.endless ? 0 : engine->run->launches.data[launch].duration_ns;
 }
 
-/* What a recording that is followed has of a launch, or NULL. */
-static const gs_seen *recorded(const gs_engine *engine, size_t launch) {
-    const gs_launch *which = &engine->run->launches.data[launch];
-    return engine->hooks.follow ? &engine->run->events.data[which->observed].seen : NULL;
-}
-
 /* When a block that starts now ends; GS_NO_TIME: when its kernel exits. */
-static int64_t end_of(const gs_engine *engine, size_t launch, int64_t block) {
+static int64_t end_of(gs_engine *engine, size_t launch, int64_t block, int32_t sm) {
     if (!duration_of(engine, launch))
         return GS_NO_TIME;
-    const gs_seen *seen = recorded(engine, launch);
+    const gs_seen *seen = gs_follow(engine, launch);
     if (!seen || !seen->has_end)
         return later(engine->now_ns, gs_block_duration(&engine->run->launches.data[launch], block));
-    int64_t end_ns = gs_seen_time(&seen->end_ns, block);
+    int64_t end_ns = gs_follow_end(engine, launch, block, sm);
     return end_ns > engine->now_ns ? end_ns : engine->now_ns;
 }
 
@@ -257,7 +194,7 @@ static void place_block(gs_engine *engine, size_t launch, int sm, int32_t room) 
 }
 
 static bool start_block(gs_engine *engine, size_t launch, int64_t block, const gs_placement *placed) {
-    int64_t end_ns = end_of(engine, launch, block);
+    int64_t end_ns = end_of(engine, launch, block, placed->sm);
     list_add(engine, launch, block, placed->handle);
     if (end_ns != GS_NO_TIME && !endings_add(&engine->endings, (struct ending){end_ns, launch, block, placed->handle}))
         return false;
@@ -267,7 +204,7 @@ static bool start_block(gs_engine *engine, size_t launch, int64_t block, const g
 
 /* Whether the blocks of the burst, numbered from `first` in this order, are where the recording has them. */
 static bool order_agrees(const gs_engine *engine, int64_t first) {
-    const gs_seen *seen = recorded(engine, engine->burst_launch);
+    const gs_seen *seen = gs_follow(engine, engine->burst_launch);
     for (int64_t i = 0; i < engine->burst.count; i++)
         if (engine->burst.placed[engine->order[i]].sm != gs_seen_sm(seen, first + i))
             return false;
@@ -331,21 +268,27 @@ static bool complete(gs_engine *engine, size_t launch, int32_t last_room) {
    block of a later one can make room for an earlier one, by moving the pointer of an SM on. False: out of memory. */
 static bool serve(gs_engine *engine) {
     size_t launch = engine->queue_first;
-    while (launch != NONE) {
+    while (launch != NO_LAUNCH) {
         struct play *play = &engine->plays[launch];
         int32_t room;
         int sm = gs_dispatcher_choose(engine->dispatcher, play->kernel, &room);
         if (sm == GS_WAIT) {
-            launch = engine->overtaking ? play->after : NONE;
+            launch = engine->overtaking ? play->after : NO_LAUNCH;
             continue;
         }
         if (engine->burst_launch != launch && !start_burst(engine))
             return false;
         place_block(engine, launch, sm, room);
-        if (play->started == engine->run->launches.data[launch].blocks && !complete(engine, launch, room))
-            return false;
-        launch = engine->queue_first;
+        if (play->started == engine->run->launches.data[launch].blocks) {
+            if (!complete(engine, launch, room))
+                return false;
+            engine->resumes_ns = gs_follow_resume(engine);
+        }
+        launch = engine->resumes_ns ? NO_LAUNCH : engine->queue_first;
     }
+    if (engine->resumes_ns)
+        return start_burst(engine);
+    gs_dispatcher_settle(engine->dispatcher);
     return start_burst(engine);
 }
 
@@ -354,7 +297,7 @@ static bool serve(gs_engine *engine) {
 static bool stream_join(gs_engine *engine, size_t launch) {
     const char *name = engine->run->launches.data[launch].stream;
     struct play *play = &engine->plays[launch];
-    play->stream = play->next_in_stream = NONE;
+    play->stream = play->next_in_stream = NO_LAUNCH;
     if (!name)
         return true;
     size_t fresh = engine->stream_names.count;
@@ -362,7 +305,7 @@ static bool stream_join(gs_engine *engine, size_t launch) {
     if (play->stream == SIZE_MAX)
         return false;
     struct stream *stream = &engine->streams[play->stream];
-    if (play->stream == fresh || stream->head == NONE)
+    if (play->stream == fresh || stream->head == NO_LAUNCH)
         stream->head = launch;
     else
         engine->plays[stream->tail].next_in_stream = launch;
@@ -372,19 +315,19 @@ static bool stream_join(gs_engine *engine, size_t launch) {
 
 static bool may_start(const gs_engine *engine, size_t launch) {
     size_t stream = engine->plays[launch].stream;
-    return stream == NONE || engine->streams[stream].head == launch;
+    return stream == NO_LAUNCH || engine->streams[stream].head == launch;
 }
 
 /* The kernel has ended: the next of its stream may enter the queue. */
 static void kernel_ended(gs_engine *engine, size_t launch) {
     struct play *play = &engine->plays[launch];
     play->status = ENDED;
-    if (play->stream == NONE)
+    if (play->stream == NO_LAUNCH)
         return;
     size_t *head = &engine->streams[play->stream].head;
-    while (*head != NONE && engine->plays[*head].status == ENDED)
+    while (*head != NO_LAUNCH && engine->plays[*head].status == ENDED)
         *head = engine->plays[*head].next_in_stream;
-    if (*head != NONE && engine->plays[*head].status == IN_STREAM)
+    if (*head != NO_LAUNCH && engine->plays[*head].status == IN_STREAM)
         queue_add(engine, *head);
 }
 
@@ -406,32 +349,32 @@ static gs_code make_known(gs_engine *engine, size_t number, gs_error *error) {
                        launch->kernel, problem.message);
 }
 
-/* The next block ends, and the queue moves on. */
+/* The next block ends, and the queue moves on; or the pause before a kernel is over. */
 static bool pass_time(gs_engine *engine) {
-    struct ending ending = endings_take(&engine->endings);
-    engine->now_ns = ending.at_ns;
+    if (engine->resumes_ns && (!engine->endings.count || engine->endings.data[0].at_ns > engine->resumes_ns)) {
+        engine->now_ns = engine->resumes_ns;
+        engine->resumes_ns = 0;
+        return serve(engine);
+    }
+    struct ending ending = endings_take(&engine->endings, gs_follow_ending(engine));
+    engine->now_ns = ending.at_ns > engine->now_ns ? ending.at_ns : engine->now_ns;
     if (!end_block(engine, ending.handle))
         return false;
     if (engine->plays[ending.launch].ended == engine->run->launches.data[ending.launch].blocks)
         kernel_ended(engine, ending.launch);
-    return serve(engine);
+    return engine->resumes_ns || serve(engine);
 }
 
-/* Before a launch of a recording that is followed: time passes until shortly before its first block started, because
-   what ends later makes no room for it. A kernel that started though it needs more local memory than was set up shows
-   that it was set up before. */
+/* Before a launch of a recording that is followed: what had ended by then ends. A kernel that started though it needs
+   more local memory than was set up shows that it was set up before. */
 static bool catch_up(gs_engine *engine, size_t launch) {
-    enum { RELEASE_NS = 350 }; /* from the end of a block to the start of one in its place */
-    const gs_seen *seen = recorded(engine, launch);
-    if (!seen)
+    const gs_launch *which = &engine->run->launches.data[launch];
+    if (!gs_follow(engine, launch))
         return true;
-    if (gs_seen_started(&engine->run->events.data[engine->run->launches.data[launch].event].seen))
-        gs_dispatcher_grow_local(engine->dispatcher, engine->run->launches.data[launch].shape.local_bytes);
-    int64_t first_ns = INT64_MIN;
-    for (size_t i = 0; seen->has_start && i < seen->start_ns.count; i++)
-        if (seen->start_ns.data[i] != GS_NO_TIME && (first_ns == INT64_MIN || seen->start_ns.data[i] < first_ns))
-            first_ns = seen->start_ns.data[i];
-    while (engine->endings.count && engine->endings.data[0].at_ns < first_ns - RELEASE_NS)
+    if (gs_seen_started(&engine->run->events.data[which->event].seen))
+        gs_dispatcher_grow_local(engine->dispatcher, which->shape.local_bytes);
+    int64_t arrival_ns = gs_follow_arrival(engine, launch);
+    while (engine->endings.count && engine->endings.data[0].at_ns < arrival_ns)
         if (!pass_time(engine))
             return false;
     return true;
@@ -450,7 +393,7 @@ gs_code gs_engine_launch(gs_engine *engine, size_t launch, gs_error *error) {
     play->status = IN_STREAM;
     if (may_start(engine, launch))
         queue_add(engine, launch);
-    return serve(engine) ? GS_OK : gs_fail_memory(error);
+    return engine->resumes_ns || serve(engine) ? GS_OK : gs_fail_memory(error);
 }
 
 gs_code gs_engine_exit(gs_engine *engine, size_t launch, gs_error *error) {
@@ -471,7 +414,7 @@ gs_code gs_engine_exit(gs_engine *engine, size_t launch, gs_error *error) {
 }
 
 gs_code gs_engine_finish(gs_engine *engine, gs_error *error) {
-    while (engine->endings.count)
+    while (engine->endings.count || engine->resumes_ns)
         if (!pass_time(engine))
             return gs_fail_memory(error);
     return GS_OK;

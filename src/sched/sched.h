@@ -23,6 +23,12 @@ const gs_need *gs_dispatcher_need(const gs_dispatcher *dispatcher, int kernel);
 /* Makes `to`, of the same GPU, equal to `from`. `to` must not know kernels that `from` does not. */
 gs_code gs_dispatcher_copy(gs_dispatcher *to, const gs_dispatcher *from, gs_error *error);
 
+/* What has become idle since the last time, and nobody took, is idle for good: it loses its configuration. */
+void gs_dispatcher_settle(gs_dispatcher *dispatcher);
+
+/* The SM of a placed block. */
+int32_t gs_dispatcher_sm(const gs_dispatcher *dispatcher, int block);
+
 /* Local memory is set up for so many bytes a thread already. */
 void gs_dispatcher_grow_local(gs_dispatcher *dispatcher, int64_t bytes);
 

@@ -25,6 +25,7 @@ struct block {
     int handle; /* the dispatcher's */
     int32_t sm;
     int64_t start_ns; /* may lie ahead: it is late */
+    int64_t duration_ns;
     bool reported, ended;
     uint8_t slots[MOST_WARPS];
 };
@@ -107,6 +108,7 @@ static void start_block(pretended_gpu *gpu, struct launch *launch, int sm) {
     block->handle = gs_dispatcher_place(gpu->dispatcher, launch->kernel, sm);
     block->sm = sm;
     block->start_ns = gs_now_ns() + (gpu->late ? gs_random_from(&gpu->random, 0, MOST_DELAY_NS) : 0);
+    block->duration_ns = (int64_t)((uint64_t *)host_memory(launch->asked.told.end))[launch->started - 1];
     take_slots(gpu, block, launch->asked.told.warps);
 }
 
@@ -121,10 +123,9 @@ static void end_block(pretended_gpu *gpu, struct launch *launch, int64_t number,
 }
 
 static bool is_over(const pretended_gpu *gpu, struct launch *launch, const struct block *block, int64_t now_ns) {
-    int64_t duration_ns = (int64_t)launch->asked.told.duration_ns;
     if (gpu->stuck || !block->reported)
         return false;
-    return duration_ns ? now_ns - block->start_ns >= duration_ns : launch->stopped;
+    return launch->asked.told.is_timed ? now_ns - block->start_ns >= block->duration_ns : launch->stopped;
 }
 
 /* Reports and ends of one launch that are due. True: a block has ended. */

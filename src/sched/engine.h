@@ -1,0 +1,93 @@
+/*
+ * engine.h: what the engine keeps, for engine.c, which plays, and follow.c, which takes from a recording what no model
+ * can know.
+ */
+#ifndef GS_ENGINE_H
+#define GS_ENGINE_H
+
+#include "sched.h"
+
+enum status { NOT_LAUNCHED, IN_STREAM, QUEUED, STARTED, ENDED };
+
+#define NO_LAUNCH SIZE_MAX
+
+/* A launch being played. */
+struct play {
+    enum status status;
+    int kernel;             /* the dispatcher's number */
+    int64_t started, ended; /* blocks */
+    int32_t first_running;  /* handle of one of its running blocks, -1: none */
+    size_t before, after;   /* neighbours in the queue */
+    size_t stream;          /* number of its stream, or NO_LAUNCH */
+    size_t next_in_stream;  /* launched next in the same stream */
+    bool *matched;          /* by recorded block: see stand_in */
+};
+
+struct stream {
+    size_t head, tail; /* the first launch that has not ended, and the last launched */
+};
+
+/* A block on an SM, by the dispatcher's handle. */
+struct running {
+    size_t launch;
+    int64_t block;
+    int32_t before, after; /* other running blocks of the launch */
+};
+
+/* When a block ends. */
+struct ending {
+    int64_t at_ns;
+    size_t launch;
+    int64_t block;
+    int32_t handle;
+};
+
+struct endings {
+    struct ending *data;
+    size_t count, room;
+};
+
+/* Where the turns may stand: one possibility, or while a recording is followed, all that agree with it so far. */
+struct possibilities {
+    gs_turns data[GS_MAX_TURNS];
+    int32_t count;
+};
+
+struct gs_engine {
+    const gs_run *run;
+    gs_dispatcher *dispatcher;
+    gs_engine_hooks hooks;
+    bool overtaking;
+    int64_t now_ns;
+    struct play *plays; /* by launch */
+    struct stream *streams;
+    gs_names stream_names;
+    size_t queue_first, queue_last;
+    struct running *running; /* by handle */
+    struct endings endings;  /* a heap */
+    gs_burst burst;          /* blocks of `burst_launch` that were placed and have no number yet */
+    size_t burst_launch;
+    int32_t *order; /* of the burst, see gs_number */
+    gs_numberer *numberer;
+    struct possibilities turns;
+    int64_t resumes_ns; /* the next kernel of a recording is not served before; 0: it may be */
+};
+
+/* ---- following a recording (follow.c) ---- */
+
+/* What the recording that is followed has of a launch; NULL: none is followed. */
+const gs_seen *gs_follow(const gs_engine *engine, size_t launch);
+
+/* When a block that the engine put on this SM ended. */
+int64_t gs_follow_end(gs_engine *engine, size_t launch, int64_t block, int32_t sm);
+
+/* Until when blocks end before this launch is made; INT64_MIN: it is made at once. */
+int64_t gs_follow_arrival(const gs_engine *engine, size_t launch);
+
+/* Before when the first in the queue is not served, when the kernel before it has just got its last block. */
+int64_t gs_follow_resume(const gs_engine *engine);
+
+/* Which of the endings is next. */
+size_t gs_follow_ending(const gs_engine *engine);
+
+#endif

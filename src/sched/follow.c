@@ -1,0 +1,90 @@
+/*
+ * follow.c: what the engine takes from a recording, because no model can know it: when blocks ended, and when kernels
+ * arrived.
+ *
+ * The clock of an H200 steps by 32 ns. Two blocks that end within two steps may have ended in either order; the
+ * recording shows which, by where the next block went. From the end of a block to the start of another in its place it
+ * takes about a third of a microsecond, and the kernel after one that has just got its last block is looked at a little
+ * later than that: what ended in between makes room for it.
+ */
+#include "engine.h"
+
+#include <stdlib.h>
+
+enum {
+    CLOCK_NS = 64,    /* ends that are not farther apart may have come in either order */
+    RELEASE_NS = 350, /* from the end of a block to the start of one in its place */
+    SERVED_NS = 310,  /* from when a kernel is looked at to the start of its first block */
+    LAUNCH_NS = 10000 /* a host that does not wait makes a launch in less */
+};
+
+const gs_seen *gs_follow(const gs_engine *engine, size_t launch) {
+    const gs_launch *which = &engine->run->launches.data[launch];
+    return engine->hooks.follow ? &engine->run->events.data[which->observed].seen : NULL;
+}
+
+static int64_t first_start(const gs_engine *engine, size_t launch) {
+    const gs_seen *seen = gs_follow(engine, launch);
+    int64_t first_ns = INT64_MIN;
+    for (size_t i = 0; seen->has_start && i < seen->start_ns.count; i++)
+        if (seen->start_ns.data[i] != GS_NO_TIME && (first_ns == INT64_MIN || seen->start_ns.data[i] < first_ns))
+            first_ns = seen->start_ns.data[i];
+    return first_ns;
+}
+
+/* The block of the recording that this one stands for: that of its number, or if that was on another SM, one that was
+   on this one. */
+static int64_t stand_in(struct play *play, const gs_seen *seen, int64_t block, int32_t sm) {
+    if (gs_seen_sm(seen, block) == sm && !play->matched[block])
+        return block;
+    for (int64_t i = 0; i < (int64_t)seen->placed.count; i++)
+        if (seen->placed.data[i] == sm && !play->matched[i])
+            return i;
+    return block;
+}
+
+int64_t gs_follow_end(gs_engine *engine, size_t launch, int64_t block, int32_t sm) {
+    struct play *play = &engine->plays[launch];
+    const gs_seen *seen = gs_follow(engine, launch);
+    if (!play->matched)
+        play->matched = calloc((size_t)engine->run->launches.data[launch].blocks, sizeof *play->matched);
+    if (!play->matched)
+        return gs_seen_time(&seen->end_ns, block);
+    int64_t recorded = stand_in(play, seen, block, sm);
+    play->matched[recorded] = true;
+    return gs_seen_time(&seen->end_ns, recorded);
+}
+
+/* A kernel arrives soon after the one before it. If it started sooner than that, it arrived sooner. */
+int64_t gs_follow_arrival(const gs_engine *engine, size_t launch) {
+    int64_t started_ns = first_start(engine, launch), began_ns = first_start(engine, 0);
+    if (started_ns == INT64_MIN || began_ns == INT64_MIN)
+        return INT64_MIN;
+    return gs_min(started_ns, began_ns + LAUNCH_NS * (int64_t)launch) - RELEASE_NS;
+}
+
+int64_t gs_follow_resume(const gs_engine *engine) {
+    size_t next = engine->queue_first;
+    if (next == NO_LAUNCH || !engine->endings.count || !gs_follow(engine, next))
+        return 0;
+    int64_t looked_at_ns = first_start(engine, next) - SERVED_NS;
+    return looked_at_ns > engine->now_ns ? looked_at_ns : 0;
+}
+
+/* Among the endings from `at` on in the heap that the clock cannot tell from the first: one on this SM, or SIZE_MAX. */
+static size_t ending_on(const gs_engine *engine, size_t at, int32_t sm) {
+    const struct endings *heap = &engine->endings;
+    if (at >= heap->count || heap->data[at].at_ns > heap->data[0].at_ns + CLOCK_NS)
+        return SIZE_MAX;
+    if (gs_dispatcher_sm(engine->dispatcher, heap->data[at].handle) == sm)
+        return at;
+    size_t found = ending_on(engine, 2 * at + 1, sm);
+    return found != SIZE_MAX ? found : ending_on(engine, 2 * at + 2, sm);
+}
+
+size_t gs_follow_ending(const gs_engine *engine) {
+    size_t first = engine->queue_first;
+    const gs_seen *seen = first == NO_LAUNCH ? NULL : gs_follow(engine, first);
+    size_t found = seen ? ending_on(engine, 0, gs_seen_sm(seen, engine->plays[first].started)) : SIZE_MAX;
+    return found == SIZE_MAX ? 0 : found;
+}
