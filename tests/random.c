@@ -45,18 +45,21 @@ gs_shape random_shape(gs_random *random, const gs_gpu *gpu) {
     }
 }
 
+void random_no_grants(gs_gpu *gpu) {
+    free(gpu->grants.groups.sms);
+    free(gpu->grants.groups.ends);
+    free(gpu->grants.before_cut);
+    gpu->grants = (gs_grants){0};
+    gpu->mechanisms.numbering = GS_NUMBERED_AS_PLACED;
+}
+
 /* Up to four groups of SMs, of which up to three go first. An SM goes to a group by its number, so that none is empty
    where there are enough. */
 static void draw_grants(gs_random *random, gs_gpu *gpu) {
     gs_grants *grants = &gpu->grants;
     int32_t groups = (int32_t)gs_random_from(random, 1, gpu->sms < 4 ? gpu->sms : 4), at = 0;
-    free(grants->groups.sms);
-    free(grants->groups.ends);
-    free(grants->before_cut);
-    *grants = (gs_grants){.first = (int32_t)gs_random_from(random, 0, groups - 1),
-                          .between_rounds = (int32_t)gs_random_from(random, 1, 6)};
-    if (gpu->mechanisms.numbering != GS_NUMBERED_BY_GRANT)
-        return;
+    grants->first = (int32_t)gs_random_from(random, 0, groups - 1);
+    grants->between_rounds = (int32_t)gs_random_from(random, 1, 6);
     grants->groups = (gs_sm_groups){.sms = calloc((size_t)gpu->sms, sizeof *grants->groups.sms),
                                     .ends = calloc((size_t)gpu->sms, sizeof *grants->groups.ends),
                                     .count = groups};
@@ -87,7 +90,11 @@ gs_gpu *random_gpu(gs_random *random, int percent) {
         *gs_mechanism_value(&gpu->mechanisms, &gs_mechanism_table[i]) = value;
     }
     gpu->sms = (int32_t)gs_random_from(random, 1, 8);
-    draw_grants(random, gpu);
+    bool by_grant = gpu->mechanisms.numbering == GS_NUMBERED_BY_GRANT;
+    random_no_grants(gpu);
+    if (by_grant)
+        draw_grants(random, gpu);
+    gpu->mechanisms.numbering = by_grant ? GS_NUMBERED_BY_GRANT : GS_NUMBERED_AS_PLACED;
     if (gpu->mechanisms.tie_order == GS_TIES_LISTED) {
         free(gpu->listed_order);
         gpu->listed_order = malloc((size_t)gpu->sms * sizeof *gpu->listed_order);

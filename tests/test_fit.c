@@ -20,7 +20,8 @@ static bool is_exact(const gs_gpu *gpu, const gs_mechanisms *setting, const gs_r
     gs_score score = {0};
     gs_error error;
     other.mechanisms = *setting;
-    gs_run *predicted = gs_predict(&other, recorded, NULL, &error);
+    gs_run *predicted = gs_run_is_timed(recorded) ? gs_predict_recorded(&other, recorded, &error)
+                                                  : gs_predict(&other, recorded, NULL, &error);
     if (!predicted)
         fail_msg("%s", error.message);
     assert_int_equal(gs_score_add(&score, recorded, predicted, &error), GS_OK);
@@ -42,6 +43,8 @@ static gs_gpu *draw_gpu(gs_random *random) {
         gs_gpu_free(gpu);
         gpu = random_gpu(random, 50);
     }
+    random_no_grants(gpu);
+    gpu->mechanisms.shared_kept = GS_KEPT_WHILE_BUSY;
     if (gpu->mechanisms.tie_order != GS_TIES_LISTED) {
         free(gpu->listed_order);
         gpu->listed_order = NULL;
@@ -188,9 +191,11 @@ enum { FEW = 12, MOST_SETTINGS = 4096 };
 /* All settings there are, by counting up the switches. */
 static size_t list_settings(const gs_gpu *gpu, gs_mechanisms *settings) {
     size_t count = 1;
-    settings[0] = (gs_mechanisms){0};
+    settings[0] = (gs_mechanisms){.numbering = gpu->mechanisms.numbering, .shared_kept = gpu->mechanisms.shared_kept};
     for (size_t i = 0; i < gs_mechanism_count; i++) {
         size_t before = count;
+        if (gs_mechanism_table[i].is_given)
+            continue;
         for (int value = 1; gs_mechanism_table[i].values[value]; value++) {
             if (!gpu->listed_order && strcmp(gs_mechanism_table[i].values[value], "listed") == 0)
                 continue;

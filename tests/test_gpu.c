@@ -59,6 +59,8 @@ static void descriptions_are_written_as_they_were_read(void **state) {
     "{\"schema\":\"gridsmith.gpu/1\",\"name\":\"g\",\"topology\":{\"sms\":2," topology "}," limits                     \
     ",\"mechanisms\":{" mechanisms "}}"
 #define TPC "\"sms_per_tpc\":1"
+#define GRANTS(value)                                                                                                  \
+    "{\"schema\":\"gridsmith.gpu/1\",\"name\":\"g\",\"topology\":{\"sms\":2," TPC "}," LIMITS ",\"grants\":" value "}"
 
 static void bad_descriptions_are_refused(void **state) {
     (void)state;
@@ -81,10 +83,21 @@ static void bad_descriptions_are_refused(void **state) {
         {GPU(TPC, LIMITS, "\"tie_order\":[0,2]"), "\"tie_order\" must be from 0 to 1, not 2"},
         {GPU(TPC ",\"gpc_sms\":7", LIMITS, ""), "\"gpc_sms\" must be a list of 1 to 2 lists of SMs"},
         {GPU(TPC ",\"gpc_sms\":[]", LIMITS, ""), "\"gpc_sms\" must be a list of 1 to 2 lists of SMs"},
-        {GPU(TPC ",\"gpc_sms\":[0]", LIMITS, ""), "a GPC must be a list of its SMs"},
-        {GPU(TPC ",\"gpc_sms\":[[0],[]]", LIMITS, ""), "a GPC must be a list of its SMs"},
+        {GPU(TPC ",\"gpc_sms\":[0]", LIMITS, ""), "a group must be a list of its SMs"},
+        {GPU(TPC ",\"gpc_sms\":[[0],[]]", LIMITS, ""), "a group must be a list of its SMs"},
         {GPU(TPC ",\"gpc_sms\":[[0,2]]", LIMITS, ""), "\"gpc_sms\" must be from 0 to 1, not 2"},
-        {GPU(TPC ",\"gpc_sms\":[[0],[1,0]]", LIMITS, ""), "SM 0 is twice in \"gpc_sms\""},
+        {GPU(TPC ",\"gpc_sms\":[[0],[1,0]]", LIMITS, ""), "SM 0 is twice in the groups"},
+        {GRANTS("7"), "\"grants\" must be an object"},
+        {GRANTS("{\"first\":[],\"others\":[[0]],\"between_rounds\":8,\"before_cut\":[1,1]}"),
+         "\"first\" and \"others\" must have each of the 2 SMs, in at most 64 groups"},
+        {GRANTS("{\"first\":[],\"others\":[],\"between_rounds\":8,\"before_cut\":[1,1]}"),
+         "\"others\" must be a list of 1 to 2 lists of SMs"},
+        {GRANTS("{\"first\":[],\"others\":[[1,0]],\"between_rounds\":8,\"before_cut\":[1,1]}"),
+         "a group has at most 64 SMs, in ascending order"},
+        {GRANTS("{\"first\":[[0]],\"others\":[[0,1]],\"between_rounds\":8,\"before_cut\":[1,1]}"),
+         "SM 0 is twice in the groups"},
+        {GRANTS("{\"first\":[[0]],\"others\":[[1]],\"between_rounds\":8,\"before_cut\":[1]}"),
+         "\"before_cut\" must have a number for each of the 2 SMs"},
         {GPU(TPC ",\"gpcs\":1,\"gpc_sms\":[[0],[1]]", LIMITS, ""), "\"gpc_sms\" has 2 GPCs, but \"gpcs\" is 1"},
         {GPU(TPC, LIMITS, "") "{}", "here begins a second"},
     };

@@ -39,6 +39,7 @@ static gs_device *open_model(const gs_gpu *gpu, const char *quirk) {
 /* Where a list is wanted, SMs in random order. */
 static void set_size(gs_gpu *gpu, int32_t sms, gs_random *random) {
     gpu->sms = sms;
+    random_no_grants(gpu);
     free(gpu->listed_order);
     gpu->listed_order = NULL;
     if (gpu->mechanisms.tie_order != GS_TIES_LISTED)

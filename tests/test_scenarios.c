@@ -14,7 +14,8 @@
 static gs_run *predict(const gs_run *run, gs_gpu **gpu) {
     gs_error error;
     *gpu = gs_gpu_open(run->gpu, &error);
-    gs_run *prediction = *gpu ? gs_predict_recorded(*gpu, run, &error) : NULL;
+    gs_predict_options options = {.follow = !gs_run_is_timed(run)};
+    gs_run *prediction = *gpu ? gs_predict(*gpu, run, &options, &error) : NULL;
     if (!prediction)
         fail_msg("%s", error.message);
     return prediction;

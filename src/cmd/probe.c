@@ -105,7 +105,8 @@ static void put_mechanisms(gs_text *text, const gs_survey *survey) {
     gs_text_add(text, "\n");
     for (size_t i = 0; i < gs_mechanism_count; i++) {
         const gs_mechanism *mechanism = &gs_mechanism_table[i];
-        const char *verdict = gs_fit_is_undecided(fit, i)    ? "undecided"
+        const char *verdict = mechanism->is_given            ? "not measured: as described"
+                              : gs_fit_is_undecided(fit, i)  ? "undecided"
                               : fit->best == fit->recordings ? "the recordings say so"
                                                              : "does best";
         gs_text_add(text, "  %-19s %-12s %s\n", mechanism->name,

@@ -51,9 +51,11 @@ static gs_code pass_on(const gs_error *reason, gs_error *error) {
 
 /* ---- settings ---- */
 
-/* A listed tie order needs a list. */
+/* A listed tie order needs a list. What is not fitted stays as it is in the description. */
 static int count_values(const gs_gpu *gpu, const gs_mechanism *mechanism) {
     int count = 0;
+    if (mechanism->is_given)
+        return 1;
     while (mechanism->values[count])
         count++;
     bool is_tie_order = mechanism->offset == offsetof(gs_mechanisms, tie_order);
@@ -69,14 +71,17 @@ static size_t setting_number(const gs_gpu *gpu, const gs_mechanisms *setting) {
     size_t number = 0;
     for (size_t i = 0; i < gs_mechanism_count; i++) {
         const gs_mechanism *mechanism = &gs_mechanism_table[i];
-        number = number * (size_t)count_values(gpu, mechanism) + (size_t)value_of(setting, mechanism);
+        if (!mechanism->is_given)
+            number = number * (size_t)count_values(gpu, mechanism) + (size_t)value_of(setting, mechanism);
     }
     return number;
 }
 
 static gs_mechanisms setting_at(const gs_gpu *gpu, size_t number) {
-    gs_mechanisms setting = {0};
+    gs_mechanisms setting = gpu->mechanisms;
     for (size_t i = gs_mechanism_count; i-- > 0;) {
+        if (gs_mechanism_table[i].is_given)
+            continue;
         size_t values = (size_t)count_values(gpu, &gs_mechanism_table[i]);
         *gs_mechanism_value(&setting, &gs_mechanism_table[i]) = (int)(number % values);
         number /= values;
@@ -246,7 +251,7 @@ static gs_code judge_values(struct search *search, gs_fit *fit, gs_error *error)
     gs_code code = GS_OK;
     for (size_t i = 0; i < gs_mechanism_count; i++) {
         int count = count_values(&search->gpu, &gs_mechanism_table[i]);
-        for (int value = 0; value < count && code == GS_OK; value++) {
+        for (int value = 0; !gs_mechanism_table[i].is_given && value < count && code == GS_OK; value++) {
             if (!GS_RESERVE(&fit->values, 1))
                 return gs_fail_memory(error);
             gs_fit_value *next = &fit->values.data[fit->values.count++];

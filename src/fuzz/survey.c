@@ -442,7 +442,8 @@ static gs_code begin_description(struct session *session, gs_error *error) {
     free(gpu->gpc_sms.ends);
     gpu->gpc_sms = (gs_sm_groups){0};
     gpu->gpcs = 0;
-    gpu->mechanisms = (gs_mechanisms){0};
+    gs_mechanisms known = gpu->mechanisms;
+    gpu->mechanisms = (gs_mechanisms){.numbering = known.numbering, .shared_kept = known.shared_kept};
     if (session->options->name)
         gs_text_add(&name, "%s", session->options->name);
     else if (device->uuid[0])

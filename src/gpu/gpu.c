@@ -158,6 +158,8 @@ static gs_code check_grants(const gs_json *json, const gs_step *at, const gs_gpu
 static gs_code read_grants(const gs_json *json, const gs_step *at, gs_gpu *gpu, gs_error *error) {
     if (!at->value)
         return GS_OK;
+    if (!json_is_object(at->value))
+        return gs_json_fail(json, at, false, error, "\"grants\" must be an object");
     gs_step first = gs_step_key(at, "first"), others = gs_step_key(at, "others");
     gs_code code = gs_json_object(json, at, grant_fields, GS_COUNT(grant_fields), &gpu->grants, error);
     if (code == GS_OK)

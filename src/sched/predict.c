@@ -240,8 +240,17 @@ static gs_code check_turn(const gs_gpu *gpu, const gs_predict_options *options, 
     return gs_fail(error, GS_E_USAGE, "there is no turn %d: this GPU has %d", options->turn, turns);
 }
 
+/* A recording with times may be of a model, in which things take no time: it is followed only if it has to be. */
 gs_run *gs_predict_recorded(const gs_gpu *gpu, const gs_run *recorded, gs_error *error) {
     gs_predict_options options = {.follow = true};
+    gs_score score = {0};
+    if (gs_run_is_timed(recorded)) {
+        gs_run *predicted = gs_predict(gpu, recorded, NULL, error);
+        if (!predicted || gs_score_add(&score, recorded, predicted, error) != GS_OK ||
+            (score.runs_exact && score.blocks_exact == score.blocks))
+            return predicted;
+        gs_run_free(predicted);
+    }
     return gs_predict(gpu, recorded, &options, error);
 }
 
