@@ -89,6 +89,10 @@ typedef struct cu_api {
 gs_code gs_cuda_open(cu_api *api, gs_error *error);
 void gs_cuda_close(cu_api *api);
 
+/* A context that has only part number `part` of the GPU, of about so many SMs (green.c). It lives until the program
+   ends. */
+gs_code gs_cuda_green(const cu_api *api, int device, int32_t sms, int32_t part, cu_context *context, gs_error *error);
+
 /* Turns a code of the driver into an error: "WHAT: the driver's words". GS_OK stays GS_OK. */
 gs_code gs_cuda_check(const cu_api *api, int code, const char *what, gs_error *error);
 

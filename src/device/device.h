@@ -35,7 +35,7 @@ struct gs_device {
 };
 
 /* Opens a device:
-     cuda[:N]                               GPU number N (default 0)
+     cuda[:N[,sms=M[,part=P]]]              GPU number N (default 0); only M of its SMs, the first or the Pth such part
      replay:FILE                            recordings
      model:GPU[,MECHANISM=VALUE]...[,skip=SM]  the engine; with `skip` that SM never gets a block
    The caller closes it. */

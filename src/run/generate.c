@@ -21,7 +21,7 @@ struct class {
     int shared_percent;  /* of kernels that use shared memory */
     int largest_percent; /* of the GPU that a kernel may take */
     int exit_percent;    /* of events */
-    int local_percent, cluster_percent, priority_percent;
+    int local_percent, cluster_percent, priority_percent, carveout_percent;
     bool timed;
     bool goes_on; /* after the GPU is full */
 };
@@ -39,6 +39,13 @@ static const struct class classes[] = {
      .largest_percent = 40,
      .exit_percent = 25,
      .priority_percent = 50,
+     .goes_on = true},
+    {.name = "carveout", .shared_percent = 50, .largest_percent = 8, .carveout_percent = 60},
+    {.name = "urgent",
+     .shared_percent = 20,
+     .largest_percent = 60,
+     .priority_percent = 50,
+     .timed = true,
      .goes_on = true},
 };
 
@@ -103,6 +110,8 @@ static gs_shape draw_shape(gs_random *random, const gs_bounds *bounds, const str
             shape.local_bytes = gs_generated_local_bytes((size_t)gs_random_from(random, 0, 2));
             shape.registers = shape.registers < 64 ? 32 : 64; /* a kernel is compiled for each pair */
         }
+        if (gs_random_chance(random, class->carveout_percent))
+            shape.carveout_percent = (int32_t)gs_random_from(random, 0, 100);
     } while (share_of_sm(bounds, &shape) > 1.0);
     return shape;
 }
