@@ -30,7 +30,7 @@ struct sm {
 /* A kernel: TB of Algorithm 1. */
 struct tb {
     int w, r, s; /* warps, register granules of a warp, shared granules with the runtime's */
-    int config_s, given_s;
+    int config_s, given_s, most_s;
     int64_t config_l;
     int64_t started, ended;
     bool launched, gone;
@@ -101,6 +101,19 @@ static struct tb make_tb(const gs_gpu *gpu, const gs_launch *launch) {
         int generous = blocks > 0 ? config_for(gpu, (int64_t)blocks * bytes) : 0;
         generous = least(generous, 132 * 1024);
         tb.given_s = generous > tb.config_s ? generous : tb.config_s;
+    }
+    tb.most_s = largest;
+    if (gpu->mechanisms.shared_given == GS_GIVEN_GENEROUS && asked) {
+        gs_launch plain = *launch;
+        plain.shape.carveout_percent = GS_NO_CARVEOUT;
+        struct tb unasked = make_tb(gpu, &plain);
+        int64_t wanted = (int64_t)largest * launch->shape.carveout_percent / 100;
+        int config = config_for(gpu, wanted) < bytes ? config_for(gpu, bytes) : config_for(gpu, wanted);
+        int own = round_up(launch->shape.shared_bytes, l->shared_granularity_bytes) * l->shared_granularity_bytes;
+        int more = own ? config_for(gpu, wanted / own * bytes) : unasked.given_s;
+        if (bytes)
+            tb.config_s = config_for(gpu, (int64_t)least(per, config / bytes) * bytes);
+        tb.given_s = tb.most_s = more > config ? more : config;
     }
     return tb;
 }
@@ -173,7 +186,7 @@ static int registers_usable(const struct play *play, const struct sm *sm, int pa
 static bool is_unconfigured(const struct play *play, const struct tb *tb, int sm) {
     int group = group_of(play, sm);
     bool kept = play->gpu->mechanisms.shared_kept == GS_KEPT_FOR_WAITING && play->warm[group] &&
-                play->config_s[group] >= tb->config_s;
+                play->config_s[group] >= tb->config_s && play->config_s[group] <= tb->most_s;
     return group_is_idle(play, group) && !kept;
 }
 
@@ -185,7 +198,8 @@ static int cur_thread_blocks(const struct play *play, const struct tb *tb, int i
     const struct sm *sm = &play->sms[i];
     int partitions = gpu->limits.partitions_per_sm, limit_pb_w[GS_MAX_PARTITIONS], minimum = INT32_MAX, sum = 0;
     bool idle = is_unconfigured(play, tb, i);
-    if (!idle && tb->config_s > play->config_s[group_of(play, i)])
+    int config = play->config_s[group_of(play, i)];
+    if (!idle && (tb->config_s > config || config > tb->most_s))
         return 0;
     for (int j = 0; j < partitions; j++) {
         limit_pb_w[j] = least(sm->w[j], registers_usable(play, sm, j) / tb->r);

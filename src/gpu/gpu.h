@@ -141,6 +141,7 @@ typedef struct gs_need {
     int32_t shared;           /* of a block with the runtime's share, in granules */
     int32_t config_bytes;     /* a busy TPC must have at least this (Mechanism 3) */
     int32_t given_bytes;      /* an idle one is given this */
+    int32_t most_bytes;       /* a busy one must not have more */
     int32_t blocks_per_sm;    /* on an SM with nothing else on it */
     int32_t shared_when_idle; /* blocks that the given configuration holds */
 } gs_need;

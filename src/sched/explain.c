@@ -72,14 +72,16 @@ static void put_obstacle(gs_text *text, const gs_gpu *gpu, const gs_need *need, 
                          const char *sms, bool many) {
     int64_t shared_bytes = (int64_t)need->shared * gpu->limits.shared_granularity_bytes;
     switch (obstacle->kind) {
-    case GS_OBSTACLE_CONFIG:
+    case GS_OBSTACLE_CONFIG: {
         gs_text_add(text, "%s %s busy with a shared-memory configuration of ", sms, many ? "are" : "is");
         put_kb(text, obstacle->config_bytes);
-        gs_text_add(text, ", the kernel needs ");
-        put_kb(text, need->config_bytes);
+        bool is_too_much = obstacle->config_bytes > need->most_bytes;
+        gs_text_add(text, is_too_much ? ", the kernel asked for at most " : ", the kernel needs ");
+        put_kb(text, is_too_much ? need->most_bytes : need->config_bytes);
         gs_text_add(text, ", and that changes only when the %s is idle",
                     gpu->mechanisms.shared_scope == GS_SCOPE_TPC ? "TPC" : "SM");
         break;
+    }
     case GS_OBSTACLE_BLOCK_SLOTS:
         gs_text_add(text, "%s %s all %d block slots taken", sms, many ? "have" : "has", gpu->limits.blocks_per_sm);
         break;
