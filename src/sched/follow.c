@@ -15,6 +15,7 @@ enum {
     CLOCK_NS = 64,    /* ends that are not farther apart may have come in either order */
     RELEASE_NS = 350, /* from the end of a block to the start of one in its place */
     SERVED_NS = 310,  /* from when a kernel is looked at to the start of its first block */
+    PAUSE_NS = 1000,  /* the longest time after which it is looked at */
     LAUNCH_NS = 10000 /* a host that does not wait makes a launch in less */
 };
 
@@ -68,7 +69,8 @@ int64_t gs_follow_resume(const gs_engine *engine) {
     if (next == NO_LAUNCH || !engine->endings.count || !gs_follow(engine, next))
         return 0;
     int64_t looked_at_ns = first_start(engine, next) - SERVED_NS;
-    return looked_at_ns > engine->now_ns ? looked_at_ns : 0;
+    bool is_soon = looked_at_ns > engine->now_ns && looked_at_ns <= engine->now_ns + PAUSE_NS;
+    return is_soon ? looked_at_ns : 0; /* otherwise it waited for room, or for a more urgent one */
 }
 
 /* Among the endings from `at` on in the heap that the clock cannot tell from the first: one on this SM, or SIZE_MAX. */
