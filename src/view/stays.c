@@ -145,9 +145,24 @@ static gs_code give_lanes(gs_stays *stays, gs_error *error) {
     return code;
 }
 
+/* The clock of a recording begins anywhere; here the first block starts at 0. */
+static void begin_at_zero(gs_stays *stays) {
+    int64_t first = stays->count ? stays->data[0].from : 0;
+    for (size_t i = 0; i < stays->count; i++)
+        first = gs_min(first, stays->data[i].from);
+    for (size_t i = 0; i < stays->count; i++) {
+        stays->data[i].from -= first;
+        if (stays->data[i].to != INT64_MAX)
+            stays->data[i].to -= first;
+    }
+    stays->horizon -= first;
+}
+
 gs_code gs_stays_of(const gs_run *run, bool together, gs_stays *stays, gs_error *error) {
     *stays = (gs_stays){.timed = has_times(run)};
     gs_code code = stays->timed ? add_all_timed(run, stays, error) : add_all_untimed(run, stays, error);
+    if (stays->timed)
+        begin_at_zero(stays);
     for (size_t i = 0; i < stays->count; i++)
         if (stays->data[i].to > stays->horizon)
             stays->data[i].to = stays->horizon;
