@@ -231,4 +231,56 @@ typedef struct gs_task {
 /* How long phase 2 takes and how long all three do. */
 gs_code gs_response_ns(const gs_task *task, int64_t cycles, int64_t *gpu_ns, int64_t *response_ns, gs_error *error);
 
+/* ---- a real SM ---- */
+
+/* Something that was measured often, in thousandths of a cycle. */
+typedef struct gs_range {
+    int64_t least, median, most;
+} gs_range;
+
+enum { GS_M_COMPUTE, GS_M_LOAD, GS_M_STORE, GS_M_CLOCK, GS_M_CLASSES };
+
+/* What the instructions of the paper's program take on a GPU. */
+typedef struct gs_latencies {
+    gs_range latency[GS_M_CLOCK]; /* of an instruction by itself: until the next one that needs its result */
+    gs_range delay[GS_M_CLASSES]; /* that one instruction of another warp on the same SM causes */
+    gs_range overhead;            /* of a warp: reading the clock, and what else is not in the above */
+} gs_latencies;
+
+extern const char *const gs_measured_classes[GS_M_CLASSES];
+
+/* One configuration: so many blocks of so many warps, of which one SM had `on_sm`. */
+typedef struct gs_sample {
+    int32_t repeat, warps, on_sm, predicted_on_sm;
+    int64_t blocks, cycles, skew;
+} gs_sample;
+
+typedef struct gs_measured {
+    char *gpu, *uuid;
+    int64_t seed;
+    gs_latencies latencies;
+    struct {
+        gs_sample *data;
+        size_t count, room;
+    } samples;
+} gs_measured;
+
+typedef struct gs_measure_options {
+    int64_t count; /* configurations */
+    uint64_t seed;
+    void (*progress)(void *user, int64_t done, int64_t total); /* may be NULL */
+    void *user;
+} gs_measure_options;
+
+/* Measures the latencies of a GPU, and random configurations of the paper's program on it. */
+gs_code gs_measure(gs_device *device, const gs_measure_options *options, gs_measured *measured, gs_error *error);
+void gs_measured_clear(gs_measured *measured);
+
+/* The bound of a sample, in cycles, if the latencies are never longer than what was measured. */
+int64_t gs_measured_bound(const gs_latencies *latencies, const gs_sample *sample);
+
+/* gridsmith.measured/1: a line for the latencies and one for each sample. */
+void gs_measured_text(const gs_measured *measured, gs_text *text);
+gs_code gs_measured_read(const char *path, gs_measured *measured, gs_error *error);
+
 #endif

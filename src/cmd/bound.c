@@ -56,11 +56,13 @@ static const gs_option options[] = {
     INT("copy-in-ns", task.copy_in_ns, "N", 0, MOST, "with --clock-mhz: copying to the GPU (phase 1)"),
     INT("copy-out-ns", task.copy_out_ns, "N", 0, MOST, "with --clock-mhz: copying back (phase 3)"),
     INT("after-ns", task.after_ns, "N", 0, MOST, "with --clock-mhz: the CPU's work after (phase 3)"),
-    INT("count", count, "N", 1, 100000000, "how many random programs (default 100000)"),
+    TEXT("measure", measure, "DEVICE", "measure a GPU, cuda[:N]: its latencies, and --count random configurations"),
+    TEXT("measured", measured, "FILE", "what --measure wrote, as a table or with --svg as a picture"),
+    INT("count", count, "N", 1, 100000000, "how many random programs (100000), or configurations (1000)"),
     INT("seed", seed, "N", 0, INT64_MAX, "where random numbers start (default 1)"),
     GS_GPU_OPTIONS(struct bound, gpu),
     FLAG("json", json, "write JSON"),
-    FLAG("svg", svg, "draw the worst schedule"),
+    FLAG("svg", svg, "draw the worst schedule, or what was measured"),
     {.name = "output",
      .letter = 'o',
      .type = GS_OPTION_TEXT,
@@ -445,6 +447,50 @@ static gs_code answer_run(const struct bound *bound, gs_text *text, gs_error *er
     return code == GS_OK ? error->code : code;
 }
 
+/* ---- a real GPU ---- */
+
+static void show_measuring(void *user, int64_t done, int64_t total) {
+    gs_progress_say(user, "%lld of %lld", (long long)done, (long long)total);
+}
+
+static gs_code answer_measure(const struct bound *bound, gs_text *text, gs_error *error) {
+    gs_progress progress;
+    gs_measured measured;
+    gs_device *device = gs_device_open(bound->measure, error);
+    if (!device)
+        return error->code;
+    gs_progress_start(&progress, "measuring");
+    gs_measure_options asked = {.count = gs_min(bound->count, 100000),
+                                .seed = (uint64_t)bound->seed,
+                                .progress = show_measuring,
+                                .user = &progress};
+    gs_code code = gs_measure(device, &asked, &measured, error);
+    gs_progress_end(&progress);
+    gs_device_close(device);
+    if (code != GS_OK)
+        return code;
+    gs_text table = {.sink = stderr};
+    gs_measured_text(&measured, text);
+    *bound->is_no = gs_put_measured(&table, &measured) > 0;
+    gs_text_flush(&table);
+    gs_text_free(&table);
+    gs_measured_clear(&measured);
+    return GS_OK;
+}
+
+static gs_code answer_measured(const struct bound *bound, gs_text *text, gs_error *error) {
+    gs_measured measured;
+    gs_code code = gs_measured_read(bound->measured, &measured, error);
+    if (code != GS_OK)
+        return code;
+    if (bound->svg)
+        gs_put_measured_svg(text, &measured);
+    else
+        *bound->is_no = gs_put_measured(text, &measured) > 0;
+    gs_measured_clear(&measured);
+    return GS_OK;
+}
+
 /* ---- the command ---- */
 
 struct mode {
@@ -484,28 +530,32 @@ static int run_mode(struct bound *bound, const gs_words *files, gs_error *error)
                            {"--grid", bound->grid, answer_grid},
                            {"--random", bound->random, answer_random},
                            {"--anomalies", bound->anomalies, answer_anomalies},
-                           {"--run", bound->run != NULL, answer_run}};
+                           {"--run", bound->run != NULL, answer_run},
+                           {"--measure", bound->measure != NULL, answer_measure},
+                           {"--measured", bound->measured != NULL, answer_measured}};
     const struct mode *mode = choose_mode(modes, GS_COUNT(modes));
     bool is_plain = mode == &modes[0];
     if (!mode)
-        return gs_usage(bound->command, "--grid, --random, --anomalies and --run exclude each other");
+        return gs_usage(bound->command,
+                        "--grid, --random, --anomalies, --run, --measure and --measured exclude each other");
     if (files->count && bound->grid)
         return gs_usage(bound->command, "--grid is for the paper's program");
     if (files->count > 1 || (files->count && bound->repeat))
         return gs_usage(bound->command, "give one program, or --repeat for the paper's");
     if (is_plain && !files->count && !bound->warps)
         return gs_usage(bound->command, "give a program, or --warps N and --repeat N for the paper's");
-    if (bound->svg && (!is_plain || bound->json))
-        return gs_usage(bound->command, "--svg draws the schedule of a program, and excludes --json");
-    if (bound->json && (bound->random || bound->anomalies))
+    if (bound->svg && (!(is_plain || bound->measured) || bound->json))
+        return gs_usage(bound->command, "--svg draws a schedule or what was measured, and excludes --json");
+    if (bound->json && (bound->random || bound->anomalies || bound->measure || bound->measured))
         return gs_usage(bound->command, "--json does not go with %s", mode->name);
     bound->file = files->count ? files->data[0] : NULL;
+    bound->count = bound->count ? bound->count : bound->measure ? 1000 : 100000;
     return answer(bound, mode, error) == GS_OK ? *bound->is_no : gs_report(error);
 }
 
 static int run(const gs_command *command, int argc, char **argv) {
     bool is_no = false;
-    struct bound bound = {.count = 100000, .seed = 1, .command = command, .is_no = &is_no};
+    struct bound bound = {.seed = 1, .command = command, .is_no = &is_no};
     gs_words files;
     gs_error error = {.code = GS_OK};
     gs_parsed parsed = gs_parse(command, argc, argv, &bound, &files);

@@ -3,6 +3,8 @@
  */
 #include "view.h"
 
+#include <math.h>
+
 /* ---- one program ---- */
 
 const char *gs_verdict(int64_t formula, int64_t exact) {
@@ -160,4 +162,161 @@ void gs_put_run_bound_json(gs_text *text, const gs_run *run, const gs_run_bound 
         gs_text_add(text, ", \"cycles\": %lld}", (long long)bound->kernels[i].cycles);
     }
     gs_text_add(text, "]}\n");
+}
+
+/* ---- a real GPU ---- */
+
+static void put_range(gs_text *text, const char *what, const gs_range *range) {
+    gs_text_add(text, "%-44s %9.3f %9.3f %9.3f\n", what, (double)range->least / 1000, (double)range->median / 1000,
+                (double)range->most / 1000);
+}
+
+static void put_latencies(gs_text *text, const gs_latencies *latencies) {
+    gs_text_add(text, "%-44s %9s %9s %9s\n", "cycles", "least", "median", "most");
+    for (int i = 0; i < GS_M_CLOCK; i++) {
+        char what[64];
+        snprintf(what, sizeof what, "latency of a %s", gs_measured_classes[i]);
+        put_range(text, what, &latencies->latency[i]);
+    }
+    for (int i = 0; i < GS_M_CLASSES; i++) {
+        char what[64];
+        snprintf(what, sizeof what, "delay by a %s of another warp", gs_measured_classes[i]);
+        put_range(text, what, &latencies->delay[i]);
+    }
+    put_range(text, "besides, for each warp", &latencies->overhead);
+}
+
+static int64_t warps_on_sm(const gs_sample *sample) {
+    return (int64_t)sample->on_sm * sample->warps;
+}
+
+static double tightness(const gs_measured *measured, const gs_sample *sample) {
+    return (double)gs_measured_bound(&measured->latencies, sample) / (double)sample->cycles;
+}
+
+/* One row of the table: samples with `from` to `to` warps on an SM. */
+static int64_t put_tightness(gs_text *text, const gs_measured *measured, int64_t from, int64_t to) {
+    int64_t count = 0, late = 0;
+    double least = INFINITY, most = 0, sum = 0;
+    char range[32];
+    for (size_t i = 0; i < measured->samples.count; i++) {
+        const gs_sample *sample = &measured->samples.data[i];
+        double quotient = tightness(measured, sample);
+        if (warps_on_sm(sample) < from || warps_on_sm(sample) > to)
+            continue;
+        count++;
+        late += quotient < 1;
+        least = fmin(least, quotient);
+        most = fmax(most, quotient);
+        sum += quotient;
+    }
+    snprintf(range, sizeof range,
+             to == INT32_MAX ? "all"
+             : from == to    ? "%lld"
+                             : "%lld to %lld",
+             (long long)from, (long long)to);
+    if (count)
+        gs_text_add(text, "%-18s %10lld %10.3f %10.3f %10.3f %12lld\n", range, (long long)count, least,
+                    sum / (double)count, most, (long long)late);
+    return late;
+}
+
+int64_t gs_put_measured(gs_text *text, const gs_measured *measured) {
+    static const int64_t ends[] = {1, 2, 4, 8, 16, 32, 64, INT32_MAX - 1};
+    int64_t from = 1, as_predicted = 0;
+    for (size_t i = 0; i < measured->samples.count; i++)
+        as_predicted += measured->samples.data[i].on_sm == measured->samples.data[i].predicted_on_sm;
+    gs_text_add(text, "%s, %s, seed %lld\n", measured->gpu, measured->uuid, (long long)measured->seed);
+    put_latencies(text, &measured->latencies);
+    gs_text_add(text, "\n%-18s %10s %10s %10s %10s %12s\n", "warps on an SM", "samples", "least", "mean", "most",
+                "after bound");
+    for (size_t i = 0; i < GS_COUNT(ends); from = ends[i++] + 1)
+        put_tightness(text, measured, from, ends[i]);
+    int64_t late = put_tightness(text, measured, 1, INT32_MAX);
+    gs_text_add(text, "least, mean and most of bound / measured; the bound holds for latencies up to the most above\n");
+    gs_text_add(text, "%lld of %zu placed as predicted: as many blocks on the fullest SM\n", (long long)as_predicted,
+                measured->samples.count);
+    return late;
+}
+
+/* Measured cycles across, the bound upwards, both by powers of ten. */
+enum { PLOT = 520, PLOT_LEFT = 64, PLOT_TOP = 40 };
+
+struct axes {
+    double low, high; /* logarithms */
+};
+
+static double place_on(const struct axes *axes, double cycles) {
+    return PLOT * (log10(cycles) - axes->low) / (axes->high - axes->low);
+}
+
+static struct axes find_axes(const gs_measured *measured) {
+    double least = INFINITY, most = 1;
+    for (size_t i = 0; i < measured->samples.count; i++) {
+        const gs_sample *sample = &measured->samples.data[i];
+        double bound = (double)gs_measured_bound(&measured->latencies, sample), cycles = (double)sample->cycles;
+        least = fmin(least, fmin(bound, cycles));
+        most = fmax(most, fmax(bound, cycles));
+    }
+    return (struct axes){floor(10 * log10(fmax(least, 1)) - 0.5) / 10, ceil(10 * log10(most) + 0.5) / 10};
+}
+
+static void put_axes(gs_text *text, const struct axes *axes) {
+    static const double steps[] = {1, 2, 5};
+    gs_text_add(text, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"none\" stroke=\"#888\"/>\n", PLOT_LEFT,
+                PLOT_TOP, PLOT, PLOT);
+    for (int power = 0; power < 12; power++)
+        for (size_t i = 0; i < GS_COUNT(steps); i++) {
+            double cycles = steps[i] * pow(10, power), at = place_on(axes, cycles);
+            if (at < 0 || at > PLOT)
+                continue;
+            gs_text_add(text,
+                        "<path d=\"M%.1f %d V%d M%d %.1f H%d\" stroke=\"#e4e4e4\"/><text x=\"%.1f\" y=\"%d\" "
+                        "text-anchor=\"middle\">%.0f</text><text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.0f</text>\n",
+                        PLOT_LEFT + at, PLOT_TOP, PLOT_TOP + PLOT, PLOT_LEFT, PLOT_TOP + PLOT - at, PLOT_LEFT + PLOT,
+                        PLOT_LEFT + at, PLOT_TOP + PLOT + 16, cycles, PLOT_LEFT - 6, PLOT_TOP + PLOT - at + 4, cycles);
+        }
+    gs_text_add(text, "<path d=\"M%d %d L%d %d\" stroke=\"#444\" stroke-dasharray=\"5 4\"/>\n", PLOT_LEFT,
+                PLOT_TOP + PLOT, PLOT_LEFT + PLOT, PLOT_TOP);
+    gs_text_add(
+        text,
+        "<text x=\"%d\" y=\"%d\" text-anchor=\"middle\">measured cycles</text><text transform=\"translate(16 %d) "
+        "rotate(-90)\" text-anchor=\"middle\">bound, cycles</text>\n",
+        PLOT_LEFT + PLOT / 2, PLOT_TOP + PLOT + 34, PLOT_TOP + PLOT / 2);
+}
+
+/* By warps on the SM: up to 1, 4, 16 and more. */
+static size_t crowd_of(const gs_sample *sample) {
+    int64_t warps = warps_on_sm(sample);
+    return warps == 1 ? 0 : warps <= 4 ? 1 : warps <= 16 ? 2 : 3;
+}
+
+void gs_put_measured_svg(gs_text *text, const gs_measured *measured) {
+    static const char *const crowds[] = {"1 warp on an SM", "2 to 4", "5 to 16", "17 and more"};
+    struct axes axes = find_axes(measured);
+    int width = PLOT_LEFT + PLOT + 24, height = PLOT_TOP + PLOT + 50;
+    gs_text_add(text,
+                "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" "
+                "font-family=\"sans-serif\" font-size=\"11\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n"
+                "<text x=\"8\" y=\"18\" font-size=\"14\">",
+                width, height, width, height);
+    gs_text_put_xml(text, measured->gpu);
+    gs_text_add(text, ": bounds and measurements of %zu configurations</text>\n", measured->samples.count);
+    put_axes(text, &axes);
+    for (size_t i = 0; i < measured->samples.count; i++) {
+        const gs_sample *sample = &measured->samples.data[i];
+        double bound = (double)gs_measured_bound(&measured->latencies, sample);
+        gs_text_add(text, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"2\" fill-opacity=\"0.6\" fill=\"",
+                    PLOT_LEFT + place_on(&axes, (double)sample->cycles), PLOT_TOP + PLOT - place_on(&axes, bound));
+        gs_put_colour(text, crowd_of(sample));
+        gs_text_add(text, "\"/>\n");
+    }
+    for (size_t i = 0; i < GS_COUNT(crowds); i++) {
+        gs_text_add(text, "<circle cx=\"%d\" cy=\"%zu\" r=\"4\" fill=\"", PLOT_LEFT + PLOT - 120,
+                    PLOT_TOP + PLOT - 72 + 18 * i);
+        gs_put_colour(text, i);
+        gs_text_add(text, "\"/><text x=\"%d\" y=\"%zu\">%s</text>\n", PLOT_LEFT + PLOT - 110,
+                    PLOT_TOP + PLOT - 68 + 18 * i, crowds[i]);
+    }
+    gs_text_add(text, "</svg>\n");
 }

@@ -57,6 +57,11 @@ void gs_put_run_bound(gs_text *text, const gs_gpu *gpu, const gs_run *run, const
 void gs_put_run_bound_json(gs_text *text, const gs_run *run, const gs_run_bound *bound, const int64_t *gpu_ns,
                            const int64_t *response_ns);
 
+/* What a GPU takes against its bounds: the latencies and the tightness by warps on an SM; and as a picture. Returns how
+   many samples ended after their bound. */
+int64_t gs_put_measured(gs_text *text, const gs_measured *measured);
+void gs_put_measured_svg(gs_text *text, const gs_measured *measured);
+
 /* ---- for the formats that draw ---- */
 
 /* A colour for each kernel, or unit, by number. */
