@@ -8,6 +8,7 @@
 #include "test.h"
 
 #include "bound/bound.h"
+#include "literal_bound.h"
 #include "random.h"
 
 #include <stdlib.h>
@@ -84,110 +85,26 @@ static void the_formula_is_the_papers(void **state) {
 
 /* ---- a schedule is what it claims to be ---- */
 
-struct warps {
-    const gs_flat *flat;
-    int64_t count;
-    bool fair;
-    int32_t done[GS_SEARCH_WARPS];  /* instructions issued */
-    int32_t issue[GS_SEARCH_WARPS]; /* the cycle of the last of them */
-};
-
-static int32_t latency_of(const gs_flat *flat, int32_t instruction) {
-    return (instruction + 1 < flat->instructions ? flat->start[instruction + 1] : flat->phases) -
-           flat->start[instruction];
-}
-
-static bool waits(const struct warps *warps, int64_t warp, int32_t cycle) {
-    int32_t done = warps->done[warp];
-    return done < warps->flat->instructions &&
-           (done == 0 || cycle >= warps->issue[warp] + latency_of(warps->flat, done - 1));
-}
-
-static int64_t free_places(const struct warps *warps, int unit, int32_t cycle) {
-    const gs_unit *of = &warps->flat->program->units.data[unit];
-    int64_t places = of->warps;
-    for (int64_t i = 0; i < warps->count; i++)
-        places -=
-            warps->done[i] && warps->flat->unit[warps->done[i] - 1] == unit && cycle < warps->issue[i] + of->cycles;
-    return places;
-}
-
-/* May the scheduler select just these, by the words of the model? */
-static bool may_select(const struct warps *warps, uint64_t selected, int32_t cycle) {
-    const gs_flat *flat = warps->flat;
-    int64_t places[GS_MOST_UNITS], issue = flat->program->issue;
-    for (int unit = 0; unit < (int)flat->program->units.count; unit++)
-        places[unit] = free_places(warps, unit, cycle);
-    for (int64_t i = 0; i < warps->count; i++)
-        if (selected >> i & 1) {
-            if (!waits(warps, i, cycle) || places[flat->unit[warps->done[i]]]-- == 0 || issue-- == 0)
-                return false;
-        }
-    for (int64_t i = 0; i < warps->count; i++) {
-        if (selected >> i & 1 || !waits(warps, i, cycle))
-            continue;
-        int16_t unit = flat->unit[warps->done[i]];
-        if (places[unit] && issue)
-            return false;
-        for (int64_t j = 0; warps->fair && j < warps->count; j++)
-            if (selected >> j & 1 && flat->sub_block[warps->done[j]] > flat->sub_block[warps->done[i]] &&
-                (places[unit] || flat->unit[warps->done[j]] == unit))
-                return false;
-    }
-    return true;
-}
-
-static void select_warps(struct warps *warps, uint64_t selected, int32_t cycle) {
-    for (int64_t i = 0; i < warps->count; i++)
-        if (selected >> i & 1) {
-            warps->issue[i] = cycle;
-            warps->done[i]++;
-        }
-}
-
 static void assert_schedule(const gs_flat *flat, const gs_schedule *schedule, bool fair) {
-    struct warps warps = {.flat = flat, .count = schedule->warps, .fair = fair};
+    literal_warps warps = {.flat = flat, .count = schedule->warps, .fair = fair};
     int64_t last = 0;
     for (int32_t cycle = 1; cycle <= schedule->cycles; cycle++) {
         uint64_t selected = 0;
         for (int64_t i = 0; i < warps.count; i++)
             if (warps.done[i] < flat->instructions && schedule->issued[i * flat->instructions + warps.done[i]] == cycle)
                 selected |= UINT64_C(1) << i;
-        assert_true(may_select(&warps, selected, cycle));
-        select_warps(&warps, selected, cycle);
+        assert_true(literal_may_select(&warps, selected, cycle));
+        literal_select(&warps, selected, cycle);
     }
     for (int64_t i = 0; i < warps.count; i++) {
         assert_int_equal(warps.done[i], flat->instructions);
-        int64_t end = warps.issue[i] + latency_of(flat, flat->instructions - 1) - 1;
+        int64_t end = warps.issue[i] + literal_latency(flat, flat->instructions - 1) - 1;
         last = end > last ? end : last;
     }
     assert_int_equal(last, schedule->cycles);
 }
 
 /* ---- every schedule, literally ---- */
-
-/* The latest end over all choices from this cycle on. */
-static int32_t literal_worst(const struct warps *warps, int32_t cycle) {
-    bool all_ended = true;
-    int32_t worst = 0;
-    for (int64_t i = 0; i < warps->count; i++)
-        all_ended = all_ended && warps->done[i] == warps->flat->instructions;
-    if (all_ended) {
-        for (int64_t i = 0; i < warps->count; i++) {
-            int32_t end = warps->issue[i] + latency_of(warps->flat, warps->flat->instructions - 1) - 1;
-            worst = end > worst ? end : worst;
-        }
-        return worst;
-    }
-    for (uint64_t selected = 0; selected < UINT64_C(1) << warps->count; selected++)
-        if (may_select(warps, selected, cycle)) {
-            struct warps next = *warps;
-            select_warps(&next, selected, cycle);
-            int32_t end = literal_worst(&next, cycle + 1);
-            worst = end > worst ? end : worst;
-        }
-    return worst;
-}
 
 static void assert_search(const gs_flat *flat, int64_t warps, bool fair, bool literally) {
     gs_search_options options = {.fair = fair};
@@ -196,7 +113,7 @@ static void assert_search(const gs_flat *flat, int64_t warps, bool fair, bool li
     assert_true(worst.exact);
     assert_int_equal(worst.cycles, worst.schedule.cycles);
     assert_schedule(flat, &worst.schedule, fair);
-    struct warps start = {.flat = flat, .count = warps, .fair = fair};
+    literal_warps start = {.flat = flat, .count = warps, .fair = fair};
     if (literally)
         assert_int_equal(worst.cycles, literal_worst(&start, 1));
     gs_worst_clear(&worst);
@@ -500,7 +417,7 @@ static void play_sm(struct player *player, int sm) {
         for (int32_t warp = 0; warp < block->warps && issue; warp++) {
             int32_t done = block->done[warp];
             if (done == flat->instructions || !places[flat->unit[done]] ||
-                (done && player->time < block->issue[warp] + latency_of(flat, done - 1)))
+                (done && player->time < block->issue[warp] + literal_latency(flat, done - 1)))
                 continue;
             places[flat->unit[done]]--;
             issue--;
@@ -517,7 +434,7 @@ static void end_blocks(struct player *player) {
         bool ended = true;
         for (int32_t warp = 0; warp < block->warps; warp++)
             ended = ended && block->done[warp] == flat->instructions &&
-                    player->time >= block->issue[warp] + latency_of(flat, flat->instructions - 1) - 1;
+                    player->time >= block->issue[warp] + literal_latency(flat, flat->instructions - 1) - 1;
         if (!ended) {
             i++;
             continue;

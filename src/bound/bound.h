@@ -66,6 +66,7 @@ void gs_program_text(const gs_program *program, gs_text *text);
 
 gs_program *gs_program_copy(const gs_program *program, gs_error *error);
 bool gs_program_same_sm(const gs_program *a, const gs_program *b);
+bool gs_program_same(const gs_program *a, const gs_program *b); /* also what the warps do */
 
 /* What one warp does in all. GS_E_UNSUPPORTED where that is more than 2^60. */
 typedef struct gs_totals {
@@ -282,5 +283,6 @@ int64_t gs_measured_bound(const gs_latencies *latencies, const gs_sample *sample
 /* gridsmith.measured/1: a line for the latencies and one for each sample. */
 void gs_measured_text(const gs_measured *measured, gs_text *text);
 gs_code gs_measured_read(const char *path, gs_measured *measured, gs_error *error);
+gs_code gs_measured_input(gs_input *input, gs_measured *measured, gs_error *error);
 
 #endif

@@ -224,7 +224,8 @@ static gs_code draw_sample(struct measuring *measuring, uint64_t index, gs_sampl
     const gs_gpu *gpu = measuring->device->gpu;
     gs_timing timing;
     gs_need need;
-    int64_t most_warps = gs_min(32, gpu->limits.threads_per_block / gpu->limits.warp_threads);
+    int64_t most_warps =
+        gs_min(gs_random_chance(&random, 40) ? 4 : 32, gpu->limits.threads_per_block / gpu->limits.warp_threads);
     *sample = (gs_sample){.repeat = (int32_t)gs_random_from(&random, 1, GS_TIMED_REPEATS),
                           .warps = (int32_t)gs_random_from(&random, 1, most_warps)};
     gs_code code = time_body(measuring, GS_TIMED_PROGRAM, sample->repeat, sample->warps, 0, &timing, error);
@@ -232,7 +233,7 @@ static gs_code draw_sample(struct measuring *measuring, uint64_t index, gs_sampl
         code = gs_need_of(gpu, &timing.shape, &need, error);
     if (code != GS_OK)
         return code;
-    int64_t on_sm = gs_min(need.blocks_per_sm, GS_TIMED_MOST_WARPS / sample->warps);
+    int64_t on_sm = gs_random_from(&random, 1, gs_min(need.blocks_per_sm, GS_TIMED_MOST_WARPS / sample->warps));
     sample->blocks = gs_random_from(&random, 1, on_sm * gpu->sms);
     while (!(sample->predicted_on_sm = predict_most(gpu, &timing.shape, sample->blocks)))
         sample->blocks = (sample->blocks + 1) / 2;
@@ -347,11 +348,11 @@ static const gs_field class_fields[] = {
 };
 
 static const gs_field sample_fields[] = {
-    {"repeat", GS_FIELD_INT32, true, offsetof(gs_sample, repeat), 1, 1000000},
-    {"warps", GS_FIELD_INT32, true, offsetof(gs_sample, warps), 1, 1000},
+    {"repeat", GS_FIELD_INT32, true, offsetof(gs_sample, repeat), 1, 10000},
+    {"warps", GS_FIELD_INT32, true, offsetof(gs_sample, warps), 1, 64},
     {"blocks", GS_FIELD_INT64, true, offsetof(gs_sample, blocks), 1, INT32_MAX},
-    {"on_sm", GS_FIELD_INT32, true, offsetof(gs_sample, on_sm), 1, 1000},
-    {"predicted_on_sm", GS_FIELD_INT32, true, offsetof(gs_sample, predicted_on_sm), 1, 1000},
+    {"on_sm", GS_FIELD_INT32, true, offsetof(gs_sample, on_sm), 1, 64},
+    {"predicted_on_sm", GS_FIELD_INT32, true, offsetof(gs_sample, predicted_on_sm), 1, 64},
     {"skew_cycles", GS_FIELD_INT64, true, offsetof(gs_sample, skew), 0, INT32_MAX},
     {"measured_cycles", GS_FIELD_INT64, true, offsetof(gs_sample, cycles), 1, INT64_MAX / 2},
     {"bound_cycles", GS_FIELD_OTHER, true, 0, 0, 0}, /* is worked out again */
@@ -400,9 +401,8 @@ static gs_code read_sample(const gs_json *json, gs_measured *measured, gs_error 
     return code;
 }
 
-gs_code gs_measured_read(const char *path, gs_measured *measured, gs_error *error) {
-    gs_input *input = gs_input_open(path, error);
-    gs_code code = input ? GS_OK : error->code;
+gs_code gs_measured_input(gs_input *input, gs_measured *measured, gs_error *error) {
+    gs_code code = GS_OK;
     bool is_head = true, more = true;
     *measured = (gs_measured){0};
     while (code == GS_OK && more) {
@@ -417,9 +417,15 @@ gs_code gs_measured_read(const char *path, gs_measured *measured, gs_error *erro
         gs_json_free(&json);
     }
     if (code == GS_OK && !measured->samples.count)
-        code = gs_fail(error, GS_E_FORMAT, "%.100s holds no samples", path);
-    gs_input_close(input);
+        code = gs_fail(error, GS_E_FORMAT, "there are no samples in the file");
     if (code != GS_OK)
         gs_measured_clear(measured);
+    return code;
+}
+
+gs_code gs_measured_read(const char *path, gs_measured *measured, gs_error *error) {
+    gs_input *input = gs_input_open(path, error);
+    gs_code code = input ? gs_measured_input(input, measured, error) : error->code;
+    gs_input_close(input);
     return code;
 }

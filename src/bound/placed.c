@@ -96,17 +96,17 @@ static int64_t blocks_on(const struct placing *placing, size_t launch, int32_t s
 static gs_code bound_on_sm(struct placing *placing, size_t launch, size_t from, size_t to, int32_t sm, int64_t *others,
                            int64_t *cycles, gs_error *error) {
     int64_t alone = 0, warps = 0;
-    bool one_kernel = true;
+    bool one_program = true;
     for (size_t i = from; i < to; i++) {
         others[i] = blocks_on(placing, i, sm) * placing->needs[i].warps - (i == launch);
         warps += others[i];
-        one_kernel = one_kernel && (i == launch || !others[i]);
+        one_program = one_program && (!others[i] || gs_program_same(placing->programs[i], placing->programs[launch]));
     }
     gs_code code =
         gs_proven_among(placing->programs[launch], placing->programs + from, others + from, to - from, cycles, error);
-    if (code == GS_OK && one_kernel)
+    if (code == GS_OK && one_program)
         code = gs_proven_cycles(placing->programs[launch], warps + 1, &alone, error);
-    *cycles = code == GS_OK && one_kernel ? gs_min(*cycles, alone) : *cycles;
+    *cycles = code == GS_OK && one_program ? gs_min(*cycles, alone) : *cycles;
     return code;
 }
 

@@ -147,6 +147,18 @@ bool gs_program_same_sm(const gs_program *a, const gs_program *b) {
     return true;
 }
 
+bool gs_program_same(const gs_program *a, const gs_program *b) {
+    if (!gs_program_same_sm(a, b) || a->nodes.count != b->nodes.count)
+        return false;
+    for (size_t i = 0; i < a->nodes.count; i++) {
+        const gs_node *left = &a->nodes.data[i], *right = &b->nodes.data[i];
+        if (left->unit != right->unit || left->latency != right->latency || left->times != right->times ||
+            left->end != right->end)
+            return false;
+    }
+    return true;
+}
+
 /* ---- reading ---- */
 
 static int32_t find_unit(const gs_program *program, const char *name) {
