@@ -239,11 +239,11 @@ static void a_search_stops_at_its_memory(void **state) {
     gs_flat flat;
     gs_program *program = paper(8, &flat);
     program->issue = 2;
-    gs_search_options options = {.memory_bytes = 20 << 20};
+    gs_search_options options = {.memory_bytes = 5 << 20};
     gs_worst worst;
     assert_int_equal(gs_search(&flat, 12, &options, &worst, &error), GS_OK);
     assert_false(worst.exact);
-    assert_non_null(strstr(worst.stopped, "20 MB"));
+    assert_non_null(strstr(worst.stopped, "5 MB"));
     assert_schedule(&flat, &worst.schedule, false);
     gs_worst_clear(&worst);
     gs_flat_clear(&flat);
