@@ -119,8 +119,8 @@ check "bound of a billion repetitions" 0 "$program" bound --warps 4 --repeat 100
 says "no search: a warp takes 3000000002 cycles alone; the search goes up to 60000"
 check "search of too many warps" 0 "$program" bound --warps 65
 says "the search goes up to 64 warps, not 65"
-check "search with little memory" 0 "$program" bound --warps 12 --repeat 8 --issue 2 --memory 5
-says "the search stopped at its memory limit of 5 MB"
+check "search with little memory" 0 "$program" bound --warps 12 --repeat 8 --issue 2 --memory 1
+says "the search stopped at its memory limit of 1 MB"
 says "there is a schedule of"
 check "grid" 0 "$program" bound --grid
 says "exact in 89, pessimistic in 0, too small in 7"

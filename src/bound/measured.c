@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TRIALS = 20, DELAY_TRIALS = 6, SAMPLE_TRIALS = 3, SHORT_CHAIN = 32, LONG_CHAIN = 64, CLOCK_READINGS = 2 };
+enum { SAMPLE_TRIALS = 3, SHORT_CHAIN = 32, LONG_CHAIN = 64, CLOCK_READINGS = 2 };
 
 const char *const gs_measured_classes[GS_M_CLASSES] = {"compute", "load", "store", "clock"};
 
@@ -70,6 +70,7 @@ struct measuring {
     const gs_measure_options *options;
     gs_measured *measured;
     struct values values;
+    int trials;          /* of everything that goes into the latencies */
     int64_t done, total; /* for progress */
 };
 
@@ -90,7 +91,7 @@ static gs_code time_body(struct measuring *measuring, gs_timed_body body, int32_
  */
 static gs_code measure_chain(struct measuring *measuring, gs_timed_body body, gs_range *range, gs_error *error) {
     gs_code code = GS_OK;
-    for (int trial = 0; trial < TRIALS && code == GS_OK; trial++) {
+    for (int trial = 0; trial < measuring->trials && code == GS_OK; trial++) {
         gs_timing brief, full;
         code = time_body(measuring, body, SHORT_CHAIN, 1, 1, &brief, error);
         if (code == GS_OK)
@@ -129,7 +130,7 @@ static gs_code measure_overhead(struct measuring *measuring, gs_error *error) {
     gs_latencies *latencies = &measuring->measured->latencies;
     gs_code code = GS_OK;
     for (int32_t repeat = 1; repeat <= GS_TIMED_REPEATS && code == GS_OK; repeat++)
-        for (int trial = 0; trial < DELAY_TRIALS && code == GS_OK; trial++) {
+        for (int trial = 0; trial < measuring->trials && code == GS_OK; trial++) {
             gs_timing timing;
             gs_sample alone = {.repeat = repeat, .warps = 1, .on_sm = 1};
             code = time_body(measuring, GS_TIMED_PROGRAM, repeat, 1, 1, &timing, error);
@@ -170,7 +171,7 @@ static gs_code measure_crowd(struct measuring *measuring, gs_timed_body body, in
     gs_code code = time_body(measuring, body, count, warps, 0, &timing, error);
     if (code != GS_OK || !crowd_fits(gpu, &timing.shape, crowds[crowd].on_sm))
         return code;
-    for (int trial = 0; trial < DELAY_TRIALS && code == GS_OK; trial++) {
+    for (int trial = 0; trial < measuring->trials && code == GS_OK; trial++) {
         code = time_body(measuring, body, count, warps, crowds[crowd].on_sm, &timing, error);
         if (code != GS_OK)
             break;
@@ -266,8 +267,9 @@ static gs_code measure_sample(struct measuring *measuring, uint64_t index, gs_er
 gs_code gs_measure(gs_device *device, const gs_measure_options *options, gs_measured *measured, gs_error *error) {
     *measured = (gs_measured){.seed = (int64_t)options->seed};
     struct measuring measuring = {.device = device, .options = options, .measured = measured};
-    measuring.total = options->count + 4 * TRIALS + GS_TIMED_REPEATS * DELAY_TRIALS +
-                      (int64_t)(GS_M_CLASSES * GS_COUNT(crowds) * DELAY_TRIALS);
+    measuring.trials = (int)gs_min(20, 4 + options->count / 50);
+    measuring.total =
+        options->count + measuring.trials * (4 + GS_TIMED_REPEATS + GS_M_CLASSES * (int64_t)GS_COUNT(crowds));
     gs_code code = measure_latencies(&measuring, error);
     if (code == GS_OK) {
         measured->gpu = strdup(device->gpu->name);

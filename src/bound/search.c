@@ -20,7 +20,7 @@
 
 typedef uint16_t phase;
 
-enum { MOST_GROUPS = GS_SEARCH_WARPS, CHUNK_ENTRIES = 1 << 16, PROGRESS_EVERY = 1 << 14 };
+enum { MOST_GROUPS = GS_SEARCH_WARPS, CHUNK_ENTRIES = 1 << 12, PROGRESS_EVERY = 1 << 14 };
 
 /* Warps that wait in the same phase. */
 struct group {
