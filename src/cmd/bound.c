@@ -118,6 +118,8 @@ static void put_answer(const struct bound *bound, int64_t warps, const gs_bound 
     enum { WIDEST = 60, MOST_ROWS = 32 };
     if (bound->json) {
         gs_put_bound_json(text, found);
+        if (worst->stopped[0])
+            fprintf(stderr, "gridsmith bound: %s\n", worst->stopped);
         return;
     }
     if (bound->svg) {
@@ -179,37 +181,6 @@ static gs_code fill_cell(const struct bound *bound, int64_t warps, int64_t repea
     return code;
 }
 
-static void put_difference(gs_text *text, int64_t formula, int64_t exact) {
-    if (exact == GS_NOT_KNOWN)
-        gs_text_add(text, "     ?");
-    else if (formula == exact)
-        gs_text_add(text, "     =");
-    else
-        gs_text_add(text, "  %+4lld", (long long)(formula - exact));
-}
-
-static void put_grid(gs_text *text, const gs_bound *cells, int64_t warps, int64_t repeat, bool fair) {
-    int64_t counts[3] = {0};
-    gs_text_add(text, "\n%s\nrepetitions ",
-                fair ? "where earlier sub-blocks go first" : "over all work-conserving schedules");
-    for (int64_t r = 1; r <= repeat; r++)
-        gs_text_add(text, "%6lld", (long long)r);
-    gs_text_add(text, "\n");
-    for (int64_t w = 1; w <= warps; w++) {
-        gs_text_add(text, "%4lld warp%s  ", (long long)w, w == 1 ? " " : "s");
-        for (int64_t r = 1; r <= repeat; r++) {
-            const gs_bound *cell = &cells[(w - 1) * repeat + r - 1];
-            int64_t exact = fair ? cell->exact_fair_cycles : cell->exact_cycles;
-            put_difference(text, cell->formula_cycles, exact);
-            if (exact != GS_NOT_KNOWN)
-                counts[cell->formula_cycles == exact ? 0 : cell->formula_cycles > exact ? 1 : 2]++;
-        }
-        gs_text_add(text, "\n");
-    }
-    gs_text_add(text, "exact in %lld, pessimistic in %lld, too small in %lld\n", (long long)counts[0],
-                (long long)counts[1], (long long)counts[2]);
-}
-
 /* The smallest case, of several warps if there is one, in which the formula is too small; -1: none. */
 static int64_t find_example(const gs_bound *cells, int64_t warps, int64_t repeat, bool fair) {
     int64_t example = -1;
@@ -247,19 +218,6 @@ static gs_code put_example(const struct bound *bound, const gs_bound *cells, int
     return code;
 }
 
-static void put_cells(gs_text *text, const gs_bound *cells, int64_t warps, int64_t repeat) {
-    gs_text_add(text, "{\"schema\": \"gridsmith.bound-grid/1\", \"cells\": [");
-    for (int64_t i = 0; i < warps * repeat; i++) {
-        gs_text one = {0};
-        gs_put_bound_json(&one, &cells[i]);
-        gs_text_add(text, "%s{\"warps\": %lld, \"repeat\": %lld, %s", i ? ", " : "", (long long)(i / repeat + 1),
-                    (long long)(i % repeat + 1), one.data ? strchr(one.data, ',') + 2 : "");
-        text->count -= one.data != NULL; /* the newline */
-        gs_text_free(&one);
-    }
-    gs_text_add(text, "]}\n");
-}
-
 static gs_code answer_grid(const struct bound *bound, gs_text *text, gs_error *error) {
     enum { MOST_CELLS = 4096 };
     int64_t warps = bound->warps ? bound->warps : 12, repeat = bound->repeat ? bound->repeat : 8;
@@ -275,11 +233,11 @@ static gs_code answer_grid(const struct bound *bound, gs_text *text, gs_error *e
     }
     gs_progress_end(&progress);
     if (code == GS_OK && bound->json) {
-        put_cells(text, cells, warps, repeat);
+        gs_put_grid_json(text, cells, warps, repeat);
     } else if (code == GS_OK) {
         gs_text_add(text, "the paper's formula less the exact worst case, in cycles: below 0 it is too small\n");
         for (int fair = 1; fair >= 0 && code == GS_OK; fair--) {
-            put_grid(text, cells, warps, repeat, fair);
+            gs_put_grid(text, cells, warps, repeat, fair);
             code = put_example(bound, cells, warps, repeat, fair, text, error);
         }
     }

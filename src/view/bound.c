@@ -38,13 +38,61 @@ static void put_key(gs_text *text, const char *key, int64_t cycles) {
         gs_text_add(text, ", \"%s\": %lld", key, (long long)cycles);
 }
 
-void gs_put_bound_json(gs_text *text, const gs_bound *bound) {
-    gs_text_add(text, "{\"schema\": \"gridsmith.bound/1\"");
+static void put_numbers(gs_text *text, const gs_bound *bound) {
     put_key(text, "formula_cycles", bound->formula_cycles);
     put_key(text, "exact_fair_cycles", bound->exact_fair_cycles);
     put_key(text, "exact_cycles", bound->exact_cycles);
     put_key(text, "proven_cycles", bound->proven_cycles);
+}
+
+void gs_put_bound_json(gs_text *text, const gs_bound *bound) {
+    gs_text_add(text, "{\"schema\": \"gridsmith.bound/1\"");
+    put_numbers(text, bound);
     gs_text_add(text, "}\n");
+}
+
+void gs_put_grid_json(gs_text *text, const gs_bound *cells, int64_t warps, int64_t repeat) {
+    gs_text_add(text, "{\"schema\": \"gridsmith.bound-grid/1\", \"cells\": [");
+    for (int64_t i = 0; i < warps * repeat; i++) {
+        gs_text_add(text, "%s{\"warps\": %lld, \"repeat\": %lld", i ? ", " : "", (long long)(i / repeat + 1),
+                    (long long)(i % repeat + 1));
+        put_numbers(text, &cells[i]);
+        gs_text_add(text, "}");
+    }
+    gs_text_add(text, "]}\n");
+}
+
+/* ---- the grid ---- */
+
+static void put_difference(gs_text *text, int64_t formula, int64_t exact) {
+    if (exact == GS_NOT_KNOWN)
+        gs_text_add(text, "     ?");
+    else if (formula == exact)
+        gs_text_add(text, "     =");
+    else
+        gs_text_add(text, "  %+4lld", (long long)(formula - exact));
+}
+
+void gs_put_grid(gs_text *text, const gs_bound *cells, int64_t warps, int64_t repeat, bool fair) {
+    int64_t counts[3] = {0};
+    gs_text_add(text, "\n%s\nrepetitions ",
+                fair ? "where earlier sub-blocks go first" : "over all work-conserving schedules");
+    for (int64_t r = 1; r <= repeat; r++)
+        gs_text_add(text, "%6lld", (long long)r);
+    gs_text_add(text, "\n");
+    for (int64_t w = 1; w <= warps; w++) {
+        gs_text_add(text, "%4lld warp%s  ", (long long)w, w == 1 ? " " : "s");
+        for (int64_t r = 1; r <= repeat; r++) {
+            const gs_bound *cell = &cells[(w - 1) * repeat + r - 1];
+            int64_t exact = fair ? cell->exact_fair_cycles : cell->exact_cycles;
+            put_difference(text, cell->formula_cycles, exact);
+            if (exact != GS_NOT_KNOWN)
+                counts[cell->formula_cycles == exact ? 0 : cell->formula_cycles > exact ? 1 : 2]++;
+        }
+        gs_text_add(text, "\n");
+    }
+    gs_text_add(text, "exact in %lld, pessimistic in %lld, too small in %lld\n", (long long)counts[0],
+                (long long)counts[1], (long long)counts[2]);
 }
 
 /* ---- a schedule ---- */

@@ -41,6 +41,10 @@ void gs_put_scores_json(gs_text *text, const gs_scores *scores);
 void gs_put_bound(gs_text *text, const gs_bound *bound);
 void gs_put_bound_json(gs_text *text, const gs_bound *bound);
 
+/* The formula less the exact worst case, and gridsmith.bound-grid/1. `cells` has the cases of one warp first. */
+void gs_put_grid(gs_text *text, const gs_bound *cells, int64_t warps, int64_t repeat, bool fair);
+void gs_put_grid_json(gs_text *text, const gs_bound *cells, int64_t warps, int64_t repeat);
+
 /* A schedule as a picture: warps down, cycles across, a colour a unit. */
 void gs_put_schedule_svg(gs_text *text, const gs_schedule *schedule, const gs_flat *flat);
 
