@@ -6,14 +6,18 @@
  *   memory   ten million blocks with a duration, with everything that a prediction records
  *   replay   the recorded corpus, read, predicted and scored
  *   shrink   runs of twenty kernels and more on a GPU of which one SM is always skipped, to the kernel that shows it
+ *   bound    exact worst cases by the search and by trying every schedule, and proven bounds
  *
  * Times are the best of several rounds, so that what else the machine does counts little.
  */
+#include "bound/bound.h"
 #include "fuzz/fuzz.h"
 #include "literal.h"
+#include "literal_bound.h"
 #include "random.h"
 #include "sched/sched.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -221,11 +225,70 @@ static void measure_shrink(void) {
     gs_device_close(device);
 }
 
+/* Seconds for the exact worst case of the paper's program. */
+static double search_cost(int64_t warps, int64_t repeat, int64_t issue, int64_t *states) {
+    gs_error error = {.code = GS_OK};
+    gs_flat flat;
+    gs_worst worst;
+    gs_search_options options = {0};
+    gs_program *program = gs_program_paper(repeat, &error);
+    if (!program || gs_flat_make(&flat, program, &error) != GS_OK)
+        fail(&error);
+    program->issue = issue;
+    int64_t start = gs_now_ns();
+    if (gs_search(&flat, warps, &options, &worst, &error) != GS_OK)
+        fail(&error);
+    double seconds = (double)(gs_now_ns() - start) / 1e9;
+    *states = worst.states;
+    gs_worst_clear(&worst);
+    gs_flat_clear(&flat);
+    gs_program_free(program);
+    return seconds;
+}
+
+static double literal_search_cost(int64_t warps, int64_t repeat) {
+    gs_flat flat;
+    gs_program *program = gs_program_paper(repeat, NULL);
+    if (!program || gs_flat_make(&flat, program, NULL) != GS_OK)
+        exit(4);
+    literal_warps all = {.flat = &flat, .count = warps};
+    int64_t start = gs_now_ns();
+    literal_worst(&all, 1);
+    double seconds = (double)(gs_now_ns() - start) / 1e9;
+    gs_flat_clear(&flat);
+    gs_program_free(program);
+    return seconds;
+}
+
+static void measure_bound(void) {
+    enum { TIMES = 100000 };
+    int64_t states, cycles, start;
+    double search = search_cost(3, 2, 3, &states);
+    for (int i = 0; i < 10; i++)
+        search = fmin(search, search_cost(3, 2, 3, &states));
+    double literal = literal_search_cost(3, 2);
+    printf("3 warps, 2 repetitions: exact in %.1f us, literally in %.2f s, ratio %.0f\n", search * 1e6, literal,
+           literal / search);
+    search = search_cost(12, 8, 3, &states);
+    printf("12 warps, 8 repetitions: exact in %.1f ms, %lld states\n", search * 1e3, (long long)states);
+    search = search_cost(8, 4, 2, &states);
+    printf("8 warps, 4 repetitions, two a cycle: exact in %.1f ms, %.2f million states a second\n", search * 1e3,
+           (double)states / search / 1e6);
+    gs_program *program = gs_program_paper(1000000000, NULL);
+    start = gs_now_ns();
+    for (int i = 0; i < TIMES; i++)
+        if (gs_proven_cycles(program, 64 + i, &cycles, NULL) != GS_OK)
+            exit(4);
+    printf("a billion repetitions: proven in %.2f us\n", (double)(gs_now_ns() - start) / 1e3 / TIMES);
+    gs_program_free(program);
+}
+
 int main(void) {
     compare_with_literal();
     scale();
     measure_memory();
     measure_replay();
     measure_shrink();
+    measure_bound();
     return 0;
 }

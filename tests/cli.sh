@@ -56,7 +56,7 @@ says "predict"
 check "version" 0 "$program" --version
 check "no command" 2 "$program"
 mistake "unknown command" 'there is no command "prdict"' "$program" prdict
-for command in predict check occupancy gpus fuzz replay shrink fit record probe; do
+for command in predict check occupancy gpus fuzz replay shrink fit record probe bound; do
     check "help of $command" 0 "$program" $command --help
     says "usage: gridsmith $command"
     check "help for $command" 0 "$program" help $command
@@ -105,6 +105,40 @@ check "occupancy json" 0 "$program" occupancy --gpu rtx3090 --threads=512 --regi
 says '"blocks_per_sm":3,"limits":["warps","shared_memory"]'
 check "occupancy of what never fits" 1 "$program" occupancy --gpu rtx3090 --threads 1024 --registers 255
 says "the kernel can never run on rtx3090"
+
+check "bound" 0 "$program" bound --warps 4 --repeat 2
+says "the paper's formula                                    22  too small"
+says "warp 4      .   C"
+check "bound, fair" 0 "$program" bound --warps 4 --repeat 1 --fair
+says "a worst schedule in which earlier sub-blocks go first"
+"$program" bound --warps 8 --repeat 4 --json >"$work/bound.json"
+check "bound json" 0 grep -qxF '{"schema": "gridsmith.bound/1", "formula_cycles": 74, "exact_fair_cycles": 74, "exact_cycles": 77, "proven_cycles": 77}' "$work/bound.json"
+check "bound without a search" 0 "$program" bound --warps 4 --repeat 1000000000 --no-search --json
+says '"formula_cycles": 8000000006, "exact_fair_cycles": null, "exact_cycles": null, "proven_cycles": 9000000005}'
+check "bound of a billion repetitions" 0 "$program" bound --warps 4 --repeat 1000000000
+says "no search: a warp takes 3000000002 cycles alone; the search goes up to 60000"
+check "search of too many warps" 0 "$program" bound --warps 65
+says "the search goes up to 64 warps, not 65"
+check "search with little memory" 0 "$program" bound --warps 12 --repeat 8 --issue 2 --memory 1
+says "the search stopped at its memory limit of 1 MB"
+says "there is a schedule of"
+check "grid" 0 "$program" bound --grid
+says "exact in 89, pessimistic in 0, too small in 7"
+says "exact in 13, pessimistic in 0, too small in 83"
+check "grid json" 0 "$program" bound --grid --warps 2 --repeat 1 --json
+says '{"warps": 2, "repeat": 1, "formula_cycles": 8, "exact_fair_cycles": 8, "exact_cycles": 8, "proven_cycles": 8}]}'
+check "random programs" 0 "$program" bound --random --count 300
+says "below the worst case                      0"
+check "anomalies" 0 "$program" bound --anomalies --count 60
+says "a faster unit"
+check "a program" 0 "$program" bound scenarios/bound/tensor.json
+says "worst case, any work-conserving schedule              169"
+check "a program of standard input" 0 sh -c "'$program' bound --json - <scenarios/bound/faster-unit-after.json"
+says '"formula_cycles": null, "exact_fair_cycles": 25, "exact_cycles": 28, '
+check "bound of a run" 0 "$program" bound --run scenarios/case-1.2.json --repeat 10 --clock-mhz 1000 --before-ns 5 --copy-in-ns 20
+says "response time: 372 ns = 5 before + 20 copy in + 347 on the GPU at 1000 MHz"
+check "bound of waves" 0 "$program" bound --run scenarios/waves.json --program sgemm=scenarios/bound/tensor.json --json
+says '{"schema": "gridsmith.run-bound/1", "at_once": false, '
 
 # A planted difference becomes one launch that just reaches SM 5; the file has both answers, and differs again.
 check "shrink" 0 "$program" shrink --device model:rtx3090,skip=5 -o "$work/small.jsonl" scenarios/case-4.1.json
@@ -302,6 +336,25 @@ mistake "a name like a path" "--name takes letters, digits" "$program" probe --d
 mistake "no name" "--name takes letters, digits" "$program" probe --device model:rtx3090 --name ""
 mistake "probe a file" '"mine.json" is not an option' "$program" probe --device model:rtx3090 mine.json
 mistake "a directory" "cannot read" "$program" predict scenarios
+mistake "bound of nothing" "give a program, or --warps N" "$program" bound
+mistake "bound of no warps" "--warps takes a whole number from 1" "$program" bound --warps 0
+mistake "bound of no repetitions" "--repeat takes a whole number from 1" "$program" bound --warps 1 --repeat 0
+mistake "bound beyond numbers" "more than 2^60 cycles" "$program" bound --warps 1000000000000 --repeat 1000000000000
+mistake "two questions" "exclude each other" "$program" bound --grid --random
+mistake "a program twice" "give one program, or --repeat" "$program" bound --repeat 2 scenarios/bound/tensor.json
+mistake "picture of nothing" "there is no schedule to draw" "$program" bound --warps 65 --svg
+mistake "bound with exits" "a bound is for kernels that end by themselves" "$program" bound --run scenarios/case-2.1.json
+printf '{"schema":"gridsmith.run/1","gpu":"rtx3090","events":[%s,"priority":1},%s}]}' \
+    '{"op":"launch","kernel":"a","blocks":1,"threads":1,"registers":1,"shared_bytes":0' \
+    '{"op":"launch","kernel":"b","blocks":1,"threads":1,"registers":1,"shared_bytes":0' >"$work/urgent.json"
+mistake "bound with priorities" "different priorities" "$program" bound --run "$work/urgent.json"
+mistake "bound with streams" 'share one' "$program" bound --run scenarios/streams.json
+mistake "program of no kernel" "--program takes KERNEL=FILE for a kernel of the run" "$program" bound \
+    --run scenarios/waves.json --program k=scenarios/bound/tensor.json
+mistake "not what was measured" '"schema" must be "gridsmith.measured/1"' "$program" bound \
+    --measured scenarios/bound/tensor.json
+printf '{"schema":"gridsmith.program/1","sm":{"issue":1,"units":[{"name":"a","warps":0}]},"program":[]}' >"$work/zero.json"
+mistake "no units" '"warps" must be from 1' "$program" bound --warps 1 "$work/zero.json"
 
 # ---- mistakes in files: a place, a reason, and no output file ----
 bad() {
@@ -358,6 +411,8 @@ if command -v xmllint >/dev/null; then
         "$program" predict --svg "$scenario" >"$work/picture.svg"
         check "picture of $scenario" 0 xmllint --noout "$work/picture.svg"
     done
+    "$program" bound --svg scenarios/bound/tensor.json >"$work/picture.svg"
+    check "picture of a schedule" 0 xmllint --noout "$work/picture.svg"
 fi
 
 echo "$passed passed, $failed failed"

@@ -10,6 +10,7 @@
  *   dispatcher   the live state of a GPU: ask for the SM of the next block, place it, free it (for simulators)
  *   runs         launches and exits in order, read from and written to files
  *   prediction   play a whole run: which block goes where, which waits, and why
+ *   bounds       when the warps of an SM are done, at the latest
  *
  * Conventions. A function that can fail takes a `gs_error *` as its last argument (NULL if you do not want the words)
  * and returns NULL or a code other than GS_OK. The library never prints and never exits. Objects are opaque; whoever
@@ -219,6 +220,37 @@ GS_API int gs_gpu_turns(const gs_gpu *gpu);
    Following a recording, two things are taken from it: the turns at its beginning, as its first launches show them; and
    when blocks ended, where it says so. */
 GS_API gs_run *gs_predict(const gs_gpu *gpu, const gs_run *run, const gs_predict_options *options, gs_error *error);
+
+/* ---- bounds ---------------------------------------------------------------------------------------------------- */
+
+/* What a warp does, and the units of the SM on which it does it (schema gridsmith.program/1). */
+typedef struct gs_program gs_program;
+
+/* Reads a program from a file; "-" is standard input. The caller frees it. */
+GS_API gs_program *gs_program_open(const char *path, gs_error *error);
+
+/* The program and the SM of the finishing-time paper, its sub-block repeated so often. The caller frees it. */
+GS_API gs_program *gs_program_paper(int64_t repetitions, gs_error *error);
+GS_API void gs_program_free(gs_program *program);
+
+typedef struct gs_bound_options {
+    bool search;          /* look for the exact worst cases */
+    int64_t memory_bytes; /* that the search may take; 0: 2 GB */
+} gs_bound_options;
+
+#define GS_NOT_KNOWN (-1)
+
+/* The cycle in which the last of some warps ends that start together on one SM, or GS_NOT_KNOWN. */
+typedef struct gs_bound {
+    int64_t formula_cycles;    /* the paper's formula, for its own program only; it can be too small */
+    int64_t exact_fair_cycles; /* the worst case if instructions of earlier sub-blocks go first */
+    int64_t exact_cycles;      /* the worst case over all work-conserving schedules */
+    int64_t proven_cycles;     /* a bound that holds for all of them, and is known at any size */
+} gs_bound;
+
+/* `options` may be NULL: no search. What a search cannot find within its limits is not known, which is no error. */
+GS_API gs_code gs_bound_of(const gs_program *program, int64_t warps, const gs_bound_options *options, gs_bound *bound,
+                           gs_error *error);
 
 #ifdef __cplusplus
 }

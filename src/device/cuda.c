@@ -16,6 +16,7 @@
  */
 #include "device.h"
 #include "probe.h"
+#include "timed.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -58,6 +59,7 @@ struct cuda {
     int device;
     bool has_context;
     gs_probe probe;
+    gs_timed timed; /* opened when it is first needed */
     cu_stream streams[MOST_LAUNCHES];
     char *memory; /* host memory that the GPU sees */
     cu_pointer memory_on_device, relays;
@@ -268,6 +270,7 @@ static void cuda_close(gs_device *device) {
     if (cuda->has_context) {
         if (cuda->probe.api)
             gs_probe_close(&cuda->probe);
+        gs_timed_close(&cuda->timed, &cuda->api);
         for (int i = 0; i < MOST_LAUNCHES; i++)
             if (cuda->streams[i])
                 cuda->api.stream_free(cuda->streams[i]);
@@ -283,8 +286,9 @@ static void cuda_close(gs_device *device) {
 }
 
 static gs_run *cuda_play(gs_device *device, const gs_run *plan, const gs_play_options *options, gs_error *error);
+static gs_code cuda_time(gs_device *device, const gs_timing_plan *plan, gs_timing *timing, gs_error *error);
 
-static const gs_device_ops cuda_ops = {.name = "cuda", .play = cuda_play, .close = cuda_close};
+static const gs_device_ops cuda_ops = {.name = "cuda", .play = cuda_play, .close = cuda_close, .time = cuda_time};
 
 static gs_code open_all(gs_device *device, const char *rest, gs_error *error) {
     struct cuda *cuda = device->inside;
@@ -723,4 +727,113 @@ static gs_run *cuda_play(gs_device *device, const gs_run *plan, const gs_play_op
         return play.out;
     gs_run_free(play.out);
     return NULL;
+}
+
+/* ---- timing ---- */
+
+/* What the warps of a timed kernel report. */
+struct reports {
+    uint32_t *sm;
+    uint64_t *start, *end;
+};
+
+/* The parts of the host's memory that blocks and warps report to, and the same for the device. */
+static struct reports lay_out_reports(struct cuda *cuda, const gs_timing_plan *plan, timed_arguments *told) {
+    size_t warps = (size_t)plan->blocks * (size_t)plan->warps, start = round_up((size_t)plan->blocks * 4);
+    size_t end = start + round_up(warps * 8);
+    memset(cuda->memory, 0, end + warps * 8);
+    *told = (timed_arguments){.sm = cuda->memory_on_device,
+                              .start = cuda->memory_on_device + start,
+                              .end = cuda->memory_on_device + end,
+                              .arrived = cuda->timed.memory,
+                              .go = cuda->timed.memory + TIMED_GO_OFFSET,
+                              .blocks = (uint32_t)plan->blocks,
+                              .one = 1};
+    return (struct reports){.sm = (uint32_t *)(void *)cuda->memory,
+                            .start = (uint64_t *)(void *)(cuda->memory + start),
+                            .end = (uint64_t *)(void *)(cuda->memory + end)};
+}
+
+static gs_code launch_timed(struct cuda *cuda, const timed_kernel *kernel, const gs_timing_plan *plan,
+                            timed_arguments *told, int32_t warp_threads, gs_error *error) {
+    const cu_api *api = &cuda->api;
+    void *arguments[] = {told};
+    cu_launch call = {.grid_x = (unsigned)plan->blocks,
+                      .grid_y = 1,
+                      .grid_z = 1,
+                      .block_x = (unsigned)(plan->warps * warp_threads),
+                      .block_y = 1,
+                      .block_z = 1,
+                      .stream = cuda->streams[0]};
+    int failed = api->set_bytes(cuda->timed.memory, 0, TIMED_BYTES);
+    if (!failed)
+        failed = api->synchronize();
+    if (!failed)
+        failed = api->launch(&call, kernel->function, arguments, NULL);
+    return gs_cuda_check(api, failed, "launching the timed kernel", error);
+}
+
+static gs_code wait_for_stream(struct cuda *cuda, gs_error *error) {
+    int64_t deadline = gs_now_ns() + 3 * (int64_t)STUCK_NS;
+    enum { NOT_READY = 600 };
+    int state;
+    while ((state = cuda->api.stream_query(cuda->streams[0])) == NOT_READY)
+        if (gs_now_ns() > deadline)
+            return gs_fail(error, GS_E_NO_GPU, "the GPU is stuck: a timed kernel does not end");
+    return gs_cuda_check(&cuda->api, state, "timing", error);
+}
+
+/* The longest warp, and how the blocks of each SM lie. */
+static gs_code read_reports(const struct reports *reports, const gs_timing_plan *plan, int32_t sms, gs_timing *timing,
+                            gs_error *error) {
+    struct of_sm {
+        int32_t blocks;
+        uint64_t first, last;
+    } *on = calloc((size_t)sms, sizeof *on);
+    gs_code code = on ? GS_OK : gs_fail_memory(error);
+    for (int64_t block = 0; block < plan->blocks && code == GS_OK; block++) {
+        uint32_t sm = seen_word(&reports->sm[block]) - 1;
+        if (sm >= (uint32_t)sms) {
+            code = gs_fail(error, GS_E_NO_GPU, "block %lld of a timed kernel has not reported", (long long)block);
+            break;
+        }
+        timing->sms += !on[sm].blocks;
+        if (++on[sm].blocks > timing->most_on_sm)
+            timing->most_on_sm = on[sm].blocks;
+        for (int64_t i = block * plan->warps; i < (block + 1) * plan->warps; i++) {
+            uint64_t start = reports->start[i];
+            int64_t taken = (int64_t)(reports->end[i] - start);
+            timing->cycles = taken > timing->cycles ? taken : timing->cycles;
+            timing->shortest = !timing->shortest || taken < timing->shortest ? taken : timing->shortest;
+            on[sm].first = !on[sm].first || start < on[sm].first ? start : on[sm].first;
+            on[sm].last = start > on[sm].last ? start : on[sm].last;
+            if ((int64_t)(on[sm].last - on[sm].first) > timing->skew)
+                timing->skew = (int64_t)(on[sm].last - on[sm].first);
+        }
+    }
+    free(on);
+    return code;
+}
+
+static gs_code cuda_time(gs_device *device, const gs_timing_plan *plan, gs_timing *timing, gs_error *error) {
+    struct cuda *cuda = device->inside;
+    int32_t warp_threads = device->gpu->limits.warp_threads, sms = device->gpu->sms;
+    int architecture = attribute(cuda, DEVICE_MAJOR) * 10 + attribute(cuda, DEVICE_MINOR);
+    gs_code code = cuda->timed.module ? GS_OK : gs_timed_open(&cuda->timed, &cuda->api, architecture, error);
+    if (code != GS_OK)
+        return code;
+    const timed_kernel *kernel = gs_timed_find(&cuda->timed, plan->body, plan->count);
+    if (!kernel || plan->warps < 1 || plan->warps * warp_threads > device->gpu->limits.threads_per_block ||
+        sms > TIMED_MOST_SMS || plan->blocks > (int64_t)sms * GS_TIMED_MOST_WARPS)
+        return gs_fail(error, GS_E_USAGE, "no such timed kernel");
+    *timing = (gs_timing){.shape = gs_shape_of(plan->warps * warp_threads, kernel->registers, kernel->shared_bytes)};
+    if (!plan->blocks)
+        return GS_OK;
+    timed_arguments told;
+    struct reports reports = lay_out_reports(cuda, plan, &told);
+    told.sms = (uint32_t)sms;
+    code = launch_timed(cuda, kernel, plan, &told, warp_threads, error);
+    if (code == GS_OK)
+        code = wait_for_stream(cuda, error);
+    return code == GS_OK ? read_reports(&reports, plan, sms, timing, error) : code;
 }

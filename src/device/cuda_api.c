@@ -4,6 +4,7 @@
 #include "cuda_api.h"
 
 #include <dlfcn.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void *open_first(const char *const *names) {
@@ -62,4 +63,37 @@ gs_code gs_cuda_check(const cu_api *api, int code, const char *what, gs_error *e
     api->error_string(code, &words);
     return gs_fail(error, code == TOO_MANY_RESOURCES ? GS_E_NO_FIT : GS_E_NO_GPU, "%s: %s (CUDA error %d)", what,
                    words ? words : "unknown", code);
+}
+
+/* ---- compiling ---- */
+
+static gs_code compile_failed(const cu_api *api, nvrtc_program program, const char *what, gs_error *error) {
+    size_t size = 0;
+    char *log = NULL;
+    if (api->log_size(program, &size) == 0 && size)
+        log = calloc(1, size + 1);
+    if (log)
+        api->log_text(program, log);
+    gs_fail(error, GS_E_NO_GPU, "%s does not compile: %.300s", what, log ? log : "no reason given");
+    free(log);
+    return GS_E_NO_GPU;
+}
+
+gs_code gs_cuda_compile(const cu_api *api, int architecture, const char *what, const char *file, const char *source,
+                        char **image, gs_error *error) {
+    char option[40];
+    nvrtc_program program;
+    size_t size = 0;
+    *image = NULL;
+    snprintf(option, sizeof option, "--gpu-architecture=sm_%d", architecture);
+    const char *options[] = {option};
+    if (api->program_new(&program, source, file, 0, NULL, NULL) != 0)
+        return gs_fail_memory(error);
+    gs_code code = GS_OK;
+    if (api->compile(program, 1, options) != 0 || api->image_size(program, &size) != 0 || !size)
+        code = compile_failed(api, program, what, error);
+    else if (!(*image = malloc(size)) || api->image(program, *image) != 0)
+        code = gs_fail_memory(error);
+    api->program_free(&program);
+    return code;
 }

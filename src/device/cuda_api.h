@@ -96,4 +96,9 @@ gs_code gs_cuda_green(const cu_api *api, int device, int32_t sms, int32_t part, 
 /* Turns a code of the driver into an error: "WHAT: the driver's words". GS_OK stays GS_OK. */
 gs_code gs_cuda_check(const cu_api *api, int code, const char *what, gs_error *error);
 
+/* Compiles a source for an architecture (90: sm_90) into an image that the caller frees. `what` is its name in errors.
+ */
+gs_code gs_cuda_compile(const cu_api *api, int architecture, const char *what, const char *file, const char *source,
+                        char **image, gs_error *error);
+
 #endif

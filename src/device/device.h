@@ -19,11 +19,42 @@ typedef struct gs_play_options {
     bool patient;           /* wait long before concluding that nothing starts, whatever was expected */
 } gs_play_options;
 
+/* ---- timing: what a warp of a given body takes, by the clock of its SM ---- */
+
+typedef enum gs_timed_body {
+    GS_TIMED_NOTHING,  /* the clock is read, and read again */
+    GS_TIMED_COMPUTE,  /* a chain of `count` multiplications; here and below each needs the result of the one before */
+    GS_TIMED_LOAD,     /* of loads from shared memory */
+    GS_TIMED_STORE,    /* of stores there */
+    GS_TIMED_PROGRAM,  /* C (L L C)x`count` S */
+    GS_TIMED_SUB_BLOCK /* (L L C)x`count` */
+} gs_timed_body;
+
+enum { GS_TIMED_REPEATS = 24, GS_TIMED_MOST_WARPS = 64 };
+
+/* Nothing has no count, chains and sub-blocks come 32 and 64 long, programs with 1 to GS_TIMED_REPEATS repetitions. */
+typedef struct gs_timing_plan {
+    gs_timed_body body;
+    int32_t count;
+    int64_t blocks; /* all of which must fit on the GPU together */
+    int32_t warps;  /* of a block */
+} gs_timing_plan;
+
+typedef struct gs_timing {
+    gs_shape shape;     /* of the kernel */
+    int64_t cycles;     /* the longest time of any warp, from its start to its end */
+    int64_t shortest;   /* and the shortest */
+    int64_t skew;       /* between the first and the last start on one SM, at most */
+    int32_t most_on_sm; /* blocks on one SM */
+    int32_t sms;        /* with blocks */
+} gs_timing;
+
 /* One source of devices. */
 typedef struct gs_device_ops {
     const char *name;
     gs_run *(*play)(gs_device *device, const gs_run *plan, const gs_play_options *options, gs_error *error);
     void (*close)(gs_device *device);
+    gs_code (*time)(gs_device *device, const gs_timing_plan *plan, gs_timing *timing, gs_error *error); /* or NULL */
 } gs_device_ops;
 
 struct gs_device {
@@ -45,6 +76,10 @@ void gs_device_close(gs_device *device);
 /* Plays the launches and exits of `plan` and returns a recording: the same run with what was seen, and an observation
    of each waiting kernel that an exit let in. The caller frees it. */
 gs_run *gs_device_play(gs_device *device, const gs_run *plan, const gs_play_options *options, gs_error *error);
+
+/* Runs a timed kernel. Without blocks nothing runs, and `timing` has the shape of the kernel. GS_E_USAGE: the device is
+   no GPU. */
+gs_code gs_device_time(gs_device *device, const gs_timing_plan *plan, gs_timing *timing, gs_error *error);
 
 /* What random runs may ask of a GPU, and of this device. `largest_cluster` 1: no clusters. */
 gs_bounds gs_bounds_of(const gs_gpu *gpu, int32_t largest_cluster);

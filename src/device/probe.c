@@ -84,37 +84,6 @@ enum {
 
 /* ---- compiling ---- */
 
-static gs_code compile_failed(const cu_api *api, nvrtc_program program, gs_error *error) {
-    size_t size = 0;
-    char *log = NULL;
-    if (api->log_size(program, &size) == 0 && size)
-        log = calloc(1, size + 1);
-    if (log)
-        api->log_text(program, log);
-    gs_fail(error, GS_E_NO_GPU, "the probe kernel does not compile: %.300s", log ? log : "no reason given");
-    free(log);
-    return GS_E_NO_GPU;
-}
-
-static gs_code compile(const gs_probe *probe, const char *source, char **image, gs_error *error) {
-    const cu_api *api = probe->api;
-    char architecture[40];
-    nvrtc_program program;
-    size_t size = 0;
-    *image = NULL;
-    snprintf(architecture, sizeof architecture, "--gpu-architecture=sm_%d", probe->architecture);
-    const char *options[] = {architecture};
-    if (api->program_new(&program, source, "probe.cu", 0, NULL, NULL) != 0)
-        return gs_fail_memory(error);
-    gs_code code = GS_OK;
-    if (api->compile(program, 1, options) != 0 || api->image_size(program, &size) != 0 || !size)
-        code = compile_failed(api, program, error);
-    else if (!(*image = malloc(size)) || api->image(program, *image) != 0)
-        code = gs_fail_memory(error);
-    api->program_free(&program);
-    return code;
-}
-
 static void put_source(gs_text *text, const struct wish *wishes, size_t count) {
     gs_text_put(text, source_head, sizeof source_head - 1);
     for (size_t i = 0; i < count; i++)
@@ -173,7 +142,9 @@ static gs_code compile_round(gs_probe *probe, struct wish *wishes, size_t count,
     char *image = NULL;
     cu_module module;
     put_source(&source, wishes, count);
-    gs_code code = source.failed ? gs_fail_memory(error) : compile(probe, source.data, &image, error);
+    gs_code code = source.failed ? gs_fail_memory(error)
+                                 : gs_cuda_compile(probe->api, probe->architecture, "the probe kernel", "probe.cu",
+                                                   source.data, &image, error);
     gs_text_free(&source);
     if (code == GS_OK && !GS_RESERVE(&probe->modules, 1))
         code = gs_fail_memory(error);

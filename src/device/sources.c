@@ -34,6 +34,12 @@ gs_run *gs_device_play(gs_device *device, const gs_run *plan, const gs_play_opti
     return device->ops->play(device, plan, options ? options : &none, error);
 }
 
+gs_code gs_device_time(gs_device *device, const gs_timing_plan *plan, gs_timing *timing, gs_error *error) {
+    if (!device->ops->time)
+        return gs_fail(error, GS_E_USAGE, "only a real GPU takes time: use cuda, not %s", device->ops->name);
+    return device->ops->time(device, plan, timing, error);
+}
+
 gs_bounds gs_bounds_of(const gs_gpu *gpu, int32_t largest_cluster) {
     return (gs_bounds){.sms = gpu->sms,
                        .blocks_per_sm = gpu->limits.blocks_per_sm,

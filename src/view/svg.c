@@ -38,7 +38,7 @@ static int channel(double hue, double saturation, double lightness, int offset) 
 }
 
 /* Neighbours on the colour wheel come far apart in launch order: the hue moves on by the golden angle. */
-static void put_colour(gs_text *text, size_t kernel) {
+void gs_put_colour(gs_text *text, size_t kernel) {
     static const double lightness[] = {0.52, 0.66, 0.40};
     double hue = fmod(205.0 + 137.508 * (double)kernel, 360.0), light = lightness[kernel % GS_COUNT(lightness)];
     gs_text_add(text, "#%02x%02x%02x", channel(hue, 0.58, light, 0), channel(hue, 0.58, light, 8),
@@ -133,7 +133,7 @@ static void put_legend(struct picture *picture) {
         double x = 8 + LEGEND_COLUMN * (double)(i % (size_t)picture->legend_columns);
         double y = LINE * (1.6 + (double)(i / (size_t)picture->legend_columns));
         gs_text_add(text, "<rect x=\"%.0f\" y=\"%.1f\" width=\"10\" height=\"10\" fill=\"", x, y);
-        put_colour(text, i);
+        gs_put_colour(text, i);
         gs_text_add(text, "\"/><text x=\"%.0f\" y=\"%.1f\">", x + 15, y + 9);
         put_short_name(text, launch->kernel, 16);
         gs_text_add(text, ": %lld block%s", (long long)launch->blocks, launch->blocks == 1 ? "" : "s");
@@ -208,7 +208,7 @@ static void put_bar(struct picture *picture, const gs_stay *stay) {
     gs_text *text = picture->text;
     gs_text_add(text, "<rect x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%.1f\" fill=\"", x + 0.5, y,
                 width > 1.5 ? width - 1 : 0.5, picture->lane_height - gap);
-    put_colour(text, stay->launch);
+    gs_put_colour(text, stay->launch);
     gs_text_add(text, "\"><title>");
     gs_text_put_xml(text, picture->run->launches.data[stay->launch].kernel);
     gs_text_add(text, " on SM %d: %d block%s from block %lld", stay->sm, stay->count, stay->count == 1 ? "" : "s",

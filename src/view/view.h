@@ -7,6 +7,7 @@
 #ifndef GS_VIEW_H
 #define GS_VIEW_H
 
+#include "bound/bound.h"
 #include "fuzz/fuzz.h"
 
 typedef struct gs_view {
@@ -34,7 +35,41 @@ void gs_put_scores(gs_text *text, const gs_scores *scores);
 /* The members of a gridsmith.score/1 document, without the closing brace: others may be added. */
 void gs_put_scores_json(gs_text *text, const gs_scores *scores);
 
+/* ---- bounds ---- */
+
+/* What is known of the end of some warps, for people and as gridsmith.bound/1. */
+void gs_put_bound(gs_text *text, const gs_bound *bound);
+void gs_put_bound_json(gs_text *text, const gs_bound *bound);
+
+/* The formula less the exact worst case, and gridsmith.bound-grid/1. `cells` has the cases of one warp first. */
+void gs_put_grid(gs_text *text, const gs_bound *cells, int64_t warps, int64_t repeat, bool fair);
+void gs_put_grid_json(gs_text *text, const gs_bound *cells, int64_t warps, int64_t repeat);
+
+/* A schedule as a picture: warps down, cycles across, a colour a unit. */
+void gs_put_schedule_svg(gs_text *text, const gs_schedule *schedule, const gs_flat *flat);
+
+/* "exact", "pessimistic" or "too small". */
+const char *gs_verdict(int64_t formula, int64_t exact);
+
+/* How far the proven bound is above the worst case, as a table with a row a class of quotients. */
+void gs_put_compared(gs_text *text, const gs_compared *compared);
+
+/* The bound of each kernel of a run, and of all of it; the task around it where there is one, and
+ * gridsmith.run-bound/1.
+ */
+void gs_put_run_bound(gs_text *text, const gs_gpu *gpu, const gs_run *run, const gs_run_bound *bound);
+void gs_put_run_bound_json(gs_text *text, const gs_run *run, const gs_run_bound *bound, const int64_t *gpu_ns,
+                           const int64_t *response_ns);
+
+/* What a GPU takes against its bounds: the latencies and the tightness by warps on an SM; and as a picture. Returns how
+   many samples ended after their bound. */
+int64_t gs_put_measured(gs_text *text, const gs_measured *measured);
+void gs_put_measured_svg(gs_text *text, const gs_measured *measured);
+
 /* ---- for the formats that draw ---- */
+
+/* A colour for each kernel, or unit, by number. */
+void gs_put_colour(gs_text *text, size_t number);
 
 /* A block, or blocks of one kernel that come and go together, on an SM. */
 typedef struct gs_stay {

@@ -1,8 +1,8 @@
 /*
  * compiler.c: libnvrtc.so.13 of the pretended driver.
  *
- * It reads of a source only the lines that make kernels of the probe, and lists them. How many registers come out is
- * told by the driver, as with the real ones.
+ * It reads of a source only the lines that make kernels, of the probe or timed, and lists them. How many registers come
+ * out is told by the driver, as with the real ones.
  */
 #include "pretended.h"
 
@@ -34,20 +34,30 @@ static int complain(nvrtc_program program, const char *words) {
     return COMPILATION;
 }
 
-int nvrtcCompileProgram(nvrtc_program program, int option_count, const char *const *options) {
-    static const char start[] = "extern \"C\" __global__ void probe_";
+/* Lists the kernels of one kind. False: there is one that is not as expected. */
+static bool list_kernels(nvrtc_program program, const char *kind) {
+    char start[64], rest[64];
     size_t number;
-    int live, local;
+    int first, second, end;
+    snprintf(start, sizeof start, "extern \"C\" __global__ void %s_", kind);
+    snprintf(rest, sizeof rest, "%%zu(arguments told) { %s<%%d, %%d>(told); }%%n", kind);
+    for (const char *at = program->source; (at = strstr(at, start)); at++) {
+        end = 0;
+        if (sscanf(at + strlen(start), rest, &number, &first, &second, &end) != 3 || !end)
+            return false;
+        gs_text_add(&program->image, "%s %zu %d %d\n", kind, number, first, second);
+    }
+    return true;
+}
+
+int nvrtcCompileProgram(nvrtc_program program, int option_count, const char *const *options) {
     if (is_pretended("compile-fails"))
         return complain(program, "probe.cu(1): error: this is pretended");
     if (option_count != 1 || strncmp(options[0], "--gpu-architecture=sm_", 22) != 0)
         return complain(program, "error: for which architecture?");
     gs_text_add(&program->image, "%s", PRETENDED_IMAGE);
-    for (const char *at = program->source; (at = strstr(at, start)); at++) {
-        if (sscanf(at + sizeof start - 1, "%zu(arguments told) { probe<%d, %d>(told); }", &number, &live, &local) != 3)
-            return complain(program, "error: a kernel that is not the probe");
-        gs_text_add(&program->image, "%zu %d %d\n", number, live, local);
-    }
+    if (!list_kernels(program, "probe") || !list_kernels(program, "timed"))
+        return complain(program, "error: a kernel that is neither the probe nor timed");
     return program->image.failed ? 1 : 0;
 }
 

@@ -21,10 +21,13 @@ enum {
     OUT_OF_RESOURCES = 701
 };
 
-enum { MOST_FUNCTIONS = 64, FAILING_LAUNCH = 3, MOST_URGENCY = 5, PORTABLE_CLUSTER = 8 };
+enum { MOST_FUNCTIONS = 64, TIMED_SHARED_BYTES = 16, FAILING_LAUNCH = 3, MOST_URGENCY = 5, PORTABLE_CLUSTER = 8 };
 
 struct cu_function {
-    int number, registers;
+    char name[32];
+    int registers;
+    bool is_timed;
+    int body, count; /* of a timed kernel */
     int64_t local_bytes;
     int most_shared_bytes, carveout_percent;
     bool any_cluster;
@@ -174,13 +177,22 @@ static int registers_of(int live, int local) {
     return (int)gs_min(gs_divide_up(registers, step) * step, 255);
 }
 
+static struct cu_function make_function(const char *kind, int number, int first, int second) {
+    struct cu_function made = {.carveout_percent = GS_NO_CARVEOUT, .is_timed = strcmp(kind, "timed") == 0};
+    snprintf(made.name, sizeof made.name, "%.10s_%d", kind, number);
+    made.registers = made.is_timed ? 32 : registers_of(first, second);
+    made.local_bytes = made.is_timed ? 0 : gs_divide_up(second, 8) * 8;
+    made.body = first;
+    made.count = second;
+    return made;
+}
+
 static bool read_image(cu_module module, const char *at) {
-    int number, live, local, used;
-    while (module->count < MOST_FUNCTIONS && sscanf(at, "%d %d %d\n%n", &number, &live, &local, &used) == 3) {
-        module->functions[module->count++] = (struct cu_function){.number = number,
-                                                                  .registers = registers_of(live, local),
-                                                                  .local_bytes = gs_divide_up(local, 8) * 8,
-                                                                  .carveout_percent = GS_NO_CARVEOUT};
+    char kind[16];
+    int number, first, second, used;
+    while (module->count < MOST_FUNCTIONS &&
+           sscanf(at, "%15s %d %d %d\n%n", kind, &number, &first, &second, &used) == 4) {
+        module->functions[module->count++] = make_function(kind, number, first, second);
         at += used;
     }
     return !*at;
@@ -201,22 +213,21 @@ int cuModuleUnload(cu_module module) {
 }
 
 int cuModuleGetFunction(cu_function *function, cu_module module, const char *name) {
-    char known[32];
-    for (int i = 0; i < module->count; i++) {
-        snprintf(known, sizeof known, "probe_%d", module->functions[i].number);
-        if (strcmp(known, name) == 0) {
+    for (int i = 0; i < module->count; i++)
+        if (strcmp(module->functions[i].name, name) == 0) {
             *function = &module->functions[i];
             return 0;
         }
-    }
     return NOT_FOUND;
 }
 
-enum { LOCAL_BYTES = 3, REGISTERS = 4, MOST_SHARED = 8, CARVEOUT = 9, ANY_CLUSTER = 14 };
+enum { SHARED_BYTES = 1, LOCAL_BYTES = 3, REGISTERS = 4, MOST_SHARED = 8, CARVEOUT = 9, ANY_CLUSTER = 14 };
 
 int cuFuncGetAttribute(int *value, int number, cu_function function) {
-    *value = number == LOCAL_BYTES ? (int)function->local_bytes : function->registers;
-    return number == LOCAL_BYTES || number == REGISTERS ? 0 : INVALID_VALUE;
+    *value = number == LOCAL_BYTES    ? (int)function->local_bytes
+             : number == SHARED_BYTES ? (function->is_timed ? TIMED_SHARED_BYTES : 0)
+                                      : function->registers;
+    return number == SHARED_BYTES || number == LOCAL_BYTES || number == REGISTERS ? 0 : INVALID_VALUE;
 }
 
 int cuFuncSetAttribute(cu_function function, int number, int value) {
@@ -320,6 +331,10 @@ int cuLaunchKernelEx(const cu_launch *call, cu_function function, void **argumen
         return INVALID_VALUE;
     if (++driver.launches == FAILING_LAUNCH && is_pretended("launch-fails"))
         return OUT_OF_RESOURCES;
+    if (function->is_timed)
+        return pretended_time(driver.description, function->body, function->count, call, arguments[0])
+                   ? 0
+                   : OUT_OF_RESOURCES;
     memcpy(&launch.told, arguments[0], sizeof launch.told);
     launch.shape = (gs_shape){.threads = (int32_t)call->block_x,
                               .registers = function->registers,

@@ -4,6 +4,7 @@
  *   compiler.c   libnvrtc.so.13: finds the kernels in a source and lists them in an "image"
  *   driver.c     libcuda.so.1: the calls of the driver, their checks and their errors
  *   gpu.c        the GPU behind it: places blocks with Gridsmith's dispatcher, and plays the probe kernel
+ *   timed.c      its SMs: what warps of a timed kernel take, cycle by cycle
  *
  * GRIDSMITH_FAKE says what is pretended, in words with commas between them. Which GPU: `small` (the default;
  * small.json, which is not built in) or `h200`. How it behaves:
@@ -12,11 +13,13 @@
  *   compile-fails  the compiler finds a mistake         coarse         registers come in sixteens
  *   launch-fails   the third launch is refused          blocks-host    growing local memory blocks the launch call
  *   late           blocks start up to 100 us late       stuck          no kernel ever ends
+ *   slows-down     programs take longer than what their instructions take by themselves
  */
 #ifndef GS_PRETENDED_H
 #define GS_PRETENDED_H
 
 #include "device/probe.h"
+#include "device/timed.h"
 #include "gpu/gpu.h"
 
 #include <stdlib.h>
@@ -31,7 +34,8 @@ static inline bool is_pretended(const char *word) {
     return false;
 }
 
-/* What the compiler writes and the driver loads: this line, then a line "NUMBER LIVE LOCAL" for each kernel. */
+/* What the compiler writes and the driver loads: this line, then a line for each kernel: "probe NUMBER LIVE LOCAL",
+   or "timed NUMBER BODY COUNT". */
 #define PRETENDED_IMAGE "pretended image\n"
 
 /* The driver's functions are those that our table of symbols names, and no others. */
@@ -60,6 +64,9 @@ bool pretended_gpu_launch(pretended_gpu *gpu, const pretended_launch *launch);
 /* Waits until nothing runs or waits, and makes the GPU as good as new. */
 void pretended_gpu_synchronize(pretended_gpu *gpu);
 bool pretended_gpu_is_idle(pretended_gpu *gpu, cu_stream stream);
+
+/* Runs a timed kernel to its end. False: its blocks do not fit on the GPU together. */
+bool pretended_time(const gs_gpu *description, int body, int count, const cu_launch *call, const timed_arguments *told);
 
 /* Drops all that runs or waits: the memory that it writes to is about to go. */
 void pretended_gpu_forget(pretended_gpu *gpu);

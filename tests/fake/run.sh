@@ -37,7 +37,17 @@ grep -q '"gpu":"cuda0".*"warp_slots"' "$work/small.jsonl" || { failed=1 && echo 
 on none 0 "8" replay "$work/h200.jsonl"
 on h200 1 "differs" fuzz --device cuda --count 8 --set warp_placement=free
 
+# ---- timing ----
+on small 0 "20 of 20 placed as predicted" bound --measure cuda --count 20 --seed 5 -o "$work/measured.jsonl"
+[ "$(wc -l <"$work/measured.jsonl")" = 21 ] || { failed=1 && echo "FAILED: not all samples were kept"; }
+on none 0 "latency of a load                               23.000    23.000    23.000" bound --measured "$work/measured.jsonl"
+on none 0 "bounds and measurements of 20 configurations" bound --measured "$work/measured.jsonl" --svg
+on small,slows-down 1 "20 of 20 placed as predicted" bound --measure cuda --count 20 --seed 5 -o "$work/slow.jsonl"
+on none 1 "after bound" bound --measured "$work/slow.jsonl"
+on none 2 "only a real GPU takes time" bound --measure model:rtx3090
+
 # ---- no usable GPU ----
+on compile-fails 3 "does not compile" bound --measure cuda
 on init-fails 3 "starting CUDA: no CUDA-capable device is detected (CUDA error 100)" fuzz --device cuda
 on no-device 3 'there is no GPU "0": CUDA sees 0' fuzz --device cuda
 on small 3 'there is no GPU "1": CUDA sees 1' fuzz --device cuda:1

@@ -1,0 +1,277 @@
+/*
+ * proven.c: bounds in closed form: the paper's formula, and the theorems of docs/bounds.md.
+ *
+ * Theorem numbers below are those of the document, which has the proofs. All of them look at the warp that ends last:
+ * it either makes a step in a cycle, or there is no place for it, and then others are doing work that they do only
+ * once. Everything is counted on the tree of the program and takes microseconds at any size; what exceeds 2^60 cycles
+ * is refused.
+ */
+#include "bound.h"
+
+#define LARGE ((int64_t)1 << 60)
+
+gs_code gs_fail_large(gs_error *error) {
+    return gs_fail(error, GS_E_UNSUPPORTED, "this takes more than 2^60 cycles, which is 18 years at 2 GHz");
+}
+
+bool gs_plus(int64_t *sum, int64_t more) {
+    return !__builtin_add_overflow(*sum, more, sum) && *sum <= LARGE;
+}
+
+bool gs_scale(int64_t a, int64_t b, int64_t c, int64_t *result) {
+    int64_t product;
+    if (__builtin_mul_overflow(a, b, &product))
+        return false;
+    *result = product / c;
+    return *result <= LARGE;
+}
+
+/* ---- the paper ---- */
+
+gs_code gs_formula_cycles(int64_t warps, int64_t repetitions, int64_t *cycles, gs_error *error) {
+    int64_t first = 0, more = 0;
+    bool fits = gs_scale(warps, 3, 1, &first) && gs_scale(repetitions - 1, 2, 1, &more) &&
+                gs_scale(warps, more, 1, &more) && gs_plus(&first, more) && gs_plus(&first, 2);
+    *cycles = first;
+    return fits ? GS_OK : gs_fail_large(error);
+}
+
+gs_code gs_formula_kernel(const int64_t *warps, size_t sms, int64_t repetitions, int64_t *cycles, gs_error *error) {
+    gs_code code = GS_OK;
+    *cycles = 0;
+    for (size_t i = 0; i < sms && code == GS_OK; i++) {
+        int64_t of_sm = 0;
+        if (warps[i])
+            code = gs_formula_cycles(warps[i], repetitions, &of_sm, error);
+        *cycles = of_sm > *cycles ? of_sm : *cycles;
+    }
+    return code;
+}
+
+/* ---- what the theorems ask of a program ---- */
+
+static int64_t all_places(const gs_program *program) {
+    int64_t places = 0;
+    for (size_t i = 0; i < program->units.count; i++)
+        places += program->units.data[i].warps;
+    return places;
+}
+
+/* Can a warp be left out although its unit has a place, because enough others are selected? */
+static bool issue_binds(const gs_program *program, int64_t others) {
+    return program->issue <= others && program->issue < all_places(program);
+}
+
+/* How the instructions on one unit lie in a part of the program, in phases. */
+struct spacing {
+    bool has;
+    int64_t before, after; /* from the start to the first of them; from the last of them to the end */
+    int64_t least;         /* between one and the next */
+    int64_t length;
+};
+
+static struct spacing join(struct spacing a, struct spacing b) {
+    struct spacing whole = {.has = a.has || b.has, .least = gs_min(a.least, b.least), .length = a.length + b.length};
+    whole.before = a.has ? a.before : a.length + b.before;
+    whole.after = b.has ? b.after : a.after + b.length;
+    if (a.has && b.has)
+        whole.least = gs_min(whole.least, a.after + b.before);
+    return whole;
+}
+
+/* The totals of the program were counted before this, so that no length overflows. */
+static struct spacing spacing_of(const gs_program *program, int32_t unit, size_t from, size_t to) {
+    struct spacing whole = {.least = INT64_MAX};
+    for (size_t i = from; i < to; i = program->nodes.data[i].end) {
+        const gs_node *node = &program->nodes.data[i];
+        struct spacing part = {.has = node->unit == unit, .least = INT64_MAX, .after = node->latency};
+        part.length = node->latency;
+        if (node->unit == GS_REPEAT) {
+            part = spacing_of(program, unit, i + 1, node->end);
+            int64_t once = part.length;
+            part = node->times > 1 ? join(part, part) : part;
+            part.length = once * node->times;
+        }
+        whole = join(whole, part);
+    }
+    return whole;
+}
+
+/* Is each instruction that is not on `unit` followed by one that is? `*first`, `*last`: are those of this part? */
+static bool alternates(const gs_program *program, int32_t unit, size_t from, size_t to, bool *first, bool *last) {
+    bool holds = true;
+    for (size_t i = from; i < to && holds; i = program->nodes.data[i].end) {
+        const gs_node *node = &program->nodes.data[i];
+        bool begins = node->unit == unit, ends = begins;
+        if (node->unit == GS_REPEAT) {
+            holds = alternates(program, unit, i + 1, node->end, &begins, &ends);
+            holds = holds && (node->times == 1 || begins || ends);
+        }
+        if (i == from)
+            *first = begins;
+        else
+            holds = holds && (*last || begins);
+        *last = ends;
+    }
+    return holds;
+}
+
+static bool all_take_one_cycle(const gs_program *program) {
+    for (size_t i = 0; i < program->nodes.count; i++)
+        if (program->nodes.data[i].unit != GS_REPEAT && program->nodes.data[i].latency != 1)
+            return false;
+    return true;
+}
+
+int gs_proven_bottleneck(const gs_program *program) {
+    bool first, last;
+    if (!all_take_one_cycle(program) || program->issue < all_places(program))
+        return -1;
+    for (int32_t unit = 0; unit < (int32_t)program->units.count; unit++)
+        if (program->units.data[unit].warps == 1 && alternates(program, unit, 0, program->nodes.count, &first, &last) &&
+            last)
+            return unit;
+    return -1;
+}
+
+/* ---- Theorem 1: a warp among others ---- */
+
+/* What others do: how many they are, their instructions, and the cycles for which they hold places of each unit. */
+struct work {
+    int64_t warps, instructions, on_unit[GS_MOST_UNITS];
+};
+
+static bool add_work(struct work *work, const gs_program *program, const gs_totals *totals, int64_t warps) {
+    int64_t more;
+    bool fits = gs_plus(&work->warps, warps) && gs_scale(warps, totals->instructions, 1, &more) &&
+                gs_plus(&work->instructions, more);
+    for (size_t unit = 0; unit < program->units.count && fits; unit++)
+        fits = gs_scale(warps, totals->on_unit[unit], 1, &more) &&
+               gs_scale(more, program->units.data[unit].cycles, 1, &more) && gs_plus(&work->on_unit[unit], more);
+    return fits;
+}
+
+/* The cycles in which a warp can be left out because all are selected that may be. Where a unit is held for one cycle
+   only, those who fill it are selected in the same cycle, and are not there to fill another. */
+int64_t gs_issue_delay(const gs_program *program, int64_t instructions, const int64_t *unit_delays) {
+    for (size_t i = 0; i < program->units.count; i++)
+        if (program->units.data[i].cycles == 1)
+            instructions -= program->units.data[i].warps * unit_delays[i];
+    return instructions / program->issue;
+}
+
+/* Can a unit be full without all being selected that may be? */
+bool gs_unit_can_fill(const gs_program *program, size_t unit) {
+    const gs_unit *of = &program->units.data[unit];
+    return of->cycles > 1 || of->warps < program->issue || program->issue >= all_places(program);
+}
+
+/* All delays of a warp that uses the units of `own`, among `work`. */
+static bool sum_delays(const gs_program *program, const gs_totals *own, const struct work *work,
+                       const int64_t *unit_delays, int64_t *cycles) {
+    bool fits = true;
+    *cycles = own->latency;
+    for (size_t unit = 0; unit < program->units.count && fits; unit++)
+        fits = gs_plus(cycles, unit_delays[unit]);
+    if (fits && issue_binds(program, work->warps))
+        fits = gs_plus(cycles, gs_issue_delay(program, work->instructions, unit_delays));
+    return fits;
+}
+
+static void find_delays(const gs_program *program, const gs_totals *own, const struct work *work, int64_t *delays) {
+    for (size_t unit = 0; unit < program->units.count; unit++) {
+        const gs_unit *of = &program->units.data[unit];
+        bool can_fill = own->on_unit[unit] && work->warps >= of->warps && gs_unit_can_fill(program, unit);
+        delays[unit] = can_fill ? work->on_unit[unit] / of->warps : 0;
+    }
+}
+
+/* Where all warps have the same program, and are always selected if there is a place, each time that the warp waits for
+   a unit is bounded too: the others come there once before they can come again. */
+static void limit_visits(const gs_program *program, const gs_totals *own, const struct work *work, int64_t *delays) {
+    for (int32_t unit = 0; unit < (int32_t)program->units.count; unit++) {
+        const gs_unit *of = &program->units.data[unit];
+        int64_t a_visit, visits;
+        if (delays[unit] && gs_scale(work->warps, of->cycles, of->warps, &a_visit) &&
+            a_visit < spacing_of(program, unit, 0, program->nodes.count).least &&
+            gs_scale(a_visit, own->on_unit[unit], 1, &visits))
+            delays[unit] = gs_min(delays[unit], visits);
+    }
+}
+
+static bool among_equals(const gs_program *program, const gs_totals *totals, int64_t others, int64_t *cycles) {
+    struct work work = {0};
+    int64_t delays[GS_MOST_UNITS];
+    if (!add_work(&work, program, totals, others))
+        return false;
+    find_delays(program, totals, &work, delays);
+    if (!issue_binds(program, others))
+        limit_visits(program, totals, &work, delays);
+    return sum_delays(program, totals, &work, delays, cycles);
+}
+
+gs_code gs_proven_among(const gs_program *program, const gs_program *const *programs, const int64_t *others,
+                        size_t count, int64_t *cycles, gs_error *error) {
+    gs_totals own, totals;
+    struct work work = {0};
+    int64_t delays[GS_MOST_UNITS];
+    gs_code code = gs_program_totals(program, &own, error);
+    bool fits = true;
+    for (size_t i = 0; i < count && code == GS_OK && fits; i++) {
+        code = gs_program_totals(programs[i], &totals, error);
+        fits = code != GS_OK || add_work(&work, program, &totals, others[i]);
+    }
+    if (code != GS_OK)
+        return code;
+    find_delays(program, &own, &work, delays);
+    return fits && sum_delays(program, &own, &work, delays, cycles) ? GS_OK : gs_fail_large(error);
+}
+
+/* ---- the least of them ---- */
+
+gs_code gs_proven_cycles(const gs_program *program, int64_t warps, int64_t *cycles, gs_error *error) {
+    gs_totals totals;
+    gs_code code = gs_program_totals(program, &totals, error);
+    if (code != GS_OK)
+        return code;
+    int64_t bound = LARGE, other = 0;
+    bool any = among_equals(program, &totals, warps - 1, &bound);
+    if (!any)
+        bound = LARGE;
+    if (gs_scale(warps, totals.latency, 1, &other)) /* Theorem 2: somebody makes a step in each cycle */
+        bound = gs_min(bound, other), any = true;
+    int unit = gs_proven_bottleneck(program);
+    if (unit >= 0 && gs_scale(warps, totals.on_unit[unit], 1, &other) && /* Theorem 3 */
+        gs_plus(&other, totals.instructions - totals.on_unit[unit]))
+        bound = gs_min(bound, other), any = true;
+    *cycles = bound;
+    return any ? GS_OK : gs_fail_large(error);
+}
+
+/* ---- for users of the library ---- */
+
+gs_code gs_bound_of(const gs_program *program, int64_t warps, const gs_bound_options *options, gs_bound *bound,
+                    gs_error *error) {
+    *bound = (gs_bound){GS_NOT_KNOWN, GS_NOT_KNOWN, GS_NOT_KNOWN, GS_NOT_KNOWN};
+    if (warps < 1)
+        return gs_fail(error, GS_E_USAGE, "a bound is for 1 warp or more, not for %lld", (long long)warps);
+    gs_code code = gs_proven_cycles(program, warps, &bound->proven_cycles, error);
+    if (code == GS_OK && program->is_paper)
+        code = gs_formula_cycles(warps, program->repetitions, &bound->formula_cycles, error);
+    if (code != GS_OK || !options || !options->search || bound->proven_cycles > GS_SEARCH_CYCLES ||
+        warps > GS_SEARCH_WARPS)
+        return code;
+    gs_flat flat;
+    gs_worst worst;
+    gs_search_options search = {.memory_bytes = options->memory_bytes};
+    code = gs_flat_make(&flat, program, error);
+    for (int fair = 0; fair < 2 && code == GS_OK; fair++) {
+        search.fair = fair;
+        code = gs_search(&flat, warps, &search, &worst, error);
+        if (code == GS_OK && worst.exact)
+            *(fair ? &bound->exact_fair_cycles : &bound->exact_cycles) = worst.cycles;
+        gs_worst_clear(&worst);
+    }
+    gs_flat_clear(&flat);
+    return code;
+}

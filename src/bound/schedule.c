@@ -1,0 +1,140 @@
+/*
+ * schedule.c: one schedule, cycle by cycle.
+ *
+ * A schedule says for each instruction of each warp in which cycle it was issued. gs_schedule_play makes the two of
+ * Figure 3: each cycle the warps are put in an order, and each in turn is selected if there is a place for it, which is
+ * work-conserving by itself. Where the schedule is to be fair, the order is by sub-block first.
+ */
+#include "bound.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct player {
+    const gs_flat *flat;
+    gs_order_rule rule;
+    bool fair;
+    int64_t warps, ended;
+    int32_t *done;  /* of each warp: instructions that were issued */
+    int32_t *ready; /* of each warp: the first cycle in which it can go on */
+    int64_t *order; /* warps, those that go first first */
+    gs_schedule *schedule;
+};
+
+static void play_clear(struct player *player) {
+    free(player->done);
+    free(player->ready);
+    free(player->order);
+}
+
+static int32_t latency_of(const gs_flat *flat, int32_t instruction) {
+    int32_t end = instruction + 1 < flat->instructions ? flat->start[instruction + 1] : flat->phases;
+    return end - flat->start[instruction];
+}
+
+/* What is compared first counts most. */
+static bool goes_before(const struct player *player, int64_t a, int64_t b) {
+    int32_t left = player->done[a], right = player->done[b];
+    bool both_run = left < player->flat->instructions && right < player->flat->instructions;
+    if (player->fair && both_run && player->flat->sub_block[left] != player->flat->sub_block[right])
+        return player->flat->sub_block[left] < player->flat->sub_block[right];
+    if (player->rule == GS_IN_TURN && left != right)
+        return left < right;
+    return a < b;
+}
+
+/* The order changes little from cycle to cycle, so this is quick. */
+static void put_in_order(struct player *player) {
+    for (int64_t i = 1; i < player->warps; i++) {
+        int64_t moving = player->order[i], at = i;
+        for (; at && goes_before(player, moving, player->order[at - 1]); at--)
+            player->order[at] = player->order[at - 1];
+        player->order[at] = moving;
+    }
+}
+
+/* The places of each unit that are free in this cycle. */
+static void count_free(const struct player *player, int32_t cycle, int64_t *free_places) {
+    const gs_program *program = player->flat->program;
+    for (size_t i = 0; i < program->units.count; i++)
+        free_places[i] = program->units.data[i].warps;
+    for (int64_t warp = 0; warp < player->warps; warp++) {
+        int32_t last = player->done[warp] - 1;
+        if (last < 0)
+            continue;
+        int32_t since = cycle - player->schedule->issued[warp * player->schedule->instructions + last];
+        free_places[player->flat->unit[last]] -= since < program->units.data[player->flat->unit[last]].cycles;
+    }
+}
+
+static void play_cycle(struct player *player, int32_t cycle) {
+    const gs_flat *flat = player->flat;
+    int64_t free_places[GS_MOST_UNITS], issue = flat->program->issue;
+    count_free(player, cycle, free_places);
+    put_in_order(player);
+    for (int64_t i = 0; i < player->warps && issue; i++) {
+        int64_t warp = player->order[i];
+        int32_t next = player->done[warp];
+        if (next == flat->instructions || player->ready[warp] > cycle || !free_places[flat->unit[next]])
+            continue;
+        free_places[flat->unit[next]]--;
+        issue--;
+        player->schedule->issued[warp * player->schedule->instructions + next] = cycle;
+        player->ready[warp] = cycle + latency_of(flat, next);
+        player->done[warp]++;
+        player->ended += player->done[warp] == flat->instructions;
+        if (player->ready[warp] - 1 > player->schedule->cycles)
+            player->schedule->cycles = player->ready[warp] - 1;
+    }
+}
+
+gs_code gs_schedule_play(const gs_flat *flat, int64_t warps, gs_order_rule rule, bool fair, gs_schedule *schedule,
+                         gs_error *error) {
+    struct player player = {.flat = flat, .rule = rule, .fair = fair, .warps = warps, .schedule = schedule};
+    *schedule = (gs_schedule){.warps = warps, .instructions = flat->instructions};
+    schedule->issued = calloc((size_t)(warps * flat->instructions), sizeof *schedule->issued);
+    player.done = calloc((size_t)warps, sizeof *player.done);
+    player.ready = calloc((size_t)warps, sizeof *player.ready);
+    player.order = calloc((size_t)warps, sizeof *player.order);
+    bool made = schedule->issued && player.done && player.ready && player.order;
+    for (int64_t i = 0; i < warps && made; i++)
+        player.order[i] = i;
+    for (int32_t cycle = 1; made && player.ended < warps; cycle++)
+        play_cycle(&player, cycle);
+    play_clear(&player);
+    if (made)
+        return GS_OK;
+    gs_schedule_clear(schedule);
+    return gs_fail_memory(error);
+}
+
+void gs_schedule_clear(gs_schedule *schedule) {
+    free(schedule->issued);
+    *schedule = (gs_schedule){0};
+}
+
+/* ---- for people ---- */
+
+static void put_row(const gs_schedule *schedule, const gs_flat *flat, int64_t warp, gs_text *text) {
+    const int32_t *issued = schedule->issued + warp * schedule->instructions;
+    int64_t cycle = 1;
+    for (int32_t i = 0; i < flat->instructions; i++) {
+        for (; cycle < issued[i]; cycle++)
+            gs_text_add(text, "   .");
+        gs_text_add(text, "   %c", flat->letter[i]);
+        for (cycle++; cycle < issued[i] + latency_of(flat, i); cycle++)
+            gs_text_add(text, "   -");
+    }
+    gs_text_add(text, "\n");
+}
+
+void gs_schedule_text(const gs_schedule *schedule, const gs_flat *flat, gs_text *text) {
+    for (int64_t warp = 0; warp < schedule->warps; warp++) {
+        gs_text_add(text, "warp %-4lld", (long long)warp + 1);
+        put_row(schedule, flat, warp, text);
+    }
+    gs_text_add(text, "cycle    ");
+    for (int64_t cycle = 1; cycle <= schedule->cycles; cycle++)
+        gs_text_add(text, "%4lld", (long long)cycle);
+    gs_text_add(text, "\n");
+}

@@ -1,0 +1,544 @@
+/*
+ * search.c: the exact worst case over all work-conserving schedules.
+ *
+ * All that matters for the future is in which phase of the program each warp is, and warps in the same phase are
+ * interchangeable: a state is a sorted list of phases. A unit is held by a warp only while its instruction is under way
+ * (its latency is not shorter), so the phases also say which units are taken. In a cycle each warp that is under way
+ * moves on; of those that wait, every choice that leaves none out for which there is a place is tried. A state never
+ * comes again, so the longest way to the end is found by going forward and remembering what each state is worth.
+ *
+ * The ways out of a state are tried in the order of an upper bound (the theorems of proven.c for states), and none is
+ * tried that cannot be longer than one already known. Where the theorems are exact the search so walks straight to a
+ * worst schedule.
+ *
+ * Memory is bounded: what is remembered is counted, and at the limit the search stops and says so.
+ */
+#include "bound.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef uint16_t phase;
+
+enum { MOST_GROUPS = GS_SEARCH_WARPS, CHUNK_ENTRIES = 1 << 12, PROGRESS_EVERY = 1 << 14 };
+
+/* Warps that wait in the same phase. */
+struct group {
+    phase at;
+    int32_t warps, selected;
+    int32_t sub_block;
+    int16_t unit;
+};
+
+/* States still to be looked at, those of deeper cycles behind those of earlier ones. */
+struct pending {
+    phase *states;
+    int32_t *bounds;
+    size_t count, room;
+};
+
+struct search {
+    const gs_flat *flat;
+    const gs_program *program;
+    size_t warps;
+    bool fair;
+    int bottleneck;
+    /* what is left from each phase on */
+    int32_t *left_on_unit[GS_MOST_UNITS]; /* cycles of one place */
+    int32_t *left_issues;
+    bool issue_can_bind, can_fill[GS_MOST_UNITS];
+    /* what is remembered: entries of a list of phases and a value, in chunks, and a hash of their numbers */
+    size_t entry_bytes;
+    char **chunks;
+    size_t chunk_count, chunk_room;
+    uint32_t *slots; /* number of the entry plus 1 */
+    size_t slot_count, entries;
+    int64_t bytes, most_bytes;
+    struct pending pending;
+    const gs_search_options *options;
+    bool full, out_of_memory;
+};
+
+/* ---- what is remembered ---- */
+
+static char *entry_at(const struct search *search, size_t number) {
+    return search->chunks[number / CHUNK_ENTRIES] + number % CHUNK_ENTRIES * search->entry_bytes;
+}
+
+static uint64_t hash_of(const phase *state, size_t warps) {
+    uint64_t hash = 0x9e3779b97f4a7c15u;
+    for (size_t i = 0; i < warps; i++)
+        hash = (hash ^ state[i]) * 0xff51afd7ed558ccdu, hash ^= hash >> 32;
+    return hash;
+}
+
+static size_t slot_of(const struct search *search, const phase *state) {
+    size_t mask = search->slot_count - 1, at = hash_of(state, search->warps) & mask;
+    while (search->slots[at] &&
+           memcmp(entry_at(search, search->slots[at] - 1), state, search->warps * sizeof *state) != 0)
+        at = (at + 1) & mask;
+    return at;
+}
+
+static bool may_take(struct search *search, size_t bytes) {
+    if (search->bytes + (int64_t)bytes <= search->most_bytes)
+        return true;
+    search->full = true;
+    return false;
+}
+
+static bool grow_slots(struct search *search) {
+    size_t count = search->slot_count ? search->slot_count * 2 : 1024;
+    if (!may_take(search, count * sizeof *search->slots))
+        return false;
+    uint32_t *old = search->slots;
+    size_t old_count = search->slot_count;
+    search->slots = calloc(count, sizeof *search->slots);
+    if (!search->slots) {
+        search->slots = old;
+        search->out_of_memory = true;
+        return false;
+    }
+    search->slot_count = count;
+    search->bytes += (int64_t)((count - old_count) * sizeof *old);
+    for (size_t i = 0; i < old_count; i++)
+        if (old[i])
+            search->slots[slot_of(search, (const phase *)(void *)entry_at(search, old[i] - 1))] = old[i];
+    free(old);
+    return true;
+}
+
+static bool grow_chunks(struct search *search) {
+    size_t bytes = CHUNK_ENTRIES * search->entry_bytes;
+    if (!may_take(search, bytes) ||
+        !gs_array_reserve((void **)&search->chunks, search->chunk_count, &search->chunk_room, 1, sizeof(char *)))
+        return false;
+    char *chunk = malloc(bytes);
+    if (!chunk) {
+        search->out_of_memory = true;
+        return false;
+    }
+    search->chunks[search->chunk_count++] = chunk;
+    search->bytes += (int64_t)bytes;
+    return true;
+}
+
+static bool remember(struct search *search, const phase *state, int32_t value) {
+    if ((search->entries * 2 >= search->slot_count && !grow_slots(search)) ||
+        (search->entries == search->chunk_count * CHUNK_ENTRIES && !grow_chunks(search)))
+        return false;
+    char *entry = entry_at(search, search->entries);
+    size_t slot = slot_of(search, state);
+    memcpy(entry, state, search->warps * sizeof *state);
+    memcpy(entry + search->entry_bytes - sizeof value, &value, sizeof value);
+    search->slots[slot] = (uint32_t)++search->entries;
+    if (search->options->progress && search->entries % PROGRESS_EVERY == 0)
+        search->options->progress(search->options->user, (int64_t)search->entries, search->bytes);
+    return true;
+}
+
+/* The value of a state, or -1. */
+static int32_t recall(const struct search *search, const phase *state) {
+    int32_t value = -1;
+    size_t slot = search->slot_count ? slot_of(search, state) : 0;
+    if (search->slot_count && search->slots[slot])
+        memcpy(&value, entry_at(search, search->slots[slot] - 1) + search->entry_bytes - sizeof value, sizeof value);
+    return value;
+}
+
+/* ---- upper bounds of states ---- */
+
+/* Theorem 3 for a state: all that is left on the bottleneck, and what the last warp has left elsewhere. */
+static int32_t bottleneck_bound(const struct search *search, const phase *state) {
+    const int32_t *left = search->left_on_unit[search->bottleneck];
+    int32_t bound = search->left_issues[state[0]] - left[state[0]];
+    for (size_t i = 0; i < search->warps; i++)
+        bound += left[state[i]];
+    return bound;
+}
+
+/* Theorem 1 for a state, for each warp that may be the last. */
+static int32_t general_bound(const struct search *search, const phase *state) {
+    const gs_program *program = search->program;
+    int64_t work[GS_MOST_UNITS] = {0}, issues = 0, bound = 0;
+    for (size_t i = 0; i < search->warps; i++) {
+        issues += search->left_issues[state[i]];
+        for (size_t unit = 0; unit < program->units.count; unit++)
+            work[unit] += search->left_on_unit[unit][state[i]];
+    }
+    for (size_t i = 0; i < search->warps && state[i] < search->flat->phases; i++) {
+        int64_t own = search->flat->phases - state[i];
+        if (i && state[i] == state[i - 1])
+            continue;
+        int64_t delays[GS_MOST_UNITS] = {0};
+        for (size_t unit = 0; unit < program->units.count; unit++)
+            if (search->left_on_unit[unit][state[i]] && search->can_fill[unit])
+                own += delays[unit] =
+                    (work[unit] - search->left_on_unit[unit][state[i]]) / program->units.data[unit].warps;
+        if (search->issue_can_bind)
+            own += gs_issue_delay(program, issues - search->left_issues[state[i]], delays);
+        bound = own > bound ? own : bound;
+    }
+    return (int32_t)gs_min(bound, INT32_MAX);
+}
+
+static int32_t bound_of(const struct search *search, const phase *state) {
+    int32_t bound = general_bound(search, state);
+    return search->bottleneck < 0 ? bound : (int32_t)gs_min(bound, bottleneck_bound(search, state));
+}
+
+/* ---- the ways out of a state ---- */
+
+struct choice {
+    struct search *search;
+    struct group groups[MOST_GROUPS];
+    size_t group_count;
+    int64_t free[GS_MOST_UNITS];  /* places of each unit that nobody holds */
+    int64_t issue;                /* how many more may be selected */
+    phase moved[GS_SEARCH_WARPS]; /* the state after the cycle, without those that wait, then with them */
+    size_t moved_count;
+    bool failed;
+};
+
+static bool waits(const gs_flat *flat, phase at) {
+    return at < flat->phases && flat->start[flat->instruction[at]] == at;
+}
+
+/* Sorts the warps of a state into those that wait, by phase, and those that move on by themselves. */
+static void look(struct choice *choice, const phase *state) {
+    const struct search *search = choice->search;
+    const gs_flat *flat = search->flat;
+    for (size_t unit = 0; unit < search->program->units.count; unit++)
+        choice->free[unit] = search->program->units.data[unit].warps;
+    choice->issue = search->program->issue;
+    for (size_t i = 0; i < search->warps; i++) {
+        int32_t instruction = state[i] < flat->phases ? flat->instruction[state[i]] : -1;
+        if (instruction < 0) {
+            choice->moved[choice->moved_count++] = state[i];
+        } else if (!waits(flat, state[i])) {
+            int16_t unit = flat->unit[instruction];
+            choice->free[unit] -= state[i] - flat->start[instruction] < search->program->units.data[unit].cycles;
+            choice->moved[choice->moved_count++] = (phase)(state[i] + 1);
+        } else if (i && state[i] == state[i - 1]) {
+            choice->groups[choice->group_count - 1].warps++;
+        } else {
+            choice->groups[choice->group_count++] = (struct group){
+                .at = state[i], .warps = 1, .sub_block = flat->sub_block[instruction], .unit = flat->unit[instruction]};
+        }
+    }
+}
+
+/* Is nobody left out for whom there is a place, and, where that is asked, nobody of an earlier sub-block left out for
+   the sake of a later one? `free` and `issue` are what the choice leaves. */
+static bool is_allowed(const struct choice *choice) {
+    for (size_t i = 0; i < choice->group_count; i++) {
+        const struct group *left = &choice->groups[i];
+        if (left->selected == left->warps)
+            continue;
+        bool unit_is_full = choice->free[left->unit] == 0;
+        if (!unit_is_full && choice->issue > 0)
+            return false;
+        for (size_t j = 0; choice->search->fair && j < choice->group_count; j++) {
+            const struct group *other = &choice->groups[j];
+            if (other->selected && other->sub_block > left->sub_block && (other->unit == left->unit || !unit_is_full))
+                return false;
+        }
+    }
+    return true;
+}
+
+static void sort_phases(phase *state, size_t count) {
+    for (size_t i = 1; i < count; i++) {
+        phase moving = state[i];
+        size_t at = i;
+        for (; at && state[at - 1] > moving; at--)
+            state[at] = state[at - 1];
+        state[at] = moving;
+    }
+}
+
+static bool reserve_pending(struct search *search) {
+    struct pending *pending = &search->pending;
+    if (pending->count < pending->room)
+        return true;
+    size_t room = pending->room ? pending->room * 2 : 256;
+    if (!may_take(search, (room - pending->room) * (search->warps * sizeof(phase) + sizeof(int32_t))))
+        return false;
+    phase *states = realloc(pending->states, room * search->warps * sizeof *states);
+    if (states)
+        pending->states = states;
+    int32_t *bounds = states ? realloc(pending->bounds, room * sizeof *bounds) : NULL;
+    if (!bounds) {
+        search->out_of_memory = true;
+        return false;
+    }
+    pending->bounds = bounds;
+    search->bytes += (int64_t)((room - pending->room) * (search->warps * sizeof(phase) + sizeof(int32_t)));
+    pending->room = room;
+    return true;
+}
+
+static void add_way(struct choice *choice) {
+    struct search *search = choice->search;
+    if (!reserve_pending(search)) {
+        choice->failed = true;
+        return;
+    }
+    struct pending *pending = &search->pending;
+    phase *state = pending->states + pending->count * search->warps;
+    size_t count = choice->moved_count;
+    memcpy(state, choice->moved, count * sizeof *state);
+    for (size_t i = 0; i < choice->group_count; i++)
+        for (int32_t j = 0; j < choice->groups[i].warps; j++)
+            state[count++] = (phase)(choice->groups[i].at + (j < choice->groups[i].selected));
+    sort_phases(state, count);
+    pending->bounds[pending->count++] = bound_of(search, state);
+}
+
+/* Every number of every group that may be selected, group by group. */
+static void choose(struct choice *choice, size_t number) {
+    if (number == choice->group_count) {
+        if (is_allowed(choice))
+            add_way(choice);
+        return;
+    }
+    struct group *group = &choice->groups[number];
+    int64_t most = gs_min(group->warps, gs_min(choice->free[group->unit], choice->issue));
+    for (int64_t selected = most; selected >= 0 && !choice->failed; selected--) {
+        group->selected = (int32_t)selected;
+        choice->free[group->unit] -= selected;
+        choice->issue -= selected;
+        choose(choice, number + 1);
+        choice->free[group->unit] += selected;
+        choice->issue += selected;
+    }
+}
+
+/* ---- the search ---- */
+
+/* Takes the most promising of the states from `from` on out of the pending ones. */
+static void take_best(struct search *search, size_t from, phase *state, int32_t *bound) {
+    struct pending *pending = &search->pending;
+    size_t best = from, last = --pending->count;
+    for (size_t i = from + 1; i <= last; i++)
+        if (pending->bounds[i] > pending->bounds[best])
+            best = i;
+    size_t bytes = search->warps * sizeof *state;
+    *bound = pending->bounds[best];
+    memcpy(state, pending->states + best * search->warps, bytes);
+    memmove(pending->states + best * search->warps, pending->states + last * search->warps, bytes);
+    pending->bounds[best] = pending->bounds[last];
+}
+
+/* The ways out of a state, onto the end of the pending ones. False: no memory. Apart from the search, which calls
+   itself once a cycle, so that its frames stay small. */
+__attribute__((noinline)) static bool list_ways(struct search *search, const phase *state) {
+    struct choice choice = {.search = search};
+    look(&choice, state);
+    choose(&choice, 0);
+    return !choice.failed;
+}
+
+/* The most cycles from `state` to the end, or -1: the search has to stop. */
+static int32_t longest(struct search *search, const phase *state) {
+    if (state[0] == search->flat->phases)
+        return 0;
+    int32_t value = recall(search, state), best = 0;
+    if (value >= 0)
+        return value;
+    size_t from = search->pending.count;
+    if (!list_ways(search, state))
+        return -1;
+    while (search->pending.count > from) {
+        phase next[GS_SEARCH_WARPS];
+        int32_t bound;
+        take_best(search, from, next, &bound);
+        if (bound + 1 <= best)
+            break;
+        value = longest(search, next);
+        if (value < 0)
+            return -1;
+        best = value + 1 > best ? value + 1 : best;
+    }
+    search->pending.count = from;
+    return remember(search, state, best) ? best : -1;
+}
+
+/* ---- the schedule that was found ---- */
+
+/* Takes `value` out of a list of phases. False: it is not in it. */
+static bool take_out(phase *list, size_t *count, phase value) {
+    for (size_t i = 0; i < *count; i++)
+        if (list[i] == value) {
+            list[i] = list[--*count];
+            return true;
+        }
+    return false;
+}
+
+/* Moves the warps of the schedule, by number, so that their phases become those of `next`. Those under way and those
+   that have ended are clear. Of those that wait, from the earliest phase on, as many stay as are still asked for. */
+static void advance(const struct search *search, phase *warps, const phase *next, int32_t cycle,
+                    gs_schedule *schedule) {
+    const gs_flat *flat = search->flat;
+    phase left[GS_SEARCH_WARPS], waiting[GS_SEARCH_WARPS];
+    size_t count = search->warps, waiting_count = 0;
+    memcpy(left, next, count * sizeof *left);
+    for (size_t i = 0; i < search->warps; i++) {
+        if (waits(flat, warps[i])) {
+            waiting[waiting_count++] = warps[i];
+            continue;
+        }
+        warps[i] = (phase)(warps[i] + (warps[i] < flat->phases));
+        take_out(left, &count, warps[i]);
+    }
+    sort_phases(waiting, waiting_count);
+    bool moved[GS_SEARCH_WARPS] = {false};
+    for (size_t at = 0; at < waiting_count; at++)
+        if (!take_out(left, &count, waiting[at]))
+            moved[at] = take_out(left, &count, (phase)(waiting[at] + 1));
+    for (size_t at = 0; at < waiting_count; at++)
+        for (size_t i = 0; moved[at] && i < search->warps; i++)
+            if (warps[i] == waiting[at] && waits(flat, warps[i])) {
+                int64_t instruction = (int64_t)i * schedule->instructions + flat->instruction[warps[i]];
+                if (schedule->issued[instruction])
+                    continue;
+                schedule->issued[instruction] = cycle;
+                moved[at] = false;
+            }
+    for (size_t i = 0; i < search->warps; i++)
+        if (waits(flat, warps[i]) &&
+            schedule->issued[(int64_t)i * schedule->instructions + flat->instruction[warps[i]]] == cycle)
+            warps[i]++;
+}
+
+/* Is `value` what is known of a state, or could it be? */
+static bool is_worth(const struct search *search, const phase *state, int32_t value) {
+    return state[0] == search->flat->phases ? value == 0 : recall(search, state) == value;
+}
+
+static gs_code trace(struct search *search, int32_t cycles, gs_schedule *schedule, gs_error *error) {
+    phase warps[GS_SEARCH_WARPS] = {0}, state[GS_SEARCH_WARPS] = {0};
+    *schedule =
+        (gs_schedule){.warps = (int64_t)search->warps, .instructions = search->flat->instructions, .cycles = cycles};
+    schedule->issued = calloc(search->warps * (size_t)search->flat->instructions, sizeof *schedule->issued);
+    if (!schedule->issued)
+        return gs_fail_memory(error);
+    for (int32_t cycle = 1; cycle <= cycles; cycle++) {
+        search->pending.count = 0;
+        if (!list_ways(search, state))
+            return gs_fail_memory(error);
+        size_t way = 0;
+        while (way < search->pending.count &&
+               !is_worth(search, search->pending.states + way * search->warps, cycles - cycle))
+            way++;
+        memcpy(state, search->pending.states + way * search->warps, search->warps * sizeof *state);
+        advance(search, warps, state, cycle, schedule);
+    }
+    return GS_OK;
+}
+
+/* ---- the whole ---- */
+
+static bool count_what_is_left(struct search *search) {
+    const gs_flat *flat = search->flat;
+    size_t room = (size_t)flat->phases + 1;
+    search->left_issues = calloc(room, sizeof *search->left_issues);
+    bool made = search->left_issues != NULL;
+    for (size_t unit = 0; unit < search->program->units.count && made; unit++)
+        made = (search->left_on_unit[unit] = calloc(room, sizeof **search->left_on_unit)) != NULL;
+    for (int32_t at = flat->phases - 1; at >= 0 && made; at--) {
+        int32_t instruction = flat->instruction[at], unit = flat->unit[instruction];
+        search->left_issues[at] = search->left_issues[at + 1] + waits(flat, (phase)at);
+        for (size_t i = 0; i < search->program->units.count; i++)
+            search->left_on_unit[i][at] = search->left_on_unit[i][at + 1];
+        search->left_on_unit[unit][at] += at - flat->start[instruction] < search->program->units.data[unit].cycles;
+    }
+    return made;
+}
+
+static void search_clear(struct search *search) {
+    for (size_t i = 0; i < search->chunk_count; i++)
+        free(search->chunks[i]);
+    for (size_t i = 0; i < GS_MOST_UNITS; i++)
+        free(search->left_on_unit[i]);
+    free(search->left_issues);
+    free(search->chunks);
+    free(search->slots);
+    free(search->pending.states);
+    free(search->pending.bounds);
+}
+
+/* What can be said where the search had to stop: the longer of two schedules. */
+static gs_code find_some(const gs_flat *flat, int64_t warps, bool fair, gs_worst *worst, gs_error *error) {
+    gs_code code = GS_OK;
+    for (gs_order_rule rule = GS_WARP_BY_WARP; rule <= GS_IN_TURN && code == GS_OK; rule++) {
+        gs_schedule schedule;
+        code = gs_schedule_play(flat, warps, rule, fair, &schedule, error);
+        if (code == GS_OK && schedule.cycles > worst->cycles) {
+            gs_schedule_clear(&worst->schedule);
+            worst->schedule = schedule;
+            worst->cycles = schedule.cycles;
+        } else {
+            gs_schedule_clear(&schedule);
+        }
+    }
+    return code;
+}
+
+static gs_code check_size(const gs_flat *flat, int64_t warps, char *why, size_t size, gs_error *error) {
+    int64_t proven;
+    gs_code code = gs_proven_cycles(flat->program, warps, &proven, error);
+    if (code == GS_OK && warps > GS_SEARCH_WARPS)
+        snprintf(why, size, "the search goes up to %d warps, not %lld", GS_SEARCH_WARPS, (long long)warps);
+    else if (code == GS_OK && proven > GS_SEARCH_CYCLES)
+        snprintf(why, size, "the search goes up to %d cycles, and this may take %lld", GS_SEARCH_CYCLES,
+                 (long long)proven);
+    return code;
+}
+
+gs_code gs_search(const gs_flat *flat, int64_t warps, const gs_search_options *options, gs_worst *worst,
+                  gs_error *error) {
+    *worst = (gs_worst){0};
+    gs_code code = check_size(flat, warps, worst->stopped, sizeof worst->stopped, error);
+    if (code != GS_OK || worst->stopped[0])
+        return code;
+    struct search search = {.flat = flat,
+                            .program = flat->program,
+                            .warps = (size_t)warps,
+                            .fair = options->fair,
+                            .options = options,
+                            .bottleneck = gs_proven_bottleneck(flat->program),
+                            .most_bytes = options->memory_bytes ? options->memory_bytes : GS_SEARCH_BYTES};
+    int64_t places = 0;
+    for (size_t i = 0; i < flat->program->units.count; i++) {
+        places += flat->program->units.data[i].warps;
+        search.can_fill[i] = gs_unit_can_fill(flat->program, i);
+    }
+    search.issue_can_bind = flat->program->issue < places;
+    search.entry_bytes = (search.warps * sizeof(phase) + 3) / 4 * 4 + sizeof(int32_t);
+    phase start[GS_SEARCH_WARPS] = {0};
+    int32_t cycles = count_what_is_left(&search) ? longest(&search, start) : -1;
+    worst->states = (int64_t)search.entries;
+    if (cycles >= 0) {
+        worst->exact = true;
+        worst->cycles = cycles;
+        code = trace(&search, cycles, &worst->schedule, error);
+    } else if (search.full) {
+        snprintf(worst->stopped, sizeof worst->stopped,
+                 "the search stopped at its memory limit of %lld MB, after %lld states",
+                 (long long)(search.most_bytes >> 20), (long long)search.entries);
+        code = find_some(flat, warps, options->fair, worst, error);
+    } else {
+        code = gs_fail_memory(error);
+    }
+    search_clear(&search);
+    if (code != GS_OK)
+        gs_worst_clear(worst);
+    return code;
+}
+
+void gs_worst_clear(gs_worst *worst) {
+    gs_schedule_clear(&worst->schedule);
+    *worst = (gs_worst){0};
+}

@@ -1,0 +1,180 @@
+/*
+ * timed.c: kernels whose warps say when they start and when they are done.
+ *
+ * A warp reads the clock of its SM, does the instructions of its body, each of which needs the result of the one
+ * before, and reads the clock again: chains of one instruction for measuring it, and the program of the finishing-time
+ * paper, C (L L C)+ S, whose C is a multiplication and addition, L a load from shared memory and S a store there.
+ * Shared memory is to the paper's cache that is never missed. The addresses are what is loaded: the word at an address
+ * holds that address. Factors and summands come from the host, so that the compiler cannot see through the chains.
+ *
+ * All warps of an SM start together: the blocks of the grid meet, agree for each SM on a time some microseconds ahead,
+ * meet again so that all know it, and each warp waits for it by the clock. All this is done twice and the first time
+ * forgotten, so that the instructions are in the caches. Blocks that would meet for ever, because not all of them are
+ * on the GPU, give up after a second.
+ */
+#include "timed.h"
+
+#include <stdlib.h>
+
+static const char source_head[] =
+    "struct arguments {\n"
+    "    unsigned *sm; unsigned long long *start, *end; volatile unsigned *arrived; unsigned long long *go;\n"
+    "    unsigned blocks, sms, one, zero;\n"
+    "};\n"
+    "static __device__ __forceinline__ unsigned long long now() {\n"
+    "    unsigned long long clock;\n"
+    "    asm volatile(\"mov.u64 %0, %%clock64;\" : \"=l\"(clock) : : \"memory\");\n"
+    "    return clock;\n"
+    "}\n"
+    "static __device__ void meet(const arguments &told, int place) {\n"
+    "    unsigned long long began = now();\n"
+    "    __threadfence();\n"
+    "    atomicAdd((unsigned *)&told.arrived[place], 1u);\n"
+    "    while (told.arrived[place] < told.blocks && now() - began < 2000000000ull) __nanosleep(50);\n"
+    "    __threadfence();\n"
+    "}\n"
+    "static __device__ __forceinline__ void compute(unsigned &at, unsigned one, unsigned zero) {\n"
+    "    asm volatile(\"mad.lo.u32 %0, %0, %1, %2;\" : \"+r\"(at) : \"r\"(one), \"r\"(zero) : \"memory\");\n"
+    "}\n"
+    "static __device__ __forceinline__ void load(unsigned &at) {\n"
+    "    asm volatile(\"ld.volatile.shared.u32 %0, [%0];\" : \"+r\"(at) : : \"memory\");\n"
+    "}\n"
+    "static __device__ __forceinline__ void store(unsigned at) {\n"
+    "    asm volatile(\"st.volatile.shared.u32 [%0], %0;\" : : \"r\"(at) : \"memory\");\n"
+    "}\n"
+    "template <int BODY, int COUNT> static __device__ __forceinline__ void work(unsigned &at, unsigned one, unsigned "
+    "zero) "
+    "{\n"
+    "    if (BODY == 4) compute(at, one, zero);\n"
+    "#pragma unroll\n"
+    "    for (int i = 0; i < COUNT; i++) {\n"
+    "        if (BODY == 1) compute(at, one, zero);\n"
+    "        if (BODY == 2) load(at);\n"
+    "        if (BODY == 3) store(at);\n"
+    "        if (BODY == 4 || BODY == 5) { load(at); load(at); compute(at, one, zero); }\n"
+    "    }\n"
+    "    if (BODY == 4) store(at);\n"
+    "}\n"
+    "template <int BODY, int COUNT> static __device__ __forceinline__ void timed(const arguments &told) {\n"
+    "    __shared__ unsigned word;\n"
+    "    __shared__ volatile unsigned long long go;\n"
+    "    unsigned sm, at, warps = (blockDim.x + 31) / 32, base, one = told.one, zero = told.zero;\n"
+    "    unsigned long long started = 0, ended = 0;\n"
+    "    asm volatile(\"mov.u32 %0, %%smid;\" : \"=r\"(sm));\n"
+    "    asm volatile(\"{ .reg .u64 t; cvta.to.shared.u64 t, %1; cvt.u32.u64 %0, t; }\" : \"=r\"(base) : "
+    "\"l\"(&word));\n"
+    "    if (threadIdx.x == 0) word = base;\n"
+    "    __syncthreads();\n"
+    "#pragma unroll 1\n"
+    "    for (int round = 0; round < 2; round++) {\n"
+    "        if (threadIdx.x == 0) {\n"
+    "            meet(told, 2 * round);\n"
+    "            atomicMax(&told.go[round * told.sms + sm], now() + 40000ull);\n"
+    "            meet(told, 2 * round + 1);\n"
+    "            go = *(volatile unsigned long long *)&told.go[round * told.sms + sm];\n"
+    "        }\n"
+    "        __syncthreads();\n"
+    "        unsigned long long when = go;\n"
+    "        at = base;\n"
+    "        while (now() < when) {}\n"
+    "        started = now();\n"
+    "        work<BODY, COUNT>(at, one, zero);\n"
+    "        ended = now();\n"
+    "        __syncthreads();\n"
+    "    }\n"
+    "    if (threadIdx.x % 32 == 0) {\n"
+    "        told.start[blockIdx.x * warps + threadIdx.x / 32] = started;\n"
+    "        told.end[blockIdx.x * warps + threadIdx.x / 32] = ended;\n"
+    "    }\n"
+    "    if (at == 0xfffffff1u) told.sm[0] = at;\n"
+    "    __threadfence_system();\n"
+    "    __syncthreads();\n"
+    "    if (threadIdx.x == 0) *(volatile unsigned *)&told.sm[blockIdx.x] = sm + 1;\n"
+    "}\n";
+
+/* Every kernel there is: chains of two lengths, whose difference is free of what surrounds them, and programs. */
+static gs_code list_kernels(gs_timed *timed, gs_error *error) {
+    static const struct {
+        gs_timed_body body;
+        int32_t counts[GS_TIMED_REPEATS];
+    } bodies[] = {{GS_TIMED_NOTHING, {0}},
+                  {GS_TIMED_COMPUTE, {32, 64}},
+                  {GS_TIMED_LOAD, {32, 64}},
+                  {GS_TIMED_STORE, {32, 64}},
+                  {GS_TIMED_SUB_BLOCK, {32, 64}}};
+    for (size_t i = 0; i < GS_COUNT(bodies); i++)
+        for (size_t j = 0; j == 0 || (j < GS_TIMED_REPEATS && bodies[i].counts[j]); j++) {
+            if (!GS_RESERVE(&timed->kernels, 1))
+                return gs_fail_memory(error);
+            timed->kernels.data[timed->kernels.count++] =
+                (timed_kernel){.body = bodies[i].body, .count = bodies[i].counts[j]};
+        }
+    for (int32_t repeat = 1; repeat <= GS_TIMED_REPEATS; repeat++) {
+        if (!GS_RESERVE(&timed->kernels, 1))
+            return gs_fail_memory(error);
+        timed->kernels.data[timed->kernels.count++] = (timed_kernel){.body = GS_TIMED_PROGRAM, .count = repeat};
+    }
+    return GS_OK;
+}
+
+static gs_code load_module(gs_timed *timed, const cu_api *api, int architecture, gs_error *error) {
+    gs_text source = {0};
+    char *image = NULL;
+    gs_text_put(&source, source_head, sizeof source_head - 1);
+    for (size_t i = 0; i < timed->kernels.count; i++)
+        gs_text_add(&source, "extern \"C\" __global__ void timed_%zu(arguments told) { timed<%d, %d>(told); }\n", i,
+                    (int)timed->kernels.data[i].body, timed->kernels.data[i].count);
+    gs_code code = source.failed
+                       ? gs_fail_memory(error)
+                       : gs_cuda_compile(api, architecture, "the timed kernel", "timed.cu", source.data, &image, error);
+    gs_text_free(&source);
+    if (code == GS_OK)
+        code = gs_cuda_check(api, api->module_load(&timed->module, image), "loading the timed kernel", error);
+    free(image);
+    return code;
+}
+
+static gs_code find_functions(gs_timed *timed, const cu_api *api, gs_error *error) {
+    enum { FUNCTION_SHARED_BYTES = 1, FUNCTION_REGISTERS = 4 };
+    int failed = 0;
+    for (size_t i = 0; i < timed->kernels.count && !failed; i++) {
+        timed_kernel *kernel = &timed->kernels.data[i];
+        char name[32];
+        snprintf(name, sizeof name, "timed_%zu", i);
+        failed = api->module_function(&kernel->function, timed->module, name);
+        if (!failed)
+            failed = api->function_get(&kernel->registers, FUNCTION_REGISTERS, kernel->function);
+        if (!failed)
+            failed = api->function_get(&kernel->shared_bytes, FUNCTION_SHARED_BYTES, kernel->function);
+    }
+    return gs_cuda_check(api, failed, "loading the timed kernel", error);
+}
+
+gs_code gs_timed_open(gs_timed *timed, const cu_api *api, int architecture, gs_error *error) {
+    gs_code code = list_kernels(timed, error);
+    if (code == GS_OK)
+        code = load_module(timed, api, architecture, error);
+    if (code == GS_OK)
+        code = find_functions(timed, api, error);
+    if (code == GS_OK)
+        code = gs_cuda_check(api, api->alloc(&timed->memory, TIMED_BYTES), "taking memory", error);
+    if (code != GS_OK)
+        gs_timed_close(timed, api);
+    return code;
+}
+
+void gs_timed_close(gs_timed *timed, const cu_api *api) {
+    if (timed->module)
+        api->module_unload(timed->module);
+    if (timed->memory)
+        api->free(timed->memory);
+    free(timed->kernels.data);
+    *timed = (gs_timed){0};
+}
+
+const timed_kernel *gs_timed_find(const gs_timed *timed, gs_timed_body body, int32_t count) {
+    for (size_t i = 0; i < timed->kernels.count; i++)
+        if (timed->kernels.data[i].body == body && timed->kernels.data[i].count == count)
+            return &timed->kernels.data[i];
+    return NULL;
+}

@@ -1,0 +1,140 @@
+/*
+ * timed.c: the SMs of the pretended GPU: what warps of a timed kernel take, cycle by cycle.
+ *
+ * An SM has four partitions, each of which issues one instruction a cycle and has its own multipliers; shared memory is
+ * there once and takes one warp a cycle. Warps go in turn, with some chance in who is first, and start a few cycles
+ * apart. SMs with equally many blocks take the same time. With `slows-down` a load in a program takes longer than one
+ * in a chain of loads once there are several warps, so that no bound made from measured chains can hold.
+ */
+#include "pretended.h"
+
+#include "sched/sched.h"
+
+enum { PARTITIONS = 4, MOST_INSTRUCTIONS = 256, MOST_WARPS = 64 };
+
+/* The instructions of a body, by letter: K reads the clock. */
+static const struct kind {
+    char letter;
+    int latency;
+    bool is_shared; /* among the partitions */
+} kinds[] = {{'K', 6, false}, {'C', 4, false}, {'L', 23, true}, {'S', 3, true}};
+
+struct warp {
+    int done;
+    int64_t ready, start, end;
+};
+
+static size_t append(char *text, size_t at, const char *letters) {
+    for (; *letters; letters++)
+        text[at++] = *letters;
+    text[at] = '\0';
+    return at;
+}
+
+/* The letters of a body, from the first reading of the clock to the second. */
+static void write_body(int body, int count, char *text) {
+    static const char *const repeated[] = {"", "C", "L", "S", "LLC", "LLC"};
+    size_t at = append(text, 0, body == GS_TIMED_PROGRAM ? "KC" : "K");
+    for (int i = 0; i < count; i++)
+        at = append(text, at, repeated[body]);
+    append(text, at, body == GS_TIMED_PROGRAM ? "SK" : "K");
+}
+
+static const struct kind *kind_of(char letter) {
+    size_t i = 0;
+    while (kinds[i].letter != letter)
+        i++;
+    return &kinds[i];
+}
+
+static int latency_of(const char *text, int instruction, int warps) {
+    bool slow = is_pretended("slows-down") && warps > 1 && strstr(text, "SK") && text[instruction] == 'L';
+    return kind_of(text[instruction])->latency + (slow ? 60 : 0);
+}
+
+/* One cycle: each partition issues for one of its warps, if there is one that can go on. */
+static int step(const char *text, struct warp *warps, int count, int64_t cycle, gs_random *random) {
+    bool memory_is_busy = false;
+    int ended = 0, length = (int)strlen(text);
+    for (int partition = 0; partition < PARTITIONS; partition++) {
+        int first = (int)gs_random_from(random, 0, count - 1);
+        for (int i = 0; i < count; i++) {
+            struct warp *warp = &warps[(first + i) % count];
+            if ((first + i) % count % PARTITIONS != partition || warp->done == length || warp->ready > cycle)
+                continue;
+            bool needs_memory = kind_of(text[warp->done])->is_shared;
+            if (needs_memory && memory_is_busy)
+                continue;
+            memory_is_busy |= needs_memory;
+            warp->start = warp->done == 0 ? cycle : warp->start;
+            warp->end = cycle;
+            warp->ready = cycle + latency_of(text, warp->done, count);
+            ended += ++warp->done == length;
+            break;
+        }
+    }
+    return ended;
+}
+
+static void play_sm(const char *text, struct warp *warps, int count, gs_random *random) {
+    int64_t cycle = 1000;
+    for (int i = 0; i < count; i++)
+        warps[i] = (struct warp){.ready = cycle + gs_random_from(random, 0, 3)};
+    for (int ended = 0; ended < count; cycle++)
+        ended += step(text, warps, count, cycle, random);
+}
+
+/* Where the blocks go: the SM of each. False: not all fit. */
+static bool place(const gs_gpu *description, const gs_shape *shape, int64_t blocks, int *sms) {
+    gs_dispatcher *dispatcher = gs_dispatcher_new(description, NULL);
+    int kernel = gs_dispatcher_kernel(dispatcher, shape, NULL), sm = kernel < 0 ? GS_WAIT : 0;
+    for (int64_t i = 0; i < blocks && sm != GS_WAIT; i++)
+        if ((sm = sms[i] = gs_dispatcher_next(dispatcher, kernel)) != GS_WAIT)
+            gs_dispatcher_place(dispatcher, kernel, sm);
+    gs_dispatcher_free(dispatcher);
+    return sm != GS_WAIT;
+}
+
+static int count_blocks(int sm, const int *sms, uint32_t blocks) {
+    int count = 0;
+    for (uint32_t block = 0; block < blocks; block++)
+        count += sms[block] == sm;
+    return count;
+}
+
+/* Reports the warps of all blocks of one SM. */
+static void report_sm(const struct warp *warps, int sm, const int *sms, const timed_arguments *told,
+                      int warps_per_block) {
+    for (uint32_t block = 0, at = 0; block < told->blocks; block++)
+        for (int i = 0; sms[block] == sm && i < warps_per_block; i++, at++) {
+            size_t entry = (size_t)block * (size_t)warps_per_block + (size_t)i;
+            ((uint64_t *)(uintptr_t)told->start)[entry] = (uint64_t)warps[at].start;
+            ((uint64_t *)(uintptr_t)told->end)[entry] = (uint64_t)warps[at].end;
+            ((uint32_t *)(uintptr_t)told->sm)[block] = (uint32_t)sm + 1;
+        }
+}
+
+bool pretended_time(const gs_gpu *description, int body, int count, const cu_launch *call,
+                    const timed_arguments *told) {
+    static uint64_t launches;
+    gs_random random = gs_random_at(7, launches++);
+    gs_shape shape = gs_shape_of((int32_t)call->block_x, 32, 16);
+    char text[MOST_INSTRUCTIONS];
+    struct warp warps[MOST_WARPS];
+    int *sms = calloc(told->blocks, sizeof *sms), warps_per_block = (int)call->block_x / 32, played = 0;
+    if (!sms || !place(description, &shape, told->blocks, sms) || told->one != 1 || told->zero != 0) {
+        free(sms);
+        return false;
+    }
+    write_body(body, count, text);
+    for (int sm = 0; sm < description->sms; sm++) {
+        int on_sm = count_blocks(sm, sms, told->blocks) * warps_per_block;
+        if (!on_sm || on_sm > MOST_WARPS)
+            continue;
+        if (on_sm != played)
+            play_sm(text, warps, played = on_sm, &random);
+        report_sm(warps, sm, sms, told, warps_per_block);
+    }
+    free(sms);
+    return true;
+}
