@@ -21,7 +21,9 @@ record small 400
 record exits 400
 record priority 150
 record local 150
-record cluster 150
-record timed 50
+record carveout 200
+record cluster 300
+record timed 20
+record urgent 10
 gzip -9 -n -c "$work/all.jsonl" >"$work/all.gz"
 mv "$work/all.gz" "$file"

@@ -310,7 +310,7 @@ int gs_dispatcher_place(gs_dispatcher *dispatcher, int kernel, int sm) {
     return handle;
 }
 
-void gs_dispatcher_release(gs_dispatcher *dispatcher, int block) {
+void gs_dispatcher_end(gs_dispatcher *dispatcher, int block) {
     if (block < 0 || block >= dispatcher->gpu->sms * dispatcher->gpu->limits.blocks_per_sm)
         return;
     const gs_resident *resident = &dispatcher->state.residents[block];
@@ -347,6 +347,11 @@ void gs_dispatcher_settle(gs_dispatcher *dispatcher) {
         }
     }
     dispatcher->warm_count = 0;
+}
+
+void gs_dispatcher_release(gs_dispatcher *dispatcher, int block) {
+    gs_dispatcher_end(dispatcher, block);
+    gs_dispatcher_settle(dispatcher);
 }
 
 int32_t gs_dispatcher_sm(const gs_dispatcher *dispatcher, int block) {

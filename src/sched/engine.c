@@ -246,7 +246,7 @@ static bool start_burst(gs_engine *engine) {
 static bool end_block(gs_engine *engine, int32_t handle) {
     struct running running = engine->running[handle];
     list_remove(engine, handle);
-    gs_dispatcher_release(engine->dispatcher, handle);
+    gs_dispatcher_end(engine->dispatcher, handle);
     engine->plays[running.launch].ended++;
     return !engine->hooks.ended ||
            engine->hooks.ended(engine->hooks.user, running.launch, running.block, engine->now_ns);

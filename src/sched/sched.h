@@ -23,6 +23,9 @@ const gs_need *gs_dispatcher_need(const gs_dispatcher *dispatcher, int kernel);
 /* Makes `to`, of the same GPU, equal to `from`. `to` must not know kernels that `from` does not. */
 gs_code gs_dispatcher_copy(gs_dispatcher *to, const gs_dispatcher *from, gs_error *error);
 
+/* Frees a block while kernels may wait for its place; gs_dispatcher_release is for when none does. */
+void gs_dispatcher_end(gs_dispatcher *dispatcher, int block);
+
 /* What has become idle since the last time, and nobody took, is idle for good: it loses its configuration. */
 void gs_dispatcher_settle(gs_dispatcher *dispatcher);
 
