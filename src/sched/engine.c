@@ -64,7 +64,7 @@ void gs_engine_free(gs_engine *engine) {
     gs_dispatcher_free(engine->dispatcher);
     gs_names_free(&engine->stream_names);
     for (size_t i = 0; engine->plays && i < engine->run->launches.count; i++)
-        free(engine->plays[i].matched);
+        free(engine->plays[i].on_sms);
     free(engine->plays);
     free(engine->streams);
     free(engine->running);

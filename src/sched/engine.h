@@ -20,7 +20,7 @@ struct play {
     size_t before, after;   /* neighbours in the queue */
     size_t stream;          /* number of its stream, or NO_LAUNCH */
     size_t next_in_stream;  /* launched next in the same stream */
-    bool *matched;          /* by recorded block: see stand_in */
+    struct on_sms *on_sms;  /* of a recording that is followed: see follow.c */
 };
 
 struct stream {

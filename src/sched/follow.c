@@ -10,6 +10,7 @@
 #include "engine.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     CLOCK_NS = 64,    /* ends that are not farther apart may have come in either order */
@@ -33,26 +34,54 @@ static int64_t first_start(const gs_engine *engine, size_t launch) {
     return first_ns;
 }
 
+/* The blocks of a recorded launch by SM: lists in ascending order, of those that stand for nobody yet or did when the
+   list was last looked at. */
+struct on_sms {
+    bool *matched;   /* by block: it stands for one */
+    int32_t *next;   /* by block */
+    int32_t first[]; /* by SM */
+};
+
+static struct on_sms *list_by_sm(const gs_engine *engine, const gs_seen *seen, size_t launch) {
+    size_t sms = (size_t)gs_dispatcher_state(engine->dispatcher)->gpu->sms;
+    size_t blocks = (size_t)engine->run->launches.data[launch].blocks;
+    struct on_sms *lists = malloc(sizeof *lists + sms * sizeof(int32_t) + blocks * (sizeof(int32_t) + sizeof(bool)));
+    if (!lists)
+        return NULL;
+    lists->next = lists->first + sms;
+    lists->matched = (bool *)(lists->next + blocks);
+    memset(lists->first, -1, sms * sizeof *lists->first);
+    for (int64_t block = (int64_t)blocks - 1; block >= 0; block--) {
+        int32_t sm = gs_seen_sm(seen, block);
+        lists->matched[block] = false;
+        if (sm < 0 || (size_t)sm >= sms)
+            continue;
+        lists->next[block] = lists->first[sm];
+        lists->first[sm] = (int32_t)block;
+    }
+    return lists;
+}
+
 /* The block of the recording that this one stands for: that of its number, or if that was on another SM, one that was
    on this one. */
-static int64_t stand_in(struct play *play, const gs_seen *seen, int64_t block, int32_t sm) {
-    if (gs_seen_sm(seen, block) == sm && !play->matched[block])
+static int64_t stand_in(struct on_sms *lists, const gs_seen *seen, int64_t block, int32_t sm) {
+    if (gs_seen_sm(seen, block) == sm && !lists->matched[block])
         return block;
-    for (int64_t i = 0; i < (int64_t)seen->placed.count; i++)
-        if (seen->placed.data[i] == sm && !play->matched[i])
-            return i;
-    return block;
+    int32_t *first = &lists->first[sm];
+    while (*first >= 0 && lists->matched[*first])
+        *first = lists->next[*first];
+    return *first >= 0 ? *first : block;
 }
 
 int64_t gs_follow_end(gs_engine *engine, size_t launch, int64_t block, int32_t sm) {
     struct play *play = &engine->plays[launch];
     const gs_seen *seen = gs_follow(engine, launch);
-    if (!play->matched)
-        play->matched = calloc((size_t)engine->run->launches.data[launch].blocks, sizeof *play->matched);
-    if (!play->matched)
+    if (!play->on_sms)
+        play->on_sms = list_by_sm(engine, seen, launch);
+    if (!play->on_sms)
         return gs_seen_time(&seen->end_ns, block);
-    int64_t recorded = stand_in(play, seen, block, sm);
-    play->matched[recorded] = true;
+    int64_t recorded = stand_in(play->on_sms, seen, block, sm);
+    play->on_sms->matched[recorded] = true;
     return gs_seen_time(&seen->end_ns, recorded);
 }
 
