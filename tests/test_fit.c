@@ -52,10 +52,10 @@ static gs_gpu *draw_gpu(gs_random *random) {
     return gpu;
 }
 
-/* Every third GPU is also seen with runs that end by themselves: only they show the queue. */
+/* Every eighth GPU is also seen with runs that end by themselves: only they show the queue. */
 static gs_run *record(const gs_gpu *gpu, uint64_t combination, uint64_t *index) {
     static const char *const classes[] = {"plain", "shared", "small", "exits", "local", "timed"};
-    size_t class_count = combination % 3 == 0 ? GS_COUNT(classes) : GS_COUNT(classes) - 1;
+    size_t class_count = combination % 8 == 0 ? GS_COUNT(classes) : GS_COUNT(classes) - 1;
     gs_bounds bounds = gs_bounds_of(gpu, 1);
     gs_run *recorded = NULL;
     gs_error error = {.code = GS_OK};
