@@ -6,11 +6,16 @@
  *   model     the engine posing as a GPU, with chosen mechanisms and a planted quirk (sources.c)
  *
  * Whoever plays runs on a device cannot tell them apart.
+ *
+ * The last part is work: kernels with arguments, called one after the other, on a real GPU (work_cuda.c) or on the CPU
+ * (src/reshape/host.c).
  */
 #ifndef GS_DEVICE_H
 #define GS_DEVICE_H
 
 #include "sched/sched.h"
+
+#include <gridsmith_job.h>
 
 typedef struct gs_device gs_device;
 
@@ -54,5 +59,38 @@ gs_bounds gs_device_bounds(const gs_device *device);
 gs_device *gs_device_open_cuda(const char *rest, gs_error *error);
 gs_device *gs_device_open_replay(const char *rest, gs_error *error);
 gs_device *gs_device_open_model(const char *rest, gs_error *error);
+
+/* ---- work: buffers, and calls of kernels on them ---- */
+
+typedef struct gs_work {
+    struct {
+        gs_job_call *data;
+        size_t count, room;
+    } calls;
+    struct {
+        gs_job_argument *data;
+        size_t count, room;
+    } arguments;
+    struct {
+        struct gs_work_buffer {
+            void *data; /* the caller's: read before the first call, written after the last */
+            size_t bytes;
+        } * data;
+        size_t count, room;
+    } buffers;
+    uint32_t threads, sms, seconds; /* of the CPU: see gs_job */
+    bool backwards;
+    uint64_t seed;
+    bool failed; /* out of memory while it was put together; shows when it is run */
+} gs_work;
+
+/* Adds memory of the caller, which must outlive the work. Returns its number. */
+int32_t gs_work_buffer(gs_work *work, void *data, size_t bytes);
+/* Adds a call without arguments; the gs_work_pass that follow give it those. Valid until the next call is added. */
+gs_job_call *gs_work_call(gs_work *work, const char *kernel, const uint32_t grid[3], const uint32_t block[3],
+                          size_t shared_bytes);
+void gs_work_pass_buffer(gs_work *work, int32_t buffer);
+void gs_work_pass(gs_work *work, const void *value, size_t bytes);
+void gs_work_free(gs_work *work); /* not the buffers */
 
 #endif
