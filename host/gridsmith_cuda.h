@@ -29,6 +29,7 @@ struct uint3 {
     unsigned x, y, z;
 };
 
+#include "gridsmith_half.h"
 #include "gridsmith_run.h"
 
 /* ---- words ---- */
@@ -581,31 +582,6 @@ static inline unsigned __sad(int a, int b, unsigned c) {
 }
 
 /* ---- half: IEEE binary16, rounded to the nearest even; arithmetic is done in float and rounded once ---- */
-
-static inline uint16_t gs_half_of(float value) {
-    uint32_t bits = gs_bits<uint32_t>(value), sign = bits >> 16 & 0x8000, magnitude = bits & 0x7fffffff;
-    if (magnitude > 0x7f800000)
-        return (uint16_t)(sign | 0x7fff);
-    if (magnitude >= 0x477ff000) /* rounds to infinity */
-        return (uint16_t)(sign | 0x7c00);
-    if (magnitude < 0x38800000) { /* becomes subnormal: adding 0.5 puts the right bits last */
-        float shifted = gs_bits<float>(magnitude) + 0.5f;
-        return (uint16_t)(sign | (gs_bits<uint32_t>(shifted) - 0x3f000000));
-    }
-    magnitude += 0xfff + (magnitude >> 13 & 1);
-    return (uint16_t)(sign | (magnitude - 0x38000000) >> 13);
-}
-
-static inline float gs_half_to(uint16_t bits) {
-    uint32_t sign = (uint32_t)(bits & 0x8000) << 16, magnitude = bits & 0x7fff;
-    if (magnitude >= 0x7c00)
-        return gs_bits<float>(sign | 0x7f800000 | (magnitude & 0x3ff) << 13);
-    if (magnitude < 0x400) {
-        float small = (float)magnitude * 0x1p-24f;
-        return gs_bits<float>(gs_bits<uint32_t>(small) | sign);
-    }
-    return gs_bits<float>(sign | ((magnitude << 13) + 0x38000000));
-}
 
 struct alignas(2) __half {
     uint16_t bits;

@@ -59,6 +59,7 @@ typedef struct gs_job_call {
     uint64_t shared_bytes;
     uint32_t workers, task_blocks;
     uint32_t stops;         /* confined: so many times the kernel is told to leave, and is launched again */
+    uint64_t first_blocks;  /* only so many blocks of an original kernel run; 0: all */
     int32_t marks;          /* number of the buffer that counts how often each block ran, or -1 */
     uint32_t arguments;     /* how many, */
     uint32_t first;         /* and the first of them in the job's list */

@@ -530,6 +530,8 @@ static void run_launch(struct launch *launch, gs_job_call *call) {
     int count = 0;
     uint64_t began = now_ns();
     launch->blocks = (unsigned long long)launch->grid[0] * launch->grid[1] * launch->grid[2];
+    if (call->form == GS_FORM_ORIGINAL && call->first_blocks && call->first_blocks < launch->blocks)
+        launch->blocks = call->first_blocks;
     atomic_store(&launch->next, 0);
     while (count < cores && count < MOST_WORKERS && (unsigned long long)count < launch->blocks)
         if (pthread_create(&workers[count++], NULL, work, launch) != 0)
@@ -644,6 +646,8 @@ static void run_call(gs_job_call *call, unsigned char *const *buffers) {
                             .sms = job->sms ? job->sms : 4,
                             .backwards = job->backwards != 0};
     call->elapsed_ns = call->launches = 0;
+    if (!call->grid[0] || !call->grid[1] || !call->grid[2])
+        return; /* nothing is to be done, and CUDA would not launch it */
     if (call->form == GS_FORM_PERSISTENT || call->form == GS_FORM_CONFINED)
         run_formed(&launch, call, arguments, buffers);
     else

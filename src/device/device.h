@@ -93,4 +93,35 @@ void gs_work_pass_buffer(gs_work *work, int32_t buffer);
 void gs_work_pass(gs_work *work, const void *value, size_t bytes);
 void gs_work_free(gs_work *work); /* not the buffers */
 
+/* ---- executors: where work runs ---- */
+
+/* A source to compile, and what of it is called. */
+typedef struct gs_build {
+    const char *name, *text; /* the .cu: what errors call it, and its bytes */
+    size_t size;
+    const char *const *kernels; /* names, with template arguments where they have some: "reduce<256>" */
+    size_t kernel_count;
+    const char *const *options; /* more for the compiler: "-DTILE=16" */
+    size_t option_count;
+    bool address_sanitizer; /* on the CPU: accesses out of bounds are found */
+    uint32_t max_registers; /* on a GPU: of a thread; 0: as many as the compiler likes */
+} gs_build;
+
+typedef struct gs_executor gs_executor;
+
+typedef struct gs_executor_ops {
+    const char *name;
+    /* Starts compiling; mistakes may show when it is run. The program goes with the executor. */
+    void *(*compile)(gs_executor *executor, const gs_build *build, gs_error *error);
+    gs_code (*run)(void *program, gs_work *work, gs_error *error);
+    void (*close)(gs_executor *executor);
+} gs_executor_ops;
+
+struct gs_executor {
+    const gs_executor_ops *ops;
+    void *inside;
+};
+
+void gs_executor_close(gs_executor *executor);
+
 #endif

@@ -56,3 +56,8 @@ void gs_work_free(gs_work *work) {
     free(work->buffers.data);
     *work = (gs_work){0};
 }
+
+void gs_executor_close(gs_executor *executor) {
+    if (executor)
+        executor->ops->close(executor);
+}

@@ -436,3 +436,40 @@ gs_code gs_program_run(gs_program *program, gs_work *work, gs_error *error) {
     free(path);
     return code;
 }
+
+/* ---- as an executor ---- */
+
+static void *executor_compile(gs_executor *executor, const gs_build *build, gs_error *error) {
+    return gs_host_compile(executor->inside, build, error);
+}
+
+static gs_code executor_run(void *program, gs_work *work, gs_error *error) {
+    return gs_program_run(program, work, error);
+}
+
+static void executor_close(gs_executor *executor) {
+    gs_host_close(executor->inside);
+    free(executor);
+}
+
+gs_executor *gs_executor_host(gs_error *error) {
+    static const gs_executor_ops ops = {
+        .name = "host", .compile = executor_compile, .run = executor_run, .close = executor_close};
+    gs_executor *executor = calloc(1, sizeof *executor);
+    gs_host *host = executor ? gs_host_open(error) : NULL;
+    if (!host) {
+        if (!executor)
+            gs_fail_memory(error);
+        free(executor);
+        return NULL;
+    }
+    *executor = (gs_executor){.ops = &ops, .inside = host};
+    return executor;
+}
+
+gs_executor *gs_executor_open(const char *name, gs_error *error) {
+    if (strcmp(name, "host") == 0)
+        return gs_executor_host(error);
+    gs_fail(error, GS_E_USAGE, "work runs on host or on cuda, not on \"%.40s\"", name);
+    return NULL;
+}

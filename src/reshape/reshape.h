@@ -79,21 +79,41 @@ void gs_edits_add(gs_edits *edits, size_t at, size_t removed, const char *format
 bool gs_edits_apply(gs_edits *edits, const gs_source *source, gs_text *into);
 void gs_edits_free(gs_edits *edits);
 
+/* ---- forms ---- */
+
+typedef struct gs_reshape_options {
+    enum gs_form form;  /* GS_FORM_PERSISTENT or GS_FORM_CONFINED */
+    const char *folder; /* where #include "x.h" is looked for, or NULL: such headers are refused */
+} gs_reshape_options;
+
+/* Appends the source with the kernel reshaped. `kernel` may have namespaces and template arguments, which do not matter
+   here. GS_E_REFUSED: it cannot be done safely, with the place and the reason. */
+gs_code gs_reshape(const gs_source *source, const char *kernel, const gs_reshape_options *options, gs_text *into,
+                   gs_error *error);
+
+const char *gs_form_name(enum gs_form form);
+bool gs_form_find(const char *name, enum gs_form *form); /* not "original" */
+
+/* What reshaping would do to each kernel of the file, as gridsmith.reshape/1. */
+typedef struct gs_report_counts {
+    size_t kernels, accepted;
+} gs_report_counts;
+gs_code gs_reshape_report(const gs_source *source, const gs_reshape_options *options, gs_report_counts *counts,
+                          gs_text *into, gs_error *error);
+
+/* ---- launches: gridsmith.launch/1 ---- */
+
+typedef struct gs_launch_file gs_launch_file;
+
+/* Reads a launch; the caller frees it. */
+gs_launch_file *gs_launch_read(gs_input *input, gs_error *error);
+void gs_launch_free(gs_launch_file *launch);
+
 /* ---- host: kernels on the CPU ---- */
 
 /* A folder where kernels are compiled; it goes with gs_host_close, and so do its programs. */
 typedef struct gs_host gs_host;
 typedef struct gs_program gs_program;
-
-typedef struct gs_build {
-    const char *name, *text; /* the .cu: what errors call it, and its bytes */
-    size_t size;
-    const char *const *kernels; /* names, with template arguments where they have some: "reduce<256>" */
-    size_t kernel_count;
-    const char *const *options; /* more for the compiler: "-DTILE=16" */
-    size_t option_count;
-    bool address_sanitizer; /* out-of-bounds accesses of kernels are found */
-} gs_build;
 
 /* Makes the folder and starts compiling what all programs share. $CXX, or c++, is the compiler. */
 gs_host *gs_host_open(gs_error *error);
@@ -107,8 +127,41 @@ gs_code gs_program_wait(gs_program *program, gs_error *error);
    failed (threads that diverged, a signal, an address out of bounds); GS_E_USAGE: the arguments do not fit. */
 gs_code gs_program_run(gs_program *program, gs_work *work, gs_error *error);
 
+/* The CPU as an executor, or by name: "host", "cuda", "cuda:N". The caller closes it. */
+gs_executor *gs_executor_open(const char *name, gs_error *error);
+gs_executor *gs_executor_host(gs_error *error);
+
 /* The C++ that the compiler sees: shared memory and the table of kernels are made; all else is left to
    gridsmith_cuda.h. */
 gs_code gs_host_translate(const gs_build *build, gs_text *into, gs_error *error);
+
+/* ---- verifying: the original and the reshaped kernel on the same inputs ---- */
+
+typedef struct gs_verify_options {
+    enum gs_form form;
+    const char *kernel; /* with template arguments where it has some */
+    const char *folder; /* see gs_reshape_options */
+    uint32_t workers, task_blocks, stops;
+    uint32_t registers;     /* for GS_FORM_REGISTERS: the limit */
+    double tolerance;       /* floating-point numbers may differ by it, relative to the larger of 1 and the original */
+    uint64_t seed;          /* of where stops fall */
+    uint32_t seconds;       /* a kernel that runs longer has failed */
+    bool address_sanitizer; /* on the CPU: accesses out of bounds are found */
+} gs_verify_options;
+
+typedef enum gs_verdict { GS_VERDICT_SAME, GS_VERDICT_DIFFERENT, GS_VERDICT_REFUSED } gs_verdict;
+
+typedef struct gs_verify_result {
+    gs_verdict verdict;
+    gs_error reason; /* of a refusal, with its place; of a difference, what differs first and where */
+    uint64_t original_ns, reshaped_ns;
+    uint32_t launches; /* of the reshaped kernel */
+} gs_verify_result;
+
+const char *gs_verdict_name(gs_verdict verdict);
+/* Runs both. A code other than GS_OK is a mistake in what was given, or of the system; what is wrong with the reshaped
+   kernel is a verdict. */
+gs_code gs_verify(gs_executor *executor, const gs_source *source, const gs_launch_file *launch,
+                  const gs_verify_options *options, gs_verify_result *result, gs_error *error);
 
 #endif

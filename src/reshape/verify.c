@@ -1,0 +1,154 @@
+/*
+ * verify.c: whether a reshaped kernel computes what the original does.
+ *
+ * Both run on the same inputs, and every buffer is compared. Where something differs, the block that writes the first
+ * differing element is found by running ever fewer blocks of the original; and the original is run once more with its
+ * threads in another order, because a kernel that does not repeat itself cannot be compared byte by byte.
+ */
+#include "variant.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *gs_verdict_name(gs_verdict verdict) {
+    static const char *const names[] = {"same", "different", "refused"};
+    return names[verdict];
+}
+
+static void add_words(gs_error *reason, const char *words) {
+    size_t length = strlen(reason->message);
+    snprintf(reason->message + length, sizeof reason->message - length, "%s", words);
+}
+
+/* ---- where a difference comes from ---- */
+
+static bool has_final_value(gs_trial *original, uint64_t first_blocks, size_t argument, size_t element,
+                            const void *final, size_t bytes) {
+    gs_error ignored;
+    original->first_blocks = first_blocks;
+    return gs_trial_run(original, &ignored) == GS_OK &&
+           memcmp((const char *)original->buffers.data[argument] + element * bytes, final, bytes) == 0;
+}
+
+/* The block after which the element has the value that it keeps, by halving. */
+static void find_block(gs_trial *original, size_t argument, size_t element, gs_error *reason) {
+    size_t bytes = gs_number_bytes(original->launch->arguments.data[argument].type);
+    const uint32_t *grid = original->launch->grid;
+    uint64_t low = 1, high = (uint64_t)grid[0] * grid[1] * grid[2];
+    unsigned char final[8];
+    char words[100];
+    memcpy(final, (const char *)original->buffers.data[argument] + element * bytes, bytes);
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (has_final_value(original, middle, argument, element, final, bytes))
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    original->first_blocks = 0;
+    low--;
+    snprintf(words, sizeof words, "; block (%u,%u,%u) writes it", (unsigned)(low % grid[0]),
+             (unsigned)(low / grid[0] % grid[1]), (unsigned)(low / grid[0] / grid[1]));
+    add_words(reason, words);
+}
+
+/* Whether the original gives the same with its threads in another order. */
+static bool repeats_itself(gs_trial *original, double tolerance) {
+    gs_trial again = *original;
+    gs_error ignored;
+    size_t argument, element;
+    again.buffers = (gs_buffers){0};
+    again.marks = NULL;
+    again.backwards = true;
+    bool same = gs_trial_run(&again, &ignored) == GS_OK &&
+                gs_trials_agree(original, &again, tolerance, &ignored, &argument, &element);
+    gs_buffers_free(&again.buffers);
+    free(again.marks);
+    return same;
+}
+
+static void explain_difference(gs_trial *original, double tolerance, size_t argument, size_t element,
+                               gs_error *reason) {
+    bool is_host = strcmp(original->executor->ops->name, "host") == 0;
+    if (is_host && !repeats_itself(original, tolerance))
+        add_words(reason, "; but the original itself gives different results with its threads in another order "
+                          "(--tolerance allows for sums in another order)");
+    else if (is_host)
+        find_block(original, argument, element, reason);
+}
+
+/* ---- exactly once ---- */
+
+static bool ran_once(const gs_trial *trial, gs_error *reason) {
+    const uint32_t *grid = trial->launch->grid;
+    for (uint64_t i = 0; i < trial->blocks && trial->marks; i++)
+        if (trial->marks[i] != 1) {
+            gs_fail(reason, GS_OK, "block (%u,%u,%u) ran %u times", (unsigned)(i % grid[0]),
+                    (unsigned)(i / grid[0] % grid[1]), (unsigned)(i / grid[0] / grid[1]), trial->marks[i]);
+            return false;
+        }
+    return true;
+}
+
+/* ---- one variant ---- */
+
+static gs_code judge(gs_trial *original, gs_trial *reshaped, gs_verify_result *result, gs_error *error) {
+    size_t argument, element;
+    double tolerance = original->options->tolerance;
+    gs_code code = gs_trial_run(original, error);
+    if (code != GS_OK)
+        return code;
+    result->original_ns = original->elapsed_ns;
+    result->verdict = GS_VERDICT_DIFFERENT;
+    code = gs_trial_run(reshaped, &result->reason);
+    if (code == GS_E_KERNEL)
+        return GS_OK; /* the original ran: that is a difference, in the words of the kernel */
+    if (code != GS_OK) {
+        *error = result->reason;
+        return code;
+    }
+    result->reshaped_ns = reshaped->elapsed_ns;
+    result->launches = reshaped->launches;
+    if (!gs_trials_agree(original, reshaped, tolerance, &result->reason, &argument, &element))
+        explain_difference(original, tolerance, argument, element, &result->reason);
+    else if (ran_once(reshaped, &result->reason))
+        result->verdict = GS_VERDICT_SAME;
+    return GS_OK;
+}
+
+static gs_code try_variant(gs_executor *executor, const gs_source *source, const gs_launch_file *launch,
+                           const gs_verify_options *options, gs_variant *variant, gs_verify_result *result,
+                           gs_error *error) {
+    gs_variant plain = gs_variant_original(launch, options->kernel);
+    gs_trial original = {.executor = executor, .launch = launch, .options = options, .variant = &plain};
+    gs_trial reshaped = {.executor = executor, .launch = launch, .options = options, .variant = variant};
+    gs_code code = gs_trial_compile(&original, source, error);
+    if (code == GS_OK)
+        code = gs_trial_compile(&reshaped, source, error);
+    if (code == GS_OK)
+        code = judge(&original, &reshaped, result, error);
+    gs_trial_free(&original);
+    gs_trial_free(&reshaped);
+    return code;
+}
+
+gs_code gs_verify(gs_executor *executor, const gs_source *source, const gs_launch_file *launch,
+                  const gs_verify_options *options, gs_verify_result *result, gs_error *error) {
+    gs_variant variant = gs_variant_original(launch, options->kernel);
+    gs_reshape_options reshape = {.form = options->form, .folder = options->folder};
+    *result = (gs_verify_result){0};
+    variant.form = options->form;
+    variant.max_registers = options->registers;
+    gs_code code = GS_OK;
+    if (options->form == GS_FORM_PERSISTENT || options->form == GS_FORM_CONFINED)
+        code = gs_reshape(source, options->kernel, &reshape, &variant.text, &result->reason);
+    if (code == GS_OK)
+        return try_variant(executor, source, launch, options, &variant, result, error);
+    gs_text_free(&variant.text);
+    if (code != GS_E_REFUSED) {
+        *error = result->reason;
+        return code;
+    }
+    result->verdict = GS_VERDICT_REFUSED;
+    return GS_OK;
+}
