@@ -225,7 +225,7 @@ static gs_code check_assembly(const gs_source *source, uint32_t open, gs_facts *
     gs_text text = {0};
     uint32_t end = token_at(source, open)->match, odd = GS_NO_TOKEN;
     gs_code code = GS_OK;
-    for (uint32_t i = open + 1; i < end && token_at(source, i)->mark != ':'; i++) {
+    for (uint32_t i = open + 1; i < end && token_at(source, i)->mark != ':' && token_at(source, i)->mark != 'S'; i++) {
         const gs_token *token = token_at(source, i);
         if (token->kind == GS_TOKEN_STRING && token->length >= 2)
             gs_text_put(&text, source->text + token->at + 1, token->length - 2);
@@ -265,10 +265,6 @@ static gs_code check_asm_word(const gs_source *source, uint32_t token, gs_facts 
 }
 
 /* ---- facts of a span ---- */
-
-static bool is_member(const gs_source *source, uint32_t token) {
-    return token > 0 && (token_at(source, token - 1)->mark == '.' || token_at(source, token - 1)->mark == 'A');
-}
 
 /* `<<<`: three marks side by side. */
 static bool is_launch(const gs_source *source, uint32_t token) {
@@ -325,9 +321,7 @@ static gs_code check_token(const gs_source *source, uint32_t i, gs_facts *facts,
     case GS_WORD_REFUSED:
         return gs_source_fail(source, i, error, GS_E_REFUSED, "%s", reason);
     case GS_WORD_BLOCK:
-        if (i > 0 && token_at(source, i - 1)->kind == GS_TOKEN_NAME && !is_member(source, i) &&
-            !gs_token_is(source, i - 1, "return") && !gs_token_is(source, i - 1, "else") &&
-            !gs_token_is(source, i - 1, "case") && !gs_token_is(source, i - 1, "sizeof") &&
+        if (i > 0 && token_at(source, i - 1)->kind == GS_TOKEN_NAME && !gs_is_operator_word(source, i - 1) &&
             token_at(source, i)->directive == GS_NO_TOKEN)
             return gs_source_fail(source, i, error, GS_E_REFUSED, "it declares a variable of this name");
         break;

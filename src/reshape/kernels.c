@@ -25,6 +25,16 @@ bool gs_is_attribute(const gs_source *source, uint32_t token) {
     return false;
 }
 
+bool gs_is_operator_word(const gs_source *source, uint32_t token) {
+    static const char *const words[] = {"return", "else",      "case", "sizeof", "throw",  "new",     "delete",
+                                        "do",     "and",       "or",   "not",    "xor",    "bitand",  "bitor",
+                                        "compl",  "co_return", "goto", "typeid", "not_eq", "alignof", "co_yield"};
+    for (size_t i = 0; i < GS_COUNT(words); i++)
+        if (gs_token_is(source, token, words[i]))
+            return true;
+    return false;
+}
+
 /* ---- kernels ---- */
 
 /* Where the template arguments of an explicit specialization begin: back from `>` to its `<`. */
