@@ -7,7 +7,7 @@
  *   // launch: {...}                 grid, block and shared_bytes, where they are not the usual ones
  *   // kernel: NAME                  how it is called, where not `trap`
  *   // other: NAME                   another kernel of the file, which must do what it did
- *   // only: cuda                    the CPU cannot run it
+ *   // only: cuda                    the CPU cannot run it; `host`: NVRTC cannot compile it
  *
  * What is accepted runs as it was, persistent and confined, with few and many workers and with stops: the same bytes
  * come out, and each block runs once. All of them are three programs, one for each form, each trap in a namespace of its
@@ -15,7 +15,6 @@
  */
 #include "test.h"
 
-#include "device/cuda_api.h"
 #include "reshape/variant.h"
 
 #include <dirent.h>
@@ -29,7 +28,7 @@ struct trap {
     char *text;
     size_t size;
     char refuse[300], kernel[100], other[100];
-    bool only_cuda;
+    bool only_cuda, only_host;
     gs_launch_file *launch;
     gs_text reshaped[FORMS];
 };
@@ -80,6 +79,7 @@ static void read_trap(struct trap *trap, const char *file) {
     find_note(trap, "other", trap->other, sizeof trap->other);
     find_note(trap, "only", only, sizeof only);
     trap->only_cuda = strcmp(only, "cuda") == 0;
+    trap->only_host = strcmp(only, "host") == 0;
     trap->launch = launch_of(trap);
 }
 
@@ -150,7 +150,7 @@ static void what_is_unsafe_is_refused_where_it_is(void **state) {
 /* ---- running ---- */
 
 static bool runs(const struct trap *trap, bool on_cuda) {
-    return !trap->refuse[0] && (on_cuda || !trap->only_cuda);
+    return !trap->refuse[0] && !(on_cuda ? trap->only_host : trap->only_cuda);
 }
 
 /* All traps in one source, each in a namespace, and what one defines undefined for the next. */
@@ -281,10 +281,35 @@ static void what_is_accepted_computes_the_same(void **state) {
     gs_executor_close(all.executor);
 }
 
+/* ---- NVIDIA's compiler, where it is ---- */
+
+static void nvrtc_compiles_what_is_accepted(void **state) {
+    gs_error error;
+    char folder[300];
+    (void)state;
+    snprintf(folder, sizeof folder, "-I%s", test_path("tests/traps"));
+    const char *options[] = {folder};
+    for (int form = 0; form < FORMS; form++) {
+        gs_text text = {0};
+        put_all(&text, form, true);
+        gs_build build = {
+            .name = "traps", .text = text.data, .size = text.count, .options = options, .option_count = 1};
+        gs_code code = gs_nvrtc_try(&build, 90, NULL, &error);
+        gs_text_free(&text);
+        if (code == GS_E_NO_GPU) {
+            print_message("skipped: %s\n", error.message);
+            skip();
+        }
+        if (code != GS_OK)
+            fail_msg("%s: %s:%ld: %s", gs_form_name((enum gs_form)form), error.file, error.line, error.message);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_unsafe_is_refused_where_it_is),
         cmocka_unit_test(what_is_accepted_computes_the_same),
+        cmocka_unit_test(nvrtc_compiles_what_is_accepted),
     };
     return cmocka_run_group_tests(tests, read_all, free_all);
 }

@@ -13,6 +13,7 @@ typedef struct cu_context *cu_context;
 typedef struct cu_module *cu_module;
 typedef struct cu_function *cu_function;
 typedef struct cu_stream *cu_stream;
+typedef struct cu_event *cu_event;
 typedef struct nvrtc_program *nvrtc_program;
 typedef uint64_t cu_pointer;
 
@@ -62,6 +63,14 @@ typedef struct cu_launch {
     X(alloc, cuMemAlloc_v2, (cu_pointer *, size_t))                                                                    \
     X(free, cuMemFree_v2, (cu_pointer))                                                                                \
     X(set_bytes, cuMemsetD8_v2, (cu_pointer, unsigned char, size_t))                                                   \
+    X(set_words, cuMemsetD32Async, (cu_pointer, unsigned, size_t, cu_stream))                                          \
+    X(copy_in, cuMemcpyHtoD_v2, (cu_pointer, const void *, size_t))                                                    \
+    X(copy_out, cuMemcpyDtoH_v2, (void *, cu_pointer, size_t))                                                         \
+    X(event_new, cuEventCreate, (cu_event *, unsigned))                                                                \
+    X(event_free, cuEventDestroy_v2, (cu_event))                                                                       \
+    X(event_record, cuEventRecord, (cu_event, cu_stream))                                                              \
+    X(event_elapsed, cuEventElapsedTime, (float *, cu_event, cu_event))                                                \
+    X(occupancy, cuOccupancyMaxActiveBlocksPerMultiprocessor, (int *, cu_function, int, size_t))                       \
     X(stream_new, cuStreamCreateWithPriority, (cu_stream *, unsigned, int))                                            \
     X(stream_free, cuStreamDestroy_v2, (cu_stream))                                                                    \
     X(stream_query, cuStreamQuery, (cu_stream))                                                                        \
@@ -70,6 +79,8 @@ typedef struct cu_launch {
 #define NVRTC_SYMBOLS(X)                                                                                               \
     X(program_new, nvrtcCreateProgram,                                                                                 \
       (nvrtc_program *, const char *, const char *, int, const char *const *, const char *const *))                    \
+    X(add_name, nvrtcAddNameExpression, (nvrtc_program, const char *))                                                 \
+    X(lowered_name, nvrtcGetLoweredName, (nvrtc_program, const char *, const char **))                                 \
     X(compile, nvrtcCompileProgram, (nvrtc_program, int, const char *const *))                                         \
     X(log_size, nvrtcGetProgramLogSize, (nvrtc_program, size_t *))                                                     \
     X(log_text, nvrtcGetProgramLog, (nvrtc_program, char *))                                                           \
@@ -85,6 +96,8 @@ typedef struct cu_api {
 } cu_api;
 #undef CU_POINTER
 
+/* Finds the compiler alone, which needs no GPU. GS_E_NO_GPU, in words, where there is none or it is too old. */
+gs_code gs_nvrtc_open(cu_api *api, gs_error *error);
 /* Finds the driver and the compiler. GS_E_NO_GPU, in words, where there is none or it is too old. */
 gs_code gs_cuda_open(cu_api *api, gs_error *error);
 void gs_cuda_close(cu_api *api);

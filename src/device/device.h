@@ -107,6 +107,13 @@ typedef struct gs_build {
     uint32_t max_registers; /* on a GPU: of a thread; 0: as many as the compiler likes */
 } gs_build;
 
+/* What a compiled kernel costs. */
+typedef struct gs_cost {
+    int32_t registers, local_bytes, shared_bytes; /* of a thread, of a thread, of a block (static) */
+    int32_t spill_stores, spill_loads;            /* bytes */
+    int32_t blocks_per_sm, sms;                   /* how many fit at once; 0: not known */
+} gs_cost;
+
 typedef struct gs_executor gs_executor;
 
 typedef struct gs_executor_ops {
@@ -114,6 +121,9 @@ typedef struct gs_executor_ops {
     /* Starts compiling; mistakes may show when it is run. The program goes with the executor. */
     void *(*compile)(gs_executor *executor, const gs_build *build, gs_error *error);
     gs_code (*run)(void *program, gs_work *work, gs_error *error);
+    /* What a kernel of it costs, launched with such blocks. All zero where nobody knows. */
+    gs_code (*cost)(void *program, const char *kernel, const uint32_t block[3], size_t shared_bytes, gs_cost *cost,
+                    gs_error *error);
     void (*close)(gs_executor *executor);
 } gs_executor_ops;
 
@@ -123,5 +133,13 @@ struct gs_executor {
 };
 
 void gs_executor_close(gs_executor *executor);
+
+/* A GPU as an executor; `rest` is its number, or "". */
+gs_executor *gs_executor_cuda(const char *rest, gs_error *error);
+
+/* Compiles with NVRTC for an architecture (90: compute capability 9.0), which needs no GPU, and throws the result away.
+   GS_E_KERNEL: the compiler found a mistake; GS_E_NO_GPU: there is no NVRTC. The costs of `build->kernels` go into
+   `costs`, where that is not NULL; blocks_per_sm stays 0. */
+gs_code gs_nvrtc_try(const gs_build *build, int architecture, gs_cost *costs, gs_error *error);
 
 #endif

@@ -447,14 +447,24 @@ static gs_code executor_run(void *program, gs_work *work, gs_error *error) {
     return gs_program_run(program, work, error);
 }
 
+static gs_code executor_cost(void *program, const char *kernel, const uint32_t block[3], size_t shared_bytes,
+                             gs_cost *cost, gs_error *error) {
+    (void)program, (void)kernel, (void)block, (void)shared_bytes, (void)error;
+    *cost = (gs_cost){0};
+    return GS_OK;
+}
+
 static void executor_close(gs_executor *executor) {
     gs_host_close(executor->inside);
     free(executor);
 }
 
 gs_executor *gs_executor_host(gs_error *error) {
-    static const gs_executor_ops ops = {
-        .name = "host", .compile = executor_compile, .run = executor_run, .close = executor_close};
+    static const gs_executor_ops ops = {.name = "host",
+                                        .compile = executor_compile,
+                                        .run = executor_run,
+                                        .cost = executor_cost,
+                                        .close = executor_close};
     gs_executor *executor = calloc(1, sizeof *executor);
     gs_host *host = executor ? gs_host_open(error) : NULL;
     if (!host) {
@@ -470,6 +480,8 @@ gs_executor *gs_executor_host(gs_error *error) {
 gs_executor *gs_executor_open(const char *name, gs_error *error) {
     if (strcmp(name, "host") == 0)
         return gs_executor_host(error);
+    if (strcmp(name, "cuda") == 0 || strncmp(name, "cuda:", 5) == 0)
+        return gs_executor_cuda(name[4] ? name + 5 : "", error);
     gs_fail(error, GS_E_USAGE, "work runs on host or on cuda, not on \"%.40s\"", name);
     return NULL;
 }

@@ -157,10 +157,8 @@ static bool is_block_word(const struct rewrite *rewrite, uint32_t token) {
     if (gs_word_use_of(rewrite->source, token, &reason) != GS_WORD_BLOCK || token == 0)
         return false;
     char before = token_at(rewrite, token - 1)->mark;
-    bool is_qualified =
-        before == 'S' && token > 1 &&
-        (token_at(rewrite, token - 2)->mark == '>' || token_at(rewrite, token - 2)->kind == GS_TOKEN_NAME) &&
-        !gs_is_operator_word(rewrite->source, token - 2);
+    bool is_qualified = before == 'S' && token > 1 && token_at(rewrite, token - 2)->kind == GS_TOKEN_NAME &&
+                        !gs_is_operator_word(rewrite->source, token - 2);
     return before != '.' && before != 'A' && !is_qualified;
 }
 

@@ -39,6 +39,10 @@ struct cu_stream {
     int priority;
 };
 
+struct cu_event {
+    int64_t at_ns;
+};
+
 static struct driver {
     bool started;
     gs_gpu *description;
@@ -274,6 +278,43 @@ int cuMemsetD8_v2(cu_pointer pointer, unsigned char value, size_t bytes) {
     return 0;
 }
 
+int cuMemsetD32Async(cu_pointer pointer, unsigned value, size_t count, cu_stream stream) {
+    (void)stream;
+    for (size_t i = 0; i < count; i++)
+        __atomic_store_n((unsigned *)(uintptr_t)pointer + i, value, __ATOMIC_RELEASE);
+    return 0;
+}
+
+int cuMemcpyHtoD_v2(cu_pointer to, const void *from, size_t bytes) {
+    memcpy((void *)(uintptr_t)to, from, bytes);
+    return 0;
+}
+
+int cuMemcpyDtoH_v2(void *to, cu_pointer from, size_t bytes) {
+    memcpy(to, (const void *)(uintptr_t)from, bytes);
+    return 0;
+}
+
+int cuEventCreate(cu_event *event, unsigned flags) {
+    *event = take(sizeof **event);
+    return flags ? INVALID_VALUE : 0;
+}
+
+int cuEventDestroy_v2(cu_event event) {
+    return give_back(event);
+}
+
+int cuEventRecord(cu_event event, cu_stream stream) {
+    (void)stream;
+    event->at_ns = gs_now_ns();
+    return 0;
+}
+
+int cuEventElapsedTime(float *elapsed_ms, cu_event began, cu_event ended) {
+    *elapsed_ms = (float)(ended->at_ns - began->at_ns) / 1e6f;
+    return 0;
+}
+
 int cuStreamCreateWithPriority(cu_stream *stream, unsigned flags, int priority) {
     (void)flags;
     *stream = take(sizeof **stream);
@@ -287,6 +328,14 @@ int cuStreamDestroy_v2(cu_stream stream) {
 
 int cuStreamQuery(cu_stream stream) {
     return pretended_gpu_is_idle(driver.gpu, stream) ? 0 : NOT_READY;
+}
+
+int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, cu_function function, int threads, size_t shared_bytes) {
+    gs_shape shape = gs_shape_of(threads, function->registers, (int64_t)shared_bytes);
+    gs_occupancy occupancy;
+    gs_occupancy_of(driver.description, &shape, &occupancy, NULL);
+    *blocks = occupancy.blocks;
+    return 0;
 }
 
 /* ---- launching ---- */

@@ -1,3 +1,4 @@
+// only: host
 // Größe, α and 世界 in comments, strings and names.
 __device__ int größe(int α) {
     return α + "ä"[0] * 0 + blockIdx.x;
