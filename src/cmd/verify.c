@@ -116,16 +116,9 @@ static void print_words(const struct verify *asked, const gs_verify_result *resu
                (double)result->reshaped_ns / 1e6, result->launches, result->launches == 1 ? "" : "es");
 }
 
-static gs_launch_file *read_launch(const char *path, gs_error *error) {
-    gs_input *input = gs_input_open(path, error);
-    gs_launch_file *launch = input ? gs_launch_read(input, error) : NULL;
-    gs_input_close(input);
-    return launch;
-}
-
 static int verify(const struct verify *asked, const gs_source *source, const gs_verify_options *wanted,
                   gs_error *error) {
-    gs_launch_file *launch = read_launch(asked->launch, error);
+    gs_launch_file *launch = gs_launch_open(asked->launch, error);
     gs_executor *executor = launch ? gs_executor_open(asked->on ? asked->on : "host", error) : NULL;
     gs_verify_result result;
     int status;

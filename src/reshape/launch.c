@@ -249,6 +249,13 @@ gs_launch_file *gs_launch_read(gs_input *input, gs_error *error) {
     return NULL;
 }
 
+gs_launch_file *gs_launch_open(const char *path, gs_error *error) {
+    gs_input *input = gs_input_open(path, error);
+    gs_launch_file *launch = input ? gs_launch_read(input, error) : NULL;
+    gs_input_close(input);
+    return launch;
+}
+
 void gs_launch_free(gs_launch_file *launch) {
     if (launch)
         free(launch->arguments.data);

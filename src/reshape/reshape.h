@@ -101,12 +101,28 @@ typedef struct gs_report_counts {
 gs_code gs_reshape_report(const gs_source *source, const gs_reshape_options *options, gs_report_counts *counts,
                           gs_text *into, gs_error *error);
 
+/* What a kernel costs under limits of registers, from none downwards. */
+typedef struct gs_register_variant {
+    uint32_t limit; /* 0: none */
+    gs_cost cost;
+} gs_register_variant;
+
+typedef struct gs_register_variants {
+    gs_register_variant list[16];
+    size_t count;
+} gs_register_variants;
+
+/* `architecture` is e.g. 90 for compute capability 9.0. GS_E_NO_GPU: there is no NVRTC. */
+gs_code gs_registers_find(const gs_source *source, const char *kernel, int architecture, gs_register_variants *found,
+                          gs_error *error);
+
 /* ---- launches: gridsmith.launch/1 ---- */
 
 typedef struct gs_launch_file gs_launch_file;
 
 /* Reads a launch; the caller frees it. */
 gs_launch_file *gs_launch_read(gs_input *input, gs_error *error);
+gs_launch_file *gs_launch_open(const char *path, gs_error *error);
 void gs_launch_free(gs_launch_file *launch);
 
 /* ---- host: kernels on the CPU ---- */
@@ -163,5 +179,11 @@ const char *gs_verdict_name(gs_verdict verdict);
    kernel is a verdict. */
 gs_code gs_verify(gs_executor *executor, const gs_source *source, const gs_launch_file *launch,
                   const gs_verify_options *options, gs_verify_result *result, gs_error *error);
+
+/* The same for elastic blocks: finds variants with a half and a quarter of the threads (`factor` 2 or 4: only that
+   one). The source of the first that computes the same goes into `text`, where that is not NULL. */
+gs_code gs_verify_elastic(gs_executor *executor, const gs_source *source, const gs_launch_file *launch,
+                          const gs_verify_options *options, uint32_t factor, gs_text *text, gs_verify_result *result,
+                          gs_error *error);
 
 #endif

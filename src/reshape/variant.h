@@ -51,4 +51,8 @@ void gs_trial_free(gs_trial *trial);
 bool gs_trials_agree(const gs_trial *first, const gs_trial *second, double tolerance, gs_error *reason,
                      size_t *argument, size_t *element);
 
+/* Looks for a variant with 1/`factor` (2 or 4) of the threads that computes what `original`, which has run on the CPU,
+   did. The caller frees variant->text. */
+gs_code gs_elastic_find(gs_trial *original, const gs_source *source, uint32_t factor, gs_variant *variant, bool *found);
+
 #endif

@@ -132,11 +132,73 @@ static gs_code try_variant(gs_executor *executor, const gs_source *source, const
     return code;
 }
 
+/* ---- elastic ---- */
+
+/* Looks for a variant on the CPU, and tries what it finds where it is to run. */
+static gs_code find_elastic(gs_trial *original, gs_executor *executor, const gs_source *source, uint32_t factor,
+                            gs_verify_result *result, gs_text *text, gs_error *error) {
+    gs_variant variant;
+    bool found = false;
+    gs_code code = gs_elastic_find(original, source, factor, &variant, &found);
+    if (code != GS_OK || !found)
+        return code;
+    if (text && !text->count)
+        gs_text_put(text, variant.text.data, variant.text.count);
+    char words[sizeof variant.words + 60];
+    snprintf(words, sizeof words, "%s1/%u of the threads: %s", result->reason.message[0] ? "; " : "", factor,
+             variant.words);
+    if (executor == original->executor) {
+        gs_text_free(&variant.text);
+        result->verdict = GS_VERDICT_SAME;
+    } else {
+        gs_verify_result there = *result;
+        code = try_variant(executor, source, original->launch, original->options, &variant, &there, error);
+        result->verdict = code == GS_OK && there.verdict == GS_VERDICT_SAME ? GS_VERDICT_SAME : result->verdict;
+        result->original_ns = there.original_ns;
+        result->reshaped_ns = there.reshaped_ns;
+        found = there.verdict == GS_VERDICT_SAME;
+    }
+    if (found)
+        add_words(&result->reason, words);
+    return code;
+}
+
+gs_code gs_verify_elastic(gs_executor *executor, const gs_source *source, const gs_launch_file *launch,
+                          const gs_verify_options *options, uint32_t factor, gs_text *text, gs_verify_result *result,
+                          gs_error *error) {
+    bool is_host = strcmp(executor->ops->name, "host") == 0;
+    gs_variant plain = gs_variant_original(launch, options->kernel);
+    gs_trial original = {.executor = is_host ? executor : gs_executor_host(error),
+                         .launch = launch,
+                         .options = options,
+                         .variant = &plain};
+    *result = (gs_verify_result){.verdict = GS_VERDICT_REFUSED};
+    if (!original.executor)
+        return error->code;
+    gs_code code = gs_trial_compile(&original, source, error);
+    if (code == GS_OK)
+        code = gs_trial_run(&original, error);
+    for (uint32_t by = 2; by <= 4 && code == GS_OK; by *= 2)
+        if (!factor || factor == by)
+            code = find_elastic(&original, executor, source, by, result, text, error);
+    if (code == GS_OK && result->verdict == GS_VERDICT_REFUSED)
+        gs_fail(&result->reason, GS_E_REFUSED,
+                "no constants were found that give fewer threads the same results with this launch");
+    gs_trial_free(&original);
+    if (!is_host)
+        gs_executor_close(original.executor);
+    return code;
+}
+
+/* ---- any form ---- */
+
 gs_code gs_verify(gs_executor *executor, const gs_source *source, const gs_launch_file *launch,
                   const gs_verify_options *options, gs_verify_result *result, gs_error *error) {
     gs_variant variant = gs_variant_original(launch, options->kernel);
     gs_reshape_options reshape = {.form = options->form, .folder = options->folder};
     *result = (gs_verify_result){0};
+    if (options->form == GS_FORM_ELASTIC)
+        return gs_verify_elastic(executor, source, launch, options, 0, NULL, result, error);
     variant.form = options->form;
     variant.max_registers = options->registers;
     gs_code code = GS_OK;
