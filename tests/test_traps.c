@@ -116,7 +116,7 @@ static int free_all(void **state) {
 
 static void reshape(struct trap *trap, enum gs_form form) {
     gs_source source;
-    char folder[300], wanted[500], found[700] = "";
+    char folder[300], wanted[500] = "", found[700] = "";
     gs_error error;
     snprintf(folder, sizeof folder, "%s", test_path("tests/traps"));
     gs_reshape_options options = {.form = form, .folder = folder};
@@ -127,7 +127,8 @@ static void reshape(struct trap *trap, enum gs_form form) {
     }
     if (code != GS_OK)
         gs_error_text(&error, found, sizeof found);
-    snprintf(wanted, sizeof wanted, trap->refuse[0] ? "%s:%s" : "", trap->name, trap->refuse);
+    if (trap->refuse[0])
+        snprintf(wanted, sizeof wanted, "%s:%s", trap->name, trap->refuse);
     if (strncmp(found, wanted, strlen(wanted)) != 0 || (found[0] && !wanted[0]))
         fail_msg("%s, %s: \"%s\", not \"%s\"", trap->name, gs_form_name(form), found, wanted);
     if (trap->refuse[0])

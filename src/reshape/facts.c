@@ -259,7 +259,7 @@ static gs_code check_asm_word(const gs_source *source, uint32_t token, gs_facts 
         return gs_source_fail(source, token, error, GS_E_REFUSED, "assembly in a macro cannot be followed");
     while (gs_token_is(source, open, "volatile") || gs_token_is(source, open, "__volatile__"))
         open++;
-    if (!gs_token_is(source, open, "("))
+    if (!gs_opens(source, open))
         return gs_source_fail(source, token, error, GS_E_REFUSED, "this assembly cannot be followed");
     return check_assembly(source, open, facts, error);
 }
@@ -277,7 +277,7 @@ static bool is_launch(const gs_source *source, uint32_t token) {
 
 /* while (... gridDim ...) ; waits for so many blocks. */
 static gs_code check_spin(const gs_source *source, uint32_t token, gs_error *error) {
-    if (!gs_token_is(source, token, "while") || !gs_token_is(source, token + 1, "("))
+    if (!gs_token_is(source, token, "while") || !gs_opens(source, token + 1))
         return GS_OK;
     uint32_t close = token_at(source, token + 1)->match;
     bool is_empty =
@@ -381,12 +381,12 @@ static gs_code check_attributes(const gs_source *source, const gs_kernel_found *
         const char *reason = NULL;
         if (gs_word_use_of(source, i, &reason) == GS_WORD_REFUSED)
             return gs_source_fail(source, i, error, GS_E_REFUSED, "%s", reason);
-        if (!gs_token_is(source, i, "__launch_bounds__") || !gs_token_is(source, i + 1, "("))
+        if (!gs_token_is(source, i, "__launch_bounds__") || !gs_opens(source, i + 1))
             continue;
         int commas = 0;
         for (uint32_t k = i + 2; k < token_at(source, i + 1)->match; k++) {
             commas += token_at(source, k)->mark == ',';
-            if (token_at(source, k)->mark == '(')
+            if (gs_opens(source, k))
                 k = token_at(source, k)->match;
         }
         if (commas >= 2)

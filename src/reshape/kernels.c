@@ -35,6 +35,10 @@ bool gs_is_operator_word(const gs_source *source, uint32_t token) {
     return false;
 }
 
+bool gs_opens(const gs_source *source, uint32_t token) {
+    return gs_token_is(source, token, "(") && token_at(source, token)->match != GS_NO_TOKEN;
+}
+
 /* ---- kernels ---- */
 
 /* Where the template arguments of an explicit specialization begin: back from `>` to its `<`. */

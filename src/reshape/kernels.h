@@ -89,6 +89,8 @@ gs_word_use gs_word_use_of(const gs_source *source, uint32_t token, const char *
 
 /* Whether a text is the word, or begins with it where the word ends in *. */
 bool gs_is_word(const char *text, size_t length, const char *word);
+/* A ( that has a fellow, which those in directives have not. */
+bool gs_opens(const gs_source *source, uint32_t token);
 /* A word that stands before a value, as an operator does: return, sizeof. */
 bool gs_is_operator_word(const gs_source *source, uint32_t token);
 /* A word that stands before a ( without being a function. */

@@ -29,7 +29,7 @@ typedef enum gs_scope {
     GS_SCOPE_CODE       /* bodies, blocks, initializers */
 } gs_scope;
 
-enum { GS_NO_TOKEN = UINT32_MAX };
+#define GS_NO_TOKEN UINT32_MAX
 
 typedef struct gs_token {
     uint32_t at, length;
@@ -57,6 +57,8 @@ gs_code gs_source_read(gs_source *source, const char *name, const char *text, si
 void gs_source_free(gs_source *source);
 
 bool gs_token_is(const gs_source *source, size_t token, const char *word);
+/* The token after this one, or, where this one opens brackets, after those. */
+size_t gs_token_after(const gs_source *source, size_t token);
 /* An error about a token: file, line, column, a caret and the reason. */
 gs_code gs_source_fail(const gs_source *source, size_t token, gs_error *error, gs_code code, const char *format, ...)
     __attribute__((format(printf, 5, 6)));

@@ -212,12 +212,12 @@ static void change_barrier(struct rewrite *rewrite, uint32_t token) {
 /* __shfl_sync(MASK, ...) becomes __shfl_sync(gs_lanes(MASK), ...). */
 static gs_code change_mask(struct rewrite *rewrite, uint32_t token, gs_error *error) {
     uint32_t open = token + 1;
-    if (!gs_token_is(rewrite->source, open, "(") || token_at(rewrite, token)->directive != GS_NO_TOKEN)
+    if (!gs_opens(rewrite->source, open) || token_at(rewrite, token)->directive != GS_NO_TOKEN)
         return gs_source_fail(rewrite->source, token, error, GS_E_REFUSED,
                               "threads return early, and the mask of this operation of the warp cannot be followed");
     uint32_t close = token_at(rewrite, open)->match, end = open + 1;
     while (end < close && token_at(rewrite, end)->mark != ',')
-        end = token_at(rewrite, end)->match != GS_NO_TOKEN ? token_at(rewrite, end)->match + 1 : end + 1;
+        end = (uint32_t)gs_token_after(rewrite->source, end);
     if (end == open + 1) {
         insert_after(rewrite, open, "gs_lanes(0xffffffffu)");
     } else {

@@ -44,6 +44,11 @@ bool gs_token_is(const gs_source *source, size_t token, const char *word) {
            memcmp(source->text + found->at, word, found->length) == 0;
 }
 
+size_t gs_token_after(const gs_source *source, size_t token) {
+    uint32_t match = source->tokens.data[token].match;
+    return match != GS_NO_TOKEN && match > token ? match + 1 : token + 1;
+}
+
 /* ---- reading ---- */
 
 struct reader {

@@ -38,9 +38,10 @@ static bool find_declaration(const gs_source *source, size_t shared, struct decl
     while (first > 0 && !ends_statement(&tokens[first - 1]) && tokens[first - 1].mark != ')')
         first--;
     while (end < source->tokens.count && tokens[end].mark != ';') {
-        if (tokens[end].directive != GS_NO_TOKEN || tokens[end].mark == '}' || tokens[end].mark == ')')
+        if (tokens[end].directive != GS_NO_TOKEN || tokens[end].mark == '}' || tokens[end].mark == ')' ||
+            tokens[end].mark == ']')
             return false;
-        end = tokens[end].match != GS_NO_TOKEN ? tokens[end].match + 1 : end + 1;
+        end = gs_token_after(source, end);
     }
     *found = (struct declaration){.first = first, .end = end, .is_outside = is_outside(source, shared)};
     for (size_t i = first; i < end; i++)
@@ -54,13 +55,11 @@ static size_t declared_name(const gs_source *source, size_t from, size_t end, si
     size_t name = GS_NO_TOKEN, i = from;
     int angles = 0;
     bool named = false;
-    for (; i < end && (tokens[i].mark != ',' || angles > 0); i++) {
+    for (; i < end && (tokens[i].mark != ',' || angles > 0); i = gs_token_after(source, i)) {
         angles += tokens[i].mark == '<' && !named ? 1 : tokens[i].mark == '>' && angles > 0 ? -1 : 0;
         named |= tokens[i].mark == '[' || tokens[i].mark == '=';
         if (tokens[i].kind == GS_TOKEN_NAME && !named && angles == 0)
             name = i;
-        if (tokens[i].match != GS_NO_TOKEN)
-            i = tokens[i].match;
     }
     *next = i + 1;
     return name;
@@ -85,7 +84,7 @@ static bool put_dynamic(const gs_source *source, const struct declaration *found
     size_t next, name = declared_name(source, found->first, found->end, &next);
     if (name == GS_NO_TOKEN || name + 1 >= found->end || source->tokens.data[name + 1].mark != '[')
         return false;
-    size_t rest = source->tokens.data[name + 1].match + 1;
+    size_t rest = gs_token_after(source, name + 1);
     gs_text type = {0}, bounds = {0};
     put_tokens(source, found->first, name, &type);
     put_tokens(source, rest, found->end, &bounds);
