@@ -6,12 +6,14 @@
  *   memory   ten million blocks with a duration, with everything that a prediction records
  *   replay   the recorded corpus, read, predicted and scored
  *   shrink   runs of twenty kernels and more on a GPU of which one SM is always skipped, to the kernel that shows it
+ *   reshape  one kernel of a source of a thousand lines made confined
  *
  * Times are the best of several rounds, so that what else the machine does counts little.
  */
 #include "fuzz/fuzz.h"
 #include "literal.h"
 #include "random.h"
+#include "reshape/reshape.h"
 #include "sched/sched.h"
 
 #include <stdlib.h>
@@ -221,11 +223,46 @@ static void measure_shrink(void) {
     gs_device_close(device);
 }
 
+/* A source of a thousand lines: small kernels with barriers and returns, and functions that ask for their block. */
+static void put_source(gs_text *into) {
+    for (int i = 0; i < 100; i++)
+        gs_text_add(into,
+                    "__device__ int first_%d(int n) { // of the block\n    return blockIdx.x * n;\n}\n"
+                    "__global__ void kernel_%d(float *out, const float *in, int n) {\n"
+                    "    __shared__ float part[256];\n    int i = first_%d(256) + threadIdx.x;\n"
+                    "    if (i >= n) return;\n    part[threadIdx.x] = in[i];\n"
+                    "    __syncthreads();\n    out[i] = part[255 - threadIdx.x] * %d.0f + gridDim.x; }\n",
+                    i, i, i, i);
+}
+
+static void measure_reshape(void) {
+    enum { ROUNDS = 50 };
+    gs_text text = {0};
+    gs_error error;
+    int64_t best = INT64_MAX;
+    gs_reshape_options options = {.form = GS_FORM_CONFINED};
+    put_source(&text);
+    for (int i = 0; i < ROUNDS; i++) {
+        gs_text output = {0};
+        gs_source source;
+        int64_t began = gs_now_ns();
+        if (gs_source_read(&source, "bench.cu", text.data, text.count, &error) != GS_OK ||
+            gs_reshape(&source, "kernel_50", &options, &output, &error) != GS_OK)
+            fail(&error);
+        best = gs_min(best, gs_now_ns() - began);
+        gs_source_free(&source);
+        gs_text_free(&output);
+    }
+    printf("a kernel of a source of 1,000 lines reshaped in %.2f ms\n", (double)best / 1e6);
+    gs_text_free(&text);
+}
+
 int main(void) {
     compare_with_literal();
     scale();
     measure_memory();
     measure_replay();
     measure_shrink();
+    measure_reshape();
     return 0;
 }

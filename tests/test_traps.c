@@ -10,8 +10,8 @@
  *   // only: cuda                    the CPU cannot run it; `host`: NVRTC cannot compile it
  *
  * What is accepted runs as it was, persistent and confined, with few and many workers and with stops: the same bytes
- * come out, and each block runs once. All of them are three programs, one for each form, each trap in a namespace of its
- * own: the C++ compiler starts three times, not two hundred. Where there is NVRTC it compiles them too.
+ * come out, and each block runs once. All of them are three programs, one for each form, each trap in a namespace of
+ * its own: the C++ compiler starts three times, not two hundred. Where there is NVRTC it compiles them too.
  */
 #include "test.h"
 

@@ -9,7 +9,7 @@
 
 struct verify {
     const char *kernel, *form, *launch, *on, *tolerance;
-    int64_t workers, task, stops, registers, seed, seconds;
+    int64_t workers, task, stops, registers, seed, seconds, repeat;
     bool json, sanitize;
 };
 
@@ -84,6 +84,13 @@ static const gs_option options[] = {
      .help = "a kernel that runs longer has failed (default 60)",
      .least = 1,
      .most = 100000},
+    {.name = "repeat",
+     .type = GS_OPTION_INT,
+     .offset = offsetof(struct verify, repeat),
+     .argument = "N",
+     .help = "time each N times, by turns, and print the medians",
+     .least = 1,
+     .most = 100000},
     {.name = "sanitize",
      .offset = offsetof(struct verify, sanitize),
      .help = "on the host: compile with AddressSanitizer, which finds accesses out of bounds"},
@@ -114,6 +121,9 @@ static void print_words(const struct verify *asked, const gs_verify_result *resu
     if (result->reshaped_ns)
         printf("original %.3f ms, reshaped %.3f ms in %u launch%s\n", (double)result->original_ns / 1e6,
                (double)result->reshaped_ns / 1e6, result->launches, result->launches == 1 ? "" : "es");
+    if (asked->repeat && result->original_ns)
+        printf("medians of %lld: the reshaped kernel takes %+.2f%%\n", (long long)asked->repeat,
+               100.0 * ((double)result->reshaped_ns / (double)result->original_ns - 1));
 }
 
 static int verify(const struct verify *asked, const gs_source *source, const gs_verify_options *wanted,
@@ -166,6 +176,7 @@ static int run(const gs_command *command, int argc, char **argv) {
         wanted.registers = (uint32_t)asked.registers;
         wanted.seed = (uint64_t)asked.seed;
         wanted.seconds = (uint32_t)asked.seconds;
+        wanted.repeat = (uint32_t)asked.repeat;
         wanted.address_sanitizer = asked.sanitize;
         status = gs_read_source(files.data[0], &text, folder, sizeof folder, &source, &error);
         if (status == 0)

@@ -164,6 +164,7 @@ typedef struct gs_verify_options {
     double tolerance;       /* floating-point numbers may differ by it, relative to the larger of 1 and the original */
     uint64_t seed;          /* of where stops fall */
     uint32_t seconds;       /* a kernel that runs longer has failed */
+    uint32_t repeat;        /* so many times each is run for its time; 0: once */
     bool address_sanitizer; /* on the CPU: accesses out of bounds are found */
 } gs_verify_options;
 

@@ -62,7 +62,7 @@ gs_code gs_trial_compile(gs_trial *trial, const gs_source *source, gs_error *err
                       .kernels = kernels,
                       .kernel_count = 1,
                       .options = options,
-                      .option_count = is_walked(trial) ? 1 : 0,
+                      .option_count = is_walked(trial) && !trial->is_timed ? 1 : 0,
                       .address_sanitizer = trial->options->address_sanitizer,
                       .max_registers = variant->max_registers};
     trial->program = trial->executor->ops->compile(trial->executor, &build, error);
@@ -74,7 +74,7 @@ static gs_code make_marks(gs_trial *trial, gs_error *error) {
     trial->blocks = (uint64_t)grid[0] * grid[1] * grid[2];
     free(trial->marks);
     trial->marks = NULL;
-    if (!is_walked(trial))
+    if (!is_walked(trial) || trial->is_timed)
         return GS_OK;
     if (trial->blocks > (uint64_t)1 << 32)
         return gs_fail(error, GS_E_USAGE, "a grid of more than 2^32 blocks cannot be counted");

@@ -38,6 +38,7 @@ typedef struct gs_trial {
     uint32_t launches;     /* in it */
     uint64_t first_blocks; /* only these run; 0: all */
     bool backwards;        /* threads in reverse order */
+    bool is_timed;         /* compiled and run without marks */
     uint32_t *marks;       /* how often each block ran, or NULL */
     uint64_t blocks;
 } gs_trial;

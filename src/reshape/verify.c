@@ -116,6 +116,35 @@ static gs_code judge(gs_trial *original, gs_trial *reshaped, gs_verify_result *r
     return GS_OK;
 }
 
+static int by_size(const void *a, const void *b) {
+    const uint64_t first = *(const uint64_t *)a, second = *(const uint64_t *)b;
+    return first < second ? -1 : first > second;
+}
+
+/* The median times of both, run by turns, the reshaped kernel without what counts its blocks. */
+static gs_code measure(gs_trial *original, gs_trial *reshaped, const gs_source *source, gs_verify_result *result,
+                       gs_error *error) {
+    uint32_t repeat = original->options->repeat;
+    uint64_t *times = calloc(2 * (size_t)repeat + 1, sizeof *times);
+    reshaped->is_timed = true;
+    gs_code code = times ? gs_trial_compile(reshaped, source, error) : gs_fail_memory(error);
+    for (uint32_t i = 0; i < repeat && code == GS_OK; i++) {
+        code = gs_trial_run(original, error);
+        if (code == GS_OK)
+            code = gs_trial_run(reshaped, error);
+        times[i] = original->elapsed_ns;
+        times[repeat + i] = reshaped->elapsed_ns;
+    }
+    if (code == GS_OK) {
+        qsort(times, repeat, sizeof *times, by_size);
+        qsort(times + repeat, repeat, sizeof *times, by_size);
+        result->original_ns = times[repeat / 2];
+        result->reshaped_ns = times[repeat + repeat / 2];
+    }
+    free(times);
+    return code;
+}
+
 static gs_code try_variant(gs_executor *executor, const gs_source *source, const gs_launch_file *launch,
                            const gs_verify_options *options, gs_variant *variant, gs_verify_result *result,
                            gs_error *error) {
@@ -127,6 +156,8 @@ static gs_code try_variant(gs_executor *executor, const gs_source *source, const
         code = gs_trial_compile(&reshaped, source, error);
     if (code == GS_OK)
         code = judge(&original, &reshaped, result, error);
+    if (code == GS_OK && result->verdict == GS_VERDICT_SAME && options->repeat)
+        code = measure(&original, &reshaped, source, result, error);
     gs_trial_free(&original);
     gs_trial_free(&reshaped);
     return code;
