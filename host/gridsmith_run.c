@@ -525,7 +525,7 @@ static uint64_t now_ns(void) {
 
 static void run_launch(struct launch *launch, gs_job_call *call) {
     enum { MOST_WORKERS = 256 };
-    long cores = job->threads ? (long)job->threads : sysconf(_SC_NPROCESSORS_ONLN);
+    long cores = job && job->threads ? (long)job->threads : sysconf(_SC_NPROCESSORS_ONLN);
     pthread_t workers[MOST_WORKERS];
     int count = 0;
     uint64_t began = now_ns();
@@ -541,6 +541,26 @@ static void run_launch(struct launch *launch, gs_job_call *call) {
     call->elapsed_ns += now_ns() - began;
     call->launches++;
 }
+
+#ifdef GRIDSMITH_LIBRARY
+
+/* As a library, in the process of who loads it: one launch, with arguments as the driver of CUDA takes them. */
+int gs_host_launch(int kernel, const uint32_t grid[3], const uint32_t block[3], size_t shared_bytes, uint32_t sms,
+                   void **arguments);
+int gs_host_launch(int kernel, const uint32_t grid[3], const uint32_t block[3], size_t shared_bytes, uint32_t sms,
+                   void **arguments) {
+    struct launch launch = {.kernel = &gs_kernels[kernel],
+                            .grid = {grid[0], grid[1], grid[2]},
+                            .block = {block[0], block[1], block[2]},
+                            .shared_bytes = shared_bytes,
+                            .arguments = arguments,
+                            .sms = sms};
+    gs_job_call call = {.form = GS_FORM_ORIGINAL};
+    run_launch(&launch, &call);
+    return 0;
+}
+
+#else
 
 /* ---- a call: one launch, or for a confined kernel as many as it takes ---- */
 
@@ -671,13 +691,13 @@ static void on_signal(int number) {
 static void catch_signals(void) {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_ONSTACK};
     sigaction(SIGALRM, &action, NULL);
-#ifndef WITH_ASAN
+#    ifndef WITH_ASAN
     sigaction(SIGSEGV, &action, NULL);
     sigaction(SIGBUS, &action, NULL);
     sigaction(SIGFPE, &action, NULL);
     sigaction(SIGILL, &action, NULL);
     sigaction(SIGABRT, &action, NULL);
-#endif
+#    endif
 }
 
 static void map_job(const char *path) {
@@ -730,3 +750,5 @@ int main(int argc, char **argv) {
     job->status = GS_JOB_DONE;
     return 0;
 }
+
+#endif

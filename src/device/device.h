@@ -104,6 +104,7 @@ typedef struct gs_build {
     const char *const *options; /* more for the compiler: "-DTILE=16" */
     size_t option_count;
     bool address_sanitizer; /* on the CPU: accesses out of bounds are found */
+    bool as_library;        /* on the CPU: a shared library with gs_host_launch, and no program */
     uint32_t max_registers; /* on a GPU: of a thread; 0: as many as the compiler likes */
 } gs_build;
 

@@ -26,14 +26,21 @@ enum { MOST_OPTIONS = 64, LOG_BYTES = 4000 };
 /* A process that was started; what it prints goes to a file. */
 struct process {
     pid_t id; /* 0: none, or it was waited for */
+    bool was_started;
     int status;
 };
+
+/* What kinds of program there are, and with what options each is compiled and linked. */
+enum kind { PLAIN, SANITIZED, LIBRARY, KINDS };
+
+static const char *const kind_options[KINDS][3] = {
+    {NULL}, {"-O1", "-fsanitize=address", "-fno-omit-frame-pointer"}, {"-fPIC", "-DGRIDSMITH_LIBRARY", "-shared"}};
 
 struct gs_host {
     char *folder;
     const char *compiler;
     int programs;
-    struct process runtime[2]; /* plain, and with AddressSanitizer */
+    struct process runtime[KINDS];
     gs_program *first;
 };
 
@@ -42,7 +49,7 @@ struct gs_program {
     gs_program *next;
     int number;
     char *name; /* of the .cu */
-    bool address_sanitizer;
+    enum kind kind;
     struct process compiling;
     gs_code code; /* once it was waited for */
     gs_error error;
@@ -77,6 +84,7 @@ static gs_code start(struct process *process, const char *const *words, const ch
     posix_spawn_file_actions_adddup2(&actions, 1, 2);
     int failed = posix_spawnp(&process->id, words[0], &actions, NULL, (char *const *)(uintptr_t)words, environ);
     posix_spawn_file_actions_destroy(&actions);
+    process->was_started = !failed;
     if (!failed)
         return GS_OK;
     process->id = 0;
@@ -113,24 +121,22 @@ static void read_log(const char *path, const char *word, char *line, size_t size
 
 /* ---- the folder ---- */
 
-static gs_code start_runtime(gs_host *host, int sanitized, gs_error *error) {
-    char *source = path_in(host, "gridsmith_run.c", 0), *object = path_in(host, "run%d.o", sanitized),
-         *log = path_in(host, "run%d.log", sanitized);
-    const char *words[] = {host->compiler,
-                           "-x",
-                           "c",
-                           "-std=gnu17",
-                           "-O2",
-                           "-g1",
-                           "-w",
-                           "-c",
-                           "-o",
-                           object,
-                           source,
-                           sanitized ? "-fsanitize=address" : NULL,
-                           NULL};
-    gs_code code =
-        source && object && log ? start(&host->runtime[sanitized], words, log, error) : gs_fail_memory(error);
+static size_t add_kind(const char **words, size_t count, enum kind kind) {
+    for (size_t i = 0; i < GS_COUNT(kind_options[kind]) && kind_options[kind][i]; i++)
+        words[count++] = kind_options[kind][i];
+    return count;
+}
+
+static gs_code start_runtime(gs_host *host, enum kind kind, gs_error *error) {
+    char *source = path_in(host, "gridsmith_run.c", 0), *object = path_in(host, "run%d.o", kind),
+         *log = path_in(host, "run%d.log", kind);
+    const char *words[20] = {host->compiler, "-x", "c", "-std=gnu17", "-O2", "-g1", "-w"};
+    size_t count = add_kind(words, 7, kind);
+    words[count++] = "-c";
+    words[count++] = "-o";
+    words[count++] = object;
+    words[count++] = source;
+    gs_code code = source && object && log ? start(&host->runtime[kind], words, log, error) : gs_fail_memory(error);
     free(source);
     free(object);
     free(log);
@@ -169,7 +175,7 @@ gs_host *gs_host_open(gs_error *error) {
     if (!mkdtemp(host->folder)) {
         gs_fail_system(error, "make the folder", host->folder);
         host->folder[0] = '\0';
-    } else if (write_kit(host, error) == GS_OK && start_runtime(host, 0, error) == GS_OK) {
+    } else if (write_kit(host, error) == GS_OK && start_runtime(host, PLAIN, error) == GS_OK) {
         return host;
     }
     gs_host_close(host);
@@ -186,8 +192,8 @@ static void remove_folder(const char *folder) {
 void gs_host_close(gs_host *host) {
     if (!host)
         return;
-    wait_for(&host->runtime[0]);
-    wait_for(&host->runtime[1]);
+    for (int kind = 0; kind < KINDS; kind++)
+        wait_for(&host->runtime[kind]);
     for (gs_program *program = host->first, *next; program; program = next) {
         next = program->next;
         wait_for(&program->compiling);
@@ -218,11 +224,7 @@ static gs_code start_compiler(gs_program *program, const gs_build *build, gs_err
         words[count++] = fixed[i];
     for (size_t i = 0; i < build->option_count && i < MOST_OPTIONS; i++)
         words[count++] = build->options[i];
-    if (build->address_sanitizer) {
-        words[count++] = "-O1";
-        words[count++] = "-fsanitize=address";
-        words[count++] = "-fno-omit-frame-pointer";
-    }
+    count = add_kind(words, count, program->kind);
     words[count++] = "-I";
     words[count++] = host->folder;
     words[count++] = "-o";
@@ -255,10 +257,14 @@ gs_program *gs_host_compile(gs_host *host, const gs_build *build, gs_error *erro
                             .next = host->first,
                             .number = host->programs++,
                             .name = name,
-                            .address_sanitizer = build->address_sanitizer};
+                            .kind = build->as_library          ? LIBRARY
+                                    : build->address_sanitizer ? SANITIZED
+                                                               : PLAIN};
     host->first = program;
-    bool needs_runtime = build->address_sanitizer && !host->runtime[1].id && !host->runtime[1].status;
-    if (start_compiler(program, build, error) != GS_OK || (needs_runtime && start_runtime(host, 1, error) != GS_OK))
+    const struct process *runtime = &host->runtime[program->kind];
+    bool needs_runtime = program->kind != PLAIN && !runtime->id && !runtime->was_started;
+    if (start_compiler(program, build, error) != GS_OK ||
+        (needs_runtime && start_runtime(host, program->kind, error) != GS_OK))
         return NULL;
     return program;
 }
@@ -282,16 +288,9 @@ static gs_code link_program(gs_program *program, gs_error *error) {
     gs_host *host = program->host;
     char *object = path_in(host, "program%d.o", program->number),
          *log = path_in(host, "program%d.log", program->number), *output = path_in(host, "program%d", program->number),
-         line[300], *runtime = path_in(host, "run%d.o", program->address_sanitizer);
-    const char *words[] = {host->compiler,
-                           "-pthread",
-                           "-o",
-                           output,
-                           object,
-                           runtime,
-                           "-lm",
-                           program->address_sanitizer ? "-fsanitize=address" : NULL,
-                           NULL};
+         line[300], *runtime = path_in(host, "run%d.o", program->kind);
+    const char *words[20] = {host->compiler, "-pthread", "-o", output, object, runtime, "-lm"};
+    add_kind(words, 7, program->kind);
     struct process process = {0};
     gs_code code = object && log && output && runtime ? start(&process, words, log, error) : gs_fail_memory(error);
     if (code == GS_OK && wait_for(&process) != 0) {
@@ -311,7 +310,7 @@ gs_code gs_program_wait(gs_program *program, gs_error *error) {
         program->is_ready = true;
         if (wait_for(&program->compiling) != 0)
             program->code = compiler_failed(program, &program->error);
-        else if (wait_for(&host->runtime[program->address_sanitizer]) != 0)
+        else if (wait_for(&host->runtime[program->kind]) != 0)
             program->code =
                 gs_fail(&program->error, GS_E_IO, "%s cannot compile what runs kernels on the CPU", host->compiler);
         else
@@ -320,6 +319,11 @@ gs_code gs_program_wait(gs_program *program, gs_error *error) {
     if (error && program->code != GS_OK)
         *error = program->error;
     return program->code;
+}
+
+const char *gs_program_path(gs_program *program, char *path, size_t size) {
+    snprintf(path, size, "%s/program%d", program->host->folder, program->number);
+    return path;
 }
 
 /* ---- running ---- */

@@ -141,6 +141,8 @@ void gs_host_close(gs_host *host);
 gs_program *gs_host_compile(gs_host *host, const gs_build *build, gs_error *error);
 /* Waits for the compiler. GS_E_KERNEL: it found a mistake. */
 gs_code gs_program_wait(gs_program *program, gs_error *error);
+/* Where the file is that was compiled, while the host is open. */
+const char *gs_program_path(gs_program *program, char *path, size_t size);
 /* Runs the calls in a process of their own, in order, and brings the buffers and times back. GS_E_KERNEL: a kernel
    failed (threads that diverged, a signal, an address out of bounds); GS_E_USAGE: the arguments do not fit. */
 gs_code gs_program_run(gs_program *program, gs_work *work, gs_error *error);

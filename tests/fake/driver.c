@@ -28,15 +28,18 @@ struct cu_function {
     int64_t local_bytes;
     int most_shared_bytes, carveout_percent;
     bool any_cluster;
+    pretended_library *library; /* NULL: the probe */
 };
 
 struct cu_module {
     struct cu_function functions[MOST_FUNCTIONS];
     int count;
+    pretended_library *library;
 };
 
 struct cu_stream {
     int priority;
+    pretended_task *task; /* a kernel that is not the probe, or NULL */
 };
 
 struct cu_event {
@@ -190,7 +193,16 @@ static bool read_image(cu_module module, const char *at) {
     return !*at;
 }
 
+static int load_library(cu_module *module, const void *image) {
+    *module = calloc(1, sizeof **module);
+    driver.objects++;
+    (*module)->library = pretended_library_load(image);
+    return (*module)->library ? 0 : INVALID_IMAGE;
+}
+
 int cuModuleLoadData(cu_module *module, const void *image) {
+    if (strncmp(image, PRETENDED_LIBRARY, strlen(PRETENDED_LIBRARY)) == 0)
+        return load_library(module, image);
     if (strncmp(image, PRETENDED_IMAGE, strlen(PRETENDED_IMAGE)) != 0)
         return INVALID_IMAGE;
     *module = calloc(1, sizeof **module);
@@ -199,6 +211,7 @@ int cuModuleLoadData(cu_module *module, const void *image) {
 }
 
 int cuModuleUnload(cu_module module) {
+    pretended_library_free(module->library);
     free(module);
     driver.objects--;
     return 0;
@@ -206,6 +219,12 @@ int cuModuleUnload(cu_module module) {
 
 int cuModuleGetFunction(cu_function *function, cu_module module, const char *name) {
     char known[32];
+    int number = module->library ? pretended_library_find(module->library, name) : -1;
+    if (number >= 0 && number < MOST_FUNCTIONS) {
+        module->functions[number] = (struct cu_function){.number = number, .registers = 32, .library = module->library};
+        *function = &module->functions[number];
+        return 0;
+    }
     for (int i = 0; i < module->count; i++) {
         snprintf(known, sizeof known, "probe_%d", module->functions[i].number);
         if (strcmp(known, name) == 0) {
@@ -216,11 +235,11 @@ int cuModuleGetFunction(cu_function *function, cu_module module, const char *nam
     return NOT_FOUND;
 }
 
-enum { LOCAL_BYTES = 3, REGISTERS = 4, MOST_SHARED = 8, CARVEOUT = 9, ANY_CLUSTER = 14 };
+enum { SHARED_BYTES = 1, LOCAL_BYTES = 3, REGISTERS = 4, MOST_SHARED = 8, CARVEOUT = 9, ANY_CLUSTER = 14 };
 
 int cuFuncGetAttribute(int *value, int number, cu_function function) {
-    *value = number == LOCAL_BYTES ? (int)function->local_bytes : function->registers;
-    return number == LOCAL_BYTES || number == REGISTERS ? 0 : INVALID_VALUE;
+    *value = number == LOCAL_BYTES ? (int)function->local_bytes : number == REGISTERS ? function->registers : 0;
+    return number == LOCAL_BYTES || number == REGISTERS || number == SHARED_BYTES ? 0 : INVALID_VALUE;
 }
 
 int cuFuncSetAttribute(cu_function function, int number, int value) {
@@ -327,6 +346,9 @@ int cuStreamDestroy_v2(cu_stream stream) {
 }
 
 int cuStreamQuery(cu_stream stream) {
+    if (stream->task && !pretended_task_has_ended(stream->task))
+        return NOT_READY;
+    stream->task = NULL;
     return pretended_gpu_is_idle(driver.gpu, stream) ? 0 : NOT_READY;
 }
 
@@ -359,7 +381,18 @@ static bool attributes_are_right(const cu_launch *call, cu_function function, in
     return true;
 }
 
+/* A kernel that is not the probe runs on the CPU; one at a time on a stream. */
+static int launch_library(const cu_launch *call, cu_function function, void **arguments) {
+    if (call->stream->task || call->shared_bytes > (unsigned)function->most_shared_bytes)
+        return INVALID_VALUE;
+    call->stream->task = pretended_library_launch(function->library, function->number, call,
+                                                  (uint32_t)driver.description->sms, arguments);
+    return 0;
+}
+
 int cuLaunchKernelEx(const cu_launch *call, cu_function function, void **arguments, void **extra) {
+    if (function->library && !extra && !call->attribute_count)
+        return launch_library(call, function, arguments);
     const gs_limits *limits = &driver.description->limits;
     pretended_launch launch = {.blocks = call->grid_x, .stream = call->stream, .urgency = -call->stream->priority};
     if (extra || call->grid_y * call->grid_z * call->block_y * call->block_z != 1 || !call->grid_x || !call->block_x ||

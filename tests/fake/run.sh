@@ -37,6 +37,21 @@ grep -q '"gpu":"cuda0".*"warp_slots"' "$work/small.jsonl" || { failed=1 && echo 
 on none 0 "8" replay "$work/h200.jsonl"
 on h200 1 "differs" fuzz --device cuda --count 8 --set warp_placement=free
 
+# ---- kernels, reshaped and verified ----
+kernels=$(dirname "$0")/../../kernels
+on small 0 "reduce<256> as persistent: same" verify "$kernels/reduce.cu" --kernel 'reduce<256>' --as persistent \
+    --launch "$kernels/reduce.json" --on cuda
+on small 0 "reduce<256> as confined: same" verify "$kernels/reduce.cu" --kernel 'reduce<256>' --as confined \
+    --stops 3 --task 2 --launch "$kernels/reduce.json" --on cuda --repeat 2
+on small 0 "vector_add as elastic: same" verify "$kernels/vector_add.cu" --kernel vector_add --as elastic \
+    --launch "$kernels/vector_add.json" --on cuda:0
+on small 0 "vector_add as registers: same" verify "$kernels/vector_add.cu" --kernel vector_add --as registers \
+    --registers 32 --launch "$kernels/vector_add.json" --on cuda
+on compile-fails 2 "NVRTC says: error: this is pretended" verify "$kernels/vector_add.cu" --kernel vector_add \
+    --as persistent --launch "$kernels/vector_add.json" --on cuda
+on no-device 3 'there is no GPU "0": CUDA sees 0' verify "$kernels/vector_add.cu" --kernel vector_add \
+    --as persistent --launch "$kernels/vector_add.json" --on cuda
+
 # ---- no usable GPU ----
 on init-fails 3 "starting CUDA: no CUDA-capable device is detected (CUDA error 100)" fuzz --device cuda
 on no-device 3 'there is no GPU "0": CUDA sees 0' fuzz --device cuda
