@@ -63,7 +63,7 @@ typedef struct cu_launch {
     X(alloc, cuMemAlloc_v2, (cu_pointer *, size_t))                                                                    \
     X(free, cuMemFree_v2, (cu_pointer))                                                                                \
     X(set_bytes, cuMemsetD8_v2, (cu_pointer, unsigned char, size_t))                                                   \
-    X(set_words, cuMemsetD32Async, (cu_pointer, unsigned, size_t, cu_stream))                                          \
+    X(write_word, cuStreamWriteValue32_v2, (cu_stream, cu_pointer, unsigned, unsigned))                                \
     X(copy_in, cuMemcpyHtoD_v2, (cu_pointer, const void *, size_t))                                                    \
     X(copy_out, cuMemcpyDtoH_v2, (void *, cu_pointer, size_t))                                                         \
     X(event_new, cuEventCreate, (cu_event *, unsigned))                                                                \

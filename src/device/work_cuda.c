@@ -3,8 +3,9 @@
  *
  * A work is played as host/gridsmith_run.c plays it on the CPU: buffers go to the GPU, the calls run in order on one
  * stream, each timed by events, and the buffers come back. A persistent kernel is launched with as many workers as fit.
- * A confined one is launched again until its queue is empty; where stops are asked for, a second stream sets the stop
- * word after a random while, and the next launch may stay on other SMs.
+ * A confined one is launched again until its queue is empty; where stops are asked for, a second stream writes the stop
+ * word after a random while, and the next launch may stay on other SMs. The write is the front end's: a memset would be
+ * a kernel, and wait for an SM that the workers hold.
  *
  * Nothing waits for ever: while a kernel runs the host asks whether it is done, and gives up after the seconds that the
  * work allows.
@@ -312,7 +313,7 @@ static gs_code wait_for_end(struct play *play, int64_t stop_after_ns, gs_error *
     while ((state = api->stream_query(play->cuda->stream)) == NOT_READY) {
         int64_t now = gs_now_ns();
         if (stop_after_ns && now - began >= stop_after_ns) {
-            state = api->set_words(play->control + STOP_AT, 1, 1, play->cuda->signals);
+            state = api->write_word(play->cuda->signals, play->control + STOP_AT, 1, 0);
             if (state)
                 break;
             stop_after_ns = 0;

@@ -297,11 +297,10 @@ int cuMemsetD8_v2(cu_pointer pointer, unsigned char value, size_t bytes) {
     return 0;
 }
 
-int cuMemsetD32Async(cu_pointer pointer, unsigned value, size_t count, cu_stream stream) {
+int cuStreamWriteValue32_v2(cu_stream stream, cu_pointer pointer, unsigned value, unsigned flags) {
     (void)stream;
-    for (size_t i = 0; i < count; i++)
-        __atomic_store_n((unsigned *)(uintptr_t)pointer + i, value, __ATOMIC_RELEASE);
-    return 0;
+    __atomic_store_n((unsigned *)(uintptr_t)pointer, value, __ATOMIC_RELEASE);
+    return flags ? INVALID_VALUE : 0;
 }
 
 int cuMemcpyHtoD_v2(cu_pointer to, const void *from, size_t bytes) {
