@@ -46,7 +46,7 @@ struct programs {
 };
 
 static void compile_all(struct programs *all, const formed *first, size_t stride, size_t count) {
-    static const char *const options[] = {"-DGRIDSMITH_MARKS", "-O1"};
+    static const char *const options[] = {"-DGRIDSMITH_MARKS", "-O0"};
     gs_error error;
     all->executor = gs_executor_host(&error);
     assert_non_null(all->executor);

@@ -224,26 +224,34 @@ static bool try_guess(struct search *search, gs_trial *original, const struct gu
     return false;
 }
 
+/* One way to change constants and grid, on every shape of block and with and without less dynamic shared memory. */
+static bool try_shapes(struct search *search, gs_trial *original, struct guess guess, gs_variant *variant, int *tries) {
+    const uint32_t factor = search->factor, shapes[][3] = {{factor, 1, 1}, {1, factor, 1}, {2, 2, 1}, {1, 1, factor}};
+    for (size_t i = 0; i < GS_COUNT(shapes); i++) {
+        if (i == 2 && factor != 4)
+            continue;
+        memcpy(guess.divide, shapes[i], sizeof guess.divide);
+        for (int keeps_shared = search->launch->shared_bytes == 0; keeps_shared < 2; keeps_shared++) {
+            guess.divides_shared = !keeps_shared;
+            if (try_guess(search, original, &guess, variant, tries))
+                return true;
+        }
+    }
+    return false;
+}
+
 gs_code gs_elastic_find(gs_trial *original, const gs_source *source, uint32_t factor, gs_variant *variant,
                         bool *found) {
-    const uint32_t shapes[][3] = {{factor, 1, 1}, {1, factor, 1}, {factor / 2, 2, 1}, {1, 1, factor}};
+    /* The likeliest first. */
+    static const struct guess orders[] = {
+        {.grows_grid = true, .constants = SIZING_CONSTANTS},  {.grows_grid = true, .constants = NO_CONSTANTS},
+        {.grows_grid = false, .constants = SIZING_CONSTANTS}, {.grows_grid = false, .constants = NO_CONSTANTS},
+        {.grows_grid = true, .constants = ALL_CONSTANTS},     {.grows_grid = false, .constants = ALL_CONSTANTS}};
     struct search search = {.source = source, .launch = original->launch, .factor = factor};
     int tries = 0;
     find_constants(&search);
     *found = false;
-    for (int constants = SIZING_CONSTANTS; constants <= ALL_CONSTANTS + 1 && !*found; constants++)
-        for (int keeps = 0; keeps < 2 && !*found; keeps++)
-            for (size_t i = 0; i < GS_COUNT(shapes) && !*found; i++)
-                for (int same_shared = original->launch->shared_bytes == 0; same_shared < 2 && !*found; same_shared++) {
-                    struct guess guess = {.divide = {shapes[i][0], shapes[i][1], shapes[i][2]},
-                                          .grows_grid = !keeps,
-                                          .divides_shared = !same_shared};
-                    /* named constants first, then none, then all numbers */
-                    guess.constants = constants == ALL_CONSTANTS       ? NO_CONSTANTS
-                                      : constants == ALL_CONSTANTS + 1 ? ALL_CONSTANTS
-                                                                       : SIZING_CONSTANTS;
-                    bool repeats = factor == 2 && i == 2; /* {1, 2, 1} again */
-                    *found = !repeats && try_guess(&search, original, &guess, variant, &tries);
-                }
+    for (size_t i = 0; i < GS_COUNT(orders) && !*found; i++)
+        *found = try_shapes(&search, original, orders[i], variant, &tries);
     return GS_OK;
 }

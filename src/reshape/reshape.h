@@ -84,8 +84,9 @@ void gs_edits_free(gs_edits *edits);
 /* ---- forms ---- */
 
 typedef struct gs_reshape_options {
-    enum gs_form form;  /* GS_FORM_PERSISTENT or GS_FORM_CONFINED */
-    const char *folder; /* where #include "x.h" is looked for, or NULL: such headers are refused */
+    enum gs_form form;    /* GS_FORM_PERSISTENT or GS_FORM_CONFINED */
+    const char *folder;   /* where #include "x.h" is looked for, or NULL: such headers are refused */
+    uint32_t task_blocks; /* confined: taken at a time where the launch does not say; 0: 10 */
 } gs_reshape_options;
 
 /* Appends the source with the kernel reshaped. `kernel` may have namespaces and template arguments, which do not matter

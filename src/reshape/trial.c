@@ -83,14 +83,13 @@ static gs_code make_marks(gs_trial *trial, gs_error *error) {
 }
 
 static void pass_arguments(const gs_trial *trial, gs_work *work, gs_job_call *call) {
-    int32_t buffers[128];
     const gs_launch_file *launch = trial->launch;
-    for (size_t i = 0; i < launch->arguments.count && i < GS_COUNT(buffers); i++) {
+    for (size_t i = 0; i < launch->arguments.count; i++) {
         const gs_launch_argument *argument = &launch->arguments.data[i];
         if (argument->is_buffer) {
-            buffers[i] =
+            int32_t buffer =
                 gs_work_buffer(work, trial->buffers.data[i], (size_t)argument->count * gs_number_bytes(argument->type));
-            gs_work_pass_buffer(work, buffers[i]);
+            gs_work_pass_buffer(work, buffer);
         } else {
             gs_work_pass(work, argument->value, gs_number_bytes(argument->type));
         }
