@@ -15,6 +15,16 @@ static const gs_token *token_at(const gs_source *source, uint32_t token) {
 
 /* ---- returns ---- */
 
+/* if (int x = f()), if (int x = f(); x): not a plain condition. */
+static bool declares(const gs_source *source, uint32_t open) {
+    uint32_t close = token_at(source, open)->match;
+    for (uint32_t i = open + 1; i < close; i++)
+        if (token_at(source, i)->mark == ';')
+            return true;
+    return token_at(source, open + 1)->kind == GS_TOKEN_NAME && token_at(source, open + 2)->kind == GS_TOKEN_NAME &&
+           !gs_is_operator_word(source, open + 1);
+}
+
 uint32_t gs_guard_of(const gs_source *source, uint32_t body, uint32_t token) {
     uint32_t before = token - 1;
     bool braced = token_at(source, before)->mark == '{';
@@ -32,6 +42,8 @@ uint32_t gs_guard_of(const gs_source *source, uint32_t body, uint32_t token) {
         return GS_NO_TOKEN;
     uint32_t open = token_at(source, before)->match, after = token + (braced ? 3 : 2);
     if (!gs_token_is(source, open - 1, "if") || gs_token_is(source, after, "else"))
+        return GS_NO_TOKEN;
+    if (declares(source, open))
         return GS_NO_TOKEN;
     /* Not the body of a loop or of another if without braces. */
     char mark = token_at(source, open - 2)->mark;
@@ -403,10 +415,17 @@ static gs_code check_units(const gs_code_map *map, gs_facts *facts, gs_error *er
     return code;
 }
 
-/* Shared variables of the file are used by whoever names them; any of them will do. */
+static bool is_outside(const gs_source *source, uint32_t token) {
+    uint32_t at = token_at(source, token)->within;
+    while (at != GS_NO_TOKEN && token_at(source, at)->scope == GS_SCOPE_NAMESPACE)
+        at = token_at(source, at)->within;
+    return at == GS_NO_TOKEN;
+}
+
+/* Shared variables of the file are used by whoever names them, which is not looked into: any of them will do. */
 static void find_shared(const gs_source *source, gs_facts *facts) {
     for (uint32_t i = 0; i < source->tokens.count && facts->shared == GS_NO_TOKEN; i++)
-        if (gs_token_is(source, i, "__shared__"))
+        if (gs_token_is(source, i, "__shared__") && is_outside(source, i))
             facts->shared = i;
 }
 
