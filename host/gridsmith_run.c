@@ -283,7 +283,8 @@ static void make_stacks(struct worker *worker, unsigned threads) {
         struct fiber *fiber = &worker->fibers[i];
         mprotect(worker->stacks + each * i, page, PROT_NONE); /* a stack that is too small ends in a fault */
         fiber->stack = worker->stacks + each * i + page;
-        fiber->stack_pointer = prepare_stack(fiber->stack + STACK_BYTES, fiber_main);
+        /* The tops of stacks lie in different lines of the cache, or all would fight for the same few. */
+        fiber->stack_pointer = prepare_stack(fiber->stack + STACK_BYTES - i % 29 * 128, fiber_main);
     }
 }
 
