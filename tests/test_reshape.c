@@ -281,15 +281,19 @@ static void every_block_runs_exactly_once(void **state) {
 
 /* ---- verifying ---- */
 
-static gs_verify_result verify(gs_executor *executor, const char *text, gs_launch_file *launch,
-                               const gs_verify_options *options) {
+static gs_verify_result verify(const char *text, const gs_verify_options *options) {
     gs_source source;
     gs_error error = {.message = ""};
     gs_verify_result result;
+    gs_executor *executor = gs_executor_host(&error);
+    gs_launch_file *launch = usual_launch();
+    assert_non_null(executor);
     assert_int_equal(gs_source_read(&source, "a.cu", text, strlen(text), &error), GS_OK);
     if (gs_verify(executor, &source, launch, options, &result, &error) != GS_OK)
         fail_msg("%s", error.message);
     gs_source_free(&source);
+    gs_launch_free(launch);
+    gs_executor_close(executor);
     return result;
 }
 
@@ -300,19 +304,13 @@ static void what_differs_is_named_with_its_block(void **state) {
         "__global__ void k(int *out, const int *in, int n) {\n    __shared__ int left;\n    int before = left;\n"
         "    __syncthreads();\n    if (threadIdx.x == 0) left = 7;\n"
         "    out[blockIdx.x * 64 + threadIdx.x] = blockIdx.x == 4 ? 1 + (before == 7 && threadIdx.x == 5) : 3;\n}\n";
-    gs_error error;
-    gs_executor *executor = gs_executor_host(&error);
-    gs_launch_file *launch = usual_launch();
     gs_verify_options options = {.form = GS_FORM_PERSISTENT, .kernel = "k", .workers = 1, .seconds = 60};
     (void)state;
-    assert_non_null(executor);
-    gs_verify_result result = verify(executor, text, launch, &options);
+    gs_verify_result result = verify(text, &options);
     assert_int_equal(result.verdict, GS_VERDICT_DIFFERENT);
     assert_string_equal(result.reason.message,
                         "argument 1, element 261: the original has 1, the reshaped kernel 2; block "
                         "(4,0,0) writes it");
-    gs_launch_free(launch);
-    gs_executor_close(executor);
 }
 
 static void elastic_blocks_are_found_by_trying(void **state) {
@@ -320,19 +318,13 @@ static void elastic_blocks_are_found_by_trying(void **state) {
         "#define SIZE 64\n__global__ void k(int *out, const int *in, int n) {\n"
         "    __shared__ int part[SIZE];\n    part[threadIdx.x] = in[blockIdx.x * SIZE + threadIdx.x];\n"
         "    __syncthreads();\n    out[blockIdx.x * SIZE + threadIdx.x] = part[threadIdx.x] + n;\n}\n";
-    gs_error error;
-    gs_executor *executor = gs_executor_host(&error);
-    gs_launch_file *launch = usual_launch();
     gs_verify_options options = {.form = GS_FORM_ELASTIC, .kernel = "k", .seconds = 60};
     (void)state;
-    assert_non_null(executor);
-    gs_verify_result result = verify(executor, text, launch, &options);
+    gs_verify_result result = verify(text, &options);
     assert_int_equal(result.verdict, GS_VERDICT_SAME);
     assert_string_equal(result.reason.message,
                         "1/2 of the threads: block [32, 1, 1], grid [18, 1, 1], line 1: 32 for 64; 1/4 of the threads: "
                         "block [16, 1, 1], grid [36, 1, 1], line 1: 16 for 64");
-    gs_launch_free(launch);
-    gs_executor_close(executor);
 }
 
 int main(void) {

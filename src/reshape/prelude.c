@@ -174,47 +174,32 @@ static const char lanes_part[] =
     "}\n"
     "#endif\n";
 
-static const char votes_part[] =
-    "#ifndef GRIDSMITH_SYNC\n"
-    "#define GRIDSMITH_SYNC\n"
-    "// A barrier of the body is a vote: threads that returned say that they are done, until all are.\n"
-    "// Lanes of one warp may come here from different places, so the barrier must not be the aligned one.\n"
-    "__device__ __forceinline__ int gs_meet(int done) {\n"
-    "#ifdef GRIDSMITH_HOST\n"
-    "    return __syncthreads_and(done);\n"
-    "#else\n"
-    "    int all;\n"
-    "    asm volatile(\"{ .reg .pred p, q; setp.ne.s32 p, %1, 0; barrier.red.and.pred q, 0, p; selp.s32 %0, 1, 0, q; "
-    "}\"\n"
-    "                 : \"=r\"(all) : \"r\"(done) : \"memory\");\n"
-    "    return all;\n"
-    "#endif\n"
-    "}\n"
-    "__device__ __forceinline__ void gs_sync() { gs_meet(0); }\n"
-    "__device__ __forceinline__ void gs_end_block() {\n"
-    "    while (!gs_meet(1))\n"
-    "        ;\n"
-    "}\n"
-    "#endif\n";
+static const char meet_part[] = "#ifndef GRIDSMITH_SYNC\n"
+                                "#define GRIDSMITH_SYNC\n"
+                                "// A barrier of the body is a vote: threads that returned say that they are done, "
+                                "until all are. Lanes of one warp\n"
+                                "// may come here from different places, so the barrier must not be the aligned one.\n"
+                                "__device__ __forceinline__ int gs_meet(int done) {\n"
+                                "#ifdef GRIDSMITH_HOST\n"
+                                "    return __syncthreads_and(done);\n"
+                                "#else\n"
+                                "    int all;\n"
+                                "    asm volatile(\"{ .reg .pred p, q; setp.ne.s32 p, %1, 0; barrier.red.and.pred q, "
+                                "0, p; selp.s32 %0, 1, 0, q; }\"\n"
+                                "                 : \"=r\"(all) : \"r\"(done) : \"memory\");\n"
+                                "    return all;\n"
+                                "#endif\n"
+                                "}\n";
+
+static const char votes_part[] = "__device__ __forceinline__ void gs_sync() { gs_meet(0); }\n"
+                                 "__device__ __forceinline__ void gs_end_block() {\n"
+                                 "    while (!gs_meet(1))\n"
+                                 "        ;\n"
+                                 "}\n"
+                                 "#endif\n";
 
 static const char rounds_part[] =
-    "#ifndef GRIDSMITH_SYNC\n"
-    "#define GRIDSMITH_SYNC\n"
-    "// A barrier of the body is two: in the first, threads that returned say that they are done, until all are; in "
-    "the\n"
-    "// second those that are not vote.\n"
-    "// Lanes of one warp may come here from different places, so the barrier must not be the aligned one.\n"
-    "__device__ __forceinline__ int gs_meet(int done) {\n"
-    "#ifdef GRIDSMITH_HOST\n"
-    "    return __syncthreads_and(done);\n"
-    "#else\n"
-    "    int all;\n"
-    "    asm volatile(\"{ .reg .pred p, q; setp.ne.s32 p, %1, 0; barrier.red.and.pred q, 0, p; selp.s32 %0, 1, 0, q; "
-    "}\"\n"
-    "                 : \"=r\"(all) : \"r\"(done) : \"memory\");\n"
-    "    return all;\n"
-    "#endif\n"
-    "}\n"
+    "// After that vote comes a second one, of those that are not done.\n"
     "__device__ __forceinline__ int gs_count(int yes) {\n"
     "#ifdef GRIDSMITH_HOST\n"
     "    return __syncthreads_count(yes);\n"
@@ -258,8 +243,10 @@ void gs_put_prelude(gs_text *into, const char *file, const char *kernel, const g
         put(into, block_part);
     if (plan->counts_lanes)
         put(into, lanes_part);
-    if (plan->meeting == GS_MEET_VOTES || plan->meeting == GS_MEET_ROUNDS)
+    if (plan->meeting == GS_MEET_VOTES || plan->meeting == GS_MEET_ROUNDS) {
+        put(into, meet_part);
         put(into, plan->meeting == GS_MEET_VOTES ? votes_part : rounds_part);
+    }
     put(into, "#line 1 ");
     gs_text_put_json(into, file);
     put(into, "\n");
