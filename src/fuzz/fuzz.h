@@ -34,8 +34,8 @@ void gs_scores_free(gs_scores *scores);
 /* All classes together. */
 gs_score gs_scores_total(const gs_scores *scores);
 
-/* GS_E_FORMAT, with the place, where a launch of the run does not say what was seen of it. Launches that are not
-   scored, those after the first that waits, need not. */
+/* GS_E_FORMAT, with the place, where a launch of the run does not say what was seen of it. Launches that are not scored,
+   those after the first that waits, need not. */
 gs_code gs_run_is_recorded(const gs_run *run, gs_error *error);
 
 /* ---- journal: a file of runs that is whole at any moment, one line a run ---- */

@@ -167,6 +167,7 @@ static const char lanes_part[] =
     "__device__ __forceinline__ bool gs_leaves(bool leaves) {\n"
     "    const unsigned warp = gs_thread() / 32, lane = gs_thread() % 32, awake = gs_awake[warp];\n"
     "    const unsigned stay = __ballot_sync(awake, !leaves);\n"
+    "    __syncwarp(awake);\n"
     "    if (lane == (unsigned)__ffs((int)awake) - 1)\n"
     "        gs_awake[warp] = stay;\n"
     "    __syncwarp(awake);\n"
