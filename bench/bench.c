@@ -7,6 +7,8 @@
  *   replay   the recorded corpus, read, predicted and scored
  *   shrink   runs of twenty kernels and more on a GPU of which one SM is always skipped, to the kernel that shows it
  *   bound    exact worst cases by the search and by trying every schedule, and proven bounds
+ *   reshape  one kernel of a source of a thousand lines made confined
+ *   host     threads of a kernel on the CPU that wait at barriers
  *
  * Times are the best of several rounds, so that what else the machine does counts little.
  */
@@ -15,6 +17,7 @@
 #include "literal.h"
 #include "literal_bound.h"
 #include "random.h"
+#include "reshape/reshape.h"
 #include "sched/sched.h"
 
 #include <math.h>
@@ -283,6 +286,65 @@ static void measure_bound(void) {
     gs_program_free(program);
 }
 
+/* A source of a thousand lines: small kernels with barriers and returns, and functions that ask for their block. */
+static void put_source(gs_text *into) {
+    for (int i = 0; i < 100; i++)
+        gs_text_add(into,
+                    "__device__ int first_%d(int n) { // of the block\n    return blockIdx.x * n;\n}\n"
+                    "__global__ void kernel_%d(float *out, const float *in, int n) {\n"
+                    "    __shared__ float part[256];\n    int i = first_%d(256) + threadIdx.x;\n"
+                    "    if (i >= n) return;\n    part[threadIdx.x] = in[i];\n"
+                    "    __syncthreads();\n    out[i] = part[255 - threadIdx.x] * %d.0f + gridDim.x; }\n",
+                    i, i, i, i);
+}
+
+static void measure_reshape(void) {
+    enum { ROUNDS = 50 };
+    gs_text text = {0};
+    gs_error error;
+    int64_t best = INT64_MAX;
+    gs_reshape_options options = {.form = GS_FORM_CONFINED};
+    put_source(&text);
+    for (int i = 0; i < ROUNDS; i++) {
+        gs_text output = {0};
+        gs_source source;
+        int64_t began = gs_now_ns();
+        if (gs_source_read(&source, "bench.cu", text.data, text.count, &error) != GS_OK ||
+            gs_reshape(&source, "kernel_50", &options, &output, &error) != GS_OK)
+            fail(&error);
+        best = gs_min(best, gs_now_ns() - began);
+        gs_source_free(&source);
+        gs_text_free(&output);
+    }
+    printf("a kernel of a source of 1,000 lines reshaped in %.2f ms\n", (double)best / 1e6);
+    gs_text_free(&text);
+}
+
+/* Barriers of a kernel on the CPU, one block after the other on one core. */
+static void measure_host(void) {
+    enum { BLOCKS = 1000, THREADS = 256, BARRIERS = 20 };
+    static const char text[] =
+        "__global__ void k(int *out) {\n    for (int i = 0; i < 20; i++)\n        __syncthreads();\n"
+        "    out[blockIdx.x] = 1;\n}\n";
+    static const char *const kernels[] = {"k"};
+    static int out[BLOCKS];
+    const uint32_t grid[3] = {BLOCKS, 1, 1}, block[3] = {THREADS, 1, 1};
+    gs_error error;
+    gs_build build = {.name = "k.cu", .text = text, .size = sizeof text - 1, .kernels = kernels, .kernel_count = 1};
+    gs_host *host = gs_host_open(&error);
+    gs_module *module = host ? gs_host_compile(host, &build, &error) : NULL;
+    gs_work work = {.threads = 1};
+    int32_t buffer = gs_work_buffer(&work, out, sizeof out);
+    gs_work_call(&work, "k", grid, block, 0);
+    gs_work_pass_buffer(&work, buffer);
+    if (!module || gs_module_run(module, &work, &error) != GS_OK)
+        fail(&error);
+    printf("a thread of a kernel on the CPU waits at a barrier in %.0f ns\n",
+           (double)work.calls.data[0].elapsed_ns / ((double)BLOCKS * THREADS * BARRIERS));
+    gs_work_free(&work);
+    gs_host_close(host);
+}
+
 int main(void) {
     compare_with_literal();
     scale();
@@ -290,5 +352,7 @@ int main(void) {
     measure_replay();
     measure_shrink();
     measure_bound();
+    measure_reshape();
+    measure_host();
     return 0;
 }

@@ -1,15 +1,19 @@
-# Writes ${output}: a C file with the bytes of each of the ${files} (a list joined by '|'), for src/gpu/builtin.h.
+# Writes ${output}: a C file with the bytes of each of the ${files} (a list joined by '|'), as an array ${array} of
+# ${type}, which ${header} declares: the name of the file, its bytes and how many they are; names of JSON files come
+# without their ending.
 string(REPLACE "|" ";" files "${files}")
 list(SORT files)
 set(arrays "")
 set(rows "")
+string(REGEX REPLACE "s$" "_count" count "${array}")
 foreach(file IN LISTS files)
-    get_filename_component(name "${file}" NAME_WE)
+    get_filename_component(name "${file}" NAME)
+    string(REGEX REPLACE "\\.json$" "" name "${name}")
     string(MAKE_C_IDENTIFIER "bytes_${name}" symbol)
     file(READ "${file}" hex HEX)
     string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${hex}")
     string(APPEND arrays "static const unsigned char ${symbol}[] = {${bytes}};\n")
     string(APPEND rows "    {\"${name}\", ${symbol}, sizeof ${symbol}},\n")
 endforeach()
-file(WRITE "${output}" "#include \"gpu/builtin.h\"\n\n${arrays}\nconst gs_builtin_gpu gs_builtin_gpus[] = {\n${rows}};\n"
-    "const size_t gs_builtin_gpu_count = sizeof gs_builtin_gpus / sizeof gs_builtin_gpus[0];\n")
+file(WRITE "${output}" "#include \"${header}\"\n\n${arrays}\nconst ${type} ${array}[] = {\n${rows}};\n"
+    "const size_t ${count} = sizeof ${array} / sizeof ${array}[0];\n")

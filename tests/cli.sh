@@ -56,7 +56,7 @@ says "predict"
 check "version" 0 "$program" --version
 check "no command" 2 "$program"
 mistake "unknown command" 'there is no command "prdict"' "$program" prdict
-for command in predict check occupancy gpus fuzz replay shrink fit record probe bound; do
+for command in predict check occupancy gpus fuzz replay shrink fit record probe bound reshape verify; do
     check "help of $command" 0 "$program" $command --help
     says "usage: gridsmith $command"
     check "help for $command" 0 "$program" help $command
@@ -328,6 +328,59 @@ mistake "fit on an unknown GPU" 'no GPU is called "gtx480"' "$program" fit --gpu
 mistake "fit to a plan" 'has no "placed"' "$program" fit scenarios/waves.json
 mistake "fit to a run without a GPU" "the run names no GPU" \
     sh -c "sed 's/\"gpu\":\"h200\",//' '$work/none.jsonl' | '$program' fit -"
+
+# ---- reshape and verify ----
+check "reshape" 0 "$program" reshape kernels/reduce.cu --kernel reduce --as persistent -o "$work/reshaped.cu"
+check "the reshaped kernel is there" 0 grep -q "gs_persistent gs_told" "$work/reshaped.cu"
+check "its body is there" 0 grep -q "part\[threadIdx.x\] += part\[threadIdx.x + half\];" "$work/reshaped.cu"
+check "reshape twice" 1 "$program" reshape "$work/reshaped.cu" --kernel reduce --as confined -o "$work/twice.cu"
+says "this kernel is reshaped already"
+[ ! -e "$work/twice.cu" ] || { failed=$((failed + 1)); echo "FAILED a refused kernel left a file"; }
+check "report" 1 "$program" reshape tests/traps/device_launch.cu --as confined --json
+says '"name":"child","line":2,"column":17,"accepted":false,"reason":"the file launches the kernel itself'
+says '"reason":"it launches kernels from the device","reason_line":6,"reason_column":10'
+check "verify" 0 "$program" verify kernels/reduce.cu --kernel 'reduce<256>' --as confined --stops 2 \
+    --launch kernels/reduce.json
+says "reduce<256> as confined: same"
+check "verify a refusal" 1 "$program" verify tests/traps/cluster.cu --kernel trap --as persistent \
+    --launch kernels/reduce.json --json
+says '{"schema":"gridsmith.verify/1","verdict":"refused","reason":"tests/traps/cluster.cu:2:12: thread-block clusters'
+cat >"$work/racy.cu" <<'EOF'
+__global__ void racy(const int *in, int *out, int n) {
+    __shared__ int last;
+    if (threadIdx.x == 0 && gridDim.x == 40)
+        last = 1;
+    __syncthreads();
+    out[blockIdx.x] = atomicAdd(&out[0], 0) + last + (int)(warpSize * 0);
+    atomicExch(&out[0], (int)threadIdx.x);
+}
+EOF
+check "verify what differs" 1 "$program" verify "$work/racy.cu" --kernel racy --as persistent \
+    --launch kernels/reduce.json --json
+says '"verdict":"different"'
+mistake "no kernel of that name" "kernels/reduce.cu has no kernel sum; it has: reduce" "$program" reshape \
+    kernels/reduce.cu --kernel sum --as persistent
+mistake "no form" '--as takes persistent, confined, elastic or registers, not "round"' "$program" reshape \
+    kernels/reduce.cu --kernel reduce --as round
+mistake "no kernel" "--kernel NAME is needed" "$program" reshape kernels/reduce.cu --as persistent
+mistake "elastic without a launch" "--launch FILE is needed" "$program" reshape kernels/reduce.cu --kernel reduce \
+    --as elastic
+mistake "no such source" "cannot read nowhere.cu" "$program" reshape nowhere.cu --kernel a --as persistent
+echo '{"schema": "gridsmith.launch/1", "grid": [1, 1, 1], "block": [64, 64, 1], "arguments": []}' >"$work/large.json"
+mistake "too many threads" "a block has at most 1024 threads" "$program" verify kernels/reduce.cu \
+    --kernel 'reduce<256>' --as persistent --launch "$work/large.json"
+echo '{"schema": "gridsmith.launch/1", "grid": [1, 1, 1], "block": [64, 1, 1], "arguments": [{"int8": 3}]}' \
+    >"$work/type.json"
+mistake "an unknown type" 'an argument is {"buffer": TYPE, "count": N} or {TYPE: VALUE}' "$program" verify \
+    kernels/reduce.cu --kernel 'reduce<256>' --as persistent --launch "$work/type.json"
+echo '{"schema": "gridsmith.launch/1", "grid": [1, 1, 1], "block": [64, 1, 1], "arguments": [{"int32": 3}]}' \
+    >"$work/few.json"
+mistake "too few arguments" "has 3 parameters, but 1 arguments are given" "$program" verify kernels/reduce.cu \
+    --kernel 'reduce<256>' --as persistent --launch "$work/few.json"
+mistake "work on a toaster" 'work runs on host or on cuda, not on "toaster"' "$program" verify kernels/reduce.cu \
+    --kernel 'reduce<256>' --as persistent --launch kernels/reduce.json --on toaster
+
+# ---- probe ----
 mistake "probe without a device" "--device DEVICE is needed" "$program" probe
 mistake "probe an unknown device" 'there is no device "gtx480"' "$program" probe --device gtx480
 mistake "probe recordings" "recordings cannot be measured" "$program" probe --device replay:corpus/h200-starter.jsonl.gz

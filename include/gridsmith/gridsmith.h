@@ -48,6 +48,8 @@ extern "C" {
     X(GS_E_FORMAT, 2, "the JSON is not what the format asks for")                                                      \
     X(GS_E_NO_FIT, 2, "a kernel can never fit on this GPU")                                                            \
     X(GS_E_UNSUPPORTED, 2, "the model does not cover this")                                                            \
+    X(GS_E_REFUSED, 1, "the kernel cannot be reshaped safely")                                                         \
+    X(GS_E_KERNEL, 2, "the kernel does not compile, or failed while it ran")                                           \
     X(GS_E_NO_GPU, 3, "no usable GPU")                                                                                 \
     X(GS_E_IO, 4, "a file could not be read or written")                                                               \
     X(GS_E_MEMORY, 4, "out of memory")

@@ -19,6 +19,10 @@ gs_code gs_fail(gs_error *error, gs_code code, const char *format, ...) __attrib
 
 gs_code gs_fail_memory(gs_error *error);
 
+/* Where in `text`, whose first byte is at `line` and `column` of its file, the error is: fills in the line, the column
+   and the part of the line around the place, for a caret. */
+void gs_error_place(gs_error *error, const char *text, size_t size, size_t offset, long line, long column);
+
 /* The message of errno: "cannot WHAT FILE: reason". */
 gs_code gs_fail_system(gs_error *error, const char *what, const char *file);
 
@@ -77,6 +81,8 @@ gs_input *gs_input_open(const char *path, gs_error *error);
 const char *gs_input_name(const char *path);                                                   /* what errors call it */
 gs_input *gs_input_memory(const char *name, const char *bytes, size_t count, gs_error *error); /* keeps `bytes` */
 void gs_input_close(gs_input *input);
+/* All bytes of a file of at most `most`, with a NUL behind them. The caller frees `*bytes`. */
+gs_code gs_input_all(const char *path, size_t most, char **bytes, size_t *count, gs_error *error);
 
 /* ---- JSON: values of a file one after the other, each with its text, so that an error finds its place ---- */
 

@@ -51,6 +51,37 @@ gs_code gs_fail_system(gs_error *error, const char *what, const char *file) {
     return gs_fail(error, GS_E_IO, "cannot %s %s: %s", what, file, strerror(errno));
 }
 
+/* Copies the part of the line around `offset` into the error, for a caret. */
+static void add_excerpt(gs_error *error, const char *text, size_t size, size_t offset) {
+    enum { BEFORE = 50 };
+    size_t from = offset, to = offset;
+    while (from > 0 && text[from - 1] != '\n' && offset - from < BEFORE)
+        from--;
+    while (to < size && text[to] != '\n' && to - from < sizeof error->excerpt - 1)
+        to++;
+    for (size_t i = from; i < to; i++)
+        error->excerpt[i - from] = (unsigned char)text[i] < 0x20 ? ' ' : text[i];
+    error->excerpt[to - from] = '\0';
+    error->caret = (int)(offset - from);
+}
+
+void gs_error_place(gs_error *error, const char *text, size_t size, size_t offset, long line, long column) {
+    if (!error)
+        return;
+    if (offset > size)
+        offset = size;
+    for (size_t i = 0; i < offset; i++) {
+        if (text[i] == '\n') {
+            line++;
+            column = 0;
+        }
+        column++;
+    }
+    error->line = line;
+    error->column = column;
+    add_excerpt(error, text, size, offset);
+}
+
 const char *gs_error_text(const gs_error *error, char *text, size_t size) {
     if (!error->file[0])
         snprintf(text, size, "%s", error->message);

@@ -111,3 +111,27 @@ void gs_input_take(gs_input *input, size_t count) {
     input->column += end - from;
     input->at += count;
 }
+
+gs_code gs_input_all(const char *path, size_t most, char **bytes, size_t *count, gs_error *error) {
+    gs_error unheard;
+    error = error ? error : &unheard;
+    gs_text text = {0};
+    *error = (gs_error){.code = GS_OK};
+    gs_input *input = gs_input_open(path, error);
+    while (input && text.count <= most && gs_input_look(input, error) == 1) {
+        size_t there = input->count - input->at;
+        gs_text_put(&text, input->bytes + input->at, there);
+        gs_input_take(input, there);
+    }
+    gs_input_close(input);
+    gs_text_put(&text, "", 0);
+    if (text.failed)
+        gs_fail_memory(error);
+    else if (error->code == GS_OK && text.count > most)
+        gs_fail(error, GS_E_USAGE, "%s is longer than %zu bytes", gs_input_name(path), most);
+    if (error->code != GS_OK)
+        gs_text_free(&text);
+    *bytes = text.data;
+    *count = text.count;
+    return error->code;
+}

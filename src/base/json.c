@@ -30,34 +30,9 @@ static gs_code fail_at(gs_error *error, gs_code code, const char *file, long lin
     return code;
 }
 
-/* Copies the part of the line around `offset` into the error, for a caret. */
-static void add_excerpt(const gs_json *json, size_t offset, gs_error *error) {
-    enum { BEFORE = 50 };
-    size_t from = offset, to = offset;
-    while (from > 0 && json->text[from - 1] != '\n' && offset - from < BEFORE)
-        from--;
-    while (to < json->size && json->text[to] != '\n' && to - from < sizeof error->excerpt - 1)
-        to++;
-    for (size_t i = from; i < to; i++)
-        error->excerpt[i - from] = (unsigned char)json->text[i] < 0x20 ? ' ' : json->text[i];
-    error->excerpt[to - from] = '\0';
-    error->caret = (int)(offset - from);
-}
-
 static gs_code fail_at_offset(const gs_json *json, size_t offset, gs_error *error, gs_code code, const char *message) {
-    long line = json->line, column = json->column;
-    if (offset > json->size)
-        offset = json->size;
-    for (size_t i = 0; i < offset; i++) {
-        if (json->text[i] == '\n') {
-            line++;
-            column = 0;
-        }
-        column++;
-    }
-    fail_at(error, code, json->file, line, column, message);
-    if (error)
-        add_excerpt(json, offset, error);
+    fail_at(error, code, json->file, 0, 0, message);
+    gs_error_place(error, json->text, json->size, offset, json->line, json->column);
     return code;
 }
 

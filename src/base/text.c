@@ -78,16 +78,34 @@ void gs_text_put_int(gs_text *text, int64_t value) {
     gs_text_put(text, digits + at, sizeof digits - at);
 }
 
+/* The length of the UTF-8 character at `at`, or 0: it is none. */
+static size_t utf8_length(const unsigned char *at) {
+    size_t length = at[0] < 0x80                    ? 1
+                    : at[0] >= 0xc2 && at[0] < 0xe0 ? 2
+                    : at[0] >> 4 == 14              ? 3
+                    : at[0] >> 3 == 30              ? 4
+                                                    : 0;
+    for (size_t i = 1; i < length; i++)
+        if (at[i] >> 6 != 2)
+            return 0;
+    bool is_overlong = (at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xf0 && at[1] < 0x90);
+    bool is_outside = (at[0] == 0xed && at[1] > 0x9f) || (at[0] == 0xf4 && at[1] > 0x8f) || at[0] > 0xf4;
+    return is_overlong || is_outside ? 0 : length;
+}
+
 void gs_text_put_json(gs_text *text, const char *string) {
     gs_text_put(text, "\"", 1);
-    for (; *string; string++) {
+    for (size_t length; *string; string += length ? length : 1) {
         unsigned char c = (unsigned char)*string;
+        length = utf8_length((const unsigned char *)string);
         if (c == '"' || c == '\\')
             gs_text_add(text, "\\%c", c);
         else if (c < 0x20 || c == 0x7f)
             gs_text_add(text, "\\u%04x", c);
+        else if (!length)
+            gs_text_add(text, "\\ufffd");
         else
-            gs_text_put(text, string, 1);
+            gs_text_put(text, string, length);
     }
     gs_text_put(text, "\"", 1);
 }

@@ -57,6 +57,13 @@ int gs_report(const gs_error *error);
 /* Prints "gridsmith NAME: what is wrong" with a hint at --help; returns 2. */
 int gs_usage(const gs_command *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* ---- sources ---- */
+
+struct gs_source;
+/* Reads a CUDA source; `folder` is where it is. The caller frees `*text`, also where it fails, and the source. Reports
+   what is wrong and returns the exit code. */
+int gs_read_source(const char *path, char **text, char *folder, size_t size, struct gs_source *source, gs_error *error);
+
 /* ---- GPUs ---- */
 
 /* Which GPU, and which mechanisms, the command line asks for. */
@@ -99,6 +106,7 @@ void gs_gpu_of_runs_clear(gs_gpu_of_runs *kept);
     }
 
 extern const gs_command gs_command_predict, gs_command_check, gs_command_occupancy, gs_command_gpus, gs_command_fuzz,
-    gs_command_replay, gs_command_shrink, gs_command_fit, gs_command_record, gs_command_probe, gs_command_bound;
+    gs_command_replay, gs_command_shrink, gs_command_fit, gs_command_record, gs_command_probe, gs_command_bound,
+    gs_command_reshape, gs_command_verify;
 
 #endif

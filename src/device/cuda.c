@@ -201,48 +201,6 @@ static void name_uuid(const struct cuda *cuda, char *text, size_t size) {
     }
 }
 
-/* What stands after "cuda:": a number, and perhaps how many SMs to use and which part of so many. */
-struct place {
-    int number, sms, part;
-};
-
-static bool parse_place(const char *rest, struct place *place) {
-    int end = 0;
-    *place = (struct place){0};
-    if (sscanf(rest, "%5d%n", &place->number, &end) == 1 && !rest[end])
-        return true;
-    end = 0;
-    if (sscanf(rest, "%5d,sms=%5d%n", &place->number, &place->sms, &end) == 2 && end && !rest[end])
-        return place->sms > 0;
-    end = 0;
-    return sscanf(rest, "%5d,sms=%5d,part=%5d%n", &place->number, &place->sms, &place->part, &end) == 3 && end &&
-           !rest[end] && place->sms > 0 && place->part >= 0;
-}
-
-static gs_code open_context(struct cuda *cuda, const char *rest, gs_error *error) {
-    int count = 0;
-    cu_context context;
-    struct place place;
-    bool is_place = parse_place(rest, &place);
-    /* More streams than hardware queues would share them, and lose the order between them. */
-    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
-    gs_code code = gs_cuda_check(&cuda->api, cuda->api.init(0), "starting CUDA", error);
-    if (code == GS_OK)
-        code = gs_cuda_check(&cuda->api, cuda->api.device_count(&count), "counting GPUs", error);
-    if (code == GS_OK && (!is_place || place.number < 0 || place.number >= count))
-        code = gs_fail(error, GS_E_NO_GPU, "there is no GPU \"%.20s\": CUDA sees %d", rest, count);
-    if (code == GS_OK)
-        code = gs_cuda_check(&cuda->api, cuda->api.device_get(&cuda->device, place.number), "opening the GPU", error);
-    if (code == GS_OK)
-        code = gs_cuda_check(&cuda->api, cuda->api.context_retain(&context, cuda->device), "making a context", error);
-    if (code != GS_OK)
-        return code;
-    cuda->has_context = true;
-    if (place.sms)
-        code = gs_cuda_green(&cuda->api, cuda->device, place.sms, place.part, &context, error);
-    return code != GS_OK ? code : gs_cuda_check(&cuda->api, cuda->api.context_set(context), "using the context", error);
-}
-
 static gs_code open_memory(struct cuda *cuda, gs_error *error) {
     enum { MAPPED = 2, NON_BLOCKING = 1 };
     const cu_api *api = &cuda->api;
@@ -294,7 +252,7 @@ static gs_code open_all(gs_device *device, const char *rest, gs_error *error) {
     struct cuda *cuda = device->inside;
     gs_code code = gs_cuda_open(&cuda->api, error);
     if (code == GS_OK)
-        code = open_context(cuda, rest[0] ? rest : "0", error);
+        code = gs_cuda_open_gpu(&cuda->api, rest, &cuda->device, &cuda->has_context, error);
     if (code == GS_OK)
         code = open_memory(cuda, error);
     if (code == GS_OK)

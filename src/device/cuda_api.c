@@ -23,28 +23,41 @@ static bool find_symbol(void *library, const char *name, void *pointer, const ch
     return symbol != NULL;
 }
 
-gs_code gs_cuda_open(cu_api *api, gs_error *error) {
-    static const char *const drivers[] = {"libcuda.so.1", "libcuda.so", NULL};
+static gs_code fail_missing(cu_api *api, const char *missing, gs_error *error) {
+    gs_cuda_close(api);
+    return gs_fail(error, GS_E_NO_GPU, "the NVIDIA driver or its run-time compiler is too old: it has no %s", missing);
+}
+
+#define FIND_IN_DRIVER(name, symbol, arguments)   find_symbol(api->driver, #symbol, &api->name, &missing);
+#define FIND_IN_COMPILER(name, symbol, arguments) find_symbol(api->compiler, #symbol, &api->name, &missing);
+
+gs_code gs_nvrtc_open(cu_api *api, gs_error *error) {
     static const char *const compilers[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so",
                                             "/usr/local/cuda/lib64/libnvrtc.so", NULL};
     const char *missing = NULL;
-    *api = (cu_api){.driver = open_first(drivers)};
-    if (!api->driver)
-        return gs_fail(error, GS_E_NO_GPU, "no NVIDIA driver was found (libcuda.so.1)");
-    api->compiler = open_first(compilers);
-    if (!api->compiler) {
-        gs_cuda_close(api);
+    *api = (cu_api){.compiler = open_first(compilers)};
+    if (!api->compiler)
         return gs_fail(error, GS_E_NO_GPU,
                        "NVIDIA's run-time compiler was not found (libnvrtc.so of CUDA 12 or later)");
-    }
-#define FIND_IN_DRIVER(name, symbol, arguments)   find_symbol(api->driver, #symbol, &api->name, &missing);
-#define FIND_IN_COMPILER(name, symbol, arguments) find_symbol(api->compiler, #symbol, &api->name, &missing);
-    CU_SYMBOLS(FIND_IN_DRIVER)
     NVRTC_SYMBOLS(FIND_IN_COMPILER)
-    if (!missing)
-        return GS_OK;
-    gs_cuda_close(api);
-    return gs_fail(error, GS_E_NO_GPU, "the NVIDIA driver or its run-time compiler is too old: it has no %s", missing);
+    return missing ? fail_missing(api, missing, error) : GS_OK;
+}
+
+gs_code gs_cuda_open(cu_api *api, gs_error *error) {
+    static const char *const drivers[] = {"libcuda.so.1", "libcuda.so", NULL};
+    const char *missing = NULL;
+    void *driver = open_first(drivers);
+    *api = (cu_api){0};
+    if (!driver)
+        return gs_fail(error, GS_E_NO_GPU, "no NVIDIA driver was found (libcuda.so.1)");
+    gs_code code = gs_nvrtc_open(api, error);
+    api->driver = driver;
+    if (code != GS_OK) {
+        gs_cuda_close(api);
+        return code;
+    }
+    CU_SYMBOLS(FIND_IN_DRIVER)
+    return missing ? fail_missing(api, missing, error) : GS_OK;
 }
 
 void gs_cuda_close(cu_api *api) {
@@ -65,35 +78,47 @@ gs_code gs_cuda_check(const cu_api *api, int code, const char *what, gs_error *e
                    words ? words : "unknown", code);
 }
 
-/* ---- compiling ---- */
+/* ---- opening a GPU ---- */
 
-static gs_code compile_failed(const cu_api *api, nvrtc_program program, const char *what, gs_error *error) {
-    size_t size = 0;
-    char *log = NULL;
-    if (api->log_size(program, &size) == 0 && size)
-        log = calloc(1, size + 1);
-    if (log)
-        api->log_text(program, log);
-    gs_fail(error, GS_E_NO_GPU, "%s does not compile: %.300s", what, log ? log : "no reason given");
-    free(log);
-    return GS_E_NO_GPU;
+/* What stands after "cuda:": a number, and perhaps how many SMs to use and which part of so many. */
+struct place {
+    int number, sms, part;
+};
+
+static bool parse_place(const char *rest, struct place *place) {
+    int end = 0;
+    *place = (struct place){0};
+    if (sscanf(rest, "%5d%n", &place->number, &end) == 1 && !rest[end])
+        return true;
+    end = 0;
+    if (sscanf(rest, "%5d,sms=%5d%n", &place->number, &place->sms, &end) == 2 && end && !rest[end])
+        return place->sms > 0;
+    end = 0;
+    return sscanf(rest, "%5d,sms=%5d,part=%5d%n", &place->number, &place->sms, &place->part, &end) == 3 && end &&
+           !rest[end] && place->sms > 0 && place->part >= 0;
 }
 
-gs_code gs_cuda_compile(const cu_api *api, int architecture, const char *what, const char *file, const char *source,
-                        char **image, gs_error *error) {
-    char option[40];
-    nvrtc_program program;
-    size_t size = 0;
-    *image = NULL;
-    snprintf(option, sizeof option, "--gpu-architecture=sm_%d", architecture);
-    const char *options[] = {option};
-    if (api->program_new(&program, source, file, 0, NULL, NULL) != 0)
-        return gs_fail_memory(error);
-    gs_code code = GS_OK;
-    if (api->compile(program, 1, options) != 0 || api->image_size(program, &size) != 0 || !size)
-        code = compile_failed(api, program, what, error);
-    else if (!(*image = malloc(size)) || api->image(program, *image) != 0)
-        code = gs_fail_memory(error);
-    api->program_free(&program);
-    return code;
+gs_code gs_cuda_open_gpu(const cu_api *api, const char *rest, int *device, bool *has_context, gs_error *error) {
+    int count = 0;
+    cu_context context;
+    struct place place;
+    const char *text = rest[0] ? rest : "0";
+    bool is_place = parse_place(text, &place);
+    /* More streams than hardware queues would share them, and lose the order between them. */
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+    gs_code code = gs_cuda_check(api, api->init(0), "starting CUDA", error);
+    if (code == GS_OK)
+        code = gs_cuda_check(api, api->device_count(&count), "counting GPUs", error);
+    if (code == GS_OK && (!is_place || place.number < 0 || place.number >= count))
+        code = gs_fail(error, GS_E_NO_GPU, "there is no GPU \"%.20s\": CUDA sees %d", text, count);
+    if (code == GS_OK)
+        code = gs_cuda_check(api, api->device_get(device, place.number), "opening the GPU", error);
+    if (code == GS_OK)
+        code = gs_cuda_check(api, api->context_retain(&context, *device), "making a context", error);
+    if (code != GS_OK)
+        return code;
+    *has_context = true;
+    if (place.sms)
+        code = gs_cuda_green(api, *device, place.sms, place.part, &context, error);
+    return code == GS_OK ? gs_cuda_check(api, api->context_set(context), "using the context", error) : code;
 }

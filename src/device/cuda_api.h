@@ -13,6 +13,7 @@ typedef struct cu_context *cu_context;
 typedef struct cu_module *cu_module;
 typedef struct cu_function *cu_function;
 typedef struct cu_stream *cu_stream;
+typedef struct cu_event *cu_event;
 typedef struct nvrtc_program *nvrtc_program;
 typedef uint64_t cu_pointer;
 
@@ -62,6 +63,14 @@ typedef struct cu_launch {
     X(alloc, cuMemAlloc_v2, (cu_pointer *, size_t))                                                                    \
     X(free, cuMemFree_v2, (cu_pointer))                                                                                \
     X(set_bytes, cuMemsetD8_v2, (cu_pointer, unsigned char, size_t))                                                   \
+    X(write_word, cuStreamWriteValue32_v2, (cu_stream, cu_pointer, unsigned, unsigned))                                \
+    X(copy_in, cuMemcpyHtoD_v2, (cu_pointer, const void *, size_t))                                                    \
+    X(copy_out, cuMemcpyDtoH_v2, (void *, cu_pointer, size_t))                                                         \
+    X(event_new, cuEventCreate, (cu_event *, unsigned))                                                                \
+    X(event_free, cuEventDestroy_v2, (cu_event))                                                                       \
+    X(event_record, cuEventRecord, (cu_event, cu_stream))                                                              \
+    X(event_elapsed, cuEventElapsedTime, (float *, cu_event, cu_event))                                                \
+    X(occupancy, cuOccupancyMaxActiveBlocksPerMultiprocessor, (int *, cu_function, int, size_t))                       \
     X(stream_new, cuStreamCreateWithPriority, (cu_stream *, unsigned, int))                                            \
     X(stream_free, cuStreamDestroy_v2, (cu_stream))                                                                    \
     X(stream_query, cuStreamQuery, (cu_stream))                                                                        \
@@ -70,6 +79,8 @@ typedef struct cu_launch {
 #define NVRTC_SYMBOLS(X)                                                                                               \
     X(program_new, nvrtcCreateProgram,                                                                                 \
       (nvrtc_program *, const char *, const char *, int, const char *const *, const char *const *))                    \
+    X(add_name, nvrtcAddNameExpression, (nvrtc_program, const char *))                                                 \
+    X(lowered_name, nvrtcGetLoweredName, (nvrtc_program, const char *, const char **))                                 \
     X(compile, nvrtcCompileProgram, (nvrtc_program, int, const char *const *))                                         \
     X(log_size, nvrtcGetProgramLogSize, (nvrtc_program, size_t *))                                                     \
     X(log_text, nvrtcGetProgramLog, (nvrtc_program, char *))                                                           \
@@ -85,9 +96,15 @@ typedef struct cu_api {
 } cu_api;
 #undef CU_POINTER
 
+/* Finds the compiler alone, which needs no GPU. GS_E_NO_GPU, in words, where there is none or it is too old. */
+gs_code gs_nvrtc_open(cu_api *api, gs_error *error);
 /* Finds the driver and the compiler. GS_E_NO_GPU, in words, where there is none or it is too old. */
 gs_code gs_cuda_open(cu_api *api, gs_error *error);
 void gs_cuda_close(cu_api *api);
+/* Starts CUDA and makes the context of a GPU, or of a part of one, the current one. `rest` is what stands after
+   "cuda:": "N", "N,sms=M" or "N,sms=M,part=P"; "" is "0". Once `has_context` is set cuDevicePrimaryCtxRelease gives it
+   back. */
+gs_code gs_cuda_open_gpu(const cu_api *api, const char *rest, int *device, bool *has_context, gs_error *error);
 
 /* A context that has only part number `part` of the GPU, of about so many SMs (green.c). It lives until the program
    ends. */
@@ -96,9 +113,26 @@ gs_code gs_cuda_green(const cu_api *api, int device, int32_t sms, int32_t part, 
 /* Turns a code of the driver into an error: "WHAT: the driver's words". GS_OK stays GS_OK. */
 gs_code gs_cuda_check(const cu_api *api, int code, const char *what, gs_error *error);
 
-/* Compiles a source for an architecture (90: sm_90) into an image that the caller frees. `what` is its name in errors.
- */
-gs_code gs_cuda_compile(const cu_api *api, int architecture, const char *what, const char *file, const char *source,
+/* ---- compiling (nvrtc.c) ---- */
+
+/* A source for NVRTC: its name in errors, its text, and what of it is looked up afterwards. */
+typedef struct nvrtc_source {
+    const char *file, *text;
+    const char *const *kernels;
+    size_t kernel_count;
+    const char *const *options;
+    int option_count;
+} nvrtc_source;
+
+/* Compiles. GS_OK: the caller frees the program and the log, which may be NULL. GS_E_KERNEL: the compiler found a
+   mistake, which the log tells, or NULL does not; it is the caller's to free and to put into words. */
+gs_code gs_nvrtc_compile(const cu_api *api, const nvrtc_source *source, nvrtc_program *program, char **log,
+                         gs_error *error);
+/* What was compiled, for the driver to load. The caller frees it. */
+gs_code gs_nvrtc_image(const cu_api *api, nvrtc_program program, char **image, gs_error *error);
+
+/* Both, for a source of our own and an architecture (90: sm_90). `what` is its name in errors. */
+gs_code gs_cuda_compile(const cu_api *api, int architecture, const char *what, const char *file, const char *text,
                         char **image, gs_error *error);
 
 #endif

@@ -6,11 +6,16 @@
  *   model     the engine posing as a GPU, with chosen mechanisms and a planted quirk (sources.c)
  *
  * Whoever plays runs on a device cannot tell them apart.
+ *
+ * The last part is work: kernels with arguments, called one after the other, on a real GPU (work_cuda.c) or on the CPU
+ * (src/reshape/host.c).
  */
 #ifndef GS_DEVICE_H
 #define GS_DEVICE_H
 
 #include "sched/sched.h"
+
+#include <gridsmith_job.h>
 
 typedef struct gs_device gs_device;
 
@@ -89,5 +94,88 @@ gs_bounds gs_device_bounds(const gs_device *device);
 gs_device *gs_device_open_cuda(const char *rest, gs_error *error);
 gs_device *gs_device_open_replay(const char *rest, gs_error *error);
 gs_device *gs_device_open_model(const char *rest, gs_error *error);
+
+/* ---- work: buffers, and calls of kernels on them ---- */
+
+typedef struct gs_work {
+    struct {
+        gs_job_call *data;
+        size_t count, room;
+    } calls;
+    struct {
+        gs_job_argument *data;
+        size_t count, room;
+    } arguments;
+    struct {
+        struct gs_work_buffer {
+            void *data; /* the caller's: read before the first call, written after the last */
+            size_t bytes;
+        } * data;
+        size_t count, room;
+    } buffers;
+    uint32_t threads, sms, seconds; /* of the CPU: see gs_job */
+    bool backwards;
+    uint64_t seed;
+    bool failed; /* out of memory while it was put together; shows when it is run */
+} gs_work;
+
+/* Adds memory of the caller, which must outlive the work. Returns its number. */
+int32_t gs_work_buffer(gs_work *work, void *data, size_t bytes);
+/* Adds a call without arguments; the gs_work_pass that follow give it those. Valid until the next call is added. */
+gs_job_call *gs_work_call(gs_work *work, const char *kernel, const uint32_t grid[3], const uint32_t block[3],
+                          size_t shared_bytes);
+void gs_work_pass_buffer(gs_work *work, int32_t buffer);
+void gs_work_pass(gs_work *work, const void *value, size_t bytes);
+void gs_work_free(gs_work *work); /* not the buffers */
+
+/* ---- executors: where work runs ---- */
+
+/* A source to compile, and what of it is called. */
+typedef struct gs_build {
+    const char *name, *text; /* the .cu: what errors call it, and its bytes */
+    size_t size;
+    const char *const *kernels; /* names, with template arguments where they have some: "reduce<256>" */
+    size_t kernel_count;
+    const char *const *options; /* more for the compiler: "-DTILE=16" */
+    size_t option_count;
+    bool address_sanitizer; /* on the CPU: accesses out of bounds are found */
+    bool as_library;        /* on the CPU: a shared library with gs_host_launch, and no program */
+    uint32_t max_registers; /* on a GPU: of a thread; 0: as many as the compiler likes */
+} gs_build;
+
+/* What a compiled kernel costs. */
+typedef struct gs_cost {
+    int32_t registers, local_bytes, shared_bytes; /* of a thread, of a thread, of a block (static) */
+    int32_t spill_stores, spill_loads;            /* bytes */
+    int32_t blocks_per_sm, sms;                   /* how many fit at once; 0: not known */
+} gs_cost;
+
+typedef struct gs_executor gs_executor;
+
+typedef struct gs_executor_ops {
+    const char *name;
+    /* Starts compiling; mistakes may show when it is run. The module that is returned goes with the executor. */
+    void *(*compile)(gs_executor *executor, const gs_build *build, gs_error *error);
+    gs_code (*run)(void *module, gs_work *work, gs_error *error);
+    /* What a kernel of it costs, launched with such blocks. All zero where nobody knows. */
+    gs_code (*cost)(void *module, const char *kernel, const uint32_t block[3], size_t shared_bytes, gs_cost *cost,
+                    gs_error *error);
+    void (*close)(gs_executor *executor);
+} gs_executor_ops;
+
+struct gs_executor {
+    const gs_executor_ops *ops;
+    void *inside;
+};
+
+void gs_executor_close(gs_executor *executor);
+
+/* A GPU, or a part of one, as an executor; `rest` is what stands after "cuda:", or "". */
+gs_executor *gs_executor_cuda(const char *rest, gs_error *error);
+
+/* Compiles with NVRTC for an architecture (90: compute capability 9.0), which needs no GPU, and throws the result away.
+   GS_E_KERNEL: the compiler found a mistake; GS_E_NO_GPU: there is no NVRTC. The costs of `build->kernels` go into
+   `costs`, where that is not NULL; blocks_per_sm stays 0. */
+gs_code gs_nvrtc_try(const gs_build *build, int architecture, gs_cost *costs, gs_error *error);
 
 #endif

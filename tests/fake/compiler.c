@@ -2,29 +2,34 @@
  * compiler.c: libnvrtc.so.13 of the pretended driver.
  *
  * It reads of a source only the lines that make kernels, of the probe or timed, and lists them. How many registers come
- * out is told by the driver, as with the real ones.
+ * out is told by the driver, as with the real ones. A source without such lines is compiled for the CPU.
  */
 #include "pretended.h"
+#include "reshape/reshape.h"
 
 NVRTC_SYMBOLS(PRETENDED_CALL)
 
-enum { INVALID_INPUT = 3, COMPILATION = 6 };
+enum { INVALID_INPUT = 3, COMPILATION = 6, MOST_KERNELS = 256 };
 
 struct nvrtc_program {
-    char *source;
+    char *source, *name;
     gs_text image;
     const char *log;
+    char words[400];
+    char *kernels[MOST_KERNELS];
+    size_t kernel_count;
 };
 
 int nvrtcCreateProgram(nvrtc_program *program, const char *source, const char *name, int headers,
                        const char *const *header_sources, const char *const *header_names) {
-    (void)name, (void)header_sources, (void)header_names;
+    (void)header_sources, (void)header_names;
     if (headers)
         return INVALID_INPUT;
     *program = calloc(1, sizeof **program);
     if (!*program)
         return 1;
     (*program)->source = strdup(source);
+    (*program)->name = strdup(name);
     (*program)->log = "";
     return 0;
 }
@@ -32,6 +37,45 @@ int nvrtcCreateProgram(nvrtc_program *program, const char *source, const char *n
 static int complain(nvrtc_program program, const char *words) {
     program->log = words;
     return COMPILATION;
+}
+
+/* The bytes of the shared library that the host made, behind the line that says so. */
+static int take_library(nvrtc_program program, gs_module *made) {
+    char path[300], *bytes = NULL;
+    size_t count;
+    gs_error error;
+    if (gs_module_wait(made, &error) != GS_OK) {
+        snprintf(program->words, sizeof program->words, "%.100s(%ld): error: %.250s", error.file, error.line,
+                 error.message);
+        return complain(program, program->words);
+    }
+    gs_module_path(made, path, sizeof path);
+    if (gs_input_all(path, (size_t)64 << 20, &bytes, &count, &error) != GS_OK)
+        return 1;
+    gs_text_clear(&program->image);
+    gs_text_add(&program->image, "%s%zu\n", PRETENDED_LIBRARY, count);
+    gs_text_put(&program->image, bytes, count);
+    free(bytes);
+    return program->image.failed;
+}
+
+static int compile_library(nvrtc_program program, int option_count, const char *const *options) {
+    const char *kept[64];
+    gs_build build = {.name = program->name,
+                      .text = program->source,
+                      .size = strlen(program->source),
+                      .kernels = (const char *const *)program->kernels,
+                      .kernel_count = program->kernel_count,
+                      .options = kept,
+                      .as_library = true};
+    for (int i = 0; i < option_count && build.option_count < 64; i++)
+        if (strncmp(options[i], "-D", 2) == 0)
+            kept[build.option_count++] = options[i];
+    gs_host *host = gs_host_open(NULL);
+    gs_module *made = host ? gs_host_compile(host, &build, NULL) : NULL;
+    int failed = made ? take_library(program, made) : complain(program, "error: the source cannot be read");
+    gs_host_close(host);
+    return failed;
 }
 
 /* Lists the kernels of one kind. False: there is one that is not as expected. */
@@ -53,12 +97,27 @@ static bool list_kernels(nvrtc_program program, const char *kind) {
 int nvrtcCompileProgram(nvrtc_program program, int option_count, const char *const *options) {
     if (is_pretended("compile-fails"))
         return complain(program, "probe.cu(1): error: this is pretended");
-    if (option_count != 1 || strncmp(options[0], "--gpu-architecture=sm_", 22) != 0)
+    if (option_count < 1 || strncmp(options[0], "--gpu-architecture=sm_", 22) != 0)
         return complain(program, "error: for which architecture?");
     gs_text_add(&program->image, "%s", PRETENDED_IMAGE);
     if (!list_kernels(program, "probe") || !list_kernels(program, "timed"))
         return complain(program, "error: a kernel that is neither the probe nor timed");
-    return program->image.failed ? 1 : 0;
+    if (program->image.failed)
+        return 1;
+    return program->image.count > strlen(PRETENDED_IMAGE) ? 0 : compile_library(program, option_count, options);
+}
+
+int nvrtcAddNameExpression(nvrtc_program program, const char *name) {
+    if (program->kernel_count == MOST_KERNELS)
+        return INVALID_INPUT;
+    program->kernels[program->kernel_count++] = strdup(name);
+    return 0;
+}
+
+int nvrtcGetLoweredName(nvrtc_program program, const char *name, const char **lowered) {
+    (void)program;
+    *lowered = name;
+    return 0;
 }
 
 int nvrtcGetProgramLogSize(nvrtc_program program, size_t *size) {
@@ -83,6 +142,9 @@ int nvrtcGetCUBIN(nvrtc_program program, char *image) {
 
 int nvrtcDestroyProgram(nvrtc_program *program) {
     free((*program)->source);
+    free((*program)->name);
+    for (size_t i = 0; i < (*program)->kernel_count; i++)
+        free((*program)->kernels[i]);
     gs_text_free(&(*program)->image);
     free(*program);
     *program = NULL;

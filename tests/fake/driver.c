@@ -21,7 +21,7 @@ enum {
     OUT_OF_RESOURCES = 701
 };
 
-enum { MOST_FUNCTIONS = 64, TIMED_SHARED_BYTES = 16, FAILING_LAUNCH = 3, MOST_URGENCY = 5, PORTABLE_CLUSTER = 8 };
+enum { MOST_FUNCTIONS = 256, TIMED_SHARED_BYTES = 16, FAILING_LAUNCH = 3, MOST_URGENCY = 5, PORTABLE_CLUSTER = 8 };
 
 struct cu_function {
     char name[32];
@@ -31,15 +31,23 @@ struct cu_function {
     int64_t local_bytes;
     int most_shared_bytes, carveout_percent;
     bool any_cluster;
+    pretended_library *library; /* NULL: the probe, or timed */
+    int number;                 /* in that library */
 };
 
 struct cu_module {
     struct cu_function functions[MOST_FUNCTIONS];
     int count;
+    pretended_library *library;
 };
 
 struct cu_stream {
     int priority;
+    pretended_task *task; /* a kernel of a library, or NULL */
+};
+
+struct cu_event {
+    int64_t at_ns;
 };
 
 static struct driver {
@@ -198,7 +206,16 @@ static bool read_image(cu_module module, const char *at) {
     return !*at;
 }
 
+static int load_library(cu_module *module, const void *image) {
+    *module = calloc(1, sizeof **module);
+    driver.objects++;
+    (*module)->library = pretended_library_load(image);
+    return (*module)->library ? 0 : INVALID_IMAGE;
+}
+
 int cuModuleLoadData(cu_module *module, const void *image) {
+    if (strncmp(image, PRETENDED_LIBRARY, strlen(PRETENDED_LIBRARY)) == 0)
+        return load_library(module, image);
     if (strncmp(image, PRETENDED_IMAGE, strlen(PRETENDED_IMAGE)) != 0)
         return INVALID_IMAGE;
     *module = calloc(1, sizeof **module);
@@ -207,12 +224,19 @@ int cuModuleLoadData(cu_module *module, const void *image) {
 }
 
 int cuModuleUnload(cu_module module) {
+    pretended_library_free(module->library);
     free(module);
     driver.objects--;
     return 0;
 }
 
 int cuModuleGetFunction(cu_function *function, cu_module module, const char *name) {
+    int number = module->library ? pretended_library_find(module->library, name) : -1;
+    if (number >= 0 && number < MOST_FUNCTIONS) {
+        module->functions[number] = (struct cu_function){.number = number, .registers = 32, .library = module->library};
+        *function = &module->functions[number];
+        return 0;
+    }
     for (int i = 0; i < module->count; i++)
         if (strcmp(module->functions[i].name, name) == 0) {
             *function = &module->functions[i];
@@ -285,6 +309,42 @@ int cuMemsetD8_v2(cu_pointer pointer, unsigned char value, size_t bytes) {
     return 0;
 }
 
+int cuStreamWriteValue32_v2(cu_stream stream, cu_pointer pointer, unsigned value, unsigned flags) {
+    (void)stream;
+    __atomic_store_n((unsigned *)(uintptr_t)pointer, value, __ATOMIC_RELEASE);
+    return flags ? INVALID_VALUE : 0;
+}
+
+int cuMemcpyHtoD_v2(cu_pointer to, const void *from, size_t bytes) {
+    memcpy((void *)(uintptr_t)to, from, bytes);
+    return 0;
+}
+
+int cuMemcpyDtoH_v2(void *to, cu_pointer from, size_t bytes) {
+    memcpy(to, (const void *)(uintptr_t)from, bytes);
+    return 0;
+}
+
+int cuEventCreate(cu_event *event, unsigned flags) {
+    *event = take(sizeof **event);
+    return flags ? INVALID_VALUE : 0;
+}
+
+int cuEventDestroy_v2(cu_event event) {
+    return give_back(event);
+}
+
+int cuEventRecord(cu_event event, cu_stream stream) {
+    (void)stream;
+    event->at_ns = gs_now_ns();
+    return 0;
+}
+
+int cuEventElapsedTime(float *elapsed_ms, cu_event began, cu_event ended) {
+    *elapsed_ms = (float)(ended->at_ns - began->at_ns) / 1e6f;
+    return 0;
+}
+
 int cuStreamCreateWithPriority(cu_stream *stream, unsigned flags, int priority) {
     (void)flags;
     *stream = take(sizeof **stream);
@@ -297,7 +357,18 @@ int cuStreamDestroy_v2(cu_stream stream) {
 }
 
 int cuStreamQuery(cu_stream stream) {
+    if (stream->task && !pretended_task_has_ended(stream->task))
+        return NOT_READY;
+    stream->task = NULL;
     return pretended_gpu_is_idle(driver.gpu, stream) ? 0 : NOT_READY;
+}
+
+int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, cu_function function, int threads, size_t shared_bytes) {
+    gs_shape shape = gs_shape_of(threads, function->registers, (int64_t)shared_bytes);
+    gs_occupancy occupancy;
+    gs_occupancy_of(driver.description, &shape, &occupancy, NULL);
+    *blocks = occupancy.blocks;
+    return 0;
 }
 
 /* ---- launching ---- */
@@ -321,7 +392,18 @@ static bool attributes_are_right(const cu_launch *call, cu_function function, in
     return true;
 }
 
+/* A kernel of a library runs on the CPU; one at a time on a stream. */
+static int launch_library(const cu_launch *call, cu_function function, void **arguments) {
+    if (call->stream->task || call->shared_bytes > (unsigned)function->most_shared_bytes)
+        return INVALID_VALUE;
+    call->stream->task = pretended_library_launch(function->library, function->number, call,
+                                                  (uint32_t)driver.description->sms, arguments);
+    return 0;
+}
+
 int cuLaunchKernelEx(const cu_launch *call, cu_function function, void **arguments, void **extra) {
+    if (function->library && !extra && !call->attribute_count)
+        return launch_library(call, function, arguments);
     const gs_limits *limits = &driver.description->limits;
     pretended_launch launch = {.blocks = call->grid_x, .stream = call->stream, .urgency = -call->stream->priority};
     if (extra || call->grid_y * call->grid_z * call->block_y * call->block_z != 1 || !call->grid_x || !call->block_x ||

@@ -5,6 +5,7 @@
  *   driver.c     libcuda.so.1: the calls of the driver, their checks and their errors
  *   gpu.c        the GPU behind it: places blocks with Gridsmith's dispatcher, and plays the probe kernel
  *   timed.c      its SMs: what warps of a timed kernel take, cycle by cycle
+ *   library.c    any other kernel: runs on the CPU
  *
  * GRIDSMITH_FAKE says what is pretended, in words with commas between them. Which GPU: `small` (the default;
  * small.json, which is not built in) or `h200`. How it behaves:
@@ -38,6 +39,10 @@ static inline bool is_pretended(const char *word) {
    or "timed NUMBER BODY COUNT". */
 #define PRETENDED_IMAGE "pretended image\n"
 
+/* Or, for other kernels: this line, how many bytes follow, and a shared library of host/gridsmith_run.c with the kernels,
+   which run on the CPU. */
+#define PRETENDED_LIBRARY "pretended library\n"
+
 /* The driver's functions are those that our table of symbols names, and no others. */
 #define PRETENDED_CALL(name, symbol, arguments) __attribute__((visibility("default"))) int symbol arguments;
 
@@ -67,6 +72,18 @@ bool pretended_gpu_is_idle(pretended_gpu *gpu, cu_stream stream);
 
 /* Runs a timed kernel to its end. False: its blocks do not fit on the GPU together. */
 bool pretended_time(const gs_gpu *description, int body, int count, const cu_launch *call, const timed_arguments *told);
+/* A shared library of kernels, from an image. NULL: it cannot be loaded. */
+typedef struct pretended_library pretended_library;
+pretended_library *pretended_library_load(const void *image);
+void pretended_library_free(pretended_library *library);
+int pretended_library_find(const pretended_library *library, const char *kernel); /* -1: there is none */
+
+/* A launch of one of its kernels, on a thread of its own; the arguments are copied. */
+typedef struct pretended_task pretended_task;
+pretended_task *pretended_library_launch(const pretended_library *library, int kernel, const cu_launch *call,
+                                         uint32_t sms, void **arguments);
+/* Whether it has ended; if so it is freed. */
+bool pretended_task_has_ended(pretended_task *task);
 
 /* Drops all that runs or waits: the memory that it writes to is about to go. */
 void pretended_gpu_forget(pretended_gpu *gpu);

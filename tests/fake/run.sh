@@ -46,12 +46,31 @@ on small,slows-down 1 "20 of 20 placed as predicted" bound --measure cuda --coun
 on none 1 "after bound" bound --measured "$work/slow.jsonl"
 on none 2 "only a real GPU takes time" bound --measure model:rtx3090
 
+# ---- kernels, reshaped and verified ----
+kernels=$(dirname "$0")/../../kernels
+on small 0 "reduce<256> as persistent: same" verify "$kernels/reduce.cu" --kernel 'reduce<256>' --as persistent \
+    --launch "$kernels/reduce.json" --on cuda
+on small 0 "reduce<256> as confined: same" verify "$kernels/reduce.cu" --kernel 'reduce<256>' --as confined \
+    --stops 3 --task 2 --launch "$kernels/reduce.json" --on cuda --repeat 2
+on small 0 "vector_add as elastic: same" verify "$kernels/vector_add.cu" --kernel vector_add --as elastic \
+    --launch "$kernels/vector_add.json" --on cuda:0
+on small 0 "vector_add as registers: same" verify "$kernels/vector_add.cu" --kernel vector_add --as registers \
+    --registers 32 --launch "$kernels/vector_add.json" --on cuda
+on compile-fails 2 "NVRTC says: error: this is pretended" verify "$kernels/vector_add.cu" --kernel vector_add \
+    --as persistent --launch "$kernels/vector_add.json" --on cuda
+on no-device 3 'there is no GPU "0": CUDA sees 0' verify "$kernels/vector_add.cu" --kernel vector_add \
+    --as persistent --launch "$kernels/vector_add.json" --on cuda
+
 # ---- no usable GPU ----
 on compile-fails 3 "does not compile" bound --measure cuda
 on init-fails 3 "starting CUDA: no CUDA-capable device is detected (CUDA error 100)" fuzz --device cuda
 on no-device 3 'there is no GPU "0": CUDA sees 0' fuzz --device cuda
 on small 3 'there is no GPU "1": CUDA sees 1' fuzz --device cuda:1
 on small 3 'there is no GPU "first": CUDA sees 1' fuzz --device cuda:first
+on small 3 'there is no GPU "0,sms=0": CUDA sees 1' fuzz --device cuda:0,sms=0
+on small 3 "green contexts need CUDA 12.4" fuzz --device cuda:0,sms=4,part=1
+on small 3 "green contexts need CUDA 12.4" verify "$kernels/vector_add.cu" --kernel vector_add --as elastic \
+    --launch "$kernels/vector_add.json" --on cuda:0,sms=4
 on compile-fails 3 "the probe kernel does not compile: probe.cu(1): error: this is pretended" fuzz --device cuda
 on launch-fails 2 "launching: too many resources requested for launch (CUDA error 701)" fuzz --device cuda
 on stuck 3 "the GPU is stuck" fuzz --device cuda

@@ -1,0 +1,758 @@
+/*
+ * gridsmith_run.c: runs CUDA kernels on the CPU. Compiled together with the kernels, which see gridsmith_cuda.h.
+ *
+ * Blocks run in parallel on the cores, each on one POSIX thread (a worker). The threads of a block are fibers on that
+ * thread: each has a stack, runs until it must wait, and then the next one runs. A fiber waits at a barrier for all
+ * that have not returned, or in a collective of its warp (shuffle, vote, matrix product) for the lanes of its mask.
+ * Whoever arrives last does the work for all and wakes them. When nobody can go on although some have not returned, the
+ * threads of the block have diverged: the report says who waits where.
+ *
+ * The built-in variables are thread-local and set at each switch, so kernels read them at the speed of memory.
+ *
+ * Surprising: shared memory starts as 0xcd bytes, as a GPU's holds what was there before, and is the same memory for
+ * all blocks of a worker.
+ */
+#define _GNU_SOURCE
+#include "gridsmith_run.h"
+#include "gridsmith_job.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#    define WITH_ASAN 1
+#elif defined(__has_feature)
+#    if __has_feature(address_sanitizer)
+#        define WITH_ASAN 1
+#    endif
+#endif
+#ifdef WITH_ASAN
+#    include <sanitizer/common_interface_defs.h>
+enum { STACK_BYTES = 256 << 10 };
+
+/* Kernels cannot leak, and looking for leaks takes seconds. */
+const char *__asan_default_options(void);
+const char *__asan_default_options(void) {
+    return "detect_leaks=0";
+}
+#else
+enum { STACK_BYTES = 128 << 10 };
+#endif
+
+enum { WARP = 32, MOST_THREADS = 1024, MOST_SLOTS = 512, FILLING = 0xcd };
+
+/* ---- switching from one stack to another ---- */
+
+void gs_switch(void **save, void *to);
+
+#if defined(__aarch64__)
+__asm__(".text\n.global gs_switch\n.type gs_switch, %function\ngs_switch:\n"
+        "    sub sp, sp, #160\n"
+        "    stp x19, x20, [sp, #0]\n    stp x21, x22, [sp, #16]\n    stp x23, x24, [sp, #32]\n"
+        "    stp x25, x26, [sp, #48]\n    stp x27, x28, [sp, #64]\n    stp x29, x30, [sp, #80]\n"
+        "    stp d8, d9, [sp, #96]\n    stp d10, d11, [sp, #112]\n    stp d12, d13, [sp, #128]\n"
+        "    stp d14, d15, [sp, #144]\n"
+        "    mov x9, sp\n    str x9, [x0]\n    mov sp, x1\n"
+        "    ldp x19, x20, [sp, #0]\n    ldp x21, x22, [sp, #16]\n    ldp x23, x24, [sp, #32]\n"
+        "    ldp x25, x26, [sp, #48]\n    ldp x27, x28, [sp, #64]\n    ldp x29, x30, [sp, #80]\n"
+        "    ldp d8, d9, [sp, #96]\n    ldp d10, d11, [sp, #112]\n    ldp d12, d13, [sp, #128]\n"
+        "    ldp d14, d15, [sp, #144]\n"
+        "    add sp, sp, #160\n    ret\n.size gs_switch, .-gs_switch\n");
+
+/* A stack that looks as if `entry` had called gs_switch at its first instruction. */
+static void *prepare_stack(char *top, void (*entry)(void)) {
+    uint64_t *at = (uint64_t *)(void *)(top - 160);
+    memset(at, 0, 160);
+    at[11] = (uint64_t)(uintptr_t)entry; /* x30 */
+    return at;
+}
+#elif defined(__x86_64__)
+__asm__(".text\n.globl gs_switch\n.type gs_switch, @function\ngs_switch:\n"
+        "    pushq %rbp\n    pushq %rbx\n    pushq %r12\n    pushq %r13\n    pushq %r14\n    pushq %r15\n"
+        "    movq %rsp, (%rdi)\n    movq %rsi, %rsp\n"
+        "    popq %r15\n    popq %r14\n    popq %r13\n    popq %r12\n    popq %rbx\n    popq %rbp\n"
+        "    ret\n.size gs_switch, .-gs_switch\n");
+
+static void *prepare_stack(char *top, void (*entry)(void)) {
+    /* After `ret` the stack is as after a call: 8 bytes below a multiple of 16. */
+    uint64_t *at = (uint64_t *)(void *)(top - 16 - 6 * 8);
+    memset(at, 0, 16 + 6 * 8);
+    at[6] = (uint64_t)(uintptr_t)entry;
+    return at;
+}
+#else
+#    include <ucontext.h>
+
+/* Elsewhere the C library switches: slower, and each pointer is to a ucontext_t. */
+void gs_switch(void **save, void *to) {
+    ucontext_t here;
+    *save = &here;
+    swapcontext(&here, to);
+}
+
+static void *prepare_stack(char *top, void (*entry)(void)) {
+    ucontext_t *context = (ucontext_t *)(void *)(top - STACK_BYTES);
+    getcontext(context);
+    context->uc_stack.ss_sp = top - STACK_BYTES + sizeof *context;
+    context->uc_stack.ss_size = STACK_BYTES - sizeof *context;
+    makecontext(context, entry, 0);
+    return context;
+}
+#endif
+
+/* ---- what is known of a thread and of a block ---- */
+
+enum state { READY, AT_BARRIER, IN_WARP, RETURNED };
+
+struct fiber {
+    void *stack_pointer;
+    char *stack;
+    gs_uint3 index;
+    enum state state;
+    gs_place place; /* where it waits */
+    int kind;       /* of the barrier or of the collective */
+    int vote;
+    unsigned mask;
+    void *mine;
+    gs_finish finish;
+#ifdef WITH_ASAN
+    void *fake_stack;
+#endif
+};
+
+struct launch {
+    const gs_kernel *kernel;
+    uint32_t grid[3], block[3];
+    size_t shared_bytes;
+    void **arguments;
+    uint32_t sms;
+    bool backwards;
+    atomic_ullong next; /* block */
+    unsigned long long blocks;
+    /* telling the kernel to stop: when so many waits have gone by, all workers together */
+    atomic_llong until_stop;
+    uint32_t *stop;
+};
+
+struct worker {
+    struct fiber fibers[MOST_THREADS];
+    char *stacks;
+    void *scheduler;
+    struct fiber *current;
+    struct launch *launch;
+    unsigned threads, returned, at_barrier;
+    int barrier_result;
+    unsigned sm;
+    void *dynamic;
+    void *slots[MOST_SLOTS];
+    size_t slot_bytes[MOST_SLOTS];
+    bool slot_is_fresh[MOST_SLOTS];
+    char signal_stack[64 << 10];
+#ifdef WITH_ASAN
+    void *own_fake_stack;
+    const void *own_stack;
+    size_t own_stack_bytes;
+#endif
+};
+
+__thread gs_uint3 threadIdx, blockIdx;
+__thread gs_uint3 blockDim, gridDim; /* dim3 has the same layout */
+static __thread struct worker *self;
+
+static gs_job *job;
+static pthread_mutex_t failure = PTHREAD_MUTEX_INITIALIZER;
+
+/* ---- failing: the first one who fails writes the words, and the process ends ---- */
+
+static void fail(enum gs_job_status status, const char *format, ...) __attribute__((format(printf, 2, 3), noreturn));
+
+static void fail(enum gs_job_status status, const char *format, ...) {
+    va_list arguments;
+    pthread_mutex_lock(&failure);
+    va_start(arguments, format);
+    if (job) {
+        vsnprintf(job->message, sizeof job->message, format, arguments);
+        job->status = status;
+    } else {
+        vfprintf(stderr, format, arguments);
+        fprintf(stderr, "\n");
+    }
+    va_end(arguments);
+    _exit(1);
+}
+
+static const char *kind_name(int kind) {
+    static const char *const names[] = {GS_WAIT_KINDS(GS_WAIT_NAME)};
+    return names[kind];
+}
+
+/* "12 threads, the first (3,0,0), wait in __syncthreads at FILE:LINE". Returns the new end of the text. */
+static size_t say_group(char *text, size_t size, size_t at, const struct worker *worker, unsigned first) {
+    const struct fiber *fiber = &worker->fibers[first];
+    unsigned count = 0;
+    for (unsigned i = first; i < worker->threads; i++) {
+        const struct fiber *other = &worker->fibers[i];
+        count += other->state == fiber->state && other->kind == fiber->kind && other->place.line == fiber->place.line;
+    }
+    int more =
+        snprintf(text + at, size - at, "%s%u thread%s, the first (%u,%u,%u), wait%s in %s at %s:%d", at ? "; " : "",
+                 count, count == 1 ? "" : "s", fiber->index.x, fiber->index.y, fiber->index.z, count == 1 ? "s" : "",
+                 kind_name(fiber->kind), fiber->place.file ? fiber->place.file : "?", fiber->place.line);
+    return at + (size_t)more < size ? at + (size_t)more : size - 1;
+}
+
+/* Nobody can go on: says who waits where, and ends the process. */
+static void fail_diverged(const struct worker *worker) {
+    char text[700] = "";
+    size_t at = 0;
+    for (unsigned i = 0; i < worker->threads; i++) {
+        const struct fiber *fiber = &worker->fibers[i];
+        bool is_new = fiber->state == AT_BARRIER || fiber->state == IN_WARP;
+        for (unsigned j = 0; j < i && is_new; j++) {
+            const struct fiber *other = &worker->fibers[j];
+            is_new =
+                other->state != fiber->state || other->kind != fiber->kind || other->place.line != fiber->place.line;
+        }
+        if (is_new)
+            at = say_group(text, sizeof text, at, worker, i);
+    }
+    fail(GS_JOB_FAILED, "the threads of block (%u,%u,%u) of %s diverged: %s%s", blockIdx.x, blockIdx.y, blockIdx.z,
+         worker->launch->kernel->name, text, worker->returned ? "; the others have returned" : "");
+}
+
+/* ---- fibers ---- */
+
+static void to_scheduler(struct worker *worker, bool for_good) {
+    struct fiber *fiber = worker->current;
+#ifdef WITH_ASAN
+    __sanitizer_start_switch_fiber(for_good ? NULL : &fiber->fake_stack, worker->own_stack, worker->own_stack_bytes);
+#endif
+    (void)for_good;
+    gs_switch(&fiber->stack_pointer, worker->scheduler);
+#ifdef WITH_ASAN
+    __sanitizer_finish_switch_fiber(fiber->fake_stack, &worker->own_stack, &worker->own_stack_bytes);
+#endif
+}
+
+static void leave_block(struct worker *worker);
+
+/* A fiber runs one thread of one block after the other, for as long as its worker has blocks. */
+static void fiber_main(void) {
+    struct worker *worker = self;
+#ifdef WITH_ASAN
+    __sanitizer_finish_switch_fiber(NULL, &worker->own_stack, &worker->own_stack_bytes);
+#endif
+    for (;;) {
+        worker->launch->kernel->call(worker->launch->arguments);
+        leave_block(worker);
+        to_scheduler(worker, false);
+    }
+}
+
+static void resume(struct worker *worker, struct fiber *fiber) {
+    worker->current = fiber;
+    threadIdx = fiber->index;
+#ifdef WITH_ASAN
+    __sanitizer_start_switch_fiber(&worker->own_fake_stack, fiber->stack, STACK_BYTES);
+#endif
+    gs_switch(&worker->scheduler, fiber->stack_pointer);
+#ifdef WITH_ASAN
+    __sanitizer_finish_switch_fiber(worker->own_fake_stack, NULL, NULL);
+#endif
+}
+
+static void make_stacks(struct worker *worker, unsigned threads) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), each = STACK_BYTES + page;
+    worker->stacks =
+        mmap(NULL, each * threads, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (worker->stacks == MAP_FAILED)
+        fail(GS_JOB_WRONG, "no memory for the stacks of %u threads", threads);
+    for (unsigned i = 0; i < threads; i++) {
+        struct fiber *fiber = &worker->fibers[i];
+        mprotect(worker->stacks + each * i, page, PROT_NONE); /* a stack that is too small ends in a fault */
+        fiber->stack = worker->stacks + each * i + page;
+        /* The tops of stacks lie in different lines of the cache, or all would fight for the same few. */
+        fiber->stack_pointer = prepare_stack(fiber->stack + STACK_BYTES - i % 29 * 128, fiber_main);
+    }
+}
+
+/* ---- telling a confined kernel to stop ---- */
+
+/* Each wait, block and task counts; the stop falls at one of them, which the seed has chosen. */
+void gs_host_tick(void) {
+    struct launch *launch = self->launch;
+    if (launch->stop && atomic_fetch_sub(&launch->until_stop, 1) == 1)
+        __atomic_store_n(launch->stop, 1, __ATOMIC_RELEASE);
+}
+
+/* ---- barriers ---- */
+
+/* All that have not returned are here. */
+static void open_barrier(struct worker *worker) {
+    const struct fiber *first = NULL;
+    int all = 1, any = 0, count = 0;
+    for (unsigned i = 0; i < worker->threads; i++) {
+        struct fiber *fiber = &worker->fibers[i];
+        if (fiber->state != AT_BARRIER)
+            continue;
+        first = first ? first : fiber;
+        bool same_place = !fiber->place.file || !first->place.file ||
+                          (fiber->place.line == first->place.line && strcmp(fiber->place.file, first->place.file) == 0);
+        if (fiber->kind != first->kind || !same_place)
+            fail_diverged(worker);
+        all = all && fiber->vote;
+        any = any || fiber->vote;
+        count += fiber->vote != 0;
+    }
+    int kind = first ? first->kind : GS_WAIT_BARRIER;
+    for (unsigned i = 0; i < worker->threads; i++)
+        if (worker->fibers[i].state == AT_BARRIER)
+            worker->fibers[i].state = READY;
+    worker->at_barrier = 0;
+    worker->barrier_result = kind == GS_WAIT_BARRIER_AND ? all : kind == GS_WAIT_BARRIER_OR ? any : count;
+}
+
+int gs_host_barrier(int kind, int vote, gs_place place) {
+    struct worker *worker = self;
+    struct fiber *fiber = worker->current;
+    gs_host_tick();
+    fiber->state = AT_BARRIER;
+    fiber->kind = kind;
+    fiber->vote = vote != 0;
+    fiber->place = place;
+    if (++worker->at_barrier + worker->returned == worker->threads)
+        open_barrier(worker);
+    else
+        to_scheduler(worker, false);
+    return worker->barrier_result;
+}
+
+/* ---- collectives of a warp ---- */
+
+static unsigned number_of(const struct worker *worker, const struct fiber *fiber) {
+    return (unsigned)(fiber - worker->fibers);
+}
+
+/* Does what the lanes of `mask` came for, if all of them that have not returned are there. */
+static bool try_finish(struct worker *worker, const struct fiber *asks) {
+    unsigned first = number_of(worker, asks) / WARP * WARP;
+    void *lanes[WARP] = {0};
+    for (unsigned lane = 0; lane < WARP; lane++) {
+        struct fiber *fiber = &worker->fibers[first + lane];
+        if (!(asks->mask >> lane & 1) || first + lane >= worker->threads || fiber->state == RETURNED)
+            continue;
+        if (fiber->state != IN_WARP || fiber->mask != asks->mask || fiber->kind != asks->kind)
+            return false;
+        lanes[lane] = fiber->mine;
+    }
+    asks->finish(lanes);
+    for (unsigned lane = 0; lane < WARP; lane++)
+        if (lanes[lane])
+            worker->fibers[first + lane].state = READY;
+    return true;
+}
+
+void gs_host_warp(int kind, unsigned mask, void *mine, gs_finish finish, gs_place place) {
+    struct worker *worker = self;
+    struct fiber *fiber = worker->current;
+    unsigned number = number_of(worker, fiber);
+    if (!(mask >> number % WARP & 1))
+        fail(GS_JOB_FAILED, "lane %u of block (%u,%u,%u) of %s is not in its own mask 0x%x in %s at %s:%d",
+             number % WARP, blockIdx.x, blockIdx.y, blockIdx.z, worker->launch->kernel->name, mask, kind_name(kind),
+             place.file, place.line);
+    fiber->state = IN_WARP;
+    fiber->kind = kind;
+    fiber->mask = mask;
+    fiber->mine = mine;
+    fiber->finish = finish;
+    fiber->place = place;
+    if (!try_finish(worker, fiber))
+        to_scheduler(worker, false);
+}
+
+unsigned gs_host_lane(void) {
+    return number_of(self, self->current) % WARP;
+}
+
+unsigned gs_host_active(void) {
+    unsigned first = number_of(self, self->current) / WARP * WARP, mask = 0;
+    for (unsigned lane = 0; lane < WARP && first + lane < self->threads; lane++)
+        mask |= self->fibers[first + lane].state == RETURNED ? 0 : 1u << lane;
+    return mask;
+}
+
+/* A thread has returned: perhaps the others waited for nobody else. */
+static void leave_block(struct worker *worker) {
+    struct fiber *fiber = worker->current;
+    unsigned first = number_of(worker, fiber) / WARP * WARP;
+    fiber->state = RETURNED;
+    worker->returned++;
+    if (worker->at_barrier && worker->at_barrier + worker->returned == worker->threads)
+        open_barrier(worker);
+    for (unsigned i = first; i < first + WARP && i < worker->threads; i++)
+        if (worker->fibers[i].state == IN_WARP)
+            try_finish(worker, &worker->fibers[i]);
+}
+
+/* ---- shared memory ---- */
+
+void *gs_host_dynamic(void) {
+    return self->dynamic;
+}
+
+int gs_host_new_slot(void) {
+    static atomic_int slots;
+    int slot = atomic_fetch_add(&slots, 1);
+    if (slot >= MOST_SLOTS)
+        fail(GS_JOB_WRONG, "the kernels have more than %d pieces of shared memory", MOST_SLOTS);
+    return slot;
+}
+
+void *gs_host_static(int slot, size_t bytes, size_t align) {
+    struct worker *worker = self;
+    if (!worker->slots[slot]) {
+        if (posix_memalign(&worker->slots[slot], align < sizeof(void *) ? sizeof(void *) : align, bytes ? bytes : 1))
+            fail(GS_JOB_WRONG, "no memory for %zu bytes of shared memory", bytes);
+        worker->slot_bytes[slot] = bytes;
+        worker->slot_is_fresh[slot] = false;
+    }
+    if (!worker->slot_is_fresh[slot])
+        memset(worker->slots[slot], FILLING, worker->slot_bytes[slot]);
+    worker->slot_is_fresh[slot] = true;
+    return worker->slots[slot];
+}
+
+static void spoil_shared(struct worker *worker) {
+    memset(worker->slot_is_fresh, 0, sizeof worker->slot_is_fresh);
+    if (worker->launch->shared_bytes)
+        memset(worker->dynamic, FILLING, worker->launch->shared_bytes);
+}
+
+unsigned gs_host_sm(void) {
+    return self->sm;
+}
+
+/* ---- a block ---- */
+
+/* Runs the ready threads of a warp until all wait or have returned. */
+static bool run_warp(struct worker *worker, unsigned first) {
+    unsigned last = first + WARP < worker->threads ? first + WARP : worker->threads;
+    bool any = false;
+    for (bool again = true; again;) {
+        again = false;
+        for (unsigned i = first; i < last; i++) {
+            struct fiber *fiber = &worker->fibers[worker->launch->backwards ? first + last - 1 - i : i];
+            if (fiber->state == READY) {
+                resume(worker, fiber);
+                again = any = true;
+            }
+        }
+    }
+    return any;
+}
+
+static void run_block(struct worker *worker, unsigned long long number) {
+    const struct launch *launch = worker->launch;
+    blockIdx = (gs_uint3){(unsigned)(number % launch->grid[0]), (unsigned)(number / launch->grid[0] % launch->grid[1]),
+                          (unsigned)(number / launch->grid[0] / launch->grid[1])};
+    worker->sm = (unsigned)(number % launch->sms);
+    worker->returned = worker->at_barrier = 0;
+    for (unsigned i = 0; i < worker->threads; i++)
+        worker->fibers[i].state = READY;
+    spoil_shared(worker);
+    gs_host_tick();
+    while (worker->returned < worker->threads) {
+        bool any = false;
+        for (unsigned first = 0; first < worker->threads; first += WARP)
+            any |= run_warp(worker, launch->backwards ? (worker->threads - 1) / WARP * WARP - first : first);
+        if (!any)
+            fail_diverged(worker);
+    }
+}
+
+static void number_threads(struct worker *worker) {
+    const uint32_t *block = worker->launch->block;
+    for (unsigned i = 0; i < worker->threads; i++)
+        worker->fibers[i].index = (gs_uint3){i % block[0], i / block[0] % block[1], i / block[0] / block[1]};
+}
+
+static void *work(void *argument) {
+    struct launch *launch = argument;
+    struct worker *worker = calloc(1, sizeof *worker);
+    unsigned long long number;
+    if (!worker)
+        fail(GS_JOB_WRONG, "out of memory");
+    self = worker;
+    worker->launch = launch;
+    worker->threads = launch->block[0] * launch->block[1] * launch->block[2];
+    if (posix_memalign(&worker->dynamic, 128, launch->shared_bytes ? launch->shared_bytes : 1))
+        fail(GS_JOB_WRONG, "out of memory");
+    stack_t signals = {.ss_sp = worker->signal_stack, .ss_size = sizeof worker->signal_stack};
+    sigaltstack(&signals, NULL);
+    make_stacks(worker, worker->threads);
+    number_threads(worker);
+    blockDim = (gs_uint3){launch->block[0], launch->block[1], launch->block[2]};
+    gridDim = (gs_uint3){launch->grid[0], launch->grid[1], launch->grid[2]};
+    while ((number = atomic_fetch_add(&launch->next, 1)) < launch->blocks)
+        run_block(worker, number);
+    for (int i = 0; i < MOST_SLOTS; i++)
+        free(worker->slots[i]);
+    free(worker->dynamic);
+    signals.ss_flags = SS_DISABLE;
+    sigaltstack(&signals, NULL);
+    munmap(worker->stacks, (STACK_BYTES + (size_t)sysconf(_SC_PAGESIZE)) * worker->threads);
+    free(worker);
+    self = NULL;
+    return NULL;
+}
+
+static uint64_t now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void run_launch(struct launch *launch, gs_job_call *call) {
+    enum { MOST_WORKERS = 256 };
+    long cores = job && job->threads ? (long)job->threads : sysconf(_SC_NPROCESSORS_ONLN);
+    pthread_t workers[MOST_WORKERS];
+    int count = 0;
+    uint64_t began = now_ns();
+    launch->blocks = (unsigned long long)launch->grid[0] * launch->grid[1] * launch->grid[2];
+    if (call->form == GS_FORM_ORIGINAL && call->first_blocks && call->first_blocks < launch->blocks)
+        launch->blocks = call->first_blocks;
+    atomic_store(&launch->next, 0);
+    while (count < cores && count < MOST_WORKERS && (unsigned long long)count < launch->blocks)
+        if (pthread_create(&workers[count++], NULL, work, launch) != 0)
+            fail(GS_JOB_WRONG, "cannot start a thread");
+    while (count > 0)
+        pthread_join(workers[--count], NULL);
+    call->elapsed_ns += now_ns() - began;
+    call->launches++;
+}
+
+#ifdef GRIDSMITH_LIBRARY
+
+/* As a library, in the process of who loads it: one launch, with arguments as the driver of CUDA takes them. */
+int gs_host_launch(int kernel, const uint32_t grid[3], const uint32_t block[3], size_t shared_bytes, uint32_t sms,
+                   void **arguments);
+int gs_host_launch(int kernel, const uint32_t grid[3], const uint32_t block[3], size_t shared_bytes, uint32_t sms,
+                   void **arguments) {
+    struct launch launch = {.kernel = &gs_kernels[kernel],
+                            .grid = {grid[0], grid[1], grid[2]},
+                            .block = {block[0], block[1], block[2]},
+                            .shared_bytes = shared_bytes,
+                            .arguments = arguments,
+                            .sms = sms};
+    gs_job_call call = {.form = GS_FORM_ORIGINAL};
+    run_launch(&launch, &call);
+    return 0;
+}
+
+#else
+
+/* ---- a call: one launch, or for a confined kernel as many as it takes ---- */
+
+static uint64_t seed_state;
+
+static uint64_t draw(uint64_t below) {
+    seed_state += 0x9e3779b97f4a7c15u; /* splitmix64 */
+    uint64_t z = seed_state;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return (z ^ z >> 31) % below;
+}
+
+/* A mask of SMs: all, or where the kernel is to be stopped and moved some, at least one. */
+static void draw_sms(uint32_t *sms, uint32_t count, bool some) {
+    memset(sms, 0, GS_JOB_SMS / 8);
+    for (uint32_t i = 0; i < count; i++)
+        if (!some || draw(2))
+            sms[i / 32] |= 1u << i % 32;
+    if (some)
+        sms[0] |= 1u << draw(count < 32 ? count : 32);
+}
+
+static void run_confined(struct launch *launch, gs_job_call *call, gs_confined_told *told, uint64_t blocks) {
+    uint32_t sms[GS_JOB_SMS / 32], stop = 0, stops = call->stops;
+    uint64_t next = 0;
+    told->task_blocks = call->task_blocks ? call->task_blocks : 10;
+    told->next = (uint64_t)(uintptr_t)&next;
+    told->stop = (uint64_t)(uintptr_t)&stop;
+    told->sms = (uint64_t)(uintptr_t)sms;
+    while (__atomic_load_n(&next, __ATOMIC_ACQUIRE) < blocks) {
+        stop = 0;
+        draw_sms(sms, launch->sms, call->stops > 0);
+        launch->stop = stops ? &stop : NULL;
+        atomic_store(&launch->until_stop, (long long)draw(400) + 1);
+        stops -= stops > 0;
+        run_launch(launch, call);
+    }
+}
+
+static void run_formed(struct launch *launch, gs_job_call *call, void **arguments, unsigned char *const *buffers) {
+    uint64_t blocks = (uint64_t)call->grid[0] * call->grid[1] * call->grid[2];
+    uint64_t marks = call->marks < 0 ? 0 : (uint64_t)(uintptr_t)buffers[call->marks];
+    gs_persistent_told persistent = {call->grid[0], call->grid[1], call->grid[2], 0, marks};
+    gs_confined_told confined = {call->grid[0], call->grid[1], call->grid[2], 0, marks, 0, 0, 0};
+    launch->grid[0] = call->workers ? call->workers : 2 * launch->sms;
+    launch->grid[1] = launch->grid[2] = 1;
+    arguments[call->arguments] = call->form == GS_FORM_CONFINED ? (void *)&confined : (void *)&persistent;
+    if (call->form == GS_FORM_CONFINED)
+        run_confined(launch, call, &confined, blocks);
+    else
+        run_launch(launch, call);
+}
+
+/* ---- checking ---- */
+
+static const gs_kernel *find_kernel(const char *name) {
+    for (int i = 0; i < gs_kernel_count; i++)
+        if (strcmp(gs_kernels[i].name, name) == 0)
+            return &gs_kernels[i];
+    fail(GS_JOB_WRONG, "there is no kernel %s in this program", name);
+}
+
+enum { MOST_ARGUMENTS = 128 };
+
+static void check_arguments(const gs_kernel *kernel, const gs_job_call *call) {
+    const gs_job_argument *given = gs_job_arguments(job) + call->first;
+    unsigned added = call->form == GS_FORM_PERSISTENT || call->form == GS_FORM_CONFINED;
+    if (call->arguments >= MOST_ARGUMENTS)
+        fail(GS_JOB_WRONG, "a kernel may have %d arguments, not %u", MOST_ARGUMENTS - 1, call->arguments);
+    if (call->arguments + added != kernel->parameters)
+        fail(GS_JOB_WRONG, "%s has %u parameters, but %u arguments are given", kernel->name, kernel->parameters - added,
+             call->arguments);
+    for (unsigned i = 0; i < call->arguments; i++) {
+        bool is_buffer = given[i].buffer >= 0;
+        if (is_buffer != (kernel->is_pointer[i] != 0))
+            fail(GS_JOB_WRONG, "parameter %u of %s is %s, but the argument is %s", i + 1, kernel->name,
+                 is_buffer ? "a value" : "a pointer", is_buffer ? "a buffer" : "a value");
+        if (!is_buffer && given[i].bytes != kernel->sizes[i])
+            fail(GS_JOB_WRONG, "parameter %u of %s has %u bytes, but the argument has %u", i + 1, kernel->name,
+                 kernel->sizes[i], given[i].bytes);
+    }
+}
+
+static void check_shape(const gs_job_call *call) {
+    uint64_t threads = (uint64_t)call->block[0] * call->block[1] * call->block[2];
+    if (!threads || threads > MOST_THREADS)
+        fail(GS_JOB_WRONG, "a block of %llu threads: it must have 1 to %d", (unsigned long long)threads, MOST_THREADS);
+}
+
+static void run_call(gs_job_call *call, unsigned char *const *buffers) {
+    const gs_kernel *kernel = find_kernel(call->kernel);
+    gs_job_argument *given = gs_job_arguments(job) + call->first;
+    void *pointers[MOST_ARGUMENTS], *arguments[MOST_ARGUMENTS];
+    check_shape(call);
+    check_arguments(kernel, call);
+    for (unsigned i = 0; i < call->arguments; i++) {
+        pointers[i] = given[i].buffer >= 0 ? buffers[given[i].buffer] : NULL;
+        arguments[i] = given[i].buffer >= 0 ? (void *)&pointers[i] : given[i].value;
+    }
+    struct launch launch = {.kernel = kernel,
+                            .grid = {call->grid[0], call->grid[1], call->grid[2]},
+                            .block = {call->block[0], call->block[1], call->block[2]},
+                            .shared_bytes = call->shared_bytes,
+                            .arguments = arguments,
+                            .sms = job->sms ? job->sms : 4,
+                            .backwards = job->backwards != 0};
+    call->elapsed_ns = call->launches = 0;
+    if (!call->grid[0] || !call->grid[1] || !call->grid[2])
+        return; /* nothing is to be done, and CUDA would not launch it */
+    if (call->form == GS_FORM_PERSISTENT || call->form == GS_FORM_CONFINED)
+        run_formed(&launch, call, arguments, buffers);
+    else
+        run_launch(&launch, call);
+}
+
+/* ---- the process ---- */
+
+static void on_signal(int number) {
+    struct worker *worker = self;
+    char text[300] = "";
+    if (worker && worker->current)
+        snprintf(text, sizeof text, " in block (%u,%u,%u), thread (%u,%u,%u) of %s", blockIdx.x, blockIdx.y, blockIdx.z,
+                 threadIdx.x, threadIdx.y, threadIdx.z, worker->launch->kernel->name);
+    if (number == SIGALRM)
+        fail(GS_JOB_FAILED, "not done after %u seconds%s", job->seconds, text);
+    fail(GS_JOB_FAILED, "signal %d (%s)%s", number, strsignal(number), text);
+}
+
+/* A handler has a stack of its own, because a kernel's may be what overflowed. ASan has handlers of its own. */
+static void catch_signals(void) {
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_ONSTACK};
+    sigaction(SIGALRM, &action, NULL);
+#    ifndef WITH_ASAN
+    sigaction(SIGSEGV, &action, NULL);
+    sigaction(SIGBUS, &action, NULL);
+    sigaction(SIGFPE, &action, NULL);
+    sigaction(SIGILL, &action, NULL);
+    sigaction(SIGABRT, &action, NULL);
+#    endif
+}
+
+static void map_job(const char *path) {
+    struct stat status;
+    int file = open(path, O_RDWR);
+    if (file < 0 || fstat(file, &status) != 0 || (size_t)status.st_size < sizeof *job)
+        fail(GS_JOB_WRONG, "cannot read the job %s", path);
+    gs_job *mapped = mmap(NULL, (size_t)status.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    close(file);
+    if (mapped == MAP_FAILED || mapped->magic != GS_JOB_MAGIC || mapped->size != sizeof *job ||
+        mapped->file_bytes != (uint64_t)status.st_size)
+        fail(GS_JOB_WRONG, "%s is not a job for this program", path);
+    job = mapped;
+}
+
+/* Buffers are copied out of the file, so that AddressSanitizer sees where each one ends. */
+static unsigned char **take_buffers(void) {
+    unsigned char **buffers = calloc(job->buffers + 1, sizeof *buffers);
+    for (uint32_t i = 0; buffers && i < job->buffers; i++) {
+        const gs_job_buffer *buffer = &gs_job_buffers(job)[i];
+        void *bytes = NULL;
+        if (posix_memalign(&bytes, 256, buffer->bytes ? buffer->bytes : 1))
+            fail(GS_JOB_WRONG, "no memory for a buffer of %llu bytes", (unsigned long long)buffer->bytes);
+        memcpy(bytes, (unsigned char *)job + buffer->offset, buffer->bytes);
+        buffers[i] = bytes;
+    }
+    return buffers;
+}
+
+static void give_buffers(unsigned char **buffers) {
+    for (uint32_t i = 0; i < job->buffers; i++) {
+        const gs_job_buffer *buffer = &gs_job_buffers(job)[i];
+        memcpy((unsigned char *)job + buffer->offset, buffers[i], buffer->bytes);
+        free(buffers[i]);
+    }
+    free(buffers);
+}
+
+int main(int argc, char **argv) {
+    if (argc != 2)
+        fail(GS_JOB_WRONG, "usage: %s JOB", argv[0]);
+    map_job(argv[1]);
+    catch_signals();
+    alarm(job->seconds);
+    seed_state = job->seed;
+    unsigned char **buffers = take_buffers();
+    for (uint32_t i = 0; i < job->calls; i++)
+        run_call(&gs_job_calls(job)[i], buffers);
+    give_buffers(buffers);
+    job->status = GS_JOB_DONE;
+    return 0;
+}
+
+#endif

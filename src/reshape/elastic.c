@@ -1,0 +1,257 @@
+/*
+ * elastic.c: the same kernel with a half or a quarter of the threads, and the shared memory that goes with them.
+ *
+ * No rule says which constants of a source size its blocks, so they are guessed and tried. A guess divides one or two
+ * dimensions of the block, multiplies the grid by as much or leaves it, and divides the constants that had the value of
+ * a divided dimension, or of all threads together: those that are defined by name, those in the bounds of shared memory
+ * and of __launch_bounds__, and the template arguments of the kernel; then also plain numbers in the code. Each guess
+ * runs on the CPU, where a wrong one does no harm, and the first that computes what the original does is taken.
+ */
+#include "kernels.h"
+#include "variant.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_CONSTANTS = 64, MOST_TRIES = 24 };
+
+/* A number in the source that may size the block. */
+struct constant {
+    uint32_t token;
+    uint32_t value;
+    bool is_sizing; /* by a name, in shared memory or in bounds; else just a number in the code */
+};
+
+struct search {
+    const gs_source *source;
+    const gs_launch_file *launch;
+    struct constant constants[MOST_CONSTANTS];
+    size_t count;
+    uint32_t factor;
+};
+
+/* How one guess differs from the original. */
+struct guess {
+    uint32_t divide[3];
+    bool grows_grid, divides_shared;
+    enum { NO_CONSTANTS, SIZING_CONSTANTS, ALL_CONSTANTS } constants;
+};
+
+/* ---- constants ---- */
+
+static uint32_t number_at(const gs_source *source, uint32_t token) {
+    const gs_token *found = &source->tokens.data[token];
+    char text[12] = "", *end;
+    if (found->kind != GS_TOKEN_NUMBER || found->length >= sizeof text)
+        return 0;
+    memcpy(text, source->text + found->at, found->length);
+    unsigned long value = strtoul(text, &end, 0);
+    while (*end == 'u' || *end == 'U' || *end == 'l' || *end == 'L')
+        end++;
+    return *end || value > 65536 ? 0 : (uint32_t)value;
+}
+
+static uint32_t threads_of(const uint32_t block[3]) {
+    return block[0] * block[1] * block[2];
+}
+
+static bool is_a_size(const gs_launch_file *launch, uint32_t value) {
+    return value > 1 && (value == launch->block[0] || value == launch->block[1] || value == launch->block[2] ||
+                         value == threads_of(launch->block));
+}
+
+/* `#define NAME 16`, or `NAME = 16` of a constant, an enumerator or a template parameter. */
+static bool is_defined(const gs_source *source, uint32_t token) {
+    uint32_t directive = source->tokens.data[token].directive;
+    if (directive != GS_NO_TOKEN)
+        return gs_token_is(source, directive + 1, "define") && token >= directive + 3;
+    return token >= 2 && gs_token_is(source, token - 1, "=") && source->tokens.data[token - 2].kind == GS_TOKEN_NAME;
+}
+
+/* Between brackets of a declaration of shared memory, or in __launch_bounds__. */
+static bool is_a_bound(const gs_source *source, uint32_t token) {
+    for (uint32_t i = token; i-- > 0;) {
+        char mark = source->tokens.data[i].mark;
+        if (gs_token_is(source, i, "__shared__") || gs_token_is(source, i, "__launch_bounds__"))
+            return true;
+        if (mark == ';' || mark == '{' || mark == '}' || source->tokens.data[i].directive != GS_NO_TOKEN)
+            return false;
+    }
+    return false;
+}
+
+static void find_constants(struct search *search) {
+    const gs_source *source = search->source;
+    for (uint32_t i = 0; i < source->tokens.count && search->count < MOST_CONSTANTS; i++) {
+        uint32_t value = number_at(source, i);
+        if (is_a_size(search->launch, value))
+            search->constants[search->count++] =
+                (struct constant){i, value, is_defined(source, i) || is_a_bound(source, i)};
+    }
+}
+
+/* By how much a number of this size is divided: as much as the dimension it equals, or as all threads together. */
+static uint32_t divisor_of(const struct search *search, const struct guess *guess, uint32_t value) {
+    const uint32_t *block = search->launch->block;
+    uint32_t divisor = 1;
+    for (int i = 0; i < 3; i++)
+        if (block[i] == value && guess->divide[i] > divisor)
+            divisor = guess->divide[i];
+    if (divisor == 1 && value == threads_of(block))
+        divisor = search->factor;
+    return value % divisor ? 1 : divisor;
+}
+
+/* ---- a guess as a variant ---- */
+
+/* Template arguments of the kernel that are sizes: reduce<256> becomes reduce<128>. */
+static void divide_name(const struct search *search, const struct guess *guess, const char *name, char *into,
+                        size_t size) {
+    gs_text text = {0};
+    const char *at = name;
+    bool in_arguments = false;
+    while (*at) {
+        char *end;
+        bool begins = in_arguments && *at >= '1' && *at <= '9' && (at[-1] == '<' || at[-1] == ',' || at[-1] == ' ');
+        unsigned long value = begins ? strtoul(at, &end, 10) : 0;
+        in_arguments |= *at == '<';
+        if (begins && is_a_size(search->launch, (uint32_t)value) && guess->constants != NO_CONSTANTS) {
+            gs_text_add(&text, "%lu", value / divisor_of(search, guess, (uint32_t)value));
+            at = end;
+        } else {
+            gs_text_put(&text, at++, 1);
+        }
+    }
+    snprintf(into, size, "%s", text.data ? text.data : "");
+    gs_text_free(&text);
+}
+
+static void describe(const struct search *search, const struct guess *guess, gs_variant *variant) {
+    gs_text words = {0};
+    gs_text_add(&words, "block [%u, %u, %u], grid [%u, %u, %u]", variant->block[0], variant->block[1],
+                variant->block[2], variant->grid[0], variant->grid[1], variant->grid[2]);
+    if (search->launch->shared_bytes)
+        gs_text_add(&words, ", %zu bytes of shared memory", variant->shared_bytes);
+    for (size_t i = 0; i < search->count; i++) {
+        const struct constant *constant = &search->constants[i];
+        gs_error place = {.code = GS_OK};
+        if (guess->constants == NO_CONSTANTS || (!constant->is_sizing && guess->constants != ALL_CONSTANTS))
+            continue;
+        uint32_t divisor = divisor_of(search, guess, constant->value);
+        gs_error_place(&place, search->source->text, search->source->size,
+                       search->source->tokens.data[constant->token].at, 1, 1);
+        if (divisor > 1)
+            gs_text_add(&words, ", line %ld: %u for %u", place.line, constant->value / divisor, constant->value);
+    }
+    snprintf(variant->words, sizeof variant->words, "%s", words.data ? words.data : "");
+    gs_text_free(&words);
+}
+
+static bool make_variant(const struct search *search, const struct guess *guess, const char *kernel,
+                         gs_variant *variant) {
+    gs_edits edits = {0};
+    const gs_source *source = search->source;
+    *variant = gs_variant_original(search->launch, kernel);
+    variant->form = GS_FORM_ELASTIC;
+    for (int i = 0; i < 3; i++) {
+        variant->block[i] /= guess->divide[i];
+        variant->grid[i] *= guess->grows_grid ? guess->divide[i] : 1;
+    }
+    variant->shared_bytes /= guess->divides_shared ? search->factor : 1;
+    divide_name(search, guess, kernel, variant->kernel, sizeof variant->kernel);
+    for (size_t i = 0; i < search->count && guess->constants != NO_CONSTANTS; i++) {
+        const struct constant *constant = &search->constants[i];
+        const gs_token *token = &source->tokens.data[constant->token];
+        uint32_t divisor = divisor_of(search, guess, constant->value);
+        if (divisor > 1 && (constant->is_sizing || guess->constants == ALL_CONSTANTS))
+            gs_edits_add(&edits, token->at, token->length, "%u", constant->value / divisor);
+    }
+    describe(search, guess, variant);
+    gs_text_add(&variant->text, "// %s with 1/%u of the threads, by gridsmith; launch it with %s.\n#line 1 ", kernel,
+                search->factor, variant->words);
+    gs_text_put_json(&variant->text, source->name);
+    gs_text_put(&variant->text, "\n", 1);
+    bool done = gs_edits_apply(&edits, source, &variant->text);
+    gs_edits_free(&edits);
+    return done;
+}
+
+/* ---- the search ---- */
+
+static bool divides(const gs_launch_file *launch, const struct guess *guess) {
+    for (int i = 0; i < 3; i++)
+        if (launch->block[i] % guess->divide[i])
+            return false;
+    return true;
+}
+
+/* Runs a guess. True: it computes what the original does. */
+static bool is_right(gs_trial *original, gs_variant *variant) {
+    gs_trial trial = {
+        .executor = original->executor, .launch = original->launch, .options = original->options, .variant = variant};
+    gs_error ignored;
+    size_t argument, element;
+    bool right = gs_trial_compile(&trial, &(gs_source){.name = "a guess"}, &ignored) == GS_OK &&
+                 gs_trial_run(&trial, &ignored) == GS_OK &&
+                 gs_trials_agree(original, &trial, original->options->tolerance, &ignored, &argument, &element);
+    trial.variant = NULL;
+    gs_trial_free(&trial);
+    return right;
+}
+
+/* Whether the guess would change a constant at all; if not it is the same as one without. */
+static bool changes_constants(const struct search *search, const struct guess *guess, const char *kernel) {
+    char name[GS_JOB_NAME];
+    for (size_t i = 0; i < search->count; i++)
+        if (divisor_of(search, guess, search->constants[i].value) > 1 &&
+            (guess->constants == ALL_CONSTANTS) == !search->constants[i].is_sizing)
+            return true;
+    divide_name(search, guess, kernel, name, sizeof name);
+    return guess->constants == SIZING_CONSTANTS && strcmp(name, kernel) != 0;
+}
+
+static bool try_guess(struct search *search, gs_trial *original, const struct guess *guess, gs_variant *variant,
+                      int *tries) {
+    const char *kernel = original->options->kernel;
+    if (*tries >= MOST_TRIES || !divides(search->launch, guess) ||
+        (guess->divides_shared && search->launch->shared_bytes % search->factor) ||
+        (guess->constants != NO_CONSTANTS && !changes_constants(search, guess, kernel)))
+        return false;
+    ++*tries;
+    if (make_variant(search, guess, kernel, variant) && is_right(original, variant))
+        return true;
+    gs_text_free(&variant->text);
+    return false;
+}
+
+/* One way to change constants and grid, on every shape of block and with and without less dynamic shared memory. */
+static bool try_shapes(struct search *search, gs_trial *original, struct guess guess, gs_variant *variant, int *tries) {
+    const uint32_t factor = search->factor, shapes[][3] = {{factor, 1, 1}, {1, factor, 1}, {2, 2, 1}, {1, 1, factor}};
+    for (size_t i = 0; i < GS_COUNT(shapes); i++) {
+        if (i == 2 && factor != 4)
+            continue;
+        memcpy(guess.divide, shapes[i], sizeof guess.divide);
+        for (int keeps_shared = search->launch->shared_bytes == 0; keeps_shared < 2; keeps_shared++) {
+            guess.divides_shared = !keeps_shared;
+            if (try_guess(search, original, &guess, variant, tries))
+                return true;
+        }
+    }
+    return false;
+}
+
+gs_code gs_elastic_find(gs_trial *original, const gs_source *source, uint32_t factor, gs_variant *variant,
+                        bool *found) {
+    /* The likeliest first. */
+    static const struct guess orders[] = {
+        {.grows_grid = true, .constants = SIZING_CONSTANTS},  {.grows_grid = true, .constants = NO_CONSTANTS},
+        {.grows_grid = false, .constants = SIZING_CONSTANTS}, {.grows_grid = false, .constants = NO_CONSTANTS},
+        {.grows_grid = true, .constants = ALL_CONSTANTS},     {.grows_grid = false, .constants = ALL_CONSTANTS}};
+    struct search search = {.source = source, .launch = original->launch, .factor = factor};
+    int tries = 0;
+    find_constants(&search);
+    *found = false;
+    for (size_t i = 0; i < GS_COUNT(orders) && !*found; i++)
+        *found = try_shapes(&search, original, orders[i], variant, &tries);
+    return GS_OK;
+}

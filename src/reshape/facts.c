@@ -1,0 +1,447 @@
+/*
+ * facts.c: what a kernel uses, and what makes reshaping it unsafe.
+ *
+ * Everything is a word in a table or an instruction in a table; the rest is where to look: in the kernel, in all that
+ * it reaches, in the macros that put a `return` into it, and in the headers of the file (includes.c).
+ */
+#include "kernels.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- returns ---- */
+
+/* if (int x = f()), if (int x = f(); x): not a plain condition. */
+static bool declares(const gs_source *source, uint32_t open) {
+    uint32_t close = gs_token_at(source, open)->match;
+    for (uint32_t i = open + 1; i < close; i++)
+        if (gs_token_at(source, i)->mark == ';')
+            return true;
+    return gs_token_at(source, open + 1)->kind == GS_TOKEN_NAME &&
+           gs_token_at(source, open + 2)->kind == GS_TOKEN_NAME && !gs_is_operator_word(source, open + 1);
+}
+
+uint32_t gs_guard_of(const gs_source *source, uint32_t body, uint32_t token) {
+    uint32_t before = token - 1;
+    bool braced = gs_token_at(source, before)->mark == '{';
+    uint32_t holder = gs_token_at(source, token)->within;
+    if (braced) {
+        holder = gs_token_at(source, before)->within;
+        uint32_t last = token + 2; /* return ; } */
+        if (!gs_token_is(source, token + 1, ";") || last != gs_token_at(source, before)->match)
+            return GS_NO_TOKEN;
+        before--;
+    } else if (!gs_token_is(source, token + 1, ";")) {
+        return GS_NO_TOKEN;
+    }
+    if (holder != body || gs_token_at(source, before)->mark != ')')
+        return GS_NO_TOKEN;
+    uint32_t open = gs_token_at(source, before)->match, after = token + (braced ? 3 : 2);
+    if (!gs_token_is(source, open - 1, "if") || gs_token_is(source, after, "else"))
+        return GS_NO_TOKEN;
+    if (declares(source, open))
+        return GS_NO_TOKEN;
+    /* Not the body of a loop or of another if without braces. */
+    char mark = gs_token_at(source, open - 2)->mark;
+    return mark == ';' || mark == '{' || mark == '}' ? open : GS_NO_TOKEN;
+}
+
+/* The body of a lambda: [...] {, [...] (...) {, [...] (...) mutable -> type {. */
+static bool is_lambda(const gs_source *source, uint32_t brace) {
+    for (uint32_t i = brace; i-- > 0;) {
+        const gs_token *token = gs_token_at(source, i);
+        if (token->mark == ']')
+            return true;
+        if (token->mark == ')' && token->match != GS_NO_TOKEN && token->match > 0) {
+            if (gs_token_at(source, token->match - 1)->mark == ']')
+                return true;
+            if (!gs_is_attribute(source, token->match - 1))
+                return false;
+            i = token->match;
+        } else if (token->kind != GS_TOKEN_NAME && token->mark != 'A' && token->mark != 'S' && token->mark != '*' &&
+                   token->mark != '&' && token->mark != '<' && token->mark != '>' && token->mark != ',') {
+            return false;
+        }
+    }
+    return false;
+}
+
+static bool is_in_lambda(const gs_source *source, uint32_t body, uint32_t token) {
+    for (uint32_t at = gs_token_at(source, token)->within; at != body && at != GS_NO_TOKEN;
+         at = gs_token_at(source, at)->within)
+        if (is_lambda(source, at))
+            return true;
+    return false;
+}
+
+static void note(uint32_t *fact, uint32_t token) {
+    if (*fact == GS_NO_TOKEN)
+        *fact = token;
+}
+
+static void find_returns(const gs_source *source, const gs_kernel_found *kernel, gs_facts *facts) {
+    uint32_t end = gs_token_at(source, kernel->body)->match;
+    for (uint32_t i = kernel->body + 1; i < end; i++) {
+        if (!gs_token_is(source, i, "return") || gs_token_at(source, i)->directive != GS_NO_TOKEN ||
+            is_in_lambda(source, kernel->body, i))
+            continue;
+        char before = gs_token_at(source, i - 1)->mark;
+        bool is_last = gs_token_is(source, i + 1, ";") && i + 2 == end &&
+                       gs_token_at(source, i)->within == kernel->body &&
+                       (before == ';' || before == '}' || before == '{');
+        if (is_last)
+            continue;
+        note(&facts->early_return, i);
+        if (gs_guard_of(source, kernel->body, i) == GS_NO_TOKEN)
+            note(&facts->nested_return, i);
+    }
+}
+
+/* A macro that the kernel's own code says may return from it. */
+static gs_code find_returns_of_macros(const gs_code_map *map, const gs_kernel_found *kernel, gs_facts *facts,
+                                      gs_error *error) {
+    bool *uses = calloc(map->units.count + 1, sizeof *uses);
+    gs_code code = uses ? gs_facts_reach(map, kernel, true, uses, error) : gs_fail_memory(error);
+    for (uint32_t i = 0; i < map->units.count && code == GS_OK; i++)
+        for (uint32_t k = map->units.data[i].span.first; uses[i] && k < map->units.data[i].span.end; k++)
+            if (gs_token_is(map->source, k, "return")) {
+                note(&facts->early_return, k);
+                note(&facts->nested_return, k);
+            }
+    free(uses);
+    return code;
+}
+
+/* ---- words ---- */
+
+static const char clusters[] = "thread-block clusters cannot be split into single blocks";
+static const char whole_grid[] =
+    "it waits for, or talks to, the whole grid, which never runs at once when it is reshaped";
+static const char launches[] = "it launches kernels from the device";
+static const char asynchronous[] =
+    "asynchronous barriers, bulk copies and warpgroup instructions outlive one block of the grid";
+static const char hidden_block[] = "it reads the number of its block without blockIdx";
+
+/* A word that ends in * stands for all that begin so. */
+static const struct {
+    const char *word;
+    gs_word_use use;
+    const char *reason;
+} words[] = {
+    {"blockIdx", GS_WORD_BLOCK, NULL},
+    {"gridDim", GS_WORD_BLOCK, NULL},
+    {"__syncthreads", GS_WORD_BARRIER, NULL},
+    {"__syncthreads_count", GS_WORD_VOTING, NULL},
+    {"__syncthreads_and", GS_WORD_VOTING, NULL},
+    {"__syncthreads_or", GS_WORD_VOTING, NULL},
+    {"__barrier_sync*", GS_WORD_OPAQUE_BARRIER, NULL},
+    {"this_thread_block", GS_WORD_OPAQUE_BARRIER, NULL},
+    {"thread_block", GS_WORD_OPAQUE_BARRIER, NULL},
+    {"__syncwarp", GS_WORD_WARP, NULL},
+    {"__shfl_*", GS_WORD_WARP, NULL},
+    {"__ballot_sync", GS_WORD_WARP, NULL},
+    {"__any_sync", GS_WORD_WARP, NULL},
+    {"__all_sync", GS_WORD_WARP, NULL},
+    {"__match_*", GS_WORD_WARP, NULL},
+    {"__reduce_*", GS_WORD_WARP, NULL},
+    {"tiled_partition", GS_WORD_OPAQUE_WARP, NULL},
+    {"__shfl", GS_WORD_OPAQUE_WARP, NULL},
+    {"__shfl_up", GS_WORD_OPAQUE_WARP, NULL},
+    {"__shfl_down", GS_WORD_OPAQUE_WARP, NULL},
+    {"__shfl_xor", GS_WORD_OPAQUE_WARP, NULL},
+    {"__shared__", GS_WORD_SHARED, NULL},
+    {"this_grid", GS_WORD_REFUSED, whole_grid},
+    {"grid_group", GS_WORD_REFUSED, whole_grid},
+    {"this_multi_grid", GS_WORD_REFUSED, whole_grid},
+    {"multi_grid_group", GS_WORD_REFUSED, whole_grid},
+    {"GridBarrier", GS_WORD_REFUSED, whole_grid},
+    {"GridQueue", GS_WORD_REFUSED, hidden_block},
+    {"GridEvenShare", GS_WORD_REFUSED, hidden_block},
+    {"group_index", GS_WORD_REFUSED, hidden_block},
+    {"block_index", GS_WORD_REFUSED, hidden_block},
+    {"dim_blocks", GS_WORD_REFUSED, hidden_block},
+    {"__nvvm_read_ptx_sreg_ctaid_*", GS_WORD_REFUSED, hidden_block},
+    {"__nvvm_read_ptx_sreg_nctaid_*", GS_WORD_REFUSED, hidden_block},
+    {"this_cluster", GS_WORD_REFUSED, clusters},
+    {"cluster_group", GS_WORD_REFUSED, clusters},
+    {"__cluster_*", GS_WORD_REFUSED, clusters},
+    {"__cluster*", GS_WORD_REFUSED, clusters},
+    {"__block_size__", GS_WORD_REFUSED, clusters},
+    {"map_shared_rank", GS_WORD_REFUSED, clusters},
+    {"cluster_launch_control*", GS_WORD_REFUSED, clusters},
+    {"cudaLaunchDevice*", GS_WORD_REFUSED, launches},
+    {"cudaGetParameterBuffer*", GS_WORD_REFUSED, launches},
+    {"cudaLaunchKernel*", GS_WORD_REFUSED, launches},
+    {"cudaLaunchCooperativeKernel*", GS_WORD_REFUSED, launches},
+    {"cudaGraphLaunch", GS_WORD_REFUSED, launches},
+    {"cudaDeviceSynchronize", GS_WORD_REFUSED, launches},
+    {"cudaTriggerProgrammaticLaunchCompletion", GS_WORD_REFUSED, launches},
+    {"cudaGridDependencySynchronize", GS_WORD_REFUSED, launches},
+    {"CUtensorMap", GS_WORD_REFUSED, asynchronous},
+    {"__mbarrier_*", GS_WORD_REFUSED, asynchronous},
+    {"mbarrier_*", GS_WORD_REFUSED, asynchronous},
+    {"cp_async_bulk*", GS_WORD_REFUSED, asynchronous},
+    {"wgmma_*", GS_WORD_REFUSED, asynchronous},
+    {"tcgen05_*", GS_WORD_REFUSED, asynchronous},
+    {"pipeline_shared_state", GS_WORD_REFUSED, asynchronous},
+    {"setjmp", GS_WORD_REFUSED, "jumps out of functions cannot be followed"},
+};
+
+bool gs_is_word(const char *text, size_t length, const char *word) {
+    size_t wanted = strlen(word);
+    if (word[wanted - 1] == '*')
+        return length >= wanted - 1 && memcmp(text, word, wanted - 1) == 0;
+    return length == wanted && memcmp(text, word, length) == 0;
+}
+
+gs_word_use gs_word_use_of(const gs_source *source, uint32_t token, const char **reason) {
+    const gs_token *found = gs_token_at(source, token);
+    const char *text = source->text + found->at;
+    /* Most names begin like none of them. */
+    if (found->kind != GS_TOKEN_NAME || !strchr("_bgtGmdcCwps", text[0]))
+        return GS_WORD_PLAIN;
+    for (size_t i = 0; i < GS_COUNT(words); i++)
+        if (text[0] == words[i].word[0] && gs_is_word(text, found->length, words[i].word)) {
+            *reason = words[i].reason;
+            return words[i].use;
+        }
+    return GS_WORD_PLAIN;
+}
+
+/* ---- assembly ---- */
+
+static const struct {
+    const char *text, *reason; /* no reason: a barrier that cannot be changed */
+} instructions[] = {
+    {"ctaid", hidden_block},
+    {"gridid", hidden_block},
+    {"cluster", clusters},
+    {"griddepcontrol", launches},
+    {"setmaxnreg", asynchronous},
+    {"wgmma", asynchronous},
+    {"tcgen05", asynchronous},
+    {"mbarrier", asynchronous},
+    {"cp.async.bulk", asynchronous},
+    {"cp.reduce.async", asynchronous},
+    {"tensormap", asynchronous},
+    {"barrier.", NULL},
+    {"bar.", NULL},
+    {"exit", "the assembly ends the thread"},
+    {"ret;", "the assembly returns"},
+};
+
+static gs_code check_assembly(const gs_source *source, uint32_t open, gs_facts *facts, gs_error *error) {
+    gs_text text = {0};
+    uint32_t end = gs_token_at(source, open)->match, odd = GS_NO_TOKEN;
+    gs_code code = GS_OK;
+    for (uint32_t i = open + 1; i < end && gs_token_at(source, i)->mark != ':' && gs_token_at(source, i)->mark != 'S';
+         i++) {
+        const gs_token *token = gs_token_at(source, i);
+        if (token->kind == GS_TOKEN_STRING && token->length >= 2)
+            gs_text_put(&text, source->text + token->at + 1, token->length - 2);
+        else
+            note(&odd, i);
+    }
+    if (odd != GS_NO_TOKEN)
+        code = gs_source_fail(source, odd, error, GS_E_REFUSED,
+                              "the text of this assembly is made by a macro, so it cannot be seen");
+    for (size_t i = 0; i < GS_COUNT(instructions) && code == GS_OK && text.data; i++)
+        if (strstr(text.data, instructions[i].text)) {
+            if (instructions[i].reason)
+                code = gs_source_fail(source, open, error, GS_E_REFUSED, "%s (\"%s\" in assembly)",
+                                      instructions[i].reason, instructions[i].text);
+            else
+                note(&facts->opaque_barrier, open);
+        }
+    if (code == GS_OK && text.failed)
+        code = gs_fail_memory(error);
+    gs_text_free(&text);
+    return code;
+}
+
+/* asm volatile ("..." : ...). In a macro brackets have no fellows, so assembly there is not looked into. */
+static gs_code check_asm_word(const gs_source *source, uint32_t token, gs_facts *facts, gs_error *error) {
+    uint32_t open = token + 1;
+    if (!gs_token_is(source, token, "asm") && !gs_token_is(source, token, "__asm__") &&
+        !gs_token_is(source, token, "__asm"))
+        return GS_OK;
+    if (gs_token_at(source, token)->directive != GS_NO_TOKEN)
+        return gs_source_fail(source, token, error, GS_E_REFUSED, "assembly in a macro cannot be followed");
+    while (gs_token_is(source, open, "volatile") || gs_token_is(source, open, "__volatile__"))
+        open++;
+    if (!gs_opens(source, open))
+        return gs_source_fail(source, token, error, GS_E_REFUSED, "this assembly cannot be followed");
+    return check_assembly(source, open, facts, error);
+}
+
+/* ---- facts of a span ---- */
+
+/* `<<<`: three marks side by side. */
+static bool is_launch(const gs_source *source, uint32_t token) {
+    if (token + 2 >= source->tokens.count)
+        return false;
+    const gs_token *at = gs_token_at(source, token);
+    return at[0].mark == '<' && at[1].mark == '<' && at[2].mark == '<' && at[1].at == at[0].at + 1 &&
+           at[2].at == at[1].at + 1;
+}
+
+/* while (... gridDim ...) ; waits for so many blocks. */
+static gs_code check_spin(const gs_source *source, uint32_t token, gs_error *error) {
+    if (!gs_token_is(source, token, "while") || !gs_opens(source, token + 1))
+        return GS_OK;
+    uint32_t close = gs_token_at(source, token + 1)->match;
+    bool is_empty =
+        close != GS_NO_TOKEN && (gs_token_is(source, close + 1, ";") ||
+                                 (gs_token_is(source, close + 1, "{") && gs_token_is(source, close + 2, "}")));
+    for (uint32_t i = token + 2; is_empty && i < close; i++)
+        if (gs_token_is(source, i, "gridDim"))
+            return gs_source_fail(source, token, error, GS_E_REFUSED, "%s", whole_grid);
+    return GS_OK;
+}
+
+static gs_code check_token(const gs_source *source, uint32_t i, gs_facts *facts, gs_error *error) {
+    const char *reason = NULL;
+    if (is_launch(source, i))
+        return gs_source_fail(source, i, error, GS_E_REFUSED, "%s", launches);
+    if (gs_token_at(source, i)->mark == 'P')
+        return gs_source_fail(source, i, error, GS_E_REFUSED, "names that ## makes cannot be seen");
+    if (gs_token_at(source, i)->kind != GS_TOKEN_NAME)
+        return GS_OK;
+    switch (gs_word_use_of(source, i, &reason)) {
+    case GS_WORD_BARRIER:
+        note(&facts->barrier, i);
+        break;
+    case GS_WORD_VOTING:
+        note(&facts->barrier, i);
+        note(&facts->voting, i);
+        break;
+    case GS_WORD_OPAQUE_BARRIER:
+        note(&facts->opaque_barrier, i);
+        break;
+    case GS_WORD_WARP:
+        note(&facts->warp, i);
+        break;
+    case GS_WORD_OPAQUE_WARP:
+        note(&facts->warp, i);
+        note(&facts->opaque_warp, i);
+        break;
+    case GS_WORD_SHARED:
+        note(&facts->shared, i);
+        break;
+    case GS_WORD_REFUSED:
+        return gs_source_fail(source, i, error, GS_E_REFUSED, "%s", reason);
+    case GS_WORD_BLOCK:
+        if (i > 0 && gs_token_at(source, i - 1)->kind == GS_TOKEN_NAME && !gs_is_operator_word(source, i - 1) &&
+            gs_token_at(source, i)->directive == GS_NO_TOKEN)
+            return gs_source_fail(source, i, error, GS_E_REFUSED, "it declares a variable of this name");
+        break;
+    case GS_WORD_PLAIN:
+        break;
+    }
+    gs_code code = check_asm_word(source, i, facts, error);
+    return code == GS_OK ? check_spin(source, i, error) : code;
+}
+
+static gs_code check_span(const gs_source *source, gs_span span, gs_facts *facts, gs_error *error) {
+    gs_code code = GS_OK;
+    for (uint32_t i = span.first; i < span.end && code == GS_OK; i++)
+        code = check_token(source, i, facts, error);
+    return code;
+}
+
+/* ---- the file around the kernel ---- */
+
+/* Names that mean something to us must mean what CUDA says. */
+static gs_code check_macro_names(const gs_code_map *map, gs_error *error) {
+    static const char *const names[] = {"threadIdx", "blockDim", "__global__", "__device__", "warpSize",
+                                        "return",    "if",       "for",        "while",      "asm"};
+    const gs_source *source = map->source;
+    for (uint32_t i = 0; i + 2 < source->tokens.count; i++) {
+        if (gs_token_at(source, i)->directive != i ||
+            (!gs_token_is(source, i + 1, "define") && !gs_token_is(source, i + 1, "undef")))
+            continue;
+        const char *reason = NULL;
+        bool is_ours = gs_word_use_of(source, i + 2, &reason) != GS_WORD_PLAIN;
+        for (size_t k = 0; k < GS_COUNT(names); k++)
+            is_ours |= gs_token_is(source, i + 2, names[k]);
+        if (is_ours)
+            return gs_source_fail(source, i + 2, error, GS_E_REFUSED,
+                                  "a macro of this name changes what CUDA's own name means");
+    }
+    return GS_OK;
+}
+
+/* ---- the facts ---- */
+
+static gs_code check_parameters(const gs_source *source, const gs_kernel_found *kernel, gs_error *error) {
+    uint32_t end = gs_token_at(source, kernel->open)->match;
+    for (uint32_t i = kernel->open + 1; i < end; i++) {
+        if (gs_token_is(source, i, ".") && gs_token_is(source, i + 1, ".") && gs_token_is(source, i + 2, "."))
+            return gs_source_fail(source, i, error, GS_E_REFUSED,
+                                  "a parameter pack leaves no place for one more parameter");
+        if (gs_token_is(source, i, "gs_persistent") || gs_token_is(source, i, "gs_confined"))
+            return gs_source_fail(source, i, error, GS_E_REFUSED, "this kernel is reshaped already");
+    }
+    return GS_OK;
+}
+
+/* Attributes stand between __global__ and the name: a cluster, or the third argument of __launch_bounds__. */
+static gs_code check_attributes(const gs_source *source, const gs_kernel_found *kernel, gs_error *error) {
+    for (uint32_t i = kernel->global; i < kernel->name; i++) {
+        const char *reason = NULL;
+        if (gs_word_use_of(source, i, &reason) == GS_WORD_REFUSED)
+            return gs_source_fail(source, i, error, GS_E_REFUSED, "%s", reason);
+        if (!gs_token_is(source, i, "__launch_bounds__") || !gs_opens(source, i + 1))
+            continue;
+        int commas = 0;
+        for (uint32_t k = i + 2; k < gs_token_at(source, i + 1)->match; k++) {
+            commas += gs_token_at(source, k)->mark == ',';
+            if (gs_opens(source, k))
+                k = gs_token_at(source, k)->match;
+        }
+        if (commas >= 2)
+            return gs_source_fail(source, i, error, GS_E_REFUSED, "%s", clusters);
+    }
+    return GS_OK;
+}
+
+static gs_code check_units(const gs_code_map *map, gs_facts *facts, gs_error *error) {
+    gs_code code = GS_OK;
+    for (uint32_t i = 0; i < map->units.count && code == GS_OK; i++)
+        if (facts->uses[i])
+            code = check_span(map->source, map->units.data[i].span, facts, error);
+    return code;
+}
+
+/* Shared variables of the file are used by whoever names them, which is not looked into: any of them will do. */
+static void find_shared(const gs_source *source, gs_facts *facts) {
+    for (uint32_t i = 0; i < source->tokens.count && facts->shared == GS_NO_TOKEN; i++)
+        if (gs_token_is(source, i, "__shared__") && gs_token_is_outside(source, i))
+            facts->shared = i;
+}
+
+gs_code gs_facts_find(const gs_code_map *map, const gs_kernel_found *kernel, const char *folder, gs_facts *facts,
+                      gs_error *error) {
+    const gs_source *source = map->source;
+    *facts = (gs_facts){GS_NO_TOKEN, GS_NO_TOKEN, GS_NO_TOKEN, GS_NO_TOKEN, GS_NO_TOKEN,
+                        GS_NO_TOKEN, GS_NO_TOKEN, GS_NO_TOKEN, NULL};
+    facts->uses = calloc(map->units.count + 1, sizeof *facts->uses);
+    gs_code code = facts->uses ? gs_facts_reach(map, kernel, false, facts->uses, error) : gs_fail_memory(error);
+    if (code == GS_OK)
+        code = check_parameters(source, kernel, error);
+    if (code == GS_OK)
+        code = check_attributes(source, kernel, error);
+    if (code == GS_OK)
+        code = check_span(source, gs_kernel_span(map, kernel), facts, error);
+    if (code == GS_OK)
+        code = check_units(map, facts, error);
+    if (code == GS_OK)
+        code = check_macro_names(map, error);
+    if (code == GS_OK)
+        code = gs_check_includes(source, folder, facts, error);
+    if (code == GS_OK)
+        code = find_returns_of_macros(map, kernel, facts, error);
+    find_returns(source, kernel, facts);
+    find_shared(source, facts);
+    return code;
+}

@@ -1,0 +1,490 @@
+/*
+ * host.c: compiles kernels with the system's C++ compiler and runs them on the CPU, each work in a process of its own.
+ *
+ * gs_host is a temporary folder. It gets the files of host/ once, and compiles gridsmith_run.c once for plain modules
+ * and once for those with AddressSanitizer. A module is the translated .cu and that object, linked. Compilers run side
+ * by side: gs_host_compile starts one, and only who needs the module waits for it.
+ *
+ * A work is written into a file that the process maps (host/gridsmith_job.h), and read back from it when it has ended.
+ */
+#include "kit.h"
+#include "reshape.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+enum { MOST_OPTIONS = 64, LOG_BYTES = 4000 };
+
+/* A process that was started; what it prints goes to a file. */
+struct process {
+    pid_t id; /* 0: none, or it was waited for */
+    bool was_started;
+    int status;
+};
+
+/* What kinds of module there are, and with what options each is compiled and linked. */
+enum kind { PLAIN, SANITIZED, LIBRARY, KINDS };
+
+static const char *const kind_options[KINDS][3] = {
+    {NULL}, {"-O1", "-fsanitize=address", "-fno-omit-frame-pointer"}, {"-fPIC", "-DGRIDSMITH_LIBRARY", "-shared"}};
+
+struct gs_host {
+    char *folder;
+    const char *compiler;
+    int modules;
+    struct process runtime[KINDS];
+    gs_module *first;
+};
+
+struct gs_module {
+    gs_host *host;
+    gs_module *next;
+    int number;
+    char *name; /* of the .cu */
+    enum kind kind;
+    struct process compiling;
+    gs_code code; /* once it was waited for */
+    gs_error error;
+    bool is_ready;
+    int jobs;
+};
+
+/* ---- files and processes ---- */
+
+static char *path_in(const gs_host *host, const char *format, int number) {
+    char name[64];
+    gs_text text = {0};
+    snprintf(name, sizeof name, format, number);
+    gs_text_add(&text, "%s/%s", host->folder, name);
+    return text.data;
+}
+
+static gs_code write_file(const char *path, const void *bytes, size_t count, gs_error *error) {
+    FILE *file = path ? fopen(path, "wb") : NULL;
+    if (!file)
+        return path ? gs_fail_system(error, "write", path) : gs_fail_memory(error);
+    bool written = fwrite(bytes, 1, count, file) == count;
+    written = fclose(file) == 0 && written;
+    return written ? GS_OK : gs_fail_system(error, "write", path);
+}
+
+static gs_code start(struct process *process, const char *const *words, const char *log, gs_error *error) {
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&actions, 1, log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    posix_spawn_file_actions_adddup2(&actions, 1, 2);
+    int failed = posix_spawnp(&process->id, words[0], &actions, NULL, (char *const *)(uintptr_t)words, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    process->was_started = !failed;
+    if (!failed)
+        return GS_OK;
+    process->id = 0;
+    return gs_fail(error, failed == ENOENT ? GS_E_USAGE : GS_E_IO, "cannot start %s: %s", words[0], strerror(failed));
+}
+
+/* The exit status; 128 and the signal where one ended it. */
+static int wait_for(struct process *process) {
+    int status;
+    if (process->id) {
+        while (waitpid(process->id, &status, 0) < 0 && errno == EINTR)
+            ;
+        process->status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+        process->id = 0;
+    }
+    return process->status;
+}
+
+/* The line of a log that says most: the first with `word` in it, or else the first. */
+static void read_log(const char *path, const char *word, char *line, size_t size) {
+    char log[LOG_BYTES + 1] = "";
+    FILE *file = path ? fopen(path, "rb") : NULL;
+    size_t count = file ? fread(log, 1, LOG_BYTES, file) : 0;
+    if (file)
+        fclose(file);
+    log[count] = '\0';
+    char *at = strstr(log, word);
+    while (at && at > log && at[-1] != '\n')
+        at--;
+    at = at ? at : log;
+    at[strcspn(at, "\n")] = '\0';
+    snprintf(line, size, "%s", at);
+}
+
+/* ---- the folder ---- */
+
+static size_t add_kind(const char **words, size_t count, enum kind kind) {
+    for (size_t i = 0; i < GS_COUNT(kind_options[kind]) && kind_options[kind][i]; i++)
+        words[count++] = kind_options[kind][i];
+    return count;
+}
+
+static gs_code start_runtime(gs_host *host, enum kind kind, gs_error *error) {
+    char *source = path_in(host, "gridsmith_run.c", 0), *object = path_in(host, "run%d.o", kind),
+         *log = path_in(host, "run%d.log", kind);
+    const char *words[20] = {host->compiler, "-x", "c", "-std=gnu17", "-O2", "-g1", "-w"};
+    size_t count = add_kind(words, 7, kind);
+    words[count++] = "-c";
+    words[count++] = "-o";
+    words[count++] = object;
+    words[count++] = source;
+    gs_code code = source && object && log ? start(&host->runtime[kind], words, log, error) : gs_fail_memory(error);
+    free(source);
+    free(object);
+    free(log);
+    return code;
+}
+
+static gs_code write_kit(const gs_host *host, gs_error *error) {
+    /* Headers that kernels include, and that gridsmith_cuda.h stands for. */
+    static const char *const others[] = {"cuda_runtime.h", "cuda.h",           "cuda_fp16.h",
+                                         "mma.h",          "math_constants.h", "device_launch_parameters.h"};
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < gs_kit_file_count + GS_COUNT(others) && code == GS_OK; i++) {
+        bool is_kit = i < gs_kit_file_count;
+        gs_text path = {0};
+        gs_text_add(&path, "%s/%s", host->folder, is_kit ? gs_kit_files[i].name : others[i - gs_kit_file_count]);
+        code = is_kit ? write_file(path.data, gs_kit_files[i].bytes, gs_kit_files[i].count, error)
+                      : write_file(path.data, "\n", 1, error);
+        gs_text_free(&path);
+    }
+    return code;
+}
+
+gs_host *gs_host_open(gs_error *error) {
+    const char *temporary = getenv("TMPDIR"), *compiler = getenv("CXX");
+    gs_host *host = calloc(1, sizeof *host);
+    gs_text folder = {0};
+    gs_text_add(&folder, "%s/gridsmith-XXXXXX", temporary && temporary[0] ? temporary : "/tmp");
+    if (!host || folder.failed) {
+        free(host);
+        gs_text_free(&folder);
+        gs_fail_memory(error);
+        return NULL;
+    }
+    host->compiler = compiler && compiler[0] ? compiler : "c++";
+    host->folder = folder.data;
+    if (!mkdtemp(host->folder)) {
+        gs_fail_system(error, "make the folder", host->folder);
+        host->folder[0] = '\0';
+    } else if (write_kit(host, error) == GS_OK && start_runtime(host, PLAIN, error) == GS_OK) {
+        return host;
+    }
+    gs_host_close(host);
+    return NULL;
+}
+
+static void remove_folder(const char *folder) {
+    const char *words[] = {"rm", "-rf", folder, NULL};
+    struct process process = {0};
+    if (folder[0] && start(&process, words, "/dev/null", NULL) == GS_OK)
+        wait_for(&process);
+}
+
+void gs_host_close(gs_host *host) {
+    if (!host)
+        return;
+    for (int kind = 0; kind < KINDS; kind++)
+        wait_for(&host->runtime[kind]);
+    for (gs_module *module = host->first, *next; module; module = next) {
+        next = module->next;
+        wait_for(&module->compiling);
+        free(module->name);
+        free(module);
+    }
+    remove_folder(host->folder);
+    free(host->folder);
+    free(host);
+}
+
+/* ---- compiling ---- */
+
+static gs_code start_compiler(gs_module *module, const gs_build *build, gs_error *error) {
+    /* Products and sums are not fused: a fused one rounds once, and where the compiler fuses depends on what is around.
+     */
+    static const char *const fixed[] = {
+        "-x",      "c++", "-std=c++17", "-O2", "-g1", "-w", "-pthread", "-ffp-contract=off", "-fno-strict-aliasing",
+        "-fwrapv", "-c"};
+    const gs_host *host = module->host;
+    char *source = path_in(host, "module%d.cpp", module->number), *log = path_in(host, "module%d.log", module->number),
+         *object = path_in(host, "module%d.o", module->number);
+    const char *words[MOST_OPTIONS + GS_COUNT(fixed) + 12];
+    size_t count = 0;
+    words[count++] = host->compiler;
+    for (size_t i = 0; i < GS_COUNT(fixed); i++)
+        words[count++] = fixed[i];
+    for (size_t i = 0; i < build->option_count && i < MOST_OPTIONS; i++)
+        words[count++] = build->options[i];
+    count = add_kind(words, count, module->kind);
+    words[count++] = "-I";
+    words[count++] = host->folder;
+    words[count++] = "-o";
+    words[count++] = object;
+    words[count++] = source;
+    words[count] = NULL;
+    gs_text text = {0};
+    gs_code code = source && log && object ? gs_host_translate(build, &text, error) : gs_fail_memory(error);
+    if (code == GS_OK)
+        code = write_file(source, text.data, text.count, error);
+    if (code == GS_OK)
+        code = start(&module->compiling, words, log, error);
+    gs_text_free(&text);
+    free(source);
+    free(log);
+    free(object);
+    return code;
+}
+
+gs_module *gs_host_compile(gs_host *host, const gs_build *build, gs_error *error) {
+    gs_module *module = calloc(1, sizeof *module);
+    char *name = strdup(build->name);
+    if (!module || !name) {
+        free(module);
+        free(name);
+        gs_fail_memory(error);
+        return NULL;
+    }
+    *module = (gs_module){.host = host,
+                          .next = host->first,
+                          .number = host->modules++,
+                          .name = name,
+                          .kind = build->as_library          ? LIBRARY
+                                  : build->address_sanitizer ? SANITIZED
+                                                             : PLAIN};
+    host->first = module;
+    const struct process *runtime = &host->runtime[module->kind];
+    bool needs_runtime = module->kind != PLAIN && !runtime->id && !runtime->was_started;
+    if (start_compiler(module, build, error) != GS_OK ||
+        (needs_runtime && start_runtime(host, module->kind, error) != GS_OK))
+        return NULL;
+    return module;
+}
+
+/* "FILE:LINE:COLUMN: error: words" of a compiler becomes an error with that place. */
+static gs_code compiler_failed(const gs_module *module, gs_error *error) {
+    char line[300], *log = path_in(module->host, "module%d.log", module->number);
+    read_log(log, "error:", line, sizeof line);
+    free(log);
+    const char *words = strstr(line, "error:");
+    size_t length = strlen(module->name);
+    gs_fail(error, GS_E_KERNEL, "the C++ compiler says: %s", words ? words : line);
+    if (error && words && strncmp(line, module->name, length) == 0 && line[length] == ':') {
+        snprintf(error->file, sizeof error->file, "%s", module->name);
+        sscanf(line + length, ":%ld:%ld", &error->line, &error->column);
+    }
+    return GS_E_KERNEL;
+}
+
+static gs_code link_module(gs_module *module, gs_error *error) {
+    gs_host *host = module->host;
+    char *object = path_in(host, "module%d.o", module->number), *log = path_in(host, "module%d.log", module->number),
+         *output = path_in(host, "module%d", module->number), line[300],
+         *runtime = path_in(host, "run%d.o", module->kind);
+    const char *words[20] = {host->compiler, "-pthread", "-o", output, object, runtime, "-lm"};
+    add_kind(words, 7, module->kind);
+    struct process process = {0};
+    gs_code code = object && log && output && runtime ? start(&process, words, log, error) : gs_fail_memory(error);
+    if (code == GS_OK && wait_for(&process) != 0) {
+        read_log(log, "undefined", line, sizeof line);
+        code = gs_fail(error, GS_E_KERNEL, "%s: the linker says: %s", module->name, line);
+    }
+    free(object);
+    free(log);
+    free(output);
+    free(runtime);
+    return code;
+}
+
+gs_code gs_module_wait(gs_module *module, gs_error *error) {
+    if (!module->is_ready) {
+        gs_host *host = module->host;
+        module->is_ready = true;
+        if (wait_for(&module->compiling) != 0)
+            module->code = compiler_failed(module, &module->error);
+        else if (wait_for(&host->runtime[module->kind]) != 0)
+            module->code =
+                gs_fail(&module->error, GS_E_IO, "%s cannot compile what runs kernels on the CPU", host->compiler);
+        else
+            module->code = link_module(module, &module->error);
+    }
+    if (error && module->code != GS_OK)
+        *error = module->error;
+    return module->code;
+}
+
+const char *gs_module_path(gs_module *module, char *path, size_t size) {
+    snprintf(path, size, "%s/module%d", module->host->folder, module->number);
+    return path;
+}
+
+/* ---- running ---- */
+
+static size_t round_up(size_t bytes) {
+    return (bytes + 63) / 64 * 64;
+}
+
+static size_t job_bytes(const gs_work *work) {
+    size_t bytes =
+        round_up(sizeof(gs_job) + work->calls.count * sizeof(gs_job_call) +
+                 work->buffers.count * sizeof(gs_job_buffer) + work->arguments.count * sizeof(gs_job_argument));
+    for (size_t i = 0; i < work->buffers.count; i++)
+        bytes += round_up(work->buffers.data[i].bytes);
+    return bytes;
+}
+
+static void fill_job(gs_job *job, const gs_work *work, size_t bytes) {
+    *job = (gs_job){.magic = GS_JOB_MAGIC,
+                    .size = sizeof *job,
+                    .calls = (uint32_t)work->calls.count,
+                    .buffers = (uint32_t)work->buffers.count,
+                    .arguments = (uint32_t)work->arguments.count,
+                    .threads = work->threads,
+                    .sms = work->sms,
+                    .backwards = work->backwards,
+                    .seconds = work->seconds,
+                    .seed = work->seed,
+                    .file_bytes = bytes};
+    if (work->calls.count)
+        memcpy(gs_job_calls(job), work->calls.data, work->calls.count * sizeof(gs_job_call));
+    if (work->arguments.count)
+        memcpy(gs_job_arguments(job), work->arguments.data, work->arguments.count * sizeof(gs_job_argument));
+    size_t at = bytes;
+    for (size_t i = work->buffers.count; i-- > 0;) {
+        const struct gs_work_buffer *buffer = &work->buffers.data[i];
+        at -= round_up(buffer->bytes);
+        gs_job_buffers(job)[i] = (gs_job_buffer){.offset = at, .bytes = buffer->bytes};
+        if (buffer->bytes)
+            memcpy((char *)job + at, buffer->data, buffer->bytes);
+    }
+}
+
+static void read_back(gs_job *job, gs_work *work) {
+    if (work->calls.count)
+        memcpy(work->calls.data, gs_job_calls(job), work->calls.count * sizeof(gs_job_call));
+    for (size_t i = 0; i < work->buffers.count; i++)
+        if (work->buffers.data[i].bytes)
+            memcpy(work->buffers.data[i].data, (char *)job + gs_job_buffers(job)[i].offset,
+                   work->buffers.data[i].bytes);
+}
+
+/* What went wrong, in the words of the process, of AddressSanitizer, or of the signal that ended it. */
+static gs_code run_failed(const gs_module *module, const gs_job *job, int status, const char *log, gs_error *error) {
+    char line[300];
+    if (job->status == GS_JOB_WRONG)
+        return gs_fail(error, GS_E_USAGE, "%.*s", (int)sizeof job->message, job->message);
+    if (job->status == GS_JOB_FAILED)
+        return gs_fail(error, GS_E_KERNEL, "%.*s", (int)sizeof job->message, job->message);
+    read_log(log, "ERROR: AddressSanitizer", line, sizeof line);
+    const char *words = strstr(line, "AddressSanitizer");
+    char place[300] = "";
+    if (words)
+        read_log(log, module->name, place, sizeof place);
+    const char *frame = words ? strstr(place, " in ") : NULL;
+    return gs_fail(error, GS_E_KERNEL, "%s%s%s",
+                   words     ? words
+                   : line[0] ? line
+                             : "the kernel ended its process",
+                   frame ? frame : "", words || status < 128 ? "" : " (by a signal)");
+}
+
+static gs_code run_job(gs_module *module, gs_job *job, const char *path, gs_work *work, gs_error *error) {
+    char *binary = path_in(module->host, "module%d", module->number),
+         *log = path_in(module->host, "module%d.out", module->number);
+    const char *words[] = {binary, path, NULL};
+    struct process process = {0};
+    gs_code code = binary && log ? start(&process, words, log, error) : gs_fail_memory(error);
+    if (code == GS_OK) {
+        int status = wait_for(&process);
+        if (status == 0 && job->status == GS_JOB_DONE)
+            read_back(job, work);
+        else
+            code = run_failed(module, job, status, log, error);
+    }
+    free(binary);
+    free(log);
+    return code;
+}
+
+gs_code gs_module_run(gs_module *module, gs_work *work, gs_error *error) {
+    gs_code code = gs_module_wait(module, error);
+    if (code != GS_OK || work->failed)
+        return code != GS_OK ? code : gs_fail_memory(error);
+    size_t bytes = job_bytes(work);
+    char *path = path_in(module->host, "job%d", module->number);
+    int file = path ? open(path, O_RDWR | O_CREAT | O_TRUNC, 0600) : -1;
+    if (file < 0 || ftruncate(file, (off_t)bytes) != 0) {
+        code = gs_fail_system(error, "write", path ? path : "a job");
+    } else {
+        gs_job *job = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+        if (job == MAP_FAILED) {
+            code = gs_fail_memory(error);
+        } else {
+            fill_job(job, work, bytes);
+            code = run_job(module, job, path, work, error);
+            munmap(job, bytes);
+        }
+    }
+    if (file >= 0)
+        close(file);
+    if (path)
+        unlink(path);
+    free(path);
+    return code;
+}
+
+/* ---- as an executor ---- */
+
+static void *executor_compile(gs_executor *executor, const gs_build *build, gs_error *error) {
+    return gs_host_compile(executor->inside, build, error);
+}
+
+static gs_code executor_run(void *module, gs_work *work, gs_error *error) {
+    return gs_module_run(module, work, error);
+}
+
+static gs_code executor_cost(void *module, const char *kernel, const uint32_t block[3], size_t shared_bytes,
+                             gs_cost *cost, gs_error *error) {
+    (void)module, (void)kernel, (void)block, (void)shared_bytes, (void)error;
+    *cost = (gs_cost){0};
+    return GS_OK;
+}
+
+static void executor_close(gs_executor *executor) {
+    gs_host_close(executor->inside);
+    free(executor);
+}
+
+gs_executor *gs_executor_host(gs_error *error) {
+    static const gs_executor_ops ops = {.name = "host",
+                                        .compile = executor_compile,
+                                        .run = executor_run,
+                                        .cost = executor_cost,
+                                        .close = executor_close};
+    gs_executor *executor = calloc(1, sizeof *executor);
+    gs_host *host = executor ? gs_host_open(error) : NULL;
+    if (!host) {
+        if (!executor)
+            gs_fail_memory(error);
+        free(executor);
+        return NULL;
+    }
+    *executor = (gs_executor){.ops = &ops, .inside = host};
+    return executor;
+}
+
+gs_executor *gs_executor_open(const char *name, gs_error *error) {
+    if (strcmp(name, "host") == 0)
+        return gs_executor_host(error);
+    if (strcmp(name, "cuda") == 0 || strncmp(name, "cuda:", 5) == 0)
+        return gs_executor_cuda(name[4] ? name + 5 : "", error);
+    gs_fail(error, GS_E_USAGE, "work runs on host or on cuda, not on \"%.40s\"", name);
+    return NULL;
+}

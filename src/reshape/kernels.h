@@ -1,0 +1,105 @@
+/*
+ * kernels.h: what is in a CUDA source, for this room alone: its kernels, functions and macros, and what they use.
+ */
+#ifndef GS_KERNELS_H
+#define GS_KERNELS_H
+
+#include "reshape.h"
+
+static inline const gs_token *gs_token_at(const gs_source *source, uint32_t token) {
+    return &source->tokens.data[token];
+}
+
+/* Tokens from `first` to before `end`. */
+typedef struct gs_span {
+    uint32_t first, end;
+} gs_span;
+
+/* A function, class, variable with code in it, or macro that other code can name. */
+typedef struct gs_unit {
+    uint32_t name; /* token, or GS_NO_TOKEN: anybody may use it (operators) */
+    gs_span span;
+    uint32_t next; /* another unit of the same name */
+    bool is_macro;
+} gs_unit;
+
+/* A definition or a declaration of a kernel. */
+typedef struct gs_kernel_found {
+    uint32_t global, name;
+    uint32_t open; /* the ( of its parameters */
+    uint32_t body; /* the {, or GS_NO_TOKEN: only a declaration */
+} gs_kernel_found;
+
+typedef struct gs_code_map {
+    const gs_source *source;
+    struct {
+        gs_kernel_found *data;
+        size_t count, room;
+    } kernels;
+    struct {
+        gs_unit *data;
+        size_t count, room;
+    } units;
+    uint32_t *by_name; /* a hash of names to units, GS_NO_TOKEN: free */
+    size_t by_name_size;
+} gs_code_map;
+
+gs_code gs_map_read(gs_code_map *map, const gs_source *source, gs_error *error);
+void gs_map_free(gs_code_map *map);
+/* The first unit with the name of this token, or GS_NO_TOKEN. */
+uint32_t gs_map_find(const gs_code_map *map, uint32_t token);
+/* The kernel definition that a token is in, or NULL. */
+const gs_kernel_found *gs_map_kernel_at(const gs_code_map *map, uint32_t token);
+/* The tokens of a kernel from its parameters to the end of its body. */
+gs_span gs_kernel_span(const gs_code_map *map, const gs_kernel_found *kernel);
+
+/* What a kernel uses, itself or by what it calls: the first token that does, or GS_NO_TOKEN. */
+typedef struct gs_facts {
+    uint32_t barrier;        /* __syncthreads */
+    uint32_t voting;         /* __syncthreads_count and the like */
+    uint32_t opaque_barrier; /* one that cannot be changed: cooperative groups, assembly, unseen headers */
+    uint32_t warp;           /* shuffles, votes, __syncwarp */
+    uint32_t opaque_warp;    /* those that cannot be changed */
+    uint32_t shared;         /* shared memory */
+    uint32_t early_return;   /* a return of the kernel itself that is not its last statement */
+    uint32_t nested_return;  /* such a one that is not `if (...) return;` between the outermost statements */
+    bool *uses;              /* for each unit: whether it is reached */
+} gs_facts;
+
+/* Finds the facts of a kernel; refuses what no form can do. The caller frees `uses`. */
+gs_code gs_facts_find(const gs_code_map *map, const gs_kernel_found *kernel, const char *folder, gs_facts *facts,
+                      gs_error *error);
+/* Which units a kernel reaches; with `macros_only`, which macros the preprocessor puts into it. */
+gs_code gs_facts_reach(const gs_code_map *map, const gs_kernel_found *kernel, bool macros_only, bool *uses,
+                       gs_error *error);
+
+/* A `return` between the outermost statements as the whole of an if: the ( of the if, or GS_NO_TOKEN. */
+uint32_t gs_guard_of(const gs_source *source, uint32_t body, uint32_t token);
+
+typedef enum gs_word_use {
+    GS_WORD_PLAIN,
+    GS_WORD_BLOCK, /* blockIdx, gridDim */
+    GS_WORD_BARRIER,
+    GS_WORD_VOTING,
+    GS_WORD_OPAQUE_BARRIER,
+    GS_WORD_WARP,
+    GS_WORD_OPAQUE_WARP,
+    GS_WORD_SHARED,
+    GS_WORD_REFUSED
+} gs_word_use;
+
+/* What a word means to a reshaper; *reason: why it is refused, where it is. */
+gs_word_use gs_word_use_of(const gs_source *source, uint32_t token, const char **reason);
+
+/* Whether a text is the word, or begins with it where the word ends in *. */
+bool gs_is_word(const char *text, size_t length, const char *word);
+/* A ( that has a fellow, which those in directives have not. */
+bool gs_opens(const gs_source *source, uint32_t token);
+/* A word that stands before a value, as an operator does: return, sizeof. */
+bool gs_is_operator_word(const gs_source *source, uint32_t token);
+/* A word that stands before a ( without being a function. */
+bool gs_is_attribute(const gs_source *source, uint32_t token);
+/* Looks through what the source includes; `folder` is where "x.h" is looked for, or NULL. */
+gs_code gs_check_includes(const gs_source *source, const char *folder, gs_facts *facts, gs_error *error);
+
+#endif

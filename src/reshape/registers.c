@@ -1,0 +1,36 @@
+/*
+ * registers.c: what a kernel costs when the compiler may use only so many registers.
+ *
+ * NVRTC compiles for a GPU that need not be there, and ptxas says what came out. A limit that changes nothing is not
+ * listed.
+ */
+#include "reshape.h"
+
+#include <string.h>
+
+gs_code gs_registers_find(const gs_source *source, const char *kernel, int architecture, gs_register_variants *found,
+                          gs_error *error) {
+    static const uint32_t limits[] = {0, 168, 128, 112, 96, 80, 72, 64, 56, 48, 40, 32, 24};
+    const char *kernels[] = {kernel};
+    *found = (gs_register_variants){.count = 0};
+    for (size_t i = 0; i < GS_COUNT(limits); i++) {
+        gs_register_variant *variant = &found->list[found->count];
+        gs_build build = {.name = source->name,
+                          .text = source->text,
+                          .size = source->size,
+                          .kernels = kernels,
+                          .kernel_count = 1,
+                          .max_registers = limits[i]};
+        bool is_above = found->count && limits[i] >= (uint32_t)found->list[found->count - 1].cost.registers;
+        if (is_above)
+            continue;
+        gs_code code = gs_nvrtc_try(&build, architecture, &variant->cost, error);
+        if (code != GS_OK)
+            return code;
+        variant->limit = limits[i];
+        bool is_new =
+            !found->count || memcmp(&variant->cost, &found->list[found->count - 1].cost, sizeof variant->cost);
+        found->count += is_new;
+    }
+    return GS_OK;
+}

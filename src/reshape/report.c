@@ -1,0 +1,79 @@
+/*
+ * report.c: what reshaping would do to each kernel of a file, as JSON (gridsmith.reshape/1).
+ */
+#include "kernels.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_first_definition(const gs_code_map *map, size_t number) {
+    const gs_kernel_found *kernel = &map->kernels.data[number];
+    const gs_token *name = &map->source->tokens.data[kernel->name];
+    for (size_t i = 0; i < number; i++) {
+        const gs_kernel_found *other = &map->kernels.data[i];
+        const gs_token *its = &map->source->tokens.data[other->name];
+        if (other->body != GS_NO_TOKEN && its->length == name->length &&
+            memcmp(map->source->text + its->at, map->source->text + name->at, name->length) == 0)
+            return false;
+    }
+    return kernel->body != GS_NO_TOKEN;
+}
+
+static gs_code report_kernel(const gs_code_map *map, const gs_kernel_found *kernel, const gs_reshape_options *options,
+                             gs_report_counts *counts, gs_text *into, gs_error *error) {
+    const gs_token *token = &map->source->tokens.data[kernel->name];
+    gs_error reason = {.code = GS_OK};
+    gs_text output = {0}, name = {0};
+    gs_text_put(&name, map->source->text + token->at, token->length);
+    gs_code code = gs_reshape(map->source, name.data ? name.data : "", options, &output, &reason);
+    gs_text_add(into, "%s{\"name\":", counts->kernels++ ? "," : "");
+    gs_text_put_json(into, name.data ? name.data : "");
+    gs_error place = {.code = GS_OK};
+    gs_error_place(&place, map->source->text, map->source->size, token->at, 1, 1);
+    gs_text_add(into, ",\"line\":%ld,\"column\":%ld,\"accepted\":%s", place.line, place.column,
+                code == GS_OK ? "true" : "false");
+    if (code == GS_OK) {
+        counts->accepted++;
+    } else {
+        gs_text_add(into, ",\"reason\":");
+        gs_text_put_json(into, reason.message);
+        gs_text_add(into, ",\"reason_line\":%ld,\"reason_column\":%ld", reason.line, reason.column);
+    }
+    gs_text_add(into, "}");
+    gs_text_free(&output);
+    gs_text_free(&name);
+    return code == GS_E_MEMORY || into->failed ? gs_fail_memory(error) : GS_OK;
+}
+
+gs_code gs_reshape_report(const gs_source *source, const gs_reshape_options *options, gs_report_counts *counts,
+                          gs_text *into, gs_error *error) {
+    gs_code_map map;
+    gs_code code = gs_map_read(&map, source, error);
+    if (code != GS_OK)
+        return code;
+    *counts = (gs_report_counts){0};
+    gs_text_add(into, "{\"schema\":\"gridsmith.reshape/1\",\"file\":");
+    gs_text_put_json(into, source->name);
+    gs_text_add(into, ",\"form\":\"%s\",\"kernels\":[", gs_form_name(options->form));
+    for (size_t i = 0; i < map.kernels.count && code == GS_OK; i++)
+        if (is_first_definition(&map, i))
+            code = report_kernel(&map, &map.kernels.data[i], options, counts, into, error);
+    gs_text_add(into, "]}\n");
+    gs_map_free(&map);
+    return code;
+}
+
+static const char *const forms[GS_FORMS] = {"original", "persistent", "confined", "elastic", "registers"};
+
+const char *gs_form_name(enum gs_form form) {
+    return forms[form];
+}
+
+bool gs_form_find(const char *name, enum gs_form *form) {
+    for (int i = GS_FORM_PERSISTENT; i < GS_FORMS; i++)
+        if (strcmp(name, forms[i]) == 0) {
+            *form = (enum gs_form)i;
+            return true;
+        }
+    return false;
+}

@@ -1,0 +1,197 @@
+/*
+ * reshape.h: CUDA source in, CUDA source out; and kernels on the CPU.
+ *
+ * Read from top to bottom:
+ *
+ *   sources    text as tokens with their places, and edits on it (tokens.c)
+ *   host       kernels compiled by the system's C++ compiler and run on the CPU (host.c)
+ */
+#ifndef GS_RESHAPE_H
+#define GS_RESHAPE_H
+
+#include "device/device.h"
+
+/* ---- sources ---- */
+
+typedef enum gs_token_kind {
+    GS_TOKEN_NAME, /* identifiers and keywords */
+    GS_TOKEN_NUMBER,
+    GS_TOKEN_STRING, /* with its prefix; raw strings too */
+    GS_TOKEN_CHARACTER,
+    GS_TOKEN_MARK /* punctuation: one character, but "::", "->" and "##" are whole, and digraphs are what they mean */
+} gs_token_kind;
+
+/* What a `{` opens, as far as the tokens before it tell. */
+typedef enum gs_scope {
+    GS_SCOPE_NONE,      /* not a `{` */
+    GS_SCOPE_NAMESPACE, /* namespace, extern "C" */
+    GS_SCOPE_CLASS,     /* class, struct, union, enum */
+    GS_SCOPE_CODE       /* bodies, blocks, initializers */
+} gs_scope;
+
+#define GS_NO_TOKEN UINT32_MAX
+
+typedef struct gs_token {
+    uint32_t at, length;
+    uint32_t match;     /* the other bracket, or GS_NO_TOKEN */
+    uint32_t within;    /* the `{` around it, or GS_NO_TOKEN */
+    uint32_t directive; /* the `#` that begins the directive it is in, or GS_NO_TOKEN */
+    uint8_t kind;       /* gs_token_kind */
+    uint8_t scope;      /* gs_scope */
+    char mark;          /* the character, or for "::" 'S', "->" 'A', "##" 'P'; 0: not a mark */
+} gs_token;
+
+typedef struct gs_source {
+    const char *name; /* of the file, for errors; not owned */
+    const char *text; /* not owned */
+    size_t size;
+    struct {
+        gs_token *data;
+        size_t count, room;
+    } tokens;
+} gs_source;
+
+/* Splits `text` into tokens. Fails where a comment, string or bracket does not end or a bracket has no fellow. Keeps
+   `name` and `text`. */
+gs_code gs_source_read(gs_source *source, const char *name, const char *text, size_t size, gs_error *error);
+void gs_source_free(gs_source *source);
+
+bool gs_token_is(const gs_source *source, size_t token, const char *word);
+/* The token after this one, or, where this one opens brackets, after those. */
+size_t gs_token_after(const gs_source *source, size_t token);
+/* Whether it is outside of functions and classes. */
+bool gs_token_is_outside(const gs_source *source, size_t token);
+/* An error about a token: file, line, column, a caret and the reason. */
+gs_code gs_source_fail(const gs_source *source, size_t token, gs_error *error, gs_code code, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+
+/* Changes to a source: `removed` bytes at `at` give way to a text. Edits may come in any order; those at one place
+   apply in the order in which they came. */
+typedef struct gs_edits {
+    struct gs_edit {
+        size_t at, removed;
+        size_t first, count; /* in `text` */
+    } * data;
+    size_t count, room;
+    gs_text text;
+    bool failed;
+} gs_edits;
+
+void gs_edits_add(gs_edits *edits, size_t at, size_t removed, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+/* Appends the edited text. False: out of memory. */
+bool gs_edits_apply(gs_edits *edits, const gs_source *source, gs_text *into);
+void gs_edits_free(gs_edits *edits);
+
+/* ---- forms ---- */
+
+typedef struct gs_reshape_options {
+    enum gs_form form;    /* GS_FORM_PERSISTENT or GS_FORM_CONFINED */
+    const char *folder;   /* where #include "x.h" is looked for, or NULL: such headers are refused */
+    uint32_t task_blocks; /* confined: taken at a time where the launch does not say; 0: 10 */
+} gs_reshape_options;
+
+/* Appends the source with the kernel reshaped. `kernel` may have namespaces and template arguments, which do not matter
+   here. GS_E_REFUSED: it cannot be done safely, with the place and the reason. */
+gs_code gs_reshape(const gs_source *source, const char *kernel, const gs_reshape_options *options, gs_text *into,
+                   gs_error *error);
+
+const char *gs_form_name(enum gs_form form);
+bool gs_form_find(const char *name, enum gs_form *form); /* not "original" */
+
+/* What reshaping would do to each kernel of the file, as gridsmith.reshape/1. */
+typedef struct gs_report_counts {
+    size_t kernels, accepted;
+} gs_report_counts;
+gs_code gs_reshape_report(const gs_source *source, const gs_reshape_options *options, gs_report_counts *counts,
+                          gs_text *into, gs_error *error);
+
+/* What a kernel costs under limits of registers, from none downwards. */
+typedef struct gs_register_variant {
+    uint32_t limit; /* 0: none */
+    gs_cost cost;
+} gs_register_variant;
+
+typedef struct gs_register_variants {
+    gs_register_variant list[16];
+    size_t count;
+} gs_register_variants;
+
+/* `architecture` is e.g. 90 for compute capability 9.0. GS_E_NO_GPU: there is no NVRTC. */
+gs_code gs_registers_find(const gs_source *source, const char *kernel, int architecture, gs_register_variants *found,
+                          gs_error *error);
+
+/* ---- launches: gridsmith.launch/1 ---- */
+
+typedef struct gs_launch_file gs_launch_file;
+
+/* Reads a launch; the caller frees it. */
+gs_launch_file *gs_launch_read(gs_input *input, gs_error *error);
+gs_launch_file *gs_launch_open(const char *path, gs_error *error);
+void gs_launch_free(gs_launch_file *launch);
+
+/* ---- host: kernels on the CPU ---- */
+
+/* A folder where kernels are compiled; it goes with gs_host_close, and so do its modules. */
+typedef struct gs_host gs_host;
+typedef struct gs_module gs_module;
+
+/* Makes the folder and starts compiling what all modules share. $CXX, or c++, is the compiler. */
+gs_host *gs_host_open(gs_error *error);
+void gs_host_close(gs_host *host);
+
+/* Starts compiling; mistakes show when it is run. Modules started one after the other compile side by side. */
+gs_module *gs_host_compile(gs_host *host, const gs_build *build, gs_error *error);
+/* Waits for the compiler. GS_E_KERNEL: it found a mistake. */
+gs_code gs_module_wait(gs_module *module, gs_error *error);
+/* Where the file is that was compiled, while the host is open. */
+const char *gs_module_path(gs_module *module, char *path, size_t size);
+/* Runs the calls in a process of their own, in order, and brings the buffers and times back. GS_E_KERNEL: a kernel
+   failed (threads that diverged, a signal, an address out of bounds); GS_E_USAGE: the arguments do not fit. */
+gs_code gs_module_run(gs_module *module, gs_work *work, gs_error *error);
+
+/* The CPU as an executor, or by name: "host", "cuda", "cuda:N". The caller closes it. */
+gs_executor *gs_executor_open(const char *name, gs_error *error);
+gs_executor *gs_executor_host(gs_error *error);
+
+/* The C++ that the compiler sees: shared memory and the table of kernels are made; all else is left to
+   gridsmith_cuda.h. */
+gs_code gs_host_translate(const gs_build *build, gs_text *into, gs_error *error);
+
+/* ---- verifying: the original and the reshaped kernel on the same inputs ---- */
+
+typedef struct gs_verify_options {
+    enum gs_form form;
+    const char *kernel; /* with template arguments where it has some */
+    const char *folder; /* see gs_reshape_options */
+    uint32_t workers, task_blocks, stops;
+    uint32_t registers;     /* for GS_FORM_REGISTERS: the limit */
+    double tolerance;       /* floating-point numbers may differ by it, relative to the larger of 1 and the original */
+    uint64_t seed;          /* of where stops fall */
+    uint32_t seconds;       /* a kernel that runs longer has failed */
+    uint32_t repeat;        /* so many times each is run for its time; 0: once */
+    bool address_sanitizer; /* on the CPU: accesses out of bounds are found */
+} gs_verify_options;
+
+typedef enum gs_verdict { GS_VERDICT_SAME, GS_VERDICT_DIFFERENT, GS_VERDICT_REFUSED } gs_verdict;
+
+typedef struct gs_verify_result {
+    gs_verdict verdict;
+    gs_error reason; /* of a refusal, with its place; of a difference, what differs first and where */
+    uint64_t original_ns, reshaped_ns;
+    uint32_t launches; /* of the reshaped kernel */
+} gs_verify_result;
+
+const char *gs_verdict_name(gs_verdict verdict);
+/* Runs both. A code other than GS_OK is a mistake in what was given, or of the system; what is wrong with the reshaped
+   kernel is a verdict. */
+gs_code gs_verify(gs_executor *executor, const gs_source *source, const gs_launch_file *launch,
+                  const gs_verify_options *options, gs_verify_result *result, gs_error *error);
+
+/* The same for elastic blocks: finds variants with a half and a quarter of the threads (`factor` 2 or 4: only that
+   one). The source of the first that computes the same goes into `text`, where that is not NULL. */
+gs_code gs_verify_elastic(gs_executor *executor, const gs_source *source, const gs_launch_file *launch,
+                          const gs_verify_options *options, uint32_t factor, gs_text *text, gs_verify_result *result,
+                          gs_error *error);
+
+#endif

@@ -1,0 +1,61 @@
+/* variant.h: one way to run a kernel, the original or a reshaped one, for this room alone. See verify.c. */
+#ifndef GS_VARIANT_H
+#define GS_VARIANT_H
+
+#include "launch.h"
+
+typedef struct gs_variant {
+    enum gs_form form;
+    gs_text text; /* the source; of the original: empty, it is the caller's */
+    char kernel[GS_JOB_NAME];
+    uint32_t grid[3], block[3];
+    size_t shared_bytes;
+    uint32_t max_registers;
+    char words[300]; /* what is different, for people */
+} gs_variant;
+
+/* The variant that is the original. */
+gs_variant gs_variant_original(const gs_launch_file *launch, const char *kernel);
+
+/* Inputs and outputs of a launch: one piece of memory for each argument that is a buffer. */
+typedef struct gs_buffers {
+    void **data;
+    size_t count;
+} gs_buffers;
+
+gs_code gs_buffers_fill(gs_buffers *buffers, const gs_launch_file *launch, gs_error *error);
+void gs_buffers_free(gs_buffers *buffers);
+
+/* A variant that is compiled; runs of it. */
+typedef struct gs_trial {
+    gs_executor *executor;
+    const gs_launch_file *launch;
+    const gs_verify_options *options;
+    gs_variant *variant;
+    void *module;
+    gs_buffers buffers;    /* after a run: what came out */
+    uint64_t elapsed_ns;   /* of the last run */
+    uint32_t launches;     /* in it */
+    uint64_t first_blocks; /* only these run; 0: all */
+    bool backwards;        /* threads in reverse order */
+    bool is_timed;         /* compiled and run without marks */
+    uint32_t calls;        /* so many times a run calls the kernel, one after the other; 0: once */
+    uint64_t *times_ns;    /* of each of them, or NULL */
+    uint32_t *marks;       /* how often each block ran, or NULL */
+    uint64_t blocks;
+} gs_trial;
+
+gs_code gs_trial_compile(gs_trial *trial, const gs_source *source, gs_error *error);
+gs_code gs_trial_run(gs_trial *trial, gs_error *error);
+void gs_trial_free(gs_trial *trial);
+
+/* Compares what came out of two trials. True: the same. Otherwise `*reason` has the first difference, `*argument` and
+   `*element` where it is. */
+bool gs_trials_agree(const gs_trial *first, const gs_trial *second, double tolerance, gs_error *reason,
+                     size_t *argument, size_t *element);
+
+/* Looks for a variant with 1/`factor` (2 or 4) of the threads that computes what `original`, which has run on the CPU,
+   did. The caller frees variant->text. */
+gs_code gs_elastic_find(gs_trial *original, const gs_source *source, uint32_t factor, gs_variant *variant, bool *found);
+
+#endif

@@ -1,0 +1,270 @@
+/*
+ * verify.c: whether a reshaped kernel computes what the original does.
+ *
+ * Both run on the same inputs, and every buffer is compared. Where something differs, the block that writes the first
+ * differing element is found by running ever fewer blocks of the original; and the original is run once more with its
+ * threads in another order, because a kernel that does not repeat itself cannot be compared byte by byte.
+ */
+#include "variant.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *gs_verdict_name(gs_verdict verdict) {
+    static const char *const names[] = {"same", "different", "refused"};
+    return names[verdict];
+}
+
+static void add_words(gs_error *reason, const char *words) {
+    size_t length = strlen(reason->message);
+    snprintf(reason->message + length, sizeof reason->message - length, "%s", words);
+}
+
+/* ---- where a difference comes from ---- */
+
+static bool has_final_value(gs_trial *original, uint64_t first_blocks, size_t argument, size_t element,
+                            const void *final, size_t bytes) {
+    gs_error ignored;
+    original->first_blocks = first_blocks;
+    return gs_trial_run(original, &ignored) == GS_OK &&
+           memcmp((const char *)original->buffers.data[argument] + element * bytes, final, bytes) == 0;
+}
+
+/* The block after which the element has the value that it keeps, by halving. */
+static void find_block(gs_trial *original, size_t argument, size_t element, gs_error *reason) {
+    size_t bytes = gs_scalar_bytes(original->launch->arguments.data[argument].type);
+    const uint32_t *grid = original->launch->grid;
+    uint64_t low = 1, high = (uint64_t)grid[0] * grid[1] * grid[2];
+    unsigned char final[8];
+    char words[100];
+    memcpy(final, (const char *)original->buffers.data[argument] + element * bytes, bytes);
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (has_final_value(original, middle, argument, element, final, bytes))
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    original->first_blocks = 0;
+    low--;
+    snprintf(words, sizeof words, "; block (%u,%u,%u) writes it", (unsigned)(low % grid[0]),
+             (unsigned)(low / grid[0] % grid[1]), (unsigned)(low / grid[0] / grid[1]));
+    add_words(reason, words);
+}
+
+/* Whether the original gives the same with its threads in another order. */
+static bool repeats_itself(gs_trial *original, double tolerance) {
+    gs_trial again = *original;
+    gs_error ignored;
+    size_t argument, element;
+    again.buffers = (gs_buffers){0};
+    again.marks = NULL;
+    again.backwards = true;
+    bool same = gs_trial_run(&again, &ignored) == GS_OK &&
+                gs_trials_agree(original, &again, tolerance, &ignored, &argument, &element);
+    gs_buffers_free(&again.buffers);
+    free(again.marks);
+    return same;
+}
+
+static void explain_difference(gs_trial *original, double tolerance, size_t argument, size_t element,
+                               gs_error *reason) {
+    bool is_host = strcmp(original->executor->ops->name, "host") == 0;
+    if (is_host && !repeats_itself(original, tolerance))
+        add_words(reason, "; but the original itself gives different results with its threads in another order "
+                          "(--tolerance allows for sums in another order)");
+    else if (is_host)
+        find_block(original, argument, element, reason);
+}
+
+/* ---- exactly once ---- */
+
+static bool ran_once(const gs_trial *trial, gs_error *reason) {
+    const uint32_t *grid = trial->launch->grid;
+    for (uint64_t i = 0; i < trial->blocks && trial->marks; i++)
+        if (trial->marks[i] != 1) {
+            gs_fail(reason, GS_OK, "block (%u,%u,%u) ran %u times", (unsigned)(i % grid[0]),
+                    (unsigned)(i / grid[0] % grid[1]), (unsigned)(i / grid[0] / grid[1]), trial->marks[i]);
+            return false;
+        }
+    return true;
+}
+
+/* ---- one variant ---- */
+
+static gs_code judge(gs_trial *original, gs_trial *reshaped, gs_verify_result *result, gs_error *error) {
+    size_t argument, element;
+    double tolerance = original->options->tolerance;
+    gs_code code = gs_trial_run(original, error);
+    if (code != GS_OK)
+        return code;
+    result->original_ns = original->elapsed_ns;
+    result->verdict = GS_VERDICT_DIFFERENT;
+    code = gs_trial_run(reshaped, &result->reason);
+    if (code == GS_E_KERNEL)
+        return GS_OK; /* the original ran: that is a difference, in the words of the kernel */
+    if (code != GS_OK) {
+        *error = result->reason;
+        return code;
+    }
+    result->reshaped_ns = reshaped->elapsed_ns;
+    result->launches = reshaped->launches;
+    if (!gs_trials_agree(original, reshaped, tolerance, &result->reason, &argument, &element))
+        explain_difference(original, tolerance, argument, element, &result->reason);
+    else if (ran_once(reshaped, &result->reason))
+        result->verdict = GS_VERDICT_SAME;
+    return GS_OK;
+}
+
+static int by_size(const void *a, const void *b) {
+    const uint64_t first = *(const uint64_t *)a, second = *(const uint64_t *)b;
+    return first < second ? -1 : first > second;
+}
+
+/* Compiles the reshaped kernel for its time: without marks, and where it would fit fewer times on an SM than the
+   original, with as many registers as that one has. */
+static gs_code compile_timed(gs_trial *original, gs_trial *reshaped, const gs_source *source, gs_error *error) {
+    const gs_executor_ops *ops = original->executor->ops;
+    gs_variant *variant = reshaped->variant;
+    gs_cost before = {0}, after = {0};
+    reshaped->is_timed = true;
+    gs_code code = gs_trial_compile(reshaped, source, error);
+    if (code == GS_OK)
+        code = ops->cost(original->module, original->variant->kernel, variant->block, variant->shared_bytes, &before,
+                         error);
+    if (code == GS_OK)
+        code = ops->cost(reshaped->module, variant->kernel, variant->block, variant->shared_bytes, &after, error);
+    bool is_worse = after.blocks_per_sm < before.blocks_per_sm && after.registers > before.registers;
+    if (code != GS_OK || !is_worse || variant->max_registers)
+        return code;
+    variant->max_registers = (uint32_t)gs_divide_up(before.registers, 8) * 8;
+    return gs_trial_compile(reshaped, source, error);
+}
+
+/* The median times of both, run by turns in a few rounds, the reshaped kernel without what counts its blocks. What the
+   kernels compute from their own results does not matter here. */
+static gs_code measure(gs_trial *original, gs_trial *reshaped, const gs_source *source, gs_verify_result *result,
+                       gs_error *error) {
+    enum { ROUNDS = 4 };
+    uint32_t calls = (original->options->repeat + ROUNDS - 1) / ROUNDS;
+    size_t count = (size_t)calls * ROUNDS;
+    uint64_t *times = calloc(2 * count + 1, sizeof *times);
+    original->calls = reshaped->calls = calls;
+    gs_code code = times ? compile_timed(original, reshaped, source, error) : gs_fail_memory(error);
+    for (size_t i = 0; i < count && code == GS_OK; i += calls) {
+        original->times_ns = times + i;
+        reshaped->times_ns = times + count + i;
+        code = gs_trial_run(original, error);
+        if (code == GS_OK)
+            code = gs_trial_run(reshaped, error);
+    }
+    if (code == GS_OK) {
+        qsort(times, count, sizeof *times, by_size);
+        qsort(times + count, count, sizeof *times, by_size);
+        result->original_ns = times[count / 2];
+        result->reshaped_ns = times[count + count / 2];
+    }
+    free(times);
+    return code;
+}
+
+static gs_code try_variant(gs_executor *executor, const gs_source *source, const gs_launch_file *launch,
+                           const gs_verify_options *options, gs_variant *variant, gs_verify_result *result,
+                           gs_error *error) {
+    gs_variant plain = gs_variant_original(launch, options->kernel);
+    gs_trial original = {.executor = executor, .launch = launch, .options = options, .variant = &plain};
+    gs_trial reshaped = {.executor = executor, .launch = launch, .options = options, .variant = variant};
+    gs_code code = gs_trial_compile(&original, source, error);
+    if (code == GS_OK)
+        code = gs_trial_compile(&reshaped, source, error);
+    if (code == GS_OK)
+        code = judge(&original, &reshaped, result, error);
+    if (code == GS_OK && result->verdict == GS_VERDICT_SAME && options->repeat)
+        code = measure(&original, &reshaped, source, result, error);
+    gs_trial_free(&original);
+    gs_trial_free(&reshaped);
+    return code;
+}
+
+/* ---- elastic ---- */
+
+/* Looks for a variant on the CPU, and tries what it finds where it is to run. */
+static gs_code find_elastic(gs_trial *original, gs_executor *executor, const gs_source *source, uint32_t factor,
+                            gs_verify_result *result, gs_text *text, gs_error *error) {
+    gs_variant variant;
+    bool found = false;
+    gs_code code = gs_elastic_find(original, source, factor, &variant, &found);
+    if (code != GS_OK || !found)
+        return code;
+    if (text && !text->count)
+        gs_text_put(text, variant.text.data, variant.text.count);
+    char words[sizeof variant.words + 60];
+    snprintf(words, sizeof words, "%s1/%u of the threads: %s", result->reason.message[0] ? "; " : "", factor,
+             variant.words);
+    if (executor == original->executor) {
+        gs_text_free(&variant.text);
+        result->verdict = GS_VERDICT_SAME;
+    } else {
+        gs_verify_result there = *result;
+        code = try_variant(executor, source, original->launch, original->options, &variant, &there, error);
+        result->verdict = code == GS_OK && there.verdict == GS_VERDICT_SAME ? GS_VERDICT_SAME : result->verdict;
+        result->original_ns = there.original_ns;
+        result->reshaped_ns = there.reshaped_ns;
+        found = there.verdict == GS_VERDICT_SAME;
+    }
+    if (found)
+        add_words(&result->reason, words);
+    return code;
+}
+
+gs_code gs_verify_elastic(gs_executor *executor, const gs_source *source, const gs_launch_file *launch,
+                          const gs_verify_options *options, uint32_t factor, gs_text *text, gs_verify_result *result,
+                          gs_error *error) {
+    bool is_host = strcmp(executor->ops->name, "host") == 0;
+    gs_variant plain = gs_variant_original(launch, options->kernel);
+    gs_trial original = {.executor = is_host ? executor : gs_executor_host(error),
+                         .launch = launch,
+                         .options = options,
+                         .variant = &plain};
+    *result = (gs_verify_result){.verdict = GS_VERDICT_REFUSED};
+    if (!original.executor)
+        return error->code;
+    gs_code code = gs_trial_compile(&original, source, error);
+    if (code == GS_OK)
+        code = gs_trial_run(&original, error);
+    for (uint32_t by = 2; by <= 4 && code == GS_OK; by *= 2)
+        if (!factor || factor == by)
+            code = find_elastic(&original, executor, source, by, result, text, error);
+    if (code == GS_OK && result->verdict == GS_VERDICT_REFUSED)
+        gs_fail(&result->reason, GS_E_REFUSED,
+                "no constants were found that give fewer threads the same results with this launch");
+    gs_trial_free(&original);
+    if (!is_host)
+        gs_executor_close(original.executor);
+    return code;
+}
+
+/* ---- any form ---- */
+
+gs_code gs_verify(gs_executor *executor, const gs_source *source, const gs_launch_file *launch,
+                  const gs_verify_options *options, gs_verify_result *result, gs_error *error) {
+    gs_variant variant = gs_variant_original(launch, options->kernel);
+    gs_reshape_options reshape = {.form = options->form, .folder = options->folder};
+    *result = (gs_verify_result){0};
+    if (options->form == GS_FORM_ELASTIC)
+        return gs_verify_elastic(executor, source, launch, options, 0, NULL, result, error);
+    variant.form = options->form;
+    variant.max_registers = options->registers;
+    gs_code code = GS_OK;
+    if (options->form == GS_FORM_PERSISTENT || options->form == GS_FORM_CONFINED)
+        code = gs_reshape(source, options->kernel, &reshape, &variant.text, &result->reason);
+    if (code == GS_OK)
+        return try_variant(executor, source, launch, options, &variant, result, error);
+    gs_text_free(&variant.text);
+    if (code != GS_E_REFUSED) {
+        *error = result->reason;
+        return code;
+    }
+    result->verdict = GS_VERDICT_REFUSED;
+    return GS_OK;
+}

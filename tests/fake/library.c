@@ -1,0 +1,113 @@
+/*
+ * library.c: kernels of users, neither the probe nor timed, for the pretended driver: a shared library that runs them on
+ * the CPU.
+ *
+ * Device memory is memory of this process, so what a kernel writes is there for the driver to copy.
+ */
+#define _GNU_SOURCE
+#include "pretended.h"
+
+#include <dlfcn.h>
+#include <gridsmith_run.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+typedef int (*launch_function)(int, const uint32_t *, const uint32_t *, size_t, uint32_t, void **);
+
+struct pretended_library {
+    void *handle;
+    const gs_kernel *kernels;
+    int count;
+    launch_function launch;
+};
+
+struct pretended_task {
+    const pretended_library *library;
+    pthread_t thread;
+    atomic_bool has_ended;
+    int kernel;
+    uint32_t grid[3], block[3], sms;
+    size_t shared_bytes;
+    void *arguments[128];
+    unsigned char values[8192];
+};
+
+/* The file exists only while it is open. */
+static void *load(const char *bytes, size_t count) {
+    char path[64] = "/tmp/gridsmith-pretended-XXXXXX";
+    int file = mkstemp(path);
+    bool written = file >= 0 && write(file, bytes, count) == (ssize_t)count;
+    void *handle = written ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+    if (file >= 0) {
+        close(file);
+        unlink(path);
+    }
+    return handle;
+}
+
+pretended_library *pretended_library_load(const void *image) {
+    const char *text = (const char *)image + strlen(PRETENDED_LIBRARY);
+    pretended_library *library = calloc(1, sizeof *library);
+    char *bytes;
+    size_t count = strtoul(text, &bytes, 10);
+    library->handle = load(bytes + 1, count);
+    if (!library->handle) {
+        free(library);
+        return NULL;
+    }
+    void *launch = dlsym(library->handle, "gs_host_launch");
+    library->kernels = dlsym(library->handle, "gs_kernels");
+    library->count = *(const int *)dlsym(library->handle, "gs_kernel_count");
+    memcpy(&library->launch, &launch, sizeof launch);
+    return library;
+}
+
+void pretended_library_free(pretended_library *library) {
+    if (library)
+        dlclose(library->handle);
+    free(library);
+}
+
+int pretended_library_find(const pretended_library *library, const char *kernel) {
+    for (int i = 0; i < library->count; i++)
+        if (strcmp(library->kernels[i].name, kernel) == 0)
+            return i;
+    return -1;
+}
+
+static void *run(void *argument) {
+    pretended_task *task = argument;
+    task->library->launch(task->kernel, task->grid, task->block, task->shared_bytes, task->sms, task->arguments);
+    atomic_store(&task->has_ended, true);
+    return NULL;
+}
+
+pretended_task *pretended_library_launch(const pretended_library *library, int kernel, const cu_launch *call,
+                                         uint32_t sms, void **arguments) {
+    pretended_task *task = calloc(1, sizeof *task);
+    const gs_kernel *found = &library->kernels[kernel];
+    size_t at = 0;
+    *task = (pretended_task){.library = library,
+                             .kernel = kernel,
+                             .grid = {call->grid_x, call->grid_y, call->grid_z},
+                             .block = {call->block_x, call->block_y, call->block_z},
+                             .sms = sms,
+                             .shared_bytes = call->shared_bytes};
+    for (unsigned i = 0; i < found->parameters; i++) {
+        task->arguments[i] = task->values + at;
+        memcpy(task->values + at, arguments[i], found->sizes[i]);
+        at += (found->sizes[i] + 15) / 16 * 16;
+    }
+    pthread_create(&task->thread, NULL, run, task);
+    return task;
+}
+
+bool pretended_task_has_ended(pretended_task *task) {
+    if (!atomic_load(&task->has_ended))
+        return false;
+    pthread_join(task->thread, NULL);
+    free(task);
+    return true;
+}

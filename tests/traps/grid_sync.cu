@@ -1,0 +1,7 @@
+// refuse: 5:9: it waits for, or talks to, the whole grid
+#include <cooperative_groups.h>
+namespace cg = cooperative_groups;
+__global__ void trap(int *out, const int *in, int n) {
+    cg::this_grid().sync();
+    out[0] = in[0];
+}

@@ -1,0 +1,11 @@
+// refuse: 2:16: functions use blockIdx, and kernels that a macro hides may call them too
+#define KERNEL __global__ void
+__device__ int number() {
+    return blockIdx.x;
+}
+KERNEL bystander(int *out) {
+    out[0] = number();
+}
+__global__ void trap(int *out, const int *in, int n) {
+    out[number()] = in[0];
+}

@@ -1,0 +1,9 @@
+// only: host
+// Größe, α and 世界 in comments, strings and names.
+__device__ int größe(int α) {
+    return α + "ä"[0] * 0 + blockIdx.x;
+}
+__global__ void trap(int *out, const int *in, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    out[i] = größe(in[i]);
+}

@@ -1,0 +1,5 @@
+// refuse: 2:25: names that ## makes cannot be seen
+#define BUILT_IN(a, b) a##b
+__global__ void trap(int *out, const int *in, int n) {
+    out[BUILT_IN(block, Idx).x] = in[0];
+}

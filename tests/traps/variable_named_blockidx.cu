@@ -1,0 +1,8 @@
+// refuse: 3:9: it declares a variable of this name
+__device__ int first() {
+    int blockIdx = 3;
+    return blockIdx;
+}
+__global__ void trap(int *out, const int *in, int n) {
+    out[threadIdx.x] = first();
+}

@@ -1,0 +1,3 @@
+__device__ inline int number() {
+    return blockIdx.x;
+}
