@@ -149,6 +149,14 @@ static int32_t largest_cluster(const gs_gpu *gpu) {
     return largest < 16 ? largest : 16;
 }
 
+void random_cluster(gs_random *random, const gs_gpu *gpu, gs_launch *launch) {
+    int32_t largest = largest_cluster(gpu);
+    if (largest == 1 || gs_random_chance(random, 50))
+        return;
+    launch->cluster = (int32_t)gs_random_from(random, 2, largest);
+    launch->blocks = (launch->blocks + launch->cluster - 1) / launch->cluster * launch->cluster;
+}
+
 static void add_launch(gs_random *random, const gs_gpu *gpu, gs_run *run, const gs_launch *alike, bool timed) {
     gs_launch launch = gs_launch_default();
     char name[24];
@@ -156,10 +164,7 @@ static void add_launch(gs_random *random, const gs_gpu *gpu, gs_run *run, const 
     launch.kernel = strdup(name);
     launch.shape = alike ? alike->shape : random_shape(random, gpu);
     launch.blocks = random_skewed(random, 1, gpu->sms * (gs_random_chance(random, 20) ? 12 : 2));
-    if (largest_cluster(gpu) > 1 && gs_random_chance(random, 50)) {
-        launch.cluster = (int32_t)gs_random_from(random, 2, largest_cluster(gpu));
-        launch.blocks = (launch.blocks + launch.cluster - 1) / launch.cluster * launch.cluster;
-    }
+    random_cluster(random, gpu, &launch);
     if (gs_random_chance(random, 20))
         launch.priority = (int32_t)gs_random_from(random, -3, 0);
     if (gs_random_chance(random, 25)) {

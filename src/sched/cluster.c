@@ -224,6 +224,22 @@ int64_t gs_clusters_place(gs_clusters *clusters, gs_dispatcher *dispatcher, int 
     return blocks;
 }
 
+int64_t gs_clusters_most(const gs_gpu *gpu, const gs_shape *shape, int32_t size, gs_error *error) {
+    if (!gs_gpu_has_clusters(gpu)) {
+        gs_fail(error, GS_E_UNSUPPORTED, "the description of %s does not say where clusters go", gpu->name);
+        return -1;
+    }
+    gs_clusters *clusters = gs_clusters_new(gpu, error);
+    gs_dispatcher *dispatcher = gs_dispatcher_new(gpu, error);
+    int kernel = clusters && dispatcher ? gs_dispatcher_kernel(dispatcher, shape, error) : -1;
+    int64_t most = -1, blocks = (int64_t)gpu->sms * gpu->limits.blocks_per_sm * size;
+    if (kernel >= 0)
+        most = (blocks - gs_clusters_place(clusters, dispatcher, kernel, size, blocks)) / size;
+    gs_dispatcher_free(dispatcher);
+    gs_clusters_free(clusters);
+    return most;
+}
+
 /* ---- order ---- */
 
 /* The group of those that is numbered next; the turns move on. */

@@ -108,6 +108,9 @@ void gs_clusters_number(const gs_clusters *clusters, const gs_burst *burst, int3
 /* Places clusters of a kernel while there is room. Returns how many of its blocks wait. */
 int64_t gs_clusters_place(gs_clusters *clusters, gs_dispatcher *dispatcher, int kernel, int32_t size, int64_t blocks);
 
+/* How many clusters of `size` blocks of this shape an empty GPU takes; -1 with the reason if none ever fits. */
+int64_t gs_clusters_most(const gs_gpu *gpu, const gs_shape *shape, int32_t size, gs_error *error);
+
 /* ---- engine ---- */
 
 /* What the engine tells as it plays. `launch` is the number of the launch in the run. */
