@@ -31,6 +31,7 @@ struct sm {
 struct tb {
     int w, r, s; /* warps, register granules of a warp, shared granules with the runtime's */
     int config_s, given_s, most_s;
+    int per; /* blocks that an empty SM takes */
     int64_t config_l;
     int64_t started, ended;
     bool launched, gone;
@@ -52,6 +53,7 @@ struct play {
     size_t event;
     size_t fresh; /* so many of the last blocks have no number yet; all are of one launch */
     literal_turns turns;
+    bool first_only; /* a waiting kernel leaves only the SMs of the first groups open */
     long owners;
 };
 
@@ -84,6 +86,7 @@ static struct tb make_tb(const gs_gpu *gpu, const gs_launch *launch) {
     int partition_warps = l->threads_per_sm / l->warp_threads / l->partitions_per_sm;
     int per = least(l->blocks_per_sm, least(partition_warps, partition_registers / tb.r) * l->partitions_per_sm / tb.w);
     int bytes = tb.s * l->shared_granularity_bytes;
+    tb.per = per;
     if (bytes)
         per = least(per, largest / bytes);
     tb.config_s = config_for(gpu, (int64_t)per * bytes);
@@ -94,6 +97,8 @@ static struct tb make_tb(const gs_gpu *gpu, const gs_launch *launch) {
     }
     tb.given_s = gpu->mechanisms.shared_given == GS_GIVEN_LARGEST ? largest : tb.config_s;
     bool asked = launch->shape.carveout_percent != GS_NO_CARVEOUT;
+    if (bytes)
+        tb.per = least(tb.per, (asked ? tb.config_s : largest) / bytes);
     if (gpu->mechanisms.shared_given == GS_GIVEN_GENEROUS && !asked && per > 1) {
         int blocks = 32 - tb.w;
         if (launch->shape.shared_bytes && blocks > 2 * per)
@@ -219,6 +224,14 @@ static int cur_thread_blocks(const struct play *play, const struct tb *tb, int i
     return least(least(sm->b, limit_w / tb->w), limit_s);
 }
 
+static bool is_open(const struct play *play, int sm) {
+    const gs_grants *grants = &play->gpu->grants;
+    for (int i = 0; grants->first && i < grants->groups.ends[grants->first - 1]; i++)
+        if (grants->groups.sms[i] == sm)
+            return true;
+    return !play->first_only;
+}
+
 /* Lines 1 to 37; `room` becomes that of the SM. */
 static int choose(const struct play *play, const struct tb *tb, int *room) {
     const gs_mechanisms *mechanisms = &play->gpu->mechanisms;
@@ -228,7 +241,7 @@ static int choose(const struct play *play, const struct tb *tb, int *room) {
     bool in_turn = mechanisms->placement == GS_PLACEMENT_ROUND_ROBIN;
     for (int n = 0; n < play->gpu->sms; n++) {
         int i = play->order[in_turn ? (play->cursor + n) % play->gpu->sms : n];
-        int cur = cur_thread_blocks(play, tb, i);
+        int cur = is_open(play, i) ? cur_thread_blocks(play, tb, i) : 0;
         if (cur > max_thread_blocks) {
             max_thread_blocks = cur;
             smid = i;
@@ -352,7 +365,10 @@ static void number_fresh(struct play *play) {
         rooms[i] = blocks[i]->room;
     }
     play->fresh = 0;
-    if (count && play->gpu->mechanisms.numbering == GS_NUMBERED_BY_GRANT) {
+    int size = count ? play->run->launches.data[launch].cluster : 1;
+    if (size > 1) {
+        literal_cluster_order(play->gpu, sms, count, size, &play->turns, order);
+    } else if (count && play->gpu->mechanisms.numbering == GS_NUMBERED_BY_GRANT) {
         const struct tb *tb = &play->tbs[launch];
         int room, next = choose(play, tb, &room);
         bool is_done = tb->started == play->run->launches.data[launch].blocks;
@@ -453,21 +469,67 @@ static size_t next_waiting(const struct play *play, size_t last) {
     return best;
 }
 
+/* Starts the next block of a kernel, if it can start. */
+static bool start_next(struct play *play, size_t launch) {
+    int room, smid = choose(play, &play->tbs[launch], &room);
+    if (smid == GS_WAIT)
+        return false;
+    if (play->fresh && play->blocks[play->block_count - 1]->launch != launch)
+        number_fresh(play);
+    start(play, launch, smid, room);
+    if (play->tbs[launch].started == play->run->launches.data[launch].blocks)
+        number_fresh(play);
+    return true;
+}
+
+static literal_view view_of(const struct play *play, const struct tb *tb, int sm) {
+    literal_view view = {is_open(play, sm) ? cur_thread_blocks(play, tb, sm) : 0, 0, true};
+    for (size_t i = 0; i < play->block_count; i++)
+        if (play->blocks[i]->sm == sm) {
+            view.is_idle = false;
+            view.cluster_blocks += play->run->launches.data[play->blocks[i]->launch].cluster > 1;
+        }
+    return view;
+}
+
+/* Starts the next round of clusters, if there can be one. */
+static bool start_clusters(struct play *play, size_t launch) {
+    const gs_launch *which = &play->run->launches.data[launch];
+    const struct tb *tb = &play->tbs[launch];
+    int sms[GS_MAX_SMS];
+    literal_view views[GS_MAX_SMS];
+    if (play->gpu->mechanisms.local_growth_waits == GS_YES && play->block_count && tb->config_l > play->config_l)
+        return false;
+    for (int i = 0; i < play->gpu->sms; i++)
+        views[i] = view_of(play, tb, i);
+    int64_t left = (which->blocks - tb->started) / which->cluster;
+    int count = literal_clusters(play->gpu, views, tb->per, which->cluster, left, sms) * which->cluster;
+    if (count)
+        number_fresh(play);
+    for (int i = 0; i < count; i++)
+        start(play, launch, sms[i], 0);
+    if (count)
+        number_fresh(play);
+    return count;
+}
+
+/* Later kernels overtake one that waits where that is the mechanism. Where it is not, one of clusters of three or more
+   leaves some SMs to them, and any other none. */
 static void serve(struct play *play) {
     size_t launch = next_waiting(play, SIZE_MAX);
+    play->first_only = false;
     while (launch != SIZE_MAX) {
-        int room, smid = choose(play, &play->tbs[launch], &room);
-        if (smid != GS_WAIT) {
-            if (play->fresh && play->blocks[play->block_count - 1]->launch != launch)
-                number_fresh(play);
-            start(play, launch, smid, room);
-            if (play->tbs[launch].started == play->run->launches.data[launch].blocks)
-                number_fresh(play);
+        int size = play->run->launches.data[launch].cluster;
+        if (size > 1 ? start_clusters(play, launch) : start_next(play, launch)) {
             launch = next_waiting(play, SIZE_MAX);
-        } else if (play->gpu->mechanisms.queue == GS_QUEUE_IN_ORDER) {
-            break;
-        } else {
+            play->first_only = false;
+        } else if (play->gpu->mechanisms.queue == GS_QUEUE_OVERTAKING) {
             launch = next_waiting(play, launch);
+        } else if (size > 2) {
+            launch = next_waiting(play, launch);
+            play->first_only = true;
+        } else {
+            break;
         }
     }
     number_fresh(play);

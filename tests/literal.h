@@ -24,15 +24,28 @@ typedef struct gs_log {
     size_t count, room;
 } gs_log;
 
-/* Whose turn it is among the groups that go first and among the others. */
+/* Whose turn it is among the groups that go first, their parts and the others. */
 typedef struct literal_turns {
-    int first, other;
+    int first, part, other;
 } literal_turns;
 
 /* The SMs of blocks 0, 1, 2 ... into `order`, for blocks that were placed on `sms` one after the other, which had
    `rooms` then. */
 void literal_number(const gs_gpu *gpu, const int *sms, const int *rooms, int count, bool is_cut, literal_turns *turns,
                     int *order);
+
+/* An SM as the next cluster of a kernel finds it. One that is closed to the kernel has no room. */
+typedef struct literal_view {
+    int room, cluster_blocks;
+    bool is_idle;
+} literal_view;
+
+/* The SMs of the next round of clusters, of a kernel of which an empty SM takes `per` blocks, into `sms`. Returns how
+   many clusters that is. */
+int literal_clusters(const gs_gpu *gpu, const literal_view *view, int per, int size, int64_t most, int *sms);
+
+/* The SMs of the blocks of such a round of `count` blocks in order, into `order`. */
+void literal_cluster_order(const gs_gpu *gpu, const int *sms, int count, int size, literal_turns *turns, int *order);
 
 /* Plays the run; aborts where memory runs out. The kernels must fit the GPU. */
 void literal_play(const gs_gpu *gpu, const gs_run *run, gs_log *log);

@@ -14,6 +14,19 @@ static int coming_to(const gs_gpu *gpu, const int *coming, int group) {
     return sum;
 }
 
+/* The turn among the parts goes to behind the next one to which anything is coming. */
+static void move_part(const gs_gpu *gpu, const int *coming, literal_turns *turns) {
+    const gs_sm_groups *parts = &gpu->grants.cluster_first;
+    for (int i = 0; i < parts->count; i++) {
+        int part = (turns->part + i) % parts->count;
+        for (int at = part ? parts->ends[part - 1] : 0; at < parts->ends[part]; at++)
+            if (coming[parts->sms[at]]) {
+                turns->part = (part + 1) % parts->count;
+                return;
+            }
+    }
+}
+
 /* The group that is granted next, and the turn after it; -1: nothing is coming. */
 static int grant(const gs_gpu *gpu, const int *coming, literal_turns *turns) {
     int first = gpu->grants.first, others = gpu->grants.groups.count - first;
@@ -21,6 +34,7 @@ static int grant(const gs_gpu *gpu, const int *coming, literal_turns *turns) {
         int group = (turns->first + i) % first;
         if (coming_to(gpu, coming, group)) {
             turns->first = (group + 1) % first;
+            move_part(gpu, coming, turns);
             return group;
         }
     }

@@ -49,28 +49,57 @@ void random_no_grants(gs_gpu *gpu) {
     free(gpu->grants.groups.sms);
     free(gpu->grants.groups.ends);
     free(gpu->grants.before_cut);
+    free(gpu->grants.cluster_first.sms);
+    free(gpu->grants.cluster_first.ends);
     gpu->grants = (gs_grants){0};
     gpu->mechanisms.numbering = GS_NUMBERED_AS_PLACED;
 }
 
-/* Up to four groups of SMs, of which up to three go first. An SM goes to a group by its number, so that none is empty
-   where there are enough. */
+static gs_sm_groups groups_for(const gs_gpu *gpu) {
+    gs_sm_groups groups = {.sms = calloc((size_t)gpu->sms, sizeof *groups.sms),
+                           .ends = calloc((size_t)gpu->sms, sizeof *groups.ends)};
+    if (!groups.sms || !groups.ends)
+        abort();
+    return groups;
+}
+
+/* The first groups again, each whole or in parts of some TPCs. */
+static void draw_clusters(gs_random *random, gs_gpu *gpu) {
+    gs_grants *grants = &gpu->grants;
+    gs_sm_groups *parts = &grants->cluster_first;
+    *parts = groups_for(gpu);
+    grants->cluster_blocks_per_sm = (int32_t)gs_random_from(random, 1, 8);
+    for (int32_t group = 0, at = 0; group < grants->first; group++)
+        for (; at < grants->groups.ends[group]; at += 2) {
+            parts->sms[at] = grants->groups.sms[at];
+            parts->sms[at + 1] = grants->groups.sms[at + 1];
+            if (at + 2 == grants->groups.ends[group] || gs_random_chance(random, 50))
+                parts->ends[parts->count++] = at + 2;
+        }
+}
+
+/* Up to four groups of SMs, of which up to three go first. An SM, or where there are to be clusters a TPC, goes to a
+   group by its number, so that none is empty where there are enough. */
 static void draw_grants(gs_random *random, gs_gpu *gpu) {
     gs_grants *grants = &gpu->grants;
-    int32_t groups = (int32_t)gs_random_from(random, 1, gpu->sms < 4 ? gpu->sms : 4), at = 0;
+    bool clusters = gpu->sms_per_tpc == 2 && gpu->sms % 2 == 0 && gs_random_chance(random, 60);
+    int32_t step = clusters ? 2 : 1, units = gpu->sms / step, at = 0;
+    int32_t groups = (int32_t)gs_random_from(random, 1, units < 4 ? units : 4);
     grants->first = (int32_t)gs_random_from(random, 0, groups - 1);
     grants->between_rounds = (int32_t)gs_random_from(random, 1, 6);
-    grants->groups = (gs_sm_groups){.sms = calloc((size_t)gpu->sms, sizeof *grants->groups.sms),
-                                    .ends = calloc((size_t)gpu->sms, sizeof *grants->groups.ends),
-                                    .count = groups};
+    grants->groups = groups_for(gpu);
+    grants->groups.count = groups;
     grants->before_cut = calloc((size_t)gpu->sms, sizeof *grants->before_cut);
-    if (!grants->groups.sms || !grants->groups.ends || !grants->before_cut)
+    if (!grants->before_cut)
         abort();
     for (int32_t group = 0; group < groups; group++) {
-        for (int32_t sm = group; sm < gpu->sms; sm += groups)
-            grants->groups.sms[at++] = (int16_t)sm;
+        for (int32_t unit = group; unit < units; unit += groups)
+            for (int32_t i = 0; i < step; i++)
+                grants->groups.sms[at++] = (int16_t)(unit * step + i);
         grants->groups.ends[group] = at;
     }
+    if (clusters)
+        draw_clusters(random, gpu);
     for (int32_t sm = 0; sm < gpu->sms; sm++)
         grants->before_cut[sm] = (int16_t)gs_random_from(random, 1, 12);
 }
@@ -109,6 +138,25 @@ gs_gpu *random_gpu(gs_random *random, int percent) {
     return gpu;
 }
 
+/* The most blocks that a cluster can have on this GPU; 1: none can be launched. */
+static int32_t largest_cluster(const gs_gpu *gpu) {
+    const gs_sm_groups *groups = &gpu->grants.groups;
+    int32_t largest = 1;
+    for (int32_t i = gpu->grants.first; gs_gpu_has_clusters(gpu) && i < groups->count; i++) {
+        int32_t sms = groups->ends[i] - (i ? groups->ends[i - 1] : 0);
+        largest = sms > largest ? sms : largest;
+    }
+    return largest < 16 ? largest : 16;
+}
+
+void random_cluster(gs_random *random, const gs_gpu *gpu, gs_launch *launch) {
+    int32_t largest = largest_cluster(gpu);
+    if (largest == 1 || gs_random_chance(random, 50))
+        return;
+    launch->cluster = (int32_t)gs_random_from(random, 2, largest);
+    launch->blocks = (launch->blocks + launch->cluster - 1) / launch->cluster * launch->cluster;
+}
+
 static void add_launch(gs_random *random, const gs_gpu *gpu, gs_run *run, const gs_launch *alike, bool timed) {
     gs_launch launch = gs_launch_default();
     char name[24];
@@ -116,6 +164,7 @@ static void add_launch(gs_random *random, const gs_gpu *gpu, gs_run *run, const 
     launch.kernel = strdup(name);
     launch.shape = alike ? alike->shape : random_shape(random, gpu);
     launch.blocks = random_skewed(random, 1, gpu->sms * (gs_random_chance(random, 20) ? 12 : 2));
+    random_cluster(random, gpu, &launch);
     if (gs_random_chance(random, 20))
         launch.priority = (int32_t)gs_random_from(random, -3, 0);
     if (gs_random_chance(random, 25)) {

@@ -134,7 +134,7 @@ static void the_patient_recording_counts(void **state) {
     gs_device_close(hasty.slow);
 }
 
-/* Clusters are recorded, not scored. */
+/* On a GPU whose description does not say where clusters go, they are recorded and not scored. */
 static gs_run *cluster_play(gs_device *device, const gs_run *plan, const gs_play_options *options, gs_error *error) {
     (void)device;
     (void)options;
@@ -149,6 +149,7 @@ static void clusters_are_counted_aside(void **state) {
     static const gs_device_ops ops = {.name = "cluster", .play = cluster_play};
     static const char *const classes[] = {"cluster", NULL};
     gs_gpu *gpu = gs_gpu_open("h200", NULL);
+    assert_int_equal(gs_gpu_set(gpu, "numbering", "as-placed", NULL), GS_OK);
     gs_device device = {.ops = &ops, .gpu = gpu, .clusters = 8};
     gs_campaign_options options = {.classes = classes, .count = 50, .seed = 1};
     gs_campaign campaign;
@@ -208,7 +209,7 @@ static void random_runs_fit_and_fill_the_gpu(void **state) {
             print_message("%-8s %-9s %4.1f launches a run, %4.1f scored, %3.0f%% come to wait\n", gpus[g],
                           gs_class_name(i), launches, (double)manner.scored / (double)manner.runs, waiting);
             assert_true(launches >= 12 && launches <= 28);
-            if (strcmp(gs_class_name(i), "timed") != 0)
+            if (strcmp(gs_class_name(i), "timed") != 0 && strcmp(gs_class_name(i), "urgent") != 0)
                 assert_true(waiting > 50);
         }
 }

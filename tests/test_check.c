@@ -67,6 +67,7 @@ static gs_run *draw_kernels(gs_random *random, const gs_gpu *gpu) {
         launch.kernel = strdup(name);
         launch.shape = random_shape(random, gpu);
         launch.blocks = gs_random_from(random, 1, gpu->sms * 2);
+        random_cluster(random, gpu, &launch);
         assert_int_equal(gs_run_add_launch(run, &launch, NULL), GS_OK);
     }
     return run;
@@ -100,7 +101,7 @@ static void check_agrees_with_trying_everything(void **state) {
     size_t answers[4] = {0}; /* always yes, only here yes, only elsewhere yes, never */
     for (uint64_t i = 0; i < test_number("GRIDSMITH_RUNS", 100000) / 100; i++) {
         gs_random random = gs_random_at(11, i);
-        gs_gpu *gpu = random_gpu(&random, 0);
+        gs_gpu *gpu = random_gpu(&random, i % 2 ? 50 : 0);
         gs_run *run = draw_kernels(&random, gpu);
         compare_with_all_orders(gpu, run, i, answers);
         gs_run_free(run);

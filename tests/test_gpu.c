@@ -61,6 +61,10 @@ static void descriptions_are_written_as_they_were_read(void **state) {
 #define TPC "\"sms_per_tpc\":1"
 #define GRANTS(value)                                                                                                  \
     "{\"schema\":\"gridsmith.gpu/1\",\"name\":\"g\",\"topology\":{\"sms\":2," TPC "}," LIMITS ",\"grants\":" value "}"
+#define CLUSTERS(first, others, clusters)                                                                              \
+    "{\"schema\":\"gridsmith.gpu/1\",\"name\":\"g\",\"topology\":{\"sms\":4,\"sms_per_tpc\":2}," LIMITS                \
+    ",\"grants\":{\"first\":" first ",\"others\":" others ",\"between_rounds\":8,\"before_cut\":[1,1,1,1]," clusters   \
+    "}}"
 
 static void bad_descriptions_are_refused(void **state) {
     (void)state;
@@ -98,6 +102,24 @@ static void bad_descriptions_are_refused(void **state) {
          "SM 0 is twice in the groups"},
         {GRANTS("{\"first\":[[0]],\"others\":[[1]],\"between_rounds\":8,\"before_cut\":[1]}"),
          "\"before_cut\" must have a number for each of the 2 SMs"},
+        {CLUSTERS("[[0,1]]", "[[2,3]]", "\"cluster_first\":[[0,1]]"),
+         "\"cluster_first\" and \"cluster_blocks_per_sm\" go together: one is missing"},
+        {CLUSTERS("[[0,1]]", "[[2,3]]", "\"cluster_blocks_per_sm\":8"),
+         "\"cluster_first\" and \"cluster_blocks_per_sm\" go together: one is missing"},
+        {CLUSTERS("[[0,1]]", "[[2,3]]", "\"cluster_first\":[[0,1]],\"cluster_blocks_per_sm\":65"),
+         "\"cluster_blocks_per_sm\" must be from 1 to 64, not 65"},
+        {CLUSTERS("[[0,1]]", "[[2,3]]", "\"cluster_first\":7,\"cluster_blocks_per_sm\":8"),
+         "\"cluster_first\" must be a list of 0 to 4 lists of SMs"},
+        {CLUSTERS("[[0,1]]", "[[2,3]]", "\"cluster_first\":[[2,3]],\"cluster_blocks_per_sm\":8"),
+         "\"cluster_first\" must have the SMs of \"first\" in the same order"},
+        {CLUSTERS("[[0,1]]", "[[2,3]]", "\"cluster_first\":[],\"cluster_blocks_per_sm\":8"),
+         "\"cluster_first\" must have the SMs of \"first\" in the same order"},
+        {CLUSTERS("[[0],[1]]", "[[2,3]]", "\"cluster_first\":[[0,1]],\"cluster_blocks_per_sm\":8"),
+         "\"cluster_first\" must have the SMs of \"first\" in the same order"},
+        {CLUSTERS("[[0,1]]", "[[2,3]]", "\"cluster_first\":[[0],[1]],\"cluster_blocks_per_sm\":8"),
+         "groups of clusters must be whole TPCs of 2 SMs"},
+        {CLUSTERS("[]", "[[0,1,2],[3]]", "\"cluster_first\":[],\"cluster_blocks_per_sm\":8"),
+         "groups of clusters must be whole TPCs of 2 SMs"},
         {GPU(TPC ",\"gpcs\":1,\"gpc_sms\":[[0],[1]]", LIMITS, ""), "\"gpc_sms\" has 2 GPCs, but \"gpcs\" is 1"},
         {GPU(TPC, LIMITS, "") "{}", "here begins a second"},
     };

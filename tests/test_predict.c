@@ -162,6 +162,51 @@ static void waiting_is_explained_in_words(void **state) {
     }
 }
 
+/* On an H200: what holds clusters, and what they leave open to who comes after them. */
+static void waiting_clusters_are_explained_in_words(void **state) {
+    (void)state;
+#define C(name, blocks, threads, size) L(name, blocks, threads, "32", "0", ",\"cluster\":" size)
+    static const struct {
+        const char *text, *why;
+        size_t event;
+    } rows[] = {
+        {HEAD C("a", "132", "1024", "2") "," C("b", "264", "1024", "2") "]}",
+         "132 of 264 blocks of b wait: no GPC has 1 TPC with room for a block on both SMs, for a cluster of 2", 1},
+        {HEAD C("a", "248", "1024", "4") "," C("b", "6", "1024", "3") "]}",
+         "6 of 6 blocks of b wait: no GPC has 1 TPC with room for a block on both SMs and one more SM with room, for a "
+         "cluster of 3",
+         1},
+        {HEAD L("a", "132", "1024", "64", "0", ",\"cluster\":4") "]}",
+         "12 of 132 blocks of a wait: no GPC has 4 SMs with room for a block each, for a cluster of 4", 0},
+        {HEAD C("a", "1056", "32", "2") "," C("b", "2", "32", "2") "]}",
+         "2 of 2 blocks of b wait: no GPC has 1 TPC with room for a block on both SMs, for a cluster of 2; an SM takes "
+         "at most 8 blocks of clusters",
+         1},
+        {HEAD C("a", "252", "1024", "4") "," L("b", "17", "1024", "32", "0", "") "]}",
+         "1 of 17 blocks of b wait: a is served first, and while it waits what is after it starts on SMs 124-131 only",
+         1},
+        {HEAD C("a", "252", "1024", "4") "," L("b", "17", "1024", "32", "0", "") "," C("c", "2", "1024", "2") "]}",
+         "2 of 2 blocks of c wait: b is served first, and while it waits nothing after it starts", 2},
+    };
+    gs_gpu *gpu = gs_gpu_open("h200", NULL);
+    gs_predict_options options = {.explain = true};
+    for (size_t i = 0; i < GS_COUNT(rows); i++) {
+        gs_run *run = test_run_of(rows[i].text);
+        gs_run *prediction = gs_predict(gpu, run, &options, NULL);
+        assert_non_null(prediction);
+        assert_string_equal(prediction->events.data[rows[i].event].why, rows[i].why);
+        gs_run_free(prediction);
+        gs_run_free(run);
+    }
+    gs_run *run = test_run_of(HEAD C("a", "19", "32", "19") "]}");
+    gs_error error;
+    assert_null(gs_predict(gpu, run, NULL, &error));
+    assert_int_equal(error.code, GS_E_NO_FIT);
+    assert_non_null(strstr(error.message, "its clusters have 19 blocks, and no GPC has more than 18 SMs"));
+    gs_run_free(run);
+    gs_gpu_free(gpu);
+}
+
 /* Progress is reported, and ten times a hundred thousand blocks need no more memory than their answers. */
 static void note_progress(void *user, int64_t blocks, int64_t total) {
     assert_true(blocks <= total);
@@ -194,6 +239,7 @@ int main(void) {
         cmocka_unit_test(urgent_kernels_go_first_by_either_way_of_counting),
         cmocka_unit_test(kernels_of_a_stream_run_one_after_the_other),
         cmocka_unit_test(waiting_is_explained_in_words),
+        cmocka_unit_test(waiting_clusters_are_explained_in_words),
         cmocka_unit_test(long_runs_report_progress),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

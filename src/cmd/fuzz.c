@@ -158,7 +158,7 @@ static void print_speed(const struct watch *watch) {
     double seconds = gs_progress_seconds(&watch->progress);
     int64_t fresh = campaign->played - campaign->from_journal;
     if (campaign->uncovered)
-        fprintf(stderr, "gridsmith fuzz: %lld run%s not scored: the model does not cover clusters\n",
+        fprintf(stderr, "gridsmith fuzz: %lld run%s not scored: the GPU is not known to take clusters\n",
                 (long long)campaign->uncovered, campaign->uncovered == 1 ? " was" : "s were");
     if (campaign->from_journal)
         fprintf(stderr, "gridsmith fuzz: %lld runs were there already\n", (long long)campaign->from_journal);

@@ -3,11 +3,13 @@
  */
 #include "cmd.h"
 
+#include "sched/sched.h"
+
 #include <stdlib.h>
 
 struct occupancy {
     gs_gpu_choice gpu;
-    int64_t threads, registers, shared_bytes, carveout;
+    int64_t threads, registers, shared_bytes, carveout, cluster;
     bool json;
 };
 
@@ -48,6 +50,13 @@ static const gs_option options[] = {
      .help = "shared-memory carve-out the program asks for (default: the largest)",
      .least = 0,
      .most = 100},
+    {.name = "cluster",
+     .type = GS_OPTION_INT,
+     .offset = offsetof(struct occupancy, cluster),
+     .argument = "N",
+     .help = "also, how many clusters of N blocks an empty GPU takes",
+     .least = 2,
+     .most = GS_MAX_SMS},
     {.name = "json", .offset = offsetof(struct occupancy, json), .help = "write gridsmith.occupancy/1"},
 };
 
@@ -70,7 +79,8 @@ static double percent(const gs_occupancy *occupancy) {
     return 100.0 * occupancy->blocks * occupancy->warps_per_block / occupancy->warps_per_sm;
 }
 
-static void print_words(const gs_gpu *gpu, const struct occupancy *asked, const gs_occupancy *occupancy) {
+static void print_words(const gs_gpu *gpu, const struct occupancy *asked, const gs_occupancy *occupancy,
+                        int64_t clusters) {
     struct resource resources[RESOURCES];
     list_resources(occupancy, resources);
     printf("%s: %lld threads, %lld registers a thread, %lld bytes of shared memory\n", gpu->name,
@@ -86,9 +96,12 @@ static void print_words(const gs_gpu *gpu, const struct occupancy *asked, const 
     }
     printf("shared-memory configuration: %lld KB (%lld bytes a block with what the runtime reserves)\n",
            (long long)(occupancy->shared_config_bytes / 1024), (long long)occupancy->shared_block_bytes);
+    if (asked->cluster)
+        printf("%lld clusters of %lld blocks on an empty GPU\n", (long long)clusters, (long long)asked->cluster);
 }
 
-static void print_json(const gs_gpu *gpu, const gs_occupancy *occupancy) {
+static void print_json(const gs_gpu *gpu, const struct occupancy *asked, const gs_occupancy *occupancy,
+                       int64_t clusters) {
     struct resource resources[RESOURCES];
     gs_text text = {.sink = stdout};
     const char *between = "";
@@ -111,9 +124,12 @@ static void print_json(const gs_gpu *gpu, const gs_occupancy *occupancy) {
     }
     gs_text_add(&text,
                 "},\"warps_per_block\":%d,\"warps_per_sm\":%d,\"occupancy_percent\":%.4g,\"shared_block_bytes\":%lld,"
-                "\"shared_config_bytes\":%lld}\n",
+                "\"shared_config_bytes\":%lld",
                 occupancy->warps_per_block, occupancy->warps_per_sm, percent(occupancy),
                 (long long)occupancy->shared_block_bytes, (long long)occupancy->shared_config_bytes);
+    if (asked->cluster)
+        gs_text_add(&text, ",\"cluster\":%lld,\"clusters\":%lld", (long long)asked->cluster, (long long)clusters);
+    gs_text_add(&text, "}\n");
     gs_text_flush(&text);
     gs_text_free(&text);
 }
@@ -128,16 +144,21 @@ static int print(const struct occupancy *asked, gs_error *error) {
                       .carveout_percent = (int32_t)asked->carveout};
     gs_occupancy occupancy;
     gs_occupancy_of(gpu, &shape, &occupancy, error);
+    int64_t clusters = 0;
     int status = 0;
-    if (!occupancy.blocks) {
+    if (occupancy.blocks && asked->cluster)
+        clusters = gs_clusters_most(gpu, &shape, (int32_t)asked->cluster, error);
+    if (clusters < 0) {
+        status = gs_report(error);
+    } else if (!occupancy.blocks) {
         char text[600];
         fprintf(stderr, "gridsmith: the kernel can never run on %s: %s\n", gpu->name,
                 gs_error_text(error, text, sizeof text));
         status = 1;
     } else if (asked->json) {
-        print_json(gpu, &occupancy);
+        print_json(gpu, asked, &occupancy, clusters);
     } else {
-        print_words(gpu, asked, &occupancy);
+        print_words(gpu, asked, &occupancy, clusters);
     }
     gs_gpu_free(gpu);
     return status;

@@ -98,7 +98,7 @@ static void print_result(const struct replay *replay, const struct result *resul
     if (result->differing.count)
         fputs(result->differing.data, replay->json ? stderr : stdout);
     if (result->uncovered)
-        fprintf(stderr, "gridsmith replay: %lld run%s not scored: the model does not cover clusters\n",
+        fprintf(stderr, "gridsmith replay: %lld run%s not scored: the GPU is not known to take clusters\n",
                 (long long)result->uncovered, result->uncovered == 1 ? " was" : "s were");
 }
 

@@ -53,6 +53,9 @@ static const gs_field grant_fields[] = {
     {"others", GS_FIELD_OTHER, true, 0, 0, 0},
     {"between_rounds", GS_FIELD_INT32, true, offsetof(gs_grants, between_rounds), 1, 1000},
     {"before_cut", GS_FIELD_OTHER, true, 0, 0, 0},
+    {"cluster_first", GS_FIELD_OTHER, false, 0, 0, 0},
+    {"cluster_blocks_per_sm", GS_FIELD_INT32, false, offsetof(gs_grants, cluster_blocks_per_sm), 1,
+     GS_MAX_BLOCKS_PER_SM},
 };
 
 /* ---- groups of SMs ---- */
@@ -155,6 +158,61 @@ static gs_code check_grants(const gs_json *json, const gs_step *at, const gs_gpu
     return GS_OK;
 }
 
+/* Whether the SMs of the groups, from number `from` on, are whole TPCs of two. */
+static bool are_tpcs(const gs_sm_groups *groups, int32_t from) {
+    for (int32_t group = from; group < groups->count; group++) {
+        int32_t at = group ? groups->ends[group - 1] : 0;
+        for (; at < groups->ends[group]; at += 2)
+            if (groups->sms[at] % 2 || at + 1 == groups->ends[group] || groups->sms[at + 1] != groups->sms[at] + 1)
+                return false;
+    }
+    return true;
+}
+
+/* Whether the groups of clusters are the first groups again, cut finer. */
+static bool cuts_first(const gs_grants *grants) {
+    const gs_sm_groups *groups = &grants->groups, *cut = &grants->cluster_first;
+    int32_t end = grants->first ? groups->ends[grants->first - 1] : 0, part = 0;
+    if (end != (cut->count ? cut->ends[cut->count - 1] : 0))
+        return false;
+    for (int32_t at = 0; at < end; at++)
+        if (groups->sms[at] != cut->sms[at])
+            return false;
+    for (int32_t group = 0; group < grants->first; group++) {
+        while (cut->ends[part] < groups->ends[group])
+            part++;
+        if (cut->ends[part] != groups->ends[group])
+            return false;
+    }
+    return true;
+}
+
+static gs_code check_clusters(const gs_json *json, const gs_step *at, const gs_gpu *gpu, gs_error *error) {
+    const gs_grants *grants = &gpu->grants;
+    int32_t parts = grants->cluster_first.count, others = grants->groups.count - grants->first;
+    if (!cuts_first(grants))
+        return gs_json_fail(
+            json, at, false, error,
+            "\"cluster_first\" must have the SMs of \"first\" in the same order, in parts of its groups");
+    if (gpu->sms_per_tpc != 2 || !are_tpcs(&grants->cluster_first, 0) || !are_tpcs(&grants->groups, grants->first))
+        return gs_json_fail(json, at, false, error, "groups of clusters must be whole TPCs of 2 SMs");
+    if (parts + others > GS_MAX_GRANT_GROUPS || parts * grants->first * others > GS_MAX_TURNS)
+        return gs_json_fail(json, at, false, error, "there are too many groups of clusters");
+    return GS_OK;
+}
+
+/* Where clusters go: optional, but both keys or none. */
+static gs_code read_clusters(const gs_json *json, const gs_step *grants, gs_gpu *gpu, gs_error *error) {
+    gs_step list = gs_step_key(grants, "cluster_first");
+    if (!list.value != !gpu->grants.cluster_blocks_per_sm)
+        return gs_json_fail(json, grants, false, error,
+                            "\"cluster_first\" and \"cluster_blocks_per_sm\" go together: one is missing");
+    if (!list.value)
+        return GS_OK;
+    gs_code code = read_groups(json, &list, 0, gpu, &gpu->grants.cluster_first, error);
+    return code == GS_OK ? check_clusters(json, &list, gpu, error) : code;
+}
+
 static gs_code read_grants(const gs_json *json, const gs_step *at, gs_gpu *gpu, gs_error *error) {
     if (!at->value)
         return GS_OK;
@@ -169,6 +227,8 @@ static gs_code read_grants(const gs_json *json, const gs_step *at, gs_gpu *gpu, 
         code = read_groups(json, &others, 1, gpu, &gpu->grants.groups, error);
     if (code == GS_OK)
         code = check_grants(json, at, gpu, error);
+    if (code == GS_OK)
+        code = read_clusters(json, at, gpu, error);
     return code == GS_OK ? read_before_cut(json, at, gpu, error) : code;
 }
 
@@ -373,6 +433,8 @@ void gs_gpu_free(gs_gpu *gpu) {
     free(gpu->grants.groups.sms);
     free(gpu->grants.groups.ends);
     free(gpu->grants.before_cut);
+    free(gpu->grants.cluster_first.sms);
+    free(gpu->grants.cluster_first.ends);
     free(gpu->listed_order);
     free(gpu);
 }
@@ -385,9 +447,14 @@ const char *gs_gpu_name(const gs_gpu *gpu) {
     return gpu->name;
 }
 
+bool gs_gpu_has_clusters(const gs_gpu *gpu) {
+    return gpu->mechanisms.numbering == GS_NUMBERED_BY_GRANT && gpu->grants.cluster_blocks_per_sm > 0;
+}
+
 int gs_gpu_turns(const gs_gpu *gpu) {
     int32_t first = gpu->grants.first, others = gpu->grants.groups.count - first;
-    return gpu->mechanisms.numbering == GS_NUMBERED_BY_GRANT ? (first ? first : 1) * others : 1;
+    int32_t parts = gpu->grants.cluster_first.count;
+    return gpu->mechanisms.numbering == GS_NUMBERED_BY_GRANT ? (first ? first : 1) * (parts ? parts : 1) * others : 1;
 }
 
 int gs_gpu_sms(const gs_gpu *gpu) {
@@ -450,7 +517,13 @@ static void put_grants(gs_text *text, const gs_gpu *gpu) {
     gs_text_add(text, ",\"between_rounds\":%d,\"before_cut\":[", grants->between_rounds);
     for (int32_t sm = 0; sm < gpu->sms; sm++)
         gs_text_add(text, "%s%d", sm ? "," : "", grants->before_cut[sm]);
-    gs_text_add(text, "]}");
+    gs_text_put(text, "]", 1);
+    if (grants->cluster_blocks_per_sm) {
+        gs_text_put(text, ",", 1);
+        put_groups(text, "cluster_first", &grants->cluster_first, 0, grants->cluster_first.count);
+        gs_text_add(text, ",\"cluster_blocks_per_sm\":%d", grants->cluster_blocks_per_sm);
+    }
+    gs_text_put(text, "}", 1);
 }
 
 static void put_mechanisms(gs_text *text, const gs_gpu *gpu) {

@@ -96,10 +96,12 @@ typedef struct gs_sm_groups {
 
 /* How Hopper numbers blocks; see src/sched/number.c. */
 typedef struct gs_grants {
-    gs_sm_groups groups;    /* of all SMs, at most 64 groups of at most 64; the SMs of each ascend */
-    int32_t first;          /* so many of them, from the beginning, go before the others */
-    int32_t between_rounds; /* grants from one full round to the next */
-    int16_t *before_cut;    /* by SM: grants from a round to a cut one that ends with this SM */
+    gs_sm_groups groups;           /* of all SMs, at most 64 groups of at most 64; the SMs of each ascend */
+    int32_t first;                 /* so many of them, from the beginning, go before the others */
+    int32_t between_rounds;        /* grants from one full round to the next */
+    int16_t *before_cut;           /* by SM: grants from a round to a cut one that ends with this SM */
+    gs_sm_groups cluster_first;    /* the SMs of the first groups in groups of clusters; see src/sched/cluster.c */
+    int32_t cluster_blocks_per_sm; /* of clusters, on an SM at a time; 0: clusters are not described */
 } gs_grants;
 
 struct gs_gpu {
@@ -115,6 +117,9 @@ struct gs_gpu {
     int32_t warps_per_partition, registers_per_partition; /* registers in granules */
     int32_t largest_config_bytes;
 };
+
+/* Whether the description says where clusters go. */
+bool gs_gpu_has_clusters(const gs_gpu *gpu);
 
 gs_gpu *gs_gpu_read(gs_input *input, gs_error *error);
 
@@ -172,6 +177,7 @@ typedef struct gs_sm {
     int32_t group;                         /* the TPC, or the SM itself: what shares a configuration */
     int32_t warp_slots[GS_MAX_PARTITIONS]; /* free */
     int32_t registers[GS_MAX_PARTITIONS];  /* free, in granules: all, or the largest hole */
+    int32_t cluster_blocks;                /* of its blocks, those that are part of a cluster */
     gs_space shared_space;                 /* used where shared memory is in one piece */
     gs_space *register_spaces;             /* one a partition where registers are in one piece, or NULL */
 } gs_sm;
@@ -188,6 +194,7 @@ typedef struct gs_group {
 typedef struct gs_resident {
     int32_t need; /* which need, by the caller's number; -1: free */
     int32_t sm;   /* or the next free handle */
+    bool in_cluster;
     uint8_t warps[GS_MAX_PARTITIONS];
 } gs_resident;
 
@@ -217,9 +224,10 @@ int32_t gs_state_room(const gs_state *state, const gs_need *need, int32_t sm);
  * 1). */
 bool gs_state_local_waits(const gs_state *state, const gs_need *need);
 
-/* Places a block; the SM must have room. Returns its handle. `group_changed`: the configuration of the SM's group was
-   set, so its other SMs have other room now. */
-int32_t gs_state_place(gs_state *state, const gs_need *need, int32_t need_number, int32_t sm, bool *group_changed);
+/* Places a block, of a cluster or alone; the SM must have room. Returns its handle. `group_changed`: the configuration
+   of the SM's group was set, so its other SMs have other room now. */
+int32_t gs_state_place(gs_state *state, const gs_need *need, int32_t need_number, int32_t sm, bool in_cluster,
+                       bool *group_changed);
 
 /* A group that has become idle loses its configuration: nobody waited for it. */
 void gs_state_cool(gs_state *state, int32_t group);

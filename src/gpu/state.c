@@ -330,13 +330,14 @@ static void step_once_more(const gs_gpu *gpu, gs_sm *sm, const gs_need *need) {
         sm->pointer = (sm->pointer + 1) % partitions;
 }
 
-int32_t gs_state_place(gs_state *state, const gs_need *need, int32_t need_number, int32_t number, bool *group_changed) {
+int32_t gs_state_place(gs_state *state, const gs_need *need, int32_t need_number, int32_t number, bool in_cluster,
+                       bool *group_changed) {
     gs_sm *sm = &state->sms[number];
     gs_group *group = &state->groups[sm->group];
     int32_t handle = state->free_handle;
     gs_resident *resident = &state->residents[handle];
     state->free_handle = resident->sm;
-    *resident = (gs_resident){.need = need_number, .sm = number};
+    *resident = (gs_resident){.need = need_number, .sm = number, .in_cluster = in_cluster};
     *group_changed = group->residents == 0;
     if (!is_configured(group, need))
         group_configure(state, group, need);
@@ -344,6 +345,7 @@ int32_t gs_state_place(gs_state *state, const gs_need *need, int32_t need_number
     group->residents++;
     state->resident_count++;
     sm->block_slots--;
+    sm->cluster_blocks += in_cluster;
     take_shared(state->gpu, sm, need, handle);
     if (state->gpu->mechanisms.warp_placement == GS_WARPS_STRICT)
         place_strict(state->gpu, sm, need, resident, handle);
@@ -382,6 +384,7 @@ void gs_state_release(gs_state *state, const gs_need *need, int32_t handle, bool
         sm->shared_free = sm->shared_space.largest_hole;
     }
     sm->block_slots++;
+    sm->cluster_blocks -= resident->in_cluster;
     state->resident_count--;
     gs_group *group = &state->groups[sm->group];
     *group_changed = --group->residents == 0;

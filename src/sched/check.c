@@ -18,6 +18,7 @@ struct search {
     size_t count;           /* kernels */
     size_t *candidates;     /* launches, in the order in which they are tried */
     bool *is_used;          /* by candidate */
+    gs_clusters *clusters;  /* NULL: the GPU takes none */
     gs_dispatcher **levels; /* [n]: the GPU after n kernels; made when first needed */
     gs_order order;         /* the sequence being tried */
     int64_t budget;
@@ -106,9 +107,11 @@ static gs_code reduce(const gs_gpu *gpu, const gs_run *run, gs_check *check, gs_
 /* ---- any order ---- */
 
 /* Places a whole kernel. Returns how many of its blocks wait. */
-static int64_t place_all(gs_dispatcher *dispatcher, const gs_launch *launch) {
+static int64_t place_all(gs_clusters *clusters, gs_dispatcher *dispatcher, const gs_launch *launch) {
     int kernel = gs_dispatcher_kernel(dispatcher, &launch->shape, NULL), sm;
     int64_t waiting = launch->blocks;
+    if (launch->cluster > 1)
+        return gs_clusters_place(clusters, dispatcher, kernel, launch->cluster, launch->blocks);
     while (waiting && (sm = gs_dispatcher_next(dispatcher, kernel)) != GS_WAIT) {
         gs_dispatcher_place(dispatcher, kernel, sm);
         waiting--;
@@ -117,7 +120,7 @@ static int64_t place_all(gs_dispatcher *dispatcher, const gs_launch *launch) {
 }
 
 static bool are_alike(const gs_launch *a, const gs_launch *b) {
-    return a->blocks == b->blocks && gs_shape_equal(&a->shape, &b->shape);
+    return a->blocks == b->blocks && a->cluster == b->cluster && gs_shape_equal(&a->shape, &b->shape);
 }
 
 /* An equal kernel before it is unused, so this one would only repeat what that one shows. */
@@ -142,7 +145,7 @@ static bool try_next(struct search *search, size_t depth, size_t candidate, gs_e
     size_t launch = search->candidates[candidate];
     search->order.data[depth] = launch;
     search->order.count = depth + 1;
-    search->waiting = place_all(*next, &search->run->launches.data[launch]);
+    search->waiting = place_all(search->clusters, *next, &search->run->launches.data[launch]);
     search->budget--;
     return true;
 }
@@ -182,7 +185,11 @@ static gs_code describe_conflict(struct search *search, gs_conflict *conflict, g
     conflict->waiting = search->waiting;
     gs_text_add(&conflict->why, "%lld of %lld blocks of %s wait: ", (long long)search->waiting, (long long)last->blocks,
                 last->kernel);
-    gs_why_no_room(dispatcher, gs_dispatcher_kernel(dispatcher, &last->shape, error), &conflict->why);
+    int kernel = gs_dispatcher_kernel(dispatcher, &last->shape, error);
+    if (last->cluster > 1)
+        gs_why_no_cluster(dispatcher, kernel, last->cluster, &conflict->why);
+    else
+        gs_why_no_room(dispatcher, kernel, &conflict->why);
     return conflict->why.failed ? gs_fail_memory(error) : GS_OK;
 }
 
@@ -248,7 +255,9 @@ static gs_code search_init(struct search *search, gs_error *error) {
     for (size_t i = 0; i < search->count; i++)
         search->candidates[i] = i;
     search->levels[0] = gs_dispatcher_new(search->gpu, error);
-    if (!search->levels[0])
+    bool has_clusters = gs_gpu_has_clusters(search->gpu);
+    search->clusters = has_clusters ? gs_clusters_new(search->gpu, error) : NULL;
+    if (!search->levels[0] || (has_clusters && !search->clusters))
         return GS_E_MEMORY;
     for (size_t i = 0; i < search->count; i++) /* all levels know all kernels by the same numbers */
         if (gs_dispatcher_kernel(search->levels[0], &search->run->launches.data[i].shape, error) < 0)
@@ -259,6 +268,7 @@ static gs_code search_init(struct search *search, gs_error *error) {
 static void search_free(struct search *search) {
     for (size_t i = 0; search->levels && i <= search->count; i++)
         gs_dispatcher_free(search->levels[i]);
+    gs_clusters_free(search->clusters);
     free(search->candidates);
     free(search->is_used);
     free(search->levels);

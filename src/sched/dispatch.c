@@ -262,6 +262,21 @@ int gs_dispatcher_choose(gs_dispatcher *dispatcher, int kernel, int32_t *room) {
     return dispatcher->order[set_first(&table->sets[level])];
 }
 
+int gs_dispatcher_choose_among(gs_dispatcher *dispatcher, int kernel, const bool *open, int32_t *room) {
+    int32_t sms = dispatcher->gpu->sms, from = dispatcher->turns ? dispatcher->turn : 0;
+    int best = GS_WAIT;
+    *room = 0;
+    for (int32_t i = 0; i < sms; i++) {
+        int32_t sm = dispatcher->order[(from + i) % sms];
+        int32_t here = open[sm] ? level_of(dispatcher, gs_dispatcher_room(dispatcher, kernel, sm)) : 0;
+        if (here > *room) {
+            *room = here;
+            best = sm;
+        }
+    }
+    return best;
+}
+
 int gs_dispatcher_next(gs_dispatcher *dispatcher, int kernel) {
     int32_t room;
     return is_known(dispatcher, kernel) ? gs_dispatcher_choose(dispatcher, kernel, &room) : GS_WAIT;
@@ -299,15 +314,23 @@ static bool has_room(const gs_dispatcher *dispatcher, int kernel, int sm) {
     return table->room[sm] && !gs_state_local_waits(&dispatcher->state, &dispatcher->kernels[kernel].need);
 }
 
-int gs_dispatcher_place(gs_dispatcher *dispatcher, int kernel, int sm) {
+static int place(gs_dispatcher *dispatcher, int kernel, int sm, bool in_cluster) {
     if (!is_known(dispatcher, kernel) || sm < 0 || sm >= dispatcher->gpu->sms || !has_room(dispatcher, kernel, sm))
         return -1;
     const gs_need *need = &dispatcher->kernels[kernel].need;
     bool group_changed;
-    int32_t handle = gs_state_place(&dispatcher->state, need, kernel, sm, &group_changed);
+    int32_t handle = gs_state_place(&dispatcher->state, need, kernel, sm, in_cluster, &group_changed);
     note_changes(dispatcher, sm, group_changed);
     dispatcher->turn = (dispatcher->position[sm] + 1) % dispatcher->gpu->sms;
     return handle;
+}
+
+int gs_dispatcher_place(gs_dispatcher *dispatcher, int kernel, int sm) {
+    return place(dispatcher, kernel, sm, false);
+}
+
+int gs_dispatcher_place_in_cluster(gs_dispatcher *dispatcher, int kernel, int sm) {
+    return place(dispatcher, kernel, sm, true);
 }
 
 void gs_dispatcher_end(gs_dispatcher *dispatcher, int block) {

@@ -4,7 +4,8 @@
  * Launches wait in one queue, more urgent first and otherwise in launch order, and the first is served until all its
  * blocks have started; only then comes the next (unless the mechanism lets later ones overtake). A kernel enters the
  * queue when the kernels before it in its stream have ended. Blocks of a kernel start in order, so what has started is
- * always a prefix.
+ * always a prefix. A kernel that waits closes the GPU to all after it, with one exception: one of clusters of three or
+ * more blocks leaves the SMs open on which it could not run anyway, those of the groups of clusters that go first.
  *
  * Time is a heap of blocks by the moment they end. Launches and exits take no time. Blocks that end at one instant end
  * one after the other, in launch and block order, and after each the queue moves on. The exit of a kernel with a
@@ -16,10 +17,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Turns by number: the groups that go first count as the higher digit. */
+/* Turns by number: the groups that go first count as the highest digit, then come their parts. */
 static gs_turns turns_of(const gs_gpu *gpu, int32_t number) {
     int32_t others = gpu->grants.groups.count - gpu->grants.first;
-    return (gs_turns){number / others, number % others};
+    int32_t parts = gpu->grants.cluster_first.count ? gpu->grants.cluster_first.count : 1;
+    return (gs_turns){number / others / parts, number / others % parts, number % others};
 }
 
 static void turns_begin(gs_engine *engine, const gs_gpu *gpu) {
@@ -49,9 +51,12 @@ gs_engine *gs_engine_new(const gs_gpu *gpu, const gs_run *run, const gs_engine_h
     engine->order = calloc(most_blocks, sizeof *engine->order);
     bool by_grant = gpu->mechanisms.numbering == GS_NUMBERED_BY_GRANT;
     engine->numberer = by_grant ? gs_numberer_new(gpu, error) : NULL;
+    bool has_clusters = gs_gpu_has_clusters(gpu);
+    engine->clusters = has_clusters ? gs_clusters_new(gpu, error) : NULL;
+    engine->round = calloc((size_t)gpu->sms, sizeof *engine->round);
     turns_begin(engine, gpu);
     if (engine->dispatcher && engine->plays && engine->streams && engine->running && engine->burst.placed &&
-        engine->order && (engine->numberer || !by_grant))
+        engine->order && engine->round && (engine->numberer || !by_grant) && (engine->clusters || !has_clusters))
         return engine;
     gs_engine_free(engine);
     gs_fail_memory(error);
@@ -71,7 +76,9 @@ void gs_engine_free(gs_engine *engine) {
     free(engine->endings.data);
     free(engine->burst.placed);
     free(engine->order);
+    free(engine->round);
     gs_numberer_free(engine->numberer);
+    gs_clusters_free(engine->clusters);
     free(engine);
 }
 
@@ -184,13 +191,8 @@ static int64_t end_of(gs_engine *engine, size_t launch, int64_t block, int32_t s
     return end_ns > engine->now_ns ? end_ns : engine->now_ns;
 }
 
-/* A block is placed; its number comes with the burst. */
-static void place_block(gs_engine *engine, size_t launch, int sm, int32_t room) {
-    struct play *play = &engine->plays[launch];
-    int32_t handle = gs_dispatcher_place(engine->dispatcher, play->kernel, sm);
-    engine->burst_launch = launch;
-    engine->burst.placed[engine->burst.count++] = (gs_placement){sm, room, handle};
-    play->started++;
+static int32_t cluster_of(const gs_engine *engine, size_t launch) {
+    return engine->run->launches.data[launch].cluster;
 }
 
 static bool start_block(gs_engine *engine, size_t launch, int64_t block, const gs_placement *placed) {
@@ -211,6 +213,14 @@ static bool order_agrees(const gs_engine *engine, int64_t first) {
     return true;
 }
 
+static void number_burst(gs_engine *engine, gs_turns *turns) {
+    int32_t size = cluster_of(engine, engine->burst_launch);
+    if (size > 1)
+        gs_clusters_number(engine->clusters, &engine->burst, size, turns, engine->order);
+    else
+        gs_number(engine->numberer, &engine->burst, turns, engine->order);
+}
+
 /* Orders the burst. While several possibilities are left, those that disagree with the recording are dropped, unless
    all do. */
 static void order_burst(gs_engine *engine, int64_t first) {
@@ -218,13 +228,13 @@ static void order_burst(gs_engine *engine, int64_t first) {
     int32_t agreed = 0;
     for (int32_t i = 0; turns->count > 1 && i < turns->count; i++) {
         gs_turns after = turns->data[i];
-        gs_number(engine->numberer, &engine->burst, &after, engine->order);
+        number_burst(engine, &after);
         if (order_agrees(engine, first))
             turns->data[agreed++] = turns->data[i];
     }
     turns->count = agreed ? agreed : turns->count;
     for (int32_t i = turns->count - 1; i >= 0; i--)
-        gs_number(engine->numberer, &engine->burst, &turns->data[i], engine->order);
+        number_burst(engine, &turns->data[i]);
 }
 
 /* The blocks placed since the last time get their numbers and start. */
@@ -252,39 +262,99 @@ static bool end_block(gs_engine *engine, int32_t handle) {
            engine->hooks.ended(engine->hooks.user, running.launch, running.block, engine->now_ns);
 }
 
-/* All blocks of a launch are placed. Its last round is cut if another SM would have had as much room. */
-static bool complete(gs_engine *engine, size_t launch, int32_t last_room) {
+/* ---- serving ---- */
+
+/* The SM of the next block of a plain kernel, among those that are open (NULL: all). */
+static inline int choose(gs_engine *engine, size_t launch, const bool *open, int32_t *room) {
+    int kernel = engine->plays[launch].kernel;
+    return open ? gs_dispatcher_choose_among(engine->dispatcher, kernel, open, room)
+                : gs_dispatcher_choose(engine->dispatcher, kernel, room);
+}
+
+enum outcome { PLACED, WAITS, OUT_OF_MEMORY };
+
+/* A block is placed, if one can be; its number comes with the burst. A burst has blocks of one launch. */
+static inline enum outcome place_block(gs_engine *engine, size_t launch, const bool *open) {
     struct play *play = &engine->plays[launch];
+    int32_t room;
+    int sm = choose(engine, launch, open, &room);
+    if (sm == GS_WAIT)
+        return WAITS;
+    if (engine->burst_launch != launch && !start_burst(engine))
+        return OUT_OF_MEMORY;
+    int32_t handle = gs_dispatcher_place(engine->dispatcher, play->kernel, sm);
+    engine->burst_launch = launch;
+    engine->burst.placed[engine->burst.count++] = (gs_placement){sm, room, handle};
+    play->started++;
+    return PLACED;
+}
+
+/* The same with a round of clusters, which is a burst of its own. */
+static enum outcome place_clusters(gs_engine *engine, size_t launch, const bool *open) {
+    struct play *play = &engine->plays[launch];
+    int32_t size = cluster_of(engine, launch);
+    int64_t left = (engine->run->launches.data[launch].blocks - play->started) / size;
+    int32_t count =
+        size * gs_clusters_round(engine->clusters, engine->dispatcher, play->kernel, size, left, open, engine->round);
+    if (!count)
+        return WAITS;
+    if (!start_burst(engine))
+        return OUT_OF_MEMORY;
+    engine->burst_launch = launch;
+    for (int32_t i = 0; i < count; i++) {
+        int32_t sm = engine->round[i], handle = gs_dispatcher_place_in_cluster(engine->dispatcher, play->kernel, sm);
+        engine->burst.placed[engine->burst.count++] = (gs_placement){sm, 0, handle};
+    }
+    play->started += count;
+    return PLACED;
+}
+
+/* All blocks of a launch are placed. Its last round is cut if another SM would have had as much room. */
+static bool complete(gs_engine *engine, size_t launch, const bool *open) {
     int32_t room = 0;
     queue_remove(engine, launch);
-    play->status = STARTED;
-    if (engine->numberer)
-        engine->burst.is_cut =
-            gs_dispatcher_choose(engine->dispatcher, play->kernel, &room) != GS_WAIT && room == last_room;
+    engine->plays[launch].status = STARTED;
+    if (engine->numberer && cluster_of(engine, launch) == 1)
+        engine->burst.is_cut = choose(engine, launch, open, &room) != GS_WAIT &&
+                               room == engine->burst.placed[engine->burst.count - 1].room;
     return start_burst(engine);
+}
+
+/* Whether a launch that waits leaves SMs open to later ones. */
+static bool leaves_some_open(const gs_engine *engine, size_t launch) {
+    return engine->overtaking || cluster_of(engine, launch) > 2;
+}
+
+/* The launch that may start though this one waits, and on which SMs. */
+static size_t pass_over(const gs_engine *engine, size_t launch, const bool **open) {
+    if (!leaves_some_open(engine, launch))
+        return NO_LAUNCH;
+    if (!engine->overtaking)
+        *open = gs_clusters_always_open(engine->clusters);
+    return engine->plays[launch].after;
 }
 
 /* Starts what can start. After each block the queue is looked at from its front again: where kernels may overtake, a
    block of a later one can make room for an earlier one, by moving the pointer of an SM on. False: out of memory. */
 static bool serve(gs_engine *engine) {
     size_t launch = engine->queue_first;
+    const bool *open = NULL;
     while (launch != NO_LAUNCH) {
-        struct play *play = &engine->plays[launch];
-        int32_t room;
-        int sm = gs_dispatcher_choose(engine->dispatcher, play->kernel, &room);
-        if (sm == GS_WAIT) {
-            launch = engine->overtaking ? play->after : NO_LAUNCH;
+        enum outcome outcome =
+            cluster_of(engine, launch) == 1 ? place_block(engine, launch, open) : place_clusters(engine, launch, open);
+        if (outcome == WAITS) {
+            launch = pass_over(engine, launch, &open);
             continue;
         }
-        if (engine->burst_launch != launch && !start_burst(engine))
+        if (outcome == OUT_OF_MEMORY)
             return false;
-        place_block(engine, launch, sm, room);
-        if (play->started == engine->run->launches.data[launch].blocks) {
-            if (!complete(engine, launch, room))
+        if (engine->plays[launch].started == engine->run->launches.data[launch].blocks) {
+            if (!complete(engine, launch, open))
                 return false;
             engine->resumes_ns = gs_follow_resume(engine);
         }
         launch = engine->resumes_ns ? NO_LAUNCH : engine->queue_first;
+        open = NULL;
     }
     if (engine->resumes_ns)
         return start_burst(engine);
@@ -335,10 +405,16 @@ static void kernel_ended(gs_engine *engine, size_t launch) {
 
 static gs_code make_known(gs_engine *engine, size_t number, gs_error *error) {
     const gs_launch *launch = &engine->run->launches.data[number];
-    if (launch->cluster != 1)
+    if (launch->cluster != 1 && !engine->clusters)
         return gs_run_fail(engine->run, launch->event, error, GS_E_UNSUPPORTED,
                            "kernel \"%.60s\" launches clusters of %d blocks; placement is modelled for single blocks",
                            launch->kernel, launch->cluster);
+    if (launch->cluster != 1 && launch->cluster > gs_clusters_largest(engine->clusters))
+        return gs_run_fail(
+            engine->run, launch->event, error, GS_E_NO_FIT,
+            "kernel \"%.60s\" can never run on this GPU: its clusters have %d blocks, and no GPC has more "
+            "than %d SMs",
+            launch->kernel, launch->cluster, gs_clusters_largest(engine->clusters));
     gs_error problem;
     engine->plays[number].kernel = gs_dispatcher_kernel(engine->dispatcher, &launch->shape, &problem);
     if (engine->plays[number].kernel >= 0)
@@ -449,5 +525,12 @@ gs_hold gs_engine_hold(const gs_engine *engine, size_t launch, size_t *other) {
     if (play->status != QUEUED)
         return GS_HOLD_NONE;
     *other = engine->queue_first;
-    return engine->overtaking || engine->queue_first == launch ? GS_HOLD_ROOM : GS_HOLD_QUEUE;
+    if (engine->overtaking || engine->queue_first == launch)
+        return GS_HOLD_ROOM;
+    for (size_t i = engine->queue_first; i != launch; i = engine->plays[i].after)
+        if (!leaves_some_open(engine, i)) {
+            *other = i;
+            break;
+        }
+    return GS_HOLD_QUEUE;
 }

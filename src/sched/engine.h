@@ -69,6 +69,8 @@ struct gs_engine {
     size_t burst_launch;
     int32_t *order; /* of the burst, see gs_number */
     gs_numberer *numberer;
+    gs_clusters *clusters; /* NULL: the GPU takes none */
+    int16_t *round;        /* SMs of a round of clusters */
     struct possibilities turns;
     int64_t resumes_ns; /* the next kernel of a recording is not served before; 0: it may be */
 };

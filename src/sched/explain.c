@@ -144,6 +144,47 @@ void gs_why_no_room(const gs_dispatcher *dispatcher, int kernel, gs_text *text) 
         put_obstacles(text, state, need);
 }
 
+/* Whether an SM has room for a block of the kernel, but not as part of a cluster. */
+static bool has_enough_clusters(const gs_state *state, const gs_need *need) {
+    for (int32_t i = 0; i < state->gpu->sms; i++)
+        if (state->sms[i].cluster_blocks >= state->gpu->grants.cluster_blocks_per_sm && gs_state_room(state, need, i))
+            return true;
+    return false;
+}
+
+void gs_why_no_cluster(const gs_dispatcher *dispatcher, int kernel, int32_t size, gs_text *text) {
+    const gs_need *need = gs_dispatcher_need(dispatcher, kernel);
+    const gs_state *state = gs_dispatcher_state(dispatcher);
+    if (gs_state_local_waits(state, need)) {
+        gs_why_no_room(dispatcher, kernel, text);
+        return;
+    }
+    if (need->blocks_per_sm == 1)
+        gs_text_add(text, "no GPC has %d SMs with room for a block each", size);
+    else
+        gs_text_add(text, "no GPC has %d TPC%s with room for a block on both SMs%s", size / 2, size / 2 > 1 ? "s" : "",
+                    size % 2 ? " and one more SM with room" : "");
+    gs_text_add(text, ", for a cluster of %d", size);
+    if (has_enough_clusters(state, need))
+        gs_text_add(text, "; an SM takes at most %d blocks of clusters", state->gpu->grants.cluster_blocks_per_sm);
+}
+
+/* While `first` waits, what is after it starts nowhere, or on few SMs. */
+static void put_queue(gs_text *text, gs_engine *engine, const gs_launch *first) {
+    gs_text_add(text, "%s is served first, and while it waits ", first->kernel);
+    const gs_gpu *gpu = gs_dispatcher_state(gs_engine_dispatcher(engine))->gpu;
+    if (first->cluster <= 2 || !gpu->grants.first) {
+        gs_text_add(text, "nothing after it starts");
+        return;
+    }
+    bool open[GS_MAX_SMS] = {0};
+    for (int32_t i = 0; i < gpu->grants.groups.ends[gpu->grants.first - 1]; i++)
+        open[gpu->grants.groups.sms[i]] = true;
+    gs_text_add(text, "what is after it starts on ");
+    put_sms(text, open, gpu->sms);
+    gs_text_add(text, " only");
+}
+
 void gs_why(gs_engine *engine, const gs_run *run, size_t launch, gs_text *text) {
     const gs_launch *launches = run->launches.data;
     size_t other;
@@ -156,7 +197,10 @@ void gs_why(gs_engine *engine, const gs_run *run, size_t launch, gs_text *text) 
     if (hold == GS_HOLD_STREAM)
         gs_text_add(text, "%s before it in the same stream has not ended", launches[other].kernel);
     else if (hold == GS_HOLD_QUEUE)
-        gs_text_add(text, "%s is served first, and while it waits nothing after it starts", launches[other].kernel);
+        put_queue(text, engine, &launches[other]);
+    else if (launches[launch].cluster > 1)
+        gs_why_no_cluster(gs_engine_dispatcher(engine), gs_engine_kernel(engine, launch), launches[launch].cluster,
+                          text);
     else
         gs_why_no_room(gs_engine_dispatcher(engine), gs_engine_kernel(engine, launch), text);
 }

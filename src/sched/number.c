@@ -19,10 +19,17 @@
 
 enum { NOTHING = -1 };
 
+/* A part of a first group. */
+struct part {
+    int32_t group;
+    uint64_t bits; /* its SMs */
+};
+
 struct gs_numberer {
     const gs_gpu *gpu;
     const gs_grants *grants;
     int16_t *group, *bit;        /* of each SM */
+    struct part *parts;          /* of the first groups, as clusters have them */
     uint64_t *coming;            /* of each group: its SMs that have blocks coming, as bits */
     int32_t *first, *last;       /* of each SM: the blocks that are coming, as a list of numbers in the burst */
     int32_t *next;               /* of each block of the burst: the next one on its SM */
@@ -36,11 +43,21 @@ void gs_numberer_free(gs_numberer *numberer) {
         return;
     free(numberer->group);
     free(numberer->bit);
+    free(numberer->parts);
     free(numberer->coming);
     free(numberer->first);
     free(numberer->last);
     free(numberer->next);
     free(numberer);
+}
+
+static void set_parts(gs_numberer *numberer) {
+    const gs_sm_groups *parts = &numberer->grants->cluster_first;
+    for (int32_t part = 0, at = 0; part < parts->count; part++)
+        for (; at < parts->ends[part]; at++) {
+            numberer->parts[part].group = numberer->group[parts->sms[at]];
+            numberer->parts[part].bits |= (uint64_t)1 << numberer->bit[parts->sms[at]];
+        }
 }
 
 gs_numberer *gs_numberer_new(const gs_gpu *gpu, gs_error *error) {
@@ -54,12 +71,13 @@ gs_numberer *gs_numberer_new(const gs_gpu *gpu, gs_error *error) {
     numberer->grants = &gpu->grants;
     numberer->group = calloc(sms, sizeof *numberer->group);
     numberer->bit = calloc(sms, sizeof *numberer->bit);
+    numberer->parts = calloc((size_t)gpu->grants.cluster_first.count + 1, sizeof *numberer->parts);
     numberer->coming = calloc((size_t)gpu->grants.groups.count, sizeof *numberer->coming);
     numberer->first = malloc(sms * sizeof *numberer->first);
     numberer->last = malloc(sms * sizeof *numberer->last);
     numberer->next = malloc(most * sizeof *numberer->next);
-    if (!numberer->group || !numberer->bit || !numberer->coming || !numberer->first || !numberer->last ||
-        !numberer->next) {
+    if (!numberer->group || !numberer->bit || !numberer->parts || !numberer->coming || !numberer->first ||
+        !numberer->last || !numberer->next) {
         gs_numberer_free(numberer);
         gs_fail_memory(error);
         return NULL;
@@ -71,6 +89,7 @@ gs_numberer *gs_numberer_new(const gs_gpu *gpu, gs_error *error) {
             numberer->group[groups->sms[at]] = (int16_t)group;
             numberer->bit[groups->sms[at]] = bit;
         }
+    set_parts(numberer);
     return numberer;
 }
 
@@ -107,10 +126,18 @@ static int32_t grants_before(const gs_numberer *numberer, const gs_burst *burst,
 
 /* ---- grants ---- */
 
-/* The first set bit at or after `from`, going round. */
-static int32_t bit_from(uint64_t bits, int32_t from) {
-    uint64_t later = bits & ~(uint64_t)0 << from;
-    return __builtin_ctzll(later ? later : bits);
+/* Whether any SM of this part of a first group has a block coming. */
+static bool is_coming(const gs_numberer *numberer, int32_t part) {
+    return numberer->coming[numberer->parts[part].group] & numberer->parts[part].bits;
+}
+
+/* With each grant to a first group the turn among the parts that clusters have moves on too, by itself: past the next
+   part that has anything coming, whichever group is granted. */
+static void move_part(const gs_numberer *numberer, gs_turns *turns) {
+    int32_t parts = numberer->grants->cluster_first.count;
+    while (parts && !is_coming(numberer, turns->part))
+        turns->part = (turns->part + 1) % parts;
+    turns->part = parts ? (turns->part + 1) % parts : 0;
 }
 
 /* The group whose turn it is; the turn moves on. */
@@ -118,11 +145,12 @@ static int32_t next_group(const gs_numberer *numberer, gs_turns *turns) {
     int32_t first_groups = numberer->grants->first, others = numberer->grants->groups.count - first_groups;
     uint64_t first = numberer->groups & (((uint64_t)1 << first_groups) - 1);
     if (first) {
-        int32_t group = bit_from(first, turns->first);
+        int32_t group = gs_bit_from(first, turns->first);
+        move_part(numberer, turns);
         turns->first = (group + 1) % first_groups;
         return group;
     }
-    int32_t group = bit_from(numberer->groups >> first_groups, turns->other);
+    int32_t group = gs_bit_from(numberer->groups >> first_groups, turns->other);
     turns->other = (group + 1) % others;
     return group + first_groups;
 }

@@ -2,6 +2,7 @@
  * sched.h: who goes where.
  *
  *   gs_dispatcher (public)  decides the SM of one block (dispatch.c)
+ *   gs_clusters             decides the SMs of clusters, and their order (cluster.c)
  *   gs_number               says which of the placed blocks is block 0, 1, 2 ... (number.c)
  *   gs_engine               plays launches, exits and time: the queue, streams, priorities (engine.c)
  *   gs_predict (public)     plays a run and writes down what happens (predict.c); gs_predict_recorded follows a
@@ -38,6 +39,12 @@ void gs_dispatcher_grow_local(gs_dispatcher *dispatcher, int64_t bytes);
 /* As gs_dispatcher_next, with the room that the SM has for blocks of this kernel, where there is one. */
 int gs_dispatcher_choose(gs_dispatcher *dispatcher, int kernel, int32_t *room);
 
+/* The same among the open SMs only, by looking at each. */
+int gs_dispatcher_choose_among(gs_dispatcher *dispatcher, int kernel, const bool *open, int32_t *room);
+
+/* As gs_dispatcher_place, for a block that is part of a cluster. */
+int gs_dispatcher_place_in_cluster(gs_dispatcher *dispatcher, int kernel, int sm);
+
 /* ---- numbers ---- */
 
 /* A block that was placed. */
@@ -53,10 +60,17 @@ typedef struct gs_burst {
     bool is_cut; /* the grid ended while other SMs had as much room as the last one */
 } gs_burst;
 
-/* Whose turn it is among the groups that go first, and among the others. */
+/* Whose turn it is among the groups that go first, among the parts of those that clusters have, and among the others.
+ */
 typedef struct gs_turns {
-    int32_t first, other;
+    int32_t first, part, other;
 } gs_turns;
+
+/* The first set bit at or after `from`, going round; there is one. */
+static inline int32_t gs_bit_from(uint64_t bits, int32_t from) {
+    uint64_t later = bits & ~(uint64_t)0 << from;
+    return __builtin_ctzll(later ? later : bits);
+}
 
 typedef struct gs_numberer gs_numberer;
 
@@ -66,6 +80,36 @@ void gs_numberer_free(gs_numberer *numberer);
 
 /* `order[i]` becomes the place in the burst of the block that is numbered i. The turns move on. */
 void gs_number(gs_numberer *numberer, const gs_burst *burst, gs_turns *turns, int32_t *order);
+
+/* ---- clusters ---- */
+
+typedef struct gs_clusters gs_clusters;
+
+/* For a GPU whose description has clusters. */
+gs_clusters *gs_clusters_new(const gs_gpu *gpu, gs_error *error);
+void gs_clusters_free(gs_clusters *clusters);
+
+/* The most blocks that a cluster can have. */
+int32_t gs_clusters_largest(const gs_clusters *clusters);
+
+/* By SM: whether it stays open to later kernels while a cluster of three or more waits. */
+const bool *gs_clusters_always_open(const gs_clusters *clusters);
+
+/* The SMs of the next round of clusters of `size`, but of at most `most` of them, into `sms` (room for all SMs of the
+   GPU): cluster after cluster, block after block. Only SMs that are open are taken (NULL: all are). Returns how many
+   clusters it has. */
+int32_t gs_clusters_round(gs_clusters *clusters, const gs_dispatcher *dispatcher, int kernel, int32_t size,
+                          int64_t most, const bool *open, int16_t *sms);
+
+/* As gs_number, of a burst that is one round of clusters of `size`. */
+void gs_clusters_number(const gs_clusters *clusters, const gs_burst *burst, int32_t size, gs_turns *turns,
+                        int32_t *order);
+
+/* Places clusters of a kernel while there is room. Returns how many of its blocks wait. */
+int64_t gs_clusters_place(gs_clusters *clusters, gs_dispatcher *dispatcher, int kernel, int32_t size, int64_t blocks);
+
+/* How many clusters of `size` blocks of this shape an empty GPU takes; -1 with the reason if none ever fits. */
+int64_t gs_clusters_most(const gs_gpu *gpu, const gs_shape *shape, int32_t size, gs_error *error);
 
 /* ---- engine ---- */
 
@@ -120,6 +164,9 @@ void gs_why(gs_engine *engine, const gs_run *run, size_t launch, gs_text *text);
 
 /* The part of it that is about room: what holds the next block of `kernel`. */
 void gs_why_no_room(const gs_dispatcher *dispatcher, int kernel, gs_text *text);
+
+/* The same of a kernel that launches clusters of `size`. */
+void gs_why_no_cluster(const gs_dispatcher *dispatcher, int kernel, int32_t size, gs_text *text);
 
 /* ---- check ---- */
 
