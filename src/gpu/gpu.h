@@ -194,7 +194,6 @@ typedef struct gs_group {
 typedef struct gs_resident {
     int32_t need; /* which need, by the caller's number; -1: free */
     int32_t sm;   /* or the next free handle */
-    bool in_cluster;
     uint8_t warps[GS_MAX_PARTITIONS];
 } gs_resident;
 
@@ -204,6 +203,7 @@ typedef struct gs_state {
     gs_group *groups;
     int32_t group_count;
     gs_resident *residents; /* by handle; there is room for as many as the GPU can hold */
+    bool *in_cluster;       /* by handle: the block is part of a cluster */
     int32_t free_handle;    /* -1: none */
     int32_t resident_count;
     int64_t local_bytes; /* what local memory is set up for, per thread */

@@ -146,9 +146,10 @@ gs_code gs_state_init(gs_state *state, const gs_gpu *gpu, gs_error *error) {
     state->sms = calloc(sms, sizeof *state->sms);
     state->groups = calloc(sms, sizeof *state->groups);
     state->residents = calloc(most_residents(gpu), sizeof *state->residents);
+    state->in_cluster = calloc(most_residents(gpu), sizeof *state->in_cluster);
     state->pieces = calloc(sms * pieces_per_sm(gpu) + 1, sizeof *state->pieces);
     state->spaces = calloc(sms * GS_MAX_PARTITIONS, sizeof *state->spaces);
-    if (!state->sms || !state->groups || !state->residents || !state->pieces || !state->spaces) {
+    if (!state->sms || !state->groups || !state->residents || !state->in_cluster || !state->pieces || !state->spaces) {
         gs_state_free(state);
         return gs_fail_memory(error);
     }
@@ -165,6 +166,7 @@ void gs_state_free(gs_state *state) {
     free(state->sms);
     free(state->groups);
     free(state->residents);
+    free(state->in_cluster);
     free(state->pieces);
     free(state->spaces);
     *state = (gs_state){0};
@@ -176,6 +178,7 @@ void gs_state_copy(gs_state *to, const gs_state *from) {
     memcpy(to->sms, from->sms, sms * sizeof *to->sms);
     memcpy(to->groups, from->groups, sms * sizeof *to->groups);
     memcpy(to->residents, from->residents, most_residents(gpu) * sizeof *to->residents);
+    memcpy(to->in_cluster, from->in_cluster, most_residents(gpu) * sizeof *to->in_cluster);
     memcpy(to->pieces, from->pieces, sms * pieces_per_sm(gpu) * sizeof *to->pieces);
     for (int32_t i = 0; i < gpu->sms; i++) {
         sm_attach_spaces(to, i);
@@ -337,7 +340,7 @@ int32_t gs_state_place(gs_state *state, const gs_need *need, int32_t need_number
     int32_t handle = state->free_handle;
     gs_resident *resident = &state->residents[handle];
     state->free_handle = resident->sm;
-    *resident = (gs_resident){.need = need_number, .sm = number, .in_cluster = in_cluster};
+    *resident = (gs_resident){.need = need_number, .sm = number};
     *group_changed = group->residents == 0;
     if (!is_configured(group, need))
         group_configure(state, group, need);
@@ -345,7 +348,10 @@ int32_t gs_state_place(gs_state *state, const gs_need *need, int32_t need_number
     group->residents++;
     state->resident_count++;
     sm->block_slots--;
-    sm->cluster_blocks += in_cluster;
+    if (in_cluster) {
+        sm->cluster_blocks++;
+        state->in_cluster[handle] = true;
+    }
     take_shared(state->gpu, sm, need, handle);
     if (state->gpu->mechanisms.warp_placement == GS_WARPS_STRICT)
         place_strict(state->gpu, sm, need, resident, handle);
@@ -384,7 +390,10 @@ void gs_state_release(gs_state *state, const gs_need *need, int32_t handle, bool
         sm->shared_free = sm->shared_space.largest_hole;
     }
     sm->block_slots++;
-    sm->cluster_blocks -= resident->in_cluster;
+    if (sm->cluster_blocks && state->in_cluster[handle]) {
+        sm->cluster_blocks--;
+        state->in_cluster[handle] = false;
+    }
     state->resident_count--;
     gs_group *group = &state->groups[sm->group];
     *group_changed = --group->residents == 0;

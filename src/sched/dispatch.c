@@ -314,7 +314,7 @@ static bool has_room(const gs_dispatcher *dispatcher, int kernel, int sm) {
     return table->room[sm] && !gs_state_local_waits(&dispatcher->state, &dispatcher->kernels[kernel].need);
 }
 
-static int place(gs_dispatcher *dispatcher, int kernel, int sm, bool in_cluster) {
+static inline int place(gs_dispatcher *dispatcher, int kernel, int sm, bool in_cluster) {
     if (!is_known(dispatcher, kernel) || sm < 0 || sm >= dispatcher->gpu->sms || !has_room(dispatcher, kernel, sm))
         return -1;
     const gs_need *need = &dispatcher->kernels[kernel].need;
