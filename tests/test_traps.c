@@ -183,7 +183,7 @@ static void nvrtc_compiles_what_is_accepted(void **state) {
     }
 }
 
-/* `test_traps nvrtc` is a test of its own, because NVRTC leaks, and LeakSanitizer would say so. */
+/* `test_traps nvrtc` is a test of its own, which is not run under sanitizers: NVRTC leaks. */
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_unsafe_is_refused_where_it_is),

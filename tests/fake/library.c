@@ -1,6 +1,6 @@
 /*
- * library.c: kernels of users, neither the probe nor timed, for the pretended driver: a shared library that runs them on
- * the CPU.
+ * library.c: kernels of users, neither the probe nor timed, for the pretended driver: a shared library that runs them
+ * on the CPU.
  *
  * Device memory is memory of this process, so what a kernel writes is there for the driver to copy.
  */
