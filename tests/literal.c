@@ -355,6 +355,8 @@ static void set_number(struct play *play, struct block *block, int64_t number) {
 
 /* Gives the fresh blocks their numbers: as placed, or by grant. */
 static void number_fresh(struct play *play) {
+    if (!play->fresh)
+        return;
     int count = (int)play->fresh, *numbers = allocate(3 * play->fresh + 1, sizeof *numbers);
     int *sms = numbers, *rooms = sms + count, *order = rooms + count;
     struct block **blocks = play->blocks + play->block_count - count;
