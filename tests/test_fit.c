@@ -168,7 +168,7 @@ static void fit_to_a_planted_setting(uint64_t combination, struct totals *totals
 
 static void planted_mechanisms_are_found(void **state) {
     (void)state;
-    uint64_t combinations = test_number("GRIDSMITH_RUNS", 100000) >= 100000 ? 30 : 3;
+    uint64_t combinations = test_number("GRIDSMITH_RUNS", 100000) >= 100000 ? 30 : 2;
     struct totals totals = {0};
     for (uint64_t i = 0; i < combinations; i++)
         fit_to_a_planted_setting(i, &totals);
