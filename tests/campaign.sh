@@ -26,11 +26,14 @@ campaign="$campaign --count $count"
 [ $? = 1 ] || complain "the undisturbed campaign did not find the quirk"
 [ "$(wc -l <"$work/whole.jsonl")" = "$count" ] || complain "the undisturbed campaign has not $count runs"
 
-# stop SIGNAL SECONDS: goes on with the campaign and ends it by a signal.
+# stop SIGNAL TENTHS: goes on with the campaign and ends it by a signal when so much of it is done.
 stop() {
+    wanted=$((count * $2 / 10))
     "$program" $campaign --out "$work/cut.jsonl" --resume >"$work/cut.txt" 2>"$work/cut.err" &
     running=$!
-    sleep "$2"
+    while kill -0 "$running" 2>/dev/null && [ "$(wc -l <"$work/cut.jsonl")" -lt "$wanted" ]; do
+        sleep 0.01
+    done
     kill -"$1" "$running" 2>/dev/null
     wait "$running" 2>/dev/null
     status=$?
@@ -38,12 +41,12 @@ stop() {
 
 # ---- killed ----
 : >"$work/cut.jsonl"
-for seconds in 0.3 0.5 0.7; do
-    stop KILL $seconds
+for tenths in 1 2 3; do
+    stop KILL $tenths
     lines=$(wc -l <"$work/cut.jsonl")
     head -n "$lines" "$work/cut.jsonl" >"$work/head.jsonl"
     head -n "$lines" "$work/whole.jsonl" | cmp -s - "$work/head.jsonl" || complain "killed: $lines lines are not whole"
-    echo "killed after ${seconds} s: $lines of $count runs"
+    echo "killed after $tenths tenths: $lines of $count runs"
 done
 
 # Killed in the middle of a write, which is too short to hit: the next line without its end.
@@ -58,13 +61,13 @@ else
 fi
 
 # ---- Ctrl-C: not KILL, so there is a report of what was done ----
-stop INT 0.5
+stop INT 5
 [ "$status" = 1 ] || complain "interrupted: exit code $status, not 1"
 grep -q "stopped after [0-9]* of $count runs; --resume goes on" "$work/cut.err" || complain "interrupted: does not say so"
 grep -q "^repeatability" "$work/cut.txt" || complain "interrupted: no report"
 [ "$(wc -l <"$work/cut.jsonl")" -ge "$lines" ] || complain "interrupted: runs were lost"
 tail -c 1 "$work/cut.jsonl" | od -c | grep -q '\\n' || complain "interrupted: the last line is not whole"
-stop TERM 0.5
+stop TERM 7
 [ "$status" = 1 ] || complain "terminated: exit code $status, not 1"
 
 # ---- to the end ----
