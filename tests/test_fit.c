@@ -168,14 +168,15 @@ static void fit_to_a_planted_setting(uint64_t combination, struct totals *totals
 
 static void planted_mechanisms_are_found(void **state) {
     (void)state;
-    uint64_t combinations = test_number("GRIDSMITH_RUNS", 100000) >= 100000 ? 30 : 3;
+    bool is_long = test_number("GRIDSMITH_RUNS", 100000) >= 100000;
+    uint64_t first = is_long ? 0 : 1, combinations = is_long ? 30 : 3; /* the first has timed runs, which take long */
     struct totals totals = {0};
-    for (uint64_t i = 0; i < combinations; i++)
+    for (uint64_t i = first; i < combinations; i++)
         fit_to_a_planted_setting(i, &totals);
     print_message(
         "%llu planted settings: %zu of %zu switches decided; values ruled out by one recording %zu, by several "
         "together %zu; a deciding run found %zu times of %zu\n",
-        (unsigned long long)combinations, totals.switches - totals.undecided, totals.switches, totals.by_one,
+        (unsigned long long)(combinations - first), totals.switches - totals.undecided, totals.switches, totals.by_one,
         totals.by_several, totals.deciders, totals.deciders + totals.without);
     for (size_t i = 0; i < gs_mechanism_count; i++)
         if (totals.undecided_by_switch[i])

@@ -500,6 +500,8 @@ static int run_mode(struct bound *bound, const gs_words *files, gs_error *error)
         return gs_usage(bound->command, "--grid is for the paper's program");
     if (files->count > 1 || (files->count && bound->repeat))
         return gs_usage(bound->command, "give one program, or --repeat for the paper's");
+    if (!bound->run && (bound->programs.count || bound->task.clock_mhz))
+        return gs_usage(bound->command, "--program and --clock-mhz go with --run; a program alone is given as a file");
     if (is_plain && !files->count && !bound->warps)
         return gs_usage(bound->command, "give a program, or --warps N and --repeat N for the paper's");
     if (bound->svg && (!(is_plain || bound->measured) || bound->json))

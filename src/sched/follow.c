@@ -20,6 +20,14 @@ enum {
     LAUNCH_NS = 10000 /* a host that does not wait makes a launch in less */
 };
 
+/* Times of a recording can be anything. */
+static int64_t after(int64_t time_ns, int64_t more_ns) {
+    int64_t sum;
+    if (__builtin_add_overflow(time_ns, more_ns, &sum))
+        return more_ns > 0 ? INT64_MAX : INT64_MIN;
+    return sum;
+}
+
 const gs_seen *gs_follow(const gs_engine *engine, size_t launch) {
     const gs_launch *which = &engine->run->launches.data[launch];
     return engine->hooks.follow ? &engine->run->events.data[which->observed].seen : NULL;
@@ -90,22 +98,25 @@ int64_t gs_follow_arrival(const gs_engine *engine, size_t launch) {
     int64_t started_ns = first_start(engine, launch), began_ns = first_start(engine, 0);
     if (started_ns == INT64_MIN || began_ns == INT64_MIN)
         return INT64_MIN;
-    return gs_min(started_ns, began_ns + LAUNCH_NS * (int64_t)launch) - RELEASE_NS;
+    return after(gs_min(started_ns, after(began_ns, LAUNCH_NS * (int64_t)launch)), -RELEASE_NS);
 }
 
 int64_t gs_follow_resume(const gs_engine *engine) {
     size_t next = engine->queue_first;
     if (next == NO_LAUNCH || !engine->endings.count || !gs_follow(engine, next))
         return 0;
-    int64_t looked_at_ns = first_start(engine, next) - SERVED_NS;
-    bool is_soon = looked_at_ns > engine->now_ns && looked_at_ns <= engine->now_ns + PAUSE_NS;
+    int64_t started_ns = first_start(engine, next);
+    if (started_ns == INT64_MIN)
+        return 0;
+    int64_t looked_at_ns = after(started_ns, -SERVED_NS);
+    bool is_soon = looked_at_ns > engine->now_ns && looked_at_ns <= after(engine->now_ns, PAUSE_NS);
     return is_soon ? looked_at_ns : 0; /* otherwise it waited for room, or for a more urgent one */
 }
 
 /* Among the endings from `at` on in the heap that the clock cannot tell from the first: one on this SM, or SIZE_MAX. */
 static size_t ending_on(const gs_engine *engine, size_t at, int32_t sm) {
     const struct endings *heap = &engine->endings;
-    if (at >= heap->count || heap->data[at].at_ns > heap->data[0].at_ns + CLOCK_NS)
+    if (at >= heap->count || heap->data[at].at_ns > after(heap->data[0].at_ns, CLOCK_NS))
         return SIZE_MAX;
     if (gs_dispatcher_sm(engine->dispatcher, heap->data[at].handle) == sm)
         return at;

@@ -145,17 +145,21 @@ static gs_code give_lanes(gs_stays *stays, gs_error *error) {
     return code;
 }
 
+static int64_t since(int64_t first, int64_t time) {
+    int64_t difference;
+    return time == INT64_MAX || __builtin_sub_overflow(time, first, &difference) ? INT64_MAX : difference;
+}
+
 /* The clock of a recording begins anywhere; here the first block starts at 0. */
 static void begin_at_zero(gs_stays *stays) {
     int64_t first = stays->count ? stays->data[0].from : 0;
     for (size_t i = 0; i < stays->count; i++)
         first = gs_min(first, stays->data[i].from);
     for (size_t i = 0; i < stays->count; i++) {
-        stays->data[i].from -= first;
-        if (stays->data[i].to != INT64_MAX)
-            stays->data[i].to -= first;
+        stays->data[i].from = since(first, stays->data[i].from);
+        stays->data[i].to = since(first, stays->data[i].to);
     }
-    stays->horizon -= first;
+    stays->horizon = since(first, stays->horizon);
 }
 
 gs_code gs_stays_of(const gs_run *run, bool together, gs_stays *stays, gs_error *error) {

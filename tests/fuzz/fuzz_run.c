@@ -70,6 +70,7 @@ static void play(const gs_run *run) {
         gs_check_clear(&check);
     }
     show(gpu, run); /* whatever it says it has seen */
+    gs_run_free(gs_predict_recorded(gpu, run, &error));
     gs_run_free(prediction);
     gs_gpu_free(gpu);
 }
