@@ -79,6 +79,33 @@ double gs_number_value(gs_number type, const void *data, size_t index) {
     }
 }
 
+bool gs_number_is_real(gs_number type) {
+    return type == GS_FLOAT32 || type == GS_FLOAT64 || type == GS_FLOAT16;
+}
+
+void gs_number_put(gs_number type, double value, void *data, size_t index) {
+    put_real(type, value, (char *)data + index * numbers[type].bytes);
+}
+
+static bool is_close(double a, double b, double tolerance) {
+    double size = a < 0 ? -a : a, difference = a < b ? b - a : a - b;
+    bool both_nan = a != a && b != b;
+    return both_nan || a == b || difference <= tolerance * (size > 1 ? size : 1);
+}
+
+size_t gs_numbers_differ(gs_number type, const void *first, const void *second, size_t count, double tolerance) {
+    size_t bytes = numbers[type].bytes;
+    const char *a = first, *b = second;
+    if (memcmp(a, b, count * bytes) == 0)
+        return count;
+    for (size_t i = 0; i < count; i++)
+        if (memcmp(a + i * bytes, b + i * bytes, bytes) != 0 &&
+            (!gs_number_is_real(type) || tolerance <= 0 ||
+             !is_close(gs_number_value(type, a, i), gs_number_value(type, b, i), tolerance)))
+            return i;
+    return count;
+}
+
 void gs_launch_fill(const gs_launch_argument *argument, void *data) {
     size_t bytes = numbers[argument->type].bytes;
     bool is_real = argument->type == GS_FLOAT32 || argument->type == GS_FLOAT64 || argument->type == GS_FLOAT16;
