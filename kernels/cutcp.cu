@@ -1,7 +1,7 @@
 // cutcp.cu: Coulombic potential with a cutoff, in space. Atoms are sorted into cubic cells of EDGE points a side, which
 // are as wide as the cutoff: a block has the points of one cell and needs the atoms of 27.
 
-constexpr int EDGE = 8, DEPTH = 2; // the block is EDGE x EDGE x DEPTH threads, each has EDGE / DEPTH points
+constexpr int EDGE = 8, DEPTH = 4; // the block is EDGE x EDGE x DEPTH threads, each has EDGE / DEPTH points
 constexpr int ROOM = 16;           // atoms that fit into a cell
 
 __global__ void cutcp(const float4 *__restrict__ cells, const int *__restrict__ filled, float *potential, float spacing,

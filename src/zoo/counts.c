@@ -46,6 +46,7 @@ const gs_zoo_kernel gs_zoo_black_scholes = {
     .tolerance = 1e-4,
     .plan = plan_black_scholes,
     .reference = reference_black_scholes,
+    .elastic = {17, 17},
 };
 
 /* ---- histo ---- */
@@ -81,6 +82,7 @@ const gs_zoo_kernel gs_zoo_histo = {
     .sizes = {{"tiny", {1, 1}}, {"odd", {10007, 3}}, {"small", {32768, 8}}, {"large", {64000000, 2640}}},
     .plan = plan_histo,
     .reference = reference_histo,
+    .elastic = {17, 17},
 };
 
 /* ---- pns: a ring of places, simulated many times ---- */
@@ -137,6 +139,7 @@ const gs_zoo_kernel gs_zoo_pns = {
     .sizes = {{"tiny", {1, 1}}, {"odd", {5, 7}}, {"small", {16, 8}}, {"large", {16384, 256}}},
     .plan = plan_pns,
     .reference = reference_pns,
+    .elastic = {25, 25},
 };
 
 /* ---- quasirandom: a Sobol sequence ---- */
@@ -205,6 +208,7 @@ const gs_zoo_kernel gs_zoo_quasirandom = {
     .sizes = {{"tiny", {1, 1, 1}}, {"odd", {1009, 3, 5}}, {"small", {4096, 4, 8}}, {"large", {16000000, 8, 1320}}},
     .plan = plan_quasirandom,
     .reference = reference_quasirandom,
+    .elastic = {17, 17},
 };
 
 /* ---- tpacf: pairs of points on a sphere by their distance ---- */
@@ -282,4 +286,5 @@ const gs_zoo_kernel gs_zoo_tpacf = {
     .sizes = {{"tiny", {1, 1}}, {"odd", {301, 77}}, {"small", {256, 512}}, {"large", {65536, 65536}}},
     .plan = plan_tpacf,
     .reference = reference_tpacf,
+    .elastic = {1, 1},
 };

@@ -39,6 +39,7 @@ const gs_zoo_kernel gs_zoo_regtil = {
     .tolerance = 1e-4,
     .plan = plan_regtil,
     .reference = reference_regtil,
+    .elastic = {17, 17},
 };
 
 /* ---- sgemm: C = alpha A B + beta C ---- */
@@ -64,6 +65,7 @@ const gs_zoo_kernel gs_zoo_sgemm = {
     .tolerance = 1e-4,
     .plan = plan_sgemm,
     .reference = reference_sgemm,
+    .elastic = {17, 17},
 };
 
 /* ---- tgemm: C = A B, halves in, floats out, all by rows ---- */
@@ -101,6 +103,7 @@ const gs_zoo_kernel gs_zoo_tgemm = {
     .tolerance = 1e-4,
     .plan = plan_tgemm,
     .reference = reference_tgemm,
+    .elastic = {3, 3},
 };
 
 /* ---- conv: a convolution as im2col and tgemm ---- */
@@ -155,6 +158,7 @@ const gs_zoo_kernel gs_zoo_conv = {
     .tolerance = 1e-4,
     .plan = plan_conv,
     .reference = reference_conv,
+    .elastic = {17, 17},
 };
 
 /* ---- transpose ---- */
@@ -183,6 +187,7 @@ const gs_zoo_kernel gs_zoo_transpose = {
     .tolerance = 0,
     .plan = plan_transpose,
     .reference = reference_transpose,
+    .elastic = {11, 11},
 };
 
 /* ---- gaussian: elimination, a launch for each row but the last; the right-hand side is the last column ---- */
@@ -220,9 +225,10 @@ const gs_zoo_kernel gs_zoo_gaussian = {
     .name = "gaussian",
     .summary = "Gaussian elimination, a launch for each step",
     .numbers = "rows",
-    .sizes = {{"tiny", {2}}, {"odd", {37}}, {"small", {48}}, {"large", {1024}}},
+    .sizes = {{"tiny", {2}}, {"odd", {19}}, {"small", {48}}, {"large", {1024}}},
     .tolerance = 1e-3,
     .plan = plan_gaussian,
     .reference = reference_gaussian,
+    .elastic = {17, 17},
     .is_once = true,
 };

@@ -54,6 +54,7 @@ const gs_zoo_kernel gs_zoo_cp = {
     .tolerance = 1e-3,
     .plan = plan_cp,
     .reference = reference_cp,
+    .elastic = {17, 17},
 };
 
 /* ---- cutcp: the potential of near atoms in space; n counts cells ---- */
@@ -87,7 +88,7 @@ static void make_cells(void *data, size_t count, const int32_t *n) {
 }
 
 static void plan_cutcp(gs_zoo_plan *plan, const int32_t *n) {
-    enum { DEPTH = 2 };
+    enum { DEPTH = 4 };
     size_t cells = (size_t)n[0] * n[1] * n[2];
     int atoms = gs_zoo_buffer_made(plan, GS_FLOAT32, cells * CUTCP_ROOM * 4, make_cells);
     int filled = gs_zoo_buffer_made(plan, GS_INT32, cells, make_filled);
@@ -130,6 +131,7 @@ const gs_zoo_kernel gs_zoo_cutcp = {
     .tolerance = 1e-3,
     .plan = plan_cutcp,
     .reference = reference_cutcp,
+    .elastic = {15, 15},
 };
 
 /* ---- img: a filter of 5 x 5 pixels ---- */
@@ -170,6 +172,7 @@ const gs_zoo_kernel gs_zoo_img = {
     .tolerance = 1e-4,
     .plan = plan_img,
     .reference = reference_img,
+    .elastic = {1, 1},
 };
 
 /* ---- lbm: D2Q9 ---- */
@@ -240,6 +243,7 @@ const gs_zoo_kernel gs_zoo_lbm = {
     .tolerance = 1e-4,
     .plan = plan_lbm,
     .reference = reference_lbm,
+    .elastic = {17, 17},
 };
 
 /* ---- stenc: seven points ---- */
@@ -287,4 +291,5 @@ const gs_zoo_kernel gs_zoo_stenc = {
     .tolerance = 1e-4,
     .plan = plan_stenc,
     .reference = reference_stenc,
+    .elastic = {1, 1},
 };

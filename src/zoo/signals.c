@@ -52,6 +52,7 @@ const gs_zoo_kernel gs_zoo_fft = {
     .tolerance = 1e-3,
     .plan = plan_fft,
     .reference = reference_fft,
+    .elastic = {25, 25},
 };
 
 /* ---- mrif and mriq: for each voxel, a sum over all samples ---- */
@@ -109,6 +110,7 @@ const gs_zoo_kernel gs_zoo_mrif = {
     .tolerance = 2e-3,
     .plan = plan_mrif,
     .reference = reference_mrif,
+    .elastic = {17, 17},
 };
 
 static void plan_mriq(gs_zoo_plan *plan, const int32_t *n) {
@@ -131,4 +133,5 @@ const gs_zoo_kernel gs_zoo_mriq = {
     .tolerance = 2e-3,
     .plan = plan_mriq,
     .reference = reference_mriq,
+    .elastic = {17, 17},
 };
