@@ -7,6 +7,7 @@
  *   replay   the recorded corpus, read, predicted and scored
  *   shrink   runs of twenty kernels and more on a GPU of which one SM is always skipped, to the kernel that shows it
  *   reshape  one kernel of a source of a thousand lines made confined
+ *   host     threads of a kernel on the CPU that wait at barriers
  *
  * Times are the best of several rounds, so that what else the machine does counts little.
  */
@@ -257,6 +258,31 @@ static void measure_reshape(void) {
     gs_text_free(&text);
 }
 
+/* Barriers of a kernel on the CPU, one block after the other on one core. */
+static void measure_host(void) {
+    enum { BLOCKS = 1000, THREADS = 256, BARRIERS = 20 };
+    static const char text[] =
+        "__global__ void k(int *out) {\n    for (int i = 0; i < 20; i++)\n        __syncthreads();\n"
+        "    out[blockIdx.x] = 1;\n}\n";
+    static const char *const kernels[] = {"k"};
+    static int out[BLOCKS];
+    const uint32_t grid[3] = {BLOCKS, 1, 1}, block[3] = {THREADS, 1, 1};
+    gs_error error;
+    gs_build build = {.name = "k.cu", .text = text, .size = sizeof text - 1, .kernels = kernels, .kernel_count = 1};
+    gs_host *host = gs_host_open(&error);
+    gs_program *program = host ? gs_host_compile(host, &build, &error) : NULL;
+    gs_work work = {.threads = 1};
+    int32_t buffer = gs_work_buffer(&work, out, sizeof out);
+    gs_work_call(&work, "k", grid, block, 0);
+    gs_work_pass_buffer(&work, buffer);
+    if (!program || gs_program_run(program, &work, &error) != GS_OK)
+        fail(&error);
+    printf("a thread of a kernel on the CPU waits at a barrier in %.0f ns\n",
+           (double)work.calls.data[0].elapsed_ns / ((double)BLOCKS * THREADS * BARRIERS));
+    gs_work_free(&work);
+    gs_host_close(host);
+}
+
 int main(void) {
     compare_with_literal();
     scale();
@@ -264,5 +290,6 @@ int main(void) {
     measure_replay();
     measure_shrink();
     measure_reshape();
+    measure_host();
     return 0;
 }

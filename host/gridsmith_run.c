@@ -283,7 +283,8 @@ static void make_stacks(struct worker *worker, unsigned threads) {
         struct fiber *fiber = &worker->fibers[i];
         mprotect(worker->stacks + each * i, page, PROT_NONE); /* a stack that is too small ends in a fault */
         fiber->stack = worker->stacks + each * i + page;
-        fiber->stack_pointer = prepare_stack(fiber->stack + STACK_BYTES, fiber_main);
+        /* The tops of stacks lie in different lines of the cache, or all would fight for the same few. */
+        fiber->stack_pointer = prepare_stack(fiber->stack + STACK_BYTES - i % 29 * 128, fiber_main);
     }
 }
 
@@ -624,9 +625,13 @@ static const gs_kernel *find_kernel(const char *name) {
     fail(GS_JOB_WRONG, "there is no kernel %s in this program", name);
 }
 
+enum { MOST_ARGUMENTS = 128 };
+
 static void check_arguments(const gs_kernel *kernel, const gs_job_call *call) {
     const gs_job_argument *given = gs_job_arguments(job) + call->first;
     unsigned added = call->form == GS_FORM_PERSISTENT || call->form == GS_FORM_CONFINED;
+    if (call->arguments >= MOST_ARGUMENTS)
+        fail(GS_JOB_WRONG, "a kernel may have %d arguments, not %u", MOST_ARGUMENTS - 1, call->arguments);
     if (call->arguments + added != kernel->parameters)
         fail(GS_JOB_WRONG, "%s has %u parameters, but %u arguments are given", kernel->name, kernel->parameters - added,
              call->arguments);
@@ -648,13 +653,12 @@ static void check_shape(const gs_job_call *call) {
 }
 
 static void run_call(gs_job_call *call, unsigned char *const *buffers) {
-    enum { MOST_ARGUMENTS = 128 };
     const gs_kernel *kernel = find_kernel(call->kernel);
     gs_job_argument *given = gs_job_arguments(job) + call->first;
     void *pointers[MOST_ARGUMENTS], *arguments[MOST_ARGUMENTS];
     check_shape(call);
     check_arguments(kernel, call);
-    for (unsigned i = 0; i < call->arguments && i < MOST_ARGUMENTS - 1; i++) {
+    for (unsigned i = 0; i < call->arguments; i++) {
         pointers[i] = given[i].buffer >= 0 ? buffers[given[i].buffer] : NULL;
         arguments[i] = given[i].buffer >= 0 ? (void *)&pointers[i] : given[i].value;
     }

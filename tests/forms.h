@@ -19,6 +19,8 @@ typedef struct formed {
 void forms_check(const formed *first, size_t stride, size_t count);
 /* All of them as one source. */
 void forms_put_all(const formed *first, size_t stride, size_t count, int form, gs_text *into);
+/* Whether kernels run on a GPU: GRIDSMITH_ON=cuda. */
+bool forms_run_on_cuda(void);
 void forms_free(formed *it);
 
 #endif

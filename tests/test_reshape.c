@@ -227,17 +227,73 @@ static void a_report_covers_every_kernel(void **state) {
     gs_source_free(&source);
 }
 
+/* ---- exactly once ---- */
+
+/* Across stops, SMs that come and go, and any number of workers and sizes of tasks, each block runs once. */
+static void every_block_runs_exactly_once(void **state) {
+    static const char text[] =
+        "__global__ void k(int *out, const int *in, int n) {\n    __shared__ int sum;\n    if (threadIdx.x == 0)\n"
+        "        sum = 0;\n    __syncthreads();\n    if (threadIdx.x % 7 == blockIdx.y)\n        return;\n"
+        "    atomicAdd(&sum, 1);\n    __syncthreads();\n    if (threadIdx.x == 5)\n"
+        "        atomicAdd(&out[(blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x], sum);\n}\n";
+    static const char launch_text[] =
+        "{\"schema\": \"gridsmith.launch/1\", \"grid\": [11, 5, 3], \"block\": [20, 1, 1], \"arguments\": "
+        "[{\"buffer\": \"int32\", \"count\": 165}, {\"buffer\": \"int32\", \"count\": 1}, {\"int32\": 0}]}";
+    uint64_t seed = test_number("GRIDSMITH_SEED", 1), runs = test_number("GRIDSMITH_RUNS", 100000) / 1000;
+    gs_error error;
+    gs_input *input = gs_input_memory("launch", launch_text, sizeof launch_text - 1, NULL);
+    gs_launch_file *launch = gs_launch_read(input, &error);
+    gs_executor *executor = gs_executor_host(&error);
+    gs_source source;
+    gs_reshape_options reshape = {.form = GS_FORM_CONFINED};
+    gs_variant variant = gs_variant_original(launch, "k");
+    gs_verify_options options = {.seconds = 60};
+    gs_trial trial = {.executor = executor, .launch = launch, .options = &options, .variant = &variant};
+    uint64_t launches = 0;
+    (void)state;
+    variant.form = GS_FORM_CONFINED;
+    assert_int_equal(gs_source_read(&source, "once.cu", text, sizeof text - 1, &error), GS_OK);
+    assert_int_equal(gs_reshape(&source, "k", &reshape, &variant.text, &error), GS_OK);
+    assert_int_equal(gs_trial_compile(&trial, &source, &error), GS_OK);
+    for (uint64_t i = 0; i < runs; i++) {
+        gs_random random = gs_random_at(seed, i);
+        options.workers = (uint32_t)gs_random_from(&random, 1, 40);
+        options.task_blocks = (uint32_t)gs_random_from(&random, 1, 12);
+        options.stops = (uint32_t)gs_random_from(&random, 0, 30);
+        options.seed = gs_random_next(&random);
+        if (gs_trial_run(&trial, &error) != GS_OK)
+            fail_msg("seed %llu, run %llu: %s", (unsigned long long)seed, (unsigned long long)i, error.message);
+        const int *out = trial.buffers.data[0];
+        for (uint64_t block = 0; block < trial.blocks; block++)
+            if (trial.marks[block] != 1 || out[block] != 20 - (26 - (int)(block / 11 % 5)) / 7)
+                fail_msg("seed %llu, run %llu: block %llu ran %u times and counted %d", (unsigned long long)seed,
+                         (unsigned long long)i, (unsigned long long)block, trial.marks[block], out[block]);
+        launches += trial.launches;
+    }
+    print_message("%llu runs in %llu launches\n", (unsigned long long)runs, (unsigned long long)launches);
+    assert_true(launches > 2 * runs);
+    gs_trial_free(&trial);
+    gs_source_free(&source);
+    gs_launch_free(launch);
+    gs_input_close(input);
+    gs_executor_close(executor);
+}
+
 /* ---- verifying ---- */
 
-static gs_verify_result verify(gs_executor *executor, const char *text, gs_launch_file *launch,
-                               const gs_verify_options *options) {
+static gs_verify_result verify(const char *text, const gs_verify_options *options) {
     gs_source source;
     gs_error error = {.message = ""};
     gs_verify_result result;
+    gs_executor *executor = gs_executor_host(&error);
+    gs_launch_file *launch = usual_launch();
+    assert_non_null(executor);
     assert_int_equal(gs_source_read(&source, "a.cu", text, strlen(text), &error), GS_OK);
     if (gs_verify(executor, &source, launch, options, &result, &error) != GS_OK)
         fail_msg("%s", error.message);
     gs_source_free(&source);
+    gs_launch_free(launch);
+    gs_executor_close(executor);
     return result;
 }
 
@@ -248,19 +304,13 @@ static void what_differs_is_named_with_its_block(void **state) {
         "__global__ void k(int *out, const int *in, int n) {\n    __shared__ int left;\n    int before = left;\n"
         "    __syncthreads();\n    if (threadIdx.x == 0) left = 7;\n"
         "    out[blockIdx.x * 64 + threadIdx.x] = blockIdx.x == 4 ? 1 + (before == 7 && threadIdx.x == 5) : 3;\n}\n";
-    gs_error error;
-    gs_executor *executor = gs_executor_host(&error);
-    gs_launch_file *launch = usual_launch();
     gs_verify_options options = {.form = GS_FORM_PERSISTENT, .kernel = "k", .workers = 1, .seconds = 60};
     (void)state;
-    assert_non_null(executor);
-    gs_verify_result result = verify(executor, text, launch, &options);
+    gs_verify_result result = verify(text, &options);
     assert_int_equal(result.verdict, GS_VERDICT_DIFFERENT);
     assert_string_equal(result.reason.message,
                         "argument 1, element 261: the original has 1, the reshaped kernel 2; block "
                         "(4,0,0) writes it");
-    gs_launch_free(launch);
-    gs_executor_close(executor);
 }
 
 static void elastic_blocks_are_found_by_trying(void **state) {
@@ -268,19 +318,13 @@ static void elastic_blocks_are_found_by_trying(void **state) {
         "#define SIZE 64\n__global__ void k(int *out, const int *in, int n) {\n"
         "    __shared__ int part[SIZE];\n    part[threadIdx.x] = in[blockIdx.x * SIZE + threadIdx.x];\n"
         "    __syncthreads();\n    out[blockIdx.x * SIZE + threadIdx.x] = part[threadIdx.x] + n;\n}\n";
-    gs_error error;
-    gs_executor *executor = gs_executor_host(&error);
-    gs_launch_file *launch = usual_launch();
     gs_verify_options options = {.form = GS_FORM_ELASTIC, .kernel = "k", .seconds = 60};
     (void)state;
-    assert_non_null(executor);
-    gs_verify_result result = verify(executor, text, launch, &options);
+    gs_verify_result result = verify(text, &options);
     assert_int_equal(result.verdict, GS_VERDICT_SAME);
     assert_string_equal(result.reason.message,
                         "1/2 of the threads: block [32, 1, 1], grid [18, 1, 1], line 1: 32 for 64; 1/4 of the threads: "
                         "block [16, 1, 1], grid [36, 1, 1], line 1: 16 for 64");
-    gs_launch_free(launch);
-    gs_executor_close(executor);
 }
 
 int main(void) {
@@ -290,6 +334,7 @@ int main(void) {
         cmocka_unit_test(only_what_is_needed_is_brought_along),
         cmocka_unit_test(other_kernels_keep_their_code),
         cmocka_unit_test(a_report_covers_every_kernel),
+        cmocka_unit_test(every_block_runs_exactly_once),
         cmocka_unit_test(what_differs_is_named_with_its_block),
         cmocka_unit_test(elastic_blocks_are_found_by_trying),
     };

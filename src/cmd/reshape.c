@@ -9,7 +9,7 @@
 
 struct reshape {
     const char *kernel, *form, *output, *launch, *gpu;
-    int64_t factor;
+    int64_t factor, task;
     bool json;
 };
 
@@ -31,6 +31,13 @@ static const gs_option options[] = {
      .offset = offsetof(struct reshape, output),
      .argument = "FILE",
      .help = "where to write the source (default: standard output)"},
+    {.name = "task",
+     .type = GS_OPTION_INT,
+     .offset = offsetof(struct reshape, task),
+     .argument = "N",
+     .help = "confined: blocks taken from the queue at a time, where the launch does not say (default 10)",
+     .least = 1,
+     .most = INT32_MAX},
     {.name = "launch",
      .type = GS_OPTION_TEXT,
      .offset = offsetof(struct reshape, launch),
@@ -165,7 +172,7 @@ static int reshape_file(const struct reshape *asked, const char *path, enum gs_f
     char *text = NULL, folder[400];
     gs_source source = {0};
     gs_error error = {.code = GS_OK};
-    gs_reshape_options wanted = {.form = form, .folder = folder};
+    gs_reshape_options wanted = {.form = form, .folder = folder, .task_blocks = (uint32_t)asked->task};
     int status = gs_read_source(path, &text, folder, sizeof folder, &source, &error);
     if (status == 0)
         status = form == GS_FORM_ELASTIC     ? reshape_elastic(asked, &source, folder, &error)

@@ -122,7 +122,7 @@ static void print_words(const struct verify *asked, const gs_verify_result *resu
         printf("original %.3f ms, reshaped %.3f ms in %u launch%s\n", (double)result->original_ns / 1e6,
                (double)result->reshaped_ns / 1e6, result->launches, result->launches == 1 ? "" : "es");
     if (asked->repeat && result->original_ns)
-        printf("medians of %lld: the reshaped kernel takes %+.2f%%\n", (long long)asked->repeat,
+        printf("medians of %lld runs: the reshaped kernel takes %+.2f%%\n", (long long)asked->repeat,
                100.0 * ((double)result->reshaped_ns / (double)result->original_ns - 1));
 }
 

@@ -312,10 +312,13 @@ static gs_code bench_kernels(struct session *session, gs_error *error) {
         if (code == GS_OK) {
             (asked->json ? print_bench_json : print_bench)(session, &plan, &bench);
             add_bench(session, &bench);
-        } else {
-            fprintf(stderr, "gridsmith: %s:\n", session->kernels[i]->name);
         }
         gs_zoo_plan_free(&plan);
+        if (code == GS_E_KERNEL) { /* the others may be right */
+            fprintf(stderr, "gridsmith: %s: %s\n", session->kernels[i]->name, error->message);
+            session->wrong++;
+            code = GS_OK;
+        }
     }
     return code;
 }

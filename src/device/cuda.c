@@ -198,28 +198,6 @@ static void name_uuid(const struct cuda *cuda, char *text, size_t size) {
     }
 }
 
-static gs_code open_context(struct cuda *cuda, const char *rest, gs_error *error) {
-    int count = 0;
-    cu_context context;
-    char *end;
-    long number = strtol(rest, &end, 10);
-    /* More streams than hardware queues would share them, and lose the order between them. */
-    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
-    gs_code code = gs_cuda_check(&cuda->api, cuda->api.init(0), "starting CUDA", error);
-    if (code == GS_OK)
-        code = gs_cuda_check(&cuda->api, cuda->api.device_count(&count), "counting GPUs", error);
-    if (code == GS_OK && (*end || number < 0 || number >= count))
-        code = gs_fail(error, GS_E_NO_GPU, "there is no GPU \"%.20s\": CUDA sees %d", rest, count);
-    if (code == GS_OK)
-        code = gs_cuda_check(&cuda->api, cuda->api.device_get(&cuda->device, (int)number), "opening the GPU", error);
-    if (code == GS_OK)
-        code = gs_cuda_check(&cuda->api, cuda->api.context_retain(&context, cuda->device), "making a context", error);
-    if (code != GS_OK)
-        return code;
-    cuda->has_context = true;
-    return gs_cuda_check(&cuda->api, cuda->api.context_set(context), "using the context", error);
-}
-
 static gs_code open_memory(struct cuda *cuda, gs_error *error) {
     enum { MAPPED = 2, NON_BLOCKING = 1 };
     const cu_api *api = &cuda->api;
@@ -269,7 +247,7 @@ static gs_code open_all(gs_device *device, const char *rest, gs_error *error) {
     struct cuda *cuda = device->inside;
     gs_code code = gs_cuda_open(&cuda->api, error);
     if (code == GS_OK)
-        code = open_context(cuda, rest[0] ? rest : "0", error);
+        code = gs_cuda_open_gpu(&cuda->api, rest, &cuda->device, &cuda->has_context, error);
     if (code == GS_OK)
         code = open_memory(cuda, error);
     if (code == GS_OK)

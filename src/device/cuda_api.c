@@ -4,6 +4,7 @@
 #include "cuda_api.h"
 
 #include <dlfcn.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void *open_first(const char *const *names) {
@@ -75,4 +76,27 @@ gs_code gs_cuda_check(const cu_api *api, int code, const char *what, gs_error *e
     api->error_string(code, &words);
     return gs_fail(error, code == TOO_MANY_RESOURCES ? GS_E_NO_FIT : GS_E_NO_GPU, "%s: %s (CUDA error %d)", what,
                    words ? words : "unknown", code);
+}
+
+gs_code gs_cuda_open_gpu(const cu_api *api, const char *rest, int *device, bool *has_context, gs_error *error) {
+    int count = 0;
+    cu_context context;
+    char *end;
+    const char *text = rest[0] ? rest : "0";
+    long number = strtol(text, &end, 10);
+    /* More streams than hardware queues would share them, and lose the order between them. */
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+    gs_code code = gs_cuda_check(api, api->init(0), "starting CUDA", error);
+    if (code == GS_OK)
+        code = gs_cuda_check(api, api->device_count(&count), "counting GPUs", error);
+    if (code == GS_OK && (*end || number < 0 || number >= count))
+        code = gs_fail(error, GS_E_NO_GPU, "there is no GPU \"%.20s\": CUDA sees %d", text, count);
+    if (code == GS_OK)
+        code = gs_cuda_check(api, api->device_get(device, (int)number), "opening the GPU", error);
+    if (code == GS_OK)
+        code = gs_cuda_check(api, api->context_retain(&context, *device), "making a context", error);
+    if (code != GS_OK)
+        return code;
+    *has_context = true;
+    return gs_cuda_check(api, api->context_set(context), "using the context", error);
 }

@@ -101,6 +101,9 @@ gs_code gs_nvrtc_open(cu_api *api, gs_error *error);
 /* Finds the driver and the compiler. GS_E_NO_GPU, in words, where there is none or it is too old. */
 gs_code gs_cuda_open(cu_api *api, gs_error *error);
 void gs_cuda_close(cu_api *api);
+/* Starts CUDA and makes the context of GPU number `rest` ("": 0) the current one; cuDevicePrimaryCtxRelease gives it
+   back. */
+gs_code gs_cuda_open_gpu(const cu_api *api, const char *rest, int *device, bool *has_context, gs_error *error);
 
 /* Turns a code of the driver into an error: "WHAT: the driver's words". GS_OK stays GS_OK. */
 gs_code gs_cuda_check(const cu_api *api, int code, const char *what, gs_error *error);

@@ -444,24 +444,11 @@ static gs_code cuda_run(void *inside, gs_work *work, gs_error *error) {
 
 static gs_code open_device(struct cuda_executor *cuda, const char *rest, gs_error *error) {
     const cu_api *api = &cuda->api;
-    cu_context context;
-    char *end;
-    int count = 0, major = 0, minor = 0;
-    long number = strtol(rest[0] ? rest : "0", &end, 10);
-    gs_code code = gs_cuda_check(api, api->init(0), "starting CUDA", error);
-    if (code == GS_OK)
-        code = gs_cuda_check(api, api->device_count(&count), "counting GPUs", error);
-    if (code == GS_OK && (*end || number < 0 || number >= count))
-        code = gs_fail(error, GS_E_NO_GPU, "there is no GPU \"%.20s\": CUDA sees %d", rest[0] ? rest : "0", count);
-    if (code == GS_OK)
-        code = gs_cuda_check(api, api->device_get(&cuda->device, (int)number), "opening the GPU", error);
-    if (code == GS_OK)
-        code = gs_cuda_check(api, api->context_retain(&context, cuda->device), "making a context", error);
+    int major = 0, minor = 0;
+    gs_code code = gs_cuda_open_gpu(api, rest, &cuda->device, &cuda->has_context, error);
     if (code != GS_OK)
         return code;
-    cuda->has_context = true;
-    int failed = api->context_set(context);
-    failed = failed ? failed : api->stream_new(&cuda->stream, NON_BLOCKING, 0);
+    int failed = api->stream_new(&cuda->stream, NON_BLOCKING, 0);
     failed = failed ? failed : api->stream_new(&cuda->signals, NON_BLOCKING, 0);
     failed = failed ? failed : api->event_new(&cuda->began, 0);
     failed = failed ? failed : api->event_new(&cuda->ended, 0);

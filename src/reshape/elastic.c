@@ -211,18 +211,19 @@ static bool changes_constants(const struct search *search, const struct guess *g
     return guess->constants == SIZING_CONSTANTS && strcmp(name, kernel) != 0;
 }
 
-/* The numbers of guesses in the order of trying: named constants first, then none, then all numbers; grids that grow
-   before those that stay. False: that one makes no sense here. */
+/* The numbers of guesses in the order of trying: the likeliest first. False: that one makes no sense here. */
 static bool decode(const struct search *search, uint32_t number, struct guess *guess) {
-    uint32_t factor = search->factor, shape = number / 2 % 4;
-    const uint32_t shapes[][3] = {{factor, 1, 1}, {1, factor, 1}, {factor / 2, 2, 1}, {1, 1, factor}};
-    static const int constants[] = {SIZING_CONSTANTS, NO_CONSTANTS, ALL_CONSTANTS};
+    static const struct guess orders[] = {
+        {.grows_grid = true, .constants = SIZING_CONSTANTS},  {.grows_grid = true, .constants = NO_CONSTANTS},
+        {.grows_grid = false, .constants = SIZING_CONSTANTS}, {.grows_grid = false, .constants = NO_CONSTANTS},
+        {.grows_grid = true, .constants = ALL_CONSTANTS},     {.grows_grid = false, .constants = ALL_CONSTANTS}};
+    const uint32_t factor = search->factor, shapes[][3] = {{factor, 1, 1}, {1, factor, 1}, {2, 2, 1}, {1, 1, factor}};
+    const uint32_t shape = number / 2 % 4;
     size_t shared_bytes = search->original->shared_bytes;
-    *guess = (struct guess){
-        .divides_shared = number % 2 == 0, .grows_grid = number / 8 % 2 == 0, .constants = constants[number / 16 % 3]};
+    *guess = orders[number / 8 % GS_COUNT(orders)];
+    guess->divides_shared = number % 2 == 0;
     memcpy(guess->divide, shapes[shape], sizeof guess->divide);
-    bool repeats = factor == 2 && shape == 2; /* {1, 2, 1} again */
-    return !repeats && divides(search->original, guess) &&
+    return (shape != 2 || factor == 4) && divides(search->original, guess) &&
            (!guess->divides_shared || (shared_bytes && shared_bytes % factor == 0)) &&
            (guess->constants == NO_CONSTANTS || changes_constants(search, guess, search->original->kernel));
 }

@@ -9,43 +9,51 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const gs_token *token_at(const gs_source *source, uint32_t token) {
-    return &source->tokens.data[token];
-}
-
 /* ---- returns ---- */
+
+/* if (int x = f()), if (int x = f(); x): not a plain condition. */
+static bool declares(const gs_source *source, uint32_t open) {
+    uint32_t close = gs_token_at(source, open)->match;
+    for (uint32_t i = open + 1; i < close; i++)
+        if (gs_token_at(source, i)->mark == ';')
+            return true;
+    return gs_token_at(source, open + 1)->kind == GS_TOKEN_NAME &&
+           gs_token_at(source, open + 2)->kind == GS_TOKEN_NAME && !gs_is_operator_word(source, open + 1);
+}
 
 uint32_t gs_guard_of(const gs_source *source, uint32_t body, uint32_t token) {
     uint32_t before = token - 1;
-    bool braced = token_at(source, before)->mark == '{';
-    uint32_t holder = token_at(source, token)->within;
+    bool braced = gs_token_at(source, before)->mark == '{';
+    uint32_t holder = gs_token_at(source, token)->within;
     if (braced) {
-        holder = token_at(source, before)->within;
+        holder = gs_token_at(source, before)->within;
         uint32_t last = token + 2; /* return ; } */
-        if (!gs_token_is(source, token + 1, ";") || last != token_at(source, before)->match)
+        if (!gs_token_is(source, token + 1, ";") || last != gs_token_at(source, before)->match)
             return GS_NO_TOKEN;
         before--;
     } else if (!gs_token_is(source, token + 1, ";")) {
         return GS_NO_TOKEN;
     }
-    if (holder != body || token_at(source, before)->mark != ')')
+    if (holder != body || gs_token_at(source, before)->mark != ')')
         return GS_NO_TOKEN;
-    uint32_t open = token_at(source, before)->match, after = token + (braced ? 3 : 2);
+    uint32_t open = gs_token_at(source, before)->match, after = token + (braced ? 3 : 2);
     if (!gs_token_is(source, open - 1, "if") || gs_token_is(source, after, "else"))
         return GS_NO_TOKEN;
+    if (declares(source, open))
+        return GS_NO_TOKEN;
     /* Not the body of a loop or of another if without braces. */
-    char mark = token_at(source, open - 2)->mark;
+    char mark = gs_token_at(source, open - 2)->mark;
     return mark == ';' || mark == '{' || mark == '}' ? open : GS_NO_TOKEN;
 }
 
 /* The body of a lambda: [...] {, [...] (...) {, [...] (...) mutable -> type {. */
 static bool is_lambda(const gs_source *source, uint32_t brace) {
     for (uint32_t i = brace; i-- > 0;) {
-        const gs_token *token = token_at(source, i);
+        const gs_token *token = gs_token_at(source, i);
         if (token->mark == ']')
             return true;
         if (token->mark == ')' && token->match != GS_NO_TOKEN && token->match > 0) {
-            if (token_at(source, token->match - 1)->mark == ']')
+            if (gs_token_at(source, token->match - 1)->mark == ']')
                 return true;
             if (!gs_is_attribute(source, token->match - 1))
                 return false;
@@ -59,8 +67,8 @@ static bool is_lambda(const gs_source *source, uint32_t brace) {
 }
 
 static bool is_in_lambda(const gs_source *source, uint32_t body, uint32_t token) {
-    for (uint32_t at = token_at(source, token)->within; at != body && at != GS_NO_TOKEN;
-         at = token_at(source, at)->within)
+    for (uint32_t at = gs_token_at(source, token)->within; at != body && at != GS_NO_TOKEN;
+         at = gs_token_at(source, at)->within)
         if (is_lambda(source, at))
             return true;
     return false;
@@ -72,13 +80,14 @@ static void note(uint32_t *fact, uint32_t token) {
 }
 
 static void find_returns(const gs_source *source, const gs_kernel_found *kernel, gs_facts *facts) {
-    uint32_t end = token_at(source, kernel->body)->match;
+    uint32_t end = gs_token_at(source, kernel->body)->match;
     for (uint32_t i = kernel->body + 1; i < end; i++) {
-        if (!gs_token_is(source, i, "return") || token_at(source, i)->directive != GS_NO_TOKEN ||
+        if (!gs_token_is(source, i, "return") || gs_token_at(source, i)->directive != GS_NO_TOKEN ||
             is_in_lambda(source, kernel->body, i))
             continue;
-        char before = token_at(source, i - 1)->mark;
-        bool is_last = gs_token_is(source, i + 1, ";") && i + 2 == end && token_at(source, i)->within == kernel->body &&
+        char before = gs_token_at(source, i - 1)->mark;
+        bool is_last = gs_token_is(source, i + 1, ";") && i + 2 == end &&
+                       gs_token_at(source, i)->within == kernel->body &&
                        (before == ';' || before == '}' || before == '{');
         if (is_last)
             continue;
@@ -186,7 +195,7 @@ bool gs_is_word(const char *text, size_t length, const char *word) {
 }
 
 gs_word_use gs_word_use_of(const gs_source *source, uint32_t token, const char **reason) {
-    const gs_token *found = token_at(source, token);
+    const gs_token *found = gs_token_at(source, token);
     const char *text = source->text + found->at;
     /* Most names begin like none of them. */
     if (found->kind != GS_TOKEN_NAME || !strchr("_bgtGmdcCwps", text[0]))
@@ -223,10 +232,11 @@ static const struct {
 
 static gs_code check_assembly(const gs_source *source, uint32_t open, gs_facts *facts, gs_error *error) {
     gs_text text = {0};
-    uint32_t end = token_at(source, open)->match, odd = GS_NO_TOKEN;
+    uint32_t end = gs_token_at(source, open)->match, odd = GS_NO_TOKEN;
     gs_code code = GS_OK;
-    for (uint32_t i = open + 1; i < end && token_at(source, i)->mark != ':' && token_at(source, i)->mark != 'S'; i++) {
-        const gs_token *token = token_at(source, i);
+    for (uint32_t i = open + 1; i < end && gs_token_at(source, i)->mark != ':' && gs_token_at(source, i)->mark != 'S';
+         i++) {
+        const gs_token *token = gs_token_at(source, i);
         if (token->kind == GS_TOKEN_STRING && token->length >= 2)
             gs_text_put(&text, source->text + token->at + 1, token->length - 2);
         else
@@ -255,7 +265,7 @@ static gs_code check_asm_word(const gs_source *source, uint32_t token, gs_facts 
     if (!gs_token_is(source, token, "asm") && !gs_token_is(source, token, "__asm__") &&
         !gs_token_is(source, token, "__asm"))
         return GS_OK;
-    if (token_at(source, token)->directive != GS_NO_TOKEN)
+    if (gs_token_at(source, token)->directive != GS_NO_TOKEN)
         return gs_source_fail(source, token, error, GS_E_REFUSED, "assembly in a macro cannot be followed");
     while (gs_token_is(source, open, "volatile") || gs_token_is(source, open, "__volatile__"))
         open++;
@@ -270,7 +280,7 @@ static gs_code check_asm_word(const gs_source *source, uint32_t token, gs_facts 
 static bool is_launch(const gs_source *source, uint32_t token) {
     if (token + 2 >= source->tokens.count)
         return false;
-    const gs_token *at = token_at(source, token);
+    const gs_token *at = gs_token_at(source, token);
     return at[0].mark == '<' && at[1].mark == '<' && at[2].mark == '<' && at[1].at == at[0].at + 1 &&
            at[2].at == at[1].at + 1;
 }
@@ -279,7 +289,7 @@ static bool is_launch(const gs_source *source, uint32_t token) {
 static gs_code check_spin(const gs_source *source, uint32_t token, gs_error *error) {
     if (!gs_token_is(source, token, "while") || !gs_opens(source, token + 1))
         return GS_OK;
-    uint32_t close = token_at(source, token + 1)->match;
+    uint32_t close = gs_token_at(source, token + 1)->match;
     bool is_empty =
         close != GS_NO_TOKEN && (gs_token_is(source, close + 1, ";") ||
                                  (gs_token_is(source, close + 1, "{") && gs_token_is(source, close + 2, "}")));
@@ -293,9 +303,9 @@ static gs_code check_token(const gs_source *source, uint32_t i, gs_facts *facts,
     const char *reason = NULL;
     if (is_launch(source, i))
         return gs_source_fail(source, i, error, GS_E_REFUSED, "%s", launches);
-    if (token_at(source, i)->mark == 'P')
+    if (gs_token_at(source, i)->mark == 'P')
         return gs_source_fail(source, i, error, GS_E_REFUSED, "names that ## makes cannot be seen");
-    if (token_at(source, i)->kind != GS_TOKEN_NAME)
+    if (gs_token_at(source, i)->kind != GS_TOKEN_NAME)
         return GS_OK;
     switch (gs_word_use_of(source, i, &reason)) {
     case GS_WORD_BARRIER:
@@ -321,8 +331,8 @@ static gs_code check_token(const gs_source *source, uint32_t i, gs_facts *facts,
     case GS_WORD_REFUSED:
         return gs_source_fail(source, i, error, GS_E_REFUSED, "%s", reason);
     case GS_WORD_BLOCK:
-        if (i > 0 && token_at(source, i - 1)->kind == GS_TOKEN_NAME && !gs_is_operator_word(source, i - 1) &&
-            token_at(source, i)->directive == GS_NO_TOKEN)
+        if (i > 0 && gs_token_at(source, i - 1)->kind == GS_TOKEN_NAME && !gs_is_operator_word(source, i - 1) &&
+            gs_token_at(source, i)->directive == GS_NO_TOKEN)
             return gs_source_fail(source, i, error, GS_E_REFUSED, "it declares a variable of this name");
         break;
     case GS_WORD_PLAIN:
@@ -347,7 +357,7 @@ static gs_code check_macro_names(const gs_code_map *map, gs_error *error) {
                                         "return",    "if",       "for",        "while",      "asm"};
     const gs_source *source = map->source;
     for (uint32_t i = 0; i + 2 < source->tokens.count; i++) {
-        if (token_at(source, i)->directive != i ||
+        if (gs_token_at(source, i)->directive != i ||
             (!gs_token_is(source, i + 1, "define") && !gs_token_is(source, i + 1, "undef")))
             continue;
         const char *reason = NULL;
@@ -364,7 +374,7 @@ static gs_code check_macro_names(const gs_code_map *map, gs_error *error) {
 /* ---- the facts ---- */
 
 static gs_code check_parameters(const gs_source *source, const gs_kernel_found *kernel, gs_error *error) {
-    uint32_t end = token_at(source, kernel->open)->match;
+    uint32_t end = gs_token_at(source, kernel->open)->match;
     for (uint32_t i = kernel->open + 1; i < end; i++) {
         if (gs_token_is(source, i, ".") && gs_token_is(source, i + 1, ".") && gs_token_is(source, i + 2, "."))
             return gs_source_fail(source, i, error, GS_E_REFUSED,
@@ -384,10 +394,10 @@ static gs_code check_attributes(const gs_source *source, const gs_kernel_found *
         if (!gs_token_is(source, i, "__launch_bounds__") || !gs_opens(source, i + 1))
             continue;
         int commas = 0;
-        for (uint32_t k = i + 2; k < token_at(source, i + 1)->match; k++) {
-            commas += token_at(source, k)->mark == ',';
+        for (uint32_t k = i + 2; k < gs_token_at(source, i + 1)->match; k++) {
+            commas += gs_token_at(source, k)->mark == ',';
             if (gs_opens(source, k))
-                k = token_at(source, k)->match;
+                k = gs_token_at(source, k)->match;
         }
         if (commas >= 2)
             return gs_source_fail(source, i, error, GS_E_REFUSED, "%s", clusters);
@@ -403,10 +413,10 @@ static gs_code check_units(const gs_code_map *map, gs_facts *facts, gs_error *er
     return code;
 }
 
-/* Shared variables of the file are used by whoever names them; any of them will do. */
+/* Shared variables of the file are used by whoever names them, which is not looked into: any of them will do. */
 static void find_shared(const gs_source *source, gs_facts *facts) {
     for (uint32_t i = 0; i < source->tokens.count && facts->shared == GS_NO_TOKEN; i++)
-        if (gs_token_is(source, i, "__shared__"))
+        if (gs_token_is(source, i, "__shared__") && gs_token_is_outside(source, i))
             facts->shared = i;
 }
 

@@ -9,10 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const gs_token *token_at(const gs_source *source, uint32_t token) {
-    return &source->tokens.data[token];
-}
-
 /* Headers without barriers, block numbers or shared memory of their own, and those whose words are known. */
 static bool is_known_header(const char *name) {
     static const char *const known[] = {
@@ -80,7 +76,7 @@ static void folder_of(const char *path, char *folder, size_t size) {
 
 /* Copies the name out of "x.h" or <x.h>. */
 static bool include_name(const gs_source *source, uint32_t token, char *name, size_t size) {
-    const gs_token *found = token_at(source, token);
+    const gs_token *found = gs_token_at(source, token);
     const char *text = source->text + found->at,
                *close = found->length > 2 ? memchr(text + 1, text[0] == '<' ? '>' : '"', found->length - 1) : NULL;
     if (!close || (text[0] != '<' && text[0] != '"') || (size_t)(close - text) > size)
@@ -94,7 +90,7 @@ static gs_code scan_tokens(const gs_source *source, const char *folder, int dept
                            gs_error *error) {
     for (uint32_t i = 0; i < source->tokens.count && !found[0]; i++) {
         const char *reason = NULL;
-        const gs_token *token = token_at(source, i);
+        const gs_token *token = gs_token_at(source, i);
         char name[256];
         if (gs_word_use_of(source, i, &reason) != GS_WORD_PLAIN || gs_token_is(source, i, "asm"))
             snprintf(found, size, "%.*s", (int)token->length, source->text + token->at);
@@ -153,7 +149,7 @@ static gs_code check_include(const gs_source *source, uint32_t token, const char
 gs_code gs_check_includes(const gs_source *source, const char *folder, gs_facts *facts, gs_error *error) {
     gs_code code = GS_OK;
     for (uint32_t i = 0; i + 2 < source->tokens.count && code == GS_OK; i++)
-        if (token_at(source, i)->directive == i && gs_token_is(source, i + 1, "include"))
+        if (gs_token_at(source, i)->directive == i && gs_token_is(source, i + 1, "include"))
             code = check_include(source, i + 2, folder, facts, error);
     return code;
 }

@@ -9,10 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const gs_token *token_at(const gs_source *source, uint32_t token) {
-    return &source->tokens.data[token];
-}
-
 /* Words that stand before a ( without being a function. */
 bool gs_is_attribute(const gs_source *source, uint32_t token) {
     static const char *const words[] = {"__launch_bounds__", "__cluster_dims__", "__maxnreg__",      "__attribute__",
@@ -36,7 +32,7 @@ bool gs_is_operator_word(const gs_source *source, uint32_t token) {
 }
 
 bool gs_opens(const gs_source *source, uint32_t token) {
-    return gs_token_is(source, token, "(") && token_at(source, token)->match != GS_NO_TOKEN;
+    return gs_token_is(source, token, "(") && gs_token_at(source, token)->match != GS_NO_TOKEN;
 }
 
 /* ---- kernels ---- */
@@ -45,7 +41,7 @@ bool gs_opens(const gs_source *source, uint32_t token) {
 static uint32_t before_angles(const gs_source *source, uint32_t close) {
     int depth = 0;
     for (uint32_t i = close + 1; i-- > 0;) {
-        char mark = token_at(source, i)->mark;
+        char mark = gs_token_at(source, i)->mark;
         depth += mark == '>' ? 1 : mark == '<' ? -1 : 0;
         if (mark == ';' || mark == '{' || mark == '}')
             break;
@@ -59,7 +55,7 @@ static uint32_t before_angles(const gs_source *source, uint32_t close) {
 static bool follow_kernel(const gs_source *source, uint32_t global, gs_kernel_found *found) {
     uint32_t count = (uint32_t)source->tokens.count;
     for (uint32_t i = global + 1; i < count; i++) {
-        const gs_token *token = token_at(source, i);
+        const gs_token *token = gs_token_at(source, i);
         if (token->directive != GS_NO_TOKEN)
             continue;
         if (token->mark == ';' || token->mark == '{' || token->mark == '}')
@@ -67,19 +63,19 @@ static bool follow_kernel(const gs_source *source, uint32_t global, gs_kernel_fo
         if (token->mark != '(')
             continue;
         uint32_t name = i - 1;
-        if (token_at(source, name)->mark == '>')
+        if (gs_token_at(source, name)->mark == '>')
             name = before_angles(source, name);
-        bool is_name = name != GS_NO_TOKEN && token_at(source, name)->kind == GS_TOKEN_NAME;
+        bool is_name = name != GS_NO_TOKEN && gs_token_at(source, name)->kind == GS_TOKEN_NAME;
         if (!is_name || gs_is_attribute(source, name)) {
             i = token->match;
             continue;
         }
         uint32_t after = token->match + 1;
-        while (after < count && token_at(source, after)->directive != GS_NO_TOKEN)
+        while (after < count && gs_token_at(source, after)->directive != GS_NO_TOKEN)
             after++;
         if (after >= count)
             return false;
-        char mark = token_at(source, after)->mark;
+        char mark = gs_token_at(source, after)->mark;
         *found =
             (gs_kernel_found){.global = global, .name = name, .open = i, .body = mark == '{' ? after : GS_NO_TOKEN};
         return mark == '{' || mark == ';';
@@ -90,7 +86,7 @@ static bool follow_kernel(const gs_source *source, uint32_t global, gs_kernel_fo
 static gs_code find_kernels(gs_code_map *map, gs_error *error) {
     for (uint32_t i = 0; i < map->source->tokens.count; i++) {
         gs_kernel_found found;
-        if (token_at(map->source, i)->directive != GS_NO_TOKEN || !gs_token_is(map->source, i, "__global__") ||
+        if (gs_token_at(map->source, i)->directive != GS_NO_TOKEN || !gs_token_is(map->source, i, "__global__") ||
             !follow_kernel(map->source, i, &found))
             continue;
         if (!GS_RESERVE(&map->kernels, 1))
@@ -101,7 +97,7 @@ static gs_code find_kernels(gs_code_map *map, gs_error *error) {
 }
 
 gs_span gs_kernel_span(const gs_code_map *map, const gs_kernel_found *kernel) {
-    return (gs_span){kernel->open, token_at(map->source, kernel->body)->match + 1};
+    return (gs_span){kernel->open, gs_token_at(map->source, kernel->body)->match + 1};
 }
 
 const gs_kernel_found *gs_map_kernel_at(const gs_code_map *map, uint32_t token) {
@@ -131,7 +127,7 @@ static gs_code add_unit(gs_code_map *map, uint32_t name, uint32_t first, uint32_
 static uint32_t statement_start(const gs_source *source, uint32_t brace) {
     uint32_t i = brace;
     while (i > 0) {
-        const gs_token *token = token_at(source, i - 1);
+        const gs_token *token = gs_token_at(source, i - 1);
         if (token->directive == GS_NO_TOKEN && (token->mark == ';' || token->mark == '{' || token->mark == '}'))
             break;
         i = (token->mark == ')' || token->mark == ']') && token->match != GS_NO_TOKEN ? token->match : i - 1;
@@ -141,15 +137,15 @@ static uint32_t statement_start(const gs_source *source, uint32_t brace) {
 
 /* The name of what the statement from `start` to the brace defines; GS_NO_TOKEN: an operator, or nothing known. */
 static uint32_t defined_name(const gs_source *source, uint32_t start, uint32_t brace) {
-    bool is_class = token_at(source, brace)->scope == GS_SCOPE_CLASS;
+    bool is_class = gs_token_at(source, brace)->scope == GS_SCOPE_CLASS;
     uint32_t last = GS_NO_TOKEN;
     for (uint32_t i = start; i < brace; i++) {
-        const gs_token *token = token_at(source, i);
+        const gs_token *token = gs_token_at(source, i);
         if (token->directive != GS_NO_TOKEN)
             continue;
         if (gs_token_is(source, i, "operator"))
             return GS_NO_TOKEN;
-        bool follows = i > start && token_at(source, i - 1)->kind == GS_TOKEN_NAME;
+        bool follows = i > start && gs_token_at(source, i - 1)->kind == GS_TOKEN_NAME;
         if (!is_class && (token->mark == '(' || token->mark == '=') && follows && !gs_is_attribute(source, i - 1))
             return i - 1;
         if (is_class && token->mark == ':' && last != GS_NO_TOKEN)
@@ -165,7 +161,7 @@ static uint32_t defined_name(const gs_source *source, uint32_t start, uint32_t b
 static gs_code find_functions(gs_code_map *map, gs_error *error) {
     const gs_source *source = map->source;
     for (uint32_t i = 0; i < source->tokens.count; i++) {
-        const gs_token *token = token_at(source, i);
+        const gs_token *token = gs_token_at(source, i);
         if (token->mark != '{' || token->directive != GS_NO_TOKEN || token->scope == GS_SCOPE_NAMESPACE)
             continue;
         uint32_t start = statement_start(source, i);
@@ -185,10 +181,10 @@ static gs_code find_macros(gs_code_map *map, gs_error *error) {
     const gs_source *source = map->source;
     gs_code code = GS_OK;
     for (uint32_t i = 0; i + 2 < source->tokens.count && code == GS_OK; i++) {
-        if (token_at(source, i)->directive != i || !gs_token_is(source, i + 1, "define"))
+        if (gs_token_at(source, i)->directive != i || !gs_token_is(source, i + 1, "define"))
             continue;
         uint32_t end = i + 2;
-        while (end < source->tokens.count && token_at(source, end)->directive == i)
+        while (end < source->tokens.count && gs_token_at(source, end)->directive == i)
             end++;
         if (end > i + 2)
             code = add_unit(map, i + 2, i + 3, end, true, error);
@@ -199,14 +195,14 @@ static gs_code find_macros(gs_code_map *map, gs_error *error) {
 /* FNV-1a. */
 static size_t hash_of(const gs_source *source, uint32_t token) {
     uint64_t hash = 0xcbf29ce484222325u;
-    const gs_token *found = token_at(source, token);
+    const gs_token *found = gs_token_at(source, token);
     for (uint32_t i = 0; i < found->length; i++)
         hash = (hash ^ (unsigned char)source->text[found->at + i]) * 0x100000001b3u;
     return (size_t)(hash ^ hash >> 32);
 }
 
 static bool same_text(const gs_source *source, uint32_t a, uint32_t b) {
-    const gs_token *first = token_at(source, a), *second = token_at(source, b);
+    const gs_token *first = gs_token_at(source, a), *second = gs_token_at(source, b);
     return first->length == second->length &&
            memcmp(source->text + first->at, source->text + second->at, first->length) == 0;
 }
@@ -284,7 +280,7 @@ static void reach_unit(struct walk *walk, uint32_t unit) {
 static void reach_from(struct walk *walk, gs_span span) {
     const gs_code_map *map = walk->map;
     for (uint32_t i = span.first; i < span.end; i++)
-        if (token_at(map->source, i)->kind == GS_TOKEN_NAME)
+        if (gs_token_at(map->source, i)->kind == GS_TOKEN_NAME)
             for (uint32_t unit = gs_map_find(map, i); unit != GS_NO_TOKEN; unit = map->units.data[unit].next)
                 reach_unit(walk, unit);
 }

@@ -6,6 +6,10 @@
 
 #include "reshape.h"
 
+static inline const gs_token *gs_token_at(const gs_source *source, uint32_t token) {
+    return &source->tokens.data[token];
+}
+
 /* Tokens from `first` to before `end`. */
 typedef struct gs_span {
     uint32_t first, end;

@@ -106,20 +106,24 @@ size_t gs_numbers_differ(gs_number type, const void *first, const void *second, 
     return count;
 }
 
+static void fill_random(const gs_launch_argument *argument, int64_t index, void *at) {
+    gs_random random = gs_random_at((uint64_t)argument->seed, (uint64_t)index);
+    if (gs_number_is_real(argument->type))
+        put_real(argument->type, (double)(gs_random_next(&random) >> 11) / 4503599627370496.0 - 1.0, at);
+    else
+        put_whole(argument->type, gs_random_from(&random, 0, 1023), at);
+}
+
 void gs_launch_fill(const gs_launch_argument *argument, void *data) {
     size_t bytes = numbers[argument->type].bytes;
-    bool is_real = argument->type == GS_FLOAT32 || argument->type == GS_FLOAT64 || argument->type == GS_FLOAT16;
-    for (int64_t i = 0; i < argument->count; i++) {
+    if (argument->fill == GS_FILL_ZERO)
+        memset(data, 0, (size_t)argument->count * bytes);
+    for (int64_t i = 0; i < argument->count && argument->fill != GS_FILL_ZERO; i++) {
         void *at = (char *)data + (size_t)i * bytes;
-        gs_random random = gs_random_at((uint64_t)argument->seed, (uint64_t)i);
-        if (argument->fill == GS_FILL_ZERO)
-            put_whole(argument->type, 0, at);
-        else if (argument->fill == GS_FILL_INDEX)
+        if (argument->fill == GS_FILL_INDEX)
             put_whole(argument->type, i, at);
-        else if (is_real)
-            put_real(argument->type, (double)(gs_random_next(&random) >> 11) / 4503599627370496.0 - 1.0, at);
         else
-            put_whole(argument->type, gs_random_from(&random, 0, 1023), at);
+            fill_random(argument, i, at);
     }
 }
 

@@ -53,14 +53,14 @@ static const char confined_part[] =
     "// Launch again, with the same *gs_next, until it has reached the number of blocks of the grid.\n"
     "struct gs_confined {\n"
     "    unsigned gs_x, gs_y, gs_z;         // the grid of the original kernel\n"
-    "    unsigned gs_task;                  // so many blocks are taken at a time\n"
+    "    unsigned gs_task;                  // so many blocks are taken at a time; 0: GRIDSMITH_TASK\n"
     "    unsigned *gs_marks;                // with GRIDSMITH_MARKS: counts how often each block ran\n"
     "    unsigned long long *gs_next;       // the first block that nobody has taken; 0 before the first launch\n"
     "    const volatile unsigned *gs_stop;  // not 0: leave after the task at hand\n"
     "    const unsigned *gs_sms;            // bit i % 32 of word i / 32: SM i is allowed; NULL: all are\n"
     "    __device__ dim3 gs_grid() const { return dim3(gs_x, gs_y, gs_z); }\n"
     "};\n"
-    "static __device__ __forceinline__ unsigned gs_sm() {\n"
+    "__device__ __forceinline__ unsigned gs_sm() {\n"
     "#ifdef GRIDSMITH_HOST\n"
     "    return gs_host_sm();\n"
     "#else\n"
@@ -72,16 +72,17 @@ static const char confined_part[] =
     "struct gs_taken {\n"
     "    unsigned gs_x, gs_y, gs_z, gs_count;\n"
     "};\n"
-    "static __device__ __forceinline__ gs_taken gs_take(const gs_confined &told) {\n"
+    "__device__ __forceinline__ gs_taken gs_take(const gs_confined &told) {\n"
     "    gs_taken taken = {0, 0, 0, 0};\n"
     "    const unsigned long long blocks = (unsigned long long)told.gs_x * told.gs_y * told.gs_z;\n"
     "    const unsigned sm = gs_sm();\n"
     "    if ((told.gs_sms && !(told.gs_sms[sm / 32] >> sm % 32 & 1)) || (told.gs_stop && *told.gs_stop))\n"
     "        return taken;\n"
-    "    const unsigned long long first = atomicAdd(told.gs_next, (unsigned long long)told.gs_task);\n"
+    "    const unsigned task = told.gs_task ? told.gs_task : GRIDSMITH_TASK;\n"
+    "    const unsigned long long first = atomicAdd(told.gs_next, (unsigned long long)task);\n"
     "    if (first >= blocks)\n"
     "        return taken;\n"
-    "    taken.gs_count = blocks - first < told.gs_task ? (unsigned)(blocks - first) : told.gs_task;\n"
+    "    taken.gs_count = blocks - first < task ? (unsigned)(blocks - first) : task;\n"
     "    if (blocks == told.gs_x) { // no division where the grid has one dimension\n"
     "        taken.gs_x = (unsigned)first;\n"
     "    } else {\n"
@@ -119,7 +120,7 @@ static const char confined_part[] =
 static const char marks_part[] =
     "#ifndef GRIDSMITH_MARK\n"
     "#ifdef GRIDSMITH_MARKS\n"
-    "static __device__ __forceinline__ void gs_mark(unsigned *marks, uint3 block, dim3 grid) {\n"
+    "__device__ __forceinline__ void gs_mark(unsigned *marks, uint3 block, dim3 grid) {\n"
     "    if (marks && threadIdx.x + threadIdx.y + threadIdx.z == 0)\n"
     "        atomicAdd(&marks[((size_t)block.z * grid.y + block.y) * grid.x + block.x], 1u);\n"
     "}\n"
@@ -136,7 +137,7 @@ static const char block_part[] = "#ifndef GRIDSMITH_BLOCK\n"
                                  "    uint3 gs_block, gs_grid;\n"
                                  "};\n"
                                  "static __shared__ gs_block_and_grid gs_here;\n"
-                                 "static __device__ __forceinline__ void gs_tell(uint3 block, dim3 grid) {\n"
+                                 "__device__ __forceinline__ void gs_tell(uint3 block, dim3 grid) {\n"
                                  "    if (threadIdx.x + threadIdx.y + threadIdx.z == 0) {\n"
                                  "        gs_here.gs_block = block;\n"
                                  "        gs_here.gs_grid = make_uint3(grid.x, grid.y, grid.z);\n"
@@ -150,22 +151,23 @@ static const char lanes_part[] =
     "#define GRIDSMITH_LANES\n"
     "// The lanes of each warp that have not returned. Those that have would be waited for in vain.\n"
     "static __shared__ unsigned gs_awake[32];\n"
-    "static __device__ __forceinline__ unsigned gs_thread() {\n"
+    "__device__ __forceinline__ unsigned gs_thread() {\n"
     "    return (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;\n"
     "}\n"
-    "static __device__ __forceinline__ void gs_wake() {\n"
+    "__device__ __forceinline__ void gs_wake() {\n"
     "    __syncwarp();\n"
     "    if (gs_thread() % 32 == 0)\n"
     "        gs_awake[gs_thread() / 32] = 0xffffffffu;\n"
     "    __syncwarp();\n"
     "}\n"
-    "static __device__ __forceinline__ unsigned gs_lanes(unsigned mask) {\n"
+    "__device__ __forceinline__ unsigned gs_lanes(unsigned mask) {\n"
     "    return mask & gs_awake[gs_thread() / 32];\n"
     "}\n"
     "// All lanes that have not returned come here; those that leave are left out from now on.\n"
-    "static __device__ __forceinline__ bool gs_leaves(bool leaves) {\n"
+    "__device__ __forceinline__ bool gs_leaves(bool leaves) {\n"
     "    const unsigned warp = gs_thread() / 32, lane = gs_thread() % 32, awake = gs_awake[warp];\n"
     "    const unsigned stay = __ballot_sync(awake, !leaves);\n"
+    "    __syncwarp(awake);\n"
     "    if (lane == (unsigned)__ffs((int)awake) - 1)\n"
     "        gs_awake[warp] = stay;\n"
     "    __syncwarp(awake);\n"
@@ -173,34 +175,50 @@ static const char lanes_part[] =
     "}\n"
     "#endif\n";
 
-static const char votes_part[] =
-    "#ifndef GRIDSMITH_SYNC\n"
-    "#define GRIDSMITH_SYNC\n"
-    "// A barrier of the body is a vote: threads that returned say that they are done, until all are.\n"
-    "static __device__ __forceinline__ int gs_meet(int done) { return __syncthreads_and(done); }\n"
-    "static __device__ __forceinline__ void gs_sync() { gs_meet(0); }\n"
-    "static __device__ __forceinline__ void gs_end_block() {\n"
-    "    while (!gs_meet(1))\n"
-    "        ;\n"
-    "}\n"
-    "#endif\n";
+static const char meet_part[] = "#ifndef GRIDSMITH_SYNC\n"
+                                "#define GRIDSMITH_SYNC\n"
+                                "// A barrier of the body is a vote: threads that returned say that they are done, "
+                                "until all are. Lanes of one warp\n"
+                                "// may come here from different places, so the barrier must not be the aligned one.\n"
+                                "__device__ __forceinline__ int gs_meet(int done) {\n"
+                                "#ifdef GRIDSMITH_HOST\n"
+                                "    return __syncthreads_and(done);\n"
+                                "#else\n"
+                                "    int all;\n"
+                                "    asm volatile(\"{ .reg .pred p, q; setp.ne.s32 p, %1, 0; barrier.red.and.pred q, "
+                                "0, p; selp.s32 %0, 1, 0, q; }\"\n"
+                                "                 : \"=r\"(all) : \"r\"(done) : \"memory\");\n"
+                                "    return all;\n"
+                                "#endif\n"
+                                "}\n";
+
+static const char votes_part[] = "__device__ __forceinline__ void gs_sync() { gs_meet(0); }\n"
+                                 "__device__ __forceinline__ void gs_end_block() {\n"
+                                 "    while (!gs_meet(1))\n"
+                                 "        ;\n"
+                                 "}\n"
+                                 "#endif\n";
 
 static const char rounds_part[] =
-    "#ifndef GRIDSMITH_SYNC\n"
-    "#define GRIDSMITH_SYNC\n"
-    "// A barrier of the body is two: in the first, threads that returned say that they are done, until all are; in "
-    "the\n"
-    "// second those that are not vote.\n"
-    "static __device__ __forceinline__ int gs_meet(int done) { return __syncthreads_and(done); }\n"
-    "static __device__ __forceinline__ int gs_count(int yes) { return __syncthreads_count(yes); }\n"
-    "static __device__ __forceinline__ int gs_sync_count(int yes) {\n"
+    "// After that vote comes a second one, of those that are not done.\n"
+    "__device__ __forceinline__ int gs_count(int yes) {\n"
+    "#ifdef GRIDSMITH_HOST\n"
+    "    return __syncthreads_count(yes);\n"
+    "#else\n"
+    "    int count;\n"
+    "    asm volatile(\"{ .reg .pred p; setp.ne.s32 p, %1, 0; barrier.red.popc.u32 %0, 0, p; }\"\n"
+    "                 : \"=r\"(count) : \"r\"(yes) : \"memory\");\n"
+    "    return count;\n"
+    "#endif\n"
+    "}\n"
+    "__device__ __forceinline__ int gs_sync_count(int yes) {\n"
     "    gs_meet(0);\n"
     "    return gs_count(yes);\n"
     "}\n"
-    "static __device__ __forceinline__ void gs_sync() { gs_sync_count(0); }\n"
-    "static __device__ __forceinline__ int gs_sync_or(int yes) { return gs_sync_count(yes) != 0; }\n"
-    "static __device__ __forceinline__ int gs_sync_and(int yes) { return gs_sync_count(!yes) == 0; }\n"
-    "static __device__ __forceinline__ void gs_end_block() {\n"
+    "__device__ __forceinline__ void gs_sync() { gs_sync_count(0); }\n"
+    "__device__ __forceinline__ int gs_sync_or(int yes) { return gs_sync_count(yes) != 0; }\n"
+    "__device__ __forceinline__ int gs_sync_and(int yes) { return gs_sync_count(!yes) == 0; }\n"
+    "__device__ __forceinline__ void gs_end_block() {\n"
     "    while (!gs_meet(1))\n"
     "        gs_count(0);\n"
     "}\n"
@@ -217,14 +235,19 @@ static void put(gs_text *into, const char *text) {
 void gs_put_prelude(gs_text *into, const char *file, const char *kernel, const gs_plan *plan) {
     gs_text_add(into, "// %s, made %s by gridsmith; docs/reshape.md says how it is launched.\n", kernel,
                 plan->form == GS_FORM_CONFINED ? "confined" : "persistent");
+    if (plan->form == GS_FORM_CONFINED)
+        gs_text_add(into, "#ifndef GRIDSMITH_TASK\n#define GRIDSMITH_TASK %u\n#endif\n",
+                    plan->task_blocks ? plan->task_blocks : 10);
     put(into, plan->form == GS_FORM_CONFINED ? confined_part : persistent_part);
     put(into, marks_part);
     if (plan->tells_block)
         put(into, block_part);
     if (plan->counts_lanes)
         put(into, lanes_part);
-    if (plan->meeting == GS_MEET_VOTES || plan->meeting == GS_MEET_ROUNDS)
+    if (plan->meeting == GS_MEET_VOTES || plan->meeting == GS_MEET_ROUNDS) {
+        put(into, meet_part);
         put(into, plan->meeting == GS_MEET_VOTES ? votes_part : rounds_part);
+    }
     put(into, "#line 1 ");
     gs_text_put_json(into, file);
     put(into, "\n");

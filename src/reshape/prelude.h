@@ -15,6 +15,7 @@ typedef enum gs_meeting {
 
 typedef struct gs_plan {
     enum gs_form form;
+    uint32_t task_blocks; /* of a confined kernel that is not told; 0: 10 */
     gs_meeting meeting;
     bool tells_block;  /* functions outside of the kernel ask for the block and the grid */
     bool counts_lanes; /* lanes that returned are left out of the masks of warp operations */

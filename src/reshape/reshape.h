@@ -59,6 +59,8 @@ void gs_source_free(gs_source *source);
 bool gs_token_is(const gs_source *source, size_t token, const char *word);
 /* The token after this one, or, where this one opens brackets, after those. */
 size_t gs_token_after(const gs_source *source, size_t token);
+/* Whether it is outside of functions and classes. */
+bool gs_token_is_outside(const gs_source *source, size_t token);
 /* An error about a token: file, line, column, a caret and the reason. */
 gs_code gs_source_fail(const gs_source *source, size_t token, gs_error *error, gs_code code, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
@@ -84,8 +86,9 @@ void gs_edits_free(gs_edits *edits);
 /* ---- forms ---- */
 
 typedef struct gs_reshape_options {
-    enum gs_form form;  /* GS_FORM_PERSISTENT or GS_FORM_CONFINED */
-    const char *folder; /* where #include "x.h" is looked for, or NULL: such headers are refused */
+    enum gs_form form;    /* GS_FORM_PERSISTENT or GS_FORM_CONFINED */
+    const char *folder;   /* where #include "x.h" is looked for, or NULL: such headers are refused */
+    uint32_t task_blocks; /* confined: taken at a time where the launch does not say; 0: 10 */
 } gs_reshape_options;
 
 /* Appends the source with the kernel reshaped. `kernel` may have namespaces and template arguments, which do not matter

@@ -162,27 +162,30 @@ static bool is_block_word(const struct rewrite *rewrite, uint32_t token) {
     return before != '.' && before != 'A' && !is_qualified;
 }
 
+/* Macros that the tokens name. True: there are some that were not known yet. */
+static bool find_macros_in(struct rewrite *rewrite, gs_span span) {
+    const gs_code_map *map = &rewrite->map;
+    bool any = false;
+    for (uint32_t i = span.first; i < span.end; i++) {
+        if (token_at(rewrite, i)->kind != GS_TOKEN_NAME)
+            continue;
+        for (uint32_t unit = gs_map_find(map, i); unit != GS_NO_TOKEN; unit = map->units.data[unit].next)
+            if (map->units.data[unit].is_macro && !rewrite->in_helper[unit])
+                any = rewrite->in_helper[unit] = true;
+    }
+    return any;
+}
+
 /* Macros whose text ends up in functions outside of kernels. */
-static gs_code find_macros_in_helpers(struct rewrite *rewrite, gs_error *error) {
+static void find_macros_in_helpers(struct rewrite *rewrite) {
     gs_code_map *map = &rewrite->map;
-    for (size_t changed = 1; changed;) {
-        changed = 0;
+    for (bool changed = true; changed;) {
+        changed = false;
         for (uint32_t i = 0; i < map->units.count; i++) {
-            if (!rewrite->uses[i] || (map->units.data[i].is_macro && !rewrite->in_helper[i]))
-                continue;
-            for (uint32_t k = map->units.data[i].span.first; k < map->units.data[i].span.end; k++) {
-                if (token_at(rewrite, k)->kind != GS_TOKEN_NAME)
-                    continue;
-                for (uint32_t unit = gs_map_find(map, k); unit != GS_NO_TOKEN; unit = map->units.data[unit].next)
-                    if (map->units.data[unit].is_macro && !rewrite->in_helper[unit]) {
-                        rewrite->in_helper[unit] = true;
-                        changed++;
-                    }
-            }
+            if (rewrite->uses[i] && (!map->units.data[i].is_macro || rewrite->in_helper[i]))
+                changed |= find_macros_in(rewrite, map->units.data[i].span);
         }
     }
-    (void)error;
-    return GS_OK;
 }
 
 /* Removes the :: of ::blockIdx, which would go past our variable. */
@@ -254,7 +257,8 @@ static gs_code change_unit(struct rewrite *rewrite, const gs_unit *unit, bool is
 }
 
 static gs_code change_units(struct rewrite *rewrite, gs_error *error) {
-    gs_code code = find_macros_in_helpers(rewrite, error);
+    gs_code code = GS_OK;
+    find_macros_in_helpers(rewrite);
     for (uint32_t i = 0; i < rewrite->map.units.count && code == GS_OK; i++) {
         const gs_unit *unit = &rewrite->map.units.data[i];
         if (rewrite->uses[i])
@@ -372,7 +376,8 @@ static gs_code rewrite_all(struct rewrite *rewrite, const char *kernel, gs_text 
 
 gs_code gs_reshape(const gs_source *source, const char *kernel, const gs_reshape_options *options, gs_text *into,
                    gs_error *error) {
-    struct rewrite rewrite = {.source = source, .options = options, .plan = {.form = options->form}};
+    struct rewrite rewrite = {
+        .source = source, .options = options, .plan = {.form = options->form, .task_blocks = options->task_blocks}};
     if (!take_name(&rewrite, kernel))
         return gs_fail(error, GS_E_USAGE, "\"%.100s\" is not the name of a kernel", kernel);
     gs_code code = gs_map_read(&rewrite.map, source, error);

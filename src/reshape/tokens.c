@@ -49,6 +49,14 @@ size_t gs_token_after(const gs_source *source, size_t token) {
     return match != GS_NO_TOKEN && match > token ? match + 1 : token + 1;
 }
 
+bool gs_token_is_outside(const gs_source *source, size_t token) {
+    const gs_token *tokens = source->tokens.data;
+    uint32_t at = tokens[token].within;
+    while (at != GS_NO_TOKEN && tokens[at].scope == GS_SCOPE_NAMESPACE)
+        at = tokens[at].within;
+    return at == GS_NO_TOKEN;
+}
+
 /* ---- reading ---- */
 
 struct reader {

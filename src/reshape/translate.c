@@ -24,13 +24,6 @@ static bool ends_statement(const gs_token *token) {
            token->directive != GS_NO_TOKEN;
 }
 
-static bool is_outside(const gs_source *source, size_t token) {
-    for (uint32_t at = source->tokens.data[token].within; at != GS_NO_TOKEN; at = source->tokens.data[at].within)
-        if (source->tokens.data[at].scope != GS_SCOPE_NAMESPACE)
-            return false;
-    return true;
-}
-
 /* False: it is not a declaration that can be followed; the word is left to the header. */
 static bool find_declaration(const gs_source *source, size_t shared, struct declaration *found) {
     const gs_token *tokens = source->tokens.data;
@@ -43,7 +36,7 @@ static bool find_declaration(const gs_source *source, size_t shared, struct decl
             return false;
         end = gs_token_after(source, end);
     }
-    *found = (struct declaration){.first = first, .end = end, .is_outside = is_outside(source, shared)};
+    *found = (struct declaration){.first = first, .end = end, .is_outside = gs_token_is_outside(source, shared)};
     for (size_t i = first; i < end; i++)
         found->is_extern |= gs_token_is(source, i, "extern");
     return end < source->tokens.count;

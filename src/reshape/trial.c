@@ -82,44 +82,56 @@ static gs_code make_marks(gs_trial *trial, gs_error *error) {
     return trial->marks ? GS_OK : gs_fail_memory(error);
 }
 
-static void pass_arguments(const gs_trial *trial, gs_work *work, gs_job_call *call) {
-    int32_t buffers[128];
-    const gs_launch_file *launch = trial->launch;
-    for (size_t i = 0; i < launch->arguments.count && i < GS_COUNT(buffers); i++) {
-        const gs_launch_argument *argument = &launch->arguments.data[i];
-        if (argument->is_buffer) {
-            buffers[i] =
-                gs_work_buffer(work, trial->buffers.data[i], (size_t)argument->count * gs_number_bytes(argument->type));
-            gs_work_pass_buffer(work, buffers[i]);
-        } else {
-            gs_work_pass(work, argument->value, gs_number_bytes(argument->type));
-        }
+/* The first buffer of the work is the first argument that is one, and so on. */
+static void add_buffers(const gs_trial *trial, gs_work *work) {
+    for (size_t i = 0; i < trial->launch->arguments.count; i++) {
+        const gs_launch_argument *argument = &trial->launch->arguments.data[i];
+        if (argument->is_buffer)
+            gs_work_buffer(work, trial->buffers.data[i], (size_t)argument->count * gs_number_bytes(argument->type));
     }
-    if (trial->marks)
-        call->marks = gs_work_buffer(work, trial->marks, trial->blocks * sizeof *trial->marks);
 }
 
-gs_code gs_trial_run(gs_trial *trial, gs_error *error) {
+static gs_job_call *add_call(const gs_trial *trial, gs_work *work) {
     const gs_variant *variant = trial->variant;
     const gs_verify_options *options = trial->options;
-    gs_code code = gs_buffers_fill(&trial->buffers, trial->launch, error);
-    if (code == GS_OK)
-        code = make_marks(trial, error);
-    if (code != GS_OK)
-        return code;
-    gs_work work = {.seconds = options->seconds, .seed = options->seed, .backwards = trial->backwards};
-    gs_job_call *call = gs_work_call(&work, variant->kernel, variant->grid, variant->block, variant->shared_bytes);
+    gs_job_call *call = gs_work_call(work, variant->kernel, variant->grid, variant->block, variant->shared_bytes);
+    int32_t buffer = 0;
     call->form = variant->form;
     call->workers = options->workers;
     call->task_blocks = options->task_blocks;
     call->stops = options->stops;
     call->first_blocks = trial->first_blocks;
-    pass_arguments(trial, &work, call);
-    code = trial->executor->ops->run(trial->program, &work, error);
-    if (code == GS_OK) {
-        trial->elapsed_ns = work.calls.data[0].elapsed_ns;
-        trial->launches = work.calls.data[0].launches;
+    for (size_t i = 0; i < trial->launch->arguments.count; i++) {
+        const gs_launch_argument *argument = &trial->launch->arguments.data[i];
+        if (argument->is_buffer)
+            gs_work_pass_buffer(work, buffer++);
+        else
+            gs_work_pass(work, argument->value, gs_number_bytes(argument->type));
     }
+    return call;
+}
+
+static void take_times(gs_trial *trial, const gs_work *work) {
+    trial->elapsed_ns = work->calls.data[0].elapsed_ns;
+    trial->launches = work->calls.data[0].launches;
+    for (size_t i = 0; i < work->calls.count && trial->times_ns; i++)
+        trial->times_ns[i] = work->calls.data[i].elapsed_ns;
+}
+
+gs_code gs_trial_run(gs_trial *trial, gs_error *error) {
+    gs_code code = gs_buffers_fill(&trial->buffers, trial->launch, error);
+    if (code == GS_OK)
+        code = make_marks(trial, error);
+    if (code != GS_OK)
+        return code;
+    gs_work work = {.seconds = trial->options->seconds, .seed = trial->options->seed, .backwards = trial->backwards};
+    add_buffers(trial, &work);
+    int32_t marks = trial->marks ? gs_work_buffer(&work, trial->marks, trial->blocks * sizeof *trial->marks) : -1;
+    for (uint32_t i = 0; i < (trial->calls ? trial->calls : 1); i++)
+        add_call(trial, &work)->marks = marks;
+    code = trial->executor->ops->run(trial->program, &work, error);
+    if (code == GS_OK)
+        take_times(trial, &work);
     gs_work_free(&work);
     return code;
 }

@@ -29,6 +29,8 @@ typedef struct gs_trial {
     uint64_t first_blocks; /* only these run; 0: all */
     bool backwards;        /* threads in reverse order */
     bool is_timed;         /* compiled and run without marks */
+    uint32_t calls;        /* so many times a run calls the kernel, one after the other; 0: once */
+    uint64_t *times_ns;    /* of each of them, or NULL */
     uint32_t *marks;       /* how often each block ran, or NULL */
     uint64_t blocks;
 } gs_trial;

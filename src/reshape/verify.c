@@ -121,25 +121,48 @@ static int by_size(const void *a, const void *b) {
     return first < second ? -1 : first > second;
 }
 
-/* The median times of both, run by turns, the reshaped kernel without what counts its blocks. */
+/* Compiles the reshaped kernel for its time: without marks, and where it would fit fewer times on an SM than the
+   original, with as many registers as that one has. */
+static gs_code compile_timed(gs_trial *original, gs_trial *reshaped, const gs_source *source, gs_error *error) {
+    const gs_executor_ops *ops = original->executor->ops;
+    gs_variant *variant = reshaped->variant;
+    gs_cost before = {0}, after = {0};
+    reshaped->is_timed = true;
+    gs_code code = gs_trial_compile(reshaped, source, error);
+    if (code == GS_OK)
+        code = ops->cost(original->program, original->variant->kernel, variant->block, variant->shared_bytes, &before,
+                         error);
+    if (code == GS_OK)
+        code = ops->cost(reshaped->program, variant->kernel, variant->block, variant->shared_bytes, &after, error);
+    bool is_worse = after.blocks_per_sm < before.blocks_per_sm && after.registers > before.registers;
+    if (code != GS_OK || !is_worse || variant->max_registers)
+        return code;
+    variant->max_registers = (uint32_t)gs_divide_up(before.registers, 8) * 8;
+    return gs_trial_compile(reshaped, source, error);
+}
+
+/* The median times of both, run by turns in a few rounds, the reshaped kernel without what counts its blocks. What the
+   kernels compute from their own results does not matter here. */
 static gs_code measure(gs_trial *original, gs_trial *reshaped, const gs_source *source, gs_verify_result *result,
                        gs_error *error) {
-    uint32_t repeat = original->options->repeat;
-    uint64_t *times = calloc(2 * (size_t)repeat + 1, sizeof *times);
-    reshaped->is_timed = true;
-    gs_code code = times ? gs_trial_compile(reshaped, source, error) : gs_fail_memory(error);
-    for (uint32_t i = 0; i < repeat && code == GS_OK; i++) {
+    enum { ROUNDS = 4 };
+    uint32_t calls = (original->options->repeat + ROUNDS - 1) / ROUNDS;
+    size_t count = (size_t)calls * ROUNDS;
+    uint64_t *times = calloc(2 * count + 1, sizeof *times);
+    original->calls = reshaped->calls = calls;
+    gs_code code = times ? compile_timed(original, reshaped, source, error) : gs_fail_memory(error);
+    for (size_t i = 0; i < count && code == GS_OK; i += calls) {
+        original->times_ns = times + i;
+        reshaped->times_ns = times + count + i;
         code = gs_trial_run(original, error);
         if (code == GS_OK)
             code = gs_trial_run(reshaped, error);
-        times[i] = original->elapsed_ns;
-        times[repeat + i] = reshaped->elapsed_ns;
     }
     if (code == GS_OK) {
-        qsort(times, repeat, sizeof *times, by_size);
-        qsort(times + repeat, repeat, sizeof *times, by_size);
-        result->original_ns = times[repeat / 2];
-        result->reshaped_ns = times[repeat + repeat / 2];
+        qsort(times, count, sizeof *times, by_size);
+        qsort(times + count, count, sizeof *times, by_size);
+        result->original_ns = times[count / 2];
+        result->reshaped_ns = times[count + count / 2];
     }
     free(times);
     return code;

@@ -46,7 +46,7 @@ const gs_zoo_kernel gs_zoo_black_scholes = {
     .tolerance = 1e-4,
     .plan = plan_black_scholes,
     .reference = reference_black_scholes,
-    .elastic = {17, 17},
+    .elastic = {9, 9},
 };
 
 /* ---- histo ---- */
@@ -82,7 +82,7 @@ const gs_zoo_kernel gs_zoo_histo = {
     .sizes = {{"tiny", {1, 1}}, {"odd", {10007, 3}}, {"small", {32768, 8}}, {"large", {64000000, 2640}}},
     .plan = plan_histo,
     .reference = reference_histo,
-    .elastic = {17, 17},
+    .elastic = {9, 9},
 };
 
 /* ---- pns: a ring of places, simulated many times ---- */
@@ -208,7 +208,7 @@ const gs_zoo_kernel gs_zoo_quasirandom = {
     .sizes = {{"tiny", {1, 1, 1}}, {"odd", {1009, 3, 5}}, {"small", {4096, 4, 8}}, {"large", {16000000, 8, 1320}}},
     .plan = plan_quasirandom,
     .reference = reference_quasirandom,
-    .elastic = {17, 17},
+    .elastic = {9, 9},
 };
 
 /* ---- tpacf: pairs of points on a sphere by their distance ---- */

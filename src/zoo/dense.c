@@ -39,7 +39,7 @@ const gs_zoo_kernel gs_zoo_regtil = {
     .tolerance = 1e-4,
     .plan = plan_regtil,
     .reference = reference_regtil,
-    .elastic = {17, 17},
+    .elastic = {9, 9},
 };
 
 /* ---- sgemm: C = alpha A B + beta C ---- */
@@ -65,7 +65,7 @@ const gs_zoo_kernel gs_zoo_sgemm = {
     .tolerance = 1e-4,
     .plan = plan_sgemm,
     .reference = reference_sgemm,
-    .elastic = {17, 17},
+    .elastic = {9, 9},
 };
 
 /* ---- tgemm: C = A B, halves in, floats out, all by rows ---- */
@@ -158,7 +158,7 @@ const gs_zoo_kernel gs_zoo_conv = {
     .tolerance = 1e-4,
     .plan = plan_conv,
     .reference = reference_conv,
-    .elastic = {17, 17},
+    .elastic = {9, 9},
 };
 
 /* ---- transpose ---- */
@@ -187,7 +187,7 @@ const gs_zoo_kernel gs_zoo_transpose = {
     .tolerance = 0,
     .plan = plan_transpose,
     .reference = reference_transpose,
-    .elastic = {11, 11},
+    .elastic = {19, 19},
 };
 
 /* ---- gaussian: elimination, a launch for each row but the last; the right-hand side is the last column ---- */
@@ -229,6 +229,6 @@ const gs_zoo_kernel gs_zoo_gaussian = {
     .tolerance = 1e-3,
     .plan = plan_gaussian,
     .reference = reference_gaussian,
-    .elastic = {17, 17},
+    .elastic = {9, 9},
     .is_once = true,
 };

@@ -54,7 +54,7 @@ const gs_zoo_kernel gs_zoo_cp = {
     .tolerance = 1e-3,
     .plan = plan_cp,
     .reference = reference_cp,
-    .elastic = {17, 17},
+    .elastic = {9, 9},
 };
 
 /* ---- cutcp: the potential of near atoms in space; n counts cells ---- */
@@ -131,7 +131,7 @@ const gs_zoo_kernel gs_zoo_cutcp = {
     .tolerance = 1e-3,
     .plan = plan_cutcp,
     .reference = reference_cutcp,
-    .elastic = {15, 15},
+    .elastic = {23, 23},
 };
 
 /* ---- img: a filter of 5 x 5 pixels ---- */
@@ -243,7 +243,7 @@ const gs_zoo_kernel gs_zoo_lbm = {
     .tolerance = 1e-4,
     .plan = plan_lbm,
     .reference = reference_lbm,
-    .elastic = {17, 17},
+    .elastic = {9, 9},
 };
 
 /* ---- stenc: seven points ---- */

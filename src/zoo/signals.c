@@ -110,7 +110,7 @@ const gs_zoo_kernel gs_zoo_mrif = {
     .tolerance = 2e-3,
     .plan = plan_mrif,
     .reference = reference_mrif,
-    .elastic = {17, 17},
+    .elastic = {9, 9},
 };
 
 static void plan_mriq(gs_zoo_plan *plan, const int32_t *n) {
@@ -133,5 +133,5 @@ const gs_zoo_kernel gs_zoo_mriq = {
     .tolerance = 2e-3,
     .plan = plan_mriq,
     .reference = reference_mriq,
-    .elastic = {17, 17},
+    .elastic = {9, 9},
 };

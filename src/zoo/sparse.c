@@ -76,7 +76,7 @@ const gs_zoo_kernel gs_zoo_bfs = {
     .sizes = {{"tiny", {1, 1, 1}}, {"odd", {1999, 5, 4}}, {"small", {4096, 4, 8}}, {"large", {4000000, 8, 12}}},
     .plan = plan_bfs,
     .reference = reference_bfs,
-    .elastic = {17, 17},
+    .elastic = {9, 9},
     .is_once = true,
 };
 
@@ -149,5 +149,5 @@ const gs_zoo_kernel gs_zoo_spmv = {
     .tolerance = 1e-4,
     .plan = plan_spmv,
     .reference = reference_spmv,
-    .elastic = {17, 17},
+    .elastic = {9, 9},
 };

@@ -9,14 +9,14 @@
 
 NVRTC_SYMBOLS(PRETENDED_CALL)
 
-enum { INVALID_INPUT = 3, COMPILATION = 6 };
+enum { INVALID_INPUT = 3, COMPILATION = 6, MOST_KERNELS = 256 };
 
 struct nvrtc_program {
     char *source, *name;
     gs_text image;
     const char *log;
     char words[400];
-    char *kernels[16];
+    char *kernels[MOST_KERNELS];
     size_t kernel_count;
 };
 
@@ -97,7 +97,7 @@ int nvrtcCompileProgram(nvrtc_program program, int option_count, const char *con
 }
 
 int nvrtcAddNameExpression(nvrtc_program program, const char *name) {
-    if (program->kernel_count == 16)
+    if (program->kernel_count == MOST_KERNELS)
         return INVALID_INPUT;
     program->kernels[program->kernel_count++] = strdup(name);
     return 0;

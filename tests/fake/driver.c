@@ -21,7 +21,7 @@ enum {
     OUT_OF_RESOURCES = 701
 };
 
-enum { MOST_FUNCTIONS = 64, FAILING_LAUNCH = 3, MOST_URGENCY = 5, PORTABLE_CLUSTER = 8 };
+enum { MOST_FUNCTIONS = 256, FAILING_LAUNCH = 3, MOST_URGENCY = 5, PORTABLE_CLUSTER = 8 };
 
 struct cu_function {
     int number, registers;

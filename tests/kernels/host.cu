@@ -9,10 +9,10 @@ extern "C" __global__ void where(int *out) {
 }
 
 __global__ void reverse(int *data) {
-    extern __shared__ int all[];
-    all[threadIdx.x] = data[blockIdx.x * blockDim.x + threadIdx.x];
+    extern __shared__ int every[];
+    every[threadIdx.x] = data[blockIdx.x * blockDim.x + threadIdx.x];
     __syncthreads();
-    data[blockIdx.x * blockDim.x + threadIdx.x] = all[blockDim.x - 1 - threadIdx.x];
+    data[blockIdx.x * blockDim.x + threadIdx.x] = every[blockDim.x - 1 - threadIdx.x];
 }
 
 extern __shared__ unsigned char file_bytes[];

@@ -1,0 +1,59 @@
+#!/bin/sh
+# Reshaped kernels on a real GPU: the traps and random kernels in all forms, what persistent and confined kernels cost
+# beside the original (medians of runs by turns), and compute-sanitizer where it is installed. Build first.
+#
+#   sh scripts/reshaped.sh [--quick]
+set -u
+cd "$(dirname "$0")/.."
+build=build/release
+repeat=200
+large=67108864
+[ "${1:-}" = --quick ] && repeat=3 large=65536
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=0
+
+echo "==== the traps and random kernels, in all forms"
+for test in test_traps test_reshape; do
+    GRIDSMITH_ON=cuda "$build/tests/$test" >"$work/log" 2>&1 || { failed=1 && grep ERROR "$work/log"; }
+    grep -E 'accepted|PASSED' "$work/log"
+done
+
+blocks=$((large / 256))
+cat >"$work/vector_add.json" <<EOF
+{"schema": "gridsmith.launch/1", "grid": [$blocks, 1, 1], "block": [256, 1, 1], "arguments": [
+ {"buffer": "float32", "count": $large, "fill": "index"}, {"buffer": "float32", "count": $large, "fill": "index"},
+ {"buffer": "float32", "count": $large, "fill": "zero"}, {"int32": $large}]}
+EOF
+cat >"$work/reduce.json" <<EOF
+{"schema": "gridsmith.launch/1", "grid": [$blocks, 1, 1], "block": [256, 1, 1], "arguments": [
+ {"buffer": "int32", "count": $large, "fill": "index"}, {"buffer": "int32", "count": $blocks, "fill": "zero"},
+ {"int32": $large}]}
+EOF
+
+# cost FILE KERNEL FORM [OPTIONS...]
+cost() {
+    file=$1 kernel=$2 form=$3
+    shift 3
+    "$build/gridsmith" verify "kernels/$file.cu" --kernel "$kernel" --as "$form" --launch "$work/$file.json" --on cuda \
+        --seconds 300 "$@" || failed=1
+}
+
+echo "==== what it costs"
+for form in persistent confined; do
+    cost vector_add vector_add $form --repeat $repeat
+    cost reduce 'reduce<256>' $form --repeat $repeat
+done
+cost reduce 'reduce<256>' confined --stops 20 --seed 7
+
+if command -v compute-sanitizer >/dev/null; then
+    for tool in memcheck racecheck synccheck; do
+        echo "==== compute-sanitizer, $tool"
+        GRIDSMITH_ON=cuda compute-sanitizer --tool $tool --error-exitcode 9 "$build/tests/test_traps" \
+            >"$work/log" 2>&1 || { failed=1 && grep -v '^\[' "$work/log" | head -n 20; }
+        grep 'ERROR SUMMARY\|RACECHECK SUMMARY' "$work/log"
+    done
+else
+    echo "compute-sanitizer is not here"
+fi
+exit $failed

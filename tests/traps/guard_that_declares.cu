@@ -1,0 +1,6 @@
+// refuse: 4:9: a thread may return here while others of its warp go on
+__global__ void trap(int *out, const int *in, int n) {
+    if (int left = in[threadIdx.x] % 2)
+        return;
+    out[threadIdx.x] = __popc(__ballot_sync(0xffffffffu, 1));
+}
