@@ -1,8 +1,8 @@
 // tpacf.cu: two-point angular correlation: how many pairs of points on a sphere are how far apart. A block has THREADS
-// points of the first set, goes through the second in tiles, and counts pairs in shared memory, each warp by itself.
-// `alone` says that both sets are the same, and each pair counts once.
+// points of the first set, goes through a slice of the second in tiles, and counts pairs in shared memory, each warp by
+// itself. `alone` says that both sets are the same, and each pair counts once.
 
-constexpr int THREADS = 256, WARP = 32, BINS = 20;
+constexpr int THREADS = 256, WARP = 32, BINS = 20, SLICE = 1024;
 
 // The bin of a cosine: `bounds` has BINS - 1 of them, falling.
 __device__ int bin_of(float cosine, const float *bounds) {
@@ -28,15 +28,16 @@ __global__ void tpacf(const float *__restrict__ first, int firsts, const float *
         edges[k] = bounds[k];
     const float px = i < firsts ? first[i] : 0.0f, py = i < firsts ? first[firsts + i] : 0.0f,
                 pz = i < firsts ? first[2 * firsts + i] : 0.0f;
-    for (int tile = 0; tile < seconds; tile += THREADS) {
+    const int last = min(seconds, (int)(blockIdx.y + 1) * SLICE);
+    for (int tile = blockIdx.y * SLICE; tile < last; tile += THREADS) {
         __syncthreads();
-        if (tile + thread < seconds) {
+        if (tile + thread < last) {
             x[thread] = second[tile + thread];
             y[thread] = second[seconds + tile + thread];
             z[thread] = second[2 * seconds + tile + thread];
         }
         __syncthreads();
-        const int here = min(THREADS, seconds - tile);
+        const int here = min(THREADS, last - tile);
         for (int j = alone ? max(0, i + 1 - tile) : 0; j < here && i < firsts; j++) {
             // Not fused, so that a pair at the edge of a bin falls the same way everywhere.
             const float cosine = __fadd_rn(__fadd_rn(__fmul_rn(px, x[j]), __fmul_rn(py, y[j])), __fmul_rn(pz, z[j]));

@@ -54,7 +54,7 @@ static const gs_option options[] = {
      .type = GS_OPTION_INT,
      .offset = offsetof(struct zoo, task),
      .argument = "N",
-     .help = "confined: blocks taken from the queue at a time (default 10)",
+     .help = "confined: blocks taken from the queue at a time (default 10, or fewer where workers are many)",
      .least = 1,
      .most = INT32_MAX},
     {.name = "stops",
@@ -273,9 +273,9 @@ static void print_bench_json(const struct session *session, const gs_zoo_plan *p
 
 static void print_bench(const struct session *session, const gs_zoo_plan *plan, const gs_zoo_bench *bench) {
     if (!session->rows)
-        printf(
-            "                                original     persistent          confined          registers  blocks/SM\n"
-            "kernel         size   launches        us         us    cost         us    cost\n");
+        printf("                                original          persistent            confined\n"
+               "kernel         size   launches        us         us    cost         us    cost  registers  "
+               "blocks/SM\n");
     printf("%-14s %-6s %8u %9.1f  %9.1f %+6.2f%%  %9.1f %+6.2f%%", plan->kernel->name, plan->size->name,
            bench->launches, (double)bench->median_ns[0] / 1e3, (double)bench->median_ns[1] / 1e3,
            bench->cost_percent[1], (double)bench->median_ns[2] / 1e3, bench->cost_percent[2]);
@@ -396,7 +396,7 @@ static int check_options(struct session *session, const gs_words *words) {
 }
 
 static int run(const gs_command *command, int argc, char **argv) {
-    struct zoo asked = {.seconds = 60, .task = 10, .repeat = 25, .registers = 32};
+    struct zoo asked = {.seconds = 60, .repeat = 25, .registers = 32};
     gs_words words;
     gs_parsed parsed = gs_parse(command, argc, argv, &asked, &words);
     struct session session = {.command = command, .asked = &asked};

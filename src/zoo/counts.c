@@ -79,7 +79,7 @@ const gs_zoo_kernel gs_zoo_histo = {
     .name = "histo",
     .summary = "a histogram, counted in shared memory",
     .numbers = "values, blocks",
-    .sizes = {{"tiny", {1, 1}}, {"odd", {10007, 3}}, {"small", {32768, 8}}, {"large", {64000000, 2640}}},
+    .sizes = {{"tiny", {1, 1}}, {"odd", {10007, 3}}, {"small", {32768, 8}}, {"large", {64000000, 5280}}},
     .plan = plan_histo,
     .reference = reference_histo,
     .elastic = {9, 9},
@@ -205,7 +205,7 @@ const gs_zoo_kernel gs_zoo_quasirandom = {
     .name = "quasirandom",
     .summary = "a Sobol sequence",
     .numbers = "numbers, dimensions, blocks",
-    .sizes = {{"tiny", {1, 1, 1}}, {"odd", {1009, 3, 5}}, {"small", {4096, 4, 8}}, {"large", {16000000, 8, 1320}}},
+    .sizes = {{"tiny", {1, 1, 1}}, {"odd", {1009, 3, 5}}, {"small", {4096, 4, 8}}, {"large", {16000000, 8, 4000}}},
     .plan = plan_quasirandom,
     .reference = reference_quasirandom,
     .elastic = {9, 9},
@@ -246,15 +246,16 @@ static void make_bounds(void *data, size_t count, const int32_t *n) {
 }
 
 static void plan_tpacf(gs_zoo_plan *plan, const int32_t *n) {
-    enum { THREADS = 256 };
+    enum { THREADS = 256, SLICE = 1024 };
     int sets[2] = {gs_zoo_buffer_made(plan, GS_FLOAT32, (size_t)3 * n[0], make_data),
                    gs_zoo_buffer_made(plan, GS_FLOAT32, (size_t)3 * n[1], make_randoms)};
     int bounds = gs_zoo_buffer_made(plan, GS_FLOAT32, TPACF_BINS - 1, make_bounds);
     for (int pair = 0; pair < 3; pair++) { /* data with data, data with randoms, randoms with randoms */
         int first = pair == 2, second = pair > 0;
         int bins = gs_zoo_buffer_zero(plan, GS_UINT32, TPACF_BINS);
-        gs_zoo_launch_add(plan, "tpacf", "tpacf", GS_DIM(GS_UP(n[first], THREADS), 1, 1), GS_DIM(THREADS, 1, 1),
-                          "bibibbi", sets[first], n[first], sets[second], n[second], bounds, bins, first == second);
+        gs_zoo_launch_add(plan, "tpacf", "tpacf", GS_DIM(GS_UP(n[first], THREADS), GS_UP(n[second], SLICE), 1),
+                          GS_DIM(THREADS, 1, 1), "bibibbi", sets[first], n[first], sets[second], n[second], bounds,
+                          bins, first == second);
     }
 }
 
@@ -283,7 +284,7 @@ const gs_zoo_kernel gs_zoo_tpacf = {
     .name = "tpacf",
     .summary = "pairs of points on a sphere, counted by their distance",
     .numbers = "points, random points",
-    .sizes = {{"tiny", {1, 1}}, {"odd", {301, 77}}, {"small", {256, 512}}, {"large", {65536, 65536}}},
+    .sizes = {{"tiny", {1, 1}}, {"odd", {301, 1100}}, {"small", {256, 512}}, {"large", {65536, 65536}}},
     .plan = plan_tpacf,
     .reference = reference_tpacf,
     .elastic = {1, 1},
