@@ -46,6 +46,7 @@ __global__ void tgemm(const half *a, const half *b, float *c, int rows, int colu
     for (int tile = 0; tile < TILES; tile++) {
         const int first_column = column + tile * SIDE;
         wmma::store_matrix_sync(edge[warp], sums[tile], SIDE, wmma::mem_row_major);
+        __syncwarp();
         for (int i = threadIdx.x; i < SIDE * SIDE; i += 32)
             if (first_row + i / SIDE < rows && first_column + i % SIDE < columns)
                 c[(size_t)(first_row + i / SIDE) * columns + first_column + i % SIDE] = edge[warp][i];
