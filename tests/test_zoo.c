@@ -1,9 +1,9 @@
 /*
  * test_zoo.c: the kernels of the zoo in every form, at several sizes, on the CPU, against their plain-C references.
  *
- * All kernels in one form are one program, each in a namespace of its own, so that the C++ compiler starts five times:
- * for the originals, the persistent and the confined form, a half and a quarter of the threads. GRIDSMITH_RUNS sets how
- * much is tried.
+ * All kernels in one form are one program, each in a namespace of its own, so that the C++ compiler starts six times:
+ * for the originals, the persistent and the confined form, a half and a quarter of the threads; and once more for the
+ * persistent form with AddressSanitizer. GRIDSMITH_RUNS sets how much is tried.
  */
 #include "test.h"
 
@@ -13,13 +13,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KERNELS = 21, PROGRAMS = 5 };
+enum { KERNELS = 21, SANITIZED = 5, PROGRAMS = 6 };
 
 static const gs_zoo_form programs[PROGRAMS] = {{.form = GS_FORM_ORIGINAL},
                                                {.form = GS_FORM_PERSISTENT},
                                                {.form = GS_FORM_CONFINED},
                                                {.form = GS_FORM_ELASTIC, .factor = 2},
-                                               {.form = GS_FORM_ELASTIC, .factor = 4}};
+                                               {.form = GS_FORM_ELASTIC, .factor = 4},
+                                               [SANITIZED] = {.form = GS_FORM_PERSISTENT}};
 
 static struct {
     gs_executor *executor;
@@ -79,7 +80,8 @@ static void compile_program(int program) {
                       .kernels = names,
                       .kernel_count = KERNELS,
                       .options = options,
-                      .option_count = GS_COUNT(options)};
+                      .option_count = GS_COUNT(options),
+                      .address_sanitizer = program == SANITIZED};
     void *compiled = zoo.executor->ops->compile(zoo.executor, &build, &error);
     if (!compiled)
         fail_msg("%s", error.message);
@@ -100,7 +102,7 @@ static int open_zoo(void **state) {
     zoo.executor = gs_executor_host(&error);
     assert_non_null(zoo.executor);
     reshape_all(state);
-    for (int program = 0; program < PROGRAMS; program++)
+    for (int program = 0; program < (is_thorough() ? PROGRAMS : SANITIZED); program++)
         compile_program(program);
     return 0;
 }
@@ -150,7 +152,7 @@ static void play(const gs_zoo_kernel *kernel, gs_zoo_plan *plan, int program, gs
                  gs_form_name(form.form), form.factor, form.workers, form.stops, result.reason.message);
 }
 
-/* The odd size in each way, the others by turns. */
+/* The odd size in each way, the others too or by turns. */
 static void every_kernel_is_right_in_every_form(void **state) {
     static const struct {
         int program;
@@ -171,13 +173,24 @@ static void every_kernel_is_right_in_every_form(void **state) {
             const gs_zoo_kernel *kernel = gs_zoo_at(i);
             gs_zoo_plan plan = plan_of(kernel, sizes[s]);
             for (size_t k = 0; k < GS_COUNT(ways); k++)
-                if (s == 0 || (i + k) % (is_thorough() ? 2 : 8) == s % 2) {
+                if (s == 0 || is_thorough() || (i + k) % 8 == s % 2) {
                     play(kernel, &plan, ways[k].program, ways[k].form);
                     played++;
                 }
             gs_zoo_plan_free(&plan);
         }
     print_message("%zu runs of %d kernels\n", played, KERNELS);
+}
+
+static void no_kernel_leaves_its_buffers(void **state) {
+    (void)state;
+    if (!is_thorough())
+        skip();
+    for (size_t i = 0; i < KERNELS; i++) {
+        gs_zoo_plan plan = plan_of(gs_zoo_at(i), "odd");
+        play(gs_zoo_at(i), &plan, SANITIZED, programs[SANITIZED]);
+        gs_zoo_plan_free(&plan);
+    }
 }
 
 /* A reference that does nothing, or a comparison that sees nothing, would make all of this worthless. */
@@ -238,7 +251,7 @@ static void nvrtc_compiles_every_form(void **state) {
     (void)state;
     for (size_t i = 0; i < KERNELS; i++)
         for (size_t turn = 0; turn < (is_thorough() ? 2 : 1); turn++) {
-            size_t program = (i + turn) % PROGRAMS;
+            size_t program = (i + turn) % SANITIZED;
             gs_build build = {.name = gs_zoo_at(i)->name,
                               .text = zoo.parts[program][i].text.data,
                               .size = zoo.parts[program][i].text.count};
@@ -255,9 +268,8 @@ static void nvrtc_compiles_every_form(void **state) {
 /* `test_zoo nvrtc` is a test of its own, because NVRTC leaks, and LeakSanitizer would say so. */
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(there_are_twenty_one_kernels),
-        cmocka_unit_test(every_kernel_is_right_in_every_form),
-        cmocka_unit_test(what_is_wrong_is_noticed),
+        cmocka_unit_test(there_are_twenty_one_kernels),      cmocka_unit_test(every_kernel_is_right_in_every_form),
+        cmocka_unit_test(no_kernel_leaves_its_buffers),      cmocka_unit_test(what_is_wrong_is_noticed),
         cmocka_unit_test(a_kernel_that_is_wrong_is_noticed),
     };
     const struct CMUnitTest nvrtc[] = {cmocka_unit_test(nvrtc_compiles_every_form)};
