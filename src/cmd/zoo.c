@@ -92,7 +92,7 @@ static const gs_option options[] = {
      .type = GS_OPTION_TEXT,
      .offset = offsetof(struct zoo, gpu),
      .argument = "NAME|FILE",
-     .help = "the GPU that occupancy is told for, where kernels run on the CPU (default h200)"},
+     .help = "the GPU that occupancy is told for, and on the CPU registers too (default h200)"},
     {.name = "json", .offset = offsetof(struct zoo, json), .help = "write gridsmith.zoo/1 or gridsmith.zoo_bench/1"},
 };
 

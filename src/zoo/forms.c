@@ -83,6 +83,7 @@ gs_code gs_zoo_part_make(gs_zoo_part *part, const gs_zoo_plan *plan, size_t kind
 
 void gs_zoo_part_free(gs_zoo_part *part) {
     gs_text_free(&part->text);
+    *part = (gs_zoo_part){.program = NULL}; /* the program goes with the executor */
 }
 
 /* ---- compiling ---- */

@@ -290,8 +290,8 @@ gs_code gs_zoo_run(gs_zoo_plan *plan, gs_executor *executor, const gs_zoo_form *
     code = gs_zoo_parts_make(parts, plan, executor, form, error);
     if (code == GS_OK)
         return gs_zoo_play(plan, parts, executor, form, result, error);
-    if (code != GS_E_REFUSED)
+    if (code != GS_E_REFUSED && code != GS_E_KERNEL)
         return code;
-    result->reason = *error;
+    result->reason = *error; /* or it does not compile, such as with too few registers */
     return GS_OK;
 }
