@@ -56,7 +56,7 @@ says "predict"
 check "version" 0 "$program" --version
 check "no command" 2 "$program"
 mistake "unknown command" 'there is no command "prdict"' "$program" prdict
-for command in predict check occupancy gpus fuzz replay shrink fit record probe bound reshape verify; do
+for command in predict check occupancy gpus fuzz replay shrink fit record probe bound reshape verify zoo; do
     check "help of $command" 0 "$program" $command --help
     says "usage: gridsmith $command"
     check "help for $command" 0 "$program" help $command
@@ -408,6 +408,25 @@ mistake "not what was measured" '"schema" must be "gridsmith.measured/1"' "$prog
     --measured scenarios/bound/tensor.json
 printf '{"schema":"gridsmith.program/1","sm":{"issue":1,"units":[{"name":"a","warps":0}]},"program":[]}' >"$work/zero.json"
 mistake "no units" '"warps" must be from 1' "$program" bound --warps 1 "$work/zero.json"
+
+# ---- the zoo ----
+check "zoo list" 0 "$program" zoo list
+says "breadth-first search"
+check "zoo list as JSON" 0 "$program" zoo list --json
+says '{"kernel":"bfs","summary":"breadth-first search, a launch for each level","numbers":"nodes, edges a node, levels"'
+check "zoo run" 0 "$program" zoo run transpose --as confined --stops 2 --json
+says '"wrong":0'
+says '{"kernel":"transpose","size":"odd","form":"confined","right":true,'
+check "zoo run of fewer threads" 0 "$program" zoo run histo --size odd --as elastic --factor 2
+says "right: histo: block [256, 1, 1], grid [6, 1, 1]"
+check "zoo bench" 0 "$program" zoo bench transpose --size tiny --repeat 2 --json
+says '{"schema":"gridsmith.zoo_bench/1","on":"host","kernels":[{"kernel":"transpose","size":"tiny","launches":1,'
+mistake "a kernel that is not there" 'there is no kernel "dodo"' "$program" zoo run transpose dodo
+mistake "a zoo of nothing" "list, run or bench?" "$program" zoo
+mistake "run nothing" "which kernel? 'all' is all of them" "$program" zoo run
+mistake "a size that is not there" 'tiny, odd, small or large, not "huge"' "$program" zoo run bfs --size huge
+mistake "a form that is not there" 'registers, not "round"' "$program" zoo run bfs --as round
+mistake "a form for bench" "bench has forms of its own" "$program" zoo bench bfs --as persistent
 
 # ---- mistakes in files: a place, a reason, and no output file ----
 bad() {

@@ -11,7 +11,7 @@ complain() {
 }
 
 # A room may include only rooms above it in this list, and of another room only its one header.
-rooms="base gpu run sched device fuzz bound reshape plan share view cmd"
+rooms="base gpu run sched device fuzz bound reshape zoo plan share view cmd"
 above=
 for room in $rooms; do
     [ -d "src/$room" ] || { above="$above $room"; continue; }

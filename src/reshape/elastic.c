@@ -24,7 +24,7 @@ struct constant {
 
 struct search {
     const gs_source *source;
-    const gs_launch_file *launch;
+    const gs_variant *original;
     struct constant constants[MOST_CONSTANTS];
     size_t count;
     uint32_t factor;
@@ -55,9 +55,9 @@ static uint32_t threads_of(const uint32_t block[3]) {
     return block[0] * block[1] * block[2];
 }
 
-static bool is_a_size(const gs_launch_file *launch, uint32_t value) {
-    return value > 1 && (value == launch->block[0] || value == launch->block[1] || value == launch->block[2] ||
-                         value == threads_of(launch->block));
+static bool is_a_size(const gs_variant *original, uint32_t value) {
+    return value > 1 && (value == original->block[0] || value == original->block[1] || value == original->block[2] ||
+                         value == threads_of(original->block));
 }
 
 /* `#define NAME 16`, or `NAME = 16` of a constant, an enumerator or a template parameter. */
@@ -84,7 +84,7 @@ static void find_constants(struct search *search) {
     const gs_source *source = search->source;
     for (uint32_t i = 0; i < source->tokens.count && search->count < MOST_CONSTANTS; i++) {
         uint32_t value = number_at(source, i);
-        if (is_a_size(search->launch, value))
+        if (is_a_size(search->original, value))
             search->constants[search->count++] =
                 (struct constant){i, value, is_defined(source, i) || is_a_bound(source, i)};
     }
@@ -92,7 +92,7 @@ static void find_constants(struct search *search) {
 
 /* By how much a number of this size is divided: as much as the dimension it equals, or as all threads together. */
 static uint32_t divisor_of(const struct search *search, const struct guess *guess, uint32_t value) {
-    const uint32_t *block = search->launch->block;
+    const uint32_t *block = search->original->block;
     uint32_t divisor = 1;
     for (int i = 0; i < 3; i++)
         if (block[i] == value && guess->divide[i] > divisor)
@@ -115,7 +115,7 @@ static void divide_name(const struct search *search, const struct guess *guess, 
         bool begins = in_arguments && *at >= '1' && *at <= '9' && (at[-1] == '<' || at[-1] == ',' || at[-1] == ' ');
         unsigned long value = begins ? strtoul(at, &end, 10) : 0;
         in_arguments |= *at == '<';
-        if (begins && is_a_size(search->launch, (uint32_t)value) && guess->constants != NO_CONSTANTS) {
+        if (begins && is_a_size(search->original, (uint32_t)value) && guess->constants != NO_CONSTANTS) {
             gs_text_add(&text, "%lu", value / divisor_of(search, guess, (uint32_t)value));
             at = end;
         } else {
@@ -130,7 +130,7 @@ static void describe(const struct search *search, const struct guess *guess, gs_
     gs_text words = {0};
     gs_text_add(&words, "block [%u, %u, %u], grid [%u, %u, %u]", variant->block[0], variant->block[1],
                 variant->block[2], variant->grid[0], variant->grid[1], variant->grid[2]);
-    if (search->launch->shared_bytes)
+    if (search->original->shared_bytes)
         gs_text_add(&words, ", %zu bytes of shared memory", variant->shared_bytes);
     for (size_t i = 0; i < search->count; i++) {
         const struct constant *constant = &search->constants[i];
@@ -147,11 +147,12 @@ static void describe(const struct search *search, const struct guess *guess, gs_
     gs_text_free(&words);
 }
 
-static bool make_variant(const struct search *search, const struct guess *guess, const char *kernel,
-                         gs_variant *variant) {
+static bool make_variant(const struct search *search, const struct guess *guess, gs_variant *variant) {
+    const char *kernel = search->original->kernel;
     gs_edits edits = {0};
     const gs_source *source = search->source;
-    *variant = gs_variant_original(search->launch, kernel);
+    *variant = *search->original;
+    variant->text = (gs_text){0};
     variant->form = GS_FORM_ELASTIC;
     for (int i = 0; i < 3; i++) {
         variant->block[i] /= guess->divide[i];
@@ -178,9 +179,9 @@ static bool make_variant(const struct search *search, const struct guess *guess,
 
 /* ---- the search ---- */
 
-static bool divides(const gs_launch_file *launch, const struct guess *guess) {
+static bool divides(const gs_variant *original, const struct guess *guess) {
     for (int i = 0; i < 3; i++)
-        if (launch->block[i] % guess->divide[i])
+        if (original->block[i] % guess->divide[i])
             return false;
     return true;
 }
@@ -210,48 +211,48 @@ static bool changes_constants(const struct search *search, const struct guess *g
     return guess->constants == SIZING_CONSTANTS && strcmp(name, kernel) != 0;
 }
 
-static bool try_guess(struct search *search, gs_trial *original, const struct guess *guess, gs_variant *variant,
-                      int *tries) {
-    const char *kernel = original->options->kernel;
-    if (*tries >= MOST_TRIES || !divides(search->launch, guess) ||
-        (guess->divides_shared && search->launch->shared_bytes % search->factor) ||
-        (guess->constants != NO_CONSTANTS && !changes_constants(search, guess, kernel)))
+/* The numbers of guesses in the order of trying: the likeliest first. False: that one makes no sense here. */
+static bool decode(const struct search *search, uint32_t number, struct guess *guess) {
+    static const struct guess orders[] = {
+        {.grows_grid = true, .constants = SIZING_CONSTANTS},  {.grows_grid = true, .constants = NO_CONSTANTS},
+        {.grows_grid = false, .constants = SIZING_CONSTANTS}, {.grows_grid = false, .constants = NO_CONSTANTS},
+        {.grows_grid = true, .constants = ALL_CONSTANTS},     {.grows_grid = false, .constants = ALL_CONSTANTS}};
+    const uint32_t factor = search->factor, shapes[][3] = {{factor, 1, 1}, {1, factor, 1}, {2, 2, 1}, {1, 1, factor}};
+    const uint32_t shape = number / 2 % 4;
+    size_t shared_bytes = search->original->shared_bytes;
+    *guess = orders[number / 8 % GS_COUNT(orders)];
+    guess->divides_shared = number % 2 == 0;
+    memcpy(guess->divide, shapes[shape], sizeof guess->divide);
+    return (shape != 2 || factor == 4) && divides(search->original, guess) &&
+           (!guess->divides_shared || (shared_bytes && shared_bytes % factor == 0)) &&
+           (guess->constants == NO_CONSTANTS || changes_constants(search, guess, search->original->kernel));
+}
+
+bool gs_elastic_guess(const gs_source *source, uint32_t factor, uint32_t number, gs_variant *variant) {
+    const gs_variant original = *variant;
+    struct search search = {.source = source, .original = &original, .factor = factor};
+    struct guess guess;
+    find_constants(&search);
+    if (number >= GS_ELASTIC_GUESSES || !decode(&search, number, &guess))
         return false;
-    ++*tries;
-    if (make_variant(search, guess, kernel, variant) && is_right(original, variant))
+    if (make_variant(&search, &guess, variant))
         return true;
     gs_text_free(&variant->text);
     return false;
 }
 
-/* One way to change constants and grid, on every shape of block and with and without less dynamic shared memory. */
-static bool try_shapes(struct search *search, gs_trial *original, struct guess guess, gs_variant *variant, int *tries) {
-    const uint32_t factor = search->factor, shapes[][3] = {{factor, 1, 1}, {1, factor, 1}, {2, 2, 1}, {1, 1, factor}};
-    for (size_t i = 0; i < GS_COUNT(shapes); i++) {
-        if (i == 2 && factor != 4)
-            continue;
-        memcpy(guess.divide, shapes[i], sizeof guess.divide);
-        for (int keeps_shared = search->launch->shared_bytes == 0; keeps_shared < 2; keeps_shared++) {
-            guess.divides_shared = !keeps_shared;
-            if (try_guess(search, original, &guess, variant, tries))
-                return true;
-        }
-    }
-    return false;
-}
-
 gs_code gs_elastic_find(gs_trial *original, const gs_source *source, uint32_t factor, gs_variant *variant,
                         bool *found) {
-    /* The likeliest first. */
-    static const struct guess orders[] = {
-        {.grows_grid = true, .constants = SIZING_CONSTANTS},  {.grows_grid = true, .constants = NO_CONSTANTS},
-        {.grows_grid = false, .constants = SIZING_CONSTANTS}, {.grows_grid = false, .constants = NO_CONSTANTS},
-        {.grows_grid = true, .constants = ALL_CONSTANTS},     {.grows_grid = false, .constants = ALL_CONSTANTS}};
-    struct search search = {.source = source, .launch = original->launch, .factor = factor};
     int tries = 0;
-    find_constants(&search);
     *found = false;
-    for (size_t i = 0; i < GS_COUNT(orders) && !*found; i++)
-        *found = try_shapes(&search, original, orders[i], variant, &tries);
+    for (uint32_t number = 0; number < GS_ELASTIC_GUESSES && tries < MOST_TRIES && !*found; number++) {
+        *variant = gs_variant_original(original->launch, original->options->kernel);
+        if (!gs_elastic_guess(source, factor, number, variant))
+            continue;
+        tries++;
+        *found = is_right(original, variant);
+        if (!*found)
+            gs_text_free(&variant->text);
+    }
     return GS_OK;
 }

@@ -79,10 +79,36 @@ double gs_scalar_value(gs_scalar type, const void *data, size_t index) {
     }
 }
 
+bool gs_scalar_is_real(gs_scalar type) {
+    return type == GS_FLOAT32 || type == GS_FLOAT64 || type == GS_FLOAT16;
+}
+
+void gs_scalar_put(gs_scalar type, double value, void *data, size_t index) {
+    put_real(type, value, (char *)data + index * numbers[type].bytes);
+}
+
+static bool is_close(double a, double b, double tolerance) {
+    double size = a < 0 ? -a : a, difference = a < b ? b - a : a - b;
+    bool both_nan = a != a && b != b;
+    return both_nan || a == b || difference <= tolerance * (size > 1 ? size : 1);
+}
+
+size_t gs_scalars_differ(gs_scalar type, const void *first, const void *second, size_t count, double tolerance) {
+    size_t bytes = numbers[type].bytes;
+    const char *a = first, *b = second;
+    if (memcmp(a, b, count * bytes) == 0)
+        return count;
+    for (size_t i = 0; i < count; i++)
+        if (memcmp(a + i * bytes, b + i * bytes, bytes) != 0 &&
+            (!gs_scalar_is_real(type) || tolerance <= 0 ||
+             !is_close(gs_scalar_value(type, a, i), gs_scalar_value(type, b, i), tolerance)))
+            return i;
+    return count;
+}
+
 static void fill_random(const gs_launch_argument *argument, int64_t index, void *at) {
-    bool is_real = argument->type == GS_FLOAT32 || argument->type == GS_FLOAT64 || argument->type == GS_FLOAT16;
     gs_random random = gs_random_at((uint64_t)argument->seed, (uint64_t)index);
-    if (is_real)
+    if (gs_scalar_is_real(argument->type))
         put_real(argument->type, (double)(gs_random_next(&random) >> 11) / 4503599627370496.0 - 1.0, at);
     else
         put_whole(argument->type, gs_random_from(&random, 0, 1023), at);

@@ -25,6 +25,8 @@ gs_code gs_registers_find(const gs_source *source, const char *kernel, int archi
         if (is_above)
             continue;
         gs_code code = gs_nvrtc_try(&build, architecture, &variant->cost, error);
+        if (code == GS_E_KERNEL && found->count)
+            break; /* some instructions need more registers than that */
         if (code != GS_OK)
             return code;
         variant->limit = limits[i];

@@ -106,6 +106,23 @@ typedef struct gs_report_counts {
 gs_code gs_reshape_report(const gs_source *source, const gs_reshape_options *options, gs_report_counts *counts,
                           gs_text *into, gs_error *error);
 
+/* One way to run a kernel, the original or a reshaped one. */
+typedef struct gs_variant {
+    enum gs_form form;
+    gs_text text; /* the source; of the original: empty, it is the caller's */
+    char kernel[GS_JOB_NAME];
+    uint32_t grid[3], block[3];
+    size_t shared_bytes;
+    uint32_t max_registers;
+    char words[300]; /* what is different, for people */
+} gs_variant;
+
+/* Guess number `number`, from 0 on, at how `variant`, which is the original, can have 1/`factor` (2 or 4) of its
+   threads: changes it, and gives it a text, which the caller frees. Nobody knows whether it computes the same before it
+   was tried. False: there is no such guess; GS_ELASTIC_GUESSES is above all numbers. */
+enum { GS_ELASTIC_GUESSES = 48 };
+bool gs_elastic_guess(const gs_source *source, uint32_t factor, uint32_t number, gs_variant *variant);
+
 /* What a kernel costs under limits of registers, from none downwards. */
 typedef struct gs_register_variant {
     uint32_t limit; /* 0: none */
@@ -120,6 +137,30 @@ typedef struct gs_register_variants {
 /* `architecture` is e.g. 90 for compute capability 9.0. GS_E_NO_GPU: there is no NVRTC. */
 gs_code gs_registers_find(const gs_source *source, const char *kernel, int architecture, gs_register_variants *found,
                           gs_error *error);
+
+/* ---- numbers: what buffers are made of ---- */
+
+typedef enum gs_scalar {
+    GS_FLOAT32,
+    GS_FLOAT64,
+    GS_INT32,
+    GS_UINT32,
+    GS_INT64,
+    GS_UINT8,
+    GS_FLOAT16,
+    GS_SCALARS
+} gs_scalar;
+
+size_t gs_scalar_bytes(gs_scalar type);
+const char *gs_scalar_name(gs_scalar type);
+bool gs_scalar_is_real(gs_scalar type);
+/* The element `index` of a buffer as a double; exact but for large int64. */
+double gs_scalar_value(gs_scalar type, const void *data, size_t index);
+/* Puts a number into a buffer; one that is not real loses what is behind the point. */
+void gs_scalar_put(gs_scalar type, double value, void *data, size_t index);
+/* The first element that differs between two buffers, or `count`. Real numbers may differ by `tolerance` times the
+   larger of 1 and the first one. */
+size_t gs_scalars_differ(gs_scalar type, const void *first, const void *second, size_t count, double tolerance);
 
 /* ---- launches: gridsmith.launch/1 ---- */
 

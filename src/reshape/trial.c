@@ -146,32 +146,20 @@ void gs_trial_free(gs_trial *trial) {
 
 /* ---- comparing ---- */
 
-static bool is_close(double a, double b, double tolerance) {
-    double size = a < 0 ? -a : a, difference = a < b ? b - a : a - b;
-    bool both_nan = a != a && b != b;
-    return both_nan || a == b || difference <= tolerance * (size > 1 ? size : 1);
-}
-
 bool gs_trials_agree(const gs_trial *first, const gs_trial *second, double tolerance, gs_error *reason,
                      size_t *argument, size_t *element) {
     for (size_t i = 0; i < first->launch->arguments.count; i++) {
         const gs_launch_argument *shape = &first->launch->arguments.data[i];
-        const char *a = first->buffers.data[i], *b = second->buffers.data[i];
-        size_t bytes = gs_scalar_bytes(shape->type);
-        bool is_real = shape->type == GS_FLOAT32 || shape->type == GS_FLOAT64 || shape->type == GS_FLOAT16;
-        if (!shape->is_buffer || memcmp(a, b, (size_t)shape->count * bytes) == 0)
+        const void *a = first->buffers.data[i], *b = second->buffers.data[i];
+        if (!shape->is_buffer)
             continue;
-        for (size_t k = 0; k < (size_t)shape->count; k++) {
-            double before = gs_scalar_value(shape->type, a, k), after = gs_scalar_value(shape->type, b, k);
-            if (memcmp(a + k * bytes, b + k * bytes, bytes) == 0 ||
-                (is_real && tolerance > 0 && is_close(before, after, tolerance)))
-                continue;
-            *argument = i;
-            *element = k;
-            gs_fail(reason, GS_OK, "argument %zu, element %zu: the original has %.9g, the reshaped kernel %.9g", i + 1,
-                    k, before, after);
-            return false;
-        }
+        *argument = i;
+        *element = gs_scalars_differ(shape->type, a, b, (size_t)shape->count, tolerance);
+        if (*element == (size_t)shape->count)
+            continue;
+        gs_fail(reason, GS_OK, "argument %zu, element %zu: the original has %.9g, the reshaped kernel %.9g", i + 1,
+                *element, gs_scalar_value(shape->type, a, *element), gs_scalar_value(shape->type, b, *element));
+        return false;
     }
     return true;
 }

@@ -4,16 +4,6 @@
 
 #include "launch.h"
 
-typedef struct gs_variant {
-    enum gs_form form;
-    gs_text text; /* the source; of the original: empty, it is the caller's */
-    char kernel[GS_JOB_NAME];
-    uint32_t grid[3], block[3];
-    size_t shared_bytes;
-    uint32_t max_registers;
-    char words[300]; /* what is different, for people */
-} gs_variant;
-
 /* The variant that is the original. */
 gs_variant gs_variant_original(const gs_launch_file *launch, const char *kernel);
 

@@ -59,6 +59,9 @@ on compile-fails 2 "NVRTC says: error: this is pretended" verify "$kernels/vecto
 on no-device 3 'there is no GPU "0": CUDA sees 0' verify "$kernels/vector_add.cu" --kernel vector_add \
     --as persistent --launch "$kernels/vector_add.json" --on cuda
 
+on small 0 "right" zoo run conv --size odd --as confined --stops 2 --on cuda
+on small 0 '"average":{' zoo bench transpose --size small --repeat 2 --on cuda --json
+
 # ---- no usable GPU ----
 on compile-fails 3 "does not compile" bound --measure cuda
 on init-fails 3 "starting CUDA: no CUDA-capable device is detected (CUDA error 100)" fuzz --device cuda

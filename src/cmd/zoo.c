@@ -1,0 +1,444 @@
+/*
+ * zoo.c: gridsmith zoo: the kernels of kernels/, listed, run and checked, and what their forms cost.
+ */
+#include "zoo/zoo.h"
+#include "cmd.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct zoo {
+    const char *form, *on, *size, *gpu;
+    int64_t factor, registers, workers, task, stops, seed, seconds, repeat;
+    bool json, unlimited;
+};
+
+static const gs_option options[] = {
+    {.name = "as",
+     .type = GS_OPTION_TEXT,
+     .offset = offsetof(struct zoo, form),
+     .argument = "FORM",
+     .help = "run: persistent, confined, elastic or registers (default: as it was written)"},
+    {.name = "on",
+     .type = GS_OPTION_TEXT,
+     .offset = offsetof(struct zoo, on),
+     .argument = "host|cuda",
+     .help = "where to run (default host: on the CPU)"},
+    {.name = "size",
+     .type = GS_OPTION_TEXT,
+     .offset = offsetof(struct zoo, size),
+     .argument = "NAME",
+     .help = "tiny, odd, small or large (default: all; large only on a GPU, and bench takes large alone there)"},
+    {.name = "factor",
+     .type = GS_OPTION_INT,
+     .offset = offsetof(struct zoo, factor),
+     .argument = "N",
+     .help = "elastic: 2 for half of the threads, 4 for a quarter (default: both)",
+     .least = 2,
+     .most = 4},
+    {.name = "registers",
+     .type = GS_OPTION_INT,
+     .offset = offsetof(struct zoo, registers),
+     .argument = "N",
+     .help = "registers: the most that a thread may use (default 32)",
+     .least = 16,
+     .most = 255},
+    {.name = "workers",
+     .type = GS_OPTION_INT,
+     .offset = offsetof(struct zoo, workers),
+     .argument = "N",
+     .help = "blocks that a persistent or confined kernel is launched with (default: what fits)",
+     .least = 1,
+     .most = INT32_MAX},
+    {.name = "task",
+     .type = GS_OPTION_INT,
+     .offset = offsetof(struct zoo, task),
+     .argument = "N",
+     .help = "confined: blocks taken from the queue at a time (default 10, or fewer where workers are many)",
+     .least = 1,
+     .most = INT32_MAX},
+    {.name = "stops",
+     .type = GS_OPTION_INT,
+     .offset = offsetof(struct zoo, stops),
+     .argument = "N",
+     .help = "confined: so many times each launch is told to leave, at random moments, and goes on on other SMs",
+     .least = 0,
+     .most = 1000000},
+    {.name = "seed",
+     .type = GS_OPTION_INT,
+     .offset = offsetof(struct zoo, seed),
+     .argument = "N",
+     .help = "of the moments of the stops",
+     .least = 0,
+     .most = INT64_MAX},
+    {.name = "seconds",
+     .type = GS_OPTION_INT,
+     .offset = offsetof(struct zoo, seconds),
+     .argument = "N",
+     .help = "a kernel that runs longer has failed (default 60)",
+     .least = 1,
+     .most = 100000},
+    {.name = "repeat",
+     .type = GS_OPTION_INT,
+     .offset = offsetof(struct zoo, repeat),
+     .argument = "N",
+     .help = "bench: so many times each form is timed (default 25)",
+     .least = 1,
+     .most = 100000},
+    {.name = "unlimited",
+     .offset = offsetof(struct zoo, unlimited),
+     .help = "bench: do not limit registers to keep the original's occupancy"},
+    {.name = "gpu",
+     .type = GS_OPTION_TEXT,
+     .offset = offsetof(struct zoo, gpu),
+     .argument = "NAME|FILE",
+     .help = "the GPU that occupancy is told for, and on the CPU registers too (default h200)"},
+    {.name = "json", .offset = offsetof(struct zoo, json), .help = "write gridsmith.zoo/1 or gridsmith.zoo_bench/1"},
+};
+
+/* What a run of the command works with. */
+struct session {
+    const gs_command *command;
+    const struct zoo *asked;
+    gs_executor *executor;
+    gs_gpu *gpu;
+    const gs_zoo_kernel **kernels;
+    size_t kernel_count;
+    gs_zoo_form form;
+    size_t rows, wrong;                                /* printed so far */
+    double sums[GS_ZOO_BENCHED], most[GS_ZOO_BENCHED]; /* bench: percent */
+};
+
+/* ---- list ---- */
+
+static void print_numbers(const gs_zoo_size *size, const char *between) {
+    int last = GS_ZOO_NUMBERS - 1;
+    while (last > 0 && size->n[last] == 0)
+        last--;
+    for (int i = 0; i <= last; i++)
+        printf("%s%d", i ? between : "", size->n[i]);
+}
+
+static void list_json(void) {
+    printf("{\"schema\":\"gridsmith.zoo_list/1\",\"kernels\":[");
+    for (size_t i = 0; gs_zoo_at(i); i++) {
+        const gs_zoo_kernel *kernel = gs_zoo_at(i);
+        printf("%s{\"kernel\":\"%s\",\"summary\":\"%s\",\"numbers\":\"%s\",\"sizes\":{", i ? "," : "", kernel->name,
+               kernel->summary, kernel->numbers);
+        for (size_t k = 0; k < GS_ZOO_SIZES; k++) {
+            printf("%s\"%s\":[", k ? "," : "", kernel->sizes[k].name);
+            print_numbers(&kernel->sizes[k], ",");
+            printf("]");
+        }
+        printf("}}");
+    }
+    printf("]}\n");
+}
+
+static void list_words(void) {
+    for (size_t i = 0; gs_zoo_at(i); i++) {
+        const gs_zoo_kernel *kernel = gs_zoo_at(i);
+        printf("%-14s %s\n               %s:", kernel->name, kernel->summary, kernel->numbers);
+        for (size_t k = 0; k < GS_ZOO_SIZES; k++) {
+            printf("%s %s ", k ? "," : "", kernel->sizes[k].name);
+            print_numbers(&kernel->sizes[k], "x");
+        }
+        printf("\n");
+    }
+}
+
+/* ---- run ---- */
+
+static double occupancy_of(const struct session *session, const gs_cost *cost, const gs_zoo_plan *plan,
+                           const gs_zoo_part *part) {
+    const gs_zoo_launch *launch = &plan->launches.data[0];
+    uint32_t threads = 1;
+    for (int i = 0; i < 3; i++)
+        threads *= launch->block[i] / part->divide_block[i];
+    gs_shape shape = gs_shape_of((int32_t)threads, cost->registers, cost->shared_bytes + (int64_t)launch->shared_bytes);
+    gs_occupancy occupancy;
+    gs_occupancy_of(session->gpu, &shape, &occupancy, NULL);
+    return occupancy.warps_per_sm
+               ? 100.0 * cost->blocks_per_sm * occupancy.warps_per_block / (double)occupancy.warps_per_sm
+               : 0;
+}
+
+static const char *form_words(const gs_zoo_form *form) {
+    return form->form == GS_FORM_ELASTIC ? form->factor == 2 ? "elastic/2" : "elastic/4" : gs_form_name(form->form);
+}
+
+static void print_row_json(struct session *session, const gs_zoo_plan *plan, const gs_zoo_part *part,
+                           const gs_zoo_form *form, const gs_zoo_result *result) {
+    char words[sizeof result->reason.message + sizeof result->reason.file + 64];
+    const gs_cost *cost = &part->cost;
+    gs_text text = {.sink = stdout};
+    gs_text_add(&text, "%s{\"kernel\":\"%s\",\"size\":\"%s\",\"form\":\"%s\",\"right\":%s,", session->rows ? "," : "",
+                plan->kernel->name, plan->size->name, form_words(form), result->is_right ? "true" : "false");
+    gs_text_add(&text, "\"time_us\":%.3f,\"launches\":%u,", (double)result->elapsed_ns / 1e3, result->launches);
+    if (cost->registers)
+        gs_text_add(&text,
+                    "\"registers\":%d,\"shared_bytes\":%d,\"local_bytes\":%d,\"blocks_per_sm\":%d,"
+                    "\"occupancy_percent\":%.1f,",
+                    cost->registers, cost->shared_bytes, cost->local_bytes, cost->blocks_per_sm,
+                    occupancy_of(session, cost, plan, part));
+    gs_text_add(&text, "\"reason\":");
+    gs_text_put_json(&text,
+                     result->is_right ? result->reason.message : gs_error_text(&result->reason, words, sizeof words));
+    gs_text_add(&text, "}");
+    gs_text_flush(&text);
+    gs_text_free(&text);
+}
+
+static void print_row(struct session *session, const gs_zoo_plan *plan, const gs_zoo_part *part,
+                      const gs_zoo_form *form, const gs_zoo_result *result) {
+    const gs_cost *cost = &part->cost;
+    if (!session->rows)
+        printf("kernel         size   form         launches     time ms  registers  shared  blocks/SM  occupancy\n");
+    printf("%-14s %-6s %-11s %9u %11.3f", plan->kernel->name, plan->size->name, form_words(form), result->launches,
+           (double)result->elapsed_ns / 1e6);
+    if (cost->registers)
+        printf("  %9d %7d  %9d  %8.1f%%", cost->registers, cost->shared_bytes, cost->blocks_per_sm,
+               occupancy_of(session, cost, plan, part));
+    else
+        printf("          -       -          -          -");
+    if (result->is_right)
+        printf("  right%s%s\n", result->reason.message[0] ? ": " : "", result->reason.message);
+    else
+        printf("  %s: %s\n", result->reason.code == GS_E_REFUSED ? "refused" : "wrong", result->reason.message);
+    fflush(stdout);
+}
+
+static gs_code run_size(struct session *session, const gs_zoo_kernel *kernel, const gs_zoo_size *size,
+                        const gs_zoo_form *form, gs_zoo_part *parts, gs_error *error) {
+    gs_zoo_plan plan;
+    gs_zoo_result result;
+    gs_code code = gs_zoo_plan_make(&plan, kernel, size, error);
+    if (code != GS_OK)
+        return code;
+    code = gs_zoo_run(&plan, session->executor, form, parts, &result, error);
+    if (code == GS_OK && parts[0].program && !parts[0].cost.registers)
+        code = gs_zoo_part_price(&parts[0], session->executor, session->gpu, &plan, 0, error);
+    if (code == GS_OK) {
+        (session->asked->json ? print_row_json : print_row)(session, &plan, &parts[0], form, &result);
+        session->rows++;
+        session->wrong += !result.is_right;
+    }
+    gs_zoo_plan_free(&plan);
+    return code;
+}
+
+/* From the largest size down: a guess at fewer threads that is right there is worth something. */
+static gs_code run_kernel(struct session *session, const gs_zoo_kernel *kernel, const gs_zoo_form *form,
+                          gs_error *error) {
+    gs_zoo_part parts[GS_ZOO_KINDS] = {{.program = NULL}};
+    const char *only = session->asked->size;
+    bool is_host = strcmp(session->executor->ops->name, "host") == 0;
+    gs_code code = GS_OK;
+    for (size_t i = GS_ZOO_SIZES; i-- > 0 && code == GS_OK;) {
+        const gs_zoo_size *size = &kernel->sizes[i];
+        if (only ? strcmp(size->name, only) == 0 : !(is_host && gs_zoo_size_is_large(size)))
+            code = run_size(session, kernel, size, form, parts, error);
+    }
+    for (size_t i = 0; i < GS_ZOO_KINDS; i++)
+        gs_zoo_part_free(&parts[i]);
+    return code;
+}
+
+static gs_code run_kernels(struct session *session, gs_error *error) {
+    int64_t first = session->asked->factor ? session->asked->factor : 2, last = session->asked->factor ? first : 4;
+    gs_code code = GS_OK;
+    if (session->form.form != GS_FORM_ELASTIC)
+        first = last = 0;
+    for (size_t i = 0; i < session->kernel_count && code == GS_OK; i++)
+        for (int64_t factor = first; factor <= last && code == GS_OK; factor += 2) {
+            gs_zoo_form form = session->form;
+            form.factor = (uint32_t)factor;
+            code = run_kernel(session, session->kernels[i], &form, error);
+        }
+    return code;
+}
+
+/* ---- bench ---- */
+
+static void print_bench_json(const struct session *session, const gs_zoo_plan *plan, const gs_zoo_bench *bench) {
+    printf("%s{\"kernel\":\"%s\",\"size\":\"%s\",\"launches\":%u", session->rows ? "," : "", plan->kernel->name,
+           plan->size->name, bench->launches);
+    for (int form = 0; form < GS_ZOO_BENCHED; form++)
+        printf(",\"%s\":{\"median_us\":%.3f,\"cost_percent\":%.3f,\"registers\":%d,\"max_registers\":%u,"
+               "\"blocks_per_sm\":%d}",
+               gs_form_name((enum gs_form)form), (double)bench->median_ns[form] / 1e3, bench->cost_percent[form],
+               bench->costs[form].registers, bench->max_registers[form], bench->costs[form].blocks_per_sm);
+    printf("}");
+}
+
+static void print_bench(const struct session *session, const gs_zoo_plan *plan, const gs_zoo_bench *bench) {
+    if (!session->rows)
+        printf("                                original          persistent            confined\n"
+               "kernel         size   launches        us         us    cost         us    cost  registers  "
+               "blocks/SM\n");
+    printf("%-14s %-6s %8u %9.1f  %9.1f %+6.2f%%  %9.1f %+6.2f%%", plan->kernel->name, plan->size->name,
+           bench->launches, (double)bench->median_ns[0] / 1e3, (double)bench->median_ns[1] / 1e3,
+           bench->cost_percent[1], (double)bench->median_ns[2] / 1e3, bench->cost_percent[2]);
+    for (int form = 0; form < GS_ZOO_BENCHED; form++)
+        printf(form ? "/%d%s" : "  %d%s", bench->costs[form].registers, bench->max_registers[form] ? "*" : "");
+    for (int form = 0; form < GS_ZOO_BENCHED; form++)
+        printf(form ? "/%d" : "  %d", bench->costs[form].blocks_per_sm);
+    printf("\n");
+    fflush(stdout);
+}
+
+static void add_bench(struct session *session, const gs_zoo_bench *bench) {
+    for (int form = 0; form < GS_ZOO_BENCHED; form++) {
+        session->sums[form] += bench->cost_percent[form];
+        if (!session->rows || bench->cost_percent[form] > session->most[form])
+            session->most[form] = bench->cost_percent[form];
+    }
+    session->rows++;
+}
+
+static gs_code bench_kernels(struct session *session, gs_error *error) {
+    const struct zoo *asked = session->asked;
+    bool is_host = strcmp(session->executor->ops->name, "host") == 0;
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < session->kernel_count && code == GS_OK; i++) {
+        const char *size = asked->size ? asked->size : is_host ? "small" : "large";
+        gs_zoo_plan plan;
+        gs_zoo_bench bench;
+        code = gs_zoo_plan_make(&plan, session->kernels[i], gs_zoo_size_find(session->kernels[i], size), error);
+        if (code != GS_OK)
+            break;
+        code = gs_zoo_measure(&plan, session->executor, session->gpu, &session->form, (uint32_t)asked->repeat,
+                              asked->unlimited, &bench, error);
+        if (code == GS_OK) {
+            (asked->json ? print_bench_json : print_bench)(session, &plan, &bench);
+            add_bench(session, &bench);
+        }
+        gs_zoo_plan_free(&plan);
+        if (code == GS_E_KERNEL) { /* the others may be right */
+            fprintf(stderr, "gridsmith: %s: %s\n", session->kernels[i]->name, error->message);
+            session->wrong++;
+            code = GS_OK;
+        }
+    }
+    return code;
+}
+
+static void print_average(const struct session *session) {
+    double rows = session->rows ? (double)session->rows : 1;
+    if (session->asked->json)
+        printf("],\"average\":{\"persistent_percent\":%.3f,\"confined_percent\":%.3f},\"most\":{\"persistent_percent\":"
+               "%.3f,\"confined_percent\":%.3f}}\n",
+               session->sums[1] / rows, session->sums[2] / rows, session->most[1], session->most[2]);
+    else if (session->rows)
+        printf("average of %zu  persistent %+.2f%%, confined %+.2f%%; most %+.2f%%, %+.2f%%\n", session->rows,
+               session->sums[1] / rows, session->sums[2] / rows, session->most[1], session->most[2]);
+}
+
+/* ---- the command ---- */
+
+/* Kernels by name; "all" is all of them. 0: done. */
+static int choose_kernels(struct session *session, const gs_words *words) {
+    size_t all = 0;
+    while (gs_zoo_at(all))
+        all++;
+    session->kernels = calloc(words->count * all + 1, sizeof *session->kernels);
+    for (size_t i = 1; i < words->count && session->kernels; i++) {
+        const gs_zoo_kernel *kernel = gs_zoo_find(words->data[i]);
+        bool is_all = strcmp(words->data[i], "all") == 0;
+        if (!kernel && !is_all)
+            return gs_usage(session->command, "there is no kernel \"%.40s\"; 'gridsmith zoo list' lists them",
+                            words->data[i]);
+        for (size_t k = 0; k < all && is_all; k++)
+            session->kernels[session->kernel_count++] = gs_zoo_at(k);
+        if (!is_all)
+            session->kernels[session->kernel_count++] = kernel;
+    }
+    return session->kernels ? 0 : gs_code_exit(GS_E_MEMORY);
+}
+
+static int play(struct session *session, bool is_bench) {
+    const struct zoo *asked = session->asked;
+    gs_error error = {.code = GS_OK};
+    session->gpu = gs_gpu_open(asked->gpu ? asked->gpu : "h200", &error);
+    session->executor = session->gpu ? gs_executor_open(asked->on ? asked->on : "host", &error) : NULL;
+    if (!session->executor)
+        return gs_report(&error);
+    if (asked->json)
+        printf("{\"schema\":\"gridsmith.zoo%s/1\",\"on\":\"%s\",\"%s\":[", is_bench ? "_bench" : "",
+               session->executor->ops->name, is_bench ? "kernels" : "runs");
+    gs_code code = is_bench ? bench_kernels(session, &error) : run_kernels(session, &error);
+    if (is_bench)
+        print_average(session);
+    else if (asked->json)
+        printf("],\"wrong\":%zu}\n", session->wrong);
+    return code == GS_OK ? session->wrong > 0 : gs_report(&error);
+}
+
+/* What is wrong with the options, or 0. */
+static int check_options(struct session *session, const gs_words *words) {
+    const struct zoo *asked = session->asked;
+    const char *what = words->count ? words->data[0] : "";
+    bool is_run = strcmp(what, "run") == 0, is_bench = strcmp(what, "bench") == 0;
+    if (strcmp(what, "list") != 0 && !is_run && !is_bench)
+        return gs_usage(session->command, "list, run or bench?");
+    if (is_run && words->count < 2)
+        return gs_usage(session->command, "which kernel? 'all' is all of them");
+    if (asked->form && (!is_run || !gs_form_find(asked->form, &session->form.form)))
+        return gs_usage(session->command,
+                        is_run ? "--as takes persistent, confined, elastic or registers, not \"%.40s\""
+                               : "--as %.40s is for 'run'; bench has forms of its own",
+                        asked->form);
+    if (asked->size && !gs_zoo_size_find(gs_zoo_at(0), asked->size))
+        return gs_usage(session->command, "--size takes tiny, odd, small or large, not \"%.40s\"", asked->size);
+    if (asked->factor == 3)
+        return gs_usage(session->command, "--factor takes 2 or 4");
+    return 0;
+}
+
+static int run(const gs_command *command, int argc, char **argv) {
+    struct zoo asked = {.seconds = 60, .repeat = 25, .registers = 32};
+    gs_words words;
+    gs_parsed parsed = gs_parse(command, argc, argv, &asked, &words);
+    struct session session = {.command = command, .asked = &asked};
+    int status = parsed == GS_PARSED_WRONG ? gs_code_exit(GS_E_USAGE) : 0;
+    if (parsed == GS_PARSED)
+        status = check_options(&session, &words);
+    bool is_ready = parsed == GS_PARSED && status == 0;
+    static const char *every[] = {"bench", "all"};
+    bool is_bench = is_ready && strcmp(words.data[0], "bench") == 0;
+    gs_words named = is_bench && words.count == 1 ? (gs_words){every, 2, 2} : words;
+    if (is_ready && strcmp(words.data[0], "list") == 0) {
+        (asked.json ? list_json : list_words)();
+    } else if (is_ready) {
+        session.form.workers = (uint32_t)asked.workers;
+        session.form.task_blocks = (uint32_t)asked.task;
+        session.form.stops = (uint32_t)asked.stops;
+        session.form.seed = (uint64_t)asked.seed;
+        session.form.seconds = (uint32_t)asked.seconds;
+        session.form.max_registers = session.form.form == GS_FORM_REGISTERS ? (uint32_t)asked.registers : 0;
+        session.form.is_marked = !is_bench;
+        status = choose_kernels(&session, &named);
+        if (status == 0)
+            status = play(&session, is_bench);
+    }
+    gs_executor_close(session.executor);
+    gs_gpu_free(session.gpu);
+    free(session.kernels);
+    free(words.data);
+    return status;
+}
+
+const gs_command gs_command_zoo = {
+    .name = "zoo",
+    .summary = "Kernels to try things on: listed, run and checked, their forms measured.",
+    .usage = "list | run NAME... | bench [NAME...] [options]",
+    .details =
+        "'run' runs kernels at several sizes, as they are or reshaped, and compares what comes out with a plain-C\n"
+        "reference (large sizes: with the original). 'bench' times the original, the persistent and the confined\n"
+        "form by turns. The name 'all' is all kernels. Exit code 1: something is wrong.\n\n"
+        "  gridsmith zoo run sgemm --as confined --stops 3\n"
+        "  gridsmith zoo bench --on cuda\n",
+    .options = options,
+    .option_count = GS_COUNT(options),
+    .run = run,
+};

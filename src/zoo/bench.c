@@ -1,0 +1,136 @@
+/*
+ * bench.c: what the forms of a kernel cost, measured in one run.
+ *
+ * The original, the persistent and the confined form run by turns, so that a GPU that grows warm or changes its clock
+ * treats them alike. A reshaped kernel may need more registers than the original, and then fewer blocks of it fit on an
+ * SM: it is compiled with the limit of registers that keeps the original's occupancy, which is how it would be used.
+ */
+#include "play.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { AT_ONCE = 5, REGISTER_STEP = 8, FEWEST_REGISTERS = 24 };
+
+struct bench {
+    gs_zoo_plan *plan;
+    gs_executor *executor;
+    const gs_gpu *gpu;
+    gs_zoo_form forms[GS_ZOO_BENCHED];
+    gs_zoo_part parts[GS_ZOO_BENCHED][GS_ZOO_KINDS];
+    uint64_t *times[GS_ZOO_BENCHED]; /* `repeat` each */
+    uint32_t repeat;
+};
+
+static int by_size(const void *a, const void *b) {
+    const uint64_t first = *(const uint64_t *)a, second = *(const uint64_t *)b;
+    return first < second ? -1 : first > second;
+}
+
+/* ---- programs ---- */
+
+static gs_code compile_part(struct bench *bench, int form, size_t kind, gs_error *error) {
+    gs_zoo_part *part = &bench->parts[form][kind];
+    gs_code code = gs_zoo_part_compile(part, bench->executor, bench->plan->kinds[kind].source, false, error);
+    return code == GS_OK ? gs_zoo_part_price(part, bench->executor, bench->gpu, bench->plan, kind, error) : code;
+}
+
+/* As many blocks of the reshaped kernel as of the original are to fit on an SM. */
+static gs_code keep_occupancy(struct bench *bench, int form, size_t kind, gs_error *error) {
+    gs_zoo_part *part = &bench->parts[form][kind];
+    int32_t wanted = bench->parts[GS_FORM_ORIGINAL][kind].cost.blocks_per_sm;
+    int32_t limit = (part->cost.registers - 1) / REGISTER_STEP * REGISTER_STEP;
+    gs_code code = GS_OK;
+    for (; part->cost.blocks_per_sm < wanted && limit >= FEWEST_REGISTERS && code == GS_OK; limit -= REGISTER_STEP) {
+        part->max_registers = (uint32_t)limit;
+        code = compile_part(bench, form, kind, error);
+    }
+    if (code == GS_OK && part->cost.blocks_per_sm < wanted && part->max_registers) {
+        part->max_registers = 0; /* registers are not what holds it */
+        code = compile_part(bench, form, kind, error);
+    }
+    return code;
+}
+
+static gs_code compile_all(struct bench *bench, bool is_unlimited, gs_error *error) {
+    gs_code code = GS_OK;
+    for (int form = 0; form < GS_ZOO_BENCHED && code == GS_OK; form++)
+        for (size_t kind = 0; kind < bench->plan->kind_count && code == GS_OK; kind++) {
+            code = gs_zoo_part_make(&bench->parts[form][kind], bench->plan, kind, &bench->forms[form], 0, error);
+            if (code == GS_OK)
+                code = compile_part(bench, form, kind, error);
+            if (code == GS_OK && form != GS_FORM_ORIGINAL && !is_unlimited)
+                code = keep_occupancy(bench, form, kind, error);
+        }
+    return code;
+}
+
+/* ---- measuring ---- */
+
+/* One turn of a form: `repeat` times go to `times`; a NULL: nothing counts, but the results are compared. */
+static gs_code take_turn(struct bench *bench, int form, uint32_t repeat, uint64_t *times, gs_error *error) {
+    gs_zoo_turn turn = {.plan = bench->plan,
+                        .parts = bench->parts[form],
+                        .executor = bench->executor,
+                        .form = &bench->forms[form],
+                        .repeat = repeat,
+                        .elapsed_ns = times};
+    gs_code code = gs_zoo_turn_run(&turn, error);
+    if (code == GS_OK && !times && !bench->plan->buffers[0].wanted)
+        gs_zoo_turn_keep(&turn);
+    else if (code == GS_OK && !times && !gs_zoo_turn_is_right(&turn, error))
+        code = GS_E_KERNEL;
+    gs_zoo_turn_free(&turn);
+    return code;
+}
+
+static gs_code take_turns(struct bench *bench, gs_error *error) {
+    uint32_t at_once = bench->plan->kernel->is_once ? 1 : AT_ONCE;
+    gs_code code = GS_OK;
+    for (int form = 0; form < GS_ZOO_BENCHED && code == GS_OK; form++)
+        code = take_turn(bench, form, 1, NULL, error);
+    for (uint32_t done = 0, round = 0; done < bench->repeat && code == GS_OK; done += at_once, round++)
+        for (uint32_t i = 0; i < GS_ZOO_BENCHED && code == GS_OK; i++) {
+            int form = (int)((round + i) % GS_ZOO_BENCHED);
+            uint32_t count = (uint32_t)gs_min(at_once, bench->repeat - done);
+            code = take_turn(bench, form, count, bench->times[form] + done, error);
+        }
+    return code;
+}
+
+static void sum_up(struct bench *bench, gs_zoo_bench *result) {
+    for (int form = 0; form < GS_ZOO_BENCHED; form++) {
+        qsort(bench->times[form], bench->repeat, sizeof *bench->times[form], by_size);
+        result->median_ns[form] = bench->times[form][bench->repeat / 2];
+        result->costs[form] = bench->parts[form][0].cost;
+        result->max_registers[form] = bench->parts[form][0].max_registers;
+        if (result->median_ns[0])
+            result->cost_percent[form] = 100.0 * ((double)result->median_ns[form] / (double)result->median_ns[0] - 1.0);
+    }
+    result->launches = (uint32_t)bench->plan->launches.count;
+}
+
+gs_code gs_zoo_measure(gs_zoo_plan *plan, gs_executor *executor, const gs_gpu *gpu, const gs_zoo_form *form,
+                       uint32_t repeat, bool is_unlimited, gs_zoo_bench *result, gs_error *error) {
+    struct bench bench = {.plan = plan, .executor = executor, .gpu = gpu, .repeat = repeat};
+    gs_code code = GS_OK;
+    *result = (gs_zoo_bench){.launches = 0};
+    for (int i = 0; i < GS_ZOO_BENCHED; i++) {
+        bench.forms[i] = *form;
+        bench.forms[i].form = (enum gs_form)i;
+        bench.times[i] = calloc(repeat, sizeof *bench.times[i]);
+        code = bench.times[i] ? code : gs_fail_memory(error);
+    }
+    if (code == GS_OK)
+        code = compile_all(&bench, is_unlimited, error);
+    if (code == GS_OK)
+        code = take_turns(&bench, error);
+    if (code == GS_OK)
+        sum_up(&bench, result);
+    for (int i = 0; i < GS_ZOO_BENCHED; i++) {
+        free(bench.times[i]);
+        for (size_t kind = 0; kind < GS_ZOO_KINDS; kind++)
+            gs_zoo_part_free(&bench.parts[i][kind]);
+    }
+    return code;
+}

@@ -1,0 +1,140 @@
+/*
+ * forms.c: the kernels of a plan reshaped, compiled and priced.
+ *
+ * The sources are compiled in. A part is one kernel in one form; a plan that calls two kernels has two parts, each with
+ * a program of its own.
+ */
+#include "kernels.h"
+
+#include <string.h>
+
+gs_code gs_zoo_text(const char *source, const char **text, size_t *size, gs_error *error) {
+    for (size_t i = 0; i < gs_zoo_file_count; i++) {
+        const gs_zoo_file *file = &gs_zoo_files[i];
+        size_t length = strlen(source);
+        if (strncmp(file->name, source, length) == 0 && strcmp(file->name + length, ".cu") == 0) {
+            *text = (const char *)file->bytes;
+            *size = file->count;
+            return GS_OK;
+        }
+    }
+    return gs_fail(error, GS_E_USAGE, "there is no %s.cu in the zoo", source);
+}
+
+static const gs_zoo_launch *first_launch(const gs_zoo_plan *plan, size_t kind) {
+    for (size_t i = 0; i < plan->launches.count; i++)
+        if (plan->launches.data[i].kind == kind)
+            return &plan->launches.data[i];
+    return NULL;
+}
+
+/* ---- reshaping ---- */
+
+static gs_code make_elastic(gs_zoo_part *part, const gs_source *source, const gs_zoo_launch *launch, uint32_t factor,
+                            uint32_t guess, gs_error *error) {
+    gs_variant variant = {.shared_bytes = launch->shared_bytes};
+    memcpy(variant.kernel, part->name, sizeof variant.kernel);
+    memcpy(variant.grid, launch->grid, sizeof variant.grid);
+    memcpy(variant.block, launch->block, sizeof variant.block);
+    if (!gs_elastic_guess(source, factor, guess, &variant))
+        return gs_fail(error, GS_E_REFUSED, "there is no such guess");
+    part->text = variant.text;
+    memcpy(part->name, variant.kernel, sizeof part->name);
+    memcpy(part->words, variant.words, sizeof part->words);
+    for (int i = 0; i < 3; i++) {
+        part->divide_block[i] = launch->block[i] / variant.block[i];
+        part->multiply_grid[i] = variant.grid[i] / launch->grid[i];
+    }
+    part->divide_shared = variant.shared_bytes ? (uint32_t)(launch->shared_bytes / variant.shared_bytes) : 1;
+    return GS_OK;
+}
+
+gs_code gs_zoo_part_make(gs_zoo_part *part, const gs_zoo_plan *plan, size_t kind, const gs_zoo_form *form,
+                         uint32_t guess, gs_error *error) {
+    const gs_zoo_kind *wanted = &plan->kinds[kind];
+    const gs_zoo_launch *launch = first_launch(plan, kind);
+    gs_reshape_options options = {.form = form->form};
+    gs_source source;
+    const char *text = NULL;
+    size_t size = 0;
+    char name[100];
+    *part = (gs_zoo_part){.divide_block = {1, 1, 1}, .multiply_grid = {1, 1, 1}, .divide_shared = 1};
+    part->max_registers = form->max_registers;
+    snprintf(part->name, sizeof part->name, "%s", wanted->kernel);
+    snprintf(name, sizeof name, "%s.cu", wanted->source);
+    gs_code code = gs_zoo_text(wanted->source, &text, &size, error);
+    if (code == GS_OK)
+        code = gs_source_read(&source, name, text, size, error);
+    if (code != GS_OK)
+        return code;
+    if (form->form == GS_FORM_PERSISTENT || form->form == GS_FORM_CONFINED)
+        code = gs_reshape(&source, wanted->kernel, &options, &part->text, error);
+    else if (form->form == GS_FORM_ELASTIC)
+        code = make_elastic(part, &source, launch, form->factor, guess, error);
+    else
+        gs_text_put(&part->text, text, size);
+    gs_source_free(&source);
+    if (code == GS_OK && part->text.failed)
+        code = gs_fail_memory(error);
+    if (code != GS_OK)
+        gs_zoo_part_free(part);
+    return code;
+}
+
+void gs_zoo_part_free(gs_zoo_part *part) {
+    gs_text_free(&part->text);
+    *part = (gs_zoo_part){.program = NULL}; /* the program goes with the executor */
+}
+
+/* ---- compiling ---- */
+
+/* `list` and `options` must outlive the build. */
+static gs_build build_of(const gs_zoo_part *part, const char *file, const char **list, bool is_marked) {
+    static const char *const options[] = {"-DGRIDSMITH_MARKS"};
+    list[0] = part->name;
+    return (gs_build){.name = file,
+                      .text = part->text.data,
+                      .size = part->text.count,
+                      .kernels = list,
+                      .kernel_count = 1,
+                      .options = options,
+                      .option_count = is_marked,
+                      .max_registers = part->max_registers};
+}
+
+gs_code gs_zoo_part_compile(gs_zoo_part *part, gs_executor *executor, const char *file, bool is_marked,
+                            gs_error *error) {
+    const char *list[1];
+    char name[100];
+    snprintf(name, sizeof name, "%s.cu", file);
+    gs_build build = build_of(part, name, list, is_marked);
+    part->program = executor->ops->compile(executor, &build, error);
+    return part->program ? GS_OK : error->code;
+}
+
+gs_code gs_zoo_part_price(gs_zoo_part *part, gs_executor *executor, const gs_gpu *gpu, const gs_zoo_plan *plan,
+                          size_t kind, gs_error *error) {
+    const gs_zoo_launch *launch = first_launch(plan, kind);
+    int major = 0, minor = 0;
+    const char *list[1];
+    uint32_t block[3];
+    for (int i = 0; i < 3; i++)
+        block[i] = launch->block[i] / part->divide_block[i];
+    size_t shared_bytes = launch->shared_bytes / part->divide_shared;
+    gs_code code = executor->ops->cost(part->program, part->name, block, shared_bytes, &part->cost, error);
+    if (code != GS_OK || part->cost.registers)
+        return code;
+    gs_build build = build_of(part, plan->kinds[kind].source, list, false);
+    sscanf(gpu->compute_capability, "%d.%d", &major, &minor);
+    code = gs_nvrtc_try(&build, major * 10 + minor, &part->cost, error);
+    if (code != GS_OK) {
+        part->cost = (gs_cost){0};
+        return code == GS_E_NO_GPU ? GS_OK : code;
+    }
+    gs_shape shape = gs_shape_of((int32_t)(block[0] * block[1] * block[2]), part->cost.registers,
+                                 part->cost.shared_bytes + (int64_t)shared_bytes);
+    gs_occupancy occupancy;
+    gs_occupancy_of(gpu, &shape, &occupancy, NULL);
+    part->cost.blocks_per_sm = occupancy.blocks;
+    return GS_OK;
+}

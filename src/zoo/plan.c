@@ -1,0 +1,160 @@
+/*
+ * plan.c: a kernel of the zoo at one size: its buffers, its launches, and what the reference makes of the buffers.
+ *
+ * Inputs are made once and kept in `data`; a run works on copies. The reference works on another copy, `wanted`.
+ */
+#include "kernels.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- what there is ---- */
+
+static const gs_zoo_kernel *const kernels[] = {
+    &gs_zoo_bfs,       &gs_zoo_cp,    &gs_zoo_cutcp, &gs_zoo_fft,           &gs_zoo_histo,    &gs_zoo_img,
+    &gs_zoo_lbm,       &gs_zoo_mrif,  &gs_zoo_mriq,  &gs_zoo_pns,           &gs_zoo_regtil,   &gs_zoo_sgemm,
+    &gs_zoo_spmv,      &gs_zoo_stenc, &gs_zoo_tpacf, &gs_zoo_black_scholes, &gs_zoo_gaussian, &gs_zoo_quasirandom,
+    &gs_zoo_transpose, &gs_zoo_tgemm, &gs_zoo_conv};
+
+const gs_zoo_kernel *gs_zoo_at(size_t number) {
+    return number < GS_COUNT(kernels) ? kernels[number] : NULL;
+}
+
+const gs_zoo_kernel *gs_zoo_find(const char *name) {
+    for (size_t i = 0; i < GS_COUNT(kernels); i++)
+        if (strcmp(kernels[i]->name, name) == 0)
+            return kernels[i];
+    return NULL;
+}
+
+const gs_zoo_size *gs_zoo_size_find(const gs_zoo_kernel *kernel, const char *name) {
+    for (size_t i = 0; i < GS_ZOO_SIZES; i++)
+        if (strcmp(kernel->sizes[i].name, name) == 0)
+            return &kernel->sizes[i];
+    return NULL;
+}
+
+bool gs_zoo_size_is_large(const gs_zoo_size *size) {
+    return strcmp(size->name, "large") == 0;
+}
+
+/* ---- putting a plan together ---- */
+
+int gs_zoo_buffer_add(gs_zoo_plan *plan, gs_scalar type, size_t count, double low, double high) {
+    if (plan->buffer_count == GS_ZOO_BUFFERS) {
+        plan->failed = true;
+        return 0;
+    }
+    plan->buffers[plan->buffer_count] = (gs_zoo_buffer){.type = type, .count = count, .low = low, .high = high};
+    return (int)plan->buffer_count++;
+}
+
+int gs_zoo_buffer_zero(gs_zoo_plan *plan, gs_scalar type, size_t count) {
+    return gs_zoo_buffer_add(plan, type, count, 0, 0);
+}
+
+int gs_zoo_buffer_made(gs_zoo_plan *plan, gs_scalar type, size_t count,
+                       void (*make)(void *data, size_t count, const int32_t *n)) {
+    int number = gs_zoo_buffer_zero(plan, type, count);
+    plan->buffers[number].make = make;
+    return number;
+}
+
+static size_t kind_of(gs_zoo_plan *plan, const char *source, const char *kernel) {
+    for (size_t i = 0; i < plan->kind_count; i++)
+        if (strcmp(plan->kinds[i].source, source) == 0 && strcmp(plan->kinds[i].kernel, kernel) == 0)
+            return i;
+    if (plan->kind_count == GS_ZOO_KINDS) {
+        plan->failed = true;
+        return 0;
+    }
+    plan->kinds[plan->kind_count] = (gs_zoo_kind){source, kernel};
+    return plan->kind_count++;
+}
+
+void gs_zoo_launch_add(gs_zoo_plan *plan, const char *source, const char *kernel, const uint32_t grid[3],
+                       const uint32_t block[3], const char *arguments, ...) {
+    if (!GS_RESERVE(&plan->launches, 1) || strlen(arguments) > GS_COUNT(plan->launches.data->list)) {
+        plan->failed = true;
+        return;
+    }
+    gs_zoo_launch *launch = &plan->launches.data[plan->launches.count++];
+    *launch = (gs_zoo_launch){.kind = kind_of(plan, source, kernel)};
+    memcpy(launch->grid, grid, sizeof launch->grid);
+    memcpy(launch->block, block, sizeof launch->block);
+    va_list list;
+    va_start(list, arguments);
+    for (const char *letter = arguments; *letter; letter++) {
+        gs_job_argument *argument = &launch->list[launch->arguments++];
+        *argument = (gs_job_argument){.buffer = -1, .bytes = 4};
+        if (*letter == 'b') {
+            *argument = (gs_job_argument){.buffer = va_arg(list, int)};
+        } else if (*letter == 'i') {
+            int32_t value = va_arg(list, int);
+            memcpy(argument->value, &value, sizeof value);
+        } else {
+            float value = (float)va_arg(list, double);
+            memcpy(argument->value, &value, sizeof value);
+        }
+    }
+    va_end(list);
+}
+
+/* ---- inputs and what is wanted ---- */
+
+double gs_zoo_random(uint64_t seed, size_t index, double low, double high) {
+    gs_random random = gs_random_at(seed, index);
+    return low + (high - low) * ((double)(gs_random_next(&random) >> 11) / 9007199254740992.0);
+}
+
+static gs_code fill_buffer(gs_zoo_plan *plan, size_t number, gs_error *error) {
+    gs_zoo_buffer *buffer = &plan->buffers[number];
+    buffer->data = calloc(buffer->count + 1, gs_scalar_bytes(buffer->type));
+    if (!buffer->data)
+        return gs_fail_memory(error);
+    if (buffer->make)
+        buffer->make(buffer->data, buffer->count, plan->size->n);
+    else if (buffer->low < buffer->high)
+        for (size_t i = 0; i < buffer->count; i++)
+            gs_scalar_put(buffer->type, gs_zoo_random(number + 1, i, buffer->low, buffer->high), buffer->data, i);
+    return GS_OK;
+}
+
+static gs_code ask_reference(gs_zoo_plan *plan, gs_error *error) {
+    void *data[GS_ZOO_BUFFERS];
+    for (size_t i = 0; i < plan->buffer_count; i++) {
+        gs_zoo_buffer *buffer = &plan->buffers[i];
+        size_t bytes = buffer->count * gs_scalar_bytes(buffer->type);
+        data[i] = buffer->wanted = malloc(bytes + 1);
+        if (!data[i])
+            return gs_fail_memory(error);
+        memcpy(data[i], buffer->data, bytes);
+    }
+    plan->kernel->reference(data, plan->size->n);
+    return GS_OK;
+}
+
+gs_code gs_zoo_plan_make(gs_zoo_plan *plan, const gs_zoo_kernel *kernel, const gs_zoo_size *size, gs_error *error) {
+    gs_code code = GS_OK;
+    *plan = (gs_zoo_plan){.kernel = kernel, .size = size};
+    kernel->plan(plan, size->n);
+    if (plan->failed)
+        code = gs_fail_memory(error);
+    for (size_t i = 0; i < plan->buffer_count && code == GS_OK; i++)
+        code = fill_buffer(plan, i, error);
+    if (code == GS_OK && !gs_zoo_size_is_large(size))
+        code = ask_reference(plan, error);
+    if (code != GS_OK)
+        gs_zoo_plan_free(plan);
+    return code;
+}
+
+void gs_zoo_plan_free(gs_zoo_plan *plan) {
+    for (size_t i = 0; i < plan->buffer_count; i++) {
+        free(plan->buffers[i].data);
+        free(plan->buffers[i].wanted);
+    }
+    free(plan->launches.data);
+    *plan = (gs_zoo_plan){0};
+}

@@ -1,0 +1,297 @@
+/*
+ * play.c: runs the launches of a plan in a form, and compares what came out with what is wanted.
+ *
+ * Launches in a row that use one program are one work, so that buffers travel once. A form that walks over blocks
+ * counts how often each one ran.
+ */
+#include "play.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static size_t bytes_of(const gs_zoo_buffer *buffer) {
+    return buffer->count * gs_scalar_bytes(buffer->type);
+}
+
+static uint64_t blocks_of(const gs_zoo_launch *launch) {
+    return (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
+}
+
+/* ---- one work: launches in a row with one program ---- */
+
+struct group {
+    size_t first, count; /* launches */
+    uint32_t *marks;     /* of all of them, one after the other, or NULL */
+};
+
+static bool is_marked(const gs_zoo_form *form) {
+    return form->is_marked && (form->form == GS_FORM_PERSISTENT || form->form == GS_FORM_CONFINED);
+}
+
+/* How many blocks a worker takes at a time, where nobody said: as many as Slate's default, but so few that each worker
+   takes many tasks, or else the last ones keep few workers busy. */
+static uint32_t task_of(const gs_zoo_part *part, const gs_zoo_form *form, const gs_zoo_launch *launch) {
+    enum { USUAL = 10, TASKS = 16 };
+    uint64_t workers = form->workers ? form->workers : (uint64_t)part->cost.blocks_per_sm * (uint32_t)part->cost.sms;
+    uint64_t task = workers ? blocks_of(launch) / workers / TASKS : USUAL;
+    return form->task_blocks ? form->task_blocks : task > USUAL ? USUAL : task ? (uint32_t)task : 1;
+}
+
+static void add_call(const gs_zoo_turn *turn, const gs_zoo_launch *launch, int32_t marks, gs_work *work) {
+    const gs_zoo_part *part = &turn->parts[launch->kind];
+    uint32_t grid[3], block[3];
+    for (int i = 0; i < 3; i++) {
+        grid[i] = launch->grid[i] * part->multiply_grid[i];
+        block[i] = launch->block[i] / part->divide_block[i];
+    }
+    gs_job_call *call = gs_work_call(work, part->name, grid, block, launch->shared_bytes / part->divide_shared);
+    call->form = turn->form->form;
+    call->workers = turn->form->workers;
+    call->task_blocks = task_of(part, turn->form, launch);
+    call->stops = turn->form->stops;
+    call->marks = marks;
+    for (uint32_t i = 0; i < launch->arguments; i++)
+        if (launch->list[i].buffer >= 0)
+            gs_work_pass_buffer(work, launch->list[i].buffer);
+        else
+            gs_work_pass(work, launch->list[i].value, launch->list[i].bytes);
+}
+
+static void fill_work(const gs_zoo_turn *turn, const struct group *group, gs_work *work) {
+    const gs_zoo_plan *plan = turn->plan;
+    uint64_t marked = 0;
+    for (size_t i = 0; i < plan->buffer_count; i++)
+        gs_work_buffer(work, turn->data[i], bytes_of(&plan->buffers[i]));
+    for (uint32_t repeat = 0; repeat < turn->repeat; repeat++)
+        for (size_t i = group->first; i < group->first + group->count; i++) {
+            const gs_zoo_launch *launch = &plan->launches.data[i];
+            int32_t marks = -1;
+            if (group->marks)
+                marks = gs_work_buffer(work, group->marks + marked, blocks_of(launch) * sizeof *group->marks);
+            add_call(turn, launch, marks, work);
+            marked += blocks_of(launch);
+        }
+}
+
+static void add_times(gs_zoo_turn *turn, const struct group *group, const gs_work *work) {
+    for (size_t i = 0; i < work->calls.count; i++) {
+        turn->total_ns += work->calls.data[i].elapsed_ns;
+        turn->launches += work->calls.data[i].launches;
+        if (turn->elapsed_ns)
+            turn->elapsed_ns[i / group->count] += work->calls.data[i].elapsed_ns;
+    }
+}
+
+static gs_code check_marks(const gs_zoo_turn *turn, const struct group *group, gs_error *error) {
+    const uint32_t *mark = group->marks;
+    for (size_t i = group->first; i < group->first + group->count && mark; i++) {
+        const gs_zoo_launch *launch = &turn->plan->launches.data[i];
+        for (uint64_t block = 0; block < blocks_of(launch); block++, mark++)
+            if (*mark != 1)
+                return gs_fail(error, GS_E_KERNEL, "launch %zu: block %llu ran %u times", i + 1,
+                               (unsigned long long)block, *mark);
+    }
+    return GS_OK;
+}
+
+static gs_code run_group(gs_zoo_turn *turn, struct group *group, gs_error *error) {
+    const gs_zoo_launch *launches = turn->plan->launches.data + group->first;
+    gs_work work = {.seconds = turn->form->seconds, .seed = turn->form->seed, .backwards = turn->form->backwards};
+    uint64_t blocks = 0;
+    for (size_t i = 0; i < group->count; i++)
+        blocks += blocks_of(&launches[i]);
+    if (is_marked(turn->form)) {
+        group->marks = calloc(blocks + 1, sizeof *group->marks);
+        if (!group->marks)
+            return gs_fail_memory(error);
+    }
+    fill_work(turn, group, &work);
+    gs_code code = turn->executor->ops->run(turn->parts[launches[0].kind].program, &work, error);
+    if (code == GS_OK)
+        code = check_marks(turn, group, error);
+    if (code == GS_OK)
+        add_times(turn, group, &work);
+    gs_work_free(&work);
+    free(group->marks);
+    return code;
+}
+
+/* ---- a turn ---- */
+
+static gs_code copy_inputs(gs_zoo_turn *turn, gs_error *error) {
+    for (size_t i = 0; i < turn->plan->buffer_count; i++) {
+        const gs_zoo_buffer *buffer = &turn->plan->buffers[i];
+        turn->data[i] = malloc(bytes_of(buffer) + 1);
+        if (!turn->data[i])
+            return gs_fail_memory(error);
+        memcpy(turn->data[i], buffer->data, bytes_of(buffer));
+    }
+    return GS_OK;
+}
+
+gs_code gs_zoo_turn_run(gs_zoo_turn *turn, gs_error *error) {
+    const gs_zoo_plan *plan = turn->plan;
+    turn->repeat = turn->repeat ? turn->repeat : 1;
+    gs_code code = copy_inputs(turn, error);
+    for (size_t first = 0, count; first < plan->launches.count && code == GS_OK; first += count) {
+        const gs_zoo_launch *launches = plan->launches.data + first;
+        count = 1;
+        while (first + count < plan->launches.count && launches[count].kind == launches[0].kind)
+            count++;
+        code = run_group(turn, &(struct group){.first = first, .count = count}, error);
+    }
+    return code;
+}
+
+void gs_zoo_turn_free(gs_zoo_turn *turn) {
+    for (size_t i = 0; i < GS_ZOO_BUFFERS; i++) {
+        free(turn->data[i]);
+        turn->data[i] = NULL;
+    }
+}
+
+bool gs_zoo_turn_is_right(const gs_zoo_turn *turn, gs_error *reason) {
+    const gs_zoo_plan *plan = turn->plan;
+    for (size_t i = 0; i < plan->buffer_count; i++) {
+        const gs_zoo_buffer *buffer = &plan->buffers[i];
+        if (buffer->is_scratch)
+            continue;
+        size_t at =
+            gs_scalars_differ(buffer->type, buffer->wanted, turn->data[i], buffer->count, plan->kernel->tolerance);
+        if (at == buffer->count)
+            continue;
+        gs_fail(reason, GS_E_KERNEL, "buffer %zu, element %zu: %.9g is wanted, %.9g came out", i + 1, at,
+                gs_scalar_value(buffer->type, buffer->wanted, at), gs_scalar_value(buffer->type, turn->data[i], at));
+        return false;
+    }
+    return true;
+}
+
+void gs_zoo_turn_keep(gs_zoo_turn *turn) {
+    for (size_t i = 0; i < turn->plan->buffer_count; i++) {
+        free(turn->plan->buffers[i].wanted);
+        turn->plan->buffers[i].wanted = turn->data[i];
+        turn->data[i] = NULL;
+    }
+}
+
+gs_code gs_zoo_play(gs_zoo_plan *plan, const gs_zoo_part *parts, gs_executor *executor, const gs_zoo_form *form,
+                    gs_zoo_result *result, gs_error *error) {
+    gs_zoo_turn turn = {.plan = plan, .parts = parts, .executor = executor, .form = form};
+    *result = (gs_zoo_result){.is_right = false};
+    gs_code code = gs_zoo_turn_run(&turn, &result->reason);
+    if (code == GS_OK) {
+        result->is_right = gs_zoo_turn_is_right(&turn, &result->reason);
+        result->elapsed_ns = turn.total_ns;
+        result->launches = turn.launches;
+    } else if (code != GS_E_KERNEL) {
+        *error = result->reason;
+    }
+    gs_zoo_turn_free(&turn);
+    return code == GS_E_KERNEL ? GS_OK : code;
+}
+
+/* ---- all of it ---- */
+
+gs_code gs_zoo_parts_make(gs_zoo_part *parts, const gs_zoo_plan *plan, gs_executor *executor, const gs_zoo_form *form,
+                          gs_error *error) {
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < plan->kind_count && code == GS_OK; i++) {
+        code = gs_zoo_part_make(&parts[i], plan, i, form, 0, error);
+        if (code == GS_OK)
+            code = gs_zoo_part_compile(&parts[i], executor, plan->kinds[i].source, form->is_marked, error);
+    }
+    for (size_t i = 0; i < plan->kind_count && code != GS_OK; i++)
+        gs_zoo_part_free(&parts[i]);
+    return code;
+}
+
+/* For sizes that no reference was asked about, what the original gives is wanted. */
+static gs_code ask_original(gs_zoo_plan *plan, gs_executor *executor, const gs_zoo_form *form, gs_error *error) {
+    gs_zoo_form original = {.form = GS_FORM_ORIGINAL, .seconds = form->seconds};
+    gs_zoo_part parts[GS_ZOO_KINDS] = {{.program = NULL}};
+    gs_zoo_turn turn = {.plan = plan, .parts = parts, .executor = executor, .form = &original};
+    if (plan->buffers[0].wanted)
+        return GS_OK;
+    gs_code code = gs_zoo_parts_make(parts, plan, executor, &original, error);
+    if (code == GS_OK)
+        code = gs_zoo_turn_run(&turn, error);
+    if (code == GS_OK)
+        gs_zoo_turn_keep(&turn);
+    gs_zoo_turn_free(&turn);
+    for (size_t i = 0; i < GS_ZOO_KINDS; i++)
+        gs_zoo_part_free(&parts[i]);
+    return code;
+}
+
+/* Tries one guess at fewer threads for one kind; the others stay as they are. */
+static gs_code try_guess(gs_zoo_plan *plan, gs_executor *executor, const gs_zoo_form *form, size_t kind, uint32_t guess,
+                         gs_zoo_part *parts, gs_zoo_result *result, gs_error *error) {
+    gs_zoo_part before = parts[kind];
+    gs_code code = gs_zoo_part_make(&parts[kind], plan, kind, form, guess, error);
+    if (code == GS_OK)
+        code = gs_zoo_part_compile(&parts[kind], executor, plan->kinds[kind].source, false, error);
+    result->is_right = false;
+    if (code == GS_OK)
+        code = gs_zoo_play(plan, parts, executor, form, result, error);
+    if (code == GS_OK && result->is_right) {
+        gs_zoo_part_free(&before);
+        return GS_OK;
+    }
+    gs_zoo_part_free(&parts[kind]);
+    parts[kind] = before;
+    return code == GS_E_REFUSED || code == GS_E_KERNEL ? GS_OK : code;
+}
+
+/* The guess that is known to be right comes first. On a GPU there are no others: a wrong one may take it down. */
+static gs_code find_elastic(gs_zoo_plan *plan, gs_executor *executor, const gs_zoo_form *form, size_t kind,
+                            gs_zoo_part *parts, gs_zoo_result *result, gs_error *error) {
+    const gs_zoo_kernel *owner = gs_zoo_find(plan->kinds[kind].source);
+    uint32_t known = owner->elastic[form->factor / 4], last = 0;
+    if (strcmp(executor->ops->name, "host") == 0)
+        last = GS_ELASTIC_GUESSES;
+    gs_code code = try_guess(plan, executor, form, kind, known, parts, result, error);
+    for (uint32_t guess = 0; guess < last && code == GS_OK && !result->is_right; guess++)
+        if (guess != known)
+            code = try_guess(plan, executor, form, kind, guess, parts, result, error);
+    return code;
+}
+
+static gs_code run_elastic(gs_zoo_plan *plan, gs_executor *executor, const gs_zoo_form *form, gs_zoo_part *parts,
+                           gs_zoo_result *result, gs_error *error) {
+    gs_zoo_form original = {.form = GS_FORM_ORIGINAL, .seconds = form->seconds};
+    gs_code code = gs_zoo_parts_make(parts, plan, executor, &original, error);
+    for (size_t i = 0; i < plan->kind_count && code == GS_OK; i++) {
+        code = find_elastic(plan, executor, form, i, parts, result, error);
+        if (code == GS_OK && !result->is_right) {
+            gs_fail(&result->reason, GS_E_REFUSED,
+                    "no constants of %s were found that give fewer threads the same results", plan->kinds[i].kernel);
+            break;
+        }
+    }
+    for (size_t i = 0; i < plan->kind_count && code == GS_OK && result->is_right; i++) {
+        size_t length = strlen(result->reason.message);
+        snprintf(result->reason.message + length, sizeof result->reason.message - length, "%s%s: %s", i ? "; " : "",
+                 plan->kinds[i].kernel, parts[i].words);
+    }
+    return code;
+}
+
+gs_code gs_zoo_run(gs_zoo_plan *plan, gs_executor *executor, const gs_zoo_form *form, gs_zoo_part *parts,
+                   gs_zoo_result *result, gs_error *error) {
+    *result = (gs_zoo_result){.is_right = false};
+    gs_code code = ask_original(plan, executor, form, error);
+    if (code != GS_OK)
+        return code;
+    if (parts[0].program)
+        return gs_zoo_play(plan, parts, executor, form, result, error);
+    if (form->form == GS_FORM_ELASTIC)
+        return run_elastic(plan, executor, form, parts, result, error);
+    code = gs_zoo_parts_make(parts, plan, executor, form, error);
+    if (code == GS_OK)
+        return gs_zoo_play(plan, parts, executor, form, result, error);
+    if (code != GS_E_REFUSED && code != GS_E_KERNEL)
+        return code;
+    result->reason = *error; /* or it does not compile, such as with too few registers */
+    return GS_OK;
+}

@@ -1,0 +1,279 @@
+/*
+ * test_zoo.c: the kernels of the zoo in every form, at several sizes, on the CPU, against their plain-C references.
+ *
+ * All kernels in one form are one program, each in a namespace of its own, so that the C++ compiler starts six times:
+ * for the originals, the persistent and the confined form, a half and a quarter of the threads; and once more for the
+ * persistent form with AddressSanitizer. GRIDSMITH_RUNS sets how much is tried.
+ */
+#include "test.h"
+
+#include "forms.h"
+#include "zoo/zoo.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { KERNELS = 21, SANITIZED = 5, PROGRAMS = 6 };
+
+static const gs_zoo_form programs[PROGRAMS] = {{.form = GS_FORM_ORIGINAL},
+                                               {.form = GS_FORM_PERSISTENT},
+                                               {.form = GS_FORM_CONFINED},
+                                               {.form = GS_FORM_ELASTIC, .factor = 2},
+                                               {.form = GS_FORM_ELASTIC, .factor = 4},
+                                               [SANITIZED] = {.form = GS_FORM_PERSISTENT}};
+
+static struct {
+    gs_executor *executor;
+    gs_zoo_part parts[PROGRAMS][KERNELS]; /* the first kernel of each plan */
+} zoo;
+
+static void die(const gs_zoo_kernel *kernel, const gs_error *error) {
+    char words[1200];
+    fail_msg("%s: %s", kernel->name, gs_error_text(error, words, sizeof words));
+}
+
+static bool is_thorough(void) {
+    return test_number("GRIDSMITH_RUNS", 100000) >= 100000;
+}
+
+static gs_zoo_plan plan_of(const gs_zoo_kernel *kernel, const char *size) {
+    gs_zoo_plan plan;
+    gs_error error;
+    if (gs_zoo_plan_make(&plan, kernel, gs_zoo_size_find(kernel, size), &error) != GS_OK)
+        die(kernel, &error);
+    return plan;
+}
+
+/* ---- programs ---- */
+
+static void make_parts(int program) {
+    gs_error error;
+    for (size_t i = 0; i < KERNELS; i++) {
+        const gs_zoo_kernel *kernel = gs_zoo_at(i);
+        gs_zoo_plan plan = plan_of(kernel, "tiny");
+        uint32_t guess = kernel->elastic[programs[program].factor / 4];
+        if (gs_zoo_part_make(&zoo.parts[program][i], &plan, 0, &programs[program], guess, &error) != GS_OK)
+            die(kernel, &error);
+        gs_zoo_plan_free(&plan);
+    }
+}
+
+static void compile_program(int program) {
+    static const char *const options[] = {"-DGRIDSMITH_MARKS", "-O1"};
+    static formed list[KERNELS];
+    const char *names[KERNELS];
+    gs_text text = {0};
+    gs_error error;
+    for (size_t i = 0; i < KERNELS; i++) {
+        gs_zoo_part *part = &zoo.parts[program][i];
+        char name[100];
+        snprintf(name, sizeof name, "%.99s", part->name);
+        snprintf(list[i].name, sizeof list[i].name, "in_%.60s", gs_zoo_at(i)->name);
+        snprintf(part->name, sizeof part->name, "%s::%s", list[i].name, name);
+        list[i].text[0] = part->text;
+        names[i] = part->name;
+    }
+    forms_put_all(list, sizeof list[0], KERNELS, 0, &text);
+    gs_build build = {.name = "zoo",
+                      .text = text.data,
+                      .size = text.count,
+                      .kernels = names,
+                      .kernel_count = KERNELS,
+                      .options = options,
+                      .option_count = GS_COUNT(options),
+                      .address_sanitizer = program == SANITIZED};
+    void *compiled = zoo.executor->ops->compile(zoo.executor, &build, &error);
+    if (!compiled)
+        fail_msg("%s", error.message);
+    for (size_t i = 0; i < KERNELS; i++)
+        zoo.parts[program][i].program = compiled;
+    gs_text_free(&text);
+}
+
+static int reshape_all(void **state) {
+    (void)state;
+    for (int program = 0; program < PROGRAMS; program++)
+        make_parts(program);
+    return 0;
+}
+
+static int open_zoo(void **state) {
+    gs_error error;
+    zoo.executor = gs_executor_host(&error);
+    assert_non_null(zoo.executor);
+    reshape_all(state);
+    for (int program = 0; program < (is_thorough() ? PROGRAMS : SANITIZED); program++)
+        compile_program(program);
+    return 0;
+}
+
+static int close_zoo(void **state) {
+    (void)state;
+    for (int program = 0; program < PROGRAMS; program++)
+        for (size_t i = 0; i < KERNELS; i++)
+            gs_zoo_part_free(&zoo.parts[program][i]);
+    gs_executor_close(zoo.executor);
+    return 0;
+}
+
+/* The parts of a plan: its kinds, each from the kernel whose source it is. */
+static void parts_of(const gs_zoo_plan *plan, int program, gs_zoo_part *parts) {
+    for (size_t kind = 0; kind < plan->kind_count; kind++)
+        for (size_t i = 0; i < KERNELS; i++)
+            if (strcmp(gs_zoo_at(i)->name, plan->kinds[kind].source) == 0)
+                parts[kind] = zoo.parts[program][i];
+}
+
+/* ---- tests ---- */
+
+static void there_are_twenty_one_kernels(void **state) {
+    static const char *const names[] = {"bfs",      "cp",          "cutcp",    "fft",   "histo",         "img",
+                                        "lbm",      "mrif",        "mriq",     "pns",   "regtil",        "sgemm",
+                                        "spmv",     "stenc",       "tpacf",    "tgemm", "black_scholes", "conv",
+                                        "gaussian", "quasirandom", "transpose"};
+    (void)state;
+    for (size_t i = 0; i < GS_COUNT(names); i++)
+        assert_non_null(gs_zoo_find(names[i]));
+    assert_non_null(gs_zoo_at(KERNELS - 1));
+    assert_null(gs_zoo_at(KERNELS));
+}
+
+static void play(const gs_zoo_kernel *kernel, gs_zoo_plan *plan, int program, gs_zoo_form form) {
+    gs_zoo_part parts[GS_ZOO_KINDS];
+    gs_zoo_result result;
+    gs_error error;
+    form.seconds = 60;
+    form.is_marked = true;
+    parts_of(plan, program, parts);
+    if (gs_zoo_play(plan, parts, zoo.executor, &form, &result, &error) != GS_OK)
+        die(kernel, &error);
+    if (!result.is_right)
+        fail_msg("%s, %s, as %s, factor %u, %u workers, %u stops: %s", kernel->name, plan->size->name,
+                 gs_form_name(form.form), form.factor, form.workers, form.stops, result.reason.message);
+}
+
+/* The odd size in each way, the others too or by turns. */
+static void every_kernel_is_right_in_every_form(void **state) {
+    static const struct {
+        int program;
+        gs_zoo_form form;
+    } ways[] = {{0, {.form = GS_FORM_ORIGINAL}},
+                {1, {.form = GS_FORM_PERSISTENT, .workers = 1}},
+                {1, {.form = GS_FORM_PERSISTENT, .workers = 5, .backwards = true}},
+                {2, {.form = GS_FORM_CONFINED, .workers = 3, .task_blocks = 1, .backwards = true}},
+                {2, {.form = GS_FORM_CONFINED, .task_blocks = 2, .stops = 3, .seed = 7}},
+                {3, {.form = GS_FORM_ELASTIC, .factor = 2}},
+                {4, {.form = GS_FORM_ELASTIC, .factor = 4, .backwards = true}},
+                {0, {.form = GS_FORM_REGISTERS, .max_registers = 32, .backwards = true}}};
+    static const char *const sizes[] = {"odd", "tiny", "small"};
+    size_t played = 0;
+    (void)state;
+    for (size_t i = 0; i < KERNELS; i++)
+        for (size_t s = 0; s < GS_COUNT(sizes); s++) {
+            const gs_zoo_kernel *kernel = gs_zoo_at(i);
+            gs_zoo_plan plan = plan_of(kernel, sizes[s]);
+            for (size_t k = 0; k < GS_COUNT(ways); k++)
+                if (s == 0 || is_thorough() || (i + k) % 8 == s % 2) {
+                    play(kernel, &plan, ways[k].program, ways[k].form);
+                    played++;
+                }
+            gs_zoo_plan_free(&plan);
+        }
+    print_message("%zu runs of %d kernels\n", played, KERNELS);
+}
+
+static void no_kernel_leaves_its_buffers(void **state) {
+    (void)state;
+    if (!is_thorough())
+        skip();
+    for (size_t i = 0; i < KERNELS; i++) {
+        gs_zoo_plan plan = plan_of(gs_zoo_at(i), "odd");
+        play(gs_zoo_at(i), &plan, SANITIZED, programs[SANITIZED]);
+        gs_zoo_plan_free(&plan);
+    }
+}
+
+/* A reference that does nothing, or a comparison that sees nothing, would make all of this worthless. */
+static void what_is_wrong_is_noticed(void **state) {
+    (void)state;
+    for (size_t i = 0; i < KERNELS; i++) {
+        gs_zoo_plan plan = plan_of(gs_zoo_at(i), "odd");
+        gs_zoo_part parts[GS_ZOO_KINDS];
+        gs_zoo_form form = {.form = GS_FORM_ORIGINAL, .seconds = 60};
+        gs_zoo_result result;
+        gs_error error;
+        size_t changed = 0;
+        for (size_t k = 0; k < plan.buffer_count; k++) {
+            gs_zoo_buffer *buffer = &plan.buffers[k];
+            size_t at = buffer->is_scratch ? buffer->count
+                                           : gs_scalars_differ(buffer->type, buffer->data, buffer->wanted,
+                                                               buffer->count, plan.kernel->tolerance);
+            if (at == buffer->count)
+                continue;
+            double was = gs_scalar_value(buffer->type, buffer->wanted, at);
+            gs_scalar_put(buffer->type, was + 1 + was * 0.1, buffer->wanted, at);
+            changed++;
+        }
+        assert_true(changed > 0);
+        parts_of(&plan, 0, parts);
+        assert_int_equal(gs_zoo_play(&plan, parts, zoo.executor, &form, &result, &error), GS_OK);
+        assert_false(result.is_right);
+        assert_non_null(strstr(result.reason.message, "is wanted"));
+        gs_zoo_plan_free(&plan);
+    }
+}
+
+/* A kernel with a mistake in it, rather than a reference. */
+static void a_kernel_that_is_wrong_is_noticed(void **state) {
+    const gs_zoo_kernel *kernel = gs_zoo_find("transpose");
+    gs_zoo_form form = {.form = GS_FORM_PERSISTENT, .seconds = 60, .is_marked = true, .workers = 3};
+    gs_zoo_plan plan = plan_of(kernel, "odd");
+    gs_zoo_part part;
+    gs_zoo_result result;
+    gs_error error;
+    (void)state;
+    assert_int_equal(gs_zoo_part_make(&part, &plan, 0, &form, 0, &error), GS_OK);
+    char *at = strstr(part.text.data, "tile[threadIdx.y + i][threadIdx.x] =");
+    assert_non_null(at);
+    at[strlen("tile[threadIdx.y + i][threadIdx.x] =") - 4] = 'y'; /* tile[...][threadIdx.y] */
+    assert_int_equal(gs_zoo_part_compile(&part, zoo.executor, "transpose", true, &error), GS_OK);
+    assert_int_equal(gs_zoo_play(&plan, &part, zoo.executor, &form, &result, &error), GS_OK);
+    assert_false(result.is_right);
+    gs_zoo_part_free(&part);
+    gs_zoo_plan_free(&plan);
+}
+
+/* ---- NVIDIA's compiler, where it is ---- */
+
+/* Each takes a while, so that kernels take turns. */
+static void nvrtc_compiles_every_form(void **state) {
+    gs_error error;
+    (void)state;
+    for (size_t i = 0; i < KERNELS; i++)
+        for (size_t turn = 0; turn < (is_thorough() ? 2 : 1); turn++) {
+            size_t program = (i + turn) % SANITIZED;
+            gs_build build = {.name = gs_zoo_at(i)->name,
+                              .text = zoo.parts[program][i].text.data,
+                              .size = zoo.parts[program][i].text.count};
+            gs_code code = gs_nvrtc_try(&build, 90, NULL, &error);
+            if (code == GS_E_NO_GPU) {
+                print_message("skipped: %s\n", error.message);
+                skip();
+            }
+            if (code != GS_OK)
+                die(gs_zoo_at(i), &error);
+        }
+}
+
+/* `test_zoo nvrtc` is a test of its own, because NVRTC leaks, and LeakSanitizer would say so. */
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(there_are_twenty_one_kernels),      cmocka_unit_test(every_kernel_is_right_in_every_form),
+        cmocka_unit_test(no_kernel_leaves_its_buffers),      cmocka_unit_test(what_is_wrong_is_noticed),
+        cmocka_unit_test(a_kernel_that_is_wrong_is_noticed),
+    };
+    const struct CMUnitTest nvrtc[] = {cmocka_unit_test(nvrtc_compiles_every_form)};
+    if (argc > 1 && strcmp(argv[1], "nvrtc") == 0)
+        return cmocka_run_group_tests(nvrtc, reshape_all, close_zoo);
+    return cmocka_run_group_tests(tests, open_zoo, close_zoo);
+}
