@@ -1,26 +1,33 @@
 #!/bin/sh
-# Builds the program for x86_64 Linux into out/x86_64, with the shared libraries that it needs beside it: copy that folder
-# to a machine with a GPU, and run out/x86_64/gridsmith there. On x86_64 the ordinary build does.
+# Builds the program, and the tests that can run on a GPU, for x86_64 Linux into out/x86_64, with the shared libraries that
+# they need beside them: copy that folder to a machine with a GPU, and run out/x86_64/gridsmith there. On x86_64 the
+# ordinary build does.
 set -eu
 cd "$(dirname "$0")/.."
 
-if ! command -v x86_64-linux-gnu-gcc >/dev/null || [ ! -e /usr/lib/x86_64-linux-gnu/libjansson.so ]; then
+if ! command -v x86_64-linux-gnu-gcc >/dev/null || [ ! -e /usr/lib/x86_64-linux-gnu/libcmocka.so ]; then
     as_root=
     [ "$(id -u)" = 0 ] || as_root=sudo
     $as_root dpkg --add-architecture amd64
     $as_root apt-get update -qq
     $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-        gcc-x86-64-linux-gnu libjansson-dev:amd64 zlib1g-dev:amd64 >/dev/null
+        gcc-x86-64-linux-gnu libjansson-dev:amd64 zlib1g-dev:amd64 libcmocka-dev:amd64 >/dev/null
 fi
 sh scripts/setup.sh build
 
 cmake -G Ninja -S . -B build/x86_64 -DCMAKE_TOOLCHAIN_FILE=cmake/x86_64.cmake -DCMAKE_BUILD_TYPE=Release \
-    -DGRIDSMITH_TESTS=OFF -DCMAKE_COMPILE_WARNING_AS_ERROR=ON >/dev/null
-cmake --build build/x86_64 --target gridsmith
+    -DGRIDSMITH_TESTS=ON -DCMAKE_COMPILE_WARNING_AS_ERROR=ON >/dev/null
+tests="test_host test_traps test_reshape"
+# shellcheck disable=SC2086
+cmake --build build/x86_64 --target gridsmith $tests
 
 rm -rf out/x86_64
 mkdir -p out/x86_64/lib
 cp build/x86_64/gridsmith out/x86_64/
+for test in $tests; do
+    cp "build/x86_64/tests/$test" out/x86_64/
+done
 cp -L /usr/lib/x86_64-linux-gnu/libjansson.so.4 out/x86_64/lib/
+cp -L /usr/lib/x86_64-linux-gnu/libcmocka.so.0 out/x86_64/lib/
 cp -L /lib/x86_64-linux-gnu/libz.so.1 out/x86_64/lib/
 echo "out/x86_64/gridsmith is ready"

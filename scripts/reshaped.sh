@@ -1,11 +1,13 @@
 #!/bin/sh
 # Reshaped kernels on a real GPU: the traps and random kernels in all forms, what persistent and confined kernels cost
-# beside the original (medians of runs by turns), and compute-sanitizer where it is installed. Build first.
+# beside the original (medians of runs by turns), and compute-sanitizer where it is installed. Build first; GRIDSMITH and
+# GRIDSMITH_TESTS name the program and the folder of the tests where they are elsewhere.
 #
 #   sh scripts/reshaped.sh [--quick]
 set -u
 cd "$(dirname "$0")/.."
-build=build/release
+gridsmith=${GRIDSMITH:-build/release/gridsmith}
+tests=${GRIDSMITH_TESTS:-build/release/tests}
 repeat=200
 large=67108864
 [ "${1:-}" = --quick ] && repeat=3 large=65536
@@ -15,7 +17,7 @@ failed=0
 
 echo "==== the traps and random kernels, in all forms"
 for test in test_traps test_reshape; do
-    GRIDSMITH_ON=cuda "$build/tests/$test" >"$work/log" 2>&1 || { failed=1 && grep ERROR "$work/log"; }
+    GRIDSMITH_ON=cuda "$tests/$test" >"$work/log" 2>&1 || { failed=1 && grep ERROR "$work/log"; }
     grep -E 'accepted|PASSED' "$work/log"
 done
 
@@ -35,7 +37,7 @@ EOF
 cost() {
     file=$1 kernel=$2 form=$3
     shift 3
-    "$build/gridsmith" verify "kernels/$file.cu" --kernel "$kernel" --as "$form" --launch "$work/$file.json" --on cuda \
+    "$gridsmith" verify "kernels/$file.cu" --kernel "$kernel" --as "$form" --launch "$work/$file.json" --on cuda \
         --seconds 300 "$@" || failed=1
 }
 
@@ -49,7 +51,7 @@ cost reduce 'reduce<256>' confined --stops 20 --seed 7
 if command -v compute-sanitizer >/dev/null; then
     for tool in memcheck racecheck synccheck; do
         echo "==== compute-sanitizer, $tool"
-        GRIDSMITH_ON=cuda compute-sanitizer --tool $tool --error-exitcode 9 "$build/tests/test_traps" \
+        GRIDSMITH_ON=cuda compute-sanitizer --tool $tool --error-exitcode 9 "$tests/test_traps" \
             >"$work/log" 2>&1 || { failed=1 && grep -v '^\[' "$work/log" | head -n 20; }
         grep 'ERROR SUMMARY\|RACECHECK SUMMARY' "$work/log"
     done
