@@ -149,6 +149,14 @@ static int32_t largest_cluster(const gs_gpu *gpu) {
     return largest < 16 ? largest : 16;
 }
 
+gs_launch numbered_launch(int64_t number) {
+    gs_launch launch = gs_launch_default();
+    char name[24];
+    snprintf(name, sizeof name, "k%lld", (long long)number);
+    launch.kernel = strdup(name);
+    return launch;
+}
+
 void random_cluster(gs_random *random, const gs_gpu *gpu, gs_launch *launch) {
     int32_t largest = largest_cluster(gpu);
     if (largest == 1 || gs_random_chance(random, 50))

@@ -16,6 +16,9 @@ gs_gpu *random_gpu(gs_random *random, int percent);
 /* Launches, exits, queues, streams, priorities and durations for this GPU, more than it can hold. */
 gs_run *random_run(gs_random *random, const gs_gpu *gpu);
 
+/* A launch of a kernel called k0, k1, ... */
+gs_launch numbered_launch(int64_t number);
+
 /* Half of the launches become launches of clusters, where the GPU takes them. */
 void random_cluster(gs_random *random, const gs_gpu *gpu, gs_launch *launch);
 

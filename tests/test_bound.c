@@ -465,10 +465,7 @@ static gs_run *random_kernels(gs_random *random) {
     gs_run *run = gs_run_new(&error);
     int64_t count = gs_random_from(random, 1, 2);
     for (int64_t i = 0; i < count; i++) {
-        gs_launch launch = gs_launch_default();
-        char name[8];
-        snprintf(name, sizeof name, "k%d", (int)i);
-        launch.kernel = strdup(name);
+        gs_launch launch = numbered_launch(i);
         launch.blocks = gs_random_from(random, 1, 12);
         launch.shape = gs_shape_of((int32_t)gs_random_from(random, 1, 12) * 32, 128,
                                    gs_random_chance(random, 40) ? gs_random_from(random, 1, 50) * 1000 : 0);

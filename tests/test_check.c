@@ -61,10 +61,7 @@ static gs_run *draw_kernels(gs_random *random, const gs_gpu *gpu) {
     gs_run *run = gs_run_new(NULL);
     int64_t count = gs_random_from(random, 1, 4);
     for (int64_t i = 0; i < count; i++) {
-        gs_launch launch = gs_launch_default();
-        char name[8];
-        snprintf(name, sizeof name, "k%d", (int)i);
-        launch.kernel = strdup(name);
+        gs_launch launch = numbered_launch(i);
         launch.shape = random_shape(random, gpu);
         launch.blocks = gs_random_from(random, 1, gpu->sms * 2);
         random_cluster(random, gpu, &launch);
