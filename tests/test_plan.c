@@ -235,21 +235,23 @@ static void pairs_are_measured_by_split(void **state) {
     gs_book_beside(book, &half_b, &half_a, 1000000);
     const gs_pair *pair = gs_book_pair(book, 2, 1);
     assert_non_null(pair);
-    assert_true(gs_pair_factor(pair, 1, 66, SMS, &factor));
+    assert_true(gs_pair_factor(pair, a, 66, &factor));
     expect_near(factor, 0.8, 1e-6);
-    assert_true(gs_pair_factor(pair, 2, 10, SMS, &factor)); /* the nearest there is */
+    assert_true(gs_pair_factor(pair, b, 132, &factor)); /* the nearest there is */
     expect_near(factor, 0.5, 1e-6);
+    assert_true(gs_pair_factor(pair, b, 10, &factor)); /* so few give less than the memory does */
+    expect_near(factor, 1, 1e-6);
     gs_beside most_a = {a, 120, 90000}, least_b = {b, 12, 18000};
     gs_book_beside(book, &most_a, &least_b, 1000000);
-    assert_true(gs_pair_factor(pair, 2, 12, SMS, &factor));
+    assert_true(gs_pair_factor(pair, b, 12, &factor));
     expect_near(factor, 18.0 / (12 / 66.0 * 100), 0.02);
-    assert_true(gs_pair_factor(pair, 1, 66, SMS, &factor));
+    assert_true(gs_pair_factor(pair, a, 66, &factor));
     expect_near(factor, 0.8, 1e-6);
     for (int i = 0; i < 60; i++) { /* old measurements fade */
         half_a.blocks = 50000;
         gs_book_beside(book, &half_a, &half_b, 1000000);
     }
-    assert_true(gs_pair_factor(pair, 1, 66, SMS, &factor));
+    assert_true(gs_pair_factor(pair, a, 66, &factor));
     expect_near(factor, 1, 0.01);
     gs_book_turns(book, &(gs_beside){a, 0, 50000}, &(gs_beside){b, 0, 60000}, 1000000);
     expect_near(pair->turns, 1.1, 1e-6);
@@ -263,7 +265,7 @@ static void a_kernel_beside_itself_is_the_same_both_ways(void **state) {
     double few = 0, many = 0;
     gs_book_beside(book, &(gs_beside){a, 33, 20000}, &(gs_beside){a, 99, 60000}, 1000000);
     const gs_pair *pair = gs_book_pair(book, 1, 1);
-    assert_true(gs_pair_factor(pair, 1, 33, SMS, &few) && gs_pair_factor(pair, 1, 99, SMS, &many));
+    assert_true(gs_pair_factor(pair, a, 33, &few) && gs_pair_factor(pair, a, 99, &many));
     expect_near(few, 0.8, 1e-6);
     expect_near(many, 0.8, 1e-6);
     gs_book_close(book);
@@ -306,7 +308,7 @@ static void expect_filled(gs_book *book) {
     assert_int_equal(a->point_count, 6);
     assert_int_equal(gs_profile_compute(a), GS_LEVEL_HIGH);
     assert_non_null(pair);
-    assert_true(gs_pair_factor(pair, UINT64_MAX - 5, 66, SMS, &factor));
+    assert_true(gs_pair_factor(pair, a, 66, &factor));
     expect_near(factor, 0.8, 1e-3);
     assert_true(pair->turns > 0.5);
 }

@@ -158,9 +158,10 @@ void gs_book_turns(gs_book *book, const gs_beside *one, const gs_beside *other, 
 
 /* NULL: nothing is known of them. */
 const gs_pair *gs_book_pair(const gs_book *book, uint64_t one, uint64_t other);
-/* How much `one`, on `sms` of the GPU's SMs, is slowed by `other`: the measurement nearest to that split.
-   False: there is none. */
-bool gs_pair_factor(const gs_pair *pair, uint64_t one, int32_t sms, int32_t all, double *factor);
+/* How much a kernel of the pair, on so many SMs, is slowed by the other: by the measurement nearest to that split. With
+   fewer SMs than when it was measured, it is taken to keep the rate that it had, as far as its curve allows: what slows
+   it is mostly that the memory gives no more. False: nothing was measured. */
+bool gs_pair_factor(const gs_pair *pair, const gs_profile *profile, int32_t sms, double *factor);
 
 /* All profiles, and all pairs, one after the other, in no order, for listings: start with *at = 0. NULL: that was all.
  */
