@@ -507,7 +507,7 @@ static gs_contender waiting(const gs_profile *profile, uint32_t client) {
     return (gs_contender){.profile = profile, .client = client, .weight = 1, .arrival = client, .can_confine = true};
 }
 
-static void apply(gs_contender *contender, const gs_placement *placement) {
+static void apply(gs_contender *contender, const gs_plan_place *placement) {
     contender->how = placement->how;
     contender->sms = placement->how == GS_PLAN_WAIT ? 0 : placement->sms;
     contender->state = placement->how == GS_PLAN_WAIT ? GS_CONTENDER_WAITS : GS_CONTENDER_RUNS;
@@ -517,7 +517,7 @@ struct scene {
     gs_book *book;
     gs_plan_options options;
     gs_contender contenders[8];
-    gs_placement placements[8];
+    gs_plan_place placements[8];
     size_t count;
 };
 
@@ -796,7 +796,7 @@ struct crowd {
     gs_plan_options options;
     gs_profile *kernels[KERNELS];
     gs_contender contenders[CROWD];
-    gs_placement placements[CROWD];
+    gs_plan_place placements[CROWD];
     size_t count;
 };
 
@@ -890,7 +890,7 @@ static void decisions_are_the_best_there_are(void **state) {
 static void describe(const struct crowd *crowd) {
     for (size_t i = 0; i < crowd->count; i++) {
         const gs_contender *c = &crowd->contenders[i];
-        const gs_placement *p = &crowd->placements[i];
+        const gs_plan_place *p = &crowd->placements[i];
         print_message(
             "%zu: client %u, state %d, priority %d, weight %u, cap %d, confine %d, waited %lld ms, served %llu,"
             " %llu us, %d on %d -> %d on %d\n",
@@ -907,7 +907,7 @@ static void expect_sound(const struct crowd *crowd, const gs_decision *decision)
     bool somebody = false;
     for (size_t i = 0; i < crowd->count; i++) {
         const gs_contender *c = &crowd->contenders[i];
-        const gs_placement *p = &crowd->placements[i];
+        const gs_plan_place *p = &crowd->placements[i];
         somebody |= c->state != GS_CONTENDER_EXPECTED;
         running += p->how != GS_PLAN_WAIT;
         if (p->how == GS_PLAN_CONFINED) {

@@ -116,7 +116,7 @@ static gs_contender contender_of(const struct play *play, const struct client *c
     return contender;
 }
 
-static void obey(struct play *play, struct client *c, const gs_placement *placement) {
+static void obey(struct play *play, struct client *c, const gs_plan_place *placement) {
     bool was_running = c->is == RUNNING;
     if (was_running && (placement->how != c->how || placement->sms != c->sms) && c->how == GS_PLAN_CONFINED) {
         play->resizes++;
@@ -156,7 +156,7 @@ static void follow_masks(struct play *play) {
 
 static void decide(struct play *play) {
     gs_contender contenders[CLIENTS] = {{0}};
-    gs_placement placements[CLIENTS];
+    gs_plan_place placements[CLIENTS];
     size_t who[CLIENTS], count = 0;
     for (size_t i = 0; i < play->count; i++) {
         const struct client *c = &play->clients[i];

@@ -175,16 +175,16 @@ static bool is_worth_it(const question *q, const struct team *now, const struct 
 
 /* ---- the answer ---- */
 
-static void place(const question *q, gs_placement *placements, const struct team *team) {
+static void place(const question *q, gs_plan_place *placements, const struct team *team) {
     for (size_t i = 0; i < team->count; i++) {
         const gs_contender *c = member(q, team, i);
         bool whole = team->count > 1 ? stays_whole(q, c) : is_whole_alone(q, c);
-        placements[team->members[i]] = (gs_placement){
+        placements[team->members[i]] = (gs_plan_place){
             .how = whole ? GS_PLAN_WHOLE : GS_PLAN_CONFINED, .sms = team->sms[i], .is_trial = team->is_trial};
     }
 }
 
-static bool all_whole(const gs_placement *placements, size_t count) {
+static bool all_whole(const gs_plan_place *placements, size_t count) {
     bool some = false;
     for (size_t i = 0; i < count; i++) {
         if (placements[i].how == GS_PLAN_CONFINED)
@@ -196,7 +196,7 @@ static bool all_whole(const gs_placement *placements, size_t count) {
 
 /* Whether a contender had better wait for one that runs whole: to share the SMs with its next launch, or because that
    one is above it. */
-static bool should_wait(const question *q, const gs_placement *placements, size_t contender) {
+static bool should_wait(const question *q, const gs_plan_place *placements, size_t contender) {
     const gs_contender *c = &q->contenders[contender];
     for (size_t i = 0; i < q->count; i++) {
         const gs_contender *other = &q->contenders[i];
@@ -213,7 +213,7 @@ static bool should_wait(const question *q, const gs_placement *placements, size_
 
 /* Kernels that run whole are sent to the GPU one behind the other, so that it has no gap between them: the next in
    turn, and the next, as long as they take no longer together than a kernel that cannot give way may. */
-static void queue_wholes(const question *q, gs_placement *placements) {
+static void queue_wholes(const question *q, gs_plan_place *placements) {
     int64_t ahead = 0;
     size_t running = 0;
     for (size_t i = 0; i < q->count; i++)
@@ -230,23 +230,23 @@ static void queue_wholes(const question *q, gs_placement *placements) {
         ahead += duration_of(c);
         if (!is_whole_alone(q, c) || !is_known(c) || ahead > q->options->yield_ns || should_wait(q, placements, next))
             return;
-        placements[next] = (gs_placement){.how = GS_PLAN_WHOLE, .sms = q->all};
+        placements[next] = (gs_plan_place){.how = GS_PLAN_WHOLE, .sms = q->all};
         running++;
     }
 }
 
 /* What runs whole goes on as it is. */
-static void keep_wholes(const question *q, gs_placement *placements) {
+static void keep_wholes(const question *q, gs_plan_place *placements) {
     for (size_t i = 0; i < q->count; i++)
         if (is_whole_now(&q->contenders[i]))
-            placements[i] = (gs_placement){.how = GS_PLAN_WHOLE, .sms = q->contenders[i].sms};
+            placements[i] = (gs_plan_place){.how = GS_PLAN_WHOLE, .sms = q->contenders[i].sms};
 }
 
 /* The same for everything that runs. */
-static void keep_all(const question *q, gs_placement *placements) {
+static void keep_all(const question *q, gs_plan_place *placements) {
     for (size_t i = 0; i < q->count; i++)
         if (is_placed_now(&q->contenders[i]))
-            placements[i] = (gs_placement){.how = q->contenders[i].how, .sms = q->contenders[i].sms};
+            placements[i] = (gs_plan_place){.how = q->contenders[i].how, .sms = q->contenders[i].sms};
 }
 
 /* The best team under the leader, or the one that runs, where a change is not worth its cost. A leader whose curve is
@@ -262,7 +262,7 @@ static struct team choose(const question *q, size_t leader, int32_t *probe) {
     return is_worth_it(q, &now, &best) ? best : now;
 }
 
-static gs_decision sum_up(const question *q, const gs_placement *placements, double throughput) {
+static gs_decision sum_up(const question *q, const gs_plan_place *placements, double throughput) {
     gs_decision decision = {.throughput = throughput, .look_again_ns = INT64_MAX};
     bool somebody_waits = false;
     for (size_t i = 0; i < q->count; i++) {
@@ -298,7 +298,7 @@ static question question_of(const gs_plan_options *options, const gs_book *book,
 }
 
 gs_decision gs_plan_decide(const gs_plan_options *options, const gs_book *book, const gs_contender *contenders,
-                           size_t count, gs_placement *placements) {
+                           size_t count, gs_plan_place *placements) {
     question q = question_of(options, book, contenders, count);
     double throughput = 0;
     memset(placements, 0, count * sizeof *placements);
@@ -312,7 +312,7 @@ gs_decision gs_plan_decide(const gs_plan_options *options, const gs_book *book, 
         place(&q, placements, &team);
         throughput = team.throughput;
         if (probe > 0)
-            placements[leader] = (gs_placement){.how = GS_PLAN_CONFINED, .sms = probe, .is_probe = true};
+            placements[leader] = (gs_plan_place){.how = GS_PLAN_CONFINED, .sms = probe, .is_probe = true};
     }
     if (all_whole(placements, count))
         queue_wholes(&q, placements);

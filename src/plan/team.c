@@ -108,9 +108,9 @@ static void fill_shares(const question *q, const struct team *team, size_t i, do
     for (size_t j = 0; j < team->count; j++)
         pairs[j] = j == i ? NULL : pair_of(q, c, member(q, team, j));
     share[0] = GS_TEAM_IMPOSSIBLE;
+    gs_profile_shares(c->profile, q->granularity, q->units, most, share + 1);
     for (int32_t units = 1; units <= q->units; units++) {
-        int32_t sms = sms_of_units(q, units, most);
-        share[units] = gs_profile_share(c->profile, sms) * slowed(q, team, pairs, i, sms);
+        share[units] *= slowed(q, team, pairs, i, sms_of_units(q, units, most));
         if (share[units] < least || most < 1)
             share[units] = GS_TEAM_IMPOSSIBLE;
     }
