@@ -293,25 +293,34 @@ struct team gs_team_best(const question *q, size_t leader) {
     return best;
 }
 
+/* Whether all members are in place, and known, and none has more than it may. */
+static bool is_running(const question *q, const struct team *team) {
+    int32_t sum = 0;
+    for (size_t i = 0; i < team->count; i++) {
+        const gs_contender *c = member(q, team, i);
+        if (!is_placed_now(c) || !is_known(c) || c->sms > most_sms(q, team, i))
+            return false;
+        sum += c->sms;
+    }
+    return sum <= q->sms;
+}
+
 struct team gs_team_now(const question *q, size_t leader) {
     struct team now = {.members = {leader}, .count = 1, .throughput = GS_TEAM_IMPOSSIBLE};
-    int32_t sum = 0;
     double throughput = 0;
     for (size_t i = 0; i < q->count && now.count < GS_PLAN_TOGETHER; i++)
         if (i != leader && is_placed_now(&q->contenders[i]))
             now.members[now.count++] = i;
+    if (!is_running(q, &now))
+        return now;
     for (size_t i = 0; i < now.count; i++) {
-        const gs_contender *c = member(q, &now, i);
-        if (!is_placed_now(c) || !is_known(c) || c->sms > most_sms(q, &now, i))
-            return now;
-        double share = gs_team_share(q, &now, i, c->sms);
+        now.sms[i] = member(q, &now, i)->sms;
+        double share = gs_team_share(q, &now, i, now.sms[i]);
         if (now.count > 1 && share < least_share(q, &now, i) - q->options->fair_slack)
             return now;
         throughput += share;
-        sum += now.sms[i] = c->sms;
     }
-    if (sum <= q->sms)
-        now.throughput = throughput;
+    now.throughput = throughput;
     now.is_trial = now.count == 2 && !go_together(q, member(q, &now, 0), member(q, &now, 1));
     return now;
 }
