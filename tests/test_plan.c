@@ -566,6 +566,14 @@ static void a_kernel_alone_has_the_gpu(void **state) {
     scene.contenders[0].cap = 20;
     decide(&scene);
     expect(&scene, 0, GS_PLAN_CONFINED, 20);
+    gs_profile *in_order = learned(scene.book, 3, 1, 500); /* the cache likes its blocks in order */
+    for (int i = 0; i < 4; i++) {
+        gs_profile_ran(in_order, 500000);
+        gs_profile_rate(in_order, SMS, 100000, 400000);
+    }
+    scene.contenders[0] = waiting(in_order, 0);
+    decide(&scene);
+    expect(&scene, 0, GS_PLAN_CONFINED, SMS);
     gs_book_close(scene.book);
 }
 

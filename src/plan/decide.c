@@ -46,6 +46,8 @@ static bool is_whole_alone(const question *q, const gs_contender *c) {
         return c->how == GS_PLAN_WHOLE;
     if (!c->can_confine)
         return true;
+    if (is_known(c) && !is_short(q, c) && gs_profile_is_faster_confined(c->profile))
+        return false;
     return is_known(c) && duration_of(c) <= q->options->yield_ns && cap_of(q, c) == q->all;
 }
 

@@ -92,6 +92,9 @@ void gs_profile_rate(gs_profile *profile, int32_t sms, uint64_t blocks, uint64_t
 
 /* How long a launch takes alone on the GPU. 0: not known. */
 uint64_t gs_profile_duration_ns(const gs_profile *profile);
+/* Whether it is faster confined to all SMs than launched whole, as kernels can be whose blocks, taken in order, find
+   more in the cache. Both must have been measured a few times. */
+bool gs_profile_is_faster_confined(const gs_profile *profile);
 /* The share it has with so many SMs to itself. Without measurements: in proportion, up to as many SMs as its blocks
  * fill. */
 double gs_profile_share(const gs_profile *profile, int32_t sms);
