@@ -52,7 +52,8 @@ extern "C" {
     X(GS_E_KERNEL, 2, "the kernel does not compile, or failed while it ran")                                           \
     X(GS_E_NO_GPU, 3, "no usable GPU")                                                                                 \
     X(GS_E_IO, 4, "a file could not be read or written")                                                               \
-    X(GS_E_MEMORY, 4, "out of memory")
+    X(GS_E_MEMORY, 4, "out of memory")                                                                                 \
+    X(GS_E_FULL, 4, "there is not enough memory on the GPU")
 
 #define GS_ERROR_ENUM(name, exit_code, meaning) name,
 typedef enum gs_code { GS_ERRORS(GS_ERROR_ENUM) GS_CODES } gs_code;
