@@ -51,6 +51,7 @@ typedef struct cu_launch {
     X(context_retain, cuDevicePrimaryCtxRetain, (cu_context *, int))                                                   \
     X(context_release, cuDevicePrimaryCtxRelease_v2, (int))                                                            \
     X(context_set, cuCtxSetCurrent, (cu_context))                                                                      \
+    X(context_get, cuCtxGetCurrent, (cu_context *))                                                                    \
     X(synchronize, cuCtxSynchronize, (void))                                                                           \
     X(module_load, cuModuleLoadData, (cu_module *, const void *))                                                      \
     X(module_unload, cuModuleUnload, (cu_module))                                                                      \
@@ -74,6 +75,7 @@ typedef struct cu_launch {
     X(stream_new, cuStreamCreateWithPriority, (cu_stream *, unsigned, int))                                            \
     X(stream_free, cuStreamDestroy_v2, (cu_stream))                                                                    \
     X(stream_query, cuStreamQuery, (cu_stream))                                                                        \
+    X(stream_wait, cuStreamSynchronize, (cu_stream))                                                                   \
     X(launch, cuLaunchKernelEx, (const cu_launch *, cu_function, void **, void **))
 
 #define NVRTC_SYMBOLS(X)                                                                                               \

@@ -3,9 +3,14 @@
  *
  * Memory is memory of the process, and the device sees it at the same address. The driver knows when more is taken than
  * given back: a context that is released with streams, modules or memory left ends the program, so that a test fails.
- * The one global is what a C interface without handles needs.
+ * The one global is what a C interface without handles needs. Several threads may call, and hold the primary context
+ * several times.
  */
 #include "pretended.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
 
 CU_SYMBOLS(PRETENDED_CALL)
 
@@ -51,12 +56,16 @@ struct cu_event {
 };
 
 static struct driver {
-    bool started;
+    atomic_bool started;
     gs_gpu *description;
-    pretended_gpu *gpu; /* NULL: no context */
-    int64_t objects;    /* streams, modules and pieces of memory that were not given back */
+    pretended_gpu *gpu;      /* NULL: no context */
+    int holders;             /* of it */
+    _Atomic int64_t objects; /* streams, modules and pieces of memory that were not given back */
     int64_t launches;
 } driver;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for holding and releasing the context */
+static _Thread_local cu_context current;
 
 /* ---- starting ---- */
 
@@ -105,31 +114,57 @@ int cuDeviceGet(int *device, int number) {
 
 /* ---- the context ---- */
 
-int cuDevicePrimaryCtxRetain(cu_context *context, int device) {
-    if (device || driver.gpu)
+static int hold_context(int device) {
+    if (device)
         return INVALID_DEVICE;
+    if (driver.holders++)
+        return 0;
     driver.description = gs_gpu_open(is_pretended("h200") ? "h200" : PRETENDED_SMALL, NULL);
     driver.gpu = driver.description ? pretended_gpu_new(driver.description) : NULL;
     driver.objects = driver.launches = 0;
-    *context = (cu_context)(void *)driver.gpu;
     return driver.gpu ? 0 : INVALID_DEVICE;
 }
 
-int cuDevicePrimaryCtxRelease_v2(int device) {
+int cuDevicePrimaryCtxRetain(cu_context *context, int device) {
+    pthread_mutex_lock(&lock);
+    int failed = hold_context(device);
+    *context = (cu_context)(void *)driver.gpu;
+    pthread_mutex_unlock(&lock);
+    return failed;
+}
+
+static int release_context(int device) {
     if (device || !driver.gpu)
         return INVALID_CONTEXT;
+    if (--driver.holders)
+        return 0;
     pretended_gpu_free(driver.gpu);
     gs_gpu_free(driver.description);
     if (driver.objects) {
         fprintf(stderr, "the pretended driver: %lld objects were not given back\n", (long long)driver.objects);
         abort();
     }
-    driver = (struct driver){0};
+    driver.gpu = NULL;
+    driver.description = NULL;
+    driver.started = false;
     return 0;
 }
 
+int cuDevicePrimaryCtxRelease_v2(int device) {
+    pthread_mutex_lock(&lock);
+    int failed = release_context(device);
+    pthread_mutex_unlock(&lock);
+    return failed;
+}
+
 int cuCtxSetCurrent(cu_context context) {
-    return context == (cu_context)(void *)driver.gpu ? 0 : INVALID_CONTEXT;
+    current = context;
+    return pretended_is_context(context, driver.gpu) ? 0 : INVALID_CONTEXT;
+}
+
+int cuCtxGetCurrent(cu_context *context) {
+    *context = current;
+    return 0;
 }
 
 int cuCtxSynchronize(void) {
@@ -363,6 +398,13 @@ int cuStreamQuery(cu_stream stream) {
     return pretended_gpu_is_idle(driver.gpu, stream) ? 0 : NOT_READY;
 }
 
+int cuStreamSynchronize(cu_stream stream) {
+    struct timespec moment = {.tv_nsec = 20000};
+    while (cuStreamQuery(stream) == NOT_READY)
+        nanosleep(&moment, NULL);
+    return 0;
+}
+
 int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, cu_function function, int threads, size_t shared_bytes) {
     gs_shape shape = gs_shape_of(threads, function->registers, (int64_t)shared_bytes);
     gs_occupancy occupancy;
@@ -392,9 +434,11 @@ static bool attributes_are_right(const cu_launch *call, cu_function function, in
     return true;
 }
 
-/* A kernel of a library runs on the CPU; one at a time on a stream. */
+/* A kernel of a library runs on the CPU; one at a time on a stream, and the next call waits for it. */
 static int launch_library(const cu_launch *call, cu_function function, void **arguments) {
-    if (call->stream->task || call->shared_bytes > (unsigned)function->most_shared_bytes)
+    if (call->stream->task)
+        cuStreamSynchronize(call->stream);
+    if (call->shared_bytes > (unsigned)function->most_shared_bytes)
         return INVALID_VALUE;
     call->stream->task = pretended_library_launch(function->library, function->number, call,
                                                   (uint32_t)driver.description->sms, arguments);

@@ -4,6 +4,7 @@
  *   compiler.c   libnvrtc.so.13: finds the kernels in a source and lists them in an "image"
  *   driver.c     libcuda.so.1: the calls of the driver, their checks and their errors
  *   gpu.c        the GPU behind it: places blocks with Gridsmith's dispatcher, and plays the probe kernel
+ *   green.c      parts of it; a driver built without is older than CUDA 12.4
  *   timed.c      its SMs: what warps of a timed kernel take, cycle by cycle
  *   library.c    any other kernel: runs on the CPU
  *
@@ -39,8 +40,8 @@ static inline bool is_pretended(const char *word) {
    or "timed NUMBER BODY COUNT". */
 #define PRETENDED_IMAGE "pretended image\n"
 
-/* Or, for other kernels: this line, how many bytes follow, and a shared library of host/gridsmith_run.c with the kernels,
-   which run on the CPU. */
+/* Or, for other kernels: this line, how many bytes follow, and a shared library of host/gridsmith_run.c with the
+   kernels, which run on the CPU. */
 #define PRETENDED_LIBRARY "pretended library\n"
 
 /* The driver's functions are those that our table of symbols names, and no others. */
@@ -84,6 +85,12 @@ pretended_task *pretended_library_launch(const pretended_library *library, int k
                                          uint32_t sms, void **arguments);
 /* Whether it has ended; if so it is freed. */
 bool pretended_task_has_ended(pretended_task *task);
+
+/* Whether this is the context of the GPU, or a green one: the GPU's address and the number of a part. */
+static inline bool pretended_is_context(cu_context context, const pretended_gpu *gpu) {
+    enum { MOST_PARTS = 64 };
+    return gpu && (uintptr_t)context - (uintptr_t)gpu <= MOST_PARTS;
+}
 
 /* Drops all that runs or waits: the memory that it writes to is about to go. */
 void pretended_gpu_forget(pretended_gpu *gpu);
