@@ -4,7 +4,7 @@
  * A child is killed by the kernel when this program goes, however that happens. MPS runs in the foreground, so that it
  * is a child like the others; it is asked to quit first, for it has a server of its own to stop.
  */
-#include "share.h"
+#include "services.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -205,11 +205,13 @@ static void put_environments(struct services *services) {
 
 bool services_open(struct services *services, const char *program, const char *self) {
     struct sigaction action = {.sa_handler = interrupt};
-    *services = (struct services){.folder = "/tmp/gridsmith-share-XXXXXX"};
+    const char *parent = getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp";
+    *services = (struct services){.program = ""};
     if (!find_program(services, program, self))
         return false;
+    snprintf(services->folder, sizeof services->folder, "%.30s/gridsmith-share-XXXXXX", parent);
     if (!mkdtemp(services->folder)) {
-        fprintf(stderr, "share: cannot make a folder in /tmp: %s\n", strerror(errno));
+        fprintf(stderr, "share: cannot make a folder in %s: %s\n", parent, strerror(errno));
         services->folder[0] = '\0';
         return false;
     }

@@ -15,103 +15,8 @@
 #include "share.h"
 
 #include <getopt.h>
-#include <math.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-enum { APPLICATIONS = 5, PAIRS = APPLICATIONS * (APPLICATIONS + 1) / 2, MOST_REPEATS = 100, MOST_FAILURES = 3 };
-enum { SETUP_SECONDS = 60, SPARE_SECONDS = 30 };
-
-/* ---- what is measured ---- */
-
-typedef struct series {
-    double values[MOST_REPEATS];
-    int count;
-} series;
-
-typedef struct alone {
-    bool is_there;
-    series ms;
-    double setup_ms, compile_ms;
-} alone;
-
-typedef struct application {
-    const char *name, *letters;
-    uint32_t repeat;
-    bool is_wanted;
-    alone direct, served;
-    alone long_direct, long_served; /* of 30 seconds */
-} application;
-
-typedef struct outcome {
-    bool is_there;
-    series makespan_ms, first_ms, second_ms;
-} outcome;
-
-enum mode { TIME_SLICED, MPS, GREEN, GRIDSMITH, MODES };
-
-static const struct {
-    char letter;
-    const char *name, *words;
-} modes[MODES] = {{'a', "time_sliced", "time-sliced"},
-                  {'b', "mps", "MPS"},
-                  {'c', "green", "green halves"},
-                  {'d', "gridsmith", "Gridsmith"}};
-
-typedef struct pair {
-    application *first, *second;
-    bool is_wanted;
-    outcome outcomes[MODES];
-} pair;
-
-typedef struct launch_times {
-    bool is_there;
-    double waited_us, pipelined_us;
-} launch_times;
-
-struct bench {
-    double seconds;
-    int repeats, sms, limit_seconds;
-    const char *size, *only;
-    bool is_json, is_long;
-    bool is_used[MODES];
-    int failures[MODES]; /* in a row */
-    char why_not[MODES][200];
-    application applications[APPLICATIONS];
-    pair pairs[PAIRS];
-    launch_times launch[2]; /* direct, served */
-    int64_t began_ns;
-    int wrong;
-    struct services services;
-};
-
-static int by_size(const void *a, const void *b) {
-    const double first = *(const double *)a, second = *(const double *)b;
-    return first < second ? -1 : first > second;
-}
-
-static double median(const series *from) {
-    double sorted[MOST_REPEATS];
-    if (!from->count)
-        return NAN;
-    memcpy(sorted, from->values, sizeof sorted);
-    qsort(sorted, (size_t)from->count, sizeof *sorted, by_size);
-    int half = from->count / 2;
-    return from->count % 2 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
-}
-
-/* From the least to the most, in percent of the median. */
-static double spread(const series *from) {
-    double least = INFINITY, most = -INFINITY;
-    for (int i = 0; i < from->count; i++) {
-        least = fmin(least, from->values[i]);
-        most = fmax(most, from->values[i]);
-    }
-    return from->count ? 100 * (most - least) / median(from) : NAN;
-}
 
 static void add(series *to, double value) {
     if (to->count < MOST_REPEATS)
@@ -157,19 +62,19 @@ static bool expect(child *from, double seconds, const char *what, event *found) 
 }
 
 /* Reads the last event of each application, and ends the child. False: a result is wrong, or it did not end well. */
-static bool end_load(child *from, int applications) {
+static bool end_load(const struct bench *bench, child *from, int applications) {
     event last;
     bool is_well = true;
     for (int i = 0; i < applications && is_well; i++) {
-        is_well = expect(from, SETUP_SECONDS, "done", &last) && last.is_right;
+        is_well = expect(from, bench->patience_seconds, "done", &last) && last.is_right;
         if (last.reason[0])
             fprintf(stderr, "share: wrong: %s\n", last.reason);
     }
-    return child_end(from, SPARE_SECONDS) == 0 && is_well;
+    return child_end(from, bench->patience_seconds) == 0 && is_well;
 }
 
 static double seconds_for(const struct bench *bench, double factor) {
-    return factor * bench->seconds * 10 + SPARE_SECONDS;
+    return factor * bench->seconds * 10 + bench->patience_seconds;
 }
 
 /* "gridsmith zoo load NAME[:REPEAT] [NAME[:REPEAT]] --on ...". */
@@ -195,7 +100,7 @@ static bool start_load(const struct bench *bench, enum mode mode, const applicat
     snprintf(words[at], sizeof *words, "--rounds=%d", rounds);
     list[count++] = words[at++];
     snprintf(words[at], sizeof *words, "--seconds=%d",
-             (int)(SETUP_SECONDS + rounds * seconds_for(bench, seconds / bench->seconds)));
+             (int)(1 + bench->patience_seconds + rounds * seconds_for(bench, seconds / bench->seconds)));
     list[count++] = words[at++];
     if (bench->size) {
         list[count++] = "--size";
@@ -213,7 +118,8 @@ static bool run_alone(struct bench *bench, enum mode mode, application *app, int
     *into = (alone){.is_there = false};
     if (!start_load(bench, mode, app, NULL, rounds, false, seconds, &load))
         return false;
-    bool is_well = expect(&load, SETUP_SECONDS + seconds_for(bench, seconds / bench->seconds), "ready", &found);
+    bool is_well =
+        expect(&load, bench->patience_seconds + seconds_for(bench, seconds / bench->seconds), "ready", &found);
     into->setup_ms = found.setup_ms;
     into->compile_ms = found.compile_ms;
     app->repeat = is_well && !app->repeat ? found.repeat : app->repeat;
@@ -222,7 +128,7 @@ static bool run_alone(struct bench *bench, enum mode mode, application *app, int
         add(&into->ms, (double)(found.ended_ns - found.began_ns) / 1e6);
     }
     if (is_well)
-        is_well = end_load(&load, 1);
+        is_well = end_load(bench, &load, 1);
     else
         child_kill(&load);
     into->is_there = is_well;
@@ -249,7 +155,7 @@ static bool run_round(struct bench *bench, child *loads, int processes, outcome 
 static bool run_rounds(struct bench *bench, child *loads, int processes, outcome *into) {
     event found;
     for (int i = 0; i < 2; i++)
-        if (!expect(&loads[processes == 2 ? i : 0], SETUP_SECONDS, "ready", &found))
+        if (!expect(&loads[processes == 2 ? i : 0], bench->patience_seconds, "ready", &found))
             return false;
     for (int i = 0; i < bench->repeats; i++)
         if (!run_round(bench, loads, processes, into))
@@ -267,7 +173,7 @@ static bool run_pair(struct bench *bench, enum mode mode, const pair *of, outcom
         is_well = start_load(bench, mode, of->second, NULL, bench->repeats, true, bench->seconds, &loads[1]);
     is_well = is_well && run_rounds(bench, loads, processes, into);
     for (int i = 0; i < processes && is_well; i++)
-        is_well = end_load(&loads[i], 2 / processes);
+        is_well = end_load(bench, &loads[i], 2 / processes);
     for (int i = 0; i < processes; i++)
         child_kill(&loads[i]);
     into->is_there = is_well;
@@ -284,263 +190,12 @@ static bool run_launch(struct bench *bench, bool is_served) {
     child asked;
     if (!child_start(&asked, list, services_environment(&bench->services, false, is_served)))
         return false;
-    const char *line = child_line(&asked, SETUP_SECONDS);
+    const char *line = child_line(&asked, bench->patience_seconds);
     json_t *json = line ? json_loads(line, 0, NULL) : NULL;
     into->is_there = json && json_unpack(json, "{s:F, s:F}", "waited_us", &into->waited_us, "pipelined_us",
                                          &into->pipelined_us) == 0;
     json_decref(json);
-    return child_end(&asked, SPARE_SECONDS) == 0 && into->is_there;
-}
-
-/* In percent of an application that takes 30 seconds: what talking to the daemon costs, in the rounds and once at the
-   start; and injection with compilation, which is all that loading took the first time. */
-static void overheads_of(const application *app, double *communication, double *compilation) {
-    const double thirty_seconds_ms = 30000;
-    bool is_long = app->long_direct.is_there && app->long_served.is_there;
-    const alone *direct = is_long ? &app->long_direct : &app->direct;
-    const alone *served = is_long ? &app->long_served : &app->served;
-    double slower = median(&served->ms) / median(&direct->ms) - 1;
-    double once_ms = served->setup_ms - served->compile_ms - (direct->setup_ms - direct->compile_ms);
-    *communication = 100 * (slower + once_ms / thirty_seconds_ms);
-    *compilation = 100 * app->served.compile_ms / thirty_seconds_ms;
-}
-
-/* ---- for people ---- */
-
-static double gain_of(const pair *of, enum mode mode) {
-    return 100 *
-           ((median(&of->first->direct.ms) + median(&of->second->direct.ms)) / median(&of->outcomes[mode].makespan_ms) -
-            1);
-}
-
-/* How much more one mode does in the same time than another; NAN: one of them is not there. */
-static double over(const pair *of, enum mode mode, enum mode other) {
-    return of->outcomes[mode].is_there && of->outcomes[other].is_there
-               ? 100 * (median(&of->outcomes[other].makespan_ms) / median(&of->outcomes[mode].makespan_ms) - 1)
-               : NAN;
-}
-
-static double over_best(const pair *of) {
-    double least = NAN;
-    for (enum mode other = TIME_SLICED; other < GRIDSMITH; other++)
-        least = fmin(least, over(of, GRIDSMITH, other));
-    return least;
-}
-
-static void print_alone(const struct bench *bench, const application *app) {
-    if (bench->is_json)
-        return;
-    printf("%s  %-14s %9.2f ms alone, spread %.1f%%; %u repetitions; set up in %.0f ms\n", app->letters, app->name,
-           median(&app->direct.ms), spread(&app->direct.ms), app->repeat, app->direct.setup_ms);
-    fflush(stdout);
-}
-
-static void print_header(const struct bench *bench) {
-    if (bench->is_json)
-        return;
-    printf("\nmakespan in ms, its spread, and the gain over one after the other\npair       alone");
-    for (int mode = 0; mode < MODES; mode++)
-        if (bench->is_used[mode])
-            printf("  %24s", modes[mode].words);
-    printf("%s\n", bench->is_used[GRIDSMITH] ? "  d over b  d over best" : "");
-    fflush(stdout);
-}
-
-static void print_percent(double percent, int width) {
-    if (isnan(percent))
-        printf("  %*s", width, "-");
-    else
-        printf("  %+*.1f%%", width - 1, percent);
-}
-
-static void print_pair(const struct bench *bench, const pair *of) {
-    if (bench->is_json)
-        return;
-    printf("%s-%s  %9.1f", of->first->letters, of->second->letters,
-           median(&of->first->direct.ms) + median(&of->second->direct.ms));
-    for (enum mode mode = 0; mode < MODES; mode++) {
-        const outcome *found = &of->outcomes[mode];
-        if (bench->is_used[mode] && found->is_there)
-            printf("  %9.1f %5.1f%% %+6.1f%%", median(&found->makespan_ms), spread(&found->makespan_ms),
-                   gain_of(of, mode));
-        else if (bench->is_used[mode])
-            printf("  %24s", "failed");
-    }
-    if (bench->is_used[GRIDSMITH]) {
-        print_percent(over(of, GRIDSMITH, MPS), 8);
-        print_percent(over_best(of), 11);
-    }
-    printf("\n");
-    fflush(stdout);
-}
-
-/* The average, and the least with the pair that has it. */
-typedef struct summary {
-    double sum, least;
-    const pair *worst;
-    int count;
-} summary;
-
-static void sum_up(summary *into, const pair *of, double value) {
-    if (isnan(value))
-        return;
-    if (!into->count || value < into->least) {
-        into->least = value;
-        into->worst = of;
-    }
-    into->sum += value;
-    into->count++;
-}
-
-static void print_summary(const summary *of, const char *words) {
-    if (of->count)
-        printf("%-40s %+6.1f%% on average over %d pairs, least %+.1f%% (%s-%s)\n", words, of->sum / of->count,
-               of->count, of->least, of->worst->first->letters, of->worst->second->letters);
-}
-
-static void print_averages(const struct bench *bench) {
-    summary gains[MODES] = {{.sum = 0}}, over_mps = {.sum = 0}, best = {.sum = 0};
-    for (int i = 0; i < PAIRS; i++) {
-        const pair *of = &bench->pairs[i];
-        for (enum mode mode = 0; mode < MODES; mode++)
-            if (of->outcomes[mode].is_there)
-                sum_up(&gains[mode], of, gain_of(of, mode));
-        sum_up(&over_mps, of, over(of, GRIDSMITH, MPS));
-        sum_up(&best, of, over_best(of));
-    }
-    printf("\n");
-    for (int mode = 0; mode < MODES; mode++) {
-        char words[80];
-        snprintf(words, sizeof words, "(%c) %s over one after the other", modes[mode].letter, modes[mode].words);
-        print_summary(&gains[mode], words);
-        if (bench->why_not[mode][0])
-            printf("(%c) %s: %s\n", modes[mode].letter, modes[mode].words, bench->why_not[mode]);
-    }
-    print_summary(&over_mps, "Gridsmith over MPS");
-    print_summary(&best, "Gridsmith over the best of the others");
-}
-
-static void print_overheads(const struct bench *bench) {
-    for (int i = 0; i < APPLICATIONS; i++) {
-        const application *app = &bench->applications[i];
-        double communication, compilation;
-        if (!app->served.is_there || !app->direct.is_there)
-            continue;
-        overheads_of(app, &communication, &compilation);
-        printf("%s alone through the daemon: communication %+.2f%%, injection and compilation %.2f%% of 30 seconds"
-               " (a round takes %.2f ms, direct %.2f; compiling %.0f ms, direct %.0f)\n",
-               app->letters, communication, compilation, median(&app->served.ms), median(&app->direct.ms),
-               app->served.compile_ms, app->direct.compile_ms);
-    }
-    for (int i = 0; i < 2; i++)
-        if (bench->launch[i].is_there)
-            printf("an empty kernel %s: %.2f us launched and waited for, %.2f us in a row\n",
-                   i ? "through the daemon" : "direct", bench->launch[i].waited_us, bench->launch[i].pipelined_us);
-}
-
-/* ---- for programs ---- */
-
-static void put_number(gs_text *text, const char *key, double value) {
-    if (isnan(value))
-        gs_text_add(text, "\"%s\":null", key);
-    else
-        gs_text_add(text, "\"%s\":%.4f", key, value);
-}
-
-static void put_series(gs_text *text, const char *key, const series *from) {
-    gs_text_add(text, "\"%s\":{", key);
-    put_number(text, "median", median(from));
-    gs_text_add(text, ",");
-    put_number(text, "spread_percent", spread(from));
-    gs_text_add(text, ",\"all\":[");
-    for (int i = 0; i < from->count; i++)
-        gs_text_add(text, "%s%.4f", i ? "," : "", from->values[i]);
-    gs_text_add(text, "]}");
-}
-
-static void put_alone(gs_text *text, const char *key, const alone *of) {
-    if (!of->is_there)
-        return;
-    gs_text_add(text, ",\"%s\":{", key);
-    put_series(text, "round_ms", &of->ms);
-    gs_text_add(text, ",\"setup_ms\":%.3f,\"compile_ms\":%.3f}", of->setup_ms, of->compile_ms);
-}
-
-static void put_application(gs_text *text, const application *app) {
-    double communication, compilation;
-    gs_text_add(text, "{\"letters\":\"%s\",\"kernel\":\"%s\",\"repeat\":%u", app->letters, app->name, app->repeat);
-    put_alone(text, "direct", &app->direct);
-    put_alone(text, "served", &app->served);
-    put_alone(text, "long_direct", &app->long_direct);
-    put_alone(text, "long_served", &app->long_served);
-    if (app->served.is_there && app->direct.is_there) {
-        overheads_of(app, &communication, &compilation);
-        gs_text_add(text, ",\"communication_percent\":%.4f,\"compilation_percent\":%.4f", communication, compilation);
-    }
-    gs_text_add(text, "}");
-}
-
-static void put_pair(gs_text *text, const pair *of) {
-    gs_text_add(text, "{\"pair\":\"%s-%s\"", of->first->letters, of->second->letters);
-    for (enum mode mode = 0; mode < MODES; mode++) {
-        const outcome *found = &of->outcomes[mode];
-        if (!found->is_there)
-            continue;
-        gs_text_add(text, ",\"%s\":{", modes[mode].name);
-        put_series(text, "makespan_ms", &found->makespan_ms);
-        gs_text_add(text, ",");
-        put_series(text, "first_ms", &found->first_ms);
-        gs_text_add(text, ",");
-        put_series(text, "second_ms", &found->second_ms);
-        gs_text_add(text, ",");
-        put_number(text, "gain_percent", gain_of(of, mode));
-        gs_text_add(text, "}");
-    }
-    gs_text_add(text, ",");
-    put_number(text, "over_mps_percent", over(of, GRIDSMITH, MPS));
-    gs_text_add(text, ",");
-    put_number(text, "over_best_percent", over_best(of));
-    gs_text_add(text, "}");
-}
-
-static void print_json(const struct bench *bench) {
-    gs_text text = {.sink = stdout};
-    const char *between = "";
-    gs_text_add(&text, "{\"schema\":\"gridsmith.share/1\",\"seconds\":%.3f,\"repeats\":%d,\"applications\":[",
-                bench->seconds, bench->repeats);
-    for (int i = 0; i < APPLICATIONS; i++)
-        if (bench->applications[i].is_wanted) {
-            gs_text_add(&text, "%s", between);
-            put_application(&text, &bench->applications[i]);
-            between = ",";
-        }
-    gs_text_add(&text, "],\"pairs\":[");
-    between = "";
-    for (int i = 0; i < PAIRS; i++)
-        if (bench->pairs[i].is_wanted) {
-            gs_text_add(&text, "%s", between);
-            put_pair(&text, &bench->pairs[i]);
-            between = ",";
-        }
-    gs_text_add(&text, "],\"launch\":{");
-    between = "";
-    for (int i = 0; i < 2; i++)
-        if (bench->launch[i].is_there) {
-            gs_text_add(&text, "%s\"%s\":{\"waited_us\":%.3f,\"pipelined_us\":%.3f}", between, i ? "served" : "direct",
-                        bench->launch[i].waited_us, bench->launch[i].pipelined_us);
-            between = ",";
-        }
-    gs_text_add(&text, "},\"not_measured\":{");
-    between = "";
-    for (int mode = 0; mode < MODES; mode++)
-        if (bench->why_not[mode][0]) {
-            gs_text_add(&text, "%s\"%s\":", between, modes[mode].name);
-            gs_text_put_json(&text, bench->why_not[mode]);
-            between = ",";
-        }
-    gs_text_add(&text, "},\"failed\":%d}\n", bench->wrong);
-    gs_text_flush(&text);
-    gs_text_free(&text);
+    return child_end(&asked, bench->patience_seconds) == 0 && into->is_there;
 }
 
 /* ---- all of it ---- */
@@ -632,13 +287,11 @@ static int measure(struct bench *bench) {
     measure_pairs(bench);
     if (bench->is_long)
         measure_long(bench);
-    if (bench->is_json) {
+    print_averages(bench);
+    print_overheads(bench);
+    fprintf(bench->table, "took %.0f s\n", (double)(gs_now_ns() - bench->began_ns) / 1e9);
+    if (bench->is_json)
         print_json(bench);
-    } else {
-        print_averages(bench);
-        print_overheads(bench);
-        printf("took %.0f s\n", (double)(gs_now_ns() - bench->began_ns) / 1e9);
-    }
     return services_interrupted() ? 130 : bench->wrong > 0;
 }
 
@@ -682,7 +335,7 @@ static bool choose_modes(struct bench *bench, const char *letters) {
 static const char help[] = "usage: share [options]\n\n"
                            "Five applications of the zoo alone and in all pairs on one GPU: as two processes (a), "
                            "under MPS (b), with half of\n"
-                           "the SMs each (c), and through 'gridsmith serve' (d). Takes about 8 minutes.\n\n"
+                           "the SMs each (c), and through 'gridsmith serve' (d). Takes some minutes.\n\n"
                            "  --seconds S      how long an application takes alone (default 0.5)\n"
                            "  --repeats N      how often each pair runs (default 5); medians are printed\n"
                            "  --modes LETTERS  some of abcd (default all)\n"
@@ -691,8 +344,9 @@ static const char help[] = "usage: share [options]\n\n"
                            "  --size NAME      of the applications (default: the one for loads)\n"
                            "  --long           overheads from rounds of 30 seconds\n"
                            "  --limit S        begin no pair after so long (default 540)\n"
+                           "  --patience S     a child that is so much too late has failed (default 60)\n"
                            "  --program FILE   gridsmith (default: beside this program)\n"
-                           "  --json           write gridsmith.share/1\n"
+                           "  --json           write gridsmith.share/1; the tables go to standard error\n"
                            "  --help           show this\n";
 
 static int mistake(const char *words) {
@@ -703,9 +357,10 @@ static int mistake(const char *words) {
 /* -1: go on; else the exit code. */
 static int parse(struct bench *bench, int argc, char **argv, const char **program) {
     static const struct option options[] = {
-        {"seconds", 1, NULL, 's'}, {"repeats", 1, NULL, 'r'}, {"modes", 1, NULL, 'm'}, {"only", 1, NULL, 'o'},
-        {"sms", 1, NULL, 'n'},     {"size", 1, NULL, 'z'},    {"long", 0, NULL, 'l'},  {"limit", 1, NULL, 't'},
-        {"program", 1, NULL, 'p'}, {"json", 0, NULL, 'j'},    {"help", 0, NULL, 'h'},  {NULL, 0, NULL, 0}};
+        {"seconds", 1, NULL, 's'},  {"repeats", 1, NULL, 'r'}, {"modes", 1, NULL, 'm'}, {"only", 1, NULL, 'o'},
+        {"sms", 1, NULL, 'n'},      {"size", 1, NULL, 'z'},    {"long", 0, NULL, 'l'},  {"limit", 1, NULL, 't'},
+        {"patience", 1, NULL, 'w'}, {"program", 1, NULL, 'p'}, {"json", 0, NULL, 'j'},  {"help", 0, NULL, 'h'},
+        {NULL, 0, NULL, 0}};
     const char *letters = "abcd";
     int option;
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -713,6 +368,7 @@ static int parse(struct bench *bench, int argc, char **argv, const char **progra
         bench->repeats = option == 'r' ? atoi(optarg) : bench->repeats;
         bench->sms = option == 'n' ? atoi(optarg) : bench->sms;
         bench->limit_seconds = option == 't' ? atoi(optarg) : bench->limit_seconds;
+        bench->patience_seconds = option == 'w' ? strtod(optarg, NULL) : bench->patience_seconds;
         letters = option == 'm' ? optarg : letters;
         bench->only = option == 'o' ? optarg : bench->only;
         bench->size = option == 'z' ? optarg : bench->size;
@@ -728,6 +384,8 @@ static int parse(struct bench *bench, int argc, char **argv, const char **progra
         return mistake("it takes options only");
     if (!(bench->seconds >= 0.001 && bench->seconds <= 100))
         return mistake("--seconds takes a number from 0.001 to 100");
+    if (!(bench->patience_seconds > 0 && bench->patience_seconds <= 1000))
+        return mistake("--patience takes a number from 0 to 1000");
     if (bench->repeats < 1 || bench->repeats > MOST_REPEATS)
         return mistake("--repeats takes a number from 1 to 100");
     if (bench->sms < 1 || bench->limit_seconds < 1)
@@ -746,8 +404,10 @@ int main(int argc, char **argv) {
     bench->repeats = 5;
     bench->sms = 64;
     bench->limit_seconds = 540;
+    bench->patience_seconds = 60;
     put_applications(bench);
     int status = parse(bench, argc, argv, &program);
+    bench->table = bench->is_json ? stderr : stdout;
     if (status < 0)
         status = services_open(&bench->services, program, argv[0]) ? measure(bench) : 4;
     services_close(&bench->services);

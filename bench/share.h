@@ -1,52 +1,80 @@
-/* share.h: children with time limits, and what runs beside them, for share.c. See services.c. */
+/* share.h: what bench/share measures (share.c), and how it is told (report.c). */
 #ifndef GS_BENCH_SHARE_H
 #define GS_BENCH_SHARE_H
 
-#include "base/base.h"
+#include "services.h"
 
-#include <sys/types.h>
+enum { APPLICATIONS = 5, PAIRS = APPLICATIONS * (APPLICATIONS + 1) / 2, MOST_REPEATS = 100, MOST_FAILURES = 3 };
 
-/* ---- children: programs that read lines and write lines ---- */
+/* ---- what is measured ---- */
 
-typedef struct child {
-    pid_t pid;   /* 0: there is none */
-    int in, out; /* what it reads, and what it writes */
-    char buffer[8192], line[4096];
-    size_t count; /* in the buffer */
-} child;
+typedef struct series {
+    double values[MOST_REPEATS];
+    int count;
+} series;
 
-/* What is different for a child: names and values by turns, a value NULL: not set. It ends in a NULL. */
-typedef const char *const *environment;
+typedef struct alone {
+    bool is_there;
+    series ms;
+    double setup_ms, compile_ms;
+} alone;
 
-/* False, with a line on standard error: it could not be started. */
-bool child_start(child *started, const char *const *arguments, environment changes);
-/* The next line that it writes, without its end. NULL: it ended, or `seconds` passed, or somebody interrupted. */
-const char *child_line(child *from, double seconds);
-bool child_tell(child *to, const char *words);
-/* Lets it end by itself, or kills it after `seconds`. Its exit code, or -1. */
-int child_end(child *ended, double seconds);
-void child_kill(child *killed); /* none is fine */
+typedef struct application {
+    const char *name, *letters;
+    uint32_t repeat;
+    bool is_wanted;
+    alone direct, served;
+    alone long_direct, long_served; /* of 30 seconds */
+} application;
 
-/* ---- services: what runs while applications are measured ---- */
+typedef struct outcome {
+    bool is_there;
+    series makespan_ms, first_ms, second_ms;
+} outcome;
 
-struct services {
-    char program[512]; /* gridsmith */
-    char folder[64];   /* for sockets and logs; goes when all is closed */
-    char pipes[96], logs[96], socket[96];
-    const char *list[4][16]; /* environments: plain, under MPS, of the daemon and its clients */
-    child mps, daemon;
+enum mode { TIME_SLICED, MPS, GREEN, GRIDSMITH, MODES };
+
+extern const struct mode_names {
+    char letter;
+    const char *name, *words;
+} modes[MODES];
+
+typedef struct pair {
+    application *first, *second;
+    bool is_wanted;
+    outcome outcomes[MODES];
+} pair;
+
+typedef struct launch_times {
+    bool is_there;
+    double waited_us, pipelined_us;
+} launch_times;
+
+struct bench {
+    double seconds;
+    int repeats, sms, limit_seconds;
+    double patience_seconds; /* for one step of a child, besides the time that it is to take */
+    const char *size, *only;
+    bool is_json, is_long;
+    FILE *table; /* for people */
+    bool is_used[MODES];
+    int failures[MODES]; /* in a row */
+    char why_not[MODES][200];
+    application applications[APPLICATIONS];
+    pair pairs[PAIRS];
+    launch_times launch[2]; /* direct, served */
+    int64_t began_ns;
+    int wrong;
+    struct services services;
 };
 
-/* Finds gridsmith, beside `self` where `program` is NULL, and makes a folder. False, with a line: it cannot. */
-bool services_open(struct services *services, const char *program, const char *self);
-/* Start MPS or the daemon, and wait until they listen. False: why. */
-bool services_start_mps(struct services *services, char *why, size_t size);
-bool services_start_daemon(struct services *services, char *why, size_t size);
-environment services_environment(const struct services *services, bool under_mps, bool served);
-/* Stops what was started, and removes the folder. */
-void services_close(struct services *services);
+/* ---- what is told: tables to bench->table as they fill, at the end averages and overheads, or JSON ---- */
 
-/* Whether SIGINT, SIGTERM or SIGHUP came. */
-bool services_interrupted(void);
+void print_alone(const struct bench *bench, const application *app);
+void print_header(const struct bench *bench);
+void print_pair(const struct bench *bench, const pair *of);
+void print_averages(const struct bench *bench);
+void print_overheads(const struct bench *bench);
+void print_json(const struct bench *bench);
 
 #endif

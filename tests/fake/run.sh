@@ -63,6 +63,12 @@ on no-device 3 'there is no GPU "0": CUDA sees 0' verify "$kernels/vector_add.cu
 on small 0 "right" zoo run conv --size odd --as confined --stops 2 --on cuda
 on small 0 '"average":{' zoo bench transpose --size small --repeat 2 --on cuda --json
 
+# ---- applications ----
+on small 0 '"application":1,"kernel":"sgemm","right":true' zoo load gaussian:1 sgemm:2 --size small \
+    --on cuda:0,sms=4 --rounds 2 --json
+on small 0 "of many in a row" zoo launch --repeat 20
+on small 3 "this GPU has no part 1 of 6 SMs: there are 1" zoo load transpose transpose --size tiny --on cuda:0,sms=6
+
 # ---- no usable GPU ----
 on compile-fails 3 "does not compile" bound --measure cuda
 on init-fails 3 "starting CUDA: no CUDA-capable device is detected (CUDA error 100)" fuzz --device cuda
