@@ -140,15 +140,22 @@ static void print_numbers(const gs_zoo_size *size, const char *between) {
         printf("%s%d", i ? between : "", size->n[i]);
 }
 
+/* The sizes in order; the one for loads, where there is one, is the last. NULL: there are no more. */
+static const gs_zoo_size *size_at(const gs_zoo_kernel *kernel, size_t number) {
+    if (number < GS_ZOO_SIZES)
+        return &kernel->sizes[number];
+    return number == GS_ZOO_SIZES && kernel->load.name ? &kernel->load : NULL;
+}
+
 static void list_json(void) {
     printf("{\"schema\":\"gridsmith.zoo_list/1\",\"kernels\":[");
     for (size_t i = 0; gs_zoo_at(i); i++) {
         const gs_zoo_kernel *kernel = gs_zoo_at(i);
         printf("%s{\"kernel\":\"%s\",\"summary\":\"%s\",\"numbers\":\"%s\",\"sizes\":{", i ? "," : "", kernel->name,
                kernel->summary, kernel->numbers);
-        for (size_t k = 0; k < GS_ZOO_SIZES; k++) {
-            printf("%s\"%s\":[", k ? "," : "", kernel->sizes[k].name);
-            print_numbers(&kernel->sizes[k], ",");
+        for (size_t k = 0; size_at(kernel, k); k++) {
+            printf("%s\"%s\":[", k ? "," : "", size_at(kernel, k)->name);
+            print_numbers(size_at(kernel, k), ",");
             printf("]");
         }
         printf("}}");
@@ -160,9 +167,9 @@ static void list_words(void) {
     for (size_t i = 0; gs_zoo_at(i); i++) {
         const gs_zoo_kernel *kernel = gs_zoo_at(i);
         printf("%-14s %s\n               %s:", kernel->name, kernel->summary, kernel->numbers);
-        for (size_t k = 0; k < GS_ZOO_SIZES; k++) {
-            printf("%s %s ", k ? "," : "", kernel->sizes[k].name);
-            print_numbers(&kernel->sizes[k], "x");
+        for (size_t k = 0; size_at(kernel, k); k++) {
+            printf("%s %s ", k ? "," : "", size_at(kernel, k)->name);
+            print_numbers(size_at(kernel, k), "x");
         }
         printf("\n");
     }
