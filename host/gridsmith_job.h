@@ -18,16 +18,19 @@ enum {
     GS_JOB_NAME = 256,
     GS_JOB_VALUE = 256, /* the largest argument by value */
     GS_JOB_MESSAGE = 900,
-    GS_JOB_SMS = 1024 /* the most SMs that a mask can name */
+    GS_JOB_SMS = 1024,       /* the most SMs that a mask can name */
+    GS_JOB_BLOCKS = 1 << 30, /* the most blocks of a grid that is reshaped */
+    GS_JOB_TASK = 1 << 10    /* the most of them taken at a time */
 };
 
 /* ---- the last parameter of a reshaped kernel ---- */
 
-/* `persistent`: the grid of the original; the workers are the blocks of the launch. */
+/* `persistent`: the grid of the original, which has at most GS_JOB_BLOCKS; the workers are the blocks of the launch. */
 typedef struct gs_persistent_told {
     uint32_t grid_x, grid_y, grid_z;
-    uint32_t unused;
+    uint32_t task_blocks;
     uint64_t marks; /* uint32_t *: how often each block ran, for builds with GRIDSMITH_MARKS; else 0 */
+    uint64_t queue; /* uint32_t *: two words, 0 before the first launch and after each */
 } gs_persistent_told;
 
 /* `confined`: besides, where the queue, the stop word and the mask are. */

@@ -588,7 +588,6 @@ static void draw_sms(uint32_t *sms, uint32_t count, bool some) {
 static void run_confined(struct launch *launch, gs_job_call *call, gs_confined_told *told, uint64_t blocks) {
     uint32_t sms[GS_JOB_SMS / 32], stop = 0, stops = call->stops;
     uint64_t next = 0;
-    told->task_blocks = call->task_blocks ? call->task_blocks : 10;
     told->next = (uint64_t)(uintptr_t)&next;
     told->stop = (uint64_t)(uintptr_t)&stop;
     told->sms = (uint64_t)(uintptr_t)sms;
@@ -605,8 +604,12 @@ static void run_confined(struct launch *launch, gs_job_call *call, gs_confined_t
 static void run_formed(struct launch *launch, gs_job_call *call, void **arguments, unsigned char *const *buffers) {
     uint64_t blocks = (uint64_t)call->grid[0] * call->grid[1] * call->grid[2];
     uint64_t marks = call->marks < 0 ? 0 : (uint64_t)(uintptr_t)buffers[call->marks];
-    gs_persistent_told persistent = {call->grid[0], call->grid[1], call->grid[2], 0, marks};
-    gs_confined_told confined = {call->grid[0], call->grid[1], call->grid[2], 0, marks, 0, 0, 0};
+    uint32_t queue[2] = {0, 0};
+    gs_persistent_told persistent = {call->grid[0],     call->grid[1], call->grid[2],
+                                     call->task_blocks, marks,         (uint64_t)(uintptr_t)queue};
+    gs_confined_told confined = {call->grid[0], call->grid[1], call->grid[2], call->task_blocks, marks, 0, 0, 0};
+    if (blocks > GS_JOB_BLOCKS || call->task_blocks > GS_JOB_TASK)
+        fail(GS_JOB_WRONG, "a reshaped kernel may have %d blocks, and tasks of %d of them", GS_JOB_BLOCKS, GS_JOB_TASK);
     launch->grid[0] = call->workers ? call->workers : 2 * launch->sms;
     launch->grid[1] = launch->grid[2] = 1;
     arguments[call->arguments] = call->form == GS_FORM_CONFINED ? (void *)&confined : (void *)&persistent;
@@ -614,6 +617,8 @@ static void run_formed(struct launch *launch, gs_job_call *call, void **argument
         run_confined(launch, call, &confined, blocks);
     else
         run_launch(launch, call);
+    if (queue[0] || queue[1])
+        fail(GS_JOB_FAILED, "the workers of %s left their queue in disorder", call->kernel);
 }
 
 /* ---- checking ---- */

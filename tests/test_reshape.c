@@ -185,13 +185,11 @@ static void the_parameter_goes_where_it_belongs(void **state) {
 
 static void only_what_is_needed_is_brought_along(void **state) {
     static const char plain[] = "__global__ void k(int *a) { a[blockIdx.x] = 1; }";
-    static const char shared[] = "__global__ void k(int *a) { __shared__ int s; s = a[0]; a[1] = s; }";
     static const char returns[] = "__global__ void k(int *a) { if (a[0]) return; __syncthreads(); a[blockIdx.x] = 1; }";
     (void)state;
-    expect(plain, "k", GS_FORM_PERSISTENT, "__syncthreads", false);
+    expect(plain, "k", GS_FORM_PERSISTENT, "gs_end_block", false);
     expect(plain, "k", GS_FORM_PERSISTENT, "gs_here", false);
     expect(plain, "k", GS_FORM_PERSISTENT, "{ a[blockIdx.x] = 1; }();", true);
-    expect(shared, "k", GS_FORM_PERSISTENT, "}(); __syncthreads(); }", true);
     expect(returns, "k", GS_FORM_PERSISTENT, "if (a[0]) return; gs_sync(); a[blockIdx.x] = 1; }(); gs_end_block(); }",
            true);
 }

@@ -239,15 +239,17 @@ struct play {
     cuda_module *module;
     gs_work *work;
     cu_pointer *buffers;
-    cu_pointer control; /* the queue, the stop word and the mask of a confined kernel */
+    cu_pointer control; /* the queue, the stop word and the mask of a reshaped kernel */
     gs_random random;
 };
 
-enum { NEXT_AT = 0, STOP_AT = 128, SMS_AT = 256, CONTROL_BYTES = SMS_AT + GS_JOB_SMS / 8 };
+enum { QUEUE_AT = 0, NEXT_AT = 128, STOP_AT = 136, SMS_AT = 256, CONTROL_BYTES = SMS_AT + GS_JOB_SMS / 8 };
 
 static gs_code send_buffers(struct play *play, gs_error *error) {
     const cu_api *api = &play->cuda->api;
+    const uint32_t zero[CONTROL_BYTES / 4] = {0};
     int failed = api->alloc(&play->control, CONTROL_BYTES);
+    failed = failed ? failed : api->copy_in(play->control, zero, sizeof zero);
     for (size_t i = 0; i < play->work->buffers.count && !failed; i++) {
         const struct gs_work_buffer *buffer = &play->work->buffers.data[i];
         failed = api->alloc(&play->buffers[i], buffer->bytes ? buffer->bytes : 1);
@@ -335,7 +337,6 @@ static gs_code run_confined(struct play *play, const cuda_kernel *kernel, gs_job
     const uint32_t grid[3] = {call->workers, 1, 1};
     uint64_t blocks = (uint64_t)call->grid[0] * call->grid[1] * call->grid[2], next = 0;
     uint32_t stops = call->stops;
-    told->task_blocks = call->task_blocks ? call->task_blocks : 10;
     told->next = play->control + NEXT_AT;
     told->stop = play->control + STOP_AT;
     told->sms = play->control + SMS_AT;
@@ -370,10 +371,18 @@ static gs_code run_call(struct play *play, gs_job_call *call, gs_error *error) {
     int fit = blocks_per_sm(play->cuda, kernel, call->block, call->shared_bytes);
     if (!is_walked)
         return launch(play, kernel, call, call->grid, arguments, 0, error);
+    uint64_t blocks = (uint64_t)call->grid[0] * call->grid[1] * call->grid[2];
+    if (blocks > GS_JOB_BLOCKS || call->task_blocks > GS_JOB_TASK)
+        return gs_fail(error, GS_E_USAGE, "a reshaped kernel may have %d blocks, and tasks of %d of them",
+                       GS_JOB_BLOCKS, GS_JOB_TASK);
     call->workers = call->workers ? call->workers : (uint32_t)(fit > 0 ? fit * play->cuda->sms : 1);
+    if (call->form == GS_FORM_PERSISTENT || !call->stops) /* on all SMs, so that none of them is turned away */
+        call->workers = (uint32_t)gs_min(call->workers, (int64_t)blocks);
     uint64_t marks = call->marks < 0 ? 0 : play->buffers[call->marks];
-    gs_persistent_told persistent = {call->grid[0], call->grid[1], call->grid[2], 0, marks};
-    gs_confined_told confined = {call->grid[0], call->grid[1], call->grid[2], 0, marks, 0, 0, 0};
+    uint32_t task = call->task_blocks;
+    gs_persistent_told persistent = {call->grid[0], call->grid[1], call->grid[2],
+                                     task,          marks,         play->control + QUEUE_AT};
+    gs_confined_told confined = {call->grid[0], call->grid[1], call->grid[2], task, marks, 0, 0, 0};
     arguments[call->arguments] = call->form == GS_FORM_CONFINED ? (void *)&confined : (void *)&persistent;
     const uint32_t grid[3] = {call->workers, 1, 1};
     return call->form == GS_FORM_CONFINED ? run_confined(play, kernel, call, arguments, &confined, error)

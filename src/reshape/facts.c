@@ -149,7 +149,6 @@ static const struct {
     {"__shfl_up", GS_WORD_OPAQUE_WARP, NULL},
     {"__shfl_down", GS_WORD_OPAQUE_WARP, NULL},
     {"__shfl_xor", GS_WORD_OPAQUE_WARP, NULL},
-    {"__shared__", GS_WORD_SHARED, NULL},
     {"this_grid", GS_WORD_REFUSED, whole_grid},
     {"grid_group", GS_WORD_REFUSED, whole_grid},
     {"this_multi_grid", GS_WORD_REFUSED, whole_grid},
@@ -325,9 +324,6 @@ static gs_code check_token(const gs_source *source, uint32_t i, gs_facts *facts,
         note(&facts->warp, i);
         note(&facts->opaque_warp, i);
         break;
-    case GS_WORD_SHARED:
-        note(&facts->shared, i);
-        break;
     case GS_WORD_REFUSED:
         return gs_source_fail(source, i, error, GS_E_REFUSED, "%s", reason);
     case GS_WORD_BLOCK:
@@ -413,18 +409,11 @@ static gs_code check_units(const gs_code_map *map, gs_facts *facts, gs_error *er
     return code;
 }
 
-/* Shared variables of the file are used by whoever names them, which is not looked into: any of them will do. */
-static void find_shared(const gs_source *source, gs_facts *facts) {
-    for (uint32_t i = 0; i < source->tokens.count && facts->shared == GS_NO_TOKEN; i++)
-        if (gs_token_is(source, i, "__shared__") && gs_token_is_outside(source, i))
-            facts->shared = i;
-}
-
 gs_code gs_facts_find(const gs_code_map *map, const gs_kernel_found *kernel, const char *folder, gs_facts *facts,
                       gs_error *error) {
     const gs_source *source = map->source;
-    *facts = (gs_facts){GS_NO_TOKEN, GS_NO_TOKEN, GS_NO_TOKEN, GS_NO_TOKEN, GS_NO_TOKEN,
-                        GS_NO_TOKEN, GS_NO_TOKEN, GS_NO_TOKEN, NULL};
+    *facts =
+        (gs_facts){GS_NO_TOKEN, GS_NO_TOKEN, GS_NO_TOKEN, GS_NO_TOKEN, GS_NO_TOKEN, GS_NO_TOKEN, GS_NO_TOKEN, NULL};
     facts->uses = calloc(map->units.count + 1, sizeof *facts->uses);
     gs_code code = facts->uses ? gs_facts_reach(map, kernel, false, facts->uses, error) : gs_fail_memory(error);
     if (code == GS_OK)
@@ -442,6 +431,5 @@ gs_code gs_facts_find(const gs_code_map *map, const gs_kernel_found *kernel, con
     if (code == GS_OK)
         code = find_returns_of_macros(map, kernel, facts, error);
     find_returns(source, kernel, facts);
-    find_shared(source, facts);
     return code;
 }

@@ -60,7 +60,6 @@ typedef struct gs_facts {
     uint32_t opaque_barrier; /* one that cannot be changed: cooperative groups, assembly, unseen headers */
     uint32_t warp;           /* shuffles, votes, __syncwarp */
     uint32_t opaque_warp;    /* those that cannot be changed */
-    uint32_t shared;         /* shared memory */
     uint32_t early_return;   /* a return of the kernel itself that is not its last statement */
     uint32_t nested_return;  /* such a one that is not `if (...) return;` between the outermost statements */
     bool *uses;              /* for each unit: whether it is reached */
@@ -84,7 +83,6 @@ typedef enum gs_word_use {
     GS_WORD_OPAQUE_BARRIER,
     GS_WORD_WARP,
     GS_WORD_OPAQUE_WARP,
-    GS_WORD_SHARED,
     GS_WORD_REFUSED
 } gs_word_use;
 

@@ -5,9 +5,10 @@
  * the other, so that a `return` in it ends that block and nothing else. Around it, variables called blockIdx and
  * gridDim hide CUDA's. What is below stands in front of the source; each piece only where it is needed.
  *
- * All threads of a worker agree on the block: in `persistent` each computes it, in `confined` the first thread takes a
- * task from the queue and leaves it in one of two slots, by turns. A slot is written again only after a barrier that
- * everybody reached after reading it.
+ * The first thread of a worker takes tasks of some blocks from a queue and leaves the block at hand in one of two
+ * slots, by turns, so that nobody needs registers for it while the body runs. A queue, and not blocks dealt out
+ * beforehand: an SM favours its oldest warps, and the workers that it favours would be done long before the others. The
+ * barrier that makes the next slot known is also the one between two blocks that use the same shared memory.
  *
  * Where threads return early and others go on to barriers, every barrier becomes a vote (gs_meet): who is still in the
  * body says "not done", who has returned says "done" again and again, and when all say so the block is over.
@@ -16,33 +17,101 @@
 
 #include <string.h>
 
+/* clang-format off */
+static const char slots_part[] =
+    "#ifndef GRIDSMITH_SLOTS\n"
+    "#define GRIDSMITH_SLOTS\n"
+    "// The block that a worker is at, and how many blocks of its task come after it.\n"
+    "struct gs_slot {\n"
+    "    unsigned gs_x, gs_y, gs_z, gs_after;\n"
+    "    __device__ bool gs_is_block() const { return gs_after != 0xffffffffu; }\n"
+    "    __device__ uint3 gs_block() const {\n"
+    "        const uint3 at = make_uint3(gs_x, gs_y, gs_z);\n"
+    "#ifndef GRIDSMITH_HOST\n"
+    "        __builtin_assume(at.x < 0x7fffffffu && at.y < 65536 && at.z < 65536); // as of blockIdx\n"
+    "#endif\n"
+    "        return at;\n"
+    "    }\n"
+    "};\n"
+    "__device__ __forceinline__ gs_slot gs_no_slot() { return gs_slot{0, 0, 0, 0xffffffffu}; }\n"
+    "__device__ __forceinline__ bool gs_is_first() { return threadIdx.x + threadIdx.y + threadIdx.z == 0; }\n"
+    "template <class gs_told_type> __device__ __forceinline__ unsigned gs_blocks(const gs_told_type &told) {\n"
+    "    return told.gs_x * told.gs_y * told.gs_z;\n"
+    "}\n"
+    "// The slot of a task: `count` blocks from number `first` on.\n"
+    "template <class gs_told_type>\n"
+    "__device__ __forceinline__ gs_slot gs_slot_at(const gs_told_type &told, unsigned first, unsigned count) {\n"
+    "    const unsigned blocks = gs_blocks(told);\n"
+    "    if (first >= blocks)\n"
+    "        return gs_no_slot();\n"
+    "    count = blocks - first < count ? blocks - first : count;\n"
+    "    if (blocks == told.gs_x) // no division where the grid has one dimension\n"
+    "        return gs_slot{first, 0, 0, count - 1};\n"
+    "    return gs_slot{first % told.gs_x, first / told.gs_x % told.gs_y, first / told.gs_x / told.gs_y, count - 1};\n"
+    "}\n"
+    "// How many blocks to take after the one of a slot: as many as allowed, but near the end few, so that all workers end\n"
+    "// together.\n"
+    "template <class gs_told_type>\n"
+    "__device__ __forceinline__ unsigned gs_share(const gs_told_type &told, const gs_slot &at, unsigned most) {\n"
+    "    const unsigned rest = gs_blocks(told) - (at.gs_z * told.gs_y + at.gs_y) * told.gs_x - at.gs_x;\n"
+    "    const unsigned share = rest / (16 * gridDim.x);\n"
+    "    return share >= most ? most : share ? share : 1;\n"
+    "}\n"
+    "// The first thread of a worker goes ahead and the others read what it wrote: the next block of a task before it does\n"
+    "// its part of the last one, a new task when it needs one, as somebody else may be there sooner. Two slots by turns:\n"
+    "// the one that is written was read before the last barrier.\n"
+    "template <class gs_told_type>\n"
+    "__device__ __forceinline__ void gs_look_ahead(const gs_told_type &told, gs_slot *slots, unsigned turn) {\n"
+    "    if (gs_is_first()) {\n"
+    "        gs_slot at = slots[turn];\n"
+    "        if (at.gs_after-- && ++at.gs_x == told.gs_x) {\n"
+    "            at.gs_x = 0;\n"
+    "            if (++at.gs_y == told.gs_y)\n"
+    "                at.gs_y = 0, at.gs_z++;\n"
+    "        }\n"
+    "        slots[turn ^ 1] = at;\n"
+    "    }\n"
+    "}\n"
+    "template <class gs_told_type>\n"
+    "__device__ __forceinline__ unsigned gs_go_on(const gs_told_type &told, gs_slot *slots, unsigned turn) {\n"
+    "    if (gs_is_first() && !slots[turn ^ 1].gs_is_block())\n"
+    "        slots[turn ^ 1] = gs_take(told, slots[turn]);\n"
+    "    __syncthreads();\n"
+    "    return turn ^ 1;\n"
+    "}\n"
+    "template <class gs_told_type> __device__ __forceinline__ unsigned gs_begin(const gs_told_type &told, gs_slot *slots) {\n"
+    "    if (gs_is_first())\n"
+    "        slots[0] = gs_first(told);\n"
+    "    __syncthreads();\n"
+    "    return 0;\n"
+    "}\n"
+    "#endif\n";
+/* clang-format on */
+
 static const char persistent_part[] =
     "#ifndef GRIDSMITH_PERSISTENT\n"
     "#define GRIDSMITH_PERSISTENT\n"
-    "// The last parameter: the grid of the original kernel. Launch any number of blocks in x: they are its workers.\n"
+    "// The last parameter. Launch any number of blocks in x: they are the workers.\n"
     "struct gs_persistent {\n"
-    "    unsigned gs_x, gs_y, gs_z, gs_unused;\n"
-    "    unsigned *gs_marks; // with GRIDSMITH_MARKS: counts how often each block ran\n"
+    "    unsigned gs_x, gs_y, gs_z; // the grid of the original kernel\n"
+    "    unsigned gs_task;          // so many blocks are taken at a time, fewer near the end; 0: GRIDSMITH_TASK\n"
+    "    unsigned *gs_marks;        // with GRIDSMITH_MARKS: counts how often each block ran\n"
+    "    unsigned *gs_queue;        // two words, 0 before the first launch; the last worker leaves them so\n"
     "    __device__ dim3 gs_grid() const { return dim3(gs_x, gs_y, gs_z); }\n"
     "};\n"
-    "// The blocks of one worker: its own number, and then so many further on as there are workers.\n"
-    "struct gs_walk {\n"
-    "    unsigned gs_x, gs_y, gs_z, gs_dx, gs_dy, gs_dz;\n"
-    "    __device__ gs_walk(const gs_persistent &told, unsigned worker, unsigned workers) {\n"
-    "        gs_x = worker % told.gs_x, gs_y = worker / told.gs_x % told.gs_y, gs_z = worker / told.gs_x / told.gs_y;\n"
-    "        gs_dx = workers % told.gs_x, gs_dy = workers / told.gs_x % told.gs_y, gs_dz = workers / told.gs_x / "
-    "told.gs_y;\n"
-    "    }\n"
-    "    __device__ bool gs_more(const gs_persistent &told) const { return gs_z < told.gs_z; }\n"
-    "    __device__ void gs_next(const gs_persistent &told) {\n"
-    "        gs_x += gs_dx;\n"
-    "        bool over = gs_x >= told.gs_x;\n"
-    "        gs_x -= over ? told.gs_x : 0, gs_y += gs_dy + over;\n"
-    "        over = gs_y >= told.gs_y;\n"
-    "        gs_y -= over ? told.gs_y : 0, gs_z += gs_dz + over;\n"
-    "    }\n"
-    "    __device__ uint3 gs_block() const { return make_uint3(gs_x, gs_y, gs_z); }\n"
-    "};\n"
+    "// The first block of a worker is the one with its own number; the queue has those after.\n"
+    "__device__ __forceinline__ gs_slot gs_first(const gs_persistent &told) {\n"
+    "    return gs_slot_at(told, blockIdx.x, 1);\n"
+    "}\n"
+    "__device__ __forceinline__ gs_slot gs_take(const gs_persistent &told, const gs_slot &at) {\n"
+    "    if (gs_blocks(told) <= gridDim.x)\n"
+    "        return gs_no_slot();\n"
+    "    const unsigned count = gs_share(told, at, told.gs_task ? told.gs_task : GRIDSMITH_TASK);\n"
+    "    const gs_slot taken = gs_slot_at(told, gridDim.x + atomicAdd(&told.gs_queue[0], count), count);\n"
+    "    if (!taken.gs_is_block() && atomicAdd(&told.gs_queue[1], 1u) == gridDim.x - 1)\n"
+    "        told.gs_queue[0] = told.gs_queue[1] = 0;\n"
+    "    return taken;\n"
+    "}\n"
     "#endif\n";
 
 static const char confined_part[] =
@@ -53,11 +122,12 @@ static const char confined_part[] =
     "// Launch again, with the same *gs_next, until it has reached the number of blocks of the grid.\n"
     "struct gs_confined {\n"
     "    unsigned gs_x, gs_y, gs_z;         // the grid of the original kernel\n"
-    "    unsigned gs_task;                  // so many blocks are taken at a time; 0: GRIDSMITH_TASK\n"
+    "    unsigned gs_task;                  // so many blocks are taken at a time, fewer near the end; 0: "
+    "GRIDSMITH_TASK\n"
     "    unsigned *gs_marks;                // with GRIDSMITH_MARKS: counts how often each block ran\n"
     "    unsigned long long *gs_next;       // the first block that nobody has taken; 0 before the first launch\n"
     "    const volatile unsigned *gs_stop;  // not 0: leave after the task at hand\n"
-    "    const unsigned *gs_sms;            // bit i % 32 of word i / 32: SM i is allowed; NULL: all are\n"
+    "    const volatile unsigned *gs_sms;   // bit i % 32 of word i / 32: SM i is allowed; NULL: all are\n"
     "    __device__ dim3 gs_grid() const { return dim3(gs_x, gs_y, gs_z); }\n"
     "};\n"
     "__device__ __forceinline__ unsigned gs_sm() {\n"
@@ -69,59 +139,25 @@ static const char confined_part[] =
     "    return sm;\n"
     "#endif\n"
     "}\n"
-    "struct gs_taken {\n"
-    "    unsigned gs_x, gs_y, gs_z, gs_count;\n"
-    "};\n"
-    "__device__ __forceinline__ gs_taken gs_take(const gs_confined &told) {\n"
-    "    gs_taken taken = {0, 0, 0, 0};\n"
-    "    const unsigned long long blocks = (unsigned long long)told.gs_x * told.gs_y * told.gs_z;\n"
+    "__device__ __forceinline__ gs_slot gs_take(const gs_confined &told, const gs_slot &at) {\n"
     "    const unsigned sm = gs_sm();\n"
-    "    if ((told.gs_sms && !(told.gs_sms[sm / 32] >> sm % 32 & 1)) || (told.gs_stop && *told.gs_stop))\n"
-    "        return taken;\n"
-    "    const unsigned task = told.gs_task ? told.gs_task : GRIDSMITH_TASK;\n"
-    "    const unsigned long long first = atomicAdd(told.gs_next, (unsigned long long)task);\n"
-    "    if (first >= blocks)\n"
-    "        return taken;\n"
-    "    taken.gs_count = blocks - first < task ? (unsigned)(blocks - first) : task;\n"
-    "    if (blocks == told.gs_x) { // no division where the grid has one dimension\n"
-    "        taken.gs_x = (unsigned)first;\n"
-    "    } else {\n"
-    "        taken.gs_x = (unsigned)(first % told.gs_x);\n"
-    "        taken.gs_y = (unsigned)(first / told.gs_x % told.gs_y);\n"
-    "        taken.gs_z = (unsigned)(first / told.gs_x / told.gs_y);\n"
-    "    }\n"
-    "    return taken;\n"
+    "    const unsigned sms = told.gs_sms ? told.gs_sms[sm / 32] : 0xffffffffu;\n"
+    "    const unsigned stop = told.gs_stop ? *told.gs_stop : 0;\n"
+    "    if (stop || !(sms >> sm % 32 & 1))\n"
+    "        return gs_no_slot();\n"
+    "    const unsigned count = gs_share(told, at, told.gs_task ? told.gs_task : GRIDSMITH_TASK);\n"
+    "    return gs_slot_at(told, atomicAdd((unsigned *)told.gs_next, count), count);\n"
     "}\n"
-    "// One worker: takes a task, does its blocks in order, takes the next.\n"
-    "struct gs_tasks {\n"
-    "    gs_taken gs_at;\n"
-    "    unsigned gs_turn;\n"
-    "    __device__ gs_tasks() : gs_turn(0) {}\n"
-    "    __device__ bool gs_pull(const gs_confined &told, gs_taken *slots) {\n"
-    "        if (threadIdx.x + threadIdx.y + threadIdx.z == 0)\n"
-    "            slots[gs_turn] = gs_take(told);\n"
-    "        __syncthreads();\n"
-    "        gs_at = slots[gs_turn];\n"
-    "        gs_turn ^= 1;\n"
-    "        return gs_at.gs_count != 0;\n"
-    "    }\n"
-    "    __device__ bool gs_more() const { return gs_at.gs_count != 0; }\n"
-    "    __device__ void gs_next(const gs_confined &told) {\n"
-    "        gs_at.gs_count--;\n"
-    "        bool over = ++gs_at.gs_x == told.gs_x;\n"
-    "        gs_at.gs_x = over ? 0 : gs_at.gs_x, gs_at.gs_y += over;\n"
-    "        over = gs_at.gs_y == told.gs_y;\n"
-    "        gs_at.gs_y = over ? 0 : gs_at.gs_y, gs_at.gs_z += over;\n"
-    "    }\n"
-    "    __device__ uint3 gs_block() const { return make_uint3(gs_at.gs_x, gs_at.gs_y, gs_at.gs_z); }\n"
-    "};\n"
+    "__device__ __forceinline__ gs_slot gs_first(const gs_confined &told) {\n"
+    "    return gs_take(told, gs_slot{0, 0, 0, 0});\n"
+    "}\n"
     "#endif\n";
 
 static const char marks_part[] =
     "#ifndef GRIDSMITH_MARK\n"
     "#ifdef GRIDSMITH_MARKS\n"
     "__device__ __forceinline__ void gs_mark(unsigned *marks, uint3 block, dim3 grid) {\n"
-    "    if (marks && threadIdx.x + threadIdx.y + threadIdx.z == 0)\n"
+    "    if (marks && gs_is_first())\n"
     "        atomicAdd(&marks[((size_t)block.z * grid.y + block.y) * grid.x + block.x], 1u);\n"
     "}\n"
     "#define GRIDSMITH_MARK(told) gs_mark((told).gs_marks, blockIdx, gridDim);\n"
@@ -138,7 +174,7 @@ static const char block_part[] = "#ifndef GRIDSMITH_BLOCK\n"
                                  "};\n"
                                  "static __shared__ gs_block_and_grid gs_here;\n"
                                  "__device__ __forceinline__ void gs_tell(uint3 block, dim3 grid) {\n"
-                                 "    if (threadIdx.x + threadIdx.y + threadIdx.z == 0) {\n"
+                                 "    if (gs_is_first()) {\n"
                                  "        gs_here.gs_block = block;\n"
                                  "        gs_here.gs_grid = make_uint3(grid.x, grid.y, grid.z);\n"
                                  "    }\n"
@@ -235,9 +271,9 @@ static void put(gs_text *into, const char *text) {
 void gs_put_prelude(gs_text *into, const char *file, const char *kernel, const gs_plan *plan) {
     gs_text_add(into, "// %s, made %s by gridsmith; docs/reshape.md says how it is launched.\n", kernel,
                 plan->form == GS_FORM_CONFINED ? "confined" : "persistent");
-    if (plan->form == GS_FORM_CONFINED)
-        gs_text_add(into, "#ifndef GRIDSMITH_TASK\n#define GRIDSMITH_TASK %u\n#endif\n",
-                    plan->task_blocks ? plan->task_blocks : 10);
+    gs_text_add(into, "#ifndef GRIDSMITH_TASK\n#define GRIDSMITH_TASK %u\n#endif\n",
+                plan->task_blocks ? plan->task_blocks : 10);
+    put(into, slots_part);
     put(into, plan->form == GS_FORM_CONFINED ? confined_part : persistent_part);
     put(into, marks_part);
     if (plan->tells_block)
@@ -254,24 +290,20 @@ void gs_put_prelude(gs_text *into, const char *file, const char *kernel, const g
 }
 
 void gs_put_head(gs_text *into, const gs_plan *plan) {
-    if (plan->form == GS_FORM_CONFINED)
-        put(into, " __shared__ gs_taken gs_slots[2]; for (gs_tasks gs_at; gs_at.gs_pull(gs_told, gs_slots);) for (; "
-                  "gs_at.gs_more(); gs_at.gs_next(gs_told)) {");
-    else
-        put(into,
-            " for (gs_walk gs_at(gs_told, blockIdx.x, gridDim.x); gs_at.gs_more(gs_told); gs_at.gs_next(gs_told)) {");
     put(into,
-        " const uint3 blockIdx = gs_at.gs_block(); const dim3 gridDim = gs_told.gs_grid(); GRIDSMITH_MARK(gs_told)");
+        " __shared__ gs_slot gs_slots[2]; for (unsigned gs_turn = gs_begin(gs_told, gs_slots); "
+        "gs_slots[gs_turn].gs_is_block(); gs_turn = gs_go_on(gs_told, gs_slots, gs_turn)) { const uint3 blockIdx = "
+        "gs_slots[gs_turn].gs_block(); const dim3 gridDim = gs_told.gs_grid(); GRIDSMITH_MARK(gs_told)");
     if (plan->tells_block)
         put(into, " gs_tell(blockIdx, gridDim);");
     if (plan->counts_lanes)
         put(into, " gs_wake();");
-    put(into, " [&] {");
+    put(into, " gs_look_ahead(gs_told, gs_slots, gs_turn); [&] {");
 }
 
 void gs_put_tail(gs_text *into, const gs_plan *plan) {
-    static const char *const ends[GS_MEETINGS] = {"", " __syncthreads();", " gs_end_block();", " gs_end_block();"};
     put(into, "}();");
-    put(into, ends[plan->meeting]);
+    if (plan->meeting != GS_MEET_PLAIN)
+        put(into, " gs_end_block();");
     put(into, " } ");
 }

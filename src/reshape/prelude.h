@@ -6,7 +6,6 @@
 
 /* How the threads of a worker meet between two blocks of the grid. */
 typedef enum gs_meeting {
-    GS_MEET_NOT,    /* nothing is shared: each thread goes on by itself */
     GS_MEET_PLAIN,  /* a barrier */
     GS_MEET_VOTES,  /* threads that returned take part in the barriers of the others */
     GS_MEET_ROUNDS, /* the same where the kernel votes at barriers */

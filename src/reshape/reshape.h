@@ -123,6 +123,10 @@ typedef struct gs_variant {
 enum { GS_ELASTIC_GUESSES = 48 };
 bool gs_elastic_guess(const gs_source *source, uint32_t factor, uint32_t number, gs_variant *variant);
 
+/* The limit of registers for a reshaped kernel: the most with which as many of its blocks fit on an SM as of the original,
+   or 0 where it needs none. */
+uint32_t gs_register_limit(const gs_cost *original, const gs_cost *reshaped, const uint32_t block[3]);
+
 /* What a kernel costs under limits of registers, from none downwards. */
 typedef struct gs_register_variant {
     uint32_t limit; /* 0: none */

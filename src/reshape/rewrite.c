@@ -68,10 +68,6 @@ static gs_code plan_definition(struct rewrite *rewrite, const gs_kernel_found *k
     gs_code code = gs_facts_find(&rewrite->map, kernel, rewrite->options->folder, &facts, error);
     if (code == GS_OK)
         code = plan_returns(rewrite, &facts, error);
-    bool shares = facts.shared != GS_NO_TOKEN || facts.barrier != GS_NO_TOKEN || facts.warp != GS_NO_TOKEN ||
-                  facts.opaque_barrier != GS_NO_TOKEN;
-    if (shares && rewrite->plan.meeting == GS_MEET_NOT)
-        rewrite->plan.meeting = GS_MEET_PLAIN;
     for (size_t i = 0; facts.uses && i < rewrite->map.units.count; i++)
         rewrite->uses[i] |= facts.uses[i];
     free(facts.uses);
@@ -268,8 +264,6 @@ static gs_code change_units(struct rewrite *rewrite, gs_error *error) {
         if (token_at(rewrite, i)->directive != GS_NO_TOKEN && gs_token_is(rewrite->source, i, "__global__"))
             code = gs_source_fail(rewrite->source, i, error, GS_E_REFUSED,
                                   "functions use blockIdx, and kernels that a macro hides may call them too");
-    if (rewrite->plan.tells_block && rewrite->plan.meeting == GS_MEET_NOT)
-        rewrite->plan.meeting = GS_MEET_PLAIN;
     return code;
 }
 

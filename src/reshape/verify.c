@@ -122,7 +122,7 @@ static int by_size(const void *a, const void *b) {
 }
 
 /* Compiles the reshaped kernel for its time: without marks, and where it would fit fewer times on an SM than the
-   original, with as many registers as that one has. */
+   original, with a limit of registers. */
 static gs_code compile_timed(gs_trial *original, gs_trial *reshaped, const gs_source *source, gs_error *error) {
     const gs_executor_ops *ops = original->executor->ops;
     gs_variant *variant = reshaped->variant;
@@ -134,11 +134,10 @@ static gs_code compile_timed(gs_trial *original, gs_trial *reshaped, const gs_so
                          error);
     if (code == GS_OK)
         code = ops->cost(reshaped->module, variant->kernel, variant->block, variant->shared_bytes, &after, error);
-    bool is_worse = after.blocks_per_sm < before.blocks_per_sm && after.registers > before.registers;
-    if (code != GS_OK || !is_worse || variant->max_registers)
+    if (code != GS_OK || variant->max_registers)
         return code;
-    variant->max_registers = (uint32_t)gs_divide_up(before.registers, 8) * 8;
-    return gs_trial_compile(reshaped, source, error);
+    variant->max_registers = gs_register_limit(&before, &after, variant->block);
+    return variant->max_registers ? gs_trial_compile(reshaped, source, error) : GS_OK;
 }
 
 /* The median times of both, run by turns in a few rounds, the reshaped kernel without what counts its blocks. What the

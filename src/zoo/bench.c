@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { AT_ONCE = 5, REGISTER_STEP = 8, FEWEST_REGISTERS = 24 };
+enum { AT_ONCE = 5 };
 
 struct bench {
     gs_zoo_plan *plan;
@@ -35,21 +35,20 @@ static gs_code compile_part(struct bench *bench, int form, size_t kind, gs_error
     return code == GS_OK ? gs_zoo_part_price(part, bench->executor, bench->gpu, bench->plan, kind, error) : code;
 }
 
+/* The block of the first launch of a kind; they are all alike. */
+static const uint32_t *block_of(const gs_zoo_plan *plan, size_t kind) {
+    size_t i = 0;
+    while (i + 1 < plan->launches.count && plan->launches.data[i].kind != kind)
+        i++;
+    return plan->launches.data[i].block;
+}
+
 /* As many blocks of the reshaped kernel as of the original are to fit on an SM. */
 static gs_code keep_occupancy(struct bench *bench, int form, size_t kind, gs_error *error) {
     gs_zoo_part *part = &bench->parts[form][kind];
-    int32_t wanted = bench->parts[GS_FORM_ORIGINAL][kind].cost.blocks_per_sm;
-    int32_t limit = (part->cost.registers - 1) / REGISTER_STEP * REGISTER_STEP;
-    gs_code code = GS_OK;
-    for (; part->cost.blocks_per_sm < wanted && limit >= FEWEST_REGISTERS && code == GS_OK; limit -= REGISTER_STEP) {
-        part->max_registers = (uint32_t)limit;
-        code = compile_part(bench, form, kind, error);
-    }
-    if (code == GS_OK && part->cost.blocks_per_sm < wanted && part->max_registers) {
-        part->max_registers = 0; /* registers are not what holds it */
-        code = compile_part(bench, form, kind, error);
-    }
-    return code;
+    const gs_cost *original = &bench->parts[GS_FORM_ORIGINAL][kind].cost;
+    part->max_registers = gs_register_limit(original, &part->cost, block_of(bench->plan, kind));
+    return part->max_registers ? compile_part(bench, form, kind, error) : GS_OK;
 }
 
 static gs_code compile_all(struct bench *bench, bool is_unlimited, gs_error *error) {

@@ -28,15 +28,6 @@ static bool is_marked(const gs_zoo_form *form) {
     return form->is_marked && (form->form == GS_FORM_PERSISTENT || form->form == GS_FORM_CONFINED);
 }
 
-/* How many blocks a worker takes at a time, where nobody said: as many as Slate's default, but so few that each worker
-   takes many tasks, or else the last ones keep few workers busy. */
-static uint32_t task_of(const gs_zoo_part *part, const gs_zoo_form *form, const gs_zoo_launch *launch) {
-    enum { USUAL = 10, TASKS = 16 };
-    uint64_t workers = form->workers ? form->workers : (uint64_t)part->cost.blocks_per_sm * (uint32_t)part->cost.sms;
-    uint64_t task = workers ? blocks_of(launch) / workers / TASKS : USUAL;
-    return form->task_blocks ? form->task_blocks : task > USUAL ? USUAL : task ? (uint32_t)task : 1;
-}
-
 static void add_call(const gs_zoo_turn *turn, const gs_zoo_launch *launch, int32_t marks, gs_work *work) {
     const gs_zoo_part *part = &turn->parts[launch->kind];
     uint32_t grid[3], block[3];
@@ -47,7 +38,7 @@ static void add_call(const gs_zoo_turn *turn, const gs_zoo_launch *launch, int32
     gs_job_call *call = gs_work_call(work, part->name, grid, block, launch->shared_bytes / part->divide_shared);
     call->form = turn->form->form;
     call->workers = turn->form->workers;
-    call->task_blocks = task_of(part, turn->form, launch);
+    call->task_blocks = turn->form->task_blocks;
     call->stops = turn->form->stops;
     call->marks = marks;
     for (uint32_t i = 0; i < launch->arguments; i++)
