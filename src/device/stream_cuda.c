@@ -135,8 +135,10 @@ gs_stream *gs_stream_cuda(const char *rest, gs_error *error) {
     inside->executor = gs_executor_cuda(rest, error);
     if (inside->executor) {
         inside->cuda = inside->executor->inside;
-        if (gs_cuda_check(&inside->cuda->api, inside->cuda->api.context_get(&inside->context), "finding the context",
-                          error) == GS_OK)
+        const cu_api *api = &inside->cuda->api;
+        int failed = api->context_get(&inside->context);
+        failed = failed ? failed : api->context_set(NULL); /* a green context may be current to one thread only */
+        if (gs_cuda_check(api, failed, "finding the context", error) == GS_OK)
             return stream;
     }
     close_stream(stream);

@@ -159,7 +159,7 @@ int cuDevicePrimaryCtxRelease_v2(int device) {
 
 int cuCtxSetCurrent(cu_context context) {
     current = context;
-    return pretended_is_context(context, driver.gpu) ? 0 : INVALID_CONTEXT;
+    return !context || pretended_is_context(context, driver.gpu) ? 0 : INVALID_CONTEXT;
 }
 
 int cuCtxGetCurrent(cu_context *context) {
