@@ -198,9 +198,8 @@ static void put_environments(struct services *services) {
             services->list[which][2 * i] = names[i];
             services->list[which][2 * i + 1] = which == UNDER_MPS ? values[i] : NULL;
         }
-    const char *served[] = {"GRIDSMITH_SOCKET", services->socket, "XDG_CACHE_HOME",  services->folder,
-                            "XDG_STATE_HOME",   services->folder, "XDG_RUNTIME_DIR", services->folder};
-    memcpy(services->list[SERVED] + 4, served, sizeof served);
+    services->list[SERVED][4] = "GRIDSMITH_SOCKET";
+    services->list[SERVED][5] = services->socket;
 }
 
 bool services_open(struct services *services, const char *program, const char *self) {
@@ -246,7 +245,7 @@ static bool appears(const char *path, child *maker) {
 
 /* Its output is not read: to the log. */
 static bool start_quietly(struct services *services, child *started, const char *command, environment changes) {
-    char whole[900];
+    char whole[1200];
     snprintf(whole, sizeof whole, "exec %s >>%s/log 2>&1 </dev/null", command, services->folder);
     return child_start(started, (const char *const[]){"sh", "-c", whole, NULL}, changes);
 }
@@ -278,14 +277,17 @@ bool services_start_mps(struct services *services, char *why, size_t size) {
 }
 
 bool services_start_daemon(struct services *services, char *why, size_t size) {
-    char command[800];
+    char command[1000], cache[96];
     environment changes = services_environment(services, false, true);
+    snprintf(cache, sizeof cache, "%s/cache", services->folder);
+    mkdir(cache, 0700);
     snprintf(command, sizeof command, "'%s' serve --help >/dev/null 2>&1", services->program);
     if (run_quietly((const char *const[]){"sh", "-c", command, NULL}, changes, NULL, START_SECONDS) != 0) {
         snprintf(why, size, "not built: there is no 'gridsmith serve'");
         return false;
     }
-    snprintf(command, sizeof command, "'%s' serve --socket '%s'", services->program, services->socket);
+    snprintf(command, sizeof command, "'%s' serve --socket '%s' --cache '%s' --profiles '%s/profiles'",
+             services->program, services->socket, cache, services->folder);
     if (start_quietly(services, &services->daemon, command, changes) && appears(services->socket, &services->daemon))
         return true;
     child_kill(&services->daemon);

@@ -33,7 +33,7 @@ struct services {
     char program[512]; /* gridsmith */
     char folder[64];   /* for sockets and logs; goes when all is closed */
     char pipes[96], logs[96], socket[96];
-    const char *list[4][16]; /* environments: plain, under MPS, of the daemon and its clients */
+    const char *list[3][8]; /* environments: plain, under MPS, of the daemon and its clients */
     child mps, daemon;
 };
 
