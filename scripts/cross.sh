@@ -1,7 +1,7 @@
 #!/bin/sh
-# Builds the program, and the tests that can run on a GPU, for x86_64 Linux into out/x86_64, with the shared libraries that
-# they need beside them: copy that folder to a machine with a GPU, and run out/x86_64/gridsmith there. On x86_64 the
-# ordinary build does.
+# Builds the program, the benchmark of sharing, and the tests that can run on a GPU, for x86_64 Linux into out/x86_64, with
+# the shared libraries that they need beside them: copy that folder to a machine with a GPU, and run out/x86_64/gridsmith
+# there. On x86_64 the ordinary build does.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -21,11 +21,11 @@ cmake -G Ninja -S . -B build/x86_64 -DCMAKE_TOOLCHAIN_FILE=cmake/x86_64.cmake -D
     -DGRIDSMITH_TESTS=ON -DCMAKE_COMPILE_WARNING_AS_ERROR=ON >/dev/null
 tests="test_host test_traps test_reshape"
 # shellcheck disable=SC2086
-cmake --build build/x86_64 --target gridsmith $tests
+cmake --build build/x86_64 --target gridsmith share $tests
 
 rm -rf out/x86_64
 mkdir -p out/x86_64/lib
-cp build/x86_64/gridsmith out/x86_64/
+cp build/x86_64/gridsmith build/x86_64/bench/share out/x86_64/
 for test in $tests; do
     cp "build/x86_64/tests/$test" out/x86_64/
 done

@@ -412,6 +412,7 @@ mistake "no units" '"warps" must be from 1' "$program" bound --warps 1 "$work/ze
 # ---- the zoo ----
 check "zoo list" 0 "$program" zoo list
 says "breadth-first search"
+says "large 2048, load 6144"
 check "zoo list as JSON" 0 "$program" zoo list --json
 says '{"kernel":"bfs","summary":"breadth-first search, a launch for each level","numbers":"nodes, edges a node, levels"'
 check "zoo run" 0 "$program" zoo run transpose --as confined --stops 2 --json
@@ -422,10 +423,15 @@ says "right: histo: block [256, 1, 1], grid [6, 1, 1]"
 check "zoo bench" 0 "$program" zoo bench transpose --size tiny --repeat 2 --json
 says '{"schema":"gridsmith.zoo_bench/1","on":"host","kernels":[{"kernel":"transpose","size":"tiny","launches":1,'
 mistake "a kernel that is not there" 'there is no kernel "dodo"' "$program" zoo run transpose dodo
-mistake "a zoo of nothing" "list, run or bench?" "$program" zoo
+mistake "a zoo of nothing" "list, run, bench, load or launch?" "$program" zoo
 mistake "run nothing" "which kernel? 'all' is all of them" "$program" zoo run
 mistake "a size that is not there" 'tiny, odd, small or large, not "huge"' "$program" zoo run bfs --size huge
 mistake "a form that is not there" 'registers, not "round"' "$program" zoo run bfs --as round
+mistake "load nothing" "which kernel?" "$program" zoo load
+mistake "load what is not there" 'there is no kernel "dodo"' "$program" zoo load dodo:3
+mistake "load no times" 'NAME or NAME:REPEAT, not "bfs:0"' "$program" zoo load bfs:0
+mistake "load a size that is not there" 'bfs has no size "huge"' "$program" zoo load bfs --size huge
+mistake "load a host" 'loads run on cuda, not on "host"' "$program" zoo load bfs --on host
 mistake "a form for bench" "bench has forms of its own" "$program" zoo bench bfs --as persistent
 
 # ---- mistakes in files: a place, a reason, and no output file ----

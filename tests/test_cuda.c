@@ -8,6 +8,7 @@
 
 #include "device/probe.h"
 #include "fuzz/fuzz.h"
+#include "zoo/zoo.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -466,10 +467,44 @@ static void a_stuck_gpu_does_not_hang_the_host(void **state) {
     }
 }
 
+/* ---- applications ---- */
+
+/* At a large size nobody asks the reference: what the first pass left is wanted. */
+static void a_load_notices_what_is_wrong(void **state) {
+    static const gs_zoo_size size = {"large", {64, 48, 16}};
+    static const float wrong = 1e6f;
+    gs_zoo_load load;
+    gs_zoo_round round;
+    gs_error error;
+    (void)state;
+    setenv("GRIDSMITH_FAKE", "small", 1);
+    gs_stream *stream = gs_stream_cuda("", &error);
+    assert_non_null(stream);
+    assert_int_equal(stream->ops->enter(stream, &error), GS_OK);
+    if (gs_zoo_load_open(&load, gs_zoo_find("sgemm"), &size, stream, &error) != GS_OK)
+        fail_msg("%s", error.message);
+    assert_false(load.is_changed[0] || load.is_changed[1]);
+    assert_true(load.is_changed[2]);
+    assert_int_equal(gs_zoo_load_round(&load, 3, &round, &error), GS_OK);
+    assert_int_equal(round.launches, 3 + 1); /* C is put back before the last */
+    assert_true(round.ended_ns > round.began_ns);
+    assert_int_equal(gs_zoo_load_check(&load, &error), GS_OK);
+    assert_int_equal(stream->ops->copy_in(stream, load.memory[2] + 100 * sizeof wrong, &wrong, sizeof wrong, &error),
+                     GS_OK);
+    assert_int_equal(gs_zoo_load_check(&load, &error), GS_E_KERNEL);
+    assert_non_null(strstr(error.message, "buffer 3, element 100: "));
+    assert_non_null(strstr(error.message, "1000000 came out"));
+    assert_int_equal(gs_zoo_load_round(&load, 1, &round, &error), GS_OK);
+    assert_int_equal(gs_zoo_load_check(&load, &error), GS_OK);
+    gs_zoo_load_close(&load);
+    gs_stream_close(stream);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_gpu_that_nobody_described_is_described_by_its_driver),
         cmocka_unit_test(a_known_gpu_is_recognised),
+        cmocka_unit_test(a_load_notices_what_is_wrong),
         cmocka_unit_test(kernels_have_exactly_the_registers_asked_for),
         cmocka_unit_test(recordings_show_what_the_gpu_did),
         cmocka_unit_test(blocks_that_start_late_are_waited_for),

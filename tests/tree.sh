@@ -48,7 +48,7 @@ for document in README.md CONTRIBUTING.md CHANGELOG.md docs/*.md corpus/README.m
 done
 
 # Scripts that others run are plain sh.
-for script in scripts/*.sh tests/*.sh tests/fake/*.sh .ci/run; do
+for script in scripts/*.sh tests/*.sh tests/fake/*.sh tests/share/* .ci/run; do
     sh -n "$script" || complain "$script is not valid sh"
 done
 

@@ -1,16 +1,18 @@
 /*
- * zoo.c: gridsmith zoo: the kernels of kernels/, listed, run and checked, and what their forms cost.
+ * zoo.c: gridsmith zoo: the kernels of kernels/, listed, run and checked, and what their forms cost. As applications:
+ * zoo_load.c.
  */
 #include "zoo/zoo.h"
 #include "cmd.h"
+#include "zoo_load.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 struct zoo {
     const char *form, *on, *size, *gpu;
-    int64_t factor, registers, workers, task, stops, seed, seconds, repeat;
-    bool json, unlimited;
+    int64_t factor, registers, workers, task, stops, seed, seconds, repeat, ms, rounds;
+    bool json, unlimited, wait;
 };
 
 static const gs_option options[] = {
@@ -28,7 +30,7 @@ static const gs_option options[] = {
      .type = GS_OPTION_TEXT,
      .offset = offsetof(struct zoo, size),
      .argument = "NAME",
-     .help = "tiny, odd, small or large (default: all; large only on a GPU, and bench takes large alone there)"},
+     .help = "tiny, odd, small or large (default: all; large only on a GPU, and bench and load take large alone)"},
     {.name = "factor",
      .type = GS_OPTION_INT,
      .offset = offsetof(struct zoo, factor),
@@ -75,16 +77,33 @@ static const gs_option options[] = {
      .type = GS_OPTION_INT,
      .offset = offsetof(struct zoo, seconds),
      .argument = "N",
-     .help = "a kernel that runs longer has failed (default 60)",
+     .help = "a kernel that runs longer has failed, and so has a load altogether (default 60)",
      .least = 1,
      .most = 100000},
     {.name = "repeat",
      .type = GS_OPTION_INT,
      .offset = offsetof(struct zoo, repeat),
      .argument = "N",
-     .help = "bench: so many times each form is timed (default 25)",
+     .help = "bench: so many times each form is timed (default 25); load: repetitions a round; launch: launches",
      .least = 1,
-     .most = 100000},
+     .most = 1 << 24},
+    {.name = "ms",
+     .type = GS_OPTION_INT,
+     .offset = offsetof(struct zoo, ms),
+     .argument = "N",
+     .help = "load: as many repetitions as take so long (default 500), where nobody says how many",
+     .least = 1,
+     .most = 1000000},
+    {.name = "rounds",
+     .type = GS_OPTION_INT,
+     .offset = offsetof(struct zoo, rounds),
+     .argument = "N",
+     .help = "load: how many rounds (default 1)",
+     .least = 1,
+     .most = 1000000},
+    {.name = "wait",
+     .offset = offsetof(struct zoo, wait),
+     .help = "load: begin each round when a line comes on standard input"},
     {.name = "unlimited",
      .offset = offsetof(struct zoo, unlimited),
      .help = "bench: do not limit registers to keep the original's occupancy"},
@@ -93,7 +112,9 @@ static const gs_option options[] = {
      .offset = offsetof(struct zoo, gpu),
      .argument = "NAME|FILE",
      .help = "the GPU that occupancy is told for, and on the CPU registers too (default h200)"},
-    {.name = "json", .offset = offsetof(struct zoo, json), .help = "write gridsmith.zoo/1 or gridsmith.zoo_bench/1"},
+    {.name = "json",
+     .offset = offsetof(struct zoo, json),
+     .help = "write gridsmith.zoo/1, zoo_bench/1, zoo_list/1, zoo_load/1 or zoo_launch/1"},
 };
 
 /* What a run of the command works with. */
@@ -119,15 +140,22 @@ static void print_numbers(const gs_zoo_size *size, const char *between) {
         printf("%s%d", i ? between : "", size->n[i]);
 }
 
+/* The sizes in order; the one for loads, where there is one, is the last. NULL: there are no more. */
+static const gs_zoo_size *size_at(const gs_zoo_kernel *kernel, size_t number) {
+    if (number < GS_ZOO_SIZES)
+        return &kernel->sizes[number];
+    return number == GS_ZOO_SIZES && kernel->load.name ? &kernel->load : NULL;
+}
+
 static void list_json(void) {
     printf("{\"schema\":\"gridsmith.zoo_list/1\",\"kernels\":[");
     for (size_t i = 0; gs_zoo_at(i); i++) {
         const gs_zoo_kernel *kernel = gs_zoo_at(i);
         printf("%s{\"kernel\":\"%s\",\"summary\":\"%s\",\"numbers\":\"%s\",\"sizes\":{", i ? "," : "", kernel->name,
                kernel->summary, kernel->numbers);
-        for (size_t k = 0; k < GS_ZOO_SIZES; k++) {
-            printf("%s\"%s\":[", k ? "," : "", kernel->sizes[k].name);
-            print_numbers(&kernel->sizes[k], ",");
+        for (size_t k = 0; size_at(kernel, k); k++) {
+            printf("%s\"%s\":[", k ? "," : "", size_at(kernel, k)->name);
+            print_numbers(size_at(kernel, k), ",");
             printf("]");
         }
         printf("}}");
@@ -139,9 +167,9 @@ static void list_words(void) {
     for (size_t i = 0; gs_zoo_at(i); i++) {
         const gs_zoo_kernel *kernel = gs_zoo_at(i);
         printf("%-14s %s\n               %s:", kernel->name, kernel->summary, kernel->numbers);
-        for (size_t k = 0; k < GS_ZOO_SIZES; k++) {
-            printf("%s %s ", k ? "," : "", kernel->sizes[k].name);
-            print_numbers(&kernel->sizes[k], "x");
+        for (size_t k = 0; size_at(kernel, k); k++) {
+            printf("%s %s ", k ? "," : "", size_at(kernel, k)->name);
+            print_numbers(size_at(kernel, k), "x");
         }
         printf("\n");
     }
@@ -307,8 +335,8 @@ static gs_code bench_kernels(struct session *session, gs_error *error) {
         code = gs_zoo_plan_make(&plan, session->kernels[i], gs_zoo_size_find(session->kernels[i], size), error);
         if (code != GS_OK)
             break;
-        code = gs_zoo_measure(&plan, session->executor, session->gpu, &session->form, (uint32_t)asked->repeat,
-                              asked->unlimited, &bench, error);
+        code = gs_zoo_measure(&plan, session->executor, session->gpu, &session->form,
+                              asked->repeat ? (uint32_t)asked->repeat : 25, asked->unlimited, &bench, error);
         if (code == GS_OK) {
             (asked->json ? print_bench_json : print_bench)(session, &plan, &bench);
             add_bench(session, &bench);
@@ -378,17 +406,17 @@ static int play(struct session *session, bool is_bench) {
 static int check_options(struct session *session, const gs_words *words) {
     const struct zoo *asked = session->asked;
     const char *what = words->count ? words->data[0] : "";
-    bool is_run = strcmp(what, "run") == 0, is_bench = strcmp(what, "bench") == 0;
-    if (strcmp(what, "list") != 0 && !is_run && !is_bench)
-        return gs_usage(session->command, "list, run or bench?");
-    if (is_run && words->count < 2)
-        return gs_usage(session->command, "which kernel? 'all' is all of them");
+    bool is_run = strcmp(what, "run") == 0, is_bench = strcmp(what, "bench") == 0, is_load = strcmp(what, "load") == 0;
+    if (strcmp(what, "list") != 0 && strcmp(what, "launch") != 0 && !is_run && !is_bench && !is_load)
+        return gs_usage(session->command, "list, run, bench, load or launch?");
+    if ((is_run || is_load) && words->count < 2)
+        return gs_usage(session->command, is_run ? "which kernel? 'all' is all of them" : "which kernel?");
     if (asked->form && (!is_run || !gs_form_find(asked->form, &session->form.form)))
         return gs_usage(session->command,
                         is_run ? "--as takes persistent, confined, elastic or registers, not \"%.40s\""
-                               : "--as %.40s is for 'run'; bench has forms of its own",
+                               : "--as %.40s is for 'run'; bench has forms of its own, load takes the original",
                         asked->form);
-    if (asked->size && !gs_zoo_size_find(gs_zoo_at(0), asked->size))
+    if (asked->size && !is_load && !gs_zoo_size_find(gs_zoo_at(0), asked->size))
         return gs_usage(session->command, "--size takes tiny, odd, small or large, not \"%.40s\"", asked->size);
     if (asked->factor == 3)
         return gs_usage(session->command, "--factor takes 2 or 4");
@@ -396,7 +424,7 @@ static int check_options(struct session *session, const gs_words *words) {
 }
 
 static int run(const gs_command *command, int argc, char **argv) {
-    struct zoo asked = {.seconds = 60, .repeat = 25, .registers = 32};
+    struct zoo asked = {.seconds = 60, .ms = 500, .rounds = 1, .registers = 32};
     gs_words words;
     gs_parsed parsed = gs_parse(command, argc, argv, &asked, &words);
     struct session session = {.command = command, .asked = &asked};
@@ -409,6 +437,18 @@ static int run(const gs_command *command, int argc, char **argv) {
     gs_words named = is_bench && words.count == 1 ? (gs_words){every, 2, 2} : words;
     if (is_ready && strcmp(words.data[0], "list") == 0) {
         (asked.json ? list_json : list_words)();
+    } else if (is_ready && strcmp(words.data[0], "run") != 0 && !is_bench) {
+        gs_zoo_load_asked load = {.on = asked.on,
+                                  .size = asked.size,
+                                  .repeat = asked.repeat,
+                                  .ms = asked.ms,
+                                  .rounds = asked.rounds,
+                                  .seconds = asked.seconds,
+                                  .wait = asked.wait,
+                                  .json = asked.json};
+        status = strcmp(words.data[0], "load") == 0
+                     ? gs_zoo_load_command(command, &load, words.data + 1, words.count - 1)
+                     : gs_zoo_launch_command(&load);
     } else if (is_ready) {
         session.form.workers = (uint32_t)asked.workers;
         session.form.task_blocks = (uint32_t)asked.task;
@@ -431,13 +471,18 @@ static int run(const gs_command *command, int argc, char **argv) {
 const gs_command gs_command_zoo = {
     .name = "zoo",
     .summary = "Kernels to try things on: listed, run and checked, their forms measured.",
-    .usage = "list | run NAME... | bench [NAME...] [options]",
+    .usage = "list | run NAME... | bench [NAME...] | load NAME[:REPEAT]... | launch [options]",
     .details =
         "'run' runs kernels at several sizes, as they are or reshaped, and compares what comes out with a plain-C\n"
         "reference (large sizes: with the original). 'bench' times the original, the persistent and the confined\n"
-        "form by turns. The name 'all' is all kernels. Exit code 1: something is wrong.\n\n"
+        "form by turns. The name 'all' is all kernels. 'load' launches kernels again and again, as applications do, "
+        "and\n"
+        "tells how long each round took; several have a thread each, and with --on cuda:0,sms=M a part of the GPU "
+        "each.\n"
+        "'launch' tells what launching an empty kernel takes. Exit code 1: something is wrong.\n\n"
         "  gridsmith zoo run sgemm --as confined --stops 3\n"
-        "  gridsmith zoo bench --on cuda\n",
+        "  gridsmith zoo bench --on cuda\n"
+        "  gridsmith zoo load sgemm transpose --on cuda:0,sms=64 --rounds 5\n",
     .options = options,
     .option_count = GS_COUNT(options),
     .run = run,

@@ -8,7 +8,7 @@
  * Whoever plays runs on a device cannot tell them apart.
  *
  * The last part is work: kernels with arguments, called one after the other, on a real GPU (work_cuda.c) or on the CPU
- * (src/reshape/host.c).
+ * (src/reshape/host.c); and streams of launches that nobody waits for (stream_cuda.c).
  */
 #ifndef GS_DEVICE_H
 #define GS_DEVICE_H
@@ -190,5 +190,43 @@ void gs_nvrtc_built_free(gs_nvrtc_built *built);
    GS_E_KERNEL: the compiler found a mistake; GS_E_NO_GPU: there is no NVRTC. The costs of `build->kernels` go into
    `costs`, where that is not NULL; blocks_per_sm stays 0. */
 gs_code gs_nvrtc_try(const gs_build *build, int architecture, gs_cost *costs, gs_error *error);
+
+/* ---- streams: kernels that are not waited for, as an ordinary program launches them ---- */
+
+typedef struct gs_stream gs_stream;
+
+/* One launch. An argument that is a buffer is the address of that buffer in `buffers`. */
+typedef struct gs_stream_call {
+    uintptr_t module;
+    uint32_t kernel; /* number in its build */
+    uint32_t grid[3], block[3];
+    size_t shared_bytes;
+    const gs_job_argument *arguments;
+    uint32_t argument_count;
+    const uint64_t *buffers;
+} gs_stream_call;
+
+/* What an application does with a GPU. What is asked for happens in order; only what says "waits" waits. A kernel that
+   failed shows at a later call. All that was allocated and loaded goes with the stream. */
+typedef struct gs_stream_ops {
+    const char *name;
+    gs_code (*enter)(gs_stream *stream, gs_error *error); /* this thread uses it from now on; no other may */
+    gs_code (*allocate)(gs_stream *stream, size_t bytes, uint64_t *address, gs_error *error); /* zeros; waits */
+    gs_code (*copy_in)(gs_stream *stream, uint64_t to, const void *from, size_t bytes, gs_error *error); /* waits */
+    gs_code (*copy_out)(gs_stream *stream, void *to, uint64_t from, size_t bytes, gs_error *error);      /* waits */
+    gs_code (*load)(gs_stream *stream, const gs_build *build, uintptr_t *module, gs_error *error);       /* waits */
+    gs_code (*launch)(gs_stream *stream, const gs_stream_call *call, gs_error *error);
+    gs_code (*wait)(gs_stream *stream, gs_error *error); /* waits until all of it has happened */
+    void (*close)(gs_stream *stream);
+} gs_stream_ops;
+
+struct gs_stream {
+    const gs_stream_ops *ops;
+    void *inside;
+};
+
+/* A stream of a GPU, or of a part of one; `rest` is what stands after "cuda:", or "". */
+gs_stream *gs_stream_cuda(const char *rest, gs_error *error);
+void gs_stream_close(gs_stream *stream);
 
 #endif

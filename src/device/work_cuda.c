@@ -10,8 +10,7 @@
  * Nothing waits for ever: while a kernel runs the host asks whether it is done, and gives up after the seconds that the
  * work allows.
  */
-#include "cuda_api.h"
-#include "device.h"
+#include "work_cuda.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,29 +19,6 @@
 
 enum { DEVICE_SMS = 16, DEVICE_MAJOR = 75, DEVICE_MINOR = 76, NON_BLOCKING = 1, NOT_READY = 600 };
 enum { FUNCTION_SHARED = 1, FUNCTION_LOCAL = 3, FUNCTION_REGISTERS = 4, FUNCTION_MOST_SHARED = 8 };
-
-struct kernel {
-    char *name; /* as it is called */
-    cu_function function;
-    gs_cost cost;
-};
-
-struct module {
-    struct cuda_executor *owner;
-    struct module *next;
-    cu_module loaded;
-    struct kernel *kernels;
-    size_t count;
-};
-
-struct cuda_executor {
-    cu_api api;
-    int device, sms, architecture;
-    bool has_context;
-    cu_stream stream, signals;
-    cu_event began, ended;
-    struct module *first;
-};
 
 /* ---- compiling ---- */
 
@@ -222,14 +198,14 @@ void gs_nvrtc_built_free(gs_nvrtc_built *built) {
 
 /* ---- modules ---- */
 
-static gs_code load_kernels(struct module *module, const gs_build *build, nvrtc_program compiled, const char *log,
+static gs_code load_kernels(cuda_module *module, const gs_build *build, nvrtc_program compiled, const char *log,
                             gs_error *error) {
     const cu_api *api = &module->owner->api;
     module->kernels = calloc(build->kernel_count + 1, sizeof *module->kernels);
     if (!module->kernels)
         return gs_fail_memory(error);
     for (size_t i = 0; i < build->kernel_count; i++) {
-        struct kernel *kernel = &module->kernels[module->count++];
+        cuda_kernel *kernel = &module->kernels[module->count++];
         const char *lowered = NULL;
         kernel->name = strdup(build->kernels[i]);
         if (!kernel->name || api->lowered_name(compiled, build->kernels[i], &lowered) != 0 || !lowered)
@@ -246,7 +222,7 @@ static gs_code load_kernels(struct module *module, const gs_build *build, nvrtc_
     return GS_OK;
 }
 
-static gs_code load_image(struct module *module, nvrtc_program compiled, gs_error *error) {
+static gs_code load_image(cuda_module *module, nvrtc_program compiled, gs_error *error) {
     const cu_api *api = &module->owner->api;
     char *image;
     gs_code code = gs_nvrtc_image(api, compiled, &image, NULL, error);
@@ -257,15 +233,15 @@ static gs_code load_image(struct module *module, nvrtc_program compiled, gs_erro
 }
 
 static void *cuda_compile(gs_executor *executor, const gs_build *build, gs_error *error) {
-    struct cuda_executor *cuda = executor->inside;
-    struct module *module = calloc(1, sizeof *module);
+    cuda_executor *cuda = executor->inside;
+    cuda_module *module = calloc(1, sizeof *module);
     nvrtc_program compiled;
     char *log;
     if (!module) {
         gs_fail_memory(error);
         return NULL;
     }
-    *module = (struct module){.owner = cuda, .next = cuda->first};
+    *module = (cuda_module){.owner = cuda, .next = cuda->first};
     cuda->first = module;
     gs_code code = compile_source(&cuda->api, build, cuda->architecture, &compiled, &log, error);
     if (code != GS_OK)
@@ -278,14 +254,14 @@ static void *cuda_compile(gs_executor *executor, const gs_build *build, gs_error
     return code == GS_OK ? module : NULL;
 }
 
-static struct kernel *find_kernel(struct module *module, const char *name) {
+cuda_kernel *gs_cuda_kernel(cuda_module *module, const char *name) {
     for (size_t i = 0; i < module->count; i++)
         if (strcmp(module->kernels[i].name, name) == 0)
             return &module->kernels[i];
     return NULL;
 }
 
-static int blocks_per_sm(const struct cuda_executor *cuda, const struct kernel *kernel, const uint32_t block[3],
+static int blocks_per_sm(const cuda_executor *cuda, const cuda_kernel *kernel, const uint32_t block[3],
                          size_t shared_bytes) {
     int blocks = 0;
     if (shared_bytes)
@@ -296,8 +272,8 @@ static int blocks_per_sm(const struct cuda_executor *cuda, const struct kernel *
 
 static gs_code cuda_cost(void *inside, const char *name, const uint32_t block[3], size_t shared_bytes, gs_cost *cost,
                          gs_error *error) {
-    struct module *module = inside;
-    const struct kernel *kernel = find_kernel(module, name);
+    cuda_module *module = inside;
+    const cuda_kernel *kernel = gs_cuda_kernel(module, name);
     if (!kernel)
         return gs_fail(error, GS_E_USAGE, "there is no kernel %.100s in this program", name);
     *cost = kernel->cost;
@@ -309,8 +285,8 @@ static gs_code cuda_cost(void *inside, const char *name, const uint32_t block[3]
 /* ---- running ---- */
 
 struct play {
-    struct cuda_executor *cuda;
-    struct module *module;
+    cuda_executor *cuda;
+    cuda_module *module;
     gs_work *work;
     cu_pointer *buffers;
     cu_pointer control; /* the queue, the stop word and the mask of a reshaped kernel */
@@ -362,9 +338,9 @@ static gs_code wait_for_end(struct play *play, int64_t stop_after_ns, gs_error *
     return state ? gs_fail(error, GS_E_KERNEL, "the kernel failed (CUDA error %d)", state) : GS_OK;
 }
 
-static gs_code launch(struct play *play, const struct kernel *kernel, gs_job_call *call, const uint32_t grid[3],
+static gs_code launch(struct play *play, const cuda_kernel *kernel, gs_job_call *call, const uint32_t grid[3],
                       void **arguments, int64_t stop_after_ns, gs_error *error) {
-    struct cuda_executor *cuda = play->cuda;
+    cuda_executor *cuda = play->cuda;
     const cu_api *api = &cuda->api;
     cu_launch told = {.grid_x = grid[0],
                       .grid_y = grid[1],
@@ -405,7 +381,7 @@ static gs_code send_control(struct play *play, bool some, uint64_t next, gs_erro
                          "preparing the queue", error);
 }
 
-static gs_code run_confined(struct play *play, const struct kernel *kernel, gs_job_call *call, void **arguments,
+static gs_code run_confined(struct play *play, const cuda_kernel *kernel, gs_job_call *call, void **arguments,
                             gs_confined_told *told, gs_error *error) {
     enum { LATEST_STOP_NS = 300000 };
     const uint32_t grid[3] = {call->workers, 1, 1};
@@ -431,7 +407,7 @@ static gs_code run_confined(struct play *play, const struct kernel *kernel, gs_j
 
 static gs_code run_call(struct play *play, gs_job_call *call, gs_error *error) {
     enum { MOST_ARGUMENTS = 128 };
-    struct kernel *kernel = find_kernel(play->module, call->kernel);
+    cuda_kernel *kernel = gs_cuda_kernel(play->module, call->kernel);
     gs_job_argument *given = play->work->arguments.data + call->first;
     void *arguments[MOST_ARGUMENTS];
     bool is_walked = call->form == GS_FORM_PERSISTENT || call->form == GS_FORM_CONFINED;
@@ -464,7 +440,7 @@ static gs_code run_call(struct play *play, gs_job_call *call, gs_error *error) {
 }
 
 static gs_code cuda_run(void *inside, gs_work *work, gs_error *error) {
-    struct module *module = inside;
+    cuda_module *module = inside;
     const cu_api *api = &module->owner->api;
     struct play play = {.cuda = module->owner,
                         .module = module,
@@ -487,7 +463,7 @@ static gs_code cuda_run(void *inside, gs_work *work, gs_error *error) {
 
 /* ---- opening and closing ---- */
 
-static gs_code open_device(struct cuda_executor *cuda, const char *rest, gs_error *error) {
+static gs_code open_device(cuda_executor *cuda, const char *rest, gs_error *error) {
     const cu_api *api = &cuda->api;
     int major = 0, minor = 0;
     gs_code code = gs_cuda_open_gpu(api, rest, &cuda->device, &cuda->has_context, error);
@@ -504,8 +480,8 @@ static gs_code open_device(struct cuda_executor *cuda, const char *rest, gs_erro
     return gs_cuda_check(api, failed, "making streams", error);
 }
 
-static void free_modules(struct cuda_executor *cuda) {
-    for (struct module *module = cuda->first, *next; module; module = next) {
+static void free_modules(cuda_executor *cuda) {
+    for (cuda_module *module = cuda->first, *next; module; module = next) {
         next = module->next;
         if (module->loaded)
             cuda->api.module_unload(module->loaded);
@@ -517,7 +493,7 @@ static void free_modules(struct cuda_executor *cuda) {
 }
 
 static void cuda_close(gs_executor *executor) {
-    struct cuda_executor *cuda = executor->inside;
+    cuda_executor *cuda = executor->inside;
     if (cuda->has_context) {
         free_modules(cuda);
         if (cuda->began)
@@ -539,7 +515,7 @@ gs_executor *gs_executor_cuda(const char *rest, gs_error *error) {
     static const gs_executor_ops ops = {
         .name = "cuda", .compile = cuda_compile, .run = cuda_run, .cost = cuda_cost, .close = cuda_close};
     gs_executor *executor = calloc(1, sizeof *executor);
-    struct cuda_executor *cuda = calloc(1, sizeof *cuda);
+    cuda_executor *cuda = calloc(1, sizeof *cuda);
     if (!executor || !cuda) {
         free(executor);
         free(cuda);

@@ -194,8 +194,7 @@ const gs_zoo_kernel gs_zoo_transpose = {
 
 static void make_system(void *data, size_t count, const int32_t *n) {
     float *matrix = data;
-    for (size_t i = 0; i < count; i++)
-        matrix[i] = (float)gs_zoo_random(1, i, -1, 1);
+    gs_zoo_fill(GS_FLOAT32, 1, -1, 1, matrix, count);
     for (int row = 0; row < n[0]; row++)
         matrix[(size_t)row * (n[0] + 1) + row] += (float)n[0]; /* so that no pivot comes near zero */
 }
@@ -226,6 +225,7 @@ const gs_zoo_kernel gs_zoo_gaussian = {
     .summary = "Gaussian elimination, a launch for each step",
     .numbers = "rows",
     .sizes = {{"tiny", {2}}, {"odd", {19}}, {"small", {32}}, {"large", {2048}}},
+    .load = {"load", {6144}}, /* more than the caches hold */
     .tolerance = 1e-3,
     .plan = plan_gaussian,
     .reference = reference_gaussian,

@@ -23,5 +23,7 @@ extern const gs_zoo_kernel gs_zoo_bfs, gs_zoo_cp, gs_zoo_cutcp, gs_zoo_fft, gs_z
 
 /* The element `index` of a random buffer. Each depends on nothing but the seed, its index and its bounds. */
 double gs_zoo_random(uint64_t seed, size_t index, double low, double high);
+/* A random buffer: elements 0, 1, ..., which after a million begin again. */
+void gs_zoo_fill(gs_scalar type, uint64_t seed, double low, double high, void *data, size_t count);
 
 #endif

@@ -32,11 +32,15 @@ const gs_zoo_size *gs_zoo_size_find(const gs_zoo_kernel *kernel, const char *nam
     for (size_t i = 0; i < GS_ZOO_SIZES; i++)
         if (strcmp(kernel->sizes[i].name, name) == 0)
             return &kernel->sizes[i];
-    return NULL;
+    return kernel->load.name && strcmp(kernel->load.name, name) == 0 ? &kernel->load : NULL;
+}
+
+const gs_zoo_size *gs_zoo_size_for_loads(const gs_zoo_kernel *kernel) {
+    return kernel->load.name ? &kernel->load : gs_zoo_size_find(kernel, "large");
 }
 
 bool gs_zoo_size_is_large(const gs_zoo_size *size) {
-    return strcmp(size->name, "large") == 0;
+    return strcmp(size->name, "large") == 0 || strcmp(size->name, "load") == 0;
 }
 
 /* ---- putting a plan together ---- */
@@ -108,6 +112,17 @@ double gs_zoo_random(uint64_t seed, size_t index, double low, double high) {
     return low + (high - low) * ((double)(gs_random_next(&random) >> 11) / 9007199254740992.0);
 }
 
+/* Long buffers repeat themselves, for making random numbers takes long; a prime number, so that what lands in a wrong
+   place differs. */
+void gs_zoo_fill(gs_scalar type, uint64_t seed, double low, double high, void *data, size_t count) {
+    const size_t period = 1000003, bytes = gs_scalar_bytes(type);
+    size_t made = (size_t)gs_min((int64_t)count, (int64_t)period);
+    for (size_t i = 0; i < made; i++)
+        gs_scalar_put(type, gs_zoo_random(seed, i, low, high), data, i);
+    for (; made < count; made += period)
+        memcpy((char *)data + made * bytes, data, (size_t)gs_min((int64_t)(count - made), (int64_t)period) * bytes);
+}
+
 static gs_code fill_buffer(gs_zoo_plan *plan, size_t number, gs_error *error) {
     gs_zoo_buffer *buffer = &plan->buffers[number];
     buffer->data = calloc(buffer->count + 1, gs_scalar_bytes(buffer->type));
@@ -116,8 +131,7 @@ static gs_code fill_buffer(gs_zoo_plan *plan, size_t number, gs_error *error) {
     if (buffer->make)
         buffer->make(buffer->data, buffer->count, plan->size->n);
     else if (buffer->low < buffer->high)
-        for (size_t i = 0; i < buffer->count; i++)
-            gs_scalar_put(buffer->type, gs_zoo_random(number + 1, i, buffer->low, buffer->high), buffer->data, i);
+        gs_zoo_fill(buffer->type, number + 1, buffer->low, buffer->high, buffer->data, buffer->count);
     return GS_OK;
 }
 

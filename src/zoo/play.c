@@ -141,20 +141,22 @@ void gs_zoo_turn_free(gs_zoo_turn *turn) {
     }
 }
 
+bool gs_zoo_buffer_is_right(const gs_zoo_plan *plan, size_t number, const void *data, gs_error *reason) {
+    const gs_zoo_buffer *buffer = &plan->buffers[number];
+    if (buffer->is_scratch)
+        return true;
+    size_t at = gs_scalars_differ(buffer->type, buffer->wanted, data, buffer->count, plan->kernel->tolerance);
+    if (at == buffer->count)
+        return true;
+    gs_fail(reason, GS_E_KERNEL, "buffer %zu, element %zu: %.9g is wanted, %.9g came out", number + 1, at,
+            gs_scalar_value(buffer->type, buffer->wanted, at), gs_scalar_value(buffer->type, data, at));
+    return false;
+}
+
 bool gs_zoo_turn_is_right(const gs_zoo_turn *turn, gs_error *reason) {
-    const gs_zoo_plan *plan = turn->plan;
-    for (size_t i = 0; i < plan->buffer_count; i++) {
-        const gs_zoo_buffer *buffer = &plan->buffers[i];
-        if (buffer->is_scratch)
-            continue;
-        size_t at =
-            gs_scalars_differ(buffer->type, buffer->wanted, turn->data[i], buffer->count, plan->kernel->tolerance);
-        if (at == buffer->count)
-            continue;
-        gs_fail(reason, GS_E_KERNEL, "buffer %zu, element %zu: %.9g is wanted, %.9g came out", i + 1, at,
-                gs_scalar_value(buffer->type, buffer->wanted, at), gs_scalar_value(buffer->type, turn->data[i], at));
-        return false;
-    }
+    for (size_t i = 0; i < turn->plan->buffer_count; i++)
+        if (!gs_zoo_buffer_is_right(turn->plan, i, turn->data[i], reason))
+            return false;
     return true;
 }
 

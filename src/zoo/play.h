@@ -20,6 +20,8 @@ typedef struct gs_zoo_turn {
 gs_code gs_zoo_turn_run(gs_zoo_turn *turn, gs_error *error);
 void gs_zoo_turn_free(gs_zoo_turn *turn);
 
+/* Whether `data` is what the plan wants of a buffer; `*reason` has the first difference. */
+bool gs_zoo_buffer_is_right(const gs_zoo_plan *plan, size_t number, const void *data, gs_error *reason);
 /* Whether what came out is what the plan wants; `*reason` has the first difference. */
 bool gs_zoo_turn_is_right(const gs_zoo_turn *turn, gs_error *reason);
 /* What came out is what is wanted from now on. */

@@ -6,6 +6,7 @@
  *   forms      a plan's kernels reshaped and compiled (forms.c)
  *   runs       a plan run in a form, and what came out compared (play.c)
  *   benches    what the forms cost, compared in one run (bench.c)
+ *   loads      a plan as an application: its launches again and again, on a stream (load.c)
  */
 #ifndef GS_ZOO_H
 #define GS_ZOO_H
@@ -28,6 +29,7 @@ typedef struct gs_zoo_kernel {
     const char *name, *summary;
     const char *numbers; /* what n[0], n[1], ... of its sizes are, for people */
     gs_zoo_size sizes[GS_ZOO_SIZES];
+    gs_zoo_size load; /* "load": for loads, where the large one is too small to fill a GPU; else no name */
     double tolerance; /* see gs_scalars_differ */
     /* Adds buffers and launches. */
     void (*plan)(struct gs_zoo_plan *plan, const int32_t *n);
@@ -42,7 +44,8 @@ const gs_zoo_kernel *gs_zoo_at(size_t number); /* NULL: there are no more */
 const gs_zoo_kernel *gs_zoo_find(const char *name);
 /* "tiny", ...; NULL: there is none of that name. */
 const gs_zoo_size *gs_zoo_size_find(const gs_zoo_kernel *kernel, const char *name);
-bool gs_zoo_size_is_large(const gs_zoo_size *size);
+const gs_zoo_size *gs_zoo_size_for_loads(const gs_zoo_kernel *kernel);
+bool gs_zoo_size_is_large(const gs_zoo_size *size); /* so that nobody asked the reference */
 
 /* ---- plans ---- */
 
@@ -172,5 +175,45 @@ typedef struct gs_zoo_bench {
    where fewer of their blocks fit then. GS_E_KERNEL: one of them is wrong. */
 gs_code gs_zoo_measure(gs_zoo_plan *plan, gs_executor *executor, const gs_gpu *gpu, const gs_zoo_form *form,
                        uint32_t repeat, bool is_unlimited, gs_zoo_bench *bench, gs_error *error);
+
+/* ---- loads ---- */
+
+/* A plan whose memory is on the GPU and whose kernels are loaded. */
+typedef struct gs_zoo_load {
+    gs_zoo_plan plan;
+    gs_stream *stream; /* not owned */
+    uintptr_t modules[GS_ZOO_KINDS];
+    bool is_changed[GS_ZOO_BUFFERS];                       /* by the launches */
+    uint64_t memory[GS_ZOO_BUFFERS], kept[GS_ZOO_BUFFERS]; /* the buffers; those that are changed, as they were */
+    uint32_t ahead, unwaited;                              /* launches that may be, and are, not waited for */
+    uint32_t launches;                                     /* of this round */
+    int64_t setup_ns, compile_ns, pass_ns;                 /* all of it, of that compiling, and a pass */
+} gs_zoo_load;
+
+typedef struct gs_zoo_round {
+    int64_t began_ns, ended_ns; /* CLOCK_MONOTONIC, so that processes can be compared */
+    uint32_t launches;
+} gs_zoo_round;
+
+/* Makes the inputs, sends them, compiles, and runs the launches once or twice. The stream, which this thread has
+   entered, must outlive the load. The caller closes it, also where it fails. GS_E_KERNEL: a result is wrong. */
+gs_code gs_zoo_load_open(gs_zoo_load *load, const gs_zoo_kernel *kernel, const gs_zoo_size *size, gs_stream *stream,
+                         gs_error *error);
+/* How many repetitions take about so long. */
+gs_code gs_zoo_load_repeat(gs_zoo_load *load, int64_t wanted_ns, uint32_t *repeat, gs_error *error);
+/* So many repetitions, and waits for the last. */
+gs_code gs_zoo_load_round(gs_zoo_load *load, uint32_t repeat, gs_zoo_round *round, gs_error *error);
+/* Whether the last repetition left what is wanted. GS_E_KERNEL: it did not. */
+gs_code gs_zoo_load_check(gs_zoo_load *load, gs_error *error);
+void gs_zoo_load_close(gs_zoo_load *load); /* the memory goes with the stream */
+
+/* What launching a kernel that does nothing takes. */
+typedef struct gs_zoo_launch_times {
+    int64_t waited_ns;      /* with waiting for it: the median, */
+    int64_t waited_most_ns; /* and the time that 1% exceed */
+    double pipelined_ns;    /* a launch of many that are not waited for */
+} gs_zoo_launch_times;
+
+gs_code gs_zoo_launch_cost(gs_stream *stream, uint32_t count, gs_zoo_launch_times *times, gs_error *error);
 
 #endif

@@ -3,9 +3,14 @@
  *
  * Memory is memory of the process, and the device sees it at the same address. The driver knows when more is taken than
  * given back: a context that is released with streams, modules or memory left ends the program, so that a test fails.
- * The one global is what a C interface without handles needs.
+ * The one global is what a C interface without handles needs. Several threads may call, and hold the primary context
+ * several times.
  */
 #include "pretended.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
 
 CU_SYMBOLS(PRETENDED_CALL)
 
@@ -54,12 +59,16 @@ struct cu_event {
 };
 
 static struct driver {
-    bool started;
+    atomic_bool started;
     gs_gpu *description;
     pretended_gpu *gpu;      /* NULL: no context */
+    int holders;             /* of it */
     _Atomic int64_t objects; /* streams, modules and pieces of memory that were not given back */
     int64_t launches;
 } driver;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for holding and releasing the context */
+static _Thread_local cu_context current;
 
 /* ---- starting ---- */
 
@@ -110,37 +119,56 @@ int cuDeviceGet(int *device, int number) {
 
 /* ---- the context ---- */
 
-int cuDevicePrimaryCtxRetain(cu_context *context, int device) {
-    if (device || driver.gpu)
+static int hold_context(int device) {
+    if (device)
         return INVALID_DEVICE;
+    if (driver.holders++)
+        return 0;
     driver.description = gs_gpu_open(is_pretended("h200") ? "h200" : PRETENDED_SMALL, NULL);
     driver.gpu = driver.description ? pretended_gpu_new(driver.description) : NULL;
     driver.objects = driver.launches = 0;
-    *context = (cu_context)(void *)driver.gpu;
     return driver.gpu ? 0 : INVALID_DEVICE;
 }
 
-int cuDevicePrimaryCtxRelease_v2(int device) {
+int cuDevicePrimaryCtxRetain(cu_context *context, int device) {
+    pthread_mutex_lock(&lock);
+    int failed = hold_context(device);
+    *context = (cu_context)(void *)driver.gpu;
+    pthread_mutex_unlock(&lock);
+    return failed;
+}
+
+static int release_context(int device) {
     if (device || !driver.gpu)
         return INVALID_CONTEXT;
+    if (--driver.holders)
+        return 0;
     pretended_gpu_free(driver.gpu);
     gs_gpu_free(driver.description);
     if (driver.objects) {
         fprintf(stderr, "the pretended driver: %lld objects were not given back\n", (long long)driver.objects);
         abort();
     }
-    driver.started = false;
-    driver.description = NULL;
     driver.gpu = NULL;
+    driver.description = NULL;
+    driver.started = false;
     return 0;
 }
 
+int cuDevicePrimaryCtxRelease_v2(int device) {
+    pthread_mutex_lock(&lock);
+    int failed = release_context(device);
+    pthread_mutex_unlock(&lock);
+    return failed;
+}
+
 int cuCtxSetCurrent(cu_context context) {
-    return context == (cu_context)(void *)driver.gpu ? 0 : INVALID_CONTEXT;
+    current = context;
+    return !context || pretended_is_context(context, driver.gpu) ? 0 : INVALID_CONTEXT;
 }
 
 int cuCtxGetCurrent(cu_context *context) {
-    *context = (cu_context)(void *)driver.gpu;
+    *context = current;
     return 0;
 }
 

@@ -4,6 +4,7 @@
  *   compiler.c   libnvrtc.so.13: finds the kernels in a source and lists them in an "image"
  *   driver.c     libcuda.so.1: the calls of the driver, their checks and their errors
  *   gpu.c        the GPU behind it: places blocks with Gridsmith's dispatcher, and plays the probe kernel
+ *   green.c      parts of it; a driver built without is older than CUDA 12.4
  *   timed.c      its SMs: what warps of a timed kernel take, cycle by cycle
  *   library.c    any other kernel: runs on the CPU
  *   line.c       what a stream does one after the other: such kernels, copies, words
@@ -108,6 +109,12 @@ void pretended_line_add(pretended_line *line, const pretended_step *step, void *
 bool pretended_line_is_idle(pretended_line *line);
 void pretended_line_wait(pretended_line *line); /* until it is idle, or the context is broken */
 bool pretended_is_broken(void);
+
+/* Whether this is the context of the GPU, or a green one: the GPU's address and the number of a part. */
+static inline bool pretended_is_context(cu_context context, const pretended_gpu *gpu) {
+    enum { MOST_PARTS = 64 };
+    return gpu && (uintptr_t)context - (uintptr_t)gpu <= MOST_PARTS;
+}
 
 /* Drops all that runs or waits: the memory that it writes to is about to go. */
 void pretended_gpu_forget(pretended_gpu *gpu);

@@ -1,11 +1,12 @@
 #!/bin/sh
 # The program on a GPU, which is pretended: a campaign, and one clear line for each way in which a GPU can be unusable.
 #
-#   sh tests/fake/run.sh PROGRAM FOLDER OLD_FOLDER
+#   sh tests/fake/run.sh PROGRAM FOLDER WHOLE_FOLDER OLD_FOLDER
 set -u
 program=$1
 folder=$2
-old_folder=$3
+whole_folder=$3
+old_folder=$4
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failed=0
@@ -62,6 +63,12 @@ on no-device 3 'there is no GPU "0": CUDA sees 0' verify "$kernels/vector_add.cu
 on small 0 "right" zoo run conv --size odd --as confined --stops 2 --on cuda
 on small 0 '"average":{' zoo bench transpose --size small --repeat 2 --on cuda --json
 
+# ---- applications ----
+on small 0 '"application":1,"kernel":"sgemm","right":true' zoo load gaussian:1 sgemm:2 --size small \
+    --on cuda:0,sms=4 --rounds 2 --json
+on small 0 "of many in a row" zoo launch --repeat 20
+on small 3 "this GPU has no part 1 of 6 SMs: there are 1" zoo load transpose transpose --size tiny --on cuda:0,sms=6
+
 # ---- no usable GPU ----
 on compile-fails 3 "does not compile" bound --measure cuda
 on init-fails 3 "starting CUDA: no CUDA-capable device is detected (CUDA error 100)" fuzz --device cuda
@@ -69,12 +76,14 @@ on no-device 3 'there is no GPU "0": CUDA sees 0' fuzz --device cuda
 on small 3 'there is no GPU "1": CUDA sees 1' fuzz --device cuda:1
 on small 3 'there is no GPU "first": CUDA sees 1' fuzz --device cuda:first
 on small 3 'there is no GPU "0,sms=0": CUDA sees 1' fuzz --device cuda:0,sms=0
-on small 3 "green contexts need CUDA 12.4" fuzz --device cuda:0,sms=4,part=1
-on small 3 "green contexts need CUDA 12.4" verify "$kernels/vector_add.cu" --kernel vector_add --as elastic \
-    --launch "$kernels/vector_add.json" --on cuda:0,sms=4
+on small 3 "this GPU has no part 1 of 6 SMs: there are 1" fuzz --device cuda:0,sms=6,part=1
 on compile-fails 3 "the probe kernel does not compile: probe.cu(1): error: this is pretended" fuzz --device cuda
 on launch-fails 2 "launching: too many resources requested for launch (CUDA error 701)" fuzz --device cuda
 on stuck 3 "the GPU is stuck" fuzz --device cuda
+libraries=$whole_folder:$folder # its compiler is there
+on small 3 "green contexts need CUDA 12.4" fuzz --device cuda:0,sms=4,part=1
+on small 3 "green contexts need CUDA 12.4" verify "$kernels/vector_add.cu" --kernel vector_add --as elastic \
+    --launch "$kernels/vector_add.json" --on cuda:0,sms=4
 libraries=$old_folder
 on small 3 "too old: it has no cuLaunchKernelEx" fuzz --device cuda
 

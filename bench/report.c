@@ -1,0 +1,287 @@
+/*
+ * report.c: what bench/share found, as tables and as gridsmith.share/1: medians, spreads, gains and averages.
+ *
+ * "gain" is how much more is done in the same time than one after the other: (alone + alone) / makespan - 1. "d over b"
+ * compares makespans: b / d - 1.
+ */
+#include "share.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct mode_names modes[MODES] = {{'a', "time_sliced", "time-sliced"},
+                                        {'b', "mps", "MPS"},
+                                        {'c', "green", "green halves"},
+                                        {'d', "gridsmith", "Gridsmith"}};
+
+static int by_size(const void *a, const void *b) {
+    const double first = *(const double *)a, second = *(const double *)b;
+    return first < second ? -1 : first > second;
+}
+
+static double median(const series *from) {
+    double sorted[MOST_REPEATS];
+    if (!from->count)
+        return NAN;
+    memcpy(sorted, from->values, sizeof sorted);
+    qsort(sorted, (size_t)from->count, sizeof *sorted, by_size);
+    int half = from->count / 2;
+    return from->count % 2 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
+}
+
+/* From the least to the most, in percent of the median. */
+static double spread(const series *from) {
+    double least = INFINITY, most = -INFINITY;
+    for (int i = 0; i < from->count; i++) {
+        least = fmin(least, from->values[i]);
+        most = fmax(most, from->values[i]);
+    }
+    return from->count ? 100 * (most - least) / median(from) : NAN;
+}
+
+/* In percent of an application that takes 30 seconds: what talking to the daemon costs, in the rounds and once at the
+   start; and injection with compilation, which is all that loading took the first time. */
+static void overheads_of(const application *app, double *communication, double *compilation) {
+    const double thirty_seconds_ms = 30000;
+    bool is_long = app->long_direct.is_there && app->long_served.is_there;
+    const alone *direct = is_long ? &app->long_direct : &app->direct;
+    const alone *served = is_long ? &app->long_served : &app->served;
+    double slower = median(&served->ms) / median(&direct->ms) - 1;
+    double once_ms = served->setup_ms - served->compile_ms - (direct->setup_ms - direct->compile_ms);
+    *communication = 100 * (slower + once_ms / thirty_seconds_ms);
+    *compilation = 100 * app->served.compile_ms / thirty_seconds_ms;
+}
+
+/* ---- for people ---- */
+
+static double gain_of(const pair *of, enum mode mode) {
+    return 100 *
+           ((median(&of->first->direct.ms) + median(&of->second->direct.ms)) / median(&of->outcomes[mode].makespan_ms) -
+            1);
+}
+
+/* How much more one mode does in the same time than another; NAN: one of them is not there. */
+static double over(const pair *of, enum mode mode, enum mode other) {
+    return of->outcomes[mode].is_there && of->outcomes[other].is_there
+               ? 100 * (median(&of->outcomes[other].makespan_ms) / median(&of->outcomes[mode].makespan_ms) - 1)
+               : NAN;
+}
+
+static double over_best(const pair *of) {
+    double least = NAN;
+    for (enum mode other = TIME_SLICED; other < GRIDSMITH; other++)
+        least = fmin(least, over(of, GRIDSMITH, other));
+    return least;
+}
+
+void print_alone(const struct bench *bench, const application *app) {
+    fprintf(bench->table, "%s  %-14s %9.2f ms alone, spread %.1f%%; %u repetitions; set up in %.0f ms\n", app->letters,
+            app->name, median(&app->direct.ms), spread(&app->direct.ms), app->repeat, app->direct.setup_ms);
+    fflush(bench->table);
+}
+
+void print_header(const struct bench *bench) {
+    fprintf(bench->table, "\nmakespan in ms, its spread, and the gain over one after the other\npair       alone");
+    for (int mode = 0; mode < MODES; mode++)
+        if (bench->is_used[mode])
+            fprintf(bench->table, "  %24s", modes[mode].words);
+    fprintf(bench->table, "%s\n", bench->is_used[GRIDSMITH] ? "  d over b  d over best" : "");
+    fflush(bench->table);
+}
+
+static void print_percent(const struct bench *bench, double percent, int width) {
+    if (isnan(percent))
+        fprintf(bench->table, "  %*s", width, "-");
+    else
+        fprintf(bench->table, "  %+*.1f%%", width - 1, percent);
+}
+
+void print_pair(const struct bench *bench, const pair *of) {
+    fprintf(bench->table, "%s-%s  %9.1f", of->first->letters, of->second->letters,
+            median(&of->first->direct.ms) + median(&of->second->direct.ms));
+    for (enum mode mode = 0; mode < MODES; mode++) {
+        const outcome *found = &of->outcomes[mode];
+        if (bench->is_used[mode] && found->is_there)
+            fprintf(bench->table, "  %9.1f %5.1f%% %+6.1f%%", median(&found->makespan_ms), spread(&found->makespan_ms),
+                    gain_of(of, mode));
+        else if (bench->is_used[mode])
+            fprintf(bench->table, "  %24s", "failed");
+    }
+    if (bench->is_used[GRIDSMITH]) {
+        print_percent(bench, over(of, GRIDSMITH, MPS), 8);
+        print_percent(bench, over_best(of), 11);
+    }
+    fprintf(bench->table, "\n");
+    fflush(bench->table);
+}
+
+/* The average, and the least with the pair that has it. */
+typedef struct summary {
+    double sum, least;
+    const pair *worst;
+    int count;
+} summary;
+
+static void sum_up(summary *into, const pair *of, double value) {
+    if (isnan(value))
+        return;
+    if (!into->count || value < into->least) {
+        into->least = value;
+        into->worst = of;
+    }
+    into->sum += value;
+    into->count++;
+}
+
+static void print_summary(const struct bench *bench, const summary *of, const char *words) {
+    if (of->count)
+        fprintf(bench->table, "%-40s %+6.1f%% on average over %d pairs, least %+.1f%% (%s-%s)\n", words,
+                of->sum / of->count, of->count, of->least, of->worst->first->letters, of->worst->second->letters);
+}
+
+void print_averages(const struct bench *bench) {
+    summary gains[MODES] = {{.sum = 0}}, over_mps = {.sum = 0}, best = {.sum = 0};
+    for (int i = 0; i < PAIRS; i++) {
+        const pair *of = &bench->pairs[i];
+        for (enum mode mode = 0; mode < MODES; mode++)
+            if (of->outcomes[mode].is_there)
+                sum_up(&gains[mode], of, gain_of(of, mode));
+        sum_up(&over_mps, of, over(of, GRIDSMITH, MPS));
+        sum_up(&best, of, over_best(of));
+    }
+    fprintf(bench->table, "\n");
+    for (int mode = 0; mode < MODES; mode++) {
+        char words[80];
+        snprintf(words, sizeof words, "(%c) %s over one after the other", modes[mode].letter, modes[mode].words);
+        print_summary(bench, &gains[mode], words);
+        if (bench->why_not[mode][0])
+            fprintf(bench->table, "(%c) %s: %s\n", modes[mode].letter, modes[mode].words, bench->why_not[mode]);
+    }
+    print_summary(bench, &over_mps, "Gridsmith over MPS");
+    print_summary(bench, &best, "Gridsmith over the best of the others");
+}
+
+void print_overheads(const struct bench *bench) {
+    for (int i = 0; i < APPLICATIONS; i++) {
+        const application *app = &bench->applications[i];
+        double communication, compilation;
+        if (!app->served.is_there || !app->direct.is_there)
+            continue;
+        overheads_of(app, &communication, &compilation);
+        fprintf(bench->table,
+                "%s alone through the daemon: communication %+.2f%%, injection and compilation %.2f%% of 30 seconds"
+                " (a round takes %.2f ms, direct %.2f; compiling %.0f ms, direct %.0f)\n",
+                app->letters, communication, compilation, median(&app->served.ms), median(&app->direct.ms),
+                app->served.compile_ms, app->direct.compile_ms);
+    }
+    for (int i = 0; i < 2; i++)
+        if (bench->launch[i].is_there)
+            fprintf(bench->table, "an empty kernel %s: %.2f us launched and waited for, %.2f us in a row\n",
+                    i ? "through the daemon" : "direct", bench->launch[i].waited_us, bench->launch[i].pipelined_us);
+}
+
+/* ---- for programs ---- */
+
+static void put_number(gs_text *text, const char *key, double value) {
+    if (isnan(value))
+        gs_text_add(text, "\"%s\":null", key);
+    else
+        gs_text_add(text, "\"%s\":%.4f", key, value);
+}
+
+static void put_series(gs_text *text, const char *key, const series *from) {
+    gs_text_add(text, "\"%s\":{", key);
+    put_number(text, "median", median(from));
+    gs_text_add(text, ",");
+    put_number(text, "spread_percent", spread(from));
+    gs_text_add(text, ",\"all\":[");
+    for (int i = 0; i < from->count; i++)
+        gs_text_add(text, "%s%.4f", i ? "," : "", from->values[i]);
+    gs_text_add(text, "]}");
+}
+
+static void put_alone(gs_text *text, const char *key, const alone *of) {
+    if (!of->is_there)
+        return;
+    gs_text_add(text, ",\"%s\":{", key);
+    put_series(text, "round_ms", &of->ms);
+    gs_text_add(text, ",\"setup_ms\":%.3f,\"compile_ms\":%.3f}", of->setup_ms, of->compile_ms);
+}
+
+static void put_application(gs_text *text, const application *app) {
+    double communication, compilation;
+    gs_text_add(text, "{\"letters\":\"%s\",\"kernel\":\"%s\",\"repeat\":%u", app->letters, app->name, app->repeat);
+    put_alone(text, "direct", &app->direct);
+    put_alone(text, "served", &app->served);
+    put_alone(text, "long_direct", &app->long_direct);
+    put_alone(text, "long_served", &app->long_served);
+    if (app->served.is_there && app->direct.is_there) {
+        overheads_of(app, &communication, &compilation);
+        gs_text_add(text, ",\"communication_percent\":%.4f,\"compilation_percent\":%.4f", communication, compilation);
+    }
+    gs_text_add(text, "}");
+}
+
+static void put_pair(gs_text *text, const pair *of) {
+    gs_text_add(text, "{\"pair\":\"%s-%s\"", of->first->letters, of->second->letters);
+    for (enum mode mode = 0; mode < MODES; mode++) {
+        const outcome *found = &of->outcomes[mode];
+        if (!found->is_there)
+            continue;
+        gs_text_add(text, ",\"%s\":{", modes[mode].name);
+        put_series(text, "makespan_ms", &found->makespan_ms);
+        gs_text_add(text, ",");
+        put_series(text, "first_ms", &found->first_ms);
+        gs_text_add(text, ",");
+        put_series(text, "second_ms", &found->second_ms);
+        gs_text_add(text, ",");
+        put_number(text, "gain_percent", gain_of(of, mode));
+        gs_text_add(text, "}");
+    }
+    gs_text_add(text, ",");
+    put_number(text, "over_mps_percent", over(of, GRIDSMITH, MPS));
+    gs_text_add(text, ",");
+    put_number(text, "over_best_percent", over_best(of));
+    gs_text_add(text, "}");
+}
+
+void print_json(const struct bench *bench) {
+    gs_text text = {.sink = stdout};
+    const char *between = "";
+    gs_text_add(&text, "{\"schema\":\"gridsmith.share/1\",\"seconds\":%.3f,\"repeats\":%d,\"applications\":[",
+                bench->seconds, bench->repeats);
+    for (int i = 0; i < APPLICATIONS; i++)
+        if (bench->applications[i].is_wanted) {
+            gs_text_add(&text, "%s", between);
+            put_application(&text, &bench->applications[i]);
+            between = ",";
+        }
+    gs_text_add(&text, "],\"pairs\":[");
+    between = "";
+    for (int i = 0; i < PAIRS; i++)
+        if (bench->pairs[i].is_wanted) {
+            gs_text_add(&text, "%s", between);
+            put_pair(&text, &bench->pairs[i]);
+            between = ",";
+        }
+    gs_text_add(&text, "],\"launch\":{");
+    between = "";
+    for (int i = 0; i < 2; i++)
+        if (bench->launch[i].is_there) {
+            gs_text_add(&text, "%s\"%s\":{\"waited_us\":%.3f,\"pipelined_us\":%.3f}", between, i ? "served" : "direct",
+                        bench->launch[i].waited_us, bench->launch[i].pipelined_us);
+            between = ",";
+        }
+    gs_text_add(&text, "},\"not_measured\":{");
+    between = "";
+    for (int mode = 0; mode < MODES; mode++)
+        if (bench->why_not[mode][0]) {
+            gs_text_add(&text, "%s\"%s\":", between, modes[mode].name);
+            gs_text_put_json(&text, bench->why_not[mode]);
+            between = ",";
+        }
+    gs_text_add(&text, "},\"failed\":%d}\n", bench->wrong);
+    gs_text_flush(&text);
+    gs_text_free(&text);
+}

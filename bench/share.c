@@ -1,0 +1,416 @@
+/*
+ * share.c: what sharing a GPU brings: five applications of the zoo alone, and in all fifteen pairs, each pair
+ *
+ *   a   as two processes, which the driver gives the GPU by turns
+ *   b   as two processes under MPS
+ *   c   as two threads of one process, each with half of the SMs (green contexts)
+ *   d   as two clients of 'gridsmith serve'
+ *
+ * Each application is 'gridsmith zoo load': the repetitions that take --seconds alone are found out first, and are the
+ * same everywhere. The two begin together; the makespan is from the first begin to the last end, by the clock that all
+ * processes share. "gain" is how much shorter it is than one after the other: (alone + alone) / makespan - 1.
+ *
+ * Everything that is started is a child of this program, has a time limit, and goes when this program goes.
+ */
+#include "share.h"
+
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void add(series *to, double value) {
+    if (to->count < MOST_REPEATS)
+        to->values[to->count++] = value;
+}
+
+/* ---- one application, one pair ---- */
+
+/* What 'zoo load' prints: a line for each event. */
+typedef struct event {
+    char what[16];
+    int number; /* of the application */
+    uint32_t repeat;
+    double setup_ms, compile_ms;
+    int64_t began_ns, ended_ns;
+    bool is_right;
+    char reason[160];
+} event;
+
+static bool next_event(child *from, double seconds, event *found) {
+    const char *line = child_line(from, seconds), *what = "", *reason = "";
+    json_t *json = line ? json_loads(line, 0, NULL) : NULL;
+    int repeat = 0, is_right = 0;
+    json_int_t began_ns = 0, ended_ns = 0;
+    *found = (event){.number = 0};
+    if (!json)
+        return false;
+    json_unpack(json, "{s:s, s:i, s?i, s?F, s?F, s?I, s?I, s?b, s?s}", "event", &what, "application", &found->number,
+                "repeat", &repeat, "setup_ms", &found->setup_ms, "compile_ms", &found->compile_ms, "began_ns",
+                &began_ns, "ended_ns", &ended_ns, "right", &is_right, "reason", &reason);
+    snprintf(found->what, sizeof found->what, "%s", what);
+    snprintf(found->reason, sizeof found->reason, "%s", reason);
+    found->repeat = (uint32_t)repeat;
+    found->began_ns = began_ns;
+    found->ended_ns = ended_ns;
+    found->is_right = is_right;
+    json_decref(json);
+    return true;
+}
+
+static bool expect(child *from, double seconds, const char *what, event *found) {
+    return next_event(from, seconds, found) && strcmp(found->what, what) == 0;
+}
+
+/* Reads the last event of each application, and ends the child. False: a result is wrong, or it did not end well. */
+static bool end_load(const struct bench *bench, child *from, int applications) {
+    event last;
+    bool is_well = true;
+    for (int i = 0; i < applications && is_well; i++) {
+        is_well = expect(from, bench->patience_seconds, "done", &last) && last.is_right;
+        if (last.reason[0])
+            fprintf(stderr, "share: wrong: %s\n", last.reason);
+    }
+    return child_end(from, bench->patience_seconds) == 0 && is_well;
+}
+
+static double seconds_for(const struct bench *bench, double factor) {
+    return factor * bench->seconds * 10 + bench->patience_seconds;
+}
+
+/* "gridsmith zoo load NAME[:REPEAT] [NAME[:REPEAT]] --on ...". */
+static bool start_load(const struct bench *bench, enum mode mode, const application *first, const application *second,
+                       int rounds, bool waits, double seconds, child *started) {
+    char words[12][64];
+    const char *list[24] = {bench->services.program, "zoo", "load"};
+    int count = 3, at = 0;
+    const application *both[] = {first, second};
+    for (int i = 0; i < 2 && both[i]; i++) {
+        snprintf(words[at], sizeof *words, both[i]->repeat ? "%s:%u" : "%s", both[i]->name, both[i]->repeat);
+        list[count++] = words[at++];
+    }
+    list[count++] = "--on";
+    snprintf(words[at], sizeof *words,
+             mode == GREEN       ? "cuda:0,sms=%d"
+             : mode == GRIDSMITH ? "serve"
+                                 : "cuda",
+             bench->sms);
+    list[count++] = words[at++];
+    snprintf(words[at], sizeof *words, "--ms=%d", (int)(seconds * 1000));
+    list[count++] = words[at++];
+    snprintf(words[at], sizeof *words, "--rounds=%d", rounds);
+    list[count++] = words[at++];
+    snprintf(words[at], sizeof *words, "--seconds=%d",
+             (int)(1 + bench->patience_seconds + rounds * seconds_for(bench, seconds / bench->seconds)));
+    list[count++] = words[at++];
+    if (bench->size) {
+        list[count++] = "--size";
+        list[count++] = bench->size;
+    }
+    if (waits)
+        list[count++] = "--wait";
+    list[count++] = "--json";
+    return child_start(started, list, services_environment(&bench->services, mode == MPS, mode == GRIDSMITH));
+}
+
+static bool run_alone(struct bench *bench, enum mode mode, application *app, int rounds, double seconds, alone *into) {
+    child load;
+    event found;
+    *into = (alone){.is_there = false};
+    if (!start_load(bench, mode, app, NULL, rounds, false, seconds, &load))
+        return false;
+    bool is_well =
+        expect(&load, bench->patience_seconds + seconds_for(bench, seconds / bench->seconds), "ready", &found);
+    into->setup_ms = found.setup_ms;
+    into->compile_ms = found.compile_ms;
+    app->repeat = is_well && !app->repeat ? found.repeat : app->repeat;
+    for (int i = 0; i < rounds && is_well; i++) {
+        is_well = expect(&load, seconds_for(bench, seconds / bench->seconds), "round", &found);
+        add(&into->ms, (double)(found.ended_ns - found.began_ns) / 1e6);
+    }
+    if (is_well)
+        is_well = end_load(bench, &load, 1);
+    else
+        child_kill(&load);
+    into->is_there = is_well;
+    return is_well;
+}
+
+/* One round of both: they begin when a line comes. */
+static bool run_round(struct bench *bench, child *loads, int processes, outcome *into) {
+    event found[2] = {{.number = 0}, {.number = 0}};
+    for (int i = 0; i < processes; i++)
+        if (!child_tell(&loads[i], "\n"))
+            return false;
+    for (int i = 0; i < 2; i++)
+        if (!expect(&loads[processes == 2 ? i : 0], seconds_for(bench, 2), "round", &found[i]))
+            return false;
+    int64_t began_ns = gs_min(found[0].began_ns, found[1].began_ns);
+    int64_t ended_ns = -gs_min(-found[0].ended_ns, -found[1].ended_ns);
+    add(&into->makespan_ms, (double)(ended_ns - began_ns) / 1e6);
+    add(&into->first_ms, (double)(found[0].ended_ns - found[0].began_ns) / 1e6);
+    add(&into->second_ms, (double)(found[1].ended_ns - found[1].began_ns) / 1e6);
+    return true;
+}
+
+static bool run_rounds(struct bench *bench, child *loads, int processes, outcome *into) {
+    event found;
+    for (int i = 0; i < 2; i++)
+        if (!expect(&loads[processes == 2 ? i : 0], bench->patience_seconds, "ready", &found))
+            return false;
+    for (int i = 0; i < bench->repeats; i++)
+        if (!run_round(bench, loads, processes, into))
+            return false;
+    return true;
+}
+
+static bool run_pair(struct bench *bench, enum mode mode, const pair *of, outcome *into) {
+    child loads[2] = {{.pid = 0}, {.pid = 0}};
+    int processes = mode == GREEN ? 1 : 2;
+    *into = (outcome){.is_there = false};
+    bool is_well = start_load(bench, mode, of->first, processes == 1 ? of->second : NULL, bench->repeats, true,
+                              bench->seconds, &loads[0]);
+    if (is_well && processes == 2)
+        is_well = start_load(bench, mode, of->second, NULL, bench->repeats, true, bench->seconds, &loads[1]);
+    is_well = is_well && run_rounds(bench, loads, processes, into);
+    for (int i = 0; i < processes && is_well; i++)
+        is_well = end_load(bench, &loads[i], 2 / processes);
+    for (int i = 0; i < processes; i++)
+        child_kill(&loads[i]);
+    into->is_there = is_well;
+    return is_well;
+}
+
+/* ---- overheads ---- */
+
+static bool run_launch(struct bench *bench, bool is_served) {
+    const char *const list[] = {
+        bench->services.program,       "zoo", "launch", "--json", "--on", is_served ? "serve" : "cuda", "--repeat",
+        bench->size ? "100" : "10000", NULL};
+    launch_times *into = &bench->launch[is_served];
+    child asked;
+    if (!child_start(&asked, list, services_environment(&bench->services, false, is_served)))
+        return false;
+    const char *line = child_line(&asked, bench->patience_seconds);
+    json_t *json = line ? json_loads(line, 0, NULL) : NULL;
+    into->is_there = json && json_unpack(json, "{s:F, s:F}", "waited_us", &into->waited_us, "pipelined_us",
+                                         &into->pipelined_us) == 0;
+    json_decref(json);
+    return child_end(&asked, bench->patience_seconds) == 0 && into->is_there;
+}
+
+/* ---- all of it ---- */
+
+static bool is_time_left(const struct bench *bench) {
+    return !services_interrupted() && gs_now_ns() - bench->began_ns < (int64_t)bench->limit_seconds * 1000000000;
+}
+
+static void refuse(struct bench *bench, enum mode mode, const char *why) {
+    bench->is_used[mode] = false;
+    snprintf(bench->why_not[mode], sizeof bench->why_not[mode], "%s", why);
+}
+
+static void start_services(struct bench *bench) {
+    char why[200];
+    if (bench->is_used[MPS] && !services_start_mps(&bench->services, why, sizeof why))
+        refuse(bench, MPS, why);
+    if (bench->is_used[GRIDSMITH] && !services_start_daemon(&bench->services, why, sizeof why))
+        refuse(bench, GRIDSMITH, why);
+}
+
+/* Alone, direct: without that there is nothing to compare with. */
+static bool measure_alone(struct bench *bench) {
+    for (int i = 0; i < APPLICATIONS && is_time_left(bench); i++) {
+        application *app = &bench->applications[i];
+        if (!app->is_wanted)
+            continue;
+        if (!run_alone(bench, TIME_SLICED, app, bench->repeats, bench->seconds, &app->direct))
+            return false;
+        print_alone(bench, app);
+    }
+    return true;
+}
+
+/* Alone through the daemon, which also shows it each kernel before the pairs. */
+static void measure_served(struct bench *bench) {
+    run_launch(bench, false);
+    for (int i = 0; i < APPLICATIONS && is_time_left(bench) && bench->is_used[GRIDSMITH]; i++) {
+        application *app = &bench->applications[i];
+        if (app->is_wanted && !run_alone(bench, GRIDSMITH, app, bench->repeats, bench->seconds, &app->served))
+            refuse(bench, GRIDSMITH, "an application alone through the daemon failed");
+    }
+    if (bench->is_used[GRIDSMITH])
+        run_launch(bench, true);
+}
+
+/* Rounds of 30 seconds, one direct and one through the daemon. */
+static void measure_long(struct bench *bench) {
+    const double long_seconds = 30;
+    for (int i = 0; i < APPLICATIONS && is_time_left(bench) && bench->is_used[GRIDSMITH]; i++) {
+        application *app = &bench->applications[i], longer = *app;
+        longer.repeat = (uint32_t)(app->repeat * long_seconds / bench->seconds);
+        if (app->is_wanted && run_alone(bench, TIME_SLICED, &longer, 1, long_seconds, &app->long_direct))
+            run_alone(bench, GRIDSMITH, &longer, 1, long_seconds, &app->long_served);
+    }
+}
+
+static void measure_pairs(struct bench *bench) {
+    print_header(bench);
+    for (int i = 0; i < PAIRS; i++) {
+        pair *of = &bench->pairs[i];
+        if (of->is_wanted && !is_time_left(bench)) {
+            bench->wrong++;
+            fprintf(stderr, "share: %s-%s was not measured: no time left\n", of->first->letters, of->second->letters);
+            continue;
+        }
+        for (enum mode mode = 0; mode < MODES && of->is_wanted; mode++) {
+            if (!bench->is_used[mode] || services_interrupted())
+                continue;
+            bool is_well = run_pair(bench, mode, of, &of->outcomes[mode]);
+            bench->failures[mode] = is_well ? 0 : bench->failures[mode] + 1;
+            bench->wrong += !is_well;
+            if (bench->failures[mode] == MOST_FAILURES)
+                refuse(bench, mode, "failed three times in a row");
+        }
+        if (of->is_wanted)
+            print_pair(bench, of);
+    }
+}
+
+static int measure(struct bench *bench) {
+    bench->began_ns = gs_now_ns();
+    start_services(bench);
+    if (!measure_alone(bench)) {
+        fprintf(stderr, "share: an application alone on the GPU failed\n");
+        return 3;
+    }
+    measure_served(bench);
+    measure_pairs(bench);
+    if (bench->is_long)
+        measure_long(bench);
+    print_averages(bench);
+    print_overheads(bench);
+    fprintf(bench->table, "took %.0f s\n", (double)(gs_now_ns() - bench->began_ns) / 1e9);
+    if (bench->is_json)
+        print_json(bench);
+    return services_interrupted() ? 130 : bench->wrong > 0;
+}
+
+/* ---- the command line ---- */
+
+static void put_applications(struct bench *bench) {
+    static const char *const names[APPLICATIONS][2] = {
+        {"black_scholes", "BS"}, {"gaussian", "GS"}, {"sgemm", "MM"}, {"quasirandom", "RG"}, {"transpose", "TR"}};
+    int count = 0;
+    for (int i = 0; i < APPLICATIONS; i++)
+        bench->applications[i] = (application){.name = names[i][0], .letters = names[i][1]};
+    for (int i = 0; i < APPLICATIONS; i++)
+        for (int k = i; k < APPLICATIONS; k++)
+            bench->pairs[count++] = (pair){.first = &bench->applications[i], .second = &bench->applications[k]};
+}
+
+/* --only BS-RG,GS-GS; "none" is no pair, but all applications alone. False: there is no such pair. */
+static bool choose_pairs(struct bench *bench) {
+    size_t found = 0;
+    for (int i = 0; i < PAIRS; i++) {
+        pair *of = &bench->pairs[i];
+        char words[2][8];
+        snprintf(words[0], sizeof *words, "%s-%s", of->first->letters, of->second->letters);
+        snprintf(words[1], sizeof *words, "%s-%s", of->second->letters, of->first->letters);
+        of->is_wanted = !bench->only || strstr(bench->only, words[0]) || strstr(bench->only, words[1]);
+        found += of->is_wanted ? strlen(words[0]) + 1 : 0;
+        of->first->is_wanted |= of->is_wanted;
+        of->second->is_wanted |= of->is_wanted;
+    }
+    for (int i = 0; i < APPLICATIONS && bench->only && strcmp(bench->only, "none") == 0; i++)
+        bench->applications[i].is_wanted = true;
+    return !bench->only || strcmp(bench->only, "none") == 0 || found == strlen(bench->only) + 1;
+}
+
+static bool choose_modes(struct bench *bench, const char *letters) {
+    for (int mode = 0; mode < MODES; mode++)
+        bench->is_used[mode] = strchr(letters, modes[mode].letter);
+    return letters[0] && strspn(letters, "abcd") == strlen(letters);
+}
+
+static const char help[] = "usage: share [options]\n\n"
+                           "Five applications of the zoo alone and in all pairs on one GPU: as two processes (a), "
+                           "under MPS (b), with half of\n"
+                           "the SMs each (c), and through 'gridsmith serve' (d). Takes some minutes.\n\n"
+                           "  --seconds S      how long an application takes alone (default 0.5)\n"
+                           "  --repeats N      how often each pair runs (default 5); medians are printed\n"
+                           "  --modes LETTERS  some of abcd (default all)\n"
+                           "  --only PAIRS     BS-RG,GS-GS; or none: the applications alone\n"
+                           "  --sms N          SMs of a half (default 64)\n"
+                           "  --size NAME      of the applications (default: the one for loads)\n"
+                           "  --long           overheads from rounds of 30 seconds\n"
+                           "  --limit S        begin no pair after so long (default 540)\n"
+                           "  --patience S     a child that is so much too late has failed (default 60)\n"
+                           "  --program FILE   gridsmith (default: beside this program)\n"
+                           "  --json           write gridsmith.share/1; the tables go to standard error\n"
+                           "  --help           show this\n";
+
+static int mistake(const char *words) {
+    fprintf(stderr, "share: %s; see 'share --help'\n", words);
+    return 2;
+}
+
+/* -1: go on; else the exit code. */
+static int parse(struct bench *bench, int argc, char **argv, const char **program) {
+    static const struct option options[] = {
+        {"seconds", 1, NULL, 's'},  {"repeats", 1, NULL, 'r'}, {"modes", 1, NULL, 'm'}, {"only", 1, NULL, 'o'},
+        {"sms", 1, NULL, 'n'},      {"size", 1, NULL, 'z'},    {"long", 0, NULL, 'l'},  {"limit", 1, NULL, 't'},
+        {"patience", 1, NULL, 'w'}, {"program", 1, NULL, 'p'}, {"json", 0, NULL, 'j'},  {"help", 0, NULL, 'h'},
+        {NULL, 0, NULL, 0}};
+    const char *letters = "abcd";
+    int option;
+    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+        bench->seconds = option == 's' ? strtod(optarg, NULL) : bench->seconds;
+        bench->repeats = option == 'r' ? atoi(optarg) : bench->repeats;
+        bench->sms = option == 'n' ? atoi(optarg) : bench->sms;
+        bench->limit_seconds = option == 't' ? atoi(optarg) : bench->limit_seconds;
+        bench->patience_seconds = option == 'w' ? strtod(optarg, NULL) : bench->patience_seconds;
+        letters = option == 'm' ? optarg : letters;
+        bench->only = option == 'o' ? optarg : bench->only;
+        bench->size = option == 'z' ? optarg : bench->size;
+        *program = option == 'p' ? optarg : *program;
+        bench->is_long |= option == 'l';
+        bench->is_json |= option == 'j';
+        if (option == 'h')
+            return fputs(help, stdout) < 0 ? 4 : 0;
+        if (option == '?')
+            return 2;
+    }
+    if (optind < argc)
+        return mistake("it takes options only");
+    if (!(bench->seconds >= 0.001 && bench->seconds <= 100))
+        return mistake("--seconds takes a number from 0.001 to 100");
+    if (!(bench->patience_seconds > 0 && bench->patience_seconds <= 1000))
+        return mistake("--patience takes a number from 0 to 1000");
+    if (bench->repeats < 1 || bench->repeats > MOST_REPEATS)
+        return mistake("--repeats takes a number from 1 to 100");
+    if (bench->sms < 1 || bench->limit_seconds < 1)
+        return mistake("--sms and --limit take a number from 1");
+    if (!choose_modes(bench, letters))
+        return mistake("--modes takes some of the letters abcd");
+    return choose_pairs(bench) ? -1 : mistake("--only takes pairs of BS, GS, MM, RG and TR, such as BS-RG,GS-GS");
+}
+
+int main(int argc, char **argv) {
+    struct bench *bench = calloc(1, sizeof *bench);
+    const char *program = NULL;
+    if (!bench)
+        return 4;
+    bench->seconds = 0.5;
+    bench->repeats = 5;
+    bench->sms = 64;
+    bench->limit_seconds = 540;
+    bench->patience_seconds = 60;
+    put_applications(bench);
+    int status = parse(bench, argc, argv, &program);
+    bench->table = bench->is_json ? stderr : stdout;
+    if (status < 0)
+        status = services_open(&bench->services, program, argv[0]) ? measure(bench) : 4;
+    services_close(&bench->services);
+    free(bench);
+    return status;
+}

@@ -1,0 +1,35 @@
+/* work_cuda.h: a GPU as an executor, from the inside: for work_cuda.c, which runs work and waits for it, and
+   stream_cuda.c, which does not wait. For this room alone. */
+#ifndef GS_WORK_CUDA_H
+#define GS_WORK_CUDA_H
+
+#include "cuda_api.h"
+#include "device.h"
+
+typedef struct cuda_kernel {
+    char *name; /* as it is called */
+    cu_function function;
+    gs_cost cost;
+} cuda_kernel;
+
+typedef struct cuda_module {
+    struct cuda_executor *owner;
+    struct cuda_module *next;
+    cu_module loaded;
+    cuda_kernel *kernels; /* as the build lists them */
+    size_t count;
+} cuda_module;
+
+typedef struct cuda_executor {
+    cu_api api;
+    int device, sms, architecture;
+    bool has_context;
+    cu_stream stream, signals;
+    cu_event began, ended;
+    cuda_module *first;
+} cuda_executor;
+
+/* The kernel of that name, or NULL. */
+cuda_kernel *gs_cuda_kernel(cuda_module *module, const char *name);
+
+#endif

@@ -1,0 +1,324 @@
+/*
+ * load.c: a plan as an application: memory is allocated and filled once, then the launches are made again and again on
+ * one stream, and not waited for one by one.
+ *
+ * A round is so many repetitions of the plan. Before the last of them, what the launches change is put back as it was
+ * at the start, by a kernel that copies, so that what is there in the end can be compared: with the reference, or at
+ * large sizes with what the first pass left, whose kernels are compared with the reference at the small size. Where
+ * launches change their own inputs, the inputs are put back before each repetition.
+ *
+ * The host runs ahead of the GPU by some 50 ms, and waits then.
+ */
+#include "play.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char put_back_text[] = "\n__global__ void put_back(unsigned *to, const unsigned *from, unsigned words) {\n"
+                                    "    const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+                                    "    if (i < words)\n"
+                                    "        to[i] = from[i];\n"
+                                    "}\n";
+
+enum { PUT_BACK = 1, PUT_BACK_THREADS = 256, WORD = 4, FEW_AHEAD = 8, MOST_AHEAD = 1024, AHEAD_NS = 50000000 };
+
+static size_t words_of(const gs_zoo_buffer *buffer) {
+    return gs_divide_up((int64_t)(buffer->count * gs_scalar_bytes(buffer->type)), WORD);
+}
+
+static bool starts_as_zeros(const gs_zoo_buffer *buffer) {
+    return !buffer->make && !(buffer->low < buffer->high);
+}
+
+/* ---- launching ---- */
+
+static gs_code start(gs_zoo_load *load, const gs_stream_call *call, gs_error *error) {
+    gs_code code = load->stream->ops->launch(load->stream, call, error);
+    load->launches++;
+    if (code != GS_OK || ++load->unwaited < load->ahead)
+        return code;
+    load->unwaited = 0;
+    return load->stream->ops->wait(load->stream, error);
+}
+
+static gs_code wait_for_all(gs_zoo_load *load, gs_error *error) {
+    load->unwaited = 0;
+    return load->stream->ops->wait(load->stream, error);
+}
+
+/* Copies a buffer on the GPU. */
+static gs_code copy(gs_zoo_load *load, size_t number, uint64_t to, uint64_t from, gs_error *error) {
+    const uint64_t buffers[] = {to, from};
+    uint32_t words = (uint32_t)words_of(&load->plan.buffers[number]);
+    gs_job_argument arguments[] = {{.buffer = 0}, {.buffer = 1}, {.buffer = -1, .bytes = sizeof words}};
+    memcpy(arguments[2].value, &words, sizeof words);
+    gs_stream_call call = {.module = load->modules[0],
+                           .kernel = PUT_BACK,
+                           .grid = {(uint32_t)gs_divide_up(words, PUT_BACK_THREADS), 1, 1},
+                           .block = {PUT_BACK_THREADS, 1, 1},
+                           .arguments = arguments,
+                           .argument_count = GS_COUNT(arguments),
+                           .buffers = buffers};
+    return start(load, &call, error);
+}
+
+static gs_code put_back(gs_zoo_load *load, gs_error *error) {
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < load->plan.buffer_count && code == GS_OK; i++)
+        if (load->is_changed[i])
+            code = copy(load, i, load->memory[i], load->kept[i], error);
+    return code;
+}
+
+/* All launches of the plan once. */
+static gs_code pass(gs_zoo_load *load, gs_error *error) {
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < load->plan.launches.count && code == GS_OK; i++) {
+        const gs_zoo_launch *launch = &load->plan.launches.data[i];
+        gs_stream_call call = {.module = load->modules[launch->kind],
+                               .grid = {launch->grid[0], launch->grid[1], launch->grid[2]},
+                               .block = {launch->block[0], launch->block[1], launch->block[2]},
+                               .shared_bytes = launch->shared_bytes,
+                               .arguments = launch->list,
+                               .argument_count = launch->arguments,
+                               .buffers = load->memory};
+        if (launch->grid[0] && launch->grid[1] && launch->grid[2])
+            code = start(load, &call, error);
+    }
+    return code;
+}
+
+gs_code gs_zoo_load_round(gs_zoo_load *load, uint32_t repeat, gs_zoo_round *round, gs_error *error) {
+    gs_code code = GS_OK;
+    load->launches = 0;
+    *round = (gs_zoo_round){.began_ns = gs_now_ns()};
+    for (uint32_t i = 0; i < repeat && code == GS_OK; i++) {
+        if (load->plan.kernel->is_once || i + 1 == repeat)
+            code = put_back(load, error);
+        if (code == GS_OK)
+            code = pass(load, error);
+    }
+    if (code == GS_OK)
+        code = wait_for_all(load, error);
+    round->ended_ns = gs_now_ns();
+    round->launches = load->launches;
+    return code;
+}
+
+gs_code gs_zoo_load_repeat(gs_zoo_load *load, int64_t wanted_ns, uint32_t *repeat, gs_error *error) {
+    enum { MOST = 1 << 24 };
+    int64_t elapsed_ns = 1;
+    gs_zoo_round round;
+    gs_code code = GS_OK;
+    for (*repeat = 1; code == GS_OK; *repeat = (uint32_t)gs_min(*repeat * (wanted_ns / elapsed_ns + 1), MOST)) {
+        code = gs_zoo_load_round(load, *repeat, &round, error);
+        elapsed_ns = round.ended_ns - round.began_ns + 1;
+        if (elapsed_ns > wanted_ns / 2 || *repeat == MOST)
+            break;
+    }
+    *repeat = (uint32_t)((double)wanted_ns * *repeat / (double)elapsed_ns + 0.5);
+    *repeat = *repeat ? *repeat : 1;
+    return code;
+}
+
+/* ---- comparing ---- */
+
+static gs_code fetch(gs_zoo_load *load, size_t number, void **data, gs_error *error) {
+    const gs_zoo_buffer *buffer = &load->plan.buffers[number];
+    size_t bytes = buffer->count * gs_scalar_bytes(buffer->type);
+    *data = malloc(bytes + 1);
+    return *data ? load->stream->ops->copy_out(load->stream, *data, load->memory[number], bytes, error)
+                 : gs_fail_memory(error);
+}
+
+gs_code gs_zoo_load_check(gs_zoo_load *load, gs_error *error) {
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < load->plan.buffer_count && code == GS_OK; i++) {
+        void *data = NULL;
+        if (!load->is_changed[i] || load->plan.buffers[i].is_scratch)
+            continue;
+        code = fetch(load, i, &data, error);
+        if (code == GS_OK && !gs_zoo_buffer_is_right(&load->plan, i, data, error))
+            code = GS_E_KERNEL;
+        free(data);
+    }
+    return code;
+}
+
+/* What the first pass left is wanted from now on. */
+static gs_code keep_first_pass(gs_zoo_load *load, gs_error *error) {
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < load->plan.buffer_count && code == GS_OK; i++)
+        if (load->is_changed[i] && !load->plan.buffers[i].is_scratch)
+            code = fetch(load, i, &load->plan.buffers[i].wanted, error);
+    return code;
+}
+
+/* ---- setting up ---- */
+
+/* Which buffers the launches change: those that the reference changes at the small size. */
+static void find_changed(const gs_zoo_plan *small, bool *is_changed) {
+    for (size_t i = 0; i < small->buffer_count; i++) {
+        const gs_zoo_buffer *buffer = &small->buffers[i];
+        size_t bytes = buffer->count * gs_scalar_bytes(buffer->type);
+        is_changed[i] = buffer->is_scratch || memcmp(buffer->data, buffer->wanted, bytes) != 0;
+    }
+}
+
+/* The kernel, and in the first module the one that puts back. */
+static gs_code load_kind(gs_zoo_load *load, size_t kind, gs_error *error) {
+    const gs_zoo_kind *wanted = &load->plan.kinds[kind];
+    const char *kernels[] = {wanted->kernel, "put_back"}, *text = NULL;
+    char name[100];
+    gs_text whole = {0};
+    size_t size = 0;
+    gs_code code = gs_zoo_text(wanted->source, &text, &size, error);
+    if (code != GS_OK)
+        return code;
+    snprintf(name, sizeof name, "%s.cu", wanted->source);
+    gs_text_put(&whole, text, size);
+    if (kind == 0)
+        gs_text_put(&whole, put_back_text, sizeof put_back_text - 1);
+    gs_build build = {
+        .name = name, .text = whole.data, .size = whole.count, .kernels = kernels, .kernel_count = kind == 0 ? 2 : 1};
+    code = whole.failed ? gs_fail_memory(error)
+                        : load->stream->ops->load(load->stream, &build, &load->modules[kind], error);
+    gs_text_free(&whole);
+    return code;
+}
+
+static gs_code load_kinds(gs_zoo_load *load, gs_error *error) {
+    int64_t began_ns = gs_now_ns();
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < load->plan.kind_count && code == GS_OK; i++)
+        code = load_kind(load, i, error);
+    load->compile_ns = gs_now_ns() - began_ns;
+    return code;
+}
+
+static gs_code send(gs_zoo_load *load, gs_error *error) {
+    const gs_stream_ops *ops = load->stream->ops;
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < load->plan.buffer_count && code == GS_OK; i++) {
+        const gs_zoo_buffer *buffer = &load->plan.buffers[i];
+        size_t bytes = words_of(buffer) * WORD;
+        code = ops->allocate(load->stream, bytes, &load->memory[i], error);
+        if (code == GS_OK && !starts_as_zeros(buffer))
+            code = ops->copy_in(load->stream, load->memory[i], buffer->data,
+                                buffer->count * gs_scalar_bytes(buffer->type), error);
+        if (code == GS_OK && load->is_changed[i])
+            code = ops->allocate(load->stream, bytes, &load->kept[i], error);
+        if (code == GS_OK && load->is_changed[i])
+            code = copy(load, i, load->kept[i], load->memory[i], error);
+    }
+    return code;
+}
+
+/* The same kernels at the small size, against the reference. */
+static gs_code try_small(const gs_zoo_load *load, const gs_zoo_plan *small, gs_error *error) {
+    gs_zoo_load tried = *load;
+    gs_zoo_round round;
+    tried.plan = *small;
+    gs_code code = send(&tried, error);
+    if (code == GS_OK)
+        code = gs_zoo_load_round(&tried, 2, &round, error);
+    return code == GS_OK ? gs_zoo_load_check(&tried, error) : code;
+}
+
+/* The first pass, and one more to see how long it takes: so far ahead the host may run. */
+static gs_code warm_up(gs_zoo_load *load, gs_error *error) {
+    gs_zoo_round round;
+    gs_code code = gs_zoo_load_round(load, 1, &round, error);
+    if (code == GS_OK && gs_zoo_size_is_large(load->plan.size))
+        code = keep_first_pass(load, error);
+    if (code == GS_OK)
+        code = gs_zoo_load_round(load, 1, &round, error);
+    if (code != GS_OK)
+        return code;
+    load->pass_ns = round.ended_ns - round.began_ns;
+    int64_t ahead = AHEAD_NS / (load->pass_ns / round.launches + 1);
+    load->ahead = (uint32_t)(ahead < FEW_AHEAD ? FEW_AHEAD : gs_min(ahead, MOST_AHEAD));
+    return GS_OK;
+}
+
+gs_code gs_zoo_load_open(gs_zoo_load *load, const gs_zoo_kernel *kernel, const gs_zoo_size *size, gs_stream *stream,
+                         gs_error *error) {
+    int64_t began_ns = gs_now_ns();
+    gs_zoo_plan small;
+    *load = (gs_zoo_load){.stream = stream, .ahead = MOST_AHEAD};
+    gs_code code = gs_zoo_plan_make(&small, kernel, gs_zoo_size_find(kernel, "small"), error);
+    if (code != GS_OK)
+        return code;
+    find_changed(&small, load->is_changed);
+    code = gs_zoo_plan_make(&load->plan, kernel, size, error);
+    if (code == GS_OK)
+        code = load_kinds(load, error);
+    if (code == GS_OK && gs_zoo_size_is_large(size))
+        code = try_small(load, &small, error);
+    if (code == GS_OK)
+        code = send(load, error);
+    if (code == GS_OK)
+        code = warm_up(load, error);
+    gs_zoo_plan_free(&small);
+    load->setup_ns = gs_now_ns() - began_ns;
+    return code;
+}
+
+void gs_zoo_load_close(gs_zoo_load *load) {
+    gs_zoo_plan_free(&load->plan);
+}
+
+/* ---- what a launch costs ---- */
+
+static int by_size(const void *a, const void *b) {
+    const int64_t first = *(const int64_t *)a, second = *(const int64_t *)b;
+    return first < second ? -1 : first > second;
+}
+
+static gs_code launch_and_wait(gs_stream *stream, const gs_stream_call *call, uint32_t count, int64_t *times_ns,
+                               gs_error *error) {
+    gs_code code = GS_OK;
+    for (uint32_t i = 0; i < count && code == GS_OK; i++) {
+        int64_t began_ns = gs_now_ns();
+        code = stream->ops->launch(stream, call, error);
+        if (code == GS_OK)
+            code = stream->ops->wait(stream, error);
+        times_ns[i] = gs_now_ns() - began_ns;
+    }
+    qsort(times_ns, count, sizeof *times_ns, by_size);
+    return code;
+}
+
+static gs_code launch_many(gs_stream *stream, const gs_stream_call *call, uint32_t count, int64_t *elapsed_ns,
+                           gs_error *error) {
+    int64_t began_ns = gs_now_ns();
+    gs_code code = GS_OK;
+    for (uint32_t i = 0; i < count && code == GS_OK; i++)
+        code = stream->ops->launch(stream, call, error);
+    if (code == GS_OK)
+        code = stream->ops->wait(stream, error);
+    *elapsed_ns = gs_now_ns() - began_ns;
+    return code;
+}
+
+gs_code gs_zoo_launch_cost(gs_stream *stream, uint32_t count, gs_zoo_launch_times *times, gs_error *error) {
+    static const char text[] = "__global__ void nothing() {}\n";
+    const char *kernels[] = {"nothing"};
+    gs_build build = {
+        .name = "nothing.cu", .text = text, .size = sizeof text - 1, .kernels = kernels, .kernel_count = 1};
+    gs_stream_call call = {.grid = {1, 1, 1}, .block = {32, 1, 1}};
+    int64_t *waited_ns = calloc(count, sizeof *waited_ns), elapsed_ns = 0;
+    gs_code code = waited_ns ? stream->ops->load(stream, &build, &call.module, error) : gs_fail_memory(error);
+    if (code == GS_OK)
+        code = launch_many(stream, &call, count, &elapsed_ns, error); /* to warm up */
+    if (code == GS_OK)
+        code = launch_and_wait(stream, &call, count, waited_ns, error);
+    if (code == GS_OK)
+        code = launch_many(stream, &call, count, &elapsed_ns, error);
+    if (code == GS_OK)
+        *times = (gs_zoo_launch_times){.waited_ns = waited_ns[count / 2],
+                                       .waited_most_ns = waited_ns[count - 1 - count / 100],
+                                       .pipelined_ns = (double)elapsed_ns / count};
+    free(waited_ns);
+    return code;
+}

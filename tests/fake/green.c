@@ -1,0 +1,60 @@
+/*
+ * green.c: green contexts of the pretended driver: parts of the GPU that the driver sets aside.
+ *
+ * Kernels run on the CPU wherever they are launched, so a part is a name and no more. What a split gives out is the
+ * driver's CUdevResource, of which these calls know where the number of SMs is.
+ */
+#include "pretended.h"
+
+#define GREEN_CALL __attribute__((visibility("default")))
+
+enum { INVALID_RESOURCE = 914, RESOURCE_BYTES = 144, SMS_AT = 96, DEVICE_SMS = 16 };
+
+GREEN_CALL int cuDeviceGetDevResource(int device, void *resource, int type);
+GREEN_CALL int cuDevSmResourceSplitByCount(unsigned char *parts, unsigned *count, const unsigned char *from, void *rest,
+                                           unsigned flags, unsigned sms);
+GREEN_CALL int cuDevResourceGenerateDesc(void **description, const unsigned char *resource, unsigned count);
+GREEN_CALL int cuGreenCtxCreate(void **made, void *description, int device, unsigned flags);
+GREEN_CALL int cuCtxFromGreenCtx(cu_context *context, void *made);
+int cuDeviceGetAttribute(int *value, int number, int device);
+int cuDevicePrimaryCtxRetain(cu_context *context, int device);
+int cuDevicePrimaryCtxRelease_v2(int device);
+
+int cuDeviceGetDevResource(int device, void *resource, int type) {
+    int sms = 0;
+    cuDeviceGetAttribute(&sms, DEVICE_SMS, device);
+    memcpy((unsigned char *)resource + SMS_AT, &sms, sizeof sms);
+    return type == 1 ? 0 : INVALID_RESOURCE;
+}
+
+/* The first byte of a part is its number. */
+int cuDevSmResourceSplitByCount(unsigned char *parts, unsigned *count, const unsigned char *from, void *rest,
+                                unsigned flags, unsigned sms) {
+    unsigned all;
+    (void)rest;
+    memcpy(&all, from + SMS_AT, sizeof all);
+    if (flags || !sms || sms > all)
+        return INVALID_RESOURCE;
+    *count = (unsigned)gs_min(*count, all / sms);
+    for (unsigned i = 0; i < *count; i++)
+        parts[i * RESOURCE_BYTES] = (unsigned char)(i + 1);
+    return 0;
+}
+
+int cuDevResourceGenerateDesc(void **description, const unsigned char *resource, unsigned count) {
+    *description = (void *)(uintptr_t)resource[0];
+    return count == 1 ? 0 : INVALID_RESOURCE;
+}
+
+int cuGreenCtxCreate(void **made, void *description, int device, unsigned flags) {
+    cu_context context;
+    int failed = cuDevicePrimaryCtxRetain(&context, device);
+    *made = (char *)(void *)context + (uintptr_t)description;
+    cuDevicePrimaryCtxRelease_v2(device);
+    return flags == 1 ? failed : INVALID_RESOURCE;
+}
+
+int cuCtxFromGreenCtx(cu_context *context, void *made) {
+    *context = made;
+    return 0;
+}

@@ -1,0 +1,106 @@
+#!/bin/sh
+# bench/share: what it makes of known times, that nothing of it is left behind, and one pair on a GPU that is pretended.
+#
+#   sh tests/share/run.sh SHARE GRIDSMITH PRETENDED_FOLDER
+set -u
+share=$1
+program=$2
+folder=$3
+here=$(cd "$(dirname "$0")" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=0
+PATH=$here:$PATH
+TMPDIR=$work
+export PATH TMPDIR
+
+complain() {
+    failed=1
+    echo "FAILED $*"
+    head -n 30 "$work/out" "$work/err" | sed 's/^/    /'
+}
+
+# known EXIT_CODE ARGUMENTS...: on times that are known.
+known() {
+    wanted=$1
+    shift
+    "$share" --program "$here/gridsmith" "$@" >"$work/out" 2>"$work/err" </dev/null
+    found=$?
+    [ "$found" = "$wanted" ] || complain "$*: exit code $found, not $wanted"
+}
+
+says() {
+    grep -qF -- "$1" "$work/out" || complain "does not say: $1"
+}
+
+# How many of MPS, the daemon and the loads that hang are there.
+alive() {
+    count=0
+    for pid in $(cat "$work/pids"); do
+        kill -0 "$pid" 2>/dev/null && count=$((count + 1))
+    done
+    echo "$count"
+}
+
+# Waits two seconds at the most until they and the folder are gone.
+gone() {
+    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+        left=$(ls -d "$work"/gridsmith-share* 2>/dev/null)
+        [ -z "$left" ] && [ "$(alive)" = 0 ] && return
+        sleep 0.1
+    done
+    complain "$1: left behind: $left, $(alive) processes"
+}
+
+# ---- known times ----
+known 0 --repeats 3
+says "BS  black_scholes     101.00 ms alone, spread 2.0%; 7 repetitions; set up in 40 ms"
+says "BS-RG      202.0      201.0   1.0%   +0.5%      161.0   1.2%  +25.5%      181.0   1.1%  +11.6%      126.0   1.6%  +60.3%    +27.8%       +27.8%"
+[ "$(grep -c '^[A-Z][A-Z]-[A-Z][A-Z] ' "$work/out")" = 15 ] || complain "there are not 15 pairs"
+says "Gridsmith over MPS                        +27.8% on average over 15 pairs, least +27.8% (BS-BS)"
+says "TR alone through the daemon: communication +1.98%, injection and compilation 0.10% of 30 seconds"
+says "an empty kernel direct: 10.00 us launched and waited for, 2.50 us in a row"
+says "an empty kernel through the daemon: 15.50 us launched and waited for, 4.25 us in a row"
+gone "a whole run"
+known 0 --repeats 2 --json --only RG-BS --modes bd
+says '"pairs":[{"pair":"BS-RG","mps":{"makespan_ms":{"median":160.5000,"spread_percent":0.6231,"all":[160.0000,161.0000]}'
+says '"over_mps_percent":27.8884,"over_best_percent":27.8884}]'
+says '"launch":{"direct":{"waited_us":10.000,"pipelined_us":2.500},"served":{"waited_us":15.500,"pipelined_us":4.250}}'
+says '"failed":0}'
+
+# ---- what goes wrong ----
+PRETENDED_NO_SERVE=2 known 0 --repeats 1 --only GS-TR --modes cd
+says "(d) Gridsmith: not built: there is no 'gridsmith serve'"
+PRETENDED_WRONG=sgemm known 1 --repeats 1 --only MM-TR --modes a
+says "failed"
+PRETENDED_HANG=sgemm known 1 --repeats 1 --only MM-TR,TR-TR --modes a --patience 2 --seconds 0.001
+says "TR-TR"
+gone "a load that hangs"
+known 2 --only BS-XX
+known 2 --modes ax
+known 2 --seconds never
+
+# ---- interrupted, and killed: PRETENDED_HANG keeps it busy ----
+for signal in TERM KILL; do
+    PRETENDED_HANG=sgemm "$share" --program "$here/gridsmith" --only MM-MM >"$work/out" 2>"$work/err" &
+    pid=$!
+    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30; do
+        [ "$(alive)" = 4 ] && break
+        sleep 0.1
+    done
+    [ "$(alive)" = 4 ] || complain "MPS, the daemon and two loads should run, not $(alive)"
+    kill -$signal $pid
+    wait $pid 2>/dev/null
+    [ $signal = KILL ] && rm -rf "$work"/gridsmith-share*
+    gone "SIG$signal"
+done
+
+# ---- a pretended GPU ----
+GRIDSMITH_FAKE=small LD_LIBRARY_PATH=$folder "$share" --program "$program" --size small --seconds 0.02 --repeats 2 \
+    --sms 4 --only BS-TR >"$work/out" 2>"$work/err" </dev/null || complain "a pair on a pretended GPU"
+says "BS-TR"
+grep -qF failed "$work/out" && complain "a pair on a pretended GPU failed"
+gone "a pretended GPU"
+
+[ "$failed" = 0 ] && echo "sharing is measured as it should be"
+exit "$failed"
