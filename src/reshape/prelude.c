@@ -10,8 +10,8 @@
  * beforehand: an SM favours its oldest warps, and the workers that it favours would be done long before the others. The
  * barrier that makes the next slot known is also the one between two blocks that use the same shared memory.
  *
- * Where threads return early and others go on to barriers, every barrier becomes a vote (gs_meet): who is still in the
- * body says "not done", who has returned says "done" again and again, and when all say so the block is over.
+ * Where threads return early and others go on to barriers, every barrier of the body becomes a meeting (gs_sync): who has
+ * returned goes on meeting the others until all have returned, and then the block is over.
  */
 #include "prelude.h"
 
@@ -217,54 +217,77 @@ static const char lanes_part[] =
     "}\n"
     "#endif\n";
 
-static const char meet_part[] = "#ifndef GRIDSMITH_SYNC\n"
-                                "#define GRIDSMITH_SYNC\n"
-                                "// A barrier of the body is a vote: threads that returned say that they are done, "
-                                "until all are. Lanes of one warp\n"
-                                "// may come here from different places, so the barrier must not be the aligned one.\n"
-                                "__device__ __forceinline__ int gs_meet(int done) {\n"
-                                "#ifdef GRIDSMITH_HOST\n"
-                                "    return __syncthreads_and(done);\n"
-                                "#else\n"
-                                "    int all;\n"
-                                "    asm volatile(\"{ .reg .pred p, q; setp.ne.s32 p, %1, 0; barrier.red.and.pred q, "
-                                "0, p; selp.s32 %0, 1, 0, q; }\"\n"
-                                "                 : \"=r\"(all) : \"r\"(done) : \"memory\");\n"
-                                "    return all;\n"
-                                "#endif\n"
-                                "}\n";
+/* clang-format off */
+static const char meet_part[] =
+    "#ifndef GRIDSMITH_SYNC\n"
+    "#define GRIDSMITH_SYNC\n"
+    "// Threads that returned early take part in the barriers of the others, until all have returned. Lanes of one warp come\n"
+    "// here from different places, so this must not be the aligned barrier, nor one that reduces: a warp that arrives in\n"
+    "// pieces may read what the next reduction makes of it.\n"
+    "static __shared__ unsigned gs_gone; // threads that have returned from the block at hand\n"
+    "__device__ __forceinline__ void gs_wait() {\n"
+    "#ifdef GRIDSMITH_HOST\n"
+    "    __syncthreads();\n"
+    "#else\n"
+    "    asm volatile(\"barrier.sync 0;\" ::: \"memory\");\n"
+    "#endif\n"
+    "}\n";
 
-static const char votes_part[] = "__device__ __forceinline__ void gs_sync() { gs_meet(0); }\n"
-                                 "__device__ __forceinline__ void gs_end_block() {\n"
-                                 "    while (!gs_meet(1))\n"
-                                 "        ;\n"
-                                 "}\n"
-                                 "#endif\n";
+static const char votes_part[] =
+    "// Between the two waits nobody returns, and all see the same.\n"
+    "__device__ __forceinline__ bool gs_meet() {\n"
+    "    gs_wait();\n"
+    "    const bool all = *(volatile unsigned *)&gs_gone == blockDim.x * blockDim.y * blockDim.z;\n"
+    "    gs_wait();\n"
+    "    return all;\n"
+    "}\n"
+    "__device__ __forceinline__ void gs_sync() { gs_meet(); }\n"
+    "__device__ __forceinline__ void gs_prepare() {\n"
+    "    if (gs_is_first())\n"
+    "        gs_gone = 0;\n"
+    "}\n";
 
 static const char rounds_part[] =
-    "// After that vote comes a second one, of those that are not done.\n"
-    "__device__ __forceinline__ int gs_count(int yes) {\n"
-    "#ifdef GRIDSMITH_HOST\n"
-    "    return __syncthreads_count(yes);\n"
-    "#else\n"
-    "    int count;\n"
-    "    asm volatile(\"{ .reg .pred p; setp.ne.s32 p, %1, 0; barrier.red.popc.u32 %0, 0, p; }\"\n"
-    "                 : \"=r\"(count) : \"r\"(yes) : \"memory\");\n"
-    "    return count;\n"
-    "#endif\n"
+    "static __shared__ unsigned gs_yes;\n"
+    "// Between the first two waits all see the same, and between the last two it is made ready for the next time.\n"
+    "__device__ __forceinline__ bool gs_meet() {\n"
+    "    gs_wait();\n"
+    "    const bool all = *(volatile unsigned *)&gs_gone == blockDim.x * blockDim.y * blockDim.z;\n"
+    "    gs_wait();\n"
+    "    if (gs_is_first())\n"
+    "        gs_yes = 0;\n"
+    "    gs_wait();\n"
+    "    return all;\n"
     "}\n"
     "__device__ __forceinline__ int gs_sync_count(int yes) {\n"
-    "    gs_meet(0);\n"
-    "    return gs_count(yes);\n"
+    "    if (yes)\n"
+    "        atomicAdd(&gs_yes, 1u);\n"
+    "    gs_wait();\n"
+    "    const int count = (int)*(volatile unsigned *)&gs_yes;\n"
+    "    gs_wait();\n"
+    "    if (gs_is_first())\n"
+    "        gs_yes = 0;\n"
+    "    gs_wait();\n"
+    "    return count;\n"
     "}\n"
     "__device__ __forceinline__ void gs_sync() { gs_sync_count(0); }\n"
     "__device__ __forceinline__ int gs_sync_or(int yes) { return gs_sync_count(yes) != 0; }\n"
     "__device__ __forceinline__ int gs_sync_and(int yes) { return gs_sync_count(!yes) == 0; }\n"
+    "__device__ __forceinline__ void gs_prepare() {\n"
+    "    if (gs_is_first())\n"
+    "        gs_gone = gs_yes = 0;\n"
+    "}\n";
+
+static const char end_part[] =
     "__device__ __forceinline__ void gs_end_block() {\n"
-    "    while (!gs_meet(1))\n"
-    "        gs_count(0);\n"
+    "    atomicAdd(&gs_gone, 1u);\n"
+    "    while (!gs_meet())\n"
+    "        ;\n"
+    "    gs_prepare();\n"
+    "    __syncwarp(); // what follows is an aligned barrier\n"
     "}\n"
     "#endif\n";
+/* clang-format on */
 
 const char *gs_told_type(enum gs_form form) {
     return form == GS_FORM_CONFINED ? "gs_confined" : "gs_persistent";
@@ -289,6 +312,7 @@ void gs_put_prelude(gs_text *into, const char *file, const char *kernel, const g
     if (plan->meeting == GS_MEET_VOTES || plan->meeting == GS_MEET_ROUNDS) {
         put(into, meet_part);
         put(into, plan->meeting == GS_MEET_VOTES ? votes_part : rounds_part);
+        put(into, end_part);
     }
     put(into, "#line 1 ");
     gs_text_put_json(into, file);
@@ -296,6 +320,8 @@ void gs_put_prelude(gs_text *into, const char *file, const char *kernel, const g
 }
 
 void gs_put_head(gs_text *into, const gs_plan *plan) {
+    if (plan->meeting != GS_MEET_PLAIN)
+        put(into, " gs_prepare();");
     put(into,
         " __shared__ gs_slot gs_slots[2]; for (unsigned gs_turn = gs_begin(gs_told, gs_slots); "
         "gs_slots[gs_turn].gs_is_block(); gs_turn = gs_go_on(gs_told, gs_slots, gs_turn)) { const uint3 blockIdx = "
