@@ -1,6 +1,6 @@
 /*
- * client.h: the public face of libgridsmith-client: kernels of this process on a GPU that `gridsmith serve` shares among
- * many.
+ * client.h: the public face of libgridsmith-client: kernels of this process on a GPU that `gridsmith serve` shares
+ * among many.
  *
  * The calls have the shape of the CUDA calls they stand for. Read from top to bottom:
  *
@@ -120,9 +120,9 @@ GS_CLIENT_API gs_client_code gs_client_fill(gs_client *client, uint32_t stream, 
 /* ---- kernels --------------------------------------------------------------------------------------------------- */
 
 typedef struct gs_client_source {
-    const char *name; /* what errors call it; NULL: "source.cu" */
-    const char *text; /* CUDA C */
-    size_t size;      /* 0: up to the NUL */
+    const char *name;           /* what errors call it; NULL: "source.cu" */
+    const char *text;           /* CUDA C */
+    size_t size;                /* 0: up to the NUL */
     const char *const *kernels; /* names, with template arguments where they have some: "reduce<256>" */
     uint32_t kernel_count;
     const char *const *options; /* for the compiler: "-DTILE=16" */
@@ -148,8 +148,10 @@ typedef struct gs_client_argument {
 } gs_client_argument;
 
 /* One from a variable. */
-#define GS_CLIENT_VALUE(variable) {&(variable), sizeof(variable), false}
-#define GS_CLIENT_AT(variable)    {&(variable), sizeof(variable), true}
+#define GS_CLIENT_VALUE(variable)                                                                                      \
+    { &(variable), sizeof(variable), false }
+#define GS_CLIENT_AT(variable)                                                                                         \
+    { &(variable), sizeof(variable), true }
 
 typedef struct gs_client_launch {
     uint32_t module, kernel;

@@ -10,6 +10,7 @@
  *
  * Locks: `lock` for the ring and the tables, `staging.lock` outside of it, `nap` for who sleeps, inside of both.
  */
+#define _GNU_SOURCE
 #include "wire.h"
 
 #include <errno.h>
@@ -29,11 +30,11 @@
 #include <unistd.h>
 
 enum {
-    ANSWER_MS = 60000,      /* so long an opening client waits: a daemon that was just started looks for its GPU */
-    SPIN_NS = 50000,        /* looking at the page before sleeping, at most */
-    SPIN_LEAST_NS = 2000,   /* and at least */
-    OFFSET_BITS = 40,       /* of an address: its number is above */
-    CHUNKS = 8,             /* of memory that is not shared, copies go through these */
+    ANSWER_MS = 60000,    /* so long an opening client waits: a daemon that was just started looks for its GPU */
+    SPIN_NS = 50000,      /* looking at the page before sleeping, at most */
+    SPIN_LEAST_NS = 2000, /* and at least */
+    OFFSET_BITS = 40,     /* of an address: its number is above */
+    CHUNKS = 8,           /* of memory that is not shared, copies go through these */
     CHUNK_BYTES = 1 << 20,
 };
 
@@ -62,10 +63,10 @@ struct gs_client {
 
     pthread_mutex_t lock;
     gs_ring ring;
-    uint64_t commands;                     /* written so far */
-    uint64_t last[GS_CLIENT_STREAMS];      /* the last command of each stream */
-    uint64_t recorded[GS_CLIENT_EVENTS];   /* the last command that recorded it; 0: none did */
-    uint32_t errors[GS_CLIENT_STREAMS];    /* told to the caller */
+    uint64_t commands;                   /* written so far */
+    uint64_t last[GS_CLIENT_STREAMS];    /* the last command of each stream */
+    uint64_t recorded[GS_CLIENT_EVENTS]; /* the last command that recorded it; 0: none did */
+    uint32_t errors[GS_CLIENT_STREAMS];  /* told to the caller */
     struct table memories, regions, modules;
     uint64_t replies; /* bit i: slot i is in use */
     uint32_t tickets;
@@ -337,7 +338,8 @@ bool gs_wire_socket(const char *asked, char *path, size_t size) {
 int gs_wire_connect(const char *asked, const gs_wire_hello *hello) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     if (!gs_wire_socket(asked, address.sun_path, sizeof address.sun_path)) {
-        fail(GS_CLIENT_NO_DAEMON, "where is the socket? set XDG_RUNTIME_DIR or GRIDSMITH_SOCKET, or name a shorter path");
+        fail(GS_CLIENT_NO_DAEMON,
+             "where is the socket? set XDG_RUNTIME_DIR or GRIDSMITH_SOCKET, or name a shorter path");
         return -1;
     }
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
@@ -391,7 +393,6 @@ gs_client_code gs_wire_answer(int socket, gs_wire_welcome *welcome, int *fds, in
 }
 
 static void name_of_program(char *name, size_t size) {
-    extern char *program_invocation_short_name;
     snprintf(name, size, "%s", program_invocation_short_name);
 }
 
@@ -563,16 +564,16 @@ gs_client_code gs_client_free(gs_client *client, gs_client_memory memory) {
 
 static int sealed_file(size_t bytes) {
     int fd = memfd_create("gridsmith", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd >= 0 && (ftruncate(fd, (off_t)bytes) != 0 ||
-                    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)) {
+    if (fd >= 0 &&
+        (ftruncate(fd, (off_t)bytes) != 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)) {
         close(fd);
         fd = -1;
     }
     return fd;
 }
 
-/* Under the lock, which it gives away while it waits. The socket takes few messages at a time, and the daemon reads them
-   whatever happens, so that sending may wait. */
+/* Under the lock, which it gives away while it waits. The socket takes few messages at a time, and the daemon reads
+   them whatever happens, so that sending may wait. */
 static gs_client_code send_file(gs_client *client, gs_wire_file *file, int fd) {
     alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {0};
     file->reply = reply_take(client, &file->ticket);
@@ -599,8 +600,8 @@ static gs_client_code share(gs_client *client, int fd, size_t bytes, unsigned ch
     gs_wire_file file = {.kind = GS_WIRE_SHARE, .bytes = bytes};
     pthread_mutex_lock(&client->lock);
     file.number = table_add(&client->regions, bytes, NULL); /* no copy finds it before it has its address */
-    gs_client_code code = file.number ? send_file(client, &file, fd)
-                                      : fail(GS_CLIENT_MEMORY, "there are too many pieces of host memory");
+    gs_client_code code =
+        file.number ? send_file(client, &file, fd) : fail(GS_CLIENT_MEMORY, "there are too many pieces of host memory");
     if (file.number && code == GS_CLIENT_OK)
         client->regions.slots[file.number].address = address;
     else if (file.number)
@@ -697,8 +698,8 @@ static gs_client_code put_copy(gs_client *client, bool in, uint32_t stream, gs_c
 }
 
 /* Copies that need no staging; `*is_done`: this was one. */
-static gs_client_code copy_shared(gs_client *client, bool in, uint32_t stream, gs_client_memory memory, const void *host,
-                                  size_t bytes, bool *is_done) {
+static gs_client_code copy_shared(gs_client *client, bool in, uint32_t stream, gs_client_memory memory,
+                                  const void *host, size_t bytes, bool *is_done) {
     *is_done = true;
     gs_client_code code = check_stream(stream);
     if (code != GS_CLIENT_OK)
@@ -731,8 +732,8 @@ static gs_client_code take_chunk(gs_client *client, uint32_t *chunk) {
 static gs_client_code put_chunk(gs_client *client, bool in, uint32_t stream, gs_client_memory memory, uint32_t chunk,
                                 size_t bytes) {
     pthread_mutex_lock(&client->lock);
-    gs_client_code code = put_copy(client, in, stream, memory, client->staging.region,
-                                   (uint64_t)chunk * CHUNK_BYTES, bytes);
+    gs_client_code code =
+        put_copy(client, in, stream, memory, client->staging.region, (uint64_t)chunk * CHUNK_BYTES, bytes);
     client->staging.uses[chunk] = (struct use){.stream = stream, .number = client->last[stream]};
     pthread_mutex_unlock(&client->lock);
     return code;
@@ -1021,7 +1022,7 @@ gs_client_code gs_client_elapsed(gs_client *client, uint32_t from, uint32_t to, 
     if (code == GS_CLIENT_OK)
         code = gs_client_event_wait(client, to);
     if (code == GS_CLIENT_OK)
-        *nanoseconds = atomic_load(&client->page->events[to].time_ns) -
-                       atomic_load(&client->page->events[from].time_ns);
+        *nanoseconds =
+            atomic_load(&client->page->events[to].time_ns) - atomic_load(&client->page->events[from].time_ns);
     return code;
 }

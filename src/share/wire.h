@@ -11,9 +11,9 @@
  *   fate       not 0: what ended this client; it stays
  *
  * There is no queue back to the client that could overflow: a client that never looks costs the daemon nothing. The
- * daemon writes answers and never reads them; of what the client writes it reads each word once, into memory of its own,
- * and checks that copy. Whoever is about to sleep says so in the page, looks once more, and sleeps on an eventfd, its
- * bell; whoever has something for a sleeper rings it.
+ * daemon writes answers and never reads them; of what the client writes it reads each word once, into memory of its
+ * own, and checks that copy. Whoever is about to sleep says so in the page, looks once more, and sleeps on an eventfd,
+ * its bell; whoever has something for a sleeper rings it.
  */
 #ifndef GS_WIRE_H
 #define GS_WIRE_H
@@ -101,7 +101,7 @@ typedef struct gs_wire_event {
 
 typedef struct gs_wire_page {
     alignas(64) _Atomic uint32_t client_sleeps; /* the client writes 1, the daemon 0 */
-    alignas(64) _Atomic uint32_t fate; /* enum gs_client_code; written after its words */
+    alignas(64) _Atomic uint32_t fate;          /* enum gs_client_code; written after its words */
     char fate_words[GS_WIRE_WORDS];
     gs_wire_stream streams[GS_CLIENT_STREAMS];
     gs_wire_reply replies[GS_WIRE_REPLIES];
@@ -179,8 +179,8 @@ typedef struct gs_wire_argument {
 } gs_wire_argument;
 
 enum {
-    GS_WIRE_MOST_BYTES = sizeof(gs_wire_launch) + GS_CLIENT_ARGUMENTS * (sizeof(gs_wire_argument) + 8) +
-                         GS_CLIENT_VALUES_BYTES
+    GS_WIRE_MOST_BYTES =
+        sizeof(gs_wire_launch) + GS_CLIENT_ARGUMENTS * (sizeof(gs_wire_argument) + 8) + GS_CLIENT_VALUES_BYTES
 };
 
 #endif
