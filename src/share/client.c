@@ -949,7 +949,7 @@ static gs_client_code pack(gs_client *client, const gs_client_launch *launch, st
 
 gs_client_code gs_client_start(gs_client *client, uint32_t stream, const gs_client_launch *launch) {
     struct packed packed;
-    size_t bytes;
+    size_t bytes = 0;
     gs_client_code code = check_stream(stream);
     if (code != GS_CLIENT_OK)
         return code;

@@ -375,8 +375,8 @@ void gs_dispatch_load(gs_action *action, const gs_image_request *request, char *
 
 /* The first words of the key are enough to tell sources apart. */
 static uint64_t hash_of(const gs_image *image) {
-    char first[17];
-    snprintf(first, sizeof first, "%s", image->key);
+    char first[17] = {0};
+    memcpy(first, image->key, sizeof first - 1);
     return strtoull(first, NULL, 16);
 }
 
@@ -469,7 +469,7 @@ static void lose(gs_dispatch *dispatch, gs_action *culprit, const char *words) {
     dispatch->must_decide = true;
     dispatch->is_down = gs_engine_restart(dispatch->engine, &error) != GS_OK;
     dispatch->now_ns = dispatch->tried_ns = (uint64_t)gs_now_ns();
-    char text[500];
+    char text[GS_WIRE_NAME + sizeof error.message + 100];
     snprintf(text, sizeof text, "%s%s: the device process was started anew%s%s",
              guilty ? guilty->options.name : "the device process", guilty ? "" : " is gone",
              dispatch->is_down ? ", which failed: " : ": ", dispatch->is_down ? error.message : words);

@@ -53,7 +53,7 @@ static void release(gs_thing *thing) {
         return;
     bool exists = thing->life == dispatch->life;
     if (exists && thing->kind == GS_THING_MEMORY)
-        gs_engine_free(dispatch->engine, thing->number);
+        gs_engine_release(dispatch->engine, thing->number);
     else if (exists && thing->kind == GS_THING_REGION)
         gs_engine_unshare(dispatch->engine, thing->number);
     else if (exists)
