@@ -45,7 +45,7 @@ enum { GS_PROFILE_SAMPLES = 7, GS_PROFILE_POINTS = 12, GS_PROFILE_NAME = 96 };
  */
 typedef struct gs_samples {
     double last[GS_PROFILE_SAMPLES];
-    uint32_t count; /* all there ever were */
+    uint64_t count; /* all there ever were */
 } gs_samples;
 
 void gs_samples_add(gs_samples *samples, double value);
@@ -73,7 +73,7 @@ typedef struct gs_profile {
     struct gs_profile_knot {
         int32_t sms;
         double rate;
-    } curve[GS_PROFILE_POINTS + 2];
+    } curve[GS_PROFILE_POINTS + 3];
     int32_t knots;
     double alone; /* the best rate known with the GPU to itself; 0: never ran */
 
@@ -162,7 +162,8 @@ const gs_pair *gs_book_pair(const gs_book *book, uint64_t one, uint64_t other);
    False: there is none. */
 bool gs_pair_factor(const gs_pair *pair, uint64_t one, int32_t sms, int32_t all, double *factor);
 
-/* All profiles by name, and all pairs, one after the other, for listings: start with *at = 0. NULL: that was all. */
+/* All profiles, and all pairs, one after the other, in no order, for listings: start with *at = 0. NULL: that was all.
+ */
 const gs_profile *gs_book_next(const gs_book *book, size_t *at);
 const gs_pair *gs_book_next_pair(const gs_book *book, size_t *at);
 
@@ -219,7 +220,7 @@ typedef struct gs_contender {
     uint64_t blocks_left;
     bool can_confine;   /* false: it can only be launched whole */
     int64_t waited_ns;  /* since it arrived or last ran; of one that runs: when it began to */
-    int64_t running_ns; /* since it began to run; 0: it waits */
+    int64_t running_ns; /* since its stream began to run; launches without a wait between them count as one */
     uint64_t served; /* to its client so far: SMs times nanoseconds. A new client starts with the least of the others */
     enum gs_plan_how how; /* as it is now */
     int32_t sms;          /* confined: on so many; whole: so many were left for it */

@@ -1,0 +1,286 @@
+/*
+ * decide.c: whose turn it is, and whether a change is worth what it costs.
+ *
+ * The contender whose turn it is leads (`comes_first`), and the best team for it runs (team.c): alone, or with
+ * partners. A team that runs already, and has this leader, stays until a better one pays for the resizing in the time
+ * that it is likely to last. The turn goes by rank, which is the priority and what waiting adds to it; then to whoever
+ * is within its slice; then to whose client had least for its weight. Since waiting adds to the rank without end,
+ * everybody's turn comes.
+ *
+ * A kernel that runs whole can be neither stopped nor resized: what was left for it stays left until it has ended.
+ */
+#include "team.h"
+
+#include <math.h>
+#include <string.h>
+
+gs_plan_options gs_plan_defaults(int32_t sms) {
+    return (gs_plan_options){.sms = sms,
+                             .granularity = sms < 64 ? 1 : sms / 32,
+                             .most_together = 4,
+                             .short_ns = 100000,
+                             .yield_ns = 2000000,
+                             .resize_ns = 30000,
+                             .slice_ns = 10000000,
+                             .patience_ns = 100000000,
+                             .least_gain = 0.03,
+                             .fair_slack = 0.1,
+                             .priority_floor = 0.9,
+                             .trials = 2,
+                             .probes = true};
+}
+
+/* ---- forms ---- */
+
+/* Whether it runs in its original form, if it runs beside others. What runs whole cannot be changed any more. A cap is
+   worth more than being short. */
+static bool stays_whole(const question *q, const gs_contender *c) {
+    if (c->state == GS_CONTENDER_RUNS && c->how != GS_PLAN_WAIT)
+        return c->how == GS_PLAN_WHOLE;
+    return !c->can_confine || (is_short(q, c) && cap_of(q, c) == q->all);
+}
+
+/* Whether it runs in its original form if it has the GPU to itself. */
+static bool is_whole_alone(const question *q, const gs_contender *c) {
+    if (c->state == GS_CONTENDER_RUNS && c->how != GS_PLAN_WAIT)
+        return c->how == GS_PLAN_WHOLE;
+    if (!c->can_confine)
+        return true;
+    return is_known(c) && duration_of(c) <= q->options->yield_ns && cap_of(q, c) == q->all;
+}
+
+/* ---- whose turn it is ---- */
+
+static int64_t rank_of(const question *q, const gs_contender *c) {
+    int64_t waited = c->waited_ns > 0 ? c->waited_ns : 0;
+    return c->priority + (q->options->patience_ns > 0 ? waited / q->options->patience_ns : 0);
+}
+
+/* Nobody of its rank takes its turn before its slice is over. */
+static bool keeps_turn(const question *q, const gs_contender *c) {
+    return c->state != GS_CONTENDER_WAITS && c->running_ns < q->options->slice_ns;
+}
+
+static bool comes_first(const question *q, const gs_contender *a, const gs_contender *b) {
+    int64_t rank_a = rank_of(q, a), rank_b = rank_of(q, b);
+    if (rank_a != rank_b)
+        return rank_a > rank_b;
+    if (keeps_turn(q, a) != keeps_turn(q, b))
+        return keeps_turn(q, a);
+    double had_a = (double)a->served / weight_of(a), had_b = (double)b->served / weight_of(b);
+    if (had_a != had_b)
+        return had_a < had_b;
+    return a->arrival < b->arrival;
+}
+
+static bool can_be_told(const gs_contender *c) {
+    return c->state != GS_CONTENDER_EXPECTED && !is_whole_now(c);
+}
+
+static bool is_in_place(const gs_contender *c) {
+    return can_be_told(c) && is_placed_now(c);
+}
+
+static bool is_there(const gs_contender *c) {
+    return c->state != GS_CONTENDER_EXPECTED;
+}
+
+/* The first of those that are `meant`, or, with `after`, the first that comes after that one. q->count: there is none.
+ */
+static size_t first_of(const question *q, bool (*meant)(const gs_contender *), size_t after) {
+    size_t first = q->count;
+    for (size_t i = 0; i < q->count; i++) {
+        const gs_contender *c = &q->contenders[i];
+        if (!meant(c) || (after < q->count && !comes_first(q, &q->contenders[after], c)))
+            continue;
+        if (first == q->count || comes_first(q, c, &q->contenders[first]))
+            first = i;
+    }
+    return first;
+}
+
+/* While it is the turn of a kernel that runs whole, what runs beside it stays; the next one's turn comes when it has
+   ended. */
+static size_t find_leader(const question *q) {
+    size_t first = first_of(q, is_there, q->count), beside = q->count;
+    if (first < q->count && is_whole_now(&q->contenders[first]))
+        beside = first_of(q, is_in_place, q->count);
+    return beside < q->count ? beside : first_of(q, can_be_told, q->count);
+}
+
+/* ---- whether it is worth a change ---- */
+
+/* How many running kernels a change to this team would stop or resize. */
+static int64_t resized(const question *q, const struct team *team) {
+    int64_t count = 0;
+    for (size_t i = 0; i < q->count; i++) {
+        const gs_contender *c = &q->contenders[i];
+        if (c->state != GS_CONTENDER_RUNS || c->how != GS_PLAN_CONFINED)
+            continue;
+        bool stays = false;
+        for (size_t j = 0; j < team->count; j++)
+            stays |= team->members[j] == i && team->sms[j] == c->sms;
+        count += !stays;
+    }
+    return count;
+}
+
+/* How long a team is likely to stay as it is: until the first of them ends, or a slice is over. */
+static double horizon_ns(const question *q, const struct team *team) {
+    double horizon = (double)q->options->slice_ns;
+    for (size_t i = 0; i < team->count; i++) {
+        const gs_contender *c = member(q, team, i);
+        if (c->state == GS_CONTENDER_EXPECTED || !is_known(c))
+            continue;
+        uint64_t blocks = c->blocks_left > 0 ? c->blocks_left : c->profile->blocks;
+        horizon = fmin(horizon, (double)blocks / (gs_team_share(q, team, i, team->sms[i]) * c->profile->alone + 1e-30));
+    }
+    return horizon;
+}
+
+static bool is_worth_it(const question *q, const struct team *now, const struct team *next) {
+    if (now->throughput == GS_TEAM_IMPOSSIBLE)
+        return true;
+    int64_t changes = resized(q, next);
+    double gain = next->throughput - now->throughput;
+    if (changes == 0 && next->count > now->count)
+        return true;
+    return gain > q->options->least_gain &&
+           gain * horizon_ns(q, next) > (double)(q->options->resize_ns * (changes > 0 ? changes : 1));
+}
+
+/* ---- the answer ---- */
+
+static void place(const question *q, gs_placement *placements, const struct team *team) {
+    for (size_t i = 0; i < team->count; i++) {
+        const gs_contender *c = member(q, team, i);
+        bool whole = team->count > 1 ? stays_whole(q, c) : is_whole_alone(q, c);
+        placements[team->members[i]] = (gs_placement){
+            .how = whole ? GS_PLAN_WHOLE : GS_PLAN_CONFINED, .sms = team->sms[i], .is_trial = team->is_trial};
+    }
+}
+
+static bool all_whole(const gs_placement *placements, size_t count) {
+    bool some = false;
+    for (size_t i = 0; i < count; i++) {
+        if (placements[i].how == GS_PLAN_CONFINED)
+            return false;
+        some |= placements[i].how == GS_PLAN_WHOLE;
+    }
+    return some;
+}
+
+/* Kernels that run whole are sent to the GPU one behind the other, so that it has no gap between them: the next in
+   turn, and the next, as long as they take no longer together than a kernel that cannot give way may. */
+static void queue_wholes(const question *q, gs_placement *placements) {
+    int64_t ahead = 0;
+    size_t running = 0;
+    for (size_t i = 0; i < q->count; i++)
+        if (placements[i].how == GS_PLAN_WHOLE) {
+            placements[i].sms = q->all;
+            ahead += duration_of(&q->contenders[i]);
+            running++;
+        }
+    for (size_t next = first_of(q, can_be_told, q->count); next < q->count && running < GS_PLAN_TOGETHER;
+         next = first_of(q, can_be_told, next)) {
+        const gs_contender *c = &q->contenders[next];
+        if (placements[next].how == GS_PLAN_WHOLE)
+            continue;
+        ahead += duration_of(c);
+        if (!is_whole_alone(q, c) || !is_known(c) || ahead > q->options->yield_ns)
+            return;
+        placements[next] = (gs_placement){.how = GS_PLAN_WHOLE, .sms = q->all};
+        running++;
+    }
+}
+
+/* What runs whole goes on as it is. */
+static void keep_wholes(const question *q, gs_placement *placements) {
+    for (size_t i = 0; i < q->count; i++)
+        if (is_whole_now(&q->contenders[i]))
+            placements[i] = (gs_placement){.how = GS_PLAN_WHOLE, .sms = q->contenders[i].sms};
+}
+
+/* The same for everything that runs. */
+static void keep_all(const question *q, gs_placement *placements) {
+    for (size_t i = 0; i < q->count; i++)
+        if (is_placed_now(&q->contenders[i]))
+            placements[i] = (gs_placement){.how = q->contenders[i].how, .sms = q->contenders[i].sms};
+}
+
+/* How many SMs the leader should have for a moment, so that its curve becomes known. 0: no need, or no use. */
+static int32_t probe_sms(const question *q, const gs_contender *c) {
+    if (!q->options->probes || q->sms < q->all || !c->can_confine || !is_known(c) || is_short(q, c))
+        return 0;
+    int32_t wanted = gs_profile_wanted(c->profile, q->granularity);
+    uint64_t blocks = c->blocks_left > 0 ? c->blocks_left : c->profile->blocks;
+    double left_ns = (double)blocks / c->profile->alone;
+    return wanted <= cap_of(q, c) && left_ns > 2 * (double)q->options->resize_ns ? wanted : 0;
+}
+
+/* The best team under the leader, or the one that runs, where a change is not worth its cost. */
+static struct team choose(const question *q, size_t leader, int32_t *probe) {
+    const gs_contender *c = &q->contenders[leader];
+    struct team best = gs_team_lone(q, leader), now = gs_team_now(q, leader);
+    *probe = probe_sms(q, c);
+    bool is_classed = is_known(c) && gs_profile_memory(c->profile) != GS_LEVEL_UNKNOWN;
+    if (is_known(c) && (is_classed || *probe == 0))
+        best = gs_team_best(q, leader);
+    struct team chosen = is_worth_it(q, &now, &best) ? best : now;
+    if (chosen.count > 1)
+        *probe = 0;
+    return chosen;
+}
+
+static gs_decision sum_up(const question *q, const gs_placement *placements, double throughput) {
+    gs_decision decision = {.throughput = throughput, .look_again_ns = INT64_MAX};
+    bool somebody_waits = false;
+    for (size_t i = 0; i < q->count; i++) {
+        const gs_contender *c = &q->contenders[i];
+        decision.running += placements[i].how != GS_PLAN_WAIT;
+        somebody_waits |= placements[i].how == GS_PLAN_WAIT && c->state != GS_CONTENDER_EXPECTED;
+        decision.is_changed |= placements[i].how != (c->state == GS_CONTENDER_WAITS ? GS_PLAN_WAIT : c->how) ||
+                               (placements[i].how != GS_PLAN_WAIT && placements[i].sms != c->sms);
+    }
+    for (size_t i = 0; i < q->count && somebody_waits; i++) {
+        int64_t time = placements[i].how == GS_PLAN_WAIT ? q->options->patience_ns : q->options->slice_ns;
+        int64_t spent = placements[i].how == GS_PLAN_WAIT ? q->contenders[i].waited_ns : q->contenders[i].running_ns;
+        if (time > 0)
+            decision.look_again_ns = gs_min(decision.look_again_ns, time - (spent > 0 ? spent % time : 0));
+    }
+    return decision;
+}
+
+static question question_of(const gs_plan_options *options, const gs_book *book, const gs_contender *contenders,
+                            size_t count) {
+    question q = {options, book, contenders, count, options->sms, options->sms, 0, 0};
+    for (size_t i = 0; i < count; i++)
+        if (is_whole_now(&contenders[i]))
+            q.sms -= contenders[i].sms > 0 ? (int32_t)gs_min(contenders[i].sms, q.sms) : 0;
+    int32_t least = (int32_t)gs_divide_up(q.all, GS_TEAM_UNITS);
+    q.granularity = options->granularity > least ? options->granularity : least;
+    q.units = q.sms / q.granularity;
+    return q;
+}
+
+gs_decision gs_plan_decide(const gs_plan_options *options, const gs_book *book, const gs_contender *contenders,
+                           size_t count, gs_placement *placements) {
+    question q = question_of(options, book, contenders, count);
+    double throughput = 0;
+    memset(placements, 0, count * sizeof *placements);
+    keep_wholes(&q, placements);
+    size_t leader = find_leader(&q);
+    if (leader == count || q.units == 0)
+        keep_all(&q, placements);
+    else {
+        int32_t probe;
+        struct team team = choose(&q, leader, &probe);
+        place(&q, placements, &team);
+        throughput = team.throughput;
+        if (probe > 0)
+            placements[leader] = (gs_placement){.how = GS_PLAN_CONFINED, .sms = probe, .is_probe = true};
+    }
+    if (all_whole(placements, count))
+        queue_wholes(&q, placements);
+    return sum_up(&q, placements, throughput);
+}

@@ -1,0 +1,334 @@
+/*
+ * profile.c: what is known of a kernel, from how many of its blocks were done on how many SMs in what time.
+ *
+ * A curve of rate over SMs is made of medians, one for each number of SMs that was tried, and must rise: where the
+ * medians do not, neighbours are pooled (isotonic regression), so that noise cannot promise that fewer SMs do more.
+ * Between the knots it is straight.
+ *
+ * What a kernel is bound by is read off that curve, without hardware counters. With all SMs of a GPU behind the same
+ * memory, a kernel whose rate grows to the last SM is bound by what is in an SM, and one that has nearly its full rate
+ * on a part of them is bound by what they share: the memory. Or it has too few blocks for more SMs, which the occupancy
+ * tells. The thresholds are in the tables below.
+ */
+#include "book.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- thresholds ---- */
+
+/* `knee`: the part of the SMs on which a kernel has nine tenths of its rate. One that is bound by its SMs alone has it
+   on 0.9 of them. */
+static const double nearly = 0.9;
+static const struct {
+    double knee; /* below it: */
+    enum gs_level memory;
+} memory_levels[] = {{0.60, GS_LEVEL_HIGH}, {0.80, GS_LEVEL_MEDIUM}, {INFINITY, GS_LEVEL_LOW}};
+
+enum {
+    MEDIUM_BANDWIDTH = 40, /* percent: moving its buffers once takes this much of the memory: not low */
+    FEW_WARPS = 25         /* percent: an SM with so few warps is idle now and then: not high in compute */
+};
+static const double full_knee = 0.85; /* from here on a kernel uses every SM to the full: high in compute */
+
+static const double known_well = 0.05; /* the curve may be off by so much of the rate alone */
+enum { SAMPLES_WANTED = 3 };           /* of each point */
+
+const char *gs_level_name(enum gs_level level) {
+    static const char *const names[] = {"unknown", "low", "medium", "high"};
+    return names[level];
+}
+
+/* ---- samples ---- */
+
+int gs_samples_kept(const gs_samples *samples) {
+    return samples->count < GS_PROFILE_SAMPLES ? (int)samples->count : GS_PROFILE_SAMPLES;
+}
+
+void gs_samples_add(gs_samples *samples, double value) {
+    samples->last[samples->count % GS_PROFILE_SAMPLES] = value;
+    samples->count++;
+}
+
+double gs_samples_median(const gs_samples *samples) {
+    double sorted[GS_PROFILE_SAMPLES];
+    int kept = gs_samples_kept(samples);
+    for (int i = 0; i < kept; i++) {
+        int at = i;
+        for (; at > 0 && sorted[at - 1] > samples->last[i]; at--)
+            sorted[at] = sorted[at - 1];
+        sorted[at] = samples->last[i];
+    }
+    if (kept == 0)
+        return 0;
+    return (sorted[(kept - 1) / 2] + sorted[kept / 2]) / 2;
+}
+
+/* ---- the curve ---- */
+
+/* As many SMs as the blocks of a launch fill. */
+static int32_t sms_filled(const gs_profile *profile) {
+    if (profile->blocks_per_sm <= 0 || profile->blocks == 0)
+        return profile->sms;
+    uint64_t filled = (profile->blocks - 1) / (uint64_t)profile->blocks_per_sm + 1;
+    return filled < (uint64_t)profile->sms ? (int32_t)filled : profile->sms;
+}
+
+typedef struct pool {
+    int32_t first, last; /* which points */
+    double rate, weight;
+} pool;
+
+/* Weighted isotonic regression: neighbours that fall are pooled until all rise. */
+static int pool_falling(pool *pools, int count) {
+    int kept = 0;
+    for (int i = 0; i < count; i++) {
+        pools[kept++] = pools[i];
+        while (kept > 1 && pools[kept - 2].rate > pools[kept - 1].rate) {
+            pool *a = &pools[kept - 2], *b = &pools[kept - 1];
+            a->rate = (a->rate * a->weight + b->rate * b->weight) / (a->weight + b->weight);
+            a->weight += b->weight;
+            a->last = b->last;
+            kept--;
+        }
+    }
+    return kept;
+}
+
+static void add_knot(gs_profile *profile, int32_t sms, double rate) {
+    profile->curve[profile->knots++] = (struct gs_profile_knot){sms, rate};
+}
+
+static double whole_rate(const gs_profile *profile) {
+    double ns = gs_samples_median(&profile->whole_ns);
+    return ns > 0 ? (double)profile->blocks / ns : 0;
+}
+
+static double rate_at(const gs_profile *profile, int32_t sms);
+
+/* The end of the curve, where nothing was measured on all SMs: in proportion, up to as many SMs as the blocks fill. */
+static void extend(gs_profile *profile) {
+    const struct gs_profile_knot *last = &profile->curve[profile->knots - 1];
+    if (last->sms == profile->sms)
+        return;
+    int32_t filled = sms_filled(profile);
+    double rate = last->rate;
+    if (last->sms < filled) {
+        rate *= (double)filled / last->sms;
+        if (filled < profile->sms)
+            add_knot(profile, filled, rate);
+    }
+    add_knot(profile, profile->sms, rate);
+}
+
+void gs_profile_curve(gs_profile *profile) {
+    pool pools[GS_PROFILE_POINTS + 1];
+    int32_t at[GS_PROFILE_POINTS + 1], count = 0;
+    double whole = whole_rate(profile);
+    for (; count < profile->point_count; count++) {
+        const struct gs_profile_point *point = &profile->points[count];
+        at[count] = point->sms;
+        pools[count] = (pool){count, count, gs_samples_median(&point->rate), gs_samples_kept(&point->rate)};
+    }
+    if (whole > 0 && (count == 0 || at[count - 1] < profile->sms)) {
+        at[count] = profile->sms;
+        pools[count] = (pool){count, count, whole, gs_samples_kept(&profile->whole_ns)};
+        count++;
+    }
+    profile->knots = 0;
+    profile->alone = 0;
+    if (count == 0)
+        return;
+    int kept = pool_falling(pools, count);
+    add_knot(profile, 0, 0);
+    if (sms_filled(profile) < at[0]) /* more SMs than blocks fill do no more */
+        add_knot(profile, sms_filled(profile), pools[0].rate);
+    for (int i = 0; i < kept; i++)
+        for (int32_t j = pools[i].first; j <= pools[i].last; j++)
+            add_knot(profile, at[j], pools[i].rate);
+    extend(profile);
+    profile->alone = fmax(whole, rate_at(profile, profile->sms));
+}
+
+static double rate_at(const gs_profile *profile, int32_t sms) {
+    const struct gs_profile_knot *knot = profile->curve;
+    if (profile->knots == 0 || sms <= 0)
+        return 0;
+    int32_t i = 1;
+    while (i < profile->knots - 1 && knot[i].sms < sms)
+        i++;
+    if (sms >= knot[i].sms)
+        return knot[i].rate;
+    double part = (double)(sms - knot[i - 1].sms) / (knot[i].sms - knot[i - 1].sms);
+    return knot[i - 1].rate + part * (knot[i].rate - knot[i - 1].rate);
+}
+
+double gs_profile_share(const gs_profile *profile, int32_t sms) {
+    if (profile->alone > 0)
+        return rate_at(profile, sms) / profile->alone;
+    int32_t filled = sms_filled(profile);
+    return sms <= 0 ? 0 : sms >= filled ? 1 : (double)sms / filled;
+}
+
+/* ---- measurements ---- */
+
+void gs_profile_ran(gs_profile *profile, uint64_t ns) {
+    if (ns == 0 || profile->blocks == 0)
+        return;
+    gs_samples_add(&profile->whole_ns, (double)ns);
+    gs_profile_curve(profile);
+    profile->is_dirty = true;
+}
+
+/* The point for so many SMs; a new one, or, where there is no room, the one whose number is nearest, which starts anew:
+   what is asked for now matters more than what was asked for once. All SMs stay. */
+static struct gs_profile_point *point_at(gs_profile *profile, int32_t sms) {
+    struct gs_profile_point *points = profile->points;
+    int32_t at = 0;
+    while (at < profile->point_count && points[at].sms < sms)
+        at++;
+    if (at < profile->point_count && points[at].sms == sms)
+        return &points[at];
+    if (profile->point_count == GS_PROFILE_POINTS) {
+        bool below = at > 0 && (at == GS_PROFILE_POINTS || points[at].sms == profile->sms ||
+                                sms - points[at - 1].sms <= points[at].sms - sms);
+        at -= below;
+    } else {
+        memmove(&points[at + 1], &points[at], (size_t)(profile->point_count - at) * sizeof *points);
+        profile->point_count++;
+    }
+    points[at] = (struct gs_profile_point){.sms = sms};
+    return &points[at];
+}
+
+void gs_profile_rate(gs_profile *profile, int32_t sms, uint64_t blocks, uint64_t ns) {
+    if (ns == 0 || blocks == 0 || sms <= 0 || sms > profile->sms)
+        return;
+    gs_samples_add(&point_at(profile, sms)->rate, (double)blocks / (double)ns);
+    gs_profile_curve(profile);
+    profile->is_dirty = true;
+}
+
+uint64_t gs_profile_duration_ns(const gs_profile *profile) {
+    return profile->alone > 0 ? (uint64_t)ceil((double)profile->blocks / profile->alone) : 0;
+}
+
+/* ---- what to measure next ---- */
+
+/* The straight line through two knots, at `sms`. */
+static double line(const struct gs_profile_knot *a, const struct gs_profile_knot *b, int32_t sms) {
+    return a->rate + (b->rate - a->rate) * (double)(sms - a->sms) / (b->sms - a->sms);
+}
+
+/* How much more than the straight line the curve could be at `sms`, between knots i and i + 1, if it bends only
+   downwards: not above the lines through the knots on either side. */
+static double doubt(const struct gs_profile_knot *knots, int32_t count, int32_t i, int32_t sms) {
+    double most = knots[i + 1].rate;
+    if (i > 0)
+        most = fmin(most, line(&knots[i - 1], &knots[i], sms));
+    if (i + 2 < count)
+        most = fmin(most, line(&knots[i + 1], &knots[i + 2], sms));
+    return most - line(&knots[i], &knots[i + 1], sms);
+}
+
+static int32_t between(int32_t a, int32_t b, int32_t granularity) {
+    int32_t middle = (a + b) / 2 / granularity * granularity;
+    return middle > a ? middle : middle + granularity;
+}
+
+static int32_t most_in_doubt(const gs_profile *profile, int32_t granularity) {
+    struct gs_profile_knot knots[GS_PROFILE_POINTS + 1] = {{0, 0}};
+    int32_t count = 1, wanted = 0;
+    for (int32_t i = 0; i < profile->point_count; i++)
+        knots[count++] =
+            (struct gs_profile_knot){profile->points[i].sms, rate_at(profile, profile->points[i].sms) / profile->alone};
+    double most = known_well;
+    for (int32_t i = 0; i + 1 < count; i++) {
+        int32_t middle = between(knots[i].sms, knots[i + 1].sms, granularity);
+        if (middle >= knots[i + 1].sms || doubt(knots, count, i, middle) <= most)
+            continue;
+        most = doubt(knots, count, i, middle);
+        wanted = middle;
+    }
+    return wanted;
+}
+
+int32_t gs_profile_wanted(const gs_profile *profile, int32_t granularity) {
+    const struct gs_profile_point *points = profile->points;
+    if (profile->point_count == 0 || points[profile->point_count - 1].sms != profile->sms)
+        return profile->sms;
+    int32_t wanted =
+        profile->point_count < GS_PROFILE_POINTS ? most_in_doubt(profile, granularity > 0 ? granularity : 1) : 0;
+    int fewest = SAMPLES_WANTED;
+    for (int32_t i = 0; wanted == 0 && i < profile->point_count; i++)
+        fewest = (int)gs_min(fewest, gs_samples_kept(&points[i].rate));
+    for (int32_t i = 0; wanted == 0 && fewest < SAMPLES_WANTED && i < profile->point_count; i++)
+        if (gs_samples_kept(&points[i].rate) == fewest)
+            wanted = points[i].sms;
+    return wanted;
+}
+
+/* ---- classes ---- */
+
+static bool is_known(const gs_profile *profile) {
+    return profile->point_count > 0 && profile->points[0].sms <= (profile->sms + 1) / 2 && profile->alone > 0;
+}
+
+/* The part of the SMs on which it has nearly its full rate. */
+static double knee(const gs_profile *profile) {
+    double enough = nearly * rate_at(profile, profile->sms);
+    for (int32_t i = 1; i < profile->knots; i++) {
+        const struct gs_profile_knot *a = &profile->curve[i - 1], *b = &profile->curve[i];
+        if (b->rate >= enough)
+            return (a->sms + (b->sms - a->sms) * (enough - a->rate) / (b->rate - a->rate)) / profile->sms;
+    }
+    return 1;
+}
+
+/* Whether its rate stops growing where its blocks are all at work, and not long before. */
+static bool lacks_blocks(const gs_profile *profile) {
+    double filled = (double)sms_filled(profile) / profile->sms;
+    return filled < memory_levels[1].knee && knee(profile) >= memory_levels[1].knee * nearly * filled;
+}
+
+enum gs_level gs_profile_memory(const gs_profile *profile) {
+    if (!is_known(profile))
+        return GS_LEVEL_UNKNOWN;
+    if (lacks_blocks(profile))
+        return GS_LEVEL_LOW;
+    size_t i = 0;
+    while (knee(profile) >= memory_levels[i].knee)
+        i++;
+    enum gs_level level = memory_levels[i].memory;
+    return level == GS_LEVEL_LOW && profile->bandwidth_percent >= MEDIUM_BANDWIDTH ? GS_LEVEL_MEDIUM : level;
+}
+
+enum gs_level gs_profile_compute(const gs_profile *profile) {
+    enum gs_level memory = gs_profile_memory(profile);
+    if (memory == GS_LEVEL_UNKNOWN)
+        return GS_LEVEL_UNKNOWN;
+    if (memory == GS_LEVEL_HIGH || lacks_blocks(profile))
+        return GS_LEVEL_LOW;
+    bool has_few_warps = profile->warps_percent > 0 && profile->warps_percent < FEW_WARPS;
+    return knee(profile) >= full_knee && !has_few_warps ? GS_LEVEL_HIGH : GS_LEVEL_MEDIUM;
+}
+
+/* ---- keys ---- */
+
+static uint64_t mix(uint64_t hash, const void *bytes, size_t count) {
+    const unsigned char *byte = bytes;
+    for (size_t i = 0; i < count; i++)
+        hash = (hash ^ byte[i]) * 0x100000001b3u; /* FNV-1a */
+    return hash;
+}
+
+uint64_t gs_profile_key(uint64_t source, const char *kernel, const uint32_t grid[3], const uint32_t block[3],
+                        uint64_t shared_bytes) {
+    uint64_t hash = mix(0xcbf29ce484222325u, &source, sizeof source);
+    hash = mix(hash, kernel, strlen(kernel) + 1);
+    hash = mix(hash, grid, 3 * sizeof *grid);
+    hash = mix(hash, block, 3 * sizeof *block);
+    hash = mix(hash, &shared_bytes, sizeof shared_bytes);
+    hash ^= hash >> 32;
+    return hash ? hash : 1;
+}
