@@ -137,9 +137,9 @@ struct launch {
     uint32_t grid[3], block[3];
     size_t shared_bytes;
     void **arguments;
-    uint32_t sms;
+    uint32_t sms, sm; /* blocks go to SMs in turn; `sms` 0: all are on `sm` */
     bool backwards;
-    atomic_ullong next; /* block */
+    atomic_ullong own_next, *next; /* block */
     unsigned long long blocks;
     /* telling the kernel to stop: when so many waits have gone by, all workers together */
     atomic_llong until_stop;
@@ -172,6 +172,7 @@ __thread gs_uint3 blockDim, gridDim; /* dim3 has the same layout */
 static __thread struct worker *self;
 
 static gs_job *job;
+void (*gs_host_on_failure)(const char *words);
 static pthread_mutex_t failure = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- failing: the first one who fails writes the words, and the process ends ---- */
@@ -186,8 +187,11 @@ static void fail(enum gs_job_status status, const char *format, ...) {
         vsnprintf(job->message, sizeof job->message, format, arguments);
         job->status = status;
     } else {
-        vfprintf(stderr, format, arguments);
-        fprintf(stderr, "\n");
+        char words[GS_JOB_MESSAGE];
+        vsnprintf(words, sizeof words, format, arguments);
+        if (gs_host_on_failure)
+            gs_host_on_failure(words);
+        fprintf(stderr, "%s\n", words);
     }
     va_end(arguments);
     _exit(1);
@@ -467,7 +471,7 @@ static void run_block(struct worker *worker, unsigned long long number) {
     const struct launch *launch = worker->launch;
     blockIdx = (gs_uint3){(unsigned)(number % launch->grid[0]), (unsigned)(number / launch->grid[0] % launch->grid[1]),
                           (unsigned)(number / launch->grid[0] / launch->grid[1])};
-    worker->sm = (unsigned)(number % launch->sms);
+    worker->sm = launch->sms ? (unsigned)(number % launch->sms) : launch->sm;
     worker->returned = worker->at_barrier = 0;
     for (unsigned i = 0; i < worker->threads; i++)
         worker->fibers[i].state = READY;
@@ -488,8 +492,7 @@ static void number_threads(struct worker *worker) {
         worker->fibers[i].index = (gs_uint3){i % block[0], i / block[0] % block[1], i / block[0] / block[1]};
 }
 
-static void *work(void *argument) {
-    struct launch *launch = argument;
+static void serve(struct launch *launch) {
     struct worker *worker = calloc(1, sizeof *worker);
     unsigned long long number;
     if (!worker)
@@ -505,7 +508,7 @@ static void *work(void *argument) {
     number_threads(worker);
     blockDim = (gs_uint3){launch->block[0], launch->block[1], launch->block[2]};
     gridDim = (gs_uint3){launch->grid[0], launch->grid[1], launch->grid[2]};
-    while ((number = atomic_fetch_add(&launch->next, 1)) < launch->blocks)
+    while (atomic_load(launch->next) < launch->blocks && (number = atomic_fetch_add(launch->next, 1)) < launch->blocks)
         run_block(worker, number);
     for (int i = 0; i < MOST_SLOTS; i++)
         free(worker->slots[i]);
@@ -515,7 +518,19 @@ static void *work(void *argument) {
     munmap(worker->stacks, (STACK_BYTES + (size_t)sysconf(_SC_PAGESIZE)) * worker->threads);
     free(worker);
     self = NULL;
+}
+
+static void *work(void *argument) {
+    serve(argument);
     return NULL;
+}
+
+void gs_host_where(char *text, size_t size) {
+    const struct worker *worker = self;
+    text[0] = '\0';
+    if (worker && worker->current)
+        snprintf(text, size, " in block (%u,%u,%u), thread (%u,%u,%u) of %s", blockIdx.x, blockIdx.y, blockIdx.z,
+                 threadIdx.x, threadIdx.y, threadIdx.z, worker->launch->kernel->name);
 }
 
 static uint64_t now_ns(void) {
@@ -533,7 +548,8 @@ static void run_launch(struct launch *launch, gs_job_call *call) {
     launch->blocks = (unsigned long long)launch->grid[0] * launch->grid[1] * launch->grid[2];
     if (call->form == GS_FORM_ORIGINAL && call->first_blocks && call->first_blocks < launch->blocks)
         launch->blocks = call->first_blocks;
-    atomic_store(&launch->next, 0);
+    atomic_store(&launch->own_next, 0);
+    launch->next = &launch->own_next;
     while (count < cores && count < MOST_WORKERS && (unsigned long long)count < launch->blocks)
         if (pthread_create(&workers[count++], NULL, work, launch) != 0)
             fail(GS_JOB_WRONG, "cannot start a thread");
@@ -545,9 +561,6 @@ static void run_launch(struct launch *launch, gs_job_call *call) {
 
 #ifdef GRIDSMITH_LIBRARY
 
-/* As a library, in the process of who loads it: one launch, with arguments as the driver of CUDA takes them. */
-int gs_host_launch(int kernel, const uint32_t grid[3], const uint32_t block[3], size_t shared_bytes, uint32_t sms,
-                   void **arguments);
 int gs_host_launch(int kernel, const uint32_t grid[3], const uint32_t block[3], size_t shared_bytes, uint32_t sms,
                    void **arguments) {
     struct launch launch = {.kernel = &gs_kernels[kernel],
@@ -559,6 +572,18 @@ int gs_host_launch(int kernel, const uint32_t grid[3], const uint32_t block[3], 
     gs_job_call call = {.form = GS_FORM_ORIGINAL};
     run_launch(&launch, &call);
     return 0;
+}
+
+void gs_host_serve(const gs_host_part *part) {
+    struct launch launch = {.kernel = &gs_kernels[part->kernel],
+                            .grid = {part->grid[0], part->grid[1], part->grid[2]},
+                            .block = {part->block[0], part->block[1], part->block[2]},
+                            .shared_bytes = part->shared_bytes,
+                            .arguments = part->arguments,
+                            .sm = part->sm,
+                            .next = (atomic_ullong *)part->next,
+                            .blocks = part->end};
+    serve(&launch);
 }
 
 #else
@@ -681,11 +706,8 @@ static void run_call(gs_job_call *call, unsigned char *const *buffers) {
 /* ---- the process ---- */
 
 static void on_signal(int number) {
-    struct worker *worker = self;
-    char text[300] = "";
-    if (worker && worker->current)
-        snprintf(text, sizeof text, " in block (%u,%u,%u), thread (%u,%u,%u) of %s", blockIdx.x, blockIdx.y, blockIdx.z,
-                 threadIdx.x, threadIdx.y, threadIdx.z, worker->launch->kernel->name);
+    char text[300];
+    gs_host_where(text, sizeof text);
     if (number == SIGALRM)
         fail(GS_JOB_FAILED, "not done after %u seconds%s", job->seconds, text);
     fail(GS_JOB_FAILED, "signal %d (%s)%s", number, strsignal(number), text);

@@ -62,8 +62,30 @@ typedef struct gs_kernel {
     const unsigned char *is_pointer;
 } gs_kernel;
 
-extern const gs_kernel gs_kernels[];
-extern const int gs_kernel_count;
+#define GS_SHOWN __attribute__((visibility("default")))
+extern GS_SHOWN const gs_kernel gs_kernels[];
+extern GS_SHOWN const int gs_kernel_count;
+
+/* ---- as a library (GRIDSMITH_LIBRARY), in the process of who loads it ---- */
+
+/* One launch, on as many threads as there are cores, with arguments as the driver of CUDA takes them. */
+GS_SHOWN int gs_host_launch(int kernel, const unsigned grid[3], const unsigned block[3], size_t shared_bytes,
+                            unsigned sms, void **arguments);
+
+/* The part of a launch that runs on one SM, on the thread that calls: takes blocks from `*next` until that is `end`. */
+typedef struct gs_host_part {
+    int kernel;
+    unsigned grid[3], block[3], sm;
+    size_t shared_bytes;
+    void **arguments;
+    unsigned long long *next, end;
+} gs_host_part;
+GS_SHOWN void gs_host_serve(const gs_host_part *part);
+
+/* Called with words when a kernel has failed, before the process ends; it may end it itself. */
+extern GS_SHOWN void (*gs_host_on_failure)(const char *words);
+/* " in block (0,0,0), thread (1,0,0) of NAME", for the thread that calls, if it runs a kernel; for signal handlers. */
+GS_SHOWN void gs_host_where(char *text, size_t size);
 
 #ifdef __cplusplus
 }

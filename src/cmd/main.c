@@ -2,6 +2,7 @@
  * main.c: finds the subcommand and runs it. Each is one file beside this one.
  */
 #include "cmd.h"
+#include "share/share.h"
 
 #include <string.h>
 
@@ -54,6 +55,10 @@ static int dispatch(int argc, char **argv) {
         printf("gridsmith %s\n", GS_VERSION);
         return 0;
     }
+    if (strcmp(argv[1], GS_DEVICE_PROCESS) == 0)
+        return gs_device_process(argc - 1, argv + 1);
+    if (strcmp(argv[1], GS_COMPILER_PROCESS) == 0)
+        return gs_compiler_process(argc - 1, argv + 1);
     const gs_command *command = find_command(argv[1]);
     return command ? command->run(command, argc - 1, argv + 1) : unknown(argv[1]);
 }

@@ -128,8 +128,8 @@ typedef struct nvrtc_source {
    mistake, which the log tells, or NULL does not; it is the caller's to free and to put into words. */
 gs_code gs_nvrtc_compile(const cu_api *api, const nvrtc_source *source, nvrtc_program *program, char **log,
                          gs_error *error);
-/* What was compiled, for the driver to load. The caller frees it. */
-gs_code gs_nvrtc_image(const cu_api *api, nvrtc_program program, char **image, gs_error *error);
+/* What was compiled, for the driver to load, and its size where `bytes` is not NULL. The caller frees it. */
+gs_code gs_nvrtc_image(const cu_api *api, nvrtc_program program, char **image, size_t *bytes, gs_error *error);
 
 /* Both, for a source of our own and an architecture (90: sm_90). `what` is its name in errors. */
 gs_code gs_cuda_compile(const cu_api *api, int architecture, const char *what, const char *file, const char *text,

@@ -173,6 +173,19 @@ void gs_executor_close(gs_executor *executor);
 /* A GPU, or a part of one, as an executor; `rest` is what stands after "cuda:", or "". */
 gs_executor *gs_executor_cuda(const char *rest, gs_error *error);
 
+/* What NVRTC made of a source. */
+typedef struct gs_nvrtc_built {
+    char *image; /* for the driver to load */
+    size_t bytes;
+    char **symbols; /* of each kernel of the build, the name that the driver knows it by */
+    gs_cost *costs; /* of each; blocks_per_sm is 0 */
+    size_t count;
+} gs_nvrtc_built;
+
+/* Compiles with NVRTC for an architecture, as below, and keeps the result. The caller frees it. */
+gs_code gs_nvrtc_build(const gs_build *build, int architecture, gs_nvrtc_built *built, gs_error *error);
+void gs_nvrtc_built_free(gs_nvrtc_built *built);
+
 /* Compiles with NVRTC for an architecture (90: compute capability 9.0), which needs no GPU, and throws the result away.
    GS_E_KERNEL: the compiler found a mistake; GS_E_NO_GPU: there is no NVRTC. The costs of `build->kernels` go into
    `costs`, where that is not NULL; blocks_per_sm stays 0. */

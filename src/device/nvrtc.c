@@ -28,12 +28,14 @@ gs_code gs_nvrtc_compile(const cu_api *api, const nvrtc_source *source, nvrtc_pr
     return GS_E_KERNEL;
 }
 
-gs_code gs_nvrtc_image(const cu_api *api, nvrtc_program program, char **image, gs_error *error) {
+gs_code gs_nvrtc_image(const cu_api *api, nvrtc_program program, char **image, size_t *bytes, gs_error *error) {
     size_t size = 0;
     *image = NULL;
     if (api->image_size(program, &size) != 0 || !size)
         return gs_fail(error, GS_E_NO_GPU, "NVIDIA's run-time compiler gave nothing to load");
     *image = malloc(size);
+    if (bytes)
+        *bytes = size;
     if (*image && api->image(program, *image) == 0)
         return GS_OK;
     free(*image);
@@ -51,7 +53,7 @@ gs_code gs_cuda_compile(const cu_api *api, int architecture, const char *what, c
     nvrtc_source source = {.file = file, .text = text, .options = options, .option_count = 1};
     gs_code code = gs_nvrtc_compile(api, &source, &program, &log, error);
     if (code == GS_OK) {
-        code = gs_nvrtc_image(api, program, image, error);
+        code = gs_nvrtc_image(api, program, image, NULL, error);
         api->program_free(&program);
     } else if (code == GS_E_KERNEL) {
         code = gs_fail(error, GS_E_NO_GPU, "%s does not compile: %.300s", what, log ? log : "no reason given");

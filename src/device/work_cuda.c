@@ -170,6 +170,56 @@ gs_code gs_nvrtc_try(const gs_build *build, int architecture, gs_cost *costs, gs
     return code;
 }
 
+/* The names and costs of the kernels, from a program that was compiled. */
+static gs_code keep_names(const cu_api *api, const gs_build *build, nvrtc_program compiled, const char *log,
+                          gs_nvrtc_built *built, gs_error *error) {
+    built->symbols = calloc(build->kernel_count + 1, sizeof *built->symbols);
+    built->costs = calloc(build->kernel_count + 1, sizeof *built->costs);
+    if (!built->symbols || !built->costs)
+        return gs_fail_memory(error);
+    for (size_t i = 0; i < build->kernel_count; i++) {
+        const char *lowered = NULL;
+        if (api->lowered_name(compiled, build->kernels[i], &lowered) != 0 || !lowered)
+            return gs_fail(error, GS_E_USAGE, "%s has no kernel %.100s", build->name, build->kernels[i]);
+        built->symbols[built->count++] = strdup(lowered);
+        built->costs[i] = cost_in_log(log, lowered);
+        if (!built->symbols[i])
+            return gs_fail_memory(error);
+    }
+    return GS_OK;
+}
+
+gs_code gs_nvrtc_build(const gs_build *build, int architecture, gs_nvrtc_built *built, gs_error *error) {
+    cu_api api;
+    nvrtc_program compiled;
+    char *log;
+    *built = (gs_nvrtc_built){0};
+    gs_code code = gs_nvrtc_open(&api, error);
+    if (code != GS_OK)
+        return code;
+    code = compile_source(&api, build, architecture, &compiled, &log, error);
+    if (code == GS_OK) {
+        code = keep_names(&api, build, compiled, log, built, error);
+        if (code == GS_OK)
+            code = gs_nvrtc_image(&api, compiled, &built->image, &built->bytes, error);
+        free(log);
+        api.program_free(&compiled);
+    }
+    gs_cuda_close(&api);
+    if (code != GS_OK)
+        gs_nvrtc_built_free(built);
+    return code;
+}
+
+void gs_nvrtc_built_free(gs_nvrtc_built *built) {
+    for (size_t i = 0; i < built->count; i++)
+        free(built->symbols[i]);
+    free(built->symbols);
+    free(built->costs);
+    free(built->image);
+    *built = (gs_nvrtc_built){0};
+}
+
 /* ---- modules ---- */
 
 static gs_code load_kernels(struct module *module, const gs_build *build, nvrtc_program compiled, const char *log,
@@ -199,7 +249,7 @@ static gs_code load_kernels(struct module *module, const gs_build *build, nvrtc_
 static gs_code load_image(struct module *module, nvrtc_program compiled, gs_error *error) {
     const cu_api *api = &module->owner->api;
     char *image;
-    gs_code code = gs_nvrtc_image(api, compiled, &image, error);
+    gs_code code = gs_nvrtc_image(api, compiled, &image, NULL, error);
     if (code == GS_OK)
         code = gs_cuda_check(api, api->module_load(&module->loaded, image), "loading the kernels", error);
     free(image);

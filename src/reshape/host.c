@@ -33,8 +33,10 @@ struct process {
 /* What kinds of module there are, and with what options each is compiled and linked. */
 enum kind { PLAIN, SANITIZED, LIBRARY, KINDS };
 
-static const char *const kind_options[KINDS][3] = {
-    {NULL}, {"-O1", "-fsanitize=address", "-fno-omit-frame-pointer"}, {"-fPIC", "-DGRIDSMITH_LIBRARY", "-shared"}};
+/* What several libraries in one process have alike, such as what templates keep, is hidden: each has its own. */
+static const char *const kind_options[KINDS][4] = {{NULL},
+                                                   {"-O1", "-fsanitize=address", "-fno-omit-frame-pointer"},
+                                                   {"-fPIC", "-fvisibility=hidden", "-DGRIDSMITH_LIBRARY", "-shared"}};
 
 struct gs_host {
     char *folder;

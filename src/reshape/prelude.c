@@ -57,7 +57,7 @@ static const char confined_part[] =
     "    unsigned *gs_marks;                // with GRIDSMITH_MARKS: counts how often each block ran\n"
     "    unsigned long long *gs_next;       // the first block that nobody has taken; 0 before the first launch\n"
     "    const volatile unsigned *gs_stop;  // not 0: leave after the task at hand\n"
-    "    const unsigned *gs_sms;            // bit i % 32 of word i / 32: SM i is allowed; NULL: all are\n"
+    "    const volatile unsigned *gs_sms;   // bit i % 32 of word i / 32: SM i is allowed; NULL: all are\n"
     "    __device__ dim3 gs_grid() const { return dim3(gs_x, gs_y, gs_z); }\n"
     "};\n"
     "__device__ __forceinline__ unsigned gs_sm() {\n"

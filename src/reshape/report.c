@@ -63,6 +63,59 @@ gs_code gs_reshape_report(const gs_source *source, const gs_reshape_options *opt
     return code;
 }
 
+/* ---- names ---- */
+
+/* Whether `template` stands before it, after the end of whatever was before. */
+static bool is_template(const gs_source *source, const gs_kernel_found *kernel) {
+    for (uint32_t at = kernel->global; at-- > 0;) {
+        const gs_token *token = &source->tokens.data[at];
+        if (token->directive != GS_NO_TOKEN)
+            continue;
+        if (token->mark == ';' || token->mark == '{' || token->mark == '}')
+            return false;
+        if (gs_token_is(source, at, "template"))
+            return true;
+    }
+    return false;
+}
+
+/* The namespaces around a `{` and its own, each with "::" behind it. */
+static void put_spaces(const gs_source *source, uint32_t open, gs_text *into) {
+    if (open == GS_NO_TOKEN)
+        return;
+    put_spaces(source, source->tokens.data[open].within, into);
+    const gs_token *before = open > 1 ? &source->tokens.data[open - 1] : NULL;
+    if (before && before->kind == GS_TOKEN_NAME && gs_token_is(source, open - 2, "namespace"))
+        gs_text_add(into, "%.*s::", (int)before->length, source->text + before->at);
+}
+
+size_t gs_source_kernels(const gs_source *source, char (*names)[GS_JOB_NAME], size_t most, gs_error *error) {
+    gs_code_map map;
+    size_t count = 0;
+    if (gs_map_read(&map, source, error) != GS_OK)
+        return SIZE_MAX;
+    for (size_t i = 0; i < map.kernels.count && count != SIZE_MAX; i++) {
+        const gs_kernel_found *kernel = &map.kernels.data[i];
+        const gs_token *token = &source->tokens.data[kernel->name];
+        if (!is_first_definition(&map, i) || is_template(source, kernel))
+            continue;
+        gs_text name = {0};
+        put_spaces(source, token->within, &name);
+        gs_text_put(&name, source->text + token->at, token->length);
+        if (name.failed || name.count >= GS_JOB_NAME) {
+            gs_fail(error, GS_E_USAGE, "the name of a kernel is too long");
+            count = SIZE_MAX;
+        } else if (count++ < most) {
+            memcpy(names[count - 1], name.data, name.count + 1);
+        }
+        gs_text_free(&name);
+    }
+    gs_map_free(&map);
+    return count;
+}
+
+/* ---- forms ---- */
+
 static const char *const forms[GS_FORMS] = {"original", "persistent", "confined", "elastic", "registers"};
 
 const char *gs_form_name(enum gs_form form) {

@@ -106,6 +106,10 @@ typedef struct gs_report_counts {
 gs_code gs_reshape_report(const gs_source *source, const gs_reshape_options *options, gs_report_counts *counts,
                           gs_text *into, gs_error *error);
 
+/* The kernels that a source defines, each once, with its namespaces; not templates, of which nobody knows the
+   arguments. Returns how many there are, of which the first `most` are in `names`; SIZE_MAX: the error says why. */
+size_t gs_source_kernels(const gs_source *source, char (*names)[GS_JOB_NAME], size_t most, gs_error *error);
+
 /* One way to run a kernel, the original or a reshaped one. */
 typedef struct gs_variant {
     enum gs_form form;

@@ -12,11 +12,10 @@
  *   engine_host.c     what it does on a CPU that plays a GPU
  *   engine_cuda.c     what it does on a GPU
  *
- * Order. Allocate, free, share, unshare, load and unload happen in the order of the calls as far as numbers go: a
- * number can be used in the next call, and what was freed may be named again. Copies, fills and runs happen in the
- * order of their queue; queues do not wait for each other. Who frees memory, unshares a region or unloads a module that
- * is still in use by a copy or run must wait for its event first. A failed command (event with a code) leaves nothing
- * behind, and the queue goes on.
+ * Order. A number can be used in the next call after the one that makes it; work that needs it waits until it is there.
+ * Copies, fills and runs happen in the order of their queue; queues do not wait for each other. What is released,
+ * unshared or unloaded while works that were ordered before still need it goes after the last of them; its number is
+ * free at once. A failed command (event with a code) leaves nothing behind, and the queue goes on.
  */
 #ifndef GS_ENGINE_H
 #define GS_ENGINE_H
@@ -79,10 +78,10 @@ const gs_engine_facts *gs_engine_facts_of(const gs_engine *engine);
 
 /* Readable: call gs_engine_poll until it is false. It is the same descriptor after a restart. */
 int gs_engine_fd(const gs_engine *engine);
-/* The next event; false: none. Without any it reads some words of shared memory and makes no system call, but for one
-   when the engine starts to sleep. Whoever spins calls gs_engine_peek, and this one once before waiting for the fd. */
+/* The next event; false: none, and from then on the fd tells. */
 bool gs_engine_poll(gs_engine *engine, gs_engine_event *event);
-/* The same for who will not wait for the fd after a false: never makes a system call where there is nothing. */
+/* The same for who spins: reads some words of shared memory, and makes no system call where there is nothing. A loss is
+   not seen, and the fd does not tell, until gs_engine_poll has been false. */
 bool gs_engine_peek(gs_engine *engine, gs_engine_event *event);
 
 /* Kills the process and starts a new one. All that was in it is gone, and no event of the old one comes any more.
@@ -99,7 +98,7 @@ size_t gs_engine_backlog(const gs_engine *engine);
 /* ---- memory. GS_E_MEMORY, here and below: this process has none; the command was not given ---- */
 
 gs_code gs_engine_allocate(gs_engine *engine, uint64_t tag, uint32_t memory, uint64_t bytes);
-void gs_engine_free(gs_engine *engine, uint32_t memory);
+void gs_engine_release(gs_engine *engine, uint32_t memory);
 /* Memory of a client, mapped there (and pinned on a GPU). `fd` is the caller's, who may close it after the call. It
    must be sealed against shrinking. */
 gs_code gs_engine_share(gs_engine *engine, uint32_t region, int fd, uint64_t bytes);

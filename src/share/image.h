@@ -18,7 +18,7 @@
 
 #include <gridsmith_job.h>
 
-enum { GS_IMAGE_KERNELS = 64, GS_IMAGE_PARAMETERS = 120, GS_IMAGE_PATH = 1024 };
+enum { GS_IMAGE_KERNELS = 64, GS_IMAGE_PATH = 1024 };
 
 typedef struct gs_image_request {
     const char *program; /* as in gs_engine_options */
@@ -38,9 +38,7 @@ typedef struct gs_image_request {
 typedef struct gs_image_kernel {
     char name[GS_JOB_NAME]; /* as it was asked for, or as it stands in the source */
     bool can_be_confined;
-    char refusal[200];   /* else: why not */
-    uint32_t parameters; /* how many, and their bytes. UINT32_MAX: not known, the device process checks */
-    uint32_t sizes[GS_IMAGE_PARAMETERS];
+    char refusal[200]; /* else: why not */
 } gs_image_kernel;
 
 typedef struct gs_image {
@@ -67,5 +65,34 @@ void gs_image_cancel(gs_image_work *work);
 /* The number of a kernel, or -1. */
 int gs_image_find(const gs_image *image, const char *kernel);
 void gs_image_free(gs_image *image);
+
+/* ---- the file, for the device process ---- */
+
+enum { GS_IMAGE_SYMBOL = 1024, GS_IMAGE_NO_PART = UINT32_MAX };
+
+/* A kernel in one of the parts of the file; each part is what a driver, or dlopen, loads. */
+typedef struct gs_image_entry {
+    uint32_t part; /* or GS_IMAGE_NO_PART: there is none */
+    char symbol[GS_IMAGE_SYMBOL];
+} gs_image_entry;
+
+typedef struct gs_image_stored {
+    gs_image_kernel kernel;
+    gs_image_entry original, confined;
+    gs_image_entry
+        tight; /* confined, with no more registers than the original has; for blocks of which fewer would fit */
+} gs_image_stored;
+
+typedef struct gs_image_file {
+    char *bytes; /* the whole file */
+    size_t size;
+    const gs_image_stored *kernels;
+    size_t kernel_count, part_count;
+    const struct gs_image_part { uint64_t at, bytes; } * parts;
+} gs_image_file;
+
+/* Reads a file and checks every byte of it by its hash. The caller frees what is in `file`. */
+gs_code gs_image_read(const char *path, gs_image_file *file, gs_error *error);
+void gs_image_file_free(gs_image_file *file);
 
 #endif

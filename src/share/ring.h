@@ -27,7 +27,7 @@ typedef enum gs_ring_result {
     GS_RING_DONE,
     GS_RING_NOT_NOW, /* put: no room; take: nothing there */
     GS_RING_BROKEN,  /* the other side does not keep to the rules: give up */
-    GS_RING_TOO_LONG /* the record is longer than a ring takes, or than the buffer; take: it is BROKEN then too */
+    GS_RING_TOO_LONG /* the record is longer than a ring takes; take: than the buffer (it stays there: give up too) */
 } gs_ring_result;
 
 /* One end of a ring, of the writer or of the reader; private memory of its process. */

@@ -1,0 +1,34 @@
+// Kernels for the tests of the device process: one that counts, and three that misbehave.
+
+// Each block adds 1 to its own count, after a while.
+extern "C" __global__ void count(unsigned *counts, int rounds) {
+    __shared__ unsigned sum;
+    if (threadIdx.x == 0)
+        sum = 0;
+    __syncthreads();
+    unsigned mine = threadIdx.x;
+    for (int i = 0; i < rounds; i++)
+        mine = mine * 1664525u + 1013904223u;
+    atomicAdd(&sum, mine == 0x12345678u ? 2u : 1u);
+    __syncthreads();
+    if (threadIdx.x == 0 && sum >= blockDim.x)
+        atomicAdd(&counts[blockIdx.y * gridDim.x + blockIdx.x], 1u);
+}
+
+extern "C" __global__ void fault(unsigned *nowhere) {
+    nowhere[blockIdx.x] = 1;
+}
+
+extern "C" __global__ void endless(volatile unsigned *flag) {
+    while (*flag == 0)
+        ;
+}
+
+// It cannot be confined: threads leave between shuffles of their warp.
+extern "C" __global__ void stubborn(int *values) {
+    for (int i = 0; i < 4; i++) {
+        if (values[i] > 100)
+            return;
+        values[i] = __shfl_sync(0xffffffffu, values[i], 0) + 1;
+    }
+}

@@ -1,0 +1,543 @@
+/*
+ * test_share_engine.c: the device process, its images and its ring, as the daemon uses them.
+ *
+ * Everything runs on the CPU that plays a GPU, or on what GRIDSMITH_ON names ("cuda"). GRIDSMITH_PROGRAM is the program
+ * whose hidden subcommands are started.
+ */
+#define _GNU_SOURCE
+#include "test.h"
+
+#include "share/engine.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char *device_name(void) {
+    const char *on = getenv("GRIDSMITH_ON");
+    return on ? on : "host";
+}
+
+static bool is_host(void) {
+    return strcmp(device_name(), "host") == 0;
+}
+
+/* ---- an engine with one module, one piece of memory and one region ---- */
+
+enum { MODULE = 7, COUNTS = 1, FLAG = 2, REGION = 5, QUEUE = 1, OTHER_QUEUE = 2, MOST_BLOCKS = 1 << 16 };
+enum { COUNT, FAULT, ENDLESS, STUBBORN };
+
+struct fixture {
+    char folder[64];
+    gs_engine *engine;
+    gs_image *image;
+    uint32_t *shared; /* the region */
+    int fd;
+    uint64_t tag;
+};
+
+static gs_engine_event next_event(struct fixture *f) {
+    enum { PATIENCE_MS = 60000 };
+    gs_engine_event event;
+    while (!gs_engine_poll(f->engine, &event)) {
+        struct pollfd asked = {.fd = gs_engine_fd(f->engine), .events = POLLIN};
+        if (poll(&asked, 1, PATIENCE_MS) <= 0)
+            fail_msg("nothing happens");
+    }
+    return event;
+}
+
+static void expect(struct fixture *f, uint32_t happened, uint64_t tag, gs_code code) {
+    gs_engine_event event = next_event(f);
+    if (event.code != code)
+        print_message("%s\n", event.message);
+    assert_int_equal(event.happened, happened);
+    assert_int_equal(event.tag, tag);
+    assert_int_equal(event.code, code);
+}
+
+/* What is there after each start: the module, the counts and the region. */
+static void furnish(struct fixture *f) {
+    assert_int_equal(gs_engine_load(f->engine, 1, MODULE, f->image), GS_OK);
+    expect(f, GS_ENGINE_LOADED, 1, GS_OK);
+    assert_int_equal(gs_engine_allocate(f->engine, 2, COUNTS, MOST_BLOCKS * sizeof(uint32_t)), GS_OK);
+    expect(f, GS_ENGINE_ALLOCATED, 2, GS_OK);
+    assert_int_equal(gs_engine_allocate(f->engine, 3, FLAG, sizeof(uint32_t)), GS_OK);
+    expect(f, GS_ENGINE_ALLOCATED, 3, GS_OK);
+    assert_int_equal(gs_engine_share(f->engine, REGION, f->fd, MOST_BLOCKS * sizeof(uint32_t)), GS_OK);
+}
+
+static char *read_source(size_t *size) {
+    char *text;
+    assert_int_equal(gs_input_all(test_path("tests/kernels/share.cu"), 1 << 20, &text, size, NULL), GS_OK);
+    return text;
+}
+
+static gs_image *compile(const char *folder, int32_t architecture, const char *option, gs_error *error) {
+    size_t size;
+    char *text = read_source(&size);
+    gs_image_request request = {.folder = folder,
+                                .name = "share.cu",
+                                .text = text,
+                                .size = size,
+                                .options = &option,
+                                .option_count = option != NULL,
+                                .architecture = architecture,
+                                .has_marks = true};
+    gs_image_work *work = gs_image_start(&request, error);
+    free(text);
+    if (!work)
+        return NULL;
+    struct pollfd asked = {.fd = gs_image_fd(work), .events = POLLIN};
+    assert_int_equal(poll(&asked, 1, 120000), 1);
+    return gs_image_finish(work, error);
+}
+
+static int set_up(void **state) {
+    struct fixture *f = calloc(1, sizeof *f);
+    gs_error error = {.code = GS_OK};
+    strcpy(f->folder, "/tmp/gridsmith-engine-XXXXXX");
+    assert_non_null(mkdtemp(f->folder));
+    gs_engine_options options = {.device = device_name(), .memory_bytes = 64 << 20, .checks_marks = true};
+    f->engine = gs_engine_open(&options, &error);
+    if (!f->engine)
+        fail_msg("%s", error.message);
+    f->image = compile(f->folder, gs_engine_facts_of(f->engine)->architecture, NULL, &error);
+    if (!f->image)
+        fail_msg("%s", error.message);
+    f->fd = memfd_create("test", MFD_CLOEXEC);
+    assert_int_equal(ftruncate(f->fd, MOST_BLOCKS * sizeof(uint32_t)), 0);
+    f->shared = mmap(NULL, MOST_BLOCKS * sizeof(uint32_t), PROT_READ | PROT_WRITE, MAP_SHARED, f->fd, 0);
+    f->tag = 100;
+    furnish(f);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state) {
+    struct fixture *f = *state;
+    char command[100];
+    gs_engine_close(f->engine);
+    gs_image_free(f->image);
+    munmap(f->shared, MOST_BLOCKS * sizeof(uint32_t));
+    close(f->fd);
+    snprintf(command, sizeof command, "rm -rf %s", f->folder);
+    assert_int_equal(system(command), 0);
+    free(f);
+    return 0;
+}
+
+/* ---- asking for things ---- */
+
+static void mask_of(uint32_t *mask, int first, int end) {
+    memset(mask, 0, GS_ENGINE_MASK_WORDS * sizeof *mask);
+    for (int i = first; i < end; i++)
+        mask[i / 32] |= 1u << i % 32;
+}
+
+static uint64_t start_count(struct fixture *f, uint32_t queue, uint32_t blocks, int rounds, const uint32_t *mask,
+                            uint64_t first_block) {
+    int32_t value = rounds;
+    gs_engine_argument arguments[] = {{.memory = COUNTS}, {.bytes = sizeof value, .value = &value}};
+    gs_engine_run run = {.queue = queue,
+                         .module = MODULE,
+                         .kernel = COUNT,
+                         .is_confined = mask != NULL,
+                         .grid = {blocks / 2, 2, 1},
+                         .block = {64, 1, 1},
+                         .first_block = first_block,
+                         .task_blocks = 3,
+                         .argument_count = 2,
+                         .arguments = arguments};
+    if (mask)
+        memcpy(run.mask, mask, sizeof run.mask);
+    assert_int_equal(gs_engine_start(f->engine, ++f->tag, &run), GS_OK);
+    return f->tag;
+}
+
+static void copy_counts(struct fixture *f, bool in, uint32_t blocks) {
+    assert_int_equal(gs_engine_copy(f->engine, ++f->tag, QUEUE, in, COUNTS, 0, REGION, 0, blocks * sizeof(uint32_t)),
+                     GS_OK);
+    expect(f, GS_ENGINE_COPIED, f->tag, GS_OK);
+}
+
+static void clear_counts(struct fixture *f) {
+    assert_int_equal(gs_engine_fill(f->engine, ++f->tag, QUEUE, COUNTS, 0, MOST_BLOCKS * sizeof(uint32_t), 0), GS_OK);
+    expect(f, GS_ENGINE_COPIED, f->tag, GS_OK);
+}
+
+static void expect_counts(struct fixture *f, uint32_t blocks, uint32_t wanted) {
+    copy_counts(f, false, MOST_BLOCKS);
+    for (uint32_t i = 0; i < MOST_BLOCKS; i++)
+        if (f->shared[i] != (i < blocks ? wanted : 0))
+            fail_msg("block %u ran %u times", i, f->shared[i]);
+}
+
+/* ---- tests ---- */
+
+static void test_memory_keeps_what_is_copied(void **state) {
+    struct fixture *f = *state;
+    expect_counts(f, 0, 0); /* fresh memory is zero */
+    for (uint32_t i = 0; i < MOST_BLOCKS; i++)
+        f->shared[i] = i * 2654435761u;
+    copy_counts(f, true, MOST_BLOCKS);
+    memset(f->shared, 0, MOST_BLOCKS * sizeof(uint32_t));
+    copy_counts(f, false, MOST_BLOCKS);
+    for (uint32_t i = 0; i < MOST_BLOCKS; i++)
+        assert_int_equal(f->shared[i], i * 2654435761u);
+    clear_counts(f);
+}
+
+static void test_nothing_is_touched_outside(void **state) {
+    struct fixture *f = *state;
+    uint64_t bytes = MOST_BLOCKS * sizeof(uint32_t);
+    const struct {
+        uint32_t memory, region;
+        uint64_t at, region_at, bytes;
+    } wrong[] = {
+        {COUNTS, REGION, 1, 0, bytes},          {COUNTS, REGION, 0, 1, bytes}, {COUNTS, REGION, UINT64_MAX, 0, 2},
+        {COUNTS, REGION, 0, UINT64_MAX - 3, 8}, {COUNTS, 77, 0, 0, 4},         {77, REGION, 0, 0, 4},
+        {COUNTS, REGION, 8, 8, UINT64_MAX - 4}};
+    for (size_t i = 0; i < GS_COUNT(wrong); i++) {
+        gs_engine_copy(f->engine, ++f->tag, QUEUE, true, wrong[i].memory, wrong[i].at, wrong[i].region,
+                       wrong[i].region_at, wrong[i].bytes);
+        expect(f, GS_ENGINE_COPIED, f->tag, GS_E_USAGE);
+    }
+    expect_counts(f, 0, 0);
+}
+
+static void test_no_memory_is_an_answer(void **state) {
+    struct fixture *f = *state;
+    gs_engine_allocate(f->engine, ++f->tag, 50, (uint64_t)1 << 50);
+    expect(f, GS_ENGINE_ALLOCATED, f->tag, GS_E_FULL);
+    gs_engine_copy(f->engine, ++f->tag, QUEUE, true, 50, 0, REGION, 0, 4);
+    expect(f, GS_ENGINE_COPIED, f->tag, GS_E_USAGE);
+    for (int i = 0; i < 20; i++) { /* what is given back can be had again */
+        gs_engine_allocate(f->engine, ++f->tag, 51, 48 << 20);
+        expect(f, GS_ENGINE_ALLOCATED, f->tag, GS_OK);
+        gs_engine_release(f->engine, 51);
+    }
+}
+
+static void test_whole_runs_follow_each_other(void **state) {
+    enum { RUNS = 200, BLOCKS = 64 };
+    struct fixture *f = *state;
+    uint64_t first = f->tag + 1;
+    for (int i = 0; i < RUNS; i++)
+        start_count(f, QUEUE, BLOCKS, 10, NULL, 0);
+    for (int i = 0; i < RUNS; i++) {
+        gs_engine_event event = next_event(f);
+        assert_int_equal(event.happened, GS_ENGINE_RAN);
+        assert_int_equal(event.code, GS_OK);
+        assert_int_equal(event.tag, first + (uint64_t)i);
+        assert_int_equal(event.blocks_done, BLOCKS);
+        assert_true(event.began_ns <= event.ended_ns);
+    }
+    expect_counts(f, BLOCKS, RUNS);
+    clear_counts(f);
+}
+
+static void test_wrong_launches_are_refused(void **state) {
+    struct fixture *f = *state;
+    int64_t value = 0;
+    gs_engine_argument counts = {.memory = COUNTS}, wide = {.bytes = 8, .value = &value};
+    gs_engine_argument two[] = {counts, wide};
+    gs_engine_run right = {.queue = QUEUE,
+                           .module = MODULE,
+                           .kernel = COUNT,
+                           .grid = {2, 1, 1},
+                           .block = {32, 1, 1},
+                           .argument_count = 2,
+                           .arguments = two};
+    gs_engine_run wrong[5] = {right, right, right, right, right}; /* 0: the size of an argument */
+    wrong[1].argument_count = 1;
+    wrong[2].block[0] = 2048;
+    wrong[3].kernel = 9;
+    wrong[4].module = 99;
+    for (size_t i = 0; i < GS_COUNT(wrong); i++) {
+        assert_int_equal(gs_engine_start(f->engine, ++f->tag, &wrong[i]), GS_OK);
+        expect(f, GS_ENGINE_RAN, f->tag, GS_E_USAGE);
+    }
+    gs_engine_argument values = {.memory = COUNTS};
+    gs_engine_run stubborn = {.queue = QUEUE,
+                              .module = MODULE,
+                              .kernel = STUBBORN,
+                              .is_confined = true,
+                              .grid = {1, 1, 1},
+                              .block = {32, 1, 1},
+                              .argument_count = 1,
+                              .arguments = &values};
+    assert_false(f->image->kernels[STUBBORN].can_be_confined);
+    assert_true(strlen(f->image->kernels[STUBBORN].refusal) > 10);
+    assert_int_equal(gs_engine_start(f->engine, ++f->tag, &stubborn), GS_OK);
+    expect(f, GS_ENGINE_RAN, f->tag, GS_E_USAGE);
+    expect_counts(f, 0, 0);
+}
+
+/* The mask changes as fast as it can be sent; marks, checked over there, and counts, checked here, must all be 1. */
+static void test_remasked_runs_do_each_block_once(void **state) {
+    struct fixture *f = *state;
+    int remasks = (int)test_number("GRIDSMITH_RUNS", 1000), sms = gs_engine_facts_of(f->engine)->sms, done = 0;
+    uint32_t runs = 0;
+    gs_random random = gs_random_at(7, 0);
+    while (done < remasks) {
+        uint32_t mask[GS_ENGINE_MASK_WORDS];
+        mask_of(mask, 0, sms);
+        uint64_t tag = start_count(f, QUEUE, MOST_BLOCKS, 200, mask, 0);
+        gs_engine_event event;
+        while (!gs_engine_poll(f->engine, &event)) {
+            int first = (int)gs_random_from(&random, 0, sms - 1);
+            mask_of(mask, first, (int)gs_random_from(&random, first + 1, sms));
+            gs_engine_confine(f->engine, tag, mask);
+            done++;
+            usleep(100);
+        }
+        if (event.code != GS_OK)
+            fail_msg("%s", event.message);
+        assert_int_equal(event.tag, tag);
+        assert_int_equal(event.blocks_done, MOST_BLOCKS);
+        runs++;
+    }
+    expect_counts(f, MOST_BLOCKS, runs);
+    clear_counts(f);
+}
+
+/* Stopped again and again, it goes on where it was. */
+static void test_stopped_runs_resume(void **state) {
+    enum { BLOCKS = 20000 };
+    struct fixture *f = *state;
+    int sms = gs_engine_facts_of(f->engine)->sms, stops = 0;
+    uint64_t at = 0;
+    uint32_t mask[GS_ENGINE_MASK_WORDS], none[GS_ENGINE_MASK_WORDS] = {0};
+    mask_of(mask, 0, sms);
+    while (at < BLOCKS) {
+        uint64_t tag = start_count(f, QUEUE, BLOCKS, 1000, mask, at);
+        while (stops < 20 && gs_engine_progress(f->engine, tag) < at + 100)
+            usleep(50);
+        gs_engine_confine(f->engine, tag, stops++ < 20 ? none : mask);
+        gs_engine_event event = next_event(f);
+        if (event.code != GS_OK)
+            fail_msg("%s", event.message);
+        assert_true(event.blocks_done >= at);
+        at = event.blocks_done;
+    }
+    assert_true(stops > 10);
+    expect_counts(f, BLOCKS, 1);
+    clear_counts(f);
+    uint64_t tag = start_count(f, QUEUE, BLOCKS, 1000, none, 5); /* nowhere to run */
+    gs_engine_event event = next_event(f);
+    assert_int_equal(event.tag, tag);
+    assert_int_equal(event.blocks_done, 5);
+    expect_counts(f, 0, 0);
+}
+
+/* An endless kernel on some SMs does not keep another from running on the others. Then it is stopped by a restart. */
+static void test_disjoint_runs_do_not_wait_for_each_other(void **state) {
+    struct fixture *f = *state;
+    int sms = gs_engine_facts_of(f->engine)->sms;
+    uint32_t mask[GS_ENGINE_MASK_WORDS];
+    gs_engine_argument flag = {.memory = FLAG};
+    gs_engine_run endless = {.queue = OTHER_QUEUE,
+                             .module = MODULE,
+                             .kernel = ENDLESS,
+                             .is_confined = true,
+                             .grid = {1000, 1, 1},
+                             .block = {64, 1, 1},
+                             .task_blocks = 1,
+                             .argument_count = 1,
+                             .arguments = &flag};
+    mask_of(endless.mask, 0, sms / 2);
+    assert_int_equal(gs_engine_start(f->engine, ++f->tag, &endless), GS_OK);
+    mask_of(mask, sms / 2, sms);
+    for (int i = 0; i < 5; i++) {
+        uint64_t tag = start_count(f, QUEUE, 2000, 100, mask, 0);
+        expect(f, GS_ENGINE_RAN, tag, GS_OK);
+    }
+    uint64_t tag = start_count(f, QUEUE, 200, 100, NULL, 0); /* whole, where room is left */
+    expect(f, GS_ENGINE_RAN, tag, GS_OK);
+    gs_error error;
+    assert_int_equal(gs_engine_restart(f->engine, &error), GS_OK);
+    furnish(f);
+    tag = start_count(f, QUEUE, 200, 100, NULL, 0);
+    expect(f, GS_ENGINE_RAN, tag, GS_OK);
+    expect_counts(f, 200, 1);
+    clear_counts(f);
+}
+
+static void test_a_fault_is_told_and_can_be_restarted(void **state) {
+    struct fixture *f = *state;
+    const uint64_t nowhere = 0;
+    gs_engine_argument argument = {.bytes = sizeof nowhere, .value = &nowhere};
+    gs_engine_run fault = {.queue = QUEUE,
+                           .module = MODULE,
+                           .kernel = FAULT,
+                           .grid = {4, 1, 1},
+                           .block = {32, 1, 1},
+                           .argument_count = 1,
+                           .arguments = &argument};
+    gs_error error;
+    for (int i = 0; i < 2; i++) {
+        fault.is_confined = i == 1;
+        mask_of(fault.mask, 0, 1);
+        assert_int_equal(gs_engine_start(f->engine, ++f->tag, &fault), GS_OK);
+        gs_engine_event event = next_event(f);
+        assert_int_equal(event.happened, GS_ENGINE_LOST);
+        assert_int_equal(event.code, GS_E_KERNEL);
+        if (is_host()) {
+            assert_int_equal(event.tag, f->tag);
+            assert_non_null(strstr(event.message, "of fault"));
+        }
+        assert_false(gs_engine_poll(f->engine, &event));
+        assert_int_equal(gs_engine_restart(f->engine, &error), GS_OK);
+        furnish(f);
+    }
+    expect_counts(f, 0, 0);
+}
+
+static void test_a_process_that_is_killed_is_told(void **state) {
+    struct fixture *f = *state;
+    gs_error error;
+    kill(gs_engine_facts_of(f->engine)->process, SIGKILL);
+    gs_engine_event event = next_event(f);
+    assert_int_equal(event.happened, GS_ENGINE_LOST);
+    assert_int_equal(event.tag, GS_ENGINE_NOBODY);
+    assert_non_null(strstr(event.message, "signal 9"));
+    assert_int_equal(gs_engine_allocate(f->engine, 1, 1, 1), GS_OK); /* nothing comes of it */
+    assert_false(gs_engine_poll(f->engine, &event));
+    assert_int_equal(gs_engine_restart(f->engine, &error), GS_OK);
+    furnish(f);
+}
+
+/* A daemon that is killed takes the device process along. */
+static void test_nothing_outlives_the_daemon(void **state) {
+    (void)state;
+    int told[2];
+    int32_t process = 0;
+    assert_int_equal(pipe(told), 0);
+    pid_t daemon = fork();
+    if (daemon == 0) {
+        gs_engine_options options = {.device = device_name()};
+        gs_engine *engine = gs_engine_open(&options, NULL);
+        process = engine ? gs_engine_facts_of(engine)->process : 0;
+        if (write(told[1], &process, sizeof process) < 0)
+            _exit(1);
+        pause();
+    }
+    assert_int_equal(read(told[0], &process, sizeof process), sizeof process);
+    assert_true(process > 0);
+    kill(daemon, SIGKILL);
+    assert_int_equal(waitpid(daemon, NULL, 0), daemon);
+    for (int i = 0; i < 600 && kill(process, 0) == 0; i++)
+        usleep(100000);
+    assert_int_not_equal(kill(process, 0), 0);
+    close(told[0]);
+    close(told[1]);
+}
+
+static void test_no_such_device_is_an_error(void **state) {
+    (void)state;
+    gs_error error;
+    gs_engine_options options = {.device = "host", .sms = 100000};
+    assert_null(gs_engine_open(&options, &error));
+    assert_non_null(strstr(error.message, "1 to 256 SMs"));
+    options = (gs_engine_options){.device = "cuda:77"};
+    assert_null(gs_engine_open(&options, &error));
+    assert_int_equal(error.code, GS_E_NO_GPU);
+    options = (gs_engine_options){.device = "host", .program = "/nowhere/gridsmith"};
+    assert_null(gs_engine_open(&options, &error));
+    assert_non_null(strstr(error.message, "/nowhere/gridsmith"));
+}
+
+/* ---- images ---- */
+
+static void test_images_are_kept(void **state) {
+    struct fixture *f = *state;
+    gs_error error;
+    int32_t architecture = gs_engine_facts_of(f->engine)->architecture;
+    assert_false(f->image->was_cached);
+    assert_int_equal(f->image->kernel_count, 4);
+    assert_int_equal(gs_image_find(f->image, "endless"), ENDLESS);
+    assert_int_equal(gs_image_find(f->image, "nothing"), -1);
+    gs_image *again = compile(f->folder, architecture, NULL, &error);
+    assert_true(again->was_cached);
+    assert_string_equal(again->key, f->image->key);
+    assert_memory_equal(again->kernels, f->image->kernels, 4 * sizeof(gs_image_kernel));
+    gs_image_free(again);
+}
+
+static void test_broken_images_are_compiled_anew(void **state) {
+    struct fixture *f = *state;
+    gs_error error;
+    static const char text[] = "__global__ void one(int *at) { at[blockIdx.x] = VALUE; }";
+    for (int i = 0; i < 4; i++) {
+        const char *option = i == 2 ? "-DVALUE=2" : "-DVALUE=1";
+        gs_image_request request = {.folder = f->folder,
+                                    .name = "one.cu",
+                                    .text = text,
+                                    .size = strlen(text),
+                                    .options = &option,
+                                    .option_count = 1,
+                                    .architecture = gs_engine_facts_of(f->engine)->architecture};
+        gs_image_work *work = gs_image_start(&request, &error);
+        assert_non_null(work);
+        gs_image *image = gs_image_finish(work, &error);
+        if (!image)
+            fail_msg("%s", error.message);
+        /* 0: new; 1: as it is in the cache, and then cut; 2: another option; 3: cut, so new */
+        assert_int_equal(image->was_cached, i == 1);
+        assert_string_equal(image->kernels[0].name, "one");
+        if (i == 1)
+            assert_int_equal(truncate(image->path, 3000), 0);
+        gs_image_free(image);
+    }
+}
+
+static void test_mistakes_are_told(void **state) {
+    struct fixture *f = *state;
+    gs_error error;
+    static const char text[] = "__global__ void one(int *at) {\n    at[0] = nothing;\n}";
+    gs_image_request request = {.folder = f->folder,
+                                .name = "one.cu",
+                                .text = text,
+                                .size = strlen(text),
+                                .architecture = gs_engine_facts_of(f->engine)->architecture};
+    gs_image_work *work = gs_image_start(&request, &error);
+    assert_non_null(work);
+    assert_null(gs_image_finish(work, &error));
+    assert_int_equal(error.code, GS_E_KERNEL);
+    assert_int_equal(error.line, 2);
+    const char *option = "-fplugin=evil.so";
+    request.options = &option;
+    request.option_count = 1;
+    assert_null(gs_image_start(&request, &error));
+    assert_int_equal(error.code, GS_E_USAGE);
+    request.option_count = 0;
+    request.kernels = &option;
+    request.size = 0;
+    work = gs_image_start(&request, &error);
+    assert_null(gs_image_finish(work, &error));
+    assert_int_equal(error.code, GS_E_USAGE);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_images_are_kept),
+                                       cmocka_unit_test(test_broken_images_are_compiled_anew),
+                                       cmocka_unit_test(test_mistakes_are_told),
+                                       cmocka_unit_test(test_memory_keeps_what_is_copied),
+                                       cmocka_unit_test(test_nothing_is_touched_outside),
+                                       cmocka_unit_test(test_no_memory_is_an_answer),
+                                       cmocka_unit_test(test_whole_runs_follow_each_other),
+                                       cmocka_unit_test(test_wrong_launches_are_refused),
+                                       cmocka_unit_test(test_remasked_runs_do_each_block_once),
+                                       cmocka_unit_test(test_stopped_runs_resume),
+                                       cmocka_unit_test(test_disjoint_runs_do_not_wait_for_each_other),
+                                       cmocka_unit_test(test_a_fault_is_told_and_can_be_restarted),
+                                       cmocka_unit_test(test_a_process_that_is_killed_is_told),
+                                       cmocka_unit_test(test_nothing_outlives_the_daemon),
+                                       cmocka_unit_test(test_no_such_device_is_an_error)};
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
