@@ -655,6 +655,8 @@ static gs_dispatch *open_dispatch(struct daemon *daemon, char *profiles, size_t 
         snprintf(profiles + strlen(profiles), size - strlen(profiles), "/profiles.sqlite");
         asked.profiles = profiles;
     }
+    if (options->cache)
+        mkdir(options->cache, 0700);
     gs_dispatch *dispatch = gs_dispatch_open(&asked, error);
     if (!dispatch && !options->device && error->code == GS_E_NO_GPU) {
         options->say("there is no GPU here: kernels run on the CPU, which plays one");

@@ -526,7 +526,7 @@ static void take_event(gs_dispatch *dispatch, const gs_engine_event *event) {
     } else if (event->happened == GS_ENGINE_COPIED) {
         action->is_done = true;
         action->session->counts.copied_bytes += action->bytes;
-        stream->ended_ns = dispatch->now_ns;
+        stream->ended_ns = event->ended_ns ? event->ended_ns : dispatch->now_ns;
         if (event->code != GS_OK)
             trouble(action, GS_CLIENT_SYSTEM, event->message[0] ? event->message : gs_code_meaning(event->code));
     }
