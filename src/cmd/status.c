@@ -77,9 +77,9 @@ void gs_print_status(const json_t *status, const json_t *before) {
     size_t i;
     json_t *client;
     seconds = seconds > 1e-6 ? seconds : 1e-6;
-    printf("%s, %.0f SMs, up %.0f s; device process %.0f, started anew %.0f times%s\n", word(device, "name"),
-           number(device, "sms"), number(status, "uptime_ns") / 1e9, number(device, "process"),
-           number(device, "restarts"), json_is_true(json_object_get(device, "is_down")) ? ", DOWN" : "");
+    printf("%s, up %.0f s; device process %.0f, started anew %.0f times%s\n", word(device, "name"),
+           number(status, "uptime_ns") / 1e9, number(device, "process"), number(device, "restarts"),
+           json_is_true(json_object_get(device, "is_down")) ? ", DOWN" : "");
     printf("%.1f launches/s, %.1f resizes/s; arrival to first block: median %.0f us, 99%% %.0f us, most %.0f us\n",
            (number(status, "launches") - number(before, "launches")) / seconds,
            (number(status, "resizes") - number(before, "resizes")) / seconds, number(first, "p50_us"),

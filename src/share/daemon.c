@@ -729,7 +729,7 @@ static void stop(struct daemon *daemon) {
 static void tell_where(const struct daemon *daemon) {
     const gs_engine_facts *facts = &daemon->dispatch->facts;
     char line[300];
-    snprintf(line, sizeof line, "serving %s, %d SMs, at %s", facts->name, facts->sms,
+    snprintf(line, sizeof line, "serving %s at %s", facts->name,
              daemon->path[0] ? daemon->path : "the socket of systemd");
     daemon->options->say(line);
 }
@@ -743,10 +743,19 @@ static void allow_descriptors(void) {
     }
 }
 
+/* Whoever starts a daemon without the first three gets nothing there: other descriptors must not take their place. */
+static void fill_descriptors(void) {
+    int fd;
+    while ((fd = open("/dev/null", O_RDWR)) >= 0 && fd <= STDERR_FILENO)
+        ;
+    close_if(fd);
+}
+
 gs_code gs_serve(const gs_serve_options *options, gs_error *error) {
     struct daemon daemon = {.options = options, .listening = -1, .lock = -1, .timer_fd = -1, .spin_ns = SPIN_NS};
     char profiles[1024];
     signal(SIGPIPE, SIG_IGN);
+    fill_descriptors();
     allow_descriptors();
     if (uv_loop_init(&daemon.loop) != 0)
         return gs_fail_memory(error);
