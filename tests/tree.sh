@@ -22,6 +22,8 @@ for room in $rooms; do
         *" $other "*) ;;
         *) complain "src/$room includes $header, which is a room below it" ;;
         esac
+        # Two rooms know CUDA, through one loader.
+        [ "$room $header" = "share device/cuda_api.h" ] && continue
         [ "$header" = "$other/$other.h" ] || complain "src/$room includes $header, which is the inside of another room"
     done
     above="$above $room"

@@ -78,6 +78,22 @@ gs_code gs_cuda_check(const cu_api *api, int code, const char *what, gs_error *e
                    words ? words : "unknown", code);
 }
 
+/* Newer than the others, so it is looked for when it is needed. */
+gs_code gs_cuda_parameters(const cu_api *api, cu_function function, uint32_t most, uint32_t *sizes, uint32_t *count,
+                           gs_error *error) {
+    int (*ask)(cu_function, size_t, size_t *, size_t *) = NULL;
+    const char *missing = NULL;
+    size_t at, bytes;
+    if (!find_symbol(api->driver, "cuFuncGetParamInfo", &ask, &missing))
+        return gs_fail(error, GS_E_NO_GPU, "the NVIDIA driver is too old for this: it has no %s", missing);
+    for (*count = 0; ask(function, *count, &at, &bytes) == 0; ++*count) {
+        if (*count == most)
+            return gs_fail(error, GS_E_KERNEL, "a kernel has more than %u parameters", most);
+        sizes[*count] = (uint32_t)bytes;
+    }
+    return GS_OK;
+}
+
 /* ---- opening a GPU ---- */
 
 /* What stands after "cuda:": a number, and perhaps how many SMs to use and which part of so many. */

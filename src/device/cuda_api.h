@@ -14,6 +14,7 @@ typedef struct cu_module *cu_module;
 typedef struct cu_function *cu_function;
 typedef struct cu_stream *cu_stream;
 typedef struct cu_event *cu_event;
+typedef struct cu_pool *cu_pool;
 typedef struct nvrtc_program *nvrtc_program;
 typedef uint64_t cu_pointer;
 
@@ -50,7 +51,10 @@ typedef struct cu_launch {
     X(device_attribute, cuDeviceGetAttribute, (int *, int, int))                                                       \
     X(context_retain, cuDevicePrimaryCtxRetain, (cu_context *, int))                                                   \
     X(context_release, cuDevicePrimaryCtxRelease_v2, (int))                                                            \
+    X(device_memory, cuDeviceTotalMem_v2, (size_t *, int))                                                             \
+    X(device_pool, cuDeviceGetDefaultMemPool, (cu_pool *, int))                                                        \
     X(context_set, cuCtxSetCurrent, (cu_context))                                                                      \
+    X(context_get, cuCtxGetCurrent, (cu_context *))                                                                    \
     X(synchronize, cuCtxSynchronize, (void))                                                                           \
     X(module_load, cuModuleLoadData, (cu_module *, const void *))                                                      \
     X(module_unload, cuModuleUnload, (cu_module))                                                                      \
@@ -60,12 +64,20 @@ typedef struct cu_launch {
     X(host_alloc, cuMemHostAlloc, (void **, size_t, unsigned))                                                         \
     X(host_free, cuMemFreeHost, (void *))                                                                              \
     X(host_pointer, cuMemHostGetDevicePointer_v2, (cu_pointer *, void *, unsigned))                                    \
+    X(host_register, cuMemHostRegister_v2, (void *, size_t, unsigned))                                                 \
+    X(host_unregister, cuMemHostUnregister, (void *))                                                                  \
     X(alloc, cuMemAlloc_v2, (cu_pointer *, size_t))                                                                    \
     X(free, cuMemFree_v2, (cu_pointer))                                                                                \
     X(set_bytes, cuMemsetD8_v2, (cu_pointer, unsigned char, size_t))                                                   \
     X(write_word, cuStreamWriteValue32_v2, (cu_stream, cu_pointer, unsigned, unsigned))                                \
     X(copy_in, cuMemcpyHtoD_v2, (cu_pointer, const void *, size_t))                                                    \
     X(copy_out, cuMemcpyDtoH_v2, (void *, cu_pointer, size_t))                                                         \
+    X(pool_set, cuMemPoolSetAttribute, (cu_pool, int, void *))                                                         \
+    X(alloc_later, cuMemAllocAsync, (cu_pointer *, size_t, cu_stream))                                                 \
+    X(free_later, cuMemFreeAsync, (cu_pointer, cu_stream))                                                             \
+    X(set_bytes_later, cuMemsetD8Async, (cu_pointer, unsigned char, size_t, cu_stream))                                \
+    X(copy_in_later, cuMemcpyHtoDAsync_v2, (cu_pointer, const void *, size_t, cu_stream))                              \
+    X(copy_out_later, cuMemcpyDtoHAsync_v2, (void *, cu_pointer, size_t, cu_stream))                                   \
     X(event_new, cuEventCreate, (cu_event *, unsigned))                                                                \
     X(event_free, cuEventDestroy_v2, (cu_event))                                                                       \
     X(event_record, cuEventRecord, (cu_event, cu_stream))                                                              \
@@ -73,6 +85,7 @@ typedef struct cu_launch {
     X(occupancy, cuOccupancyMaxActiveBlocksPerMultiprocessor, (int *, cu_function, int, size_t))                       \
     X(stream_new, cuStreamCreateWithPriority, (cu_stream *, unsigned, int))                                            \
     X(stream_free, cuStreamDestroy_v2, (cu_stream))                                                                    \
+    X(stream_wait, cuStreamSynchronize, (cu_stream))                                                                   \
     X(stream_query, cuStreamQuery, (cu_stream))                                                                        \
     X(launch, cuLaunchKernelEx, (const cu_launch *, cu_function, void **, void **))
 
@@ -109,6 +122,10 @@ gs_code gs_cuda_open_gpu(const cu_api *api, const char *rest, int *device, bool 
 /* A context that has only part number `part` of the GPU, of about so many SMs (green.c). It lives until the program
    ends. */
 gs_code gs_cuda_green(const cu_api *api, int device, int32_t sms, int32_t part, cu_context *context, gs_error *error);
+
+/* The bytes of each parameter of a kernel, at most `most`, into `sizes`. The call is of CUDA 12.4. */
+gs_code gs_cuda_parameters(const cu_api *api, cu_function function, uint32_t most, uint32_t *sizes, uint32_t *count,
+                           gs_error *error);
 
 /* Turns a code of the driver into an error: "WHAT: the driver's words". GS_OK stays GS_OK. */
 gs_code gs_cuda_check(const cu_api *api, int code, const char *what, gs_error *error);

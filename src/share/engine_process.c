@@ -174,8 +174,22 @@ void gs_side_give_up(gs_side *side, gs_code code, uint64_t tag, const char *word
         pause(); /* the other one ends the process */
 }
 
+/* The only run that is on the device, if there is one: then it did it. */
+static uint64_t suspect(const gs_side *side) {
+    uint64_t found = GS_ENGINE_NOBODY;
+    for (const struct queue *queue = side->queues; queue; queue = queue->next) {
+        const struct work *work = queue->confined ? queue->confined->work : queue->flying.first;
+        if (!work || work->order.kind != GS_ORDER_RUN)
+            continue;
+        if (found != GS_ENGINE_NOBODY)
+            return GS_ENGINE_NOBODY;
+        found = work->order.tag;
+    }
+    return found;
+}
+
 static void give_up(gs_side *side, const gs_error *error) {
-    gs_side_give_up(side, error->code, GS_ENGINE_NOBODY, error->message);
+    gs_side_give_up(side, error->code, suspect(side), error->message);
 }
 
 static bool try_tell(gs_side *side, const gs_engine_event *event, uint32_t bytes) {

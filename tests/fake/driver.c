@@ -11,6 +11,7 @@ CU_SYMBOLS(PRETENDED_CALL)
 
 enum {
     INVALID_VALUE = 1,
+    OUT_OF_MEMORY = 2,
     NOT_INITIALIZED = 3,
     NO_DEVICE = 100,
     INVALID_DEVICE = 101,
@@ -18,6 +19,7 @@ enum {
     INVALID_CONTEXT = 201,
     NOT_FOUND = 500,
     NOT_READY = 600,
+    ILLEGAL_ADDRESS = 700,
     OUT_OF_RESOURCES = 701
 };
 
@@ -31,6 +33,7 @@ struct cu_function {
     int64_t local_bytes;
     int most_shared_bytes, carveout_percent;
     bool any_cluster;
+    bool is_fault;
     pretended_library *library; /* NULL: the probe, or timed */
     int number;                 /* in that library */
 };
@@ -43,7 +46,7 @@ struct cu_module {
 
 struct cu_stream {
     int priority;
-    pretended_task *task; /* a kernel of a library, or NULL */
+    pretended_line *line;
 };
 
 struct cu_event {
@@ -53,8 +56,8 @@ struct cu_event {
 static struct driver {
     bool started;
     gs_gpu *description;
-    pretended_gpu *gpu; /* NULL: no context */
-    int64_t objects;    /* streams, modules and pieces of memory that were not given back */
+    pretended_gpu *gpu;      /* NULL: no context */
+    _Atomic int64_t objects; /* streams, modules and pieces of memory that were not given back */
     int64_t launches;
 } driver;
 
@@ -77,6 +80,7 @@ int cuGetErrorString(int code, const char **words) {
         int code;
         const char *words;
     } errors[] = {{INVALID_VALUE, "invalid argument"},
+                  {OUT_OF_MEMORY, "out of memory"},
                   {NOT_INITIALIZED, "initialization error"},
                   {NO_DEVICE, "no CUDA-capable device is detected"},
                   {INVALID_DEVICE, "invalid device ordinal"},
@@ -84,6 +88,7 @@ int cuGetErrorString(int code, const char **words) {
                   {INVALID_CONTEXT, "invalid device context"},
                   {NOT_FOUND, "named symbol not found"},
                   {NOT_READY, "device not ready"},
+                  {ILLEGAL_ADDRESS, "an illegal memory access was encountered"},
                   {OUT_OF_RESOURCES, "too many resources requested for launch"}};
     for (size_t i = 0; i < GS_COUNT(errors); i++)
         if (errors[i].code == code) {
@@ -124,12 +129,19 @@ int cuDevicePrimaryCtxRelease_v2(int device) {
         fprintf(stderr, "the pretended driver: %lld objects were not given back\n", (long long)driver.objects);
         abort();
     }
-    driver = (struct driver){0};
+    driver.started = false;
+    driver.description = NULL;
+    driver.gpu = NULL;
     return 0;
 }
 
 int cuCtxSetCurrent(cu_context context) {
     return context == (cu_context)(void *)driver.gpu ? 0 : INVALID_CONTEXT;
+}
+
+int cuCtxGetCurrent(cu_context *context) {
+    *context = (cu_context)(void *)driver.gpu;
+    return 0;
 }
 
 int cuCtxSynchronize(void) {
@@ -142,6 +154,12 @@ int cuCtxSynchronize(void) {
 int cuDeviceGetName(char *name, int size, int device) {
     (void)device;
     snprintf(name, (size_t)size, "%s", driver.description->title);
+    return 0;
+}
+
+int cuDeviceTotalMem_v2(size_t *bytes, int device) {
+    (void)device;
+    *bytes = (size_t)1 << 34;
     return 0;
 }
 
@@ -233,7 +251,8 @@ int cuModuleUnload(cu_module module) {
 int cuModuleGetFunction(cu_function *function, cu_module module, const char *name) {
     int number = module->library ? pretended_library_find(module->library, name) : -1;
     if (number >= 0 && number < MOST_FUNCTIONS) {
-        module->functions[number] = (struct cu_function){.number = number, .registers = 32, .library = module->library};
+        module->functions[number] = (struct cu_function){
+            .number = number, .registers = 32, .library = module->library, .is_fault = strcmp(name, "fault") == 0};
         *function = &module->functions[number];
         return 0;
     }
@@ -309,10 +328,73 @@ int cuMemsetD8_v2(cu_pointer pointer, unsigned char value, size_t bytes) {
     return 0;
 }
 
+/* A step of a stream, or where the context is broken none. */
+static int add_step(cu_stream stream, const pretended_step *step) {
+    if (pretended_is_broken())
+        return ILLEGAL_ADDRESS;
+    pretended_line_add(stream->line, step, NULL);
+    return 0;
+}
+
+/* A stop word is written at once; behind other things of its stream, in turn. */
 int cuStreamWriteValue32_v2(cu_stream stream, cu_pointer pointer, unsigned value, unsigned flags) {
-    (void)stream;
-    __atomic_store_n((unsigned *)(uintptr_t)pointer, value, __ATOMIC_RELEASE);
+    pretended_step step = {.kind = PRETENDED_WRITE, .to = (void *)(uintptr_t)pointer, .value = value};
+    return flags ? INVALID_VALUE : add_step(stream, &step);
+}
+
+int cuMemHostRegister_v2(void *memory, size_t bytes, unsigned flags) {
+    (void)memory, (void)bytes;
     return flags ? INVALID_VALUE : 0;
+}
+
+int cuMemHostUnregister(void *memory) {
+    return memory ? 0 : INVALID_VALUE;
+}
+
+int cuDeviceGetDefaultMemPool(cu_pool *pool, int device) {
+    *pool = NULL;
+    return device ? INVALID_DEVICE : 0;
+}
+
+int cuMemPoolSetAttribute(cu_pool pool, int number, void *value) {
+    enum { RELEASE_THRESHOLD = 4 };
+    return pool || number != RELEASE_THRESHOLD || !value ? INVALID_VALUE : 0;
+}
+
+/* What is new is full of what was there before. */
+int cuMemAllocAsync(cu_pointer *pointer, size_t bytes, cu_stream stream) {
+    (void)stream;
+    void *memory = bytes < (size_t)1 << 34 ? malloc(bytes) : NULL;
+    if (!memory)
+        return OUT_OF_MEMORY;
+    memset(memory, 0xcd, bytes);
+    driver.objects++;
+    *pointer = (cu_pointer)(uintptr_t)memory;
+    return pretended_is_broken() ? ILLEGAL_ADDRESS : 0;
+}
+
+int cuMemFreeAsync(cu_pointer pointer, cu_stream stream) {
+    pretended_line_wait(stream->line);
+    driver.objects--;
+    free((void *)(uintptr_t)pointer);
+    return 0;
+}
+
+int cuMemsetD8Async(cu_pointer pointer, unsigned char value, size_t bytes, cu_stream stream) {
+    return add_step(
+        stream,
+        &(pretended_step){.kind = PRETENDED_SET, .to = (void *)(uintptr_t)pointer, .value = value, .bytes = bytes});
+}
+
+int cuMemcpyHtoDAsync_v2(cu_pointer to, const void *from, size_t bytes, cu_stream stream) {
+    return add_step(
+        stream, &(pretended_step){.kind = PRETENDED_COPY, .to = (void *)(uintptr_t)to, .from = from, .bytes = bytes});
+}
+
+int cuMemcpyDtoHAsync_v2(void *to, cu_pointer from, size_t bytes, cu_stream stream) {
+    return add_step(
+        stream,
+        &(pretended_step){.kind = PRETENDED_COPY, .to = to, .from = (const void *)(uintptr_t)from, .bytes = bytes});
 }
 
 int cuMemcpyHtoD_v2(cu_pointer to, const void *from, size_t bytes) {
@@ -349,18 +431,24 @@ int cuStreamCreateWithPriority(cu_stream *stream, unsigned flags, int priority) 
     (void)flags;
     *stream = take(sizeof **stream);
     (*stream)->priority = priority;
+    (*stream)->line = pretended_line_new();
     return 0;
 }
 
 int cuStreamDestroy_v2(cu_stream stream) {
+    pretended_line_free(stream->line);
     return give_back(stream);
 }
 
 int cuStreamQuery(cu_stream stream) {
-    if (stream->task && !pretended_task_has_ended(stream->task))
-        return NOT_READY;
-    stream->task = NULL;
-    return pretended_gpu_is_idle(driver.gpu, stream) ? 0 : NOT_READY;
+    if (pretended_is_broken())
+        return ILLEGAL_ADDRESS;
+    return pretended_line_is_idle(stream->line) && pretended_gpu_is_idle(driver.gpu, stream) ? 0 : NOT_READY;
+}
+
+int cuStreamSynchronize(cu_stream stream) {
+    pretended_line_wait(stream->line);
+    return pretended_is_broken() ? ILLEGAL_ADDRESS : 0;
 }
 
 int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, cu_function function, int threads, size_t shared_bytes) {
@@ -392,12 +480,31 @@ static bool attributes_are_right(const cu_launch *call, cu_function function, in
     return true;
 }
 
-/* A kernel of a library runs on the CPU; one at a time on a stream. */
+/* A kernel of a library runs on the CPU, after what its stream was given before. */
 static int launch_library(const cu_launch *call, cu_function function, void **arguments) {
-    if (call->stream->task || call->shared_bytes > (unsigned)function->most_shared_bytes)
+    enum { USUAL_SHARED = 48 << 10 };
+    if (call->shared_bytes > USUAL_SHARED && call->shared_bytes > (unsigned)function->most_shared_bytes)
         return INVALID_VALUE;
-    call->stream->task = pretended_library_launch(function->library, function->number, call,
-                                                  (uint32_t)driver.description->sms, arguments);
+    if (pretended_is_broken())
+        return ILLEGAL_ADDRESS;
+    pretended_step step = {.kind = PRETENDED_KERNEL,
+                           .library = function->library,
+                           .kernel = function->number,
+                           .is_fault = function->is_fault,
+                           .call = *call,
+                           .sms = (uint32_t)driver.description->sms};
+    pretended_line_add(call->stream->line, &step, arguments);
+    return 0;
+}
+
+__attribute__((visibility("default"))) int cuFuncGetParamInfo(cu_function function, size_t number, size_t *offset,
+                                                              size_t *bytes);
+int cuFuncGetParamInfo(cu_function function, size_t number, size_t *offset, size_t *bytes) {
+    const unsigned *sizes;
+    if (!function->library || number >= pretended_library_sizes(function->library, function->number, &sizes))
+        return INVALID_VALUE;
+    *offset = 0;
+    *bytes = sizes[number];
     return 0;
 }
 

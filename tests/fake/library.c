@@ -9,8 +9,6 @@
 
 #include <dlfcn.h>
 #include <gridsmith_run.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -21,17 +19,6 @@ struct pretended_library {
     const gs_kernel *kernels;
     int count;
     launch_function launch;
-};
-
-struct pretended_task {
-    const pretended_library *library;
-    pthread_t thread;
-    atomic_bool has_ended;
-    int kernel;
-    uint32_t grid[3], block[3], sms;
-    size_t shared_bytes;
-    void *arguments[128];
-    unsigned char values[8192];
 };
 
 /* The file exists only while it is open. */
@@ -64,6 +51,13 @@ pretended_library *pretended_library_load(const void *image) {
     return library;
 }
 
+void pretended_library_launch(const pretended_library *library, int kernel, const cu_launch *call, uint32_t sms,
+                              void **arguments) {
+    const uint32_t grid[3] = {call->grid_x, call->grid_y, call->grid_z};
+    const uint32_t block[3] = {call->block_x, call->block_y, call->block_z};
+    library->launch(kernel, grid, block, call->shared_bytes, sms, arguments);
+}
+
 void pretended_library_free(pretended_library *library) {
     if (library)
         dlclose(library->handle);
@@ -77,37 +71,7 @@ int pretended_library_find(const pretended_library *library, const char *kernel)
     return -1;
 }
 
-static void *run(void *argument) {
-    pretended_task *task = argument;
-    task->library->launch(task->kernel, task->grid, task->block, task->shared_bytes, task->sms, task->arguments);
-    atomic_store(&task->has_ended, true);
-    return NULL;
-}
-
-pretended_task *pretended_library_launch(const pretended_library *library, int kernel, const cu_launch *call,
-                                         uint32_t sms, void **arguments) {
-    pretended_task *task = calloc(1, sizeof *task);
-    const gs_kernel *found = &library->kernels[kernel];
-    size_t at = 0;
-    *task = (pretended_task){.library = library,
-                             .kernel = kernel,
-                             .grid = {call->grid_x, call->grid_y, call->grid_z},
-                             .block = {call->block_x, call->block_y, call->block_z},
-                             .sms = sms,
-                             .shared_bytes = call->shared_bytes};
-    for (unsigned i = 0; i < found->parameters; i++) {
-        task->arguments[i] = task->values + at;
-        memcpy(task->values + at, arguments[i], found->sizes[i]);
-        at += (found->sizes[i] + 15) / 16 * 16;
-    }
-    pthread_create(&task->thread, NULL, run, task);
-    return task;
-}
-
-bool pretended_task_has_ended(pretended_task *task) {
-    if (!atomic_load(&task->has_ended))
-        return false;
-    pthread_join(task->thread, NULL);
-    free(task);
-    return true;
+uint32_t pretended_library_sizes(const pretended_library *library, int kernel, const unsigned **sizes) {
+    *sizes = library->kernels[kernel].sizes;
+    return library->kernels[kernel].parameters;
 }

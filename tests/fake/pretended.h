@@ -6,6 +6,7 @@
  *   gpu.c        the GPU behind it: places blocks with Gridsmith's dispatcher, and plays the probe kernel
  *   timed.c      its SMs: what warps of a timed kernel take, cycle by cycle
  *   library.c    any other kernel: runs on the CPU
+ *   line.c       what a stream does one after the other: such kernels, copies, words
  *
  * GRIDSMITH_FAKE says what is pretended, in words with commas between them. Which GPU: `small` (the default;
  * small.json, which is not built in) or `h200`. How it behaves:
@@ -39,8 +40,8 @@ static inline bool is_pretended(const char *word) {
    or "timed NUMBER BODY COUNT". */
 #define PRETENDED_IMAGE "pretended image\n"
 
-/* Or, for other kernels: this line, how many bytes follow, and a shared library of host/gridsmith_run.c with the kernels,
-   which run on the CPU. */
+/* Or, for other kernels: this line, how many bytes follow, and a shared library of host/gridsmith_run.c with the
+   kernels, which run on the CPU. */
 #define PRETENDED_LIBRARY "pretended library\n"
 
 /* The driver's functions are those that our table of symbols names, and no others. */
@@ -78,12 +79,35 @@ pretended_library *pretended_library_load(const void *image);
 void pretended_library_free(pretended_library *library);
 int pretended_library_find(const pretended_library *library, const char *kernel); /* -1: there is none */
 
-/* A launch of one of its kernels, on a thread of its own; the arguments are copied. */
-typedef struct pretended_task pretended_task;
-pretended_task *pretended_library_launch(const pretended_library *library, int kernel, const cu_launch *call,
-                                         uint32_t sms, void **arguments);
-/* Whether it has ended; if so it is freed. */
-bool pretended_task_has_ended(pretended_task *task);
+uint32_t pretended_library_sizes(const pretended_library *library, int kernel, const unsigned **sizes);
+/* Runs one of its kernels, and returns when that has ended. */
+void pretended_library_launch(const pretended_library *library, int kernel, const cu_launch *call, uint32_t sms,
+                              void **arguments);
+
+/* ---- streams ---- */
+
+typedef struct pretended_line pretended_line;
+
+/* One thing of a stream. */
+typedef struct pretended_step {
+    enum { PRETENDED_KERNEL, PRETENDED_COPY, PRETENDED_SET, PRETENDED_WRITE } kind;
+    const pretended_library *library; /* of a kernel, else NULL */
+    int kernel;
+    bool is_fault;
+    cu_launch call;
+    uint32_t sms;
+    void *to;
+    const void *from;
+    size_t bytes;
+    uint32_t value;
+} pretended_step;
+
+pretended_line *pretended_line_new(void);
+void pretended_line_free(pretended_line *line); /* waits until all is done */
+void pretended_line_add(pretended_line *line, const pretended_step *step, void **arguments); /* which are copied */
+bool pretended_line_is_idle(pretended_line *line);
+void pretended_line_wait(pretended_line *line); /* until it is idle, or the context is broken */
+bool pretended_is_broken(void);
 
 /* Drops all that runs or waits: the memory that it writes to is about to go. */
 void pretended_gpu_forget(pretended_gpu *gpu);
