@@ -9,6 +9,7 @@
  *   bound    exact worst cases by the search and by trying every schedule, and proven bounds
  *   reshape  one kernel of a source of a thousand lines made confined
  *   host     threads of a kernel on the CPU that wait at barriers
+ *   plan     which kernels run together: decisions among 2, 16 and 64, and by trying every partner and split
  *
  * Times are the best of several rounds, so that what else the machine does counts little.
  */
@@ -16,6 +17,8 @@
 #include "fuzz/fuzz.h"
 #include "literal.h"
 #include "literal_bound.h"
+#include "literal_plan.h"
+#include "plan/plan.h"
 #include "random.h"
 #include "reshape/reshape.h"
 #include "sched/sched.h"
@@ -345,6 +348,53 @@ static void measure_host(void) {
     gs_host_close(host);
 }
 
+/* ---- decisions ---- */
+
+enum { PLAN_SMS = 132, PLAN_MOST = 64 };
+
+/* Contenders of all kinds, whose curves are known, and some pairs measured. */
+static void make_contenders(gs_book *book, gs_contender *contenders) {
+    gs_random random = gs_random_at(6, 0);
+    for (uint32_t i = 0; i < PLAN_MOST; i++) {
+        double knee = (double)gs_random_from(&random, 20, 120) / 100, ns = 1e6;
+        gs_profile *profile = gs_book_get(book, i + 1, "kernel", 100000);
+        if (!profile)
+            exit(4);
+        for (int32_t sms = 12; sms <= PLAN_SMS; sms += 12)
+            gs_profile_rate(profile, sms, (uint64_t)(1e5 * fmin(1, sms / (PLAN_SMS * knee))), (uint64_t)ns);
+        contenders[i] = (gs_contender){.profile = profile, .client = i, .weight = 1, .arrival = i, .can_confine = true};
+        for (uint32_t j = 0; j < i; j += 3)
+            gs_book_beside(book, &(gs_beside){profile, 66, 40000},
+                           &(gs_beside){(gs_profile *)contenders[j].profile, 66, 45000}, (uint64_t)ns);
+    }
+}
+
+static void measure_plan(void) {
+    static const size_t counts[] = {2, 16, PLAN_MOST};
+    gs_contender contenders[PLAN_MOST];
+    gs_plan_place placements[PLAN_MOST];
+    gs_book *book = gs_book_open(NULL, "bench", PLAN_SMS, NULL);
+    gs_plan_options options = gs_plan_defaults(PLAN_SMS);
+    if (!book)
+        exit(4);
+    options.probes = false;
+    make_contenders(book, contenders);
+    printf("\ncontenders   decisions/s    us each   literal us   ratio\n");
+    for (size_t i = 0; i < GS_COUNT(counts); i++) {
+        literal_question q = {&options, book, contenders, counts[i]};
+        int64_t rounds = 40000 / (int64_t)counts[i], literal_rounds = 2000 / (int64_t)counts[i], start = gs_now_ns();
+        for (int64_t j = 0; j < rounds; j++)
+            gs_plan_decide(&options, book, contenders, counts[i], placements);
+        double us = (double)(gs_now_ns() - start) / 1e3 / (double)rounds;
+        start = gs_now_ns();
+        for (int64_t j = 0; j < literal_rounds; j++)
+            literal_pair(&q, literal_leader(&q));
+        double literal_us = (double)(gs_now_ns() - start) / 1e3 / (double)literal_rounds;
+        printf("%-10zu %13.0f %10.1f %12.1f %7.1f\n", counts[i], 1e6 / us, us, literal_us, literal_us / us);
+    }
+    gs_book_close(book);
+}
+
 int main(void) {
     compare_with_literal();
     scale();
@@ -354,5 +404,6 @@ int main(void) {
     measure_bound();
     measure_reshape();
     measure_host();
+    measure_plan();
     return 0;
 }

@@ -50,7 +50,7 @@ static double share_of(const literal_question *q, const size_t *members, size_t 
         const gs_contender *other = &q->contenders[members[j]];
         const gs_pair *pair = q->book && j != i ? gs_book_pair(q->book, c->profile->key, other->profile->key) : NULL;
         double factor;
-        if (pair && gs_pair_factor(pair, c->profile->key, sms, q->options->sms, &factor))
+        if (pair && gs_pair_factor(pair, c->profile, sms, &factor))
             share *= factor;
     }
     return share;
@@ -118,7 +118,7 @@ double literal_pair(const literal_question *q, size_t leader) {
     for (size_t i = 0; i < q->count; i++) {
         const gs_contender *c = &q->contenders[i];
         size_t members[2] = {leader, i};
-        if (i == leader || (!is_short(q, c) && c->can_confine && gs_profile_memory(c->profile) == GS_LEVEL_UNKNOWN))
+        if (i == leader)
             continue;
         double throughput = literal_split(q, members, 2), least = turns(q, lead, c);
         least = is_short(q, c) || is_short(q, lead) ? least - 1e-9 : least * (1 + q->options->least_gain);

@@ -191,18 +191,30 @@ void gs_book_turns(gs_book *book, const gs_beside *one, const gs_beside *other, 
     pair->used = ++book->uses;
 }
 
-bool gs_pair_factor(const gs_pair *pair, uint64_t one, int32_t sms, int32_t all, double *factor) {
-    bool is_a = one == pair->a;
-    int wanted = split_of(is_a ? sms : all - sms, all);
+/* The split nearest to `wanted` of which something is known; -1: there is none. */
+static int nearest_split(const gs_pair *pair, int wanted) {
     for (int away = 0; away < GS_PAIR_SPLITS; away++)
         for (int side = -1; side <= 1; side += 2) {
             int split = wanted + side * away;
-            if (split < 0 || split >= GS_PAIR_SPLITS || pair->splits[split].samples <= 0)
-                continue;
-            *factor = is_a ? pair->splits[split].a : pair->splits[split].b;
-            return true;
+            if (split >= 0 && split < GS_PAIR_SPLITS && pair->splits[split].samples > 0)
+                return split;
         }
-    return false;
+    return -1;
+}
+
+bool gs_pair_factor(const gs_pair *pair, const gs_profile *profile, int32_t sms, double *factor) {
+    bool is_a = profile->key == pair->a;
+    int32_t all = profile->sms;
+    int wanted = split_of(is_a ? sms : all - sms, all), split = nearest_split(pair, wanted);
+    if (split < 0)
+        return false;
+    *factor = is_a ? pair->splits[split].a : pair->splits[split].b;
+    bool had_more = is_a ? split > wanted : split < wanted;
+    if (had_more && *factor < 1) {
+        int32_t middle = (2 * split + 1) * all / (2 * GS_PAIR_SPLITS), had = is_a ? middle : all - middle;
+        *factor = fmin(1, *factor * gs_profile_share(profile, had) / gs_profile_share(profile, sms));
+    }
+    return true;
 }
 
 /* ---- listings, and the file ---- */

@@ -46,6 +46,8 @@ static bool is_whole_alone(const question *q, const gs_contender *c) {
         return c->how == GS_PLAN_WHOLE;
     if (!c->can_confine)
         return true;
+    if (is_known(c) && !is_short(q, c) && gs_profile_is_faster_confined(c->profile))
+        return false;
     return is_known(c) && duration_of(c) <= q->options->yield_ns && cap_of(q, c) == q->all;
 }
 
@@ -61,13 +63,23 @@ static bool keeps_turn(const question *q, const gs_contender *c) {
     return c->state != GS_CONTENDER_WAITS && c->running_ns < q->options->slice_ns;
 }
 
+static double had_for_its_weight(const gs_contender *c) {
+    return (double)c->served / weight_of(c);
+}
+
+/* Whether a had less than b for its weight, by more than a slice: then b does not even fill gaps between a's launches.
+ */
+static bool is_far_behind(const question *q, const gs_contender *a, const gs_contender *b) {
+    return had_for_its_weight(a) + (double)q->all * (double)q->options->slice_ns < had_for_its_weight(b);
+}
+
 static bool comes_first(const question *q, const gs_contender *a, const gs_contender *b) {
     int64_t rank_a = rank_of(q, a), rank_b = rank_of(q, b);
     if (rank_a != rank_b)
         return rank_a > rank_b;
     if (keeps_turn(q, a) != keeps_turn(q, b))
         return keeps_turn(q, a);
-    double had_a = (double)a->served / weight_of(a), had_b = (double)b->served / weight_of(b);
+    double had_a = had_for_its_weight(a), had_b = had_for_its_weight(b);
     if (had_a != had_b)
         return had_a < had_b;
     return a->arrival < b->arrival;
@@ -85,6 +97,10 @@ static bool is_there(const gs_contender *c) {
     return c->state != GS_CONTENDER_EXPECTED;
 }
 
+static bool is_held_for(const gs_contender *c) {
+    return c->state == GS_CONTENDER_EXPECTED && is_placed_now(c);
+}
+
 /* The first of those that are `meant`, or, with `after`, the first that comes after that one. q->count: there is none.
  */
 static size_t first_of(const question *q, bool (*meant)(const gs_contender *), size_t after) {
@@ -99,12 +115,22 @@ static size_t first_of(const question *q, bool (*meant)(const gs_contender *), s
     return first;
 }
 
+/* Whether a contender shall not start in a gap between two launches of one that is above it, or has much to catch up.
+ */
+static bool is_above(const question *q, const gs_contender *held, const gs_contender *c) {
+    int64_t rank = rank_of(q, c);
+    return held->priority > rank || (held->priority == rank && is_far_behind(q, held, c));
+}
+
 /* While it is the turn of a kernel that runs whole, what runs beside it stays; the next one's turn comes when it has
    ended. */
 static size_t find_leader(const question *q) {
-    size_t first = first_of(q, is_there, q->count), beside = q->count;
-    if (first < q->count && is_whole_now(&q->contenders[first]))
-        beside = first_of(q, is_in_place, q->count);
+    size_t first = first_of(q, is_there, q->count), held = first_of(q, is_held_for, q->count);
+    if (first == q->count)
+        return q->count;
+    if (held < q->count && is_above(q, &q->contenders[held], &q->contenders[first]))
+        return held;
+    size_t beside = is_whole_now(&q->contenders[first]) ? first_of(q, is_in_place, q->count) : q->count;
     return beside < q->count ? beside : first_of(q, can_be_told, q->count);
 }
 
@@ -151,16 +177,16 @@ static bool is_worth_it(const question *q, const struct team *now, const struct 
 
 /* ---- the answer ---- */
 
-static void place(const question *q, gs_placement *placements, const struct team *team) {
+static void place(const question *q, gs_plan_place *placements, const struct team *team) {
     for (size_t i = 0; i < team->count; i++) {
         const gs_contender *c = member(q, team, i);
         bool whole = team->count > 1 ? stays_whole(q, c) : is_whole_alone(q, c);
-        placements[team->members[i]] = (gs_placement){
+        placements[team->members[i]] = (gs_plan_place){
             .how = whole ? GS_PLAN_WHOLE : GS_PLAN_CONFINED, .sms = team->sms[i], .is_trial = team->is_trial};
     }
 }
 
-static bool all_whole(const gs_placement *placements, size_t count) {
+static bool all_whole(const gs_plan_place *placements, size_t count) {
     bool some = false;
     for (size_t i = 0; i < count; i++) {
         if (placements[i].how == GS_PLAN_CONFINED)
@@ -170,9 +196,26 @@ static bool all_whole(const gs_placement *placements, size_t count) {
     return some;
 }
 
+/* Whether a contender had better wait for one that runs whole: to share the SMs with its next launch, or because that
+   one is above it. */
+static bool should_wait(const question *q, const gs_plan_place *placements, size_t contender) {
+    const gs_contender *c = &q->contenders[contender];
+    for (size_t i = 0; i < q->count; i++) {
+        const gs_contender *other = &q->contenders[i];
+        if (placements[i].how != GS_PLAN_WHOLE)
+            continue;
+        if (is_above(q, other, c))
+            return true;
+        bool can_share = other->can_confine && !(is_short(q, other) && is_short(q, c));
+        if (can_share && gs_team_would_form(q, i, contender))
+            return true;
+    }
+    return false;
+}
+
 /* Kernels that run whole are sent to the GPU one behind the other, so that it has no gap between them: the next in
    turn, and the next, as long as they take no longer together than a kernel that cannot give way may. */
-static void queue_wholes(const question *q, gs_placement *placements) {
+static void queue_wholes(const question *q, gs_plan_place *placements) {
     int64_t ahead = 0;
     size_t running = 0;
     for (size_t i = 0; i < q->count; i++)
@@ -187,52 +230,41 @@ static void queue_wholes(const question *q, gs_placement *placements) {
         if (placements[next].how == GS_PLAN_WHOLE)
             continue;
         ahead += duration_of(c);
-        if (!is_whole_alone(q, c) || !is_known(c) || ahead > q->options->yield_ns)
+        if (!is_whole_alone(q, c) || !is_known(c) || ahead > q->options->yield_ns || should_wait(q, placements, next))
             return;
-        placements[next] = (gs_placement){.how = GS_PLAN_WHOLE, .sms = q->all};
+        placements[next] = (gs_plan_place){.how = GS_PLAN_WHOLE, .sms = q->all};
         running++;
     }
 }
 
 /* What runs whole goes on as it is. */
-static void keep_wholes(const question *q, gs_placement *placements) {
+static void keep_wholes(const question *q, gs_plan_place *placements) {
     for (size_t i = 0; i < q->count; i++)
         if (is_whole_now(&q->contenders[i]))
-            placements[i] = (gs_placement){.how = GS_PLAN_WHOLE, .sms = q->contenders[i].sms};
+            placements[i] = (gs_plan_place){.how = GS_PLAN_WHOLE, .sms = q->contenders[i].sms};
 }
 
 /* The same for everything that runs. */
-static void keep_all(const question *q, gs_placement *placements) {
+static void keep_all(const question *q, gs_plan_place *placements) {
     for (size_t i = 0; i < q->count; i++)
         if (is_placed_now(&q->contenders[i]))
-            placements[i] = (gs_placement){.how = q->contenders[i].how, .sms = q->contenders[i].sms};
+            placements[i] = (gs_plan_place){.how = q->contenders[i].how, .sms = q->contenders[i].sms};
 }
 
-/* How many SMs the leader should have for a moment, so that its curve becomes known. 0: no need, or no use. */
-static int32_t probe_sms(const question *q, const gs_contender *c) {
-    if (!q->options->probes || q->sms < q->all || !c->can_confine || !is_known(c) || is_short(q, c))
-        return 0;
-    int32_t wanted = gs_profile_wanted(c->profile, q->granularity);
-    uint64_t blocks = c->blocks_left > 0 ? c->blocks_left : c->profile->blocks;
-    double left_ns = (double)blocks / c->profile->alone;
-    return wanted <= cap_of(q, c) && left_ns > 2 * (double)q->options->resize_ns ? wanted : 0;
-}
-
-/* The best team under the leader, or the one that runs, where a change is not worth its cost. */
+/* The best team under the leader, or the one that runs, where a change is not worth its cost. A leader whose curve is
+   not known runs alone, for a moment on fewer SMs (`probe`): a split by a curve that is not known would be a guess. */
 static struct team choose(const question *q, size_t leader, int32_t *probe) {
     const gs_contender *c = &q->contenders[leader];
     struct team best = gs_team_lone(q, leader), now = gs_team_now(q, leader);
-    *probe = probe_sms(q, c);
-    bool is_classed = is_known(c) && gs_profile_memory(c->profile) != GS_LEVEL_UNKNOWN;
-    if (is_known(c) && (is_classed || *probe == 0))
+    *probe = q->sms == q->all && c->state != GS_CONTENDER_EXPECTED ? gs_team_probe(q, c) : 0;
+    if (*probe > 0)
+        return best;
+    if (is_known(c))
         best = gs_team_best(q, leader);
-    struct team chosen = is_worth_it(q, &now, &best) ? best : now;
-    if (chosen.count > 1)
-        *probe = 0;
-    return chosen;
+    return is_worth_it(q, &now, &best) ? best : now;
 }
 
-static gs_decision sum_up(const question *q, const gs_placement *placements, double throughput) {
+static gs_decision sum_up(const question *q, const gs_plan_place *placements, double throughput) {
     gs_decision decision = {.throughput = throughput, .look_again_ns = INT64_MAX};
     bool somebody_waits = false;
     for (size_t i = 0; i < q->count; i++) {
@@ -253,10 +285,14 @@ static gs_decision sum_up(const question *q, const gs_placement *placements, dou
 
 static question question_of(const gs_plan_options *options, const gs_book *book, const gs_contender *contenders,
                             size_t count) {
-    question q = {options, book, contenders, count, options->sms, options->sms, 0, 0};
+    question q = {.options = options, .book = book, .contenders = contenders, .count = count};
+    q.all = q.sms = options->sms;
+    q.most_together = (size_t)gs_min(options->most_together, GS_PLAN_TOGETHER);
     for (size_t i = 0; i < count; i++)
-        if (is_whole_now(&contenders[i]))
+        if (is_whole_now(&contenders[i])) {
             q.sms -= contenders[i].sms > 0 ? (int32_t)gs_min(contenders[i].sms, q.sms) : 0;
+            q.most_together -= q.most_together > 1;
+        }
     int32_t least = (int32_t)gs_divide_up(q.all, GS_TEAM_UNITS);
     q.granularity = options->granularity > least ? options->granularity : least;
     q.units = q.sms / q.granularity;
@@ -264,7 +300,7 @@ static question question_of(const gs_plan_options *options, const gs_book *book,
 }
 
 gs_decision gs_plan_decide(const gs_plan_options *options, const gs_book *book, const gs_contender *contenders,
-                           size_t count, gs_placement *placements) {
+                           size_t count, gs_plan_place *placements) {
     question q = question_of(options, book, contenders, count);
     double throughput = 0;
     memset(placements, 0, count * sizeof *placements);
@@ -278,7 +314,7 @@ gs_decision gs_plan_decide(const gs_plan_options *options, const gs_book *book, 
         place(&q, placements, &team);
         throughput = team.throughput;
         if (probe > 0)
-            placements[leader] = (gs_placement){.how = GS_PLAN_CONFINED, .sms = probe, .is_probe = true};
+            placements[leader] = (gs_plan_place){.how = GS_PLAN_CONFINED, .sms = probe, .is_probe = true};
     }
     if (all_whole(placements, count))
         queue_wholes(&q, placements);

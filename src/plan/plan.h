@@ -76,6 +76,7 @@ typedef struct gs_profile {
     } curve[GS_PROFILE_POINTS + 3];
     int32_t knots;
     double alone; /* the best rate known with the GPU to itself; 0: never ran */
+    double knee;  /* the part of the SMs on which it has nearly its full rate */
 
     /* The book's business. */
     uint32_t pins;
@@ -91,9 +92,14 @@ void gs_profile_rate(gs_profile *profile, int32_t sms, uint64_t blocks, uint64_t
 
 /* How long a launch takes alone on the GPU. 0: not known. */
 uint64_t gs_profile_duration_ns(const gs_profile *profile);
+/* Whether it is faster confined to all SMs than launched whole, as kernels can be whose blocks, taken in order, find
+   more in the cache. Both must have been measured a few times. */
+bool gs_profile_is_faster_confined(const gs_profile *profile);
 /* The share it has with so many SMs to itself. Without measurements: in proportion, up to as many SMs as its blocks
  * fill. */
 double gs_profile_share(const gs_profile *profile, int32_t sms);
+/* The same for step, 2 step, ... count * step SMs, but never more than `most`, at once. */
+void gs_profile_shares(const gs_profile *profile, int32_t step, int32_t count, int32_t most, double *shares);
 /* On how many SMs it should be run for a moment, so that most is learned. 0: the curve is known well enough. */
 int32_t gs_profile_wanted(const gs_profile *profile, int32_t granularity);
 
@@ -158,9 +164,10 @@ void gs_book_turns(gs_book *book, const gs_beside *one, const gs_beside *other, 
 
 /* NULL: nothing is known of them. */
 const gs_pair *gs_book_pair(const gs_book *book, uint64_t one, uint64_t other);
-/* How much `one`, on `sms` of the GPU's SMs, is slowed by `other`: the measurement nearest to that split.
-   False: there is none. */
-bool gs_pair_factor(const gs_pair *pair, uint64_t one, int32_t sms, int32_t all, double *factor);
+/* How much a kernel of the pair, on so many SMs, is slowed by the other: by the measurement nearest to that split. With
+   fewer SMs than when it was measured, it is taken to keep the rate that it had, as far as its curve allows: what slows
+   it is mostly that the memory gives no more. False: nothing was measured. */
+bool gs_pair_factor(const gs_pair *pair, const gs_profile *profile, int32_t sms, double *factor);
 
 /* All profiles, and all pairs, one after the other, in no order, for listings: start with *at = 0. NULL: that was all.
  */
@@ -226,12 +233,12 @@ typedef struct gs_contender {
     int32_t sms;          /* confined: on so many; whole: so many were left for it */
 } gs_contender;
 
-typedef struct gs_placement {
+typedef struct gs_plan_place {
     enum gs_plan_how how;
     int32_t sms;   /* confined: so many; whole: so many are left free for it, all where nobody is confined */
     bool is_probe; /* to learn its curve: run it so for a moment, tell gs_profile_rate, decide again */
     bool is_trial; /* to learn about the pair: the same with gs_book_beside */
-} gs_placement;
+} gs_plan_place;
 
 typedef struct gs_decision {
     size_t running;        /* how many do not wait */
@@ -244,7 +251,7 @@ typedef struct gs_decision {
 /* Decides for all contenders; placements[i] is for contenders[i]. Allocates nothing. `book` may be NULL. A contender's
    numbers are taken as they are: a weight of 0 counts as 1, a cap out of range as none, negative times as 0. */
 gs_decision gs_plan_decide(const gs_plan_options *options, const gs_book *book, const gs_contender *contenders,
-                           size_t count, gs_placement *placements);
+                           size_t count, gs_plan_place *placements);
 
 /* ---- masks ---- */
 

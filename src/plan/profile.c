@@ -32,6 +32,7 @@ enum {
 static const double full_knee = 0.85; /* from here on a kernel uses every SM to the full: high in compute */
 
 static const double known_well = 0.05; /* the curve may be off by so much of the rate alone */
+static const double faster = 0.05;     /* by so much is worth the gap between launches that are not sent ahead */
 enum { SAMPLES_WANTED = 3 };           /* of each point */
 
 const char *gs_level_name(enum gs_level level) {
@@ -105,6 +106,7 @@ static double whole_rate(const gs_profile *profile) {
 }
 
 static double rate_at(const gs_profile *profile, int32_t sms);
+static double knee_of(const gs_profile *profile);
 
 /* The end of the curve, where nothing was measured on all SMs: in proportion, up to as many SMs as the blocks fill. */
 static void extend(gs_profile *profile) {
@@ -148,19 +150,25 @@ void gs_profile_curve(gs_profile *profile) {
             add_knot(profile, at[j], pools[i].rate);
     extend(profile);
     profile->alone = fmax(whole, rate_at(profile, profile->sms));
+    profile->knee = knee_of(profile);
 }
 
-static double rate_at(const gs_profile *profile, int32_t sms) {
+/* The rate at `sms`, which is not less than that of the knot before *from: where the search starts and ended. */
+static double rate_from(const gs_profile *profile, int32_t sms, int32_t *from) {
     const struct gs_profile_knot *knot = profile->curve;
-    if (profile->knots == 0 || sms <= 0)
-        return 0;
-    int32_t i = 1;
+    int32_t i = *from;
     while (i < profile->knots - 1 && knot[i].sms < sms)
         i++;
+    *from = i;
     if (sms >= knot[i].sms)
         return knot[i].rate;
     double part = (double)(sms - knot[i - 1].sms) / (knot[i].sms - knot[i - 1].sms);
     return knot[i - 1].rate + part * (knot[i].rate - knot[i - 1].rate);
+}
+
+static double rate_at(const gs_profile *profile, int32_t sms) {
+    int32_t from = 1;
+    return profile->knots == 0 || sms <= 0 ? 0 : rate_from(profile, sms, &from);
 }
 
 double gs_profile_share(const gs_profile *profile, int32_t sms) {
@@ -168,6 +176,15 @@ double gs_profile_share(const gs_profile *profile, int32_t sms) {
         return rate_at(profile, sms) / profile->alone;
     int32_t filled = sms_filled(profile);
     return sms <= 0 ? 0 : sms >= filled ? 1 : (double)sms / filled;
+}
+
+void gs_profile_shares(const gs_profile *profile, int32_t step, int32_t count, int32_t most, double *shares) {
+    int32_t from = 1;
+    double part = profile->alone > 0 ? 1 / profile->alone : 0;
+    for (int32_t i = 0; i < count; i++) {
+        int32_t sms = (i + 1) * step < most ? (i + 1) * step : most;
+        shares[i] = part > 0 && sms > 0 ? rate_from(profile, sms, &from) * part : gs_profile_share(profile, sms);
+    }
 }
 
 /* ---- measurements ---- */
@@ -211,6 +228,15 @@ void gs_profile_rate(gs_profile *profile, int32_t sms, uint64_t blocks, uint64_t
 
 uint64_t gs_profile_duration_ns(const gs_profile *profile) {
     return profile->alone > 0 ? (uint64_t)ceil((double)profile->blocks / profile->alone) : 0;
+}
+
+bool gs_profile_is_faster_confined(const gs_profile *profile) {
+    if (profile->point_count == 0 || gs_samples_kept(&profile->whole_ns) < SAMPLES_WANTED)
+        return false;
+    const struct gs_profile_point *last = &profile->points[profile->point_count - 1];
+    if (last->sms != profile->sms || gs_samples_kept(&last->rate) < SAMPLES_WANTED)
+        return false;
+    return rate_at(profile, profile->sms) > whole_rate(profile) * (1 + faster);
 }
 
 /* ---- what to measure next ---- */
@@ -274,8 +300,7 @@ static bool is_known(const gs_profile *profile) {
     return profile->point_count > 0 && profile->points[0].sms <= (profile->sms + 1) / 2 && profile->alone > 0;
 }
 
-/* The part of the SMs on which it has nearly its full rate. */
-static double knee(const gs_profile *profile) {
+static double knee_of(const gs_profile *profile) {
     double enough = nearly * rate_at(profile, profile->sms);
     for (int32_t i = 1; i < profile->knots; i++) {
         const struct gs_profile_knot *a = &profile->curve[i - 1], *b = &profile->curve[i];
@@ -288,7 +313,7 @@ static double knee(const gs_profile *profile) {
 /* Whether its rate stops growing where its blocks are all at work, and not long before. */
 static bool lacks_blocks(const gs_profile *profile) {
     double filled = (double)sms_filled(profile) / profile->sms;
-    return filled < memory_levels[1].knee && knee(profile) >= memory_levels[1].knee * nearly * filled;
+    return filled < memory_levels[1].knee && profile->knee >= memory_levels[1].knee * nearly * filled;
 }
 
 enum gs_level gs_profile_memory(const gs_profile *profile) {
@@ -297,7 +322,7 @@ enum gs_level gs_profile_memory(const gs_profile *profile) {
     if (lacks_blocks(profile))
         return GS_LEVEL_LOW;
     size_t i = 0;
-    while (knee(profile) >= memory_levels[i].knee)
+    while (profile->knee >= memory_levels[i].knee)
         i++;
     enum gs_level level = memory_levels[i].memory;
     return level == GS_LEVEL_LOW && profile->bandwidth_percent >= MEDIUM_BANDWIDTH ? GS_LEVEL_MEDIUM : level;
@@ -310,7 +335,7 @@ enum gs_level gs_profile_compute(const gs_profile *profile) {
     if (memory == GS_LEVEL_HIGH || lacks_blocks(profile))
         return GS_LEVEL_LOW;
     bool has_few_warps = profile->warps_percent > 0 && profile->warps_percent < FEW_WARPS;
-    return knee(profile) >= full_knee && !has_few_warps ? GS_LEVEL_HIGH : GS_LEVEL_MEDIUM;
+    return profile->knee >= full_knee && !has_few_warps ? GS_LEVEL_HIGH : GS_LEVEL_MEDIUM;
 }
 
 /* ---- keys ---- */

@@ -74,7 +74,7 @@ static double least_share(const question *q, const struct team *team, size_t i) 
 static double slowed(const question *q, const struct team *team, const gs_pair *const *pairs, size_t i, int32_t sms) {
     double product = 1, factor;
     for (size_t j = 0; j < team->count; j++)
-        if (j != i && pairs[j] && gs_pair_factor(pairs[j], member(q, team, i)->profile->key, sms, q->all, &factor))
+        if (j != i && pairs[j] && gs_pair_factor(pairs[j], member(q, team, i)->profile, sms, &factor))
             product *= factor;
     return product;
 }
@@ -108,9 +108,9 @@ static void fill_shares(const question *q, const struct team *team, size_t i, do
     for (size_t j = 0; j < team->count; j++)
         pairs[j] = j == i ? NULL : pair_of(q, c, member(q, team, j));
     share[0] = GS_TEAM_IMPOSSIBLE;
+    gs_profile_shares(c->profile, q->granularity, q->units, most, share + 1);
     for (int32_t units = 1; units <= q->units; units++) {
-        int32_t sms = sms_of_units(q, units, most);
-        share[units] = gs_profile_share(c->profile, sms) * slowed(q, team, pairs, i, sms);
+        share[units] *= slowed(q, team, pairs, i, sms_of_units(q, units, most));
         if (share[units] < least || most < 1)
             share[units] = GS_TEAM_IMPOSSIBLE;
     }
@@ -194,7 +194,7 @@ static bool may_join(const question *q, struct team *team, const gs_contender *c
     team->is_trial = false;
     for (size_t i = 0; i < q->count; i++) {
         const gs_contender *other = &q->contenders[i];
-        if (is_whole_now(other) && (!is_known(other) || !go_together(q, other, c)))
+        if (is_whole_now(other) && !has_member(team, i) && (!is_known(other) || !go_together(q, other, c)))
             return false;
     }
     for (size_t i = 0; i < team->count; i++) {
@@ -223,15 +223,31 @@ static struct team with(const question *q, const struct team *before, size_t con
     return after;
 }
 
-/* Those that may be considered at all. What nobody knows anything about is better looked at alone, and what is about to
-   be learned too. */
+int32_t gs_team_probe(const question *q, const gs_contender *c) {
+    if (!q->options->probes || !c->can_confine || !is_known(c) || is_short(q, c))
+        return 0;
+    int32_t wanted = gs_profile_wanted(c->profile, q->granularity);
+    return wanted <= cap_of(q, c) && duration_of(c) > 2 * q->options->resize_ns ? wanted : 0;
+}
+
+bool gs_team_would_form(const question *q, size_t a, size_t b) {
+    question all = *q;
+    all.sms = q->all;
+    all.units = q->all / q->granularity;
+    if (!is_known(&q->contenders[a]) || !is_known(&q->contenders[b]) || q->options->most_together < 2)
+        return false;
+    struct team lone = gs_team_lone(&all, a);
+    return with(&all, &lone, b).throughput != GS_TEAM_IMPOSSIBLE;
+}
+
+/* Those that may be considered at all. What is about to be learned is better looked at alone. */
 static bool is_candidate(const question *q, const struct team *team, size_t contender) {
     const gs_contender *c = &q->contenders[contender];
     if (has_member(team, contender) || !is_known(c) || is_whole_now(c))
         return false;
     if (c->state == GS_CONTENDER_EXPECTED && (c->how == GS_PLAN_WAIT || c->sms <= 0))
         return false;
-    return is_short(q, c) || !c->can_confine || gs_profile_memory(c->profile) != GS_LEVEL_UNKNOWN;
+    return gs_team_probe(q, c) == 0;
 }
 
 struct ranking {
@@ -256,7 +272,7 @@ static void rank(struct ranking *ranking, size_t contender, double throughput) {
 struct team gs_team_best(const question *q, size_t leader) {
     struct ranking ranking = {.count = 0};
     struct team lone = gs_team_lone(q, leader), best = lone;
-    size_t most = (size_t)gs_min(q->options->most_together, GS_PLAN_TOGETHER);
+    size_t most = q->most_together;
     for (size_t i = 0; i < q->count && most > 1; i++) {
         if (!is_candidate(q, &lone, i))
             continue;
@@ -277,25 +293,34 @@ struct team gs_team_best(const question *q, size_t leader) {
     return best;
 }
 
+/* Whether all members are in place, and known, and none has more than it may. */
+static bool is_running(const question *q, const struct team *team) {
+    int32_t sum = 0;
+    for (size_t i = 0; i < team->count; i++) {
+        const gs_contender *c = member(q, team, i);
+        if (!is_placed_now(c) || !is_known(c) || c->sms > most_sms(q, team, i))
+            return false;
+        sum += c->sms;
+    }
+    return sum <= q->sms;
+}
+
 struct team gs_team_now(const question *q, size_t leader) {
     struct team now = {.members = {leader}, .count = 1, .throughput = GS_TEAM_IMPOSSIBLE};
-    int32_t sum = 0;
     double throughput = 0;
     for (size_t i = 0; i < q->count && now.count < GS_PLAN_TOGETHER; i++)
         if (i != leader && is_placed_now(&q->contenders[i]))
             now.members[now.count++] = i;
+    if (!is_running(q, &now))
+        return now;
     for (size_t i = 0; i < now.count; i++) {
-        const gs_contender *c = member(q, &now, i);
-        if (!is_placed_now(c) || !is_known(c) || c->sms > most_sms(q, &now, i))
-            return now;
-        double share = gs_team_share(q, &now, i, c->sms);
+        now.sms[i] = member(q, &now, i)->sms;
+        double share = gs_team_share(q, &now, i, now.sms[i]);
         if (now.count > 1 && share < least_share(q, &now, i) - q->options->fair_slack)
             return now;
         throughput += share;
-        sum += now.sms[i] = c->sms;
     }
-    if (sum <= q->sms)
-        now.throughput = throughput;
+    now.throughput = throughput;
     now.is_trial = now.count == 2 && !go_together(q, member(q, &now, 0), member(q, &now, 1));
     return now;
 }

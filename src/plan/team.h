@@ -15,6 +15,7 @@ typedef struct question {
     int32_t all; /* SMs of the GPU */
     int32_t sms; /* that can be given out: those that were left for kernels that run whole cannot */
     int32_t granularity, units;
+    size_t most_together; /* besides kernels that run whole */
 } question;
 
 #define GS_TEAM_IMPOSSIBLE (-1.0)
@@ -35,6 +36,10 @@ struct team gs_team_lone(const question *q, size_t leader);
 struct team gs_team_best(const question *q, size_t leader);
 /* The team that runs now, the leader first; impossible where the leader is not in it, or it would not be fair. */
 struct team gs_team_now(const question *q, size_t leader);
+/* Whether these two would be a team, if both could be told what to do. */
+bool gs_team_would_form(const question *q, size_t a, size_t b);
+/* On how many SMs a contender should be run for a moment, so that its curve becomes known. 0: no need, or no use. */
+int32_t gs_team_probe(const question *q, const gs_contender *c);
 /* The share that a member has with so many SMs, beside the others. */
 double gs_team_share(const question *q, const struct team *team, size_t i, int32_t sms);
 
