@@ -238,7 +238,7 @@ struct gs_dispatch {
         size_t count, room;
     } asked;
     struct {
-        gs_placement *data;
+        gs_plan_place *data;
         size_t count, room;
     } placed;
     gs_load *loads; /* in order; the first few are being compiled */

@@ -78,7 +78,8 @@ bool gs_schedule_may_follow(const gs_stream *stream, const gs_action *action) {
     if (dispatch->contenders.count > 1)
         return ns < plan->short_ns && stream->pipelined_ns + ns < FOLLOW_BESIDE_NS;
     return ns < plan->yield_ns && stream->pipelined_ns + ns < FOLLOW_ALONE_NS &&
-           (ns < plan->short_ns || gs_profile_wanted(profile, plan->granularity) == 0);
+           (ns < plan->short_ns ||
+            (gs_profile_wanted(profile, plan->granularity) == 0 && !gs_profile_is_faster_confined(profile)));
 }
 
 static bool can_confine(const gs_action *action) {
@@ -322,7 +323,7 @@ static void apply(gs_dispatch *dispatch, size_t count) {
     struct dealt dealt = {.count = 0};
     static const gs_mask nowhere;
     for (size_t i = 0; i < count; i++) {
-        const gs_placement *placement = &dispatch->placed.data[i];
+        const gs_plan_place *placement = &dispatch->placed.data[i];
         gs_stream *stream = dispatch->contenders.data[i];
         gs_action *action = gs_stream_launch(stream);
         bool is_confined =
@@ -350,9 +351,9 @@ static void shuffle(gs_dispatch *dispatch, size_t count) {
     size_t together = (size_t)gs_random_from(&dispatch->random, 1, 4);
     for (size_t k = 0; k < count; k++) {
         size_t i = (first + k) % count;
-        gs_placement *placement = &dispatch->placed.data[i];
+        gs_plan_place *placement = &dispatch->placed.data[i];
         const gs_contender *asked = &dispatch->asked.data[i];
-        *placement = (gs_placement){.how = GS_PLAN_WAIT};
+        *placement = (gs_plan_place){.how = GS_PLAN_WAIT};
         if (!asked->can_confine) {
             placement->how = GS_PLAN_WHOLE;
         } else if (left > 0 && together > 0 && asked->state != GS_CONTENDER_EXPECTED) {

@@ -449,6 +449,7 @@ bool gs_source_unpack(const char *bytes, size_t size, uint32_t options, uint32_t
     request->kernels = request->options ? unpack_words(bytes, size, &at, kernels) : NULL;
     if (!request->kernels) {
         free((void *)request->options);
+        request->options = NULL;
         return false;
     }
     request->option_count = options;
