@@ -153,6 +153,8 @@ void gs_dispatch_advance(gs_stream *stream) {
     while ((action = stream->next) && !stream->confined) {
         if (action->what == GS_WIRE_LAUNCH && !gs_schedule_may_follow(stream, action)) {
             if (!stream->launches) {
+                if (!action->launch.waits_since)
+                    action->launch.waits_since = stream->session->dispatch->now_ns; /* its stream's turn has come */
                 gs_stream_list(stream);
                 stream->session->dispatch->must_decide = true;
             }
@@ -179,7 +181,6 @@ static void find_profile(gs_action *action) {
     uint64_t key = gs_profile_key(action->thing->source, name, run->grid, run->block, run->shared_bytes);
     action->launch.profile = gs_book_get(dispatch->book, key, name, action->launch.blocks);
     action->launch.arrival = ++dispatch->arrivals;
-    action->launch.waits_since = action->arrived_ns;
 }
 
 void gs_dispatch_add(gs_action *action) {
@@ -217,6 +218,8 @@ void gs_dispatch_start(gs_action *action) {
     memcpy(launch->run.mask, launch->mask.words, sizeof launch->run.mask);
     gs_code code = gs_engine_start(dispatch->engine, gs_action_tag(action), &launch->run);
     action->is_issued = true;
+    if (!launch->waits_since)
+        launch->waits_since = dispatch->now_ns;
     if (code != GS_OK) {
         trouble(action, code == GS_E_USAGE ? GS_CLIENT_INVALID : GS_CLIENT_SYSTEM, gs_code_meaning(code));
         action->is_done = true;
@@ -252,7 +255,8 @@ static void ran(gs_dispatch *dispatch, gs_action *action, const gs_engine_event 
     gs_action_launch *launch = &action->launch;
     bool is_stopped = launch->run.is_confined && event->code == GS_OK && event->blocks_done < launch->blocks;
     if (!launch->has_begun && event->began_ns)
-        count_first(&dispatch->first_block, action->arrived_ns, event->began_ns);
+        count_first(&dispatch->first_block,
+                    action->arrived_ns > stream->ended_ns ? action->arrived_ns : stream->ended_ns, event->began_ns);
     launch->has_begun = true;
     gs_schedule_ran(action, event);
     if (launch->profile)

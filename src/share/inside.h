@@ -261,6 +261,7 @@ struct gs_dispatch {
         int32_t sms[2];
         uint64_t blocks[2], since_ns;
         bool is_turns;
+        bool is_probe; /* or a trial */
     } window;
     unsigned char record[GS_WIRE_MOST_BYTES];
 };

@@ -181,6 +181,7 @@ static struct gs_window window_of(gs_dispatch *dispatch, size_t count) {
             return (struct gs_window){.count = 0};
         window.profiles[i] = profile;
         window.sms[i] = window.is_turns ? 0 : dispatch->placed.data[i].sms;
+        window.is_probe |= dispatch->placed.data[i].is_probe || dispatch->placed.data[i].is_trial;
     }
     window.count = count;
     return window;
@@ -195,6 +196,18 @@ static bool is_same_window(const struct gs_window *a, const struct gs_window *b)
             return false;
     }
     return true;
+}
+
+/* What a probe or a trial was for is told as soon as there is something to tell, so that the next decision has it. */
+static void end_probe(gs_dispatch *dispatch) {
+    struct gs_window *window = &dispatch->window;
+    if (!window->count || !window->is_probe || dispatch->now_ns - window->since_ns < LEAST_WINDOW_NS)
+        return;
+    count_running(dispatch);
+    for (size_t i = 0; i < window->count; i++)
+        if (!window->blocks[i])
+            return;
+    close_window(dispatch);
 }
 
 static void watch(gs_dispatch *dispatch, size_t count) {
@@ -278,10 +291,22 @@ static bool is_running_confined(const gs_action *action) {
     return action && action->is_issued && action->launch.run.is_confined && !action->launch.is_stopping;
 }
 
+/* How many blocks a worker takes at a time: as many as Slate's default, but so few that each worker takes many tasks,
+   and that a task is short: a kernel that shall make room does so after the tasks at hand. */
+static uint32_t task_of(const gs_dispatch *dispatch, const gs_action_launch *launch) {
+    enum { USUAL = 10, TASKS = 16, TASK_NS = 200000 };
+    uint64_t sms = (uint64_t)dispatch->facts.sms, task = launch->blocks / (sms * TASKS);
+    uint64_t ns = launch->profile ? gs_profile_duration_ns(launch->profile) : 0;
+    uint64_t short_task = ns ? (uint64_t)(TASK_NS * ((double)launch->blocks / ((double)ns * (double)sms))) : USUAL;
+    task = task < short_task ? task : short_task;
+    return task > USUAL ? USUAL : task ? (uint32_t)task : 1;
+}
+
 static void start(gs_action *action, enum gs_plan_how how, int32_t sms, const gs_mask *mask) {
     gs_action_launch *launch = &action->launch;
     static const gs_mask nothing;
     gs_stream *stream = action->stream;
+    const gs_dispatch *dispatch = stream->session->dispatch;
     expect_nothing(stream);
     launch->how = how;
     launch->sms = sms;
@@ -289,6 +314,7 @@ static void start(gs_action *action, enum gs_plan_how how, int32_t sms, const gs
     launch->was_resized = false;
     launch->had_company = false;
     launch->counted = launch->run.first_block;
+    launch->run.task_blocks = task_of(dispatch, launch);
     stream->next = action->next;
     gs_dispatch_start(action);
     gs_dispatch_advance(stream);
@@ -406,6 +432,7 @@ void gs_schedule_decide(gs_dispatch *dispatch) {
     if (dispatch->options.shuffle_ns) {
         shuffle(dispatch, count);
     } else {
+        end_probe(dispatch);
         gs_decision decision =
             gs_plan_decide(&dispatch->plan, dispatch->book, dispatch->asked.data, count, dispatch->placed.data);
         set_alarm(dispatch, &decision, count);
