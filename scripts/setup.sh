@@ -4,7 +4,7 @@
 #   sh scripts/setup.sh build|test
 set -eu
 
-build_packages="gcc libc6-dev cmake ninja-build pkg-config libjansson-dev libsqlite3-dev zlib1g-dev"
+build_packages="gcc libc6-dev cmake ninja-build pkg-config libjansson-dev libsqlite3-dev libuv1-dev zlib1g-dev"
 test_packages="g++ clang libclang-rt-14-dev libcmocka-dev libxml2-utils mandoc"
 
 packages=$build_packages

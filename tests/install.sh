@@ -6,7 +6,8 @@ set -eu
 build=$1
 source_dir=$2
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+daemon=
+trap '[ -z "$daemon" ] || kill "$daemon" 2>/dev/null; rm -rf "$work"' EXIT
 
 cmake --install "$build" --prefix "$work/usr" >/dev/null
 libdir=$(dirname "$(find "$work/usr" -name gridsmith.pc)")
@@ -37,7 +38,35 @@ if [ -s "$work/extra" ]; then
     echo "the shared library shows names that the header does not declare:" && cat "$work/extra" && exit 1
 fi
 
-for page in gridsmith gridsmith-predict gridsmith-check gridsmith-occupancy gridsmith-gpus gridsmith-fit gridsmith-probe; do
+# The client library needs the C library alone, shows its calls alone, and its example runs through a daemon.
+nm -D --defined-only "$(dirname "$libdir")/libgridsmith-client.so" | awk '{print $3}' | grep '^gs_' | sort >"$work/shown"
+grep -o '\bgs_client_[a-z_]*(' "$source_dir/include/gridsmith/client.h" | tr -d '(' | sort -u >"$work/declared"
+diff "$work/declared" "$work/shown"
+printf '#include <gridsmith/client.h>\nint main() { return gs_client_meaning(GS_CLIENT_OK) == nullptr; }\n' >"$work/main.cpp"
+# shellcheck disable=SC2046
+c++ -std=c++17 -Wall -Wextra -Wpedantic -Werror "$work/main.cpp" -o "$work/cpp" \
+    $(pkg-config --cflags --libs gridsmith-client)
+"$work/cpp"
+# shellcheck disable=SC2046
+cc -std=c17 -Wall -Wextra -Werror "$source_dir/examples/share.c" -o "$work/share" \
+    $(pkg-config --cflags --libs gridsmith-client)
+GRIDSMITH_SOCKET=$work/socket
+export GRIDSMITH_SOCKET
+"$work/usr/bin/gridsmith" serve --device host --cache "$work/cache" --profiles '' 2>"$work/log" &
+daemon=$!
+tries=0
+until "$work/usr/bin/gridsmith" status >/dev/null 2>&1 || [ $tries -gt 300 ]; do
+    sleep 0.1
+    tries=$((tries + 1))
+done
+for program in "$work/share" "$work/example/share"; do
+    test "$("$program" 2>>"$work/log")" = "0 of 100000 are wrong" || { cat "$work/log" && exit 1; }
+done
+kill $daemon
+wait $daemon
+test -f "$work/usr/lib/systemd/user/gridsmith.socket"
+
+for page in gridsmith gridsmith-serve gridsmith-predict gridsmith-check gridsmith-occupancy gridsmith-gpus gridsmith-fit gridsmith-probe; do
     test -f "$work/usr/share/man/man1/$page.1"
 done
 "$work/usr/bin/gridsmith" gpus >/dev/null

@@ -4,6 +4,7 @@
  */
 #include "zoo/zoo.h"
 #include "cmd.h"
+#include "share/share.h"
 #include "zoo_load.h"
 
 #include <stdlib.h>
@@ -24,8 +25,8 @@ static const gs_option options[] = {
     {.name = "on",
      .type = GS_OPTION_TEXT,
      .offset = offsetof(struct zoo, on),
-     .argument = "host|cuda",
-     .help = "where to run (default host: on the CPU)"},
+     .argument = "host|cuda|serve",
+     .help = "where to run (default host: on the CPU; serve: through the daemon)"},
     {.name = "size",
      .type = GS_OPTION_TEXT,
      .offset = offsetof(struct zoo, size),
@@ -384,11 +385,15 @@ static int choose_kernels(struct session *session, const gs_words *words) {
     return session->kernels ? 0 : gs_code_exit(GS_E_MEMORY);
 }
 
+static gs_executor *open_executor(const char *name, gs_error *error) {
+    return strcmp(name, "serve") == 0 ? gs_executor_serve(NULL, error) : gs_executor_open(name, error);
+}
+
 static int play(struct session *session, bool is_bench) {
     const struct zoo *asked = session->asked;
     gs_error error = {.code = GS_OK};
     session->gpu = gs_gpu_open(asked->gpu ? asked->gpu : "h200", &error);
-    session->executor = session->gpu ? gs_executor_open(asked->on ? asked->on : "host", &error) : NULL;
+    session->executor = session->gpu ? open_executor(asked->on ? asked->on : "host", &error) : NULL;
     if (!session->executor)
         return gs_report(&error);
     if (asked->json)
@@ -420,6 +425,9 @@ static int check_options(struct session *session, const gs_words *words) {
         return gs_usage(session->command, "--size takes tiny, odd, small or large, not \"%.40s\"", asked->size);
     if (asked->factor == 3)
         return gs_usage(session->command, "--factor takes 2 or 4");
+    if (asked->on && strcmp(asked->on, "serve") == 0 && (asked->form || is_bench))
+        return gs_usage(session->command,
+                        "the daemon chooses the form of kernels: --on serve is for 'run' without --as");
     return 0;
 }
 

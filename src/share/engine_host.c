@@ -163,6 +163,16 @@ static void end_task(struct host *host, struct task *task) {
     free(task);
 }
 
+/* A run that has grown has several tasks with one control: when its last block is taken, all of them are over, also those
+   that no SM has worked for. */
+static void end_those_over(struct host *host, const struct host_control *control) {
+    for (struct task *task = host->offered, *next; task; task = next) {
+        next = task->next;
+        if (task->kind == CONFINED && task->control == control && is_over(task))
+            end_task(host, task);
+    }
+}
+
 static void add_task(struct host *host, gs_lane *lane, struct task *task) {
     struct host_lane *mine = (struct host_lane *)lane;
     task->lane = mine;
@@ -174,6 +184,8 @@ static void add_task(struct host *host, gs_lane *lane, struct task *task) {
     mine->last = &task->lane_next;
     if (is_first)
         offer(host, task);
+    if (task->kind == CONFINED)
+        end_those_over(host, task->control);
     pthread_mutex_unlock(&host->mutex);
 }
 
@@ -208,7 +220,9 @@ static void *be_sm(void *argument) {
         run_part(task, sm->number);
         pthread_mutex_lock(&host->mutex);
         task->running--;
-        if (is_over(task))
+        if (task->kind == CONFINED)
+            end_those_over(host, task->control);
+        else if (is_over(task))
             end_task(host, task);
     }
     return NULL;
@@ -503,11 +517,7 @@ static gs_code host_control_confine(void *device, gs_control *control, const uin
     pthread_mutex_lock(&host->mutex);
     for (int i = 0; i < GS_ENGINE_MASK_WORDS; i++)
         __atomic_store_n(&mine->mask[i], mask[i], __ATOMIC_RELEASE);
-    for (struct task *task = host->offered, *next; task; task = next) {
-        next = task->next;
-        if (task->kind == CONFINED && task->control == mine && is_over(task))
-            end_task(host, task);
-    }
+    end_those_over(host, mine);
     pthread_cond_broadcast(&host->changed);
     pthread_mutex_unlock(&host->mutex);
     return GS_OK;

@@ -1052,6 +1052,8 @@ int gs_device_process(int argc, char **argv) {
     enum { FEW_CORES = 3 };
     gs_error error;
     gs_side *side = calloc(1, sizeof *side);
+    signal(SIGINT, SIG_IGN); /* a terminal tells the whole group: the daemon decides when it is over */
+    signal(SIGTERM, SIG_IGN);
     if (argc != WORDS || !gs_process_follow(argv[PARENT], SIGKILL) || !side || map_memory(side, &error) != GS_OK) {
         free(side);
         return gs_code_exit(GS_E_USAGE);

@@ -1,0 +1,680 @@
+/*
+ * dispatch.c: actions from the sessions to the engine, and what happened back to them.
+ *
+ * Each stream is a list of actions in order. Copies and fills are handed to the engine as they come, in a queue of
+ * their stream, and so are launches that need no decision (schedule.c); a launch that needs one holds up its stream
+ * until it has its turn, and a confined one also until it has ended, because it may be stopped and go on later. Events
+ * of the engine come with the tag of an action. Tags are checked: kernels share the device process, and could have
+ * written over its memory.
+ *
+ * When the device process is lost, because a kernel faulted or did not end, whose kernel it was gets GS_CLIENT_KERNEL
+ * and everybody else who had something there GS_CLIENT_RESET.
+ */
+#include "inside.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    ACTIONS_AT_ONCE = 32,          /* allocated together */
+    COMPILERS = 2,                 /* at a time */
+    CHECK_NS = 20000000,           /* how often limits are looked at */
+    SAVE_NS = 1000000000,          /* how often profiles are written */
+    RETRY_NS = 1000000000,         /* how often a device process that cannot be started is tried again */
+    MOST_BACKLOG = 4 * 1024 * 1024 /* bytes on their way to the engine: more, and clients wait */
+};
+
+/* ---- actions ---- */
+
+static bool more_actions(gs_dispatch *dispatch) {
+    if (!GS_RESERVE(&dispatch->actions, ACTIONS_AT_ONCE))
+        return false;
+    gs_action *list = calloc(ACTIONS_AT_ONCE, sizeof *list);
+    for (int i = ACTIONS_AT_ONCE - 1; i >= 0 && list; i--) {
+        list[i].index = (uint32_t)dispatch->actions.count + (uint32_t)i;
+        list[i].next = dispatch->free_actions;
+        dispatch->actions.data[list[i].index] = dispatch->free_actions = &list[i];
+    }
+    dispatch->actions.count += list ? ACTIONS_AT_ONCE : 0;
+    return list;
+}
+
+gs_action *gs_action_new(gs_session *session, uint32_t what) {
+    gs_dispatch *dispatch = session->dispatch;
+    if (!dispatch->free_actions && !more_actions(dispatch))
+        return NULL;
+    gs_action *action = dispatch->free_actions;
+    dispatch->free_actions = action->next;
+    uint32_t index = action->index, generation = action->generation;
+    memset(action, 0, offsetof(gs_action, launch) + offsetof(gs_action_launch, memories));
+    action->index = index;
+    action->generation = generation;
+    action->what = what;
+    action->session = session;
+    action->number = session->commands;
+    action->arrived_ns = dispatch->now_ns;
+    session->actions++;
+    return action;
+}
+
+void gs_action_free(gs_action *action) {
+    gs_session *session = action->session;
+    gs_dispatch *dispatch = session->dispatch;
+    for (uint32_t i = 0; i < action->launch.memory_count; i++)
+        gs_thing_leave(action->launch.memories[i]);
+    if (action->thing)
+        gs_thing_leave(action->thing);
+    if (action->region)
+        gs_thing_leave(action->region);
+    if (action->launch.profile)
+        gs_book_put(dispatch->book, action->launch.profile);
+    action->session = NULL;
+    action->generation++;
+    action->next = dispatch->free_actions;
+    dispatch->free_actions = action;
+    session->actions--;
+    if (!session->page && !session->actions)
+        dispatch->must_sweep = true;
+}
+
+uint64_t gs_action_tag(const gs_action *action) {
+    return (uint64_t)action->generation << 32 | action->index;
+}
+
+static gs_action *find_action(const gs_dispatch *dispatch, uint64_t tag) {
+    uint32_t index = (uint32_t)tag;
+    gs_action *action = index < dispatch->actions.count ? dispatch->actions.data[index] : NULL;
+    return action && action->session && action->is_issued && action->generation == tag >> 32 ? action : NULL;
+}
+
+/* ---- streams ---- */
+
+gs_action *gs_stream_launch(const gs_stream *stream) {
+    gs_action *action = stream->head;
+    while (action && (action->what != GS_WIRE_LAUNCH || action->is_done))
+        action = action->next;
+    return action;
+}
+
+static void happened(gs_action *action) {
+    gs_session *session = action->session;
+    if (action->what != GS_WIRE_EVENT || !session->page)
+        return;
+    uint64_t time_ns = action->stream->ended_ns > action->arrived_ns ? action->stream->ended_ns : action->arrived_ns;
+    gs_wire_event *event = &session->page->events[action->event];
+    atomic_store_explicit(&event->time_ns, (int64_t)time_ns, memory_order_relaxed);
+    atomic_store_explicit(&event->command, action->number, memory_order_release);
+}
+
+/* Tells the client how far the stream is. */
+static void settle(gs_stream *stream) {
+    gs_session *session = stream->session;
+    uint64_t number = 0;
+    for (gs_action *action = stream->head;
+         action && action->is_issued && (action->is_done || action->what == GS_WIRE_EVENT); action = stream->head) {
+        happened(action);
+        number = action->number;
+        stream->head = action->next;
+        if (!stream->head)
+            stream->tail = NULL;
+        gs_action_free(action);
+    }
+    if (number && session->page) {
+        atomic_store_explicit(&session->page->streams[stream->number].done, number, memory_order_release);
+        gs_session_ring(session);
+    }
+}
+
+/* A command failed; the client goes on, and is told when it waits for the stream. */
+static void trouble(gs_action *action, gs_client_code code, const char *words) {
+    gs_wire_page *page = action->session->page;
+    action->session->counts.errors++;
+    if (!page || action->session->fate)
+        return;
+    gs_wire_stream *stream = &page->streams[action->stream->number];
+    stream->code = code;
+    snprintf(stream->words, sizeof stream->words, "%s", words);
+    atomic_fetch_add_explicit(&stream->errors, 1, memory_order_release);
+}
+
+static gs_code hand_over(gs_action *action) {
+    gs_engine *engine = action->session->dispatch->engine;
+    if (action->what == GS_WIRE_EVENT)
+        return GS_OK;
+    if (action->what == GS_WIRE_FILL)
+        return gs_engine_fill(engine, gs_action_tag(action), action->stream->queue, action->thing->number, action->at,
+                              action->bytes, action->value);
+    return gs_engine_copy(engine, gs_action_tag(action), action->stream->queue, action->what == GS_WIRE_COPY_IN,
+                          action->thing->number, action->at, action->region->number, action->region_at, action->bytes);
+}
+
+void gs_dispatch_advance(gs_stream *stream) {
+    gs_action *action;
+    while ((action = stream->next) && !stream->confined) {
+        if (action->what == GS_WIRE_LAUNCH && !gs_schedule_may_follow(stream, action)) {
+            if (!stream->launches) {
+                if (!action->launch.waits_since)
+                    action->launch.waits_since = stream->session->dispatch->now_ns; /* its stream's turn has come */
+                gs_stream_list(stream);
+                stream->session->dispatch->must_decide = true;
+            }
+            break;
+        }
+        stream->next = action->next;
+        action->is_issued = true;
+        if (action->what == GS_WIRE_LAUNCH) {
+            action->launch.how = GS_PLAN_WHOLE;
+            gs_dispatch_start(action);
+        } else if (hand_over(action) != GS_OK) {
+            trouble(action, GS_CLIENT_SYSTEM, "the daemon has no memory left");
+            action->is_done = true;
+        }
+    }
+    settle(stream);
+}
+
+/* What is known of a kernel of this shape. */
+static void find_profile(gs_action *action) {
+    gs_dispatch *dispatch = action->session->dispatch;
+    const gs_engine_run *run = &action->launch.run;
+    const char *name = action->thing->image->kernels[run->kernel].name;
+    uint64_t key = gs_profile_key(action->thing->source, name, run->grid, run->block, run->shared_bytes);
+    action->launch.profile = gs_book_get(dispatch->book, key, name, action->launch.blocks);
+    action->launch.arrival = ++dispatch->arrivals;
+}
+
+void gs_dispatch_add(gs_action *action) {
+    gs_stream *stream = action->stream;
+    if (action->what == GS_WIRE_LAUNCH)
+        find_profile(action);
+    if (stream->tail)
+        stream->tail->next = action;
+    else
+        stream->head = action;
+    stream->tail = action;
+    action->next = NULL;
+    if (!stream->next)
+        stream->next = action;
+    if (stream->next == action)
+        gs_dispatch_advance(stream);
+}
+
+/* ---- launches ---- */
+
+static void has_company(gs_dispatch *dispatch, const gs_stream *stream, gs_action *action) {
+    for (size_t i = 0; i < dispatch->contenders.count; i++) {
+        gs_stream *other = dispatch->contenders.data[i];
+        for (gs_action *beside = other->head; other != stream && beside && beside->is_issued; beside = beside->next)
+            beside->launch.had_company = true;
+    }
+    action->launch.had_company = true;
+}
+
+void gs_dispatch_start(gs_action *action) {
+    gs_stream *stream = action->stream;
+    gs_dispatch *dispatch = action->session->dispatch;
+    gs_action_launch *launch = &action->launch;
+    launch->run.is_confined = launch->how == GS_PLAN_CONFINED;
+    memcpy(launch->run.mask, launch->mask.words, sizeof launch->run.mask);
+    gs_code code = gs_engine_start(dispatch->engine, gs_action_tag(action), &launch->run);
+    action->is_issued = true;
+    if (!launch->waits_since)
+        launch->waits_since = dispatch->now_ns;
+    if (code != GS_OK) {
+        trouble(action, code == GS_E_USAGE ? GS_CLIENT_INVALID : GS_CLIENT_SYSTEM, gs_code_meaning(code));
+        action->is_done = true;
+        return;
+    }
+    if (!stream->launches++) {
+        dispatch->running++;
+        stream->running_since = dispatch->now_ns;
+        gs_stream_list(stream);
+    }
+    if (dispatch->running > 1)
+        has_company(dispatch, stream, action);
+    if (launch->run.is_confined)
+        stream->confined = action;
+    if (launch->profile)
+        stream->pipelined_ns += (int64_t)gs_profile_duration_ns(launch->profile);
+    dispatch->launches++;
+}
+
+static void count_first(gs_times *times, uint64_t from_ns, uint64_t to_ns) {
+    uint64_t ns = to_ns > from_ns ? to_ns - from_ns : 0;
+    int bucket = 0;
+    while (bucket < GS_TIME_BUCKETS - 1 && ns >> bucket)
+        bucket++;
+    times->buckets[bucket]++;
+    times->count++;
+    times->sum_ns += ns;
+    times->most_ns = ns > times->most_ns ? ns : times->most_ns;
+}
+
+static void ran(gs_dispatch *dispatch, gs_action *action, const gs_engine_event *event) {
+    gs_stream *stream = action->stream;
+    gs_action_launch *launch = &action->launch;
+    bool is_stopped = launch->run.is_confined && event->code == GS_OK && event->blocks_done < launch->blocks;
+    if (!launch->has_begun && event->began_ns)
+        count_first(&dispatch->first_block,
+                    action->arrived_ns > stream->ended_ns ? action->arrived_ns : stream->ended_ns, event->began_ns);
+    launch->has_begun = true;
+    gs_schedule_ran(action, event);
+    if (launch->profile)
+        stream->pipelined_ns -= (int64_t)gs_profile_duration_ns(launch->profile);
+    if (!--stream->launches) {
+        dispatch->running--;
+        stream->pipelined_ns = 0;
+    }
+    stream->running_since = dispatch->now_ns;
+    stream->ended_ns = event->ended_ns ? event->ended_ns : dispatch->now_ns;
+    stream->confined = NULL;
+    if (is_stopped && !action->session->fate) {
+        launch->run.first_block = event->blocks_done;
+        launch->is_stopping = false;
+        launch->waits_since = dispatch->now_ns;
+        action->is_issued = false;
+        stream->next = action;
+    } else {
+        action->is_done = true;
+        action->session->counts.launches++;
+        action->session->counts.blocks += launch->blocks;
+        if (event->code != GS_OK)
+            trouble(action, event->code == GS_E_USAGE ? GS_CLIENT_INVALID : GS_CLIENT_KERNEL, event->message);
+    }
+    dispatch->must_decide = true;
+}
+
+/* ---- allocations and modules ---- */
+
+/* The client is told that it does not have it; and it has not. */
+static void refuse(gs_action *action, gs_client_code code, const char *words) {
+    gs_session *session = action->session;
+    gs_thing *thing = action->thing;
+    gs_thing_table *table = &session->things[thing->kind];
+    if (action->at < table->count && table->data[action->at] == thing) {
+        table->data[action->at] = NULL;
+        gs_thing_forget(thing);
+    }
+    session->counts.errors++;
+    gs_session_reply(session, action->reply, action->ticket, code, words);
+    gs_action_free(action);
+}
+
+void gs_dispatch_allocate(gs_action *action) {
+    action->is_issued = true;
+    gs_code code = gs_engine_allocate(action->session->dispatch->engine, gs_action_tag(action), action->thing->number,
+                                      action->thing->bytes);
+    if (code != GS_OK)
+        refuse(action, GS_CLIENT_SYSTEM, "the daemon has no memory left");
+}
+
+static void got_thing(gs_action *action, const gs_engine_event *event) {
+    if (event->code != GS_OK) {
+        refuse(action, event->code == GS_E_FULL ? GS_CLIENT_MEMORY : GS_CLIENT_SYSTEM,
+               event->message[0] ? event->message : gs_code_meaning(event->code));
+        return;
+    }
+    action->thing->life = action->session->dispatch->life;
+    action->thing->is_ready = true;
+    gs_session_reply(action->session, action->reply, action->ticket, GS_CLIENT_OK, "");
+    gs_action_free(action);
+}
+
+static void start_loads(gs_dispatch *dispatch);
+
+static void remove_load(gs_dispatch *dispatch, gs_load *load) {
+    gs_load **at = &dispatch->loads;
+    while (*at != load)
+        at = &(*at)->next;
+    *at = load->next;
+    gs_source_free_unpacked(&load->request, load->bytes);
+    free(load);
+}
+
+/* False: it is gone, because that failed, or nobody waits for it any more. */
+static bool start_load(gs_dispatch *dispatch, gs_load *load) {
+    gs_error error = {.code = GS_OK};
+    gs_action *action = load->action;
+    if (!action->session->fate) {
+        load->work = gs_image_start(&load->request, &error);
+        if (load->work) {
+            dispatch->compiling++;
+            dispatch->options.watch(dispatch->options.context, load);
+            return true;
+        }
+    }
+    remove_load(dispatch, load);
+    refuse(action, error.code == GS_E_KERNEL ? GS_CLIENT_SOURCE : GS_CLIENT_SYSTEM, error.message);
+    return false;
+}
+
+static void start_loads(gs_dispatch *dispatch) {
+    gs_load *load = dispatch->loads, *next;
+    for (; load && dispatch->compiling < COMPILERS; load = next) {
+        next = load->next;
+        if (!load->work)
+            start_load(dispatch, load);
+    }
+}
+
+void gs_dispatch_load(gs_action *action, const gs_image_request *request, char *bytes) {
+    gs_dispatch *dispatch = action->session->dispatch;
+    gs_load *load = calloc(1, sizeof *load), **at = &dispatch->loads;
+    if (!load) {
+        gs_image_request given = *request;
+        gs_source_free_unpacked(&given, bytes);
+        refuse(action, GS_CLIENT_SYSTEM, "the daemon has no memory left");
+        return;
+    }
+    *load = (gs_load){.request = *request, .bytes = bytes, .action = action};
+    load->request.program = dispatch->options.engine.program;
+    load->request.folder = dispatch->options.cache;
+    load->request.architecture = dispatch->facts.architecture;
+    load->request.has_marks = dispatch->options.engine.checks_marks;
+    while (*at)
+        at = &(*at)->next;
+    *at = load;
+    start_loads(dispatch);
+}
+
+/* The first words of the key are enough to tell sources apart. */
+static uint64_t hash_of(const gs_image *image) {
+    char first[17] = {0};
+    memcpy(first, image->key, sizeof first - 1);
+    return strtoull(first, NULL, 16);
+}
+
+void gs_dispatch_loaded(gs_load *load) {
+    gs_action *action = load->action;
+    gs_dispatch *dispatch = action->session->dispatch;
+    gs_error error = {.code = GS_OK};
+    char words[GS_WIRE_WORDS];
+    gs_image *image = gs_image_finish(load->work, &error);
+    dispatch->compiling--;
+    remove_load(dispatch, load);
+    action->thing->image = image;
+    action->is_issued = true;
+    if (!image) {
+        refuse(action, error.code == GS_E_KERNEL ? GS_CLIENT_SOURCE : GS_CLIENT_SYSTEM,
+               gs_error_text(&error, words, sizeof words));
+    } else if (action->session->fate) {
+        refuse(action, GS_CLIENT_LOST, "");
+    } else {
+        action->thing->source = hash_of(image);
+        if (gs_engine_load(dispatch->engine, gs_action_tag(action), action->thing->number, image) != GS_OK)
+            refuse(action, GS_CLIENT_SYSTEM, "the daemon has no memory left");
+    }
+    start_loads(dispatch);
+}
+
+/* ---- when clients and engines go ---- */
+
+void gs_dispatch_drop(gs_session *session) {
+    gs_dispatch *dispatch = session->dispatch;
+    static const gs_mask nowhere;
+    for (int i = 0; i < GS_CLIENT_STREAMS; i++) {
+        gs_stream *stream = &session->streams[i];
+        gs_action **at = &stream->head, *action;
+        stream->tail = stream->next = NULL;
+        while ((action = *at)) {
+            if (action->is_issued) {
+                stream->tail = action;
+                at = &action->next;
+                continue;
+            }
+            *at = action->next;
+            gs_action_free(action);
+        }
+        if (stream->confined && !stream->confined->launch.is_stopping) {
+            stream->confined->launch.is_stopping = true;
+            gs_engine_confine(dispatch->engine, gs_action_tag(stream->confined), nowhere.words);
+        }
+        settle(stream);
+    }
+    dispatch->must_decide = true;
+}
+
+/* Nothing that the engine was given will happen. */
+static void abandon(gs_dispatch *dispatch) {
+    dispatch->life++;
+    for (size_t i = 0; i < dispatch->actions.count; i++) {
+        gs_action *action = dispatch->actions.data[i];
+        if (!action->session || !action->is_issued)
+            continue;
+        if (action->stream)
+            action->is_done = true;
+        else
+            refuse(action, GS_CLIENT_RESET, gs_client_meaning(GS_CLIENT_RESET));
+    }
+    for (size_t i = 0; i < dispatch->sessions.count; i++)
+        for (int k = 0; k < GS_CLIENT_STREAMS && dispatch->sessions.data[i]; k++) {
+            gs_stream *stream = &dispatch->sessions.data[i]->streams[k];
+            stream->launches = 0;
+            stream->pipelined_ns = 0;
+            stream->confined = NULL;
+            settle(stream);
+        }
+    dispatch->running = 0;
+}
+
+/* The engine is of no use any more. `culprit` may be NULL. */
+static void lose(gs_dispatch *dispatch, gs_action *culprit, const char *words) {
+    gs_session *guilty = culprit ? culprit->session : NULL;
+    gs_error error;
+    if (guilty)
+        gs_session_end(guilty, GS_CLIENT_KERNEL, "%s: %s",
+                       culprit->thing->image->kernels[culprit->launch.run.kernel].name, words);
+    for (size_t i = 0; i < dispatch->sessions.count; i++) {
+        gs_session *session = dispatch->sessions.data[i];
+        if (session && gs_session_has_things(session))
+            gs_session_end(session, GS_CLIENT_RESET, "%s (%s)", gs_client_meaning(GS_CLIENT_RESET), words);
+    }
+    abandon(dispatch);
+    dispatch->must_decide = true;
+    dispatch->is_down = gs_engine_restart(dispatch->engine, &error) != GS_OK;
+    dispatch->now_ns = dispatch->tried_ns = (uint64_t)gs_now_ns();
+    char text[GS_WIRE_NAME + sizeof error.message + 100];
+    snprintf(text, sizeof text, "%s%s: the device process was started anew%s%s",
+             guilty ? guilty->options.name : "the device process", guilty ? "" : " is gone",
+             dispatch->is_down ? ", which failed: " : ": ", dispatch->is_down ? error.message : words);
+    dispatch->options.say(dispatch->options.context, text);
+}
+
+/* Kernels that run too long; of several the one that began first, because others may wait for it. */
+static void check_limits(gs_dispatch *dispatch) {
+    gs_action *worst = NULL;
+    for (size_t i = 0; i < dispatch->contenders.count; i++) {
+        const gs_stream *stream = dispatch->contenders.data[i];
+        gs_action *action = stream->launches ? gs_stream_launch(stream) : NULL;
+        if (action && dispatch->now_ns - stream->running_since + action->launch.ran_ns > dispatch->options.limit_ns &&
+            (!worst || stream->running_since < worst->stream->running_since))
+            worst = action;
+    }
+    if (!worst)
+        return;
+    char words[80];
+    snprintf(words, sizeof words, "it ran longer than the limit of %g s", (double)dispatch->options.limit_ns / 1e9);
+    lose(dispatch, worst, words);
+}
+
+static void sweep(gs_dispatch *dispatch) {
+    dispatch->must_sweep = false;
+    for (size_t i = 0; i < dispatch->sessions.count; i++) {
+        gs_session *session = dispatch->sessions.data[i];
+        if (!session || session->page || session->actions)
+            continue;
+        gs_schedule_unlist(session);
+        dispatch->sessions.data[i] = NULL;
+        gs_numbers_give(&dispatch->slots, session->slot);
+        free(session);
+    }
+}
+
+/* ---- turns of the loop ---- */
+
+static void take_event(gs_dispatch *dispatch, const gs_engine_event *event) {
+    gs_action *action = find_action(dispatch, event->tag);
+    if (event->happened == GS_ENGINE_LOST) {
+        lose(dispatch, action && action->what == GS_WIRE_LAUNCH ? action : NULL, event->message);
+        return;
+    }
+    if (event->happened == GS_ENGINE_SHARED || !action)
+        return;
+    gs_stream *stream = action->stream;
+    if (!stream) {
+        got_thing(action, event);
+        return;
+    }
+    if (event->happened == GS_ENGINE_RAN && action->what == GS_WIRE_LAUNCH) {
+        ran(dispatch, action, event);
+    } else if (event->happened == GS_ENGINE_COPIED) {
+        action->is_done = true;
+        action->session->counts.copied_bytes += action->bytes;
+        stream->ended_ns = event->ended_ns ? event->ended_ns : dispatch->now_ns;
+        if (event->code != GS_OK)
+            trouble(action, GS_CLIENT_SYSTEM, event->message[0] ? event->message : gs_code_meaning(event->code));
+    }
+    settle(stream);
+    gs_dispatch_advance(stream);
+}
+
+static bool take_events(gs_dispatch *dispatch) {
+    enum { MOST = 256 };
+    gs_engine_event event;
+    int taken = 0;
+    while (taken < MOST && !dispatch->is_down && gs_engine_peek(dispatch->engine, &event)) {
+        take_event(dispatch, &event);
+        taken++;
+    }
+    return taken > 0;
+}
+
+static bool take_commands(gs_dispatch *dispatch) {
+    bool is_any = false;
+    if (dispatch->is_down || dispatch->is_draining || gs_engine_backlog(dispatch->engine) > MOST_BACKLOG)
+        return false;
+    for (size_t i = 0; i < dispatch->sessions.count; i++)
+        if (dispatch->sessions.data[i] && gs_session_take(dispatch->sessions.data[i]))
+            is_any = true;
+    return is_any;
+}
+
+/* Whether it was lost, which does not show where events are only peeked at; and another try where there is none. */
+static void check_engine(gs_dispatch *dispatch) {
+    gs_engine_event event;
+    gs_error error;
+    if (!dispatch->is_down && gs_engine_poll(dispatch->engine, &event))
+        take_event(dispatch, &event);
+    else if (dispatch->is_down && dispatch->now_ns - dispatch->tried_ns >= RETRY_NS) {
+        dispatch->tried_ns = dispatch->now_ns;
+        dispatch->is_down = gs_engine_restart(dispatch->engine, &error) != GS_OK;
+    }
+}
+
+static void look_after(gs_dispatch *dispatch) {
+    if (dispatch->now_ns - dispatch->checked_ns < CHECK_NS)
+        return;
+    dispatch->checked_ns = dispatch->now_ns;
+    check_engine(dispatch);
+    check_limits(dispatch);
+    if (dispatch->now_ns - dispatch->saved_ns >= SAVE_NS) {
+        dispatch->saved_ns = dispatch->now_ns;
+        gs_book_save(dispatch->book);
+    }
+}
+
+bool gs_dispatch_work(gs_dispatch *dispatch) {
+    dispatch->now_ns = (uint64_t)gs_now_ns();
+    bool has_events = take_events(dispatch), has_commands = take_commands(dispatch);
+    if (dispatch->now_ns >= dispatch->look_at_ns)
+        dispatch->must_decide = true;
+    if (dispatch->must_decide)
+        gs_schedule_decide(dispatch);
+    look_after(dispatch);
+    if (dispatch->must_sweep)
+        sweep(dispatch);
+    return has_events || has_commands;
+}
+
+bool gs_dispatch_is_busy(const gs_dispatch *dispatch) {
+    for (size_t i = 0; i < dispatch->sessions.count; i++)
+        if (dispatch->sessions.data[i] && dispatch->sessions.data[i]->actions)
+            return true;
+    return false;
+}
+
+bool gs_dispatch_sleep(gs_dispatch *dispatch, uint64_t *most_ns) {
+    gs_engine_event event;
+    if (!dispatch->is_down && gs_engine_poll(dispatch->engine, &event)) {
+        take_event(dispatch, &event);
+        return false;
+    }
+    for (size_t i = 0; i < dispatch->sessions.count; i++) {
+        gs_session *session = dispatch->sessions.data[i];
+        if (session && session->page && !session->fate && session->actions < GS_SESSION_ACTIONS &&
+            !dispatch->is_draining && !gs_ring_sleep(&session->ring))
+            return false;
+    }
+    *most_ns = CHECK_NS;
+    if (dispatch->look_at_ns < dispatch->now_ns + *most_ns)
+        *most_ns = dispatch->look_at_ns > dispatch->now_ns ? dispatch->look_at_ns - dispatch->now_ns : 0;
+    if (!dispatch->running && dispatch->look_at_ns == UINT64_MAX && !dispatch->is_down)
+        *most_ns = UINT64_MAX;
+    return true;
+}
+
+/* ---- opening and closing ---- */
+
+gs_dispatch *gs_dispatch_open(const gs_dispatch_options *options, gs_error *error) {
+    gs_dispatch *dispatch = calloc(1, sizeof *dispatch);
+    if (!dispatch) {
+        gs_fail_memory(error);
+        return NULL;
+    }
+    *dispatch = (gs_dispatch){.options = *options, .life = 1, .look_at_ns = UINT64_MAX};
+    dispatch->opened_ns = dispatch->now_ns = (uint64_t)gs_now_ns();
+    dispatch->random = gs_random_at(1, 0);
+    dispatch->engine = gs_engine_open(&options->engine, error);
+    if (dispatch->engine) {
+        dispatch->facts = *gs_engine_facts_of(dispatch->engine);
+        dispatch->plan = gs_plan_defaults(dispatch->facts.sms);
+        dispatch->book = gs_book_open(options->profiles, dispatch->facts.name, dispatch->facts.sms, error);
+    }
+    if (!dispatch->book) {
+        gs_dispatch_close(dispatch);
+        return NULL;
+    }
+    return dispatch;
+}
+
+void gs_dispatch_close(gs_dispatch *dispatch) {
+    if (!dispatch)
+        return;
+    for (gs_load *load; (load = dispatch->loads);) {
+        gs_action *action = load->action;
+        if (load->work)
+            gs_image_cancel(load->work);
+        remove_load(dispatch, load);
+        refuse(action, GS_CLIENT_LOST, "the daemon was stopped");
+    }
+    for (size_t i = 0; i < dispatch->sessions.count; i++)
+        if (dispatch->sessions.data[i] && dispatch->sessions.data[i]->page)
+            gs_session_close(dispatch->sessions.data[i]);
+    if (dispatch->engine)
+        abandon(dispatch);
+    sweep(dispatch);
+    gs_schedule_close(dispatch);
+    for (size_t i = 0; i < dispatch->actions.count; i += ACTIONS_AT_ONCE)
+        free(dispatch->actions.data[i]);
+    free(dispatch->actions.data);
+    free(dispatch->sessions.data);
+    free(dispatch->contenders.data);
+    free(dispatch->asked.data);
+    free(dispatch->placed.data);
+    free(dispatch->slots.data);
+    for (int i = 0; i < GS_THING_KINDS; i++)
+        free(dispatch->numbers[i].data);
+    gs_book_close(dispatch->book);
+    gs_engine_close(dispatch->engine);
+    free(dispatch);
+}

@@ -1,0 +1,315 @@
+/*
+ * inside.h: the daemon from within; for this room alone.
+ *
+ *   things     what a client has on the device: memory, host memory that is shared, modules
+ *   actions        commands that have been checked, from their arrival until they have happened
+ *   sessions   one client: its page, its things, its streams (session.c)
+ *   dispatch   all sessions, and the engine that does what they ask for (dispatch.c)
+ *   status     what is going on, for people and for programs (status.c)
+ *
+ * Nothing here knows sockets or loops: those are daemon.c's, which calls
+ *
+ *   gs_session_open, gs_session_file, gs_session_close      as connections come, say something and go
+ *   gs_dispatch_work                                        as often as it can while there is something to do
+ *   gs_dispatch_sleep                                       before it waits
+ *
+ * All of it is one thread's.
+ */
+#ifndef GS_SHARE_INSIDE_H
+#define GS_SHARE_INSIDE_H
+
+#include "engine.h"
+#include "plan/plan.h"
+#include "wire.h"
+
+enum {
+    GS_SESSIONS = 1024,       /* at a time */
+    GS_SESSION_ACTIONS = 512, /* of one client that have not happened: more stay in its ring */
+    GS_SESSION_TURN = 64,     /* commands taken from one client before the next one's turn */
+    GS_TIME_BUCKETS = 40      /* powers of two of nanoseconds */
+};
+
+typedef struct gs_dispatch gs_dispatch;
+typedef struct gs_session gs_session;
+typedef struct gs_action gs_action;
+
+/* ---- things ---- */
+
+enum gs_thing_kind { GS_THING_MEMORY, GS_THING_REGION, GS_THING_MODULE, GS_THING_KINDS };
+
+/* Lives as long as its client names it or an action uses it. */
+typedef struct gs_thing {
+    enum gs_thing_kind kind;
+    uint32_t number; /* the engine's */
+    uint32_t users;
+    bool is_named;
+    bool is_ready; /* actions may use it */
+    uint32_t life; /* the engine had it in this life; 0: never */
+    uint64_t bytes;
+    gs_image *image; /* of a module */
+    uint64_t source; /* of a module: its hash */
+    gs_session *session;
+} gs_thing;
+
+typedef struct gs_thing_table {
+    gs_thing **data; /* by the client's numbers */
+    size_t count, room;
+} gs_thing_table;
+
+/* Numbers that are given out and come back. */
+typedef struct gs_numbers {
+    uint32_t *data; /* that came back */
+    size_t count, room;
+    uint32_t next;
+} gs_numbers;
+
+/* ---- actions ---- */
+
+/* What a launch is, besides. */
+typedef struct gs_action_launch {
+    gs_engine_run run;
+    uint64_t blocks;  /* of the grid */
+    uint64_t counted; /* of them, those that a measurement has seen */
+    gs_profile *profile;
+    enum gs_plan_how how;
+    int32_t sms;
+    gs_mask mask;
+    bool is_stopping;     /* its mask is empty, it has not ended yet */
+    bool had_company;     /* another stream's kernel ran beside it */
+    bool was_resized;     /* its mask changed while it ran */
+    bool has_begun;       /* some blocks of it ran */
+    uint64_t arrival;     /* order of arrival */
+    uint64_t waits_since; /* ns */
+    uint64_t ran_ns;      /* before it was stopped the last time */
+    uint32_t memory_count;
+    gs_thing *memories[GS_CLIENT_ARGUMENTS];
+    gs_engine_argument arguments[GS_CLIENT_ARGUMENTS];
+    alignas(8) unsigned char values[GS_CLIENT_VALUES_BYTES];
+} gs_action_launch;
+
+struct gs_action {
+    uint32_t index, generation;
+    uint32_t what;  /* enum gs_wire_what, or GS_ACTION_LOAD */
+    bool is_issued; /* the engine has it */
+    bool is_done;
+    uint64_t number; /* of the command */
+    uint64_t arrived_ns;
+    gs_session *session;
+    struct gs_stream *stream;
+    gs_action *next; /* in the stream, or among those that are free */
+    gs_thing *thing, *region;
+    uint64_t at, region_at, bytes;
+    uint32_t reply, ticket, event;
+    uint8_t value;
+    gs_action_launch launch;
+};
+
+enum { GS_ACTION_LOAD = GS_WIRE_WHATS };
+
+typedef struct gs_stream {
+    gs_session *session;
+    uint32_t number, queue;
+    gs_action *head, *tail; /* in order */
+    gs_action *next;        /* the first that the engine does not have; NULL: it has all */
+    uint32_t launches;      /* that the engine has */
+    gs_action *confined;    /* the engine has it: nothing is sent after it */
+    int64_t pipelined_ns;   /* how long the launches that the engine has will take, about */
+    uint64_t running_since; /* when the first of them began, about */
+    uint64_t ended_ns;      /* when the last action was done */
+    /* Of the launch that ended last, while another is expected: */
+    gs_profile *last; /* pinned; NULL: none is */
+    gs_mask last_mask;
+    int32_t last_sms;
+    enum gs_plan_how last_how;
+    uint64_t expected_until_ns;
+    bool is_listed; /* among the dispatch's contenders */
+} gs_stream;
+
+/* ---- sessions ---- */
+
+typedef struct gs_session_options {
+    char name[GS_WIRE_NAME];
+    uint32_t weight, most_sms;
+    int32_t priority;
+    int32_t process;          /* its id */
+    int page, bell, own_bell; /* descriptors, the session's from now on */
+} gs_session_options;
+
+/* What a client has had so far. */
+typedef struct gs_session_counts {
+    uint64_t commands, launches, blocks, copied_bytes, memory_bytes, resizes, errors;
+    uint64_t served; /* SMs times nanoseconds */
+} gs_session_counts;
+
+struct gs_session {
+    gs_dispatch *dispatch;
+    gs_session_options options;
+    uint32_t slot;
+    gs_wire_page *page; /* NULL: the client is gone */
+    gs_ring ring;
+    gs_thing_table things[GS_THING_KINDS];
+    gs_stream streams[GS_CLIENT_STREAMS];
+    uint64_t commands;
+    uint32_t actions; /* that have not happened */
+    uint32_t fate;    /* enum gs_client_code */
+    bool is_slow;     /* it has as many actions as it may have: its ring waits */
+    uint64_t opened_ns;
+    gs_session_counts counts;
+};
+
+/* A client came. Owns the descriptors, also where it fails. */
+gs_session *gs_session_open(gs_dispatch *dispatch, const gs_session_options *options, gs_error *error);
+/* The client is gone: what it has goes as soon as nothing uses it, and then the session. */
+void gs_session_close(gs_session *session);
+/* A message with a file came over the socket. Does not keep `fd`. */
+void gs_session_file(gs_session *session, const void *message, size_t bytes, int fd);
+/* Takes commands from the ring; true: there were some. */
+bool gs_session_take(gs_session *session);
+/* One command, as it stood in the ring. What is wrong with it ends the client. */
+void gs_session_command(gs_session *session, const void *command, size_t bytes);
+/* Ends the client: it gets this code from every call. */
+void gs_session_end(gs_session *session, gs_client_code code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void gs_session_reply(gs_session *session, uint32_t slot, uint32_t ticket, gs_client_code code, const char *words);
+/* Something changed in the page: wakes the client where it sleeps. */
+void gs_session_ring(gs_session *session);
+bool gs_session_has_things(const gs_session *session);
+
+/* A source as it comes in a file: name, options, kernels, text. What points into `bytes` must outlive it; the caller
+   frees the request's lists. False: it is not one. */
+void gs_source_free_unpacked(gs_image_request *request, char *bytes);
+bool gs_source_unpack(const char *bytes, size_t size, uint32_t options, uint32_t kernels, gs_image_request *request);
+
+gs_thing *gs_thing_new(gs_session *session, enum gs_thing_kind kind, uint64_t bytes);
+void gs_thing_use(gs_thing *thing);
+void gs_thing_leave(gs_thing *thing);
+void gs_thing_forget(gs_thing *thing); /* its client does not name it any more */
+
+/* ---- dispatch ---- */
+
+/* A source on its way to a module. */
+typedef struct gs_load {
+    gs_image_work *work; /* NULL: it waits for others */
+    gs_image_request request;
+    char *bytes; /* that the request points into */
+    gs_action *action;
+    struct gs_load *next;
+    void *watcher; /* daemon.c's */
+} gs_load;
+
+typedef struct gs_dispatch_options {
+    gs_engine_options engine;
+    const char *profiles; /* file of the book, or NULL */
+    const char *cache;    /* folder of images; NULL: the user's */
+    uint64_t limit_ns;    /* a kernel that runs longer is stopped */
+    uint64_t shuffle_ns;  /* for tests: SMs are dealt anew as often; 0: never */
+    /* A source is being compiled: when gs_image_fd is readable, gs_dispatch_loaded is to be called. */
+    void (*watch)(void *context, gs_load *load);
+    void (*say)(void *context, const char *line); /* what people should know */
+    void *context;
+} gs_dispatch_options;
+
+typedef struct gs_times {
+    uint64_t buckets[GS_TIME_BUCKETS], count, sum_ns, most_ns;
+} gs_times;
+
+struct gs_dispatch {
+    gs_dispatch_options options;
+    gs_engine *engine;
+    gs_engine_facts facts;
+    gs_book *book;
+    gs_plan_options plan;
+    struct {
+        gs_session **data; /* by slot; NULL: nobody */
+        size_t count, room;
+    } sessions;
+    gs_numbers slots, numbers[GS_THING_KINDS];
+    struct {
+        gs_action **data;
+        size_t count, room;
+    } actions;
+    gs_action *free_actions;
+    struct {
+        gs_stream **data;
+        size_t count, room;
+    } contenders; /* streams with a launch that waits or runs, or that is expected */
+    struct {
+        gs_contender *data;
+        size_t count, room;
+    } asked;
+    struct {
+        gs_plan_place *data;
+        size_t count, room;
+    } placed;
+    gs_load *loads; /* in order; the first few are being compiled */
+    uint32_t compiling;
+    uint64_t arrivals;
+    uint64_t now_ns;     /* as of this turn of the loop */
+    uint64_t look_at_ns; /* decide again then */
+    uint64_t saved_ns, checked_ns, tried_ns;
+    gs_random random;
+    bool must_decide, must_sweep;
+    bool is_down;     /* there is no device process */
+    bool is_draining; /* no more commands are taken */
+    uint32_t life;    /* of the engine, from 1 on */
+    uint32_t running; /* streams with launches that the engine has */
+    uint64_t opened_ns, launches, resizes, decisions;
+    gs_times first_block; /* from the arrival of a launch to its first block */
+    struct gs_window {
+        size_t count;
+        gs_profile *profiles[2];
+        int32_t sms[2];
+        uint64_t blocks[2], since_ns;
+        bool is_turns;
+        bool is_probe; /* or a trial */
+    } window;
+    unsigned char record[GS_WIRE_MOST_BYTES];
+};
+
+gs_dispatch *gs_dispatch_open(const gs_dispatch_options *options, gs_error *error);
+void gs_dispatch_close(gs_dispatch *dispatch);
+/* Takes what came from clients and from the engine, and decides what runs. True: there was something. */
+bool gs_dispatch_work(gs_dispatch *dispatch);
+/* Before waiting. False: something came meanwhile, work first. `*most_ns`: wait no longer. */
+bool gs_dispatch_sleep(gs_dispatch *dispatch, uint64_t *most_ns);
+void gs_dispatch_loaded(gs_load *load);
+/* Whether any client has something that has not happened. */
+bool gs_dispatch_is_busy(const gs_dispatch *dispatch);
+
+/* An action of a session; NULL: out of memory. It is freed when it is done. */
+gs_action *gs_action_new(gs_session *session, uint32_t what);
+void gs_action_free(gs_action *action);
+uint64_t gs_action_tag(const gs_action *action);
+/* Puts it at the end of its stream. */
+void gs_dispatch_add(gs_action *action);
+/* Starts an allocation or a load, which have no stream. */
+void gs_dispatch_allocate(gs_action *action);
+void gs_dispatch_load(gs_action *action, const gs_image_request *request,
+                      char *bytes); /* all of it is the dispatch's now */
+/* Drops what the engine does not have yet of a session that is over, and stops what it has. */
+void gs_dispatch_drop(gs_session *session);
+
+/* For schedule.c and dispatch.c. */
+gs_action *gs_stream_launch(const gs_stream *stream); /* the first launch that is not done, or NULL */
+void gs_stream_list(gs_stream *stream);               /* it takes part in decisions */
+void gs_dispatch_start(gs_action *action);            /* hands a launch to the engine, as its `how` and `mask` say */
+void gs_dispatch_advance(gs_stream *stream);          /* hands over what can be */
+/* Whether the launch may follow those of its stream that the engine has, without a decision. */
+bool gs_schedule_may_follow(const gs_stream *stream, const gs_action *action);
+void gs_schedule_decide(gs_dispatch *dispatch);
+/* A launch ended, or was stopped. */
+void gs_schedule_ran(gs_action *action, const gs_engine_event *event);
+void gs_schedule_close(gs_dispatch *dispatch);
+void gs_schedule_unlist(gs_session *session); /* its streams take part no more */
+
+uint32_t gs_numbers_take(gs_numbers *numbers); /* 0: out of memory */
+void gs_numbers_give(gs_numbers *numbers, uint32_t number);
+
+/* ---- status ---- */
+
+/* gridsmith.status/1 */
+void gs_status_json(const gs_dispatch *dispatch, gs_text *into);
+/* What Prometheus reads. */
+void gs_status_metrics(const gs_dispatch *dispatch, gs_text *into);
+
+#endif

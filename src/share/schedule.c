@@ -1,0 +1,442 @@
+/*
+ * schedule.c: which launches run now and on which SMs: src/plan decides, this file asks it and does what it says.
+ *
+ * Contenders are the streams with a launch that waits or runs, one launch each, and for a little while those whose last
+ * launch has just ended. A decision is asked for whenever a launch comes that cannot simply follow the one before it,
+ * when one ends, and when the plan wants to look again. Doing it is: new masks for those that run, an empty one for
+ * those that should stop, a start for those that wait.
+ *
+ * A launch follows the one before it in its stream without a decision where both run whole and are short: a stream of
+ * short kernels goes to the engine as it comes.
+ *
+ * What is measured. A launch that ran with nobody beside it tells how long it takes (whole), or its rate on so many SMs
+ * (confined). The rest are windows: times in which the same one or two kernels ran on the same SMs, or two took turns,
+ * over as many launches as there were; the gaps between launches count, because they are there.
+ */
+#include "inside.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    EXPECT_NS = 200000,         /* so long a stream keeps its SMs after a launch */
+    FOLLOW_ALONE_NS = 2000000,  /* launches handed over ahead may take so long together, alone, */
+    FOLLOW_BESIDE_NS = 500000,  /* and with others */
+    LEAST_WINDOW_NS = 4000000,  /* progress is known to a millisecond or so */
+    USUAL_WINDOW_NS = 50000000, /* then it is told, and a new one begins */
+    TURNS_WINDOW_NS = 100000000 /* both have had turns */
+};
+
+/* ---- contenders ---- */
+
+void gs_stream_list(gs_stream *stream) {
+    gs_dispatch *dispatch = stream->session->dispatch;
+    if (stream->is_listed)
+        return;
+    stream->is_listed = true;
+    dispatch->contenders.data[dispatch->contenders.count++] = stream;
+}
+
+static void expect_nothing(gs_stream *stream) {
+    if (stream->last)
+        gs_book_put(stream->session->dispatch->book, stream->last);
+    stream->last = NULL;
+}
+
+static void unlist(gs_dispatch *dispatch, size_t at) {
+    gs_stream *stream = dispatch->contenders.data[at];
+    expect_nothing(stream);
+    stream->is_listed = false;
+    dispatch->contenders.data[at] = dispatch->contenders.data[--dispatch->contenders.count];
+}
+
+static void close_window(gs_dispatch *dispatch);
+
+void gs_schedule_unlist(gs_session *session) {
+    gs_dispatch *dispatch = session->dispatch;
+    for (size_t i = dispatch->contenders.count; i-- > 0;)
+        if (dispatch->contenders.data[i]->session == session)
+            unlist(dispatch, i);
+}
+
+void gs_schedule_close(gs_dispatch *dispatch) {
+    if (dispatch->book)
+        close_window(dispatch);
+    while (dispatch->contenders.count)
+        unlist(dispatch, dispatch->contenders.count - 1);
+}
+
+bool gs_schedule_may_follow(const gs_stream *stream, const gs_action *action) {
+    const gs_dispatch *dispatch = stream->session->dispatch;
+    const gs_plan_options *plan = &dispatch->plan;
+    const gs_profile *profile = action->launch.profile;
+    if (!stream->launches || stream->confined || !profile || dispatch->options.shuffle_ns)
+        return false;
+    int64_t ns = (int64_t)gs_profile_duration_ns(profile);
+    if (!ns || stream->session->options.most_sms)
+        return false;
+    if (dispatch->contenders.count > 1)
+        return ns < plan->short_ns && stream->pipelined_ns + ns < FOLLOW_BESIDE_NS;
+    return ns < plan->yield_ns && stream->pipelined_ns + ns < FOLLOW_ALONE_NS &&
+           (ns < plan->short_ns ||
+            (gs_profile_wanted(profile, plan->granularity) == 0 && !gs_profile_is_faster_confined(profile)));
+}
+
+static bool can_confine(const gs_action *action) {
+    return action->thing->image->kernels[action->launch.run.kernel].can_be_confined;
+}
+
+/* False: the stream is not one. */
+static bool describe(const gs_dispatch *dispatch, gs_stream *stream, gs_contender *contender) {
+    const gs_session *session = stream->session;
+    const gs_action *action = gs_stream_launch(stream);
+    uint64_t now = dispatch->now_ns;
+    int32_t all = dispatch->facts.sms;
+    *contender = (gs_contender){.client = session->slot,
+                                .priority = session->options.priority,
+                                .weight = session->options.weight,
+                                .cap = (int32_t)gs_min(session->options.most_sms, all),
+                                .served = session->counts.served};
+    if (!action && stream->last && now < stream->expected_until_ns && !session->fate) {
+        contender->profile = stream->last;
+        contender->state = GS_CONTENDER_EXPECTED;
+        contender->how = stream->last_how;
+        contender->sms = stream->last_sms;
+        contender->can_confine = stream->last_how == GS_PLAN_CONFINED;
+        contender->blocks_left = stream->last->blocks;
+        return true;
+    }
+    if (!action)
+        return false;
+    const gs_action_launch *launch = &action->launch;
+    bool is_running = action->is_issued && !launch->is_stopping;
+    contender->profile = launch->profile;
+    contender->state = is_running ? GS_CONTENDER_RUNS : GS_CONTENDER_WAITS;
+    contender->arrival = launch->arrival;
+    contender->blocks_left = launch->blocks - launch->run.first_block;
+    contender->can_confine = can_confine(action);
+    contender->waited_ns = (int64_t)(now - launch->waits_since);
+    contender->running_ns = is_running ? (int64_t)(now - stream->running_since) : 0;
+    contender->how = is_running ? launch->how : GS_PLAN_WAIT;
+    contender->sms = is_running ? launch->sms : 0;
+    return true;
+}
+
+/* ---- windows ---- */
+
+/* Blocks of a launch that were not counted yet. */
+static uint64_t new_blocks(gs_action_launch *launch, uint64_t done) {
+    uint64_t fresh = done > launch->counted ? done - launch->counted : 0;
+    launch->counted += fresh;
+    return fresh;
+}
+
+static void count_blocks(gs_dispatch *dispatch, gs_action *action, uint64_t done) {
+    uint64_t fresh = new_blocks(&action->launch, done);
+    for (size_t i = 0; i < dispatch->window.count; i++)
+        if (dispatch->window.profiles[i] == action->launch.profile)
+            dispatch->window.blocks[i] += fresh;
+}
+
+static void count_running(gs_dispatch *dispatch) {
+    for (size_t i = 0; i < dispatch->contenders.count; i++) {
+        gs_action *action = dispatch->contenders.data[i]->confined;
+        if (action)
+            count_blocks(dispatch, action, gs_engine_progress(dispatch->engine, gs_action_tag(action)));
+    }
+}
+
+static void close_window(gs_dispatch *dispatch) {
+    struct gs_window *window = &dispatch->window;
+    uint64_t ns = dispatch->now_ns - window->since_ns;
+    if (window->count)
+        count_running(dispatch);
+    gs_beside both[2];
+    for (size_t i = 0; i < window->count; i++)
+        both[i] = (gs_beside){window->profiles[i], window->sms[i], window->blocks[i]};
+    if (window->count == 2 && window->is_turns && ns >= TURNS_WINDOW_NS && both[0].blocks && both[1].blocks)
+        gs_book_turns(dispatch->book, &both[0], &both[1], ns);
+    else if (window->count == 2 && !window->is_turns && ns >= LEAST_WINDOW_NS && both[0].blocks && both[1].blocks)
+        gs_book_beside(dispatch->book, &both[0], &both[1], ns);
+    else if (window->count == 1 && ns >= LEAST_WINDOW_NS && both[0].blocks)
+        gs_profile_rate(both[0].profile, both[0].sms, both[0].blocks, ns);
+    for (size_t i = 0; i < window->count; i++)
+        gs_book_put(dispatch->book, window->profiles[i]);
+    window->count = 0;
+}
+
+/* The window that what was decided belongs to; no kernels: none does. */
+static struct gs_window window_of(gs_dispatch *dispatch, size_t count) {
+    struct gs_window window = {.since_ns = dispatch->now_ns};
+    size_t running = 0;
+    for (size_t i = 0; i < count; i++)
+        running += dispatch->placed.data[i].how != GS_PLAN_WAIT;
+    if (count > 2 || running == 0)
+        return window;
+    window.is_turns = running < count;
+    for (size_t i = 0; i < count; i++) {
+        gs_profile *profile = (gs_profile *)dispatch->asked.data[i].profile; /* it is the book's */
+        bool is_whole = dispatch->placed.data[i].how == GS_PLAN_WHOLE;
+        if (!profile || (count == 1 && is_whole) || (i == 1 && profile == window.profiles[0]))
+            return (struct gs_window){.count = 0};
+        window.profiles[i] = profile;
+        window.sms[i] = window.is_turns ? 0 : dispatch->placed.data[i].sms;
+        window.is_probe |= dispatch->placed.data[i].is_probe || dispatch->placed.data[i].is_trial;
+    }
+    window.count = count;
+    return window;
+}
+
+static bool is_same_window(const struct gs_window *a, const struct gs_window *b) {
+    if (a->count != b->count || a->is_turns != b->is_turns)
+        return false;
+    for (size_t i = 0; i < a->count; i++) {
+        size_t k = a->profiles[i] == b->profiles[i] ? i : a->count - 1 - i;
+        if (a->profiles[i] != b->profiles[k] || a->sms[i] != b->sms[k])
+            return false;
+    }
+    return true;
+}
+
+/* What a probe or a trial was for is told as soon as there is something to tell, so that the next decision has it. */
+static void end_probe(gs_dispatch *dispatch) {
+    struct gs_window *window = &dispatch->window;
+    if (!window->count || !window->is_probe || dispatch->now_ns - window->since_ns < LEAST_WINDOW_NS)
+        return;
+    count_running(dispatch);
+    for (size_t i = 0; i < window->count; i++)
+        if (!window->blocks[i])
+            return;
+    close_window(dispatch);
+}
+
+static void watch(gs_dispatch *dispatch, size_t count) {
+    struct gs_window next = window_of(dispatch, count);
+    uint64_t most = next.is_turns ? 2 * TURNS_WINDOW_NS : USUAL_WINDOW_NS;
+    if (is_same_window(&dispatch->window, &next) && dispatch->now_ns - dispatch->window.since_ns < most)
+        return;
+    close_window(dispatch);
+    for (size_t i = 0; i < next.count; i++)
+        next.profiles[i] =
+            gs_book_get(dispatch->book, next.profiles[i]->key, next.profiles[i]->name, next.profiles[i]->blocks);
+    count_running(dispatch); /* what was before does not count */
+    dispatch->window = next;
+}
+
+void gs_schedule_ran(gs_action *action, const gs_engine_event *event) {
+    gs_dispatch *dispatch = action->session->dispatch;
+    gs_action_launch *launch = &action->launch;
+    gs_stream *stream = action->stream;
+    bool is_confined = launch->run.is_confined;
+    uint64_t ns = event->ended_ns > event->began_ns ? event->ended_ns - event->began_ns : 0;
+    uint64_t done = is_confined ? event->blocks_done : launch->blocks;
+    launch->ran_ns += ns;
+    action->session->counts.served += ns * (uint64_t)(launch->sms > 0 ? launch->sms : dispatch->facts.sms);
+    if (event->code != GS_OK || !launch->profile)
+        return;
+    count_blocks(dispatch, action, done);
+    if (!launch->had_company && !is_confined)
+        gs_profile_ran(launch->profile, ns);
+    else if (!launch->had_company && !launch->was_resized && done > launch->run.first_block)
+        gs_profile_rate(launch->profile, launch->sms, done - launch->run.first_block, ns);
+    expect_nothing(stream);
+    if (dispatch->contenders.count > 1 && done >= launch->blocks) {
+        const gs_profile *profile = launch->profile;
+        stream->last = gs_book_get(dispatch->book, profile->key, profile->name, profile->blocks);
+        stream->last_how = launch->how;
+        stream->last_sms = launch->sms;
+        stream->last_mask = launch->mask;
+        stream->expected_until_ns = dispatch->now_ns + EXPECT_NS;
+    }
+}
+
+/* ---- doing it ---- */
+
+/* Who gets SMs of its own. */
+struct dealt {
+    size_t count;
+    gs_stream *streams[GS_PLAN_TOGETHER];
+    int32_t wanted[GS_PLAN_TOGETHER];
+    gs_mask masks[GS_PLAN_TOGETHER], before[GS_PLAN_TOGETHER];
+};
+
+static void deal_to(struct dealt *dealt, gs_stream *stream, int32_t sms) {
+    const gs_action *action = gs_stream_launch(stream);
+    static const gs_mask nothing;
+    if (dealt->count == GS_PLAN_TOGETHER)
+        return;
+    size_t i = dealt->count++;
+    dealt->streams[i] = stream;
+    dealt->wanted[i] = sms;
+    dealt->before[i] = !action                                            ? stream->last_mask
+                       : action->is_issued && !action->launch.is_stopping ? action->launch.mask
+                                                                          : nothing;
+    dealt->masks[i] = dealt->before[i];
+}
+
+static void confine(gs_dispatch *dispatch, gs_action *action, const gs_mask *mask, int32_t sms) {
+    gs_action_launch *launch = &action->launch;
+    if (memcmp(&launch->mask, mask, sizeof *mask) == 0)
+        return;
+    launch->mask = *mask;
+    launch->was_resized = true;
+    launch->is_stopping = sms == 0;
+    launch->sms = sms ? sms : launch->sms;
+    gs_engine_confine(dispatch->engine, gs_action_tag(action), mask->words);
+    dispatch->resizes++;
+    action->session->counts.resizes++;
+}
+
+static bool is_running_confined(const gs_action *action) {
+    return action && action->is_issued && action->launch.run.is_confined && !action->launch.is_stopping;
+}
+
+/* How many blocks a worker takes at a time: as many as Slate's default, but so few that each worker takes many tasks,
+   and that a task is short: a kernel that shall make room does so after the tasks at hand. */
+static uint32_t task_of(const gs_dispatch *dispatch, const gs_action_launch *launch) {
+    enum { USUAL = 10, TASKS = 16, TASK_NS = 200000 };
+    uint64_t sms = (uint64_t)dispatch->facts.sms, task = launch->blocks / (sms * TASKS);
+    uint64_t ns = launch->profile ? gs_profile_duration_ns(launch->profile) : 0;
+    uint64_t short_task = ns ? (uint64_t)(TASK_NS * ((double)launch->blocks / ((double)ns * (double)sms))) : USUAL;
+    task = task < short_task ? task : short_task;
+    return task > USUAL ? USUAL : task ? (uint32_t)task : 1;
+}
+
+static void start(gs_action *action, enum gs_plan_how how, int32_t sms, const gs_mask *mask) {
+    gs_action_launch *launch = &action->launch;
+    static const gs_mask nothing;
+    gs_stream *stream = action->stream;
+    const gs_dispatch *dispatch = stream->session->dispatch;
+    expect_nothing(stream);
+    launch->how = how;
+    launch->sms = sms;
+    launch->mask = mask ? *mask : nothing;
+    launch->was_resized = false;
+    launch->had_company = false;
+    launch->counted = launch->run.first_block;
+    launch->run.task_blocks = task_of(dispatch, launch);
+    stream->next = action->next;
+    gs_dispatch_start(action);
+    gs_dispatch_advance(stream);
+}
+
+/* A launch of which some blocks ran must go on confined. */
+static bool may_start_whole(const gs_action *action) {
+    return action->launch.run.first_block == 0;
+}
+
+static void apply_dealt(gs_dispatch *dispatch, struct dealt *dealt) {
+    if (gs_plan_masks(dispatch->facts.sms, dealt->count, dealt->wanted, dealt->masks) < 0)
+        return;
+    /* Those that shrink go first. */
+    for (int growing = 0; growing < 2; growing++)
+        for (size_t i = 0; i < dealt->count; i++) {
+            gs_action *action = gs_stream_launch(dealt->streams[i]);
+            bool grows = gs_mask_count(&dealt->masks[i]) > gs_mask_count(&dealt->before[i]);
+            if (is_running_confined(action) && grows == growing)
+                confine(dispatch, action, &dealt->masks[i], dealt->wanted[i]);
+        }
+    for (size_t i = 0; i < dealt->count; i++) {
+        gs_action *action = gs_stream_launch(dealt->streams[i]);
+        if (action && !action->is_issued)
+            start(action, GS_PLAN_CONFINED, dealt->wanted[i], &dealt->masks[i]);
+        else if (!action)
+            dealt->streams[i]->last_mask = dealt->masks[i];
+    }
+}
+
+static void apply(gs_dispatch *dispatch, size_t count) {
+    struct dealt dealt = {.count = 0};
+    static const gs_mask nowhere;
+    for (size_t i = 0; i < count; i++) {
+        const gs_plan_place *placement = &dispatch->placed.data[i];
+        gs_stream *stream = dispatch->contenders.data[i];
+        gs_action *action = gs_stream_launch(stream);
+        bool is_confined =
+            placement->how == GS_PLAN_CONFINED ||
+            (placement->how == GS_PLAN_WHOLE && action && !action->is_issued && !may_start_whole(action)) ||
+            (placement->how == GS_PLAN_WHOLE && is_running_confined(action));
+        if (is_confined && placement->sms > 0)
+            deal_to(&dealt, stream, placement->sms);
+        else if (placement->how == GS_PLAN_WAIT && is_running_confined(action))
+            confine(dispatch, action, &nowhere, 0);
+    }
+    apply_dealt(dispatch, &dealt);
+    for (size_t i = 0; i < count; i++) {
+        gs_action *action = gs_stream_launch(dispatch->contenders.data[i]);
+        if (action && !action->is_issued && dispatch->placed.data[i].how == GS_PLAN_WHOLE && may_start_whole(action))
+            start(action, GS_PLAN_WHOLE, dispatch->placed.data[i].sms, NULL);
+    }
+}
+
+/* For tests: some of those that can be confined get random parts of the SMs, the others wait; all change all the time.
+ */
+static void shuffle(gs_dispatch *dispatch, size_t count) {
+    int32_t left = dispatch->facts.sms;
+    size_t first = count ? (size_t)gs_random_from(&dispatch->random, 0, (int64_t)count - 1) : 0;
+    size_t together = (size_t)gs_random_from(&dispatch->random, 1, 4);
+    for (size_t k = 0; k < count; k++) {
+        size_t i = (first + k) % count;
+        gs_plan_place *placement = &dispatch->placed.data[i];
+        const gs_contender *asked = &dispatch->asked.data[i];
+        *placement = (gs_plan_place){.how = GS_PLAN_WAIT};
+        if (!asked->can_confine) {
+            placement->how = GS_PLAN_WHOLE;
+        } else if (left > 0 && together > 0 && asked->state != GS_CONTENDER_EXPECTED) {
+            placement->how = GS_PLAN_CONFINED;
+            placement->sms = (int32_t)gs_random_from(&dispatch->random, 1, left);
+            left -= placement->sms;
+            together--;
+        }
+    }
+    dispatch->look_at_ns = dispatch->now_ns + dispatch->options.shuffle_ns;
+}
+
+/* ---- deciding ---- */
+
+static size_t gather(gs_dispatch *dispatch) {
+    for (size_t i = 0; i < dispatch->contenders.count;)
+        if (describe(dispatch, dispatch->contenders.data[i], &dispatch->asked.data[i]))
+            i++;
+        else
+            unlist(dispatch, i);
+    return dispatch->contenders.count;
+}
+
+/* When to look again, though nothing happens. */
+static void set_alarm(gs_dispatch *dispatch, const gs_decision *decision, size_t count) {
+    uint64_t now = dispatch->now_ns, at = UINT64_MAX;
+    if (decision->look_again_ns < INT64_MAX)
+        at = now + (uint64_t)(decision->look_again_ns > 0 ? decision->look_again_ns : 0);
+    for (size_t i = 0; i < count; i++) {
+        uint64_t other = UINT64_MAX;
+        if (dispatch->placed.data[i].is_probe || dispatch->placed.data[i].is_trial)
+            other = now + LEAST_WINDOW_NS + LEAST_WINDOW_NS / 4;
+        else if (dispatch->asked.data[i].state == GS_CONTENDER_EXPECTED)
+            other = dispatch->contenders.data[i]->expected_until_ns;
+        at = other < at ? other : at;
+    }
+    dispatch->look_at_ns = at;
+}
+
+void gs_schedule_decide(gs_dispatch *dispatch) {
+    size_t count = gather(dispatch);
+    dispatch->must_decide = false;
+    dispatch->look_at_ns = UINT64_MAX;
+    if (count == 0 || dispatch->is_down) {
+        if (dispatch->window.count)
+            close_window(dispatch);
+        return;
+    }
+    dispatch->decisions++;
+    if (dispatch->options.shuffle_ns) {
+        shuffle(dispatch, count);
+    } else {
+        end_probe(dispatch);
+        gs_decision decision =
+            gs_plan_decide(&dispatch->plan, dispatch->book, dispatch->asked.data, count, dispatch->placed.data);
+        set_alarm(dispatch, &decision, count);
+        watch(dispatch, count);
+    }
+    apply(dispatch, count);
+}
