@@ -431,7 +431,7 @@ mistake "load nothing" "which kernel?" "$program" zoo load
 mistake "load what is not there" 'there is no kernel "dodo"' "$program" zoo load dodo:3
 mistake "load no times" 'NAME or NAME:REPEAT, not "bfs:0"' "$program" zoo load bfs:0
 mistake "load a size that is not there" 'bfs has no size "huge"' "$program" zoo load bfs --size huge
-mistake "load a host" 'loads run on cuda, not on "host"' "$program" zoo load bfs --on host
+mistake "load a host" 'loads run on cuda or serve, not on "host"' "$program" zoo load bfs --on host
 mistake "a form for bench" "bench has forms of its own" "$program" zoo bench bfs --as persistent
 
 # ---- mistakes in files: a place, a reason, and no output file ----

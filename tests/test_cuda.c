@@ -478,7 +478,7 @@ static void a_load_notices_what_is_wrong(void **state) {
     gs_error error;
     (void)state;
     setenv("GRIDSMITH_FAKE", "small", 1);
-    gs_stream *stream = gs_stream_cuda("", &error);
+    gs_feed *stream = gs_feed_cuda("", &error);
     assert_non_null(stream);
     assert_int_equal(stream->ops->enter(stream, &error), GS_OK);
     if (gs_zoo_load_open(&load, gs_zoo_find("sgemm"), &size, stream, &error) != GS_OK)
@@ -497,7 +497,7 @@ static void a_load_notices_what_is_wrong(void **state) {
     assert_int_equal(gs_zoo_load_round(&load, 1, &round, &error), GS_OK);
     assert_int_equal(gs_zoo_load_check(&load, &error), GS_OK);
     gs_zoo_load_close(&load);
-    gs_stream_close(stream);
+    gs_feed_close(stream);
 }
 
 int main(void) {

@@ -158,6 +158,9 @@ gs_code gs_output_open(gs_output *output, const char *path, gs_error *error); /*
 gs_code gs_output_keep(gs_output *output, gs_error *error);                   /* flush, rename, close */
 void gs_output_drop(gs_output *output);                                       /* close, remove what was written */
 
+/* Makes a folder for this user alone, and those above it. `path` is the same afterwards. */
+gs_code gs_make_folders(char *path, gs_error *error);
+
 /* ---- progress on standard error, where that is a terminal ---- */
 
 typedef struct gs_progress {

@@ -108,6 +108,22 @@ int64_t gs_now_ns(void) {
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+gs_code gs_make_folders(char *path, gs_error *error) {
+    for (char *slash = path; slash;) {
+        slash = strchr(slash + 1, '/');
+        if (slash)
+            *slash = '\0';
+        int failed = mkdir(path, 0700) != 0 && errno != EEXIST;
+        if (failed)
+            gs_fail_system(error, "make the folder", path);
+        if (slash)
+            *slash = '/';
+        if (failed)
+            return GS_E_IO;
+    }
+    return GS_OK;
+}
+
 void gs_progress_start(gs_progress *progress, const char *what) {
     *progress = (gs_progress){.what = what, .started_ns = gs_now_ns(), .on = isatty(STDERR_FILENO)};
     progress->shown_ns = progress->started_ns;

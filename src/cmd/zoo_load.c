@@ -9,6 +9,7 @@
 #include "zoo_load.h"
 
 #include "device/device.h"
+#include "share/share.h"
 #include "zoo/zoo.h"
 
 #include <pthread.h>
@@ -24,7 +25,7 @@ struct application {
     const gs_zoo_kernel *kernel;
     const gs_zoo_size *size;
     uint32_t repeat; /* 0: to be found out */
-    gs_stream *stream;
+    gs_feed *stream;
     pthread_t thread;
     gs_zoo_load load;
     gs_zoo_round round;
@@ -44,16 +45,18 @@ struct party {
 /* ---- where ---- */
 
 /* "cuda:0,sms=64" is a part for each application. */
-static gs_stream *open_stream(const char *on, size_t number, size_t count, gs_error *error) {
+static gs_feed *open_stream(const char *on, size_t number, size_t count, gs_error *error) {
     char rest[64];
+    if (strcmp(on, "serve") == 0)
+        return gs_feed_serve(NULL, "gridsmith zoo load", error);
     bool is_cuda = strcmp(on, "cuda") == 0 || strncmp(on, "cuda:", 5) == 0;
     if (!is_cuda || strlen(on) > 40) {
-        gs_fail(error, GS_E_USAGE, "loads run on cuda, not on \"%.40s\"", on);
+        gs_fail(error, GS_E_USAGE, "loads run on cuda or serve, not on \"%.40s\"", on);
         return NULL;
     }
     bool is_split = count > 1 && strstr(on, ",sms=") && !strstr(on, ",part=");
     snprintf(rest, sizeof rest, is_split ? "%s,part=%zu" : "%s", on[4] ? on + 5 : "", number);
-    return gs_stream_cuda(rest, error);
+    return gs_feed_cuda(rest, error);
 }
 
 /* ---- applications ---- */
@@ -246,7 +249,7 @@ int gs_zoo_load_command(const gs_command *command, const gs_zoo_load_asked *aske
     if (status == 0)
         status = play(party);
     for (size_t i = 0; i < count && i < MOST_APPLICATIONS; i++)
-        gs_stream_close(party->list[i].stream);
+        gs_feed_close(party->list[i].stream);
     alarm(0);
     free(party);
     return status;
@@ -258,7 +261,7 @@ int gs_zoo_launch_command(const gs_zoo_load_asked *asked) {
     gs_error error;
     gs_zoo_launch_times times;
     limit_time(asked->seconds);
-    gs_stream *stream = open_stream(asked->on ? asked->on : "cuda", 0, 1, &error);
+    gs_feed *stream = open_stream(asked->on ? asked->on : "cuda", 0, 1, &error);
     if (!stream)
         return gs_report(&error);
     gs_code code = gs_zoo_launch_cost(stream, asked->repeat ? (uint32_t)asked->repeat : 10000, &times, &error);
@@ -273,7 +276,7 @@ int gs_zoo_launch_command(const gs_zoo_load_asked *asked) {
         printf("an empty kernel, launched and waited for: %.2f us (1%% take longer than %.2f)\n"
                "an empty kernel of many in a row:         %.2f us\n",
                (double)times.waited_ns / 1e3, (double)times.waited_most_ns / 1e3, times.pipelined_ns / 1e3);
-    gs_stream_close(stream);
+    gs_feed_close(stream);
     alarm(0);
     return gs_code_exit(code);
 }

@@ -8,7 +8,7 @@
  * Whoever plays runs on a device cannot tell them apart.
  *
  * The last part is work: kernels with arguments, called one after the other, on a real GPU (work_cuda.c) or on the CPU
- * (src/reshape/host.c); and streams of launches that nobody waits for (stream_cuda.c).
+ * (src/reshape/host.c); and streams of launches that nobody waits for (feed_cuda.c).
  */
 #ifndef GS_DEVICE_H
 #define GS_DEVICE_H
@@ -191,12 +191,12 @@ void gs_nvrtc_built_free(gs_nvrtc_built *built);
    `costs`, where that is not NULL; blocks_per_sm stays 0. */
 gs_code gs_nvrtc_try(const gs_build *build, int architecture, gs_cost *costs, gs_error *error);
 
-/* ---- streams: kernels that are not waited for, as an ordinary program launches them ---- */
+/* ---- feeds: kernels that are not waited for, as an ordinary program launches them on a stream ---- */
 
-typedef struct gs_stream gs_stream;
+typedef struct gs_feed gs_feed;
 
 /* One launch. An argument that is a buffer is the address of that buffer in `buffers`. */
-typedef struct gs_stream_call {
+typedef struct gs_feed_call {
     uintptr_t module;
     uint32_t kernel; /* number in its build */
     uint32_t grid[3], block[3];
@@ -204,29 +204,29 @@ typedef struct gs_stream_call {
     const gs_job_argument *arguments;
     uint32_t argument_count;
     const uint64_t *buffers;
-} gs_stream_call;
+} gs_feed_call;
 
 /* What an application does with a GPU. What is asked for happens in order; only what says "waits" waits. A kernel that
    failed shows at a later call. All that was allocated and loaded goes with the stream. */
-typedef struct gs_stream_ops {
+typedef struct gs_feed_ops {
     const char *name;
-    gs_code (*enter)(gs_stream *stream, gs_error *error); /* this thread uses it from now on; no other may */
-    gs_code (*allocate)(gs_stream *stream, size_t bytes, uint64_t *address, gs_error *error); /* zeros; waits */
-    gs_code (*copy_in)(gs_stream *stream, uint64_t to, const void *from, size_t bytes, gs_error *error); /* waits */
-    gs_code (*copy_out)(gs_stream *stream, void *to, uint64_t from, size_t bytes, gs_error *error);      /* waits */
-    gs_code (*load)(gs_stream *stream, const gs_build *build, uintptr_t *module, gs_error *error);       /* waits */
-    gs_code (*launch)(gs_stream *stream, const gs_stream_call *call, gs_error *error);
-    gs_code (*wait)(gs_stream *stream, gs_error *error); /* waits until all of it has happened */
-    void (*close)(gs_stream *stream);
-} gs_stream_ops;
+    gs_code (*enter)(gs_feed *stream, gs_error *error); /* this thread uses it from now on; no other may */
+    gs_code (*allocate)(gs_feed *stream, size_t bytes, uint64_t *address, gs_error *error); /* zeros; waits */
+    gs_code (*copy_in)(gs_feed *stream, uint64_t to, const void *from, size_t bytes, gs_error *error); /* waits */
+    gs_code (*copy_out)(gs_feed *stream, void *to, uint64_t from, size_t bytes, gs_error *error);      /* waits */
+    gs_code (*load)(gs_feed *stream, const gs_build *build, uintptr_t *module, gs_error *error);       /* waits */
+    gs_code (*launch)(gs_feed *stream, const gs_feed_call *call, gs_error *error);
+    gs_code (*wait)(gs_feed *stream, gs_error *error); /* waits until all of it has happened */
+    void (*close)(gs_feed *stream);
+} gs_feed_ops;
 
-struct gs_stream {
-    const gs_stream_ops *ops;
+struct gs_feed {
+    const gs_feed_ops *ops;
     void *inside;
 };
 
 /* A stream of a GPU, or of a part of one; `rest` is what stands after "cuda:", or "". */
-gs_stream *gs_stream_cuda(const char *rest, gs_error *error);
-void gs_stream_close(gs_stream *stream);
+gs_feed *gs_feed_cuda(const char *rest, gs_error *error);
+void gs_feed_close(gs_feed *stream);
 
 #endif

@@ -1,5 +1,5 @@
 /* work_cuda.h: a GPU as an executor, from the inside: for work_cuda.c, which runs work and waits for it, and
-   stream_cuda.c, which does not wait. For this room alone. */
+   feed_cuda.c, which does not wait. For this room alone. */
 #ifndef GS_WORK_CUDA_H
 #define GS_WORK_CUDA_H
 

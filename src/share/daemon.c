@@ -646,17 +646,10 @@ static gs_dispatch *open_dispatch(struct daemon *daemon, char *profiles, size_t 
     if (!options->profiles && ((data && data[0] == '/') || (home && home[0] == '/'))) {
         snprintf(profiles, size, "%s%s", data && data[0] == '/' ? data : home,
                  data && data[0] == '/' ? "/gridsmith" : "/.local/share/gridsmith");
-        for (char *slash = strchr(profiles + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-            *slash = '\0';
-            mkdir(profiles, 0700);
-            *slash = '/';
-        }
-        mkdir(profiles, 0700);
+        gs_make_folders(profiles, NULL); /* where that fails, opening the file says so */
         snprintf(profiles + strlen(profiles), size - strlen(profiles), "/profiles.sqlite");
         asked.profiles = profiles;
     }
-    if (options->cache)
-        mkdir(options->cache, 0700);
     gs_dispatch *dispatch = gs_dispatch_open(&asked, error);
     if (!dispatch && !options->device && error->code == GS_E_NO_GPU) {
         options->say("there is no GPU here: kernels run on the CPU, which plays one");

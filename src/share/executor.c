@@ -1,10 +1,7 @@
 /*
  * executor.c: a daemon as an executor, so that the zoo's kernels run through it like anywhere else.
  */
-#include "device/device.h"
-#include "share.h"
-
-#include <gridsmith/client.h>
+#include "executor.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +35,7 @@ static gs_code code_of(gs_client_code code) {
     }
 }
 
-static gs_code fail(gs_client_code code, gs_error *error) {
+gs_code gs_client_failed(gs_client_code code, gs_error *error) {
     return code == GS_CLIENT_OK ? GS_OK : gs_fail(error, code_of(code), "%s", gs_client_message());
 }
 
@@ -65,13 +62,7 @@ static struct module *new_module(const gs_build *build) {
     return module;
 }
 
-static void *compile(gs_executor *executor, const gs_build *build, gs_error *error) {
-    struct inside *inside = executor->inside;
-    struct module *module = new_module(build);
-    if (!module) {
-        gs_fail_memory(error);
-        return NULL;
-    }
+gs_code gs_client_load_build(gs_client *client, const gs_build *build, uint32_t *module, gs_error *error) {
     gs_client_source source = {.name = build->name,
                                .text = build->text,
                                .size = build->size,
@@ -79,7 +70,17 @@ static void *compile(gs_executor *executor, const gs_build *build, gs_error *err
                                .kernel_count = (uint32_t)build->kernel_count,
                                .options = build->options,
                                .option_count = (uint32_t)build->option_count};
-    if (fail(gs_client_load(inside->client, &source, &module->number), error) != GS_OK) {
+    return gs_client_failed(gs_client_load(client, &source, module), error);
+}
+
+static void *compile(gs_executor *executor, const gs_build *build, gs_error *error) {
+    struct inside *inside = executor->inside;
+    struct module *module = new_module(build);
+    if (!module) {
+        gs_fail_memory(error);
+        return NULL;
+    }
+    if (gs_client_load_build(inside->client, build, &module->number, error) != GS_OK) {
         free_module(module);
         return NULL;
     }
@@ -99,14 +100,14 @@ static gs_code copy_in(gs_client *client, const gs_work *work, gs_client_memory 
         if (code == GS_CLIENT_OK)
             code = gs_client_copy_in(client, 0, memories[i], work->buffers.data[i].data, bytes);
     }
-    return fail(code, error);
+    return gs_client_failed(code, error);
 }
 
 static gs_code copy_out(gs_client *client, const gs_work *work, const gs_client_memory *memories, gs_error *error) {
     gs_client_code code = GS_CLIENT_OK;
     for (size_t i = 0; i < work->buffers.count && code == GS_CLIENT_OK; i++)
         code = gs_client_copy_out(client, 0, work->buffers.data[i].data, memories[i], work->buffers.data[i].bytes);
-    return fail(code, error);
+    return gs_client_failed(code, error);
 }
 
 static gs_code find_kernel(const struct module *module, const char *name, uint32_t *kernel, gs_error *error) {
@@ -116,6 +117,12 @@ static gs_code find_kernel(const struct module *module, const char *name, uint32
             return GS_OK;
         }
     return gs_fail(error, GS_E_USAGE, "the module has no kernel %s", name);
+}
+
+gs_client_argument gs_client_argument_of(const gs_job_argument *argument, const gs_client_memory *buffers) {
+    if (argument->buffer < 0)
+        return (gs_client_argument){argument->value, argument->bytes, false};
+    return (gs_client_argument){&buffers[argument->buffer], sizeof *buffers, true};
 }
 
 static gs_code call(const struct module *module, const gs_work *work, const gs_job_call *asked,
@@ -131,35 +138,30 @@ static gs_code call(const struct module *module, const gs_work *work, const gs_j
         return code;
     memcpy(launch.grid, asked->grid, sizeof launch.grid);
     memcpy(launch.block, asked->block, sizeof launch.block);
-    for (uint32_t i = 0; i < asked->arguments; i++) {
-        const gs_job_argument *argument = &work->arguments.data[asked->first + i];
-        bool is_memory = argument->buffer >= 0;
-        arguments[i].value = is_memory ? (const void *)&memories[argument->buffer] : argument->value;
-        arguments[i].bytes = is_memory ? sizeof memories[0] : argument->bytes;
-        arguments[i].is_memory = is_memory;
-    }
+    for (uint32_t i = 0; i < asked->arguments; i++)
+        arguments[i] = gs_client_argument_of(&work->arguments.data[asked->first + i], memories);
     launch.argument_count = asked->arguments;
-    return fail(gs_client_start(module->client, 0, &launch), error);
+    return gs_client_failed(gs_client_start(module->client, 0, &launch), error);
 }
 
 /* Times of as many calls as there are events. */
 static gs_code call_all(const struct module *module, gs_work *work, const gs_client_memory *memories, gs_error *error) {
     gs_client *client = module->client;
-    gs_code code = fail(gs_client_event(client, 0, 0), error);
+    gs_code code = gs_client_failed(gs_client_event(client, 0, 0), error);
     for (size_t i = 0; i < work->calls.count && code == GS_OK; i++) {
         code = call(module, work, &work->calls.data[i], memories, error);
         if (code == GS_OK)
-            code = fail(gs_client_event(client, 0, (uint32_t)(i % (GS_CLIENT_EVENTS - 1)) + 1), error);
+            code = gs_client_failed(gs_client_event(client, 0, (uint32_t)(i % (GS_CLIENT_EVENTS - 1)) + 1), error);
     }
     if (code == GS_OK)
-        code = fail(gs_client_wait(client, 0), error);
+        code = gs_client_failed(gs_client_wait(client, 0), error);
     size_t first = work->calls.count < GS_CLIENT_EVENTS ? 0 : work->calls.count - GS_CLIENT_EVENTS + 2;
     for (size_t i = 0; i < work->calls.count && code == GS_OK; i++) {
         int64_t ns = 0;
         if (i >= first)
-            code = fail(gs_client_elapsed(client, i ? (uint32_t)((i - 1) % (GS_CLIENT_EVENTS - 1)) + 1 : 0,
-                                          (uint32_t)(i % (GS_CLIENT_EVENTS - 1)) + 1, &ns),
-                        error);
+            code = gs_client_failed(gs_client_elapsed(client, i ? (uint32_t)((i - 1) % (GS_CLIENT_EVENTS - 1)) + 1 : 0,
+                                                      (uint32_t)(i % (GS_CLIENT_EVENTS - 1)) + 1, &ns),
+                                    error);
         work->calls.data[i].elapsed_ns = (uint64_t)ns;
         work->calls.data[i].launches = 1;
     }
@@ -214,7 +216,7 @@ gs_executor *gs_executor_serve(const char *socket, gs_error *error) {
         return NULL;
     }
     *executor = (gs_executor){.ops = &ops, .inside = inside};
-    if (fail(gs_client_open(&options, &inside->client), error) == GS_OK)
+    if (gs_client_failed(gs_client_open(&options, &inside->client), error) == GS_OK)
         return executor;
     close_executor(executor);
     return NULL;

@@ -44,25 +44,6 @@ struct gs_image_work {
 
 /* ---- the cache ---- */
 
-static gs_code make_folders(char *path, gs_error *error) {
-    for (char *at = path + 1; at; at = strchr(at + 1, '/')) {
-        char *slash = strchr(at, '/');
-        if (slash)
-            *slash = '\0';
-        int failed = mkdir(path, 0700) != 0 && errno != EEXIST;
-        if (failed)
-            gs_fail_system(error, "make the folder", path);
-        if (slash)
-            *slash = '/';
-        if (failed)
-            return GS_E_IO;
-        if (!slash)
-            break;
-        at = slash;
-    }
-    return GS_OK;
-}
-
 static gs_code find_folder(gs_image_work *work, const char *given, gs_error *error) {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     int length = given                      ? snprintf(work->folder, sizeof work->folder, "%s", given)
@@ -71,7 +52,7 @@ static gs_code find_folder(gs_image_work *work, const char *given, gs_error *err
                                             : 0;
     if (length <= 0 || (size_t)length >= sizeof work->folder)
         return gs_fail(error, GS_E_USAGE, "there is no folder for compiled kernels: set XDG_CACHE_HOME or HOME");
-    return make_folders(work->folder, error);
+    return gs_make_folders(work->folder, error);
 }
 
 /* A program that was built anew compiles anew, whatever its version says. */

@@ -40,5 +40,7 @@ gs_code gs_status_ask(const char *socket, char **json, gs_error *error);
 /* A daemon as an executor: buffers are copied in, kernels launched on one stream, buffers copied out. Forms are the
    daemon's business, so calls must be of originals. */
 struct gs_executor *gs_executor_serve(const char *socket, gs_error *error);
+/* And as a feed; `name` is what 'gridsmith top' shows. */
+struct gs_feed *gs_feed_serve(const char *socket, const char *name, gs_error *error);
 
 #endif

@@ -32,7 +32,7 @@ static bool starts_as_zeros(const gs_zoo_buffer *buffer) {
 
 /* ---- launching ---- */
 
-static gs_code start(gs_zoo_load *load, const gs_stream_call *call, gs_error *error) {
+static gs_code start(gs_zoo_load *load, const gs_feed_call *call, gs_error *error) {
     gs_code code = load->stream->ops->launch(load->stream, call, error);
     load->launches++;
     if (code != GS_OK || ++load->unwaited < load->ahead)
@@ -52,13 +52,13 @@ static gs_code copy(gs_zoo_load *load, size_t number, uint64_t to, uint64_t from
     uint32_t words = (uint32_t)words_of(&load->plan.buffers[number]);
     gs_job_argument arguments[] = {{.buffer = 0}, {.buffer = 1}, {.buffer = -1, .bytes = sizeof words}};
     memcpy(arguments[2].value, &words, sizeof words);
-    gs_stream_call call = {.module = load->modules[0],
-                           .kernel = PUT_BACK,
-                           .grid = {(uint32_t)gs_divide_up(words, PUT_BACK_THREADS), 1, 1},
-                           .block = {PUT_BACK_THREADS, 1, 1},
-                           .arguments = arguments,
-                           .argument_count = GS_COUNT(arguments),
-                           .buffers = buffers};
+    gs_feed_call call = {.module = load->modules[0],
+                         .kernel = PUT_BACK,
+                         .grid = {(uint32_t)gs_divide_up(words, PUT_BACK_THREADS), 1, 1},
+                         .block = {PUT_BACK_THREADS, 1, 1},
+                         .arguments = arguments,
+                         .argument_count = GS_COUNT(arguments),
+                         .buffers = buffers};
     return start(load, &call, error);
 }
 
@@ -75,13 +75,13 @@ static gs_code pass(gs_zoo_load *load, gs_error *error) {
     gs_code code = GS_OK;
     for (size_t i = 0; i < load->plan.launches.count && code == GS_OK; i++) {
         const gs_zoo_launch *launch = &load->plan.launches.data[i];
-        gs_stream_call call = {.module = load->modules[launch->kind],
-                               .grid = {launch->grid[0], launch->grid[1], launch->grid[2]},
-                               .block = {launch->block[0], launch->block[1], launch->block[2]},
-                               .shared_bytes = launch->shared_bytes,
-                               .arguments = launch->list,
-                               .argument_count = launch->arguments,
-                               .buffers = load->memory};
+        gs_feed_call call = {.module = load->modules[launch->kind],
+                             .grid = {launch->grid[0], launch->grid[1], launch->grid[2]},
+                             .block = {launch->block[0], launch->block[1], launch->block[2]},
+                             .shared_bytes = launch->shared_bytes,
+                             .arguments = launch->list,
+                             .argument_count = launch->arguments,
+                             .buffers = load->memory};
         if (launch->grid[0] && launch->grid[1] && launch->grid[2])
             code = start(load, &call, error);
     }
@@ -197,7 +197,7 @@ static gs_code load_kinds(gs_zoo_load *load, gs_error *error) {
 }
 
 static gs_code send(gs_zoo_load *load, gs_error *error) {
-    const gs_stream_ops *ops = load->stream->ops;
+    const gs_feed_ops *ops = load->stream->ops;
     gs_code code = GS_OK;
     for (size_t i = 0; i < load->plan.buffer_count && code == GS_OK; i++) {
         const gs_zoo_buffer *buffer = &load->plan.buffers[i];
@@ -241,7 +241,7 @@ static gs_code warm_up(gs_zoo_load *load, gs_error *error) {
     return GS_OK;
 }
 
-gs_code gs_zoo_load_open(gs_zoo_load *load, const gs_zoo_kernel *kernel, const gs_zoo_size *size, gs_stream *stream,
+gs_code gs_zoo_load_open(gs_zoo_load *load, const gs_zoo_kernel *kernel, const gs_zoo_size *size, gs_feed *stream,
                          gs_error *error) {
     int64_t began_ns = gs_now_ns();
     gs_zoo_plan small;
@@ -275,7 +275,7 @@ static int by_size(const void *a, const void *b) {
     return first < second ? -1 : first > second;
 }
 
-static gs_code launch_and_wait(gs_stream *stream, const gs_stream_call *call, uint32_t count, int64_t *times_ns,
+static gs_code launch_and_wait(gs_feed *stream, const gs_feed_call *call, uint32_t count, int64_t *times_ns,
                                gs_error *error) {
     gs_code code = GS_OK;
     for (uint32_t i = 0; i < count && code == GS_OK; i++) {
@@ -289,7 +289,7 @@ static gs_code launch_and_wait(gs_stream *stream, const gs_stream_call *call, ui
     return code;
 }
 
-static gs_code launch_many(gs_stream *stream, const gs_stream_call *call, uint32_t count, int64_t *elapsed_ns,
+static gs_code launch_many(gs_feed *stream, const gs_feed_call *call, uint32_t count, int64_t *elapsed_ns,
                            gs_error *error) {
     int64_t began_ns = gs_now_ns();
     gs_code code = GS_OK;
@@ -301,12 +301,12 @@ static gs_code launch_many(gs_stream *stream, const gs_stream_call *call, uint32
     return code;
 }
 
-gs_code gs_zoo_launch_cost(gs_stream *stream, uint32_t count, gs_zoo_launch_times *times, gs_error *error) {
+gs_code gs_zoo_launch_cost(gs_feed *stream, uint32_t count, gs_zoo_launch_times *times, gs_error *error) {
     static const char text[] = "__global__ void nothing() {}\n";
     const char *kernels[] = {"nothing"};
     gs_build build = {
         .name = "nothing.cu", .text = text, .size = sizeof text - 1, .kernels = kernels, .kernel_count = 1};
-    gs_stream_call call = {.grid = {1, 1, 1}, .block = {32, 1, 1}};
+    gs_feed_call call = {.grid = {1, 1, 1}, .block = {32, 1, 1}};
     int64_t *waited_ns = calloc(count, sizeof *waited_ns), elapsed_ns = 0;
     gs_code code = waited_ns ? stream->ops->load(stream, &build, &call.module, error) : gs_fail_memory(error);
     if (code == GS_OK)

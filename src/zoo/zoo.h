@@ -181,7 +181,7 @@ gs_code gs_zoo_measure(gs_zoo_plan *plan, gs_executor *executor, const gs_gpu *g
 /* A plan whose memory is on the GPU and whose kernels are loaded. */
 typedef struct gs_zoo_load {
     gs_zoo_plan plan;
-    gs_stream *stream; /* not owned */
+    gs_feed *stream; /* not owned */
     uintptr_t modules[GS_ZOO_KINDS];
     bool is_changed[GS_ZOO_BUFFERS];                       /* by the launches */
     uint64_t memory[GS_ZOO_BUFFERS], kept[GS_ZOO_BUFFERS]; /* the buffers; those that are changed, as they were */
@@ -197,7 +197,7 @@ typedef struct gs_zoo_round {
 
 /* Makes the inputs, sends them, compiles, and runs the launches once or twice. The stream, which this thread has
    entered, must outlive the load. The caller closes it, also where it fails. GS_E_KERNEL: a result is wrong. */
-gs_code gs_zoo_load_open(gs_zoo_load *load, const gs_zoo_kernel *kernel, const gs_zoo_size *size, gs_stream *stream,
+gs_code gs_zoo_load_open(gs_zoo_load *load, const gs_zoo_kernel *kernel, const gs_zoo_size *size, gs_feed *stream,
                          gs_error *error);
 /* How many repetitions take about so long. */
 gs_code gs_zoo_load_repeat(gs_zoo_load *load, int64_t wanted_ns, uint32_t *repeat, gs_error *error);
@@ -214,6 +214,6 @@ typedef struct gs_zoo_launch_times {
     double pipelined_ns;    /* a launch of many that are not waited for */
 } gs_zoo_launch_times;
 
-gs_code gs_zoo_launch_cost(gs_stream *stream, uint32_t count, gs_zoo_launch_times *times, gs_error *error);
+gs_code gs_zoo_launch_cost(gs_feed *stream, uint32_t count, gs_zoo_launch_times *times, gs_error *error);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * stream_cuda.c: a stream of a real GPU: memory, copies and launches as an ordinary CUDA program makes them.
+ * feed_cuda.c: a stream of a real GPU: memory, copies and launches as an ordinary CUDA program makes them.
  *
  * It stands on the executor of work_cuda.c, which finds the driver, makes the context and compiles; here nothing is
  * waited for but at the end. A context belongs to a thread, so whoever uses a stream enters it first.
@@ -20,13 +20,13 @@ struct cuda_stream {
     } memory;
 };
 
-static gs_code enter(gs_stream *stream, gs_error *error) {
+static gs_code enter(gs_feed *stream, gs_error *error) {
     const struct cuda_stream *inside = stream->inside;
     return gs_cuda_check(&inside->cuda->api, inside->cuda->api.context_set(inside->context), "using the context",
                          error);
 }
 
-static gs_code allocate(gs_stream *stream, size_t bytes, uint64_t *address, gs_error *error) {
+static gs_code allocate(gs_feed *stream, size_t bytes, uint64_t *address, gs_error *error) {
     struct cuda_stream *inside = stream->inside;
     const cu_api *api = &inside->cuda->api;
     if (!GS_RESERVE(&inside->memory, 1))
@@ -39,14 +39,14 @@ static gs_code allocate(gs_stream *stream, size_t bytes, uint64_t *address, gs_e
     return gs_cuda_check(api, failed ? failed : api->synchronize(), "clearing memory of the GPU", error);
 }
 
-static gs_code wait(gs_stream *stream, gs_error *error) {
+static gs_code wait(gs_feed *stream, gs_error *error) {
     const struct cuda_stream *inside = stream->inside;
     int failed = inside->cuda->api.stream_wait(inside->cuda->stream);
     return failed ? gs_fail(error, GS_E_KERNEL, "a kernel failed (CUDA error %d)", failed) : GS_OK;
 }
 
 /* The driver's plain copies do not wait for a stream of ours. */
-static gs_code copy_in(gs_stream *stream, uint64_t to, const void *from, size_t bytes, gs_error *error) {
+static gs_code copy_in(gs_feed *stream, uint64_t to, const void *from, size_t bytes, gs_error *error) {
     const struct cuda_stream *inside = stream->inside;
     gs_code code = wait(stream, error);
     if (code != GS_OK || !bytes)
@@ -54,7 +54,7 @@ static gs_code copy_in(gs_stream *stream, uint64_t to, const void *from, size_t 
     return gs_cuda_check(&inside->cuda->api, inside->cuda->api.copy_in(to, from, bytes), "copying to the GPU", error);
 }
 
-static gs_code copy_out(gs_stream *stream, void *to, uint64_t from, size_t bytes, gs_error *error) {
+static gs_code copy_out(gs_feed *stream, void *to, uint64_t from, size_t bytes, gs_error *error) {
     const struct cuda_stream *inside = stream->inside;
     gs_code code = wait(stream, error);
     if (code != GS_OK || !bytes)
@@ -63,14 +63,14 @@ static gs_code copy_out(gs_stream *stream, void *to, uint64_t from, size_t bytes
                          error);
 }
 
-static gs_code load(gs_stream *stream, const gs_build *build, uintptr_t *module, gs_error *error) {
+static gs_code load(gs_feed *stream, const gs_build *build, uintptr_t *module, gs_error *error) {
     const struct cuda_stream *inside = stream->inside;
     void *made = inside->executor->ops->compile(inside->executor, build, error);
     *module = (uintptr_t)made;
     return made ? GS_OK : error->code;
 }
 
-static gs_code launch(gs_stream *stream, const gs_stream_call *call, gs_error *error) {
+static gs_code launch(gs_feed *stream, const gs_feed_call *call, gs_error *error) {
     const struct cuda_stream *inside = stream->inside;
     const cu_api *api = &inside->cuda->api;
     const cuda_module *module = (const cuda_module *)call->module;
@@ -93,7 +93,7 @@ static gs_code launch(gs_stream *stream, const gs_stream_call *call, gs_error *e
                          error);
 }
 
-static void close_stream(gs_stream *stream) {
+static void close_stream(gs_feed *stream) {
     struct cuda_stream *inside = stream->inside;
     if (inside->executor) {
         const cu_api *api = &inside->cuda->api;
@@ -108,22 +108,22 @@ static void close_stream(gs_stream *stream) {
     free(stream);
 }
 
-void gs_stream_close(gs_stream *stream) {
+void gs_feed_close(gs_feed *stream) {
     if (stream)
         stream->ops->close(stream);
 }
 
-gs_stream *gs_stream_cuda(const char *rest, gs_error *error) {
-    static const gs_stream_ops ops = {.name = "cuda",
-                                      .enter = enter,
-                                      .allocate = allocate,
-                                      .copy_in = copy_in,
-                                      .copy_out = copy_out,
-                                      .load = load,
-                                      .launch = launch,
-                                      .wait = wait,
-                                      .close = close_stream};
-    gs_stream *stream = calloc(1, sizeof *stream);
+gs_feed *gs_feed_cuda(const char *rest, gs_error *error) {
+    static const gs_feed_ops ops = {.name = "cuda",
+                                    .enter = enter,
+                                    .allocate = allocate,
+                                    .copy_in = copy_in,
+                                    .copy_out = copy_out,
+                                    .load = load,
+                                    .launch = launch,
+                                    .wait = wait,
+                                    .close = close_stream};
+    gs_feed *stream = calloc(1, sizeof *stream);
     struct cuda_stream *inside = calloc(1, sizeof *inside);
     if (!stream || !inside) {
         free(stream);
@@ -131,7 +131,7 @@ gs_stream *gs_stream_cuda(const char *rest, gs_error *error) {
         gs_fail_memory(error);
         return NULL;
     }
-    *stream = (gs_stream){.ops = &ops, .inside = inside};
+    *stream = (gs_feed){.ops = &ops, .inside = inside};
     inside->executor = gs_executor_cuda(rest, error);
     if (inside->executor) {
         inside->cuda = inside->executor->inside;
