@@ -320,6 +320,17 @@ static void every_block_runs_once_over_many_resizes(void **state) {
     stop_daemon(daemon);
 }
 
+/* The same as it is planned: measured on fewer SMs, in turns, while others load their sources. */
+static void planned_kernels_all_end(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "8", "--marks"), clients[4];
+    for (int i = 0; i < 4; i++)
+        clients[i] = spawn(i < 3 ? client_is_resized : client_works, (int)scaled(20));
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(wait_process(clients[i]), 0);
+    stop_daemon(daemon);
+}
+
 /* Threads of one client, each with a stream of its own. */
 struct thread {
     pthread_t id;
@@ -695,6 +706,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_teardown(many_clients_get_right_results, clean),
         cmocka_unit_test_teardown(zoo_kernels_are_right_while_sms_change, clean),
         cmocka_unit_test_teardown(every_block_runs_once_over_many_resizes, clean),
+        cmocka_unit_test_teardown(planned_kernels_all_end, clean),
         cmocka_unit_test_teardown(threads_share_a_client, clean),
         cmocka_unit_test_teardown(killed_clients_leave_nothing, clean),
         cmocka_unit_test_teardown(killed_daemon_is_an_error_and_not_a_hang, clean),

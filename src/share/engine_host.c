@@ -163,8 +163,8 @@ static void end_task(struct host *host, struct task *task) {
     free(task);
 }
 
-/* A run that has grown has several tasks with one control: when its last block is taken, all of them are over, also those
-   that no SM has worked for. */
+/* A run that has grown has several tasks with one control: when its last block is taken, all of them are over, also
+   those that no SM has worked for. */
 static void end_those_over(struct host *host, const struct host_control *control) {
     for (struct task *task = host->offered, *next; task; task = next) {
         next = task->next;

@@ -243,6 +243,7 @@ struct gs_dispatch {
     } placed;
     gs_load *loads; /* in order; the first few are being compiled */
     uint32_t compiling;
+    uint32_t loading; /* modules that the engine loads: nothing starts meanwhile */
     uint64_t arrivals;
     uint64_t now_ns;     /* as of this turn of the loop */
     uint64_t look_at_ns; /* decide again then */

@@ -70,7 +70,7 @@ bool gs_schedule_may_follow(const gs_stream *stream, const gs_action *action) {
     const gs_dispatch *dispatch = stream->session->dispatch;
     const gs_plan_options *plan = &dispatch->plan;
     const gs_profile *profile = action->launch.profile;
-    if (!stream->launches || stream->confined || !profile || dispatch->options.shuffle_ns)
+    if (!stream->launches || stream->confined || !profile || dispatch->options.shuffle_ns || dispatch->loading)
         return false;
     int64_t ns = (int64_t)gs_profile_duration_ns(profile);
     if (!ns || stream->session->options.most_sms)
@@ -419,6 +419,15 @@ static void set_alarm(gs_dispatch *dispatch, const gs_decision *decision, size_t
     dispatch->look_at_ns = at;
 }
 
+/* A driver that loads a module waits until no kernel runs, however long that takes: so all make room for it. */
+static void stop_all(gs_dispatch *dispatch, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        dispatch->placed.data[i] = (gs_plan_place){.how = GS_PLAN_WAIT};
+    if (dispatch->window.count)
+        close_window(dispatch);
+    apply(dispatch, count);
+}
+
 void gs_schedule_decide(gs_dispatch *dispatch) {
     size_t count = gather(dispatch);
     dispatch->must_decide = false;
@@ -429,6 +438,10 @@ void gs_schedule_decide(gs_dispatch *dispatch) {
         return;
     }
     dispatch->decisions++;
+    if (dispatch->loading) {
+        stop_all(dispatch, count);
+        return;
+    }
     if (dispatch->options.shuffle_ns) {
         shuffle(dispatch, count);
     } else {
