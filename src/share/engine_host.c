@@ -69,8 +69,7 @@ struct task {
     struct task *next, *before; /* in the list of those that are offered */
     struct host_lane *lane;
     enum task_kind kind;
-    int running;   /* SMs, or the copier */
-    bool is_taken; /* by the copier */
+    int running; /* SMs */
     void *to;
     const void *from;
     uint64_t bytes;
@@ -137,12 +136,18 @@ static bool is_over(const struct task *task) {
     return !task->running && (!has_blocks(task) || (task->kind == CONFINED && allows_none(task->control)));
 }
 
+static void end_task(struct host *host, struct task *task);
+
+/* Workers that come when all blocks are taken, or when they are nowhere allowed, have nothing to do. */
 static void offer(struct host *host, struct task *task) {
     task->next = NULL;
     task->before = host->offered_last;
     *(host->offered_last ? &host->offered_last->next : &host->offered) = task;
     host->offered_last = task;
-    pthread_cond_broadcast(&host->changed);
+    if (task->kind == CONFINED && is_over(task))
+        end_task(host, task);
+    else
+        pthread_cond_broadcast(&host->changed);
 }
 
 static void withdraw(struct host *host, struct task *task) {
@@ -177,6 +182,15 @@ static void add_task(struct host *host, gs_lane *lane, struct task *task) {
     pthread_mutex_unlock(&host->mutex);
 }
 
+/* A confined run has as many tasks as it was launched; what ends one ends others too. */
+static void end_all_over(struct host *host, const struct host_control *control) {
+    for (struct task *task = host->offered, *next; task; task = next) {
+        next = task->next;
+        if (task->kind == CONFINED && task->control == control && is_over(task))
+            end_task(host, task);
+    }
+}
+
 /* ---- the threads ---- */
 
 static void run_part(const struct task *task, uint32_t sm) {
@@ -208,7 +222,9 @@ static void *be_sm(void *argument) {
         run_part(task, sm->number);
         pthread_mutex_lock(&host->mutex);
         task->running--;
-        if (is_over(task))
+        if (task->kind == CONFINED)
+            end_all_over(host, task->control);
+        else if (is_over(task))
             end_task(host, task);
     }
     return NULL;
@@ -503,11 +519,7 @@ static gs_code host_control_confine(void *device, gs_control *control, const uin
     pthread_mutex_lock(&host->mutex);
     for (int i = 0; i < GS_ENGINE_MASK_WORDS; i++)
         __atomic_store_n(&mine->mask[i], mask[i], __ATOMIC_RELEASE);
-    for (struct task *task = host->offered, *next; task; task = next) {
-        next = task->next;
-        if (task->kind == CONFINED && task->control == mine && is_over(task))
-            end_task(host, task);
-    }
+    end_all_over(host, mine);
     pthread_cond_broadcast(&host->changed);
     pthread_mutex_unlock(&host->mutex);
     return GS_OK;
