@@ -2,7 +2,8 @@
  * test_share_engine.c: the device process, its images and its ring, as the daemon uses them.
  *
  * Everything runs on the CPU that plays a GPU, or on what GRIDSMITH_ON names ("cuda"). GRIDSMITH_PROGRAM is the program
- * whose hidden subcommands are started. GRIDSMITH_RUNS is how often masks change, GRIDSMITH_PAUSE_US how fast.
+ * whose hidden subcommands are started. GRIDSMITH_RUNS is a hundred times how often masks change,
+ * GRIDSMITH_PAUSE_US how fast.
  */
 #define _GNU_SOURCE
 #include "test.h"
@@ -281,7 +282,8 @@ static void test_wrong_launches_are_refused(void **state) {
 /* The mask changes while it runs; marks, checked over there, and counts, checked here, must all be 1. */
 static void test_remasked_runs_do_each_block_once(void **state) {
     struct fixture *f = *state;
-    uint64_t remasks = test_number("GRIDSMITH_RUNS", 1000), pause_us = test_number("GRIDSMITH_PAUSE_US", 100), done = 0;
+    uint64_t remasks = test_number("GRIDSMITH_RUNS", 100000) / 100, pause_us = test_number("GRIDSMITH_PAUSE_US", 100),
+             done = 0;
     int sms = gs_engine_facts_of(f->engine)->sms;
     uint32_t runs = 0;
     gs_random random = gs_random_at(7, 0);
