@@ -11,9 +11,9 @@
 #include "share/wire.h"
 #include "zoo/zoo.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -689,6 +689,49 @@ static int clean(void **state) {
     return 0;
 }
 
+/* ---- what is told ---- */
+
+static void prometheus_is_answered(void **state) {
+    (void)state;
+    char address[32], text[20000];
+    int port = 20000 + (int)getpid() % 20000, listener = socket(AF_INET, SOCK_STREAM, 0);
+    snprintf(address, sizeof address, "127.0.0.1:%d", port);
+    pid_t daemon = DAEMON("--sms", "4", "--metrics", address);
+    struct sockaddr_in where = {
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    gs_client *client = client_open();
+    assert_non_null(client);
+    assert_int_equal(connect(listener, (struct sockaddr *)&where, sizeof where), 0);
+    static const char question[] = "GET /metrics HTTP/1.1\r\n\r\n";
+    assert_int_equal(send(listener, question, sizeof question - 1, 0), sizeof question - 1);
+    size_t count = 0;
+    for (ssize_t got; (got = recv(listener, text + count, sizeof text - 1 - count, 0)) > 0;)
+        count += (size_t)got;
+    text[count] = '\0';
+    close(listener);
+    assert_non_null(strstr(text, "HTTP/1.0 200 OK"));
+    assert_non_null(strstr(text, "\ngridsmith_clients 1\n"));
+    assert_non_null(strstr(text, "\ngridsmith_client_launches_total{client=\"test\",process=\""));
+    gs_client_close(client);
+    stop_daemon(daemon);
+}
+
+/* A cache that cannot be written, as on a disk that is full: who loads a source is told, and all else works. */
+static void cache_that_cannot_be_written_is_told(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4", "--cache", "/proc/none");
+    gs_client *client = client_open();
+    uint32_t module;
+    gs_client_memory memory;
+    assert_non_null(client);
+    assert_int_equal(client_load(client, &module), GS_CLIENT_SYSTEM);
+    assert_int_equal(gs_client_malloc(client, 100, &memory), GS_CLIENT_OK);
+    assert_int_equal(gs_client_fill(client, 0, memory, 7, 100), GS_CLIENT_OK);
+    assert_int_equal(gs_client_wait_all(client), GS_CLIENT_OK);
+    gs_client_close(client);
+    stop_daemon(daemon);
+}
+
 static int setup(void **state) {
     (void)state;
     if (!mkdtemp(folder) || chdir(folder) != 0)
@@ -725,6 +768,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test_teardown(wrong_calls_are_told_and_change_nothing, clean),
         cmocka_unit_test_teardown(nonsense_ends_only_who_says_it, clean),
         cmocka_unit_test_teardown(flooding_client_is_only_one_of_many, clean),
+        cmocka_unit_test_teardown(prometheus_is_answered, clean),
+        cmocka_unit_test_teardown(cache_that_cannot_be_written_is_told, clean),
         cmocka_unit_test_teardown(other_users_are_refused, clean),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
