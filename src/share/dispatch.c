@@ -201,13 +201,13 @@ void gs_dispatch_add(gs_action *action) {
 
 /* ---- launches ---- */
 
-static void has_company(gs_dispatch *dispatch, const gs_stream *stream, gs_action *action) {
+/* The first launch of a stream beside others: all of them have company. Those that come later find it at their start. */
+static void bring_company(gs_dispatch *dispatch, const gs_stream *stream) {
     for (size_t i = 0; i < dispatch->contenders.count; i++) {
         gs_stream *other = dispatch->contenders.data[i];
         for (gs_action *beside = other->head; other != stream && beside && beside->is_issued; beside = beside->next)
             beside->launch.had_company = true;
     }
-    action->launch.had_company = true;
 }
 
 void gs_dispatch_start(gs_action *action) {
@@ -229,9 +229,10 @@ void gs_dispatch_start(gs_action *action) {
         dispatch->running++;
         stream->running_since = dispatch->now_ns;
         gs_stream_list(stream);
+        if (dispatch->running > 1)
+            bring_company(dispatch, stream);
     }
-    if (dispatch->running > 1)
-        has_company(dispatch, stream, action);
+    launch->had_company |= dispatch->running > 1;
     if (launch->run.is_confined)
         stream->confined = action;
     if (launch->profile)

@@ -154,6 +154,8 @@ struct gs_session {
     uint32_t fate;    /* enum gs_client_code */
     bool is_slow;     /* it has as many actions as it may have: its ring waits */
     uint64_t opened_ns;
+    uint32_t listed; /* streams that take part in decisions */
+    uint64_t had;    /* SMs times nanoseconds, for fairness: see schedule.c */
     gs_session_counts counts;
 };
 
