@@ -1028,6 +1028,48 @@ static void decisions_are_sound_and_stable(void **state) {
                   times[3], times[4]);
 }
 
+/* Whatever numbers come in, nothing breaks, and nothing is given out that is not there. */
+static void odd_numbers_are_survived(void **state) {
+    (void)state;
+    static const int64_t odd[] = {INT32_MIN, -1, 0, 1, 2, 3, 131, 132, 133, 1000, INT32_MAX};
+    gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), 7);
+    struct crowd crowd = {.book = memory_book()};
+    make_kernels(&crowd, &random);
+#define ODD odd[gs_random_from(&random, 0, GS_COUNT(odd) - 1)]
+    for (int round = 0; round < rounds(20000); round++) {
+        make_crowd(&crowd, &random, CROWD, false);
+        gs_plan_options *o = &crowd.options;
+        o->granularity = (int32_t)ODD;
+        o->most_together = (int32_t)ODD;
+        if (gs_random_chance(&random, 20))
+            o->sms = (int32_t)gs_random_from(&random, -1, 1024);
+        o->short_ns = ODD;
+        o->yield_ns = ODD;
+        o->slice_ns = ODD;
+        o->patience_ns = ODD;
+        o->resize_ns = ODD;
+        for (size_t i = 0; i < crowd.count; i++) {
+            gs_contender *c = &crowd.contenders[i];
+            c->state = (enum gs_contender_state)gs_random_from(&random, 0, 2);
+            c->how = (enum gs_plan_how)gs_random_from(&random, 0, 2);
+            c->sms = (int32_t)ODD;
+            c->cap = (int32_t)ODD;
+            c->priority = (int32_t)ODD;
+            c->waited_ns = ODD;
+            c->running_ns = ODD;
+            c->served = gs_random_next(&random);
+        }
+        gs_plan_decide(o, crowd.book, crowd.contenders, crowd.count, crowd.placements);
+        int64_t given = 0;
+        for (size_t i = 0; i < crowd.count; i++)
+            if (crowd.contenders[i].state == GS_CONTENDER_WAITS && crowd.placements[i].how == GS_PLAN_CONFINED)
+                given += crowd.placements[i].sms;
+        assert_true(given <= (o->sms > 0 ? o->sms : 0));
+    }
+#undef ODD
+    gs_book_close(crowd.book);
+}
+
 /* ---- masks ---- */
 
 static void masks_move_as_few_as_can_be(void **state) {
@@ -1107,6 +1149,7 @@ int main(void) {
         cmocka_unit_test(kernels_nobody_knows_can_be_anywhere),
         cmocka_unit_test(decisions_are_the_best_there_are),
         cmocka_unit_test(decisions_are_sound_and_stable),
+        cmocka_unit_test(odd_numbers_are_survived),
         cmocka_unit_test(masks_move_as_few_as_can_be),
         cmocka_unit_test(masks_of_a_large_gpu),
     };

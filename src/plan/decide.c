@@ -286,14 +286,14 @@ static gs_decision sum_up(const question *q, const gs_plan_place *placements, do
 static question question_of(const gs_plan_options *options, const gs_book *book, const gs_contender *contenders,
                             size_t count) {
     question q = {.options = options, .book = book, .contenders = contenders, .count = count};
-    q.all = q.sms = options->sms;
-    q.most_together = (size_t)gs_min(options->most_together, GS_PLAN_TOGETHER);
+    q.all = q.sms = options->sms > 0 ? options->sms : 0;
+    q.most_together = options->most_together > 1 ? (size_t)gs_min(options->most_together, GS_PLAN_TOGETHER) : 1;
     for (size_t i = 0; i < count; i++)
         if (is_whole_now(&contenders[i])) {
             q.sms -= contenders[i].sms > 0 ? (int32_t)gs_min(contenders[i].sms, q.sms) : 0;
             q.most_together -= q.most_together > 1;
         }
-    int32_t least = (int32_t)gs_divide_up(q.all, GS_TEAM_UNITS);
+    int32_t least = 1 + q.all / (GS_TEAM_UNITS + 1);
     q.granularity = options->granularity > least ? options->granularity : least;
     q.units = q.sms / q.granularity;
     return q;

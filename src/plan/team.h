@@ -29,7 +29,7 @@ struct team {
 };
 
 /* SMs are given out in larger pieces on GPUs with more than so many times the granularity. */
-enum { GS_TEAM_UNITS = 128 };
+enum { GS_TEAM_UNITS = 192 };
 
 struct team gs_team_lone(const question *q, size_t leader);
 /* The leader with the partner that is best for it, and whoever else makes it better; alone, where nobody does. */

@@ -347,8 +347,9 @@ int gs_wire_connect(const char *asked, const gs_wire_hello *hello) {
         fail_system("make a socket");
         return -1;
     }
+    /* A daemon that refuses may have hung up before the hello is sent: its reason can be read all the same. */
     if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0 &&
-        send(fd, hello, sizeof *hello, MSG_NOSIGNAL) == sizeof *hello)
+        (send(fd, hello, sizeof *hello, MSG_NOSIGNAL) == sizeof *hello || errno == EPIPE || errno == ECONNRESET))
         return fd;
     fail(GS_CLIENT_NO_DAEMON, "no daemon listens at %s (%s): start 'gridsmith serve'", address.sun_path,
          strerror(errno));
@@ -368,6 +369,8 @@ gs_client_code gs_wire_answer(int socket, gs_wire_welcome *welcome, int *fds, in
     while ((ready = poll(&wait, 1, ANSWER_MS)) < 0 && errno == EINTR)
         ;
     ssize_t got = ready > 0 ? recvmsg(socket, &message, MSG_CMSG_CLOEXEC) : -1;
+    if (ready > 0 && got < 0 && errno == ECONNRESET) /* told once; what was sent before it is still there */
+        got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
     struct cmsghdr *with = got > 0 ? CMSG_FIRSTHDR(&message) : NULL;
     if (with && with->cmsg_level == SOL_SOCKET && with->cmsg_type == SCM_RIGHTS) {
         int count = (int)((with->cmsg_len - CMSG_LEN(0)) / sizeof(int));

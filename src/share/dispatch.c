@@ -201,13 +201,13 @@ void gs_dispatch_add(gs_action *action) {
 
 /* ---- launches ---- */
 
-static void has_company(gs_dispatch *dispatch, const gs_stream *stream, gs_action *action) {
+/* The first launch of a stream beside others: all of them have company. Those that come later find it at their start. */
+static void bring_company(gs_dispatch *dispatch, const gs_stream *stream) {
     for (size_t i = 0; i < dispatch->contenders.count; i++) {
         gs_stream *other = dispatch->contenders.data[i];
         for (gs_action *beside = other->head; other != stream && beside && beside->is_issued; beside = beside->next)
             beside->launch.had_company = true;
     }
-    action->launch.had_company = true;
 }
 
 void gs_dispatch_start(gs_action *action) {
@@ -229,9 +229,10 @@ void gs_dispatch_start(gs_action *action) {
         dispatch->running++;
         stream->running_since = dispatch->now_ns;
         gs_stream_list(stream);
+        if (dispatch->running > 1)
+            bring_company(dispatch, stream);
     }
-    if (dispatch->running > 1)
-        has_company(dispatch, stream, action);
+    launch->had_company |= dispatch->running > 1;
     if (launch->run.is_confined)
         stream->confined = action;
     if (launch->profile)
@@ -286,9 +287,19 @@ static void ran(gs_dispatch *dispatch, gs_action *action, const gs_engine_event 
 
 /* ---- allocations and modules ---- */
 
+/* While a module is loaded nothing runs. */
+static void settle_load(gs_action *action) {
+    gs_dispatch *dispatch = action->session->dispatch;
+    if (action->what != GS_ACTION_LOAD || !action->is_issued || !action->thing->image)
+        return;
+    dispatch->loading--;
+    dispatch->must_decide = true;
+}
+
 /* The client is told that it does not have it; and it has not. */
 static void refuse(gs_action *action, gs_client_code code, const char *words) {
     gs_session *session = action->session;
+    settle_load(action);
     gs_thing *thing = action->thing;
     gs_thing_table *table = &session->things[thing->kind];
     if (action->at < table->count && table->data[action->at] == thing) {
@@ -314,6 +325,7 @@ static void got_thing(gs_action *action, const gs_engine_event *event) {
                event->message[0] ? event->message : gs_code_meaning(event->code));
         return;
     }
+    settle_load(action);
     action->thing->life = action->session->dispatch->life;
     action->thing->is_ready = true;
     gs_session_reply(action->session, action->reply, action->ticket, GS_CLIENT_OK, "");
@@ -398,9 +410,12 @@ void gs_dispatch_loaded(gs_load *load) {
         refuse(action, error.code == GS_E_KERNEL ? GS_CLIENT_SOURCE : GS_CLIENT_SYSTEM,
                gs_error_text(&error, words, sizeof words));
     } else if (action->session->fate) {
+        action->is_issued = false;
         refuse(action, GS_CLIENT_LOST, "");
     } else {
         action->thing->source = hash_of(image);
+        dispatch->loading++;
+        dispatch->must_decide = true;
         if (gs_engine_load(dispatch->engine, gs_action_tag(action), action->thing->number, image) != GS_OK)
             refuse(action, GS_CLIENT_SYSTEM, "the daemon has no memory left");
     }

@@ -69,8 +69,7 @@ struct task {
     struct task *next, *before; /* in the list of those that are offered */
     struct host_lane *lane;
     enum task_kind kind;
-    int running;   /* SMs, or the copier */
-    bool is_taken; /* by the copier */
+    int running; /* SMs */
     void *to;
     const void *from;
     uint64_t bytes;
@@ -137,12 +136,18 @@ static bool is_over(const struct task *task) {
     return !task->running && (!has_blocks(task) || (task->kind == CONFINED && allows_none(task->control)));
 }
 
+static void end_task(struct host *host, struct task *task);
+
+/* Workers that come when all blocks are taken, or when they are nowhere allowed, have nothing to do. */
 static void offer(struct host *host, struct task *task) {
     task->next = NULL;
     task->before = host->offered_last;
     *(host->offered_last ? &host->offered_last->next : &host->offered) = task;
     host->offered_last = task;
-    pthread_cond_broadcast(&host->changed);
+    if (task->kind == CONFINED && is_over(task))
+        end_task(host, task);
+    else
+        pthread_cond_broadcast(&host->changed);
 }
 
 static void withdraw(struct host *host, struct task *task) {
@@ -163,16 +168,6 @@ static void end_task(struct host *host, struct task *task) {
     free(task);
 }
 
-/* A run that has grown has several tasks with one control: when its last block is taken, all of them are over, also
-   those that no SM has worked for. */
-static void end_those_over(struct host *host, const struct host_control *control) {
-    for (struct task *task = host->offered, *next; task; task = next) {
-        next = task->next;
-        if (task->kind == CONFINED && task->control == control && is_over(task))
-            end_task(host, task);
-    }
-}
-
 static void add_task(struct host *host, gs_lane *lane, struct task *task) {
     struct host_lane *mine = (struct host_lane *)lane;
     task->lane = mine;
@@ -184,9 +179,16 @@ static void add_task(struct host *host, gs_lane *lane, struct task *task) {
     mine->last = &task->lane_next;
     if (is_first)
         offer(host, task);
-    if (task->kind == CONFINED)
-        end_those_over(host, task->control);
     pthread_mutex_unlock(&host->mutex);
+}
+
+/* A confined run has as many tasks as it was launched; what ends one ends others too. */
+static void end_all_over(struct host *host, const struct host_control *control) {
+    for (struct task *task = host->offered, *next; task; task = next) {
+        next = task->next;
+        if (task->kind == CONFINED && task->control == control && is_over(task))
+            end_task(host, task);
+    }
 }
 
 /* ---- the threads ---- */
@@ -221,7 +223,7 @@ static void *be_sm(void *argument) {
         pthread_mutex_lock(&host->mutex);
         task->running--;
         if (task->kind == CONFINED)
-            end_those_over(host, task->control);
+            end_all_over(host, task->control);
         else if (is_over(task))
             end_task(host, task);
     }
@@ -517,7 +519,7 @@ static gs_code host_control_confine(void *device, gs_control *control, const uin
     pthread_mutex_lock(&host->mutex);
     for (int i = 0; i < GS_ENGINE_MASK_WORDS; i++)
         __atomic_store_n(&mine->mask[i], mask[i], __ATOMIC_RELEASE);
-    end_those_over(host, mine);
+    end_all_over(host, mine);
     pthread_cond_broadcast(&host->changed);
     pthread_mutex_unlock(&host->mutex);
     return GS_OK;

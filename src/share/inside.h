@@ -154,6 +154,8 @@ struct gs_session {
     uint32_t fate;    /* enum gs_client_code */
     bool is_slow;     /* it has as many actions as it may have: its ring waits */
     uint64_t opened_ns;
+    uint32_t listed; /* streams that take part in decisions */
+    uint64_t had;    /* SMs times nanoseconds, for fairness: see schedule.c */
     gs_session_counts counts;
 };
 
@@ -243,6 +245,7 @@ struct gs_dispatch {
     } placed;
     gs_load *loads; /* in order; the first few are being compiled */
     uint32_t compiling;
+    uint32_t loading; /* modules that the engine loads: nothing starts meanwhile */
     uint64_t arrivals;
     uint64_t now_ns;     /* as of this turn of the loop */
     uint64_t look_at_ns; /* decide again then */

@@ -29,11 +29,28 @@ enum {
 
 /* ---- contenders ---- */
 
+/* A client that comes, or comes back, has no more to catch up than the others: what it did not ask for is gone. */
+static void join(gs_session *session) {
+    const gs_dispatch *dispatch = session->dispatch;
+    double least = -1;
+    if (session->listed++)
+        return;
+    for (size_t i = 0; i < dispatch->contenders.count; i++) {
+        const gs_session *other = dispatch->contenders.data[i]->session;
+        double had = (double)other->had / other->options.weight;
+        if (other != session && (least < 0 || had < least))
+            least = had;
+    }
+    uint64_t fair = least > 0 ? (uint64_t)(least * session->options.weight) : 0;
+    session->had = session->had > fair ? session->had : fair;
+}
+
 void gs_stream_list(gs_stream *stream) {
     gs_dispatch *dispatch = stream->session->dispatch;
     if (stream->is_listed)
         return;
     stream->is_listed = true;
+    join(stream->session);
     dispatch->contenders.data[dispatch->contenders.count++] = stream;
 }
 
@@ -47,6 +64,7 @@ static void unlist(gs_dispatch *dispatch, size_t at) {
     gs_stream *stream = dispatch->contenders.data[at];
     expect_nothing(stream);
     stream->is_listed = false;
+    stream->session->listed--;
     dispatch->contenders.data[at] = dispatch->contenders.data[--dispatch->contenders.count];
 }
 
@@ -70,7 +88,7 @@ bool gs_schedule_may_follow(const gs_stream *stream, const gs_action *action) {
     const gs_dispatch *dispatch = stream->session->dispatch;
     const gs_plan_options *plan = &dispatch->plan;
     const gs_profile *profile = action->launch.profile;
-    if (!stream->launches || stream->confined || !profile || dispatch->options.shuffle_ns)
+    if (!stream->launches || stream->confined || !profile || dispatch->options.shuffle_ns || dispatch->loading)
         return false;
     int64_t ns = (int64_t)gs_profile_duration_ns(profile);
     if (!ns || stream->session->options.most_sms)
@@ -96,7 +114,7 @@ static bool describe(const gs_dispatch *dispatch, gs_stream *stream, gs_contende
                                 .priority = session->options.priority,
                                 .weight = session->options.weight,
                                 .cap = (int32_t)gs_min(session->options.most_sms, all),
-                                .served = session->counts.served};
+                                .served = session->had};
     if (!action && stream->last && now < stream->expected_until_ns && !session->fate) {
         contender->profile = stream->last;
         contender->state = GS_CONTENDER_EXPECTED;
@@ -216,11 +234,18 @@ static void watch(gs_dispatch *dispatch, size_t count) {
     if (is_same_window(&dispatch->window, &next) && dispatch->now_ns - dispatch->window.since_ns < most)
         return;
     close_window(dispatch);
-    for (size_t i = 0; i < next.count; i++)
-        next.profiles[i] =
-            gs_book_get(dispatch->book, next.profiles[i]->key, next.profiles[i]->name, next.profiles[i]->blocks);
     count_running(dispatch); /* what was before does not count */
     dispatch->window = next;
+    dispatch->window.count = 0;
+    for (size_t i = 0; i < next.count; i++) {
+        const gs_profile *profile = next.profiles[i];
+        dispatch->window.profiles[i] = gs_book_get(dispatch->book, profile->key, profile->name, profile->blocks);
+        if (!dispatch->window.profiles[i]) {
+            close_window(dispatch);
+            return;
+        }
+        dispatch->window.count++;
+    }
 }
 
 void gs_schedule_ran(gs_action *action, const gs_engine_event *event) {
@@ -231,7 +256,9 @@ void gs_schedule_ran(gs_action *action, const gs_engine_event *event) {
     uint64_t ns = event->ended_ns > event->began_ns ? event->ended_ns - event->began_ns : 0;
     uint64_t done = is_confined ? event->blocks_done : launch->blocks;
     launch->ran_ns += ns;
-    action->session->counts.served += ns * (uint64_t)(launch->sms > 0 ? launch->sms : dispatch->facts.sms);
+    uint64_t served = ns * (uint64_t)(launch->sms > 0 ? launch->sms : dispatch->facts.sms);
+    action->session->counts.served += served;
+    action->session->had += served;
     if (event->code != GS_OK || !launch->profile)
         return;
     count_blocks(dispatch, action, done);
@@ -419,6 +446,15 @@ static void set_alarm(gs_dispatch *dispatch, const gs_decision *decision, size_t
     dispatch->look_at_ns = at;
 }
 
+/* A driver that loads a module waits until no kernel runs, however long that takes: so all make room for it. */
+static void stop_all(gs_dispatch *dispatch, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        dispatch->placed.data[i] = (gs_plan_place){.how = GS_PLAN_WAIT};
+    if (dispatch->window.count)
+        close_window(dispatch);
+    apply(dispatch, count);
+}
+
 void gs_schedule_decide(gs_dispatch *dispatch) {
     size_t count = gather(dispatch);
     dispatch->must_decide = false;
@@ -429,6 +465,10 @@ void gs_schedule_decide(gs_dispatch *dispatch) {
         return;
     }
     dispatch->decisions++;
+    if (dispatch->loading) {
+        stop_all(dispatch, count);
+        return;
+    }
     if (dispatch->options.shuffle_ns) {
         shuffle(dispatch, count);
     } else {
