@@ -261,11 +261,11 @@ static gs_code run_kernel(struct session *session, const gs_zoo_kernel *kernel, 
                           gs_error *error) {
     gs_zoo_part parts[GS_ZOO_KINDS] = {{.program = NULL}};
     const char *only = session->asked->size;
-    bool is_host = strcmp(session->executor->ops->name, "host") == 0;
+    bool is_cuda = strcmp(session->executor->ops->name, "cuda") == 0; /* what serves may be a CPU */
     gs_code code = GS_OK;
     for (size_t i = GS_ZOO_SIZES; i-- > 0 && code == GS_OK;) {
         const gs_zoo_size *size = &kernel->sizes[i];
-        if (only ? strcmp(size->name, only) == 0 : !(is_host && gs_zoo_size_is_large(size)))
+        if (only ? strcmp(size->name, only) == 0 : is_cuda || !gs_zoo_size_is_large(size))
             code = run_size(session, kernel, size, form, parts, error);
     }
     for (size_t i = 0; i < GS_ZOO_KINDS; i++)

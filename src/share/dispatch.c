@@ -98,7 +98,7 @@ gs_action *gs_stream_launch(const gs_stream *stream) {
 
 static void happened(gs_action *action) {
     gs_session *session = action->session;
-    if (action->what != GS_WIRE_EVENT || !session->page)
+    if (action->what != GS_WIRE_EVENT || !session->page || session->fate)
         return;
     uint64_t time_ns = action->stream->ended_ns > action->arrived_ns ? action->stream->ended_ns : action->arrived_ns;
     gs_wire_event *event = &session->page->events[action->event];
@@ -106,7 +106,7 @@ static void happened(gs_action *action) {
     atomic_store_explicit(&event->command, action->number, memory_order_release);
 }
 
-/* Tells the client how far the stream is. */
+/* Tells the client how far the stream is; one that met its fate is told nothing more, as it may not have happened. */
 static void settle(gs_stream *stream) {
     gs_session *session = stream->session;
     uint64_t number = 0;
@@ -119,7 +119,7 @@ static void settle(gs_stream *stream) {
             stream->tail = NULL;
         gs_action_free(action);
     }
-    if (number && session->page) {
+    if (number && session->page && !session->fate) {
         atomic_store_explicit(&session->page->streams[stream->number].done, number, memory_order_release);
         gs_session_ring(session);
     }
@@ -472,13 +472,8 @@ static void abandon(gs_dispatch *dispatch) {
     dispatch->running = 0;
 }
 
-/* The engine is of no use any more. `culprit` may be NULL. */
-static void lose(gs_dispatch *dispatch, gs_action *culprit, const char *words) {
-    gs_session *guilty = culprit ? culprit->session : NULL;
-    gs_error error;
-    if (guilty)
-        gs_session_end(guilty, GS_CLIENT_KERNEL, "%s: %s",
-                       culprit->thing->image->kernels[culprit->launch.run.kernel].name, words);
+/* What was in the device process is gone. */
+static void forget_engine(gs_dispatch *dispatch, const char *words) {
     for (size_t i = 0; i < dispatch->sessions.count; i++) {
         gs_session *session = dispatch->sessions.data[i];
         if (session && gs_session_has_things(session))
@@ -486,6 +481,16 @@ static void lose(gs_dispatch *dispatch, gs_action *culprit, const char *words) {
     }
     abandon(dispatch);
     dispatch->must_decide = true;
+}
+
+/* The engine is of no use any more. `culprit` may be NULL. */
+static void lose(gs_dispatch *dispatch, gs_action *culprit, const char *words) {
+    gs_session *guilty = culprit ? culprit->session : NULL;
+    gs_error error;
+    if (guilty)
+        gs_session_end(guilty, GS_CLIENT_KERNEL, "%s: %s",
+                       culprit->thing->image->kernels[culprit->launch.run.kernel].name, words);
+    forget_engine(dispatch, words);
     dispatch->is_down = gs_engine_restart(dispatch->engine, &error) != GS_OK;
     dispatch->now_ns = dispatch->tried_ns = (uint64_t)gs_now_ns();
     char text[GS_WIRE_NAME + sizeof error.message + 100];
@@ -564,9 +569,13 @@ static bool take_events(gs_dispatch *dispatch) {
     return taken > 0;
 }
 
+static bool takes_commands(const gs_dispatch *dispatch) {
+    return !dispatch->is_down && !dispatch->is_draining && gs_engine_backlog(dispatch->engine) <= MOST_BACKLOG;
+}
+
 static bool take_commands(gs_dispatch *dispatch) {
     bool is_any = false;
-    if (dispatch->is_down || dispatch->is_draining || gs_engine_backlog(dispatch->engine) > MOST_BACKLOG)
+    if (!takes_commands(dispatch))
         return false;
     for (size_t i = 0; i < dispatch->sessions.count; i++)
         if (dispatch->sessions.data[i] && gs_session_take(dispatch->sessions.data[i]))
@@ -583,6 +592,8 @@ static void check_engine(gs_dispatch *dispatch) {
     else if (dispatch->is_down && dispatch->now_ns - dispatch->tried_ns >= RETRY_NS) {
         dispatch->tried_ns = dispatch->now_ns;
         dispatch->is_down = gs_engine_restart(dispatch->engine, &error) != GS_OK;
+        if (!dispatch->is_down) /* what clients gave it meanwhile went nowhere */
+            forget_engine(dispatch, "there was no device process");
     }
 }
 
@@ -624,10 +635,12 @@ bool gs_dispatch_sleep(gs_dispatch *dispatch, uint64_t *most_ns) {
         take_event(dispatch, &event);
         return false;
     }
-    for (size_t i = 0; i < dispatch->sessions.count; i++) {
+    if (dispatch->must_decide || dispatch->must_sweep)
+        return false;
+    for (size_t i = 0; i < dispatch->sessions.count && takes_commands(dispatch); i++) {
         gs_session *session = dispatch->sessions.data[i];
         if (session && session->page && !session->fate && session->actions < GS_SESSION_ACTIONS &&
-            !dispatch->is_draining && !gs_ring_sleep(&session->ring))
+            !gs_ring_sleep(&session->ring))
             return false;
     }
     *most_ns = CHECK_NS;
