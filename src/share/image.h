@@ -68,7 +68,8 @@ void gs_image_free(gs_image *image);
 
 /* ---- the file, for the device process ---- */
 
-enum { GS_IMAGE_SYMBOL = 1024, GS_IMAGE_NO_PART = UINT32_MAX };
+enum { GS_IMAGE_SYMBOL = 1024 };
+#define GS_IMAGE_NO_PART UINT32_MAX
 
 /* A kernel in one of the parts of the file; each part is what a driver, or dlopen, loads. */
 typedef struct gs_image_entry {
