@@ -20,9 +20,12 @@ enum {
     COMPILERS = 2,                 /* at a time */
     CHECK_NS = 20000000,           /* how often limits are looked at */
     SAVE_NS = 1000000000,          /* how often profiles are written */
+    RETAKE_NS = 1000000,           /* commands that could not be taken are looked at again */
     RETRY_NS = 1000000000,         /* how often a device process that cannot be started is tried again */
     MOST_BACKLOG = 4 * 1024 * 1024 /* bytes on their way to the engine: more, and clients wait */
 };
+
+const char gs_no_device[] = "the device process cannot be started";
 
 /* ---- actions ---- */
 
@@ -98,7 +101,7 @@ gs_action *gs_stream_launch(const gs_stream *stream) {
 
 static void happened(gs_action *action) {
     gs_session *session = action->session;
-    if (action->what != GS_WIRE_EVENT || !session->page)
+    if (action->what != GS_WIRE_EVENT || !session->page || session->fate)
         return;
     uint64_t time_ns = action->stream->ended_ns > action->arrived_ns ? action->stream->ended_ns : action->arrived_ns;
     gs_wire_event *event = &session->page->events[action->event];
@@ -106,7 +109,8 @@ static void happened(gs_action *action) {
     atomic_store_explicit(&event->command, action->number, memory_order_release);
 }
 
-/* Tells the client how far the stream is. */
+/* Tells the client how far the stream is. After its fate a client is told nothing: what was abandoned never happened.
+ */
 static void settle(gs_stream *stream) {
     gs_session *session = stream->session;
     uint64_t number = 0;
@@ -119,7 +123,7 @@ static void settle(gs_stream *stream) {
             stream->tail = NULL;
         gs_action_free(action);
     }
-    if (number && session->page) {
+    if (number && session->page && !session->fate) {
         atomic_store_explicit(&session->page->streams[stream->number].done, number, memory_order_release);
         gs_session_ring(session);
     }
@@ -201,7 +205,8 @@ void gs_dispatch_add(gs_action *action) {
 
 /* ---- launches ---- */
 
-/* The first launch of a stream beside others: all of them have company. Those that come later find it at their start. */
+/* The first launch of a stream beside others: all of them have company. Those that come later find it at their start.
+ */
 static void bring_company(gs_dispatch *dispatch, const gs_stream *stream) {
     for (size_t i = 0; i < dispatch->contenders.count; i++) {
         gs_stream *other = dispatch->contenders.data[i];
@@ -409,9 +414,9 @@ void gs_dispatch_loaded(gs_load *load) {
     if (!image) {
         refuse(action, error.code == GS_E_KERNEL ? GS_CLIENT_SOURCE : GS_CLIENT_SYSTEM,
                gs_error_text(&error, words, sizeof words));
-    } else if (action->session->fate) {
+    } else if (action->session->fate || dispatch->is_down) {
         action->is_issued = false;
-        refuse(action, GS_CLIENT_LOST, "");
+        refuse(action, GS_CLIENT_SYSTEM, gs_no_device);
     } else {
         action->thing->source = hash_of(image);
         dispatch->loading++;
@@ -564,9 +569,13 @@ static bool take_events(gs_dispatch *dispatch) {
     return taken > 0;
 }
 
+static bool takes_commands(const gs_dispatch *dispatch) {
+    return !dispatch->is_down && !dispatch->is_draining && gs_engine_backlog(dispatch->engine) <= MOST_BACKLOG;
+}
+
 static bool take_commands(gs_dispatch *dispatch) {
     bool is_any = false;
-    if (dispatch->is_down || dispatch->is_draining || gs_engine_backlog(dispatch->engine) > MOST_BACKLOG)
+    if (!takes_commands(dispatch))
         return false;
     for (size_t i = 0; i < dispatch->sessions.count; i++)
         if (dispatch->sessions.data[i] && gs_session_take(dispatch->sessions.data[i]))
@@ -624,16 +633,21 @@ bool gs_dispatch_sleep(gs_dispatch *dispatch, uint64_t *most_ns) {
         take_event(dispatch, &event);
         return false;
     }
-    for (size_t i = 0; i < dispatch->sessions.count; i++) {
+    if (dispatch->must_decide || dispatch->must_sweep)
+        return false;
+    bool is_taking = takes_commands(dispatch);
+    for (size_t i = 0; i < dispatch->sessions.count && is_taking; i++) {
         gs_session *session = dispatch->sessions.data[i];
         if (session && session->page && !session->fate && session->actions < GS_SESSION_ACTIONS &&
-            !dispatch->is_draining && !gs_ring_sleep(&session->ring))
+            !gs_ring_sleep(&session->ring))
             return false;
     }
     *most_ns = CHECK_NS;
     if (dispatch->look_at_ns < dispatch->now_ns + *most_ns)
         *most_ns = dispatch->look_at_ns > dispatch->now_ns ? dispatch->look_at_ns - dispatch->now_ns : 0;
-    if (!dispatch->running && dispatch->look_at_ns == UINT64_MAX && !dispatch->is_down)
+    if (!is_taking && *most_ns > RETAKE_NS)
+        *most_ns = RETAKE_NS;
+    else if (!dispatch->running && dispatch->look_at_ns == UINT64_MAX)
         *most_ns = UINT64_MAX;
     return true;
 }
