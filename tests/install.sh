@@ -7,7 +7,7 @@ build=$1
 source_dir=$2
 work=$(mktemp -d)
 daemon=
-trap '[ -z "$daemon" ] || kill "$daemon" 2>/dev/null; rm -rf "$work"' EXIT
+trap '[ -z "$daemon" ] || kill "$daemon" || true; rm -rf "$work"' EXIT
 
 cmake --install "$build" --prefix "$work/usr" >/dev/null
 libdir=$(dirname "$(find "$work/usr" -name gridsmith.pc)")
@@ -64,6 +64,7 @@ for program in "$work/share" "$work/example/share"; do
 done
 kill $daemon
 wait $daemon
+daemon=
 test -f "$work/usr/lib/systemd/user/gridsmith.socket"
 
 for page in gridsmith gridsmith-serve gridsmith-predict gridsmith-check gridsmith-occupancy gridsmith-gpus gridsmith-fit gridsmith-probe; do

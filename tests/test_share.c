@@ -716,6 +716,60 @@ static void prometheus_is_answered(void **state) {
     stop_daemon(daemon);
 }
 
+/* What a command of the program prints, with the socket behind it. */
+static void command_says(const char *command, const char *wanted) {
+    char line[300], text[8000];
+    snprintf(line, sizeof line, "%s %s --socket %s", GRIDSMITH_PROGRAM, command, socket_path);
+    FILE *pipe = popen(line, "r");
+    assert_non_null(pipe);
+    text[fread(text, 1, sizeof text - 1, pipe)] = '\0';
+    assert_int_equal(pclose(pipe), 0);
+    if (!strstr(text, wanted))
+        fail_msg("%s says: %s", command, text);
+}
+
+static void people_are_told_who_is_there(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4");
+    gs_client *client = client_open();
+    assert_non_null(client);
+    command_says("status", " test ");
+    command_says("status --json", "\"clients\":[{\"name\":\"test\",");
+    command_says("top --every 50", "the CPU, playing a GPU of 4 SMs, up ");
+    gs_client_close(client);
+    stop_daemon(daemon);
+}
+
+/* A daemon that is handed its socket, as systemd does: it uses that one, and leaves it there. */
+static void socket_of_systemd_is_used(void **state) {
+    (void)state;
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", socket_path);
+    int listener = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+    assert_int_equal(bind(listener, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(listen(listener, 8), 0);
+    pid_t daemon = fork();
+    if (daemon == 0) {
+        char process[16];
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        dup2(listener, 3);
+        snprintf(process, sizeof process, "%d", (int)getpid());
+        setenv("LISTEN_PID", process, 1);
+        setenv("LISTEN_FDS", "1", 1);
+        setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
+        freopen("daemon.log", "a", stderr);
+        execl(GRIDSMITH_PROGRAM, GRIDSMITH_PROGRAM, "serve", "--device", "host", "--profiles", "", NULL);
+        _exit(127);
+    }
+    the_daemon = daemon;
+    close(listener);
+    assert_true(is_serving()); /* who comes before it is ready waits */
+    kill(daemon, SIGTERM);
+    the_daemon = 0;
+    assert_int_equal(wait_process(daemon), 0);
+    assert_int_equal(unlink(socket_path), 0);
+}
+
 /* A cache that cannot be written, as on a disk that is full: who loads a source is told, and all else works. */
 static void cache_that_cannot_be_written_is_told(void **state) {
     (void)state;
@@ -769,6 +823,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test_teardown(nonsense_ends_only_who_says_it, clean),
         cmocka_unit_test_teardown(flooding_client_is_only_one_of_many, clean),
         cmocka_unit_test_teardown(prometheus_is_answered, clean),
+        cmocka_unit_test_teardown(people_are_told_who_is_there, clean),
+        cmocka_unit_test_teardown(socket_of_systemd_is_used, clean),
         cmocka_unit_test_teardown(cache_that_cannot_be_written_is_told, clean),
         cmocka_unit_test_teardown(other_users_are_refused, clean),
     };

@@ -127,7 +127,7 @@ static gs_client_code fail_told(uint32_t code, const char *told) {
 
 /* What has ended this client, or OK. */
 static gs_client_code fate_of(gs_client *client) {
-    uint32_t fate = atomic_load(&client->page->fate); /* not before client_sleeps was set: see sleep_on_bell */
+    uint32_t fate = atomic_load(&client->page->fate); /* also after saying that it sleeps */
     if (fate)
         return fail_told(fate, client->page->fate_words);
     if (atomic_load_explicit(&client->is_lost, memory_order_relaxed))

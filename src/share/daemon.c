@@ -183,7 +183,7 @@ static void welcome_client(struct connection *connection, const gs_wire_hello *h
     if (connection->daemon->stop_at_ns)
         gs_fail(&error, GS_E_IO, "the daemon is being stopped");
     else if (connection->daemon->dispatch->is_down)
-        gs_fail(&error, GS_E_NO_GPU, "the device process cannot be started");
+        gs_fail(&error, GS_E_NO_GPU, "%s", gs_no_device);
     else
         session = new_session(connection, hello, &error);
     if (!session) {

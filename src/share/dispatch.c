@@ -20,9 +20,12 @@ enum {
     COMPILERS = 2,                 /* at a time */
     CHECK_NS = 20000000,           /* how often limits are looked at */
     SAVE_NS = 1000000000,          /* how often profiles are written */
+    RETAKE_NS = 1000000,           /* commands that could not be taken are looked at again */
     RETRY_NS = 1000000000,         /* how often a device process that cannot be started is tried again */
     MOST_BACKLOG = 4 * 1024 * 1024 /* bytes on their way to the engine: more, and clients wait */
 };
+
+const char gs_no_device[] = "the device process cannot be started";
 
 /* ---- actions ---- */
 
@@ -106,7 +109,8 @@ static void happened(gs_action *action) {
     atomic_store_explicit(&event->command, action->number, memory_order_release);
 }
 
-/* Tells the client how far the stream is; one that met its fate is told nothing more, as it may not have happened. */
+/* Tells the client how far the stream is. After its fate a client is told nothing: what was abandoned never happened.
+ */
 static void settle(gs_stream *stream) {
     gs_session *session = stream->session;
     uint64_t number = 0;
@@ -201,7 +205,8 @@ void gs_dispatch_add(gs_action *action) {
 
 /* ---- launches ---- */
 
-/* The first launch of a stream beside others: all of them have company. Those that come later find it at their start. */
+/* The first launch of a stream beside others: all of them have company. Those that come later find it at their start.
+ */
 static void bring_company(gs_dispatch *dispatch, const gs_stream *stream) {
     for (size_t i = 0; i < dispatch->contenders.count; i++) {
         gs_stream *other = dispatch->contenders.data[i];
@@ -409,9 +414,9 @@ void gs_dispatch_loaded(gs_load *load) {
     if (!image) {
         refuse(action, error.code == GS_E_KERNEL ? GS_CLIENT_SOURCE : GS_CLIENT_SYSTEM,
                gs_error_text(&error, words, sizeof words));
-    } else if (action->session->fate) {
+    } else if (action->session->fate || dispatch->is_down) {
         action->is_issued = false;
-        refuse(action, GS_CLIENT_LOST, "");
+        refuse(action, GS_CLIENT_SYSTEM, gs_no_device);
     } else {
         action->thing->source = hash_of(image);
         dispatch->loading++;
@@ -472,17 +477,6 @@ static void abandon(gs_dispatch *dispatch) {
     dispatch->running = 0;
 }
 
-/* What was in the device process is gone. */
-static void forget_engine(gs_dispatch *dispatch, const char *words) {
-    for (size_t i = 0; i < dispatch->sessions.count; i++) {
-        gs_session *session = dispatch->sessions.data[i];
-        if (session && gs_session_has_things(session))
-            gs_session_end(session, GS_CLIENT_RESET, "%s (%s)", gs_client_meaning(GS_CLIENT_RESET), words);
-    }
-    abandon(dispatch);
-    dispatch->must_decide = true;
-}
-
 /* The engine is of no use any more. `culprit` may be NULL. */
 static void lose(gs_dispatch *dispatch, gs_action *culprit, const char *words) {
     gs_session *guilty = culprit ? culprit->session : NULL;
@@ -490,7 +484,13 @@ static void lose(gs_dispatch *dispatch, gs_action *culprit, const char *words) {
     if (guilty)
         gs_session_end(guilty, GS_CLIENT_KERNEL, "%s: %s",
                        culprit->thing->image->kernels[culprit->launch.run.kernel].name, words);
-    forget_engine(dispatch, words);
+    for (size_t i = 0; i < dispatch->sessions.count; i++) {
+        gs_session *session = dispatch->sessions.data[i];
+        if (session && gs_session_has_things(session))
+            gs_session_end(session, GS_CLIENT_RESET, "%s (%s)", gs_client_meaning(GS_CLIENT_RESET), words);
+    }
+    abandon(dispatch);
+    dispatch->must_decide = true;
     dispatch->is_down = gs_engine_restart(dispatch->engine, &error) != GS_OK;
     dispatch->now_ns = dispatch->tried_ns = (uint64_t)gs_now_ns();
     char text[GS_WIRE_NAME + sizeof error.message + 100];
@@ -592,8 +592,6 @@ static void check_engine(gs_dispatch *dispatch) {
     else if (dispatch->is_down && dispatch->now_ns - dispatch->tried_ns >= RETRY_NS) {
         dispatch->tried_ns = dispatch->now_ns;
         dispatch->is_down = gs_engine_restart(dispatch->engine, &error) != GS_OK;
-        if (!dispatch->is_down) /* what clients gave it meanwhile went nowhere */
-            forget_engine(dispatch, "there was no device process");
     }
 }
 
@@ -637,7 +635,8 @@ bool gs_dispatch_sleep(gs_dispatch *dispatch, uint64_t *most_ns) {
     }
     if (dispatch->must_decide || dispatch->must_sweep)
         return false;
-    for (size_t i = 0; i < dispatch->sessions.count && takes_commands(dispatch); i++) {
+    bool is_taking = takes_commands(dispatch);
+    for (size_t i = 0; i < dispatch->sessions.count && is_taking; i++) {
         gs_session *session = dispatch->sessions.data[i];
         if (session && session->page && !session->fate && session->actions < GS_SESSION_ACTIONS &&
             !gs_ring_sleep(&session->ring))
@@ -646,7 +645,9 @@ bool gs_dispatch_sleep(gs_dispatch *dispatch, uint64_t *most_ns) {
     *most_ns = CHECK_NS;
     if (dispatch->look_at_ns < dispatch->now_ns + *most_ns)
         *most_ns = dispatch->look_at_ns > dispatch->now_ns ? dispatch->look_at_ns - dispatch->now_ns : 0;
-    if (!dispatch->running && dispatch->look_at_ns == UINT64_MAX && !dispatch->is_down)
+    if (!is_taking && *most_ns > RETAKE_NS)
+        *most_ns = RETAKE_NS;
+    else if (!dispatch->running && dispatch->look_at_ns == UINT64_MAX)
         *most_ns = UINT64_MAX;
     return true;
 }

@@ -2,7 +2,7 @@
  * inside.h: the daemon from within; for this room alone.
  *
  *   things     what a client has on the device: memory, host memory that is shared, modules
- *   actions        commands that have been checked, from their arrival until they have happened
+ *   actions    commands that have been checked, from their arrival until they have happened
  *   sessions   one client: its page, its things, its streams (session.c)
  *   dispatch   all sessions, and the engine that does what they ask for (dispatch.c)
  *   status     what is going on, for people and for programs (status.c)
@@ -268,6 +268,8 @@ struct gs_dispatch {
     } window;
     unsigned char record[GS_WIRE_MOST_BYTES];
 };
+
+extern const char gs_no_device[]; /* the words for it */
 
 gs_dispatch *gs_dispatch_open(const gs_dispatch_options *options, gs_error *error);
 void gs_dispatch_close(gs_dispatch *dispatch);

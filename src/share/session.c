@@ -519,6 +519,10 @@ void gs_session_file(gs_session *session, const void *message, size_t bytes, int
         gs_session_end(session, GS_CLIENT_INVALID, "the daemon was sent a file that is not as it should be");
         return;
     }
+    if (session->dispatch->is_down) {
+        gs_session_reply(session, file.reply, file.ticket, GS_CLIENT_SYSTEM, gs_no_device);
+        return;
+    }
     bool is_share = file.kind == GS_WIRE_SHARE, is_full;
     gs_thing **at = place(session, is_share ? GS_THING_REGION : GS_THING_MODULE, file.number, &is_full);
     if (!at) {

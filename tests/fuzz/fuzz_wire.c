@@ -296,7 +296,8 @@ static void nothing_is_left(const gs_dispatch *dispatch) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     gs_dispatch_options options = {.watch = nothing_to_watch, .say = nothing_to_say, .limit_ns = UINT64_MAX / 2};
-    struct reader reader = {data, size};
+    enum { ENOUGH = 4096 };
+    struct reader reader = {data, size < ENOUGH ? size : ENOUGH};
     static gs_dispatch *dispatch;
     if (!dispatch)
         dispatch = gs_dispatch_open(&options, NULL);
