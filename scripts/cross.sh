@@ -19,13 +19,13 @@ sh scripts/setup.sh build
 
 cmake -G Ninja -S . -B build/x86_64 -DCMAKE_TOOLCHAIN_FILE=cmake/x86_64.cmake -DCMAKE_BUILD_TYPE=Release \
     -DGRIDSMITH_TESTS=ON -DCMAKE_COMPILE_WARNING_AS_ERROR=ON >/dev/null
-tests="test_host test_traps test_reshape"
+tests="test_host test_traps test_reshape test_share_engine"
 # shellcheck disable=SC2086
-cmake --build build/x86_64 --target gridsmith $tests
+cmake --build build/x86_64 --target gridsmith bench_engine launches $tests
 
 rm -rf out/x86_64
 mkdir -p out/x86_64/lib
-cp build/x86_64/gridsmith out/x86_64/
+cp build/x86_64/gridsmith build/x86_64/bench/bench_engine build/x86_64/bench/launches out/x86_64/
 for test in $tests; do
     cp "build/x86_64/tests/$test" out/x86_64/
 done

@@ -72,9 +72,12 @@ static void furnish(struct fixture *f) {
     assert_int_equal(gs_engine_share(f->engine, REGION, f->fd, MOST_BLOCKS * sizeof(uint32_t)), GS_OK);
 }
 
+/* On another machine than it was built on: from the folder that it runs in. */
 static char *read_source(size_t *size) {
+    static const char file[] = "tests/kernels/share.cu";
     char *text;
-    assert_int_equal(gs_input_all(test_path("tests/kernels/share.cu"), 1 << 20, &text, size, NULL), GS_OK);
+    const char *path = access(test_path(file), R_OK) == 0 ? test_path(file) : file;
+    assert_int_equal(gs_input_all(path, 1 << 20, &text, size, NULL), GS_OK);
     return text;
 }
 
@@ -390,10 +393,8 @@ static void test_a_fault_is_told_and_can_be_restarted(void **state) {
         gs_engine_event event = next_event(f);
         assert_int_equal(event.happened, GS_ENGINE_LOST);
         assert_int_equal(event.code, GS_E_KERNEL);
-        if (is_host()) {
-            assert_int_equal(event.tag, f->tag);
-            assert_non_null(strstr(event.message, "of fault"));
-        }
+        assert_int_equal(event.tag, f->tag);
+        assert_non_null(strstr(event.message, is_host() ? "of fault" : "CUDA error 700"));
         assert_false(gs_engine_poll(f->engine, &event));
         assert_int_equal(gs_engine_restart(f->engine, &error), GS_OK);
         furnish(f);
@@ -475,10 +476,12 @@ static void test_images_are_kept(void **state) {
 static void test_broken_images_are_compiled_anew(void **state) {
     struct fixture *f = *state;
     gs_error error;
+    char folder[100];
+    snprintf(folder, sizeof folder, "%s/made/where/needed", f->folder);
     static const char text[] = "__global__ void one(int *at) { at[blockIdx.x] = VALUE; }";
     for (int i = 0; i < 4; i++) {
         const char *option = i == 2 ? "-DVALUE=2" : "-DVALUE=1";
-        gs_image_request request = {.folder = f->folder,
+        gs_image_request request = {.folder = folder,
                                     .name = "one.cu",
                                     .text = text,
                                     .size = strlen(text),

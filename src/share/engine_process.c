@@ -174,12 +174,12 @@ void gs_side_give_up(gs_side *side, gs_code code, uint64_t tag, const char *word
         pause(); /* the other one ends the process */
 }
 
-/* The only run that is on the device, if there is one: then it did it. */
-static uint64_t suspect(const gs_side *side) {
-    uint64_t found = GS_ENGINE_NOBODY;
+/* The only run that is on the device, or `given` to it just now, if there is only one: then it did it. */
+static uint64_t suspect(const gs_side *side, const struct work *given) {
+    uint64_t found = given && given->order.kind == GS_ORDER_RUN ? given->order.tag : GS_ENGINE_NOBODY;
     for (const struct queue *queue = side->queues; queue; queue = queue->next) {
         const struct work *work = queue->confined ? queue->confined->work : queue->flying.first;
-        if (!work || work->order.kind != GS_ORDER_RUN)
+        if (!work || work->order.kind != GS_ORDER_RUN || work == given)
             continue;
         if (found != GS_ENGINE_NOBODY)
             return GS_ENGINE_NOBODY;
@@ -189,7 +189,7 @@ static uint64_t suspect(const gs_side *side) {
 }
 
 static void give_up(gs_side *side, const gs_error *error) {
-    gs_side_give_up(side, error->code, suspect(side), error->message);
+    gs_side_give_up(side, error->code, suspect(side, NULL), error->message);
 }
 
 static bool try_tell(gs_side *side, const gs_engine_event *event, uint32_t bytes) {
@@ -476,7 +476,7 @@ static void fail_work(gs_side *side, struct work *work, const gs_error *error) {
     gs_engine_event event = {
         .code = error->code, .began_ns = (uint64_t)side->now_ns, .ended_ns = (uint64_t)side->now_ns};
     if (side->kind->check(side->device, &reason) != GS_OK)
-        give_up(side, &reason);
+        gs_side_give_up(side, reason.code, suspect(side, work), reason.message);
     snprintf(event.message, sizeof event.message, "%.199s", error->message);
     end_work(side, work, &event);
 }
@@ -719,6 +719,9 @@ static bool land(gs_side *side, struct queue *queue) {
         return false;
     confined->again_ns = 0;
     gs_code code = send_workers(side, confined, &error);
+    gs_error reason;
+    if (code != GS_OK && side->kind->check(side->device, &reason) != GS_OK)
+        give_up(side, &reason);
     if (code != GS_OK)
         end_confined(side, queue, code, &error);
     return true;

@@ -45,22 +45,17 @@ struct gs_image_work {
 /* ---- the cache ---- */
 
 static gs_code make_folders(char *path, gs_error *error) {
-    for (char *at = path + 1; at; at = strchr(at + 1, '/')) {
-        char *slash = strchr(at, '/');
+    for (char *slash = strchr(path + 1, '/');; slash = strchr(slash + 1, '/')) {
         if (slash)
             *slash = '\0';
-        int failed = mkdir(path, 0700) != 0 && errno != EEXIST;
+        bool failed = mkdir(path, 0700) != 0 && errno != EEXIST;
         if (failed)
             gs_fail_system(error, "make the folder", path);
         if (slash)
             *slash = '/';
-        if (failed)
-            return GS_E_IO;
-        if (!slash)
-            break;
-        at = slash;
+        if (failed || !slash)
+            return failed ? GS_E_IO : GS_OK;
     }
-    return GS_OK;
 }
 
 static gs_code find_folder(gs_image_work *work, const char *given, gs_error *error) {
