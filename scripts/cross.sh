@@ -21,11 +21,13 @@ cmake -G Ninja -S . -B build/x86_64 -DCMAKE_TOOLCHAIN_FILE=cmake/x86_64.cmake -D
     -DGRIDSMITH_TESTS=ON -DCMAKE_COMPILE_WARNING_AS_ERROR=ON >/dev/null
 tests="test_host test_traps test_reshape test_share_engine"
 # shellcheck disable=SC2086
-cmake --build build/x86_64 --target gridsmith share bench_engine $tests
+cmake --build build/x86_64 --target gridsmith share bench_engine launches $tests
 
 rm -rf out/x86_64
 mkdir -p out/x86_64/lib
-cp build/x86_64/gridsmith build/x86_64/bench/share build/x86_64/bench/bench_engine out/x86_64/
+for program in gridsmith bench/share bench/bench_engine bench/launches; do
+    cp "build/x86_64/$program" out/x86_64/
+done
 for test in $tests; do
     cp "build/x86_64/tests/$test" out/x86_64/
 done

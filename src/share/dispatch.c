@@ -168,6 +168,7 @@ void gs_dispatch_advance(gs_stream *stream) {
         action->is_issued = true;
         if (action->what == GS_WIRE_LAUNCH) {
             action->launch.how = GS_PLAN_WHOLE;
+            action->launch.sms = gs_stream_launch(stream)->launch.sms; /* what was left for the one before it */
             gs_dispatch_start(action);
         } else if (hand_over(action) != GS_OK) {
             trouble(action, GS_CLIENT_SYSTEM, "the daemon has no memory left");

@@ -252,6 +252,7 @@ struct gs_dispatch {
     uint64_t saved_ns, checked_ns, tried_ns;
     gs_random random;
     bool must_decide, must_sweep;
+    bool somebody_waits; /* for a turn, as of the last decision */
     bool is_down;     /* there is no device process */
     bool is_draining; /* no more commands are taken */
     uint32_t life;    /* of the engine, from 1 on */

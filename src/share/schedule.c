@@ -88,7 +88,8 @@ bool gs_schedule_may_follow(const gs_stream *stream, const gs_action *action) {
     const gs_dispatch *dispatch = stream->session->dispatch;
     const gs_plan_options *plan = &dispatch->plan;
     const gs_profile *profile = action->launch.profile;
-    if (!stream->launches || stream->confined || !profile || dispatch->options.shuffle_ns || dispatch->loading)
+    if (!stream->launches || stream->confined || !profile || dispatch->options.shuffle_ns || dispatch->loading ||
+        dispatch->somebody_waits)
         return false;
     int64_t ns = (int64_t)gs_profile_duration_ns(profile);
     if (!ns || stream->session->options.most_sms)
@@ -372,6 +373,14 @@ static void apply_dealt(gs_dispatch *dispatch, struct dealt *dealt) {
     }
 }
 
+/* Those who wait for a turn get it when what runs has ended: nothing follows it then. */
+static void count_waiting(gs_dispatch *dispatch, size_t count) {
+    dispatch->somebody_waits = false;
+    for (size_t i = 0; i < count; i++)
+        dispatch->somebody_waits |=
+            dispatch->placed.data[i].how == GS_PLAN_WAIT && dispatch->asked.data[i].state == GS_CONTENDER_WAITS;
+}
+
 static void apply(gs_dispatch *dispatch, size_t count) {
     struct dealt dealt = {.count = 0};
     static const gs_mask nowhere;
@@ -458,6 +467,7 @@ static void stop_all(gs_dispatch *dispatch, size_t count) {
 void gs_schedule_decide(gs_dispatch *dispatch) {
     size_t count = gather(dispatch);
     dispatch->must_decide = false;
+    dispatch->somebody_waits = false;
     dispatch->look_at_ns = UINT64_MAX;
     if (count == 0 || dispatch->is_down) {
         if (dispatch->window.count)
@@ -477,6 +487,7 @@ void gs_schedule_decide(gs_dispatch *dispatch) {
             gs_plan_decide(&dispatch->plan, dispatch->book, dispatch->asked.data, count, dispatch->placed.data);
         set_alarm(dispatch, &decision, count);
         watch(dispatch, count);
+        count_waiting(dispatch, count);
     }
     apply(dispatch, count);
 }
