@@ -5,7 +5,7 @@
 set -eu
 
 build_packages="gcc libc6-dev cmake ninja-build pkg-config libjansson-dev libsqlite3-dev libuv1-dev zlib1g-dev"
-test_packages="g++ clang libclang-rt-14-dev libcmocka-dev libxml2-utils mandoc"
+test_packages="g++ clang libclang-rt-14-dev libcmocka-dev libxml2-utils mandoc spin"
 
 packages=$build_packages
 [ "${1:-build}" = test ] && packages="$build_packages $test_packages"

@@ -1,0 +1,101 @@
+#!/bin/sh
+# The protocol between clients, the daemon and the device process, as state machines (tests/spin/*.pml), checked with
+# spin: every state that can be reached. Models that are broken on purpose must be caught: a check that cannot fail is
+# none.
+#
+#   sh tests/spin.sh SOURCE_DIR [long]     # long: larger ones besides, some minutes
+set -u
+command -v spin >/dev/null || { echo "spin is not installed: skipped"; exit 77; }
+models=$(cd "$1" && pwd)/tests/spin || exit 1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+failed=0
+
+# explore MODEL "DEFINES" "OPTIONS OF CC" "OPTIONS OF THE SEARCH": what it found is in `found`.
+explore() {
+    rm -f pan* ./*.trail found
+    # shellcheck disable=SC2086
+    spin $2 -a "$models/$1.pml" >found 2>&1 && cc -w -DMEMLIM=1500 $3 -o pan pan.c >>found 2>&1 &&
+        ./pan -m100000 $4 >>found 2>&1
+    grep -q 'errors:' found && ! grep -q 'Search not completed' found
+}
+
+says() {
+    states=$(sed -n 's/^ *\([0-9.e+]*\) states, stored.*/\1/p' found)
+    printf '%-8s %-28s %-9s %s states\n' "$1" "$2" "$3" "$states"
+}
+
+# right MODEL DEFINES: all states, no error, no deadlock.
+right() {
+    smaller=
+    [ "$1" = session ] && smaller=-DCOLLAPSE # half the memory
+    if explore "$1" "$2" "-O1 -DSAFETY $smaller" "" && grep -q 'errors: 0' found; then
+        says "$1" "$2" right
+    else
+        echo "FAILED $1 $2"
+        tail -n 25 found
+        failed=1
+    fi
+}
+
+# ends MODEL DEFINES: who waits gets an answer, if nobody who could move is passed over for ever (weak fairness).
+ends() {
+    if explore "$1" "-DENDS $2" "-O1 -DNFAIR=4" "-a -f" && grep -q 'errors: 0' found; then
+        says "$1" "ends $2" right
+    else
+        echo "FAILED $1 ends $2"
+        tail -n 25 found
+        failed=1
+    fi
+}
+
+# wrong MODEL DEFINES [OPTIONS OF CC]: the search stops at an error.
+wrong() {
+    explore "$1" "$2" "-O0 -DSAFETY ${3:-}" ""
+    if grep -q 'errors: 1' found; then
+        says "$1" "$2" caught
+    else
+        echo "FAILED $1 $2 is broken, and was not caught"
+        tail -n 25 found
+        failed=1
+    fi
+}
+
+right ring ""
+right ring "-DKILL -DORDERS=2"
+wrong ring -DBROKEN_WAKE
+wrong ring -DBROKEN_ORDER
+wrong ring -DBROKEN_SILENCE
+wrong ring -DBROKEN_FLUSH
+wrong ring "-DBROKEN_ROOM -DORDERS=5"
+
+right wait -DFATE
+right wait "-DKILL -DFIRST=1"
+ends wait "-DFATE -DFIRST=1"
+wrong wait -DBROKEN_FENCE
+wrong wait -DBROKEN_NAP
+wrong wait -DBROKEN_LATE
+wrong wait "-DFATE -DBROKEN_FATE"
+
+right session ""
+wrong session -DBROKEN_FREE
+wrong session "-DBROKEN_DECIDE -DLOSSES=0"
+backwards="-DREVERSE -DT_REVERSE" # it is found sooner
+wrong session -DBROKEN_STALE "$backwards"
+wrong session -DBROKEN_SETTLE "$backwards"
+wrong session -DBROKEN_DOWN "$backwards"
+
+right run ""
+ends run -DCHANGES=1
+wrong run -DBROKEN_RESUME
+wrong run -DBROKEN_TASK
+wrong run -DBROKEN_LAND
+
+if [ "${2:-}" = long ]; then
+    right ring "-DKILL -DORDERS=3"
+    right wait -DKILL
+    ends session -DLOSSES=0
+    right run "-DCHANGES=3"
+fi
+exit "$failed"
