@@ -72,7 +72,7 @@ wrong ring "-DBROKEN_ROOM -DORDERS=5"
 
 right wait -DFATE
 right wait "-DKILL -DFIRST=1"
-ends wait "-DFATE -DFIRST=1"
+ends wait -DFIRST=1
 wrong wait -DBROKEN_FENCE
 wrong wait -DBROKEN_NAP
 wrong wait -DBROKEN_LATE

@@ -20,9 +20,8 @@
  * clients have ended, of those that are gone nothing is left, in the daemon or the device.
  *
  * Broken on purpose, and to be caught: BROKEN_FREE (a thing goes when its client does, though it is in use),
- * BROKEN_STALE (events of a lost process stay),
- * BROKEN_SETTLE (what a lost process had is told as done), BROKEN_DECIDE (the daemon sleeps though there is something to
- * decide), BROKEN_DOWN (what was asked for while there was no device process is forgotten when there is one again).
+ * BROKEN_STALE (events of a lost process stay), BROKEN_SETTLE (what a lost process had is told as done), BROKEN_DECIDE
+ * (the daemon sleeps though there is something to decide), BROKEN_DOWN (a module that is asked for while there is no device process is not refused).
  */
 #define CLIENTS 2
 #ifndef LOSSES
@@ -393,7 +392,14 @@ inline take_event() {
 /* What libuv sees: connections that have said something, or have ended. */
 inline look_at_sockets(c) {
     if
-    :: file[c] && session[c] == OPEN && fate[c] == NO_FATE -> file[c] = false; make_thing(c)
+    :: file[c] && session[c] == OPEN && fate[c] == NO_FATE ->
+        file[c] = false;
+        if
+#ifndef BROKEN_DOWN
+        :: is_down -> reply[c] = REFUSED
+#endif
+        :: else -> make_thing(c)
+        fi
     :: else
     fi;
     if
@@ -537,11 +543,8 @@ happening:
         :: else -> goto take_events
         fi
     };
-trying: /* check_engine, where there is no device process */
-#ifdef BROKEN_DOWN
-    atomic { restart(); goto working };
-#endif
-    whose = CLIENTS;
+trying: /* check_engine, where there is no device process: nobody has anything there */
+    atomic { assert(!HAS_THINGS(0) && !HAS_THINGS(1)); restart(); goto working };
 losing:
     atomic {
         reset_everybody();
