@@ -3,7 +3,7 @@
  *
  * Everything runs on the CPU that plays a GPU, or on what GRIDSMITH_ON names ("cuda"). GRIDSMITH_PROGRAM is the program
  * whose hidden subcommands are started. GRIDSMITH_RUNS is a hundred times how often masks change,
- * GRIDSMITH_PAUSE_US how fast.
+ * GRIDSMITH_PAUSE_US how fast. GRIDSMITH_ROUNDS is how long a block works: 1000 on a CPU, a million on a GPU.
  */
 #define _GNU_SOURCE
 #include "test.h"
@@ -317,12 +317,12 @@ static void test_stopped_runs_resume(void **state) {
     enum { BLOCKS = 20000 };
     struct fixture *f = *state;
     int sms = gs_engine_facts_of(f->engine)->sms, stops = 0;
-    uint32_t work = is_host() ? 1000 : 1000000;
+    int rounds = (int)test_number("GRIDSMITH_ROUNDS", 1000);
     uint64_t at = 0;
     uint32_t mask[GS_ENGINE_MASK_WORDS], none[GS_ENGINE_MASK_WORDS] = {0};
     mask_of(mask, 0, sms);
     while (at < BLOCKS) {
-        uint64_t tag = start_count(f, QUEUE, BLOCKS, work, mask, at);
+        uint64_t tag = start_count(f, QUEUE, BLOCKS, rounds, mask, at);
         for (int i = 0; i < 200 && stops < 20 && gs_engine_progress(f->engine, tag) < at + 100; i++)
             usleep(50);
         gs_engine_confine(f->engine, tag, stops++ < 20 ? none : mask);

@@ -214,7 +214,7 @@ static bool should_wait(const question *q, const gs_plan_place *placements, size
 }
 
 /* Kernels that run whole are sent to the GPU one behind the other, so that it has no gap between them: the next in
-   turn, and the next, as long as they take no longer together than a kernel that cannot give way may. */
+   turn, and more as long as they take no longer together than a kernel that cannot give way may. */
 static void queue_wholes(const question *q, gs_plan_place *placements) {
     int64_t ahead = 0;
     size_t running = 0;
@@ -230,7 +230,8 @@ static void queue_wholes(const question *q, gs_plan_place *placements) {
         if (placements[next].how == GS_PLAN_WHOLE)
             continue;
         ahead += duration_of(c);
-        if (!is_whole_alone(q, c) || !is_known(c) || ahead > q->options->yield_ns || should_wait(q, placements, next))
+        bool is_too_much = running > 1 && ahead > q->options->yield_ns;
+        if (!is_whole_alone(q, c) || !is_known(c) || is_too_much || should_wait(q, placements, next))
             return;
         placements[next] = (gs_plan_place){.how = GS_PLAN_WHOLE, .sms = q->all};
         running++;

@@ -241,8 +241,8 @@ void gs_dispatch_start(gs_action *action) {
     launch->had_company |= dispatch->running > 1;
     if (launch->run.is_confined)
         stream->confined = action;
-    if (launch->profile)
-        stream->pipelined_ns += (int64_t)gs_profile_duration_ns(launch->profile);
+    launch->expected_ns = gs_schedule_expected_ns(action);
+    stream->pipelined_ns += launch->expected_ns;
     dispatch->launches++;
 }
 
@@ -266,8 +266,7 @@ static void ran(gs_dispatch *dispatch, gs_action *action, const gs_engine_event 
                     action->arrived_ns > stream->ended_ns ? action->arrived_ns : stream->ended_ns, event->began_ns);
     launch->has_begun = true;
     gs_schedule_ran(action, event);
-    if (launch->profile)
-        stream->pipelined_ns -= (int64_t)gs_profile_duration_ns(launch->profile);
+    stream->pipelined_ns -= launch->expected_ns;
     if (!--stream->launches) {
         dispatch->running--;
         stream->pipelined_ns = 0;
@@ -411,6 +410,8 @@ void gs_dispatch_loaded(gs_load *load) {
     dispatch->compiling--;
     remove_load(dispatch, load);
     action->thing->image = image;
+    if (image) /* and without memory for the paces it does without them */
+        action->thing->paces = calloc(image->kernel_count + 1, sizeof *action->thing->paces);
     action->is_issued = true;
     if (!image) {
         refuse(action, error.code == GS_E_KERNEL ? GS_CLIENT_SOURCE : GS_CLIENT_SYSTEM,

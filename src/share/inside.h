@@ -48,6 +48,7 @@ typedef struct gs_thing {
     uint64_t bytes;
     gs_image *image; /* of a module */
     uint64_t source; /* of a module: its hash */
+    double *paces;   /* of a module: of each kernel the ns a block took, in the shape it ran in last; 0: not known */
     gs_session *session;
 } gs_thing;
 
@@ -81,6 +82,7 @@ typedef struct gs_action_launch {
     uint64_t arrival;     /* order of arrival */
     uint64_t waits_since; /* ns */
     uint64_t ran_ns;      /* before it was stopped the last time */
+    int64_t expected_ns;  /* when it was given to the engine: how long it would take */
     uint32_t memory_count;
     gs_thing *memories[GS_CLIENT_ARGUMENTS];
     gs_engine_argument arguments[GS_CLIENT_ARGUMENTS];
@@ -253,10 +255,10 @@ struct gs_dispatch {
     gs_random random;
     bool must_decide, must_sweep;
     bool somebody_waits; /* for a turn, as of the last decision */
-    bool is_down;     /* there is no device process */
-    bool is_draining; /* no more commands are taken */
-    uint32_t life;    /* of the engine, from 1 on */
-    uint32_t running; /* streams with launches that the engine has */
+    bool is_down;        /* there is no device process */
+    bool is_draining;    /* no more commands are taken */
+    uint32_t life;       /* of the engine, from 1 on */
+    uint32_t running;    /* streams with launches that the engine has */
     uint64_t opened_ns, launches, resizes, decisions;
     gs_times first_block; /* from the arrival of a launch to its first block */
     struct gs_window {
@@ -300,6 +302,8 @@ gs_action *gs_stream_launch(const gs_stream *stream); /* the first launch that i
 void gs_stream_list(gs_stream *stream);               /* it takes part in decisions */
 void gs_dispatch_start(gs_action *action);            /* hands a launch to the engine, as its `how` and `mask` say */
 void gs_dispatch_advance(gs_stream *stream);          /* hands over what can be */
+/* How long a launch will take by itself, about; 0: nobody knows. */
+int64_t gs_schedule_expected_ns(const gs_action *action);
 /* Whether the launch may follow those of its stream that the engine has, without a decision. */
 bool gs_schedule_may_follow(const gs_stream *stream, const gs_action *action);
 void gs_schedule_decide(gs_dispatch *dispatch);

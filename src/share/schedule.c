@@ -84,6 +84,14 @@ void gs_schedule_close(gs_dispatch *dispatch) {
         unlist(dispatch, dispatch->contenders.count - 1);
 }
 
+/* A kernel in a new shape is taken to need as long a block as in the last one. */
+int64_t gs_schedule_expected_ns(const gs_action *action) {
+    const gs_action_launch *launch = &action->launch;
+    int64_t ns = launch->profile ? (int64_t)gs_profile_duration_ns(launch->profile) : 0;
+    double pace = action->thing->paces ? action->thing->paces[launch->run.kernel] : 0;
+    return ns ? ns : (int64_t)(pace * (double)launch->blocks);
+}
+
 bool gs_schedule_may_follow(const gs_stream *stream, const gs_action *action) {
     const gs_dispatch *dispatch = stream->session->dispatch;
     const gs_plan_options *plan = &dispatch->plan;
@@ -91,12 +99,14 @@ bool gs_schedule_may_follow(const gs_stream *stream, const gs_action *action) {
     if (!stream->launches || stream->confined || !profile || dispatch->options.shuffle_ns || dispatch->loading ||
         dispatch->somebody_waits)
         return false;
-    int64_t ns = (int64_t)gs_profile_duration_ns(profile);
+    int64_t ns = gs_schedule_expected_ns(action);
     if (!ns || stream->session->options.most_sms)
         return false;
     if (dispatch->contenders.count > 1)
         return ns < plan->short_ns && stream->pipelined_ns + ns < FOLLOW_BESIDE_NS;
-    return ns < plan->yield_ns && stream->pipelined_ns + ns < FOLLOW_ALONE_NS &&
+    bool has_room =
+        stream->launches < 2 || stream->pipelined_ns + ns < FOLLOW_ALONE_NS; /* one behind another: no gap */
+    return ns < plan->yield_ns && has_room &&
            (ns < plan->short_ns ||
             (gs_profile_wanted(profile, plan->granularity) == 0 && !gs_profile_is_faster_confined(profile)));
 }
@@ -263,6 +273,8 @@ void gs_schedule_ran(gs_action *action, const gs_engine_event *event) {
     if (event->code != GS_OK || !launch->profile)
         return;
     count_blocks(dispatch, action, done);
+    if (!launch->had_company && !is_confined && action->thing->paces)
+        action->thing->paces[launch->run.kernel] = (double)ns / (double)(launch->blocks ? launch->blocks : 1);
     if (!launch->had_company && !is_confined)
         gs_profile_ran(launch->profile, ns);
     else if (!launch->had_company && !launch->was_resized && done > launch->run.first_block)

@@ -62,6 +62,7 @@ static void release(gs_thing *thing) {
     if (thing->kind == GS_THING_MEMORY)
         thing->session->counts.memory_bytes -= thing->bytes;
     gs_image_free(thing->image);
+    free(thing->paces);
     free(thing);
 }
 
