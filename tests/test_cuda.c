@@ -80,6 +80,7 @@ static void kernels_have_exactly_the_registers_asked_for(void **state) {
     assert_int_equal(gs_cuda_open(&api, &error), GS_OK);
     assert_int_equal(api.init(0), 0);
     assert_int_equal(api.context_retain(&context, 0), 0);
+    assert_int_equal(api.context_set(context), 0);
     assert_int_equal(gs_probe_open(&probe, &api, 90, 232448, &error), GS_OK);
     assert_int_equal(probe.kernels.count, 30);
     for (size_t i = 0; gs_generated_registers(i); i++) {

@@ -264,7 +264,9 @@ int gs_zoo_launch_command(const gs_zoo_load_asked *asked) {
     gs_feed *stream = open_stream(asked->on ? asked->on : "cuda", 0, 1, &error);
     if (!stream)
         return gs_report(&error);
-    gs_code code = gs_zoo_launch_cost(stream, asked->repeat ? (uint32_t)asked->repeat : 10000, &times, &error);
+    gs_code code = stream->ops->enter(stream, &error);
+    if (code == GS_OK)
+        code = gs_zoo_launch_cost(stream, asked->repeat ? (uint32_t)asked->repeat : 10000, &times, &error);
     if (code != GS_OK)
         gs_report(&error);
     else if (asked->json)

@@ -260,6 +260,8 @@ static int load_library(cu_module *module, const void *image) {
 }
 
 int cuModuleLoadData(cu_module *module, const void *image) {
+    if (!current)
+        return INVALID_CONTEXT;
     if (strncmp(image, PRETENDED_LIBRARY, strlen(PRETENDED_LIBRARY)) == 0)
         return load_library(module, image);
     if (strncmp(image, PRETENDED_IMAGE, strlen(PRETENDED_IMAGE)) != 0)
