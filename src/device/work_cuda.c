@@ -124,28 +124,6 @@ static gs_code compile_source(const cu_api *api, const gs_build *build, int arch
     return code;
 }
 
-gs_code gs_nvrtc_try(const gs_build *build, int architecture, gs_cost *costs, gs_error *error) {
-    cu_api api;
-    nvrtc_program compiled;
-    char *log;
-    gs_code code = gs_nvrtc_open(&api, error);
-    if (code != GS_OK)
-        return code;
-    code = compile_source(&api, build, architecture, &compiled, &log, error);
-    for (size_t i = 0; code == GS_OK && costs && i < build->kernel_count; i++) {
-        const char *lowered = NULL;
-        costs[i] = (gs_cost){0};
-        if (api.lowered_name(compiled, build->kernels[i], &lowered) == 0 && lowered)
-            costs[i] = cost_in_log(log, lowered);
-    }
-    if (code == GS_OK) {
-        free(log);
-        api.program_free(&compiled);
-    }
-    gs_cuda_close(&api);
-    return code;
-}
-
 /* The names and costs of the kernels, from a program that was compiled. */
 static gs_code keep_names(const cu_api *api, const gs_build *build, nvrtc_program compiled, const char *log,
                           gs_nvrtc_built *built, gs_error *error) {
@@ -194,6 +172,16 @@ void gs_nvrtc_built_free(gs_nvrtc_built *built) {
     free(built->costs);
     free(built->image);
     *built = (gs_nvrtc_built){0};
+}
+
+gs_code gs_nvrtc_try(const gs_build *build, int architecture, gs_cost *costs, gs_error *error) {
+    gs_nvrtc_built built;
+    gs_code code = gs_nvrtc_build(build, architecture, &built, error);
+    if (code == GS_OK && costs)
+        memcpy(costs, built.costs, built.count * sizeof *costs);
+    if (code == GS_OK)
+        gs_nvrtc_built_free(&built);
+    return code;
 }
 
 /* ---- modules ---- */
