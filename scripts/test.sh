@@ -21,4 +21,5 @@ GRIDSMITH_RUNS=${GRIDSMITH_RUNS:-5000}
 export GRIDSMITH_RUNS
 build_and_test asan
 # The long tests that have no threads have nothing to show there.
-build_and_test tsan --exclude-regex '^(engine|corpus|gpu|check|fit|probe|bound|plan|plan_play)$'
+build_and_test tsan --exclude-regex \
+    '^(engine|corpus|gpu|check|fit|probe|bound|plan|plan_play|shrink|cli|bench_share)$'

@@ -311,18 +311,21 @@ static gs_code fetch_buffers(struct play *play, gs_error *error) {
 static gs_code wait_for_end(struct play *play, int64_t stop_after_ns, gs_error *error) {
     const cu_api *api = &play->cuda->api;
     int64_t began = gs_now_ns(), deadline = began + (int64_t)play->work->seconds * 1000000000;
+    bool is_told = false;
     int state;
     while ((state = api->stream_query(play->cuda->stream)) == NOT_READY) {
         int64_t now = gs_now_ns();
-        if (stop_after_ns && now - began >= stop_after_ns) {
+        if (stop_after_ns && !is_told && now - began >= stop_after_ns) {
             state = api->write_word(play->cuda->signals, play->control + STOP_AT, 1, 0);
             if (state)
                 break;
-            stop_after_ns = 0;
+            is_told = true;
         }
         if (play->work->seconds && now > deadline)
             return gs_fail(error, GS_E_KERNEL, "not done after %u seconds", play->work->seconds);
     }
+    if (!state && is_told) /* the kernel may have ended by itself: the word must not reach the next launch */
+        state = api->stream_wait(play->cuda->signals);
     return state ? gs_fail(error, GS_E_KERNEL, "the kernel failed (CUDA error %d)", state) : GS_OK;
 }
 
