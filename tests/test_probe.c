@@ -148,6 +148,8 @@ static void a_tie_order_with_a_name_gets_it(void **state) {
 /* SM 5 never gets a block: it comes last, and the description does not pretend to agree with what was seen. */
 static void an_sm_that_gets_no_block_is_told(void **state) {
     (void)state;
+    if (test_number("GRIDSMITH_RUNS", 100000) < 100000)
+        skip(); /* half a minute under a sanitizer, of code that the others have run */
     gs_gpu *gpu = gs_gpu_open("rtx3090", NULL);
     gs_device *device = open_model(gpu, ",skip=5");
     gs_survey survey = measure(device, 60);
@@ -281,7 +283,8 @@ static void assert_gpcs(const gs_gpu *gpu, int16_t gpc_sms[10][18], const int32_
 static void clusters_show_gpcs(void **state) {
     (void)state;
     static const int32_t clusters[] = {16, 16, 16, 16, 16, 16, 16, 16, 2, 2};
-    for (int32_t largest = 8; largest <= 16; largest += 8) {
+    bool is_long = test_number("GRIDSMITH_RUNS", 100000) >= 100000;
+    for (int32_t largest = is_long ? 8 : 16; largest <= 16; largest += 8) {
         int16_t gpc_sms[10][18];
         int32_t sizes[10] = {0};
         plant_columns(gpc_sms, sizes);
