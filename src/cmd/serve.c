@@ -101,7 +101,7 @@ static int run(const gs_command *command, int argc, char **argv) {
     gs_parsed parsed = gs_parse(command, argc, argv, &asked, &words);
     int status = parsed == GS_PARSED_WRONG ? gs_code_exit(GS_E_USAGE) : 0;
     if (parsed == GS_PARSED)
-        status = words.count ? gs_usage(command, "what is \"%.40s\"?", words.data[0]) : serve(command, &asked);
+        status = words.count ? gs_usage(command, "\"%.40s\" is not an option", words.data[0]) : serve(command, &asked);
     free(words.data);
     return status;
 }

@@ -7,8 +7,8 @@
  *
  * The first thread of a worker takes tasks of some blocks from a queue and leaves the block at hand in one of two
  * slots, by turns, so that nobody needs registers for it while the body runs. A queue, and not blocks dealt out
- * beforehand: an SM favours its oldest warps, and the workers that it favours would be done long before the others. The
- * barrier that makes the next slot known is also the one between two blocks that use the same shared memory.
+ * beforehand: workers do not all get on equally fast, and some would be done long before the others. The barrier that
+ * makes the next slot known is also the one between two blocks that use the same shared memory.
  *
  * Where threads return early and others go on to barriers, every barrier of the body becomes a meeting (gs_sync): who has
  * returned goes on meeting the others until all have returned, and then the block is over.

@@ -4,7 +4,11 @@
  * Read from top to bottom:
  *
  *   sources    text as tokens with their places, and edits on it (tokens.c)
+ *   forms      a kernel made persistent, confined, elastic, or with fewer registers (rewrite.c, elastic.c, registers.c)
+ *   numbers    what buffers are made of (launch.c)
+ *   launches   files that say how a kernel is called (launch.c)
  *   host       kernels compiled by the system's C++ compiler and run on the CPU (host.c)
+ *   verifying  the original and the reshaped kernel on the same inputs (verify.c)
  */
 #ifndef GS_RESHAPE_H
 #define GS_RESHAPE_H
@@ -127,8 +131,8 @@ typedef struct gs_variant {
 enum { GS_ELASTIC_GUESSES = 48 };
 bool gs_elastic_guess(const gs_source *source, uint32_t factor, uint32_t number, gs_variant *variant);
 
-/* The limit of registers for a reshaped kernel: the most with which as many of its blocks fit on an SM as of the original,
-   or 0 where it needs none. */
+/* The limit of registers for a reshaped kernel: the most with which as many of its blocks fit on an SM as of the
+   original, or 0 where it needs none. */
 uint32_t gs_register_limit(const gs_cost *original, const gs_cost *reshaped, const uint32_t block[3]);
 
 /* What a kernel costs under limits of registers, from none downwards. */

@@ -11,6 +11,7 @@
  * Locks: `lock` for the ring and the tables, `staging.lock` outside of it, `nap` for who sleeps, inside of both.
  */
 #define _GNU_SOURCE
+#include "descriptors.h"
 #include "wire.h"
 
 #include <errno.h>
@@ -357,32 +358,16 @@ int gs_wire_connect(const char *asked, const gs_wire_hello *hello) {
     return -1;
 }
 
-gs_client_code gs_wire_answer(int socket, gs_wire_welcome *welcome, int *fds, int most) {
-    alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int) * 8)];
+gs_client_code gs_wire_answer(int socket, gs_wire_welcome *welcome, int *fds, size_t most) {
     struct pollfd wait = {.fd = socket, .events = POLLIN};
-    struct iovec bytes = {.iov_base = welcome, .iov_len = sizeof *welcome};
-    struct msghdr message = {
-        .msg_iov = &bytes, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
-    for (int i = 0; i < most; i++)
+    for (size_t i = 0; i < most; i++)
         fds[i] = -1;
     int ready;
     while ((ready = poll(&wait, 1, ANSWER_MS)) < 0 && errno == EINTR)
         ;
-    ssize_t got = ready > 0 ? recvmsg(socket, &message, MSG_CMSG_CLOEXEC) : -1;
+    ssize_t got = ready > 0 ? gs_descriptors_receive(socket, welcome, sizeof *welcome, fds, most, 0) : -1;
     if (ready > 0 && got < 0 && errno == ECONNRESET) /* told once; what was sent before it is still there */
-        got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-    struct cmsghdr *with = got > 0 ? CMSG_FIRSTHDR(&message) : NULL;
-    if (with && with->cmsg_level == SOL_SOCKET && with->cmsg_type == SCM_RIGHTS) {
-        int count = (int)((with->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-        for (int i = 0; i < count; i++) {
-            int fd;
-            memcpy(&fd, CMSG_DATA(with) + sizeof fd * (size_t)i, sizeof fd);
-            if (i < most)
-                fds[i] = fd;
-            else
-                close(fd);
-        }
-    }
+        got = gs_descriptors_receive(socket, welcome, sizeof *welcome, fds, most, 0);
     if (got <= 0)
         return fail(GS_CLIENT_REFUSED, ready > 0 ? "the daemon hung up" : "the daemon does not answer");
     if (got != sizeof *welcome || welcome->magic != GS_WIRE_MAGIC)
@@ -578,19 +563,12 @@ static int sealed_file(size_t bytes) {
 /* Under the lock, which it gives away while it waits. The socket takes few messages at a time, and the daemon reads
    them whatever happens, so that sending may wait. */
 static gs_client_code send_file(gs_client *client, gs_wire_file *file, int fd) {
-    alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {0};
     file->reply = reply_take(client, &file->ticket);
-    struct iovec bytes = {.iov_base = file, .iov_len = sizeof *file};
-    struct msghdr message = {
-        .msg_iov = &bytes, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
-    struct cmsghdr *with = CMSG_FIRSTHDR(&message);
-    *with = (struct cmsghdr){.cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof fd)};
-    memcpy(CMSG_DATA(with), &fd, sizeof fd);
     gs_client_code code = fate_of(client);
     pthread_mutex_unlock(&client->lock);
     if (code == GS_CLIENT_OK) {
         ssize_t sent;
-        while ((sent = sendmsg(client->socket, &message, MSG_NOSIGNAL)) < 0 && errno == EINTR)
+        while ((sent = gs_descriptors_send(client->socket, file, sizeof *file, &fd, 1, 0)) < 0 && errno == EINTR)
             ;
         code = sent < 0 ? fail(GS_CLIENT_LOST, "the daemon is gone") : reply_wait(client, file->reply, file->ticket);
     }

@@ -9,6 +9,7 @@
  * Connections that a descriptor says anything about are handled one message at a time and never waited for.
  */
 #define _GNU_SOURCE
+#include "descriptors.h"
 #include "inside.h"
 #include "share.h"
 
@@ -93,20 +94,9 @@ static void hang_up(struct connection *connection) {
 }
 
 static bool answer(int socket, gs_wire_welcome *welcome, const int *fds, size_t count) {
-    alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int) * 3)] = {0};
     welcome->magic = GS_WIRE_MAGIC;
     welcome->version = GS_WIRE_VERSION;
-    struct iovec bytes = {.iov_base = welcome, .iov_len = sizeof *welcome};
-    struct msghdr message = {.msg_iov = &bytes, .msg_iovlen = 1};
-    if (count) {
-        message.msg_control = control;
-        message.msg_controllen = CMSG_SPACE(sizeof(int) * count);
-        struct cmsghdr *with = CMSG_FIRSTHDR(&message);
-        *with = (struct cmsghdr){
-            .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int) * count)};
-        memcpy(CMSG_DATA(with), fds, sizeof(int) * count);
-    }
-    return sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof *welcome;
+    return gs_descriptors_send(socket, welcome, sizeof *welcome, fds, count, MSG_DONTWAIT) == sizeof *welcome;
 }
 
 __attribute__((format(printf, 2, 3))) static void refuse(int socket, const char *format, ...) {
@@ -239,41 +229,21 @@ static void first_message(struct connection *connection, const void *message, si
     }
 }
 
-/* Takes the first descriptor of a message, and closes all others. */
-static int descriptor_of(struct msghdr *message) {
-    int first = -1;
-    for (struct cmsghdr *with = CMSG_FIRSTHDR(message); with; with = CMSG_NXTHDR(message, with)) {
-        if (with->cmsg_level != SOL_SOCKET || with->cmsg_type != SCM_RIGHTS)
-            continue;
-        for (size_t at = 0; at + sizeof(int) <= with->cmsg_len - CMSG_LEN(0); at += sizeof(int)) {
-            int fd;
-            memcpy(&fd, CMSG_DATA(with) + at, sizeof fd);
-            if (first < 0)
-                first = fd;
-            else
-                close(fd);
-        }
-    }
-    return first;
-}
-
 static void message_came(uv_poll_t *poll, int status, int events) {
     struct connection *connection = poll->data;
-    alignas(8) char text[256], control[CMSG_SPACE(sizeof(int) * 8)];
-    struct iovec bytes = {.iov_base = text, .iov_len = sizeof text};
-    struct msghdr message = {
-        .msg_iov = &bytes, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    alignas(8) char text[256];
+    int fd = -1, flags = MSG_DONTWAIT | MSG_TRUNC; /* of what is too long the whole length is told */
     (void)events;
-    ssize_t got = status == 0 ? recvmsg(connection->socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) : 0;
+    ssize_t got = status == 0 ? gs_descriptors_receive(connection->socket, text, sizeof text, &fd, 1, flags) : 0;
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (got <= 0) {
+        close_if(fd);
         hang_up(connection);
         return;
     }
-    int fd = descriptor_of(&message);
     if (connection->session)
-        gs_session_file(connection->session, text, message.msg_flags & MSG_TRUNC ? 0 : (size_t)got, fd);
+        gs_session_file(connection->session, text, (size_t)got, fd);
     else
         first_message(connection, text, (size_t)got);
     close_if(fd);

@@ -6,6 +6,7 @@
  * an epoll of two: the bell, and the socket, which hangs up when the process dies.
  */
 #define _GNU_SOURCE
+#include "descriptors.h"
 #include "engine_wire.h"
 #include "process.h"
 #include "share.h"
@@ -226,28 +227,11 @@ size_t gs_engine_backlog(const gs_engine *engine) {
 
 /* ---- orders ---- */
 
-static bool send_fd(int socket, int fd) {
-    char byte = 0;
-    struct iovec bytes = {.iov_base = &byte, .iov_len = 1};
-    union {
-        struct cmsghdr head;
-        char room[CMSG_SPACE(sizeof(int))];
-    } control = {0};
-    struct msghdr message = {
-        .msg_iov = &bytes, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
-    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-    head->cmsg_level = SOL_SOCKET;
-    head->cmsg_type = SCM_RIGHTS;
-    head->cmsg_len = CMSG_LEN(sizeof(int));
-    memcpy(CMSG_DATA(head), &fd, sizeof fd);
-    return sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
-}
-
 /* Whether it went out. A process that is dying does not take it: LOST comes soon. A descriptor may go out without its
    order: then it is not sent again. */
 static bool try_send(gs_engine *engine, int *fd, const void *record, uint32_t bytes) {
     if (*fd >= 0) {
-        if (!send_fd(engine->socket, *fd))
+        if (gs_descriptors_send(engine->socket, "", 1, fd, 1, MSG_DONTWAIT) != 1)
             return false;
         *fd = -1;
     }

@@ -19,6 +19,7 @@
  * comes to when it is done, so a thing that is freed meanwhile goes after its last use, and its number is free at once.
  */
 #define _GNU_SOURCE
+#include "descriptors.h"
 #include "engine_device.h"
 #include "process.h"
 #include "share.h"
@@ -858,20 +859,8 @@ static bool advance_queues(gs_side *side) {
 
 static int take_fd(void) {
     char byte;
-    struct iovec bytes = {.iov_base = &byte, .iov_len = 1};
-    union {
-        struct cmsghdr head;
-        char room[CMSG_SPACE(sizeof(int))];
-    } control = {0};
-    struct msghdr message = {
-        .msg_iov = &bytes, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
-    int fd = -1;
-    if (recvmsg(GS_WIRE_SOCKET, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) != 1)
-        return -1;
-    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
-    if (head && head->cmsg_type == SCM_RIGHTS && head->cmsg_len == CMSG_LEN(sizeof(int)))
-        memcpy(&fd, CMSG_DATA(head), sizeof fd);
-    return fd;
+    int fd;
+    return gs_descriptors_receive(GS_WIRE_SOCKET, &byte, 1, &fd, 1, MSG_DONTWAIT) == 1 ? fd : -1;
 }
 
 static void hold_arguments(gs_side *side, struct work *work) {

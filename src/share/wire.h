@@ -68,7 +68,7 @@ typedef struct gs_wire_welcome {
 /* Connects and says hello; -1: gs_client_message() says why. */
 int gs_wire_connect(const char *asked, const gs_wire_hello *hello);
 /* Waits for the answer; those of `most` descriptors that came are in `fds`, the others are -1. */
-gs_client_code gs_wire_answer(int socket, gs_wire_welcome *welcome, int *fds, int most);
+gs_client_code gs_wire_answer(int socket, gs_wire_welcome *welcome, int *fds, size_t most);
 
 /* A memfd comes with these, sealed against changes of its size; the answer is in the reply slot. SHARE: host memory.
    LOAD: a source: its name, the options and the kernels, each with its NUL, and then the text. */

@@ -1,0 +1,16 @@
+/* descriptors.h: file descriptors that travel over a socket, for the daemon, its clients and its device process. */
+#ifndef GS_DESCRIPTORS_H
+#define GS_DESCRIPTORS_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+enum { GS_DESCRIPTORS = 8 }; /* that come with a message at most */
+
+/* sendmsg() with `count` descriptors, which may be none. */
+ssize_t gs_descriptors_send(int socket, const void *bytes, size_t size, const int *fds, size_t count, int flags);
+/* recvmsg(): `fds` gets up to `most` of those that came, then -1; the caller closes them. What came besides is closed.
+ */
+ssize_t gs_descriptors_receive(int socket, void *bytes, size_t size, int *fds, size_t most, int flags);
+
+#endif
