@@ -120,6 +120,11 @@ double literal_pair(const literal_question *q, size_t leader) {
         size_t members[2] = {leader, i};
         if (i == leader)
             continue;
+        uint64_t longest = gs_profile_duration_ns(c->profile), leads = gs_profile_duration_ns(lead->profile);
+        longest = longest > leads ? longest : leads;
+        if ((is_short(q, c) || is_short(q, lead)) && longest <= (uint64_t)q->options->yield_ns &&
+            cap(q, c) == q->options->sms && cap(q, lead) == q->options->sms)
+            continue; /* they are sent to the GPU one behind the other */
         double throughput = literal_split(q, members, 2), least = turns(q, lead, c);
         least = is_short(q, c) || is_short(q, lead) ? least - 1e-9 : least * (1 + q->options->least_gain);
         if (throughput >= least)

@@ -51,7 +51,7 @@ static gs_profile *learned(gs_book *book, uint64_t key, double knee, double us) 
     static const int32_t at[] = {16, 33, 53, 66, 99, SMS};
     gs_profile *profile = gs_book_get(book, key, "kernel", 100000);
     assert_non_null(profile);
-    gs_profile_ran(profile, (uint64_t)(us * 1000));
+    gs_profile_ran(profile, profile->blocks, (uint64_t)(us * 1000));
     for (size_t i = 0; i < GS_COUNT(at); i++)
         gs_profile_rate(profile, at[i], (uint64_t)(1e6 * true_share(knee, at[i])), (uint64_t)(us * 10000));
     return profile;
@@ -62,7 +62,7 @@ static void the_curve_is_what_was_measured(void **state) {
     gs_profile profile = {.key = 1, .sms = 100, .blocks = 1000};
     assert_int_equal(gs_profile_duration_ns(&profile), 0);
     expect_near(gs_profile_share(&profile, 50), 0.5, 1e-9);
-    gs_profile_ran(&profile, 1000);
+    gs_profile_ran(&profile, profile.blocks, 1000);
     assert_int_equal(gs_profile_duration_ns(&profile), 1000);
     expect_near(gs_profile_share(&profile, 25), 0.25, 1e-9);
     gs_profile_rate(&profile, 50, 900, 1000);
@@ -78,7 +78,8 @@ static void the_curve_is_what_was_measured(void **state) {
 static void nonsense_is_not_measured(void **state) {
     (void)state;
     gs_profile profile = {.key = 1, .sms = 100, .blocks = 1000}, before = profile;
-    gs_profile_ran(&profile, 0);
+    gs_profile_ran(&profile, profile.blocks, 0);
+    gs_profile_ran(&profile, 0, 10);
     gs_profile_rate(&profile, 0, 10, 10);
     gs_profile_rate(&profile, 101, 10, 10);
     gs_profile_rate(&profile, 10, 0, 10);
@@ -108,7 +109,7 @@ static void noise_does_not_make_fewer_sms_faster(void **state) {
             gs_profile_rate(&profile, (int32_t)gs_random_from(&random, 1, SMS),
                             (uint64_t)gs_random_from(&random, 1, 1000), 1000);
         if (gs_random_chance(&random, 50))
-            gs_profile_ran(&profile, (uint64_t)gs_random_from(&random, 100, 100000));
+            gs_profile_ran(&profile, profile.blocks, (uint64_t)gs_random_from(&random, 100, 100000));
         for (int32_t sms = 1; sms <= SMS; sms++)
             assert_true(gs_profile_share(&profile, sms) >= gs_profile_share(&profile, sms - 1) - 1e-12);
         assert_true(gs_profile_share(&profile, SMS) <= 1 + 1e-12);
@@ -120,7 +121,7 @@ static void noise_does_not_make_fewer_sms_faster(void **state) {
 static void few_blocks_need_few_sms(void **state) {
     (void)state;
     gs_profile profile = {.key = 1, .sms = SMS, .blocks = 40, .blocks_per_sm = 2};
-    gs_profile_ran(&profile, 1000);
+    gs_profile_ran(&profile, profile.blocks, 1000);
     expect_near(gs_profile_share(&profile, 20), 1, 1e-9);
     expect_near(gs_profile_share(&profile, 10), 0.5, 1e-9);
 }
@@ -136,7 +137,7 @@ static void what_is_wanted_finds_the_curve(void **state) {
         bool is_smooth = gs_random_chance(&random, 50);
         gs_profile profile = {.key = 1, .sms = SMS, .blocks = 1000000};
         int steps = 0;
-        gs_profile_ran(&profile, 1000000);
+        gs_profile_ran(&profile, profile.blocks, 1000000);
         for (int32_t sms; (sms = gs_profile_wanted(&profile, 4)) > 0; steps++) {
             double x = (double)sms / SMS, truth = is_smooth ? 1 - pow(1 - x, bend) : true_share(knee, sms);
             assert_true(steps < 100);
@@ -187,13 +188,27 @@ static void classes_follow_the_curve(void **state) {
 static void keys_tell_launches_apart(void **state) {
     (void)state;
     uint32_t one[3] = {1, 2, 3}, other[3] = {1, 3, 2};
-    uint64_t key = gs_profile_key(7, "k", one, one, 0);
-    assert_true(key == gs_profile_key(7, "k", one, one, 0) && key != 0);
-    assert_true(key != gs_profile_key(8, "k", one, one, 0));
-    assert_true(key != gs_profile_key(7, "kk", one, one, 0));
-    assert_true(key != gs_profile_key(7, "k", other, one, 0));
-    assert_true(key != gs_profile_key(7, "k", one, other, 0));
-    assert_true(key != gs_profile_key(7, "k", one, one, 1));
+    uint64_t key = gs_profile_key(7, "k", 6, one, 0);
+    assert_true(key == gs_profile_key(7, "k", 6, one, 0) && key != 0);
+    assert_true(key != gs_profile_key(8, "k", 6, one, 0));
+    assert_true(key != gs_profile_key(7, "kk", 6, one, 0));
+    assert_true(key != gs_profile_key(7, "k", 8, one, 0));
+    assert_true(key != gs_profile_key(7, "k", 6, other, 0));
+    assert_true(key != gs_profile_key(7, "k", 6, one, 1));
+}
+
+static void grids_that_are_alike_share_a_profile(void **state) {
+    (void)state;
+    static const uint64_t classes[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
+    for (uint64_t blocks = 1, at = 0; blocks <= 32; blocks++) {
+        at += at + 1 < GS_COUNT(classes) && classes[at + 1] <= blocks;
+        assert_int_equal(gs_profile_blocks(blocks), classes[at]);
+    }
+    assert_true(gs_profile_blocks(UINT64_MAX) == 3ull << 62);
+    gs_profile profile = {.key = 1, .sms = 100, .blocks = 1024};
+    gs_profile_ran(&profile, 1280, 1000);
+    expect_near(profile.alone, 1.28, 1e-9);
+    assert_int_equal(gs_profile_duration_ns(&profile), 800);
 }
 
 /* ---- Slate's table ---- */
@@ -491,7 +506,8 @@ static void the_book_is_bounded_and_held_profiles_stay(void **state) {
         ;
     assert_in_range(profiles, GS_BOOK_PROFILES / 2, GS_BOOK_PROFILES);
     assert_int_equal(held->key, 3);
-    assert_ptr_equal(gs_book_get(book, 3, "kernel", 100000), held);
+    assert_ptr_equal(gs_book_get(book, 3, held->name, held->blocks), held);
+    assert_string_equal(held->name, "kernel");
     assert_int_equal(gs_profile_duration_ns(held), 1000000);
     /* All places of a key held: there is no room for another. */
     for (uint64_t i = 0; i < 8; i++)
@@ -568,7 +584,7 @@ static void a_kernel_alone_has_the_gpu(void **state) {
     expect(&scene, 0, GS_PLAN_CONFINED, 20);
     gs_profile *in_order = learned(scene.book, 3, 1, 500); /* the cache likes its blocks in order */
     for (int i = 0; i < 4; i++) {
-        gs_profile_ran(in_order, 500000);
+        gs_profile_ran(in_order, in_order->blocks, 500000);
         gs_profile_rate(in_order, SMS, 100000, 400000);
     }
     scene.contenders[0] = waiting(in_order, 0);
@@ -663,7 +679,7 @@ static void short_kernels_run_whole_on_sms_left_free(void **state) {
     scene.count = 2;
     gs_profile *few = gs_book_get(scene.book, 2, "short", 40);
     few->blocks_per_sm = 2;
-    gs_profile_ran(few, 50000);
+    gs_profile_ran(few, few->blocks, 50000);
     scene.contenders[0] = waiting(learned(scene.book, 1, 1, 50000), 0);
     scene.contenders[0].state = GS_CONTENDER_RUNS;
     scene.contenders[0].how = GS_PLAN_CONFINED;
@@ -1123,6 +1139,7 @@ int main(void) {
         cmocka_unit_test(what_is_wanted_finds_the_curve),
         cmocka_unit_test(classes_follow_the_curve),
         cmocka_unit_test(keys_tell_launches_apart),
+        cmocka_unit_test(grids_that_are_alike_share_a_profile),
         cmocka_unit_test(the_table_is_slates_upper_half),
         cmocka_unit_test(pairs_are_measured_by_split),
         cmocka_unit_test(a_kernel_beside_itself_is_the_same_both_ways),

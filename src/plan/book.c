@@ -95,7 +95,8 @@ gs_profile *gs_book_get(gs_book *book, uint64_t key, const char *name, uint64_t 
         return NULL;
     if (profile->blocks != blocks) /* new, or a key that two kernels share: what was measured is not of this one */
         *profile = (gs_profile){.key = key, .sms = book->sms, .blocks = blocks, .pins = profile->pins};
-    snprintf(profile->name, sizeof profile->name, "%s", name);
+    if (name != profile->name) /* whoever has a profile may ask for it by what stands in it */
+        snprintf(profile->name, sizeof profile->name, "%s", name);
     profile->used = ++book->uses;
     profile->pins++;
     return profile;

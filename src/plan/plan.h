@@ -56,7 +56,7 @@ typedef struct gs_profile {
     uint64_t key;
     char name[GS_PROFILE_NAME];
     int32_t sms;     /* of the GPU */
-    uint64_t blocks; /* of a launch */
+    uint64_t blocks; /* of a launch: gs_profile_blocks of it */
     /* What the daemon knows before the first run; 0: not known. Set them as soon as they are. */
     int32_t blocks_per_sm;
     int32_t warps_percent;     /* of the warps that an SM can have: occupancy */
@@ -84,10 +84,10 @@ typedef struct gs_profile {
     uint64_t used; /* a count, not a time */
 } gs_profile;
 
-/* What was measured: one launch, whole, with no other kernel on the GPU; and `blocks` done in `ns` on `sms` SMs with
-   no other kernel on the GPU (confined, or whole with all others' masks leaving these SMs free). Nonsense (0 blocks,
-   0 ns, SMs that are not there) is ignored. */
-void gs_profile_ran(gs_profile *profile, uint64_t ns);
+/* What was measured: one launch of so many blocks, whole, with no other kernel on the GPU; and `blocks` done in `ns` on
+   `sms` SMs with no other kernel on the GPU (confined, or whole with all others' masks leaving these SMs free).
+   Nonsense (0 blocks, 0 ns, SMs that are not there) is ignored. */
+void gs_profile_ran(gs_profile *profile, uint64_t blocks, uint64_t ns);
 void gs_profile_rate(gs_profile *profile, int32_t sms, uint64_t blocks, uint64_t ns);
 
 /* How long a launch takes alone on the GPU. 0: not known. */
@@ -108,8 +108,11 @@ int32_t gs_profile_wanted(const gs_profile *profile, int32_t granularity);
 enum gs_level gs_profile_compute(const gs_profile *profile);
 enum gs_level gs_profile_memory(const gs_profile *profile);
 
-/* The key of a launch: of its source's hash, its kernel's name and its shape. Never 0. */
-uint64_t gs_profile_key(uint64_t source, const char *kernel, const uint32_t grid[3], const uint32_t block[3],
+/* Launches of a kernel with about as many blocks are alike, and there are programs that never launch the same grid
+   twice. So they share a profile, which is that of a launch of so many blocks: 1, 2, 3, 4, 6, 8, 12, 16, 24... */
+uint64_t gs_profile_blocks(uint64_t blocks);
+/* The key of a launch: of its source's hash, its kernel's name, gs_profile_blocks and its blocks. Never 0. */
+uint64_t gs_profile_key(uint64_t source, const char *kernel, uint64_t blocks, const uint32_t block[3],
                         uint64_t shared_bytes);
 
 /* ---- pairs ---- */

@@ -189,10 +189,10 @@ void gs_profile_shares(const gs_profile *profile, int32_t step, int32_t count, i
 
 /* ---- measurements ---- */
 
-void gs_profile_ran(gs_profile *profile, uint64_t ns) {
-    if (ns == 0 || profile->blocks == 0)
+void gs_profile_ran(gs_profile *profile, uint64_t blocks, uint64_t ns) {
+    if (ns == 0 || blocks == 0)
         return;
-    gs_samples_add(&profile->whole_ns, (double)ns);
+    gs_samples_add(&profile->whole_ns, (double)ns * ((double)profile->blocks / (double)blocks));
     gs_profile_curve(profile);
     profile->is_dirty = true;
 }
@@ -347,11 +347,18 @@ static uint64_t mix(uint64_t hash, const void *bytes, size_t count) {
     return hash;
 }
 
-uint64_t gs_profile_key(uint64_t source, const char *kernel, const uint32_t grid[3], const uint32_t block[3],
+uint64_t gs_profile_blocks(uint64_t blocks) {
+    uint64_t class = 1;
+    while (class <= blocks / 2)
+        class *= 2;
+    return class >= 2 && blocks - class >= class / 2 ? class + class / 2 : class;
+}
+
+uint64_t gs_profile_key(uint64_t source, const char *kernel, uint64_t blocks, const uint32_t block[3],
                         uint64_t shared_bytes) {
     uint64_t hash = mix(0xcbf29ce484222325u, &source, sizeof source);
     hash = mix(hash, kernel, strlen(kernel) + 1);
-    hash = mix(hash, grid, 3 * sizeof *grid);
+    hash = mix(hash, &blocks, sizeof blocks);
     hash = mix(hash, block, 3 * sizeof *block);
     hash = mix(hash, &shared_bytes, sizeof shared_bytes);
     hash ^= hash >> 32;

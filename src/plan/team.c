@@ -207,12 +207,20 @@ static bool may_join(const question *q, struct team *team, const gs_contender *c
     return true;
 }
 
+/* Whether a short kernel and another would be sent to the GPU whole, one behind the other: then nobody is split for the
+   sake of the short one. */
+static bool are_queued(const question *q, const gs_contender *a, const gs_contender *b) {
+    int64_t longest = duration_of(a) > duration_of(b) ? duration_of(a) : duration_of(b);
+    return (is_short(q, a) || is_short(q, b)) && longest <= q->options->yield_ns && cap_of(q, a) == q->all &&
+           cap_of(q, b) == q->all;
+}
+
 /* The team with one more, or impossible. */
 static struct team with(const question *q, const struct team *before, size_t contender) {
     const gs_contender *c = &q->contenders[contender];
     struct team after = *before;
     after.throughput = GS_TEAM_IMPOSSIBLE;
-    if (!may_join(q, &after, c))
+    if (are_queued(q, member(q, before, 0), c) || !may_join(q, &after, c))
         return after;
     double least = in_turns(q, before, c);
     least = is_short(q, c) || is_short(q, member(q, before, 0)) ? least - 1e-9 : least * (1 + q->options->least_gain);

@@ -183,8 +183,9 @@ static void find_profile(gs_action *action) {
     gs_dispatch *dispatch = action->session->dispatch;
     const gs_engine_run *run = &action->launch.run;
     const char *name = action->thing->image->kernels[run->kernel].name;
-    uint64_t key = gs_profile_key(action->thing->source, name, run->grid, run->block, run->shared_bytes);
-    action->launch.profile = gs_book_get(dispatch->book, key, name, action->launch.blocks);
+    uint64_t blocks = gs_profile_blocks(action->launch.blocks);
+    uint64_t key = gs_profile_key(action->thing->source, name, blocks, run->block, run->shared_bytes);
+    action->launch.profile = gs_book_get(dispatch->book, key, name, blocks);
     action->launch.arrival = ++dispatch->arrivals;
 }
 

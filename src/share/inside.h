@@ -263,11 +263,12 @@ struct gs_dispatch {
     gs_times first_block; /* from the arrival of a launch to its first block */
     struct gs_window {
         size_t count;
+        const gs_stream *streams[2];
         gs_profile *profiles[2];
         int32_t sms[2];
-        uint64_t blocks[2], since_ns;
-        bool is_turns;
-        bool is_probe; /* or a trial */
+        uint64_t blocks[2], since_ns, least_ns; /* shorter, and it tells nothing */
+        bool is_turns;                          /* or all whole: the GPU has them take turns */
+        bool is_probe;                          /* or a trial */
     } window;
     unsigned char record[GS_WIRE_MOST_BYTES];
 };

@@ -11,7 +11,8 @@
  *
  * What is measured. A launch that ran with nobody beside it tells how long it takes (whole), or its rate on so many SMs
  * (confined). The rest are windows: times in which the same one or two kernels ran on the same SMs, or two took turns,
- * over as many launches as there were; the gaps between launches count, because they are there.
+ * over as many launches as there were; the gaps between launches count, because they are there. Two that both run whole
+ * take turns, too: the GPU begins with the second when no block of the first waits any more.
  */
 #include "inside.h"
 
@@ -19,12 +20,13 @@
 #include <string.h>
 
 enum {
-    EXPECT_NS = 200000,         /* so long a stream keeps its SMs after a launch */
-    FOLLOW_ALONE_NS = 2000000,  /* launches handed over ahead may take so long together, alone, */
-    FOLLOW_BESIDE_NS = 500000,  /* and with others */
-    LEAST_WINDOW_NS = 4000000,  /* progress is known to a millisecond or so */
-    USUAL_WINDOW_NS = 50000000, /* then it is told, and a new one begins */
-    TURNS_WINDOW_NS = 100000000 /* both have had turns */
+    EXPECT_NS = 200000,          /* so long a stream keeps its SMs after a launch */
+    FOLLOW_ALONE_NS = 2000000,   /* launches handed over ahead may take so long together, alone, */
+    FOLLOW_BESIDE_NS = 500000,   /* and with others */
+    LEAST_WINDOW_NS = 4000000,   /* progress is known to a millisecond or so */
+    WHOLE_WINDOW_NS = 20000000,  /* many launches of both */
+    TURNS_WINDOW_NS = 100000000, /* both have had turns */
+    USUAL_WINDOW_NS = 50000000   /* then it is told, and a new one begins */
 };
 
 /* ---- contenders ---- */
@@ -87,9 +89,10 @@ void gs_schedule_close(gs_dispatch *dispatch) {
 /* A kernel in a new shape is taken to need as long a block as in the last one. */
 int64_t gs_schedule_expected_ns(const gs_action *action) {
     const gs_action_launch *launch = &action->launch;
-    int64_t ns = launch->profile ? (int64_t)gs_profile_duration_ns(launch->profile) : 0;
     double pace = action->thing->paces ? action->thing->paces[launch->run.kernel] : 0;
-    return ns ? ns : (int64_t)(pace * (double)launch->blocks);
+    if (launch->profile && launch->profile->alone > 0)
+        pace = 1 / launch->profile->alone;
+    return (int64_t)(pace * (double)launch->blocks);
 }
 
 bool gs_schedule_may_follow(const gs_stream *stream, const gs_action *action) {
@@ -163,7 +166,7 @@ static uint64_t new_blocks(gs_action_launch *launch, uint64_t done) {
 static void count_blocks(gs_dispatch *dispatch, gs_action *action, uint64_t done) {
     uint64_t fresh = new_blocks(&action->launch, done);
     for (size_t i = 0; i < dispatch->window.count; i++)
-        if (dispatch->window.profiles[i] == action->launch.profile)
+        if (dispatch->window.streams[i] == action->stream && dispatch->window.profiles[i] == action->launch.profile)
             dispatch->window.blocks[i] += fresh;
 }
 
@@ -183,12 +186,13 @@ static void close_window(gs_dispatch *dispatch) {
     gs_beside both[2];
     for (size_t i = 0; i < window->count; i++)
         both[i] = (gs_beside){window->profiles[i], window->sms[i], window->blocks[i]};
-    if (window->count == 2 && window->is_turns && ns >= TURNS_WINDOW_NS && both[0].blocks && both[1].blocks)
-        gs_book_turns(dispatch->book, &both[0], &both[1], ns);
-    else if (window->count == 2 && !window->is_turns && ns >= LEAST_WINDOW_NS && both[0].blocks && both[1].blocks)
-        gs_book_beside(dispatch->book, &both[0], &both[1], ns);
-    else if (window->count == 1 && ns >= LEAST_WINDOW_NS && both[0].blocks)
+    bool is_told = window->count && ns >= window->least_ns && both[0].blocks && both[window->count - 1].blocks;
+    if (is_told && window->count == 1)
         gs_profile_rate(both[0].profile, both[0].sms, both[0].blocks, ns);
+    else if (is_told && window->is_turns)
+        gs_book_turns(dispatch->book, &both[0], &both[1], ns);
+    else if (is_told)
+        gs_book_beside(dispatch->book, &both[0], &both[1], ns);
     for (size_t i = 0; i < window->count; i++)
         gs_book_put(dispatch->book, window->profiles[i]);
     window->count = 0;
@@ -196,18 +200,22 @@ static void close_window(gs_dispatch *dispatch) {
 
 /* The window that what was decided belongs to; no kernels: none does. */
 static struct gs_window window_of(gs_dispatch *dispatch, size_t count) {
-    struct gs_window window = {.since_ns = dispatch->now_ns};
-    size_t running = 0;
-    for (size_t i = 0; i < count; i++)
+    struct gs_window window = {.since_ns = dispatch->now_ns, .least_ns = LEAST_WINDOW_NS};
+    size_t running = 0, whole = 0;
+    for (size_t i = 0; i < count; i++) {
         running += dispatch->placed.data[i].how != GS_PLAN_WAIT;
-    if (count > 2 || running == 0)
+        whole += dispatch->placed.data[i].how == GS_PLAN_WHOLE;
+    }
+    if (count > 2 || running == 0 || (count == 1 && whole == 1))
         return window;
-    window.is_turns = running < count;
+    window.is_turns = running < count || whole == count;
+    if (window.is_turns)
+        window.least_ns = running < count ? TURNS_WINDOW_NS : WHOLE_WINDOW_NS;
     for (size_t i = 0; i < count; i++) {
         gs_profile *profile = (gs_profile *)dispatch->asked.data[i].profile; /* it is the book's */
-        bool is_whole = dispatch->placed.data[i].how == GS_PLAN_WHOLE;
-        if (!profile || (count == 1 && is_whole) || (i == 1 && profile == window.profiles[0]))
+        if (!profile)
             return (struct gs_window){.count = 0};
+        window.streams[i] = dispatch->contenders.data[i];
         window.profiles[i] = profile;
         window.sms[i] = window.is_turns ? 0 : dispatch->placed.data[i].sms;
         window.is_probe |= dispatch->placed.data[i].is_probe || dispatch->placed.data[i].is_trial;
@@ -217,11 +225,11 @@ static struct gs_window window_of(gs_dispatch *dispatch, size_t count) {
 }
 
 static bool is_same_window(const struct gs_window *a, const struct gs_window *b) {
-    if (a->count != b->count || a->is_turns != b->is_turns)
+    if (a->count != b->count || a->is_turns != b->is_turns || a->least_ns != b->least_ns)
         return false;
     for (size_t i = 0; i < a->count; i++) {
-        size_t k = a->profiles[i] == b->profiles[i] ? i : a->count - 1 - i;
-        if (a->profiles[i] != b->profiles[k] || a->sms[i] != b->sms[k])
+        size_t k = a->streams[i] == b->streams[i] ? i : a->count - 1 - i;
+        if (a->streams[i] != b->streams[k] || a->profiles[i] != b->profiles[k] || a->sms[i] != b->sms[k])
             return false;
     }
     return true;
@@ -241,7 +249,7 @@ static void end_probe(gs_dispatch *dispatch) {
 
 static void watch(gs_dispatch *dispatch, size_t count) {
     struct gs_window next = window_of(dispatch, count);
-    uint64_t most = next.is_turns ? 2 * TURNS_WINDOW_NS : USUAL_WINDOW_NS;
+    uint64_t most = next.least_ns == TURNS_WINDOW_NS ? 2 * TURNS_WINDOW_NS : USUAL_WINDOW_NS;
     if (is_same_window(&dispatch->window, &next) && dispatch->now_ns - dispatch->window.since_ns < most)
         return;
     close_window(dispatch);
@@ -276,7 +284,7 @@ void gs_schedule_ran(gs_action *action, const gs_engine_event *event) {
     if (!launch->had_company && !is_confined && action->thing->paces)
         action->thing->paces[launch->run.kernel] = (double)ns / (double)(launch->blocks ? launch->blocks : 1);
     if (!launch->had_company && !is_confined)
-        gs_profile_ran(launch->profile, ns);
+        gs_profile_ran(launch->profile, launch->blocks, ns);
     else if (!launch->had_company && !launch->was_resized && done > launch->run.first_block)
         gs_profile_rate(launch->profile, launch->sms, done - launch->run.first_block, ns);
     expect_nothing(stream);
