@@ -412,7 +412,7 @@ mistake "no units" '"warps" must be from 1' "$program" bound --warps 1 "$work/ze
 # ---- the zoo ----
 check "zoo list" 0 "$program" zoo list
 says "breadth-first search"
-says "large 2048, load 6144"
+says "large 2048x16, load 3072x4"
 check "zoo list as JSON" 0 "$program" zoo list --json
 says '{"kernel":"bfs","summary":"breadth-first search, a launch for each level","numbers":"nodes, edges a node, levels"'
 check "zoo run" 0 "$program" zoo run transpose --as confined --stops 2 --json

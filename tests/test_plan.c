@@ -51,7 +51,7 @@ static gs_profile *learned(gs_book *book, uint64_t key, double knee, double us) 
     static const int32_t at[] = {16, 33, 53, 66, 99, SMS};
     gs_profile *profile = gs_book_get(book, key, "kernel", 100000);
     assert_non_null(profile);
-    gs_profile_ran(profile, profile->blocks, (uint64_t)(us * 1000));
+    gs_profile_ran(profile, false, profile->blocks, (uint64_t)(us * 1000));
     for (size_t i = 0; i < GS_COUNT(at); i++)
         gs_profile_rate(profile, at[i], (uint64_t)(1e6 * true_share(knee, at[i])), (uint64_t)(us * 10000));
     return profile;
@@ -62,7 +62,7 @@ static void the_curve_is_what_was_measured(void **state) {
     gs_profile profile = {.key = 1, .sms = 100, .blocks = 1000};
     assert_int_equal(gs_profile_duration_ns(&profile), 0);
     expect_near(gs_profile_share(&profile, 50), 0.5, 1e-9);
-    gs_profile_ran(&profile, profile.blocks, 1000);
+    gs_profile_ran(&profile, false, profile.blocks, 1000);
     assert_int_equal(gs_profile_duration_ns(&profile), 1000);
     expect_near(gs_profile_share(&profile, 25), 0.25, 1e-9);
     gs_profile_rate(&profile, 50, 900, 1000);
@@ -78,8 +78,8 @@ static void the_curve_is_what_was_measured(void **state) {
 static void nonsense_is_not_measured(void **state) {
     (void)state;
     gs_profile profile = {.key = 1, .sms = 100, .blocks = 1000}, before = profile;
-    gs_profile_ran(&profile, profile.blocks, 0);
-    gs_profile_ran(&profile, 0, 10);
+    gs_profile_ran(&profile, false, profile.blocks, 0);
+    gs_profile_ran(&profile, false, 0, 10);
     gs_profile_rate(&profile, 0, 10, 10);
     gs_profile_rate(&profile, 101, 10, 10);
     gs_profile_rate(&profile, 10, 0, 10);
@@ -109,7 +109,7 @@ static void noise_does_not_make_fewer_sms_faster(void **state) {
             gs_profile_rate(&profile, (int32_t)gs_random_from(&random, 1, SMS),
                             (uint64_t)gs_random_from(&random, 1, 1000), 1000);
         if (gs_random_chance(&random, 50))
-            gs_profile_ran(&profile, profile.blocks, (uint64_t)gs_random_from(&random, 100, 100000));
+            gs_profile_ran(&profile, false, profile.blocks, (uint64_t)gs_random_from(&random, 100, 100000));
         for (int32_t sms = 1; sms <= SMS; sms++)
             assert_true(gs_profile_share(&profile, sms) >= gs_profile_share(&profile, sms - 1) - 1e-12);
         assert_true(gs_profile_share(&profile, SMS) <= 1 + 1e-12);
@@ -121,7 +121,7 @@ static void noise_does_not_make_fewer_sms_faster(void **state) {
 static void few_blocks_need_few_sms(void **state) {
     (void)state;
     gs_profile profile = {.key = 1, .sms = SMS, .blocks = 40, .blocks_per_sm = 2};
-    gs_profile_ran(&profile, profile.blocks, 1000);
+    gs_profile_ran(&profile, false, profile.blocks, 1000);
     expect_near(gs_profile_share(&profile, 20), 1, 1e-9);
     expect_near(gs_profile_share(&profile, 10), 0.5, 1e-9);
 }
@@ -137,7 +137,7 @@ static void what_is_wanted_finds_the_curve(void **state) {
         bool is_smooth = gs_random_chance(&random, 50);
         gs_profile profile = {.key = 1, .sms = SMS, .blocks = 1000000};
         int steps = 0;
-        gs_profile_ran(&profile, profile.blocks, 1000000);
+        gs_profile_ran(&profile, false, profile.blocks, 1000000);
         for (int32_t sms; (sms = gs_profile_wanted(&profile, 4)) > 0; steps++) {
             double x = (double)sms / SMS, truth = is_smooth ? 1 - pow(1 - x, bend) : true_share(knee, sms);
             assert_true(steps < 100);
@@ -197,6 +197,28 @@ static void keys_tell_launches_apart(void **state) {
     assert_true(key != gs_profile_key(7, "k", 6, one, 1));
 }
 
+static void small_blocks_are_walked_where_that_is_faster(void **state) {
+    (void)state;
+    gs_profile profile = {.key = 1, .sms = 100, .blocks = 1000};
+    for (int i = 0; i < 5; i++) {
+        assert_false(gs_profile_wants_walk(&profile));
+        gs_profile_ran(&profile, false, 1000, 1000);
+    }
+    for (int i = 0; i < 5; i++) {
+        assert_true(gs_profile_wants_walk(&profile) && !gs_profile_is_faster_walked(&profile));
+        expect_near(profile.alone, 1, 1e-9);
+        gs_profile_ran(&profile, true, 1000, i == 2 ? 9000 : 500);
+    }
+    assert_true(!gs_profile_wants_walk(&profile) && gs_profile_is_faster_walked(&profile));
+    expect_near(profile.alone, 2, 1e-9);
+    for (int i = 0; i < 4; i++)
+        gs_profile_rate(&profile, 100, 1900, 1000);
+    assert_false(gs_profile_is_faster_confined(&profile));
+    for (int i = 0; i < 7; i++) /* only a little faster is not worth it */
+        gs_profile_ran(&profile, true, 1000, 970);
+    assert_false(gs_profile_is_faster_walked(&profile));
+}
+
 static void grids_that_are_alike_share_a_profile(void **state) {
     (void)state;
     static const uint64_t classes[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
@@ -206,7 +228,7 @@ static void grids_that_are_alike_share_a_profile(void **state) {
     }
     assert_true(gs_profile_blocks(UINT64_MAX) == 3ull << 62);
     gs_profile profile = {.key = 1, .sms = 100, .blocks = 1024};
-    gs_profile_ran(&profile, 1280, 1000);
+    gs_profile_ran(&profile, false, 1280, 1000);
     expect_near(profile.alone, 1.28, 1e-9);
     assert_int_equal(gs_profile_duration_ns(&profile), 800);
 }
@@ -380,12 +402,32 @@ static void a_file_that_cannot_be_used_is_no_reason_to_stop(void **state) {
     execute(fresh_file(), "CREATE TABLE theirs(a)");
     expect_trouble(path, "something else");
     gs_book_close(file_book(fresh_file()));
-    execute(path, "PRAGMA user_version=2");
+    execute(path, "PRAGMA user_version=3");
     expect_trouble(path, "later version");
     gs_book_close(file_book(fresh_file()));
     execute(path, "DROP TABLE points");
     expect_trouble(path, "no such table");
     expect_trouble("/nowhere/at/all.db", "unable to open");
+}
+
+static void what_an_earlier_version_measured_is_measured_again(void **state) {
+    (void)state;
+    const char *path = fresh_file();
+    gs_book *book = file_book(path);
+    size_t at = 0;
+    fill(book);
+    assert_true(gs_book_save(book));
+    gs_book_close(book);
+    execute(path, "ALTER TABLE profiles DROP COLUMN walked_ns; PRAGMA user_version=1");
+    book = file_book(path);
+    assert_null(gs_book_trouble(book));
+    assert_null(gs_book_next(book, &at));
+    fill(book);
+    assert_true(gs_book_save(book));
+    gs_book_close(book);
+    book = file_book(path);
+    expect_filled(book);
+    gs_book_close(book);
 }
 
 static void a_locked_file_is_tried_again(void **state) {
@@ -439,8 +481,9 @@ static void nonsense_in_the_file_is_left_out(void **state) {
     gs_book *book = file_book(path);
     fill(book);
     gs_book_close(book);
-    execute(path, "INSERT INTO profiles VALUES('h200', 132, 77, -1, 'x', -5, 9e99, 1e99, 'a', 'b', 9e99, 3, x'00');"
-                  "INSERT INTO profiles VALUES('h200', 132, 78, 9e18, '', 5, 9, 1, 1, -1, 9, 3, 4);");
+    execute(path,
+            "INSERT INTO profiles VALUES('h200', 132, 77, -1, 'x', -5, 9e99, 1e99, 'a', 'b', 9e99, 3, x'00', 'x', -1);"
+            "INSERT INTO profiles VALUES('h200', 132, 78, 9e18, '', 5, 9, 1, 1, -1, 9, 3, 4, 1e300, 9);");
     execute(path, "INSERT INTO points VALUES('h200', 132, 2, -1, 5, 5);"
                   "INSERT INTO points VALUES('h200', 132, 2, 133, 5, 5);"
                   "INSERT INTO points VALUES('h200', 132, 2, 3, 'x', 5);"
@@ -584,7 +627,7 @@ static void a_kernel_alone_has_the_gpu(void **state) {
     expect(&scene, 0, GS_PLAN_CONFINED, 20);
     gs_profile *in_order = learned(scene.book, 3, 1, 500); /* the cache likes its blocks in order */
     for (int i = 0; i < 4; i++) {
-        gs_profile_ran(in_order, in_order->blocks, 500000);
+        gs_profile_ran(in_order, false, in_order->blocks, 500000);
         gs_profile_rate(in_order, SMS, 100000, 400000);
     }
     scene.contenders[0] = waiting(in_order, 0);
@@ -679,7 +722,7 @@ static void short_kernels_run_whole_on_sms_left_free(void **state) {
     scene.count = 2;
     gs_profile *few = gs_book_get(scene.book, 2, "short", 40);
     few->blocks_per_sm = 2;
-    gs_profile_ran(few, few->blocks, 50000);
+    gs_profile_ran(few, false, few->blocks, 50000);
     scene.contenders[0] = waiting(learned(scene.book, 1, 1, 50000), 0);
     scene.contenders[0].state = GS_CONTENDER_RUNS;
     scene.contenders[0].how = GS_PLAN_CONFINED;
@@ -1140,11 +1183,13 @@ int main(void) {
         cmocka_unit_test(classes_follow_the_curve),
         cmocka_unit_test(keys_tell_launches_apart),
         cmocka_unit_test(grids_that_are_alike_share_a_profile),
+        cmocka_unit_test(small_blocks_are_walked_where_that_is_faster),
         cmocka_unit_test(the_table_is_slates_upper_half),
         cmocka_unit_test(pairs_are_measured_by_split),
         cmocka_unit_test(a_kernel_beside_itself_is_the_same_both_ways),
         cmocka_unit_test(what_was_learned_is_there_next_time),
         cmocka_unit_test(a_file_that_cannot_be_used_is_no_reason_to_stop),
+        cmocka_unit_test(what_an_earlier_version_measured_is_measured_again),
         cmocka_unit_test(a_locked_file_is_tried_again),
         cmocka_unit_test(a_full_disk_is_tried_again),
         cmocka_unit_test(nonsense_in_the_file_is_left_out),

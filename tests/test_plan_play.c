@@ -225,7 +225,7 @@ static void arrive(struct play *play, struct client *c) {
 
 static void end_launch(struct play *play, struct client *c) {
     if (c->how == GS_PLAN_WHOLE && c->was_alone)
-        gs_profile_ran(c->profile, c->profile->blocks,
+        gs_profile_ran(c->profile, false, c->profile->blocks,
                        (uint64_t)((play->now_ns - c->began_ns) * between(&play->random, 0.98, 1.02)));
     c->is = ABSENT;
     c->launches--;

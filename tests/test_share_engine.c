@@ -245,6 +245,34 @@ static void test_whole_runs_follow_each_other(void **state) {
     clear_counts(f);
 }
 
+/* Walked, whole and confined runs behind each other: each block of each of them once. */
+static void test_walked_runs_do_each_block_once(void **state) {
+    enum { RUNS = 60, FORMS = 3 };
+    struct fixture *f = *state;
+    int32_t rounds = 10;
+    gs_engine_argument arguments[] = {{.memory = COUNTS}, {.bytes = sizeof rounds, .value = &rounds}};
+    uint32_t mask[GS_ENGINE_MASK_WORDS], blocks = MOST_BLOCKS;
+    mask_of(mask, 0, gs_engine_facts_of(f->engine)->sms);
+    for (uint32_t i = 0; i < RUNS; i++) {
+        gs_engine_run run = {.queue = QUEUE,
+                             .module = MODULE,
+                             .kernel = COUNT,
+                             .is_walked = i % FORMS != 0,
+                             .is_confined = i % FORMS == 2,
+                             .grid = {blocks / 2, 2, 1},
+                             .block = {64, 1, 1},
+                             .task_blocks = i,
+                             .argument_count = 2,
+                             .arguments = arguments};
+        memcpy(run.mask, mask, sizeof mask);
+        assert_int_equal(gs_engine_start(f->engine, ++f->tag, &run), GS_OK);
+    }
+    for (uint64_t i = 1; i <= RUNS; i++)
+        expect(f, GS_ENGINE_RAN, f->tag - RUNS + i, GS_OK);
+    expect_counts(f, blocks, RUNS);
+    clear_counts(f);
+}
+
 static void test_wrong_launches_are_refused(void **state) {
     struct fixture *f = *state;
     int64_t value = 0;
@@ -277,8 +305,11 @@ static void test_wrong_launches_are_refused(void **state) {
                               .arguments = &values};
     assert_false(f->image->kernels[STUBBORN].can_be_confined);
     assert_true(strlen(f->image->kernels[STUBBORN].refusal) > 10);
-    assert_int_equal(gs_engine_start(f->engine, ++f->tag, &stubborn), GS_OK);
-    expect(f, GS_ENGINE_RAN, f->tag, GS_E_USAGE);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(gs_engine_start(f->engine, ++f->tag, &stubborn), GS_OK);
+        expect(f, GS_ENGINE_RAN, f->tag, GS_E_USAGE);
+        stubborn.is_confined = !(stubborn.is_walked = true);
+    }
     expect_counts(f, 0, 0);
 }
 
@@ -538,6 +569,7 @@ int main(void) {
                                        cmocka_unit_test(test_nothing_is_touched_outside),
                                        cmocka_unit_test(test_no_memory_is_an_answer),
                                        cmocka_unit_test(test_whole_runs_follow_each_other),
+                                       cmocka_unit_test(test_walked_runs_do_each_block_once),
                                        cmocka_unit_test(test_wrong_launches_are_refused),
                                        cmocka_unit_test(test_remasked_runs_do_each_block_once),
                                        cmocka_unit_test(test_stopped_runs_resume),

@@ -62,7 +62,8 @@ typedef struct gs_profile {
     int32_t warps_percent;     /* of the warps that an SM can have: occupancy */
     int32_t bandwidth_percent; /* bytes of the buffers it was given, over duration, of what the memory can do */
 
-    gs_samples whole_ns; /* launched whole, with the GPU to itself */
+    gs_samples whole_ns;  /* launched whole, with the GPU to itself, as it was written */
+    gs_samples walked_ns; /* the same, with workers that walk over the blocks */
     struct gs_profile_point {
         int32_t sms;
         gs_samples rate;         /* confined to so many SMs, with the others idle */
@@ -84,16 +85,21 @@ typedef struct gs_profile {
     uint64_t used; /* a count, not a time */
 } gs_profile;
 
-/* What was measured: one launch of so many blocks, whole, with no other kernel on the GPU; and `blocks` done in `ns` on
+/* What was measured: one launch of so many blocks, whole (as it was written, or walked), with no other kernel on the
+   GPU; and `blocks` done in `ns` on
    `sms` SMs with no other kernel on the GPU (confined, or whole with all others' masks leaving these SMs free).
    Nonsense (0 blocks, 0 ns, SMs that are not there) is ignored. */
-void gs_profile_ran(gs_profile *profile, uint64_t blocks, uint64_t ns);
+void gs_profile_ran(gs_profile *profile, bool is_walked, uint64_t blocks, uint64_t ns);
 void gs_profile_rate(gs_profile *profile, int32_t sms, uint64_t blocks, uint64_t ns);
 
 /* How long a launch takes alone on the GPU. 0: not known. */
 uint64_t gs_profile_duration_ns(const gs_profile *profile);
-/* Whether it is faster confined to all SMs than launched whole, as kernels can be whose blocks, taken in order, find
-   more in the cache. Both must have been measured a few times. */
+/* Whether it is faster when workers walk over its blocks than as it was written, as kernels of many small blocks are:
+   starting a block costs more than going on to the next one. Both must have been measured a few times. */
+bool gs_profile_is_faster_walked(const gs_profile *profile);
+/* Whether a launch with nobody beside it should be walked to find that out. */
+bool gs_profile_wants_walk(const gs_profile *profile);
+/* The same for being confined to all SMs, against the faster of the two. */
 bool gs_profile_is_faster_confined(const gs_profile *profile);
 /* The share it has with so many SMs to itself. Without measurements: in proportion, up to as many SMs as its blocks
  * fill. */

@@ -33,7 +33,8 @@ static const double full_knee = 0.85; /* from here on a kernel uses every SM to 
 
 static const double known_well = 0.05; /* the curve may be off by so much of the rate alone */
 static const double faster = 0.05;     /* by so much is worth the gap between launches that are not sent ahead */
-enum { SAMPLES_WANTED = 3 };           /* of each point */
+enum { SAMPLES_WANTED = 3 };           /* of each point, */
+enum { FORMS_WANTED = 5 };             /* and of launches as it was written, and walked */
 
 const char *gs_level_name(enum gs_level level) {
     static const char *const names[] = {"unknown", "low", "medium", "high"};
@@ -100,8 +101,15 @@ static void add_knot(gs_profile *profile, int32_t sms, double rate) {
     profile->curve[profile->knots++] = (struct gs_profile_knot){sms, rate};
 }
 
+bool gs_profile_is_faster_walked(const gs_profile *profile) {
+    int fewest = (int)gs_min(gs_samples_kept(&profile->whole_ns), gs_samples_kept(&profile->walked_ns));
+    return fewest >= FORMS_WANTED &&
+           gs_samples_median(&profile->walked_ns) * (1 + faster) < gs_samples_median(&profile->whole_ns);
+}
+
+/* Launched whole, in the form in which it is. */
 static double whole_rate(const gs_profile *profile) {
-    double ns = gs_samples_median(&profile->whole_ns);
+    double ns = gs_samples_median(gs_profile_is_faster_walked(profile) ? &profile->walked_ns : &profile->whole_ns);
     return ns > 0 ? (double)profile->blocks / ns : 0;
 }
 
@@ -189,10 +197,11 @@ void gs_profile_shares(const gs_profile *profile, int32_t step, int32_t count, i
 
 /* ---- measurements ---- */
 
-void gs_profile_ran(gs_profile *profile, uint64_t blocks, uint64_t ns) {
+void gs_profile_ran(gs_profile *profile, bool is_walked, uint64_t blocks, uint64_t ns) {
     if (ns == 0 || blocks == 0)
         return;
-    gs_samples_add(&profile->whole_ns, (double)ns * ((double)profile->blocks / (double)blocks));
+    gs_samples_add(is_walked ? &profile->walked_ns : &profile->whole_ns,
+                   (double)ns * ((double)profile->blocks / (double)blocks));
     gs_profile_curve(profile);
     profile->is_dirty = true;
 }
@@ -228,6 +237,10 @@ void gs_profile_rate(gs_profile *profile, int32_t sms, uint64_t blocks, uint64_t
 
 uint64_t gs_profile_duration_ns(const gs_profile *profile) {
     return profile->alone > 0 ? (uint64_t)ceil((double)profile->blocks / profile->alone) : 0;
+}
+
+bool gs_profile_wants_walk(const gs_profile *profile) {
+    return gs_samples_kept(&profile->whole_ns) >= FORMS_WANTED && gs_samples_kept(&profile->walked_ns) < FORMS_WANTED;
 }
 
 bool gs_profile_is_faster_confined(const gs_profile *profile) {

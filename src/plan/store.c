@@ -16,7 +16,7 @@
 
 enum {
     APPLICATION = 0x47736d70,
-    VERSION = 1,
+    VERSION = 2,
     OPENING_MS = 100,   /* to wait for a lock when the file is opened */
     MOST_PAGES = 16384, /* of 4 KiB: the file never becomes larger */
     RECALLED = 3        /* samples that a stored median counts as */
@@ -26,6 +26,7 @@ static const char schema[] =
     "CREATE TABLE profiles(gpu TEXT NOT NULL, gpu_sms INTEGER NOT NULL, key INTEGER NOT NULL, used INTEGER NOT NULL,"
     " name TEXT NOT NULL, blocks INTEGER NOT NULL, blocks_per_sm INTEGER, warps_percent INTEGER,"
     " bandwidth_percent INTEGER, whole_ns REAL, whole_samples INTEGER, compute TEXT, memory TEXT,"
+    " walked_ns REAL, walked_samples INTEGER,"
     " PRIMARY KEY(gpu, gpu_sms, key)) WITHOUT ROWID;"
     "CREATE TABLE points(gpu TEXT NOT NULL, gpu_sms INTEGER NOT NULL, key INTEGER NOT NULL, sms INTEGER NOT NULL,"
     " blocks_per_ns REAL, samples INTEGER, PRIMARY KEY(gpu, gpu_sms, key, sms)) WITHOUT ROWID;"
@@ -49,12 +50,14 @@ enum statement {
     TRIM_POINTS
 };
 static const char *const statements[] = {
-    [PUT_PROFILE] = "INSERT OR REPLACE INTO profiles VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+    [PUT_PROFILE] = "INSERT OR REPLACE INTO profiles VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13,"
+                    " ?14, ?15)",
     [DROP_POINTS] = "DELETE FROM points" OF_THIS_GPU " AND key = ?3",
     [PUT_POINT] = "INSERT OR REPLACE INTO points VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
     [PUT_PAIR] = "INSERT OR REPLACE INTO pairs VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-    [ALL_PROFILES] = "SELECT key, used, name, blocks, blocks_per_sm, warps_percent, bandwidth_percent, whole_ns,"
-                     " whole_samples FROM profiles" OF_THIS_GPU " ORDER BY used DESC LIMIT ?3",
+    [ALL_PROFILES] =
+        "SELECT key, used, name, blocks, blocks_per_sm, warps_percent, bandwidth_percent, whole_ns,"
+        " whole_samples, walked_ns, walked_samples FROM profiles" OF_THIS_GPU " ORDER BY used DESC LIMIT ?3",
     [ALL_POINTS] = "SELECT key, sms, blocks_per_ns, samples FROM points" OF_THIS_GPU " ORDER BY key, sms",
     [ALL_PAIRS] =
         "SELECT a, b, split, used, factor_a, factor_b, samples FROM pairs" OF_THIS_GPU " ORDER BY used DESC LIMIT ?3",
@@ -165,6 +168,7 @@ static void read_profile(gs_book *book, sqlite3_stmt *row) {
     profile->warps_percent = percent(row, 5);
     profile->bandwidth_percent = percent(row, 6);
     recall(&profile->whole_ns, sqlite3_column_double(row, 7), sqlite3_column_int64(row, 8));
+    recall(&profile->walked_ns, sqlite3_column_double(row, 9), sqlite3_column_int64(row, 10));
     gs_profile_curve(profile);
     if (book->uses < profile->used)
         book->uses = profile->used;
@@ -219,10 +223,11 @@ static bool read_all(gs_book *book, enum statement which, int most, void (*read)
 
 /* ---- opening ---- */
 
-/* A new file gets its tables; one of somebody else's, or of a later version, is left alone. */
+/* A new file gets its tables; one of somebody else's, or of a later version, is left alone. What an earlier version
+   measured is measured again. */
 static bool check_version(gs_book *book, const char *path) {
     int64_t application, version, tables;
-    char sql[sizeof schema + 100];
+    char sql[sizeof schema + 200];
     if (!read_number(book, "PRAGMA application_id", &application) ||
         !read_number(book, "PRAGMA user_version", &version) ||
         !read_number(book, "SELECT count(*) FROM sqlite_master", &tables))
@@ -231,10 +236,12 @@ static bool check_version(gs_book *book, const char *path) {
         return true;
     if (application == APPLICATION && version > VERSION)
         return refused(book, path, "was written by a later version of this program");
-    if (tables > 0 || application != 0)
+    if (application != APPLICATION && (tables > 0 || application != 0))
         return refused(book, path, "is a database of something else");
-    snprintf(sql, sizeof sql, "BEGIN IMMEDIATE;%sPRAGMA application_id=%d;PRAGMA user_version=%d;COMMIT", schema,
-             APPLICATION, VERSION);
+    snprintf(sql, sizeof sql,
+             "BEGIN IMMEDIATE;DROP TABLE IF EXISTS profiles;DROP TABLE IF EXISTS points;DROP TABLE IF EXISTS pairs;"
+             "%sPRAGMA application_id=%d;PRAGMA user_version=%d;COMMIT",
+             schema, APPLICATION, VERSION);
     return execute(book, sql);
 }
 
@@ -331,6 +338,8 @@ bool gs_store_profile(gs_book *book, const gs_profile *profile) {
     sqlite3_bind_int(statement, 11, gs_samples_kept(&profile->whole_ns));
     sqlite3_bind_text(statement, 12, gs_level_name(gs_profile_compute(profile)), -1, SQLITE_STATIC);
     sqlite3_bind_text(statement, 13, gs_level_name(gs_profile_memory(profile)), -1, SQLITE_STATIC);
+    sqlite3_bind_double(statement, 14, gs_samples_median(&profile->walked_ns));
+    sqlite3_bind_int(statement, 15, gs_samples_kept(&profile->walked_ns));
     return finish(book, statement) && store_points(book, profile);
 }
 

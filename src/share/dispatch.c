@@ -21,6 +21,7 @@ enum {
     CHECK_NS = 20000000,           /* how often limits are looked at */
     SAVE_NS = 1000000000,          /* how often profiles are written */
     RETAKE_NS = 1000000,           /* commands that could not be taken are looked at again */
+    WALKED_TASK = 64,              /* blocks at a time: nobody waits for a worker to make room */
     RETRY_NS = 1000000000,         /* how often a device process that cannot be started is tried again */
     MOST_BACKLOG = 4 * 1024 * 1024 /* bytes on their way to the engine: more, and clients wait */
 };
@@ -222,6 +223,9 @@ void gs_dispatch_start(gs_action *action) {
     gs_dispatch *dispatch = action->session->dispatch;
     gs_action_launch *launch = &action->launch;
     launch->run.is_confined = launch->how == GS_PLAN_CONFINED;
+    launch->run.is_walked = launch->how == GS_PLAN_WHOLE && gs_schedule_walks(action);
+    if (launch->run.is_walked)
+        launch->run.task_blocks = WALKED_TASK;
     memcpy(launch->run.mask, launch->mask.words, sizeof launch->run.mask);
     gs_code code = gs_engine_start(dispatch->engine, gs_action_tag(action), &launch->run);
     action->is_issued = true;

@@ -125,11 +125,12 @@ typedef struct gs_engine_argument {
 
 typedef struct gs_engine_run {
     uint32_t queue, module, kernel; /* number within the image */
-    bool is_confined;               /* else: the original, launched whole */
+    bool is_confined;               /* else: launched whole, */
+    bool is_walked;                 /* but in the form in which workers walk over the blocks, on all SMs */
     uint32_t grid[3], block[3];     /* of the original */
     uint64_t shared_bytes;
     uint64_t first_block;                /* confined: blocks before it are done */
-    uint32_t task_blocks;                /* confined: taken at a time; 0: 10 */
+    uint32_t task_blocks;                /* confined or walked: taken at a time; 0: 10 */
     uint32_t mask[GS_ENGINE_MASK_WORDS]; /* confined: bit i % 32 of word i / 32: SM i is allowed. Empty: it ends at
                                             once, with no block done */
     uint32_t argument_count;

@@ -14,7 +14,8 @@
  * A kernel whose local memory is larger than any before makes the driver wait at its launch; there is no way around it.
  *
  * The queue of a confined run lies in device memory, 256 bytes: the counter, and the mask in another line. Workers look
- * at them before each task, by way of the GPU's cache.
+ * at them before each task, by way of the GPU's cache. Walked launches of a lane share a counter, which its stream
+ * makes 0 before each.
  */
 #define _GNU_SOURCE
 #include "device/cuda_api.h"
@@ -76,7 +77,7 @@ struct cuda {
     pthread_mutex_t memory_mutex; /* the loop needs memory for marks */
     void *zeros;
     struct lane_word *words;
-    cu_pointer words_there;
+    cu_pointer words_there, counters_there;
     uint32_t lane_count;
     cu_pointer controls_there;
     struct cuda_control controls[MOST_CONTROLS], *free_control;
@@ -223,7 +224,8 @@ static gs_lane *cuda_lane_new(void *device) {
         return NULL;
     }
     made->lane.done = &cuda->words[cuda->lane_count].done;
-    made->done = cuda->words_there + cuda->lane_count++ * sizeof(struct lane_word);
+    made->done = cuda->words_there + cuda->lane_count * sizeof(struct lane_word);
+    made->lane.counter = cuda->counters_there + cuda->lane_count++ * sizeof(struct lane_word);
     return &made->lane;
 }
 
@@ -300,21 +302,24 @@ static gs_code cuda_launch(void *device, gs_lane *lane, const gs_device_launch *
     struct cuda *cuda = device;
     struct cuda_lane *mine = (struct cuda_lane *)lane;
     struct cuda_kernel *kernel = launch->kernel->inside;
-    bool is_confined = launch->control != NULL;
+    bool has_workers = launch->control || launch->is_walked;
     gs_code code = launch->shared_bytes > INT32_MAX ? gs_fail(error, GS_E_NO_FIT, "no SM has so much shared memory")
-                   : is_confined                    ? choose_confined(cuda, kernel, launch, error)
+                   : has_workers                    ? choose_confined(cuda, kernel, launch, error)
                                                     : choose_original(cuda, kernel, launch, error);
     if (code != GS_OK)
         return code;
-    cu_launch told = {.grid_x = is_confined ? kernel->workers : launch->grid[0],
-                      .grid_y = is_confined ? 1 : launch->grid[1],
-                      .grid_z = is_confined ? 1 : launch->grid[2],
+    uint32_t workers = launch->is_walked ? (uint32_t)gs_min(kernel->workers, (int64_t)launch->blocks) : kernel->workers;
+    cu_launch told = {.grid_x = has_workers ? workers : launch->grid[0],
+                      .grid_y = has_workers ? 1 : launch->grid[1],
+                      .grid_z = has_workers ? 1 : launch->grid[2],
                       .block_x = launch->block[0],
                       .block_y = launch->block[1],
                       .block_z = launch->block[2],
                       .shared_bytes = (unsigned)launch->shared_bytes,
                       .stream = mine->stream};
-    int failed = cuda->api.launch(&told, is_confined ? kernel->chosen : kernel->original, launch->arguments, NULL);
+    int failed = launch->is_walked ? cuda->api.write_word(mine->stream, lane->counter, 0, 0) : 0;
+    if (!failed)
+        failed = cuda->api.launch(&told, has_workers ? kernel->chosen : kernel->original, launch->arguments, NULL);
     return count_work(cuda, mine, failed, "launching", error);
 }
 
@@ -435,6 +440,10 @@ static gs_code make_memory(struct cuda *cuda, gs_error *error) {
         failed = api->host_alloc(&seen, MOST_CONTROLS * sizeof(uint64_t), HOST_MAPPED);
     if (!failed)
         failed = api->alloc(&cuda->controls_there, MOST_CONTROLS * CONTROL_BYTES);
+    if (!failed)
+        failed = api->alloc(&cuda->counters_there, MOST_LANES * sizeof(struct lane_word));
+    if (!failed)
+        failed = api->set_bytes(cuda->counters_there, 0, MOST_LANES * sizeof(struct lane_word));
     if (failed)
         return check(cuda, failed, "allocating", error);
     memset(words, 0, MOST_LANES * sizeof(struct lane_word));

@@ -15,6 +15,7 @@ typedef struct gs_lane {
     struct gs_lane *next; /* in the list of those that nobody uses */
     uint32_t given;
     _Atomic uint32_t *done; /* counts after `given`; both go around */
+    uint64_t counter;       /* address of the queue of walked launches; 0: this device launches the original instead */
 } gs_lane;
 
 /* The queue of a confined run, where workers find it. */
@@ -42,7 +43,8 @@ typedef struct gs_device_launch {
     uint32_t block[3];
     uint64_t shared_bytes;
     void **arguments;    /* pointers to values, which the device copies; of a confined kernel with the last one */
-    gs_control *control; /* NULL: the original */
+    gs_control *control; /* NULL: it is not confined */
+    bool is_walked;      /* the confined form on all SMs; the counter of the lane is made 0 before */
     uint64_t blocks;
 } gs_device_launch;
 

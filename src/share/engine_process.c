@@ -524,7 +524,7 @@ static gs_code check_run(const struct work *work, gs_error *error) {
     if (run->kernel >= loaded->kernel_count)
         return gs_fail(error, GS_E_USAGE, "the module has no kernel %u", run->kernel);
     const gs_loaded_kernel *kernel = &loaded->kernels[run->kernel];
-    if (run->is_confined && !kernel->can_be_confined)
+    if ((run->is_confined || run->is_walked) && !kernel->can_be_confined)
         return gs_fail(error, GS_E_USAGE, "this kernel cannot be confined");
     if (!run->grid[0] || !run->grid[1] || !run->grid[2] || run->grid[1] > 65535 || run->grid[2] > 65535 ||
         run->grid[0] > INT32_MAX || !threads || threads > 1024 || run->block[2] > 64)
@@ -544,18 +544,29 @@ static gs_code check_run(const struct work *work, gs_error *error) {
     return GS_OK;
 }
 
-/* Launches it on a lane, whole or confined. */
+/* What a kernel is told besides its own arguments. */
+static gs_confined_told told_of(const gs_run_order *run, uint64_t next) {
+    return (gs_confined_told){.grid_x = run->grid[0],
+                              .grid_y = run->grid[1],
+                              .grid_z = run->grid[2],
+                              .task_blocks = run->task_blocks ? run->task_blocks : 10,
+                              .next = next};
+}
+
+/* Launches it on a lane, whole, walked or confined. */
 static gs_code launch(gs_side *side, gs_lane *lane, struct work *work, struct confined *confined, gs_error *error) {
     void *arguments[GS_ENGINE_ARGUMENTS + 1];
     uint64_t addresses[GS_ENGINE_ARGUMENTS];
     const gs_run_order *run = &work->run;
+    bool is_walked = run->is_walked && lane->counter;
+    gs_confined_told walked = told_of(run, lane->counter);
     for (uint32_t i = 0; i < run->argument_count; i++) {
         if (work->memories[i])
             addresses[i] = work->memories[i]->address + work->arguments[i].at;
         arguments[i] = work->memories[i] ? (void *)&addresses[i] : work->values + work->arguments[i].at;
     }
-    if (confined)
-        arguments[run->argument_count] = &confined->told;
+    if (confined || is_walked)
+        arguments[run->argument_count] = confined ? &confined->told : &walked;
     gs_device_launch told = {.kernel = &work->thing->loaded->kernels[run->kernel],
                              .tag = work->order.tag,
                              .grid = {run->grid[0], run->grid[1], run->grid[2]},
@@ -563,6 +574,7 @@ static gs_code launch(gs_side *side, gs_lane *lane, struct work *work, struct co
                              .shared_bytes = run->shared_bytes,
                              .arguments = arguments,
                              .control = confined ? confined->control : NULL,
+                             .is_walked = is_walked,
                              .blocks = (uint64_t)run->grid[0] * run->grid[1] * run->grid[2]};
     return side->kind->launch(side->device, lane, &told, error);
 }
@@ -653,13 +665,9 @@ static gs_code prepare(gs_side *side, struct confined *confined, gs_error *error
     gs_code code = side->kind->control_begin(side->device, confined->control, run->first_block, confined->mask, error);
     if (code == GS_OK && side->checks_marks)
         code = side->kind->allocate(side->device, confined->blocks * sizeof(uint32_t), &confined->marks, error);
-    confined->told = (gs_confined_told){.grid_x = run->grid[0],
-                                        .grid_y = run->grid[1],
-                                        .grid_z = run->grid[2],
-                                        .task_blocks = run->task_blocks ? run->task_blocks : 10,
-                                        .marks = confined->marks,
-                                        .next = confined->control->next,
-                                        .sms = confined->control->mask};
+    confined->told = told_of(run, confined->control->next);
+    confined->told.marks = confined->marks;
+    confined->told.sms = confined->control->mask;
     return code;
 }
 

@@ -307,6 +307,7 @@ void gs_dispatch_advance(gs_stream *stream);          /* hands over what can be 
 int64_t gs_schedule_expected_ns(const gs_action *action);
 /* Whether the launch may follow those of its stream that the engine has, without a decision. */
 bool gs_schedule_may_follow(const gs_stream *stream, const gs_action *action);
+bool gs_schedule_walks(const gs_action *action);
 void gs_schedule_decide(gs_dispatch *dispatch);
 /* A launch ended, or was stopped. */
 void gs_schedule_ran(gs_action *action, const gs_engine_event *event);

@@ -95,6 +95,20 @@ int64_t gs_schedule_expected_ns(const gs_action *action) {
     return (int64_t)(pace * (double)launch->blocks);
 }
 
+/* Whether whoever else is there runs whole, and has no more and no less a right to the GPU: then all keep their queues
+   filled, and the GPU has them take turns. */
+static bool are_peers_whole(const gs_stream *stream) {
+    const gs_dispatch *dispatch = stream->session->dispatch;
+    const gs_session_options *mine = &stream->session->options;
+    for (size_t i = 0; i < dispatch->contenders.count; i++) {
+        const gs_stream *other = dispatch->contenders.data[i];
+        const gs_session_options *theirs = &other->session->options;
+        if (other->confined || theirs->priority != mine->priority || theirs->weight != mine->weight)
+            return false;
+    }
+    return true;
+}
+
 bool gs_schedule_may_follow(const gs_stream *stream, const gs_action *action) {
     const gs_dispatch *dispatch = stream->session->dispatch;
     const gs_plan_options *plan = &dispatch->plan;
@@ -105,17 +119,28 @@ bool gs_schedule_may_follow(const gs_stream *stream, const gs_action *action) {
     int64_t ns = gs_schedule_expected_ns(action);
     if (!ns || stream->session->options.most_sms)
         return false;
-    if (dispatch->contenders.count > 1)
-        return ns < plan->short_ns && stream->pipelined_ns + ns < FOLLOW_BESIDE_NS;
-    bool has_room =
-        stream->launches < 2 || stream->pipelined_ns + ns < FOLLOW_ALONE_NS; /* one behind another: no gap */
+    bool is_lonely = dispatch->contenders.count <= 1, is_second = stream->launches < 2; /* so that there is no gap */
+    if (!is_lonely && ns < plan->short_ns && stream->pipelined_ns + ns < FOLLOW_BESIDE_NS)
+        return true;
+    if (!is_lonely && !(is_second && are_peers_whole(stream)))
+        return false;
+    bool has_room = is_second || stream->pipelined_ns + ns < FOLLOW_ALONE_NS;
     return ns < plan->yield_ns && has_room &&
            (ns < plan->short_ns ||
             (gs_profile_wanted(profile, plan->granularity) == 0 && !gs_profile_is_faster_confined(profile)));
 }
 
 static bool can_confine(const gs_action *action) {
-    return action->thing->image->kernels[action->launch.run.kernel].can_be_confined;
+    return action->thing->image->kernels[action->launch.run.kernel].can_be_confined &&
+           action->launch.blocks <= GS_JOB_BLOCKS;
+}
+
+/* Whether a launch that runs whole is walked: because that is faster, or to find out. */
+bool gs_schedule_walks(const gs_action *action) {
+    const gs_profile *profile = action->launch.profile;
+    bool is_lonely = action->session->dispatch->contenders.count <= 1;
+    return profile && can_confine(action) &&
+           (gs_profile_is_faster_walked(profile) || (is_lonely && gs_profile_wants_walk(profile)));
 }
 
 /* False: the stream is not one. */
@@ -284,7 +309,7 @@ void gs_schedule_ran(gs_action *action, const gs_engine_event *event) {
     if (!launch->had_company && !is_confined && action->thing->paces)
         action->thing->paces[launch->run.kernel] = (double)ns / (double)(launch->blocks ? launch->blocks : 1);
     if (!launch->had_company && !is_confined)
-        gs_profile_ran(launch->profile, launch->blocks, ns);
+        gs_profile_ran(launch->profile, launch->run.is_walked, launch->blocks, ns);
     else if (!launch->had_company && !launch->was_resized && done > launch->run.first_block)
         gs_profile_rate(launch->profile, launch->sms, done - launch->run.first_block, ns);
     expect_nothing(stream);
@@ -344,8 +369,8 @@ static bool is_running_confined(const gs_action *action) {
 static uint32_t task_of(const gs_dispatch *dispatch, const gs_action_launch *launch) {
     enum { USUAL = 10, TASKS = 16, TASK_NS = 200000 };
     uint64_t sms = (uint64_t)dispatch->facts.sms, task = launch->blocks / (sms * TASKS);
-    uint64_t ns = launch->profile ? gs_profile_duration_ns(launch->profile) : 0;
-    uint64_t short_task = ns ? (uint64_t)(TASK_NS * ((double)launch->blocks / ((double)ns * (double)sms))) : USUAL;
+    double rate = launch->profile ? launch->profile->alone : 0;
+    uint64_t short_task = rate > 0 ? (uint64_t)(TASK_NS * rate / (double)sms) : USUAL;
     task = task < short_task ? task : short_task;
     return task > USUAL ? USUAL : task ? (uint32_t)task : 1;
 }

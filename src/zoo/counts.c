@@ -206,6 +206,7 @@ const gs_zoo_kernel gs_zoo_quasirandom = {
     .summary = "a Sobol sequence",
     .numbers = "numbers, dimensions, blocks",
     .sizes = {{"tiny", {1, 1, 1}}, {"odd", {1009, 3, 5}}, {"small", {4096, 4, 8}}, {"large", {16000000, 8, 4000}}},
+    .load = {"load", {16000000, 3, 128}}, /* as few blocks as the program that Slate was measured with */
     .plan = plan_quasirandom,
     .reference = reference_quasirandom,
     .elastic = {9, 9},

@@ -200,13 +200,12 @@ static void make_system(void *data, size_t count, const int32_t *n) {
 }
 
 static void plan_gaussian(gs_zoo_plan *plan, const int32_t *n) {
-    enum { SIDE = 16 };
-    int rows = n[0], columns = n[0] + 1;
+    int rows = n[0], columns = n[0] + 1, side = n[1];
     int matrix = gs_zoo_buffer_made(plan, GS_FLOAT32, (size_t)rows * columns, make_system);
     for (int step = 0; step < rows - 1; step++)
         gs_zoo_launch_add(plan, "gaussian", "gaussian",
-                          GS_DIM(GS_UP(columns - step - 1, SIDE), GS_UP(rows - step - 1, SIDE), 1),
-                          GS_DIM(SIDE, SIDE, 1), "biii", matrix, rows, columns, step);
+                          GS_DIM(GS_UP(columns - step - 1, side), GS_UP(rows - step - 1, side), 1),
+                          GS_DIM(side, side, 1), "biii", matrix, rows, columns, step);
 }
 
 static void reference_gaussian(void *const *data, const int32_t *n) {
@@ -223,9 +222,9 @@ static void reference_gaussian(void *const *data, const int32_t *n) {
 const gs_zoo_kernel gs_zoo_gaussian = {
     .name = "gaussian",
     .summary = "Gaussian elimination, a launch for each step",
-    .numbers = "rows",
-    .sizes = {{"tiny", {2}}, {"odd", {19}}, {"small", {32}}, {"large", {2048}}},
-    .load = {"load", {6144}}, /* more than the caches hold */
+    .numbers = "rows, side of a block",
+    .sizes = {{"tiny", {2, 16}}, {"odd", {19, 4}}, {"small", {32, 16}}, {"large", {2048, 16}}},
+    .load = {"load", {3072, 4}}, /* blocks as small as those of the program that Slate was measured with */
     .tolerance = 1e-3,
     .plan = plan_gaussian,
     .reference = reference_gaussian,
