@@ -122,7 +122,10 @@ double literal_pair(const literal_question *q, size_t leader) {
             continue;
         uint64_t longest = gs_profile_duration_ns(c->profile), leads = gs_profile_duration_ns(lead->profile);
         longest = longest > leads ? longest : leads;
-        if ((is_short(q, c) || is_short(q, lead)) && longest <= (uint64_t)q->options->yield_ns &&
+        const gs_pair *pair = q->book ? gs_book_pair(q->book, c->profile->key, lead->profile->key) : NULL;
+        bool is_unknown = q->book && q->count == 2 && c->priority == lead->priority &&
+                          (!pair || pair->turns_samples < q->options->trials);
+        if ((is_short(q, c) || is_short(q, lead) || is_unknown) && longest <= (uint64_t)q->options->yield_ns &&
             cap(q, c) == q->options->sms && cap(q, lead) == q->options->sms)
             continue; /* they are sent to the GPU one behind the other */
         double throughput = literal_split(q, members, 2), least = turns(q, lead, c);

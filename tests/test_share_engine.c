@@ -247,7 +247,7 @@ static void test_whole_runs_follow_each_other(void **state) {
 
 /* Walked, whole and confined runs behind each other: each block of each of them once. */
 static void test_walked_runs_do_each_block_once(void **state) {
-    enum { RUNS = 60, FORMS = 3 };
+    enum { RUNS = 9, FORMS = 3 };
     struct fixture *f = *state;
     int32_t rounds = 10;
     gs_engine_argument arguments[] = {{.memory = COUNTS}, {.bytes = sizeof rounds, .value = &rounds}};

@@ -14,6 +14,10 @@
 #include <math.h>
 #include <string.h>
 
+enum {
+    WHOLE_TRIAL = 4
+}; /* a kernel that never ran whole may take so many times longer than one that cannot give way */
+
 gs_plan_options gs_plan_defaults(int32_t sms) {
     return (gs_plan_options){.sms = sms,
                              .granularity = sms < 64 ? 1 : sms / 32,
@@ -48,7 +52,10 @@ static bool is_whole_alone(const question *q, const gs_contender *c) {
         return true;
     if (is_known(c) && !is_short(q, c) && gs_profile_is_faster_confined(c->profile))
         return false;
-    return is_known(c) && duration_of(c) <= q->options->yield_ns && cap_of(q, c) == q->all;
+    if (!is_known(c) || cap_of(q, c) < q->all)
+        return false;
+    bool is_tried = c->profile->whole_ns.count > 0 || q->count > 1; /* it may be faster than all that is known */
+    return duration_of(c) <= (is_tried ? 1 : WHOLE_TRIAL) * q->options->yield_ns;
 }
 
 /* ---- whose turn it is ---- */

@@ -207,12 +207,15 @@ static bool may_join(const question *q, struct team *team, const gs_contender *c
     return true;
 }
 
-/* Whether a short kernel and another would be sent to the GPU whole, one behind the other: then nobody is split for the
-   sake of the short one. */
+/* Whether two had better be sent to the GPU whole, one behind the other: nobody is split for the sake of a short one,
+   and before others are, it must be known what that would give. */
 static bool are_queued(const question *q, const gs_contender *a, const gs_contender *b) {
     int64_t longest = duration_of(a) > duration_of(b) ? duration_of(a) : duration_of(b);
-    return (is_short(q, a) || is_short(q, b)) && longest <= q->options->yield_ns && cap_of(q, a) == q->all &&
-           cap_of(q, b) == q->all;
+    if (longest > q->options->yield_ns || cap_of(q, a) < q->all || cap_of(q, b) < q->all)
+        return false;
+    const gs_pair *pair = pair_of(q, a, b);
+    bool are_only = q->book && q->count == 2 && a->priority == b->priority;
+    return is_short(q, a) || is_short(q, b) || (are_only && (!pair || pair->turns_samples < q->options->trials));
 }
 
 /* The team with one more, or impossible. */

@@ -170,23 +170,25 @@ static void relax(void) {
 #endif
 }
 
-/* Looks for a while, longer where that was worth it lately. */
-static bool spin(gs_client *client, const struct wish *wish) {
-    uint32_t most = atomic_load_explicit(&client->spin_ns, memory_order_relaxed);
-    uint64_t until = now_ns() + most;
-    bool met = is_met(wish);
-    if (met)
-        return true;
+/* Looks for a while. */
+static bool spin(gs_client *client, const struct wish *wish, uint64_t began) {
+    uint64_t until = began + atomic_load_explicit(&client->spin_ns, memory_order_relaxed);
+    bool met;
     do {
         for (int i = 0; i < 32 && !(met = is_met(wish)); i++)
             relax();
         if (!met)
             sched_yield();
     } while (!met && !atomic_load_explicit(&client->page->fate, memory_order_relaxed) && now_ns() < until);
-    uint32_t next = met ? most * 2 : most / 2;
-    next = next > SPIN_NS ? SPIN_NS : next < SPIN_LEAST_NS ? SPIN_LEAST_NS : next;
-    atomic_store_explicit(&client->spin_ns, next, memory_order_relaxed);
     return met;
+}
+
+/* A wait is over: one that looking would have seen the end of makes the next one look as long as that, others less. */
+static void learn_to_wait(gs_client *client, uint64_t ns) {
+    uint32_t most = atomic_load_explicit(&client->spin_ns, memory_order_relaxed);
+    uint32_t next = ns < SPIN_NS ? SPIN_NS : most / 2 > SPIN_LEAST_NS ? most / 2 : SPIN_LEAST_NS;
+    if (next != most)
+        atomic_store_explicit(&client->spin_ns, next, memory_order_relaxed);
 }
 
 /* Sleeps until the daemon rings or is gone. */
@@ -222,12 +224,16 @@ static void nap(gs_client *client, const struct wish *wish) {
 }
 
 static gs_client_code wait_for(gs_client *client, const struct wish *wish) {
-    while (!spin(client, wish)) {
+    if (is_met(wish))
+        return GS_CLIENT_OK;
+    uint64_t began = now_ns();
+    while (!spin(client, wish, began)) {
         gs_client_code fate = fate_of(client);
         if (fate != GS_CLIENT_OK)
             return is_met(wish) ? GS_CLIENT_OK : fate;
         nap(client, wish);
     }
+    learn_to_wait(client, now_ns() - began);
     return GS_CLIENT_OK;
 }
 

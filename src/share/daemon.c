@@ -54,7 +54,7 @@ struct daemon {
     size_t connection_count, http_count;
     uint64_t stop_at_ns; /* 0: it is not to stop */
     bool is_stopping_now;
-    uint64_t spin_ns;
+    uint64_t spin_ns, worked_ns; /* how long it looks for work before it sleeps; when there was some last */
 };
 
 /* ---- connections ---- */
@@ -568,24 +568,29 @@ static void sleep_until_something(struct daemon *daemon) {
     uv_run(&daemon->loop, UV_RUN_ONCE);
 }
 
+/* There is work. If looking would have found it, it is worth to look as long the next time; else less. */
+static void learn_to_wait(struct daemon *daemon) {
+    uint64_t now = daemon->dispatch->now_ns, half = daemon->spin_ns / 2;
+    daemon->spin_ns = now - daemon->worked_ns < SPIN_NS ? SPIN_NS : half > SPIN_LEAST_NS ? half : SPIN_LEAST_NS;
+    daemon->worked_ns = now;
+}
+
 /* Looks for work for a while. True: there was some. */
 static bool spin(struct daemon *daemon) {
     uint64_t began = (uint64_t)gs_now_ns();
-    bool found = false;
-    do {
-        found = gs_dispatch_work(daemon->dispatch);
-        if (!found)
-            sched_yield();
-    } while (!found && daemon->dispatch->now_ns - began < daemon->spin_ns);
-    uint64_t next = found ? daemon->spin_ns * 2 : daemon->spin_ns / 2;
-    daemon->spin_ns = next > SPIN_NS ? SPIN_NS : next < SPIN_LEAST_NS ? SPIN_LEAST_NS : next;
-    return found;
+    while (!gs_dispatch_work(daemon->dispatch)) {
+        sched_yield();
+        if (daemon->dispatch->now_ns - began >= daemon->spin_ns)
+            return false;
+    }
+    learn_to_wait(daemon);
+    return true;
 }
 
 static void loop(struct daemon *daemon) {
     uint64_t looked = 0;
     while (!must_stop(daemon)) {
-        if (!gs_dispatch_work(daemon->dispatch) && !spin(daemon)) {
+        if (!spin(daemon)) {
             sleep_until_something(daemon);
             looked = (uint64_t)gs_now_ns();
         } else if (daemon->dispatch->now_ns - looked >= LOOK_NS) {

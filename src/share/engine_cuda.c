@@ -298,6 +298,12 @@ static gs_code choose_original(const struct cuda *cuda, struct cuda_kernel *kern
     return GS_OK;
 }
 
+/* As many as fill the GPU, or as there are blocks for them on each SM that is allowed. */
+static uint32_t workers_of(const struct cuda *cuda, const struct cuda_kernel *kernel, const gs_device_launch *launch) {
+    int64_t sms = launch->sms ? (int64_t)launch->sms : cuda->sms;
+    return (uint32_t)gs_min(kernel->workers, gs_divide_up((int64_t)launch->blocks, sms) * cuda->sms);
+}
+
 static gs_code cuda_launch(void *device, gs_lane *lane, const gs_device_launch *launch, gs_error *error) {
     struct cuda *cuda = device;
     struct cuda_lane *mine = (struct cuda_lane *)lane;
@@ -308,7 +314,7 @@ static gs_code cuda_launch(void *device, gs_lane *lane, const gs_device_launch *
                                                     : choose_original(cuda, kernel, launch, error);
     if (code != GS_OK)
         return code;
-    uint32_t workers = launch->is_walked ? (uint32_t)gs_min(kernel->workers, (int64_t)launch->blocks) : kernel->workers;
+    uint32_t workers = has_workers ? workers_of(cuda, kernel, launch) : 0;
     cu_launch told = {.grid_x = has_workers ? workers : launch->grid[0],
                       .grid_y = has_workers ? 1 : launch->grid[1],
                       .grid_z = has_workers ? 1 : launch->grid[2],

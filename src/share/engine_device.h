@@ -46,6 +46,7 @@ typedef struct gs_device_launch {
     gs_control *control; /* NULL: it is not confined */
     bool is_walked;      /* the confined form on all SMs; the counter of the lane is made 0 before */
     uint64_t blocks;
+    uint32_t sms; /* confined: so many are allowed */
 } gs_device_launch;
 
 typedef struct gs_side gs_side; /* the device process */
@@ -69,7 +70,8 @@ typedef struct gs_device_kind {
     gs_code (*copy)(void *device, gs_lane *lane, bool in, uint64_t address, void *pointer, uint64_t bytes,
                     gs_error *error);
     gs_code (*fill)(void *device, gs_lane *lane, uint64_t address, uint8_t value, uint64_t bytes, gs_error *error);
-    /* GS_E_NO_FIT: such a block never fits on an SM. A confined kernel gets as many workers as the device can hold. */
+    /* GS_E_NO_FIT: such a block never fits on an SM. A confined kernel gets as many workers as the device can hold;
+       fewer where there are not that many blocks, so that they spread over the SMs. */
     gs_code (*launch)(void *device, gs_lane *lane, const gs_device_launch *launch, gs_error *error);
 
     gs_control *(*control_new)(void *device); /* NULL: out of memory */

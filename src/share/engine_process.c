@@ -553,6 +553,13 @@ static gs_confined_told told_of(const gs_run_order *run, uint64_t next) {
                               .next = next};
 }
 
+static uint32_t count_sms(const uint32_t *mask) {
+    uint32_t count = 0;
+    for (int i = 0; i < GS_ENGINE_MASK_WORDS; i++)
+        count += (uint32_t)__builtin_popcount(mask[i]);
+    return count;
+}
+
 /* Launches it on a lane, whole, walked or confined. */
 static gs_code launch(gs_side *side, gs_lane *lane, struct work *work, struct confined *confined, gs_error *error) {
     void *arguments[GS_ENGINE_ARGUMENTS + 1];
@@ -575,17 +582,15 @@ static gs_code launch(gs_side *side, gs_lane *lane, struct work *work, struct co
                              .arguments = arguments,
                              .control = confined ? confined->control : NULL,
                              .is_walked = is_walked,
-                             .blocks = (uint64_t)run->grid[0] * run->grid[1] * run->grid[2]};
+                             .blocks = (uint64_t)run->grid[0] * run->grid[1] * run->grid[2],
+                             .sms = confined ? count_sms(confined->mask) : 0};
     return side->kind->launch(side->device, lane, &told, error);
 }
 
 /* ---- confined runs ---- */
 
 static bool is_empty(const uint32_t *mask) {
-    uint32_t any = 0;
-    for (int i = 0; i < GS_ENGINE_MASK_WORDS; i++)
-        any |= mask[i];
-    return !any;
+    return count_sms(mask) == 0;
 }
 
 /* SMs that there are not are not allowed. Returns whether the new mask has SMs that the old one had not. */
