@@ -1,14 +1,15 @@
 /*
  * compile.c: the compiler process: one request in, one image out. See image.h.
  *
- * The original and each confined form are sources of their own, compiled side by side where the compiler is a program
- * (the CPU's), one after the other by NVRTC. A confined kernel may take more registers than the original; it is
- * compiled once more then, with as many as the original has, for block sizes of which fewer would fit on an SM.
+ * The original and each confined form are sources of their own, compiled side by side. A confined kernel may take more
+ * registers than the original; it is compiled once more then, with as many as the original has, for block sizes of
+ * which fewer would fit on an SM.
  *
  * Everything that is written goes into the folder TMPDIR, which the daemon has made and will remove. A compiler that
  * takes too long is ended by an alarm, with all processes of its group.
  */
 #define _GNU_SOURCE
+#include "builder.h"
 #include "image_file.h"
 #include "process.h"
 #include "reshape/reshape.h"
@@ -92,8 +93,9 @@ static gs_code find_kernels(struct request *request, const gs_source *source, gs
 struct form {
     gs_text text;
     gs_build build;
-    gs_module *module;    /* on the CPU */
-    gs_nvrtc_built built; /* for a GPU */
+    gs_module *module;  /* on the CPU */
+    gs_builder builder; /* for a GPU, */
+    gs_nvrtc_built built;
 };
 
 struct compilation {
@@ -107,10 +109,15 @@ struct compilation {
 
 static gs_code start_form(struct compilation *work, struct form *form, gs_error *error) {
     if (work->request->head.architecture)
-        return gs_nvrtc_build(&form->build, work->request->head.architecture, &form->built, error);
+        return gs_builder_start(&form->builder, &form->build, work->request->head.architecture, error);
     form->build.as_library = true;
     form->module = gs_host_compile(work->host, &form->build, error);
     return form->module ? GS_OK : error->code;
+}
+
+/* For a GPU: waits for it. */
+static gs_code wait_form(struct form *form, gs_error *error) {
+    return form->builder.process ? gs_builder_finish(&form->builder, &form->built, error) : GS_OK;
 }
 
 static gs_code add_part(gs_image_made *made, const char *bytes, size_t count, gs_error *error) {
@@ -224,9 +231,16 @@ static gs_code compile_all(struct compilation *work, gs_error *error) {
     for (size_t i = 0; i < request->kernel_count && code == GS_OK; i++) {
         memcpy(work->made->kernels[i].kernel.name, request->names[i], GS_JOB_NAME);
         code = compile_confined(work, i, error);
+    }
+    if (code == GS_OK)
+        code = wait_form(&work->original, error);
+    for (size_t i = 0; i < request->kernel_count && code == GS_OK; i++) {
+        code = wait_form(&work->confined[i], error);
         if (code == GS_OK)
             code = compile_tight(work, i, error);
     }
+    for (size_t i = 0; i < request->kernel_count && code == GS_OK; i++)
+        code = wait_form(&work->tight[i], error);
     if (code == GS_OK)
         code = finish_form(work, &work->original, error);
     for (size_t i = 0; i < request->kernel_count && code == GS_OK; i++)

@@ -7,7 +7,8 @@
  * large sizes with what the first pass left, whose kernels are compared with the reference at the small size. Where
  * launches change their own inputs, the inputs are put back before each repetition.
  *
- * The host runs ahead of the GPU by some 50 ms, and waits then.
+ * The host runs ahead of the GPU by some 50 ms, and waits then: by so many launches as took that long in the round
+ * before.
  */
 #include "play.h"
 
@@ -88,6 +89,11 @@ static gs_code pass(gs_zoo_load *load, gs_error *error) {
     return code;
 }
 
+static void set_ahead(gs_zoo_load *load, const gs_zoo_round *round) {
+    int64_t ahead = AHEAD_NS / ((round->ended_ns - round->began_ns) / round->launches + 1);
+    load->ahead = (uint32_t)(ahead < FEW_AHEAD ? FEW_AHEAD : gs_min(ahead, MOST_AHEAD));
+}
+
 gs_code gs_zoo_load_round(gs_zoo_load *load, uint32_t repeat, gs_zoo_round *round, gs_error *error) {
     gs_code code = GS_OK;
     load->launches = 0;
@@ -102,6 +108,8 @@ gs_code gs_zoo_load_round(gs_zoo_load *load, uint32_t repeat, gs_zoo_round *roun
         code = wait_for_all(load, error);
     round->ended_ns = gs_now_ns();
     round->launches = load->launches;
+    if (code == GS_OK && round->launches)
+        set_ahead(load, round);
     return code;
 }
 
@@ -225,7 +233,7 @@ static gs_code try_small(const gs_zoo_load *load, const gs_zoo_plan *small, gs_e
     return code == GS_OK ? gs_zoo_load_check(&tried, error) : code;
 }
 
-/* The first pass, and one more to see how long it takes: so far ahead the host may run. */
+/* The first pass, and one more to see how long it takes. */
 static gs_code warm_up(gs_zoo_load *load, gs_error *error) {
     gs_zoo_round round;
     gs_code code = gs_zoo_load_round(load, 1, &round, error);
@@ -233,12 +241,8 @@ static gs_code warm_up(gs_zoo_load *load, gs_error *error) {
         code = keep_first_pass(load, error);
     if (code == GS_OK)
         code = gs_zoo_load_round(load, 1, &round, error);
-    if (code != GS_OK)
-        return code;
     load->pass_ns = round.ended_ns - round.began_ns;
-    int64_t ahead = AHEAD_NS / (load->pass_ns / round.launches + 1);
-    load->ahead = (uint32_t)(ahead < FEW_AHEAD ? FEW_AHEAD : gs_min(ahead, MOST_AHEAD));
-    return GS_OK;
+    return code;
 }
 
 gs_code gs_zoo_load_open(gs_zoo_load *load, const gs_zoo_kernel *kernel, const gs_zoo_size *size, gs_feed *stream,
