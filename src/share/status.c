@@ -47,6 +47,7 @@ static void put_kernel(const gs_dispatch *dispatch, const gs_stream *stream, con
                                       : "runs",
                 !is_running               ? ""
                 : launch->run.is_confined ? "confined"
+                : launch->run.is_walked   ? "walked"
                                           : "original",
                 !is_running               ? 0
                 : launch->run.is_confined ? launch->sms
