@@ -50,8 +50,6 @@ static bool is_whole_alone(const question *q, const gs_contender *c) {
         return c->how == GS_PLAN_WHOLE;
     if (!c->can_confine)
         return true;
-    if (is_known(c) && !is_short(q, c) && gs_profile_is_faster_confined(c->profile))
-        return false;
     if (!is_known(c) || cap_of(q, c) < q->all)
         return false;
     bool is_tried = c->profile->whole_ns.count > 0 || q->count > 1; /* it may be faster than all that is known */

@@ -99,8 +99,6 @@ uint64_t gs_profile_duration_ns(const gs_profile *profile);
 bool gs_profile_is_faster_walked(const gs_profile *profile);
 /* Whether a launch with nobody beside it should be walked to find that out. */
 bool gs_profile_wants_walk(const gs_profile *profile);
-/* The same for being confined to all SMs, against the faster of the two. */
-bool gs_profile_is_faster_confined(const gs_profile *profile);
 /* The share it has with so many SMs to itself. Without measurements: in proportion, up to as many SMs as its blocks
  * fill. */
 double gs_profile_share(const gs_profile *profile, int32_t sms);

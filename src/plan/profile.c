@@ -32,7 +32,7 @@ enum {
 static const double full_knee = 0.85; /* from here on a kernel uses every SM to the full: high in compute */
 
 static const double known_well = 0.05; /* the curve may be off by so much of the rate alone */
-static const double faster = 0.05;     /* by so much is worth the gap between launches that are not sent ahead */
+static const double faster = 0.05;     /* by so much a form must be to be preferred to the original */
 enum { SAMPLES_WANTED = 3 };           /* of each point, */
 enum { FORMS_WANTED = 5 };             /* and of launches as it was written, and walked */
 
@@ -241,15 +241,6 @@ uint64_t gs_profile_duration_ns(const gs_profile *profile) {
 
 bool gs_profile_wants_walk(const gs_profile *profile) {
     return gs_samples_kept(&profile->whole_ns) >= FORMS_WANTED && gs_samples_kept(&profile->walked_ns) < FORMS_WANTED;
-}
-
-bool gs_profile_is_faster_confined(const gs_profile *profile) {
-    if (profile->point_count == 0 || gs_samples_kept(&profile->whole_ns) < SAMPLES_WANTED)
-        return false;
-    const struct gs_profile_point *last = &profile->points[profile->point_count - 1];
-    if (last->sms != profile->sms || gs_samples_kept(&last->rate) < SAMPLES_WANTED)
-        return false;
-    return rate_at(profile, profile->sms) > whole_rate(profile) * (1 + faster);
 }
 
 /* ---- what to measure next ---- */
