@@ -28,6 +28,8 @@ static void pack(gs_text *into, const gs_nvrtc_built *built, const gs_error *err
     for (size_t i = 0; i < built->count; i++)
         head.symbol_bytes += strlen(built->symbols[i]) + 1;
     gs_text_put(into, (const char *)&head, sizeof head);
+    if (error->code != GS_OK)
+        return;
     gs_text_put(into, (const char *)built->costs, built->count * sizeof *built->costs);
     for (size_t i = 0; i < built->count; i++)
         gs_text_put(into, built->symbols[i], strlen(built->symbols[i]) + 1);
