@@ -10,8 +10,8 @@
  * beforehand: workers do not all get on equally fast, and some would be done long before the others. The barrier that
  * makes the next slot known is also the one between two blocks that use the same shared memory.
  *
- * Where threads return early and others go on to barriers, every barrier of the body becomes a meeting (gs_sync): who has
- * returned goes on meeting the others until all have returned, and then the block is over.
+ * Where threads return early and others go on to barriers, every barrier of the body becomes a meeting (gs_sync): who
+ * has returned goes on meeting the others until all have returned, and then the block is over.
  */
 #include "prelude.h"
 
@@ -35,6 +35,15 @@ static const char slots_part[] =
     "};\n"
     "__device__ __forceinline__ gs_slot gs_no_slot() { return gs_slot{0, 0, 0, 0xffffffffu, 0, 0}; }\n"
     "__device__ __forceinline__ bool gs_is_first() { return threadIdx.x + threadIdx.y + threadIdx.z == 0; }\n"
+    "// False, but the compiler must not know: a second way into the loop over the blocks keeps it from seeing a loop, which\n"
+    "// it would move parts of the body out of. ptxas knows, and drops it.\n"
+    "__device__ __forceinline__ bool gs_never() {\n"
+    "    unsigned never = 0;\n"
+    "#ifndef GRIDSMITH_HOST\n"
+    "    asm(\"mov.u32 %0, 0;\" : \"=r\"(never));\n"
+    "#endif\n"
+    "    return never != 0;\n"
+    "}\n"
     "template <class gs_told_type> __device__ __forceinline__ unsigned gs_blocks(const gs_told_type &told) {\n"
     "    return told.gs_x * told.gs_y * told.gs_z;\n"
     "}\n"
@@ -323,9 +332,9 @@ void gs_put_head(gs_text *into, const gs_plan *plan) {
     if (plan->meeting != GS_MEET_PLAIN)
         put(into, " gs_prepare();");
     put(into,
-        " __shared__ gs_slot gs_slots[2]; for (unsigned gs_turn = gs_begin(gs_told, gs_slots); "
-        "gs_slots[gs_turn].gs_is_block(); gs_turn = gs_go_on(gs_told, gs_slots, gs_turn)) { const uint3 blockIdx = "
-        "gs_slots[gs_turn].gs_block(); const dim3 gridDim = gs_told.gs_grid(); GRIDSMITH_MARK(gs_told)");
+        " __shared__ gs_slot gs_slots[2]; unsigned gs_turn = gs_begin(gs_told, gs_slots); if (gs_never()) goto gs_on; "
+        "while (gs_slots[gs_turn].gs_is_block()) { { const uint3 blockIdx = gs_slots[gs_turn].gs_block(); const dim3 "
+        "gridDim = gs_told.gs_grid(); GRIDSMITH_MARK(gs_told)");
     if (plan->tells_block)
         put(into, " gs_tell(blockIdx, gridDim);");
     if (plan->counts_lanes)
@@ -337,5 +346,5 @@ void gs_put_tail(gs_text *into, const gs_plan *plan) {
     put(into, "}();");
     if (plan->meeting != GS_MEET_PLAIN)
         put(into, " gs_end_block();");
-    put(into, " } ");
+    put(into, " } gs_on: gs_turn = gs_go_on(gs_told, gs_slots, gs_turn); } ");
 }
