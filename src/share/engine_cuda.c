@@ -14,7 +14,7 @@
  * A kernel whose local memory is larger than any before makes the driver wait at its launch; there is no way around it.
  *
  * The queue of a confined run lies in device memory, 256 bytes: the counter, and the mask in another line. Workers look
- * at them before each task, by way of the GPU's cache.
+ * at them with each task, by way of the GPU's cache.
  */
 #define _GNU_SOURCE
 #include "device/cuda_api.h"
