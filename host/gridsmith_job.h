@@ -30,7 +30,7 @@ typedef struct gs_persistent_told {
     uint32_t grid_x, grid_y, grid_z;
     uint32_t task_blocks;
     uint64_t marks; /* uint32_t *: how often each block ran, for builds with GRIDSMITH_MARKS; else 0 */
-    uint64_t queue; /* uint32_t *: two words, 0 before the first launch and after each */
+    uint64_t queue; /* uint64_t *: 0 before the first launch and after each */
 } gs_persistent_told;
 
 /* `confined`: besides, where the queue, the stop word and the mask are. */
@@ -39,7 +39,7 @@ typedef struct gs_confined_told {
     uint32_t task_blocks;
     uint64_t marks;
     uint64_t next; /* uint64_t *: the first block that nobody has taken; all are taken when it reaches the end */
-    uint64_t stop; /* const uint32_t *: not 0: workers leave after the task they have */
+    uint64_t stop; /* const uint32_t *: not 0: workers leave, as docs/reshape.md says */
     uint64_t sms;  /* const uint32_t *: bit i of word i / 32: workers may stay on SM i; NULL: on all */
 } gs_confined_told;
 

@@ -629,9 +629,9 @@ static void run_confined(struct launch *launch, gs_job_call *call, gs_confined_t
 static void run_formed(struct launch *launch, gs_job_call *call, void **arguments, unsigned char *const *buffers) {
     uint64_t blocks = (uint64_t)call->grid[0] * call->grid[1] * call->grid[2];
     uint64_t marks = call->marks < 0 ? 0 : (uint64_t)(uintptr_t)buffers[call->marks];
-    uint32_t queue[2] = {0, 0};
+    uint64_t queue = 0;
     gs_persistent_told persistent = {call->grid[0],     call->grid[1], call->grid[2],
-                                     call->task_blocks, marks,         (uint64_t)(uintptr_t)queue};
+                                     call->task_blocks, marks,         (uint64_t)(uintptr_t)&queue};
     gs_confined_told confined = {call->grid[0], call->grid[1], call->grid[2], call->task_blocks, marks, 0, 0, 0};
     if (blocks > GS_JOB_BLOCKS || call->task_blocks > GS_JOB_TASK)
         fail(GS_JOB_WRONG, "a reshaped kernel may have %d blocks, and tasks of %d of them", GS_JOB_BLOCKS, GS_JOB_TASK);
@@ -642,7 +642,7 @@ static void run_formed(struct launch *launch, gs_job_call *call, void **argument
         run_confined(launch, call, &confined, blocks);
     else
         run_launch(launch, call);
-    if (queue[0] || queue[1])
+    if (queue)
         fail(GS_JOB_FAILED, "the workers of %s left their queue in disorder", call->kernel);
 }
 

@@ -281,7 +281,8 @@ struct play {
     gs_random random;
 };
 
-enum { QUEUE_AT = 0, NEXT_AT = 128, STOP_AT = 136, SMS_AT = 256, CONTROL_BYTES = SMS_AT + GS_JOB_SMS / 8 };
+/* Each in a line of its own: all workers come at once, some to read and some to write. */
+enum { QUEUE_AT = 0, NEXT_AT = 128, STOP_AT = 256, SMS_AT = 384, CONTROL_BYTES = SMS_AT + GS_JOB_SMS / 8 };
 
 static gs_code send_buffers(struct play *play, gs_error *error) {
     const cu_api *api = &play->cuda->api;

@@ -5,13 +5,15 @@
  * the other, so that a `return` in it ends that block and nothing else. Around it, variables called blockIdx and
  * gridDim hide CUDA's. What is below stands in front of the source; each piece only where it is needed.
  *
+ * The loop must not change what the compiler makes of the body: see gs_never().
+ *
  * The first thread of a worker takes tasks of some blocks from a queue and leaves the block at hand in one of two
  * slots, by turns, so that nobody needs registers for it while the body runs. A queue, and not blocks dealt out
  * beforehand: workers do not all get on equally fast, and some would be done long before the others. The barrier that
  * makes the next slot known is also the one between two blocks that use the same shared memory.
  *
- * Where threads return early and others go on to barriers, every barrier of the body becomes a meeting (gs_sync): who has
- * returned goes on meeting the others until all have returned, and then the block is over.
+ * Where threads return early and others go on to barriers, every barrier of the body becomes a meeting (gs_sync): who
+ * has returned goes on meeting the others until all have returned, and then the block is over.
  */
 #include "prelude.h"
 
@@ -22,7 +24,7 @@ static const char slots_part[] =
     "#ifndef GRIDSMITH_SLOTS\n"
     "#define GRIDSMITH_SLOTS\n"
     "// The block that a worker is at, how many blocks of its task come after it, how many the task had, and since when.\n"
-    "struct gs_slot {\n"
+    "struct __align__(16) gs_slot {\n"
     "    unsigned gs_x, gs_y, gs_z, gs_after, gs_taken, gs_since;\n"
     "    __device__ bool gs_is_block() const { return gs_after != 0xffffffffu; }\n"
     "    __device__ uint3 gs_block() const {\n"
@@ -35,34 +37,52 @@ static const char slots_part[] =
     "};\n"
     "__device__ __forceinline__ gs_slot gs_no_slot() { return gs_slot{0, 0, 0, 0xffffffffu, 0, 0}; }\n"
     "__device__ __forceinline__ bool gs_is_first() { return threadIdx.x + threadIdx.y + threadIdx.z == 0; }\n"
+    "// False, but the compiler must not know: a second way into the loop over the blocks keeps it from seeing a loop, which\n"
+    "// it would move parts of the body out of. ptxas knows, and drops it.\n"
+    "__device__ __forceinline__ bool gs_never() {\n"
+    "    unsigned never = 0;\n"
+    "#ifndef GRIDSMITH_HOST\n"
+    "    asm(\"mov.u32 %0, 0;\" : \"=r\"(never));\n"
+    "#endif\n"
+    "    return never != 0;\n"
+    "}\n"
     "template <class gs_told_type> __device__ __forceinline__ unsigned gs_blocks(const gs_told_type &told) {\n"
     "    return told.gs_x * told.gs_y * told.gs_z;\n"
     "}\n"
-    "// The slot of a task: `count` blocks from number `first` on.\n"
+    "// What the first thread alone adds. It is number 0, but the compiler does not see that all lanes would add to the same\n"
+    "// word: it would let them meet before and after it, and wait for the result there.\n"
+    "__device__ __forceinline__ unsigned long long gs_add(unsigned long long *word, unsigned long long count) {\n"
+    "    return atomicAdd(&word[threadIdx.x], count);\n"
+    "}\n"
+    "// a / b for a < 2^31, given 0xffffffff / b: that does not wait for a.\n"
+    "__device__ __forceinline__ unsigned gs_divide(unsigned a, unsigned b, unsigned inverse) {\n"
+    "    const unsigned about = __umulhi(a, inverse);\n"
+    "    return a - about * b >= b ? about + 1 : about;\n"
+    "}\n"
+    "// The slot of a task: `count` blocks from number `first` on, as far as there are; of none it is gs_no_slot().\n"
     "template <class gs_told_type>\n"
     "__device__ __forceinline__ gs_slot gs_slot_at(const gs_told_type &told, unsigned first, unsigned count) {\n"
-    "    const unsigned blocks = gs_blocks(told);\n"
-    "    if (first >= blocks)\n"
-    "        return gs_no_slot();\n"
-    "    count = blocks - first < count ? blocks - first : count;\n"
-    "    if (blocks == told.gs_x) // no division where the grid has one dimension\n"
-    "        return gs_slot{first, 0, 0, count - 1, count, (unsigned)clock()};\n"
-    "    return gs_slot{first % told.gs_x, first / told.gs_x % told.gs_y, first / told.gs_x / told.gs_y, count - 1, count,\n"
-    "                   (unsigned)clock()};\n"
+    "    const unsigned blocks = gs_blocks(told), by_x = 0xffffffffu / told.gs_x, by_y = 0xffffffffu / told.gs_y;\n"
+    "    const unsigned y = gs_divide(first, told.gs_x, by_x), z = gs_divide(y, told.gs_y, by_y);\n"
+    "    const unsigned left = first < blocks ? blocks - first : 0;\n"
+    "    count = left < count ? left : count;\n"
+    "    return gs_slot{first - y * told.gs_x, y - z * told.gs_y, z, count - 1, count, (unsigned)clock()};\n"
     "}\n"
-    "// How many blocks to take after the one of a slot. A task should take 32768 cycles, so that the queue costs little;\n"
-    "// near the end of the grid less, so that all workers end together, but not under 4096.\n"
+    "// How many blocks to take after the one of a slot, whose task took so many cycles. A task should take 32768, so that\n"
+    "// the queue costs little; near the end of the grid less, so that all workers end together, but not under 4096.\n"
     "template <class gs_told_type>\n"
-    "__device__ __forceinline__ unsigned gs_share(const gs_told_type &told, const gs_slot &at) {\n"
+    "__device__ __forceinline__ unsigned gs_share(const gs_told_type &told, const gs_slot &at, unsigned cycles) {\n"
     "    const unsigned rest = gs_blocks(told) - (at.gs_z * told.gs_y + at.gs_y) * told.gs_x - at.gs_x;\n"
-    "    const unsigned most = told.gs_task ? told.gs_task : GRIDSMITH_TASK, cycles = (unsigned)clock() - at.gs_since;\n"
-    "    unsigned count = rest / (2 * gridDim.x);\n"
-    "    if (cycles && count > 32768 * at.gs_taken / cycles)\n"
-    "        count = 32768 * at.gs_taken / cycles;\n"
-    "    if (cycles && count < 4096 * at.gs_taken / cycles)\n"
-    "        count = 4096 * at.gs_taken / cycles;\n"
-    "    return count >= most ? most : count ? count : 1;\n"
-    "}\n"
+    "    const float most = (float)(told.gs_task ? told.gs_task : GRIDSMITH_TASK);\n"
+    "    float count = __fdividef((float)rest, (float)(2 * gridDim.x));\n"
+    "    if (cycles) {\n"
+    "        const float by_time = __fdividef(32768.0f * (float)at.gs_taken, (float)cycles);\n"
+    "        count = fmaxf(fminf(count, by_time), by_time / 8);\n"
+    "    }\n"
+    "    return (unsigned)fmaxf(fminf(count, most), 1.0f);\n"
+    "}\n";
+
+static const char walk_part[] = /* goes on where the one before ends */
     "// The first thread of a worker goes ahead and the others read what it wrote: the next block of a task before it does\n"
     "// its part of the last one, a new task when it needs one, as somebody else may be there sooner. Two slots by turns:\n"
     "// the one that is written was read before the last barrier.\n"
@@ -81,7 +101,7 @@ static const char slots_part[] =
     "template <class gs_told_type>\n"
     "__device__ __forceinline__ unsigned gs_go_on(const gs_told_type &told, gs_slot *slots, unsigned turn) {\n"
     "    if (gs_is_first() && !slots[turn ^ 1].gs_is_block())\n"
-    "        slots[turn ^ 1] = gs_take(told, slots[turn]);\n"
+    "        slots[turn ^ 1] = gs_take(told, slots[turn], (unsigned)clock() - slots[turn].gs_since);\n"
     "    __syncthreads();\n"
     "    return turn ^ 1;\n"
     "}\n"
@@ -99,24 +119,26 @@ static const char persistent_part[] =
     "#define GRIDSMITH_PERSISTENT\n"
     "// The last parameter. Launch any number of blocks in x: they are the workers.\n"
     "struct gs_persistent {\n"
-    "    unsigned gs_x, gs_y, gs_z; // the grid of the original kernel\n"
-    "    unsigned gs_task;          // so many blocks are taken at a time, fewer near the end; 0: GRIDSMITH_TASK\n"
-    "    unsigned *gs_marks;        // with GRIDSMITH_MARKS: counts how often each block ran\n"
-    "    unsigned *gs_queue;        // two words, 0 before the first launch; the last worker leaves them so\n"
+    "    unsigned gs_x, gs_y, gs_z;    // the grid of the original kernel\n"
+    "    unsigned gs_task;             // so many blocks are taken at a time, fewer near the end; 0: GRIDSMITH_TASK\n"
+    "    unsigned *gs_marks;           // with GRIDSMITH_MARKS: counts how often each block ran\n"
+    "    unsigned long long *gs_queue; // 0 before the first launch; the last worker leaves it so\n"
     "    __device__ dim3 gs_grid() const { return dim3(gs_x, gs_y, gs_z); }\n"
     "};\n"
     "// The first block of a worker is the one with its own number; the queue has those after.\n"
     "__device__ __forceinline__ gs_slot gs_first(const gs_persistent &told) {\n"
     "    return gs_slot_at(told, blockIdx.x, 1);\n"
     "}\n"
-    "__device__ __forceinline__ gs_slot gs_take(const gs_persistent &told, const gs_slot &at) {\n"
+    "// The queue has how many blocks were taken from it, and in its upper half how many of all are done: workers say\n"
+    "// so when they ask for the next task. When all are done nobody asks any more.\n"
+    "__device__ __forceinline__ gs_slot gs_take(const gs_persistent &told, const gs_slot &at, unsigned cycles) {\n"
     "    if (gs_blocks(told) <= gridDim.x)\n"
     "        return gs_no_slot();\n"
-    "    const unsigned count = gs_share(told, at);\n"
-    "    const gs_slot taken = gs_slot_at(told, gridDim.x + atomicAdd(&told.gs_queue[0], count), count);\n"
-    "    if (!taken.gs_is_block() && atomicAdd(&told.gs_queue[1], 1u) == gridDim.x - 1)\n"
-    "        told.gs_queue[0] = told.gs_queue[1] = 0;\n"
-    "    return taken;\n"
+    "    const unsigned count = gs_share(told, at, cycles);\n"
+    "    const unsigned long long queue = gs_add(told.gs_queue, (unsigned long long)at.gs_taken << 32 | count);\n"
+    "    if ((unsigned)(queue >> 32) + at.gs_taken == gs_blocks(told))\n"
+    "        *told.gs_queue = 0;\n"
+    "    return gs_slot_at(told, gridDim.x + (unsigned)queue, count);\n"
     "}\n"
     "#endif\n";
 
@@ -132,7 +154,7 @@ static const char confined_part[] =
     "GRIDSMITH_TASK\n"
     "    unsigned *gs_marks;                // with GRIDSMITH_MARKS: counts how often each block ran\n"
     "    unsigned long long *gs_next;       // the first block that nobody has taken; 0 before the first launch\n"
-    "    const volatile unsigned *gs_stop;  // not 0: leave after the task at hand\n"
+    "    const volatile unsigned *gs_stop;  // not 0: leave after the task at hand, or a short one after it\n"
     "    const volatile unsigned *gs_sms;   // bit i % 32 of word i / 32: SM i is allowed; NULL: all are\n"
     "    __device__ dim3 gs_grid() const { return dim3(gs_x, gs_y, gs_z); }\n"
     "};\n"
@@ -145,17 +167,28 @@ static const char confined_part[] =
     "    return sm;\n"
     "#endif\n"
     "}\n"
-    "__device__ __forceinline__ gs_slot gs_take(const gs_confined &told, const gs_slot &at) {\n"
+    "struct gs_orders {\n"
+    "    unsigned gs_stop, gs_sms, gs_bit;\n"
+    "    __device__ bool gs_may_stay() const { return !gs_stop && gs_sms >> gs_bit & 1; }\n"
+    "};\n"
+    "__device__ __forceinline__ gs_orders gs_look(const gs_confined &told) {\n"
     "    const unsigned sm = gs_sm();\n"
     "    const unsigned sms = told.gs_sms ? told.gs_sms[sm / 32] : 0xffffffffu;\n"
-    "    const unsigned stop = told.gs_stop ? *told.gs_stop : 0;\n"
-    "    if (stop || !(sms >> sm % 32 & 1))\n"
-    "        return gs_no_slot();\n"
-    "    const unsigned count = gs_share(told, at);\n"
-    "    return gs_slot_at(told, atomicAdd((unsigned *)told.gs_next, count), count);\n"
+    "    return gs_orders{told.gs_stop ? *told.gs_stop : 0, sms, sm % 32};\n"
     "}\n"
     "__device__ __forceinline__ gs_slot gs_first(const gs_confined &told) {\n"
-    "    return gs_take(told, gs_slot{0, 0, 0, 0});\n"
+    "    return gs_look(told).gs_may_stay() ? gs_slot_at(told, (unsigned)gs_add(told.gs_next, 1), 1) : gs_no_slot();\n"
+    "}\n"
+    "// A worker takes the next task while it looks whether it may stay, as either takes a while; if not, it leaves\n"
+    "// after that task, which has gs_taken 0. Where tasks are long it looks before, too.\n"
+    "__device__ __forceinline__ gs_slot gs_take(const gs_confined &told, const gs_slot &at, unsigned cycles) {\n"
+    "    if (!at.gs_taken || (cycles > 65536 && !gs_look(told).gs_may_stay()))\n"
+    "        return gs_no_slot();\n"
+    "    const gs_orders orders = gs_look(told);\n"
+    "    const unsigned count = gs_share(told, at, cycles);\n"
+    "    gs_slot taken = gs_slot_at(told, (unsigned)gs_add(told.gs_next, count), count);\n"
+    "    taken.gs_taken = orders.gs_may_stay() ? taken.gs_taken : 0;\n"
+    "    return taken;\n"
     "}\n"
     "#endif\n";
 
@@ -303,6 +336,7 @@ void gs_put_prelude(gs_text *into, const char *file, const char *kernel, const g
     gs_text_add(into, "#ifndef GRIDSMITH_TASK\n#define GRIDSMITH_TASK %u\n#endif\n",
                 plan->task_blocks ? plan->task_blocks : 10);
     put(into, slots_part);
+    put(into, walk_part);
     put(into, plan->form == GS_FORM_CONFINED ? confined_part : persistent_part);
     put(into, marks_part);
     if (plan->tells_block)
@@ -323,9 +357,9 @@ void gs_put_head(gs_text *into, const gs_plan *plan) {
     if (plan->meeting != GS_MEET_PLAIN)
         put(into, " gs_prepare();");
     put(into,
-        " __shared__ gs_slot gs_slots[2]; for (unsigned gs_turn = gs_begin(gs_told, gs_slots); "
-        "gs_slots[gs_turn].gs_is_block(); gs_turn = gs_go_on(gs_told, gs_slots, gs_turn)) { const uint3 blockIdx = "
-        "gs_slots[gs_turn].gs_block(); const dim3 gridDim = gs_told.gs_grid(); GRIDSMITH_MARK(gs_told)");
+        " __shared__ gs_slot gs_slots[2]; unsigned gs_turn = gs_begin(gs_told, gs_slots); if (gs_never()) goto gs_on; "
+        "while (true) { { const gs_slot gs_at = gs_slots[gs_turn]; if (!gs_at.gs_is_block()) break; "
+        "const uint3 blockIdx = gs_at.gs_block(); const dim3 gridDim = gs_told.gs_grid(); GRIDSMITH_MARK(gs_told)");
     if (plan->tells_block)
         put(into, " gs_tell(blockIdx, gridDim);");
     if (plan->counts_lanes)
@@ -337,5 +371,5 @@ void gs_put_tail(gs_text *into, const gs_plan *plan) {
     put(into, "}();");
     if (plan->meeting != GS_MEET_PLAIN)
         put(into, " gs_end_block();");
-    put(into, " } ");
+    put(into, " } gs_on: gs_turn = gs_go_on(gs_told, gs_slots, gs_turn); } ");
 }

@@ -14,8 +14,8 @@
  * A kernel whose local memory is larger than any before makes the driver wait at its launch; there is no way around it.
  *
  * The queue of a confined run lies in device memory, 256 bytes: the counter, and the mask in another line. Workers look
- * at them before each task, by way of the GPU's cache. Walked launches of a lane share a counter, which its stream
- * makes 0 before each.
+ * at them with each task, by way of the GPU's cache. Walked launches of a lane share a counter, which its stream makes 0
+ * before each.
  */
 #define _GNU_SOURCE
 #include "device/cuda_api.h"

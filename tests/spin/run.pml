@@ -1,8 +1,9 @@
 /*
  * run.pml: a confined run: is each block done once, however often its SMs change?
  *
- * Modelled: a grid of BLOCKS blocks, taken by workers TASK at a time from a counter (src/reshape/prelude.c: a worker looks
- * at the mask before each task and leaves where its SM is not allowed; taking a task is one atomic addition). The device
+ * Modelled: a grid of BLOCKS blocks, taken by workers TASK at a time from a counter (src/reshape/prelude.c: taking a task
+ * is one atomic addition; a worker looks at the mask before its first one, and leaves where its SM is not allowed; later it
+ * looks while it takes, shortly before or after, and leaves when that task is done, or it looks before). The device
  * process as in src/share/engine_process.c: workers are sent in flights, one for each of two SMs, also beside those that
  * are there (a mask that grew); when all have left with blocks undone and a mask that is not empty it sends more; with an
  * empty mask, or none undone, it tells how far the run came. The daemon as in schedule.c and dispatch.c: it gives new masks
@@ -15,7 +16,7 @@
  * fairness, and no deadlock).
  *
  * Broken on purpose, and to be caught: BROKEN_RESUME (how far it came is told while workers are still at their tasks, which
- * may be ones that they have taken since), BROKEN_TASK (a worker looks at the mask after it has taken a task, and leaves it),
+ * may be ones that they have taken since), BROKEN_TASK (a worker looks while it takes a task, and leaves it),
  * BROKEN_LAND (workers that have all left are not sent again).
  */
 #ifndef BLOCKS
@@ -38,18 +39,25 @@ chan orders = [3] of { bool, byte, byte }; /* start?, mask, first block */
 chan ran = [1] of { byte };
 bool has_ended;
 
+#define IS_ALLOWED ((mask >> sm) & 1)
+
+inline take() {
+    d_step { first = next; next = next + TASK }
+}
+
 proctype Worker(byte sm) {
     byte first, i;
+    bool stays;
+    if
+    :: IS_ALLOWED -> take(); stays = true
+    :: else -> first = BLOCKS
+    fi;
     do
-    :: (mask >> sm) & 1 -> /* look, */
-        d_step { first = next; next = next + TASK }; /* then take */
-        if
-        :: first >= BLOCKS -> break
-        :: else
-        fi;
+    :: first >= BLOCKS -> break
+    :: else ->
 #ifdef BROKEN_TASK
         if
-        :: (mask >> sm) & 1
+        :: stays
         :: else -> break
         fi;
 #endif
@@ -58,8 +66,13 @@ proctype Worker(byte sm) {
         :: i < first + TASK && i < BLOCKS -> d_step { did[i]++; assert(did[i] == 1); i++ }
         :: else -> break
         od;
-        atomic { first = 0; i = 0 }
-    :: else -> break
+        atomic { first = 0; i = 0 };
+        if
+        :: !stays -> break
+        :: stays -> stays = IS_ALLOWED; take()
+        :: stays -> take(); stays = IS_ALLOWED
+        :: stays && !IS_ALLOWED -> break
+        fi
     od;
     workers--
 }
