@@ -173,6 +173,19 @@ static void expect(const char *text, const char *kernel, enum gs_form form, cons
     gs_source_free(&source);
 }
 
+/* As many blocks as of the original must fit, and a kernel that needs fewer registers is shown the loop. */
+static void registers_tell_how_to_compile(void **state) {
+    const uint32_t block[3] = {128, 1, 1};
+    gs_cost original = {.registers = 76, .blocks_per_sm = 6}, more = {.registers = 96, .blocks_per_sm = 5};
+    gs_cost fewer = {.registers = 72, .blocks_per_sm = 7}, same = {.registers = 73, .blocks_per_sm = 6}, none = {0};
+    (void)state;
+    assert_int_equal(gs_register_limit(&original, &more, block), 80);
+    assert_int_equal(gs_register_limit(&original, &same, block), 0);
+    assert_true(gs_needs_loop(&original, &fewer));
+    assert_false(gs_needs_loop(&original, &same) || gs_needs_loop(&original, &more));
+    assert_false(gs_needs_loop(&original, &none) || gs_needs_loop(&none, &none)); /* on the CPU */
+}
+
 static void the_parameter_goes_where_it_belongs(void **state) {
     (void)state;
     expect("__global__ void k(void) {}", "k", GS_FORM_PERSISTENT, "k(const gs_persistent gs_told) {", true);
@@ -329,6 +342,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_kernels_compute_the_same_in_all_forms),
         cmocka_unit_test(the_parameter_goes_where_it_belongs),
+        cmocka_unit_test(registers_tell_how_to_compile),
         cmocka_unit_test(only_what_is_needed_is_brought_along),
         cmocka_unit_test(other_kernels_keep_their_code),
         cmocka_unit_test(a_report_covers_every_kernel),

@@ -8,12 +8,18 @@
 
 #include <string.h>
 
+enum { REGISTERS = 65536, GRANULARITY = 8, MOST = 255 }; /* of an SM since compute capability 5.0; of a thread */
+
 uint32_t gs_register_limit(const gs_cost *original, const gs_cost *reshaped, const uint32_t block[3]) {
-    enum { REGISTERS = 65536, GRANULARITY = 8, MOST = 255 }; /* of an SM since compute capability 5.0; of a thread */
     int64_t warps = gs_divide_up((int64_t)block[0] * block[1] * block[2], 32) * original->blocks_per_sm;
     int64_t limit = warps ? REGISTERS / 32 / warps / GRANULARITY * GRANULARITY : 0;
     bool is_wanted = reshaped->blocks_per_sm < original->blocks_per_sm && reshaped->registers > limit;
     return is_wanted ? (uint32_t)gs_min(limit, MOST) : 0;
+}
+
+bool gs_needs_loop(const gs_cost *original, const gs_cost *reshaped) {
+    return reshaped->registers > 0 &&
+           gs_divide_up(reshaped->registers, GRANULARITY) < gs_divide_up(original->registers, GRANULARITY);
 }
 
 gs_code gs_registers_find(const gs_source *source, const char *kernel, int architecture, gs_register_variants *found,

@@ -122,6 +122,7 @@ typedef struct gs_variant {
     uint32_t grid[3], block[3];
     size_t shared_bytes;
     uint32_t max_registers;
+    bool sees_loop;
     char words[300]; /* what is different, for people */
 } gs_variant;
 
@@ -134,6 +135,11 @@ bool gs_elastic_guess(const gs_source *source, uint32_t factor, uint32_t number,
 /* The limit of registers for a reshaped kernel: the most with which as many of its blocks fit on an SM as of the
    original, or 0 where it needs none. */
 uint32_t gs_register_limit(const gs_cost *original, const gs_cost *reshaped, const uint32_t block[3]);
+
+/* Whether the compiler should see the loop over the blocks that it is not shown (prelude.c). A reshaped kernel that
+   needs fewer registers than the original, by as many as are given out at a time, was put together in another way: such
+   kernels were much slower, because fewer loads were under way at a time. */
+bool gs_needs_loop(const gs_cost *original, const gs_cost *reshaped);
 
 /* What a kernel costs under limits of registers, from none downwards. */
 typedef struct gs_register_variant {

@@ -64,7 +64,8 @@ gs_code gs_trial_compile(gs_trial *trial, const gs_source *source, gs_error *err
                       .options = options,
                       .option_count = is_walked(trial) && !trial->is_timed ? 1 : 0,
                       .address_sanitizer = trial->options->address_sanitizer,
-                      .max_registers = variant->max_registers};
+                      .max_registers = variant->max_registers,
+                      .sees_loop = variant->sees_loop};
     trial->module = trial->executor->ops->compile(trial->executor, &build, error);
     return trial->module ? GS_OK : error->code;
 }

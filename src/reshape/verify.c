@@ -121,21 +121,32 @@ static int by_size(const void *a, const void *b) {
     return first < second ? -1 : first > second;
 }
 
-/* Compiles the reshaped kernel for its time: without marks, and where it would fit fewer times on an SM than the
-   original, with a limit of registers. */
+static gs_code compile_and_price(gs_trial *trial, const gs_source *source, gs_cost *cost, gs_error *error) {
+    const gs_variant *variant = trial->variant;
+    gs_code code = gs_trial_compile(trial, source, error);
+    return code == GS_OK ? trial->executor->ops->cost(trial->module, variant->kernel, variant->block,
+                                                      variant->shared_bytes, cost, error)
+                         : code;
+}
+
+/* Compiles the reshaped kernel for its time: without marks, with the loop where it needs that, and where it would fit
+   fewer times on an SM than the original, with a limit of registers. */
 static gs_code compile_timed(gs_trial *original, gs_trial *reshaped, const gs_source *source, gs_error *error) {
-    const gs_executor_ops *ops = original->executor->ops;
     gs_variant *variant = reshaped->variant;
     gs_cost before = {0}, after = {0};
     reshaped->is_timed = true;
-    gs_code code = gs_trial_compile(reshaped, source, error);
+    gs_code code = compile_and_price(reshaped, source, &after, error);
     if (code == GS_OK)
-        code = ops->cost(original->module, original->variant->kernel, variant->block, variant->shared_bytes, &before,
-                         error);
-    if (code == GS_OK)
-        code = ops->cost(reshaped->module, variant->kernel, variant->block, variant->shared_bytes, &after, error);
+        code = original->executor->ops->cost(original->module, original->variant->kernel, variant->block,
+                                             variant->shared_bytes, &before, error);
     if (code != GS_OK || variant->max_registers)
         return code;
+    if (gs_needs_loop(&before, &after)) {
+        variant->sees_loop = true;
+        code = compile_and_price(reshaped, source, &after, error);
+        if (code != GS_OK)
+            return code;
+    }
     variant->max_registers = gs_register_limit(&before, &after, variant->block);
     return variant->max_registers ? gs_trial_compile(reshaped, source, error) : GS_OK;
 }

@@ -192,6 +192,16 @@ static gs_code compile_confined(struct compilation *work, size_t number, gs_erro
     return start_form(work, form, error);
 }
 
+/* For a GPU: once more with the loop over the blocks in sight, where it needs that. */
+static gs_code compile_looped(struct compilation *work, size_t number, gs_error *error) {
+    struct form *confined = &work->confined[number];
+    if (!confined->built.count || !gs_needs_loop(&work->original.built.costs[number], &confined->built.costs[0]))
+        return GS_OK;
+    gs_nvrtc_built_free(&confined->built);
+    confined->build.sees_loop = true;
+    return start_form(work, confined, error);
+}
+
 /* For a GPU: once more with the registers of the original, where it takes more. */
 static gs_code compile_tight(struct compilation *work, size_t number, gs_error *error) {
     enum { STEP = 8 }; /* registers of a thread are given out in so many */
@@ -234,6 +244,11 @@ static gs_code compile_all(struct compilation *work, gs_error *error) {
     }
     if (code == GS_OK)
         code = wait_form(&work->original, error);
+    for (size_t i = 0; i < request->kernel_count && code == GS_OK; i++) {
+        code = wait_form(&work->confined[i], error);
+        if (code == GS_OK)
+            code = compile_looped(work, i, error);
+    }
     for (size_t i = 0; i < request->kernel_count && code == GS_OK; i++) {
         code = wait_form(&work->confined[i], error);
         if (code == GS_OK)

@@ -126,7 +126,7 @@ bool gs_schedule_may_follow(const gs_stream *stream, const gs_action *action) {
         return false;
     bool has_room = is_second || stream->pipelined_ns + ns < FOLLOW_ALONE_NS;
     return ns < plan->yield_ns && has_room &&
-           (ns < plan->short_ns || gs_profile_wanted(profile, plan->granularity) == 0);
+           (!is_lonely || ns < plan->short_ns || gs_profile_wanted(profile, plan->granularity) == 0);
 }
 
 static bool can_confine(const gs_action *action) {

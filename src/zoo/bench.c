@@ -43,10 +43,15 @@ static const uint32_t *block_of(const gs_zoo_plan *plan, size_t kind) {
     return plan->launches.data[i].block;
 }
 
-/* As many blocks of the reshaped kernel as of the original are to fit on an SM. */
-static gs_code keep_occupancy(struct bench *bench, int form, size_t kind, gs_error *error) {
+/* It is compiled as it would be used: with the loop where it needs that, and so that as many blocks of it as of the
+   original fit on an SM. */
+static gs_code compile_again(struct bench *bench, int form, size_t kind, gs_error *error) {
     gs_zoo_part *part = &bench->parts[form][kind];
     const gs_cost *original = &bench->parts[GS_FORM_ORIGINAL][kind].cost;
+    part->sees_loop = gs_needs_loop(original, &part->cost);
+    gs_code code = part->sees_loop ? compile_part(bench, form, kind, error) : GS_OK;
+    if (code != GS_OK)
+        return code;
     part->max_registers = gs_register_limit(original, &part->cost, block_of(bench->plan, kind));
     return part->max_registers ? compile_part(bench, form, kind, error) : GS_OK;
 }
@@ -59,7 +64,7 @@ static gs_code compile_all(struct bench *bench, bool is_unlimited, gs_error *err
             if (code == GS_OK)
                 code = compile_part(bench, form, kind, error);
             if (code == GS_OK && form != GS_FORM_ORIGINAL && !is_unlimited)
-                code = keep_occupancy(bench, form, kind, error);
+                code = compile_again(bench, form, kind, error);
         }
     return code;
 }

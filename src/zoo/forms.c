@@ -99,7 +99,8 @@ static gs_build build_of(const gs_zoo_part *part, const char *file, const char *
                       .kernel_count = 1,
                       .options = options,
                       .option_count = is_marked,
-                      .max_registers = part->max_registers};
+                      .max_registers = part->max_registers,
+                      .sees_loop = part->sees_loop};
 }
 
 gs_code gs_zoo_part_compile(gs_zoo_part *part, gs_executor *executor, const char *file, bool is_marked,
