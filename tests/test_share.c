@@ -20,6 +20,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -790,6 +791,74 @@ static void cache_that_cannot_be_written_is_told(void **state) {
     stop_daemon(daemon);
 }
 
+/* Bytes of a process by /proc. */
+static uint64_t bytes_of(pid_t process) {
+    char path[40];
+    unsigned long long pages = 0;
+    snprintf(path, sizeof path, "/proc/%d/statm", (int)process);
+    FILE *file = fopen(path, "r");
+    assert_true(file && fscanf(file, "%llu", &pages) == 1);
+    fclose(file);
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Asks for all that a daemon needs memory for, and takes no for an answer. 2: it was told no. */
+static int client_wants_much(int number) {
+    enum { LAUNCHES = 600 };
+    gs_client *client = NULL;
+    gs_client_options options = {.socket = socket_path, .name = "test"};
+    char text[100];
+    uint32_t module = 0;
+    gs_client_memory memory = {0};
+    int blocks = 64, one = 1;
+    snprintf(text, sizeof text, "__global__ void kernel(int *a) { a[blockIdx.x] = %d; }\n", number);
+    gs_client_source source = {.name = "a.cu", .text = text};
+    bool is_told = gs_client_open(&options, &client) != GS_CLIENT_OK;
+    is_told = is_told || client_load(client, &module) != GS_CLIENT_OK;
+    for (int i = 0; i < 100 && !is_told; i++)
+        is_told = gs_client_malloc(client, 100000, &memory) != GS_CLIENT_OK;
+    gs_client_argument fill[] = {GS_CLIENT_AT(memory), GS_CLIENT_VALUE(blocks), GS_CLIENT_VALUE(one)};
+    for (uint32_t i = 0; i < LAUNCHES && !is_told; i++)
+        is_told = client_start(client, i % GS_CLIENT_STREAMS, module, FILL, 2, fill, 3) != GS_CLIENT_OK;
+    is_told = is_told || gs_client_wait_all(client) != GS_CLIENT_OK;
+    is_told = is_told || gs_client_load(client, &source, &module) != GS_CLIENT_OK;
+    if (client)
+        gs_client_close(client);
+    return is_told ? 2 : 0;
+}
+
+/* The daemon has no more memory than it uses, or a little more: who asks for something is told, nobody hangs, and when
+   there is memory again all is well. */
+static void host_memory_that_runs_out_is_told(void **state) {
+    (void)state;
+    enum { CLIENTS = 12 };
+    static const uint64_t more[] = {0, 1 << 18, 1 << 20, 1 << 22, 1 << 23};
+    if (!is_whole_zoo()) /* a sanitizer ends a process that has no memory */
+        skip();
+    pid_t daemon = DAEMON("--sms", "4"), clients[CLIENTS];
+    struct rlimit before;
+    int told = 0;
+    assert_int_equal(wait_process(spawn(client_works, 1)), 0);
+    assert_int_equal(prlimit(daemon, RLIMIT_AS, NULL, &before), 0);
+    for (size_t i = 0; i < GS_COUNT(more); i++) {
+        struct rlimit less = {.rlim_cur = bytes_of(daemon) + more[i], .rlim_max = before.rlim_max};
+        assert_int_equal(prlimit(daemon, RLIMIT_AS, &less, NULL), 0);
+        for (int k = 0; k < CLIENTS; k++)
+            clients[k] = spawn(client_wants_much, (int)i * CLIENTS + k);
+        for (int k = 0; k < CLIENTS; k++) {
+            int status = wait_process(clients[k]);
+            assert_true(WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 2));
+            told += WEXITSTATUS(status) == 2;
+        }
+        assert_int_equal(prlimit(daemon, RLIMIT_AS, &before, NULL), 0);
+        assert_int_equal(wait_process(spawn(client_works, 2)), 0);
+    }
+    print_message("%d of %d clients were told that there is no memory\n", told, (int)(CLIENTS * GS_COUNT(more)));
+    assert_true(told > 0);
+    wait_status("clients", 0);
+    stop_daemon(daemon);
+}
+
 static int setup(void **state) {
     (void)state;
     if (!mkdtemp(folder) || chdir(folder) != 0)
@@ -830,6 +899,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_teardown(people_are_told_who_is_there, clean),
         cmocka_unit_test_teardown(socket_of_systemd_is_used, clean),
         cmocka_unit_test_teardown(cache_that_cannot_be_written_is_told, clean),
+        cmocka_unit_test_teardown(host_memory_that_runs_out_is_told, clean),
         cmocka_unit_test_teardown(other_users_are_refused, clean),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
