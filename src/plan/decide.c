@@ -14,9 +14,8 @@
 #include <math.h>
 #include <string.h>
 
-enum {
-    WHOLE_TRIAL = 4
-}; /* a kernel that never ran whole may take so many times longer than one that cannot give way */
+/* A kernel that never ran whole may take so many times longer than others that cannot give way. */
+enum { WHOLE_TRIAL = 4 };
 
 gs_plan_options gs_plan_defaults(int32_t sms) {
     return (gs_plan_options){.sms = sms,

@@ -86,9 +86,8 @@ typedef struct gs_profile {
 } gs_profile;
 
 /* What was measured: one launch of so many blocks, whole (as it was written, or walked), with no other kernel on the
-   GPU; and `blocks` done in `ns` on
-   `sms` SMs with no other kernel on the GPU (confined, or whole with all others' masks leaving these SMs free).
-   Nonsense (0 blocks, 0 ns, SMs that are not there) is ignored. */
+   GPU; and `blocks` done in `ns` on `sms` SMs with no other kernel on the GPU (confined, or whole with all others'
+   masks leaving these SMs free). Nonsense (0 blocks, 0 ns, SMs that are not there) is ignored. */
 void gs_profile_ran(gs_profile *profile, bool is_walked, uint64_t blocks, uint64_t ns);
 void gs_profile_rate(gs_profile *profile, int32_t sms, uint64_t blocks, uint64_t ns);
 
