@@ -8,7 +8,7 @@
  * there.
  *
  *   engine.c          the daemon's side
- *   engine_process.c  the loop of the device process: queues, confined runs, events
+ *   engine_process.c  the loop of the device process: orders, queues, events; with engine_things.c and engine_confined.c
  *   engine_host.c     what it does on a CPU that plays a GPU
  *   engine_cuda.c     what it does on a GPU
  *
