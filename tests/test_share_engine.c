@@ -10,11 +10,13 @@
 
 #include "share/engine.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -534,6 +536,34 @@ static void test_broken_images_are_compiled_anew(void **state) {
     }
 }
 
+/* A file of the cache with a hole in it, last used so many seconds after the beginning of time. */
+static void put_image(const char *path, off_t bytes, time_t used) {
+    const struct timespec times[2] = {{.tv_sec = used}, {.tv_sec = used}};
+    int fd = open(path, O_CREAT | O_WRONLY, 0600);
+    assert_true(fd >= 0 && ftruncate(fd, bytes) == 0 && futimens(fd, times) == 0);
+    close(fd);
+}
+
+static void test_images_used_longest_ago_make_room(void **state) {
+    struct fixture *f = *state;
+    gs_error error;
+    char folder[100], paths[3][120];
+    snprintf(folder, sizeof folder, "%s/full", f->folder);
+    assert_int_equal(mkdir(folder, 0700), 0);
+    for (int i = 0; i < 3; i++) {
+        snprintf(paths[i], sizeof paths[i], "%s/%d.image", folder, i);
+        put_image(paths[i], GS_IMAGE_CACHE_BYTES / 3 + 1000, 1000 + (i + 2) % 3); /* 1 is the oldest, then 2, then 0 */
+    }
+    gs_image *image = compile(folder, gs_engine_facts_of(f->engine)->architecture, NULL, &error);
+    if (!image)
+        fail_msg("%s", error.message);
+    assert_int_equal(access(image->path, R_OK), 0);
+    assert_int_equal(access(paths[0], F_OK), 0);
+    assert_int_equal(access(paths[1], F_OK), -1);
+    assert_int_equal(access(paths[2], F_OK), 0);
+    gs_image_free(image);
+}
+
 static void test_mistakes_are_told(void **state) {
     struct fixture *f = *state;
     gs_error error;
@@ -564,6 +594,7 @@ static void test_mistakes_are_told(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_images_are_kept),
                                        cmocka_unit_test(test_broken_images_are_compiled_anew),
+                                       cmocka_unit_test(test_images_used_longest_ago_make_room),
                                        cmocka_unit_test(test_mistakes_are_told),
                                        cmocka_unit_test(test_memory_keeps_what_is_copied),
                                        cmocka_unit_test(test_nothing_is_touched_outside),

@@ -4,7 +4,8 @@
  *
  * A compiler works in a folder of its own inside the cache, "work-PROCESS-XXXXXX", and leaves its image there; who
  * picks it up renames it into place. So nothing half-written is ever found, and what a killed daemon leaves behind is
- * known by its process, which is gone: the next one removes it.
+ * known by its process, which is gone: the next one removes it. When the images become too many, those go that were
+ * used longest ago; when that was is the time of their files.
  */
 #define _GNU_SOURCE
 #include "hash.h"
@@ -92,6 +93,7 @@ static gs_image *open_image(const gs_image_work *work, gs_error *error) {
     gs_image_file file;
     if (gs_image_read(work->path, &file, error) != GS_OK)
         return NULL;
+    utimensat(AT_FDCWD, work->path, NULL, 0); /* it was used now */
     gs_image *image = calloc(1, sizeof *image + file.kernel_count * sizeof image->kernels[0]);
     if (image) {
         image->kernel_count = file.kernel_count;
@@ -135,8 +137,41 @@ static void sweep(const char *folder) {
         closedir(all);
 }
 
+/* Finds the image that was used longest ago. False: all together take no more room than they may. */
+static bool find_stale(const char *folder, char *path, size_t size) {
+    DIR *all = opendir(folder);
+    struct stat status;
+    struct timespec oldest = {.tv_sec = 0};
+    uint64_t bytes = 0;
+    path[0] = '\0';
+    for (struct dirent *entry; all && (entry = readdir(all));) {
+        const char *end = strrchr(entry->d_name, '.');
+        if (!end || strcmp(end, ".image") != 0 || fstatat(dirfd(all), entry->d_name, &status, 0) != 0)
+            continue;
+        bytes += (uint64_t)status.st_size;
+        bool is_older = status.st_mtim.tv_sec < oldest.tv_sec ||
+                        (status.st_mtim.tv_sec == oldest.tv_sec && status.st_mtim.tv_nsec < oldest.tv_nsec);
+        if (path[0] && !is_older)
+            continue;
+        oldest = status.st_mtim;
+        if ((size_t)snprintf(path, size, "%s/%s", folder, entry->d_name) >= size)
+            path[0] = '\0';
+    }
+    if (all)
+        closedir(all);
+    return path[0] && bytes > GS_IMAGE_CACHE_BYTES;
+}
+
+static void drop_stale(const char *folder) {
+    char path[GS_IMAGE_PATH];
+    while (find_stale(folder, path, sizeof path))
+        if (unlink(path) != 0)
+            return;
+}
+
 static gs_code make_work(gs_image_work *work, gs_error *error) {
     sweep(work->folder);
+    drop_stale(work->folder);
     snprintf(work->work, sizeof work->work, "%s/work-%d-XXXXXX", work->folder, (int)getpid());
     if (!mkdtemp(work->work)) {
         gs_fail_system(error, "make the folder", work->work);

@@ -18,7 +18,7 @@
 
 #include <gridsmith_job.h>
 
-enum { GS_IMAGE_KERNELS = 64, GS_IMAGE_PATH = 1024 };
+enum { GS_IMAGE_KERNELS = 64, GS_IMAGE_PATH = 1024, GS_IMAGE_CACHE_BYTES = 512 << 20 };
 
 typedef struct gs_image_request {
     const char *program; /* as in gs_engine_options */
