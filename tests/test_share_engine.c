@@ -249,11 +249,11 @@ static void test_whole_runs_follow_each_other(void **state) {
 
 /* Walked, whole and confined runs behind each other: each block of each of them once. */
 static void test_walked_runs_do_each_block_once(void **state) {
-    enum { RUNS = 9, FORMS = 3 };
+    enum { RUNS = 30, FORMS = 3, BLOCKS = 2000 };
     struct fixture *f = *state;
     int32_t rounds = 10;
     gs_engine_argument arguments[] = {{.memory = COUNTS}, {.bytes = sizeof rounds, .value = &rounds}};
-    uint32_t mask[GS_ENGINE_MASK_WORDS], blocks = MOST_BLOCKS;
+    uint32_t mask[GS_ENGINE_MASK_WORDS];
     mask_of(mask, 0, gs_engine_facts_of(f->engine)->sms);
     for (uint32_t i = 0; i < RUNS; i++) {
         gs_engine_run run = {.queue = QUEUE,
@@ -261,7 +261,7 @@ static void test_walked_runs_do_each_block_once(void **state) {
                              .kernel = COUNT,
                              .is_walked = i % FORMS != 0,
                              .is_confined = i % FORMS == 2,
-                             .grid = {blocks / 2, 2, 1},
+                             .grid = {BLOCKS / 2, 2, 1},
                              .block = {64, 1, 1},
                              .task_blocks = i,
                              .argument_count = 2,
@@ -271,7 +271,7 @@ static void test_walked_runs_do_each_block_once(void **state) {
     }
     for (uint64_t i = 1; i <= RUNS; i++)
         expect(f, GS_ENGINE_RAN, f->tag - RUNS + i, GS_OK);
-    expect_counts(f, blocks, RUNS);
+    expect_counts(f, BLOCKS, RUNS);
     clear_counts(f);
 }
 
