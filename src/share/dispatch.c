@@ -85,10 +85,12 @@ uint64_t gs_action_tag(const gs_action *action) {
     return (uint64_t)action->generation << 32 | action->index;
 }
 
+/* What the engine has of this tag; NULL: nothing. Of an action that is done it has said all that there was to say. */
 static gs_action *find_action(const gs_dispatch *dispatch, uint64_t tag) {
     uint32_t index = (uint32_t)tag;
     gs_action *action = index < dispatch->actions.count ? dispatch->actions.data[index] : NULL;
-    return action && action->session && action->is_issued && action->generation == tag >> 32 ? action : NULL;
+    bool is_there = action && action->session && action->is_issued && !action->is_done;
+    return is_there && action->generation == tag >> 32 ? action : NULL;
 }
 
 /* ---- streams ---- */
@@ -554,7 +556,7 @@ static void take_event(gs_dispatch *dispatch, const gs_engine_event *event) {
     }
     if (event->happened == GS_ENGINE_RAN && action->what == GS_WIRE_LAUNCH) {
         ran(dispatch, action, event);
-    } else if (event->happened == GS_ENGINE_COPIED) {
+    } else if (event->happened == GS_ENGINE_COPIED && action->what != GS_WIRE_LAUNCH) {
         action->is_done = true;
         action->session->counts.copied_bytes += action->bytes;
         stream->ended_ns = event->ended_ns ? event->ended_ns : dispatch->now_ns;

@@ -32,10 +32,13 @@ struct gs_engine {
     gs_engine_facts facts;
 };
 
-static void must(bool holds) {
-    if (!holds)
+static void must_hold(bool holds, const char *what, int line) {
+    if (!holds) {
+        fprintf(stderr, "fuzz_wire.c:%d: %s does not hold\n", line, what);
         abort();
+    }
 }
+#define must(holds) must_hold(holds, #holds, __LINE__)
 
 static bool was_lied_to; /* then the daemon's books need not be the engine's, but it must stay sound */
 
