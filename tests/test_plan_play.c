@@ -57,6 +57,7 @@ struct play {
     size_t decisions, resizes, probes;
     double learning_ns; /* spent on probes and trials */
     bool is_learning;
+    double turns_ns, turns_done[CLIENTS]; /* while two run whole, or one of them while the other waits */
     gs_mask masks[CLIENTS];
 };
 
@@ -200,6 +201,35 @@ static void measure(struct play *play, const double *done, double ns) {
         gs_book_beside(play->book, &one, &other, (uint64_t)ns);
 }
 
+/* What two clients that run whole get done in turns is told now and then. */
+static void measure_turns(struct play *play, const double *done, double ns) {
+    enum { TOLD_NS = 20000000 };
+    size_t who[CLIENTS], count = 0;
+    bool is_confined = false;
+    for (size_t i = 0; i < play->count; i++) {
+        const struct client *c = &play->clients[i];
+        if (c->launches > 0)
+            who[count++] = i;
+        is_confined |= c->is == RUNNING && c->how == GS_PLAN_CONFINED;
+    }
+    if (count != 2 || is_confined) {
+        play->turns_ns = 0;
+        memset(play->turns_done, 0, sizeof play->turns_done);
+        return;
+    }
+    play->turns_ns += ns;
+    for (size_t i = 0; i < play->count; i++)
+        play->turns_done[i] += done[i];
+    if (play->turns_ns < TOLD_NS)
+        return;
+    gs_beside one = {play->clients[who[0]].profile, 0, (uint64_t)play->turns_done[who[0]]};
+    gs_beside other = {play->clients[who[1]].profile, 0, (uint64_t)play->turns_done[who[1]]};
+    if (one.blocks && other.blocks && one.profile->alone > 0 && other.profile->alone > 0)
+        gs_book_turns(play->book, &one, &other, (uint64_t)play->turns_ns);
+    play->turns_ns = 0;
+    memset(play->turns_done, 0, sizeof play->turns_done);
+}
+
 /* ---- time ---- */
 
 static double next_event(const struct play *play, const double *rates) {
@@ -252,6 +282,7 @@ static bool step(struct play *play) {
     play->learning_ns += play->is_learning ? ns : 0;
     play->now_ns = next;
     measure(play, done, ns);
+    measure_turns(play, done, ns);
     bool ask = next >= play->look_again_ns || next >= play->measure_until_ns;
     for (size_t i = 0; i < play->count; i++) {
         struct client *c = &play->clients[i];
