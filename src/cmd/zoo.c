@@ -31,7 +31,8 @@ static const gs_option options[] = {
      .type = GS_OPTION_TEXT,
      .offset = offsetof(struct zoo, size),
      .argument = "NAME",
-     .help = "tiny, odd, small or large (default: all; large only on a GPU, and bench and load take large alone)"},
+     .help = "tiny, odd, small or large (default: all; large only on a GPU; bench takes large, load too, or load where "
+             "there is one)"},
     {.name = "factor",
      .type = GS_OPTION_INT,
      .offset = offsetof(struct zoo, factor),

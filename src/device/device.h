@@ -141,7 +141,6 @@ typedef struct gs_build {
     bool address_sanitizer; /* on the CPU: accesses out of bounds are found */
     bool as_library;        /* on the CPU: a shared library with gs_host_launch, and no program */
     uint32_t max_registers; /* on a GPU: of a thread; 0: as many as the compiler likes */
-    bool sees_loop;         /* on a GPU, reshaped: with -DGRIDSMITH_LOOP, see gs_needs_loop */
 } gs_build;
 
 /* What a compiled kernel costs. */

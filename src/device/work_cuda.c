@@ -53,9 +53,7 @@ static void make_options(struct compiler_options *options, const gs_build *build
         snprintf(number, sizeof number, "%u", build->max_registers);
         add_option(options, 4, "--maxrregcount=%s", number);
     }
-    if (build->sees_loop)
-        options->list[options->count++] = "-DGRIDSMITH_LOOP";
-    for (size_t i = 0; i < build->option_count && i < 59; i++)
+    for (size_t i = 0; i < build->option_count && i < 60; i++)
         if (strncmp(build->options[i], "-D", 2) == 0 || strncmp(build->options[i], "-I", 2) == 0)
             options->list[options->count++] = build->options[i];
 }

@@ -1,5 +1,6 @@
 /*
- * registers.c: what a kernel costs when the compiler may use only so many registers.
+ * registers.c: what a kernel costs when the compiler may use only so many registers, and how reshaped ones are
+ * compiled.
  *
  * NVRTC compiles for a GPU that need not be there, and ptxas says what came out. A limit that changes nothing is not
  * listed.
@@ -20,6 +21,12 @@ uint32_t gs_register_limit(const gs_cost *original, const gs_cost *reshaped, con
 bool gs_needs_loop(const gs_cost *original, const gs_cost *reshaped) {
     return reshaped->registers > 0 &&
            gs_divide_up(reshaped->registers, GRANULARITY) < gs_divide_up(original->registers, GRANULARITY);
+}
+
+size_t gs_reshaped_options(bool sees_loop, bool is_marked, const char *const **options) {
+    static const char *const both[] = {"-DGRIDSMITH_LOOP", "-DGRIDSMITH_MARKS"};
+    *options = sees_loop ? both : both + 1;
+    return (size_t)sees_loop + is_marked;
 }
 
 gs_code gs_registers_find(const gs_source *source, const char *kernel, int architecture, gs_register_variants *found,

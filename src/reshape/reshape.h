@@ -141,6 +141,9 @@ uint32_t gs_register_limit(const gs_cost *original, const gs_cost *reshaped, con
    kernels were much slower, because fewer loads were under way at a time. */
 bool gs_needs_loop(const gs_cost *original, const gs_cost *reshaped);
 
+/* The options of the compiler for a kernel that shall see its loop, or count its blocks. Returns how many there are. */
+size_t gs_reshaped_options(bool sees_loop, bool is_marked, const char *const **options);
+
 /* What a kernel costs under limits of registers, from none downwards. */
 typedef struct gs_register_variant {
     uint32_t limit; /* 0: none */

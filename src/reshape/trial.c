@@ -53,19 +53,18 @@ static bool is_walked(const gs_trial *trial) {
 }
 
 gs_code gs_trial_compile(gs_trial *trial, const gs_source *source, gs_error *error) {
-    static const char *const options[] = {"-DGRIDSMITH_MARKS"};
-    const char *kernels[] = {trial->variant->kernel};
+    const char *kernels[] = {trial->variant->kernel}, *const * options;
     const gs_variant *variant = trial->variant;
+    size_t option_count = gs_reshaped_options(variant->sees_loop, is_walked(trial) && !trial->is_timed, &options);
     gs_build build = {.name = source->name,
                       .text = variant->text.data ? variant->text.data : source->text,
                       .size = variant->text.data ? variant->text.count : source->size,
                       .kernels = kernels,
                       .kernel_count = 1,
                       .options = options,
-                      .option_count = is_walked(trial) && !trial->is_timed ? 1 : 0,
+                      .option_count = option_count,
                       .address_sanitizer = trial->options->address_sanitizer,
-                      .max_registers = variant->max_registers,
-                      .sees_loop = variant->sees_loop};
+                      .max_registers = variant->max_registers};
     trial->module = trial->executor->ops->compile(trial->executor, &build, error);
     return trial->module ? GS_OK : error->code;
 }

@@ -103,7 +103,7 @@ struct compilation {
     gs_source source;
     gs_image_made *made;
     gs_host *host;
-    const char *marked[MOST_OPTIONS + 1]; /* the options of confined kernels */
+    const char *confined_options[2][MOST_OPTIONS + 2]; /* of confined kernels; [1]: of those that see their loop */
     struct form original, confined[GS_IMAGE_KERNELS], tight[GS_IMAGE_KERNELS];
 };
 
@@ -167,6 +167,17 @@ static gs_code compile_original(struct compilation *work, gs_error *error) {
     return start_form(work, &work->original, error);
 }
 
+/* The request's options, and ours. */
+static void use_options(struct compilation *work, struct form *form, bool sees_loop) {
+    const struct request *request = work->request;
+    const char **list = work->confined_options[sees_loop], *const * more;
+    size_t count = gs_reshaped_options(sees_loop, request->head.has_marks, &more);
+    memcpy(list, request->options, request->option_count * sizeof *list);
+    memcpy(list + request->option_count, more, count * sizeof *list);
+    form->build.options = list;
+    form->build.option_count = request->option_count + count;
+}
+
 /* Starts a confined kernel, where it can be one. That it cannot be is no mistake. */
 static gs_code compile_confined(struct compilation *work, size_t number, gs_error *error) {
     struct request *request = work->request;
@@ -187,8 +198,7 @@ static gs_code compile_confined(struct compilation *work, size_t number, gs_erro
     form->build.size = form->text.count;
     form->build.kernels = &request->kernels[number];
     form->build.kernel_count = 1;
-    form->build.options = work->marked;
-    form->build.option_count = request->option_count + (request->head.has_marks ? 1 : 0);
+    use_options(work, form, false);
     return start_form(work, form, error);
 }
 
@@ -198,7 +208,7 @@ static gs_code compile_looped(struct compilation *work, size_t number, gs_error 
     if (!confined->built.count || !gs_needs_loop(&work->original.built.costs[number], &confined->built.costs[0]))
         return GS_OK;
     gs_nvrtc_built_free(&confined->built);
-    confined->build.sees_loop = true;
+    use_options(work, confined, true);
     return start_form(work, confined, error);
 }
 
@@ -270,8 +280,6 @@ static gs_code compile_request(struct request *request, const char *path, gs_err
         return gs_fail_memory(error);
     work->request = request;
     work->made = made;
-    memcpy(work->marked, request->options, sizeof request->options);
-    work->marked[request->option_count] = "-DGRIDSMITH_MARKS";
     gs_code code = gs_source_read(&work->source, request->name, request->text, request->head.size, error);
     if (code == GS_OK)
         code = find_kernels(request, &work->source, error);

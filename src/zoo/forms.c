@@ -90,7 +90,8 @@ void gs_zoo_part_free(gs_zoo_part *part) {
 
 /* `list` and `options` must outlive the build. */
 static gs_build build_of(const gs_zoo_part *part, const char *file, const char **list, bool is_marked) {
-    static const char *const options[] = {"-DGRIDSMITH_MARKS"};
+    const char *const *options;
+    size_t option_count = gs_reshaped_options(part->sees_loop, is_marked, &options);
     list[0] = part->name;
     return (gs_build){.name = file,
                       .text = part->text.data,
@@ -98,9 +99,8 @@ static gs_build build_of(const gs_zoo_part *part, const char *file, const char *
                       .kernels = list,
                       .kernel_count = 1,
                       .options = options,
-                      .option_count = is_marked,
-                      .max_registers = part->max_registers,
-                      .sees_loop = part->sees_loop};
+                      .option_count = option_count,
+                      .max_registers = part->max_registers};
 }
 
 gs_code gs_zoo_part_compile(gs_zoo_part *part, gs_executor *executor, const char *file, bool is_marked,
