@@ -214,11 +214,11 @@ static gs_code compile_looped(struct compilation *work, size_t number, gs_error 
 
 /* For a GPU: once more with the registers of the original, where it takes more. */
 static gs_code compile_tight(struct compilation *work, size_t number, gs_error *error) {
-    enum { STEP = 8 }; /* registers of a thread are given out in so many */
+    enum { STEP = 8, FEW = 32 }; /* registers of a thread are given out in so many; with so few an SM is full */
     const struct form *confined = &work->confined[number];
     int32_t limit = work->original.built.count ? work->original.built.costs[number].registers : 0;
-    if (!confined->built.count || !limit ||
-        gs_divide_up(confined->built.costs[0].registers, STEP) <= gs_divide_up(limit, STEP))
+    limit = limit > FEW ? limit : FEW;
+    if (!confined->built.count || gs_divide_up(confined->built.costs[0].registers, STEP) <= gs_divide_up(limit, STEP))
         return GS_OK;
     work->tight[number].build = confined->build;
     work->tight[number].build.max_registers = (uint32_t)limit;
@@ -264,8 +264,11 @@ static gs_code compile_all(struct compilation *work, gs_error *error) {
         if (code == GS_OK)
             code = compile_tight(work, i, error);
     }
-    for (size_t i = 0; i < request->kernel_count && code == GS_OK; i++)
+    for (size_t i = 0; i < request->kernel_count && code == GS_OK; i++) {
         code = wait_form(&work->tight[i], error);
+        if (code == GS_E_KERNEL) /* another kernel of the source may need more: then it goes without */
+            code = GS_OK;
+    }
     if (code == GS_OK)
         code = finish_form(work, &work->original, error);
     for (size_t i = 0; i < request->kernel_count && code == GS_OK; i++)
