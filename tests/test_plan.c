@@ -198,22 +198,38 @@ static void keys_tell_launches_apart(void **state) {
 }
 
 static void small_blocks_are_walked_where_that_is_faster(void **state) {
+    gs_profile profile = {.sms = 132, .blocks = 1000};
     (void)state;
-    gs_profile profile = {.key = 1, .sms = 100, .blocks = 1000};
-    for (int i = 0; i < 5; i++) {
-        assert_false(gs_profile_wants_walk(&profile));
-        gs_profile_ran(&profile, false, 1000, 1000);
+    for (int i = 0; i < 16; i++) {
+        assert_false(gs_profile_wants_other(&profile) || profile.walks);
+        gs_profile_ran(&profile, false, 1000, 90000);
     }
     for (int i = 0; i < 5; i++) {
-        assert_true(gs_profile_wants_walk(&profile) && !gs_profile_is_faster_walked(&profile));
-        expect_near(profile.alone, 1, 1e-9);
-        gs_profile_ran(&profile, true, 1000, i == 2 ? 9000 : 500);
+        assert_true(gs_profile_wants_other(&profile) && !profile.walks);
+        gs_profile_ran(&profile, true, 1000, 30000);
     }
-    assert_true(!gs_profile_wants_walk(&profile) && gs_profile_is_faster_walked(&profile));
-    expect_near(profile.alone, 2, 1e-9);
-    for (int i = 0; i < 7; i++) /* only a little faster is not worth it */
-        gs_profile_ran(&profile, true, 1000, 970);
-    assert_false(gs_profile_is_faster_walked(&profile));
+    assert_true(profile.walks && !gs_profile_wants_other(&profile));
+    assert_true(fabs(profile.alone - 1000 / 30000.0) < 1e-9);
+    for (int i = 0; i < 16384; i++) {
+        assert_false(gs_profile_wants_other(&profile));
+        gs_profile_ran(&profile, true, 1000, 30000);
+    }
+    for (int i = 0; i < 5; i++) {
+        assert_true(gs_profile_wants_other(&profile) && profile.walks);
+        gs_profile_ran(&profile, false, 1000, 31000); /* by so little it does not matter */
+    }
+    assert_true(!profile.walks && !gs_profile_wants_other(&profile));
+}
+
+/* That a GPU gets slower after they were compared says nothing about them. */
+static void a_slower_clock_changes_no_form(void **state) {
+    gs_profile profile = {.sms = 132, .blocks = 1000};
+    (void)state;
+    for (int i = 0; i < 21; i++)
+        gs_profile_ran(&profile, gs_profile_wants_other(&profile), 1000, 90000);
+    for (int i = 0; i < 100; i++)
+        gs_profile_ran(&profile, false, 1000, 99000);
+    assert_true(!profile.walks && !gs_profile_wants_other(&profile));
 }
 
 static void grids_that_are_alike_share_a_profile(void **state) {
@@ -1183,6 +1199,7 @@ int main(void) {
         cmocka_unit_test(keys_tell_launches_apart),
         cmocka_unit_test(grids_that_are_alike_share_a_profile),
         cmocka_unit_test(small_blocks_are_walked_where_that_is_faster),
+        cmocka_unit_test(a_slower_clock_changes_no_form),
         cmocka_unit_test(the_table_is_slates_upper_half),
         cmocka_unit_test(pairs_are_measured_by_split),
         cmocka_unit_test(a_kernel_beside_itself_is_the_same_both_ways),

@@ -64,6 +64,10 @@ typedef struct gs_profile {
 
     gs_samples whole_ns;  /* launched whole, with the GPU to itself, as it was written */
     gs_samples walked_ns; /* the same, with workers that walk over the blocks */
+    bool walks;           /* the form that was found to be faster: as kernels of many small blocks are walked, because
+                             starting a block costs more than going on to the next one */
+    bool is_compared;
+    uint32_t since_compared, tried; /* launches in the form that was, and then in the other, until they are again */
     struct gs_profile_point {
         int32_t sms;
         gs_samples rate;         /* confined to so many SMs, with the others idle */
@@ -93,11 +97,11 @@ void gs_profile_rate(gs_profile *profile, int32_t sms, uint64_t blocks, uint64_t
 
 /* How long a launch takes alone on the GPU. 0: not known. */
 uint64_t gs_profile_duration_ns(const gs_profile *profile);
-/* Whether it is faster when workers walk over its blocks than as it was written, as kernels of many small blocks are:
-   starting a block costs more than going on to the next one. Both must have been measured a few times. */
-bool gs_profile_is_faster_walked(const gs_profile *profile);
-/* Whether a launch with nobody beside it should be walked to find that out. */
-bool gs_profile_wants_walk(const gs_profile *profile);
+/* Whether a launch with nobody beside it should run in the form that is not `walks`, to compare them. One form is
+   compared with what the other took just before, and not with what it takes later: GPUs change their clocks. */
+bool gs_profile_wants_other(const gs_profile *profile);
+/* Sets `walks` by the samples, where there are enough. */
+void gs_profile_compare(gs_profile *profile);
 /* The share it has with so many SMs to itself. Without measurements: in proportion, up to as many SMs as its blocks
  * fill. */
 double gs_profile_share(const gs_profile *profile, int32_t sms);

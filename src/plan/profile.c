@@ -34,7 +34,11 @@ static const double full_knee = 0.85; /* from here on a kernel uses every SM to 
 static const double known_well = 0.05; /* the curve may be off by so much of the rate alone */
 static const double faster = 0.05;     /* by so much a form must be to be preferred to the original */
 enum { SAMPLES_WANTED = 3 };           /* of each point, */
-enum { FORMS_WANTED = 5 };             /* and of launches as it was written, and walked */
+enum {                                 /* Forms are compared: */
+       COMPARED_AFTER = 16,            /* after so many launches in one, when the GPU has found its clock, */
+       COMPARED_AGAIN = 16384,
+       COMPARED_BY = 5 /* by so many in the other */
+};
 
 const char *gs_level_name(enum gs_level level) {
     static const char *const names[] = {"unknown", "low", "medium", "high"};
@@ -101,15 +105,9 @@ static void add_knot(gs_profile *profile, int32_t sms, double rate) {
     profile->curve[profile->knots++] = (struct gs_profile_knot){sms, rate};
 }
 
-bool gs_profile_is_faster_walked(const gs_profile *profile) {
-    int fewest = (int)gs_min(gs_samples_kept(&profile->whole_ns), gs_samples_kept(&profile->walked_ns));
-    return fewest >= FORMS_WANTED &&
-           gs_samples_median(&profile->walked_ns) * (1 + faster) < gs_samples_median(&profile->whole_ns);
-}
-
 /* Launched whole, in the form in which it is. */
 static double whole_rate(const gs_profile *profile) {
-    double ns = gs_samples_median(gs_profile_is_faster_walked(profile) ? &profile->walked_ns : &profile->whole_ns);
+    double ns = gs_samples_median(profile->walks ? &profile->walked_ns : &profile->whole_ns);
     return ns > 0 ? (double)profile->blocks / ns : 0;
 }
 
@@ -197,11 +195,29 @@ void gs_profile_shares(const gs_profile *profile, int32_t step, int32_t count, i
 
 /* ---- measurements ---- */
 
+void gs_profile_compare(gs_profile *profile) {
+    int fewest = (int)gs_min(gs_samples_kept(&profile->whole_ns), gs_samples_kept(&profile->walked_ns));
+    if (fewest < COMPARED_BY)
+        return;
+    double whole = gs_samples_median(&profile->whole_ns), walked = gs_samples_median(&profile->walked_ns);
+    profile->walks = walked * (1 + faster) < whole;
+    profile->is_compared = true;
+    profile->since_compared = profile->tried = 0;
+}
+
+bool gs_profile_wants_other(const gs_profile *profile) {
+    return profile->since_compared >= (profile->is_compared ? COMPARED_AGAIN : COMPARED_AFTER);
+}
+
 void gs_profile_ran(gs_profile *profile, bool is_walked, uint64_t blocks, uint64_t ns) {
     if (ns == 0 || blocks == 0)
         return;
     gs_samples_add(is_walked ? &profile->walked_ns : &profile->whole_ns,
                    (double)ns * ((double)profile->blocks / (double)blocks));
+    if (is_walked == profile->walks)
+        profile->since_compared++;
+    else if (gs_profile_wants_other(profile) && ++profile->tried >= COMPARED_BY)
+        gs_profile_compare(profile);
     gs_profile_curve(profile);
     profile->is_dirty = true;
 }
@@ -237,10 +253,6 @@ void gs_profile_rate(gs_profile *profile, int32_t sms, uint64_t blocks, uint64_t
 
 uint64_t gs_profile_duration_ns(const gs_profile *profile) {
     return profile->alone > 0 ? (uint64_t)ceil((double)profile->blocks / profile->alone) : 0;
-}
-
-bool gs_profile_wants_walk(const gs_profile *profile) {
-    return gs_samples_kept(&profile->whole_ns) >= FORMS_WANTED && gs_samples_kept(&profile->walked_ns) < FORMS_WANTED;
 }
 
 /* ---- what to measure next ---- */

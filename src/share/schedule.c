@@ -134,12 +134,13 @@ static bool can_confine(const gs_action *action) {
            action->launch.blocks <= GS_JOB_BLOCKS;
 }
 
-/* Whether a launch that runs whole is walked: because that is faster, or to find out. */
+/* Whether a launch that runs whole is walked: because that is faster, or to find out; it is not walked to find out,
+ * too.
+ */
 bool gs_schedule_walks(const gs_action *action) {
     const gs_profile *profile = action->launch.profile;
     bool is_lonely = action->session->dispatch->contenders.count <= 1;
-    return profile && can_confine(action) &&
-           (gs_profile_is_faster_walked(profile) || (is_lonely && gs_profile_wants_walk(profile)));
+    return profile && can_confine(action) && profile->walks != (is_lonely && gs_profile_wants_other(profile));
 }
 
 /* False: the stream is not one. */
