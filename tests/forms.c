@@ -19,7 +19,7 @@ static const formed *at(const formed *first, size_t stride, size_t index) {
 
 /* All traps in one source, each in a namespace, and what one defines undefined for the next. */
 void forms_put_all(const formed *first, size_t stride, size_t count, int form, gs_text *into) {
-    static const char *const guards[] = {"SLOTS", "PERSISTENT", "CONFINED", "MARK", "BLOCK", "LANES", "SYNC"};
+    static const char *const guards[] = {"WORKER", "PERSISTENT", "CONFINED", "MARK", "BLOCK", "LANES", "SYNC"};
     for (size_t i = 0; i < count; i++) {
         const formed *it = at(first, stride, i);
         if (it->is_left_out)

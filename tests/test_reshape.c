@@ -159,13 +159,13 @@ static void random_kernels_compute_the_same_in_all_forms(void **state) {
 
 /* ---- details of the output ---- */
 
-static void expect(const char *text, const char *kernel, enum gs_form form, const char *wanted, bool is_there) {
+static void expect_of(const char *text, const char *kernel, const gs_reshape_options *options, const char *wanted,
+                      bool is_there) {
     gs_source source;
     gs_text output = {0};
     gs_error error = {.message = ""};
-    gs_reshape_options options = {.form = form};
     assert_int_equal(gs_source_read(&source, "a.cu", text, strlen(text), &error), GS_OK);
-    if (gs_reshape(&source, kernel, &options, &output, &error) != GS_OK)
+    if (gs_reshape(&source, kernel, options, &output, &error) != GS_OK)
         fail_msg("%s", error.message);
     if ((strstr(output.data, wanted) != NULL) != is_there)
         fail_msg("%s\n%s \"%s\"", output.data, is_there ? "lacks" : "has", wanted);
@@ -173,17 +173,23 @@ static void expect(const char *text, const char *kernel, enum gs_form form, cons
     gs_source_free(&source);
 }
 
-/* As many blocks as of the original must fit, and a kernel that needs fewer registers is shown the loop. */
-static void registers_tell_how_to_compile(void **state) {
-    const uint32_t block[3] = {128, 1, 1};
-    gs_cost original = {.registers = 76, .blocks_per_sm = 6}, more = {.registers = 96, .blocks_per_sm = 5};
-    gs_cost fewer = {.registers = 72, .blocks_per_sm = 7}, same = {.registers = 73, .blocks_per_sm = 6}, none = {0};
+static void expect(const char *text, const char *kernel, enum gs_form form, const char *wanted, bool is_there) {
+    expect_of(text, kernel, &(gs_reshape_options){.form = form}, wanted, is_there);
+}
+
+/* No more than the original, by as many as are given out at a time; of many, also no fewer. */
+static void registers_are_those_of_the_original(void **state) {
     (void)state;
-    assert_int_equal(gs_register_limit(&original, &more, block), 80);
-    assert_int_equal(gs_register_limit(&original, &same, block), 0);
-    assert_true(gs_needs_loop(&original, &fewer));
-    assert_false(gs_needs_loop(&original, &same) || gs_needs_loop(&original, &more));
-    assert_false(gs_needs_loop(&original, &none) || gs_needs_loop(&none, &none)); /* on the CPU */
+    assert_int_equal(gs_register_limit(76, 0), 80);
+    assert_int_equal(gs_register_limit(76, 96), 80);
+    assert_int_equal(gs_register_limit(80, 72), 80);
+    assert_int_equal(gs_register_limit(255, 255), 255);
+    assert_int_equal(gs_register_limit(44, 0), 0);
+    assert_int_equal(gs_register_limit(44, 48), 0);
+    assert_int_equal(gs_register_limit(44, 49), 48);
+    assert_int_equal(gs_register_limit(16, 32), 0);
+    assert_int_equal(gs_register_limit(16, 33), 32);
+    assert_int_equal(gs_register_limit(0, 0), 0); /* on the CPU */
 }
 
 static void the_parameter_goes_where_it_belongs(void **state) {
@@ -207,6 +213,30 @@ static void only_what_is_needed_is_brought_along(void **state) {
            true);
 }
 
+/* Warps go on to the next block by themselves only where nothing could tell. */
+static void threads_that_share_nothing_need_not_meet(void **state) {
+    static const char *const meet[] = {
+        "__global__ void k(int *a) { __shared__ int b; b = a[0]; a[blockIdx.x] = b; }",
+        "extern __shared__ int b[]; __global__ void k(int *a) { a[blockIdx.x] = b[0]; }",
+        "#define HERE __shared__\n__global__ void k(int *a) { HERE int b; b = a[0]; a[blockIdx.x] = b; }",
+        "__global__ void k(int *a) { __syncthreads(); a[blockIdx.x] = 1; }",
+        "__global__ void k(int *a) { __syncthreads_or(1); a[blockIdx.x] = 1; }",
+        "__device__ void wait() { __syncthreads(); } __global__ void k(int *a) { wait(); a[blockIdx.x] = 1; }",
+        "__device__ int at() { return blockIdx.x; } __global__ void k(int *a) { a[at()] = 1; }",
+        "__global__ void k(int *a) { asm(\"bar.sync 0;\"); a[blockIdx.x] = 1; }",
+        "__global__ void k(int *a) { asm(\"st.shared.u32 [0], 1;\"); a[blockIdx.x] = 1; }"};
+    static const char *const run_on[] = {
+        "__global__ void k(int *a) { a[blockIdx.x] = 1; }",
+        "__global__ void k(int *a) { if (a[0]) return; __syncwarp(); a[blockIdx.x] = 1; }",
+        "__global__ void other(int *a) { __shared__ int b; b = a[0]; __syncthreads(); a[blockIdx.x] = b; }\n"
+        "__global__ void k(int *a) { a[blockIdx.x] = 1; }"};
+    (void)state;
+    for (size_t i = 0; i < GS_COUNT(meet); i++)
+        expect(meet[i], "k", GS_FORM_PERSISTENT, "gs_go_on(gs_told, gs_ours", true);
+    for (size_t i = 0; i < GS_COUNT(run_on); i++)
+        expect(run_on[i], "k", GS_FORM_CONFINED, "gs_run_on(gs_told, gs_ours", true);
+}
+
 static void other_kernels_keep_their_code(void **state) {
     static const char two[] =
         "__global__ void other(int *a) { if (a[0]) return; __syncthreads(); a[blockIdx.x] = 1; }\n"
@@ -214,6 +244,18 @@ static void other_kernels_keep_their_code(void **state) {
     (void)state;
     expect(two, "k", GS_FORM_CONFINED,
            "__global__ void other(int *a) { if (a[0]) return; __syncthreads(); a[blockIdx.x] = 1; }\n", true);
+}
+
+/* Unless that is not wanted; what the preprocessor has a say in stays. */
+static void other_kernels_lose_their_code(void **state) {
+    static const char three[] = "__global__ void other(int *a) { if (a[0]) return; a[blockIdx.x] = 1; }\n"
+                                "__global__ void third(int *a) {\n#ifdef X\n    a[0] = 1;\n#endif\n}\n"
+                                "__global__ void k(int *a) { a[blockIdx.x] = 2; }";
+    const gs_reshape_options alone = {.form = GS_FORM_CONFINED, .is_alone = true};
+    (void)state;
+    expect_of(three, "k", &alone, "__global__ void other(int *a) {}\n", true);
+    expect_of(three, "k", &alone, "__global__ void third(int *a) {\n#ifdef X\n    a[0] = 1;\n#endif\n}\n", true);
+    expect_of(three, "k", &alone, "{ a[blockIdx.x] = 2; }();", true);
 }
 
 static void a_report_covers_every_kernel(void **state) {
@@ -240,54 +282,67 @@ static void a_report_covers_every_kernel(void **state) {
 
 /* ---- exactly once ---- */
 
+/* The same count by threads that meet, and by warps that go on by themselves. */
+static const char met[] =
+    "__global__ void k(int *out, const int *in, int n) {\n    __shared__ int sum;\n    if (threadIdx.x == 0)\n"
+    "        sum = 0;\n    __syncthreads();\n    if (threadIdx.x % 7 == blockIdx.y)\n        return;\n"
+    "    atomicAdd(&sum, 1);\n    __syncthreads();\n    if (threadIdx.x == 5)\n"
+    "        atomicAdd(&out[(blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x], sum);\n}\n";
+static const char not_met[] =
+    "__global__ void k(int *out, const int *in, int n) {\n    if (threadIdx.x % 7 == blockIdx.y)\n        return;\n"
+    "    atomicAdd(&out[(blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x], 1);\n}\n";
+
 /* Across stops, SMs that come and go, and any number of workers and sizes of tasks, each block runs once. */
-static void every_block_runs_exactly_once(void **state) {
-    static const char text[] =
-        "__global__ void k(int *out, const int *in, int n) {\n    __shared__ int sum;\n    if (threadIdx.x == 0)\n"
-        "        sum = 0;\n    __syncthreads();\n    if (threadIdx.x % 7 == blockIdx.y)\n        return;\n"
-        "    atomicAdd(&sum, 1);\n    __syncthreads();\n    if (threadIdx.x == 5)\n"
-        "        atomicAdd(&out[(blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x], sum);\n}\n";
+static void run_each_block_once(const char *text, enum gs_form form, uint64_t runs) {
     static const char launch_text[] =
-        "{\"schema\": \"gridsmith.launch/1\", \"grid\": [11, 5, 3], \"block\": [20, 1, 1], \"arguments\": "
+        "{\"schema\": \"gridsmith.launch/1\", \"grid\": [11, 5, 3], \"block\": [70, 1, 1], \"arguments\": "
         "[{\"buffer\": \"int32\", \"count\": 165}, {\"buffer\": \"int32\", \"count\": 1}, {\"int32\": 0}]}";
-    uint64_t seed = test_number("GRIDSMITH_SEED", 1), runs = test_number("GRIDSMITH_RUNS", 100000) / 1000;
+    uint64_t seed = test_number("GRIDSMITH_SEED", 1);
     gs_error error;
     gs_input *input = gs_input_memory("launch", launch_text, sizeof launch_text - 1, NULL);
     gs_launch_file *launch = gs_launch_read(input, &error);
     gs_executor *executor = gs_executor_host(&error);
     gs_source source;
-    gs_reshape_options reshape = {.form = GS_FORM_CONFINED};
+    gs_reshape_options reshape = {.form = form};
     gs_variant variant = gs_variant_original(launch, "k");
     gs_verify_options options = {.seconds = 60};
     gs_trial trial = {.executor = executor, .launch = launch, .options = &options, .variant = &variant};
     uint64_t launches = 0;
-    (void)state;
-    variant.form = GS_FORM_CONFINED;
-    assert_int_equal(gs_source_read(&source, "once.cu", text, sizeof text - 1, &error), GS_OK);
+    variant.form = form;
+    assert_int_equal(gs_source_read(&source, "once.cu", text, strlen(text), &error), GS_OK);
     assert_int_equal(gs_reshape(&source, "k", &reshape, &variant.text, &error), GS_OK);
     assert_int_equal(gs_trial_compile(&trial, &source, &error), GS_OK);
     for (uint64_t i = 0; i < runs; i++) {
         gs_random random = gs_random_at(seed, i);
         options.workers = (uint32_t)gs_random_from(&random, 1, 40);
         options.task_blocks = (uint32_t)gs_random_from(&random, 1, 12);
-        options.stops = (uint32_t)gs_random_from(&random, 0, 30);
+        options.stops = form == GS_FORM_CONFINED ? (uint32_t)gs_random_from(&random, 0, 30) : 0;
         options.seed = gs_random_next(&random);
         if (gs_trial_run(&trial, &error) != GS_OK)
             fail_msg("seed %llu, run %llu: %s", (unsigned long long)seed, (unsigned long long)i, error.message);
         const int *out = trial.buffers.data[0];
         for (uint64_t block = 0; block < trial.blocks; block++)
-            if (trial.marks[block] != 1 || out[block] != 20 - (26 - (int)(block / 11 % 5)) / 7)
+            if (trial.marks[block] != 1 || out[block] != 60)
                 fail_msg("seed %llu, run %llu: block %llu ran %u times and counted %d", (unsigned long long)seed,
                          (unsigned long long)i, (unsigned long long)block, trial.marks[block], out[block]);
         launches += trial.launches;
     }
     print_message("%llu runs in %llu launches\n", (unsigned long long)runs, (unsigned long long)launches);
-    assert_true(launches > 2 * runs);
+    assert_true(form != GS_FORM_CONFINED || launches > 2 * runs);
     gs_trial_free(&trial);
     gs_source_free(&source);
     gs_launch_free(launch);
     gs_input_close(input);
     gs_executor_close(executor);
+}
+
+static void every_block_runs_exactly_once(void **state) {
+    uint64_t runs = test_number("GRIDSMITH_RUNS", 100000) / 2000;
+    (void)state;
+    run_each_block_once(met, GS_FORM_CONFINED, runs);
+    run_each_block_once(not_met, GS_FORM_CONFINED, runs);
+    run_each_block_once(met, GS_FORM_PERSISTENT, runs / 2);
+    run_each_block_once(not_met, GS_FORM_PERSISTENT, runs / 2);
 }
 
 /* ---- verifying ---- */
@@ -342,9 +397,11 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_kernels_compute_the_same_in_all_forms),
         cmocka_unit_test(the_parameter_goes_where_it_belongs),
-        cmocka_unit_test(registers_tell_how_to_compile),
+        cmocka_unit_test(registers_are_those_of_the_original),
         cmocka_unit_test(only_what_is_needed_is_brought_along),
         cmocka_unit_test(other_kernels_keep_their_code),
+        cmocka_unit_test(other_kernels_lose_their_code),
+        cmocka_unit_test(threads_that_share_nothing_need_not_meet),
         cmocka_unit_test(a_report_covers_every_kernel),
         cmocka_unit_test(every_block_runs_exactly_once),
         cmocka_unit_test(what_differs_is_named_with_its_block),

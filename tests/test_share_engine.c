@@ -591,7 +591,49 @@ static void test_mistakes_are_told(void **state) {
     assert_int_equal(error.code, GS_E_USAGE);
 }
 
-int main(void) {
+/* ---- NVIDIA's compiler, where it is ---- */
+
+/* One kernel with many registers, which is compiled once more with those of the original, one with few, and one that
+   cannot be confined: a part for the originals, and one for each that can. */
+static void test_nvrtc_makes_images(void **state) {
+    static const char text[] =
+        "__global__ void many(float *at) {\n    float value[80];\n"
+        "    for (int i = 0; i < 80; i++)\n        value[i] = at[i * 1000 + threadIdx.x];\n    __syncthreads();\n"
+        "    for (int i = 0; i < 80; i++)\n        at[(79 - i) * 1000 + threadIdx.x] = value[i] * value[79 - i];\n}\n"
+        "__global__ void few(int *at) { at[blockIdx.x] = 1; }\n"
+        "__global__ void odd(int *at) { asm(\"mov.u32 %0, %%ctaid.x;\" : \"=r\"(at[0])); }\n";
+    char folder[] = "/tmp/gridsmith-nvrtc-XXXXXX";
+    const gs_image_request request = {
+        .folder = mkdtemp(folder), .name = "three.cu", .text = text, .size = strlen(text), .architecture = 90};
+    gs_error error = {.code = GS_OK};
+    gs_image_file file;
+    (void)state;
+    gs_image_work *work = gs_image_start(&request, &error);
+    assert_non_null(work);
+    gs_image *image = gs_image_finish(work, &error);
+    if (!image && error.code == GS_E_NO_GPU) {
+        print_message("skipped: %s\n", error.message);
+        rmdir(folder);
+        skip();
+    }
+    if (!image || gs_image_read(image->path, &file, &error) != GS_OK)
+        fail_msg("%s", error.message);
+    assert_int_equal(file.kernel_count, 3);
+    assert_int_equal(file.part_count, 3);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(file.kernels[i].kernel.can_be_confined, i < 2);
+        assert_int_equal(file.kernels[i].original.part, 0);
+        assert_int_equal(file.kernels[i].confined.part, i < 2 ? i + 1 : GS_IMAGE_NO_PART);
+    }
+    gs_image_file_free(&file);
+    unlink(image->path);
+    gs_image_free(image);
+    assert_int_equal(rmdir(folder), 0);
+}
+
+/* `test_share_engine nvrtc` is a test of its own: it needs no device, and NVRTC leaks. */
+int main(int argc, char **argv) {
+    const struct CMUnitTest nvrtc[] = {cmocka_unit_test(test_nvrtc_makes_images)};
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_images_are_kept),
                                        cmocka_unit_test(test_broken_images_are_compiled_anew),
                                        cmocka_unit_test(test_images_used_longest_ago_make_room),
@@ -609,5 +651,6 @@ int main(void) {
                                        cmocka_unit_test(test_a_process_that_is_killed_is_told),
                                        cmocka_unit_test(test_nothing_outlives_the_daemon),
                                        cmocka_unit_test(test_no_such_device_is_an_error)};
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return argc > 1 && strcmp(argv[1], "nvrtc") == 0 ? cmocka_run_group_tests(nvrtc, NULL, NULL)
+                                                     : cmocka_run_group_tests(tests, set_up, tear_down);
 }

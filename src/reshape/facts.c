@@ -258,11 +258,15 @@ static gs_code check_assembly(const gs_source *source, uint32_t open, gs_facts *
     return code;
 }
 
+static bool is_assembly(const gs_source *source, uint32_t token) {
+    return gs_token_is(source, token, "asm") || gs_token_is(source, token, "__asm__") ||
+           gs_token_is(source, token, "__asm");
+}
+
 /* asm volatile ("..." : ...). In a macro brackets have no fellows, so assembly there is not looked into. */
 static gs_code check_asm_word(const gs_source *source, uint32_t token, gs_facts *facts, gs_error *error) {
     uint32_t open = token + 1;
-    if (!gs_token_is(source, token, "asm") && !gs_token_is(source, token, "__asm__") &&
-        !gs_token_is(source, token, "__asm"))
+    if (!is_assembly(source, token))
         return GS_OK;
     if (gs_token_at(source, token)->directive != GS_NO_TOKEN)
         return gs_source_fail(source, token, error, GS_E_REFUSED, "assembly in a macro cannot be followed");
@@ -367,6 +371,18 @@ static gs_code check_macro_names(const gs_code_map *map, gs_error *error) {
     return GS_OK;
 }
 
+/* Wherever the kernel may get to: everywhere but in other kernels. */
+static void find_sharing(const gs_code_map *map, const gs_kernel_found *kernel, gs_facts *facts) {
+    const gs_source *source = map->source;
+    for (uint32_t i = 0; i < source->tokens.count; i++) {
+        if (!gs_token_is(source, i, "__shared__") && !is_assembly(source, i))
+            continue;
+        const gs_kernel_found *within = gs_map_kernel_at(map, i);
+        if (!within || within == kernel)
+            note(&facts->shares, i);
+    }
+}
+
 /* ---- the facts ---- */
 
 static gs_code check_parameters(const gs_source *source, const gs_kernel_found *kernel, gs_error *error) {
@@ -412,8 +428,8 @@ static gs_code check_units(const gs_code_map *map, gs_facts *facts, gs_error *er
 gs_code gs_facts_find(const gs_code_map *map, const gs_kernel_found *kernel, const char *folder, gs_facts *facts,
                       gs_error *error) {
     const gs_source *source = map->source;
-    *facts =
-        (gs_facts){GS_NO_TOKEN, GS_NO_TOKEN, GS_NO_TOKEN, GS_NO_TOKEN, GS_NO_TOKEN, GS_NO_TOKEN, GS_NO_TOKEN, NULL};
+    *facts = (gs_facts){GS_NO_TOKEN, GS_NO_TOKEN, GS_NO_TOKEN, GS_NO_TOKEN, GS_NO_TOKEN,
+                        GS_NO_TOKEN, GS_NO_TOKEN, GS_NO_TOKEN, NULL};
     facts->uses = calloc(map->units.count + 1, sizeof *facts->uses);
     gs_code code = facts->uses ? gs_facts_reach(map, kernel, false, facts->uses, error) : gs_fail_memory(error);
     if (code == GS_OK)
@@ -431,5 +447,6 @@ gs_code gs_facts_find(const gs_code_map *map, const gs_kernel_found *kernel, con
     if (code == GS_OK)
         code = find_returns_of_macros(map, kernel, facts, error);
     find_returns(source, kernel, facts);
+    find_sharing(map, kernel, facts);
     return code;
 }

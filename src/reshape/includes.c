@@ -133,7 +133,7 @@ static gs_code check_include(const gs_source *source, uint32_t token, const char
     if (is_known_header(name))
         return GS_OK;
     if (strncmp(name, "cub/", 4) == 0 || strncmp(name, "thrust/", 7) == 0 || strncmp(name, "cutlass/", 8) == 0) {
-        facts->opaque_barrier = facts->warp = facts->opaque_warp = token;
+        facts->opaque_barrier = facts->warp = facts->opaque_warp = facts->shares = token;
         return GS_OK;
     }
     snprintf(path, sizeof path, "%s/%s", folder ? folder : ".", name);
@@ -143,6 +143,7 @@ static gs_code check_include(const gs_source *source, uint32_t token, const char
     if (found[0])
         return gs_source_fail(source, token, error, GS_E_REFUSED,
                               "%.100s has \"%s\" in it; only code in the file itself can be reshaped", name, found);
+    facts->shares = token; /* it was not looked for */
     return GS_OK;
 }
 

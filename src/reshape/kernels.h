@@ -62,6 +62,7 @@ typedef struct gs_facts {
     uint32_t opaque_warp;    /* those that cannot be changed */
     uint32_t early_return;   /* a return of the kernel itself that is not its last statement */
     uint32_t nested_return;  /* such a one that is not `if (...) return;` between the outermost statements */
+    uint32_t shares;         /* shared memory, or what may hide it: assembly, headers of others */
     bool *uses;              /* for each unit: whether it is reached */
 } gs_facts;
 

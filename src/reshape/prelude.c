@@ -7,10 +7,10 @@
  *
  * The loop must not change what the compiler makes of the body: see gs_never().
  *
- * The first thread of a worker takes tasks of some blocks from a queue and leaves the block at hand in one of two
- * slots, by turns, so that nobody needs registers for it while the body runs. A queue, and not blocks dealt out
- * beforehand: workers do not all get on equally fast, and some would be done long before the others. The barrier that
- * makes the next slot known is also the one between two blocks that use the same shared memory.
+ * The first thread of a worker takes tasks of some blocks from a queue and leaves them in shared memory, so that a
+ * thread needs a single register for where it is while the body runs. A queue, and not blocks dealt out beforehand:
+ * workers do not all get on equally fast, and some would be done long before the others. All threads meet when they
+ * have a new task; between two blocks of a task only where they use the same shared memory, or meet in the body.
  *
  * Where threads return early and others go on to barriers, every barrier of the body becomes a meeting (gs_sync): who
  * has returned goes on meeting the others until all have returned, and then the block is over.
@@ -20,28 +20,28 @@
 #include <string.h>
 
 /* clang-format off */
-static const char slots_part[] =
-    "#ifndef GRIDSMITH_SLOTS\n"
-    "#define GRIDSMITH_SLOTS\n"
-    "// The block that a worker is at, how many blocks of its task come after it, how many the task had, and since when.\n"
-    "struct __align__(16) gs_slot {\n"
-    "    unsigned gs_x, gs_y, gs_z, gs_after, gs_taken, gs_since;\n"
-    "    __device__ bool gs_is_block() const { return gs_after != 0xffffffffu; }\n"
-    "    __device__ uint3 gs_block() const {\n"
-    "        const uint3 at = make_uint3(gs_x, gs_y, gs_z);\n"
-    "#ifndef GRIDSMITH_HOST\n"
-    "        __builtin_assume(at.x < 0x7fffffffu && at.y < 65536 && at.z < 65536); // as of blockIdx\n"
-    "#endif\n"
-    "        return at;\n"
-    "    }\n"
+static const char worker_part[] =
+    "#ifndef GRIDSMITH_WORKER\n"
+    "#define GRIDSMITH_WORKER\n"
+    "// A task: blocks that a worker has taken, one after the other.\n"
+    "struct __align__(16) gs_batch {\n"
+    "    unsigned gs_x, gs_y, gs_z; // the first, but gs_x has gs_after added\n"
+    "    unsigned gs_after;         // how many come after it; 0xffffffff: there are none\n"
+    "    unsigned gs_count, gs_end; // how many there are, and the number of the one behind the last\n"
+    "    unsigned gs_since;         // the clock when it was taken\n"
     "};\n"
-    "__device__ __forceinline__ gs_slot gs_no_slot() { return gs_slot{0, 0, 0, 0xffffffffu, 0, 0}; }\n"
+    "// What the threads of a worker share. Two tasks by turns: the one that is written was read before the last barrier.\n"
+    "struct gs_worker {\n"
+    "    gs_batch gs_batches[2];\n"
+    "    unsigned gs_by_x, gs_by_y; // for gs_divide\n"
+    "};\n"
+    "__device__ __forceinline__ gs_batch gs_no_batch() { return gs_batch{0, 0, 0, 0xffffffffu, 0, 0, 0}; }\n"
     "__device__ __forceinline__ bool gs_is_first() { return threadIdx.x + threadIdx.y + threadIdx.z == 0; }\n"
     "// False, but the compiler must not know: a second way into the loop over the blocks keeps it from seeing a loop, which\n"
-    "// it would move parts of the body out of. ptxas knows, and drops it. With GRIDSMITH_LOOP it sees the loop.\n"
+    "// it would move parts of the body out of. ptxas knows, and drops it.\n"
     "__device__ __forceinline__ bool gs_never() {\n"
     "    unsigned never = 0;\n"
-    "#if !defined(GRIDSMITH_HOST) && !defined(GRIDSMITH_LOOP)\n"
+    "#ifndef GRIDSMITH_HOST\n"
     "    asm(\"mov.u32 %0, 0;\" : \"=r\"(never));\n"
     "#endif\n"
     "    return never != 0;\n"
@@ -54,62 +54,95 @@ static const char slots_part[] =
     "__device__ __forceinline__ unsigned long long gs_add(unsigned long long *word, unsigned long long count) {\n"
     "    return atomicAdd(&word[threadIdx.x], count);\n"
     "}\n"
-    "// a / b for a < 2^31, given 0xffffffff / b: that does not wait for a.\n"
+    "// a / b for a < 2^31, given 0xffffffff / b.\n"
     "__device__ __forceinline__ unsigned gs_divide(unsigned a, unsigned b, unsigned inverse) {\n"
     "    const unsigned about = __umulhi(a, inverse);\n"
     "    return a - about * b >= b ? about + 1 : about;\n"
     "}\n"
-    "// The slot of a task: `count` blocks from number `first` on, as far as there are; of none it is gs_no_slot().\n"
+    "// A block whose gs_x may be behind the end of its row.\n"
     "template <class gs_told_type>\n"
-    "__device__ __forceinline__ gs_slot gs_slot_at(const gs_told_type &told, unsigned first, unsigned count) {\n"
-    "    const unsigned blocks = gs_blocks(told), by_x = 0xffffffffu / told.gs_x, by_y = 0xffffffffu / told.gs_y;\n"
-    "    const unsigned y = gs_divide(first, told.gs_x, by_x), z = gs_divide(y, told.gs_y, by_y);\n"
-    "    const unsigned left = first < blocks ? blocks - first : 0;\n"
-    "    count = left < count ? left : count;\n"
-    "    return gs_slot{first - y * told.gs_x, y - z * told.gs_y, z, count - 1, count, (unsigned)clock()};\n"
-    "}\n"
-    "// How many blocks to take after the one of a slot, whose task took so many cycles. A task should take 32768, so that\n"
-    "// the queue costs little; near the end of the grid less, so that all workers end together, but not under 4096.\n"
-    "template <class gs_told_type>\n"
-    "__device__ __forceinline__ unsigned gs_share(const gs_told_type &told, const gs_slot &at, unsigned cycles) {\n"
-    "    const unsigned rest = gs_blocks(told) - (at.gs_z * told.gs_y + at.gs_y) * told.gs_x - at.gs_x;\n"
-    "    const float most = (float)(told.gs_task ? told.gs_task : GRIDSMITH_TASK);\n"
-    "    float count = __fdividef((float)rest, (float)(2 * gridDim.x));\n"
-    "    if (cycles) {\n"
-    "        const float by_time = __fdividef(32768.0f * (float)at.gs_taken, (float)cycles);\n"
-    "        count = fmaxf(fminf(count, by_time), by_time / 8);\n"
+    "__device__ __forceinline__ uint3 gs_wrap(const gs_told_type &told, const gs_worker &worker, uint3 at) {\n"
+    "    if (at.x >= told.gs_x) {\n"
+    "        const unsigned rows = gs_divide(at.x, told.gs_x, worker.gs_by_x);\n"
+    "        at.x -= rows * told.gs_x;\n"
+    "        at.y += rows;\n"
+    "        if (at.y >= told.gs_y) {\n"
+    "            const unsigned planes = gs_divide(at.y, told.gs_y, worker.gs_by_y);\n"
+    "            at.y -= planes * told.gs_y;\n"
+    "            at.z += planes;\n"
+    "        }\n"
     "    }\n"
+    "    return at;\n"
+    "}\n"
+    "// `count` blocks from number `first` on, as far as there are.\n"
+    "template <class gs_told_type>\n"
+    "__device__ __forceinline__ gs_batch gs_batch_at(const gs_told_type &told, const gs_worker &worker, unsigned first,\n"
+    "                                              unsigned count) {\n"
+    "    const unsigned blocks = gs_blocks(told), left = first < blocks ? blocks - first : 0;\n"
+    "    const uint3 at = gs_wrap(told, worker, make_uint3(first, 0, 0));\n"
+    "    count = left < count ? left : count;\n"
+    "    return gs_batch{at.x + count - 1, at.y, at.z, count - 1, count, first + count, (unsigned)clock()};\n"
+    "}\n"
+    "// How many blocks to take after a task that took so many cycles. The next should take 32768, so that the queue costs\n"
+    "// little; near the end of the grid less, so that all workers end together, but not under 2048.\n"
+    "template <class gs_told_type>\n"
+    "__device__ __forceinline__ unsigned gs_share(const gs_told_type &told, const gs_batch &last, unsigned cycles) {\n"
+    "    const unsigned rest = gs_blocks(told) - last.gs_end;\n"
+    "    const float most = (float)(told.gs_task ? told.gs_task : GRIDSMITH_TASK);\n"
+    "    const float by_time = __fdividef(32768.0f * (float)last.gs_count, (float)(cycles | 1));\n"
+    "    const float count = fmaxf(fminf(__fdividef((float)rest, (float)(2 * gridDim.x)), by_time), by_time / 16);\n"
     "    return (unsigned)fmaxf(fminf(count, most), 1.0f);\n"
     "}\n";
 
 static const char walk_part[] = /* goes on where the one before ends */
-    "// The first thread of a worker goes ahead and the others read what it wrote: the next block of a task before it does\n"
-    "// its part of the last one, a new task when it needs one, as somebody else may be there sooner. Two slots by turns:\n"
-    "// the one that is written was read before the last barrier.\n"
+    "// Where a worker is: twice the blocks of its task that come after the one at hand, and which of the two tasks it is.\n"
+    "__device__ __forceinline__ unsigned gs_enter(const gs_worker &worker, unsigned turn) {\n"
+    "    const unsigned after = worker.gs_batches[turn].gs_after;\n"
+    "    return after == 0xffffffffu ? after : after * 2 + turn;\n"
+    "}\n"
     "template <class gs_told_type>\n"
-    "__device__ __forceinline__ void gs_look_ahead(const gs_told_type &told, gs_slot *slots, unsigned turn) {\n"
+    "__device__ __forceinline__ uint3 gs_block_at(const gs_told_type &told, const gs_worker &worker, unsigned place) {\n"
+    "    const gs_batch &task = worker.gs_batches[place & 1];\n"
+    "    const uint3 at = gs_wrap(told, worker, make_uint3(task.gs_x - (place >> 1), task.gs_y, task.gs_z));\n"
+    "#ifndef GRIDSMITH_HOST\n"
+    "    __builtin_assume(at.x < 0x7fffffffu && at.y < 65536 && at.z < 65536); // as of blockIdx\n"
+    "#endif\n"
+    "    return at;\n"
+    "}\n"
+    "// The first thread takes the next task when it needs one, and not before, as somebody else may be there sooner.\n"
+    "template <class gs_told_type>\n"
+    "__device__ __forceinline__ void gs_prepare_task(const gs_told_type &told, gs_worker &worker, unsigned turn) {\n"
     "    if (gs_is_first()) {\n"
-    "        gs_slot at = slots[turn];\n"
-    "        if (at.gs_after-- && ++at.gs_x == told.gs_x) {\n"
-    "            at.gs_x = 0;\n"
-    "            if (++at.gs_y == told.gs_y)\n"
-    "                at.gs_y = 0, at.gs_z++;\n"
-    "        }\n"
-    "        slots[turn ^ 1] = at;\n"
+    "        const gs_batch last = worker.gs_batches[turn];\n"
+    "        worker.gs_batches[turn ^ 1] = gs_take(told, worker, last, (unsigned)clock() - last.gs_since);\n"
     "    }\n"
     "}\n"
     "template <class gs_told_type>\n"
-    "__device__ __forceinline__ unsigned gs_go_on(const gs_told_type &told, gs_slot *slots, unsigned turn) {\n"
-    "    if (gs_is_first() && !slots[turn ^ 1].gs_is_block())\n"
-    "        slots[turn ^ 1] = gs_take(told, slots[turn], (unsigned)clock() - slots[turn].gs_since);\n"
+    "__device__ __forceinline__ unsigned gs_go_on(const gs_told_type &told, gs_worker &worker, unsigned place) {\n"
+    "    if (place <= 1)\n"
+    "        gs_prepare_task(told, worker, place);\n"
     "    __syncthreads();\n"
-    "    return turn ^ 1;\n"
+    "    return place <= 1 ? gs_enter(worker, place ^ 1) : place - 2;\n"
     "}\n"
-    "template <class gs_told_type> __device__ __forceinline__ unsigned gs_begin(const gs_told_type &told, gs_slot *slots) {\n"
-    "    if (gs_is_first())\n"
-    "        slots[0] = gs_first(told);\n"
+    "// The same where the threads of a block do not meet: warps go on to the next block of the task by themselves.\n"
+    "template <class gs_told_type>\n"
+    "__device__ __forceinline__ unsigned gs_run_on(const gs_told_type &told, gs_worker &worker, unsigned place) {\n"
+    "    __syncwarp();\n"
+    "    if (place > 1)\n"
+    "        return place - 2;\n"
+    "    gs_prepare_task(told, worker, place);\n"
     "    __syncthreads();\n"
-    "    return 0;\n"
+    "    return gs_enter(worker, place ^ 1);\n"
+    "}\n"
+    "template <class gs_told_type>\n"
+    "__device__ __forceinline__ unsigned gs_begin(const gs_told_type &told, gs_worker &worker) {\n"
+    "    if (gs_is_first()) {\n"
+    "        worker.gs_by_x = 0xffffffffu / told.gs_x;\n"
+    "        worker.gs_by_y = 0xffffffffu / told.gs_y;\n"
+    "        worker.gs_batches[0] = gs_first(told, worker);\n"
+    "    }\n"
+    "    __syncthreads();\n"
+    "    return gs_enter(worker, 0);\n"
     "}\n"
     "#endif\n";
 /* clang-format on */
@@ -126,19 +159,21 @@ static const char persistent_part[] =
     "    __device__ dim3 gs_grid() const { return dim3(gs_x, gs_y, gs_z); }\n"
     "};\n"
     "// The first block of a worker is the one with its own number; the queue has those after.\n"
-    "__device__ __forceinline__ gs_slot gs_first(const gs_persistent &told) {\n"
-    "    return gs_slot_at(told, blockIdx.x, 1);\n"
+    "__device__ __forceinline__ gs_batch gs_first(const gs_persistent &told, const gs_worker &worker) {\n"
+    "    return gs_batch_at(told, worker, blockIdx.x, 1);\n"
     "}\n"
     "// The queue has how many blocks were taken from it, and in its upper half how many of all are done: workers say\n"
     "// so when they ask for the next task. When all are done nobody asks any more.\n"
-    "__device__ __forceinline__ gs_slot gs_take(const gs_persistent &told, const gs_slot &at, unsigned cycles) {\n"
+    "__device__ __forceinline__ gs_batch gs_take(const gs_persistent &told, const gs_worker &worker, const gs_batch "
+    "&last,\n"
+    "                                           unsigned cycles) {\n"
     "    if (gs_blocks(told) <= gridDim.x)\n"
-    "        return gs_no_slot();\n"
-    "    const unsigned count = gs_share(told, at, cycles);\n"
-    "    const unsigned long long queue = gs_add(told.gs_queue, (unsigned long long)at.gs_taken << 32 | count);\n"
-    "    if ((unsigned)(queue >> 32) + at.gs_taken == gs_blocks(told))\n"
+    "        return gs_no_batch();\n"
+    "    const unsigned count = gs_share(told, last, cycles);\n"
+    "    const unsigned long long queue = gs_add(told.gs_queue, (unsigned long long)last.gs_count << 32 | count);\n"
+    "    if ((unsigned)(queue >> 32) + last.gs_count == gs_blocks(told))\n"
     "        *told.gs_queue = 0;\n"
-    "    return gs_slot_at(told, gridDim.x + (unsigned)queue, count);\n"
+    "    return gs_batch_at(told, worker, gridDim.x + (unsigned)queue, count);\n"
     "}\n"
     "#endif\n";
 
@@ -176,18 +211,21 @@ static const char confined_part[] =
     "    const unsigned sms = told.gs_sms ? told.gs_sms[sm / 32] : 0xffffffffu;\n"
     "    return gs_orders{told.gs_stop ? *told.gs_stop : 0, sms, sm % 32};\n"
     "}\n"
-    "__device__ __forceinline__ gs_slot gs_first(const gs_confined &told) {\n"
-    "    return gs_look(told).gs_may_stay() ? gs_slot_at(told, (unsigned)gs_add(told.gs_next, 1), 1) : gs_no_slot();\n"
+    "__device__ __forceinline__ gs_batch gs_first(const gs_confined &told, const gs_worker &worker) {\n"
+    "    return gs_look(told).gs_may_stay() ? gs_batch_at(told, worker, (unsigned)gs_add(told.gs_next, 1), 1) : "
+    "gs_no_batch();\n"
     "}\n"
     "// A worker takes the next task while it looks whether it may stay, as either takes a while; if not, it leaves\n"
-    "// after that task, which has gs_taken 0. Where tasks are long it looks before, too.\n"
-    "__device__ __forceinline__ gs_slot gs_take(const gs_confined &told, const gs_slot &at, unsigned cycles) {\n"
-    "    if (!at.gs_taken || (cycles > 65536 && !gs_look(told).gs_may_stay()))\n"
-    "        return gs_no_slot();\n"
+    "// after that task, which has gs_count 0. Where tasks are long it looks before, too.\n"
+    "__device__ __forceinline__ gs_batch gs_take(const gs_confined &told, const gs_worker &worker, const gs_batch "
+    "&last,\n"
+    "                                           unsigned cycles) {\n"
+    "    if (!last.gs_count || (cycles > 65536 && !gs_look(told).gs_may_stay()))\n"
+    "        return gs_no_batch();\n"
     "    const gs_orders orders = gs_look(told);\n"
-    "    const unsigned count = gs_share(told, at, cycles);\n"
-    "    gs_slot taken = gs_slot_at(told, (unsigned)gs_add(told.gs_next, count), count);\n"
-    "    taken.gs_taken = orders.gs_may_stay() ? taken.gs_taken : 0;\n"
+    "    const unsigned count = gs_share(told, last, cycles);\n"
+    "    gs_batch taken = gs_batch_at(told, worker, (unsigned)gs_add(told.gs_next, count), count);\n"
+    "    taken.gs_count = orders.gs_may_stay() ? taken.gs_count : 0;\n"
     "    return taken;\n"
     "}\n"
     "#endif\n";
@@ -335,7 +373,7 @@ void gs_put_prelude(gs_text *into, const char *file, const char *kernel, const g
                 plan->form == GS_FORM_CONFINED ? "confined" : "persistent");
     gs_text_add(into, "#ifndef GRIDSMITH_TASK\n#define GRIDSMITH_TASK %u\n#endif\n",
                 plan->task_blocks ? plan->task_blocks : 10);
-    put(into, slots_part);
+    put(into, worker_part);
     put(into, walk_part);
     put(into, plan->form == GS_FORM_CONFINED ? confined_part : persistent_part);
     put(into, marks_part);
@@ -357,19 +395,20 @@ void gs_put_head(gs_text *into, const gs_plan *plan) {
     if (plan->meeting != GS_MEET_PLAIN)
         put(into, " gs_prepare();");
     put(into,
-        " __shared__ gs_slot gs_slots[2]; unsigned gs_turn = gs_begin(gs_told, gs_slots); if (gs_never()) goto gs_on; "
-        "while (true) { { const gs_slot gs_at = gs_slots[gs_turn]; if (!gs_at.gs_is_block()) break; "
-        "const uint3 blockIdx = gs_at.gs_block(); const dim3 gridDim = gs_told.gs_grid(); GRIDSMITH_MARK(gs_told)");
+        " __shared__ gs_worker gs_ours; unsigned gs_place = gs_begin(gs_told, gs_ours); if (gs_never()) goto gs_on; "
+        "while (gs_place != 0xffffffffu) { { const uint3 blockIdx = gs_block_at(gs_told, gs_ours, gs_place); "
+        "const dim3 gridDim = gs_told.gs_grid(); GRIDSMITH_MARK(gs_told)");
     if (plan->tells_block)
         put(into, " gs_tell(blockIdx, gridDim);");
     if (plan->counts_lanes)
         put(into, " gs_wake();");
-    put(into, " gs_look_ahead(gs_told, gs_slots, gs_turn); [&] {");
+    put(into, " [&] {");
 }
 
 void gs_put_tail(gs_text *into, const gs_plan *plan) {
     put(into, "}();");
     if (plan->meeting != GS_MEET_PLAIN)
         put(into, " gs_end_block();");
-    put(into, " } gs_on: gs_turn = gs_go_on(gs_told, gs_slots, gs_turn); } ");
+    gs_text_add(into, " } gs_on: gs_place = %s(gs_told, gs_ours, gs_place); } ",
+                plan->runs_on ? "gs_run_on" : "gs_go_on");
 }

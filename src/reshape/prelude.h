@@ -17,6 +17,7 @@ typedef struct gs_plan {
     uint32_t task_blocks; /* of a confined kernel that is not told; 0: 10 */
     gs_meeting meeting;
     bool tells_block;  /* functions outside of the kernel ask for the block and the grid */
+    bool runs_on;      /* the threads of a block share nothing and never meet: warps need not wait between two blocks */
     bool counts_lanes; /* lanes that returned are left out of the masks of warp operations */
 } gs_plan;
 

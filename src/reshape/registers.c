@@ -9,24 +9,10 @@
 
 #include <string.h>
 
-enum { REGISTERS = 65536, GRANULARITY = 8, MOST = 255 }; /* of an SM since compute capability 5.0; of a thread */
-
-uint32_t gs_register_limit(const gs_cost *original, const gs_cost *reshaped, const uint32_t block[3]) {
-    int64_t warps = gs_divide_up((int64_t)block[0] * block[1] * block[2], 32) * original->blocks_per_sm;
-    int64_t limit = warps ? REGISTERS / 32 / warps / GRANULARITY * GRANULARITY : 0;
-    bool is_wanted = reshaped->blocks_per_sm < original->blocks_per_sm && reshaped->registers > limit;
-    return is_wanted ? (uint32_t)gs_min(limit, MOST) : 0;
-}
-
-bool gs_needs_loop(const gs_cost *original, const gs_cost *reshaped) {
-    return reshaped->registers > 0 &&
-           gs_divide_up(reshaped->registers, GRANULARITY) < gs_divide_up(original->registers, GRANULARITY);
-}
-
-size_t gs_reshaped_options(bool sees_loop, bool is_marked, const char *const **options) {
-    static const char *const both[] = {"-DGRIDSMITH_LOOP", "-DGRIDSMITH_MARKS"};
-    *options = sees_loop ? both : both + 1;
-    return (size_t)sees_loop + is_marked;
+uint32_t gs_register_limit(int32_t original, int32_t reshaped) {
+    enum { FEW = 32, MANY = 64, MOST = 255, GRANULARITY = 8 }; /* with few, threads fill an SM; so many are given out */
+    int64_t own = original <= FEW ? FEW : gs_min(gs_divide_up(original, GRANULARITY) * GRANULARITY, MOST);
+    return original > MANY || reshaped > own ? (uint32_t)own : 0;
 }
 
 gs_code gs_registers_find(const gs_source *source, const char *kernel, int architecture, gs_register_variants *found,

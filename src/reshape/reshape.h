@@ -93,6 +93,7 @@ typedef struct gs_reshape_options {
     enum gs_form form;    /* GS_FORM_PERSISTENT or GS_FORM_CONFINED */
     const char *folder;   /* where #include "x.h" is looked for, or NULL: such headers are refused */
     uint32_t task_blocks; /* confined: taken at a time where the launch does not say; 0: 10 */
+    bool is_alone;        /* other kernels lose their bodies, so that no time goes into compiling them */
 } gs_reshape_options;
 
 /* Appends the source with the kernel reshaped. `kernel` may have namespaces and template arguments, which do not matter
@@ -122,7 +123,6 @@ typedef struct gs_variant {
     uint32_t grid[3], block[3];
     size_t shared_bytes;
     uint32_t max_registers;
-    bool sees_loop;
     char words[300]; /* what is different, for people */
 } gs_variant;
 
@@ -132,17 +132,11 @@ typedef struct gs_variant {
 enum { GS_ELASTIC_GUESSES = 48 };
 bool gs_elastic_guess(const gs_source *source, uint32_t factor, uint32_t number, gs_variant *variant);
 
-/* The limit of registers for a reshaped kernel: the most with which as many of its blocks fit on an SM as of the
-   original, or 0 where it needs none. */
-uint32_t gs_register_limit(const gs_cost *original, const gs_cost *reshaped, const uint32_t block[3]);
-
-/* Whether the compiler should see the loop over the blocks that it is not shown (prelude.c). A reshaped kernel that
-   needs fewer registers than the original, by as many as are given out at a time, was put together in another way: such
-   kernels were much slower, because fewer loads were under way at a time. */
-bool gs_needs_loop(const gs_cost *original, const gs_cost *reshaped);
-
-/* The options of the compiler for a kernel that shall see its loop, or count its blocks. Returns how many there are. */
-size_t gs_reshaped_options(bool sees_loop, bool is_marked, const char *const **options);
+/* The limit of registers that a reshaped kernel should be compiled with, given what the original has and what it takes
+   itself, or 0 where that is not known yet: as many as the original, but not under 32, where it takes more, because
+   fewer blocks would fit on an SM; and where the original has more than 64, because the compiler may then aim at more
+   blocks, and have fewer loads under way. 0: no limit. */
+uint32_t gs_register_limit(int32_t original, int32_t reshaped);
 
 /* What a kernel costs under limits of registers, from none downwards. */
 typedef struct gs_register_variant {

@@ -68,6 +68,8 @@ static gs_code plan_definition(struct rewrite *rewrite, const gs_kernel_found *k
     gs_code code = gs_facts_find(&rewrite->map, kernel, rewrite->options->folder, &facts, error);
     if (code == GS_OK)
         code = plan_returns(rewrite, &facts, error);
+    rewrite->plan.runs_on &=
+        facts.barrier == GS_NO_TOKEN && facts.opaque_barrier == GS_NO_TOKEN && facts.shares == GS_NO_TOKEN;
     for (size_t i = 0; facts.uses && i < rewrite->map.units.count; i++)
         rewrite->uses[i] |= facts.uses[i];
     free(facts.uses);
@@ -194,6 +196,7 @@ static void change_block_word(struct rewrite *rewrite, uint32_t token) {
     drop_global_scope(rewrite, token);
     replace(rewrite, token, gs_token_is(rewrite->source, token, "blockIdx") ? "gs_here.gs_block" : "gs_here.gs_grid");
     rewrite->plan.tells_block = true;
+    rewrite->plan.runs_on = false;
     rewrite->changed[token] = true;
 }
 
@@ -330,6 +333,16 @@ static gs_code change_other(struct rewrite *rewrite, const gs_kernel_found *kern
     return code;
 }
 
+/* Not where something in it was changed, or the preprocessor has a say. */
+static void drop_body(struct rewrite *rewrite, const gs_kernel_found *kernel) {
+    uint32_t end = token_at(rewrite, kernel->body)->match;
+    size_t from = token_at(rewrite, kernel->body)->at + 1;
+    for (uint32_t i = kernel->body; i < end; i++)
+        if (rewrite->changed[i] || token_at(rewrite, i)->directive != GS_NO_TOKEN)
+            return;
+    gs_edits_add(&rewrite->edits, from, token_at(rewrite, end)->at - from, "%s", "");
+}
+
 static gs_code change_kernels(struct rewrite *rewrite, gs_error *error) {
     bool *uses = calloc(rewrite->map.units.count + 1, sizeof *uses);
     bool needs_others = rewrite->plan.tells_block || rewrite->plan.counts_lanes;
@@ -340,6 +353,8 @@ static gs_code change_kernels(struct rewrite *rewrite, gs_error *error) {
             add_parameter(rewrite, kernel->open);
             if (kernel->body != GS_NO_TOKEN)
                 code = change_body(rewrite, kernel, error);
+        } else if (kernel->body != GS_NO_TOKEN && rewrite->options->is_alone) {
+            drop_body(rewrite, kernel);
         } else if (kernel->body != GS_NO_TOKEN && needs_others) {
             code = change_other(rewrite, kernel, uses, error);
         }
@@ -370,8 +385,9 @@ static gs_code rewrite_all(struct rewrite *rewrite, const char *kernel, gs_text 
 
 gs_code gs_reshape(const gs_source *source, const char *kernel, const gs_reshape_options *options, gs_text *into,
                    gs_error *error) {
-    struct rewrite rewrite = {
-        .source = source, .options = options, .plan = {.form = options->form, .task_blocks = options->task_blocks}};
+    struct rewrite rewrite = {.source = source,
+                              .options = options,
+                              .plan = {.form = options->form, .task_blocks = options->task_blocks, .runs_on = true}};
     if (!take_name(&rewrite, kernel))
         return gs_fail(error, GS_E_USAGE, "\"%.100s\" is not the name of a kernel", kernel);
     gs_code code = gs_map_read(&rewrite.map, source, error);

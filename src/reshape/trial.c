@@ -53,16 +53,16 @@ static bool is_walked(const gs_trial *trial) {
 }
 
 gs_code gs_trial_compile(gs_trial *trial, const gs_source *source, gs_error *error) {
-    const char *kernels[] = {trial->variant->kernel}, *const * options;
+    static const char *const marks[] = {"-DGRIDSMITH_MARKS"};
+    const char *kernels[] = {trial->variant->kernel};
     const gs_variant *variant = trial->variant;
-    size_t option_count = gs_reshaped_options(variant->sees_loop, is_walked(trial) && !trial->is_timed, &options);
     gs_build build = {.name = source->name,
                       .text = variant->text.data ? variant->text.data : source->text,
                       .size = variant->text.data ? variant->text.count : source->size,
                       .kernels = kernels,
                       .kernel_count = 1,
-                      .options = options,
-                      .option_count = option_count,
+                      .options = marks,
+                      .option_count = is_walked(trial) && !trial->is_timed,
                       .address_sanitizer = trial->options->address_sanitizer,
                       .max_registers = variant->max_registers};
     trial->module = trial->executor->ops->compile(trial->executor, &build, error);

@@ -129,26 +129,23 @@ static gs_code compile_and_price(gs_trial *trial, const gs_source *source, gs_co
                          : code;
 }
 
-/* Compiles the reshaped kernel for its time: without marks, with the loop where it needs that, and where it would fit
-   fewer times on an SM than the original, with a limit of registers. */
+/* Compiles the reshaped kernel for its time: without marks, and with the registers of the original. */
 static gs_code compile_timed(gs_trial *original, gs_trial *reshaped, const gs_source *source, gs_error *error) {
     gs_variant *variant = reshaped->variant;
     gs_cost before = {0}, after = {0};
+    bool is_limited = variant->max_registers > 0;
     reshaped->is_timed = true;
-    gs_code code = compile_and_price(reshaped, source, &after, error);
+    gs_code code = original->executor->ops->cost(original->module, original->variant->kernel, variant->block,
+                                                 variant->shared_bytes, &before, error);
+    if (code == GS_OK && !is_limited)
+        variant->max_registers = gs_register_limit(before.registers, 0);
     if (code == GS_OK)
-        code = original->executor->ops->cost(original->module, original->variant->kernel, variant->block,
-                                             variant->shared_bytes, &before, error);
-    if (code != GS_OK || variant->max_registers)
-        return code;
-    if (gs_needs_loop(&before, &after)) {
-        variant->sees_loop = true;
         code = compile_and_price(reshaped, source, &after, error);
-        if (code != GS_OK)
-            return code;
-    }
-    variant->max_registers = gs_register_limit(&before, &after, variant->block);
-    return variant->max_registers ? gs_trial_compile(reshaped, source, error) : GS_OK;
+    uint32_t limit = gs_register_limit(before.registers, after.registers);
+    if (code != GS_OK || is_limited || variant->max_registers == limit)
+        return code;
+    variant->max_registers = limit;
+    return gs_trial_compile(reshaped, source, error);
 }
 
 /* The median times of both, run by turns in a few rounds, the reshaped kernel without what counts its blocks. What the

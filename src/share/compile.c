@@ -103,8 +103,8 @@ struct compilation {
     gs_source source;
     gs_image_made *made;
     gs_host *host;
-    const char *confined_options[2][MOST_OPTIONS + 2]; /* of confined kernels; [1]: of those that see their loop */
-    struct form original, confined[GS_IMAGE_KERNELS], tight[GS_IMAGE_KERNELS];
+    const char *options[MOST_OPTIONS + 1]; /* of confined kernels: the request's, and to count blocks */
+    struct form original, confined[GS_IMAGE_KERNELS], limited[GS_IMAGE_KERNELS];
 };
 
 static gs_code start_form(struct compilation *work, struct form *form, gs_error *error) {
@@ -167,24 +167,14 @@ static gs_code compile_original(struct compilation *work, gs_error *error) {
     return start_form(work, &work->original, error);
 }
 
-/* The request's options, and ours. */
-static void use_options(struct compilation *work, struct form *form, bool sees_loop) {
-    const struct request *request = work->request;
-    const char **list = work->confined_options[sees_loop], *const * more;
-    size_t count = gs_reshaped_options(sees_loop, request->head.has_marks, &more);
-    memcpy(list, request->options, request->option_count * sizeof *list);
-    memcpy(list + request->option_count, more, count * sizeof *list);
-    form->build.options = list;
-    form->build.option_count = request->option_count + count;
-}
-
-/* Starts a confined kernel, where it can be one. That it cannot be is no mistake. */
+/* Starts a confined kernel, where it can be one, with the registers of the original. That it cannot be is no mistake.
+ */
 static gs_code compile_confined(struct compilation *work, size_t number, gs_error *error) {
     struct request *request = work->request;
     gs_image_kernel *kernel = &work->made->kernels[number].kernel;
     struct form *form = &work->confined[number];
     gs_error reason = {.code = GS_OK};
-    gs_reshape_options options = {.form = GS_FORM_CONFINED};
+    gs_reshape_options options = {.form = GS_FORM_CONFINED, .is_alone = true};
     gs_code code = gs_reshape(&work->source, request->names[number], &options, &form->text, &reason);
     if (code == GS_E_MEMORY)
         return gs_fail_memory(error);
@@ -198,48 +188,46 @@ static gs_code compile_confined(struct compilation *work, size_t number, gs_erro
     form->build.size = form->text.count;
     form->build.kernels = &request->kernels[number];
     form->build.kernel_count = 1;
-    use_options(work, form, false);
+    form->build.options = work->options;
+    form->build.option_count = request->option_count + request->head.has_marks;
     return start_form(work, form, error);
 }
 
-/* For a GPU: once more with the loop over the blocks in sight, where it needs that. */
-static gs_code compile_looped(struct compilation *work, size_t number, gs_error *error) {
-    struct form *confined = &work->confined[number];
-    if (!confined->built.count || !gs_needs_loop(&work->original.built.costs[number], &confined->built.costs[0]))
+/* For a GPU: once more with a limit of registers, where it needs one. */
+static gs_code limit_confined(struct compilation *work, size_t number, gs_error *error) {
+    const struct form *confined = &work->confined[number];
+    uint32_t limit = confined->built.count ? gs_register_limit(work->original.built.costs[number].registers,
+                                                               confined->built.costs[0].registers)
+                                           : 0;
+    if (!limit)
         return GS_OK;
-    gs_nvrtc_built_free(&confined->built);
-    use_options(work, confined, true);
-    return start_form(work, confined, error);
+    work->limited[number].build = confined->build;
+    work->limited[number].build.max_registers = limit;
+    return start_form(work, &work->limited[number], error);
 }
 
-/* For a GPU: once more with the registers of the original, where it takes more. */
-static gs_code compile_tight(struct compilation *work, size_t number, gs_error *error) {
-    enum { STEP = 8, FEW = 32 }; /* registers of a thread are given out in so many; with so few an SM is full */
-    const struct form *confined = &work->confined[number];
-    int32_t limit = work->original.built.count ? work->original.built.costs[number].registers : 0;
-    limit = limit > FEW ? limit : FEW;
-    if (!confined->built.count || gs_divide_up(confined->built.costs[0].registers, STEP) <= gs_divide_up(limit, STEP))
-        return GS_OK;
-    work->tight[number].build = confined->build;
-    work->tight[number].build.max_registers = (uint32_t)limit;
-    return start_form(work, &work->tight[number], error);
+/* A function of the source may need more registers than that: then it stays without a limit. */
+static gs_code take_limited(struct compilation *work, size_t number, gs_error *error) {
+    struct form *confined = &work->confined[number], *limited = &work->limited[number];
+    gs_code code = wait_form(limited, error);
+    if (code == GS_OK && limited->built.count) {
+        gs_nvrtc_built_free(&confined->built);
+        confined->built = limited->built;
+        limited->built = (gs_nvrtc_built){0};
+    }
+    return code == GS_E_KERNEL ? GS_OK : code;
 }
 
 static gs_code collect_kernel(struct compilation *work, size_t number, gs_error *error) {
     gs_image_made *made = work->made;
     gs_image_stored *stored = &made->kernels[number];
-    struct form *confined = &work->confined[number], *tight = &work->tight[number];
-    stored->confined.part = stored->tight.part = GS_IMAGE_NO_PART;
+    struct form *confined = &work->confined[number];
+    stored->confined.part = GS_IMAGE_NO_PART;
     gs_code code = add_entry(work, &work->original, 0, number, &stored->original, error);
     if (code == GS_OK && stored->kernel.can_be_confined) {
         code = finish_form(work, confined, error);
         if (code == GS_OK)
             code = add_entry(work, confined, (uint32_t)made->part_count - 1, 0, &stored->confined, error);
-    }
-    if (code == GS_OK && tight->built.count) {
-        code = finish_form(work, tight, error);
-        if (code == GS_OK)
-            code = add_entry(work, tight, (uint32_t)made->part_count - 1, 0, &stored->tight, error);
     }
     return code;
 }
@@ -247,6 +235,8 @@ static gs_code collect_kernel(struct compilation *work, size_t number, gs_error 
 static gs_code compile_all(struct compilation *work, gs_error *error) {
     struct request *request = work->request;
     work->made->kernel_count = request->kernel_count;
+    memcpy(work->options, request->options, request->option_count * sizeof *work->options);
+    work->options[request->option_count] = "-DGRIDSMITH_MARKS";
     gs_code code = compile_original(work, error);
     for (size_t i = 0; i < request->kernel_count && code == GS_OK; i++) {
         memcpy(work->made->kernels[i].kernel.name, request->names[i], GS_JOB_NAME);
@@ -257,18 +247,10 @@ static gs_code compile_all(struct compilation *work, gs_error *error) {
     for (size_t i = 0; i < request->kernel_count && code == GS_OK; i++) {
         code = wait_form(&work->confined[i], error);
         if (code == GS_OK)
-            code = compile_looped(work, i, error);
+            code = limit_confined(work, i, error);
     }
-    for (size_t i = 0; i < request->kernel_count && code == GS_OK; i++) {
-        code = wait_form(&work->confined[i], error);
-        if (code == GS_OK)
-            code = compile_tight(work, i, error);
-    }
-    for (size_t i = 0; i < request->kernel_count && code == GS_OK; i++) {
-        code = wait_form(&work->tight[i], error);
-        if (code == GS_E_KERNEL) /* another kernel of the source may need more: then it goes without */
-            code = GS_OK;
-    }
+    for (size_t i = 0; i < request->kernel_count && code == GS_OK; i++)
+        code = take_limited(work, i, error);
     if (code == GS_OK)
         code = finish_form(work, &work->original, error);
     for (size_t i = 0; i < request->kernel_count && code == GS_OK; i++)

@@ -14,8 +14,8 @@
  * A kernel whose local memory is larger than any before makes the driver wait at its launch; there is no way around it.
  *
  * The queue of a confined run lies in device memory, 256 bytes: the counter, and the mask in another line. Workers look
- * at them with each task, by way of the GPU's cache. Walked launches of a lane share a counter, which its stream makes 0
- * before each.
+ * at them with each task, by way of the GPU's cache. Walked launches of a lane share a counter, which its stream makes
+ * 0 before each.
  */
 #define _GNU_SOURCE
 #include "device/cuda_api.h"
@@ -50,12 +50,11 @@ struct cuda_control {
     int64_t asked_ns;
 };
 
-/* A kernel, and for the block sizes that it was last launched with, how many fit on an SM and in which form. */
+/* A kernel, and how many confined blocks of the size that it was last launched with fill the GPU. */
 struct cuda_kernel {
-    cu_function original, confined, tight;
+    cu_function original, confined;
     uint32_t threads;
     uint64_t shared_bytes;
-    cu_function chosen;
     uint32_t workers;
     uint64_t most_shared; /* that the original may have */
 };
@@ -169,8 +168,6 @@ static gs_code find_kernel(const struct cuda *cuda, struct cuda_loaded *made, si
     if (code == GS_OK)
         code = find_function(cuda, made, &stored->confined, &kernel->confined, error);
     if (code == GS_OK)
-        code = find_function(cuda, made, &stored->tight, &kernel->tight, error);
-    if (code == GS_OK)
         code = gs_cuda_parameters(&cuda->api, kernel->original, GS_ENGINE_ARGUMENTS, loaded->sizes, &loaded->parameters,
                                   error);
     kernel->most_shared = USUAL_SHARED;
@@ -266,20 +263,16 @@ static int fit(const struct cuda *cuda, cu_function function, int threads, uint6
     return cuda->api.occupancy(&blocks, function, threads, shared_bytes) == 0 ? blocks : 0;
 }
 
-/* Of the confined forms the one of which more fit, where the original has room for more; as many as fill the GPU. */
-static gs_code choose_confined(const struct cuda *cuda, struct cuda_kernel *kernel, const gs_device_launch *launch,
-                               gs_error *error) {
+/* As many workers as fill the GPU. */
+static gs_code count_workers(const struct cuda *cuda, struct cuda_kernel *kernel, const gs_device_launch *launch,
+                             gs_error *error) {
     uint32_t threads = launch->block[0] * launch->block[1] * launch->block[2];
-    if (kernel->chosen && kernel->threads == threads && kernel->shared_bytes == launch->shared_bytes)
+    if (kernel->workers && kernel->threads == threads && kernel->shared_bytes == launch->shared_bytes)
         return GS_OK;
-    int original = fit(cuda, kernel->original, (int)threads, launch->shared_bytes);
-    int confined = fit(cuda, kernel->confined, (int)threads, launch->shared_bytes);
-    int tight = confined < original ? fit(cuda, kernel->tight, (int)threads, launch->shared_bytes) : 0;
-    int most = confined > tight ? confined : tight;
+    int most = fit(cuda, kernel->confined, (int)threads, launch->shared_bytes);
     if (!most)
         return gs_fail(error, GS_E_NO_FIT, "no block of %u threads with %llu bytes of shared memory fits on an SM",
                        threads, (unsigned long long)launch->shared_bytes);
-    kernel->chosen = tight > confined ? kernel->tight : kernel->confined;
     kernel->workers = (uint32_t)(most * cuda->sms);
     kernel->threads = threads;
     kernel->shared_bytes = launch->shared_bytes;
@@ -310,7 +303,7 @@ static gs_code cuda_launch(void *device, gs_lane *lane, const gs_device_launch *
     struct cuda_kernel *kernel = launch->kernel->inside;
     bool has_workers = launch->control || launch->is_walked;
     gs_code code = launch->shared_bytes > INT32_MAX ? gs_fail(error, GS_E_NO_FIT, "no SM has so much shared memory")
-                   : has_workers                    ? choose_confined(cuda, kernel, launch, error)
+                   : has_workers                    ? count_workers(cuda, kernel, launch, error)
                                                     : choose_original(cuda, kernel, launch, error);
     if (code != GS_OK)
         return code;
@@ -325,7 +318,7 @@ static gs_code cuda_launch(void *device, gs_lane *lane, const gs_device_launch *
                       .stream = mine->stream};
     int failed = launch->is_walked ? cuda->api.write_word(mine->stream, lane->counter, 0, 0) : 0;
     if (!failed)
-        failed = cuda->api.launch(&told, has_workers ? kernel->chosen : kernel->original, launch->arguments, NULL);
+        failed = cuda->api.launch(&told, has_workers ? kernel->confined : kernel->original, launch->arguments, NULL);
     return count_work(cuda, mine, failed, "launching", error);
 }
 

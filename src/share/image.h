@@ -80,8 +80,6 @@ typedef struct gs_image_entry {
 typedef struct gs_image_stored {
     gs_image_kernel kernel;
     gs_image_entry original, confined;
-    gs_image_entry
-        tight; /* confined, with no more registers than the original has; for blocks of which fewer would fit */
 } gs_image_stored;
 
 typedef struct gs_image_file {

@@ -35,25 +35,17 @@ static gs_code compile_part(struct bench *bench, int form, size_t kind, gs_error
     return code == GS_OK ? gs_zoo_part_price(part, bench->executor, bench->gpu, bench->plan, kind, error) : code;
 }
 
-/* The block of the first launch of a kind; they are all alike. */
-static const uint32_t *block_of(const gs_zoo_plan *plan, size_t kind) {
-    size_t i = 0;
-    while (i + 1 < plan->launches.count && plan->launches.data[i].kind != kind)
-        i++;
-    return plan->launches.data[i].block;
-}
-
-/* It is compiled as it would be used: with the loop where it needs that, and so that as many blocks of it as of the
-   original fit on an SM. */
-static gs_code compile_again(struct bench *bench, int form, size_t kind, gs_error *error) {
+/* With the registers of the original, as it would be used. */
+static gs_code compile_reshaped(struct bench *bench, int form, size_t kind, gs_error *error) {
     gs_zoo_part *part = &bench->parts[form][kind];
-    const gs_cost *original = &bench->parts[GS_FORM_ORIGINAL][kind].cost;
-    part->sees_loop = gs_needs_loop(original, &part->cost);
-    gs_code code = part->sees_loop ? compile_part(bench, form, kind, error) : GS_OK;
-    if (code != GS_OK)
+    int32_t original = bench->parts[GS_FORM_ORIGINAL][kind].cost.registers;
+    part->max_registers = gs_register_limit(original, 0);
+    gs_code code = compile_part(bench, form, kind, error);
+    uint32_t limit = gs_register_limit(original, part->cost.registers);
+    if (code != GS_OK || part->max_registers == limit)
         return code;
-    part->max_registers = gs_register_limit(original, &part->cost, block_of(bench->plan, kind));
-    return part->max_registers ? compile_part(bench, form, kind, error) : GS_OK;
+    part->max_registers = limit;
+    return compile_part(bench, form, kind, error);
 }
 
 static gs_code compile_all(struct bench *bench, bool is_unlimited, gs_error *error) {
@@ -61,10 +53,9 @@ static gs_code compile_all(struct bench *bench, bool is_unlimited, gs_error *err
     for (int form = 0; form < GS_ZOO_BENCHED && code == GS_OK; form++)
         for (size_t kind = 0; kind < bench->plan->kind_count && code == GS_OK; kind++) {
             code = gs_zoo_part_make(&bench->parts[form][kind], bench->plan, kind, &bench->forms[form], 0, error);
+            bool is_plain = form == GS_FORM_ORIGINAL || is_unlimited;
             if (code == GS_OK)
-                code = compile_part(bench, form, kind, error);
-            if (code == GS_OK && form != GS_FORM_ORIGINAL && !is_unlimited)
-                code = compile_again(bench, form, kind, error);
+                code = (is_plain ? compile_part : compile_reshaped)(bench, form, kind, error);
         }
     return code;
 }

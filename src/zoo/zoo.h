@@ -120,7 +120,6 @@ typedef struct gs_zoo_part {
     char name[GS_JOB_NAME]; /* as it is called */
     uint32_t divide_block[3], multiply_grid[3], divide_shared;
     uint32_t max_registers;
-    bool sees_loop;
     void *program;
     gs_cost cost; /* zero where nobody knows */
     char words[300];
