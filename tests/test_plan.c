@@ -197,39 +197,44 @@ static void keys_tell_launches_apart(void **state) {
     assert_true(key != gs_profile_key(7, "k", 6, one, 1));
 }
 
-static void small_blocks_are_walked_where_that_is_faster(void **state) {
-    gs_profile profile = {.sms = 132, .blocks = 1000};
-    (void)state;
-    for (int i = 0; i < 16; i++) {
-        assert_false(gs_profile_wants_other(&profile) || profile.walks);
-        gs_profile_ran(&profile, false, 1000, 90000);
+/* Launches it as often as it takes until the forms were compared, on a GPU that gets faster; returns how often. */
+static int compare_forms(gs_profile *profile, double whole_ns, double walked_ns, double clock) {
+    bool was = profile->walks;
+    int launches = 0, others = 0;
+    profile->is_compared = false; /* as at first */
+    for (; !profile->is_compared; launches++, clock *= 1.01) {
+        bool walks = was != gs_profile_takes_other(profile);
+        others += walks != was;
+        gs_profile_ran(profile, walks, 1000, (uint64_t)((walks ? walked_ns : whole_ns) / clock));
     }
-    for (int i = 0; i < 5; i++) {
-        assert_true(gs_profile_wants_other(&profile) && !profile.walks);
-        gs_profile_ran(&profile, true, 1000, 30000);
-    }
-    assert_true(profile.walks && !gs_profile_wants_other(&profile));
-    assert_true(fabs(profile.alone - 1000 / 30000.0) < 1e-9);
-    for (int i = 0; i < 16384; i++) {
-        assert_false(gs_profile_wants_other(&profile));
-        gs_profile_ran(&profile, true, 1000, 30000);
-    }
-    for (int i = 0; i < 5; i++) {
-        assert_true(gs_profile_wants_other(&profile) && profile.walks);
-        gs_profile_ran(&profile, false, 1000, 31000); /* by so little it does not matter */
-    }
-    assert_true(!profile.walks && !gs_profile_wants_other(&profile));
+    assert_int_equal(others, 5);
+    return launches;
 }
 
-/* That a GPU gets slower after they were compared says nothing about them. */
-static void a_slower_clock_changes_no_form(void **state) {
-    gs_profile profile = {.sms = 132, .blocks = 1000};
+static void small_blocks_are_walked_where_that_is_faster(void **state) {
     (void)state;
-    for (int i = 0; i < 21; i++)
-        gs_profile_ran(&profile, gs_profile_wants_other(&profile), 1000, 90000);
+    gs_profile profile = {.key = 1, .sms = 100, .blocks = 1000};
+    assert_int_equal(compare_forms(&profile, 90000, 30000, 1), 16 + 9);
+    assert_true(profile.walks);
+    for (int i = 0; i < 4096; i++) {
+        assert_false(gs_profile_takes_other(&profile));
+        gs_profile_ran(&profile, true, 1000, 30000);
+    }
+    expect_near(profile.alone, 1000 / 30000.0, 1e-9);
+    assert_true(gs_profile_takes_other(&profile)); /* again */
+    compare_forms(&profile, 31000, 30000, 1);      /* by so little it does not matter */
+    assert_false(profile.walks);
+}
+
+/* That a GPU gets faster while they are compared, or slower after it, says nothing about them. */
+static void a_changing_clock_changes_no_form(void **state) {
+    (void)state;
+    gs_profile profile = {.key = 1, .sms = 100, .blocks = 1000};
+    compare_forms(&profile, 90000, 90000, 0.5);
+    assert_false(profile.walks);
     for (int i = 0; i < 100; i++)
         gs_profile_ran(&profile, false, 1000, 99000);
-    assert_true(!profile.walks && !gs_profile_wants_other(&profile));
+    assert_false(profile.walks || gs_profile_takes_other(&profile));
 }
 
 static void grids_that_are_alike_share_a_profile(void **state) {
@@ -1199,7 +1204,7 @@ int main(void) {
         cmocka_unit_test(keys_tell_launches_apart),
         cmocka_unit_test(grids_that_are_alike_share_a_profile),
         cmocka_unit_test(small_blocks_are_walked_where_that_is_faster),
-        cmocka_unit_test(a_slower_clock_changes_no_form),
+        cmocka_unit_test(a_changing_clock_changes_no_form),
         cmocka_unit_test(the_table_is_slates_upper_half),
         cmocka_unit_test(pairs_are_measured_by_split),
         cmocka_unit_test(a_kernel_beside_itself_is_the_same_both_ways),

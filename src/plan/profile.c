@@ -36,7 +36,7 @@ static const double faster = 0.05;     /* by so much a form must be to be prefer
 enum { SAMPLES_WANTED = 3 };           /* of each point, */
 enum {                                 /* Forms are compared: */
        COMPARED_AFTER = 16,            /* after so many launches in one, when the GPU has found its clock, */
-       COMPARED_AGAIN = 16384,
+       COMPARED_AGAIN = 4096,
        COMPARED_BY = 5 /* by so many in the other */
 };
 
@@ -205,8 +205,13 @@ void gs_profile_compare(gs_profile *profile) {
     profile->since_compared = profile->tried = 0;
 }
 
-bool gs_profile_wants_other(const gs_profile *profile) {
+static bool is_comparing(const gs_profile *profile) {
     return profile->since_compared >= (profile->is_compared ? COMPARED_AGAIN : COMPARED_AFTER);
+}
+
+bool gs_profile_takes_other(gs_profile *profile) {
+    profile->takes_other = is_comparing(profile) && !profile->takes_other;
+    return profile->takes_other;
 }
 
 void gs_profile_ran(gs_profile *profile, bool is_walked, uint64_t blocks, uint64_t ns) {
@@ -216,7 +221,7 @@ void gs_profile_ran(gs_profile *profile, bool is_walked, uint64_t blocks, uint64
                    (double)ns * ((double)profile->blocks / (double)blocks));
     if (is_walked == profile->walks)
         profile->since_compared++;
-    else if (gs_profile_wants_other(profile) && ++profile->tried >= COMPARED_BY)
+    else if (is_comparing(profile) && ++profile->tried >= COMPARED_BY)
         gs_profile_compare(profile);
     gs_profile_curve(profile);
     profile->is_dirty = true;

@@ -138,9 +138,9 @@ static bool can_confine(const gs_action *action) {
  * too.
  */
 bool gs_schedule_walks(const gs_action *action) {
-    const gs_profile *profile = action->launch.profile;
+    gs_profile *profile = action->launch.profile;
     bool is_lonely = action->session->dispatch->contenders.count <= 1;
-    return profile && can_confine(action) && profile->walks != (is_lonely && gs_profile_wants_other(profile));
+    return profile && can_confine(action) && profile->walks != (is_lonely && gs_profile_takes_other(profile));
 }
 
 /* False: the stream is not one. */
