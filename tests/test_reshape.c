@@ -228,8 +228,7 @@ static void threads_that_share_nothing_need_not_meet(void **state) {
     static const char *const run_on[] = {
         "__global__ void k(int *a) { a[blockIdx.x] = 1; }",
         "__global__ void k(int *a) { if (a[0]) return; __syncwarp(); a[blockIdx.x] = 1; }",
-        "__global__ void other(int *a) { __shared__ int b; b = a[0]; __syncthreads(); a[blockIdx.x] = b; }\n"
-        "__global__ void k(int *a) { a[blockIdx.x] = 1; }"};
+        "__global__ void o(int *a) { __shared__ int b; b = a[0]; } __global__ void k(int *a) { a[blockIdx.x] = 1; }"};
     (void)state;
     for (size_t i = 0; i < GS_COUNT(meet); i++)
         expect(meet[i], "k", GS_FORM_PERSISTENT, "gs_go_on(gs_told, gs_ours", true);
