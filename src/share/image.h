@@ -78,7 +78,7 @@ typedef struct gs_image_entry {
 } gs_image_entry;
 
 typedef struct gs_image_stored {
-    gs_image_kernel kernel;
+    _Alignas(uint64_t) gs_image_kernel kernel; /* after a list of these come the parts */
     gs_image_entry original, confined;
 } gs_image_stored;
 
