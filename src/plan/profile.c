@@ -33,12 +33,11 @@ static const double full_knee = 0.85; /* from here on a kernel uses every SM to 
 
 static const double known_well = 0.05; /* the curve may be off by so much of the rate alone */
 static const double faster = 0.05;     /* by so much a form must be to be preferred to the original */
-enum { SAMPLES_WANTED = 3 };           /* of each point, */
-enum {                                 /* Forms are compared: */
-       COMPARED_AFTER = 16,            /* after so many launches in one, when the GPU has found its clock, */
-       COMPARED_AGAIN = 4096,
-       COMPARED_BY = 5 /* by so many in the other */
-};
+enum { SAMPLES_WANTED = 3 };           /* of each point */
+
+/* The forms of a kernel are compared after so many launches in one, when the GPU has found its clock, and again after
+   so many more, each time by so many in the other. */
+enum { COMPARED_AFTER = 16, COMPARED_AGAIN = 4096, COMPARED_BY = 5 };
 
 const char *gs_level_name(enum gs_level level) {
     static const char *const names[] = {"unknown", "low", "medium", "high"};

@@ -167,8 +167,7 @@ static gs_code compile_original(struct compilation *work, gs_error *error) {
     return start_form(work, &work->original, error);
 }
 
-/* Starts a confined kernel, where it can be one, with the registers of the original. That it cannot be is no mistake.
- */
+/* Starts a confined kernel, where it can be one. That it cannot be is no mistake. */
 static gs_code compile_confined(struct compilation *work, size_t number, gs_error *error) {
     struct request *request = work->request;
     gs_image_kernel *kernel = &work->made->kernels[number].kernel;
