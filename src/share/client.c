@@ -331,10 +331,13 @@ static void reply_give(gs_client *client, uint32_t slot) {
 
 /* ---- opening and closing ---- */
 
+const char gs_wire_too_long[] = "the path of the socket is too long: 107 bytes are the most that Linux takes";
+
 bool gs_wire_socket(const char *asked, char *path, size_t size) {
     const char *named = asked ? asked : getenv("GRIDSMITH_SOCKET"), *folder = getenv("XDG_RUNTIME_DIR");
     struct sockaddr_un address;
     int length = -1;
+    path[0] = '\0';
     if (named && named[0])
         length = snprintf(path, size, "%s", named);
     else if (folder && folder[0] == '/')
@@ -345,8 +348,8 @@ bool gs_wire_socket(const char *asked, char *path, size_t size) {
 int gs_wire_connect(const char *asked, const gs_wire_hello *hello) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     if (!gs_wire_socket(asked, address.sun_path, sizeof address.sun_path)) {
-        fail(GS_CLIENT_NO_DAEMON,
-             "where is the socket? set XDG_RUNTIME_DIR or GRIDSMITH_SOCKET, or name a shorter path");
+        fail(GS_CLIENT_NO_DAEMON, "%s",
+             address.sun_path[0] ? gs_wire_too_long : "where is the socket? set XDG_RUNTIME_DIR or GRIDSMITH_SOCKET");
         return -1;
     }
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);

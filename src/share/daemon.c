@@ -499,9 +499,11 @@ static gs_code open_socket(struct daemon *daemon, gs_error *error) {
     if (daemon->listening >= 0)
         return GS_OK;
     if (!gs_wire_socket(daemon->options->socket, daemon->path, sizeof daemon->path)) {
+        bool is_too_long = daemon->path[0];
         daemon->path[0] = '\0';
-        return gs_fail(error, GS_E_USAGE,
-                       "where should the socket be? use --socket PATH, or set XDG_RUNTIME_DIR to a short path");
+        return gs_fail(error, GS_E_USAGE, "%s",
+                       is_too_long ? gs_wire_too_long
+                                   : "where should the socket be? use --socket PATH, or set XDG_RUNTIME_DIR");
     }
     return make_socket(daemon, error);
 }

@@ -40,9 +40,10 @@ enum {
 
 /* ---- the socket ---- */
 
-/* Where it is: `asked`, or else $GRIDSMITH_SOCKET, or else in $XDG_RUNTIME_DIR. False: none of them is there, or the
-   path is too long for a socket. */
+/* Where it is: `asked`, or else $GRIDSMITH_SOCKET, or else in $XDG_RUNTIME_DIR. False: none of them is there, and
+   `path` is empty; or it is gs_wire_too_long. */
 bool gs_wire_socket(const char *asked, char *path, size_t size);
+extern const char gs_wire_too_long[]; /* in words */
 
 enum gs_wire_kind { GS_WIRE_HELLO = 1, GS_WIRE_STATUS, GS_WIRE_SHARE, GS_WIRE_LOAD };
 
