@@ -3,7 +3,7 @@
  *
  * Modelled, one step for each access to shared memory: the ring of commands (src/share/ring.c) between a client of two
  * threads and the daemon; the page (src/share/wire.h): `done` of each stream, `client_sleeps`, `fate`; waiting as in
- * src/share/client.c (wait_for, nap, sleep_on_bell: one thread sleeps on the bell and wakes the others), also for room
+ * src/share/client_link.c (gs_link_wait, nap, sleep_on_bell: one thread sleeps on the bell and wakes the others), also for room
  * in the ring, with the client's lock held; the daemon's sleep as in src/share/dispatch.c and daemon.c. One thread
  * gives FIRST commands, the other one, each to a stream of its own, and then waits for the last of them. The daemon has what it took done in any
  * order of streams. It may end the client at any time (its fate), or be killed before any step.
