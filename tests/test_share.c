@@ -16,6 +16,7 @@
 #include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -791,6 +792,35 @@ static void cache_that_cannot_be_written_is_told(void **state) {
     stop_daemon(daemon);
 }
 
+static int count_profiles(const char *path) {
+    sqlite3 *file = NULL;
+    sqlite3_stmt *statement = NULL;
+    int count = -1;
+    if (sqlite3_open_v2(path, &file, SQLITE_OPEN_READONLY, NULL) == SQLITE_OK &&
+        sqlite3_prepare_v2(file, "SELECT count(*) FROM profiles", -1, &statement, NULL) == SQLITE_OK &&
+        sqlite3_step(statement) == SQLITE_ROW)
+        count = sqlite3_column_int(statement, 0);
+    sqlite3_finalize(statement);
+    sqlite3_close(file);
+    return count;
+}
+
+/* What was learned is in the file soon after, also when the daemon is killed then. */
+static void profiles_are_written_when_it_is_quiet(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4", "--profiles", "profiles");
+    assert_int_equal(wait_process(spawn(client_works, 3)), 0);
+    for (int i = 0; i < 3000 && count_profiles("profiles") <= 0; i++)
+        sleep_ms(10);
+    kill(daemon, SIGKILL);
+    the_daemon = 0;
+    wait_process(daemon);
+    assert_true(count_profiles("profiles") > 0);
+    daemon = DAEMON("--sms", "4", "--profiles", "profiles");
+    assert_int_equal(wait_process(spawn(client_works, 3)), 0);
+    stop_daemon(daemon);
+}
+
 /* Bytes of a process by /proc. */
 static uint64_t bytes_of(pid_t process) {
     char path[40];
@@ -899,6 +929,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_teardown(people_are_told_who_is_there, clean),
         cmocka_unit_test_teardown(socket_of_systemd_is_used, clean),
         cmocka_unit_test_teardown(cache_that_cannot_be_written_is_told, clean),
+        cmocka_unit_test_teardown(profiles_are_written_when_it_is_quiet, clean),
         cmocka_unit_test_teardown(host_memory_that_runs_out_is_told, clean),
         cmocka_unit_test_teardown(other_users_are_refused, clean),
     };

@@ -19,7 +19,8 @@ enum {
     ACTIONS_AT_ONCE = 32,          /* allocated together */
     COMPILERS = 2,                 /* at a time */
     CHECK_NS = 20000000,           /* how often limits are looked at */
-    SAVE_NS = 1000000000,          /* how often profiles are written */
+    QUIET_NS = 1000000000,         /* profiles are written when nothing has happened for so long, */
+    SAVED_AFTER = 60,              /* or this many times as long: a disk may keep everybody waiting */
     RETAKE_NS = 1000000,           /* commands that could not be taken are looked at again */
     WALKED_TASK = 64,              /* blocks at a time: nobody waits for a worker to make room */
     RETRY_NS = 1000000000,         /* how often a device process that cannot be started is tried again */
@@ -604,13 +605,19 @@ static void check_engine(gs_dispatch *dispatch) {
     }
 }
 
+/* Whether something has happened since profiles were written. */
+static bool has_news(const gs_dispatch *dispatch) {
+    return dispatch->worked_ns > dispatch->saved_ns;
+}
+
 static void look_after(gs_dispatch *dispatch) {
     if (dispatch->now_ns - dispatch->checked_ns < CHECK_NS)
         return;
     dispatch->checked_ns = dispatch->now_ns;
     check_engine(dispatch);
     check_limits(dispatch);
-    if (dispatch->now_ns - dispatch->saved_ns >= SAVE_NS) {
+    bool is_quiet = dispatch->now_ns - dispatch->worked_ns >= QUIET_NS;
+    if (has_news(dispatch) && (is_quiet || (dispatch->now_ns - dispatch->saved_ns) / QUIET_NS >= SAVED_AFTER)) {
         dispatch->saved_ns = dispatch->now_ns;
         gs_book_save(dispatch->book);
     }
@@ -619,6 +626,8 @@ static void look_after(gs_dispatch *dispatch) {
 bool gs_dispatch_work(gs_dispatch *dispatch) {
     dispatch->now_ns = (uint64_t)gs_now_ns();
     bool has_events = take_events(dispatch), has_commands = take_commands(dispatch);
+    if (has_events || has_commands)
+        dispatch->worked_ns = dispatch->now_ns;
     if (dispatch->now_ns >= dispatch->look_at_ns)
         dispatch->must_decide = true;
     if (dispatch->must_decide)
@@ -657,7 +666,7 @@ bool gs_dispatch_sleep(gs_dispatch *dispatch, uint64_t *most_ns) {
     if (!is_taking && *most_ns > RETAKE_NS)
         *most_ns = RETAKE_NS;
     else if (!dispatch->running && dispatch->look_at_ns == UINT64_MAX)
-        *most_ns = UINT64_MAX;
+        *most_ns = has_news(dispatch) ? QUIET_NS : UINT64_MAX;
     return true;
 }
 
@@ -670,7 +679,7 @@ gs_dispatch *gs_dispatch_open(const gs_dispatch_options *options, gs_error *erro
         return NULL;
     }
     *dispatch = (gs_dispatch){.options = *options, .life = 1, .look_at_ns = UINT64_MAX};
-    dispatch->opened_ns = dispatch->now_ns = (uint64_t)gs_now_ns();
+    dispatch->opened_ns = dispatch->saved_ns = dispatch->now_ns = (uint64_t)gs_now_ns();
     dispatch->random = gs_random_at(1, 0);
     dispatch->engine = gs_engine_open(&options->engine, error);
     if (dispatch->engine) {

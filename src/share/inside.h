@@ -251,7 +251,7 @@ struct gs_dispatch {
     uint64_t arrivals;
     uint64_t now_ns;     /* as of this turn of the loop */
     uint64_t look_at_ns; /* decide again then */
-    uint64_t saved_ns, checked_ns, tried_ns;
+    uint64_t saved_ns, worked_ns, checked_ns, tried_ns;
     gs_random random;
     bool must_decide, must_sweep;
     bool somebody_waits; /* for a turn, as of the last decision */
