@@ -65,7 +65,7 @@ typedef struct gs_profile {
     gs_samples whole_ns;  /* launched whole, with the GPU to itself, as it was written */
     gs_samples walked_ns; /* the same, with workers that walk over the blocks */
     bool walks;           /* the form that was found to be faster: as kernels of many small blocks are walked, because
-                             starting a block costs more than going on to the next one */
+                             starting a block costs more than going on to the next one. Each daemon finds out anew */
     bool is_compared, takes_other;
     uint32_t since_compared, tried; /* launches in the form that was, and then in the other, until they are again */
     struct gs_profile_point {
@@ -100,8 +100,6 @@ uint64_t gs_profile_duration_ns(const gs_profile *profile);
 /* Whether the next launch, with nobody beside it, should be in the form that is not `walks`, to compare them: now and
    then, and then every second one, because GPUs change their clocks. */
 bool gs_profile_takes_other(gs_profile *profile);
-/* Sets `walks` by the samples, where there are enough. */
-void gs_profile_compare(gs_profile *profile);
 /* The share it has with so many SMs to itself. Without measurements: in proportion, up to as many SMs as its blocks
  * fill. */
 double gs_profile_share(const gs_profile *profile, int32_t sms);

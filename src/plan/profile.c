@@ -194,10 +194,7 @@ void gs_profile_shares(const gs_profile *profile, int32_t step, int32_t count, i
 
 /* ---- measurements ---- */
 
-void gs_profile_compare(gs_profile *profile) {
-    int fewest = (int)gs_min(gs_samples_kept(&profile->whole_ns), gs_samples_kept(&profile->walked_ns));
-    if (fewest < COMPARED_BY)
-        return;
+static void compare_forms(gs_profile *profile) {
     double whole = gs_samples_median(&profile->whole_ns), walked = gs_samples_median(&profile->walked_ns);
     profile->walks = walked * (1 + faster) < whole;
     profile->is_compared = true;
@@ -221,7 +218,7 @@ void gs_profile_ran(gs_profile *profile, bool is_walked, uint64_t blocks, uint64
     if (is_walked == profile->walks)
         profile->since_compared++;
     else if (is_comparing(profile) && ++profile->tried >= COMPARED_BY)
-        gs_profile_compare(profile);
+        compare_forms(profile);
     gs_profile_curve(profile);
     profile->is_dirty = true;
 }

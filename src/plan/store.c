@@ -169,7 +169,6 @@ static void read_profile(gs_book *book, sqlite3_stmt *row) {
     profile->bandwidth_percent = percent(row, 6);
     recall(&profile->whole_ns, sqlite3_column_double(row, 7), sqlite3_column_int64(row, 8));
     recall(&profile->walked_ns, sqlite3_column_double(row, 9), sqlite3_column_int64(row, 10));
-    gs_profile_compare(profile);
     gs_profile_curve(profile);
     if (book->uses < profile->used)
         book->uses = profile->used;
