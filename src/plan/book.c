@@ -34,7 +34,7 @@ gs_book *gs_book_open(const char *path, const char *gpu, int32_t sms, gs_error *
 void gs_book_close(gs_book *book) {
     if (!book)
         return;
-    while (book->file && gs_book_save(book) && book->has_news)
+    while (book->file && gs_book_save(book) && gs_book_has_news(book))
         ;
     gs_store_close(book);
     for (size_t i = 0; i < GS_BOOK_PROFILES; i++)
@@ -248,6 +248,10 @@ static void gather(const gs_book *book, unsaved *news) {
     for (size_t i = 0; i < GS_BOOK_PAIRS && news->pair_count < WRITTEN_AT_ONCE; i++)
         if (book->pairs[i] && book->pairs[i]->is_dirty)
             news->pairs[news->pair_count++] = book->pairs[i];
+}
+
+bool gs_book_has_news(const gs_book *book) {
+    return book->has_news;
 }
 
 bool gs_book_save(gs_book *book) {

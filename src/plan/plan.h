@@ -66,8 +66,10 @@ typedef struct gs_profile {
     gs_samples walked_ns; /* the same, with workers that walk over the blocks */
     bool walks;           /* the form that was found to be faster: as kernels of many small blocks are walked, because
                              starting a block costs more than going on to the next one. Each daemon finds out anew */
-    bool is_compared, takes_other;
-    uint32_t since_compared, tried; /* launches in the form that was, and then in the other, until they are again */
+    bool is_compared;
+    uint32_t since_compared; /* launches in that form since they were compared; after enough of them they are again, */
+    uint32_t tried;          /* by so many in the other one, */
+    bool takes_other;        /* every second launch; the last one was one */
     struct gs_profile_point {
         int32_t sms;
         gs_samples rate;         /* confined to so many SMs, with the others idle */
@@ -152,6 +154,8 @@ const char *gs_book_trouble(gs_book *book);
 /* Writes what changed since the last time, in one transaction; never waits for a lock. At most about 10 ms of work.
    False: something is wrong with the file (or nothing is kept in one). */
 bool gs_book_save(gs_book *book);
+/* Whether the last save left something for the next one. */
+bool gs_book_has_news(const gs_book *book);
 
 /* The profile of a kernel, made where there is none. It stays where it is until gs_book_put was called as often as
    this. The book keeps the GS_BOOK_PROFILES used last. NULL: all of them are held, or out of memory. */

@@ -121,31 +121,22 @@ static int by_size(const void *a, const void *b) {
     return first < second ? -1 : first > second;
 }
 
-static gs_code compile_and_price(gs_trial *trial, const gs_source *source, gs_cost *cost, gs_error *error) {
-    const gs_variant *variant = trial->variant;
-    gs_code code = gs_trial_compile(trial, source, error);
-    return code == GS_OK ? trial->executor->ops->cost(trial->module, variant->kernel, variant->block,
-                                                      variant->shared_bytes, cost, error)
-                         : code;
-}
-
 /* Compiles the reshaped kernel for its time: without marks, and with the registers of the original. */
 static gs_code compile_timed(gs_trial *original, gs_trial *reshaped, const gs_source *source, gs_error *error) {
     gs_variant *variant = reshaped->variant;
     gs_cost before = {0}, after = {0};
-    bool is_limited = variant->max_registers > 0;
+    const gs_executor_ops *ops = original->executor->ops;
     reshaped->is_timed = true;
-    gs_code code = original->executor->ops->cost(original->module, original->variant->kernel, variant->block,
-                                                 variant->shared_bytes, &before, error);
-    if (code == GS_OK && !is_limited)
-        variant->max_registers = gs_register_limit(before.registers, 0);
+    gs_code code = gs_trial_compile(reshaped, source, error);
     if (code == GS_OK)
-        code = compile_and_price(reshaped, source, &after, error);
-    uint32_t limit = gs_register_limit(before.registers, after.registers);
-    if (code != GS_OK || is_limited || variant->max_registers == limit)
+        code = ops->cost(original->module, original->variant->kernel, variant->block, variant->shared_bytes, &before,
+                         error);
+    if (code == GS_OK)
+        code = ops->cost(reshaped->module, variant->kernel, variant->block, variant->shared_bytes, &after, error);
+    if (code != GS_OK || variant->max_registers)
         return code;
-    variant->max_registers = limit;
-    return gs_trial_compile(reshaped, source, error);
+    variant->max_registers = gs_register_limit(before.registers, after.registers);
+    return variant->max_registers ? gs_trial_compile(reshaped, source, error) : GS_OK;
 }
 
 /* The median times of both, run by turns in a few rounds, the reshaped kernel without what counts its blocks. What the

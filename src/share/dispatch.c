@@ -618,8 +618,8 @@ static void look_after(gs_dispatch *dispatch) {
     check_limits(dispatch);
     bool is_quiet = dispatch->now_ns - dispatch->worked_ns >= QUIET_NS;
     if (has_news(dispatch) && (is_quiet || (dispatch->now_ns - dispatch->saved_ns) / QUIET_NS >= SAVED_AFTER)) {
-        dispatch->saved_ns = dispatch->now_ns;
-        gs_book_save(dispatch->book);
+        bool is_more = gs_book_save(dispatch->book) && gs_book_has_news(dispatch->book);
+        dispatch->saved_ns = is_more ? dispatch->saved_ns : dispatch->now_ns;
     }
 }
 

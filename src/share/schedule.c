@@ -134,9 +134,7 @@ static bool can_confine(const gs_action *action) {
            action->launch.blocks <= GS_JOB_BLOCKS;
 }
 
-/* Whether a launch that runs whole is walked: because that is faster, or to find out; it is not walked to find out,
- * too.
- */
+/* Whether a launch that runs whole is walked: where that is faster, but for those that are to tell whether it is. */
 bool gs_schedule_walks(const gs_action *action) {
     gs_profile *profile = action->launch.profile;
     bool is_lonely = action->session->dispatch->contenders.count <= 1;

@@ -2,8 +2,8 @@
  * bench.c: what the forms of a kernel cost, measured in one run.
  *
  * The original, the persistent and the confined form run by turns, so that a GPU that grows warm or changes its clock
- * treats them alike. A reshaped kernel may need more registers than the original, and then fewer blocks of it fit on an
- * SM: it is compiled with the limit of registers that keeps the original's occupancy, which is how it would be used.
+ * treats them alike. A reshaped kernel is compiled as it would be used: with the limit of registers that it needs
+ * (gs_register_limit).
  */
 #include "play.h"
 
@@ -38,14 +38,11 @@ static gs_code compile_part(struct bench *bench, int form, size_t kind, gs_error
 /* With the registers of the original, as it would be used. */
 static gs_code compile_reshaped(struct bench *bench, int form, size_t kind, gs_error *error) {
     gs_zoo_part *part = &bench->parts[form][kind];
-    int32_t original = bench->parts[GS_FORM_ORIGINAL][kind].cost.registers;
-    part->max_registers = gs_register_limit(original, 0);
     gs_code code = compile_part(bench, form, kind, error);
-    uint32_t limit = gs_register_limit(original, part->cost.registers);
-    if (code != GS_OK || part->max_registers == limit)
+    if (code != GS_OK)
         return code;
-    part->max_registers = limit;
-    return compile_part(bench, form, kind, error);
+    part->max_registers = gs_register_limit(bench->parts[GS_FORM_ORIGINAL][kind].cost.registers, part->cost.registers);
+    return part->max_registers ? compile_part(bench, form, kind, error) : GS_OK;
 }
 
 static gs_code compile_all(struct bench *bench, bool is_unlimited, gs_error *error) {
