@@ -375,7 +375,8 @@ static gs_code check_macro_names(const gs_code_map *map, gs_error *error) {
 static void find_sharing(const gs_code_map *map, const gs_kernel_found *kernel, gs_facts *facts) {
     const gs_source *source = map->source;
     for (uint32_t i = 0; i < source->tokens.count; i++) {
-        if (!gs_token_is(source, i, "__shared__") && !is_assembly(source, i))
+        const char first = source->text[gs_token_at(source, i)->at]; /* most tokens are neither */
+        if ((first != '_' && first != 'a') || (!gs_token_is(source, i, "__shared__") && !is_assembly(source, i)))
             continue;
         const gs_kernel_found *within = gs_map_kernel_at(map, i);
         if (!within || within == kernel)
