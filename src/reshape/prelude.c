@@ -29,13 +29,14 @@ static const char worker_part[] =
     "    unsigned gs_after;         // how many come after it; 0xffffffff: there are none\n"
     "    unsigned gs_count, gs_end; // how many there are, and the number of the one behind the last\n"
     "    unsigned gs_since;         // the clock when it was taken\n"
+    "    float gs_pace;             // the cycles that a block took before, or longer ones a while ago\n"
     "};\n"
     "// What the threads of a worker share. Two tasks by turns: the one that is written was read before the last barrier.\n"
     "struct gs_worker {\n"
     "    gs_batch gs_batches[2];\n"
     "    unsigned gs_by_x, gs_by_y; // for gs_divide\n"
     "};\n"
-    "__device__ __forceinline__ gs_batch gs_no_batch() { return gs_batch{0, 0, 0, 0xffffffffu, 0, 0, 0}; }\n"
+    "__device__ __forceinline__ gs_batch gs_no_batch() { return gs_batch{0, 0, 0, 0xffffffffu, 0, 0, 0, 0}; }\n"
     "__device__ __forceinline__ bool gs_is_first() { return threadIdx.x + threadIdx.y + threadIdx.z == 0; }\n"
     "// False, but the compiler must not know: a second way into the loop over the blocks keeps it from seeing a loop, which\n"
     "// it would move parts of the body out of. ptxas knows, and drops it.\n"
@@ -77,21 +78,29 @@ static const char worker_part[] =
     "// `count` blocks from number `first` on, as far as there are.\n"
     "template <class gs_told_type>\n"
     "__device__ __forceinline__ gs_batch gs_batch_at(const gs_told_type &told, const gs_worker &worker, unsigned first,\n"
-    "                                              unsigned count) {\n"
+    "                                              unsigned count, float pace) {\n"
     "    const unsigned blocks = gs_blocks(told), left = first < blocks ? blocks - first : 0;\n"
     "    const uint3 at = gs_wrap(told, worker, make_uint3(first, 0, 0));\n"
     "    count = left < count ? left : count;\n"
-    "    return gs_batch{at.x + count - 1, at.y, at.z, count - 1, count, first + count, (unsigned)clock()};\n"
+    "    return gs_batch{at.x + count - 1, at.y, at.z, count - 1, count, first + count, (unsigned)clock(), pace};\n"
+    "}\n";
+
+static const char share_part[] = /* goes on where the one before ends */
+    "// The cycles that a block takes, after a task that took so many. Where some blocks take long, others will: so that is\n"
+    "// forgotten by half with each task.\n"
+    "__device__ __forceinline__ float gs_pace_after(const gs_batch &last, unsigned cycles) {\n"
+    "    return fmaxf(__fdividef((float)(cycles | 1), (float)last.gs_count), last.gs_pace / 2);\n"
     "}\n"
-    "// How many blocks to take after a task that took so many cycles. The next should take 32768, so that the queue costs\n"
-    "// little; near the end of the grid less, so that all workers end together, but not under 2048.\n"
+    "// How many blocks to take next. They should take 32768 cycles, so that the queue costs little; near the end of the\n"
+    "// grid less, so that all workers end together, but not under 4096. At most twice as many as the last time, because\n"
+    "// nobody knows what those that follow quick ones are like.\n"
     "template <class gs_told_type>\n"
-    "__device__ __forceinline__ unsigned gs_share(const gs_told_type &told, const gs_batch &last, unsigned cycles) {\n"
-    "    const unsigned rest = gs_blocks(told) - last.gs_end;\n"
-    "    const float most = (float)(told.gs_task ? told.gs_task : GRIDSMITH_TASK);\n"
-    "    const float by_time = __fdividef(32768.0f * (float)last.gs_count, (float)(cycles | 1));\n"
-    "    const float count = fmaxf(fminf(__fdividef((float)rest, (float)(2 * gridDim.x)), by_time), by_time / 16);\n"
-    "    return (unsigned)fmaxf(fminf(count, most), 1.0f);\n"
+    "__device__ __forceinline__ unsigned gs_share(const gs_told_type &told, const gs_batch &last, float pace) {\n"
+    "    const float rest = (float)(gs_blocks(told) - last.gs_end), workers = (float)gridDim.x;\n"
+    "    const unsigned cap = told.gs_task ? told.gs_task : GRIDSMITH_TASK, twice = 2 * last.gs_count;\n"
+    "    const float by_time = __fdividef(32768.0f, pace);\n"
+    "    const float count = fmaxf(fminf(__fdividef(rest, 1.5f * workers), by_time), by_time / 8);\n"
+    "    return (unsigned)fmaxf(fminf(count, (float)(twice < cap ? twice : cap)), 1.0f);\n"
     "}\n";
 
 static const char walk_part[] = /* goes on where the one before ends */
@@ -160,7 +169,7 @@ static const char persistent_part[] =
     "};\n"
     "// The first block of a worker is the one with its own number; the queue has those after.\n"
     "__device__ __forceinline__ gs_batch gs_first(const gs_persistent &told, const gs_worker &worker) {\n"
-    "    return gs_batch_at(told, worker, blockIdx.x, 1);\n"
+    "    return gs_batch_at(told, worker, blockIdx.x, 1, 0);\n"
     "}\n"
     "// The queue has how many blocks were taken from it, and in its upper half how many of all are done: workers say\n"
     "// so when they ask for the next task. When all are done nobody asks any more.\n"
@@ -169,11 +178,12 @@ static const char persistent_part[] =
     "                                           unsigned cycles) {\n"
     "    if (gs_blocks(told) <= gridDim.x)\n"
     "        return gs_no_batch();\n"
-    "    const unsigned count = gs_share(told, last, cycles);\n"
+    "    const float pace = gs_pace_after(last, cycles);\n"
+    "    const unsigned count = gs_share(told, last, pace);\n"
     "    const unsigned long long queue = gs_add(told.gs_queue, (unsigned long long)last.gs_count << 32 | count);\n"
     "    if ((unsigned)(queue >> 32) + last.gs_count == gs_blocks(told))\n"
     "        *told.gs_queue = 0;\n"
-    "    return gs_batch_at(told, worker, gridDim.x + (unsigned)queue, count);\n"
+    "    return gs_batch_at(told, worker, gridDim.x + (unsigned)queue, count, pace);\n"
     "}\n"
     "#endif\n";
 
@@ -212,7 +222,7 @@ static const char confined_part[] =
     "    return gs_orders{told.gs_stop ? *told.gs_stop : 0, sms, sm % 32};\n"
     "}\n"
     "__device__ __forceinline__ gs_batch gs_first(const gs_confined &told, const gs_worker &worker) {\n"
-    "    return gs_look(told).gs_may_stay() ? gs_batch_at(told, worker, (unsigned)gs_add(told.gs_next, 1), 1) : "
+    "    return gs_look(told).gs_may_stay() ? gs_batch_at(told, worker, (unsigned)gs_add(told.gs_next, 1), 1, 0) : "
     "gs_no_batch();\n"
     "}\n"
     "// A worker takes the next task while it looks whether it may stay, as either takes a while; if not, it leaves\n"
@@ -223,8 +233,9 @@ static const char confined_part[] =
     "    if (!last.gs_count || (cycles > 65536 && !gs_look(told).gs_may_stay()))\n"
     "        return gs_no_batch();\n"
     "    const gs_orders orders = gs_look(told);\n"
-    "    const unsigned count = gs_share(told, last, cycles);\n"
-    "    gs_batch taken = gs_batch_at(told, worker, (unsigned)gs_add(told.gs_next, count), count);\n"
+    "    const float pace = gs_pace_after(last, cycles);\n"
+    "    const unsigned count = gs_share(told, last, pace);\n"
+    "    gs_batch taken = gs_batch_at(told, worker, (unsigned)gs_add(told.gs_next, count), count, pace);\n"
     "    taken.gs_count = orders.gs_may_stay() ? taken.gs_count : 0;\n"
     "    return taken;\n"
     "}\n"
@@ -374,6 +385,7 @@ void gs_put_prelude(gs_text *into, const char *file, const char *kernel, const g
     gs_text_add(into, "#ifndef GRIDSMITH_TASK\n#define GRIDSMITH_TASK %u\n#endif\n",
                 plan->task_blocks ? plan->task_blocks : 10);
     put(into, worker_part);
+    put(into, share_part);
     put(into, walk_part);
     put(into, plan->form == GS_FORM_CONFINED ? confined_part : persistent_part);
     put(into, marks_part);
