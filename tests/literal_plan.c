@@ -112,6 +112,14 @@ static double turns(const literal_question *q, const gs_contender *a, const gs_c
     return pair && pair->turns_samples >= q->options->trials ? mean * pair->turns : mean;
 }
 
+/* As often as `trials`, then after each split until there were three, then after 2, 4, 8... splits. */
+static bool are_turns_due(const gs_pair *pair, double trials) {
+    uint64_t after = 1;
+    for (uint64_t i = 3; i < pair->gains.count; i++)
+        after *= after < 1024 ? 2 : 1;
+    return pair->turns_samples < trials || pair->last_turns == 0 || pair->splits_since >= after;
+}
+
 double literal_pair(const literal_question *q, size_t leader) {
     const gs_contender *lead = &q->contenders[leader];
     double best = -1;
@@ -123,14 +131,16 @@ double literal_pair(const literal_question *q, size_t leader) {
         uint64_t longest = gs_profile_duration_ns(c->profile), leads = gs_profile_duration_ns(lead->profile);
         longest = longest > leads ? longest : leads;
         const gs_pair *pair = q->book ? gs_book_pair(q->book, c->profile->key, lead->profile->key) : NULL;
-        bool is_unknown = q->book && q->count == 2 && c->priority == lead->priority &&
-                          (!pair || pair->turns_samples < q->options->trials);
-        if ((is_short(q, c) || is_short(q, lead) || is_unknown) && longest <= (uint64_t)q->options->yield_ns &&
+        bool is_due = q->book && q->count == 2 && c->priority == lead->priority &&
+                      (!pair || are_turns_due(pair, q->options->trials));
+        if ((is_short(q, c) || is_short(q, lead) || is_due) && longest <= (uint64_t)q->options->yield_ns &&
             cap(q, c) == q->options->sms && cap(q, lead) == q->options->sms)
             continue; /* they are sent to the GPU one behind the other */
         double throughput = literal_split(q, members, 2), least = turns(q, lead, c);
         least = is_short(q, c) || is_short(q, lead) ? least - 1e-9 : least * (1 + q->options->least_gain);
-        if (throughput >= least)
+        bool is_refuted =
+            pair && pair->gains.count >= 3 && gs_samples_median(&pair->gains) < 1 + q->options->least_gain;
+        if (throughput >= least && !is_refuted)
             best = fmax(best, throughput);
     }
     return best >= 0 ? best : gs_profile_share(lead->profile, cap(q, lead));

@@ -736,6 +736,58 @@ static void turns_that_do_more_than_one_are_preferred(void **state) {
     gs_book_close(scene.book);
 }
 
+static void let_both_wait(struct scene *scene, gs_profile *a, gs_profile *b) {
+    scene->contenders[0] = waiting(a, 0);
+    scene->contenders[1] = waiting(b, 1);
+}
+
+/* Decides until turns are to be measured, tells what splits give meanwhile, and returns how many there were. */
+static int measure_splits(struct scene *scene, const gs_beside *a, const gs_beside *b, uint64_t ns) {
+    for (int splits = 0;; splits++) {
+        bool is_split = decide(scene).running == 2 && scene->placements[0].how == GS_PLAN_CONFINED;
+        for (size_t i = 0; i < 2; i++)
+            apply(&scene->contenders[i], &scene->placements[i]);
+        if (!is_split)
+            return splits;
+        gs_book_beside(scene->book, a, b, ns);
+    }
+}
+
+/* A GPU can be slow just while turns are measured. So they are again, among the splits. */
+static void turns_are_measured_again_among_splits(void **state) {
+    (void)state;
+    static const int splits[] = {0, 0, 1, 1, 1, 2, 4, 8};
+    struct scene scene = new_scene();
+    scene.count = 2;
+    gs_profile *a = learned(scene.book, 1, 0.4, 1000), *b = learned(scene.book, 2, 1, 1000);
+    for (size_t i = 0; i < GS_COUNT(splits); i++) {
+        let_both_wait(&scene, a, b);
+        assert_int_equal(measure_splits(&scene, &(gs_beside){a, 53, 9000}, &(gs_beside){b, 79, 6000}, 100000),
+                         splits[i]);
+        gs_book_turns(scene.book, &(gs_beside){a, 0, 45000}, &(gs_beside){b, 0, 45000}, 1000000);
+    }
+    gs_book_close(scene.book);
+}
+
+/* Turns come out at 0.75 and a split at 0.95, but each split that follows turns directly is slower than they are: then
+   that was the GPU's clock. */
+static void splits_are_compared_with_the_turns_before(void **state) {
+    (void)state;
+    struct scene scene = new_scene();
+    scene.count = 2;
+    gs_profile *a = learned(scene.book, 1, 0.5, 1000), *b = learned(scene.book, 2, 0.5, 1000);
+    gs_beside slow_a = {a, 0, 25000}, slow_b = {b, 0, 25000}, fast_a = {a, 0, 50000}, fast_b = {b, 0, 50000};
+    int all = 0;
+    for (int i = 0; i < 20; i++) {
+        let_both_wait(&scene, a, b);
+        all += measure_splits(&scene, &(gs_beside){a, 66, 4750}, &(gs_beside){b, 66, 4750}, 100000);
+        gs_book_turns(scene.book, &slow_a, &slow_b, 1000000);
+        gs_book_turns(scene.book, &fast_a, &fast_b, 1000000);
+    }
+    assert_int_equal(all, 3);
+    gs_book_close(scene.book);
+}
+
 static void short_kernels_run_whole_on_sms_left_free(void **state) {
     (void)state;
     struct scene scene = new_scene();
@@ -923,17 +975,20 @@ static void make_kernels(struct crowd *crowd, gs_random *random) {
         crowd->kernels[i] = learned(crowd->book, i + 1, knee, us);
         crowd->kernels[i]->warps_percent = (int32_t)gs_random_from(random, 0, 100);
     }
-    for (int i = 0; i < 20; i++) {
+    for (int i = 0; i < 200; i++) {
         gs_profile *a = crowd->kernels[gs_random_from(random, 0, KERNELS - 1)];
         gs_profile *b = crowd->kernels[gs_random_from(random, 0, KERNELS - 1)];
         int32_t sms = (int32_t)gs_random_from(random, 1, SMS - 1);
         double ns = 1e6, of_a = a->alone * gs_profile_share(a, sms), of_b = b->alone * gs_profile_share(b, SMS - sms);
-        for (int64_t j = gs_random_from(random, 1, 4); j > 0; j--)
+        for (int64_t j = gs_random_from(random, 1, 8); j > 0; j--) {
             gs_book_beside(crowd->book, &(gs_beside){a, sms, (uint64_t)(1 + of_a * ns * between(random, 0.3, 1.1))},
                            &(gs_beside){b, SMS - sms, (uint64_t)(1 + of_b * ns * between(random, 0.3, 1.1))},
                            (uint64_t)ns);
-        gs_book_turns(crowd->book, &(gs_beside){a, 0, (uint64_t)(a->alone * ns / 2 + 1)},
-                      &(gs_beside){b, 0, (uint64_t)(b->alone * ns * between(random, 0.4, 0.6) + 1)}, (uint64_t)ns);
+            for (int64_t k = gs_random_from(random, 0, 2); k > 0; k--)
+                gs_book_turns(crowd->book, &(gs_beside){a, 0, (uint64_t)(a->alone * ns / 2 + 1)},
+                              &(gs_beside){b, 0, (uint64_t)(b->alone * ns * between(random, 0.4, 0.6) + 1)},
+                              (uint64_t)ns);
+        }
     }
 }
 
@@ -1222,6 +1277,8 @@ int main(void) {
         cmocka_unit_test(two_of_a_kind_take_turns),
         cmocka_unit_test(the_table_is_tried_and_measurements_replace_it),
         cmocka_unit_test(turns_that_do_more_than_one_are_preferred),
+        cmocka_unit_test(turns_are_measured_again_among_splits),
+        cmocka_unit_test(splits_are_compared_with_the_turns_before),
         cmocka_unit_test(short_kernels_run_whole_on_sms_left_free),
         cmocka_unit_test(wholes_queue_without_a_gap),
         cmocka_unit_test(a_higher_priority_goes_first_and_keeps_its_rate),

@@ -164,6 +164,11 @@ static double factor_of(const gs_beside *beside, uint64_t ns) {
     return isfinite(factor) ? fmin(fmax(factor, least_factor), most_factor) : 0;
 }
 
+/* Of both, alone being 1. */
+static double throughput_of(const gs_beside *one, const gs_beside *other, uint64_t ns) {
+    return ((double)one->blocks / one->profile->alone + (double)other->blocks / other->profile->alone) / (double)ns;
+}
+
 void gs_book_beside(gs_book *book, const gs_beside *one, const gs_beside *other, uint64_t ns) {
     bool swap = one->profile->key > other->profile->key;
     const gs_beside *a = swap ? other : one, *b = swap ? one : other;
@@ -176,18 +181,23 @@ void gs_book_beside(gs_book *book, const gs_beside *one, const gs_beside *other,
     add_split(pair, split_of(a->sms, book->sms), factor_a, factor_b);
     if (pair->a == pair->b) /* the same kernel twice: what holds for one holds for the other */
         add_split(pair, split_of(b->sms, book->sms), factor_b, factor_a);
+    if (pair->splits_since++ == 0 && pair->last_turns > 0)
+        gs_samples_add(&pair->gains, throughput_of(a, b, ns) / pair->last_turns);
     pair->is_dirty = true;
     pair->used = ++book->uses;
 }
 
 void gs_book_turns(gs_book *book, const gs_beside *one, const gs_beside *other, uint64_t ns) {
-    const gs_profile *a = one->profile, *b = other->profile;
-    double turns = ((double)one->blocks / a->alone + (double)other->blocks / b->alone) / (double)ns;
-    gs_pair *pair = isfinite(turns) && turns > 0 ? gs_book_make_pair(book, a->key, b->key) : NULL;
+    double turns = throughput_of(one, other, ns);
+    gs_pair *pair =
+        isfinite(turns) && turns > 0 ? gs_book_make_pair(book, one->profile->key, other->profile->key) : NULL;
     if (!pair)
         return;
-    forget_into(&pair->turns, pair->turns_samples, fmin(fmax(turns, least_factor), most_factor));
+    turns = fmin(fmax(turns, least_factor), most_factor);
+    forget_into(&pair->turns, pair->turns_samples, turns);
     pair->turns_samples++;
+    pair->last_turns = turns;
+    pair->splits_since = 0;
     pair->is_dirty = true;
     pair->used = ++book->uses;
 }

@@ -135,6 +135,11 @@ typedef struct gs_pair {
         double samples; /* how much there is behind it; 0: nothing */
     } splits[GS_PAIR_SPLITS];
     double turns, turns_samples; /* throughput when they took turns; 1 would be: no gap between them, no overlap */
+    /* Splits are compared with the turns right before them, because GPUs change their clocks. Each daemon does so anew.
+     */
+    gs_samples gains;      /* the throughput of a split over that of those turns */
+    double last_turns;     /* their throughput; 0: there were none */
+    uint64_t splits_since; /* splits that were measured since */
     bool is_dirty;
     uint64_t used;
 } gs_pair;

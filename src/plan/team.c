@@ -18,7 +18,11 @@
 
 #include <string.h>
 
-enum { MOST_TRIED = 16 }; /* candidates for the third place and the ones after it */
+enum {
+    MOST_TRIED = 16,    /* candidates for the third place and the ones after it */
+    COMPARED_BY = 3,    /* so many comparisons of splits with turns decide, */
+    MOST_DOUBLINGS = 10 /* and then there are fewer and fewer */
+};
 
 static bool has_member(const struct team *team, size_t contender) {
     for (size_t i = 0; i < team->count; i++)
@@ -38,6 +42,21 @@ static bool is_measured(const question *q, const gs_pair *pair) {
     for (int i = 0; pair && i < GS_PAIR_SPLITS; i++)
         samples += pair->splits[i].samples;
     return samples > 0 && samples >= q->options->trials;
+}
+
+/* Whether it is to be measured what turns give: before a first split, after each of the next few, and then after 2, 4,
+   8... splits. A GPU that changed its clock meanwhile would make what ran later seem better, or worse. */
+static bool are_turns_due(const question *q, const gs_pair *pair) {
+    if (!pair || pair->last_turns == 0 || pair->turns_samples < q->options->trials)
+        return true;
+    uint64_t more = pair->gains.count > COMPARED_BY ? pair->gains.count - COMPARED_BY : 0;
+    return pair->splits_since >= UINT64_C(1) << gs_min(more, MOST_DOUBLINGS);
+}
+
+/* Whether splits were seen to give no more than the turns before them. */
+static bool is_no_gain(const question *q, const gs_pair *pair) {
+    return pair && gs_samples_kept(&pair->gains) >= COMPARED_BY &&
+           gs_samples_median(&pair->gains) < 1 + q->options->least_gain;
 }
 
 static bool table_allows(const gs_contender *a, const gs_contender *b) {
@@ -215,7 +234,7 @@ static bool are_queued(const question *q, const gs_contender *a, const gs_conten
         return false;
     const gs_pair *pair = pair_of(q, a, b);
     bool are_only = q->book && q->count == 2 && a->priority == b->priority;
-    return is_short(q, a) || is_short(q, b) || (are_only && (!pair || pair->turns_samples < q->options->trials));
+    return is_short(q, a) || is_short(q, b) || (are_only && are_turns_due(q, pair));
 }
 
 /* The team with one more, or impossible. */
@@ -229,7 +248,7 @@ static struct team with(const question *q, const struct team *before, size_t con
     least = is_short(q, c) || is_short(q, member(q, before, 0)) ? least - 1e-9 : least * (1 + q->options->least_gain);
     after.members[after.count++] = contender;
     find_split(q, &after);
-    if (after.throughput < least)
+    if (after.throughput < least || (before->count == 1 && is_no_gain(q, pair_of(q, member(q, before, 0), c))))
         after.throughput = GS_TEAM_IMPOSSIBLE;
     return after;
 }
@@ -316,13 +335,17 @@ static bool is_running(const question *q, const struct team *team) {
     return sum <= q->sms;
 }
 
+static bool had_better_end(const question *q, const gs_contender *a, const gs_contender *b) {
+    return are_queued(q, a, b) || is_no_gain(q, pair_of(q, a, b));
+}
+
 struct team gs_team_now(const question *q, size_t leader) {
     struct team now = {.members = {leader}, .count = 1, .throughput = GS_TEAM_IMPOSSIBLE};
     double throughput = 0;
     for (size_t i = 0; i < q->count && now.count < GS_PLAN_TOGETHER; i++)
         if (i != leader && is_placed_now(&q->contenders[i]))
             now.members[now.count++] = i;
-    if (!is_running(q, &now))
+    if (!is_running(q, &now) || (now.count == 2 && had_better_end(q, member(q, &now, 0), member(q, &now, 1))))
         return now;
     for (size_t i = 0; i < now.count; i++) {
         now.sms[i] = member(q, &now, i)->sms;
