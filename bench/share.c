@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WARM_UP = 1 }; /* rounds that do not count: clocks rise, and the daemon learns what it serves */
+enum { WARM_UP = 2 }; /* rounds that do not count: clocks settle, and the daemon learns what it serves */
 
 static void add(series *to, double value) {
     if (to->count < MOST_REPEATS)
