@@ -19,7 +19,7 @@ build_and_test release
 # Sanitized programs are slow: a twentieth of the random runs.
 GRIDSMITH_RUNS=${GRIDSMITH_RUNS:-5000}
 export GRIDSMITH_RUNS
-build_and_test asan
+build_and_test asan --exclude-regex "^bench_share$"
 # The long tests that have no threads have nothing to show there.
 build_and_test tsan --exclude-regex \
     '^(engine|corpus|gpu|check|fit|probe|bound|plan|plan_play|shrink|cli|bench_share)$'

@@ -307,22 +307,32 @@ gs_code gs_side_launch(gs_side *side, gs_lane *lane, struct work *work, struct c
 
 /* ---- queues go on ---- */
 
+static int64_t count_done(const struct queue *queue) {
+    int64_t count = 0;
+    for (const struct work *work = queue->flying.first; work && gs_lane_is_done(queue->lane, work->number);
+         work = work->next)
+        count++;
+    return count;
+}
+
+/* Works that are found to be done all at once are taken to have shared the time: otherwise the first of them would have
+   taken all of it, and the others none. */
 static bool retire(gs_side *side, struct queue *queue) {
-    bool any = false;
-    while (queue->flying.first && gs_lane_is_done(queue->lane, queue->flying.first->number)) {
+    int64_t count = count_done(queue);
+    for (int64_t left = count; left > 0; left--) {
         struct work *work = shift(&queue->flying);
         const gs_run_order *run = &work->run;
         int64_t began = work->given_ns > queue->ended_ns ? work->given_ns : queue->ended_ns;
+        int64_t ended = began + (side->now_ns - began) / left;
         gs_engine_event event = {.began_ns = (uint64_t)began,
-                                 .ended_ns = (uint64_t)side->now_ns,
+                                 .ended_ns = (uint64_t)ended,
                                  .blocks_done = (uint64_t)run->grid[0] * run->grid[1] * run->grid[2],
                                  .launches = work->order.kind == GS_ORDER_RUN};
         queue->flying_count--;
-        queue->ended_ns = side->now_ns;
+        queue->ended_ns = ended;
         gs_side_end_work(side, work, &event);
-        any = true;
     }
-    return any;
+    return count > 0;
 }
 
 /* Gives the first that waits to the device. False: it must wait. */
