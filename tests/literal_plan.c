@@ -131,16 +131,16 @@ double literal_pair(const literal_question *q, size_t leader) {
         uint64_t longest = gs_profile_duration_ns(c->profile), leads = gs_profile_duration_ns(lead->profile);
         longest = longest > leads ? longest : leads;
         const gs_pair *pair = q->book ? gs_book_pair(q->book, c->profile->key, lead->profile->key) : NULL;
+        bool is_refuted =
+            pair && pair->gains.count >= 3 && gs_samples_median(&pair->gains) < 1 + q->options->least_gain;
         bool is_due = q->book && q->count == 2 && c->priority == lead->priority &&
-                      (!pair || are_turns_due(pair, q->options->trials));
+                      (!pair || is_refuted || are_turns_due(pair, q->options->trials));
         if ((is_short(q, c) || is_short(q, lead) || is_due) && longest <= (uint64_t)q->options->yield_ns &&
             cap(q, c) == q->options->sms && cap(q, lead) == q->options->sms)
             continue; /* they are sent to the GPU one behind the other */
         double throughput = literal_split(q, members, 2), least = turns(q, lead, c);
         least = is_short(q, c) || is_short(q, lead) ? least - 1e-9 : least * (1 + q->options->least_gain);
-        bool is_refuted =
-            pair && pair->gains.count >= 3 && gs_samples_median(&pair->gains) < 1 + q->options->least_gain;
-        if (throughput >= least && !is_refuted)
+        if (throughput >= least)
             best = fmax(best, throughput);
     }
     return best >= 0 ? best : gs_profile_share(lead->profile, cap(q, lead));

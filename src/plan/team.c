@@ -55,8 +55,7 @@ static bool are_turns_due(const question *q, const gs_pair *pair) {
 
 /* Whether splits were seen to give no more than the turns before them. */
 static bool is_no_gain(const question *q, const gs_pair *pair) {
-    return pair && gs_samples_kept(&pair->gains) >= COMPARED_BY &&
-           gs_samples_median(&pair->gains) < 1 + q->options->least_gain;
+    return gs_samples_kept(&pair->gains) >= COMPARED_BY && gs_samples_median(&pair->gains) < 1 + q->options->least_gain;
 }
 
 static bool table_allows(const gs_contender *a, const gs_contender *b) {
@@ -227,14 +226,14 @@ static bool may_join(const question *q, struct team *team, const gs_contender *c
 }
 
 /* Whether two had better be sent to the GPU whole, one behind the other: nobody is split for the sake of a short one,
-   and before others are, it must be known what that would give. */
+   before others are it must be known what that gives, and where splits gave no more they are not. */
 static bool are_queued(const question *q, const gs_contender *a, const gs_contender *b) {
     int64_t longest = duration_of(a) > duration_of(b) ? duration_of(a) : duration_of(b);
     if (longest > q->options->yield_ns || cap_of(q, a) < q->all || cap_of(q, b) < q->all)
         return false;
     const gs_pair *pair = pair_of(q, a, b);
     bool are_only = q->book && q->count == 2 && a->priority == b->priority;
-    return is_short(q, a) || is_short(q, b) || (are_only && are_turns_due(q, pair));
+    return is_short(q, a) || is_short(q, b) || (are_only && (are_turns_due(q, pair) || is_no_gain(q, pair)));
 }
 
 /* The team with one more, or impossible. */
@@ -248,7 +247,7 @@ static struct team with(const question *q, const struct team *before, size_t con
     least = is_short(q, c) || is_short(q, member(q, before, 0)) ? least - 1e-9 : least * (1 + q->options->least_gain);
     after.members[after.count++] = contender;
     find_split(q, &after);
-    if (after.throughput < least || (before->count == 1 && is_no_gain(q, pair_of(q, member(q, before, 0), c))))
+    if (after.throughput < least)
         after.throughput = GS_TEAM_IMPOSSIBLE;
     return after;
 }
@@ -335,17 +334,13 @@ static bool is_running(const question *q, const struct team *team) {
     return sum <= q->sms;
 }
 
-static bool had_better_end(const question *q, const gs_contender *a, const gs_contender *b) {
-    return are_queued(q, a, b) || is_no_gain(q, pair_of(q, a, b));
-}
-
 struct team gs_team_now(const question *q, size_t leader) {
     struct team now = {.members = {leader}, .count = 1, .throughput = GS_TEAM_IMPOSSIBLE};
     double throughput = 0;
     for (size_t i = 0; i < q->count && now.count < GS_PLAN_TOGETHER; i++)
         if (i != leader && is_placed_now(&q->contenders[i]))
             now.members[now.count++] = i;
-    if (!is_running(q, &now) || (now.count == 2 && had_better_end(q, member(q, &now, 0), member(q, &now, 1))))
+    if (!is_running(q, &now) || (now.count == 2 && are_queued(q, member(q, &now, 0), member(q, &now, 1))))
         return now;
     for (size_t i = 0; i < now.count; i++) {
         now.sms[i] = member(q, &now, i)->sms;
