@@ -65,7 +65,6 @@ wrong() {
 
 right ring ""
 right ring "-DKILL -DORDERS=2"
-right ring "-DROOM=3 -DLEFT=1 -DORDERS=5"
 wrong ring -DBROKEN_WAKE
 wrong ring -DBROKEN_ORDER
 wrong ring -DBROKEN_SILENCE

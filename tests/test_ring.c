@@ -110,24 +110,6 @@ static void test_limits(void **state) {
     free_pair(&pair);
 }
 
-static void test_a_writer_is_not_woken_for_each_record(void **state) {
-    (void)state;
-    enum { RECORD = 8, RECORDS = ROOM / (RECORD + 8) };
-    struct pair pair = {0};
-    unsigned char bytes[RECORD] = {0};
-    uint64_t rung;
-    uint32_t count;
-    make_pair(&pair);
-    for (int i = 0; i < RECORDS; i++)
-        assert_int_equal(gs_ring_put(&pair.writer, bytes, RECORD), GS_RING_DONE);
-    assert_int_equal(gs_ring_wants_room(&pair.writer, RECORD), GS_RING_NOT_NOW);
-    for (int i = 1; i <= RECORDS / 4; i++) {
-        assert_int_equal(gs_ring_take(&pair.reader, bytes, RECORD, &count), GS_RING_DONE);
-        assert_int_equal(read(pair.writer_bell, &rung, sizeof rung) > 0, i == RECORDS / 4);
-    }
-    free_pair(&pair);
-}
-
 /* Writes nonsense to a word, more often than not one of the first, where the positions are. */
 static void spoil(gs_random *random, uint64_t *memory) {
     int64_t words = (int64_t)(gs_ring_bytes(ROOM) / 8);
@@ -165,7 +147,6 @@ static void test_a_hostile_side_does_no_harm(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_records_arrive_in_order), cmocka_unit_test(test_limits),
-                                       cmocka_unit_test(test_a_writer_is_not_woken_for_each_record),
                                        cmocka_unit_test(test_a_hostile_side_does_no_harm)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

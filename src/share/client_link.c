@@ -202,7 +202,6 @@ void gs_link_remove(struct gs_link_table *table, uint32_t number) {
 
 /* ---- commands ---- */
 
-/* Where the ring is full it waits for a quarter of it, so that it does not wake, and is not woken, for each command. */
 gs_client_code gs_link_put(gs_client *client, const void *command, size_t bytes) {
     gs_client_code fate = gs_link_fate(client);
     while (fate == GS_CLIENT_OK) {
@@ -213,8 +212,7 @@ gs_client_code gs_link_put(gs_client *client, const void *command, size_t bytes)
         }
         if (result != GS_RING_NOT_NOW)
             return gs_link_fail(GS_CLIENT_SYSTEM, "the ring of commands is broken");
-        fate = gs_link_wait(client,
-                            &(struct gs_link_wish){.ring = &client->ring, .room = gs_ring_longest(client->ring.room)});
+        fate = gs_link_wait(client, &(struct gs_link_wish){.ring = &client->ring, .room = (uint32_t)bytes});
     }
     return fate;
 }

@@ -129,8 +129,7 @@ gs_ring_result gs_ring_take(gs_ring *ring, void *into, uint32_t most, uint32_t *
     *bytes = head[0];
     ring->position += record_bytes(head[0]);
     atomic_store(&ring->shared->read, ring->position);
-    if (ring->other - ring->position <= ring->room / 4 * 3) /* not for each record: there is room for the longest */
-        ring_if_wished(&ring->shared->writer_waits, ring->bell);
+    ring_if_wished(&ring->shared->writer_waits, ring->bell);
     return GS_RING_DONE;
 }
 

@@ -53,8 +53,7 @@ uint32_t gs_ring_longest(uint32_t room);
 /* ---- the writer ---- */
 
 gs_ring_result gs_ring_put(gs_ring *ring, const void *record, uint32_t bytes);
-/* NOT_NOW: the reader rings my bell when it has made room, which is when there is some for the longest record. DONE:
-   there is room for `bytes` already. */
+/* NOT_NOW: from now on the reader rings my bell when it has made room. DONE: there is room for `bytes` already. */
 gs_ring_result gs_ring_wants_room(gs_ring *ring, uint32_t bytes);
 
 /* ---- the reader ---- */

@@ -23,11 +23,7 @@
 #define ORDERS 3
 #endif
 #define EVENTS ((ORDERS + 1) / 2) /* the first order is answered, the second (memory is released, say) is not, ... */
-#ifndef ROOM
 #define ROOM 1
-#define LEFT 0
-#endif
-/* LEFT: who waits for room is rung when no more than so many records are left */
 
 #define TO_DEVICE 0 /* rings */
 #define TO_DAEMON 1
@@ -37,7 +33,7 @@
 /* Shared memory. */
 byte written[2], taken[2];
 bool reader_sleeps[2], writer_waits[2];
-byte slots[2 * ROOM];
+byte slots[2];
 bool bell[2];
 bool has_hung_up; /* the device process was killed */
 
@@ -67,7 +63,7 @@ inline put(ring, whose, value, fits) {
 #ifdef BROKEN_ORDER
         ring_if_wished(reader_sleeps[ring], whose);
 #endif
-        d_step { slots[ring * ROOM + put_at % ROOM] = value; put_at++; written[ring] = put_at };
+        d_step { slots[ring] = value; put_at++; written[ring] = put_at };
 #ifndef BROKEN_ORDER
         ring_if_wished(reader_sleeps[ring], whose)
 #endif
@@ -100,11 +96,8 @@ inline take(ring, whose, value) {
     };
     if
     :: take_seen != take_at ->
-        d_step { value = slots[ring * ROOM + take_at % ROOM]; take_at++; taken[ring] = take_at };
-        if
-        :: take_seen - take_at <= LEFT -> ring_if_wished(writer_waits[ring], whose)
-        :: else
-        fi
+        d_step { value = slots[ring]; take_at++; taken[ring] = take_at };
+        ring_if_wished(writer_waits[ring], whose)
     :: else
     fi
 }
