@@ -16,7 +16,7 @@ build_and_test() {
 }
 
 build_and_test release
-# Sanitized programs are slow: a twentieth of the random runs.
+# Sanitized programs are slow: a twentieth of the random runs, and no benchmark.
 GRIDSMITH_RUNS=${GRIDSMITH_RUNS:-5000}
 export GRIDSMITH_RUNS
 build_and_test asan --exclude-regex "^bench_share$"

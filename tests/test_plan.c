@@ -743,14 +743,17 @@ static void let_both_wait(struct scene *scene, gs_profile *a, gs_profile *b) {
 
 /* Decides until turns are to be measured, tells what splits give meanwhile, and returns how many there were. */
 static int measure_splits(struct scene *scene, const gs_beside *a, const gs_beside *b, uint64_t ns) {
-    for (int splits = 0;; splits++) {
+    enum { MOST = 100 };
+    int splits = 0;
+    for (; splits < MOST; splits++) {
         bool is_split = decide(scene).running == 2 && scene->placements[0].how == GS_PLAN_CONFINED;
         for (size_t i = 0; i < 2; i++)
             apply(&scene->contenders[i], &scene->placements[i]);
         if (!is_split)
-            return splits;
+            break;
         gs_book_beside(scene->book, a, b, ns);
     }
+    return splits;
 }
 
 /* A GPU can be slow just while turns are measured. So they are again, among the splits. */

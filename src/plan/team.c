@@ -8,7 +8,8 @@
  *
  * What is expected of kernels side by side is the product of how far its SMs take each (profile) and how much the
  * others slow it (pairs). Where a pair was not measured, Slate's table guesses: "corun" is believed; "solo" is not
- * believed where the curves promise a gain, but tried and measured.
+ * believed where the curves promise a gain, but tried and measured. Two that could take turns do so first, and each
+ * split is compared with the turns right before it.
  *
  * Splits are found by dynamic programming over units of `granularity` SMs: best[i][u] is the most that the members up
  * to the i-th can do on u units. What a member does depends on its own units only, so this finds the best of all
@@ -44,7 +45,7 @@ static bool is_measured(const question *q, const gs_pair *pair) {
     return samples > 0 && samples >= q->options->trials;
 }
 
-/* Whether it is to be measured what turns give: before a first split, after each of the next few, and then after 2, 4,
+/* Whether it is to be measured what turns give: before a first split, after each of the first few, and then after 2, 4,
    8... splits. A GPU that changed its clock meanwhile would make what ran later seem better, or worse. */
 static bool are_turns_due(const question *q, const gs_pair *pair) {
     if (!pair || pair->last_turns == 0 || pair->turns_samples < q->options->trials)

@@ -133,9 +133,9 @@ enum { GS_ELASTIC_GUESSES = 48 };
 bool gs_elastic_guess(const gs_source *source, uint32_t factor, uint32_t number, gs_variant *variant);
 
 /* The limit of registers that a reshaped kernel should be compiled with, given what the original has and what it takes
-   itself without: as many as the original, but not under 32, where it takes more, because
-   fewer blocks would fit on an SM; and where the original has more than 64, because the compiler may then aim at more
-   blocks, and have fewer loads under way. 0: no limit. */
+   itself without: as many as the original, but not under 32, where it takes more, because fewer blocks would fit on an
+   SM; and where the original has more than 64, because the compiler may then aim at more blocks, and have fewer loads
+   under way. 0: no limit. */
 uint32_t gs_register_limit(int32_t original, int32_t reshaped);
 
 /* What a kernel costs under limits of registers, from none downwards. */

@@ -4,8 +4,8 @@
  * First the facts of every definition of the kernel are gathered (facts.c) and one plan is made for all of them; then
  * the edits: the last parameter, the loop around the body, and where the plan asks for it the barriers, the masks of
  * warp operations and the guards that return. Functions outside of the kernel that ask for blockIdx or gridDim read
- * them from shared memory; other kernels that call such functions get one line that puts them there,
- * or, where only the one kernel is to be compiled, lose their bodies.
+ * them from shared memory; other kernels that call such functions get one line that puts them there, or, where only
+ * the one kernel is to be compiled, lose their bodies.
  */
 #include "kernels.h"
 #include "prelude.h"
