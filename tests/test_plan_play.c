@@ -479,6 +479,29 @@ static void clocks_that_change_mislead_nobody(void **state) {
     }
 }
 
+/* Two of a kind that gain from a split. A launch takes the place of the one before it: whose turn it is changes with
+   each, but not who has which SMs. */
+static void places_are_kept_from_launch_to_launch(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < 8; seed++) {
+        struct play play = {.options = gs_plan_defaults(SMS), .count = 2, .random = gs_random_at(seed, 12)};
+        play.book = gs_book_open(NULL, "played", SMS, NULL);
+        for (size_t i = 0; i < 2; i++) {
+            play.clients[i] = plain_client(1, 3e5, 0, 1);
+            play.clients[i].kernel.knee = 0.6;
+        }
+        play_all(&play, 1e9);
+        size_t before = play.resizes;
+        int64_t launches = play.clients[0].launches + play.clients[1].launches;
+        play_all(&play, 2e9);
+        launches -= play.clients[0].launches + play.clients[1].launches;
+        size_t resizes = play.resizes - before;
+        if (resizes > (size_t)launches / 100)
+            fail_msg("seed %d: %zu resizes in %ld launches", (int)seed, resizes, (long)launches);
+        gs_book_close(play.book);
+    }
+}
+
 static double longest_wait_ns(const struct play *play, const struct client *c) {
     double waits = c->is == WAITING ? play->now_ns - c->waits_since_ns : 0;
     return fmax(c->longest_wait_ns, waits);
@@ -563,6 +586,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plans_are_never_worse_than_turns),
         cmocka_unit_test(clocks_that_change_mislead_nobody),
+        cmocka_unit_test(places_are_kept_from_launch_to_launch),
         cmocka_unit_test(nobody_starves),
         cmocka_unit_test(turns_go_by_weight),
         cmocka_unit_test(priorities_are_kept),

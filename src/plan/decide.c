@@ -249,10 +249,10 @@ static void keep_wholes(const question *q, gs_plan_place *placements) {
             placements[i] = (gs_plan_place){.how = GS_PLAN_WHOLE, .sms = q->contenders[i].sms};
 }
 
-/* The same for everything that runs. */
+/* The same for everything that runs or is expected. */
 static void keep_all(const question *q, gs_plan_place *placements) {
     for (size_t i = 0; i < q->count; i++)
-        if (is_placed_now(&q->contenders[i]))
+        if (is_placed_now(&q->contenders[i]) && q->contenders[i].state != GS_CONTENDER_WAITS)
             placements[i] = (gs_plan_place){.how = q->contenders[i].how, .sms = q->contenders[i].sms};
 }
 

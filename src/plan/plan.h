@@ -246,7 +246,7 @@ typedef struct gs_contender {
     int64_t waited_ns;  /* since it arrived or last ran; of one that runs: when it began to */
     int64_t running_ns; /* since its stream began to run; launches without a wait between them count as one */
     uint64_t served; /* to its client so far: SMs times nanoseconds. A new client starts with the least of the others */
-    enum gs_plan_how how; /* as it is now */
+    enum gs_plan_how how; /* as it is now; one that waits may have the place of the launch before it: confined */
     int32_t sms;          /* confined: on so many; whole: so many were left for it */
 } gs_contender;
 

@@ -73,8 +73,10 @@ static inline bool is_whole_now(const gs_contender *c) {
     return c->state == GS_CONTENDER_RUNS && c->how == GS_PLAN_WHOLE;
 }
 
+/* A launch that waits has a place where it is confined to SMs that are still its stream's. */
 static inline bool is_placed_now(const gs_contender *c) {
-    return c->state != GS_CONTENDER_WAITS && c->how != GS_PLAN_WAIT && c->sms > 0 && !is_whole_now(c);
+    bool has_sms = c->how == GS_PLAN_CONFINED || (c->how == GS_PLAN_WHOLE && c->state == GS_CONTENDER_EXPECTED);
+    return has_sms && c->sms > 0;
 }
 
 #endif

@@ -141,6 +141,17 @@ bool gs_schedule_walks(const gs_action *action) {
     return profile && can_confine(action) && profile->walks != (is_lonely && gs_profile_takes_other(profile));
 }
 
+/* Whether SMs are kept for a stream whose last launch has just ended. */
+static bool has_kept_sms(const gs_stream *stream) {
+    return stream->last && stream->session->dispatch->now_ns < stream->expected_until_ns && !stream->session->fate;
+}
+
+/* Whether a launch takes the place of the one before it, the same kernel on SMs of its own. */
+static bool takes_place(const gs_stream *stream, const gs_action *action) {
+    return !action->is_issued && has_kept_sms(stream) && stream->last_how == GS_PLAN_CONFINED &&
+           stream->last == action->launch.profile;
+}
+
 /* False: the stream is not one. */
 static bool describe(const gs_dispatch *dispatch, gs_stream *stream, gs_contender *contender) {
     const gs_session *session = stream->session;
@@ -152,7 +163,7 @@ static bool describe(const gs_dispatch *dispatch, gs_stream *stream, gs_contende
                                 .weight = session->options.weight,
                                 .cap = (int32_t)gs_min(session->options.most_sms, all),
                                 .served = session->had};
-    if (!action && stream->last && now < stream->expected_until_ns && !session->fate) {
+    if (!action && has_kept_sms(stream)) {
         contender->profile = stream->last;
         contender->state = GS_CONTENDER_EXPECTED;
         contender->how = stream->last_how;
@@ -172,6 +183,11 @@ static bool describe(const gs_dispatch *dispatch, gs_stream *stream, gs_contende
     contender->can_confine = can_confine(action);
     contender->waited_ns = (int64_t)(now - launch->waits_since);
     contender->running_ns = is_running ? (int64_t)(now - stream->running_since) : 0;
+    if (takes_place(stream, action)) {
+        contender->how = GS_PLAN_CONFINED;
+        contender->sms = stream->last_sms;
+        return true;
+    }
     contender->how = is_running ? launch->how : GS_PLAN_WAIT;
     contender->sms = is_running ? launch->sms : 0;
     return true;
@@ -339,7 +355,7 @@ static void deal_to(struct dealt *dealt, gs_stream *stream, int32_t sms) {
     size_t i = dealt->count++;
     dealt->streams[i] = stream;
     dealt->wanted[i] = sms;
-    dealt->before[i] = !action                                            ? stream->last_mask
+    dealt->before[i] = !action || takes_place(stream, action)             ? stream->last_mask
                        : action->is_issued && !action->launch.is_stopping ? action->launch.mask
                                                                           : nothing;
     dealt->masks[i] = dealt->before[i];
@@ -431,6 +447,10 @@ static void apply(gs_dispatch *dispatch, size_t count) {
         const gs_plan_place *placement = &dispatch->placed.data[i];
         gs_stream *stream = dispatch->contenders.data[i];
         gs_action *action = gs_stream_launch(stream);
+        if (!action) { /* what is kept for the next one */
+            stream->last_how = placement->how;
+            stream->last_sms = placement->sms;
+        }
         bool is_confined =
             placement->how == GS_PLAN_CONFINED ||
             (placement->how == GS_PLAN_WHOLE && action && !action->is_issued && !may_start_whole(action)) ||
