@@ -21,8 +21,10 @@
 
 enum {
     EXPECT_NS = 200000,          /* so long a stream keeps its SMs after a launch */
-    FOLLOW_ALONE_NS = 2000000,   /* launches handed over ahead may take so long together, alone, */
-    FOLLOW_BESIDE_NS = 500000,   /* and with others */
+    FOLLOW_ALONE_NS = 8000000,   /* launches handed over ahead may take so long together, alone, */
+    FOLLOW_PEERS_NS = 4000000,   /* with others that do the same, */
+    FOLLOW_BESIDE_NS = 500000,   /* and with others that do not, if they are short */
+    FOLLOW_MOST = 500,           /* of a stream: a driver's queue takes about 1,000 commands, and then it blocks */
     LEAST_WINDOW_NS = 4000000,   /* progress is known to a millisecond or so */
     WHOLE_WINDOW_NS = 20000000,  /* many launches of both */
     TURNS_WINDOW_NS = 100000000, /* both have had turns */
@@ -117,16 +119,16 @@ bool gs_schedule_may_follow(const gs_stream *stream, const gs_action *action) {
         dispatch->somebody_waits)
         return false;
     int64_t ns = gs_schedule_expected_ns(action);
-    if (!ns || stream->session->options.most_sms)
+    if (!ns || stream->session->options.most_sms || stream->launches >= FOLLOW_MOST)
         return false;
-    bool is_lonely = dispatch->contenders.count <= 1, is_second = stream->launches < 2; /* so that there is no gap */
-    if (!is_lonely && ns < plan->short_ns && stream->pipelined_ns + ns < FOLLOW_BESIDE_NS)
-        return true;
-    if (!is_lonely && !(is_second && are_peers_whole(stream)))
-        return false;
-    bool has_room = is_second || stream->pipelined_ns + ns < FOLLOW_ALONE_NS;
+    bool is_lonely = dispatch->contenders.count <= 1, is_short = ns < plan->short_ns;
+    int64_t ahead_ns = stream->pipelined_ns + ns;
+    if (!is_lonely && !are_peers_whole(stream))
+        return is_short && ahead_ns < FOLLOW_BESIDE_NS;
+    bool is_second = stream->launches < 2; /* so that there is no gap */
+    bool has_room = is_second || ahead_ns < (is_lonely ? FOLLOW_ALONE_NS : FOLLOW_PEERS_NS);
     return ns < plan->yield_ns && has_room &&
-           (!is_lonely || ns < plan->short_ns || gs_profile_wanted(profile, plan->granularity) == 0);
+           (!is_lonely || is_short || gs_profile_wanted(profile, plan->granularity) == 0);
 }
 
 static bool can_confine(const gs_action *action) {
