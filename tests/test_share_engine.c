@@ -276,6 +276,48 @@ static void test_walked_runs_do_each_block_once(void **state) {
     clear_counts(f);
 }
 
+/* Launches of which is said that another follows, and work of all kinds behind them, or nothing: all is told of. */
+static void test_followed_runs_are_told_of(void **state) {
+    enum { WORKS = 400, BLOCKS = 64, THREADS = 64, TOO_MANY = 2048 };
+    enum { WHOLE, WALKED, CONFINED, COPY, WRONG, KINDS } kinds[WORKS];
+    struct fixture *f = *state;
+    gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), 9);
+    int32_t rounds = 10;
+    uint64_t first = f->tag + 1, runs = 0;
+    gs_engine_argument arguments[] = {{.memory = COUNTS}, {.bytes = sizeof rounds, .value = &rounds}};
+    for (int i = 0; i < WORKS; i++) {
+        bool is_usual = i == WORKS - 1 || gs_random_chance(&random, 70);
+        kinds[i] = is_usual ? WHOLE : (int)gs_random_from(&random, WHOLE, KINDS - 1);
+        gs_engine_run run = {.queue = QUEUE,
+                             .module = MODULE,
+                             .kernel = COUNT,
+                             .is_walked = kinds[i] == WALKED,
+                             .is_confined = kinds[i] == CONFINED,
+                             .is_followed = i == WORKS - 1 || gs_random_chance(&random, 80),
+                             .grid = {BLOCKS / 2, 2, 1},
+                             .block = {kinds[i] == WRONG ? TOO_MANY : THREADS, 1, 1},
+                             .argument_count = 2,
+                             .arguments = arguments};
+        mask_of(run.mask, 0, gs_engine_facts_of(f->engine)->sms);
+        gs_code code = kinds[i] == COPY ? gs_engine_copy(f->engine, ++f->tag, QUEUE, false, COUNTS, 0, REGION, 0, 4)
+                                        : gs_engine_start(f->engine, ++f->tag, &run);
+        assert_int_equal(code, GS_OK);
+        runs += kinds[i] != COPY && kinds[i] != WRONG;
+        if (gs_random_chance(&random, 10))
+            usleep((useconds_t)gs_random_from(&random, 1, 100));
+    }
+    uint64_t told = 0;
+    for (int i = 0; i < WORKS; i++) {
+        gs_engine_event event = next_event(f);
+        assert_true(event.tag >= first && event.tag <= f->tag);
+        assert_int_equal(event.code, kinds[event.tag - first] == WRONG ? GS_E_USAGE : GS_OK);
+        told += event.tag;
+    }
+    assert_int_equal(told, WORKS * (first + f->tag) / 2);
+    expect_counts(f, BLOCKS, (uint32_t)runs);
+    clear_counts(f);
+}
+
 static void test_wrong_launches_are_refused(void **state) {
     struct fixture *f = *state;
     int64_t value = 0;
@@ -644,6 +686,7 @@ int main(int argc, char **argv) {
                                        cmocka_unit_test(test_no_memory_is_an_answer),
                                        cmocka_unit_test(test_whole_runs_follow_each_other),
                                        cmocka_unit_test(test_walked_runs_do_each_block_once),
+                                       cmocka_unit_test(test_followed_runs_are_told_of),
                                        cmocka_unit_test(test_wrong_launches_are_refused),
                                        cmocka_unit_test(test_remasked_runs_do_each_block_once),
                                        cmocka_unit_test(test_stopped_runs_resume),

@@ -229,6 +229,7 @@ void gs_dispatch_start(gs_action *action) {
     launch->run.is_walked = launch->how == GS_PLAN_WHOLE && gs_schedule_walks(action);
     if (launch->run.is_walked)
         launch->run.task_blocks = WALKED_TASK;
+    launch->run.is_followed = gs_schedule_is_followed(stream, action);
     memcpy(launch->run.mask, launch->mask.words, sizeof launch->run.mask);
     gs_code code = gs_engine_start(dispatch->engine, gs_action_tag(action), &launch->run);
     action->is_issued = true;

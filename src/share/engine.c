@@ -406,6 +406,7 @@ gs_code gs_engine_start(gs_engine *engine, uint64_t tag, const gs_engine_run *ru
     gs_run_order more = {.kernel = run->kernel,
                          .is_confined = run->is_confined,
                          .is_walked = run->is_walked && !run->is_confined,
+                         .is_followed = run->is_followed && !run->is_confined,
                          .grid = {run->grid[0], run->grid[1], run->grid[2]},
                          .block = {run->block[0], run->block[1], run->block[2]},
                          .task_blocks = run->task_blocks,

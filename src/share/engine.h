@@ -8,9 +8,8 @@
  * there.
  *
  *   engine.c          the daemon's side
- *   engine_process.c  the loop of the device process: orders, queues, events; with engine_things.c and engine_confined.c
- *   engine_host.c     what it does on a CPU that plays a GPU
- *   engine_cuda.c     what it does on a GPU
+ *   engine_process.c  the loop of the device process: orders, queues, events; with engine_things.c and
+ * engine_confined.c engine_host.c     what it does on a CPU that plays a GPU engine_cuda.c     what it does on a GPU
  *
  * Order. A number can be used in the next call after the one that makes it; work that needs it waits until it is there.
  * Copies, fills and runs happen in the order of their queue; queues do not wait for each other. What is released,
@@ -127,6 +126,7 @@ typedef struct gs_engine_run {
     uint32_t queue, module, kernel; /* number within the image */
     bool is_confined;               /* else: launched whole, */
     bool is_walked;                 /* but in the form in which workers walk over the blocks, on all SMs */
+    bool is_followed;               /* whole: the queue's next launch comes at once; the end of both may be told then */
     uint32_t grid[3], block[3];     /* of the original */
     uint64_t shared_bytes;
     uint64_t first_block;                /* confined: blocks before it are done */

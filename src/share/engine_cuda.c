@@ -2,7 +2,8 @@
  * engine_cuda.c: a GPU, for the device process.
  *
  * A lane is a stream and a word of pinned memory. Behind each work the stream writes its number into the word, so that
- * the loop sees what is done without a call of the driver.
+ * the loop sees what is done without a call of the driver. Such a write holds the next kernel up by 2 to 3 us, because
+ * all memory is made visible to the host before it. So launches that are followed by others do without.
  *
  * Nothing here may wait for a kernel, because another one may run for ever:
  *   - memory comes from the driver's pool, in the order of a stream of its own. cuMemFree would wait for all kernels.
@@ -14,8 +15,8 @@
  * A kernel whose local memory is larger than any before makes the driver wait at its launch; there is no way around it.
  *
  * The queue of a confined run lies in device memory, 256 bytes: the counter, and the mask in another line. Workers look
- * at them with each task, by way of the GPU's cache. Walked launches of a lane share a counter, which its stream makes
- * 0 before each.
+ * at them with each task, by way of the GPU's cache. The walked launches of a lane use its counters one after the
+ * other; its stream makes all of them 0 when it begins again with the first.
  */
 #define _GNU_SOURCE
 #include "device/cuda_api.h"
@@ -35,12 +36,15 @@ struct cuda_lane {
     gs_lane lane;
     cu_stream stream;
     cu_pointer done; /* the word, as the GPU sees it */
+    cu_pointer counters;
 };
 
 /* Each is a line of the cache: its word is written by the GPU. */
 struct lane_word {
     _Alignas(64) _Atomic uint32_t done;
 };
+
+enum { COUNTER_BYTES = 64, COUNTERS_BYTES = 16 * COUNTER_BYTES }; /* a line of the cache each; of a lane */
 
 struct cuda_control {
     gs_control control;
@@ -222,15 +226,20 @@ static gs_lane *cuda_lane_new(void *device) {
     }
     made->lane.done = &cuda->words[cuda->lane_count].done;
     made->done = cuda->words_there + cuda->lane_count * sizeof(struct lane_word);
-    made->lane.counter = cuda->counters_there + cuda->lane_count++ * sizeof(struct lane_word);
+    made->lane.counter = made->counters = cuda->counters_there + cuda->lane_count * COUNTERS_BYTES;
+    cuda->lane_count++;
     return &made->lane;
 }
 
 /* After what was given to the stream: counts it. */
-static gs_code count_work(struct cuda *cuda, struct cuda_lane *lane, int failed, const char *what, gs_error *error) {
-    if (!failed)
+static gs_code count_work(struct cuda *cuda, struct cuda_lane *lane, bool is_followed, int failed, const char *what,
+                          gs_error *error) {
+    if (!failed && !is_followed)
         failed = cuda->api.write_word(lane->stream, lane->done, lane->lane.given + 1, 0);
-    lane->lane.given += !failed;
+    if (!failed) {
+        lane->lane.given++;
+        lane->lane.is_untold = is_followed;
+    }
     return check(cuda, failed, what, error);
 }
 
@@ -241,7 +250,7 @@ static gs_code cuda_copy(void *device, gs_lane *lane, bool in, uint64_t address,
     int failed = !bytes ? 0
                  : in   ? cuda->api.copy_in_later(address, pointer, bytes, mine->stream)
                         : cuda->api.copy_out_later(pointer, address, bytes, mine->stream);
-    return count_work(cuda, mine, failed, "copying", error);
+    return count_work(cuda, mine, false, failed, "copying", error);
 }
 
 static gs_code cuda_fill(void *device, gs_lane *lane, uint64_t address, uint8_t value, uint64_t bytes,
@@ -249,7 +258,7 @@ static gs_code cuda_fill(void *device, gs_lane *lane, uint64_t address, uint8_t 
     struct cuda *cuda = device;
     struct cuda_lane *mine = (struct cuda_lane *)lane;
     int failed = bytes ? cuda->api.set_bytes_later(address, value, bytes, mine->stream) : 0;
-    return count_work(cuda, mine, failed, "filling", error);
+    return count_work(cuda, mine, false, failed, "filling", error);
 }
 
 /* ---- launches ---- */
@@ -297,6 +306,15 @@ static uint32_t workers_of(const struct cuda *cuda, const struct cuda_kernel *ke
     return (uint32_t)gs_min(kernel->workers, gs_divide_up((int64_t)launch->blocks, sms) * cuda->sms);
 }
 
+/* The counter of the next walked launch: the one that had it last was 16 launches ago. */
+static int step_counter(const struct cuda *cuda, struct cuda_lane *lane) {
+    lane->lane.counter += COUNTER_BYTES;
+    if (lane->lane.counter < lane->counters + COUNTERS_BYTES)
+        return 0;
+    lane->lane.counter = lane->counters;
+    return cuda->api.set_bytes_later(lane->counters, 0, COUNTERS_BYTES, lane->stream);
+}
+
 static gs_code cuda_launch(void *device, gs_lane *lane, const gs_device_launch *launch, gs_error *error) {
     struct cuda *cuda = device;
     struct cuda_lane *mine = (struct cuda_lane *)lane;
@@ -316,10 +334,10 @@ static gs_code cuda_launch(void *device, gs_lane *lane, const gs_device_launch *
                       .block_z = launch->block[2],
                       .shared_bytes = (unsigned)launch->shared_bytes,
                       .stream = mine->stream};
-    int failed = launch->is_walked ? cuda->api.write_word(mine->stream, lane->counter, 0, 0) : 0;
-    if (!failed)
-        failed = cuda->api.launch(&told, has_workers ? kernel->confined : kernel->original, launch->arguments, NULL);
-    return count_work(cuda, mine, failed, "launching", error);
+    int failed = cuda->api.launch(&told, has_workers ? kernel->confined : kernel->original, launch->arguments, NULL);
+    if (!failed && launch->is_walked)
+        failed = step_counter(cuda, mine);
+    return count_work(cuda, mine, launch->is_followed, failed, "launching", error);
 }
 
 /* ---- the queue of a confined run ---- */
@@ -440,9 +458,9 @@ static gs_code make_memory(struct cuda *cuda, gs_error *error) {
     if (!failed)
         failed = api->alloc(&cuda->controls_there, MOST_CONTROLS * CONTROL_BYTES);
     if (!failed)
-        failed = api->alloc(&cuda->counters_there, MOST_LANES * sizeof(struct lane_word));
+        failed = api->alloc(&cuda->counters_there, MOST_LANES * COUNTERS_BYTES);
     if (!failed)
-        failed = api->set_bytes(cuda->counters_there, 0, MOST_LANES * sizeof(struct lane_word));
+        failed = api->set_bytes(cuda->counters_there, 0, MOST_LANES * COUNTERS_BYTES);
     if (failed)
         return check(cuda, failed, "allocating", error);
     memset(words, 0, MOST_LANES * sizeof(struct lane_word));

@@ -15,6 +15,7 @@ typedef struct gs_lane {
     struct gs_lane *next; /* in the list of those that nobody uses */
     uint32_t given;
     _Atomic uint32_t *done; /* counts after `given`; both go around */
+    bool is_untold;         /* `done` will not count up to `given`, but for later work */
     uint64_t counter;       /* address of the queue of walked launches; 0: this device launches the original instead */
 } gs_lane;
 
@@ -44,7 +45,8 @@ typedef struct gs_device_launch {
     uint64_t shared_bytes;
     void **arguments;    /* pointers to values, which the device copies; of a confined kernel with the last one */
     gs_control *control; /* NULL: it is not confined */
-    bool is_walked;      /* the confined form on all SMs; the counter of the lane is made 0 before */
+    bool is_walked;      /* the confined form on all SMs, with the lane's counter, which is 0 */
+    bool is_followed;    /* more work comes at once: the lane may leave it untold */
     uint64_t blocks;
     uint32_t sms; /* confined: so many are allowed */
 } gs_device_launch;

@@ -75,6 +75,7 @@ struct task {
     uint64_t bytes;
     uint8_t value;
     /* a kernel */
+    bool is_followed;
     uint64_t tag, blocks;
     const struct form *form;
     gs_host_part part;
@@ -87,6 +88,7 @@ struct task {
 struct host_lane {
     gs_lane lane;
     _Atomic uint32_t done;
+    uint32_t untold;
     struct task *first, **last;
 };
 
@@ -163,8 +165,12 @@ static void end_task(struct host *host, struct task *task) {
         offer(host, lane->first);
     else
         lane->last = &lane->first;
-    atomic_fetch_add(&lane->done, 1);
-    gs_side_ring(host->side);
+    lane->untold++;
+    if (!task->is_followed) {
+        atomic_fetch_add(&lane->done, lane->untold);
+        lane->untold = 0;
+        gs_side_ring(host->side);
+    }
     free(task);
 }
 
@@ -174,6 +180,7 @@ static void add_task(struct host *host, gs_lane *lane, struct task *task) {
     task->lane_next = NULL;
     pthread_mutex_lock(&host->mutex);
     lane->given++;
+    lane->is_untold = task->is_followed;
     bool is_first = !mine->first;
     *mine->last = task;
     mine->last = &task->lane_next;
@@ -243,7 +250,7 @@ static void *be_copier(void *argument) {
         }
         pthread_mutex_unlock(&host->mutex);
         if (task->kind == FILL)
-            memset(task->to, task->value, task->bytes);
+            memset(task->bytes ? task->to : &task->value, task->value, task->bytes);
         else
             memcpy(task->to, task->from, task->bytes);
         pthread_mutex_lock(&host->mutex);
@@ -462,7 +469,10 @@ static struct task *make_task(const gs_kernel *found, const gs_device_launch *la
     struct task *task = aligned_alloc(WORD_ALIGN, (sizeof *task + bytes + WORD_ALIGN - 1) / WORD_ALIGN * WORD_ALIGN);
     if (!task)
         return NULL;
-    *task = (struct task){.kind = launch->control ? CONFINED : WHOLE, .tag = launch->tag, .blocks = launch->blocks};
+    *task = (struct task){.kind = launch->control ? CONFINED : WHOLE,
+                          .is_followed = launch->is_followed,
+                          .tag = launch->tag,
+                          .blocks = launch->blocks};
     for (unsigned i = 0; i < found->parameters; i++) {
         task->arguments[i] = task->values + at;
         memcpy(task->values + at, launch->arguments[i], found->sizes[i]);

@@ -27,7 +27,8 @@ enum {
     MOST_FLYING = 128,  /* works on a lane at a time: drivers block when it is about 1000 */
     CHECK_EVERY = 1000, /* microseconds between looks at whether the device is of use */
     SPIN = 2000,        /* microseconds that the loop spins after the last thing that happened */
-    NAP = 50            /* microseconds that it sleeps between looks at a device that does not ring */
+    NAP = 50,           /* microseconds that it sleeps between looks at a device that does not ring */
+    FOLLOWED = 20000    /* nanoseconds in which what follows a launch should come */
 };
 
 /* ---- telling ---- */
@@ -300,6 +301,7 @@ gs_code gs_side_launch(gs_side *side, gs_lane *lane, struct work *work, struct c
                              .arguments = arguments,
                              .control = confined ? confined->control : NULL,
                              .is_walked = is_walked,
+                             .is_followed = run->is_followed,
                              .blocks = (uint64_t)run->grid[0] * run->grid[1] * run->grid[2],
                              .sms = confined ? gs_count_sms(confined->mask) : 0};
     return side->kind->launch(side->device, lane, &told, error);
@@ -335,6 +337,23 @@ static bool retire(gs_side *side, struct queue *queue) {
     return count > 0;
 }
 
+/* Works of which the lane tells at once share the time, so they must be the same. */
+static bool is_alike(const struct work *a, const struct work *b) {
+    return b->order.kind == GS_ORDER_RUN && a->order.number == b->order.number && a->run.kernel == b->run.kernel &&
+           a->run.is_walked == b->run.is_walked && memcmp(a->run.grid, b->run.grid, sizeof a->run.grid) == 0;
+}
+
+/* A launch that was to be followed is told of with the next one. If that is not of its kind, cannot be given to the
+   device now, or does not come, work that does nothing takes its part. */
+static void tell_of_last(gs_side *side, const struct queue *queue) {
+    gs_error error;
+    const struct work *next = queue->waiting.first, *last = queue->last_given;
+    if (!queue->lane->is_untold || (!next && side->now_ns - last->given_ns < FOLLOWED))
+        return;
+    if (side->kind->fill(side->device, queue->lane, 0, 0, 0, &error) != GS_OK)
+        gs_side_fail(side, &error);
+}
+
 /* Gives the first that waits to the device. False: it must wait. */
 static bool give_next(gs_side *side, struct queue *queue) {
     struct work *work = queue->waiting.first;
@@ -343,6 +362,8 @@ static bool give_next(gs_side *side, struct queue *queue) {
     if (!things_are_ready(work, &error) || queue->flying_count >= MOST_FLYING ||
         (is_run && work->run.is_confined && queue->flying.first))
         return false;
+    if (queue->lane->is_untold && !is_alike(queue->last_given, work))
+        tell_of_last(side, queue);
     shift(&queue->waiting);
     gs_code code = error.code;
     if (code == GS_OK && is_run)
@@ -360,6 +381,7 @@ static bool give_next(gs_side *side, struct queue *queue) {
         return true;
     }
     work->number = queue->lane->given;
+    queue->last_given = work;
     append(&queue->flying, work);
     queue->flying_count++;
     return true;
@@ -371,6 +393,7 @@ static bool advance_queue(gs_side *side, struct queue *queue) {
         any = gs_confined_advance(side, queue) || any;
     while (queue->waiting.first && !queue->confined && give_next(side, queue))
         any = true;
+    tell_of_last(side, queue);
     return any;
 }
 

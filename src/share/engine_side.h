@@ -91,7 +91,8 @@ struct queue {
     gs_lane *lane;
     struct list waiting, flying;
     struct confined *confined;
-    int64_t ended_ns; /* when the last of its works did */
+    int64_t ended_ns;              /* when the last of its works did */
+    const struct work *last_given; /* to the lane; there while the lane has not told of it */
 };
 
 enum { SLOTS = 1024 };

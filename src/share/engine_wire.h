@@ -48,7 +48,8 @@ typedef struct gs_run_argument {
 } gs_run_argument;
 
 typedef struct gs_run_order {
-    uint32_t kernel, is_confined, is_walked, grid[3], block[3], task_blocks, slot, argument_count, value_bytes;
+    uint32_t kernel, is_confined, is_walked, is_followed, grid[3], block[3], task_blocks, slot, argument_count,
+        value_bytes;
     uint64_t shared_bytes, first_block;
     uint32_t mask[GS_ENGINE_MASK_WORDS];
 } gs_run_order;

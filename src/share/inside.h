@@ -116,6 +116,8 @@ typedef struct gs_stream {
     uint32_t launches;      /* that the engine has */
     gs_action *confined;    /* the engine has it: nothing is sent after it */
     int64_t pipelined_ns;   /* how long the launches that the engine has will take, about */
+    int64_t untold_ns;      /* the same of the last of them of which it need not tell one by one */
+    bool is_full;           /* the engine had enough of them, and has not yet used up what makes a refill worthwhile */
     uint64_t running_since; /* when the first of them began, about */
     uint64_t ended_ns;      /* when the last action was done */
     /* Of the launch that ended last, while another is expected: */
@@ -306,7 +308,9 @@ void gs_dispatch_advance(gs_stream *stream);          /* hands over what can be 
 /* How long a launch will take by itself, about; 0: nobody knows. */
 int64_t gs_schedule_expected_ns(const gs_action *action);
 /* Whether the launch may follow those of its stream that the engine has, without a decision. */
-bool gs_schedule_may_follow(const gs_stream *stream, const gs_action *action);
+bool gs_schedule_may_follow(gs_stream *stream, const gs_action *action);
+/* Whether the end of a launch that is about to start may be told with the next one's. */
+bool gs_schedule_is_followed(gs_stream *stream, const gs_action *action);
 bool gs_schedule_walks(const gs_action *action);
 void gs_schedule_decide(gs_dispatch *dispatch);
 /* A launch ended, or was stopped. */

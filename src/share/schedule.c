@@ -24,7 +24,7 @@ enum {
     FOLLOW_ALONE_NS = 8000000,   /* launches handed over ahead may take so long together, alone, */
     FOLLOW_PEERS_NS = 4000000,   /* with others that do the same, */
     FOLLOW_BESIDE_NS = 500000,   /* and with others that do not, if they are short */
-    FOLLOW_MOST = 500,           /* of a stream: a driver's queue takes about 1,000 commands, and then it blocks */
+    UNTOLD_NS = 1000000,         /* launches may take so long together whose ends are told at once */
     LEAST_WINDOW_NS = 4000000,   /* progress is known to a millisecond or so */
     WHOLE_WINDOW_NS = 20000000,  /* many launches of both */
     TURNS_WINDOW_NS = 100000000, /* both have had turns */
@@ -111,7 +111,23 @@ static bool are_peers_whole(const gs_stream *stream) {
     return true;
 }
 
-bool gs_schedule_may_follow(const gs_stream *stream, const gs_action *action) {
+/* Launches go to the engine many at a time: it need not tell of each, then, which would hold up the next one. */
+static bool has_room(gs_stream *stream, int64_t ns, int64_t most_ns) {
+    int64_t ahead_ns = stream->pipelined_ns;
+    stream->is_full = ahead_ns + ns >= most_ns || (stream->is_full && ahead_ns > most_ns / 4 * 3);
+    return stream->launches < 2 || !stream->is_full; /* with one more there is no gap */
+}
+
+bool gs_schedule_is_followed(gs_stream *stream, const gs_action *action) {
+    const gs_action *next = action->next;
+    int64_t ns = gs_schedule_expected_ns(action);
+    bool is_followed = action->launch.how == GS_PLAN_WHOLE && next && next->what == GS_WIRE_LAUNCH && ns &&
+                       stream->untold_ns + ns < UNTOLD_NS;
+    stream->untold_ns = is_followed ? stream->untold_ns + ns : 0;
+    return is_followed;
+}
+
+bool gs_schedule_may_follow(gs_stream *stream, const gs_action *action) {
     const gs_dispatch *dispatch = stream->session->dispatch;
     const gs_plan_options *plan = &dispatch->plan;
     const gs_profile *profile = action->launch.profile;
@@ -119,15 +135,12 @@ bool gs_schedule_may_follow(const gs_stream *stream, const gs_action *action) {
         dispatch->somebody_waits)
         return false;
     int64_t ns = gs_schedule_expected_ns(action);
-    if (!ns || stream->session->options.most_sms || stream->launches >= FOLLOW_MOST)
+    if (!ns || stream->session->options.most_sms)
         return false;
     bool is_lonely = dispatch->contenders.count <= 1, is_short = ns < plan->short_ns;
-    int64_t ahead_ns = stream->pipelined_ns + ns;
     if (!is_lonely && !are_peers_whole(stream))
-        return is_short && ahead_ns < FOLLOW_BESIDE_NS;
-    bool is_second = stream->launches < 2; /* so that there is no gap */
-    bool has_room = is_second || ahead_ns < (is_lonely ? FOLLOW_ALONE_NS : FOLLOW_PEERS_NS);
-    return ns < plan->yield_ns && has_room &&
+        return is_short && stream->pipelined_ns + ns < FOLLOW_BESIDE_NS;
+    return ns < plan->yield_ns && has_room(stream, ns, is_lonely ? FOLLOW_ALONE_NS : FOLLOW_PEERS_NS) &&
            (!is_lonely || is_short || gs_profile_wanted(profile, plan->granularity) == 0);
 }
 
