@@ -295,6 +295,13 @@ bool services_start_daemon(struct services *services, char *why, size_t size) {
     return false;
 }
 
+bool services_forget_images(const struct services *services) {
+    char command[160];
+    snprintf(command, sizeof command, "rm -f '%s/cache/'*.image", services->folder);
+    return run_quietly((const char *const[]){"sh", "-c", command, NULL}, services_environment(services, false, false),
+                       NULL, STOP_SECONDS) == 0;
+}
+
 void services_close(struct services *services) {
     const char *const quit[] = {"nvidia-cuda-mps-control", NULL}, *const remove[] = {"rm", "-rf", services->folder,
                                                                                      NULL};

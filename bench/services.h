@@ -42,6 +42,8 @@ bool services_open(struct services *services, const char *program, const char *s
 /* Start MPS or the daemon, and wait until they listen. False: why. */
 bool services_start_mps(struct services *services, char *why, size_t size);
 bool services_start_daemon(struct services *services, char *why, size_t size);
+/* Removes what the daemon has compiled. */
+bool services_forget_images(const struct services *services);
 environment services_environment(const struct services *services, bool under_mps, bool served);
 /* Stops what was started, and removes the folder. */
 void services_close(struct services *services);

@@ -24,6 +24,7 @@ typedef struct application {
     uint32_t repeat;
     bool is_wanted;
     alone direct, served;
+    series loading_ms;              /* through the daemon, which has to compile each time */
     alone long_direct, long_served; /* of 30 seconds */
 } application;
 
