@@ -11,6 +11,7 @@
 #define _GNU_SOURCE
 #include "descriptors.h"
 #include "inside.h"
+#include "process.h"
 #include "share.h"
 
 #include <errno.h>
@@ -30,7 +31,8 @@
 #include <uv.h>
 
 enum {
-    SPIN_NS = 100000,     /* awake without work, at most, */
+    SPIN_NS = 2000000, /* awake without work, at most, */
+    SPIN_FEW_CORES_NS = 100000,
     SPIN_LEAST_NS = 5000, /* and at least */
     LOOK_NS = 50000,      /* how often libuv's turn comes while there is work */
     DRAIN_SECONDS = 10,   /* so long a stopping daemon waits for what clients have asked for */
@@ -54,7 +56,8 @@ struct daemon {
     size_t connection_count, http_count;
     uint64_t stop_at_ns; /* 0: it is not to stop */
     bool is_stopping_now;
-    uint64_t spin_ns, worked_ns; /* how long it looks for work before it sleeps; when there was some last */
+    uint64_t spin_ns, most_spin_ns; /* how long it looks for work before it sleeps */
+    uint64_t worked_ns;             /* when there was some last */
 };
 
 /* ---- connections ---- */
@@ -572,8 +575,8 @@ static void sleep_until_something(struct daemon *daemon) {
 
 /* There is work. If looking would have found it, it is worth to look as long the next time; else less. */
 static void learn_to_wait(struct daemon *daemon) {
-    uint64_t now = daemon->dispatch->now_ns, half = daemon->spin_ns / 2;
-    daemon->spin_ns = now - daemon->worked_ns < SPIN_NS ? SPIN_NS : half > SPIN_LEAST_NS ? half : SPIN_LEAST_NS;
+    uint64_t now = daemon->dispatch->now_ns, most = daemon->most_spin_ns, half = daemon->spin_ns / 2;
+    daemon->spin_ns = now - daemon->worked_ns < most ? most : half > SPIN_LEAST_NS ? half : SPIN_LEAST_NS;
     daemon->worked_ns = now;
 }
 
@@ -722,7 +725,8 @@ static void fill_descriptors(void) {
 }
 
 gs_code gs_serve(const gs_serve_options *options, gs_error *error) {
-    struct daemon daemon = {.options = options, .listening = -1, .lock = -1, .timer_fd = -1, .spin_ns = SPIN_NS};
+    struct daemon daemon = {.options = options, .listening = -1, .lock = -1, .timer_fd = -1};
+    daemon.spin_ns = daemon.most_spin_ns = gs_process_may_spin() ? SPIN_NS : SPIN_FEW_CORES_NS;
     char profiles[1024];
     signal(SIGPIPE, SIG_IGN);
     fill_descriptors();

@@ -600,7 +600,6 @@ static void open_device(gs_side *side, const gs_engine_options *options) {
 
 int gs_device_process(int argc, char **argv) {
     enum { PARENT = 1, DEVICE, SMS, BYTES, MARKS, WORDS };
-    enum { FEW_CORES = 3 };
     gs_error error;
     gs_side *side = calloc(1, sizeof *side);
     signal(SIGINT, SIG_IGN); /* a terminal tells the whole group: the daemon decides when it is over */
@@ -616,7 +615,7 @@ int gs_device_process(int argc, char **argv) {
     side->checks_marks = options.checks_marks;
     side->untold_last = &side->untold;
     side->record = gs_side_need(side, malloc(GS_WIRE_LONGEST));
-    side->spin_ns = sysconf(_SC_NPROCESSORS_ONLN) > FEW_CORES ? (int64_t)SPIN * 1000 : 0;
+    side->spin_ns = gs_process_may_spin() ? (int64_t)SPIN * 1000 : 0;
     prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0);
     open_device(side, &options);
     gs_side_start_helper(side, &side->memories);

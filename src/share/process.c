@@ -71,6 +71,11 @@ gs_code gs_process_start(const gs_process_plan *plan, pid_t *process, gs_error *
     return failed ? gs_fail(error, GS_E_IO, "cannot start %s: %s", program_of(plan), strerror(failed)) : GS_OK;
 }
 
+bool gs_process_may_spin(void) {
+    enum { FEW_CORES = 3 };
+    return sysconf(_SC_NPROCESSORS_ONLN) > FEW_CORES;
+}
+
 bool gs_process_follow(const char *parent, int signal) {
     return prctl(PR_SET_PDEATHSIG, signal) == 0 && getppid() == atoi(parent);
 }

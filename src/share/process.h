@@ -25,6 +25,10 @@ gs_code gs_process_start(const gs_process_plan *plan, pid_t *process, gs_error *
 /* In the child: `signal` comes when the thread that started it ends. False: that has happened already. */
 bool gs_process_follow(const char *parent, int signal);
 
+/* Whether there are cores enough for processes that look instead of sleeping. To wake up takes about 0.1 ms, and now
+   and then some milliseconds on a machine that is shared with others. */
+bool gs_process_may_spin(void);
+
 /* What became of it, in words: "it was killed by signal 9 (Killed)". */
 void gs_process_say_end(int status, char *text, size_t size);
 
