@@ -7,8 +7,8 @@
  * large sizes with what the first pass left, whose kernels are compared with the reference at the small size. Where
  * launches change their own inputs, the inputs are put back before each repetition.
  *
- * The host runs ahead of the GPU by some 50 ms, and waits then: by so many launches as took that long in the round
- * before.
+ * The host runs ahead of the GPU by some 50 ms, and waits then: by so many launches as took that long in the last round
+ * that was longer. Before there was one, by 1,024 launches.
  */
 #include "play.h"
 
@@ -108,7 +108,7 @@ gs_code gs_zoo_load_round(gs_zoo_load *load, uint32_t repeat, gs_zoo_round *roun
         code = wait_for_all(load, error);
     round->ended_ns = gs_now_ns();
     round->launches = load->launches;
-    if (code == GS_OK && round->launches)
+    if (code == GS_OK && round->ended_ns - round->began_ns > AHEAD_NS)
         set_ahead(load, round);
     return code;
 }
