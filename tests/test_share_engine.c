@@ -393,7 +393,7 @@ static void test_stopped_runs_resume(void **state) {
     enum { BLOCKS = 20000 };
     struct fixture *f = *state;
     int sms = gs_engine_facts_of(f->engine)->sms, stops = 0;
-    int rounds = (int)test_number("GRIDSMITH_ROUNDS", 1000);
+    int rounds = (int)test_number("GRIDSMITH_ROUNDS", is_host() ? 1000 : 1000000); /* long enough to be stopped */
     uint64_t at = 0;
     uint32_t mask[GS_ENGINE_MASK_WORDS], none[GS_ENGINE_MASK_WORDS] = {0};
     mask_of(mask, 0, sms);
