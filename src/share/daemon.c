@@ -31,11 +31,11 @@
 #include <uv.h>
 
 enum {
-    SPIN_NS = 2000000, /* awake without work, at most, */
-    SPIN_FEW_CORES_NS = 100000,
-    SPIN_LEAST_NS = 5000, /* and at least */
-    LOOK_NS = 50000,      /* how often libuv's turn comes while there is work */
-    DRAIN_SECONDS = 10,   /* so long a stopping daemon waits for what clients have asked for */
+    SPIN_NS = 2000000,          /* awake without work, at most, */
+    SPIN_FEW_CORES_NS = 100000, /* where there are few cores, */
+    SPIN_LEAST_NS = 5000,       /* and at least */
+    LOOK_NS = 50000,            /* how often libuv's turn comes while there is work */
+    DRAIN_SECONDS = 10,         /* so long a stopping daemon waits for what clients have asked for */
     HTTP_CONNECTIONS = 16,
     HTTP_MS = 5000,
     HTTP_BYTES = 4096

@@ -8,8 +8,9 @@
  * there.
  *
  *   engine.c          the daemon's side
- *   engine_process.c  the loop of the device process: orders, queues, events; with engine_things.c and
- * engine_confined.c engine_host.c     what it does on a CPU that plays a GPU engine_cuda.c     what it does on a GPU
+ *   engine_process.c  the loop of the device process: orders, queues, events; engine_things.c and engine_confined.c
+ *   engine_host.c     what it does on a CPU that plays a GPU
+ *   engine_cuda.c     what it does on a GPU
  *
  * Order. A number can be used in the next call after the one that makes it; work that needs it waits until it is there.
  * Copies, fills and runs happen in the order of their queue; queues do not wait for each other. What is released,

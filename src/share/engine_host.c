@@ -88,7 +88,7 @@ struct task {
 struct host_lane {
     gs_lane lane;
     _Atomic uint32_t done;
-    uint32_t untold;
+    uint32_t untold; /* tasks that have ended and are not in `done` yet */
     struct task *first, **last;
 };
 
@@ -249,9 +249,9 @@ static void *be_copier(void *argument) {
             continue;
         }
         pthread_mutex_unlock(&host->mutex);
-        if (task->kind == FILL)
-            memset(task->bytes ? task->to : &task->value, task->value, task->bytes);
-        else
+        if (task->kind == FILL && task->bytes)
+            memset(task->to, task->value, task->bytes);
+        else if (task->kind == COPY)
             memcpy(task->to, task->from, task->bytes);
         pthread_mutex_lock(&host->mutex);
         end_task(host, task);

@@ -309,7 +309,7 @@ void gs_dispatch_advance(gs_stream *stream);          /* hands over what can be 
 int64_t gs_schedule_expected_ns(const gs_action *action);
 /* Whether the launch may follow those of its stream that the engine has, without a decision. */
 bool gs_schedule_may_follow(gs_stream *stream, const gs_action *action);
-/* Whether the end of a launch that is about to start may be told with the next one's. */
+/* Whether the end of a launch may be told with the next one's. Asked once, when it starts. */
 bool gs_schedule_is_followed(gs_stream *stream, const gs_action *action);
 bool gs_schedule_walks(const gs_action *action);
 void gs_schedule_decide(gs_dispatch *dispatch);
