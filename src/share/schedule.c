@@ -23,6 +23,7 @@ enum {
     EXPECT_NS = 200000,          /* so long a stream keeps its SMs after a launch */
     FOLLOW_ALONE_NS = 8000000,   /* launches handed over ahead may take so long together, alone, */
     FOLLOW_PEERS_NS = 4000000,   /* with others that do the same, */
+    FOLLOW_BELOW_NS = 2000000,   /* where somebody of a higher priority may come, */
     FOLLOW_BESIDE_NS = 500000,   /* and with others that do not, if they are short */
     UNTOLD_NS = 1000000,         /* launches may take so long together whose ends are told at once */
     LEAST_WINDOW_NS = 4000000,   /* progress is known to a millisecond or so */
@@ -111,6 +112,17 @@ static bool are_peers_whole(const gs_stream *stream) {
     return true;
 }
 
+/* What was handed over cannot be taken back: whoever comes waits for it. */
+static int64_t most_ahead_ns(const gs_stream *stream) {
+    const gs_dispatch *dispatch = stream->session->dispatch;
+    for (size_t i = 0; i < dispatch->sessions.count; i++) {
+        const gs_session *other = dispatch->sessions.data[i];
+        if (other && other->page && other->options.priority > stream->session->options.priority)
+            return FOLLOW_BELOW_NS;
+    }
+    return dispatch->contenders.count <= 1 ? FOLLOW_ALONE_NS : FOLLOW_PEERS_NS;
+}
+
 /* Launches go to the engine many at a time: it need not tell of each, then, which would hold up the next one. */
 static bool has_room(gs_stream *stream, int64_t ns, int64_t most_ns) {
     int64_t ahead_ns = stream->pipelined_ns;
@@ -140,7 +152,7 @@ bool gs_schedule_may_follow(gs_stream *stream, const gs_action *action) {
     bool is_lonely = dispatch->contenders.count <= 1, is_short = ns < plan->short_ns;
     if (!is_lonely && !are_peers_whole(stream))
         return is_short && stream->pipelined_ns + ns < FOLLOW_BESIDE_NS;
-    return ns < plan->yield_ns && has_room(stream, ns, is_lonely ? FOLLOW_ALONE_NS : FOLLOW_PEERS_NS) &&
+    return ns < plan->yield_ns && has_room(stream, ns, most_ahead_ns(stream)) &&
            (!is_lonely || is_short || gs_profile_wanted(profile, plan->granularity) == 0);
 }
 
