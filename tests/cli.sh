@@ -177,8 +177,8 @@ says "a run that tells some of them apart"
 check "fit by several files" 0 "$program" fit --json --gpu "$work/six.json" "$work/model.jsonl" "$work/model.jsonl"
 says '"schema":"gridsmith.fit/1","gpu":"six","recordings":80,"settings_tried":'
 check "the proposed run can be played" 0 "$program" predict --gpu "$work/six.json" "$work/next.json"
-head -n 3 "$work/real.jsonl" | sed '2s/"placed":\[[0-9]*/"placed":[7/' >"$work/none.jsonl"
-check "fit where nothing agrees" 1 "$program" fit "$work/none.jsonl"
+head -n 3 "$work/model.jsonl" | sed '2s/"placed":\[[0-9]*/"placed":[5/' >"$work/none.jsonl"
+check "fit where nothing agrees" 1 "$program" fit --gpu "$work/six.json" "$work/none.jsonl"
 says "with 2 of 3 recordings; none agrees with more"
 
 # A model with other mechanisms than its description is measured, and what comes out agrees with it.
@@ -194,7 +194,7 @@ check "fuzz with the description" 0 "$program" fuzz --gpu "$work/mine.json" --co
     --device "model:$work/six.json,tie_order=ascending,extra_step=no"
 check "probe to standard output" 0 sh -c "'$program' probe --device 'model:$work/six.json' --runs 20 | '$program' gpus -- /dev/stdin"
 says "six: "
-check "probe a quirk" 1 "$program" probe --device "model:$work/six.json,skip=3" --runs 50 -o "$work/quirk.json"
+check "probe a quirk" 1 "$program" probe --device "model:$work/six.json,skip=3" --runs 10 -o "$work/quirk.json"
 says "tie order   listed: SMs 0, 2, 4, 1, 5, 3; 3 of 3 measurements alike"
 says "the last 1 of these never got a block of their own"
 check "written all the same" 0 grep -q '"tie_order":\[0,2,4,1,5,3\]' "$work/quirk.json"
@@ -327,7 +327,7 @@ mistake "fit to nothing" "give files of recordings" "$program" fit
 mistake "fit on an unknown GPU" 'no GPU is called "gtx480"' "$program" fit --gpu gtx480 "$work/real.jsonl"
 mistake "fit to a plan" 'has no "placed"' "$program" fit scenarios/waves.json
 mistake "fit to a run without a GPU" "the run names no GPU" \
-    sh -c "sed 's/\"gpu\":\"h200\",//' '$work/none.jsonl' | '$program' fit -"
+    sh -c "sed 's/\"gpu\":\"h200\",//' '$work/real.jsonl' | '$program' fit -"
 
 # ---- reshape and verify ----
 check "reshape" 0 "$program" reshape kernels/reduce.cu --kernel reduce --as persistent -o "$work/reshaped.cu"
