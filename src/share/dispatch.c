@@ -2,7 +2,7 @@
  * dispatch.c: actions from the sessions to the engine, and what happened back to them.
  *
  * Each stream is a list of actions in order. Copies and fills are handed to the engine as they come, in a queue of
- * their stream, and so are launches that need no decision (schedule.c); a launch that needs one holds up its stream
+ * their stream, and so are launches that need no decision (follow.c); a launch that needs one holds up its stream
  * until it has its turn, and a confined one also until it has ended, because it may be stopped and go on later. Events
  * of the engine come with the tag of an action. Tags are checked: kernels share the device process, and could have
  * written over its memory.
@@ -159,7 +159,7 @@ static gs_code hand_over(gs_action *action) {
 void gs_dispatch_advance(gs_stream *stream) {
     gs_action *action;
     while ((action = stream->next) && !stream->confined) {
-        if (action->what == GS_WIRE_LAUNCH && !gs_schedule_may_follow(stream, action)) {
+        if (action->what == GS_WIRE_LAUNCH && !gs_launch_may_follow(stream, action)) {
             if (!stream->launches) {
                 if (!action->launch.waits_since)
                     action->launch.waits_since = stream->session->dispatch->now_ns; /* its stream's turn has come */
@@ -229,7 +229,7 @@ void gs_dispatch_start(gs_action *action) {
     launch->run.is_walked = launch->how == GS_PLAN_WHOLE && gs_schedule_walks(action);
     if (launch->run.is_walked)
         launch->run.task_blocks = WALKED_TASK;
-    launch->run.is_followed = gs_schedule_is_followed(stream, action);
+    launch->run.is_followed = gs_launch_is_followed(stream, action);
     memcpy(launch->run.mask, launch->mask.words, sizeof launch->run.mask);
     gs_code code = gs_engine_start(dispatch->engine, gs_action_tag(action), &launch->run);
     action->is_issued = true;
@@ -250,7 +250,7 @@ void gs_dispatch_start(gs_action *action) {
     launch->had_company |= dispatch->running > 1;
     if (launch->run.is_confined)
         stream->confined = action;
-    launch->expected_ns = gs_schedule_expected_ns(action);
+    launch->expected_ns = gs_launch_expected_ns(action);
     stream->pipelined_ns += launch->expected_ns;
     dispatch->launches++;
 }

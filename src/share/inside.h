@@ -300,17 +300,17 @@ void gs_dispatch_load(gs_action *action, const gs_image_request *request,
 /* Drops what the engine does not have yet of a session that is over, and stops what it has. */
 void gs_dispatch_drop(gs_session *session);
 
-/* For schedule.c and dispatch.c. */
+/* For schedule.c, follow.c and dispatch.c. */
 gs_action *gs_stream_launch(const gs_stream *stream); /* the first launch that is not done, or NULL */
 void gs_stream_list(gs_stream *stream);               /* it takes part in decisions */
 void gs_dispatch_start(gs_action *action);            /* hands a launch to the engine, as its `how` and `mask` say */
 void gs_dispatch_advance(gs_stream *stream);          /* hands over what can be */
 /* How long a launch will take by itself, about; 0: nobody knows. */
-int64_t gs_schedule_expected_ns(const gs_action *action);
+int64_t gs_launch_expected_ns(const gs_action *action);
 /* Whether the launch may follow those of its stream that the engine has, without a decision. */
-bool gs_schedule_may_follow(gs_stream *stream, const gs_action *action);
+bool gs_launch_may_follow(gs_stream *stream, const gs_action *action);
 /* Whether the end of a launch may be told with the next one's. Asked once, when it starts. */
-bool gs_schedule_is_followed(gs_stream *stream, const gs_action *action);
+bool gs_launch_is_followed(gs_stream *stream, const gs_action *action);
 bool gs_schedule_walks(const gs_action *action);
 void gs_schedule_decide(gs_dispatch *dispatch);
 /* A launch ended, or was stopped. */

@@ -6,8 +6,7 @@
  * when one ends, and when the plan wants to look again. Doing it is: new masks for those that run, an empty one for
  * those that should stop, a start for those that wait.
  *
- * A launch follows the one before it in its stream without a decision where both run whole and are short: a stream of
- * short kernels goes to the engine as it comes.
+ * Most launches that run whole need no decision: they follow the one before them (follow.c).
  *
  * What is measured. A launch that ran with nobody beside it tells how long it takes (whole), or its rate on so many SMs
  * (confined). The rest are windows: times in which the same one or two kernels ran on the same SMs, or two took turns,
@@ -21,11 +20,6 @@
 
 enum {
     EXPECT_NS = 200000,          /* so long a stream keeps its SMs after a launch */
-    FOLLOW_ALONE_NS = 8000000,   /* launches handed over ahead may take so long together, alone, */
-    FOLLOW_PEERS_NS = 4000000,   /* with others that do the same, */
-    FOLLOW_BELOW_NS = 2000000,   /* where somebody of a higher priority may come, */
-    FOLLOW_BESIDE_NS = 500000,   /* and with others that do not, if they are short */
-    UNTOLD_NS = 1000000,         /* launches may take so long together whose ends are told at once */
     LEAST_WINDOW_NS = 4000000,   /* progress is known to a millisecond or so */
     WHOLE_WINDOW_NS = 20000000,  /* many launches of both */
     TURNS_WINDOW_NS = 100000000, /* both have had turns */
@@ -87,73 +81,6 @@ void gs_schedule_close(gs_dispatch *dispatch) {
         close_window(dispatch);
     while (dispatch->contenders.count)
         unlist(dispatch, dispatch->contenders.count - 1);
-}
-
-/* A kernel in a new shape is taken to need as long a block as in the last one. */
-int64_t gs_schedule_expected_ns(const gs_action *action) {
-    const gs_action_launch *launch = &action->launch;
-    double pace = action->thing->paces ? action->thing->paces[launch->run.kernel] : 0;
-    if (launch->profile && launch->profile->alone > 0)
-        pace = 1 / launch->profile->alone;
-    return (int64_t)(pace * (double)launch->blocks);
-}
-
-/* Whether whoever else is there runs whole, and has no more and no less a right to the GPU: then all keep their queues
-   filled, and the GPU has them take turns. */
-static bool are_peers_whole(const gs_stream *stream) {
-    const gs_dispatch *dispatch = stream->session->dispatch;
-    const gs_session_options *mine = &stream->session->options;
-    for (size_t i = 0; i < dispatch->contenders.count; i++) {
-        const gs_stream *other = dispatch->contenders.data[i];
-        const gs_session_options *theirs = &other->session->options;
-        if (other->confined || theirs->priority != mine->priority || theirs->weight != mine->weight)
-            return false;
-    }
-    return true;
-}
-
-/* What was handed over cannot be taken back: whoever comes waits for it. */
-static int64_t most_ahead_ns(const gs_stream *stream) {
-    const gs_dispatch *dispatch = stream->session->dispatch;
-    for (size_t i = 0; i < dispatch->sessions.count; i++) {
-        const gs_session *other = dispatch->sessions.data[i];
-        if (other && other->page && other->options.priority > stream->session->options.priority)
-            return FOLLOW_BELOW_NS;
-    }
-    return dispatch->contenders.count <= 1 ? FOLLOW_ALONE_NS : FOLLOW_PEERS_NS;
-}
-
-/* Launches go to the engine many at a time: it need not tell of each, then, which would hold up the next one. */
-static bool has_room(gs_stream *stream, int64_t ns, int64_t most_ns) {
-    int64_t ahead_ns = stream->pipelined_ns;
-    stream->is_full = ahead_ns + ns >= most_ns || (stream->is_full && ahead_ns > most_ns / 4 * 3);
-    return stream->launches < 2 || !stream->is_full; /* with one more there is no gap */
-}
-
-bool gs_schedule_is_followed(gs_stream *stream, const gs_action *action) {
-    const gs_action *next = action->next;
-    int64_t ns = gs_schedule_expected_ns(action);
-    bool is_followed = action->launch.how == GS_PLAN_WHOLE && next && next->what == GS_WIRE_LAUNCH && ns &&
-                       stream->untold_ns + ns < UNTOLD_NS;
-    stream->untold_ns = is_followed ? stream->untold_ns + ns : 0;
-    return is_followed;
-}
-
-bool gs_schedule_may_follow(gs_stream *stream, const gs_action *action) {
-    const gs_dispatch *dispatch = stream->session->dispatch;
-    const gs_plan_options *plan = &dispatch->plan;
-    const gs_profile *profile = action->launch.profile;
-    if (!stream->launches || stream->confined || !profile || dispatch->options.shuffle_ns || dispatch->loading ||
-        dispatch->somebody_waits)
-        return false;
-    int64_t ns = gs_schedule_expected_ns(action);
-    if (!ns || stream->session->options.most_sms)
-        return false;
-    bool is_lonely = dispatch->contenders.count <= 1, is_short = ns < plan->short_ns;
-    if (!is_lonely && !are_peers_whole(stream))
-        return is_short && stream->pipelined_ns + ns < FOLLOW_BESIDE_NS;
-    return ns < plan->yield_ns && has_room(stream, ns, most_ahead_ns(stream)) &&
-           (!is_lonely || is_short || gs_profile_wanted(profile, plan->granularity) == 0);
 }
 
 static bool can_confine(const gs_action *action) {

@@ -1,5 +1,5 @@
 /*
- * test_share_schedule.c: which launches follow the ones before them without a decision, how far ahead, and whose ends
+ * test_share_follow.c: which launches follow the ones before them without a decision, how far ahead, and whose ends
  * may be told together. No engine and no clients: sessions, streams and profiles as the daemon would have them.
  */
 #include "test.h"
@@ -64,8 +64,8 @@ static void close_scene(struct scene *scene) {
 /* Hands launches over as long as they may follow. Returns how many the engine has then. */
 static uint32_t fill(struct scene *scene) {
     gs_stream *stream = scene->contenders[0];
-    int64_t ns = gs_schedule_expected_ns(&scene->action);
-    while (gs_schedule_may_follow(stream, &scene->action)) {
+    int64_t ns = gs_launch_expected_ns(&scene->action);
+    while (gs_launch_may_follow(stream, &scene->action)) {
         stream->launches++;
         stream->pipelined_ns += ns;
         assert_true(stream->launches < 10000);
@@ -77,14 +77,14 @@ static uint32_t fill(struct scene *scene) {
 static uint32_t filled(struct scene *scene) {
     gs_stream *stream = scene->contenders[0];
     stream->launches = 1;
-    stream->pipelined_ns = gs_schedule_expected_ns(&scene->action);
+    stream->pipelined_ns = gs_launch_expected_ns(&scene->action);
     return fill(scene);
 }
 
 static void end_some(struct scene *scene, uint32_t count) {
     gs_stream *stream = scene->contenders[0];
     stream->launches -= count;
-    stream->pipelined_ns -= count * gs_schedule_expected_ns(&scene->action);
+    stream->pipelined_ns -= count * gs_launch_expected_ns(&scene->action);
 }
 
 static void alone_launches_go_8_ms_ahead(void **state) {
@@ -146,7 +146,7 @@ static void below_a_higher_priority_they_go_2_ms_ahead(void **state) {
 static int told(struct scene *scene, int launches) {
     int count = 0;
     for (int i = 0; i < launches; i++)
-        count += !gs_schedule_is_followed(scene->contenders[0], &scene->action);
+        count += !gs_launch_is_followed(scene->contenders[0], &scene->action);
     return count;
 }
 
