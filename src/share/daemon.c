@@ -2,7 +2,7 @@
  * daemon.c: gridsmith serve: sockets, signals and the loop around dispatch.c.
  *
  * One thread. libuv watches descriptors: the socket that clients come to, each client's connection and bell, the
- * engine, compilers, a timer, signals, and HTTP for Prometheus. While there is work, and some microseconds longer, the
+ * engine, compilers, a timer, signals, and HTTP for Prometheus. While there is work, and for a while after it, the
  * loop does not sleep: it looks at the rings, which are memory, and at libuv now and then. How long it stays awake
  * without work grows where that was worth it and shrinks where it was not.
  *

@@ -5,7 +5,8 @@
  * do. Whatever may take long (memory, mapping, loading) is done by two other threads (engine_things.c).
  *
  * A queue has works that wait and works that fly: those were given to its lane, one behind the other, and the device
- * does the rest. A confined run is not like that: it has lanes of its own (engine_confined.c).
+ * does the rest. Of launches that follow each other the lane may tell at once, which costs it less; they share the
+ * time then. A confined run is not like that: it has lanes of its own (engine_confined.c).
  */
 #define _GNU_SOURCE
 #include "descriptors.h"
@@ -28,7 +29,7 @@ enum {
     CHECK_EVERY = 1000, /* microseconds between looks at whether the device is of use */
     SPIN = 2000,        /* microseconds that the loop spins after the last thing that happened */
     NAP = 50,           /* microseconds that it sleeps between looks at a device that does not ring */
-    FOLLOWED = 20000    /* nanoseconds in which what follows a launch should come */
+    FOLLOWED = 20       /* microseconds in which what follows a launch should come */
 };
 
 /* ---- telling ---- */
@@ -348,7 +349,7 @@ static bool is_alike(const struct work *a, const struct work *b) {
 static void tell_of_last(gs_side *side, const struct queue *queue) {
     gs_error error;
     const struct work *next = queue->waiting.first, *last = queue->last_given;
-    if (!queue->lane->is_untold || (!next && side->now_ns - last->given_ns < FOLLOWED))
+    if (!queue->lane->is_untold || (!next && side->now_ns - last->given_ns < (int64_t)FOLLOWED * 1000))
         return;
     if (side->kind->fill(side->device, queue->lane, 0, 0, 0, &error) != GS_OK)
         gs_side_fail(side, &error);

@@ -4,7 +4,8 @@
  *   things     what a client has on the device: memory, host memory that is shared, modules
  *   actions    commands that have been checked, from their arrival until they have happened
  *   sessions   one client: its page, its things, its streams (session.c)
- *   dispatch   all sessions, and the engine that does what they ask for (dispatch.c)
+ *   dispatch   all sessions, and the engine that does what they ask for (dispatch.c): launches that follow the ones
+ *              before them (follow.c), and those that need a decision (schedule.c)
  *   status     what is going on, for people and for programs (status.c)
  *
  * Nothing here knows sockets or loops: those are daemon.c's, which calls

@@ -137,13 +137,9 @@ static bool describe(const gs_dispatch *dispatch, gs_stream *stream, gs_contende
     contender->can_confine = can_confine(action);
     contender->waited_ns = (int64_t)(now - launch->waits_since);
     contender->running_ns = is_running ? (int64_t)(now - stream->running_since) : 0;
-    if (takes_place(stream, action)) {
-        contender->how = GS_PLAN_CONFINED;
-        contender->sms = stream->last_sms;
-        return true;
-    }
-    contender->how = is_running ? launch->how : GS_PLAN_WAIT;
-    contender->sms = is_running ? launch->sms : 0;
+    bool has_place = takes_place(stream, action);
+    contender->how = is_running ? launch->how : has_place ? GS_PLAN_CONFINED : GS_PLAN_WAIT;
+    contender->sms = is_running ? launch->sms : has_place ? stream->last_sms : 0;
     return true;
 }
 

@@ -108,7 +108,7 @@ gs_code gs_zoo_load_round(gs_zoo_load *load, uint32_t repeat, gs_zoo_round *roun
         code = wait_for_all(load, error);
     round->ended_ns = gs_now_ns();
     round->launches = load->launches;
-    if (code == GS_OK && round->ended_ns - round->began_ns > AHEAD_NS)
+    if (code == GS_OK && round->launches && round->ended_ns - round->began_ns > AHEAD_NS)
         set_ahead(load, round);
     return code;
 }
