@@ -353,19 +353,19 @@ static void measure_host(void) {
 enum { PLAN_SMS = 132, PLAN_MOST = 64 };
 
 /* Contenders of all kinds, whose curves are known, and some pairs measured. */
-static void make_contenders(gs_book *book, gs_contender *contenders) {
+static void make_contenders(gs_profile_store *store, gs_contender *contenders) {
     gs_random random = gs_random_at(6, 0);
     for (uint32_t i = 0; i < PLAN_MOST; i++) {
         double knee = (double)gs_random_from(&random, 20, 120) / 100, ns = 1e6;
-        gs_profile *profile = gs_book_get(book, i + 1, "kernel", 100000);
+        gs_profile *profile = gs_profile_store_get(store, i + 1, "kernel", 100000);
         if (!profile)
             exit(4);
         for (int32_t sms = 12; sms <= PLAN_SMS; sms += 12)
             gs_profile_rate(profile, sms, (uint64_t)(1e5 * fmin(1, sms / (PLAN_SMS * knee))), (uint64_t)ns);
         contenders[i] = (gs_contender){.profile = profile, .client = i, .weight = 1, .arrival = i, .can_confine = true};
         for (uint32_t j = 0; j < i; j += 3)
-            gs_book_beside(book, &(gs_beside){profile, 66, 40000},
-                           &(gs_beside){(gs_profile *)contenders[j].profile, 66, 45000}, (uint64_t)ns);
+            gs_profile_store_beside(store, &(gs_beside){profile, 66, 40000},
+                                    &(gs_beside){(gs_profile *)contenders[j].profile, 66, 45000}, (uint64_t)ns);
     }
 }
 
@@ -373,7 +373,7 @@ static void make_contenders(gs_book *book, gs_contender *contenders) {
 static double plan_cost(const literal_question *q, gs_plan_place *placements) {
     int64_t rounds = 4000 / (int64_t)q->count, start = gs_now_ns();
     for (int64_t i = 0; i < rounds; i++)
-        gs_plan_decide(q->options, q->book, q->contenders, q->count, placements);
+        gs_plan_decide(q->options, q->store, q->contenders, q->count, placements);
     return (double)(gs_now_ns() - start) / 1e3 / (double)rounds;
 }
 
@@ -389,15 +389,15 @@ static void measure_plan(void) {
     static const size_t counts[] = {2, 16, PLAN_MOST};
     gs_contender contenders[PLAN_MOST];
     gs_plan_place placements[PLAN_MOST];
-    gs_book *book = gs_book_open(NULL, "bench", PLAN_SMS, NULL);
+    gs_profile_store *store = gs_profile_store_open(NULL, "bench", PLAN_SMS, NULL);
     gs_plan_options options = gs_plan_defaults(PLAN_SMS);
-    if (!book)
+    if (!store)
         exit(4);
     options.probes = false;
-    make_contenders(book, contenders);
+    make_contenders(store, contenders);
     printf("\ncontenders   decisions/s    us each   literal us   ratio\n");
     for (size_t i = 0; i < GS_COUNT(counts); i++) {
-        literal_question q = {&options, book, contenders, counts[i]};
+        literal_question q = {&options, store, contenders, counts[i]};
         double us = INFINITY, literal_us = INFINITY;
         for (int j = 0; j < 20; j++) {
             us = fmin(us, plan_cost(&q, placements));
@@ -405,7 +405,7 @@ static void measure_plan(void) {
         }
         printf("%-10zu %13.0f %10.1f %12.1f %7.1f\n", counts[i], 1e6 / us, us, literal_us, literal_us / us);
     }
-    gs_book_close(book);
+    gs_profile_store_close(store);
 }
 
 int main(void) {

@@ -7,8 +7,8 @@
  * PROGRAM is gridsmith. Both ways are measured by turns; medians are printed. The kernel is empty, so that what is
  * measured is the way there and back.
  */
-#include "share/engine.h"
-#include "share/share.h"
+#include "client/client.h"
+#include "worker/worker.h"
 
 #include <gridsmith/client.h>
 
@@ -43,16 +43,16 @@ static double median(double *list) {
 
 /* ---- directly ---- */
 
-static void wait_event(gs_engine *engine, uint32_t wanted) {
-    gs_engine_event event;
+static void wait_event(gs_worker *engine, uint32_t wanted) {
+    gs_worker_report event;
     for (int64_t until = gs_now_ns() + 50000;;) {
-        if (gs_now_ns() < until ? gs_engine_peek(engine, &event) : gs_engine_poll(engine, &event)) {
+        if (gs_now_ns() < until ? gs_worker_peek(engine, &event) : gs_worker_poll(engine, &event)) {
             if (event.code != GS_OK || event.happened != wanted)
                 give_up("the device process", event.message);
             return;
         }
         if (gs_now_ns() >= until)
-            poll(&(struct pollfd){.fd = gs_engine_fd(engine), .events = POLLIN}, 1, 1000);
+            poll(&(struct pollfd){.fd = gs_worker_fd(engine), .events = POLLIN}, 1, 1000);
     }
 }
 
@@ -66,42 +66,42 @@ static gs_image *compile(const char *program, const char *cache, int architectur
                                 .kernel_count = 1,
                                 .architecture = architecture};
     gs_error error = {.code = GS_OK};
-    gs_image_work *work = gs_image_start(&request, &error);
+    gs_compilation *work = gs_image_start(&request, &error);
     gs_image *image = work ? gs_image_finish(work, &error) : NULL;
     if (!image)
         give_up("compiling", error.message);
     return image;
 }
 
-static gs_engine *open_engine(const char *program, const char *device, const char *cache) {
-    gs_engine_options options = {.device = device, .program = program};
+static gs_worker *open_engine(const char *program, const char *device, const char *cache) {
+    gs_worker_options options = {.device = device, .program = program};
     gs_error error = {.code = GS_OK};
-    gs_engine *engine = gs_engine_open(&options, &error);
+    gs_worker *engine = gs_worker_open(&options, &error);
     if (!engine)
         give_up(device, error.message);
-    gs_image *image = compile(program, cache, gs_engine_facts_of(engine)->architecture);
-    gs_engine_allocate(engine, 1, 1, 4096);
-    wait_event(engine, GS_ENGINE_ALLOCATED);
-    gs_engine_load(engine, 2, 1, image);
-    wait_event(engine, GS_ENGINE_LOADED);
+    gs_image *image = compile(program, cache, gs_worker_facts_of(engine)->architecture);
+    gs_worker_allocate(engine, 1, 1, 4096);
+    wait_event(engine, GS_REPORT_ALLOCATED);
+    gs_worker_load(engine, 2, 1, image);
+    wait_event(engine, GS_REPORT_LOADED);
     gs_image_free(image);
     return engine;
 }
 
 /* Nanoseconds a launch. */
-static double run_directly(gs_engine *engine, int count, bool is_pipelined) {
-    gs_engine_argument argument = {.memory = 1};
-    gs_engine_run run = {
+static double run_directly(gs_worker *engine, int count, bool is_pipelined) {
+    gs_worker_argument argument = {.memory = 1};
+    gs_worker_launch run = {
         .queue = 1, .module = 1, .grid = {1, 1, 1}, .block = {32, 1, 1}, .argument_count = 1, .arguments = &argument};
     enum { AHEAD = 256 };
     int64_t began = gs_now_ns();
     for (int i = 0; i < count; i++) {
-        gs_engine_start(engine, (uint64_t)i, &run);
+        gs_worker_start(engine, (uint64_t)i, &run);
         if (!is_pipelined || i >= AHEAD)
-            wait_event(engine, GS_ENGINE_RAN);
+            wait_event(engine, GS_REPORT_RAN);
     }
     for (int i = 0; is_pipelined && i < AHEAD && i < count; i++)
-        wait_event(engine, GS_ENGINE_RAN);
+        wait_event(engine, GS_REPORT_RAN);
     return (double)(gs_now_ns() - began) / count;
 }
 
@@ -118,7 +118,7 @@ static pid_t start_daemon(const char *program, const char *device, const char *f
     }
     struct timespec moment = {.tv_nsec = 10000000};
     char *json = NULL;
-    for (int i = 0; i < 3000 && gs_status_ask(socket, &json, NULL) != GS_OK; i++)
+    for (int i = 0; i < 3000 && gs_status_request(socket, &json, NULL) != GS_OK; i++)
         nanosleep(&moment, NULL);
     free(json);
     return process;
@@ -176,7 +176,7 @@ int main(int argc, char **argv) {
     if (argc < 2 || !mkdtemp(folder))
         give_up("usage", "bench/launches PROGRAM [DEVICE [LAUNCHES]]");
     snprintf(socket, sizeof socket, "%s/s", folder);
-    gs_engine *engine = open_engine(argv[1], device, folder);
+    gs_worker *engine = open_engine(argv[1], device, folder);
     pid_t process = start_daemon(argv[1], device, folder, socket);
     gs_client *client = open_client(socket, &module, &memory);
     for (int turn = -1; turn < TURNS; turn++)
@@ -193,7 +193,7 @@ int main(int argc, char **argv) {
     printf("the daemon alone (an event): one at a time %.2f us, many in a row %.2f us\n", median(events[0]) / 1e3,
            median(events[1]) / 1e3);
     gs_client_close(client);
-    gs_engine_close(engine);
+    gs_worker_close(engine);
     kill(process, SIGTERM);
     waitpid(process, NULL, 0);
     char command[80];

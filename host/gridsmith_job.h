@@ -26,22 +26,22 @@ enum {
 /* ---- the last parameter of a reshaped kernel ---- */
 
 /* `persistent`: the grid of the original, which has at most GS_JOB_BLOCKS; the workers are the blocks of the launch. */
-typedef struct gs_persistent_told {
+typedef struct gs_persistent_parameter {
     uint32_t grid_x, grid_y, grid_z;
     uint32_t task_blocks;
     uint64_t marks; /* uint32_t *: how often each block ran, for builds with GRIDSMITH_MARKS; else 0 */
     uint64_t queue; /* uint64_t *: 0 before the first launch and after each */
-} gs_persistent_told;
+} gs_persistent_parameter;
 
 /* `confined`: besides, where the queue, the stop word and the mask are. */
-typedef struct gs_confined_told {
+typedef struct gs_confined_parameter {
     uint32_t grid_x, grid_y, grid_z;
     uint32_t task_blocks;
     uint64_t marks;
     uint64_t next; /* uint64_t *: the first block that nobody has taken; all are taken when it reaches the end */
     uint64_t stop; /* const uint32_t *: not 0: workers leave, as docs/reshape.md says */
     uint64_t sms;  /* const uint32_t *: bit i of word i / 32: workers may stay on SM i; NULL: on all */
-} gs_confined_told;
+} gs_confined_parameter;
 
 /* ---- the job ---- */
 

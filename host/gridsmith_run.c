@@ -610,7 +610,7 @@ static void draw_sms(uint32_t *sms, uint32_t count, bool some) {
         sms[0] |= 1u << draw(count < 32 ? count : 32);
 }
 
-static void run_confined(struct launch *launch, gs_job_call *call, gs_confined_told *told, uint64_t blocks) {
+static void run_confined(struct launch *launch, gs_job_call *call, gs_confined_parameter *told, uint64_t blocks) {
     uint32_t sms[GS_JOB_SMS / 32], stop = 0, stops = call->stops;
     uint64_t next = 0;
     told->next = (uint64_t)(uintptr_t)&next;
@@ -630,9 +630,9 @@ static void run_formed(struct launch *launch, gs_job_call *call, void **argument
     uint64_t blocks = (uint64_t)call->grid[0] * call->grid[1] * call->grid[2];
     uint64_t marks = call->marks < 0 ? 0 : (uint64_t)(uintptr_t)buffers[call->marks];
     uint64_t queue = 0;
-    gs_persistent_told persistent = {call->grid[0],     call->grid[1], call->grid[2],
-                                     call->task_blocks, marks,         (uint64_t)(uintptr_t)&queue};
-    gs_confined_told confined = {call->grid[0], call->grid[1], call->grid[2], call->task_blocks, marks, 0, 0, 0};
+    gs_persistent_parameter persistent = {call->grid[0],     call->grid[1], call->grid[2],
+                                          call->task_blocks, marks,         (uint64_t)(uintptr_t)&queue};
+    gs_confined_parameter confined = {call->grid[0], call->grid[1], call->grid[2], call->task_blocks, marks, 0, 0, 0};
     if (blocks > GS_JOB_BLOCKS || call->task_blocks > GS_JOB_TASK)
         fail(GS_JOB_WRONG, "a reshaped kernel may have %d blocks, and tasks of %d of them", GS_JOB_BLOCKS, GS_JOB_TASK);
     launch->grid[0] = call->workers ? call->workers : 2 * launch->sms;

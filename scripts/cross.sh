@@ -19,13 +19,13 @@ sh scripts/setup.sh build
 
 cmake -G Ninja -S . -B build/x86_64 -DCMAKE_TOOLCHAIN_FILE=cmake/x86_64.cmake -DCMAKE_BUILD_TYPE=Release \
     -DGRIDSMITH_TESTS=ON -DCMAKE_COMPILE_WARNING_AS_ERROR=ON >/dev/null
-tests="test_host test_traps test_reshape test_share_engine"
+tests="test_host test_traps test_reshape test_worker"
 # shellcheck disable=SC2086
-cmake --build build/x86_64 --target gridsmith share bench_engine launches $tests
+cmake --build build/x86_64 --target gridsmith share bench_worker launches $tests
 
 rm -rf out/x86_64
 mkdir -p out/x86_64/lib
-for program in gridsmith bench/share bench/bench_engine bench/launches; do
+for program in gridsmith bench/share bench/bench_worker bench/launches; do
     cp "build/x86_64/$program" out/x86_64/
 done
 for test in $tests; do

@@ -75,7 +75,7 @@ static void put_device_code(const gs_code_map *map, gs_text *into) {
     gs_span *spans = calloc(map->units.count + map->kernels.count + 1, sizeof *spans);
     size_t count = 0;
     for (size_t i = 0; spans && i < map->units.count; i++) {
-        const gs_unit *unit = &map->units.data[i];
+        const gs_code_unit *unit = &map->units.data[i];
         if (unit->is_macro)
             spans[count++] = (gs_span){unit->name - 2, unit->span.end};
         else if (is_device_code(map->source, unit->span))

@@ -89,19 +89,19 @@ static void compile_all(struct modules *all, const formed *first, size_t stride,
     }
 }
 
-static void run_trial(const formed *it, const char *kernel, gs_trial *trial, int form, enum gs_form as) {
+static void run_trial(const formed *it, const char *kernel, gs_verify_run *trial, int form, enum gs_form as) {
     gs_error error;
     name_in_module(it, kernel, trial->variant->kernel, sizeof trial->variant->kernel);
     trial->variant->form = as;
-    if (gs_trial_run(trial, &error) != GS_OK)
+    if (gs_verify_run_execute(trial, &error) != GS_OK)
         fail_msg("%s, %s in the %s module: %s:%ld: %s", it->name, kernel, gs_form_name(form), error.file, error.line,
                  error.message);
 }
 
-static void compare(const formed *it, const gs_trial *original, const gs_trial *trial, enum gs_form form) {
+static void compare(const formed *it, const gs_verify_run *original, const gs_verify_run *trial, enum gs_form form) {
     gs_error reason;
     size_t argument, element;
-    if (!gs_trials_agree(original, trial, 0, &reason, &argument, &element))
+    if (!gs_verify_runs_agree(original, trial, 0, &reason, &argument, &element))
         fail_msg("%s as %s, %u workers, %u stops: %s", it->name, gs_form_name(form), trial->options->workers,
                  trial->options->stops, reason.message);
     for (uint64_t i = 0; i < trial->blocks && trial->marks; i++)
@@ -118,12 +118,12 @@ static void check_one(const struct modules *all, const formed *it) {
                 {GS_FORM_CONFINED, 3, 1, 0},   {GS_FORM_CONFINED, 0, 2, 4},   {GS_FORM_CONFINED, 0, 10, 2}};
     gs_verify_options plain = {.seconds = 60};
     gs_variant variants[2] = {gs_variant_original(it->launch, ""), gs_variant_original(it->launch, "")};
-    gs_trial original = {.executor = all->executor,
-                         .launch = it->launch,
-                         .options = &plain,
-                         .variant = &variants[0],
-                         .module = all->modules[GS_FORM_ORIGINAL]};
-    gs_trial trial = original;
+    gs_verify_run original = {.executor = all->executor,
+                              .launch = it->launch,
+                              .options = &plain,
+                              .variant = &variants[0],
+                              .module = all->modules[GS_FORM_ORIGINAL]};
+    gs_verify_run trial = original;
     trial.variant = &variants[1];
     run_trial(it, it->kernel, &original, GS_FORM_ORIGINAL, GS_FORM_ORIGINAL);
     for (size_t i = 0; i < GS_COUNT(ways); i++) {
@@ -145,8 +145,8 @@ static void check_one(const struct modules *all, const formed *it) {
         run_trial(it, it->other, &trial, form, GS_FORM_ORIGINAL);
         compare(it, &original, &trial, GS_FORM_ORIGINAL);
     }
-    gs_trial_free(&original);
-    gs_trial_free(&trial);
+    gs_verify_run_free(&original);
+    gs_verify_run_free(&trial);
 }
 
 void forms_check(const formed *first, size_t stride, size_t count) {

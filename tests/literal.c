@@ -48,7 +48,7 @@ struct play {
     int cursor; /* round-robin */
     int16_t *order;
     struct block **blocks; /* alive */
-    size_t block_count, block_room;
+    size_t block_count, block_capacity;
     gs_log *log;
     size_t event;
     size_t fresh; /* so many of the last blocks have no number yet; all are of one launch */
@@ -409,7 +409,7 @@ static void start(struct play *play, size_t launch, int i, int room) {
     for (int n = 0; n < play->gpu->sms; n++)
         if (play->order[n] == i)
             play->cursor = (n + 1) % play->gpu->sms;
-    if (!gs_array_reserve((void **)&play->blocks, play->block_count, &play->block_room, 1, sizeof *play->blocks) ||
+    if (!gs_array_reserve((void **)&play->blocks, play->block_count, &play->block_capacity, 1, sizeof *play->blocks) ||
         !GS_RESERVE(play->log, 1))
         abort();
     play->blocks[play->block_count++] = block;

@@ -21,7 +21,7 @@ typedef struct gs_start {
 
 typedef struct gs_log {
     gs_start *data;
-    size_t count, room;
+    size_t count, capacity;
 } gs_log;
 
 /* Whose turn it is among the groups that go first, their parts and the others. */

@@ -48,7 +48,8 @@ static double share_of(const literal_question *q, const size_t *members, size_t 
     double share = gs_profile_share(c->profile, sms);
     for (size_t j = 0; j < count; j++) {
         const gs_contender *other = &q->contenders[members[j]];
-        const gs_pair *pair = q->book && j != i ? gs_book_pair(q->book, c->profile->key, other->profile->key) : NULL;
+        const gs_pair *pair =
+            q->store && j != i ? gs_profile_store_pair(q->store, c->profile->key, other->profile->key) : NULL;
         double factor;
         if (pair && gs_pair_factor(pair, c->profile, sms, &factor))
             share *= factor;
@@ -108,7 +109,7 @@ double literal_split(const literal_question *q, const size_t *members, size_t co
 static double turns(const literal_question *q, const gs_contender *a, const gs_contender *b) {
     double alone_a = gs_profile_share(a->profile, cap(q, a)), alone_b = gs_profile_share(b->profile, cap(q, b));
     double mean = (weight(a) * alone_a + weight(b) * alone_b) / (weight(a) + weight(b));
-    const gs_pair *pair = q->book ? gs_book_pair(q->book, a->profile->key, b->profile->key) : NULL;
+    const gs_pair *pair = q->store ? gs_profile_store_pair(q->store, a->profile->key, b->profile->key) : NULL;
     return pair && pair->turns_samples >= q->options->trials ? mean * pair->turns : mean;
 }
 
@@ -130,10 +131,10 @@ double literal_pair(const literal_question *q, size_t leader) {
             continue;
         uint64_t longest = gs_profile_duration_ns(c->profile), leads = gs_profile_duration_ns(lead->profile);
         longest = longest > leads ? longest : leads;
-        const gs_pair *pair = q->book ? gs_book_pair(q->book, c->profile->key, lead->profile->key) : NULL;
+        const gs_pair *pair = q->store ? gs_profile_store_pair(q->store, c->profile->key, lead->profile->key) : NULL;
         bool is_refuted =
             pair && pair->gains.count >= 3 && gs_samples_median(&pair->gains) < 1 + q->options->least_gain;
-        bool is_due = q->book && q->count == 2 && c->priority == lead->priority &&
+        bool is_due = q->store && q->count == 2 && c->priority == lead->priority &&
                       (!pair || is_refuted || are_turns_due(pair, q->options->trials));
         if ((is_short(q, c) || is_short(q, lead) || is_due) && longest <= (uint64_t)q->options->yield_ns &&
             cap(q, c) == q->options->sms && cap(q, lead) == q->options->sms)

@@ -8,7 +8,7 @@
 
 typedef struct literal_question {
     const gs_plan_options *options;
-    const gs_book *book;
+    const gs_profile_store *store;
     const gs_contender *contenders; /* none runs */
     size_t count;
 } literal_question;

@@ -22,9 +22,9 @@ static gs_device *open_pretended(const char *words, const char *name) {
     return device;
 }
 
-static gs_run *play(gs_device *device, const gs_run *plan, const gs_play_options *options) {
+static gs_run *play(gs_device *device, const gs_run *instance, const gs_play_options *options) {
     gs_error error;
-    gs_run *recorded = gs_device_play(device, plan, options, &error);
+    gs_run *recorded = gs_device_play(device, instance, options, &error);
     if (!recorded)
         fail_msg("%s", error.message);
     return recorded;
@@ -136,14 +136,14 @@ static void check_text(const gs_run *recorded) {
 static gs_score record_and_score(gs_device *device, const char *class_name, uint64_t index, bool patient) {
     gs_error error;
     gs_bounds bounds = gs_device_bounds(device);
-    gs_run *plan = gs_generate(&bounds, class_name, 1, index, &error);
-    gs_run *predicted = plan ? gs_predict(device->gpu, plan, NULL, &error) : NULL;
+    gs_run *instance = gs_generate(&bounds, class_name, 1, index, &error);
+    gs_run *predicted = instance ? gs_predict(device->gpu, instance, NULL, &error) : NULL;
     assert_non_null(predicted);
     gs_play_options options = {.expected = predicted, .patient = patient};
-    gs_run *recorded = play(device, plan, &options);
+    gs_run *recorded = play(device, instance, &options);
     gs_score score = {0};
     assert_int_equal(gs_score_add(&score, recorded, predicted, &error), GS_OK);
-    assert_int_equal(recorded->launches.count, plan->launches.count);
+    assert_int_equal(recorded->launches.count, instance->launches.count);
     assert_string_equal(recorded->class_name, class_name);
     assert_string_equal(recorded->gpu, device->gpu->name);
     assert_int_equal(recorded->id, index);
@@ -154,7 +154,7 @@ static gs_score record_and_score(gs_device *device, const char *class_name, uint
     check_text(recorded);
     gs_run_free(recorded);
     gs_run_free(predicted);
-    gs_run_free(plan);
+    gs_run_free(instance);
     return score;
 }
 
@@ -215,7 +215,7 @@ static int compare_stays(const void *a, const void *b) {
 static void check_times(const gs_gpu *gpu, const gs_run *run) {
     struct {
         struct stay *data;
-        size_t count, room;
+        size_t count, capacity;
     } stays = {0};
     for (size_t i = 0; i < run->launches.count; i++) {
         const gs_launch *launch = &run->launches.data[i];
@@ -247,27 +247,27 @@ static void timed_runs_have_times(void **state) {
     gs_bounds bounds = gs_device_bounds(device);
     gs_error error;
     for (uint64_t index = 0; index < 10; index++) {
-        gs_run *plan = gs_generate(&bounds, "timed", 1, index, &error);
-        gs_run *predicted = plan ? gs_predict(device->gpu, plan, NULL, &error) : NULL;
+        gs_run *instance = gs_generate(&bounds, "timed", 1, index, &error);
+        gs_run *predicted = instance ? gs_predict(device->gpu, instance, NULL, &error) : NULL;
         assert_non_null(predicted);
-        gs_run *recorded = play(device, plan, NULL);
+        gs_run *recorded = play(device, instance, NULL);
         check_times(device->gpu, recorded);
         /* Later launches depend on how quick the host is; the first one finds an idle GPU. */
         const gs_seen *one = &recorded->events.data[0].seen, *two = &predicted->events.data[0].seen;
-        for (int64_t block = 0; block < plan->launches.data[0].blocks; block++)
+        for (int64_t block = 0; block < instance->launches.data[0].blocks; block++)
             assert_int_equal(gs_seen_sm(one, block), gs_seen_sm(two, block));
         gs_run_free(recorded);
         gs_run_free(predicted);
-        gs_run_free(plan);
+        gs_run_free(instance);
     }
     gs_device_close(device);
 }
 
 /* Plays a run given as text and returns the recording. */
 static gs_run *play_text(gs_device *device, const char *text) {
-    gs_run *plan = test_run_of(text);
-    gs_run *recorded = play(device, plan, NULL);
-    gs_run_free(plan);
+    gs_run *instance = test_run_of(text);
+    gs_run *recorded = play(device, instance, NULL);
+    gs_run_free(instance);
     return recorded;
 }
 
@@ -363,9 +363,9 @@ static void an_unusable_gpu_is_said_to_be_so(void **state) {
 }
 
 /* Plays what cannot be played. */
-static gs_error play_wrong(gs_device *device, const gs_run *plan) {
+static gs_error play_wrong(gs_device *device, const gs_run *instance) {
     gs_error error = {.code = GS_OK};
-    assert_null(gs_device_play(device, plan, NULL, &error));
+    assert_null(gs_device_play(device, instance, NULL, &error));
     return error;
 }
 
@@ -385,11 +385,11 @@ static void a_run_that_cannot_be_recorded_is_refused(void **state) {
          "launching: invalid argument (CUDA error 1)"},
     };
     for (size_t i = 0; i < GS_COUNT(cases); i++) {
-        gs_run *plan = test_run_of(cases[i].text);
-        gs_error error = play_wrong(device, plan);
+        gs_run *instance = test_run_of(cases[i].text);
+        gs_error error = play_wrong(device, instance);
         assert_int_equal(error.code, cases[i].code);
         assert_string_equal(error.message, cases[i].message);
-        gs_run_free(plan);
+        gs_run_free(instance);
     }
     gs_text text = {0};
     for (int i = 0; i < 129; i++)
@@ -398,9 +398,9 @@ static void a_run_that_cannot_be_recorded_is_refused(void **state) {
             "%s{\"op\":\"launch\",\"kernel\":\"k%d\",\"blocks\":1,\"threads\":32,\"registers\":32,\"shared_bytes\":0}",
             i ? "," : "{\"schema\":\"gridsmith.run/1\",\"events\":[", i);
     gs_text_add(&text, "]}");
-    gs_run *plan = test_run_of(text.data);
-    assert_string_equal(play_wrong(device, plan).message, "a run on a GPU has at most 128 launches");
-    gs_run_free(plan);
+    gs_run *instance = test_run_of(text.data);
+    assert_string_equal(play_wrong(device, instance).message, "a run on a GPU has at most 128 launches");
+    gs_run_free(instance);
     gs_text_free(&text);
     assert_true(record_and_score(device, "exits", 0, false).runs_exact);
     gs_device_close(device);
@@ -409,12 +409,12 @@ static void a_run_that_cannot_be_recorded_is_refused(void **state) {
 static void a_launch_that_fails_ends_its_run_only(void **state) {
     (void)state;
     gs_device *device = open_pretended("small,launch-fails", "cuda");
-    gs_run *plan = test_run_of(RUN(KERNEL("a", "4", "") "," KERNEL("b", "4", "") "," KERNEL("c", "4", "")));
-    gs_error error = play_wrong(device, plan);
+    gs_run *instance = test_run_of(RUN(KERNEL("a", "4", "") "," KERNEL("b", "4", "") "," KERNEL("c", "4", "")));
+    gs_error error = play_wrong(device, instance);
     assert_int_equal(error.code, GS_E_NO_FIT);
     assert_string_equal(error.message, "launching: too many resources requested for launch (CUDA error 701)");
     assert_true(record_and_score(device, "exits", 0, false).runs_exact);
-    gs_run_free(plan);
+    gs_run_free(instance);
     gs_device_close(device);
 }
 
@@ -457,13 +457,13 @@ static void a_stuck_gpu_does_not_hang_the_host(void **state) {
     };
     for (size_t i = 0; i < GS_COUNT(cases); i++) {
         gs_device *device = open_pretended("small,stuck", "cuda");
-        gs_run *plan = test_run_of(cases[i].text);
+        gs_run *instance = test_run_of(cases[i].text);
         int64_t begin_ns = gs_now_ns();
-        gs_error error = play_wrong(device, plan);
+        gs_error error = play_wrong(device, instance);
         assert_true(gs_now_ns() - begin_ns < INT64_C(10000000000));
         assert_int_equal(error.code, GS_E_NO_GPU);
         assert_string_equal(error.message, cases[i].message);
-        gs_run_free(plan);
+        gs_run_free(instance);
         gs_device_close(device);
     }
 }
@@ -479,7 +479,7 @@ static void a_load_notices_what_is_wrong(void **state) {
     gs_error error;
     (void)state;
     setenv("GRIDSMITH_FAKE", "small", 1);
-    gs_feed *stream = gs_feed_cuda("", &error);
+    gs_app_stream *stream = gs_app_stream_cuda("", &error);
     assert_non_null(stream);
     assert_int_equal(stream->ops->enter(stream, &error), GS_OK);
     if (gs_zoo_load_open(&load, gs_zoo_find("sgemm"), &size, stream, &error) != GS_OK)
@@ -498,7 +498,7 @@ static void a_load_notices_what_is_wrong(void **state) {
     assert_int_equal(gs_zoo_load_round(&load, 1, &round, &error), GS_OK);
     assert_int_equal(gs_zoo_load_check(&load, &error), GS_OK);
     gs_zoo_load_close(&load);
-    gs_feed_close(stream);
+    gs_app_stream_close(stream);
 }
 
 int main(void) {

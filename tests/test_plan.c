@@ -1,5 +1,5 @@
 /*
- * test_plan.c: profiles, pairs, the book and its file, Slate's table, decisions and masks.
+ * test_plan.c: profiles, pairs, the store and its file, Slate's table, decisions and masks.
  *
  * GRIDSMITH_RUNS is how many random questions are asked, GRIDSMITH_SEED where they start.
  */
@@ -29,10 +29,10 @@ static void expect_near(double value, double wanted, double off) {
         fail_msg("%.9f is not %.9f", value, wanted);
 }
 
-static gs_book *memory_book(void) {
-    gs_book *book = gs_book_open(NULL, "h200", SMS, NULL);
-    assert_non_null(book);
-    return book;
+static gs_profile_store *memory_book(void) {
+    gs_profile_store *store = gs_profile_store_open(NULL, "h200", SMS, NULL);
+    assert_non_null(store);
+    return store;
 }
 
 static double between(gs_random *random, double low, double high) {
@@ -47,9 +47,9 @@ static double true_share(double knee, int32_t sms) {
 }
 
 /* A profile of a kernel that takes `us` alone, measured without noise. */
-static gs_profile *learned(gs_book *book, uint64_t key, double knee, double us) {
+static gs_profile *learned(gs_profile_store *store, uint64_t key, double knee, double us) {
     static const int32_t at[] = {16, 33, 53, 66, 99, SMS};
-    gs_profile *profile = gs_book_get(book, key, "kernel", 100000);
+    gs_profile *profile = gs_profile_store_get(store, key, "kernel", 100000);
     assert_non_null(profile);
     gs_profile_ran(profile, false, profile->blocks, (uint64_t)(us * 1000));
     for (size_t i = 0; i < GS_COUNT(at); i++)
@@ -157,22 +157,22 @@ static void what_is_wanted_finds_the_curve(void **state) {
 
 static void classes_follow_the_curve(void **state) {
     (void)state;
-    gs_book *book = memory_book();
-    const gs_profile *linear = learned(book, 1, 1, 1000), *saturated = learned(book, 2, 0.4, 1000);
-    const gs_profile *between_both = learned(book, 3, 0.78, 1000);
+    gs_profile_store *store = memory_book();
+    const gs_profile *linear = learned(store, 1, 1, 1000), *saturated = learned(store, 2, 0.4, 1000);
+    const gs_profile *between_both = learned(store, 3, 0.78, 1000);
     assert_int_equal(gs_profile_memory(linear), GS_LEVEL_LOW);
     assert_int_equal(gs_profile_compute(linear), GS_LEVEL_HIGH);
     assert_int_equal(gs_profile_memory(saturated), GS_LEVEL_HIGH);
     assert_int_equal(gs_profile_compute(saturated), GS_LEVEL_LOW);
     assert_int_equal(gs_profile_memory(between_both), GS_LEVEL_MEDIUM);
     assert_int_equal(gs_profile_compute(between_both), GS_LEVEL_MEDIUM);
-    gs_profile *few = gs_book_get(book, 4, "few blocks", 100000);
+    gs_profile *few = gs_profile_store_get(store, 4, "few blocks", 100000);
     few->blocks_per_sm = 100000 / 53 + 1; /* the blocks of 53 SMs, which is 0.4 of all */
     *few = (gs_profile){.key = 4, .sms = SMS, .blocks = 100000, .blocks_per_sm = few->blocks_per_sm, .pins = 1};
-    gs_profile *few_learned = learned(book, 4, 0.4, 1000);
+    gs_profile *few_learned = learned(store, 4, 0.4, 1000);
     assert_int_equal(gs_profile_memory(few_learned), GS_LEVEL_LOW);
     assert_int_equal(gs_profile_compute(few_learned), GS_LEVEL_LOW);
-    gs_profile *hinted = learned(book, 5, 1, 1000);
+    gs_profile *hinted = learned(store, 5, 1, 1000);
     hinted->bandwidth_percent = 70;
     assert_int_equal(gs_profile_memory(hinted), GS_LEVEL_MEDIUM);
     hinted->bandwidth_percent = 0;
@@ -182,7 +182,7 @@ static void classes_follow_the_curve(void **state) {
     gs_profile_rate(&fresh, SMS, 10, 10);
     assert_int_equal(gs_profile_memory(&fresh), GS_LEVEL_UNKNOWN);
     assert_string_equal(gs_level_name(GS_LEVEL_MEDIUM), "medium");
-    gs_book_close(book);
+    gs_profile_store_close(store);
 }
 
 static void keys_tell_launches_apart(void **state) {
@@ -198,14 +198,14 @@ static void keys_tell_launches_apart(void **state) {
 }
 
 /* Launches it as often as it takes until the forms were compared, on a GPU that gets faster; returns how often. */
-static int compare_forms(gs_profile *profile, double whole_ns, double walked_ns, double clock) {
-    bool was = profile->walks;
+static int compare_forms(gs_profile *profile, double whole_ns, double block_loop_ns, double clock) {
+    bool was = profile->prefers_block_loop;
     int launches = 0, others = 0;
     profile->is_compared = false; /* as at first */
     for (; !profile->is_compared; launches++, clock *= 1.01) {
         bool walks = was != gs_profile_takes_other(profile);
         others += walks != was;
-        gs_profile_ran(profile, walks, 1000, (uint64_t)((walks ? walked_ns : whole_ns) / clock));
+        gs_profile_ran(profile, walks, 1000, (uint64_t)((walks ? block_loop_ns : whole_ns) / clock));
     }
     assert_int_equal(others, 5);
     return launches;
@@ -215,7 +215,7 @@ static void small_blocks_are_walked_where_that_is_faster(void **state) {
     (void)state;
     gs_profile profile = {.key = 1, .sms = 100, .blocks = 1000};
     assert_int_equal(compare_forms(&profile, 90000, 30000, 1), 16 + 9);
-    assert_true(profile.walks);
+    assert_true(profile.prefers_block_loop);
     for (int i = 0; i < 4096; i++) {
         assert_false(gs_profile_takes_other(&profile));
         gs_profile_ran(&profile, true, 1000, 30000);
@@ -223,7 +223,7 @@ static void small_blocks_are_walked_where_that_is_faster(void **state) {
     expect_near(profile.alone, 1000 / 30000.0, 1e-9);
     assert_true(gs_profile_takes_other(&profile)); /* again */
     compare_forms(&profile, 31000, 30000, 1);      /* by so little it does not matter */
-    assert_false(profile.walks);
+    assert_false(profile.prefers_block_loop);
 }
 
 /* That a GPU gets faster while they are compared, or slower after it, says nothing about them. */
@@ -231,10 +231,10 @@ static void a_changing_clock_changes_no_form(void **state) {
     (void)state;
     gs_profile profile = {.key = 1, .sms = 100, .blocks = 1000};
     compare_forms(&profile, 90000, 90000, 0.5);
-    assert_false(profile.walks);
+    assert_false(profile.prefers_block_loop);
     for (int i = 0; i < 100; i++)
         gs_profile_ran(&profile, false, 1000, 99000);
-    assert_false(profile.walks || gs_profile_takes_other(&profile));
+    assert_false(profile.prefers_block_loop || gs_profile_takes_other(&profile));
 }
 
 static void grids_that_are_alike_share_a_profile(void **state) {
@@ -281,14 +281,14 @@ static void the_table_is_slates_upper_half(void **state) {
 
 static void pairs_are_measured_by_split(void **state) {
     (void)state;
-    gs_book *book = memory_book();
-    gs_profile *a = learned(book, 1, 1, 1000), *b = learned(book, 2, 0.5, 1000);
+    gs_profile_store *store = memory_book();
+    gs_profile *a = learned(store, 1, 1, 1000), *b = learned(store, 2, 0.5, 1000);
     double factor;
-    assert_null(gs_book_pair(book, 1, 2));
+    assert_null(gs_profile_store_pair(store, 1, 2));
     /* Alone on 66 SMs a does 50 blocks a microsecond, b 100. */
     gs_beside half_a = {a, 66, 40000}, half_b = {b, 66, 50000};
-    gs_book_beside(book, &half_b, &half_a, 1000000);
-    const gs_pair *pair = gs_book_pair(book, 2, 1);
+    gs_profile_store_beside(store, &half_b, &half_a, 1000000);
+    const gs_pair *pair = gs_profile_store_pair(store, 2, 1);
     assert_non_null(pair);
     assert_true(gs_pair_factor(pair, a, 66, &factor));
     expect_near(factor, 0.8, 1e-6);
@@ -297,36 +297,36 @@ static void pairs_are_measured_by_split(void **state) {
     assert_true(gs_pair_factor(pair, b, 10, &factor)); /* so few give less than the memory does */
     expect_near(factor, 1, 1e-6);
     gs_beside most_a = {a, 120, 90000}, least_b = {b, 12, 18000};
-    gs_book_beside(book, &most_a, &least_b, 1000000);
+    gs_profile_store_beside(store, &most_a, &least_b, 1000000);
     assert_true(gs_pair_factor(pair, b, 12, &factor));
     expect_near(factor, 18.0 / (12 / 66.0 * 100), 0.02);
     assert_true(gs_pair_factor(pair, a, 66, &factor));
     expect_near(factor, 0.8, 1e-6);
     for (int i = 0; i < 60; i++) { /* old measurements fade */
         half_a.blocks = 50000;
-        gs_book_beside(book, &half_a, &half_b, 1000000);
+        gs_profile_store_beside(store, &half_a, &half_b, 1000000);
     }
     assert_true(gs_pair_factor(pair, a, 66, &factor));
     expect_near(factor, 1, 0.01);
-    gs_book_turns(book, &(gs_beside){a, 0, 50000}, &(gs_beside){b, 0, 60000}, 1000000);
+    gs_profile_store_turns(store, &(gs_beside){a, 0, 50000}, &(gs_beside){b, 0, 60000}, 1000000);
     expect_near(pair->turns, 1.1, 1e-6);
-    gs_book_close(book);
+    gs_profile_store_close(store);
 }
 
 static void a_kernel_beside_itself_is_the_same_both_ways(void **state) {
     (void)state;
-    gs_book *book = memory_book();
-    gs_profile *a = learned(book, 1, 1, 1000);
+    gs_profile_store *store = memory_book();
+    gs_profile *a = learned(store, 1, 1, 1000);
     double few = 0, many = 0;
-    gs_book_beside(book, &(gs_beside){a, 33, 20000}, &(gs_beside){a, 99, 60000}, 1000000);
-    const gs_pair *pair = gs_book_pair(book, 1, 1);
+    gs_profile_store_beside(store, &(gs_beside){a, 33, 20000}, &(gs_beside){a, 99, 60000}, 1000000);
+    const gs_pair *pair = gs_profile_store_pair(store, 1, 1);
     assert_true(gs_pair_factor(pair, a, 33, &few) && gs_pair_factor(pair, a, 99, &many));
     expect_near(few, 0.8, 1e-6);
     expect_near(many, 0.8, 1e-6);
-    gs_book_close(book);
+    gs_profile_store_close(store);
 }
 
-/* ---- the book and its file ---- */
+/* ---- the store and its file ---- */
 
 static const char *fresh_file(void) {
     static char path[200];
@@ -340,22 +340,22 @@ static const char *fresh_file(void) {
     return path;
 }
 
-static gs_book *file_book(const char *path) {
-    gs_book *book = gs_book_open(path, "h200", SMS, NULL);
-    assert_non_null(book);
-    return book;
+static gs_profile_store *file_book(const char *path) {
+    gs_profile_store *store = gs_profile_store_open(path, "h200", SMS, NULL);
+    assert_non_null(store);
+    return store;
 }
 
-static void fill(gs_book *book) {
-    gs_profile *a = learned(book, UINT64_MAX - 5, 1, 1000), *b = learned(book, 2, 0.5, 300);
+static void fill(gs_profile_store *store) {
+    gs_profile *a = learned(store, UINT64_MAX - 5, 1, 1000), *b = learned(store, 2, 0.5, 300);
     a->warps_percent = 50;
-    gs_book_beside(book, &(gs_beside){a, 66, 40000}, &(gs_beside){b, 66, 50000}, 1000000);
-    gs_book_turns(book, &(gs_beside){a, 0, 50000}, &(gs_beside){b, 0, 60000}, 1000000);
+    gs_profile_store_beside(store, &(gs_beside){a, 66, 40000}, &(gs_beside){b, 66, 50000}, 1000000);
+    gs_profile_store_turns(store, &(gs_beside){a, 0, 50000}, &(gs_beside){b, 0, 60000}, 1000000);
 }
 
-static void expect_filled(gs_book *book) {
-    gs_profile *a = gs_book_get(book, UINT64_MAX - 5, "kernel", 100000);
-    const gs_pair *pair = gs_book_pair(book, UINT64_MAX - 5, 2);
+static void expect_filled(gs_profile_store *store) {
+    gs_profile *a = gs_profile_store_get(store, UINT64_MAX - 5, "kernel", 100000);
+    const gs_pair *pair = gs_profile_store_pair(store, UINT64_MAX - 5, 2);
     double factor;
     assert_int_equal(gs_profile_duration_ns(a), 1000000);
     expect_near(gs_profile_share(a, 66), 0.5, 1e-3);
@@ -371,23 +371,23 @@ static void expect_filled(gs_book *book) {
 static void what_was_learned_is_there_next_time(void **state) {
     (void)state;
     const char *path = fresh_file();
-    gs_book *book = file_book(path);
-    assert_null(gs_book_trouble(book));
-    fill(book);
-    assert_true(gs_book_save(book));
-    assert_true(gs_book_save(book)); /* nothing new */
-    gs_book_close(book);
-    book = file_book(path);
-    assert_null(gs_book_trouble(book));
-    expect_filled(book);
-    gs_book_close(book);
-    book = gs_book_open(path, "another", SMS, NULL); /* another GPU knows nothing of it */
+    gs_profile_store *store = file_book(path);
+    assert_null(gs_profile_store_problem(store));
+    fill(store);
+    assert_true(gs_profile_store_save(store));
+    assert_true(gs_profile_store_save(store)); /* nothing new */
+    gs_profile_store_close(store);
+    store = file_book(path);
+    assert_null(gs_profile_store_problem(store));
+    expect_filled(store);
+    gs_profile_store_close(store);
+    store = gs_profile_store_open(path, "another", SMS, NULL); /* another GPU knows nothing of it */
     size_t at = 0;
-    assert_null(gs_book_next(book, &at));
-    gs_book_close(book);
-    book = file_book(path);
-    expect_filled(book);
-    gs_book_close(book);
+    assert_null(gs_profile_store_next(store, &at));
+    gs_profile_store_close(store);
+    store = file_book(path);
+    expect_filled(store);
+    gs_profile_store_close(store);
 }
 
 static void execute(const char *path, const char *sql) {
@@ -398,15 +398,15 @@ static void execute(const char *path, const char *sql) {
 }
 
 static void expect_trouble(const char *path, const char *words) {
-    gs_book *book = file_book(path);
-    const char *trouble = gs_book_trouble(book);
+    gs_profile_store *store = file_book(path);
+    const char *trouble = gs_profile_store_problem(store);
     if (!trouble || !strstr(trouble, words))
         fail_msg("expected \"%s\", got \"%s\"", words, trouble ? trouble : "nothing");
-    assert_null(gs_book_trouble(book)); /* said once */
-    fill(book);
-    expect_filled(book);
-    assert_false(gs_book_save(book));
-    gs_book_close(book);
+    assert_null(gs_profile_store_problem(store)); /* said once */
+    fill(store);
+    expect_filled(store);
+    assert_false(gs_profile_store_save(store));
+    gs_profile_store_close(store);
 }
 
 static void a_file_that_cannot_be_used_is_no_reason_to_stop(void **state) {
@@ -419,10 +419,10 @@ static void a_file_that_cannot_be_used_is_no_reason_to_stop(void **state) {
     expect_trouble(path, "not a database");
     execute(fresh_file(), "CREATE TABLE theirs(a)");
     expect_trouble(path, "something else");
-    gs_book_close(file_book(fresh_file()));
-    execute(path, "PRAGMA user_version=3");
+    gs_profile_store_close(file_book(fresh_file()));
+    execute(path, "PRAGMA user_version=4");
     expect_trouble(path, "later version");
-    gs_book_close(file_book(fresh_file()));
+    gs_profile_store_close(file_book(fresh_file()));
     execute(path, "DROP TABLE points");
     expect_trouble(path, "no such table");
     expect_trouble("/nowhere/at/all.db", "unable to open");
@@ -431,74 +431,74 @@ static void a_file_that_cannot_be_used_is_no_reason_to_stop(void **state) {
 static void what_an_earlier_version_measured_is_measured_again(void **state) {
     (void)state;
     const char *path = fresh_file();
-    gs_book *book = file_book(path);
+    gs_profile_store *store = file_book(path);
     size_t at = 0;
-    fill(book);
-    assert_true(gs_book_save(book));
-    gs_book_close(book);
-    execute(path, "ALTER TABLE profiles DROP COLUMN walked_ns; PRAGMA user_version=1");
-    book = file_book(path);
-    assert_null(gs_book_trouble(book));
-    assert_null(gs_book_next(book, &at));
-    fill(book);
-    assert_true(gs_book_save(book));
-    gs_book_close(book);
-    book = file_book(path);
-    expect_filled(book);
-    gs_book_close(book);
+    fill(store);
+    assert_true(gs_profile_store_save(store));
+    gs_profile_store_close(store);
+    execute(path, "ALTER TABLE profiles DROP COLUMN block_loop_ns; PRAGMA user_version=1");
+    store = file_book(path);
+    assert_null(gs_profile_store_problem(store));
+    assert_null(gs_profile_store_next(store, &at));
+    fill(store);
+    assert_true(gs_profile_store_save(store));
+    gs_profile_store_close(store);
+    store = file_book(path);
+    expect_filled(store);
+    gs_profile_store_close(store);
 }
 
 static void a_locked_file_is_tried_again(void **state) {
     (void)state;
     const char *path = fresh_file();
-    gs_book *book = file_book(path);
+    gs_profile_store *store = file_book(path);
     sqlite3 *other = NULL;
     assert_int_equal(sqlite3_open(path, &other), SQLITE_OK);
     assert_int_equal(sqlite3_exec(other, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
-    fill(book);
-    assert_false(gs_book_save(book));
-    assert_non_null(strstr(gs_book_trouble(book), "locked"));
-    assert_false(gs_book_save(book));
-    assert_null(gs_book_trouble(book)); /* the same again is not said again */
+    fill(store);
+    assert_false(gs_profile_store_save(store));
+    assert_non_null(strstr(gs_profile_store_problem(store), "locked"));
+    assert_false(gs_profile_store_save(store));
+    assert_null(gs_profile_store_problem(store)); /* the same again is not said again */
     assert_int_equal(sqlite3_exec(other, "COMMIT", NULL, NULL, NULL), SQLITE_OK);
     sqlite3_close(other);
-    assert_true(gs_book_save(book));
-    assert_null(gs_book_trouble(book));
-    gs_book_close(book);
-    book = file_book(path);
-    expect_filled(book);
-    gs_book_close(book);
+    assert_true(gs_profile_store_save(store));
+    assert_null(gs_profile_store_problem(store));
+    gs_profile_store_close(store);
+    store = file_book(path);
+    expect_filled(store);
+    gs_profile_store_close(store);
 }
 
 static void a_full_disk_is_tried_again(void **state) {
     (void)state;
     const char *path = fresh_file();
-    gs_book *book = file_book(path);
-    fill(book);
+    gs_profile_store *store = file_book(path);
+    fill(store);
     struct rlimit before, none;
     getrlimit(RLIMIT_FSIZE, &before);
     none = before;
     none.rlim_cur = 0;
     void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
-    bool saved = gs_book_save(book);
+    bool saved = gs_profile_store_save(store);
     setrlimit(RLIMIT_FSIZE, &before);
     signal(SIGXFSZ, handler);
     assert_false(saved);
-    assert_non_null(gs_book_trouble(book));
-    assert_true(gs_book_save(book));
-    gs_book_close(book);
-    book = file_book(path);
-    expect_filled(book);
-    gs_book_close(book);
+    assert_non_null(gs_profile_store_problem(store));
+    assert_true(gs_profile_store_save(store));
+    gs_profile_store_close(store);
+    store = file_book(path);
+    expect_filled(store);
+    gs_profile_store_close(store);
 }
 
 static void nonsense_in_the_file_is_left_out(void **state) {
     (void)state;
     const char *path = fresh_file();
-    gs_book *book = file_book(path);
-    fill(book);
-    gs_book_close(book);
+    gs_profile_store *store = file_book(path);
+    fill(store);
+    gs_profile_store_close(store);
     execute(path,
             "INSERT INTO profiles VALUES('h200', 132, 77, -1, 'x', -5, 9e99, 1e99, 'a', 'b', 9e99, 3, x'00', 'x', -1);"
             "INSERT INTO profiles VALUES('h200', 132, 78, 9e18, '', 5, 9, 1, 1, -1, 9, 3, 4, 1e300, 9);");
@@ -510,24 +510,24 @@ static void nonsense_in_the_file_is_left_out(void **state) {
                   "INSERT INTO pairs VALUES('h200', 132, 5, 6, 8, 1, 1, 1, 1);"
                   "INSERT INTO pairs VALUES('h200', 132, 5, 6, 1, 1, -1, 1, 1);"
                   "INSERT INTO pairs VALUES('h200', 132, 6, 5, 1, 1, 1, 1, 1);");
-    book = file_book(path);
-    assert_null(gs_book_trouble(book));
-    assert_null(gs_book_pair(book, 5, 6));
-    gs_profile *known = gs_book_get(book, 2, "kernel", 100000);
+    store = file_book(path);
+    assert_null(gs_profile_store_problem(store));
+    assert_null(gs_profile_store_pair(store, 5, 6));
+    gs_profile *known = gs_profile_store_get(store, 2, "kernel", 100000);
     assert_int_equal(known->point_count, 6);
-    expect_filled(book);
-    gs_book_close(book);
+    expect_filled(store);
+    gs_profile_store_close(store);
 }
 
 static void a_file_with_random_damage_never_crashes(void **state) {
     (void)state;
     const char *path = fresh_file();
     gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), 3);
-    gs_book *book = file_book(path);
+    gs_profile_store *store = file_book(path);
     for (uint64_t i = 1; i < 60; i++)
-        learned(book, i, 0.5, 1000);
-    fill(book);
-    gs_book_close(book);
+        learned(store, i, 0.5, 1000);
+    fill(store);
+    gs_profile_store_close(store);
     char *bytes = NULL;
     size_t count;
     assert_int_equal(gs_input_all(path, 1 << 24, &bytes, &count, NULL), GS_OK);
@@ -540,11 +540,11 @@ static void a_file_with_random_damage_never_crashes(void **state) {
             fputc((int)gs_random_from(&random, 0, 255), file);
         }
         fclose(file);
-        book = file_book(path);
-        fill(book);
-        gs_book_save(book);
-        troubled += gs_book_trouble(book) != NULL;
-        gs_book_close(book);
+        store = file_book(path);
+        fill(store);
+        gs_profile_store_save(store);
+        troubled += gs_profile_store_problem(store) != NULL;
+        gs_profile_store_close(store);
     }
     print_message("%d of %d damaged files were noticed\n", troubled, all);
     free(bytes);
@@ -553,29 +553,29 @@ static void a_file_with_random_damage_never_crashes(void **state) {
 
 static void the_book_is_bounded_and_held_profiles_stay(void **state) {
     (void)state;
-    gs_book *book = memory_book();
-    gs_profile *held = learned(book, 3, 0.5, 1000);
-    for (uint64_t i = 0; i < 3 * GS_BOOK_PROFILES; i++) {
-        gs_profile *other = gs_book_get(book, 1000 + i * 7919, "other", 5);
+    gs_profile_store *store = memory_book();
+    gs_profile *held = learned(store, 3, 0.5, 1000);
+    for (uint64_t i = 0; i < 3 * GS_STORE_PROFILES; i++) {
+        gs_profile *other = gs_profile_store_get(store, 1000 + i * 7919, "other", 5);
         assert_non_null(other);
         gs_profile_rate(other, 5, 5, 5);
-        gs_book_beside(book, &(gs_beside){held, 66, 10}, &(gs_beside){other, 66, 10}, 10);
-        gs_book_put(book, other);
+        gs_profile_store_beside(store, &(gs_beside){held, 66, 10}, &(gs_beside){other, 66, 10}, 10);
+        gs_profile_store_put(store, other);
     }
     size_t profiles = 0, at = 0;
-    for (; gs_book_next(book, &at); profiles++)
+    for (; gs_profile_store_next(store, &at); profiles++)
         ;
-    assert_in_range(profiles, GS_BOOK_PROFILES / 2, GS_BOOK_PROFILES);
+    assert_in_range(profiles, GS_STORE_PROFILES / 2, GS_STORE_PROFILES);
     assert_int_equal(held->key, 3);
-    assert_ptr_equal(gs_book_get(book, 3, held->name, held->blocks), held);
+    assert_ptr_equal(gs_profile_store_get(store, 3, held->name, held->blocks), held);
     assert_string_equal(held->name, "kernel");
     assert_int_equal(gs_profile_duration_ns(held), 1000000);
     /* All places of a key held: there is no room for another. */
     for (uint64_t i = 0; i < 8; i++)
-        assert_non_null(gs_book_get(book, 11 + i * (GS_BOOK_PROFILES / 8), "held", 5));
-    assert_null(gs_book_get(book, 11 + 8 * (GS_BOOK_PROFILES / 8), "one too many", 5));
-    gs_book_close(book);
-    assert_null(gs_book_open(NULL, "x", 0, NULL));
+        assert_non_null(gs_profile_store_get(store, 11 + i * (GS_STORE_PROFILES / 8), "held", 5));
+    assert_null(gs_profile_store_get(store, 11 + 8 * (GS_STORE_PROFILES / 8), "one too many", 5));
+    gs_profile_store_close(store);
+    assert_null(gs_profile_store_open(NULL, "x", 0, NULL));
 }
 
 /* ---- decisions ---- */
@@ -591,7 +591,7 @@ static void apply(gs_contender *contender, const gs_plan_place *placement) {
 }
 
 struct scene {
-    gs_book *book;
+    gs_profile_store *store;
     gs_plan_options options;
     gs_contender contenders[8];
     gs_plan_place placements[8];
@@ -599,13 +599,13 @@ struct scene {
 };
 
 static struct scene new_scene(void) {
-    struct scene scene = {.book = memory_book(), .options = gs_plan_defaults(SMS)};
+    struct scene scene = {.store = memory_book(), .options = gs_plan_defaults(SMS)};
     scene.options.probes = false;
     return scene;
 }
 
 static gs_decision decide(struct scene *scene) {
-    return gs_plan_decide(&scene->options, scene->book, scene->contenders, scene->count, scene->placements);
+    return gs_plan_decide(&scene->options, scene->store, scene->contenders, scene->count, scene->placements);
 }
 
 static void expect(const struct scene *scene, size_t i, enum gs_plan_how how, int32_t sms) {
@@ -621,17 +621,17 @@ static void nothing_to_do_is_fine(void **state) {
     assert_int_equal(decision.running, 0);
     assert_false(decision.is_changed);
     assert_true(decision.look_again_ns == INT64_MAX);
-    gs_book_close(scene.book);
+    gs_profile_store_close(scene.store);
 }
 
 static void a_kernel_alone_has_the_gpu(void **state) {
     (void)state;
     struct scene scene = new_scene();
     scene.count = 1;
-    scene.contenders[0] = waiting(learned(scene.book, 1, 1, 500), 0);
+    scene.contenders[0] = waiting(learned(scene.store, 1, 1, 500), 0);
     assert_int_equal(decide(&scene).running, 1);
     expect(&scene, 0, GS_PLAN_WHOLE, SMS); /* as it is: no cost at all */
-    scene.contenders[0].profile = learned(scene.book, 2, 1, 5000);
+    scene.contenders[0].profile = learned(scene.store, 2, 1, 5000);
     decide(&scene);
     expect(&scene, 0, GS_PLAN_CONFINED, SMS); /* long: so that it can give way */
     scene.contenders[0].can_confine = false;
@@ -643,7 +643,8 @@ static void a_kernel_alone_has_the_gpu(void **state) {
     scene.contenders[0].cap = 20;
     decide(&scene);
     expect(&scene, 0, GS_PLAN_CONFINED, 20);
-    gs_profile *confined = gs_book_get(scene.book, 3, "confined", 100000); /* as it was written it may be faster */
+    gs_profile *confined =
+        gs_profile_store_get(scene.store, 3, "confined", 100000); /* as it was written it may be faster */
     for (int i = 0; i < 4; i++)
         gs_profile_rate(confined, SMS, 100000, 5000000);
     scene.contenders[0] = waiting(confined, 0);
@@ -653,15 +654,15 @@ static void a_kernel_alone_has_the_gpu(void **state) {
     gs_profile_ran(confined, false, 100000, 6000000);
     decide(&scene);
     expect(&scene, 0, GS_PLAN_CONFINED, SMS);
-    gs_book_close(scene.book);
+    gs_profile_store_close(scene.store);
 }
 
 static void complements_run_together_split_by_their_curves(void **state) {
     (void)state;
     struct scene scene = new_scene();
     scene.count = 2;
-    scene.contenders[0] = waiting(learned(scene.book, 1, 1, 5000), 0);   /* bound by its SMs */
-    scene.contenders[1] = waiting(learned(scene.book, 2, 0.4, 5000), 1); /* bound by memory: 53 SMs do */
+    scene.contenders[0] = waiting(learned(scene.store, 1, 1, 5000), 0);   /* bound by its SMs */
+    scene.contenders[1] = waiting(learned(scene.store, 2, 0.4, 5000), 1); /* bound by memory: 53 SMs do */
     gs_decision decision = decide(&scene);
     assert_int_equal(decision.running, 2);
     assert_true(decision.throughput > 1.55);
@@ -669,15 +670,15 @@ static void complements_run_together_split_by_their_curves(void **state) {
     assert_in_range(scene.placements[1].sms, 48, 56);
     assert_int_equal(scene.placements[0].sms + scene.placements[1].sms, SMS);
     assert_false(scene.placements[0].is_trial); /* the table says so */
-    gs_book_close(scene.book);
+    gs_profile_store_close(scene.store);
 }
 
 static void two_of_a_kind_take_turns(void **state) {
     (void)state;
     struct scene scene = new_scene();
     scene.count = 2;
-    scene.contenders[0] = waiting(learned(scene.book, 1, 1, 5000), 0);
-    scene.contenders[1] = waiting(learned(scene.book, 2, 1, 5000), 1);
+    scene.contenders[0] = waiting(learned(scene.store, 1, 1, 5000), 0);
+    scene.contenders[1] = waiting(learned(scene.store, 2, 1, 5000), 1);
     gs_decision decision = decide(&scene);
     expect(&scene, 0, GS_PLAN_CONFINED, SMS);
     expect(&scene, 1, GS_PLAN_WAIT, 0);
@@ -694,46 +695,46 @@ static void two_of_a_kind_take_turns(void **state) {
     assert_true(decision.is_changed);
     expect(&scene, 0, GS_PLAN_WAIT, 0);
     expect(&scene, 1, GS_PLAN_CONFINED, SMS);
-    gs_book_close(scene.book);
+    gs_profile_store_close(scene.store);
 }
 
 static void the_table_is_tried_and_measurements_replace_it(void **state) {
     (void)state;
     struct scene scene = new_scene();
     scene.count = 2;
-    gs_profile *a = learned(scene.book, 1, 0.4, 5000), *b = learned(scene.book, 2, 0.4, 5000);
+    gs_profile *a = learned(scene.store, 1, 0.4, 5000), *b = learned(scene.store, 2, 0.4, 5000);
     scene.contenders[0] = waiting(a, 0);
     scene.contenders[1] = waiting(b, 1);
     /* Both bound by memory: solo says the table, 2.0 say the curves. So it is tried. */
     assert_int_equal(decide(&scene).running, 2);
     assert_true(scene.placements[0].is_trial && scene.placements[1].is_trial);
     for (int i = 0; i < 2; i++) /* and found to be useless: half the rate each */
-        gs_book_beside(scene.book, &(gs_beside){a, 66, 10000}, &(gs_beside){b, 66, 10000}, 1000000);
+        gs_profile_store_beside(scene.store, &(gs_beside){a, 66, 10000}, &(gs_beside){b, 66, 10000}, 1000000);
     assert_int_equal(decide(&scene).running, 1);
     expect(&scene, 1, GS_PLAN_WAIT, 0);
     /* The same where the table says corun and is wrong. */
-    gs_profile *c = learned(scene.book, 3, 1, 5000);
+    gs_profile *c = learned(scene.store, 3, 1, 5000);
     scene.contenders[1] = waiting(c, 1);
     assert_int_equal(decide(&scene).running, 2);
     for (int i = 0; i < 2; i++)
-        gs_book_beside(scene.book, &(gs_beside){a, 53, 8000}, &(gs_beside){c, 79, 4000}, 1000000);
+        gs_profile_store_beside(scene.store, &(gs_beside){a, 53, 8000}, &(gs_beside){c, 79, 4000}, 1000000);
     assert_int_equal(decide(&scene).running, 1);
-    gs_book_close(scene.book);
+    gs_profile_store_close(scene.store);
 }
 
 static void turns_that_do_more_than_one_are_preferred(void **state) {
     (void)state;
     struct scene scene = new_scene();
     scene.count = 2;
-    gs_profile *a = learned(scene.book, 1, 0.85, 5000), *b = learned(scene.book, 2, 1, 5000);
+    gs_profile *a = learned(scene.store, 1, 0.85, 5000), *b = learned(scene.store, 2, 1, 5000);
     a->warps_percent = b->warps_percent = 12; /* medium in compute: corun */
     scene.contenders[0] = waiting(a, 0);
     scene.contenders[1] = waiting(b, 1);
     assert_int_equal(decide(&scene).running, 2);
     for (int i = 0; i < 3; i++)
-        gs_book_turns(scene.book, &(gs_beside){a, 0, 12000}, &(gs_beside){b, 0, 12000}, 1000000);
+        gs_profile_store_turns(scene.store, &(gs_beside){a, 0, 12000}, &(gs_beside){b, 0, 12000}, 1000000);
     assert_int_equal(decide(&scene).running, 1);
-    gs_book_close(scene.book);
+    gs_profile_store_close(scene.store);
 }
 
 static void let_both_wait(struct scene *scene, gs_profile *a, gs_profile *b) {
@@ -751,7 +752,7 @@ static int measure_splits(struct scene *scene, const gs_beside *a, const gs_besi
             apply(&scene->contenders[i], &scene->placements[i]);
         if (!is_split)
             break;
-        gs_book_beside(scene->book, a, b, ns);
+        gs_profile_store_beside(scene->store, a, b, ns);
     }
     return splits;
 }
@@ -762,14 +763,14 @@ static void turns_are_measured_again_among_splits(void **state) {
     static const int splits[] = {0, 0, 1, 1, 1, 2, 4, 8};
     struct scene scene = new_scene();
     scene.count = 2;
-    gs_profile *a = learned(scene.book, 1, 0.4, 1000), *b = learned(scene.book, 2, 1, 1000);
+    gs_profile *a = learned(scene.store, 1, 0.4, 1000), *b = learned(scene.store, 2, 1, 1000);
     for (size_t i = 0; i < GS_COUNT(splits); i++) {
         let_both_wait(&scene, a, b);
         assert_int_equal(measure_splits(&scene, &(gs_beside){a, 53, 9000}, &(gs_beside){b, 79, 6000}, 100000),
                          splits[i]);
-        gs_book_turns(scene.book, &(gs_beside){a, 0, 45000}, &(gs_beside){b, 0, 45000}, 1000000);
+        gs_profile_store_turns(scene.store, &(gs_beside){a, 0, 45000}, &(gs_beside){b, 0, 45000}, 1000000);
     }
-    gs_book_close(scene.book);
+    gs_profile_store_close(scene.store);
 }
 
 /* Turns come out at 0.75 and a split at 0.95, but each split that follows turns directly is slower than they are: then
@@ -778,27 +779,27 @@ static void splits_are_compared_with_the_turns_before(void **state) {
     (void)state;
     struct scene scene = new_scene();
     scene.count = 2;
-    gs_profile *a = learned(scene.book, 1, 0.5, 1000), *b = learned(scene.book, 2, 0.5, 1000);
+    gs_profile *a = learned(scene.store, 1, 0.5, 1000), *b = learned(scene.store, 2, 0.5, 1000);
     gs_beside slow_a = {a, 0, 25000}, slow_b = {b, 0, 25000}, fast_a = {a, 0, 50000}, fast_b = {b, 0, 50000};
     int all = 0;
     for (int i = 0; i < 20; i++) {
         let_both_wait(&scene, a, b);
         all += measure_splits(&scene, &(gs_beside){a, 66, 4750}, &(gs_beside){b, 66, 4750}, 100000);
-        gs_book_turns(scene.book, &slow_a, &slow_b, 1000000);
-        gs_book_turns(scene.book, &fast_a, &fast_b, 1000000);
+        gs_profile_store_turns(scene.store, &slow_a, &slow_b, 1000000);
+        gs_profile_store_turns(scene.store, &fast_a, &fast_b, 1000000);
     }
     assert_int_equal(all, 3);
-    gs_book_close(scene.book);
+    gs_profile_store_close(scene.store);
 }
 
 static void short_kernels_run_whole_on_sms_left_free(void **state) {
     (void)state;
     struct scene scene = new_scene();
     scene.count = 2;
-    gs_profile *few = gs_book_get(scene.book, 2, "short", 40);
+    gs_profile *few = gs_profile_store_get(scene.store, 2, "short", 40);
     few->blocks_per_sm = 2;
     gs_profile_ran(few, false, few->blocks, 50000);
-    scene.contenders[0] = waiting(learned(scene.book, 1, 1, 50000), 0);
+    scene.contenders[0] = waiting(learned(scene.store, 1, 1, 50000), 0);
     scene.contenders[0].state = GS_CONTENDER_RUNS;
     scene.contenders[0].how = GS_PLAN_CONFINED;
     scene.contenders[0].sms = SMS;
@@ -810,7 +811,7 @@ static void short_kernels_run_whole_on_sms_left_free(void **state) {
     apply(&scene.contenders[0], &scene.placements[0]);
     apply(&scene.contenders[1], &scene.placements[1]);
     assert_false(decide(&scene).is_changed); /* what runs whole keeps its SMs */
-    gs_book_close(scene.book);
+    gs_profile_store_close(scene.store);
 }
 
 static void wholes_queue_without_a_gap(void **state) {
@@ -818,47 +819,47 @@ static void wholes_queue_without_a_gap(void **state) {
     struct scene scene = new_scene();
     scene.count = 4;
     for (uint32_t i = 0; i < 4; i++)
-        scene.contenders[i] = waiting(learned(scene.book, i + 1, 1, 700), i);
+        scene.contenders[i] = waiting(learned(scene.store, i + 1, 1, 700), i);
     decide(&scene);
     expect(&scene, 0, GS_PLAN_WHOLE, SMS);
     expect(&scene, 1, GS_PLAN_WHOLE, SMS);
     expect(&scene, 2, GS_PLAN_WAIT, 0); /* 2.1 ms would be more than may be in the way */
-    scene.contenders[1].profile = learned(scene.book, 9, 1, 9000);
+    scene.contenders[1].profile = learned(scene.store, 9, 1, 9000);
     decide(&scene);
     expect(&scene, 0, GS_PLAN_WHOLE, SMS);
     for (size_t i = 1; i < 4; i++) /* nobody overtakes the long one, or it would wait for ever */
         expect(&scene, i, GS_PLAN_WAIT, 0);
-    gs_book_close(scene.book);
+    gs_profile_store_close(scene.store);
 }
 
 static void a_higher_priority_goes_first_and_keeps_its_rate(void **state) {
     (void)state;
     struct scene scene = new_scene();
     scene.count = 2;
-    scene.contenders[0] = waiting(learned(scene.book, 1, 1, 50000), 0);
+    scene.contenders[0] = waiting(learned(scene.store, 1, 1, 50000), 0);
     scene.contenders[0].state = GS_CONTENDER_RUNS;
     scene.contenders[0].how = GS_PLAN_CONFINED;
     scene.contenders[0].sms = SMS;
-    scene.contenders[1] = waiting(learned(scene.book, 2, 1, 5000), 1);
+    scene.contenders[1] = waiting(learned(scene.store, 2, 1, 5000), 1);
     scene.contenders[1].priority = 1;
     decide(&scene);
     expect(&scene, 0, GS_PLAN_WAIT, 0);
     expect(&scene, 1, GS_PLAN_CONFINED, SMS);
-    scene.contenders[1].profile = learned(scene.book, 3, 0.8, 5000); /* it leaves a few SMs */
-    gs_book_beside(scene.book, &(gs_beside){learned(scene.book, 1, 1, 50000), 33, 1000},
-                   &(gs_beside){learned(scene.book, 3, 0.8, 5000), 99, 100000}, 1000000);
+    scene.contenders[1].profile = learned(scene.store, 3, 0.8, 5000); /* it leaves a few SMs */
+    gs_profile_store_beside(scene.store, &(gs_beside){learned(scene.store, 1, 1, 50000), 33, 1000},
+                            &(gs_beside){learned(scene.store, 3, 0.8, 5000), 99, 100000}, 1000000);
     decide(&scene);
     if (scene.placements[0].how != GS_PLAN_WAIT)
         assert_true(gs_profile_share(scene.contenders[1].profile, scene.placements[1].sms) >= 0.9 - 1e-6);
-    gs_book_close(scene.book);
+    gs_profile_store_close(scene.store);
 }
 
 static void small_gains_do_not_resize(void **state) {
     (void)state;
     struct scene scene = new_scene();
     scene.count = 2;
-    scene.contenders[0] = waiting(learned(scene.book, 1, 1, 5000), 0);
-    scene.contenders[1] = waiting(learned(scene.book, 2, 0.4, 5000), 1);
+    scene.contenders[0] = waiting(learned(scene.store, 1, 1, 5000), 0);
+    scene.contenders[1] = waiting(learned(scene.store, 2, 0.4, 5000), 1);
     decide(&scene);
     for (size_t i = 0; i < 2; i++)
         apply(&scene.contenders[i], &scene.placements[i]);
@@ -870,15 +871,15 @@ static void small_gains_do_not_resize(void **state) {
     assert_true(decide(&scene).is_changed);
     scene.contenders[0].blocks_left = scene.contenders[1].blocks_left = 20; /* both will have ended before it pays */
     assert_false(decide(&scene).is_changed);
-    gs_book_close(scene.book);
+    gs_profile_store_close(scene.store);
 }
 
 static void sms_are_kept_for_the_next_launch(void **state) {
     (void)state;
     struct scene scene = new_scene();
     scene.count = 2;
-    scene.contenders[0] = waiting(learned(scene.book, 1, 1, 5000), 0);
-    scene.contenders[1] = waiting(learned(scene.book, 2, 0.4, 5000), 1);
+    scene.contenders[0] = waiting(learned(scene.store, 1, 1, 5000), 0);
+    scene.contenders[1] = waiting(learned(scene.store, 2, 0.4, 5000), 1);
     decide(&scene);
     for (size_t i = 0; i < 2; i++)
         apply(&scene.contenders[i], &scene.placements[i]);
@@ -887,7 +888,7 @@ static void sms_are_kept_for_the_next_launch(void **state) {
     scene.count = 1; /* it did not come */
     decide(&scene);
     expect(&scene, 0, GS_PLAN_CONFINED, SMS);
-    gs_book_close(scene.book);
+    gs_profile_store_close(scene.store);
 }
 
 static void more_than_two_where_the_curves_say_so(void **state) {
@@ -895,16 +896,16 @@ static void more_than_two_where_the_curves_say_so(void **state) {
     struct scene scene = new_scene();
     scene.count = 4;
     for (uint32_t i = 0; i < 4; i++) {
-        gs_profile *few = gs_book_get(scene.book, i + 1, "few", 100000);
+        gs_profile *few = gs_profile_store_get(scene.store, i + 1, "few", 100000);
         few->blocks_per_sm = 100000 / 30;
-        scene.contenders[i] = waiting(learned(scene.book, i + 1, 31.0 / SMS, 5000), i);
+        scene.contenders[i] = waiting(learned(scene.store, i + 1, 31.0 / SMS, 5000), i);
     }
     gs_decision decision = decide(&scene);
     assert_int_equal(decision.running, 4);
     assert_true(decision.throughput > 3.9);
     scene.options.most_together = 2;
     assert_int_equal(decide(&scene).running, 2);
-    gs_book_close(scene.book);
+    gs_profile_store_close(scene.store);
 }
 
 static void an_unknown_kernel_is_probed_alone(void **state) {
@@ -912,7 +913,7 @@ static void an_unknown_kernel_is_probed_alone(void **state) {
     struct scene scene = new_scene();
     scene.options.probes = true;
     scene.count = 1;
-    gs_profile *profile = gs_book_get(scene.book, 1, "new", 100000);
+    gs_profile *profile = gs_profile_store_get(scene.store, 1, "new", 100000);
     scene.contenders[0] = waiting(profile, 0);
     decide(&scene);
     expect(&scene, 0, GS_PLAN_CONFINED, SMS);
@@ -926,16 +927,16 @@ static void an_unknown_kernel_is_probed_alone(void **state) {
     }
     assert_in_range(probes, 2, 40);
     assert_int_equal(gs_profile_memory(profile), GS_LEVEL_HIGH);
-    gs_book_close(scene.book);
+    gs_profile_store_close(scene.store);
 }
 
 /* Beside a known kernel that runs, and one that waits. */
 static void scene_with_unknown(enum gs_plan_how how) {
     struct scene scene = new_scene();
     scene.count = 3;
-    scene.contenders[0] = waiting(learned(scene.book, 1, 1, 5000), 0);
+    scene.contenders[0] = waiting(learned(scene.store, 1, 1, 5000), 0);
     scene.contenders[1] = waiting(NULL, 1);
-    scene.contenders[2] = waiting(learned(scene.book, 2, 0.4, 5000), 2);
+    scene.contenders[2] = waiting(learned(scene.store, 2, 0.4, 5000), 2);
     for (size_t i = 0; i < 2; i++) {
         scene.contenders[i].state = GS_CONTENDER_RUNS;
         scene.contenders[i].how = i == 1 ? how : GS_PLAN_CONFINED;
@@ -945,7 +946,7 @@ static void scene_with_unknown(enum gs_plan_how how) {
     assert_true(decision.running >= 1);
     if (how == GS_PLAN_WHOLE)
         expect(&scene, 1, GS_PLAN_WHOLE, 66);
-    gs_book_close(scene.book);
+    gs_profile_store_close(scene.store);
 }
 
 static void kernels_nobody_knows_can_be_anywhere(void **state) {
@@ -959,7 +960,7 @@ static void kernels_nobody_knows_can_be_anywhere(void **state) {
 enum { CROWD = 12, KERNELS = 10 };
 
 struct crowd {
-    gs_book *book;
+    gs_profile_store *store;
     gs_plan_options options;
     gs_profile *kernels[KERNELS];
     gs_contender contenders[CROWD];
@@ -973,9 +974,9 @@ static void make_kernels(struct crowd *crowd, gs_random *random) {
         double knee = between(random, 0.1, 1.3);
         if (gs_random_chance(random, 40)) { /* few blocks are why it needs few SMs */
             knee = between(random, 0.1, 0.4);
-            gs_book_get(crowd->book, i + 1, "few", 100000)->blocks_per_sm = (int32_t)(100000 / (knee * SMS));
+            gs_profile_store_get(crowd->store, i + 1, "few", 100000)->blocks_per_sm = (int32_t)(100000 / (knee * SMS));
         }
-        crowd->kernels[i] = learned(crowd->book, i + 1, knee, us);
+        crowd->kernels[i] = learned(crowd->store, i + 1, knee, us);
         crowd->kernels[i]->warps_percent = (int32_t)gs_random_from(random, 0, 100);
     }
     for (int i = 0; i < 200; i++) {
@@ -984,13 +985,13 @@ static void make_kernels(struct crowd *crowd, gs_random *random) {
         int32_t sms = (int32_t)gs_random_from(random, 1, SMS - 1);
         double ns = 1e6, of_a = a->alone * gs_profile_share(a, sms), of_b = b->alone * gs_profile_share(b, SMS - sms);
         for (int64_t j = gs_random_from(random, 1, 8); j > 0; j--) {
-            gs_book_beside(crowd->book, &(gs_beside){a, sms, (uint64_t)(1 + of_a * ns * between(random, 0.3, 1.1))},
-                           &(gs_beside){b, SMS - sms, (uint64_t)(1 + of_b * ns * between(random, 0.3, 1.1))},
-                           (uint64_t)ns);
+            gs_profile_store_beside(
+                crowd->store, &(gs_beside){a, sms, (uint64_t)(1 + of_a * ns * between(random, 0.3, 1.1))},
+                &(gs_beside){b, SMS - sms, (uint64_t)(1 + of_b * ns * between(random, 0.3, 1.1))}, (uint64_t)ns);
             for (int64_t k = gs_random_from(random, 0, 2); k > 0; k--)
-                gs_book_turns(crowd->book, &(gs_beside){a, 0, (uint64_t)(a->alone * ns / 2 + 1)},
-                              &(gs_beside){b, 0, (uint64_t)(b->alone * ns * between(random, 0.4, 0.6) + 1)},
-                              (uint64_t)ns);
+                gs_profile_store_turns(crowd->store, &(gs_beside){a, 0, (uint64_t)(a->alone * ns / 2 + 1)},
+                                       &(gs_beside){b, 0, (uint64_t)(b->alone * ns * between(random, 0.4, 0.6) + 1)},
+                                       (uint64_t)ns);
         }
     }
 }
@@ -1028,15 +1029,15 @@ static void decisions_are_the_best_there_are(void **state) {
     gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), 4);
     size_t seen[5] = {0};
     for (int round = 0; round < rounds(200); round++) {
-        struct crowd crowd = {.book = memory_book()};
+        struct crowd crowd = {.store = memory_book()};
         make_kernels(&crowd, &random);
         for (int i = 0; i < 10; i++) {
             make_crowd(&crowd, &random, 6, true);
             if (crowd.options.most_together > 3)
                 crowd.options.granularity = 11;
-            literal_question q = {&crowd.options, crowd.book, crowd.contenders, crowd.count};
+            literal_question q = {&crowd.options, crowd.store, crowd.contenders, crowd.count};
             gs_decision decision =
-                gs_plan_decide(&crowd.options, crowd.book, crowd.contenders, crowd.count, crowd.placements);
+                gs_plan_decide(&crowd.options, crowd.store, crowd.contenders, crowd.count, crowd.placements);
             size_t members[CROWD], count = 0, leader = literal_leader(&q);
             assert_int_not_equal(crowd.placements[leader].how, GS_PLAN_WAIT);
             members[count++] = leader;
@@ -1055,7 +1056,7 @@ static void decisions_are_the_best_there_are(void **state) {
                 expect_near(decision.throughput, literal_split(&q, members, count), 1e-9);
             seen[is_split ? (count < 4 ? count : 4) : 0]++;
         }
-        gs_book_close(crowd.book);
+        gs_profile_store_close(crowd.store);
     }
     print_message("of the answers %zu are whole, %zu alone, %zu pairs, %zu threes, %zu fours\n", seen[0], seen[1],
                   seen[2], seen[3], seen[4]);
@@ -1117,7 +1118,7 @@ static void apply_all(struct crowd *crowd) {
 static int settle(struct crowd *crowd) {
     for (int times = 1; times < 5; times++) {
         gs_decision decision =
-            gs_plan_decide(&crowd->options, crowd->book, crowd->contenders, crowd->count, crowd->placements);
+            gs_plan_decide(&crowd->options, crowd->store, crowd->contenders, crowd->count, crowd->placements);
         expect_sound(crowd, &decision);
         bool is_same = true;
         for (size_t i = 0; i < crowd->count; i++)
@@ -1141,7 +1142,7 @@ static void decisions_are_sound_and_stable(void **state) {
     gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), 5);
     int times[5] = {0};
     for (int round = 0; round < rounds(400); round++) {
-        struct crowd crowd = {.book = memory_book()};
+        struct crowd crowd = {.store = memory_book()};
         make_kernels(&crowd, &random);
         make_crowd(&crowd, &random, CROWD, false);
         for (int step = 0; step < 30; step++) {
@@ -1159,7 +1160,7 @@ static void decisions_are_sound_and_stable(void **state) {
             c->profile = crowd.kernels[gs_random_from(&random, 0, KERNELS - 1)];
             crowd.contenders[gs_random_from(&random, 0, (int64_t)crowd.count - 1)].running_ns = 20000000;
         }
-        gs_book_close(crowd.book);
+        gs_profile_store_close(crowd.store);
     }
     print_message("decisions settled at once %d times, after one change %d, two %d, three %d\n", times[1], times[2],
                   times[3], times[4]);
@@ -1170,7 +1171,7 @@ static void odd_numbers_are_survived(void **state) {
     (void)state;
     static const int64_t odd[] = {INT32_MIN, -1, 0, 1, 2, 3, 131, 132, 133, 1000, INT32_MAX};
     gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), 7);
-    struct crowd crowd = {.book = memory_book()};
+    struct crowd crowd = {.store = memory_book()};
     make_kernels(&crowd, &random);
 #define ODD odd[gs_random_from(&random, 0, GS_COUNT(odd) - 1)]
     for (int round = 0; round < rounds(20000); round++) {
@@ -1196,7 +1197,7 @@ static void odd_numbers_are_survived(void **state) {
             c->running_ns = ODD;
             c->served = gs_random_next(&random);
         }
-        gs_plan_decide(o, crowd.book, crowd.contenders, crowd.count, crowd.placements);
+        gs_plan_decide(o, crowd.store, crowd.contenders, crowd.count, crowd.placements);
         int64_t given = 0;
         for (size_t i = 0; i < crowd.count; i++)
             if (crowd.contenders[i].state == GS_CONTENDER_WAITS && crowd.placements[i].how == GS_PLAN_CONFINED)
@@ -1204,7 +1205,7 @@ static void odd_numbers_are_survived(void **state) {
         assert_true(given <= (o->sms > 0 ? o->sms : 0));
     }
 #undef ODD
-    gs_book_close(crowd.book);
+    gs_profile_store_close(crowd.store);
 }
 
 /* ---- masks ---- */

@@ -48,7 +48,7 @@ struct client {
 
 struct play {
     gs_plan_options options;
-    gs_book *book;
+    gs_profile_store *store;
     gs_random random;
     struct client clients[CLIENTS];
     size_t count;
@@ -172,7 +172,7 @@ static void decide(struct play *play) {
             contenders[count++] = contender_of(play, c);
         }
     }
-    gs_decision decision = gs_plan_decide(&play->options, play->book, contenders, count, placements);
+    gs_decision decision = gs_plan_decide(&play->options, play->store, contenders, count, placements);
     play->decisions++;
     play->look_again_ns = decision.look_again_ns < INT64_MAX ? play->now_ns + (double)decision.look_again_ns : INFINITY;
     play->is_learning = false;
@@ -204,7 +204,7 @@ static void measure(struct play *play, const double *done, double ns) {
     if (count == 1 && a->how == GS_PLAN_CONFINED)
         gs_profile_rate(a->profile, a->sms, one.blocks, (uint64_t)ns);
     else if (count == 2 && a->how == GS_PLAN_CONFINED && b->how == GS_PLAN_CONFINED && one.blocks && other.blocks)
-        gs_book_beside(play->book, &one, &other, (uint64_t)ns);
+        gs_profile_store_beside(play->store, &one, &other, (uint64_t)ns);
 }
 
 /* What two clients that run whole get done in turns is told now and then. */
@@ -231,7 +231,7 @@ static void measure_turns(struct play *play, const double *done, double ns) {
     gs_beside one = {play->clients[who[0]].profile, 0, (uint64_t)play->turns_done[who[0]]};
     gs_beside other = {play->clients[who[1]].profile, 0, (uint64_t)play->turns_done[who[1]]};
     if (one.blocks && other.blocks && one.profile->alone > 0 && other.profile->alone > 0)
-        gs_book_turns(play->book, &one, &other, (uint64_t)play->turns_ns);
+        gs_profile_store_turns(play->store, &one, &other, (uint64_t)play->turns_ns);
     play->turns_ns = 0;
     memset(play->turns_done, 0, sizeof play->turns_done);
 }
@@ -317,7 +317,7 @@ static double alone_ns(const struct client *c) {
 static void play_all(struct play *play, double most_ns) {
     for (size_t i = 0; i < play->count; i++) {
         struct client *c = &play->clients[i];
-        c->profile = gs_book_get(play->book, c->kernel.key, "played", c->kernel.blocks);
+        c->profile = gs_profile_store_get(play->store, c->kernel.key, "played", c->kernel.blocks);
         assert_non_null(c->profile);
     }
     play->measure_until_ns = play->look_again_ns = INFINITY;
@@ -405,14 +405,14 @@ static void compare(gs_random *random, size_t clients, struct gains *gains) {
     double turns_ns = 0;
     for (size_t i = 0; i < clients; i++)
         turns_ns += alone_ns(&play.clients[i]);
-    play.book = gs_book_open(NULL, "played", SMS, NULL);
-    even.book = gs_book_open(NULL, "played", SMS, NULL);
+    play.store = gs_profile_store_open(NULL, "played", SMS, NULL);
+    even.store = gs_profile_store_open(NULL, "played", SMS, NULL);
     for (size_t i = 0; i < clients; i++)
-        even.clients[i].profile = gs_book_get(even.book, i + 1, "played", even.clients[i].kernel.blocks);
+        even.clients[i].profile = gs_profile_store_get(even.store, i + 1, "played", even.clients[i].kernel.blocks);
     play_all(&play, INFINITY);
     double best = clients == 2 ? best_fixed_ns(&even, turns_ns) : 0;
     split_fixed(&even, 0);
-    again.book = play.book; /* with what was learned the first time */
+    again.store = play.store; /* with what was learned the first time */
     play_all(&again, INFINITY);
     double cost_ns = play.learning_ns + (double)play.resizes * (double)play.options.resize_ns;
     double allowed_ns = turns_ns / confined_rate * (1 + play.options.least_gain) + cost_ns;
@@ -426,8 +426,8 @@ static void compare(gs_random *random, size_t clients, struct gains *gains) {
     gains->worst = fmin(gains->worst, turns_ns / play.now_ns);
     gains->decisions += play.decisions;
     gains->resizes += play.resizes;
-    gs_book_close(play.book);
-    gs_book_close(even.book);
+    gs_profile_store_close(play.store);
+    gs_profile_store_close(even.store);
 }
 
 static void plans_are_never_worse_than_turns(void **state) {
@@ -460,7 +460,7 @@ static void clocks_that_change_mislead_nobody(void **state) {
     (void)state;
     for (int first = 0; first < 6; first++) { /* when the second comes, a sixth of the clock's way later each */
         struct play play = {.options = gs_plan_defaults(SMS), .count = 2, .random = gs_random_at(1, 1), .dips = 0.15};
-        play.book = gs_book_open(NULL, "played", SMS, NULL);
+        play.store = gs_profile_store_open(NULL, "played", SMS, NULL);
         for (size_t i = 0; i < 2; i++) {
             play.clients[i] = plain_client(1, 3e5, 0, 1);
             play.clients[i].kernel.knee = 0.5;
@@ -475,7 +475,7 @@ static void clocks_that_change_mislead_nobody(void **state) {
         double throughput = (double)launches * 3e5 / (play.now_ns - from_ns), turns = 1 - 0.15 / 4;
         if (throughput < 0.985 * turns)
             fail_msg("%d: a throughput of %.3f, turns give %.3f", first, throughput, turns);
-        gs_book_close(play.book);
+        gs_profile_store_close(play.store);
     }
 }
 
@@ -485,7 +485,7 @@ static void places_are_kept_from_launch_to_launch(void **state) {
     (void)state;
     for (uint64_t seed = 0; seed < 8; seed++) {
         struct play play = {.options = gs_plan_defaults(SMS), .count = 2, .random = gs_random_at(seed, 12)};
-        play.book = gs_book_open(NULL, "played", SMS, NULL);
+        play.store = gs_profile_store_open(NULL, "played", SMS, NULL);
         for (size_t i = 0; i < 2; i++) {
             play.clients[i] = plain_client(1, 3e5, 0, 1);
             play.clients[i].kernel.knee = 0.6;
@@ -498,7 +498,7 @@ static void places_are_kept_from_launch_to_launch(void **state) {
         size_t resizes = play.resizes - before;
         if (resizes > (size_t)launches / 100)
             fail_msg("seed %d: %zu resizes in %ld launches", (int)seed, resizes, (long)launches);
-        gs_book_close(play.book);
+        gs_profile_store_close(play.store);
     }
 }
 
@@ -516,7 +516,7 @@ static void nobody_starves(void **state) {
     for (int round = 0; round < rounds(20); round++) {
         struct play play = {.options = gs_plan_defaults(SMS), .random = random};
         play.count = (size_t)gs_random_from(&random, 2, CLIENTS);
-        play.book = gs_book_open(NULL, "played", SMS, NULL);
+        play.store = gs_profile_store_open(NULL, "played", SMS, NULL);
         play.options.patience_ns = 20000000;
         play.options.slice_ns = 5000000;
         double whole_ns = 0;
@@ -540,7 +540,7 @@ static void nobody_starves(void **state) {
                 fail_msg("round %d: client %zu of %zu waited %.1f ms, the bound is %.1f ms", round, i, play.count,
                          waited / 1e6, bound / 1e6);
         }
-        gs_book_close(play.book);
+        gs_profile_store_close(play.store);
     }
     print_message("the longest wait was %.2f of the bound\n", longest);
 }
@@ -550,14 +550,14 @@ static void turns_go_by_weight(void **state) {
     static const double durations_ns[] = {3e5, 5e6, 50e6};
     for (size_t i = 0; i < GS_COUNT(durations_ns); i++) {
         struct play play = {.options = gs_plan_defaults(SMS), .count = 2, .random = gs_random_at(1, i)};
-        play.book = gs_book_open(NULL, "played", SMS, NULL);
+        play.store = gs_profile_store_open(NULL, "played", SMS, NULL);
         play.clients[0] = plain_client(1, durations_ns[i], 0, 3);
         play.clients[1] = plain_client(2, durations_ns[i], 0, 1);
         play_all(&play, 4e9);
         double ratio = play.clients[0].served / play.clients[1].served;
         print_message("kernels of %.1f ms, weights 3 and 1: served %.2f to 1\n", durations_ns[i] / 1e6, ratio);
         assert_true(ratio > 2.4 && ratio < 3.6);
-        gs_book_close(play.book);
+        gs_profile_store_close(play.store);
     }
 }
 
@@ -567,7 +567,7 @@ static void priorities_are_kept(void **state) {
     static const double durations_ns[] = {3e5, 5e6, 50e6};
     for (size_t i = 0; i < GS_COUNT(durations_ns); i++) {
         struct play play = {.options = gs_plan_defaults(SMS), .count = 3, .random = gs_random_at(1, i)};
-        play.book = gs_book_open(NULL, "played", SMS, NULL);
+        play.store = gs_profile_store_open(NULL, "played", SMS, NULL);
         play.clients[0] = plain_client(1, durations_ns[i], 5, 1);
         play.clients[0].launches = (int64_t)(5e8 / durations_ns[i]);
         play.clients[1] = plain_client(2, 3e6, 0, 1);
@@ -578,7 +578,7 @@ static void priorities_are_kept(void **state) {
                       play.clients[0].done_ns / alone);
         assert_int_equal(play.clients[0].launches, 0);
         assert_true(play.clients[0].done_ns < alone * 1.25);
-        gs_book_close(play.book);
+        gs_profile_store_close(play.store);
     }
 }
 

@@ -305,19 +305,19 @@ static void run_each_block_once(const char *text, enum gs_form form, uint64_t ru
     gs_reshape_options reshape = {.form = form};
     gs_variant variant = gs_variant_original(launch, "k");
     gs_verify_options options = {.seconds = 60};
-    gs_trial trial = {.executor = executor, .launch = launch, .options = &options, .variant = &variant};
+    gs_verify_run trial = {.executor = executor, .launch = launch, .options = &options, .variant = &variant};
     uint64_t launches = 0;
     variant.form = form;
     assert_int_equal(gs_source_read(&source, "once.cu", text, strlen(text), &error), GS_OK);
     assert_int_equal(gs_reshape(&source, "k", &reshape, &variant.text, &error), GS_OK);
-    assert_int_equal(gs_trial_compile(&trial, &source, &error), GS_OK);
+    assert_int_equal(gs_verify_run_compile(&trial, &source, &error), GS_OK);
     for (uint64_t i = 0; i < runs; i++) {
         gs_random random = gs_random_at(seed, i);
         options.workers = (uint32_t)gs_random_from(&random, 1, 40);
         options.task_blocks = (uint32_t)gs_random_from(&random, 1, 12);
         options.stops = form == GS_FORM_CONFINED ? (uint32_t)gs_random_from(&random, 0, 30) : 0;
         options.seed = gs_random_next(&random);
-        if (gs_trial_run(&trial, &error) != GS_OK)
+        if (gs_verify_run_execute(&trial, &error) != GS_OK)
             fail_msg("seed %llu, run %llu: %s", (unsigned long long)seed, (unsigned long long)i, error.message);
         const int *out = trial.buffers.data[0];
         for (uint64_t block = 0; block < trial.blocks; block++)
@@ -328,7 +328,7 @@ static void run_each_block_once(const char *text, enum gs_form form, uint64_t ru
     }
     print_message("%llu runs in %llu launches\n", (unsigned long long)runs, (unsigned long long)launches);
     assert_true(form != GS_FORM_CONFINED || launches > 2 * runs);
-    gs_trial_free(&trial);
+    gs_verify_run_free(&trial);
     gs_source_free(&source);
     gs_launch_free(launch);
     gs_input_close(input);

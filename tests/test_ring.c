@@ -4,7 +4,7 @@
 #include "test.h"
 
 #include "base/base.h"
-#include "share/ring.h"
+#include "client/ring.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -40,7 +40,7 @@ static void wait_for_bell(int bell) {
     struct pollfd asked = {.fd = bell, .events = POLLIN};
     if (poll(&asked, 1, 60000) != 1)
         abort(); /* it would hang */
-    gs_bell_silence(bell);
+    gs_bell_clear(bell);
 }
 
 /* What record number `number` is: its length and its bytes follow from it. */

@@ -24,7 +24,7 @@ static const gs_zoo_form programs[PROGRAMS] = {{.form = GS_FORM_ORIGINAL},
 
 static struct {
     gs_executor *executor;
-    gs_zoo_part parts[PROGRAMS][KERNELS]; /* the first kernel of each plan */
+    gs_zoo_part parts[PROGRAMS][KERNELS]; /* the first kernel of each instance */
 } zoo;
 
 static void die(const gs_zoo_kernel *kernel, const gs_error *error) {
@@ -36,12 +36,12 @@ static bool is_thorough(void) {
     return test_number("GRIDSMITH_RUNS", 100000) >= 100000;
 }
 
-static gs_zoo_plan plan_of(const gs_zoo_kernel *kernel, const char *size) {
-    gs_zoo_plan plan;
+static gs_zoo_instance plan_of(const gs_zoo_kernel *kernel, const char *size) {
+    gs_zoo_instance instance;
     gs_error error;
-    if (gs_zoo_plan_make(&plan, kernel, gs_zoo_size_find(kernel, size), &error) != GS_OK)
+    if (gs_zoo_instance_make(&instance, kernel, gs_zoo_size_find(kernel, size), &error) != GS_OK)
         die(kernel, &error);
-    return plan;
+    return instance;
 }
 
 /* ---- programs ---- */
@@ -50,11 +50,11 @@ static void make_parts(int program) {
     gs_error error;
     for (size_t i = 0; i < KERNELS; i++) {
         const gs_zoo_kernel *kernel = gs_zoo_at(i);
-        gs_zoo_plan plan = plan_of(kernel, "tiny");
+        gs_zoo_instance instance = plan_of(kernel, "tiny");
         uint32_t guess = kernel->elastic[programs[program].factor / 4];
-        if (gs_zoo_part_make(&zoo.parts[program][i], &plan, 0, &programs[program], guess, &error) != GS_OK)
+        if (gs_zoo_part_make(&zoo.parts[program][i], &instance, 0, &programs[program], guess, &error) != GS_OK)
             die(kernel, &error);
-        gs_zoo_plan_free(&plan);
+        gs_zoo_instance_free(&instance);
     }
 }
 
@@ -116,11 +116,11 @@ static int close_zoo(void **state) {
     return 0;
 }
 
-/* The parts of a plan: its kinds, each from the kernel whose source it is. */
-static void parts_of(const gs_zoo_plan *plan, int program, gs_zoo_part *parts) {
-    for (size_t kind = 0; kind < plan->kind_count; kind++)
+/* The parts of a instance: its kinds, each from the kernel whose source it is. */
+static void parts_of(const gs_zoo_instance *instance, int program, gs_zoo_part *parts) {
+    for (size_t kind = 0; kind < instance->kind_count; kind++)
         for (size_t i = 0; i < KERNELS; i++)
-            if (strcmp(gs_zoo_at(i)->name, plan->kinds[kind].source) == 0)
+            if (strcmp(gs_zoo_at(i)->name, instance->kinds[kind].source) == 0)
                 parts[kind] = zoo.parts[program][i];
 }
 
@@ -138,17 +138,17 @@ static void there_are_twenty_one_kernels(void **state) {
     assert_null(gs_zoo_at(KERNELS));
 }
 
-static void play(const gs_zoo_kernel *kernel, gs_zoo_plan *plan, int program, gs_zoo_form form) {
+static void play(const gs_zoo_kernel *kernel, gs_zoo_instance *instance, int program, gs_zoo_form form) {
     gs_zoo_part parts[GS_ZOO_KINDS];
     gs_zoo_result result;
     gs_error error;
     form.seconds = 60;
     form.is_marked = true;
-    parts_of(plan, program, parts);
-    if (gs_zoo_play(plan, parts, zoo.executor, &form, &result, &error) != GS_OK)
+    parts_of(instance, program, parts);
+    if (gs_zoo_play(instance, parts, zoo.executor, &form, &result, &error) != GS_OK)
         die(kernel, &error);
     if (!result.is_right)
-        fail_msg("%s, %s, as %s, factor %u, %u workers, %u stops: %s", kernel->name, plan->size->name,
+        fail_msg("%s, %s, as %s, factor %u, %u workers, %u stops: %s", kernel->name, instance->size->name,
                  gs_form_name(form.form), form.factor, form.workers, form.stops, result.reason.message);
 }
 
@@ -171,13 +171,13 @@ static void every_kernel_is_right_in_every_form(void **state) {
     for (size_t i = 0; i < KERNELS; i++)
         for (size_t s = 0; s < GS_COUNT(sizes); s++) {
             const gs_zoo_kernel *kernel = gs_zoo_at(i);
-            gs_zoo_plan plan = plan_of(kernel, sizes[s]);
+            gs_zoo_instance instance = plan_of(kernel, sizes[s]);
             for (size_t k = 0; k < GS_COUNT(ways); k++)
                 if (s == 0 || is_thorough() || (i + k) % 8 == s % 2) {
-                    play(kernel, &plan, ways[k].program, ways[k].form);
+                    play(kernel, &instance, ways[k].program, ways[k].form);
                     played++;
                 }
-            gs_zoo_plan_free(&plan);
+            gs_zoo_instance_free(&instance);
         }
     print_message("%zu runs of %d kernels\n", played, KERNELS);
 }
@@ -187,9 +187,9 @@ static void no_kernel_leaves_its_buffers(void **state) {
     if (!is_thorough())
         skip();
     for (size_t i = 0; i < KERNELS; i++) {
-        gs_zoo_plan plan = plan_of(gs_zoo_at(i), "odd");
-        play(gs_zoo_at(i), &plan, SANITIZED, programs[SANITIZED]);
-        gs_zoo_plan_free(&plan);
+        gs_zoo_instance instance = plan_of(gs_zoo_at(i), "odd");
+        play(gs_zoo_at(i), &instance, SANITIZED, programs[SANITIZED]);
+        gs_zoo_instance_free(&instance);
     }
 }
 
@@ -197,17 +197,17 @@ static void no_kernel_leaves_its_buffers(void **state) {
 static void what_is_wrong_is_noticed(void **state) {
     (void)state;
     for (size_t i = 0; i < KERNELS; i++) {
-        gs_zoo_plan plan = plan_of(gs_zoo_at(i), "odd");
+        gs_zoo_instance instance = plan_of(gs_zoo_at(i), "odd");
         gs_zoo_part parts[GS_ZOO_KINDS];
         gs_zoo_form form = {.form = GS_FORM_ORIGINAL, .seconds = 60};
         gs_zoo_result result;
         gs_error error;
         size_t changed = 0;
-        for (size_t k = 0; k < plan.buffer_count; k++) {
-            gs_zoo_buffer *buffer = &plan.buffers[k];
+        for (size_t k = 0; k < instance.buffer_count; k++) {
+            gs_zoo_buffer *buffer = &instance.buffers[k];
             size_t at = buffer->is_scratch ? buffer->count
                                            : gs_scalars_differ(buffer->type, buffer->data, buffer->wanted,
-                                                               buffer->count, plan.kernel->tolerance);
+                                                               buffer->count, instance.kernel->tolerance);
             if (at == buffer->count)
                 continue;
             double was = gs_scalar_value(buffer->type, buffer->wanted, at);
@@ -215,11 +215,11 @@ static void what_is_wrong_is_noticed(void **state) {
             changed++;
         }
         assert_true(changed > 0);
-        parts_of(&plan, 0, parts);
-        assert_int_equal(gs_zoo_play(&plan, parts, zoo.executor, &form, &result, &error), GS_OK);
+        parts_of(&instance, 0, parts);
+        assert_int_equal(gs_zoo_play(&instance, parts, zoo.executor, &form, &result, &error), GS_OK);
         assert_false(result.is_right);
         assert_non_null(strstr(result.reason.message, "is wanted"));
-        gs_zoo_plan_free(&plan);
+        gs_zoo_instance_free(&instance);
     }
 }
 
@@ -227,20 +227,20 @@ static void what_is_wrong_is_noticed(void **state) {
 static void a_kernel_that_is_wrong_is_noticed(void **state) {
     const gs_zoo_kernel *kernel = gs_zoo_find("transpose");
     gs_zoo_form form = {.form = GS_FORM_PERSISTENT, .seconds = 60, .is_marked = true, .workers = 3};
-    gs_zoo_plan plan = plan_of(kernel, "odd");
+    gs_zoo_instance instance = plan_of(kernel, "odd");
     gs_zoo_part part;
     gs_zoo_result result;
     gs_error error;
     (void)state;
-    assert_int_equal(gs_zoo_part_make(&part, &plan, 0, &form, 0, &error), GS_OK);
+    assert_int_equal(gs_zoo_part_make(&part, &instance, 0, &form, 0, &error), GS_OK);
     char *at = strstr(part.text.data, "tile[threadIdx.y + i][threadIdx.x] =");
     assert_non_null(at);
     at[strlen("tile[threadIdx.y + i][threadIdx.x] =") - 4] = 'y'; /* tile[...][threadIdx.y] */
     assert_int_equal(gs_zoo_part_compile(&part, zoo.executor, "transpose", true, &error), GS_OK);
-    assert_int_equal(gs_zoo_play(&plan, &part, zoo.executor, &form, &result, &error), GS_OK);
+    assert_int_equal(gs_zoo_play(&instance, &part, zoo.executor, &form, &result, &error), GS_OK);
     assert_false(result.is_right);
     gs_zoo_part_free(&part);
-    gs_zoo_plan_free(&plan);
+    gs_zoo_instance_free(&instance);
 }
 
 /* ---- NVIDIA's compiler, where it is ---- */

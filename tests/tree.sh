@@ -10,11 +10,12 @@ complain() {
     failed=1
 }
 
-# A room may include only rooms above it in this list, and of another room only its one header.
-rooms="base gpu run sched device fuzz bound reshape zoo plan share view cmd"
+# The rooms, as the table of CONTRIBUTING.md lists them. A room may include only rooms above it, and of another room only its
+# one header.
+rooms=$(sed -n 's/^| `src\/\([a-z]*\)` |.*/\1/p' CONTRIBUTING.md)
 above=
 for room in $rooms; do
-    [ -d "src/$room" ] || { above="$above $room"; continue; }
+    [ -d "src/$room" ] || { complain "CONTRIBUTING.md lists src/$room, which is not there"; continue; }
     for line in $(grep -ho '#include "[a-z]*/[a-z_]*\.h"' src/"$room"/*.[ch] | tr -d ' ' | sort -u); do
         header=$(echo "$line" | cut -d'"' -f2)
         other=${header%%/*}
@@ -22,15 +23,39 @@ for room in $rooms; do
         *" $other "*) ;;
         *) complain "src/$room includes $header, which is a room below it" ;;
         esac
-        # Two rooms know CUDA, through one loader.
-        [ "$room $header" = "share device/cuda_api.h" ] && continue
-        [ "$header" = "$other/$other.h" ] || complain "src/$room includes $header, which is the inside of another room"
+        [ "$header" = "$other/$other.h" ] || [ "$other" = "$room" ] ||
+            complain "src/$room includes $header, which is the inside of another room"
     done
     above="$above $room"
 done
+for folder in src/*/; do
+    room=$(basename "$folder")
+    case " $above " in
+    *" $room "*) ;;
+    *) complain "src/$room is not in CONTRIBUTING.md's table of rooms" ;;
+    esac
+done
+
+# Each file name exists once, but for src/cmd, which has a file for each subcommand.
+for name in $(find src -name '*.[ch]' ! -path 'src/cmd/*' -exec basename {} \; | sort | uniq -d); do
+    complain "there are several files called $name: $(find src -name "$name" ! -path 'src/cmd/*' | tr '\n' ' ')"
+done
+
+# Each type of ours, each type of a header, and each header guard exists once.
+for name in $(grep -hoE '^(typedef )?(struct|enum|union) gs_[a-z_0-9]+ \{' -r src include host --include='*.[ch]' |
+    sed 's/^typedef //' | sort | uniq -d | awk '{print $2}'); do
+    complain "the type $name is defined more than once"
+done
+for name in $(grep -hoE '^(typedef )?(struct|enum|union) [a-z_0-9]+ \{' -r src include host --include='*.h' |
+    sed 's/^typedef //' | sort | uniq -d | awk '{print $2}'); do
+    complain "the type $name is defined in more than one header"
+done
+for guard in $(grep -hoE '^#ifndef [A-Z_0-9]+_H$' -r src include host --include='*.h' | sort | uniq -d | awk '{print $2}'); do
+    complain "the header guard $guard is used more than once"
+done
 
 # Each file begins with a comment that names it.
-for file in src/*/*.[ch] tests/*.[ch] tests/fuzz/*.c tests/fake/*.[ch] bench/*.c examples/*.c; do
+for file in src/*/*.[ch] host/*.[ch] tests/*.[ch] tests/fake/*.[ch] tests/fuzz/*.c bench/*.[ch] examples/*.c; do
     head -n 3 "$file" | grep -q "$(basename "$file"):" || complain "$file does not begin by saying what it is"
 done
 

@@ -1,14 +1,17 @@
 /*
- * base.h: what every other room stands on: errors, growable arrays, text, input files, JSON, output files, progress.
+ * base.h: what every other room stands on: errors, growable arrays, text, input files, JSON, output files, progress,
+ * digests, processes, random numbers.
  *
- * Naming: gs_fail_ makes errors, gs_text_ builds text, gs_input_ reads bytes, gs_json_ reads JSON, gs_output_ writes
- * files, gs_names_ maps names to numbers.
+ * Naming: gs_fail_ makes errors, gs_text_ builds text, gs_input_ reads bytes, gs_json_ reads JSON, gs_write_ writes
+ * it, gs_output_ writes files, gs_names_ maps names to numbers.
  */
 #ifndef GS_BASE_H
 #define GS_BASE_H
 
 #include <gridsmith/gridsmith.h>
 #include <jansson.h>
+#include <string.h>
+#include <sys/types.h>
 
 #define GS_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -26,19 +29,20 @@ void gs_error_place(gs_error *error, const char *text, size_t size, size_t offse
 /* The message of errno: "cannot WHAT FILE: reason". */
 gs_code gs_fail_system(gs_error *error, const char *what, const char *file);
 
-/* ---- growable arrays: `data`, `count` and `room` of a struct, grown in place ---- */
+/* ---- growable arrays: `data`, `count` and `capacity` of a struct, grown in place ---- */
 
-/* Makes room for `more` further elements of `size` bytes; doubles, so that appending is cheap. False: out of memory. */
-bool gs_array_reserve(void **data, size_t count, size_t *room, size_t more, size_t size);
+/* Reserves capacity for `more` further elements of `size` bytes; doubles, so that appending is cheap. False: out of
+ * memory. */
+bool gs_array_reserve(void **data, size_t count, size_t *capacity, size_t more, size_t size);
 
 #define GS_RESERVE(array, more)                                                                                        \
-    gs_array_reserve((void **)&(array)->data, (array)->count, &(array)->room, (more), sizeof *(array)->data)
+    gs_array_reserve((void **)&(array)->data, (array)->count, &(array)->capacity, (more), sizeof *(array)->data)
 
 /* ---- text that grows; a failed allocation or write is remembered and shows at the end ---- */
 
 typedef struct gs_text {
     char *data; /* always ends in a NUL once something was added */
-    size_t count, room;
+    size_t count, capacity;
     FILE *sink; /* where long text goes as it grows; NULL: it stays in memory */
     bool failed;
 } gs_text;
@@ -64,7 +68,7 @@ typedef struct gs_names {
         const char *name; /* not owned */
         size_t number;
     } * slots;
-    size_t count, room;
+    size_t count, capacity;
 } gs_names;
 
 /* Looks `name` up; adds it with `number` if it is new. Returns the number it has, or SIZE_MAX: out of memory. */
@@ -147,6 +151,35 @@ gs_code gs_json_int(const gs_json *json, const gs_step *at, int64_t least, int64
 /* Checks that `at` is an object with `schema` equal to `wanted`. */
 gs_code gs_json_schema(const gs_json *json, const gs_step *at, const char *wanted, gs_error *error);
 
+/* ---- JSON out: documents written value by value into a gs_text; commas, quotes and brackets are put by the writer
+ * ---- */
+
+typedef struct gs_writer {
+    gs_text *text;
+    bool has_sibling; /* a value stands before the next one, in the same array or object */
+    int depth;
+    char closers[GS_JSON_DEPTH];
+} gs_writer;
+
+gs_writer gs_writer_to(gs_text *text);
+
+/* The object that a document is, with its schema; and its end, with a newline. */
+void gs_write_document(gs_writer *writer, const char *schema);
+void gs_write_finish(gs_writer *writer);
+
+/* Objects and arrays, which gs_write_end ends. `key` is NULL within arrays, here and below. */
+void gs_write_object(gs_writer *writer, const char *key);
+void gs_write_array(gs_writer *writer, const char *key);
+void gs_write_end(gs_writer *writer);
+
+void gs_write_int(gs_writer *writer, const char *key, int64_t value);
+void gs_write_uint(gs_writer *writer, const char *key, uint64_t value);
+void gs_write_real(gs_writer *writer, const char *key, double value, int decimals); /* not finite: null */
+void gs_write_string(gs_writer *writer, const char *key, const char *value);
+void gs_write_bool(gs_writer *writer, const char *key, bool value);
+void gs_write_null(gs_writer *writer, const char *key);
+void gs_write_raw(gs_writer *writer, const char *key, const char *json); /* a value that is JSON already */
+
 /* ---- output: standard output, or a file that is there whole or not at all ---- */
 
 typedef struct gs_output {
@@ -178,6 +211,47 @@ void gs_progress_end(gs_progress *progress);
 
 int64_t gs_now_ns(void);
 
+/* ---- digests: SHA-256, for names of files and for noticing broken ones ---- */
+
+typedef struct gs_digest {
+    uint32_t state[8];
+    uint64_t bytes;
+    unsigned char block[64];
+} gs_digest;
+
+void gs_digest_begin(gs_digest *hash);
+void gs_digest_add(gs_digest *hash, const void *bytes, size_t count);
+/* A text with its length, so that "ab" and "c" is not "a" and "bc". */
+void gs_digest_add_text(gs_digest *hash, const char *text);
+void gs_digest_end(gs_digest *hash, unsigned char digest[32]);
+void gs_digest_hex(const unsigned char digest[32], char text[65]);
+
+/* ---- processes of this program, which die with their parent ---- */
+
+enum { GS_PROCESS_FDS = 4, GS_PROCESS_FIRST_FD = 3 };
+
+typedef struct gs_process_options {
+    const char *program;      /* NULL: $GRIDSMITH_PROGRAM, or the one that runs */
+    const char *const *words; /* the subcommand and its arguments, ending in NULL; at most 14 */
+    int fds[GS_PROCESS_FDS];  /* become 3, 4, ... there */
+    int fd_count;
+    const char *const *environment; /* NULL: as it is */
+    bool has_own_group;             /* so that it can be killed with all that it started */
+} gs_process_options;
+
+/* Starts the program: its first argument is the subcommand, the second the process id of its parent. */
+gs_code gs_process_start(const gs_process_options *options, pid_t *process, gs_error *error);
+
+/* In the child: `signal` comes when the thread that started it ends. False: that has happened already. */
+bool gs_process_follow(const char *parent, int signal);
+
+/* Whether there are cores enough for processes that look instead of sleeping. To wake up takes about 0.1 ms, and now
+   and then some milliseconds on a machine that is shared with others. */
+bool gs_process_may_spin(void);
+
+/* What became of it, in words: "it was killed by signal 9 (Killed)". */
+void gs_process_say_end(int status, char *text, size_t size);
+
 /* ---- random numbers, each repeatable from a seed and an index ---- */
 
 typedef struct gs_random {
@@ -197,6 +271,34 @@ static inline int64_t gs_divide_up(int64_t value, int64_t by) {
 
 static inline int64_t gs_min(int64_t a, int64_t b) {
     return a < b ? a : b;
+}
+
+static inline int64_t gs_max(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+/* Of times and sizes. */
+static inline uint64_t gs_min_u64(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
+
+static inline uint64_t gs_max_u64(uint64_t a, uint64_t b) {
+    return a > b ? a : b;
+}
+
+/* A hash of bytes, for tables in memory and keys: eight bytes at a time, each mixed in by a multiplication. A chain of
+   calls, each with the hash before, hashes several pieces; the first starts with 0. */
+static inline uint64_t gs_hash(uint64_t hash, const void *bytes, size_t count) {
+    const unsigned char *at = bytes;
+    for (hash ^= 0x9e3779b97f4a7c15u + count; count; at += 8) {
+        uint64_t word = 0;
+        size_t part = count < 8 ? count : 8;
+        memcpy(&word, at, part);
+        hash = (hash ^ word) * 0xff51afd7ed558ccdu;
+        hash ^= hash >> 32;
+        count -= part;
+    }
+    return hash;
 }
 
 #endif

@@ -11,19 +11,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool gs_array_reserve(void **data, size_t count, size_t *room, size_t more, size_t size) {
+bool gs_array_reserve(void **data, size_t count, size_t *capacity, size_t more, size_t size) {
     if (more > SIZE_MAX / size - count)
         return false;
-    if (count + more <= *room)
+    if (count + more <= *capacity)
         return true;
-    size_t wanted = *room ? *room : 8;
+    size_t wanted = *capacity ? *capacity : 8;
     while (wanted < count + more)
         wanted = wanted > SIZE_MAX / size / 2 ? count + more : wanted * 2;
     void *grown = realloc(*data, wanted * size);
     if (!grown)
         return false;
     *data = grown;
-    *room = wanted;
+    *capacity = wanted;
     return true;
 }
 
@@ -170,28 +170,20 @@ void gs_text_free(gs_text *text) {
     *text = (gs_text){0};
 }
 
-/* FNV-1a. */
-static size_t hash_of(const char *name) {
-    uint64_t hash = 14695981039346656037u;
-    for (; *name; name++)
-        hash = (hash ^ (unsigned char)*name) * 1099511628211u;
-    return (size_t)(hash ^ hash >> 29);
-}
-
 /* The slot that holds `name`, or the free one where it would go. `room` is a power of two and never full. */
 static struct gs_name *slot_of(const gs_names *names, const char *name) {
-    size_t at = hash_of(name) & (names->room - 1);
+    size_t at = gs_hash(0, name, strlen(name)) & (names->capacity - 1);
     while (names->slots[at].name && strcmp(names->slots[at].name, name) != 0)
-        at = (at + 1) & (names->room - 1);
+        at = (at + 1) & (names->capacity - 1);
     return &names->slots[at];
 }
 
 static bool names_grow(gs_names *names) {
-    gs_names grown = {.room = names->room ? names->room * 2 : 32, .count = names->count};
-    grown.slots = calloc(grown.room, sizeof *grown.slots);
+    gs_names grown = {.capacity = names->capacity ? names->capacity * 2 : 32, .count = names->count};
+    grown.slots = calloc(grown.capacity, sizeof *grown.slots);
     if (!grown.slots)
         return false;
-    for (size_t i = 0; i < names->room; i++)
+    for (size_t i = 0; i < names->capacity; i++)
         if (names->slots[i].name)
             *slot_of(&grown, names->slots[i].name) = names->slots[i];
     free(names->slots);
@@ -200,7 +192,7 @@ static bool names_grow(gs_names *names) {
 }
 
 size_t gs_names_add(gs_names *names, const char *name, size_t number) {
-    if (names->count * 2 >= names->room && !names_grow(names))
+    if (names->count * 2 >= names->capacity && !names_grow(names))
         return SIZE_MAX;
     struct gs_name *slot = slot_of(names, name);
     if (!slot->name) {
@@ -211,7 +203,7 @@ size_t gs_names_add(gs_names *names, const char *name, size_t number) {
 }
 
 size_t gs_names_find(const gs_names *names, const char *name) {
-    if (!names->room)
+    if (!names->capacity)
         return SIZE_MAX;
     const struct gs_name *slot = slot_of(names, name);
     return slot->name ? slot->number : SIZE_MAX;

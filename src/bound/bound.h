@@ -19,7 +19,7 @@
 #ifndef GS_BOUND_H
 #define GS_BOUND_H
 
-#include "device/device.h"
+#include "sched/sched.h"
 
 /* ---- programs ---- */
 
@@ -45,11 +45,11 @@ enum { GS_MOST_UNITS = 16 };
 struct gs_program {
     struct {
         gs_unit *data;
-        size_t count, room;
+        size_t count, capacity;
     } units;
     struct {
         gs_node *data;
-        size_t count, room;
+        size_t count, capacity;
     } nodes;
     int64_t issue; /* warps that may be selected in a cycle */
     int64_t warps; /* that the file speaks of; 0: none */
@@ -113,7 +113,8 @@ gs_code gs_proven_among(const gs_program *program, const gs_program *const *prog
 bool gs_unit_can_fill(const gs_program *program, size_t unit);
 int64_t gs_issue_delay(const gs_program *program, int64_t instructions, const int64_t *unit_delays);
 
-/* a * b / c, rounded down, and sums, that notice where numbers become too large: false then. */
+/* a * b / c, rounded down, and sums. False: it is more than GS_MOST_CYCLES. */
+#define GS_MOST_CYCLES ((int64_t)1 << 60)
 bool gs_scale(int64_t a, int64_t b, int64_t c, int64_t *result);
 bool gs_plus(int64_t *sum, int64_t more);
 gs_code gs_fail_large(gs_error *error);
@@ -240,6 +241,7 @@ typedef struct gs_range {
 } gs_range;
 
 enum { GS_M_COMPUTE, GS_M_LOAD, GS_M_STORE, GS_M_CLOCK, GS_M_CLASSES };
+enum { GS_CLOCK_READINGS = 2 }; /* of a warp */
 
 /* What the instructions of the paper's program take on a GPU. */
 typedef struct gs_latencies {
@@ -262,19 +264,10 @@ typedef struct gs_measured {
     gs_latencies latencies;
     struct {
         gs_sample *data;
-        size_t count, room;
+        size_t count, capacity;
     } samples;
 } gs_measured;
 
-typedef struct gs_measure_options {
-    int64_t count; /* configurations */
-    uint64_t seed;
-    void (*progress)(void *user, int64_t done, int64_t total); /* may be NULL */
-    void *user;
-} gs_measure_options;
-
-/* Measures the latencies of a GPU, and random configurations of the paper's program on it. */
-gs_code gs_measure(gs_device *device, const gs_measure_options *options, gs_measured *measured, gs_error *error);
 void gs_measured_clear(gs_measured *measured);
 
 /* The bound of a sample, in cycles, if the latencies are never longer than what was measured. */

@@ -8,24 +8,6 @@
  */
 #include "bound.h"
 
-#define LARGE ((int64_t)1 << 60)
-
-gs_code gs_fail_large(gs_error *error) {
-    return gs_fail(error, GS_E_UNSUPPORTED, "this takes more than 2^60 cycles, which is 18 years at 2 GHz");
-}
-
-bool gs_plus(int64_t *sum, int64_t more) {
-    return !__builtin_add_overflow(*sum, more, sum) && *sum <= LARGE;
-}
-
-bool gs_scale(int64_t a, int64_t b, int64_t c, int64_t *result) {
-    int64_t product;
-    if (__builtin_mul_overflow(a, b, &product))
-        return false;
-    *result = product / c;
-    return *result <= LARGE;
-}
-
 /* ---- the paper ---- */
 
 gs_code gs_formula_cycles(int64_t warps, int64_t repetitions, int64_t *cycles, gs_error *error) {
@@ -234,10 +216,10 @@ gs_code gs_proven_cycles(const gs_program *program, int64_t warps, int64_t *cycl
     gs_code code = gs_program_totals(program, &totals, error);
     if (code != GS_OK)
         return code;
-    int64_t bound = LARGE, other = 0;
+    int64_t bound = GS_MOST_CYCLES, other = 0;
     bool any = among_equals(program, &totals, warps - 1, &bound);
     if (!any)
-        bound = LARGE;
+        bound = GS_MOST_CYCLES;
     if (gs_scale(warps, totals.latency, 1, &other)) /* Theorem 2: somebody makes a step in each cycle */
         bound = gs_min(bound, other), any = true;
     int unit = gs_proven_bottleneck(program);
@@ -246,32 +228,4 @@ gs_code gs_proven_cycles(const gs_program *program, int64_t warps, int64_t *cycl
         bound = gs_min(bound, other), any = true;
     *cycles = bound;
     return any ? GS_OK : gs_fail_large(error);
-}
-
-/* ---- for users of the library ---- */
-
-gs_code gs_bound_of(const gs_program *program, int64_t warps, const gs_bound_options *options, gs_bound *bound,
-                    gs_error *error) {
-    *bound = (gs_bound){GS_NOT_KNOWN, GS_NOT_KNOWN, GS_NOT_KNOWN, GS_NOT_KNOWN};
-    if (warps < 1)
-        return gs_fail(error, GS_E_USAGE, "a bound is for 1 warp or more, not for %lld", (long long)warps);
-    gs_code code = gs_proven_cycles(program, warps, &bound->proven_cycles, error);
-    if (code == GS_OK && program->is_paper)
-        code = gs_formula_cycles(warps, program->repetitions, &bound->formula_cycles, error);
-    if (code != GS_OK || !options || !options->search || bound->proven_cycles > GS_SEARCH_CYCLES ||
-        warps > GS_SEARCH_WARPS)
-        return code;
-    gs_flat flat;
-    gs_worst worst;
-    gs_search_options search = {.memory_bytes = options->memory_bytes};
-    code = gs_flat_make(&flat, program, error);
-    for (int fair = 0; fair < 2 && code == GS_OK; fair++) {
-        search.fair = fair;
-        code = gs_search(&flat, warps, &search, &worst, error);
-        if (code == GS_OK && worst.exact)
-            *(fair ? &bound->exact_fair_cycles : &bound->exact_cycles) = worst.cycles;
-        gs_worst_clear(&worst);
-    }
-    gs_flat_clear(&flat);
-    return code;
 }

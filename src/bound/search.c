@@ -34,7 +34,7 @@ struct group {
 struct pending {
     phase *states;
     int32_t *bounds;
-    size_t count, room;
+    size_t count, capacity;
 };
 
 struct search {
@@ -50,7 +50,7 @@ struct search {
     /* what is remembered: entries of a list of phases and a value, in chunks, and a hash of their numbers */
     size_t entry_bytes;
     char **chunks;
-    size_t chunk_count, chunk_room;
+    size_t chunk_count, chunk_capacity;
     uint32_t *slots; /* number of the entry plus 1 */
     size_t slot_count, entries;
     int64_t bytes, most_bytes;
@@ -65,15 +65,8 @@ static char *entry_at(const struct search *search, size_t number) {
     return search->chunks[number / CHUNK_ENTRIES] + number % CHUNK_ENTRIES * search->entry_bytes;
 }
 
-static uint64_t hash_of(const phase *state, size_t warps) {
-    uint64_t hash = 0x9e3779b97f4a7c15u;
-    for (size_t i = 0; i < warps; i++)
-        hash = (hash ^ state[i]) * 0xff51afd7ed558ccdu, hash ^= hash >> 32;
-    return hash;
-}
-
 static size_t slot_of(const struct search *search, const phase *state) {
-    size_t mask = search->slot_count - 1, at = hash_of(state, search->warps) & mask;
+    size_t mask = search->slot_count - 1, at = gs_hash(0, state, search->warps * sizeof *state) & mask;
     while (search->slots[at] &&
            memcmp(entry_at(search, search->slots[at] - 1), state, search->warps * sizeof *state) != 0)
         at = (at + 1) & mask;
@@ -111,7 +104,7 @@ static bool grow_slots(struct search *search) {
 static bool grow_chunks(struct search *search) {
     size_t bytes = CHUNK_ENTRIES * search->entry_bytes;
     if (!may_take(search, bytes) ||
-        !gs_array_reserve((void **)&search->chunks, search->chunk_count, &search->chunk_room, 1, sizeof(char *)))
+        !gs_array_reserve((void **)&search->chunks, search->chunk_count, &search->chunk_capacity, 1, sizeof(char *)))
         return false;
     char *chunk = malloc(bytes);
     if (!chunk) {
@@ -259,22 +252,22 @@ static void sort_phases(phase *state, size_t count) {
 
 static bool reserve_pending(struct search *search) {
     struct pending *pending = &search->pending;
-    if (pending->count < pending->room)
+    if (pending->count < pending->capacity)
         return true;
-    size_t room = pending->room ? pending->room * 2 : 256;
-    if (!may_take(search, (room - pending->room) * (search->warps * sizeof(phase) + sizeof(int32_t))))
+    size_t capacity = pending->capacity ? pending->capacity * 2 : 256;
+    if (!may_take(search, (capacity - pending->capacity) * (search->warps * sizeof(phase) + sizeof(int32_t))))
         return false;
-    phase *states = realloc(pending->states, room * search->warps * sizeof *states);
+    phase *states = realloc(pending->states, capacity * search->warps * sizeof *states);
     if (states)
         pending->states = states;
-    int32_t *bounds = states ? realloc(pending->bounds, room * sizeof *bounds) : NULL;
+    int32_t *bounds = states ? realloc(pending->bounds, capacity * sizeof *bounds) : NULL;
     if (!bounds) {
         search->out_of_memory = true;
         return false;
     }
     pending->bounds = bounds;
-    search->bytes += (int64_t)((room - pending->room) * (search->warps * sizeof(phase) + sizeof(int32_t)));
-    pending->room = room;
+    search->bytes += (int64_t)((capacity - pending->capacity) * (search->warps * sizeof(phase) + sizeof(int32_t)));
+    pending->capacity = capacity;
     return true;
 }
 
@@ -442,11 +435,11 @@ static gs_code trace(struct search *search, int32_t cycles, gs_schedule *schedul
 
 static bool count_what_is_left(struct search *search) {
     const gs_flat *flat = search->flat;
-    size_t room = (size_t)flat->phases + 1;
-    search->left_issues = calloc(room, sizeof *search->left_issues);
+    size_t capacity = (size_t)flat->phases + 1;
+    search->left_issues = calloc(capacity, sizeof *search->left_issues);
     bool made = search->left_issues != NULL;
     for (size_t unit = 0; unit < search->program->units.count && made; unit++)
-        made = (search->left_on_unit[unit] = calloc(room, sizeof **search->left_on_unit)) != NULL;
+        made = (search->left_on_unit[unit] = calloc(capacity, sizeof **search->left_on_unit)) != NULL;
     for (int32_t at = flat->phases - 1; at >= 0 && made; at--) {
         int32_t instruction = flat->instruction[at], unit = flat->unit[instruction];
         search->left_issues[at] = search->left_issues[at + 1] + waits(flat, (phase)at);

@@ -6,6 +6,7 @@
  */
 #include "cmd.h"
 
+#include "fuzz/fuzz.h"
 #include "view/view.h"
 
 #include <stdlib.h>

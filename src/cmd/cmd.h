@@ -28,7 +28,7 @@ typedef struct gs_option {
 
 typedef struct gs_words {
     const char **data; /* not owned */
-    size_t count, room;
+    size_t count, capacity;
 } gs_words;
 
 typedef struct gs_command {

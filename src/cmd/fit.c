@@ -46,12 +46,12 @@ struct origin {
 struct recordings {
     gs_run **data;
     struct origin *origins;
-    size_t count, room, origin_room;
+    size_t count, capacity, origin_capacity;
 };
 
 static gs_code add_recording(struct recordings *recordings, gs_run *run, struct origin origin, gs_error *error) {
     if (!GS_RESERVE(recordings, 1) || !gs_array_reserve((void **)&recordings->origins, recordings->count,
-                                                        &recordings->origin_room, 1, sizeof origin)) {
+                                                        &recordings->origin_capacity, 1, sizeof origin)) {
         gs_run_free(run);
         return gs_fail_memory(error);
     }

@@ -5,6 +5,7 @@
  * went goes to standard error. A first Ctrl-C ends the campaign after the run in progress, a second one at once: the
  * file of recordings is whole either way.
  */
+#include "fuzz/fuzz.h"
 #include "cmd.h"
 #include "view/view.h"
 

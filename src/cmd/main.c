@@ -2,7 +2,8 @@
  * main.c: finds the subcommand and runs it. Each is one file beside this one.
  */
 #include "cmd.h"
-#include "share/share.h"
+#include "image/image.h"
+#include "worker/worker.h"
 
 #include <string.h>
 

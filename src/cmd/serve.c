@@ -1,8 +1,8 @@
 /*
  * serve.c: gridsmith serve: the daemon that shares a GPU among processes.
  */
+#include "serve/serve.h"
 #include "cmd.h"
-#include "share/share.h"
 
 #include <stdlib.h>
 #include <string.h>

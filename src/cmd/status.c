@@ -2,8 +2,8 @@
  * status.c: gridsmith status: what a daemon is doing, once. top.c prints the same again and again.
  */
 #include "status.h"
+#include "client/client.h"
 #include "cmd.h"
-#include "share/share.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -93,7 +93,7 @@ void gs_print_status(const json_t *status, const json_t *before) {
 
 json_t *gs_status_get(const char *socket, char **text, gs_error *error) {
     json_error_t wrong;
-    if (gs_status_ask(socket, text, error) != GS_OK)
+    if (gs_status_request(socket, text, error) != GS_OK)
         return NULL;
     json_t *status = json_loads(*text, 0, &wrong);
     if (!status)

@@ -3,8 +3,8 @@
  * zoo_load.c.
  */
 #include "zoo/zoo.h"
+#include "client/client.h"
 #include "cmd.h"
-#include "share/share.h"
 #include "zoo_load.h"
 
 #include <stdlib.h>
@@ -179,9 +179,9 @@ static void list_words(void) {
 
 /* ---- run ---- */
 
-static double occupancy_of(const struct session *session, const gs_cost *cost, const gs_zoo_plan *plan,
+static double occupancy_of(const struct session *session, const gs_cost *cost, const gs_zoo_instance *instance,
                            const gs_zoo_part *part) {
-    const gs_zoo_launch *launch = &plan->launches.data[0];
+    const gs_zoo_launch *launch = &instance->launches.data[0];
     uint32_t threads = 1;
     for (int i = 0; i < 3; i++)
         threads *= launch->block[i] / part->divide_block[i];
@@ -197,20 +197,20 @@ static const char *form_words(const gs_zoo_form *form) {
     return form->form == GS_FORM_ELASTIC ? form->factor == 2 ? "elastic/2" : "elastic/4" : gs_form_name(form->form);
 }
 
-static void print_row_json(struct session *session, const gs_zoo_plan *plan, const gs_zoo_part *part,
+static void print_row_json(struct session *session, const gs_zoo_instance *instance, const gs_zoo_part *part,
                            const gs_zoo_form *form, const gs_zoo_result *result) {
     char words[sizeof result->reason.message + sizeof result->reason.file + 64];
     const gs_cost *cost = &part->cost;
     gs_text text = {.sink = stdout};
     gs_text_add(&text, "%s{\"kernel\":\"%s\",\"size\":\"%s\",\"form\":\"%s\",\"right\":%s,", session->rows ? "," : "",
-                plan->kernel->name, plan->size->name, form_words(form), result->is_right ? "true" : "false");
+                instance->kernel->name, instance->size->name, form_words(form), result->is_right ? "true" : "false");
     gs_text_add(&text, "\"time_us\":%.3f,\"launches\":%u,", (double)result->elapsed_ns / 1e3, result->launches);
     if (cost->registers)
         gs_text_add(&text,
                     "\"registers\":%d,\"shared_bytes\":%d,\"local_bytes\":%d,\"blocks_per_sm\":%d,"
                     "\"occupancy_percent\":%.1f,",
                     cost->registers, cost->shared_bytes, cost->local_bytes, cost->blocks_per_sm,
-                    occupancy_of(session, cost, plan, part));
+                    occupancy_of(session, cost, instance, part));
     gs_text_add(&text, "\"reason\":");
     gs_text_put_json(&text,
                      result->is_right ? result->reason.message : gs_error_text(&result->reason, words, sizeof words));
@@ -219,16 +219,16 @@ static void print_row_json(struct session *session, const gs_zoo_plan *plan, con
     gs_text_free(&text);
 }
 
-static void print_row(struct session *session, const gs_zoo_plan *plan, const gs_zoo_part *part,
+static void print_row(struct session *session, const gs_zoo_instance *instance, const gs_zoo_part *part,
                       const gs_zoo_form *form, const gs_zoo_result *result) {
     const gs_cost *cost = &part->cost;
     if (!session->rows)
         printf("kernel         size   form         launches     time ms  registers  shared  blocks/SM  occupancy\n");
-    printf("%-14s %-6s %-11s %9u %11.3f", plan->kernel->name, plan->size->name, form_words(form), result->launches,
-           (double)result->elapsed_ns / 1e6);
+    printf("%-14s %-6s %-11s %9u %11.3f", instance->kernel->name, instance->size->name, form_words(form),
+           result->launches, (double)result->elapsed_ns / 1e6);
     if (cost->registers)
         printf("  %9d %7d  %9d  %8.1f%%", cost->registers, cost->shared_bytes, cost->blocks_per_sm,
-               occupancy_of(session, cost, plan, part));
+               occupancy_of(session, cost, instance, part));
     else
         printf("          -       -          -          -");
     if (result->is_right)
@@ -240,20 +240,20 @@ static void print_row(struct session *session, const gs_zoo_plan *plan, const gs
 
 static gs_code run_size(struct session *session, const gs_zoo_kernel *kernel, const gs_zoo_size *size,
                         const gs_zoo_form *form, gs_zoo_part *parts, gs_error *error) {
-    gs_zoo_plan plan;
+    gs_zoo_instance instance;
     gs_zoo_result result;
-    gs_code code = gs_zoo_plan_make(&plan, kernel, size, error);
+    gs_code code = gs_zoo_instance_make(&instance, kernel, size, error);
     if (code != GS_OK)
         return code;
-    code = gs_zoo_run(&plan, session->executor, form, parts, &result, error);
+    code = gs_zoo_run(&instance, session->executor, form, parts, &result, error);
     if (code == GS_OK && parts[0].program && !parts[0].cost.registers)
-        code = gs_zoo_part_price(&parts[0], session->executor, session->gpu, &plan, 0, error);
+        code = gs_zoo_part_price(&parts[0], session->executor, session->gpu, &instance, 0, error);
     if (code == GS_OK) {
-        (session->asked->json ? print_row_json : print_row)(session, &plan, &parts[0], form, &result);
+        (session->asked->json ? print_row_json : print_row)(session, &instance, &parts[0], form, &result);
         session->rows++;
         session->wrong += !result.is_right;
     }
-    gs_zoo_plan_free(&plan);
+    gs_zoo_instance_free(&instance);
     return code;
 }
 
@@ -290,9 +290,10 @@ static gs_code run_kernels(struct session *session, gs_error *error) {
 
 /* ---- bench ---- */
 
-static void print_bench_json(const struct session *session, const gs_zoo_plan *plan, const gs_zoo_bench *bench) {
-    printf("%s{\"kernel\":\"%s\",\"size\":\"%s\",\"launches\":%u", session->rows ? "," : "", plan->kernel->name,
-           plan->size->name, bench->launches);
+static void print_bench_json(const struct session *session, const gs_zoo_instance *instance,
+                             const gs_zoo_bench *bench) {
+    printf("%s{\"kernel\":\"%s\",\"size\":\"%s\",\"launches\":%u", session->rows ? "," : "", instance->kernel->name,
+           instance->size->name, bench->launches);
     for (int form = 0; form < GS_ZOO_BENCHED; form++)
         printf(",\"%s\":{\"median_us\":%.3f,\"cost_percent\":%.3f,\"registers\":%d,\"max_registers\":%u,"
                "\"blocks_per_sm\":%d}",
@@ -301,12 +302,12 @@ static void print_bench_json(const struct session *session, const gs_zoo_plan *p
     printf("}");
 }
 
-static void print_bench(const struct session *session, const gs_zoo_plan *plan, const gs_zoo_bench *bench) {
+static void print_bench(const struct session *session, const gs_zoo_instance *instance, const gs_zoo_bench *bench) {
     if (!session->rows)
         printf("                                original          persistent            confined\n"
                "kernel         size   launches        us         us    cost         us    cost  registers  "
                "blocks/SM\n");
-    printf("%-14s %-6s %8u %9.1f  %9.1f %+6.2f%%  %9.1f %+6.2f%%", plan->kernel->name, plan->size->name,
+    printf("%-14s %-6s %8u %9.1f  %9.1f %+6.2f%%  %9.1f %+6.2f%%", instance->kernel->name, instance->size->name,
            bench->launches, (double)bench->median_ns[0] / 1e3, (double)bench->median_ns[1] / 1e3,
            bench->cost_percent[1], (double)bench->median_ns[2] / 1e3, bench->cost_percent[2]);
     for (int form = 0; form < GS_ZOO_BENCHED; form++)
@@ -332,18 +333,18 @@ static gs_code bench_kernels(struct session *session, gs_error *error) {
     gs_code code = GS_OK;
     for (size_t i = 0; i < session->kernel_count && code == GS_OK; i++) {
         const char *size = asked->size ? asked->size : is_host ? "small" : "large";
-        gs_zoo_plan plan;
+        gs_zoo_instance instance;
         gs_zoo_bench bench;
-        code = gs_zoo_plan_make(&plan, session->kernels[i], gs_zoo_size_find(session->kernels[i], size), error);
+        code = gs_zoo_instance_make(&instance, session->kernels[i], gs_zoo_size_find(session->kernels[i], size), error);
         if (code != GS_OK)
             break;
-        code = gs_zoo_measure(&plan, session->executor, session->gpu, &session->form,
+        code = gs_zoo_measure(&instance, session->executor, session->gpu, &session->form,
                               asked->repeat ? (uint32_t)asked->repeat : 25, asked->unlimited, &bench, error);
         if (code == GS_OK) {
-            (asked->json ? print_bench_json : print_bench)(session, &plan, &bench);
+            (asked->json ? print_bench_json : print_bench)(session, &instance, &bench);
             add_bench(session, &bench);
         }
-        gs_zoo_plan_free(&plan);
+        gs_zoo_instance_free(&instance);
         if (code == GS_E_KERNEL) { /* the others may be right */
             fprintf(stderr, "gridsmith: %s: %s\n", session->kernels[i]->name, error->message);
             session->wrong++;
@@ -387,7 +388,7 @@ static int choose_kernels(struct session *session, const gs_words *words) {
 }
 
 static gs_executor *open_executor(const char *name, gs_error *error) {
-    return strcmp(name, "serve") == 0 ? gs_executor_serve(NULL, error) : gs_executor_open(name, error);
+    return strcmp(name, "serve") == 0 ? gs_executor_remote(NULL, error) : gs_executor_open(name, error);
 }
 
 static int play(struct session *session, bool is_bench) {

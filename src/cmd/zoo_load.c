@@ -8,8 +8,8 @@
  */
 #include "zoo_load.h"
 
-#include "device/device.h"
-#include "share/share.h"
+#include "client/client.h"
+#include "cuda/cuda.h"
 #include "zoo/zoo.h"
 
 #include <pthread.h>
@@ -25,7 +25,7 @@ struct application {
     const gs_zoo_kernel *kernel;
     const gs_zoo_size *size;
     uint32_t repeat; /* 0: to be found out */
-    gs_feed *stream;
+    gs_app_stream *stream;
     pthread_t thread;
     gs_zoo_load load;
     gs_zoo_round round;
@@ -45,10 +45,10 @@ struct party {
 /* ---- where ---- */
 
 /* "cuda:0,sms=64" is a part for each application. */
-static gs_feed *open_stream(const char *on, size_t number, size_t count, gs_error *error) {
+static gs_app_stream *open_stream(const char *on, size_t number, size_t count, gs_error *error) {
     char rest[64];
     if (strcmp(on, "serve") == 0)
-        return gs_feed_serve(NULL, "gridsmith zoo load", error);
+        return gs_app_stream_remote(NULL, "gridsmith zoo load", error);
     bool is_cuda = strcmp(on, "cuda") == 0 || strncmp(on, "cuda:", 5) == 0;
     if (!is_cuda || strlen(on) > 40) {
         gs_fail(error, GS_E_USAGE, "loads run on cuda or serve, not on \"%.40s\"", on);
@@ -56,7 +56,7 @@ static gs_feed *open_stream(const char *on, size_t number, size_t count, gs_erro
     }
     bool is_split = count > 1 && strstr(on, ",sms=") && !strstr(on, ",part=");
     snprintf(rest, sizeof rest, is_split ? "%s,part=%zu" : "%s", on[4] ? on + 5 : "", number);
-    return gs_feed_cuda(rest, error);
+    return gs_app_stream_cuda(rest, error);
 }
 
 /* ---- applications ---- */
@@ -124,11 +124,11 @@ static void print_ready(const struct application *app) {
         begin_json(app, "ready");
         printf("\"size\":\"%s\",\"on\":\"%s\",\"repeat\":%u,\"launches\":%zu,\"ahead\":%u,\"setup_ms\":%.3f,"
                "\"compile_ms\":%.3f,\"pass_ms\":%.6f}\n",
-               app->size->name, app->stream->ops->name, app->repeat, load->plan.launches.count, load->ahead,
+               app->size->name, app->stream->ops->name, app->repeat, load->instance.launches.count, load->ahead,
                (double)load->setup_ns / 1e6, (double)load->compile_ns / 1e6, (double)load->pass_ns / 1e6);
     } else {
         printf("%s, %s: %zu launches %u times over; set up in %.0f ms, of that %.0f compiling\n", app->kernel->name,
-               app->size->name, load->plan.launches.count, app->repeat, (double)load->setup_ns / 1e6,
+               app->size->name, load->instance.launches.count, app->repeat, (double)load->setup_ns / 1e6,
                (double)load->compile_ns / 1e6);
     }
 }
@@ -249,7 +249,7 @@ int gs_zoo_load_command(const gs_command *command, const gs_zoo_load_asked *aske
     if (status == 0)
         status = play(party);
     for (size_t i = 0; i < count && i < MOST_APPLICATIONS; i++)
-        gs_feed_close(party->list[i].stream);
+        gs_app_stream_close(party->list[i].stream);
     alarm(0);
     free(party);
     return status;
@@ -261,7 +261,7 @@ int gs_zoo_launch_command(const gs_zoo_load_asked *asked) {
     gs_error error;
     gs_zoo_launch_times times;
     limit_time(asked->seconds);
-    gs_feed *stream = open_stream(asked->on ? asked->on : "cuda", 0, 1, &error);
+    gs_app_stream *stream = open_stream(asked->on ? asked->on : "cuda", 0, 1, &error);
     if (!stream)
         return gs_report(&error);
     gs_code code = stream->ops->enter(stream, &error);
@@ -278,7 +278,7 @@ int gs_zoo_launch_command(const gs_zoo_load_asked *asked) {
         printf("an empty kernel, launched and waited for: %.2f us (1%% take longer than %.2f)\n"
                "an empty kernel of many in a row:         %.2f us\n",
                (double)times.waited_ns / 1e3, (double)times.waited_most_ns / 1e3, times.pipelined_ns / 1e3);
-    gs_feed_close(stream);
+    gs_app_stream_close(stream);
     alarm(0);
     return gs_code_exit(code);
 }

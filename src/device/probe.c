@@ -74,13 +74,7 @@ struct wish {
     bool met;
 };
 
-enum {
-    FUNCTION_LOCAL_BYTES = 3,
-    FUNCTION_REGISTERS = 4,
-    FUNCTION_MOST_SHARED = 8,
-    MOST_ROUNDS = 16,
-    OWN_REGISTERS = 12
-};
+enum { MOST_ROUNDS = 16, OWN_REGISTERS = 12 };
 
 /* ---- compiling ---- */
 
@@ -99,7 +93,8 @@ static gs_code add_kernel(gs_probe *probe, const struct wish *wish, cu_function 
         return gs_fail_memory(error);
     probe->kernels.data[probe->kernels.count++] =
         (probe_kernel){.registers = wish->registers, .local_bytes = wish->local_bytes, .function = function};
-    return gs_cuda_check(probe->api, probe->api->function_set(function, FUNCTION_MOST_SHARED, probe->most_shared_bytes),
+    return gs_cuda_check(probe->api,
+                         probe->api->function_set(function, CU_FUNCTION_MAX_SHARED, probe->most_shared_bytes),
                          "allowing the probe all shared memory", error);
 }
 
@@ -124,9 +119,9 @@ static gs_code judge(gs_probe *probe, cu_module module, struct wish *wish, size_
     snprintf(name, sizeof name, "probe_%zu", number);
     int failed = api->module_function(&function, module, name);
     if (!failed)
-        failed = api->function_get(&registers, FUNCTION_REGISTERS, function);
+        failed = api->function_get(&registers, CU_FUNCTION_REGISTERS, function);
     if (!failed)
-        failed = api->function_get(&local, FUNCTION_LOCAL_BYTES, function);
+        failed = api->function_get(&local, CU_FUNCTION_LOCAL_BYTES, function);
     if (failed)
         return gs_cuda_check(api, failed, "loading the probe", error);
     if (registers == wish->registers && local == wish->local_bytes) {

@@ -4,7 +4,7 @@
 #ifndef GS_PROBE_H
 #define GS_PROBE_H
 
-#include "cuda_api.h"
+#include "cuda/cuda.h"
 
 /* What a launch of the probe is told; the kernel's source has the same struct. Pointers are the device's. */
 typedef struct probe_arguments {
@@ -31,11 +31,11 @@ typedef struct gs_probe {
     int32_t most_shared_bytes;
     struct {
         probe_kernel *data;
-        size_t count, room;
+        size_t count, capacity;
     } kernels;
     struct {
         cu_module *data;
-        size_t count, room;
+        size_t count, capacity;
     } modules;
 } gs_probe;
 

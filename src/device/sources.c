@@ -1,78 +1,16 @@
 /*
- * sources.c: opening a device by name, and the two sources that need no GPU: recordings and the model.
+ * sources.c: the two devices that need no GPU: recordings, and the model.
  */
 #include "device.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-gs_device *gs_device_open(const char *name, gs_error *error) {
-    static const struct {
-        const char *name;
-        gs_device *(*open)(const char *, gs_error *);
-    } sources[] = {{"cuda", gs_device_open_cuda}, {"replay", gs_device_open_replay}, {"model", gs_device_open_model}};
-    size_t length = strcspn(name, ":");
-    for (size_t i = 0; i < GS_COUNT(sources); i++)
-        if (strlen(sources[i].name) == length && strncmp(sources[i].name, name, length) == 0)
-            return sources[i].open(name[length] ? name + length + 1 : "", error);
-    gs_fail(error, GS_E_USAGE, "there is no device \"%.60s\": use cuda[:N], replay:FILE or model:GPU[,MECHANISM=VALUE]",
-            name);
-    return NULL;
-}
-
-void gs_device_close(gs_device *device) {
-    if (!device)
-        return;
-    if (device->ops->close)
-        device->ops->close(device);
-    gs_gpu_free(device->gpu);
-    free(device);
-}
-
-gs_run *gs_device_play(gs_device *device, const gs_run *plan, const gs_play_options *options, gs_error *error) {
-    static const gs_play_options none = {0};
-    return device->ops->play(device, plan, options ? options : &none, error);
-}
-
-gs_code gs_device_time(gs_device *device, const gs_timing_plan *plan, gs_timing *timing, gs_error *error) {
-    if (!device->ops->time)
-        return gs_fail(error, GS_E_USAGE, "only a real GPU takes time: use cuda, not %s", device->ops->name);
-    return device->ops->time(device, plan, timing, error);
-}
-
-gs_bounds gs_bounds_of(const gs_gpu *gpu, int32_t largest_cluster) {
-    return (gs_bounds){.sms = gpu->sms,
-                       .blocks_per_sm = gpu->limits.blocks_per_sm,
-                       .threads_per_sm = gpu->limits.threads_per_sm,
-                       .threads_per_block = gpu->limits.threads_per_block,
-                       .warp_threads = gpu->limits.warp_threads,
-                       .partitions_per_sm = gpu->limits.partitions_per_sm,
-                       .registers_per_sm = gpu->limits.registers_per_sm,
-                       .shared_per_block_bytes = gpu->limits.shared_per_block_bytes,
-                       .shared_per_sm_bytes = gpu->largest_config_bytes,
-                       .shared_reserved_bytes = gpu->limits.shared_reserved_bytes,
-                       .largest_cluster = largest_cluster};
-}
-
-gs_bounds gs_device_bounds(const gs_device *device) {
-    return gs_bounds_of(device->gpu, device->clusters);
-}
-
-static gs_device *device_new(const gs_device_ops *ops, gs_gpu *gpu, void *inside, gs_error *error) {
-    gs_device *device = calloc(1, sizeof *device);
-    if (!device) {
-        gs_fail_memory(error);
-        return NULL;
-    }
-    *device = (gs_device){.ops = ops, .gpu = gpu, .clusters = 1, .inside = inside};
-    return device;
-}
-
 /* ---- the model ---- */
 
-static gs_run *model_play(gs_device *device, const gs_run *plan, const gs_play_options *options, gs_error *error) {
+static gs_run *model_play(gs_device *device, const gs_run *run, const gs_play_options *options, gs_error *error) {
     (void)options;
-    return gs_predict(device->gpu, plan, NULL, error);
+    return gs_predict(device->gpu, run, NULL, error);
 }
 
 static const gs_device_ops model_ops = {.name = "model", .play = model_play};
@@ -104,7 +42,7 @@ gs_device *gs_device_open_model(const char *rest, gs_error *error) {
     while (code == GS_OK && (word = strtok_r(NULL, ",", &saved)))
         code = model_set(gpu, word, error);
     free(words);
-    gs_device *device = code == GS_OK ? device_new(&model_ops, gpu, NULL, error) : NULL;
+    gs_device *device = code == GS_OK ? gs_device_new(&model_ops, gpu, NULL, error) : NULL;
     if (!device)
         gs_gpu_free(gpu);
     return device;
@@ -112,29 +50,29 @@ gs_device *gs_device_open_model(const char *rest, gs_error *error) {
 
 /* ---- recordings ---- */
 
-/* Recordings by their plan: the text of the run without what was seen. */
+/* Recordings, found by the text of their launches and exits, without what was seen. */
 struct recordings {
     gs_run **runs;
-    char **plans;
-    size_t count, runs_room, plans_room;
-    gs_names by_plan;
+    char **texts;
+    size_t count, runs_capacity, texts_capacity;
+    gs_names by_text;
 };
 
-/* The launches and exits of a run, as text. Neither its number nor its class matter. */
-static char *plan_of(const gs_run *run, gs_error *error) {
-    gs_run *plan = gs_run_new(error);
+/* The launches and exits of a run, as text. Neither its id nor its class matters. */
+static char *text_of(const gs_run *run, gs_error *error) {
+    gs_run *bare = gs_run_new(error);
     gs_text text = {0};
-    gs_code code = plan ? GS_OK : GS_E_MEMORY;
+    gs_code code = bare ? GS_OK : GS_E_MEMORY;
     for (size_t i = 0; i < run->events.count && code == GS_OK; i++) {
         const gs_event *event = &run->events.data[i];
         if (event->op == GS_LAUNCH)
-            code = gs_run_copy_launch(plan, &run->launches.data[event->launch], error);
-        else if (event->op == GS_EXIT && !gs_run_add_event(plan, GS_EXIT, event->launch, error))
+            code = gs_run_copy_launch(bare, &run->launches.data[event->launch], error);
+        else if (event->op == GS_EXIT && !gs_run_add_event(bare, GS_EXIT, event->launch, error))
             code = GS_E_MEMORY;
     }
     if (code == GS_OK)
-        gs_run_text(plan, &text);
-    gs_run_free(plan);
+        gs_run_text(bare, &text);
+    gs_run_free(bare);
     return text.failed ? NULL : text.data;
 }
 
@@ -142,19 +80,19 @@ static void replay_close(gs_device *device) {
     struct recordings *recordings = device->inside;
     for (size_t i = 0; i < recordings->count; i++) {
         gs_run_free(recordings->runs[i]);
-        free(recordings->plans[i]);
+        free(recordings->texts[i]);
     }
     free(recordings->runs);
-    free(recordings->plans);
-    gs_names_free(&recordings->by_plan);
+    free(recordings->texts);
+    gs_names_free(&recordings->by_text);
     free(recordings);
 }
 
-static gs_run *replay_play(gs_device *device, const gs_run *plan, const gs_play_options *options, gs_error *error) {
+static gs_run *replay_play(gs_device *device, const gs_run *run, const gs_play_options *options, gs_error *error) {
     (void)options;
     const struct recordings *recordings = device->inside;
-    char *text = plan_of(plan, error);
-    size_t number = text ? gs_names_find(&recordings->by_plan, text) : SIZE_MAX;
+    char *text = text_of(run, error);
+    size_t number = text ? gs_names_find(&recordings->by_text, text) : SIZE_MAX;
     free(text);
     if (number == SIZE_MAX) {
         gs_fail(error, GS_E_USAGE, "this run is not among the recordings");
@@ -166,19 +104,19 @@ static gs_run *replay_play(gs_device *device, const gs_run *plan, const gs_play_
 static const gs_device_ops replay_ops = {.name = "replay", .play = replay_play, .close = replay_close};
 
 static gs_code add_recording(struct recordings *recordings, gs_run *run, gs_error *error) {
-    char *plan = plan_of(run, error);
-    if (!plan ||
-        !gs_array_reserve((void **)&recordings->runs, recordings->count, &recordings->runs_room, 1,
+    char *text = text_of(run, error);
+    if (!text ||
+        !gs_array_reserve((void **)&recordings->runs, recordings->count, &recordings->runs_capacity, 1,
                           sizeof *recordings->runs) ||
-        !gs_array_reserve((void **)&recordings->plans, recordings->count, &recordings->plans_room, 1,
-                          sizeof *recordings->plans) ||
-        gs_names_add(&recordings->by_plan, plan, recordings->count) == SIZE_MAX) {
-        free(plan);
+        !gs_array_reserve((void **)&recordings->texts, recordings->count, &recordings->texts_capacity, 1,
+                          sizeof *recordings->texts) ||
+        gs_names_add(&recordings->by_text, text, recordings->count) == SIZE_MAX) {
+        free(text);
         gs_run_free(run);
         return gs_fail_memory(error);
     }
     recordings->runs[recordings->count] = run;
-    recordings->plans[recordings->count++] = plan;
+    recordings->texts[recordings->count++] = text;
     return GS_OK;
 }
 
@@ -202,7 +140,7 @@ static gs_code read_recordings(struct recordings *recordings, const char *path, 
 
 gs_device *gs_device_open_replay(const char *rest, gs_error *error) {
     struct recordings *recordings = calloc(1, sizeof *recordings);
-    gs_device *device = recordings ? device_new(&replay_ops, NULL, recordings, error) : NULL;
+    gs_device *device = recordings ? gs_device_new(&replay_ops, NULL, recordings, error) : NULL;
     if (!device) {
         free(recordings);
         gs_fail_memory(error);

@@ -135,7 +135,6 @@ static gs_code load_module(gs_timed *timed, const cu_api *api, int architecture,
 }
 
 static gs_code find_functions(gs_timed *timed, const cu_api *api, gs_error *error) {
-    enum { FUNCTION_SHARED_BYTES = 1, FUNCTION_REGISTERS = 4 };
     int failed = 0;
     for (size_t i = 0; i < timed->kernels.count && !failed; i++) {
         timed_kernel *kernel = &timed->kernels.data[i];
@@ -143,9 +142,9 @@ static gs_code find_functions(gs_timed *timed, const cu_api *api, gs_error *erro
         snprintf(name, sizeof name, "timed_%zu", i);
         failed = api->module_function(&kernel->function, timed->module, name);
         if (!failed)
-            failed = api->function_get(&kernel->registers, FUNCTION_REGISTERS, kernel->function);
+            failed = api->function_get(&kernel->registers, CU_FUNCTION_REGISTERS, kernel->function);
         if (!failed)
-            failed = api->function_get(&kernel->shared_bytes, FUNCTION_SHARED_BYTES, kernel->function);
+            failed = api->function_get(&kernel->shared_bytes, CU_FUNCTION_SHARED_BYTES, kernel->function);
     }
     return gs_cuda_check(api, failed, "loading the timed kernel", error);
 }

@@ -4,7 +4,7 @@
 #ifndef GS_TIMED_H
 #define GS_TIMED_H
 
-#include "cuda_api.h"
+#include "cuda/cuda.h"
 #include "device.h"
 
 /* What a launch of a timed kernel is told; the kernel's source has the same struct. Pointers are the device's. */
@@ -30,7 +30,7 @@ typedef struct gs_timed {
     cu_pointer memory; /* of `arrived` and `go` */
     struct {
         timed_kernel *data;
-        size_t count, room;
+        size_t count, capacity;
     } kernels;
 } gs_timed;
 

@@ -201,7 +201,7 @@ static gs_code collect_settings(const struct search *search, gs_fit *fit, gs_err
         const struct setting *setting = &search->settings[i];
         if (setting->failures != (size_t)(fit->recordings - fit->best))
             continue;
-        if (!gs_array_reserve((void **)&fit->settings, fit->setting_count, &fit->setting_room, 1,
+        if (!gs_array_reserve((void **)&fit->settings, fit->setting_count, &fit->setting_capacity, 1,
                               sizeof *fit->settings))
             return gs_fail_memory(error);
         fit->settings[fit->setting_count++] = setting->mechanisms;

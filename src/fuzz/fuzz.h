@@ -1,42 +1,19 @@
 /*
  * fuzz.h: campaigns: generate, play, predict, compare, shrink, fit, survey.
  *
- *   gs_scores     how far predictions agree with recordings, by class (scores.c)
  *   gs_journal    the file in which a campaign keeps its recordings (journal.c)
  *   gs_campaign   random runs on a device, each compared with its prediction (campaign.c)
  *   gs_shrink     the smallest run that still differs (shrink.c)
  *   gs_agrees     does a setting of the mechanisms agree with a recording? (agree.c)
  *   gs_fit        which settings of the mechanisms agree with recordings (fit.c)
  *   gs_survey     a description of a GPU from what can be seen of it (survey.c)
+ *   gs_measure    how long warps take on a real SM (measure.c)
  */
 #ifndef GS_FUZZ_H
 #define GS_FUZZ_H
 
+#include "bound/bound.h"
 #include "device/device.h"
-
-/* ---- scores by class ---- */
-
-typedef struct gs_class_score {
-    char *class_name; /* "" for runs without one */
-    gs_score score;
-} gs_class_score;
-
-typedef struct gs_scores {
-    gs_class_score *data; /* in the order in which the classes came up */
-    size_t count, room;
-    gs_names by_name;
-} gs_scores;
-
-/* Adds a run to the score of its class. `*exact`, where given: whether it agrees. */
-gs_code gs_scores_add(gs_scores *scores, const gs_run *recorded, const gs_run *predicted, bool *exact, gs_error *error);
-void gs_scores_free(gs_scores *scores);
-
-/* All classes together. */
-gs_score gs_scores_total(const gs_scores *scores);
-
-/* GS_E_FORMAT, with the place, where a launch of the run does not say what was seen of it. Launches that are not
-   scored, those after the first that waits, need not. */
-gs_code gs_run_is_recorded(const gs_run *run, gs_error *error);
 
 /* ---- journal: a file of runs that is whole at any moment, one line a run ---- */
 
@@ -122,10 +99,10 @@ typedef struct gs_fit {
     int64_t tried;           /* settings */
     int64_t best;            /* most recordings that any setting agrees with */
     gs_mechanisms *settings; /* all that agree with so many */
-    size_t setting_count, setting_room;
+    size_t setting_count, setting_capacity;
     struct {
         gs_fit_value *data; /* the values of a switch stand together, in the order of gs_mechanism_table */
-        size_t count, room;
+        size_t count, capacity;
     } values;
     gs_run *decider; /* a run whose last launch the best settings place differently; NULL: none found, or one setting */
 } gs_fit;
@@ -166,5 +143,17 @@ typedef struct gs_survey {
    clears the survey, also after an error. */
 gs_code gs_survey_run(gs_device *device, const gs_survey_options *options, gs_survey *survey, gs_error *error);
 void gs_survey_clear(gs_survey *survey);
+
+/* ---- a real SM ---- */
+
+typedef struct gs_measure_options {
+    int64_t count; /* configurations */
+    uint64_t seed;
+    void (*progress)(void *user, int64_t done, int64_t total); /* may be NULL */
+    void *user;
+} gs_measure_options;
+
+/* Measures the latencies of a GPU, and random configurations of the paper's program on it. */
+gs_code gs_measure(gs_device *device, const gs_measure_options *options, gs_measured *measured, gs_error *error);
 
 #endif

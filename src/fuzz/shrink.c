@@ -161,7 +161,7 @@ static gs_run *copy_without(const gs_run *run, size_t first, size_t end, gs_erro
 /* Blocks of a launch on each SM, those that wait at [0]. */
 struct counts {
     int64_t *data;
-    size_t count, room;
+    size_t count, capacity;
 };
 
 static bool count_blocks(const gs_run *run, size_t launch, struct counts *counts) {

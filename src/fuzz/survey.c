@@ -35,7 +35,7 @@ struct session {
     gs_gpu *gpu; /* the description, as far as it is known */
     gs_shape filler;
     gs_run **data; /* recordings */
-    size_t count, room;
+    size_t count, capacity;
 };
 
 static void tell(const struct session *session, const char *step, int64_t done, int64_t total) {

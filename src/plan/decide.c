@@ -288,9 +288,9 @@ static gs_decision sum_up(const question *q, const gs_plan_place *placements, do
     return decision;
 }
 
-static question question_of(const gs_plan_options *options, const gs_book *book, const gs_contender *contenders,
-                            size_t count) {
-    question q = {.options = options, .book = book, .contenders = contenders, .count = count};
+static question question_of(const gs_plan_options *options, const gs_profile_store *store,
+                            const gs_contender *contenders, size_t count) {
+    question q = {.options = options, .store = store, .contenders = contenders, .count = count};
     q.all = q.sms = options->sms > 0 ? options->sms : 0;
     q.most_together = options->most_together > 1 ? (size_t)gs_min(options->most_together, GS_PLAN_TOGETHER) : 1;
     for (size_t i = 0; i < count; i++)
@@ -304,9 +304,9 @@ static question question_of(const gs_plan_options *options, const gs_book *book,
     return q;
 }
 
-gs_decision gs_plan_decide(const gs_plan_options *options, const gs_book *book, const gs_contender *contenders,
-                           size_t count, gs_plan_place *placements) {
-    question q = question_of(options, book, contenders, count);
+gs_decision gs_plan_decide(const gs_plan_options *options, const gs_profile_store *store,
+                           const gs_contender *contenders, size_t count, gs_plan_place *placements) {
+    question q = question_of(options, store, contenders, count);
     double throughput = 0;
     memset(placements, 0, count * sizeof *placements);
     keep_wholes(&q, placements);

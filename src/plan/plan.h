@@ -3,7 +3,7 @@
  *
  *   profiles   what is known of a kernel: how long it takes, how its rate grows with its SMs, what it is bound by
  *   pairs      what two kernels did to each other side by side, and what one after the other gave
- *   book       all profiles and pairs, in memory and in an SQLite file
+ *   store       all profiles and pairs, in memory and in an SQLite file
  *   table      Slate's Table I: the guess for pairs that were not measured
  *   decisions  contenders in, for each: wait, run whole, or run on so many SMs
  *   masks      numbers of SMs into sets of SMs, moving as few as can be
@@ -13,7 +13,7 @@
  *
  * How it is used, each time a kernel arrives or ends, a measurement is done, or a slice is over:
  *
- *   gs_profile_ran, gs_profile_rate, gs_book_beside, gs_book_turns    tell what was measured
+ *   gs_profile_ran, gs_profile_rate, gs_profile_store_beside, gs_profile_store_turns    tell what was measured
  *   gs_plan_decide                                                    ask what should run
  *   gs_plan_masks                                                     ask on which SMs
  *
@@ -62,10 +62,10 @@ typedef struct gs_profile {
     int32_t warps_percent;     /* of the warps that an SM can have: occupancy */
     int32_t bandwidth_percent; /* bytes of the buffers it was given, over duration, of what the memory can do */
 
-    gs_samples whole_ns;  /* launched whole, with the GPU to itself, as it was written */
-    gs_samples walked_ns; /* the same, with workers that walk over the blocks */
-    bool walks;           /* the form that was found to be faster: as kernels of many small blocks are walked, because
-                             starting a block costs more than going on to the next one. Each daemon finds out anew */
+    gs_samples whole_ns;      /* launched whole, with the GPU to itself, as it was written */
+    gs_samples block_loop_ns; /* the same, with workers that walk over the blocks */
+    bool prefers_block_loop;  /* the form that was found to be faster: as kernels of many small blocks are walked,
+                    because  starting a block costs more than going on to the next one. Each daemon finds out anew */
     bool is_compared;
     uint32_t since_compared; /* launches in that form since they were compared; after enough of them they are again, */
     uint32_t tried;          /* by so many in the other one, */
@@ -85,7 +85,7 @@ typedef struct gs_profile {
     double alone; /* the best rate known with the GPU to itself; 0: never ran */
     double knee;  /* the part of the SMs on which it has nearly its full rate */
 
-    /* The book's business. */
+    /* The store's business. */
     uint32_t pins;
     bool is_dirty;
     uint64_t used; /* a count, not a time */
@@ -94,7 +94,7 @@ typedef struct gs_profile {
 /* What was measured: one launch of so many blocks, whole (as it was written, or walked), with no other kernel on the
    GPU; and `blocks` done in `ns` on `sms` SMs with no other kernel on the GPU (confined, or whole with all others'
    masks leaving these SMs free). Nonsense (0 blocks, 0 ns, SMs that are not there) is ignored. */
-void gs_profile_ran(gs_profile *profile, bool is_walked, uint64_t blocks, uint64_t ns);
+void gs_profile_ran(gs_profile *profile, bool is_block_loop, uint64_t blocks, uint64_t ns);
 void gs_profile_rate(gs_profile *profile, int32_t sms, uint64_t blocks, uint64_t ns);
 
 /* How long a launch takes alone on the GPU. 0: not known. */
@@ -144,30 +144,30 @@ typedef struct gs_pair {
     uint64_t used;
 } gs_pair;
 
-/* ---- the book ---- */
+/* ---- the store ---- */
 
-typedef struct gs_book gs_book;
+typedef struct gs_profile_store gs_profile_store;
 
-/* Opens the book of a GPU, kept in the file `path`; NULL: in memory only. A file that is damaged, locked, newer than
-   this program, or cannot be made is no reason to stop: the book works in memory, and gs_book_trouble says why.
-   NULL: out of memory. */
-gs_book *gs_book_open(const char *path, const char *gpu, int32_t sms, gs_error *error);
+/* Opens the store of a GPU, kept in the file `path`; NULL: in memory only. A file that is damaged, locked, newer than
+   this program, or cannot be made is no reason to stop: the store works in memory, and gs_profile_store_problem says
+   why. NULL: out of memory. */
+gs_profile_store *gs_profile_store_open(const char *path, const char *gpu, int32_t sms, gs_error *error);
 /* Writes what is new and closes. */
-void gs_book_close(gs_book *book);
+void gs_profile_store_close(gs_profile_store *store);
 /* What is wrong with the file since the last call, in one line, once; NULL: nothing new. */
-const char *gs_book_trouble(gs_book *book);
+const char *gs_profile_store_problem(gs_profile_store *store);
 /* Writes what changed since the last time, in one transaction; never waits for a lock. At most about 10 ms of work.
    False: something is wrong with the file (or nothing is kept in one). */
-bool gs_book_save(gs_book *book);
+bool gs_profile_store_save(gs_profile_store *store);
 /* Whether the last save left something for the next one. */
-bool gs_book_has_news(const gs_book *book);
+bool gs_profile_store_has_unsaved(const gs_profile_store *store);
 
-/* The profile of a kernel, made where there is none. It stays where it is until gs_book_put was called as often as
-   this. The book keeps the GS_BOOK_PROFILES used last. NULL: all of them are held, or out of memory. */
-gs_profile *gs_book_get(gs_book *book, uint64_t key, const char *name, uint64_t blocks);
-void gs_book_put(gs_book *book, gs_profile *profile);
+/* The profile of a kernel, made where there is none. It stays where it is until gs_profile_store_put was called as
+   often as this. The store keeps the GS_STORE_PROFILES used last. NULL: all of them are held, or out of memory. */
+gs_profile *gs_profile_store_get(gs_profile_store *store, uint64_t key, const char *name, uint64_t blocks);
+void gs_profile_store_put(gs_profile_store *store, gs_profile *profile);
 
-enum { GS_BOOK_PROFILES = 4096, GS_BOOK_PAIRS = 16384 };
+enum { GS_STORE_PROFILES = 4096, GS_STORE_PAIRS = 16384 };
 
 /* What was measured while two kernels and nobody else ran: `blocks` in `ns`, on so many SMs each. */
 typedef struct gs_beside {
@@ -175,12 +175,12 @@ typedef struct gs_beside {
     int32_t sms;
     uint64_t blocks;
 } gs_beside;
-void gs_book_beside(gs_book *book, const gs_beside *one, const gs_beside *other, uint64_t ns);
+void gs_profile_store_beside(gs_profile_store *store, const gs_beside *one, const gs_beside *other, uint64_t ns);
 /* The same while both took turns: `blocks` of each in `ns` altogether (sms is not looked at). */
-void gs_book_turns(gs_book *book, const gs_beside *one, const gs_beside *other, uint64_t ns);
+void gs_profile_store_turns(gs_profile_store *store, const gs_beside *one, const gs_beside *other, uint64_t ns);
 
 /* NULL: nothing is known of them. */
-const gs_pair *gs_book_pair(const gs_book *book, uint64_t one, uint64_t other);
+const gs_pair *gs_profile_store_pair(const gs_profile_store *store, uint64_t one, uint64_t other);
 /* How much a kernel of the pair, on so many SMs, is slowed by the other: by the measurement nearest to that split. With
    fewer SMs than when it was measured, it is taken to keep the rate that it had, as far as its curve allows: what slows
    it is mostly that the memory gives no more. False: nothing was measured. */
@@ -188,8 +188,8 @@ bool gs_pair_factor(const gs_pair *pair, const gs_profile *profile, int32_t sms,
 
 /* All profiles, and all pairs, one after the other, in no order, for listings: start with *at = 0. NULL: that was all.
  */
-const gs_profile *gs_book_next(const gs_book *book, size_t *at);
-const gs_pair *gs_book_next_pair(const gs_book *book, size_t *at);
+const gs_profile *gs_profile_store_next(const gs_profile_store *store, size_t *at);
+const gs_pair *gs_profile_store_next_pair(const gs_profile_store *store, size_t *at);
 
 /* ---- Slate's Table I ---- */
 
@@ -254,7 +254,7 @@ typedef struct gs_plan_place {
     enum gs_plan_how how;
     int32_t sms;   /* confined: so many; whole: so many are left free for it, all where nobody is confined */
     bool is_probe; /* to learn its curve: run it so for a moment, tell gs_profile_rate, decide again */
-    bool is_trial; /* to learn about the pair: the same with gs_book_beside */
+    bool is_trial; /* to learn about the pair: the same with gs_profile_store_beside */
 } gs_plan_place;
 
 typedef struct gs_decision {
@@ -265,10 +265,10 @@ typedef struct gs_decision {
                               ends; INT64_MAX: never */
 } gs_decision;
 
-/* Decides for all contenders; placements[i] is for contenders[i]. Allocates nothing. `book` may be NULL. A contender's
+/* Decides for all contenders; placements[i] is for contenders[i]. Allocates nothing. `store` may be NULL. A contender's
    numbers are taken as they are: a weight of 0 counts as 1, a cap out of range as none, negative times as 0. */
-gs_decision gs_plan_decide(const gs_plan_options *options, const gs_book *book, const gs_contender *contenders,
-                           size_t count, gs_plan_place *placements);
+gs_decision gs_plan_decide(const gs_plan_options *options, const gs_profile_store *store,
+                           const gs_contender *contenders, size_t count, gs_plan_place *placements);
 
 /* ---- masks ---- */
 

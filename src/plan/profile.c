@@ -10,7 +10,7 @@
  * on a part of them is bound by what they share: the memory. Or it has too few blocks for more SMs, which the occupancy
  * tells. The thresholds are in the tables below.
  */
-#include "book.h"
+#include "profile_store.h"
 
 #include <math.h>
 #include <string.h>
@@ -106,7 +106,7 @@ static void add_knot(gs_profile *profile, int32_t sms, double rate) {
 
 /* Launched whole, in the form in which it is. */
 static double whole_rate(const gs_profile *profile) {
-    double ns = gs_samples_median(profile->walks ? &profile->walked_ns : &profile->whole_ns);
+    double ns = gs_samples_median(profile->prefers_block_loop ? &profile->block_loop_ns : &profile->whole_ns);
     return ns > 0 ? (double)profile->blocks / ns : 0;
 }
 
@@ -195,8 +195,8 @@ void gs_profile_shares(const gs_profile *profile, int32_t step, int32_t count, i
 /* ---- measurements ---- */
 
 static void compare_forms(gs_profile *profile) {
-    double whole = gs_samples_median(&profile->whole_ns), walked = gs_samples_median(&profile->walked_ns);
-    profile->walks = walked * (1 + faster) < whole;
+    double whole = gs_samples_median(&profile->whole_ns), block_loop = gs_samples_median(&profile->block_loop_ns);
+    profile->prefers_block_loop = block_loop * (1 + faster) < whole;
     profile->is_compared = true;
     profile->since_compared = profile->tried = 0;
 }
@@ -210,12 +210,12 @@ bool gs_profile_takes_other(gs_profile *profile) {
     return profile->takes_other;
 }
 
-void gs_profile_ran(gs_profile *profile, bool is_walked, uint64_t blocks, uint64_t ns) {
+void gs_profile_ran(gs_profile *profile, bool is_block_loop, uint64_t blocks, uint64_t ns) {
     if (ns == 0 || blocks == 0)
         return;
-    gs_samples_add(is_walked ? &profile->walked_ns : &profile->whole_ns,
+    gs_samples_add(is_block_loop ? &profile->block_loop_ns : &profile->whole_ns,
                    (double)ns * ((double)profile->blocks / (double)blocks));
-    if (is_walked == profile->walks)
+    if (is_block_loop == profile->prefers_block_loop)
         profile->since_compared++;
     else if (is_comparing(profile) && ++profile->tried >= COMPARED_BY)
         compare_forms(profile);
@@ -357,13 +357,6 @@ enum gs_level gs_profile_compute(const gs_profile *profile) {
 
 /* ---- keys ---- */
 
-static uint64_t mix(uint64_t hash, const void *bytes, size_t count) {
-    const unsigned char *byte = bytes;
-    for (size_t i = 0; i < count; i++)
-        hash = (hash ^ byte[i]) * 0x100000001b3u; /* FNV-1a */
-    return hash;
-}
-
 uint64_t gs_profile_blocks(uint64_t blocks) {
     uint64_t class = 1;
     while (class <= blocks / 2)
@@ -373,11 +366,10 @@ uint64_t gs_profile_blocks(uint64_t blocks) {
 
 uint64_t gs_profile_key(uint64_t source, const char *kernel, uint64_t blocks, const uint32_t block[3],
                         uint64_t shared_bytes) {
-    uint64_t hash = mix(0xcbf29ce484222325u, &source, sizeof source);
-    hash = mix(hash, kernel, strlen(kernel) + 1);
-    hash = mix(hash, &blocks, sizeof blocks);
-    hash = mix(hash, block, 3 * sizeof *block);
-    hash = mix(hash, &shared_bytes, sizeof shared_bytes);
-    hash ^= hash >> 32;
+    uint64_t hash = gs_hash(0, &source, sizeof source);
+    hash = gs_hash(hash, kernel, strlen(kernel));
+    hash = gs_hash(hash, &blocks, sizeof blocks);
+    hash = gs_hash(hash, block, 3 * sizeof *block);
+    hash = gs_hash(hash, &shared_bytes, sizeof shared_bytes);
     return hash ? hash : 1;
 }

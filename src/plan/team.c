@@ -35,7 +35,7 @@ static bool has_member(const struct team *team, size_t contender) {
 /* ---- what side by side gives ---- */
 
 static const gs_pair *pair_of(const question *q, const gs_contender *a, const gs_contender *b) {
-    return q->book ? gs_book_pair(q->book, a->profile->key, b->profile->key) : NULL;
+    return q->store ? gs_profile_store_pair(q->store, a->profile->key, b->profile->key) : NULL;
 }
 
 static bool is_measured(const question *q, const gs_pair *pair) {
@@ -233,7 +233,7 @@ static bool are_queued(const question *q, const gs_contender *a, const gs_conten
     if (longest > q->options->yield_ns || cap_of(q, a) < q->all || cap_of(q, b) < q->all)
         return false;
     const gs_pair *pair = pair_of(q, a, b);
-    bool are_only = q->book && q->count == 2 && a->priority == b->priority;
+    bool are_only = q->store && q->count == 2 && a->priority == b->priority;
     return is_short(q, a) || is_short(q, b) || (are_only && (are_turns_due(q, pair) || is_no_gain(q, pair)));
 }
 

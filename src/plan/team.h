@@ -9,7 +9,7 @@
 /* What was asked. */
 typedef struct question {
     const gs_plan_options *options;
-    const gs_book *book;
+    const gs_profile_store *store;
     const gs_contender *contenders;
     size_t count;
     int32_t all; /* SMs of the GPU */

@@ -187,16 +187,16 @@ static bool divides(const gs_variant *original, const struct guess *guess) {
 }
 
 /* Runs a guess. True: it computes what the original does. */
-static bool is_right(gs_trial *original, gs_variant *variant) {
-    gs_trial trial = {
+static bool is_right(gs_verify_run *original, gs_variant *variant) {
+    gs_verify_run run = {
         .executor = original->executor, .launch = original->launch, .options = original->options, .variant = variant};
     gs_error ignored;
     size_t argument, element;
-    bool right = gs_trial_compile(&trial, &(gs_source){.name = "a guess"}, &ignored) == GS_OK &&
-                 gs_trial_run(&trial, &ignored) == GS_OK &&
-                 gs_trials_agree(original, &trial, original->options->tolerance, &ignored, &argument, &element);
-    trial.variant = NULL;
-    gs_trial_free(&trial);
+    bool right = gs_verify_run_compile(&run, &(gs_source){.name = "a guess"}, &ignored) == GS_OK &&
+                 gs_verify_run_execute(&run, &ignored) == GS_OK &&
+                 gs_verify_runs_agree(original, &run, original->options->tolerance, &ignored, &argument, &element);
+    run.variant = NULL;
+    gs_verify_run_free(&run);
     return right;
 }
 
@@ -241,7 +241,7 @@ bool gs_elastic_guess(const gs_source *source, uint32_t factor, uint32_t number,
     return false;
 }
 
-gs_code gs_elastic_find(gs_trial *original, const gs_source *source, uint32_t factor, gs_variant *variant,
+gs_code gs_elastic_find(gs_verify_run *original, const gs_source *source, uint32_t factor, gs_variant *variant,
                         bool *found) {
     int tries = 0;
     *found = false;

@@ -1,8 +1,8 @@
 /*
  * facts.c: what a kernel uses, and what makes reshaping it unsafe.
  *
- * Everything is a word in a table or an instruction in a table; the rest is where to look: in the kernel, in all that
- * it reaches, in the macros that put a `return` into it, and in the headers of the file (includes.c).
+ * What makes it unsafe is a word or an instruction of a table (words.c); this file knows where to look: in the kernel,
+ * in all that it reaches, in the macros that put a `return` into it, and in the headers of the file (includes.c).
  */
 #include "kernels.h"
 
@@ -112,122 +112,7 @@ static gs_code find_returns_of_macros(const gs_code_map *map, const gs_kernel_fo
     return code;
 }
 
-/* ---- words ---- */
-
-static const char clusters[] = "thread-block clusters cannot be split into single blocks";
-static const char whole_grid[] =
-    "it waits for, or talks to, the whole grid, which never runs at once when it is reshaped";
-static const char launches[] = "it launches kernels from the device";
-static const char asynchronous[] =
-    "asynchronous barriers, bulk copies and warpgroup instructions outlive one block of the grid";
-static const char hidden_block[] = "it reads the number of its block without blockIdx";
-
-/* A word that ends in * stands for all that begin so. */
-static const struct {
-    const char *word;
-    gs_word_use use;
-    const char *reason;
-} words[] = {
-    {"blockIdx", GS_WORD_BLOCK, NULL},
-    {"gridDim", GS_WORD_BLOCK, NULL},
-    {"__syncthreads", GS_WORD_BARRIER, NULL},
-    {"__syncthreads_count", GS_WORD_VOTING, NULL},
-    {"__syncthreads_and", GS_WORD_VOTING, NULL},
-    {"__syncthreads_or", GS_WORD_VOTING, NULL},
-    {"__barrier_sync*", GS_WORD_OPAQUE_BARRIER, NULL},
-    {"this_thread_block", GS_WORD_OPAQUE_BARRIER, NULL},
-    {"thread_block", GS_WORD_OPAQUE_BARRIER, NULL},
-    {"__syncwarp", GS_WORD_WARP, NULL},
-    {"__shfl_*", GS_WORD_WARP, NULL},
-    {"__ballot_sync", GS_WORD_WARP, NULL},
-    {"__any_sync", GS_WORD_WARP, NULL},
-    {"__all_sync", GS_WORD_WARP, NULL},
-    {"__match_*", GS_WORD_WARP, NULL},
-    {"__reduce_*", GS_WORD_WARP, NULL},
-    {"tiled_partition", GS_WORD_OPAQUE_WARP, NULL},
-    {"__shfl", GS_WORD_OPAQUE_WARP, NULL},
-    {"__shfl_up", GS_WORD_OPAQUE_WARP, NULL},
-    {"__shfl_down", GS_WORD_OPAQUE_WARP, NULL},
-    {"__shfl_xor", GS_WORD_OPAQUE_WARP, NULL},
-    {"this_grid", GS_WORD_REFUSED, whole_grid},
-    {"grid_group", GS_WORD_REFUSED, whole_grid},
-    {"this_multi_grid", GS_WORD_REFUSED, whole_grid},
-    {"multi_grid_group", GS_WORD_REFUSED, whole_grid},
-    {"GridBarrier", GS_WORD_REFUSED, whole_grid},
-    {"GridQueue", GS_WORD_REFUSED, hidden_block},
-    {"GridEvenShare", GS_WORD_REFUSED, hidden_block},
-    {"group_index", GS_WORD_REFUSED, hidden_block},
-    {"block_index", GS_WORD_REFUSED, hidden_block},
-    {"dim_blocks", GS_WORD_REFUSED, hidden_block},
-    {"__nvvm_read_ptx_sreg_ctaid_*", GS_WORD_REFUSED, hidden_block},
-    {"__nvvm_read_ptx_sreg_nctaid_*", GS_WORD_REFUSED, hidden_block},
-    {"this_cluster", GS_WORD_REFUSED, clusters},
-    {"cluster_group", GS_WORD_REFUSED, clusters},
-    {"__cluster_*", GS_WORD_REFUSED, clusters},
-    {"__cluster*", GS_WORD_REFUSED, clusters},
-    {"__block_size__", GS_WORD_REFUSED, clusters},
-    {"map_shared_rank", GS_WORD_REFUSED, clusters},
-    {"cluster_launch_control*", GS_WORD_REFUSED, clusters},
-    {"cudaLaunchDevice*", GS_WORD_REFUSED, launches},
-    {"cudaGetParameterBuffer*", GS_WORD_REFUSED, launches},
-    {"cudaLaunchKernel*", GS_WORD_REFUSED, launches},
-    {"cudaLaunchCooperativeKernel*", GS_WORD_REFUSED, launches},
-    {"cudaGraphLaunch", GS_WORD_REFUSED, launches},
-    {"cudaDeviceSynchronize", GS_WORD_REFUSED, launches},
-    {"cudaTriggerProgrammaticLaunchCompletion", GS_WORD_REFUSED, launches},
-    {"cudaGridDependencySynchronize", GS_WORD_REFUSED, launches},
-    {"CUtensorMap", GS_WORD_REFUSED, asynchronous},
-    {"__mbarrier_*", GS_WORD_REFUSED, asynchronous},
-    {"mbarrier_*", GS_WORD_REFUSED, asynchronous},
-    {"cp_async_bulk*", GS_WORD_REFUSED, asynchronous},
-    {"wgmma_*", GS_WORD_REFUSED, asynchronous},
-    {"tcgen05_*", GS_WORD_REFUSED, asynchronous},
-    {"pipeline_shared_state", GS_WORD_REFUSED, asynchronous},
-    {"setjmp", GS_WORD_REFUSED, "jumps out of functions cannot be followed"},
-};
-
-bool gs_is_word(const char *text, size_t length, const char *word) {
-    size_t wanted = strlen(word);
-    if (word[wanted - 1] == '*')
-        return length >= wanted - 1 && memcmp(text, word, wanted - 1) == 0;
-    return length == wanted && memcmp(text, word, length) == 0;
-}
-
-gs_word_use gs_word_use_of(const gs_source *source, uint32_t token, const char **reason) {
-    const gs_token *found = gs_token_at(source, token);
-    const char *text = source->text + found->at;
-    /* Most names begin like none of them. */
-    if (found->kind != GS_TOKEN_NAME || !strchr("_bgtGmdcCwps", text[0]))
-        return GS_WORD_PLAIN;
-    for (size_t i = 0; i < GS_COUNT(words); i++)
-        if (text[0] == words[i].word[0] && gs_is_word(text, found->length, words[i].word)) {
-            *reason = words[i].reason;
-            return words[i].use;
-        }
-    return GS_WORD_PLAIN;
-}
-
 /* ---- assembly ---- */
-
-static const struct {
-    const char *text, *reason; /* no reason: a barrier that cannot be changed */
-} instructions[] = {
-    {"ctaid", hidden_block},
-    {"gridid", hidden_block},
-    {"cluster", clusters},
-    {"griddepcontrol", launches},
-    {"setmaxnreg", asynchronous},
-    {"wgmma", asynchronous},
-    {"tcgen05", asynchronous},
-    {"mbarrier", asynchronous},
-    {"cp.async.bulk", asynchronous},
-    {"cp.reduce.async", asynchronous},
-    {"tensormap", asynchronous},
-    {"barrier.", NULL},
-    {"bar.", NULL},
-    {"exit", "the assembly ends the thread"},
-    {"ret;", "the assembly returns"},
-};
 
 static gs_code check_assembly(const gs_source *source, uint32_t open, gs_facts *facts, gs_error *error) {
     gs_text text = {0};
@@ -244,11 +129,11 @@ static gs_code check_assembly(const gs_source *source, uint32_t open, gs_facts *
     if (odd != GS_NO_TOKEN)
         code = gs_source_fail(source, odd, error, GS_E_REFUSED,
                               "the text of this assembly is made by a macro, so it cannot be seen");
-    for (size_t i = 0; i < GS_COUNT(instructions) && code == GS_OK && text.data; i++)
-        if (strstr(text.data, instructions[i].text)) {
-            if (instructions[i].reason)
-                code = gs_source_fail(source, open, error, GS_E_REFUSED, "%s (\"%s\" in assembly)",
-                                      instructions[i].reason, instructions[i].text);
+    for (const gs_instruction *known = gs_instructions; known->text && code == GS_OK && text.data; known++)
+        if (strstr(text.data, known->text)) {
+            if (known->reason)
+                code = gs_source_fail(source, open, error, GS_E_REFUSED, "%s (\"%s\" in assembly)", known->reason,
+                                      known->text);
             else
                 note(&facts->opaque_barrier, open);
         }
@@ -298,14 +183,14 @@ static gs_code check_spin(const gs_source *source, uint32_t token, gs_error *err
                                  (gs_token_is(source, close + 1, "{") && gs_token_is(source, close + 2, "}")));
     for (uint32_t i = token + 2; is_empty && i < close; i++)
         if (gs_token_is(source, i, "gridDim"))
-            return gs_source_fail(source, token, error, GS_E_REFUSED, "%s", whole_grid);
+            return gs_source_fail(source, token, error, GS_E_REFUSED, "%s", gs_reason_whole_grid);
     return GS_OK;
 }
 
 static gs_code check_token(const gs_source *source, uint32_t i, gs_facts *facts, gs_error *error) {
     const char *reason = NULL;
     if (is_launch(source, i))
-        return gs_source_fail(source, i, error, GS_E_REFUSED, "%s", launches);
+        return gs_source_fail(source, i, error, GS_E_REFUSED, "%s", gs_reason_launches);
     if (gs_token_at(source, i)->mark == 'P')
         return gs_source_fail(source, i, error, GS_E_REFUSED, "names that ## makes cannot be seen");
     if (gs_token_at(source, i)->kind != GS_TOKEN_NAME)
@@ -413,7 +298,7 @@ static gs_code check_attributes(const gs_source *source, const gs_kernel_found *
                 k = gs_token_at(source, k)->match;
         }
         if (commas >= 2)
-            return gs_source_fail(source, i, error, GS_E_REFUSED, "%s", clusters);
+            return gs_source_fail(source, i, error, GS_E_REFUSED, "%s", gs_reason_clusters);
     }
     return GS_OK;
 }

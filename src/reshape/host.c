@@ -7,7 +7,7 @@
  *
  * A work is written into a file that the process maps (host/gridsmith_job.h), and read back from it when it has ended.
  */
-#include "kit.h"
+#include "host_runtime.h"
 #include "reshape.h"
 
 #include <errno.h>
@@ -150,11 +150,12 @@ static gs_code write_kit(const gs_host *host, gs_error *error) {
     static const char *const others[] = {"cuda_runtime.h", "cuda.h",           "cuda_fp16.h",
                                          "mma.h",          "math_constants.h", "device_launch_parameters.h"};
     gs_code code = GS_OK;
-    for (size_t i = 0; i < gs_kit_file_count + GS_COUNT(others) && code == GS_OK; i++) {
-        bool is_kit = i < gs_kit_file_count;
+    for (size_t i = 0; i < gs_host_runtime_file_count + GS_COUNT(others) && code == GS_OK; i++) {
+        bool is_kit = i < gs_host_runtime_file_count;
         gs_text path = {0};
-        gs_text_add(&path, "%s/%s", host->folder, is_kit ? gs_kit_files[i].name : others[i - gs_kit_file_count]);
-        code = is_kit ? write_file(path.data, gs_kit_files[i].bytes, gs_kit_files[i].count, error)
+        gs_text_add(&path, "%s/%s", host->folder,
+                    is_kit ? gs_host_runtime_files[i].name : others[i - gs_host_runtime_file_count]);
+        code = is_kit ? write_file(path.data, gs_host_runtime_files[i].bytes, gs_host_runtime_files[i].count, error)
                       : write_file(path.data, "\n", 1, error);
         gs_text_free(&path);
     }

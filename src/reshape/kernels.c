@@ -119,7 +119,7 @@ static gs_code add_unit(gs_code_map *map, uint32_t name, uint32_t first, uint32_
     if (!GS_RESERVE(&map->units, 1))
         return gs_fail_memory(error);
     map->units.data[map->units.count++] =
-        (gs_unit){.name = name, .span = {first, end}, .next = GS_NO_TOKEN, .is_macro = is_macro};
+        (gs_code_unit){.name = name, .span = {first, end}, .next = GS_NO_TOKEN, .is_macro = is_macro};
     return GS_OK;
 }
 
@@ -192,15 +192,6 @@ static gs_code find_macros(gs_code_map *map, gs_error *error) {
     return code;
 }
 
-/* FNV-1a. */
-static size_t hash_of(const gs_source *source, uint32_t token) {
-    uint64_t hash = 0xcbf29ce484222325u;
-    const gs_token *found = gs_token_at(source, token);
-    for (uint32_t i = 0; i < found->length; i++)
-        hash = (hash ^ (unsigned char)source->text[found->at + i]) * 0x100000001b3u;
-    return (size_t)(hash ^ hash >> 32);
-}
-
 static bool same_text(const gs_source *source, uint32_t a, uint32_t b) {
     const gs_token *first = gs_token_at(source, a), *second = gs_token_at(source, b);
     return first->length == second->length &&
@@ -209,7 +200,8 @@ static bool same_text(const gs_source *source, uint32_t a, uint32_t b) {
 
 /* The slot of a name in the hash: its own, or the free one where it would go. */
 static size_t slot_of(const gs_code_map *map, uint32_t token) {
-    size_t slot = hash_of(map->source, token) & (map->by_name_size - 1);
+    const gs_token *name = gs_token_at(map->source, token);
+    size_t slot = gs_hash(0, map->source->text + name->at, name->length) & (map->by_name_size - 1);
     while (map->by_name[slot] != GS_NO_TOKEN &&
            !same_text(map->source, map->units.data[map->by_name[slot]].name, token))
         slot = (slot + 1) & (map->by_name_size - 1);
@@ -229,7 +221,7 @@ static gs_code index_units(gs_code_map *map, gs_error *error) {
         return gs_fail_memory(error);
     memset(map->by_name, 0xff, map->by_name_size * sizeof *map->by_name);
     for (uint32_t i = 0; i < map->units.count; i++) {
-        gs_unit *unit = &map->units.data[i];
+        gs_code_unit *unit = &map->units.data[i];
         if (unit->name == GS_NO_TOKEN)
             continue;
         size_t slot = slot_of(map, unit->name);

@@ -16,12 +16,12 @@ typedef struct gs_span {
 } gs_span;
 
 /* A function, class, variable with code in it, or macro that other code can name. */
-typedef struct gs_unit {
+typedef struct gs_code_unit {
     uint32_t name; /* token, or GS_NO_TOKEN: anybody may use it (operators) */
     gs_span span;
     uint32_t next; /* another unit of the same name */
     bool is_macro;
-} gs_unit;
+} gs_code_unit;
 
 /* A definition or a declaration of a kernel. */
 typedef struct gs_kernel_found {
@@ -34,11 +34,11 @@ typedef struct gs_code_map {
     const gs_source *source;
     struct {
         gs_kernel_found *data;
-        size_t count, room;
+        size_t count, capacity;
     } kernels;
     struct {
-        gs_unit *data;
-        size_t count, room;
+        gs_code_unit *data;
+        size_t count, capacity;
     } units;
     uint32_t *by_name; /* a hash of names to units, GS_NO_TOKEN: free */
     size_t by_name_size;
@@ -89,6 +89,16 @@ typedef enum gs_word_use {
 
 /* What a word means to a reshaper; *reason: why it is refused, where it is. */
 gs_word_use gs_word_use_of(const gs_source *source, uint32_t token, const char **reason);
+
+/* Why a kernel is refused. */
+extern const char gs_reason_clusters[], gs_reason_whole_grid[], gs_reason_launches[];
+
+/* An instruction of inline assembly that matters. */
+typedef struct gs_instruction {
+    const char *text, *reason; /* no reason: a barrier that cannot be changed */
+} gs_instruction;
+
+extern const gs_instruction gs_instructions[]; /* the last has no text */
 
 /* Whether a text is the word, or begins with it where the word ends in *. */
 bool gs_is_word(const char *text, size_t length, const char *word);

@@ -19,7 +19,7 @@ struct gs_launch_file {
     int64_t shared_bytes;
     struct {
         gs_launch_argument *data;
-        size_t count, room;
+        size_t count, capacity;
     } arguments;
 };
 

@@ -13,7 +13,8 @@
 #ifndef GS_RESHAPE_H
 #define GS_RESHAPE_H
 
-#include "device/device.h"
+#include "cuda/cuda.h"
+#include "sched/sched.h"
 
 /* ---- sources ---- */
 
@@ -51,7 +52,7 @@ typedef struct gs_source {
     size_t size;
     struct {
         gs_token *data;
-        size_t count, room;
+        size_t count, capacity;
     } tokens;
 } gs_source;
 
@@ -76,7 +77,7 @@ typedef struct gs_edits {
         size_t at, removed;
         size_t first, count; /* in `text` */
     } * data;
-    size_t count, room;
+    size_t count, capacity;
     gs_text text;
     bool failed;
 } gs_edits;

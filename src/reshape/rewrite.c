@@ -243,7 +243,7 @@ static gs_code change_word(struct rewrite *rewrite, uint32_t token, gs_error *er
     return GS_OK;
 }
 
-static gs_code change_unit(struct rewrite *rewrite, const gs_unit *unit, bool is_helper, gs_error *error) {
+static gs_code change_unit(struct rewrite *rewrite, const gs_code_unit *unit, bool is_helper, gs_error *error) {
     gs_code code = GS_OK;
     for (uint32_t i = unit->span.first; i < unit->span.end && code == GS_OK; i++) {
         if (rewrite->changed[i] || (i > unit->span.first && gs_map_kernel_at(&rewrite->map, i)))
@@ -260,7 +260,7 @@ static gs_code change_units(struct rewrite *rewrite, gs_error *error) {
     gs_code code = GS_OK;
     find_macros_in_helpers(rewrite);
     for (uint32_t i = 0; i < rewrite->map.units.count && code == GS_OK; i++) {
-        const gs_unit *unit = &rewrite->map.units.data[i];
+        const gs_code_unit *unit = &rewrite->map.units.data[i];
         if (rewrite->uses[i])
             code = change_unit(rewrite, unit, !unit->is_macro || rewrite->in_helper[i], error);
     }

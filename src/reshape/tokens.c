@@ -382,7 +382,7 @@ gs_code gs_source_read(gs_source *source, const char *name, const char *text, si
 void gs_source_free(gs_source *source) {
     free(source->tokens.data);
     source->tokens.data = NULL;
-    source->tokens.count = source->tokens.room = 0;
+    source->tokens.count = source->tokens.capacity = 0;
 }
 
 /* ---- edits ---- */

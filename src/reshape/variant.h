@@ -17,7 +17,7 @@ gs_code gs_buffers_fill(gs_buffers *buffers, const gs_launch_file *launch, gs_er
 void gs_buffers_free(gs_buffers *buffers);
 
 /* A variant that is compiled; runs of it. */
-typedef struct gs_trial {
+typedef struct gs_verify_run {
     gs_executor *executor;
     const gs_launch_file *launch;
     const gs_verify_options *options;
@@ -33,19 +33,20 @@ typedef struct gs_trial {
     uint64_t *times_ns;    /* of each of them, or NULL */
     uint32_t *marks;       /* how often each block ran, or NULL */
     uint64_t blocks;
-} gs_trial;
+} gs_verify_run;
 
-gs_code gs_trial_compile(gs_trial *trial, const gs_source *source, gs_error *error);
-gs_code gs_trial_run(gs_trial *trial, gs_error *error);
-void gs_trial_free(gs_trial *trial);
+gs_code gs_verify_run_compile(gs_verify_run *run, const gs_source *source, gs_error *error);
+gs_code gs_verify_run_execute(gs_verify_run *run, gs_error *error);
+void gs_verify_run_free(gs_verify_run *run);
 
-/* Compares what came out of two trials. True: the same. Otherwise `*reason` has the first difference, `*argument` and
+/* Compares what came out of two runs. True: the same. Otherwise `*reason` has the first difference, `*argument` and
    `*element` where it is. */
-bool gs_trials_agree(const gs_trial *first, const gs_trial *second, double tolerance, gs_error *reason,
-                     size_t *argument, size_t *element);
+bool gs_verify_runs_agree(const gs_verify_run *first, const gs_verify_run *second, double tolerance, gs_error *reason,
+                          size_t *argument, size_t *element);
 
 /* Looks for a variant with 1/`factor` (2 or 4) of the threads that computes what `original`, which has run on the CPU,
    did. The caller frees variant->text. */
-gs_code gs_elastic_find(gs_trial *original, const gs_source *source, uint32_t factor, gs_variant *variant, bool *found);
+gs_code gs_elastic_find(gs_verify_run *original, const gs_source *source, uint32_t factor, gs_variant *variant,
+                        bool *found);
 
 #endif

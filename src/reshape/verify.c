@@ -22,16 +22,16 @@ static void add_words(gs_error *reason, const char *words) {
 
 /* ---- where a difference comes from ---- */
 
-static bool has_final_value(gs_trial *original, uint64_t first_blocks, size_t argument, size_t element,
+static bool has_final_value(gs_verify_run *original, uint64_t first_blocks, size_t argument, size_t element,
                             const void *final, size_t bytes) {
     gs_error ignored;
     original->first_blocks = first_blocks;
-    return gs_trial_run(original, &ignored) == GS_OK &&
+    return gs_verify_run_execute(original, &ignored) == GS_OK &&
            memcmp((const char *)original->buffers.data[argument] + element * bytes, final, bytes) == 0;
 }
 
 /* The block after which the element has the value that it keeps, by halving. */
-static void find_block(gs_trial *original, size_t argument, size_t element, gs_error *reason) {
+static void find_block(gs_verify_run *original, size_t argument, size_t element, gs_error *reason) {
     size_t bytes = gs_scalar_bytes(original->launch->arguments.data[argument].type);
     const uint32_t *grid = original->launch->grid;
     uint64_t low = 1, high = (uint64_t)grid[0] * grid[1] * grid[2];
@@ -53,21 +53,21 @@ static void find_block(gs_trial *original, size_t argument, size_t element, gs_e
 }
 
 /* Whether the original gives the same with its threads in another order. */
-static bool repeats_itself(gs_trial *original, double tolerance) {
-    gs_trial again = *original;
+static bool repeats_itself(gs_verify_run *original, double tolerance) {
+    gs_verify_run again = *original;
     gs_error ignored;
     size_t argument, element;
     again.buffers = (gs_buffers){0};
     again.marks = NULL;
     again.backwards = true;
-    bool same = gs_trial_run(&again, &ignored) == GS_OK &&
-                gs_trials_agree(original, &again, tolerance, &ignored, &argument, &element);
+    bool same = gs_verify_run_execute(&again, &ignored) == GS_OK &&
+                gs_verify_runs_agree(original, &again, tolerance, &ignored, &argument, &element);
     gs_buffers_free(&again.buffers);
     free(again.marks);
     return same;
 }
 
-static void explain_difference(gs_trial *original, double tolerance, size_t argument, size_t element,
+static void explain_difference(gs_verify_run *original, double tolerance, size_t argument, size_t element,
                                gs_error *reason) {
     bool is_host = strcmp(original->executor->ops->name, "host") == 0;
     if (is_host && !repeats_itself(original, tolerance))
@@ -79,12 +79,12 @@ static void explain_difference(gs_trial *original, double tolerance, size_t argu
 
 /* ---- exactly once ---- */
 
-static bool ran_once(const gs_trial *trial, gs_error *reason) {
-    const uint32_t *grid = trial->launch->grid;
-    for (uint64_t i = 0; i < trial->blocks && trial->marks; i++)
-        if (trial->marks[i] != 1) {
+static bool ran_once(const gs_verify_run *run, gs_error *reason) {
+    const uint32_t *grid = run->launch->grid;
+    for (uint64_t i = 0; i < run->blocks && run->marks; i++)
+        if (run->marks[i] != 1) {
             gs_fail(reason, GS_OK, "block (%u,%u,%u) ran %u times", (unsigned)(i % grid[0]),
-                    (unsigned)(i / grid[0] % grid[1]), (unsigned)(i / grid[0] / grid[1]), trial->marks[i]);
+                    (unsigned)(i / grid[0] % grid[1]), (unsigned)(i / grid[0] / grid[1]), run->marks[i]);
             return false;
         }
     return true;
@@ -92,15 +92,15 @@ static bool ran_once(const gs_trial *trial, gs_error *reason) {
 
 /* ---- one variant ---- */
 
-static gs_code judge(gs_trial *original, gs_trial *reshaped, gs_verify_result *result, gs_error *error) {
+static gs_code judge(gs_verify_run *original, gs_verify_run *reshaped, gs_verify_result *result, gs_error *error) {
     size_t argument, element;
     double tolerance = original->options->tolerance;
-    gs_code code = gs_trial_run(original, error);
+    gs_code code = gs_verify_run_execute(original, error);
     if (code != GS_OK)
         return code;
     result->original_ns = original->elapsed_ns;
     result->verdict = GS_VERDICT_DIFFERENT;
-    code = gs_trial_run(reshaped, &result->reason);
+    code = gs_verify_run_execute(reshaped, &result->reason);
     if (code == GS_E_KERNEL)
         return GS_OK; /* the original ran: that is a difference, in the words of the kernel */
     if (code != GS_OK) {
@@ -109,7 +109,7 @@ static gs_code judge(gs_trial *original, gs_trial *reshaped, gs_verify_result *r
     }
     result->reshaped_ns = reshaped->elapsed_ns;
     result->launches = reshaped->launches;
-    if (!gs_trials_agree(original, reshaped, tolerance, &result->reason, &argument, &element))
+    if (!gs_verify_runs_agree(original, reshaped, tolerance, &result->reason, &argument, &element))
         explain_difference(original, tolerance, argument, element, &result->reason);
     else if (ran_once(reshaped, &result->reason))
         result->verdict = GS_VERDICT_SAME;
@@ -122,12 +122,13 @@ static int by_size(const void *a, const void *b) {
 }
 
 /* Compiles the reshaped kernel for its time: without marks, and with the registers of the original. */
-static gs_code compile_timed(gs_trial *original, gs_trial *reshaped, const gs_source *source, gs_error *error) {
+static gs_code compile_timed(gs_verify_run *original, gs_verify_run *reshaped, const gs_source *source,
+                             gs_error *error) {
     gs_variant *variant = reshaped->variant;
     gs_cost before = {0}, after = {0};
     const gs_executor_ops *ops = original->executor->ops;
     reshaped->is_timed = true;
-    gs_code code = gs_trial_compile(reshaped, source, error);
+    gs_code code = gs_verify_run_compile(reshaped, source, error);
     if (code == GS_OK)
         code = ops->cost(original->module, original->variant->kernel, variant->block, variant->shared_bytes, &before,
                          error);
@@ -136,13 +137,13 @@ static gs_code compile_timed(gs_trial *original, gs_trial *reshaped, const gs_so
     if (code != GS_OK || variant->max_registers)
         return code;
     variant->max_registers = gs_register_limit(before.registers, after.registers);
-    return variant->max_registers ? gs_trial_compile(reshaped, source, error) : GS_OK;
+    return variant->max_registers ? gs_verify_run_compile(reshaped, source, error) : GS_OK;
 }
 
 /* The median times of both, run by turns in a few rounds, the reshaped kernel without what counts its blocks. What the
    kernels compute from their own results does not matter here. */
-static gs_code measure(gs_trial *original, gs_trial *reshaped, const gs_source *source, gs_verify_result *result,
-                       gs_error *error) {
+static gs_code measure(gs_verify_run *original, gs_verify_run *reshaped, const gs_source *source,
+                       gs_verify_result *result, gs_error *error) {
     enum { ROUNDS = 4 };
     uint32_t calls = (original->options->repeat + ROUNDS - 1) / ROUNDS;
     size_t count = (size_t)calls * ROUNDS;
@@ -152,9 +153,9 @@ static gs_code measure(gs_trial *original, gs_trial *reshaped, const gs_source *
     for (size_t i = 0; i < count && code == GS_OK; i += calls) {
         original->times_ns = times + i;
         reshaped->times_ns = times + count + i;
-        code = gs_trial_run(original, error);
+        code = gs_verify_run_execute(original, error);
         if (code == GS_OK)
-            code = gs_trial_run(reshaped, error);
+            code = gs_verify_run_execute(reshaped, error);
     }
     if (code == GS_OK) {
         qsort(times, count, sizeof *times, by_size);
@@ -170,24 +171,24 @@ static gs_code try_variant(gs_executor *executor, const gs_source *source, const
                            const gs_verify_options *options, gs_variant *variant, gs_verify_result *result,
                            gs_error *error) {
     gs_variant plain = gs_variant_original(launch, options->kernel);
-    gs_trial original = {.executor = executor, .launch = launch, .options = options, .variant = &plain};
-    gs_trial reshaped = {.executor = executor, .launch = launch, .options = options, .variant = variant};
-    gs_code code = gs_trial_compile(&original, source, error);
+    gs_verify_run original = {.executor = executor, .launch = launch, .options = options, .variant = &plain};
+    gs_verify_run reshaped = {.executor = executor, .launch = launch, .options = options, .variant = variant};
+    gs_code code = gs_verify_run_compile(&original, source, error);
     if (code == GS_OK)
-        code = gs_trial_compile(&reshaped, source, error);
+        code = gs_verify_run_compile(&reshaped, source, error);
     if (code == GS_OK)
         code = judge(&original, &reshaped, result, error);
     if (code == GS_OK && result->verdict == GS_VERDICT_SAME && options->repeat)
         code = measure(&original, &reshaped, source, result, error);
-    gs_trial_free(&original);
-    gs_trial_free(&reshaped);
+    gs_verify_run_free(&original);
+    gs_verify_run_free(&reshaped);
     return code;
 }
 
 /* ---- elastic ---- */
 
 /* Looks for a variant on the CPU, and tries what it finds where it is to run. */
-static gs_code find_elastic(gs_trial *original, gs_executor *executor, const gs_source *source, uint32_t factor,
+static gs_code find_elastic(gs_verify_run *original, gs_executor *executor, const gs_source *source, uint32_t factor,
                             gs_verify_result *result, gs_text *text, gs_error *error) {
     gs_variant variant;
     bool found = false;
@@ -220,23 +221,23 @@ gs_code gs_verify_elastic(gs_executor *executor, const gs_source *source, const 
                           gs_error *error) {
     bool is_host = strcmp(executor->ops->name, "host") == 0;
     gs_variant plain = gs_variant_original(launch, options->kernel);
-    gs_trial original = {.executor = is_host ? executor : gs_executor_host(error),
-                         .launch = launch,
-                         .options = options,
-                         .variant = &plain};
+    gs_verify_run original = {.executor = is_host ? executor : gs_executor_host(error),
+                              .launch = launch,
+                              .options = options,
+                              .variant = &plain};
     *result = (gs_verify_result){.verdict = GS_VERDICT_REFUSED};
     if (!original.executor)
         return error->code;
-    gs_code code = gs_trial_compile(&original, source, error);
+    gs_code code = gs_verify_run_compile(&original, source, error);
     if (code == GS_OK)
-        code = gs_trial_run(&original, error);
+        code = gs_verify_run_execute(&original, error);
     for (uint32_t by = 2; by <= 4 && code == GS_OK; by *= 2)
         if (!factor || factor == by)
             code = find_elastic(&original, executor, source, by, result, text, error);
     if (code == GS_OK && result->verdict == GS_VERDICT_REFUSED)
         gs_fail(&result->reason, GS_E_REFUSED,
                 "no constants were found that give fewer threads the same results with this launch");
-    gs_trial_free(&original);
+    gs_verify_run_free(&original);
     if (!is_host)
         gs_executor_close(original.executor);
     return code;

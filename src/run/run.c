@@ -102,9 +102,9 @@ static void *copy_array(const void *from, size_t count, size_t size) {
 
 bool gs_seen_copy(gs_seen *to, const gs_seen *from, int64_t blocks) {
     *to = *from;
-    to->placed.room = from->placed.count;
-    to->start_ns.room = from->start_ns.count;
-    to->end_ns.room = from->end_ns.count;
+    to->placed.capacity = from->placed.count;
+    to->start_ns.capacity = from->start_ns.count;
+    to->end_ns.capacity = from->end_ns.count;
     to->placed.data = copy_array(from->placed.data, from->placed.count, sizeof *from->placed.data);
     to->start_ns.data = copy_array(from->start_ns.data, from->start_ns.count, sizeof *from->start_ns.data);
     to->end_ns.data = copy_array(from->end_ns.data, from->end_ns.count, sizeof *from->end_ns.data);

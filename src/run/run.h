@@ -12,12 +12,12 @@
 /* Lists with one entry a block. Blocks past `count` are null: not started, or not known. */
 typedef struct gs_sm_list {
     int32_t *data; /* GS_WAIT: null */
-    size_t count, room;
+    size_t count, capacity;
 } gs_sm_list;
 
 typedef struct gs_time_list {
     int64_t *data; /* GS_NO_TIME: null */
-    size_t count, room;
+    size_t count, capacity;
 } gs_time_list;
 
 #define GS_NO_TIME INT64_MIN
@@ -61,12 +61,12 @@ typedef struct gs_launch {
 
 typedef struct gs_launches {
     gs_launch *data;
-    size_t count, room;
+    size_t count, capacity;
 } gs_launches;
 
 typedef struct gs_events {
     gs_event *data;
-    size_t count, room;
+    size_t count, capacity;
 } gs_events;
 
 struct gs_run {
@@ -161,6 +161,30 @@ typedef struct gs_score {
 
 /* Adds how far `predicted`, which has the launches of `recorded`, agrees with it. */
 gs_code gs_score_add(gs_score *score, const gs_run *recorded, const gs_run *predicted, gs_error *error);
+
+/* ---- scores by class ---- */
+
+typedef struct gs_class_score {
+    char *class_name; /* "" for runs without one */
+    gs_score score;
+} gs_class_score;
+
+typedef struct gs_scores {
+    gs_class_score *data; /* in the order in which the classes came up */
+    size_t count, capacity;
+    gs_names by_name;
+} gs_scores;
+
+/* Adds a run to the score of its class. `*exact`, where given: whether it agrees. */
+gs_code gs_scores_add(gs_scores *scores, const gs_run *recorded, const gs_run *predicted, bool *exact, gs_error *error);
+void gs_scores_free(gs_scores *scores);
+
+/* All classes together. */
+gs_score gs_scores_total(const gs_scores *scores);
+
+/* GS_E_FORMAT, with the place, where a launch of the run does not say what was seen of it. Launches that are not
+   scored, those after the first that waits, need not. */
+gs_code gs_run_is_recorded(const gs_run *run, gs_error *error);
 
 /* ---- files ---- */
 

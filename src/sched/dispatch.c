@@ -56,7 +56,7 @@ struct gs_dispatcher {
     uint64_t changes;  /* how many were ever written to the journal */
     int16_t *journal;  /* SMs whose room may have changed; the last JOURNAL of them */
     struct kernel *kernels;
-    size_t kernel_count, kernel_room;
+    size_t kernel_count, kernel_capacity;
     int32_t buckets[BUCKETS];
     struct table tables[MOST_TABLES];
     int32_t next_table;       /* to give up when another is needed */
@@ -221,10 +221,9 @@ void gs_dispatcher_free(gs_dispatcher *dispatcher) {
 /* ---- kernels ---- */
 
 static size_t bucket_of(const gs_shape *shape) {
-    uint64_t hash = (uint64_t)shape->threads * 0x9e3779b97f4a7c15u ^ (uint64_t)shape->registers * 0xc2b2ae3d27d4eb4fu ^
-                    (uint64_t)shape->shared_bytes * 0x165667b19e3779f9u ^
-                    (uint64_t)(shape->local_bytes + shape->carveout_percent) * 0x27d4eb2f165667c5u;
-    return hash >> 56;
+    const int64_t numbers[] = {shape->threads, shape->registers, shape->shared_bytes, shape->local_bytes,
+                               shape->carveout_percent};
+    return gs_hash(0, numbers, sizeof numbers) & (BUCKETS - 1);
 }
 
 int gs_dispatcher_kernel(gs_dispatcher *dispatcher, const gs_shape *shape, gs_error *error) {
@@ -235,7 +234,7 @@ int gs_dispatcher_kernel(gs_dispatcher *dispatcher, const gs_shape *shape, gs_er
     struct kernel fresh = {.table = -1, .same_hash = *bucket};
     if (gs_need_of(dispatcher->gpu, shape, &fresh.need, error) != GS_OK)
         return -1;
-    if (!gs_array_reserve((void **)&dispatcher->kernels, dispatcher->kernel_count, &dispatcher->kernel_room, 1,
+    if (!gs_array_reserve((void **)&dispatcher->kernels, dispatcher->kernel_count, &dispatcher->kernel_capacity, 1,
                           sizeof *dispatcher->kernels)) {
         gs_fail_memory(error);
         return -1;

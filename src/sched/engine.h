@@ -44,7 +44,7 @@ struct ending {
 
 struct endings {
     struct ending *data;
-    size_t count, room;
+    size_t count, capacity;
 };
 
 /* Where the turns may stand: one possibility, or while a recording is followed, all that agree with it so far. */

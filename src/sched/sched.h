@@ -173,7 +173,7 @@ void gs_why_no_cluster(const gs_dispatcher *dispatcher, int kernel, int32_t size
 /* Launches, by number, in some order. */
 typedef struct gs_order {
     size_t *data;
-    size_t count, room;
+    size_t count, capacity;
 } gs_order;
 
 /* Kernels that are not resident together: in this order, blocks of the last one wait. */

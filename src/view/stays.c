@@ -119,7 +119,7 @@ static void join_stays(gs_stays *stays) {
 static gs_code give_lanes(gs_stays *stays, gs_error *error) {
     struct {
         int64_t *data; /* until when each lane of the present SM is taken */
-        size_t count, room;
+        size_t count, capacity;
     } lanes = {0};
     gs_code code = GS_OK;
     for (size_t i = 0; i < stays->count; i++) {

@@ -8,7 +8,6 @@
 #define GS_VIEW_H
 
 #include "bound/bound.h"
-#include "fuzz/fuzz.h"
 
 typedef struct gs_view {
     gs_text text;  /* goes to its sink as it grows */
@@ -82,7 +81,7 @@ typedef struct gs_stay {
 
 typedef struct gs_stays {
     gs_stay *data; /* by SM, then by time */
-    size_t count, room;
+    size_t count, capacity;
     bool timed;      /* from and to are nanoseconds */
     int64_t horizon; /* where time, or the columns, end */
     int32_t lanes;   /* the most that any SM needs */

@@ -13,7 +13,7 @@
 enum { AT_ONCE = 5 };
 
 struct bench {
-    gs_zoo_plan *plan;
+    gs_zoo_instance *instance;
     gs_executor *executor;
     const gs_gpu *gpu;
     gs_zoo_form forms[GS_ZOO_BENCHED];
@@ -31,8 +31,8 @@ static int by_size(const void *a, const void *b) {
 
 static gs_code compile_part(struct bench *bench, int form, size_t kind, gs_error *error) {
     gs_zoo_part *part = &bench->parts[form][kind];
-    gs_code code = gs_zoo_part_compile(part, bench->executor, bench->plan->kinds[kind].source, false, error);
-    return code == GS_OK ? gs_zoo_part_price(part, bench->executor, bench->gpu, bench->plan, kind, error) : code;
+    gs_code code = gs_zoo_part_compile(part, bench->executor, bench->instance->kinds[kind].source, false, error);
+    return code == GS_OK ? gs_zoo_part_price(part, bench->executor, bench->gpu, bench->instance, kind, error) : code;
 }
 
 /* With the registers of the original, as it would be used. */
@@ -48,8 +48,8 @@ static gs_code compile_reshaped(struct bench *bench, int form, size_t kind, gs_e
 static gs_code compile_all(struct bench *bench, bool is_unlimited, gs_error *error) {
     gs_code code = GS_OK;
     for (int form = 0; form < GS_ZOO_BENCHED && code == GS_OK; form++)
-        for (size_t kind = 0; kind < bench->plan->kind_count && code == GS_OK; kind++) {
-            code = gs_zoo_part_make(&bench->parts[form][kind], bench->plan, kind, &bench->forms[form], 0, error);
+        for (size_t kind = 0; kind < bench->instance->kind_count && code == GS_OK; kind++) {
+            code = gs_zoo_part_make(&bench->parts[form][kind], bench->instance, kind, &bench->forms[form], 0, error);
             bool is_plain = form == GS_FORM_ORIGINAL || is_unlimited;
             if (code == GS_OK)
                 code = (is_plain ? compile_part : compile_reshaped)(bench, form, kind, error);
@@ -61,14 +61,14 @@ static gs_code compile_all(struct bench *bench, bool is_unlimited, gs_error *err
 
 /* One turn of a form: `repeat` times go to `times`; a NULL: nothing counts, but the results are compared. */
 static gs_code take_turn(struct bench *bench, int form, uint32_t repeat, uint64_t *times, gs_error *error) {
-    gs_zoo_turn turn = {.plan = bench->plan,
+    gs_zoo_turn turn = {.instance = bench->instance,
                         .parts = bench->parts[form],
                         .executor = bench->executor,
                         .form = &bench->forms[form],
                         .repeat = repeat,
                         .elapsed_ns = times};
     gs_code code = gs_zoo_turn_run(&turn, error);
-    if (code == GS_OK && !times && !bench->plan->buffers[0].wanted)
+    if (code == GS_OK && !times && !bench->instance->buffers[0].wanted)
         gs_zoo_turn_keep(&turn);
     else if (code == GS_OK && !times && !gs_zoo_turn_is_right(&turn, error))
         code = GS_E_KERNEL;
@@ -77,7 +77,7 @@ static gs_code take_turn(struct bench *bench, int form, uint32_t repeat, uint64_
 }
 
 static gs_code take_turns(struct bench *bench, gs_error *error) {
-    uint32_t at_once = bench->plan->kernel->is_once ? 1 : AT_ONCE;
+    uint32_t at_once = bench->instance->kernel->is_once ? 1 : AT_ONCE;
     gs_code code = GS_OK;
     for (int form = 0; form < GS_ZOO_BENCHED && code == GS_OK; form++)
         code = take_turn(bench, form, 1, NULL, error);
@@ -99,12 +99,12 @@ static void sum_up(struct bench *bench, gs_zoo_bench *result) {
         if (result->median_ns[0])
             result->cost_percent[form] = 100.0 * ((double)result->median_ns[form] / (double)result->median_ns[0] - 1.0);
     }
-    result->launches = (uint32_t)bench->plan->launches.count;
+    result->launches = (uint32_t)bench->instance->launches.count;
 }
 
-gs_code gs_zoo_measure(gs_zoo_plan *plan, gs_executor *executor, const gs_gpu *gpu, const gs_zoo_form *form,
+gs_code gs_zoo_measure(gs_zoo_instance *instance, gs_executor *executor, const gs_gpu *gpu, const gs_zoo_form *form,
                        uint32_t repeat, bool is_unlimited, gs_zoo_bench *result, gs_error *error) {
-    struct bench bench = {.plan = plan, .executor = executor, .gpu = gpu, .repeat = repeat};
+    struct bench bench = {.instance = instance, .executor = executor, .gpu = gpu, .repeat = repeat};
     gs_code code = GS_OK;
     *result = (gs_zoo_bench){.launches = 0};
     for (int i = 0; i < GS_ZOO_BENCHED; i++) {

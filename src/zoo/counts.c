@@ -1,9 +1,9 @@
 /*
  * counts.c: the zoo's kernels that count or draw: black_scholes, histo, pns, quasirandom, tpacf.
  *
- * For each kernel: its plan, its reference, and the struct that names both.
+ * For each kernel: its instance, its reference, and the struct that names both.
  */
-#include "kernels.h"
+#include "zoo_kernels.h"
 
 #include <math.h>
 
@@ -11,15 +11,15 @@
 
 static const double RATE = 0.02, VOLATILITY = 0.3;
 
-static void plan_black_scholes(gs_zoo_plan *plan, const int32_t *n) {
+static void plan_black_scholes(gs_zoo_instance *instance, const int32_t *n) {
     enum { THREADS = 128 };
     size_t count = (size_t)n[0];
-    int price = gs_zoo_buffer_add(plan, GS_FLOAT32, count, 5, 30);
-    int strike = gs_zoo_buffer_add(plan, GS_FLOAT32, count, 1, 100);
-    int years = gs_zoo_buffer_add(plan, GS_FLOAT32, count, 0.25, 10);
-    int call = gs_zoo_buffer_zero(plan, GS_FLOAT32, count), put = gs_zoo_buffer_zero(plan, GS_FLOAT32, count);
-    gs_zoo_launch_add(plan, "black_scholes", "black_scholes", GS_DIM(GS_UP(n[0], THREADS), 1, 1), GS_DIM(THREADS, 1, 1),
-                      "bbbbbffi", price, strike, years, call, put, RATE, VOLATILITY, n[0]);
+    int price = gs_zoo_buffer_add(instance, GS_FLOAT32, count, 5, 30);
+    int strike = gs_zoo_buffer_add(instance, GS_FLOAT32, count, 1, 100);
+    int years = gs_zoo_buffer_add(instance, GS_FLOAT32, count, 0.25, 10);
+    int call = gs_zoo_buffer_zero(instance, GS_FLOAT32, count), put = gs_zoo_buffer_zero(instance, GS_FLOAT32, count);
+    gs_zoo_launch_add(instance, "black_scholes", "black_scholes", GS_DIM(GS_UP(n[0], THREADS), 1, 1),
+                      GS_DIM(THREADS, 1, 1), "bbbbbffi", price, strike, years, call, put, RATE, VOLATILITY, n[0]);
 }
 
 static double normal(double x) {
@@ -44,7 +44,7 @@ const gs_zoo_kernel gs_zoo_black_scholes = {
     .numbers = "options",
     .sizes = {{"tiny", {1}}, {"odd", {3333}}, {"small", {8192}}, {"large", {40000000}}},
     .tolerance = 1e-4,
-    .plan = plan_black_scholes,
+    .instance = plan_black_scholes,
     .reference = reference_black_scholes,
     .elastic = {9, 9},
 };
@@ -61,11 +61,11 @@ static void make_values(void *data, size_t count, const int32_t *n) {
         values[i] = (int32_t)(gs_zoo_random(1, i, 0, HISTO_BINS / 2) + gs_zoo_random(2, i, 0, HISTO_BINS / 2));
 }
 
-static void plan_histo(gs_zoo_plan *plan, const int32_t *n) {
+static void plan_histo(gs_zoo_instance *instance, const int32_t *n) {
     enum { THREADS = 512 };
-    int values = gs_zoo_buffer_made(plan, GS_INT32, (size_t)n[0], make_values);
-    int bins = gs_zoo_buffer_zero(plan, GS_UINT32, HISTO_BINS);
-    gs_zoo_launch_add(plan, "histo", "histo", GS_DIM(n[1], 1, 1), GS_DIM(THREADS, 1, 1), "bib", values, n[0], bins);
+    int values = gs_zoo_buffer_made(instance, GS_INT32, (size_t)n[0], make_values);
+    int bins = gs_zoo_buffer_zero(instance, GS_UINT32, HISTO_BINS);
+    gs_zoo_launch_add(instance, "histo", "histo", GS_DIM(n[1], 1, 1), GS_DIM(THREADS, 1, 1), "bib", values, n[0], bins);
 }
 
 static void reference_histo(void *const *data, const int32_t *n) {
@@ -80,7 +80,7 @@ const gs_zoo_kernel gs_zoo_histo = {
     .summary = "a histogram, counted in shared memory",
     .numbers = "values, blocks",
     .sizes = {{"tiny", {1, 1}}, {"odd", {10007, 3}}, {"small", {32768, 8}}, {"large", {64000000, 5280}}},
-    .plan = plan_histo,
+    .instance = plan_histo,
     .reference = reference_histo,
     .elastic = {9, 9},
 };
@@ -96,12 +96,12 @@ static void make_marking(void *data, size_t count, const int32_t *n) {
         marking[i] = (int32_t)gs_zoo_random(1, i, 0, 3);
 }
 
-static void plan_pns(gs_zoo_plan *plan, const int32_t *n) {
+static void plan_pns(gs_zoo_instance *instance, const int32_t *n) {
     enum { THREADS = 256 };
-    int initial = gs_zoo_buffer_made(plan, GS_INT32, PNS_PLACES, make_marking);
-    int tokens = gs_zoo_buffer_zero(plan, GS_UINT32, PNS_PLACES),
-        squares = gs_zoo_buffer_zero(plan, GS_UINT32, PNS_PLACES);
-    gs_zoo_launch_add(plan, "pns", "pns", GS_DIM(n[0], 1, 1), GS_DIM(THREADS, 1, 1), "bibb", initial, n[1], tokens,
+    int initial = gs_zoo_buffer_made(instance, GS_INT32, PNS_PLACES, make_marking);
+    int tokens = gs_zoo_buffer_zero(instance, GS_UINT32, PNS_PLACES),
+        squares = gs_zoo_buffer_zero(instance, GS_UINT32, PNS_PLACES);
+    gs_zoo_launch_add(instance, "pns", "pns", GS_DIM(n[0], 1, 1), GS_DIM(THREADS, 1, 1), "bibb", initial, n[1], tokens,
                       squares);
 }
 
@@ -137,7 +137,7 @@ const gs_zoo_kernel gs_zoo_pns = {
     .summary = "a Petri net, simulated many times",
     .numbers = "simulations, steps",
     .sizes = {{"tiny", {1, 1}}, {"odd", {5, 7}}, {"small", {16, 8}}, {"large", {16384, 256}}},
-    .plan = plan_pns,
+    .instance = plan_pns,
     .reference = reference_pns,
     .elastic = {25, 25},
 };
@@ -177,11 +177,11 @@ static void make_directions(void *data, size_t count, const int32_t *n) {
         make_dimension((uint32_t *)data + dimension * SOBOL_BITS, dimension);
 }
 
-static void plan_quasirandom(gs_zoo_plan *plan, const int32_t *n) {
+static void plan_quasirandom(gs_zoo_instance *instance, const int32_t *n) {
     enum { THREADS = 128 };
-    int directions = gs_zoo_buffer_made(plan, GS_UINT32, (size_t)n[1] * SOBOL_BITS, make_directions);
-    int out = gs_zoo_buffer_zero(plan, GS_FLOAT32, (size_t)n[0] * n[1]);
-    gs_zoo_launch_add(plan, "quasirandom", "quasirandom", GS_DIM(n[2], n[1], 1), GS_DIM(THREADS, 1, 1), "bbi",
+    int directions = gs_zoo_buffer_made(instance, GS_UINT32, (size_t)n[1] * SOBOL_BITS, make_directions);
+    int out = gs_zoo_buffer_zero(instance, GS_FLOAT32, (size_t)n[0] * n[1]);
+    gs_zoo_launch_add(instance, "quasirandom", "quasirandom", GS_DIM(n[2], n[1], 1), GS_DIM(THREADS, 1, 1), "bbi",
                       directions, out, n[0]);
 }
 
@@ -207,7 +207,7 @@ const gs_zoo_kernel gs_zoo_quasirandom = {
     .numbers = "numbers, dimensions, blocks",
     .sizes = {{"tiny", {1, 1, 1}}, {"odd", {1009, 3, 5}}, {"small", {4096, 4, 8}}, {"large", {16000000, 8, 4000}}},
     .load = {"load", {16000000, 3, 128}}, /* as few blocks as the program that Slate was measured with */
-    .plan = plan_quasirandom,
+    .instance = plan_quasirandom,
     .reference = reference_quasirandom,
     .elastic = {9, 9},
 };
@@ -246,15 +246,15 @@ static void make_bounds(void *data, size_t count, const int32_t *n) {
         bounds[i] = (float)cos(0.01 * pow(4.0 / 3, (double)i));
 }
 
-static void plan_tpacf(gs_zoo_plan *plan, const int32_t *n) {
+static void plan_tpacf(gs_zoo_instance *instance, const int32_t *n) {
     enum { THREADS = 256, SLICE = 1024 };
-    int sets[2] = {gs_zoo_buffer_made(plan, GS_FLOAT32, (size_t)3 * n[0], make_data),
-                   gs_zoo_buffer_made(plan, GS_FLOAT32, (size_t)3 * n[1], make_randoms)};
-    int bounds = gs_zoo_buffer_made(plan, GS_FLOAT32, TPACF_BINS - 1, make_bounds);
+    int sets[2] = {gs_zoo_buffer_made(instance, GS_FLOAT32, (size_t)3 * n[0], make_data),
+                   gs_zoo_buffer_made(instance, GS_FLOAT32, (size_t)3 * n[1], make_randoms)};
+    int bounds = gs_zoo_buffer_made(instance, GS_FLOAT32, TPACF_BINS - 1, make_bounds);
     for (int pair = 0; pair < 3; pair++) { /* data with data, data with randoms, randoms with randoms */
         int first = pair == 2, second = pair > 0;
-        int bins = gs_zoo_buffer_zero(plan, GS_UINT32, TPACF_BINS);
-        gs_zoo_launch_add(plan, "tpacf", "tpacf", GS_DIM(GS_UP(n[first], THREADS), GS_UP(n[second], SLICE), 1),
+        int bins = gs_zoo_buffer_zero(instance, GS_UINT32, TPACF_BINS);
+        gs_zoo_launch_add(instance, "tpacf", "tpacf", GS_DIM(GS_UP(n[first], THREADS), GS_UP(n[second], SLICE), 1),
                           GS_DIM(THREADS, 1, 1), "bibibbi", sets[first], n[first], sets[second], n[second], bounds,
                           bins, first == second);
     }
@@ -286,7 +286,7 @@ const gs_zoo_kernel gs_zoo_tpacf = {
     .summary = "pairs of points on a sphere, counted by their distance",
     .numbers = "points, random points",
     .sizes = {{"tiny", {1, 1}}, {"odd", {301, 1100}}, {"small", {256, 512}}, {"large", {65536, 65536}}},
-    .plan = plan_tpacf,
+    .instance = plan_tpacf,
     .reference = reference_tpacf,
     .elastic = {1, 1},
 };

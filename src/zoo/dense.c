@@ -1,18 +1,18 @@
 /*
  * dense.c: the zoo's kernels on dense matrices: regtil, sgemm, tgemm, conv, transpose, gaussian.
  *
- * For each kernel: its plan, its reference, and the struct that names both.
+ * For each kernel: its instance, its reference, and the struct that names both.
  */
-#include "kernels.h"
+#include "zoo_kernels.h"
 
 /* ---- regtil: C = A B; A by columns, B and C by rows ---- */
 
-static void plan_regtil(gs_zoo_plan *plan, const int32_t *n) {
+static void plan_regtil(gs_zoo_instance *instance, const int32_t *n) {
     enum { TALL = 6, WIDE = 3, X = 16, Y = 8 };
-    int a = gs_zoo_buffer_add(plan, GS_FLOAT32, (size_t)n[0] * n[2], -1, 1);
-    int b = gs_zoo_buffer_add(plan, GS_FLOAT32, (size_t)n[1] * n[2], -1, 1);
-    int c = gs_zoo_buffer_zero(plan, GS_FLOAT32, (size_t)n[0] * n[1]);
-    gs_zoo_launch_add(plan, "regtil", "regtil", GS_DIM(GS_UP(n[1], X * WIDE), GS_UP(n[0], Y * TALL), 1),
+    int a = gs_zoo_buffer_add(instance, GS_FLOAT32, (size_t)n[0] * n[2], -1, 1);
+    int b = gs_zoo_buffer_add(instance, GS_FLOAT32, (size_t)n[1] * n[2], -1, 1);
+    int c = gs_zoo_buffer_zero(instance, GS_FLOAT32, (size_t)n[0] * n[1]);
+    gs_zoo_launch_add(instance, "regtil", "regtil", GS_DIM(GS_UP(n[1], X * WIDE), GS_UP(n[0], Y * TALL), 1),
                       GS_DIM(X, Y, 1), "bbbiii", a, b, c, n[0], n[1], n[2]);
 }
 
@@ -37,20 +37,20 @@ const gs_zoo_kernel gs_zoo_regtil = {
     .numbers = "rows, columns, depth",
     .sizes = {{"tiny", {1, 1, 1}}, {"odd", {53, 71, 37}}, {"small", {96, 128, 64}}, {"large", {4096, 4096, 1024}}},
     .tolerance = 1e-4,
-    .plan = plan_regtil,
+    .instance = plan_regtil,
     .reference = reference_regtil,
     .elastic = {9, 9},
 };
 
 /* ---- sgemm: C = alpha A B + beta C ---- */
 
-static void plan_sgemm(gs_zoo_plan *plan, const int32_t *n) {
+static void plan_sgemm(gs_zoo_instance *instance, const int32_t *n) {
     enum { THREADS = 128, WIDE = 16 };
-    int a = gs_zoo_buffer_add(plan, GS_FLOAT32, (size_t)n[0] * n[2], -1, 1);
-    int b = gs_zoo_buffer_add(plan, GS_FLOAT32, (size_t)n[1] * n[2], -1, 1);
-    int c = gs_zoo_buffer_add(plan, GS_FLOAT32, (size_t)n[0] * n[1], -1, 1);
-    gs_zoo_launch_add(plan, "sgemm", "sgemm", GS_DIM(GS_UP(n[0], THREADS), GS_UP(n[1], WIDE), 1), GS_DIM(THREADS, 1, 1),
-                      "bbbiiiff", a, b, c, n[0], n[1], n[2], 1.5, 0.5);
+    int a = gs_zoo_buffer_add(instance, GS_FLOAT32, (size_t)n[0] * n[2], -1, 1);
+    int b = gs_zoo_buffer_add(instance, GS_FLOAT32, (size_t)n[1] * n[2], -1, 1);
+    int c = gs_zoo_buffer_add(instance, GS_FLOAT32, (size_t)n[0] * n[1], -1, 1);
+    gs_zoo_launch_add(instance, "sgemm", "sgemm", GS_DIM(GS_UP(n[0], THREADS), GS_UP(n[1], WIDE), 1),
+                      GS_DIM(THREADS, 1, 1), "bbbiiiff", a, b, c, n[0], n[1], n[2], 1.5, 0.5);
 }
 
 static void reference_sgemm(void *const *data, const int32_t *n) {
@@ -63,24 +63,24 @@ const gs_zoo_kernel gs_zoo_sgemm = {
     .numbers = "rows, columns, depth",
     .sizes = {{"tiny", {1, 1, 1}}, {"odd", {131, 35, 19}}, {"small", {256, 64, 64}}, {"large", {4096, 4096, 1024}}},
     .tolerance = 1e-4,
-    .plan = plan_sgemm,
+    .instance = plan_sgemm,
     .reference = reference_sgemm,
     .elastic = {9, 9},
 };
 
 /* ---- tgemm: C = A B, halves in, floats out, all by rows ---- */
 
-static void launch_tgemm(gs_zoo_plan *plan, int a, int b, int c, int rows, int columns, int depth) {
+static void launch_tgemm(gs_zoo_instance *instance, int a, int b, int c, int rows, int columns, int depth) {
     enum { ROWS = 64, COLUMNS = 64, WARPS = 4 };
-    gs_zoo_launch_add(plan, "tgemm", "tgemm", GS_DIM(GS_UP(columns, COLUMNS), GS_UP(rows, ROWS), 1),
+    gs_zoo_launch_add(instance, "tgemm", "tgemm", GS_DIM(GS_UP(columns, COLUMNS), GS_UP(rows, ROWS), 1),
                       GS_DIM(32, WARPS, 1), "bbbiii", a, b, c, rows, columns, depth);
 }
 
-static void plan_tgemm(gs_zoo_plan *plan, const int32_t *n) {
-    int a = gs_zoo_buffer_add(plan, GS_FLOAT16, (size_t)n[0] * n[2], -1, 1);
-    int b = gs_zoo_buffer_add(plan, GS_FLOAT16, (size_t)n[1] * n[2], -1, 1);
-    int c = gs_zoo_buffer_zero(plan, GS_FLOAT32, (size_t)n[0] * n[1]);
-    launch_tgemm(plan, a, b, c, n[0], n[1], n[2]);
+static void plan_tgemm(gs_zoo_instance *instance, const int32_t *n) {
+    int a = gs_zoo_buffer_add(instance, GS_FLOAT16, (size_t)n[0] * n[2], -1, 1);
+    int b = gs_zoo_buffer_add(instance, GS_FLOAT16, (size_t)n[1] * n[2], -1, 1);
+    int c = gs_zoo_buffer_zero(instance, GS_FLOAT32, (size_t)n[0] * n[1]);
+    launch_tgemm(instance, a, b, c, n[0], n[1], n[2]);
 }
 
 static void reference_tgemm(void *const *data, const int32_t *n) {
@@ -101,7 +101,7 @@ const gs_zoo_kernel gs_zoo_tgemm = {
     .numbers = "rows, columns, depth",
     .sizes = {{"tiny", {1, 1, 1}}, {"odd", {67, 75, 41}}, {"small", {128, 128, 64}}, {"large", {8192, 8192, 2048}}},
     .tolerance = 1e-4,
-    .plan = plan_tgemm,
+    .instance = plan_tgemm,
     .reference = reference_tgemm,
     .elastic = {3, 3},
 };
@@ -110,17 +110,17 @@ const gs_zoo_kernel gs_zoo_tgemm = {
 
 enum { CONV_SIDE = 3 };
 
-static void plan_conv(gs_zoo_plan *plan, const int32_t *n) {
+static void plan_conv(gs_zoo_instance *instance, const int32_t *n) {
     enum { THREADS = 256 };
     int filters = n[0], channels = n[1], places = n[2] * n[3], weights = channels * CONV_SIDE * CONV_SIDE;
-    int image = gs_zoo_buffer_add(plan, GS_FLOAT16, (size_t)channels * places, -1, 1);
-    int filter = gs_zoo_buffer_add(plan, GS_FLOAT16, (size_t)filters * weights, -1, 1);
-    int out = gs_zoo_buffer_zero(plan, GS_FLOAT32, (size_t)filters * places);
-    int matrix = gs_zoo_buffer_zero(plan, GS_FLOAT16, (size_t)weights * places);
-    plan->buffers[matrix].is_scratch = true;
-    gs_zoo_launch_add(plan, "conv", "im2col", GS_DIM(GS_UP(places, THREADS), weights, 1), GS_DIM(THREADS, 1, 1),
+    int image = gs_zoo_buffer_add(instance, GS_FLOAT16, (size_t)channels * places, -1, 1);
+    int filter = gs_zoo_buffer_add(instance, GS_FLOAT16, (size_t)filters * weights, -1, 1);
+    int out = gs_zoo_buffer_zero(instance, GS_FLOAT32, (size_t)filters * places);
+    int matrix = gs_zoo_buffer_zero(instance, GS_FLOAT16, (size_t)weights * places);
+    instance->buffers[matrix].is_scratch = true;
+    gs_zoo_launch_add(instance, "conv", "im2col", GS_DIM(GS_UP(places, THREADS), weights, 1), GS_DIM(THREADS, 1, 1),
                       "bbiiii", image, matrix, channels, n[2], n[3], CONV_SIDE);
-    launch_tgemm(plan, filter, matrix, out, filters, places, weights);
+    launch_tgemm(instance, filter, matrix, out, filters, places, weights);
 }
 
 /* One pixel of the result: the filter laid over the image there, as far as it is inside. */
@@ -156,18 +156,18 @@ const gs_zoo_kernel gs_zoo_conv = {
               {"small", {32, 4, 16, 16}},
               {"large", {128, 64, 384, 384}}},
     .tolerance = 1e-4,
-    .plan = plan_conv,
+    .instance = plan_conv,
     .reference = reference_conv,
     .elastic = {9, 9},
 };
 
 /* ---- transpose ---- */
 
-static void plan_transpose(gs_zoo_plan *plan, const int32_t *n) {
+static void plan_transpose(gs_zoo_instance *instance, const int32_t *n) {
     enum { TILE = 32, ROWS = 8 };
-    int in = gs_zoo_buffer_add(plan, GS_FLOAT32, (size_t)n[0] * n[1], -1, 1);
-    int out = gs_zoo_buffer_zero(plan, GS_FLOAT32, (size_t)n[0] * n[1]);
-    gs_zoo_launch_add(plan, "transpose", "transpose", GS_DIM(GS_UP(n[0], TILE), GS_UP(n[1], TILE), 1),
+    int in = gs_zoo_buffer_add(instance, GS_FLOAT32, (size_t)n[0] * n[1], -1, 1);
+    int out = gs_zoo_buffer_zero(instance, GS_FLOAT32, (size_t)n[0] * n[1]);
+    gs_zoo_launch_add(instance, "transpose", "transpose", GS_DIM(GS_UP(n[0], TILE), GS_UP(n[1], TILE), 1),
                       GS_DIM(TILE, ROWS, 1), "bbii", in, out, n[0], n[1]);
 }
 
@@ -185,7 +185,7 @@ const gs_zoo_kernel gs_zoo_transpose = {
     .numbers = "width, height",
     .sizes = {{"tiny", {1, 1}}, {"odd", {101, 67}}, {"small", {128, 160}}, {"large", {16384, 8192}}},
     .tolerance = 0,
-    .plan = plan_transpose,
+    .instance = plan_transpose,
     .reference = reference_transpose,
     .elastic = {19, 19},
 };
@@ -199,11 +199,11 @@ static void make_system(void *data, size_t count, const int32_t *n) {
         matrix[(size_t)row * (n[0] + 1) + row] += (float)n[0]; /* so that no pivot comes near zero */
 }
 
-static void plan_gaussian(gs_zoo_plan *plan, const int32_t *n) {
+static void plan_gaussian(gs_zoo_instance *instance, const int32_t *n) {
     int rows = n[0], columns = n[0] + 1, side = n[1];
-    int matrix = gs_zoo_buffer_made(plan, GS_FLOAT32, (size_t)rows * columns, make_system);
+    int matrix = gs_zoo_buffer_made(instance, GS_FLOAT32, (size_t)rows * columns, make_system);
     for (int step = 0; step < rows - 1; step++)
-        gs_zoo_launch_add(plan, "gaussian", "gaussian",
+        gs_zoo_launch_add(instance, "gaussian", "gaussian",
                           GS_DIM(GS_UP(columns - step - 1, side), GS_UP(rows - step - 1, side), 1),
                           GS_DIM(side, side, 1), "biii", matrix, rows, columns, step);
 }
@@ -226,7 +226,7 @@ const gs_zoo_kernel gs_zoo_gaussian = {
     .sizes = {{"tiny", {2, 16}}, {"odd", {19, 4}}, {"small", {32, 16}}, {"large", {2048, 16}}},
     .load = {"load", {3072, 4}}, /* blocks as small as those of the program that Slate was measured with */
     .tolerance = 1e-3,
-    .plan = plan_gaussian,
+    .instance = plan_gaussian,
     .reference = reference_gaussian,
     .elastic = {9, 9},
     .is_once = true,

@@ -1,9 +1,9 @@
 /*
  * fields.c: the zoo's kernels on points of a plane or of space: cp, cutcp, img, lbm, stenc.
  *
- * For each kernel: its plan, its reference, and the struct that names both.
+ * For each kernel: its instance, its reference, and the struct that names both.
  */
-#include "kernels.h"
+#include "zoo_kernels.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -24,12 +24,12 @@ static void make_atoms(void *data, size_t count, const int32_t *n) {
     }
 }
 
-static void plan_cp(gs_zoo_plan *plan, const int32_t *n) {
+static void plan_cp(gs_zoo_instance *instance, const int32_t *n) {
     enum { X = 16, Y = 8, POINTS = 8 };
-    int atoms = gs_zoo_buffer_made(plan, GS_FLOAT32, (size_t)4 * n[2], make_atoms);
-    int potential = gs_zoo_buffer_add(plan, GS_FLOAT32, (size_t)n[0] * n[1], -1, 1);
-    gs_zoo_launch_add(plan, "cp", "cp", GS_DIM(GS_UP(n[0], X * POINTS), GS_UP(n[1], Y), 1), GS_DIM(X, Y, 1), "bibiiff",
-                      atoms, n[2], potential, n[0], n[1], CP_SPACING, 0.0);
+    int atoms = gs_zoo_buffer_made(instance, GS_FLOAT32, (size_t)4 * n[2], make_atoms);
+    int potential = gs_zoo_buffer_add(instance, GS_FLOAT32, (size_t)n[0] * n[1], -1, 1);
+    gs_zoo_launch_add(instance, "cp", "cp", GS_DIM(GS_UP(n[0], X * POINTS), GS_UP(n[1], Y), 1), GS_DIM(X, Y, 1),
+                      "bibiiff", atoms, n[2], potential, n[0], n[1], CP_SPACING, 0.0);
 }
 
 static void reference_cp(void *const *data, const int32_t *n) {
@@ -52,7 +52,7 @@ const gs_zoo_kernel gs_zoo_cp = {
     .numbers = "width, height, atoms",
     .sizes = {{"tiny", {1, 1, 1}}, {"odd", {141, 11, 13}}, {"small", {256, 32, 16}}, {"large", {4096, 4096, 500}}},
     .tolerance = 1e-3,
-    .plan = plan_cp,
+    .instance = plan_cp,
     .reference = reference_cp,
     .elastic = {9, 9},
 };
@@ -87,14 +87,14 @@ static void make_cells(void *data, size_t count, const int32_t *n) {
     }
 }
 
-static void plan_cutcp(gs_zoo_plan *plan, const int32_t *n) {
+static void plan_cutcp(gs_zoo_instance *instance, const int32_t *n) {
     enum { DEPTH = 4 };
     size_t cells = (size_t)n[0] * n[1] * n[2];
-    int atoms = gs_zoo_buffer_made(plan, GS_FLOAT32, cells * CUTCP_ROOM * 4, make_cells);
-    int filled = gs_zoo_buffer_made(plan, GS_INT32, cells, make_filled);
-    int potential = gs_zoo_buffer_zero(plan, GS_FLOAT32, cells * CUTCP_EDGE * CUTCP_EDGE * CUTCP_EDGE);
-    gs_zoo_launch_add(plan, "cutcp", "cutcp", GS_DIM(n[0], n[1], n[2]), GS_DIM(CUTCP_EDGE, CUTCP_EDGE, DEPTH), "bbbff",
-                      atoms, filled, potential, CUTCP_SPACING, CUTCP_CUTOFF);
+    int atoms = gs_zoo_buffer_made(instance, GS_FLOAT32, cells * CUTCP_ROOM * 4, make_cells);
+    int filled = gs_zoo_buffer_made(instance, GS_INT32, cells, make_filled);
+    int potential = gs_zoo_buffer_zero(instance, GS_FLOAT32, cells * CUTCP_EDGE * CUTCP_EDGE * CUTCP_EDGE);
+    gs_zoo_launch_add(instance, "cutcp", "cutcp", GS_DIM(n[0], n[1], n[2]), GS_DIM(CUTCP_EDGE, CUTCP_EDGE, DEPTH),
+                      "bbbff", atoms, filled, potential, CUTCP_SPACING, CUTCP_CUTOFF);
 }
 
 /* What all atoms that are near enough add up to at a point: it looks at every atom there is. */
@@ -129,7 +129,7 @@ const gs_zoo_kernel gs_zoo_cutcp = {
     .numbers = "cells in x, y and z",
     .sizes = {{"tiny", {1, 1, 1}}, {"odd", {3, 1, 2}}, {"small", {3, 3, 2}}, {"large", {32, 32, 32}}},
     .tolerance = 1e-3,
-    .plan = plan_cutcp,
+    .instance = plan_cutcp,
     .reference = reference_cutcp,
     .elastic = {23, 23},
 };
@@ -138,12 +138,12 @@ const gs_zoo_kernel gs_zoo_cutcp = {
 
 enum { IMG_RADIUS = 2, IMG_SIDE = 5 };
 
-static void plan_img(gs_zoo_plan *plan, const int32_t *n) {
+static void plan_img(gs_zoo_instance *instance, const int32_t *n) {
     enum { TILE_X = 32, TILE_Y = 16 };
-    int in = gs_zoo_buffer_add(plan, GS_FLOAT32, (size_t)n[0] * n[1], 0, 1);
-    int weights = gs_zoo_buffer_add(plan, GS_FLOAT32, IMG_SIDE * IMG_SIDE, -1, 1);
-    int out = gs_zoo_buffer_zero(plan, GS_FLOAT32, (size_t)n[0] * n[1]);
-    gs_zoo_launch_add(plan, "img", "img", GS_DIM(GS_UP(n[0], TILE_X), GS_UP(n[1], TILE_Y), 1),
+    int in = gs_zoo_buffer_add(instance, GS_FLOAT32, (size_t)n[0] * n[1], 0, 1);
+    int weights = gs_zoo_buffer_add(instance, GS_FLOAT32, IMG_SIDE * IMG_SIDE, -1, 1);
+    int out = gs_zoo_buffer_zero(instance, GS_FLOAT32, (size_t)n[0] * n[1]);
+    gs_zoo_launch_add(instance, "img", "img", GS_DIM(GS_UP(n[0], TILE_X), GS_UP(n[1], TILE_Y), 1),
                       GS_DIM(TILE_X, TILE_Y, 1), "bbbii", in, weights, out, n[0], n[1]);
 }
 
@@ -170,7 +170,7 @@ const gs_zoo_kernel gs_zoo_img = {
     .numbers = "width, height",
     .sizes = {{"tiny", {1, 1}}, {"odd", {69, 35}}, {"small", {128, 64}}, {"large", {8192, 8192}}},
     .tolerance = 1e-4,
-    .plan = plan_img,
+    .instance = plan_img,
     .reference = reference_img,
     .elastic = {1, 1},
 };
@@ -190,15 +190,15 @@ static void make_solid(void *data, size_t count, const int32_t *n) {
         is_solid[i] = gs_zoo_random(5, i, 0, 7) < 1;
 }
 
-static void plan_lbm(gs_zoo_plan *plan, const int32_t *n) {
+static void plan_lbm(gs_zoo_instance *instance, const int32_t *n) {
     enum { THREADS = 128 };
     size_t cells = (size_t)n[0] * n[1];
-    int f[2] = {gs_zoo_buffer_add(plan, GS_FLOAT32, LBM_DIRECTIONS * cells, 0.05, 0.15),
-                gs_zoo_buffer_zero(plan, GS_FLOAT32, LBM_DIRECTIONS * cells)};
-    int solid = gs_zoo_buffer_made(plan, GS_UINT8, cells, make_solid);
+    int f[2] = {gs_zoo_buffer_add(instance, GS_FLOAT32, LBM_DIRECTIONS * cells, 0.05, 0.15),
+                gs_zoo_buffer_zero(instance, GS_FLOAT32, LBM_DIRECTIONS * cells)};
+    int solid = gs_zoo_buffer_made(instance, GS_UINT8, cells, make_solid);
     for (int step = 0; step < n[2]; step++)
-        gs_zoo_launch_add(plan, "lbm", "lbm", GS_DIM(GS_UP(n[0], THREADS), n[1], 1), GS_DIM(THREADS, 1, 1), "bbbiif",
-                          f[step % 2], f[1 - step % 2], solid, n[0], n[1], LBM_OMEGA);
+        gs_zoo_launch_add(instance, "lbm", "lbm", GS_DIM(GS_UP(n[0], THREADS), n[1], 1), GS_DIM(THREADS, 1, 1),
+                          "bbbiif", f[step % 2], f[1 - step % 2], solid, n[0], n[1], LBM_OMEGA);
 }
 
 /* What a cell, into which `f` has streamed, is in direction i afterwards. */
@@ -241,7 +241,7 @@ const gs_zoo_kernel gs_zoo_lbm = {
     .numbers = "width, height, steps",
     .sizes = {{"tiny", {1, 1, 1}}, {"odd", {131, 7, 3}}, {"small", {128, 24, 4}}, {"large", {4096, 2048, 4}}},
     .tolerance = 1e-4,
-    .plan = plan_lbm,
+    .instance = plan_lbm,
     .reference = reference_lbm,
     .elastic = {9, 9},
 };
@@ -250,12 +250,13 @@ const gs_zoo_kernel gs_zoo_lbm = {
 
 static const double STENC_MIDDLE = 0.4, STENC_AROUND = 0.1;
 
-static void plan_stenc(gs_zoo_plan *plan, const int32_t *n) {
+static void plan_stenc(gs_zoo_instance *instance, const int32_t *n) {
     enum { TILE_X = 32, TILE_Y = 4 };
     size_t count = (size_t)n[0] * n[1] * n[2];
-    int grids[2] = {gs_zoo_buffer_add(plan, GS_FLOAT32, count, -1, 1), gs_zoo_buffer_zero(plan, GS_FLOAT32, count)};
+    int grids[2] = {gs_zoo_buffer_add(instance, GS_FLOAT32, count, -1, 1),
+                    gs_zoo_buffer_zero(instance, GS_FLOAT32, count)};
     for (int step = 0; step < n[3]; step++)
-        gs_zoo_launch_add(plan, "stenc", "stenc", GS_DIM(GS_UP(n[0], TILE_X), GS_UP(n[1], TILE_Y), 1),
+        gs_zoo_launch_add(instance, "stenc", "stenc", GS_DIM(GS_UP(n[0], TILE_X), GS_UP(n[1], TILE_Y), 1),
                           GS_DIM(TILE_X, TILE_Y, 1), "bbiiiff", grids[step % 2], grids[1 - step % 2], n[0], n[1], n[2],
                           STENC_MIDDLE, STENC_AROUND);
 }
@@ -289,7 +290,7 @@ const gs_zoo_kernel gs_zoo_stenc = {
               {"small", {64, 16, 12, 2}},
               {"large", {2048, 1024, 48, 2}}},
     .tolerance = 1e-4,
-    .plan = plan_stenc,
+    .instance = plan_stenc,
     .reference = reference_stenc,
     .elastic = {1, 1},
 };

@@ -1,10 +1,10 @@
 /*
- * forms.c: the kernels of a plan reshaped, compiled and priced.
+ * forms.c: the kernels of a instance reshaped, compiled and priced.
  *
- * The sources are compiled in. A part is one kernel in one form; a plan that calls two kernels has two parts, each with
- * a program of its own.
+ * The sources are compiled in. A part is one kernel in one form; a instance that calls two kernels has two parts, each
+ * with a program of its own.
  */
-#include "kernels.h"
+#include "zoo_kernels.h"
 
 #include <string.h>
 
@@ -21,10 +21,10 @@ gs_code gs_zoo_text(const char *source, const char **text, size_t *size, gs_erro
     return gs_fail(error, GS_E_USAGE, "there is no %s.cu in the zoo", source);
 }
 
-static const gs_zoo_launch *first_launch(const gs_zoo_plan *plan, size_t kind) {
-    for (size_t i = 0; i < plan->launches.count; i++)
-        if (plan->launches.data[i].kind == kind)
-            return &plan->launches.data[i];
+static const gs_zoo_launch *first_launch(const gs_zoo_instance *instance, size_t kind) {
+    for (size_t i = 0; i < instance->launches.count; i++)
+        if (instance->launches.data[i].kind == kind)
+            return &instance->launches.data[i];
     return NULL;
 }
 
@@ -49,10 +49,10 @@ static gs_code make_elastic(gs_zoo_part *part, const gs_source *source, const gs
     return GS_OK;
 }
 
-gs_code gs_zoo_part_make(gs_zoo_part *part, const gs_zoo_plan *plan, size_t kind, const gs_zoo_form *form,
+gs_code gs_zoo_part_make(gs_zoo_part *part, const gs_zoo_instance *instance, size_t kind, const gs_zoo_form *form,
                          uint32_t guess, gs_error *error) {
-    const gs_zoo_kind *wanted = &plan->kinds[kind];
-    const gs_zoo_launch *launch = first_launch(plan, kind);
+    const gs_zoo_kind *wanted = &instance->kinds[kind];
+    const gs_zoo_launch *launch = first_launch(instance, kind);
     gs_reshape_options options = {.form = form->form};
     gs_source source;
     const char *text = NULL;
@@ -112,9 +112,9 @@ gs_code gs_zoo_part_compile(gs_zoo_part *part, gs_executor *executor, const char
     return part->program ? GS_OK : error->code;
 }
 
-gs_code gs_zoo_part_price(gs_zoo_part *part, gs_executor *executor, const gs_gpu *gpu, const gs_zoo_plan *plan,
+gs_code gs_zoo_part_price(gs_zoo_part *part, gs_executor *executor, const gs_gpu *gpu, const gs_zoo_instance *instance,
                           size_t kind, gs_error *error) {
-    const gs_zoo_launch *launch = first_launch(plan, kind);
+    const gs_zoo_launch *launch = first_launch(instance, kind);
     int major = 0, minor = 0;
     const char *list[1];
     uint32_t block[3];
@@ -124,7 +124,7 @@ gs_code gs_zoo_part_price(gs_zoo_part *part, gs_executor *executor, const gs_gpu
     gs_code code = executor->ops->cost(part->program, part->name, block, shared_bytes, &part->cost, error);
     if (code != GS_OK || part->cost.registers)
         return code;
-    gs_build build = build_of(part, plan->kinds[kind].source, list, false);
+    gs_build build = build_of(part, instance->kinds[kind].source, list, false);
     sscanf(gpu->compute_capability, "%d.%d", &major, &minor);
     code = gs_nvrtc_try(&build, major * 10 + minor, &part->cost, error);
     if (code != GS_OK) {

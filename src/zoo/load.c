@@ -1,10 +1,10 @@
 /*
- * load.c: a plan as an application: memory is allocated and filled once, then the launches are made again and again on
- * one stream, and not waited for one by one.
+ * load.c: a instance as an application: memory is allocated and filled once, then the launches are made again and again
+ * on one stream, and not waited for one by one.
  *
- * A round is so many repetitions of the plan. Before the last of them, what the launches change is put back as it was
- * at the start, by a kernel that copies, so that what is there in the end can be compared: with the reference, or at
- * large sizes with what the first pass left, whose kernels are compared with the reference at the small size. Where
+ * A round is so many repetitions of the instance. Before the last of them, what the launches change is put back as it
+ * was at the start, by a kernel that copies, so that what is there in the end can be compared: with the reference, or
+ * at large sizes with what the first pass left, whose kernels are compared with the reference at the small size. Where
  * launches change their own inputs, the inputs are put back before each repetition.
  *
  * The host runs ahead of the GPU by some 50 ms, and waits then: by so many launches as took that long in the last round
@@ -33,7 +33,7 @@ static bool starts_as_zeros(const gs_zoo_buffer *buffer) {
 
 /* ---- launching ---- */
 
-static gs_code start(gs_zoo_load *load, const gs_feed_call *call, gs_error *error) {
+static gs_code start(gs_zoo_load *load, const gs_app_launch *call, gs_error *error) {
     gs_code code = load->stream->ops->launch(load->stream, call, error);
     load->launches++;
     if (code != GS_OK || ++load->unwaited < load->ahead)
@@ -50,39 +50,39 @@ static gs_code wait_for_all(gs_zoo_load *load, gs_error *error) {
 /* Copies a buffer on the GPU. */
 static gs_code copy(gs_zoo_load *load, size_t number, uint64_t to, uint64_t from, gs_error *error) {
     const uint64_t buffers[] = {to, from};
-    uint32_t words = (uint32_t)words_of(&load->plan.buffers[number]);
+    uint32_t words = (uint32_t)words_of(&load->instance.buffers[number]);
     gs_job_argument arguments[] = {{.buffer = 0}, {.buffer = 1}, {.buffer = -1, .bytes = sizeof words}};
     memcpy(arguments[2].value, &words, sizeof words);
-    gs_feed_call call = {.module = load->modules[0],
-                         .kernel = PUT_BACK,
-                         .grid = {(uint32_t)gs_divide_up(words, PUT_BACK_THREADS), 1, 1},
-                         .block = {PUT_BACK_THREADS, 1, 1},
-                         .arguments = arguments,
-                         .argument_count = GS_COUNT(arguments),
-                         .buffers = buffers};
+    gs_app_launch call = {.module = load->modules[0],
+                          .kernel = PUT_BACK,
+                          .grid = {(uint32_t)gs_divide_up(words, PUT_BACK_THREADS), 1, 1},
+                          .block = {PUT_BACK_THREADS, 1, 1},
+                          .arguments = arguments,
+                          .argument_count = GS_COUNT(arguments),
+                          .buffers = buffers};
     return start(load, &call, error);
 }
 
 static gs_code put_back(gs_zoo_load *load, gs_error *error) {
     gs_code code = GS_OK;
-    for (size_t i = 0; i < load->plan.buffer_count && code == GS_OK; i++)
+    for (size_t i = 0; i < load->instance.buffer_count && code == GS_OK; i++)
         if (load->is_changed[i])
             code = copy(load, i, load->memory[i], load->kept[i], error);
     return code;
 }
 
-/* All launches of the plan once. */
+/* All launches of the instance once. */
 static gs_code pass(gs_zoo_load *load, gs_error *error) {
     gs_code code = GS_OK;
-    for (size_t i = 0; i < load->plan.launches.count && code == GS_OK; i++) {
-        const gs_zoo_launch *launch = &load->plan.launches.data[i];
-        gs_feed_call call = {.module = load->modules[launch->kind],
-                             .grid = {launch->grid[0], launch->grid[1], launch->grid[2]},
-                             .block = {launch->block[0], launch->block[1], launch->block[2]},
-                             .shared_bytes = launch->shared_bytes,
-                             .arguments = launch->list,
-                             .argument_count = launch->arguments,
-                             .buffers = load->memory};
+    for (size_t i = 0; i < load->instance.launches.count && code == GS_OK; i++) {
+        const gs_zoo_launch *launch = &load->instance.launches.data[i];
+        gs_app_launch call = {.module = load->modules[launch->kind],
+                              .grid = {launch->grid[0], launch->grid[1], launch->grid[2]},
+                              .block = {launch->block[0], launch->block[1], launch->block[2]},
+                              .shared_bytes = launch->shared_bytes,
+                              .arguments = launch->list,
+                              .argument_count = launch->arguments,
+                              .buffers = load->memory};
         if (launch->grid[0] && launch->grid[1] && launch->grid[2])
             code = start(load, &call, error);
     }
@@ -99,7 +99,7 @@ gs_code gs_zoo_load_round(gs_zoo_load *load, uint32_t repeat, gs_zoo_round *roun
     load->launches = 0;
     *round = (gs_zoo_round){.began_ns = gs_now_ns()};
     for (uint32_t i = 0; i < repeat && code == GS_OK; i++) {
-        if (load->plan.kernel->is_once || i + 1 == repeat)
+        if (load->instance.kernel->is_once || i + 1 == repeat)
             code = put_back(load, error);
         if (code == GS_OK)
             code = pass(load, error);
@@ -132,7 +132,7 @@ gs_code gs_zoo_load_repeat(gs_zoo_load *load, int64_t wanted_ns, uint32_t *repea
 /* ---- comparing ---- */
 
 static gs_code fetch(gs_zoo_load *load, size_t number, void **data, gs_error *error) {
-    const gs_zoo_buffer *buffer = &load->plan.buffers[number];
+    const gs_zoo_buffer *buffer = &load->instance.buffers[number];
     size_t bytes = buffer->count * gs_scalar_bytes(buffer->type);
     *data = malloc(bytes + 1);
     return *data ? load->stream->ops->copy_out(load->stream, *data, load->memory[number], bytes, error)
@@ -141,12 +141,12 @@ static gs_code fetch(gs_zoo_load *load, size_t number, void **data, gs_error *er
 
 gs_code gs_zoo_load_check(gs_zoo_load *load, gs_error *error) {
     gs_code code = GS_OK;
-    for (size_t i = 0; i < load->plan.buffer_count && code == GS_OK; i++) {
+    for (size_t i = 0; i < load->instance.buffer_count && code == GS_OK; i++) {
         void *data = NULL;
-        if (!load->is_changed[i] || load->plan.buffers[i].is_scratch)
+        if (!load->is_changed[i] || load->instance.buffers[i].is_scratch)
             continue;
         code = fetch(load, i, &data, error);
-        if (code == GS_OK && !gs_zoo_buffer_is_right(&load->plan, i, data, error))
+        if (code == GS_OK && !gs_zoo_buffer_is_right(&load->instance, i, data, error))
             code = GS_E_KERNEL;
         free(data);
     }
@@ -156,16 +156,16 @@ gs_code gs_zoo_load_check(gs_zoo_load *load, gs_error *error) {
 /* What the first pass left is wanted from now on. */
 static gs_code keep_first_pass(gs_zoo_load *load, gs_error *error) {
     gs_code code = GS_OK;
-    for (size_t i = 0; i < load->plan.buffer_count && code == GS_OK; i++)
-        if (load->is_changed[i] && !load->plan.buffers[i].is_scratch)
-            code = fetch(load, i, &load->plan.buffers[i].wanted, error);
+    for (size_t i = 0; i < load->instance.buffer_count && code == GS_OK; i++)
+        if (load->is_changed[i] && !load->instance.buffers[i].is_scratch)
+            code = fetch(load, i, &load->instance.buffers[i].wanted, error);
     return code;
 }
 
 /* ---- setting up ---- */
 
 /* Which buffers the launches change: those that the reference changes at the small size. */
-static void find_changed(const gs_zoo_plan *small, bool *is_changed) {
+static void find_changed(const gs_zoo_instance *small, bool *is_changed) {
     for (size_t i = 0; i < small->buffer_count; i++) {
         const gs_zoo_buffer *buffer = &small->buffers[i];
         size_t bytes = buffer->count * gs_scalar_bytes(buffer->type);
@@ -175,7 +175,7 @@ static void find_changed(const gs_zoo_plan *small, bool *is_changed) {
 
 /* The kernel, and in the first module the one that puts back. */
 static gs_code load_kind(gs_zoo_load *load, size_t kind, gs_error *error) {
-    const gs_zoo_kind *wanted = &load->plan.kinds[kind];
+    const gs_zoo_kind *wanted = &load->instance.kinds[kind];
     const char *kernels[] = {wanted->kernel, "put_back"}, *text = NULL;
     char name[100];
     gs_text whole = {0};
@@ -198,17 +198,17 @@ static gs_code load_kind(gs_zoo_load *load, size_t kind, gs_error *error) {
 static gs_code load_kinds(gs_zoo_load *load, gs_error *error) {
     int64_t began_ns = gs_now_ns();
     gs_code code = GS_OK;
-    for (size_t i = 0; i < load->plan.kind_count && code == GS_OK; i++)
+    for (size_t i = 0; i < load->instance.kind_count && code == GS_OK; i++)
         code = load_kind(load, i, error);
     load->compile_ns = gs_now_ns() - began_ns;
     return code;
 }
 
 static gs_code send(gs_zoo_load *load, gs_error *error) {
-    const gs_feed_ops *ops = load->stream->ops;
+    const gs_app_stream_ops *ops = load->stream->ops;
     gs_code code = GS_OK;
-    for (size_t i = 0; i < load->plan.buffer_count && code == GS_OK; i++) {
-        const gs_zoo_buffer *buffer = &load->plan.buffers[i];
+    for (size_t i = 0; i < load->instance.buffer_count && code == GS_OK; i++) {
+        const gs_zoo_buffer *buffer = &load->instance.buffers[i];
         size_t bytes = words_of(buffer) * WORD;
         code = ops->allocate(load->stream, bytes, &load->memory[i], error);
         if (code == GS_OK && !starts_as_zeros(buffer))
@@ -223,10 +223,10 @@ static gs_code send(gs_zoo_load *load, gs_error *error) {
 }
 
 /* The same kernels at the small size, against the reference. */
-static gs_code try_small(const gs_zoo_load *load, const gs_zoo_plan *small, gs_error *error) {
+static gs_code try_small(const gs_zoo_load *load, const gs_zoo_instance *small, gs_error *error) {
     gs_zoo_load tried = *load;
     gs_zoo_round round;
-    tried.plan = *small;
+    tried.instance = *small;
     gs_code code = send(&tried, error);
     if (code == GS_OK)
         code = gs_zoo_load_round(&tried, 2, &round, error);
@@ -237,7 +237,7 @@ static gs_code try_small(const gs_zoo_load *load, const gs_zoo_plan *small, gs_e
 static gs_code warm_up(gs_zoo_load *load, gs_error *error) {
     gs_zoo_round round;
     gs_code code = gs_zoo_load_round(load, 1, &round, error);
-    if (code == GS_OK && gs_zoo_size_is_large(load->plan.size))
+    if (code == GS_OK && gs_zoo_size_is_large(load->instance.size))
         code = keep_first_pass(load, error);
     if (code == GS_OK)
         code = gs_zoo_load_round(load, 1, &round, error);
@@ -245,16 +245,16 @@ static gs_code warm_up(gs_zoo_load *load, gs_error *error) {
     return code;
 }
 
-gs_code gs_zoo_load_open(gs_zoo_load *load, const gs_zoo_kernel *kernel, const gs_zoo_size *size, gs_feed *stream,
+gs_code gs_zoo_load_open(gs_zoo_load *load, const gs_zoo_kernel *kernel, const gs_zoo_size *size, gs_app_stream *stream,
                          gs_error *error) {
     int64_t began_ns = gs_now_ns();
-    gs_zoo_plan small;
+    gs_zoo_instance small;
     *load = (gs_zoo_load){.stream = stream, .ahead = MOST_AHEAD};
-    gs_code code = gs_zoo_plan_make(&small, kernel, gs_zoo_size_find(kernel, "small"), error);
+    gs_code code = gs_zoo_instance_make(&small, kernel, gs_zoo_size_find(kernel, "small"), error);
     if (code != GS_OK)
         return code;
     find_changed(&small, load->is_changed);
-    code = gs_zoo_plan_make(&load->plan, kernel, size, error);
+    code = gs_zoo_instance_make(&load->instance, kernel, size, error);
     if (code == GS_OK)
         code = load_kinds(load, error);
     if (code == GS_OK && gs_zoo_size_is_large(size))
@@ -263,13 +263,13 @@ gs_code gs_zoo_load_open(gs_zoo_load *load, const gs_zoo_kernel *kernel, const g
         code = send(load, error);
     if (code == GS_OK)
         code = warm_up(load, error);
-    gs_zoo_plan_free(&small);
+    gs_zoo_instance_free(&small);
     load->setup_ns = gs_now_ns() - began_ns;
     return code;
 }
 
 void gs_zoo_load_close(gs_zoo_load *load) {
-    gs_zoo_plan_free(&load->plan);
+    gs_zoo_instance_free(&load->instance);
 }
 
 /* ---- what a launch costs ---- */
@@ -279,7 +279,7 @@ static int by_size(const void *a, const void *b) {
     return first < second ? -1 : first > second;
 }
 
-static gs_code launch_and_wait(gs_feed *stream, const gs_feed_call *call, uint32_t count, int64_t *times_ns,
+static gs_code launch_and_wait(gs_app_stream *stream, const gs_app_launch *call, uint32_t count, int64_t *times_ns,
                                gs_error *error) {
     gs_code code = GS_OK;
     for (uint32_t i = 0; i < count && code == GS_OK; i++) {
@@ -293,7 +293,7 @@ static gs_code launch_and_wait(gs_feed *stream, const gs_feed_call *call, uint32
     return code;
 }
 
-static gs_code launch_many(gs_feed *stream, const gs_feed_call *call, uint32_t count, int64_t *elapsed_ns,
+static gs_code launch_many(gs_app_stream *stream, const gs_app_launch *call, uint32_t count, int64_t *elapsed_ns,
                            gs_error *error) {
     int64_t began_ns = gs_now_ns();
     gs_code code = GS_OK;
@@ -305,12 +305,12 @@ static gs_code launch_many(gs_feed *stream, const gs_feed_call *call, uint32_t c
     return code;
 }
 
-gs_code gs_zoo_launch_cost(gs_feed *stream, uint32_t count, gs_zoo_launch_times *times, gs_error *error) {
+gs_code gs_zoo_launch_cost(gs_app_stream *stream, uint32_t count, gs_zoo_launch_times *times, gs_error *error) {
     static const char text[] = "__global__ void nothing() {}\n";
     const char *kernels[] = {"nothing"};
     gs_build build = {
         .name = "nothing.cu", .text = text, .size = sizeof text - 1, .kernels = kernels, .kernel_count = 1};
-    gs_feed_call call = {.grid = {1, 1, 1}, .block = {32, 1, 1}};
+    gs_app_launch call = {.grid = {1, 1, 1}, .block = {32, 1, 1}};
     int64_t *waited_ns = calloc(count, sizeof *waited_ns), elapsed_ns = 0;
     gs_code code = waited_ns ? stream->ops->load(stream, &build, &call.module, error) : gs_fail_memory(error);
     if (code == GS_OK)

@@ -1,5 +1,5 @@
 /*
- * play.c: runs the launches of a plan in a form, and compares what came out with what is wanted.
+ * play.c: runs the launches of a instance in a form, and compares what came out with what is wanted.
  *
  * Launches in a row that use one program are one work, so that buffers travel once. A form that walks over blocks
  * counts how often each one ran.
@@ -49,13 +49,13 @@ static void add_call(const gs_zoo_turn *turn, const gs_zoo_launch *launch, int32
 }
 
 static void fill_work(const gs_zoo_turn *turn, const struct group *group, gs_work *work) {
-    const gs_zoo_plan *plan = turn->plan;
+    const gs_zoo_instance *instance = turn->instance;
     uint64_t marked = 0;
-    for (size_t i = 0; i < plan->buffer_count; i++)
-        gs_work_buffer(work, turn->data[i], bytes_of(&plan->buffers[i]));
+    for (size_t i = 0; i < instance->buffer_count; i++)
+        gs_work_buffer(work, turn->data[i], bytes_of(&instance->buffers[i]));
     for (uint32_t repeat = 0; repeat < turn->repeat; repeat++)
         for (size_t i = group->first; i < group->first + group->count; i++) {
-            const gs_zoo_launch *launch = &plan->launches.data[i];
+            const gs_zoo_launch *launch = &instance->launches.data[i];
             int32_t marks = -1;
             if (group->marks)
                 marks = gs_work_buffer(work, group->marks + marked, blocks_of(launch) * sizeof *group->marks);
@@ -76,7 +76,7 @@ static void add_times(gs_zoo_turn *turn, const struct group *group, const gs_wor
 static gs_code check_marks(const gs_zoo_turn *turn, const struct group *group, gs_error *error) {
     const uint32_t *mark = group->marks;
     for (size_t i = group->first; i < group->first + group->count && mark; i++) {
-        const gs_zoo_launch *launch = &turn->plan->launches.data[i];
+        const gs_zoo_launch *launch = &turn->instance->launches.data[i];
         for (uint64_t block = 0; block < blocks_of(launch); block++, mark++)
             if (*mark != 1)
                 return gs_fail(error, GS_E_KERNEL, "launch %zu: block %llu ran %u times", i + 1,
@@ -86,7 +86,7 @@ static gs_code check_marks(const gs_zoo_turn *turn, const struct group *group, g
 }
 
 static gs_code run_group(gs_zoo_turn *turn, struct group *group, gs_error *error) {
-    const gs_zoo_launch *launches = turn->plan->launches.data + group->first;
+    const gs_zoo_launch *launches = turn->instance->launches.data + group->first;
     gs_work work = {.seconds = turn->form->seconds, .seed = turn->form->seed, .backwards = turn->form->backwards};
     uint64_t blocks = 0;
     for (size_t i = 0; i < group->count; i++)
@@ -110,8 +110,8 @@ static gs_code run_group(gs_zoo_turn *turn, struct group *group, gs_error *error
 /* ---- a turn ---- */
 
 static gs_code copy_inputs(gs_zoo_turn *turn, gs_error *error) {
-    for (size_t i = 0; i < turn->plan->buffer_count; i++) {
-        const gs_zoo_buffer *buffer = &turn->plan->buffers[i];
+    for (size_t i = 0; i < turn->instance->buffer_count; i++) {
+        const gs_zoo_buffer *buffer = &turn->instance->buffers[i];
         turn->data[i] = malloc(bytes_of(buffer) + 1);
         if (!turn->data[i])
             return gs_fail_memory(error);
@@ -121,13 +121,13 @@ static gs_code copy_inputs(gs_zoo_turn *turn, gs_error *error) {
 }
 
 gs_code gs_zoo_turn_run(gs_zoo_turn *turn, gs_error *error) {
-    const gs_zoo_plan *plan = turn->plan;
+    const gs_zoo_instance *instance = turn->instance;
     turn->repeat = turn->repeat ? turn->repeat : 1;
     gs_code code = copy_inputs(turn, error);
-    for (size_t first = 0, count; first < plan->launches.count && code == GS_OK; first += count) {
-        const gs_zoo_launch *launches = plan->launches.data + first;
+    for (size_t first = 0, count; first < instance->launches.count && code == GS_OK; first += count) {
+        const gs_zoo_launch *launches = instance->launches.data + first;
         count = 1;
-        while (first + count < plan->launches.count && launches[count].kind == launches[0].kind)
+        while (first + count < instance->launches.count && launches[count].kind == launches[0].kind)
             count++;
         code = run_group(turn, &(struct group){.first = first, .count = count}, error);
     }
@@ -141,11 +141,11 @@ void gs_zoo_turn_free(gs_zoo_turn *turn) {
     }
 }
 
-bool gs_zoo_buffer_is_right(const gs_zoo_plan *plan, size_t number, const void *data, gs_error *reason) {
-    const gs_zoo_buffer *buffer = &plan->buffers[number];
+bool gs_zoo_buffer_is_right(const gs_zoo_instance *instance, size_t number, const void *data, gs_error *reason) {
+    const gs_zoo_buffer *buffer = &instance->buffers[number];
     if (buffer->is_scratch)
         return true;
-    size_t at = gs_scalars_differ(buffer->type, buffer->wanted, data, buffer->count, plan->kernel->tolerance);
+    size_t at = gs_scalars_differ(buffer->type, buffer->wanted, data, buffer->count, instance->kernel->tolerance);
     if (at == buffer->count)
         return true;
     gs_fail(reason, GS_E_KERNEL, "buffer %zu, element %zu: %.9g is wanted, %.9g came out", number + 1, at,
@@ -154,23 +154,23 @@ bool gs_zoo_buffer_is_right(const gs_zoo_plan *plan, size_t number, const void *
 }
 
 bool gs_zoo_turn_is_right(const gs_zoo_turn *turn, gs_error *reason) {
-    for (size_t i = 0; i < turn->plan->buffer_count; i++)
-        if (!gs_zoo_buffer_is_right(turn->plan, i, turn->data[i], reason))
+    for (size_t i = 0; i < turn->instance->buffer_count; i++)
+        if (!gs_zoo_buffer_is_right(turn->instance, i, turn->data[i], reason))
             return false;
     return true;
 }
 
 void gs_zoo_turn_keep(gs_zoo_turn *turn) {
-    for (size_t i = 0; i < turn->plan->buffer_count; i++) {
-        free(turn->plan->buffers[i].wanted);
-        turn->plan->buffers[i].wanted = turn->data[i];
+    for (size_t i = 0; i < turn->instance->buffer_count; i++) {
+        free(turn->instance->buffers[i].wanted);
+        turn->instance->buffers[i].wanted = turn->data[i];
         turn->data[i] = NULL;
     }
 }
 
-gs_code gs_zoo_play(gs_zoo_plan *plan, const gs_zoo_part *parts, gs_executor *executor, const gs_zoo_form *form,
+gs_code gs_zoo_play(gs_zoo_instance *instance, const gs_zoo_part *parts, gs_executor *executor, const gs_zoo_form *form,
                     gs_zoo_result *result, gs_error *error) {
-    gs_zoo_turn turn = {.plan = plan, .parts = parts, .executor = executor, .form = form};
+    gs_zoo_turn turn = {.instance = instance, .parts = parts, .executor = executor, .form = form};
     *result = (gs_zoo_result){.is_right = false};
     gs_code code = gs_zoo_turn_run(&turn, &result->reason);
     if (code == GS_OK) {
@@ -186,27 +186,28 @@ gs_code gs_zoo_play(gs_zoo_plan *plan, const gs_zoo_part *parts, gs_executor *ex
 
 /* ---- all of it ---- */
 
-gs_code gs_zoo_parts_make(gs_zoo_part *parts, const gs_zoo_plan *plan, gs_executor *executor, const gs_zoo_form *form,
-                          gs_error *error) {
+gs_code gs_zoo_parts_make(gs_zoo_part *parts, const gs_zoo_instance *instance, gs_executor *executor,
+                          const gs_zoo_form *form, gs_error *error) {
     gs_code code = GS_OK;
-    for (size_t i = 0; i < plan->kind_count && code == GS_OK; i++) {
-        code = gs_zoo_part_make(&parts[i], plan, i, form, 0, error);
+    for (size_t i = 0; i < instance->kind_count && code == GS_OK; i++) {
+        code = gs_zoo_part_make(&parts[i], instance, i, form, 0, error);
         if (code == GS_OK)
-            code = gs_zoo_part_compile(&parts[i], executor, plan->kinds[i].source, form->is_marked, error);
+            code = gs_zoo_part_compile(&parts[i], executor, instance->kinds[i].source, form->is_marked, error);
     }
-    for (size_t i = 0; i < plan->kind_count && code != GS_OK; i++)
+    for (size_t i = 0; i < instance->kind_count && code != GS_OK; i++)
         gs_zoo_part_free(&parts[i]);
     return code;
 }
 
 /* For sizes that no reference was asked about, what the original gives is wanted. */
-static gs_code ask_original(gs_zoo_plan *plan, gs_executor *executor, const gs_zoo_form *form, gs_error *error) {
+static gs_code ask_original(gs_zoo_instance *instance, gs_executor *executor, const gs_zoo_form *form,
+                            gs_error *error) {
     gs_zoo_form original = {.form = GS_FORM_ORIGINAL, .seconds = form->seconds};
     gs_zoo_part parts[GS_ZOO_KINDS] = {{.program = NULL}};
-    gs_zoo_turn turn = {.plan = plan, .parts = parts, .executor = executor, .form = &original};
-    if (plan->buffers[0].wanted)
+    gs_zoo_turn turn = {.instance = instance, .parts = parts, .executor = executor, .form = &original};
+    if (instance->buffers[0].wanted)
         return GS_OK;
-    gs_code code = gs_zoo_parts_make(parts, plan, executor, &original, error);
+    gs_code code = gs_zoo_parts_make(parts, instance, executor, &original, error);
     if (code == GS_OK)
         code = gs_zoo_turn_run(&turn, error);
     if (code == GS_OK)
@@ -218,15 +219,15 @@ static gs_code ask_original(gs_zoo_plan *plan, gs_executor *executor, const gs_z
 }
 
 /* Tries one guess at fewer threads for one kind; the others stay as they are. */
-static gs_code try_guess(gs_zoo_plan *plan, gs_executor *executor, const gs_zoo_form *form, size_t kind, uint32_t guess,
-                         gs_zoo_part *parts, gs_zoo_result *result, gs_error *error) {
+static gs_code try_guess(gs_zoo_instance *instance, gs_executor *executor, const gs_zoo_form *form, size_t kind,
+                         uint32_t guess, gs_zoo_part *parts, gs_zoo_result *result, gs_error *error) {
     gs_zoo_part before = parts[kind];
-    gs_code code = gs_zoo_part_make(&parts[kind], plan, kind, form, guess, error);
+    gs_code code = gs_zoo_part_make(&parts[kind], instance, kind, form, guess, error);
     if (code == GS_OK)
-        code = gs_zoo_part_compile(&parts[kind], executor, plan->kinds[kind].source, false, error);
+        code = gs_zoo_part_compile(&parts[kind], executor, instance->kinds[kind].source, false, error);
     result->is_right = false;
     if (code == GS_OK)
-        code = gs_zoo_play(plan, parts, executor, form, result, error);
+        code = gs_zoo_play(instance, parts, executor, form, result, error);
     if (code == GS_OK && result->is_right) {
         gs_zoo_part_free(&before);
         return GS_OK;
@@ -237,52 +238,53 @@ static gs_code try_guess(gs_zoo_plan *plan, gs_executor *executor, const gs_zoo_
 }
 
 /* The guess that is known to be right comes first. On a GPU there are no others: a wrong one may take it down. */
-static gs_code find_elastic(gs_zoo_plan *plan, gs_executor *executor, const gs_zoo_form *form, size_t kind,
+static gs_code find_elastic(gs_zoo_instance *instance, gs_executor *executor, const gs_zoo_form *form, size_t kind,
                             gs_zoo_part *parts, gs_zoo_result *result, gs_error *error) {
-    const gs_zoo_kernel *owner = gs_zoo_find(plan->kinds[kind].source);
+    const gs_zoo_kernel *owner = gs_zoo_find(instance->kinds[kind].source);
     uint32_t known = owner->elastic[form->factor / 4], last = 0;
     if (strcmp(executor->ops->name, "host") == 0)
         last = GS_ELASTIC_GUESSES;
-    gs_code code = try_guess(plan, executor, form, kind, known, parts, result, error);
+    gs_code code = try_guess(instance, executor, form, kind, known, parts, result, error);
     for (uint32_t guess = 0; guess < last && code == GS_OK && !result->is_right; guess++)
         if (guess != known)
-            code = try_guess(plan, executor, form, kind, guess, parts, result, error);
+            code = try_guess(instance, executor, form, kind, guess, parts, result, error);
     return code;
 }
 
-static gs_code run_elastic(gs_zoo_plan *plan, gs_executor *executor, const gs_zoo_form *form, gs_zoo_part *parts,
-                           gs_zoo_result *result, gs_error *error) {
+static gs_code run_elastic(gs_zoo_instance *instance, gs_executor *executor, const gs_zoo_form *form,
+                           gs_zoo_part *parts, gs_zoo_result *result, gs_error *error) {
     gs_zoo_form original = {.form = GS_FORM_ORIGINAL, .seconds = form->seconds};
-    gs_code code = gs_zoo_parts_make(parts, plan, executor, &original, error);
-    for (size_t i = 0; i < plan->kind_count && code == GS_OK; i++) {
-        code = find_elastic(plan, executor, form, i, parts, result, error);
+    gs_code code = gs_zoo_parts_make(parts, instance, executor, &original, error);
+    for (size_t i = 0; i < instance->kind_count && code == GS_OK; i++) {
+        code = find_elastic(instance, executor, form, i, parts, result, error);
         if (code == GS_OK && !result->is_right) {
             gs_fail(&result->reason, GS_E_REFUSED,
-                    "no constants of %s were found that give fewer threads the same results", plan->kinds[i].kernel);
+                    "no constants of %s were found that give fewer threads the same results",
+                    instance->kinds[i].kernel);
             break;
         }
     }
-    for (size_t i = 0; i < plan->kind_count && code == GS_OK && result->is_right; i++) {
+    for (size_t i = 0; i < instance->kind_count && code == GS_OK && result->is_right; i++) {
         size_t length = strlen(result->reason.message);
         snprintf(result->reason.message + length, sizeof result->reason.message - length, "%s%s: %s", i ? "; " : "",
-                 plan->kinds[i].kernel, parts[i].words);
+                 instance->kinds[i].kernel, parts[i].words);
     }
     return code;
 }
 
-gs_code gs_zoo_run(gs_zoo_plan *plan, gs_executor *executor, const gs_zoo_form *form, gs_zoo_part *parts,
+gs_code gs_zoo_run(gs_zoo_instance *instance, gs_executor *executor, const gs_zoo_form *form, gs_zoo_part *parts,
                    gs_zoo_result *result, gs_error *error) {
     *result = (gs_zoo_result){.is_right = false};
-    gs_code code = ask_original(plan, executor, form, error);
+    gs_code code = ask_original(instance, executor, form, error);
     if (code != GS_OK)
         return code;
     if (parts[0].program)
-        return gs_zoo_play(plan, parts, executor, form, result, error);
+        return gs_zoo_play(instance, parts, executor, form, result, error);
     if (form->form == GS_FORM_ELASTIC)
-        return run_elastic(plan, executor, form, parts, result, error);
-    code = gs_zoo_parts_make(parts, plan, executor, form, error);
+        return run_elastic(instance, executor, form, parts, result, error);
+    code = gs_zoo_parts_make(parts, instance, executor, form, error);
     if (code == GS_OK)
-        return gs_zoo_play(plan, parts, executor, form, result, error);
+        return gs_zoo_play(instance, parts, executor, form, result, error);
     if (code != GS_E_REFUSED && code != GS_E_KERNEL)
         return code;
     result->reason = *error; /* or it does not compile, such as with too few registers */

@@ -1,11 +1,11 @@
-/* play.h: a plan's launches done, once or several times over; for this room alone. See play.c. */
+/* play.h: a instance's launches done, once or several times over; for this room alone. See play.c. */
 #ifndef GS_ZOO_PLAY_H
 #define GS_ZOO_PLAY_H
 
-#include "kernels.h"
+#include "zoo_kernels.h"
 
 typedef struct gs_zoo_turn {
-    gs_zoo_plan *plan;
+    gs_zoo_instance *instance;
     const gs_zoo_part *parts;
     gs_executor *executor;
     const gs_zoo_form *form;
@@ -20,15 +20,15 @@ typedef struct gs_zoo_turn {
 gs_code gs_zoo_turn_run(gs_zoo_turn *turn, gs_error *error);
 void gs_zoo_turn_free(gs_zoo_turn *turn);
 
-/* Whether `data` is what the plan wants of a buffer; `*reason` has the first difference. */
-bool gs_zoo_buffer_is_right(const gs_zoo_plan *plan, size_t number, const void *data, gs_error *reason);
-/* Whether what came out is what the plan wants; `*reason` has the first difference. */
+/* Whether `data` is what the instance wants of a buffer; `*reason` has the first difference. */
+bool gs_zoo_buffer_is_right(const gs_zoo_instance *instance, size_t number, const void *data, gs_error *reason);
+/* Whether what came out is what the instance wants; `*reason` has the first difference. */
 bool gs_zoo_turn_is_right(const gs_zoo_turn *turn, gs_error *reason);
 /* What came out is what is wanted from now on. */
 void gs_zoo_turn_keep(gs_zoo_turn *turn);
 
-/* All kinds of a plan made and compiled. On failure those made are freed. */
-gs_code gs_zoo_parts_make(gs_zoo_part *parts, const gs_zoo_plan *plan, gs_executor *executor, const gs_zoo_form *form,
-                          gs_error *error);
+/* All kinds of a instance made and compiled. On failure those made are freed. */
+gs_code gs_zoo_parts_make(gs_zoo_part *parts, const gs_zoo_instance *instance, gs_executor *executor,
+                          const gs_zoo_form *form, gs_error *error);
 
 #endif

@@ -1,9 +1,9 @@
 /*
  * signals.c: the zoo's kernels on waves: fft, mrif, mriq.
  *
- * For each kernel: its plan, its reference, and the struct that names both.
+ * For each kernel: its instance, its reference, and the struct that names both.
  */
-#include "kernels.h"
+#include "zoo_kernels.h"
 
 #include <math.h>
 
@@ -13,11 +13,11 @@ static const double TURN = 6.283185307179586;
 
 enum { FFT_POINTS = 512 };
 
-static void plan_fft(gs_zoo_plan *plan, const int32_t *n) {
+static void plan_fft(gs_zoo_instance *instance, const int32_t *n) {
     enum { THREADS = 128 };
-    int in = gs_zoo_buffer_add(plan, GS_FLOAT32, (size_t)n[0] * FFT_POINTS * 2, -1, 1);
-    int out = gs_zoo_buffer_zero(plan, GS_FLOAT32, (size_t)n[0] * FFT_POINTS * 2);
-    gs_zoo_launch_add(plan, "fft", "fft", GS_DIM(n[0], 1, 1), GS_DIM(THREADS, 1, 1), "bb", in, out);
+    int in = gs_zoo_buffer_add(instance, GS_FLOAT32, (size_t)n[0] * FFT_POINTS * 2, -1, 1);
+    int out = gs_zoo_buffer_zero(instance, GS_FLOAT32, (size_t)n[0] * FFT_POINTS * 2);
+    gs_zoo_launch_add(instance, "fft", "fft", GS_DIM(n[0], 1, 1), GS_DIM(THREADS, 1, 1), "bb", in, out);
 }
 
 /* By the definition: each result is a sum over all inputs. */
@@ -50,7 +50,7 @@ const gs_zoo_kernel gs_zoo_fft = {
     .numbers = "rows",
     .sizes = {{"tiny", {1}}, {"odd", {3}}, {"small", {8}}, {"large", {131072}}},
     .tolerance = 1e-3,
-    .plan = plan_fft,
+    .instance = plan_fft,
     .reference = reference_fft,
     .elastic = {25, 25},
 };
@@ -59,11 +59,11 @@ const gs_zoo_kernel gs_zoo_fft = {
 
 static const double MRI_REACH = 4; /* of samples in k-space, and their largest value */
 
-static void add_voxels(gs_zoo_plan *plan, int voxels, int buffers[5]) {
+static void add_voxels(gs_zoo_instance *instance, int voxels, int buffers[5]) {
     for (int i = 0; i < 3; i++)
-        buffers[i] = gs_zoo_buffer_add(plan, GS_FLOAT32, (size_t)voxels, -0.5, 0.5);
+        buffers[i] = gs_zoo_buffer_add(instance, GS_FLOAT32, (size_t)voxels, -0.5, 0.5);
     for (int i = 3; i < 5; i++)
-        buffers[i] = gs_zoo_buffer_zero(plan, GS_FLOAT32, (size_t)voxels);
+        buffers[i] = gs_zoo_buffer_zero(instance, GS_FLOAT32, (size_t)voxels);
 }
 
 /* The sum over all samples of (w + i v) e^(i angle); `imaginary` is v, or NULL: 0. */
@@ -78,12 +78,12 @@ static void sum_samples(const float *samples, const float *imaginary, int count,
     }
 }
 
-static void plan_mrif(gs_zoo_plan *plan, const int32_t *n) {
+static void plan_mrif(gs_zoo_instance *instance, const int32_t *n) {
     enum { THREADS = 512 };
-    int samples = gs_zoo_buffer_add(plan, GS_FLOAT32, (size_t)4 * n[1], -MRI_REACH, MRI_REACH);
-    int imaginary = gs_zoo_buffer_add(plan, GS_FLOAT32, (size_t)n[1], -MRI_REACH, MRI_REACH), v[5];
-    add_voxels(plan, n[0], v);
-    gs_zoo_launch_add(plan, "mrif", "mrif", GS_DIM(GS_UP(n[0], THREADS), 1, 1), GS_DIM(THREADS, 1, 1), "bbibbbbbi",
+    int samples = gs_zoo_buffer_add(instance, GS_FLOAT32, (size_t)4 * n[1], -MRI_REACH, MRI_REACH);
+    int imaginary = gs_zoo_buffer_add(instance, GS_FLOAT32, (size_t)n[1], -MRI_REACH, MRI_REACH), v[5];
+    add_voxels(instance, n[0], v);
+    gs_zoo_launch_add(instance, "mrif", "mrif", GS_DIM(GS_UP(n[0], THREADS), 1, 1), GS_DIM(THREADS, 1, 1), "bbibbbbbi",
                       samples, imaginary, n[1], v[0], v[1], v[2], v[3], v[4], n[0]);
 }
 
@@ -108,16 +108,16 @@ const gs_zoo_kernel gs_zoo_mrif = {
     .numbers = "voxels, samples",
     .sizes = {{"tiny", {1, 1}}, {"odd", {777, 13}}, {"small", {2048, 16}}, {"large", {4000000, 256}}},
     .tolerance = 2e-3,
-    .plan = plan_mrif,
+    .instance = plan_mrif,
     .reference = reference_mrif,
     .elastic = {9, 9},
 };
 
-static void plan_mriq(gs_zoo_plan *plan, const int32_t *n) {
+static void plan_mriq(gs_zoo_instance *instance, const int32_t *n) {
     enum { THREADS = 256 };
-    int samples = gs_zoo_buffer_add(plan, GS_FLOAT32, (size_t)4 * n[1], -MRI_REACH, MRI_REACH), v[5];
-    add_voxels(plan, n[0], v);
-    gs_zoo_launch_add(plan, "mriq", "mriq", GS_DIM(GS_UP(n[0], THREADS), 1, 1), GS_DIM(THREADS, 1, 1), "bibbbbbi",
+    int samples = gs_zoo_buffer_add(instance, GS_FLOAT32, (size_t)4 * n[1], -MRI_REACH, MRI_REACH), v[5];
+    add_voxels(instance, n[0], v);
+    gs_zoo_launch_add(instance, "mriq", "mriq", GS_DIM(GS_UP(n[0], THREADS), 1, 1), GS_DIM(THREADS, 1, 1), "bibbbbbi",
                       samples, n[1], v[0], v[1], v[2], v[3], v[4], n[0]);
 }
 
@@ -131,7 +131,7 @@ const gs_zoo_kernel gs_zoo_mriq = {
     .numbers = "voxels, samples",
     .sizes = {{"tiny", {1, 1}}, {"odd", {777, 13}}, {"small", {2048, 16}}, {"large", {4000000, 256}}},
     .tolerance = 2e-3,
-    .plan = plan_mriq,
+    .instance = plan_mriq,
     .reference = reference_mriq,
     .elastic = {9, 9},
 };

@@ -1,9 +1,9 @@
 /*
  * sparse.c: the zoo's kernels on graphs and sparse matrices: bfs, spmv.
  *
- * For each kernel: its plan, its reference, and the struct that names both.
+ * For each kernel: its instance, its reference, and the struct that names both.
  */
-#include "kernels.h"
+#include "zoo_kernels.h"
 
 #include <stdlib.h>
 
@@ -39,21 +39,21 @@ static void make_sizes(void *data, size_t count, const int32_t *n) {
     ((int32_t *)data)[0] = 1;
 }
 
-static void plan_bfs(gs_zoo_plan *plan, const int32_t *n) {
+static void plan_bfs(gs_zoo_instance *instance, const int32_t *n) {
     enum { THREADS = 512 };
     size_t edges = 0;
     for (int i = 0; i < n[0]; i++)
         edges += (size_t)degree_of((size_t)i, n);
-    int first = gs_zoo_buffer_made(plan, GS_INT32, (size_t)n[0] + 1, make_first);
-    int neighbours = gs_zoo_buffer_made(plan, GS_INT32, edges, make_neighbours);
-    int level = gs_zoo_buffer_made(plan, GS_INT32, (size_t)n[0], make_levels);
-    int sizes = gs_zoo_buffer_made(plan, GS_INT32, (size_t)n[2] + 1, make_sizes);
-    int frontiers[2] = {gs_zoo_buffer_zero(plan, GS_INT32, (size_t)n[0]),
-                        gs_zoo_buffer_zero(plan, GS_INT32, (size_t)n[0])};
+    int first = gs_zoo_buffer_made(instance, GS_INT32, (size_t)n[0] + 1, make_first);
+    int neighbours = gs_zoo_buffer_made(instance, GS_INT32, edges, make_neighbours);
+    int level = gs_zoo_buffer_made(instance, GS_INT32, (size_t)n[0], make_levels);
+    int sizes = gs_zoo_buffer_made(instance, GS_INT32, (size_t)n[2] + 1, make_sizes);
+    int frontiers[2] = {gs_zoo_buffer_zero(instance, GS_INT32, (size_t)n[0]),
+                        gs_zoo_buffer_zero(instance, GS_INT32, (size_t)n[0])};
     for (int depth = 0; depth < n[2]; depth++)
-        gs_zoo_launch_add(plan, "bfs", "bfs", GS_DIM(GS_UP(n[0], THREADS), 1, 1), GS_DIM(THREADS, 1, 1), "bbbbbbi",
+        gs_zoo_launch_add(instance, "bfs", "bfs", GS_DIM(GS_UP(n[0], THREADS), 1, 1), GS_DIM(THREADS, 1, 1), "bbbbbbi",
                           first, neighbours, level, frontiers[depth % 2], frontiers[1 - depth % 2], sizes, depth);
-    plan->buffers[frontiers[0]].is_scratch = plan->buffers[frontiers[1]].is_scratch = true; /* in any order */
+    instance->buffers[frontiers[0]].is_scratch = instance->buffers[frontiers[1]].is_scratch = true; /* in any order */
 }
 
 /* Level by level, looking at every node each time. */
@@ -74,7 +74,7 @@ const gs_zoo_kernel gs_zoo_bfs = {
     .summary = "breadth-first search, a launch for each level",
     .numbers = "nodes, edges a node, levels",
     .sizes = {{"tiny", {1, 1, 1}}, {"odd", {1999, 5, 4}}, {"small", {4096, 4, 8}}, {"large", {4000000, 8, 12}}},
-    .plan = plan_bfs,
+    .instance = plan_bfs,
     .reference = reference_bfs,
     .elastic = {9, 9},
     .is_once = true,
@@ -110,19 +110,19 @@ static void make_places(void *data, size_t count, const int32_t *n) {
         ((int32_t *)data)[i] = (int32_t)(i * 1000003 % count);
 }
 
-static void plan_spmv(gs_zoo_plan *plan, const int32_t *n) {
+static void plan_spmv(gs_zoo_instance *instance, const int32_t *n) {
     enum { THREADS = 256 };
     size_t elements = 0;
     for (int i = 0; i < n[0]; i++)
         elements += (size_t)length_of(i, n);
-    int values = gs_zoo_buffer_add(plan, GS_FLOAT32, elements, -1, 1);
-    int columns = gs_zoo_buffer_add(plan, GS_INT32, elements, 0, n[0]);
-    int diagonals = gs_zoo_buffer_made(plan, GS_INT32, (size_t)n[1] + 1, make_diagonals);
-    int lengths = gs_zoo_buffer_made(plan, GS_INT32, (size_t)n[0], make_lengths);
-    int places = gs_zoo_buffer_made(plan, GS_INT32, (size_t)n[0], make_places);
-    int x = gs_zoo_buffer_add(plan, GS_FLOAT32, (size_t)n[0], -1, 1);
-    int y = gs_zoo_buffer_zero(plan, GS_FLOAT32, (size_t)n[0]);
-    gs_zoo_launch_add(plan, "spmv", "spmv", GS_DIM(GS_UP(n[0], THREADS), 1, 1), GS_DIM(THREADS, 1, 1), "bbbbbbbi",
+    int values = gs_zoo_buffer_add(instance, GS_FLOAT32, elements, -1, 1);
+    int columns = gs_zoo_buffer_add(instance, GS_INT32, elements, 0, n[0]);
+    int diagonals = gs_zoo_buffer_made(instance, GS_INT32, (size_t)n[1] + 1, make_diagonals);
+    int lengths = gs_zoo_buffer_made(instance, GS_INT32, (size_t)n[0], make_lengths);
+    int places = gs_zoo_buffer_made(instance, GS_INT32, (size_t)n[0], make_places);
+    int x = gs_zoo_buffer_add(instance, GS_FLOAT32, (size_t)n[0], -1, 1);
+    int y = gs_zoo_buffer_zero(instance, GS_FLOAT32, (size_t)n[0]);
+    gs_zoo_launch_add(instance, "spmv", "spmv", GS_DIM(GS_UP(n[0], THREADS), 1, 1), GS_DIM(THREADS, 1, 1), "bbbbbbbi",
                       values, columns, diagonals, lengths, places, x, y, n[0]);
 }
 
@@ -147,7 +147,7 @@ const gs_zoo_kernel gs_zoo_spmv = {
     .numbers = "rows, elements of the longest row",
     .sizes = {{"tiny", {1, 1}}, {"odd", {1501, 9}}, {"small", {4096, 16}}, {"large", {2000000, 48}}},
     .tolerance = 1e-4,
-    .plan = plan_spmv,
+    .instance = plan_spmv,
     .reference = reference_spmv,
     .elastic = {9, 9},
 };

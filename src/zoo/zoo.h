@@ -2,11 +2,11 @@
  * zoo.h: the kernels of kernels/, each with inputs of several sizes and a plain-C reference.
  *
  *   kernels    what there is: one struct a kernel, in dense.c, fields.c, signals.c, counts.c and sparse.c
- *   plans      a kernel at one size: buffers, and the launches that work on them (plan.c)
- *   forms      a plan's kernels reshaped and compiled (forms.c)
- *   runs       a plan run in a form, and what came out compared (play.c)
+ *   instances      a kernel at one size: buffers, and the launches that work on them (instance.c)
+ *   forms      a instance's kernels reshaped and compiled (forms.c)
+ *   runs       a instance run in a form, and what came out compared (play.c)
  *   benches    what the forms cost, compared in one run (bench.c)
- *   loads      a plan as an application: its launches again and again, on a stream (load.c)
+ *   loads      a instance as an application: its launches again and again, on a stream (load.c)
  */
 #ifndef GS_ZOO_H
 #define GS_ZOO_H
@@ -15,7 +15,7 @@
 
 /* ---- kernels ---- */
 
-struct gs_zoo_plan;
+struct gs_zoo_instance;
 
 enum { GS_ZOO_SIZES = 4, GS_ZOO_NUMBERS = 4, GS_ZOO_BUFFERS = 12, GS_ZOO_KINDS = 2 };
 
@@ -32,7 +32,7 @@ typedef struct gs_zoo_kernel {
     gs_zoo_size load; /* "load": for loads, where the large one is too small to fill a GPU; else no name */
     double tolerance; /* see gs_scalars_differ */
     /* Adds buffers and launches. */
-    void (*plan)(struct gs_zoo_plan *plan, const int32_t *n);
+    void (*instance)(struct gs_zoo_instance *instance, const int32_t *n);
     /* Does to the buffers what the launches do. */
     void (*reference)(void *const *data, const int32_t *n);
     /* Which guess at fewer threads, a half and a quarter, computes the same: it is tried first. */
@@ -47,7 +47,7 @@ const gs_zoo_size *gs_zoo_size_find(const gs_zoo_kernel *kernel, const char *nam
 const gs_zoo_size *gs_zoo_size_for_loads(const gs_zoo_kernel *kernel);
 bool gs_zoo_size_is_large(const gs_zoo_size *size); /* so that nobody asked the reference */
 
-/* ---- plans ---- */
+/* ---- instances ---- */
 
 typedef struct gs_zoo_buffer {
     gs_scalar type;
@@ -59,19 +59,19 @@ typedef struct gs_zoo_buffer {
 } gs_zoo_buffer;
 
 typedef struct gs_zoo_launch {
-    size_t kind; /* which of the plan's kinds */
+    size_t kind; /* which of the instance's kinds */
     uint32_t grid[3], block[3];
     size_t shared_bytes;
     uint32_t arguments;
     gs_job_argument list[12];
 } gs_zoo_launch;
 
-/* The kernels that a plan calls: `kernel` of kernels/SOURCE.cu. Most plans call one. */
+/* The kernels that a instance calls: `kernel` of kernels/SOURCE.cu. Most instances call one. */
 typedef struct gs_zoo_kind {
     const char *source, *kernel;
 } gs_zoo_kind;
 
-typedef struct gs_zoo_plan {
+typedef struct gs_zoo_instance {
     const gs_zoo_kernel *kernel;
     const gs_zoo_size *size;
     gs_zoo_buffer buffers[GS_ZOO_BUFFERS];
@@ -80,25 +80,26 @@ typedef struct gs_zoo_plan {
     size_t kind_count;
     struct {
         gs_zoo_launch *data;
-        size_t count, room;
+        size_t count, capacity;
     } launches;
     bool failed; /* out of memory while it was put together */
-} gs_zoo_plan;
+} gs_zoo_instance;
 
-/* Makes a plan, its inputs, and, but for large sizes, the results of the reference. */
-gs_code gs_zoo_plan_make(gs_zoo_plan *plan, const gs_zoo_kernel *kernel, const gs_zoo_size *size, gs_error *error);
-void gs_zoo_plan_free(gs_zoo_plan *plan);
+/* Makes a instance, its inputs, and, but for large sizes, the results of the reference. */
+gs_code gs_zoo_instance_make(gs_zoo_instance *instance, const gs_zoo_kernel *kernel, const gs_zoo_size *size,
+                             gs_error *error);
+void gs_zoo_instance_free(gs_zoo_instance *instance);
 
-/* What `plan` functions call. A buffer of random numbers from `low` to `high`; returns its number. */
-int gs_zoo_buffer_add(gs_zoo_plan *plan, gs_scalar type, size_t count, double low, double high);
+/* What `instance` functions call. A buffer of random numbers from `low` to `high`; returns its number. */
+int gs_zoo_buffer_add(gs_zoo_instance *instance, gs_scalar type, size_t count, double low, double high);
 /* One that starts as zeros. */
-int gs_zoo_buffer_zero(gs_zoo_plan *plan, gs_scalar type, size_t count);
+int gs_zoo_buffer_zero(gs_zoo_instance *instance, gs_scalar type, size_t count);
 /* One that a function fills. */
-int gs_zoo_buffer_made(gs_zoo_plan *plan, gs_scalar type, size_t count,
+int gs_zoo_buffer_made(gs_zoo_instance *instance, gs_scalar type, size_t count,
                        void (*make)(void *data, size_t count, const int32_t *n));
 /* A launch. `arguments` has a letter for each: 'b' the number of a buffer, 'i' an int, 'f' a double that becomes a
    float. */
-void gs_zoo_launch_add(gs_zoo_plan *plan, const char *source, const char *kernel, const uint32_t grid[3],
+void gs_zoo_launch_add(gs_zoo_instance *instance, const char *source, const char *kernel, const uint32_t grid[3],
                        const uint32_t block[3], const char *arguments, ...);
 
 /* ---- forms ---- */
@@ -127,14 +128,14 @@ typedef struct gs_zoo_part {
 
 /* The text of a kernel of the zoo, compiled in. */
 gs_code gs_zoo_text(const char *source, const char **text, size_t *size, gs_error *error);
-/* Reshapes a kind of a plan. `guess` is for elastic forms. GS_E_REFUSED: that cannot be done. */
-gs_code gs_zoo_part_make(gs_zoo_part *part, const gs_zoo_plan *plan, size_t kind, const gs_zoo_form *form,
+/* Reshapes a kind of a instance. `guess` is for elastic forms. GS_E_REFUSED: that cannot be done. */
+gs_code gs_zoo_part_make(gs_zoo_part *part, const gs_zoo_instance *instance, size_t kind, const gs_zoo_form *form,
                          uint32_t guess, gs_error *error);
 gs_code gs_zoo_part_compile(gs_zoo_part *part, gs_executor *executor, const char *file, bool is_marked,
                             gs_error *error);
 /* What it costs: as the executor says, or else NVRTC for that GPU; as for how many fit on an SM, `gpu` where the
    executor does not know. */
-gs_code gs_zoo_part_price(gs_zoo_part *part, gs_executor *executor, const gs_gpu *gpu, const gs_zoo_plan *plan,
+gs_code gs_zoo_part_price(gs_zoo_part *part, gs_executor *executor, const gs_gpu *gpu, const gs_zoo_instance *instance,
                           size_t kind, gs_error *error);
 void gs_zoo_part_free(gs_zoo_part *part);
 
@@ -149,13 +150,13 @@ typedef struct gs_zoo_result {
 
 /* Runs the launches on the inputs, in the programs of `parts`, one for each kind. What is wrong with the kernel is a
    result, not an error. */
-gs_code gs_zoo_play(gs_zoo_plan *plan, const gs_zoo_part *parts, gs_executor *executor, const gs_zoo_form *form,
+gs_code gs_zoo_play(gs_zoo_instance *instance, const gs_zoo_part *parts, gs_executor *executor, const gs_zoo_form *form,
                     gs_zoo_result *result, gs_error *error);
 
 /* All of it: reshapes, compiles, runs and compares with the reference; for large sizes, with the original on the same
    executor. `parts` has GS_ZOO_KINDS, zero before the first size of a kernel; the other sizes use them again. The
    caller frees them. */
-gs_code gs_zoo_run(gs_zoo_plan *plan, gs_executor *executor, const gs_zoo_form *form, gs_zoo_part *parts,
+gs_code gs_zoo_run(gs_zoo_instance *instance, gs_executor *executor, const gs_zoo_form *form, gs_zoo_part *parts,
                    gs_zoo_result *result, gs_error *error);
 
 /* ---- benches ---- */
@@ -173,15 +174,15 @@ typedef struct gs_zoo_bench {
 /* Runs the original, the persistent and the confined form by turns, `repeat` times each after one that does not count,
    and compares the results once. `is_unlimited`: reshaped kernels get as many registers as the compiler likes, also
    where fewer of their blocks fit then. GS_E_KERNEL: one of them is wrong. */
-gs_code gs_zoo_measure(gs_zoo_plan *plan, gs_executor *executor, const gs_gpu *gpu, const gs_zoo_form *form,
+gs_code gs_zoo_measure(gs_zoo_instance *instance, gs_executor *executor, const gs_gpu *gpu, const gs_zoo_form *form,
                        uint32_t repeat, bool is_unlimited, gs_zoo_bench *bench, gs_error *error);
 
 /* ---- loads ---- */
 
-/* A plan whose memory is on the GPU and whose kernels are loaded. */
+/* A instance whose memory is on the GPU and whose kernels are loaded. */
 typedef struct gs_zoo_load {
-    gs_zoo_plan plan;
-    gs_feed *stream; /* not owned */
+    gs_zoo_instance instance;
+    gs_app_stream *stream; /* not owned */
     uintptr_t modules[GS_ZOO_KINDS];
     bool is_changed[GS_ZOO_BUFFERS];                       /* by the launches */
     uint64_t memory[GS_ZOO_BUFFERS], kept[GS_ZOO_BUFFERS]; /* the buffers; those that are changed, as they were */
@@ -197,7 +198,7 @@ typedef struct gs_zoo_round {
 
 /* Makes the inputs, sends them, compiles, and runs the launches once or twice. The stream, which this thread has
    entered, must outlive the load. The caller closes it, also where it fails. GS_E_KERNEL: a result is wrong. */
-gs_code gs_zoo_load_open(gs_zoo_load *load, const gs_zoo_kernel *kernel, const gs_zoo_size *size, gs_feed *stream,
+gs_code gs_zoo_load_open(gs_zoo_load *load, const gs_zoo_kernel *kernel, const gs_zoo_size *size, gs_app_stream *stream,
                          gs_error *error);
 /* How many repetitions take about so long. */
 gs_code gs_zoo_load_repeat(gs_zoo_load *load, int64_t wanted_ns, uint32_t *repeat, gs_error *error);
@@ -214,6 +215,6 @@ typedef struct gs_zoo_launch_times {
     double pipelined_ns;    /* a launch of many that are not waited for */
 } gs_zoo_launch_times;
 
-gs_code gs_zoo_launch_cost(gs_feed *stream, uint32_t count, gs_zoo_launch_times *times, gs_error *error);
+gs_code gs_zoo_launch_cost(gs_app_stream *stream, uint32_t count, gs_zoo_launch_times *times, gs_error *error);
 
 #endif

@@ -3,11 +3,11 @@
  *
  * The input is a list of steps: a command of one of the clients, as it would stand in its ring (its first words small,
  * so that it comes near to being right, or any bytes), a file that says it is a source, an event of the engine. The
- * engine here only keeps books: whatever reaches it must name what is there, and lie within it, and be one client's
+ * engine here only keeps stores: whatever reaches it must name what is there, and lie within it, and be one client's
  * own.
  */
 #define _GNU_SOURCE
-#include "share/inside.h"
+#include "serve/server.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,20 +16,20 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* ---- an engine that keeps books ---- */
+/* ---- an engine that keeps stores ---- */
 
 enum { MOST = 4096 };
 
-struct thing {
+struct resource {
     bool is_there;
     uint64_t bytes;
 };
 
-struct gs_engine {
-    struct thing memories[MOST], regions[MOST], modules[MOST];
-    gs_engine_event events[2 * GS_SESSION_ACTIONS + 16];
+struct gs_worker {
+    struct resource memories[MOST], regions[MOST], modules[MOST];
+    gs_worker_report events[2 * GS_SESSION_ACTIONS + 16];
     size_t first, count;
-    gs_engine_facts facts;
+    gs_worker_facts facts;
 };
 
 static void must_hold(bool holds, const char *what, int line) {
@@ -40,38 +40,38 @@ static void must_hold(bool holds, const char *what, int line) {
 }
 #define must(holds) must_hold(holds, #holds, __LINE__)
 
-static bool was_lied_to; /* then the daemon's books need not be the engine's, but it must stay sound */
+static bool was_lied_to; /* then the daemon's stores need not be the engine's, but it must stay sound */
 
-static void happens(gs_engine *engine, uint32_t what, uint64_t tag, uint64_t blocks) {
+static void happens(gs_worker *engine, uint32_t what, uint64_t tag, uint64_t blocks) {
     must(engine->count < GS_COUNT(engine->events));
     size_t at = (engine->first + engine->count++) % GS_COUNT(engine->events);
     engine->events[at] =
-        (gs_engine_event){.happened = what, .tag = tag, .blocks_done = blocks, .began_ns = 1, .ended_ns = 2};
+        (gs_worker_report){.happened = what, .tag = tag, .blocks_done = blocks, .began_ns = 1, .ended_ns = 2};
 }
 
-static void check(const struct thing *list, uint32_t number, uint64_t at, uint64_t bytes) {
+static void check(const struct resource *list, uint32_t number, uint64_t at, uint64_t bytes) {
     must(number < MOST);
     must(was_lied_to || (list[number].is_there && at <= list[number].bytes && bytes <= list[number].bytes - at));
 }
 
-static struct gs_engine the_engine;
+static struct gs_worker the_engine;
 
-gs_engine *gs_engine_open(const gs_engine_options *options, gs_error *error) {
+gs_worker *gs_worker_open(const gs_worker_options *options, gs_error *error) {
     (void)options, (void)error;
-    the_engine = (gs_engine){.facts = {.name = "books", .sms = 8}};
+    the_engine = (gs_worker){.facts = {.name = "stores", .sms = 8}};
     return &the_engine;
 }
 
-const gs_engine_facts *gs_engine_facts_of(const gs_engine *engine) {
+const gs_worker_facts *gs_worker_facts_of(const gs_worker *engine) {
     return &engine->facts;
 }
 
-int gs_engine_fd(const gs_engine *engine) {
+int gs_worker_fd(const gs_worker *engine) {
     (void)engine;
     return -1;
 }
 
-bool gs_engine_peek(gs_engine *engine, gs_engine_event *event) {
+bool gs_worker_peek(gs_worker *engine, gs_worker_report *event) {
     if (!engine->count)
         return false;
     *event = engine->events[engine->first];
@@ -80,93 +80,93 @@ bool gs_engine_peek(gs_engine *engine, gs_engine_event *event) {
     return true;
 }
 
-bool gs_engine_poll(gs_engine *engine, gs_engine_event *event) {
+bool gs_worker_poll(gs_worker *engine, gs_worker_report *event) {
     (void)engine, (void)event;
     return false;
 }
 
-gs_code gs_engine_restart(gs_engine *engine, gs_error *error) {
+gs_code gs_worker_restart(gs_worker *engine, gs_error *error) {
     (void)error;
-    *engine = (gs_engine){.facts = engine->facts};
+    *engine = (gs_worker){.facts = engine->facts};
     return GS_OK;
 }
 
-void gs_engine_close(gs_engine *engine) {
+void gs_worker_close(gs_worker *engine) {
     (void)engine;
 }
 
-size_t gs_engine_backlog(const gs_engine *engine) {
+size_t gs_worker_backlog(const gs_worker *engine) {
     (void)engine;
     return 0;
 }
 
-gs_code gs_engine_allocate(gs_engine *engine, uint64_t tag, uint32_t memory, uint64_t bytes) {
+gs_code gs_worker_allocate(gs_worker *engine, uint64_t tag, uint32_t memory, uint64_t bytes) {
     must(memory < MOST && (was_lied_to || !engine->memories[memory].is_there) && bytes > 0);
     if (bytes > 1 << 20) {
-        happens(engine, GS_ENGINE_ALLOCATED, tag, 0);
+        happens(engine, GS_REPORT_ALLOCATED, tag, 0);
         engine->events[(engine->first + engine->count - 1) % GS_COUNT(engine->events)].code = GS_E_FULL;
         return GS_OK;
     }
-    engine->memories[memory] = (struct thing){true, bytes};
-    happens(engine, GS_ENGINE_ALLOCATED, tag, 0);
+    engine->memories[memory] = (struct resource){true, bytes};
+    happens(engine, GS_REPORT_ALLOCATED, tag, 0);
     return GS_OK;
 }
 
-void gs_engine_release(gs_engine *engine, uint32_t memory) {
+void gs_worker_release(gs_worker *engine, uint32_t memory) {
     check(engine->memories, memory, 0, 0);
     engine->memories[memory].is_there = false;
 }
 
-gs_code gs_engine_share(gs_engine *engine, uint32_t region, int fd, uint64_t bytes) {
+gs_code gs_worker_share(gs_worker *engine, uint32_t region, int fd, uint64_t bytes) {
     (void)fd;
     must(region < MOST && !engine->regions[region].is_there);
-    engine->regions[region] = (struct thing){true, bytes};
+    engine->regions[region] = (struct resource){true, bytes};
     return GS_OK;
 }
 
-void gs_engine_unshare(gs_engine *engine, uint32_t region) {
+void gs_worker_unshare(gs_worker *engine, uint32_t region) {
     check(engine->regions, region, 0, 0);
     engine->regions[region].is_there = false;
 }
 
-gs_code gs_engine_copy(gs_engine *engine, uint64_t tag, uint32_t queue, bool in, uint32_t memory, uint64_t at,
+gs_code gs_worker_copy(gs_worker *engine, uint64_t tag, uint32_t queue, bool in, uint32_t memory, uint64_t at,
                        uint32_t region, uint64_t region_at, uint64_t bytes) {
     (void)in;
-    must(queue != GS_ENGINE_NO_QUEUE);
+    must(queue != GS_WORKER_NO_QUEUE);
     check(engine->memories, memory, at, bytes);
     check(engine->regions, region, region_at, bytes);
-    happens(engine, GS_ENGINE_COPIED, tag, 0);
+    happens(engine, GS_REPORT_COPIED, tag, 0);
     return GS_OK;
 }
 
-gs_code gs_engine_fill(gs_engine *engine, uint64_t tag, uint32_t queue, uint32_t memory, uint64_t at, uint64_t bytes,
+gs_code gs_worker_fill(gs_worker *engine, uint64_t tag, uint32_t queue, uint32_t memory, uint64_t at, uint64_t bytes,
                        uint8_t value) {
     (void)value;
-    must(queue != GS_ENGINE_NO_QUEUE);
+    must(queue != GS_WORKER_NO_QUEUE);
     check(engine->memories, memory, at, bytes);
-    happens(engine, GS_ENGINE_COPIED, tag, 0);
+    happens(engine, GS_REPORT_COPIED, tag, 0);
     return GS_OK;
 }
 
-gs_code gs_engine_load(gs_engine *engine, uint64_t tag, uint32_t module, const gs_image *image) {
+gs_code gs_worker_load(gs_worker *engine, uint64_t tag, uint32_t module, const gs_image *image) {
     (void)image;
     must(module < MOST && !engine->modules[module].is_there);
     engine->modules[module].is_there = true;
-    happens(engine, GS_ENGINE_LOADED, tag, 0);
+    happens(engine, GS_REPORT_LOADED, tag, 0);
     return GS_OK;
 }
 
-void gs_engine_unload(gs_engine *engine, uint32_t module) {
+void gs_worker_unload(gs_worker *engine, uint32_t module) {
     check(engine->modules, module, 0, 0);
     engine->modules[module].is_there = false;
 }
 
-gs_code gs_engine_start(gs_engine *engine, uint64_t tag, const gs_engine_run *run) {
+gs_code gs_worker_start(gs_worker *engine, uint64_t tag, const gs_worker_launch *run) {
     unsigned char copy[GS_CLIENT_VALUE_BYTES];
     check(engine->modules, run->module, 0, 0);
-    must(run->kernel < 2 && run->grid[0] && run->grid[1] && run->grid[2] && run->argument_count <= GS_ENGINE_ARGUMENTS);
+    must(run->kernel < 2 && run->grid[0] && run->grid[1] && run->grid[2] && run->argument_count <= GS_WORKER_ARGUMENTS);
     for (uint32_t i = 0; i < run->argument_count; i++) {
-        const gs_engine_argument *argument = &run->arguments[i];
+        const gs_worker_argument *argument = &run->arguments[i];
         if (!argument->bytes) {
             check(engine->memories, argument->memory, argument->at, 1);
             continue;
@@ -175,17 +175,17 @@ gs_code gs_engine_start(gs_engine *engine, uint64_t tag, const gs_engine_run *ru
         memcpy(copy, argument->value, argument->bytes); /* the sanitizer looks */
     }
     uint64_t blocks = (uint64_t)run->grid[0] * run->grid[1] * run->grid[2];
-    happens(engine, GS_ENGINE_RAN, tag, run->is_confined && blocks > 4 ? run->first_block + blocks / 4 : blocks);
+    happens(engine, GS_REPORT_RAN, tag, run->is_confined && blocks > 4 ? run->first_block + blocks / 4 : blocks);
     if (run->first_block)
         engine->events[(engine->first + engine->count - 1) % GS_COUNT(engine->events)].blocks_done = blocks;
     return GS_OK;
 }
 
-void gs_engine_confine(gs_engine *engine, uint64_t tag, const uint32_t *mask) {
+void gs_worker_confine(gs_worker *engine, uint64_t tag, const uint32_t *mask) {
     (void)engine, (void)tag, (void)mask;
 }
 
-uint64_t gs_engine_progress(const gs_engine *engine, uint64_t tag) {
+uint64_t gs_worker_progress(const gs_worker *engine, uint64_t tag) {
     (void)engine, (void)tag;
     return 0;
 }
@@ -201,34 +201,35 @@ static void nothing_to_say(void *context, const char *line) {
 }
 
 /* A region and a module, which would come over the socket. */
-static void give_things(gs_session *session) {
-    enum { ROOM = 8 };
-    for (int kind = GS_THING_REGION; kind < GS_THING_KINDS; kind++) {
-        gs_thing_table *table = &session->things[kind];
-        table->data = calloc(ROOM, sizeof *table->data);
-        gs_thing *thing = gs_thing_new(session, (enum gs_thing_kind)kind, 5000);
-        must(table->data && thing);
-        table->count = table->room = ROOM;
-        table->data[1] = thing;
-        thing->is_ready = true;
-        thing->life = session->dispatch->life;
-        (kind == GS_THING_REGION ? the_engine.regions : the_engine.modules)[thing->number] = (struct thing){true, 5000};
-        if (kind == GS_THING_MODULE) {
-            thing->image = calloc(1, sizeof *thing->image + 2 * sizeof thing->image->kernels[0]);
-            must(thing->image);
-            thing->image->kernel_count = 2;
-            thing->image->kernels[0].can_be_confined = true;
+static void give_resources(gs_session *session) {
+    enum { CAPACITY = 8 };
+    for (int kind = GS_RESOURCE_REGION; kind < GS_RESOURCE_KINDS; kind++) {
+        gs_resource_table *table = &session->resources[kind];
+        table->data = calloc(CAPACITY, sizeof *table->data);
+        gs_resource *resource = gs_resource_new(session, (enum gs_resource_kind)kind, 5000);
+        must(table->data && resource);
+        table->count = table->capacity = CAPACITY;
+        table->data[1] = resource;
+        resource->is_ready = true;
+        resource->life = session->server->life;
+        (kind == GS_RESOURCE_REGION ? the_engine.regions : the_engine.modules)[resource->number] =
+            (struct resource){true, 5000};
+        if (kind == GS_RESOURCE_MODULE) {
+            resource->image = calloc(1, sizeof *resource->image + 2 * sizeof resource->image->kernels[0]);
+            must(resource->image);
+            resource->image->kernel_count = 2;
+            resource->image->kernels[0].can_be_confined = true;
         }
     }
 }
 
-static gs_session *open_session(gs_dispatch *dispatch) {
+static gs_session *open_session(gs_server *server) {
     gs_session_options options = {.weight = 1, .bell = -1, .own_bell = -1};
     options.page = memfd_create("fuzz", 0);
     must(options.page >= 0 && ftruncate(options.page, (off_t)gs_wire_page_bytes()) == 0);
-    gs_session *session = gs_session_open(dispatch, &options, NULL);
+    gs_session *session = gs_session_open(server, &options, NULL);
     must(session);
-    give_things(session);
+    give_resources(session);
     return session;
 }
 
@@ -279,53 +280,53 @@ static void unpack(struct reader *reader) {
 }
 
 /* An event that the device process had no reason for: a kernel may have written over its memory. */
-static void lie(const gs_dispatch *dispatch, struct reader *reader) {
+static void lie(const gs_server *server, struct reader *reader) {
     uint32_t what = next(reader) % 6;
     size_t number = next(reader);
     uint64_t blocks = next(reader);
     was_lied_to = true;
-    if (dispatch->actions.count)
-        happens(&the_engine, what, gs_action_tag(dispatch->actions.data[number % dispatch->actions.count]), blocks);
+    if (server->actions.count)
+        happens(&the_engine, what, gs_action_tag(server->actions.data[number % server->actions.count]), blocks);
 }
 
 /* When both clients are gone, and what was under way is done, nothing is left. */
-static void nothing_is_left(const gs_dispatch *dispatch) {
-    must(!gs_dispatch_is_busy(dispatch) && dispatch->running == 0);
-    for (size_t i = 0; i < dispatch->sessions.count; i++)
-        must(!dispatch->sessions.data[i]);
+static void nothing_is_left(const gs_server *server) {
+    must(!gs_server_is_busy(server) && server->running == 0);
+    for (size_t i = 0; i < server->sessions.count; i++)
+        must(!server->sessions.data[i]);
     for (size_t i = 0; i < 64 && !was_lied_to; i++)
         must(!the_engine.memories[i].is_there && !the_engine.regions[i].is_there && !the_engine.modules[i].is_there);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    gs_dispatch_options options = {.watch = nothing_to_watch, .say = nothing_to_say, .limit_ns = UINT64_MAX / 2};
+    gs_server_options options = {.watch = nothing_to_watch, .say = nothing_to_say, .limit_ns = UINT64_MAX / 2};
     enum { ENOUGH = 4096 };
     struct reader reader = {data, size < ENOUGH ? size : ENOUGH};
-    static gs_dispatch *dispatch;
-    if (!dispatch)
-        dispatch = gs_dispatch_open(&options, NULL);
-    must(dispatch);
-    dispatch->options.shuffle_ns = next(&reader) & 1;
+    static gs_server *server;
+    if (!server)
+        server = gs_server_open(&options, NULL);
+    must(server);
+    server->options.shuffle_ns = next(&reader) & 1;
     if (was_lied_to)
-        the_engine = (gs_engine){.facts = the_engine.facts};
+        the_engine = (gs_worker){.facts = the_engine.facts};
     was_lied_to = false;
-    gs_session *sessions[2] = {open_session(dispatch), open_session(dispatch)};
+    gs_session *sessions[2] = {open_session(server), open_session(server)};
     while (reader.size) {
         uint8_t how = next(&reader);
         gs_session *session = sessions[how & 1];
         if (how >> 4 == 15)
             unpack(&reader);
         else if (how >> 4 == 14)
-            lie(dispatch, &reader);
+            lie(server, &reader);
         else if (how >> 4 < 3 || the_engine.count > GS_SESSION_ACTIONS || session->actions >= GS_SESSION_ACTIONS)
-            gs_dispatch_work(dispatch);
+            gs_server_work(server);
         else
             say(session, &reader, how);
     }
     gs_session_close(sessions[0]);
     gs_session_close(sessions[1]);
-    while (the_engine.count || dispatch->must_sweep)
-        gs_dispatch_work(dispatch);
-    nothing_is_left(dispatch);
+    while (the_engine.count || server->must_sweep)
+        gs_server_work(server);
+    nothing_is_left(server);
     return 0;
 }

@@ -1,0 +1,185 @@
+/*
+ * worker.c: what it costs to go through the ring and through the device process, in one run of one program.
+ *
+ *   ring        records of 64 bytes from one thread to another, as many as go; and there and back, one at a time
+ *   round trip  a kernel that does next to nothing, whole, one at a time: from the order to the event
+ *   pipelined   the same, ordered without waiting
+ *   stop        a confined run on all SMs: from the order to leave to the event
+ *
+ * `engine [DEVICE]`: host (the default), cuda, cuda:N. GRIDSMITH_PROGRAM is the program whose hidden subcommands are
+ * started. Medians.
+ */
+#include "worker/worker.h"
+#include "client/ring.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROOM = 1 << 16, RECORD = 64, RECORDS = 2000000, TRIPS = 2000, MODULE = 1, MEMORY = 1, QUEUE = 1 };
+
+static const char source[] = "__global__ void nothing(unsigned *at) { if (at[0] == 1) at[1] = 2; }\n"
+                             "__global__ void slow(unsigned *at, int rounds) {\n"
+                             "    unsigned x = threadIdx.x;\n"
+                             "    for (int i = 0; i < rounds; i++) x = x * 1664525u + 1013904223u;\n"
+                             "    if (x == 1) at[1] = 2;\n"
+                             "}\n";
+
+static void give_up(const char *what) {
+    fprintf(stderr, "engine: %s\n", what);
+    exit(4);
+}
+
+static int compare(const void *a, const void *b) {
+    const int64_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+static double median_us(int64_t *times, size_t count) {
+    qsort(times, count, sizeof *times, compare);
+    return (double)times[count / 2] / 1000;
+}
+
+/* ---- the ring ---- */
+
+struct ends {
+    gs_ring from, to;
+};
+
+static void *echo(void *argument) {
+    struct ends *ends = argument;
+    unsigned char record[RECORD];
+    uint32_t bytes;
+    for (int i = 0; i < RECORDS + TRIPS; i++) {
+        while (gs_ring_take(&ends->from, record, sizeof record, &bytes) != GS_RING_DONE)
+            ;
+        if (i >= RECORDS)
+            gs_ring_put(&ends->to, record, bytes);
+    }
+    return NULL;
+}
+
+static void bench_ring(void) {
+    void *there = aligned_alloc(64, gs_ring_bytes(ROOM)), *back = aligned_alloc(64, gs_ring_bytes(ROOM));
+    unsigned char record[RECORD] = {0};
+    int64_t times[TRIPS];
+    struct ends far;
+    gs_ring out, in;
+    pthread_t thread;
+    uint32_t bytes;
+    int bell = gs_bell_new();
+    if (!there || !back || bell < 0)
+        give_up("out of memory");
+    memset(there, 0, gs_ring_bytes(ROOM));
+    memset(back, 0, gs_ring_bytes(ROOM));
+    gs_ring_attach(&out, there, ROOM, bell);
+    gs_ring_attach(&far.from, there, ROOM, bell);
+    gs_ring_attach(&far.to, back, ROOM, bell);
+    gs_ring_attach(&in, back, ROOM, bell);
+    if (pthread_create(&thread, NULL, echo, &far) != 0)
+        give_up("no thread");
+    int64_t began = gs_now_ns();
+    for (int i = 0; i < RECORDS; i++)
+        while (gs_ring_put(&out, record, sizeof record) != GS_RING_DONE)
+            ;
+    double seconds = (double)(gs_now_ns() - began) / 1e9;
+    for (int i = 0; i < TRIPS; i++) {
+        began = gs_now_ns();
+        gs_ring_put(&out, record, sizeof record);
+        while (gs_ring_take(&in, record, sizeof record, &bytes) != GS_RING_DONE)
+            ;
+        times[i] = gs_now_ns() - began;
+    }
+    pthread_join(thread, NULL);
+    printf("ring        %.1f million records/s, %.2f us there and back\n", RECORDS / seconds / 1e6,
+           median_us(times, TRIPS));
+    free(there);
+    free(back);
+}
+
+/* ---- the engine ---- */
+
+static gs_worker_report wait_for(gs_worker *engine, bool spins) {
+    gs_worker_report event;
+    while (!(spins ? gs_worker_peek(engine, &event) : gs_worker_poll(engine, &event))) {
+        struct pollfd asked = {.fd = gs_worker_fd(engine), .events = POLLIN};
+        if (!spins && poll(&asked, 1, 60000) <= 0)
+            give_up("nothing happens");
+    }
+    if (event.code != GS_OK)
+        give_up(event.message);
+    return event;
+}
+
+static void start(gs_worker *engine, bool is_slow, uint32_t blocks) {
+    const int32_t rounds = 20000;
+    const gs_worker_argument arguments[] = {{.memory = MEMORY}, {.bytes = sizeof rounds, .value = &rounds}};
+    gs_worker_launch run = {.queue = QUEUE,
+                            .module = MODULE,
+                            .kernel = is_slow,
+                            .is_confined = is_slow,
+                            .grid = {blocks, 1, 1},
+                            .block = {128, 1, 1},
+                            .task_blocks = 1,
+                            .argument_count = is_slow ? 2 : 1,
+                            .arguments = arguments};
+    memset(run.mask, 0xff, sizeof run.mask);
+    if (gs_worker_start(engine, 1, &run) != GS_OK)
+        give_up("a run was not taken");
+}
+
+static void bench_runs(gs_worker *engine) {
+    static const uint32_t none[GS_WORKER_MASK_WORDS];
+    enum { STOPS = 20 };
+    int64_t times[TRIPS], stops[STOPS];
+    for (int i = 0; i < TRIPS; i++) {
+        int64_t began = gs_now_ns();
+        start(engine, false, 1);
+        wait_for(engine, gs_worker_facts_of(engine)->is_gpu);
+        times[i] = gs_now_ns() - began;
+    }
+    printf("round trip  %.1f us\n", median_us(times, TRIPS));
+    int64_t began = gs_now_ns();
+    for (int i = 0; i < TRIPS; i++)
+        start(engine, false, 1);
+    for (int i = 0; i < TRIPS; i++)
+        wait_for(engine, gs_worker_facts_of(engine)->is_gpu);
+    printf("pipelined   %.2f us a run\n", (double)(gs_now_ns() - began) / 1000 / TRIPS);
+    for (int i = 0; i < STOPS; i++) {
+        start(engine, true, 1 << 20);
+        while (!gs_worker_progress(engine, 1))
+            ;
+        stops[i] = gs_now_ns();
+        gs_worker_confine(engine, 1, none);
+        wait_for(engine, gs_worker_facts_of(engine)->is_gpu);
+        stops[i] = gs_now_ns() - stops[i];
+    }
+    printf("stop        %.1f us\n", median_us(stops, STOPS));
+}
+
+int main(int argc, char **argv) {
+    gs_error error = {.code = GS_OK};
+    gs_worker_options options = {.device = argc > 1 ? argv[1] : "host"};
+    bench_ring();
+    gs_worker *engine = gs_worker_open(&options, &error);
+    if (!engine)
+        give_up(error.message);
+    gs_image_request request = {.name = "bench.cu",
+                                .text = source,
+                                .size = strlen(source),
+                                .architecture = gs_worker_facts_of(engine)->architecture};
+    gs_compilation *work = gs_image_start(&request, &error);
+    gs_image *image = work ? gs_image_finish(work, &error) : NULL;
+    if (!image)
+        give_up(error.message);
+    printf("image       %s\n", image->was_cached ? "from the cache" : "compiled");
+    gs_worker_load(engine, 1, MODULE, image);
+    wait_for(engine, false);
+    gs_worker_allocate(engine, 1, MEMORY, 4096);
+    wait_for(engine, false);
+    bench_runs(engine);
+    gs_image_free(image);
+    gs_worker_close(engine);
+    return 0;
+}

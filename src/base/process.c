@@ -1,0 +1,88 @@
+/*
+ * process.c: starting processes that die with their parent.
+ *
+ * The daemon starts others of its own kind, with a hidden subcommand. They get the descriptors that they need, from 3
+ * on, and nothing else: all others are close-on-exec.
+ */
+#define _GNU_SOURCE
+#include "base.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+static const char *program_of(const gs_process_options *options) {
+    const char *named = getenv("GRIDSMITH_PROGRAM");
+    return options->program ? options->program : named && named[0] ? named : "/proc/self/exe";
+}
+
+/* Copies above all numbers that the child uses, so that none is overwritten before it was passed on. */
+static bool lift(const gs_process_options *options, int *lifted) {
+    bool done = true;
+    for (int i = 0; i < options->fd_count; i++) {
+        lifted[i] = fcntl(options->fds[i], F_DUPFD_CLOEXEC, GS_PROCESS_FIRST_FD + GS_PROCESS_FDS);
+        done = done && lifted[i] >= 0;
+    }
+    return done;
+}
+
+static int spawn(const gs_process_options *options, const char *const *words, const int *fds, pid_t *process) {
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    sigset_t none;
+    sigemptyset(&none);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawnattr_init(&attributes);
+    for (int i = 0; i < options->fd_count; i++)
+        posix_spawn_file_actions_adddup2(&actions, fds[i], GS_PROCESS_FIRST_FD + i);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setflags(&attributes,
+                             (short)(POSIX_SPAWN_SETSIGMASK | (options->has_own_group ? POSIX_SPAWN_SETPGROUP : 0)));
+    char *const *environment = (char *const *)(uintptr_t)options->environment;
+    int failed = posix_spawn(process, program_of(options), &actions, &attributes, (char *const *)(uintptr_t)words,
+                             environment ? environment : environ);
+    posix_spawnattr_destroy(&attributes);
+    posix_spawn_file_actions_destroy(&actions);
+    return failed;
+}
+
+gs_code gs_process_start(const gs_process_options *options, pid_t *process, gs_error *error) {
+    enum { MOST_WORDS = 16 };
+    const char *words[MOST_WORDS + 1] = {"gridsmith", options->words[0]};
+    char parent[24];
+    int lifted[GS_PROCESS_FDS];
+    size_t count = 3;
+    snprintf(parent, sizeof parent, "%d", (int)getpid());
+    words[2] = parent;
+    for (const char *const *word = options->words + 1; *word && count < MOST_WORDS; word++)
+        words[count++] = *word;
+    int failed = lift(options, lifted) ? spawn(options, words, lifted, process) : errno;
+    for (int i = 0; i < options->fd_count; i++)
+        if (lifted[i] >= 0)
+            close(lifted[i]);
+    return failed ? gs_fail(error, GS_E_IO, "cannot start %s: %s", program_of(options), strerror(failed)) : GS_OK;
+}
+
+bool gs_process_may_spin(void) {
+    enum { FEW_CORES = 3 };
+    return sysconf(_SC_NPROCESSORS_ONLN) > FEW_CORES;
+}
+
+bool gs_process_follow(const char *parent, int signal) {
+    return prctl(PR_SET_PDEATHSIG, signal) == 0 && getppid() == atoi(parent);
+}
+
+void gs_process_say_end(int status, char *text, size_t size) {
+    if (WIFSIGNALED(status))
+        snprintf(text, size, "it was ended by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
+    else
+        snprintf(text, size, "it ended with %d", WEXITSTATUS(status));
+}

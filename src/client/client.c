@@ -1,0 +1,557 @@
+/*
+ * client.c: the calls of the client library, the other end of session.c. With client_link.c it needs the C library and
+ * ring.c, and nothing else.
+ *
+ * Numbers of memory, regions and modules are chosen here. What a caller can get wrong is checked here, with words: a
+ * daemon that is told nonsense ends the client.
+ */
+#define _GNU_SOURCE
+#include "descriptors.h"
+#include "link.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum {
+    OFFSET_BITS = 40, /* of an address: its number is above */
+    CHUNK_BYTES = 1 << 20,
+};
+
+/* ---- memory of the GPU ---- */
+
+gs_client_code gs_client_malloc(gs_client *client, size_t bytes, gs_client_memory *memory) {
+    *memory = 0;
+    if (!bytes || bytes >> OFFSET_BITS)
+        return gs_link_fail(GS_CLIENT_INVALID, "%zu bytes cannot be allocated", bytes);
+    gs_wire_allocate command = {.head = {.what = GS_WIRE_ALLOCATE}, .bytes = bytes};
+    pthread_mutex_lock(&client->lock);
+    command.memory = gs_link_add(&client->memories, bytes, NULL);
+    gs_client_code code =
+        command.memory ? GS_CLIENT_OK : gs_link_fail(GS_CLIENT_MEMORY, "there are too many allocations");
+    if (code == GS_CLIENT_OK) {
+        command.reply = gs_link_reply_take(client, &command.ticket);
+        code = gs_link_put(client, &command, sizeof command);
+        pthread_mutex_unlock(&client->lock);
+        if (code == GS_CLIENT_OK)
+            code = gs_link_reply_wait(client, command.reply, command.ticket);
+        pthread_mutex_lock(&client->lock);
+        gs_link_reply_give(client, command.reply);
+        if (code != GS_CLIENT_OK)
+            gs_link_remove(&client->memories, command.memory);
+    }
+    pthread_mutex_unlock(&client->lock);
+    if (code == GS_CLIENT_OK)
+        *memory = (uint64_t)command.memory << OFFSET_BITS;
+    return code;
+}
+
+static uint32_t number_of(gs_client_memory memory) {
+    return (uint32_t)(memory >> OFFSET_BITS);
+}
+
+static uint64_t offset_of(gs_client_memory memory) {
+    return memory & (((uint64_t)1 << OFFSET_BITS) - 1);
+}
+
+/* Under the lock. Whether `bytes` from there on are in one allocation. */
+static gs_client_code check_memory(gs_client *client, gs_client_memory memory, uint64_t bytes) {
+    struct gs_link_slot *slot = gs_link_find(&client->memories, number_of(memory));
+    if (!slot)
+        return gs_link_fail(GS_CLIENT_INVALID, "0x%llx is not an address that malloc gave", (unsigned long long)memory);
+    if (offset_of(memory) > slot->bytes || bytes > slot->bytes - offset_of(memory))
+        return gs_link_fail(GS_CLIENT_INVALID, "%llu bytes at %llu are not within an allocation of %llu",
+                            (unsigned long long)bytes, (unsigned long long)offset_of(memory),
+                            (unsigned long long)slot->bytes);
+    return GS_CLIENT_OK;
+}
+
+static gs_client_code forget(gs_client *client, struct gs_link_table *table, uint32_t what, uint32_t number) {
+    gs_wire_forget command = {.head = {.what = what}, .number = number};
+    gs_client_code code = gs_link_put(client, &command, sizeof command);
+    gs_link_remove(table, number);
+    return code;
+}
+
+gs_client_code gs_client_free(gs_client *client, gs_client_memory memory) {
+    if (!memory)
+        return GS_CLIENT_OK;
+    pthread_mutex_lock(&client->lock);
+    gs_client_code code = check_memory(client, memory, 0);
+    if (code == GS_CLIENT_OK)
+        code = offset_of(memory)
+                   ? gs_link_fail(GS_CLIENT_INVALID, "what malloc gave is freed, not an address within it")
+                   : forget(client, &client->memories, GS_WIRE_FREE, number_of(memory));
+    pthread_mutex_unlock(&client->lock);
+    return code;
+}
+
+/* ---- files sent to the daemon: host memory, sources ---- */
+
+static int sealed_file(size_t bytes) {
+    int fd = memfd_create("gridsmith", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd >= 0 &&
+        (ftruncate(fd, (off_t)bytes) != 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+/* Under the lock, which it gives away while it waits. The socket takes few messages at a time, and the daemon reads
+   them whatever happens, so that sending may wait. */
+static gs_client_code send_file(gs_client *client, gs_wire_file *file, int fd) {
+    file->reply = gs_link_reply_take(client, &file->ticket);
+    gs_client_code code = gs_link_end_code(client);
+    pthread_mutex_unlock(&client->lock);
+    if (code == GS_CLIENT_OK) {
+        ssize_t sent;
+        while ((sent = gs_descriptors_send(client->socket, file, sizeof *file, &fd, 1, 0)) < 0 && errno == EINTR)
+            ;
+        code = sent < 0 ? gs_link_fail(GS_CLIENT_LOST, "the daemon is gone")
+                        : gs_link_reply_wait(client, file->reply, file->ticket);
+    }
+    pthread_mutex_lock(&client->lock);
+    gs_link_reply_give(client, file->reply);
+    return code;
+}
+
+static gs_client_code share(gs_client *client, int fd, size_t bytes, unsigned char *address, uint32_t *number) {
+    gs_wire_file file = {.kind = GS_WIRE_SHARE, .bytes = bytes};
+    pthread_mutex_lock(&client->lock);
+    file.number = gs_link_add(&client->regions, bytes, NULL); /* no copy finds it before it has its address */
+    gs_client_code code = file.number ? send_file(client, &file, fd)
+                                      : gs_link_fail(GS_CLIENT_MEMORY, "there are too many pieces of host memory");
+    if (file.number && code == GS_CLIENT_OK)
+        client->regions.slots[file.number].address = address;
+    else if (file.number)
+        gs_link_remove(&client->regions, file.number);
+    pthread_mutex_unlock(&client->lock);
+    *number = file.number;
+    return code;
+}
+
+static gs_client_code host_malloc(gs_client *client, size_t bytes, void **memory, uint32_t *number) {
+    int fd = sealed_file(bytes);
+    if (fd < 0)
+        return gs_link_fail_system("make memory to share");
+    void *address = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    gs_client_code code =
+        address == MAP_FAILED ? gs_link_fail_system("map memory to share") : share(client, fd, bytes, address, number);
+    if (code != GS_CLIENT_OK && address != MAP_FAILED)
+        munmap(address, bytes);
+    if (code == GS_CLIENT_OK)
+        *memory = address;
+    close(fd);
+    return code;
+}
+
+gs_client_code gs_client_host_malloc(gs_client *client, size_t bytes, void **memory) {
+    uint32_t number;
+    *memory = NULL;
+    if (!bytes || bytes > SIZE_MAX / 4)
+        return gs_link_fail(GS_CLIENT_INVALID, "%zu bytes cannot be allocated", bytes);
+    return host_malloc(client, bytes, memory, &number);
+}
+
+/* Under the lock. The region that has these bytes of this process, or 0. */
+static uint32_t find_region(const gs_client *client, const void *memory, size_t bytes) {
+    uintptr_t at = (uintptr_t)memory;
+    for (uint32_t i = 1; i < client->regions.count; i++) {
+        const struct gs_link_slot *slot = &client->regions.slots[i];
+        uintptr_t begin = (uintptr_t)slot->address;
+        if (begin && at >= begin && at - begin <= slot->bytes && bytes <= slot->bytes - (at - begin))
+            return i;
+    }
+    return 0;
+}
+
+gs_client_code gs_client_host_free(gs_client *client, void *memory) {
+    if (!memory)
+        return GS_CLIENT_OK;
+    pthread_mutex_lock(&client->lock);
+    uint32_t region = find_region(client, memory, 0);
+    gs_client_code code = GS_CLIENT_OK;
+    if (!region || client->regions.slots[region].address != memory || memory == client->staging.memory)
+        code = gs_link_fail(GS_CLIENT_INVALID, "that is not memory that host_malloc gave");
+    if (code == GS_CLIENT_OK) {
+        munmap(memory, client->regions.slots[region].bytes);
+        code = forget(client, &client->regions, GS_WIRE_UNSHARE, region);
+    }
+    pthread_mutex_unlock(&client->lock);
+    return code;
+}
+
+/* ---- copies ---- */
+
+static uint64_t stream_last(gs_client *client, uint32_t stream) {
+    pthread_mutex_lock(&client->lock);
+    uint64_t last = client->last[stream];
+    pthread_mutex_unlock(&client->lock);
+    return last;
+}
+
+static gs_client_code wait_number(gs_client *client, uint32_t stream, uint64_t number) {
+    return gs_link_wait(client,
+                        &(struct gs_link_wish){.counter = &client->page->streams[stream].done, .least = number});
+}
+
+/* What failed in the stream without ending the client; told once. */
+static gs_client_code stream_trouble(gs_client *client, uint32_t stream) {
+    gs_wire_stream *told = &client->page->streams[stream];
+    uint32_t errors = atomic_load_explicit(&told->errors, memory_order_acquire);
+    pthread_mutex_lock(&client->lock);
+    bool is_new = errors != client->errors[stream];
+    client->errors[stream] = errors;
+    pthread_mutex_unlock(&client->lock);
+    return is_new ? gs_link_fail_told(told->code, told->words) : GS_CLIENT_OK;
+}
+
+static gs_client_code put_copy(gs_client *client, bool in, uint32_t stream, gs_client_memory memory, uint32_t region,
+                               uint64_t region_at, size_t bytes) {
+    gs_wire_copy command = {.head = {.what = in ? GS_WIRE_COPY_IN : GS_WIRE_COPY_OUT, .stream = stream},
+                            .memory = number_of(memory),
+                            .region = region,
+                            .at = offset_of(memory),
+                            .region_at = region_at,
+                            .bytes = bytes};
+    return gs_link_put_stream(client, &command, sizeof command);
+}
+
+/* Copies that need no staging; `*is_done`: this was one. */
+static gs_client_code copy_shared(gs_client *client, bool in, uint32_t stream, gs_client_memory memory,
+                                  const void *host, size_t bytes, bool *is_done) {
+    *is_done = true;
+    gs_client_code code = gs_link_check_stream(stream);
+    if (code != GS_CLIENT_OK)
+        return code;
+    pthread_mutex_lock(&client->lock);
+    code = check_memory(client, memory, bytes);
+    uint32_t region = code == GS_CLIENT_OK && bytes ? find_region(client, host, bytes) : 0;
+    if (region)
+        code = put_copy(client, in, stream, memory, region,
+                        (uint64_t)((const unsigned char *)host - client->regions.slots[region].address), bytes);
+    pthread_mutex_unlock(&client->lock);
+    *is_done = code != GS_CLIENT_OK || region || !bytes;
+    return code;
+}
+
+/* Under staging.lock. The next chunk, when what it was used for is done. */
+static gs_client_code take_chunk(gs_client *client, uint32_t *chunk) {
+    if (!client->staging.memory) {
+        void *memory;
+        gs_client_code code =
+            host_malloc(client, (size_t)GS_LINK_CHUNKS * CHUNK_BYTES, &memory, &client->staging.region);
+        if (code != GS_CLIENT_OK)
+            return code;
+        client->staging.memory = memory;
+    }
+    *chunk = client->staging.next++ % GS_LINK_CHUNKS;
+    struct gs_link_use *use = &client->staging.uses[*chunk];
+    return use->number ? wait_number(client, use->stream, use->number) : GS_CLIENT_OK;
+}
+
+static gs_client_code put_chunk(gs_client *client, bool in, uint32_t stream, gs_client_memory memory, uint32_t chunk,
+                                size_t bytes) {
+    pthread_mutex_lock(&client->lock);
+    gs_client_code code =
+        put_copy(client, in, stream, memory, client->staging.region, (uint64_t)chunk * CHUNK_BYTES, bytes);
+    client->staging.uses[chunk] = (struct gs_link_use){.stream = stream, .number = client->last[stream]};
+    pthread_mutex_unlock(&client->lock);
+    return code;
+}
+
+static size_t chunk_part(size_t left) {
+    return left < CHUNK_BYTES ? left : CHUNK_BYTES;
+}
+
+static gs_client_code stage_in(gs_client *client, uint32_t stream, gs_client_memory to, const unsigned char *from,
+                               size_t bytes) {
+    gs_client_code code = GS_CLIENT_OK;
+    for (size_t at = 0, part; at < bytes && code == GS_CLIENT_OK; at += part) {
+        uint32_t chunk;
+        part = chunk_part(bytes - at);
+        code = take_chunk(client, &chunk);
+        if (code != GS_CLIENT_OK)
+            break;
+        memcpy(client->staging.memory + (size_t)chunk * CHUNK_BYTES, from + at, part);
+        code = put_chunk(client, true, stream, to + at, chunk, part);
+    }
+    return code;
+}
+
+/* The device writes some chunks ahead while this side empties others. */
+static gs_client_code stage_out(gs_client *client, uint32_t stream, unsigned char *to, gs_client_memory from,
+                                size_t bytes) {
+    gs_client_code code = GS_CLIENT_OK;
+    uint32_t chunks[GS_LINK_CHUNKS];
+    size_t asked = 0, emptied = 0, parts = (bytes + CHUNK_BYTES - 1) / CHUNK_BYTES;
+    while (emptied < parts && code == GS_CLIENT_OK) {
+        if (asked < parts && asked - emptied < GS_LINK_CHUNKS) {
+            size_t at = asked * CHUNK_BYTES;
+            code = take_chunk(client, &chunks[asked % GS_LINK_CHUNKS]);
+            if (code == GS_CLIENT_OK)
+                code =
+                    put_chunk(client, false, stream, from + at, chunks[asked % GS_LINK_CHUNKS], chunk_part(bytes - at));
+            asked++;
+            continue;
+        }
+        uint32_t chunk = chunks[emptied % GS_LINK_CHUNKS];
+        size_t at = emptied++ * CHUNK_BYTES;
+        code = wait_number(client, stream, client->staging.uses[chunk].number);
+        if (code == GS_CLIENT_OK)
+            memcpy(to + at, client->staging.memory + (size_t)chunk * CHUNK_BYTES, chunk_part(bytes - at));
+    }
+    return code == GS_CLIENT_OK ? stream_trouble(client, stream) : code;
+}
+
+gs_client_code gs_client_copy_in(gs_client *client, uint32_t stream, gs_client_memory to, const void *from,
+                                 size_t bytes) {
+    bool is_done;
+    gs_client_code code = copy_shared(client, true, stream, to, from, bytes, &is_done);
+    if (is_done)
+        return code;
+    pthread_mutex_lock(&client->staging.lock);
+    code = stage_in(client, stream, to, from, bytes);
+    pthread_mutex_unlock(&client->staging.lock);
+    return code;
+}
+
+gs_client_code gs_client_copy_out(gs_client *client, uint32_t stream, void *to, gs_client_memory from, size_t bytes) {
+    bool is_done;
+    gs_client_code code = copy_shared(client, false, stream, from, to, bytes, &is_done);
+    if (is_done)
+        return code;
+    pthread_mutex_lock(&client->staging.lock);
+    code = stage_out(client, stream, to, from, bytes);
+    pthread_mutex_unlock(&client->staging.lock);
+    return code;
+}
+
+gs_client_code gs_client_fill(gs_client *client, uint32_t stream, gs_client_memory to, uint8_t value, size_t bytes) {
+    gs_client_code code = gs_link_check_stream(stream);
+    if (code != GS_CLIENT_OK)
+        return code;
+    gs_wire_fill command = {.head = {.what = GS_WIRE_FILL, .stream = stream},
+                            .memory = number_of(to),
+                            .value = value,
+                            .at = offset_of(to),
+                            .bytes = bytes};
+    pthread_mutex_lock(&client->lock);
+    code = check_memory(client, to, bytes);
+    if (code == GS_CLIENT_OK && bytes)
+        code = gs_link_put_stream(client, &command, sizeof command);
+    pthread_mutex_unlock(&client->lock);
+    return code;
+}
+
+/* ---- kernels ---- */
+
+/* Lengths of what a source is made of, with the NULs; SIZE_MAX: something is missing. */
+static size_t source_bytes(const gs_client_source *source, const char *name, size_t size) {
+    size_t bytes = strlen(name) + 1 + size;
+    for (uint32_t i = 0; i < source->option_count; i++)
+        bytes += strlen(source->options[i]) + 1;
+    for (uint32_t i = 0; i < source->kernel_count; i++)
+        bytes += strlen(source->kernels[i]) + 1;
+    return bytes;
+}
+
+static bool write_all(int fd, const void *bytes, size_t count) {
+    for (const unsigned char *at = bytes; count;) {
+        ssize_t wrote = write(fd, at, count);
+        if (wrote < 0 && errno == EINTR)
+            continue;
+        if (wrote <= 0)
+            return false;
+        at += wrote;
+        count -= (size_t)wrote;
+    }
+    return true;
+}
+
+static bool write_source(int fd, const gs_client_source *source, const char *name, size_t size) {
+    bool is_good = write_all(fd, name, strlen(name) + 1);
+    for (uint32_t i = 0; i < source->option_count && is_good; i++)
+        is_good = write_all(fd, source->options[i], strlen(source->options[i]) + 1);
+    for (uint32_t i = 0; i < source->kernel_count && is_good; i++)
+        is_good = write_all(fd, source->kernels[i], strlen(source->kernels[i]) + 1);
+    return is_good && write_all(fd, source->text, size);
+}
+
+gs_client_code gs_client_load(gs_client *client, const gs_client_source *source, uint32_t *module) {
+    const char *name = source->name ? source->name : "source.cu";
+    size_t size = source->size ? source->size : strlen(source->text);
+    *module = 0;
+    if (!source->kernel_count)
+        return gs_link_fail(GS_CLIENT_INVALID, "which kernels of the source?");
+    gs_wire_file file = {.kind = GS_WIRE_LOAD,
+                         .bytes = source_bytes(source, name, size),
+                         .options = source->option_count,
+                         .kernels = source->kernel_count};
+    if (file.bytes > GS_WIRE_SOURCE_BYTES)
+        return gs_link_fail(GS_CLIENT_INVALID, "a source has at most %d bytes", GS_WIRE_SOURCE_BYTES);
+    int fd = sealed_file(file.bytes);
+    if (fd < 0 || !write_source(fd, source, name, size)) {
+        gs_client_code code = gs_link_fail_system("write the source for the daemon");
+        if (fd >= 0)
+            close(fd);
+        return code;
+    }
+    pthread_mutex_lock(&client->lock);
+    file.number = gs_link_add(&client->modules, source->kernel_count, NULL);
+    gs_client_code code =
+        file.number ? send_file(client, &file, fd) : gs_link_fail(GS_CLIENT_MEMORY, "there are too many modules");
+    if (file.number && code != GS_CLIENT_OK)
+        gs_link_remove(&client->modules, file.number);
+    pthread_mutex_unlock(&client->lock);
+    close(fd);
+    if (code == GS_CLIENT_OK)
+        *module = file.number;
+    return code;
+}
+
+gs_client_code gs_client_unload(gs_client *client, uint32_t module) {
+    pthread_mutex_lock(&client->lock);
+    gs_client_code code = gs_link_find(&client->modules, module)
+                              ? forget(client, &client->modules, GS_WIRE_UNLOAD, module)
+                              : gs_link_fail(GS_CLIENT_INVALID, "there is no module %u", module);
+    pthread_mutex_unlock(&client->lock);
+    return code;
+}
+
+/* ---- launches ---- */
+
+struct packed {
+    gs_wire_launch launch;
+    alignas(8) unsigned char arguments[GS_WIRE_MOST_BYTES - sizeof(gs_wire_launch)];
+};
+
+/* Under the lock. */
+static gs_client_code pack_argument(gs_client *client, const gs_client_argument *argument, unsigned char *into,
+                                    size_t *at, size_t *values) {
+    gs_wire_argument head = {.bytes = argument->bytes};
+    uint64_t offset;
+    const void *value = argument->value;
+    if (argument->is_memory) {
+        gs_client_memory memory;
+        if (argument->bytes != sizeof memory)
+            return gs_link_fail(GS_CLIENT_INVALID, "an address has %zu bytes, not %u", sizeof memory, argument->bytes);
+        memcpy(&memory, value, sizeof memory);
+        gs_client_code code = check_memory(client, memory, 1);
+        if (code != GS_CLIENT_OK)
+            return code;
+        head.memory = number_of(memory);
+        offset = offset_of(memory);
+        value = &offset;
+    } else {
+        *values += (argument->bytes + 7) & ~(size_t)7;
+        if (!argument->bytes || argument->bytes > GS_CLIENT_VALUE_BYTES || *values > GS_CLIENT_VALUES_BYTES)
+            return gs_link_fail(GS_CLIENT_INVALID, "an argument has 1 to %d bytes, all together at most %d",
+                                GS_CLIENT_VALUE_BYTES, GS_CLIENT_VALUES_BYTES);
+    }
+    memcpy(into + *at, &head, sizeof head);
+    memcpy(into + *at + sizeof head, value, head.bytes);
+    *at += sizeof head + ((head.bytes + 7) & ~(size_t)7);
+    return GS_CLIENT_OK;
+}
+
+static gs_client_code pack(gs_client *client, const gs_client_launch *launch, struct packed *packed, size_t *bytes) {
+    const struct gs_link_slot *module = gs_link_find(&client->modules, launch->module);
+    if (!module || launch->kernel >= module->bytes)
+        return gs_link_fail(GS_CLIENT_INVALID, "there is no kernel %u in module %u", launch->kernel, launch->module);
+    if (launch->argument_count > GS_CLIENT_ARGUMENTS)
+        return gs_link_fail(GS_CLIENT_INVALID, "a kernel has at most %d arguments here", GS_CLIENT_ARGUMENTS);
+    size_t at = 0, values = 0;
+    for (uint32_t i = 0; i < launch->argument_count; i++) {
+        gs_client_code code = pack_argument(client, &launch->arguments[i], packed->arguments, &at, &values);
+        if (code != GS_CLIENT_OK)
+            return code;
+    }
+    *bytes = sizeof packed->launch + at;
+    return GS_CLIENT_OK;
+}
+
+gs_client_code gs_client_start(gs_client *client, uint32_t stream, const gs_client_launch *launch) {
+    struct packed packed;
+    size_t bytes = 0;
+    gs_client_code code = gs_link_check_stream(stream);
+    if (code != GS_CLIENT_OK)
+        return code;
+    packed.launch = (gs_wire_launch){.head = {.what = GS_WIRE_LAUNCH, .stream = stream},
+                                     .module = launch->module,
+                                     .kernel = launch->kernel,
+                                     .shared_bytes = launch->shared_bytes,
+                                     .arguments = launch->argument_count};
+    for (int i = 0; i < 3; i++) {
+        packed.launch.grid[i] = launch->grid[i] ? launch->grid[i] : 1;
+        packed.launch.block[i] = launch->block[i] ? launch->block[i] : 1;
+    }
+    pthread_mutex_lock(&client->lock);
+    code = pack(client, launch, &packed, &bytes);
+    if (code == GS_CLIENT_OK)
+        code = gs_link_put_stream(client, &packed, bytes);
+    pthread_mutex_unlock(&client->lock);
+    return code;
+}
+
+gs_client_code gs_client_wait(gs_client *client, uint32_t stream) {
+    gs_client_code code = gs_link_check_stream(stream);
+    if (code == GS_CLIENT_OK)
+        code = wait_number(client, stream, stream_last(client, stream));
+    if (code == GS_CLIENT_OK)
+        code = gs_link_end_code(client);
+    return code == GS_CLIENT_OK ? stream_trouble(client, stream) : code;
+}
+
+gs_client_code gs_client_wait_all(gs_client *client) {
+    gs_client_code code = GS_CLIENT_OK;
+    for (uint32_t i = 0; i < GS_CLIENT_STREAMS; i++) {
+        gs_client_code found = gs_client_wait(client, i);
+        code = code == GS_CLIENT_OK ? found : code;
+    }
+    return code;
+}
+
+/* ---- events ---- */
+
+gs_client_code gs_client_event(gs_client *client, uint32_t stream, uint32_t event) {
+    gs_client_code code = gs_link_check_stream(stream);
+    if (code == GS_CLIENT_OK && event >= GS_CLIENT_EVENTS)
+        code = gs_link_fail(GS_CLIENT_INVALID, "there is no event %u: the last is %d", event, GS_CLIENT_EVENTS - 1);
+    if (code != GS_CLIENT_OK)
+        return code;
+    gs_wire_record command = {.head = {.what = GS_WIRE_EVENT, .stream = stream}, .event = event};
+    pthread_mutex_lock(&client->lock);
+    code = gs_link_put_stream(client, &command, sizeof command);
+    if (code == GS_CLIENT_OK)
+        client->recorded[event] = client->commands;
+    pthread_mutex_unlock(&client->lock);
+    return code;
+}
+
+gs_client_code gs_client_event_wait(gs_client *client, uint32_t event) {
+    if (event >= GS_CLIENT_EVENTS)
+        return gs_link_fail(GS_CLIENT_INVALID, "there is no event %u: the last is %d", event, GS_CLIENT_EVENTS - 1);
+    pthread_mutex_lock(&client->lock);
+    uint64_t number = client->recorded[event];
+    pthread_mutex_unlock(&client->lock);
+    if (!number)
+        return gs_link_fail(GS_CLIENT_INVALID, "event %u was never recorded", event);
+    return gs_link_wait(client,
+                        &(struct gs_link_wish){.counter = &client->page->events[event].command, .least = number});
+}
+
+gs_client_code gs_client_elapsed(gs_client *client, uint32_t from, uint32_t to, int64_t *nanoseconds) {
+    *nanoseconds = 0;
+    gs_client_code code = gs_client_event_wait(client, from);
+    if (code == GS_CLIENT_OK)
+        code = gs_client_event_wait(client, to);
+    if (code == GS_CLIENT_OK)
+        *nanoseconds =
+            atomic_load(&client->page->events[to].time_ns) - atomic_load(&client->page->events[from].time_ns);
+    return code;
+}

@@ -1,0 +1,30 @@
+/*
+ * client.h: clients of the daemon: the protocol, and what programs of our own need around the client library.
+ *
+ *   wire.h          what a client and the daemon say to each other
+ *   ring.h          rings of records in shared memory, and bells
+ *   descriptors.h   file descriptors that travel over a socket
+ *
+ * The client library itself is <gridsmith/client.h> (client.c, link.c); it needs the C library alone.
+ */
+#ifndef GS_CLIENT_ROOM_H
+#define GS_CLIENT_ROOM_H
+
+#include "base/base.h"
+#include "descriptors.h"
+#include "ring.h"
+#include "wire.h"
+
+struct gs_executor;
+struct gs_app_stream;
+
+/* What a daemon says of itself: gridsmith.status/1. The caller frees the text. */
+gs_code gs_status_request(const char *socket, char **json, gs_error *error);
+
+/* A daemon as an executor: buffers are copied in, kernels launched on one stream, buffers copied out. Forms are the
+   daemon's business, so calls must be of originals. */
+struct gs_executor *gs_executor_remote(const char *socket, gs_error *error);
+/* And as a feed; `name` is what 'gridsmith top' shows. */
+struct gs_app_stream *gs_app_stream_remote(const char *socket, const char *name, gs_error *error);
+
+#endif

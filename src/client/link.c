@@ -1,0 +1,422 @@
+/*
+ * link.c: a client's end of the link to the daemon: the socket, the page and the ring that they share.
+ *
+ * A command is a record in the ring, and nobody waits for it: the client counts commands, the daemon says in the page
+ * how far each stream is. Waiting is looking at the page, for some microseconds in a loop and then asleep; of several
+ * threads that wait one sleeps on the bell and the socket (whose end is the end of the daemon) and wakes the others.
+ *
+ * Locks: `lock` for the ring and the tables, `staging.lock` outside of it, `nap` for who sleeps, inside of both.
+ */
+#define _GNU_SOURCE
+#include "link.h"
+
+#include "descriptors.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    ANSWER_MS = 60000,   /* so long an opening client waits: a daemon that was just started looks for its GPU */
+    SPIN_NS = 50000,     /* looking at the page before sleeping, at most */
+    SPIN_LEAST_NS = 2000 /* and at least */
+};
+
+/* ---- errors ---- */
+
+static _Thread_local char words[GS_WIRE_MESSAGE + 100];
+
+const char *gs_client_meaning(gs_client_code code) {
+#define WORDS(name, meaning) meaning,
+    static const char *const meanings[] = {GS_CLIENT_ERRORS(WORDS)};
+#undef WORDS
+    return code >= 0 && code < GS_CLIENT_CODES ? meanings[code] : "unknown";
+}
+
+const char *gs_client_message(void) {
+    return words;
+}
+
+gs_client_code gs_link_fail(gs_client_code code, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(words, sizeof words, format, arguments);
+    va_end(arguments);
+    return code;
+}
+
+gs_client_code gs_link_fail_system(const char *what) {
+    return gs_link_fail(GS_CLIENT_SYSTEM, "cannot %s: %s", what, strerror(errno));
+}
+
+static gs_client_code fail_memory(void) {
+    return gs_link_fail(GS_CLIENT_MEMORY, "this process has no memory left");
+}
+
+gs_client_code gs_link_fail_told(uint32_t code, const char *told) {
+    if (code == GS_CLIENT_OK || code >= GS_CLIENT_CODES)
+        code = GS_CLIENT_SYSTEM;
+    return gs_link_fail(code, "%.*s", GS_WIRE_MESSAGE - 1, told[0] ? told : gs_client_meaning(code));
+}
+
+gs_client_code gs_link_end_code(gs_client *client) {
+    uint32_t end_code = atomic_load(&client->page->end_code); /* also after saying that it sleeps */
+    if (end_code)
+        return gs_link_fail_told(end_code, client->page->end_message);
+    if (atomic_load_explicit(&client->is_lost, memory_order_relaxed))
+        return gs_link_fail_told(GS_CLIENT_LOST, "");
+    return GS_CLIENT_OK;
+}
+
+/* ---- waiting ---- */
+
+static bool is_met(const struct gs_link_wish *wish) {
+    if (wish->counter)
+        return atomic_load_explicit(wish->counter, memory_order_seq_cst) >= wish->least;
+    if (wish->ticket)
+        return atomic_load_explicit(wish->ticket, memory_order_seq_cst) == wish->wanted;
+    return gs_ring_wants_room(wish->ring, wish->room) != GS_RING_NOT_NOW;
+}
+
+static uint64_t now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static void relax(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* Looks for a while. */
+static bool spin(gs_client *client, const struct gs_link_wish *wish, uint64_t began) {
+    uint64_t until = began + atomic_load_explicit(&client->spin_ns, memory_order_relaxed);
+    bool met;
+    do {
+        for (int i = 0; i < 32 && !(met = is_met(wish)); i++)
+            relax();
+        if (!met)
+            sched_yield();
+    } while (!met && !atomic_load_explicit(&client->page->end_code, memory_order_relaxed) && now_ns() < until);
+    return met;
+}
+
+/* A wait is over: one that looking would have seen the end of makes the next one look as long as that, others less. */
+static void learn_to_wait(gs_client *client, uint64_t ns) {
+    uint32_t most = atomic_load_explicit(&client->spin_ns, memory_order_relaxed);
+    uint32_t next = ns < SPIN_NS ? SPIN_NS : most / 2 > SPIN_LEAST_NS ? most / 2 : SPIN_LEAST_NS;
+    if (next != most)
+        atomic_store_explicit(&client->spin_ns, next, memory_order_relaxed);
+}
+
+/* Sleeps until the daemon rings or is gone. */
+static void sleep_on_bell(gs_client *client) {
+    struct pollfd both[] = {{.fd = client->bell, .events = POLLIN}, {.fd = client->socket, .events = POLLIN}};
+    if (poll(both, 2, -1) < 0)
+        return;
+    if (both[0].revents)
+        gs_bell_clear(client->bell);
+    else if (both[1].revents)
+        atomic_store(&client->is_lost, true);
+}
+
+/* One turn of sleep. Who sleeps on the bell says so while it holds `nap`, and the others look at their wishes after
+   that: no ring is missed. */
+static void nap(gs_client *client, const struct gs_link_wish *wish) {
+    pthread_mutex_lock(&client->nap);
+    if (client->somebody_polls) {
+        if (!is_met(wish) && gs_link_end_code(client) == GS_CLIENT_OK)
+            pthread_cond_wait(&client->woken, &client->nap);
+        pthread_mutex_unlock(&client->nap);
+        return;
+    }
+    client->somebody_polls = true;
+    atomic_store(&client->page->client_sleeps, 1);
+    pthread_mutex_unlock(&client->nap);
+    if (!is_met(wish) && gs_link_end_code(client) == GS_CLIENT_OK)
+        sleep_on_bell(client);
+    pthread_mutex_lock(&client->nap);
+    client->somebody_polls = false;
+    pthread_cond_broadcast(&client->woken);
+    pthread_mutex_unlock(&client->nap);
+}
+
+gs_client_code gs_link_wait(gs_client *client, const struct gs_link_wish *wish) {
+    if (is_met(wish))
+        return GS_CLIENT_OK;
+    uint64_t began = now_ns();
+    while (!spin(client, wish, began)) {
+        gs_client_code end_code = gs_link_end_code(client);
+        if (end_code != GS_CLIENT_OK)
+            return is_met(wish) ? GS_CLIENT_OK : end_code;
+        nap(client, wish);
+    }
+    learn_to_wait(client, now_ns() - began);
+    return GS_CLIENT_OK;
+}
+
+/* ---- tables; under the lock ---- */
+
+uint32_t gs_link_add(struct gs_link_table *table, uint64_t bytes, void *address) {
+    uint32_t number = table->hint ? table->hint : 1;
+    while (number < table->count && table->slots[number].is_used)
+        number++;
+    if (number >= table->most)
+        return 0;
+    if (number >= table->count) {
+        uint32_t count = table->count ? table->count * 2 : 16;
+        struct gs_link_slot *slots = realloc(table->slots, count * sizeof *slots);
+        if (!slots)
+            return 0;
+        memset(slots + table->count, 0, (count - table->count) * sizeof *slots);
+        table->slots = slots;
+        table->count = count;
+    }
+    table->slots[number] = (struct gs_link_slot){.is_used = true, .bytes = bytes, .address = address};
+    table->hint = number + 1;
+    return number;
+}
+
+struct gs_link_slot *gs_link_find(const struct gs_link_table *table, uint32_t number) {
+    return number < table->count && table->slots[number].is_used ? &table->slots[number] : NULL;
+}
+
+void gs_link_remove(struct gs_link_table *table, uint32_t number) {
+    table->slots[number] = (struct gs_link_slot){.is_used = false};
+    if (number < table->hint)
+        table->hint = number;
+}
+
+/* ---- commands ---- */
+
+gs_client_code gs_link_put(gs_client *client, const void *command, size_t bytes) {
+    gs_client_code end_code = gs_link_end_code(client);
+    while (end_code == GS_CLIENT_OK) {
+        gs_ring_result result = gs_ring_put(&client->ring, command, (uint32_t)bytes);
+        if (result == GS_RING_DONE) {
+            client->commands++;
+            return GS_CLIENT_OK;
+        }
+        if (result != GS_RING_NOT_NOW)
+            return gs_link_fail(GS_CLIENT_SYSTEM, "the ring of commands is broken");
+        end_code = gs_link_wait(client, &(struct gs_link_wish){.ring = &client->ring, .room = (uint32_t)bytes});
+    }
+    return end_code;
+}
+
+gs_client_code gs_link_put_stream(gs_client *client, const void *command, size_t bytes) {
+    uint32_t stream = ((const gs_wire_head *)command)->stream;
+    gs_client_code code = gs_link_put(client, command, bytes);
+    if (code == GS_CLIENT_OK)
+        client->last[stream] = client->commands;
+    return code;
+}
+
+gs_client_code gs_link_check_stream(uint32_t stream) {
+    return stream < GS_CLIENT_STREAMS ? GS_CLIENT_OK
+                                      : gs_link_fail(GS_CLIENT_INVALID, "there is no stream %u: the last is %d", stream,
+                                                     GS_CLIENT_STREAMS - 1);
+}
+
+/* ---- replies ---- */
+
+uint32_t gs_link_reply_take(gs_client *client, uint32_t *ticket) {
+    while (client->replies == UINT64_MAX)
+        pthread_cond_wait(&client->reply_free, &client->lock);
+    uint32_t slot = 0;
+    while (client->replies >> slot & 1)
+        slot++;
+    client->replies |= (uint64_t)1 << slot;
+    *ticket = ++client->tickets ? client->tickets : ++client->tickets;
+    return slot;
+}
+
+gs_client_code gs_link_reply_wait(gs_client *client, uint32_t slot, uint32_t ticket) {
+    gs_wire_reply *reply = &client->page->replies[slot];
+    gs_client_code code = gs_link_wait(client, &(struct gs_link_wish){.ticket = &reply->ticket, .wanted = ticket});
+    if (code == GS_CLIENT_OK && reply->code != GS_CLIENT_OK)
+        code = gs_link_fail_told(reply->code, reply->words);
+    return code;
+}
+
+void gs_link_reply_give(gs_client *client, uint32_t slot) {
+    client->replies &= ~((uint64_t)1 << slot);
+    pthread_cond_signal(&client->reply_free);
+}
+
+/* ---- opening and closing ---- */
+
+const char gs_wire_too_long[] = "the path of the socket is too long: 107 bytes are the most that Linux takes";
+
+bool gs_wire_socket(const char *asked, char *path, size_t size) {
+    const char *named = asked ? asked : getenv("GRIDSMITH_SOCKET"), *folder = getenv("XDG_RUNTIME_DIR");
+    struct sockaddr_un address;
+    int length = -1;
+    path[0] = '\0';
+    if (named && named[0])
+        length = snprintf(path, size, "%s", named);
+    else if (folder && folder[0] == '/')
+        length = snprintf(path, size, "%s/gridsmith.sock", folder);
+    return length > 0 && (size_t)length < size && (size_t)length < sizeof address.sun_path;
+}
+
+int gs_wire_connect(const char *asked, const gs_wire_hello *hello) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    if (!gs_wire_socket(asked, address.sun_path, sizeof address.sun_path)) {
+        gs_link_fail(GS_CLIENT_NO_DAEMON, "%s",
+                     address.sun_path[0] ? gs_wire_too_long
+                                         : "where is the socket? set XDG_RUNTIME_DIR or GRIDSMITH_SOCKET");
+        return -1;
+    }
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+        gs_link_fail_system("make a socket");
+        return -1;
+    }
+    /* A daemon that refuses may have hung up before the hello is sent: its reason can be read all the same. */
+    if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0 &&
+        (send(fd, hello, sizeof *hello, MSG_NOSIGNAL) == sizeof *hello || errno == EPIPE || errno == ECONNRESET))
+        return fd;
+    gs_link_fail(GS_CLIENT_NO_DAEMON, "no daemon listens at %s (%s): start 'gridsmith serve'", address.sun_path,
+                 strerror(errno));
+    close(fd);
+    return -1;
+}
+
+gs_client_code gs_wire_answer(int socket, gs_wire_welcome *welcome, int *fds, size_t most) {
+    struct pollfd wait = {.fd = socket, .events = POLLIN};
+    for (size_t i = 0; i < most; i++)
+        fds[i] = -1;
+    int ready;
+    while ((ready = poll(&wait, 1, ANSWER_MS)) < 0 && errno == EINTR)
+        ;
+    ssize_t got = ready > 0 ? gs_descriptors_receive(socket, welcome, sizeof *welcome, fds, most, 0) : -1;
+    if (ready > 0 && got < 0 && errno == ECONNRESET) /* told once; what was sent before it is still there */
+        got = gs_descriptors_receive(socket, welcome, sizeof *welcome, fds, most, 0);
+    if (got <= 0)
+        return gs_link_fail(GS_CLIENT_REFUSED, ready > 0 ? "the daemon hung up" : "the daemon does not answer");
+    if (got != sizeof *welcome || welcome->magic != GS_WIRE_MAGIC)
+        return gs_link_fail(GS_CLIENT_REFUSED, "what listens there is not gridsmith serve");
+    if (welcome->code != GS_CLIENT_OK)
+        return gs_link_fail_told(welcome->code, welcome->words);
+    if (welcome->version != GS_WIRE_VERSION)
+        return gs_link_fail(GS_CLIENT_REFUSED, "the daemon speaks version %u of the protocol, this program %d",
+                            welcome->version, GS_WIRE_VERSION);
+    return GS_CLIENT_OK;
+}
+
+static void name_of_program(char *name, size_t size) {
+    snprintf(name, size, "%s", program_invocation_short_name);
+}
+
+static gs_client_code map_page(gs_client *client, int fd, uint64_t bytes) {
+    if (bytes != gs_wire_page_bytes())
+        return gs_link_fail(GS_CLIENT_REFUSED, "the daemon has another layout of shared memory");
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (memory == MAP_FAILED)
+        return gs_link_fail_system("map the memory that the daemon shares");
+    client->page = memory;
+    gs_ring_attach(&client->ring, client->page + 1, GS_WIRE_RING_BYTES, client->daemon_bell);
+    return GS_CLIENT_OK;
+}
+
+static gs_client_code open_session(gs_client *client, const gs_client_options *options) {
+    gs_wire_hello hello = {.magic = GS_WIRE_MAGIC, .version = GS_WIRE_VERSION, .kind = GS_WIRE_HELLO};
+    hello.weight = options && options->weight ? options->weight : 100;
+    hello.priority = options ? options->priority : 0;
+    hello.most_sms = options ? options->most_sms : 0;
+    if (options && options->name)
+        snprintf(hello.name, sizeof hello.name, "%s", options->name);
+    else
+        name_of_program(hello.name, sizeof hello.name);
+    client->socket = gs_wire_connect(options ? options->socket : NULL, &hello);
+    if (client->socket < 0)
+        return GS_CLIENT_NO_DAEMON;
+    gs_wire_welcome welcome;
+    int fds[3];
+    gs_client_code code = gs_wire_answer(client->socket, &welcome, fds, 3);
+    client->daemon_bell = fds[1];
+    client->bell = fds[2];
+    if (code == GS_CLIENT_OK)
+        code = fds[2] < 0 ? gs_link_fail(GS_CLIENT_REFUSED, "the daemon shared no memory")
+                          : map_page(client, fds[0], welcome.page_bytes);
+    if (fds[0] >= 0)
+        close(fds[0]);
+    if (code == GS_CLIENT_OK) {
+        client->facts = (gs_client_facts){.is_gpu = welcome.is_gpu,
+                                          .sms = welcome.sms,
+                                          .architecture = welcome.architecture,
+                                          .memory_bytes = welcome.memory_bytes};
+        snprintf(client->facts.name, sizeof client->facts.name, "%.*s", (int)sizeof welcome.name - 1, welcome.name);
+    }
+    return code;
+}
+
+gs_client_code gs_client_open(const gs_client_options *options, gs_client **opened) {
+    *opened = NULL;
+    if (options && (options->weight > 1000 || options->priority < -10 || options->priority > 10))
+        return gs_link_fail(GS_CLIENT_INVALID, "weights are from 1 to 1000, priorities from -10 to 10");
+    gs_client *client = calloc(1, sizeof *client);
+    if (!client)
+        return fail_memory();
+    client->socket = client->bell = client->daemon_bell = -1;
+    client->memories.most = GS_WIRE_MEMORIES;
+    client->regions.most = GS_WIRE_REGIONS;
+    client->modules.most = GS_WIRE_MODULES;
+    atomic_init(&client->spin_ns, SPIN_NS);
+    pthread_mutex_init(&client->lock, NULL);
+    pthread_mutex_init(&client->staging.lock, NULL);
+    pthread_mutex_init(&client->nap, NULL);
+    pthread_cond_init(&client->reply_free, NULL);
+    pthread_cond_init(&client->woken, NULL);
+    gs_client_code code = open_session(client, options);
+    if (code == GS_CLIENT_OK)
+        *opened = client;
+    else
+        gs_client_close(client);
+    return code;
+}
+
+static void close_fd(int fd) {
+    if (fd >= 0)
+        close(fd);
+}
+
+void gs_client_close(gs_client *client) {
+    if (!client)
+        return;
+    for (uint32_t i = 1; i < client->regions.count; i++)
+        if (client->regions.slots[i].is_used)
+            munmap(client->regions.slots[i].address, client->regions.slots[i].bytes);
+    if (client->page)
+        munmap(client->page, gs_wire_page_bytes());
+    close_fd(client->socket);
+    close_fd(client->bell);
+    close_fd(client->daemon_bell);
+    free(client->memories.slots);
+    free(client->regions.slots);
+    free(client->modules.slots);
+    pthread_mutex_destroy(&client->lock);
+    pthread_mutex_destroy(&client->staging.lock);
+    pthread_mutex_destroy(&client->nap);
+    pthread_cond_destroy(&client->reply_free);
+    pthread_cond_destroy(&client->woken);
+    free(client);
+}
+
+const gs_client_facts *gs_client_facts_of(const gs_client *client) {
+    return &client->facts;
+}

@@ -1,0 +1,103 @@
+/*
+ * link.h: a client's end of the link to the daemon, for client.c. See client_link.c.
+ */
+#ifndef GS_CLIENT_LINK_H
+#define GS_CLIENT_LINK_H
+
+#include "wire.h"
+
+#include <pthread.h>
+
+enum { GS_LINK_CHUNKS = 8 }; /* of memory that is not shared, copies go through these */
+
+/* Numbers, of memory, regions and modules. */
+struct gs_link_slot {
+    bool is_used;
+    uint64_t bytes; /* of a module: how many kernels */
+    unsigned char *address;
+};
+
+struct gs_link_table {
+    struct gs_link_slot *slots;
+    uint32_t count, most, hint;
+};
+
+struct gs_link_use {
+    uint32_t stream;
+    uint64_t number;
+};
+
+struct gs_client {
+    int socket, bell, daemon_bell;
+    gs_wire_page *page;
+    gs_client_facts facts;
+
+    pthread_mutex_t lock;
+    gs_ring ring;
+    uint64_t commands;                   /* written so far */
+    uint64_t last[GS_CLIENT_STREAMS];    /* the last command of each stream */
+    uint64_t recorded[GS_CLIENT_EVENTS]; /* the last command that recorded it; 0: none did */
+    uint32_t errors[GS_CLIENT_STREAMS];  /* told to the caller */
+    struct gs_link_table memories, regions, modules;
+    uint64_t replies; /* bit i: slot i is in use */
+    uint32_t tickets;
+    pthread_cond_t reply_free;
+
+    struct {
+        pthread_mutex_t lock;
+        uint32_t region;
+        unsigned char *memory;
+        struct gs_link_use uses[GS_LINK_CHUNKS];
+        uint32_t next;
+    } staging;
+
+    pthread_mutex_t nap;
+    pthread_cond_t woken;
+    bool somebody_polls;
+    _Atomic bool is_lost;
+    _Atomic uint32_t spin_ns;
+};
+
+/* ---- errors: for gs_client_message ---- */
+
+__attribute__((format(printf, 2, 3))) gs_client_code gs_link_fail(gs_client_code code, const char *format, ...);
+gs_client_code gs_link_fail_system(const char *what);
+/* Words that the daemon wrote: never longer than their room. */
+gs_client_code gs_link_fail_told(uint32_t code, const char *told);
+/* What has ended this client, or OK. */
+gs_client_code gs_link_end_code(gs_client *client);
+
+/* ---- waiting ---- */
+
+/* What somebody waits for: a counter that reaches a number, a ticket, or room in the ring. */
+struct gs_link_wish {
+    const _Atomic uint64_t *counter;
+    uint64_t least;
+    const _Atomic uint32_t *ticket;
+    uint32_t wanted;
+    gs_ring *ring;
+    uint32_t room;
+};
+
+gs_client_code gs_link_wait(gs_client *client, const struct gs_link_wish *wish);
+
+/* ---- under the lock ---- */
+
+/* A number that nobody has; 0: there is none, or no memory. */
+uint32_t gs_link_add(struct gs_link_table *table, uint64_t bytes, void *address);
+struct gs_link_slot *gs_link_find(const struct gs_link_table *table, uint32_t number);
+void gs_link_remove(struct gs_link_table *table, uint32_t number);
+
+/* Writes a command. Waits where the ring is full: the daemon makes room whatever this client does. */
+gs_client_code gs_link_put(gs_client *client, const void *command, size_t bytes);
+/* The same for a command of a stream. */
+gs_client_code gs_link_put_stream(gs_client *client, const void *command, size_t bytes);
+gs_client_code gs_link_check_stream(uint32_t stream);
+
+/* A place for the daemon's reply to a command, and the ticket to put into it. Waiting for it is done without the lock.
+ */
+uint32_t gs_link_reply_take(gs_client *client, uint32_t *ticket);
+gs_client_code gs_link_reply_wait(gs_client *client, uint32_t slot, uint32_t ticket);
+void gs_link_reply_give(gs_client *client, uint32_t slot);
+
+#endif

@@ -1,0 +1,146 @@
+/*
+ * app_stream.c: a stream of a real GPU: memory, copies and launches as an ordinary CUDA program makes them.
+ *
+ * It stands on the executor of executor.c, which finds the driver, makes the context and compiles; here nothing is
+ * waited for but at the end. A context belongs to a thread, so whoever uses a stream enters it first.
+ */
+#include "executor.h"
+
+#include <stdlib.h>
+
+enum { MOST_ARGUMENTS = 64 };
+
+struct cuda_stream {
+    gs_executor *executor;
+    cuda_executor *cuda;
+    cu_context context;
+    struct {
+        cu_pointer *data;
+        size_t count, capacity;
+    } memory;
+};
+
+static gs_code enter(gs_app_stream *stream, gs_error *error) {
+    const struct cuda_stream *inside = stream->inside;
+    return gs_cuda_check(&inside->cuda->api, inside->cuda->api.context_set(inside->context), "using the context",
+                         error);
+}
+
+static gs_code allocate(gs_app_stream *stream, size_t bytes, uint64_t *address, gs_error *error) {
+    struct cuda_stream *inside = stream->inside;
+    const cu_api *api = &inside->cuda->api;
+    if (!GS_RESERVE(&inside->memory, 1))
+        return gs_fail_memory(error);
+    gs_code code = gs_cuda_check(api, api->alloc(address, bytes ? bytes : 1), "allocating memory of the GPU", error);
+    if (code != GS_OK)
+        return code;
+    inside->memory.data[inside->memory.count++] = *address;
+    int failed = bytes ? api->set_bytes(*address, 0, bytes) : 0;
+    return gs_cuda_check(api, failed ? failed : api->synchronize(), "clearing memory of the GPU", error);
+}
+
+static gs_code wait(gs_app_stream *stream, gs_error *error) {
+    const struct cuda_stream *inside = stream->inside;
+    int failed = inside->cuda->api.stream_wait(inside->cuda->stream);
+    return failed ? gs_fail(error, GS_E_KERNEL, "a kernel failed (CUDA error %d)", failed) : GS_OK;
+}
+
+/* The driver's plain copies do not wait for a stream of ours. */
+static gs_code copy_in(gs_app_stream *stream, uint64_t to, const void *from, size_t bytes, gs_error *error) {
+    const struct cuda_stream *inside = stream->inside;
+    gs_code code = wait(stream, error);
+    if (code != GS_OK || !bytes)
+        return code;
+    return gs_cuda_check(&inside->cuda->api, inside->cuda->api.copy_in(to, from, bytes), "copying to the GPU", error);
+}
+
+static gs_code copy_out(gs_app_stream *stream, void *to, uint64_t from, size_t bytes, gs_error *error) {
+    const struct cuda_stream *inside = stream->inside;
+    gs_code code = wait(stream, error);
+    if (code != GS_OK || !bytes)
+        return code;
+    return gs_cuda_check(&inside->cuda->api, inside->cuda->api.copy_out(to, from, bytes), "copying from the GPU",
+                         error);
+}
+
+static gs_code load(gs_app_stream *stream, const gs_build *build, uintptr_t *module, gs_error *error) {
+    const struct cuda_stream *inside = stream->inside;
+    void *made = inside->executor->ops->compile(inside->executor, build, error);
+    *module = (uintptr_t)made;
+    return made ? GS_OK : error->code;
+}
+
+static gs_code launch(gs_app_stream *stream, const gs_app_launch *call, gs_error *error) {
+    const struct cuda_stream *inside = stream->inside;
+    const cu_api *api = &inside->cuda->api;
+    const cuda_module *module = (const cuda_module *)call->module;
+    void *arguments[MOST_ARGUMENTS];
+    if (call->argument_count > MOST_ARGUMENTS || call->kernel >= module->count)
+        return gs_fail(error, GS_E_USAGE, "there is no kernel %u, or it has too many arguments", call->kernel);
+    for (uint32_t i = 0; i < call->argument_count; i++) {
+        const gs_job_argument *given = &call->arguments[i];
+        arguments[i] = given->buffer >= 0 ? (void *)&call->buffers[given->buffer] : (void *)given->value;
+    }
+    cu_launch told = {.grid_x = call->grid[0],
+                      .grid_y = call->grid[1],
+                      .grid_z = call->grid[2],
+                      .block_x = call->block[0],
+                      .block_y = call->block[1],
+                      .block_z = call->block[2],
+                      .shared_bytes = (unsigned)call->shared_bytes,
+                      .stream = inside->cuda->stream};
+    return gs_cuda_check(api, api->launch(&told, module->kernels[call->kernel].function, arguments, NULL), "launching",
+                         error);
+}
+
+static void close_stream(gs_app_stream *stream) {
+    struct cuda_stream *inside = stream->inside;
+    if (inside->executor) {
+        const cu_api *api = &inside->cuda->api;
+        api->context_set(inside->context);
+        api->stream_wait(inside->cuda->stream);
+        for (size_t i = 0; i < inside->memory.count; i++)
+            api->free(inside->memory.data[i]);
+    }
+    gs_executor_close(inside->executor);
+    free(inside->memory.data);
+    free(inside);
+    free(stream);
+}
+
+void gs_app_stream_close(gs_app_stream *stream) {
+    if (stream)
+        stream->ops->close(stream);
+}
+
+gs_app_stream *gs_app_stream_cuda(const char *rest, gs_error *error) {
+    static const gs_app_stream_ops ops = {.name = "cuda",
+                                          .enter = enter,
+                                          .allocate = allocate,
+                                          .copy_in = copy_in,
+                                          .copy_out = copy_out,
+                                          .load = load,
+                                          .launch = launch,
+                                          .wait = wait,
+                                          .close = close_stream};
+    gs_app_stream *stream = calloc(1, sizeof *stream);
+    struct cuda_stream *inside = calloc(1, sizeof *inside);
+    if (!stream || !inside) {
+        free(stream);
+        free(inside);
+        gs_fail_memory(error);
+        return NULL;
+    }
+    *stream = (gs_app_stream){.ops = &ops, .inside = inside};
+    inside->executor = gs_executor_cuda(rest, error);
+    if (inside->executor) {
+        inside->cuda = inside->executor->inside;
+        const cu_api *api = &inside->cuda->api;
+        int failed = api->context_get(&inside->context);
+        failed = failed ? failed : api->context_set(NULL); /* a green context may be current to one thread only */
+        if (gs_cuda_check(api, failed, "finding the context", error) == GS_OK)
+            return stream;
+    }
+    close_stream(stream);
+    return NULL;
+}

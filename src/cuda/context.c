@@ -1,0 +1,49 @@
+/*
+ * context.c: a GPU, or a part of one, by the words after "cuda:", as the current context.
+ */
+#include "driver.h"
+
+#include <stdlib.h>
+
+/* What stands after "cuda:": a number, and perhaps how many SMs to use and which part of so many. */
+struct place {
+    int number, sms, part;
+};
+
+static bool parse_place(const char *rest, struct place *place) {
+    int end = 0;
+    *place = (struct place){0};
+    if (sscanf(rest, "%5d%n", &place->number, &end) == 1 && !rest[end])
+        return true;
+    end = 0;
+    if (sscanf(rest, "%5d,sms=%5d%n", &place->number, &place->sms, &end) == 2 && end && !rest[end])
+        return place->sms > 0;
+    end = 0;
+    return sscanf(rest, "%5d,sms=%5d,part=%5d%n", &place->number, &place->sms, &place->part, &end) == 3 && end &&
+           !rest[end] && place->sms > 0 && place->part >= 0;
+}
+
+gs_code gs_cuda_open_gpu(const cu_api *api, const char *rest, int *device, bool *has_context, gs_error *error) {
+    int count = 0;
+    cu_context context;
+    struct place place;
+    const char *text = rest[0] ? rest : "0";
+    bool is_place = parse_place(text, &place);
+    /* More streams than hardware queues would share them, and lose the order between them. */
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+    gs_code code = gs_cuda_check(api, api->init(0), "starting CUDA", error);
+    if (code == GS_OK)
+        code = gs_cuda_check(api, api->device_count(&count), "counting GPUs", error);
+    if (code == GS_OK && (!is_place || place.number < 0 || place.number >= count))
+        code = gs_fail(error, GS_E_NO_GPU, "there is no GPU \"%.20s\": CUDA sees %d", text, count);
+    if (code == GS_OK)
+        code = gs_cuda_check(api, api->device_get(device, place.number), "opening the GPU", error);
+    if (code == GS_OK)
+        code = gs_cuda_check(api, api->context_retain(&context, *device), "making a context", error);
+    if (code != GS_OK)
+        return code;
+    *has_context = true;
+    if (place.sms)
+        code = gs_cuda_green(api, *device, place.sms, place.part, &context, error);
+    return code == GS_OK ? gs_cuda_check(api, api->context_set(context), "using the context", error) : code;
+}

@@ -1,0 +1,93 @@
+/*
+ * driver.c: opening the CUDA driver and NVRTC at run time. See driver.h.
+ */
+#include "driver.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+static void *open_first(const char *const *names) {
+    void *library = NULL;
+    for (; *names && !library; names++)
+        library = dlopen(*names, RTLD_NOW | RTLD_LOCAL);
+    return library;
+}
+
+/* dlsym gives an object pointer where a function pointer is meant; POSIX promises that the bits are the same. */
+static bool find_symbol(void *library, const char *name, void *pointer, const char **missing) {
+    void *symbol = dlsym(library, name);
+    memcpy(pointer, &symbol, sizeof symbol);
+    if (!symbol && !*missing)
+        *missing = name;
+    return symbol != NULL;
+}
+
+static gs_code fail_missing(cu_api *api, const char *missing, gs_error *error) {
+    gs_cuda_close(api);
+    return gs_fail(error, GS_E_NO_GPU, "the NVIDIA driver or its run-time compiler is too old: it has no %s", missing);
+}
+
+#define FIND_IN_DRIVER(name, symbol, arguments)   find_symbol(api->driver, #symbol, &api->name, &missing);
+#define FIND_IN_COMPILER(name, symbol, arguments) find_symbol(api->compiler, #symbol, &api->name, &missing);
+
+gs_code gs_nvrtc_open(cu_api *api, gs_error *error) {
+    static const char *const compilers[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so",
+                                            "/usr/local/cuda/lib64/libnvrtc.so", NULL};
+    const char *missing = NULL;
+    *api = (cu_api){.compiler = open_first(compilers)};
+    if (!api->compiler)
+        return gs_fail(error, GS_E_NO_GPU,
+                       "NVIDIA's run-time compiler was not found (libnvrtc.so of CUDA 12 or later)");
+    NVRTC_SYMBOLS(FIND_IN_COMPILER)
+    return missing ? fail_missing(api, missing, error) : GS_OK;
+}
+
+gs_code gs_cuda_open(cu_api *api, gs_error *error) {
+    static const char *const drivers[] = {"libcuda.so.1", "libcuda.so", NULL};
+    const char *missing = NULL;
+    void *driver = open_first(drivers);
+    *api = (cu_api){0};
+    if (!driver)
+        return gs_fail(error, GS_E_NO_GPU, "no NVIDIA driver was found (libcuda.so.1)");
+    gs_code code = gs_nvrtc_open(api, error);
+    api->driver = driver;
+    if (code != GS_OK) {
+        gs_cuda_close(api);
+        return code;
+    }
+    CU_SYMBOLS(FIND_IN_DRIVER)
+    return missing ? fail_missing(api, missing, error) : GS_OK;
+}
+
+void gs_cuda_close(cu_api *api) {
+    if (api->compiler)
+        dlclose(api->compiler);
+    if (api->driver)
+        dlclose(api->driver);
+    *api = (cu_api){0};
+}
+
+gs_code gs_cuda_check(const cu_api *api, int code, const char *what, gs_error *error) {
+    const char *words = NULL;
+    if (code == 0)
+        return GS_OK;
+    api->error_string(code, &words);
+    return gs_fail(error, code == CU_ERROR_TOO_MANY_RESOURCES ? GS_E_NO_FIT : GS_E_NO_GPU, "%s: %s (CUDA error %d)",
+                   what, words ? words : "unknown", code);
+}
+
+/* Newer than the others, so it is looked for when it is needed. */
+gs_code gs_cuda_parameters(const cu_api *api, cu_function function, uint32_t most, uint32_t *sizes, uint32_t *count,
+                           gs_error *error) {
+    int (*ask)(cu_function, size_t, size_t *, size_t *) = NULL;
+    const char *missing = NULL;
+    size_t at, bytes;
+    if (!find_symbol(api->driver, "cuFuncGetParamInfo", &ask, &missing))
+        return gs_fail(error, GS_E_NO_GPU, "the NVIDIA driver is too old for this: it has no %s", missing);
+    for (*count = 0; ask(function, *count, &at, &bytes) == 0; ++*count) {
+        if (*count == most)
+            return gs_fail(error, GS_E_KERNEL, "a kernel has more than %u parameters", most);
+        sizes[*count] = (uint32_t)bytes;
+    }
+    return GS_OK;
+}

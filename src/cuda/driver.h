@@ -1,0 +1,194 @@
+/*
+ * driver.h: the CUDA driver and NVRTC, found at run time.
+ *
+ * One table of symbols, filled by dlopen, so that neither a header nor a library of CUDA is needed to build. The types
+ * and constants are the driver's, under our names.
+ */
+#ifndef GS_CUDA_DRIVER_H
+#define GS_CUDA_DRIVER_H
+
+#include "base/base.h"
+
+typedef struct cu_context *cu_context;
+typedef struct cu_module *cu_module;
+typedef struct cu_function *cu_function;
+typedef struct cu_stream *cu_stream;
+typedef struct cu_event *cu_event;
+typedef struct cu_pool *cu_pool;
+typedef struct nvrtc_program *nvrtc_program;
+typedef uint64_t cu_pointer;
+
+typedef struct cu_attribute {
+    int id;
+    int padding;
+    union {
+        char bytes[64];
+        struct {
+            unsigned x, y, z;
+        } cluster;
+        int priority;
+    } value;
+} cu_attribute;
+
+/* ---- constants of the driver ---- */
+
+enum { CU_ERROR_MEMORY = 2, CU_ERROR_NOT_READY = 600, CU_ERROR_TOO_MANY_RESOURCES = 701 };
+
+/* cuDeviceGetAttribute */
+enum {
+    CU_DEVICE_THREADS_PER_BLOCK = 1,
+    CU_DEVICE_WARP = 10,
+    CU_DEVICE_SMS = 16,
+    CU_DEVICE_THREADS_PER_SM = 39,
+    CU_DEVICE_MAJOR = 75,
+    CU_DEVICE_MINOR = 76,
+    CU_DEVICE_SHARED_PER_SM = 81,
+    CU_DEVICE_REGISTERS_PER_SM = 82,
+    CU_DEVICE_SHARED_OPTIN = 97,
+    CU_DEVICE_BLOCKS_PER_SM = 106,
+    CU_DEVICE_SHARED_RESERVED = 111,
+    CU_DEVICE_CLUSTERS = 120
+};
+
+/* cuFuncGetAttribute, cuFuncSetAttribute */
+enum {
+    CU_FUNCTION_SHARED_BYTES = 1,
+    CU_FUNCTION_LOCAL_BYTES = 3,
+    CU_FUNCTION_REGISTERS = 4,
+    CU_FUNCTION_MAX_SHARED = 8,
+    CU_FUNCTION_CARVEOUT = 9,
+    CU_FUNCTION_NON_PORTABLE_CLUSTER = 14
+};
+
+/* Attributes of a launch. */
+enum { CU_LAUNCH_CLUSTER = 4, CU_LAUNCH_PRIORITY = 8 };
+
+/* Flags of streams and of pinned host memory; attribute of a memory pool. */
+enum { CU_STREAM_NON_BLOCKING = 1, CU_HOST_PORTABLE = 1, CU_HOST_MAPPED = 2, CU_POOL_RELEASE_THRESHOLD = 4 };
+
+/* Shared memory that a block may have without asking for more. */
+enum { CU_DEFAULT_SHARED_BYTES = 48 << 10 };
+
+/* ---- calls ---- */
+
+typedef struct cu_launch {
+    unsigned grid_x, grid_y, grid_z, block_x, block_y, block_z, shared_bytes;
+    cu_stream stream;
+    cu_attribute *attributes;
+    unsigned attribute_count;
+} cu_launch;
+
+/* name in our table, symbol, arguments. All return 0 for success. */
+#define CU_SYMBOLS(X)                                                                                                  \
+    X(init, cuInit, (unsigned))                                                                                        \
+    X(driver_version, cuDriverGetVersion, (int *))                                                                     \
+    X(error_string, cuGetErrorString, (int, const char **))                                                            \
+    X(device_count, cuDeviceGetCount, (int *))                                                                         \
+    X(device_get, cuDeviceGet, (int *, int))                                                                           \
+    X(device_name, cuDeviceGetName, (char *, int, int))                                                                \
+    X(device_uuid, cuDeviceGetUuid_v2, (unsigned char *, int))                                                         \
+    X(device_attribute, cuDeviceGetAttribute, (int *, int, int))                                                       \
+    X(context_retain, cuDevicePrimaryCtxRetain, (cu_context *, int))                                                   \
+    X(context_release, cuDevicePrimaryCtxRelease_v2, (int))                                                            \
+    X(device_memory, cuDeviceTotalMem_v2, (size_t *, int))                                                             \
+    X(device_pool, cuDeviceGetDefaultMemPool, (cu_pool *, int))                                                        \
+    X(context_set, cuCtxSetCurrent, (cu_context))                                                                      \
+    X(context_get, cuCtxGetCurrent, (cu_context *))                                                                    \
+    X(synchronize, cuCtxSynchronize, (void))                                                                           \
+    X(module_load, cuModuleLoadData, (cu_module *, const void *))                                                      \
+    X(module_unload, cuModuleUnload, (cu_module))                                                                      \
+    X(module_function, cuModuleGetFunction, (cu_function *, cu_module, const char *))                                  \
+    X(function_get, cuFuncGetAttribute, (int *, int, cu_function))                                                     \
+    X(function_set, cuFuncSetAttribute, (cu_function, int, int))                                                       \
+    X(host_alloc, cuMemHostAlloc, (void **, size_t, unsigned))                                                         \
+    X(host_free, cuMemFreeHost, (void *))                                                                              \
+    X(host_pointer, cuMemHostGetDevicePointer_v2, (cu_pointer *, void *, unsigned))                                    \
+    X(host_register, cuMemHostRegister_v2, (void *, size_t, unsigned))                                                 \
+    X(host_unregister, cuMemHostUnregister, (void *))                                                                  \
+    X(alloc, cuMemAlloc_v2, (cu_pointer *, size_t))                                                                    \
+    X(free, cuMemFree_v2, (cu_pointer))                                                                                \
+    X(set_bytes, cuMemsetD8_v2, (cu_pointer, unsigned char, size_t))                                                   \
+    X(write_word, cuStreamWriteValue32_v2, (cu_stream, cu_pointer, unsigned, unsigned))                                \
+    X(copy_in, cuMemcpyHtoD_v2, (cu_pointer, const void *, size_t))                                                    \
+    X(copy_out, cuMemcpyDtoH_v2, (void *, cu_pointer, size_t))                                                         \
+    X(pool_set, cuMemPoolSetAttribute, (cu_pool, int, void *))                                                         \
+    X(alloc_later, cuMemAllocAsync, (cu_pointer *, size_t, cu_stream))                                                 \
+    X(free_later, cuMemFreeAsync, (cu_pointer, cu_stream))                                                             \
+    X(set_bytes_later, cuMemsetD8Async, (cu_pointer, unsigned char, size_t, cu_stream))                                \
+    X(copy_in_later, cuMemcpyHtoDAsync_v2, (cu_pointer, const void *, size_t, cu_stream))                              \
+    X(copy_out_later, cuMemcpyDtoHAsync_v2, (void *, cu_pointer, size_t, cu_stream))                                   \
+    X(event_new, cuEventCreate, (cu_event *, unsigned))                                                                \
+    X(event_free, cuEventDestroy_v2, (cu_event))                                                                       \
+    X(event_record, cuEventRecord, (cu_event, cu_stream))                                                              \
+    X(event_elapsed, cuEventElapsedTime, (float *, cu_event, cu_event))                                                \
+    X(occupancy, cuOccupancyMaxActiveBlocksPerMultiprocessor, (int *, cu_function, int, size_t))                       \
+    X(stream_new, cuStreamCreateWithPriority, (cu_stream *, unsigned, int))                                            \
+    X(stream_free, cuStreamDestroy_v2, (cu_stream))                                                                    \
+    X(stream_wait, cuStreamSynchronize, (cu_stream))                                                                   \
+    X(stream_query, cuStreamQuery, (cu_stream))                                                                        \
+    X(launch, cuLaunchKernelEx, (const cu_launch *, cu_function, void **, void **))
+
+#define NVRTC_SYMBOLS(X)                                                                                               \
+    X(program_new, nvrtcCreateProgram,                                                                                 \
+      (nvrtc_program *, const char *, const char *, int, const char *const *, const char *const *))                    \
+    X(add_name, nvrtcAddNameExpression, (nvrtc_program, const char *))                                                 \
+    X(lowered_name, nvrtcGetLoweredName, (nvrtc_program, const char *, const char **))                                 \
+    X(compile, nvrtcCompileProgram, (nvrtc_program, int, const char *const *))                                         \
+    X(log_size, nvrtcGetProgramLogSize, (nvrtc_program, size_t *))                                                     \
+    X(log_text, nvrtcGetProgramLog, (nvrtc_program, char *))                                                           \
+    X(image_size, nvrtcGetCUBINSize, (nvrtc_program, size_t *))                                                        \
+    X(image, nvrtcGetCUBIN, (nvrtc_program, char *))                                                                   \
+    X(program_free, nvrtcDestroyProgram, (nvrtc_program *))
+
+#define CU_POINTER(name, symbol, arguments) int(*name) arguments;
+typedef struct cu_api {
+    void *driver, *compiler; /* the libraries */
+    CU_SYMBOLS(CU_POINTER)
+    NVRTC_SYMBOLS(CU_POINTER)
+} cu_api;
+#undef CU_POINTER
+
+/* Finds the compiler alone, which needs no GPU. GS_E_NO_GPU, in words, where there is none or it is too old. */
+gs_code gs_nvrtc_open(cu_api *api, gs_error *error);
+/* Finds the driver and the compiler. GS_E_NO_GPU, in words, where there is none or it is too old. */
+gs_code gs_cuda_open(cu_api *api, gs_error *error);
+void gs_cuda_close(cu_api *api);
+/* Starts CUDA and makes the context of a GPU, or of a part of one, the current one. `rest` is what stands after
+   "cuda:": "N", "N,sms=M" or "N,sms=M,part=P"; "" is "0". Once `has_context` is set cuDevicePrimaryCtxRelease gives it
+   back. */
+gs_code gs_cuda_open_gpu(const cu_api *api, const char *rest, int *device, bool *has_context, gs_error *error);
+
+/* A context that has only part number `part` of the GPU, of about so many SMs (green.c). It lives until the program
+   ends. */
+gs_code gs_cuda_green(const cu_api *api, int device, int32_t sms, int32_t part, cu_context *context, gs_error *error);
+
+/* The bytes of each parameter of a kernel, at most `most`, into `sizes`. The call is of CUDA 12.4. */
+gs_code gs_cuda_parameters(const cu_api *api, cu_function function, uint32_t most, uint32_t *sizes, uint32_t *count,
+                           gs_error *error);
+
+/* Turns a code of the driver into an error: "WHAT: the driver's words". GS_OK stays GS_OK. */
+gs_code gs_cuda_check(const cu_api *api, int code, const char *what, gs_error *error);
+
+/* ---- compiling (nvrtc.c) ---- */
+
+/* A source for NVRTC: its name in errors, its text, and what of it is looked up afterwards. */
+typedef struct nvrtc_source {
+    const char *file, *text;
+    const char *const *kernels;
+    size_t kernel_count;
+    const char *const *options;
+    int option_count;
+} nvrtc_source;
+
+/* Compiles. GS_OK: the caller frees the program and the log, which may be NULL. GS_E_KERNEL: the compiler found a
+   mistake, which the log tells, or NULL does not; it is the caller's to free and to put into words. */
+gs_code gs_nvrtc_compile(const cu_api *api, const nvrtc_source *source, nvrtc_program *program, char **log,
+                         gs_error *error);
+/* What was compiled, for the driver to load, and its size where `bytes` is not NULL. The caller frees it. */
+gs_code gs_nvrtc_image(const cu_api *api, nvrtc_program program, char **image, size_t *bytes, gs_error *error);
+
+/* Both, for a source of our own and an architecture (90: sm_90). `what` is its name in errors. */
+gs_code gs_cuda_compile(const cu_api *api, int architecture, const char *what, const char *file, const char *text,
+                        char **image, gs_error *error);
+
+#endif

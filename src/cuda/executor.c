@@ -1,0 +1,522 @@
+/*
+ * executor.c: a real GPU as an executor: NVRTC compiles, the driver runs.
+ *
+ * A work is played as host/gridsmith_run.c plays it on the CPU: buffers go to the GPU, the calls run in order on one
+ * stream, each timed by events, and the buffers come back. A persistent kernel is launched with as many workers as fit.
+ * A confined one is launched again until its queue is empty; where stops are asked for, a second stream writes the stop
+ * word after a random while, and the next launch may stay on other SMs. The write is the front end's: a memset would be
+ * a kernel, and wait for an SM that the workers hold.
+ *
+ * Nothing waits for ever: while a kernel runs the host asks whether it is done, and gives up after the seconds that the
+ * work allows.
+ */
+#include "executor.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- compiling ---- */
+
+/* Options for NVRTC: the architecture, where CUDA's headers are, and what the build asks for. */
+struct compiler_options {
+    char texts[8][300];
+    const char *list[80];
+    int count;
+};
+
+static void add_option(struct compiler_options *options, int slot, const char *format, const char *value) {
+    snprintf(options->texts[slot], sizeof options->texts[slot], format, value);
+    options->list[options->count++] = options->texts[slot];
+}
+
+static void make_options(struct compiler_options *options, const gs_build *build, int architecture) {
+    static const char *const roots[] = {"CUDA_PATH", "CUDA_HOME"};
+    const char *root = "/usr/local/cuda";
+    char number[40], include[300];
+    options->count = 0;
+    for (size_t i = 0; i < GS_COUNT(roots); i++)
+        root = getenv(roots[i]) && getenv(roots[i])[0] ? getenv(roots[i]) : root;
+    snprintf(number, sizeof number, "%d", architecture);
+    add_option(options, 0, "--gpu-architecture=sm_%s", number);
+    snprintf(include, sizeof include, "%.250s/include", root);
+    if (access(include, R_OK) == 0) {
+        add_option(options, 1, "-I%.280s", include);
+        add_option(options, 2, "-I%.280s/cccl", include);
+    }
+    add_option(options, 3, "%s", "--ptxas-options=-v");
+    if (build->max_registers) {
+        snprintf(number, sizeof number, "%u", build->max_registers);
+        add_option(options, 4, "--maxrregcount=%s", number);
+    }
+    for (size_t i = 0; i < build->option_count && i < 60; i++)
+        if (strncmp(build->options[i], "-D", 2) == 0 || strncmp(build->options[i], "-I", 2) == 0)
+            options->list[options->count++] = build->options[i];
+}
+
+/* NVRTC says "FILE(LINE): error: words". */
+static gs_code compile_failed(const gs_build *build, const char *log, gs_error *error) {
+    const char *at = log ? strstr(log, "error") : NULL, *line = at;
+    while (line && line > log && line[-1] != '\n')
+        line--;
+    const char *words = at ? at : log ? log : "no reason given";
+    gs_fail(error, GS_E_KERNEL, "NVRTC says: %.*s", (int)strcspn(words, "\n"), words);
+    size_t length = strlen(build->name);
+    if (error && line && strncmp(line, build->name, length) == 0 && line[length] == '(') {
+        snprintf(error->file, sizeof error->file, "%s", build->name);
+        error->line = strtol(line + length + 1, NULL, 10);
+        error->column = 1;
+    }
+    return GS_E_KERNEL;
+}
+
+/* A number that stands in the log right before `words`, after `from`. */
+static int number_before(const char *from, const char *words) {
+    const char *at = from ? strstr(from, words) : NULL;
+    while (at && at > from && (at[-1] == ' ' || (at[-1] >= '0' && at[-1] <= '9')))
+        at--;
+    return at ? atoi(at) : 0;
+}
+
+/* What ptxas says of a kernel: "Compiling entry function 'NAME'", then its spills and registers. */
+static gs_cost cost_in_log(const char *log, const char *lowered) {
+    gs_text wanted = {0};
+    gs_cost cost = {0};
+    gs_text_add(&wanted, "entry function '%s'", lowered);
+    const char *at = log && wanted.data ? strstr(log, wanted.data) : NULL;
+    const char *used = at ? strstr(at, "Used ") : NULL;
+    if (used) {
+        cost.local_bytes = number_before(at, " bytes stack frame");
+        cost.spill_stores = number_before(at, " bytes spill stores");
+        cost.spill_loads = number_before(at, " bytes spill loads");
+        cost.registers = atoi(used + strlen("Used "));
+        const char *end = strchr(used, '\n'), *shared = strstr(used, " bytes smem");
+        if (shared && (!end || shared < end))
+            cost.shared_bytes = number_before(used, " bytes smem");
+    }
+    gs_text_free(&wanted);
+    return cost;
+}
+
+/* Compiles. On success the program is alive, for its names and its image; the caller frees it and the log. */
+static gs_code compile_source(const cu_api *api, const gs_build *build, int architecture, nvrtc_program *compiled,
+                              char **log, gs_error *error) {
+    struct compiler_options options;
+    gs_text text = {0};
+    make_options(&options, build, architecture);
+    gs_text_put(&text, build->text, build->size);
+    nvrtc_source source = {.file = build->name,
+                           .text = text.data,
+                           .kernels = build->kernels,
+                           .kernel_count = build->kernel_count,
+                           .options = options.list,
+                           .option_count = options.count};
+    gs_code code = text.failed ? gs_fail_memory(error) : gs_nvrtc_compile(api, &source, compiled, log, error);
+    gs_text_free(&text);
+    if (code == GS_E_KERNEL) {
+        compile_failed(build, *log, error);
+        free(*log);
+    }
+    return code;
+}
+
+/* The names and costs of the kernels, from a program that was compiled. */
+static gs_code keep_names(const cu_api *api, const gs_build *build, nvrtc_program compiled, const char *log,
+                          gs_nvrtc_built *built, gs_error *error) {
+    built->symbols = calloc(build->kernel_count + 1, sizeof *built->symbols);
+    built->costs = calloc(build->kernel_count + 1, sizeof *built->costs);
+    if (!built->symbols || !built->costs)
+        return gs_fail_memory(error);
+    for (size_t i = 0; i < build->kernel_count; i++) {
+        const char *lowered = NULL;
+        if (api->lowered_name(compiled, build->kernels[i], &lowered) != 0 || !lowered)
+            return gs_fail(error, GS_E_USAGE, "%s has no kernel %.100s", build->name, build->kernels[i]);
+        built->symbols[built->count++] = strdup(lowered);
+        built->costs[i] = cost_in_log(log, lowered);
+        if (!built->symbols[i])
+            return gs_fail_memory(error);
+    }
+    return GS_OK;
+}
+
+gs_code gs_nvrtc_build(const gs_build *build, int architecture, gs_nvrtc_built *built, gs_error *error) {
+    cu_api api;
+    nvrtc_program compiled;
+    char *log;
+    *built = (gs_nvrtc_built){0};
+    gs_code code = gs_nvrtc_open(&api, error);
+    if (code != GS_OK)
+        return code;
+    code = compile_source(&api, build, architecture, &compiled, &log, error);
+    if (code == GS_OK) {
+        code = keep_names(&api, build, compiled, log, built, error);
+        if (code == GS_OK)
+            code = gs_nvrtc_image(&api, compiled, &built->image, &built->bytes, error);
+        free(log);
+        api.program_free(&compiled);
+    }
+    gs_cuda_close(&api);
+    if (code != GS_OK)
+        gs_nvrtc_built_free(built);
+    return code;
+}
+
+void gs_nvrtc_built_free(gs_nvrtc_built *built) {
+    for (size_t i = 0; i < built->count; i++)
+        free(built->symbols[i]);
+    free(built->symbols);
+    free(built->costs);
+    free(built->image);
+    *built = (gs_nvrtc_built){0};
+}
+
+gs_code gs_nvrtc_try(const gs_build *build, int architecture, gs_cost *costs, gs_error *error) {
+    gs_nvrtc_built built;
+    gs_code code = gs_nvrtc_build(build, architecture, &built, error);
+    if (code == GS_OK && costs)
+        memcpy(costs, built.costs, built.count * sizeof *costs);
+    if (code == GS_OK)
+        gs_nvrtc_built_free(&built);
+    return code;
+}
+
+/* ---- modules ---- */
+
+static gs_code load_kernels(cuda_module *module, const gs_build *build, nvrtc_program compiled, const char *log,
+                            gs_error *error) {
+    const cu_api *api = &module->owner->api;
+    module->kernels = calloc(build->kernel_count + 1, sizeof *module->kernels);
+    if (!module->kernels)
+        return gs_fail_memory(error);
+    for (size_t i = 0; i < build->kernel_count; i++) {
+        cuda_kernel *kernel = &module->kernels[module->count++];
+        const char *lowered = NULL;
+        kernel->name = strdup(build->kernels[i]);
+        if (!kernel->name || api->lowered_name(compiled, build->kernels[i], &lowered) != 0 || !lowered)
+            return gs_fail(error, GS_E_USAGE, "%s has no kernel %.100s", build->name, build->kernels[i]);
+        kernel->cost = cost_in_log(log, lowered);
+        gs_code code = gs_cuda_check(api, api->module_function(&kernel->function, module->loaded, lowered),
+                                     "finding the kernel", error);
+        if (code != GS_OK)
+            return code;
+        api->function_get(&kernel->cost.registers, CU_FUNCTION_REGISTERS, kernel->function);
+        api->function_get(&kernel->cost.local_bytes, CU_FUNCTION_LOCAL_BYTES, kernel->function);
+        api->function_get(&kernel->cost.shared_bytes, CU_FUNCTION_SHARED_BYTES, kernel->function);
+    }
+    return GS_OK;
+}
+
+static gs_code load_image(cuda_module *module, nvrtc_program compiled, gs_error *error) {
+    const cu_api *api = &module->owner->api;
+    char *image;
+    gs_code code = gs_nvrtc_image(api, compiled, &image, NULL, error);
+    if (code == GS_OK)
+        code = gs_cuda_check(api, api->module_load(&module->loaded, image), "loading the kernels", error);
+    free(image);
+    return code;
+}
+
+static void *cuda_compile(gs_executor *executor, const gs_build *build, gs_error *error) {
+    cuda_executor *cuda = executor->inside;
+    cuda_module *module = calloc(1, sizeof *module);
+    nvrtc_program compiled;
+    char *log;
+    if (!module) {
+        gs_fail_memory(error);
+        return NULL;
+    }
+    *module = (cuda_module){.owner = cuda, .next = cuda->first};
+    cuda->first = module;
+    gs_code code = compile_source(&cuda->api, build, cuda->architecture, &compiled, &log, error);
+    if (code != GS_OK)
+        return NULL;
+    code = load_image(module, compiled, error);
+    if (code == GS_OK)
+        code = load_kernels(module, build, compiled, log, error);
+    cuda->api.program_free(&compiled);
+    free(log);
+    return code == GS_OK ? module : NULL;
+}
+
+cuda_kernel *gs_cuda_kernel(cuda_module *module, const char *name) {
+    for (size_t i = 0; i < module->count; i++)
+        if (strcmp(module->kernels[i].name, name) == 0)
+            return &module->kernels[i];
+    return NULL;
+}
+
+static int blocks_per_sm(const cuda_executor *cuda, const cuda_kernel *kernel, const uint32_t block[3],
+                         size_t shared_bytes) {
+    int blocks = 0;
+    if (shared_bytes)
+        cuda->api.function_set(kernel->function, CU_FUNCTION_MAX_SHARED, (int)shared_bytes);
+    cuda->api.occupancy(&blocks, kernel->function, (int)(block[0] * block[1] * block[2]), shared_bytes);
+    return blocks;
+}
+
+static gs_code cuda_cost(void *inside, const char *name, const uint32_t block[3], size_t shared_bytes, gs_cost *cost,
+                         gs_error *error) {
+    cuda_module *module = inside;
+    const cuda_kernel *kernel = gs_cuda_kernel(module, name);
+    if (!kernel)
+        return gs_fail(error, GS_E_USAGE, "there is no kernel %.100s in this program", name);
+    *cost = kernel->cost;
+    cost->sms = module->owner->sms;
+    cost->blocks_per_sm = blocks_per_sm(module->owner, kernel, block, shared_bytes);
+    return GS_OK;
+}
+
+/* ---- running ---- */
+
+struct play {
+    cuda_executor *cuda;
+    cuda_module *module;
+    gs_work *work;
+    cu_pointer *buffers;
+    cu_pointer control; /* the queue, the stop word and the mask of a reshaped kernel */
+    gs_random random;
+};
+
+/* Each in a line of its own: all workers come at once, some to read and some to write. */
+enum { QUEUE_AT = 0, NEXT_AT = 128, STOP_AT = 256, SMS_AT = 384, CONTROL_BYTES = SMS_AT + GS_JOB_SMS / 8 };
+
+static gs_code send_buffers(struct play *play, gs_error *error) {
+    const cu_api *api = &play->cuda->api;
+    const uint32_t zero[CONTROL_BYTES / 4] = {0};
+    int failed = api->alloc(&play->control, CONTROL_BYTES);
+    failed = failed ? failed : api->copy_in(play->control, zero, sizeof zero);
+    for (size_t i = 0; i < play->work->buffers.count && !failed; i++) {
+        const struct gs_work_buffer *buffer = &play->work->buffers.data[i];
+        failed = api->alloc(&play->buffers[i], buffer->bytes ? buffer->bytes : 1);
+        if (!failed && buffer->bytes)
+            failed = api->copy_in(play->buffers[i], buffer->data, buffer->bytes);
+    }
+    return gs_cuda_check(api, failed, "sending buffers to the GPU", error);
+}
+
+static gs_code fetch_buffers(struct play *play, gs_error *error) {
+    const cu_api *api = &play->cuda->api;
+    int failed = 0;
+    for (size_t i = 0; i < play->work->buffers.count && !failed; i++)
+        if (play->work->buffers.data[i].bytes)
+            failed =
+                api->copy_out(play->work->buffers.data[i].data, play->buffers[i], play->work->buffers.data[i].bytes);
+    return gs_cuda_check(api, failed, "fetching buffers from the GPU", error);
+}
+
+/* Waits for the stream; `stop_after_ns` from now (0: never) the stop word is set. */
+static gs_code wait_for_end(struct play *play, int64_t stop_after_ns, gs_error *error) {
+    const cu_api *api = &play->cuda->api;
+    int64_t began = gs_now_ns(), deadline = began + (int64_t)play->work->seconds * 1000000000;
+    bool is_told = false;
+    int state;
+    while ((state = api->stream_query(play->cuda->stream)) == CU_ERROR_NOT_READY) {
+        int64_t now = gs_now_ns();
+        if (stop_after_ns && !is_told && now - began >= stop_after_ns) {
+            state = api->write_word(play->cuda->signals, play->control + STOP_AT, 1, 0);
+            if (state)
+                break;
+            is_told = true;
+        }
+        if (play->work->seconds && now > deadline)
+            return gs_fail(error, GS_E_KERNEL, "not done after %u seconds", play->work->seconds);
+    }
+    if (!state && is_told) /* the kernel may have ended by itself: the word must not reach the next launch */
+        state = api->stream_wait(play->cuda->signals);
+    return state ? gs_fail(error, GS_E_KERNEL, "the kernel failed (CUDA error %d)", state) : GS_OK;
+}
+
+static gs_code launch(struct play *play, const cuda_kernel *kernel, gs_job_call *call, const uint32_t grid[3],
+                      void **arguments, int64_t stop_after_ns, gs_error *error) {
+    cuda_executor *cuda = play->cuda;
+    const cu_api *api = &cuda->api;
+    cu_launch told = {.grid_x = grid[0],
+                      .grid_y = grid[1],
+                      .grid_z = grid[2],
+                      .block_x = call->block[0],
+                      .block_y = call->block[1],
+                      .block_z = call->block[2],
+                      .shared_bytes = (unsigned)call->shared_bytes,
+                      .stream = cuda->stream};
+    float elapsed_ms = 0;
+    int failed = api->event_record(cuda->began, cuda->stream);
+    if (!failed)
+        failed = api->launch(&told, kernel->function, arguments, NULL);
+    if (!failed)
+        failed = api->event_record(cuda->ended, cuda->stream);
+    gs_code code = gs_cuda_check(api, failed, "launching", error);
+    if (code == GS_OK)
+        code = wait_for_end(play, stop_after_ns, error);
+    if (code == GS_OK)
+        code = gs_cuda_check(api, api->event_elapsed(&elapsed_ms, cuda->began, cuda->ended), "timing", error);
+    call->elapsed_ns += (uint64_t)((double)elapsed_ms * 1e6);
+    call->launches++;
+    return code;
+}
+
+/* All SMs, or where the kernel is to be moved about a random half of them, at least one of the first 32. */
+static gs_code send_control(struct play *play, bool some, uint64_t next, gs_error *error) {
+    uint32_t control[CONTROL_BYTES / 4] = {0};
+    uint32_t *sms = control + SMS_AT / 4;
+    int count = play->cuda->sms < GS_JOB_SMS ? play->cuda->sms : GS_JOB_SMS;
+    for (int i = 0; i < count; i++)
+        if (!some || gs_random_chance(&play->random, 50))
+            sms[i / 32] |= 1u << i % 32;
+    if (some)
+        sms[0] |= 1u << gs_random_from(&play->random, 0, count < 32 ? count - 1 : 31);
+    memcpy(control + NEXT_AT / 4, &next, sizeof next);
+    return gs_cuda_check(&play->cuda->api, play->cuda->api.copy_in(play->control, control, sizeof control),
+                         "preparing the queue", error);
+}
+
+static gs_code run_confined(struct play *play, const cuda_kernel *kernel, gs_job_call *call, void **arguments,
+                            gs_confined_parameter *told, gs_error *error) {
+    enum { LATEST_STOP_NS = 300000 };
+    const uint32_t grid[3] = {call->workers, 1, 1};
+    uint64_t blocks = (uint64_t)call->grid[0] * call->grid[1] * call->grid[2], next = 0;
+    uint32_t stops = call->stops;
+    told->next = play->control + NEXT_AT;
+    told->stop = play->control + STOP_AT;
+    told->sms = play->control + SMS_AT;
+    gs_code code = GS_OK;
+    while (next < blocks && code == GS_OK) {
+        int64_t stop_after_ns = stops ? gs_random_from(&play->random, 1, LATEST_STOP_NS) : 0;
+        stops -= stops > 0;
+        code = send_control(play, call->stops > 0, next, error);
+        if (code == GS_OK)
+            code = launch(play, kernel, call, grid, arguments, stop_after_ns, error);
+        if (code == GS_OK)
+            code =
+                gs_cuda_check(&play->cuda->api, play->cuda->api.copy_out(&next, play->control + NEXT_AT, sizeof next),
+                              "reading the queue", error);
+    }
+    return code;
+}
+
+static gs_code run_call(struct play *play, gs_job_call *call, gs_error *error) {
+    enum { MOST_ARGUMENTS = 128 };
+    cuda_kernel *kernel = gs_cuda_kernel(play->module, call->kernel);
+    gs_job_argument *given = play->work->arguments.data + call->first;
+    void *arguments[MOST_ARGUMENTS];
+    bool is_walked = call->form == GS_FORM_PERSISTENT || call->form == GS_FORM_CONFINED;
+    if (!kernel || call->arguments >= MOST_ARGUMENTS)
+        return gs_fail(error, GS_E_USAGE, "there is no kernel %.100s in this program", call->kernel);
+    for (uint32_t i = 0; i < call->arguments; i++)
+        arguments[i] = given[i].buffer >= 0 ? (void *)&play->buffers[given[i].buffer] : given[i].value;
+    call->elapsed_ns = call->launches = 0;
+    if (!call->grid[0] || !call->grid[1] || !call->grid[2])
+        return GS_OK;
+    int fit = blocks_per_sm(play->cuda, kernel, call->block, call->shared_bytes);
+    if (!is_walked)
+        return launch(play, kernel, call, call->grid, arguments, 0, error);
+    uint64_t blocks = (uint64_t)call->grid[0] * call->grid[1] * call->grid[2];
+    if (blocks > GS_JOB_BLOCKS || call->task_blocks > GS_JOB_TASK)
+        return gs_fail(error, GS_E_USAGE, "a reshaped kernel may have %d blocks, and tasks of %d of them",
+                       GS_JOB_BLOCKS, GS_JOB_TASK);
+    call->workers = call->workers ? call->workers : (uint32_t)(fit > 0 ? fit * play->cuda->sms : 1);
+    if (call->form == GS_FORM_PERSISTENT || !call->stops) /* on all SMs, so that none of them is turned away */
+        call->workers = (uint32_t)gs_min(call->workers, (int64_t)blocks);
+    uint64_t marks = call->marks < 0 ? 0 : play->buffers[call->marks];
+    uint32_t task = call->task_blocks;
+    gs_persistent_parameter persistent = {call->grid[0], call->grid[1], call->grid[2],
+                                          task,          marks,         play->control + QUEUE_AT};
+    gs_confined_parameter confined = {call->grid[0], call->grid[1], call->grid[2], task, marks, 0, 0, 0};
+    arguments[call->arguments] = call->form == GS_FORM_CONFINED ? (void *)&confined : (void *)&persistent;
+    const uint32_t grid[3] = {call->workers, 1, 1};
+    return call->form == GS_FORM_CONFINED ? run_confined(play, kernel, call, arguments, &confined, error)
+                                          : launch(play, kernel, call, grid, arguments, 0, error);
+}
+
+static gs_code cuda_run(void *inside, gs_work *work, gs_error *error) {
+    cuda_module *module = inside;
+    const cu_api *api = &module->owner->api;
+    struct play play = {.cuda = module->owner,
+                        .module = module,
+                        .work = work,
+                        .buffers = calloc(work->buffers.count + 1, sizeof *play.buffers),
+                        .random = gs_random_at(work->seed, 0)};
+    gs_code code = work->failed || !play.buffers ? gs_fail_memory(error) : send_buffers(&play, error);
+    for (size_t i = 0; i < work->calls.count && code == GS_OK; i++)
+        code = run_call(&play, &work->calls.data[i], error);
+    if (code == GS_OK)
+        code = fetch_buffers(&play, error);
+    for (size_t i = 0; play.buffers && i < work->buffers.count; i++)
+        if (play.buffers[i])
+            api->free(play.buffers[i]);
+    if (play.control)
+        api->free(play.control);
+    free(play.buffers);
+    return code;
+}
+
+/* ---- opening and closing ---- */
+
+static gs_code open_device(cuda_executor *cuda, const char *rest, gs_error *error) {
+    const cu_api *api = &cuda->api;
+    int major = 0, minor = 0;
+    gs_code code = gs_cuda_open_gpu(api, rest, &cuda->device, &cuda->has_context, error);
+    if (code != GS_OK)
+        return code;
+    int failed = api->stream_new(&cuda->stream, CU_STREAM_NON_BLOCKING, 0);
+    failed = failed ? failed : api->stream_new(&cuda->signals, CU_STREAM_NON_BLOCKING, 0);
+    failed = failed ? failed : api->event_new(&cuda->began, 0);
+    failed = failed ? failed : api->event_new(&cuda->ended, 0);
+    api->device_attribute(&cuda->sms, CU_DEVICE_SMS, cuda->device);
+    api->device_attribute(&major, CU_DEVICE_MAJOR, cuda->device);
+    api->device_attribute(&minor, CU_DEVICE_MINOR, cuda->device);
+    cuda->architecture = major * 10 + minor;
+    return gs_cuda_check(api, failed, "making streams", error);
+}
+
+static void free_modules(cuda_executor *cuda) {
+    for (cuda_module *module = cuda->first, *next; module; module = next) {
+        next = module->next;
+        if (module->loaded)
+            cuda->api.module_unload(module->loaded);
+        for (size_t i = 0; i < module->count; i++)
+            free(module->kernels[i].name);
+        free(module->kernels);
+        free(module);
+    }
+}
+
+static void cuda_close(gs_executor *executor) {
+    cuda_executor *cuda = executor->inside;
+    if (cuda->has_context) {
+        free_modules(cuda);
+        if (cuda->began)
+            cuda->api.event_free(cuda->began);
+        if (cuda->ended)
+            cuda->api.event_free(cuda->ended);
+        if (cuda->signals)
+            cuda->api.stream_free(cuda->signals);
+        if (cuda->stream)
+            cuda->api.stream_free(cuda->stream);
+        cuda->api.context_release(cuda->device);
+    }
+    gs_cuda_close(&cuda->api);
+    free(cuda);
+    free(executor);
+}
+
+gs_executor *gs_executor_cuda(const char *rest, gs_error *error) {
+    static const gs_executor_ops ops = {
+        .name = "cuda", .compile = cuda_compile, .run = cuda_run, .cost = cuda_cost, .close = cuda_close};
+    gs_executor *executor = calloc(1, sizeof *executor);
+    cuda_executor *cuda = calloc(1, sizeof *cuda);
+    if (!executor || !cuda) {
+        free(executor);
+        free(cuda);
+        gs_fail_memory(error);
+        return NULL;
+    }
+    *executor = (gs_executor){.ops = &ops, .inside = cuda};
+    gs_code code = gs_cuda_open(&cuda->api, error);
+    if (code == GS_OK)
+        code = open_device(cuda, rest, error);
+    if (code == GS_OK)
+        return executor;
+    cuda_close(executor);
+    return NULL;
+}

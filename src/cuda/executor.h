@@ -1,0 +1,34 @@
+/* executor.h: a GPU as an executor, from the inside: for executor.c, which runs work and waits for it, and
+   app_stream.c, which does not wait. For this room alone. */
+#ifndef GS_CUDA_EXECUTOR_H
+#define GS_CUDA_EXECUTOR_H
+
+#include "cuda.h"
+
+typedef struct cuda_kernel {
+    char *name; /* as it is called */
+    cu_function function;
+    gs_cost cost;
+} cuda_kernel;
+
+typedef struct cuda_module {
+    struct cuda_executor *owner;
+    struct cuda_module *next;
+    cu_module loaded;
+    cuda_kernel *kernels; /* as the build lists them */
+    size_t count;
+} cuda_module;
+
+typedef struct cuda_executor {
+    cu_api api;
+    int device, sms, architecture;
+    bool has_context;
+    cu_stream stream, signals;
+    cu_event began, ended;
+    cuda_module *first;
+} cuda_executor;
+
+/* The kernel of that name, or NULL. */
+cuda_kernel *gs_cuda_kernel(cuda_module *module, const char *name);
+
+#endif

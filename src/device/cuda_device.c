@@ -1,0 +1,778 @@
+/*
+ * cuda_device.c: a real GPU as a device.
+ *
+ * A run is played event by event. After a launch the host watches its own memory, where the blocks of the probe kernel
+ * report, until all have started or it is clear that no more will: as long as what is seen agrees with what was
+ * expected a short silence is enough, otherwise, and where the caller is patient, a long one. What waits is watched
+ * again after each exit. At the end every kernel is told to stop.
+ *
+ * Nothing here waits without an end: each loop has a deadline, and a second thread looks after the one call that can
+ * block, the launch: growing local memory stops the host until the GPU is idle, and kernels that wait for the host
+ * never leave it. The watchdog then tells all kernels to stop, and the recording says nothing of what comes after that
+ * launch.
+ *
+ * The GPU is one more thread to the host: what it writes is read with acquire order (`seen_`), so that a block whose SM
+ * is there has all of its report there.
+ */
+#include "device.h"
+#include "probe.h"
+#include "timed.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    MOST_LAUNCHES = 128,
+    RECORD_BYTES = 48 << 20,  /* host memory for what blocks report */
+    LINE = 128,               /* stop words are this far apart */
+    BRIEF_SILENCE_NS = 6000,  /* an earlier kernel waits, so nothing was expected, and nothing is learnt */
+    SHORT_SILENCE_NS = 20000, /* what is seen is what was expected */
+    SILENCE_NS = 200000,
+    LONG_SILENCE_NS = 1500000,   /* the caller is patient */
+    MIXED_SILENCE_NS = 50000000, /* kernels with durations may wait for one without */
+    STUCK_NS = 2000000000,
+    BLOCKED_NS = 200000000
+};
+
+/* Where the blocks of one launch report. All pointers but `stop` and `arguments` are into host memory. */
+struct slot {
+    uint32_t *sm;
+    uint8_t *warps;
+    uint64_t *start, *end;
+    uint32_t *stop;
+    cu_function function;
+    cu_stream stream;
+    probe_arguments arguments;
+    int64_t blocks, warps_per_block;
+    const gs_launch *launch;
+    int64_t started;      /* how many have reported, as far as was looked */
+    int64_t first_silent; /* no block before this one is silent */
+    int64_t shown;        /* how many had started when the kernel was last recorded */
+    bool launched;
+};
+
+struct cuda {
+    cu_api api;
+    int device;
+    bool has_context;
+    gs_probe probe;
+    gs_timed timed; /* opened when it is first needed */
+    cu_stream streams[MOST_LAUNCHES];
+    char *memory; /* host memory that the GPU sees */
+    cu_pointer memory_on_device, relays;
+    uint32_t generation;
+    struct slot slots[MOST_LAUNCHES];
+    /* the watchdog */
+    pthread_t watchdog;
+    bool has_watchdog;
+    atomic_bool quits;
+    pthread_mutex_t lock; /* for what follows, so that a launch that returns just in time is not taken for blocked */
+    int64_t launching_since_ns; /* 0: no launch call is under way */
+    bool blocked;               /* the call that is, or was last, under way had to be freed */
+};
+
+/* ---- words that the GPU reads and writes ---- */
+
+static uint32_t seen_word(const uint32_t *word) {
+    return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+
+static uint64_t seen_time(const uint64_t *time) {
+    return __atomic_load_n(time, __ATOMIC_ACQUIRE);
+}
+
+static void tell(uint32_t *word, uint32_t value) {
+    __atomic_store_n(word, value, __ATOMIC_RELEASE);
+}
+
+/* Kernels with a duration do not listen. */
+static void stop_all(struct cuda *cuda) {
+    for (size_t i = 0; i < MOST_LAUNCHES; i++)
+        tell((uint32_t *)(void *)(cuda->memory + i * LINE), cuda->generation);
+}
+
+/* ---- the watchdog ---- */
+
+static void *watch(void *argument) {
+    struct cuda *cuda = argument;
+    struct timespec nap = {.tv_nsec = 10000000};
+    while (!atomic_load(&cuda->quits)) {
+        pthread_mutex_lock(&cuda->lock);
+        if (cuda->launching_since_ns && gs_now_ns() - cuda->launching_since_ns > BLOCKED_NS) {
+            cuda->blocked = true;
+            stop_all(cuda);
+        }
+        pthread_mutex_unlock(&cuda->lock);
+        nanosleep(&nap, NULL);
+    }
+    return NULL;
+}
+
+static void launch_begins(struct cuda *cuda) {
+    pthread_mutex_lock(&cuda->lock);
+    cuda->launching_since_ns = gs_now_ns();
+    cuda->blocked = false;
+    pthread_mutex_unlock(&cuda->lock);
+}
+
+/* True: the watchdog had to free it. */
+static bool launch_ends(struct cuda *cuda) {
+    pthread_mutex_lock(&cuda->lock);
+    cuda->launching_since_ns = 0;
+    bool blocked = cuda->blocked;
+    pthread_mutex_unlock(&cuda->lock);
+    return blocked;
+}
+
+/* ---- opening ---- */
+
+static int attribute(const struct cuda *cuda, int number) {
+    int value = 0;
+    cuda->api.device_attribute(&value, number, cuda->device);
+    return value;
+}
+
+/* A description of a GPU that nobody described: limits from the driver, mechanisms of the paper. The configurations of
+   its shared memory are not known to the driver, so only the largest is listed. */
+static gs_gpu *describe(const struct cuda *cuda, const char *title, gs_error *error) {
+    gs_text text = {0};
+    gs_text_add(&text, "{\"schema\":\"gridsmith.gpu/1\",\"name\":\"cuda%d\",\"title\":", cuda->device);
+    gs_text_put_json(&text, title);
+    gs_text_add(&text,
+                ",\"compute_capability\":\"%d.%d\",\"source\":\"limits: the driver; mechanisms: not measured\","
+                "\"topology\":{\"sms\":%d,\"sms_per_tpc\":2},\"limits\":{\"blocks_per_sm\":%d,\"threads_per_sm\":%d,"
+                "\"threads_per_block\":%d,\"warp_threads\":%d,\"partitions_per_sm\":4,\"registers_per_sm\":%d,"
+                "\"registers_per_thread\":255,\"register_granularity\":256,\"shared_per_block_bytes\":%d,"
+                "\"shared_granularity_bytes\":128,\"shared_reserved_bytes\":%d,"
+                "\"shared_configurations_bytes\":[%d]}}",
+                attribute(cuda, CU_DEVICE_MAJOR), attribute(cuda, CU_DEVICE_MINOR), attribute(cuda, CU_DEVICE_SMS),
+                attribute(cuda, CU_DEVICE_BLOCKS_PER_SM), attribute(cuda, CU_DEVICE_THREADS_PER_SM),
+                attribute(cuda, CU_DEVICE_THREADS_PER_BLOCK), attribute(cuda, CU_DEVICE_WARP),
+                attribute(cuda, CU_DEVICE_REGISTERS_PER_SM), attribute(cuda, CU_DEVICE_SHARED_OPTIN),
+                attribute(cuda, CU_DEVICE_SHARED_RESERVED), attribute(cuda, CU_DEVICE_SHARED_PER_SM));
+    gs_input *input = text.failed ? NULL : gs_input_memory("the driver", text.data, text.count, error);
+    gs_gpu *gpu = input ? gs_gpu_read(input, error) : NULL;
+    gs_input_close(input);
+    gs_text_free(&text);
+    return gpu;
+}
+
+/* The built-in description of a GPU of this name and size, or one made from what the driver says. */
+static gs_gpu *find_description(const struct cuda *cuda, gs_error *error) {
+    char title[128] = "";
+    cuda->api.device_name(title, sizeof title, cuda->device);
+    for (size_t i = 0; gs_gpu_builtin(i); i++) {
+        gs_gpu *gpu = gs_gpu_open(gs_gpu_builtin(i), error);
+        if (gpu && gpu->title && strcmp(gpu->title, title) == 0 && gpu->sms == attribute(cuda, CU_DEVICE_SMS))
+            return gpu;
+        gs_gpu_free(gpu);
+    }
+    return describe(cuda, title, error);
+}
+
+/* "GPU-" and the 16 bytes in hexadecimal, in groups of 4, 2, 2, 2 and 6 bytes. */
+static void name_uuid(const struct cuda *cuda, char *text, size_t size) {
+    unsigned char bytes[16];
+    if (cuda->api.device_uuid(bytes, cuda->device) != 0)
+        return;
+    size_t at = (size_t)snprintf(text, size, "GPU");
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        bool begins_group = i == 0 || i == 4 || i == 6 || i == 8 || i == 10;
+        at += (size_t)snprintf(text + at, size - at, "%s%02x", begins_group ? "-" : "", (unsigned)bytes[i]);
+    }
+}
+
+static gs_code open_memory(struct cuda *cuda, gs_error *error) {
+    const cu_api *api = &cuda->api;
+    void *memory = NULL;
+    int failed = api->host_alloc(&memory, RECORD_BYTES, CU_HOST_MAPPED);
+    cuda->memory = memory;
+    if (!failed)
+        failed = api->host_pointer(&cuda->memory_on_device, memory, 0);
+    if (!failed)
+        failed = api->alloc(&cuda->relays, MOST_LAUNCHES * LINE);
+    if (!failed)
+        failed = api->set_bytes(cuda->relays, 0, MOST_LAUNCHES * LINE);
+    for (int i = 0; i < MOST_LAUNCHES && !failed; i++)
+        failed = api->stream_new(&cuda->streams[i], CU_STREAM_NON_BLOCKING, 0);
+    if (!failed)
+        memset(cuda->memory, 0, RECORD_BYTES);
+    return gs_cuda_check(api, failed, "taking memory and streams", error);
+}
+
+static void cuda_close(gs_device *device) {
+    struct cuda *cuda = device->inside;
+    atomic_store(&cuda->quits, true);
+    if (cuda->has_watchdog)
+        pthread_join(cuda->watchdog, NULL);
+    if (cuda->has_context) {
+        if (cuda->probe.api)
+            gs_probe_close(&cuda->probe);
+        gs_timed_close(&cuda->timed, &cuda->api);
+        for (int i = 0; i < MOST_LAUNCHES; i++)
+            if (cuda->streams[i])
+                cuda->api.stream_free(cuda->streams[i]);
+        if (cuda->relays)
+            cuda->api.free(cuda->relays);
+        if (cuda->memory)
+            cuda->api.host_free(cuda->memory);
+        cuda->api.context_release(cuda->device);
+    }
+    gs_cuda_close(&cuda->api);
+    pthread_mutex_destroy(&cuda->lock);
+    free(cuda);
+}
+
+static gs_run *cuda_play(gs_device *device, const gs_run *run, const gs_play_options *options, gs_error *error);
+static gs_code cuda_time(gs_device *device, const gs_timing_request *request, gs_timing *timing, gs_error *error);
+
+static const gs_device_ops cuda_ops = {.name = "cuda", .play = cuda_play, .close = cuda_close, .time = cuda_time};
+
+static gs_code open_all(gs_device *device, const char *rest, gs_error *error) {
+    struct cuda *cuda = device->inside;
+    gs_code code = gs_cuda_open(&cuda->api, error);
+    if (code == GS_OK)
+        code = gs_cuda_open_gpu(&cuda->api, rest, &cuda->device, &cuda->has_context, error);
+    if (code == GS_OK)
+        code = open_memory(cuda, error);
+    if (code == GS_OK)
+        code = gs_probe_open(&cuda->probe, &cuda->api,
+                             attribute(cuda, CU_DEVICE_MAJOR) * 10 + attribute(cuda, CU_DEVICE_MINOR),
+                             attribute(cuda, CU_DEVICE_SHARED_OPTIN), error);
+    if (code == GS_OK && !(device->gpu = find_description(cuda, error)))
+        code = GS_E_MEMORY;
+    if (code != GS_OK)
+        return code;
+    name_uuid(cuda, device->uuid, sizeof device->uuid);
+    device->clusters = attribute(cuda, CU_DEVICE_CLUSTERS) ? 8 : 1;
+    cuda->has_watchdog = pthread_create(&cuda->watchdog, NULL, watch, cuda) == 0;
+    return cuda->has_watchdog ? GS_OK : gs_fail(error, GS_E_MEMORY, "cannot start a thread");
+}
+
+gs_device *gs_device_open_cuda(const char *rest, gs_error *error) {
+    gs_device *device = calloc(1, sizeof *device);
+    struct cuda *cuda = calloc(1, sizeof *cuda);
+    if (!device || !cuda) {
+        free(device);
+        free(cuda);
+        gs_fail_memory(error);
+        return NULL;
+    }
+    pthread_mutex_init(&cuda->lock, NULL);
+    *device = (gs_device){.ops = &cuda_ops, .inside = cuda};
+    if (open_all(device, rest, error) == GS_OK)
+        return device;
+    gs_device_close(device);
+    return NULL;
+}
+
+/* ---- where blocks report ---- */
+
+static size_t round_up(size_t bytes) {
+    return (bytes + LINE - 1) / LINE * LINE;
+}
+
+/* What stands where the end of a block belongs before it has ended: how long it is to run. */
+static uint64_t planned(const gs_launch *launch, int64_t block) {
+    return launch->duration_ns ? (uint64_t)gs_block_duration(launch, block) : 0;
+}
+
+/* When a block ended; 0: it has not. */
+static uint64_t end_of(const struct slot *slot, int64_t block) {
+    uint64_t time = seen_time(&slot->end[block]);
+    return time == planned(slot->launch, block) ? 0 : time;
+}
+
+/* Gives a launch its part of the memory, from `*at` on, and empties it. */
+static gs_code prepare_slot(struct cuda *cuda, size_t number, const gs_launch *launch, int32_t warp_threads, size_t *at,
+                            gs_error *error) {
+    struct slot *slot = &cuda->slots[number];
+    size_t blocks = (size_t)launch->blocks, warps = (size_t)gs_divide_up(launch->shape.threads, warp_threads);
+    size_t sizes[] = {round_up(blocks * 4), round_up(blocks * 8), round_up(blocks * 8), round_up(blocks * warps)};
+    size_t needed = sizes[0] + sizes[1] + sizes[2] + sizes[3], sm = *at, start = sm + sizes[0], end = start + sizes[1],
+           slots = end + sizes[2];
+    if (*at + needed > RECORD_BYTES)
+        return gs_fail(error, GS_E_USAGE, "the run has more blocks than can report to the host");
+    cu_pointer base = cuda->memory_on_device;
+    *slot = (struct slot){.sm = (uint32_t *)(void *)(cuda->memory + sm),
+                          .start = (uint64_t *)(void *)(cuda->memory + start),
+                          .end = (uint64_t *)(void *)(cuda->memory + end),
+                          .warps = (uint8_t *)(cuda->memory + slots),
+                          .stop = (uint32_t *)(void *)(cuda->memory + number * LINE),
+                          .blocks = launch->blocks,
+                          .launch = launch,
+                          .warps_per_block = (int64_t)warps};
+    slot->arguments = (probe_arguments){.sm = base + sm,
+                                        .start = base + start,
+                                        .end = base + end,
+                                        .slots = base + slots,
+                                        .stop = base + number * LINE,
+                                        .relay = cuda->relays + number * LINE,
+                                        .is_timed = launch->duration_ns != 0,
+                                        .warps = (uint32_t)warps,
+                                        .generation = cuda->generation};
+    memset(cuda->memory + sm, 0, sizes[0]);
+    for (int64_t i = 0; i < launch->blocks; i++)
+        slot->end[i] = planned(launch, i);
+    *at += needed;
+    /* Now, while the GPU is idle: loading a kernel beside those that wait for the host could wait for them. */
+    return gs_probe_find(&cuda->probe, launch->shape.registers, launch->shape.local_bytes, &slot->function, error);
+}
+
+/* Counts what has reported so far. Blocks start in order, or nearly. */
+static int64_t count_started(struct slot *slot) {
+    if (!slot->launched)
+        return 0;
+    while (slot->first_silent < slot->blocks && seen_word(&slot->sm[slot->first_silent]))
+        slot->first_silent++;
+    int64_t started = slot->first_silent;
+    for (int64_t i = slot->first_silent; i < slot->blocks; i++)
+        started += seen_word(&slot->sm[i]) != 0;
+    return slot->started = started;
+}
+
+static int64_t count_ended(const struct slot *slot) {
+    int64_t ended = 0;
+    for (int64_t i = 0; i < slot->blocks; i++)
+        ended += end_of(slot, i) != 0;
+    return ended;
+}
+
+static bool has_ended(const struct slot *slot) {
+    for (int64_t i = 0; i < slot->blocks; i++)
+        if (seen_word(&slot->sm[i]) && !end_of(slot, i))
+            return false;
+    return true;
+}
+
+/* ---- waiting ---- */
+
+/* A play in progress. */
+struct play {
+    struct cuda *cuda;
+    const gs_run *run;
+    const gs_play_options *options;
+    gs_run *out;
+    size_t launched;   /* launches so far */
+    int64_t *expected; /* see count_expected; NULL: nothing is */
+    bool cut_short;    /* the watchdog had to stop it */
+};
+
+static int64_t count_all(struct play *play) {
+    int64_t started = 0;
+    for (size_t i = 0; i < play->launched; i++)
+        started += play->cuda->slots[i].started == play->cuda->slots[i].blocks ? play->cuda->slots[i].blocks
+                                                                               : count_started(&play->cuda->slots[i]);
+    return started;
+}
+
+/* Watches until `most` blocks have started in all, or so long nothing more does that no more will. The silence that is
+   enough depends on whether what is seen is what was expected, and on how much hangs on it. */
+static void wait_for_starts(struct play *play, int64_t expected, int64_t most, bool matters) {
+    int64_t last = gs_now_ns(), seen = count_all(play);
+    while (seen < most) {
+        int64_t enough = play->options->patient ? LONG_SILENCE_NS
+                         : seen != expected     ? SILENCE_NS
+                         : matters              ? SHORT_SILENCE_NS
+                                                : BRIEF_SILENCE_NS;
+        if (gs_now_ns() - last > enough)
+            return;
+        int64_t now_seen = count_all(play);
+        if (now_seen != seen)
+            last = gs_now_ns();
+        seen = now_seen;
+    }
+}
+
+/* Waits until the started blocks of a launch have ended. */
+static gs_code wait_for_end(const struct slot *slot, gs_error *error) {
+    int64_t deadline = gs_now_ns() + STUCK_NS;
+    while (!has_ended(slot))
+        if (gs_now_ns() > deadline)
+            return gs_fail(error, GS_E_NO_GPU, "the GPU is stuck: a kernel that was told to stop goes on");
+    return GS_OK;
+}
+
+/* Waits until launches from `first` to before `past` are over. Kernels with durations need not be told to end, but may
+   wait for one that does: then nothing starts or ends for longer than any of them takes. */
+static void wait_for_times(struct play *play, size_t first, size_t past) {
+    int64_t longest = 0, patience = STUCK_NS, last = gs_now_ns(), seen = -1, over = 0, wanted = 0;
+    for (size_t i = 0; i < play->launched; i++) {
+        int64_t duration_ns = play->run->launches.data[i].duration_ns + play->run->launches.data[i].spread_ns;
+        longest = duration_ns > longest ? duration_ns : longest;
+        patience = duration_ns ? patience : MIXED_SILENCE_NS;
+        wanted += i >= first && i < past ? play->cuda->slots[i].blocks : 0;
+    }
+    while (over < wanted && gs_now_ns() - last <= longest + patience) {
+        int64_t now_seen = count_all(play);
+        over = 0;
+        for (size_t i = 0; i < play->launched; i++) {
+            int64_t ended = count_ended(&play->cuda->slots[i]);
+            now_seen += ended;
+            over += i >= first && i < past ? ended : 0;
+        }
+        if (now_seen != seen)
+            last = gs_now_ns();
+        seen = now_seen;
+    }
+}
+
+/* How many blocks in all the expected run has started after each launch or exit of the run. */
+static gs_code count_expected(struct play *play, gs_error *error) {
+    const gs_run *expected = play->options->expected;
+    int64_t started[MOST_LAUNCHES] = {0}, total = 0;
+    size_t number = 0;
+    if (!expected || gs_run_is_timed(play->run))
+        return GS_OK;
+    play->expected = calloc(play->run->events.count + 1, sizeof *play->expected);
+    if (!play->expected)
+        return gs_fail_memory(error);
+    for (size_t i = 0; i < expected->events.count; i++) {
+        const gs_event *event = &expected->events.data[i];
+        number += event->op != GS_OBSERVE;
+        if (number > play->run->events.count)
+            break;
+        if (event->seen.has_placed && event->launch < MOST_LAUNCHES) {
+            int64_t now = gs_seen_started(&event->seen);
+            total += now - started[event->launch];
+            started[event->launch] = now;
+        }
+        if (number)
+            play->expected[number - 1] = total;
+    }
+    return GS_OK;
+}
+
+static int64_t expected_after(const struct play *play, size_t event) {
+    return play->expected ? play->expected[event] : -1;
+}
+
+/* ---- events ---- */
+
+/* The CUDA stream of a launch is that of the first launch in its stream. */
+static cu_stream stream_of(const struct play *play, size_t number) {
+    const gs_launch *launches = play->run->launches.data;
+    size_t first = 0;
+    while (first < number && !(launches[number].stream && launches[first].stream &&
+                               strcmp(launches[first].stream, launches[number].stream) == 0))
+        first++;
+    return play->cuda->streams[first];
+}
+
+static gs_code launch_kernel(struct play *play, size_t number, size_t event, gs_error *error) {
+    struct cuda *cuda = play->cuda;
+    const gs_launch *launch = &play->run->launches.data[number];
+    struct slot *slot = &cuda->slots[number];
+    cu_function function = slot->function;
+    slot->stream = stream_of(play, number);
+    int failed = cuda->api.function_set(function, CU_FUNCTION_CARVEOUT, launch->shape.carveout_percent);
+    if (!failed && launch->cluster > 8)
+        failed = cuda->api.function_set(function, CU_FUNCTION_NON_PORTABLE_CLUSTER, 1);
+    cu_attribute attributes[2] = {{.id = CU_LAUNCH_PRIORITY, .value = {.priority = -abs(launch->priority)}},
+                                  {.id = CU_LAUNCH_CLUSTER, .value = {.cluster = {(unsigned)launch->cluster, 1, 1}}}};
+    cu_launch call = {.grid_x = (unsigned)launch->blocks,
+                      .grid_y = 1,
+                      .grid_z = 1,
+                      .block_x = (unsigned)launch->shape.threads,
+                      .block_y = 1,
+                      .block_z = 1,
+                      .shared_bytes = (unsigned)launch->shape.shared_bytes,
+                      .stream = slot->stream,
+                      .attributes = attributes,
+                      .attribute_count = launch->cluster > 1 ? 2 : 1};
+    void *arguments[] = {&slot->arguments};
+    launch_begins(cuda);
+    if (!failed)
+        failed = cuda->api.launch(&call, function, arguments, NULL);
+    play->cut_short = launch_ends(cuda);
+    if (failed)
+        return gs_run_fail(play->run, event, error, gs_cuda_check(&cuda->api, failed, "launching", error), "%s",
+                           error ? error->message : "");
+    slot->launched = true;
+    return GS_OK;
+}
+
+/* What has been seen of a launch, into a recording. */
+static gs_code record(const struct slot *slot, gs_seen *seen, bool with_ends, gs_error *error) {
+    size_t blocks = (size_t)slot->blocks, warps = (size_t)slot->warps_per_block, end = 0;
+    *seen = (gs_seen){.has_placed = true, .has_warp_slots = true, .has_start = with_ends, .has_end = with_ends};
+    seen->warp_slots.slots = malloc(blocks * warps * sizeof *seen->warp_slots.slots + 1);
+    seen->warp_slots.ends = malloc(blocks * sizeof *seen->warp_slots.ends + 1);
+    if (!GS_RESERVE(&seen->placed, blocks) || !GS_RESERVE(&seen->start_ns, blocks) ||
+        !GS_RESERVE(&seen->end_ns, blocks) || !seen->warp_slots.slots || !seen->warp_slots.ends)
+        return gs_fail_memory(error);
+    for (size_t i = 0; i < blocks; i++) {
+        uint32_t sm = seen_word(&slot->sm[i]);
+        uint64_t ended = end_of(slot, (int64_t)i);
+        seen->placed.data[i] = (int32_t)sm - 1;
+        seen->start_ns.data[i] = sm ? (int64_t)slot->start[i] : GS_NO_TIME;
+        seen->end_ns.data[i] = sm && ended ? (int64_t)ended : GS_NO_TIME;
+        for (size_t warp = 0; sm && warp < warps; warp++)
+            seen->warp_slots.slots[end++] = slot->warps[i * warps + warp];
+        seen->warp_slots.ends[i] = end;
+    }
+    seen->placed.count = seen->start_ns.count = seen->end_ns.count = blocks;
+    return GS_OK;
+}
+
+static gs_code play_launch(struct play *play, size_t event, gs_error *error) {
+    size_t number = play->run->events.data[event].launch;
+    gs_code code = gs_run_copy_launch(play->out, &play->run->launches.data[number], error);
+    if (code == GS_OK)
+        code = launch_kernel(play, number, event, error);
+    if (code != GS_OK)
+        return code;
+    play->launched++;
+    struct slot *slot = &play->cuda->slots[number];
+    gs_event *out = &play->out->events.data[play->out->events.count - 1];
+    if (play->cut_short) {
+        out->seen.has_placed = true; /* nothing of it had started when the host was blocked */
+        return GS_OK;
+    }
+    if (gs_run_is_timed(play->run))
+        return GS_OK;
+    int64_t before = 0, wanted = 0;
+    for (size_t i = 0; i < number; i++) {
+        before += play->cuda->slots[i].started;
+        wanted += play->cuda->slots[i].blocks;
+    }
+    wait_for_starts(play, expected_after(play, event), before + slot->blocks, before == wanted);
+    slot->shown = slot->started;
+    return record(slot, &out->seen, false, error);
+}
+
+static gs_code show_gained(struct play *play, gs_error *error) {
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < play->launched && code == GS_OK; i++) {
+        struct slot *slot = &play->cuda->slots[i];
+        if (count_started(slot) == slot->shown)
+            continue;
+        gs_event *out = gs_run_add_event(play->out, GS_OBSERVE, i, error);
+        slot->shown = slot->started;
+        code = out ? record(slot, &out->seen, false, error) : GS_E_MEMORY;
+    }
+    return code;
+}
+
+static gs_code play_exit(struct play *play, size_t event, gs_error *error) {
+    size_t number = play->run->events.data[event].launch;
+    struct slot *slot = &play->cuda->slots[number];
+    if (play->run->launches.data[number].duration_ns)
+        wait_for_times(play, number, number + 1);
+    tell(slot->stop, play->cuda->generation);
+    gs_code code = wait_for_end(slot, error);
+    int64_t deadline = gs_now_ns() + LONG_SILENCE_NS, most = 0;
+    while (code == GS_OK && slot->started == slot->blocks && gs_now_ns() < deadline &&
+           play->cuda->api.stream_query(slot->stream) != 0)
+        ; /* its blocks have said good-bye, but may not have left */
+    if (code == GS_OK && !gs_run_add_event(play->out, GS_EXIT, number, error))
+        code = GS_E_MEMORY;
+    if (gs_run_is_timed(play->run))
+        return code;
+    for (size_t i = 0; i < play->launched; i++)
+        most += play->cuda->slots[i].blocks;
+    if (code != GS_OK)
+        return code;
+    wait_for_starts(play, expected_after(play, event), most, true);
+    return show_gained(play, error);
+}
+
+/* Everything ends: kernels that still wait start, see that they are to stop, and end too. */
+static gs_code end_all(struct play *play, gs_error *error) {
+    struct cuda *cuda = play->cuda;
+    stop_all(cuda);
+    int64_t deadline = gs_now_ns() + STUCK_NS;
+    for (size_t i = 0; i < play->launched; i++) {
+        struct slot *slot = &cuda->slots[i];
+        while (count_started(slot) < slot->blocks || !has_ended(slot))
+            if (gs_now_ns() > deadline)
+                return gs_fail(error, GS_E_NO_GPU, "the GPU is stuck: not all blocks of \"%.60s\" have run",
+                               play->run->launches.data[i].kernel);
+    }
+    return gs_cuda_check(&cuda->api, cuda->api.synchronize(), "waiting for the GPU", error);
+}
+
+/* With durations, what a launch saw is known when all is over. One that blocked the host is recorded already. */
+static gs_code record_timed(struct play *play, gs_error *error) {
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < play->launched && code == GS_OK; i++) {
+        gs_event *out = &play->out->events.data[play->out->launches.data[i].event];
+        if (!out->seen.has_placed)
+            code = record(&play->cuda->slots[i], &out->seen, true, error);
+    }
+    return code;
+}
+
+/* After the host was blocked nothing more is played: the recording says nothing of what comes after. */
+static gs_code skip_event(struct play *play, const gs_event *event, gs_error *error) {
+    if (event->op == GS_LAUNCH)
+        return gs_run_copy_launch(play->out, &play->run->launches.data[event->launch], error);
+    return gs_run_add_event(play->out, event->op, event->launch, error) ? GS_OK : GS_E_MEMORY;
+}
+
+static gs_code play_events(struct play *play, gs_error *error) {
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < play->run->events.count && code == GS_OK; i++) {
+        const gs_event *event = &play->run->events.data[i];
+        if (event->op == GS_OBSERVE)
+            continue;
+        if (play->cut_short)
+            code = skip_event(play, event, error);
+        else
+            code = event->op == GS_LAUNCH ? play_launch(play, i, error) : play_exit(play, i, error);
+    }
+    return code;
+}
+
+static gs_code prepare(struct play *play, const gs_gpu *gpu, gs_error *error) {
+    const gs_run *run = play->run;
+    struct cuda *cuda = play->cuda;
+    size_t at = (size_t)MOST_LAUNCHES * LINE;
+    gs_code code = GS_OK;
+    if (run->launches.count > MOST_LAUNCHES)
+        return gs_fail(error, GS_E_USAGE, "a run on a GPU has at most %d launches", MOST_LAUNCHES);
+    cuda->generation++;
+    for (size_t i = 0; i < run->launches.count && code == GS_OK; i++)
+        code = prepare_slot(cuda, i, &run->launches.data[i], gpu->limits.warp_threads, &at, error);
+    if (code == GS_OK)
+        code = count_expected(play, error);
+    play->out = code == GS_OK ? gs_run_new(error) : NULL;
+    if (!play->out)
+        return code == GS_OK ? GS_E_MEMORY : code;
+    play->out->has_id = run->has_id;
+    play->out->id = run->id;
+    play->out->gpu = strdup(gpu->name);
+    play->out->class_name = run->class_name ? strdup(run->class_name) : NULL;
+    return play->out->gpu ? GS_OK : gs_fail_memory(error);
+}
+
+static gs_run *cuda_play(gs_device *device, const gs_run *run, const gs_play_options *options, gs_error *error) {
+    struct play play = {.cuda = device->inside, .run = run, .options = options};
+    gs_error unused;
+    gs_code code = prepare(&play, device->gpu, error);
+    if (code == GS_OK) {
+        code = play_events(&play, error);
+        if (gs_run_is_timed(run)) {
+            wait_for_times(&play, 0, play.launched);
+            code = code == GS_OK ? record_timed(&play, error) : code;
+        }
+        gs_code ended = end_all(&play, code == GS_OK ? error : &unused);
+        code = code == GS_OK ? ended : code;
+    }
+    free(play.expected);
+    if (code == GS_OK)
+        return play.out;
+    gs_run_free(play.out);
+    return NULL;
+}
+
+/* ---- timing ---- */
+
+/* What the warps of a timed kernel report. */
+struct reports {
+    uint32_t *sm;
+    uint64_t *start, *end;
+};
+
+/* The parts of the host's memory that blocks and warps report to, and the same for the device. */
+static struct reports lay_out_reports(struct cuda *cuda, const gs_timing_request *request, timed_arguments *told) {
+    size_t warps = (size_t)request->blocks * (size_t)request->warps, start = round_up((size_t)request->blocks * 4);
+    size_t end = start + round_up(warps * 8);
+    memset(cuda->memory, 0, end + warps * 8);
+    *told = (timed_arguments){.sm = cuda->memory_on_device,
+                              .start = cuda->memory_on_device + start,
+                              .end = cuda->memory_on_device + end,
+                              .arrived = cuda->timed.memory,
+                              .go = cuda->timed.memory + TIMED_GO_OFFSET,
+                              .blocks = (uint32_t)request->blocks,
+                              .one = 1};
+    return (struct reports){.sm = (uint32_t *)(void *)cuda->memory,
+                            .start = (uint64_t *)(void *)(cuda->memory + start),
+                            .end = (uint64_t *)(void *)(cuda->memory + end)};
+}
+
+static gs_code launch_timed(struct cuda *cuda, const timed_kernel *kernel, const gs_timing_request *request,
+                            timed_arguments *told, int32_t warp_threads, gs_error *error) {
+    const cu_api *api = &cuda->api;
+    void *arguments[] = {told};
+    cu_launch call = {.grid_x = (unsigned)request->blocks,
+                      .grid_y = 1,
+                      .grid_z = 1,
+                      .block_x = (unsigned)(request->warps * warp_threads),
+                      .block_y = 1,
+                      .block_z = 1,
+                      .stream = cuda->streams[0]};
+    int failed = api->set_bytes(cuda->timed.memory, 0, TIMED_BYTES);
+    if (!failed)
+        failed = api->synchronize();
+    if (!failed)
+        failed = api->launch(&call, kernel->function, arguments, NULL);
+    return gs_cuda_check(api, failed, "launching the timed kernel", error);
+}
+
+static gs_code wait_for_stream(struct cuda *cuda, gs_error *error) {
+    int64_t deadline = gs_now_ns() + 3 * (int64_t)STUCK_NS;
+    int state;
+    while ((state = cuda->api.stream_query(cuda->streams[0])) == CU_ERROR_NOT_READY)
+        if (gs_now_ns() > deadline)
+            return gs_fail(error, GS_E_NO_GPU, "the GPU is stuck: a timed kernel does not end");
+    return gs_cuda_check(&cuda->api, state, "timing", error);
+}
+
+/* The longest warp, and how the blocks of each SM lie. */
+static gs_code read_reports(const struct reports *reports, const gs_timing_request *request, int32_t sms,
+                            gs_timing *timing, gs_error *error) {
+    struct of_sm {
+        int32_t blocks;
+        uint64_t first, last;
+    } *on = calloc((size_t)sms, sizeof *on);
+    gs_code code = on ? GS_OK : gs_fail_memory(error);
+    for (int64_t block = 0; block < request->blocks && code == GS_OK; block++) {
+        uint32_t sm = seen_word(&reports->sm[block]) - 1;
+        if (sm >= (uint32_t)sms) {
+            code = gs_fail(error, GS_E_NO_GPU, "block %lld of a timed kernel has not reported", (long long)block);
+            break;
+        }
+        timing->sms += !on[sm].blocks;
+        if (++on[sm].blocks > timing->most_on_sm)
+            timing->most_on_sm = on[sm].blocks;
+        for (int64_t i = block * request->warps; i < (block + 1) * request->warps; i++) {
+            uint64_t start = reports->start[i];
+            int64_t taken = (int64_t)(reports->end[i] - start);
+            timing->cycles = taken > timing->cycles ? taken : timing->cycles;
+            timing->shortest = !timing->shortest || taken < timing->shortest ? taken : timing->shortest;
+            on[sm].first = !on[sm].first || start < on[sm].first ? start : on[sm].first;
+            on[sm].last = start > on[sm].last ? start : on[sm].last;
+            if ((int64_t)(on[sm].last - on[sm].first) > timing->skew)
+                timing->skew = (int64_t)(on[sm].last - on[sm].first);
+        }
+    }
+    free(on);
+    return code;
+}
+
+static gs_code cuda_time(gs_device *device, const gs_timing_request *request, gs_timing *timing, gs_error *error) {
+    struct cuda *cuda = device->inside;
+    int32_t warp_threads = device->gpu->limits.warp_threads, sms = device->gpu->sms;
+    int architecture = attribute(cuda, CU_DEVICE_MAJOR) * 10 + attribute(cuda, CU_DEVICE_MINOR);
+    gs_code code = cuda->timed.module ? GS_OK : gs_timed_open(&cuda->timed, &cuda->api, architecture, error);
+    if (code != GS_OK)
+        return code;
+    const timed_kernel *kernel = gs_timed_find(&cuda->timed, request->body, request->count);
+    if (!kernel || request->warps < 1 || request->warps * warp_threads > device->gpu->limits.threads_per_block ||
+        sms > TIMED_MOST_SMS || request->blocks > (int64_t)sms * GS_TIMED_MOST_WARPS)
+        return gs_fail(error, GS_E_USAGE, "no such timed kernel");
+    *timing = (gs_timing){.shape = gs_shape_of(request->warps * warp_threads, kernel->registers, kernel->shared_bytes)};
+    if (!request->blocks)
+        return GS_OK;
+    timed_arguments told;
+    struct reports reports = lay_out_reports(cuda, request, &told);
+    told.sms = (uint32_t)sms;
+    code = launch_timed(cuda, kernel, request, &told, warp_threads, error);
+    if (code == GS_OK)
+        code = wait_for_stream(cuda, error);
+    return code == GS_OK ? read_reports(&reports, request, sms, timing, error) : code;
+}

@@ -1,0 +1,368 @@
+/*
+ * profile_file.c: a store in an SQLite file.
+ *
+ * The file is a memory of what was measured, and nothing depends on it: whatever is wrong with it, the store goes on
+ * without. A file that is not ours, or newer, or damaged is left alone as it is; one that is locked or on a full disk
+ * is tried again at the next save. No call waits for a lock but the first, and that not for long.
+ *
+ * Of samples only the median is kept, and how many there were. Read back they count as a few, so that what is measured
+ * afterwards soon outweighs them.
+ */
+#include "profile_store.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    APPLICATION = 0x47736d70,
+    VERSION = 3,
+    OPENING_MS = 100,   /* to wait for a lock when the file is opened */
+    MOST_PAGES = 16384, /* of 4 KiB: the file never becomes larger */
+    RECALLED = 3        /* samples that a stored median counts as */
+};
+
+static const char schema[] =
+    "CREATE TABLE profiles(gpu TEXT NOT NULL, gpu_sms INTEGER NOT NULL, key INTEGER NOT NULL, used INTEGER NOT NULL,"
+    " name TEXT NOT NULL, blocks INTEGER NOT NULL, blocks_per_sm INTEGER, warps_percent INTEGER,"
+    " bandwidth_percent INTEGER, whole_ns REAL, whole_samples INTEGER, compute TEXT, memory TEXT,"
+    " block_loop_ns REAL, block_loop_samples INTEGER,"
+    " PRIMARY KEY(gpu, gpu_sms, key)) WITHOUT ROWID;"
+    "CREATE TABLE points(gpu TEXT NOT NULL, gpu_sms INTEGER NOT NULL, key INTEGER NOT NULL, sms INTEGER NOT NULL,"
+    " blocks_per_ns REAL, samples INTEGER, PRIMARY KEY(gpu, gpu_sms, key, sms)) WITHOUT ROWID;"
+    /* split: which eighth of the SMs a had; -1: they took turns, and factor_a is the throughput */
+    "CREATE TABLE pairs(gpu TEXT NOT NULL, gpu_sms INTEGER NOT NULL, a INTEGER NOT NULL, b INTEGER NOT NULL,"
+    " split INTEGER NOT NULL, used INTEGER NOT NULL, factor_a REAL, factor_b REAL, samples INTEGER,"
+    " PRIMARY KEY(gpu, gpu_sms, a, b, split)) WITHOUT ROWID;";
+
+#define OF_THIS_GPU " WHERE gpu = ?1 AND gpu_sms = ?2"
+
+enum statement {
+    PUT_PROFILE,
+    DROP_POINTS,
+    PUT_POINT,
+    PUT_PAIR,
+    ALL_PROFILES,
+    ALL_POINTS,
+    ALL_PAIRS,
+    TRIM_PROFILES,
+    TRIM_PAIRS,
+    TRIM_POINTS
+};
+static const char *const statements[] = {
+    [PUT_PROFILE] = "INSERT OR REPLACE INTO profiles VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13,"
+                    " ?14, ?15)",
+    [DROP_POINTS] = "DELETE FROM points" OF_THIS_GPU " AND key = ?3",
+    [PUT_POINT] = "INSERT OR REPLACE INTO points VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
+    [PUT_PAIR] = "INSERT OR REPLACE INTO pairs VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+    [ALL_PROFILES] =
+        "SELECT key, used, name, blocks, blocks_per_sm, warps_percent, bandwidth_percent, whole_ns,"
+        " whole_samples, block_loop_ns, block_loop_samples FROM profiles" OF_THIS_GPU " ORDER BY used DESC LIMIT ?3",
+    [ALL_POINTS] = "SELECT key, sms, blocks_per_ns, samples FROM points" OF_THIS_GPU " ORDER BY key, sms",
+    [ALL_PAIRS] =
+        "SELECT a, b, split, used, factor_a, factor_b, samples FROM pairs" OF_THIS_GPU " ORDER BY used DESC LIMIT ?3",
+    [TRIM_PROFILES] = "DELETE FROM profiles" OF_THIS_GPU " AND used <= (SELECT used FROM profiles" OF_THIS_GPU
+                      " ORDER BY used DESC LIMIT 1 OFFSET ?3)",
+    [TRIM_PAIRS] = "DELETE FROM pairs" OF_THIS_GPU " AND used <= (SELECT used FROM pairs" OF_THIS_GPU
+                   " ORDER BY used DESC LIMIT 1 OFFSET ?3)",
+    [TRIM_POINTS] = "DELETE FROM points" OF_THIS_GPU " AND key NOT IN (SELECT key FROM profiles" OF_THIS_GPU ")"};
+
+/* ---- problem ---- */
+
+static void complain(gs_profile_store *store, const char *reason) {
+    char problem[sizeof store->problem];
+    snprintf(problem, sizeof problem, "profiles are kept in memory only: %s", reason);
+    if (strcmp(problem, store->problem) != 0) {
+        memcpy(store->problem, problem, sizeof problem);
+        store->is_problem_told = false;
+    }
+}
+
+void gs_profile_file_close(gs_profile_store *store) {
+    sqlite3_close_v2(store->file);
+    store->file = NULL;
+}
+
+/* Says what SQLite says. A damaged file is closed for good; others may be better next time. */
+static bool failed(gs_profile_store *store) {
+    int code = sqlite3_errcode(store->file);
+    char reason[200];
+    const char *path = sqlite3_db_filename(store->file, "main");
+    snprintf(reason, sizeof reason, "%.120s: %s", path && *path ? path : "the file", sqlite3_errmsg(store->file));
+    complain(store, reason);
+    if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB)
+        gs_profile_file_close(store);
+    return false;
+}
+
+static bool refused(gs_profile_store *store, const char *path, const char *reason) {
+    char words[200];
+    snprintf(words, sizeof words, "%.120s %s", path, reason);
+    complain(store, words);
+    gs_profile_file_close(store);
+    return false;
+}
+
+static bool execute(gs_profile_store *store, const char *sql) {
+    return sqlite3_exec(store->file, sql, NULL, NULL, NULL) == SQLITE_OK || failed(store);
+}
+
+/* ---- statements ---- */
+
+/* With the GPU as its first two parameters. NULL: `failed` has said why. */
+static sqlite3_stmt *prepare(gs_profile_store *store, enum statement which) {
+    sqlite3_stmt *statement = NULL;
+    if (sqlite3_prepare_v2(store->file, statements[which], -1, &statement, NULL) != SQLITE_OK) {
+        failed(store);
+        return NULL;
+    }
+    sqlite3_bind_text(statement, 1, store->gpu, -1, SQLITE_STATIC);
+    sqlite3_bind_int(statement, 2, store->sms);
+    return statement;
+}
+
+/* Runs a statement that gives no rows, and frees it. */
+static bool finish(gs_profile_store *store, sqlite3_stmt *statement) {
+    bool good = sqlite3_step(statement) == SQLITE_DONE;
+    if (sqlite3_finalize(statement) != SQLITE_OK || !good)
+        return failed(store);
+    return true;
+}
+
+static bool read_number(gs_profile_store *store, const char *sql, int64_t *number) {
+    sqlite3_stmt *statement = NULL;
+    if (sqlite3_prepare_v2(store->file, sql, -1, &statement, NULL) != SQLITE_OK)
+        return failed(store);
+    bool good = sqlite3_step(statement) == SQLITE_ROW;
+    *number = good ? sqlite3_column_int64(statement, 0) : 0;
+    return sqlite3_finalize(statement) == SQLITE_OK && good ? true : failed(store);
+}
+
+/* ---- reading: a file can hold anything, so numbers that make no sense are left out ---- */
+
+static bool is_sensible(double value) {
+    return isfinite(value) && value > 0 && value < 1e18;
+}
+
+static void recall(gs_samples *samples, double value, int64_t count) {
+    for (int64_t i = 0; is_sensible(value) && i < gs_min(count, RECALLED); i++)
+        gs_samples_add(samples, value);
+}
+
+static int32_t percent(sqlite3_stmt *row, int column) {
+    int64_t value = sqlite3_column_int64(row, column);
+    return value > 0 && value <= 100 ? (int32_t)value : 0;
+}
+
+static void read_profile(gs_profile_store *store, sqlite3_stmt *row) {
+    int64_t used = sqlite3_column_int64(row, 1), blocks = sqlite3_column_int64(row, 3);
+    int64_t blocks_per_sm = sqlite3_column_int64(row, 4);
+    const char *name = (const char *)sqlite3_column_text(row, 2);
+    gs_profile *profile = gs_profile_store_make(store, (uint64_t)sqlite3_column_int64(row, 0));
+    if (!profile || profile->used || used <= 0 || used > INT64_MAX / 2 || blocks <= 0)
+        return; /* out of memory, or there by an older use, or nonsense */
+    snprintf(profile->name, sizeof profile->name, "%s", name ? name : "");
+    profile->used = (uint64_t)used;
+    profile->blocks = (uint64_t)blocks;
+    profile->blocks_per_sm = blocks_per_sm > 0 && blocks_per_sm <= 1024 ? (int32_t)blocks_per_sm : 0;
+    profile->warps_percent = percent(row, 5);
+    profile->bandwidth_percent = percent(row, 6);
+    recall(&profile->whole_ns, sqlite3_column_double(row, 7), sqlite3_column_int64(row, 8));
+    recall(&profile->block_loop_ns, sqlite3_column_double(row, 9), sqlite3_column_int64(row, 10));
+    gs_profile_curve(profile);
+    if (store->uses < profile->used)
+        store->uses = profile->used;
+}
+
+static void read_point(gs_profile_store *store, sqlite3_stmt *row) {
+    gs_profile *profile = gs_profile_store_find(store, (uint64_t)sqlite3_column_int64(row, 0));
+    int64_t sms = sqlite3_column_int64(row, 1);
+    if (!profile || sms < 1 || sms > store->sms || profile->point_count == GS_PROFILE_POINTS)
+        return;
+    struct gs_profile_point point = {.sms = (int32_t)sms};
+    recall(&point.rate, sqlite3_column_double(row, 2), sqlite3_column_int64(row, 3));
+    if (point.rate.count == 0)
+        return;
+    profile->points[profile->point_count++] = point; /* they come in order */
+    gs_profile_curve(profile);
+}
+
+static void read_pair(gs_profile_store *store, sqlite3_stmt *row) {
+    uint64_t a = (uint64_t)sqlite3_column_int64(row, 0), b = (uint64_t)sqlite3_column_int64(row, 1);
+    int64_t split = sqlite3_column_int64(row, 2), used = sqlite3_column_int64(row, 3);
+    double one = sqlite3_column_double(row, 4), other = sqlite3_column_double(row, 5);
+    int64_t samples = gs_min(sqlite3_column_int64(row, 6), RECALLED);
+    if (a > b || !is_sensible(one) || (split >= 0 && !is_sensible(other)) || split < -1 || split >= GS_PAIR_SPLITS ||
+        samples < 1 || used <= 0 || used > INT64_MAX / 2)
+        return;
+    gs_pair *pair = gs_profile_store_make_pair(store, a, b);
+    if (!pair)
+        return;
+    if (split < 0) {
+        pair->turns = one;
+        pair->turns_samples = (double)samples;
+    } else
+        pair->splits[split] = (struct gs_pair_split){one, other, (double)samples};
+    pair->used = (uint64_t)used;
+    if (store->uses < pair->used)
+        store->uses = pair->used;
+}
+
+static bool read_all(gs_profile_store *store, enum statement which, int most,
+                     void (*read)(gs_profile_store *, sqlite3_stmt *)) {
+    sqlite3_stmt *statement = prepare(store, which);
+    int step = SQLITE_DONE;
+    if (!statement)
+        return false;
+    if (most > 0)
+        sqlite3_bind_int(statement, 3, most);
+    while ((step = sqlite3_step(statement)) == SQLITE_ROW)
+        read(store, statement);
+    sqlite3_finalize(statement);
+    return step == SQLITE_DONE || failed(store);
+}
+
+/* ---- opening ---- */
+
+/* A new file gets its tables; one of somebody else's, or of a later version, is left alone. What an earlier version
+   measured is measured again. */
+static bool check_version(gs_profile_store *store, const char *path) {
+    int64_t application, version, tables;
+    char sql[sizeof schema + 200];
+    if (!read_number(store, "PRAGMA application_id", &application) ||
+        !read_number(store, "PRAGMA user_version", &version) ||
+        !read_number(store, "SELECT count(*) FROM sqlite_master", &tables))
+        return false;
+    if (application == APPLICATION && version == VERSION)
+        return true;
+    if (application == APPLICATION && version > VERSION)
+        return refused(store, path, "was written by a later version of this program");
+    if (application != APPLICATION && (tables > 0 || application != 0))
+        return refused(store, path, "is a database of something else");
+    snprintf(sql, sizeof sql,
+             "BEGIN IMMEDIATE;DROP TABLE IF EXISTS profiles;DROP TABLE IF EXISTS points;DROP TABLE IF EXISTS pairs;"
+             "%sPRAGMA application_id=%d;PRAGMA user_version=%d;COMMIT",
+             schema, APPLICATION, VERSION);
+    return execute(store, sql);
+}
+
+/* Drops what was used longest ago, so that the file does not grow from one daemon to the next. */
+static bool trim(gs_profile_store *store) {
+    static const struct {
+        enum statement statement;
+        int kept;
+    } steps[] = {{TRIM_PROFILES, GS_STORE_PROFILES}, {TRIM_PAIRS, GS_STORE_PAIRS}, {TRIM_POINTS, 0}};
+    for (size_t i = 0; i < GS_COUNT(steps); i++) {
+        sqlite3_stmt *statement = prepare(store, steps[i].statement);
+        if (!statement)
+            return false;
+        if (steps[i].kept > 0)
+            sqlite3_bind_int(statement, 3, steps[i].kept);
+        if (!finish(store, statement))
+            return false;
+    }
+    return true;
+}
+
+void gs_profile_file_open(gs_profile_store *store, const char *path) {
+    char sql[120];
+    if (sqlite3_open_v2(path, &store->file, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL) !=
+        SQLITE_OK) {
+        refused(store, path, sqlite3_errmsg(store->file));
+        return;
+    }
+    sqlite3_busy_timeout(store->file, OPENING_MS);
+    snprintf(sql, sizeof sql, "PRAGMA journal_mode=WAL;PRAGMA synchronous=NORMAL;PRAGMA max_page_count=%d", MOST_PAGES);
+    bool good = check_version(store, path) && execute(store, sql) &&
+                read_all(store, ALL_PROFILES, GS_STORE_PROFILES, read_profile) &&
+                read_all(store, ALL_POINTS, 0, read_point) && read_all(store, ALL_PAIRS, GS_STORE_PAIRS, read_pair);
+    if (good) {
+        sqlite3_busy_timeout(store->file, 0);
+        trim(store);
+    } else
+        gs_profile_file_close(store);
+}
+
+/* ---- writing ---- */
+
+bool gs_profile_file_begin(gs_profile_store *store) {
+    return execute(store, "BEGIN IMMEDIATE");
+}
+
+/* Commits, or takes everything back. After a commit all earlier problem is over. */
+bool gs_profile_file_end(gs_profile_store *store, bool keep) {
+    if (!store->file)
+        return false;
+    if (keep && execute(store, "COMMIT")) {
+        store->problem[0] = '\0';
+        store->is_problem_told = false;
+        return true;
+    }
+    if (store->file && !sqlite3_get_autocommit(store->file))
+        sqlite3_exec(store->file, "ROLLBACK", NULL, NULL, NULL);
+    return false;
+}
+
+static bool store_points(gs_profile_store *store, const gs_profile *profile) {
+    sqlite3_stmt *statement = prepare(store, DROP_POINTS);
+    if (!statement)
+        return false;
+    sqlite3_bind_int64(statement, 3, (int64_t)profile->key);
+    if (!finish(store, statement))
+        return false;
+    for (int32_t i = 0; i < profile->point_count; i++) {
+        const struct gs_profile_point *point = &profile->points[i];
+        if (!(statement = prepare(store, PUT_POINT)))
+            return false;
+        sqlite3_bind_int64(statement, 3, (int64_t)profile->key);
+        sqlite3_bind_int(statement, 4, point->sms);
+        sqlite3_bind_double(statement, 5, gs_samples_median(&point->rate));
+        sqlite3_bind_int64(statement, 6, gs_samples_kept(&point->rate));
+        if (!finish(store, statement))
+            return false;
+    }
+    return true;
+}
+
+bool gs_profile_file_profile(gs_profile_store *store, const gs_profile *profile) {
+    sqlite3_stmt *statement = prepare(store, PUT_PROFILE);
+    if (!statement)
+        return false;
+    sqlite3_bind_int64(statement, 3, (int64_t)profile->key);
+    sqlite3_bind_int64(statement, 4, (int64_t)profile->used);
+    sqlite3_bind_text(statement, 5, profile->name, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(statement, 6, (int64_t)profile->blocks);
+    sqlite3_bind_int(statement, 7, profile->blocks_per_sm);
+    sqlite3_bind_int(statement, 8, profile->warps_percent);
+    sqlite3_bind_int(statement, 9, profile->bandwidth_percent);
+    sqlite3_bind_double(statement, 10, gs_samples_median(&profile->whole_ns));
+    sqlite3_bind_int(statement, 11, gs_samples_kept(&profile->whole_ns));
+    sqlite3_bind_text(statement, 12, gs_level_name(gs_profile_compute(profile)), -1, SQLITE_STATIC);
+    sqlite3_bind_text(statement, 13, gs_level_name(gs_profile_memory(profile)), -1, SQLITE_STATIC);
+    sqlite3_bind_double(statement, 14, gs_samples_median(&profile->block_loop_ns));
+    sqlite3_bind_int(statement, 15, gs_samples_kept(&profile->block_loop_ns));
+    return finish(store, statement) && store_points(store, profile);
+}
+
+static bool store_split(gs_profile_store *store, const gs_pair *pair, int split, double a, double b, double samples) {
+    if (samples <= 0)
+        return true;
+    sqlite3_stmt *statement = prepare(store, PUT_PAIR);
+    if (!statement)
+        return false;
+    sqlite3_bind_int64(statement, 3, (int64_t)pair->a);
+    sqlite3_bind_int64(statement, 4, (int64_t)pair->b);
+    sqlite3_bind_int(statement, 5, split);
+    sqlite3_bind_int64(statement, 6, (int64_t)pair->used);
+    sqlite3_bind_double(statement, 7, a);
+    sqlite3_bind_double(statement, 8, b);
+    sqlite3_bind_int64(statement, 9, (int64_t)fmin(samples, 1e9));
+    return finish(store, statement);
+}
+
+bool gs_profile_file_pair(gs_profile_store *store, const gs_pair *pair) {
+    bool good = store_split(store, pair, -1, pair->turns, 0, pair->turns_samples);
+    for (int i = 0; good && i < GS_PAIR_SPLITS; i++)
+        good = store_split(store, pair, i, pair->splits[i].a, pair->splits[i].b, pair->splits[i].samples);
+    return good;
+}

@@ -1,0 +1,286 @@
+/*
+ * profile_store.c: all profiles and pairs that are known, in memory.
+ *
+ * Both are kept like lines in a cache: a key has eight places where it can be, and where all are taken, what was used
+ * longest ago makes room. So the memory is bounded, whatever clients launch, and nothing is ever searched far. A
+ * profile that somebody holds stays.
+ */
+#include "profile_store.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double least_factor = 0.01, most_factor = 2;
+enum { REMEMBERED = 8 }; /* a measurement weighs as much as this many before it, at most */
+
+gs_profile_store *gs_profile_store_open(const char *path, const char *gpu, int32_t sms, gs_error *error) {
+    if (sms < 1 || sms > GS_JOB_SMS) {
+        gs_fail(error, GS_E_USAGE, "a GPU has 1 to %d SMs, not %d", GS_JOB_SMS, sms);
+        return NULL;
+    }
+    gs_profile_store *store = calloc(1, sizeof *store);
+    if (!store) {
+        gs_fail_memory(error);
+        return NULL;
+    }
+    store->sms = sms;
+    snprintf(store->gpu, sizeof store->gpu, "%s", gpu);
+    if (path)
+        gs_profile_file_open(store, path);
+    return store;
+}
+
+void gs_profile_store_close(gs_profile_store *store) {
+    if (!store)
+        return;
+    while (store->file && gs_profile_store_save(store) && gs_profile_store_has_unsaved(store))
+        ;
+    gs_profile_file_close(store);
+    for (size_t i = 0; i < GS_STORE_PROFILES; i++)
+        free(store->profiles[i]);
+    for (size_t i = 0; i < GS_STORE_PAIRS; i++)
+        free(store->pairs[i]);
+    free(store);
+}
+
+const char *gs_profile_store_problem(gs_profile_store *store) {
+    if (!store->problem[0] || store->is_problem_told)
+        return NULL;
+    store->is_problem_told = true;
+    return store->problem;
+}
+
+/* ---- profiles ---- */
+
+static gs_profile **profile_ways(const gs_profile_store *store, uint64_t key) {
+    return (gs_profile **)&store->profiles[key % (GS_STORE_PROFILES / STORE_WAYS) * STORE_WAYS];
+}
+
+/* Where a new profile goes: an empty place, or that of the one used longest ago which nobody holds. */
+static gs_profile **profile_place(gs_profile_store *store, uint64_t key) {
+    gs_profile **ways = profile_ways(store, key), **oldest = NULL;
+    for (int i = 0; i < STORE_WAYS; i++) {
+        if (!ways[i])
+            return &ways[i];
+        if (ways[i]->pins == 0 && (!oldest || ways[i]->used < (*oldest)->used))
+            oldest = &ways[i];
+    }
+    return oldest;
+}
+
+gs_profile *gs_profile_store_find(gs_profile_store *store, uint64_t key) {
+    gs_profile **ways = profile_ways(store, key);
+    for (int i = 0; i < STORE_WAYS; i++)
+        if (ways[i] && ways[i]->key == key)
+            return ways[i];
+    return NULL;
+}
+
+gs_profile *gs_profile_store_make(gs_profile_store *store, uint64_t key) {
+    gs_profile *known = gs_profile_store_find(store, key);
+    gs_profile **place = known ? NULL : profile_place(store, key);
+    if (!place)
+        return known;
+    if (!*place)
+        *place = malloc(sizeof **place);
+    if (*place)
+        **place = (gs_profile){.key = key, .sms = store->sms};
+    return *place;
+}
+
+gs_profile *gs_profile_store_get(gs_profile_store *store, uint64_t key, const char *name, uint64_t blocks) {
+    gs_profile *profile = gs_profile_store_make(store, key);
+    if (!profile)
+        return NULL;
+    if (profile->blocks != blocks) /* new, or a key that two kernels share: what was measured is not of this one */
+        *profile = (gs_profile){.key = key, .sms = store->sms, .blocks = blocks, .pins = profile->pins};
+    if (name != profile->name) /* whoever has a profile may ask for it by what stands in it */
+        snprintf(profile->name, sizeof profile->name, "%s", name);
+    profile->used = ++store->uses;
+    profile->pins++;
+    return profile;
+}
+
+void gs_profile_store_put(gs_profile_store *store, gs_profile *profile) {
+    (void)store;
+    if (profile && profile->pins > 0)
+        profile->pins--;
+}
+
+/* ---- pairs ---- */
+
+static gs_pair **pair_ways(const gs_profile_store *store, uint64_t a, uint64_t b) {
+    uint64_t hash = gs_hash(gs_hash(0, &a, sizeof a), &b, sizeof b);
+    return (gs_pair **)&store->pairs[hash % (GS_STORE_PAIRS / STORE_WAYS) * STORE_WAYS];
+}
+
+const gs_pair *gs_profile_store_pair(const gs_profile_store *store, uint64_t one, uint64_t other) {
+    uint64_t a = one < other ? one : other, b = one < other ? other : one;
+    gs_pair **ways = pair_ways(store, a, b);
+    for (int i = 0; i < STORE_WAYS; i++)
+        if (ways[i] && ways[i]->a == a && ways[i]->b == b)
+            return ways[i];
+    return NULL;
+}
+
+gs_pair *gs_profile_store_make_pair(gs_profile_store *store, uint64_t one, uint64_t other) {
+    gs_pair *pair = (gs_pair *)gs_profile_store_pair(store, one, other);
+    uint64_t a = one < other ? one : other, b = one < other ? other : one;
+    gs_pair **ways = pair_ways(store, a, b), **place = &ways[0];
+    if (pair)
+        return pair;
+    for (int i = 0; i < STORE_WAYS && *place; i++)
+        if (!ways[i] || ways[i]->used < (*place)->used)
+            place = &ways[i];
+    if (!*place)
+        *place = malloc(sizeof **place);
+    if (*place)
+        **place = (gs_pair){.a = a, .b = b};
+    return *place;
+}
+
+/* An exponentially forgetting mean, which begins as an ordinary one. */
+static void forget_into(double *mean, double samples, double value) {
+    *mean += (value - *mean) / fmin(samples + 1, REMEMBERED);
+}
+
+static int split_of(int32_t sms, int32_t all) {
+    int split = (int)((int64_t)sms * GS_PAIR_SPLITS / all);
+    return split < 0 ? 0 : split < GS_PAIR_SPLITS ? split : GS_PAIR_SPLITS - 1;
+}
+
+static void add_split(gs_pair *pair, int split, double a, double b) {
+    struct gs_pair_split *into = &pair->splits[split];
+    forget_into(&into->a, into->samples, a);
+    forget_into(&into->b, into->samples, b);
+    into->samples++;
+}
+
+/* The rate beside somebody over the rate with the same SMs and no company. */
+static double factor_of(const gs_beside *beside, uint64_t ns) {
+    double alone = gs_profile_share(beside->profile, beside->sms) * beside->profile->alone;
+    double factor = (double)beside->blocks / (double)ns / alone;
+    return isfinite(factor) ? fmin(fmax(factor, least_factor), most_factor) : 0;
+}
+
+/* Of both, alone being 1. */
+static double throughput_of(const gs_beside *one, const gs_beside *other, uint64_t ns) {
+    return ((double)one->blocks / one->profile->alone + (double)other->blocks / other->profile->alone) / (double)ns;
+}
+
+void gs_profile_store_beside(gs_profile_store *store, const gs_beside *one, const gs_beside *other, uint64_t ns) {
+    bool swap = one->profile->key > other->profile->key;
+    const gs_beside *a = swap ? other : one, *b = swap ? one : other;
+    double factor_a = factor_of(a, ns), factor_b = factor_of(b, ns);
+    if (factor_a <= 0 || factor_b <= 0)
+        return;
+    gs_pair *pair = gs_profile_store_make_pair(store, a->profile->key, b->profile->key);
+    if (!pair)
+        return;
+    add_split(pair, split_of(a->sms, store->sms), factor_a, factor_b);
+    if (pair->a == pair->b) /* the same kernel twice: what holds for one holds for the other */
+        add_split(pair, split_of(b->sms, store->sms), factor_b, factor_a);
+    if (pair->splits_since++ == 0 && pair->last_turns > 0)
+        gs_samples_add(&pair->gains, throughput_of(a, b, ns) / pair->last_turns);
+    pair->is_dirty = true;
+    pair->used = ++store->uses;
+}
+
+void gs_profile_store_turns(gs_profile_store *store, const gs_beside *one, const gs_beside *other, uint64_t ns) {
+    double turns = throughput_of(one, other, ns);
+    gs_pair *pair =
+        isfinite(turns) && turns > 0 ? gs_profile_store_make_pair(store, one->profile->key, other->profile->key) : NULL;
+    if (!pair)
+        return;
+    turns = fmin(fmax(turns, least_factor), most_factor);
+    forget_into(&pair->turns, pair->turns_samples, turns);
+    pair->turns_samples++;
+    pair->last_turns = turns;
+    pair->splits_since = 0;
+    pair->is_dirty = true;
+    pair->used = ++store->uses;
+}
+
+/* The split nearest to `wanted` of which something is known; -1: there is none. */
+static int nearest_split(const gs_pair *pair, int wanted) {
+    for (int away = 0; away < GS_PAIR_SPLITS; away++)
+        for (int side = -1; side <= 1; side += 2) {
+            int split = wanted + side * away;
+            if (split >= 0 && split < GS_PAIR_SPLITS && pair->splits[split].samples > 0)
+                return split;
+        }
+    return -1;
+}
+
+bool gs_pair_factor(const gs_pair *pair, const gs_profile *profile, int32_t sms, double *factor) {
+    bool is_a = profile->key == pair->a;
+    int32_t all = profile->sms;
+    int wanted = split_of(is_a ? sms : all - sms, all), split = nearest_split(pair, wanted);
+    if (split < 0)
+        return false;
+    *factor = is_a ? pair->splits[split].a : pair->splits[split].b;
+    bool had_more = is_a ? split > wanted : split < wanted;
+    if (had_more && *factor < 1) {
+        int32_t middle = (2 * split + 1) * all / (2 * GS_PAIR_SPLITS), had = is_a ? middle : all - middle;
+        *factor = fmin(1, *factor * gs_profile_share(profile, had) / gs_profile_share(profile, sms));
+    }
+    return true;
+}
+
+/* ---- listings, and the file ---- */
+
+const gs_profile *gs_profile_store_next(const gs_profile_store *store, size_t *at) {
+    while (*at < GS_STORE_PROFILES && !store->profiles[*at])
+        ++*at;
+    return *at < GS_STORE_PROFILES ? store->profiles[(*at)++] : NULL;
+}
+
+const gs_pair *gs_profile_store_next_pair(const gs_profile_store *store, size_t *at) {
+    while (*at < GS_STORE_PAIRS && !store->pairs[*at])
+        ++*at;
+    return *at < GS_STORE_PAIRS ? store->pairs[(*at)++] : NULL;
+}
+
+/* What one save writes at most: a few milliseconds of work. */
+enum { WRITTEN_AT_ONCE = 100 };
+
+typedef struct unsaved {
+    gs_profile *profiles[WRITTEN_AT_ONCE];
+    gs_pair *pairs[WRITTEN_AT_ONCE];
+    int profile_count, pair_count;
+} unsaved;
+
+static void gather(const gs_profile_store *store, unsaved *news) {
+    for (size_t i = 0; i < GS_STORE_PROFILES && news->profile_count < WRITTEN_AT_ONCE; i++)
+        if (store->profiles[i] && store->profiles[i]->is_dirty)
+            news->profiles[news->profile_count++] = store->profiles[i];
+    for (size_t i = 0; i < GS_STORE_PAIRS && news->pair_count < WRITTEN_AT_ONCE; i++)
+        if (store->pairs[i] && store->pairs[i]->is_dirty)
+            news->pairs[news->pair_count++] = store->pairs[i];
+}
+
+bool gs_profile_store_has_unsaved(const gs_profile_store *store) {
+    return store->has_unsaved;
+}
+
+bool gs_profile_store_save(gs_profile_store *store) {
+    unsaved news = {.profile_count = 0};
+    if (!store->file)
+        return false;
+    gather(store, &news);
+    store->has_unsaved = news.profile_count == WRITTEN_AT_ONCE || news.pair_count == WRITTEN_AT_ONCE;
+    if (news.profile_count + news.pair_count == 0)
+        return true;
+    bool good = gs_profile_file_begin(store);
+    for (int i = 0; good && i < news.profile_count; i++)
+        good = gs_profile_file_profile(store, news.profiles[i]);
+    for (int i = 0; good && i < news.pair_count; i++)
+        good = gs_profile_file_pair(store, news.pairs[i]);
+    good = gs_profile_file_end(store, good);
+    for (int i = 0; good && i < news.profile_count; i++)
+        news.profiles[i]->is_dirty = false;
+    for (int i = 0; good && i < news.pair_count; i++)
+        news.pairs[i]->is_dirty = false;
+    return good;
+}

@@ -1,0 +1,17 @@
+/* host_runtime.h: the files of host/, compiled in: what kernels that run on the CPU are compiled with. The build makes
+ * host_runtime.c. */
+#ifndef GS_HOST_RUNTIME_H
+#define GS_HOST_RUNTIME_H
+
+#include <stddef.h>
+
+typedef struct gs_host_runtime_file {
+    const char *name;
+    const unsigned char *bytes;
+    size_t count;
+} gs_host_runtime_file;
+
+extern const gs_host_runtime_file gs_host_runtime_files[];
+extern const size_t gs_host_runtime_file_count;
+
+#endif

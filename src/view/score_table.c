@@ -1,0 +1,58 @@
+/*
+ * score_table.c: scores by class, as a table and as gridsmith.score/1.
+ */
+#include "view.h"
+
+#include <math.h>
+#include <string.h>
+
+static const char *name_of(const gs_class_score *class) {
+    return class->class_name[0] ? class->class_name : "(none)";
+}
+
+/* Rounded down, so that only what is all exact is 100 percent. */
+static double percent(int64_t exact, int64_t all) {
+    return all ? floor(1000.0 * (double)exact / (double)all) / 10 : 100.0;
+}
+
+static void put_row(gs_text *text, int width, const char *name, const gs_score *score) {
+    const int64_t pairs[][2] = {{score->runs, score->runs_exact},
+                                {score->launches, score->launches_exact},
+                                {score->blocks, score->blocks_exact}};
+    gs_text_add(text, "%-*.*s", width, width, name);
+    for (size_t i = 0; i < GS_COUNT(pairs); i++)
+        gs_text_add(text, "  %9lld %9lld %5.1f%%", (long long)pairs[i][0], (long long)pairs[i][1],
+                    percent(pairs[i][1], pairs[i][0]));
+    gs_text_put(text, "\n", 1);
+}
+
+void gs_put_scores(gs_text *text, const gs_scores *scores) {
+    size_t widest = 6;
+    for (size_t i = 0; i < scores->count; i++)
+        if (strlen(name_of(&scores->data[i])) > widest)
+            widest = strlen(name_of(&scores->data[i]));
+    int width = widest > 40 ? 40 : (int)widest;
+    gs_text_add(text, "%-*s  %9s %9s         %9s %9s         %9s %9s\n", width, "class", "runs", "exact", "launches",
+                "exact", "blocks", "exact");
+    for (size_t i = 0; i < scores->count; i++)
+        put_row(text, width, name_of(&scores->data[i]), &scores->data[i].score);
+    if (scores->count > 1) {
+        gs_score total = gs_scores_total(scores);
+        put_row(text, width, "all", &total);
+    }
+}
+
+void gs_put_scores_json(gs_text *text, const gs_scores *scores) {
+    gs_text_add(text, "{\"schema\":\"gridsmith.score/1\",\"classes\":{");
+    for (size_t i = 0; i < scores->count; i++) {
+        const gs_score *score = &scores->data[i].score;
+        gs_text_add(text, i ? "," : "");
+        gs_text_put_json(text, scores->data[i].class_name);
+        gs_text_add(text,
+                    ":{\"runs\":%lld,\"runs_exact\":%lld,\"launches\":%lld,\"launches_exact\":%lld,\"blocks\":%lld,"
+                    "\"blocks_exact\":%lld}",
+                    (long long)score->runs, (long long)score->runs_exact, (long long)score->launches,
+                    (long long)score->launches_exact, (long long)score->blocks, (long long)score->blocks_exact);
+    }
+    gs_text_add(text, "}");
+}

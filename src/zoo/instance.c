@@ -1,0 +1,175 @@
+/*
+ * instance.c: a kernel of the zoo at one size: its buffers, its launches, and what the reference makes of the buffers.
+ *
+ * Inputs are made once and kept in `data`; a run works on copies. The reference works on another copy, `wanted`.
+ */
+#include "zoo_kernels.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- what there is ---- */
+
+static const gs_zoo_kernel *const kernels[] = {
+    &gs_zoo_bfs,       &gs_zoo_cp,    &gs_zoo_cutcp, &gs_zoo_fft,           &gs_zoo_histo,    &gs_zoo_img,
+    &gs_zoo_lbm,       &gs_zoo_mrif,  &gs_zoo_mriq,  &gs_zoo_pns,           &gs_zoo_regtil,   &gs_zoo_sgemm,
+    &gs_zoo_spmv,      &gs_zoo_stenc, &gs_zoo_tpacf, &gs_zoo_black_scholes, &gs_zoo_gaussian, &gs_zoo_quasirandom,
+    &gs_zoo_transpose, &gs_zoo_tgemm, &gs_zoo_conv};
+
+const gs_zoo_kernel *gs_zoo_at(size_t number) {
+    return number < GS_COUNT(kernels) ? kernels[number] : NULL;
+}
+
+const gs_zoo_kernel *gs_zoo_find(const char *name) {
+    for (size_t i = 0; i < GS_COUNT(kernels); i++)
+        if (strcmp(kernels[i]->name, name) == 0)
+            return kernels[i];
+    return NULL;
+}
+
+const gs_zoo_size *gs_zoo_size_find(const gs_zoo_kernel *kernel, const char *name) {
+    for (size_t i = 0; i < GS_ZOO_SIZES; i++)
+        if (strcmp(kernel->sizes[i].name, name) == 0)
+            return &kernel->sizes[i];
+    return kernel->load.name && strcmp(kernel->load.name, name) == 0 ? &kernel->load : NULL;
+}
+
+const gs_zoo_size *gs_zoo_size_for_loads(const gs_zoo_kernel *kernel) {
+    return kernel->load.name ? &kernel->load : gs_zoo_size_find(kernel, "large");
+}
+
+bool gs_zoo_size_is_large(const gs_zoo_size *size) {
+    return strcmp(size->name, "large") == 0 || strcmp(size->name, "load") == 0;
+}
+
+/* ---- putting a instance together ---- */
+
+int gs_zoo_buffer_add(gs_zoo_instance *instance, gs_scalar type, size_t count, double low, double high) {
+    if (instance->buffer_count == GS_ZOO_BUFFERS) {
+        instance->failed = true;
+        return 0;
+    }
+    instance->buffers[instance->buffer_count] = (gs_zoo_buffer){.type = type, .count = count, .low = low, .high = high};
+    return (int)instance->buffer_count++;
+}
+
+int gs_zoo_buffer_zero(gs_zoo_instance *instance, gs_scalar type, size_t count) {
+    return gs_zoo_buffer_add(instance, type, count, 0, 0);
+}
+
+int gs_zoo_buffer_made(gs_zoo_instance *instance, gs_scalar type, size_t count,
+                       void (*make)(void *data, size_t count, const int32_t *n)) {
+    int number = gs_zoo_buffer_zero(instance, type, count);
+    instance->buffers[number].make = make;
+    return number;
+}
+
+static size_t kind_of(gs_zoo_instance *instance, const char *source, const char *kernel) {
+    for (size_t i = 0; i < instance->kind_count; i++)
+        if (strcmp(instance->kinds[i].source, source) == 0 && strcmp(instance->kinds[i].kernel, kernel) == 0)
+            return i;
+    if (instance->kind_count == GS_ZOO_KINDS) {
+        instance->failed = true;
+        return 0;
+    }
+    instance->kinds[instance->kind_count] = (gs_zoo_kind){source, kernel};
+    return instance->kind_count++;
+}
+
+void gs_zoo_launch_add(gs_zoo_instance *instance, const char *source, const char *kernel, const uint32_t grid[3],
+                       const uint32_t block[3], const char *arguments, ...) {
+    if (!GS_RESERVE(&instance->launches, 1) || strlen(arguments) > GS_COUNT(instance->launches.data->list)) {
+        instance->failed = true;
+        return;
+    }
+    gs_zoo_launch *launch = &instance->launches.data[instance->launches.count++];
+    *launch = (gs_zoo_launch){.kind = kind_of(instance, source, kernel)};
+    memcpy(launch->grid, grid, sizeof launch->grid);
+    memcpy(launch->block, block, sizeof launch->block);
+    va_list list;
+    va_start(list, arguments);
+    for (const char *letter = arguments; *letter; letter++) {
+        gs_job_argument *argument = &launch->list[launch->arguments++];
+        *argument = (gs_job_argument){.buffer = -1, .bytes = 4};
+        if (*letter == 'b') {
+            *argument = (gs_job_argument){.buffer = va_arg(list, int)};
+        } else if (*letter == 'i') {
+            int32_t value = va_arg(list, int);
+            memcpy(argument->value, &value, sizeof value);
+        } else {
+            float value = (float)va_arg(list, double);
+            memcpy(argument->value, &value, sizeof value);
+        }
+    }
+    va_end(list);
+}
+
+/* ---- inputs and what is wanted ---- */
+
+double gs_zoo_random(uint64_t seed, size_t index, double low, double high) {
+    gs_random random = gs_random_at(seed, index);
+    return low + (high - low) * ((double)(gs_random_next(&random) >> 11) / 9007199254740992.0);
+}
+
+/* Long buffers repeat themselves, for making random numbers takes long; a prime number, so that what lands in a wrong
+   place differs. */
+void gs_zoo_fill(gs_scalar type, uint64_t seed, double low, double high, void *data, size_t count) {
+    const size_t period = 1000003, bytes = gs_scalar_bytes(type);
+    size_t made = (size_t)gs_min((int64_t)count, (int64_t)period);
+    for (size_t i = 0; i < made; i++)
+        gs_scalar_put(type, gs_zoo_random(seed, i, low, high), data, i);
+    for (; made < count; made += period)
+        memcpy((char *)data + made * bytes, data, (size_t)gs_min((int64_t)(count - made), (int64_t)period) * bytes);
+}
+
+static gs_code fill_buffer(gs_zoo_instance *instance, size_t number, gs_error *error) {
+    gs_zoo_buffer *buffer = &instance->buffers[number];
+    buffer->data = calloc(buffer->count + 1, gs_scalar_bytes(buffer->type));
+    if (!buffer->data)
+        return gs_fail_memory(error);
+    if (buffer->make)
+        buffer->make(buffer->data, buffer->count, instance->size->n);
+    else if (buffer->low < buffer->high)
+        gs_zoo_fill(buffer->type, number + 1, buffer->low, buffer->high, buffer->data, buffer->count);
+    return GS_OK;
+}
+
+static gs_code ask_reference(gs_zoo_instance *instance, gs_error *error) {
+    void *data[GS_ZOO_BUFFERS];
+    for (size_t i = 0; i < instance->buffer_count; i++) {
+        gs_zoo_buffer *buffer = &instance->buffers[i];
+        size_t bytes = buffer->count * gs_scalar_bytes(buffer->type);
+        data[i] = buffer->wanted = malloc(bytes + 1);
+        if (!data[i])
+            return gs_fail_memory(error);
+        memcpy(data[i], buffer->data, bytes);
+    }
+    instance->kernel->reference(data, instance->size->n);
+    return GS_OK;
+}
+
+gs_code gs_zoo_instance_make(gs_zoo_instance *instance, const gs_zoo_kernel *kernel, const gs_zoo_size *size,
+                             gs_error *error) {
+    gs_code code = GS_OK;
+    *instance = (gs_zoo_instance){.kernel = kernel, .size = size};
+    kernel->instance(instance, size->n);
+    if (instance->failed)
+        code = gs_fail_memory(error);
+    for (size_t i = 0; i < instance->buffer_count && code == GS_OK; i++)
+        code = fill_buffer(instance, i, error);
+    if (code == GS_OK && !gs_zoo_size_is_large(size))
+        code = ask_reference(instance, error);
+    if (code != GS_OK)
+        gs_zoo_instance_free(instance);
+    return code;
+}
+
+void gs_zoo_instance_free(gs_zoo_instance *instance) {
+    for (size_t i = 0; i < instance->buffer_count; i++) {
+        free(instance->buffers[i].data);
+        free(instance->buffers[i].wanted);
+    }
+    free(instance->launches.data);
+    *instance = (gs_zoo_instance){0};
+}

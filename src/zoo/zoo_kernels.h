@@ -1,0 +1,29 @@
+/* zoo_kernels.h: the sources of kernels/, compiled in (the build makes zoo.c), and the structs of the zoo; for this
+   room alone. */
+#ifndef GS_ZOO_KERNELS_H
+#define GS_ZOO_KERNELS_H
+
+#include "zoo.h"
+
+typedef struct gs_zoo_file {
+    const char *name; /* bfs.cu */
+    const unsigned char *bytes;
+    size_t count;
+} gs_zoo_file;
+
+extern const gs_zoo_file gs_zoo_files[];
+extern const size_t gs_zoo_file_count;
+
+extern const gs_zoo_kernel gs_zoo_bfs, gs_zoo_cp, gs_zoo_cutcp, gs_zoo_fft, gs_zoo_histo, gs_zoo_img, gs_zoo_lbm,
+    gs_zoo_mrif, gs_zoo_mriq, gs_zoo_pns, gs_zoo_regtil, gs_zoo_sgemm, gs_zoo_spmv, gs_zoo_stenc, gs_zoo_tpacf,
+    gs_zoo_black_scholes, gs_zoo_gaussian, gs_zoo_quasirandom, gs_zoo_transpose, gs_zoo_tgemm, gs_zoo_conv;
+
+#define GS_DIM(x, y, z) ((const uint32_t[3]){(uint32_t)(x), (uint32_t)(y), (uint32_t)(z)})
+#define GS_UP(n, by)    gs_divide_up(n, by)
+
+/* The element `index` of a random buffer. Each depends on nothing but the seed, its index and its bounds. */
+double gs_zoo_random(uint64_t seed, size_t index, double low, double high);
+/* A random buffer: elements 0, 1, ..., which after a million begin again. */
+void gs_zoo_fill(gs_scalar type, uint64_t seed, double low, double high, void *data, size_t count);
+
+#endif

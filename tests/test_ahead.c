@@ -1,0 +1,179 @@
+/*
+ * test_ahead.c: which launches follow the ones before them without a decision, how far ahead, and whose ends
+ * may be told together. No engine and no clients: sessions, streams and profiles as the daemon would have them.
+ */
+#include "test.h"
+
+#include "serve/server.h"
+
+#include <string.h>
+
+enum { SMS = 132, CLIENTS = 3, BLOCKS = 1000 };
+
+struct scene {
+    gs_server server;
+    gs_session sessions[CLIENTS], *by_slot[CLIENTS];
+    gs_stream *contenders[CLIENTS];
+    gs_resource module;
+    gs_action action, next;
+};
+
+/* A kernel that takes so long, of which all is known. */
+static gs_profile *known_profile(struct scene *scene, uint64_t ns) {
+    gs_profile *profile = gs_profile_store_get(scene->server.store, 1, "known", BLOCKS);
+    gs_profile_ran(profile, false, BLOCKS, ns);
+    for (int32_t sms; (sms = gs_profile_wanted(profile, scene->server.plan.granularity)) > 0;)
+        gs_profile_rate(profile, sms, BLOCKS, ns * SMS / (uint64_t)sms);
+    return profile;
+}
+
+/* The first client has launches on the GPU; the others are there, and some of them contend. */
+static struct scene *open_scene(uint64_t ns, size_t contenders) {
+    static gs_wire_page page;
+    struct scene *scene = test_calloc(1, sizeof *scene);
+    gs_server *server = &scene->server;
+    server->plan = gs_plan_defaults(SMS);
+    server->store = gs_profile_store_open(NULL, "pretended", SMS, NULL);
+    server->sessions.data = scene->by_slot;
+    server->sessions.count = CLIENTS;
+    server->contenders.data = scene->contenders;
+    server->contenders.count = contenders;
+    for (size_t i = 0; i < CLIENTS; i++) {
+        gs_session *session = scene->by_slot[i] = &scene->sessions[i];
+        session->server = server;
+        session->page = &page;
+        session->options.weight = 1;
+        session->streams[0].session = session;
+        scene->contenders[i] = &session->streams[0];
+    }
+    scene->action = (gs_action){.what = GS_WIRE_LAUNCH, .resource = &scene->module, .stream = scene->contenders[0]};
+    scene->action.launch.profile = known_profile(scene, ns);
+    scene->action.launch.blocks = BLOCKS;
+    scene->action.launch.how = GS_PLAN_WHOLE;
+    scene->next = scene->action;
+    scene->action.next = &scene->next;
+    return scene;
+}
+
+static void close_scene(struct scene *scene) {
+    gs_profile_store_put(scene->server.store, scene->action.launch.profile);
+    gs_profile_store_close(scene->server.store);
+    test_free(scene);
+}
+
+/* Hands launches over as long as they may follow. Returns how many the engine has then. */
+static uint32_t fill(struct scene *scene) {
+    gs_stream *stream = scene->contenders[0];
+    int64_t ns = gs_launch_expected_ns(&scene->action);
+    while (gs_launch_may_follow(stream, &scene->action)) {
+        stream->launches++;
+        stream->pipelined_ns += ns;
+        assert_true(stream->launches < 10000);
+    }
+    return stream->launches;
+}
+
+/* One launch was started by a decision: what follows it? */
+static uint32_t filled(struct scene *scene) {
+    gs_stream *stream = scene->contenders[0];
+    stream->launches = 1;
+    stream->pipelined_ns = gs_launch_expected_ns(&scene->action);
+    return fill(scene);
+}
+
+static void end_some(struct scene *scene, uint32_t count) {
+    gs_stream *stream = scene->contenders[0];
+    stream->launches -= count;
+    stream->pipelined_ns -= count * gs_launch_expected_ns(&scene->action);
+}
+
+static void alone_launches_go_8_ms_ahead(void **state) {
+    (void)state;
+    struct scene *scene = open_scene(300000, 1);
+    assert_int_equal(filled(scene), 26);
+    end_some(scene, 5); /* 6.3 ms are left */
+    assert_int_equal(fill(scene), 21);
+    end_some(scene, 2); /* 5.7 ms: it is worth while again */
+    assert_int_equal(fill(scene), 26);
+    scene->contenders[0]->launches = 0; /* the first one is for a decision */
+    assert_int_equal(fill(scene), 0);
+    close_scene(scene);
+    scene = open_scene(1900000, 1);
+    assert_int_equal(filled(scene), 4);
+    close_scene(scene);
+    scene = open_scene(2100000, 1); /* so long that it should be able to give way */
+    assert_int_equal(filled(scene), 1);
+    close_scene(scene);
+}
+
+static void with_others_they_go_4_ms_ahead(void **state) {
+    (void)state;
+    struct scene *scene = open_scene(300000, 2);
+    assert_int_equal(filled(scene), 13);
+    scene->server.somebody_waits = true;
+    assert_int_equal(filled(scene), 1);
+    scene->server.somebody_waits = false;
+    scene->contenders[1]->confined = &scene->next; /* one that can be resized is not to be run over */
+    assert_int_equal(filled(scene), 1);
+    scene->contenders[1]->confined = NULL;
+    scene->sessions[1].options.weight = 2;
+    assert_int_equal(filled(scene), 1);
+    close_scene(scene);
+    scene = open_scene(1900000, 2);
+    assert_int_equal(filled(scene), 2);
+    close_scene(scene);
+    scene = open_scene(40000, 2);
+    scene->contenders[1]->confined = &scene->next;
+    assert_int_equal(filled(scene), 12); /* short ones, half a millisecond */
+    close_scene(scene);
+}
+
+static void below_a_higher_priority_they_go_2_ms_ahead(void **state) {
+    (void)state;
+    for (size_t contenders = 1; contenders <= 2; contenders++) {
+        struct scene *scene = open_scene(300000, contenders);
+        scene->sessions[2].options.priority = 1; /* it is there, but asks for nothing now */
+        assert_int_equal(filled(scene), 6);
+        scene->sessions[2].page = NULL; /* it has gone */
+        assert_int_equal(filled(scene), contenders == 1 ? 26 : 13);
+        scene->by_slot[2] = NULL;
+        assert_int_equal(filled(scene), contenders == 1 ? 26 : 13);
+        close_scene(scene);
+    }
+}
+
+/* How many of a number of launches are told of one by one. */
+static int told(struct scene *scene, int launches) {
+    int count = 0;
+    for (int i = 0; i < launches; i++)
+        count += !gs_launch_defers_report(scene->contenders[0], &scene->action);
+    return count;
+}
+
+static void ends_are_told_every_millisecond(void **state) {
+    (void)state;
+    struct scene *scene = open_scene(300000, 1);
+    assert_int_equal(told(scene, 40), 10);
+    scene->next.what = GS_WIRE_EVENT; /* it has the time of what is before it */
+    assert_int_equal(told(scene, 40), 40);
+    scene->next.what = GS_WIRE_LAUNCH;
+    scene->action.next = NULL; /* somebody may wait for it */
+    assert_int_equal(told(scene, 40), 40);
+    scene->action.next = &scene->next;
+    scene->action.launch.how = GS_PLAN_CONFINED;
+    assert_int_equal(told(scene, 40), 40);
+    close_scene(scene);
+    scene = open_scene(1000000, 1);
+    assert_int_equal(told(scene, 40), 40);
+    close_scene(scene);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(alone_launches_go_8_ms_ahead),
+        cmocka_unit_test(with_others_they_go_4_ms_ahead),
+        cmocka_unit_test(below_a_higher_priority_they_go_2_ms_ahead),
+        cmocka_unit_test(ends_are_told_every_millisecond),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,936 @@
+/*
+ * test_serve.c: a real daemon, real clients, each a process of its own, on the CPU that plays a GPU.
+ *
+ * Everything has a deadline: a process that hangs is killed by an alarm, and the test fails. Clients are made by fork()
+ * and answer with their exit code; what went wrong is on standard error.
+ */
+#define _GNU_SOURCE
+#include "test.h"
+
+#include "client/client.h"
+#include "zoo/zoo.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { DEADLINE_SECONDS = 120 };
+
+static char folder[] = "/tmp/gridsmith-share-XXXXXX";
+static char socket_path[64];
+
+static const char source_text[] =
+    "__global__ void fill(int *out, int n, int value) {\n"
+    "    int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+    "    if (i < n) out[i] = value + i;\n"
+    "}\n"
+    "__global__ void add(int *out, const int *in, int n) {\n"
+    "    int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+    "    if (i < n) out[i] += in[i];\n"
+    "}\n"
+    "__global__ void slow(int *out, int turns) {\n"
+    "    unsigned x = blockIdx.x;\n"
+    "    for (int i = 0; i < turns; i++) x = x * 1664525u + 1013904223u;\n"
+    "    if (threadIdx.x == 0) out[blockIdx.x] = (int)(x | 1);\n"
+    "}\n"
+    "__global__ void endless(volatile int *out) { while (out[0] == 0) out[1] = 1; }\n"
+    "__global__ void fault(int *out) { int *nowhere = out - (1ull << 40); nowhere[threadIdx.x] = 1; }\n";
+enum { FILL, ADD, SLOW, ENDLESS, FAULT };
+static const char *const kernels[] = {"fill", "add", "slow", "endless", "fault"};
+
+/* ---- daemons ---- */
+
+static void sleep_ms(long ms) {
+    struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    nanosleep(&time, NULL);
+}
+
+static bool is_serving(void) {
+    char *json = NULL;
+    gs_code code = gs_status_request(socket_path, &json, NULL);
+    free(json);
+    return code == GS_OK;
+}
+
+/* Starts a daemon with more options, up to a NULL, and waits until it answers. */
+static pid_t the_daemon;   /* 0: none runs */
+static bool must_not_leak; /* that takes a sanitizer seconds, so one daemon stands for all */
+
+static pid_t start_daemon(const char *const *more) {
+    const char *arguments[32] = {GRIDSMITH_PROGRAM, "serve",   "--device",      "host",       "--socket",
+                                 socket_path,       "--cache", GRIDSMITH_CACHE, "--profiles", ""};
+    size_t count = 10;
+    while (more && *more)
+        arguments[count++] = *more++;
+    pid_t process = fork();
+    assert_true(process >= 0);
+    the_daemon = process;
+    if (process == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        setenv("ASAN_OPTIONS", must_not_leak ? "detect_leaks=1" : "detect_leaks=0", 1);
+        int log = open("daemon.log", O_CREAT | O_WRONLY | O_APPEND, 0600);
+        dup2(log, STDERR_FILENO);
+        dup2(log, STDOUT_FILENO);
+        execv(arguments[0], (char **)arguments);
+        _exit(127);
+    }
+    for (int i = 0; i < 3000 && !is_serving(); i++)
+        sleep_ms(10);
+    assert_true(is_serving());
+    return process;
+}
+
+#define DAEMON(...) start_daemon((const char *const[]){__VA_ARGS__, NULL})
+
+static int wait_process(pid_t process) {
+    int status = -1;
+    while (waitpid(process, &status, 0) < 0 && errno == EINTR)
+        ;
+    return status;
+}
+
+/* Ends as it should: with 0, and no socket left. */
+static void stop_daemon(pid_t process) {
+    kill(process, SIGTERM);
+    the_daemon = 0;
+    assert_int_equal(wait_process(process), 0);
+    assert_int_equal(access(socket_path, F_OK), -1);
+}
+
+/* A number of the daemon's status, e.g. "device.restarts". */
+static double status_number(const char *path) {
+    char *json = NULL, name[64];
+    gs_error error;
+    if (gs_status_request(socket_path, &json, &error) != GS_OK)
+        fail_msg("%s", error.message);
+    json_t *root = json_loads(json, 0, NULL), *at = root;
+    for (const char *rest = path; rest; rest = strchr(rest, '.') ? strchr(rest, '.') + 1 : NULL) {
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(rest, "."), rest);
+        at = json_object_get(at, name);
+    }
+    double value = json_is_array(at) ? (double)json_array_size(at) : json_number_value(at);
+    json_decref(root);
+    free(json);
+    return value;
+}
+
+static void wait_status(const char *path, double wanted) {
+    for (int i = 0; i < 2000 && status_number(path) != wanted; i++)
+        sleep_ms(10);
+    assert_true(status_number(path) == wanted);
+}
+
+/* ---- clients ---- */
+
+static int client_fails(const char *what) {
+    fprintf(stderr, "client %d: %s: %s\n", (int)getpid(), what, gs_client_message());
+    return 1;
+}
+
+static gs_client *client_open(void) {
+    gs_client *client = NULL;
+    gs_client_options options = {.socket = socket_path, .name = "test"};
+    if (gs_client_open(&options, &client) != GS_CLIENT_OK)
+        client_fails("open");
+    return client;
+}
+
+static gs_client_code client_load(gs_client *client, uint32_t *module) {
+    gs_client_source source = {
+        .name = "test.cu", .text = source_text, .kernels = kernels, .kernel_count = GS_COUNT(kernels)};
+    return gs_client_load(client, &source, module);
+}
+
+static gs_client_code client_start(gs_client *client, uint32_t stream, uint32_t module, uint32_t kernel,
+                                   uint32_t blocks, const gs_client_argument *arguments, uint32_t count) {
+    gs_client_launch launch = {.module = module,
+                               .kernel = kernel,
+                               .grid = {blocks},
+                               .block = {kernel == SLOW || kernel == ENDLESS || kernel == FAULT ? 1u : 32u},
+                               .arguments = arguments,
+                               .argument_count = count};
+    return gs_client_start(client, stream, &launch);
+}
+
+/* Fills, adds and compares on two streams, with shared host memory for one and ordinary memory for the other. */
+static int client_computes(gs_client *client, uint32_t module, int n, int value) {
+    gs_client_memory a, b;
+    int *shared, *plain = malloc((size_t)n * sizeof *plain), five = 5, wrong = 0;
+    if (gs_client_malloc(client, (size_t)n * 4, &a) || gs_client_malloc(client, (size_t)n * 4, &b) ||
+        gs_client_host_malloc(client, (size_t)n * 4, (void **)&shared))
+        return client_fails("malloc");
+    for (int i = 0; i < n; i++)
+        shared[i] = plain[i] = i * 3;
+    gs_client_argument fill[] = {GS_CLIENT_AT(a), GS_CLIENT_VALUE(n), GS_CLIENT_VALUE(value)};
+    gs_client_argument refill[] = {GS_CLIENT_AT(b), GS_CLIENT_VALUE(n), GS_CLIENT_VALUE(five)};
+    gs_client_argument add[] = {GS_CLIENT_AT(a), GS_CLIENT_AT(b), GS_CLIENT_VALUE(n)};
+    uint32_t blocks = ((uint32_t)n + 31) / 32;
+    if (client_start(client, 0, module, FILL, blocks, fill, 3) ||
+        client_start(client, 1, module, FILL, blocks, refill, 3) || gs_client_wait(client, 1) ||
+        client_start(client, 0, module, ADD, blocks, add, 3) || gs_client_wait(client, 0) ||
+        gs_client_copy_in(client, 1, b, shared, (size_t)n * 4) || gs_client_wait(client, 1) ||
+        client_start(client, 0, module, ADD, blocks, add, 3) ||
+        gs_client_copy_out(client, 0, plain, a, (size_t)n * 4) ||
+        gs_client_copy_out(client, 0, shared, a, (size_t)n * 4) || gs_client_wait_all(client))
+        return client_fails("work");
+    for (int i = 0; i < n && !wrong; i++)
+        if (plain[i] != value + i + 5 + i + 3 * i || shared[i] != plain[i]) {
+            fprintf(stderr, "element %d is %d and %d\n", i, plain[i], shared[i]);
+            wrong = 1;
+        }
+    if (gs_client_free(client, a) || gs_client_free(client, b) || gs_client_host_free(client, shared))
+        wrong = client_fails("free");
+    free(plain);
+    return wrong;
+}
+
+static int client_works(int turns) {
+    gs_client *client = client_open();
+    uint32_t module;
+    if (!client)
+        return 1;
+    if (client_load(client, &module))
+        return client_fails("load");
+    int wrong = 0;
+    for (int i = 0; i < turns && !wrong; i++)
+        wrong = client_computes(client, module, 1 + (i * 977 + (int)getpid() * 131) % 3000, i);
+    gs_client_close(client);
+    return wrong;
+}
+
+/* A child that ends with what `does` returns. */
+static pid_t spawn(int (*does)(int), int argument) {
+    pid_t process = fork();
+    if (process == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (int i = 1; i < 32; i++)
+            signal(i, SIG_DFL); /* a crash of a client is not one of the test */
+        alarm(DEADLINE_SECONDS);
+        _exit(does(argument));
+    }
+    assert_true(process > 0);
+    return process;
+}
+
+static uint64_t scaled(uint64_t most) {
+    uint64_t runs = test_number("GRIDSMITH_RUNS", 100000);
+    return most * runs / 100000 > 2 ? most * runs / 100000 : most < 2 ? most : 2;
+}
+
+/* ---- what is right ---- */
+
+static void many_clients_get_right_results(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "6", "--marks", "--shuffle", "200"), clients[64];
+    size_t count = scaled(64) < 8 ? 8 : scaled(64);
+    for (size_t i = 0; i < count; i++)
+        clients[i] = spawn(client_works, 3);
+    for (size_t i = 0; i < count; i++)
+        assert_int_equal(wait_process(clients[i]), 0);
+    wait_status("clients", 0);
+    stop_daemon(daemon);
+}
+
+/* One of some kernels of the zoo, as a whole application. */
+/* All kernels of the zoo; under sanitizers, where compiling them would take long, four. */
+static bool is_whole_zoo(void) {
+    return test_number("GRIDSMITH_RUNS", 100000) >= 100000;
+}
+
+static int client_runs_zoo(int number) {
+    static const char *const names[] = {"sgemm", "histo", "transpose", "bfs"};
+    const gs_zoo_kernel *kernel = is_whole_zoo() ? gs_zoo_at((size_t)number) : gs_zoo_find(names[number % 4]);
+    gs_error error = {.code = GS_OK};
+    gs_zoo_instance plan = {0};
+    gs_zoo_part parts[GS_ZOO_KINDS] = {{.program = NULL}};
+    gs_zoo_form form = {.form = GS_FORM_ORIGINAL, .seconds = 60};
+    gs_zoo_result result = {0};
+    setenv("GRIDSMITH_SOCKET", socket_path, 1);
+    gs_executor *executor = gs_executor_remote(NULL, &error);
+    gs_code code = executor ? gs_zoo_instance_make(&plan, kernel, gs_zoo_size_find(kernel, "odd"), &error) : error.code;
+    for (int i = 0; i < 3 && code == GS_OK; i++) {
+        code = gs_zoo_run(&plan, executor, &form, parts, &result, &error);
+        if (code == GS_OK && !result.is_right)
+            code = gs_fail(&error, GS_E_KERNEL, "%s", result.reason.message);
+    }
+    if (code != GS_OK)
+        fprintf(stderr, "%s: %s\n", kernel->name, error.message);
+    gs_zoo_instance_free(&plan);
+    for (size_t i = 0; i < GS_ZOO_KINDS; i++)
+        gs_zoo_part_free(&parts[i]);
+    gs_executor_close(executor);
+    return code != GS_OK;
+}
+
+static void zoo_kernels_are_right_while_sms_change(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "8", "--marks", "--shuffle", "100"), clients[32];
+    size_t count = 4;
+    while (is_whole_zoo() && count < 32 && gs_zoo_at(count))
+        count++;
+    for (size_t i = 0; i < count; i++)
+        clients[i] = spawn(client_runs_zoo, (int)i);
+    for (size_t i = 0; i < count; i++)
+        assert_int_equal(wait_process(clients[i]), 0);
+    stop_daemon(daemon);
+}
+
+/* Two kernels of many blocks, resized all the time: each block of each exactly once, which the marks prove. */
+static int client_is_resized(int turns) {
+    gs_client *client = client_open();
+    uint32_t module;
+    enum { BLOCKS = 600 };
+    static int out[BLOCKS];
+    gs_client_memory memory;
+    int spins = 2000;
+    if (!client || client_load(client, &module) || gs_client_malloc(client, sizeof out, &memory))
+        return client_fails("start");
+    gs_client_argument arguments[] = {GS_CLIENT_AT(memory), GS_CLIENT_VALUE(spins)};
+    for (int i = 0; i < turns && access("enough", F_OK) != 0; i++) {
+        if (gs_client_fill(client, 0, memory, 0, sizeof out) ||
+            client_start(client, 0, module, SLOW, BLOCKS, arguments, 2) ||
+            gs_client_copy_out(client, 0, out, memory, sizeof out))
+            return client_fails("run");
+        for (int k = 0; k < BLOCKS; k++)
+            if (out[k] == 0)
+                return fprintf(stderr, "block %d did not run\n", k);
+    }
+    gs_client_close(client);
+    return 0;
+}
+
+static void every_block_runs_once_over_many_resizes(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "8", "--marks", "--shuffle", "50"), clients[3];
+    double wanted = (double)scaled(5000);
+    for (int i = 0; i < 3; i++)
+        clients[i] = spawn(client_is_resized, 1000000);
+    for (int i = 0; i < 3000 && status_number("resizes") < wanted; i++)
+        sleep_ms(10);
+    close(open("enough", O_CREAT | O_WRONLY, 0600));
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(wait_process(clients[i]), 0);
+    unlink("enough");
+    double resizes = status_number("resizes");
+    printf("resizes: %.0f\n", resizes);
+    assert_true(resizes >= wanted);
+    stop_daemon(daemon);
+}
+
+/* The same as it is planned: measured on fewer SMs, in turns, while others load their sources. */
+static void planned_kernels_all_end(void **state) {
+    (void)state;
+    must_not_leak = true;
+    pid_t daemon = DAEMON("--sms", "8", "--marks"), clients[4];
+    must_not_leak = false;
+    for (int i = 0; i < 4; i++)
+        clients[i] = spawn(i < 3 ? client_is_resized : client_works, (int)scaled(20));
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(wait_process(clients[i]), 0);
+    stop_daemon(daemon);
+}
+
+/* Threads of one client, each with a stream of its own. */
+struct thread {
+    pthread_t id;
+    gs_client *client;
+    uint32_t module, stream;
+    int wrong;
+};
+
+static void *thread_works(void *of) {
+    struct thread *thread = of;
+    enum { N = 500 };
+    int out[N], n = N, value = (int)thread->stream * 1000;
+    gs_client_memory memory;
+    if (gs_client_malloc(thread->client, sizeof out, &memory)) {
+        thread->wrong = client_fails("malloc");
+        return NULL;
+    }
+    gs_client_argument arguments[] = {GS_CLIENT_AT(memory), GS_CLIENT_VALUE(n), GS_CLIENT_VALUE(value)};
+    for (int turn = 0; turn < 20 && !thread->wrong; turn++, value++) {
+        int64_t ns = -1;
+        if (gs_client_event(thread->client, thread->stream, thread->stream * 2) ||
+            client_start(thread->client, thread->stream, thread->module, FILL, (N + 31) / 32, arguments, 3) ||
+            gs_client_event(thread->client, thread->stream, thread->stream * 2 + 1) ||
+            gs_client_copy_out(thread->client, thread->stream, out, memory, sizeof out) ||
+            gs_client_elapsed(thread->client, thread->stream * 2, thread->stream * 2 + 1, &ns))
+            thread->wrong = client_fails("work");
+        for (int i = 0; i < N && !thread->wrong; i++)
+            thread->wrong = out[i] != value + i || ns < 0;
+    }
+    gs_client_free(thread->client, memory);
+    return NULL;
+}
+
+static void threads_share_a_client(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4");
+    struct thread threads[8];
+    gs_client *client = client_open();
+    uint32_t module;
+    assert_non_null(client);
+    assert_int_equal(client_load(client, &module), GS_CLIENT_OK);
+    for (uint32_t i = 0; i < 8; i++) {
+        threads[i] = (struct thread){.client = client, .module = module, .stream = i};
+        assert_int_equal(pthread_create(&threads[i].id, NULL, thread_works, &threads[i]), 0);
+    }
+    for (int i = 0; i < 8; i++) {
+        pthread_join(threads[i].id, NULL);
+        assert_int_equal(threads[i].wrong, 0);
+    }
+    gs_client_close(client);
+    stop_daemon(daemon);
+}
+
+/* ---- who goes ---- */
+
+static void killed_clients_leave_nothing(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4", "--marks", "--shuffle", "300");
+    pid_t steady = spawn(client_works, (int)scaled(40));
+    gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 7), 0);
+    for (uint64_t i = 0; i < scaled(30); i++) {
+        pid_t victim = spawn(gs_random_chance(&random, 50) ? client_is_resized : client_works, 1000);
+        sleep_ms(gs_random_from(&random, 0, 60));
+        kill(victim, SIGKILL);
+        wait_process(victim);
+    }
+    assert_int_equal(wait_process(steady), 0);
+    wait_status("clients", 0);
+    assert_int_equal(wait_process(spawn(client_works, 2)), 0);
+    assert_true(status_number("device.restarts") == 0);
+    stop_daemon(daemon);
+}
+
+/* Works until an error comes; the exit code is that error. */
+static int client_until_error(int turns) {
+    gs_client *client = client_open();
+    uint32_t module;
+    gs_client_memory memory;
+    int spins = 500;
+    gs_client_code code = client ? client_load(client, &module) : GS_CLIENT_CODES;
+    if (code == GS_CLIENT_OK)
+        code = gs_client_malloc(client, 400, &memory);
+    gs_client_argument arguments[] = {GS_CLIENT_AT(memory), GS_CLIENT_VALUE(spins)};
+    for (int i = 0; i < turns && code == GS_CLIENT_OK; i++) {
+        code = client_start(client, 0, module, SLOW, 100, arguments, 2);
+        if (code == GS_CLIENT_OK)
+            code = gs_client_wait(client, 0);
+    }
+    gs_client_code again = client ? gs_client_malloc(client, 100, &memory) : code; /* it stays */
+    gs_client_close(client);
+    return again == code ? (int)code : 100;
+}
+
+static int device_process(void) {
+    return (int)status_number("device.process");
+}
+
+static void killed_daemon_is_an_error_and_not_a_hang(void **state) {
+    (void)state;
+    pid_t clients[3], daemon = DAEMON("--sms", "4");
+    for (int i = 0; i < 3; i++)
+        clients[i] = spawn(client_until_error, 1000000);
+    wait_status("clients", 3);
+    while (status_number("launches") < 10)
+        sleep_ms(5);
+    int device = device_process();
+    kill(daemon, SIGKILL);
+    wait_process(daemon);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(WEXITSTATUS(wait_process(clients[i])), GS_CLIENT_LOST);
+    for (int i = 0; i < 1000 && kill(device, 0) == 0; i++)
+        sleep_ms(5);
+    assert_int_equal(kill(device, 0), -1);
+    daemon = DAEMON("--sms", "4");
+    assert_int_equal(wait_process(spawn(client_works, 2)), 0);
+    stop_daemon(daemon);
+}
+
+static void stopped_daemon_tells_its_clients(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4"), client = spawn(client_until_error, 1000000);
+    while (status_number("launches") < 10)
+        sleep_ms(5);
+    stop_daemon(daemon);
+    assert_int_equal(WEXITSTATUS(wait_process(client)), GS_CLIENT_LOST);
+}
+
+static void one_daemon_at_a_socket(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4");
+    pid_t second = fork();
+    if (second == 0) {
+        int nowhere = open("/dev/null", O_WRONLY);
+        dup2(nowhere, STDERR_FILENO);
+        execl(GRIDSMITH_PROGRAM, GRIDSMITH_PROGRAM, "serve", "--device", "host", "--socket", socket_path, NULL);
+        _exit(127);
+    }
+    assert_int_equal(WEXITSTATUS(wait_process(second)), 4);
+    assert_true(is_serving());
+    stop_daemon(daemon);
+}
+
+/* ---- what kernels do wrong ---- */
+
+static int client_launches_bad(int kernel) {
+    gs_client *client = client_open();
+    uint32_t module;
+    gs_client_memory memory;
+    if (!client || client_load(client, &module) || gs_client_malloc(client, 400, &memory))
+        return client_fails("start");
+    gs_client_argument arguments[] = {GS_CLIENT_AT(memory)};
+    if (client_start(client, 0, module, (uint32_t)kernel, 1, arguments, 1))
+        return client_fails("launch");
+    gs_client_code code = gs_client_wait(client, 0);
+    fprintf(stderr, "as it should: %s\n", gs_client_message());
+    gs_client_close(client);
+    return (int)code;
+}
+
+static void bad_kernel(int kernel) {
+    pid_t daemon = DAEMON("--sms", "4", "--limit", "1");
+    pid_t innocent = spawn(client_until_error, 1000000);
+    while (status_number("launches") < 10)
+        sleep_ms(5);
+    pid_t guilty = spawn(client_launches_bad, kernel);
+    assert_int_equal(WEXITSTATUS(wait_process(guilty)), GS_CLIENT_KERNEL);
+    assert_int_equal(WEXITSTATUS(wait_process(innocent)), GS_CLIENT_RESET);
+    assert_true(status_number("device.restarts") == 1);
+    assert_int_equal(wait_process(spawn(client_works, 2)), 0);
+    stop_daemon(daemon);
+}
+
+static void kernel_that_faults_is_its_clients_error(void **state) {
+    (void)state;
+    bad_kernel(FAULT);
+}
+
+static void kernel_that_never_ends_is_stopped(void **state) {
+    (void)state;
+    bad_kernel(ENDLESS);
+}
+
+static void wrong_calls_are_told_and_change_nothing(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4", "--memory", "8");
+    gs_client *client = client_open();
+    uint32_t module;
+    gs_client_memory memory, more;
+    char bytes[64] = {0};
+    static const char *const none[] = {"nothing"};
+    gs_client_source bad = {.text = "__global__ void nothing() { this is wrong }", .kernels = none, .kernel_count = 1};
+    assert_non_null(client);
+    assert_int_equal(client_load(client, &module), GS_CLIENT_OK);
+    assert_int_equal(gs_client_load(client, &bad, &module), GS_CLIENT_SOURCE);
+    assert_true(strlen(gs_client_message()) > 10);
+    assert_int_equal(gs_client_malloc(client, 4 << 20, &memory), GS_CLIENT_OK);
+    assert_int_equal(gs_client_malloc(client, 16 << 20, &more), GS_CLIENT_MEMORY);
+    assert_int_equal(gs_client_malloc(client, 0, &more), GS_CLIENT_INVALID);
+    assert_int_equal(gs_client_copy_in(client, 0, memory + (4 << 20) - 10, bytes, 11), GS_CLIENT_INVALID);
+    assert_int_equal(gs_client_copy_in(client, 32, memory, bytes, 1), GS_CLIENT_INVALID);
+    assert_int_equal(gs_client_free(client, memory + 1), GS_CLIENT_INVALID);
+    assert_int_equal(gs_client_event_wait(client, 3), GS_CLIENT_INVALID);
+    assert_int_equal(client_start(client, 0, module + 7, FILL, 1, NULL, 0), GS_CLIENT_INVALID);
+    assert_int_equal(gs_client_free(client, memory), GS_CLIENT_OK);
+    assert_int_equal(gs_client_malloc(client, 6 << 20, &memory), GS_CLIENT_OK); /* what was freed is there again */
+    /* A launch with too few arguments: the stream is told, the client goes on. */
+    assert_int_equal(client_load(client, &module), GS_CLIENT_OK);
+    assert_int_equal(client_start(client, 3, module, FILL, 1, NULL, 0), GS_CLIENT_OK);
+    assert_int_not_equal(gs_client_wait(client, 3), GS_CLIENT_OK);
+    assert_int_equal(client_computes(client, module, 700, 4), 0);
+    gs_client_close(client);
+    stop_daemon(daemon);
+}
+
+/* ---- who says nothing, too much, or nonsense ---- */
+
+static int raw_connect(void) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", socket_path);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    return fd;
+}
+
+/* A client that writes its ring itself. */
+struct raw {
+    int socket, fds[3];
+    gs_wire_page *page;
+    gs_ring ring;
+};
+
+static struct raw raw_open(void) {
+    gs_wire_hello hello = {.magic = GS_WIRE_MAGIC, .version = GS_WIRE_VERSION, .kind = GS_WIRE_HELLO, .weight = 100};
+    gs_wire_welcome welcome;
+    struct raw raw = {.socket = gs_wire_connect(socket_path, &hello)};
+    assert_true(raw.socket >= 0);
+    assert_int_equal(gs_wire_answer(raw.socket, &welcome, raw.fds, 3), GS_CLIENT_OK);
+    raw.page = mmap(NULL, gs_wire_page_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, raw.fds[0], 0);
+    assert_ptr_not_equal(raw.page, MAP_FAILED);
+    gs_ring_attach(&raw.ring, raw.page + 1, GS_WIRE_RING_BYTES, raw.fds[1]);
+    return raw;
+}
+
+static void raw_close(struct raw *raw) {
+    munmap(raw->page, gs_wire_page_bytes());
+    for (int i = 0; i < 3; i++)
+        close(raw->fds[i]);
+    close(raw->socket);
+}
+
+static void wait_fate(struct raw *raw) {
+    for (int i = 0; i < 2000 && atomic_load(&raw->page->end_code) == 0; i++)
+        sleep_ms(5);
+    assert_int_equal(atomic_load(&raw->page->end_code), GS_CLIENT_INVALID);
+}
+
+static void nonsense_ends_only_who_says_it(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4"), honest = spawn(client_works, (int)scaled(30));
+    gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 7), 1);
+    int silent = raw_connect(), wordy = raw_connect();
+    char text[3000];
+    memset(text, 'x', sizeof text);
+    assert_true(send(wordy, text, sizeof text, MSG_NOSIGNAL) > 0);
+    for (uint64_t i = 0; i < scaled(40); i++) {
+        struct raw raw = raw_open();
+        union {
+            uint32_t words[64];
+            gs_wire_copy copy;
+            gs_wire_launch launch;
+            gs_wire_forget forget;
+        } record;
+        for (size_t k = 0; k < GS_COUNT(record.words); k++)
+            record.words[k] = (uint32_t)gs_random_next(&random) & (gs_random_chance(&random, 70) ? 7 : UINT32_MAX);
+        record.words[0] = (uint32_t)gs_random_from(&random, 0, GS_WIRE_WHATS);
+        if (record.words[0] == GS_WIRE_ALLOCATE || record.words[0] == GS_WIRE_EVENT)
+            record.words[1] = 1000; /* these could be meant */
+        if (gs_random_chance(&random, 20))
+            memset(raw.page + 1, 0xff, 4096); /* the ring itself */
+        else
+            gs_ring_put(&raw.ring, &record, (uint32_t)gs_random_from(&random, 1, 30) * 8);
+        gs_bell_ring(raw.fds[1]);
+        wait_fate(&raw);
+        raw_close(&raw);
+    }
+    assert_int_equal(wait_process(honest), 0);
+    close(silent);
+    close(wordy);
+    wait_status("clients", 0);
+    stop_daemon(daemon);
+}
+
+/* Sends as fast as it can, never looks at anything, and rings all bells. */
+static int client_floods(int unused) {
+    (void)unused;
+    struct raw raw = raw_open();
+    gs_wire_record record = {.head = {.what = GS_WIRE_EVENT}};
+    while (raw.page) {
+        gs_ring_put(&raw.ring, &record, sizeof record);
+        gs_bell_ring(raw.fds[1]);
+        atomic_store(&raw.page->client_sleeps, 1);
+    }
+    return 0;
+}
+
+static void flooding_client_is_only_one_of_many(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4"), flood = spawn(client_floods, 0);
+    assert_int_equal(wait_process(spawn(client_works, 3)), 0);
+    kill(flood, SIGKILL);
+    wait_process(flood);
+    stop_daemon(daemon);
+}
+
+static int client_as_somebody_else(int unused) {
+    gs_client *client;
+    gs_client_options options = {.socket = socket_path};
+    (void)unused;
+    if (setgid(65534) != 0 || setuid(65534) != 0)
+        return 99;
+    return (int)gs_client_open(&options, &client);
+}
+
+static void other_users_are_refused(void **state) {
+    (void)state;
+    if (getuid() != 0) {
+        print_message("only root can be somebody else\n");
+        skip();
+    }
+    pid_t daemon = DAEMON("--sms", "4");
+    int code = WEXITSTATUS(wait_process(spawn(client_as_somebody_else, 0)));
+    assert_int_equal(code, GS_CLIENT_NO_DAEMON); /* the socket's mode */
+    assert_int_equal(chmod(folder, 0755), 0);
+    assert_int_equal(chmod(socket_path, 0666), 0);
+    code = WEXITSTATUS(wait_process(spawn(client_as_somebody_else, 0)));
+    assert_int_equal(code, GS_CLIENT_REFUSED); /* SO_PEERCRED */
+    stop_daemon(daemon);
+}
+
+/* What a test that failed left behind. */
+static int clean(void **state) {
+    (void)state;
+    if (the_daemon > 0) {
+        kill(the_daemon, SIGKILL);
+        wait_process(the_daemon);
+        the_daemon = 0;
+    }
+    return 0;
+}
+
+/* ---- what is told ---- */
+
+static void prometheus_is_answered(void **state) {
+    (void)state;
+    char address[32], text[20000];
+    int port = 20000 + (int)getpid() % 20000, listener = socket(AF_INET, SOCK_STREAM, 0);
+    snprintf(address, sizeof address, "127.0.0.1:%d", port);
+    pid_t daemon = DAEMON("--sms", "4", "--metrics", address);
+    struct sockaddr_in where = {
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    gs_client *client = client_open();
+    assert_non_null(client);
+    assert_int_equal(connect(listener, (struct sockaddr *)&where, sizeof where), 0);
+    static const char question[] = "GET /metrics HTTP/1.1\r\n\r\n";
+    assert_int_equal(send(listener, question, sizeof question - 1, 0), sizeof question - 1);
+    size_t count = 0;
+    for (ssize_t got; (got = recv(listener, text + count, sizeof text - 1 - count, 0)) > 0;)
+        count += (size_t)got;
+    text[count] = '\0';
+    close(listener);
+    assert_non_null(strstr(text, "HTTP/1.0 200 OK"));
+    assert_non_null(strstr(text, "\ngridsmith_clients 1\n"));
+    assert_non_null(strstr(text, "\ngridsmith_client_launches_total{client=\"test\",process=\""));
+    gs_client_close(client);
+    stop_daemon(daemon);
+}
+
+/* What a command of the program prints, with the socket behind it. */
+static void command_says(const char *command, const char *wanted) {
+    char line[300], text[8000];
+    snprintf(line, sizeof line, "%s %s --socket %s", GRIDSMITH_PROGRAM, command, socket_path);
+    FILE *pipe = popen(line, "r");
+    assert_non_null(pipe);
+    text[fread(text, 1, sizeof text - 1, pipe)] = '\0';
+    assert_int_equal(pclose(pipe), 0);
+    if (!strstr(text, wanted))
+        fail_msg("%s says: %s", command, text);
+}
+
+static void people_are_told_who_is_there(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4");
+    gs_client *client = client_open();
+    assert_non_null(client);
+    command_says("status", " test ");
+    command_says("status --json", "\"clients\":[{\"name\":\"test\",");
+    command_says("top --every 50", "the CPU, playing a GPU of 4 SMs, up ");
+    gs_client_close(client);
+    stop_daemon(daemon);
+}
+
+/* A daemon that is handed its socket, as systemd does: it uses that one, and leaves it there. */
+static void socket_of_systemd_is_used(void **state) {
+    (void)state;
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", socket_path);
+    int listener = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+    assert_int_equal(bind(listener, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(listen(listener, 8), 0);
+    pid_t daemon = fork();
+    if (daemon == 0) {
+        char process[16];
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        dup2(listener, 3);
+        snprintf(process, sizeof process, "%d", (int)getpid());
+        setenv("LISTEN_PID", process, 1);
+        setenv("LISTEN_FDS", "1", 1);
+        setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
+        freopen("daemon.log", "a", stderr);
+        execl(GRIDSMITH_PROGRAM, GRIDSMITH_PROGRAM, "serve", "--device", "host", "--profiles", "", NULL);
+        _exit(127);
+    }
+    the_daemon = daemon;
+    close(listener);
+    assert_true(is_serving()); /* who comes before it is ready waits */
+    kill(daemon, SIGTERM);
+    the_daemon = 0;
+    assert_int_equal(wait_process(daemon), 0);
+    assert_int_equal(unlink(socket_path), 0);
+}
+
+/* A cache that cannot be written, as on a disk that is full: who loads a source is told, and all else works. */
+static void cache_that_cannot_be_written_is_told(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4", "--cache", "/proc/none");
+    gs_client *client = client_open();
+    uint32_t module;
+    gs_client_memory memory;
+    assert_non_null(client);
+    assert_int_equal(client_load(client, &module), GS_CLIENT_SYSTEM);
+    assert_int_equal(gs_client_malloc(client, 100, &memory), GS_CLIENT_OK);
+    assert_int_equal(gs_client_fill(client, 0, memory, 7, 100), GS_CLIENT_OK);
+    assert_int_equal(gs_client_wait_all(client), GS_CLIENT_OK);
+    gs_client_close(client);
+    stop_daemon(daemon);
+}
+
+static int count_profiles(const char *path) {
+    sqlite3 *file = NULL;
+    sqlite3_stmt *statement = NULL;
+    int count = -1;
+    if (sqlite3_open_v2(path, &file, SQLITE_OPEN_READONLY, NULL) == SQLITE_OK &&
+        sqlite3_prepare_v2(file, "SELECT count(*) FROM profiles", -1, &statement, NULL) == SQLITE_OK &&
+        sqlite3_step(statement) == SQLITE_ROW)
+        count = sqlite3_column_int(statement, 0);
+    sqlite3_finalize(statement);
+    sqlite3_close(file);
+    return count;
+}
+
+/* What was learned is in the file soon after, also when the daemon is killed then. */
+static void profiles_are_written_when_it_is_quiet(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4", "--profiles", "profiles");
+    assert_int_equal(wait_process(spawn(client_works, 3)), 0);
+    for (int i = 0; i < 3000 && count_profiles("profiles") <= 0; i++)
+        sleep_ms(10);
+    kill(daemon, SIGKILL);
+    the_daemon = 0;
+    wait_process(daemon);
+    assert_true(count_profiles("profiles") > 0);
+    daemon = DAEMON("--sms", "4", "--profiles", "profiles");
+    assert_int_equal(wait_process(spawn(client_works, 3)), 0);
+    stop_daemon(daemon);
+}
+
+/* Bytes of a process by /proc. */
+static uint64_t bytes_of(pid_t process) {
+    char path[40];
+    unsigned long long pages = 0;
+    snprintf(path, sizeof path, "/proc/%d/statm", (int)process);
+    FILE *file = fopen(path, "r");
+    assert_true(file && fscanf(file, "%llu", &pages) == 1);
+    fclose(file);
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Asks for all that a daemon needs memory for, and takes no for an answer. 2: it was told no. */
+static int client_wants_much(int number) {
+    enum { LAUNCHES = 600 };
+    gs_client *client = NULL;
+    gs_client_options options = {.socket = socket_path, .name = "test"};
+    char text[100];
+    uint32_t module = 0;
+    gs_client_memory memory = {0};
+    int blocks = 64, one = 1;
+    snprintf(text, sizeof text, "__global__ void kernel(int *a) { a[blockIdx.x] = %d; }\n", number);
+    gs_client_source source = {.name = "a.cu", .text = text};
+    bool is_told = gs_client_open(&options, &client) != GS_CLIENT_OK;
+    is_told = is_told || client_load(client, &module) != GS_CLIENT_OK;
+    for (int i = 0; i < 100 && !is_told; i++)
+        is_told = gs_client_malloc(client, 100000, &memory) != GS_CLIENT_OK;
+    gs_client_argument fill[] = {GS_CLIENT_AT(memory), GS_CLIENT_VALUE(blocks), GS_CLIENT_VALUE(one)};
+    for (uint32_t i = 0; i < LAUNCHES && !is_told; i++)
+        is_told = client_start(client, i % GS_CLIENT_STREAMS, module, FILL, 2, fill, 3) != GS_CLIENT_OK;
+    is_told = is_told || gs_client_wait_all(client) != GS_CLIENT_OK;
+    is_told = is_told || gs_client_load(client, &source, &module) != GS_CLIENT_OK;
+    if (client)
+        gs_client_close(client);
+    return is_told ? 2 : 0;
+}
+
+/* The daemon has no more memory than it uses, or a little more: who asks for something is told, nobody hangs, and when
+   there is memory again all is well. */
+static void host_memory_that_runs_out_is_told(void **state) {
+    (void)state;
+    enum { CLIENTS = 12 };
+    static const uint64_t more[] = {0, 1 << 18, 1 << 20, 1 << 22, 1 << 23};
+    if (!is_whole_zoo()) /* a sanitizer ends a process that has no memory */
+        skip();
+    pid_t daemon = DAEMON("--sms", "4"), clients[CLIENTS];
+    struct rlimit before;
+    int told = 0;
+    assert_int_equal(wait_process(spawn(client_works, 1)), 0);
+    assert_int_equal(prlimit(daemon, RLIMIT_AS, NULL, &before), 0);
+    for (size_t i = 0; i < GS_COUNT(more); i++) {
+        struct rlimit less = {.rlim_cur = bytes_of(daemon) + more[i], .rlim_max = before.rlim_max};
+        assert_int_equal(prlimit(daemon, RLIMIT_AS, &less, NULL), 0);
+        for (int k = 0; k < CLIENTS; k++)
+            clients[k] = spawn(client_wants_much, (int)i * CLIENTS + k);
+        for (int k = 0; k < CLIENTS; k++) {
+            int status = wait_process(clients[k]);
+            assert_true(WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 2));
+            told += WEXITSTATUS(status) == 2;
+        }
+        assert_int_equal(prlimit(daemon, RLIMIT_AS, &before, NULL), 0);
+        assert_int_equal(wait_process(spawn(client_works, 2)), 0);
+    }
+    print_message("%d of %d clients were told that there is no memory\n", told, (int)(CLIENTS * GS_COUNT(more)));
+    assert_true(told > 0);
+    wait_status("clients", 0);
+    stop_daemon(daemon);
+}
+
+static int setup(void **state) {
+    (void)state;
+    if (!mkdtemp(folder) || chdir(folder) != 0)
+        return -1;
+    snprintf(socket_path, sizeof socket_path, "%s/s", folder);
+    mkdir(GRIDSMITH_CACHE, 0700);
+    return 0;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    char command[100];
+    if (getenv("GRIDSMITH_KEEP"))
+        return 0;
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    return system(command);
+}
+
+int main(int argc, char **argv) {
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(many_clients_get_right_results, clean),
+        cmocka_unit_test_teardown(zoo_kernels_are_right_while_sms_change, clean),
+        cmocka_unit_test_teardown(every_block_runs_once_over_many_resizes, clean),
+        cmocka_unit_test_teardown(planned_kernels_all_end, clean),
+        cmocka_unit_test_teardown(threads_share_a_client, clean),
+        cmocka_unit_test_teardown(killed_clients_leave_nothing, clean),
+        cmocka_unit_test_teardown(killed_daemon_is_an_error_and_not_a_hang, clean),
+        cmocka_unit_test_teardown(stopped_daemon_tells_its_clients, clean),
+        cmocka_unit_test_teardown(one_daemon_at_a_socket, clean),
+        cmocka_unit_test_teardown(kernel_that_faults_is_its_clients_error, clean),
+        cmocka_unit_test_teardown(kernel_that_never_ends_is_stopped, clean),
+        cmocka_unit_test_teardown(wrong_calls_are_told_and_change_nothing, clean),
+        cmocka_unit_test_teardown(nonsense_ends_only_who_says_it, clean),
+        cmocka_unit_test_teardown(flooding_client_is_only_one_of_many, clean),
+        cmocka_unit_test_teardown(prometheus_is_answered, clean),
+        cmocka_unit_test_teardown(people_are_told_who_is_there, clean),
+        cmocka_unit_test_teardown(socket_of_systemd_is_used, clean),
+        cmocka_unit_test_teardown(cache_that_cannot_be_written_is_told, clean),
+        cmocka_unit_test_teardown(profiles_are_written_when_it_is_quiet, clean),
+        cmocka_unit_test_teardown(host_memory_that_runs_out_is_told, clean),
+        cmocka_unit_test_teardown(other_users_are_refused, clean),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

@@ -1,0 +1,700 @@
+/*
+ * test_worker.c: the device process, its images and its ring, as the daemon uses them.
+ *
+ * Everything runs on the CPU that plays a GPU, or on what GRIDSMITH_ON names ("cuda"). GRIDSMITH_PROGRAM is the program
+ * whose hidden subcommands are started. GRIDSMITH_RUNS is a hundred times how often masks change,
+ * GRIDSMITH_PAUSE_US how fast. GRIDSMITH_ROUNDS is how long a block works: 1000 on a CPU, a million on a GPU.
+ */
+#define _GNU_SOURCE
+#include "test.h"
+
+#include "worker/worker.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char *device_name(void) {
+    const char *on = getenv("GRIDSMITH_ON");
+    return on ? on : "host";
+}
+
+static bool is_host(void) {
+    return strcmp(device_name(), "host") == 0;
+}
+
+/* ---- an engine with one module, one piece of memory and one region ---- */
+
+enum { MODULE = 7, COUNTS = 1, FLAG = 2, REGION = 5, QUEUE = 1, OTHER_QUEUE = 2, MOST_BLOCKS = 1 << 16 };
+enum { COUNT, FAULT, ENDLESS, STUBBORN };
+
+struct fixture {
+    char folder[64];
+    gs_worker *engine;
+    gs_image *image;
+    uint32_t *shared; /* the region */
+    int fd;
+    uint64_t tag;
+};
+
+static gs_worker_report next_event(struct fixture *f) {
+    enum { PATIENCE_MS = 60000 };
+    gs_worker_report event;
+    while (!gs_worker_poll(f->engine, &event)) {
+        struct pollfd asked = {.fd = gs_worker_fd(f->engine), .events = POLLIN};
+        if (poll(&asked, 1, PATIENCE_MS) <= 0)
+            fail_msg("nothing happens");
+    }
+    return event;
+}
+
+static void expect(struct fixture *f, uint32_t happened, uint64_t tag, gs_code code) {
+    gs_worker_report event = next_event(f);
+    if (event.code != code)
+        print_message("%s\n", event.message);
+    assert_int_equal(event.happened, happened);
+    assert_int_equal(event.tag, tag);
+    assert_int_equal(event.code, code);
+}
+
+/* What is there after each start: the module, the counts and the region. */
+static void furnish(struct fixture *f) {
+    assert_int_equal(gs_worker_load(f->engine, 1, MODULE, f->image), GS_OK);
+    expect(f, GS_REPORT_LOADED, 1, GS_OK);
+    assert_int_equal(gs_worker_allocate(f->engine, 2, COUNTS, MOST_BLOCKS * sizeof(uint32_t)), GS_OK);
+    expect(f, GS_REPORT_ALLOCATED, 2, GS_OK);
+    assert_int_equal(gs_worker_allocate(f->engine, 3, FLAG, sizeof(uint32_t)), GS_OK);
+    expect(f, GS_REPORT_ALLOCATED, 3, GS_OK);
+    assert_int_equal(gs_worker_share(f->engine, REGION, f->fd, MOST_BLOCKS * sizeof(uint32_t)), GS_OK);
+}
+
+/* On another machine than it was built on: from the folder that it runs in. */
+static char *read_source(size_t *size) {
+    static const char file[] = "tests/kernels/share.cu";
+    char *text;
+    const char *path = access(test_path(file), R_OK) == 0 ? test_path(file) : file;
+    assert_int_equal(gs_input_all(path, 1 << 20, &text, size, NULL), GS_OK);
+    return text;
+}
+
+static gs_image *compile(const char *folder, int32_t architecture, const char *option, gs_error *error) {
+    size_t size;
+    char *text = read_source(&size);
+    gs_image_request request = {.folder = folder,
+                                .name = "share.cu",
+                                .text = text,
+                                .size = size,
+                                .options = &option,
+                                .option_count = option != NULL,
+                                .architecture = architecture,
+                                .has_marks = true};
+    gs_compilation *work = gs_image_start(&request, error);
+    free(text);
+    if (!work)
+        return NULL;
+    struct pollfd asked = {.fd = gs_image_fd(work), .events = POLLIN};
+    assert_int_equal(poll(&asked, 1, 120000), 1);
+    return gs_image_finish(work, error);
+}
+
+static int set_up(void **state) {
+    struct fixture *f = calloc(1, sizeof *f);
+    gs_error error = {.code = GS_OK};
+    strcpy(f->folder, "/tmp/gridsmith-engine-XXXXXX");
+    assert_non_null(mkdtemp(f->folder));
+    gs_worker_options options = {.device = device_name(), .memory_bytes = 64 << 20, .checks_marks = true};
+    f->engine = gs_worker_open(&options, &error);
+    if (!f->engine)
+        fail_msg("%s", error.message);
+    f->image = compile(f->folder, gs_worker_facts_of(f->engine)->architecture, NULL, &error);
+    if (!f->image)
+        fail_msg("%s", error.message);
+    f->fd = memfd_create("test", MFD_CLOEXEC);
+    assert_int_equal(ftruncate(f->fd, MOST_BLOCKS * sizeof(uint32_t)), 0);
+    f->shared = mmap(NULL, MOST_BLOCKS * sizeof(uint32_t), PROT_READ | PROT_WRITE, MAP_SHARED, f->fd, 0);
+    f->tag = 100;
+    furnish(f);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state) {
+    struct fixture *f = *state;
+    char command[100];
+    gs_worker_close(f->engine);
+    gs_image_free(f->image);
+    munmap(f->shared, MOST_BLOCKS * sizeof(uint32_t));
+    close(f->fd);
+    snprintf(command, sizeof command, "rm -rf %s", f->folder);
+    assert_int_equal(system(command), 0);
+    free(f);
+    return 0;
+}
+
+/* ---- asking for resources ---- */
+
+static void mask_of(uint32_t *mask, int first, int end) {
+    memset(mask, 0, GS_WORKER_MASK_WORDS * sizeof *mask);
+    for (int i = first; i < end; i++)
+        mask[i / 32] |= 1u << i % 32;
+}
+
+static uint64_t start_count(struct fixture *f, uint32_t queue, uint32_t blocks, int rounds, const uint32_t *mask,
+                            uint64_t first_block) {
+    int32_t value = rounds;
+    gs_worker_argument arguments[] = {{.memory = COUNTS}, {.bytes = sizeof value, .value = &value}};
+    gs_worker_launch run = {.queue = queue,
+                            .module = MODULE,
+                            .kernel = COUNT,
+                            .is_confined = mask != NULL,
+                            .grid = {blocks / 2, 2, 1},
+                            .block = {64, 1, 1},
+                            .first_block = first_block,
+                            .task_blocks = 3,
+                            .argument_count = 2,
+                            .arguments = arguments};
+    if (mask)
+        memcpy(run.mask, mask, sizeof run.mask);
+    assert_int_equal(gs_worker_start(f->engine, ++f->tag, &run), GS_OK);
+    return f->tag;
+}
+
+static void copy_counts(struct fixture *f, bool in, uint32_t blocks) {
+    assert_int_equal(gs_worker_copy(f->engine, ++f->tag, QUEUE, in, COUNTS, 0, REGION, 0, blocks * sizeof(uint32_t)),
+                     GS_OK);
+    expect(f, GS_REPORT_COPIED, f->tag, GS_OK);
+}
+
+static void clear_counts(struct fixture *f) {
+    assert_int_equal(gs_worker_fill(f->engine, ++f->tag, QUEUE, COUNTS, 0, MOST_BLOCKS * sizeof(uint32_t), 0), GS_OK);
+    expect(f, GS_REPORT_COPIED, f->tag, GS_OK);
+}
+
+static void expect_counts(struct fixture *f, uint32_t blocks, uint32_t wanted) {
+    copy_counts(f, false, MOST_BLOCKS);
+    for (uint32_t i = 0; i < MOST_BLOCKS; i++)
+        if (f->shared[i] != (i < blocks ? wanted : 0))
+            fail_msg("block %u ran %u times", i, f->shared[i]);
+}
+
+/* ---- tests ---- */
+
+static void test_memory_keeps_what_is_copied(void **state) {
+    struct fixture *f = *state;
+    expect_counts(f, 0, 0); /* fresh memory is zero */
+    for (uint32_t i = 0; i < MOST_BLOCKS; i++)
+        f->shared[i] = i * 2654435761u;
+    copy_counts(f, true, MOST_BLOCKS);
+    memset(f->shared, 0, MOST_BLOCKS * sizeof(uint32_t));
+    copy_counts(f, false, MOST_BLOCKS);
+    for (uint32_t i = 0; i < MOST_BLOCKS; i++)
+        assert_int_equal(f->shared[i], i * 2654435761u);
+    clear_counts(f);
+}
+
+static void test_nothing_is_touched_outside(void **state) {
+    struct fixture *f = *state;
+    uint64_t bytes = MOST_BLOCKS * sizeof(uint32_t);
+    const struct {
+        uint32_t memory, region;
+        uint64_t at, region_at, bytes;
+    } wrong[] = {
+        {COUNTS, REGION, 1, 0, bytes},          {COUNTS, REGION, 0, 1, bytes}, {COUNTS, REGION, UINT64_MAX, 0, 2},
+        {COUNTS, REGION, 0, UINT64_MAX - 3, 8}, {COUNTS, 77, 0, 0, 4},         {77, REGION, 0, 0, 4},
+        {COUNTS, REGION, 8, 8, UINT64_MAX - 4}};
+    for (size_t i = 0; i < GS_COUNT(wrong); i++) {
+        gs_worker_copy(f->engine, ++f->tag, QUEUE, true, wrong[i].memory, wrong[i].at, wrong[i].region,
+                       wrong[i].region_at, wrong[i].bytes);
+        expect(f, GS_REPORT_COPIED, f->tag, GS_E_USAGE);
+    }
+    expect_counts(f, 0, 0);
+}
+
+static void test_no_memory_is_an_answer(void **state) {
+    struct fixture *f = *state;
+    gs_worker_allocate(f->engine, ++f->tag, 50, (uint64_t)1 << 50);
+    expect(f, GS_REPORT_ALLOCATED, f->tag, GS_E_FULL);
+    gs_worker_copy(f->engine, ++f->tag, QUEUE, true, 50, 0, REGION, 0, 4);
+    expect(f, GS_REPORT_COPIED, f->tag, GS_E_USAGE);
+    for (int i = 0; i < 20; i++) { /* what is given back can be had again */
+        gs_worker_allocate(f->engine, ++f->tag, 51, 48 << 20);
+        expect(f, GS_REPORT_ALLOCATED, f->tag, GS_OK);
+        gs_worker_release(f->engine, 51);
+    }
+}
+
+static void test_whole_runs_follow_each_other(void **state) {
+    enum { RUNS = 200, BLOCKS = 64 };
+    struct fixture *f = *state;
+    uint64_t first = f->tag + 1, ended_ns = 0;
+    for (int i = 0; i < RUNS; i++)
+        start_count(f, QUEUE, BLOCKS, 10, NULL, 0);
+    for (int i = 0; i < RUNS; i++) {
+        gs_worker_report event = next_event(f);
+        assert_int_equal(event.happened, GS_REPORT_RAN);
+        assert_int_equal(event.code, GS_OK);
+        assert_int_equal(event.tag, first + (uint64_t)i);
+        assert_int_equal(event.blocks_done, BLOCKS);
+        assert_true(ended_ns <= event.began_ns && event.began_ns < event.ended_ns); /* each takes some of the time */
+        ended_ns = event.ended_ns;
+    }
+    expect_counts(f, BLOCKS, RUNS);
+    clear_counts(f);
+}
+
+/* Walked, whole and confined runs behind each other: each block of each of them once. */
+static void test_walked_runs_do_each_block_once(void **state) {
+    enum { RUNS = 30, FORMS = 3, BLOCKS = 2000 };
+    struct fixture *f = *state;
+    int32_t rounds = 10;
+    gs_worker_argument arguments[] = {{.memory = COUNTS}, {.bytes = sizeof rounds, .value = &rounds}};
+    uint32_t mask[GS_WORKER_MASK_WORDS];
+    mask_of(mask, 0, gs_worker_facts_of(f->engine)->sms);
+    for (uint32_t i = 0; i < RUNS; i++) {
+        gs_worker_launch run = {.queue = QUEUE,
+                                .module = MODULE,
+                                .kernel = COUNT,
+                                .is_block_loop = i % FORMS != 0,
+                                .is_confined = i % FORMS == 2,
+                                .grid = {BLOCKS / 2, 2, 1},
+                                .block = {64, 1, 1},
+                                .task_blocks = i,
+                                .argument_count = 2,
+                                .arguments = arguments};
+        memcpy(run.mask, mask, sizeof mask);
+        assert_int_equal(gs_worker_start(f->engine, ++f->tag, &run), GS_OK);
+    }
+    for (uint64_t i = 1; i <= RUNS; i++)
+        expect(f, GS_REPORT_RAN, f->tag - RUNS + i, GS_OK);
+    expect_counts(f, BLOCKS, RUNS);
+    clear_counts(f);
+}
+
+/* Launches of which is said that another follows, and work of all kinds behind them, or nothing: all is told of. */
+static void test_followed_runs_are_told_of(void **state) {
+    enum { WORKS = 400, BLOCKS = 64, THREADS = 64, TOO_MANY = 2048 };
+    enum { WHOLE, WALKED, CONFINED, COPY, WRONG, KINDS } kinds[WORKS];
+    struct fixture *f = *state;
+    gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), 9);
+    int32_t rounds = 10;
+    uint64_t first = f->tag + 1, runs = 0;
+    gs_worker_argument arguments[] = {{.memory = COUNTS}, {.bytes = sizeof rounds, .value = &rounds}};
+    for (int i = 0; i < WORKS; i++) {
+        bool is_usual = i == WORKS - 1 || gs_random_chance(&random, 70);
+        kinds[i] = is_usual ? WHOLE : (int)gs_random_from(&random, WHOLE, KINDS - 1);
+        gs_worker_launch run = {.queue = QUEUE,
+                                .module = MODULE,
+                                .kernel = COUNT,
+                                .is_block_loop = kinds[i] == WALKED,
+                                .is_confined = kinds[i] == CONFINED,
+                                .defer_report = i == WORKS - 1 || gs_random_chance(&random, 80),
+                                .grid = {BLOCKS / 2, 2, 1},
+                                .block = {kinds[i] == WRONG ? TOO_MANY : THREADS, 1, 1},
+                                .argument_count = 2,
+                                .arguments = arguments};
+        mask_of(run.mask, 0, gs_worker_facts_of(f->engine)->sms);
+        gs_code code = kinds[i] == COPY ? gs_worker_copy(f->engine, ++f->tag, QUEUE, false, COUNTS, 0, REGION, 0, 4)
+                                        : gs_worker_start(f->engine, ++f->tag, &run);
+        assert_int_equal(code, GS_OK);
+        runs += kinds[i] != COPY && kinds[i] != WRONG;
+        if (gs_random_chance(&random, 10))
+            usleep((useconds_t)gs_random_from(&random, 1, 100));
+    }
+    uint64_t told = 0;
+    for (int i = 0; i < WORKS; i++) {
+        gs_worker_report event = next_event(f);
+        assert_true(event.tag >= first && event.tag <= f->tag);
+        assert_int_equal(event.code, kinds[event.tag - first] == WRONG ? GS_E_USAGE : GS_OK);
+        told += event.tag;
+    }
+    assert_int_equal(told, WORKS * (first + f->tag) / 2);
+    expect_counts(f, BLOCKS, (uint32_t)runs);
+    clear_counts(f);
+}
+
+static void test_wrong_launches_are_refused(void **state) {
+    struct fixture *f = *state;
+    int64_t value = 0;
+    gs_worker_argument counts = {.memory = COUNTS}, wide = {.bytes = 8, .value = &value};
+    gs_worker_argument two[] = {counts, wide};
+    gs_worker_launch right = {.queue = QUEUE,
+                              .module = MODULE,
+                              .kernel = COUNT,
+                              .grid = {2, 1, 1},
+                              .block = {32, 1, 1},
+                              .argument_count = 2,
+                              .arguments = two};
+    gs_worker_launch wrong[5] = {right, right, right, right, right}; /* 0: the size of an argument */
+    wrong[1].argument_count = 1;
+    wrong[2].block[0] = 2048;
+    wrong[3].kernel = 9;
+    wrong[4].module = 99;
+    for (size_t i = 0; i < GS_COUNT(wrong); i++) {
+        assert_int_equal(gs_worker_start(f->engine, ++f->tag, &wrong[i]), GS_OK);
+        expect(f, GS_REPORT_RAN, f->tag, GS_E_USAGE);
+    }
+    gs_worker_argument values = {.memory = COUNTS};
+    gs_worker_launch stubborn = {.queue = QUEUE,
+                                 .module = MODULE,
+                                 .kernel = STUBBORN,
+                                 .is_confined = true,
+                                 .grid = {1, 1, 1},
+                                 .block = {32, 1, 1},
+                                 .argument_count = 1,
+                                 .arguments = &values};
+    assert_false(f->image->kernels[STUBBORN].can_be_confined);
+    assert_true(strlen(f->image->kernels[STUBBORN].refusal) > 10);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(gs_worker_start(f->engine, ++f->tag, &stubborn), GS_OK);
+        expect(f, GS_REPORT_RAN, f->tag, GS_E_USAGE);
+        stubborn.is_confined = !(stubborn.is_block_loop = true);
+    }
+    expect_counts(f, 0, 0);
+}
+
+/* The mask changes while it runs; marks, checked over there, and counts, checked here, must all be 1. */
+static void test_remasked_runs_do_each_block_once(void **state) {
+    struct fixture *f = *state;
+    uint64_t remasks = test_number("GRIDSMITH_RUNS", 100000) / 100, pause_us = test_number("GRIDSMITH_PAUSE_US", 100),
+             done = 0;
+    int sms = gs_worker_facts_of(f->engine)->sms;
+    uint32_t runs = 0;
+    gs_random random = gs_random_at(7, 0);
+    while (done < remasks) {
+        uint32_t mask[GS_WORKER_MASK_WORDS];
+        mask_of(mask, 0, sms);
+        uint64_t tag = start_count(f, QUEUE, MOST_BLOCKS, 200, mask, 0);
+        gs_worker_report event;
+        while (!gs_worker_poll(f->engine, &event)) {
+            int first = (int)gs_random_from(&random, 0, sms - 1);
+            mask_of(mask, first, (int)gs_random_from(&random, first + 1, sms));
+            if (done++ < remasks)
+                gs_worker_confine(f->engine, tag, mask);
+            usleep((useconds_t)pause_us);
+        }
+        if (event.code != GS_OK)
+            fail_msg("%s", event.message);
+        assert_int_equal(event.tag, tag);
+        assert_int_equal(event.blocks_done, MOST_BLOCKS);
+        runs++;
+    }
+    expect_counts(f, MOST_BLOCKS, runs);
+    clear_counts(f);
+}
+
+/* Stopped again and again, it goes on where it was. */
+static void test_stopped_runs_resume(void **state) {
+    enum { BLOCKS = 20000 };
+    struct fixture *f = *state;
+    int sms = gs_worker_facts_of(f->engine)->sms, stops = 0;
+    int rounds = (int)test_number("GRIDSMITH_ROUNDS", is_host() ? 1000 : 1000000); /* long enough to be stopped */
+    uint64_t at = 0;
+    uint32_t mask[GS_WORKER_MASK_WORDS], none[GS_WORKER_MASK_WORDS] = {0};
+    mask_of(mask, 0, sms);
+    while (at < BLOCKS) {
+        uint64_t tag = start_count(f, QUEUE, BLOCKS, rounds, mask, at);
+        for (int i = 0; i < 200 && stops < 20 && gs_worker_progress(f->engine, tag) < at + 100; i++)
+            usleep(50);
+        gs_worker_confine(f->engine, tag, stops++ < 20 ? none : mask);
+        gs_worker_report event = next_event(f);
+        if (event.code != GS_OK)
+            fail_msg("%s", event.message);
+        assert_true(event.blocks_done >= at);
+        at = event.blocks_done;
+    }
+    assert_true(stops > (is_host() ? 10 : 2));
+    expect_counts(f, BLOCKS, 1);
+    clear_counts(f);
+    uint64_t tag = start_count(f, QUEUE, BLOCKS, 1000, none, 5); /* nowhere to run */
+    gs_worker_report event = next_event(f);
+    assert_int_equal(event.tag, tag);
+    assert_int_equal(event.blocks_done, 5);
+    expect_counts(f, 0, 0);
+}
+
+/* An endless kernel on some SMs does not keep another from running on the others. Then it is stopped by a restart. */
+static void test_disjoint_runs_do_not_wait_for_each_other(void **state) {
+    struct fixture *f = *state;
+    int sms = gs_worker_facts_of(f->engine)->sms;
+    uint32_t mask[GS_WORKER_MASK_WORDS];
+    gs_worker_argument flag = {.memory = FLAG};
+    gs_worker_launch endless = {.queue = OTHER_QUEUE,
+                                .module = MODULE,
+                                .kernel = ENDLESS,
+                                .is_confined = true,
+                                .grid = {1000, 1, 1},
+                                .block = {64, 1, 1},
+                                .task_blocks = 1,
+                                .argument_count = 1,
+                                .arguments = &flag};
+    mask_of(endless.mask, 0, sms / 2);
+    assert_int_equal(gs_worker_start(f->engine, ++f->tag, &endless), GS_OK);
+    mask_of(mask, sms / 2, sms);
+    for (int i = 0; i < 5; i++) {
+        uint64_t tag = start_count(f, QUEUE, 2000, 100, mask, 0);
+        expect(f, GS_REPORT_RAN, tag, GS_OK);
+    }
+    uint64_t tag = start_count(f, QUEUE, 200, 100, NULL, 0); /* whole, where room is left */
+    expect(f, GS_REPORT_RAN, tag, GS_OK);
+    gs_error error;
+    assert_int_equal(gs_worker_restart(f->engine, &error), GS_OK);
+    furnish(f);
+    tag = start_count(f, QUEUE, 200, 100, NULL, 0);
+    expect(f, GS_REPORT_RAN, tag, GS_OK);
+    expect_counts(f, 200, 1);
+    clear_counts(f);
+}
+
+static void test_a_fault_is_told_and_can_be_restarted(void **state) {
+    struct fixture *f = *state;
+    const uint64_t nowhere = 0;
+    gs_worker_argument argument = {.bytes = sizeof nowhere, .value = &nowhere};
+    gs_worker_launch fault = {.queue = QUEUE,
+                              .module = MODULE,
+                              .kernel = FAULT,
+                              .grid = {4, 1, 1},
+                              .block = {32, 1, 1},
+                              .argument_count = 1,
+                              .arguments = &argument};
+    gs_error error;
+    for (int i = 0; i < 2; i++) {
+        fault.is_confined = i == 1;
+        mask_of(fault.mask, 0, 1);
+        assert_int_equal(gs_worker_start(f->engine, ++f->tag, &fault), GS_OK);
+        gs_worker_report event = next_event(f);
+        assert_int_equal(event.happened, GS_REPORT_LOST);
+        assert_int_equal(event.code, GS_E_KERNEL);
+        assert_int_equal(event.tag, f->tag);
+        assert_non_null(strstr(event.message, is_host() ? "of fault" : "CUDA error 700"));
+        assert_false(gs_worker_poll(f->engine, &event));
+        assert_int_equal(gs_worker_restart(f->engine, &error), GS_OK);
+        furnish(f);
+    }
+    expect_counts(f, 0, 0);
+}
+
+static void test_a_process_that_is_killed_is_told(void **state) {
+    struct fixture *f = *state;
+    gs_error error;
+    kill(gs_worker_facts_of(f->engine)->process, SIGKILL);
+    gs_worker_report event = next_event(f);
+    assert_int_equal(event.happened, GS_REPORT_LOST);
+    assert_int_equal(event.tag, GS_NO_TAG);
+    assert_non_null(strstr(event.message, "signal 9"));
+    assert_int_equal(gs_worker_allocate(f->engine, 1, 1, 1), GS_OK); /* nothing comes of it */
+    assert_false(gs_worker_poll(f->engine, &event));
+    assert_int_equal(gs_worker_restart(f->engine, &error), GS_OK);
+    furnish(f);
+}
+
+/* A daemon that is killed takes the device process along. */
+static void test_nothing_outlives_the_daemon(void **state) {
+    (void)state;
+    int told[2];
+    int32_t process = 0;
+    assert_int_equal(pipe(told), 0);
+    pid_t daemon = fork();
+    if (daemon == 0) {
+        gs_worker_options options = {.device = device_name()};
+        gs_worker *engine = gs_worker_open(&options, NULL);
+        process = engine ? gs_worker_facts_of(engine)->process : 0;
+        if (write(told[1], &process, sizeof process) < 0)
+            _exit(1);
+        pause();
+    }
+    assert_int_equal(read(told[0], &process, sizeof process), sizeof process);
+    assert_true(process > 0);
+    kill(daemon, SIGKILL);
+    assert_int_equal(waitpid(daemon, NULL, 0), daemon);
+    for (int i = 0; i < 600 && kill(process, 0) == 0; i++)
+        usleep(100000);
+    assert_int_not_equal(kill(process, 0), 0);
+    close(told[0]);
+    close(told[1]);
+}
+
+static void test_no_such_device_is_an_error(void **state) {
+    (void)state;
+    gs_error error;
+    gs_worker_options options = {.device = "host", .sms = 100000};
+    assert_null(gs_worker_open(&options, &error));
+    assert_non_null(strstr(error.message, "1 to 256 SMs"));
+    options = (gs_worker_options){.device = "cuda:77"};
+    assert_null(gs_worker_open(&options, &error));
+    assert_int_equal(error.code, GS_E_NO_GPU);
+    options = (gs_worker_options){.device = "host", .program = "/nowhere/gridsmith"};
+    assert_null(gs_worker_open(&options, &error));
+    assert_non_null(strstr(error.message, "/nowhere/gridsmith"));
+}
+
+/* ---- images ---- */
+
+static void test_images_are_kept(void **state) {
+    struct fixture *f = *state;
+    gs_error error;
+    int32_t architecture = gs_worker_facts_of(f->engine)->architecture;
+    assert_false(f->image->was_cached);
+    assert_int_equal(f->image->kernel_count, 4);
+    assert_int_equal(gs_image_find(f->image, "endless"), ENDLESS);
+    assert_int_equal(gs_image_find(f->image, "nothing"), -1);
+    gs_image *again = compile(f->folder, architecture, NULL, &error);
+    assert_true(again->was_cached);
+    assert_string_equal(again->key, f->image->key);
+    assert_memory_equal(again->kernels, f->image->kernels, 4 * sizeof(gs_image_kernel));
+    gs_image_free(again);
+}
+
+static void test_broken_images_are_compiled_anew(void **state) {
+    struct fixture *f = *state;
+    gs_error error;
+    char folder[100];
+    snprintf(folder, sizeof folder, "%s/made/where/needed", f->folder);
+    static const char text[] = "__global__ void one(int *at) { at[blockIdx.x] = VALUE; }";
+    for (int i = 0; i < 4; i++) {
+        const char *option = i == 2 ? "-DVALUE=2" : "-DVALUE=1";
+        gs_image_request request = {.folder = folder,
+                                    .name = "one.cu",
+                                    .text = text,
+                                    .size = strlen(text),
+                                    .options = &option,
+                                    .option_count = 1,
+                                    .architecture = gs_worker_facts_of(f->engine)->architecture};
+        gs_compilation *work = gs_image_start(&request, &error);
+        assert_non_null(work);
+        gs_image *image = gs_image_finish(work, &error);
+        if (!image)
+            fail_msg("%s", error.message);
+        /* 0: new; 1: as it is in the cache, and then cut; 2: another option; 3: cut, so new */
+        assert_int_equal(image->was_cached, i == 1);
+        assert_string_equal(image->kernels[0].name, "one");
+        if (i == 1)
+            assert_int_equal(truncate(image->path, 3000), 0);
+        gs_image_free(image);
+    }
+}
+
+/* A file of the cache with a hole in it, last used so many seconds after the beginning of time. */
+static void put_image(const char *path, off_t bytes, time_t used) {
+    const struct timespec times[2] = {{.tv_sec = used}, {.tv_sec = used}};
+    int fd = open(path, O_CREAT | O_WRONLY, 0600);
+    assert_true(fd >= 0 && ftruncate(fd, bytes) == 0 && futimens(fd, times) == 0);
+    close(fd);
+}
+
+static void test_images_used_longest_ago_make_room(void **state) {
+    struct fixture *f = *state;
+    gs_error error;
+    char folder[100], paths[3][120];
+    snprintf(folder, sizeof folder, "%s/full", f->folder);
+    assert_int_equal(mkdir(folder, 0700), 0);
+    for (int i = 0; i < 3; i++) {
+        snprintf(paths[i], sizeof paths[i], "%s/%d.image", folder, i);
+        put_image(paths[i], GS_IMAGE_CACHE_BYTES / 3 + 1000, 1000 + (i + 2) % 3); /* 1 is the oldest, then 2, then 0 */
+    }
+    gs_image *image = compile(folder, gs_worker_facts_of(f->engine)->architecture, NULL, &error);
+    if (!image)
+        fail_msg("%s", error.message);
+    assert_int_equal(access(image->path, R_OK), 0);
+    assert_int_equal(access(paths[0], F_OK), 0);
+    assert_int_equal(access(paths[1], F_OK), -1);
+    assert_int_equal(access(paths[2], F_OK), 0);
+    gs_image_free(image);
+}
+
+static void test_mistakes_are_told(void **state) {
+    struct fixture *f = *state;
+    gs_error error;
+    static const char text[] = "__global__ void one(int *at) {\n    at[0] = nothing;\n}";
+    gs_image_request request = {.folder = f->folder,
+                                .name = "one.cu",
+                                .text = text,
+                                .size = strlen(text),
+                                .architecture = gs_worker_facts_of(f->engine)->architecture};
+    gs_compilation *work = gs_image_start(&request, &error);
+    assert_non_null(work);
+    assert_null(gs_image_finish(work, &error));
+    assert_int_equal(error.code, GS_E_KERNEL);
+    assert_int_equal(error.line, 2);
+    const char *option = "-fplugin=evil.so";
+    request.options = &option;
+    request.option_count = 1;
+    assert_null(gs_image_start(&request, &error));
+    assert_int_equal(error.code, GS_E_USAGE);
+    request.option_count = 0;
+    request.kernels = &option;
+    request.size = 0;
+    work = gs_image_start(&request, &error);
+    assert_null(gs_image_finish(work, &error));
+    assert_int_equal(error.code, GS_E_USAGE);
+}
+
+/* ---- NVIDIA's compiler, where it is ---- */
+
+/* One kernel with many registers, which is compiled once more with those of the original, one with few, and one that
+   cannot be confined: a part for the originals, and one for each that can. */
+static void test_nvrtc_makes_images(void **state) {
+    static const char text[] =
+        "__global__ void many(float *at) {\n    float value[80];\n"
+        "    for (int i = 0; i < 80; i++)\n        value[i] = at[i * 1000 + threadIdx.x];\n    __syncthreads();\n"
+        "    for (int i = 0; i < 80; i++)\n        at[(79 - i) * 1000 + threadIdx.x] = value[i] * value[79 - i];\n}\n"
+        "__global__ void few(int *at) { at[blockIdx.x] = 1; }\n"
+        "__global__ void odd(int *at) { asm(\"mov.u32 %0, %%ctaid.x;\" : \"=r\"(at[0])); }\n";
+    char folder[] = "/tmp/gridsmith-nvrtc-XXXXXX";
+    const gs_image_request request = {
+        .folder = mkdtemp(folder), .name = "three.cu", .text = text, .size = strlen(text), .architecture = 90};
+    gs_error error = {.code = GS_OK};
+    gs_image_file file;
+    (void)state;
+    gs_compilation *work = gs_image_start(&request, &error);
+    assert_non_null(work);
+    gs_image *image = gs_image_finish(work, &error);
+    if (!image && error.code == GS_E_NO_GPU) {
+        print_message("skipped: %s\n", error.message);
+        rmdir(folder);
+        skip();
+    }
+    if (!image || gs_image_read(image->path, &file, &error) != GS_OK)
+        fail_msg("%s", error.message);
+    assert_int_equal(file.kernel_count, 3);
+    assert_int_equal(file.part_count, 3);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(file.kernels[i].kernel.can_be_confined, i < 2);
+        assert_int_equal(file.kernels[i].original.part, 0);
+        assert_int_equal(file.kernels[i].confined.part, i < 2 ? i + 1 : GS_IMAGE_NO_PART);
+    }
+    gs_image_file_free(&file);
+    unlink(image->path);
+    gs_image_free(image);
+    assert_int_equal(rmdir(folder), 0);
+}
+
+/* `test_share_engine nvrtc` is a test of its own: it needs no device, and NVRTC leaks. */
+int main(int argc, char **argv) {
+    const struct CMUnitTest nvrtc[] = {cmocka_unit_test(test_nvrtc_makes_images)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_images_are_kept),
+                                       cmocka_unit_test(test_broken_images_are_compiled_anew),
+                                       cmocka_unit_test(test_images_used_longest_ago_make_room),
+                                       cmocka_unit_test(test_mistakes_are_told),
+                                       cmocka_unit_test(test_memory_keeps_what_is_copied),
+                                       cmocka_unit_test(test_nothing_is_touched_outside),
+                                       cmocka_unit_test(test_no_memory_is_an_answer),
+                                       cmocka_unit_test(test_whole_runs_follow_each_other),
+                                       cmocka_unit_test(test_walked_runs_do_each_block_once),
+                                       cmocka_unit_test(test_followed_runs_are_told_of),
+                                       cmocka_unit_test(test_wrong_launches_are_refused),
+                                       cmocka_unit_test(test_remasked_runs_do_each_block_once),
+                                       cmocka_unit_test(test_stopped_runs_resume),
+                                       cmocka_unit_test(test_disjoint_runs_do_not_wait_for_each_other),
+                                       cmocka_unit_test(test_a_fault_is_told_and_can_be_restarted),
+                                       cmocka_unit_test(test_a_process_that_is_killed_is_told),
+                                       cmocka_unit_test(test_nothing_outlives_the_daemon),
+                                       cmocka_unit_test(test_no_such_device_is_an_error)};
+    return argc > 1 && strcmp(argv[1], "nvrtc") == 0 ? cmocka_run_group_tests(nvrtc, NULL, NULL)
+                                                     : cmocka_run_group_tests(tests, set_up, tear_down);
+}
