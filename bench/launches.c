@@ -43,16 +43,16 @@ static double median(double *list) {
 
 /* ---- directly ---- */
 
-static void wait_event(gs_worker *engine, uint32_t wanted) {
-    gs_worker_report event;
+static void wait_event(gs_worker *worker, uint32_t wanted) {
+    gs_worker_report report;
     for (int64_t until = gs_now_ns() + 50000;;) {
-        if (gs_now_ns() < until ? gs_worker_peek(engine, &event) : gs_worker_poll(engine, &event)) {
-            if (event.code != GS_OK || event.happened != wanted)
-                give_up("the device process", event.message);
+        if (gs_now_ns() < until ? gs_worker_peek(worker, &report) : gs_worker_poll(worker, &report)) {
+            if (report.code != GS_OK || report.kind != wanted)
+                give_up("the device process", report.message);
             return;
         }
         if (gs_now_ns() >= until)
-            poll(&(struct pollfd){.fd = gs_worker_fd(engine), .events = POLLIN}, 1, 1000);
+            poll(&(struct pollfd){.fd = gs_worker_fd(worker), .events = POLLIN}, 1, 1000);
     }
 }
 
@@ -76,32 +76,31 @@ static gs_image *compile(const char *program, const char *cache, int architectur
 static gs_worker *open_engine(const char *program, const char *device, const char *cache) {
     gs_worker_options options = {.device = device, .program = program};
     gs_error error = {.code = GS_OK};
-    gs_worker *engine = gs_worker_open(&options, &error);
-    if (!engine)
+    gs_worker *worker = gs_worker_open(&options, &error);
+    if (!worker)
         give_up(device, error.message);
-    gs_image *image = compile(program, cache, gs_worker_facts_of(engine)->architecture);
-    gs_worker_allocate(engine, 1, 1, 4096);
-    wait_event(engine, GS_REPORT_ALLOCATED);
-    gs_worker_load(engine, 2, 1, image);
-    wait_event(engine, GS_REPORT_LOADED);
+    gs_image *image = compile(program, cache, gs_worker_facts_of(worker)->architecture);
+    gs_worker_allocate(worker, 1, 1, 4096);
+    wait_event(worker, GS_REPORT_ALLOCATED);
+    gs_worker_load(worker, 2, 1, image);
+    wait_event(worker, GS_REPORT_LOADED);
     gs_image_free(image);
-    return engine;
+    return worker;
 }
 
 /* Nanoseconds a launch. */
-static double run_directly(gs_worker *engine, int count, bool is_pipelined) {
-    gs_worker_argument argument = {.memory = 1};
-    gs_worker_launch run = {
-        .queue = 1, .module = 1, .grid = {1, 1, 1}, .block = {32, 1, 1}, .argument_count = 1, .arguments = &argument};
+static double run_directly(gs_worker *worker, int count, bool is_pipelined) {
+    gs_worker_launch launch = {.request = {.queue = 1, .handle = 1}, .grid = {1, 1, 1}, .block = {32, 1, 1}};
     enum { AHEAD = 256 };
+    gs_launch_add_memory(&launch, 1, 0);
     int64_t began = gs_now_ns();
     for (int i = 0; i < count; i++) {
-        gs_worker_start(engine, (uint64_t)i, &run);
+        gs_worker_start(worker, (uint64_t)i, &launch);
         if (!is_pipelined || i >= AHEAD)
-            wait_event(engine, GS_REPORT_RAN);
+            wait_event(worker, GS_REPORT_RAN);
     }
     for (int i = 0; is_pipelined && i < AHEAD && i < count; i++)
-        wait_event(engine, GS_REPORT_RAN);
+        wait_event(worker, GS_REPORT_RAN);
     return (double)(gs_now_ns() - began) / count;
 }
 
@@ -176,13 +175,13 @@ int main(int argc, char **argv) {
     if (argc < 2 || !mkdtemp(folder))
         give_up("usage", "bench/launches PROGRAM [DEVICE [LAUNCHES]]");
     snprintf(socket, sizeof socket, "%s/s", folder);
-    gs_worker *engine = open_engine(argv[1], device, folder);
+    gs_worker *worker = open_engine(argv[1], device, folder);
     pid_t process = start_daemon(argv[1], device, folder, socket);
     gs_client *client = open_client(socket, &module, &memory);
     for (int turn = -1; turn < TURNS; turn++)
         for (int is_pipelined = 0; is_pipelined < 2; is_pipelined++) {
             int at = turn < 0 ? 0 : turn; /* the first one warms up */
-            direct[is_pipelined][at] = run_directly(engine, count, is_pipelined);
+            direct[is_pipelined][at] = run_directly(worker, count, is_pipelined);
             daemon[is_pipelined][at] = run_through_daemon(client, module, memory, count, is_pipelined);
             events[is_pipelined][at] = run_events(client, count, is_pipelined);
         }
@@ -193,7 +192,7 @@ int main(int argc, char **argv) {
     printf("the daemon alone (an event): one at a time %.2f us, many in a row %.2f us\n", median(events[0]) / 1e3,
            median(events[1]) / 1e3);
     gs_client_close(client);
-    gs_worker_close(engine);
+    gs_worker_close(worker);
     kill(process, SIGTERM);
     waitpid(process, NULL, 0);
     char command[80];

@@ -6,7 +6,7 @@
  *   pipelined   the same, ordered without waiting
  *   stop        a confined run on all SMs: from the order to leave to the event
  *
- * `engine [DEVICE]`: host (the default), cuda, cuda:N. GRIDSMITH_PROGRAM is the program whose hidden subcommands are
+ * `worker [DEVICE]`: host (the default), cuda, cuda:N. GRIDSMITH_PROGRAM is the program whose hidden subcommands are
  * started. Medians.
  */
 #include "worker/worker.h"
@@ -27,7 +27,7 @@ static const char source[] = "__global__ void nothing(unsigned *at) { if (at[0] 
                              "}\n";
 
 static void give_up(const char *what) {
-    fprintf(stderr, "engine: %s\n", what);
+    fprintf(stderr, "worker: %s\n", what);
     exit(4);
 }
 
@@ -98,61 +98,60 @@ static void bench_ring(void) {
     free(back);
 }
 
-/* ---- the engine ---- */
+/* ---- the worker ---- */
 
-static gs_worker_report wait_for(gs_worker *engine, bool spins) {
-    gs_worker_report event;
-    while (!(spins ? gs_worker_peek(engine, &event) : gs_worker_poll(engine, &event))) {
-        struct pollfd asked = {.fd = gs_worker_fd(engine), .events = POLLIN};
+static gs_worker_report wait_for(gs_worker *worker, bool spins) {
+    gs_worker_report report;
+    while (!(spins ? gs_worker_peek(worker, &report) : gs_worker_poll(worker, &report))) {
+        struct pollfd asked = {.fd = gs_worker_fd(worker), .events = POLLIN};
         if (!spins && poll(&asked, 1, 60000) <= 0)
             give_up("nothing happens");
     }
-    if (event.code != GS_OK)
-        give_up(event.message);
-    return event;
+    if (report.code != GS_OK)
+        give_up(report.message);
+    return report;
 }
 
-static void start(gs_worker *engine, bool is_slow, uint32_t blocks) {
+static void start(gs_worker *worker, bool is_slow, uint32_t blocks) {
     const int32_t rounds = 20000;
-    const gs_worker_argument arguments[] = {{.memory = MEMORY}, {.bytes = sizeof rounds, .value = &rounds}};
-    gs_worker_launch run = {.queue = QUEUE,
-                            .module = MODULE,
-                            .kernel = is_slow,
-                            .is_confined = is_slow,
-                            .grid = {blocks, 1, 1},
-                            .block = {128, 1, 1},
-                            .task_blocks = 1,
-                            .argument_count = is_slow ? 2 : 1,
-                            .arguments = arguments};
-    memset(run.mask, 0xff, sizeof run.mask);
-    if (gs_worker_start(engine, 1, &run) != GS_OK)
-        give_up("a run was not taken");
+    gs_worker_launch launch = {.request = {.queue = QUEUE, .handle = MODULE},
+                               .kernel = is_slow,
+                               .form = is_slow ? GS_LAUNCH_CONFINED : GS_LAUNCH_ORIGINAL,
+                               .grid = {blocks, 1, 1},
+                               .block = {128, 1, 1},
+                               .task_blocks = 1};
+    gs_launch_add_memory(&launch, MEMORY, 0);
+    if (is_slow)
+        gs_launch_add_value(&launch, &rounds, sizeof rounds);
+    memset(launch.mask, 0xff, sizeof launch.mask);
+    if (gs_worker_start(worker, 1, &launch) != GS_OK)
+        give_up("a launch was not taken");
 }
 
-static void bench_runs(gs_worker *engine) {
+static void bench_runs(gs_worker *worker) {
     static const uint32_t none[GS_WORKER_MASK_WORDS];
     enum { STOPS = 20 };
     int64_t times[TRIPS], stops[STOPS];
     for (int i = 0; i < TRIPS; i++) {
         int64_t began = gs_now_ns();
-        start(engine, false, 1);
-        wait_for(engine, gs_worker_facts_of(engine)->is_gpu);
+        start(worker, false, 1);
+        wait_for(worker, gs_worker_facts_of(worker)->is_gpu);
         times[i] = gs_now_ns() - began;
     }
     printf("round trip  %.1f us\n", median_us(times, TRIPS));
     int64_t began = gs_now_ns();
     for (int i = 0; i < TRIPS; i++)
-        start(engine, false, 1);
+        start(worker, false, 1);
     for (int i = 0; i < TRIPS; i++)
-        wait_for(engine, gs_worker_facts_of(engine)->is_gpu);
+        wait_for(worker, gs_worker_facts_of(worker)->is_gpu);
     printf("pipelined   %.2f us a run\n", (double)(gs_now_ns() - began) / 1000 / TRIPS);
     for (int i = 0; i < STOPS; i++) {
-        start(engine, true, 1 << 20);
-        while (!gs_worker_progress(engine, 1))
+        start(worker, true, 1 << 20);
+        while (!gs_worker_progress(worker, 1))
             ;
         stops[i] = gs_now_ns();
-        gs_worker_confine(engine, 1, none);
-        wait_for(engine, gs_worker_facts_of(engine)->is_gpu);
+        gs_worker_confine(worker, 1, none);
+        wait_for(worker, gs_worker_facts_of(worker)->is_gpu);
         stops[i] = gs_now_ns() - stops[i];
     }
     printf("stop        %.1f us\n", median_us(stops, STOPS));
@@ -162,24 +161,24 @@ int main(int argc, char **argv) {
     gs_error error = {.code = GS_OK};
     gs_worker_options options = {.device = argc > 1 ? argv[1] : "host"};
     bench_ring();
-    gs_worker *engine = gs_worker_open(&options, &error);
-    if (!engine)
+    gs_worker *worker = gs_worker_open(&options, &error);
+    if (!worker)
         give_up(error.message);
     gs_image_request request = {.name = "bench.cu",
                                 .text = source,
                                 .size = strlen(source),
-                                .architecture = gs_worker_facts_of(engine)->architecture};
+                                .architecture = gs_worker_facts_of(worker)->architecture};
     gs_compilation *work = gs_image_start(&request, &error);
     gs_image *image = work ? gs_image_finish(work, &error) : NULL;
     if (!image)
         give_up(error.message);
     printf("image       %s\n", image->was_cached ? "from the cache" : "compiled");
-    gs_worker_load(engine, 1, MODULE, image);
-    wait_for(engine, false);
-    gs_worker_allocate(engine, 1, MEMORY, 4096);
-    wait_for(engine, false);
-    bench_runs(engine);
+    gs_worker_load(worker, 1, MODULE, image);
+    wait_for(worker, false);
+    gs_worker_allocate(worker, 1, MEMORY, 4096);
+    wait_for(worker, false);
+    bench_runs(worker);
     gs_image_free(image);
-    gs_worker_close(engine);
+    gs_worker_close(worker);
     return 0;
 }

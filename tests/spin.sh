@@ -77,7 +77,7 @@ ends wait -DFIRST=1
 wrong wait -DBROKEN_FENCE
 wrong wait -DBROKEN_NAP
 wrong wait -DBROKEN_LATE
-wrong wait "-DFATE -DBROKEN_FATE"
+wrong wait "-DFATE -DBROKEN_END"
 
 right session ""
 wrong session -DBROKEN_FREE

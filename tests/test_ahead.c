@@ -1,6 +1,6 @@
 /*
  * test_ahead.c: which launches follow the ones before them without a decision, how far ahead, and whose ends
- * may be told together. No engine and no clients: sessions, streams and profiles as the daemon would have them.
+ * may be told together. No worker and no clients: sessions, streams and profiles as the daemon would have them.
  */
 #include "test.h"
 
@@ -20,7 +20,7 @@ struct scene {
 
 /* A kernel that takes so long, of which all is known. */
 static gs_profile *known_profile(struct scene *scene, uint64_t ns) {
-    gs_profile *profile = gs_profile_store_get(scene->server.store, 1, "known", BLOCKS);
+    gs_profile *profile = gs_profile_store_get(scene->server.profiles, 1, "known", BLOCKS);
     gs_profile_ran(profile, false, BLOCKS, ns);
     for (int32_t sms; (sms = gs_profile_wanted(profile, scene->server.plan.granularity)) > 0;)
         gs_profile_rate(profile, sms, BLOCKS, ns * SMS / (uint64_t)sms);
@@ -33,7 +33,7 @@ static struct scene *open_scene(uint64_t ns, size_t contenders) {
     struct scene *scene = test_calloc(1, sizeof *scene);
     gs_server *server = &scene->server;
     server->plan = gs_plan_defaults(SMS);
-    server->store = gs_profile_store_open(NULL, "pretended", SMS, NULL);
+    server->profiles = gs_profile_store_open(NULL, "pretended", SMS, NULL);
     server->sessions.data = scene->by_slot;
     server->sessions.count = CLIENTS;
     server->contenders.data = scene->contenders;
@@ -46,7 +46,7 @@ static struct scene *open_scene(uint64_t ns, size_t contenders) {
         session->streams[0].session = session;
         scene->contenders[i] = &session->streams[0];
     }
-    scene->action = (gs_action){.what = GS_WIRE_LAUNCH, .resource = &scene->module, .stream = scene->contenders[0]};
+    scene->action = (gs_action){.command = GS_WIRE_LAUNCH, .resource = &scene->module, .stream = scene->contenders[0]};
     scene->action.launch.profile = known_profile(scene, ns);
     scene->action.launch.blocks = BLOCKS;
     scene->action.launch.how = GS_PLAN_WHOLE;
@@ -56,18 +56,18 @@ static struct scene *open_scene(uint64_t ns, size_t contenders) {
 }
 
 static void close_scene(struct scene *scene) {
-    gs_profile_store_put(scene->server.store, scene->action.launch.profile);
-    gs_profile_store_close(scene->server.store);
+    gs_profile_store_put(scene->server.profiles, scene->action.launch.profile);
+    gs_profile_store_close(scene->server.profiles);
     test_free(scene);
 }
 
-/* Hands launches over as long as they may follow. Returns how many the engine has then. */
+/* Hands launches over as long as they may follow. Returns how many the worker has then. */
 static uint32_t fill(struct scene *scene) {
     gs_stream *stream = scene->contenders[0];
     int64_t ns = gs_launch_expected_ns(&scene->action);
     while (gs_launch_may_follow(stream, &scene->action)) {
         stream->launches++;
-        stream->pipelined_ns += ns;
+        stream->ahead_ns += ns;
         assert_true(stream->launches < 10000);
     }
     return stream->launches;
@@ -77,14 +77,14 @@ static uint32_t fill(struct scene *scene) {
 static uint32_t filled(struct scene *scene) {
     gs_stream *stream = scene->contenders[0];
     stream->launches = 1;
-    stream->pipelined_ns = gs_launch_expected_ns(&scene->action);
+    stream->ahead_ns = gs_launch_expected_ns(&scene->action);
     return fill(scene);
 }
 
 static void end_some(struct scene *scene, uint32_t count) {
     gs_stream *stream = scene->contenders[0];
     stream->launches -= count;
-    stream->pipelined_ns -= count * gs_launch_expected_ns(&scene->action);
+    stream->ahead_ns -= count * gs_launch_expected_ns(&scene->action);
 }
 
 static void alone_launches_go_8_ms_ahead(void **state) {
@@ -110,9 +110,9 @@ static void with_others_they_go_4_ms_ahead(void **state) {
     (void)state;
     struct scene *scene = open_scene(300000, 2);
     assert_int_equal(filled(scene), 13);
-    scene->server.somebody_waits = true;
+    scene->server.scheduler.somebody_waits = true;
     assert_int_equal(filled(scene), 1);
-    scene->server.somebody_waits = false;
+    scene->server.scheduler.somebody_waits = false;
     scene->contenders[1]->confined = &scene->next; /* one that can be resized is not to be run over */
     assert_int_equal(filled(scene), 1);
     scene->contenders[1]->confined = NULL;
@@ -142,30 +142,100 @@ static void below_a_higher_priority_they_go_2_ms_ahead(void **state) {
     }
 }
 
-/* How many of a number of launches are told of one by one. */
-static int told(struct scene *scene, int launches) {
+/* How many of a number of launches are reported one by one. */
+static int reported(struct scene *scene, int launches) {
     int count = 0;
     for (int i = 0; i < launches; i++)
         count += !gs_launch_defers_report(scene->contenders[0], &scene->action);
     return count;
 }
 
-static void ends_are_told_every_millisecond(void **state) {
+static void ends_are_reported_every_millisecond(void **state) {
     (void)state;
     struct scene *scene = open_scene(300000, 1);
-    assert_int_equal(told(scene, 40), 10);
-    scene->next.what = GS_WIRE_EVENT; /* it has the time of what is before it */
-    assert_int_equal(told(scene, 40), 40);
-    scene->next.what = GS_WIRE_LAUNCH;
+    assert_int_equal(reported(scene, 40), 10);
+    scene->next.command = GS_WIRE_EVENT; /* it has the time of what is before it */
+    assert_int_equal(reported(scene, 40), 40);
+    scene->next.command = GS_WIRE_LAUNCH;
     scene->action.next = NULL; /* somebody may wait for it */
-    assert_int_equal(told(scene, 40), 40);
+    assert_int_equal(reported(scene, 40), 40);
     scene->action.next = &scene->next;
     scene->action.launch.how = GS_PLAN_CONFINED;
-    assert_int_equal(told(scene, 40), 40);
+    assert_int_equal(reported(scene, 40), 40);
     close_scene(scene);
     scene = open_scene(1000000, 1);
-    assert_int_equal(told(scene, 40), 40);
+    assert_int_equal(reported(scene, 40), 40);
     close_scene(scene);
+}
+
+/* ---- what the plan is asked ---- */
+
+/* The first stream had 40 SMs for a launch that ended just now, and the same kernel waits there again. */
+static struct scene *open_kept(void) {
+    static gs_contender queries[CLIENTS];
+    struct scene *scene = open_scene(3000000, 2);
+    gs_stream *stream = scene->contenders[0];
+    scene->server.contenders.queries = queries;
+    scene->server.facts.sms = SMS;
+    scene->server.now_ns = 1000;
+    scene->module.image = test_calloc(1, sizeof *scene->module.image + sizeof scene->module.image->kernels[0]);
+    scene->module.image->kernels[0].can_be_confined = true;
+    stream->head = &scene->next;
+    scene->next.session = stream->session;
+    stream->kept =
+        (struct gs_kept){.profile = scene->next.launch.profile, .how = GS_PLAN_CONFINED, .sms = 40, .until_ns = 2000};
+    scene->contenders[1]->head = &scene->action;
+    scene->action.next = NULL;
+    return scene;
+}
+
+static void close_kept(struct scene *scene) {
+    test_free(scene->module.image);
+    close_scene(scene);
+}
+
+static void expect_place(struct scene *scene, enum gs_plan_how how, int32_t sms) {
+    assert_int_equal(gs_contenders_describe(&scene->server), 2);
+    const gs_contender *query = &scene->server.contenders.queries[0];
+    assert_int_equal(query->state, GS_CONTENDER_WAITS);
+    assert_int_equal(query->how, how);
+    assert_int_equal(query->sms, sms);
+    assert_int_equal(scene->server.contenders.queries[1].how, GS_PLAN_WAIT); /* it had none */
+}
+
+static void a_launch_takes_the_place_of_the_one_before_it(void **state) {
+    (void)state;
+    struct scene *scene = open_kept();
+    gs_stream *stream = scene->contenders[0];
+    gs_profile *profile = scene->next.launch.profile;
+    expect_place(scene, GS_PLAN_CONFINED, 40);
+    stream->kept.how = GS_PLAN_WHOLE; /* only SMs of its own can be taken over */
+    expect_place(scene, GS_PLAN_WAIT, 0);
+    stream->kept.how = GS_PLAN_CONFINED;
+    scene->next.launch.profile = NULL; /* another kernel */
+    expect_place(scene, GS_PLAN_WAIT, 0);
+    scene->next.launch.profile = profile;
+    scene->server.now_ns = 2000; /* too late */
+    expect_place(scene, GS_PLAN_WAIT, 0);
+    close_kept(scene);
+}
+
+static void a_stream_whose_launch_ended_is_expected(void **state) {
+    (void)state;
+    struct scene *scene = open_kept();
+    scene->contenders[0]->head = NULL;
+    assert_int_equal(gs_contenders_describe(&scene->server), 2);
+    const gs_contender *query = &scene->server.contenders.queries[0];
+    assert_int_equal(query->state, GS_CONTENDER_EXPECTED);
+    assert_int_equal(query->how, GS_PLAN_CONFINED);
+    assert_int_equal(query->sms, 40);
+    scene->server.now_ns = 2000;
+    scene->sessions[0].contenders = 1;
+    scene->contenders[0]->is_contender = true;
+    gs_profile_store_get(scene->server.profiles, 1, "known", BLOCKS); /* what is kept is held */
+    assert_int_equal(gs_contenders_describe(&scene->server), 1);
+    assert_false(scene->sessions[0].streams[0].is_contender);
+    close_kept(scene);
 }
 
 int main(void) {
@@ -173,7 +243,9 @@ int main(void) {
         cmocka_unit_test(alone_launches_go_8_ms_ahead),
         cmocka_unit_test(with_others_they_go_4_ms_ahead),
         cmocka_unit_test(below_a_higher_priority_they_go_2_ms_ahead),
-        cmocka_unit_test(ends_are_told_every_millisecond),
+        cmocka_unit_test(ends_are_reported_every_millisecond),
+        cmocka_unit_test(a_launch_takes_the_place_of_the_one_before_it),
+        cmocka_unit_test(a_stream_whose_launch_ended_is_expected),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

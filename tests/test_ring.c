@@ -59,7 +59,7 @@ static void *write_all(void *argument) {
         uint32_t count = make_record(i, bytes);
         gs_ring_result result;
         while ((result = gs_ring_put(&pair->writer, bytes, count)) == GS_RING_NOT_NOW)
-            if (gs_ring_wants_room(&pair->writer, count) == GS_RING_NOT_NOW)
+            if (gs_ring_wants_space(&pair->writer, count) == GS_RING_NOT_NOW)
                 wait_for_bell(pair->writer_bell);
         if (result != GS_RING_DONE)
             abort();
@@ -102,7 +102,7 @@ static void test_limits(void **state) {
     for (int i = 0; i < 4; i++)
         assert_int_equal(gs_ring_put(&pair.writer, bytes, gs_ring_longest(ROOM)), GS_RING_DONE);
     assert_int_equal(gs_ring_put(&pair.writer, bytes, 0), GS_RING_NOT_NOW);
-    assert_int_equal(gs_ring_wants_room(&pair.writer, 0), GS_RING_NOT_NOW);
+    assert_int_equal(gs_ring_wants_space(&pair.writer, 0), GS_RING_NOT_NOW);
     assert_int_equal(gs_ring_take(&pair.reader, bytes, 10, &count), GS_RING_TOO_LONG);
     assert_int_equal(gs_ring_take(&pair.reader, bytes, ROOM, &count), GS_RING_DONE);
     wait_for_bell(pair.writer_bell); /* as it had wished */
@@ -137,7 +137,7 @@ static void test_a_hostile_side_does_no_harm(void **state) {
             gs_ring_result take = gs_ring_take(&pair.reader, bytes, MOST, &count);
             assert_true(take != GS_RING_DONE || count <= MOST);
             broken += put == GS_RING_BROKEN || take == GS_RING_BROKEN;
-            gs_ring_wants_room(&pair.writer, 100);
+            gs_ring_wants_space(&pair.writer, 100);
             gs_ring_sleep(&pair.reader);
         }
         free_pair(&pair);

@@ -558,6 +558,31 @@ static void wrong_calls_are_told_and_change_nothing(void **state) {
     stop_daemon(daemon);
 }
 
+/* Of several commands that fail, the first is told; and the next one that fails after that. */
+static void the_first_error_of_a_stream_stays(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4");
+    gs_client *client = client_open();
+    uint32_t module;
+    int64_t wide = 0;
+    gs_client_argument one[] = {GS_CLIENT_VALUE(wide)};
+    assert_non_null(client);
+    assert_int_equal(client_load(client, &module), GS_CLIENT_OK);
+    for (int turn = 0; turn < 2; turn++) {
+        assert_int_equal(client_start(client, 3, module, FILL, 1, NULL, 0), GS_CLIENT_OK);
+        assert_int_equal(client_start(client, 3, module, FILL, 1, one, 1), GS_CLIENT_OK);
+        assert_int_equal(client_start(client, 3, module, FILL, 1, one, 1), GS_CLIENT_OK);
+        assert_int_equal(gs_client_wait(client, 3), GS_CLIENT_INVALID);
+        assert_string_equal(gs_client_message(), "the kernel has 3 parameters, but 0 arguments are given");
+        assert_int_equal(gs_client_wait(client, 3), GS_CLIENT_OK);
+    }
+    assert_int_equal(client_start(client, 3, module, FILL, 1, one, 1), GS_CLIENT_OK);
+    assert_int_equal(gs_client_wait(client, 3), GS_CLIENT_INVALID);
+    assert_string_equal(gs_client_message(), "the kernel has 3 parameters, but 1 arguments are given");
+    gs_client_close(client);
+    stop_daemon(daemon);
+}
+
 /* ---- who says nothing, too much, or nonsense ---- */
 
 static int raw_connect(void) {
@@ -594,7 +619,7 @@ static void raw_close(struct raw *raw) {
     close(raw->socket);
 }
 
-static void wait_fate(struct raw *raw) {
+static void wait_end(struct raw *raw) {
     for (int i = 0; i < 2000 && atomic_load(&raw->page->end_code) == 0; i++)
         sleep_ms(5);
     assert_int_equal(atomic_load(&raw->page->end_code), GS_CLIENT_INVALID);
@@ -614,11 +639,11 @@ static void nonsense_ends_only_who_says_it(void **state) {
             uint32_t words[64];
             gs_wire_copy copy;
             gs_wire_launch launch;
-            gs_wire_forget forget;
+            gs_wire_free forget;
         } record;
         for (size_t k = 0; k < GS_COUNT(record.words); k++)
             record.words[k] = (uint32_t)gs_random_next(&random) & (gs_random_chance(&random, 70) ? 7 : UINT32_MAX);
-        record.words[0] = (uint32_t)gs_random_from(&random, 0, GS_WIRE_WHATS);
+        record.words[0] = (uint32_t)gs_random_from(&random, 0, GS_WIRE_COMMAND_COUNT);
         if (record.words[0] == GS_WIRE_ALLOCATE || record.words[0] == GS_WIRE_EVENT)
             record.words[1] = 1000; /* these could be meant */
         if (gs_random_chance(&random, 20))
@@ -626,7 +651,7 @@ static void nonsense_ends_only_who_says_it(void **state) {
         else
             gs_ring_put(&raw.ring, &record, (uint32_t)gs_random_from(&random, 1, 30) * 8);
         gs_bell_ring(raw.fds[1]);
-        wait_fate(&raw);
+        wait_end(&raw);
         raw_close(&raw);
     }
     assert_int_equal(wait_process(honest), 0);
@@ -636,11 +661,36 @@ static void nonsense_ends_only_who_says_it(void **state) {
     stop_daemon(daemon);
 }
 
+/* Sends one command, and expects the client to be ended with this message. */
+static void expect_end(const void *command, uint32_t bytes, const char *message) {
+    struct raw raw = raw_open();
+    assert_int_equal(gs_ring_put(&raw.ring, command, bytes), GS_RING_DONE);
+    wait_end(&raw);
+    assert_string_equal(raw.page->end_message, message);
+    raw_close(&raw);
+}
+
+static void wrong_commands_are_named(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4");
+    gs_wire_head unknown = {.command = 17}, elsewhere = {.command = GS_WIRE_EVENT, .stream = 32};
+    gs_wire_free missing = {.head = {.command = GS_WIRE_FREE}, .handle = 9};
+    gs_wire_allocate far = {.head = {.command = GS_WIRE_ALLOCATE}, .memory = GS_WIRE_MEMORIES, .bytes = 1};
+    gs_wire_record event = {.head = {.command = GS_WIRE_EVENT}, .event = GS_CLIENT_EVENTS};
+    expect_end(&unknown, sizeof unknown, "unknown command 17");
+    expect_end(&elsewhere, sizeof elsewhere, "stream 32 is out of range");
+    expect_end(&missing, sizeof missing, "there is no memory with handle 9 to free");
+    expect_end(&missing, sizeof missing - 8, "command 1 has 8 bytes");
+    expect_end(&far, sizeof far, "memory handle 65536 is out of range");
+    expect_end(&event, sizeof event, "event 1024 is out of range");
+    stop_daemon(daemon);
+}
+
 /* Sends as fast as it can, never looks at anything, and rings all bells. */
 static int client_floods(int unused) {
     (void)unused;
     struct raw raw = raw_open();
-    gs_wire_record record = {.head = {.what = GS_WIRE_EVENT}};
+    gs_wire_record record = {.head = {.command = GS_WIRE_EVENT}};
     while (raw.page) {
         gs_ring_put(&raw.ring, &record, sizeof record);
         gs_bell_ring(raw.fds[1]);
@@ -820,6 +870,37 @@ static void profiles_are_written_when_it_is_quiet(void **state) {
     stop_daemon(daemon);
 }
 
+/* Whether the log of the daemons of this test has a line with these words; it is emptied. */
+static bool log_has(const char *words) {
+    char line[1000];
+    bool found = false;
+    FILE *log = fopen("daemon.log", "r");
+    assert_non_null(log);
+    while (fgets(line, sizeof line, log))
+        found = found || strstr(line, words);
+    fclose(log);
+    assert_int_equal(truncate("daemon.log", 0), 0);
+    return found;
+}
+
+/* A damaged file of profiles is said to be one, and the daemon works without it. */
+static void damaged_profiles_are_reported(void **state) {
+    (void)state;
+    FILE *file = fopen("damaged", "w");
+    assert_non_null(file);
+    for (int i = 0; i < 1000; i++)
+        fputs("this is no database ", file);
+    assert_int_equal(fclose(file), 0);
+    log_has("");
+    pid_t daemon = DAEMON("--sms", "4", "--profiles", "damaged");
+    assert_int_equal(wait_process(spawn(client_works, 2)), 0);
+    stop_daemon(daemon);
+    assert_true(log_has("profiles are kept in memory only: "));
+    daemon = DAEMON("--sms", "4", "--profiles", "sound");
+    stop_daemon(daemon);
+    assert_false(log_has("profiles are kept in memory only: "));
+}
+
 /* Bytes of a process by /proc. */
 static uint64_t bytes_of(pid_t process) {
     char path[40];
@@ -922,13 +1003,16 @@ int main(int argc, char **argv) {
         cmocka_unit_test_teardown(kernel_that_faults_is_its_clients_error, clean),
         cmocka_unit_test_teardown(kernel_that_never_ends_is_stopped, clean),
         cmocka_unit_test_teardown(wrong_calls_are_told_and_change_nothing, clean),
+        cmocka_unit_test_teardown(the_first_error_of_a_stream_stays, clean),
         cmocka_unit_test_teardown(nonsense_ends_only_who_says_it, clean),
+        cmocka_unit_test_teardown(wrong_commands_are_named, clean),
         cmocka_unit_test_teardown(flooding_client_is_only_one_of_many, clean),
         cmocka_unit_test_teardown(prometheus_is_answered, clean),
         cmocka_unit_test_teardown(people_are_told_who_is_there, clean),
         cmocka_unit_test_teardown(socket_of_systemd_is_used, clean),
         cmocka_unit_test_teardown(cache_that_cannot_be_written_is_told, clean),
         cmocka_unit_test_teardown(profiles_are_written_when_it_is_quiet, clean),
+        cmocka_unit_test_teardown(damaged_profiles_are_reported, clean),
         cmocka_unit_test_teardown(host_memory_that_runs_out_is_told, clean),
         cmocka_unit_test_teardown(other_users_are_refused, clean),
     };

@@ -29,49 +29,49 @@ static bool is_host(void) {
     return strcmp(device_name(), "host") == 0;
 }
 
-/* ---- an engine with one module, one piece of memory and one region ---- */
+/* ---- an worker with one module, one piece of memory and one region ---- */
 
 enum { MODULE = 7, COUNTS = 1, FLAG = 2, REGION = 5, QUEUE = 1, OTHER_QUEUE = 2, MOST_BLOCKS = 1 << 16 };
 enum { COUNT, FAULT, ENDLESS, STUBBORN };
 
 struct fixture {
     char folder[64];
-    gs_worker *engine;
+    gs_worker *worker;
     gs_image *image;
     uint32_t *shared; /* the region */
     int fd;
     uint64_t tag;
 };
 
-static gs_worker_report next_event(struct fixture *f) {
+static gs_worker_report next_report(struct fixture *f) {
     enum { PATIENCE_MS = 60000 };
-    gs_worker_report event;
-    while (!gs_worker_poll(f->engine, &event)) {
-        struct pollfd asked = {.fd = gs_worker_fd(f->engine), .events = POLLIN};
+    gs_worker_report report;
+    while (!gs_worker_poll(f->worker, &report)) {
+        struct pollfd asked = {.fd = gs_worker_fd(f->worker), .events = POLLIN};
         if (poll(&asked, 1, PATIENCE_MS) <= 0)
             fail_msg("nothing happens");
     }
-    return event;
+    return report;
 }
 
 static void expect(struct fixture *f, uint32_t happened, uint64_t tag, gs_code code) {
-    gs_worker_report event = next_event(f);
-    if (event.code != code)
-        print_message("%s\n", event.message);
-    assert_int_equal(event.happened, happened);
-    assert_int_equal(event.tag, tag);
-    assert_int_equal(event.code, code);
+    gs_worker_report report = next_report(f);
+    if (report.code != code)
+        print_message("%s\n", report.message);
+    assert_int_equal(report.kind, happened);
+    assert_int_equal(report.tag, tag);
+    assert_int_equal(report.code, code);
 }
 
 /* What is there after each start: the module, the counts and the region. */
 static void furnish(struct fixture *f) {
-    assert_int_equal(gs_worker_load(f->engine, 1, MODULE, f->image), GS_OK);
+    assert_int_equal(gs_worker_load(f->worker, 1, MODULE, f->image), GS_OK);
     expect(f, GS_REPORT_LOADED, 1, GS_OK);
-    assert_int_equal(gs_worker_allocate(f->engine, 2, COUNTS, MOST_BLOCKS * sizeof(uint32_t)), GS_OK);
+    assert_int_equal(gs_worker_allocate(f->worker, 2, COUNTS, MOST_BLOCKS * sizeof(uint32_t)), GS_OK);
     expect(f, GS_REPORT_ALLOCATED, 2, GS_OK);
-    assert_int_equal(gs_worker_allocate(f->engine, 3, FLAG, sizeof(uint32_t)), GS_OK);
+    assert_int_equal(gs_worker_allocate(f->worker, 3, FLAG, sizeof(uint32_t)), GS_OK);
     expect(f, GS_REPORT_ALLOCATED, 3, GS_OK);
-    assert_int_equal(gs_worker_share(f->engine, REGION, f->fd, MOST_BLOCKS * sizeof(uint32_t)), GS_OK);
+    assert_int_equal(gs_worker_share(f->worker, REGION, f->fd, MOST_BLOCKS * sizeof(uint32_t)), GS_OK);
 }
 
 /* On another machine than it was built on: from the folder that it runs in. */
@@ -106,13 +106,13 @@ static gs_image *compile(const char *folder, int32_t architecture, const char *o
 static int set_up(void **state) {
     struct fixture *f = calloc(1, sizeof *f);
     gs_error error = {.code = GS_OK};
-    strcpy(f->folder, "/tmp/gridsmith-engine-XXXXXX");
+    strcpy(f->folder, "/tmp/gridsmith-worker-XXXXXX");
     assert_non_null(mkdtemp(f->folder));
     gs_worker_options options = {.device = device_name(), .memory_bytes = 64 << 20, .checks_marks = true};
-    f->engine = gs_worker_open(&options, &error);
-    if (!f->engine)
+    f->worker = gs_worker_open(&options, &error);
+    if (!f->worker)
         fail_msg("%s", error.message);
-    f->image = compile(f->folder, gs_worker_facts_of(f->engine)->architecture, NULL, &error);
+    f->image = compile(f->folder, gs_worker_facts_of(f->worker)->architecture, NULL, &error);
     if (!f->image)
         fail_msg("%s", error.message);
     f->fd = memfd_create("test", MFD_CLOEXEC);
@@ -127,7 +127,7 @@ static int set_up(void **state) {
 static int tear_down(void **state) {
     struct fixture *f = *state;
     char command[100];
-    gs_worker_close(f->engine);
+    gs_worker_close(f->worker);
     gs_image_free(f->image);
     munmap(f->shared, MOST_BLOCKS * sizeof(uint32_t));
     close(f->fd);
@@ -145,34 +145,39 @@ static void mask_of(uint32_t *mask, int first, int end) {
         mask[i / 32] |= 1u << i % 32;
 }
 
+/* Memory, and a value where `value` is not NULL, as arguments. */
+static void pass(gs_worker_launch *launch, uint32_t memory, const void *value, uint32_t bytes) {
+    if (memory)
+        assert_true(gs_launch_add_memory(launch, memory, 0));
+    if (value)
+        assert_true(gs_launch_add_value(launch, value, bytes));
+}
+
 static uint64_t start_count(struct fixture *f, uint32_t queue, uint32_t blocks, int rounds, const uint32_t *mask,
                             uint64_t first_block) {
     int32_t value = rounds;
-    gs_worker_argument arguments[] = {{.memory = COUNTS}, {.bytes = sizeof value, .value = &value}};
-    gs_worker_launch run = {.queue = queue,
-                            .module = MODULE,
-                            .kernel = COUNT,
-                            .is_confined = mask != NULL,
-                            .grid = {blocks / 2, 2, 1},
-                            .block = {64, 1, 1},
-                            .first_block = first_block,
-                            .task_blocks = 3,
-                            .argument_count = 2,
-                            .arguments = arguments};
+    gs_worker_launch launch = {.request = {.queue = queue, .handle = MODULE},
+                               .kernel = COUNT,
+                               .form = mask ? GS_LAUNCH_CONFINED : GS_LAUNCH_ORIGINAL,
+                               .grid = {blocks / 2, 2, 1},
+                               .block = {64, 1, 1},
+                               .first_block = first_block,
+                               .task_blocks = 3};
+    pass(&launch, COUNTS, &value, sizeof value);
     if (mask)
-        memcpy(run.mask, mask, sizeof run.mask);
-    assert_int_equal(gs_worker_start(f->engine, ++f->tag, &run), GS_OK);
+        memcpy(launch.mask, mask, sizeof launch.mask);
+    assert_int_equal(gs_worker_start(f->worker, ++f->tag, &launch), GS_OK);
     return f->tag;
 }
 
 static void copy_counts(struct fixture *f, bool in, uint32_t blocks) {
-    assert_int_equal(gs_worker_copy(f->engine, ++f->tag, QUEUE, in, COUNTS, 0, REGION, 0, blocks * sizeof(uint32_t)),
+    assert_int_equal(gs_worker_copy(f->worker, ++f->tag, QUEUE, in, COUNTS, 0, REGION, 0, blocks * sizeof(uint32_t)),
                      GS_OK);
     expect(f, GS_REPORT_COPIED, f->tag, GS_OK);
 }
 
 static void clear_counts(struct fixture *f) {
-    assert_int_equal(gs_worker_fill(f->engine, ++f->tag, QUEUE, COUNTS, 0, MOST_BLOCKS * sizeof(uint32_t), 0), GS_OK);
+    assert_int_equal(gs_worker_fill(f->worker, ++f->tag, QUEUE, COUNTS, 0, MOST_BLOCKS * sizeof(uint32_t), 0), GS_OK);
     expect(f, GS_REPORT_COPIED, f->tag, GS_OK);
 }
 
@@ -209,7 +214,7 @@ static void test_nothing_is_touched_outside(void **state) {
         {COUNTS, REGION, 0, UINT64_MAX - 3, 8}, {COUNTS, 77, 0, 0, 4},         {77, REGION, 0, 0, 4},
         {COUNTS, REGION, 8, 8, UINT64_MAX - 4}};
     for (size_t i = 0; i < GS_COUNT(wrong); i++) {
-        gs_worker_copy(f->engine, ++f->tag, QUEUE, true, wrong[i].memory, wrong[i].at, wrong[i].region,
+        gs_worker_copy(f->worker, ++f->tag, QUEUE, true, wrong[i].memory, wrong[i].at, wrong[i].region,
                        wrong[i].region_at, wrong[i].bytes);
         expect(f, GS_REPORT_COPIED, f->tag, GS_E_USAGE);
     }
@@ -218,14 +223,14 @@ static void test_nothing_is_touched_outside(void **state) {
 
 static void test_no_memory_is_an_answer(void **state) {
     struct fixture *f = *state;
-    gs_worker_allocate(f->engine, ++f->tag, 50, (uint64_t)1 << 50);
+    gs_worker_allocate(f->worker, ++f->tag, 50, (uint64_t)1 << 50);
     expect(f, GS_REPORT_ALLOCATED, f->tag, GS_E_FULL);
-    gs_worker_copy(f->engine, ++f->tag, QUEUE, true, 50, 0, REGION, 0, 4);
+    gs_worker_copy(f->worker, ++f->tag, QUEUE, true, 50, 0, REGION, 0, 4);
     expect(f, GS_REPORT_COPIED, f->tag, GS_E_USAGE);
     for (int i = 0; i < 20; i++) { /* what is given back can be had again */
-        gs_worker_allocate(f->engine, ++f->tag, 51, 48 << 20);
+        gs_worker_allocate(f->worker, ++f->tag, 51, 48 << 20);
         expect(f, GS_REPORT_ALLOCATED, f->tag, GS_OK);
-        gs_worker_release(f->engine, 51);
+        gs_worker_release(f->worker, 51);
     }
 }
 
@@ -236,39 +241,36 @@ static void test_whole_runs_follow_each_other(void **state) {
     for (int i = 0; i < RUNS; i++)
         start_count(f, QUEUE, BLOCKS, 10, NULL, 0);
     for (int i = 0; i < RUNS; i++) {
-        gs_worker_report event = next_event(f);
-        assert_int_equal(event.happened, GS_REPORT_RAN);
-        assert_int_equal(event.code, GS_OK);
-        assert_int_equal(event.tag, first + (uint64_t)i);
-        assert_int_equal(event.blocks_done, BLOCKS);
-        assert_true(ended_ns <= event.began_ns && event.began_ns < event.ended_ns); /* each takes some of the time */
-        ended_ns = event.ended_ns;
+        gs_worker_report report = next_report(f);
+        assert_int_equal(report.kind, GS_REPORT_RAN);
+        assert_int_equal(report.code, GS_OK);
+        assert_int_equal(report.tag, first + (uint64_t)i);
+        assert_int_equal(report.blocks_done, BLOCKS);
+        assert_true(ended_ns <= report.began_ns && report.began_ns < report.ended_ns); /* each takes some of the time */
+        ended_ns = report.ended_ns;
     }
     expect_counts(f, BLOCKS, RUNS);
     clear_counts(f);
 }
 
-/* Walked, whole and confined runs behind each other: each block of each of them once. */
-static void test_walked_runs_do_each_block_once(void **state) {
-    enum { RUNS = 30, FORMS = 3, BLOCKS = 2000 };
+/* Launches in all forms behind each other: each block of each of them runs once. */
+static void test_block_loops_do_each_block_once(void **state) {
+    static const enum gs_launch_form forms[] = {GS_LAUNCH_ORIGINAL, GS_LAUNCH_BLOCK_LOOP, GS_LAUNCH_CONFINED};
+    enum { RUNS = 30, BLOCKS = 2000 };
     struct fixture *f = *state;
     int32_t rounds = 10;
-    gs_worker_argument arguments[] = {{.memory = COUNTS}, {.bytes = sizeof rounds, .value = &rounds}};
     uint32_t mask[GS_WORKER_MASK_WORDS];
-    mask_of(mask, 0, gs_worker_facts_of(f->engine)->sms);
+    mask_of(mask, 0, gs_worker_facts_of(f->worker)->sms);
     for (uint32_t i = 0; i < RUNS; i++) {
-        gs_worker_launch run = {.queue = QUEUE,
-                                .module = MODULE,
-                                .kernel = COUNT,
-                                .is_block_loop = i % FORMS != 0,
-                                .is_confined = i % FORMS == 2,
-                                .grid = {BLOCKS / 2, 2, 1},
-                                .block = {64, 1, 1},
-                                .task_blocks = i,
-                                .argument_count = 2,
-                                .arguments = arguments};
-        memcpy(run.mask, mask, sizeof mask);
-        assert_int_equal(gs_worker_start(f->engine, ++f->tag, &run), GS_OK);
+        gs_worker_launch launch = {.request = {.queue = QUEUE, .handle = MODULE},
+                                   .kernel = COUNT,
+                                   .form = forms[i % GS_COUNT(forms)],
+                                   .grid = {BLOCKS / 2, 2, 1},
+                                   .block = {64, 1, 1},
+                                   .task_blocks = i};
+        pass(&launch, COUNTS, &rounds, sizeof rounds);
+        memcpy(launch.mask, mask, sizeof mask);
+        assert_int_equal(gs_worker_start(f->worker, ++f->tag, &launch), GS_OK);
     }
     for (uint64_t i = 1; i <= RUNS; i++)
         expect(f, GS_REPORT_RAN, f->tag - RUNS + i, GS_OK);
@@ -276,44 +278,42 @@ static void test_walked_runs_do_each_block_once(void **state) {
     clear_counts(f);
 }
 
-/* Launches of which is said that another follows, and work of all kinds behind them, or nothing: all is told of. */
-static void test_followed_runs_are_told_of(void **state) {
-    enum { WORKS = 400, BLOCKS = 64, THREADS = 64, TOO_MANY = 2048 };
-    enum { WHOLE, WALKED, CONFINED, COPY, WRONG, KINDS } kinds[WORKS];
+/* Launches whose report is deferred, and operations of all kinds behind them, or nothing: everything is reported. */
+static void test_deferred_reports_come(void **state) {
+    enum { OPERATIONS = 400, BLOCKS = 64, THREADS = 64, TOO_MANY = 2048 };
+    enum { WHOLE, LOOPED, CONFINED, COPY, WRONG, KINDS } kinds[OPERATIONS];
     struct fixture *f = *state;
     gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), 9);
     int32_t rounds = 10;
     uint64_t first = f->tag + 1, runs = 0;
-    gs_worker_argument arguments[] = {{.memory = COUNTS}, {.bytes = sizeof rounds, .value = &rounds}};
-    for (int i = 0; i < WORKS; i++) {
-        bool is_usual = i == WORKS - 1 || gs_random_chance(&random, 70);
+    for (int i = 0; i < OPERATIONS; i++) {
+        bool is_usual = i == OPERATIONS - 1 || gs_random_chance(&random, 70);
         kinds[i] = is_usual ? WHOLE : (int)gs_random_from(&random, WHOLE, KINDS - 1);
-        gs_worker_launch run = {.queue = QUEUE,
-                                .module = MODULE,
-                                .kernel = COUNT,
-                                .is_block_loop = kinds[i] == WALKED,
-                                .is_confined = kinds[i] == CONFINED,
-                                .defer_report = i == WORKS - 1 || gs_random_chance(&random, 80),
-                                .grid = {BLOCKS / 2, 2, 1},
-                                .block = {kinds[i] == WRONG ? TOO_MANY : THREADS, 1, 1},
-                                .argument_count = 2,
-                                .arguments = arguments};
-        mask_of(run.mask, 0, gs_worker_facts_of(f->engine)->sms);
-        gs_code code = kinds[i] == COPY ? gs_worker_copy(f->engine, ++f->tag, QUEUE, false, COUNTS, 0, REGION, 0, 4)
-                                        : gs_worker_start(f->engine, ++f->tag, &run);
+        gs_worker_launch launch = {.request = {.queue = QUEUE, .handle = MODULE},
+                                   .kernel = COUNT,
+                                   .form = kinds[i] == LOOPED     ? GS_LAUNCH_BLOCK_LOOP
+                                           : kinds[i] == CONFINED ? GS_LAUNCH_CONFINED
+                                                                  : GS_LAUNCH_ORIGINAL,
+                                   .defer_report = i == OPERATIONS - 1 || gs_random_chance(&random, 80),
+                                   .grid = {BLOCKS / 2, 2, 1},
+                                   .block = {kinds[i] == WRONG ? TOO_MANY : THREADS, 1, 1}};
+        pass(&launch, COUNTS, &rounds, sizeof rounds);
+        mask_of(launch.mask, 0, gs_worker_facts_of(f->worker)->sms);
+        gs_code code = kinds[i] == COPY ? gs_worker_copy(f->worker, ++f->tag, QUEUE, false, COUNTS, 0, REGION, 0, 4)
+                                        : gs_worker_start(f->worker, ++f->tag, &launch);
         assert_int_equal(code, GS_OK);
         runs += kinds[i] != COPY && kinds[i] != WRONG;
         if (gs_random_chance(&random, 10))
             usleep((useconds_t)gs_random_from(&random, 1, 100));
     }
-    uint64_t told = 0;
-    for (int i = 0; i < WORKS; i++) {
-        gs_worker_report event = next_event(f);
-        assert_true(event.tag >= first && event.tag <= f->tag);
-        assert_int_equal(event.code, kinds[event.tag - first] == WRONG ? GS_E_USAGE : GS_OK);
-        told += event.tag;
+    uint64_t tags = 0;
+    for (int i = 0; i < OPERATIONS; i++) {
+        gs_worker_report report = next_report(f);
+        assert_true(report.tag >= first && report.tag <= f->tag);
+        assert_int_equal(report.code, kinds[report.tag - first] == WRONG ? GS_E_USAGE : GS_OK);
+        tags += report.tag;
     }
-    assert_int_equal(told, WORKS * (first + f->tag) / 2);
+    assert_int_equal(tags, OPERATIONS * (first + f->tag) / 2);
     expect_counts(f, BLOCKS, (uint32_t)runs);
     clear_counts(f);
 }
@@ -321,39 +321,32 @@ static void test_followed_runs_are_told_of(void **state) {
 static void test_wrong_launches_are_refused(void **state) {
     struct fixture *f = *state;
     int64_t value = 0;
-    gs_worker_argument counts = {.memory = COUNTS}, wide = {.bytes = 8, .value = &value};
-    gs_worker_argument two[] = {counts, wide};
-    gs_worker_launch right = {.queue = QUEUE,
-                              .module = MODULE,
-                              .kernel = COUNT,
-                              .grid = {2, 1, 1},
-                              .block = {32, 1, 1},
-                              .argument_count = 2,
-                              .arguments = two};
-    gs_worker_launch wrong[5] = {right, right, right, right, right}; /* 0: the size of an argument */
-    wrong[1].argument_count = 1;
+    gs_worker_launch right = {
+        .request = {.queue = QUEUE, .handle = MODULE}, .kernel = COUNT, .grid = {2, 1, 1}, .block = {32, 1, 1}};
+    gs_worker_launch wrong[7] = {right, right, right, right, right, right, right};
+    for (size_t i = 0; i < GS_COUNT(wrong); i++) /* 0: the size of an argument; 1: one is missing */
+        pass(&wrong[i], COUNTS, i == 1 ? NULL : &value, i == 0 ? 8 : 4);
     wrong[2].block[0] = 2048;
     wrong[3].kernel = 9;
-    wrong[4].module = 99;
+    wrong[4].request.handle = 99;
+    wrong[5].argument_count = 1; /* the list has more, */
+    wrong[6].argument_count = 3; /* and fewer */
     for (size_t i = 0; i < GS_COUNT(wrong); i++) {
-        assert_int_equal(gs_worker_start(f->engine, ++f->tag, &wrong[i]), GS_OK);
+        assert_int_equal(gs_worker_start(f->worker, ++f->tag, &wrong[i]), GS_OK);
         expect(f, GS_REPORT_RAN, f->tag, GS_E_USAGE);
     }
-    gs_worker_argument values = {.memory = COUNTS};
-    gs_worker_launch stubborn = {.queue = QUEUE,
-                                 .module = MODULE,
+    gs_worker_launch stubborn = {.request = {.queue = QUEUE, .handle = MODULE},
                                  .kernel = STUBBORN,
-                                 .is_confined = true,
+                                 .form = GS_LAUNCH_CONFINED,
                                  .grid = {1, 1, 1},
-                                 .block = {32, 1, 1},
-                                 .argument_count = 1,
-                                 .arguments = &values};
+                                 .block = {32, 1, 1}};
+    pass(&stubborn, COUNTS, NULL, 0);
     assert_false(f->image->kernels[STUBBORN].can_be_confined);
     assert_true(strlen(f->image->kernels[STUBBORN].refusal) > 10);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(gs_worker_start(f->engine, ++f->tag, &stubborn), GS_OK);
+        assert_int_equal(gs_worker_start(f->worker, ++f->tag, &stubborn), GS_OK);
         expect(f, GS_REPORT_RAN, f->tag, GS_E_USAGE);
-        stubborn.is_confined = !(stubborn.is_block_loop = true);
+        stubborn.form = GS_LAUNCH_BLOCK_LOOP;
     }
     expect_counts(f, 0, 0);
 }
@@ -363,25 +356,25 @@ static void test_remasked_runs_do_each_block_once(void **state) {
     struct fixture *f = *state;
     uint64_t remasks = test_number("GRIDSMITH_RUNS", 100000) / 100, pause_us = test_number("GRIDSMITH_PAUSE_US", 100),
              done = 0;
-    int sms = gs_worker_facts_of(f->engine)->sms;
+    int sms = gs_worker_facts_of(f->worker)->sms;
     uint32_t runs = 0;
     gs_random random = gs_random_at(7, 0);
     while (done < remasks) {
         uint32_t mask[GS_WORKER_MASK_WORDS];
         mask_of(mask, 0, sms);
         uint64_t tag = start_count(f, QUEUE, MOST_BLOCKS, 200, mask, 0);
-        gs_worker_report event;
-        while (!gs_worker_poll(f->engine, &event)) {
+        gs_worker_report report;
+        while (!gs_worker_poll(f->worker, &report)) {
             int first = (int)gs_random_from(&random, 0, sms - 1);
             mask_of(mask, first, (int)gs_random_from(&random, first + 1, sms));
             if (done++ < remasks)
-                gs_worker_confine(f->engine, tag, mask);
+                gs_worker_confine(f->worker, tag, mask);
             usleep((useconds_t)pause_us);
         }
-        if (event.code != GS_OK)
-            fail_msg("%s", event.message);
-        assert_int_equal(event.tag, tag);
-        assert_int_equal(event.blocks_done, MOST_BLOCKS);
+        if (report.code != GS_OK)
+            fail_msg("%s", report.message);
+        assert_int_equal(report.tag, tag);
+        assert_int_equal(report.blocks_done, MOST_BLOCKS);
         runs++;
     }
     expect_counts(f, MOST_BLOCKS, runs);
@@ -392,49 +385,46 @@ static void test_remasked_runs_do_each_block_once(void **state) {
 static void test_stopped_runs_resume(void **state) {
     enum { BLOCKS = 20000 };
     struct fixture *f = *state;
-    int sms = gs_worker_facts_of(f->engine)->sms, stops = 0;
+    int sms = gs_worker_facts_of(f->worker)->sms, stops = 0;
     int rounds = (int)test_number("GRIDSMITH_ROUNDS", is_host() ? 1000 : 1000000); /* long enough to be stopped */
     uint64_t at = 0;
     uint32_t mask[GS_WORKER_MASK_WORDS], none[GS_WORKER_MASK_WORDS] = {0};
     mask_of(mask, 0, sms);
     while (at < BLOCKS) {
         uint64_t tag = start_count(f, QUEUE, BLOCKS, rounds, mask, at);
-        for (int i = 0; i < 200 && stops < 20 && gs_worker_progress(f->engine, tag) < at + 100; i++)
+        for (int i = 0; i < 200 && stops < 20 && gs_worker_progress(f->worker, tag) < at + 100; i++)
             usleep(50);
-        gs_worker_confine(f->engine, tag, stops++ < 20 ? none : mask);
-        gs_worker_report event = next_event(f);
-        if (event.code != GS_OK)
-            fail_msg("%s", event.message);
-        assert_true(event.blocks_done >= at);
-        at = event.blocks_done;
+        gs_worker_confine(f->worker, tag, stops++ < 20 ? none : mask);
+        gs_worker_report report = next_report(f);
+        if (report.code != GS_OK)
+            fail_msg("%s", report.message);
+        assert_true(report.blocks_done >= at);
+        at = report.blocks_done;
     }
     assert_true(stops > (is_host() ? 10 : 2));
     expect_counts(f, BLOCKS, 1);
     clear_counts(f);
     uint64_t tag = start_count(f, QUEUE, BLOCKS, 1000, none, 5); /* nowhere to run */
-    gs_worker_report event = next_event(f);
-    assert_int_equal(event.tag, tag);
-    assert_int_equal(event.blocks_done, 5);
+    gs_worker_report report = next_report(f);
+    assert_int_equal(report.tag, tag);
+    assert_int_equal(report.blocks_done, 5);
     expect_counts(f, 0, 0);
 }
 
 /* An endless kernel on some SMs does not keep another from running on the others. Then it is stopped by a restart. */
 static void test_disjoint_runs_do_not_wait_for_each_other(void **state) {
     struct fixture *f = *state;
-    int sms = gs_worker_facts_of(f->engine)->sms;
+    int sms = gs_worker_facts_of(f->worker)->sms;
     uint32_t mask[GS_WORKER_MASK_WORDS];
-    gs_worker_argument flag = {.memory = FLAG};
-    gs_worker_launch endless = {.queue = OTHER_QUEUE,
-                                .module = MODULE,
+    gs_worker_launch endless = {.request = {.queue = OTHER_QUEUE, .handle = MODULE},
                                 .kernel = ENDLESS,
-                                .is_confined = true,
+                                .form = GS_LAUNCH_CONFINED,
                                 .grid = {1000, 1, 1},
                                 .block = {64, 1, 1},
-                                .task_blocks = 1,
-                                .argument_count = 1,
-                                .arguments = &flag};
+                                .task_blocks = 1};
+    pass(&endless, FLAG, NULL, 0);
     mask_of(endless.mask, 0, sms / 2);
-    assert_int_equal(gs_worker_start(f->engine, ++f->tag, &endless), GS_OK);
+    assert_int_equal(gs_worker_start(f->worker, ++f->tag, &endless), GS_OK);
     mask_of(mask, sms / 2, sms);
     for (int i = 0; i < 5; i++) {
         uint64_t tag = start_count(f, QUEUE, 2000, 100, mask, 0);
@@ -443,7 +433,7 @@ static void test_disjoint_runs_do_not_wait_for_each_other(void **state) {
     uint64_t tag = start_count(f, QUEUE, 200, 100, NULL, 0); /* whole, where room is left */
     expect(f, GS_REPORT_RAN, tag, GS_OK);
     gs_error error;
-    assert_int_equal(gs_worker_restart(f->engine, &error), GS_OK);
+    assert_int_equal(gs_worker_restart(f->worker, &error), GS_OK);
     furnish(f);
     tag = start_count(f, QUEUE, 200, 100, NULL, 0);
     expect(f, GS_REPORT_RAN, tag, GS_OK);
@@ -454,26 +444,21 @@ static void test_disjoint_runs_do_not_wait_for_each_other(void **state) {
 static void test_a_fault_is_told_and_can_be_restarted(void **state) {
     struct fixture *f = *state;
     const uint64_t nowhere = 0;
-    gs_worker_argument argument = {.bytes = sizeof nowhere, .value = &nowhere};
-    gs_worker_launch fault = {.queue = QUEUE,
-                              .module = MODULE,
-                              .kernel = FAULT,
-                              .grid = {4, 1, 1},
-                              .block = {32, 1, 1},
-                              .argument_count = 1,
-                              .arguments = &argument};
+    gs_worker_launch fault = {
+        .request = {.queue = QUEUE, .handle = MODULE}, .kernel = FAULT, .grid = {4, 1, 1}, .block = {32, 1, 1}};
+    pass(&fault, 0, &nowhere, sizeof nowhere);
     gs_error error;
     for (int i = 0; i < 2; i++) {
-        fault.is_confined = i == 1;
+        fault.form = i == 1 ? GS_LAUNCH_CONFINED : GS_LAUNCH_ORIGINAL;
         mask_of(fault.mask, 0, 1);
-        assert_int_equal(gs_worker_start(f->engine, ++f->tag, &fault), GS_OK);
-        gs_worker_report event = next_event(f);
-        assert_int_equal(event.happened, GS_REPORT_LOST);
-        assert_int_equal(event.code, GS_E_KERNEL);
-        assert_int_equal(event.tag, f->tag);
-        assert_non_null(strstr(event.message, is_host() ? "of fault" : "CUDA error 700"));
-        assert_false(gs_worker_poll(f->engine, &event));
-        assert_int_equal(gs_worker_restart(f->engine, &error), GS_OK);
+        assert_int_equal(gs_worker_start(f->worker, ++f->tag, &fault), GS_OK);
+        gs_worker_report report = next_report(f);
+        assert_int_equal(report.kind, GS_REPORT_LOST);
+        assert_int_equal(report.code, GS_E_KERNEL);
+        assert_int_equal(report.tag, f->tag);
+        assert_non_null(strstr(report.message, is_host() ? "of fault" : "CUDA error 700"));
+        assert_false(gs_worker_poll(f->worker, &report));
+        assert_int_equal(gs_worker_restart(f->worker, &error), GS_OK);
         furnish(f);
     }
     expect_counts(f, 0, 0);
@@ -482,14 +467,14 @@ static void test_a_fault_is_told_and_can_be_restarted(void **state) {
 static void test_a_process_that_is_killed_is_told(void **state) {
     struct fixture *f = *state;
     gs_error error;
-    kill(gs_worker_facts_of(f->engine)->process, SIGKILL);
-    gs_worker_report event = next_event(f);
-    assert_int_equal(event.happened, GS_REPORT_LOST);
-    assert_int_equal(event.tag, GS_NO_TAG);
-    assert_non_null(strstr(event.message, "signal 9"));
-    assert_int_equal(gs_worker_allocate(f->engine, 1, 1, 1), GS_OK); /* nothing comes of it */
-    assert_false(gs_worker_poll(f->engine, &event));
-    assert_int_equal(gs_worker_restart(f->engine, &error), GS_OK);
+    kill(gs_worker_facts_of(f->worker)->process, SIGKILL);
+    gs_worker_report report = next_report(f);
+    assert_int_equal(report.kind, GS_REPORT_LOST);
+    assert_int_equal(report.tag, GS_NO_TAG);
+    assert_non_null(strstr(report.message, "signal 9"));
+    assert_int_equal(gs_worker_allocate(f->worker, 1, 1, 1), GS_OK); /* nothing comes of it */
+    assert_false(gs_worker_poll(f->worker, &report));
+    assert_int_equal(gs_worker_restart(f->worker, &error), GS_OK);
     furnish(f);
 }
 
@@ -502,8 +487,8 @@ static void test_nothing_outlives_the_daemon(void **state) {
     pid_t daemon = fork();
     if (daemon == 0) {
         gs_worker_options options = {.device = device_name()};
-        gs_worker *engine = gs_worker_open(&options, NULL);
-        process = engine ? gs_worker_facts_of(engine)->process : 0;
+        gs_worker *worker = gs_worker_open(&options, NULL);
+        process = worker ? gs_worker_facts_of(worker)->process : 0;
         if (write(told[1], &process, sizeof process) < 0)
             _exit(1);
         pause();
@@ -538,7 +523,7 @@ static void test_no_such_device_is_an_error(void **state) {
 static void test_images_are_kept(void **state) {
     struct fixture *f = *state;
     gs_error error;
-    int32_t architecture = gs_worker_facts_of(f->engine)->architecture;
+    int32_t architecture = gs_worker_facts_of(f->worker)->architecture;
     assert_false(f->image->was_cached);
     assert_int_equal(f->image->kernel_count, 4);
     assert_int_equal(gs_image_find(f->image, "endless"), ENDLESS);
@@ -564,7 +549,7 @@ static void test_broken_images_are_compiled_anew(void **state) {
                                     .size = strlen(text),
                                     .options = &option,
                                     .option_count = 1,
-                                    .architecture = gs_worker_facts_of(f->engine)->architecture};
+                                    .architecture = gs_worker_facts_of(f->worker)->architecture};
         gs_compilation *work = gs_image_start(&request, &error);
         assert_non_null(work);
         gs_image *image = gs_image_finish(work, &error);
@@ -597,7 +582,7 @@ static void test_images_used_longest_ago_make_room(void **state) {
         snprintf(paths[i], sizeof paths[i], "%s/%d.image", folder, i);
         put_image(paths[i], GS_IMAGE_CACHE_BYTES / 3 + 1000, 1000 + (i + 2) % 3); /* 1 is the oldest, then 2, then 0 */
     }
-    gs_image *image = compile(folder, gs_worker_facts_of(f->engine)->architecture, NULL, &error);
+    gs_image *image = compile(folder, gs_worker_facts_of(f->worker)->architecture, NULL, &error);
     if (!image)
         fail_msg("%s", error.message);
     assert_int_equal(access(image->path, R_OK), 0);
@@ -615,7 +600,7 @@ static void test_mistakes_are_told(void **state) {
                                 .name = "one.cu",
                                 .text = text,
                                 .size = strlen(text),
-                                .architecture = gs_worker_facts_of(f->engine)->architecture};
+                                .architecture = gs_worker_facts_of(f->worker)->architecture};
     gs_compilation *work = gs_image_start(&request, &error);
     assert_non_null(work);
     assert_null(gs_image_finish(work, &error));
@@ -685,8 +670,8 @@ int main(int argc, char **argv) {
                                        cmocka_unit_test(test_nothing_is_touched_outside),
                                        cmocka_unit_test(test_no_memory_is_an_answer),
                                        cmocka_unit_test(test_whole_runs_follow_each_other),
-                                       cmocka_unit_test(test_walked_runs_do_each_block_once),
-                                       cmocka_unit_test(test_followed_runs_are_told_of),
+                                       cmocka_unit_test(test_block_loops_do_each_block_once),
+                                       cmocka_unit_test(test_deferred_reports_come),
                                        cmocka_unit_test(test_wrong_launches_are_refused),
                                        cmocka_unit_test(test_remasked_runs_do_each_block_once),
                                        cmocka_unit_test(test_stopped_runs_resume),

@@ -1,9 +1,8 @@
 /*
- * client.c: the calls of the client library, the other end of session.c. With client_link.c it needs the C library and
- * ring.c, and nothing else.
+ * client.c: the calls of the client library. With link.c, ring.c and descriptors.c it needs the C library alone.
  *
- * Numbers of memory, regions and modules are chosen here. What a caller can get wrong is checked here, with words: a
- * daemon that is told nonsense ends the client.
+ * The handles of memory, regions and modules are chosen here. A caller's mistakes are found here, with a message: the
+ * daemon ends a client that sends it wrong commands.
  */
 #define _GNU_SOURCE
 #include "descriptors.h"
@@ -17,7 +16,7 @@
 #include <unistd.h>
 
 enum {
-    OFFSET_BITS = 40, /* of an address: its number is above */
+    OFFSET_BITS = 40, /* of an address; the handle is above them */
     CHUNK_BYTES = 1 << 20,
 };
 
@@ -27,7 +26,7 @@ gs_client_code gs_client_malloc(gs_client *client, size_t bytes, gs_client_memor
     *memory = 0;
     if (!bytes || bytes >> OFFSET_BITS)
         return gs_link_fail(GS_CLIENT_INVALID, "%zu bytes cannot be allocated", bytes);
-    gs_wire_allocate command = {.head = {.what = GS_WIRE_ALLOCATE}, .bytes = bytes};
+    gs_wire_allocate command = {.head = {.command = GS_WIRE_ALLOCATE}, .bytes = bytes};
     pthread_mutex_lock(&client->lock);
     command.memory = gs_link_add(&client->memories, bytes, NULL);
     gs_client_code code =
@@ -49,7 +48,7 @@ gs_client_code gs_client_malloc(gs_client *client, size_t bytes, gs_client_memor
     return code;
 }
 
-static uint32_t number_of(gs_client_memory memory) {
+static uint32_t handle_of(gs_client_memory memory) {
     return (uint32_t)(memory >> OFFSET_BITS);
 }
 
@@ -59,9 +58,10 @@ static uint64_t offset_of(gs_client_memory memory) {
 
 /* Under the lock. Whether `bytes` from there on are in one allocation. */
 static gs_client_code check_memory(gs_client *client, gs_client_memory memory, uint64_t bytes) {
-    struct gs_link_slot *slot = gs_link_find(&client->memories, number_of(memory));
+    struct gs_link_slot *slot = gs_link_find(&client->memories, handle_of(memory));
     if (!slot)
-        return gs_link_fail(GS_CLIENT_INVALID, "0x%llx is not an address that malloc gave", (unsigned long long)memory);
+        return gs_link_fail(GS_CLIENT_INVALID, "0x%llx is not an address that malloc returned",
+                            (unsigned long long)memory);
     if (offset_of(memory) > slot->bytes || bytes > slot->bytes - offset_of(memory))
         return gs_link_fail(GS_CLIENT_INVALID, "%llu bytes at %llu are not within an allocation of %llu",
                             (unsigned long long)bytes, (unsigned long long)offset_of(memory),
@@ -69,10 +69,11 @@ static gs_client_code check_memory(gs_client *client, gs_client_memory memory, u
     return GS_CLIENT_OK;
 }
 
-static gs_client_code forget(gs_client *client, struct gs_link_table *table, uint32_t what, uint32_t number) {
-    gs_wire_forget command = {.head = {.what = what}, .number = number};
+static gs_client_code free_handle(gs_client *client, struct gs_link_table *table, uint32_t command_kind,
+                                  uint32_t handle) {
+    gs_wire_free command = {.head = {.command = command_kind}, .handle = handle};
     gs_client_code code = gs_link_put(client, &command, sizeof command);
-    gs_link_remove(table, number);
+    gs_link_remove(table, handle);
     return code;
 }
 
@@ -82,9 +83,9 @@ gs_client_code gs_client_free(gs_client *client, gs_client_memory memory) {
     pthread_mutex_lock(&client->lock);
     gs_client_code code = check_memory(client, memory, 0);
     if (code == GS_CLIENT_OK)
-        code = offset_of(memory)
-                   ? gs_link_fail(GS_CLIENT_INVALID, "what malloc gave is freed, not an address within it")
-                   : forget(client, &client->memories, GS_WIRE_FREE, number_of(memory));
+        code = offset_of(memory) ? gs_link_fail(GS_CLIENT_INVALID,
+                                                "only an address that malloc returned can be freed, not one inside it")
+                                 : free_handle(client, &client->memories, GS_WIRE_FREE, handle_of(memory));
     pthread_mutex_unlock(&client->lock);
     return code;
 }
@@ -101,8 +102,7 @@ static int sealed_file(size_t bytes) {
     return fd;
 }
 
-/* Under the lock, which it gives away while it waits. The socket takes few messages at a time, and the daemon reads
-   them whatever happens, so that sending may wait. */
+/* Under the lock, which it releases while it waits. Sending may block: the daemon always reads its sockets. */
 static gs_client_code send_file(gs_client *client, gs_wire_file *file, int fd) {
     file->reply = gs_link_reply_take(client, &file->ticket);
     gs_client_code code = gs_link_end_code(client);
@@ -119,28 +119,28 @@ static gs_client_code send_file(gs_client *client, gs_wire_file *file, int fd) {
     return code;
 }
 
-static gs_client_code share(gs_client *client, int fd, size_t bytes, unsigned char *address, uint32_t *number) {
+static gs_client_code share(gs_client *client, int fd, size_t bytes, unsigned char *address, uint32_t *handle) {
     gs_wire_file file = {.kind = GS_WIRE_SHARE, .bytes = bytes};
     pthread_mutex_lock(&client->lock);
-    file.number = gs_link_add(&client->regions, bytes, NULL); /* no copy finds it before it has its address */
-    gs_client_code code = file.number ? send_file(client, &file, fd)
+    file.handle = gs_link_add(&client->regions, bytes, NULL); /* copies do not find it before it has its address */
+    gs_client_code code = file.handle ? send_file(client, &file, fd)
                                       : gs_link_fail(GS_CLIENT_MEMORY, "there are too many pieces of host memory");
-    if (file.number && code == GS_CLIENT_OK)
-        client->regions.slots[file.number].address = address;
-    else if (file.number)
-        gs_link_remove(&client->regions, file.number);
+    if (file.handle && code == GS_CLIENT_OK)
+        client->regions.slots[file.handle].address = address;
+    else if (file.handle)
+        gs_link_remove(&client->regions, file.handle);
     pthread_mutex_unlock(&client->lock);
-    *number = file.number;
+    *handle = file.handle;
     return code;
 }
 
-static gs_client_code host_malloc(gs_client *client, size_t bytes, void **memory, uint32_t *number) {
+static gs_client_code host_malloc(gs_client *client, size_t bytes, void **memory, uint32_t *handle) {
     int fd = sealed_file(bytes);
     if (fd < 0)
         return gs_link_fail_system("make memory to share");
     void *address = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     gs_client_code code =
-        address == MAP_FAILED ? gs_link_fail_system("map memory to share") : share(client, fd, bytes, address, number);
+        address == MAP_FAILED ? gs_link_fail_system("map memory to share") : share(client, fd, bytes, address, handle);
     if (code != GS_CLIENT_OK && address != MAP_FAILED)
         munmap(address, bytes);
     if (code == GS_CLIENT_OK)
@@ -150,11 +150,11 @@ static gs_client_code host_malloc(gs_client *client, size_t bytes, void **memory
 }
 
 gs_client_code gs_client_host_malloc(gs_client *client, size_t bytes, void **memory) {
-    uint32_t number;
+    uint32_t handle;
     *memory = NULL;
     if (!bytes || bytes > SIZE_MAX / 4)
         return gs_link_fail(GS_CLIENT_INVALID, "%zu bytes cannot be allocated", bytes);
-    return host_malloc(client, bytes, memory, &number);
+    return host_malloc(client, bytes, memory, &handle);
 }
 
 /* Under the lock. The region that has these bytes of this process, or 0. */
@@ -176,10 +176,10 @@ gs_client_code gs_client_host_free(gs_client *client, void *memory) {
     uint32_t region = find_region(client, memory, 0);
     gs_client_code code = GS_CLIENT_OK;
     if (!region || client->regions.slots[region].address != memory || memory == client->staging.memory)
-        code = gs_link_fail(GS_CLIENT_INVALID, "that is not memory that host_malloc gave");
+        code = gs_link_fail(GS_CLIENT_INVALID, "that is not memory that host_malloc returned");
     if (code == GS_CLIENT_OK) {
         munmap(memory, client->regions.slots[region].bytes);
-        code = forget(client, &client->regions, GS_WIRE_UNSHARE, region);
+        code = free_handle(client, &client->regions, GS_WIRE_UNSHARE, region);
     }
     pthread_mutex_unlock(&client->lock);
     return code;
@@ -194,26 +194,30 @@ static uint64_t stream_last(gs_client *client, uint32_t stream) {
     return last;
 }
 
-static gs_client_code wait_number(gs_client *client, uint32_t stream, uint64_t number) {
+static gs_client_code wait_command(gs_client *client, uint32_t stream, uint64_t number) {
     return gs_link_wait(client,
-                        &(struct gs_link_wish){.counter = &client->page->streams[stream].done, .least = number});
+                        &(struct gs_link_condition){.counter = &client->page->streams[stream].done, .least = number});
 }
 
-/* What failed in the stream without ending the client; told once. */
-static gs_client_code stream_trouble(gs_client *client, uint32_t stream) {
-    gs_wire_stream *told = &client->page->streams[stream];
-    uint32_t errors = atomic_load_explicit(&told->errors, memory_order_acquire);
+/* The first command of the stream that failed since the last look; each is returned once. */
+static gs_client_code stream_error(gs_client *client, uint32_t stream) {
+    gs_wire_stream *page = &client->page->streams[stream];
+    gs_client_code code = GS_CLIENT_OK;
     pthread_mutex_lock(&client->lock);
-    bool is_new = errors != client->errors[stream];
-    client->errors[stream] = errors;
+    uint32_t errors = atomic_load_explicit(&page->errors, memory_order_acquire);
+    if (errors != client->errors[stream]) {
+        code = gs_link_fail_message(page->code, page->message);
+        client->errors[stream] = errors;
+        atomic_store_explicit(&page->errors_seen, errors, memory_order_release);
+    }
     pthread_mutex_unlock(&client->lock);
-    return is_new ? gs_link_fail_told(told->code, told->words) : GS_CLIENT_OK;
+    return code;
 }
 
 static gs_client_code put_copy(gs_client *client, bool in, uint32_t stream, gs_client_memory memory, uint32_t region,
                                uint64_t region_at, size_t bytes) {
-    gs_wire_copy command = {.head = {.what = in ? GS_WIRE_COPY_IN : GS_WIRE_COPY_OUT, .stream = stream},
-                            .memory = number_of(memory),
+    gs_wire_copy command = {.head = {.command = in ? GS_WIRE_COPY_IN : GS_WIRE_COPY_OUT, .stream = stream},
+                            .memory = handle_of(memory),
                             .region = region,
                             .at = offset_of(memory),
                             .region_at = region_at,
@@ -251,7 +255,7 @@ static gs_client_code take_chunk(gs_client *client, uint32_t *chunk) {
     }
     *chunk = client->staging.next++ % GS_LINK_CHUNKS;
     struct gs_link_use *use = &client->staging.uses[*chunk];
-    return use->number ? wait_number(client, use->stream, use->number) : GS_CLIENT_OK;
+    return use->command ? wait_command(client, use->stream, use->command) : GS_CLIENT_OK;
 }
 
 static gs_client_code put_chunk(gs_client *client, bool in, uint32_t stream, gs_client_memory memory, uint32_t chunk,
@@ -259,7 +263,7 @@ static gs_client_code put_chunk(gs_client *client, bool in, uint32_t stream, gs_
     pthread_mutex_lock(&client->lock);
     gs_client_code code =
         put_copy(client, in, stream, memory, client->staging.region, (uint64_t)chunk * CHUNK_BYTES, bytes);
-    client->staging.uses[chunk] = (struct gs_link_use){.stream = stream, .number = client->last[stream]};
+    client->staging.uses[chunk] = (struct gs_link_use){.stream = stream, .command = client->last[stream]};
     pthread_mutex_unlock(&client->lock);
     return code;
 }
@@ -283,29 +287,29 @@ static gs_client_code stage_in(gs_client *client, uint32_t stream, gs_client_mem
     return code;
 }
 
-/* The device writes some chunks ahead while this side empties others. */
+/* The device fills chunks ahead while this side empties others. */
 static gs_client_code stage_out(gs_client *client, uint32_t stream, unsigned char *to, gs_client_memory from,
                                 size_t bytes) {
     gs_client_code code = GS_CLIENT_OK;
     uint32_t chunks[GS_LINK_CHUNKS];
-    size_t asked = 0, emptied = 0, parts = (bytes + CHUNK_BYTES - 1) / CHUNK_BYTES;
+    size_t requested = 0, emptied = 0, parts = (bytes + CHUNK_BYTES - 1) / CHUNK_BYTES;
     while (emptied < parts && code == GS_CLIENT_OK) {
-        if (asked < parts && asked - emptied < GS_LINK_CHUNKS) {
-            size_t at = asked * CHUNK_BYTES;
-            code = take_chunk(client, &chunks[asked % GS_LINK_CHUNKS]);
+        if (requested < parts && requested - emptied < GS_LINK_CHUNKS) {
+            size_t at = requested * CHUNK_BYTES;
+            code = take_chunk(client, &chunks[requested % GS_LINK_CHUNKS]);
             if (code == GS_CLIENT_OK)
-                code =
-                    put_chunk(client, false, stream, from + at, chunks[asked % GS_LINK_CHUNKS], chunk_part(bytes - at));
-            asked++;
+                code = put_chunk(client, false, stream, from + at, chunks[requested % GS_LINK_CHUNKS],
+                                 chunk_part(bytes - at));
+            requested++;
             continue;
         }
         uint32_t chunk = chunks[emptied % GS_LINK_CHUNKS];
         size_t at = emptied++ * CHUNK_BYTES;
-        code = wait_number(client, stream, client->staging.uses[chunk].number);
+        code = wait_command(client, stream, client->staging.uses[chunk].command);
         if (code == GS_CLIENT_OK)
             memcpy(to + at, client->staging.memory + (size_t)chunk * CHUNK_BYTES, chunk_part(bytes - at));
     }
-    return code == GS_CLIENT_OK ? stream_trouble(client, stream) : code;
+    return code == GS_CLIENT_OK ? stream_error(client, stream) : code;
 }
 
 gs_client_code gs_client_copy_in(gs_client *client, uint32_t stream, gs_client_memory to, const void *from,
@@ -335,8 +339,8 @@ gs_client_code gs_client_fill(gs_client *client, uint32_t stream, gs_client_memo
     gs_client_code code = gs_link_check_stream(stream);
     if (code != GS_CLIENT_OK)
         return code;
-    gs_wire_fill command = {.head = {.what = GS_WIRE_FILL, .stream = stream},
-                            .memory = number_of(to),
+    gs_wire_fill command = {.head = {.command = GS_WIRE_FILL, .stream = stream},
+                            .memory = handle_of(to),
                             .value = value,
                             .at = offset_of(to),
                             .bytes = bytes};
@@ -350,7 +354,7 @@ gs_client_code gs_client_fill(gs_client *client, uint32_t stream, gs_client_memo
 
 /* ---- kernels ---- */
 
-/* Lengths of what a source is made of, with the NULs; SIZE_MAX: something is missing. */
+/* The bytes of the file that a source is sent in. */
 static size_t source_bytes(const gs_client_source *source, const char *name, size_t size) {
     size_t bytes = strlen(name) + 1 + size;
     for (uint32_t i = 0; i < source->option_count; i++)
@@ -387,7 +391,7 @@ gs_client_code gs_client_load(gs_client *client, const gs_client_source *source,
     size_t size = source->size ? source->size : strlen(source->text);
     *module = 0;
     if (!source->kernel_count)
-        return gs_link_fail(GS_CLIENT_INVALID, "which kernels of the source?");
+        return gs_link_fail(GS_CLIENT_INVALID, "no kernel of the source is named");
     gs_wire_file file = {.kind = GS_WIRE_LOAD,
                          .bytes = source_bytes(source, name, size),
                          .options = source->option_count,
@@ -402,22 +406,22 @@ gs_client_code gs_client_load(gs_client *client, const gs_client_source *source,
         return code;
     }
     pthread_mutex_lock(&client->lock);
-    file.number = gs_link_add(&client->modules, source->kernel_count, NULL);
+    file.handle = gs_link_add(&client->modules, source->kernel_count, NULL);
     gs_client_code code =
-        file.number ? send_file(client, &file, fd) : gs_link_fail(GS_CLIENT_MEMORY, "there are too many modules");
-    if (file.number && code != GS_CLIENT_OK)
-        gs_link_remove(&client->modules, file.number);
+        file.handle ? send_file(client, &file, fd) : gs_link_fail(GS_CLIENT_MEMORY, "there are too many modules");
+    if (file.handle && code != GS_CLIENT_OK)
+        gs_link_remove(&client->modules, file.handle);
     pthread_mutex_unlock(&client->lock);
     close(fd);
     if (code == GS_CLIENT_OK)
-        *module = file.number;
+        *module = file.handle;
     return code;
 }
 
 gs_client_code gs_client_unload(gs_client *client, uint32_t module) {
     pthread_mutex_lock(&client->lock);
     gs_client_code code = gs_link_find(&client->modules, module)
-                              ? forget(client, &client->modules, GS_WIRE_UNLOAD, module)
+                              ? free_handle(client, &client->modules, GS_WIRE_UNLOAD, module)
                               : gs_link_fail(GS_CLIENT_INVALID, "there is no module %u", module);
     pthread_mutex_unlock(&client->lock);
     return code;
@@ -444,7 +448,7 @@ static gs_client_code pack_argument(gs_client *client, const gs_client_argument 
         gs_client_code code = check_memory(client, memory, 1);
         if (code != GS_CLIENT_OK)
             return code;
-        head.memory = number_of(memory);
+        head.memory = handle_of(memory);
         offset = offset_of(memory);
         value = &offset;
     } else {
@@ -481,7 +485,7 @@ gs_client_code gs_client_start(gs_client *client, uint32_t stream, const gs_clie
     gs_client_code code = gs_link_check_stream(stream);
     if (code != GS_CLIENT_OK)
         return code;
-    packed.launch = (gs_wire_launch){.head = {.what = GS_WIRE_LAUNCH, .stream = stream},
+    packed.launch = (gs_wire_launch){.head = {.command = GS_WIRE_LAUNCH, .stream = stream},
                                      .module = launch->module,
                                      .kernel = launch->kernel,
                                      .shared_bytes = launch->shared_bytes,
@@ -501,10 +505,10 @@ gs_client_code gs_client_start(gs_client *client, uint32_t stream, const gs_clie
 gs_client_code gs_client_wait(gs_client *client, uint32_t stream) {
     gs_client_code code = gs_link_check_stream(stream);
     if (code == GS_CLIENT_OK)
-        code = wait_number(client, stream, stream_last(client, stream));
+        code = wait_command(client, stream, stream_last(client, stream));
     if (code == GS_CLIENT_OK)
         code = gs_link_end_code(client);
-    return code == GS_CLIENT_OK ? stream_trouble(client, stream) : code;
+    return code == GS_CLIENT_OK ? stream_error(client, stream) : code;
 }
 
 gs_client_code gs_client_wait_all(gs_client *client) {
@@ -524,7 +528,7 @@ gs_client_code gs_client_event(gs_client *client, uint32_t stream, uint32_t even
         code = gs_link_fail(GS_CLIENT_INVALID, "there is no event %u: the last is %d", event, GS_CLIENT_EVENTS - 1);
     if (code != GS_CLIENT_OK)
         return code;
-    gs_wire_record command = {.head = {.what = GS_WIRE_EVENT, .stream = stream}, .event = event};
+    gs_wire_record command = {.head = {.command = GS_WIRE_EVENT, .stream = stream}, .event = event};
     pthread_mutex_lock(&client->lock);
     code = gs_link_put_stream(client, &command, sizeof command);
     if (code == GS_CLIENT_OK)
@@ -542,7 +546,7 @@ gs_client_code gs_client_event_wait(gs_client *client, uint32_t event) {
     if (!number)
         return gs_link_fail(GS_CLIENT_INVALID, "event %u was never recorded", event);
     return gs_link_wait(client,
-                        &(struct gs_link_wish){.counter = &client->page->events[event].command, .least = number});
+                        &(struct gs_link_condition){.counter = &client->page->events[event].command, .least = number});
 }
 
 gs_client_code gs_client_elapsed(gs_client *client, uint32_t from, uint32_t to, int64_t *nanoseconds) {

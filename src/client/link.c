@@ -1,11 +1,12 @@
 /*
  * link.c: a client's end of the link to the daemon: the socket, the page and the ring that they share.
  *
- * A command is a record in the ring, and nobody waits for it: the client counts commands, the daemon says in the page
- * how far each stream is. Waiting is looking at the page, for some microseconds in a loop and then asleep; of several
- * threads that wait one sleeps on the bell and the socket (whose end is the end of the daemon) and wakes the others.
+ * A command is a record in the ring, and nobody waits for it: the client counts commands, and the daemon writes into
+ * the page how far each stream is. To wait is to look at the page, for some microseconds in a loop and then asleep. Of
+ * several waiting threads one sleeps on the bell and the socket (which hangs up when the daemon ends), and wakes the
+ * others.
  *
- * Locks: `lock` for the ring and the tables, `staging.lock` outside of it, `nap` for who sleeps, inside of both.
+ * Locks: `lock` for the ring and the tables; `staging.lock`, taken before it; `sleep_lock` for sleepers, taken last.
  */
 #define _GNU_SOURCE
 #include "link.h"
@@ -26,30 +27,30 @@
 #include <unistd.h>
 
 enum {
-    ANSWER_MS = 60000,   /* so long an opening client waits: a daemon that was just started looks for its GPU */
+    ANSWER_MS = 60000,   /* that an opening client waits: a daemon that was just started opens its GPU */
     SPIN_NS = 50000,     /* looking at the page before sleeping, at most */
     SPIN_LEAST_NS = 2000 /* and at least */
 };
 
 /* ---- errors ---- */
 
-static _Thread_local char words[GS_WIRE_MESSAGE + 100];
+static _Thread_local char message[GS_WIRE_MESSAGE + 100];
 
 const char *gs_client_meaning(gs_client_code code) {
-#define WORDS(name, meaning) meaning,
-    static const char *const meanings[] = {GS_CLIENT_ERRORS(WORDS)};
-#undef WORDS
+#define MEANING(name, meaning) meaning,
+    static const char *const meanings[] = {GS_CLIENT_ERRORS(MEANING)};
+#undef MEANING
     return code >= 0 && code < GS_CLIENT_CODES ? meanings[code] : "unknown";
 }
 
 const char *gs_client_message(void) {
-    return words;
+    return message;
 }
 
 gs_client_code gs_link_fail(gs_client_code code, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(words, sizeof words, format, arguments);
+    vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
     return code;
 }
@@ -62,29 +63,29 @@ static gs_client_code fail_memory(void) {
     return gs_link_fail(GS_CLIENT_MEMORY, "this process has no memory left");
 }
 
-gs_client_code gs_link_fail_told(uint32_t code, const char *told) {
+gs_client_code gs_link_fail_message(uint32_t code, const char *text) {
     if (code == GS_CLIENT_OK || code >= GS_CLIENT_CODES)
         code = GS_CLIENT_SYSTEM;
-    return gs_link_fail(code, "%.*s", GS_WIRE_MESSAGE - 1, told[0] ? told : gs_client_meaning(code));
+    return gs_link_fail(code, "%.*s", GS_WIRE_MESSAGE - 1, text[0] ? text : gs_client_meaning(code));
 }
 
 gs_client_code gs_link_end_code(gs_client *client) {
     uint32_t end_code = atomic_load(&client->page->end_code); /* also after saying that it sleeps */
     if (end_code)
-        return gs_link_fail_told(end_code, client->page->end_message);
+        return gs_link_fail_message(end_code, client->page->end_message);
     if (atomic_load_explicit(&client->is_lost, memory_order_relaxed))
-        return gs_link_fail_told(GS_CLIENT_LOST, "");
+        return gs_link_fail_message(GS_CLIENT_LOST, "");
     return GS_CLIENT_OK;
 }
 
 /* ---- waiting ---- */
 
-static bool is_met(const struct gs_link_wish *wish) {
-    if (wish->counter)
-        return atomic_load_explicit(wish->counter, memory_order_seq_cst) >= wish->least;
-    if (wish->ticket)
-        return atomic_load_explicit(wish->ticket, memory_order_seq_cst) == wish->wanted;
-    return gs_ring_wants_room(wish->ring, wish->room) != GS_RING_NOT_NOW;
+static bool is_met(const struct gs_link_condition *condition) {
+    if (condition->counter)
+        return atomic_load_explicit(condition->counter, memory_order_seq_cst) >= condition->least;
+    if (condition->ticket)
+        return atomic_load_explicit(condition->ticket, memory_order_seq_cst) == condition->wanted;
+    return gs_ring_wants_space(condition->ring, condition->room) != GS_RING_NOT_NOW;
 }
 
 static uint64_t now_ns(void) {
@@ -101,12 +102,12 @@ static void relax(void) {
 #endif
 }
 
-/* Looks for a while. */
-static bool spin(gs_client *client, const struct gs_link_wish *wish, uint64_t began) {
+/* Spins for a while. */
+static bool spin(gs_client *client, const struct gs_link_condition *condition, uint64_t began) {
     uint64_t until = began + atomic_load_explicit(&client->spin_ns, memory_order_relaxed);
     bool met;
     do {
-        for (int i = 0; i < 32 && !(met = is_met(wish)); i++)
+        for (int i = 0; i < 32 && !(met = is_met(condition)); i++)
             relax();
         if (!met)
             sched_yield();
@@ -114,7 +115,7 @@ static bool spin(gs_client *client, const struct gs_link_wish *wish, uint64_t be
     return met;
 }
 
-/* A wait is over: one that looking would have seen the end of makes the next one look as long as that, others less. */
+/* A wait is over. If spinning would have seen its end, the next wait spins as long; else less. */
 static void learn_to_wait(gs_client *client, uint64_t ns) {
     uint32_t most = atomic_load_explicit(&client->spin_ns, memory_order_relaxed);
     uint32_t next = ns < SPIN_NS ? SPIN_NS : most / 2 > SPIN_LEAST_NS ? most / 2 : SPIN_LEAST_NS;
@@ -133,36 +134,36 @@ static void sleep_on_bell(gs_client *client) {
         atomic_store(&client->is_lost, true);
 }
 
-/* One turn of sleep. Who sleeps on the bell says so while it holds `nap`, and the others look at their wishes after
-   that: no ring is missed. */
-static void nap(gs_client *client, const struct gs_link_wish *wish) {
-    pthread_mutex_lock(&client->nap);
-    if (client->somebody_polls) {
-        if (!is_met(wish) && gs_link_end_code(client) == GS_CLIENT_OK)
-            pthread_cond_wait(&client->woken, &client->nap);
-        pthread_mutex_unlock(&client->nap);
+/* Sleeps once. The thread that sleeps on the bell says so while it holds `sleep_lock`, and the others look at their
+   conditions after that: no ring is missed. */
+static void sleep_once(gs_client *client, const struct gs_link_condition *condition) {
+    pthread_mutex_lock(&client->sleep_lock);
+    if (client->is_polling) {
+        if (!is_met(condition) && gs_link_end_code(client) == GS_CLIENT_OK)
+            pthread_cond_wait(&client->woken, &client->sleep_lock);
+        pthread_mutex_unlock(&client->sleep_lock);
         return;
     }
-    client->somebody_polls = true;
+    client->is_polling = true;
     atomic_store(&client->page->client_sleeps, 1);
-    pthread_mutex_unlock(&client->nap);
-    if (!is_met(wish) && gs_link_end_code(client) == GS_CLIENT_OK)
+    pthread_mutex_unlock(&client->sleep_lock);
+    if (!is_met(condition) && gs_link_end_code(client) == GS_CLIENT_OK)
         sleep_on_bell(client);
-    pthread_mutex_lock(&client->nap);
-    client->somebody_polls = false;
+    pthread_mutex_lock(&client->sleep_lock);
+    client->is_polling = false;
     pthread_cond_broadcast(&client->woken);
-    pthread_mutex_unlock(&client->nap);
+    pthread_mutex_unlock(&client->sleep_lock);
 }
 
-gs_client_code gs_link_wait(gs_client *client, const struct gs_link_wish *wish) {
-    if (is_met(wish))
+gs_client_code gs_link_wait(gs_client *client, const struct gs_link_condition *condition) {
+    if (is_met(condition))
         return GS_CLIENT_OK;
     uint64_t began = now_ns();
-    while (!spin(client, wish, began)) {
+    while (!spin(client, condition, began)) {
         gs_client_code end_code = gs_link_end_code(client);
         if (end_code != GS_CLIENT_OK)
-            return is_met(wish) ? GS_CLIENT_OK : end_code;
-        nap(client, wish);
+            return is_met(condition) ? GS_CLIENT_OK : end_code;
+        sleep_once(client, condition);
     }
     learn_to_wait(client, now_ns() - began);
     return GS_CLIENT_OK;
@@ -171,12 +172,12 @@ gs_client_code gs_link_wait(gs_client *client, const struct gs_link_wish *wish) 
 /* ---- tables; under the lock ---- */
 
 uint32_t gs_link_add(struct gs_link_table *table, uint64_t bytes, void *address) {
-    uint32_t number = table->hint ? table->hint : 1;
-    while (number < table->count && table->slots[number].is_used)
-        number++;
-    if (number >= table->most)
+    uint32_t handle = table->hint ? table->hint : 1;
+    while (handle < table->count && table->slots[handle].is_used)
+        handle++;
+    if (handle >= table->most)
         return 0;
-    if (number >= table->count) {
+    if (handle >= table->count) {
         uint32_t count = table->count ? table->count * 2 : 16;
         struct gs_link_slot *slots = realloc(table->slots, count * sizeof *slots);
         if (!slots)
@@ -185,19 +186,19 @@ uint32_t gs_link_add(struct gs_link_table *table, uint64_t bytes, void *address)
         table->slots = slots;
         table->count = count;
     }
-    table->slots[number] = (struct gs_link_slot){.is_used = true, .bytes = bytes, .address = address};
-    table->hint = number + 1;
-    return number;
+    table->slots[handle] = (struct gs_link_slot){.is_used = true, .bytes = bytes, .address = address};
+    table->hint = handle + 1;
+    return handle;
 }
 
-struct gs_link_slot *gs_link_find(const struct gs_link_table *table, uint32_t number) {
-    return number < table->count && table->slots[number].is_used ? &table->slots[number] : NULL;
+struct gs_link_slot *gs_link_find(const struct gs_link_table *table, uint32_t handle) {
+    return handle < table->count && table->slots[handle].is_used ? &table->slots[handle] : NULL;
 }
 
-void gs_link_remove(struct gs_link_table *table, uint32_t number) {
-    table->slots[number] = (struct gs_link_slot){.is_used = false};
-    if (number < table->hint)
-        table->hint = number;
+void gs_link_remove(struct gs_link_table *table, uint32_t handle) {
+    table->slots[handle] = (struct gs_link_slot){.is_used = false};
+    if (handle < table->hint)
+        table->hint = handle;
 }
 
 /* ---- commands ---- */
@@ -212,7 +213,7 @@ gs_client_code gs_link_put(gs_client *client, const void *command, size_t bytes)
         }
         if (result != GS_RING_NOT_NOW)
             return gs_link_fail(GS_CLIENT_SYSTEM, "the ring of commands is broken");
-        end_code = gs_link_wait(client, &(struct gs_link_wish){.ring = &client->ring, .room = (uint32_t)bytes});
+        end_code = gs_link_wait(client, &(struct gs_link_condition){.ring = &client->ring, .room = (uint32_t)bytes});
     }
     return end_code;
 }
@@ -246,9 +247,9 @@ uint32_t gs_link_reply_take(gs_client *client, uint32_t *ticket) {
 
 gs_client_code gs_link_reply_wait(gs_client *client, uint32_t slot, uint32_t ticket) {
     gs_wire_reply *reply = &client->page->replies[slot];
-    gs_client_code code = gs_link_wait(client, &(struct gs_link_wish){.ticket = &reply->ticket, .wanted = ticket});
+    gs_client_code code = gs_link_wait(client, &(struct gs_link_condition){.ticket = &reply->ticket, .wanted = ticket});
     if (code == GS_CLIENT_OK && reply->code != GS_CLIENT_OK)
-        code = gs_link_fail_told(reply->code, reply->words);
+        code = gs_link_fail_message(reply->code, reply->message);
     return code;
 }
 
@@ -261,8 +262,8 @@ void gs_link_reply_give(gs_client *client, uint32_t slot) {
 
 const char gs_wire_too_long[] = "the path of the socket is too long: 107 bytes are the most that Linux takes";
 
-bool gs_wire_socket(const char *asked, char *path, size_t size) {
-    const char *named = asked ? asked : getenv("GRIDSMITH_SOCKET"), *folder = getenv("XDG_RUNTIME_DIR");
+bool gs_wire_socket(const char *path_or_null, char *path, size_t size) {
+    const char *named = path_or_null ? path_or_null : getenv("GRIDSMITH_SOCKET"), *folder = getenv("XDG_RUNTIME_DIR");
     struct sockaddr_un address;
     int length = -1;
     path[0] = '\0';
@@ -273,12 +274,13 @@ bool gs_wire_socket(const char *asked, char *path, size_t size) {
     return length > 0 && (size_t)length < size && (size_t)length < sizeof address.sun_path;
 }
 
-int gs_wire_connect(const char *asked, const gs_wire_hello *hello) {
+int gs_wire_connect(const char *path_or_null, const gs_wire_hello *hello) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    if (!gs_wire_socket(asked, address.sun_path, sizeof address.sun_path)) {
+    if (!gs_wire_socket(path_or_null, address.sun_path, sizeof address.sun_path)) {
         gs_link_fail(GS_CLIENT_NO_DAEMON, "%s",
-                     address.sun_path[0] ? gs_wire_too_long
-                                         : "where is the socket? set XDG_RUNTIME_DIR or GRIDSMITH_SOCKET");
+                     address.sun_path[0]
+                         ? gs_wire_too_long
+                         : "the path of the socket is not known: set XDG_RUNTIME_DIR or GRIDSMITH_SOCKET");
         return -1;
     }
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
@@ -304,14 +306,14 @@ gs_client_code gs_wire_answer(int socket, gs_wire_welcome *welcome, int *fds, si
     while ((ready = poll(&wait, 1, ANSWER_MS)) < 0 && errno == EINTR)
         ;
     ssize_t got = ready > 0 ? gs_descriptors_receive(socket, welcome, sizeof *welcome, fds, most, 0) : -1;
-    if (ready > 0 && got < 0 && errno == ECONNRESET) /* told once; what was sent before it is still there */
+    if (ready > 0 && got < 0 && errno == ECONNRESET) /* returned once; what was sent before it can still be read */
         got = gs_descriptors_receive(socket, welcome, sizeof *welcome, fds, most, 0);
     if (got <= 0)
         return gs_link_fail(GS_CLIENT_REFUSED, ready > 0 ? "the daemon hung up" : "the daemon does not answer");
     if (got != sizeof *welcome || welcome->magic != GS_WIRE_MAGIC)
         return gs_link_fail(GS_CLIENT_REFUSED, "what listens there is not gridsmith serve");
     if (welcome->code != GS_CLIENT_OK)
-        return gs_link_fail_told(welcome->code, welcome->words);
+        return gs_link_fail_message(welcome->code, welcome->message);
     if (welcome->version != GS_WIRE_VERSION)
         return gs_link_fail(GS_CLIENT_REFUSED, "the daemon speaks version %u of the protocol, this program %d",
                             welcome->version, GS_WIRE_VERSION);
@@ -379,7 +381,7 @@ gs_client_code gs_client_open(const gs_client_options *options, gs_client **open
     atomic_init(&client->spin_ns, SPIN_NS);
     pthread_mutex_init(&client->lock, NULL);
     pthread_mutex_init(&client->staging.lock, NULL);
-    pthread_mutex_init(&client->nap, NULL);
+    pthread_mutex_init(&client->sleep_lock, NULL);
     pthread_cond_init(&client->reply_free, NULL);
     pthread_cond_init(&client->woken, NULL);
     gs_client_code code = open_session(client, options);
@@ -411,7 +413,7 @@ void gs_client_close(gs_client *client) {
     free(client->modules.slots);
     pthread_mutex_destroy(&client->lock);
     pthread_mutex_destroy(&client->staging.lock);
-    pthread_mutex_destroy(&client->nap);
+    pthread_mutex_destroy(&client->sleep_lock);
     pthread_cond_destroy(&client->reply_free);
     pthread_cond_destroy(&client->woken);
     free(client);

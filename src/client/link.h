@@ -1,5 +1,5 @@
 /*
- * link.h: a client's end of the link to the daemon, for client.c. See client_link.c.
+ * link.h: a client's end of the link to the daemon, for client.c. See link.c.
  */
 #ifndef GS_CLIENT_LINK_H
 #define GS_CLIENT_LINK_H
@@ -10,7 +10,7 @@
 
 enum { GS_LINK_CHUNKS = 8 }; /* of memory that is not shared, copies go through these */
 
-/* Numbers, of memory, regions and modules. */
+/* A handle of memory, a region or a module. */
 struct gs_link_slot {
     bool is_used;
     uint64_t bytes; /* of a module: how many kernels */
@@ -24,7 +24,7 @@ struct gs_link_table {
 
 struct gs_link_use {
     uint32_t stream;
-    uint64_t number;
+    uint64_t command;
 };
 
 struct gs_client {
@@ -37,7 +37,7 @@ struct gs_client {
     uint64_t commands;                   /* written so far */
     uint64_t last[GS_CLIENT_STREAMS];    /* the last command of each stream */
     uint64_t recorded[GS_CLIENT_EVENTS]; /* the last command that recorded it; 0: none did */
-    uint32_t errors[GS_CLIENT_STREAMS];  /* told to the caller */
+    uint32_t errors[GS_CLIENT_STREAMS];  /* returned to the caller */
     struct gs_link_table memories, regions, modules;
     uint64_t replies; /* bit i: slot i is in use */
     uint32_t tickets;
@@ -51,9 +51,9 @@ struct gs_client {
         uint32_t next;
     } staging;
 
-    pthread_mutex_t nap;
+    pthread_mutex_t sleep_lock;
     pthread_cond_t woken;
-    bool somebody_polls;
+    bool is_polling;
     _Atomic bool is_lost;
     _Atomic uint32_t spin_ns;
 };
@@ -62,15 +62,15 @@ struct gs_client {
 
 __attribute__((format(printf, 2, 3))) gs_client_code gs_link_fail(gs_client_code code, const char *format, ...);
 gs_client_code gs_link_fail_system(const char *what);
-/* Words that the daemon wrote: never longer than their room. */
-gs_client_code gs_link_fail_told(uint32_t code, const char *told);
-/* What has ended this client, or OK. */
+/* A message that the daemon wrote; it need not end with a NUL. */
+gs_client_code gs_link_fail_message(uint32_t code, const char *text);
+/* Why this client was ended, or OK. */
 gs_client_code gs_link_end_code(gs_client *client);
 
 /* ---- waiting ---- */
 
-/* What somebody waits for: a counter that reaches a number, a ticket, or room in the ring. */
-struct gs_link_wish {
+/* What a thread waits for: a counter that reaches a number, a ticket, or space in the ring. */
+struct gs_link_condition {
     const _Atomic uint64_t *counter;
     uint64_t least;
     const _Atomic uint32_t *ticket;
@@ -79,14 +79,14 @@ struct gs_link_wish {
     uint32_t room;
 };
 
-gs_client_code gs_link_wait(gs_client *client, const struct gs_link_wish *wish);
+gs_client_code gs_link_wait(gs_client *client, const struct gs_link_condition *condition);
 
 /* ---- under the lock ---- */
 
-/* A number that nobody has; 0: there is none, or no memory. */
+/* A free handle; 0: there is none, or no memory. */
 uint32_t gs_link_add(struct gs_link_table *table, uint64_t bytes, void *address);
-struct gs_link_slot *gs_link_find(const struct gs_link_table *table, uint32_t number);
-void gs_link_remove(struct gs_link_table *table, uint32_t number);
+struct gs_link_slot *gs_link_find(const struct gs_link_table *table, uint32_t handle);
+void gs_link_remove(struct gs_link_table *table, uint32_t handle);
 
 /* Writes a command. Waits where the ring is full: the daemon makes room whatever this client does. */
 gs_client_code gs_link_put(gs_client *client, const void *command, size_t bytes);

@@ -17,7 +17,7 @@
 
 enum { LINE = 64, HEAD = 8 };
 
-/* Each line of the cache is written by one side, but for the wishes, which change rarely. */
+/* Each line of the cache is written by one side, except the requests to be rung, which change rarely. */
 struct gs_ring_shared {
     _Alignas(LINE) _Atomic uint64_t written;
     _Alignas(LINE) _Atomic uint64_t read;
@@ -44,9 +44,9 @@ static uint64_t record_bytes(uint32_t bytes) {
     return HEAD + ((uint64_t)bytes + 7) / 8 * 8;
 }
 
-/* A wish is fulfilled once. */
-static void ring_if_wished(_Atomic uint32_t *wish, int bell) {
-    if (atomic_load(wish) && atomic_exchange(wish, 0))
+/* A request is answered once. */
+static void ring_if_requested(_Atomic uint32_t *request, int bell) {
+    if (atomic_load(request) && atomic_exchange(request, 0))
         gs_bell_ring(bell);
 }
 
@@ -83,11 +83,11 @@ gs_ring_result gs_ring_put(gs_ring *ring, const void *record, uint32_t bytes) {
     copy_in(ring, ring->position + HEAD, record, bytes);
     ring->position += record_bytes(bytes);
     atomic_store(&ring->shared->written, ring->position);
-    ring_if_wished(&ring->shared->reader_sleeps, ring->bell);
+    ring_if_requested(&ring->shared->reader_sleeps, ring->bell);
     return GS_RING_DONE;
 }
 
-gs_ring_result gs_ring_wants_room(gs_ring *ring, uint32_t bytes) {
+gs_ring_result gs_ring_wants_space(gs_ring *ring, uint32_t bytes) {
     if (bytes > gs_ring_longest(ring->capacity))
         return GS_RING_TOO_LONG;
     atomic_store(&ring->shared->writer_waits, 1);
@@ -133,7 +133,7 @@ gs_ring_result gs_ring_take(gs_ring *ring, void *into, uint32_t most, uint32_t *
     *bytes = head[0];
     ring->position += record_bytes(head[0]);
     atomic_store(&ring->shared->read, ring->position);
-    ring_if_wished(&ring->shared->writer_waits, ring->bell);
+    ring_if_requested(&ring->shared->writer_waits, ring->bell);
     return GS_RING_DONE;
 }
 

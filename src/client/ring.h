@@ -6,7 +6,7 @@
  * tells is checked, so that a hostile process on the other side can make a ring GS_RING_BROKEN, and nothing else. The
  * reader copies each record out once.
  *
- * Who has nothing to do says so (gs_ring_sleep, gs_ring_wants_room) and then waits for an eventfd of its own, its bell,
+ * Who has nothing to do says so (gs_ring_sleep, gs_ring_wants_space) and then waits for an eventfd of its own, its bell,
  * which the other side rings only when it was asked to. A process with several rings has one bell for all of them:
  *
  *     while (!gs_ring_sleep(&from))    // false: something came meanwhile
@@ -25,7 +25,7 @@
 
 typedef enum gs_ring_result {
     GS_RING_DONE,
-    GS_RING_NOT_NOW, /* put: no room; take: nothing there */
+    GS_RING_NOT_NOW, /* put: no space; take: nothing there */
     GS_RING_BROKEN,  /* the other side does not keep to the rules: give up */
     GS_RING_TOO_LONG /* the record is longer than a ring takes; take: than the buffer (it stays there: give up too) */
 } gs_ring_result;
@@ -53,8 +53,8 @@ uint32_t gs_ring_longest(uint32_t capacity);
 /* ---- the writer ---- */
 
 gs_ring_result gs_ring_put(gs_ring *ring, const void *record, uint32_t bytes);
-/* NOT_NOW: from now on the reader rings my bell when it has made room. DONE: there is room for `bytes` already. */
-gs_ring_result gs_ring_wants_room(gs_ring *ring, uint32_t bytes);
+/* NOT_NOW: from now on the reader rings my bell when it has made space. DONE: there is space for `bytes` already. */
+gs_ring_result gs_ring_wants_space(gs_ring *ring, uint32_t bytes);
 
 /* ---- the reader ---- */
 

@@ -1,19 +1,19 @@
 /*
- * wire.h: what a client and the daemon say to each other.
+ * wire.h: the protocol between a client and the daemon.
  *
- * The socket (SOCK_SEQPACKET) carries what is rare and what has file descriptors: a hello, its answer, memory that is
- * shared. All else goes through one page of shared memory, which the daemon makes and the client maps:
+ * The socket (SOCK_SEQPACKET) carries what is rare and what has file descriptors: a hello, its answer, memory to share,
+ * sources. Everything else goes through one page of shared memory, which the daemon makes and the client maps:
  *
- *   commands   from the client, in a ring (ring.h); number 1 is the first, and both sides count
- *   done       for each stream the number of the last command that has happened
- *   replies    to commands that ask for one: the client picks the slot, the daemon writes the answer
+ *   commands   from the client, in a ring (ring.h). Both sides count them; the first is number 1
+ *   done       for each stream: the number of the last command that has happened
+ *   replies    to commands that need one: the client chooses the slot, the daemon writes the answer
  *   events     when they happened
- *   end_code       not 0: what ended this client; it stays
+ *   end code   not 0: why the daemon ended this client; it stays
  *
  * There is no queue back to the client that could overflow: a client that never looks costs the daemon nothing. The
- * daemon writes answers and never reads them; of what the client writes it reads each word once, into memory of its
- * own, and checks that copy. Whoever is about to sleep says so in the page, looks once more, and sleeps on an eventfd,
- * its bell; whoever has something for a sleeper rings it.
+ * daemon reads each word that the client writes once, into memory of its own, and checks that copy. Whoever is about to
+ * sleep says so in the page, looks once more, and sleeps on an eventfd, its bell; whoever has something for a sleeper
+ * rings that bell.
  */
 #ifndef GS_WIRE_H
 #define GS_WIRE_H
@@ -27,27 +27,27 @@
 
 enum {
     GS_WIRE_MAGIC = 0x47535731,
-    GS_WIRE_VERSION = 1,
+    GS_WIRE_VERSION = 2,
     GS_WIRE_NAME = 64,
     GS_WIRE_MESSAGE = 240,         /* of an error */
     GS_WIRE_RING_BYTES = 1 << 18,  /* of commands */
     GS_WIRE_REPLIES = 64,          /* slots: as many threads of a client can wait for a reply at once */
-    GS_WIRE_MEMORIES = 1 << 16,    /* numbers of allocations are below it */
-    GS_WIRE_REGIONS = 1 << 10,     /* of host memory */
-    GS_WIRE_MODULES = 1 << 10,     /* of modules */
+    GS_WIRE_MEMORIES = 1 << 16,    /* handles of memory are below this, */
+    GS_WIRE_REGIONS = 1 << 10,     /* of host memory, */
+    GS_WIRE_MODULES = 1 << 10,     /* and of modules */
     GS_WIRE_SOURCE_BYTES = 1 << 24 /* the longest source, with its options and names */
 };
 
 /* ---- the socket ---- */
 
-/* Where it is: `asked`, or else $GRIDSMITH_SOCKET, or else in $XDG_RUNTIME_DIR. False: none of them is there, and
-   `path` is empty; or it is gs_wire_too_long. */
-bool gs_wire_socket(const char *asked, char *path, size_t size);
-extern const char gs_wire_too_long[]; /* in words */
+/* The path of the socket: `path_or_null`, or else $GRIDSMITH_SOCKET, or else in $XDG_RUNTIME_DIR. False: none of them
+   is set, and `path` is empty; or the path is too long. */
+bool gs_wire_socket(const char *path_or_null, char *path, size_t size);
+extern const char gs_wire_too_long[]; /* the message for that */
 
 enum gs_wire_kind { GS_WIRE_HELLO = 1, GS_WIRE_STATUS, GS_WIRE_SHARE, GS_WIRE_LOAD };
 
-/* HELLO opens a session; STATUS asks for gridsmith.status/1, which comes as a file descriptor with the answer. */
+/* HELLO opens a session. STATUS requests gridsmith.status/1, which comes as a file descriptor with the answer. */
 typedef struct gs_wire_hello {
     uint32_t magic, version, kind; /* enum gs_wire_kind */
     uint32_t weight;
@@ -63,36 +63,39 @@ typedef struct gs_wire_welcome {
     int32_t sms, architecture;
     uint64_t memory_bytes, page_bytes;
     char name[96];
-    char words[GS_WIRE_MESSAGE]; /* of a refusal */
+    char message[GS_WIRE_MESSAGE]; /* of a refusal */
 } gs_wire_welcome;
 
-/* Connects and says hello; -1: gs_client_message() says why. */
-int gs_wire_connect(const char *asked, const gs_wire_hello *hello);
-/* Waits for the answer; those of `most` descriptors that came are in `fds`, the others are -1. */
+/* Connects and says hello. -1: gs_client_message() says why. */
+int gs_wire_connect(const char *path_or_null, const gs_wire_hello *hello);
+/* Waits for the answer. Those of `most` descriptors that came are in `fds`, the others are -1. */
 gs_client_code gs_wire_answer(int socket, gs_wire_welcome *welcome, int *fds, size_t most);
 
 /* A memfd comes with these, sealed against changes of its size; the answer is in the reply slot. SHARE: host memory.
    LOAD: a source: its name, the options and the kernels, each with its NUL, and then the text. */
 typedef struct gs_wire_file {
-    uint32_t kind, number, reply, ticket; /* number: of the region, of the module */
+    uint32_t kind, handle, reply, ticket; /* the handle of the region or module */
     uint64_t bytes;
     uint32_t options, kernels;
 } gs_wire_file;
 
 /* ---- the page ---- */
 
-/* `ticket` is written last: the one of the question, which the client never uses twice in a row. */
+/* `ticket` is written last. It is the one of the command, and the client never uses one twice in a row. */
 typedef struct gs_wire_reply {
     _Atomic uint32_t ticket;
     uint32_t code; /* enum gs_client_code */
-    char words[GS_WIRE_MESSAGE];
+    char message[GS_WIRE_MESSAGE];
 } gs_wire_reply;
 
+/* Commands that fail without ending the client. The first error stays until the client has seen it: the daemon writes
+   `code` and `message` only while both counts are equal. */
 typedef struct gs_wire_stream {
     _Atomic uint64_t done;
-    _Atomic uint32_t errors; /* how many commands failed without ending the client */
-    uint32_t code;           /* of the first of them: the others do not change it, */
-    char words[GS_WIRE_MESSAGE];
+    _Atomic uint32_t errors;      /* counted by the daemon, after the message was written */
+    _Atomic uint32_t errors_seen; /* the client's: `errors`, once it has read the message */
+    uint32_t code;                /* enum gs_client_code */
+    char message[GS_WIRE_MESSAGE];
 } gs_wire_stream;
 
 typedef struct gs_wire_event {
@@ -102,7 +105,7 @@ typedef struct gs_wire_event {
 
 typedef struct gs_wire_page {
     alignas(64) _Atomic uint32_t client_sleeps; /* the client writes 1, the daemon 0 */
-    alignas(64) _Atomic uint32_t end_code;      /* enum gs_client_code; written after its words */
+    alignas(64) _Atomic uint32_t end_code;      /* enum gs_client_code; written after its message */
     char end_message[GS_WIRE_MESSAGE];
     gs_wire_stream streams[GS_CLIENT_STREAMS];
     gs_wire_reply replies[GS_WIRE_REPLIES];
@@ -118,9 +121,9 @@ static inline size_t gs_wire_page_bytes(void) {
 
 #define GS_WIRE_COMMANDS(X)                                                                                            \
     X(GS_WIRE_ALLOCATE, gs_wire_allocate)                                                                              \
-    X(GS_WIRE_FREE, gs_wire_forget)                                                                                    \
-    X(GS_WIRE_UNSHARE, gs_wire_forget)                                                                                 \
-    X(GS_WIRE_UNLOAD, gs_wire_forget)                                                                                  \
+    X(GS_WIRE_FREE, gs_wire_free)                                                                                      \
+    X(GS_WIRE_UNSHARE, gs_wire_free)                                                                                   \
+    X(GS_WIRE_UNLOAD, gs_wire_free)                                                                                    \
     X(GS_WIRE_COPY_IN, gs_wire_copy)                                                                                   \
     X(GS_WIRE_COPY_OUT, gs_wire_copy)                                                                                  \
     X(GS_WIRE_FILL, gs_wire_fill)                                                                                      \
@@ -128,11 +131,11 @@ static inline size_t gs_wire_page_bytes(void) {
     X(GS_WIRE_EVENT, gs_wire_record)
 
 #define GS_WIRE_ENUM(name, type) name,
-enum gs_wire_what { GS_WIRE_COMMANDS(GS_WIRE_ENUM) GS_WIRE_WHATS };
+enum gs_wire_command { GS_WIRE_COMMANDS(GS_WIRE_ENUM) GS_WIRE_COMMAND_COUNT };
 #undef GS_WIRE_ENUM
 
 typedef struct gs_wire_head {
-    uint32_t what, stream; /* enum gs_wire_what */
+    uint32_t command, stream; /* enum gs_wire_command */
 } gs_wire_head;
 
 typedef struct gs_wire_allocate {
@@ -142,11 +145,11 @@ typedef struct gs_wire_allocate {
     uint64_t bytes;
 } gs_wire_allocate;
 
-/* Memory, a region or a module gives its number back. */
-typedef struct gs_wire_forget {
+/* Memory, a region or a module: its handle is free again. */
+typedef struct gs_wire_free {
     gs_wire_head head;
-    uint32_t number, unused;
-} gs_wire_forget;
+    uint32_t handle, unused;
+} gs_wire_free;
 
 typedef struct gs_wire_copy {
     gs_wire_head head;
@@ -175,7 +178,7 @@ typedef struct gs_wire_launch {
 } gs_wire_launch;
 
 typedef struct gs_wire_argument {
-    uint32_t memory; /* 0: a value */
+    uint32_t memory; /* a handle; 0: a value */
     uint32_t bytes;  /* of the value; of memory: 8, and the value is the offset */
 } gs_wire_argument;
 

@@ -56,8 +56,8 @@ static int dispatch(int argc, char **argv) {
         printf("gridsmith %s\n", GS_VERSION);
         return 0;
     }
-    if (strcmp(argv[1], GS_DEVICE_PROCESS) == 0)
-        return gs_device_process(argc - 1, argv + 1);
+    if (strcmp(argv[1], GS_WORKER_PROCESS) == 0)
+        return gs_worker_process(argc - 1, argv + 1);
     if (strcmp(argv[1], GS_COMPILER_PROCESS) == 0)
         return gs_compiler_process(argc - 1, argv + 1);
     const gs_command *command = find_command(argv[1]);

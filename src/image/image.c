@@ -33,7 +33,6 @@ struct gs_compilation {
     char key[65];
     char name[100];
     uint32_t seconds;
-    int64_t began_ns;
     pid_t process; /* 0: none is needed */
     int fd;        /* of the process, or an eventfd that is readable */
     gs_image *image;
@@ -285,7 +284,6 @@ gs_compilation *gs_image_start(const gs_image_request *request, gs_error *error)
     }
     work->fd = -1;
     work->seconds = request->seconds ? request->seconds : 120;
-    work->began_ns = gs_now_ns();
     snprintf(work->name, sizeof work->name, "%s", request->name);
     gs_code code = check_request(request, error);
     if (code == GS_OK)
@@ -332,7 +330,6 @@ static gs_code take_image(gs_compilation *work, gs_error *error) {
     work->image = open_image(work, error);
     if (!work->image)
         return GS_E_IO;
-    work->image->compiled_ns = (uint64_t)(gs_now_ns() - work->began_ns);
     return GS_OK;
 }
 

@@ -46,7 +46,6 @@ typedef struct gs_image {
     char key[65]; /* its hash in hexadecimal: the same source gives the same, also in a later daemon */
     size_t kernel_count;
     bool was_cached;
-    uint64_t compiled_ns; /* how long that took; 0 where it was in the cache */
     gs_image_kernel kernels[];
 } gs_image;
 

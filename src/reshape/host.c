@@ -56,7 +56,6 @@ struct gs_module {
     gs_code code; /* once it was waited for */
     gs_error error;
     bool is_ready;
-    int jobs;
 };
 
 /* ---- files and processes ---- */

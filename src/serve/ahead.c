@@ -1,40 +1,41 @@
 /*
- * ahead.c: which launches are handed to the engine behind the ones before them without a decision, and how far ahead.
+ * ahead.c: which launches are handed over behind the ones before them without a decision, and how far ahead.
  *
- * A GPU that has nothing to do while the daemon looks for the next launch is a waste, and daemons get no CPU for some
- * milliseconds now and then. So what runs whole is handed over ahead. But that cannot be taken back, and whoever comes
- * waits for it: less where others are there already or may come.
+ * A GPU that is idle while the daemon looks for the next launch is wasted, and now and then a daemon gets no CPU for
+ * some milliseconds. So launches that run whole are handed over ahead. But that cannot be taken back, and every
+ * newcomer waits for it: so less is handed over where others are there, or may come.
  *
- * The engine tells of each launch that has ended, which costs the GPU some microseconds. Launches that are handed over
- * many at a time may be told of together: so a stream that has enough ahead is filled up again only when a quarter of
- * that is used up.
+ * The worker reports the end of each launch, which costs the GPU some microseconds. Launches that are handed over many
+ * at a time may be reported in one batch: a stream that has enough ahead is filled up again only when a quarter of that
+ * is used up.
  */
 #include "server.h"
 
 enum {
-    ALONE_NS = 8000000,     /* launches handed over ahead may take so long together, alone, */
-    PEERS_NS = 4000000,     /* with others that do the same, */
-    BELOW_NS = 2000000,     /* where somebody of a higher priority may come, */
-    BESIDE_NS = 500000,     /* and with others that do not, if they are short */
-    UNREPORTED_NS = 1000000 /* launches may take so long together whose ends are told at once */
+    ALONE_NS = 8000000,      /* launches handed over ahead may take so long together: alone, */
+    PEERS_NS = 4000000,      /* with others that do the same, */
+    BELOW_NS = 2000000,      /* while a client of higher priority is connected, */
+    BESIDE_NS = 500000,      /* and, if they are short, with others that do not do the same */
+    UNREPORTED_NS = 1000000, /* launches whose ends are reported in one batch may take so long together */
 };
 
-/* A kernel in a new shape is taken to need as long a block as in the last one. */
+/* A kernel in a new shape is taken to need as long for a block as in the last one. */
 int64_t gs_launch_expected_ns(const gs_action *action) {
     const gs_action_launch *launch = &action->launch;
-    double pace = action->resource->ns_per_block ? action->resource->ns_per_block[launch->run.kernel] : 0;
+    const double *ns_per_block = action->resource->ns_per_block;
+    double ns = ns_per_block ? ns_per_block[launch->request.kernel] : 0;
     if (launch->profile && launch->profile->alone > 0)
-        pace = 1 / launch->profile->alone;
-    return (int64_t)(pace * (double)launch->blocks);
+        ns = 1 / launch->profile->alone;
+    return (int64_t)(ns * (double)launch->blocks);
 }
 
-/* Whether whoever else is there runs whole, and has no more and no less a right to the GPU: then all keep their queues
-   filled, and the GPU has them take turns. */
+/* Whether all other contenders run whole, and have the same claim to the GPU. Then all keep their queues filled, and
+   the GPU lets them take turns. */
 static bool are_peers_whole(const gs_stream *stream) {
-    const gs_server *server = stream->session->server;
+    const gs_contenders *contenders = &stream->session->server->contenders;
     const gs_session_options *mine = &stream->session->options;
-    for (size_t i = 0; i < server->contenders.count; i++) {
-        const gs_stream *other = server->contenders.data[i];
+    for (size_t i = 0; i < contenders->count; i++) {
+        const gs_stream *other = contenders->data[i];
         const gs_session_options *theirs = &other->session->options;
         if (other->confined || theirs->priority != mine->priority || theirs->weight != mine->weight)
             return false;
@@ -42,7 +43,6 @@ static bool are_peers_whole(const gs_stream *stream) {
     return true;
 }
 
-/* What was handed over cannot be taken back: whoever comes waits for it. */
 static int64_t most_ahead_ns(const gs_stream *stream) {
     const gs_server *server = stream->session->server;
     for (size_t i = 0; i < server->sessions.count; i++) {
@@ -53,8 +53,8 @@ static int64_t most_ahead_ns(const gs_stream *stream) {
     return server->contenders.count <= 1 ? ALONE_NS : PEERS_NS;
 }
 
-static bool has_room(gs_stream *stream, int64_t ns, int64_t most_ns) {
-    int64_t ahead_ns = stream->pipelined_ns;
+static bool may_add(gs_stream *stream, int64_t ns, int64_t most_ns) {
+    int64_t ahead_ns = stream->ahead_ns;
     stream->is_full = ahead_ns + ns >= most_ns || (stream->is_full && ahead_ns > most_ns / 4 * 3);
     return stream->launches < 2 || !stream->is_full; /* with one more there is no gap */
 }
@@ -62,25 +62,25 @@ static bool has_room(gs_stream *stream, int64_t ns, int64_t most_ns) {
 bool gs_launch_defers_report(gs_stream *stream, const gs_action *action) {
     const gs_action *next = action->next;
     int64_t ns = gs_launch_expected_ns(action);
-    bool defer_report = action->launch.how == GS_PLAN_WHOLE && next && next->what == GS_WIRE_LAUNCH && ns &&
-                        stream->unreported_ns + ns < UNREPORTED_NS;
-    stream->unreported_ns = defer_report ? stream->unreported_ns + ns : 0;
-    return defer_report;
+    bool defers = action->launch.how == GS_PLAN_WHOLE && next && next->command == GS_WIRE_LAUNCH && ns &&
+                  stream->unreported_ns + ns < UNREPORTED_NS;
+    stream->unreported_ns = defers ? stream->unreported_ns + ns : 0;
+    return defers;
 }
 
 bool gs_launch_may_follow(gs_stream *stream, const gs_action *action) {
     const gs_server *server = stream->session->server;
     const gs_plan_options *plan = &server->plan;
     const gs_profile *profile = action->launch.profile;
-    if (!stream->launches || stream->confined || !profile || server->options.shuffle_ns || server->loading ||
-        server->somebody_waits)
+    if (!stream->launches || stream->confined || !profile || server->options.shuffle_ns || server->loads.loading ||
+        server->scheduler.somebody_waits)
         return false;
     int64_t ns = gs_launch_expected_ns(action);
     if (!ns || stream->session->options.most_sms)
         return false;
     bool is_alone = server->contenders.count <= 1, is_short = ns < plan->short_ns;
     if (!is_alone && !are_peers_whole(stream))
-        return is_short && stream->pipelined_ns + ns < BESIDE_NS;
-    return ns < plan->yield_ns && has_room(stream, ns, most_ahead_ns(stream)) &&
+        return is_short && stream->ahead_ns + ns < BESIDE_NS;
+    return ns < plan->yield_ns && may_add(stream, ns, most_ahead_ns(stream)) &&
            (!is_alone || is_short || gs_profile_wanted(profile, plan->granularity) == 0);
 }

@@ -1,24 +1,22 @@
 /*
- * serve.h: one GPU for many processes: the daemon, its clients, and the processes that it starts.
+ * serve.h: the daemon: one GPU for many processes. See docs/share.md.
  */
-#ifndef GS_SHARE_H
-#define GS_SHARE_H
+#ifndef GS_SERVE_H
+#define GS_SERVE_H
 
 #include "base/base.h"
-
-/* ---- the daemon ---- */
 
 typedef struct gs_serve_options {
     const char *socket;    /* NULL: see gridsmith/client.h. A socket that systemd hands over comes first */
     const char *device;    /* "host", "cuda" or "cuda:N"; NULL: the first GPU, or the host where there is none */
-    int32_t sms;           /* host: how many are pretended; 0: 8 */
-    uint64_t memory_bytes; /* host: how much memory is pretended; 0: 1 GiB */
+    int32_t sms;           /* host: how many SMs it has; 0: 8 */
+    uint64_t memory_bytes; /* host: how much memory it has; 0: 1 GiB */
     double limit_seconds;  /* a kernel that runs longer is stopped; 0: 60 */
-    const char *metrics;   /* ADDRESS:PORT where Prometheus may ask, or NULL */
-    const char *profiles;  /* the file of profiles; NULL: in the user's data; "": none is kept */
+    const char *metrics;   /* ADDRESS:PORT for Prometheus, or NULL */
+    const char *profiles;  /* the file of profiles; NULL: in the user's data folder; "": none is kept */
     const char *cache;     /* the folder of compiled kernels; NULL: the user's */
     bool has_marks;        /* for tests: each block of a confined kernel is counted */
-    int64_t shuffle_us;    /* for tests: SMs are dealt anew, at random, as often; 0: never */
+    int64_t shuffle_us;    /* for tests: SMs are dealt out again at random after each such time; 0: never */
     void (*say)(const char *line); /* what people should know; never NULL */
 } gs_serve_options;
 

@@ -1,23 +1,37 @@
 /*
- * server.h: the daemon from within; for this room alone.
+ * server.h: the daemon from within, for this room alone.
  *
- *   resources     what a client has on the device: memory, host memory that is shared, modules
- *   actions    commands that have been checked, from their arrival until they have happened
- *   sessions   one client: its page, its resources, its streams (session.c)
- *   server   all sessions, and the engine that does what they ask for (dispatch.c): launches that follow the ones
- *              before them (follow.c), and those that need a decision (schedule.c)
- *   status     what is going on, for people and for programs (status.c)
+ * A client's commands become actions. An action belongs to a stream of its session, uses resources, and is handed to
+ * the worker, whose report ends it. Each part has one file that owns its data, and uses only files before it:
  *
- * Nothing here knows sockets or loops: those are daemon.c's, which calls
+ *   resource.c     what clients have on the device: memory, host memory that is shared, modules
+ *   page.c         what a client reads of its page
+ *   action.c       commands that were checked, from their arrival until they have happened
+ *   stream.c       the actions of a stream, in order
+ *   contenders.c   streams that take part in decisions
+ *   ahead.c        which launches follow the ones before them without a decision, and how far ahead
+ *   window.c       measurement windows: what kernels do to each other while they run
+ *   handover.c     actions handed to the worker
+ *   scheduler.c    decisions: src/plan decides, this file asks it and carries it out
+ *   creation.c     memory and modules that the worker makes
+ *   loading.c      sources on their way to modules
+ *   session.c      one client: its page, its resources, its streams
+ *   command.c      commands, checked and made into actions
+ *   file.c         files that clients send: host memory and sources
+ *   completion.c   what a report of the worker means
+ *   server.c       all of it together: one turn of the loop, a lost worker, limits, opening and closing
+ *   status.c       the state of the daemon, for people and for programs; metrics.c: for Prometheus
  *
- *   gs_session_open, gs_session_file, gs_session_close      as connections come, say something and go
- *   gs_server_work                                        as often as it can while there is something to do
- *   gs_server_sleep                                       before it waits
+ * Nothing of this knows sockets or loops. Those are daemon.c's (with listener.c, connection.c and http.c), which calls
+ *
+ *   gs_session_open, gs_session_file, gs_session_close   as connections come, send something, and go
+ *   gs_server_work                                       as often as it can while there is something to do
+ *   gs_server_sleep                                      before it waits
  *
  * All of it is one thread's.
  */
-#ifndef GS_SHARE_INSIDE_H
-#define GS_SHARE_INSIDE_H
+#ifndef GS_SERVER_H
+#define GS_SERVER_H
 
 #include "client/client.h"
 #include "plan/plan.h"
@@ -25,120 +39,287 @@
 
 enum {
     GS_SESSIONS = 1024,       /* at a time */
-    GS_SESSION_ACTIONS = 512, /* of one client that have not happened: more stay in its ring */
-    GS_SESSION_TURN = 64,     /* commands taken from one client before the next one's turn */
+    GS_SESSION_ACTIONS = 512, /* of one client that have not happened; further commands stay in its ring */
     GS_TIME_BUCKETS = 40      /* powers of two of nanoseconds */
 };
 
 typedef struct gs_server gs_server;
 typedef struct gs_session gs_session;
+typedef struct gs_stream gs_stream;
 typedef struct gs_action gs_action;
 
-/* ---- resources ---- */
+extern const char gs_no_worker[], gs_no_memory[]; /* messages */
+
+/* ---- resource.c ---- */
 
 enum gs_resource_kind { GS_RESOURCE_MEMORY, GS_RESOURCE_REGION, GS_RESOURCE_MODULE, GS_RESOURCE_KINDS };
 
-/* Lives as long as its client names it or an action uses it. */
+/* Lives as long as its client has a handle of it or an action uses it. */
 typedef struct gs_resource {
     enum gs_resource_kind kind;
-    uint32_t number; /* the engine's */
+    uint32_t handle; /* the worker's */
     uint32_t users;
-    bool is_named;
+    bool has_name; /* the client has a handle of it */
     bool is_ready; /* actions may use it */
-    uint32_t life; /* the engine had it in this life; 0: never */
+    uint32_t life; /* of the worker that has it; 0: none does */
     uint64_t bytes;
-    gs_image *image; /* of a module */
-    uint64_t source; /* of a module: its hash */
-    double
-        *ns_per_block; /* of a module: of each kernel the ns a block took, in the shape it ran in last; 0: not known */
+    gs_image *image;      /* of a module */
+    uint64_t source;      /* of a module: a hash of it */
+    double *ns_per_block; /* of a module, for each kernel: in the shape that it ran in last; 0: not known */
     gs_session *session;
 } gs_resource;
 
 typedef struct gs_resource_table {
-    gs_resource **data; /* by the client's numbers */
+    gs_resource **data; /* by the client's handles */
     size_t count, capacity;
 } gs_resource_table;
 
-/* Numbers that are given out and come back. */
+/* Handles that are given out and come back. */
 typedef struct gs_handles {
     uint32_t *data; /* that came back */
     size_t count, capacity;
     uint32_t next;
 } gs_handles;
 
-/* ---- actions ---- */
+uint32_t gs_handles_take(gs_handles *handles); /* 0: out of memory */
+void gs_handles_give(gs_handles *handles, uint32_t handle);
 
-/* What a launch is, besides. */
+/* NULL: out of memory. */
+gs_resource *gs_resource_new(gs_session *session, enum gs_resource_kind kind, uint64_t bytes);
+void gs_resource_use(gs_resource *resource);
+void gs_resource_leave(gs_resource *resource);
+void gs_resource_forget(gs_resource *resource); /* its client has no handle of it any more */
+void gs_resource_forget_all(gs_session *session);
+
+/* The resource that a client's handle names, where actions may use it; else NULL. */
+gs_resource *gs_resource_find(const gs_session *session, enum gs_resource_kind kind, uint32_t handle);
+enum gs_table_result { GS_TABLE_OK, GS_TABLE_OUT_OF_RANGE, GS_TABLE_IN_USE, GS_TABLE_NO_MEMORY };
+/* Where a resource with this handle of the client goes. */
+enum gs_table_result gs_resource_place(gs_session *session, enum gs_resource_kind kind, uint32_t handle,
+                                       gs_resource ***place);
+
+/* ---- page.c ---- */
+
+/* Wakes the client if it sleeps, because something changed in its page. */
+void gs_page_wake(gs_session *session);
+void gs_page_reply(gs_session *session, uint32_t slot, uint32_t ticket, gs_client_code code, const char *message);
+/* A command failed without ending the client, who learns it when it waits for the stream. */
+void gs_page_error(const gs_stream *stream, gs_client_code code, const char *message);
+void gs_page_event(const gs_action *action);
+void gs_page_done(const gs_stream *stream, uint64_t command);
+void gs_page_end(gs_session *session, gs_client_code code, const char *message);
+
+/* ---- action.c ---- */
+
+/* What a launch has besides. */
 typedef struct gs_action_launch {
-    gs_worker_launch run;
     uint64_t blocks;  /* of the grid */
     uint64_t counted; /* of them, those that a measurement has seen */
     gs_profile *profile;
     enum gs_plan_how how;
     int32_t sms;
-    gs_mask mask;
-    bool is_stopping;     /* its mask is empty, it has not ended yet */
+    bool is_stopping;     /* its mask is empty, but it has not ended yet */
     bool had_neighbors;   /* another stream's kernel ran beside it */
     bool was_resized;     /* its mask changed while it ran */
-    bool has_begun;       /* some blocks of it ran */
+    bool has_begun;       /* some of its blocks ran */
     uint64_t arrival;     /* order of arrival */
     uint64_t waits_since; /* ns */
     uint64_t ran_ns;      /* before it was stopped the last time */
-    int64_t expected_ns;  /* when it was given to the engine: how long it would take */
+    int64_t expected_ns;  /* how long it would take, when it was handed over */
     uint32_t memory_count;
+    gs_worker_launch request;
     gs_resource *memories[GS_CLIENT_ARGUMENTS];
-    gs_worker_argument arguments[GS_CLIENT_ARGUMENTS];
-    alignas(8) unsigned char values[GS_CLIENT_VALUES_BYTES];
 } gs_action_launch;
 
 struct gs_action {
     uint32_t index, generation;
-    uint32_t what;  /* enum gs_wire_what, or GS_ACTION_LOAD */
-    bool is_issued; /* the engine has it */
+    uint32_t command; /* enum gs_wire_command, or GS_ACTION_LOAD */
+    bool is_issued;   /* the worker has it */
     bool is_done;
     uint64_t number; /* of the command */
     uint64_t arrived_ns;
     gs_session *session;
-    struct gs_stream *stream;
-    gs_action *next; /* in the stream, or among those that are free */
+    gs_stream *stream;
+    gs_action *next; /* in the stream, or among the free ones */
     gs_resource *resource, *region;
     uint64_t at, region_at, bytes;
-    uint32_t reply, ticket, event;
+    uint32_t handle, reply, ticket, event;
     uint8_t value;
     gs_action_launch launch;
 };
 
-enum { GS_ACTION_LOAD = GS_WIRE_WHATS };
+enum { GS_ACTION_LOAD = GS_WIRE_COMMAND_COUNT };
 
-typedef struct gs_stream {
+typedef struct gs_actions {
+    gs_action **data;
+    size_t count, capacity;
+    gs_action *free;
+    uint64_t arrivals; /* launches so far */
+} gs_actions;
+
+/* NULL: out of memory. */
+gs_action *gs_action_new(gs_session *session, uint32_t command);
+void gs_action_free(gs_action *action);
+uint64_t gs_action_tag(const gs_action *action);
+/* The action with this tag that the worker has; NULL: there is none. */
+gs_action *gs_action_find(const gs_server *server, uint64_t tag);
+void gs_actions_free(gs_actions *actions);
+
+/* ---- stream.c ---- */
+
+struct gs_stream {
     gs_session *session;
     uint32_t number, queue;
-    gs_action *head, *tail; /* in order */
-    gs_action *next;        /* the first that the engine does not have; NULL: it has all */
-    uint32_t launches;      /* that the engine has */
-    gs_action *confined;    /* the engine has it: nothing is sent after it */
-    int64_t pipelined_ns;   /* how long the launches that the engine has will take, about */
-    int64_t unreported_ns;  /* the same of the last of them of which it need not tell one by one */
-    bool is_full;           /* the engine had enough of them, and has not yet used up what makes a refill worthwhile */
-    uint64_t running_since; /* when the first of them began, about */
-    uint64_t ended_ns;      /* when the last action was done */
-    /* Of the launch that ended last, while another is expected: */
-    gs_profile *last; /* pinned; NULL: none is */
-    gs_mask last_mask;
-    int32_t last_sms;
-    enum gs_plan_how last_how;
-    uint64_t expected_until_ns;
-    bool is_listed; /* among the server's contenders */
-} gs_stream;
+    gs_action *head, *tail;  /* in order */
+    gs_action *next;         /* the first that the worker does not have; NULL: it has all */
+    uint32_t launches;       /* that the worker has */
+    gs_action *confined;     /* the worker has it: nothing is handed over behind it */
+    int64_t ahead_ns;        /* how long the launches that the worker has will take, about */
+    int64_t unreported_ns;   /* the same of those at the end whose reports are deferred */
+    bool is_full;            /* enough was handed over; more goes when a good part of it is used up */
+    uint64_t running_since;  /* when the first of them began, about */
+    uint64_t ended_ns;       /* when the last action was done */
+    struct gs_kept {         /* the place of the launch that ended last, kept for the one that is expected */
+        gs_profile *profile; /* held; NULL: none is expected */
+        enum gs_plan_how how;
+        int32_t sms;
+        gs_mask mask;
+        uint64_t until_ns;
+    } kept;
+    bool is_contender;
+};
 
-/* ---- sessions ---- */
+/* The first launch that is not done, or NULL. */
+gs_action *gs_stream_launch(const gs_stream *stream);
+void gs_stream_append(gs_action *action);
+/* Frees the actions at the head that are done, and publishes how far the stream is. */
+void gs_stream_settle(gs_stream *stream);
+/* Drops what the worker does not have yet, and stops what it has. */
+void gs_stream_drop(gs_stream *stream);
+void gs_stream_forget_kept(gs_stream *stream);
+
+/* ---- contenders.c ---- */
+
+/* Streams with a launch that waits or runs, or that is expected; and what the plan is asked and answers for each. */
+typedef struct gs_contenders {
+    gs_stream **data;
+    size_t count, capacity;
+    gs_contender *queries;
+    gs_plan_place *places;
+    size_t answer_capacity; /* of queries and places */
+} gs_contenders;
+
+/* Makes space for the streams of one more session. */
+bool gs_contenders_reserve(gs_server *server);
+void gs_contenders_add(gs_stream *stream);
+void gs_contenders_remove(gs_session *session);
+void gs_contenders_close(gs_server *server);
+/* Fills in the queries; streams without a launch are removed. Returns how many are left. */
+size_t gs_contenders_describe(gs_server *server);
+/* Whether a launch takes the place of the one before it in its stream: the same kernel on its SMs. */
+bool gs_contender_takes_place(const gs_stream *stream, const gs_action *action);
+bool gs_contender_can_confine(const gs_action *action);
+
+/* ---- ahead.c ---- */
+
+/* How long a launch will take by itself, about; 0: not known. */
+int64_t gs_launch_expected_ns(const gs_action *action);
+/* Whether the launch may follow those of its stream that the worker has, without a decision. */
+bool gs_launch_may_follow(gs_stream *stream, const gs_action *action);
+/* Whether the end of a launch may be reported with the next one's. Called once, when it starts. */
+bool gs_launch_defers_report(gs_stream *stream, const gs_action *action);
+
+/* ---- window.c ---- */
+
+/* A time in which the same one or two kernels run on the same SMs, or take turns. */
+typedef struct gs_window {
+    size_t count; /* of kernels; 0: there is no window */
+    const gs_stream *streams[2];
+    gs_profile *profiles[2];
+    int32_t sms[2];
+    uint64_t blocks[2], since_ns;
+    uint64_t least_ns; /* a shorter window says nothing */
+    bool is_turns;     /* they take turns, as the plan or as the GPU has it */
+    bool is_probe;     /* the plan wants to know: a probe or a trial */
+} gs_window;
+
+enum { GS_LEAST_WINDOW_NS = 4000000 }; /* progress is known to a millisecond or so */
+
+/* Counts blocks of a launch of which so many are done. */
+void gs_window_count(gs_action *action, uint64_t done);
+/* Ends the window that a probe or a trial was for, as soon as it says something. */
+void gs_window_end_probe(gs_server *server);
+/* The window of what was decided; the one that is open goes on if it is the same. */
+void gs_window_follow(gs_server *server, size_t count);
+/* Tells the profiles what was measured. */
+void gs_window_close(gs_server *server);
+
+/* ---- handover.c ---- */
+
+/* Hands a launch to the worker, as its `how` says. */
+void gs_launch_start(gs_action *action);
+/* Hands over what can be. */
+void gs_stream_advance(gs_stream *stream);
+
+/* ---- scheduler.c ---- */
+
+typedef struct gs_scheduler {
+    bool must_decide;
+    bool somebody_waits; /* for a turn, as of the last decision */
+    uint64_t look_at_ns; /* decide again then, though nothing happens */
+    uint64_t decisions;
+    gs_random random; /* for tests */
+} gs_scheduler;
+
+void gs_schedule_decide(gs_server *server);
+
+/* ---- creation.c ---- */
+
+/* Starts an allocation. */
+void gs_creation_allocate(gs_action *action);
+/* The worker made the resource of an allocation or a load, or could not. */
+void gs_creation_end(gs_action *action, const gs_worker_report *report);
+/* The client gets a reply with this code, and not the resource. */
+void gs_creation_refuse(gs_action *action, gs_client_code code, const char *message);
+
+/* ---- loading.c ---- */
+
+/* A source on its way to a module. */
+typedef struct gs_load {
+    gs_compilation *compilation; /* NULL: it waits for others */
+    gs_image_request request;
+    char *bytes; /* that the request points into */
+    gs_action *action;
+    struct gs_load *next;
+    void *watcher; /* daemon.c's */
+} gs_load;
+
+typedef struct gs_loads {
+    gs_load *first;     /* in order; the first few are being compiled */
+    uint32_t compiling; /* how many are */
+    uint32_t loading;   /* modules that the worker loads: nothing starts meanwhile */
+} gs_loads;
+
+/* Compiles a source and loads it. Owns `bytes`, and what `request` points to. */
+void gs_load_start(gs_action *action, const gs_image_request *request, char *bytes);
+/* Its compilation is done. */
+void gs_load_compiled(gs_load *load);
+void gs_loads_cancel(gs_server *server);
+
+/* A source as it comes in a file: name, options, kernels, text. The request points into `bytes`. False: it is
+ * malformed.
+ */
+bool gs_source_unpack(const char *bytes, size_t size, uint32_t options, uint32_t kernels, gs_image_request *request);
+void gs_source_free_unpacked(gs_image_request *request, char *bytes);
+
+/* ---- session.c ---- */
 
 typedef struct gs_session_options {
     char name[GS_WIRE_NAME];
     uint32_t weight, most_sms;
     int32_t priority;
     int32_t process;          /* its id */
-    int page, bell, own_bell; /* descriptors, the session's from now on */
+    int page, bell, own_bell; /* descriptors, owned by the session */
 } gs_session_options;
 
 /* What a client has had so far. */
@@ -157,177 +338,109 @@ struct gs_session {
     gs_stream streams[GS_CLIENT_STREAMS];
     uint64_t commands;
     uint32_t actions;  /* that have not happened */
-    uint32_t end_code; /* enum gs_client_code */
-    bool is_slow;      /* it has as many actions as it may have: its ring waits */
+    uint32_t end_code; /* enum gs_client_code; 0: it is open */
     uint64_t opened_ns;
-    uint32_t listed; /* streams that take part in decisions */
-    uint64_t had;    /* SMs times nanoseconds, for fairness: see schedule.c */
+    uint32_t contenders; /* of its streams */
+    uint64_t had;        /* SMs times nanoseconds, for fairness: see contenders.c */
     gs_session_counts counts;
 };
 
+typedef struct gs_sessions {
+    gs_session **data; /* by slot; NULL: free */
+    size_t count, capacity;
+    gs_handles slots;
+    bool must_sweep;
+} gs_sessions;
+
 /* A client came. Owns the descriptors, also where it fails. */
 gs_session *gs_session_open(gs_server *server, const gs_session_options *options, gs_error *error);
-/* The client is gone: what it has goes as soon as nothing uses it, and then the session. */
+/* The client is gone: its resources go as soon as nothing uses them, and then the session. */
 void gs_session_close(gs_session *session);
-/* A message with a file came over the socket. Does not keep `fd`. */
-void gs_session_file(gs_session *session, const void *message, size_t bytes, int fd);
-/* Takes commands from the ring; true: there were some. */
-bool gs_session_take(gs_session *session);
-/* One command, as it stood in the ring. What is wrong with it ends the client. */
-void gs_session_command(gs_session *session, const void *command, size_t bytes);
-/* Ends the client: it gets this code from every call. */
+/* Ends the client: every call of its returns this code. */
 void gs_session_end(gs_session *session, gs_client_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-void gs_session_reply(gs_session *session, uint32_t slot, uint32_t ticket, gs_client_code code, const char *words);
-/* Something changed in the page: wakes the client where it sleeps. */
-void gs_session_ring(gs_session *session);
 bool gs_session_has_resources(const gs_session *session);
+/* Frees sessions whose client is gone and whose actions are done. */
+void gs_sessions_sweep(gs_server *server);
 
-/* A source as it comes in a file: name, options, kernels, text. What points into `bytes` must outlive it; the caller
-   frees the request's lists. False: it is not one. */
-void gs_source_free_unpacked(gs_image_request *request, char *bytes);
-bool gs_source_unpack(const char *bytes, size_t size, uint32_t options, uint32_t kernels, gs_image_request *request);
+/* ---- command.c ---- */
 
-gs_resource *gs_resource_new(gs_session *session, enum gs_resource_kind kind, uint64_t bytes);
-void gs_resource_use(gs_resource *resource);
-void gs_resource_leave(gs_resource *resource);
-void gs_resource_forget(gs_resource *resource); /* its client does not name it any more */
+/* Takes commands from the ring. True: there were some. */
+bool gs_session_take(gs_session *session);
+/* One command, as it stood in the ring. A wrong one ends the client. */
+void gs_session_command(gs_session *session, const void *command, size_t bytes);
 
-/* ---- server ---- */
+/* ---- file.c ---- */
 
-/* A source on its way to a module. */
-typedef struct gs_load {
-    gs_compilation *work; /* NULL: it waits for others */
-    gs_image_request request;
-    char *bytes; /* that the request points into */
-    gs_action *action;
-    struct gs_load *next;
-    void *watcher; /* daemon.c's */
-} gs_load;
+/* A message with a file came over the socket. Does not keep `fd`. */
+void gs_session_file(gs_session *session, const void *message, size_t bytes, int fd);
 
-typedef struct gs_server_options {
-    gs_worker_options engine;
-    const char *profiles; /* file of the store, or NULL */
-    const char *cache;    /* folder of images; NULL: the user's */
-    uint64_t limit_ns;    /* a kernel that runs longer is stopped */
-    uint64_t shuffle_ns;  /* for tests: SMs are dealt anew as often; 0: never */
-    /* A source is being compiled: when gs_image_fd is readable, gs_server_loaded is to be called. */
-    void (*watch)(void *context, gs_load *load);
-    void (*say)(void *context, const char *line); /* what people should know */
-    void *context;
-} gs_server_options;
+/* ---- completion.c ---- */
 
 typedef struct gs_times {
     uint64_t buckets[GS_TIME_BUCKETS], count, sum_ns, most_ns;
 } gs_times;
 
+/* A report of the worker about this action, other than LOST. */
+void gs_complete(gs_server *server, gs_action *action, const gs_worker_report *report);
+
+/* ---- server.c ---- */
+
+typedef struct gs_server_options {
+    gs_worker_options worker;
+    const char *profiles; /* the file of profiles, or NULL */
+    const char *cache;    /* the folder of images; NULL: the user's */
+    uint64_t limit_ns;    /* a kernel that runs longer is stopped */
+    uint64_t shuffle_ns;  /* for tests: SMs are dealt out again after each such time; 0: never */
+    /* A source is being compiled: when gs_image_fd is readable, gs_load_compiled must be called. */
+    void (*watch)(void *context, gs_load *load);
+    void (*say)(void *context, const char *line); /* what people should know */
+    void *context;
+} gs_server_options;
+
 struct gs_server {
     gs_server_options options;
-    gs_worker *engine;
+    uint64_t now_ns, opened_ns; /* as of this turn of the loop */
+    gs_worker *worker;
     gs_worker_facts facts;
-    gs_profile_store *store;
+    bool is_down;     /* there is no worker */
+    bool is_draining; /* no more commands are taken */
+    uint32_t life;    /* of the worker, from 1 on */
+    uint32_t running; /* streams with launches that the worker has */
     gs_plan_options plan;
-    struct {
-        gs_session **data; /* by slot; NULL: nobody */
-        size_t count, capacity;
-    } sessions;
-    gs_handles slots, numbers[GS_RESOURCE_KINDS];
-    struct {
-        gs_action **data;
-        size_t count, capacity;
-    } actions;
-    gs_action *free_actions;
-    struct {
-        gs_stream **data;
-        size_t count, capacity;
-    } contenders; /* streams with a launch that waits or runs, or that is expected */
-    struct {
-        gs_contender *data;
-        size_t count, capacity;
-    } asked;
-    struct {
-        gs_plan_place *data;
-        size_t count, capacity;
-    } placed;
-    gs_load *loads; /* in order; the first few are being compiled */
-    uint32_t compiling;
-    uint32_t loading; /* modules that the engine loads: nothing starts meanwhile */
-    uint64_t arrivals;
-    uint64_t now_ns;     /* as of this turn of the loop */
-    uint64_t look_at_ns; /* decide again then */
-    uint64_t saved_ns, worked_ns, checked_ns, tried_ns;
-    gs_random random;
-    bool must_decide, must_sweep;
-    bool somebody_waits; /* for a turn, as of the last decision */
-    bool is_down;        /* there is no device process */
-    bool is_draining;    /* no more commands are taken */
-    uint32_t life;       /* of the engine, from 1 on */
-    uint32_t running;    /* streams with launches that the engine has */
-    uint64_t opened_ns, launches, resizes, decisions;
-    gs_times first_block; /* from the arrival of a launch to its first block */
-    struct gs_window {
-        size_t count;
-        const gs_stream *streams[2];
-        gs_profile *profiles[2];
-        int32_t sms[2];
-        uint64_t blocks[2], since_ns, least_ns; /* shorter, and it tells nothing */
-        bool is_turns;                          /* or all whole: the GPU has them take turns */
-        bool is_probe;                          /* or a trial */
-    } window;
-    unsigned char record[GS_WIRE_MOST_BYTES];
+    gs_profile_store *profiles;
+    gs_sessions sessions;
+    gs_handles handles[GS_RESOURCE_KINDS];
+    gs_actions actions;
+    gs_contenders contenders;
+    gs_window window;
+    gs_scheduler scheduler;
+    gs_loads loads;
+    uint64_t launches, resizes;
+    gs_times first_block;                                /* from the arrival of a launch to its first block */
+    uint64_t saved_ns, worked_ns, checked_ns, tried_ns;  /* server.c's: when it last did these */
+    alignas(8) unsigned char record[GS_WIRE_MOST_BYTES]; /* command.c's */
 };
-
-extern const char gs_no_device[]; /* the words for it */
 
 gs_server *gs_server_open(const gs_server_options *options, gs_error *error);
 void gs_server_close(gs_server *server);
-/* Takes what came from clients and from the engine, and decides what runs. True: there was something. */
+/* Takes what came from clients and from the worker, and decides what runs. True: there was something. */
 bool gs_server_work(gs_server *server);
 /* Before waiting. False: something came meanwhile, work first. `*most_ns`: wait no longer. */
 bool gs_server_sleep(gs_server *server, uint64_t *most_ns);
-void gs_server_loaded(gs_load *load);
 /* Whether any client has something that has not happened. */
 bool gs_server_is_busy(const gs_server *server);
+/* No more commands are taken; clients finish what they have. */
+void gs_server_drain(gs_server *server);
+/* Ends all clients. */
+void gs_server_end_clients(gs_server *server);
 
-/* An action of a session; NULL: out of memory. It is freed when it is done. */
-gs_action *gs_action_new(gs_session *session, uint32_t what);
-void gs_action_free(gs_action *action);
-uint64_t gs_action_tag(const gs_action *action);
-/* Puts it at the end of its stream. */
-void gs_server_add(gs_action *action);
-/* Starts an allocation or a load, which have no stream. */
-void gs_server_allocate(gs_action *action);
-void gs_server_load(gs_action *action, const gs_image_request *request,
-                    char *bytes); /* all of it is the server's now */
-/* Drops what the engine does not have yet of a session that is over, and stops what it has. */
-void gs_server_drop(gs_session *session);
-
-/* For schedule.c, follow.c and dispatch.c. */
-gs_action *gs_stream_launch(const gs_stream *stream); /* the first launch that is not done, or NULL */
-void gs_stream_list(gs_stream *stream);               /* it takes part in decisions */
-void gs_server_start(gs_action *action);              /* hands a launch to the engine, as its `how` and `mask` say */
-void gs_server_advance(gs_stream *stream);            /* hands over what can be */
-/* How long a launch will take by itself, about; 0: nobody knows. */
-int64_t gs_launch_expected_ns(const gs_action *action);
-/* Whether the launch may follow those of its stream that the engine has, without a decision. */
-bool gs_launch_may_follow(gs_stream *stream, const gs_action *action);
-/* Whether the end of a launch may be told with the next one's. Asked once, when it starts. */
-bool gs_launch_defers_report(gs_stream *stream, const gs_action *action);
-bool gs_launch_uses_block_loop(const gs_action *action);
-void gs_schedule_decide(gs_server *server);
-/* A launch ended, or was stopped. */
-void gs_schedule_ran(gs_action *action, const gs_worker_report *event);
-void gs_schedule_close(gs_server *server);
-void gs_schedule_unlist(gs_session *session); /* its streams take part no more */
-
-uint32_t gs_handles_take(gs_handles *numbers); /* 0: out of memory */
-void gs_handles_give(gs_handles *numbers, uint32_t number);
-
-/* ---- status ---- */
+/* ---- status.c, metrics.c ---- */
 
 /* gridsmith.status/1 */
 void gs_status_json(const gs_server *server, gs_text *into);
 /* What Prometheus reads. */
-void gs_status_metrics(const gs_server *server, gs_text *into);
+void gs_metrics_text(const gs_server *server, gs_text *into);
+size_t gs_status_clients(const gs_server *server); /* how many are connected */
 
 #endif

@@ -1,14 +1,16 @@
 /*
- * loop.h: the device process from within: what its three files share.
+ * loop.h: the worker process from within, for its files. Each uses only files before it:
  *
- *   engine_process.c   the loop: orders, queues of works, events
- *   engine_resources.c    memory, regions and modules, and the slow threads that make them
- *   engine_confined.c  runs that are confined to some SMs
+ *   reports.c      reports to the daemon, and the end of the process
+ *   resources.c    memory, regions and modules, and the slow threads that make them
+ *   operations.c   copies, fills and launches
+ *   confined.c     launches that are confined to some SMs
+ *   loop.c         requests, queues, the loop
  */
 #ifndef GS_WORKER_LOOP_H
 #define GS_WORKER_LOOP_H
 
-#include "worker_device.h"
+#include "backend.h"
 
 #include <pthread.h>
 
@@ -16,9 +18,9 @@ enum resource_kind { MEMORY, REGION, MODULE, RESOURCE_KINDS };
 enum resource_state { COMING, READY, FAILED };
 
 struct resource {
-    struct resource *next; /* in its slot of the table */
+    struct resource *next; /* in its bucket of the table */
     enum resource_kind kind;
-    uint32_t number, uses;
+    uint32_t handle, uses;
     enum resource_state state;
     uint64_t bytes, tag;
     uint64_t address;
@@ -26,139 +28,147 @@ struct resource {
     gs_loaded *loaded;
 };
 
-/* What a slow thread is to do, and what came of it. */
-struct chore {
-    struct chore *next;
+/* What a slow thread has to do, and what came of it. */
+struct slow_job {
+    struct slow_job *next;
     struct resource *resource;
-    bool is_end; /* free, unmap, unload; else the beginning */
+    bool is_end; /* free, unmap or unload; else allocate, map or load */
     int fd;
     gs_error error;
     char path[];
 };
 
-struct helper {
+struct slow_thread {
     gs_worker_loop *loop;
     pthread_mutex_t mutex;
     pthread_cond_t wake;
-    struct chore *first, **last, *done, **done_last;
-    _Atomic uint32_t done_count; /* so that the loop need not lock where there are none */
-    uint32_t waiting;            /* chores that the loop has not seen the end of; its own */
+    struct slow_job *first, **last, *done, **done_last;
+    _Atomic uint32_t done_count; /* so that the loop need not lock when there are none */
 };
 
-/* A copy, fill or run that was ordered. */
-struct work {
-    struct work *next;
-    gs_worker_request order;
-    gs_launch_request run;
+/* A copy, fill or launch that was requested. */
+struct operation {
+    struct operation *next;
     uint32_t number; /* on its lane */
     int64_t given_ns;
     struct resource *resource, *region; /* memory or module; of a copy */
+    struct resource **memories;         /* of a launch: for each argument its memory, or NULL */
     bool is_wrong;                      /* it names resources that are not there */
-    struct resource **memories;         /* of the arguments that are memory; NULL else */
-    gs_request_argument *arguments;
-    unsigned char *values;
-    _Alignas(16) unsigned char rest[];
+    gs_worker_request *request;         /* as it came, in `record` */
+    gs_worker_launch *launch;           /* the same, of a launch; else NULL */
+    alignas(8) unsigned char record[];  /* as long as it came, then `memories` */
 };
 
-enum { GS_MOST_FLIGHTS = 8 }; /* launches of a confined run at a time */
+enum { GS_MOST_FLIGHTS = 8 }; /* launches of the driver for one confined launch at a time */
 
 struct confined {
-    struct work *work;
+    struct operation *operation;
     gs_control *control;
     uint32_t mask[GS_WORKER_MASK_WORDS];
-    uint64_t blocks, seen; /* of the grid; taken when workers were last sent without effect */
+    uint64_t blocks, seen; /* of the grid; taken when blocks were last sent in vain */
     struct flight {
         gs_lane *lane;
         uint32_t number;
     } flights[GS_MOST_FLIGHTS];
     int flight_count, top_ups;
-    bool wants_workers;
-    int64_t began_ns, top_up_ns, pause_ns; /* and how long after the one before */
-    int64_t again_ns, again_us;            /* the same for workers that found no place */
+    bool wants_blocks;
+    int64_t began_ns, top_up_ns, pause_ns; /* the next top-up, and its distance from the one before */
+    int64_t again_ns, again_us;            /* the same for blocks that found no SM */
     uint32_t launches;
     uint64_t marks;
-    /* what the kernel is told besides its own arguments */
-    gs_confined_parameter told;
+    gs_confined_parameter parameter; /* what the kernel gets besides its own arguments */
 };
 
-struct list {
-    struct work *first, **last;
+struct operations {
+    struct operation *first, **last;
 };
 
 struct queue {
     struct queue *next;
-    uint32_t number, flying_count;
+    uint32_t number, in_flight_count;
     gs_lane *lane;
-    struct list waiting, flying;
+    struct operations waiting, in_flight;
     struct confined *confined;
-    int64_t ended_ns;              /* when the last of its works did */
-    const struct work *last_given; /* to the lane; there while the lane has not told of it */
+    int64_t ended_ns;                   /* when its last operation did */
+    const struct operation *last_given; /* to the lane; valid while the lane is unreported */
 };
 
-enum { SLOTS = 1024 };
+enum { RESOURCE_BUCKETS = 1024 };
 
 struct gs_worker_loop {
-    gs_worker_shared *memory;
-    gs_ring orders, events;
-    const gs_device_kind *kind;
+    gs_worker_shared *shared;
+    gs_ring requests, reports;
+    const gs_backend *backend;
     void *device;
     gs_worker_facts facts;
     bool checks_marks;
-    struct resource *resources[RESOURCE_KINDS][SLOTS];
-    struct queue *queues; /* with work */
-    gs_lane *lanes;       /* that nobody uses */
-    struct helper memories, modules;
-    struct unreported {
-        struct unreported *next;
+    struct resource *resources[RESOURCE_KINDS][RESOURCE_BUCKETS];
+    struct queue *queues; /* with operations */
+    gs_lane *free_lanes;
+    struct slow_thread memory_thread, module_thread;
+    struct unsent_report {
+        struct unsent_report *next;
         uint32_t bytes;
-        gs_worker_report event;
-    } * unreported, **unreported_last; /* events for which the ring has no room */
-    int64_t now_ns, happened_ns, checked_ns, spin_ns;
+        gs_worker_report report;
+    } * unsent, **unsent_last; /* reports for which the ring has no space */
+    int64_t now_ns, active_ns, checked_ns, spin_ns;
     unsigned char *record;
 };
 
-/* ---- engine_process.c ---- */
+/* ---- reports.c ---- */
 
-/* The device is of no use any more; whose fault it is is guessed. */
-void gs_loop_fail(gs_worker_loop *loop, const gs_error *error) __attribute__((noreturn));
-void gs_loop_tell_error(gs_worker_loop *loop, uint32_t happened, uint64_t tag, const gs_error *error);
-/* `memory`, or the end of the process where there is none. */
+void gs_loop_report(gs_worker_loop *loop, const gs_worker_report *report);
+void gs_loop_report_error(gs_worker_loop *loop, uint32_t kind, uint64_t tag, const gs_error *error);
+/* Sends reports for which the ring had no space. */
+void gs_loop_flush(gs_worker_loop *loop);
+/* `memory`; or the end of the process, where it is NULL. */
 void *gs_loop_need(gs_worker_loop *loop, void *memory);
 
-gs_lane *gs_loop_take_lane(gs_worker_loop *loop);
-void gs_loop_give_lane_back(gs_worker_loop *loop, gs_lane *lane);
+/* ---- resources.c ---- */
+
+/* Makes a resource, in place of one that has its handle. */
+void gs_loop_resource_make(gs_worker_loop *loop, enum resource_kind kind, const gs_worker_request *request, int fd,
+                           const char *path);
+void gs_loop_resource_drop(gs_worker_loop *loop, enum resource_kind kind, uint32_t handle);
+/* One more use of a resource; NULL: there is none. */
+struct resource *gs_loop_resource_hold(gs_worker_loop *loop, enum resource_kind kind, uint32_t handle);
+void gs_loop_resource_let_go(gs_worker_loop *loop, struct resource *resource);
+
+void gs_slow_thread_start(gs_worker_loop *loop, struct slow_thread *thread);
+/* Takes the jobs that are done. True: there were some. */
+bool gs_slow_thread_collect(gs_worker_loop *loop, struct slow_thread *thread);
+
+/* ---- operations.c ---- */
+
+gs_lane *gs_lane_take(gs_worker_loop *loop);
+void gs_lane_give_back(gs_worker_loop *loop, gs_lane *lane);
 bool gs_lane_is_done(const gs_lane *lane, uint32_t number);
 
-/* Tells what became of a work, and frees it. */
-void gs_loop_end_work(gs_worker_loop *loop, struct work *work, gs_worker_report *event);
-void gs_loop_fail_work(gs_worker_loop *loop, struct work *work, const gs_error *error);
-/* Launches a run on a lane: as it was written, walked, or confined. */
-gs_code gs_loop_launch(gs_worker_loop *loop, gs_lane *lane, struct work *work, struct confined *confined,
-                       gs_error *error);
-/* What a kernel is told besides its own arguments. */
-gs_confined_parameter gs_told_of(const gs_launch_request *run, uint64_t next);
-uint32_t gs_count_sms(const uint32_t *mask);
+/* An operation from a request of `bytes` bytes. */
+struct operation *gs_operation_new(gs_worker_loop *loop, const void *request, uint32_t bytes);
+/* Whether all resources are there; an error where one never will be. */
+bool gs_operation_is_ready(const struct operation *operation, gs_error *error);
+gs_code gs_operation_check_launch(const struct operation *operation, gs_error *error);
+/* Gives a copy, a fill or a launch to a lane. */
+gs_code gs_operation_give(gs_worker_loop *loop, gs_lane *lane, struct operation *operation, gs_error *error);
+/* Launches the original, the block loop, or the confined form. */
+gs_code gs_operation_launch(gs_worker_loop *loop, gs_lane *lane, struct operation *operation, struct confined *confined,
+                            gs_error *error);
+/* Reports what became of an operation, and frees it. */
+void gs_operation_end(gs_worker_loop *loop, struct operation *operation, gs_worker_report *report);
+void gs_operation_fail(gs_worker_loop *loop, struct operation *operation, const gs_error *error);
+/* The device is of no use any more: ends the process, with a guess at whose fault it is. */
+void gs_loop_fail(gs_worker_loop *loop, const gs_error *error) __attribute__((noreturn));
 
-/* ---- engine_resources.c ---- */
+/* What a kernel that is not the original gets besides its own arguments. */
+gs_confined_parameter gs_confined_parameter_of(const gs_worker_launch *launch, uint64_t next);
 
-/* Makes a resource, in place of one that has its number. */
-void gs_loop_make_resource(gs_worker_loop *loop, enum resource_kind kind, const gs_worker_request *order, int fd,
-                           const char *path);
-void gs_loop_drop_resource(gs_worker_loop *loop, enum resource_kind kind, uint32_t number);
-/* One more use of a resource; NULL: there is none. */
-struct resource *gs_loop_hold(gs_worker_loop *loop, enum resource_kind kind, uint32_t number);
-void gs_loop_let_go(gs_worker_loop *loop, struct resource *resource);
+/* ---- confined.c ---- */
 
-void gs_loop_start_helper(gs_worker_loop *loop, struct helper *helper);
-/* True: some were done. */
-bool gs_loop_finish_chores(gs_worker_loop *loop, struct helper *helper);
-
-/* ---- engine_confined.c ---- */
-
-void gs_confined_begin(gs_worker_loop *loop, struct queue *queue, struct work *work);
+void gs_confined_begin(gs_worker_loop *loop, struct queue *queue, struct operation *operation);
 /* True: something happened. */
 bool gs_confined_advance(gs_worker_loop *loop, struct queue *queue);
-/* A new mask for a run, under way or waiting. */
-void gs_loop_confine(gs_worker_loop *loop, uint64_t tag, const uint32_t *mask);
+/* A new mask for a launch, running or waiting. */
+void gs_confined_resize(gs_worker_loop *loop, uint64_t tag, const uint32_t *mask);
 
 #endif

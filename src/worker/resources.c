@@ -1,175 +1,185 @@
 /*
- * resources.c: memory, regions and modules of the device process, and the two slow threads that make and end them.
+ * resources.c: memory, regions and modules of the worker, and the two slow threads that make and end them.
  *
- * A resource has a number and a count of uses. An order that names one holds it from when it comes to when it is done,
- * so a resource that is freed meanwhile goes after its last use, and its number is free at once. Whatever may take long
- * is a chore: one thread does those of memory, the other those of modules, and the loop is told when they are done.
+ * A resource has a handle and a count of uses. An operation holds the resources that it names from its arrival to its
+ * end. So a resource that is freed meanwhile goes after its last use, and its handle is free at once. What may take
+ * long is a job of a slow thread: one thread for memory and regions, one for modules. The loop collects the jobs that
+ * are done.
  */
 #include "loop.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-static struct resource **slot_of(gs_worker_loop *loop, enum resource_kind kind, uint32_t number) {
-    struct resource **at = &loop->resources[kind][number % SLOTS];
-    while (*at && (*at)->number != number)
+/* ---- jobs ---- */
+
+static void add_job(struct slow_thread *thread, struct slow_job *job) {
+    job->next = NULL;
+    pthread_mutex_lock(&thread->mutex);
+    *thread->last = job;
+    thread->last = &job->next;
+    pthread_cond_signal(&thread->wake);
+    pthread_mutex_unlock(&thread->mutex);
+}
+
+static void start_job(gs_worker_loop *loop, struct resource *resource, bool is_end, int fd, const char *path) {
+    struct slow_job *job = gs_loop_need(loop, malloc(sizeof *job + strlen(path) + 1));
+    *job = (struct slow_job){.resource = resource, .is_end = is_end, .fd = fd};
+    memcpy(job->path, path, strlen(path) + 1);
+    add_job(resource->kind == MODULE ? &loop->module_thread : &loop->memory_thread, job);
+}
+
+/* ---- resources ---- */
+
+static struct resource **find(gs_worker_loop *loop, enum resource_kind kind, uint32_t handle) {
+    struct resource **at = &loop->resources[kind][handle % RESOURCE_BUCKETS];
+    while (*at && (*at)->handle != handle)
         at = &(*at)->next;
     return at;
 }
 
-struct resource *gs_loop_hold(gs_worker_loop *loop, enum resource_kind kind, uint32_t number) {
-    struct resource *resource = *slot_of(loop, kind, number);
+struct resource *gs_loop_resource_hold(gs_worker_loop *loop, enum resource_kind kind, uint32_t handle) {
+    struct resource *resource = *find(loop, kind, handle);
     if (resource)
         resource->uses++;
     return resource;
 }
 
-static void give_chore(struct helper *helper, struct chore *chore) {
-    chore->next = NULL;
-    helper->waiting++;
-    pthread_mutex_lock(&helper->mutex);
-    *helper->last = chore;
-    helper->last = &chore->next;
-    pthread_cond_signal(&helper->wake);
-    pthread_mutex_unlock(&helper->mutex);
-}
-
-static void begin_chore(gs_worker_loop *loop, struct resource *resource, bool is_end, int fd, const char *path) {
-    struct chore *chore = gs_loop_need(loop, malloc(sizeof *chore + strlen(path) + 1));
-    *chore = (struct chore){.resource = resource, .is_end = is_end, .fd = fd};
-    memcpy(chore->path, path, strlen(path) + 1);
-    give_chore(resource->kind == MODULE ? &loop->modules : &loop->memories, chore);
-}
-
-/* The table holds a resource once, each order once, and so does its beginning. */
-void gs_loop_let_go(gs_worker_loop *loop, struct resource *resource) {
+/* The table holds a resource once, each operation once, and so does the job that makes it. */
+void gs_loop_resource_let_go(gs_worker_loop *loop, struct resource *resource) {
     if (!resource || --resource->uses)
         return;
     if (resource->state == READY)
-        begin_chore(loop, resource, true, -1, "");
+        start_job(loop, resource, true, -1, "");
     else
         free(resource);
 }
 
-void gs_loop_make_resource(gs_worker_loop *loop, enum resource_kind kind, const gs_worker_request *order, int fd,
-                           const char *path) {
-    struct resource **slot = slot_of(loop, kind, order->number);
-    struct resource *old = *slot, *resource = gs_loop_need(loop, calloc(1, sizeof *resource));
-    if (old) {
-        *slot = old->next;
-        gs_loop_let_go(loop, old);
-        slot = slot_of(loop, kind, order->number);
-    }
-    *resource =
-        (struct resource){.kind = kind, .number = order->number, .uses = 2, .bytes = order->bytes, .tag = order->tag};
-    *slot = resource;
-    begin_chore(loop, resource, false, fd, path);
-}
-
-void gs_loop_drop_resource(gs_worker_loop *loop, enum resource_kind kind, uint32_t number) {
-    struct resource **slot = slot_of(loop, kind, number), *resource = *slot;
+void gs_loop_resource_drop(gs_worker_loop *loop, enum resource_kind kind, uint32_t handle) {
+    struct resource **at = find(loop, kind, handle), *resource = *at;
     if (!resource)
         return;
-    *slot = resource->next;
-    gs_loop_let_go(loop, resource);
+    *at = resource->next;
+    gs_loop_resource_let_go(loop, resource);
+}
+
+void gs_loop_resource_make(gs_worker_loop *loop, enum resource_kind kind, const gs_worker_request *request, int fd,
+                           const char *path) {
+    struct resource *resource = gs_loop_need(loop, calloc(1, sizeof *resource));
+    gs_loop_resource_drop(loop, kind, request->handle);
+    *resource = (struct resource){
+        .kind = kind, .handle = request->handle, .uses = 2, .bytes = request->bytes, .tag = request->tag};
+    *find(loop, kind, request->handle) = resource;
+    start_job(loop, resource, false, fd, path);
 }
 
 /* ---- the slow threads ---- */
 
-static gs_code load_file(gs_worker_loop *loop, struct chore *chore) {
+static gs_code load_file(gs_worker_loop *loop, struct slow_job *job) {
     gs_image_file file;
-    gs_code code = gs_image_read(chore->path, &file, &chore->error);
+    gs_code code = gs_image_read(job->path, &file, &job->error);
     if (code == GS_OK)
-        code = loop->kind->load(loop->device, &file, &chore->resource->loaded, &chore->error);
+        code = loop->backend->load(loop->device, &file, &job->resource->loaded, &job->error);
     gs_image_file_free(&file);
     return code;
 }
 
-static void do_chore(gs_worker_loop *loop, struct chore *chore) {
-    const gs_device_kind *kind = loop->kind;
-    struct resource *resource = chore->resource;
-    gs_code code = GS_OK;
-    if (resource->kind == MEMORY && chore->is_end)
-        kind->free(loop->device, resource->address, resource->bytes);
-    else if (resource->kind == MEMORY)
-        code = kind->allocate(loop->device, resource->bytes, &resource->address, &chore->error);
-    else if (resource->kind == REGION && chore->is_end)
-        kind->unmap(loop->device, resource->pointer, resource->bytes);
-    else if (resource->kind == REGION)
-        code = kind->map(loop->device, chore->fd, resource->bytes, &resource->pointer, &chore->error);
-    else if (chore->is_end)
-        kind->unload(loop->device, resource->loaded);
-    else
-        code = load_file(loop, chore);
-    chore->error.code = code;
-    if (chore->fd >= 0)
-        close(chore->fd);
+static gs_code begin_resource(gs_worker_loop *loop, struct slow_job *job) {
+    struct resource *resource = job->resource;
+    switch (resource->kind) {
+    case MEMORY:
+        return loop->backend->allocate(loop->device, resource->bytes, &resource->address, &job->error);
+    case REGION:
+        return loop->backend->map(loop->device, job->fd, resource->bytes, &resource->pointer, &job->error);
+    default:
+        return load_file(loop, job);
+    }
 }
 
-static void *help(void *argument) {
-    struct helper *helper = argument;
-    helper->loop->kind->enter_thread(helper->loop->device);
-    pthread_mutex_lock(&helper->mutex);
+static void end_resource(gs_worker_loop *loop, const struct resource *resource) {
+    if (resource->kind == MEMORY)
+        loop->backend->free(loop->device, resource->address, resource->bytes);
+    else if (resource->kind == REGION)
+        loop->backend->unmap(loop->device, resource->pointer, resource->bytes);
+    else
+        loop->backend->unload(loop->device, resource->loaded);
+}
+
+static void do_job(gs_worker_loop *loop, struct slow_job *job) {
+    gs_code code = GS_OK;
+    if (job->is_end)
+        end_resource(loop, job->resource);
+    else
+        code = begin_resource(loop, job);
+    job->error.code = code;
+    if (job->fd >= 0)
+        close(job->fd);
+}
+
+static void *run_thread(void *argument) {
+    struct slow_thread *thread = argument;
+    thread->loop->backend->enter_thread(thread->loop->device);
+    pthread_mutex_lock(&thread->mutex);
     for (;;) {
-        struct chore *chore = helper->first;
-        if (!chore) {
-            pthread_cond_wait(&helper->wake, &helper->mutex);
+        struct slow_job *job = thread->first;
+        if (!job) {
+            pthread_cond_wait(&thread->wake, &thread->mutex);
             continue;
         }
-        helper->first = chore->next;
-        if (!helper->first)
-            helper->last = &helper->first;
-        pthread_mutex_unlock(&helper->mutex);
-        do_chore(helper->loop, chore);
-        pthread_mutex_lock(&helper->mutex);
-        chore->next = NULL;
-        *helper->done_last = chore;
-        helper->done_last = &chore->next;
-        atomic_fetch_add(&helper->done_count, 1);
-        gs_loop_ring(helper->loop);
+        thread->first = job->next;
+        if (!thread->first)
+            thread->last = &thread->first;
+        pthread_mutex_unlock(&thread->mutex);
+        do_job(thread->loop, job);
+        pthread_mutex_lock(&thread->mutex);
+        job->next = NULL;
+        *thread->done_last = job;
+        thread->done_last = &job->next;
+        atomic_fetch_add(&thread->done_count, 1);
+        gs_loop_wake(thread->loop);
     }
     return NULL;
 }
 
-void gs_loop_start_helper(gs_worker_loop *loop, struct helper *helper) {
-    pthread_t thread;
-    *helper = (struct helper){.loop = loop, .last = &helper->first, .done_last = &helper->done};
-    pthread_mutex_init(&helper->mutex, NULL);
-    pthread_cond_init(&helper->wake, NULL);
-    if (pthread_create(&thread, NULL, help, helper) != 0)
+void gs_slow_thread_start(gs_worker_loop *loop, struct slow_thread *thread) {
+    pthread_t handle;
+    *thread = (struct slow_thread){.loop = loop, .last = &thread->first, .done_last = &thread->done};
+    pthread_mutex_init(&thread->mutex, NULL);
+    pthread_cond_init(&thread->wake, NULL);
+    if (pthread_create(&handle, NULL, run_thread, thread) != 0)
         gs_loop_give_up(loop, GS_E_IO, GS_NO_TAG, "cannot start a thread");
-    pthread_detach(thread);
+    pthread_detach(handle);
 }
 
-static void finish_chore(gs_worker_loop *loop, struct chore *chore) {
-    static const uint32_t happened[RESOURCE_KINDS] = {GS_REPORT_ALLOCATED, GS_REPORT_SHARED, GS_REPORT_LOADED};
-    struct resource *resource = chore->resource;
-    if (chore->is_end) {
+/* A region is reported only where mapping it failed. */
+static void finish_job(gs_worker_loop *loop, struct slow_job *job) {
+    static const uint32_t kinds[RESOURCE_KINDS] = {GS_REPORT_ALLOCATED, GS_REPORT_SHARED, GS_REPORT_LOADED};
+    struct resource *resource = job->resource;
+    if (job->is_end) {
         free(resource);
     } else {
-        resource->state = chore->error.code == GS_OK ? READY : FAILED;
-        if (resource->kind != REGION || resource->state == FAILED)
-            gs_loop_tell_error(loop, happened[resource->kind],
-                               resource->kind == REGION ? resource->number : resource->tag, &chore->error);
-        gs_loop_let_go(loop, resource);
+        bool is_region = resource->kind == REGION;
+        resource->state = job->error.code == GS_OK ? READY : FAILED;
+        if (!is_region || resource->state == FAILED)
+            gs_loop_report_error(loop, kinds[resource->kind], is_region ? resource->handle : resource->tag,
+                                 &job->error);
+        gs_loop_resource_let_go(loop, resource);
     }
-    free(chore);
+    free(job);
 }
 
-bool gs_loop_finish_chores(gs_worker_loop *loop, struct helper *helper) {
-    if (!atomic_load_explicit(&helper->done_count, memory_order_acquire))
+bool gs_slow_thread_collect(gs_worker_loop *loop, struct slow_thread *thread) {
+    if (!atomic_load_explicit(&thread->done_count, memory_order_acquire))
         return false;
-    pthread_mutex_lock(&helper->mutex);
-    struct chore *chore = helper->done, *next;
-    helper->done = NULL;
-    helper->done_last = &helper->done;
-    atomic_store(&helper->done_count, 0);
-    pthread_mutex_unlock(&helper->mutex);
-    for (; chore; chore = next) {
-        next = chore->next;
-        helper->waiting--;
-        finish_chore(loop, chore);
+    pthread_mutex_lock(&thread->mutex);
+    struct slow_job *job = thread->done, *next;
+    thread->done = NULL;
+    thread->done_last = &thread->done;
+    atomic_store(&thread->done_count, 0);
+    pthread_mutex_unlock(&thread->mutex);
+    for (; job; job = next) {
+        next = job->next;
+        finish_job(loop, job);
     }
     return true;
 }

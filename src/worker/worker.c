@@ -1,9 +1,9 @@
 /*
- * worker.c: the daemon's loop of the device process. See engine.h.
+ * worker.c: the daemon's side of the worker. See worker.h.
  *
- * An order goes straight into the ring. Where that is full, or a descriptor cannot be sent, it waits in the backlog,
- * and all later ones behind it: nobody blocks, and the order of orders stays. The descriptor that the daemon watches is
- * an epoll of two: the bell, and the socket, which hangs up when the process dies.
+ * A request goes straight into the ring. When the ring is full, or a descriptor cannot be sent, it waits in the
+ * backlog, and all later ones behind it: nobody blocks, and requests stay in order. The descriptor that the daemon
+ * watches is an epoll of two: the bell, and the socket, which hangs up when the process dies.
  */
 #define _GNU_SOURCE
 #include "worker_wire.h"
@@ -20,15 +20,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* An order that has not been sent. */
-struct waiting {
-    struct waiting *next;
+/* A request that has not been sent. */
+struct unsent {
+    struct unsent *next;
     int fd; /* to be sent before it, or -1 */
     uint32_t bytes;
     _Alignas(8) unsigned char record[];
 };
 
-struct run_slot {
+/* Where the progress of a confined launch is. */
+struct confined_slot {
     uint64_t tag;
     uint32_t slot;
 };
@@ -38,30 +39,30 @@ struct gs_worker {
     gs_worker_options options;
     int watched; /* the epoll */
     pid_t process;
-    int socket, my_bell, device_bell;
-    gs_worker_shared *memory;
+    int socket, my_bell, worker_bell;
+    gs_worker_shared *shared;
     gs_worker_facts facts;
-    gs_ring orders, events;
-    bool is_lost;      /* LOST was told, or there is no process */
-    bool wants_socket; /* a descriptor waits until there is room */
-    struct waiting *first, **last;
+    gs_ring requests, reports;
+    bool is_lost;      /* LOST was reported, or there is no process */
+    bool wants_socket; /* a descriptor waits for space */
+    struct unsent *first, **last;
     size_t backlog;
-    struct run_slot runs[GS_WORKER_RUNS]; /* confined ones, in no order */
-    uint32_t run_count, free_slots[GS_WORKER_RUNS], free_count;
+    struct confined_slot confined[GS_WORKER_CONFINED]; /* confined launches, in no order */
+    uint32_t confined_count, free_slots[GS_WORKER_CONFINED], free_count;
 };
 
 /* ---- the process ---- */
 
-static void drop_backlog(gs_worker *engine) {
-    for (struct waiting *at = engine->first, *next; at; at = next) {
+static void drop_backlog(gs_worker *worker) {
+    for (struct unsent *at = worker->first, *next; at; at = next) {
         next = at->next;
         if (at->fd >= 0)
             close(at->fd);
         free(at);
     }
-    engine->first = NULL;
-    engine->last = &engine->first;
-    engine->backlog = 0;
+    worker->first = NULL;
+    worker->last = &worker->first;
+    worker->backlog = 0;
 }
 
 static void close_fd(int *fd) {
@@ -71,252 +72,253 @@ static void close_fd(int *fd) {
 }
 
 /* Kills the process, where there is one, and forgets all that belonged to it. Returns how it ended. */
-static int end_process(gs_worker *engine) {
+static int end_process(gs_worker *worker) {
     int status = 0;
-    if (engine->process > 0) {
-        kill(engine->process, SIGKILL);
-        while (waitpid(engine->process, &status, 0) < 0 && errno == EINTR)
+    if (worker->process > 0) {
+        kill(worker->process, SIGKILL);
+        while (waitpid(worker->process, &status, 0) < 0 && errno == EINTR)
             ;
     }
-    engine->process = 0;
-    if (engine->memory)
-        munmap(engine->memory, gs_wire_bytes());
-    engine->memory = NULL;
-    close_fd(&engine->socket);
-    close_fd(&engine->my_bell);
-    close_fd(&engine->device_bell);
-    drop_backlog(engine);
-    engine->is_lost = true;
-    engine->wants_socket = false;
-    engine->run_count = 0;
-    engine->free_count = GS_WORKER_RUNS;
-    for (uint32_t i = 0; i < GS_WORKER_RUNS; i++)
-        engine->free_slots[i] = i;
+    worker->process = 0;
+    if (worker->shared)
+        munmap(worker->shared, gs_worker_shared_bytes());
+    worker->shared = NULL;
+    close_fd(&worker->socket);
+    close_fd(&worker->my_bell);
+    close_fd(&worker->worker_bell);
+    drop_backlog(worker);
+    worker->is_lost = true;
+    worker->wants_socket = false;
+    worker->confined_count = 0;
+    worker->free_count = GS_WORKER_CONFINED;
+    for (uint32_t i = 0; i < GS_WORKER_CONFINED; i++)
+        worker->free_slots[i] = i;
     return status;
 }
 
-static bool watch(gs_worker *engine, int fd) {
+static bool watch(gs_worker *worker, int fd) {
     struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
-    return epoll_ctl(engine->watched, EPOLL_CTL_ADD, fd, &event) == 0;
+    return epoll_ctl(worker->watched, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-/* Makes what both sides share. `theirs` gets the ends of the device process: memory, socket. */
-static gs_code make_shared(gs_worker *engine, int theirs[2], gs_error *error) {
+/* Makes what both sides share. `theirs` gets the ends of the worker: memory, socket. */
+static gs_code make_shared(gs_worker *worker, int theirs[2], gs_error *error) {
     int sockets[2] = {-1, -1};
     theirs[0] = memfd_create("gridsmith-device", MFD_CLOEXEC);
-    engine->my_bell = gs_bell_new();
-    engine->device_bell = gs_bell_new();
+    worker->my_bell = gs_bell_new();
+    worker->worker_bell = gs_bell_new();
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0)
-        return gs_fail_system(error, "make", "a socket for the device process");
-    engine->socket = sockets[0];
+        return gs_fail_system(error, "make", "a socket for the worker");
+    worker->socket = sockets[0];
     theirs[1] = sockets[1];
-    if (theirs[0] < 0 || engine->my_bell < 0 || engine->device_bell < 0 ||
-        ftruncate(theirs[0], (off_t)gs_wire_bytes()) != 0)
-        return gs_fail_system(error, "make", "memory for the device process");
-    void *memory = mmap(NULL, gs_wire_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, theirs[0], 0);
+    if (theirs[0] < 0 || worker->my_bell < 0 || worker->worker_bell < 0 ||
+        ftruncate(theirs[0], (off_t)gs_worker_shared_bytes()) != 0)
+        return gs_fail_system(error, "make", "memory for the worker");
+    void *memory = mmap(NULL, gs_worker_shared_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, theirs[0], 0);
     if (memory == MAP_FAILED)
         return gs_fail_memory(error);
-    engine->memory = memory;
-    gs_ring_attach(&engine->orders, (char *)memory + gs_wire_orders_at(), GS_WORKER_RING_BYTES, engine->device_bell);
-    gs_ring_attach(&engine->events, (char *)memory + gs_wire_events_at(), GS_WORKER_RING_BYTES, engine->device_bell);
-    if (!watch(engine, engine->my_bell) || !watch(engine, engine->socket))
-        return gs_fail_system(error, "watch", "the device process");
+    worker->shared = memory;
+    gs_ring_attach(&worker->requests, (char *)memory + gs_worker_requests_at(), GS_WORKER_RING_BYTES,
+                   worker->worker_bell);
+    gs_ring_attach(&worker->reports, (char *)memory + gs_worker_reports_at(), GS_WORKER_RING_BYTES,
+                   worker->worker_bell);
+    if (!watch(worker, worker->my_bell) || !watch(worker, worker->socket))
+        return gs_fail_system(error, "watch", "the worker");
     return GS_OK;
 }
 
-static gs_code start_process(gs_worker *engine, const int theirs[2], gs_error *error) {
+static gs_code start_process(gs_worker *worker, const int theirs[2], gs_error *error) {
     char sms[24], memory_bytes[24];
-    snprintf(sms, sizeof sms, "%d", engine->options.sms);
-    snprintf(memory_bytes, sizeof memory_bytes, "%llu", (unsigned long long)engine->options.memory_bytes);
+    snprintf(sms, sizeof sms, "%d", worker->options.sms);
+    snprintf(memory_bytes, sizeof memory_bytes, "%llu", (unsigned long long)worker->options.memory_bytes);
     const char *words[] = {
-        GS_DEVICE_PROCESS, engine->device, sms, memory_bytes, engine->options.checks_marks ? "marks" : "plain", NULL};
-    gs_process_options process = {.program = engine->program,
+        GS_WORKER_PROCESS, worker->device, sms, memory_bytes, worker->options.checks_marks ? "marks" : "plain", NULL};
+    gs_process_options process = {.program = worker->program,
                                   .words = words,
-                                  .fds = {theirs[0], theirs[1], engine->device_bell, engine->my_bell},
+                                  .fds = {theirs[0], theirs[1], worker->worker_bell, worker->my_bell},
                                   .fd_count = 4};
-    return gs_process_start(&process, &engine->process, error);
+    return gs_process_start(&process, &worker->process, error);
 }
 
-static bool has_hung_up(const gs_worker *engine) {
-    struct pollfd asked = {.fd = engine->socket, .events = 0};
-    return poll(&asked, 1, 0) > 0;
+static bool has_hung_up(const gs_worker *worker) {
+    struct pollfd watched = {.fd = worker->socket, .events = 0};
+    return poll(&watched, 1, 0) > 0;
 }
 
 /* Waits until the process says what it is. It rings the bell then, or hangs up. */
-static gs_code wait_for_facts(gs_worker *engine, gs_error *error) {
+static gs_code wait_for_facts(gs_worker *worker, gs_error *error) {
     enum { MOST_SECONDS = 120 };
     int64_t until = gs_now_ns() + (int64_t)MOST_SECONDS * 1000000000;
-    while (atomic_load(&engine->memory->state) == GS_DEVICE_STARTING && gs_now_ns() < until) {
-        struct pollfd asked[] = {{.fd = engine->my_bell, .events = POLLIN}, {.fd = engine->socket}};
-        if (poll(asked, 2, 1000) > 0 && asked[1].revents)
+    while (atomic_load(&worker->shared->state) == GS_WORKER_STARTING && gs_now_ns() < until) {
+        struct pollfd watched[] = {{.fd = worker->my_bell, .events = POLLIN}, {.fd = worker->socket}};
+        if (poll(watched, 2, 1000) > 0 && watched[1].revents)
             break;
-        gs_bell_clear(engine->my_bell);
+        gs_bell_clear(worker->my_bell);
     }
-    if (atomic_load(&engine->memory->state) == GS_DEVICE_READY) {
-        engine->facts = engine->memory->facts;
-        engine->facts.process = engine->process;
+    if (atomic_load(&worker->shared->state) == GS_WORKER_READY) {
+        worker->facts = worker->shared->facts;
+        worker->facts.process = worker->process;
         return GS_OK;
     }
-    if (atomic_load(&engine->memory->is_noted) == 2)
-        return gs_fail(error, engine->memory->code < GS_CODES ? (gs_code)engine->memory->code : GS_E_IO, "%.199s",
-                       engine->memory->note);
-    return gs_fail(error, GS_E_IO, "the device process %s",
-                   has_hung_up(engine) ? "ended before it began" : "does not answer");
+    if (atomic_load(&worker->shared->note_state) == 2)
+        return gs_fail(error, worker->shared->code < GS_CODES ? (gs_code)worker->shared->code : GS_E_IO, "%.199s",
+                       worker->shared->note);
+    return gs_fail(error, GS_E_IO, "the worker %s", has_hung_up(worker) ? "ended before it began" : "does not answer");
 }
 
-gs_code gs_worker_restart(gs_worker *engine, gs_error *error) {
+gs_code gs_worker_restart(gs_worker *worker, gs_error *error) {
     int theirs[2] = {-1, -1};
-    end_process(engine);
-    gs_code code = make_shared(engine, theirs, error);
+    end_process(worker);
+    gs_code code = make_shared(worker, theirs, error);
     if (code == GS_OK)
-        code = start_process(engine, theirs, error);
+        code = start_process(worker, theirs, error);
     close_fd(&theirs[0]);
     close_fd(&theirs[1]);
     if (code == GS_OK)
-        code = wait_for_facts(engine, error);
-    engine->is_lost = code != GS_OK;
+        code = wait_for_facts(worker, error);
+    worker->is_lost = code != GS_OK;
     if (code != GS_OK)
-        end_process(engine);
+        end_process(worker);
     return code;
 }
 
 gs_worker *gs_worker_open(const gs_worker_options *options, gs_error *error) {
-    gs_worker *engine = calloc(1, sizeof *engine);
-    if (!engine || strlen(options->device) >= sizeof engine->device) {
-        free(engine);
-        gs_fail(error, engine ? GS_E_USAGE : GS_E_MEMORY, "there is no device \"%.40s\"", options->device);
+    gs_worker *worker = calloc(1, sizeof *worker);
+    if (!worker || strlen(options->device) >= sizeof worker->device) {
+        free(worker);
+        gs_fail(error, worker ? GS_E_USAGE : GS_E_MEMORY, "there is no device \"%.40s\"", options->device);
         return NULL;
     }
-    engine->options = *options;
-    engine->socket = engine->my_bell = engine->device_bell = -1;
-    engine->last = &engine->first;
-    engine->watched = epoll_create1(EPOLL_CLOEXEC);
-    snprintf(engine->device, sizeof engine->device, "%s", options->device);
-    engine->program = options->program ? strdup(options->program) : NULL;
-    bool has_all = engine->watched >= 0 && (!options->program || engine->program);
-    gs_code code = has_all ? gs_worker_restart(engine, error) : gs_fail_system(error, "start", "a device process");
+    worker->options = *options;
+    worker->socket = worker->my_bell = worker->worker_bell = -1;
+    worker->last = &worker->first;
+    worker->watched = epoll_create1(EPOLL_CLOEXEC);
+    snprintf(worker->device, sizeof worker->device, "%s", options->device);
+    worker->program = options->program ? strdup(options->program) : NULL;
+    bool has_all = worker->watched >= 0 && (!options->program || worker->program);
+    gs_code code = has_all ? gs_worker_restart(worker, error) : gs_fail_system(error, "start", "a worker");
     if (code == GS_OK)
-        return engine;
-    gs_worker_close(engine);
+        return worker;
+    gs_worker_close(worker);
     return NULL;
 }
 
-void gs_worker_close(gs_worker *engine) {
-    if (!engine)
+void gs_worker_close(gs_worker *worker) {
+    if (!worker)
         return;
-    end_process(engine);
-    close_fd(&engine->watched);
-    free(engine->program);
-    free(engine);
+    end_process(worker);
+    close_fd(&worker->watched);
+    free(worker->program);
+    free(worker);
 }
 
-const gs_worker_facts *gs_worker_facts_of(const gs_worker *engine) {
-    return &engine->facts;
+const gs_worker_facts *gs_worker_facts_of(const gs_worker *worker) {
+    return &worker->facts;
 }
 
-int gs_worker_fd(const gs_worker *engine) {
-    return engine->watched;
+int gs_worker_fd(const gs_worker *worker) {
+    return worker->watched;
 }
 
-size_t gs_worker_backlog(const gs_worker *engine) {
-    return engine->backlog;
+size_t gs_worker_backlog(const gs_worker *worker) {
+    return worker->backlog;
 }
 
-/* ---- orders ---- */
+/* ---- requests ---- */
 
-/* Whether it went out. A process that is dying does not take it: LOST comes soon. A descriptor may go out without its
-   order: then it is not sent again. */
-static bool try_send(gs_worker *engine, int *fd, const void *record, uint32_t bytes) {
+/* Whether it was sent. A process that is dying does not take it: LOST is reported soon. A descriptor may have been sent
+   without its request; it is not sent again then. */
+static bool try_send(gs_worker *worker, int *fd, const void *record, uint32_t bytes) {
     if (*fd >= 0) {
-        if (gs_descriptors_send(engine->socket, "", 1, fd, 1, MSG_DONTWAIT) != 1)
+        if (gs_descriptors_send(worker->socket, "", 1, fd, 1, MSG_DONTWAIT) != 1)
             return false;
         *fd = -1;
     }
-    return gs_ring_put(&engine->orders, record, bytes) == GS_RING_DONE;
+    return gs_ring_put(&worker->requests, record, bytes) == GS_RING_DONE;
 }
 
-/* The socket is watched for room while a descriptor waits for it. */
-static void want_socket(gs_worker *engine, bool wants) {
-    struct epoll_event event = {.events = wants ? EPOLLIN | EPOLLOUT : EPOLLIN, .data.fd = engine->socket};
-    if (wants != engine->wants_socket)
-        epoll_ctl(engine->watched, EPOLL_CTL_MOD, engine->socket, &event);
-    engine->wants_socket = wants;
+/* While a descriptor waits, the socket is watched until it can be written. */
+static void want_socket(gs_worker *worker, bool wants) {
+    struct epoll_event event = {.events = wants ? EPOLLIN | EPOLLOUT : EPOLLIN, .data.fd = worker->socket};
+    if (wants != worker->wants_socket)
+        epoll_ctl(worker->watched, EPOLL_CTL_MOD, worker->socket, &event);
+    worker->wants_socket = wants;
 }
 
-/* Sends what waits, as far as there is room; if not all, the bell or the socket will tell. */
-static void flush_backlog(gs_worker *engine) {
-    while (engine->first) {
-        struct waiting *at = engine->first;
+/* Sends what waits, as far as there is space. If something is left, the bell or the socket will wake the caller. */
+static void flush_backlog(gs_worker *worker) {
+    while (worker->first) {
+        struct unsent *at = worker->first;
         int fd = at->fd;
-        bool is_sent = try_send(engine, &fd, at->record, at->bytes);
+        bool is_sent = try_send(worker, &fd, at->record, at->bytes);
         if (fd < 0)
             close_fd(&at->fd);
-        want_socket(engine, fd >= 0);
-        if (!is_sent && (fd >= 0 || gs_ring_wants_room(&engine->orders, at->bytes) != GS_RING_DONE))
+        want_socket(worker, fd >= 0);
+        if (!is_sent && (fd >= 0 || gs_ring_wants_space(&worker->requests, at->bytes) != GS_RING_DONE))
             return;
         if (!is_sent)
             continue;
-        engine->backlog -= at->bytes;
-        engine->first = at->next;
+        worker->backlog -= at->bytes;
+        worker->first = at->next;
         free(at);
     }
-    engine->last = &engine->first;
+    worker->last = &worker->first;
 }
 
-static gs_code postpone(gs_worker *engine, int fd, const void *record, uint32_t bytes) {
-    struct waiting *made = malloc(sizeof *made + bytes);
+static gs_code postpone(gs_worker *worker, int fd, const void *record, uint32_t bytes) {
+    struct unsent *made = malloc(sizeof *made + bytes);
     if (!made)
         return GS_E_MEMORY;
-    *made = (struct waiting){.fd = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1, .bytes = bytes};
+    *made = (struct unsent){.fd = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1, .bytes = bytes};
     if (fd >= 0 && made->fd < 0) {
         free(made);
         return GS_E_MEMORY;
     }
     memcpy(made->record, record, bytes);
-    *engine->last = made;
-    engine->last = &made->next;
-    engine->backlog += bytes;
-    flush_backlog(engine);
+    *worker->last = made;
+    worker->last = &made->next;
+    worker->backlog += bytes;
+    flush_backlog(worker);
     return GS_OK;
 }
 
-static gs_code give(gs_worker *engine, int fd, const void *record, uint32_t bytes) {
-    if (engine->is_lost)
-        return GS_OK; /* LOST was told; nothing happens until it is started again */
-    if (engine->first)
-        flush_backlog(engine);
-    if (!engine->first && try_send(engine, &fd, record, bytes))
+static gs_code send_request(gs_worker *worker, int fd, const void *record, uint32_t bytes) {
+    if (worker->is_lost)
+        return GS_OK; /* LOST was reported; nothing happens until a restart */
+    if (worker->first)
+        flush_backlog(worker);
+    if (!worker->first && try_send(worker, &fd, record, bytes))
         return GS_OK;
-    return postpone(engine, fd, record, bytes);
+    return postpone(worker, fd, record, bytes);
 }
 
-static gs_code give_order(gs_worker *engine, const gs_worker_request *order) {
-    return give(engine, -1, order, sizeof *order);
+static gs_code send_plain(gs_worker *worker, const gs_worker_request *request) {
+    return send_request(worker, -1, request, sizeof *request);
 }
 
-gs_code gs_worker_allocate(gs_worker *engine, uint64_t tag, uint32_t memory, uint64_t bytes) {
-    return give_order(engine,
-                      &(gs_worker_request){.kind = GS_REQUEST_ALLOCATE, .number = memory, .tag = tag, .bytes = bytes});
+gs_code gs_worker_allocate(gs_worker *worker, uint64_t tag, uint32_t memory, uint64_t bytes) {
+    return send_plain(worker,
+                      &(gs_worker_request){.kind = GS_REQUEST_ALLOCATE, .handle = memory, .tag = tag, .bytes = bytes});
 }
 
-void gs_worker_release(gs_worker *engine, uint32_t memory) {
-    give_order(engine, &(gs_worker_request){.kind = GS_REQUEST_FREE, .number = memory});
+void gs_worker_release(gs_worker *worker, uint32_t memory) {
+    send_plain(worker, &(gs_worker_request){.kind = GS_REQUEST_FREE, .handle = memory});
 }
 
-gs_code gs_worker_share(gs_worker *engine, uint32_t region, int fd, uint64_t bytes) {
-    gs_worker_request order = {.kind = GS_REQUEST_SHARE, .number = region, .bytes = bytes};
-    return give(engine, fd, &order, sizeof order);
+gs_code gs_worker_share(gs_worker *worker, uint32_t region, int fd, uint64_t bytes) {
+    gs_worker_request request = {.kind = GS_REQUEST_SHARE, .handle = region, .bytes = bytes};
+    return send_request(worker, fd, &request, sizeof request);
 }
 
-void gs_worker_unshare(gs_worker *engine, uint32_t region) {
-    give_order(engine, &(gs_worker_request){.kind = GS_REQUEST_UNSHARE, .number = region});
+void gs_worker_unshare(gs_worker *worker, uint32_t region) {
+    send_plain(worker, &(gs_worker_request){.kind = GS_REQUEST_UNSHARE, .handle = region});
 }
 
-gs_code gs_worker_copy(gs_worker *engine, uint64_t tag, uint32_t queue, bool in, uint32_t memory, uint64_t at,
+gs_code gs_worker_copy(gs_worker *worker, uint64_t tag, uint32_t queue, bool in, uint32_t memory, uint64_t at,
                        uint32_t region, uint64_t region_at, uint64_t bytes) {
-    return give_order(engine, &(gs_worker_request){.kind = GS_REQUEST_COPY,
+    return send_plain(worker, &(gs_worker_request){.kind = GS_REQUEST_COPY,
                                                    .queue = queue,
-                                                   .number = memory,
+                                                   .handle = memory,
                                                    .region = region,
                                                    .is_in = in,
                                                    .tag = tag,
@@ -325,183 +327,145 @@ gs_code gs_worker_copy(gs_worker *engine, uint64_t tag, uint32_t queue, bool in,
                                                    .bytes = bytes});
 }
 
-gs_code gs_worker_fill(gs_worker *engine, uint64_t tag, uint32_t queue, uint32_t memory, uint64_t at, uint64_t bytes,
+gs_code gs_worker_fill(gs_worker *worker, uint64_t tag, uint32_t queue, uint32_t memory, uint64_t at, uint64_t bytes,
                        uint8_t value) {
-    return give_order(engine, &(gs_worker_request){.kind = GS_REQUEST_FILL,
+    return send_plain(worker, &(gs_worker_request){.kind = GS_REQUEST_FILL,
                                                    .queue = queue,
-                                                   .number = memory,
+                                                   .handle = memory,
                                                    .value = value,
                                                    .tag = tag,
                                                    .at = at,
                                                    .bytes = bytes});
 }
 
-gs_code gs_worker_load(gs_worker *engine, uint64_t tag, uint32_t module, const gs_image *image) {
+gs_code gs_worker_load(gs_worker *worker, uint64_t tag, uint32_t module, const gs_image *image) {
     struct {
-        gs_worker_request order;
+        gs_worker_request request;
         char path[GS_IMAGE_PATH];
-    } record = {.order = {.kind = GS_REQUEST_LOAD, .number = module, .tag = tag}};
+    } record = {.request = {.kind = GS_REQUEST_LOAD, .handle = module, .tag = tag}};
     snprintf(record.path, sizeof record.path, "%s", image->path);
-    return give(engine, -1, &record, (uint32_t)(sizeof record.order + strlen(record.path) + 1));
+    return send_request(worker, -1, &record, (uint32_t)(sizeof record.request + strlen(record.path) + 1));
 }
 
-void gs_worker_unload(gs_worker *engine, uint32_t module) {
-    give_order(engine, &(gs_worker_request){.kind = GS_REQUEST_UNLOAD, .number = module});
+void gs_worker_unload(gs_worker *worker, uint32_t module) {
+    send_plain(worker, &(gs_worker_request){.kind = GS_REQUEST_UNLOAD, .handle = module});
 }
 
-/* ---- runs ---- */
+/* ---- launches ---- */
 
-static uint32_t take_slot(gs_worker *engine, uint64_t tag) {
-    if (!engine->free_count)
+static uint32_t take_slot(gs_worker *worker, uint64_t tag) {
+    if (!worker->free_count)
         return UINT32_MAX;
-    uint32_t slot = engine->free_slots[--engine->free_count];
-    engine->runs[engine->run_count++] = (struct run_slot){tag, slot};
-    atomic_store(&engine->memory->progress[slot], 0);
+    uint32_t slot = worker->free_slots[--worker->free_count];
+    worker->confined[worker->confined_count++] = (struct confined_slot){tag, slot};
+    atomic_store(&worker->shared->progress[slot], 0);
     return slot;
 }
 
-static struct run_slot *find_run(const gs_worker *engine, uint64_t tag) {
-    for (uint32_t i = 0; i < engine->run_count; i++)
-        if (engine->runs[i].tag == tag)
-            return (struct run_slot *)(uintptr_t)&engine->runs[i];
+static struct confined_slot *find_confined(const gs_worker *worker, uint64_t tag) {
+    for (uint32_t i = 0; i < worker->confined_count; i++)
+        if (worker->confined[i].tag == tag)
+            return (struct confined_slot *)(uintptr_t)&worker->confined[i];
     return NULL;
 }
 
-static void give_slot_back(gs_worker *engine, uint64_t tag) {
-    struct run_slot *run = find_run(engine, tag);
-    if (!run)
+static void give_slot_back(gs_worker *worker, uint64_t tag) {
+    struct confined_slot *confined = find_confined(worker, tag);
+    if (!confined)
         return;
-    engine->free_slots[engine->free_count++] = run->slot;
-    *run = engine->runs[--engine->run_count];
+    worker->free_slots[worker->free_count++] = confined->slot;
+    *confined = worker->confined[--worker->confined_count];
 }
 
-enum { RUN_HEAD = sizeof(gs_worker_request) + sizeof(gs_launch_request) };
-
-/* The arguments stand behind the head, then their values, each at a multiple of 16. */
-static gs_code put_arguments(unsigned char *record, const gs_worker_launch *run, uint32_t *bytes) {
-    uint32_t values_at = RUN_HEAD + run->argument_count * (uint32_t)sizeof(gs_request_argument), used = 0;
-    for (uint32_t i = 0; i < run->argument_count; i++) {
-        const gs_worker_argument *given = &run->arguments[i];
-        gs_request_argument argument = {.bytes = given->bytes, .memory = given->memory, .at = given->at};
-        if (given->bytes) {
-            if (given->bytes > GS_WORKER_ARGUMENT_BYTES - used)
-                return GS_E_USAGE;
-            argument.at = used;
-            memcpy(record + values_at + used, given->value, given->bytes);
-            used += (given->bytes + 15) / 16 * 16;
-            used = used < GS_WORKER_ARGUMENT_BYTES ? used : GS_WORKER_ARGUMENT_BYTES;
-        }
-        memcpy(record + RUN_HEAD + i * sizeof argument, &argument, sizeof argument);
-    }
-    *bytes = used;
-    return GS_OK;
-}
-
-gs_code gs_worker_start(gs_worker *engine, uint64_t tag, const gs_worker_launch *run) {
-    enum { MOST = RUN_HEAD + GS_WORKER_ARGUMENTS * sizeof(gs_request_argument) + GS_WORKER_ARGUMENT_BYTES };
-    unsigned char record[MOST];
-    gs_worker_request order = {.kind = GS_REQUEST_RUN, .queue = run->queue, .number = run->module, .tag = tag};
-    gs_launch_request more = {.kernel = run->kernel,
-                              .is_confined = run->is_confined,
-                              .is_block_loop = run->is_block_loop && !run->is_confined,
-                              .defer_report = run->defer_report && !run->is_confined,
-                              .grid = {run->grid[0], run->grid[1], run->grid[2]},
-                              .block = {run->block[0], run->block[1], run->block[2]},
-                              .task_blocks = run->task_blocks,
-                              .slot = UINT32_MAX,
-                              .argument_count = run->argument_count,
-                              .shared_bytes = run->shared_bytes,
-                              .first_block = run->first_block};
-    if (run->argument_count > GS_WORKER_ARGUMENTS || put_arguments(record, run, &more.value_bytes) != GS_OK)
-        return GS_E_USAGE;
-    if (engine->is_lost)
+gs_code gs_worker_start(gs_worker *worker, uint64_t tag, gs_worker_launch *launch) {
+    bool is_confined = launch->form == GS_LAUNCH_CONFINED;
+    if (worker->is_lost)
         return GS_OK;
-    if (run->is_confined) {
-        more.slot = take_slot(engine, tag);
-        memcpy(more.mask, run->mask, sizeof more.mask);
-    }
-    memcpy(record, &order, sizeof order);
-    memcpy(record + sizeof order, &more, sizeof more);
-    uint32_t bytes = RUN_HEAD + run->argument_count * (uint32_t)sizeof(gs_request_argument) + more.value_bytes;
-    gs_code code = give(engine, -1, record, bytes);
-    if (code != GS_OK && run->is_confined)
-        give_slot_back(engine, tag);
+    launch->request.kind = GS_REQUEST_LAUNCH;
+    launch->request.tag = tag;
+    launch->slot = is_confined ? take_slot(worker, tag) : UINT32_MAX;
+    uint32_t bytes = (uint32_t)offsetof(gs_worker_launch, arguments) + launch->argument_bytes;
+    gs_code code = send_request(worker, -1, launch, bytes);
+    if (code != GS_OK && is_confined)
+        give_slot_back(worker, tag);
     return code;
 }
 
-void gs_worker_confine(gs_worker *engine, uint64_t tag, const uint32_t *mask) {
+void gs_worker_confine(gs_worker *worker, uint64_t tag, const uint32_t *mask) {
     struct {
-        gs_worker_request order;
+        gs_worker_request request;
         uint32_t mask[GS_WORKER_MASK_WORDS];
-    } record = {.order = {.kind = GS_REQUEST_CONFINE, .tag = tag}};
+    } record = {.request = {.kind = GS_REQUEST_CONFINE, .tag = tag}};
     memcpy(record.mask, mask, sizeof record.mask);
-    give(engine, -1, &record, sizeof record);
+    send_request(worker, -1, &record, sizeof record);
 }
 
-uint64_t gs_worker_progress(const gs_worker *engine, uint64_t tag) {
-    const struct run_slot *run = find_run(engine, tag);
-    return run && engine->memory ? atomic_load_explicit(&engine->memory->progress[run->slot], memory_order_relaxed) : 0;
+uint64_t gs_worker_progress(const gs_worker *worker, uint64_t tag) {
+    const struct confined_slot *confined = find_confined(worker, tag);
+    return confined && worker->shared
+               ? atomic_load_explicit(&worker->shared->progress[confined->slot], memory_order_relaxed)
+               : 0;
 }
 
-/* ---- events ---- */
+/* ---- reports ---- */
 
-/* The process is dead or of no use: says so, once. */
-static void tell_loss(gs_worker *engine, gs_worker_report *event) {
-    const gs_worker_shared *memory = engine->memory;
-    *event = (gs_worker_report){.happened = GS_REPORT_LOST, .code = GS_E_KERNEL, .tag = GS_NO_TAG};
-    bool is_noted = atomic_load(&memory->is_noted) == 2;
+/* The process is dead or of no use: reports it, once. */
+static void report_loss(gs_worker *worker, gs_worker_report *report) {
+    const gs_worker_shared *shared = worker->shared;
+    *report = (gs_worker_report){.kind = GS_REPORT_LOST, .code = GS_E_KERNEL, .tag = GS_NO_TAG};
+    bool is_noted = atomic_load(&shared->note_state) == 2;
     if (is_noted) {
-        event->tag = memory->tag;
-        event->code = memory->code < GS_CODES ? (gs_code)memory->code : GS_E_KERNEL;
-        snprintf(event->message, sizeof event->message, "%.199s", memory->note);
+        report->tag = shared->tag;
+        report->code = shared->code < GS_CODES ? (gs_code)shared->code : GS_E_KERNEL;
+        snprintf(report->message, sizeof report->message, "%.199s", shared->note);
     }
     char words[100];
-    gs_process_say_end(end_process(engine), words, sizeof words);
+    gs_process_say_end(end_process(worker), words, sizeof words);
     if (!is_noted)
-        snprintf(event->message, sizeof event->message, "the device process is gone: %s", words);
+        snprintf(report->message, sizeof report->message, "the worker is gone: %s", words);
 }
 
 /* An event without the part of its message that is empty. */
-static bool take_event(gs_worker *engine, gs_worker_report *event) {
+static bool take_report(gs_worker *worker, gs_worker_report *report) {
     uint32_t bytes = 0;
-    *event = (gs_worker_report){0};
-    gs_ring_result result = gs_ring_take(&engine->events, event, sizeof *event, &bytes);
+    *report = (gs_worker_report){0};
+    gs_ring_result result = gs_ring_take(&worker->reports, report, sizeof *report, &bytes);
     if (result == GS_RING_NOT_NOW)
         return false;
-    event->message[sizeof event->message - 1] = '\0';
-    if (result != GS_RING_DONE || bytes < offsetof(gs_worker_report, message) || event->code >= GS_CODES)
-        tell_loss(engine, event);
-    else if (event->happened == GS_REPORT_RAN)
-        give_slot_back(engine, event->tag);
+    report->message[sizeof report->message - 1] = '\0';
+    if (result != GS_RING_DONE || bytes < offsetof(gs_worker_report, message) || report->code >= GS_CODES)
+        report_loss(worker, report);
+    else if (report->kind == GS_REPORT_RAN)
+        give_slot_back(worker, report->tag);
     return true;
 }
 
-bool gs_worker_peek(gs_worker *engine, gs_worker_report *event) {
-    if (engine->is_lost)
+bool gs_worker_peek(gs_worker *worker, gs_worker_report *report) {
+    if (worker->is_lost)
         return false;
-    if (engine->first)
-        flush_backlog(engine);
-    if (!gs_ring_has_some(&engine->events))
+    if (worker->first)
+        flush_backlog(worker);
+    if (!gs_ring_has_some(&worker->reports))
         return false;
-    return take_event(engine, event);
+    return take_report(worker, report);
 }
 
 /* What the process put there before it hung up is taken first. */
-static bool poll_dead(gs_worker *engine, gs_worker_report *event) {
-    if (!gs_worker_peek(engine, event))
-        tell_loss(engine, event);
+static bool poll_dead(gs_worker *worker, gs_worker_report *report) {
+    if (!gs_worker_peek(worker, report))
+        report_loss(worker, report);
     return true;
 }
 
-bool gs_worker_poll(gs_worker *engine, gs_worker_report *event) {
-    if (engine->is_lost)
+bool gs_worker_poll(gs_worker *worker, gs_worker_report *report) {
+    if (worker->is_lost)
         return false;
-    while (!gs_worker_peek(engine, event)) {
-        if (has_hung_up(engine))
-            return poll_dead(engine, event);
-        gs_bell_clear(engine->my_bell);
-        if (gs_ring_sleep(&engine->events)) {
-            flush_backlog(engine); /* the bell that was silenced may have rung for room */
+    while (!gs_worker_peek(worker, report)) {
+        if (has_hung_up(worker))
+            return poll_dead(worker, report);
+        gs_bell_clear(worker->my_bell);
+        if (gs_ring_sleep(&worker->reports)) {
+            flush_backlog(worker); /* the bell that was cleared may have rung for space */
             return false;
         }
     }

@@ -1,9 +1,9 @@
 /*
- * fuzz_wire.c: what two clients can say, against an engine that checks all that it is asked.
+ * fuzz_wire.c: what two clients can say, against an worker that checks all that it is asked.
  *
  * The input is a list of steps: a command of one of the clients, as it would stand in its ring (its first words small,
- * so that it comes near to being right, or any bytes), a file that says it is a source, an event of the engine. The
- * engine here only keeps stores: whatever reaches it must name what is there, and lie within it, and be one client's
+ * so that it comes near to being right, or any bytes), a file that says it is a source, an event of the worker. The
+ * worker here only keeps records: whatever reaches it must name what is there, and lie within it, and be one client's
  * own.
  */
 #define _GNU_SOURCE
@@ -16,7 +16,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* ---- an engine that keeps stores ---- */
+/* ---- an worker that keeps stores ---- */
 
 enum { MOST = 4096 };
 
@@ -27,7 +27,7 @@ struct resource {
 
 struct gs_worker {
     struct resource memories[MOST], regions[MOST], modules[MOST];
-    gs_worker_report events[2 * GS_SESSION_ACTIONS + 16];
+    gs_worker_report reports[2 * GS_SESSION_ACTIONS + 16];
     size_t first, count;
     gs_worker_facts facts;
 };
@@ -40,13 +40,13 @@ static void must_hold(bool holds, const char *what, int line) {
 }
 #define must(holds) must_hold(holds, #holds, __LINE__)
 
-static bool was_lied_to; /* then the daemon's stores need not be the engine's, but it must stay sound */
+static bool was_lied_to; /* then the daemon's stores need not be the worker's, but it must stay sound */
 
-static void happens(gs_worker *engine, uint32_t what, uint64_t tag, uint64_t blocks) {
-    must(engine->count < GS_COUNT(engine->events));
-    size_t at = (engine->first + engine->count++) % GS_COUNT(engine->events);
-    engine->events[at] =
-        (gs_worker_report){.happened = what, .tag = tag, .blocks_done = blocks, .began_ns = 1, .ended_ns = 2};
+static void happens(gs_worker *worker, uint32_t what, uint64_t tag, uint64_t blocks) {
+    must(worker->count < GS_COUNT(worker->reports));
+    size_t at = (worker->first + worker->count++) % GS_COUNT(worker->reports);
+    worker->reports[at] =
+        (gs_worker_report){.kind = what, .tag = tag, .blocks_done = blocks, .began_ns = 1, .ended_ns = 2};
 }
 
 static void check(const struct resource *list, uint32_t number, uint64_t at, uint64_t bytes) {
@@ -54,139 +54,138 @@ static void check(const struct resource *list, uint32_t number, uint64_t at, uin
     must(was_lied_to || (list[number].is_there && at <= list[number].bytes && bytes <= list[number].bytes - at));
 }
 
-static struct gs_worker the_engine;
+static struct gs_worker the_worker;
 
 gs_worker *gs_worker_open(const gs_worker_options *options, gs_error *error) {
     (void)options, (void)error;
-    the_engine = (gs_worker){.facts = {.name = "stores", .sms = 8}};
-    return &the_engine;
+    the_worker = (gs_worker){.facts = {.name = "stores", .sms = 8}};
+    return &the_worker;
 }
 
-const gs_worker_facts *gs_worker_facts_of(const gs_worker *engine) {
-    return &engine->facts;
+const gs_worker_facts *gs_worker_facts_of(const gs_worker *worker) {
+    return &worker->facts;
 }
 
-int gs_worker_fd(const gs_worker *engine) {
-    (void)engine;
+int gs_worker_fd(const gs_worker *worker) {
+    (void)worker;
     return -1;
 }
 
-bool gs_worker_peek(gs_worker *engine, gs_worker_report *event) {
-    if (!engine->count)
+bool gs_worker_peek(gs_worker *worker, gs_worker_report *report) {
+    if (!worker->count)
         return false;
-    *event = engine->events[engine->first];
-    engine->first = (engine->first + 1) % GS_COUNT(engine->events);
-    engine->count--;
+    *report = worker->reports[worker->first];
+    worker->first = (worker->first + 1) % GS_COUNT(worker->reports);
+    worker->count--;
     return true;
 }
 
-bool gs_worker_poll(gs_worker *engine, gs_worker_report *event) {
-    (void)engine, (void)event;
+bool gs_worker_poll(gs_worker *worker, gs_worker_report *report) {
+    (void)worker, (void)report;
     return false;
 }
 
-gs_code gs_worker_restart(gs_worker *engine, gs_error *error) {
+gs_code gs_worker_restart(gs_worker *worker, gs_error *error) {
     (void)error;
-    *engine = (gs_worker){.facts = engine->facts};
+    *worker = (gs_worker){.facts = worker->facts};
     return GS_OK;
 }
 
-void gs_worker_close(gs_worker *engine) {
-    (void)engine;
+void gs_worker_close(gs_worker *worker) {
+    (void)worker;
 }
 
-size_t gs_worker_backlog(const gs_worker *engine) {
-    (void)engine;
+size_t gs_worker_backlog(const gs_worker *worker) {
+    (void)worker;
     return 0;
 }
 
-gs_code gs_worker_allocate(gs_worker *engine, uint64_t tag, uint32_t memory, uint64_t bytes) {
-    must(memory < MOST && (was_lied_to || !engine->memories[memory].is_there) && bytes > 0);
+gs_code gs_worker_allocate(gs_worker *worker, uint64_t tag, uint32_t memory, uint64_t bytes) {
+    must(memory < MOST && (was_lied_to || !worker->memories[memory].is_there) && bytes > 0);
     if (bytes > 1 << 20) {
-        happens(engine, GS_REPORT_ALLOCATED, tag, 0);
-        engine->events[(engine->first + engine->count - 1) % GS_COUNT(engine->events)].code = GS_E_FULL;
+        happens(worker, GS_REPORT_ALLOCATED, tag, 0);
+        worker->reports[(worker->first + worker->count - 1) % GS_COUNT(worker->reports)].code = GS_E_FULL;
         return GS_OK;
     }
-    engine->memories[memory] = (struct resource){true, bytes};
-    happens(engine, GS_REPORT_ALLOCATED, tag, 0);
+    worker->memories[memory] = (struct resource){true, bytes};
+    happens(worker, GS_REPORT_ALLOCATED, tag, 0);
     return GS_OK;
 }
 
-void gs_worker_release(gs_worker *engine, uint32_t memory) {
-    check(engine->memories, memory, 0, 0);
-    engine->memories[memory].is_there = false;
+void gs_worker_release(gs_worker *worker, uint32_t memory) {
+    check(worker->memories, memory, 0, 0);
+    worker->memories[memory].is_there = false;
 }
 
-gs_code gs_worker_share(gs_worker *engine, uint32_t region, int fd, uint64_t bytes) {
+gs_code gs_worker_share(gs_worker *worker, uint32_t region, int fd, uint64_t bytes) {
     (void)fd;
-    must(region < MOST && !engine->regions[region].is_there);
-    engine->regions[region] = (struct resource){true, bytes};
+    must(region < MOST && !worker->regions[region].is_there);
+    worker->regions[region] = (struct resource){true, bytes};
     return GS_OK;
 }
 
-void gs_worker_unshare(gs_worker *engine, uint32_t region) {
-    check(engine->regions, region, 0, 0);
-    engine->regions[region].is_there = false;
+void gs_worker_unshare(gs_worker *worker, uint32_t region) {
+    check(worker->regions, region, 0, 0);
+    worker->regions[region].is_there = false;
 }
 
-gs_code gs_worker_copy(gs_worker *engine, uint64_t tag, uint32_t queue, bool in, uint32_t memory, uint64_t at,
+gs_code gs_worker_copy(gs_worker *worker, uint64_t tag, uint32_t queue, bool in, uint32_t memory, uint64_t at,
                        uint32_t region, uint64_t region_at, uint64_t bytes) {
     (void)in;
     must(queue != GS_WORKER_NO_QUEUE);
-    check(engine->memories, memory, at, bytes);
-    check(engine->regions, region, region_at, bytes);
-    happens(engine, GS_REPORT_COPIED, tag, 0);
+    check(worker->memories, memory, at, bytes);
+    check(worker->regions, region, region_at, bytes);
+    happens(worker, GS_REPORT_COPIED, tag, 0);
     return GS_OK;
 }
 
-gs_code gs_worker_fill(gs_worker *engine, uint64_t tag, uint32_t queue, uint32_t memory, uint64_t at, uint64_t bytes,
+gs_code gs_worker_fill(gs_worker *worker, uint64_t tag, uint32_t queue, uint32_t memory, uint64_t at, uint64_t bytes,
                        uint8_t value) {
     (void)value;
     must(queue != GS_WORKER_NO_QUEUE);
-    check(engine->memories, memory, at, bytes);
-    happens(engine, GS_REPORT_COPIED, tag, 0);
+    check(worker->memories, memory, at, bytes);
+    happens(worker, GS_REPORT_COPIED, tag, 0);
     return GS_OK;
 }
 
-gs_code gs_worker_load(gs_worker *engine, uint64_t tag, uint32_t module, const gs_image *image) {
+gs_code gs_worker_load(gs_worker *worker, uint64_t tag, uint32_t module, const gs_image *image) {
     (void)image;
-    must(module < MOST && !engine->modules[module].is_there);
-    engine->modules[module].is_there = true;
-    happens(engine, GS_REPORT_LOADED, tag, 0);
+    must(module < MOST && !worker->modules[module].is_there);
+    worker->modules[module].is_there = true;
+    happens(worker, GS_REPORT_LOADED, tag, 0);
     return GS_OK;
 }
 
-void gs_worker_unload(gs_worker *engine, uint32_t module) {
-    check(engine->modules, module, 0, 0);
-    engine->modules[module].is_there = false;
+void gs_worker_unload(gs_worker *worker, uint32_t module) {
+    check(worker->modules, module, 0, 0);
+    worker->modules[module].is_there = false;
 }
 
-gs_code gs_worker_start(gs_worker *engine, uint64_t tag, const gs_worker_launch *run) {
+gs_code gs_worker_start(gs_worker *worker, uint64_t tag, gs_worker_launch *launch) {
     unsigned char copy[GS_CLIENT_VALUE_BYTES];
-    check(engine->modules, run->module, 0, 0);
-    must(run->kernel < 2 && run->grid[0] && run->grid[1] && run->grid[2] && run->argument_count <= GS_WORKER_ARGUMENTS);
-    for (uint32_t i = 0; i < run->argument_count; i++) {
-        const gs_worker_argument *argument = &run->arguments[i];
-        if (!argument->bytes) {
-            check(engine->memories, argument->memory, argument->at, 1);
-            continue;
-        }
-        must(argument->bytes <= sizeof copy);
-        memcpy(copy, argument->value, argument->bytes); /* the sanitizer looks */
+    gs_launch_argument_view argument;
+    uint32_t at = 0, count = 0;
+    check(worker->modules, launch->request.handle, 0, 0);
+    must(launch->kernel < 2 && launch->grid[0] && launch->grid[1] && launch->grid[2]);
+    for (; gs_launch_next(launch, &at, &argument); count++) {
+        must(argument.bytes <= sizeof copy);
+        memcpy(copy, argument.value, argument.bytes); /* the sanitizer looks */
+        if (argument.memory)
+            check(worker->memories, argument.memory, argument.at, 1);
     }
-    uint64_t blocks = (uint64_t)run->grid[0] * run->grid[1] * run->grid[2];
-    happens(engine, GS_REPORT_RAN, tag, run->is_confined && blocks > 4 ? run->first_block + blocks / 4 : blocks);
-    if (run->first_block)
-        engine->events[(engine->first + engine->count - 1) % GS_COUNT(engine->events)].blocks_done = blocks;
+    must(count == launch->argument_count && at == launch->argument_bytes);
+    uint64_t blocks = gs_launch_blocks(launch);
+    bool is_stopped = launch->form == GS_LAUNCH_CONFINED && blocks > 4 && !launch->first_block;
+    happens(worker, GS_REPORT_RAN, tag, is_stopped ? blocks / 4 : blocks);
     return GS_OK;
 }
 
-void gs_worker_confine(gs_worker *engine, uint64_t tag, const uint32_t *mask) {
-    (void)engine, (void)tag, (void)mask;
+void gs_worker_confine(gs_worker *worker, uint64_t tag, const uint32_t *mask) {
+    (void)worker, (void)tag, (void)mask;
 }
 
-uint64_t gs_worker_progress(const gs_worker *engine, uint64_t tag) {
-    (void)engine, (void)tag;
+uint64_t gs_worker_progress(const gs_worker *worker, uint64_t tag) {
+    (void)worker, (void)tag;
     return 0;
 }
 
@@ -212,7 +211,7 @@ static void give_resources(gs_session *session) {
         table->data[1] = resource;
         resource->is_ready = true;
         resource->life = session->server->life;
-        (kind == GS_RESOURCE_REGION ? the_engine.regions : the_engine.modules)[resource->number] =
+        (kind == GS_RESOURCE_REGION ? the_worker.regions : the_worker.modules)[resource->handle] =
             (struct resource){true, 5000};
         if (kind == GS_RESOURCE_MODULE) {
             resource->image = calloc(1, sizeof *resource->image + 2 * sizeof resource->image->kernels[0]);
@@ -253,8 +252,8 @@ static void say(gs_session *session, struct reader *reader, uint8_t how) {
 #define SIZE(name, type) sizeof(type),
     static const size_t sizes[] = {GS_WIRE_COMMANDS(SIZE)};
 #undef SIZE
-    uint32_t what = next(reader) % (GS_WIRE_WHATS + 1);
-    size_t count = (what < GS_WIRE_WHATS ? sizes[what] : 8) / 4;
+    uint32_t what = next(reader) % (GS_WIRE_COMMAND_COUNT + 1);
+    size_t count = (what < GS_WIRE_COMMAND_COUNT ? sizes[what] : 8) / 4;
     if (what == GS_WIRE_LAUNCH || how & 4)
         count += next(reader) % 64;
     for (size_t i = 1; i < count && i < GS_COUNT(words); i++) {
@@ -286,7 +285,7 @@ static void lie(const gs_server *server, struct reader *reader) {
     uint64_t blocks = next(reader);
     was_lied_to = true;
     if (server->actions.count)
-        happens(&the_engine, what, gs_action_tag(server->actions.data[number % server->actions.count]), blocks);
+        happens(&the_worker, what, gs_action_tag(server->actions.data[number % server->actions.count]), blocks);
 }
 
 /* When both clients are gone, and what was under way is done, nothing is left. */
@@ -295,7 +294,7 @@ static void nothing_is_left(const gs_server *server) {
     for (size_t i = 0; i < server->sessions.count; i++)
         must(!server->sessions.data[i]);
     for (size_t i = 0; i < 64 && !was_lied_to; i++)
-        must(!the_engine.memories[i].is_there && !the_engine.regions[i].is_there && !the_engine.modules[i].is_there);
+        must(!the_worker.memories[i].is_there && !the_worker.regions[i].is_there && !the_worker.modules[i].is_there);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -308,7 +307,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     must(server);
     server->options.shuffle_ns = next(&reader) & 1;
     if (was_lied_to)
-        the_engine = (gs_worker){.facts = the_engine.facts};
+        the_worker = (gs_worker){.facts = the_worker.facts};
     was_lied_to = false;
     gs_session *sessions[2] = {open_session(server), open_session(server)};
     while (reader.size) {
@@ -318,14 +317,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             unpack(&reader);
         else if (how >> 4 == 14)
             lie(server, &reader);
-        else if (how >> 4 < 3 || the_engine.count > GS_SESSION_ACTIONS || session->actions >= GS_SESSION_ACTIONS)
+        else if (how >> 4 < 3 || the_worker.count > GS_SESSION_ACTIONS || session->actions >= GS_SESSION_ACTIONS)
             gs_server_work(server);
         else
             say(session, &reader, how);
     }
     gs_session_close(sessions[0]);
     gs_session_close(sessions[1]);
-    while (the_engine.count || server->must_sweep)
+    while (the_worker.count || server->sessions.must_sweep)
         gs_server_work(server);
     nothing_is_left(server);
     return 0;

@@ -1,14 +1,14 @@
 /*
- * ring.pml: the rings between the daemon and the device process, and their bells: is any wake-up lost?
+ * ring.pml: the rings between the daemon and the worker, and their bells: is any wake-up lost?
  *
- * Modelled, one step for each access to shared memory: src/share/ring.c (put, wants_room, take, sleep, wake: positions
- * and wishes are sequentially consistent there, as they are here), the daemon's side as in src/share/engine.c (backlog,
- * flush, peek, poll) and the device process as in src/share/engine_process.c (orders, slow threads, events that find no
- * room, sleep). A bell is an eventfd, of which only matters whether it was rung. The device process may be killed
+ * Modelled, one step for each access to shared memory: src/client/ring.c (put, wants_space, take, sleep, wake: positions
+ * and wishes are sequentially consistent there, as they are here), the daemon's side as in src/worker/worker.c (backlog,
+ * flush, peek, poll) and the worker as in src/worker/loop.c (orders, slow threads, events that find no
+ * room, sleep). A bell is an eventfd, of which only matters whether it was rung. The worker may be killed
  * before any step.
  *
  * Left out: bytes (a record is one number, a ring has room for ROOM of them), positions that go around 2^64, a hostile
- * other side (tests do that), time (spinning, naps that end by themselves: they could only hide a lost wake-up).
+ * other side (tests do that), time (spinning, gs_link_wait, sleep_onces that end by themselves: they could only hide a lost wake-up).
  *
  * Checked: records come out once, in order and whole; nobody sleeps for ever while there is something for it (each such
  * state is a deadlock, an invalid end state); the daemon ends with all events or with the loss of the device, and has
@@ -35,7 +35,7 @@ byte written[2], taken[2];
 bool reader_sleeps[2], writer_waits[2];
 byte slots[2];
 bool bell[2];
-bool has_hung_up; /* the device process was killed */
+bool has_hung_up; /* the worker was killed */
 
 /* A wish is fulfilled once. */
 inline ring_if_wished(wish, whose) {
@@ -71,8 +71,8 @@ inline put(ring, whose, value, fits) {
     fi
 }
 
-/* gs_ring_wants_room. */
-inline wants_room(ring, fits) {
+/* gs_ring_wants_space. */
+inline wants_space(ring, fits) {
     writer_waits[ring] = true;
 #ifdef BROKEN_ROOM
     fits = false;
@@ -117,7 +117,7 @@ inline sleep(ring, sleeps) {
     fi
 }
 
-/* ---- the daemon: engine.c ---- */
+/* ---- the daemon: worker.c ---- */
 
 inline flush() {
     do
@@ -127,7 +127,7 @@ inline flush() {
         if
         :: fits -> backlog--
         :: else ->
-            wants_room(TO_DEVICE, fits);
+            wants_space(TO_DEVICE, fits);
             if
             :: fits
             :: else -> break
@@ -136,7 +136,7 @@ inline flush() {
     od
 }
 
-/* gs_engine_peek: sets `value` to an event, or 0. */
+/* gs_worker_peek: sets `value` to an event, or 0. */
 inline peek() {
     flush();
     take(TO_DAEMON, DEVICE, value)
@@ -198,20 +198,20 @@ lost:
     assert(written[TO_DAEMON] == take_at)
 }
 
-/* ---- the device process: engine_process.c ---- */
+/* ---- the worker: loop.c ---- */
 
 chan chores = [ORDERS] of { byte };
 byte chores_done; /* the slow thread's list of what is done, under its lock */
 
-inline tell_untold() {
+inline flush() {
     do
-    :: untold == 0 -> break
+    :: unsent == 0 -> break
     :: else ->
-        put(TO_DAEMON, DAEMON, told - untold + 1, fits);
+        put(TO_DAEMON, DAEMON, told - unsent + 1, fits);
         if
-        :: fits -> untold--
+        :: fits -> unsent--
         :: else ->
-            wants_room(TO_DAEMON, fits);
+            wants_space(TO_DAEMON, fits);
             if
             :: fits
             :: else -> break
@@ -221,14 +221,14 @@ inline tell_untold() {
 }
 
 inline tell() {
-    d_step { told++; untold++; any = true };
-    tell_untold()
+    d_step { told++; unsent++; any = true };
+    flush()
 }
 
 proctype Device() {
     byte put_at, put_seen, take_at, take_seen;
     byte told;   /* events so far */
-    byte untold; /* of them, those that found no room */
+    byte unsent; /* of them, those that found no room */
     byte value, expected = 1;
     bool fits, sleeps, any;
     {
@@ -249,7 +249,7 @@ proctype Device() {
             :: d_step { chores_done -> chores_done-- }; tell()
             :: else -> break
             od;
-            tell_untold();
+            flush();
             if
             :: any
             :: else ->

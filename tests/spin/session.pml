@@ -1,12 +1,12 @@
 /*
- * session.pml: clients, the daemon and the device process: is every command of a living client done once, or its client
+ * session.pml: clients, the daemon and the worker: is every command of a living client done once, or its client
  * told why not, whoever dies?
  *
  * Modelled: two clients, each with memory (asked for through the ring) or a module (through the socket) that it then uses
- * in a launch and a copy behind it, waits for, and frees or leaves. The daemon's loop as in src/share/daemon.c and
- * dispatch.c (events, commands, decisions, a look after the engine, sweeping, sleep), sessions and things as in session.c
+ * in a launch and a copy behind it, waits for, and frees or leaves. The daemon's loop as in src/serve/daemon.c and
+ * server.c (events, commands, decisions, a look after the worker, sweeping, sleep), sessions and resources as in session.c
  * (named, users, life; what ends a client). Launches wait for a decision, run whole or confined, are stopped and go on.
- * The device process does what it is ordered in order, may be lost before any step, for a kernel's fault or nobody's;
+ * The worker does what it is ordered in order, may be lost before any step, for a kernel's fault or nobody's;
  * kernels may never end; starting it anew may fail at first. The first client may be killed or fall silent before any
  * step; what it then has not read is of no consequence to others.
  *
@@ -14,14 +14,14 @@
  * something), blocks (run.pml), what commands say and clients that lie (tests and fuzzing), memory that runs out, time: a
  * timer rings only where it will find something, a kernel that does not end or a device that is to be tried again.
  *
- * Checked, by assertions: a wait that ends well ends after the launch and the copy have happened, each once; things are
- * used, released and forgotten only while they are there, in the device process that has them; no event of a process that
- * is gone is seen; who had something in a device process that was lost has a fate. Where nothing moves any more: living
+ * Checked, by assertions: a wait that ends well ends after the launch and the copy have happened, each once; resources are
+ * used, released and forgotten only while they are there, in the worker that has them; no event of a process that
+ * is gone is seen; who had something in a worker that was lost has an end code. Where nothing moves any more: living
  * clients have ended, of those that are gone nothing is left, in the daemon or the device.
  *
- * Broken on purpose, and to be caught: BROKEN_FREE (a thing goes when its client does, though it is in use),
+ * Broken on purpose, and to be caught: BROKEN_FREE (a resource goes when its client does, though it is in use),
  * BROKEN_STALE (events of a lost process stay), BROKEN_SETTLE (what a lost process had is told as done), BROKEN_DECIDE
- * (the daemon sleeps though there is something to decide), BROKEN_DOWN (a module that is asked for while there is no device process is not refused).
+ * (the daemon sleeps though there is something to decide), BROKEN_DOWN (a module that is asked for while there is no worker is not refused).
  */
 #define CLIENTS 2
 #ifndef LOSSES
@@ -33,7 +33,7 @@ mtype = { CONFINE };                                   /* nowhere: stop */
 mtype = { ALLOCATED, RAN, STOPPED, COPIED };           /* events; STOPPED: RAN with fewer blocks than there are */
 mtype = { NOTHING, WAITS, ISSUED, DONE };              /* actions */
 mtype = { OPEN, CLOSED, SWEPT };                       /* sessions; CLOSED: the client is gone, actions are not */
-mtype = { NO_FATE, RESET, KERNEL, GONE };              /* fates */
+mtype = { NO_END, RESET, KERNEL, GONE };              /* end codes */
 mtype = { NO_REPLY, GRANTED, REFUSED };                /* replies */
 mtype = { IDLE, WHOLE, CONFINED, STUCK };              /* kernels on the device */
 
@@ -43,7 +43,7 @@ chan commands[CLIENTS] = [1] of { mtype };
 bool file[CLIENTS]; /* a message with a file is in the socket */
 bool hung_up[CLIENTS];
 mtype reply[CLIENTS] = NO_REPLY;
-mtype fate[CLIENTS] = NO_FATE;
+mtype end_code[CLIENTS] = NO_END;
 byte done[CLIENTS];
 bool has_ended[CLIENTS];
 
@@ -66,13 +66,13 @@ byte ran[CLIENTS], copied[CLIENTS]; /* what has happened, for the checks */
 /* ---- in the daemon ---- */
 
 mtype session[CLIENTS] = OPEN;
-bool exists[CLIENTS], is_named[CLIENTS], is_ready[CLIENTS]; /* the thing of each client */
+bool exists[CLIENTS], is_named[CLIENTS], is_ready[CLIENTS]; /* the resource of each client */
 byte users[CLIENTS], life[CLIENTS];
 mtype making[CLIENTS] = NOTHING, launch[CLIENTS] = NOTHING, copy[CLIENTS] = NOTHING; /* actions */
 bool is_confined[CLIENTS], is_stopping[CLIENTS], has_begun[CLIENTS];
 byte running;
-byte engine_life = 1;
-bool must_decide, must_sweep, is_down, has_failed; /* to start a device process, once */
+byte worker_life = 1;
+bool must_decide, must_sweep, is_down, has_failed; /* to start a worker, once */
 
 /* ---- clients ---- */
 
@@ -89,7 +89,7 @@ inline give_command(what) {
     step();
     if
     :: commands[me]!what
-    :: fate[me] != NO_FATE -> goto over
+    :: end_code[me] != NO_END -> goto over
     fi
 }
 
@@ -100,7 +100,7 @@ proctype Client(byte me) {
     :: else -> file[me] = true
     fi;
     step();
-    (reply[me] != NO_REPLY || fate[me] != NO_FATE);
+    (reply[me] != NO_REPLY || end_code[me] != NO_END);
     if
     :: reply[me] == GRANTED
     :: else -> goto over
@@ -108,7 +108,7 @@ proctype Client(byte me) {
     give_command(LAUNCH);
     give_command(COPY);
     step();
-    (done[me] == 2 || fate[me] != NO_FATE);
+    (done[me] == 2 || end_code[me] != NO_END);
     if
     :: done[me] == 2 -> assert(ran[me] == 1 && copied[me] == 1)
     :: else -> goto over
@@ -126,7 +126,7 @@ gone:
     skip
 }
 
-/* ---- the device process ---- */
+/* ---- the worker ---- */
 
 inline tell(what, whose) {
     assert(nfull(events));
@@ -185,7 +185,7 @@ end_idle:
     od
 }
 
-/* ---- the daemon; all of it is one thread's, and each step touches at most one thing that others touch too ---- */
+/* ---- the daemon; all of it is one thread's, and each step touches at most one resource that others touch too ---- */
 
 inline give(order, whose) {
     if
@@ -202,7 +202,7 @@ inline release(c) {
     :: exists[c] && !is_named[c] && users[c] == 0 ->
 #endif
         if
-        :: life[c] == engine_life -> give(FREE, c)
+        :: life[c] == worker_life -> give(FREE, c)
         :: else
         fi;
         exists[c] = false;
@@ -232,7 +232,7 @@ inline settle(c) {
 #ifdef BROKEN_SETTLE
     :: number && session[c] == OPEN -> done[c] = number
 #else
-    :: number && session[c] == OPEN && fate[c] == NO_FATE -> done[c] = number
+    :: number && session[c] == OPEN && end_code[c] == NO_END -> done[c] = number
 #endif
     :: else
     fi;
@@ -255,8 +255,8 @@ inline advance(c) {
 
 inline end_session(c, code) {
     if
-    :: fate[c] == NO_FATE ->
-        fate[c] = code;
+    :: end_code[c] == NO_END ->
+        end_code[c] = code;
         is_named[c] = false;
         do
         :: launch[c] == WAITS -> launch[c] = NOTHING; users[c]--
@@ -314,11 +314,11 @@ inline reset_everybody() {
         :: HAS_THINGS(c) -> end_session(c, (c == whose && launch[c] == ISSUED -> KERNEL : RESET))
         :: else
         fi;
-        assert(!exists[c] || !memory[c] || fate[c] != NO_FATE);
+        assert(!exists[c] || !memory[c] || end_code[c] != NO_END);
         c++
     :: else -> break
     od;
-    engine_life++;
+    worker_life++;
     c = 0;
     do
     :: c < CLIENTS -> abandon_one(c); c++
@@ -330,7 +330,7 @@ inline reset_everybody() {
     must_decide = true
 }
 
-/* gs_engine_restart: kills what is left, and begins with new rings. */
+/* gs_worker_restart: kills what is left, and begins with new rings. */
 inline restart() {
     is_alive = false;
     do
@@ -350,19 +350,19 @@ inline restart() {
     copy_waits[0] = false;
     copy_waits[1] = false;
     culprit = CLIENTS;
-    device_life = engine_life;
+    device_life = worker_life;
     is_down = false;
     is_alive = true
 }
 
 inline take_event() {
     events?what, c, of_life;
-    assert(of_life == engine_life);
+    assert(of_life == worker_life);
     if
     :: what == ALLOCATED ->
         assert(making[c] == ISSUED);
         making[c] = NOTHING;
-        life[c] = engine_life;
+        life[c] = worker_life;
         is_ready[c] = true;
         if
         :: session[c] == OPEN -> reply[c] = GRANTED
@@ -375,7 +375,7 @@ inline take_event() {
         is_confined[c] = false;
         is_stopping[c] = false;
         if
-        :: what == STOPPED && fate[c] == NO_FATE -> launch[c] = WAITS
+        :: what == STOPPED && end_code[c] == NO_END -> launch[c] = WAITS
         :: else -> launch[c] = DONE
         fi;
         must_decide = true
@@ -392,7 +392,7 @@ inline take_event() {
 /* What libuv sees: connections that have said something, or have ended. */
 inline look_at_sockets(c) {
     if
-    :: file[c] && session[c] == OPEN && fate[c] == NO_FATE ->
+    :: file[c] && session[c] == OPEN && end_code[c] == NO_END ->
         file[c] = false;
         if
 #ifndef BROKEN_DOWN
@@ -413,7 +413,7 @@ inline look_at_sockets(c) {
 
 inline take_command(c) {
     if
-    :: !is_down && session[c] == OPEN && fate[c] == NO_FATE && len(commands[c]) ->
+    :: !is_down && session[c] == OPEN && end_code[c] == NO_END && len(commands[c]) ->
         has_found = true;
         if
         :: commands[c]?ALLOCATE -> make_thing(c)
@@ -462,7 +462,7 @@ inline sweep_one(c) {
 }
 
 #define SOMETHING(c) \
-    (session[c] == OPEN && (hung_up[c] || (fate[c] == NO_FATE && (file[c] || (len(commands[c]) && !is_down)))))
+    (session[c] == OPEN && (hung_up[c] || (end_code[c] == NO_END && (file[c] || (len(commands[c]) && !is_down)))))
 
 #define IS_LOST (!is_alive && !is_down)
 
@@ -494,7 +494,7 @@ take_events:
     };
     atomic {
         if
-        :: len(events) || IS_LOST -> next = LOOKED; goto happening /* gs_engine_poll, every 20 ms */
+        :: len(events) || IS_LOST -> next = LOOKED; goto happening /* gs_worker_poll, every 20 ms */
         :: true
         fi
     };
@@ -509,7 +509,7 @@ looked:
         :: has_found -> goto working
         :: else
         fi;
-        /* gs_dispatch_sleep */
+        /* gs_server_sleep */
         if
         :: len(events) || IS_LOST -> goto happening
         :: else
@@ -543,7 +543,7 @@ happening:
         :: else -> goto take_events
         fi
     };
-trying: /* check_engine, where there is no device process: nobody has anything there */
+trying: /* check_worker, where there is no worker: nobody has anything there */
     atomic { assert(!HAS_THINGS(0) && !HAS_THINGS(1)); restart(); goto working };
 losing:
     atomic {

@@ -1,23 +1,23 @@
 /*
  * wait.pml: the threads of a client and the daemon: does everybody who waits for something hear of it?
  *
- * Modelled, one step for each access to shared memory: the ring of commands (src/share/ring.c) between a client of two
- * threads and the daemon; the page (src/share/wire.h): `done` of each stream, `client_sleeps`, `fate`; waiting as in
- * src/share/client_link.c (gs_link_wait, nap, sleep_on_bell: one thread sleeps on the bell and wakes the others), also for room
- * in the ring, with the client's lock held; the daemon's sleep as in src/share/dispatch.c and daemon.c. One thread
+ * Modelled, one step for each access to shared memory: the ring of commands (src/client/ring.c) between a client of two
+ * threads and the daemon; the page (src/client/wire.h): `done` of each stream, `client_sleeps`, `end_code`; waiting as in
+ * src/client/link.c (gs_link_wait, sleep_once, sleep_on_bell: one thread sleeps on the bell and wakes the others), also for room
+ * in the ring, with the client's lock held; the daemon's sleep as in src/serve/server.c and daemon.c. One thread
  * gives FIRST commands, the other one, each to a stream of its own, and then waits for the last of them. The daemon has what it took done in any
- * order of streams. It may end the client at any time (its fate), or be killed before any step.
+ * order of streams. It may end the client at any time (its end code), or be killed before any step.
  *
  * Left out: spinning before sleep (it could only hide a lost wake-up), what commands mean (session.pml), replies (they
  * are told in the same way as `done`).
  *
- * Checked: each thread ends, with its commands done, or with a fate, or with the loss of the daemon, and for no other
+ * Checked: each thread ends, with its commands done, or with an end code, or with the loss of the daemon, and for no other
  * reason; no thread and not the daemon sleeps for ever while there is something for it (a deadlock); under weak fairness
  * both threads end (ltl ends).
  *
  * Broken on purpose, and to be caught: BROKEN_FENCE (the daemon looks whether the client sleeps before `done` can be
  * seen), BROKEN_NAP (the thread that polls does not wake the other), BROKEN_LATE (a thread looks, and then says that it
- * sleeps), BROKEN_FATE (the daemon does not ring for a fate).
+ * sleeps), BROKEN_END (the daemon does not ring for an end code).
  */
 #ifndef FIRST
 #define FIRST 2
@@ -29,7 +29,7 @@
 byte written, taken, slot;
 bool reader_sleeps, writer_waits;
 byte done[THREADS];
-bool client_sleeps, has_fate;
+bool client_sleeps, has_ended;
 bool daemon_bell, client_bell;
 bool is_killed; /* the daemon: its end of the socket is closed */
 
@@ -42,9 +42,9 @@ inline ring_if_wished(wish, bell) {
 
 /* ---- the client ---- */
 
-byte lock_owner, nap_owner; /* mutexes: 0: free */
+byte lock_owner, gs_link_wait, sleep_once_owner; /* mutexes: 0: free */
 byte put_at, put_seen;      /* under the lock */
-bool somebody_polls;        /* under `nap` */
+bool somebody_polls;        /* under `gs_link_wait, sleep_once` */
 bool waits_on_woken[THREADS];
 bool is_lost;
 bool has_ended[THREADS];
@@ -69,33 +69,33 @@ inline look() {
     fi
 }
 
-inline look_and_fate() {
+inline look_and_end() {
     look();
     if
     :: met
-    :: else -> met = has_fate || is_lost
+    :: else -> met = has_ended || is_lost
     fi
 }
 
-inline nap() {
-    lock(nap_owner);
+inline gs_link_wait, sleep_once() {
+    lock(gs_link_wait, sleep_once_owner);
     if
     :: somebody_polls ->
-        look_and_fate();
+        look_and_end();
         if
-        :: met -> nap_owner = 0
+        :: met -> gs_link_wait, sleep_once_owner = 0
         :: else -> /* pthread_cond_wait */
-            d_step { waits_on_woken[me] = true; nap_owner = 0 };
-            atomic { !waits_on_woken[me] && nap_owner == 0 -> met = false }
+            d_step { waits_on_woken[me] = true; gs_link_wait, sleep_once_owner = 0 };
+            atomic { !waits_on_woken[me] && gs_link_wait, sleep_once_owner == 0 -> met = false }
         fi
     :: else ->
 #ifdef BROKEN_LATE
-        d_step { somebody_polls = true; nap_owner = 0 };
-        look_and_fate();
+        d_step { somebody_polls = true; gs_link_wait, sleep_once_owner = 0 };
+        look_and_end();
         client_sleeps = true;
 #else
-        d_step { somebody_polls = true; client_sleeps = true; nap_owner = 0 };
-        look_and_fate();
+        d_step { somebody_polls = true; client_sleeps = true; gs_link_wait, sleep_once_owner = 0 };
+        look_and_end();
 #endif
         if
         :: met
@@ -106,7 +106,7 @@ inline nap() {
             fi
         fi;
         d_step {
-            nap_owner == 0;
+            gs_link_wait, sleep_once_owner == 0;
             met = false;
             somebody_polls = false;
 #ifndef BROKEN_NAP
@@ -117,7 +117,7 @@ inline nap() {
     fi
 }
 
-/* wait_for; `met`: it came to be, else there is a fate, or nobody is there any more. */
+/* wait_for; `met`: it came to be, else there is an end code, or nobody is there any more. */
 inline wait_for() {
     do
     :: look();
@@ -126,12 +126,12 @@ inline wait_for() {
         :: else
         fi;
         if
-        :: has_fate || is_lost ->
+        :: has_ended || is_lost ->
             look();
             break
         :: else
         fi;
-        nap()
+        gs_link_wait, sleep_once()
     od
 }
 
@@ -144,7 +144,7 @@ proctype Thread(byte me) {
     :: else ->
         lock(lock_owner);
         do
-        :: has_fate || is_lost -> break
+        :: has_ended || is_lost -> break
         :: else ->
             d_step {
                 if
@@ -172,7 +172,7 @@ proctype Thread(byte me) {
     least = commands;
     wait_for();
 ended:
-    assert(has_fate || is_lost || done[me] == commands);
+    assert(has_ended || is_lost || done[me] == commands);
     assert(!is_lost || is_killed);
     has_ended[me] = true
 }
@@ -201,16 +201,16 @@ working:
             d_step { had[slot - 1]++; take_at++; taken = take_at };
             ring_if_wished(writer_waits, client_bell);
             goto working
-        :: had[0] -> tell_done(0); goto working /* an event of the engine */
+        :: had[0] -> tell_done(0); goto working /* an event of the worker */
         :: had[1] -> tell_done(1); goto working
 #ifdef FATE
-        :: has_fate = true; /* gs_session_end: it takes no commands any more */
-#ifndef BROKEN_FATE
+        :: has_ended = true; /* gs_session_end: it takes no commands any more */
+#ifndef BROKEN_END
             ring_if_wished(client_sleeps, client_bell);
 #endif
             goto end_over
 #endif
-        :: take_at == written -> /* gs_dispatch_sleep */
+        :: take_at == written -> /* gs_server_sleep */
             reader_sleeps = true;
             sleeps = take_at == written;
             if

@@ -1,20 +1,20 @@
 /*
- * host_worker.c: a CPU that plays a GPU for the device process, so that everything can be tried where there is none.
+ * host_backend.c: a CPU that plays a GPU for the worker, so that everything can be tried where there is no GPU.
  *
- * Each pretended SM is a thread that runs one block at a time. Copies have a thread of their own, as a GPU has copy
- * engines. Kernels come as shared libraries that the host executor has compiled (src/reshape/host.c); the SM's thread
- * runs their blocks.
+ * Each SM is a thread that runs one block at a time. Copies have a thread of their own, as a GPU has copy engines.
+ * Kernels come as shared libraries that the host compiler made (src/reshape/host.c); the thread of an SM runs their
+ * blocks.
  *
- * A work that is the first of its lane is offered to all SMs, in the order in which works came to be first. A whole
- * kernel gives each SM that is idle its next block. A confined one takes an SM that its mask allows for one worker, who
- * stays until the SM is no longer allowed or the queue is empty; its launch is done when no worker is left and none can
- * come. Two runs on disjoint SMs thus share the cores as their SMs are shared, and a kernel that nobody left room for
- * waits.
+ * A task that is the first of its lane is offered to all SMs, in the order in which tasks became first. An original
+ * kernel gives each idle SM its next block. A confined one takes an SM that its mask allows for one block, which stays
+ * until the SM is no longer allowed or all blocks of the grid are taken; the launch is done when none of its blocks is
+ * left and none can come. So two launches on disjoint SMs share the cores as they share the SMs, and a kernel that has
+ * no SM waits.
  *
- * A kernel that crashes takes the process with it, after it has left a note: as with a GPU, all is lost.
+ * A kernel that crashes takes the process with it, after it has left a note: as with a GPU, everything is lost.
  */
 #define _GNU_SOURCE
-#include "worker_device.h"
+#include "backend.h"
 
 #include <dlfcn.h>
 #include <gridsmith_run.h>
@@ -81,14 +81,14 @@ struct task {
     gs_host_part part;
     struct host_control *control;
     unsigned long long next_block;
-    void *arguments[GS_WORKER_ARGUMENTS + 1];
+    void *arguments[GS_WORKER_PARAMETERS + 1];
     _Alignas(WORD_ALIGN) unsigned char values[];
 };
 
 struct host_lane {
     gs_lane lane;
     _Atomic uint32_t done;
-    uint32_t unreported; /* tasks that have ended and are not in `done` yet */
+    uint32_t unreported; /* tasks that ended and are not in `done` yet */
     struct task *first, **last;
 };
 
@@ -140,7 +140,7 @@ static bool is_over(const struct task *task) {
 
 static void end_task(struct host *host, struct task *task);
 
-/* Workers that come when all blocks are taken, or when they are nowhere allowed, have nothing to do. */
+/* A launch that arrives when all blocks are taken, or when no SM is allowed, has nothing to do. */
 static void offer(struct host *host, struct task *task) {
     task->next = NULL;
     task->before = host->offered_last;
@@ -169,7 +169,7 @@ static void end_task(struct host *host, struct task *task) {
     if (!task->defer_report) {
         atomic_fetch_add(&lane->done, lane->unreported);
         lane->unreported = 0;
-        gs_loop_ring(host->loop);
+        gs_loop_wake(host->loop);
     }
     free(task);
 }
@@ -189,7 +189,7 @@ static void add_task(struct host *host, gs_lane *lane, struct task *task) {
     pthread_mutex_unlock(&host->mutex);
 }
 
-/* A confined run has as many tasks as it was launched; what ends one ends others too. */
+/* A confined launch may have several tasks; what ends one ends the others too. */
 static void end_all_over(struct host *host, const struct host_control *control) {
     for (struct task *task = host->offered, *next; task; task = next) {
         next = task->next;
@@ -384,8 +384,8 @@ static gs_code find_kernel(struct host_loaded *made, size_t number, const gs_ima
     if (code != GS_OK)
         return code;
     const gs_kernel *found = &kernel->original.library->kernels[kernel->original.number];
-    if (found->parameters > GS_WORKER_ARGUMENTS)
-        return gs_fail(error, GS_E_KERNEL, "%.100s has more than %d parameters", found->name, GS_WORKER_ARGUMENTS);
+    if (found->parameters > GS_WORKER_PARAMETERS)
+        return gs_fail(error, GS_E_KERNEL, "%.100s has more than %d parameters", found->name, GS_WORKER_PARAMETERS);
     loaded->can_be_confined = kernel->confined.library != NULL;
     loaded->parameters = found->parameters;
     memcpy(loaded->sizes, found->sizes, found->parameters * sizeof *found->sizes);
@@ -461,51 +461,52 @@ static gs_code host_fill(void *device, gs_lane *lane, uint64_t address, uint8_t 
     return GS_OK;
 }
 
-/* The arguments, each at a multiple of 16, so that any type can be read there. */
-static struct task *make_task(const gs_kernel *found, const gs_device_launch *launch) {
+/* The arguments are copied, each to a multiple of 16, so that any type can be read there. */
+static struct task *make_task(const gs_kernel *found, const gs_worker_launch *launch, void **arguments) {
     size_t bytes = 0, at = 0;
     for (unsigned i = 0; i < found->parameters; i++)
         bytes += (found->sizes[i] + WORD_ALIGN - 1) / WORD_ALIGN * WORD_ALIGN;
     struct task *task = aligned_alloc(WORD_ALIGN, (sizeof *task + bytes + WORD_ALIGN - 1) / WORD_ALIGN * WORD_ALIGN);
     if (!task)
         return NULL;
-    *task = (struct task){.kind = launch->control ? CONFINED : WHOLE,
-                          .defer_report = launch->defer_report,
-                          .tag = launch->tag,
-                          .blocks = launch->blocks};
+    *task = (struct task){.tag = launch->request.tag, .blocks = gs_launch_blocks(launch)};
     for (unsigned i = 0; i < found->parameters; i++) {
         task->arguments[i] = task->values + at;
-        memcpy(task->values + at, launch->arguments[i], found->sizes[i]);
+        memcpy(task->values + at, arguments[i], found->sizes[i]);
         at += (found->sizes[i] + WORD_ALIGN - 1) / WORD_ALIGN * WORD_ALIGN;
     }
     return task;
 }
 
-static gs_code host_launch(void *device, gs_lane *lane, const gs_device_launch *launch, gs_error *error) {
+static gs_code host_launch(void *device, gs_lane *lane, const gs_loaded_kernel *loaded, const gs_worker_launch *launch,
+                           void **arguments, gs_control *control, uint32_t sms, gs_error *error) {
     enum { MOST_SHARED = 256 << 10 };
-    const struct host_kernel *kernel = launch->kernel->inside;
-    const struct form *form = launch->control ? &kernel->confined : &kernel->original;
+    const struct host_kernel *kernel = loaded->inside;
+    const struct form *form = control ? &kernel->confined : &kernel->original;
     const gs_kernel *found = &form->library->kernels[form->number];
+    (void)sms;
     if (launch->shared_bytes > MOST_SHARED)
         return gs_fail(error, GS_E_NO_FIT, "a block with %llu bytes of shared memory never fits",
                        (unsigned long long)launch->shared_bytes);
-    if (found->parameters != launch->kernel->parameters + (launch->control ? 1 : 0))
+    if (found->parameters != loaded->parameters + (control ? 1 : 0))
         return gs_fail(error, GS_E_KERNEL, "the confined kernel has other parameters");
-    struct task *task = make_task(found, launch);
+    struct task *task = make_task(found, launch, arguments);
     if (!task)
         return gs_fail_memory(error);
+    task->kind = control ? CONFINED : WHOLE;
+    task->defer_report = !control && launch->defer_report;
     task->form = form;
-    task->control = (struct host_control *)launch->control;
+    task->control = (struct host_control *)control;
     task->part = (gs_host_part){.kernel = form->number,
                                 .block = {launch->block[0], launch->block[1], launch->block[2]},
                                 .shared_bytes = launch->shared_bytes};
     for (int i = 0; i < 3; i++)
-        task->part.grid[i] = launch->control ? 1 : launch->grid[i];
+        task->part.grid[i] = control ? 1 : launch->grid[i];
     add_task(device, lane, task);
     return GS_OK;
 }
 
-/* ---- the queue of a confined run ---- */
+/* ---- the state of a confined launch ---- */
 
 static gs_control *host_control_new(void *device) {
     struct host_control *made = calloc(1, sizeof *made);
@@ -521,7 +522,7 @@ static void host_control_free(void *device, gs_control *control) {
     free(control);
 }
 
-/* A run from which all workers have gone is over when no SM is allowed any more. */
+/* A launch without blocks on SMs is over when no SM is allowed any more. */
 static gs_code host_control_confine(void *device, gs_control *control, const uint32_t *mask, gs_error *error) {
     struct host *host = device;
     struct host_control *mine = (struct host_control *)control;
@@ -598,23 +599,23 @@ static void host_enter_thread(void *device) {
     (void)device;
 }
 
-const gs_device_kind gs_device_kind_host = {.open = host_open,
-                                            .enter_thread = host_enter_thread,
-                                            .rings = true,
-                                            .allocate = host_allocate,
-                                            .free = host_free,
-                                            .map = host_map,
-                                            .unmap = host_unmap,
-                                            .load = host_load,
-                                            .unload = host_unload,
-                                            .lane_new = host_lane_new,
-                                            .copy = host_copy,
-                                            .fill = host_fill,
-                                            .launch = host_launch,
-                                            .control_new = host_control_new,
-                                            .control_free = host_control_free,
-                                            .control_begin = host_control_begin,
-                                            .control_confine = host_control_confine,
-                                            .control_next = host_control_next,
-                                            .read = host_read,
-                                            .check = host_check};
+const gs_backend gs_backend_host = {.open = host_open,
+                                    .enter_thread = host_enter_thread,
+                                    .rings = true,
+                                    .allocate = host_allocate,
+                                    .free = host_free,
+                                    .map = host_map,
+                                    .unmap = host_unmap,
+                                    .load = host_load,
+                                    .unload = host_unload,
+                                    .lane_new = host_lane_new,
+                                    .copy = host_copy,
+                                    .fill = host_fill,
+                                    .launch = host_launch,
+                                    .control_new = host_control_new,
+                                    .control_free = host_control_free,
+                                    .control_begin = host_control_begin,
+                                    .control_confine = host_control_confine,
+                                    .control_next = host_control_next,
+                                    .read = host_read,
+                                    .check = host_check};

@@ -1,26 +1,26 @@
 /*
- * cuda_worker.c: a GPU, for the device process.
+ * cuda_backend.c: a GPU, for the worker.
  *
- * A lane is a stream and a word of pinned memory. Behind each work the stream writes its number into the word, so that
- * the loop sees what is done without a call of the driver. Such a write holds the next kernel up by 2 to 3 us, because
- * all memory is made visible to the host before it. So launches that are followed by others do without.
+ * A lane is a stream and a word of pinned memory. Behind each operation the stream writes its number into the word, so
+ * that the loop sees what is done without a call of the driver. Such a write delays the next kernel by 2 to 3 us,
+ * because all memory is made visible to the host before it. So launches whose report is deferred do without it.
  *
  * Nothing here may wait for a kernel, because another one may run for ever:
- *   - memory comes from the driver's pool, in the order of a stream of its own. cuMemFree would wait for all kernels.
- *   - memory is cleared by copies of zeros, which need no SM; by a kernel only where it is much, and nothing is
- * confined.
- *   - kernels are loaded whole and early (CUDA_MODULE_LOADING=EAGER), by the thread for modules: the driver makes that
- *     wait until no kernel runs.
- *   - masks are copied to the GPU on a stream of their own.
- * A kernel whose local memory is larger than any before makes the driver wait at its launch; there is no way around it.
+ *   - Memory comes from the driver's pool, in the order of a stream of its own. cuMemFree would wait for all kernels.
+ *   - Memory is cleared by copies of zeros, which need no SM; by a kernel only where it is large, and nothing is
+ *     confined.
+ *   - Kernels are loaded whole and early (CUDA_MODULE_LOADING=EAGER), by the thread for modules: the driver waits there
+ *     until no kernel runs.
+ *   - Masks are copied to the GPU on a stream of their own.
+ * A kernel with more local memory than any before makes the driver wait at its launch; that cannot be avoided.
  *
- * The queue of a confined run lies in device memory, 256 bytes: the counter, and the mask in another line. Workers look
- * at them with each task, by way of the GPU's cache. The walked launches of a lane use its counters one after the
- * other; its stream makes all of them 0 when it begins again with the first.
+ * The state of a confined launch lies in device memory, 256 bytes: the counter, and the mask in another cache line. Its
+ * blocks read them with each task, through the GPU's cache. The block loops of a lane use its counters in turn; the
+ * stream clears all of them when it starts again with the first.
  */
 #define _GNU_SOURCE
+#include "backend.h"
 #include "cuda/cuda.h"
-#include "worker_device.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -53,12 +53,12 @@ struct cuda_control {
     int64_t asked_ns;
 };
 
-/* A kernel, and how many confined blocks of the size that it was last launched with fill the GPU. */
+/* A kernel, and how many blocks of its confined form fill the GPU, in the size that it was last launched with. */
 struct cuda_kernel {
     cu_function original, confined;
     uint32_t threads;
     uint64_t shared_bytes;
-    uint32_t workers;
+    uint32_t most_blocks;
     uint64_t most_shared; /* that the original may have */
 };
 
@@ -79,11 +79,11 @@ struct cuda {
     pthread_mutex_t memory_mutex; /* the loop needs memory for marks */
     void *zeros;
     struct lane_word *words;
-    cu_pointer words_there, counters_there;
+    cu_pointer words_on_gpu, counters_on_gpu;
     uint32_t lane_count;
-    cu_pointer controls_there;
+    cu_pointer controls_on_gpu;
     struct cuda_control controls[MOST_CONTROLS], *free_control;
-    _Atomic int confined; /* runs */
+    _Atomic int confined; /* launches that run */
 };
 
 static gs_code check(const struct cuda *cuda, int failed, const char *what, gs_error *error) {
@@ -126,7 +126,7 @@ static void cuda_free(void *device, uint64_t address, uint64_t bytes) {
     pthread_mutex_unlock(&cuda->memory_mutex);
 }
 
-/* Memory that cannot be pinned is used as it is: copies are slow then. */
+/* Memory that cannot be pinned is used as it is; copies are slower then. */
 static gs_code cuda_map(void *device, int fd, uint64_t bytes, void **pointer, gs_error *error) {
     struct cuda *cuda = device;
     void *memory = bytes ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
@@ -171,8 +171,8 @@ static gs_code find_kernel(const struct cuda *cuda, struct cuda_loaded *made, si
     if (code == GS_OK)
         code = find_function(cuda, made, &stored->confined, &kernel->confined, error);
     if (code == GS_OK)
-        code = gs_cuda_parameters(&cuda->api, kernel->original, GS_WORKER_ARGUMENTS, loaded->sizes, &loaded->parameters,
-                                  error);
+        code = gs_cuda_parameters(&cuda->api, kernel->original, GS_WORKER_PARAMETERS, loaded->sizes,
+                                  &loaded->parameters, error);
     kernel->most_shared = CU_DEFAULT_SHARED_BYTES;
     loaded->can_be_confined = kernel->confined != NULL;
     loaded->inside = kernel;
@@ -224,20 +224,20 @@ static gs_lane *cuda_lane_new(void *device) {
         return NULL;
     }
     made->lane.done = &cuda->words[cuda->lane_count].done;
-    made->done = cuda->words_there + cuda->lane_count * sizeof(struct lane_word);
-    made->lane.counter = made->counters = cuda->counters_there + cuda->lane_count * COUNTERS_BYTES;
+    made->done = cuda->words_on_gpu + cuda->lane_count * sizeof(struct lane_word);
+    made->lane.counter = made->counters = cuda->counters_on_gpu + cuda->lane_count * COUNTERS_BYTES;
     cuda->lane_count++;
     return &made->lane;
 }
 
-/* After what was given to the stream: counts it. */
-static gs_code count_work(struct cuda *cuda, struct cuda_lane *lane, bool defer_report, int failed, const char *what,
+/* Counts what was given to the stream. */
+static gs_code count_work(struct cuda *cuda, struct cuda_lane *lane, bool defers_report, int failed, const char *what,
                           gs_error *error) {
-    if (!failed && !defer_report)
+    if (!failed && !defers_report)
         failed = cuda->api.write_word(lane->stream, lane->done, lane->lane.given + 1, 0);
     if (!failed) {
         lane->lane.given++;
-        lane->lane.is_unreported = defer_report;
+        lane->lane.is_unreported = defers_report;
     }
     return check(cuda, failed, what, error);
 }
@@ -271,41 +271,38 @@ static int fit(const struct cuda *cuda, cu_function function, int threads, uint6
     return cuda->api.occupancy(&blocks, function, threads, shared_bytes) == 0 ? blocks : 0;
 }
 
-/* As many workers as fill the GPU. */
-static gs_code count_workers(const struct cuda *cuda, struct cuda_kernel *kernel, const gs_device_launch *launch,
-                             gs_error *error) {
-    uint32_t threads = launch->block[0] * launch->block[1] * launch->block[2];
-    if (kernel->workers && kernel->threads == threads && kernel->shared_bytes == launch->shared_bytes)
+static uint32_t threads_of(const gs_worker_launch *launch) {
+    return launch->block[0] * launch->block[1] * launch->block[2];
+}
+
+/* Finds how many blocks of the confined form fill the GPU. */
+static gs_code count_blocks(const struct cuda *cuda, struct cuda_kernel *kernel, const gs_worker_launch *launch,
+                            gs_error *error) {
+    uint32_t threads = threads_of(launch);
+    if (kernel->most_blocks && kernel->threads == threads && kernel->shared_bytes == launch->shared_bytes)
         return GS_OK;
     int most = fit(cuda, kernel->confined, (int)threads, launch->shared_bytes);
     if (!most)
         return gs_fail(error, GS_E_NO_FIT, "no block of %u threads with %llu bytes of shared memory fits on an SM",
                        threads, (unsigned long long)launch->shared_bytes);
-    kernel->workers = (uint32_t)(most * cuda->sms);
+    kernel->most_blocks = (uint32_t)(most * cuda->sms);
     kernel->threads = threads;
     kernel->shared_bytes = launch->shared_bytes;
     return GS_OK;
 }
 
-static gs_code choose_original(const struct cuda *cuda, struct cuda_kernel *kernel, const gs_device_launch *launch,
-                               gs_error *error) {
+static gs_code allow_shared(const struct cuda *cuda, struct cuda_kernel *kernel, const gs_worker_launch *launch,
+                            gs_error *error) {
     if (launch->shared_bytes <= kernel->most_shared)
         return GS_OK;
-    if (launch->shared_bytes > INT32_MAX ||
-        cuda->api.function_set(kernel->original, CU_FUNCTION_MAX_SHARED, (int)launch->shared_bytes) != 0)
+    if (cuda->api.function_set(kernel->original, CU_FUNCTION_MAX_SHARED, (int)launch->shared_bytes) != 0)
         return gs_fail(error, GS_E_NO_FIT, "a block with %llu bytes of shared memory never fits",
                        (unsigned long long)launch->shared_bytes);
     kernel->most_shared = launch->shared_bytes;
     return GS_OK;
 }
 
-/* As many as fill the GPU, or as there are blocks for them on each SM that is allowed. */
-static uint32_t workers_of(const struct cuda *cuda, const struct cuda_kernel *kernel, const gs_device_launch *launch) {
-    int64_t sms = launch->sms ? (int64_t)launch->sms : cuda->sms;
-    return (uint32_t)gs_min(kernel->workers, gs_divide_up((int64_t)launch->blocks, sms) * cuda->sms);
-}
-
-/* The counter of the next walked launch: the one that had it last was 16 launches ago. */
+/* The counter of the next block loop. It was last used 16 launches ago. */
 static int step_counter(const struct cuda *cuda, struct cuda_lane *lane) {
     lane->lane.counter += COUNTER_BYTES;
     if (lane->lane.counter < lane->counters + COUNTERS_BYTES)
@@ -314,32 +311,39 @@ static int step_counter(const struct cuda *cuda, struct cuda_lane *lane) {
     return cuda->api.set_bytes_later(lane->counters, 0, COUNTERS_BYTES, lane->stream);
 }
 
-static gs_code cuda_launch(void *device, gs_lane *lane, const gs_device_launch *launch, gs_error *error) {
+/* The grid of the confined form: as many blocks as fill the GPU, or as there are for each of so many SMs. */
+static uint32_t confined_grid(const struct cuda *cuda, const struct cuda_kernel *kernel, const gs_worker_launch *launch,
+                              uint32_t sms) {
+    int64_t per_sm = gs_divide_up((int64_t)gs_launch_blocks(launch), sms ? (int64_t)sms : cuda->sms);
+    return (uint32_t)gs_min(kernel->most_blocks, per_sm * cuda->sms);
+}
+
+static gs_code cuda_launch(void *device, gs_lane *lane, const gs_loaded_kernel *loaded, const gs_worker_launch *launch,
+                           void **arguments, gs_control *control, uint32_t sms, gs_error *error) {
     struct cuda *cuda = device;
     struct cuda_lane *mine = (struct cuda_lane *)lane;
-    struct cuda_kernel *kernel = launch->kernel->inside;
-    bool has_workers = launch->control || launch->is_block_loop;
+    struct cuda_kernel *kernel = loaded->inside;
+    bool is_block_loop = !control && gs_lane_loops(lane, launch), is_original = !control && !is_block_loop;
     gs_code code = launch->shared_bytes > INT32_MAX ? gs_fail(error, GS_E_NO_FIT, "no SM has so much shared memory")
-                   : has_workers                    ? count_workers(cuda, kernel, launch, error)
-                                                    : choose_original(cuda, kernel, launch, error);
+                   : is_original                    ? allow_shared(cuda, kernel, launch, error)
+                                                    : count_blocks(cuda, kernel, launch, error);
     if (code != GS_OK)
         return code;
-    uint32_t workers = has_workers ? workers_of(cuda, kernel, launch) : 0;
-    cu_launch told = {.grid_x = has_workers ? workers : launch->grid[0],
-                      .grid_y = has_workers ? 1 : launch->grid[1],
-                      .grid_z = has_workers ? 1 : launch->grid[2],
+    cu_launch call = {.grid_x = is_original ? launch->grid[0] : confined_grid(cuda, kernel, launch, sms),
+                      .grid_y = is_original ? launch->grid[1] : 1,
+                      .grid_z = is_original ? launch->grid[2] : 1,
                       .block_x = launch->block[0],
                       .block_y = launch->block[1],
                       .block_z = launch->block[2],
                       .shared_bytes = (unsigned)launch->shared_bytes,
                       .stream = mine->stream};
-    int failed = cuda->api.launch(&told, has_workers ? kernel->confined : kernel->original, launch->arguments, NULL);
-    if (!failed && launch->is_block_loop)
+    int failed = cuda->api.launch(&call, is_original ? kernel->original : kernel->confined, arguments, NULL);
+    if (!failed && is_block_loop)
         failed = step_counter(cuda, mine);
-    return count_work(cuda, mine, launch->defer_report, failed, "launching", error);
+    return count_work(cuda, mine, launch->defer_report && !control, failed, "launching", error);
 }
 
-/* ---- the queue of a confined run ---- */
+/* ---- the state of a confined launch ---- */
 
 static gs_control *cuda_control_new(void *device) {
     struct cuda *cuda = device;
@@ -359,14 +363,14 @@ static void cuda_control_free(void *device, gs_control *control) {
     atomic_fetch_sub(&cuda->confined, 1);
 }
 
-/* The GPU may be copying the words of an earlier mask: then these arrive next. */
+/* The GPU may still copy an earlier mask; this one follows it. */
 static void stage_mask(struct cuda_control *control, const uint32_t *mask) {
     uint32_t *words = (uint32_t *)(void *)(control->staged + MASK_AT);
     for (int i = 0; i < GS_WORKER_MASK_WORDS; i++)
         __atomic_store_n(&words[i], mask[i], __ATOMIC_RELEASE);
 }
 
-/* The progress stream may still copy the counter of whoever had this control before: its wait goes first. */
+/* The progress stream may still copy the counter of the launch that had this control before: wait for it first. */
 static gs_code cuda_control_begin(void *device, gs_control *control, uint64_t next, const uint32_t *mask,
                                   gs_error *error) {
     struct cuda *cuda = device;
@@ -410,7 +414,7 @@ static uint64_t cuda_control_next(void *device, gs_control *control, bool exactl
 
 /* ---- opening ---- */
 
-/* Faults stick to the context: every call tells. */
+/* A fault stays with the context: every call returns it. */
 static gs_code cuda_check(void *device, gs_error *error) {
     struct cuda *cuda = device;
     int state = cuda->api.stream_query(cuda->memory);
@@ -447,7 +451,7 @@ static gs_code make_memory(struct cuda *cuda, gs_error *error) {
     void *words = NULL, *staged = NULL, *seen = NULL;
     int failed = api->host_alloc(&words, MOST_LANES * sizeof(struct lane_word), HOST_FLAGS);
     if (!failed)
-        failed = api->host_pointer(&cuda->words_there, words, 0);
+        failed = api->host_pointer(&cuda->words_on_gpu, words, 0);
     if (!failed)
         failed = api->host_alloc(&cuda->zeros, ZEROS, HOST_FLAGS);
     if (!failed)
@@ -455,11 +459,11 @@ static gs_code make_memory(struct cuda *cuda, gs_error *error) {
     if (!failed)
         failed = api->host_alloc(&seen, MOST_CONTROLS * sizeof(uint64_t), HOST_FLAGS);
     if (!failed)
-        failed = api->alloc(&cuda->controls_there, MOST_CONTROLS * CONTROL_BYTES);
+        failed = api->alloc(&cuda->controls_on_gpu, MOST_CONTROLS * CONTROL_BYTES);
     if (!failed)
-        failed = api->alloc(&cuda->counters_there, MOST_LANES * COUNTERS_BYTES);
+        failed = api->alloc(&cuda->counters_on_gpu, MOST_LANES * COUNTERS_BYTES);
     if (!failed)
-        failed = api->set_bytes(cuda->counters_there, 0, MOST_LANES * COUNTERS_BYTES);
+        failed = api->set_bytes(cuda->counters_on_gpu, 0, MOST_LANES * COUNTERS_BYTES);
     if (failed)
         return check(cuda, failed, "allocating", error);
     memset(words, 0, MOST_LANES * sizeof(struct lane_word));
@@ -468,8 +472,8 @@ static gs_code make_memory(struct cuda *cuda, gs_error *error) {
     cuda->words = words;
     for (int i = MOST_CONTROLS; i-- > 0;) {
         struct cuda_control *control = &cuda->controls[i];
-        cu_pointer there = cuda->controls_there + (cu_pointer)i * CONTROL_BYTES;
-        *control = (struct cuda_control){.control = {.next = there + NEXT_AT, .mask = there + MASK_AT},
+        cu_pointer on_gpu = cuda->controls_on_gpu + (cu_pointer)i * CONTROL_BYTES;
+        *control = (struct cuda_control){.control = {.next = on_gpu + NEXT_AT, .mask = on_gpu + MASK_AT},
                                          .next_free = cuda->free_control,
                                          .staged = (unsigned char *)staged + i * CONTROL_BYTES,
                                          .seen = (_Atomic uint64_t *)seen + i};
@@ -478,7 +482,7 @@ static gs_code make_memory(struct cuda *cuda, gs_error *error) {
     return GS_OK;
 }
 
-static gs_code say_facts(struct cuda *cuda, gs_worker_facts *facts, gs_error *error) {
+static gs_code read_facts(struct cuda *cuda, gs_worker_facts *facts, gs_error *error) {
     const cu_api *api = &cuda->api;
     int major = 0, minor = 0;
     size_t bytes = 0;
@@ -495,10 +499,10 @@ static gs_code say_facts(struct cuda *cuda, gs_worker_facts *facts, gs_error *er
         (gs_worker_facts){.is_gpu = true, .sms = cuda->sms, .architecture = major * 10 + minor, .memory_bytes = bytes};
     if (!failed)
         failed = api->device_name(facts->name, sizeof facts->name, cuda->device);
-    return check(cuda, failed, "asking the GPU what it is", error);
+    return check(cuda, failed, "reading the properties of the GPU", error);
 }
 
-/* The process ends without closing anything: the driver does that. */
+/* Nothing is ever closed: the driver does that at the end of the process. */
 static void *cuda_open(gs_worker_loop *loop, const gs_worker_options *options, gs_worker_facts *facts,
                        gs_error *error) {
     struct cuda *cuda = calloc(1, sizeof *cuda);
@@ -514,7 +518,7 @@ static void *cuda_open(gs_worker_loop *loop, const gs_worker_options *options, g
     if (code == GS_OK)
         code = gs_cuda_open_gpu(&cuda->api, *rest == ':' ? rest + 1 : rest, &cuda->device, &cuda->has_context, error);
     if (code == GS_OK)
-        code = say_facts(cuda, facts, error);
+        code = read_facts(cuda, facts, error);
     if (code == GS_OK)
         code = make_streams(cuda, error);
     if (code == GS_OK)
@@ -522,23 +526,23 @@ static void *cuda_open(gs_worker_loop *loop, const gs_worker_options *options, g
     return code == GS_OK ? cuda : NULL;
 }
 
-const gs_device_kind gs_device_kind_cuda = {.open = cuda_open,
-                                            .enter_thread = cuda_enter_thread,
-                                            .rings = false,
-                                            .allocate = cuda_allocate,
-                                            .free = cuda_free,
-                                            .map = cuda_map,
-                                            .unmap = cuda_unmap,
-                                            .load = cuda_load,
-                                            .unload = cuda_unload,
-                                            .lane_new = cuda_lane_new,
-                                            .copy = cuda_copy,
-                                            .fill = cuda_fill,
-                                            .launch = cuda_launch,
-                                            .control_new = cuda_control_new,
-                                            .control_free = cuda_control_free,
-                                            .control_begin = cuda_control_begin,
-                                            .control_confine = cuda_control_confine,
-                                            .control_next = cuda_control_next,
-                                            .read = cuda_read,
-                                            .check = cuda_check};
+const gs_backend gs_backend_cuda = {.open = cuda_open,
+                                    .enter_thread = cuda_enter_thread,
+                                    .rings = false,
+                                    .allocate = cuda_allocate,
+                                    .free = cuda_free,
+                                    .map = cuda_map,
+                                    .unmap = cuda_unmap,
+                                    .load = cuda_load,
+                                    .unload = cuda_unload,
+                                    .lane_new = cuda_lane_new,
+                                    .copy = cuda_copy,
+                                    .fill = cuda_fill,
+                                    .launch = cuda_launch,
+                                    .control_new = cuda_control_new,
+                                    .control_free = cuda_control_free,
+                                    .control_begin = cuda_control_begin,
+                                    .control_confine = cuda_control_confine,
+                                    .control_next = cuda_control_next,
+                                    .read = cuda_read,
+                                    .check = cuda_check};

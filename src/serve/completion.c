@@ -1,0 +1,135 @@
+/*
+ * completion.c: what a report of the worker means for an action: how long a launch took, what is known of its kernel
+ * now, what its stream does next.
+ */
+#include "server.h"
+
+enum { KEPT_NS = 200000 }; /* so long a stream keeps its place after a launch */
+
+/* ---- what was measured ---- */
+
+static void count_first_block(gs_times *times, uint64_t from_ns, uint64_t to_ns) {
+    uint64_t ns = to_ns > from_ns ? to_ns - from_ns : 0;
+    int bucket = 0;
+    while (bucket < GS_TIME_BUCKETS - 1 && ns >> bucket)
+        bucket++;
+    times->buckets[bucket]++;
+    times->count++;
+    times->sum_ns += ns;
+    times->most_ns = gs_max_u64(times->most_ns, ns);
+}
+
+/* A launch that had no neighbors says how long it takes, or its rate on so many SMs. */
+static void measure(const gs_action *action, uint64_t done, uint64_t ns) {
+    const gs_action_launch *launch = &action->launch;
+    const gs_worker_launch *request = &launch->request;
+    double *ns_per_block = action->resource->ns_per_block;
+    if (launch->had_neighbors)
+        return;
+    if (request->form == GS_LAUNCH_CONFINED) {
+        if (!launch->was_resized && done > request->first_block)
+            gs_profile_rate(launch->profile, launch->sms, done - request->first_block, ns);
+        return;
+    }
+    if (ns_per_block)
+        ns_per_block[request->kernel] = (double)ns / (double)gs_max_u64(launch->blocks, 1);
+    gs_profile_ran(launch->profile, request->form == GS_LAUNCH_BLOCK_LOOP, launch->blocks, ns);
+}
+
+/* The place of a launch that ended is kept for the next one. */
+static void keep_place(gs_stream *stream, const gs_action_launch *launch) {
+    gs_server *server = stream->session->server;
+    const gs_profile *profile = launch->profile;
+    stream->kept = (struct gs_kept){
+        .profile = gs_profile_store_get(server->profiles, profile->key, profile->name, profile->blocks),
+        .how = launch->how,
+        .sms = launch->sms,
+        .until_ns = server->now_ns + KEPT_NS};
+    memcpy(stream->kept.mask.words, launch->request.mask, sizeof stream->kept.mask.words);
+}
+
+static void learn(gs_server *server, gs_action *action, const gs_worker_report *report) {
+    gs_action_launch *launch = &action->launch;
+    uint64_t ns = report->ended_ns > report->began_ns ? report->ended_ns - report->began_ns : 0;
+    uint64_t done = launch->request.form == GS_LAUNCH_CONFINED ? report->blocks_done : launch->blocks;
+    uint64_t served = ns * (uint64_t)(launch->sms > 0 ? launch->sms : server->facts.sms);
+    launch->ran_ns += ns;
+    action->session->counts.served += served;
+    action->session->had += served;
+    if (report->code != GS_OK || !launch->profile)
+        return;
+    gs_window_count(action, done);
+    measure(action, done, ns);
+    gs_stream_forget_kept(action->stream);
+    if (server->contenders.count > 1 && done >= launch->blocks)
+        keep_place(action->stream, launch);
+}
+
+/* ---- what happens next ---- */
+
+/* It was told to leave, and goes on later at the block it came to. */
+static void wait_again(gs_server *server, gs_action *action, uint64_t blocks_done) {
+    gs_action_launch *launch = &action->launch;
+    launch->request.first_block = blocks_done;
+    launch->is_stopping = false;
+    launch->waits_since = server->now_ns;
+    action->is_issued = false;
+    action->stream->next = action;
+}
+
+static void end_launch(gs_action *action, const gs_worker_report *report) {
+    action->is_done = true;
+    action->session->counts.launches++;
+    action->session->counts.blocks += action->launch.blocks;
+    if (report->code != GS_OK)
+        gs_page_error(action->stream, report->code == GS_E_USAGE ? GS_CLIENT_INVALID : GS_CLIENT_KERNEL,
+                      report->message);
+}
+
+static void ran(gs_server *server, gs_action *action, const gs_worker_report *report) {
+    gs_stream *stream = action->stream;
+    gs_action_launch *launch = &action->launch;
+    bool is_stopped =
+        launch->request.form == GS_LAUNCH_CONFINED && report->code == GS_OK && report->blocks_done < launch->blocks;
+    if (!launch->has_begun && report->began_ns)
+        count_first_block(&server->first_block, gs_max_u64(action->arrived_ns, stream->ended_ns), report->began_ns);
+    launch->has_begun = true;
+    learn(server, action, report);
+    stream->ahead_ns -= launch->expected_ns;
+    if (!--stream->launches) {
+        server->running--;
+        stream->ahead_ns = 0;
+    }
+    stream->running_since = server->now_ns;
+    stream->ended_ns = report->ended_ns ? report->ended_ns : server->now_ns;
+    stream->confined = NULL;
+    if (is_stopped && !action->session->end_code)
+        wait_again(server, action, report->blocks_done);
+    else
+        end_launch(action, report);
+    server->scheduler.must_decide = true;
+}
+
+static void copied(gs_server *server, gs_action *action, const gs_worker_report *report) {
+    action->is_done = true;
+    action->session->counts.copied_bytes += action->bytes;
+    action->stream->ended_ns = report->ended_ns ? report->ended_ns : server->now_ns;
+    if (report->code != GS_OK)
+        gs_page_error(action->stream, GS_CLIENT_SYSTEM,
+                      report->message[0] ? report->message : gs_code_meaning(report->code));
+}
+
+void gs_complete(gs_server *server, gs_action *action, const gs_worker_report *report) {
+    gs_stream *stream = action->stream;
+    if (!stream) {
+        gs_creation_end(action, report);
+        return;
+    }
+    bool is_launch = action->command == GS_WIRE_LAUNCH;
+    if (report->kind == GS_REPORT_RAN && is_launch)
+        ran(server, action, report);
+    else if (report->kind == GS_REPORT_COPIED && !is_launch)
+        copied(server, action, report);
+    gs_stream_settle(stream);
+    gs_stream_advance(stream);
+}

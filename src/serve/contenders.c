@@ -1,0 +1,144 @@
+/*
+ * contenders.c: the streams that take part in decisions, and what the plan is asked about each of them.
+ *
+ * Contenders are the streams with a launch that waits or runs, one launch each; and, for a little while, those whose
+ * last launch has just ended, because another one is expected. A launch that arrives in that time, of the same kernel,
+ * takes the place of the one before it: the plan is told so, and gives it the same SMs.
+ */
+#include "server.h"
+
+#include <stdlib.h>
+
+bool gs_contenders_reserve(gs_server *server) {
+    gs_contenders *contenders = &server->contenders;
+    size_t wanted = ((size_t)server->sessions.slots.next + 1) * GS_CLIENT_STREAMS;
+    if (!GS_RESERVE(contenders, wanted - contenders->count))
+        return false;
+    if (contenders->capacity == contenders->answer_capacity)
+        return true;
+    void *queries = realloc(contenders->queries, contenders->capacity * sizeof *contenders->queries);
+    contenders->queries = queries ? queries : contenders->queries;
+    void *places = realloc(contenders->places, contenders->capacity * sizeof *contenders->places);
+    contenders->places = places ? places : contenders->places;
+    if (queries && places)
+        contenders->answer_capacity = contenders->capacity;
+    return queries && places;
+}
+
+/* A client that comes, or comes back, has no more to catch up than the client that has had least. */
+static void join(gs_session *session) {
+    const gs_contenders *contenders = &session->server->contenders;
+    double least = -1;
+    if (session->contenders++)
+        return;
+    for (size_t i = 0; i < contenders->count; i++) {
+        const gs_session *other = contenders->data[i]->session;
+        double had = (double)other->had / other->options.weight;
+        if (other != session && (least < 0 || had < least))
+            least = had;
+    }
+    uint64_t fair = least > 0 ? (uint64_t)(least * session->options.weight) : 0;
+    session->had = gs_max_u64(session->had, fair);
+}
+
+void gs_contenders_add(gs_stream *stream) {
+    gs_contenders *contenders = &stream->session->server->contenders;
+    if (stream->is_contender)
+        return;
+    stream->is_contender = true;
+    join(stream->session);
+    contenders->data[contenders->count++] = stream;
+}
+
+static void remove_at(gs_contenders *contenders, size_t at) {
+    gs_stream *stream = contenders->data[at];
+    gs_stream_forget_kept(stream);
+    stream->is_contender = false;
+    stream->session->contenders--;
+    contenders->data[at] = contenders->data[--contenders->count];
+}
+
+void gs_contenders_remove(gs_session *session) {
+    gs_contenders *contenders = &session->server->contenders;
+    for (size_t i = contenders->count; i-- > 0;)
+        if (contenders->data[i]->session == session)
+            remove_at(contenders, i);
+}
+
+void gs_contenders_close(gs_server *server) {
+    gs_contenders *contenders = &server->contenders;
+    while (contenders->count)
+        remove_at(contenders, contenders->count - 1);
+    free(contenders->data);
+    free(contenders->queries);
+    free(contenders->places);
+    *contenders = (gs_contenders){0};
+}
+
+bool gs_contender_can_confine(const gs_action *action) {
+    return action->resource->image->kernels[action->launch.request.kernel].can_be_confined &&
+           action->launch.blocks <= GS_JOB_BLOCKS;
+}
+
+/* Whether SMs are kept for a stream whose last launch has just ended. */
+static bool has_kept_sms(const gs_stream *stream) {
+    const gs_session *session = stream->session;
+    return stream->kept.profile && session->server->now_ns < stream->kept.until_ns && !session->end_code;
+}
+
+bool gs_contender_takes_place(const gs_stream *stream, const gs_action *action) {
+    return !action->is_issued && has_kept_sms(stream) && stream->kept.how == GS_PLAN_CONFINED &&
+           stream->kept.profile == action->launch.profile;
+}
+
+static void describe_expected(const gs_stream *stream, gs_contender *query) {
+    query->profile = stream->kept.profile;
+    query->state = GS_CONTENDER_EXPECTED;
+    query->how = stream->kept.how;
+    query->sms = stream->kept.sms;
+    query->can_confine = stream->kept.how == GS_PLAN_CONFINED;
+    query->blocks_left = stream->kept.profile->blocks;
+}
+
+static void describe_launch(const gs_stream *stream, const gs_action *action, gs_contender *query) {
+    const gs_action_launch *launch = &action->launch;
+    uint64_t now = stream->session->server->now_ns;
+    bool is_running = action->is_issued && !launch->is_stopping, has_place = gs_contender_takes_place(stream, action);
+    query->profile = launch->profile;
+    query->state = is_running ? GS_CONTENDER_RUNS : GS_CONTENDER_WAITS;
+    query->arrival = launch->arrival;
+    query->blocks_left = launch->blocks - launch->request.first_block;
+    query->can_confine = gs_contender_can_confine(action);
+    query->waited_ns = (int64_t)(now - launch->waits_since);
+    query->running_ns = is_running ? (int64_t)(now - stream->running_since) : 0;
+    query->how = is_running ? launch->how : has_place ? GS_PLAN_CONFINED : GS_PLAN_WAIT;
+    query->sms = is_running ? launch->sms : has_place ? stream->kept.sms : 0;
+}
+
+/* False: the stream has nothing to contend for. */
+static bool describe(const gs_server *server, const gs_stream *stream, gs_contender *query) {
+    const gs_session *session = stream->session;
+    const gs_action *action = gs_stream_launch(stream);
+    *query = (gs_contender){.client = session->slot,
+                            .priority = session->options.priority,
+                            .weight = session->options.weight,
+                            .cap = (int32_t)gs_min(session->options.most_sms, server->facts.sms),
+                            .served = session->had};
+    if (action)
+        describe_launch(stream, action, query);
+    else if (has_kept_sms(stream))
+        describe_expected(stream, query);
+    else
+        return false;
+    return true;
+}
+
+size_t gs_contenders_describe(gs_server *server) {
+    gs_contenders *contenders = &server->contenders;
+    for (size_t i = 0; i < contenders->count;)
+        if (describe(server, contenders->data[i], &contenders->queries[i]))
+            i++;
+        else
+            remove_at(contenders, i);
+    return contenders->count;
+}

@@ -1,0 +1,55 @@
+/*
+ * daemon.h: the parts of the daemon that know sockets and libuv, for this room alone. See daemon.c.
+ */
+#ifndef GS_DAEMON_H
+#define GS_DAEMON_H
+
+#include "server.h"
+
+#include <sys/un.h>
+#include <uv.h>
+
+/* ---- listener.c: the socket that clients connect to ---- */
+
+typedef struct gs_listener {
+    int fd, lock;
+    char path[sizeof((struct sockaddr_un *)0)->sun_path]; /* "": systemd's socket */
+} gs_listener;
+
+/* Opens the socket at a path (NULL: see gridsmith/client.h), or takes the one that systemd hands over. Close it also
+   where it fails. */
+gs_code gs_listener_open(gs_listener *listener, const char *path, gs_error *error);
+/* Nobody can connect any more. */
+void gs_listener_stop(const gs_listener *listener);
+void gs_listener_close(gs_listener *listener);
+
+/* ---- connection.c: clients that are connected ---- */
+
+typedef struct gs_connections {
+    uv_loop_t *loop;
+    gs_server *server;
+    struct connection *first;
+    size_t count;
+    bool is_stopping; /* no new client is let in */
+} gs_connections;
+
+/* A client waits at the listening socket. */
+void gs_connections_accept(gs_connections *connections, int listening);
+/* Disconnects all clients; it is done when the loop has run. */
+void gs_connections_close(gs_connections *connections);
+
+/* ---- http.c: metrics for Prometheus ---- */
+
+typedef struct gs_http {
+    uv_tcp_t tcp;
+    const gs_server *server;
+    struct http_request *first;
+    size_t count;
+} gs_http;
+
+/* Listens at ADDRESS:PORT. */
+gs_code gs_http_open(gs_http *http, uv_loop_t *loop, const gs_server *server, const char *where, gs_error *error);
+/* Closes what is open; it is done when the loop has run. */
+void gs_http_close(gs_http *http);
+
+#endif

@@ -1,0 +1,111 @@
+/*
+ * handover.c: actions handed to the worker.
+ *
+ * Copies, fills and events are handed over as they come, and so are launches that need no decision (ahead.c). A launch
+ * that needs one holds up its stream until it has its turn; a confined one also until it has ended, because it may be
+ * stopped and go on later.
+ */
+#include "server.h"
+
+enum { BLOCK_LOOP_TASK = 64 }; /* blocks at a time: nobody waits for such a launch to leave an SM */
+
+/* Whether a launch that runs whole uses the block loop: where that is faster; and, with no other kernel there, now and
+   then the other form, to compare them. */
+static bool uses_block_loop(const gs_action *action) {
+    gs_profile *profile = action->launch.profile;
+    bool is_alone = action->session->server->contenders.count <= 1;
+    return profile && gs_contender_can_confine(action) &&
+           profile->prefers_block_loop != (is_alone && gs_profile_takes_other(profile));
+}
+
+/* This is the first launch of a stream, and others run: they have a neighbor now. Later ones find it at their start. */
+static void note_neighbors(gs_server *server, const gs_stream *stream) {
+    for (size_t i = 0; i < server->contenders.count; i++) {
+        const gs_stream *other = server->contenders.data[i];
+        for (gs_action *beside = other->head; other != stream && beside && beside->is_issued; beside = beside->next)
+            beside->launch.had_neighbors = true;
+    }
+}
+
+static void set_form(gs_stream *stream, gs_action *action) {
+    gs_action_launch *launch = &action->launch;
+    launch->request.form = launch->how == GS_PLAN_CONFINED ? GS_LAUNCH_CONFINED
+                           : uses_block_loop(action)       ? GS_LAUNCH_BLOCK_LOOP
+                                                           : GS_LAUNCH_ORIGINAL;
+    if (launch->request.form == GS_LAUNCH_BLOCK_LOOP)
+        launch->request.task_blocks = BLOCK_LOOP_TASK;
+    launch->request.defer_report = gs_launch_defers_report(stream, action);
+}
+
+void gs_launch_start(gs_action *action) {
+    gs_stream *stream = action->stream;
+    gs_server *server = action->session->server;
+    gs_action_launch *launch = &action->launch;
+    set_form(stream, action);
+    gs_code code = gs_worker_start(server->worker, gs_action_tag(action), &launch->request);
+    action->is_issued = true;
+    if (!launch->waits_since)
+        launch->waits_since = server->now_ns;
+    if (code != GS_OK) {
+        gs_page_error(stream, GS_CLIENT_SYSTEM, gs_code_meaning(code));
+        action->is_done = true;
+        return;
+    }
+    if (!stream->launches++) {
+        server->running++;
+        stream->running_since = server->now_ns;
+        gs_contenders_add(stream);
+        if (server->running > 1)
+            note_neighbors(server, stream);
+    }
+    launch->had_neighbors |= server->running > 1;
+    if (launch->request.form == GS_LAUNCH_CONFINED)
+        stream->confined = action;
+    launch->expected_ns = gs_launch_expected_ns(action);
+    stream->ahead_ns += launch->expected_ns;
+    server->launches++;
+}
+
+static gs_code hand_over(const gs_action *action) {
+    gs_worker *worker = action->session->server->worker;
+    uint64_t tag = gs_action_tag(action);
+    uint32_t queue = action->stream->queue;
+    if (action->command == GS_WIRE_EVENT)
+        return GS_OK;
+    if (action->command == GS_WIRE_FILL)
+        return gs_worker_fill(worker, tag, queue, action->resource->handle, action->at, action->bytes, action->value);
+    return gs_worker_copy(worker, tag, queue, action->command == GS_WIRE_COPY_IN, action->resource->handle, action->at,
+                          action->region->handle, action->region_at, action->bytes);
+}
+
+/* A launch that must wait for a decision, once it is its stream's turn. */
+static void request_decision(gs_stream *stream, gs_action *action) {
+    gs_server *server = stream->session->server;
+    if (stream->launches)
+        return;
+    if (!action->launch.waits_since)
+        action->launch.waits_since = server->now_ns;
+    gs_contenders_add(stream);
+    server->scheduler.must_decide = true;
+}
+
+void gs_stream_advance(gs_stream *stream) {
+    gs_action *action;
+    while ((action = stream->next) && !stream->confined) {
+        if (action->command == GS_WIRE_LAUNCH && !gs_launch_may_follow(stream, action)) {
+            request_decision(stream, action);
+            break;
+        }
+        stream->next = action->next;
+        action->is_issued = true;
+        if (action->command == GS_WIRE_LAUNCH) {
+            action->launch.how = GS_PLAN_WHOLE;
+            action->launch.sms = gs_stream_launch(stream)->launch.sms; /* what was left for the one before it */
+            gs_launch_start(action);
+        } else if (hand_over(action) != GS_OK) {
+            gs_page_error(stream, GS_CLIENT_SYSTEM, gs_no_memory);
+            action->is_done = true;
+        }
+    }
+    gs_stream_settle(stream);
+}

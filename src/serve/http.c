@@ -1,0 +1,147 @@
+/*
+ * http.c: answers Prometheus: GET /metrics, and nothing else. Few connections, short requests, a time limit for each.
+ */
+#include "daemon.h"
+
+#include <stdlib.h>
+
+enum { CONNECTIONS = 16, LIMIT_MS = 5000, REQUEST_BYTES = 4096 };
+
+struct http_request {
+    gs_http *http;
+    uv_tcp_t tcp;
+    uv_timer_t timer;
+    uv_write_t write;
+    char bytes[REQUEST_BYTES];
+    size_t count;
+    gs_text head, body;
+    int handles;
+    struct http_request *next;
+};
+
+static void request_closed(uv_handle_t *handle) {
+    struct http_request *request = handle->data, **at = &request->http->first;
+    if (--request->handles)
+        return;
+    while (*at != request)
+        at = &(*at)->next;
+    *at = request->next;
+    request->http->count--;
+    gs_text_free(&request->head);
+    gs_text_free(&request->body);
+    free(request);
+}
+
+static void end(struct http_request *request) {
+    if (uv_is_closing((uv_handle_t *)&request->tcp))
+        return;
+    uv_close((uv_handle_t *)&request->tcp, request_closed);
+    uv_close((uv_handle_t *)&request->timer, request_closed);
+}
+
+static void time_is_over(uv_timer_t *timer) {
+    end(timer->data);
+}
+
+static void written(uv_write_t *write, int status) {
+    (void)status;
+    end(write->data);
+}
+
+static void answer(struct http_request *request) {
+    bool is_metrics = strncmp(request->bytes, "GET /metrics", 12) == 0 || strncmp(request->bytes, "GET / ", 6) == 0;
+    if (is_metrics)
+        gs_metrics_text(request->http->server, &request->body);
+    else
+        gs_text_add(&request->body, "see /metrics\n");
+    gs_text_add(&request->head,
+                "HTTP/1.0 %s\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: %zu\r\n"
+                "Connection: close\r\n\r\n",
+                is_metrics ? "200 OK" : "404 Not Found", request->body.count);
+    uv_buf_t buffers[] = {uv_buf_init(request->head.data, (unsigned)request->head.count),
+                          uv_buf_init(request->body.data, (unsigned)request->body.count)};
+    uv_read_stop((uv_stream_t *)&request->tcp);
+    request->write.data = request;
+    if (request->head.failed || request->body.failed ||
+        uv_write(&request->write, (uv_stream_t *)&request->tcp, buffers, 2, written) != 0)
+        end(request);
+}
+
+static void offer_buffer(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer) {
+    struct http_request *request = handle->data;
+    (void)suggested;
+    *buffer = uv_buf_init(request->bytes + request->count, (unsigned)(sizeof request->bytes - 1 - request->count));
+}
+
+static void bytes_came(uv_stream_t *stream, ssize_t got, const uv_buf_t *buffer) {
+    struct http_request *request = stream->data;
+    (void)buffer;
+    if (got < 0) {
+        end(request);
+        return;
+    }
+    request->count += (size_t)got;
+    request->bytes[request->count] = '\0';
+    if (strstr(request->bytes, "\r\n\r\n") || strstr(request->bytes, "\n\n"))
+        answer(request);
+    else if (request->count == sizeof request->bytes - 1)
+        end(request);
+}
+
+static void accept_request(uv_stream_t *listener, int status) {
+    gs_http *http = listener->data;
+    struct http_request *request = status == 0 ? calloc(1, sizeof *request) : NULL;
+    if (!request)
+        return;
+    request->http = http;
+    request->handles = 2;
+    request->next = http->first;
+    http->first = request;
+    http->count++;
+    uv_tcp_init(listener->loop, &request->tcp);
+    uv_timer_init(listener->loop, &request->timer);
+    request->tcp.data = request->timer.data = request;
+    if (uv_accept(listener, (uv_stream_t *)&request->tcp) != 0 || http->count > CONNECTIONS ||
+        uv_read_start((uv_stream_t *)&request->tcp, offer_buffer, bytes_came) != 0)
+        end(request);
+    else
+        uv_timer_start(&request->timer, time_is_over, LIMIT_MS, 0);
+}
+
+/* ---- opening and closing ---- */
+
+static gs_code parse_address(const char *where, struct sockaddr_storage *address, gs_error *error) {
+    char host[64];
+    const char *colon = strrchr(where, ':');
+    char *end_of_port = NULL;
+    long port = colon ? strtol(colon + 1, &end_of_port, 10) : 0;
+    if (!colon || port < 1 || port > 65535 || *end_of_port || (size_t)(colon - where) >= sizeof host)
+        return gs_fail(error, GS_E_USAGE, "--metrics takes ADDRESS:PORT, such as 127.0.0.1:9400, not \"%.60s\"", where);
+    snprintf(host, sizeof host, "%.*s", (int)(colon - where), where);
+    if (uv_ip4_addr(host[0] ? host : "127.0.0.1", (int)port, (struct sockaddr_in *)address) != 0 &&
+        uv_ip6_addr(host, (int)port, (struct sockaddr_in6 *)address) != 0)
+        return gs_fail(error, GS_E_USAGE, "\"%.60s\" is not an address; 127.0.0.1:9400 is one", where);
+    return GS_OK;
+}
+
+gs_code gs_http_open(gs_http *http, uv_loop_t *loop, const gs_server *server, const char *where, gs_error *error) {
+    struct sockaddr_storage address = {0};
+    gs_code code = parse_address(where, &address, error);
+    if (code != GS_OK)
+        return code;
+    *http = (gs_http){.server = server};
+    uv_tcp_init(loop, &http->tcp);
+    http->tcp.data = http;
+    int status = uv_tcp_bind(&http->tcp, (const struct sockaddr *)&address, 0);
+    if (status == 0)
+        status = uv_listen((uv_stream_t *)&http->tcp, CONNECTIONS, accept_request);
+    return status == 0 ? GS_OK : gs_fail(error, GS_E_IO, "cannot listen at %s: %s", where, uv_strerror(status));
+}
+
+void gs_http_close(gs_http *http) {
+    if (!http->server)
+        return;
+    uv_close((uv_handle_t *)&http->tcp, NULL);
+    for (struct http_request *request = http->first; request; request = request->next)
+        end(request);
+}

@@ -1,0 +1,112 @@
+/*
+ * resource.c: what clients have on the device: memory, host memory that is shared, modules.
+ *
+ * A client names a resource by a handle of its own, the worker by one of the daemon's, so that no client can name what
+ * belongs to another. A resource is counted: it is released when its client has freed it and no action uses it. So what
+ * was requested before a free still happens, and the client can use the handle again at once.
+ */
+#include "server.h"
+
+#include <stdlib.h>
+
+/* ---- handles ---- */
+
+uint32_t gs_handles_take(gs_handles *handles) {
+    if (handles->count)
+        return handles->data[--handles->count];
+    if (!gs_array_reserve((void **)&handles->data, handles->next, &handles->capacity, 1, sizeof *handles->data))
+        return 0;
+    return ++handles->next;
+}
+
+void gs_handles_give(gs_handles *handles, uint32_t handle) {
+    handles->data[handles->count++] = handle;
+}
+
+/* ---- resources ---- */
+
+gs_resource *gs_resource_new(gs_session *session, enum gs_resource_kind kind, uint64_t bytes) {
+    gs_resource *resource = calloc(1, sizeof *resource);
+    uint32_t handle = resource ? gs_handles_take(&session->server->handles[kind]) : 0;
+    if (!handle) {
+        free(resource);
+        return NULL;
+    }
+    *resource = (gs_resource){.kind = kind, .handle = handle, .bytes = bytes, .session = session, .has_name = true};
+    if (kind == GS_RESOURCE_MEMORY)
+        session->counts.memory_bytes += bytes;
+    return resource;
+}
+
+static void release_from_worker(const gs_resource *resource) {
+    gs_worker *worker = resource->session->server->worker;
+    if (resource->kind == GS_RESOURCE_MEMORY)
+        gs_worker_release(worker, resource->handle);
+    else if (resource->kind == GS_RESOURCE_REGION)
+        gs_worker_unshare(worker, resource->handle);
+    else
+        gs_worker_unload(worker, resource->handle);
+}
+
+static void release(gs_resource *resource) {
+    gs_server *server = resource->session->server;
+    if (resource->has_name || resource->users)
+        return;
+    if (resource->life == server->life)
+        release_from_worker(resource);
+    gs_handles_give(&server->handles[resource->kind], resource->handle);
+    if (resource->kind == GS_RESOURCE_MEMORY)
+        resource->session->counts.memory_bytes -= resource->bytes;
+    gs_image_free(resource->image);
+    free(resource->ns_per_block);
+    free(resource);
+}
+
+void gs_resource_use(gs_resource *resource) {
+    resource->users++;
+}
+
+void gs_resource_leave(gs_resource *resource) {
+    resource->users--;
+    release(resource);
+}
+
+void gs_resource_forget(gs_resource *resource) {
+    resource->has_name = false;
+    release(resource);
+}
+
+/* ---- the tables of a client ---- */
+
+void gs_resource_forget_all(gs_session *session) {
+    for (int kind = 0; kind < GS_RESOURCE_KINDS; kind++) {
+        gs_resource_table *table = &session->resources[kind];
+        for (size_t i = 0; i < table->count; i++)
+            if (table->data[i])
+                gs_resource_forget(table->data[i]);
+        free(table->data);
+        *table = (gs_resource_table){0};
+    }
+}
+
+gs_resource *gs_resource_find(const gs_session *session, enum gs_resource_kind kind, uint32_t handle) {
+    const gs_resource_table *table = &session->resources[kind];
+    gs_resource *resource = handle < table->count ? table->data[handle] : NULL;
+    return resource && resource->is_ready ? resource : NULL;
+}
+
+enum gs_table_result gs_resource_place(gs_session *session, enum gs_resource_kind kind, uint32_t handle,
+                                       gs_resource ***place) {
+    static const uint32_t most[GS_RESOURCE_KINDS] = {GS_WIRE_MEMORIES, GS_WIRE_REGIONS, GS_WIRE_MODULES};
+    gs_resource_table *table = &session->resources[kind];
+    if (handle == 0 || handle >= most[kind])
+        return GS_TABLE_OUT_OF_RANGE;
+    if (handle >= table->count) {
+        if (!GS_RESERVE(table, handle + 1 - table->count))
+            return GS_TABLE_NO_MEMORY;
+        memset(table->data + table->count, 0, (handle + 1 - table->count) * sizeof *table->data);
+        table->count = handle + 1;
+    }
+    *place = &table->data[handle];
+    return **place ? GS_TABLE_IN_USE : GS_TABLE_OK;
+}

@@ -1,0 +1,65 @@
+/*
+ * stream.c: the actions of a stream, in order: those that are done, those that the worker has, those that wait.
+ */
+#include "server.h"
+
+gs_action *gs_stream_launch(const gs_stream *stream) {
+    gs_action *action = stream->head;
+    while (action && (action->command != GS_WIRE_LAUNCH || action->is_done))
+        action = action->next;
+    return action;
+}
+
+void gs_stream_append(gs_action *action) {
+    gs_stream *stream = action->stream;
+    if (stream->tail)
+        stream->tail->next = action;
+    else
+        stream->head = action;
+    stream->tail = action;
+    action->next = NULL;
+    if (!stream->next)
+        stream->next = action;
+}
+
+/* The worker has no part in events: they are done when all before them are. */
+void gs_stream_settle(gs_stream *stream) {
+    uint64_t number = 0;
+    for (gs_action *action = stream->head;
+         action && action->is_issued && (action->is_done || action->command == GS_WIRE_EVENT); action = stream->head) {
+        gs_page_event(action);
+        number = action->number;
+        stream->head = action->next;
+        if (!stream->head)
+            stream->tail = NULL;
+        gs_action_free(action);
+    }
+    if (number)
+        gs_page_done(stream, number);
+}
+
+void gs_stream_drop(gs_stream *stream) {
+    static const gs_mask nowhere;
+    gs_action **at = &stream->head, *action;
+    stream->tail = stream->next = NULL;
+    while ((action = *at)) {
+        if (action->is_issued) {
+            stream->tail = action;
+            at = &action->next;
+            continue;
+        }
+        *at = action->next;
+        gs_action_free(action);
+    }
+    if (stream->confined && !stream->confined->launch.is_stopping) {
+        stream->confined->launch.is_stopping = true;
+        gs_worker_confine(stream->session->server->worker, gs_action_tag(stream->confined), nowhere.words);
+    }
+    gs_stream_settle(stream);
+}
+
+void gs_stream_forget_kept(gs_stream *stream) {
+    if (stream->kept.profile)
+        gs_profile_store_put(stream->session->server->profiles, stream->kept.profile);
+    stream->kept.profile = NULL;
+}
