@@ -12,72 +12,67 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct bound {
+struct options {
     gs_gpu_choice gpu;
     int64_t warps, repeat, issue, memory_mb, count, seed;
     gs_task task;
     bool json, svg, fair, no_search, grid, random, anomalies;
     const char *output, *run, *measure, *measured;
     gs_words programs; /* "KERNEL=FILE" */
-    const char *file;  /* a program, or NULL */
-    const gs_command *command;
-    bool *is_no; /* set where the answer is no: a bound was broken */
 };
-
-#define INT(option, field, word, from, to, words)                                                                      \
-    {                                                                                                                  \
-        .name = option, .type = GS_OPTION_INT, .offset = offsetof(struct bound, field), .argument = word,              \
-        .help = words, .least = from, .most = to                                                                       \
-    }
-#define FLAG(option, field, words)                                                                                     \
-    { .name = option, .offset = offsetof(struct bound, field), .help = words }
-#define TEXT(option, field, word, words)                                                                               \
-    { .name = option, .type = GS_OPTION_TEXT, .offset = offsetof(struct bound, field), .argument = word, .help = words }
 
 #define MOST ((int64_t)1000000000000)
 
-static const gs_option options[] = {
-    INT("warps", warps, "N", 1, MOST, "warps on the SM (default: those of the program)"),
-    INT("repeat", repeat, "N", 1, MOST, "the paper's program: how often the sub-block is repeated (default 1)"),
-    INT("issue", issue, "N", 1, 1000000, "warps that may be selected in a cycle (default: those of the SM)"),
-    FLAG("fair", fair, "show the worst schedule in which earlier sub-blocks go first"),
-    FLAG("no-search", no_search, "no exact worst case: closed forms only"),
-    INT("memory", memory_mb, "MB", 1, 1 << 20, "the search stops at so much memory (default 2000)"),
-    FLAG("grid", grid, "the formula and the exact worst case up to --warps (12) and --repeat (8)"),
-    FLAG("random", random, "compare proven bounds and exact worst cases of --count random programs"),
-    FLAG("anomalies", anomalies, "look for changes that should help and do not, in --count random programs"),
-    TEXT("run", run, "FILE", "the bound of a run (gridsmith.run/1), by where its blocks go"),
-    {.name = "program",
-     .type = GS_OPTION_LIST,
-     .offset = offsetof(struct bound, programs),
-     .argument = "KERNEL=FILE",
-     .help = "with --run: the program of a kernel; may be repeated"},
-    INT("clock-mhz", task.clock_mhz, "N", 1, 1000000, "with --run: the GPU's lowest clock, for the response time"),
-    INT("before-ns", task.before_ns, "N", 0, MOST, "with --clock-mhz: the CPU's work before (phase 1)"),
-    INT("copy-in-ns", task.copy_in_ns, "N", 0, MOST, "with --clock-mhz: copying to the GPU (phase 1)"),
-    INT("copy-out-ns", task.copy_out_ns, "N", 0, MOST, "with --clock-mhz: copying back (phase 3)"),
-    INT("after-ns", task.after_ns, "N", 0, MOST, "with --clock-mhz: the CPU's work after (phase 3)"),
-    TEXT("measure", measure, "DEVICE", "measure a GPU, cuda[:N]: its latencies, and --count random configurations"),
-    TEXT("measured", measured, "FILE", "what --measure wrote, as a table or with --svg as a picture"),
-    INT("count", count, "N", 1, 100000000, "how many random programs (100000), or configurations (1000)"),
-    INT("seed", seed, "N", 0, INT64_MAX, "where random numbers start (default 1)"),
-    GS_GPU_OPTIONS(struct bound, gpu),
-    FLAG("json", json, "write JSON"),
-    FLAG("svg", svg, "draw the worst schedule, or what was measured"),
-    {.name = "output",
-     .letter = 'o',
-     .type = GS_OPTION_TEXT,
-     .offset = offsetof(struct bound, output),
-     .argument = "FILE",
-     .help = "write to FILE, which is there whole or not at all"},
+static const gs_option option_table[] = {
+    GS_INT(struct options, "warps", warps, "N", 1, MOST, "warps on the SM (default: those of the program)"),
+    GS_INT(struct options, "repeat", repeat, "N", 1, MOST,
+           "the paper's program: how often the sub-block is repeated (default 1)"),
+    GS_INT(struct options, "issue", issue, "N", 1, 1000000,
+           "warps that may be selected in a cycle (default: those of the SM)"),
+    GS_FLAG(struct options, "fair", fair, "show the worst schedule in which earlier sub-blocks go first"),
+    GS_FLAG(struct options, "no-search", no_search, "no exact worst case: closed forms only"),
+    GS_INT(struct options, "memory", memory_mb, "MB", 1, 1 << 20, "the search stops at so much memory (default 2000)"),
+    GS_FLAG(struct options, "grid", grid, "the formula and the exact worst case up to --warps (12) and --repeat (8)"),
+    GS_FLAG(struct options, "random", random, "compare proven bounds and exact worst cases of --count random programs"),
+    GS_FLAG(struct options, "anomalies", anomalies,
+            "look for changes that should help and do not, in --count random programs"),
+    GS_TEXT(struct options, "run", run, "FILE", "the bound of a run (gridsmith.run/1), by where its blocks go"),
+    GS_LIST(struct options, "program", programs, "KERNEL=FILE", "with --run: the program of a kernel; may be repeated"),
+    GS_INT(struct options, "clock-mhz", task.clock_mhz, "N", 1, 1000000,
+           "with --run: the GPU's lowest clock, for the response time"),
+    GS_INT(struct options, "before-ns", task.before_ns, "N", 0, MOST,
+           "with --clock-mhz: the CPU's work before (phase 1)"),
+    GS_INT(struct options, "copy-in-ns", task.copy_in_ns, "N", 0, MOST,
+           "with --clock-mhz: copying to the GPU (phase 1)"),
+    GS_INT(struct options, "copy-out-ns", task.copy_out_ns, "N", 0, MOST, "with --clock-mhz: copying back (phase 3)"),
+    GS_INT(struct options, "after-ns", task.after_ns, "N", 0, MOST, "with --clock-mhz: the CPU's work after (phase 3)"),
+    GS_TEXT(struct options, "measure", measure, "DEVICE",
+            "measure a GPU, cuda[:N]: its latencies, and --count random configurations"),
+    GS_TEXT(struct options, "measured", measured, "FILE",
+            "what --measure wrote, as a table or with --svg as a picture"),
+    GS_INT(struct options, "count", count, "N", 1, 100000000,
+           "how many random programs (100000), or configurations (1000)"),
+    GS_INT(struct options, "seed", seed, "N", 0, INT64_MAX, "where random numbers start (default 1)"),
+    GS_GPU_OPTIONS(struct options, gpu),
+    GS_FLAG(struct options, "json", json, "write JSON"),
+    GS_FLAG(struct options, "svg", svg, "draw the worst schedule, or what was measured"),
+    GS_OUTPUT(struct options, output, "write to FILE, which is there whole or not at all"),
+};
+
+/* A question, and whether its answer is no. */
+struct bound {
+    const struct options *options;
+    const char *file; /* a program, or NULL */
+    int64_t count;    /* of random programs or configurations */
+    bool is_no;       /* a bound was broken */
 };
 
 /* ---- the warps of one SM ---- */
 
-static gs_program *open_program(const struct bound *bound, int64_t repeat, gs_error *error) {
+static gs_program *open_program(struct bound *bound, int64_t repeat, gs_error *error) {
     gs_program *program = bound->file ? gs_program_open(bound->file, error) : gs_program_paper(repeat, error);
-    if (program && bound->issue)
-        program->issue = bound->issue;
+    if (program && bound->options->issue)
+        program->issue = bound->options->issue;
     return program;
 }
 
@@ -86,19 +81,19 @@ static void show_search(void *user, int64_t states, int64_t bytes) {
 }
 
 /* Both worst cases, or neither. The schedule that is wanted stays in `worst`. */
-static gs_code find_worst(const struct bound *bound, const gs_flat *flat, int64_t warps, gs_bound *found,
-                          gs_worst *worst, gs_error *error) {
+static gs_code find_worst(struct bound *bound, const gs_flat *flat, int64_t warps, gs_bound *found, gs_worst *worst,
+                          gs_error *error) {
     gs_progress progress;
     gs_code code = GS_OK;
     gs_progress_start(&progress, "searching");
     for (int fair = 0; fair < 2 && code == GS_OK; fair++) {
         gs_search_options search = {
-            .fair = fair, .memory_bytes = bound->memory_mb << 20, .progress = show_search, .user = &progress};
+            .fair = fair, .memory_bytes = bound->options->memory_mb << 20, .progress = show_search, .user = &progress};
         gs_worst other;
         code = gs_search(flat, warps, &search, &other, error);
         if (code == GS_OK && other.exact)
             *(fair ? &found->exact_fair_cycles : &found->exact_cycles) = other.cycles;
-        if (code == GS_OK && fair == bound->fair)
+        if (code == GS_OK && fair == bound->options->fair)
             *worst = other;
         else
             gs_worst_clear(&other);
@@ -114,16 +109,16 @@ static void put_stopped(gs_text *text, const gs_worst *worst) {
         gs_text_add(text, "there is a schedule of %lld cycles\n", (long long)worst->cycles);
 }
 
-static void put_answer(const struct bound *bound, int64_t warps, const gs_bound *found, const gs_worst *worst,
+static void put_answer(struct bound *bound, int64_t warps, const gs_bound *found, const gs_worst *worst,
                        const gs_flat *flat, gs_text *text) {
     enum { WIDEST = 60, MOST_ROWS = 32 };
-    if (bound->json) {
+    if (bound->options->json) {
         gs_put_bound_json(text, found);
         if (worst->stopped[0])
             fprintf(stderr, "gridsmith bound: %s\n", worst->stopped);
         return;
     }
-    if (bound->svg) {
+    if (bound->options->svg) {
         gs_put_schedule_svg(text, &worst->schedule, flat);
         return;
     }
@@ -131,28 +126,28 @@ static void put_answer(const struct bound *bound, int64_t warps, const gs_bound 
         gs_text_add(text, "%s, %lld warps: cycles until all have ended\n", bound->file, (long long)warps);
     else
         gs_text_add(text, "C (L L C)x%lld S, %lld warps: cycles until all have ended\n",
-                    (long long)(bound->repeat ? bound->repeat : 1), (long long)warps);
+                    (long long)(bound->options->repeat ? bound->options->repeat : 1), (long long)warps);
     gs_put_bound(text, found);
     put_stopped(text, worst);
     if (!worst->schedule.issued || worst->schedule.cycles > WIDEST || warps > MOST_ROWS)
         return;
     gs_text_add(text, "%s%s:\n", worst->exact ? "a worst schedule" : "a long schedule",
-                bound->fair ? " in which earlier sub-blocks go first" : "");
+                bound->options->fair ? " in which earlier sub-blocks go first" : "");
     gs_schedule_text(&worst->schedule, flat, text);
 }
 
-static gs_code answer_warps(const struct bound *bound, gs_text *text, gs_error *error) {
-    gs_program *program = open_program(bound, bound->repeat ? bound->repeat : 1, error);
+static gs_code answer_warps(struct bound *bound, gs_text *text, gs_error *error) {
+    gs_program *program = open_program(bound, bound->options->repeat ? bound->options->repeat : 1, error);
     if (!program)
         return error->code;
-    int64_t warps = bound->warps ? bound->warps : program->warps;
+    int64_t warps = bound->options->warps ? bound->options->warps : program->warps;
     gs_bound found;
     gs_flat flat = {0};
     gs_worst worst = {0};
     gs_code code = warps ? gs_bound_of(program, warps, NULL, &found, error)
                          : gs_fail(error, GS_E_USAGE, "%s does not say how many warps: use --warps N",
                                    bound->file ? bound->file : "the command line");
-    if (code == GS_OK && !bound->no_search) {
+    if (code == GS_OK && !bound->options->no_search) {
         code = gs_flat_make(&flat, program, error);
         if (code == GS_E_UNSUPPORTED) {
             snprintf(worst.stopped, sizeof worst.stopped, "no search: %.140s", error->message);
@@ -161,7 +156,7 @@ static gs_code answer_warps(const struct bound *bound, gs_text *text, gs_error *
             code = find_worst(bound, &flat, warps, &found, &worst, error);
         }
     }
-    if (code == GS_OK && bound->svg && !worst.schedule.issued)
+    if (code == GS_OK && bound->options->svg && !worst.schedule.issued)
         code = gs_fail(error, GS_E_UNSUPPORTED, "there is no schedule to draw: %s",
                        worst.stopped[0] ? worst.stopped : "it was not searched for");
     if (code == GS_OK)
@@ -174,9 +169,9 @@ static gs_code answer_warps(const struct bound *bound, gs_text *text, gs_error *
 
 /* ---- the grid ---- */
 
-static gs_code fill_cell(const struct bound *bound, int64_t warps, int64_t repeat, gs_bound *cell, gs_error *error) {
+static gs_code fill_cell(struct bound *bound, int64_t warps, int64_t repeat, gs_bound *cell, gs_error *error) {
     gs_program *program = open_program(bound, repeat, error);
-    gs_bound_options search = {.search = true, .memory_bytes = bound->memory_mb << 20};
+    gs_bound_options search = {.search = true, .memory_bytes = bound->options->memory_mb << 20};
     gs_code code = program ? gs_bound_of(program, warps, &search, cell, error) : error->code;
     gs_program_free(program);
     return code;
@@ -195,14 +190,14 @@ static int64_t find_example(const gs_bound *cells, int64_t warps, int64_t repeat
 }
 
 /* A schedule that takes longer than the formula says. */
-static gs_code put_example(const struct bound *bound, const gs_bound *cells, int64_t warps, int64_t repeat, bool fair,
+static gs_code put_example(struct bound *bound, const gs_bound *cells, int64_t warps, int64_t repeat, bool fair,
                            gs_text *text, gs_error *error) {
     int64_t example = find_example(cells, warps, repeat, fair);
     if (example < 0)
         return GS_OK;
     gs_flat flat = {0};
     gs_worst worst = {0};
-    gs_search_options search = {.fair = fair, .memory_bytes = bound->memory_mb << 20};
+    gs_search_options search = {.fair = fair, .memory_bytes = bound->options->memory_mb << 20};
     gs_program *program = open_program(bound, example % repeat + 1, error);
     gs_code code = program ? gs_flat_make(&flat, program, error) : error->code;
     if (code == GS_OK)
@@ -219,9 +214,10 @@ static gs_code put_example(const struct bound *bound, const gs_bound *cells, int
     return code;
 }
 
-static gs_code answer_grid(const struct bound *bound, gs_text *text, gs_error *error) {
+static gs_code answer_grid(struct bound *bound, gs_text *text, gs_error *error) {
     enum { MOST_CELLS = 4096 };
-    int64_t warps = bound->warps ? bound->warps : 12, repeat = bound->repeat ? bound->repeat : 8;
+    int64_t warps = bound->options->warps ? bound->options->warps : 12,
+            repeat = bound->options->repeat ? bound->options->repeat : 8;
     if (warps > GS_SEARCH_WARPS || repeat > MOST_CELLS || warps * repeat > MOST_CELLS)
         return gs_fail(error, GS_E_USAGE, "a grid has at most %d warps and %d cells", GS_SEARCH_WARPS, MOST_CELLS);
     gs_bound *cells = calloc((size_t)(warps * repeat), sizeof *cells);
@@ -233,7 +229,7 @@ static gs_code answer_grid(const struct bound *bound, gs_text *text, gs_error *e
         gs_progress_say(&progress, "%lld of %lld", (long long)i, (long long)(warps * repeat));
     }
     gs_progress_end(&progress);
-    if (code == GS_OK && bound->json) {
+    if (code == GS_OK && bound->options->json) {
         gs_put_grid_json(text, cells, warps, repeat);
     } else if (code == GS_OK) {
         gs_text_add(text, "the paper's formula less the exact worst case, in cycles: below 0 it is too small\n");
@@ -248,23 +244,23 @@ static gs_code answer_grid(const struct bound *bound, gs_text *text, gs_error *e
 
 /* ---- random programs ---- */
 
-static gs_code answer_random(const struct bound *bound, gs_text *text, gs_error *error) {
+static gs_code answer_random(struct bound *bound, gs_text *text, gs_error *error) {
     enum { STEP = 500 };
     gs_compared compared = {0};
     gs_code code = GS_OK;
     gs_progress progress;
     gs_progress_start(&progress, "comparing");
     for (int64_t from = 0; from < bound->count && code == GS_OK; from += STEP) {
-        code = gs_compare((uint64_t)bound->seed, from, gs_min(STEP, bound->count - from), &compared, error);
+        code = gs_compare((uint64_t)bound->options->seed, from, gs_min(STEP, bound->count - from), &compared, error);
         gs_progress_say(&progress, "%lld of %lld programs", (long long)from, (long long)bound->count);
     }
     gs_progress_end(&progress);
     if (code == GS_OK)
         gs_put_compared(text, &compared);
-    *bound->is_no = compared.below > 0;
+    bound->is_no = compared.below > 0;
     if (code == GS_OK && compared.below)
         gs_text_add(text, "the bound is wrong for program %lld of seed %lld\n", (long long)compared.first_below,
-                    (long long)bound->seed);
+                    (long long)bound->options->seed);
     return code;
 }
 
@@ -282,13 +278,13 @@ static void put_anomaly(gs_text *text, const gs_anomaly *anomaly) {
     gs_text_add(text, "\n");
 }
 
-static void look_for_anomalies(const struct bound *bound, bool one_order, struct found *found) {
+static void look_for_anomalies(struct bound *bound, bool one_order, struct found *found) {
     gs_progress progress;
     gs_progress_start(&progress, "looking");
     for (int64_t i = 0; i < bound->count; i++) {
         int64_t warps;
         gs_anomaly anomaly;
-        gs_program *program = gs_random_program((uint64_t)bound->seed, (uint64_t)i, &warps, NULL);
+        gs_program *program = gs_random_program((uint64_t)bound->options->seed, (uint64_t)i, &warps, NULL);
         if (program && gs_find_anomaly(program, warps, one_order, &anomaly)) {
             struct found *of = &found[anomaly.relief];
             if (!of->count++)
@@ -302,7 +298,7 @@ static void look_for_anomalies(const struct bound *bound, bool one_order, struct
     gs_progress_end(&progress);
 }
 
-static gs_code answer_anomalies(const struct bound *bound, gs_text *text, gs_error *error) {
+static gs_code answer_anomalies(struct bound *bound, gs_text *text, gs_error *error) {
     (void)error;
     struct found found[2][GS_RELIEFS] = {0};
     for (int one_order = 0; one_order < 2; one_order++)
@@ -325,19 +321,19 @@ static gs_code answer_anomalies(const struct bound *bound, gs_text *text, gs_err
 /* ---- a run ---- */
 
 /* The program of one kernel: its own, or the one for all, or the paper's. The caller frees it. */
-static gs_program *program_of(const struct bound *bound, const char *kernel, gs_error *error) {
+static gs_program *program_of(struct bound *bound, const char *kernel, gs_error *error) {
     size_t length = strlen(kernel);
-    for (size_t i = 0; i < bound->programs.count; i++) {
-        const char *word = bound->programs.data[i];
+    for (size_t i = 0; i < bound->options->programs.count; i++) {
+        const char *word = bound->options->programs.data[i];
         if (strncmp(word, kernel, length) == 0 && word[length] == '=')
             return gs_program_open(word + length + 1, error);
     }
-    return open_program(bound, bound->repeat ? bound->repeat : 1, error);
+    return open_program(bound, bound->options->repeat ? bound->options->repeat : 1, error);
 }
 
-static gs_code check_program_options(const struct bound *bound, const gs_run *run, gs_error *error) {
-    for (size_t i = 0; i < bound->programs.count; i++) {
-        const char *word = bound->programs.data[i];
+static gs_code check_program_options(struct bound *bound, const gs_run *run, gs_error *error) {
+    for (size_t i = 0; i < bound->options->programs.count; i++) {
+        const char *word = bound->options->programs.data[i];
         size_t length = strcspn(word, "="), known = 0;
         for (size_t j = 0; j < run->launches.count; j++)
             known += strlen(run->launches.data[j].kernel) == length &&
@@ -349,14 +345,15 @@ static gs_code check_program_options(const struct bound *bound, const gs_run *ru
     return GS_OK;
 }
 
-static gs_code put_run(const struct bound *bound, const gs_gpu *gpu, const gs_run *run, const gs_run_bound *found,
+static gs_code put_run(struct bound *bound, const gs_gpu *gpu, const gs_run *run, const gs_run_bound *found,
                        gs_text *text, gs_error *error) {
     int64_t gpu_ns = 0, response_ns = 0;
-    bool has_task = bound->task.clock_mhz > 0;
-    gs_code code = has_task ? gs_response_ns(&bound->task, found->cycles, &gpu_ns, &response_ns, error) : GS_OK;
+    bool has_task = bound->options->task.clock_mhz > 0;
+    gs_code code =
+        has_task ? gs_response_ns(&bound->options->task, found->cycles, &gpu_ns, &response_ns, error) : GS_OK;
     if (code != GS_OK)
         return code;
-    if (bound->json) {
+    if (bound->options->json) {
         gs_put_run_bound_json(text, run, found, has_task ? &gpu_ns : NULL, &response_ns);
         return GS_OK;
     }
@@ -366,14 +363,14 @@ static gs_code put_run(const struct bound *bound, const gs_gpu *gpu, const gs_ru
             text,
             "response time: %lld ns = %lld before + %lld copy in + %lld on the GPU at %lld MHz + %lld copy out + "
             "%lld after\n",
-            (long long)response_ns, (long long)bound->task.before_ns, (long long)bound->task.copy_in_ns,
-            (long long)gpu_ns, (long long)bound->task.clock_mhz, (long long)bound->task.copy_out_ns,
-            (long long)bound->task.after_ns);
+            (long long)response_ns, (long long)bound->options->task.before_ns,
+            (long long)bound->options->task.copy_in_ns, (long long)gpu_ns, (long long)bound->options->task.clock_mhz,
+            (long long)bound->options->task.copy_out_ns, (long long)bound->options->task.after_ns);
     return GS_OK;
 }
 
-static gs_code bound_one_run(const struct bound *bound, const gs_run *run, gs_text *text, gs_error *error) {
-    gs_gpu *gpu = gs_choose_gpu(&bound->gpu, run, error);
+static gs_code bound_one_run(struct bound *bound, const gs_run *run, gs_text *text, gs_error *error) {
+    gs_gpu *gpu = gs_choose_gpu(&bound->options->gpu, run, error);
     if (!gpu)
         return error->code;
     gs_program **programs = calloc(run->launches.count + 1, sizeof *programs);
@@ -394,8 +391,8 @@ static gs_code bound_one_run(const struct bound *bound, const gs_run *run, gs_te
     return code;
 }
 
-static gs_code answer_run(const struct bound *bound, gs_text *text, gs_error *error) {
-    gs_runs *runs = gs_runs_open(bound->run, error);
+static gs_code answer_run(struct bound *bound, gs_text *text, gs_error *error) {
+    gs_runs *runs = gs_runs_open(bound->options->run, error);
     gs_run *run;
     gs_code code = runs ? GS_OK : error->code;
     while (code == GS_OK && (run = gs_runs_next(runs, error))) {
@@ -412,40 +409,40 @@ static void show_measuring(void *user, int64_t done, int64_t total) {
     gs_progress_say(user, "%lld of %lld", (long long)done, (long long)total);
 }
 
-static gs_code answer_measure(const struct bound *bound, gs_text *text, gs_error *error) {
+static gs_code answer_measure(struct bound *bound, gs_text *text, gs_error *error) {
     gs_progress progress;
     gs_measured measured;
-    gs_device *device = gs_device_open(bound->measure, error);
+    gs_device *device = gs_device_open(bound->options->measure, error);
     if (!device)
         return error->code;
     gs_progress_start(&progress, "measuring");
-    gs_measure_options asked = {.count = gs_min(bound->count, 100000),
-                                .seed = (uint64_t)bound->seed,
-                                .progress = show_measuring,
-                                .user = &progress};
-    gs_code code = gs_measure(device, &asked, &measured, error);
+    gs_measure_options request = {.count = gs_min(bound->count, 100000),
+                                  .seed = (uint64_t)bound->options->seed,
+                                  .progress = show_measuring,
+                                  .user = &progress};
+    gs_code code = gs_measure(device, &request, &measured, error);
     gs_progress_end(&progress);
     gs_device_close(device);
     if (code != GS_OK)
         return code;
     gs_text table = {.sink = stderr};
     gs_measured_text(&measured, text);
-    *bound->is_no = gs_put_measured(&table, &measured) > 0;
+    bound->is_no = gs_put_measured(&table, &measured) > 0;
     gs_text_flush(&table);
     gs_text_free(&table);
     gs_measured_clear(&measured);
     return GS_OK;
 }
 
-static gs_code answer_measured(const struct bound *bound, gs_text *text, gs_error *error) {
+static gs_code answer_measured(struct bound *bound, gs_text *text, gs_error *error) {
     gs_measured measured;
-    gs_code code = gs_measured_read(bound->measured, &measured, error);
+    gs_code code = gs_measured_read(bound->options->measured, &measured, error);
     if (code != GS_OK)
         return code;
-    if (bound->svg)
+    if (bound->options->svg)
         gs_put_measured_svg(text, &measured);
     else
-        *bound->is_no = gs_put_measured(text, &measured) > 0;
+        bound->is_no = gs_put_measured(text, &measured) > 0;
     gs_measured_clear(&measured);
     return GS_OK;
 }
@@ -454,28 +451,28 @@ static gs_code answer_measured(const struct bound *bound, gs_text *text, gs_erro
 
 struct mode {
     const char *name;
-    bool asked;
-    gs_code (*answer)(const struct bound *bound, gs_text *text, gs_error *error);
+    bool is_chosen;
+    gs_code (*answer)(struct bound *bound, gs_text *text, gs_error *error);
 };
 
-/* What is asked, or NULL: several things. */
+/* The mode of the command line, or NULL: it names several. */
 static const struct mode *choose_mode(const struct mode *modes, size_t count) {
     const struct mode *chosen = NULL;
     for (size_t i = 0; i < count; i++)
-        if (modes[i].asked && chosen)
+        if (modes[i].is_chosen && chosen)
             return NULL;
-        else if (modes[i].asked)
+        else if (modes[i].is_chosen)
             chosen = &modes[i];
     return chosen ? chosen : &modes[0];
 }
 
-static gs_code answer(const struct bound *bound, const struct mode *mode, gs_error *error) {
+static gs_code answer(struct bound *bound, const struct mode *mode, gs_error *error) {
     gs_text text = {0};
     gs_output output;
     gs_code code = mode->answer(bound, &text, error);
     if (code == GS_OK && text.failed)
         code = gs_fail_memory(error);
-    if (code == GS_OK && (code = gs_output_open(&output, bound->output, error)) == GS_OK) {
+    if (code == GS_OK && (code = gs_output_open(&output, bound->options->output, error)) == GS_OK) {
         if (text.count)
             fwrite(text.data, 1, text.count, output.file);
         code = gs_output_keep(&output, error);
@@ -484,49 +481,45 @@ static gs_code answer(const struct bound *bound, const struct mode *mode, gs_err
     return code;
 }
 
-static int run_mode(struct bound *bound, const gs_words *files, gs_error *error) {
-    struct mode modes[] = {{"the warps of an SM", false, answer_warps},
-                           {"--grid", bound->grid, answer_grid},
-                           {"--random", bound->random, answer_random},
-                           {"--anomalies", bound->anomalies, answer_anomalies},
-                           {"--run", bound->run != NULL, answer_run},
-                           {"--measure", bound->measure != NULL, answer_measure},
-                           {"--measured", bound->measured != NULL, answer_measured}};
-    const struct mode *mode = choose_mode(modes, GS_COUNT(modes));
-    bool is_plain = mode == &modes[0];
-    if (!mode)
-        return gs_usage(bound->command,
-                        "--grid, --random, --anomalies, --run, --measure and --measured exclude each other");
-    if (files->count && bound->grid)
-        return gs_usage(bound->command, "--grid is for the paper's program");
-    if (files->count > 1 || (files->count && bound->repeat))
-        return gs_usage(bound->command, "give one program, or --repeat for the paper's");
-    if (!bound->run && (bound->programs.count || bound->task.clock_mhz))
-        return gs_usage(bound->command, "--program and --clock-mhz go with --run; a program alone is given as a file");
-    if (is_plain && !files->count && !bound->warps)
-        return gs_usage(bound->command, "give a program, or --warps N and --repeat N for the paper's");
-    if (bound->svg && (!(is_plain || bound->measured) || bound->json))
-        return gs_usage(bound->command, "--svg draws a schedule or what was measured, and excludes --json");
-    if (bound->json && (bound->random || bound->anomalies || bound->measure || bound->measured))
-        return gs_usage(bound->command, "--json does not go with %s", mode->name);
-    bound->file = files->count ? files->data[0] : NULL;
-    bound->count = bound->count ? bound->count : bound->measure ? 1000 : 100000;
-    return answer(bound, mode, error) == GS_OK ? *bound->is_no : gs_report(error);
+static int check_usage(const gs_command *command, const struct options *options, const struct mode *mode, bool is_plain,
+                       const char *file) {
+    if (file && options->grid)
+        return gs_usage(command, "--grid is for the paper's program");
+    if (file && options->repeat)
+        return gs_usage(command, "give one program, or --repeat for the paper's");
+    if (!options->run && (options->programs.count || options->task.clock_mhz))
+        return gs_usage(command, "--program and --clock-mhz go with --run; a program alone is given as a file");
+    if (is_plain && !file && !options->warps)
+        return gs_usage(command, "give a program, or --warps N and --repeat N for the paper's");
+    if (options->svg && (!(is_plain || options->measured) || options->json))
+        return gs_usage(command, "--svg draws a schedule or what was measured, and excludes --json");
+    if (options->json && (options->random || options->anomalies || options->measure || options->measured))
+        return gs_usage(command, "--json does not go with %s", mode->name);
+    return 0;
 }
 
-static int run(const gs_command *command, int argc, char **argv) {
-    bool is_no = false;
-    struct bound bound = {.seed = 1, .command = command, .is_no = &is_no};
-    gs_words files;
+static int run(const gs_command *command, void *given, const gs_words *files) {
+    const struct options *options = given;
+    struct mode modes[] = {{"the warps of an SM", false, answer_warps},
+                           {"--grid", options->grid, answer_grid},
+                           {"--random", options->random, answer_random},
+                           {"--anomalies", options->anomalies, answer_anomalies},
+                           {"--run", options->run != NULL, answer_run},
+                           {"--measure", options->measure != NULL, answer_measure},
+                           {"--measured", options->measured != NULL, answer_measured}};
+    const struct mode *mode = choose_mode(modes, GS_COUNT(modes));
+    struct bound bound = {.options = options,
+                          .file = files->count ? files->data[0] : NULL,
+                          .count = options->count     ? options->count
+                                   : options->measure ? 1000
+                                                      : 100000};
     gs_error error = {.code = GS_OK};
-    gs_parsed parsed = gs_parse(command, argc, argv, &bound, &files);
-    int status = parsed == GS_PARSED_WRONG ? gs_code_exit(GS_E_USAGE) : 0;
-    if (parsed == GS_PARSED)
-        status = run_mode(&bound, &files, &error);
-    free(files.data);
-    free(bound.programs.data);
-    free(bound.gpu.settings.data);
-    return status;
+    if (!mode)
+        return gs_usage(command, "--grid, --random, --anomalies, --run, --measure and --measured exclude each other");
+    int status = check_usage(command, options, mode, mode == &modes[0], bound.file);
+    if (status)
+        return status;
+    return answer(&bound, mode, &error) == GS_OK ? bound.is_no : gs_report(&error);
 }
 
 const gs_command gs_command_bound = {
@@ -539,7 +532,10 @@ const gs_command gs_command_bound = {
         "  gridsmith bound --warps 4 --repeat 3\n"
         "  gridsmith bound --grid\n"
         "  gridsmith bound --run scenarios/waves.json --repeat 100\n",
-    .options = options,
-    .option_count = GS_COUNT(options),
+    .options = option_table,
+    .option_count = GS_COUNT(option_table),
+    .options_size = sizeof(struct options),
+    .defaults = &(const struct options){.seed = 1},
+    .words = {0, 1, "give one program, or --repeat for the paper's"},
     .run = run,
 };

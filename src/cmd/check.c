@@ -4,28 +4,19 @@
 #include "cmd.h"
 #include "sched/sched.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-struct check {
+struct options {
     gs_gpu_choice gpu;
     bool any_order, json;
     int64_t budget;
 };
 
-static const gs_option options[] = {
-    GS_GPU_OPTIONS(struct check, gpu),
-    {.name = "any-order",
-     .offset = offsetof(struct check, any_order),
-     .help = "let the exit code speak for every launch order, not only the file's"},
-    {.name = "budget",
-     .type = GS_OPTION_INT,
-     .offset = offsetof(struct check, budget),
-     .argument = "N",
-     .help = "launches to try in the search through orders (default 100000)",
-     .least = 0,
-     .most = INT64_MAX},
-    {.name = "json", .offset = offsetof(struct check, json), .help = "write gridsmith.check/1, a line a run"},
+static const gs_option option_table[] = {
+    GS_GPU_OPTIONS(struct options, gpu),
+    GS_FLAG(struct options, "any-order", any_order,
+            "let the exit code speak for every launch order, not only the file's"),
+    GS_INT(struct options, "budget", budget, "N", 0, INT64_MAX,
+           "launches to try in the search through orders (default 100000)"),
+    GS_FLAG(struct options, "json", json, "write gridsmith.check/1, a line a run"),
 };
 
 /* ---- for people ---- */
@@ -126,22 +117,22 @@ static void put_json(gs_text *text, const gs_gpu *gpu, const gs_run *run, const 
 /* ---- the command ---- */
 
 /* Whether the answer that was asked for is yes. Not knowing is no. */
-static bool is_yes(const struct check *command, const gs_check *check) {
-    if (command->any_order && !check->order_is_fixed)
+static bool is_yes(const struct options *options, const gs_check *check) {
+    if (options->any_order && !check->order_is_fixed)
         return check->in_any_order == GS_ANSWER_YES;
     return check->in_this_order == GS_ANSWER_YES;
 }
 
-static gs_code check_one(const struct check *command, const gs_run *run, gs_text *text, bool *all_yes,
+static gs_code check_one(const struct options *options, const gs_run *run, gs_text *text, bool *all_yes,
                          gs_error *error) {
     gs_check check;
-    gs_gpu *gpu = gs_choose_gpu(&command->gpu, run, error);
+    gs_gpu *gpu = gs_choose_gpu(&options->gpu, run, error);
     if (!gpu)
         return error->code;
-    gs_code code = gs_check_run(gpu, run, command->budget, &check, error);
+    gs_code code = gs_check_run(gpu, run, options->budget, &check, error);
     if (code == GS_OK) {
-        *all_yes = *all_yes && is_yes(command, &check);
-        (command->json ? put_json : put_words)(text, gpu, run, &check);
+        *all_yes = *all_yes && is_yes(options, &check);
+        (options->json ? put_json : put_words)(text, gpu, run, &check);
         gs_text_flush(text);
     }
     gs_check_clear(&check);
@@ -149,16 +140,16 @@ static gs_code check_one(const struct check *command, const gs_run *run, gs_text
     return code;
 }
 
-static gs_code check_file(const struct check *command, const char *path, bool *all_yes, gs_error *error) {
+static gs_code check_file(const struct options *options, const char *path, bool *all_yes, gs_error *error) {
     gs_text text = {.sink = stdout};
     gs_runs *runs = gs_runs_open(path, error);
     gs_run *run;
     size_t number = 0;
     gs_code code = runs ? GS_OK : error->code;
     while (code == GS_OK && (run = gs_runs_next(runs, error))) {
-        if (number++ && !command->json)
+        if (number++ && !options->json)
             gs_text_add(&text, "\n");
-        code = check_one(command, run, &text, all_yes, error);
+        code = check_one(options, run, &text, all_yes, error);
         gs_run_free(run);
     }
     if (code == GS_OK)
@@ -171,24 +162,13 @@ static gs_code check_file(const struct check *command, const char *path, bool *a
     return code;
 }
 
-static int run(const gs_command *command, int argc, char **argv) {
-    struct check check = {.budget = 100000};
-    gs_words files;
+static int run(const gs_command *command, void *given, const gs_words *files) {
     gs_error error = {.code = GS_OK};
     bool all_yes = true;
-    gs_parsed parsed = gs_parse(command, argc, argv, &check, &files);
-    int status = parsed == GS_PARSED_WRONG ? gs_code_exit(GS_E_USAGE) : 0;
-    if (parsed != GS_PARSED)
-        ;
-    else if (files.count != 1)
-        status = gs_usage(command, "give one file of runs, or - for standard input");
-    else if (check_file(&check, files.data[0], &all_yes, &error) != GS_OK)
-        status = gs_report(&error);
-    else
-        status = all_yes ? 0 : 1;
-    free(files.data);
-    free(check.gpu.settings.data);
-    return status;
+    (void)command;
+    if (check_file(given, files->data[0], &all_yes, &error) != GS_OK)
+        return gs_report(&error);
+    return all_yes ? 0 : 1;
 }
 
 const gs_command gs_command_check = {
@@ -198,7 +178,10 @@ const gs_command gs_command_check = {
     .details = "Exit code 0: yes; 1: no, with the fewest kernels and an order that fail. Durations are ignored: the\n"
                "question is whether kernels that stay (persistent kernels, spin barriers, NCCL) all get in.\n\n"
                "  gridsmith check scenarios/case-3.json\n",
-    .options = options,
-    .option_count = GS_COUNT(options),
+    .options = option_table,
+    .option_count = GS_COUNT(option_table),
+    .options_size = sizeof(struct options),
+    .defaults = &(const struct options){.budget = 100000},
+    .words = {1, 1, "give one file of runs, or - for standard input"},
     .run = run,
 };

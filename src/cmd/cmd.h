@@ -1,5 +1,11 @@
 /*
- * cmd.h: what the subcommands share: the option table, errors on standard error, GPUs by name.
+ * cmd.h: what the subcommands share.
+ *
+ *   options.c   the command line: parsed, checked and explained by tables
+ *   shared.c    errors on standard error, text on standard output, GPUs by name, CUDA sources
+ *
+ * A command is a gs_command: a struct that its options fill, the struct's defaults, a table of options, and a function.
+ * main.c finds the command, and gs_command_run does the rest.
  */
 #ifndef GS_CMD_H
 #define GS_CMD_H
@@ -27,9 +33,65 @@ typedef struct gs_option {
 } gs_option;
 
 typedef struct gs_words {
-    const char **data; /* not owned */
+    const char **data; /* the words themselves are not owned */
     size_t count, capacity;
 } gs_words;
+
+/* Rows of an option table. `owner` is the struct that the options fill, `field` the member for this one. A member of
+   another type does not compile. */
+#define GS_FLAG(owner, option, field, words) GS_OPTION_ROW(owner, option, field, FLAG, bool, NULL, words)
+#define GS_TEXT(owner, option, field, value, words)                                                                    \
+    GS_OPTION_ROW(owner, option, field, TEXT, const char *, value, words)
+#define GS_LIST(owner, option, field, value, words) GS_OPTION_ROW(owner, option, field, LIST, gs_words, value, words)
+#define GS_INT(owner, option, field, value, from, to, words)                                                           \
+    GS_OPTION_ROW(owner, option, field, INT, int64_t, value, words, .least = from, .most = to)
+
+/* The same, of options that must be given. */
+#define GS_TEXT_REQUIRED(owner, option, field, value, words)                                                           \
+    GS_OPTION_ROW(owner, option, field, TEXT, const char *, value, words, .required = true)
+#define GS_INT_REQUIRED(owner, option, field, value, from, to, words)                                                  \
+    GS_OPTION_ROW(owner, option, field, INT, int64_t, value, words, .least = from, .most = to, .required = true)
+
+/* -o FILE, --output FILE */
+#define GS_OUTPUT(owner, field, words)                                                                                 \
+    GS_OPTION_ROW(owner, "output", field, TEXT, const char *, "FILE", words, .letter = 'o')
+
+/* --gpu, --policy and --set, which fill a gs_gpu_choice. */
+#define GS_GPU_OPTIONS(owner, field)                                                                                   \
+    GS_TEXT(owner, "gpu", field.name, "NAME|FILE", "the GPU: a name from 'gridsmith gpus', or a description"),         \
+        GS_TEXT(owner, "policy", field.policy, "NAME",                                                                 \
+                "paper, most-room or round-robin, in place of the GPU's mechanisms"),                                  \
+        GS_LIST(owner, "set", field.settings, "MECHANISM=VALUE", "change one mechanism; may be repeated")
+
+/* --device, for commands that can use any. */
+#define GS_DEVICE_OPTION(owner, field)                                                                                 \
+    GS_TEXT_REQUIRED(owner, "device", field, "DEVICE",                                                                 \
+                     "cuda[:N], replay:FILE or model:GPU[,MECHANISM=VALUE]...[,skip=SM]")
+
+/* --socket, for commands that talk to a daemon. */
+#define GS_SOCKET_OPTION(owner, field)                                                                                 \
+    GS_TEXT(owner, "socket", field, "PATH",                                                                            \
+            "of the daemon (default: $GRIDSMITH_SOCKET, or gridsmith.sock in $XDG_RUNTIME_DIR)")
+
+#define GS_OPTION_ROW(owner, option, field, kind, c_type, value, ...)                                                  \
+    {                                                                                                                  \
+        .name = option, .type = GS_OPTION_##kind,                                                                      \
+        .offset = offsetof(owner, field) + _Generic(((owner *)0)->field, c_type : 0), .argument = value,               \
+        .help = __VA_ARGS__                                                                                            \
+    }
+
+/* ---- commands ---- */
+
+struct gs_command;
+
+/* Does what the options and the other words of the command line ask for; returns the exit code. */
+typedef int gs_command_function(const struct gs_command *command, void *options, const gs_words *words);
+
+/* How many words that are no options a command line has; by default none. */
+typedef struct gs_word_count {
+    size_t least, most;
+    const char *mistake; /* what to say otherwise: "give one file of runs" */
+} gs_word_count;
 
 typedef struct gs_command {
     const char *name, *summary;
@@ -37,25 +99,36 @@ typedef struct gs_command {
     const char *details; /* a paragraph or an example for the help */
     const gs_option *options;
     size_t option_count;
-    int (*run)(const struct gs_command *command, int argc, char **argv);
+    size_t options_size;  /* of the struct that the options fill */
+    const void *defaults; /* such a struct; NULL: all zero */
+    gs_word_count words;
+    gs_command_function *run;
 } gs_command;
 
-/* What parsing left to do. */
-typedef enum gs_parsed { GS_PARSED, GS_PARSED_HELP, GS_PARSED_WRONG } gs_parsed;
-
-/* Fills `into` and collects what is not an option in `files` (the caller frees files->data). Prints help, or what is
-   wrong. */
-gs_parsed gs_parse(const gs_command *command, int argc, char **argv, void *into, gs_words *files);
+/* Parses the command line (argv[0] is the name of the command) and runs the command, or prints help, or what is wrong.
+   Lists of words are freed when the command returns. Returns the exit code. */
+int gs_command_run(const gs_command *command, int argc, char **argv);
 
 void gs_print_help(const gs_command *command, FILE *file);
 
-/* ---- errors ---- */
+/* Prints "gridsmith NAME: what is wrong" with a hint at --help; returns 2. */
+int gs_usage(const gs_command *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+extern const gs_command gs_command_predict, gs_command_check, gs_command_occupancy, gs_command_gpus, gs_command_fuzz,
+    gs_command_replay, gs_command_shrink, gs_command_fit, gs_command_record, gs_command_probe, gs_command_bound,
+    gs_command_reshape, gs_command_verify, gs_command_zoo, gs_command_serve, gs_command_status, gs_command_top;
+
+/* ---- errors, and text for standard output ---- */
 
 /* Prints one line (and on a terminal the place with a caret) and returns the exit code. */
 int gs_report(const gs_error *error);
 
-/* Prints "gridsmith NAME: what is wrong" with a hint at --help; returns 2. */
-int gs_usage(const gs_command *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Writes the rest of a text to its sink, at once, and frees it. A failed write shows in ferror(sink); other failures
+   are GS_E_MEMORY. */
+gs_code gs_print_text(gs_text *text, gs_error *error);
+
+/* A run (gridsmith.run/1) as a value within another document. */
+void gs_put_run_value(gs_writer *writer, const char *key, const gs_run *run);
 
 /* ---- sources ---- */
 
@@ -66,7 +139,7 @@ int gs_read_source(const char *path, char **text, char *folder, size_t size, str
 
 /* ---- GPUs ---- */
 
-/* Which GPU, and which mechanisms, the command line asks for. */
+/* The GPU and the mechanisms that the command line names. */
 typedef struct gs_gpu_choice {
     const char *name, *policy;
     gs_words settings; /* "mechanism=value" */
@@ -87,26 +160,5 @@ typedef struct gs_gpu_of_runs {
 
 const gs_gpu *gs_gpu_for(gs_gpu_of_runs *kept, const gs_gpu_choice *choice, const gs_run *run, gs_error *error);
 void gs_gpu_of_runs_clear(gs_gpu_of_runs *kept);
-
-/* The rows of an option table that fill in a gs_gpu_choice at `offset`. */
-#define GS_GPU_OPTIONS(owner, field)                                                                                   \
-    {.name = "gpu",                                                                                                    \
-     .type = GS_OPTION_TEXT,                                                                                           \
-     .offset = offsetof(owner, field.name),                                                                            \
-     .argument = "NAME|FILE",                                                                                          \
-     .help = "the GPU: a name from 'gridsmith gpus', or a description"},                                               \
-        {.name = "policy",                                                                                             \
-         .type = GS_OPTION_TEXT,                                                                                       \
-         .offset = offsetof(owner, field.policy),                                                                      \
-         .argument = "NAME",                                                                                           \
-         .help = "paper, most-room or round-robin, in place of the GPU's mechanisms"},                                 \
-    {                                                                                                                  \
-        .name = "set", .type = GS_OPTION_LIST, .offset = offsetof(owner, field.settings),                              \
-        .argument = "MECHANISM=VALUE", .help = "change one mechanism; may be repeated"                                 \
-    }
-
-extern const gs_command gs_command_predict, gs_command_check, gs_command_occupancy, gs_command_gpus, gs_command_fuzz,
-    gs_command_replay, gs_command_shrink, gs_command_fit, gs_command_record, gs_command_probe, gs_command_bound,
-    gs_command_reshape, gs_command_verify, gs_command_zoo, gs_command_serve, gs_command_status, gs_command_top;
 
 #endif

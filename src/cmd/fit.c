@@ -5,34 +5,21 @@
 #include "fuzz/fuzz.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-struct fit {
+struct options {
     gs_gpu_choice gpu;
     int64_t seed;
     bool json;
     const char *propose;
 };
 
-static const gs_option options[] = {
-    {.name = "gpu",
-     .type = GS_OPTION_TEXT,
-     .offset = offsetof(struct fit, gpu.name),
-     .argument = "NAME|FILE",
-     .help = "the GPU: a name from 'gridsmith gpus', or a description (default: as the first recording says)"},
-    {.name = "seed",
-     .type = GS_OPTION_INT,
-     .offset = offsetof(struct fit, seed),
-     .argument = "N",
-     .help = "draw the proposed run by this seed (default 1)",
-     .least = 0,
-     .most = INT64_MAX},
-    {.name = "json", .offset = offsetof(struct fit, json), .help = "write gridsmith.fit/1"},
-    {.name = "propose",
-     .type = GS_OPTION_TEXT,
-     .offset = offsetof(struct fit, propose),
-     .argument = "FILE",
-     .help = "write the run that would tell undecided settings apart there, if one was found"},
+static const gs_option option_table[] = {
+    GS_TEXT(struct options, "gpu", gpu.name, "NAME|FILE",
+            "the GPU: a name from 'gridsmith gpus', or a description (default: as the first recording says)"),
+    GS_INT(struct options, "seed", seed, "N", 0, INT64_MAX, "draw the proposed run by this seed (default 1)"),
+    GS_FLAG(struct options, "json", json, "write gridsmith.fit/1"),
+    GS_TEXT(struct options, "propose", propose, "FILE",
+            "write the run that would tell undecided settings apart there, if one was found"),
 };
 
 /* ---- recordings ---- */
@@ -237,18 +224,18 @@ static gs_code write_decider(const char *path, const gs_run *run, gs_error *erro
     return code;
 }
 
-static gs_code fit_recordings(const struct fit *command, const struct recordings *recordings, bool *all_agree,
+static gs_code fit_recordings(const struct options *options, const struct recordings *recordings, bool *all_agree,
                               gs_error *error) {
     gs_fit fit;
-    gs_gpu *gpu = gs_choose_gpu(&command->gpu, recordings->data[0], error);
+    gs_gpu *gpu = gs_choose_gpu(&options->gpu, recordings->data[0], error);
     if (!gpu)
         return error->code;
-    gs_code code = gs_fit_run(gpu, recordings->data, recordings->count, (uint64_t)command->seed, &fit, error);
-    if (code == GS_OK && command->propose && fit.decider)
-        code = write_decider(command->propose, fit.decider, error);
+    gs_code code = gs_fit_run(gpu, recordings->data, recordings->count, (uint64_t)options->seed, &fit, error);
+    if (code == GS_OK && options->propose && fit.decider)
+        code = write_decider(options->propose, fit.decider, error);
     if (code == GS_OK) {
         gs_text text = {.sink = stdout};
-        (command->json ? put_json : put_words)(&text, gpu, &fit, recordings);
+        (options->json ? put_json : put_words)(&text, gpu, &fit, recordings);
         gs_text_flush(&text);
         if (text.failed && !ferror(stdout))
             code = gs_fail_memory(error);
@@ -260,34 +247,24 @@ static gs_code fit_recordings(const struct fit *command, const struct recordings
     return code;
 }
 
-static gs_code fit_files(const struct fit *command, const gs_words *files, bool *all_agree, gs_error *error) {
+static gs_code fit_files(const struct options *options, const gs_words *files, bool *all_agree, gs_error *error) {
     struct recordings recordings = {0};
     gs_code code = GS_OK;
     for (size_t i = 0; i < files->count && code == GS_OK; i++)
         code = read_recordings(&recordings, files->data[i], error);
     if (code == GS_OK)
-        code = fit_recordings(command, &recordings, all_agree, error);
+        code = fit_recordings(options, &recordings, all_agree, error);
     recordings_free(&recordings);
     return code;
 }
 
-static int run(const gs_command *command, int argc, char **argv) {
-    struct fit fit = {.seed = 1};
-    gs_words files;
+static int run(const gs_command *command, void *given, const gs_words *files) {
     gs_error error = {.code = GS_OK};
     bool all_agree = false;
-    gs_parsed parsed = gs_parse(command, argc, argv, &fit, &files);
-    int status = parsed == GS_PARSED_WRONG ? gs_code_exit(GS_E_USAGE) : 0;
-    if (parsed != GS_PARSED)
-        ;
-    else if (!files.count)
-        status = gs_usage(command, "give files of recordings, or - for standard input");
-    else if (fit_files(&fit, &files, &all_agree, &error) != GS_OK)
-        status = gs_report(&error);
-    else
-        status = all_agree ? 0 : 1;
-    free(files.data);
-    return status;
+    (void)command;
+    if (fit_files(given, files, &all_agree, &error) != GS_OK)
+        return gs_report(&error);
+    return all_agree ? 0 : 1;
 }
 
 const gs_command gs_command_fit = {
@@ -299,7 +276,10 @@ const gs_command gs_command_fit = {
         "setting with that value agrees with. Exit code 0: a setting agrees with all recordings; 1: none does.\n\n"
         "  gridsmith fit --gpu rtx3090 recordings.jsonl\n"
         "  gridsmith fit --propose next.json recordings.jsonl\n",
-    .options = options,
-    .option_count = GS_COUNT(options),
+    .options = option_table,
+    .option_count = GS_COUNT(option_table),
+    .options_size = sizeof(struct options),
+    .defaults = &(const struct options){.seed = 1},
+    .words = {1, SIZE_MAX, "give files of recordings, or - for standard input"},
     .run = run,
 };

@@ -10,12 +10,11 @@
 #include "view/view.h"
 
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { DEFAULT_COUNT = 1000, MOST_NAMED = 3 };
 
-struct fuzz {
+struct options {
     gs_gpu_choice gpu;
     const char *device, *out;
     gs_words classes;
@@ -23,67 +22,33 @@ struct fuzz {
     bool resume, json;
 };
 
-static const gs_option options[] = {
-    {.name = "device",
-     .type = GS_OPTION_TEXT,
-     .offset = offsetof(struct fuzz, device),
-     .argument = "DEVICE",
-     .help = "cuda[:N], replay:FILE or model:GPU[,MECHANISM=VALUE]...[,skip=SM]",
-     .required = true},
-    GS_GPU_OPTIONS(struct fuzz, gpu),
-    {.name = "class",
-     .type = GS_OPTION_LIST,
-     .offset = offsetof(struct fuzz, classes),
-     .argument = "NAME",
-     .help = "a class of runs; may be repeated (default plain, shared, small, exits in turn)"},
-    {.name = "count",
-     .type = GS_OPTION_INT,
-     .offset = offsetof(struct fuzz, count),
-     .argument = "N",
-     .help = "how many runs (default 1000)",
-     .least = 1,
-     .most = INT64_MAX},
-    {.name = "seed",
-     .type = GS_OPTION_INT,
-     .offset = offsetof(struct fuzz, seed),
-     .argument = "N",
-     .help = "where the random numbers start (default 1)",
-     .least = 0,
-     .most = INT64_MAX},
-    {.name = "index",
-     .type = GS_OPTION_INT,
-     .offset = offsetof(struct fuzz, index),
-     .argument = "N",
-     .help = "only this run of the seed, with both answers where they differ",
-     .least = 0,
-     .most = INT64_MAX},
-    {.name = "out",
-     .type = GS_OPTION_TEXT,
-     .offset = offsetof(struct fuzz, out),
-     .argument = "FILE",
-     .help = "keep the recordings there (gridsmith.run/1), a line a run"},
-    {.name = "resume", .offset = offsetof(struct fuzz, resume), .help = "go on with the campaign in the --out file"},
-    {.name = "patient-every",
-     .type = GS_OPTION_INT,
-     .offset = offsetof(struct fuzz, patient_every),
-     .argument = "N",
-     .help = "play every Nth run again with long waits (default 100; 0: none)",
-     .least = 0,
-     .most = INT64_MAX},
-    {.name = "json", .offset = offsetof(struct fuzz, json), .help = "write gridsmith.score/1, one line"},
+static const gs_option option_table[] = {
+    GS_DEVICE_OPTION(struct options, device),
+    GS_GPU_OPTIONS(struct options, gpu),
+    GS_LIST(struct options, "class", classes, "NAME",
+            "a class of runs; may be repeated (default plain, shared, small, exits in turn)"),
+    GS_INT(struct options, "count", count, "N", 1, INT64_MAX, "how many runs (default 1000)"),
+    GS_INT(struct options, "seed", seed, "N", 0, INT64_MAX, "where the random numbers start (default 1)"),
+    GS_INT(struct options, "index", index, "N", 0, INT64_MAX,
+           "only this run of the seed, with both answers where they differ"),
+    GS_TEXT(struct options, "out", out, "FILE", "keep the recordings there (gridsmith.run/1), a line a run"),
+    GS_FLAG(struct options, "resume", resume, "go on with the campaign in the --out file"),
+    GS_INT(struct options, "patient-every", patient_every, "N", 0, INT64_MAX,
+           "play every Nth run again with long waits (default 100; 0: none)"),
+    GS_FLAG(struct options, "json", json, "write gridsmith.score/1, one line"),
 };
 
 /* ---- stopping ---- */
 
-static volatile sig_atomic_t stop_asked;
+static volatile sig_atomic_t is_stopping;
 
-static void ask_to_stop(int signal_number) {
+static void stop_soon(int signal_number) {
     (void)signal_number;
-    stop_asked = 1;
+    is_stopping = 1;
 }
 
 static void listen_for_stop(void) {
-    struct sigaction action = {.sa_handler = ask_to_stop, .sa_flags = SA_RESTART | SA_RESETHAND};
+    struct sigaction action = {.sa_handler = stop_soon, .sa_flags = SA_RESTART | SA_RESETHAND};
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
@@ -92,7 +57,7 @@ static void listen_for_stop(void) {
 /* ---- as it goes ---- */
 
 struct watch {
-    const struct fuzz *fuzz;
+    const struct options *options;
     const gs_gpu *model;
     gs_campaign campaign;
     gs_progress progress;
@@ -106,13 +71,13 @@ static bool after_run(void *user, uint64_t index, const gs_run *recorded, bool e
     const gs_campaign *campaign = &watch->campaign;
     if (!exact && campaign->mismatches <= MOST_NAMED)
         gs_text_add(&watch->named, "differs: class %s, --seed %lld --index %llu\n", recorded->class_name,
-                    (long long)watch->fuzz->seed, (unsigned long long)index);
-    if (!exact && watch->fuzz->index >= 0)
+                    (long long)watch->options->seed, (unsigned long long)index);
+    if (!exact && watch->options->index >= 0)
         watch->differing = gs_run_copy(recorded, &watch->error);
     gs_progress_say(&watch->progress, "%lld of %lld runs, %.0f a second, %lld differ", (long long)campaign->played,
-                    (long long)watch->fuzz->count, (double)campaign->played / gs_progress_seconds(&watch->progress),
+                    (long long)watch->options->count, (double)campaign->played / gs_progress_seconds(&watch->progress),
                     (long long)campaign->mismatches);
-    return !stop_asked;
+    return !is_stopping;
 }
 
 /* ---- at the end ---- */
@@ -129,7 +94,7 @@ static void put_repeatability(gs_text *text, const gs_campaign *campaign) {
 static void put_json(gs_text *text, const struct watch *watch) {
     const gs_campaign *campaign = &watch->campaign;
     gs_put_scores_json(text, &campaign->scores);
-    gs_text_add(text, ",\"seed\":%lld,\"mismatches\":%lld,\"not_covered\":%lld", (long long)watch->fuzz->seed,
+    gs_text_add(text, ",\"seed\":%lld,\"mismatches\":%lld,\"not_covered\":%lld", (long long)watch->options->seed,
                 (long long)campaign->mismatches, (long long)campaign->uncovered);
     gs_text_add(text, ",\"repeated\":%lld,\"repeated_alike\":%lld,\"patient\":%lld,\"patient_alike\":%lld}\n",
                 (long long)campaign->repeated, (long long)campaign->repeated_alike, (long long)campaign->patient,
@@ -165,28 +130,28 @@ static void print_speed(const struct watch *watch) {
         fprintf(stderr, "gridsmith fuzz: %lld runs were there already\n", (long long)campaign->from_journal);
     fprintf(stderr, "gridsmith fuzz: %lld run%s in %.1f s, %.0f a second\n", (long long)fresh, fresh == 1 ? "" : "s",
             seconds, (double)fresh / seconds);
-    if (campaign->played < watch->fuzz->count)
+    if (campaign->played < watch->options->count)
         fprintf(stderr, "gridsmith fuzz: stopped after %lld of %lld runs%s\n", (long long)campaign->played,
-                (long long)watch->fuzz->count, watch->fuzz->out ? "; --resume goes on" : "");
+                (long long)watch->options->count, watch->options->out ? "; --resume goes on" : "");
 }
 
 static gs_code print_report(const struct watch *watch, gs_error *error) {
-    const struct fuzz *fuzz = watch->fuzz;
+    const struct options *options = watch->options;
     gs_text text = {.sink = stdout};
     gs_code code = GS_OK;
-    if (fuzz->json) {
+    if (options->json) {
         put_json(&text, watch);
     } else {
         if (watch->differing)
             code = put_both(&text, watch, error);
         gs_put_scores(&text, &watch->campaign.scores);
         put_repeatability(&text, &watch->campaign);
-        gs_text_add(&text, "seed %lld\n", (long long)fuzz->seed);
+        gs_text_add(&text, "seed %lld\n", (long long)options->seed);
     }
     gs_text_flush(&text);
     gs_text_free(&text);
     if (watch->named.count)
-        fputs(watch->named.data, fuzz->json ? stderr : stdout);
+        fputs(watch->named.data, options->json ? stderr : stdout);
     fflush(stdout);
     print_speed(watch);
     return code;
@@ -203,29 +168,29 @@ static bool is_builtin(const char *name) {
 
 /* The model is the GPU of the command line, or what is known of the device's GPU: what a device of ours was changed by
    is not told to the model, or it would not be found. */
-static gs_gpu *choose_model(const struct fuzz *fuzz, const gs_device *device, gs_error *error) {
-    if (fuzz->gpu.name)
-        return gs_choose_gpu(&fuzz->gpu, NULL, error);
+static gs_gpu *choose_model(const struct options *options, const gs_device *device, gs_error *error) {
+    if (options->gpu.name)
+        return gs_choose_gpu(&options->gpu, NULL, error);
     const char *name = device->gpu->name;
     gs_gpu *model = is_builtin(name) ? gs_gpu_open(name, error) : gs_gpu_copy(device->gpu, error);
-    if (model && gs_apply_choice(&fuzz->gpu, model, error) == GS_OK)
+    if (model && gs_apply_choice(&options->gpu, model, error) == GS_OK)
         return model;
     gs_gpu_free(model);
     return NULL;
 }
 
 static gs_code run_campaign(struct watch *watch, gs_device *device, gs_journal *journal, gs_error *error) {
-    const struct fuzz *fuzz = watch->fuzz;
-    gs_campaign_options wishes = {.classes = fuzz->classes.data,
-                                  .count = fuzz->count,
-                                  .seed = (uint64_t)fuzz->seed,
-                                  .first = fuzz->index >= 0 ? (uint64_t)fuzz->index : 0,
-                                  .patient_every = fuzz->patient_every,
-                                  .journal = journal,
-                                  .done = after_run,
-                                  .user = watch};
+    const struct options *options = watch->options;
+    gs_campaign_options request = {.classes = options->classes.data,
+                                   .count = options->count,
+                                   .seed = (uint64_t)options->seed,
+                                   .first = options->index >= 0 ? (uint64_t)options->index : 0,
+                                   .patient_every = options->patient_every,
+                                   .journal = journal,
+                                   .done = after_run,
+                                   .user = watch};
     gs_progress_start(&watch->progress, "fuzzing");
-    gs_code code = gs_campaign_run(device, watch->model, &wishes, &watch->campaign, error);
+    gs_code code = gs_campaign_run(device, watch->model, &request, &watch->campaign, error);
     gs_progress_end(&watch->progress);
     if (code == GS_OK && watch->error.code != GS_OK) {
         *error = watch->error;
@@ -234,15 +199,15 @@ static gs_code run_campaign(struct watch *watch, gs_device *device, gs_journal *
     return code == GS_OK ? print_report(watch, error) : code;
 }
 
-static int fuzz_device(const struct fuzz *fuzz) {
-    struct watch watch = {.fuzz = fuzz};
+static int fuzz_device(const struct options *options) {
+    struct watch watch = {.options = options};
     gs_error error = {.code = GS_OK};
     gs_journal *journal = NULL;
     listen_for_stop();
-    gs_device *device = gs_device_open(fuzz->device, &error);
-    gs_gpu *model = device ? choose_model(fuzz, device, &error) : NULL;
-    if (model && fuzz->out)
-        journal = gs_journal_open(fuzz->out, fuzz->resume, &error);
+    gs_device *device = gs_device_open(options->device, &error);
+    gs_gpu *model = device ? choose_model(options, device, &error) : NULL;
+    if (model && options->out)
+        journal = gs_journal_open(options->out, options->resume, &error);
     watch.model = model;
     gs_code code = error.code;
     if (code == GS_OK)
@@ -281,16 +246,14 @@ static int check_classes(const gs_command *command, const gs_words *classes) {
     return status;
 }
 
-static int check_usage(const gs_command *command, const struct fuzz *fuzz, const gs_words *files) {
-    if (files->count)
-        return gs_usage(command, "\"%s\" is not an option", files->data[0]);
-    if (fuzz->index >= 0 && (fuzz->count || fuzz->resume))
+static int check_usage(const gs_command *command, const struct options *options) {
+    if (options->index >= 0 && (options->count || options->resume))
         return gs_usage(command, "--index plays one run: leave out --count and --resume");
-    if (fuzz->resume && !fuzz->out)
+    if (options->resume && !options->out)
         return gs_usage(command, "--resume needs the file to go on with: --out FILE");
-    if (fuzz->out && strcmp(fuzz->out, "-") == 0)
+    if (options->out && strcmp(options->out, "-") == 0)
         return gs_usage(command, "--out takes the name of a file, because standard output has the report");
-    return check_classes(command, &fuzz->classes);
+    return check_classes(command, &options->classes);
 }
 
 /* The default classes where none are given, and the NULL that ends the list. */
@@ -306,27 +269,19 @@ static bool complete_classes(gs_words *classes) {
     return true;
 }
 
-static int run(const gs_command *command, int argc, char **argv) {
-    struct fuzz fuzz = {.seed = 1, .index = -1, .patient_every = 100};
-    gs_words files;
+static int run(const gs_command *command, void *given, const gs_words *words) {
+    struct options *options = given;
     gs_error error;
-    gs_parsed parsed = gs_parse(command, argc, argv, &fuzz, &files);
-    int status = parsed == GS_PARSED_WRONG ? gs_code_exit(GS_E_USAGE) : 0;
-    if (parsed == GS_PARSED)
-        status = check_usage(command, &fuzz, &files);
-    if (parsed == GS_PARSED && !status) {
-        fuzz.count = fuzz.index >= 0 ? 1 : fuzz.count ? fuzz.count : DEFAULT_COUNT;
-        if (complete_classes(&fuzz.classes)) {
-            status = fuzz_device(&fuzz);
-        } else {
-            gs_fail_memory(&error);
-            status = gs_report(&error);
-        }
+    (void)words;
+    int status = check_usage(command, options);
+    if (status)
+        return status;
+    if (!complete_classes(&options->classes)) {
+        gs_fail_memory(&error);
+        return gs_report(&error);
     }
-    free(files.data);
-    free(fuzz.classes.data);
-    free(fuzz.gpu.settings.data);
-    return status;
+    options->count = options->index >= 0 ? 1 : options->count ? options->count : DEFAULT_COUNT;
+    return fuzz_device(options);
 }
 
 const gs_command gs_command_fuzz = {
@@ -338,7 +293,9 @@ const gs_command gs_command_fuzz = {
         "Ctrl-C stops after the run in progress.\n\n"
         "  gridsmith fuzz --device cuda --count 10000 --out h200.jsonl\n"
         "  gridsmith fuzz --device model:rtx3090,warp_placement=free --count 100\n",
-    .options = options,
-    .option_count = GS_COUNT(options),
+    .options = option_table,
+    .option_count = GS_COUNT(option_table),
+    .options_size = sizeof(struct options),
+    .defaults = &(const struct options){.seed = 1, .index = -1, .patient_every = 100},
     .run = run,
 };

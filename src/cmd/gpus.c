@@ -3,16 +3,12 @@
  */
 #include "cmd.h"
 
-#include <stdlib.h>
-
-struct gpus {
+struct options {
     bool json;
 };
 
-static const gs_option options[] = {
-    {.name = "json",
-     .offset = offsetof(struct gpus, json),
-     .help = "write the descriptions (gridsmith.gpu/1), a line each"},
+static const gs_option option_table[] = {
+    GS_FLAG(struct options, "json", json, "write the descriptions (gridsmith.gpu/1), a line each"),
 };
 
 static void print_row(const gs_gpu *gpu) {
@@ -79,29 +75,23 @@ static gs_code show(const char *name, void (*print)(const gs_gpu *), gs_error *e
     return GS_OK;
 }
 
-static gs_code show_all(const struct gpus *gpus, const gs_words *names, gs_error *error) {
+static gs_code show_all(const struct options *options, const gs_words *names, gs_error *error) {
     gs_code code = GS_OK;
     const char *name;
-    if (!names->count && !gpus->json)
+    if (!names->count && !options->json)
         printf("%-10s  %-27s %-4s %4s %6s %7s %9s %6s\n", "name", "GPU", "cc", "SMs", "blocks", "threads", "registers",
                "shared");
     for (size_t i = 0; !names->count && (name = gs_gpu_builtin(i)) && code == GS_OK; i++)
-        code = show(name, gpus->json ? print_json : print_row, error);
+        code = show(name, options->json ? print_json : print_row, error);
     for (size_t i = 0; i < names->count && code == GS_OK; i++)
-        code = show(names->data[i], gpus->json ? print_json : print_whole, error);
+        code = show(names->data[i], options->json ? print_json : print_whole, error);
     return code;
 }
 
-static int run(const gs_command *command, int argc, char **argv) {
-    struct gpus gpus = {0};
-    gs_words names;
+static int run(const gs_command *command, void *given, const gs_words *names) {
     gs_error error = {.code = GS_OK};
-    gs_parsed parsed = gs_parse(command, argc, argv, &gpus, &names);
-    int status = parsed == GS_PARSED_WRONG ? gs_code_exit(GS_E_USAGE) : 0;
-    if (parsed == GS_PARSED && show_all(&gpus, &names, &error) != GS_OK)
-        status = gs_report(&error);
-    free(names.data);
-    return status;
+    (void)command;
+    return show_all(given, names, &error) == GS_OK ? 0 : gs_report(&error);
 }
 
 const gs_command gs_command_gpus = {
@@ -110,7 +100,9 @@ const gs_command gs_command_gpus = {
     .usage = "[--json] [NAME|FILE...]",
     .details = "Block slots, threads and registers are per SM; shared is the largest configuration in KB.\n\n"
                "  gridsmith gpus rtx3090\n",
-    .options = options,
-    .option_count = GS_COUNT(options),
+    .options = option_table,
+    .option_count = GS_COUNT(option_table),
+    .options_size = sizeof(struct options),
+    .words = {0, SIZE_MAX, NULL},
     .run = run,
 };

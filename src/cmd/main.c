@@ -61,7 +61,7 @@ static int dispatch(int argc, char **argv) {
     if (strcmp(argv[1], GS_COMPILER_PROCESS) == 0)
         return gs_compiler_process(argc - 1, argv + 1);
     const gs_command *command = find_command(argv[1]);
-    return command ? command->run(command, argc - 1, argv + 1) : unknown(argv[1]);
+    return command ? gs_command_run(command, argc - 1, argv + 1) : unknown(argv[1]);
 }
 
 /* Nobody has to look after standard output but this. */

@@ -5,59 +5,25 @@
 
 #include "sched/sched.h"
 
-#include <stdlib.h>
-
-struct occupancy {
+struct options {
     gs_gpu_choice gpu;
     int64_t threads, registers, shared_bytes, carveout, cluster;
     bool json;
 };
 
-static const gs_option options[] = {
-    {.name = "gpu",
-     .type = GS_OPTION_TEXT,
-     .offset = offsetof(struct occupancy, gpu.name),
-     .argument = "NAME|FILE",
-     .help = "the GPU: a name from 'gridsmith gpus', or a description",
-     .required = true},
-    {.name = "threads",
-     .type = GS_OPTION_INT,
-     .offset = offsetof(struct occupancy, threads),
-     .argument = "N",
-     .help = "threads of a block",
-     .least = 1,
-     .most = 65536,
-     .required = true},
-    {.name = "registers",
-     .type = GS_OPTION_INT,
-     .offset = offsetof(struct occupancy, registers),
-     .argument = "N",
-     .help = "registers of a thread, as the compiler reports them",
-     .least = 1,
-     .most = 65536,
-     .required = true},
-    {.name = "shared",
-     .type = GS_OPTION_INT,
-     .offset = offsetof(struct occupancy, shared_bytes),
-     .argument = "BYTES",
-     .help = "shared memory of a block, static and dynamic together (default 0)",
-     .least = 0,
-     .most = INT32_MAX},
-    {.name = "carveout",
-     .type = GS_OPTION_INT,
-     .offset = offsetof(struct occupancy, carveout),
-     .argument = "PERCENT",
-     .help = "shared-memory carve-out the program asks for (default: the largest)",
-     .least = 0,
-     .most = 100},
-    {.name = "cluster",
-     .type = GS_OPTION_INT,
-     .offset = offsetof(struct occupancy, cluster),
-     .argument = "N",
-     .help = "also, how many clusters of N blocks an empty GPU takes",
-     .least = 2,
-     .most = GS_MAX_SMS},
-    {.name = "json", .offset = offsetof(struct occupancy, json), .help = "write gridsmith.occupancy/1"},
+static const gs_option option_table[] = {
+    GS_TEXT_REQUIRED(struct options, "gpu", gpu.name, "NAME|FILE",
+                     "the GPU: a name from 'gridsmith gpus', or a description"),
+    GS_INT_REQUIRED(struct options, "threads", threads, "N", 1, 65536, "threads of a block"),
+    GS_INT_REQUIRED(struct options, "registers", registers, "N", 1, 65536,
+                    "registers of a thread, as the compiler reports them"),
+    GS_INT(struct options, "shared", shared_bytes, "BYTES", 0, INT32_MAX,
+           "shared memory of a block, static and dynamic together (default 0)"),
+    GS_INT(struct options, "carveout", carveout, "PERCENT", 0, 100,
+           "shared-memory carve-out the program asks for (default: the largest)"),
+    GS_INT(struct options, "cluster", cluster, "N", 2, GS_MAX_SMS,
+           "also, how many clusters of N blocks an empty GPU takes"),
+    GS_FLAG(struct options, "json", json, "write gridsmith.occupancy/1"),
 };
 
 struct resource {
@@ -79,12 +45,12 @@ static double percent(const gs_occupancy *occupancy) {
     return 100.0 * occupancy->blocks * occupancy->warps_per_block / occupancy->warps_per_sm;
 }
 
-static void print_words(const gs_gpu *gpu, const struct occupancy *asked, const gs_occupancy *occupancy,
+static void print_words(const gs_gpu *gpu, const struct options *options, const gs_occupancy *occupancy,
                         int64_t clusters) {
     struct resource resources[RESOURCES];
     list_resources(occupancy, resources);
     printf("%s: %lld threads, %lld registers a thread, %lld bytes of shared memory\n", gpu->name,
-           (long long)asked->threads, (long long)asked->registers, (long long)asked->shared_bytes);
+           (long long)options->threads, (long long)options->registers, (long long)options->shared_bytes);
     printf("%d blocks per SM: %d of %d warps, %.1f%%\n", occupancy->blocks,
            occupancy->blocks * occupancy->warps_per_block, occupancy->warps_per_sm, percent(occupancy));
     for (int i = 0; i < RESOURCES; i++) {
@@ -96,11 +62,11 @@ static void print_words(const gs_gpu *gpu, const struct occupancy *asked, const 
     }
     printf("shared-memory configuration: %lld KB (%lld bytes a block with what the runtime reserves)\n",
            (long long)(occupancy->shared_config_bytes / 1024), (long long)occupancy->shared_block_bytes);
-    if (asked->cluster)
-        printf("%lld clusters of %lld blocks on an empty GPU\n", (long long)clusters, (long long)asked->cluster);
+    if (options->cluster)
+        printf("%lld clusters of %lld blocks on an empty GPU\n", (long long)clusters, (long long)options->cluster);
 }
 
-static void print_json(const gs_gpu *gpu, const struct occupancy *asked, const gs_occupancy *occupancy,
+static void print_json(const gs_gpu *gpu, const struct options *options, const gs_occupancy *occupancy,
                        int64_t clusters) {
     struct resource resources[RESOURCES];
     gs_text text = {.sink = stdout};
@@ -127,27 +93,27 @@ static void print_json(const gs_gpu *gpu, const struct occupancy *asked, const g
                 "\"shared_config_bytes\":%lld",
                 occupancy->warps_per_block, occupancy->warps_per_sm, percent(occupancy),
                 (long long)occupancy->shared_block_bytes, (long long)occupancy->shared_config_bytes);
-    if (asked->cluster)
-        gs_text_add(&text, ",\"cluster\":%lld,\"clusters\":%lld", (long long)asked->cluster, (long long)clusters);
+    if (options->cluster)
+        gs_text_add(&text, ",\"cluster\":%lld,\"clusters\":%lld", (long long)options->cluster, (long long)clusters);
     gs_text_add(&text, "}\n");
     gs_text_flush(&text);
     gs_text_free(&text);
 }
 
-static int print(const struct occupancy *asked, gs_error *error) {
-    gs_gpu *gpu = gs_choose_gpu(&asked->gpu, NULL, error);
+static int print(const struct options *options, gs_error *error) {
+    gs_gpu *gpu = gs_choose_gpu(&options->gpu, NULL, error);
     if (!gpu)
         return gs_report(error);
-    gs_shape shape = {.threads = (int32_t)asked->threads,
-                      .registers = (int32_t)asked->registers,
-                      .shared_bytes = asked->shared_bytes,
-                      .carveout_percent = (int32_t)asked->carveout};
+    gs_shape shape = {.threads = (int32_t)options->threads,
+                      .registers = (int32_t)options->registers,
+                      .shared_bytes = options->shared_bytes,
+                      .carveout_percent = (int32_t)options->carveout};
     gs_occupancy occupancy;
     gs_occupancy_of(gpu, &shape, &occupancy, error);
     int64_t clusters = 0;
     int status = 0;
-    if (occupancy.blocks && asked->cluster)
-        clusters = gs_clusters_most(gpu, &shape, (int32_t)asked->cluster, error);
+    if (occupancy.blocks && options->cluster)
+        clusters = gs_clusters_most(gpu, &shape, (int32_t)options->cluster, error);
     if (clusters < 0) {
         status = gs_report(error);
     } else if (!occupancy.blocks) {
@@ -155,27 +121,20 @@ static int print(const struct occupancy *asked, gs_error *error) {
         fprintf(stderr, "gridsmith: the kernel can never run on %s: %s\n", gpu->name,
                 gs_error_text(error, text, sizeof text));
         status = 1;
-    } else if (asked->json) {
-        print_json(gpu, asked, &occupancy, clusters);
+    } else if (options->json) {
+        print_json(gpu, options, &occupancy, clusters);
     } else {
-        print_words(gpu, asked, &occupancy, clusters);
+        print_words(gpu, options, &occupancy, clusters);
     }
     gs_gpu_free(gpu);
     return status;
 }
 
-static int run(const gs_command *command, int argc, char **argv) {
-    struct occupancy asked = {.carveout = GS_NO_CARVEOUT};
-    gs_words files;
+static int run(const gs_command *command, void *given, const gs_words *words) {
     gs_error error = {.code = GS_OK};
-    gs_parsed parsed = gs_parse(command, argc, argv, &asked, &files);
-    int status = parsed == GS_PARSED_WRONG ? gs_code_exit(GS_E_USAGE) : 0;
-    if (parsed == GS_PARSED && files.count)
-        status = gs_usage(command, "\"%s\" is not an option", files.data[0]);
-    else if (parsed == GS_PARSED)
-        status = print(&asked, &error);
-    free(files.data);
-    return status;
+    (void)command;
+    (void)words;
+    return print(given, &error);
 }
 
 const gs_command gs_command_occupancy = {
@@ -184,7 +143,9 @@ const gs_command gs_command_occupancy = {
     .usage = "--gpu NAME --threads N --registers N [options]",
     .details = "Exit code 1: the kernel can never run on this GPU.\n\n"
                "  gridsmith occupancy --gpu rtx3090 --threads 512 --registers 32 --shared 32768\n",
-    .options = options,
-    .option_count = GS_COUNT(options),
+    .options = option_table,
+    .option_count = GS_COUNT(option_table),
+    .options_size = sizeof(struct options),
+    .defaults = &(const struct options){.carveout = GS_NO_CARVEOUT},
     .run = run,
 };

@@ -1,5 +1,8 @@
 /*
- * options.c: the command line, errors and the choice of a GPU, the same for every command.
+ * options.c: the command line, by tables: help, parsing, checks, and running the command with what came out.
+ *
+ * A command fills a struct of its own: its defaults are copied, then each option writes the member that its row of the
+ * table names. What is wrong with a command line gets one line on standard error, and the exit code 2.
  */
 #include "cmd.h"
 
@@ -7,7 +10,6 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* ---- help ---- */
 
@@ -16,10 +18,9 @@ static int option_width(const gs_option *option) {
 }
 
 void gs_print_help(const gs_command *command, FILE *file) {
-    int widest = 4;
+    int widest = (int)strlen("help");
     for (size_t i = 0; i < command->option_count; i++)
-        if (option_width(&command->options[i]) > widest)
-            widest = option_width(&command->options[i]);
+        widest = (int)gs_max(widest, option_width(&command->options[i]));
     fprintf(file, "usage: gridsmith %s %s\n\n%s\n\n", command->name, command->usage, command->summary);
     for (size_t i = 0; i < command->option_count; i++) {
         const gs_option *option = &command->options[i];
@@ -30,16 +31,6 @@ void gs_print_help(const gs_command *command, FILE *file) {
     fprintf(file, "  %4s--help%*s  show this\n", "", widest - 4, "");
     if (command->details)
         fprintf(file, "\n%s", command->details);
-}
-
-/* ---- errors ---- */
-
-int gs_report(const gs_error *error) {
-    char text[sizeof error->message + sizeof error->file + 64];
-    fprintf(stderr, "gridsmith: %s\n", gs_error_text(error, text, sizeof text));
-    if (error->excerpt[0] && isatty(STDERR_FILENO))
-        fprintf(stderr, "  %s\n  %*s^\n", error->excerpt, error->caret, "");
-    return gs_code_exit(error->code);
 }
 
 int gs_usage(const gs_command *command, const char *format, ...) {
@@ -53,6 +44,18 @@ int gs_usage(const gs_command *command, const char *format, ...) {
 }
 
 /* ---- parsing ---- */
+
+/* A command line, and what was read of it. */
+struct line {
+    const gs_command *command;
+    int argc, at;
+    char **argv;
+    char *options;  /* the command's struct */
+    uint64_t given; /* a bit for each row of the table */
+    gs_words words;
+};
+
+typedef enum parsed { PARSED, PARSED_HELP, PARSED_WRONG, PARSED_NO_MEMORY } parsed;
 
 static const gs_option *find_option(const gs_command *command, const char *word, size_t length) {
     for (size_t i = 0; i < command->option_count; i++) {
@@ -70,164 +73,149 @@ static const gs_option *find_letter(const gs_command *command, char letter) {
     return NULL;
 }
 
-static bool add_word(gs_words *words, const char *word) {
+static parsed add_word(gs_words *words, const char *word) {
     if (!GS_RESERVE(words, 1))
-        return false;
+        return PARSED_NO_MEMORY;
     words->data[words->count++] = word;
-    return true;
+    return PARSED;
 }
 
-static bool store_int(const gs_command *command, const gs_option *option, int64_t *into, const char *value) {
+static parsed store_int(const gs_command *command, const gs_option *option, int64_t *into, const char *value) {
     char *end;
     errno = 0;
     long long number = strtoll(value, &end, 10);
     if (errno || end == value || *end || number < option->least || number > option->most) {
         gs_usage(command, "--%s takes a whole number from %lld to %lld, not \"%s\"", option->name,
                  (long long)option->least, (long long)option->most, value);
-        return false;
+        return PARSED_WRONG;
     }
     *into = number;
-    return true;
+    return PARSED;
 }
 
-static bool store(const gs_command *command, const gs_option *option, char *into, const char *value) {
-    void *at = into + option->offset;
+static parsed store(struct line *line, const gs_option *option, const char *value) {
+    void *at = line->options + option->offset;
+    line->given |= (uint64_t)1 << (option - line->command->options);
     switch (option->type) {
     case GS_OPTION_FLAG:
         *(bool *)at = true;
-        return true;
+        return PARSED;
     case GS_OPTION_TEXT:
         *(const char **)at = value;
-        return true;
+        return PARSED;
     case GS_OPTION_INT:
-        return store_int(command, option, at, value);
+        return store_int(line->command, option, at, value);
     case GS_OPTION_LIST:
         return add_word(at, value);
     }
-    return false;
+    return PARSED_WRONG;
 }
 
-/* Reads one option, which may take the next word as its value. `*at` is moved past what was used. */
-static bool parse_option(const gs_command *command, int argc, char **argv, int *at, char *into,
-                         const gs_option **found) {
-    const char *word = argv[*at], *value = NULL;
+/* Reads one option, which may take the next word as its value. */
+static parsed parse_option(struct line *line) {
+    const char *word = line->argv[line->at], *value;
     const gs_option *option;
     if (word[1] == '-') {
         size_t length = strcspn(word + 2, "=");
-        option = find_option(command, word + 2, length);
+        option = find_option(line->command, word + 2, length);
         value = word[2 + length] ? word + 3 + length : NULL;
     } else {
-        option = find_letter(command, word[1]);
+        option = find_letter(line->command, word[1]);
         value = word[2] ? word + 2 : NULL;
     }
-    *found = option;
     if (!option) {
-        gs_usage(command, "unknown option %s", word);
-        return false;
+        gs_usage(line->command, "unknown option %s", word);
+        return PARSED_WRONG;
     }
     if (option->type == GS_OPTION_FLAG && value) {
-        gs_usage(command, "--%s takes no value", option->name);
-        return false;
+        gs_usage(line->command, "--%s takes no value", option->name);
+        return PARSED_WRONG;
     }
-    if (option->type != GS_OPTION_FLAG && !value && ++*at < argc)
-        value = argv[*at];
+    if (option->type != GS_OPTION_FLAG && !value && ++line->at < line->argc)
+        value = line->argv[line->at];
     if (option->type != GS_OPTION_FLAG && !value) {
-        gs_usage(command, "--%s needs a value: %s", option->name, option->argument);
-        return false;
+        gs_usage(line->command, "--%s needs a value: %s", option->name, option->argument);
+        return PARSED_WRONG;
     }
-    return store(command, option, into, value);
+    return store(line, option, value);
 }
 
-static bool check_required(const gs_command *command, uint64_t given) {
-    for (size_t i = 0; i < command->option_count; i++)
-        if (command->options[i].required && !(given >> i & 1)) {
-            gs_usage(command, "--%s %s is needed", command->options[i].name, command->options[i].argument);
-            return false;
-        }
-    return true;
-}
-
-gs_parsed gs_parse(const gs_command *command, int argc, char **argv, void *into, gs_words *files) {
-    bool only_files = false;
-    uint64_t given = 0;
-    *files = (gs_words){0};
-    for (int i = 1; i < argc; i++) {
-        const char *word = argv[i];
-        if (!only_files && (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)) {
-            gs_print_help(command, stdout);
-            return GS_PARSED_HELP;
-        }
-        if (!only_files && strcmp(word, "--") == 0) {
-            only_files = true;
-        } else if (!only_files && word[0] == '-' && word[1]) {
-            const gs_option *option;
-            if (!parse_option(command, argc, argv, &i, into, &option))
-                return GS_PARSED_WRONG;
-            given |= (uint64_t)1 << (option - command->options);
-        } else if (!add_word(files, word)) {
-            return GS_PARSED_WRONG;
+static parsed check_required(const struct line *line) {
+    for (size_t i = 0; i < line->command->option_count; i++) {
+        const gs_option *option = &line->command->options[i];
+        if (option->required && !(line->given >> i & 1)) {
+            gs_usage(line->command, "--%s %s is needed", option->name, option->argument);
+            return PARSED_WRONG;
         }
     }
-    return check_required(command, given) ? GS_PARSED : GS_PARSED_WRONG;
+    return PARSED;
 }
 
-/* ---- GPUs ---- */
-
-static gs_code apply_setting(gs_gpu *gpu, const char *setting, gs_error *error) {
-    char name[64];
-    size_t length = strcspn(setting, "=");
-    if (!setting[length] || length >= sizeof name)
-        return gs_fail(error, GS_E_USAGE, "--set takes MECHANISM=VALUE, not \"%.60s\"", setting);
-    memcpy(name, setting, length);
-    name[length] = '\0';
-    return gs_gpu_set(gpu, name, setting + length + 1, error);
-}
-
-/* The built-in GPU that a run names. */
-static gs_gpu *open_gpu_of(const gs_run *run, gs_error *error) {
-    gs_step root = {0}, gpu = {.up = &root, .key = "gpu"};
-    if (!run->gpu) {
-        gs_json_fail(&run->source, &root, false, error,
-                     "the run names no GPU: use --gpu NAME (see 'gridsmith gpus'), or add \"gpu\" to the run");
-        return NULL;
+/* Fills the options and the words. Help is printed, and so is what is wrong. */
+static parsed parse(struct line *line) {
+    bool has_only_words = false; /* after -- */
+    parsed result = PARSED;
+    for (line->at = 1; line->at < line->argc && result == PARSED; line->at++) {
+        const char *word = line->argv[line->at];
+        if (has_only_words || word[0] != '-' || !word[1]) {
+            result = add_word(&line->words, word);
+        } else if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
+            gs_print_help(line->command, stdout);
+            return PARSED_HELP;
+        } else if (strcmp(word, "--") == 0) {
+            has_only_words = true;
+        } else {
+            result = parse_option(line);
+        }
     }
-    for (size_t i = 0; gs_gpu_builtin(i); i++)
-        if (strcmp(gs_gpu_builtin(i), run->gpu) == 0)
-            return gs_gpu_open(run->gpu, error);
-    gs_json_fail(&run->source, &gpu, false, error,
-                 "no built-in GPU is called \"%.60s\": see 'gridsmith gpus', or use --gpu FILE", run->gpu);
-    return NULL;
+    return result == PARSED ? check_required(line) : result;
 }
 
-gs_code gs_apply_choice(const gs_gpu_choice *choice, gs_gpu *gpu, gs_error *error) {
-    gs_code code = choice->policy ? gs_gpu_use(gpu, choice->policy, error) : GS_OK;
-    for (size_t i = 0; i < choice->settings.count && code == GS_OK; i++)
-        code = apply_setting(gpu, choice->settings.data[i], error);
-    return code;
+/* ---- running ---- */
+
+static int check_words(const gs_command *command, const gs_word_count *wanted, const gs_words *words) {
+    if (words->count >= wanted->least && words->count <= wanted->most)
+        return 0;
+    if (!wanted->most)
+        return gs_usage(command, "\"%.60s\" is not an option", words->data[0]);
+    return gs_usage(command, "%s", wanted->mistake);
 }
 
-gs_gpu *gs_choose_gpu(const gs_gpu_choice *choice, const gs_run *run, gs_error *error) {
-    gs_gpu *gpu = choice->name || !run ? gs_gpu_open(choice->name, error) : open_gpu_of(run, error);
-    if (!gpu)
-        return NULL;
-    if (gs_apply_choice(choice, gpu, error) == GS_OK)
-        return gpu;
-    gs_gpu_free(gpu);
-    return NULL;
+static int run_command(const struct line *line) {
+    int status = check_words(line->command, &line->command->words, &line->words);
+    return status ? status : line->command->run(line->command, line->options, &line->words);
 }
 
-const gs_gpu *gs_gpu_for(gs_gpu_of_runs *kept, const gs_gpu_choice *choice, const gs_run *run, gs_error *error) {
-    const char *wanted = choice->name ? choice->name : run->gpu;
-    if (kept->gpu && wanted && kept->name && strcmp(kept->name, wanted) == 0)
-        return kept->gpu;
-    gs_gpu_of_runs_clear(kept);
-    kept->name = wanted ? strdup(wanted) : NULL;
-    kept->gpu = gs_choose_gpu(choice, run, error);
-    return kept->gpu;
+static void free_line(struct line *line) {
+    for (size_t i = 0; i < line->command->option_count && line->options; i++)
+        if (line->command->options[i].type == GS_OPTION_LIST) {
+            void *at = line->options + line->command->options[i].offset;
+            free(((gs_words *)at)->data);
+        }
+    free(line->options);
+    free(line->words.data);
 }
 
-void gs_gpu_of_runs_clear(gs_gpu_of_runs *kept) {
-    gs_gpu_free(kept->gpu);
-    free(kept->name);
-    *kept = (gs_gpu_of_runs){0};
+int gs_command_run(const gs_command *command, int argc, char **argv) {
+    struct line line = {.command = command, .argc = argc, .argv = argv, .options = calloc(1, command->options_size)};
+    gs_error error;
+    int status = 0;
+    if (line.options && command->defaults)
+        memcpy(line.options, command->defaults, command->options_size);
+    switch (line.options ? parse(&line) : PARSED_NO_MEMORY) {
+    case PARSED:
+        status = run_command(&line);
+        break;
+    case PARSED_HELP:
+        break;
+    case PARSED_WRONG:
+        status = gs_code_exit(GS_E_USAGE);
+        break;
+    case PARSED_NO_MEMORY:
+        gs_fail_memory(&error);
+        status = gs_report(&error);
+        break;
+    }
+    free_line(&line);
+    return status;
 }

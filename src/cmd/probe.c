@@ -14,43 +14,19 @@
 
 enum { MOST_RUNS = 100000, PARTS = 12 };
 
-struct probe {
+struct options {
     const char *device, *name, *out;
     int64_t runs, seed;
 };
 
-static const gs_option options[] = {
-    {.name = "device",
-     .type = GS_OPTION_TEXT,
-     .offset = offsetof(struct probe, device),
-     .argument = "DEVICE",
-     .help = "cuda[:N] or model:GPU[,MECHANISM=VALUE]...[,skip=SM]",
-     .required = true},
-    {.name = "name",
-     .type = GS_OPTION_TEXT,
-     .offset = offsetof(struct probe, name),
-     .argument = "NAME",
-     .help = "what the description calls the GPU (default: the model, and the start of the UUID)"},
-    {.name = "runs",
-     .type = GS_OPTION_INT,
-     .offset = offsetof(struct probe, runs),
-     .argument = "N",
-     .help = "how many random runs are recorded (default 400)",
-     .least = 1,
-     .most = MOST_RUNS},
-    {.name = "seed",
-     .type = GS_OPTION_INT,
-     .offset = offsetof(struct probe, seed),
-     .argument = "N",
-     .help = "where the random numbers start (default 1)",
-     .least = 0,
-     .most = INT64_MAX},
-    {.name = "output",
-     .letter = 'o',
-     .type = GS_OPTION_TEXT,
-     .offset = offsetof(struct probe, out),
-     .argument = "FILE",
-     .help = "write the description there (default: standard output)"},
+static const gs_option option_table[] = {
+    GS_TEXT_REQUIRED(struct options, "device", device, "DEVICE",
+                     "cuda[:N] or model:GPU[,MECHANISM=VALUE]...[,skip=SM]"),
+    GS_TEXT(struct options, "name", name, "NAME",
+            "what the description calls the GPU (default: the model, and the start of the UUID)"),
+    GS_INT(struct options, "runs", runs, "N", 1, MOST_RUNS, "how many random runs are recorded (default 400)"),
+    GS_INT(struct options, "seed", seed, "N", 0, INT64_MAX, "where the random numbers start (default 1)"),
+    GS_OUTPUT(struct options, out, "write the description there (default: standard output)"),
 };
 
 /* ---- in words ---- */
@@ -136,9 +112,9 @@ static gs_code print_report(const gs_survey *survey, gs_error *error) {
 
 /* ---- the command ---- */
 
-static gs_code write_description(const struct probe *probe, const gs_gpu *gpu, gs_error *error) {
+static gs_code write_description(const struct options *options, const gs_gpu *gpu, gs_error *error) {
     gs_output output;
-    gs_code code = gs_output_open(&output, probe->out, error);
+    gs_code code = gs_output_open(&output, options->out, error);
     if (code != GS_OK)
         return code;
     gs_text text = {.sink = output.file};
@@ -162,32 +138,32 @@ static void show_progress(void *user, const char *step, int64_t done, int64_t to
         gs_progress_say(progress, "%s", step);
 }
 
-static gs_code measure(const struct probe *probe, gs_device *device, gs_survey *survey, gs_error *error) {
+static gs_code measure(const struct options *options, gs_device *device, gs_survey *survey, gs_error *error) {
     gs_progress progress;
     time_t now = time(NULL);
     struct tm today;
     char date[16] = "";
     if (localtime_r(&now, &today))
         strftime(date, sizeof date, "%Y-%m-%d", &today);
-    gs_survey_options wishes = {.name = probe->name,
-                                .date = date[0] ? date : NULL,
-                                .runs = probe->runs,
-                                .seed = (uint64_t)probe->seed,
-                                .tell = show_progress,
-                                .user = &progress};
+    gs_survey_options request = {.name = options->name,
+                                 .date = date[0] ? date : NULL,
+                                 .runs = options->runs,
+                                 .seed = (uint64_t)options->seed,
+                                 .tell = show_progress,
+                                 .user = &progress};
     gs_progress_start(&progress, "measuring");
-    gs_code code = gs_survey_run(device, &wishes, survey, error);
+    gs_code code = gs_survey_run(device, &request, survey, error);
     gs_progress_end(&progress);
     return code;
 }
 
-static int probe_device(const struct probe *probe) {
+static int probe_device(const struct options *options) {
     gs_survey survey = {0};
     gs_error error = {.code = GS_OK};
-    gs_device *device = gs_device_open(probe->device, &error);
-    gs_code code = device ? measure(probe, device, &survey, &error) : error.code;
+    gs_device *device = gs_device_open(options->device, &error);
+    gs_code code = device ? measure(options, device, &survey, &error) : error.code;
     if (code == GS_OK)
-        code = write_description(probe, survey.gpu, &error);
+        code = write_description(options, survey.gpu, &error);
     if (code == GS_OK)
         code = print_report(&survey, &error);
     gs_score total = gs_scores_total(&survey.scores);
@@ -203,28 +179,19 @@ static bool is_name(const char *name) {
     return name[0] && !name[strspn(name, allowed)];
 }
 
-static int check_usage(const gs_command *command, const struct probe *probe, const gs_words *files) {
-    if (files->count)
-        return gs_usage(command, "\"%s\" is not an option", files->data[0]);
-    if (probe->name && !is_name(probe->name))
-        return gs_usage(command, "--name takes letters, digits, '-' and '_', not \"%.60s\"", probe->name);
-    if (strncmp(probe->device, "replay", 6) == 0)
+static int check_usage(const gs_command *command, const struct options *options) {
+    if (options->name && !is_name(options->name))
+        return gs_usage(command, "--name takes letters, digits, '-' and '_', not \"%.60s\"", options->name);
+    if (strncmp(options->device, "replay", 6) == 0)
         return gs_usage(command, "recordings cannot be measured, because probe chooses its runs: 'gridsmith fit' looks "
                                  "at recordings");
     return 0;
 }
 
-static int run(const gs_command *command, int argc, char **argv) {
-    struct probe probe = {.runs = 400, .seed = 1};
-    gs_words files;
-    gs_parsed parsed = gs_parse(command, argc, argv, &probe, &files);
-    int status = parsed == GS_PARSED_WRONG ? gs_code_exit(GS_E_USAGE) : 0;
-    if (parsed == GS_PARSED)
-        status = check_usage(command, &probe, &files);
-    if (parsed == GS_PARSED && !status)
-        status = probe_device(&probe);
-    free(files.data);
-    return status;
+static int run(const gs_command *command, void *given, const gs_words *words) {
+    (void)words;
+    int status = check_usage(command, given);
+    return status ? status : probe_device(given);
 }
 
 const gs_command gs_command_probe = {
@@ -236,7 +203,9 @@ const gs_command gs_command_probe = {
                "GPU.\n\n"
                "  gridsmith probe --device cuda -o mine.json\n"
                "  gridsmith fuzz --device cuda --gpu ./mine.json\n",
-    .options = options,
-    .option_count = GS_COUNT(options),
+    .options = option_table,
+    .option_count = GS_COUNT(option_table),
+    .options_size = sizeof(struct options),
+    .defaults = &(const struct options){.runs = 400, .seed = 1},
     .run = run,
 };

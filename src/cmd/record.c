@@ -10,29 +10,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct record {
+struct options {
     const char *device, *output;
 };
 
-static const gs_option options[] = {
-    {.name = "device",
-     .type = GS_OPTION_TEXT,
-     .offset = offsetof(struct record, device),
-     .argument = "DEVICE",
-     .help = "cuda[:N], replay:FILE or model:GPU[,MECHANISM=VALUE]...[,skip=SM]",
-     .required = true},
-    {.name = "output",
-     .letter = 'o',
-     .type = GS_OPTION_TEXT,
-     .offset = offsetof(struct record, output),
-     .argument = "FILE",
-     .help = "write there instead of standard output"},
+static const gs_option option_table[] = {
+    GS_DEVICE_OPTION(struct options, device),
+    GS_OUTPUT(struct options, output, "write there instead of standard output"),
 };
 
 /* The recording keeps the number and the class of the run, and says on which GPU it was made. */
 static gs_code record_one(gs_device *device, const gs_run *run, FILE *file, gs_error *error) {
-    gs_play_options wishes = {.patient = true};
-    gs_run *seen = gs_device_play(device, run, &wishes, error);
+    gs_play_options request = {.patient = true};
+    gs_run *seen = gs_device_play(device, run, &request, error);
     if (!seen)
         return error->code;
     seen->has_id = run->has_id;
@@ -58,12 +48,12 @@ static gs_code record_all(gs_device *device, const char *path, FILE *file, gs_er
     return code == GS_OK ? error->code : code;
 }
 
-static gs_code record(const struct record *record, const gs_words *files, gs_error *error) {
+static gs_code record(const struct options *options, const gs_words *files, gs_error *error) {
     gs_output output;
-    gs_device *device = gs_device_open(record->device, error);
+    gs_device *device = gs_device_open(options->device, error);
     if (!device)
         return error->code;
-    gs_code code = gs_output_open(&output, record->output, error);
+    gs_code code = gs_output_open(&output, options->output, error);
     if (code == GS_OK) {
         for (size_t i = 0; i < files->count && code == GS_OK; i++)
             code = record_all(device, files->data[i], output.file, error);
@@ -76,18 +66,10 @@ static gs_code record(const struct record *record, const gs_words *files, gs_err
     return code;
 }
 
-static int run(const gs_command *command, int argc, char **argv) {
-    struct record wishes = {0};
-    gs_words files;
+static int run(const gs_command *command, void *given, const gs_words *files) {
     gs_error error = {.code = GS_OK};
-    gs_parsed parsed = gs_parse(command, argc, argv, &wishes, &files);
-    int status = parsed == GS_PARSED_WRONG ? gs_code_exit(GS_E_USAGE) : 0;
-    if (parsed == GS_PARSED && !files.count)
-        status = gs_usage(command, "give files of runs, or - for standard input");
-    else if (parsed == GS_PARSED && record(&wishes, &files, &error) != GS_OK)
-        status = gs_report(&error);
-    free(files.data);
-    return status;
+    (void)command;
+    return record(given, files, &error) == GS_OK ? 0 : gs_report(&error);
 }
 
 const gs_command gs_command_record = {
@@ -96,7 +78,9 @@ const gs_command gs_command_record = {
     .usage = "--device DEVICE [-o FILE] FILE...",
     .details = "Register counts must be those of the probe kernel: 24, 32, ... 248, 255.\n\n"
                "  gridsmith record --device cuda scenarios/h200-case-*.json\n",
-    .options = options,
-    .option_count = GS_COUNT(options),
+    .options = option_table,
+    .option_count = GS_COUNT(option_table),
+    .options_size = sizeof(struct options),
+    .words = {1, SIZE_MAX, "give files of runs, or - for standard input"},
     .run = run,
 };

@@ -4,24 +4,16 @@
 #include "cmd.h"
 #include "view/view.h"
 
-#include <stdlib.h>
-
-struct replay {
+struct options {
     gs_gpu_choice gpu;
     bool json;
     int64_t most_listed;
 };
 
-static const gs_option options[] = {
-    GS_GPU_OPTIONS(struct replay, gpu),
-    {.name = "mismatches",
-     .type = GS_OPTION_INT,
-     .offset = offsetof(struct replay, most_listed),
-     .argument = "N",
-     .help = "name the first N runs that differ",
-     .least = 0,
-     .most = INT64_MAX},
-    {.name = "json", .offset = offsetof(struct replay, json), .help = "write gridsmith.score/1, one line"},
+static const gs_option option_table[] = {
+    GS_GPU_OPTIONS(struct options, gpu),
+    GS_INT(struct options, "mismatches", most_listed, "N", 0, INT64_MAX, "name the first N runs that differ"),
+    GS_FLAG(struct options, "json", json, "write gridsmith.score/1, one line"),
 };
 
 /* What was found so far, over all files. */
@@ -40,7 +32,7 @@ static void put_differing(gs_text *text, const char *path, const gs_run *run) {
     gs_text_add(text, "\n");
 }
 
-static gs_code replay_run(const struct replay *replay, const char *path, const gs_gpu *gpu, const gs_run *run,
+static gs_code replay_run(const struct options *options, const char *path, const gs_gpu *gpu, const gs_run *run,
                           struct result *result, gs_error *error) {
     bool exact = true;
     gs_code code = gs_run_is_recorded(run, error);
@@ -56,22 +48,22 @@ static gs_code replay_run(const struct replay *replay, const char *path, const g
     if (!predicted)
         return error->code;
     code = gs_scores_add(&result->scores, run, predicted, &exact, error);
-    if (!exact && result->differ++ < replay->most_listed)
+    if (!exact && result->differ++ < options->most_listed)
         put_differing(&result->differing, path, run);
     gs_run_free(predicted);
     return code;
 }
 
-static gs_code replay_file(const struct replay *replay, const char *path, struct result *result, gs_progress *progress,
-                           gs_error *error) {
+static gs_code replay_file(const struct options *options, const char *path, struct result *result,
+                           gs_progress *progress, gs_error *error) {
     gs_gpu_of_runs kept = {0};
     gs_runs *runs = gs_runs_open(path, error);
     gs_run *run;
     int64_t before = result->runs;
     gs_code code = runs ? GS_OK : error->code;
     while (code == GS_OK && (run = gs_runs_next(runs, error))) {
-        const gs_gpu *gpu = gs_gpu_for(&kept, &replay->gpu, run, error);
-        code = gpu ? replay_run(replay, path, gpu, run, result, error) : error->code;
+        const gs_gpu *gpu = gs_gpu_for(&kept, &options->gpu, run, error);
+        code = gpu ? replay_run(options, path, gpu, run, result, error) : error->code;
         gs_progress_say(progress, "%lld runs, %.0f a second, %lld differ", (long long)result->runs,
                         (double)result->runs / gs_progress_seconds(progress), (long long)result->differ);
         gs_run_free(run);
@@ -85,9 +77,9 @@ static gs_code replay_file(const struct replay *replay, const char *path, struct
     return code;
 }
 
-static void print_result(const struct replay *replay, const struct result *result) {
+static void print_result(const struct options *options, const struct result *result) {
     gs_text text = {.sink = stdout};
-    if (replay->json) {
+    if (options->json) {
         gs_put_scores_json(&text, &result->scores);
         gs_text_add(&text, "}\n");
     } else {
@@ -96,41 +88,32 @@ static void print_result(const struct replay *replay, const struct result *resul
     gs_text_flush(&text);
     gs_text_free(&text);
     if (result->differing.count)
-        fputs(result->differing.data, replay->json ? stderr : stdout);
+        fputs(result->differing.data, options->json ? stderr : stdout);
     if (result->uncovered)
         fprintf(stderr, "gridsmith replay: %lld run%s not scored: the GPU is not known to take clusters\n",
                 (long long)result->uncovered, result->uncovered == 1 ? " was" : "s were");
 }
 
-static int replay_files(const struct replay *replay, const gs_words *files) {
+static int replay_files(const struct options *options, const gs_words *files) {
     struct result result = {0};
     gs_error error = {.code = GS_OK};
     gs_progress progress;
     gs_code code = GS_OK;
     gs_progress_start(&progress, "replaying");
     for (size_t i = 0; i < files->count && code == GS_OK; i++)
-        code = replay_file(replay, files->data[i], &result, &progress, &error);
+        code = replay_file(options, files->data[i], &result, &progress, &error);
     gs_progress_end(&progress);
     if (code == GS_OK)
-        print_result(replay, &result);
+        print_result(options, &result);
     int status = code != GS_OK ? gs_report(&error) : result.differ ? 1 : 0;
     gs_scores_free(&result.scores);
     gs_text_free(&result.differing);
     return status;
 }
 
-static int run(const gs_command *command, int argc, char **argv) {
-    struct replay replay = {0};
-    gs_words files;
-    gs_parsed parsed = gs_parse(command, argc, argv, &replay, &files);
-    int status = parsed == GS_PARSED_WRONG ? gs_code_exit(GS_E_USAGE) : 0;
-    if (parsed == GS_PARSED && !files.count)
-        status = gs_usage(command, "give files of recordings, or - for standard input");
-    else if (parsed == GS_PARSED)
-        status = replay_files(&replay, &files);
-    free(files.data);
-    free(replay.gpu.settings.data);
-    return status;
+static int run(const gs_command *command, void *given, const gs_words *files) {
+    (void)command;
+    return replay_files(given, files);
 }
 
 const gs_command gs_command_replay = {
@@ -141,7 +124,9 @@ const gs_command gs_command_replay = {
         "A launch is exact when the right number of its blocks is on every SM and the right number waits; a run\n"
         "is scored up to and including its first launch that waits. Exit code 0: all exact; 1: some differ.\n\n"
         "  gridsmith replay corpus/h200-starter.jsonl.gz\n",
-    .options = options,
-    .option_count = GS_COUNT(options),
+    .options = option_table,
+    .option_count = GS_COUNT(option_table),
+    .options_size = sizeof(struct options),
+    .words = {1, SIZE_MAX, "give files of recordings, or - for standard input"},
     .run = run,
 };

@@ -5,59 +5,26 @@
 #include "cmd.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-struct reshape {
+struct options {
     const char *kernel, *form, *output, *launch, *gpu;
     int64_t factor, task;
     bool json;
 };
 
-static const gs_option options[] = {
-    {.name = "kernel",
-     .type = GS_OPTION_TEXT,
-     .offset = offsetof(struct reshape, kernel),
-     .argument = "NAME",
-     .help = "the kernel; all definitions of that name are reshaped"},
-    {.name = "as",
-     .type = GS_OPTION_TEXT,
-     .offset = offsetof(struct reshape, form),
-     .argument = "FORM",
-     .help = "persistent, confined, elastic or registers",
-     .required = true},
-    {.name = "output",
-     .letter = 'o',
-     .type = GS_OPTION_TEXT,
-     .offset = offsetof(struct reshape, output),
-     .argument = "FILE",
-     .help = "where to write the source (default: standard output)"},
-    {.name = "task",
-     .type = GS_OPTION_INT,
-     .offset = offsetof(struct reshape, task),
-     .argument = "N",
-     .help = "blocks that a worker takes at a time at most, where the launch does not say (default 10)",
-     .least = 1,
-     .most = GS_JOB_TASK},
-    {.name = "launch",
-     .type = GS_OPTION_TEXT,
-     .offset = offsetof(struct reshape, launch),
-     .argument = "FILE",
-     .help = "elastic: the launch that variants are tried with: gridsmith.launch/1"},
-    {.name = "factor",
-     .type = GS_OPTION_INT,
-     .offset = offsetof(struct reshape, factor),
-     .argument = "N",
-     .help = "elastic: 2 for half of the threads (default), 4 for a quarter",
-     .least = 2,
-     .most = 4},
-    {.name = "gpu",
-     .type = GS_OPTION_TEXT,
-     .offset = offsetof(struct reshape, gpu),
-     .argument = "NAME|FILE",
-     .help = "registers: the GPU to compile for (default h200)"},
-    {.name = "json",
-     .offset = offsetof(struct reshape, json),
-     .help = "write gridsmith.reshape/1: for each kernel of the file whether it can be done, and why not"},
+static const gs_option option_table[] = {
+    GS_TEXT(struct options, "kernel", kernel, "NAME", "the kernel; all definitions of that name are reshaped"),
+    GS_TEXT_REQUIRED(struct options, "as", form, "FORM", "persistent, confined, elastic or registers"),
+    GS_OUTPUT(struct options, output, "where to write the source (default: standard output)"),
+    GS_INT(struct options, "task", task, "N", 1, GS_JOB_TASK,
+           "blocks that a worker takes at a time at most, where the launch does not say (default 10)"),
+    GS_TEXT(struct options, "launch", launch, "FILE",
+            "elastic: the launch that variants are tried with: gridsmith.launch/1"),
+    GS_INT(struct options, "factor", factor, "N", 2, 4,
+           "elastic: 2 for half of the threads (default), 4 for a quarter"),
+    GS_TEXT(struct options, "gpu", gpu, "NAME|FILE", "registers: the GPU to compile for (default h200)"),
+    GS_FLAG(struct options, "json", json,
+            "write gridsmith.reshape/1: for each kernel of the file whether it can be done, and why not"),
 };
 
 static int write_text(const gs_text *text, const char *path, gs_error *error) {
@@ -73,25 +40,25 @@ static int write_text(const gs_text *text, const char *path, gs_error *error) {
     return gs_output_keep(&output, error) == GS_OK ? 0 : gs_report(error);
 }
 
-static int reshape_source(const struct reshape *asked, const gs_source *source, const gs_reshape_options *wanted,
+static int reshape_source(const struct options *options, const gs_source *source, const gs_reshape_options *request,
                           gs_error *error) {
     gs_text text = {0};
     gs_report_counts counts = {0};
     gs_code code = GS_OK;
     int status = 0;
-    if (asked->kernel)
-        code = gs_reshape(source, asked->kernel, wanted, &text, error);
+    if (options->kernel)
+        code = gs_reshape(source, options->kernel, request, &text, error);
     bool is_refused = code == GS_E_REFUSED;
-    if (code != GS_OK && (!is_refused || !asked->json)) {
+    if (code != GS_OK && (!is_refused || !options->json)) {
         status = gs_report(error);
-    } else if (!is_refused && asked->kernel && (asked->output || !asked->json)) {
-        status = write_text(&text, asked->output, error);
+    } else if (!is_refused && options->kernel && (options->output || !options->json)) {
+        status = write_text(&text, options->output, error);
     }
-    if (asked->json && (code == GS_OK || is_refused) && status == 0) {
+    if (options->json && (code == GS_OK || is_refused) && status == 0) {
         gs_text_clear(&text);
-        code = gs_reshape_report(source, wanted, &counts, &text, error);
+        code = gs_reshape_report(source, request, &counts, &text, error);
         status = code == GS_OK ? write_text(&text, NULL, error) : gs_report(error);
-        bool is_no = asked->kernel ? is_refused : counts.accepted < counts.kernels;
+        bool is_no = options->kernel ? is_refused : counts.accepted < counts.kernels;
         status = status ? status : is_no;
     }
     gs_text_free(&text);
@@ -100,20 +67,21 @@ static int reshape_source(const struct reshape *asked, const gs_source *source, 
 
 /* ---- elastic ---- */
 
-static int reshape_elastic(const struct reshape *asked, const gs_source *source, const char *folder, gs_error *error) {
+static int reshape_elastic(const struct options *options, const gs_source *source, const char *folder,
+                           gs_error *error) {
     gs_text text = {0};
     gs_verify_result result = {0};
-    gs_verify_options wanted = {.form = GS_FORM_ELASTIC, .kernel = asked->kernel, .folder = folder, .seconds = 60};
-    gs_launch_file *launch = gs_launch_open(asked->launch, error);
+    gs_verify_options request = {.form = GS_FORM_ELASTIC, .kernel = options->kernel, .folder = folder, .seconds = 60};
+    gs_launch_file *launch = gs_launch_open(options->launch, error);
     gs_executor *executor = launch ? gs_executor_host(error) : NULL;
     int status;
-    if (!executor ||
-        gs_verify_elastic(executor, source, launch, &wanted, (uint32_t)asked->factor, &text, &result, error) != GS_OK)
+    if (!executor || gs_verify_elastic(executor, source, launch, &request, (uint32_t)options->factor, &text, &result,
+                                       error) != GS_OK)
         status = gs_report(error);
     else if (result.verdict != GS_VERDICT_SAME)
         status = gs_report(&result.reason);
     else
-        status = write_text(&text, asked->output, error);
+        status = write_text(&text, options->output, error);
     gs_executor_close(executor);
     gs_launch_free(launch);
     gs_text_free(&text);
@@ -142,66 +110,53 @@ static void print_registers(const gs_register_variants *found, bool json) {
     printf(json ? "]}\n" : "");
 }
 
-static int list_registers(const struct reshape *asked, const gs_source *source, gs_error *error) {
-    gs_gpu *gpu = gs_gpu_open(asked->gpu ? asked->gpu : "h200", error);
+static int list_registers(const struct options *options, const gs_source *source, gs_error *error) {
+    gs_gpu *gpu = gs_gpu_open(options->gpu ? options->gpu : "h200", error);
     gs_register_variants found;
     int major = 0, minor = 0;
     if (!gpu)
         return gs_report(error);
     sscanf(gpu->compute_capability, "%d.%d", &major, &minor);
     gs_gpu_free(gpu);
-    if (gs_registers_find(source, asked->kernel, major * 10 + minor, &found, error) != GS_OK)
+    if (gs_registers_find(source, options->kernel, major * 10 + minor, &found, error) != GS_OK)
         return gs_report(error);
-    print_registers(&found, asked->json);
+    print_registers(&found, options->json);
     return 0;
 }
 
 /* ---- the command ---- */
 
-int gs_read_source(const char *path, char **text, char *folder, size_t size, gs_source *source, gs_error *error) {
-    size_t count;
-    const char *slash = strrchr(path, '/');
-    snprintf(folder, size, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
-    gs_code code = gs_input_all(path, (size_t)64 << 20, text, &count, error);
-    if (code == GS_OK)
-        code = gs_source_read(source, gs_input_name(path), *text, count, error);
-    return code == GS_OK ? 0 : gs_report(error);
-}
-
-static int reshape_file(const struct reshape *asked, const char *path, enum gs_form form) {
+static int reshape_file(const struct options *options, const char *path, enum gs_form form) {
     char *text = NULL, folder[400];
     gs_source source = {0};
     gs_error error = {.code = GS_OK};
-    gs_reshape_options wanted = {.form = form, .folder = folder, .task_blocks = (uint32_t)asked->task};
+    gs_reshape_options request = {.form = form, .folder = folder, .task_blocks = (uint32_t)options->task};
     int status = gs_read_source(path, &text, folder, sizeof folder, &source, &error);
     if (status == 0)
-        status = form == GS_FORM_ELASTIC     ? reshape_elastic(asked, &source, folder, &error)
-                 : form == GS_FORM_REGISTERS ? list_registers(asked, &source, &error)
-                                             : reshape_source(asked, &source, &wanted, &error);
+        status = form == GS_FORM_ELASTIC     ? reshape_elastic(options, &source, folder, &error)
+                 : form == GS_FORM_REGISTERS ? list_registers(options, &source, &error)
+                                             : reshape_source(options, &source, &request, &error);
     gs_source_free(&source);
     free(text);
     return status;
 }
 
-static int run(const gs_command *command, int argc, char **argv) {
-    struct reshape asked = {.factor = 2};
-    gs_words files;
+static int check_usage(const gs_command *command, const struct options *options, enum gs_form *form) {
+    if (!gs_form_find(options->form, form))
+        return gs_usage(command, "--as takes persistent, confined, elastic or registers, not \"%.40s\"", options->form);
+    if (!options->kernel && (!options->json || *form > GS_FORM_CONFINED))
+        return gs_usage(command, "--kernel NAME is needed, or --json for all kernels of the file");
+    if (*form == GS_FORM_ELASTIC && !options->launch)
+        return gs_usage(command, "--launch FILE is needed, because elastic forms are found by trying");
+    if (*form == GS_FORM_ELASTIC && options->factor == 3)
+        return gs_usage(command, "--factor takes 2 or 4");
+    return 0;
+}
+
+static int run(const gs_command *command, void *given, const gs_words *files) {
     enum gs_form form;
-    gs_parsed parsed = gs_parse(command, argc, argv, &asked, &files);
-    int status = parsed == GS_PARSED_WRONG ? gs_code_exit(GS_E_USAGE) : 0;
-    if (parsed == GS_PARSED && files.count != 1)
-        status = gs_usage(command, files.count ? "one source at a time" : "which source?");
-    else if (parsed == GS_PARSED && !gs_form_find(asked.form, &form))
-        status = gs_usage(command, "--as takes persistent, confined, elastic or registers, not \"%.40s\"", asked.form);
-    else if (parsed == GS_PARSED && !asked.kernel && (!asked.json || form > GS_FORM_CONFINED))
-        status = gs_usage(command, "--kernel NAME is needed, or --json for all kernels of the file");
-    else if (parsed == GS_PARSED && form == GS_FORM_ELASTIC && (!asked.launch || asked.factor == 3))
-        status = gs_usage(command,
-                          asked.launch ? "--factor is 2 or 4" : "elastic variants are tried: --launch FILE is needed");
-    else if (parsed == GS_PARSED)
-        status = reshape_file(&asked, files.data[0], form);
-    free(files.data);
-    return status;
+    int status = check_usage(command, given, &form);
+    return status ? status : reshape_file(given, files->data[0], form);
 }
 
 const gs_command gs_command_reshape = {
@@ -214,7 +169,10 @@ const gs_command gs_command_reshape = {
                "registers:  lists what the kernel costs under limits of registers (NVRTC is needed, a GPU is not).\n\n"
                "Exit code 1: it cannot be done safely; the place and the reason are on standard error.\n\n"
                "  gridsmith reshape kernels/reduce.cu --kernel reduce --as persistent -o out.cu\n",
-    .options = options,
-    .option_count = GS_COUNT(options),
+    .options = option_table,
+    .option_count = GS_COUNT(option_table),
+    .options_size = sizeof(struct options),
+    .defaults = &(const struct options){.factor = 2},
+    .words = {1, 1, "give one CUDA source"},
     .run = run,
 };

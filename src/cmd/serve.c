@@ -5,105 +5,59 @@
 #include "cmd.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-struct serve {
+struct options {
     const char *device, *socket, *limit, *metrics, *profiles, *cache;
     int64_t sms, memory, shuffle;
     bool marks;
 };
 
-static const gs_option options[] = {
-    {.name = "device",
-     .type = GS_OPTION_TEXT,
-     .offset = offsetof(struct serve, device),
-     .argument = "cuda:N|host",
-     .help = "the GPU, or the CPU that plays one (default: cuda:0, or host where there is no GPU)"},
-    {.name = "socket",
-     .type = GS_OPTION_TEXT,
-     .offset = offsetof(struct serve, socket),
-     .argument = "PATH",
-     .help = "where clients come to (default: $GRIDSMITH_SOCKET, or gridsmith.sock in $XDG_RUNTIME_DIR)"},
-    {.name = "limit",
-     .type = GS_OPTION_TEXT,
-     .offset = offsetof(struct serve, limit),
-     .argument = "SECONDS",
-     .help = "a kernel that runs longer is stopped, and with it the device process (default 60)"},
-    {.name = "metrics",
-     .type = GS_OPTION_TEXT,
-     .offset = offsetof(struct serve, metrics),
-     .argument = "ADDRESS:PORT",
-     .help = "answer Prometheus there, by HTTP"},
-    {.name = "profiles",
-     .type = GS_OPTION_TEXT,
-     .offset = offsetof(struct serve, profiles),
-     .argument = "FILE",
-     .help = "what is known of kernels (default: in $XDG_DATA_HOME/gridsmith; empty: forget it at the end)"},
-    {.name = "cache",
-     .type = GS_OPTION_TEXT,
-     .offset = offsetof(struct serve, cache),
-     .argument = "FOLDER",
-     .help = "compiled kernels (default: $XDG_CACHE_HOME/gridsmith)"},
-    {.name = "sms",
-     .type = GS_OPTION_INT,
-     .offset = offsetof(struct serve, sms),
-     .argument = "N",
-     .help = "host: so many SMs are pretended (default 8)",
-     .least = 1,
-     .most = 1024},
-    {.name = "memory",
-     .type = GS_OPTION_INT,
-     .offset = offsetof(struct serve, memory),
-     .argument = "MIB",
-     .help = "host: so much memory is pretended (default 1024)",
-     .least = 1,
-     .most = 1 << 20},
-    {.name = "marks",
-     .offset = offsetof(struct serve, marks),
-     .help = "for debugging: check that each block of a confined kernel runs once"},
-    {.name = "shuffle",
-     .type = GS_OPTION_INT,
-     .offset = offsetof(struct serve, shuffle),
-     .argument = "US",
-     .help = "for debugging: deal SMs anew, at random, as often",
-     .least = 1,
-     .most = 1000000000},
+static const gs_option option_table[] = {
+    GS_TEXT(struct options, "device", device, "cuda:N|host",
+            "the GPU, or the CPU that plays one (default: cuda:0, or host where there is no GPU)"),
+    GS_TEXT(struct options, "socket", socket, "PATH",
+            "where clients come to (default: $GRIDSMITH_SOCKET, or gridsmith.sock in $XDG_RUNTIME_DIR)"),
+    GS_TEXT(struct options, "limit", limit, "SECONDS",
+            "a kernel that runs longer is stopped, and with it the device process (default 60)"),
+    GS_TEXT(struct options, "metrics", metrics, "ADDRESS:PORT", "answer Prometheus there, by HTTP"),
+    GS_TEXT(struct options, "profiles", profiles, "FILE",
+            "what is known of kernels (default: in $XDG_DATA_HOME/gridsmith; empty: forget it at the end)"),
+    GS_TEXT(struct options, "cache", cache, "FOLDER", "compiled kernels (default: $XDG_CACHE_HOME/gridsmith)"),
+    GS_INT(struct options, "sms", sms, "N", 1, 1024, "host: so many SMs are pretended (default 8)"),
+    GS_INT(struct options, "memory", memory, "MIB", 1, 1 << 20, "host: so much memory is pretended (default 1024)"),
+    GS_FLAG(struct options, "marks", marks, "for debugging: check that each block of a confined kernel runs once"),
+    GS_INT(struct options, "shuffle", shuffle, "US", 1, 1000000000,
+           "for debugging: deal SMs anew, at random, as often"),
 };
 
 static void say(const char *line) {
     fprintf(stderr, "gridsmith: %s\n", line);
 }
 
-static int serve(const gs_command *command, const struct serve *asked) {
+static int serve(const gs_command *command, const struct options *options) {
     gs_error error = {.code = GS_OK};
-    gs_serve_options given = {.socket = asked->socket,
-                              .device = asked->device,
-                              .sms = (int32_t)asked->sms,
-                              .memory_bytes = (uint64_t)asked->memory << 20,
-                              .metrics = asked->metrics,
-                              .profiles = asked->profiles,
-                              .cache = asked->cache,
-                              .has_marks = asked->marks,
-                              .shuffle_us = asked->shuffle,
-                              .say = say};
+    gs_serve_options request = {.socket = options->socket,
+                                .device = options->device,
+                                .sms = (int32_t)options->sms,
+                                .memory_bytes = (uint64_t)options->memory << 20,
+                                .metrics = options->metrics,
+                                .profiles = options->profiles,
+                                .cache = options->cache,
+                                .has_marks = options->marks,
+                                .shuffle_us = options->shuffle,
+                                .say = say};
     char *end;
-    if (asked->limit) {
-        given.limit_seconds = strtod(asked->limit, &end);
-        if (end == asked->limit || *end || !(given.limit_seconds >= 0.1 && given.limit_seconds <= 1e6))
-            return gs_usage(command, "--limit takes seconds, from 0.1 to 1000000, not \"%.40s\"", asked->limit);
+    if (options->limit) {
+        request.limit_seconds = strtod(options->limit, &end);
+        if (end == options->limit || *end || !(request.limit_seconds >= 0.1 && request.limit_seconds <= 1e6))
+            return gs_usage(command, "--limit takes seconds, from 0.1 to 1000000, not \"%.40s\"", options->limit);
     }
-    return gs_serve(&given, &error) == GS_OK ? 0 : gs_report(&error);
+    return gs_serve(&request, &error) == GS_OK ? 0 : gs_report(&error);
 }
 
-static int run(const gs_command *command, int argc, char **argv) {
-    struct serve asked = {0};
-    gs_words words;
-    gs_parsed parsed = gs_parse(command, argc, argv, &asked, &words);
-    int status = parsed == GS_PARSED_WRONG ? gs_code_exit(GS_E_USAGE) : 0;
-    if (parsed == GS_PARSED)
-        status = words.count ? gs_usage(command, "\"%.40s\" is not an option", words.data[0]) : serve(command, &asked);
-    free(words.data);
-    return status;
+static int run(const gs_command *command, void *given, const gs_words *words) {
+    (void)words;
+    return serve(command, given);
 }
 
 const gs_command gs_command_serve = {
@@ -115,7 +69,8 @@ const gs_command gs_command_serve = {
                "  gridsmith serve --metrics 127.0.0.1:9400 &\n"
                "  gridsmith zoo run sgemm --on serve\n"
                "  gridsmith top\n",
-    .options = options,
-    .option_count = GS_COUNT(options),
+    .options = option_table,
+    .option_count = GS_COUNT(option_table),
+    .options_size = sizeof(struct options),
     .run = run,
 };

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct shrink {
+struct options {
     gs_gpu_choice gpu;
     const char *device, *output;
     int64_t only; /* 0: the first that differs */
@@ -19,35 +19,15 @@ struct shrink {
     bool json;
 };
 
-static const gs_option options[] = {
-    {.name = "device",
-     .type = GS_OPTION_TEXT,
-     .offset = offsetof(struct shrink, device),
-     .argument = "DEVICE",
-     .help = "cuda[:N], replay:FILE or model:GPU[,MECHANISM=VALUE]...[,skip=SM]",
-     .required = true},
-    GS_GPU_OPTIONS(struct shrink, gpu),
-    {.name = "run",
-     .type = GS_OPTION_INT,
-     .offset = offsetof(struct shrink, only),
-     .argument = "N",
-     .help = "the Nth run of the file, from 1 (default: the first that differs)",
-     .least = 1,
-     .most = INT64_MAX},
-    {.name = "plays",
-     .type = GS_OPTION_INT,
-     .offset = offsetof(struct shrink, plays),
-     .argument = "N",
-     .help = "play at most so many runs on the device to shrink one (default 2000)",
-     .least = 2,
-     .most = INT64_MAX},
-    {.name = "output",
-     .letter = 'o',
-     .type = GS_OPTION_TEXT,
-     .offset = offsetof(struct shrink, output),
-     .argument = "FILE",
-     .help = "write the small run there twice: as seen, and as predicted"},
-    {.name = "json", .offset = offsetof(struct shrink, json), .help = "write gridsmith.shrink/1 instead of tables"},
+static const gs_option option_table[] = {
+    GS_DEVICE_OPTION(struct options, device),
+    GS_GPU_OPTIONS(struct options, gpu),
+    GS_INT(struct options, "run", only, "N", 1, INT64_MAX,
+           "the Nth run of the file, from 1 (default: the first that differs)"),
+    GS_INT(struct options, "plays", plays, "N", 2, INT64_MAX,
+           "play at most so many runs on the device to shrink one (default 2000)"),
+    GS_OUTPUT(struct options, output, "write the small run there twice: as seen, and as predicted"),
+    GS_FLAG(struct options, "json", json, "write gridsmith.shrink/1 instead of tables"),
 };
 
 /* ---- a device that shows progress ---- */
@@ -58,10 +38,10 @@ struct watch {
     int64_t plays, most;
 };
 
-static gs_run *play_watched(gs_device *device, const gs_run *plan, const gs_play_options *wishes, gs_error *error) {
+static gs_run *play_watched(gs_device *device, const gs_run *plan, const gs_play_options *request, gs_error *error) {
     struct watch *watch = device->inside;
     gs_progress_show(&watch->progress, ++watch->plays, watch->most);
-    return gs_device_play(watch->device, plan, wishes, error);
+    return gs_device_play(watch->device, plan, request, error);
 }
 
 static gs_code shrink_watched(gs_device *device, const gs_gpu *model, const gs_run *run, int64_t plays,
@@ -87,13 +67,13 @@ struct result {
 };
 
 /* In a file of many, runs that the model cannot play do not keep the others from being looked at. */
-static bool is_refusal(const struct shrink *shrink, gs_code code) {
-    return !shrink->only && (code == GS_E_UNSUPPORTED || code == GS_E_NO_FIT);
+static bool is_refusal(const struct options *options, gs_code code) {
+    return !options->only && (code == GS_E_UNSUPPORTED || code == GS_E_NO_FIT);
 }
 
-static gs_code shrink_one(const struct shrink *shrink, gs_device *device, const gs_gpu *model, const gs_run *run,
+static gs_code shrink_one(const struct options *options, gs_device *device, const gs_gpu *model, const gs_run *run,
                           size_t number, struct result *result, gs_error *error) {
-    gs_code code = shrink_watched(device, model, run, shrink->plays, &result->shrunk, error);
+    gs_code code = shrink_watched(device, model, run, options->plays, &result->shrunk, error);
     bool agree = code == GS_E_USAGE && result->shrunk.seen;
     if (code == GS_OK) {
         result->number = number;
@@ -101,7 +81,7 @@ static gs_code shrink_one(const struct shrink *shrink, gs_device *device, const 
         return GS_OK;
     }
     gs_shrunk_clear(&result->shrunk);
-    if (!agree && !is_refusal(shrink, code))
+    if (!agree && !is_refusal(options, code))
         return code;
     if (!agree && !result->refused++)
         result->refusal = *error;
@@ -110,25 +90,25 @@ static gs_code shrink_one(const struct shrink *shrink, gs_device *device, const 
     return GS_OK;
 }
 
-static gs_code shrink_runs(const struct shrink *shrink, gs_device *device, const gs_gpu *model, const char *path,
+static gs_code shrink_runs(const struct options *options, gs_device *device, const gs_gpu *model, const char *path,
                            struct result *result, gs_error *error) {
     gs_runs *runs = gs_runs_open(path, error);
     gs_code code = runs ? GS_OK : error->code;
     gs_run *run;
     size_t number = 0;
-    bool asked = false;
-    while (code == GS_OK && !result->number && !(asked && shrink->only) && (run = gs_runs_next(runs, error))) {
+    bool is_found = false;
+    while (code == GS_OK && !result->number && !(is_found && options->only) && (run = gs_runs_next(runs, error))) {
         number++;
-        if (!shrink->only || number == (size_t)shrink->only) {
-            asked = true;
-            code = shrink_one(shrink, device, model, run, number, result, error);
+        if (!options->only || number == (size_t)options->only) {
+            is_found = true;
+            code = shrink_one(options, device, model, run, number, result, error);
         }
         gs_run_free(run);
     }
     gs_runs_close(runs);
     if (code == GS_OK)
         code = error->code;
-    if (code == GS_OK && !asked)
+    if (code == GS_OK && !is_found)
         code = gs_fail(error, GS_E_USAGE, "%s holds %s", gs_input_name(path), number ? "no such run" : "no run");
     if (code == GS_OK && result->refused && !result->agreed && !result->number) {
         *error = result->refusal;
@@ -177,21 +157,21 @@ static void put_json(gs_text *text, const struct result *result) {
     gs_text_add(text, "}\n");
 }
 
-static void put_none(gs_text *text, const struct shrink *shrink, const struct result *result) {
-    if (shrink->json)
+static void put_none(gs_text *text, const struct options *options, const struct result *result) {
+    if (options->json)
         gs_text_add(text, "{\"schema\":\"gridsmith.shrink/1\",\"run\":null}\n");
-    else if (shrink->only)
-        gs_text_add(text, "device and model agree on run %lld\n", (long long)shrink->only);
+    else if (options->only)
+        gs_text_add(text, "device and model agree on run %lld\n", (long long)options->only);
     else
         gs_text_add(text, "device and model agree on all runs that can be played: %zu of %zu\n", result->agreed,
                     result->agreed + result->refused);
 }
 
-static gs_code write_runs(const struct shrink *shrink, const gs_shrunk *shrunk, gs_error *error) {
+static gs_code write_runs(const struct options *options, const gs_shrunk *shrunk, gs_error *error) {
     gs_output output;
-    if (!shrink->output)
+    if (!options->output)
         return GS_OK;
-    gs_code code = gs_output_open(&output, shrink->output, error);
+    gs_code code = gs_output_open(&output, options->output, error);
     if (code != GS_OK)
         return code;
     code = gs_run_write(shrunk->seen, output.file, error);
@@ -203,20 +183,20 @@ static gs_code write_runs(const struct shrink *shrink, const gs_shrunk *shrunk, 
     return code;
 }
 
-static gs_code show(const struct shrink *shrink, const gs_device *device, const gs_gpu *model, struct result *result,
+static gs_code show(const struct options *options, const gs_device *device, const gs_gpu *model, struct result *result,
                     gs_error *error) {
     gs_text text = {.sink = stdout};
     gs_shrunk *shrunk = &result->shrunk;
     gs_code code = GS_OK;
     if (!result->number) {
-        put_none(&text, shrink, result);
+        put_none(&text, options, result);
     } else {
         code = set_class(shrunk->seen, "shrunk: as seen", error);
         if (code == GS_OK)
             code = set_class(shrunk->predicted, "shrunk: as predicted", error);
         if (code == GS_OK)
-            code = write_runs(shrink, shrunk, error);
-        if (code == GS_OK && shrink->json)
+            code = write_runs(options, shrunk, error);
+        if (code == GS_OK && options->json)
             put_json(&text, result);
         else if (code == GS_OK)
             code = put_words(&text, device, model, result, error);
@@ -231,20 +211,20 @@ static gs_code show(const struct shrink *shrink, const gs_device *device, const 
 /* ---- the command ---- */
 
 /* The model: the GPU of the command line, or else the one that the device says it is. */
-static gs_gpu *open_model(const struct shrink *shrink, const gs_device *device, gs_error *error) {
-    gs_gpu_choice choice = shrink->gpu;
+static gs_gpu *open_model(const struct options *options, const gs_device *device, gs_error *error) {
+    gs_gpu_choice choice = options->gpu;
     if (!choice.name)
         choice.name = device->gpu->name;
     return gs_choose_gpu(&choice, NULL, error);
 }
 
-static gs_code shrink_file(const struct shrink *shrink, const char *path, bool *differs, gs_error *error) {
+static gs_code shrink_file(const struct options *options, const char *path, bool *differs, gs_error *error) {
     struct result result = {0};
-    gs_device *device = gs_device_open(shrink->device, error);
-    gs_gpu *model = device ? open_model(shrink, device, error) : NULL;
-    gs_code code = model ? shrink_runs(shrink, device, model, path, &result, error) : error->code;
+    gs_device *device = gs_device_open(options->device, error);
+    gs_gpu *model = device ? open_model(options, device, error) : NULL;
+    gs_code code = model ? shrink_runs(options, device, model, path, &result, error) : error->code;
     if (code == GS_OK)
-        code = show(shrink, device, model, &result, error);
+        code = show(options, device, model, &result, error);
     *differs = result.number > 0;
     gs_shrunk_clear(&result.shrunk);
     gs_gpu_free(model);
@@ -252,24 +232,13 @@ static gs_code shrink_file(const struct shrink *shrink, const char *path, bool *
     return code;
 }
 
-static int run(const gs_command *command, int argc, char **argv) {
-    struct shrink shrink = {.plays = 2000};
-    gs_words files;
+static int run(const gs_command *command, void *given, const gs_words *files) {
     gs_error error = {.code = GS_OK};
     bool differs = false;
-    gs_parsed parsed = gs_parse(command, argc, argv, &shrink, &files);
-    int status = parsed == GS_PARSED_WRONG ? gs_code_exit(GS_E_USAGE) : 0;
-    if (parsed != GS_PARSED)
-        ;
-    else if (files.count != 1)
-        status = gs_usage(command, "give one file of runs, or - for standard input");
-    else if (shrink_file(&shrink, files.data[0], &differs, &error) != GS_OK)
-        status = gs_report(&error);
-    else
-        status = differs ? 0 : 1;
-    free(files.data);
-    free(shrink.gpu.settings.data);
-    return status;
+    (void)command;
+    if (shrink_file(given, files->data[0], &differs, &error) != GS_OK)
+        return gs_report(&error);
+    return differs ? 0 : 1;
 }
 
 const gs_command gs_command_shrink = {
@@ -281,7 +250,10 @@ const gs_command gs_command_shrink = {
                "Exit code 0: here is the small run; 1: device and model agree.\n\n"
                "  gridsmith shrink --device cuda -o small.jsonl mismatches.jsonl\n"
                "  gridsmith shrink --device model:rtx3090,extra_step=no scenarios/case-2.2.json\n",
-    .options = options,
-    .option_count = GS_COUNT(options),
+    .options = option_table,
+    .option_count = GS_COUNT(option_table),
+    .options_size = sizeof(struct options),
+    .defaults = &(const struct options){.plays = 2000},
+    .words = {1, 1, "give one file of runs, or - for standard input"},
     .run = run,
 };

@@ -8,18 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct status {
+struct options {
     const char *socket;
     bool json;
 };
 
-static const gs_option options[] = {
-    {.name = "socket",
-     .type = GS_OPTION_TEXT,
-     .offset = offsetof(struct status, socket),
-     .argument = "PATH",
-     .help = "of the daemon (default: $GRIDSMITH_SOCKET, or gridsmith.sock in $XDG_RUNTIME_DIR)"},
-    {.name = "json", .offset = offsetof(struct status, json), .help = "write gridsmith.status/1"},
+static const gs_option option_table[] = {
+    GS_SOCKET_OPTION(struct options, socket),
+    GS_FLAG(struct options, "json", json, "write gridsmith.status/1"),
 };
 
 static double number(const json_t *object, const char *key) {
@@ -101,11 +97,11 @@ json_t *gs_status_get(const char *socket, char **text, gs_error *error) {
     return status;
 }
 
-static int show(const struct status *asked) {
+static int show(const struct options *options) {
     gs_error error = {.code = GS_OK};
     char *text = NULL;
-    json_t *status = gs_status_get(asked->socket, &text, &error);
-    if (status && asked->json)
+    json_t *status = gs_status_get(options->socket, &text, &error);
+    if (status && options->json)
         fputs(text, stdout);
     else if (status)
         gs_print_status(status, NULL);
@@ -115,15 +111,10 @@ static int show(const struct status *asked) {
     return code;
 }
 
-static int run(const gs_command *command, int argc, char **argv) {
-    struct status asked = {0};
-    gs_words words;
-    gs_parsed parsed = gs_parse(command, argc, argv, &asked, &words);
-    int status = parsed == GS_PARSED_WRONG ? gs_code_exit(GS_E_USAGE) : 0;
-    if (parsed == GS_PARSED)
-        status = words.count ? gs_usage(command, "\"%.40s\" is not an option", words.data[0]) : show(&asked);
-    free(words.data);
-    return status;
+static int run(const gs_command *command, void *given, const gs_words *words) {
+    (void)command;
+    (void)words;
+    return show(given);
 }
 
 const gs_command gs_command_status = {
@@ -131,7 +122,8 @@ const gs_command gs_command_status = {
     .summary = "What a daemon is doing: its clients, their kernels and SMs.",
     .usage = "[--json] [options]",
     .details = "Rates are averages since the daemon was started; 'gridsmith top' shows those of the last second.\n",
-    .options = options,
-    .option_count = GS_COUNT(options),
+    .options = option_table,
+    .option_count = GS_COUNT(option_table),
+    .options_size = sizeof(struct options),
     .run = run,
 };

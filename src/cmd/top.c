@@ -10,24 +10,14 @@
 #include <time.h>
 #include <unistd.h>
 
-struct top {
+struct options {
     const char *socket;
     int64_t every;
 };
 
-static const gs_option options[] = {
-    {.name = "socket",
-     .type = GS_OPTION_TEXT,
-     .offset = offsetof(struct top, socket),
-     .argument = "PATH",
-     .help = "of the daemon (default: $GRIDSMITH_SOCKET, or gridsmith.sock in $XDG_RUNTIME_DIR)"},
-    {.name = "every",
-     .type = GS_OPTION_INT,
-     .offset = offsetof(struct top, every),
-     .argument = "MS",
-     .help = "between two looks (default 1000)",
-     .least = 50,
-     .most = 3600000},
+static const gs_option option_table[] = {
+    GS_SOCKET_OPTION(struct options, socket),
+    GS_INT(struct options, "every", every, "MS", 50, 3600000, "between two looks (default 1000)"),
 };
 
 static volatile sig_atomic_t is_over;
@@ -43,18 +33,18 @@ static void wait_ms(int64_t ms) {
 }
 
 /* Looks again and again; the screen is cleared from the top left corner, and below what was printed. */
-static int watch(const struct top *asked) {
+static int watch(const struct options *options) {
     gs_error error = {.code = GS_OK};
     bool is_live = isatty(STDOUT_FILENO);
     char *text = NULL;
-    json_t *before = gs_status_get(asked->socket, &text, &error), *now = before;
+    json_t *before = gs_status_get(options->socket, &text, &error), *now = before;
     free(text);
     while (now && !is_over) {
-        wait_ms(asked->every);
+        wait_ms(options->every);
         if (is_over)
             break;
         text = NULL;
-        now = gs_status_get(asked->socket, &text, &error);
+        now = gs_status_get(options->socket, &text, &error);
         free(text);
         if (!now)
             break;
@@ -69,21 +59,13 @@ static int watch(const struct top *asked) {
     return now ? 0 : gs_report(&error);
 }
 
-static int run(const gs_command *command, int argc, char **argv) {
-    struct top asked = {.every = 1000};
-    gs_words words;
-    gs_parsed parsed = gs_parse(command, argc, argv, &asked, &words);
-    int status = parsed == GS_PARSED_WRONG ? gs_code_exit(GS_E_USAGE) : 0;
-    if (parsed == GS_PARSED && words.count) {
-        status = gs_usage(command, "\"%.40s\" is not an option", words.data[0]);
-    } else if (parsed == GS_PARSED) {
-        struct sigaction action = {.sa_handler = stop};
-        sigaction(SIGINT, &action, NULL);
-        sigaction(SIGTERM, &action, NULL);
-        status = watch(&asked);
-    }
-    free(words.data);
-    return status;
+static int run(const gs_command *command, void *given, const gs_words *words) {
+    struct sigaction action = {.sa_handler = stop};
+    (void)command;
+    (void)words;
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    return watch(given);
 }
 
 const gs_command gs_command_top = {
@@ -91,7 +73,9 @@ const gs_command gs_command_top = {
     .summary = "Clients, kernels, SMs and rates of a daemon, live.",
     .usage = "[options]",
     .details = "Ends at Ctrl-C. Where standard output is not a terminal, prints one table and ends.\n",
-    .options = options,
-    .option_count = GS_COUNT(options),
+    .options = option_table,
+    .option_count = GS_COUNT(option_table),
+    .options_size = sizeof(struct options),
+    .defaults = &(const struct options){.every = 1000},
     .run = run,
 };

@@ -10,119 +10,49 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct zoo {
+struct options {
     const char *form, *on, *size, *gpu;
     int64_t factor, registers, workers, task, stops, seed, seconds, repeat, ms, rounds;
     bool json, unlimited, wait;
 };
 
-static const gs_option options[] = {
-    {.name = "as",
-     .type = GS_OPTION_TEXT,
-     .offset = offsetof(struct zoo, form),
-     .argument = "FORM",
-     .help = "run: persistent, confined, elastic or registers (default: as it was written)"},
-    {.name = "on",
-     .type = GS_OPTION_TEXT,
-     .offset = offsetof(struct zoo, on),
-     .argument = "host|cuda|serve",
-     .help = "where to run (default host: on the CPU; serve: through the daemon)"},
-    {.name = "size",
-     .type = GS_OPTION_TEXT,
-     .offset = offsetof(struct zoo, size),
-     .argument = "NAME",
-     .help = "tiny, odd, small or large (default: all; large only on a GPU; bench takes large, load too, or load where "
-             "there is one)"},
-    {.name = "factor",
-     .type = GS_OPTION_INT,
-     .offset = offsetof(struct zoo, factor),
-     .argument = "N",
-     .help = "elastic: 2 for half of the threads, 4 for a quarter (default: both)",
-     .least = 2,
-     .most = 4},
-    {.name = "registers",
-     .type = GS_OPTION_INT,
-     .offset = offsetof(struct zoo, registers),
-     .argument = "N",
-     .help = "registers: the most that a thread may use (default 32)",
-     .least = 16,
-     .most = 255},
-    {.name = "workers",
-     .type = GS_OPTION_INT,
-     .offset = offsetof(struct zoo, workers),
-     .argument = "N",
-     .help = "blocks that a persistent or confined kernel is launched with (default: what fits)",
-     .least = 1,
-     .most = INT32_MAX},
-    {.name = "task",
-     .type = GS_OPTION_INT,
-     .offset = offsetof(struct zoo, task),
-     .argument = "N",
-     .help = "blocks that a worker takes at a time at most (default 10)",
-     .least = 1,
-     .most = GS_JOB_TASK},
-    {.name = "stops",
-     .type = GS_OPTION_INT,
-     .offset = offsetof(struct zoo, stops),
-     .argument = "N",
-     .help = "confined: so many times each launch is told to leave, at random moments, and goes on on other SMs",
-     .least = 0,
-     .most = 1000000},
-    {.name = "seed",
-     .type = GS_OPTION_INT,
-     .offset = offsetof(struct zoo, seed),
-     .argument = "N",
-     .help = "of the moments of the stops",
-     .least = 0,
-     .most = INT64_MAX},
-    {.name = "seconds",
-     .type = GS_OPTION_INT,
-     .offset = offsetof(struct zoo, seconds),
-     .argument = "N",
-     .help = "a kernel that runs longer has failed, and so has a load altogether (default 60)",
-     .least = 1,
-     .most = 100000},
-    {.name = "repeat",
-     .type = GS_OPTION_INT,
-     .offset = offsetof(struct zoo, repeat),
-     .argument = "N",
-     .help = "bench: so many times each form is timed (default 25); load: repetitions a round; launch: launches",
-     .least = 1,
-     .most = 1 << 24},
-    {.name = "ms",
-     .type = GS_OPTION_INT,
-     .offset = offsetof(struct zoo, ms),
-     .argument = "N",
-     .help = "load: as many repetitions as take so long (default 500), where nobody says how many",
-     .least = 1,
-     .most = 1000000},
-    {.name = "rounds",
-     .type = GS_OPTION_INT,
-     .offset = offsetof(struct zoo, rounds),
-     .argument = "N",
-     .help = "load: how many rounds (default 1)",
-     .least = 1,
-     .most = 1000000},
-    {.name = "wait",
-     .offset = offsetof(struct zoo, wait),
-     .help = "load: begin each round when a line comes on standard input"},
-    {.name = "unlimited",
-     .offset = offsetof(struct zoo, unlimited),
-     .help = "bench: do not limit registers to keep the original's occupancy"},
-    {.name = "gpu",
-     .type = GS_OPTION_TEXT,
-     .offset = offsetof(struct zoo, gpu),
-     .argument = "NAME|FILE",
-     .help = "the GPU that occupancy is told for, and on the CPU registers too (default h200)"},
-    {.name = "json",
-     .offset = offsetof(struct zoo, json),
-     .help = "write gridsmith.zoo/1, zoo_bench/1, zoo_list/1, zoo_load/1 or zoo_launch/1"},
+static const gs_option option_table[] = {
+    GS_TEXT(struct options, "as", form, "FORM",
+            "run: persistent, confined, elastic or registers (default: as it was written)"),
+    GS_TEXT(struct options, "on", on, "host|cuda|serve",
+            "where to run (default host: on the CPU; serve: through the daemon)"),
+    GS_TEXT(struct options, "size", size, "NAME",
+            "tiny, odd, small or large (default: all; large only on a GPU; bench takes large, load too, or load where "
+            "there is one)"),
+    GS_INT(struct options, "factor", factor, "N", 2, 4,
+           "elastic: 2 for half of the threads, 4 for a quarter (default: both)"),
+    GS_INT(struct options, "registers", registers, "N", 16, 255,
+           "registers: the most that a thread may use (default 32)"),
+    GS_INT(struct options, "workers", workers, "N", 1, INT32_MAX,
+           "blocks that a persistent or confined kernel is launched with (default: what fits)"),
+    GS_INT(struct options, "task", task, "N", 1, GS_JOB_TASK,
+           "blocks that a worker takes at a time at most (default 10)"),
+    GS_INT(struct options, "stops", stops, "N", 0, 1000000,
+           "confined: so many times each launch is told to leave, at random moments, and goes on on other SMs"),
+    GS_INT(struct options, "seed", seed, "N", 0, INT64_MAX, "of the moments of the stops"),
+    GS_INT(struct options, "seconds", seconds, "N", 1, 100000,
+           "a kernel that runs longer has failed, and so has a load altogether (default 60)"),
+    GS_INT(struct options, "repeat", repeat, "N", 1, 1 << 24,
+           "bench: so many times each form is timed (default 25); load: repetitions a round; launch: launches"),
+    GS_INT(struct options, "ms", ms, "N", 1, 1000000,
+           "load: as many repetitions as take so long (default 500), where nobody says how many"),
+    GS_INT(struct options, "rounds", rounds, "N", 1, 1000000, "load: how many rounds (default 1)"),
+    GS_FLAG(struct options, "wait", wait, "load: begin each round when a line comes on standard input"),
+    GS_FLAG(struct options, "unlimited", unlimited, "bench: do not limit registers to keep the original's occupancy"),
+    GS_TEXT(struct options, "gpu", gpu, "NAME|FILE",
+            "the GPU that occupancy is told for, and on the CPU registers too (default h200)"),
+    GS_FLAG(struct options, "json", json, "write gridsmith.zoo/1, zoo_bench/1, zoo_list/1, zoo_load/1 or zoo_launch/1"),
 };
 
 /* What a run of the command works with. */
 struct session {
     const gs_command *command;
-    const struct zoo *asked;
+    const struct options *asked;
     gs_executor *executor;
     gs_gpu *gpu;
     const gs_zoo_kernel **kernels;
@@ -328,7 +258,7 @@ static void add_bench(struct session *session, const gs_zoo_bench *bench) {
 }
 
 static gs_code bench_kernels(struct session *session, gs_error *error) {
-    const struct zoo *asked = session->asked;
+    const struct options *asked = session->asked;
     bool is_host = strcmp(session->executor->ops->name, "host") == 0;
     gs_code code = GS_OK;
     for (size_t i = 0; i < session->kernel_count && code == GS_OK; i++) {
@@ -392,7 +322,7 @@ static gs_executor *open_executor(const char *name, gs_error *error) {
 }
 
 static int play(struct session *session, bool is_bench) {
-    const struct zoo *asked = session->asked;
+    const struct options *asked = session->asked;
     gs_error error = {.code = GS_OK};
     session->gpu = gs_gpu_open(asked->gpu ? asked->gpu : "h200", &error);
     session->executor = session->gpu ? open_executor(asked->on ? asked->on : "host", &error) : NULL;
@@ -411,7 +341,7 @@ static int play(struct session *session, bool is_bench) {
 
 /* What is wrong with the options, or 0. */
 static int check_options(struct session *session, const gs_words *words) {
-    const struct zoo *asked = session->asked;
+    const struct options *asked = session->asked;
     const char *what = words->count ? words->data[0] : "";
     bool is_run = strcmp(what, "run") == 0, is_bench = strcmp(what, "bench") == 0, is_load = strcmp(what, "load") == 0;
     if (strcmp(what, "list") != 0 && strcmp(what, "launch") != 0 && !is_run && !is_bench && !is_load)
@@ -433,39 +363,36 @@ static int check_options(struct session *session, const gs_words *words) {
     return 0;
 }
 
-static int run(const gs_command *command, int argc, char **argv) {
-    struct zoo asked = {.seconds = 60, .ms = 500, .rounds = 1, .registers = 32};
-    gs_words words;
-    gs_parsed parsed = gs_parse(command, argc, argv, &asked, &words);
-    struct session session = {.command = command, .asked = &asked};
-    int status = parsed == GS_PARSED_WRONG ? gs_code_exit(GS_E_USAGE) : 0;
-    if (parsed == GS_PARSED)
-        status = check_options(&session, &words);
-    bool is_ready = parsed == GS_PARSED && status == 0;
+static int run(const gs_command *command, void *given, const gs_words *words) {
+    const struct options *asked = given;
+    struct session session = {.command = command, .asked = asked};
+    int status = check_options(&session, words);
+    if (status)
+        return status;
     static const char *every[] = {"bench", "all"};
-    bool is_bench = is_ready && strcmp(words.data[0], "bench") == 0;
-    gs_words named = is_bench && words.count == 1 ? (gs_words){every, 2, 2} : words;
-    if (is_ready && strcmp(words.data[0], "list") == 0) {
-        (asked.json ? list_json : list_words)();
-    } else if (is_ready && strcmp(words.data[0], "run") != 0 && !is_bench) {
-        gs_zoo_load_asked load = {.on = asked.on,
-                                  .size = asked.size,
-                                  .repeat = asked.repeat,
-                                  .ms = asked.ms,
-                                  .rounds = asked.rounds,
-                                  .seconds = asked.seconds,
-                                  .wait = asked.wait,
-                                  .json = asked.json};
-        status = strcmp(words.data[0], "load") == 0
-                     ? gs_zoo_load_command(command, &load, words.data + 1, words.count - 1)
+    bool is_bench = strcmp(words->data[0], "bench") == 0;
+    gs_words named = is_bench && words->count == 1 ? (gs_words){every, 2, 2} : *words;
+    if (strcmp(words->data[0], "list") == 0) {
+        (asked->json ? list_json : list_words)();
+    } else if (strcmp(words->data[0], "run") != 0 && !is_bench) {
+        gs_zoo_load_asked load = {.on = asked->on,
+                                  .size = asked->size,
+                                  .repeat = asked->repeat,
+                                  .ms = asked->ms,
+                                  .rounds = asked->rounds,
+                                  .seconds = asked->seconds,
+                                  .wait = asked->wait,
+                                  .json = asked->json};
+        status = strcmp(words->data[0], "load") == 0
+                     ? gs_zoo_load_command(command, &load, words->data + 1, words->count - 1)
                      : gs_zoo_launch_command(&load);
-    } else if (is_ready) {
-        session.form.workers = (uint32_t)asked.workers;
-        session.form.task_blocks = (uint32_t)asked.task;
-        session.form.stops = (uint32_t)asked.stops;
-        session.form.seed = (uint64_t)asked.seed;
-        session.form.seconds = (uint32_t)asked.seconds;
-        session.form.max_registers = session.form.form == GS_FORM_REGISTERS ? (uint32_t)asked.registers : 0;
+    } else {
+        session.form.workers = (uint32_t)asked->workers;
+        session.form.task_blocks = (uint32_t)asked->task;
+        session.form.stops = (uint32_t)asked->stops;
+        session.form.seed = (uint64_t)asked->seed;
+        session.form.seconds = (uint32_t)asked->seconds;
+        session.form.max_registers = session.form.form == GS_FORM_REGISTERS ? (uint32_t)asked->registers : 0;
         session.form.is_marked = !is_bench;
         status = choose_kernels(&session, &named);
         if (status == 0)
@@ -474,7 +401,6 @@ static int run(const gs_command *command, int argc, char **argv) {
     gs_executor_close(session.executor);
     gs_gpu_free(session.gpu);
     free(session.kernels);
-    free(words.data);
     return status;
 }
 
@@ -493,7 +419,10 @@ const gs_command gs_command_zoo = {
         "  gridsmith zoo run sgemm --as confined --stops 3\n"
         "  gridsmith zoo bench --on cuda\n"
         "  gridsmith zoo load sgemm transpose --on cuda:0,sms=64 --rounds 5\n",
-    .options = options,
-    .option_count = GS_COUNT(options),
+    .options = option_table,
+    .option_count = GS_COUNT(option_table),
+    .options_size = sizeof(struct options),
+    .defaults = &(const struct options){.seconds = 60, .ms = 500, .rounds = 1, .registers = 32},
+    .words = {0, SIZE_MAX, NULL},
     .run = run,
 };

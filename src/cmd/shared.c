@@ -1,0 +1,111 @@
+/*
+ * shared.c: what several commands do alike: errors on standard error, text on standard output, CUDA sources, and the
+ * choice of a GPU.
+ */
+#include "cmd.h"
+#include "reshape/reshape.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- errors and text ---- */
+
+int gs_report(const gs_error *error) {
+    char text[sizeof error->message + sizeof error->file + 64];
+    fprintf(stderr, "gridsmith: %s\n", gs_error_text(error, text, sizeof text));
+    if (error->excerpt[0] && isatty(STDERR_FILENO))
+        fprintf(stderr, "  %s\n  %*s^\n", error->excerpt, error->caret, "");
+    return gs_code_exit(error->code);
+}
+
+gs_code gs_print_text(gs_text *text, gs_error *error) {
+    gs_text_flush(text);
+    bool is_out_of_memory = text->failed && !ferror(text->sink);
+    fflush(text->sink);
+    gs_text_free(text);
+    return is_out_of_memory ? gs_fail_memory(error) : GS_OK;
+}
+
+void gs_put_run_value(gs_writer *writer, const char *key, const gs_run *run) {
+    gs_text text = {0};
+    gs_run_text(run, &text);
+    if (text.failed)
+        writer->text->failed = true;
+    else
+        gs_write_raw(writer, key, text.data);
+    gs_text_free(&text);
+}
+
+/* ---- sources ---- */
+
+int gs_read_source(const char *path, char **text, char *folder, size_t size, gs_source *source, gs_error *error) {
+    size_t count;
+    const char *slash = strrchr(path, '/');
+    snprintf(folder, size, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
+    gs_code code = gs_input_all(path, (size_t)64 << 20, text, &count, error);
+    if (code == GS_OK)
+        code = gs_source_read(source, gs_input_name(path), *text, count, error);
+    return code == GS_OK ? 0 : gs_report(error);
+}
+
+/* ---- GPUs ---- */
+
+static gs_code apply_setting(gs_gpu *gpu, const char *setting, gs_error *error) {
+    char name[64];
+    size_t length = strcspn(setting, "=");
+    if (!setting[length] || length >= sizeof name)
+        return gs_fail(error, GS_E_USAGE, "--set takes MECHANISM=VALUE, not \"%.60s\"", setting);
+    memcpy(name, setting, length);
+    name[length] = '\0';
+    return gs_gpu_set(gpu, name, setting + length + 1, error);
+}
+
+/* The built-in GPU that a run names. */
+static gs_gpu *open_gpu_of(const gs_run *run, gs_error *error) {
+    gs_step root = {0}, gpu = {.up = &root, .key = "gpu"};
+    if (!run->gpu) {
+        gs_json_fail(&run->source, &root, false, error,
+                     "the run names no GPU: use --gpu NAME (see 'gridsmith gpus'), or add \"gpu\" to the run");
+        return NULL;
+    }
+    for (size_t i = 0; gs_gpu_builtin(i); i++)
+        if (strcmp(gs_gpu_builtin(i), run->gpu) == 0)
+            return gs_gpu_open(run->gpu, error);
+    gs_json_fail(&run->source, &gpu, false, error,
+                 "no built-in GPU is called \"%.60s\": see 'gridsmith gpus', or use --gpu FILE", run->gpu);
+    return NULL;
+}
+
+gs_code gs_apply_choice(const gs_gpu_choice *choice, gs_gpu *gpu, gs_error *error) {
+    gs_code code = choice->policy ? gs_gpu_use(gpu, choice->policy, error) : GS_OK;
+    for (size_t i = 0; i < choice->settings.count && code == GS_OK; i++)
+        code = apply_setting(gpu, choice->settings.data[i], error);
+    return code;
+}
+
+gs_gpu *gs_choose_gpu(const gs_gpu_choice *choice, const gs_run *run, gs_error *error) {
+    gs_gpu *gpu = choice->name || !run ? gs_gpu_open(choice->name, error) : open_gpu_of(run, error);
+    if (!gpu)
+        return NULL;
+    if (gs_apply_choice(choice, gpu, error) == GS_OK)
+        return gpu;
+    gs_gpu_free(gpu);
+    return NULL;
+}
+
+const gs_gpu *gs_gpu_for(gs_gpu_of_runs *kept, const gs_gpu_choice *choice, const gs_run *run, gs_error *error) {
+    const char *wanted = choice->name ? choice->name : run->gpu;
+    if (kept->gpu && wanted && kept->name && strcmp(kept->name, wanted) == 0)
+        return kept->gpu;
+    gs_gpu_of_runs_clear(kept);
+    kept->name = wanted ? strdup(wanted) : NULL;
+    kept->gpu = gs_choose_gpu(choice, run, error);
+    return kept->gpu;
+}
+
+void gs_gpu_of_runs_clear(gs_gpu_of_runs *kept) {
+    gs_gpu_free(kept->gpu);
+    free(kept->name);
+    *kept = (gs_gpu_of_runs){0};
+}
