@@ -421,7 +421,7 @@ says '{"kernel":"transpose","size":"odd","form":"confined","right":true,'
 check "zoo run of fewer threads" 0 "$program" zoo run histo --size odd --as elastic --factor 2
 says "right: histo: block [256, 1, 1], grid [6, 1, 1]"
 check "zoo bench" 0 "$program" zoo bench transpose --size tiny --repeat 2 --json
-says '{"schema":"gridsmith.zoo_bench/1","on":"host","kernels":[{"kernel":"transpose","size":"tiny","launches":1,'
+says '{"schema":"gridsmith.zoo-bench/1","on":"host","kernels":[{"kernel":"transpose","size":"tiny","launches":1,'
 mistake "a kernel that is not there" 'there is no kernel "dodo"' "$program" zoo run transpose dodo
 mistake "a zoo of nothing" "list, run, bench, load or launch?" "$program" zoo
 mistake "run nothing" "which kernel? 'all' is all of them" "$program" zoo run

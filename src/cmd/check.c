@@ -73,45 +73,48 @@ static void put_words(gs_text *text, const gs_gpu *gpu, const gs_run *run, const
 
 /* ---- for programs ---- */
 
-static void put_json_order(gs_text *text, const gs_run *run, const gs_order *order) {
-    gs_text_add(text, "[");
-    for (size_t i = 0; i < order->count; i++) {
-        gs_text_add(text, i ? "," : "");
-        gs_text_put_json(text, run->launches.data[order->data[i]].kernel);
-    }
-    gs_text_add(text, "]");
+static void put_json_order(gs_writer *writer, const char *key, const gs_run *run, const gs_order *order) {
+    gs_write_array(writer, key);
+    for (size_t i = 0; i < order->count; i++)
+        gs_write_string(writer, NULL, run->launches.data[order->data[i]].kernel);
+    gs_write_end(writer);
 }
 
-static void put_json_conflict(gs_text *text, const gs_run *run, const char *key, const gs_conflict *conflict) {
+static void put_json_conflict(gs_writer *writer, const char *key, const gs_run *run, const gs_conflict *conflict) {
     if (!conflict->order.count) {
-        gs_text_add(text, ",\"%s\":null", key);
+        gs_write_null(writer, key);
         return;
     }
-    gs_text_add(text, ",\"%s\":{\"kernels\":", key);
-    put_json_order(text, run, &conflict->order);
-    gs_text_add(text, ",\"waiting_blocks\":%lld,\"why\":", (long long)conflict->waiting);
-    gs_text_put_json(text, conflict->why.data);
-    gs_text_add(text, "}");
+    gs_write_object(writer, key);
+    put_json_order(writer, "kernels", run, &conflict->order);
+    gs_write_int(writer, "waiting_blocks", conflict->waiting);
+    gs_write_string(writer, "why", conflict->why.data);
+    gs_write_end(writer);
+}
+
+static void put_json_answer(gs_writer *writer, const char *key, gs_answer answer) {
+    if (answer == GS_ANSWER_UNKNOWN)
+        gs_write_null(writer, key);
+    else
+        gs_write_bool(writer, key, answer == GS_ANSWER_YES);
 }
 
 static void put_json(gs_text *text, const gs_gpu *gpu, const gs_run *run, const gs_check *check) {
-    static const char *const answers[] = {
-        [GS_ANSWER_NO] = "false", [GS_ANSWER_YES] = "true", [GS_ANSWER_UNKNOWN] = "null"};
-    gs_text_add(text, "{\"schema\":\"gridsmith.check/1\"");
+    gs_writer writer = gs_writer_to(text);
+    gs_write_document(&writer, "gridsmith.check/1");
     if (run->has_id)
-        gs_text_add(text, ",\"id\":%lld", (long long)run->id);
-    gs_text_add(text, ",\"gpu\":");
-    gs_text_put_json(text, gpu->name);
-    gs_text_add(text, ",\"in_this_order\":%s,\"in_any_order\":%s", answers[check->in_this_order],
-                check->order_is_fixed ? "null" : answers[check->in_any_order]);
-    put_json_conflict(text, run, "conflict", &check->here);
-    put_json_conflict(text, run, "smallest", &check->smallest);
-    gs_text_add(text, ",\"smallest_is_least\":%s,\"works\":", check->is_least ? "true" : "false");
-    if (check->works.count)
-        put_json_order(text, run, &check->works);
+        gs_write_int(&writer, "id", run->id);
+    gs_write_string(&writer, "gpu", gpu->name);
+    put_json_answer(&writer, "in_this_order", check->in_this_order);
+    put_json_answer(&writer, "in_any_order", check->order_is_fixed ? GS_ANSWER_UNKNOWN : check->in_any_order);
+    put_json_conflict(&writer, "conflict", run, &check->here);
+    put_json_conflict(&writer, "smallest", run, &check->smallest);
+    gs_write_bool(&writer, "smallest_is_least", check->is_least);
+    if (check->works.count || check->none_works)
+        put_json_order(&writer, "works", run, &check->works);
     else
-        gs_text_add(text, check->none_works ? "[]" : "null");
-    gs_text_add(text, "}\n");
+        gs_write_null(&writer, "works");
+    gs_write_finish(&writer);
 }
 
 /* ---- the command ---- */
@@ -156,10 +159,8 @@ static gs_code check_file(const struct options *options, const char *path, bool 
         code = error->code;
     if (code == GS_OK && !number)
         code = gs_fail(error, GS_E_USAGE, "%s holds no run", gs_input_name(path));
-    gs_text_flush(&text);
     gs_runs_close(runs);
-    gs_text_free(&text);
-    return code;
+    return gs_print_text(&text, code, error);
 }
 
 static int run(const gs_command *command, void *given, const gs_words *files) {

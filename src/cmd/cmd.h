@@ -123,9 +123,9 @@ extern const gs_command gs_command_predict, gs_command_check, gs_command_occupan
 /* Prints one line (and on a terminal the place with a caret) and returns the exit code. */
 int gs_report(const gs_error *error);
 
-/* Writes the rest of a text to its sink, at once, and frees it. A failed write shows in ferror(sink); other failures
-   are GS_E_MEMORY. */
-gs_code gs_print_text(gs_text *text, gs_error *error);
+/* Writes the rest of a text to its sink, at once, and frees it. Returns `code`, which is how making the text went, or
+   GS_E_MEMORY. A failed write shows in ferror(sink). */
+gs_code gs_print_text(gs_text *text, gs_code code, gs_error *error);
 
 /* A run (gridsmith.run/1) as a value within another document. */
 void gs_put_run_value(gs_writer *writer, const char *key, const gs_run *run);

@@ -110,14 +110,13 @@ static void put_table(gs_text *text, const gs_fit *fit, const struct recordings 
     }
 }
 
-static size_t put_undecided(gs_text *text, const gs_fit *fit, const char *format) {
+static void put_undecided(gs_text *text, const gs_fit *fit) {
     size_t count = 0;
+    gs_text_add(text, "\nundecided: ");
     for (size_t i = 0; i < gs_mechanism_count; i++)
-        if (gs_fit_is_undecided(fit, i)) {
-            gs_text_add(text, count++ ? ", " : "");
-            gs_text_add(text, format, gs_mechanism_table[i].name);
-        }
-    return count;
+        if (gs_fit_is_undecided(fit, i))
+            gs_text_add(text, "%s%s", count++ ? ", " : "", gs_mechanism_table[i].name);
+    gs_text_add(text, count ? "\n" : "nothing\n");
 }
 
 static void put_decider(gs_text *text, const gs_run *run) {
@@ -138,10 +137,7 @@ static void put_words(gs_text *text, const gs_gpu *gpu, const gs_fit *fit, const
                 fit->setting_count == 1 ? " agrees" : "s agree", (long long)fit->best, (long long)fit->recordings,
                 fit->best == fit->recordings ? "" : "; none agrees with more");
     put_table(text, fit, recordings);
-    gs_text_add(text, "\nundecided: ");
-    if (!put_undecided(text, fit, "%s"))
-        gs_text_add(text, "nothing");
-    gs_text_add(text, "\n");
+    put_undecided(text, fit);
     if (fit->decider)
         put_decider(text, fit->decider);
     else if (fit->setting_count > 1)
@@ -150,64 +146,72 @@ static void put_words(gs_text *text, const gs_gpu *gpu, const gs_fit *fit, const
 
 /* ---- for programs ---- */
 
-static void put_json_value(gs_text *text, const struct recordings *recordings, const gs_fit_value *value) {
-    gs_text_add(text, "{\"value\":\"%s\",\"possible\":%s,\"best\":%lld", value->mechanism->values[value->value],
-                value->possible ? "true" : "false", (long long)value->best);
+static void put_json_value(gs_writer *writer, const struct recordings *recordings, const gs_fit_value *value) {
+    gs_write_object(writer, NULL);
+    gs_write_string(writer, "value", value->mechanism->values[value->value]);
+    gs_write_bool(writer, "possible", value->possible);
+    gs_write_int(writer, "best", value->best);
     if (!value->possible && value->killer == SIZE_MAX) {
-        gs_text_add(text, ",\"ruled_out_by\":null");
+        gs_write_null(writer, "ruled_out_by");
     } else if (!value->possible) {
         const gs_run *run = recordings->data[value->killer];
-        gs_text_add(text, ",\"ruled_out_by\":{\"file\":");
-        gs_text_put_json(text, recordings->origins[value->killer].file);
-        gs_text_add(text, ",\"run\":%zu", recordings->origins[value->killer].number);
+        gs_write_object(writer, "ruled_out_by");
+        gs_write_string(writer, "file", recordings->origins[value->killer].file);
+        gs_write_uint(writer, "run", recordings->origins[value->killer].number);
         if (run->has_id)
-            gs_text_add(text, ",\"id\":%lld", (long long)run->id);
-        gs_text_add(text, "}");
+            gs_write_int(writer, "id", run->id);
+        gs_write_end(writer);
     }
-    gs_text_add(text, "}");
+    gs_write_end(writer);
 }
 
-static void put_json_values(gs_text *text, const gs_fit *fit, const struct recordings *recordings) {
+/* The values of a mechanism stand together, the first of them with the number 0. */
+static void put_json_values(gs_writer *writer, const gs_fit *fit, const struct recordings *recordings) {
+    gs_write_object(writer, "mechanisms");
     for (size_t i = 0; i < fit->values.count; i++) {
         const gs_fit_value *value = &fit->values.data[i];
-        if (value->value)
-            gs_text_add(text, ",");
-        else
-            gs_text_add(text, "%s\"%s\":[", i ? "]," : "", value->mechanism->name);
-        put_json_value(text, recordings, value);
+        bool is_last = i + 1 == fit->values.count || fit->values.data[i + 1].value == 0;
+        if (value->value == 0)
+            gs_write_array(writer, value->mechanism->name);
+        put_json_value(writer, recordings, value);
+        if (is_last)
+            gs_write_end(writer);
     }
-    gs_text_add(text, "]");
+    gs_write_end(writer);
 }
 
-static void put_json_setting(gs_text *text, const gs_mechanisms *setting) {
+static void put_json_setting(gs_writer *writer, const gs_mechanisms *setting) {
     gs_mechanisms copy = *setting;
+    gs_write_object(writer, NULL);
     for (size_t i = 0; i < gs_mechanism_count; i++) {
         const gs_mechanism *mechanism = &gs_mechanism_table[i];
-        gs_text_add(text, "%s\"%s\":\"%s\"", i ? "," : "{", mechanism->name,
-                    mechanism->values[*gs_mechanism_value(&copy, mechanism)]);
+        gs_write_string(writer, mechanism->name, mechanism->values[*gs_mechanism_value(&copy, mechanism)]);
     }
-    gs_text_add(text, "}");
+    gs_write_end(writer);
 }
 
 static void put_json(gs_text *text, const gs_gpu *gpu, const gs_fit *fit, const struct recordings *recordings) {
-    gs_text_add(text, "{\"schema\":\"gridsmith.fit/1\",\"gpu\":");
-    gs_text_put_json(text, gpu->name);
-    gs_text_add(text, ",\"recordings\":%lld,\"settings_tried\":%lld,\"best\":%lld,\"mechanisms\":{",
-                (long long)fit->recordings, (long long)fit->tried, (long long)fit->best);
-    put_json_values(text, fit, recordings);
-    gs_text_add(text, "},\"undecided\":[");
-    put_undecided(text, fit, "\"%s\"");
-    gs_text_add(text, "],\"settings\":[");
-    for (size_t i = 0; i < fit->setting_count; i++) {
-        gs_text_add(text, i ? "," : "");
-        put_json_setting(text, &fit->settings[i]);
-    }
-    gs_text_add(text, "],\"propose\":");
+    gs_writer writer = gs_writer_to(text);
+    gs_write_document(&writer, "gridsmith.fit/1");
+    gs_write_string(&writer, "gpu", gpu->name);
+    gs_write_int(&writer, "recordings", fit->recordings);
+    gs_write_int(&writer, "settings_tried", fit->tried);
+    gs_write_int(&writer, "best", fit->best);
+    put_json_values(&writer, fit, recordings);
+    gs_write_array(&writer, "undecided");
+    for (size_t i = 0; i < gs_mechanism_count; i++)
+        if (gs_fit_is_undecided(fit, i))
+            gs_write_string(&writer, NULL, gs_mechanism_table[i].name);
+    gs_write_end(&writer);
+    gs_write_array(&writer, "settings");
+    for (size_t i = 0; i < fit->setting_count; i++)
+        put_json_setting(&writer, &fit->settings[i]);
+    gs_write_end(&writer);
     if (fit->decider)
-        gs_run_text(fit->decider, text);
+        gs_put_run_value(&writer, "propose", fit->decider);
     else
-        gs_text_add(text, "null");
-    gs_text_add(text, "}\n");
+        gs_write_null(&writer, "propose");
+    gs_write_finish(&writer);
 }
 
 /* ---- the command ---- */
@@ -236,10 +240,7 @@ static gs_code fit_recordings(const struct options *options, const struct record
     if (code == GS_OK) {
         gs_text text = {.sink = stdout};
         (options->json ? put_json : put_words)(&text, gpu, &fit, recordings);
-        gs_text_flush(&text);
-        if (text.failed && !ferror(stdout))
-            code = gs_fail_memory(error);
-        gs_text_free(&text);
+        code = gs_print_text(&text, GS_OK, error);
     }
     *all_agree = fit.best == fit.recordings;
     gs_fit_clear(&fit);

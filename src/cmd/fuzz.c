@@ -93,12 +93,16 @@ static void put_repeatability(gs_text *text, const gs_campaign *campaign) {
 
 static void put_json(gs_text *text, const struct watch *watch) {
     const gs_campaign *campaign = &watch->campaign;
+    gs_writer writer = {.text = text, .has_sibling = true, .depth = 1, .closers = {'}'}}; /* goes on after the scores */
     gs_put_scores_json(text, &campaign->scores);
-    gs_text_add(text, ",\"seed\":%lld,\"mismatches\":%lld,\"not_covered\":%lld", (long long)watch->options->seed,
-                (long long)campaign->mismatches, (long long)campaign->uncovered);
-    gs_text_add(text, ",\"repeated\":%lld,\"repeated_alike\":%lld,\"patient\":%lld,\"patient_alike\":%lld}\n",
-                (long long)campaign->repeated, (long long)campaign->repeated_alike, (long long)campaign->patient,
-                (long long)campaign->patient_alike);
+    gs_write_int(&writer, "seed", watch->options->seed);
+    gs_write_int(&writer, "mismatches", campaign->mismatches);
+    gs_write_int(&writer, "not_covered", campaign->uncovered);
+    gs_write_int(&writer, "repeated", campaign->repeated);
+    gs_write_int(&writer, "repeated_alike", campaign->repeated_alike);
+    gs_write_int(&writer, "patient", campaign->patient);
+    gs_write_int(&writer, "patient_alike", campaign->patient_alike);
+    gs_write_finish(&writer);
 }
 
 /* What the device and the model say of the one run that was asked for. */
@@ -148,8 +152,7 @@ static gs_code print_report(const struct watch *watch, gs_error *error) {
         put_repeatability(&text, &watch->campaign);
         gs_text_add(&text, "seed %lld\n", (long long)options->seed);
     }
-    gs_text_flush(&text);
-    gs_text_free(&text);
+    code = gs_print_text(&text, code, error);
     if (watch->named.count)
         fputs(watch->named.data, options->json ? stderr : stdout);
     fflush(stdout);

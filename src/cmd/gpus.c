@@ -58,21 +58,22 @@ static void print_whole(const gs_gpu *gpu) {
         printf("  source: %s\n", gpu->source);
 }
 
-static void print_json(const gs_gpu *gpu) {
+static gs_code print_json(const gs_gpu *gpu, gs_error *error) {
     gs_text text = {.sink = stdout};
     gs_gpu_text(gpu, &text);
     gs_text_put(&text, "\n", 1);
-    gs_text_flush(&text);
-    gs_text_free(&text);
+    return gs_print_text(&text, GS_OK, error);
 }
 
-static gs_code show(const char *name, void (*print)(const gs_gpu *), gs_error *error) {
+static gs_code show(const struct options *options, const char *name, void (*print)(const gs_gpu *), gs_error *error) {
     gs_gpu *gpu = gs_gpu_open(name, error);
-    if (!gpu)
-        return error->code;
-    print(gpu);
+    gs_code code = gpu ? GS_OK : error->code;
+    if (gpu && options->json)
+        code = print_json(gpu, error);
+    else if (gpu)
+        print(gpu);
     gs_gpu_free(gpu);
-    return GS_OK;
+    return code;
 }
 
 static gs_code show_all(const struct options *options, const gs_words *names, gs_error *error) {
@@ -82,9 +83,9 @@ static gs_code show_all(const struct options *options, const gs_words *names, gs
         printf("%-10s  %-27s %-4s %4s %6s %7s %9s %6s\n", "name", "GPU", "cc", "SMs", "blocks", "threads", "registers",
                "shared");
     for (size_t i = 0; !names->count && (name = gs_gpu_builtin(i)) && code == GS_OK; i++)
-        code = show(name, options->json ? print_json : print_row, error);
+        code = show(options, name, print_row, error);
     for (size_t i = 0; i < names->count && code == GS_OK; i++)
-        code = show(names->data[i], options->json ? print_json : print_whole, error);
+        code = show(options, names->data[i], print_whole, error);
     return code;
 }
 

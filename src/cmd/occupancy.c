@@ -66,38 +66,38 @@ static void print_words(const gs_gpu *gpu, const struct options *options, const 
         printf("%lld clusters of %lld blocks on an empty GPU\n", (long long)clusters, (long long)options->cluster);
 }
 
-static void print_json(const gs_gpu *gpu, const struct options *options, const gs_occupancy *occupancy,
-                       int64_t clusters) {
+static gs_code print_json(const gs_gpu *gpu, const struct options *options, const gs_occupancy *occupancy,
+                          int64_t clusters, gs_error *error) {
     struct resource resources[RESOURCES];
     gs_text text = {.sink = stdout};
-    const char *between = "";
+    gs_writer writer = gs_writer_to(&text);
     list_resources(occupancy, resources);
-    gs_text_add(&text, "{\"schema\":\"gridsmith.occupancy/1\",\"gpu\":");
-    gs_text_put_json(&text, gpu->name);
-    gs_text_add(&text, ",\"blocks_per_sm\":%d,\"limits\":[", occupancy->blocks);
+    gs_write_document(&writer, "gridsmith.occupancy/1");
+    gs_write_string(&writer, "gpu", gpu->name);
+    gs_write_int(&writer, "blocks_per_sm", occupancy->blocks);
+    gs_write_array(&writer, "limits");
     for (int i = 0; i < RESOURCES; i++)
-        if (occupancy->limits & resources[i].bit) {
-            gs_text_add(&text, "%s\"%s\"", between, resources[i].key);
-            between = ",";
-        }
-    gs_text_add(&text, "],\"blocks_by\":{");
-    for (int i = 0; i < RESOURCES; i++) {
-        gs_text_add(&text, "%s\"%s\":", i ? "," : "", resources[i].key);
+        if (occupancy->limits & resources[i].bit)
+            gs_write_string(&writer, NULL, resources[i].key);
+    gs_write_end(&writer);
+    gs_write_object(&writer, "blocks_by");
+    for (int i = 0; i < RESOURCES; i++)
         if (resources[i].blocks == GS_NO_LIMIT)
-            gs_text_add(&text, "null");
+            gs_write_null(&writer, resources[i].key);
         else
-            gs_text_put_int(&text, resources[i].blocks);
+            gs_write_int(&writer, resources[i].key, resources[i].blocks);
+    gs_write_end(&writer);
+    gs_write_int(&writer, "warps_per_block", occupancy->warps_per_block);
+    gs_write_int(&writer, "warps_per_sm", occupancy->warps_per_sm);
+    gs_write_real(&writer, "occupancy_percent", percent(occupancy), 3);
+    gs_write_int(&writer, "shared_block_bytes", occupancy->shared_block_bytes);
+    gs_write_int(&writer, "shared_config_bytes", occupancy->shared_config_bytes);
+    if (options->cluster) {
+        gs_write_int(&writer, "cluster", options->cluster);
+        gs_write_int(&writer, "clusters", clusters);
     }
-    gs_text_add(&text,
-                "},\"warps_per_block\":%d,\"warps_per_sm\":%d,\"occupancy_percent\":%.4g,\"shared_block_bytes\":%lld,"
-                "\"shared_config_bytes\":%lld",
-                occupancy->warps_per_block, occupancy->warps_per_sm, percent(occupancy),
-                (long long)occupancy->shared_block_bytes, (long long)occupancy->shared_config_bytes);
-    if (options->cluster)
-        gs_text_add(&text, ",\"cluster\":%lld,\"clusters\":%lld", (long long)options->cluster, (long long)clusters);
-    gs_text_add(&text, "}\n");
-    gs_text_flush(&text);
-    gs_text_free(&text);
+    gs_write_finish(&writer);
+    return gs_print_text(&text, GS_OK, error);
 }
 
 static int print(const struct options *options, gs_error *error) {
@@ -122,7 +122,8 @@ static int print(const struct options *options, gs_error *error) {
                 gs_error_text(error, text, sizeof text));
         status = 1;
     } else if (options->json) {
-        print_json(gpu, options, &occupancy, clusters);
+        if (print_json(gpu, options, &occupancy, clusters, error) != GS_OK)
+            status = gs_report(error);
     } else {
         print_words(gpu, options, &occupancy, clusters);
     }

@@ -99,15 +99,13 @@ static gs_code put_report(gs_text *text, const gs_survey *survey, gs_error *erro
     put_mechanisms(text, survey);
     gs_text_add(text, "\n");
     gs_put_scores(text, &survey->scores);
-    return code == GS_OK && text->failed && !ferror(stderr) ? gs_fail_memory(error) : code;
+    return code;
 }
 
 static gs_code print_report(const gs_survey *survey, gs_error *error) {
     gs_text text = {.sink = stderr};
     gs_code code = put_report(&text, survey, error);
-    gs_text_flush(&text);
-    gs_text_free(&text);
-    return code;
+    return gs_print_text(&text, code, error);
 }
 
 /* ---- the command ---- */

@@ -77,21 +77,22 @@ static gs_code replay_file(const struct options *options, const char *path, stru
     return code;
 }
 
-static void print_result(const struct options *options, const struct result *result) {
+static gs_code print_result(const struct options *options, const struct result *result, gs_error *error) {
     gs_text text = {.sink = stdout};
     if (options->json) {
+        gs_writer writer = {.text = &text, .has_sibling = true, .depth = 1, .closers = {'}'}}; /* after the scores */
         gs_put_scores_json(&text, &result->scores);
-        gs_text_add(&text, "}\n");
+        gs_write_finish(&writer);
     } else {
         gs_put_scores(&text, &result->scores);
     }
-    gs_text_flush(&text);
-    gs_text_free(&text);
+    gs_code code = gs_print_text(&text, GS_OK, error);
     if (result->differing.count)
         fputs(result->differing.data, options->json ? stderr : stdout);
     if (result->uncovered)
         fprintf(stderr, "gridsmith replay: %lld run%s not scored: the GPU is not known to take clusters\n",
                 (long long)result->uncovered, result->uncovered == 1 ? " was" : "s were");
+    return code;
 }
 
 static int replay_files(const struct options *options, const gs_words *files) {
@@ -104,7 +105,7 @@ static int replay_files(const struct options *options, const gs_words *files) {
         code = replay_file(options, files->data[i], &result, &progress, &error);
     gs_progress_end(&progress);
     if (code == GS_OK)
-        print_result(options, &result);
+        code = print_result(options, &result, &error);
     int status = code != GS_OK ? gs_report(&error) : result.differ ? 1 : 0;
     gs_scores_free(&result.scores);
     gs_text_free(&result.differing);

@@ -90,24 +90,36 @@ static int reshape_elastic(const struct options *options, const gs_source *sourc
 
 /* ---- registers ---- */
 
-static void print_registers(const gs_register_variants *found, bool json) {
-    printf(json ? "{\"schema\":\"gridsmith.registers/1\",\"variants\":["
-                : "  limit  registers  local bytes  spilled: stored  loaded\n");
+static void print_register_table(const gs_register_variants *found) {
+    printf("  limit  registers  local bytes  spilled: stored  loaded\n");
     for (size_t i = 0; i < found->count; i++) {
         const gs_cost *cost = &found->list[i].cost;
-        if (json)
-            printf("%s{\"max_registers\":%u,\"registers\":%d,\"local_bytes\":%d,\"spill_store_bytes\":%d,"
-                   "\"spill_load_bytes\":%d,\"shared_bytes\":%d}",
-                   i ? "," : "", found->list[i].limit, cost->registers, cost->local_bytes, cost->spill_stores,
-                   cost->spill_loads, cost->shared_bytes);
-        else if (found->list[i].limit)
-            printf("  %5u  %9d  %11d  %15d  %6d\n", found->list[i].limit, cost->registers, cost->local_bytes,
-                   cost->spill_stores, cost->spill_loads);
-        else
-            printf("   none  %9d  %11d  %15d  %6d\n", cost->registers, cost->local_bytes, cost->spill_stores,
-                   cost->spill_loads);
+        char limit[16] = "none";
+        if (found->list[i].limit)
+            snprintf(limit, sizeof limit, "%u", found->list[i].limit);
+        printf("  %5s  %9d  %11d  %15d  %6d\n", limit, cost->registers, cost->local_bytes, cost->spill_stores,
+               cost->spill_loads);
     }
-    printf(json ? "]}\n" : "");
+}
+
+static gs_code print_register_json(const gs_register_variants *found, gs_error *error) {
+    gs_text text = {.sink = stdout};
+    gs_writer writer = gs_writer_to(&text);
+    gs_write_document(&writer, "gridsmith.registers/1");
+    gs_write_array(&writer, "variants");
+    for (size_t i = 0; i < found->count; i++) {
+        const gs_cost *cost = &found->list[i].cost;
+        gs_write_object(&writer, NULL);
+        gs_write_int(&writer, "max_registers", found->list[i].limit);
+        gs_write_int(&writer, "registers", cost->registers);
+        gs_write_int(&writer, "local_bytes", cost->local_bytes);
+        gs_write_int(&writer, "spill_store_bytes", cost->spill_stores);
+        gs_write_int(&writer, "spill_load_bytes", cost->spill_loads);
+        gs_write_int(&writer, "shared_bytes", cost->shared_bytes);
+        gs_write_end(&writer);
+    }
+    gs_write_finish(&writer);
+    return gs_print_text(&text, GS_OK, error);
 }
 
 static int list_registers(const struct options *options, const gs_source *source, gs_error *error) {
@@ -120,7 +132,9 @@ static int list_registers(const struct options *options, const gs_source *source
     gs_gpu_free(gpu);
     if (gs_registers_find(source, options->kernel, major * 10 + minor, &found, error) != GS_OK)
         return gs_report(error);
-    print_registers(&found, options->json);
+    if (options->json)
+        return print_register_json(&found, error) == GS_OK ? 0 : gs_report(error);
+    print_register_table(&found);
     return 0;
 }
 

@@ -19,12 +19,12 @@ int gs_report(const gs_error *error) {
     return gs_code_exit(error->code);
 }
 
-gs_code gs_print_text(gs_text *text, gs_error *error) {
+gs_code gs_print_text(gs_text *text, gs_code code, gs_error *error) {
     gs_text_flush(text);
     bool is_out_of_memory = text->failed && !ferror(text->sink);
     fflush(text->sink);
     gs_text_free(text);
-    return is_out_of_memory ? gs_fail_memory(error) : GS_OK;
+    return code == GS_OK && is_out_of_memory ? gs_fail_memory(error) : code;
 }
 
 void gs_put_run_value(gs_writer *writer, const char *key, const gs_run *run) {

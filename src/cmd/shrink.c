@@ -144,22 +144,26 @@ static gs_code put_words(gs_text *text, const gs_device *device, const gs_gpu *m
 
 static void put_json(gs_text *text, const struct result *result) {
     const gs_shrunk *shrunk = &result->shrunk;
-    gs_text_add(text, "{\"schema\":\"gridsmith.shrink/1\",\"run\":%zu,\"launches\":%zu,\"played\":%lld,\"kept\":%lld",
-                result->number, result->before, (long long)shrunk->played, (long long)shrunk->kept);
-    gs_text_add(text, ",\"kernel\":");
-    gs_text_put_json(text, shrunk->seen->launches.data[shrunk->launch].kernel);
-    gs_text_add(text, ",\"state\":");
-    gs_text_put_json(text, shrunk->state.data);
-    gs_text_add(text, ",\"seen\":");
-    gs_run_text(shrunk->seen, text);
-    gs_text_add(text, ",\"predicted\":");
-    gs_run_text(shrunk->predicted, text);
-    gs_text_add(text, "}\n");
+    gs_writer writer = gs_writer_to(text);
+    gs_write_document(&writer, "gridsmith.shrink/1");
+    if (!result->number) {
+        gs_write_null(&writer, "run");
+    } else {
+        gs_write_uint(&writer, "run", result->number);
+        gs_write_uint(&writer, "launches", result->before);
+        gs_write_int(&writer, "played", shrunk->played);
+        gs_write_int(&writer, "kept", shrunk->kept);
+        gs_write_string(&writer, "kernel", shrunk->seen->launches.data[shrunk->launch].kernel);
+        gs_write_string(&writer, "state", shrunk->state.data);
+        gs_put_run_value(&writer, "seen", shrunk->seen);
+        gs_put_run_value(&writer, "predicted", shrunk->predicted);
+    }
+    gs_write_finish(&writer);
 }
 
 static void put_none(gs_text *text, const struct options *options, const struct result *result) {
     if (options->json)
-        gs_text_add(text, "{\"schema\":\"gridsmith.shrink/1\",\"run\":null}\n");
+        put_json(text, result);
     else if (options->only)
         gs_text_add(text, "device and model agree on run %lld\n", (long long)options->only);
     else
@@ -201,11 +205,7 @@ static gs_code show(const struct options *options, const gs_device *device, cons
         else if (code == GS_OK)
             code = put_words(&text, device, model, result, error);
     }
-    gs_text_flush(&text);
-    if (code == GS_OK && text.failed && !ferror(stdout))
-        code = gs_fail_memory(error);
-    gs_text_free(&text);
-    return code;
+    return gs_print_text(&text, code, error);
 }
 
 /* ---- the command ---- */

@@ -35,16 +35,17 @@ static const gs_option option_table[] = {
     GS_FLAG(struct options, "json", json, "write gridsmith.verify/1"),
 };
 
-static void print_json(const gs_verify_result *result) {
+static gs_code print_json(const gs_verify_result *result, gs_error *error) {
     char words[sizeof result->reason.message + sizeof result->reason.file + 64];
+    bool is_same = result->verdict == GS_VERDICT_SAME;
     gs_text text = {.sink = stdout};
-    gs_text_add(&text,
-                "{\"schema\":\"gridsmith.verify/1\",\"verdict\":\"%s\",\"reason\":", gs_verdict_name(result->verdict));
-    gs_text_put_json(&text, result->verdict == GS_VERDICT_SAME ? result->reason.message
-                                                               : gs_error_text(&result->reason, words, sizeof words));
-    gs_text_add(&text, "}\n");
-    gs_text_flush(&text);
-    gs_text_free(&text);
+    gs_writer writer = gs_writer_to(&text);
+    gs_write_document(&writer, "gridsmith.verify/1");
+    gs_write_string(&writer, "verdict", gs_verdict_name(result->verdict));
+    gs_write_string(&writer, "reason",
+                    is_same ? result->reason.message : gs_error_text(&result->reason, words, sizeof words));
+    gs_write_finish(&writer);
+    return gs_print_text(&text, GS_OK, error);
 }
 
 static void print_words(const struct options *options, const gs_verify_result *result) {
@@ -70,12 +71,11 @@ static int verify(const struct options *options, const gs_source *source, const 
     gs_executor *executor = launch ? gs_executor_open(options->on ? options->on : "host", error) : NULL;
     gs_verify_result result;
     int status;
-    if (!executor || gs_verify(executor, source, launch, request, &result, error) != GS_OK) {
+    if (!executor || gs_verify(executor, source, launch, request, &result, error) != GS_OK ||
+        (options->json && print_json(&result, error) != GS_OK)) {
         status = gs_report(error);
     } else {
-        if (options->json)
-            print_json(&result);
-        else
+        if (!options->json)
             print_words(options, &result);
         status = result.verdict != GS_VERDICT_SAME;
     }

@@ -46,7 +46,7 @@ static const gs_option option_table[] = {
     GS_FLAG(struct options, "unlimited", unlimited, "bench: do not limit registers to keep the original's occupancy"),
     GS_TEXT(struct options, "gpu", gpu, "NAME|FILE",
             "the GPU that occupancy is told for, and on the CPU registers too (default h200)"),
-    GS_FLAG(struct options, "json", json, "write gridsmith.zoo/1, zoo_bench/1, zoo_list/1, zoo_load/1 or zoo_launch/1"),
+    GS_FLAG(struct options, "json", json, "write gridsmith.zoo/1, zoo-bench/1, zoo-list/1, zoo-load/1 or zoo-launch/1"),
 };
 
 /* What a run of the command works with. */
@@ -58,18 +58,19 @@ struct session {
     const gs_zoo_kernel **kernels;
     size_t kernel_count;
     gs_zoo_form form;
+    gs_text text;                                      /* with --json: the document, which goes out row by row */
+    gs_writer writer;                                  /* of it */
     size_t rows, wrong;                                /* printed so far */
     double sums[GS_ZOO_BENCHED], most[GS_ZOO_BENCHED]; /* bench: percent */
 };
 
 /* ---- list ---- */
 
-static void print_numbers(const gs_zoo_size *size, const char *between) {
-    int last = GS_ZOO_NUMBERS - 1;
-    while (last > 0 && size->n[last] == 0)
-        last--;
-    for (int i = 0; i <= last; i++)
-        printf("%s%d", i ? between : "", size->n[i]);
+static int numbers_of(const gs_zoo_size *size) {
+    int count = GS_ZOO_NUMBERS;
+    while (count > 1 && size->n[count - 1] == 0)
+        count--;
+    return count;
 }
 
 /* The sizes in order; the one for loads, where there is one, is the last. NULL: there are no more. */
@@ -79,20 +80,30 @@ static const gs_zoo_size *size_at(const gs_zoo_kernel *kernel, size_t number) {
     return number == GS_ZOO_SIZES && kernel->load.name ? &kernel->load : NULL;
 }
 
-static void list_json(void) {
-    printf("{\"schema\":\"gridsmith.zoo_list/1\",\"kernels\":[");
+static int list_json(void) {
+    gs_text text = {.sink = stdout};
+    gs_writer writer = gs_writer_to(&text);
+    gs_error error;
+    gs_write_document(&writer, "gridsmith.zoo-list/1");
+    gs_write_array(&writer, "kernels");
     for (size_t i = 0; gs_zoo_at(i); i++) {
         const gs_zoo_kernel *kernel = gs_zoo_at(i);
-        printf("%s{\"kernel\":\"%s\",\"summary\":\"%s\",\"numbers\":\"%s\",\"sizes\":{", i ? "," : "", kernel->name,
-               kernel->summary, kernel->numbers);
+        gs_write_object(&writer, NULL);
+        gs_write_string(&writer, "kernel", kernel->name);
+        gs_write_string(&writer, "summary", kernel->summary);
+        gs_write_string(&writer, "numbers", kernel->numbers);
+        gs_write_object(&writer, "sizes");
         for (size_t k = 0; size_at(kernel, k); k++) {
-            printf("%s\"%s\":[", k ? "," : "", size_at(kernel, k)->name);
-            print_numbers(size_at(kernel, k), ",");
-            printf("]");
+            gs_write_array(&writer, size_at(kernel, k)->name);
+            for (int n = 0; n < numbers_of(size_at(kernel, k)); n++)
+                gs_write_int(&writer, NULL, size_at(kernel, k)->n[n]);
+            gs_write_end(&writer);
         }
-        printf("}}");
+        gs_write_end(&writer);
+        gs_write_end(&writer);
     }
-    printf("]}\n");
+    gs_write_finish(&writer);
+    return gs_print_text(&text, GS_OK, &error) == GS_OK ? 0 : gs_report(&error);
 }
 
 static void list_words(void) {
@@ -100,8 +111,10 @@ static void list_words(void) {
         const gs_zoo_kernel *kernel = gs_zoo_at(i);
         printf("%-14s %s\n               %s:", kernel->name, kernel->summary, kernel->numbers);
         for (size_t k = 0; size_at(kernel, k); k++) {
-            printf("%s %s ", k ? "," : "", size_at(kernel, k)->name);
-            print_numbers(size_at(kernel, k), "x");
+            const gs_zoo_size *size = size_at(kernel, k);
+            printf("%s %s ", k ? "," : "", size->name);
+            for (int n = 0; n < numbers_of(size); n++)
+                printf(n ? "x%d" : "%d", size->n[n]);
         }
         printf("\n");
     }
@@ -127,26 +140,35 @@ static const char *form_words(const gs_zoo_form *form) {
     return form->form == GS_FORM_ELASTIC ? form->factor == 2 ? "elastic/2" : "elastic/4" : gs_form_name(form->form);
 }
 
+/* A row of a document goes out when it is written, because the next one may take long. */
+static void end_row(struct session *session) {
+    gs_write_end(&session->writer);
+    gs_text_flush(&session->text);
+    fflush(stdout);
+}
+
 static void print_row_json(struct session *session, const gs_zoo_instance *instance, const gs_zoo_part *part,
                            const gs_zoo_form *form, const gs_zoo_result *result) {
     char words[sizeof result->reason.message + sizeof result->reason.file + 64];
     const gs_cost *cost = &part->cost;
-    gs_text text = {.sink = stdout};
-    gs_text_add(&text, "%s{\"kernel\":\"%s\",\"size\":\"%s\",\"form\":\"%s\",\"right\":%s,", session->rows ? "," : "",
-                instance->kernel->name, instance->size->name, form_words(form), result->is_right ? "true" : "false");
-    gs_text_add(&text, "\"time_us\":%.3f,\"launches\":%u,", (double)result->elapsed_ns / 1e3, result->launches);
-    if (cost->registers)
-        gs_text_add(&text,
-                    "\"registers\":%d,\"shared_bytes\":%d,\"local_bytes\":%d,\"blocks_per_sm\":%d,"
-                    "\"occupancy_percent\":%.1f,",
-                    cost->registers, cost->shared_bytes, cost->local_bytes, cost->blocks_per_sm,
-                    occupancy_of(session, cost, instance, part));
-    gs_text_add(&text, "\"reason\":");
-    gs_text_put_json(&text,
-                     result->is_right ? result->reason.message : gs_error_text(&result->reason, words, sizeof words));
-    gs_text_add(&text, "}");
-    gs_text_flush(&text);
-    gs_text_free(&text);
+    gs_writer *writer = &session->writer;
+    gs_write_object(writer, NULL);
+    gs_write_string(writer, "kernel", instance->kernel->name);
+    gs_write_string(writer, "size", instance->size->name);
+    gs_write_string(writer, "form", form_words(form));
+    gs_write_bool(writer, "right", result->is_right);
+    gs_write_real(writer, "time_us", (double)result->elapsed_ns / 1e3, 3);
+    gs_write_int(writer, "launches", result->launches);
+    if (cost->registers) {
+        gs_write_int(writer, "registers", cost->registers);
+        gs_write_int(writer, "shared_bytes", cost->shared_bytes);
+        gs_write_int(writer, "local_bytes", cost->local_bytes);
+        gs_write_int(writer, "blocks_per_sm", cost->blocks_per_sm);
+        gs_write_real(writer, "occupancy_percent", occupancy_of(session, cost, instance, part), 1);
+    }
+    gs_write_string(writer, "reason",
+                    result->is_right ? result->reason.message : gs_error_text(&result->reason, words, sizeof words));
+    end_row(session);
 }
 
 static void print_row(struct session *session, const gs_zoo_instance *instance, const gs_zoo_part *part,
@@ -220,19 +242,25 @@ static gs_code run_kernels(struct session *session, gs_error *error) {
 
 /* ---- bench ---- */
 
-static void print_bench_json(const struct session *session, const gs_zoo_instance *instance,
-                             const gs_zoo_bench *bench) {
-    printf("%s{\"kernel\":\"%s\",\"size\":\"%s\",\"launches\":%u", session->rows ? "," : "", instance->kernel->name,
-           instance->size->name, bench->launches);
-    for (int form = 0; form < GS_ZOO_BENCHED; form++)
-        printf(",\"%s\":{\"median_us\":%.3f,\"cost_percent\":%.3f,\"registers\":%d,\"max_registers\":%u,"
-               "\"blocks_per_sm\":%d}",
-               gs_form_name((enum gs_form)form), (double)bench->median_ns[form] / 1e3, bench->cost_percent[form],
-               bench->costs[form].registers, bench->max_registers[form], bench->costs[form].blocks_per_sm);
-    printf("}");
+static void print_bench_json(struct session *session, const gs_zoo_instance *instance, const gs_zoo_bench *bench) {
+    gs_writer *writer = &session->writer;
+    gs_write_object(writer, NULL);
+    gs_write_string(writer, "kernel", instance->kernel->name);
+    gs_write_string(writer, "size", instance->size->name);
+    gs_write_int(writer, "launches", bench->launches);
+    for (int form = 0; form < GS_ZOO_BENCHED; form++) {
+        gs_write_object(writer, gs_form_name((enum gs_form)form));
+        gs_write_real(writer, "median_us", (double)bench->median_ns[form] / 1e3, 3);
+        gs_write_real(writer, "cost_percent", bench->cost_percent[form], 3);
+        gs_write_int(writer, "registers", bench->costs[form].registers);
+        gs_write_int(writer, "max_registers", bench->max_registers[form]);
+        gs_write_int(writer, "blocks_per_sm", bench->costs[form].blocks_per_sm);
+        gs_write_end(writer);
+    }
+    end_row(session);
 }
 
-static void print_bench(const struct session *session, const gs_zoo_instance *instance, const gs_zoo_bench *bench) {
+static void print_bench(struct session *session, const gs_zoo_instance *instance, const gs_zoo_bench *bench) {
     if (!session->rows)
         printf("                                original          persistent            confined\n"
                "kernel         size   launches        us         us    cost         us    cost  registers  "
@@ -284,15 +312,22 @@ static gs_code bench_kernels(struct session *session, gs_error *error) {
     return code;
 }
 
-static void print_average(const struct session *session) {
+static void put_percents(gs_writer *writer, const char *key, double persistent, double confined) {
+    gs_write_object(writer, key);
+    gs_write_real(writer, "persistent_percent", persistent, 3);
+    gs_write_real(writer, "confined_percent", confined, 3);
+    gs_write_end(writer);
+}
+
+static void print_average(struct session *session) {
     double rows = session->rows ? (double)session->rows : 1;
-    if (session->asked->json)
-        printf("],\"average\":{\"persistent_percent\":%.3f,\"confined_percent\":%.3f},\"most\":{\"persistent_percent\":"
-               "%.3f,\"confined_percent\":%.3f}}\n",
-               session->sums[1] / rows, session->sums[2] / rows, session->most[1], session->most[2]);
-    else if (session->rows)
+    if (session->asked->json) {
+        put_percents(&session->writer, "average", session->sums[1] / rows, session->sums[2] / rows);
+        put_percents(&session->writer, "most", session->most[1], session->most[2]);
+    } else if (session->rows) {
         printf("average of %zu  persistent %+.2f%%, confined %+.2f%%; most %+.2f%%, %+.2f%%\n", session->rows,
                session->sums[1] / rows, session->sums[2] / rows, session->most[1], session->most[2]);
+    }
 }
 
 /* ---- the command ---- */
@@ -328,14 +363,21 @@ static int play(struct session *session, bool is_bench) {
     session->executor = session->gpu ? open_executor(asked->on ? asked->on : "host", &error) : NULL;
     if (!session->executor)
         return gs_report(&error);
-    if (asked->json)
-        printf("{\"schema\":\"gridsmith.zoo%s/1\",\"on\":\"%s\",\"%s\":[", is_bench ? "_bench" : "",
-               session->executor->ops->name, is_bench ? "kernels" : "runs");
+    session->text = (gs_text){.sink = stdout};
+    session->writer = gs_writer_to(&session->text);
+    gs_write_document(&session->writer, is_bench ? "gridsmith.zoo-bench/1" : "gridsmith.zoo/1");
+    gs_write_string(&session->writer, "on", session->executor->ops->name);
+    gs_write_array(&session->writer, is_bench ? "kernels" : "runs");
     gs_code code = is_bench ? bench_kernels(session, &error) : run_kernels(session, &error);
+    gs_write_end(&session->writer);
     if (is_bench)
         print_average(session);
-    else if (asked->json)
-        printf("],\"wrong\":%zu}\n", session->wrong);
+    else
+        gs_write_uint(&session->writer, "wrong", session->wrong);
+    gs_write_finish(&session->writer);
+    if (!asked->json)
+        gs_text_clear(&session->text);
+    code = gs_print_text(&session->text, code, &error);
     return code == GS_OK ? session->wrong > 0 : gs_report(&error);
 }
 
@@ -373,7 +415,10 @@ static int run(const gs_command *command, void *given, const gs_words *words) {
     bool is_bench = strcmp(words->data[0], "bench") == 0;
     gs_words named = is_bench && words->count == 1 ? (gs_words){every, 2, 2} : *words;
     if (strcmp(words->data[0], "list") == 0) {
-        (asked->json ? list_json : list_words)();
+        if (asked->json)
+            status = list_json();
+        else
+            list_words();
     } else if (strcmp(words->data[0], "run") != 0 && !is_bench) {
         gs_zoo_load_asked load = {.on = asked->on,
                                   .size = asked->size,

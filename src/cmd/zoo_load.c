@@ -40,6 +40,7 @@ struct party {
     size_t count;
     pthread_barrier_t barrier; /* of the threads and this one */
     bool is_over;              /* read by the threads after the barrier */
+    gs_text text;              /* with --json: documents that are not yet on standard output */
 };
 
 /* ---- where ---- */
@@ -113,50 +114,66 @@ static void *run_application(void *argument) {
 
 /* ---- what is printed ---- */
 
-static void begin_json(const struct application *app, const char *event) {
-    printf("{\"schema\":\"gridsmith.zoo_load/1\",\"event\":\"%s\",\"application\":%zu,\"kernel\":\"%s\",", event,
-           (size_t)(app - app->party->list), app->kernel->name);
+static gs_writer begin_json(gs_text *text, const struct application *app, const char *event) {
+    gs_writer writer = gs_writer_to(text);
+    gs_write_document(&writer, "gridsmith.zoo-load/1");
+    gs_write_string(&writer, "event", event);
+    gs_write_int(&writer, "application", app - app->party->list);
+    gs_write_string(&writer, "kernel", app->kernel->name);
+    return writer;
 }
 
-static void print_ready(const struct application *app) {
+static void put_ready(gs_text *text, const struct application *app) {
     const gs_zoo_load *load = &app->load;
-    if (app->party->asked->json) {
-        begin_json(app, "ready");
-        printf("\"size\":\"%s\",\"on\":\"%s\",\"repeat\":%u,\"launches\":%zu,\"ahead\":%u,\"setup_ms\":%.3f,"
-               "\"compile_ms\":%.3f,\"pass_ms\":%.6f}\n",
-               app->size->name, app->stream->ops->name, app->repeat, load->instance.launches.count, load->ahead,
-               (double)load->setup_ns / 1e6, (double)load->compile_ns / 1e6, (double)load->pass_ns / 1e6);
-    } else {
+    gs_writer writer = begin_json(text, app, "ready");
+    gs_write_string(&writer, "size", app->size->name);
+    gs_write_string(&writer, "on", app->stream->ops->name);
+    gs_write_int(&writer, "repeat", app->repeat);
+    gs_write_uint(&writer, "launches", load->instance.launches.count);
+    gs_write_int(&writer, "ahead", load->ahead);
+    gs_write_real(&writer, "setup_ms", (double)load->setup_ns / 1e6, 3);
+    gs_write_real(&writer, "compile_ms", (double)load->compile_ns / 1e6, 3);
+    gs_write_real(&writer, "pass_ms", (double)load->pass_ns / 1e6, 6);
+    gs_write_finish(&writer);
+}
+
+static void print_ready(struct application *app) {
+    const gs_zoo_load *load = &app->load;
+    if (app->party->asked->json)
+        put_ready(&app->party->text, app);
+    else
         printf("%s, %s: %zu launches %u times over; set up in %.0f ms, of that %.0f compiling\n", app->kernel->name,
                app->size->name, load->instance.launches.count, app->repeat, (double)load->setup_ns / 1e6,
                (double)load->compile_ns / 1e6);
-    }
 }
 
-static void print_round(const struct application *app, int64_t number) {
+static void put_round(gs_text *text, const struct application *app, int64_t number) {
+    gs_writer writer = begin_json(text, app, "round");
+    gs_write_int(&writer, "round", number);
+    gs_write_int(&writer, "began_ns", app->round.began_ns);
+    gs_write_int(&writer, "ended_ns", app->round.ended_ns);
+    gs_write_int(&writer, "launches", app->round.launches);
+    gs_write_finish(&writer);
+}
+
+static void print_round(struct application *app, int64_t number) {
     const gs_zoo_round *round = &app->round;
     double ms = (double)(round->ended_ns - round->began_ns) / 1e6;
-    if (app->party->asked->json) {
-        begin_json(app, "round");
-        printf("\"round\":%lld,\"began_ns\":%lld,\"ended_ns\":%lld,\"launches\":%u}\n", (long long)number,
-               (long long)round->began_ns, (long long)round->ended_ns, round->launches);
-    } else {
+    if (app->party->asked->json)
+        put_round(&app->party->text, app, number);
+    else
         printf("%-14s round %lld: %10.3f ms, %u launches, %.0f a second, from %.6f to %.6f s\n", app->kernel->name,
                (long long)number, ms, round->launches, round->launches / ms * 1e3, (double)round->began_ns / 1e9,
                (double)round->ended_ns / 1e9);
-    }
 }
 
-static void print_end(const struct application *app) {
+static void print_end(struct application *app) {
     bool is_right = app->code == GS_OK;
     if (app->party->asked->json) {
-        gs_text text = {.sink = stdout};
-        begin_json(app, "done");
-        gs_text_add(&text, "\"right\":%s,\"reason\":", is_right ? "true" : "false");
-        gs_text_put_json(&text, is_right ? "" : app->error.message);
-        gs_text_add(&text, "}\n");
-        gs_text_flush(&text);
-        gs_text_free(&text);
+        gs_writer writer = begin_json(&app->party->text, app, "done");
+        gs_write_bool(&writer, "right", is_right);
+        gs_write_string(&writer, "reason", is_right ? "" : app->error.message);
+        gs_write_finish(&writer);
     } else {
         printf("%-14s %s%s\n", app->kernel->name, is_right ? "right" : "wrong: ", is_right ? "" : app->error.message);
     }
@@ -171,10 +188,16 @@ static bool all_are_well(const struct party *party) {
     return true;
 }
 
-/* False: there is nobody left to begin for. */
-static bool may_begin(const struct party *party) {
-    char line[16];
+/* Whoever reads sees what there is before the next step. */
+static void flush_output(struct party *party) {
+    gs_text_flush(&party->text);
     fflush(stdout);
+}
+
+/* False: there is nobody left to begin for. */
+static bool may_begin(struct party *party) {
+    char line[16];
+    flush_output(party);
     return !party->asked->wait || fgets(line, sizeof line, stdin);
 }
 
@@ -187,7 +210,7 @@ static void play_rounds(struct party *party) {
         pthread_barrier_wait(&party->barrier);
         for (size_t i = 0; i < party->count; i++)
             print_round(&party->list[i], round);
-        fflush(stdout);
+        flush_output(party);
     }
     party->is_over = true;
     pthread_barrier_wait(&party->barrier);
@@ -207,10 +230,12 @@ static int play(struct party *party) {
         pthread_join(app->thread, NULL);
         if (app->code == GS_OK || app->code == GS_E_KERNEL)
             print_end(app);
+        flush_output(party);
         if (app->code != GS_OK)
             status = app->code == GS_E_KERNEL ? 1 : gs_report(&app->error);
     }
     pthread_barrier_destroy(&party->barrier);
+    flush_output(party);
     return status;
 }
 
@@ -236,7 +261,7 @@ int gs_zoo_load_command(const gs_command *command, const gs_zoo_load_asked *aske
     int status = 0;
     if (!party)
         return gs_code_exit(GS_E_MEMORY);
-    *party = (struct party){.command = command, .asked = asked, .count = count};
+    *party = (struct party){.command = command, .asked = asked, .count = count, .text = {.sink = stdout}};
     if (count < 1 || count > MOST_APPLICATIONS)
         status = gs_usage(command, "load takes the names of 1 to %d kernels", MOST_APPLICATIONS);
     for (size_t i = 0; i < count && status == 0; i++)
@@ -251,11 +276,24 @@ int gs_zoo_load_command(const gs_command *command, const gs_zoo_load_asked *aske
     for (size_t i = 0; i < count && i < MOST_APPLICATIONS; i++)
         gs_app_stream_close(party->list[i].stream);
     alarm(0);
+    gs_text_free(&party->text);
     free(party);
     return status;
 }
 
 /* ---- what a launch costs ---- */
+
+static gs_code print_launch_json(const char *on, const gs_zoo_launch_times *times, gs_error *error) {
+    gs_text text = {.sink = stdout};
+    gs_writer writer = gs_writer_to(&text);
+    gs_write_document(&writer, "gridsmith.zoo-launch/1");
+    gs_write_string(&writer, "on", on);
+    gs_write_real(&writer, "waited_us", (double)times->waited_ns / 1e3, 3);
+    gs_write_real(&writer, "waited_99_percent_us", (double)times->waited_most_ns / 1e3, 3);
+    gs_write_real(&writer, "pipelined_us", times->pipelined_ns / 1e3, 3);
+    gs_write_finish(&writer);
+    return gs_print_text(&text, GS_OK, error);
+}
 
 int gs_zoo_launch_command(const gs_zoo_load_asked *asked) {
     gs_error error;
@@ -267,18 +305,13 @@ int gs_zoo_launch_command(const gs_zoo_load_asked *asked) {
     gs_code code = stream->ops->enter(stream, &error);
     if (code == GS_OK)
         code = gs_zoo_launch_cost(stream, asked->repeat ? (uint32_t)asked->repeat : 10000, &times, &error);
-    if (code != GS_OK)
-        gs_report(&error);
-    else if (asked->json)
-        printf("{\"schema\":\"gridsmith.zoo_launch/1\",\"on\":\"%s\",\"waited_us\":%.3f,\"waited_99_percent_us\":%.3f,"
-               "\"pipelined_us\":%.3f}\n",
-               stream->ops->name, (double)times.waited_ns / 1e3, (double)times.waited_most_ns / 1e3,
-               times.pipelined_ns / 1e3);
-    else
+    if (code == GS_OK && asked->json)
+        code = print_launch_json(stream->ops->name, &times, &error);
+    else if (code == GS_OK)
         printf("an empty kernel, launched and waited for: %.2f us (1%% take longer than %.2f)\n"
                "an empty kernel of many in a row:         %.2f us\n",
                (double)times.waited_ns / 1e3, (double)times.waited_most_ns / 1e3, times.pipelined_ns / 1e3);
     gs_app_stream_close(stream);
     alarm(0);
-    return gs_code_exit(code);
+    return code == GS_OK ? 0 : gs_report(&error);
 }
