@@ -50,18 +50,37 @@ mistake() {
     fi
 }
 
+# documents SCHEMA: each line of the last command's output is a JSON document of this schema. The program's own reader,
+# which is strict, must get as far as the schema.
+documents() {
+    count=0
+    while IFS= read -r line; do
+        printf '%s\n' "$line" >"$work/document.json"
+        count=$((count + 1))
+        "$program" predict "$work/document.json" 2>&1 | grep -qF '"schema" must be "gridsmith.run/1"' || count=-1000000
+        grep -q "^{\"schema\": \{0,1\}\"$1\"" "$work/document.json" || count=-1000000
+    done <"$work/out"
+    if [ "$count" -gt 0 ]; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED $name: does not print documents of $1"
+        head -c 300 "$work/out" | sed 's/^/    /'
+    fi
+}
+
 # ---- help ----
 check "help" 0 "$program" --help
 says "predict"
 check "version" 0 "$program" --version
 check "no command" 2 "$program"
 mistake "unknown command" 'there is no command "prdict"' "$program" prdict
-for command in predict check occupancy gpus fuzz replay shrink fit record probe bound reshape verify zoo; do
+for command in predict check occupancy gpus fuzz replay shrink fit record probe bound reshape verify zoo serve status top; do
     check "help of $command" 0 "$program" $command --help
     says "usage: gridsmith $command"
     check "help for $command" 0 "$program" help $command
     # Every option of the help is in the man page.
-    sed -n 's/.*--\([a-z-]*\).*/\1/p' "$work/out" | sort -u | while read -r option; do
+    sed -n 's/^ *\(-[a-z], \)\{0,1\}--\([a-z-]*\).*/\2/p' "$work/out" | sort -u | while read -r option; do
         sed 's/\\-/-/g; s/^\.Fl -\{0,1\}/--/; s/Fl -\{0,1\}\([a-z]\)/--\1/g' "man/gridsmith-$command.1" |
             grep -q -e "--$option" -e "Fl \(Fl \)\{0,1\}-\{0,1\}$option" || echo "$option"
     done >"$work/missing"
@@ -94,14 +113,17 @@ check "check no" 1 "$program" check scenarios/case-3.json
 says "the fewest kernels that fail: k1, then k2"
 says "an order that works: k2, then k1"
 check "check json" 1 "$program" check --json scenarios/case-3.json
+documents gridsmith.check/1
 says '"smallest":{"kernels":["k1","k2"]'
 check "gpus" 0 "$program" gpus
 says "rtx3090"
 check "gpus json" 0 "$program" gpus --json rtx3090
+documents gridsmith.gpu/1
 says '"schema":"gridsmith.gpu/1"'
 check "occupancy" 0 "$program" occupancy --gpu rtx3090 --threads 512 --registers 32 --shared 32768
 says "3 blocks per SM"
 check "occupancy json" 0 "$program" occupancy --gpu rtx3090 --threads=512 --registers=32 --shared=32768 --json
+documents gridsmith.occupancy/1
 says '"blocks_per_sm":3,"limits":["warps","shared_memory"]'
 check "occupancy of what never fits" 1 "$program" occupancy --gpu rtx3090 --threads 1024 --registers 255
 says "the kernel can never run on rtx3090"
@@ -114,6 +136,7 @@ says "a worst schedule in which earlier sub-blocks go first"
 "$program" bound --warps 8 --repeat 4 --json >"$work/bound.json"
 check "bound json" 0 grep -qxF '{"schema": "gridsmith.bound/1", "formula_cycles": 74, "exact_fair_cycles": 74, "exact_cycles": 77, "proven_cycles": 77}' "$work/bound.json"
 check "bound without a search" 0 "$program" bound --warps 4 --repeat 1000000000 --no-search --json
+documents gridsmith.bound/1
 says '"formula_cycles": 8000000006, "exact_fair_cycles": null, "exact_cycles": null, "proven_cycles": 9000000005}'
 check "bound of a billion repetitions" 0 "$program" bound --warps 4 --repeat 1000000000
 says "no search: a warp takes 3000000002 cycles alone; the search goes up to 60000"
@@ -126,6 +149,7 @@ check "grid" 0 "$program" bound --grid
 says "exact in 89, pessimistic in 0, too small in 7"
 says "exact in 13, pessimistic in 0, too small in 83"
 check "grid json" 0 "$program" bound --grid --warps 2 --repeat 1 --json
+documents gridsmith.bound-grid/1
 says '{"warps": 2, "repeat": 1, "formula_cycles": 8, "exact_fair_cycles": 8, "exact_cycles": 8, "proven_cycles": 8}]}'
 check "random programs" 0 "$program" bound --random --count 300
 says "below the worst case                      0"
@@ -138,6 +162,7 @@ says '"formula_cycles": null, "exact_fair_cycles": 25, "exact_cycles": 28, '
 check "bound of a run" 0 "$program" bound --run scenarios/case-1.2.json --repeat 10 --clock-mhz 1000 --before-ns 5 --copy-in-ns 20
 says "response time: 372 ns = 5 before + 20 copy in + 347 on the GPU at 1000 MHz"
 check "bound of waves" 0 "$program" bound --run scenarios/waves.json --program sgemm=scenarios/bound/tensor.json --json
+documents gridsmith.run-bound/1
 says '{"schema": "gridsmith.run-bound/1", "at_once": false, '
 
 # A planted difference becomes one launch that just reaches SM 5; the file has both answers, and differs again.
@@ -148,6 +173,7 @@ check "shrunk, both ways" 0 test "$(wc -l <"$work/small.jsonl")" = 2
 check "as seen" 0 grep -q '"class":"shrunk: as seen".*"blocks":44,"threads":1,"registers":24' "$work/small.jsonl"
 check "as predicted" 0 grep -q '"class":"shrunk: as predicted"' "$work/small.jsonl"
 check "shrink the small one" 0 "$program" shrink --device model:rtx3090,skip=5 --run 2 --json "$work/small.jsonl"
+documents gridsmith.shrink/1
 says '"schema":"gridsmith.shrink/1","run":2,"launches":1,'
 says '"kept":0,"kernel":"k1"'
 check "shrink by mechanism" 0 "$program" shrink --device model:rtx3090 --set shared_scope=sm --plays 100 \
@@ -161,6 +187,7 @@ check "agree with a recording" 1 "$program" shrink --device replay:corpus/h200-s
 check "no difference" 1 "$program" shrink --device model:rtx3090 scenarios/case-3.json
 says "device and model agree on all runs that can be played: 1 of 1"
 check "no difference in JSON" 1 "$program" shrink --json --device model:rtx3090 scenarios/case-3.json
+documents gridsmith.shrink/1
 says '{"schema":"gridsmith.shrink/1","run":null}'
 if [ ! -e /dev/nvidiactl ]; then
     check "no GPU" 3 "$program" shrink --device cuda scenarios/case-3.json
@@ -175,6 +202,7 @@ says "round-robin        40  the recordings say so"
 says "ruled out by run "
 says "a run that tells some of them apart"
 check "fit by several files" 0 "$program" fit --json --gpu "$work/six.json" "$work/model.jsonl" "$work/model.jsonl"
+documents gridsmith.fit/1
 says '"schema":"gridsmith.fit/1","gpu":"six","recordings":80,"settings_tried":'
 check "the proposed run can be played" 0 "$program" predict --gpu "$work/six.json" "$work/next.json"
 head -n 3 "$work/model.jsonl" | sed '2s/"placed":\[[0-9]*/"placed":[5/' >"$work/none.jsonl"
@@ -243,6 +271,7 @@ check "the quirk is a mechanism" 0 "$program" fuzz --device model:h200,warp_plac
     --count 20
 check "another model" 1 "$program" fuzz --device model:h200 --gpu gpus/h200.json --policy round-robin --count 20
 check "fuzz json" 0 "$program" fuzz --device model:rtx3090 --class small --count 5 --seed 4 --patient-every 2 --json
+documents gridsmith.score/1
 says '{"schema":"gridsmith.score/1","classes":{"small":{"runs":5,"runs_exact":5,'
 says '"seed":4,"mismatches":0,"not_covered":0,"repeated":0,"repeated_alike":0,"patient":2,"patient_alike":2}'
 check "recordings as a device" 0 "$program" fuzz --device "replay:$work/runs.jsonl" --count 40
@@ -253,6 +282,7 @@ says "all            80        80 100.0%"
 check "replay differs" 1 "$program" replay --policy round-robin --mismatches 2 "$work/runs.jsonl"
 says "runs.jsonl:1, run 0, plain"
 check "replay json" 0 "$program" replay --json scenarios/case-1.1.json
+documents gridsmith.score/1
 says '"classes":{"case 1.1: equal room, ties in even-then-odd order":{"runs":1,"runs_exact":1,"launches":3,'
 says '"launches_exact":3,"blocks":83,"blocks_exact":83}}}'
 check "resume with more" 0 "$program" fuzz --device model:rtx3090 --count 60 --out "$work/runs.jsonl" --resume
@@ -337,6 +367,7 @@ check "reshape twice" 1 "$program" reshape "$work/reshaped.cu" --kernel reduce -
 says "this kernel is reshaped already"
 [ ! -e "$work/twice.cu" ] || { failed=$((failed + 1)); echo "FAILED a refused kernel left a file"; }
 check "report" 1 "$program" reshape tests/traps/device_launch.cu --as confined --json
+documents gridsmith.reshape/1
 says '"name":"child","line":2,"column":17,"accepted":false,"reason":"the file launches the kernel itself'
 says '"reason":"it launches kernels from the device","reason_line":6,"reason_column":10'
 check "verify" 0 "$program" verify kernels/reduce.cu --kernel 'reduce<256>' --as confined --stops 2 \
@@ -344,6 +375,7 @@ check "verify" 0 "$program" verify kernels/reduce.cu --kernel 'reduce<256>' --as
 says "reduce<256> as confined: same"
 check "verify a refusal" 1 "$program" verify tests/traps/cluster.cu --kernel trap --as persistent \
     --launch kernels/reduce.json --json
+documents gridsmith.verify/1
 says '{"schema":"gridsmith.verify/1","verdict":"refused","reason":"tests/traps/cluster.cu:2:12: thread-block clusters'
 cat >"$work/racy.cu" <<'EOF'
 __global__ void racy(const int *in, int *out, int n) {
@@ -357,6 +389,7 @@ __global__ void racy(const int *in, int *out, int n) {
 EOF
 check "verify what differs" 1 "$program" verify "$work/racy.cu" --kernel racy --as persistent \
     --launch kernels/reduce.json --json
+documents gridsmith.verify/1
 says '"verdict":"different"'
 mistake "no kernel of that name" "kernels/reduce.cu has no kernel sum; it has: reduce" "$program" reshape \
     kernels/reduce.cu --kernel sum --as persistent
@@ -414,20 +447,32 @@ check "zoo list" 0 "$program" zoo list
 says "breadth-first search"
 says "large 2048x16, load 3072x4"
 check "zoo list as JSON" 0 "$program" zoo list --json
+documents gridsmith.zoo-list/1
 says '{"kernel":"bfs","summary":"breadth-first search, a launch for each level","numbers":"nodes, edges a node, levels"'
 check "zoo run" 0 "$program" zoo run transpose --as confined --stops 2 --json
+documents gridsmith.zoo/1
 says '"wrong":0'
 says '{"kernel":"transpose","size":"odd","form":"confined","right":true,'
 check "zoo run of fewer threads" 0 "$program" zoo run histo --size odd --as elastic --factor 2
 says "right: histo: block [256, 1, 1], grid [6, 1, 1]"
 check "zoo bench" 0 "$program" zoo bench transpose --size tiny --repeat 2 --json
+documents gridsmith.zoo-bench/1
 says '{"schema":"gridsmith.zoo-bench/1","on":"host","kernels":[{"kernel":"transpose","size":"tiny","launches":1,'
 mistake "a kernel that is not there" 'there is no kernel "dodo"' "$program" zoo run transpose dodo
-mistake "a zoo of nothing" "list, run, bench, load or launch?" "$program" zoo
-mistake "run nothing" "which kernel? 'all' is all of them" "$program" zoo run
+mistake "no verb" "give a verb: list, run, bench, load or launch" "$program" zoo
+mistake "an unknown verb" 'unknown verb "lst": use list, run, bench, load or launch' "$program" zoo lst
+mistake "an option of another verb" "--wait is for load, not for run" "$program" zoo run bfs --wait
+mistake "an option of several others" "--size is for run, bench and load, not for list" "$program" zoo list --size tiny
+mistake "an option of no run" "--repeat is for bench, load and launch, not for run" "$program" zoo run bfs --repeat 3
+mistake "a name for list" '"bfs" is not an option' "$program" zoo list bfs
+mistake "run nothing" "give the names of kernels, or 'all'" "$program" zoo run
 mistake "a size that is not there" 'tiny, odd, small or large, not "huge"' "$program" zoo run bfs --size huge
 mistake "a form that is not there" 'registers, not "round"' "$program" zoo run bfs --as round
-mistake "load nothing" "which kernel?" "$program" zoo load
+mistake "a factor that is not there" "--factor takes 2 or 4" "$program" zoo run bfs --as elastic --factor 3
+mistake "a form through the daemon" "--as does not go with --on serve" "$program" zoo run bfs --as confined --on serve
+mistake "bench the daemon" "--on serve does not go with bench" "$program" zoo bench bfs --on serve
+mistake "load nothing" "give the names of 1 to 8 kernels" "$program" zoo load
+mistake "load too much" "give the names of 1 to 8 kernels" "$program" zoo load bfs bfs bfs bfs bfs bfs bfs bfs bfs
 mistake "load what is not there" 'there is no kernel "dodo"' "$program" zoo load dodo:3
 mistake "load no times" 'NAME or NAME:REPEAT, not "bfs:0"' "$program" zoo load bfs:0
 mistake "load a size that is not there" 'bfs has no size "huge"' "$program" zoo load bfs --size huge
@@ -435,7 +480,7 @@ long=$(printf '%0120d' 0)
 mistake "a long socket" "the path of the socket is too long" "$program" serve --socket "/tmp/$long"
 mistake "no socket" "where should the socket be?" env -u XDG_RUNTIME_DIR -u GRIDSMITH_SOCKET "$program" serve
 mistake "load a host" 'loads run on cuda or serve, not on "host"' "$program" zoo load bfs --on host
-mistake "a form for bench" "bench has forms of its own" "$program" zoo bench bfs --as persistent
+mistake "a form for bench" "--as is for run, not for bench" "$program" zoo bench bfs --as persistent
 
 # ---- mistakes in files: a place, a reason, and no output file ----
 bad() {

@@ -93,6 +93,14 @@ typedef struct gs_word_count {
     const char *mistake; /* what to say otherwise: "give one file of runs" */
 } gs_word_count;
 
+/* A part of a command, named by its first word: the "run" of 'gridsmith zoo run'. */
+typedef struct gs_verb {
+    const char *name, *usage;
+    const char *options; /* the names of those it takes, with spaces between them */
+    gs_word_count words; /* after the verb */
+    gs_command_function *run;
+} gs_verb;
+
 typedef struct gs_command {
     const char *name, *summary;
     const char *usage;   /* what stands after the name */
@@ -103,6 +111,8 @@ typedef struct gs_command {
     const void *defaults; /* such a struct; NULL: all zero */
     gs_word_count words;
     gs_command_function *run;
+    const gs_verb *verbs; /* in place of `usage`, `words` and `run` */
+    size_t verb_count;
 } gs_command;
 
 /* Parses the command line (argv[0] is the name of the command) and runs the command, or prints help, or what is wrong.
@@ -122,6 +132,7 @@ extern const gs_command gs_command_predict, gs_command_check, gs_command_occupan
 
 /* Prints one line (and on a terminal the place with a caret) and returns the exit code. */
 int gs_report(const gs_error *error);
+int gs_report_memory(void); /* that there is not enough */
 
 /* Writes the rest of a text to its sink, at once, and frees it. Returns `code`, which is how making the text went, or
    GS_E_MEMORY. A failed write shows in ferror(sink). */

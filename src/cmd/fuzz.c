@@ -274,15 +274,12 @@ static bool complete_classes(gs_words *classes) {
 
 static int run(const gs_command *command, void *given, const gs_words *words) {
     struct options *options = given;
-    gs_error error;
     (void)words;
     int status = check_usage(command, options);
     if (status)
         return status;
-    if (!complete_classes(&options->classes)) {
-        gs_fail_memory(&error);
-        return gs_report(&error);
-    }
+    if (!complete_classes(&options->classes))
+        return gs_report_memory();
     options->count = options->index >= 0 ? 1 : options->count ? options->count : DEFAULT_COUNT;
     return fuzz_device(options);
 }

@@ -17,11 +17,33 @@ static int option_width(const gs_option *option) {
     return (int)(strlen(option->name) + (option->argument ? strlen(option->argument) + 1 : 0));
 }
 
+static void print_usage(const gs_command *command, FILE *file) {
+    if (!command->verb_count)
+        fprintf(file, "usage: gridsmith %s %s\n", command->name, command->usage);
+    for (size_t i = 0; i < command->verb_count; i++)
+        fprintf(file, "%s gridsmith %s %s %s\n", i ? "      " : "usage:", command->name, command->verbs[i].name,
+                command->verbs[i].usage);
+}
+
+/* Which options each verb takes, in lines that fit on a terminal. */
+static void print_verb_options(const gs_command *command, FILE *file) {
+    for (size_t i = 0; i < command->verb_count; i++) {
+        fprintf(file, "%s  %-10s", i ? "" : "\nOptions by verb:\n", command->verbs[i].name);
+        for (const char *at = command->verbs[i].options; *at; at += strspn(at, " ")) {
+            int length = (int)strcspn(at, " ");
+            fprintf(file, " --%.*s", length, at);
+            at += length;
+        }
+        fprintf(file, "\n");
+    }
+}
+
 void gs_print_help(const gs_command *command, FILE *file) {
     int widest = (int)strlen("help");
     for (size_t i = 0; i < command->option_count; i++)
         widest = (int)gs_max(widest, option_width(&command->options[i]));
-    fprintf(file, "usage: gridsmith %s %s\n\n%s\n\n", command->name, command->usage, command->summary);
+    print_usage(command, file);
+    fprintf(file, "\n%s\n\n", command->summary);
     for (size_t i = 0; i < command->option_count; i++) {
         const gs_option *option = &command->options[i];
         char letter[] = {'-', option->letter, ',', ' ', '\0'};
@@ -29,6 +51,7 @@ void gs_print_help(const gs_command *command, FILE *file) {
                 option->argument ? option->argument : "", widest - option_width(option), "", option->help);
     }
     fprintf(file, "  %4s--help%*s  show this\n", "", widest - 4, "");
+    print_verb_options(command, file);
     if (command->details)
         fprintf(file, "\n%s", command->details);
 }
@@ -181,7 +204,73 @@ static int check_words(const gs_command *command, const gs_word_count *wanted, c
     return gs_usage(command, "%s", wanted->mistake);
 }
 
+static bool takes_option(const gs_verb *verb, const char *name) {
+    size_t length = strlen(name);
+    for (const char *at = verb->options; *at; at += strspn(at, " ")) {
+        size_t word = strcspn(at, " ");
+        if (word == length && strncmp(at, name, length) == 0)
+            return true;
+        at += word;
+    }
+    return false;
+}
+
+/* "list, run or bench": the verbs, or those that take an option. */
+static void put_verbs(gs_text *text, const gs_command *command, const char *option, const char *last_word) {
+    size_t count = 0, at = 0;
+    for (size_t i = 0; i < command->verb_count; i++)
+        count += !option || takes_option(&command->verbs[i], option);
+    for (size_t i = 0; i < command->verb_count; i++) {
+        if (option && !takes_option(&command->verbs[i], option))
+            continue;
+        gs_text_add(text, "%s%s", at == 0 ? "" : at + 1 < count ? ", " : last_word, command->verbs[i].name);
+        at++;
+    }
+}
+
+static int refuse_verb(const struct line *line) {
+    gs_text text = {0};
+    int status;
+    put_verbs(&text, line->command, NULL, " or ");
+    if (line->words.count)
+        status = gs_usage(line->command, "unknown verb \"%.40s\": use %s", line->words.data[0], text.data);
+    else
+        status = gs_usage(line->command, "give a verb: %s", text.data);
+    gs_text_free(&text);
+    return status;
+}
+
+static int refuse_option(const gs_command *command, const gs_verb *verb, const char *option) {
+    gs_text text = {0};
+    put_verbs(&text, command, option, " and ");
+    int status = gs_usage(command, "--%s is for %s, not for %s", option, text.data, verb->name);
+    gs_text_free(&text);
+    return status;
+}
+
+static const gs_verb *find_verb(const gs_command *command, const gs_words *words) {
+    for (size_t i = 0; i < command->verb_count && words->count; i++)
+        if (strcmp(command->verbs[i].name, words->data[0]) == 0)
+            return &command->verbs[i];
+    return NULL;
+}
+
+static int run_verb(const struct line *line) {
+    const gs_command *command = line->command;
+    const gs_verb *verb = find_verb(command, &line->words);
+    if (!verb)
+        return refuse_verb(line);
+    for (size_t i = 0; i < command->option_count; i++)
+        if (line->given >> i & 1 && !takes_option(verb, command->options[i].name))
+            return refuse_option(command, verb, command->options[i].name);
+    gs_words rest = {.data = line->words.data + 1, .count = line->words.count - 1};
+    int status = check_words(command, &verb->words, &rest);
+    return status ? status : verb->run(command, line->options, &rest);
+}
+
 static int run_command(const struct line *line) {
+    if (line->command->verb_count)
+        return run_verb(line);
     int status = check_words(line->command, &line->command->words, &line->words);
     return status ? status : line->command->run(line->command, line->options, &line->words);
 }
@@ -198,7 +287,6 @@ static void free_line(struct line *line) {
 
 int gs_command_run(const gs_command *command, int argc, char **argv) {
     struct line line = {.command = command, .argc = argc, .argv = argv, .options = calloc(1, command->options_size)};
-    gs_error error;
     int status = 0;
     if (line.options && command->defaults)
         memcpy(line.options, command->defaults, command->options_size);
@@ -212,8 +300,7 @@ int gs_command_run(const gs_command *command, int argc, char **argv) {
         status = gs_code_exit(GS_E_USAGE);
         break;
     case PARSED_NO_MEMORY:
-        gs_fail_memory(&error);
-        status = gs_report(&error);
+        status = gs_report_memory();
         break;
     }
     free_line(&line);

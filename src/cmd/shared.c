@@ -19,6 +19,12 @@ int gs_report(const gs_error *error) {
     return gs_code_exit(error->code);
 }
 
+int gs_report_memory(void) {
+    gs_error error;
+    gs_fail_memory(&error);
+    return gs_report(&error);
+}
+
 gs_code gs_print_text(gs_text *text, gs_code code, gs_error *error) {
     gs_text_flush(text);
     bool is_out_of_memory = text->failed && !ferror(text->sink);

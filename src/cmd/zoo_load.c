@@ -6,11 +6,10 @@
  * input where that is asked for: so whoever starts two programs can have them begin together, and see by the times of
  * the clock that they share how they overlapped. With --json each line is a document, written when it happened.
  */
-#include "zoo_load.h"
-
 #include "client/client.h"
 #include "cuda/cuda.h"
 #include "zoo/zoo.h"
+#include "zoo_verbs.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -18,10 +17,8 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_APPLICATIONS = 8 };
-
 struct application {
-    struct party *party;
+    struct group *group;
     const gs_zoo_kernel *kernel;
     const gs_zoo_size *size;
     uint32_t repeat; /* 0: to be found out */
@@ -33,10 +30,10 @@ struct application {
     gs_error error;
 };
 
-struct party {
+struct group {
     const gs_command *command;
-    const gs_zoo_load_asked *asked;
-    struct application list[MOST_APPLICATIONS];
+    const gs_zoo_options *options;
+    struct application list[GS_ZOO_APPLICATIONS];
     size_t count;
     pthread_barrier_t barrier; /* of the threads and this one */
     bool is_over;              /* read by the threads after the barrier */
@@ -45,9 +42,11 @@ struct party {
 
 /* ---- where ---- */
 
-/* "cuda:0,sms=64" is a part for each application. */
+/* `on` is an option, cuda by default; "cuda:0,sms=64" is a part of the GPU for each application. */
 static gs_app_stream *open_stream(const char *on, size_t number, size_t count, gs_error *error) {
     char rest[64];
+    if (!on)
+        on = "cuda";
     if (strcmp(on, "serve") == 0)
         return gs_app_stream_remote(NULL, "gridsmith zoo load", error);
     bool is_cuda = strcmp(on, "cuda") == 0 || strncmp(on, "cuda:", 5) == 0;
@@ -63,26 +62,26 @@ static gs_app_stream *open_stream(const char *on, size_t number, size_t count, g
 /* ---- applications ---- */
 
 /* "NAME" or "NAME:REPEAT". 0: done. */
-static int choose(struct party *party, struct application *app, const char *word) {
+static int choose_kernel(struct group *group, struct application *app, const char *word) {
     char name[40];
     size_t length = strcspn(word, ":");
     snprintf(name, sizeof name, "%.*s", (int)gs_min((int64_t)length, sizeof name - 1), word);
-    app->party = party;
+    app->group = group;
     app->kernel = gs_zoo_find(name);
-    app->repeat = (uint32_t)party->asked->repeat;
+    app->repeat = (uint32_t)group->options->repeat;
     if (!app->kernel)
-        return gs_usage(party->command, "there is no kernel \"%.40s\"; 'gridsmith zoo list' lists them", name);
+        return gs_usage(group->command, "there is no kernel \"%.40s\"; 'gridsmith zoo list' lists them", name);
     if (word[length]) {
         char *end;
         long repeat = strtol(word + length + 1, &end, 10);
         if (*end || repeat < 1 || repeat > 1 << 24)
-            return gs_usage(party->command, "load takes NAME or NAME:REPEAT, not \"%.60s\"", word);
+            return gs_usage(group->command, "load takes NAME or NAME:REPEAT, not \"%.60s\"", word);
         app->repeat = (uint32_t)repeat;
     }
     app->size =
-        party->asked->size ? gs_zoo_size_find(app->kernel, party->asked->size) : gs_zoo_size_for_loads(app->kernel);
+        group->options->size ? gs_zoo_size_find(app->kernel, group->options->size) : gs_zoo_size_for_loads(app->kernel);
     if (!app->size)
-        return gs_usage(party->command, "%s has no size \"%.40s\"", name, party->asked->size);
+        return gs_usage(group->command, "%s has no size \"%.40s\"", name, group->options->size);
     return 0;
 }
 
@@ -91,20 +90,20 @@ static void set_up(struct application *app) {
     if (app->code == GS_OK)
         app->code = gs_zoo_load_open(&app->load, app->kernel, app->size, app->stream, &app->error);
     if (app->code == GS_OK && !app->repeat)
-        app->code = gs_zoo_load_repeat(&app->load, app->party->asked->ms * 1000000, &app->repeat, &app->error);
+        app->code = gs_zoo_load_repeat(&app->load, app->group->options->ms * 1000000, &app->repeat, &app->error);
 }
 
 /* Meets the main thread before and after each step. */
 static void *run_application(void *argument) {
     struct application *app = argument;
     set_up(app);
-    pthread_barrier_wait(&app->party->barrier);
+    pthread_barrier_wait(&app->group->barrier);
     for (;;) {
-        pthread_barrier_wait(&app->party->barrier);
-        if (app->party->is_over)
+        pthread_barrier_wait(&app->group->barrier);
+        if (app->group->is_over)
             break;
         app->code = gs_zoo_load_round(&app->load, app->repeat, &app->round, &app->error);
-        pthread_barrier_wait(&app->party->barrier);
+        pthread_barrier_wait(&app->group->barrier);
     }
     if (app->code == GS_OK)
         app->code = gs_zoo_load_check(&app->load, &app->error);
@@ -118,7 +117,7 @@ static gs_writer begin_json(gs_text *text, const struct application *app, const 
     gs_writer writer = gs_writer_to(text);
     gs_write_document(&writer, "gridsmith.zoo-load/1");
     gs_write_string(&writer, "event", event);
-    gs_write_int(&writer, "application", app - app->party->list);
+    gs_write_int(&writer, "application", app - app->group->list);
     gs_write_string(&writer, "kernel", app->kernel->name);
     return writer;
 }
@@ -139,8 +138,8 @@ static void put_ready(gs_text *text, const struct application *app) {
 
 static void print_ready(struct application *app) {
     const gs_zoo_load *load = &app->load;
-    if (app->party->asked->json)
-        put_ready(&app->party->text, app);
+    if (app->group->options->json)
+        put_ready(&app->group->text, app);
     else
         printf("%s, %s: %zu launches %u times over; set up in %.0f ms, of that %.0f compiling\n", app->kernel->name,
                app->size->name, load->instance.launches.count, app->repeat, (double)load->setup_ns / 1e6,
@@ -159,8 +158,8 @@ static void put_round(gs_text *text, const struct application *app, int64_t numb
 static void print_round(struct application *app, int64_t number) {
     const gs_zoo_round *round = &app->round;
     double ms = (double)(round->ended_ns - round->began_ns) / 1e6;
-    if (app->party->asked->json)
-        put_round(&app->party->text, app, number);
+    if (app->group->options->json)
+        put_round(&app->group->text, app, number);
     else
         printf("%-14s round %lld: %10.3f ms, %u launches, %.0f a second, from %.6f to %.6f s\n", app->kernel->name,
                (long long)number, ms, round->launches, round->launches / ms * 1e3, (double)round->began_ns / 1e9,
@@ -169,8 +168,8 @@ static void print_round(struct application *app, int64_t number) {
 
 static void print_end(struct application *app) {
     bool is_right = app->code == GS_OK;
-    if (app->party->asked->json) {
-        gs_writer writer = begin_json(&app->party->text, app, "done");
+    if (app->group->options->json) {
+        gs_writer writer = begin_json(&app->group->text, app, "done");
         gs_write_bool(&writer, "right", is_right);
         gs_write_string(&writer, "reason", is_right ? "" : app->error.message);
         gs_write_finish(&writer);
@@ -181,61 +180,61 @@ static void print_end(struct application *app) {
 
 /* ---- all of them ---- */
 
-static bool all_are_well(const struct party *party) {
-    for (size_t i = 0; i < party->count; i++)
-        if (party->list[i].code != GS_OK)
+static bool all_are_well(const struct group *group) {
+    for (size_t i = 0; i < group->count; i++)
+        if (group->list[i].code != GS_OK)
             return false;
     return true;
 }
 
 /* Whoever reads sees what there is before the next step. */
-static void flush_output(struct party *party) {
-    gs_text_flush(&party->text);
+static void flush_output(struct group *group) {
+    gs_text_flush(&group->text);
     fflush(stdout);
 }
 
 /* False: there is nobody left to begin for. */
-static bool may_begin(struct party *party) {
+static bool may_begin(struct group *group) {
     char line[16];
-    flush_output(party);
-    return !party->asked->wait || fgets(line, sizeof line, stdin);
+    flush_output(group);
+    return !group->options->wait || fgets(line, sizeof line, stdin);
 }
 
-static void play_rounds(struct party *party) {
-    pthread_barrier_wait(&party->barrier); /* all are set up */
-    for (size_t i = 0; i < party->count && all_are_well(party); i++)
-        print_ready(&party->list[i]);
-    for (int64_t round = 1; round <= party->asked->rounds && all_are_well(party) && may_begin(party); round++) {
-        pthread_barrier_wait(&party->barrier);
-        pthread_barrier_wait(&party->barrier);
-        for (size_t i = 0; i < party->count; i++)
-            print_round(&party->list[i], round);
-        flush_output(party);
+static void run_rounds(struct group *group) {
+    pthread_barrier_wait(&group->barrier); /* all are set up */
+    for (size_t i = 0; i < group->count && all_are_well(group); i++)
+        print_ready(&group->list[i]);
+    for (int64_t round = 1; round <= group->options->rounds && all_are_well(group) && may_begin(group); round++) {
+        pthread_barrier_wait(&group->barrier);
+        pthread_barrier_wait(&group->barrier);
+        for (size_t i = 0; i < group->count; i++)
+            print_round(&group->list[i], round);
+        flush_output(group);
     }
-    party->is_over = true;
-    pthread_barrier_wait(&party->barrier);
+    group->is_over = true;
+    pthread_barrier_wait(&group->barrier);
 }
 
-static int play(struct party *party) {
-    pthread_barrier_init(&party->barrier, NULL, (unsigned)party->count + 1);
-    for (size_t i = 0; i < party->count; i++)
-        if (pthread_create(&party->list[i].thread, NULL, run_application, &party->list[i]) != 0) {
+static int run_group(struct group *group) {
+    pthread_barrier_init(&group->barrier, NULL, (unsigned)group->count + 1);
+    for (size_t i = 0; i < group->count; i++)
+        if (pthread_create(&group->list[i].thread, NULL, run_application, &group->list[i]) != 0) {
             fprintf(stderr, "gridsmith: no more threads\n"); /* those that wait at the barrier go with the process */
             _exit(gs_code_exit(GS_E_IO));
         }
-    play_rounds(party);
+    run_rounds(group);
     int status = 0;
-    for (size_t i = 0; i < party->count; i++) {
-        struct application *app = &party->list[i];
+    for (size_t i = 0; i < group->count; i++) {
+        struct application *app = &group->list[i];
         pthread_join(app->thread, NULL);
         if (app->code == GS_OK || app->code == GS_E_KERNEL)
             print_end(app);
-        flush_output(party);
+        flush_output(group);
         if (app->code != GS_OK)
             status = app->code == GS_E_KERNEL ? 1 : gs_report(&app->error);
     }
-    pthread_barrier_destroy(&party->barrier);
-    flush_output(party);
+    pthread_barrier_destroy(&group->barrier);
+    flush_output(group);
     return status;
 }
 
@@ -254,30 +253,35 @@ static void limit_time(int64_t seconds) {
     alarm((unsigned)seconds);
 }
 
-int gs_zoo_load_command(const gs_command *command, const gs_zoo_load_asked *asked, const char *const *names,
-                        size_t count) {
-    struct party *party = calloc(1, sizeof *party);
+static int open_group(struct group *group, const gs_words *names) {
     gs_error error;
     int status = 0;
-    if (!party)
-        return gs_code_exit(GS_E_MEMORY);
-    *party = (struct party){.command = command, .asked = asked, .count = count, .text = {.sink = stdout}};
-    if (count < 1 || count > MOST_APPLICATIONS)
-        status = gs_usage(command, "load takes the names of 1 to %d kernels", MOST_APPLICATIONS);
-    for (size_t i = 0; i < count && status == 0; i++)
-        status = choose(party, &party->list[i], names[i]);
-    limit_time(asked->seconds);
-    for (size_t i = 0; i < count && status == 0; i++) {
-        party->list[i].stream = open_stream(asked->on ? asked->on : "cuda", i, count, &error);
-        status = party->list[i].stream ? 0 : gs_report(&error);
+    for (size_t i = 0; i < group->count && status == 0; i++)
+        status = choose_kernel(group, &group->list[i], names->data[i]);
+    for (size_t i = 0; i < group->count && status == 0; i++) {
+        group->list[i].stream = open_stream(group->options->on, i, group->count, &error);
+        status = group->list[i].stream ? 0 : gs_report(&error);
     }
+    return status;
+}
+
+int gs_zoo_load_verb(const gs_command *command, void *given, const gs_words *names) {
+    const gs_zoo_options *options = given;
+    struct group *group = calloc(1, sizeof *group);
+    gs_error error;
+    if (!group)
+        return gs_report_memory();
+    *group = (struct group){.command = command, .options = options, .count = names->count, .text = {.sink = stdout}};
+    limit_time(options->seconds);
+    int status = open_group(group, names);
     if (status == 0)
-        status = play(party);
-    for (size_t i = 0; i < count && i < MOST_APPLICATIONS; i++)
-        gs_app_stream_close(party->list[i].stream);
+        status = run_group(group);
+    for (size_t i = 0; i < group->count; i++)
+        gs_app_stream_close(group->list[i].stream);
     alarm(0);
-    gs_text_free(&party->text);
-    free(party);
+    if (gs_print_text(&group->text, GS_OK, &error) != GS_OK)
+        status = gs_report(&error);
+    free(group);
     return status;
 }
 
@@ -295,17 +299,20 @@ static gs_code print_launch_json(const char *on, const gs_zoo_launch_times *time
     return gs_print_text(&text, GS_OK, error);
 }
 
-int gs_zoo_launch_command(const gs_zoo_load_asked *asked) {
+int gs_zoo_launch_verb(const gs_command *command, void *given, const gs_words *words) {
+    const gs_zoo_options *options = given;
     gs_error error;
     gs_zoo_launch_times times;
-    limit_time(asked->seconds);
-    gs_app_stream *stream = open_stream(asked->on ? asked->on : "cuda", 0, 1, &error);
+    (void)command;
+    (void)words;
+    limit_time(options->seconds);
+    gs_app_stream *stream = open_stream(options->on, 0, 1, &error);
     if (!stream)
         return gs_report(&error);
     gs_code code = stream->ops->enter(stream, &error);
     if (code == GS_OK)
-        code = gs_zoo_launch_cost(stream, asked->repeat ? (uint32_t)asked->repeat : 10000, &times, &error);
-    if (code == GS_OK && asked->json)
+        code = gs_zoo_launch_cost(stream, options->repeat ? (uint32_t)options->repeat : 10000, &times, &error);
+    if (code == GS_OK && options->json)
         code = print_launch_json(stream->ops->name, &times, &error);
     else if (code == GS_OK)
         printf("an empty kernel, launched and waited for: %.2f us (1%% take longer than %.2f)\n"

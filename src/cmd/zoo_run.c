@@ -1,0 +1,368 @@
+/*
+ * zoo_run.c: gridsmith zoo run: kernels of the zoo run and checked, in a form and at several sizes; and gridsmith zoo
+ * bench: what the forms cost.
+ *
+ * Both print a row for each kernel and size as soon as it is known: of a table, or of the one document of --json.
+ */
+#include "client/client.h"
+#include "zoo/zoo.h"
+#include "zoo_verbs.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Kernels that are run, or timed, one after the other, and what was found so far. */
+struct experiment {
+    const gs_zoo_options *options;
+    gs_executor *executor;
+    gs_gpu *gpu;
+    const gs_zoo_kernel **kernels;
+    size_t kernel_count;
+    gs_zoo_form form;
+    gs_text text;     /* with --json: what is not yet on standard output */
+    gs_writer writer; /* of the document */
+    size_t rows, wrong;
+    double sums[GS_ZOO_BENCHED], most[GS_ZOO_BENCHED]; /* bench: percent */
+};
+
+static struct experiment new_experiment(const gs_zoo_options *options) {
+    return (struct experiment){.options = options,
+                               .text = {.sink = stdout},
+                               .form = {.workers = (uint32_t)options->workers,
+                                        .task_blocks = (uint32_t)options->task,
+                                        .stops = (uint32_t)options->stops,
+                                        .seed = (uint64_t)options->seed,
+                                        .seconds = (uint32_t)options->seconds}};
+}
+
+/* Kernels by name; "all" is all of them. 0: done. */
+static int choose_kernels(const gs_command *command, const gs_words *names, struct experiment *experiment) {
+    size_t all = 0;
+    while (gs_zoo_at(all))
+        all++;
+    experiment->kernels = calloc(names->count * all + 1, sizeof *experiment->kernels);
+    for (size_t i = 0; i < names->count && experiment->kernels; i++) {
+        const gs_zoo_kernel *kernel = gs_zoo_find(names->data[i]);
+        bool is_all = strcmp(names->data[i], "all") == 0;
+        if (!kernel && !is_all)
+            return gs_usage(command, "there is no kernel \"%.40s\"; 'gridsmith zoo list' lists them", names->data[i]);
+        for (size_t k = 0; k < all && is_all; k++)
+            experiment->kernels[experiment->kernel_count++] = gs_zoo_at(k);
+        if (!is_all)
+            experiment->kernels[experiment->kernel_count++] = kernel;
+    }
+    return experiment->kernels ? 0 : gs_report_memory();
+}
+
+static bool is_served(const gs_zoo_options *options) {
+    return options->on && strcmp(options->on, "serve") == 0;
+}
+
+static gs_executor *open_executor(const gs_zoo_options *options, gs_error *error) {
+    return is_served(options) ? gs_executor_remote(NULL, error)
+                              : gs_executor_open(options->on ? options->on : "host", error);
+}
+
+/* Checks the names and the size, and opens the executor. 0: done. */
+static int open_experiment(const gs_command *command, const gs_words *names, struct experiment *experiment) {
+    const gs_zoo_options *options = experiment->options;
+    gs_error error = {.code = GS_OK};
+    if (options->size && !gs_zoo_size_find(gs_zoo_at(0), options->size))
+        return gs_usage(command, "--size takes tiny, odd, small or large, not \"%.40s\"", options->size);
+    int status = choose_kernels(command, names, experiment);
+    if (status)
+        return status;
+    experiment->gpu = gs_gpu_open(options->gpu ? options->gpu : "h200", &error);
+    experiment->executor = experiment->gpu ? open_executor(options, &error) : NULL;
+    return experiment->executor ? 0 : gs_report(&error);
+}
+
+static void close_experiment(struct experiment *experiment) {
+    gs_executor_close(experiment->executor);
+    gs_gpu_free(experiment->gpu);
+    free(experiment->kernels);
+    gs_text_free(&experiment->text);
+}
+
+static void begin_document(struct experiment *experiment, const char *schema, const char *rows) {
+    if (!experiment->options->json)
+        return;
+    experiment->writer = gs_writer_to(&experiment->text);
+    gs_write_document(&experiment->writer, schema);
+    gs_write_string(&experiment->writer, "on", experiment->executor->ops->name);
+    gs_write_array(&experiment->writer, rows);
+}
+
+/* A row goes out when it is written, because the next one may take long. */
+static void end_row(struct experiment *experiment) {
+    gs_write_end(&experiment->writer);
+    gs_text_flush(&experiment->text);
+    fflush(stdout);
+}
+
+/* Prints the rest of the document; returns the exit code. */
+static int end_experiment(struct experiment *experiment, gs_code code, gs_error *error) {
+    if (experiment->options->json)
+        gs_write_finish(&experiment->writer);
+    code = gs_print_text(&experiment->text, code, error);
+    return code == GS_OK ? experiment->wrong > 0 : gs_report(error);
+}
+
+/* ---- run ---- */
+
+static double occupancy_of(const struct experiment *experiment, const gs_cost *cost, const gs_zoo_instance *instance,
+                           const gs_zoo_part *part) {
+    const gs_zoo_launch *launch = &instance->launches.data[0];
+    uint32_t threads = 1;
+    for (int i = 0; i < 3; i++)
+        threads *= launch->block[i] / part->divide_block[i];
+    gs_shape shape = gs_shape_of((int32_t)threads, cost->registers, cost->shared_bytes + (int64_t)launch->shared_bytes);
+    gs_occupancy occupancy;
+    gs_occupancy_of(experiment->gpu, &shape, &occupancy, NULL);
+    return occupancy.warps_per_sm
+               ? 100.0 * cost->blocks_per_sm * occupancy.warps_per_block / (double)occupancy.warps_per_sm
+               : 0;
+}
+
+static const char *form_words(const gs_zoo_form *form) {
+    return form->form == GS_FORM_ELASTIC ? form->factor == 2 ? "elastic/2" : "elastic/4" : gs_form_name(form->form);
+}
+
+static void print_row_json(struct experiment *experiment, const gs_zoo_instance *instance, const gs_zoo_part *part,
+                           const gs_zoo_form *form, const gs_zoo_result *result) {
+    char words[sizeof result->reason.message + sizeof result->reason.file + 64];
+    const gs_cost *cost = &part->cost;
+    gs_writer *writer = &experiment->writer;
+    gs_write_object(writer, NULL);
+    gs_write_string(writer, "kernel", instance->kernel->name);
+    gs_write_string(writer, "size", instance->size->name);
+    gs_write_string(writer, "form", form_words(form));
+    gs_write_bool(writer, "right", result->is_right);
+    gs_write_real(writer, "time_us", (double)result->elapsed_ns / 1e3, 3);
+    gs_write_int(writer, "launches", result->launches);
+    if (cost->registers) {
+        gs_write_int(writer, "registers", cost->registers);
+        gs_write_int(writer, "shared_bytes", cost->shared_bytes);
+        gs_write_int(writer, "local_bytes", cost->local_bytes);
+        gs_write_int(writer, "blocks_per_sm", cost->blocks_per_sm);
+        gs_write_real(writer, "occupancy_percent", occupancy_of(experiment, cost, instance, part), 1);
+    }
+    gs_write_string(writer, "reason",
+                    result->is_right ? result->reason.message : gs_error_text(&result->reason, words, sizeof words));
+    end_row(experiment);
+}
+
+static void print_row(struct experiment *experiment, const gs_zoo_instance *instance, const gs_zoo_part *part,
+                      const gs_zoo_form *form, const gs_zoo_result *result) {
+    const gs_cost *cost = &part->cost;
+    if (!experiment->rows)
+        printf("kernel         size   form         launches     time ms  registers  shared  blocks/SM  occupancy\n");
+    printf("%-14s %-6s %-11s %9u %11.3f", instance->kernel->name, instance->size->name, form_words(form),
+           result->launches, (double)result->elapsed_ns / 1e6);
+    if (cost->registers)
+        printf("  %9d %7d  %9d  %8.1f%%", cost->registers, cost->shared_bytes, cost->blocks_per_sm,
+               occupancy_of(experiment, cost, instance, part));
+    else
+        printf("          -       -          -          -");
+    if (result->is_right)
+        printf("  right%s%s\n", result->reason.message[0] ? ": " : "", result->reason.message);
+    else
+        printf("  %s: %s\n", result->reason.code == GS_E_REFUSED ? "refused" : "wrong", result->reason.message);
+    fflush(stdout);
+}
+
+static gs_code run_size(struct experiment *experiment, const gs_zoo_kernel *kernel, const gs_zoo_size *size,
+                        const gs_zoo_form *form, gs_zoo_part *parts, gs_error *error) {
+    gs_zoo_instance instance;
+    gs_zoo_result result;
+    gs_code code = gs_zoo_instance_make(&instance, kernel, size, error);
+    if (code != GS_OK)
+        return code;
+    code = gs_zoo_run(&instance, experiment->executor, form, parts, &result, error);
+    if (code == GS_OK && parts[0].program && !parts[0].cost.registers)
+        code = gs_zoo_part_price(&parts[0], experiment->executor, experiment->gpu, &instance, 0, error);
+    if (code == GS_OK) {
+        (experiment->options->json ? print_row_json : print_row)(experiment, &instance, &parts[0], form, &result);
+        experiment->rows++;
+        experiment->wrong += !result.is_right;
+    }
+    gs_zoo_instance_free(&instance);
+    return code;
+}
+
+/* From the largest size down: a guess at fewer threads that is right there is worth something. */
+static gs_code run_kernel(struct experiment *experiment, const gs_zoo_kernel *kernel, const gs_zoo_form *form,
+                          gs_error *error) {
+    gs_zoo_part parts[GS_ZOO_KINDS] = {{.program = NULL}};
+    const char *only = experiment->options->size;
+    bool is_cuda = strcmp(experiment->executor->ops->name, "cuda") == 0; /* what serves may be a CPU */
+    gs_code code = GS_OK;
+    for (size_t i = GS_ZOO_SIZES; i-- > 0 && code == GS_OK;) {
+        const gs_zoo_size *size = &kernel->sizes[i];
+        if (only ? strcmp(size->name, only) == 0 : is_cuda || !gs_zoo_size_is_large(size))
+            code = run_size(experiment, kernel, size, form, parts, error);
+    }
+    for (size_t i = 0; i < GS_ZOO_KINDS; i++)
+        gs_zoo_part_free(&parts[i]);
+    return code;
+}
+
+/* The elastic form has two factors, 2 and 4, unless one is given. */
+static gs_code run_kernels(struct experiment *experiment, gs_error *error) {
+    int64_t factor_given = experiment->options->factor;
+    bool is_elastic = experiment->form.form == GS_FORM_ELASTIC;
+    int64_t first = !is_elastic ? 0 : factor_given ? factor_given : 2;
+    int64_t last = !is_elastic ? 0 : factor_given ? factor_given : 4;
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < experiment->kernel_count && code == GS_OK; i++)
+        for (int64_t factor = first; factor <= last && code == GS_OK; factor += 2) {
+            gs_zoo_form form = experiment->form;
+            form.factor = (uint32_t)factor;
+            code = run_kernel(experiment, experiment->kernels[i], &form, error);
+        }
+    return code;
+}
+
+/* What is wrong with the options, or 0. */
+static int choose_form(const gs_command *command, const gs_zoo_options *options, gs_zoo_form *form) {
+    if (options->form && !gs_form_find(options->form, &form->form))
+        return gs_usage(command, "--as takes persistent, confined, elastic or registers, not \"%.40s\"", options->form);
+    if (options->factor == 3)
+        return gs_usage(command, "--factor takes 2 or 4");
+    if (is_served(options) && options->form)
+        return gs_usage(command, "--as does not go with --on serve: the daemon chooses the form of kernels");
+    form->max_registers = form->form == GS_FORM_REGISTERS ? (uint32_t)options->registers : 0;
+    form->is_marked = true;
+    return 0;
+}
+
+int gs_zoo_run_verb(const gs_command *command, void *given, const gs_words *names) {
+    const gs_zoo_options *options = given;
+    struct experiment experiment = new_experiment(options);
+    gs_error error = {.code = GS_OK};
+    int status = choose_form(command, options, &experiment.form);
+    if (status == 0)
+        status = open_experiment(command, names, &experiment);
+    if (status == 0) {
+        begin_document(&experiment, "gridsmith.zoo/1", "runs");
+        gs_code code = run_kernels(&experiment, &error);
+        if (options->json) {
+            gs_write_end(&experiment.writer);
+            gs_write_uint(&experiment.writer, "wrong", experiment.wrong);
+        }
+        status = end_experiment(&experiment, code, &error);
+    }
+    close_experiment(&experiment);
+    return status;
+}
+
+/* ---- bench ---- */
+
+static void print_bench_json(struct experiment *experiment, const gs_zoo_instance *instance,
+                             const gs_zoo_bench *bench) {
+    gs_writer *writer = &experiment->writer;
+    gs_write_object(writer, NULL);
+    gs_write_string(writer, "kernel", instance->kernel->name);
+    gs_write_string(writer, "size", instance->size->name);
+    gs_write_int(writer, "launches", bench->launches);
+    for (int form = 0; form < GS_ZOO_BENCHED; form++) {
+        gs_write_object(writer, gs_form_name((enum gs_form)form));
+        gs_write_real(writer, "median_us", (double)bench->median_ns[form] / 1e3, 3);
+        gs_write_real(writer, "cost_percent", bench->cost_percent[form], 3);
+        gs_write_int(writer, "registers", bench->costs[form].registers);
+        gs_write_int(writer, "max_registers", bench->max_registers[form]);
+        gs_write_int(writer, "blocks_per_sm", bench->costs[form].blocks_per_sm);
+        gs_write_end(writer);
+    }
+    end_row(experiment);
+}
+
+static void print_bench(struct experiment *experiment, const gs_zoo_instance *instance, const gs_zoo_bench *bench) {
+    if (!experiment->rows)
+        printf("                                original          persistent            confined\n"
+               "kernel         size   launches        us         us    cost         us    cost  registers  "
+               "blocks/SM\n");
+    printf("%-14s %-6s %8u %9.1f  %9.1f %+6.2f%%  %9.1f %+6.2f%%", instance->kernel->name, instance->size->name,
+           bench->launches, (double)bench->median_ns[0] / 1e3, (double)bench->median_ns[1] / 1e3,
+           bench->cost_percent[1], (double)bench->median_ns[2] / 1e3, bench->cost_percent[2]);
+    for (int form = 0; form < GS_ZOO_BENCHED; form++)
+        printf(form ? "/%d%s" : "  %d%s", bench->costs[form].registers, bench->max_registers[form] ? "*" : "");
+    for (int form = 0; form < GS_ZOO_BENCHED; form++)
+        printf(form ? "/%d" : "  %d", bench->costs[form].blocks_per_sm);
+    printf("\n");
+    fflush(stdout);
+}
+
+static void add_bench(struct experiment *experiment, const gs_zoo_bench *bench) {
+    for (int form = 0; form < GS_ZOO_BENCHED; form++) {
+        experiment->sums[form] += bench->cost_percent[form];
+        if (!experiment->rows || bench->cost_percent[form] > experiment->most[form])
+            experiment->most[form] = bench->cost_percent[form];
+    }
+    experiment->rows++;
+}
+
+static gs_code bench_kernels(struct experiment *experiment, gs_error *error) {
+    const gs_zoo_options *options = experiment->options;
+    bool is_host = strcmp(experiment->executor->ops->name, "host") == 0;
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < experiment->kernel_count && code == GS_OK; i++) {
+        const char *size = options->size ? options->size : is_host ? "small" : "large";
+        gs_zoo_instance instance;
+        gs_zoo_bench bench;
+        code = gs_zoo_instance_make(&instance, experiment->kernels[i], gs_zoo_size_find(experiment->kernels[i], size),
+                                    error);
+        if (code != GS_OK)
+            break;
+        code = gs_zoo_measure(&instance, experiment->executor, experiment->gpu, &experiment->form,
+                              options->repeat ? (uint32_t)options->repeat : 25, options->unlimited, &bench, error);
+        if (code == GS_OK) {
+            (options->json ? print_bench_json : print_bench)(experiment, &instance, &bench);
+            add_bench(experiment, &bench);
+        }
+        gs_zoo_instance_free(&instance);
+        if (code == GS_E_KERNEL) { /* the others may be right */
+            fprintf(stderr, "gridsmith: %s: %s\n", experiment->kernels[i]->name, error->message);
+            experiment->wrong++;
+            code = GS_OK;
+        }
+    }
+    return code;
+}
+
+static void put_percents(gs_writer *writer, const char *key, double persistent, double confined) {
+    gs_write_object(writer, key);
+    gs_write_real(writer, "persistent_percent", persistent, 3);
+    gs_write_real(writer, "confined_percent", confined, 3);
+    gs_write_end(writer);
+}
+
+static void print_average(struct experiment *experiment) {
+    double rows = experiment->rows ? (double)experiment->rows : 1;
+    if (experiment->options->json) {
+        gs_write_end(&experiment->writer);
+        put_percents(&experiment->writer, "average", experiment->sums[1] / rows, experiment->sums[2] / rows);
+        put_percents(&experiment->writer, "most", experiment->most[1], experiment->most[2]);
+    } else if (experiment->rows) {
+        printf("average of %zu  persistent %+.2f%%, confined %+.2f%%; most %+.2f%%, %+.2f%%\n", experiment->rows,
+               experiment->sums[1] / rows, experiment->sums[2] / rows, experiment->most[1], experiment->most[2]);
+    }
+}
+
+int gs_zoo_bench_verb(const gs_command *command, void *given, const gs_words *names) {
+    const char *all = "all";
+    const gs_words every = {.data = &all, .count = 1};
+    struct experiment experiment = new_experiment(given);
+    gs_error error = {.code = GS_OK};
+    if (is_served(given))
+        return gs_usage(command, "--on serve does not go with bench: the daemon chooses the form of kernels");
+    int status = open_experiment(command, names->count ? names : &every, &experiment);
+    if (status == 0) {
+        begin_document(&experiment, "gridsmith.zoo-bench/1", "kernels");
+        gs_code code = bench_kernels(&experiment, &error);
+        print_average(&experiment);
+        status = end_experiment(&experiment, code, &error);
+    }
+    close_experiment(&experiment);
+    return status;
+}

@@ -1,0 +1,18 @@
+/* zoo_verbs.h: the options of 'gridsmith zoo', and the verbs that are not in zoo.c. */
+#ifndef GS_CMD_ZOO_VERBS_H
+#define GS_CMD_ZOO_VERBS_H
+
+#include "cmd.h"
+
+typedef struct gs_zoo_options {
+    const char *form, *on, *size, *gpu;
+    int64_t factor, registers, workers, task, stops, seed, seconds;
+    int64_t repeat, ms, rounds; /* repeat 0: the default of the verb; for 'load' as many as take `ms` */
+    bool json, unlimited, wait;
+} gs_zoo_options;
+
+enum { GS_ZOO_APPLICATIONS = 8 }; /* the most that 'load' runs at a time */
+
+gs_command_function gs_zoo_run_verb, gs_zoo_bench_verb, gs_zoo_load_verb, gs_zoo_launch_verb;
+
+#endif
