@@ -31,12 +31,13 @@ static const gs_option option_table[] = {
            "warps that may be selected in a cycle (default: those of the SM)"),
     GS_FLAG(struct options, "fair", fair, "show the worst schedule in which earlier sub-blocks go first"),
     GS_FLAG(struct options, "no-search", no_search, "no exact worst case: closed forms only"),
-    GS_INT(struct options, "memory", memory_mb, "MB", 1, 1 << 20, "the search stops at so much memory (default 2000)"),
+    GS_INT(struct options, "memory", memory_mb, "MB", 1, 1 << 20,
+           "the most memory that the search may use (default 2000)"),
     GS_FLAG(struct options, "grid", grid, "the formula and the exact worst case up to --warps (12) and --repeat (8)"),
     GS_FLAG(struct options, "random", random, "compare proven bounds and exact worst cases of --count random programs"),
     GS_FLAG(struct options, "anomalies", anomalies,
             "look for changes that should help and do not, in --count random programs"),
-    GS_TEXT(struct options, "run", run, "FILE", "the bound of a run (gridsmith.run/1), by where its blocks go"),
+    GS_TEXT(struct options, "run", run, "FILE", "the bound of a run (gridsmith.run/1), from where its blocks go"),
     GS_LIST(struct options, "program", programs, "KERNEL=FILE", "with --run: the program of a kernel; may be repeated"),
     GS_INT(struct options, "clock-mhz", task.clock_mhz, "N", 1, 1000000,
            "with --run: the GPU's lowest clock, for the response time"),
@@ -52,11 +53,11 @@ static const gs_option option_table[] = {
             "what --measure wrote, as a table or with --svg as a picture"),
     GS_INT(struct options, "count", count, "N", 1, 100000000,
            "how many random programs (100000), or configurations (1000)"),
-    GS_INT(struct options, "seed", seed, "N", 0, INT64_MAX, "where random numbers start (default 1)"),
+    GS_INT(struct options, "seed", seed, "N", 0, INT64_MAX, "seed of the random numbers (default 1)"),
     GS_GPU_OPTIONS(struct options, gpu),
     GS_FLAG(struct options, "json", json, "write JSON"),
     GS_FLAG(struct options, "svg", svg, "draw the worst schedule, or what was measured"),
-    GS_OUTPUT(struct options, output, "write to FILE, which is there whole or not at all"),
+    GS_OUTPUT(struct options, output, "write to FILE instead of standard output"),
 };
 
 /* A question, and whether its answer is no. */
@@ -80,7 +81,7 @@ static void show_search(void *user, int64_t states, int64_t bytes) {
     gs_progress_say(user, "%.1f million states, %lld MB", (double)states / 1e6, (long long)(bytes >> 20));
 }
 
-/* Both worst cases, or neither. The schedule that is wanted stays in `worst`. */
+/* Both worst cases. The schedule to show, with or without --fair, is kept in `worst`. */
 static gs_code find_worst(struct bound *bound, const gs_flat *flat, int64_t warps, gs_bound *found, gs_worst *worst,
                           gs_error *error) {
     gs_progress progress;

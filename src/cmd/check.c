@@ -13,10 +13,10 @@ struct options {
 static const gs_option option_table[] = {
     GS_GPU_OPTIONS(struct options, gpu),
     GS_FLAG(struct options, "any-order", any_order,
-            "let the exit code speak for every launch order, not only the file's"),
+            "exit with 0 only if every launch order works, not just that of the file"),
     GS_INT(struct options, "budget", budget, "N", 0, INT64_MAX,
-           "launches to try in the search through orders (default 100000)"),
-    GS_FLAG(struct options, "json", json, "write gridsmith.check/1, a line a run"),
+           "launches to try in the search for an order that fails (default 100000)"),
+    GS_FLAG(struct options, "json", json, "write gridsmith.check/1, one line per run"),
 };
 
 /* ---- for people ---- */
@@ -119,7 +119,7 @@ static void put_json(gs_text *text, const gs_gpu *gpu, const gs_run *run, const 
 
 /* ---- the command ---- */
 
-/* Whether the answer that was asked for is yes. Not knowing is no. */
+/* Whether the answer, to the question of this order or of any, is yes. Not known is no. */
 static bool is_yes(const struct options *options, const gs_check *check) {
     if (options->any_order && !check->order_is_fixed)
         return check->in_any_order == GS_ANSWER_YES;

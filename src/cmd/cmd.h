@@ -71,7 +71,7 @@ typedef struct gs_words {
 /* --socket, for commands that talk to a daemon. */
 #define GS_SOCKET_OPTION(owner, field)                                                                                 \
     GS_TEXT(owner, "socket", field, "PATH",                                                                            \
-            "of the daemon (default: $GRIDSMITH_SOCKET, or gridsmith.sock in $XDG_RUNTIME_DIR)")
+            "socket of the daemon (default: $GRIDSMITH_SOCKET, or gridsmith.sock in $XDG_RUNTIME_DIR)")
 
 #define GS_OPTION_ROW(owner, option, field, kind, c_type, value, ...)                                                  \
     {                                                                                                                  \
@@ -132,7 +132,7 @@ extern const gs_command gs_command_predict, gs_command_check, gs_command_occupan
 
 /* Prints one line (and on a terminal the place with a caret) and returns the exit code. */
 int gs_report(const gs_error *error);
-int gs_report_memory(void); /* that there is not enough */
+int gs_report_memory(void); /* the same, of a failed allocation */
 
 /* Writes the rest of a text to its sink, at once, and frees it. Returns `code`, which is how making the text went, or
    GS_E_MEMORY. A failed write shows in ferror(sink). */

@@ -15,11 +15,11 @@ struct options {
 
 static const gs_option option_table[] = {
     GS_TEXT(struct options, "gpu", gpu.name, "NAME|FILE",
-            "the GPU: a name from 'gridsmith gpus', or a description (default: as the first recording says)"),
-    GS_INT(struct options, "seed", seed, "N", 0, INT64_MAX, "draw the proposed run by this seed (default 1)"),
+            "the GPU: a name from 'gridsmith gpus', or a description (default: that of the first recording)"),
+    GS_INT(struct options, "seed", seed, "N", 0, INT64_MAX, "seed of the proposed run (default 1)"),
     GS_FLAG(struct options, "json", json, "write gridsmith.fit/1"),
     GS_TEXT(struct options, "propose", propose, "FILE",
-            "write the run that would tell undecided settings apart there, if one was found"),
+            "write the run that would tell undecided settings apart to FILE, if one is found"),
 };
 
 /* ---- recordings ---- */

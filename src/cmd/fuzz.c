@@ -1,9 +1,9 @@
 /*
  * fuzz.c: gridsmith fuzz: random runs on a device, each compared with its prediction.
  *
- * What the answer is goes to standard output and is the same each time on a device that repeats itself; how fast it
- * went goes to standard error. A first Ctrl-C ends the campaign after the run in progress, a second one at once: the
- * file of recordings is whole either way.
+ * The report goes to standard output, and is the same each time on a device that repeats itself; the speed goes to
+ * standard error. A first Ctrl-C ends the campaign after the run in progress, a second one at once: the file of
+ * recordings is whole either way.
  */
 #include "fuzz/fuzz.h"
 #include "cmd.h"
@@ -28,11 +28,11 @@ static const gs_option option_table[] = {
     GS_LIST(struct options, "class", classes, "NAME",
             "a class of runs; may be repeated (default plain, shared, small, exits in turn)"),
     GS_INT(struct options, "count", count, "N", 1, INT64_MAX, "how many runs (default 1000)"),
-    GS_INT(struct options, "seed", seed, "N", 0, INT64_MAX, "where the random numbers start (default 1)"),
+    GS_INT(struct options, "seed", seed, "N", 0, INT64_MAX, "seed of the random numbers (default 1)"),
     GS_INT(struct options, "index", index, "N", 0, INT64_MAX,
-           "only this run of the seed, with both answers where they differ"),
-    GS_TEXT(struct options, "out", out, "FILE", "keep the recordings there (gridsmith.run/1), a line a run"),
-    GS_FLAG(struct options, "resume", resume, "go on with the campaign in the --out file"),
+           "only run N of the seed; where it differs, print both answers"),
+    GS_TEXT(struct options, "out", out, "FILE", "keep the recordings in FILE (gridsmith.run/1), one line per run"),
+    GS_FLAG(struct options, "resume", resume, "continue the campaign in the --out file"),
     GS_INT(struct options, "patient-every", patient_every, "N", 0, INT64_MAX,
            "play every Nth run again with long waits (default 100; 0: none)"),
     GS_FLAG(struct options, "json", json, "write gridsmith.score/1, one line"),
@@ -54,7 +54,7 @@ static void listen_for_stop(void) {
     sigaction(SIGTERM, &action, NULL);
 }
 
-/* ---- as it goes ---- */
+/* ---- after each run ---- */
 
 struct watch {
     const struct options *options;
@@ -63,7 +63,7 @@ struct watch {
     gs_progress progress;
     gs_text named;     /* the first runs that differ, a line each */
     gs_run *differing; /* with --index: the recording that differs */
-    gs_error error;    /* of keeping it */
+    gs_error error;    /* why it could not be kept */
 };
 
 static bool after_run(void *user, uint64_t index, const gs_run *recorded, bool exact) {
@@ -80,7 +80,7 @@ static bool after_run(void *user, uint64_t index, const gs_run *recorded, bool e
     return !is_stopping;
 }
 
-/* ---- at the end ---- */
+/* ---- the report ---- */
 
 static void put_repeatability(gs_text *text, const gs_campaign *campaign) {
     gs_text_add(text,
@@ -105,7 +105,7 @@ static void put_json(gs_text *text, const struct watch *watch) {
     gs_write_finish(&writer);
 }
 
-/* What the device and the model say of the one run that was asked for. */
+/* With --index: what the device and the model say of the one run. */
 static gs_code put_both(gs_text *text, const struct watch *watch, gs_error *error) {
     const gs_run *recorded = watch->differing;
     gs_view view = {.text = *text};
@@ -169,8 +169,8 @@ static bool is_builtin(const char *name) {
     return false;
 }
 
-/* The model is the GPU of the command line, or what is known of the device's GPU: what a device of ours was changed by
-   is not told to the model, or it would not be found. */
+/* The model is the GPU of the command line, or the built-in description of the device's GPU. It does not get the
+   mechanisms that a model posing as a device was changed by: those are to be found. */
 static gs_gpu *choose_model(const struct options *options, const gs_device *device, gs_error *error) {
     if (options->gpu.name)
         return gs_choose_gpu(&options->gpu, NULL, error);

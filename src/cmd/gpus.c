@@ -8,7 +8,7 @@ struct options {
 };
 
 static const gs_option option_table[] = {
-    GS_FLAG(struct options, "json", json, "write the descriptions (gridsmith.gpu/1), a line each"),
+    GS_FLAG(struct options, "json", json, "write the descriptions (gridsmith.gpu/1), one line each"),
 };
 
 static void print_row(const gs_gpu *gpu) {

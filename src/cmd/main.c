@@ -18,7 +18,7 @@ static void print_overview(FILE *file) {
                   "A workbench for the NVIDIA thread-block scheduler.\n\n");
     for (size_t i = 0; i < GS_COUNT(commands); i++)
         fprintf(file, "  %-11s %s\n", commands[i]->name, commands[i]->summary);
-    fprintf(file, "\n'gridsmith COMMAND --help' says more, 'man gridsmith' most.\n"
+    fprintf(file, "\n'gridsmith COMMAND --help' says more, and 'man gridsmith' most.\n"
                   "Exit codes: 0 done, 1 the answer is no, 2 bad usage or input, 3 no GPU, 4 the system failed.\n");
 }
 
@@ -64,7 +64,7 @@ static int dispatch(int argc, char **argv) {
     return command ? gs_command_run(command, argc - 1, argv + 1) : unknown(argv[1]);
 }
 
-/* Nobody has to look after standard output but this. */
+/* Commands do not check their writes to standard output: this does. */
 int main(int argc, char **argv) {
     int status = dispatch(argc, argv);
     gs_error error;

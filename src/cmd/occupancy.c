@@ -20,9 +20,9 @@ static const gs_option option_table[] = {
     GS_INT(struct options, "shared", shared_bytes, "BYTES", 0, INT32_MAX,
            "shared memory of a block, static and dynamic together (default 0)"),
     GS_INT(struct options, "carveout", carveout, "PERCENT", 0, 100,
-           "shared-memory carve-out the program asks for (default: the largest)"),
+           "the shared-memory carve-out that the program sets (default: the largest)"),
     GS_INT(struct options, "cluster", cluster, "N", 2, GS_MAX_SMS,
-           "also, how many clusters of N blocks an empty GPU takes"),
+           "also say how many clusters of N blocks an empty GPU takes"),
     GS_FLAG(struct options, "json", json, "write gridsmith.occupancy/1"),
 };
 

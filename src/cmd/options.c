@@ -233,9 +233,10 @@ static int refuse_verb(const struct line *line) {
     int status;
     put_verbs(&text, line->command, NULL, " or ");
     if (line->words.count)
-        status = gs_usage(line->command, "unknown verb \"%.40s\": use %s", line->words.data[0], text.data);
+        status = gs_usage(line->command, "unknown verb \"%.40s\": use %s", line->words.data[0],
+                          text.failed ? "another" : text.data);
     else
-        status = gs_usage(line->command, "give a verb: %s", text.data);
+        status = gs_usage(line->command, "give a verb: %s", text.failed ? "see the help" : text.data);
     gs_text_free(&text);
     return status;
 }
@@ -243,7 +244,8 @@ static int refuse_verb(const struct line *line) {
 static int refuse_option(const gs_command *command, const gs_verb *verb, const char *option) {
     gs_text text = {0};
     put_verbs(&text, command, option, " and ");
-    int status = gs_usage(command, "--%s is for %s, not for %s", option, text.data, verb->name);
+    int status =
+        gs_usage(command, "--%s is for %s, not for %s", option, text.failed ? "other verbs" : text.data, verb->name);
     gs_text_free(&text);
     return status;
 }

@@ -18,17 +18,18 @@ struct options {
 
 static const gs_option option_table[] = {
     GS_GPU_OPTIONS(struct options, gpu),
-    GS_FLAG(struct options, "explain", explain, "say which limit on which SMs holds each kernel that waits"),
+    GS_FLAG(struct options, "explain", explain,
+            "say which limit, on which SMs, keeps each waiting kernel from starting"),
     GS_INT(struct options, "turn", turn, "N", 0, INT32_MAX,
-           "where the turn among groups of SMs stands at first, from 0: it decides which block is where"),
+           "which group of SMs has the first turn, from 0: it decides which block is on which SM"),
     GS_FLAG(struct options, "follow", follow,
-            "the runs are recordings: take the turn, and when blocks ended, from them"),
-    GS_FLAG(struct options, "json", json, "write the run with \"placed\", a line a run"),
-    GS_FLAG(struct options, "csv", csv, "write a row a block"),
-    GS_FLAG(struct options, "svg", svg, "draw it: SMs down, time or launches across, a colour a kernel"),
+            "the runs are recordings: take from them whose turn it was and when blocks ended"),
+    GS_FLAG(struct options, "json", json, "write the runs with \"placed\", one line each"),
+    GS_FLAG(struct options, "csv", csv, "write one row per block"),
+    GS_FLAG(struct options, "svg", svg, "draw it: SMs down, time or launches across, one color per kernel"),
     GS_FLAG(struct options, "trace", trace, "write a Chrome trace, for ui.perfetto.dev"),
     GS_INT(struct options, "run", only, "N", 1, INT64_MAX, "only the Nth run of the file, from 1"),
-    GS_OUTPUT(struct options, output, "write there instead of standard output"),
+    GS_OUTPUT(struct options, output, "write to FILE instead of standard output"),
 };
 
 /* ---- one run ---- */

@@ -1,8 +1,8 @@
 /*
  * probe.c: gridsmith probe: measures a GPU and writes its description.
  *
- * The description goes to a file or to standard output. What was measured, in words, goes to standard error: which of
- * it is certain and which is not is for people to judge.
+ * The description goes to a file or to standard output. A report of the measurements goes to standard error, so that
+ * people can judge how certain they are.
  */
 #include "cmd.h"
 #include "fuzz/fuzz.h"
@@ -23,13 +23,13 @@ static const gs_option option_table[] = {
     GS_TEXT_REQUIRED(struct options, "device", device, "DEVICE",
                      "cuda[:N] or model:GPU[,MECHANISM=VALUE]...[,skip=SM]"),
     GS_TEXT(struct options, "name", name, "NAME",
-            "what the description calls the GPU (default: the model, and the start of the UUID)"),
-    GS_INT(struct options, "runs", runs, "N", 1, MOST_RUNS, "how many random runs are recorded (default 400)"),
-    GS_INT(struct options, "seed", seed, "N", 0, INT64_MAX, "where the random numbers start (default 1)"),
-    GS_OUTPUT(struct options, out, "write the description there (default: standard output)"),
+            "name of the GPU in the description (default: its model, and the start of its UUID)"),
+    GS_INT(struct options, "runs", runs, "N", 1, MOST_RUNS, "number of random runs to record (default 400)"),
+    GS_INT(struct options, "seed", seed, "N", 0, INT64_MAX, "seed of the random numbers (default 1)"),
+    GS_OUTPUT(struct options, out, "write the description to FILE (default: standard output)"),
 };
 
-/* ---- in words ---- */
+/* ---- the report ---- */
 
 static gs_code put_order(gs_text *text, const gs_survey *survey, gs_error *error) {
     const gs_gpu *gpu = survey->gpu;
@@ -171,7 +171,7 @@ static int probe_device(const struct options *options) {
     return status;
 }
 
-/* A name stands for itself wherever a GPU is asked for, so it must not look like a path. */
+/* --gpu takes names and paths, so a name must not look like a path. */
 static bool is_name(const char *name) {
     static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
     return name[0] && !name[strspn(name, allowed)];

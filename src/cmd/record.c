@@ -1,8 +1,8 @@
 /*
  * record.c: gridsmith record: plays the runs of a file on a device and writes down what is seen.
  *
- * The answers that a scenario holds, for a GPU that is at hand, are made with this. It waits long wherever nothing
- * seems to start: a few runs are recorded, and they should be right.
+ * The answers in scenarios, for a GPU that is at hand, are made with it. It waits long wherever nothing seems to start:
+ * few runs are recorded, and they must be right.
  */
 #include "cmd.h"
 #include "device/device.h"
@@ -16,7 +16,7 @@ struct options {
 
 static const gs_option option_table[] = {
     GS_DEVICE_OPTION(struct options, device),
-    GS_OUTPUT(struct options, output, "write there instead of standard output"),
+    GS_OUTPUT(struct options, output, "write to FILE instead of standard output"),
 };
 
 /* The recording keeps the number and the class of the run, and says on which GPU it was made. */

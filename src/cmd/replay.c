@@ -12,7 +12,8 @@ struct options {
 
 static const gs_option option_table[] = {
     GS_GPU_OPTIONS(struct options, gpu),
-    GS_INT(struct options, "mismatches", most_listed, "N", 0, INT64_MAX, "name the first N runs that differ"),
+    GS_INT(struct options, "mismatches", most_listed, "N", 0, INT64_MAX,
+           "print the places of the first N runs that differ"),
     GS_FLAG(struct options, "json", json, "write gridsmith.score/1, one line"),
 };
 

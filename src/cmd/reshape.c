@@ -15,16 +15,16 @@ struct options {
 static const gs_option option_table[] = {
     GS_TEXT(struct options, "kernel", kernel, "NAME", "the kernel; all definitions of that name are reshaped"),
     GS_TEXT_REQUIRED(struct options, "as", form, "FORM", "persistent, confined, elastic or registers"),
-    GS_OUTPUT(struct options, output, "where to write the source (default: standard output)"),
+    GS_OUTPUT(struct options, output, "write the source to FILE (default: standard output)"),
     GS_INT(struct options, "task", task, "N", 1, GS_JOB_TASK,
-           "blocks that a worker takes at a time at most, where the launch does not say (default 10)"),
+           "most blocks that a worker takes at a time, unless the launch says otherwise (default 10)"),
     GS_TEXT(struct options, "launch", launch, "FILE",
-            "elastic: the launch that variants are tried with: gridsmith.launch/1"),
+            "elastic: the launch that variants are tried with (gridsmith.launch/1)"),
     GS_INT(struct options, "factor", factor, "N", 2, 4,
            "elastic: 2 for half of the threads (default), 4 for a quarter"),
     GS_TEXT(struct options, "gpu", gpu, "NAME|FILE", "registers: the GPU to compile for (default h200)"),
     GS_FLAG(struct options, "json", json,
-            "write gridsmith.reshape/1: for each kernel of the file whether it can be done, and why not"),
+            "write gridsmith.reshape/1: for each kernel of the file whether it can be reshaped, and why not"),
 };
 
 static int write_text(const gs_text *text, const char *path, gs_error *error) {

@@ -14,20 +14,20 @@ struct options {
 
 static const gs_option option_table[] = {
     GS_TEXT(struct options, "device", device, "cuda:N|host",
-            "the GPU, or the CPU that plays one (default: cuda:0, or host where there is no GPU)"),
+            "the GPU, or the CPU in place of one (default: cuda:0, or host where there is no GPU)"),
     GS_TEXT(struct options, "socket", socket, "PATH",
-            "where clients come to (default: $GRIDSMITH_SOCKET, or gridsmith.sock in $XDG_RUNTIME_DIR)"),
+            "where clients connect (default: $GRIDSMITH_SOCKET, or gridsmith.sock in $XDG_RUNTIME_DIR)"),
     GS_TEXT(struct options, "limit", limit, "SECONDS",
             "a kernel that runs longer is stopped, and with it the device process (default 60)"),
-    GS_TEXT(struct options, "metrics", metrics, "ADDRESS:PORT", "answer Prometheus there, by HTTP"),
+    GS_TEXT(struct options, "metrics", metrics, "ADDRESS:PORT", "serve metrics for Prometheus there, over HTTP"),
     GS_TEXT(struct options, "profiles", profiles, "FILE",
-            "what is known of kernels (default: in $XDG_DATA_HOME/gridsmith; empty: forget it at the end)"),
+            "the profiles of kernels (default: in $XDG_DATA_HOME/gridsmith; empty: they are not kept)"),
     GS_TEXT(struct options, "cache", cache, "FOLDER", "compiled kernels (default: $XDG_CACHE_HOME/gridsmith)"),
-    GS_INT(struct options, "sms", sms, "N", 1, 1024, "host: so many SMs are pretended (default 8)"),
-    GS_INT(struct options, "memory", memory, "MIB", 1, 1 << 20, "host: so much memory is pretended (default 1024)"),
+    GS_INT(struct options, "sms", sms, "N", 1, 1024, "host: number of SMs (default 8)"),
+    GS_INT(struct options, "memory", memory, "MIB", 1, 1 << 20, "host: memory of the device (default 1024)"),
     GS_FLAG(struct options, "marks", marks, "for debugging: check that each block of a confined kernel runs once"),
     GS_INT(struct options, "shuffle", shuffle, "US", 1, 1000000000,
-           "for debugging: deal SMs anew, at random, as often"),
+           "for debugging: assign SMs to kernels at random, every US microseconds"),
 };
 
 static void say(const char *line) {
@@ -64,11 +64,12 @@ const gs_command gs_command_serve = {
     .name = "serve",
     .summary = "Share a GPU: run the kernels of many processes side by side.",
     .usage = "[options]",
-    .details = "Programs use it through libgridsmith-client. SIGTERM stops it: what clients have asked for is done\n"
-               "first, for up to 10 seconds.\n\n"
-               "  gridsmith serve --metrics 127.0.0.1:9400 &\n"
-               "  gridsmith zoo run sgemm --on serve\n"
-               "  gridsmith top\n",
+    .details =
+        "Programs use it through libgridsmith-client. SIGTERM stops it, after the requests that clients have made, or\n"
+        "after 10 seconds.\n\n"
+        "  gridsmith serve --metrics 127.0.0.1:9400 &\n"
+        "  gridsmith zoo run sgemm --on serve\n"
+        "  gridsmith top\n",
     .options = option_table,
     .option_count = GS_COUNT(option_table),
     .options_size = sizeof(struct options),

@@ -1,8 +1,8 @@
 /*
  * shrink.c: gridsmith shrink: the smallest run on which a device and the model still differ.
  *
- * The search is in src/fuzz and knows nothing of terminals. So that people see how far it is, it is given a device of
- * our own: one that counts, shows the count, and lets the real one play.
+ * The search is in src/fuzz and knows nothing of terminals. To show progress, this command gives it a device that
+ * counts the runs, shows the count, and passes each run on to the real device.
  */
 #include "cmd.h"
 #include "fuzz/fuzz.h"
@@ -24,9 +24,8 @@ static const gs_option option_table[] = {
     GS_GPU_OPTIONS(struct options, gpu),
     GS_INT(struct options, "run", only, "N", 1, INT64_MAX,
            "the Nth run of the file, from 1 (default: the first that differs)"),
-    GS_INT(struct options, "plays", plays, "N", 2, INT64_MAX,
-           "play at most so many runs on the device to shrink one (default 2000)"),
-    GS_OUTPUT(struct options, output, "write the small run there twice: as seen, and as predicted"),
+    GS_INT(struct options, "plays", plays, "N", 2, INT64_MAX, "play at most N runs on the device (default 2000)"),
+    GS_OUTPUT(struct options, output, "write the small run to FILE twice: as seen, and as predicted"),
     GS_FLAG(struct options, "json", json, "write gridsmith.shrink/1 instead of tables"),
 };
 
@@ -66,7 +65,7 @@ struct result {
     gs_error refusal;
 };
 
-/* In a file of many, runs that the model cannot play do not keep the others from being looked at. */
+/* Runs that the model cannot play are skipped, unless one run is chosen. */
 static bool is_refusal(const struct options *options, gs_code code) {
     return !options->only && (code == GS_E_UNSUPPORTED || code == GS_E_NO_FIT);
 }
@@ -117,7 +116,7 @@ static gs_code shrink_runs(const struct options *options, gs_device *device, con
     return code;
 }
 
-/* ---- showing it ---- */
+/* ---- output ---- */
 
 static gs_code set_class(gs_run *run, const char *class_name, gs_error *error) {
     free(run->class_name);
@@ -247,7 +246,7 @@ const gs_command gs_command_shrink = {
     .usage = "--device DEVICE [options] FILE",
     .details = "FILE holds runs (gridsmith.run/1); - is standard input. Launches are left out, and numbers made round\n"
                "and small, as long as the device still differs from the model, twice in a row.\n"
-               "Exit code 0: here is the small run; 1: device and model agree.\n\n"
+               "Exit code 0: the small run was found; 1: device and model agree.\n\n"
                "  gridsmith shrink --device cuda -o small.jsonl mismatches.jsonl\n"
                "  gridsmith shrink --device model:rtx3090,extra_step=no scenarios/case-2.2.json\n",
     .options = option_table,

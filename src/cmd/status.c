@@ -1,5 +1,5 @@
 /*
- * status.c: gridsmith status: what a daemon is doing, once. top.c prints the same again and again.
+ * status.c: gridsmith status: what a daemon is doing. top.c prints the same table again and again.
  */
 #include "status.h"
 #include "client/client.h"
@@ -27,7 +27,7 @@ static const char *word(const json_t *object, const char *key) {
     return found ? found : "";
 }
 
-/* The same client a moment ago, or NULL. */
+/* The same client in the status before, or NULL. */
 static const json_t *find_client(const json_t *before, double process, const char *name) {
     size_t i;
     json_t *client;
@@ -53,7 +53,7 @@ static void print_kernels(const json_t *client) {
     }
 }
 
-/* Rates since `before`, or else since the daemon was started. */
+/* Rates are since `before`; NULL: since the daemon was started. */
 static void print_client(const json_t *client, const json_t *before, double seconds) {
     const json_t *old = find_client(before, number(client, "process"), word(client, "name"));
     double launches = number(client, "launches") - number(old, "launches");

@@ -4,7 +4,7 @@
 
 #include "base/base.h"
 
-/* What the daemon says, as text and read. The caller frees both; NULL: the error says why. */
+/* The status of the daemon, as text and parsed. The caller frees both; NULL: the error says why. */
 json_t *gs_status_get(const char *socket, char **text, gs_error *error);
 /* A table. Rates are since `before`; NULL: since the daemon was started. */
 void gs_print_status(const json_t *status, const json_t *before);

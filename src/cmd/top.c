@@ -1,6 +1,6 @@
 /*
- * top.c: gridsmith top: what a daemon is doing, live on a terminal. Anywhere else it prints one table, with the rates
- * of one second.
+ * top.c: gridsmith top: what a daemon is doing, live on a terminal. Where standard output is not a terminal, it prints
+ * one table, with the rates of one second.
  */
 #include "cmd.h"
 #include "status.h"
@@ -17,7 +17,7 @@ struct options {
 
 static const gs_option option_table[] = {
     GS_SOCKET_OPTION(struct options, socket),
-    GS_INT(struct options, "every", every, "MS", 50, 3600000, "between two looks (default 1000)"),
+    GS_INT(struct options, "every", every, "MS", 50, 3600000, "time between two updates (default 1000)"),
 };
 
 static volatile sig_atomic_t is_over;
@@ -32,7 +32,7 @@ static void wait_ms(int64_t ms) {
     nanosleep(&time, NULL);
 }
 
-/* Looks again and again; the screen is cleared from the top left corner, and below what was printed. */
+/* Prints the status again and again; on a terminal each time over the last one. */
 static int watch(const struct options *options) {
     gs_error error = {.code = GS_OK};
     bool is_live = isatty(STDOUT_FILENO);

@@ -11,32 +11,31 @@ static const gs_option option_table[] = {
     GS_TEXT(gs_zoo_options, "as", form, "FORM",
             "run: persistent, confined, elastic or registers (default: as it was written)"),
     GS_TEXT(gs_zoo_options, "on", on, "host|cuda|serve",
-            "where to run (default host: on the CPU; serve: through the daemon)"),
+            "where to run: the CPU, a GPU or a daemon (default host; load and launch: cuda)"),
     GS_TEXT(gs_zoo_options, "size", size, "NAME",
-            "tiny, odd, small or large (default: all; large only on a GPU; bench takes large, load too, or load where "
-            "there is one)"),
+            "tiny, odd, small or large; load also has 'load' (default: what suits the verb and the device)"),
     GS_INT(gs_zoo_options, "factor", factor, "N", 2, 4,
            "elastic: 2 for half of the threads, 4 for a quarter (default: both)"),
     GS_INT(gs_zoo_options, "registers", registers, "N", 16, 255,
-           "registers: the most that a thread may use (default 32)"),
+           "registers: the most registers that a thread may use (default 32)"),
     GS_INT(gs_zoo_options, "workers", workers, "N", 1, INT32_MAX,
-           "blocks that a persistent or confined kernel is launched with (default: what fits)"),
-    GS_INT(gs_zoo_options, "task", task, "N", 1, GS_JOB_TASK,
-           "blocks that a worker takes at a time at most (default 10)"),
+           "blocks that a persistent or confined kernel is launched with (default: as many as fit)"),
+    GS_INT(gs_zoo_options, "task", task, "N", 1, GS_JOB_TASK, "most blocks that a worker takes at a time (default 10)"),
     GS_INT(gs_zoo_options, "stops", stops, "N", 0, 1000000,
-           "confined: so many times each launch is told to leave, at random moments, and goes on on other SMs"),
-    GS_INT(gs_zoo_options, "seed", seed, "N", 0, INT64_MAX, "of the moments of the stops"),
+           "confined: stop each launch N times, at random moments; it continues on other SMs"),
+    GS_INT(gs_zoo_options, "seed", seed, "N", 0, INT64_MAX, "seed of the random moments (default 0)"),
     GS_INT(gs_zoo_options, "seconds", seconds, "N", 1, 100000,
-           "a kernel that runs longer has failed, and so has a load altogether (default 60)"),
+           "a kernel that runs longer has failed; load and launch: time for all of it (default 60)"),
     GS_INT(gs_zoo_options, "repeat", repeat, "N", 1, 1 << 24,
-           "bench: so many times each form is timed (default 25); load: repetitions a round; launch: launches"),
+           "bench: how often each form is timed (default 25); load: repetitions per round; launch: launches (default "
+           "10000)"),
     GS_INT(gs_zoo_options, "ms", ms, "N", 1, 1000000,
-           "load: as many repetitions as take so long (default 500), where nobody says how many"),
-    GS_INT(gs_zoo_options, "rounds", rounds, "N", 1, 1000000, "load: how many rounds (default 1)"),
-    GS_FLAG(gs_zoo_options, "wait", wait, "load: begin each round when a line comes on standard input"),
+           "load: without --repeat, as many repetitions as take N milliseconds (default 500)"),
+    GS_INT(gs_zoo_options, "rounds", rounds, "N", 1, 1000000, "load: number of rounds (default 1)"),
+    GS_FLAG(gs_zoo_options, "wait", wait, "load: start each round when a line arrives on standard input"),
     GS_FLAG(gs_zoo_options, "unlimited", unlimited, "bench: do not limit registers to keep the original's occupancy"),
     GS_TEXT(gs_zoo_options, "gpu", gpu, "NAME|FILE",
-            "the GPU that occupancy is told for, and on the CPU registers too (default h200)"),
+            "the GPU for occupancy and, where kernels run on the CPU, for registers (default h200)"),
     GS_FLAG(gs_zoo_options, "json", json, "write gridsmith.zoo/1, zoo-bench/1, zoo-list/1, zoo-load/1 or zoo-launch/1"),
 };
 
@@ -132,13 +131,13 @@ const gs_command gs_command_zoo = {
     .name = "zoo",
     .summary = "Kernels to try things on: listed, run and checked, their forms measured.",
     .details =
-        "'run' runs kernels at several sizes, as they are or reshaped, and compares what comes out with a plain-C\n"
-        "reference (large sizes: with the original). 'bench' times the original, the persistent and the confined\n"
-        "form by turns. The name 'all' is all kernels. 'load' launches kernels again and again, as applications do, "
-        "and\n"
-        "tells how long each round took; several have a thread each, and with --on cuda:0,sms=M a part of the GPU "
-        "each.\n"
-        "'launch' tells what launching an empty kernel takes. Exit code 1: something is wrong.\n\n"
+        "run     runs kernels at several sizes, as they are or reshaped, and compares the results with a plain-C\n"
+        "        reference (large sizes: with the original)\n"
+        "bench   times the original, the persistent and the confined form, in turn\n"
+        "load    launches kernels again and again, as applications do, and prints how long each round took; each\n"
+        "        kernel has a thread, and with --on cuda:0,sms=M a part of the GPU\n"
+        "launch  prints what launching an empty kernel takes\n\n"
+        "For run and bench the name 'all' stands for all kernels. Exit code 1: some result is wrong.\n\n"
         "  gridsmith zoo run sgemm --as confined --stops 3\n"
         "  gridsmith zoo bench --on cuda\n"
         "  gridsmith zoo load sgemm transpose --on cuda:0,sms=64 --rounds 5\n",

@@ -2,9 +2,9 @@
  * zoo_load.c: gridsmith zoo load: kernels of the zoo as applications that keep a GPU busy; and gridsmith zoo launch:
  * what a launch costs there.
  *
- * Each application has a thread and a stream of its own. All begin a round together, when a line comes on standard
- * input where that is asked for: so whoever starts two programs can have them begin together, and see by the times of
- * the clock that they share how they overlapped. With --json each line is a document, written when it happened.
+ * Each application has a thread and a stream of its own. All start a round together; with --wait, when a line arrives
+ * on standard input, so that several processes can start together. Processes share the clock of the times that are
+ * printed, which shows how they overlapped. With --json each line is a document, written as soon as it is known.
  */
 #include "client/client.h"
 #include "cuda/cuda.h"
@@ -21,7 +21,7 @@ struct application {
     struct group *group;
     const gs_zoo_kernel *kernel;
     const gs_zoo_size *size;
-    uint32_t repeat; /* 0: to be found out */
+    uint32_t repeat; /* 0: as many as take --ms */
     gs_app_stream *stream;
     pthread_t thread;
     gs_zoo_load load;
@@ -30,17 +30,18 @@ struct application {
     gs_error error;
 };
 
+/* The applications that run at a time. */
 struct group {
     const gs_command *command;
     const gs_zoo_options *options;
     struct application list[GS_ZOO_APPLICATIONS];
     size_t count;
-    pthread_barrier_t barrier; /* of the threads and this one */
+    pthread_barrier_t barrier; /* of the applications' threads and the main thread */
     bool is_over;              /* read by the threads after the barrier */
     gs_text text;              /* with --json: documents that are not yet on standard output */
 };
 
-/* ---- where ---- */
+/* ---- streams ---- */
 
 /* `on` is an option, cuda by default; "cuda:0,sms=64" is a part of the GPU for each application. */
 static gs_app_stream *open_stream(const char *on, size_t number, size_t count, gs_error *error) {
@@ -93,7 +94,7 @@ static void set_up(struct application *app) {
         app->code = gs_zoo_load_repeat(&app->load, app->group->options->ms * 1000000, &app->repeat, &app->error);
 }
 
-/* Meets the main thread before and after each step. */
+/* Waits for the main thread before and after each step. */
 static void *run_application(void *argument) {
     struct application *app = argument;
     set_up(app);
@@ -111,7 +112,7 @@ static void *run_application(void *argument) {
     return NULL;
 }
 
-/* ---- what is printed ---- */
+/* ---- output ---- */
 
 static gs_writer begin_json(gs_text *text, const struct application *app, const char *event) {
     gs_writer writer = gs_writer_to(text);
@@ -178,7 +179,7 @@ static void print_end(struct application *app) {
     }
 }
 
-/* ---- all of them ---- */
+/* ---- the group ---- */
 
 static bool all_are_well(const struct group *group) {
     for (size_t i = 0; i < group->count; i++)
@@ -187,13 +188,13 @@ static bool all_are_well(const struct group *group) {
     return true;
 }
 
-/* Whoever reads sees what there is before the next step. */
+/* Readers get what there is before the next step begins. */
 static void flush_output(struct group *group) {
     gs_text_flush(&group->text);
     fflush(stdout);
 }
 
-/* False: there is nobody left to begin for. */
+/* With --wait, waits for a line. False: standard input has ended. */
 static bool may_begin(struct group *group) {
     char line[16];
     flush_output(group);
@@ -219,7 +220,9 @@ static int run_group(struct group *group) {
     pthread_barrier_init(&group->barrier, NULL, (unsigned)group->count + 1);
     for (size_t i = 0; i < group->count; i++)
         if (pthread_create(&group->list[i].thread, NULL, run_application, &group->list[i]) != 0) {
-            fprintf(stderr, "gridsmith: no more threads\n"); /* those that wait at the barrier go with the process */
+            fprintf(
+                stderr,
+                "gridsmith: cannot start a thread\n"); /* the others wait at the barrier: the process ends with them */
             _exit(gs_code_exit(GS_E_IO));
         }
     run_rounds(group);
@@ -238,9 +241,9 @@ static int run_group(struct group *group) {
     return status;
 }
 
-/* Neither a GPU that hangs nor a driver that does may keep this program: it ends itself. */
+/* A GPU or a driver may hang, and then no call returns: the program ends itself. */
 static void give_up(int signal) {
-    static const char words[] = "gridsmith: not done in the time that --seconds allows\n";
+    static const char words[] = "gridsmith: not done within --seconds\n";
     (void)signal;
     ssize_t ignored = write(STDERR_FILENO, words, sizeof words - 1);
     (void)ignored;

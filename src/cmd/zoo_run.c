@@ -190,12 +190,12 @@ static gs_code run_size(struct experiment *experiment, const gs_zoo_kernel *kern
     return code;
 }
 
-/* From the largest size down: a guess at fewer threads that is right there is worth something. */
+/* From the largest size down: a wrong guess at an elastic form is least likely to pass there. */
 static gs_code run_kernel(struct experiment *experiment, const gs_zoo_kernel *kernel, const gs_zoo_form *form,
                           gs_error *error) {
     gs_zoo_part parts[GS_ZOO_KINDS] = {{.program = NULL}};
     const char *only = experiment->options->size;
-    bool is_cuda = strcmp(experiment->executor->ops->name, "cuda") == 0; /* what serves may be a CPU */
+    bool is_cuda = strcmp(experiment->executor->ops->name, "cuda") == 0; /* a daemon may use the CPU */
     gs_code code = GS_OK;
     for (size_t i = GS_ZOO_SIZES; i-- > 0 && code == GS_OK;) {
         const gs_zoo_size *size = &kernel->sizes[i];
@@ -223,7 +223,7 @@ static gs_code run_kernels(struct experiment *experiment, gs_error *error) {
     return code;
 }
 
-/* What is wrong with the options, or 0. */
+/* Completes the form from the options. 0: done. */
 static int choose_form(const gs_command *command, const gs_zoo_options *options, gs_zoo_form *form) {
     if (options->form && !gs_form_find(options->form, &form->form))
         return gs_usage(command, "--as takes persistent, confined, elastic or registers, not \"%.40s\"", options->form);
