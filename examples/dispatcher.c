@@ -1,9 +1,9 @@
 /*
  * dispatcher.c: libgridsmith as the block dispatcher of a simulator.
  *
- * A toy simulator: two kernels on an RTX 3090, one block after the other. Each cycle it gives the dispatcher's SM to as
- * many blocks as there is room for, lets time pass, and frees the blocks that are done. A real simulator would run the
- * warps of the block where this one counts down.
+ * A toy simulator with two kernels on an RTX 3090. In each cycle it places as many blocks as the dispatcher has SMs
+ * for, lets time pass, and releases the blocks that are done. A real simulator would run the warps of the blocks where
+ * this one counts cycles.
  *
  *   cc dispatcher.c $(pkg-config --cflags --libs gridsmith) -o dispatcher && ./dispatcher
  */
@@ -20,11 +20,11 @@ struct running {
 struct kernel {
     const char *name;
     gs_shape shape;
-    int blocks, cycles; /* how many blocks, and how long each runs */
-    int number;         /* the dispatcher's */
+    int blocks, cycles; /* how many blocks are left, and how long each runs */
+    int number;         /* from gs_dispatcher_kernel */
 };
 
-/* Places blocks of a kernel as long as there is room. Returns how many it placed. */
+/* Places blocks of a kernel while there is room. Returns how many it placed. */
 static int issue(gs_dispatcher *gpu, struct kernel *kernel, struct running *running, int *count) {
     int placed = 0, sm;
     while (kernel->blocks && (sm = gs_dispatcher_next(gpu, kernel->number)) != GS_WAIT) {
@@ -57,7 +57,7 @@ static void simulate(gs_dispatcher *gpu, struct kernel *kernels, int kernel_coun
                 printf("cycle %3d: %4d blocks of %s, %4d on the GPU, %d on SM 0\n", cycle, placed, kernels[served].name,
                        gs_dispatcher_resident_all(gpu), gs_dispatcher_resident(gpu, 0));
             if (kernels[served].blocks)
-                break; /* it waits, and everything after it */
+                break; /* it waits, and so do all kernels after it */
             served++;
         }
         run_one_cycle(gpu, running, &count);

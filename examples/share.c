@@ -15,7 +15,7 @@ static const char source[] = "__global__ void saxpy(float *y, const float *x, fl
                              "}\n";
 static const char *const kernels[] = {"saxpy"};
 
-/* Every call answers with a code; the words are in gs_client_message(). */
+/* Every function returns a code; gs_client_message() describes the failure. */
 static void check(gs_client_code code) {
     if (code == GS_CLIENT_OK)
         return;
@@ -33,7 +33,7 @@ int main(void) {
     int64_t ns;
     check(gs_client_open(NULL, &client));
     check(gs_client_load(client, &(gs_client_source){.text = source, .kernels = kernels, .kernel_count = 1}, &module));
-    check(gs_client_host_malloc(client, N * sizeof *x, (void **)&x)); /* the GPU reads and writes this itself */
+    check(gs_client_host_malloc(client, N * sizeof *x, (void **)&x)); /* the GPU copies from and to this directly */
     check(gs_client_host_malloc(client, N * sizeof *y, (void **)&y));
     check(gs_client_malloc(client, N * sizeof *x, &on_x));
     check(gs_client_malloc(client, N * sizeof *y, &on_y));
