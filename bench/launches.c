@@ -48,7 +48,7 @@ static void wait_event(gs_worker *worker, uint32_t wanted) {
     for (int64_t until = gs_now_ns() + 50000;;) {
         if (gs_now_ns() < until ? gs_worker_peek(worker, &report) : gs_worker_poll(worker, &report)) {
             if (report.code != GS_OK || report.kind != wanted)
-                give_up("the device process", report.message);
+                give_up("the worker", report.message);
             return;
         }
         if (gs_now_ns() >= until)
@@ -141,7 +141,7 @@ static double run_through_daemon(gs_client *client, uint32_t module, gs_client_m
     return (double)(gs_now_ns() - began) / count;
 }
 
-/* The way to the daemon and back alone: an event in an empty stream does not reach the device process. */
+/* The way to the daemon and back alone: an event in an empty stream does not reach the worker. */
 static double run_events(gs_client *client, int count, bool is_pipelined) {
     gs_client_code code = GS_CLIENT_OK;
     int64_t began = gs_now_ns();

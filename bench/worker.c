@@ -1,5 +1,5 @@
 /*
- * worker.c: what it costs to go through the ring and through the device process, in one run of one program.
+ * worker.c: what it costs to go through the ring and through the worker, in one run of one program.
  *
  *   ring        records of 64 bytes from one thread to another, as many as go; and there and back, one at a time
  *   round trip  a kernel that does next to nothing, whole, one at a time: from the order to the event

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The protocol between clients, the daemon and the device process, as state machines (tests/spin/*.pml), checked with
+# The protocol between clients, the daemon and the worker, as state machines (tests/spin/*.pml), checked with
 # spin: every state that can be reached. Models that are broken on purpose must be caught: a check that cannot fail is
 # none.
 #

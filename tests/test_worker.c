@@ -1,5 +1,5 @@
 /*
- * test_worker.c: the device process, its images and its ring, as the daemon uses them.
+ * test_worker.c: the worker, its images and its ring, as the daemon uses them.
  *
  * Everything runs on the CPU that plays a GPU, or on what GRIDSMITH_ON names ("cuda"). GRIDSMITH_PROGRAM is the program
  * whose hidden subcommands are started. GRIDSMITH_RUNS is a hundred times how often masks change,
@@ -478,7 +478,7 @@ static void test_a_process_that_is_killed_is_told(void **state) {
     furnish(f);
 }
 
-/* A daemon that is killed takes the device process along. */
+/* A daemon that is killed takes the worker along. */
 static void test_nothing_outlives_the_daemon(void **state) {
     (void)state;
     int told[2];

@@ -1,4 +1,4 @@
-/* descriptors.h: file descriptors that travel over a socket, for the daemon, its clients and its device process. */
+/* descriptors.h: file descriptors that travel over a socket, for the daemon, its clients and its worker. */
 #ifndef GS_DESCRIPTORS_H
 #define GS_DESCRIPTORS_H
 

@@ -18,7 +18,7 @@ static const gs_option option_table[] = {
     GS_TEXT(struct options, "socket", socket, "PATH",
             "where clients connect (default: $GRIDSMITH_SOCKET, or gridsmith.sock in $XDG_RUNTIME_DIR)"),
     GS_TEXT(struct options, "limit", limit, "SECONDS",
-            "a kernel that runs longer is stopped, and with it the device process (default 60)"),
+            "a kernel that runs longer is stopped, and with it the worker (default 60)"),
     GS_TEXT(struct options, "metrics", metrics, "ADDRESS:PORT", "serve metrics for Prometheus there, over HTTP"),
     GS_TEXT(struct options, "profiles", profiles, "FILE",
             "the profiles of kernels (default: in $XDG_DATA_HOME/gridsmith; empty: they are not kept)"),

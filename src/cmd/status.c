@@ -73,7 +73,7 @@ void gs_print_status(const json_t *status, const json_t *before) {
     size_t i;
     json_t *client;
     seconds = seconds > 1e-6 ? seconds : 1e-6;
-    printf("%s, up %.0f s; device process %.0f, started anew %.0f times%s\n", word(device, "name"),
+    printf("%s, up %.0f s; worker process %.0f, restarted %.0f times%s\n", word(device, "name"),
            number(status, "uptime_ns") / 1e9, number(device, "process"), number(device, "restarts"),
            json_is_true(json_object_get(device, "is_down")) ? ", DOWN" : "");
     printf("%.1f launches/s, %.1f resizes/s; arrival to first block: median %.0f us, 99%% %.0f us, most %.0f us\n",

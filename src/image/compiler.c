@@ -2,8 +2,8 @@
  * compiler.c: the compiler process: one request in, one image out. See image.h.
  *
  * The original and each confined form are sources of their own, compiled side by side. A confined kernel may take more
- * registers than the original; it is compiled once more then, with as many as the original has, for block sizes of
- * which fewer would fit on an SM.
+ * registers than the original, so that fewer blocks fit on an SM. Then it is compiled once more, with as many registers
+ * as the original has.
  *
  * Everything that is written goes into the folder TMPDIR, which the daemon has made and will remove. A compiler that
  * takes too long is ended by an alarm, with all processes of its group.
@@ -45,13 +45,13 @@ static const char *next_text(const char **at, const char *end) {
 static gs_code read_request(struct request *request, char *bytes, size_t size, gs_error *error) {
     const char *at = bytes + sizeof request->head, *end = bytes + size;
     if (size < sizeof request->head)
-        return gs_fail(error, GS_E_USAGE, "the request is cut short");
+        return gs_fail(error, GS_E_USAGE, "the request is too short");
     memcpy(&request->head, bytes, sizeof request->head);
     request->name = next_text(&at, end);
     request->text = at;
     if (!request->name || request->head.size >= (size_t)(end - at) || request->head.kernel_count > GS_IMAGE_KERNELS ||
         request->head.option_count > MOST_OPTIONS)
-        return gs_fail(error, GS_E_USAGE, "the request does not make sense");
+        return gs_fail(error, GS_E_USAGE, "the request is malformed");
     at += request->head.size + 1;
     for (; request->kernel_count < request->head.kernel_count; request->kernel_count++) {
         const char *name = next_text(&at, end);
@@ -105,11 +105,11 @@ struct compilation {
     struct form original, confined[GS_IMAGE_KERNELS], limited[GS_IMAGE_KERNELS];
 };
 
-static gs_code start_form(struct compilation *work, struct form *form, gs_error *error) {
-    if (work->request->head.architecture)
-        return gs_builder_start(&form->builder, &form->build, work->request->head.architecture, error);
+static gs_code start_form(struct compilation *compilation, struct form *form, gs_error *error) {
+    if (compilation->request->head.architecture)
+        return gs_builder_start(&form->builder, &form->build, compilation->request->head.architecture, error);
     form->build.as_library = true;
-    form->module = gs_host_compile(work->host, &form->build, error);
+    form->module = gs_host_compile(compilation->host, &form->build, error);
     return form->module ? GS_OK : error->code;
 }
 
@@ -137,10 +137,9 @@ static gs_code add_module(gs_image_made *made, gs_module *module, gs_error *erro
 }
 
 /* Adds the part of a form, and says in `entry` where kernel number `number` of it is. */
-static gs_code add_entry(struct compilation *work, struct form *form, uint32_t part, size_t number,
-                         gs_image_entry *entry, gs_error *error) {
+static gs_code add_entry(const struct form *form, uint32_t part, size_t number, gs_image_entry *entry,
+                         gs_error *error) {
     const char *symbol = form->module ? form->build.kernels[number] : form->built.symbols[number];
-    (void)work;
     if (strlen(symbol) >= sizeof entry->symbol)
         return gs_fail(error, GS_E_USAGE, "the name of a kernel is too long");
     entry->part = part;
@@ -148,31 +147,31 @@ static gs_code add_entry(struct compilation *work, struct form *form, uint32_t p
     return GS_OK;
 }
 
-static gs_code finish_form(struct compilation *work, struct form *form, gs_error *error) {
-    return form->module ? add_module(work->made, form->module, error)
-                        : add_part(work->made, form->built.image, form->built.bytes, error);
+static gs_code finish_form(struct compilation *compilation, struct form *form, gs_error *error) {
+    return form->module ? add_module(compilation->made, form->module, error)
+                        : add_part(compilation->made, form->built.image, form->built.bytes, error);
 }
 
-static gs_code compile_original(struct compilation *work, gs_error *error) {
-    struct request *request = work->request;
-    work->original.build = (gs_build){.name = request->name,
-                                      .text = request->text,
-                                      .size = request->head.size,
-                                      .kernels = request->kernels,
-                                      .kernel_count = request->kernel_count,
-                                      .options = request->options,
-                                      .option_count = request->option_count};
-    return start_form(work, &work->original, error);
+static gs_code compile_original(struct compilation *compilation, gs_error *error) {
+    struct request *request = compilation->request;
+    compilation->original.build = (gs_build){.name = request->name,
+                                             .text = request->text,
+                                             .size = request->head.size,
+                                             .kernels = request->kernels,
+                                             .kernel_count = request->kernel_count,
+                                             .options = request->options,
+                                             .option_count = request->option_count};
+    return start_form(compilation, &compilation->original, error);
 }
 
-/* Starts a confined kernel, where it can be one. That it cannot be is no mistake. */
-static gs_code compile_confined(struct compilation *work, size_t number, gs_error *error) {
-    struct request *request = work->request;
-    gs_image_kernel *kernel = &work->made->kernels[number].kernel;
-    struct form *form = &work->confined[number];
+/* Starts compiling a confined form, where there can be one. That there cannot be one is no error. */
+static gs_code compile_confined(struct compilation *compilation, size_t number, gs_error *error) {
+    struct request *request = compilation->request;
+    gs_image_kernel *kernel = &compilation->made->kernels[number].kernel;
+    struct form *form = &compilation->confined[number];
     gs_error reason = {.code = GS_OK};
     gs_reshape_options options = {.form = GS_FORM_CONFINED, .is_alone = true};
-    gs_code code = gs_reshape(&work->source, request->names[number], &options, &form->text, &reason);
+    gs_code code = gs_reshape(&compilation->source, request->names[number], &options, &form->text, &reason);
     if (code == GS_E_MEMORY)
         return gs_fail_memory(error);
     kernel->can_be_confined = code == GS_OK;
@@ -180,32 +179,32 @@ static gs_code compile_confined(struct compilation *work, size_t number, gs_erro
         snprintf(kernel->refusal, sizeof kernel->refusal, "%s:%ld: %.150s", "line", reason.line, reason.message);
         return GS_OK;
     }
-    form->build = work->original.build;
+    form->build = compilation->original.build;
     form->build.text = form->text.data;
     form->build.size = form->text.count;
     form->build.kernels = &request->kernels[number];
     form->build.kernel_count = 1;
-    form->build.options = work->options;
+    form->build.options = compilation->options;
     form->build.option_count = request->option_count + request->head.has_marks;
-    return start_form(work, form, error);
+    return start_form(compilation, form, error);
 }
 
-/* For a GPU: once more with a limit of registers, where it needs one. */
-static gs_code limit_confined(struct compilation *work, size_t number, gs_error *error) {
-    const struct form *confined = &work->confined[number];
-    uint32_t limit = confined->built.count ? gs_register_limit(work->original.built.costs[number].registers,
+/* For a GPU: compiles it once more with a limit of registers, where that is needed. */
+static gs_code limit_confined(struct compilation *compilation, size_t number, gs_error *error) {
+    const struct form *confined = &compilation->confined[number];
+    uint32_t limit = confined->built.count ? gs_register_limit(compilation->original.built.costs[number].registers,
                                                                confined->built.costs[0].registers)
                                            : 0;
     if (!limit)
         return GS_OK;
-    work->limited[number].build = confined->build;
-    work->limited[number].build.max_registers = limit;
-    return start_form(work, &work->limited[number], error);
+    compilation->limited[number].build = confined->build;
+    compilation->limited[number].build.max_registers = limit;
+    return start_form(compilation, &compilation->limited[number], error);
 }
 
-/* A function of the source may need more registers than that: then it stays without a limit. */
-static gs_code take_limited(struct compilation *work, size_t number, gs_error *error) {
-    struct form *confined = &work->confined[number], *limited = &work->limited[number];
+/* A function of the source may need more registers than the limit: then it stays without one. */
+static gs_code take_limited(struct compilation *compilation, size_t number, gs_error *error) {
+    struct form *confined = &compilation->confined[number], *limited = &compilation->limited[number];
     gs_code code = wait_form(limited, error);
     if (code == GS_OK && limited->built.count) {
         gs_nvrtc_built_free(&confined->built);
@@ -215,65 +214,65 @@ static gs_code take_limited(struct compilation *work, size_t number, gs_error *e
     return code == GS_E_KERNEL ? GS_OK : code;
 }
 
-static gs_code collect_kernel(struct compilation *work, size_t number, gs_error *error) {
-    gs_image_made *made = work->made;
+static gs_code collect_kernel(struct compilation *compilation, size_t number, gs_error *error) {
+    gs_image_made *made = compilation->made;
     gs_image_stored *stored = &made->kernels[number];
-    struct form *confined = &work->confined[number];
+    struct form *confined = &compilation->confined[number];
     stored->confined.part = GS_IMAGE_NO_PART;
-    gs_code code = add_entry(work, &work->original, 0, number, &stored->original, error);
+    gs_code code = add_entry(&compilation->original, 0, number, &stored->original, error);
     if (code == GS_OK && stored->kernel.can_be_confined) {
-        code = finish_form(work, confined, error);
+        code = finish_form(compilation, confined, error);
         if (code == GS_OK)
-            code = add_entry(work, confined, (uint32_t)made->part_count - 1, 0, &stored->confined, error);
+            code = add_entry(confined, (uint32_t)made->part_count - 1, 0, &stored->confined, error);
     }
     return code;
 }
 
-static gs_code compile_all(struct compilation *work, gs_error *error) {
-    struct request *request = work->request;
-    work->made->kernel_count = request->kernel_count;
-    memcpy(work->options, request->options, request->option_count * sizeof *work->options);
-    work->options[request->option_count] = "-DGRIDSMITH_MARKS";
-    gs_code code = compile_original(work, error);
+static gs_code compile_all(struct compilation *compilation, gs_error *error) {
+    struct request *request = compilation->request;
+    compilation->made->kernel_count = request->kernel_count;
+    memcpy(compilation->options, request->options, request->option_count * sizeof *compilation->options);
+    compilation->options[request->option_count] = "-DGRIDSMITH_MARKS";
+    gs_code code = compile_original(compilation, error);
     for (size_t i = 0; i < request->kernel_count && code == GS_OK; i++) {
-        memcpy(work->made->kernels[i].kernel.name, request->names[i], GS_JOB_NAME);
-        code = compile_confined(work, i, error);
+        memcpy(compilation->made->kernels[i].kernel.name, request->names[i], GS_JOB_NAME);
+        code = compile_confined(compilation, i, error);
     }
     if (code == GS_OK)
-        code = wait_form(&work->original, error);
+        code = wait_form(&compilation->original, error);
     for (size_t i = 0; i < request->kernel_count && code == GS_OK; i++) {
-        code = wait_form(&work->confined[i], error);
+        code = wait_form(&compilation->confined[i], error);
         if (code == GS_OK)
-            code = limit_confined(work, i, error);
+            code = limit_confined(compilation, i, error);
     }
     for (size_t i = 0; i < request->kernel_count && code == GS_OK; i++)
-        code = take_limited(work, i, error);
+        code = take_limited(compilation, i, error);
     if (code == GS_OK)
-        code = finish_form(work, &work->original, error);
+        code = finish_form(compilation, &compilation->original, error);
     for (size_t i = 0; i < request->kernel_count && code == GS_OK; i++)
-        code = collect_kernel(work, i, error);
+        code = collect_kernel(compilation, i, error);
     return code;
 }
 
 static gs_code compile_request(struct request *request, const char *path, gs_error *error) {
-    struct compilation *work = calloc(1, sizeof *work);
+    struct compilation *compilation = calloc(1, sizeof *compilation);
     gs_image_made *made = calloc(1, sizeof *made);
-    if (!work || !made)
+    if (!compilation || !made)
         return gs_fail_memory(error);
-    work->request = request;
-    work->made = made;
-    gs_code code = gs_source_read(&work->source, request->name, request->text, request->head.size, error);
+    compilation->request = request;
+    compilation->made = made;
+    gs_code code = gs_source_read(&compilation->source, request->name, request->text, request->head.size, error);
     if (code == GS_OK)
-        code = find_kernels(request, &work->source, error);
+        code = find_kernels(request, &compilation->source, error);
     if (code == GS_OK && !request->head.architecture) {
-        work->host = gs_host_open(error);
-        code = work->host ? GS_OK : error->code;
+        compilation->host = gs_host_open(error);
+        code = compilation->host ? GS_OK : error->code;
     }
     if (code == GS_OK)
-        code = compile_all(work, error);
+        code = compile_all(compilation, error);
     if (code == GS_OK)
         code = gs_image_write(path, made, error);
-    return code; /* the process ends here: nothing is freed, and the folder of the host goes with all others */
+    return code; /* the process ends here: nothing is freed, and the daemon removes the folder */
 }
 
 /* ---- the process ---- */
@@ -283,7 +282,7 @@ static void end_group(int number) {
     kill(0, SIGKILL);
 }
 
-/* A core file of a compiler helps nobody. */
+/* No core files of compilers. */
 static void set_limits(uint32_t seconds) {
     struct rlimit none = {0};
     setrlimit(RLIMIT_CORE, &none);

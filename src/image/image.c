@@ -2,10 +2,10 @@
  * image.c: the daemon's side of compiling: the cache, and one compiler process for each source that is not in it. See
  * image.h.
  *
- * A compiler works in a folder of its own inside the cache, "work-PROCESS-XXXXXX", and leaves its image there; who
- * picks it up renames it into place. So nothing half-written is ever found, and what a killed daemon leaves behind is
- * known by its process, which is gone: the next one removes it. When the images become too many, those go that were
- * used longest ago; when that was is the time of their files.
+ * A compiler works in a folder of its own inside the cache, "work-PROCESS-XXXXXX", and leaves its image there; the
+ * daemon renames it into place. So no half-written image is ever found. What a killed daemon leaves behind is known by
+ * its process, which is gone: the next daemon removes it. When the images take too much space, those that were used
+ * longest ago are removed; the time of a file says when that was.
  */
 #define _GNU_SOURCE
 #include "image_file.h"
@@ -29,7 +29,7 @@ extern char **environ;
 struct gs_compilation {
     char folder[GS_IMAGE_PATH - 200]; /* of the cache */
     char path[GS_IMAGE_PATH], made[GS_IMAGE_PATH];
-    char work[GS_IMAGE_PATH - 100]; /* where the compiler works, or "" */
+    char scratch[GS_IMAGE_PATH - 100]; /* the folder of the compiler, or "" */
     char key[65];
     char name[100];
     uint32_t seconds;
@@ -41,18 +41,20 @@ struct gs_compilation {
 
 /* ---- the cache ---- */
 
-static gs_code find_folder(gs_compilation *work, const char *given, gs_error *error) {
+static gs_code find_folder(gs_compilation *compilation, const char *given, gs_error *error) {
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-    int length = given                      ? snprintf(work->folder, sizeof work->folder, "%s", given)
-                 : cache && cache[0] == '/' ? snprintf(work->folder, sizeof work->folder, "%s/gridsmith", cache)
-                 : home && home[0] == '/'   ? snprintf(work->folder, sizeof work->folder, "%s/.cache/gridsmith", home)
-                                            : 0;
-    if (length <= 0 || (size_t)length >= sizeof work->folder)
+    int length = given ? snprintf(compilation->folder, sizeof compilation->folder, "%s", given)
+                 : cache && cache[0] == '/'
+                     ? snprintf(compilation->folder, sizeof compilation->folder, "%s/gridsmith", cache)
+                 : home && home[0] == '/'
+                     ? snprintf(compilation->folder, sizeof compilation->folder, "%s/.cache/gridsmith", home)
+                     : 0;
+    if (length <= 0 || (size_t)length >= sizeof compilation->folder)
         return gs_fail(error, GS_E_USAGE, "there is no folder for compiled kernels: set XDG_CACHE_HOME or HOME");
-    return gs_make_folders(work->folder, error);
+    return gs_make_folders(compilation->folder, error);
 }
 
-/* A program that was built anew compiles anew, whatever its version says. */
+/* Another build of the program compiles again, whatever its version says. */
 static void hash_program(gs_digest *hash, const char *program) {
     struct stat status = {0};
     const char *named = getenv("GRIDSMITH_PROGRAM");
@@ -65,7 +67,7 @@ static void hash_program(gs_digest *hash, const char *program) {
         gs_digest_add_text(hash, getenv(variables[i]) ? getenv(variables[i]) : "");
 }
 
-static void hash_request(gs_compilation *work, const gs_image_request *request) {
+static void hash_request(gs_compilation *compilation, const gs_image_request *request) {
     gs_digest hash;
     unsigned char digest[32];
     const uint64_t numbers[] = {request->size, request->kernel_count, request->option_count,
@@ -81,20 +83,20 @@ static void hash_request(gs_compilation *work, const gs_image_request *request) 
         gs_digest_add_text(&hash, request->options[i]);
     hash_program(&hash, request->program);
     gs_digest_end(&hash, digest);
-    gs_digest_hex(digest, work->key);
-    snprintf(work->path, sizeof work->path, "%s/%s.image", work->folder, work->key);
+    gs_digest_hex(digest, compilation->key);
+    snprintf(compilation->path, sizeof compilation->path, "%s/%s.image", compilation->folder, compilation->key);
 }
 
-static gs_image *open_image(const gs_compilation *work, gs_error *error) {
+static gs_image *open_image(const gs_compilation *compilation, gs_error *error) {
     gs_image_file file;
-    if (gs_image_read(work->path, &file, error) != GS_OK)
+    if (gs_image_read(compilation->path, &file, error) != GS_OK)
         return NULL;
-    utimensat(AT_FDCWD, work->path, NULL, 0); /* it was used now */
+    utimensat(AT_FDCWD, compilation->path, NULL, 0); /* it was used now */
     gs_image *image = calloc(1, sizeof *image + file.kernel_count * sizeof image->kernels[0]);
     if (image) {
         image->kernel_count = file.kernel_count;
-        memcpy(image->path, work->path, sizeof image->path);
-        memcpy(image->key, work->key, sizeof image->key);
+        memcpy(image->path, compilation->path, sizeof image->path);
+        memcpy(image->key, compilation->key, sizeof image->key);
         for (size_t i = 0; i < file.kernel_count; i++)
             image->kernels[i] = file.kernels[i].kernel;
     } else {
@@ -165,16 +167,17 @@ static void drop_stale(const char *folder) {
             return;
 }
 
-static gs_code make_work(gs_compilation *work, gs_error *error) {
-    sweep(work->folder);
-    drop_stale(work->folder);
-    snprintf(work->work, sizeof work->work, "%s/work-%d-XXXXXX", work->folder, (int)getpid());
-    if (!mkdtemp(work->work)) {
-        gs_fail_system(error, "make the folder", work->work);
-        work->work[0] = '\0';
+static gs_code make_scratch(gs_compilation *compilation, gs_error *error) {
+    sweep(compilation->folder);
+    drop_stale(compilation->folder);
+    snprintf(compilation->scratch, sizeof compilation->scratch, "%s/work-%d-XXXXXX", compilation->folder,
+             (int)getpid());
+    if (!mkdtemp(compilation->scratch)) {
+        gs_fail_system(error, "make the folder", compilation->scratch);
+        compilation->scratch[0] = '\0';
         return GS_E_IO;
     }
-    snprintf(work->made, sizeof work->made, "%s/image", work->work);
+    snprintf(compilation->made, sizeof compilation->made, "%s/image", compilation->scratch);
     return GS_OK;
 }
 
@@ -219,10 +222,11 @@ static const char **make_environment(const char *temporary) {
     return list;
 }
 
-static gs_code spawn_compiler(gs_compilation *work, const char *program, int request, int answer, gs_error *error) {
+static gs_code spawn_compiler(gs_compilation *compilation, const char *program, int request, int answer,
+                              gs_error *error) {
     char temporary[GS_IMAGE_PATH];
-    const char *words[] = {GS_COMPILER_PROCESS, work->made, NULL};
-    snprintf(temporary, sizeof temporary, "TMPDIR=%s", work->work);
+    const char *words[] = {GS_COMPILER_PROCESS, compilation->made, NULL};
+    snprintf(temporary, sizeof temporary, "TMPDIR=%s", compilation->scratch);
     const char **environment = make_environment(temporary);
     gs_process_options process = {.program = program,
                                   .words = words,
@@ -230,45 +234,46 @@ static gs_code spawn_compiler(gs_compilation *work, const char *program, int req
                                   .fd_count = 2,
                                   .environment = environment,
                                   .has_own_group = true};
-    gs_code code = environment ? gs_process_start(&process, &work->process, error) : gs_fail_memory(error);
+    gs_code code = environment ? gs_process_start(&process, &compilation->process, error) : gs_fail_memory(error);
     free(environment);
     if (code == GS_OK) {
-        work->fd = (int)syscall(SYS_pidfd_open, work->process, 0);
-        if (work->fd < 0)
+        compilation->fd = (int)syscall(SYS_pidfd_open, compilation->process, 0);
+        if (compilation->fd < 0)
             code = gs_fail_system(error, "watch", "the compiler");
         else
-            fcntl(work->fd, F_SETFD, FD_CLOEXEC);
+            fcntl(compilation->fd, F_SETFD, FD_CLOEXEC);
     }
     return code;
 }
 
-static gs_code start_compiler(gs_compilation *work, const gs_image_request *request, gs_error *error) {
-    gs_code code = make_work(work, error);
+static gs_code start_compiler(gs_compilation *compilation, const gs_image_request *request, gs_error *error) {
+    gs_code code = make_scratch(compilation, error);
     if (code != GS_OK)
         return code;
-    int asked = write_request(request, work->seconds), answer = memfd_create("gridsmith-answer", MFD_CLOEXEC);
+    int request_file = write_request(request, compilation->seconds),
+        answer = memfd_create("gridsmith-answer", MFD_CLOEXEC);
     void *shared = MAP_FAILED;
-    if (asked >= 0 && answer >= 0 && ftruncate(answer, sizeof *work->answer) == 0)
-        shared = mmap(NULL, sizeof *work->answer, PROT_READ | PROT_WRITE, MAP_SHARED, answer, 0);
+    if (request_file >= 0 && answer >= 0 && ftruncate(answer, sizeof *compilation->answer) == 0)
+        shared = mmap(NULL, sizeof *compilation->answer, PROT_READ | PROT_WRITE, MAP_SHARED, answer, 0);
     if (shared != MAP_FAILED) {
-        work->answer = shared;
-        code = spawn_compiler(work, request->program, asked, answer, error);
+        compilation->answer = shared;
+        code = spawn_compiler(compilation, request->program, request_file, answer, error);
     } else {
         code = gs_fail_memory(error);
     }
-    if (asked >= 0)
-        close(asked);
+    if (request_file >= 0)
+        close(request_file);
     if (answer >= 0)
         close(answer);
     return code;
 }
 
-/* ---- the work ---- */
+/* ---- compilations ---- */
 
 static gs_code check_request(const gs_image_request *request, gs_error *error) {
     enum { MOST_OPTIONS = 32 };
     if (request->kernel_count > GS_IMAGE_KERNELS || request->option_count > MOST_OPTIONS)
-        return gs_fail(error, GS_E_USAGE, "at most %d kernels and %d options can be asked for", GS_IMAGE_KERNELS,
+        return gs_fail(error, GS_E_USAGE, "at most %d kernels and %d options can be requested", GS_IMAGE_KERNELS,
                        MOST_OPTIONS);
     for (size_t i = 0; i < request->option_count; i++)
         if (strncmp(request->options[i], "-D", 2) != 0)
@@ -277,86 +282,86 @@ static gs_code check_request(const gs_image_request *request, gs_error *error) {
 }
 
 gs_compilation *gs_image_start(const gs_image_request *request, gs_error *error) {
-    gs_compilation *work = calloc(1, sizeof *work);
-    if (!work) {
+    gs_compilation *compilation = calloc(1, sizeof *compilation);
+    if (!compilation) {
         gs_fail_memory(error);
         return NULL;
     }
-    work->fd = -1;
-    work->seconds = request->seconds ? request->seconds : 120;
-    snprintf(work->name, sizeof work->name, "%s", request->name);
+    compilation->fd = -1;
+    compilation->seconds = request->seconds ? request->seconds : 120;
+    snprintf(compilation->name, sizeof compilation->name, "%s", request->name);
     gs_code code = check_request(request, error);
     if (code == GS_OK)
-        code = find_folder(work, request->folder, error);
+        code = find_folder(compilation, request->folder, error);
     if (code == GS_OK) {
-        hash_request(work, request);
-        work->image = open_image(work, NULL);
-        if (work->image) {
-            work->image->was_cached = true;
-            work->fd = eventfd(1, EFD_CLOEXEC);
-            return work;
+        hash_request(compilation, request);
+        compilation->image = open_image(compilation, NULL);
+        if (compilation->image) {
+            compilation->image->was_cached = true;
+            compilation->fd = eventfd(1, EFD_CLOEXEC);
+            return compilation;
         }
-        code = start_compiler(work, request, error);
+        code = start_compiler(compilation, request, error);
     }
     if (code == GS_OK)
-        return work;
-    gs_image_cancel(work);
+        return compilation;
+    gs_image_cancel(compilation);
     return NULL;
 }
 
-int gs_image_fd(const gs_compilation *work) {
-    return work->fd;
+int gs_image_fd(const gs_compilation *compilation) {
+    return compilation->fd;
 }
 
 /* Waits for the compiler, and puts its image into place. */
-static gs_code take_image(gs_compilation *work, gs_error *error) {
+static gs_code take_image(gs_compilation *compilation, gs_error *error) {
     int status = 0;
-    while (waitpid(work->process, &status, 0) < 0 && errno == EINTR)
+    while (waitpid(compilation->process, &status, 0) < 0 && errno == EINTR)
         ;
-    work->process = 0;
-    if (!work->answer->is_done)
+    compilation->process = 0;
+    if (!compilation->answer->is_done)
         return gs_fail(error, GS_E_KERNEL,
                        WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL
                            ? "%s: the compiler was stopped: it may take %u seconds"
                            : "%s: the compiler crashed",
-                       work->name, work->seconds);
-    if (work->answer->code != GS_OK) {
+                       compilation->name, compilation->seconds);
+    if (compilation->answer->code != GS_OK) {
         if (error)
-            *error = work->answer->error;
-        return work->answer->code;
+            *error = compilation->answer->error;
+        return compilation->answer->code;
     }
-    if (rename(work->made, work->path) != 0)
-        return gs_fail_system(error, "write", work->path);
-    work->image = open_image(work, error);
-    if (!work->image)
+    if (rename(compilation->made, compilation->path) != 0)
+        return gs_fail_system(error, "write", compilation->path);
+    compilation->image = open_image(compilation, error);
+    if (!compilation->image)
         return GS_E_IO;
     return GS_OK;
 }
 
-gs_image *gs_image_finish(gs_compilation *work, gs_error *error) {
-    if (!work->image)
-        take_image(work, error);
-    gs_image *image = work->image;
-    work->image = NULL;
-    gs_image_cancel(work);
+gs_image *gs_image_finish(gs_compilation *compilation, gs_error *error) {
+    if (!compilation->image)
+        take_image(compilation, error);
+    gs_image *image = compilation->image;
+    compilation->image = NULL;
+    gs_image_cancel(compilation);
     return image;
 }
 
-void gs_image_cancel(gs_compilation *work) {
-    if (!work)
+void gs_image_cancel(gs_compilation *compilation) {
+    if (!compilation)
         return;
-    if (work->process > 0) {
-        kill(-work->process, SIGKILL);
-        while (waitpid(work->process, NULL, 0) < 0 && errno == EINTR)
+    if (compilation->process > 0) {
+        kill(-compilation->process, SIGKILL);
+        while (waitpid(compilation->process, NULL, 0) < 0 && errno == EINTR)
             ;
     }
-    if (work->fd >= 0)
-        close(work->fd);
-    if (work->answer)
-        munmap(work->answer, sizeof *work->answer);
-    remove_tree(work->work);
-    gs_image_free(work->image);
-    free(work);
+    if (compilation->fd >= 0)
+        close(compilation->fd);
+    if (compilation->answer)
+        munmap(compilation->answer, sizeof *compilation->answer);
+    remove_tree(compilation->scratch);
+    gs_image_free(compilation->image);
+    free(compilation);
 }
 
 int gs_image_find(const gs_image *image, const char *kernel) {

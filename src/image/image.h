@@ -7,9 +7,9 @@
  * compilation is a process of its own, with a time limit; the daemon starts it, watches a descriptor and picks up the
  * result:
  *
- *     gs_compilation *work = gs_image_start(&request, &error);
- *     ... when gs_image_fd(work) is readable, at once for an image that is in the cache:
- *     gs_image *image = gs_image_finish(work, &error);      // NULL: the error says why, for the client
+ *     gs_compilation *compilation = gs_image_start(&request, &error);
+ *     ... when gs_image_fd(compilation) is readable, at once for an image that is in the cache:
+ *     gs_image *image = gs_image_finish(compilation, &error);      // NULL: the error says why, for the client
  */
 #ifndef GS_IMAGE_H
 #define GS_IMAGE_H
@@ -21,7 +21,7 @@
 enum { GS_IMAGE_KERNELS = 64, GS_IMAGE_PATH = 1024, GS_IMAGE_CACHE_BYTES = 512 << 20 };
 
 typedef struct gs_image_request {
-    const char *program; /* as in gs_engine_options */
+    const char *program; /* as in gs_worker_options */
     const char *folder;  /* of the cache; NULL: the user's */
     const char *name;    /* of the source, for errors */
     const char *text;
@@ -30,13 +30,13 @@ typedef struct gs_image_request {
     size_t kernel_count;        /* 0: all kernels of the source that are not templates */
     const char *const *options; /* "-DNAME=VALUE"; others are refused */
     size_t option_count;
-    int32_t architecture; /* gs_engine_facts; 0: for the CPU */
-    bool has_marks;       /* confined kernels count blocks: see gs_engine_options.checks_marks */
+    int32_t architecture; /* gs_worker_facts; 0: for the CPU */
+    bool has_marks;       /* confined kernels count blocks: see gs_worker_options.checks_marks */
     uint32_t seconds;     /* the compiler is stopped after so many; 0: 120 */
 } gs_image_request;
 
 typedef struct gs_image_kernel {
-    char name[GS_JOB_NAME]; /* as it was asked for, or as it stands in the source */
+    char name[GS_JOB_NAME]; /* as it was requested, or as it stands in the source */
     bool can_be_confined;
     char refusal[200]; /* else: why not */
 } gs_image_kernel;
@@ -51,21 +51,22 @@ typedef struct gs_image {
 
 typedef struct gs_compilation gs_compilation;
 
-/* Looks into the cache, or starts a compiler. The text and the rest of the request are not needed after it. */
+/* Looks into the cache, or starts a compiler. The request is not needed after the call. */
 gs_compilation *gs_image_start(const gs_image_request *request, gs_error *error);
-/* Readable: it is done, or was given up. */
-int gs_image_fd(const gs_compilation *work);
-/* What came of it; the caller frees it. Waits where it is not done. Frees `work`. GS_E_KERNEL: mistakes in the source.
+/* Readable: it is done, or was stopped. */
+int gs_image_fd(const gs_compilation *compilation);
+/* The image, which the caller frees. Waits if it is not done. Frees the compilation. GS_E_KERNEL: mistakes in the
+ * source.
  */
-gs_image *gs_image_finish(gs_compilation *work, gs_error *error);
-/* Gives up: kills the compiler. Frees `work`. */
-void gs_image_cancel(gs_compilation *work);
+gs_image *gs_image_finish(gs_compilation *compilation, gs_error *error);
+/* Kills the compiler and frees the compilation. */
+void gs_image_cancel(gs_compilation *compilation);
 
 /* The number of a kernel, or -1. */
 int gs_image_find(const gs_image *image, const char *kernel);
 void gs_image_free(gs_image *image);
 
-/* ---- the file, for the device process ---- */
+/* ---- the file, for the worker ---- */
 
 enum { GS_IMAGE_SYMBOL = 1024 };
 #define GS_IMAGE_NO_PART UINT32_MAX
@@ -97,7 +98,7 @@ void gs_image_file_free(gs_image_file *file);
 
 #define GS_COMPILER_PROCESS "compiler-process"
 
-/* It is told by descriptors that it inherits, and is of no use to people. Returns an exit code. */
+/* It works on descriptors that it inherits from the daemon, and is of no use to people. Returns an exit code. */
 int gs_compiler_process(int argc, char **argv);
 
 #endif

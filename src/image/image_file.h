@@ -31,7 +31,7 @@ typedef struct gs_compiler_request {
 } gs_compiler_request;
 
 typedef struct gs_compiler_answer {
-    uint32_t is_done, unused; /* else it was ended before it could say anything */
+    uint32_t is_done, unused; /* 0: it was ended before it could answer */
     gs_code code;
     gs_error error;
 } gs_compiler_answer;

@@ -278,7 +278,7 @@ static void unpack(struct reader *reader) {
     gs_source_free_unpacked(&request, bytes);
 }
 
-/* An event that the device process had no reason for: a kernel may have written over its memory. */
+/* An event that the worker had no reason for: a kernel may have written over its memory. */
 static void lie(const gs_server *server, struct reader *reader) {
     uint32_t what = next(reader) % 6;
     size_t number = next(reader);

@@ -1,4 +1,4 @@
-// Kernels for the tests of the device process: one that counts, and three that misbehave.
+// Kernels for the tests of the worker: one that counts, and three that misbehave.
 
 // Each block adds 1 to its own count, after a while.
 extern "C" __global__ void count(unsigned *counts, int rounds) {

@@ -25,7 +25,7 @@
  */
 #define CLIENTS 2
 #ifndef LOSSES
-#define LOSSES 1 /* of device processes, at most */
+#define LOSSES 1 /* of workers, at most */
 #endif
 
 mtype = { ALLOCATE, LAUNCH, COPY, FREE };              /* commands; and orders, with */
