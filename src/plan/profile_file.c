@@ -11,6 +11,7 @@
 #include "profile_store.h"
 
 #include <math.h>
+#include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -14,7 +14,7 @@
 static const double least_factor = 0.01, most_factor = 2;
 enum { REMEMBERED = 8 }; /* a measurement weighs as much as this many before it, at most */
 
-gs_profile_store *gs_profile_store_open(const char *path, const char *gpu, int32_t sms, gs_error *error) {
+gs_profile_store *gs_profile_store_new(const char *gpu, int32_t sms, gs_error *error) {
     if (sms < 1 || sms > GS_JOB_SMS) {
         gs_fail(error, GS_E_USAGE, "a GPU has 1 to %d SMs, not %d", GS_JOB_SMS, sms);
         return NULL;
@@ -26,29 +26,15 @@ gs_profile_store *gs_profile_store_open(const char *path, const char *gpu, int32
     }
     store->sms = sms;
     snprintf(store->gpu, sizeof store->gpu, "%s", gpu);
-    if (path)
-        gs_profile_file_open(store, path);
     return store;
 }
 
-void gs_profile_store_close(gs_profile_store *store) {
-    if (!store)
-        return;
-    while (store->file && gs_profile_store_save(store) && gs_profile_store_has_unsaved(store))
-        ;
-    gs_profile_file_close(store);
+void gs_profile_store_free(gs_profile_store *store) {
     for (size_t i = 0; i < GS_STORE_PROFILES; i++)
         free(store->profiles[i]);
     for (size_t i = 0; i < GS_STORE_PAIRS; i++)
         free(store->pairs[i]);
     free(store);
-}
-
-const char *gs_profile_store_problem(gs_profile_store *store) {
-    if (!store->problem[0] || store->is_problem_told)
-        return NULL;
-    store->is_problem_told = true;
-    return store->problem;
 }
 
 /* ---- profiles ---- */
@@ -228,7 +214,7 @@ bool gs_pair_factor(const gs_pair *pair, const gs_profile *profile, int32_t sms,
     return true;
 }
 
-/* ---- listings, and the file ---- */
+/* ---- listings ---- */
 
 const gs_profile *gs_profile_store_next(const gs_profile_store *store, size_t *at) {
     while (*at < GS_STORE_PROFILES && !store->profiles[*at])
@@ -240,47 +226,4 @@ const gs_pair *gs_profile_store_next_pair(const gs_profile_store *store, size_t 
     while (*at < GS_STORE_PAIRS && !store->pairs[*at])
         ++*at;
     return *at < GS_STORE_PAIRS ? store->pairs[(*at)++] : NULL;
-}
-
-/* What one save writes at most: a few milliseconds of work. */
-enum { WRITTEN_AT_ONCE = 100 };
-
-typedef struct unsaved {
-    gs_profile *profiles[WRITTEN_AT_ONCE];
-    gs_pair *pairs[WRITTEN_AT_ONCE];
-    int profile_count, pair_count;
-} unsaved;
-
-static void gather(const gs_profile_store *store, unsaved *news) {
-    for (size_t i = 0; i < GS_STORE_PROFILES && news->profile_count < WRITTEN_AT_ONCE; i++)
-        if (store->profiles[i] && store->profiles[i]->is_dirty)
-            news->profiles[news->profile_count++] = store->profiles[i];
-    for (size_t i = 0; i < GS_STORE_PAIRS && news->pair_count < WRITTEN_AT_ONCE; i++)
-        if (store->pairs[i] && store->pairs[i]->is_dirty)
-            news->pairs[news->pair_count++] = store->pairs[i];
-}
-
-bool gs_profile_store_has_unsaved(const gs_profile_store *store) {
-    return store->has_unsaved;
-}
-
-bool gs_profile_store_save(gs_profile_store *store) {
-    unsaved news = {.profile_count = 0};
-    if (!store->file)
-        return false;
-    gather(store, &news);
-    store->has_unsaved = news.profile_count == WRITTEN_AT_ONCE || news.pair_count == WRITTEN_AT_ONCE;
-    if (news.profile_count + news.pair_count == 0)
-        return true;
-    bool good = gs_profile_file_begin(store);
-    for (int i = 0; good && i < news.profile_count; i++)
-        good = gs_profile_file_profile(store, news.profiles[i]);
-    for (int i = 0; good && i < news.pair_count; i++)
-        good = gs_profile_file_pair(store, news.pairs[i]);
-    good = gs_profile_file_end(store, good);
-    for (int i = 0; good && i < news.profile_count; i++)
-        news.profiles[i]->is_dirty = false;
-    for (int i = 0; good && i < news.pair_count; i++)
-        news.pairs[i]->is_dirty = false;
-    return good;
 }

@@ -1,12 +1,17 @@
 /*
  * profile_store.h: the inside of a store, for the files of this room.
+ *
+ * Each file calls only files below it:
+ *
+ *   profile_sync.c    opens, saves and closes a store
+ *   profile_file.c    the SQLite file
+ *   profile_store.c   the profiles and pairs in memory
+ *   profile.c         one profile
  */
 #ifndef GS_PROFILE_STORE_H
 #define GS_PROFILE_STORE_H
 
 #include "plan.h"
-
-#include <sqlite3.h>
 
 enum { STORE_WAYS = 8 };
 
@@ -16,25 +21,35 @@ struct gs_profile_store {
     uint64_t uses; /* counts up with each use of a profile or a pair: who has the least was used longest ago */
     gs_profile *profiles[GS_STORE_PROFILES];
     gs_pair *pairs[GS_STORE_PAIRS];
-    sqlite3 *file; /* NULL: in memory only */
+    struct sqlite3 *file; /* NULL: in memory only */
     char problem[GS_PROFILE_NAME + 200];
     bool is_problem_told; /* has been said, and was not mended since */
     bool has_unsaved;
 };
+
+/* ---- profile.c ---- */
+
+/* Makes a profile's curve out of its points. */
+void gs_profile_curve(gs_profile *profile);
+
+/* ---- profile_store.c ---- */
+
+/* An empty store without a file. NULL: out of memory, or a number of SMs that no GPU has. */
+gs_profile_store *gs_profile_store_new(const char *gpu, int32_t sms, gs_error *error);
+void gs_profile_store_free(gs_profile_store *store);
 
 /* The profile or pair itself, made where there is none. NULL: no place, or out of memory. */
 gs_profile *gs_profile_store_make(gs_profile_store *store, uint64_t key);
 gs_profile *gs_profile_store_find(gs_profile_store *store, uint64_t key); /* NULL: there is none */
 gs_pair *gs_profile_store_make_pair(gs_profile_store *store, uint64_t one, uint64_t other);
 
-/* Makes a profile's curve out of its points. */
-void gs_profile_curve(gs_profile *profile);
-
 /* ---- profile_file.c ---- */
 
+/* Opens the file and reads its rows into the store. Where that fails, store->file is NULL and store->problem says why.
+ */
 void gs_profile_file_open(gs_profile_store *store, const char *path);
 void gs_profile_file_close(gs_profile_store *store);
-/* Writes a profile or a pair in the transaction under way. */
+/* Writes profiles and pairs between begin and end. With keep == false, end takes them back. */
 bool gs_profile_file_begin(gs_profile_store *store);
 bool gs_profile_file_profile(gs_profile_store *store, const gs_profile *profile);
 bool gs_profile_file_pair(gs_profile_store *store, const gs_pair *pair);

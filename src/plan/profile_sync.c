@@ -1,0 +1,80 @@
+/*
+ * profile_sync.c: opens, saves and closes a store.
+ *
+ * profile_store.c holds the profiles and pairs in memory and knows no file. profile_file.c reads and writes the file
+ * and calls profile_store.c. This file calls both.
+ *
+ * A save writes what changed, a limited number of profiles and pairs at a time, so that the caller is never held up for
+ * long: gs_profile_store_has_unsaved says whether another save is needed.
+ */
+#include "profile_store.h"
+
+/* What one save writes at most: a few milliseconds of work. */
+enum { WRITTEN_AT_ONCE = 100 };
+
+/* ---- opening and closing ---- */
+
+gs_profile_store *gs_profile_store_open(const char *path, const char *gpu, int32_t sms, gs_error *error) {
+    gs_profile_store *store = gs_profile_store_new(gpu, sms, error);
+    if (store && path)
+        gs_profile_file_open(store, path);
+    return store;
+}
+
+void gs_profile_store_close(gs_profile_store *store) {
+    if (!store)
+        return;
+    while (store->file && gs_profile_store_save(store) && gs_profile_store_has_unsaved(store))
+        ;
+    gs_profile_file_close(store);
+    gs_profile_store_free(store);
+}
+
+const char *gs_profile_store_problem(gs_profile_store *store) {
+    if (!store->problem[0] || store->is_problem_told)
+        return NULL;
+    store->is_problem_told = true;
+    return store->problem;
+}
+
+/* ---- saving ---- */
+
+typedef struct unsaved {
+    gs_profile *profiles[WRITTEN_AT_ONCE];
+    gs_pair *pairs[WRITTEN_AT_ONCE];
+    int profile_count, pair_count;
+} unsaved;
+
+static void gather(const gs_profile_store *store, unsaved *news) {
+    for (size_t i = 0; i < GS_STORE_PROFILES && news->profile_count < WRITTEN_AT_ONCE; i++)
+        if (store->profiles[i] && store->profiles[i]->is_dirty)
+            news->profiles[news->profile_count++] = store->profiles[i];
+    for (size_t i = 0; i < GS_STORE_PAIRS && news->pair_count < WRITTEN_AT_ONCE; i++)
+        if (store->pairs[i] && store->pairs[i]->is_dirty)
+            news->pairs[news->pair_count++] = store->pairs[i];
+}
+
+bool gs_profile_store_has_unsaved(const gs_profile_store *store) {
+    return store->has_unsaved;
+}
+
+bool gs_profile_store_save(gs_profile_store *store) {
+    unsaved news = {.profile_count = 0};
+    if (!store->file)
+        return false;
+    gather(store, &news);
+    store->has_unsaved = news.profile_count == WRITTEN_AT_ONCE || news.pair_count == WRITTEN_AT_ONCE;
+    if (news.profile_count + news.pair_count == 0)
+        return true;
+    bool good = gs_profile_file_begin(store);
+    for (int i = 0; good && i < news.profile_count; i++)
+        good = gs_profile_file_profile(store, news.profiles[i]);
+    for (int i = 0; good && i < news.pair_count; i++)
+        good = gs_profile_file_pair(store, news.pairs[i]);
+    good = gs_profile_file_end(store, good);
+    for (int i = 0; good && i < news.profile_count; i++)
+        news.profiles[i]->is_dirty = false;
+    for (int i = 0; good && i < news.pair_count; i++)
+        news.pairs[i]->is_dirty = false;
+    return good;
+}
