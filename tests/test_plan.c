@@ -103,8 +103,6 @@ static void noise_does_not_make_fewer_sms_faster(void **state) {
     gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), 1);
     for (int i = 0; i < rounds(2000); i++) {
         gs_profile profile = {.key = 1, .sms = SMS, .blocks = 1000};
-        if (gs_random_chance(&random, 50))
-            profile.blocks_per_sm = (int32_t)gs_random_from(&random, 1, 32);
         for (int j = 0; j < 40; j++)
             gs_profile_rate(&profile, (int32_t)gs_random_from(&random, 1, SMS),
                             (uint64_t)gs_random_from(&random, 1, 1000), 1000);
@@ -118,12 +116,25 @@ static void noise_does_not_make_fewer_sms_faster(void **state) {
     }
 }
 
-static void few_blocks_need_few_sms(void **state) {
+/* As of one with few blocks. */
+static void a_rate_that_stops_growing_needs_no_more_sms(void **state) {
     (void)state;
-    gs_profile profile = {.key = 1, .sms = SMS, .blocks = 40, .blocks_per_sm = 2};
+    gs_profile profile = {.key = 1, .sms = SMS, .blocks = 40};
     gs_profile_ran(&profile, false, profile.blocks, 1000);
+    gs_profile_rate(&profile, 20, profile.blocks, 1000);
     expect_near(gs_profile_share(&profile, 20), 1, 1e-9);
     expect_near(gs_profile_share(&profile, 10), 0.5, 1e-9);
+    expect_near(gs_profile_share(&profile, 100), 1, 1e-9);
+}
+
+/* What was measured on fewer SMs only is extended in proportion. */
+static void more_sms_than_were_measured_do_more(void **state) {
+    (void)state;
+    gs_profile profile = {.key = 1, .sms = SMS, .blocks = 1000};
+    gs_profile_rate(&profile, 33, 1000, 1000);
+    expect_near(profile.alone, 4, 1e-9);
+    expect_near(gs_profile_share(&profile, 33), 0.25, 1e-9);
+    expect_near(gs_profile_share(&profile, 99), 0.75, 1e-9);
 }
 
 /* Asking what to measure next, and measuring that with some noise, must find any curve in a few steps. */
@@ -155,34 +166,30 @@ static void what_is_wanted_finds_the_curve(void **state) {
     assert_true(most <= GS_PROFILE_POINTS * 3);
 }
 
+/* Of a kernel that has nine tenths of its rate on `knee` SMs. */
 static void classes_follow_the_curve(void **state) {
     (void)state;
-    gs_profile_store *store = memory_book();
-    const gs_profile *linear = learned(store, 1, 1, 1000), *saturated = learned(store, 2, 0.4, 1000);
-    const gs_profile *between_both = learned(store, 3, 0.78, 1000);
-    assert_int_equal(gs_profile_memory(linear), GS_LEVEL_LOW);
-    assert_int_equal(gs_profile_compute(linear), GS_LEVEL_HIGH);
-    assert_int_equal(gs_profile_memory(saturated), GS_LEVEL_HIGH);
-    assert_int_equal(gs_profile_compute(saturated), GS_LEVEL_LOW);
-    assert_int_equal(gs_profile_memory(between_both), GS_LEVEL_MEDIUM);
-    assert_int_equal(gs_profile_compute(between_both), GS_LEVEL_MEDIUM);
-    gs_profile *few = gs_profile_store_get(store, 4, "few blocks", 100000);
-    few->blocks_per_sm = 100000 / 53 + 1; /* the blocks of 53 SMs, which is 0.4 of all */
-    *few = (gs_profile){.key = 4, .sms = SMS, .blocks = 100000, .blocks_per_sm = few->blocks_per_sm, .pins = 1};
-    gs_profile *few_learned = learned(store, 4, 0.4, 1000);
-    assert_int_equal(gs_profile_memory(few_learned), GS_LEVEL_LOW);
-    assert_int_equal(gs_profile_compute(few_learned), GS_LEVEL_LOW);
-    gs_profile *hinted = learned(store, 5, 1, 1000);
-    hinted->bandwidth_percent = 70;
-    assert_int_equal(gs_profile_memory(hinted), GS_LEVEL_MEDIUM);
-    hinted->bandwidth_percent = 0;
-    hinted->warps_percent = 12;
-    assert_int_equal(gs_profile_compute(hinted), GS_LEVEL_MEDIUM);
-    gs_profile fresh = {.key = 6, .sms = SMS, .blocks = 10};
+    static const struct {
+        int32_t knee;
+        enum gs_level memory, compute;
+    } kinds[] = {{40, GS_LEVEL_HIGH, GS_LEVEL_LOW},      {79, GS_LEVEL_HIGH, GS_LEVEL_LOW},       /* 0.598 of the SMs */
+                 {80, GS_LEVEL_MEDIUM, GS_LEVEL_MEDIUM}, {105, GS_LEVEL_MEDIUM, GS_LEVEL_MEDIUM}, /* 0.795 */
+                 {106, GS_LEVEL_LOW, GS_LEVEL_MEDIUM},   {112, GS_LEVEL_LOW, GS_LEVEL_MEDIUM},    /* 0.848 */
+                 {113, GS_LEVEL_LOW, GS_LEVEL_HIGH},     {119, GS_LEVEL_LOW, GS_LEVEL_HIGH}};
+    for (size_t i = 0; i < GS_COUNT(kinds); i++) {
+        gs_profile profile = {.key = 1, .sms = SMS, .blocks = 1000};
+        gs_profile_rate(&profile, SMS, 1000000, 1000000);
+        gs_profile_rate(&profile, kinds[i].knee, 900001, 1000000);
+        assert_int_equal(gs_profile_memory(&profile), i == 0 ? GS_LEVEL_HIGH : GS_LEVEL_UNKNOWN);
+        gs_profile_rate(&profile, 33, 33 * 900000 / (uint64_t)kinds[i].knee, 1000000);
+        assert_int_equal(gs_profile_memory(&profile), kinds[i].memory);
+        assert_int_equal(gs_profile_compute(&profile), kinds[i].compute);
+    }
+    gs_profile fresh = {.key = 1, .sms = SMS, .blocks = 10};
     gs_profile_rate(&fresh, SMS, 10, 10);
     assert_int_equal(gs_profile_memory(&fresh), GS_LEVEL_UNKNOWN);
+    assert_int_equal(gs_profile_compute(&fresh), GS_LEVEL_UNKNOWN);
     assert_string_equal(gs_level_name(GS_LEVEL_MEDIUM), "medium");
-    gs_profile_store_close(store);
 }
 
 static void keys_tell_launches_apart(void **state) {
@@ -348,7 +355,6 @@ static gs_profile_store *file_book(const char *path) {
 
 static void fill(gs_profile_store *store) {
     gs_profile *a = learned(store, UINT64_MAX - 5, 1, 1000), *b = learned(store, 2, 0.5, 300);
-    a->warps_percent = 50;
     gs_profile_store_beside(store, &(gs_beside){a, 66, 40000}, &(gs_beside){b, 66, 50000}, 1000000);
     gs_profile_store_turns(store, &(gs_beside){a, 0, 50000}, &(gs_beside){b, 0, 60000}, 1000000);
 }
@@ -359,7 +365,6 @@ static void expect_filled(gs_profile_store *store) {
     double factor;
     assert_int_equal(gs_profile_duration_ns(a), 1000000);
     expect_near(gs_profile_share(a, 66), 0.5, 1e-3);
-    assert_int_equal(a->warps_percent, 50);
     assert_int_equal(a->point_count, 6);
     assert_int_equal(gs_profile_compute(a), GS_LEVEL_HIGH);
     assert_non_null(pair);
@@ -409,6 +414,19 @@ static void expect_trouble(const char *path, const char *words) {
     gs_profile_store_close(store);
 }
 
+static void set_later_version(const char *path) {
+    sqlite3 *file = NULL;
+    sqlite3_stmt *row = NULL;
+    char sql[60];
+    assert_int_equal(sqlite3_open(path, &file), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(file, "PRAGMA user_version", -1, &row, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(row), SQLITE_ROW);
+    snprintf(sql, sizeof sql, "PRAGMA user_version=%d", sqlite3_column_int(row, 0) + 1);
+    sqlite3_finalize(row);
+    sqlite3_close(file);
+    execute(path, sql);
+}
+
 static void a_file_that_cannot_be_used_is_no_reason_to_stop(void **state) {
     (void)state;
     const char *path = fresh_file();
@@ -420,7 +438,7 @@ static void a_file_that_cannot_be_used_is_no_reason_to_stop(void **state) {
     execute(fresh_file(), "CREATE TABLE theirs(a)");
     expect_trouble(path, "something else");
     gs_profile_store_close(file_book(fresh_file()));
-    execute(path, "PRAGMA user_version=4");
+    set_later_version(path);
     expect_trouble(path, "later version");
     gs_profile_store_close(file_book(fresh_file()));
     execute(path, "DROP TABLE points");
@@ -428,24 +446,48 @@ static void a_file_that_cannot_be_used_is_no_reason_to_stop(void **state) {
     expect_trouble("/nowhere/at/all.db", "unable to open");
 }
 
+/* What versions 1 and 2 wrote; 2 had two more columns in `profiles`. */
+#define OLD_PROFILES                                                                                                   \
+    "CREATE TABLE profiles(gpu TEXT NOT NULL, gpu_sms INTEGER NOT NULL, key INTEGER NOT NULL, used INTEGER NOT NULL,"  \
+    " name TEXT NOT NULL, blocks INTEGER NOT NULL, blocks_per_sm INTEGER, warps_percent INTEGER,"                      \
+    " bandwidth_percent INTEGER, whole_ns REAL, whole_samples INTEGER, compute TEXT, memory TEXT,"
+#define OLD_KEY " PRIMARY KEY(gpu, gpu_sms, key)) WITHOUT ROWID;"
+#define OLD_OTHERS                                                                                                     \
+    "CREATE TABLE points(gpu TEXT NOT NULL, gpu_sms INTEGER NOT NULL, key INTEGER NOT NULL, sms INTEGER NOT NULL,"     \
+    " blocks_per_ns REAL, samples INTEGER, PRIMARY KEY(gpu, gpu_sms, key, sms)) WITHOUT ROWID;"                        \
+    "CREATE TABLE pairs(gpu TEXT NOT NULL, gpu_sms INTEGER NOT NULL, a INTEGER NOT NULL, b INTEGER NOT NULL,"          \
+    " split INTEGER NOT NULL, used INTEGER NOT NULL, factor_a REAL, factor_b REAL, samples INTEGER,"                   \
+    " PRIMARY KEY(gpu, gpu_sms, a, b, split)) WITHOUT ROWID;"                                                          \
+    "INSERT INTO points VALUES('h200', 132, 2, 66, 0.1, 3);"                                                           \
+    "INSERT INTO pairs VALUES('h200', 132, 2, 3, 4, 1, 0.5, 0.5, 3);"                                                  \
+    "PRAGMA application_id=1198746992;"
+
 static void what_an_earlier_version_measured_is_measured_again(void **state) {
     (void)state;
-    const char *path = fresh_file();
-    gs_profile_store *store = file_book(path);
-    size_t at = 0;
-    fill(store);
-    assert_true(gs_profile_store_save(store));
-    gs_profile_store_close(store);
-    execute(path, "ALTER TABLE profiles DROP COLUMN block_loop_ns; PRAGMA user_version=1");
-    store = file_book(path);
-    assert_null(gs_profile_store_problem(store));
-    assert_null(gs_profile_store_next(store, &at));
-    fill(store);
-    assert_true(gs_profile_store_save(store));
-    gs_profile_store_close(store);
-    store = file_book(path);
-    expect_filled(store);
-    gs_profile_store_close(store);
+    static const char *const versions[] = {
+        OLD_PROFILES OLD_KEY OLD_OTHERS
+        "INSERT INTO profiles VALUES('h200', 132, 2, 1, 'k', 100000, 2, 50, 0, 1e6, 3, 'low', 'high');"
+        "PRAGMA user_version=1",
+        OLD_PROFILES
+        " walked_ns REAL, walked_samples INTEGER," OLD_KEY OLD_OTHERS
+        "INSERT INTO profiles VALUES('h200', 132, 2, 1, 'k', 100000, 2, 50, 0, 1e6, 3, 'low', 'high', 9, 3);"
+        "PRAGMA user_version=2"};
+    for (size_t i = 0; i < GS_COUNT(versions); i++) {
+        const char *path = fresh_file();
+        size_t at = 0;
+        execute(path, versions[i]);
+        gs_profile_store *store = file_book(path);
+        assert_null(gs_profile_store_problem(store));
+        assert_null(gs_profile_store_next(store, &at));
+        assert_null(gs_profile_store_next_pair(store, &(size_t){0}));
+        fill(store);
+        assert_true(gs_profile_store_save(store));
+        gs_profile_store_close(store);
+        store = file_book(path);
+        assert_null(gs_profile_store_problem(store));
+        expect_filled(store);
+        gs_profile_store_close(store);
+    }
 }
 
 static void a_locked_file_is_tried_again(void **state) {
@@ -499,9 +541,9 @@ static void nonsense_in_the_file_is_left_out(void **state) {
     gs_profile_store *store = file_book(path);
     fill(store);
     gs_profile_store_close(store);
-    execute(path,
-            "INSERT INTO profiles VALUES('h200', 132, 77, -1, 'x', -5, 9e99, 1e99, 'a', 'b', 9e99, 3, x'00', 'x', -1);"
-            "INSERT INTO profiles VALUES('h200', 132, 78, 9e18, '', 5, 9, 1, 1, -1, 9, 3, 4, 1e300, 9);");
+    execute(path, "INSERT INTO profiles VALUES('h200', 132, 77, -1, 'x', -5, 9e99, 1e99, 'a', 'b', x'00', 'x');"
+                  "INSERT INTO profiles VALUES('h200', 132, 78, 9e18, '', 5, 9, 1, 9, 3, 4, 5);"
+                  "INSERT INTO profiles VALUES('h200', 132, 79, 1, '', 5, -1, 9, 1e300, 9, 4, 5);");
     execute(path, "INSERT INTO points VALUES('h200', 132, 2, -1, 5, 5);"
                   "INSERT INTO points VALUES('h200', 132, 2, 133, 5, 5);"
                   "INSERT INTO points VALUES('h200', 132, 2, 3, 'x', 5);"
@@ -726,8 +768,8 @@ static void turns_that_do_more_than_one_are_preferred(void **state) {
     (void)state;
     struct scene scene = new_scene();
     scene.count = 2;
-    gs_profile *a = learned(scene.store, 1, 0.85, 5000), *b = learned(scene.store, 2, 1, 5000);
-    a->warps_percent = b->warps_percent = 12; /* medium in compute: corun */
+    gs_profile *a = learned(scene.store, 1, 0.88, 5000), *b = learned(scene.store, 2, 0.88, 5000);
+    assert_int_equal(gs_profile_compute(a), GS_LEVEL_MEDIUM); /* low in memory: corun */
     scene.contenders[0] = waiting(a, 0);
     scene.contenders[1] = waiting(b, 1);
     assert_int_equal(decide(&scene).running, 2);
@@ -797,8 +839,8 @@ static void short_kernels_run_whole_on_sms_left_free(void **state) {
     struct scene scene = new_scene();
     scene.count = 2;
     gs_profile *few = gs_profile_store_get(scene.store, 2, "short", 40);
-    few->blocks_per_sm = 2;
     gs_profile_ran(few, false, few->blocks, 50000);
+    gs_profile_rate(few, 20, few->blocks, 50000); /* 20 SMs do */
     scene.contenders[0] = waiting(learned(scene.store, 1, 1, 50000), 0);
     scene.contenders[0].state = GS_CONTENDER_RUNS;
     scene.contenders[0].how = GS_PLAN_CONFINED;
@@ -891,14 +933,22 @@ static void sms_are_kept_for_the_next_launch(void **state) {
     gs_profile_store_close(scene.store);
 }
 
+/* Two side by side, on so many SMs each, that do what they would do without the other. */
+static void measure_undisturbed(gs_profile_store *store, gs_profile *a, gs_profile *b, int32_t sms) {
+    uint64_t ns = 10000000;
+    gs_profile_store_beside(store, &(gs_beside){a, sms, (uint64_t)(a->alone * gs_profile_share(a, sms) * (double)ns)},
+                            &(gs_beside){b, sms, (uint64_t)(b->alone * gs_profile_share(b, sms) * (double)ns)}, ns);
+}
+
 static void more_than_two_where_the_curves_say_so(void **state) {
     (void)state;
     struct scene scene = new_scene();
     scene.count = 4;
     for (uint32_t i = 0; i < 4; i++) {
-        gs_profile *few = gs_profile_store_get(scene.store, i + 1, "few", 100000);
-        few->blocks_per_sm = 100000 / 30;
-        scene.contenders[i] = waiting(learned(scene.store, i + 1, 31.0 / SMS, 5000), i);
+        gs_profile *few = learned(scene.store, i + 1, 31.0 / SMS, 5000);
+        scene.contenders[i] = waiting(few, i);
+        for (uint32_t j = 0; j < 2 * i; j++) /* they do not slow each other: measured twice, which is enough */
+            measure_undisturbed(scene.store, (gs_profile *)scene.contenders[j / 2].profile, few, 33);
     }
     gs_decision decision = decide(&scene);
     assert_int_equal(decision.running, 4);
@@ -972,12 +1022,9 @@ static void make_kernels(struct crowd *crowd, gs_random *random) {
     for (size_t i = 0; i < KERNELS; i++) {
         double us = pow(10, between(random, 1, 5));
         double knee = between(random, 0.1, 1.3);
-        if (gs_random_chance(random, 40)) { /* few blocks are why it needs few SMs */
+        if (gs_random_chance(random, 40))
             knee = between(random, 0.1, 0.4);
-            gs_profile_store_get(crowd->store, i + 1, "few", 100000)->blocks_per_sm = (int32_t)(100000 / (knee * SMS));
-        }
         crowd->kernels[i] = learned(crowd->store, i + 1, knee, us);
-        crowd->kernels[i]->warps_percent = (int32_t)gs_random_from(random, 0, 100);
     }
     for (int i = 0; i < 200; i++) {
         gs_profile *a = crowd->kernels[gs_random_from(random, 0, KERNELS - 1)];
@@ -1257,7 +1304,8 @@ int main(void) {
         cmocka_unit_test(nonsense_is_not_measured),
         cmocka_unit_test(a_disturbed_sample_changes_nothing),
         cmocka_unit_test(noise_does_not_make_fewer_sms_faster),
-        cmocka_unit_test(few_blocks_need_few_sms),
+        cmocka_unit_test(a_rate_that_stops_growing_needs_no_more_sms),
+        cmocka_unit_test(more_sms_than_were_measured_do_more),
         cmocka_unit_test(what_is_wanted_finds_the_curve),
         cmocka_unit_test(classes_follow_the_curve),
         cmocka_unit_test(keys_tell_launches_apart),

@@ -57,10 +57,6 @@ typedef struct gs_profile {
     char name[GS_PROFILE_NAME];
     int32_t sms;     /* of the GPU */
     uint64_t blocks; /* of a launch: gs_profile_blocks of it */
-    /* What the daemon knows before the first run; 0: not known. Set them as soon as they are. */
-    int32_t blocks_per_sm;
-    int32_t warps_percent;     /* of the warps that an SM can have: occupancy */
-    int32_t bandwidth_percent; /* bytes of the buffers it was given, over duration, of what the memory can do */
 
     gs_samples whole_ns;      /* launched whole, with the GPU to itself, as it was written */
     gs_samples block_loop_ns; /* the same, with workers that walk over the blocks */
@@ -80,7 +76,7 @@ typedef struct gs_profile {
     struct gs_profile_knot {
         int32_t sms;
         double rate;
-    } curve[GS_PROFILE_POINTS + 3];
+    } curve[GS_PROFILE_POINTS + 2];
     int32_t knots;
     double alone; /* the best rate known with the GPU to itself; 0: never ran */
     double knee;  /* the part of the SMs on which it has nearly its full rate */
@@ -102,8 +98,7 @@ uint64_t gs_profile_duration_ns(const gs_profile *profile);
 /* Whether the next launch, with nobody beside it, should be in the form that is not `walks`, to compare them: now and
    then, and then every second one, because GPUs change their clocks. */
 bool gs_profile_takes_other(gs_profile *profile);
-/* The share it has with so many SMs to itself. Without measurements: in proportion, up to as many SMs as its blocks
- * fill. */
+/* The share it has with so many SMs to itself. Without measurements: in proportion. */
 double gs_profile_share(const gs_profile *profile, int32_t sms);
 /* The same for step, 2 step, ... count * step SMs, but never more than `most`, at once. */
 void gs_profile_shares(const gs_profile *profile, int32_t step, int32_t count, int32_t most, double *shares);

@@ -7,8 +7,7 @@
  *
  * What a kernel is bound by is read off that curve, without hardware counters. With all SMs of a GPU behind the same
  * memory, a kernel whose rate grows to the last SM is bound by what is in an SM, and one that has nearly its full rate
- * on a part of them is bound by what they share: the memory. Or it has too few blocks for more SMs, which the occupancy
- * tells. The thresholds are in the tables below.
+ * on a part of them is bound by what they share: the memory. The thresholds are in the table below.
  */
 #include "profile_store.h"
 
@@ -22,14 +21,11 @@
 static const double nearly = 0.9;
 static const struct {
     double knee; /* below it: */
-    enum gs_level memory;
-} memory_levels[] = {{0.60, GS_LEVEL_HIGH}, {0.80, GS_LEVEL_MEDIUM}, {INFINITY, GS_LEVEL_LOW}};
-
-enum {
-    MEDIUM_BANDWIDTH = 40, /* percent: moving its buffers once takes this much of the memory: not low */
-    FEW_WARPS = 25         /* percent: an SM with so few warps is idle now and then: not high in compute */
-};
-static const double full_knee = 0.85; /* from here on a kernel uses every SM to the full: high in compute */
+    enum gs_level memory, compute;
+} classes[] = {{0.60, GS_LEVEL_HIGH, GS_LEVEL_LOW},
+               {0.80, GS_LEVEL_MEDIUM, GS_LEVEL_MEDIUM},
+               {0.85, GS_LEVEL_LOW, GS_LEVEL_MEDIUM},
+               {INFINITY, GS_LEVEL_LOW, GS_LEVEL_HIGH}};
 
 static const double known_well = 0.05; /* the curve may be off by so much of the rate alone */
 static const double faster = 0.05;     /* by so much a form must be to be preferred to the original */
@@ -71,14 +67,6 @@ double gs_samples_median(const gs_samples *samples) {
 
 /* ---- the curve ---- */
 
-/* As many SMs as the blocks of a launch fill. */
-static int32_t sms_filled(const gs_profile *profile) {
-    if (profile->blocks_per_sm <= 0 || profile->blocks == 0)
-        return profile->sms;
-    uint64_t filled = (profile->blocks - 1) / (uint64_t)profile->blocks_per_sm + 1;
-    return filled < (uint64_t)profile->sms ? (int32_t)filled : profile->sms;
-}
-
 typedef struct pool {
     int32_t first, last; /* which points */
     double rate, weight;
@@ -113,19 +101,11 @@ static double whole_rate(const gs_profile *profile) {
 static double rate_at(const gs_profile *profile, int32_t sms);
 static double knee_of(const gs_profile *profile);
 
-/* The end of the curve, where nothing was measured on all SMs: in proportion, up to as many SMs as the blocks fill. */
+/* The end of the curve, where nothing was measured on all SMs: in proportion. */
 static void extend(gs_profile *profile) {
     const struct gs_profile_knot *last = &profile->curve[profile->knots - 1];
-    if (last->sms == profile->sms)
-        return;
-    int32_t filled = sms_filled(profile);
-    double rate = last->rate;
-    if (last->sms < filled) {
-        rate *= (double)filled / last->sms;
-        if (filled < profile->sms)
-            add_knot(profile, filled, rate);
-    }
-    add_knot(profile, profile->sms, rate);
+    if (last->sms < profile->sms)
+        add_knot(profile, profile->sms, last->rate * ((double)profile->sms / last->sms));
 }
 
 void gs_profile_curve(gs_profile *profile) {
@@ -148,8 +128,6 @@ void gs_profile_curve(gs_profile *profile) {
         return;
     int kept = pool_falling(pools, count);
     add_knot(profile, 0, 0);
-    if (sms_filled(profile) < at[0]) /* more SMs than blocks fill do no more */
-        add_knot(profile, sms_filled(profile), pools[0].rate);
     for (int i = 0; i < kept; i++)
         for (int32_t j = pools[i].first; j <= pools[i].last; j++)
             add_knot(profile, at[j], pools[i].rate);
@@ -179,8 +157,7 @@ static double rate_at(const gs_profile *profile, int32_t sms) {
 double gs_profile_share(const gs_profile *profile, int32_t sms) {
     if (profile->alone > 0)
         return rate_at(profile, sms) / profile->alone;
-    int32_t filled = sms_filled(profile);
-    return sms <= 0 ? 0 : sms >= filled ? 1 : (double)sms / filled;
+    return sms <= 0 ? 0 : sms >= profile->sms ? 1 : (double)sms / profile->sms;
 }
 
 void gs_profile_shares(const gs_profile *profile, int32_t step, int32_t count, int32_t most, double *shares) {
@@ -327,32 +304,20 @@ static double knee_of(const gs_profile *profile) {
     return 1;
 }
 
-/* Whether its rate stops growing where its blocks are all at work, and not long before. */
-static bool lacks_blocks(const gs_profile *profile) {
-    double filled = (double)sms_filled(profile) / profile->sms;
-    return filled < memory_levels[1].knee && profile->knee >= memory_levels[1].knee * nearly * filled;
+/* The row of `classes` that a profile whose curve is known is in. */
+static size_t class_of(const gs_profile *profile) {
+    size_t row = 0;
+    while (profile->knee >= classes[row].knee)
+        row++;
+    return row;
 }
 
 enum gs_level gs_profile_memory(const gs_profile *profile) {
-    if (!is_known(profile))
-        return GS_LEVEL_UNKNOWN;
-    if (lacks_blocks(profile))
-        return GS_LEVEL_LOW;
-    size_t i = 0;
-    while (profile->knee >= memory_levels[i].knee)
-        i++;
-    enum gs_level level = memory_levels[i].memory;
-    return level == GS_LEVEL_LOW && profile->bandwidth_percent >= MEDIUM_BANDWIDTH ? GS_LEVEL_MEDIUM : level;
+    return is_known(profile) ? classes[class_of(profile)].memory : GS_LEVEL_UNKNOWN;
 }
 
 enum gs_level gs_profile_compute(const gs_profile *profile) {
-    enum gs_level memory = gs_profile_memory(profile);
-    if (memory == GS_LEVEL_UNKNOWN)
-        return GS_LEVEL_UNKNOWN;
-    if (memory == GS_LEVEL_HIGH || lacks_blocks(profile))
-        return GS_LEVEL_LOW;
-    bool has_few_warps = profile->warps_percent > 0 && profile->warps_percent < FEW_WARPS;
-    return profile->knee >= full_knee && !has_few_warps ? GS_LEVEL_HIGH : GS_LEVEL_MEDIUM;
+    return is_known(profile) ? classes[class_of(profile)].compute : GS_LEVEL_UNKNOWN;
 }
 
 /* ---- keys ---- */

@@ -25,9 +25,8 @@ enum {
 
 static const char schema[] =
     "CREATE TABLE profiles(gpu TEXT NOT NULL, gpu_sms INTEGER NOT NULL, key INTEGER NOT NULL, used INTEGER NOT NULL,"
-    " name TEXT NOT NULL, blocks INTEGER NOT NULL, blocks_per_sm INTEGER, warps_percent INTEGER,"
-    " bandwidth_percent INTEGER, whole_ns REAL, whole_samples INTEGER, compute TEXT, memory TEXT,"
-    " block_loop_ns REAL, block_loop_samples INTEGER,"
+    " name TEXT NOT NULL, blocks INTEGER NOT NULL, whole_ns REAL, whole_samples INTEGER, block_loop_ns REAL,"
+    " block_loop_samples INTEGER, compute TEXT, memory TEXT,"
     " PRIMARY KEY(gpu, gpu_sms, key)) WITHOUT ROWID;"
     "CREATE TABLE points(gpu TEXT NOT NULL, gpu_sms INTEGER NOT NULL, key INTEGER NOT NULL, sms INTEGER NOT NULL,"
     " blocks_per_ns REAL, samples INTEGER, PRIMARY KEY(gpu, gpu_sms, key, sms)) WITHOUT ROWID;"
@@ -51,14 +50,12 @@ enum statement {
     TRIM_POINTS
 };
 static const char *const statements[] = {
-    [PUT_PROFILE] = "INSERT OR REPLACE INTO profiles VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13,"
-                    " ?14, ?15)",
+    [PUT_PROFILE] = "INSERT OR REPLACE INTO profiles VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
     [DROP_POINTS] = "DELETE FROM points" OF_THIS_GPU " AND key = ?3",
     [PUT_POINT] = "INSERT OR REPLACE INTO points VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
     [PUT_PAIR] = "INSERT OR REPLACE INTO pairs VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-    [ALL_PROFILES] =
-        "SELECT key, used, name, blocks, blocks_per_sm, warps_percent, bandwidth_percent, whole_ns,"
-        " whole_samples, block_loop_ns, block_loop_samples FROM profiles" OF_THIS_GPU " ORDER BY used DESC LIMIT ?3",
+    [ALL_PROFILES] = "SELECT key, used, name, blocks, whole_ns, whole_samples, block_loop_ns, block_loop_samples FROM "
+                     "profiles" OF_THIS_GPU " ORDER BY used DESC LIMIT ?3",
     [ALL_POINTS] = "SELECT key, sms, blocks_per_ns, samples FROM points" OF_THIS_GPU " ORDER BY key, sms",
     [ALL_PAIRS] =
         "SELECT a, b, split, used, factor_a, factor_b, samples FROM pairs" OF_THIS_GPU " ORDER BY used DESC LIMIT ?3",
@@ -150,14 +147,8 @@ static void recall(gs_samples *samples, double value, int64_t count) {
         gs_samples_add(samples, value);
 }
 
-static int32_t percent(sqlite3_stmt *row, int column) {
-    int64_t value = sqlite3_column_int64(row, column);
-    return value > 0 && value <= 100 ? (int32_t)value : 0;
-}
-
 static void read_profile(gs_profile_store *store, sqlite3_stmt *row) {
     int64_t used = sqlite3_column_int64(row, 1), blocks = sqlite3_column_int64(row, 3);
-    int64_t blocks_per_sm = sqlite3_column_int64(row, 4);
     const char *name = (const char *)sqlite3_column_text(row, 2);
     gs_profile *profile = gs_profile_store_make(store, (uint64_t)sqlite3_column_int64(row, 0));
     if (!profile || profile->used || used <= 0 || used > INT64_MAX / 2 || blocks <= 0)
@@ -165,11 +156,8 @@ static void read_profile(gs_profile_store *store, sqlite3_stmt *row) {
     snprintf(profile->name, sizeof profile->name, "%s", name ? name : "");
     profile->used = (uint64_t)used;
     profile->blocks = (uint64_t)blocks;
-    profile->blocks_per_sm = blocks_per_sm > 0 && blocks_per_sm <= 1024 ? (int32_t)blocks_per_sm : 0;
-    profile->warps_percent = percent(row, 5);
-    profile->bandwidth_percent = percent(row, 6);
-    recall(&profile->whole_ns, sqlite3_column_double(row, 7), sqlite3_column_int64(row, 8));
-    recall(&profile->block_loop_ns, sqlite3_column_double(row, 9), sqlite3_column_int64(row, 10));
+    recall(&profile->whole_ns, sqlite3_column_double(row, 4), sqlite3_column_int64(row, 5));
+    recall(&profile->block_loop_ns, sqlite3_column_double(row, 6), sqlite3_column_int64(row, 7));
     gs_profile_curve(profile);
     if (store->uses < profile->used)
         store->uses = profile->used;
@@ -333,15 +321,12 @@ bool gs_profile_file_profile(gs_profile_store *store, const gs_profile *profile)
     sqlite3_bind_int64(statement, 4, (int64_t)profile->used);
     sqlite3_bind_text(statement, 5, profile->name, -1, SQLITE_STATIC);
     sqlite3_bind_int64(statement, 6, (int64_t)profile->blocks);
-    sqlite3_bind_int(statement, 7, profile->blocks_per_sm);
-    sqlite3_bind_int(statement, 8, profile->warps_percent);
-    sqlite3_bind_int(statement, 9, profile->bandwidth_percent);
-    sqlite3_bind_double(statement, 10, gs_samples_median(&profile->whole_ns));
-    sqlite3_bind_int(statement, 11, gs_samples_kept(&profile->whole_ns));
-    sqlite3_bind_text(statement, 12, gs_level_name(gs_profile_compute(profile)), -1, SQLITE_STATIC);
-    sqlite3_bind_text(statement, 13, gs_level_name(gs_profile_memory(profile)), -1, SQLITE_STATIC);
-    sqlite3_bind_double(statement, 14, gs_samples_median(&profile->block_loop_ns));
-    sqlite3_bind_int(statement, 15, gs_samples_kept(&profile->block_loop_ns));
+    sqlite3_bind_double(statement, 7, gs_samples_median(&profile->whole_ns));
+    sqlite3_bind_int(statement, 8, gs_samples_kept(&profile->whole_ns));
+    sqlite3_bind_double(statement, 9, gs_samples_median(&profile->block_loop_ns));
+    sqlite3_bind_int(statement, 10, gs_samples_kept(&profile->block_loop_ns));
+    sqlite3_bind_text(statement, 11, gs_level_name(gs_profile_compute(profile)), -1, SQLITE_STATIC);
+    sqlite3_bind_text(statement, 12, gs_level_name(gs_profile_memory(profile)), -1, SQLITE_STATIC);
     return finish(store, statement) && store_points(store, profile);
 }
 
