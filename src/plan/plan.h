@@ -143,17 +143,27 @@ typedef struct gs_pair {
 
 typedef struct gs_profile_store gs_profile_store;
 
-/* Opens the store of a GPU, kept in the file `path`; NULL: in memory only. A file that is damaged, locked, newer than
-   this program, or cannot be made is no reason to stop: the store works in memory, and gs_profile_store_problem says
-   why. NULL: out of memory. */
+/* Opens the store of a GPU, kept in the file `path`; NULL: in memory only. A file that is damaged, locked, written by a
+   later version, of another program, or cannot be created is not an error: the store works in memory, and
+   gs_profile_store_problem says why. NULL: out of memory, or `sms` is not from 1 to GS_JOB_SMS. */
 gs_profile_store *gs_profile_store_open(const char *path, const char *gpu, int32_t sms, gs_error *error);
-/* Writes what is new and closes. */
+/* Saves what is new, closes the file and frees the store. Whether that save worked is not reported: to know, save
+   before and ask for the problem. */
 void gs_profile_store_close(gs_profile_store *store);
-/* What is wrong with the file since the last call, in one line, once; NULL: nothing new. */
-const char *gs_profile_store_problem(gs_profile_store *store);
-/* Writes what changed since the last time, in one transaction; never waits for a lock. At most about 10 ms of work.
-   False: something is wrong with the file (or nothing is kept in one). */
+/* Saves what changed since the last time, in one transaction; never waits for a lock. At most about 10 ms of work.
+   False: it was not saved (or there is no file). A damaged file is not used again; otherwise the next save tries again
+   what this one did not save. */
 bool gs_profile_store_save(gs_profile_store *store);
+/* Why profiles are not saved, in one line without a newline; NULL: they are, or the line was returned before. Call it
+   after gs_profile_store_open and after each gs_profile_store_save, and print what it returns:
+
+     const char *problem = gs_profile_store_problem(store);
+     if (problem)
+         fprintf(stderr, "gridsmith serve: %s\n", problem);
+
+   A problem that stays is returned once, however often the store is saved. It is returned again if it comes back after
+   a save that worked. The text is valid until the next save. */
+const char *gs_profile_store_problem(gs_profile_store *store);
 /* Whether the last save left something for the next one. */
 bool gs_profile_store_has_unsaved(const gs_profile_store *store);
 

@@ -65,15 +65,21 @@ static const char *const statements[] = {
                    " ORDER BY used DESC LIMIT 1 OFFSET ?3)",
     [TRIM_POINTS] = "DELETE FROM points" OF_THIS_GPU " AND key NOT IN (SELECT key FROM profiles" OF_THIS_GPU ")"};
 
-/* ---- problem ---- */
+/* ---- problems ---- */
 
-static void complain(gs_profile_store *store, const char *reason) {
+/* Keeps a problem for gs_profile_store_problem. Of one that was reported already nothing is kept. */
+static void note_problem(gs_profile_store *store, const char *path, const char *reason) {
     char problem[sizeof store->problem];
-    snprintf(problem, sizeof problem, "profiles are kept in memory only: %s", reason);
+    snprintf(problem, sizeof problem, "profiles are not saved: %.120s: %s", path, reason);
     if (strcmp(problem, store->problem) != 0) {
         memcpy(store->problem, problem, sizeof problem);
-        store->is_problem_told = false;
+        store->is_problem_reported = false;
     }
+}
+
+static void forget_problem(gs_profile_store *store) {
+    store->problem[0] = '\0';
+    store->is_problem_reported = false;
 }
 
 void gs_profile_file_close(gs_profile_store *store) {
@@ -81,22 +87,19 @@ void gs_profile_file_close(gs_profile_store *store) {
     store->file = NULL;
 }
 
-/* Says what SQLite says. A damaged file is closed for good; others may be better next time. */
+/* Notes the last error of SQLite. A damaged file is not used again; with other errors the next save may work. */
 static bool failed(gs_profile_store *store) {
     int code = sqlite3_errcode(store->file);
-    char reason[200];
     const char *path = sqlite3_db_filename(store->file, "main");
-    snprintf(reason, sizeof reason, "%.120s: %s", path && *path ? path : "the file", sqlite3_errmsg(store->file));
-    complain(store, reason);
+    note_problem(store, path && *path ? path : "the file", sqlite3_errmsg(store->file));
     if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB)
         gs_profile_file_close(store);
     return false;
 }
 
+/* The file cannot be used, and stays as it is. */
 static bool refused(gs_profile_store *store, const char *path, const char *reason) {
-    char words[200];
-    snprintf(words, sizeof words, "%.120s %s", path, reason);
-    complain(store, words);
+    note_problem(store, path, reason);
     gs_profile_file_close(store);
     return false;
 }
@@ -225,9 +228,9 @@ static bool check_version(gs_profile_store *store, const char *path) {
     if (application == APPLICATION && version == VERSION)
         return true;
     if (application == APPLICATION && version > VERSION)
-        return refused(store, path, "was written by a later version of this program");
+        return refused(store, path, "written by a later version of this program");
     if (application != APPLICATION && (tables > 0 || application != 0))
-        return refused(store, path, "is a database of something else");
+        return refused(store, path, "a database of another program");
     snprintf(sql, sizeof sql,
              "BEGIN IMMEDIATE;DROP TABLE IF EXISTS profiles;DROP TABLE IF EXISTS points;DROP TABLE IF EXISTS pairs;"
              "%sPRAGMA application_id=%d;PRAGMA user_version=%d;COMMIT",
@@ -278,13 +281,12 @@ bool gs_profile_file_begin(gs_profile_store *store) {
     return execute(store, "BEGIN IMMEDIATE");
 }
 
-/* Commits, or takes everything back. After a commit all earlier problem is over. */
+/* Commits, or takes everything back. After a commit no problem is left. */
 bool gs_profile_file_end(gs_profile_store *store, bool keep) {
     if (!store->file)
         return false;
     if (keep && execute(store, "COMMIT")) {
-        store->problem[0] = '\0';
-        store->is_problem_told = false;
+        forget_problem(store);
         return true;
     }
     if (store->file && !sqlite3_get_autocommit(store->file))

@@ -21,10 +21,10 @@ struct gs_profile_store {
     uint64_t uses; /* counts up with each use of a profile or a pair: who has the least was used longest ago */
     gs_profile *profiles[GS_STORE_PROFILES];
     gs_pair *pairs[GS_STORE_PAIRS];
-    struct sqlite3 *file; /* NULL: in memory only */
-    char problem[GS_PROFILE_NAME + 200];
-    bool is_problem_told; /* has been said, and was not mended since */
-    bool has_unsaved;
+    struct sqlite3 *file;     /* NULL: in memory only */
+    char problem[240];        /* why profiles are not saved; "": they are */
+    bool is_problem_reported; /* gs_profile_store_problem has returned it */
+    bool has_unsaved;         /* the last save left something for the next one */
 };
 
 /* ---- profile.c ---- */

@@ -31,9 +31,9 @@ void gs_profile_store_close(gs_profile_store *store) {
 }
 
 const char *gs_profile_store_problem(gs_profile_store *store) {
-    if (!store->problem[0] || store->is_problem_told)
+    if (!store->problem[0] || store->is_problem_reported)
         return NULL;
-    store->is_problem_told = true;
+    store->is_problem_reported = true;
     return store->problem;
 }
 
