@@ -370,18 +370,18 @@ static void make_contenders(gs_profile_store *store, gs_contender *contenders) {
 }
 
 /* Microseconds for a decision, by the plan and by trying every partner and every split of a pair. */
-static double plan_cost(const literal_question *q, gs_plan_place *placements) {
-    int64_t rounds = 4000 / (int64_t)q->count, start = gs_now_ns();
+static double plan_cost(const literal_query *query, gs_plan_place *placements) {
+    int64_t rounds = 4000 / (int64_t)query->count, start = gs_now_ns();
     for (int64_t i = 0; i < rounds; i++)
-        gs_plan_decide(q->options, q->store, q->contenders, q->count, placements);
+        gs_plan_decide(query->options, query->store, query->contenders, query->count, placements);
     return (double)(gs_now_ns() - start) / 1e3 / (double)rounds;
 }
 
-static double literal_plan_cost(const literal_question *q, gs_plan_place *placements) {
+static double literal_plan_cost(const literal_query *query, gs_plan_place *placements) {
     (void)placements;
-    int64_t rounds = 400 / (int64_t)q->count, start = gs_now_ns();
+    int64_t rounds = 400 / (int64_t)query->count, start = gs_now_ns();
     for (int64_t i = 0; i < rounds; i++)
-        literal_pair(q, literal_leader(q));
+        literal_pair(query, literal_leader(query));
     return (double)(gs_now_ns() - start) / 1e3 / (double)rounds;
 }
 
@@ -397,11 +397,11 @@ static void measure_plan(void) {
     make_contenders(store, contenders);
     printf("\ncontenders   decisions/s    us each   literal us   ratio\n");
     for (size_t i = 0; i < GS_COUNT(counts); i++) {
-        literal_question q = {&options, store, contenders, counts[i]};
+        literal_query query = {&options, store, contenders, counts[i]};
         double us = INFINITY, literal_us = INFINITY;
         for (int j = 0; j < 20; j++) {
-            us = fmin(us, plan_cost(&q, placements));
-            literal_us = fmin(literal_us, literal_plan_cost(&q, placements));
+            us = fmin(us, plan_cost(&query, placements));
+            literal_us = fmin(literal_us, literal_plan_cost(&query, placements));
         }
         printf("%-10zu %13.0f %10.1f %12.1f %7.1f\n", counts[i], 1e6 / us, us, literal_us, literal_us / us);
     }

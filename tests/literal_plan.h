@@ -6,22 +6,22 @@
 
 #include "plan/plan.h"
 
-typedef struct literal_question {
+typedef struct literal_query {
     const gs_plan_options *options;
     const gs_profile_store *store;
     const gs_contender *contenders; /* none runs */
     size_t count;
-} literal_question;
+} literal_query;
 
 /* Whose turn it is: the one before which nobody comes. */
-size_t literal_leader(const literal_question *q);
+size_t literal_leader(const literal_query *query);
 
 /* The highest throughput of these contenders side by side, over all splits that are fair; negative: there is none. */
-double literal_split(const literal_question *q, const size_t *members, size_t count);
+double literal_split(const literal_query *query, const size_t *members, size_t count);
 
 /* The throughput of the best pair that the leader can be in, over all partners and all splits, or of the leader alone.
  */
-double literal_pair(const literal_question *q, size_t leader);
+double literal_pair(const literal_query *query, size_t leader);
 
 /* The fewest SMs that get a new user, over all ways to give each of `count` users wanted[i] of the SMs; at most 8 SMs.
  */

@@ -1151,10 +1151,10 @@ static void decisions_are_the_best_there_are(void **state) {
             make_crowd(&crowd, &random, 6, true);
             if (crowd.options.most_together > 3)
                 crowd.options.granularity = 11;
-            literal_question q = {&crowd.options, crowd.store, crowd.contenders, crowd.count};
+            literal_query query = {&crowd.options, crowd.store, crowd.contenders, crowd.count};
             gs_decision decision =
                 gs_plan_decide(&crowd.options, crowd.store, crowd.contenders, crowd.count, crowd.placements);
-            size_t members[CROWD], count = 0, leader = literal_leader(&q);
+            size_t members[CROWD], count = 0, leader = literal_leader(&query);
             assert_int_not_equal(crowd.placements[leader].how, GS_PLAN_WAIT);
             members[count++] = leader;
             bool is_split = false;
@@ -1163,13 +1163,13 @@ static void decisions_are_the_best_there_are(void **state) {
                 if (j != leader && crowd.placements[j].how != GS_PLAN_WAIT)
                     members[count++] = j;
             }
-            double pair = literal_pair(&q, leader);
+            double pair = literal_pair(&query, leader);
             if (crowd.options.most_together == 2)
                 expect_near(decision.throughput, pair, 1e-9);
             if (crowd.options.most_together > 2)
                 assert_true(decision.throughput >= pair - 1e-9);
             if (is_split && count > 1)
-                expect_near(decision.throughput, literal_split(&q, members, count), 1e-9);
+                expect_near(decision.throughput, literal_split(&query, members, count), 1e-9);
             seen[is_split ? (count < 4 ? count : 4) : 0]++;
         }
         gs_profile_store_close(crowd.store);

@@ -1,11 +1,10 @@
 /*
  * class_table.c: Slate's Table I, as it is printed.
  *
- * Memory counts before compute: kernels that need much or some memory are one class each, those that need little are
- * told apart by how much they compute. The table should be the same both ways round, but is not: for the pairs H_C with
- * M_M and H_C with H_M its lower half says the opposite of its upper half. Here the upper half holds, in which kernels
- * that compute and kernels that move memory run together, as the paper's text wants it, and H_C with M_M do not. A
- * guess that is wrong is found out by measuring (decide.c).
+ * Memory counts before compute: high and medium in memory are one class each, and kernels low in memory have three
+ * classes, by compute. The printed table should be symmetric and is not: for H_C with M_M and for H_C with H_M its
+ * lower half says the opposite of its upper half. Here the upper half holds. In it H_C with H_M run together, as the
+ * text of the paper says, and H_C with M_M do not. The table is a guess: what is measured replaces it (team.c).
  */
 #include "plan.h"
 
@@ -34,5 +33,5 @@ bool gs_table_says_corun(enum gs_level compute_a, enum gs_level memory_a, enum g
         memory_b == GS_LEVEL_UNKNOWN)
         return false;
     enum kind a = kind_of(compute_a, memory_a), b = kind_of(compute_b, memory_b);
-    return a < b ? table[a][b] == CORUN : table[b][a] == CORUN;
+    return table[gs_min(a, b)][gs_max(a, b)] == CORUN;
 }

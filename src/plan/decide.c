@@ -1,25 +1,26 @@
 /*
  * decide.c: whose turn it is, and whether a change is worth what it costs.
  *
- * The contender whose turn it is leads (`comes_first`), and the best team for it runs (team.c): alone, or with
- * partners. A team that runs already, and has this leader, stays until a better one pays for the resizing in the time
- * that it is likely to last. The turn goes by rank, which is the priority and what waiting adds to it; then to whoever
- * is within its slice; then to whose client had least for its weight. Since waiting adds to the rank without end,
- * everybody's turn comes.
+ * The contender whose turn it is leads (`comes_first`), and the best team for it runs (team.c): the leader alone, or
+ * with partners. A team that runs already and has this leader stays, unless a better one earns the cost of the change
+ * in the time that it is likely to last. The turn goes by rank, which is the priority plus what waiting adds to it;
+ * then to whoever is within its slice; then to the client that was served least for its weight. Waiting adds to the
+ * rank without limit, so nobody waits for ever.
  *
- * A kernel that runs whole can be neither stopped nor resized: what was left for it stays left until it has ended.
+ * A kernel that runs whole can be neither stopped nor resized: the SMs left free for it stay free until it has ended.
  */
 #include "team.h"
 
 #include <math.h>
 #include <string.h>
 
-/* A kernel that never ran whole may take so many times longer than others that cannot give way. */
-enum { WHOLE_TRIAL = 4 };
+/* A kernel that never ran whole does so once if it takes up to so many times yield_ns confined: whole it may be faster.
+ */
+enum { FIRST_WHOLE = 4 };
 
 gs_plan_options gs_plan_defaults(int32_t sms) {
     return (gs_plan_options){.sms = sms,
-                             .granularity = sms < 64 ? 1 : sms / 32,
+                             .granularity = (int32_t)gs_max(sms / 32, 1),
                              .most_together = 4,
                              .short_ns = 100000,
                              .yield_ns = 2000000,
@@ -35,156 +36,156 @@ gs_plan_options gs_plan_defaults(int32_t sms) {
 
 /* ---- forms ---- */
 
-/* Whether it runs in its original form, if it runs beside others. What runs whole cannot be changed any more. A cap is
-   worth more than being short. */
-static bool stays_whole(const question *q, const gs_contender *c) {
-    if (c->state == GS_CONTENDER_RUNS && c->how != GS_PLAN_WAIT)
-        return c->how == GS_PLAN_WHOLE;
-    return !c->can_confine || (is_short(q, c) && cap_of(q, c) == q->all);
+/* Whether it runs whole if it runs beside others. What runs cannot change its form. A short kernel of a client with a
+   cap is confined. */
+static bool is_whole_beside(const gs_plan_query *query, const gs_contender *contender) {
+    if (contender->state == GS_CONTENDER_RUNS && contender->how != GS_PLAN_WAIT)
+        return contender->how == GS_PLAN_WHOLE;
+    return !contender->can_confine || (is_short(query, contender) && cap_of(query, contender) == query->all);
 }
 
-/* Whether it runs in its original form if it has the GPU to itself. */
-static bool is_whole_alone(const question *q, const gs_contender *c) {
-    if (c->state == GS_CONTENDER_RUNS && c->how != GS_PLAN_WAIT)
-        return c->how == GS_PLAN_WHOLE;
-    if (!c->can_confine)
+/* Whether it runs whole if it has the GPU to itself. */
+static bool is_whole_alone(const gs_plan_query *query, const gs_contender *contender) {
+    if (contender->state == GS_CONTENDER_RUNS && contender->how != GS_PLAN_WAIT)
+        return contender->how == GS_PLAN_WHOLE;
+    if (!contender->can_confine)
         return true;
-    if (!is_known(c) || cap_of(q, c) < q->all)
+    if (!is_known(contender) || cap_of(query, contender) < query->all)
         return false;
-    bool is_tried = c->profile->whole_ns.count > 0 || q->count > 1; /* it may be faster than all that is known */
-    return duration_of(c) <= (is_tried ? 1 : WHOLE_TRIAL) * q->options->yield_ns;
+    bool is_first = contender->profile->whole_ns.count == 0 && query->count == 1;
+    return duration_of(contender) <= (is_first ? FIRST_WHOLE : 1) * query->options->yield_ns;
 }
 
 /* ---- whose turn it is ---- */
 
-static int64_t rank_of(const question *q, const gs_contender *c) {
-    int64_t waited = c->waited_ns > 0 ? c->waited_ns : 0;
-    return c->priority + (q->options->patience_ns > 0 ? waited / q->options->patience_ns : 0);
+static int64_t rank_of(const gs_plan_query *query, const gs_contender *contender) {
+    int64_t waited = gs_max(contender->waited_ns, 0);
+    return contender->priority + (query->options->patience_ns > 0 ? waited / query->options->patience_ns : 0);
 }
 
-/* Nobody of its rank takes its turn before its slice is over. */
-static bool keeps_turn(const question *q, const gs_contender *c) {
-    return c->state != GS_CONTENDER_WAITS && c->running_ns < q->options->slice_ns;
+/* Whether it is within its slice: until that is over no other of its rank comes before it. */
+static bool keeps_turn(const gs_plan_query *query, const gs_contender *contender) {
+    return contender->state != GS_CONTENDER_WAITS && contender->running_ns < query->options->slice_ns;
 }
 
-static double had_for_its_weight(const gs_contender *c) {
-    return (double)c->served / weight_of(c);
+static double served_for_weight(const gs_contender *contender) {
+    return (double)contender->served / weight_of(contender);
 }
 
-/* Whether a had less than b for its weight, by more than a slice: then b does not even fill gaps between a's launches.
- */
-static bool is_far_behind(const question *q, const gs_contender *a, const gs_contender *b) {
-    return had_for_its_weight(a) + (double)q->all * (double)q->options->slice_ns < had_for_its_weight(b);
+/* Whether a was served less than b for its weight, by more than a slice. Then b does not even run between two launches
+   of a. */
+static bool is_far_behind(const gs_plan_query *query, const gs_contender *a, const gs_contender *b) {
+    return served_for_weight(a) + (double)query->all * (double)query->options->slice_ns < served_for_weight(b);
 }
 
-static bool comes_first(const question *q, const gs_contender *a, const gs_contender *b) {
-    int64_t rank_a = rank_of(q, a), rank_b = rank_of(q, b);
+static bool comes_first(const gs_plan_query *query, const gs_contender *a, const gs_contender *b) {
+    int64_t rank_a = rank_of(query, a), rank_b = rank_of(query, b);
     if (rank_a != rank_b)
         return rank_a > rank_b;
-    if (keeps_turn(q, a) != keeps_turn(q, b))
-        return keeps_turn(q, a);
-    double had_a = had_for_its_weight(a), had_b = had_for_its_weight(b);
-    if (had_a != had_b)
-        return had_a < had_b;
+    if (keeps_turn(query, a) != keeps_turn(query, b))
+        return keeps_turn(query, a);
+    double served_a = served_for_weight(a), served_b = served_for_weight(b);
+    if (served_a != served_b)
+        return served_a < served_b;
     return a->arrival < b->arrival;
 }
 
-static bool can_be_told(const gs_contender *c) {
-    return c->state != GS_CONTENDER_EXPECTED && !is_whole_now(c);
+static bool can_be_placed(const gs_contender *contender) {
+    return contender->state != GS_CONTENDER_EXPECTED && !is_whole_now(contender);
 }
 
-static bool is_in_place(const gs_contender *c) {
-    return can_be_told(c) && is_placed_now(c);
+static bool keeps_place(const gs_contender *contender) {
+    return can_be_placed(contender) && is_placed_now(contender);
 }
 
-static bool is_there(const gs_contender *c) {
-    return c->state != GS_CONTENDER_EXPECTED;
+static bool is_present(const gs_contender *contender) {
+    return contender->state != GS_CONTENDER_EXPECTED;
 }
 
-static bool is_held_for(const gs_contender *c) {
-    return c->state == GS_CONTENDER_EXPECTED && is_placed_now(c);
+static bool has_kept_sms(const gs_contender *contender) {
+    return contender->state == GS_CONTENDER_EXPECTED && is_placed_now(contender);
 }
 
-/* The first of those that are `meant`, or, with `after`, the first that comes after that one. q->count: there is none.
- */
-static size_t first_of(const question *q, bool (*meant)(const gs_contender *), size_t after) {
-    size_t first = q->count;
-    for (size_t i = 0; i < q->count; i++) {
-        const gs_contender *c = &q->contenders[i];
-        if (!meant(c) || (after < q->count && !comes_first(q, &q->contenders[after], c)))
+/* Of the contenders for which `matches` is true, the one that comes first, or, where `after` is a contender, the first
+   that comes after it. query->count: there is none. */
+static size_t first_of(const gs_plan_query *query, bool (*matches)(const gs_contender *), size_t after) {
+    size_t first = query->count;
+    for (size_t i = 0; i < query->count; i++) {
+        const gs_contender *contender = &query->contenders[i];
+        if (!matches(contender) || (after < query->count && !comes_first(query, &query->contenders[after], contender)))
             continue;
-        if (first == q->count || comes_first(q, c, &q->contenders[first]))
+        if (first == query->count || comes_first(query, contender, &query->contenders[first]))
             first = i;
     }
     return first;
 }
 
-/* Whether a contender shall not start in a gap between two launches of one that is above it, or has much to catch up.
- */
-static bool is_above(const question *q, const gs_contender *held, const gs_contender *c) {
-    int64_t rank = rank_of(q, c);
-    return held->priority > rank || (held->priority == rank && is_far_behind(q, held, c));
+/* Whether a contender must not start between two launches of `other`, because that one has a higher priority or was
+   served much less. */
+static bool keeps_out(const gs_plan_query *query, const gs_contender *other, const gs_contender *contender) {
+    int64_t rank = rank_of(query, contender);
+    return other->priority > rank || (other->priority == rank && is_far_behind(query, other, contender));
 }
 
-/* While it is the turn of a kernel that runs whole, what runs beside it stays; the next one's turn comes when it has
-   ended. */
-static size_t find_leader(const question *q) {
-    size_t first = first_of(q, is_there, q->count), held = first_of(q, is_held_for, q->count);
-    if (first == q->count)
-        return q->count;
-    if (held < q->count && is_above(q, &q->contenders[held], &q->contenders[first]))
-        return held;
-    size_t beside = is_whole_now(&q->contenders[first]) ? first_of(q, is_in_place, q->count) : q->count;
-    return beside < q->count ? beside : first_of(q, can_be_told, q->count);
+/* While it is the turn of a kernel that runs whole, what runs beside it stays: one of those leads. */
+static size_t find_leader(const gs_plan_query *query) {
+    size_t first = first_of(query, is_present, query->count), expected = first_of(query, has_kept_sms, query->count);
+    if (first == query->count)
+        return query->count;
+    if (expected < query->count && keeps_out(query, &query->contenders[expected], &query->contenders[first]))
+        return expected;
+    size_t beside = is_whole_now(&query->contenders[first]) ? first_of(query, keeps_place, query->count) : query->count;
+    return beside < query->count ? beside : first_of(query, can_be_placed, query->count);
 }
 
-/* ---- whether it is worth a change ---- */
+/* ---- whether a change is worth its cost ---- */
 
 /* How many running kernels a change to this team would stop or resize. */
-static int64_t resized(const question *q, const struct team *team) {
+static int64_t resized(const gs_plan_query *query, const struct team *team) {
     int64_t count = 0;
-    for (size_t i = 0; i < q->count; i++) {
-        const gs_contender *c = &q->contenders[i];
-        if (c->state != GS_CONTENDER_RUNS || c->how != GS_PLAN_CONFINED)
+    for (size_t i = 0; i < query->count; i++) {
+        const gs_contender *contender = &query->contenders[i];
+        if (contender->state != GS_CONTENDER_RUNS || contender->how != GS_PLAN_CONFINED)
             continue;
         bool stays = false;
         for (size_t j = 0; j < team->count; j++)
-            stays |= team->members[j] == i && team->sms[j] == c->sms;
+            stays |= team->members[j] == i && team->sms[j] == contender->sms;
         count += !stays;
     }
     return count;
 }
 
-/* How long a team is likely to stay as it is: until the first of them ends, or a slice is over. */
-static double horizon_ns(const question *q, const struct team *team) {
-    double horizon = (double)q->options->slice_ns;
+/* How long a team is likely to stay as it is: until its first member ends, or a slice is over. */
+static double horizon_ns(const gs_plan_query *query, const struct team *team) {
+    double horizon = (double)query->options->slice_ns;
     for (size_t i = 0; i < team->count; i++) {
-        const gs_contender *c = member(q, team, i);
-        if (c->state == GS_CONTENDER_EXPECTED || !is_known(c))
+        const gs_contender *contender = member(query, team, i);
+        if (contender->state == GS_CONTENDER_EXPECTED || !is_known(contender))
             continue;
-        uint64_t blocks = c->blocks_left > 0 ? c->blocks_left : c->profile->blocks;
-        horizon = fmin(horizon, (double)blocks / (gs_team_share(q, team, i, team->sms[i]) * c->profile->alone + 1e-30));
+        uint64_t blocks = contender->blocks_left > 0 ? contender->blocks_left : contender->profile->blocks;
+        double rate = gs_team_share(query, team, i, team->sms[i]) * contender->profile->alone;
+        horizon = fmin(horizon, (double)blocks / (rate + 1e-30));
     }
     return horizon;
 }
 
-static bool is_worth_it(const question *q, const struct team *now, const struct team *next) {
+static bool is_worth_it(const gs_plan_query *query, const struct team *now, const struct team *next) {
     if (now->throughput == GS_TEAM_IMPOSSIBLE)
         return true;
-    int64_t changes = resized(q, next);
+    int64_t changes = resized(query, next);
     double gain = next->throughput - now->throughput;
     if (changes == 0 && next->count > now->count)
         return true;
-    return gain > q->options->least_gain &&
-           gain * horizon_ns(q, next) > (double)(q->options->resize_ns * (changes > 0 ? changes : 1));
+    return gain > query->options->least_gain &&
+           gain * horizon_ns(query, next) > (double)(query->options->resize_ns * gs_max(changes, 1));
 }
 
 /* ---- the answer ---- */
 
-static void place(const question *q, gs_plan_place *placements, const struct team *team) {
+static void place(const gs_plan_query *query, gs_plan_place *placements, const struct team *team) {
     for (size_t i = 0; i < team->count; i++) {
-        const gs_contender *c = member(q, team, i);
-        bool whole = team->count > 1 ? stays_whole(q, c) : is_whole_alone(q, c);
+        const gs_contender *contender = member(query, team, i);
+        bool whole = team->count > 1 ? is_whole_beside(query, contender) : is_whole_alone(query, contender);
         placements[team->members[i]] = (gs_plan_place){
             .how = whole ? GS_PLAN_WHOLE : GS_PLAN_CONFINED, .sms = team->sms[i], .is_trial = team->is_trial};
     }
@@ -200,128 +201,133 @@ static bool all_whole(const gs_plan_place *placements, size_t count) {
     return some;
 }
 
-/* Whether a contender had better wait for one that runs whole: to share the SMs with its next launch, or because that
-   one is above it. */
-static bool should_wait(const question *q, const gs_plan_place *placements, size_t contender) {
-    const gs_contender *c = &q->contenders[contender];
-    for (size_t i = 0; i < q->count; i++) {
-        const gs_contender *other = &q->contenders[i];
+/* Whether a contender should wait for one that runs whole: because that one keeps it out, or to run beside its next
+ * launch.
+ */
+static bool should_wait(const gs_plan_query *query, const gs_plan_place *placements, size_t candidate) {
+    const gs_contender *contender = &query->contenders[candidate];
+    for (size_t i = 0; i < query->count; i++) {
+        const gs_contender *other = &query->contenders[i];
         if (placements[i].how != GS_PLAN_WHOLE)
             continue;
-        if (is_above(q, other, c))
+        if (keeps_out(query, other, contender))
             return true;
-        bool can_share = other->can_confine && !(is_short(q, other) && is_short(q, c));
-        if (can_share && gs_team_would_form(q, i, contender))
+        bool can_share = other->can_confine && !(is_short(query, other) && is_short(query, contender));
+        if (can_share && gs_team_would_form(query, i, candidate))
             return true;
     }
     return false;
 }
 
-/* Kernels that run whole are sent to the GPU one behind the other, so that it has no gap between them: the next in
-   turn, and more as long as they take no longer together than a kernel that cannot give way may. */
-static void queue_wholes(const question *q, gs_plan_place *placements) {
+/* Kernels that run whole are sent to the GPU one behind the other, so that there is no gap between them: two, and more
+   as long as all of them take no more than yield_ns together. */
+static void queue_wholes(const gs_plan_query *query, gs_plan_place *placements) {
     int64_t ahead = 0;
     size_t running = 0;
-    for (size_t i = 0; i < q->count; i++)
+    for (size_t i = 0; i < query->count; i++)
         if (placements[i].how == GS_PLAN_WHOLE) {
-            placements[i].sms = q->all;
-            ahead += duration_of(&q->contenders[i]);
+            placements[i].sms = query->all;
+            ahead += duration_of(&query->contenders[i]);
             running++;
         }
-    for (size_t next = first_of(q, can_be_told, q->count); next < q->count && running < GS_PLAN_TOGETHER;
-         next = first_of(q, can_be_told, next)) {
-        const gs_contender *c = &q->contenders[next];
+    for (size_t next = first_of(query, can_be_placed, query->count); next < query->count && running < GS_PLAN_TOGETHER;
+         next = first_of(query, can_be_placed, next)) {
+        const gs_contender *contender = &query->contenders[next];
         if (placements[next].how == GS_PLAN_WHOLE)
             continue;
-        ahead += duration_of(c);
-        bool is_too_much = running > 1 && ahead > q->options->yield_ns;
-        if (!is_whole_alone(q, c) || !is_known(c) || is_too_much || should_wait(q, placements, next))
+        ahead += duration_of(contender);
+        bool is_too_much = running > 1 && ahead > query->options->yield_ns;
+        if (!is_whole_alone(query, contender) || !is_known(contender) || is_too_much ||
+            should_wait(query, placements, next))
             return;
-        placements[next] = (gs_plan_place){.how = GS_PLAN_WHOLE, .sms = q->all};
+        placements[next] = (gs_plan_place){.how = GS_PLAN_WHOLE, .sms = query->all};
         running++;
     }
 }
 
 /* What runs whole goes on as it is. */
-static void keep_wholes(const question *q, gs_plan_place *placements) {
-    for (size_t i = 0; i < q->count; i++)
-        if (is_whole_now(&q->contenders[i]))
-            placements[i] = (gs_plan_place){.how = GS_PLAN_WHOLE, .sms = q->contenders[i].sms};
+static void keep_wholes(const gs_plan_query *query, gs_plan_place *placements) {
+    for (size_t i = 0; i < query->count; i++)
+        if (is_whole_now(&query->contenders[i]))
+            placements[i] = (gs_plan_place){.how = GS_PLAN_WHOLE, .sms = query->contenders[i].sms};
 }
 
-/* The same for everything that runs or is expected. */
-static void keep_all(const question *q, gs_plan_place *placements) {
-    for (size_t i = 0; i < q->count; i++)
-        if (is_placed_now(&q->contenders[i]) && q->contenders[i].state != GS_CONTENDER_WAITS)
-            placements[i] = (gs_plan_place){.how = q->contenders[i].how, .sms = q->contenders[i].sms};
+/* What is confined or expected goes on as it is. */
+static void keep_all(const gs_plan_query *query, gs_plan_place *placements) {
+    for (size_t i = 0; i < query->count; i++)
+        if (is_placed_now(&query->contenders[i]) && query->contenders[i].state != GS_CONTENDER_WAITS)
+            placements[i] = (gs_plan_place){.how = query->contenders[i].how, .sms = query->contenders[i].sms};
 }
 
-/* The best team under the leader, or the one that runs, where a change is not worth its cost. A leader whose curve is
-   not known runs alone, for a moment on fewer SMs (`probe`): a split by a curve that is not known would be a guess. */
-static struct team choose(const question *q, size_t leader, int32_t *probe) {
-    const gs_contender *c = &q->contenders[leader];
-    struct team best = gs_team_lone(q, leader), now = gs_team_now(q, leader);
-    *probe = q->sms == q->all && c->state != GS_CONTENDER_EXPECTED ? gs_team_probe(q, c) : 0;
+/* The best team for the leader, or the team that runs, where a change is not worth its cost. A leader whose curve is
+   not known well is probed first, alone on *probe SMs; 0: no probe. */
+static struct team choose(const gs_plan_query *query, size_t leader, int32_t *probe) {
+    const gs_contender *contender = &query->contenders[leader];
+    struct team best = gs_team_lone(query, leader), now = gs_team_now(query, leader);
+    bool can_probe = query->sms == query->all && contender->state != GS_CONTENDER_EXPECTED;
+    *probe = can_probe ? gs_team_probe(query, contender) : 0;
     if (*probe > 0)
         return best;
-    if (is_known(c))
-        best = gs_team_best(q, leader);
-    return is_worth_it(q, &now, &best) ? best : now;
+    if (is_known(contender))
+        best = gs_team_best(query, leader);
+    return is_worth_it(query, &now, &best) ? best : now;
 }
 
-static gs_decision sum_up(const question *q, const gs_plan_place *placements, double throughput) {
+static gs_decision summary(const gs_plan_query *query, const gs_plan_place *placements, double throughput) {
     gs_decision decision = {.throughput = throughput, .look_again_ns = INT64_MAX};
     bool somebody_waits = false;
-    for (size_t i = 0; i < q->count; i++) {
-        const gs_contender *c = &q->contenders[i];
+    for (size_t i = 0; i < query->count; i++) {
+        const gs_contender *contender = &query->contenders[i];
         decision.running += placements[i].how != GS_PLAN_WAIT;
-        somebody_waits |= placements[i].how == GS_PLAN_WAIT && c->state != GS_CONTENDER_EXPECTED;
-        decision.is_changed |= placements[i].how != (c->state == GS_CONTENDER_WAITS ? GS_PLAN_WAIT : c->how) ||
-                               (placements[i].how != GS_PLAN_WAIT && placements[i].sms != c->sms);
+        somebody_waits |= placements[i].how == GS_PLAN_WAIT && contender->state != GS_CONTENDER_EXPECTED;
+        decision.is_changed |=
+            placements[i].how != (contender->state == GS_CONTENDER_WAITS ? GS_PLAN_WAIT : contender->how) ||
+            (placements[i].how != GS_PLAN_WAIT && placements[i].sms != contender->sms);
     }
-    for (size_t i = 0; i < q->count && somebody_waits; i++) {
-        int64_t time = placements[i].how == GS_PLAN_WAIT ? q->options->patience_ns : q->options->slice_ns;
-        int64_t spent = placements[i].how == GS_PLAN_WAIT ? q->contenders[i].waited_ns : q->contenders[i].running_ns;
+    for (size_t i = 0; i < query->count && somebody_waits; i++) {
+        int64_t time = placements[i].how == GS_PLAN_WAIT ? query->options->patience_ns : query->options->slice_ns;
+        int64_t spent =
+            placements[i].how == GS_PLAN_WAIT ? query->contenders[i].waited_ns : query->contenders[i].running_ns;
         if (time > 0)
-            decision.look_again_ns = gs_min(decision.look_again_ns, time - (spent > 0 ? spent % time : 0));
+            decision.look_again_ns = gs_min(decision.look_again_ns, time - gs_max(spent, 0) % time);
     }
     return decision;
 }
 
-static question question_of(const gs_plan_options *options, const gs_profile_store *store,
-                            const gs_contender *contenders, size_t count) {
-    question q = {.options = options, .store = store, .contenders = contenders, .count = count};
-    q.all = q.sms = options->sms > 0 ? options->sms : 0;
-    q.most_together = options->most_together > 1 ? (size_t)gs_min(options->most_together, GS_PLAN_TOGETHER) : 1;
+static gs_plan_query query_of(const gs_plan_options *options, const gs_profile_store *store,
+                              const gs_contender *contenders, size_t count) {
+    gs_plan_query query = {.options = options, .store = store, .contenders = contenders, .count = count};
+    query.all = query.sms = (int32_t)gs_max(options->sms, 0);
+    query.most_together = (size_t)gs_min(gs_max(options->most_together, 1), GS_PLAN_TOGETHER);
     for (size_t i = 0; i < count; i++)
         if (is_whole_now(&contenders[i])) {
-            q.sms -= contenders[i].sms > 0 ? (int32_t)gs_min(contenders[i].sms, q.sms) : 0;
-            q.most_together -= q.most_together > 1;
+            query.sms -= (int32_t)gs_min(gs_max(contenders[i].sms, 0), query.sms);
+            query.most_together -= query.most_together > 1;
         }
-    int32_t least = 1 + q.all / (GS_TEAM_UNITS + 1);
-    q.granularity = options->granularity > least ? options->granularity : least;
-    q.units = q.sms / q.granularity;
-    return q;
+    int32_t least = 1 + query.all / (GS_TEAM_UNITS + 1);
+    query.granularity = (int32_t)gs_max(options->granularity, least);
+    query.units = query.sms / query.granularity;
+    return query;
 }
 
 gs_decision gs_plan_decide(const gs_plan_options *options, const gs_profile_store *store,
                            const gs_contender *contenders, size_t count, gs_plan_place *placements) {
-    question q = question_of(options, store, contenders, count);
+    gs_plan_query query = query_of(options, store, contenders, count);
     double throughput = 0;
     memset(placements, 0, count * sizeof *placements);
-    keep_wholes(&q, placements);
-    size_t leader = find_leader(&q);
-    if (leader == count || q.units == 0)
-        keep_all(&q, placements);
+    keep_wholes(&query, placements);
+    size_t leader = find_leader(&query);
+    if (leader == count || query.units == 0)
+        keep_all(&query, placements);
     else {
         int32_t probe;
-        struct team team = choose(&q, leader, &probe);
-        place(&q, placements, &team);
+        struct team team = choose(&query, leader, &probe);
+        place(&query, placements, &team);
         throughput = team.throughput;
         if (probe > 0)
             placements[leader] = (gs_plan_place){.how = GS_PLAN_CONFINED, .sms = probe, .is_probe = true};
     }
     if (all_whole(placements, count))
-        queue_wholes(&q, placements);
-    return sum_up(&q, placements, throughput);
+        queue_wholes(&query, placements);
+    return summary(&query, placements, throughput);
 }

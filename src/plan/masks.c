@@ -1,9 +1,9 @@
 /*
  * masks.c: numbers of SMs into sets of SMs.
  *
- * An SM that changes hands has to be left by one kernel's workers and entered by another's, so it is best left where it
- * is. Each user keeps of its SMs as many as it wants, the lowest first; what it lacks comes from those that nobody
- * kept. No other choice moves fewer: a user that grows by n needs n new ones whatever is done.
+ * An SM that gets a new user must be left by the workers of one kernel and entered by those of another, so as few as
+ * possible should. Each user keeps as many of its SMs as it wants, the lowest first; what it lacks comes from the SMs
+ * that nobody kept. No other choice moves fewer: a user that grows by n SMs needs n new ones in any case.
  */
 #include "plan.h"
 
@@ -14,16 +14,16 @@ int32_t gs_mask_count(const gs_mask *mask) {
     return count;
 }
 
-/* Moves the lowest `most` SMs of `from` that are in `free` to `to`. Returns how many there were. */
+/* Moves the lowest SMs of `from` that are free to `to`, at most `most`. Returns how many. */
 static int32_t take(gs_mask *to, const gs_mask *from, gs_mask *free_sms, int32_t most) {
     int32_t taken = 0;
     for (size_t i = 0; i < GS_PLAN_WORDS && taken < most; i++) {
-        uint32_t there = from->words[i] & free_sms->words[i];
-        for (; there && taken < most; taken++) {
-            uint32_t lowest = there & -there;
+        uint32_t available = from->words[i] & free_sms->words[i];
+        for (; available && taken < most; taken++) {
+            uint32_t lowest = available & -available;
             to->words[i] |= lowest;
             free_sms->words[i] &= ~lowest;
-            there &= ~lowest;
+            available &= ~lowest;
         }
     }
     return taken;
@@ -32,7 +32,7 @@ static int32_t take(gs_mask *to, const gs_mask *from, gs_mask *free_sms, int32_t
 static bool is_too_much(int32_t sms, size_t count, const int32_t *wanted) {
     int64_t sum = 0;
     for (size_t i = 0; i < count; i++)
-        sum += wanted[i] > 0 ? wanted[i] : 0;
+        sum += gs_max(wanted[i], 0);
     return sum > sms || sms > GS_JOB_SMS;
 }
 

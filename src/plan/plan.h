@@ -2,24 +2,40 @@
  * plan.h: which kernels run together, and on how many SMs.
  *
  *   profiles   what is known of a kernel: how long it takes, how its rate grows with its SMs, what it is bound by
- *   pairs      what two kernels did to each other side by side, and what one after the other gave
- *   store       all profiles and pairs, in memory and in an SQLite file
+ *   pairs      how much two kernels slow each other side by side, and what taking turns gave
+ *   store      all profiles and pairs, in memory and in an SQLite file
  *   table      Slate's Table I: the guess for pairs that were not measured
- *   decisions  contenders in, for each: wait, run whole, or run on so many SMs
- *   masks      numbers of SMs into sets of SMs, moving as few as can be
+ *   decisions  contenders in; out, for each: wait, run whole, or run on a number of SMs
+ *   masks      numbers of SMs into sets of SMs, with as few moves as possible
  *
  * No processes, no clocks, no threads: times come in as numbers, and the same input gives the same answer. The daemon
  * measures and calls; docs/plan.md says why things are decided as they are.
  *
- * How it is used, each time a kernel arrives or ends, a measurement is done, or a slice is over:
+ * Each time a kernel arrives or ends, a measurement is done, or a slice is over:
  *
- *   gs_profile_ran, gs_profile_rate, gs_profile_store_beside, gs_profile_store_turns    tell what was measured
- *   gs_plan_decide                                                    ask what should run
- *   gs_plan_masks                                                     ask on which SMs
+ *   gs_profile_ran, gs_profile_rate, gs_profile_store_beside, gs_profile_store_turns   add what was measured
+ *   gs_plan_decide                                                                     says what should run
+ *   gs_plan_masks                                                                      says on which SMs
  *
- * A *rate* is blocks a nanosecond. A *share* is a rate as a part of the kernel's rate alone on the whole GPU, so 1 is
- * what it would have without company. The *throughput* of kernels side by side is the sum of their shares; kernels
- * that take turns have 1.
+ * Words:
+ *
+ *   rate         blocks per nanosecond
+ *   share        a rate divided by the kernel's rate alone on the GPU: 1 is what it has alone
+ *   throughput   of several kernels: the sum of their shares. Without gap and overlap, turns have 1
+ *   curve        a kernel's rate over its number of SMs
+ *   whole        launched without a mask of SMs; cannot be stopped or resized
+ *   confined     launched in the confined form of the kernel, with a mask of SMs; can be stopped and resized
+ *   block loop   the confined form on all SMs: its workers go on from block to block. A launch that runs whole is
+ *                original (the kernel as it was written) or a block loop
+ *   beside       at the same time, each kernel on SMs of its own; `split` says how the SMs are divided
+ *   turns        one behind the other, each with the whole GPU. The GPU may start the second while the last blocks of
+ *                the first run
+ *   contender    a kernel at the head of a stream: it waits, runs, or is expected
+ *   place        the SMs of a stream. A launch can take the place of the launch before it in its stream
+ *   leader       the contender whose turn it is; it runs in any case
+ *   team         the leader and the kernels that run beside it
+ *   probe        to run a kernel for a moment on a number of SMs, to measure its curve
+ *   trial        to run two kernels side by side although Slate's table is against it, to measure the pair
  */
 #ifndef GS_PLAN_H
 #define GS_PLAN_H
@@ -29,7 +45,7 @@
 
 enum {
     GS_PLAN_WORDS = GS_JOB_SMS / 32, /* of a mask; bit 0 of word 0 is SM 0 */
-    GS_PLAN_TOGETHER = 8             /* the most kernels side by side that are ever considered */
+    GS_PLAN_TOGETHER = 8             /* no team has more members */
 };
 
 /* ---- profiles ---- */
@@ -41,16 +57,15 @@ const char *gs_level_name(enum gs_level level);
 
 enum { GS_PROFILE_SAMPLES = 7, GS_PROFILE_POINTS = 12, GS_PROFILE_NAME = 96 };
 
-/* The last few measurements of one thing. Its value is their median: a sample that something disturbed changes nothing.
- */
+/* The last few measurements of one quantity. Its value is their median, so that a disturbed sample changes nothing. */
 typedef struct gs_samples {
     double last[GS_PROFILE_SAMPLES];
-    uint64_t count; /* all there ever were */
+    uint64_t count; /* of all samples, also of those that are not kept */
 } gs_samples;
 
 void gs_samples_add(gs_samples *samples, double value);
 double gs_samples_median(const gs_samples *samples); /* 0: there are none */
-int gs_samples_kept(const gs_samples *samples);
+int gs_samples_kept(const gs_samples *samples);      /* how many are in `last` */
 
 typedef struct gs_profile {
     uint64_t key;
@@ -58,62 +73,63 @@ typedef struct gs_profile {
     int32_t sms;     /* of the GPU */
     uint64_t blocks; /* of a launch: gs_profile_blocks of it */
 
-    gs_samples whole_ns;      /* launched whole, with the GPU to itself, as it was written */
-    gs_samples block_loop_ns; /* the same, with workers that walk over the blocks */
-    bool prefers_block_loop;  /* the form that was found to be faster: as kernels of many small blocks are walked,
-                    because  starting a block costs more than going on to the next one. Each daemon finds out anew */
-    bool is_compared;
-    uint32_t since_compared; /* launches in that form since they were compared; after enough of them they are again, */
-    uint32_t tried;          /* by so many in the other one, */
-    bool takes_other;        /* every second launch; the last one was one */
+    gs_samples whole_ns;      /* a launch with the GPU to itself, original form */
+    gs_samples block_loop_ns; /* the same as a block loop */
+    /* Which of the two is used. A block loop is faster where blocks are many and small: starting a block takes longer
+       than going on to the next. The two are compared from time to time; this is not kept in the file. */
+    bool prefers_block_loop;
+    bool is_compared;        /* once at least */
+    uint32_t since_compared; /* launches in the preferred form since then */
+    uint32_t tried;          /* launches in the other form during this comparison */
+    bool takes_other;        /* the last launch was in the other form */
     struct gs_profile_point {
         int32_t sms;
-        gs_samples rate;         /* confined to so many SMs, with the others idle */
-    } points[GS_PROFILE_POINTS]; /* by sms */
+        gs_samples rate;         /* confined to that many SMs, with the others idle */
+    } points[GS_PROFILE_POINTS]; /* in order of sms */
     int32_t point_count;
 
-    /* Made of the above by gs_profile_ran and gs_profile_rate: the curve, from (0, 0) on, rising. */
+    /* The curve, computed from the above: starts at (0, 0), never falls, straight between the knots. */
     struct gs_profile_knot {
         int32_t sms;
         double rate;
     } curve[GS_PROFILE_POINTS + 2];
     int32_t knots;
     double alone; /* the best rate known with the GPU to itself; 0: never ran */
-    double knee;  /* the part of the SMs on which it has nearly its full rate */
+    double knee;  /* the part of the SMs on which it has nine tenths of its rate on all */
 
-    /* The store's business. */
-    uint32_t pins;
-    bool is_dirty;
+    /* For the store. */
+    uint32_t pins; /* gs_profile_store_get less gs_profile_store_put */
+    bool is_dirty; /* changed since it was saved */
     uint64_t used; /* a count, not a time */
 } gs_profile;
 
-/* What was measured: one launch of so many blocks, whole (as it was written, or walked), with no other kernel on the
-   GPU; and `blocks` done in `ns` on `sms` SMs with no other kernel on the GPU (confined, or whole with all others'
-   masks leaving these SMs free). Nonsense (0 blocks, 0 ns, SMs that are not there) is ignored. */
+/* Adds a measurement, made with no other kernel on the GPU. gs_profile_ran: a launch of `blocks` blocks that ran whole,
+   original or as a block loop, took `ns`. gs_profile_rate: confined to `sms` SMs, `blocks` were done in `ns`.
+   Impossible numbers (0 blocks, 0 ns, SMs that the GPU does not have) are ignored. */
 void gs_profile_ran(gs_profile *profile, bool is_block_loop, uint64_t blocks, uint64_t ns);
 void gs_profile_rate(gs_profile *profile, int32_t sms, uint64_t blocks, uint64_t ns);
 
 /* How long a launch takes alone on the GPU. 0: not known. */
 uint64_t gs_profile_duration_ns(const gs_profile *profile);
-/* Whether the next launch, with nobody beside it, should be in the form that is not `walks`, to compare them: now and
-   then, and then every second one, because GPUs change their clocks. */
+/* Whether the next launch, with no other kernel on the GPU, should be in the form that is not preferred, to compare the
+   two. During a comparison this is every second launch, because GPUs change their clocks. */
 bool gs_profile_takes_other(gs_profile *profile);
-/* The share it has with so many SMs to itself. Without measurements: in proportion. */
+/* The share it has on `sms` SMs with no other kernel on the GPU. Without measurements: in proportion. */
 double gs_profile_share(const gs_profile *profile, int32_t sms);
-/* The same for step, 2 step, ... count * step SMs, but never more than `most`, at once. */
+/* The same for step, 2 * step, ... count * step SMs, each limited to `most`. */
 void gs_profile_shares(const gs_profile *profile, int32_t step, int32_t count, int32_t most, double *shares);
-/* On how many SMs it should be run for a moment, so that most is learned. 0: the curve is known well enough. */
+/* On how many SMs it should be measured next, to learn most about its curve. 0: the curve is known well enough. */
 int32_t gs_profile_wanted(const gs_profile *profile, int32_t granularity);
 
-/* Classes, as Slate has them, derived from the curve by the thresholds in profile.c. Unknown until the curve is known
-   on a half of the SMs or less. */
+/* Slate's classes, read off the curve by the thresholds in profile.c. Unknown until it was measured on half of the SMs
+   or fewer. */
 enum gs_level gs_profile_compute(const gs_profile *profile);
 enum gs_level gs_profile_memory(const gs_profile *profile);
 
-/* Launches of a kernel with about as many blocks are alike, and there are programs that never launch the same grid
-   twice. So they share a profile, which is that of a launch of so many blocks: 1, 2, 3, 4, 6, 8, 12, 16, 24... */
+/* Some programs never launch the same grid twice. So launches of a kernel with about the same number of blocks share a
+   profile: that of a launch of 1, 2, 3, 4, 6, 8, 12, 16, 24... blocks, rounded down. */
 uint64_t gs_profile_blocks(uint64_t blocks);
-/* The key of a launch: of its source's hash, its kernel's name, gs_profile_blocks and its blocks. Never 0. */
+/* The key of a launch. `source` is a hash of its source, `blocks` is gs_profile_blocks of its grid. Never 0. */
 uint64_t gs_profile_key(uint64_t source, const char *kernel, uint64_t blocks, const uint32_t block[3],
                         uint64_t shared_bytes);
 
@@ -121,20 +137,19 @@ uint64_t gs_profile_key(uint64_t source, const char *kernel, uint64_t blocks, co
 
 enum { GS_PAIR_SPLITS = 8 };
 
-/* Of two kernels a and b, a's key the smaller one. How much side by side slows them depends on how the SMs are split:
-   an exponentially forgetting mean for each eighth of the SMs that a had. */
+/* Two kernels a and b; a has the smaller key. How much they slow each other side by side depends on the split: there is
+   an exponentially weighted mean for each eighth of the SMs that a had. */
 typedef struct gs_pair {
     uint64_t a, b;
     struct gs_pair_split {
-        double a, b;    /* the rate beside the other over the rate with the same SMs and no company */
-        double samples; /* how much there is behind it; 0: nothing */
+        double a, b;    /* the rate beside the other, divided by the rate alone on the same SMs */
+        double samples; /* 0: not measured */
     } splits[GS_PAIR_SPLITS];
-    double turns, turns_samples; /* throughput when they took turns; 1 would be: no gap between them, no overlap */
-    /* Splits are compared with the turns right before them, because GPUs change their clocks. Each daemon does so anew.
-     */
-    gs_samples gains;      /* the throughput of a split over that of those turns */
-    double last_turns;     /* their throughput; 0: there were none */
-    uint64_t splits_since; /* splits that were measured since */
+    double turns, turns_samples; /* the throughput when they took turns, a mean like the others */
+    /* A split is compared with the turns right before it, because GPUs change their clocks. Not kept in the file. */
+    gs_samples gains;      /* the throughput of a split divided by that of the turns before it */
+    double last_turns;     /* the throughput of those turns; 0: there were none */
+    uint64_t splits_since; /* splits measured since those turns */
     bool is_dirty;
     uint64_t used;
 } gs_pair;
@@ -167,39 +182,39 @@ const char *gs_profile_store_problem(gs_profile_store *store);
 /* Whether the last save left something for the next one. */
 bool gs_profile_store_has_unsaved(const gs_profile_store *store);
 
-/* The profile of a kernel, made where there is none. It stays where it is until gs_profile_store_put was called as
-   often as this. The store keeps the GS_STORE_PROFILES used last. NULL: all of them are held, or out of memory. */
+/* The profile of a kernel, created where there is none. It is the store's, and stays valid until gs_profile_store_put
+   was called as often as this. The store is bounded: a new profile can replace the one used longest ago that is
+   not held. NULL: all that it could replace are held, or out of memory. */
 gs_profile *gs_profile_store_get(gs_profile_store *store, uint64_t key, const char *name, uint64_t blocks);
 void gs_profile_store_put(gs_profile_store *store, gs_profile *profile);
 
 enum { GS_STORE_PROFILES = 4096, GS_STORE_PAIRS = 16384 };
 
-/* What was measured while two kernels and nobody else ran: `blocks` in `ns`, on so many SMs each. */
+/* What one of two kernels did while they and no others ran: `blocks` blocks on `sms` SMs. */
 typedef struct gs_beside {
     gs_profile *profile;
     int32_t sms;
     uint64_t blocks;
 } gs_beside;
+/* Adds a measurement of two kernels that ran side by side for `ns`. */
 void gs_profile_store_beside(gs_profile_store *store, const gs_beside *one, const gs_beside *other, uint64_t ns);
-/* The same while both took turns: `blocks` of each in `ns` altogether (sms is not looked at). */
+/* The same of two that took turns for `ns` altogether (`sms` is not used). */
 void gs_profile_store_turns(gs_profile_store *store, const gs_beside *one, const gs_beside *other, uint64_t ns);
 
-/* NULL: nothing is known of them. */
+/* NULL: nothing was measured of them. */
 const gs_pair *gs_profile_store_pair(const gs_profile_store *store, uint64_t one, uint64_t other);
-/* How much a kernel of the pair, on so many SMs, is slowed by the other: by the measurement nearest to that split. With
-   fewer SMs than when it was measured, it is taken to keep the rate that it had, as far as its curve allows: what slows
-   it is mostly that the memory gives no more. False: nothing was measured. */
+/* How much the other kernel of the pair slows this one when it has `sms` SMs, by the measurement nearest to that split;
+   1: not at all. With fewer SMs than in that measurement it is taken to keep its rate, as far as its curve allows: what
+   slows it is mostly the bandwidth of the memory. False: nothing was measured. */
 bool gs_pair_factor(const gs_pair *pair, const gs_profile *profile, int32_t sms, double *factor);
 
-/* All profiles, and all pairs, one after the other, in no order, for listings: start with *at = 0. NULL: that was all.
- */
+/* All profiles, and all pairs, one after the other, in no order: start with *at = 0. NULL: that was all. */
 const gs_profile *gs_profile_store_next(const gs_profile_store *store, size_t *at);
 const gs_pair *gs_profile_store_next_pair(const gs_profile_store *store, size_t *at);
 
 /* ---- Slate's Table I ---- */
 
-/* Whether the table says "corun". Unknown classes: no. See docs/plan.md for the one pair on which it contradicts
- * itself. */
+/* Whether the table says "corun". Unknown classes: no. docs/plan.md names the entries that contradict each other. */
 bool gs_table_says_corun(enum gs_level compute_a, enum gs_level memory_a, enum gs_level compute_b,
                          enum gs_level memory_b);
 
@@ -207,34 +222,34 @@ bool gs_table_says_corun(enum gs_level compute_a, enum gs_level memory_a, enum g
 
 typedef struct gs_plan_options {
     int32_t sms;           /* of the GPU */
-    int32_t granularity;   /* SMs are given out in this many at a time */
+    int32_t granularity;   /* SMs are given out in units of this many */
     int32_t most_together; /* kernels side by side, at most GS_PLAN_TOGETHER */
-    int64_t short_ns;      /* kernels shorter than this are never split: they run whole, on SMs left free */
-    int64_t yield_ns;      /* kernels longer than this run confined also when alone, so that they can give way */
-    int64_t resize_ns;     /* what changing the SMs of a running kernel costs, as measured */
-    int64_t slice_ns;      /* so long a kernel keeps its turn where others of its priority wait */
-    int64_t patience_ns;   /* for each such time that a kernel waits it counts as one priority higher */
-    double least_gain;     /* throughput must rise by this much for kernels to run side by side, or to be resized */
-    double fair_slack; /* side by side nobody may have less than this part short of what its weight gives in turns */
-    double priority_floor; /* beside a kernel of lower priority one keeps at least this share of what it has alone */
-    double trials;         /* so many measurements of a pair come before they are believed */
-    bool probes;           /* kernels may be run on fewer SMs for a moment to learn their curves */
+    int64_t short_ns;      /* kernels shorter than this are never confined, unless their client has a cap */
+    int64_t yield_ns;      /* kernels longer than this run confined also when alone, so that they can be stopped */
+    int64_t resize_ns;     /* what it costs to change the SMs of a running kernel, as measured */
+    int64_t slice_ns;      /* how long a kernel keeps its turn while others of its rank wait */
+    int64_t patience_ns;   /* waiting this long raises a kernel's rank by one */
+    double least_gain;     /* the throughput must rise by this part for kernels to run side by side, or be resized */
+    double fair_slack;     /* side by side, a kernel may have this part less than its weight gives it in turns */
+    double priority_floor; /* beside a kernel of lower priority, the part of its share alone that a kernel keeps */
+    double trials;         /* measurements of a pair that are needed before they are used */
+    bool probes;           /* kernels may be probed */
 } gs_plan_options;
 
-/* Sensible values for a GPU of so many SMs. */
+/* Defaults for a GPU with that many SMs. */
 gs_plan_options gs_plan_defaults(int32_t sms);
 
 enum gs_plan_how {
-    GS_PLAN_WAIT,    /* not now; a confined kernel that runs stops after the tasks at hand */
-    GS_PLAN_WHOLE,   /* the original, launched whole; on SMs that nobody else's mask has */
-    GS_PLAN_CONFINED /* on so many SMs */
+    GS_PLAN_WAIT,    /* not now; a confined kernel that runs stops after the tasks that its workers have taken */
+    GS_PLAN_WHOLE,   /* on the SMs that no other kernel is confined to */
+    GS_PLAN_CONFINED /* on a number of SMs */
 };
 
 enum gs_contender_state {
     GS_CONTENDER_WAITS,
     GS_CONTENDER_RUNS,
-    GS_CONTENDER_EXPECTED /* its last launch just ended and the next is likely to come: its SMs are kept for it. For how
-                             long is the daemon's choice: it leaves it out when that is over */
+    GS_CONTENDER_EXPECTED /* its last launch has just ended and the next is likely to come: its SMs are kept for it. The
+                             caller leaves it out when the next one is no longer expected */
 };
 
 /* A kernel at the head of a stream. */
@@ -247,31 +262,36 @@ typedef struct gs_contender {
     int32_t cap;      /* SMs that its client may have at once; 0: all */
     uint64_t arrival; /* order of arrival, unique */
     uint64_t blocks_left;
-    bool can_confine;   /* false: it can only be launched whole */
-    int64_t waited_ns;  /* since it arrived or last ran; of one that runs: when it began to */
+    bool can_confine;   /* false: it can only run whole */
+    int64_t waited_ns;  /* since it arrived or last ran; of one that runs: how long it waited before */
     int64_t running_ns; /* since its stream began to run; launches without a wait between them count as one */
-    uint64_t served; /* to its client so far: SMs times nanoseconds. A new client starts with the least of the others */
-    enum gs_plan_how how; /* as it is now; one that waits may have the place of the launch before it: confined */
-    int32_t sms;          /* confined: on so many; whole: so many were left for it */
+    uint64_t served;    /* to its client so far, in SMs times nanoseconds. A new client starts with the least of the
+                           others */
+    /* Of one that runs: how it runs. Of one that is expected: how the launch before it ran. Of one that waits:
+       GS_PLAN_CONFINED and `sms` if it takes the place of the launch before it, which was the same kernel; GS_PLAN_WAIT
+       and 0 if it has no place. A launch that takes a place counts as a member of the team that runs, which stays
+       as it is unless a change is worth its cost. */
+    enum gs_plan_how how;
+    int32_t sms; /* confined: on so many; whole: so many were left free for it */
 } gs_contender;
 
 typedef struct gs_plan_place {
     enum gs_plan_how how;
-    int32_t sms;   /* confined: so many; whole: so many are left free for it, all where nobody is confined */
-    bool is_probe; /* to learn its curve: run it so for a moment, tell gs_profile_rate, decide again */
-    bool is_trial; /* to learn about the pair: the same with gs_profile_store_beside */
+    int32_t sms;   /* confined: on so many; whole: so many are left free for it, all where no kernel is confined */
+    bool is_probe; /* a probe: run it so for a moment, call gs_profile_rate, decide again */
+    bool is_trial; /* a trial: run the two so for a moment, call gs_profile_store_beside, decide again */
 } gs_plan_place;
 
 typedef struct gs_decision {
     size_t running;        /* how many do not wait */
-    double throughput;     /* that is expected */
+    double throughput;     /* as expected */
     bool is_changed;       /* something starts, stops, or changes its SMs */
-    int64_t look_again_ns; /* when to decide again at the latest, though nothing happens: a slice or somebody's patience
-                              ends; INT64_MAX: never */
+    int64_t look_again_ns; /* decide again after this time even if nothing happens: a slice or a patience ends then.
+                              INT64_MAX: no need */
 } gs_decision;
 
-/* Decides for all contenders; placements[i] is for contenders[i]. Allocates nothing. `store` may be NULL. A contender's
-   numbers are taken as they are: a weight of 0 counts as 1, a cap out of range as none, negative times as 0. */
+/* Decides for all contenders; placements[i] is for contenders[i]. Allocates nothing. `store` may be NULL. A weight of 0
+   counts as 1, a cap out of range as none, negative times as 0. */
 gs_decision gs_plan_decide(const gs_plan_options *options, const gs_profile_store *store,
                            const gs_contender *contenders, size_t count, gs_plan_place *placements);
 
@@ -286,9 +306,9 @@ static inline bool gs_mask_has(const gs_mask *mask, int32_t sm) {
     return mask->words[sm / 32] >> (sm % 32) & 1;
 }
 
-/* Gives each of `count` users wanted[i] SMs of the GPU's `sms`. masks[i] is what it has (all zero: nothing), and
-   becomes what it gets: disjoint sets, and as many SMs as possible stay where they are. Returns how many SMs got a new
-   user. The wanted numbers together must not be more than `sms`; -1: they are, and nothing was changed. */
+/* Gives each of `count` users wanted[i] SMs of the GPU's `sms`. masks[i] is the set it has (all zero: none) and becomes
+   the set it gets. The sets are disjoint, and as few SMs as possible get a new user. Returns how many do; -1: more SMs
+   are wanted than there are, and nothing was changed. */
 int32_t gs_plan_masks(int32_t sms, size_t count, const int32_t *wanted, gs_mask *masks);
 
 #endif

@@ -1,13 +1,13 @@
 /*
  * profile.c: what is known of a kernel, from how many of its blocks were done on how many SMs in what time.
  *
- * A curve of rate over SMs is made of medians, one for each number of SMs that was tried, and must rise: where the
- * medians do not, neighbours are pooled (isotonic regression), so that noise cannot promise that fewer SMs do more.
- * Between the knots it is straight.
+ * The curve of rate over SMs is made of medians, one for each number of SMs that was measured. It must not fall: where
+ * the medians do, neighbors are pooled (isotonic regression), so that noise never makes fewer SMs look faster. Between
+ * the knots it is straight.
  *
- * What a kernel is bound by is read off that curve, without hardware counters. With all SMs of a GPU behind the same
- * memory, a kernel whose rate grows to the last SM is bound by what is in an SM, and one that has nearly its full rate
- * on a part of them is bound by what they share: the memory. The thresholds are in the table below.
+ * What a kernel is bound by is read off that curve, without hardware counters. All SMs of a GPU share the memory. So a
+ * kernel whose rate grows up to the last SM is bound by what is in an SM, and a kernel that has nearly its full rate on
+ * a part of the SMs is bound by the memory. The thresholds are in the table below.
  */
 #include "profile_store.h"
 
@@ -16,23 +16,23 @@
 
 /* ---- thresholds ---- */
 
-/* `knee`: the part of the SMs on which a kernel has nine tenths of its rate. One that is bound by its SMs alone has it
-   on 0.9 of them. */
+/* `knee`: the part of the SMs on which a kernel has nine tenths of its rate on all. For a kernel that is bound by its
+   SMs alone it is 0.9. */
 static const double nearly = 0.9;
 static const struct {
-    double knee; /* below it: */
+    double knee; /* below this */
     enum gs_level memory, compute;
 } classes[] = {{0.60, GS_LEVEL_HIGH, GS_LEVEL_LOW},
                {0.80, GS_LEVEL_MEDIUM, GS_LEVEL_MEDIUM},
                {0.85, GS_LEVEL_LOW, GS_LEVEL_MEDIUM},
                {INFINITY, GS_LEVEL_LOW, GS_LEVEL_HIGH}};
 
-static const double known_well = 0.05; /* the curve may be off by so much of the rate alone */
-static const double faster = 0.05;     /* by so much a form must be to be preferred to the original */
+static const double most_doubt = 0.05; /* of the curve, as a part of the rate alone, before it is measured again */
+static const double least_gain = 0.05; /* of a block loop over the original, to be preferred */
 enum { SAMPLES_WANTED = 3 };           /* of each point */
 
-/* The forms of a kernel are compared after so many launches in one, when the GPU has found its clock, and again after
-   so many more, each time by so many in the other. */
+/* The forms of a kernel are compared after the first launches, when the GPU's clock has settled, and again after every
+   so many, each time with so many launches in the other form. */
 enum { COMPARED_AFTER = 16, COMPARED_AGAIN = 4096, COMPARED_BY = 5 };
 
 const char *gs_level_name(enum gs_level level) {
@@ -43,7 +43,7 @@ const char *gs_level_name(enum gs_level level) {
 /* ---- samples ---- */
 
 int gs_samples_kept(const gs_samples *samples) {
-    return samples->count < GS_PROFILE_SAMPLES ? (int)samples->count : GS_PROFILE_SAMPLES;
+    return (int)gs_min_u64(samples->count, GS_PROFILE_SAMPLES);
 }
 
 void gs_samples_add(gs_samples *samples, double value) {
@@ -68,11 +68,11 @@ double gs_samples_median(const gs_samples *samples) {
 /* ---- the curve ---- */
 
 typedef struct pool {
-    int32_t first, last; /* which points */
+    int32_t first, last; /* indexes of points */
     double rate, weight;
 } pool;
 
-/* Weighted isotonic regression: neighbours that fall are pooled until all rise. */
+/* Weighted isotonic regression: neighbors that fall are pooled until none does. Returns how many pools are left. */
 static int pool_falling(pool *pools, int count) {
     int kept = 0;
     for (int i = 0; i < count; i++) {
@@ -92,20 +92,46 @@ static void add_knot(gs_profile *profile, int32_t sms, double rate) {
     profile->curve[profile->knots++] = (struct gs_profile_knot){sms, rate};
 }
 
-/* Launched whole, in the form in which it is. */
+/* Of a whole launch in the preferred form; 0: not measured. */
 static double whole_rate(const gs_profile *profile) {
     double ns = gs_samples_median(profile->prefers_block_loop ? &profile->block_loop_ns : &profile->whole_ns);
     return ns > 0 ? (double)profile->blocks / ns : 0;
 }
-
-static double rate_at(const gs_profile *profile, int32_t sms);
-static double knee_of(const gs_profile *profile);
 
 /* The end of the curve, where nothing was measured on all SMs: in proportion. */
 static void extend(gs_profile *profile) {
     const struct gs_profile_knot *last = &profile->curve[profile->knots - 1];
     if (last->sms < profile->sms)
         add_knot(profile, profile->sms, last->rate * ((double)profile->sms / last->sms));
+}
+
+/* The rate at `sms` SMs. The search begins at knot *from, which must not be after the right one, and leaves there the
+   one it found. */
+static double rate_from(const gs_profile *profile, int32_t sms, int32_t *from) {
+    const struct gs_profile_knot *knot = profile->curve;
+    int32_t i = *from;
+    while (i < profile->knots - 1 && knot[i].sms < sms)
+        i++;
+    *from = i;
+    if (sms >= knot[i].sms)
+        return knot[i].rate;
+    double part = (double)(sms - knot[i - 1].sms) / (knot[i].sms - knot[i - 1].sms);
+    return knot[i - 1].rate + part * (knot[i].rate - knot[i - 1].rate);
+}
+
+static double rate_at(const gs_profile *profile, int32_t sms) {
+    int32_t from = 1;
+    return profile->knots == 0 || sms <= 0 ? 0 : rate_from(profile, sms, &from);
+}
+
+static double knee_of(const gs_profile *profile) {
+    double enough = nearly * rate_at(profile, profile->sms);
+    for (int32_t i = 1; i < profile->knots; i++) {
+        const struct gs_profile_knot *a = &profile->curve[i - 1], *b = &profile->curve[i];
+        if (b->rate >= enough)
+            return (a->sms + (b->sms - a->sms) * (enough - a->rate) / (b->rate - a->rate)) / profile->sms;
+    }
+    return 1;
 }
 
 void gs_profile_curve(gs_profile *profile) {
@@ -136,24 +162,6 @@ void gs_profile_curve(gs_profile *profile) {
     profile->knee = knee_of(profile);
 }
 
-/* The rate at `sms`, which is not less than that of the knot before *from: where the search starts and ended. */
-static double rate_from(const gs_profile *profile, int32_t sms, int32_t *from) {
-    const struct gs_profile_knot *knot = profile->curve;
-    int32_t i = *from;
-    while (i < profile->knots - 1 && knot[i].sms < sms)
-        i++;
-    *from = i;
-    if (sms >= knot[i].sms)
-        return knot[i].rate;
-    double part = (double)(sms - knot[i - 1].sms) / (knot[i].sms - knot[i - 1].sms);
-    return knot[i - 1].rate + part * (knot[i].rate - knot[i - 1].rate);
-}
-
-static double rate_at(const gs_profile *profile, int32_t sms) {
-    int32_t from = 1;
-    return profile->knots == 0 || sms <= 0 ? 0 : rate_from(profile, sms, &from);
-}
-
 double gs_profile_share(const gs_profile *profile, int32_t sms) {
     if (profile->alone > 0)
         return rate_at(profile, sms) / profile->alone;
@@ -164,7 +172,7 @@ void gs_profile_shares(const gs_profile *profile, int32_t step, int32_t count, i
     int32_t from = 1;
     double part = profile->alone > 0 ? 1 / profile->alone : 0;
     for (int32_t i = 0; i < count; i++) {
-        int32_t sms = (i + 1) * step < most ? (i + 1) * step : most;
+        int32_t sms = (int32_t)gs_min((i + 1) * step, most);
         shares[i] = part > 0 && sms > 0 ? rate_from(profile, sms, &from) * part : gs_profile_share(profile, sms);
     }
 }
@@ -173,7 +181,7 @@ void gs_profile_shares(const gs_profile *profile, int32_t step, int32_t count, i
 
 static void compare_forms(gs_profile *profile) {
     double whole = gs_samples_median(&profile->whole_ns), block_loop = gs_samples_median(&profile->block_loop_ns);
-    profile->prefers_block_loop = block_loop * (1 + faster) < whole;
+    profile->prefers_block_loop = block_loop * (1 + least_gain) < whole;
     profile->is_compared = true;
     profile->since_compared = profile->tried = 0;
 }
@@ -200,8 +208,8 @@ void gs_profile_ran(gs_profile *profile, bool is_block_loop, uint64_t blocks, ui
     profile->is_dirty = true;
 }
 
-/* The point for so many SMs; a new one, or, where there is no room, the one whose number is nearest, which starts anew:
-   what is asked for now matters more than what was asked for once. All SMs stay. */
+/* The point for `sms` SMs. Where there is none, a new one; where there are too many, it replaces the nearest one, but
+   not the one for all SMs. */
 static struct gs_profile_point *point_at(gs_profile *profile, int32_t sms) {
     struct gs_profile_point *points = profile->points;
     int32_t at = 0;
@@ -240,8 +248,8 @@ static double line(const struct gs_profile_knot *a, const struct gs_profile_knot
     return a->rate + (b->rate - a->rate) * (double)(sms - a->sms) / (b->sms - a->sms);
 }
 
-/* How much more than the straight line the curve could be at `sms`, between knots i and i + 1, if it bends only
-   downwards: not above the lines through the knots on either side. */
+/* How far the curve could be above the straight line at `sms`, between knots i and i + 1, if it only bends downwards:
+   then it is not above the lines through the two knots on either side. */
 static double doubt(const struct gs_profile_knot *knots, int32_t count, int32_t i, int32_t sms) {
     double most = knots[i + 1].rate;
     if (i > 0)
@@ -262,7 +270,7 @@ static int32_t most_in_doubt(const gs_profile *profile, int32_t granularity) {
     for (int32_t i = 0; i < profile->point_count; i++)
         knots[count++] =
             (struct gs_profile_knot){profile->points[i].sms, rate_at(profile, profile->points[i].sms) / profile->alone};
-    double most = known_well;
+    double most = most_doubt;
     for (int32_t i = 0; i + 1 < count; i++) {
         int32_t middle = between(knots[i].sms, knots[i + 1].sms, granularity);
         if (middle >= knots[i + 1].sms || doubt(knots, count, i, middle) <= most)
@@ -278,7 +286,7 @@ int32_t gs_profile_wanted(const gs_profile *profile, int32_t granularity) {
     if (profile->point_count == 0 || points[profile->point_count - 1].sms != profile->sms)
         return profile->sms;
     int32_t wanted =
-        profile->point_count < GS_PROFILE_POINTS ? most_in_doubt(profile, granularity > 0 ? granularity : 1) : 0;
+        profile->point_count < GS_PROFILE_POINTS ? most_in_doubt(profile, (int32_t)gs_max(granularity, 1)) : 0;
     int fewest = SAMPLES_WANTED;
     for (int32_t i = 0; wanted == 0 && i < profile->point_count; i++)
         fewest = (int)gs_min(fewest, gs_samples_kept(&points[i].rate));
@@ -290,18 +298,9 @@ int32_t gs_profile_wanted(const gs_profile *profile, int32_t granularity) {
 
 /* ---- classes ---- */
 
+/* Whether the curve was measured on half of the SMs or fewer. */
 static bool is_known(const gs_profile *profile) {
     return profile->point_count > 0 && profile->points[0].sms <= (profile->sms + 1) / 2 && profile->alone > 0;
-}
-
-static double knee_of(const gs_profile *profile) {
-    double enough = nearly * rate_at(profile, profile->sms);
-    for (int32_t i = 1; i < profile->knots; i++) {
-        const struct gs_profile_knot *a = &profile->curve[i - 1], *b = &profile->curve[i];
-        if (b->rate >= enough)
-            return (a->sms + (b->sms - a->sms) * (enough - a->rate) / (b->rate - a->rate)) / profile->sms;
-    }
-    return 1;
 }
 
 /* The row of `classes` that a profile whose curve is known is in. */

@@ -1,12 +1,12 @@
 /*
  * profile_file.c: a store in an SQLite file.
  *
- * The file is a memory of what was measured, and nothing depends on it: whatever is wrong with it, the store goes on
- * without. A file that is not ours, or newer, or damaged is left alone as it is; one that is locked or on a full disk
- * is tried again at the next save. No call waits for a lock but the first, and that not for long.
+ * Nothing depends on the file: whatever is wrong with it, the store works in memory. A file that is damaged, of another
+ * program or of a later version is left as it is and not used. When a save fails because the file is locked or the disk
+ * is full, the next save tries again. Only opening waits for a lock, for OPENING_MS at most.
  *
- * Of samples only the median is kept, and how many there were. Read back they count as a few, so that what is measured
- * afterwards soon outweighs them.
+ * Of the samples of a quantity the file has the median and their number. Read back, they count as RECALLED samples at
+ * most, so that new measurements soon outweigh them.
  */
 #include "profile_store.h"
 
@@ -20,7 +20,7 @@ enum {
     VERSION = 3,
     OPENING_MS = 100,   /* to wait for a lock when the file is opened */
     MOST_PAGES = 16384, /* of 4 KiB: the file never becomes larger */
-    RECALLED = 3        /* samples that a stored median counts as */
+    RECALLED = 3        /* samples that a stored median counts as, at most */
 };
 
 static const char schema[] =
@@ -110,7 +110,7 @@ static bool execute(gs_profile_store *store, const char *sql) {
 
 /* ---- statements ---- */
 
-/* With the GPU as its first two parameters. NULL: `failed` has said why. */
+/* With the GPU as its first two parameters. NULL: it failed, and the problem is noted. */
 static sqlite3_stmt *prepare(gs_profile_store *store, enum statement which) {
     sqlite3_stmt *statement = NULL;
     if (sqlite3_prepare_v2(store->file, statements[which], -1, &statement, NULL) != SQLITE_OK) {
@@ -139,7 +139,7 @@ static bool read_number(gs_profile_store *store, const char *sql, int64_t *numbe
     return sqlite3_finalize(statement) == SQLITE_OK && good ? true : failed(store);
 }
 
-/* ---- reading: a file can hold anything, so numbers that make no sense are left out ---- */
+/* ---- reading: a file can hold anything, so impossible numbers are left out ---- */
 
 static bool is_sensible(double value) {
     return isfinite(value) && value > 0 && value < 1e18;
@@ -155,15 +155,14 @@ static void read_profile(gs_profile_store *store, sqlite3_stmt *row) {
     const char *name = (const char *)sqlite3_column_text(row, 2);
     gs_profile *profile = gs_profile_store_make(store, (uint64_t)sqlite3_column_int64(row, 0));
     if (!profile || profile->used || used <= 0 || used > INT64_MAX / 2 || blocks <= 0)
-        return; /* out of memory, or there by an older use, or nonsense */
+        return; /* out of memory, or read already, or impossible */
     snprintf(profile->name, sizeof profile->name, "%s", name ? name : "");
     profile->used = (uint64_t)used;
     profile->blocks = (uint64_t)blocks;
     recall(&profile->whole_ns, sqlite3_column_double(row, 4), sqlite3_column_int64(row, 5));
     recall(&profile->block_loop_ns, sqlite3_column_double(row, 6), sqlite3_column_int64(row, 7));
     gs_profile_curve(profile);
-    if (store->uses < profile->used)
-        store->uses = profile->used;
+    store->uses = gs_max_u64(store->uses, profile->used);
 }
 
 static void read_point(gs_profile_store *store, sqlite3_stmt *row) {
@@ -196,8 +195,7 @@ static void read_pair(gs_profile_store *store, sqlite3_stmt *row) {
     } else
         pair->splits[split] = (struct gs_pair_split){one, other, (double)samples};
     pair->used = (uint64_t)used;
-    if (store->uses < pair->used)
-        store->uses = pair->used;
+    store->uses = gs_max_u64(store->uses, pair->used);
 }
 
 static bool read_all(gs_profile_store *store, enum statement which, int most,
@@ -216,8 +214,8 @@ static bool read_all(gs_profile_store *store, enum statement which, int most,
 
 /* ---- opening ---- */
 
-/* A new file gets its tables; one of somebody else's, or of a later version, is left alone. What an earlier version
-   measured is measured again. */
+/* Creates the tables of a new file. A file of another program or of a later version is refused. The tables of an
+   earlier version are dropped: what they had is measured again. */
 static bool check_version(gs_profile_store *store, const char *path) {
     int64_t application, version, tables;
     char sql[sizeof schema + 200];
@@ -238,7 +236,7 @@ static bool check_version(gs_profile_store *store, const char *path) {
     return execute(store, sql);
 }
 
-/* Drops what was used longest ago, so that the file does not grow from one daemon to the next. */
+/* Deletes what was used longest ago, so that the file does not grow from one run to the next. */
 static bool trim(gs_profile_store *store) {
     static const struct {
         enum statement statement;

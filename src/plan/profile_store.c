@@ -1,9 +1,9 @@
 /*
  * profile_store.c: all profiles and pairs that are known, in memory.
  *
- * Both are kept like lines in a cache: a key has eight places where it can be, and where all are taken, what was used
- * longest ago makes room. So the memory is bounded, whatever clients launch, and nothing is ever searched far. A
- * profile that somebody holds stays.
+ * Both are kept like lines in an 8-way cache: a key can be in eight places, and where all are taken, the entry used
+ * longest ago is replaced. So the memory is bounded whatever clients launch, and a search looks at eight places. A
+ * profile that is held (pins > 0) is not replaced.
  */
 #include "profile_store.h"
 
@@ -12,7 +12,7 @@
 #include <string.h>
 
 static const double least_factor = 0.01, most_factor = 2;
-enum { REMEMBERED = 8 }; /* a measurement weighs as much as this many before it, at most */
+enum { REMEMBERED = 8 }; /* a new measurement weighs at least 1 / REMEMBERED in a mean */
 
 gs_profile_store *gs_profile_store_new(const char *gpu, int32_t sms, gs_error *error) {
     if (sms < 1 || sms > GS_JOB_SMS) {
@@ -43,7 +43,8 @@ static gs_profile **profile_ways(const gs_profile_store *store, uint64_t key) {
     return (gs_profile **)&store->profiles[key % (GS_STORE_PROFILES / STORE_WAYS) * STORE_WAYS];
 }
 
-/* Where a new profile goes: an empty place, or that of the one used longest ago which nobody holds. */
+/* Where a new profile goes: an empty place, or that of the one used longest ago that is not held. NULL: all are held.
+ */
 static gs_profile **profile_place(gs_profile_store *store, uint64_t key) {
     gs_profile **ways = profile_ways(store, key), **oldest = NULL;
     for (int i = 0; i < STORE_WAYS; i++) {
@@ -79,9 +80,9 @@ gs_profile *gs_profile_store_get(gs_profile_store *store, uint64_t key, const ch
     gs_profile *profile = gs_profile_store_make(store, key);
     if (!profile)
         return NULL;
-    if (profile->blocks != blocks) /* new, or a key that two kernels share: what was measured is not of this one */
+    if (profile->blocks != blocks) /* new, or two kernels have the same key: what was measured is of the other */
         *profile = (gs_profile){.key = key, .sms = store->sms, .blocks = blocks, .pins = profile->pins};
-    if (name != profile->name) /* whoever has a profile may ask for it by what stands in it */
+    if (name != profile->name) /* the caller may pass the profile's own name */
         snprintf(profile->name, sizeof profile->name, "%s", name);
     profile->used = ++store->uses;
     profile->pins++;
@@ -102,7 +103,7 @@ static gs_pair **pair_ways(const gs_profile_store *store, uint64_t a, uint64_t b
 }
 
 const gs_pair *gs_profile_store_pair(const gs_profile_store *store, uint64_t one, uint64_t other) {
-    uint64_t a = one < other ? one : other, b = one < other ? other : one;
+    uint64_t a = gs_min_u64(one, other), b = gs_max_u64(one, other);
     gs_pair **ways = pair_ways(store, a, b);
     for (int i = 0; i < STORE_WAYS; i++)
         if (ways[i] && ways[i]->a == a && ways[i]->b == b)
@@ -112,7 +113,7 @@ const gs_pair *gs_profile_store_pair(const gs_profile_store *store, uint64_t one
 
 gs_pair *gs_profile_store_make_pair(gs_profile_store *store, uint64_t one, uint64_t other) {
     gs_pair *pair = (gs_pair *)gs_profile_store_pair(store, one, other);
-    uint64_t a = one < other ? one : other, b = one < other ? other : one;
+    uint64_t a = gs_min_u64(one, other), b = gs_max_u64(one, other);
     gs_pair **ways = pair_ways(store, a, b), **place = &ways[0];
     if (pair)
         return pair;
@@ -126,31 +127,31 @@ gs_pair *gs_profile_store_make_pair(gs_profile_store *store, uint64_t one, uint6
     return *place;
 }
 
-/* An exponentially forgetting mean, which begins as an ordinary one. */
-static void forget_into(double *mean, double samples, double value) {
+/* An exponentially weighted mean, which begins as an ordinary one. */
+static void add_to_mean(double *mean, double samples, double value) {
     *mean += (value - *mean) / fmin(samples + 1, REMEMBERED);
 }
 
 static int split_of(int32_t sms, int32_t all) {
     int split = (int)((int64_t)sms * GS_PAIR_SPLITS / all);
-    return split < 0 ? 0 : split < GS_PAIR_SPLITS ? split : GS_PAIR_SPLITS - 1;
+    return (int)gs_min(gs_max(split, 0), GS_PAIR_SPLITS - 1);
 }
 
 static void add_split(gs_pair *pair, int split, double a, double b) {
     struct gs_pair_split *into = &pair->splits[split];
-    forget_into(&into->a, into->samples, a);
-    forget_into(&into->b, into->samples, b);
+    add_to_mean(&into->a, into->samples, a);
+    add_to_mean(&into->b, into->samples, b);
     into->samples++;
 }
 
-/* The rate beside somebody over the rate with the same SMs and no company. */
+/* The rate beside the other, divided by the rate alone on the same SMs. */
 static double factor_of(const gs_beside *beside, uint64_t ns) {
     double alone = gs_profile_share(beside->profile, beside->sms) * beside->profile->alone;
     double factor = (double)beside->blocks / (double)ns / alone;
     return isfinite(factor) ? fmin(fmax(factor, least_factor), most_factor) : 0;
 }
 
-/* Of both, alone being 1. */
+/* Of both together. */
 static double throughput_of(const gs_beside *one, const gs_beside *other, uint64_t ns) {
     return ((double)one->blocks / one->profile->alone + (double)other->blocks / other->profile->alone) / (double)ns;
 }
@@ -165,7 +166,7 @@ void gs_profile_store_beside(gs_profile_store *store, const gs_beside *one, cons
     if (!pair)
         return;
     add_split(pair, split_of(a->sms, store->sms), factor_a, factor_b);
-    if (pair->a == pair->b) /* the same kernel twice: what holds for one holds for the other */
+    if (pair->a == pair->b) /* the same kernel twice: the measurement holds for both splits */
         add_split(pair, split_of(b->sms, store->sms), factor_b, factor_a);
     if (pair->splits_since++ == 0 && pair->last_turns > 0)
         gs_samples_add(&pair->gains, throughput_of(a, b, ns) / pair->last_turns);
@@ -180,7 +181,7 @@ void gs_profile_store_turns(gs_profile_store *store, const gs_beside *one, const
     if (!pair)
         return;
     turns = fmin(fmax(turns, least_factor), most_factor);
-    forget_into(&pair->turns, pair->turns_samples, turns);
+    add_to_mean(&pair->turns, pair->turns_samples, turns);
     pair->turns_samples++;
     pair->last_turns = turns;
     pair->splits_since = 0;
@@ -188,7 +189,7 @@ void gs_profile_store_turns(gs_profile_store *store, const gs_beside *one, const
     pair->used = ++store->uses;
 }
 
-/* The split nearest to `wanted` of which something is known; -1: there is none. */
+/* The split nearest to `wanted` that was measured; -1: there is none. */
 static int nearest_split(const gs_pair *pair, int wanted) {
     for (int away = 0; away < GS_PAIR_SPLITS; away++)
         for (int side = -1; side <= 1; side += 2) {

@@ -18,7 +18,7 @@ enum { STORE_WAYS = 8 };
 struct gs_profile_store {
     char gpu[GS_PROFILE_NAME];
     int32_t sms;
-    uint64_t uses; /* counts up with each use of a profile or a pair: who has the least was used longest ago */
+    uint64_t uses; /* of all profiles and pairs: the one with the smallest `used` was used longest ago */
     gs_profile *profiles[GS_STORE_PROFILES];
     gs_pair *pairs[GS_STORE_PAIRS];
     struct sqlite3 *file;     /* NULL: in memory only */

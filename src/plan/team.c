@@ -1,18 +1,18 @@
 /*
  * team.c: which kernels complement each other, and how they should split the SMs.
  *
- * A team has a leader, which runs in any case. The others are searched for partners: kernels that, with the SMs split
- * as is best for the throughput of all, do more together than in turns. The best partner comes first, then, if the
- * curves say so, a third, and so on. Nobody may lose by it: side by side each must have about what its weight would
- * give it in turns, and whoever has a higher priority nearly what it has alone.
+ * A team has a leader, which runs in any case. Each other contender is considered as its partner, with the split of the
+ * SMs that gives the highest throughput; the best one joins if the two have a higher throughput than in turns. Then a
+ * third joins where that gives still more, and so on. A team must be fair: each member must have about the share that
+ * its weight gives it in turns, and a member of higher priority nearly the share that it has alone.
  *
- * What is expected of kernels side by side is the product of how far its SMs take each (profile) and how much the
- * others slow it (pairs). Where a pair was not measured, Slate's table guesses: "corun" is believed; "solo" is not
- * believed where the curves promise a gain, but tried and measured. Two that could take turns do so first, and each
- * split is compared with the turns right before it.
+ * The expected share of a member is its share on its SMs (profile) times how much the others slow it (pairs). Where a
+ * pair was not measured, Slate's table decides: "corun" is taken as it is; "solo" is tried and measured where the
+ * curves promise a gain. Two short enough to run whole take turns before their SMs are split, and each split is
+ * compared with the turns right before it.
  *
- * Splits are found by dynamic programming over units of `granularity` SMs: best[i][u] is the most that the members up
- * to the i-th can do on u units. What a member does depends on its own units only, so this finds the best of all
+ * Splits are found by dynamic programming over units of `granularity` SMs: best[i][u] is the highest throughput of the
+ * members up to the i-th on u units. The share of a member depends on its own units only, so this is the best of all
  * splits.
  */
 #include "team.h"
@@ -20,43 +20,44 @@
 #include <string.h>
 
 enum {
-    MOST_TRIED = 16,    /* candidates for the third place and the ones after it */
-    COMPARED_BY = 3,    /* so many comparisons of splits with turns decide, */
-    MOST_DOUBLINGS = 10 /* and then there are fewer and fewer */
+    MOST_RANKED = 16,   /* candidates for a third member and more */
+    COMPARISONS = 3,    /* of splits with turns, before they count */
+    MOST_DOUBLINGS = 10 /* of the number of splits between two comparisons */
 };
 
-static bool has_member(const struct team *team, size_t contender) {
+static bool has_member(const struct team *team, size_t candidate) {
     for (size_t i = 0; i < team->count; i++)
-        if (team->members[i] == contender)
+        if (team->members[i] == candidate)
             return true;
     return false;
 }
 
-/* ---- what side by side gives ---- */
+/* ---- what kernels do side by side ---- */
 
-static const gs_pair *pair_of(const question *q, const gs_contender *a, const gs_contender *b) {
-    return q->store ? gs_profile_store_pair(q->store, a->profile->key, b->profile->key) : NULL;
+static const gs_pair *pair_of(const gs_plan_query *query, const gs_contender *a, const gs_contender *b) {
+    return query->store ? gs_profile_store_pair(query->store, a->profile->key, b->profile->key) : NULL;
 }
 
-static bool is_measured(const question *q, const gs_pair *pair) {
+static bool is_measured(const gs_plan_query *query, const gs_pair *pair) {
     double samples = 0;
     for (int i = 0; pair && i < GS_PAIR_SPLITS; i++)
         samples += pair->splits[i].samples;
-    return samples > 0 && samples >= q->options->trials;
+    return samples > 0 && samples >= query->options->trials;
 }
 
-/* Whether it is to be measured what turns give: before a first split, after each of the first few, and then after 2, 4,
-   8... splits. A GPU that changed its clock meanwhile would make what ran later seem better, or worse. */
-static bool are_turns_due(const question *q, const gs_pair *pair) {
-    if (!pair || pair->last_turns == 0 || pair->turns_samples < q->options->trials)
+/* Whether turns are to be measured: before the first split, after each of the first few, and then after 2, 4, 8...
+   splits. A split and turns that are far apart in time cannot be compared, because GPUs change their clocks. */
+static bool are_turns_due(const gs_plan_query *query, const gs_pair *pair) {
+    if (!pair || pair->last_turns == 0 || pair->turns_samples < query->options->trials)
         return true;
-    uint64_t more = pair->gains.count > COMPARED_BY ? pair->gains.count - COMPARED_BY : 0;
-    return pair->splits_since >= UINT64_C(1) << gs_min(more, MOST_DOUBLINGS);
+    uint64_t doublings = gs_max_u64(pair->gains.count, COMPARISONS) - COMPARISONS;
+    return pair->splits_since >= UINT64_C(1) << gs_min_u64(doublings, MOST_DOUBLINGS);
 }
 
-/* Whether splits were seen to give no more than the turns before them. */
-static bool is_no_gain(const question *q, const gs_pair *pair) {
-    return gs_samples_kept(&pair->gains) >= COMPARED_BY && gs_samples_median(&pair->gains) < 1 + q->options->least_gain;
+/* Whether splits were measured to be no better than the turns before them. */
+static bool is_no_gain(const gs_plan_query *query, const gs_pair *pair) {
+    return gs_samples_kept(&pair->gains) >= COMPARISONS &&
+           gs_samples_median(&pair->gains) < 1 + query->options->least_gain;
 }
 
 static bool table_allows(const gs_contender *a, const gs_contender *b) {
@@ -64,78 +65,78 @@ static bool table_allows(const gs_contender *a, const gs_contender *b) {
                                gs_profile_compute(b->profile), gs_profile_memory(b->profile));
 }
 
-/* So many SMs a member may have at most: its client's cap, shared with the client's other members. */
-static int32_t most_sms(const question *q, const struct team *team, size_t i) {
+/* The most SMs that a member may have. A client's cap is divided among its members. */
+static int32_t most_sms(const gs_plan_query *query, const struct team *team, size_t i) {
     int32_t sharing = 0;
     for (size_t j = 0; j < team->count; j++)
-        sharing += member(q, team, j)->client == member(q, team, i)->client;
-    int32_t cap = cap_of(q, member(q, team, i));
-    return cap < q->all ? (int32_t)gs_min(cap / sharing, q->sms) : q->sms;
+        sharing += member(query, team, j)->client == member(query, team, i)->client;
+    int32_t cap = cap_of(query, member(query, team, i));
+    return cap < query->all ? (int32_t)gs_min(cap / sharing, query->sms) : query->sms;
 }
 
-/* The share that a member must have, or side by side is not fair to it. */
-static double least_share(const question *q, const struct team *team, size_t i) {
-    const gs_contender *c = member(q, team, i);
+/* The share that a member must have for the team to be fair. */
+static double least_share(const gs_plan_query *query, const struct team *team, size_t i) {
+    const gs_contender *contender = member(query, team, i);
     double weights = 0;
-    bool is_above = false;
+    bool has_lower = false;
     for (size_t j = 0; j < team->count; j++) {
-        const gs_contender *other = member(q, team, j);
-        if (other->priority > c->priority)
+        const gs_contender *other = member(query, team, j);
+        if (other->priority > contender->priority)
             return 0;
-        is_above |= other->priority < c->priority;
-        weights += other->priority == c->priority ? weight_of(other) : 0;
+        has_lower |= other->priority < contender->priority;
+        weights += other->priority == contender->priority ? weight_of(other) : 0;
     }
-    double alone = gs_profile_share(c->profile, cap_of(q, c)) * weight_of(c) / weights;
-    return alone * (is_above ? q->options->priority_floor : 1 - q->options->fair_slack);
+    double alone = gs_profile_share(contender->profile, cap_of(query, contender)) * weight_of(contender) / weights;
+    return alone * (has_lower ? query->options->priority_floor : 1 - query->options->fair_slack);
 }
 
-/* How much the other members slow a member with so many SMs. */
-static double slowed(const question *q, const struct team *team, const gs_pair *const *pairs, size_t i, int32_t sms) {
+/* How much the other members slow a member that has `sms` SMs; 1: not at all. */
+static double slowed(const gs_plan_query *query, const struct team *team, const gs_pair *const *pairs, size_t i,
+                     int32_t sms) {
     double product = 1, factor;
     for (size_t j = 0; j < team->count; j++)
-        if (j != i && pairs[j] && gs_pair_factor(pairs[j], member(q, team, i)->profile, sms, &factor))
+        if (j != i && pairs[j] && gs_pair_factor(pairs[j], member(query, team, i)->profile, sms, &factor))
             product *= factor;
     return product;
 }
 
-double gs_team_share(const question *q, const struct team *team, size_t i, int32_t sms) {
+double gs_team_share(const gs_plan_query *query, const struct team *team, size_t i, int32_t sms) {
     const gs_pair *pairs[GS_PLAN_TOGETHER];
     for (size_t j = 0; j < team->count; j++)
-        pairs[j] = j == i ? NULL : pair_of(q, member(q, team, i), member(q, team, j));
-    return gs_profile_share(member(q, team, i)->profile, sms) * slowed(q, team, pairs, i, sms);
+        pairs[j] = j == i ? NULL : pair_of(query, member(query, team, i), member(query, team, j));
+    return gs_profile_share(member(query, team, i)->profile, sms) * slowed(query, team, pairs, i, sms);
 }
 
 /* ---- the best split of a team ---- */
 
 struct split {
-    double share[GS_PLAN_TOGETHER][GS_TEAM_UNITS + 1]; /* of a member on so many units */
-    double best[GS_PLAN_TOGETHER][GS_TEAM_UNITS + 1];  /* of all members up to this one */
-    uint8_t units[GS_PLAN_TOGETHER][GS_TEAM_UNITS + 1];
+    double share[GS_PLAN_TOGETHER][GS_TEAM_UNITS + 1];  /* of a member on a number of units */
+    double best[GS_PLAN_TOGETHER][GS_TEAM_UNITS + 1];   /* of all members up to this one, on a number of units */
+    uint8_t units[GS_PLAN_TOGETHER][GS_TEAM_UNITS + 1]; /* that this member has then */
 };
 
-static int32_t sms_of_units(const question *q, int32_t units, int32_t most) {
-    int32_t sms = units * q->granularity;
-    return sms < most ? sms : most;
+static int32_t sms_of_units(const gs_plan_query *query, int32_t units, int32_t most) {
+    return (int32_t)gs_min(units * query->granularity, most);
 }
 
-/* What a member does on 1, 2, ... units; impossible where that is not fair. */
-static void fill_shares(const question *q, const struct team *team, size_t i, double *share) {
-    const gs_contender *c = member(q, team, i);
+/* The share of a member on 1, 2, ... units; impossible where that is not fair. */
+static void fill_shares(const gs_plan_query *query, const struct team *team, size_t i, double *share) {
+    const gs_contender *contender = member(query, team, i);
     const gs_pair *pairs[GS_PLAN_TOGETHER];
-    int32_t most = most_sms(q, team, i);
-    double least = least_share(q, team, i) - 1e-9;
+    int32_t most = most_sms(query, team, i);
+    double least = least_share(query, team, i) - 1e-9;
     for (size_t j = 0; j < team->count; j++)
-        pairs[j] = j == i ? NULL : pair_of(q, c, member(q, team, j));
+        pairs[j] = j == i ? NULL : pair_of(query, contender, member(query, team, j));
     share[0] = GS_TEAM_IMPOSSIBLE;
-    gs_profile_shares(c->profile, q->granularity, q->units, most, share + 1);
-    for (int32_t units = 1; units <= q->units; units++) {
-        share[units] *= slowed(q, team, pairs, i, sms_of_units(q, units, most));
+    gs_profile_shares(contender->profile, query->granularity, query->units, most, share + 1);
+    for (int32_t units = 1; units <= query->units; units++) {
+        share[units] *= slowed(query, team, pairs, i, sms_of_units(query, units, most));
         if (share[units] < least || most < 1)
             share[units] = GS_TEAM_IMPOSSIBLE;
     }
 }
 
-/* What the members up to the i-th do on `all` units at best. */
+/* The highest throughput of the members up to the i-th on `all` units. */
 static void find_best(struct split *split, size_t i, int32_t all) {
     double best = GS_TEAM_IMPOSSIBLE;
     for (int32_t own = 1; own < all; own++) {
@@ -148,76 +149,76 @@ static void find_best(struct split *split, size_t i, int32_t all) {
     split->best[i][all] = best;
 }
 
-/* SMs that are left, because the units do not come out even or somebody has a cap, go to whoever may have more. */
-static void give_rest(const question *q, struct team *team) {
-    int32_t left = q->sms;
+/* SMs that are left over, because of the units or of a cap, go to the first members that may have more. */
+static void give_rest(const gs_plan_query *query, struct team *team) {
+    int32_t left = query->sms;
     for (size_t i = 0; i < team->count; i++)
         left -= team->sms[i];
     for (size_t i = 0; i < team->count && left > 0; i++) {
-        int32_t more = (int32_t)gs_min(left, most_sms(q, team, i) - team->sms[i]);
+        int32_t more = (int32_t)gs_min(left, most_sms(query, team, i) - team->sms[i]);
         team->sms[i] += more;
         left -= more;
     }
 }
 
-static void find_split(const question *q, struct team *team) {
+static void find_split(const gs_plan_query *query, struct team *team) {
     struct split split;
     for (size_t i = 0; i < team->count; i++) {
-        fill_shares(q, team, i, split.share[i]);
-        for (int32_t all = i + 1 < team->count ? 0 : q->units; i > 0 && all <= q->units; all++)
+        fill_shares(query, team, i, split.share[i]);
+        for (int32_t all = i + 1 < team->count ? 0 : query->units; i > 0 && all <= query->units; all++)
             find_best(&split, i, all);
         if (i == 0)
             memcpy(split.best[0], split.share[0], sizeof split.best[0]);
     }
-    team->throughput = split.best[team->count - 1][q->units];
+    team->throughput = split.best[team->count - 1][query->units];
     if (team->throughput == GS_TEAM_IMPOSSIBLE)
         return;
-    int32_t left = q->units;
+    int32_t left = query->units;
     for (size_t i = team->count; i-- > 0;) {
         int32_t own = i > 0 ? split.units[i][left] : left;
-        team->sms[i] = sms_of_units(q, own, most_sms(q, team, i));
+        team->sms[i] = sms_of_units(query, own, most_sms(query, team, i));
         left -= own;
     }
-    give_rest(q, team);
+    give_rest(query, team);
 }
 
 /* ---- partners ---- */
 
-struct team gs_team_lone(const question *q, size_t leader) {
+struct team gs_team_lone(const gs_plan_query *query, size_t leader) {
     struct team team = {.members = {leader}, .count = 1};
-    const gs_contender *c = &q->contenders[leader];
-    team.sms[0] = most_sms(q, &team, 0);
-    team.throughput = is_known(c) ? gs_profile_share(c->profile, team.sms[0]) : 1;
+    const gs_contender *contender = &query->contenders[leader];
+    team.sms[0] = most_sms(query, &team, 0);
+    team.throughput = is_known(contender) ? gs_profile_share(contender->profile, team.sms[0]) : 1;
     return team;
 }
 
-/* What the kernels of the team and one more would give in turns. */
-static double in_turns(const question *q, const struct team *team, const gs_contender *c) {
+/* The throughput without this contender in the team: of turns with it, or of the team as it is. */
+static double throughput_without(const gs_plan_query *query, const struct team *team, const gs_contender *contender) {
     if (team->count > 1)
         return team->throughput;
-    const gs_contender *lead = member(q, team, 0);
-    const gs_pair *pair = pair_of(q, lead, c);
-    double weight = weight_of(lead), more = weight_of(c);
-    double alone = gs_profile_share(c->profile, cap_of(q, c));
+    const gs_contender *lead = member(query, team, 0);
+    const gs_pair *pair = pair_of(query, lead, contender);
+    double weight = weight_of(lead), more = weight_of(contender);
+    double alone = gs_profile_share(contender->profile, cap_of(query, contender));
     double mean = (weight * team->throughput + more * alone) / (weight + more);
-    return pair && pair->turns_samples >= q->options->trials ? mean * pair->turns : mean;
+    return pair && pair->turns_samples >= query->options->trials ? mean * pair->turns : mean;
 }
 
-static bool go_together(const question *q, const gs_contender *a, const gs_contender *b) {
-    return is_measured(q, pair_of(q, a, b)) || table_allows(a, b);
+static bool go_together(const gs_plan_query *query, const gs_contender *a, const gs_contender *b) {
+    return is_measured(query, pair_of(query, a, b)) || table_allows(a, b);
 }
 
-/* Whether a contender may run beside all members, and all that run whole: they are measured, or the table says so. Two
-   that the table would not let together may be tried. */
-static bool may_join(const question *q, struct team *team, const gs_contender *c) {
+/* Whether a contender may run beside all members, and beside all that run whole: each pair was measured, or the table
+   says "corun". A team of two may be a trial. */
+static bool may_join(const gs_plan_query *query, struct team *team, const gs_contender *contender) {
     team->is_trial = false;
-    for (size_t i = 0; i < q->count; i++) {
-        const gs_contender *other = &q->contenders[i];
-        if (is_whole_now(other) && !has_member(team, i) && (!is_known(other) || !go_together(q, other, c)))
+    for (size_t i = 0; i < query->count; i++) {
+        const gs_contender *other = &query->contenders[i];
+        if (is_whole_now(other) && !has_member(team, i) && (!is_known(other) || !go_together(query, other, contender)))
             return false;
     }
     for (size_t i = 0; i < team->count; i++) {
-        if (go_together(q, member(q, team, i), c))
+        if (go_together(query, member(query, team, i), contender))
             continue;
         if (team->count > 1)
             return false;
@@ -226,87 +227,91 @@ static bool may_join(const question *q, struct team *team, const gs_contender *c
     return true;
 }
 
-/* Whether two had better be sent to the GPU whole, one behind the other: nobody is split for the sake of a short one,
-   before others are it must be known what that gives, and where splits gave no more they are not. */
-static bool are_queued(const question *q, const gs_contender *a, const gs_contender *b) {
-    int64_t longest = duration_of(a) > duration_of(b) ? duration_of(a) : duration_of(b);
-    if (longest > q->options->yield_ns || cap_of(q, a) < q->all || cap_of(q, b) < q->all)
+/* Whether two run whole, one behind the other, rather than side by side. They must be short enough for it and have no
+   cap. A short kernel is no reason to split the SMs. Two others with the GPU to themselves take turns when turns are to
+   be measured, and where splits were no better. */
+static bool are_queued(const gs_plan_query *query, const gs_contender *a, const gs_contender *b) {
+    if (gs_max(duration_of(a), duration_of(b)) > query->options->yield_ns || cap_of(query, a) < query->all ||
+        cap_of(query, b) < query->all)
         return false;
-    const gs_pair *pair = pair_of(q, a, b);
-    bool are_only = q->store && q->count == 2 && a->priority == b->priority;
-    return is_short(q, a) || is_short(q, b) || (are_only && (are_turns_due(q, pair) || is_no_gain(q, pair)));
+    const gs_pair *pair = pair_of(query, a, b);
+    bool are_only = query->store && query->count == 2 && a->priority == b->priority;
+    return is_short(query, a) || is_short(query, b) ||
+           (are_only && (are_turns_due(query, pair) || is_no_gain(query, pair)));
 }
 
-/* The team with one more, or impossible. */
-static struct team with(const question *q, const struct team *before, size_t contender) {
-    const gs_contender *c = &q->contenders[contender];
+/* The team with one more member, or impossible. */
+static struct team with(const gs_plan_query *query, const struct team *before, size_t candidate) {
+    const gs_contender *contender = &query->contenders[candidate];
     struct team after = *before;
     after.throughput = GS_TEAM_IMPOSSIBLE;
-    if (are_queued(q, member(q, before, 0), c) || !may_join(q, &after, c))
+    if (are_queued(query, member(query, before, 0), contender) || !may_join(query, &after, contender))
         return after;
-    double least = in_turns(q, before, c);
-    least = is_short(q, c) || is_short(q, member(q, before, 0)) ? least - 1e-9 : least * (1 + q->options->least_gain);
-    after.members[after.count++] = contender;
-    find_split(q, &after);
+    bool has_short = is_short(query, contender) || is_short(query, member(query, before, 0));
+    double least = throughput_without(query, before, contender);
+    least = has_short ? least - 1e-9 : least * (1 + query->options->least_gain);
+    after.members[after.count++] = candidate;
+    find_split(query, &after);
     if (after.throughput < least)
         after.throughput = GS_TEAM_IMPOSSIBLE;
     return after;
 }
 
-int32_t gs_team_probe(const question *q, const gs_contender *c) {
-    if (!q->options->probes || !c->can_confine || !is_known(c) || is_short(q, c))
+int32_t gs_team_probe(const gs_plan_query *query, const gs_contender *contender) {
+    if (!query->options->probes || !contender->can_confine || !is_known(contender) || is_short(query, contender))
         return 0;
-    int32_t wanted = gs_profile_wanted(c->profile, q->granularity);
-    return wanted <= cap_of(q, c) && duration_of(c) > 2 * q->options->resize_ns ? wanted : 0;
+    int32_t wanted = gs_profile_wanted(contender->profile, query->granularity);
+    return wanted <= cap_of(query, contender) && duration_of(contender) > 2 * query->options->resize_ns ? wanted : 0;
 }
 
-bool gs_team_would_form(const question *q, size_t a, size_t b) {
-    question all = *q;
-    all.sms = q->all;
-    all.units = q->all / q->granularity;
-    if (!is_known(&q->contenders[a]) || !is_known(&q->contenders[b]) || q->options->most_together < 2)
+bool gs_team_would_form(const gs_plan_query *query, size_t a, size_t b) {
+    gs_plan_query all = *query;
+    all.sms = query->all;
+    all.units = query->all / query->granularity;
+    if (!is_known(&query->contenders[a]) || !is_known(&query->contenders[b]) || query->options->most_together < 2)
         return false;
     struct team lone = gs_team_lone(&all, a);
     return with(&all, &lone, b).throughput != GS_TEAM_IMPOSSIBLE;
 }
 
-/* Those that may be considered at all. What is about to be learned is better looked at alone. */
-static bool is_candidate(const question *q, const struct team *team, size_t contender) {
-    const gs_contender *c = &q->contenders[contender];
-    if (has_member(team, contender) || !is_known(c) || is_whole_now(c))
+/* Whether a contender can be a partner at all. One that is to be probed is not: that is done alone. */
+static bool is_candidate(const gs_plan_query *query, const struct team *team, size_t candidate) {
+    const gs_contender *contender = &query->contenders[candidate];
+    if (has_member(team, candidate) || !is_known(contender) || is_whole_now(contender))
         return false;
-    if (c->state == GS_CONTENDER_EXPECTED && (c->how == GS_PLAN_WAIT || c->sms <= 0))
+    if (contender->state == GS_CONTENDER_EXPECTED && (contender->how == GS_PLAN_WAIT || contender->sms <= 0))
         return false;
-    return gs_team_probe(q, c) == 0;
+    return gs_team_probe(query, contender) == 0;
 }
 
+/* The best partners, best first. */
 struct ranking {
-    size_t contenders[MOST_TRIED];
-    double throughput[MOST_TRIED];
+    size_t contenders[MOST_RANKED];
+    double throughput[MOST_RANKED];
     size_t count;
 };
 
-static void rank(struct ranking *ranking, size_t contender, double throughput) {
-    size_t at = ranking->count < MOST_TRIED ? ranking->count++ : MOST_TRIED;
+static void rank(struct ranking *ranking, size_t candidate, double throughput) {
+    size_t at = ranking->count < MOST_RANKED ? ranking->count++ : MOST_RANKED;
     for (; at > 0 && ranking->throughput[at - 1] < throughput; at--)
-        if (at < MOST_TRIED) {
+        if (at < MOST_RANKED) {
             ranking->contenders[at] = ranking->contenders[at - 1];
             ranking->throughput[at] = ranking->throughput[at - 1];
         }
-    if (at < MOST_TRIED) {
-        ranking->contenders[at] = contender;
+    if (at < MOST_RANKED) {
+        ranking->contenders[at] = candidate;
         ranking->throughput[at] = throughput;
     }
 }
 
-struct team gs_team_best(const question *q, size_t leader) {
+struct team gs_team_best(const gs_plan_query *query, size_t leader) {
     struct ranking ranking = {.count = 0};
-    struct team lone = gs_team_lone(q, leader), best = lone;
-    size_t most = q->most_together;
-    for (size_t i = 0; i < q->count && most > 1; i++) {
-        if (!is_candidate(q, &lone, i))
+    struct team lone = gs_team_lone(query, leader), best = lone;
+    size_t most = query->most_together;
+    for (size_t i = 0; i < query->count && most > 1; i++) {
+        if (!is_candidate(query, &lone, i))
             continue;
-        struct team pair = with(q, &lone, i);
+        struct team pair = with(query, &lone, i);
         if (pair.throughput == GS_TEAM_IMPOSSIBLE)
             continue;
         rank(&ranking, i, pair.throughput);
@@ -316,41 +321,42 @@ struct team gs_team_best(const question *q, size_t leader) {
     for (size_t i = 0; i < ranking.count && best.count < most && !best.is_trial; i++) {
         if (has_member(&best, ranking.contenders[i]))
             continue;
-        struct team more = with(q, &best, ranking.contenders[i]);
+        struct team more = with(query, &best, ranking.contenders[i]);
         if (more.throughput != GS_TEAM_IMPOSSIBLE && !more.is_trial)
             best = more;
     }
     return best;
 }
 
-/* Whether all members are in place, and known, and none has more than it may. */
-static bool is_running(const question *q, const struct team *team) {
+/* Whether all members have a place and are known, and none has more SMs than it may. */
+static bool is_running(const gs_plan_query *query, const struct team *team) {
     int32_t sum = 0;
     for (size_t i = 0; i < team->count; i++) {
-        const gs_contender *c = member(q, team, i);
-        if (!is_placed_now(c) || !is_known(c) || c->sms > most_sms(q, team, i))
+        const gs_contender *contender = member(query, team, i);
+        if (!is_placed_now(contender) || !is_known(contender) || contender->sms > most_sms(query, team, i))
             return false;
-        sum += c->sms;
+        sum += contender->sms;
     }
-    return sum <= q->sms;
+    return sum <= query->sms;
 }
 
-struct team gs_team_now(const question *q, size_t leader) {
+struct team gs_team_now(const gs_plan_query *query, size_t leader) {
     struct team now = {.members = {leader}, .count = 1, .throughput = GS_TEAM_IMPOSSIBLE};
     double throughput = 0;
-    for (size_t i = 0; i < q->count && now.count < GS_PLAN_TOGETHER; i++)
-        if (i != leader && is_placed_now(&q->contenders[i]))
+    for (size_t i = 0; i < query->count && now.count < GS_PLAN_TOGETHER; i++)
+        if (i != leader && is_placed_now(&query->contenders[i]))
             now.members[now.count++] = i;
-    if (!is_running(q, &now) || (now.count == 2 && are_queued(q, member(q, &now, 0), member(q, &now, 1))))
+    if (!is_running(query, &now) ||
+        (now.count == 2 && are_queued(query, member(query, &now, 0), member(query, &now, 1))))
         return now;
     for (size_t i = 0; i < now.count; i++) {
-        now.sms[i] = member(q, &now, i)->sms;
-        double share = gs_team_share(q, &now, i, now.sms[i]);
-        if (now.count > 1 && share < least_share(q, &now, i) - q->options->fair_slack)
+        now.sms[i] = member(query, &now, i)->sms;
+        double share = gs_team_share(query, &now, i, now.sms[i]);
+        if (now.count > 1 && share < least_share(query, &now, i) - query->options->fair_slack)
             return now;
         throughput += share;
     }
     now.throughput = throughput;
-    now.is_trial = now.count == 2 && !go_together(q, member(q, &now, 0), member(q, &now, 1));
+    now.is_trial = now.count == 2 && !go_together(query, member(query, &now, 0), member(query, &now, 1));
     return now;
 }
