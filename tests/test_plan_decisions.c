@@ -203,6 +203,94 @@ static void sms_are_kept_for_the_next_launch(void **state) {
     gs_profile_store_close(scene.store);
 }
 
+/* ---- a launch takes the place of the one before it ---- */
+
+/* A kernel of 5 ms that has its full rate on `enough` SMs and half of it on half of them. */
+static gs_profile *kernel_on(gs_profile_store *store, int32_t enough) {
+    gs_profile *profile = gs_profile_store_get(store, (uint64_t)enough, "kernel", 100000);
+    gs_profile_rate(profile, enough / 2, 1000000u / 2, 50000000);
+    gs_profile_rate(profile, enough, 1000000, 50000000);
+    gs_profile_rate(profile, SMS, 1000000, 50000000);
+    return profile;
+}
+
+/* Two side by side. Then the launch of the second ends, and its next one waits, with that place or without. The second
+   leads if it is `its_turn`. */
+static plan_scene scene_with_next_launch(const int32_t enough[2], int32_t first_sms, bool has_place, bool its_turn) {
+    plan_scene scene = plan_new_scene();
+    scene.count = 2;
+    for (uint32_t i = 0; i < 2; i++) {
+        scene.contenders[i] = plan_waiting(kernel_on(scene.store, enough[i]), i);
+        scene.contenders[i].state = GS_CONTENDER_RUNS;
+        scene.contenders[i].how = GS_PLAN_CONFINED;
+        scene.contenders[i].sms = i == 0 ? first_sms : SMS - first_sms;
+        scene.contenders[i].blocks_left = 100000;
+    }
+    gs_profile *a = (gs_profile *)scene.contenders[0].profile, *b = (gs_profile *)scene.contenders[1].profile;
+    for (int i = 0; i < 2; i++) /* no trial */
+        measure_undisturbed(scene.store, a, first_sms, b, SMS - first_sms);
+    assert_false(plan_decide(&scene).is_changed);
+    scene.contenders[0].running_ns = scene.options.slice_ns;
+    scene.contenders[its_turn ? 0 : 1].served = 1000000;
+    scene.contenders[1].state = GS_CONTENDER_WAITS;
+    if (!has_place) {
+        scene.contenders[1].how = GS_PLAN_WAIT;
+        scene.contenders[1].sms = 0;
+    }
+    return scene;
+}
+
+/* 80 and 52 SMs would be a little better. Whoever leads, that is not worth a change, as it is not while both run. */
+static void a_launch_takes_the_place_of_the_one_before(void **state) {
+    (void)state;
+    static const int32_t enough[] = {SMS, 53};
+    for (int its_turn = 0; its_turn < 2; its_turn++) {
+        plan_scene scene = scene_with_next_launch(enough, 76, true, its_turn);
+        assert_true(plan_decide(&scene).is_changed); /* one starts */
+        plan_expect(&scene, 0, GS_PLAN_CONFINED, 76);
+        plan_expect(&scene, 1, GS_PLAN_CONFINED, 56);
+        gs_profile_store_close(scene.store);
+        scene = scene_with_next_launch(enough, 76, false, its_turn);
+        plan_decide(&scene);
+        plan_expect(&scene, 0, GS_PLAN_CONFINED, 80);
+        plan_expect(&scene, 1, GS_PLAN_CONFINED, 52);
+        gs_profile_store_close(scene.store);
+    }
+}
+
+/* The leader gets the larger part, and each launch leads when it comes. In its place it leaves that to the other. */
+static void two_of_a_kind_keep_their_sides(void **state) {
+    (void)state;
+    static const int32_t enough[] = {80, 80};
+    plan_scene scene = scene_with_next_launch(enough, 80, true, true);
+    plan_decide(&scene);
+    plan_expect(&scene, 0, GS_PLAN_CONFINED, 80);
+    plan_expect(&scene, 1, GS_PLAN_CONFINED, 52);
+    gs_profile_store_close(scene.store);
+    scene = scene_with_next_launch(enough, 80, false, true);
+    plan_decide(&scene);
+    assert_int_equal(scene.placements[0].sms + scene.placements[1].sms, SMS);
+    assert_true(scene.placements[1].sms > scene.placements[0].sms); /* sides change */
+    gs_profile_store_close(scene.store);
+}
+
+/* One with more SMs than the client's cap, or than are left, is not kept. */
+static void a_place_that_does_not_fit_is_not_taken(void **state) {
+    (void)state;
+    static const int32_t enough[] = {SMS, 53};
+    plan_scene scene = scene_with_next_launch(enough, 76, true, true);
+    scene.contenders[1].cap = 20;
+    plan_decide(&scene);
+    plan_expect(&scene, 0, GS_PLAN_CONFINED, SMS - 20);
+    plan_expect(&scene, 1, GS_PLAN_CONFINED, 20);
+    scene.contenders[1].cap = 0;
+    scene.contenders[0].sms = SMS;
+    plan_decide(&scene);
+    plan_expect(&scene, 0, GS_PLAN_CONFINED, 80);
+    plan_expect(&scene, 1, GS_PLAN_CONFINED, 52);
+    gs_profile_store_close(scene.store);
+}
+
 /* ---- more than two, and the unknown ---- */
 
 static void more_than_two_run_where_each_pair_was_measured(void **state) {
@@ -287,6 +375,9 @@ int main(void) {
         cmocka_unit_test(a_higher_priority_goes_first_and_keeps_its_rate),
         cmocka_unit_test(small_gains_do_not_resize),
         cmocka_unit_test(sms_are_kept_for_the_next_launch),
+        cmocka_unit_test(a_launch_takes_the_place_of_the_one_before),
+        cmocka_unit_test(two_of_a_kind_keep_their_sides),
+        cmocka_unit_test(a_place_that_does_not_fit_is_not_taken),
         cmocka_unit_test(more_than_two_run_where_each_pair_was_measured),
         cmocka_unit_test(an_unknown_kernel_is_probed_alone),
         cmocka_unit_test(a_kernel_without_a_profile_is_nobodys_partner),

@@ -189,8 +189,12 @@ static int settle(struct crowd *crowd) {
    or has come and takes its place. */
 static void change_one(struct crowd *crowd, gs_random *random) {
     gs_contender *contender = &crowd->contenders[gs_random_from(random, 0, (int64_t)crowd->count - 1)];
-    bool was_running = contender->state == GS_CONTENDER_RUNS;
+    bool was_running = contender->state == GS_CONTENDER_RUNS, was_confined = contender->how == GS_PLAN_CONFINED;
     contender->waited_ns = gs_random_from(random, 0, 300000000);
+    if (was_running && was_confined && gs_random_chance(random, 30)) {
+        contender->state = GS_CONTENDER_WAITS;
+        return;
+    }
     contender->profile = crowd->kernels[gs_random_from(random, 0, KERNELS - 1)];
     contender->state = was_running && gs_random_chance(random, 40) ? GS_CONTENDER_EXPECTED : GS_CONTENDER_WAITS;
     if (contender->state == GS_CONTENDER_WAITS) {
