@@ -1,21 +1,18 @@
 /*
- * test_plan_play.c: decisions played on a GPU that is pretended, kernel by kernel, in simulated time.
+ * test_plan_play.c: decisions played on a simulated GPU, kernel by kernel, in simulated time.
  *
- * Kernels have true curves and true needs of memory, which the plan does not know: it learns them from what the play
- * measures, with noise. Where kernels side by side need more memory than there is, those that live on memory suffer in
- * proportion, and some of the memory's time is lost besides. A kernel in its confined form is 2% slower, and one that
- * is resized stands still for a while. The same clients are played one after the other, and with the SMs split evenly,
- * for comparison.
+ * Kernels have true curves and true needs of memory bandwidth, which the plan does not know: it learns them from what
+ * the play measures, with noise. Where kernels side by side need more bandwidth than there is, those that need it are
+ * slowed in proportion, and some of the bandwidth is lost. A kernel in its confined form is 2% slower, and one that is
+ * resized stands still for a while. For comparison the same clients are played one after the other, and with the SMs
+ * split evenly.
  */
-#include "test.h"
-
-#include "plan/plan.h"
+#include "plan_support.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-enum { SMS = 132, CLIENTS = 6 };
+enum { CLIENTS = 6 };
 
 static const double confined_rate = 0.98, lost_when_crowded = 0.2, gap_ns = 4000, measured_ns = 1000000,
                     least_measured_ns = 30000;
@@ -23,14 +20,14 @@ static const double confined_rate = 0.98, lost_when_crowded = 0.2, gap_ns = 4000
 struct truth {
     double duration_ns; /* alone, whole */
     double knee;        /* the part of the SMs on which it has its full rate */
-    double memory;      /* how much of the memory it needs at its full rate */
+    double memory;      /* the part of the bandwidth it needs at its full rate */
     uint64_t blocks;
     uint64_t key;
 };
 
 struct client {
     struct truth kernel;
-    int64_t launches; /* still to come, with the one at hand */
+    int64_t launches; /* still to come, with the current one */
     uint32_t weight;
     int32_t priority, cap;
     bool can_confine;
@@ -62,36 +59,31 @@ struct play {
     double dips; /* how far the GPU's clock goes down, for a quarter of the time */
 };
 
-static double between(gs_random *random, double low, double high) {
-    return low + (high - low) * (double)gs_random_from(random, 0, 1000000) / 1e6;
-}
-
 /* ---- the truth ---- */
 
-static double share_alone(const struct client *c) {
-    double sms = c->how == GS_PLAN_WHOLE ? c->sms : c->sms * 1.0;
-    double share = fmin(1, sms / SMS / c->kernel.knee);
-    return c->how == GS_PLAN_CONFINED ? share * confined_rate : share;
+static double share_alone(const struct client *client) {
+    double share = fmin(1, (double)client->sms / SMS / client->kernel.knee);
+    return client->how == GS_PLAN_CONFINED ? share * confined_rate : share;
 }
 
-/* What the clock is, its full rate being 1. */
+/* The clock, as a part of the full one. */
 static double clock_at(const struct play *play) {
     return fmod(play->now_ns, 6e8) < 1.5e8 ? 1 - play->dips : 1;
 }
 
-/* The rate of each client's kernel, in blocks a nanosecond. Wholes on the same SMs share them. */
+/* The rate of each client's kernel. Kernels that run whole on the same SMs share them. */
 static void find_rates(const struct play *play, double *rates) {
     double need = 0, wholes = 0;
     for (size_t i = 0; i < play->count; i++)
         wholes +=
             play->clients[i].is == RUNNING && play->clients[i].how == GS_PLAN_WHOLE && play->clients[i].sms == SMS;
     for (size_t i = 0; i < play->count; i++) {
-        const struct client *c = &play->clients[i];
+        const struct client *client = &play->clients[i];
         rates[i] = 0;
-        if (c->is != RUNNING || c->stalled_until_ns > play->now_ns)
+        if (client->is != RUNNING || client->stalled_until_ns > play->now_ns)
             continue;
-        rates[i] = share_alone(c) / (c->how == GS_PLAN_WHOLE && c->sms == SMS ? wholes : 1);
-        need += rates[i] * c->kernel.memory;
+        rates[i] = share_alone(client) / (client->how == GS_PLAN_WHOLE && client->sms == SMS ? wholes : 1);
+        need += rates[i] * client->kernel.memory;
     }
     for (size_t i = 0; i < play->count; i++) {
         const struct truth *kernel = &play->clients[i].kernel;
@@ -103,46 +95,47 @@ static void find_rates(const struct play *play, double *rates) {
 
 /* ---- what the daemon would do ---- */
 
-static gs_contender contender_of(const struct play *play, const struct client *c) {
-    gs_contender contender = {.profile = c->profile,
-                              .client = (uint32_t)(c - play->clients),
-                              .priority = c->priority,
-                              .weight = c->weight,
-                              .cap = c->cap,
-                              .arrival = c->arrival,
-                              .blocks_left = (uint64_t)ceil(c->blocks_left),
-                              .can_confine = c->can_confine,
-                              .served = (uint64_t)c->served,
-                              .how = c->how,
-                              .sms = c->sms};
-    contender.state = c->is == RUNNING   ? GS_CONTENDER_RUNS
-                      : c->is == WAITING ? GS_CONTENDER_WAITS
-                                         : GS_CONTENDER_EXPECTED;
-    contender.waited_ns = (int64_t)(c->is == WAITING ? play->now_ns - c->waits_since_ns : c->waited_ns);
-    contender.running_ns = c->is == WAITING ? 0 : (int64_t)(play->now_ns - c->tenure_ns);
+static gs_contender contender_of(const struct play *play, const struct client *client) {
+    gs_contender contender = {.profile = client->profile,
+                              .client = (uint32_t)(client - play->clients),
+                              .priority = client->priority,
+                              .weight = client->weight,
+                              .cap = client->cap,
+                              .arrival = client->arrival,
+                              .blocks_left = (uint64_t)ceil(client->blocks_left),
+                              .can_confine = client->can_confine,
+                              .served = (uint64_t)client->served,
+                              .how = client->how,
+                              .sms = client->sms};
+    contender.state = client->is == RUNNING   ? GS_CONTENDER_RUNS
+                      : client->is == WAITING ? GS_CONTENDER_WAITS
+                                              : GS_CONTENDER_EXPECTED;
+    contender.waited_ns = (int64_t)(client->is == WAITING ? play->now_ns - client->waits_since_ns : client->waited_ns);
+    contender.running_ns = client->is == WAITING ? 0 : (int64_t)(play->now_ns - client->tenure_ns);
     return contender;
 }
 
-static void obey(struct play *play, struct client *c, const gs_plan_place *placement) {
-    bool was_running = c->is == RUNNING;
-    if (was_running && (placement->how != c->how || placement->sms != c->sms) && c->how == GS_PLAN_CONFINED) {
+static void follow(struct play *play, struct client *client, const gs_plan_place *placement) {
+    bool was_running = client->is == RUNNING;
+    if (was_running && (placement->how != client->how || placement->sms != client->sms) &&
+        client->how == GS_PLAN_CONFINED) {
         play->resizes++;
-        c->stalled_until_ns = play->now_ns + (double)play->options.resize_ns;
+        client->stalled_until_ns = play->now_ns + (double)play->options.resize_ns;
     }
     if (was_running && placement->how == GS_PLAN_WAIT) {
-        c->is = WAITING;
-        c->waits_since_ns = play->now_ns;
-    } else if (c->is == WAITING && placement->how != GS_PLAN_WAIT) {
-        c->is = RUNNING;
-        c->waited_ns = play->now_ns - c->waits_since_ns;
-        c->longest_wait_ns = fmax(c->longest_wait_ns, c->waited_ns);
-        if (c->waited_ns > 0 || c->how == GS_PLAN_WAIT)
-            c->tenure_ns = play->now_ns;
-        c->began_ns = play->now_ns;
-        c->was_alone = c->blocks_left == (double)c->kernel.blocks;
+        client->is = WAITING;
+        client->waits_since_ns = play->now_ns;
+    } else if (client->is == WAITING && placement->how != GS_PLAN_WAIT) {
+        client->is = RUNNING;
+        client->waited_ns = play->now_ns - client->waits_since_ns;
+        client->longest_wait_ns = fmax(client->longest_wait_ns, client->waited_ns);
+        if (client->waited_ns > 0 || client->how == GS_PLAN_WAIT)
+            client->tenure_ns = play->now_ns;
+        client->began_ns = play->now_ns;
+        client->was_alone = client->blocks_left == (double)client->kernel.blocks;
     }
-    c->how = placement->how;
-    c->sms = placement->how == GS_PLAN_WAIT ? 0 : placement->sms;
+    client->how = placement->how;
+    client->sms = placement->how == GS_PLAN_WAIT ? 0 : placement->sms;
 }
 
 static void follow_masks(struct play *play) {
@@ -166,10 +159,11 @@ static void decide(struct play *play) {
     gs_plan_place placements[CLIENTS];
     size_t who[CLIENTS], count = 0;
     for (size_t i = 0; i < play->count; i++) {
-        const struct client *c = &play->clients[i];
-        if (c->launches > 0 && (c->is != ABSENT || (c->arrives_ns > play->now_ns && c->how != GS_PLAN_WAIT))) {
+        const struct client *client = &play->clients[i];
+        if (client->launches > 0 &&
+            (client->is != ABSENT || (client->arrives_ns > play->now_ns && client->how != GS_PLAN_WAIT))) {
             who[count] = i;
-            contenders[count++] = contender_of(play, c);
+            contenders[count++] = contender_of(play, client);
         }
     }
     gs_decision decision = gs_plan_decide(&play->options, play->store, contenders, count, placements);
@@ -179,13 +173,13 @@ static void decide(struct play *play) {
     for (size_t i = 0; i < count; i++) {
         play->probes += placements[i].is_probe || placements[i].is_trial;
         play->is_learning |= placements[i].is_probe || placements[i].is_trial;
-        obey(play, &play->clients[who[i]], &placements[i]);
+        follow(play, &play->clients[who[i]], &placements[i]);
     }
     play->measure_until_ns = play->now_ns + measured_ns;
     follow_masks(play);
 }
 
-/* What was done since the last event, by those that ran: told, if it is worth telling. */
+/* Adds a measurement of what was done since the last event, where that is long enough to be one. */
 static void measure(struct play *play, const double *done, double ns) {
     size_t running[CLIENTS], count = 0;
     for (size_t i = 0; i < play->count; i++)
@@ -198,7 +192,7 @@ static void measure(struct play *play, const double *done, double ns) {
     struct client *a = &play->clients[running[0]], *b = &play->clients[running[count - 1]];
     if (a->stalled_until_ns > play->now_ns - ns || b->stalled_until_ns > play->now_ns - ns)
         return;
-    double noise_a = between(&play->random, 0.98, 1.02), noise_b = between(&play->random, 0.98, 1.02);
+    double noise_a = plan_random(&play->random, 0.98, 1.02), noise_b = plan_random(&play->random, 0.98, 1.02);
     gs_beside one = {a->profile, a->sms, (uint64_t)(done[running[0]] * noise_a)};
     gs_beside other = {b->profile, b->sms, (uint64_t)(done[running[count - 1]] * noise_b)};
     if (count == 1 && a->how == GS_PLAN_CONFINED)
@@ -207,16 +201,16 @@ static void measure(struct play *play, const double *done, double ns) {
         gs_profile_store_beside(play->store, &one, &other, (uint64_t)ns);
 }
 
-/* What two clients that run whole get done in turns is told now and then. */
+/* Adds a measurement of turns of two clients that run whole, from time to time. */
 static void measure_turns(struct play *play, const double *done, double ns) {
-    enum { TOLD_NS = 20000000 };
+    enum { TURNS_NS = 20000000 };
     size_t who[CLIENTS], count = 0;
     bool is_confined = false;
     for (size_t i = 0; i < play->count; i++) {
-        const struct client *c = &play->clients[i];
-        if (c->launches > 0)
+        const struct client *client = &play->clients[i];
+        if (client->launches > 0)
             who[count++] = i;
-        is_confined |= c->is == RUNNING && c->how == GS_PLAN_CONFINED;
+        is_confined |= client->is == RUNNING && client->how == GS_PLAN_CONFINED;
     }
     if (count != 2 || is_confined) {
         play->turns_ns = 0;
@@ -226,7 +220,7 @@ static void measure_turns(struct play *play, const double *done, double ns) {
     play->turns_ns += ns;
     for (size_t i = 0; i < play->count; i++)
         play->turns_done[i] += done[i];
-    if (play->turns_ns < TOLD_NS)
+    if (play->turns_ns < TURNS_NS)
         return;
     gs_beside one = {play->clients[who[0]].profile, 0, (uint64_t)play->turns_done[who[0]]};
     gs_beside other = {play->clients[who[1]].profile, 0, (uint64_t)play->turns_done[who[1]]};
@@ -241,49 +235,49 @@ static void measure_turns(struct play *play, const double *done, double ns) {
 static double next_event(const struct play *play, const double *rates) {
     double next = fmin(play->look_again_ns, play->measure_until_ns);
     for (size_t i = 0; i < play->count; i++) {
-        const struct client *c = &play->clients[i];
-        if (c->is == ABSENT && c->launches > 0)
-            next = fmin(next, fmax(c->arrives_ns, play->now_ns));
-        if (c->is == RUNNING && c->stalled_until_ns > play->now_ns)
-            next = fmin(next, c->stalled_until_ns);
-        else if (c->is == RUNNING && rates[i] > 0)
-            next = fmin(next, play->now_ns + c->blocks_left / rates[i]);
+        const struct client *client = &play->clients[i];
+        if (client->is == ABSENT && client->launches > 0)
+            next = fmin(next, fmax(client->arrives_ns, play->now_ns));
+        if (client->is == RUNNING && client->stalled_until_ns > play->now_ns)
+            next = fmin(next, client->stalled_until_ns);
+        else if (client->is == RUNNING && rates[i] > 0)
+            next = fmin(next, play->now_ns + client->blocks_left / rates[i]);
     }
     return next;
 }
 
-static void arrive(struct play *play, struct client *c) {
-    c->is = WAITING;
-    c->waits_since_ns = play->now_ns;
-    c->blocks_left = (double)c->kernel.blocks;
-    c->arrival = play->arrivals++;
+static void arrive(struct play *play, struct client *client) {
+    client->is = WAITING;
+    client->waits_since_ns = play->now_ns;
+    client->blocks_left = (double)client->kernel.blocks;
+    client->arrival = play->arrivals++;
 }
 
-static void end_launch(struct play *play, struct client *c) {
-    if (c->how == GS_PLAN_WHOLE && c->was_alone)
-        gs_profile_ran(c->profile, false, c->profile->blocks,
-                       (uint64_t)((play->now_ns - c->began_ns) * between(&play->random, 0.98, 1.02)));
-    c->is = ABSENT;
-    c->launches--;
-    c->arrives_ns = play->now_ns + gap_ns;
-    c->done_ns = play->now_ns;
-    if (c->launches == 0) {
-        c->how = GS_PLAN_WAIT;
-        c->sms = 0;
+static void end_launch(struct play *play, struct client *client) {
+    if (client->how == GS_PLAN_WHOLE && client->was_alone)
+        gs_profile_ran(client->profile, false, client->profile->blocks,
+                       (uint64_t)((play->now_ns - client->began_ns) * plan_random(&play->random, 0.98, 1.02)));
+    client->is = ABSENT;
+    client->launches--;
+    client->arrives_ns = play->now_ns + gap_ns;
+    client->done_ns = play->now_ns;
+    if (client->launches == 0) {
+        client->how = GS_PLAN_WAIT;
+        client->sms = 0;
     }
 }
 
-/* Goes on to the next event. Returns whether the plan should be asked again. */
+/* Goes on to the next event. Returns whether it is time to decide again. */
 static bool step(struct play *play) {
     double rates[CLIENTS], done[CLIENTS];
     find_rates(play, rates);
     double next = next_event(play, rates), ns = next - play->now_ns;
     assert_true(isfinite(next));
     for (size_t i = 0; i < play->count; i++) {
-        struct client *c = &play->clients[i];
+        struct client *client = &play->clients[i];
         done[i] = rates[i] * ns;
-        c->blocks_left -= done[i];
-        c->served += c->is == RUNNING ? c->sms * ns : 0;
+        client->blocks_left -= done[i];
+        client->served += client->is == RUNNING ? client->sms * ns : 0;
     }
     play->learning_ns += play->is_learning ? ns : 0;
     play->now_ns = next;
@@ -291,12 +285,12 @@ static bool step(struct play *play) {
     measure_turns(play, done, ns);
     bool ask = next >= play->look_again_ns || next >= play->measure_until_ns;
     for (size_t i = 0; i < play->count; i++) {
-        struct client *c = &play->clients[i];
-        if (c->is == RUNNING && c->blocks_left < 1e-6 * (double)c->kernel.blocks) {
-            end_launch(play, c);
+        struct client *client = &play->clients[i];
+        if (client->is == RUNNING && client->blocks_left < 1e-6 * (double)client->kernel.blocks) {
+            end_launch(play, client);
             ask = true;
-        } else if (c->is == ABSENT && c->launches > 0 && c->arrives_ns <= next) {
-            arrive(play, c);
+        } else if (client->is == ABSENT && client->launches > 0 && client->arrives_ns <= next) {
+            arrive(play, client);
             ask = true;
         }
     }
@@ -310,15 +304,15 @@ static bool is_over(const struct play *play) {
     return true;
 }
 
-static double alone_ns(const struct client *c) {
-    return (double)c->launches * (c->kernel.duration_ns + gap_ns);
+static double alone_ns(const struct client *client) {
+    return (double)client->launches * (client->kernel.duration_ns + gap_ns);
 }
 
 static void play_all(struct play *play, double most_ns) {
     for (size_t i = 0; i < play->count; i++) {
-        struct client *c = &play->clients[i];
-        c->profile = gs_profile_store_get(play->store, c->kernel.key, "played", c->kernel.blocks);
-        assert_non_null(c->profile);
+        struct client *client = &play->clients[i];
+        client->profile = gs_profile_store_get(play->store, client->kernel.key, "played", client->kernel.blocks);
+        assert_non_null(client->profile);
     }
     play->measure_until_ns = play->look_again_ns = INFINITY;
     while (!is_over(play) && play->now_ns < most_ns)
@@ -326,7 +320,8 @@ static void play_all(struct play *play, double most_ns) {
             decide(play);
 }
 
-/* The same with fixed partitions: `first` SMs for the first of two, or, with 0, an even part for each that is there. */
+/* The same with a fixed split: `first` SMs for the first of two, or, with 0, an even part for each that has launches.
+ */
 static void split_fixed(struct play *play, int32_t first) {
     play->measure_until_ns = play->look_again_ns = INFINITY;
     while (!is_over(play)) {
@@ -334,24 +329,24 @@ static void split_fixed(struct play *play, int32_t first) {
         for (size_t i = 0; i < play->count; i++)
             there += play->clients[i].launches > 0;
         for (size_t i = 0; i < play->count; i++) {
-            struct client *c = &play->clients[i];
-            if (c->is == WAITING)
-                c->is = RUNNING;
-            c->how = GS_PLAN_CONFINED;
-            c->sms = first == 0 || there < 2 ? SMS / there : i == 0 ? first : SMS - first;
-            c->was_alone = false;
+            struct client *client = &play->clients[i];
+            if (client->is == WAITING)
+                client->is = RUNNING;
+            client->how = GS_PLAN_CONFINED;
+            client->sms = first == 0 || there < 2 ? SMS / there : i == 0 ? first : SMS - first;
+            client->was_alone = false;
         }
         double rates[CLIENTS];
         find_rates(play, rates);
         double next = next_event(play, rates), ns = next - play->now_ns;
         play->now_ns = next;
         for (size_t i = 0; i < play->count; i++) {
-            struct client *c = &play->clients[i];
-            c->blocks_left -= rates[i] * ns;
-            if (c->is == RUNNING && c->blocks_left < 1e-6 * (double)c->kernel.blocks)
-                end_launch(play, c);
-            else if (c->is == ABSENT && c->launches > 0 && c->arrives_ns <= next)
-                arrive(play, c);
+            struct client *client = &play->clients[i];
+            client->blocks_left -= rates[i] * ns;
+            if (client->is == RUNNING && client->blocks_left < 1e-6 * (double)client->kernel.blocks)
+                end_launch(play, client);
+            else if (client->is == ABSENT && client->launches > 0 && client->arrives_ns <= next)
+                arrive(play, client);
         }
     }
 }
@@ -360,26 +355,26 @@ static void split_fixed(struct play *play, int32_t first) {
 
 static struct truth random_kernel(gs_random *random, uint64_t key) {
     struct truth kernel = {.key = key, .blocks = (uint64_t)gs_random_from(random, 2000, 200000)};
-    kernel.duration_ns = pow(10, between(random, 5.3, 7.3)); /* 0.2 to 20 ms */
-    bool lives_on_memory = gs_random_chance(random, 50);
-    kernel.knee = lives_on_memory ? between(random, 0.3, 0.8) : 1;
-    kernel.memory = lives_on_memory ? between(random, 0.8, 1) : between(random, 0.02, 0.4);
+    kernel.duration_ns = pow(10, plan_random(random, 5.3, 7.3)); /* 0.2 to 20 ms */
+    bool needs_memory = gs_random_chance(random, 50);
+    kernel.knee = needs_memory ? plan_random(random, 0.3, 0.8) : 1;
+    kernel.memory = needs_memory ? plan_random(random, 0.8, 1) : plan_random(random, 0.02, 0.4);
     return kernel;
 }
 
 static struct play random_play(gs_random *random, size_t count, double each_ns) {
     struct play play = {.options = gs_plan_defaults(SMS), .count = count, .random = *random};
     for (size_t i = 0; i < count; i++) {
-        struct client *c = &play.clients[i];
-        *c = (struct client){.kernel = random_kernel(random, i + 1), .weight = 1, .can_confine = true};
-        c->launches = (int64_t)ceil(each_ns / c->kernel.duration_ns);
+        struct client *client = &play.clients[i];
+        *client = (struct client){.kernel = random_kernel(random, i + 1), .weight = 1, .can_confine = true};
+        client->launches = (int64_t)ceil(each_ns / client->kernel.duration_ns);
     }
     return play;
 }
 
+/* A mean needs two at least. */
 static int rounds(int most) {
-    uint64_t scaled = test_number("GRIDSMITH_RUNS", 100000) * (uint64_t)most / 100000;
-    return scaled < 2 ? 2 : (int)scaled;
+    return (int)gs_max(plan_rounds(most), 2);
 }
 
 /* The best fixed partition of two, found by trying all; turns are one of them. */
@@ -398,8 +393,8 @@ struct gains {
     size_t decisions, resizes;
 };
 
-/* Plays the same clients three ways. One after the other they would take `turns_ns`. Learning and resizing cost what
-   they cost, but beyond that nothing may be lost. */
+/* Plays the same clients three ways. One after the other they would take `turns_ns`. Apart from the cost of learning
+   and resizing, nothing may be lost. */
 static void compare(gs_random *random, size_t clients, struct gains *gains) {
     struct play play = random_play(random, clients, 3e8), even = play, again = play;
     double turns_ns = 0;
@@ -448,7 +443,7 @@ static void plans_are_never_worse_than_turns(void **state) {
     }
 }
 
-/* A kernel that is bound by its SMs complements no other such kernel. */
+/* Its kernel is bound by its SMs, so it gains nothing beside another such kernel. */
 static struct client plain_client(uint64_t key, double duration_ns, int32_t priority, uint32_t weight) {
     struct client client = {.priority = priority, .weight = weight, .can_confine = true, .launches = INT64_MAX / 2};
     client.kernel = (struct truth){.duration_ns = duration_ns, .knee = 1, .memory = 0.1, .blocks = 20000, .key = key};
@@ -458,7 +453,7 @@ static struct client plain_client(uint64_t key, double duration_ns, int32_t prio
 /* Two of a kind, which lose 5% side by side. A dip while turns are measured must not make them split the SMs. */
 static void clocks_that_change_mislead_nobody(void **state) {
     (void)state;
-    for (int first = 0; first < 6; first++) { /* when the second comes, a sixth of the clock's way later each */
+    for (int first = 0; first < 6; first++) { /* the second comes at another point of the clock's period each time */
         struct play play = {.options = gs_plan_defaults(SMS), .count = 2, .random = gs_random_at(1, 1), .dips = 0.15};
         play.store = gs_profile_store_open(NULL, "played", SMS, NULL);
         for (size_t i = 0; i < 2; i++) {
@@ -479,8 +474,8 @@ static void clocks_that_change_mislead_nobody(void **state) {
     }
 }
 
-/* Two of a kind that gain from a split. A launch takes the place of the one before it: whose turn it is changes with
-   each, but not who has which SMs. */
+/* Two of a kind that gain from a split. A launch takes the place of the one before it: whose turn it is may change with
+   each launch, who has which SMs does not. */
 static void places_are_kept_from_launch_to_launch(void **state) {
     (void)state;
     for (uint64_t seed = 0; seed < 8; seed++) {
@@ -502,13 +497,13 @@ static void places_are_kept_from_launch_to_launch(void **state) {
     }
 }
 
-static double longest_wait_ns(const struct play *play, const struct client *c) {
-    double waits = c->is == WAITING ? play->now_ns - c->waits_since_ns : 0;
-    return fmax(c->longest_wait_ns, waits);
+static double longest_wait_ns(const struct play *play, const struct client *client) {
+    double waits = client->is == WAITING ? play->now_ns - client->waits_since_ns : 0;
+    return fmax(client->longest_wait_ns, waits);
 }
 
-/* Somebody of the lowest priority against clients of higher ones that never stop: each patience raises it by one, and
-   then all that were there before go once more at most. */
+/* A client of the lowest priority against clients of higher ones that never stop. Each patience raises its rank by one,
+   and then each of the others has two more turns at most. */
 static void nobody_starves(void **state) {
     (void)state;
     gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), 11);
@@ -521,14 +516,15 @@ static void nobody_starves(void **state) {
         play.options.slice_ns = 5000000;
         double whole_ns = 0;
         for (size_t i = 0; i < play.count; i++) {
-            struct client *c = &play.clients[i];
-            *c = plain_client(i + 1, pow(10, between(&random, 4.5, 7.3)),
-                              i ? (int32_t)gs_random_from(&random, 0, 3) : 0, (uint32_t)gs_random_from(&random, 1, 5));
-            c->can_confine = gs_random_chance(&random, 80);
+            struct client *client = &play.clients[i];
+            *client =
+                plain_client(i + 1, pow(10, plan_random(&random, 4.5, 7.3)),
+                             i ? (int32_t)gs_random_from(&random, 0, 3) : 0, (uint32_t)gs_random_from(&random, 1, 5));
+            client->can_confine = gs_random_chance(&random, 80);
             if (gs_random_chance(&random, 50))
-                c->kernel.knee = between(&random, 0.3, 1);
-            if (!c->can_confine || c->kernel.duration_ns <= (double)play.options.yield_ns)
-                whole_ns = fmax(whole_ns, c->kernel.duration_ns / (c->kernel.knee < 1 ? 0.3 : 0.25));
+                client->kernel.knee = plan_random(&random, 0.3, 1);
+            if (!client->can_confine || client->kernel.duration_ns <= (double)play.options.yield_ns)
+                whole_ns = fmax(whole_ns, client->kernel.duration_ns / (client->kernel.knee < 1 ? 0.3 : 0.25));
         }
         play_all(&play, 2e9);
         double turn_ns = (double)play.options.slice_ns + whole_ns + measured_ns;
