@@ -45,13 +45,13 @@ typedef struct unsaved {
     int profile_count, pair_count;
 } unsaved;
 
-static void gather(const gs_profile_store *store, unsaved *news) {
-    for (size_t i = 0; i < GS_STORE_PROFILES && news->profile_count < WRITTEN_AT_ONCE; i++)
+static void gather(const gs_profile_store *store, unsaved *changes) {
+    for (size_t i = 0; i < GS_STORE_PROFILES && changes->profile_count < WRITTEN_AT_ONCE; i++)
         if (store->profiles[i] && store->profiles[i]->is_dirty)
-            news->profiles[news->profile_count++] = store->profiles[i];
-    for (size_t i = 0; i < GS_STORE_PAIRS && news->pair_count < WRITTEN_AT_ONCE; i++)
+            changes->profiles[changes->profile_count++] = store->profiles[i];
+    for (size_t i = 0; i < GS_STORE_PAIRS && changes->pair_count < WRITTEN_AT_ONCE; i++)
         if (store->pairs[i] && store->pairs[i]->is_dirty)
-            news->pairs[news->pair_count++] = store->pairs[i];
+            changes->pairs[changes->pair_count++] = store->pairs[i];
 }
 
 bool gs_profile_store_has_unsaved(const gs_profile_store *store) {
@@ -59,22 +59,22 @@ bool gs_profile_store_has_unsaved(const gs_profile_store *store) {
 }
 
 bool gs_profile_store_save(gs_profile_store *store) {
-    unsaved news = {.profile_count = 0};
+    unsaved changes = {.profile_count = 0};
     if (!store->file)
         return false;
-    gather(store, &news);
-    store->has_unsaved = news.profile_count == WRITTEN_AT_ONCE || news.pair_count == WRITTEN_AT_ONCE;
-    if (news.profile_count + news.pair_count == 0)
+    gather(store, &changes);
+    store->has_unsaved = changes.profile_count == WRITTEN_AT_ONCE || changes.pair_count == WRITTEN_AT_ONCE;
+    if (changes.profile_count + changes.pair_count == 0)
         return true;
     bool good = gs_profile_file_begin(store);
-    for (int i = 0; good && i < news.profile_count; i++)
-        good = gs_profile_file_profile(store, news.profiles[i]);
-    for (int i = 0; good && i < news.pair_count; i++)
-        good = gs_profile_file_pair(store, news.pairs[i]);
+    for (int i = 0; good && i < changes.profile_count; i++)
+        good = gs_profile_file_profile(store, changes.profiles[i]);
+    for (int i = 0; good && i < changes.pair_count; i++)
+        good = gs_profile_file_pair(store, changes.pairs[i]);
     good = gs_profile_file_end(store, good);
-    for (int i = 0; good && i < news.profile_count; i++)
-        news.profiles[i]->is_dirty = false;
-    for (int i = 0; good && i < news.pair_count; i++)
-        news.pairs[i]->is_dirty = false;
+    for (int i = 0; good && i < changes.profile_count; i++)
+        changes.profiles[i]->is_dirty = false;
+    for (int i = 0; good && i < changes.pair_count; i++)
+        changes.pairs[i]->is_dirty = false;
     return good;
 }
