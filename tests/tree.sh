@@ -54,6 +54,25 @@ for guard in $(grep -hoE '^#ifndef [A-Z_0-9]+_H$' -r src include host --include=
     complain "the header guard $guard is used more than once"
 done
 
+# No cycle between files: a file uses another where it names a function that the other defines. tsort finds cycles.
+edges=$(mktemp)
+for file in src/*/*.c; do
+    # Definitions: a line that begins with a type and goes on with the name of a function of ours.
+    grep -oE '^[A-Za-z_][^;=(]*[ *]gs_[a-z0-9_]+\(' "$file" | grep -v '^static' |
+        sed -E "s|.*[ *](gs_[a-z0-9_]+)\(\$|D \1 $file|"
+    # Uses, without comments and declarations.
+    sed -e 's|/\*.*\*/||g' -e '/^ \*/d' -e '/^\/\*/d' "$file" | grep -oE '\bgs_[a-z0-9_]+\b' | sort -u |
+        sed "s|^|U |; s|\$| $file|"
+done | awk '
+    $1 == "D" { file_of[$2] = $3 }
+    $1 == "U" { name[++uses] = $2; user[uses] = $3 }
+    END { for (i = 1; i <= uses; i++) if (file_of[name[i]] && file_of[name[i]] != user[i]) print user[i], file_of[name[i]] }
+' | sort -u >"$edges"
+[ "$(wc -l <"$edges")" -gt 200 ] || complain "the search for cycles finds next to nothing: it must be broken"
+tsort "$edges" >/dev/null 2>"$edges.loops" || complain "files use each other in a circle: $(grep -c loop: "$edges.loops") of them"
+sed -n 's/^tsort: \(.*\)/  \1/p' "$edges.loops"
+rm -f "$edges" "$edges.loops"
+
 # Each file begins with a comment that names it.
 for file in src/*/*.[ch] host/*.[ch] tests/*.[ch] tests/fake/*.[ch] tests/fuzz/*.c bench/*.[ch] examples/*.c; do
     head -n 3 "$file" | grep -q "$(basename "$file"):" || complain "$file does not begin by saying what it is"

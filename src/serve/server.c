@@ -284,6 +284,10 @@ void gs_server_close(gs_server *server) {
     free(server->sessions.slots.data);
     for (int i = 0; i < GS_RESOURCE_KINDS; i++)
         free(server->handles[i].data);
+    if (server->profiles) {
+        gs_profile_store_save(server->profiles);
+        report_profiles(server);
+    }
     gs_profile_store_close(server->profiles);
     gs_worker_close(server->worker);
     free(server);
