@@ -183,107 +183,105 @@ void print_overheads(const struct bench *bench) {
 
 /* ---- for programs ---- */
 
-static void put_number(gs_text *text, const char *key, double value) {
-    if (isnan(value))
-        gs_text_add(text, "\"%s\":null", key);
-    else
-        gs_text_add(text, "\"%s\":%.4f", key, value);
-}
+enum { DECIMALS = 4 };
 
-static void put_series(gs_text *text, const char *key, const series *from) {
-    gs_text_add(text, "\"%s\":{", key);
-    put_number(text, "median", median(from));
-    gs_text_add(text, ",");
-    put_number(text, "spread_percent", spread(from));
-    gs_text_add(text, ",\"all\":[");
+static void write_series(gs_writer *writer, const char *key, const series *from) {
+    gs_write_object(writer, key);
+    gs_write_real(writer, "median", median(from), DECIMALS);
+    gs_write_real(writer, "spread_percent", spread(from), DECIMALS);
+    gs_write_array(writer, "all");
     for (int i = 0; i < from->count; i++)
-        gs_text_add(text, "%s%.4f", i ? "," : "", from->values[i]);
-    gs_text_add(text, "]}");
+        gs_write_real(writer, NULL, from->values[i], DECIMALS);
+    gs_write_end(writer);
+    gs_write_end(writer);
 }
 
-static void put_alone(gs_text *text, const char *key, const alone *of) {
+static void write_alone(gs_writer *writer, const char *key, const alone *of) {
     if (!of->is_there)
         return;
-    gs_text_add(text, ",\"%s\":{", key);
-    put_series(text, "round_ms", &of->ms);
-    gs_text_add(text, ",\"setup_ms\":%.3f,\"compile_ms\":%.3f}", of->setup_ms, of->compile_ms);
+    gs_write_object(writer, key);
+    write_series(writer, "round_ms", &of->ms);
+    gs_write_real(writer, "setup_ms", of->setup_ms, 3);
+    gs_write_real(writer, "compile_ms", of->compile_ms, 3);
+    gs_write_end(writer);
 }
 
-static void put_application(gs_text *text, const application *app) {
+static void write_application(gs_writer *writer, const application *app) {
     double communication, compilation;
-    gs_text_add(text, "{\"letters\":\"%s\",\"kernel\":\"%s\",\"repeat\":%u", app->letters, app->name, app->repeat);
-    put_alone(text, "direct", &app->direct);
-    put_alone(text, "served", &app->served);
-    put_alone(text, "long_direct", &app->long_direct);
-    put_alone(text, "long_served", &app->long_served);
+    gs_write_object(writer, NULL);
+    gs_write_string(writer, "letters", app->letters);
+    gs_write_string(writer, "kernel", app->name);
+    gs_write_uint(writer, "repeat", app->repeat);
+    write_alone(writer, "direct", &app->direct);
+    write_alone(writer, "served", &app->served);
+    write_alone(writer, "long_direct", &app->long_direct);
+    write_alone(writer, "long_served", &app->long_served);
     if (app->served.is_there && app->direct.is_there) {
         overheads_of(app, &communication, &compilation);
-        gs_text_add(text, ",");
-        put_series(text, "loading_ms", &app->loading_ms);
-        gs_text_add(text, ",\"communication_percent\":%.4f,\"compilation_percent\":%.4f", communication, compilation);
+        write_series(writer, "loading_ms", &app->loading_ms);
+        gs_write_real(writer, "communication_percent", communication, DECIMALS);
+        gs_write_real(writer, "compilation_percent", compilation, DECIMALS);
     }
-    gs_text_add(text, "}");
+    gs_write_end(writer);
 }
 
-static void put_pair(gs_text *text, const pair *of) {
-    gs_text_add(text, "{\"pair\":\"%s-%s\"", of->first->letters, of->second->letters);
+static void write_pair(gs_writer *writer, const pair *of) {
+    char name[40];
+    snprintf(name, sizeof name, "%s-%s", of->first->letters, of->second->letters);
+    gs_write_object(writer, NULL);
+    gs_write_string(writer, "pair", name);
     for (enum mode mode = 0; mode < MODES; mode++) {
         const outcome *found = &of->outcomes[mode];
         if (!found->is_there)
             continue;
-        gs_text_add(text, ",\"%s\":{", modes[mode].name);
-        put_series(text, "makespan_ms", &found->makespan_ms);
-        gs_text_add(text, ",");
-        put_series(text, "first_ms", &found->first_ms);
-        gs_text_add(text, ",");
-        put_series(text, "second_ms", &found->second_ms);
-        gs_text_add(text, ",");
-        put_number(text, "gain_percent", gain_of(of, mode));
-        gs_text_add(text, "}");
+        gs_write_object(writer, modes[mode].name);
+        write_series(writer, "makespan_ms", &found->makespan_ms);
+        write_series(writer, "first_ms", &found->first_ms);
+        write_series(writer, "second_ms", &found->second_ms);
+        gs_write_real(writer, "gain_percent", gain_of(of, mode), DECIMALS);
+        gs_write_end(writer);
     }
-    gs_text_add(text, ",");
-    put_number(text, "over_mps_percent", over(of, GRIDSMITH, MPS));
-    gs_text_add(text, ",");
-    put_number(text, "over_best_percent", over_best(of));
-    gs_text_add(text, "}");
+    gs_write_real(writer, "over_mps_percent", over(of, GRIDSMITH, MPS), DECIMALS);
+    gs_write_real(writer, "over_best_percent", over_best(of), DECIMALS);
+    gs_write_end(writer);
+}
+
+static void write_launches(gs_writer *writer, const struct bench *bench) {
+    gs_write_object(writer, "launch");
+    for (int i = 0; i < 2; i++)
+        if (bench->launch[i].is_there) {
+            gs_write_object(writer, i ? "served" : "direct");
+            gs_write_real(writer, "waited_us", bench->launch[i].waited_us, 3);
+            gs_write_real(writer, "pipelined_us", bench->launch[i].pipelined_us, 3);
+            gs_write_end(writer);
+        }
+    gs_write_end(writer);
 }
 
 void print_json(const struct bench *bench) {
     gs_text text = {.sink = stdout};
-    const char *between = "";
-    gs_text_add(&text, "{\"schema\":\"gridsmith.share/1\",\"seconds\":%.3f,\"repeats\":%d,\"applications\":[",
-                bench->seconds, bench->repeats);
+    gs_writer writer = gs_writer_to(&text);
+    gs_write_document(&writer, "gridsmith.share/1");
+    gs_write_real(&writer, "seconds", bench->seconds, 3);
+    gs_write_int(&writer, "repeats", bench->repeats);
+    gs_write_array(&writer, "applications");
     for (int i = 0; i < APPLICATIONS; i++)
-        if (bench->applications[i].is_wanted) {
-            gs_text_add(&text, "%s", between);
-            put_application(&text, &bench->applications[i]);
-            between = ",";
-        }
-    gs_text_add(&text, "],\"pairs\":[");
-    between = "";
+        if (bench->applications[i].is_wanted)
+            write_application(&writer, &bench->applications[i]);
+    gs_write_end(&writer);
+    gs_write_array(&writer, "pairs");
     for (int i = 0; i < PAIRS; i++)
-        if (bench->pairs[i].is_wanted) {
-            gs_text_add(&text, "%s", between);
-            put_pair(&text, &bench->pairs[i]);
-            between = ",";
-        }
-    gs_text_add(&text, "],\"launch\":{");
-    between = "";
-    for (int i = 0; i < 2; i++)
-        if (bench->launch[i].is_there) {
-            gs_text_add(&text, "%s\"%s\":{\"waited_us\":%.3f,\"pipelined_us\":%.3f}", between, i ? "served" : "direct",
-                        bench->launch[i].waited_us, bench->launch[i].pipelined_us);
-            between = ",";
-        }
-    gs_text_add(&text, "},\"not_measured\":{");
-    between = "";
+        if (bench->pairs[i].is_wanted)
+            write_pair(&writer, &bench->pairs[i]);
+    gs_write_end(&writer);
+    write_launches(&writer, bench);
+    gs_write_object(&writer, "not_measured");
     for (int mode = 0; mode < MODES; mode++)
-        if (bench->why_not[mode][0]) {
-            gs_text_add(&text, "%s\"%s\":", between, modes[mode].name);
-            gs_text_put_json(&text, bench->why_not[mode]);
-            between = ",";
-        }
-    gs_text_add(&text, "},\"failed\":%d}\n", bench->wrong);
+        if (bench->why_not[mode][0])
+            gs_write_string(&writer, modes[mode].name, bench->why_not[mode]);
+    gs_write_end(&writer);
+    gs_write_int(&writer, "failed", bench->wrong);
+    gs_write_finish(&writer);
     gs_text_flush(&text);
     gs_text_free(&text);
 }

@@ -134,10 +134,10 @@ says "warp 4      .   C"
 check "bound, fair" 0 "$program" bound --warps 4 --repeat 1 --fair
 says "a worst schedule in which earlier sub-blocks go first"
 "$program" bound --warps 8 --repeat 4 --json >"$work/bound.json"
-check "bound json" 0 grep -qxF '{"schema": "gridsmith.bound/1", "formula_cycles": 74, "exact_fair_cycles": 74, "exact_cycles": 77, "proven_cycles": 77}' "$work/bound.json"
+check "bound json" 0 grep -qxF '{"schema":"gridsmith.bound/1","formula_cycles":74,"exact_fair_cycles":74,"exact_cycles":77,"proven_cycles":77}' "$work/bound.json"
 check "bound without a search" 0 "$program" bound --warps 4 --repeat 1000000000 --no-search --json
 documents gridsmith.bound/1
-says '"formula_cycles": 8000000006, "exact_fair_cycles": null, "exact_cycles": null, "proven_cycles": 9000000005}'
+says '"formula_cycles":8000000006,"exact_fair_cycles":null,"exact_cycles":null,"proven_cycles":9000000005}'
 check "bound of a billion repetitions" 0 "$program" bound --warps 4 --repeat 1000000000
 says "no search: a warp takes 3000000002 cycles alone; the search goes up to 60000"
 check "search of too many warps" 0 "$program" bound --warps 65
@@ -150,7 +150,7 @@ says "exact in 89, pessimistic in 0, too small in 7"
 says "exact in 13, pessimistic in 0, too small in 83"
 check "grid json" 0 "$program" bound --grid --warps 2 --repeat 1 --json
 documents gridsmith.bound-grid/1
-says '{"warps": 2, "repeat": 1, "formula_cycles": 8, "exact_fair_cycles": 8, "exact_cycles": 8, "proven_cycles": 8}]}'
+says '{"warps":2,"repeat":1,"formula_cycles":8,"exact_fair_cycles":8,"exact_cycles":8,"proven_cycles":8}]}'
 check "random programs" 0 "$program" bound --random --count 300
 says "below the worst case                      0"
 check "anomalies" 0 "$program" bound --anomalies --count 60
@@ -158,12 +158,12 @@ says "a faster unit"
 check "a program" 0 "$program" bound scenarios/bound/tensor.json
 says "worst case, any work-conserving schedule              169"
 check "a program of standard input" 0 sh -c "'$program' bound --json - <scenarios/bound/faster-unit-after.json"
-says '"formula_cycles": null, "exact_fair_cycles": 25, "exact_cycles": 28, '
+says '"formula_cycles":null,"exact_fair_cycles":25,"exact_cycles":28,'
 check "bound of a run" 0 "$program" bound --run scenarios/case-1.2.json --repeat 10 --clock-mhz 1000 --before-ns 5 --copy-in-ns 20
 says "response time: 372 ns = 5 before + 20 copy in + 347 on the GPU at 1000 MHz"
 check "bound of waves" 0 "$program" bound --run scenarios/waves.json --program sgemm=scenarios/bound/tensor.json --json
 documents gridsmith.run-bound/1
-says '{"schema": "gridsmith.run-bound/1", "at_once": false, '
+says '{"schema":"gridsmith.run-bound/1","at_once":false,'
 
 # A planted difference becomes one launch that just reaches SM 5; the file has both answers, and differs again.
 check "shrink" 0 "$program" shrink --device model:rtx3090,skip=5 -o "$work/small.jsonl" scenarios/case-4.1.json

@@ -328,6 +328,40 @@ static void programs_are_written_as_they_are_read(void **state) {
     }
 }
 
+static void remove_spaces(char *text) {
+    char *to = text;
+    for (; *text; text++)
+        if (*text != ' ')
+            *to++ = *text;
+    *to = '\0';
+}
+
+/* The file has spaces between its tokens, and what is written has none. */
+static void measurements_are_read_in_any_spacing(void **state) {
+    (void)state;
+    const char *path = test_path("corpus/h200-bounds.jsonl.gz");
+    gs_measured measured = {0};
+    gs_text text = {0};
+    char *file;
+    size_t size;
+    assert_int_equal(gs_input_all(path, 10000000, &file, &size, &error), GS_OK);
+    assert_int_equal(gs_measured_read(path, &measured, &error), GS_OK);
+    gs_measured_text(&measured, &text);
+    assert_null(strchr(text.data, ' '));
+    assert_non_null(strchr(file, ' '));
+    remove_spaces(file);
+    assert_string_equal(text.data, file);
+    gs_measured again = {0};
+    gs_input *input = gs_input_memory("again", text.data, text.count, &error);
+    assert_int_equal(gs_measured_input(input, &again, &error), GS_OK);
+    assert_int_equal(again.samples.count, measured.samples.count);
+    gs_input_close(input);
+    gs_measured_clear(&again);
+    gs_measured_clear(&measured);
+    gs_text_free(&text);
+    free(file);
+}
+
 /* Sub-blocks: before the first repetition, each round of an innermost one, after the last. */
 static void sub_blocks_are_the_rounds_of_innermost_repetitions(void **state) {
     (void)state;
@@ -547,6 +581,7 @@ int main(void) {
         cmocka_unit_test(kept_anomalies_are_anomalies),
         cmocka_unit_test(mistakes_in_programs_are_told),
         cmocka_unit_test(programs_are_written_as_they_are_read),
+        cmocka_unit_test(measurements_are_read_in_any_spacing),
         cmocka_unit_test(sub_blocks_are_the_rounds_of_innermost_repetitions),
         cmocka_unit_test(no_run_ends_after_its_bound),
         cmocka_unit_test(the_task_waits_for_all_three_phases),

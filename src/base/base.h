@@ -151,19 +151,21 @@ gs_code gs_json_int(const gs_json *json, const gs_step *at, int64_t least, int64
 /* Checks that `at` is an object with `schema` equal to `wanted`. */
 gs_code gs_json_schema(const gs_json *json, const gs_step *at, const char *wanted, gs_error *error);
 
-/* ---- JSON out: documents written value by value into a gs_text; commas, quotes and brackets are put by the writer
- * ---- */
+/* ---- JSON out: documents written value by value; the writer puts commas, quotes and brackets ---- */
 
 typedef struct gs_writer {
     gs_text *text;
     bool has_sibling; /* a value stands before the next one, in the same array or object */
     int depth;
-    char closers[GS_JSON_DEPTH];
+    char closers[GS_JSON_DEPTH]; /* the brackets that end what is open */
 } gs_writer;
 
+/* Writes into `text`, which the caller frees. Mistakes and a lack of memory show in its `failed`. Documents are as deep
+   as gs_json_next reads them. */
 gs_writer gs_writer_to(gs_text *text);
 
-/* The object that a document is, with its schema; and its end, with a newline. */
+/* The object that a document is, with its schema; and its end, with a newline. gs_write_finish ends whatever is open,
+   so it also ends a line that gs_write_object began. Then another document or line may follow. */
 void gs_write_document(gs_writer *writer, const char *schema);
 void gs_write_finish(gs_writer *writer);
 
@@ -175,7 +177,9 @@ void gs_write_end(gs_writer *writer);
 void gs_write_int(gs_writer *writer, const char *key, int64_t value);
 void gs_write_uint(gs_writer *writer, const char *key, uint64_t value);
 void gs_write_real(gs_writer *writer, const char *key, double value, int decimals); /* not finite: null */
-void gs_write_string(gs_writer *writer, const char *key, const char *value);
+void gs_write_us(gs_writer *writer, const char *key,
+                 int64_t nanoseconds); /* microseconds, as many decimals as needed */
+void gs_write_string(gs_writer *writer, const char *key, const char *value); /* NULL: null; invalid UTF-8 is replaced */
 void gs_write_bool(gs_writer *writer, const char *key, bool value);
 void gs_write_null(gs_writer *writer, const char *key);
 void gs_write_raw(gs_writer *writer, const char *key, const char *json); /* a value that is JSON already */

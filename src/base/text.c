@@ -93,19 +93,35 @@ static size_t utf8_length(const unsigned char *at) {
     return is_overlong || is_outside ? 0 : length;
 }
 
+/* How many bytes from the first on stand in JSON as they are. */
+static size_t count_plain(const char *string) {
+    size_t plain = 0;
+    for (;;) {
+        unsigned char c = (unsigned char)string[plain];
+        if (c < 0x20 || c == '"' || c == '\\' || c == 0x7f)
+            return plain;
+        size_t length = utf8_length((const unsigned char *)string + plain);
+        if (!length)
+            return plain;
+        plain += length;
+    }
+}
+
 void gs_text_put_json(gs_text *text, const char *string) {
     gs_text_put(text, "\"", 1);
-    for (size_t length; *string; string += length ? length : 1) {
+    for (;; string++) {
+        size_t plain = count_plain(string);
+        gs_text_put(text, string, plain);
+        string += plain;
         unsigned char c = (unsigned char)*string;
-        length = utf8_length((const unsigned char *)string);
+        if (!c)
+            break;
         if (c == '"' || c == '\\')
             gs_text_add(text, "\\%c", c);
         else if (c < 0x20 || c == 0x7f)
             gs_text_add(text, "\\u%04x", c);
-        else if (!length)
-            gs_text_add(text, "\\ufffd");
         else
-            gs_text_put(text, string, length);
+            gs_text_add(text, "\\ufffd");
     }
     gs_text_put(text, "\"", 1);
 }

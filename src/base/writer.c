@@ -2,7 +2,8 @@
  * writer.c: JSON documents, written value by value into a gs_text.
  *
  * The writer puts commas, quotes and brackets, so that code that writes a document names keys and values and nothing
- * else. Documents have no white space, but for a newline after those that gs_write_document began.
+ * else. Documents have no white space, but for a newline after those that gs_write_finish ends. What could not be JSON
+ * (a key in an array, a member without one, a bracket too many) marks the text as failed, like a lack of memory does.
  */
 #include "base.h"
 
@@ -13,8 +14,22 @@ gs_writer gs_writer_to(gs_text *text) {
     return (gs_writer){.text = text};
 }
 
-/* What stands before a value: a comma where another one stands before it, and the key. */
+static bool may_stand_here(const gs_writer *writer, const char *key) {
+    if (!writer->depth)
+        return !key && !writer->has_sibling;
+    return (writer->closers[writer->depth - 1] == '}') == (key != NULL);
+}
+
+/* Whether the next value is an element of an array after another one: then it only needs a comma. Long lists are most
+   of what is written, so a number or null there goes out with its comma at once. */
+static bool is_further_element(const gs_writer *writer, const char *key) {
+    return !key && writer->has_sibling && writer->depth && writer->closers[writer->depth - 1] == ']';
+}
+
+/* What stands before a value: a comma where another value stands before it, and the key. */
 static void put_key(gs_writer *writer, const char *key) {
+    if (!may_stand_here(writer, key))
+        writer->text->failed = true;
     if (writer->has_sibling)
         gs_text_put(writer->text, ",", 1);
     writer->has_sibling = true;
@@ -24,9 +39,15 @@ static void put_key(gs_writer *writer, const char *key) {
     gs_text_put(writer->text, ":", 1);
 }
 
-static void open_bracket(gs_writer *writer, const char *key, const char *opens, char closes) {
+static void put_value(gs_writer *writer, const char *key, const char *json, size_t length) {
     put_key(writer, key);
-    gs_text_put(writer->text, opens, 1);
+    gs_text_put(writer->text, json, length);
+}
+
+/* ---- objects and arrays ---- */
+
+static void open_bracket(gs_writer *writer, const char *key, const char *opens, char closes) {
+    put_value(writer, key, opens, 1);
     writer->has_sibling = false;
     if (writer->depth < GS_JSON_DEPTH)
         writer->closers[writer->depth++] = closes;
@@ -45,6 +66,8 @@ void gs_write_array(gs_writer *writer, const char *key) {
 void gs_write_end(gs_writer *writer) {
     if (writer->depth)
         gs_text_put(writer->text, &writer->closers[--writer->depth], 1);
+    else
+        writer->text->failed = true;
     writer->has_sibling = true;
 }
 
@@ -60,20 +83,32 @@ void gs_write_finish(gs_writer *writer) {
     writer->has_sibling = false;
 }
 
+/* ---- values ---- */
+
+static void put_number(gs_writer *writer, const char *key, bool is_negative, uint64_t rest) {
+    char digits[24];
+    size_t at = sizeof digits;
+    do {
+        digits[--at] = (char)('0' + rest % 10);
+        rest /= 10;
+    } while (rest);
+    if (is_negative)
+        digits[--at] = '-';
+    if (is_further_element(writer, key))
+        digits[--at] = ',';
+    else
+        put_key(writer, key);
+    gs_text_put(writer->text, digits + at, sizeof digits - at);
+}
+
 void gs_write_int(gs_writer *writer, const char *key, int64_t value) {
-    put_key(writer, key);
-    gs_text_put_int(writer->text, value);
+    put_number(writer, key, value < 0, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
 }
 
 void gs_write_uint(gs_writer *writer, const char *key, uint64_t value) {
-    put_key(writer, key);
-    if (value <= INT64_MAX)
-        gs_text_put_int(writer->text, (int64_t)value);
-    else
-        gs_text_add(writer->text, "%llu", (unsigned long long)value);
+    put_number(writer, key, false, value);
 }
 
-/* JSON has no infinities and no NaN. */
 void gs_write_real(gs_writer *writer, const char *key, double value, int decimals) {
     if (!isfinite(value)) {
         gs_write_null(writer, key);
@@ -83,22 +118,40 @@ void gs_write_real(gs_writer *writer, const char *key, double value, int decimal
     gs_text_add(writer->text, "%.*f", decimals, value);
 }
 
+void gs_write_us(gs_writer *writer, const char *key, int64_t nanoseconds) {
+    int rest = (int)(nanoseconds % 1000);
+    if (!rest) {
+        gs_write_int(writer, key, nanoseconds / 1000);
+        return;
+    }
+    char decimals[8];
+    int length = snprintf(decimals, sizeof decimals, ".%03d", rest < 0 ? -rest : rest);
+    while (decimals[length - 1] == '0')
+        length--;
+    put_number(writer, key, nanoseconds < 0, (uint64_t)(nanoseconds < 0 ? -(nanoseconds / 1000) : nanoseconds / 1000));
+    gs_text_put(writer->text, decimals, (size_t)length);
+}
+
 void gs_write_string(gs_writer *writer, const char *key, const char *value) {
+    if (!value) {
+        gs_write_null(writer, key);
+        return;
+    }
     put_key(writer, key);
     gs_text_put_json(writer->text, value);
 }
 
 void gs_write_bool(gs_writer *writer, const char *key, bool value) {
-    put_key(writer, key);
-    gs_text_put(writer->text, value ? "true" : "false", value ? 4 : 5);
+    put_value(writer, key, value ? "true" : "false", value ? 4 : 5);
 }
 
 void gs_write_null(gs_writer *writer, const char *key) {
-    put_key(writer, key);
-    gs_text_put(writer->text, "null", 4);
+    if (is_further_element(writer, key))
+        gs_text_put(writer->text, ",null", 5);
+    else
+        put_value(writer, key, "null", 4);
 }
 
 void gs_write_raw(gs_writer *writer, const char *key, const char *json) {
-    put_key(writer, key);
-    gs_text_put(writer->text, json, strlen(json));
+    put_value(writer, key, json, strlen(json));
 }

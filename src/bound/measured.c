@@ -41,37 +41,48 @@ void gs_measured_clear(gs_measured *measured) {
 
 /* ---- writing ---- */
 
-static void put_range(gs_text *text, const char *key, const gs_range *range) {
-    gs_text_add(text, "\"%s\": [%lld, %lld, %lld]", key, (long long)range->least, (long long)range->median,
-                (long long)range->most);
+static void write_range(gs_writer *writer, const char *key, const gs_range *range) {
+    gs_write_array(writer, key);
+    gs_write_int(writer, NULL, range->least);
+    gs_write_int(writer, NULL, range->median);
+    gs_write_int(writer, NULL, range->most);
+    gs_write_end(writer);
+}
+
+static void write_head(gs_writer *writer, const gs_measured *measured) {
+    gs_write_document(writer, "gridsmith.measured/1");
+    gs_write_string(writer, "gpu", measured->gpu);
+    gs_write_string(writer, "uuid", measured->uuid[0] ? measured->uuid : "none");
+    gs_write_int(writer, "seed", measured->seed);
+    write_range(writer, "overhead_millicycles", &measured->latencies.overhead);
+    for (int i = 0; i < GS_M_CLASSES; i++) {
+        gs_write_object(writer, gs_measured_classes[i]);
+        if (i < GS_M_CLOCK)
+            write_range(writer, "latency_millicycles", &measured->latencies.latency[i]);
+        write_range(writer, "delay_millicycles", &measured->latencies.delay[i]);
+        gs_write_end(writer);
+    }
+    gs_write_finish(writer);
+}
+
+static void write_sample(gs_writer *writer, const gs_latencies *latencies, const gs_sample *sample) {
+    gs_write_object(writer, NULL);
+    gs_write_int(writer, "repeat", sample->repeat);
+    gs_write_int(writer, "warps", sample->warps);
+    gs_write_int(writer, "blocks", sample->blocks);
+    gs_write_int(writer, "on_sm", sample->on_sm);
+    gs_write_int(writer, "predicted_on_sm", sample->predicted_on_sm);
+    gs_write_int(writer, "skew_cycles", sample->skew);
+    gs_write_int(writer, "measured_cycles", sample->cycles);
+    gs_write_int(writer, "bound_cycles", gs_measured_bound(latencies, sample));
+    gs_write_finish(writer);
 }
 
 void gs_measured_text(const gs_measured *measured, gs_text *text) {
-    gs_text_add(text, "{\"schema\": \"gridsmith.measured/1\", \"gpu\": ");
-    gs_text_put_json(text, measured->gpu);
-    gs_text_add(text, ", \"uuid\": ");
-    gs_text_put_json(text, measured->uuid[0] ? measured->uuid : "none");
-    gs_text_add(text, ", \"seed\": %lld, ", (long long)measured->seed);
-    put_range(text, "overhead_millicycles", &measured->latencies.overhead);
-    for (int i = 0; i < GS_M_CLASSES; i++) {
-        gs_text_add(text, ", \"%s\": {", gs_measured_classes[i]);
-        if (i < GS_M_CLOCK) {
-            put_range(text, "latency_millicycles", &measured->latencies.latency[i]);
-            gs_text_add(text, ", ");
-        }
-        put_range(text, "delay_millicycles", &measured->latencies.delay[i]);
-        gs_text_add(text, "}");
-    }
-    gs_text_add(text, "}\n");
-    for (size_t i = 0; i < measured->samples.count; i++) {
-        const gs_sample *sample = &measured->samples.data[i];
-        gs_text_add(text,
-                    "{\"repeat\": %d, \"warps\": %d, \"blocks\": %lld, \"on_sm\": %d, \"predicted_on_sm\": %d, "
-                    "\"skew_cycles\": %lld, \"measured_cycles\": %lld, \"bound_cycles\": %lld}\n",
-                    sample->repeat, sample->warps, (long long)sample->blocks, sample->on_sm, sample->predicted_on_sm,
-                    (long long)sample->skew, (long long)sample->cycles,
-                    (long long)gs_measured_bound(&measured->latencies, sample));
-    }
+    gs_writer writer = gs_writer_to(text);
+    write_head(&writer, measured);
+    for (size_t i = 0; i < measured->samples.count; i++)
+        write_sample(&writer, &measured->latencies, &measured->samples.data[i]);
 }
 
 /* ---- reading ---- */

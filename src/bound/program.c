@@ -315,39 +315,49 @@ gs_program *gs_program_open(const char *path, gs_error *error) {
 
 /* ---- writing ---- */
 
-static void put_nodes(const gs_program *program, size_t from, size_t to, gs_text *text) {
+static void write_nodes(gs_writer *writer, const char *key, const gs_program *program, size_t from, size_t to) {
+    gs_write_array(writer, key);
     for (size_t i = from; i < to; i = program->nodes.data[i].end) {
         const gs_node *node = &program->nodes.data[i];
-        gs_text_add(text, i > from ? "," : "");
+        gs_write_object(writer, NULL);
         if (node->unit == GS_REPEAT) {
-            gs_text_add(text, "{\"repeat\":%lld,\"body\":[", (long long)node->times);
-            put_nodes(program, i + 1, node->end, text);
-            gs_text_add(text, "]}");
-            continue;
+            gs_write_int(writer, "repeat", node->times);
+            write_nodes(writer, "body", program, i + 1, node->end);
+        } else {
+            char letter[] = {node->letter, '\0'};
+            gs_write_string(writer, "unit", program->units.data[node->unit].name);
+            gs_write_int(writer, "latency", node->latency);
+            gs_write_string(writer, "letter", letter);
         }
-        char letter[] = {node->letter, '\0'};
-        gs_text_add(text, "{\"unit\":");
-        gs_text_put_json(text, program->units.data[node->unit].name);
-        gs_text_add(text, ",\"latency\":%lld,\"letter\":", (long long)node->latency);
-        gs_text_put_json(text, letter);
-        gs_text_add(text, "}");
+        gs_write_end(writer);
     }
+    gs_write_end(writer);
+}
+
+static void write_sm(gs_writer *writer, const gs_program *program) {
+    gs_write_object(writer, "sm");
+    gs_write_int(writer, "issue", program->issue);
+    gs_write_array(writer, "units");
+    for (size_t i = 0; i < program->units.count; i++) {
+        const gs_unit *unit = &program->units.data[i];
+        gs_write_object(writer, NULL);
+        gs_write_string(writer, "name", unit->name);
+        gs_write_int(writer, "warps", unit->warps);
+        gs_write_int(writer, "cycles", unit->cycles);
+        gs_write_end(writer);
+    }
+    gs_write_end(writer);
+    gs_write_end(writer);
 }
 
 void gs_program_text(const gs_program *program, gs_text *text) {
-    gs_text_add(text, "{\"schema\":\"gridsmith.program/1\",");
+    gs_writer writer = gs_writer_to(text);
+    gs_write_document(&writer, "gridsmith.program/1");
     if (program->warps)
-        gs_text_add(text, "\"warps\":%lld,", (long long)program->warps);
-    gs_text_add(text, "\"sm\":{\"issue\":%lld,\"units\":[", (long long)program->issue);
-    for (size_t i = 0; i < program->units.count; i++) {
-        const gs_unit *unit = &program->units.data[i];
-        gs_text_add(text, "%s{\"name\":", i ? "," : "");
-        gs_text_put_json(text, unit->name);
-        gs_text_add(text, ",\"warps\":%lld,\"cycles\":%lld}", (long long)unit->warps, (long long)unit->cycles);
-    }
-    gs_text_add(text, "]},\"program\":[");
-    put_nodes(program, 0, program->nodes.count, text);
-    gs_text_add(text, "]}");
+        gs_write_int(&writer, "warps", program->warps);
+    write_sm(&writer, program);
+    write_nodes(&writer, "program", program, 0, program->nodes.count);
+    gs_write_end(&writer);
 }
 
 /* ---- counting ---- */

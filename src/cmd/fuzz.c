@@ -93,8 +93,9 @@ static void put_repeatability(gs_text *text, const gs_campaign *campaign) {
 
 static void put_json(gs_text *text, const struct watch *watch) {
     const gs_campaign *campaign = &watch->campaign;
-    gs_writer writer = {.text = text, .has_sibling = true, .depth = 1, .closers = {'}'}}; /* goes on after the scores */
-    gs_put_scores_json(text, &campaign->scores);
+    gs_writer writer = gs_writer_to(text);
+    gs_write_document(&writer, "gridsmith.score/1");
+    gs_put_scores_json(&writer, &campaign->scores);
     gs_write_int(&writer, "seed", watch->options->seed);
     gs_write_int(&writer, "mismatches", campaign->mismatches);
     gs_write_int(&writer, "not_covered", campaign->uncovered);

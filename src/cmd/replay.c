@@ -81,8 +81,9 @@ static gs_code replay_file(const struct options *options, const char *path, stru
 static gs_code print_result(const struct options *options, const struct result *result, gs_error *error) {
     gs_text text = {.sink = stdout};
     if (options->json) {
-        gs_writer writer = {.text = &text, .has_sibling = true, .depth = 1, .closers = {'}'}}; /* after the scores */
-        gs_put_scores_json(&text, &result->scores);
+        gs_writer writer = gs_writer_to(&text);
+        gs_write_document(&writer, "gridsmith.score/1");
+        gs_put_scores_json(&writer, &result->scores);
         gs_write_finish(&writer);
     } else {
         gs_put_scores(&text, &result->scores);

@@ -135,24 +135,45 @@ static int attribute(const struct cuda *cuda, int number) {
     return value;
 }
 
-/* A description of a GPU that nobody described: limits from the driver, mechanisms of the paper. The configurations of
-   its shared memory are not known to the driver, so only the largest is listed. */
+/* The driver does not know the configurations of the shared memory, so only the largest is listed. */
+static void write_limits(gs_writer *writer, const struct cuda *cuda) {
+    gs_write_object(writer, "limits");
+    gs_write_int(writer, "blocks_per_sm", attribute(cuda, CU_DEVICE_BLOCKS_PER_SM));
+    gs_write_int(writer, "threads_per_sm", attribute(cuda, CU_DEVICE_THREADS_PER_SM));
+    gs_write_int(writer, "threads_per_block", attribute(cuda, CU_DEVICE_THREADS_PER_BLOCK));
+    gs_write_int(writer, "warp_threads", attribute(cuda, CU_DEVICE_WARP));
+    gs_write_int(writer, "partitions_per_sm", 4);
+    gs_write_int(writer, "registers_per_sm", attribute(cuda, CU_DEVICE_REGISTERS_PER_SM));
+    gs_write_int(writer, "registers_per_thread", 255);
+    gs_write_int(writer, "register_granularity", 256);
+    gs_write_int(writer, "shared_per_block_bytes", attribute(cuda, CU_DEVICE_SHARED_OPTIN));
+    gs_write_int(writer, "shared_granularity_bytes", 128);
+    gs_write_int(writer, "shared_reserved_bytes", attribute(cuda, CU_DEVICE_SHARED_RESERVED));
+    gs_write_array(writer, "shared_configurations_bytes");
+    gs_write_int(writer, NULL, attribute(cuda, CU_DEVICE_SHARED_PER_SM));
+    gs_write_end(writer);
+    gs_write_end(writer);
+}
+
+/* A description of a GPU that nobody described: limits from the driver, mechanisms of the paper. */
 static gs_gpu *describe(const struct cuda *cuda, const char *title, gs_error *error) {
     gs_text text = {0};
-    gs_text_add(&text, "{\"schema\":\"gridsmith.gpu/1\",\"name\":\"cuda%d\",\"title\":", cuda->device);
-    gs_text_put_json(&text, title);
-    gs_text_add(&text,
-                ",\"compute_capability\":\"%d.%d\",\"source\":\"limits: the driver; mechanisms: not measured\","
-                "\"topology\":{\"sms\":%d,\"sms_per_tpc\":2},\"limits\":{\"blocks_per_sm\":%d,\"threads_per_sm\":%d,"
-                "\"threads_per_block\":%d,\"warp_threads\":%d,\"partitions_per_sm\":4,\"registers_per_sm\":%d,"
-                "\"registers_per_thread\":255,\"register_granularity\":256,\"shared_per_block_bytes\":%d,"
-                "\"shared_granularity_bytes\":128,\"shared_reserved_bytes\":%d,"
-                "\"shared_configurations_bytes\":[%d]}}",
-                attribute(cuda, CU_DEVICE_MAJOR), attribute(cuda, CU_DEVICE_MINOR), attribute(cuda, CU_DEVICE_SMS),
-                attribute(cuda, CU_DEVICE_BLOCKS_PER_SM), attribute(cuda, CU_DEVICE_THREADS_PER_SM),
-                attribute(cuda, CU_DEVICE_THREADS_PER_BLOCK), attribute(cuda, CU_DEVICE_WARP),
-                attribute(cuda, CU_DEVICE_REGISTERS_PER_SM), attribute(cuda, CU_DEVICE_SHARED_OPTIN),
-                attribute(cuda, CU_DEVICE_SHARED_RESERVED), attribute(cuda, CU_DEVICE_SHARED_PER_SM));
+    gs_writer writer = gs_writer_to(&text);
+    char name[24], capability[24];
+    snprintf(name, sizeof name, "cuda%d", cuda->device);
+    snprintf(capability, sizeof capability, "%d.%d", attribute(cuda, CU_DEVICE_MAJOR),
+             attribute(cuda, CU_DEVICE_MINOR));
+    gs_write_document(&writer, "gridsmith.gpu/1");
+    gs_write_string(&writer, "name", name);
+    gs_write_string(&writer, "title", title);
+    gs_write_string(&writer, "compute_capability", capability);
+    gs_write_string(&writer, "source", "limits: the driver; mechanisms: not measured");
+    gs_write_object(&writer, "topology");
+    gs_write_int(&writer, "sms", attribute(cuda, CU_DEVICE_SMS));
+    gs_write_int(&writer, "sms_per_tpc", 2);
+    gs_write_end(&writer);
+    write_limits(&writer, cuda);
+    gs_write_finish(&writer);
     gs_input *input = text.failed ? NULL : gs_input_memory("the driver", text.data, text.count, error);
     gs_gpu *gpu = input ? gs_gpu_read(input, error) : NULL;
     gs_input_close(input);

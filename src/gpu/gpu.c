@@ -479,87 +479,91 @@ int32_t gs_gpu_config_for(const gs_gpu *gpu, int64_t bytes) {
 
 /* ---- writing ---- */
 
-static void put_fields(gs_text *text, const gs_field *fields, size_t count, const void *from) {
-    size_t put = 0;
+static void write_fields(gs_writer *writer, const gs_field *fields, size_t count, const void *from) {
     for (size_t i = 0; i < count; i++) {
         const char *at = (const char *)from + fields[i].offset;
         int32_t number = fields[i].type == GS_FIELD_INT32 ? *(const int32_t *)(const void *)at : 0;
         const char *name = fields[i].type == GS_FIELD_NAME ? *(char *const *)(const void *)at : NULL;
         if (fields[i].type == GS_FIELD_OTHER || (!fields[i].required && !number && !name))
             continue;
-        gs_text_add(text, "%s\"%s\":", put++ ? "," : "", fields[i].key);
         if (name)
-            gs_text_put_json(text, name);
+            gs_write_string(writer, fields[i].key, name);
         else
-            gs_text_put_int(text, number);
+            gs_write_int(writer, fields[i].key, number);
     }
+}
+
+static void write_list(gs_writer *writer, const char *key, const int16_t *numbers, int32_t count) {
+    gs_write_array(writer, key);
+    for (int32_t i = 0; i < count; i++)
+        gs_write_int(writer, NULL, numbers[i]);
+    gs_write_end(writer);
 }
 
 /* Groups from number `from` to before `to`, as a list of lists. */
-static void put_groups(gs_text *text, const char *key, const gs_sm_groups *groups, int32_t from, int32_t to) {
-    gs_text_add(text, "\"%s\":[", key);
+static void write_groups(gs_writer *writer, const char *key, const gs_sm_groups *groups, int32_t from, int32_t to) {
+    gs_write_array(writer, key);
     for (int32_t group = from; group < to; group++) {
         int32_t begin = group ? groups->ends[group - 1] : 0;
-        gs_text_add(text, group > from ? ",[" : "[");
-        for (int32_t at = begin; at < groups->ends[group]; at++)
-            gs_text_add(text, "%s%d", at > begin ? "," : "", groups->sms[at]);
-        gs_text_put(text, "]", 1);
+        write_list(writer, NULL, groups->sms + begin, groups->ends[group] - begin);
     }
-    gs_text_put(text, "]", 1);
+    gs_write_end(writer);
 }
 
-static void put_grants(gs_text *text, const gs_gpu *gpu) {
-    const gs_grants *grants = &gpu->grants;
-    gs_text_add(text, ",\"grants\":{");
-    put_groups(text, "first", &grants->groups, 0, grants->first);
-    gs_text_put(text, ",", 1);
-    put_groups(text, "others", &grants->groups, grants->first, grants->groups.count);
-    gs_text_add(text, ",\"between_rounds\":%d,\"before_cut\":[", grants->between_rounds);
-    for (int32_t sm = 0; sm < gpu->sms; sm++)
-        gs_text_add(text, "%s%d", sm ? "," : "", grants->before_cut[sm]);
-    gs_text_put(text, "]", 1);
-    if (grants->cluster_blocks_per_sm) {
-        gs_text_put(text, ",", 1);
-        put_groups(text, "cluster_first", &grants->cluster_first, 0, grants->cluster_first.count);
-        gs_text_add(text, ",\"cluster_blocks_per_sm\":%d", grants->cluster_blocks_per_sm);
-    }
-    gs_text_put(text, "}", 1);
+static void write_topology(gs_writer *writer, const gs_gpu *gpu) {
+    gs_write_object(writer, "topology");
+    write_fields(writer, topology_fields, GS_COUNT(topology_fields), gpu);
+    if (gpu->gpc_sms.count)
+        write_groups(writer, "gpc_sms", &gpu->gpc_sms, 0, gpu->gpc_sms.count);
+    gs_write_end(writer);
 }
 
-static void put_mechanisms(gs_text *text, const gs_gpu *gpu) {
+static void write_limits(gs_writer *writer, const gs_limits *limits) {
+    gs_write_object(writer, "limits");
+    write_fields(writer, limit_fields, GS_COUNT(limit_fields), limits);
+    gs_write_array(writer, "shared_configurations_bytes");
+    for (int32_t i = 0; i < limits->configs; i++)
+        gs_write_int(writer, NULL, limits->config_bytes[i]);
+    gs_write_end(writer);
+    gs_write_end(writer);
+}
+
+static void write_mechanisms(gs_writer *writer, const gs_gpu *gpu) {
     gs_mechanisms mechanisms = gpu->mechanisms;
+    gs_write_object(writer, "mechanisms");
     for (size_t i = 0; i < gs_mechanism_count; i++) {
         const gs_mechanism *mechanism = &gs_mechanism_table[i];
         int value = *gs_mechanism_value(&mechanisms, mechanism);
-        gs_text_add(text, "%s\"%s\":", i ? "," : "", mechanism->name);
-        if (mechanism->offset != offsetof(gs_mechanisms, tie_order) || value != GS_TIES_LISTED) {
-            gs_text_put_json(text, mechanism->values[value]);
-            continue;
-        }
-        for (int32_t sm = 0; sm < gpu->sms; sm++)
-            gs_text_add(text, "%s%d", sm ? "," : "[", gpu->listed_order[sm]);
-        gs_text_put(text, "]", 1);
+        if (mechanism->offset == offsetof(gs_mechanisms, tie_order) && value == GS_TIES_LISTED)
+            write_list(writer, mechanism->name, gpu->listed_order, gpu->sms);
+        else
+            gs_write_string(writer, mechanism->name, mechanism->values[value]);
     }
+    gs_write_end(writer);
+}
+
+static void write_grants(gs_writer *writer, const gs_gpu *gpu) {
+    const gs_grants *grants = &gpu->grants;
+    gs_write_object(writer, "grants");
+    write_groups(writer, "first", &grants->groups, 0, grants->first);
+    write_groups(writer, "others", &grants->groups, grants->first, grants->groups.count);
+    gs_write_int(writer, "between_rounds", grants->between_rounds);
+    write_list(writer, "before_cut", grants->before_cut, gpu->sms);
+    if (grants->cluster_blocks_per_sm) {
+        write_groups(writer, "cluster_first", &grants->cluster_first, 0, grants->cluster_first.count);
+        gs_write_int(writer, "cluster_blocks_per_sm", grants->cluster_blocks_per_sm);
+    }
+    gs_write_end(writer);
 }
 
 void gs_gpu_text(const gs_gpu *gpu, gs_text *text) {
-    gs_text_add(text, "{\"schema\":\"gridsmith.gpu/1\",");
-    put_fields(text, top_fields, GS_COUNT(top_fields), gpu);
-    gs_text_add(text, ",\"topology\":{");
-    put_fields(text, topology_fields, GS_COUNT(topology_fields), gpu);
-    if (gpu->gpc_sms.count) {
-        gs_text_put(text, ",", 1);
-        put_groups(text, "gpc_sms", &gpu->gpc_sms, 0, gpu->gpc_sms.count);
-    }
-    gs_text_add(text, "},\"limits\":{");
-    put_fields(text, limit_fields, GS_COUNT(limit_fields), &gpu->limits);
-    gs_text_add(text, ",\"shared_configurations_bytes\":");
-    for (int32_t i = 0; i < gpu->limits.configs; i++)
-        gs_text_add(text, "%s%d", i ? "," : "[", gpu->limits.config_bytes[i]);
-    gs_text_add(text, "]},\"mechanisms\":{");
-    put_mechanisms(text, gpu);
-    gs_text_put(text, "}", 1);
+    gs_writer writer = gs_writer_to(text);
+    gs_write_document(&writer, "gridsmith.gpu/1");
+    write_fields(&writer, top_fields, GS_COUNT(top_fields), gpu);
+    write_topology(&writer, gpu);
+    write_limits(&writer, &gpu->limits);
+    write_mechanisms(&writer, gpu);
     if (gpu->grants.groups.count)
-        put_grants(text, gpu);
-    gs_text_put(text, "}", 1);
+        write_grants(&writer, gpu);
+    gs_write_end(&writer);
 }

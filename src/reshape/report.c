@@ -20,29 +20,30 @@ static bool is_first_definition(const gs_code_map *map, size_t number) {
 }
 
 static gs_code report_kernel(const gs_code_map *map, const gs_kernel_found *kernel, const gs_reshape_options *options,
-                             gs_report_counts *counts, gs_text *into, gs_error *error) {
+                             gs_report_counts *counts, gs_writer *writer, gs_error *error) {
     const gs_token *token = &map->source->tokens.data[kernel->name];
     gs_error reason = {.code = GS_OK};
     gs_text output = {0}, name = {0};
     gs_text_put(&name, map->source->text + token->at, token->length);
     gs_code code = gs_reshape(map->source, name.data ? name.data : "", options, &output, &reason);
-    gs_text_add(into, "%s{\"name\":", counts->kernels++ ? "," : "");
-    gs_text_put_json(into, name.data ? name.data : "");
     gs_error place = {.code = GS_OK};
     gs_error_place(&place, map->source->text, map->source->size, token->at, 1, 1);
-    gs_text_add(into, ",\"line\":%ld,\"column\":%ld,\"accepted\":%s", place.line, place.column,
-                code == GS_OK ? "true" : "false");
-    if (code == GS_OK) {
-        counts->accepted++;
-    } else {
-        gs_text_add(into, ",\"reason\":");
-        gs_text_put_json(into, reason.message);
-        gs_text_add(into, ",\"reason_line\":%ld,\"reason_column\":%ld", reason.line, reason.column);
+    gs_write_object(writer, NULL);
+    gs_write_string(writer, "name", name.data ? name.data : "");
+    gs_write_int(writer, "line", place.line);
+    gs_write_int(writer, "column", place.column);
+    gs_write_bool(writer, "accepted", code == GS_OK);
+    if (code != GS_OK) {
+        gs_write_string(writer, "reason", reason.message);
+        gs_write_int(writer, "reason_line", reason.line);
+        gs_write_int(writer, "reason_column", reason.column);
     }
-    gs_text_add(into, "}");
+    gs_write_end(writer);
+    counts->kernels++;
+    counts->accepted += code == GS_OK;
     gs_text_free(&output);
     gs_text_free(&name);
-    return code == GS_E_MEMORY || into->failed ? gs_fail_memory(error) : GS_OK;
+    return code == GS_E_MEMORY || writer->text->failed ? gs_fail_memory(error) : GS_OK;
 }
 
 gs_code gs_reshape_report(const gs_source *source, const gs_reshape_options *options, gs_report_counts *counts,
@@ -52,13 +53,15 @@ gs_code gs_reshape_report(const gs_source *source, const gs_reshape_options *opt
     if (code != GS_OK)
         return code;
     *counts = (gs_report_counts){0};
-    gs_text_add(into, "{\"schema\":\"gridsmith.reshape/1\",\"file\":");
-    gs_text_put_json(into, source->name);
-    gs_text_add(into, ",\"form\":\"%s\",\"kernels\":[", gs_form_name(options->form));
+    gs_writer writer = gs_writer_to(into);
+    gs_write_document(&writer, "gridsmith.reshape/1");
+    gs_write_string(&writer, "file", source->name);
+    gs_write_string(&writer, "form", gs_form_name(options->form));
+    gs_write_array(&writer, "kernels");
     for (size_t i = 0; i < map.kernels.count && code == GS_OK; i++)
         if (is_first_definition(&map, i))
-            code = report_kernel(&map, &map.kernels.data[i], options, counts, into, error);
-    gs_text_add(into, "]}\n");
+            code = report_kernel(&map, &map.kernels.data[i], options, counts, &writer, error);
+    gs_write_finish(&writer);
     gs_map_free(&map);
     return code;
 }

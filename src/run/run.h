@@ -191,7 +191,8 @@ gs_code gs_run_is_recorded(const gs_run *run, gs_error *error);
 /* Reads one run from a value of JSON; `json` is emptied, its text goes into the run. */
 gs_run *gs_run_read(gs_json *json, gs_error *error);
 
-/* One line of JSON, without the newline. */
+/* A run as a value of a JSON document; and as a text of its own: one line, without the newline. */
+void gs_write_run(gs_writer *writer, const char *key, const gs_run *run);
 void gs_run_text(const gs_run *run, gs_text *text);
 
 #endif

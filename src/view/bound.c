@@ -31,35 +31,39 @@ void gs_put_bound(gs_text *text, const gs_bound *bound) {
     put_cycles(text, "proven for any work-conserving schedule", bound->proven_cycles, "");
 }
 
-static void put_key(gs_text *text, const char *key, int64_t cycles) {
+static void write_cycles(gs_writer *writer, const char *key, int64_t cycles) {
     if (cycles == GS_NOT_KNOWN)
-        gs_text_add(text, ", \"%s\": null", key);
+        gs_write_null(writer, key);
     else
-        gs_text_add(text, ", \"%s\": %lld", key, (long long)cycles);
+        gs_write_int(writer, key, cycles);
 }
 
-static void put_numbers(gs_text *text, const gs_bound *bound) {
-    put_key(text, "formula_cycles", bound->formula_cycles);
-    put_key(text, "exact_fair_cycles", bound->exact_fair_cycles);
-    put_key(text, "exact_cycles", bound->exact_cycles);
-    put_key(text, "proven_cycles", bound->proven_cycles);
+static void write_bound(gs_writer *writer, const gs_bound *bound) {
+    write_cycles(writer, "formula_cycles", bound->formula_cycles);
+    write_cycles(writer, "exact_fair_cycles", bound->exact_fair_cycles);
+    write_cycles(writer, "exact_cycles", bound->exact_cycles);
+    write_cycles(writer, "proven_cycles", bound->proven_cycles);
 }
 
 void gs_put_bound_json(gs_text *text, const gs_bound *bound) {
-    gs_text_add(text, "{\"schema\": \"gridsmith.bound/1\"");
-    put_numbers(text, bound);
-    gs_text_add(text, "}\n");
+    gs_writer writer = gs_writer_to(text);
+    gs_write_document(&writer, "gridsmith.bound/1");
+    write_bound(&writer, bound);
+    gs_write_finish(&writer);
 }
 
 void gs_put_grid_json(gs_text *text, const gs_bound *cells, int64_t warps, int64_t repeat) {
-    gs_text_add(text, "{\"schema\": \"gridsmith.bound-grid/1\", \"cells\": [");
+    gs_writer writer = gs_writer_to(text);
+    gs_write_document(&writer, "gridsmith.bound-grid/1");
+    gs_write_array(&writer, "cells");
     for (int64_t i = 0; i < warps * repeat; i++) {
-        gs_text_add(text, "%s{\"warps\": %lld, \"repeat\": %lld", i ? ", " : "", (long long)(i / repeat + 1),
-                    (long long)(i % repeat + 1));
-        put_numbers(text, &cells[i]);
-        gs_text_add(text, "}");
+        gs_write_object(&writer, NULL);
+        gs_write_int(&writer, "warps", i / repeat + 1);
+        gs_write_int(&writer, "repeat", i % repeat + 1);
+        write_bound(&writer, &cells[i]);
+        gs_write_end(&writer);
     }
-    gs_text_add(text, "]}\n");
+    gs_write_finish(&writer);
 }
 
 /* ---- the grid ---- */
@@ -198,18 +202,23 @@ void gs_put_run_bound(gs_text *text, const gs_gpu *gpu, const gs_run *run, const
 
 void gs_put_run_bound_json(gs_text *text, const gs_run *run, const gs_run_bound *bound, const int64_t *gpu_ns,
                            const int64_t *response_ns) {
-    gs_text_add(text, "{\"schema\": \"gridsmith.run-bound/1\", \"at_once\": %s, \"cycles\": %lld",
-                bound->at_once ? "true" : "false", (long long)bound->cycles);
-    put_key(text, "formula_cycles", bound->formula_cycles);
-    if (gpu_ns)
-        gs_text_add(text, ", \"gpu_ns\": %lld, \"response_ns\": %lld", (long long)*gpu_ns, (long long)*response_ns);
-    gs_text_add(text, ", \"kernels\": [");
-    for (size_t i = 0; i < bound->count; i++) {
-        gs_text_add(text, "%s{\"kernel\": ", i ? ", " : "");
-        gs_text_put_json(text, run->launches.data[i].kernel);
-        gs_text_add(text, ", \"cycles\": %lld}", (long long)bound->kernels[i].cycles);
+    gs_writer writer = gs_writer_to(text);
+    gs_write_document(&writer, "gridsmith.run-bound/1");
+    gs_write_bool(&writer, "at_once", bound->at_once);
+    gs_write_int(&writer, "cycles", bound->cycles);
+    write_cycles(&writer, "formula_cycles", bound->formula_cycles);
+    if (gpu_ns) {
+        gs_write_int(&writer, "gpu_ns", *gpu_ns);
+        gs_write_int(&writer, "response_ns", *response_ns);
     }
-    gs_text_add(text, "]}\n");
+    gs_write_array(&writer, "kernels");
+    for (size_t i = 0; i < bound->count; i++) {
+        gs_write_object(&writer, NULL);
+        gs_write_string(&writer, "kernel", run->launches.data[i].kernel);
+        gs_write_int(&writer, "cycles", bound->kernels[i].cycles);
+        gs_write_end(&writer);
+    }
+    gs_write_finish(&writer);
 }
 
 /* ---- a real GPU ---- */

@@ -42,17 +42,20 @@ void gs_put_scores(gs_text *text, const gs_scores *scores) {
     }
 }
 
-void gs_put_scores_json(gs_text *text, const gs_scores *scores) {
-    gs_text_add(text, "{\"schema\":\"gridsmith.score/1\",\"classes\":{");
-    for (size_t i = 0; i < scores->count; i++) {
-        const gs_score *score = &scores->data[i].score;
-        gs_text_add(text, i ? "," : "");
-        gs_text_put_json(text, scores->data[i].class_name);
-        gs_text_add(text,
-                    ":{\"runs\":%lld,\"runs_exact\":%lld,\"launches\":%lld,\"launches_exact\":%lld,\"blocks\":%lld,"
-                    "\"blocks_exact\":%lld}",
-                    (long long)score->runs, (long long)score->runs_exact, (long long)score->launches,
-                    (long long)score->launches_exact, (long long)score->blocks, (long long)score->blocks_exact);
-    }
-    gs_text_add(text, "}");
+static void write_score(gs_writer *writer, const char *class_name, const gs_score *score) {
+    gs_write_object(writer, class_name);
+    gs_write_int(writer, "runs", score->runs);
+    gs_write_int(writer, "runs_exact", score->runs_exact);
+    gs_write_int(writer, "launches", score->launches);
+    gs_write_int(writer, "launches_exact", score->launches_exact);
+    gs_write_int(writer, "blocks", score->blocks);
+    gs_write_int(writer, "blocks_exact", score->blocks_exact);
+    gs_write_end(writer);
+}
+
+void gs_put_scores_json(gs_writer *writer, const gs_scores *scores) {
+    gs_write_object(writer, "classes");
+    for (size_t i = 0; i < scores->count; i++)
+        write_score(writer, scores->data[i].class_name, &scores->data[i].score);
+    gs_write_end(writer);
 }

@@ -9,57 +9,68 @@
 enum { COLUMN_NS = 1000000, LANES_PER_SM = 1000 };
 
 struct trace {
-    gs_text *text;
+    gs_writer writer;
     const gs_run *run;
     gs_stays stays;
-    bool has_events;
 };
-
-static void next_event(struct trace *trace) {
-    gs_text_add(trace->text, trace->has_events ? ",\n" : "\n");
-    trace->has_events = true;
-}
 
 static int thread_of(int32_t sm, int32_t lane) {
     return (sm + 1) * LANES_PER_SM + lane;
 }
 
-static void put_us(struct trace *trace, int64_t at) {
-    int64_t ns = trace->stays.timed ? at : at * COLUMN_NS;
-    gs_text_put_int(trace->text, ns / 1000);
-    if (ns % 1000)
-        gs_text_add(trace->text, ".%03d", (int)(ns % 1000));
+static int64_t to_ns(const struct trace *trace, int64_t at) {
+    return trace->stays.timed ? at : at * COLUMN_NS;
 }
 
-static void name_sm(struct trace *trace, int32_t sm) {
-    next_event(trace);
-    gs_text_add(trace->text, "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":%d,\"args\":{\"name\":\"SM %d\"}}",
-                sm + 1, sm);
-    next_event(trace);
-    gs_text_add(trace->text, "{\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":%d,\"args\":{\"sort_index\":%d}}",
-                sm + 1, sm);
+static void begin_event(gs_writer *writer, const char *phase, const char *name, int32_t sm) {
+    gs_write_object(writer, NULL);
+    gs_write_string(writer, "ph", phase);
+    gs_write_string(writer, "name", name);
+    gs_write_int(writer, "pid", sm + 1);
 }
 
-static void name_lane(struct trace *trace, int32_t sm, int32_t lane) {
-    next_event(trace);
-    gs_text_add(trace->text,
-                "{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%d,\"tid\":%d,\"args\":{\"name\":\"lane %d\"}}", sm + 1,
-                thread_of(sm, lane), lane);
+/* The end of an event with arguments. */
+static void end_event(gs_writer *writer) {
+    gs_write_end(writer);
+    gs_write_end(writer);
+}
+
+static void name_sm(gs_writer *writer, int32_t sm) {
+    char name[32];
+    snprintf(name, sizeof name, "SM %d", sm);
+    begin_event(writer, "M", "process_name", sm);
+    gs_write_object(writer, "args");
+    gs_write_string(writer, "name", name);
+    end_event(writer);
+    begin_event(writer, "M", "process_sort_index", sm);
+    gs_write_object(writer, "args");
+    gs_write_int(writer, "sort_index", sm);
+    end_event(writer);
+}
+
+static void name_lane(gs_writer *writer, int32_t sm, int32_t lane) {
+    char name[32];
+    snprintf(name, sizeof name, "lane %d", lane);
+    begin_event(writer, "M", "thread_name", sm);
+    gs_write_int(writer, "tid", thread_of(sm, lane));
+    gs_write_object(writer, "args");
+    gs_write_string(writer, "name", name);
+    end_event(writer);
 }
 
 static void put_slice(struct trace *trace, const gs_stay *stay) {
     const gs_launch *launch = &trace->run->launches.data[stay->launch];
-    gs_text *text = trace->text;
-    next_event(trace);
-    gs_text_add(text, "{\"ph\":\"X\",\"name\":");
-    gs_text_put_json(text, launch->kernel);
-    gs_text_add(text, ",\"pid\":%d,\"tid\":%d,\"ts\":", stay->sm + 1, thread_of(stay->sm, stay->lane));
-    put_us(trace, stay->from);
-    gs_text_add(text, ",\"dur\":");
-    put_us(trace, stay->to - stay->from);
-    gs_text_add(text, ",\"args\":{\"block\":%lld,\"threads\":%d,\"registers\":%d,\"shared_bytes\":%lld}}",
-                (long long)stay->block, launch->shape.threads, launch->shape.registers,
-                (long long)launch->shape.shared_bytes);
+    gs_writer *writer = &trace->writer;
+    begin_event(writer, "X", launch->kernel, stay->sm);
+    gs_write_int(writer, "tid", thread_of(stay->sm, stay->lane));
+    gs_write_us(writer, "ts", to_ns(trace, stay->from));
+    gs_write_us(writer, "dur", to_ns(trace, stay->to - stay->from));
+    gs_write_object(writer, "args");
+    gs_write_int(writer, "block", stay->block);
+    gs_write_int(writer, "threads", launch->shape.threads);
+    gs_write_int(writer, "registers", launch->shape.registers);
+    gs_write_int(writer, "shared_bytes", launch->shape.shared_bytes);
+    end_event(writer);
 }
 
 static void put_slices(struct trace *trace) {
@@ -67,26 +78,31 @@ static void put_slices(struct trace *trace) {
     for (size_t i = 0; i < trace->stays.count; i++) {
         const gs_stay *stay = &trace->stays.data[i];
         if (!i || stay->sm != trace->stays.data[i - 1].sm) {
-            name_sm(trace, stay->sm);
+            name_sm(&trace->writer, stay->sm);
             lanes = 0;
         }
         for (; lanes <= stay->lane; lanes++)
-            name_lane(trace, stay->sm, lanes);
+            name_lane(&trace->writer, stay->sm, lanes);
         put_slice(trace, stay);
     }
 }
 
 static gs_code trace_run(gs_view *view, const gs_gpu *gpu, const gs_run *run, gs_error *error) {
-    struct trace trace = {.text = &view->text, .run = run};
+    struct trace trace = {.writer = gs_writer_to(&view->text), .run = run};
+    gs_writer *writer = &trace.writer;
     gs_code code = gs_stays_of(run, false, &trace.stays, error);
     if (code != GS_OK)
         return code;
-    gs_text_add(trace.text, "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"gpu\":");
-    gs_text_put_json(trace.text, gpu->name);
-    gs_text_add(trace.text, ",\"time\":\"%s\"},\"traceEvents\":[",
-                trace.stays.timed ? "as predicted or recorded" : "one millisecond a launch or exit");
+    gs_write_object(writer, NULL);
+    gs_write_string(writer, "displayTimeUnit", "ns");
+    gs_write_object(writer, "otherData");
+    gs_write_string(writer, "gpu", gpu->name);
+    gs_write_string(writer, "time",
+                    trace.stays.timed ? "as predicted or recorded" : "one millisecond a launch or exit");
+    gs_write_end(writer);
+    gs_write_array(writer, "traceEvents");
     put_slices(&trace);
-    gs_text_add(trace.text, "\n]}\n");
+    gs_write_finish(writer);
     gs_stays_free(&trace.stays);
     return GS_OK;
 }

@@ -31,8 +31,8 @@ extern const gs_format gs_format_table, gs_format_json, gs_format_csv, gs_format
 /* A table with a row a class, and one for all together where there are several. */
 void gs_put_scores(gs_text *text, const gs_scores *scores);
 
-/* The members of a gridsmith.score/1 document, without the closing brace: others may be added. */
-void gs_put_scores_json(gs_text *text, const gs_scores *scores);
+/* Adds what gridsmith.score/1 says of the classes to a document that the caller began and ends. */
+void gs_put_scores_json(gs_writer *writer, const gs_scores *scores);
 
 /* ---- bounds ---- */
 
