@@ -296,7 +296,7 @@ static inline uint64_t gs_hash(uint64_t hash, const void *bytes, size_t count) {
     const unsigned char *at = bytes;
     for (hash ^= 0x9e3779b97f4a7c15u + count; count; at += 8) {
         uint64_t word = 0;
-        size_t part = count < 8 ? count : 8;
+        size_t part = gs_min_u64(count, 8);
         memcpy(&word, at, part);
         hash = (hash ^ word) * 0xff51afd7ed558ccdu;
         hash ^= hash >> 32;

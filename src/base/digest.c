@@ -60,7 +60,7 @@ void gs_digest_add(gs_digest *hash, const void *bytes, size_t count) {
     size_t used = hash->bytes % 64;
     hash->bytes += count;
     if (used) {
-        size_t first = count < 64 - used ? count : 64 - used;
+        size_t first = gs_min_u64(count, 64 - used);
         memcpy(hash->block + used, at, first);
         at += first, count -= first;
         if (used + first < 64)

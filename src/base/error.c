@@ -68,8 +68,7 @@ static void add_excerpt(gs_error *error, const char *text, size_t size, size_t o
 void gs_error_place(gs_error *error, const char *text, size_t size, size_t offset, long line, long column) {
     if (!error)
         return;
-    if (offset > size)
-        offset = size;
+    offset = gs_min_u64(offset, size);
     for (size_t i = 0; i < offset; i++) {
         if (text[i] == '\n') {
             line++;

@@ -141,7 +141,7 @@ void gs_text_put_xml(gs_text *text, const char *string) {
 
 /* How many numbers from the first on are equally far apart; 1 at least. */
 static size_t count_regular(const int32_t *numbers, size_t count) {
-    size_t regular = count < 2 ? count : 2;
+    size_t regular = gs_min_u64(count, 2);
     while (regular >= 2 && regular < count && numbers[regular] - numbers[regular - 1] == numbers[1] - numbers[0])
         regular++;
     return regular;

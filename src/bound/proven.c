@@ -25,7 +25,7 @@ gs_code gs_formula_kernel(const int64_t *warps, size_t sms, int64_t repetitions,
         int64_t of_sm = 0;
         if (warps[i])
             code = gs_formula_cycles(warps[i], repetitions, &of_sm, error);
-        *cycles = of_sm > *cycles ? of_sm : *cycles;
+        *cycles = gs_max(*cycles, of_sm);
     }
     return code;
 }

@@ -83,8 +83,7 @@ static void play_cycle(struct player *player, int32_t cycle) {
         player->ready[warp] = cycle + latency_of(flat, next);
         player->done[warp]++;
         player->ended += player->done[warp] == flat->instructions;
-        if (player->ready[warp] - 1 > player->schedule->cycles)
-            player->schedule->cycles = player->ready[warp] - 1;
+        player->schedule->cycles = gs_max(player->schedule->cycles, player->ready[warp] - 1);
     }
 }
 

@@ -170,7 +170,7 @@ static int32_t general_bound(const struct search *search, const phase *state) {
                     (work[unit] - search->left_on_unit[unit][state[i]]) / program->units.data[unit].warps;
         if (search->issue_can_bind)
             own += gs_issue_delay(program, issues - search->left_issues[state[i]], delays);
-        bound = own > bound ? own : bound;
+        bound = gs_max(bound, own);
     }
     return (int32_t)gs_min(bound, INT32_MAX);
 }

@@ -359,7 +359,7 @@ static gs_code launch(struct play *play, const cuda_kernel *kernel, gs_job_call 
 static gs_code send_control(struct play *play, bool some, uint64_t next, gs_error *error) {
     uint32_t control[CONTROL_BYTES / 4] = {0};
     uint32_t *sms = control + SMS_AT / 4;
-    int count = play->cuda->sms < GS_JOB_SMS ? play->cuda->sms : GS_JOB_SMS;
+    int count = (int)gs_min(play->cuda->sms, GS_JOB_SMS);
     for (int i = 0; i < count; i++)
         if (!some || gs_random_chance(&play->random, 50))
             sms[i / 32] |= 1u << i % 32;

@@ -423,7 +423,7 @@ static void wait_for_times(struct play *play, size_t first, size_t past) {
     int64_t longest = 0, patience = STUCK_NS, last = gs_now_ns(), seen = -1, over = 0, wanted = 0;
     for (size_t i = 0; i < play->launched; i++) {
         int64_t duration_ns = play->run->launches.data[i].duration_ns + play->run->launches.data[i].spread_ns;
-        longest = duration_ns > longest ? duration_ns : longest;
+        longest = gs_max(longest, duration_ns);
         patience = duration_ns ? patience : MIXED_SILENCE_NS;
         wanted += i >= first && i < past ? play->cuda->slots[i].blocks : 0;
     }
@@ -758,17 +758,15 @@ static gs_code read_reports(const struct reports *reports, const gs_timing_reque
             break;
         }
         timing->sms += !on[sm].blocks;
-        if (++on[sm].blocks > timing->most_on_sm)
-            timing->most_on_sm = on[sm].blocks;
+        timing->most_on_sm = (int32_t)gs_max(timing->most_on_sm, ++on[sm].blocks);
         for (int64_t i = block * request->warps; i < (block + 1) * request->warps; i++) {
             uint64_t start = reports->start[i];
             int64_t taken = (int64_t)(reports->end[i] - start);
-            timing->cycles = taken > timing->cycles ? taken : timing->cycles;
-            timing->shortest = !timing->shortest || taken < timing->shortest ? taken : timing->shortest;
-            on[sm].first = !on[sm].first || start < on[sm].first ? start : on[sm].first;
-            on[sm].last = start > on[sm].last ? start : on[sm].last;
-            if ((int64_t)(on[sm].last - on[sm].first) > timing->skew)
-                timing->skew = (int64_t)(on[sm].last - on[sm].first);
+            timing->cycles = gs_max(timing->cycles, taken);
+            timing->shortest = timing->shortest ? gs_min(timing->shortest, taken) : taken;
+            on[sm].first = on[sm].first ? gs_min_u64(on[sm].first, start) : start;
+            on[sm].last = gs_max_u64(on[sm].last, start);
+            timing->skew = gs_max(timing->skew, (int64_t)(on[sm].last - on[sm].first));
         }
     }
     free(on);

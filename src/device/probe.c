@@ -106,8 +106,7 @@ static void next_guess(struct wish *wish, int registers, int round) {
         wish->live += change > 2 ? change - 1 : change > 0 ? 1 : change < -2 ? change + 1 : -1;
     else
         wish->live += sweep % 2 ? sweep : -sweep;
-    if (wish->live < 0)
-        wish->live = 0;
+    wish->live = (int)gs_max(wish->live, 0);
 }
 
 /* Keeps the kernel if it is exact, otherwise changes the wish. */

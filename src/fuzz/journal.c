@@ -71,7 +71,7 @@ static gs_code check_tail(const gs_journal *journal, const char *tail, gs_error 
     char wanted[80];
     snprintf(wanted, sizeof wanted, "{\"schema\":\"gridsmith.run/1\",\"id\":%lld,", (long long)journal->runs);
     size_t tail_length = strlen(tail), length = strlen(wanted);
-    if (strncmp(tail, wanted, tail_length < length ? tail_length : length) == 0)
+    if (strncmp(tail, wanted, gs_min_u64(tail_length, length)) == 0)
         return GS_OK;
     return gs_fail(error, GS_E_USAGE,
                    "%.200s is not the file of a campaign: its last line is not the beginning of a run", journal->path);

@@ -19,7 +19,7 @@ struct values {
 static bool add_value(struct values *values, int64_t value) {
     if (!GS_RESERVE(values, 1))
         return false;
-    values->data[values->count++] = value > 0 ? value : 0;
+    values->data[values->count++] = gs_max(value, 0);
     return true;
 }
 
@@ -95,8 +95,7 @@ static gs_code measure_latencies(struct measuring *measuring, gs_error *error) {
     if (code != GS_OK)
         return code;
     int64_t in_place = sub_block.most - 2 * latency[GS_M_LOAD].most;
-    if (in_place > latency[GS_M_COMPUTE].most)
-        latency[GS_M_COMPUTE].most = in_place;
+    latency[GS_M_COMPUTE].most = gs_max(latency[GS_M_COMPUTE].most, in_place);
     return GS_OK;
 }
 
@@ -151,7 +150,7 @@ static gs_code measure_crowd(struct measuring *measuring, gs_timed_body body, in
         if (code != GS_OK)
             break;
         all = (int64_t)timing.most_on_sm * warps;
-        longest = timing.cycles > longest ? timing.cycles : longest;
+        longest = gs_max(longest, timing.cycles);
         if (!add_value(&measuring->values, gs_divide_up((timing.cycles - alone) * 1000, (all - 1) * instructions)))
             code = gs_fail_memory(error);
         show(measuring);
@@ -188,7 +187,7 @@ static int32_t predict_most(const gs_gpu *gpu, const gs_shape *shape, int64_t bl
         if ((sm = gs_dispatcher_next(dispatcher, kernel)) != GS_WAIT) {
             gs_dispatcher_place(dispatcher, kernel, sm);
             int32_t on_sm = gs_dispatcher_resident(dispatcher, sm);
-            most = on_sm > most ? on_sm : most;
+            most = (int32_t)gs_max(most, on_sm);
         }
     gs_dispatcher_free(dispatcher);
     return sm == GS_WAIT ? 0 : most;
@@ -226,9 +225,9 @@ static gs_code measure_sample(struct measuring *measuring, uint64_t index, gs_er
         code = gs_device_time(measuring->device, &request, &timing, error);
         if (code != GS_OK)
             break;
-        sample.cycles = timing.cycles > sample.cycles ? timing.cycles : sample.cycles;
-        sample.skew = timing.skew > sample.skew ? timing.skew : sample.skew;
-        sample.on_sm = timing.most_on_sm > sample.on_sm ? timing.most_on_sm : sample.on_sm;
+        sample.cycles = gs_max(sample.cycles, timing.cycles);
+        sample.skew = gs_max(sample.skew, timing.skew);
+        sample.on_sm = (int32_t)gs_max(sample.on_sm, timing.most_on_sm);
     }
     show(measuring);
     if (code != GS_OK)

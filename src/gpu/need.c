@@ -118,7 +118,7 @@ static int32_t generous_bytes(const gs_gpu *gpu, const gs_shape *shape, const gs
     if (shape->shared_bytes)
         blocks = gs_min(blocks, 2 * occupancy->blocks);
     int64_t more = gs_min(MOST_BYTES, gs_gpu_config_for(gpu, blocks * occupancy->shared_block_bytes));
-    return (int32_t)(more > need ? more : need);
+    return (int32_t)gs_max(more, need);
 }
 
 static int32_t given_bytes(const gs_gpu *gpu, const gs_shape *shape, const gs_occupancy *occupancy) {
@@ -137,12 +137,12 @@ static void carve_out(const gs_gpu *gpu, const gs_shape *shape, const gs_occupan
     int64_t wanted = (int64_t)gpu->largest_config_bytes * shape->carveout_percent / 100;
     int64_t block = plain->shared_block_bytes, granule = gpu->limits.shared_granularity_bytes;
     int64_t own = block - gs_divide_up(gpu->limits.shared_reserved_bytes, granule) * granule;
-    int32_t asked = gs_gpu_config_for(gpu, wanted > block ? wanted : block), more = generous_bytes(gpu, shape, plain);
+    int32_t asked = gs_gpu_config_for(gpu, gs_max(wanted, block)), more = generous_bytes(gpu, shape, plain);
     if (own)
         more = gs_gpu_config_for(gpu, wanted / own * block);
     if (block)
         need->config_bytes = gs_gpu_config_for(gpu, gs_min(plain->blocks, asked / block) * block);
-    need->given_bytes = need->most_bytes = more > asked ? more : asked;
+    need->given_bytes = need->most_bytes = (int32_t)gs_max(more, asked);
 }
 
 /* What a kernel needs and is given of shared memory, where no carve-out is asked for, or where one is. */

@@ -358,8 +358,7 @@ int32_t gs_state_place(gs_state *state, const gs_need *need, int32_t need_number
     else
         place_free(state->gpu, sm, need, resident, handle);
     step_once_more(state->gpu, sm, need);
-    if (need->shape.local_bytes > state->local_bytes)
-        state->local_bytes = need->shape.local_bytes;
+    state->local_bytes = gs_max(state->local_bytes, need->shape.local_bytes);
     return handle;
 }
 

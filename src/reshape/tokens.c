@@ -419,8 +419,7 @@ bool gs_edits_apply(gs_edits *edits, const gs_source *source, gs_text *into) {
         if (edit->at > at)
             gs_text_put(into, source->text + at, edit->at - at);
         gs_text_put(into, edits->text.data + edit->first, edit->count);
-        if (edit->at + edit->removed > at)
-            at = edit->at + edit->removed;
+        at = gs_max_u64(at, edit->at + edit->removed);
     }
     gs_text_put(into, source->text + at, source->size - at);
     return !edits->failed && !edits->text.failed && !into->failed;

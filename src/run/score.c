@@ -27,7 +27,7 @@ static size_t sms_of(const gs_seen *seen) {
 
 static gs_code is_exact(const gs_seen *recorded, const gs_seen *predicted, int64_t blocks, bool *exact,
                         gs_error *error) {
-    size_t one = sms_of(recorded), two = sms_of(predicted), sms = one > two ? one : two;
+    size_t one = sms_of(recorded), two = sms_of(predicted), sms = gs_max_u64(one, two);
     int64_t *counts = malloc(2 * (sms + 1) * sizeof *counts);
     if (!counts)
         return gs_fail_memory(error);

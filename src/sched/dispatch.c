@@ -381,8 +381,7 @@ int32_t gs_dispatcher_sm(const gs_dispatcher *dispatcher, int block) {
 }
 
 void gs_dispatcher_grow_local(gs_dispatcher *dispatcher, int64_t bytes) {
-    if (bytes > dispatcher->state.local_bytes)
-        dispatcher->state.local_bytes = bytes;
+    dispatcher->state.local_bytes = gs_max(dispatcher->state.local_bytes, bytes);
 }
 
 const gs_state *gs_dispatcher_state(const gs_dispatcher *dispatcher) {

@@ -453,8 +453,7 @@ static bool catch_up(gs_engine *engine, size_t launch) {
     while (engine->endings.count && engine->endings.data[0].at_ns < arrival_ns)
         if (!pass_time(engine))
             return false;
-    if (arrival_ns > engine->now_ns)
-        engine->now_ns = arrival_ns;
+    engine->now_ns = gs_max(engine->now_ns, arrival_ns);
     return true;
 }
 

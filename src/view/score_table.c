@@ -29,9 +29,8 @@ static void put_row(gs_text *text, int width, const char *name, const gs_score *
 void gs_put_scores(gs_text *text, const gs_scores *scores) {
     size_t widest = 6;
     for (size_t i = 0; i < scores->count; i++)
-        if (strlen(name_of(&scores->data[i])) > widest)
-            widest = strlen(name_of(&scores->data[i]));
-    int width = widest > 40 ? 40 : (int)widest;
+        widest = gs_max_u64(widest, strlen(name_of(&scores->data[i])));
+    int width = (int)gs_min_u64(widest, 40);
     gs_text_add(text, "%-*s  %9s %9s         %9s %9s         %9s %9s\n", width, "class", "runs", "exact", "launches",
                 "exact", "blocks", "exact");
     for (size_t i = 0; i < scores->count; i++)

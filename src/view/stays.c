@@ -36,10 +36,7 @@ static gs_code add_timed(const gs_event *event, gs_stays *stays, gs_error *error
         code = add_stay(stays, event->launch, (int64_t)i, seen->placed.data[i], start, error);
         if (code == GS_OK && end != GS_NO_TIME)
             stays->data[stays->count - 1].to = end;
-        if (start >= stays->horizon)
-            stays->horizon = start + 1;
-        if (end > stays->horizon)
-            stays->horizon = end;
+        stays->horizon = gs_max(stays->horizon, gs_max(start + 1, end));
     }
     return code;
 }
@@ -62,8 +59,7 @@ static gs_code add_newly_seen(const gs_event *event, size_t *known, int64_t colu
     for (size_t i = known[event->launch]; i < placed->count && code == GS_OK; i++)
         if (placed->data[i] != GS_WAIT)
             code = add_stay(stays, event->launch, (int64_t)i, placed->data[i], column, error);
-    if (placed->count > known[event->launch])
-        known[event->launch] = placed->count;
+    known[event->launch] = gs_max_u64(known[event->launch], placed->count);
     return code;
 }
 
@@ -168,8 +164,7 @@ gs_code gs_stays_of(const gs_run *run, bool together, gs_stays *stays, gs_error 
     if (stays->timed)
         begin_at_zero(stays);
     for (size_t i = 0; i < stays->count; i++)
-        if (stays->data[i].to > stays->horizon)
-            stays->data[i].to = stays->horizon;
+        stays->data[i].to = gs_min(stays->data[i].to, stays->horizon);
     if (stays->count)
         qsort(stays->data, stays->count, sizeof *stays->data, compare_stays);
     if (code == GS_OK && together)

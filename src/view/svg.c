@@ -53,7 +53,7 @@ static gs_code count_started(struct picture *picture, gs_error *error) {
     for (size_t i = 0; i < run->events.count; i++) {
         int64_t started = gs_seen_started(&run->events.data[i].seen),
                 *most = &picture->started[run->events.data[i].launch];
-        *most = started > *most ? started : *most;
+        *most = gs_max(*most, started);
     }
     return GS_OK;
 }
@@ -61,11 +61,11 @@ static gs_code count_started(struct picture *picture, gs_error *error) {
 /* ---- layout ---- */
 
 static int64_t columns_of(const struct picture *picture) {
-    return picture->stays.horizon > 0 ? picture->stays.horizon : 1;
+    return gs_max(picture->stays.horizon, 1);
 }
 
 static void lay_out(struct picture *picture) {
-    int lanes = picture->stays.lanes > 0 ? picture->stays.lanes : 1;
+    int lanes = (int)gs_max(picture->stays.lanes, 1);
     picture->lane_height = lanes <= 1 ? 10 : lanes <= 2 ? 8 : lanes <= 4 ? 6 : lanes <= 12 ? 4 : 2;
     picture->row_height = picture->lane_height * lanes + 2;
     picture->plot_width = 1000;
@@ -73,9 +73,7 @@ static void lay_out(struct picture *picture) {
         double wanted = 72.0 * (double)columns_of(picture);
         picture->plot_width = wanted < 420 ? 420 : wanted > 2400 ? 2400 : wanted;
     }
-    picture->legend_columns = (int)((picture->plot_width + LEFT) / LEGEND_COLUMN);
-    if (picture->legend_columns < 1)
-        picture->legend_columns = 1;
+    picture->legend_columns = (int)gs_max((int64_t)((picture->plot_width + LEFT) / LEGEND_COLUMN), 1);
     size_t kernels = picture->run->launches.count;
     picture->legend_rows = (int)((kernels + (size_t)picture->legend_columns - 1) / (size_t)picture->legend_columns);
     picture->top = LINE * (3.2 + picture->legend_rows) + (picture->stays.timed ? 0 : LINE);

@@ -11,9 +11,8 @@ enum { MOST_PARTS = 10 }; /* of a list of SMs */
 static int name_width(const gs_run *run) {
     size_t widest = 6;
     for (size_t i = 0; i < run->launches.count; i++)
-        if (strlen(run->launches.data[i].kernel) > widest)
-            widest = strlen(run->launches.data[i].kernel);
-    return widest > 32 ? 32 : (int)widest;
+        widest = gs_max_u64(widest, strlen(run->launches.data[i].kernel));
+    return (int)gs_min_u64(widest, 32);
 }
 
 static void put_title(gs_view *view, const gs_gpu *gpu, const gs_run *run) {

@@ -91,7 +91,7 @@ static gs_code pass(gs_zoo_load *load, gs_error *error) {
 
 static void set_ahead(gs_zoo_load *load, const gs_zoo_round *round) {
     int64_t ahead = AHEAD_NS / ((round->ended_ns - round->began_ns) / round->launches + 1);
-    load->ahead = (uint32_t)(ahead < FEW_AHEAD ? FEW_AHEAD : gs_min(ahead, MOST_AHEAD));
+    load->ahead = (uint32_t)gs_max(FEW_AHEAD, gs_min(ahead, MOST_AHEAD));
 }
 
 gs_code gs_zoo_load_round(gs_zoo_load *load, uint32_t repeat, gs_zoo_round *round, gs_error *error) {
