@@ -1,5 +1,5 @@
 /*
- * base.h: what every other room stands on: errors, growable arrays, text, input files, JSON, output files, progress,
+ * base.h: what every other room builds on: errors, growable arrays, text, input files, JSON, output files, progress,
  * digests, processes, random numbers.
  *
  * Naming: gs_fail_ makes errors, gs_text_ builds text, gs_input_ reads bytes, gs_json_ reads JSON, gs_write_ writes
@@ -15,15 +15,15 @@
 
 #define GS_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* ---- errors: filled in once, at the place where they are noticed ---- */
+/* ---- errors: filled in once, where they are detected ---- */
 
 /* Sets code and message, no place. Returns `code`, so that a caller can `return gs_fail(...)`. */
 gs_code gs_fail(gs_error *error, gs_code code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 gs_code gs_fail_memory(gs_error *error);
 
-/* Where in `text`, whose first byte is at `line` and `column` of its file, the error is: fills in the line, the column
-   and the part of the line around the place, for a caret. */
+/* Fills in the line, the column and an excerpt with a caret for the byte `offset` of `text`. The first byte of `text`
+   stands at `line` and `column` of its file. */
 void gs_error_place(gs_error *error, const char *text, size_t size, size_t offset, long line, long column);
 
 /* The message of errno: "cannot WHAT FILE: reason". */
@@ -38,7 +38,7 @@ bool gs_array_reserve(void **data, size_t count, size_t *capacity, size_t more, 
 #define GS_RESERVE(array, more)                                                                                        \
     gs_array_reserve((void **)&(array)->data, (array)->count, &(array)->capacity, (more), sizeof *(array)->data)
 
-/* ---- text that grows; a failed allocation or write is remembered and shows at the end ---- */
+/* ---- text that grows; a failed allocation or write is remembered in `failed` ---- */
 
 typedef struct gs_text {
     char *data; /* always ends in a NUL once something was added */
@@ -53,11 +53,11 @@ void gs_text_put_int(gs_text *text, int64_t value);
 void gs_text_put_json(gs_text *text, const char *string); /* quoted and escaped */
 void gs_text_put_xml(gs_text *text, const char *string);  /* with &, <, > and quotes escaped */
 
-/* A list of numbers for people, with runs drawn together: "0-8, 12", "0, 2, .. 80", "5 x3"; at most `parts` parts, then
-   how many are left. */
+/* A list of numbers for people, with regular sequences shortened: "0-8, 12", "0, 2, .. 80", "5 x3". After `parts` parts
+   it only says how many numbers are left. */
 void gs_text_put_numbers(gs_text *text, const int32_t *numbers, size_t count, int parts);
 
-void gs_text_flush(gs_text *text); /* writes what there is to the sink */
+void gs_text_flush(gs_text *text); /* writes the text to the sink and empties it */
 void gs_text_clear(gs_text *text); /* empties it, keeps the memory */
 void gs_text_free(gs_text *text);
 
@@ -82,13 +82,13 @@ void gs_names_free(gs_names *names);
 typedef struct gs_input gs_input;
 
 gs_input *gs_input_open(const char *path, gs_error *error);
-const char *gs_input_name(const char *path);                                                   /* what errors call it */
+const char *gs_input_name(const char *path);                                                   /* its name in errors */
 gs_input *gs_input_memory(const char *name, const char *bytes, size_t count, gs_error *error); /* keeps `bytes` */
 void gs_input_close(gs_input *input);
-/* All bytes of a file of at most `most`, with a NUL behind them. The caller frees `*bytes`. */
+/* All bytes of a file that has at most `most`, followed by a NUL. The caller frees `*bytes`. */
 gs_code gs_input_all(const char *path, size_t most, char **bytes, size_t *count, gs_error *error);
 
-/* ---- JSON: values of a file one after the other, each with its text, so that an error finds its place ---- */
+/* ---- JSON in: the values of a file one after the other, each with its text, so that errors can name the place ---- */
 
 typedef struct gs_json {
     json_t *root; /* NULL: the file has ended */
@@ -99,14 +99,14 @@ typedef struct gs_json {
 } gs_json;
 
 /* Reads the next value. At the end of the file root is NULL and the code GS_OK. Anything read is freed with
-   gs_json_free. Values deeper than GS_JSON_DEPTH are refused at the bracket that is one too many. */
+   gs_json_free. Values nested deeper than GS_JSON_DEPTH are refused. */
 gs_code gs_json_next(gs_input *input, gs_json *json, gs_error *error);
 void gs_json_free(gs_json *json);
 
 enum { GS_JSON_DEPTH = 16 };
 
-/* A step on the way from the root of a document to a value. Steps live on the stack and point to the one before, so
-   that the way costs nothing until an error asks for it. */
+/* One step of the path from the root of a document to a value. Steps live on the stack and point to the one above, so a
+   path costs nothing until an error needs it. */
 typedef struct gs_step {
     const struct gs_step *up; /* NULL: this is the root */
     const char *key;          /* the key in an object, or NULL: */
@@ -128,7 +128,7 @@ typedef enum gs_field_type {
     GS_FIELD_INT64,
     GS_FIELD_NAME,     /* char *, strdup'ed, not empty */
     GS_FIELD_DURATION, /* a number of microseconds, int or real, into int64_t nanoseconds */
-    GS_FIELD_OTHER     /* allowed here, read by somebody else */
+    GS_FIELD_OTHER     /* allowed, but read by other code */
 } gs_field_type;
 
 typedef struct gs_field {
@@ -140,7 +140,7 @@ typedef struct gs_field {
 } gs_field;
 
 /* Reads an object by a table of fields. Unknown keys, missing keys, wrong types and values out of range are errors.
-   What is not in the JSON is left as it is in `*into`. */
+   Members of `*into` whose keys are absent are left unchanged. */
 gs_code gs_json_object(const gs_json *json, const gs_step *at, const gs_field *fields, size_t count, void *into,
                        gs_error *error);
 
@@ -184,7 +184,7 @@ void gs_write_bool(gs_writer *writer, const char *key, bool value);
 void gs_write_null(gs_writer *writer, const char *key);
 void gs_write_raw(gs_writer *writer, const char *key, const char *json); /* a value that is JSON already */
 
-/* ---- output: standard output, or a file that is there whole or not at all ---- */
+/* ---- output: standard output, or a file that appears only when it is complete ---- */
 
 typedef struct gs_output {
     FILE *file;
@@ -195,7 +195,7 @@ gs_code gs_output_open(gs_output *output, const char *path, gs_error *error); /*
 gs_code gs_output_keep(gs_output *output, gs_error *error);                   /* flush, rename, close */
 void gs_output_drop(gs_output *output);                                       /* close, remove what was written */
 
-/* Makes a folder for this user alone, and those above it. `path` is the same afterwards. */
+/* Makes a folder and those above it, accessible to this user only. `path` is changed meanwhile and restored. */
 gs_code gs_make_folders(char *path, gs_error *error);
 
 /* ---- progress on standard error, where that is a terminal ---- */
@@ -209,13 +209,13 @@ typedef struct gs_progress {
 void gs_progress_start(gs_progress *progress, const char *what);
 void gs_progress_show(gs_progress *progress, int64_t done, int64_t total);
 double gs_progress_seconds(const gs_progress *progress); /* since its start */
-/* The same with words of one's own, after "WHAT: ". */
+/* Shows "WHAT: " and a message of the caller's. */
 void gs_progress_say(gs_progress *progress, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void gs_progress_end(gs_progress *progress);
 
 int64_t gs_now_ns(void);
 
-/* ---- digests: SHA-256, for names of files and for noticing broken ones ---- */
+/* ---- digests: SHA-256, for file names and to detect damaged files ---- */
 
 typedef struct gs_digest {
     uint32_t state[8];
@@ -225,35 +225,35 @@ typedef struct gs_digest {
 
 void gs_digest_begin(gs_digest *hash);
 void gs_digest_add(gs_digest *hash, const void *bytes, size_t count);
-/* A text with its length, so that "ab" and "c" is not "a" and "bc". */
+/* Adds a string and its length, so that "ab", "c" differs from "a", "bc". */
 void gs_digest_add_text(gs_digest *hash, const char *text);
 void gs_digest_end(gs_digest *hash, unsigned char digest[32]);
 void gs_digest_hex(const unsigned char digest[32], char text[65]);
 
-/* ---- processes of this program, which die with their parent ---- */
+/* ---- child processes that run this program and end with their parent ---- */
 
 enum { GS_PROCESS_FDS = 4, GS_PROCESS_FIRST_FD = 3 };
 
 typedef struct gs_process_options {
-    const char *program;      /* NULL: $GRIDSMITH_PROGRAM, or the one that runs */
+    const char *program;      /* NULL: $GRIDSMITH_PROGRAM, or the running one */
     const char *const *words; /* the subcommand and its arguments, ending in NULL; at most 14 */
-    int fds[GS_PROCESS_FDS];  /* become 3, 4, ... there */
+    int fds[GS_PROCESS_FDS];  /* become 3, 4, ... in the child */
     int fd_count;
-    const char *const *environment; /* NULL: as it is */
-    bool has_own_group;             /* so that it can be killed with all that it started */
+    const char *const *environment; /* NULL: that of this process */
+    bool has_own_group;             /* so that it can be killed together with its own children */
 } gs_process_options;
 
-/* Starts the program: its first argument is the subcommand, the second the process id of its parent. */
+/* Starts the program. Its first argument is the subcommand, the second the process id of its parent. */
 gs_code gs_process_start(const gs_process_options *options, pid_t *process, gs_error *error);
 
-/* In the child: `signal` comes when the thread that started it ends. False: that has happened already. */
+/* In the child: asks for `signal` when the parent thread ends. False: it has ended already. */
 bool gs_process_follow(const char *parent, int signal);
 
-/* Whether there are cores enough for processes that look instead of sleeping. To wake up takes about 0.1 ms, and now
-   and then some milliseconds on a machine that is shared with others. */
+/* Whether the machine has enough cores for processes that poll instead of sleeping. Waking up takes about 0.1 ms, and
+   sometimes several milliseconds on a shared machine. */
 bool gs_process_may_spin(void);
 
-/* What became of it, in words: "it was killed by signal 9 (Killed)". */
+/* Says how a process ended: "it was ended by signal 9 (Killed)". */
 void gs_process_say_end(int status, char *text, size_t size);
 
 /* ---- random numbers, each repeatable from a seed and an index ---- */
@@ -267,7 +267,7 @@ uint64_t gs_random_next(gs_random *random);
 int64_t gs_random_from(gs_random *random, int64_t least, int64_t most); /* both included */
 bool gs_random_chance(gs_random *random, int percent);
 
-/* ---- small things ---- */
+/* ---- arithmetic and hashes ---- */
 
 static inline int64_t gs_divide_up(int64_t value, int64_t by) {
     return (value + by - 1) / by;
@@ -281,7 +281,7 @@ static inline int64_t gs_max(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
-/* Of times and sizes. */
+/* The same for unsigned times and sizes. */
 static inline uint64_t gs_min_u64(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
@@ -290,8 +290,8 @@ static inline uint64_t gs_max_u64(uint64_t a, uint64_t b) {
     return a > b ? a : b;
 }
 
-/* A hash of bytes, for tables in memory and keys: eight bytes at a time, each mixed in by a multiplication. A chain of
-   calls, each with the hash before, hashes several pieces; the first starts with 0. */
+/* A hash of bytes, for tables in memory and for keys: eight bytes at a time, each mixed in by a multiplication. To hash
+   several pieces, pass the hash of the pieces before; the first call passes 0. */
 static inline uint64_t gs_hash(uint64_t hash, const void *bytes, size_t count) {
     const unsigned char *at = bytes;
     for (hash ^= 0x9e3779b97f4a7c15u + count; count; at += 8) {

@@ -24,29 +24,29 @@ void gs_digest_begin(gs_digest *hash) {
         .state = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19}};
 }
 
-static uint32_t turn(uint32_t word, int by) {
+static uint32_t rotate(uint32_t word, int by) {
     return word >> by | word << (32 - by);
 }
 
-static void spread(uint32_t *words, const unsigned char *block) {
+static void expand(uint32_t *words, const unsigned char *block) {
     for (int i = 0; i < 16; i++)
         words[i] = (uint32_t)block[4 * i] << 24 | (uint32_t)block[4 * i + 1] << 16 | (uint32_t)block[4 * i + 2] << 8 |
                    block[4 * i + 3];
     for (int i = 16; i < 64; i++) {
         uint32_t a = words[i - 15], b = words[i - 2];
-        words[i] =
-            words[i - 16] + (turn(a, 7) ^ turn(a, 18) ^ a >> 3) + words[i - 7] + (turn(b, 17) ^ turn(b, 19) ^ b >> 10);
+        words[i] = words[i - 16] + (rotate(a, 7) ^ rotate(a, 18) ^ a >> 3) + words[i - 7] +
+                   (rotate(b, 17) ^ rotate(b, 19) ^ b >> 10);
     }
 }
 
 static void mix(gs_digest *hash, const unsigned char *block) {
     uint32_t words[64], s[8];
-    spread(words, block);
+    expand(words, block);
     memcpy(s, hash->state, sizeof s);
     for (int i = 0; i < 64; i++) {
         uint32_t choice = (s[4] & s[5]) ^ (~s[4] & s[6]), majority = (s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]);
-        uint32_t first = s[7] + (turn(s[4], 6) ^ turn(s[4], 11) ^ turn(s[4], 25)) + choice + rounds[i] + words[i];
-        uint32_t second = (turn(s[0], 2) ^ turn(s[0], 13) ^ turn(s[0], 22)) + majority;
+        uint32_t first = s[7] + (rotate(s[4], 6) ^ rotate(s[4], 11) ^ rotate(s[4], 25)) + choice + rounds[i] + words[i];
+        uint32_t second = (rotate(s[0], 2) ^ rotate(s[0], 13) ^ rotate(s[0], 22)) + majority;
         memmove(s + 1, s, 7 * sizeof *s);
         s[4] += first;
         s[0] = first + second;

@@ -1,8 +1,8 @@
 /*
  * error.c: errors as values.
  *
- * An error is made once, where it is noticed, and travels up unchanged. gs_fail knows no place; gs_json_fail (json.c)
- * adds the file, the line and the column. Only src/cmd prints.
+ * An error is made once, where it is detected, and returned up the call chain unchanged. gs_fail sets no place;
+ * gs_json_fail (json.c) adds the file, the line and the column. Only src/cmd prints errors.
  */
 #include "base.h"
 
@@ -24,7 +24,7 @@ const char *gs_code_meaning(gs_code code) {
     return codes[code].meaning;
 }
 
-/* An error is one line, whatever names the user's file has put into it. */
+/* A message is one line, even if it quotes a name from the user's file that is not. */
 static void keep_to_one_line(char *message) {
     for (; *message; message++)
         if ((unsigned char)*message < 0x20 || *message == 0x7f)

@@ -1,8 +1,8 @@
 /*
- * input.c: bytes of a file, with the place of each.
+ * input.c: the bytes of a file, with their line and column.
  *
- * zlib reads plain files as they are and unpacks gzip by itself, so recordings need no flag. A gzip file that ends too
- * early is an error, not an end.
+ * zlib reads plain files unchanged and decompresses gzip files, so no flag is needed for recordings. A truncated gzip
+ * file is an error, not an end of file.
  */
 #include "input.h"
 
@@ -24,7 +24,7 @@ static gs_input *input_new(const char *name, gs_error *error) {
     return input;
 }
 
-/* A name that is not there, or is no file, is the user's mistake and not the system's failure. */
+/* A path that does not exist, or is a folder, is a mistake of the user and not a failure of the system. */
 static void fail_read(const char *name, gs_error *error) {
     bool is_mistake = errno == ENOENT || errno == ENOTDIR || errno == EISDIR;
     gs_fail_system(error, "read", name);
@@ -74,21 +74,21 @@ void gs_input_close(gs_input *input) {
     free(input);
 }
 
-/* Reads the next piece of the file. 1: there is more, otherwise GS_INPUT_END or GS_INPUT_FAILED. */
+/* Reads the next piece of the file. Returns 1, GS_INPUT_END or GS_INPUT_FAILED. */
 static int refill(gs_input *input, gs_error *error) {
     if (!input->file)
         return GS_INPUT_END;
     errno = 0;
     int count = gzread(input->file, input->buffer, sizeof input->buffer);
     int problem = Z_OK;
-    const char *words = gzerror(input->file, &problem);
+    const char *reason = gzerror(input->file, &problem);
     if (problem == Z_ERRNO) {
         fail_read(input->name, error);
         return GS_INPUT_FAILED;
     }
     if (count < 0 || (count == 0 && problem == Z_BUF_ERROR)) {
         gs_fail(error, GS_E_FORMAT, "%s: the gzip file is %s", input->name,
-                problem == Z_BUF_ERROR ? "cut short" : words);
+                problem == Z_BUF_ERROR ? "cut short" : reason);
         return GS_INPUT_FAILED;
     }
     input->bytes = input->buffer;
@@ -113,15 +113,15 @@ void gs_input_take(gs_input *input, size_t count) {
 }
 
 gs_code gs_input_all(const char *path, size_t most, char **bytes, size_t *count, gs_error *error) {
-    gs_error unheard;
-    error = error ? error : &unheard;
+    gs_error ignored;
+    error = error ? error : &ignored;
     gs_text text = {0};
     *error = (gs_error){.code = GS_OK};
     gs_input *input = gs_input_open(path, error);
     while (input && text.count <= most && gs_input_look(input, error) == 1) {
-        size_t there = input->count - input->at;
-        gs_text_put(&text, input->bytes + input->at, there);
-        gs_input_take(input, there);
+        size_t available = input->count - input->at;
+        gs_text_put(&text, input->bytes + input->at, available);
+        gs_input_take(input, available);
     }
     gs_input_close(input);
     gs_text_put(&text, "", 0);

@@ -1,4 +1,4 @@
-/* input.h: the inside of gs_input, for json.c alone. */
+/* input.h: the members of gs_input, for input.c and json.c only. */
 #ifndef GS_INPUT_H
 #define GS_INPUT_H
 
@@ -9,7 +9,7 @@
 struct gs_input {
     char *name;
     gzFile file;       /* NULL: the bytes are in memory */
-    const char *bytes; /* what has been read and not been taken */
+    const char *bytes; /* what was read; gs_input_take has consumed the first `at` of `count` bytes */
     size_t at, count;
     long line, column; /* of the next byte, from 1 */
     char buffer[1 << 16];
@@ -17,10 +17,10 @@ struct gs_input {
 
 enum { GS_INPUT_END = -1, GS_INPUT_FAILED = -2 };
 
-/* Makes sure that there are bytes at `bytes + at`, up to `count`, unless the file has ended. 1, GS_INPUT_END, or
+/* Makes sure that at least one byte is available at `bytes + at`. Returns 1, GS_INPUT_END at the end of the file, or
    GS_INPUT_FAILED (with *error set). */
 int gs_input_look(gs_input *input, gs_error *error);
-/* Takes some of these bytes. */
+/* Consumes `count` of these bytes. */
 void gs_input_take(gs_input *input, size_t count);
 
 #endif

@@ -1,13 +1,13 @@
 /*
- * json.c: JSON values of a file, one after the other, and errors that know their place.
+ * json.c: the JSON values of a file, one after the other, and errors with the place of a value.
  *
- * jansson parses, and tells the place of a syntax error, but its values do not remember where they stood. So the text
- * of a value is kept beside it, and when somebody finds a value wrong, the way to that value (a chain of gs_step on the
- * stack) is walked again through the text. That costs only when there is an error, and it needs no parser of its own:
- * the text is known to be good JSON by then.
+ * jansson parses, and gives the place of a syntax error, but its values do not know where they were in the text. So the
+ * text is kept beside the value. When a value turns out to be wrong, the path to it (a chain of gs_step on the stack)
+ * is followed through the text again. That costs time only when there is an error, and needs no second parser: the text
+ * is known to be valid JSON by then.
  *
- * A value is cut out of the file by counting brackets, which allows JSON Lines, one pretty-printed object, or any mix,
- * and which stops hostile nesting at the first bracket that is one too many.
+ * A value is cut out of the file by counting brackets. This allows JSON Lines, one pretty-printed object, or any mix,
+ * and refuses deep nesting before jansson sees it.
  */
 #include "input.h"
 
@@ -38,14 +38,14 @@ static gs_code fail_at_offset(const gs_json *json, size_t offset, gs_error *erro
 
 /* ---- cutting a value out of the file ---- */
 
-/* What is known while the bytes of a value go by. */
+/* The state of the scan for the end of a value. */
 struct cut {
     int depth;
     bool in_string, escaped;
     bool is_scalar; /* neither object nor array */
 };
 
-/* Looks at one byte. True: the value ends with it. */
+/* Scans one byte. True: the value ends with it. */
 static bool cut_step(struct cut *cut, int byte) {
     if (cut->escaped)
         cut->escaped = false;
@@ -68,7 +68,7 @@ static gs_code fail_here(const gs_input *input, gs_error *error, const char *mes
     return fail_at(error, GS_E_SYNTAX, input->name, input->line, input->column, message);
 }
 
-/* Goes through bytes up to the end of the value or of the bytes; moves `*used` on. Anything but an object or array ends
+/* Scans up to the end of the value or of the bytes, and advances `*used`. A value that is neither object nor array ends
    before the next white space. */
 static enum { MORE, WHOLE, TOO_DEEP } cut_bytes(struct cut *cut, const char *bytes, size_t count, size_t *used) {
     for (; *used < count; ++*used) {
@@ -110,7 +110,7 @@ static gs_code cut_value(gs_input *input, gs_text *text, gs_error *error) {
     }
 }
 
-/* Goes to the next byte that is no white space. GS_INPUT_END and GS_INPUT_FAILED as in input.h. */
+/* Skips white space. Returns what gs_input_look does. */
 static int skip_to_value(gs_input *input, gs_error *error) {
     int more;
     while ((more = gs_input_look(input, error)) == 1 && is_space(input->bytes[input->at]))
@@ -164,7 +164,7 @@ void gs_json_free(gs_json *json) {
     *json = (gs_json){0};
 }
 
-/* ---- finding a value again in the text ---- */
+/* ---- the place of a value in the text ---- */
 
 static size_t skip_space(const gs_json *json, size_t at) {
     while (at < json->size && is_space(json->text[at]))

@@ -1,8 +1,8 @@
 /*
- * output.c: results go to a temporary name beside the wanted one and are renamed when they are whole; progress.
+ * output.c: output files, folders, the clock, and progress.
  *
- * A signal that ends the program in the middle removes the temporary file too. That needs one static: signal handlers
- * have no other way to know the name.
+ * Results go to a temporary file beside the wanted one, which is renamed when they are complete. A signal that ends the
+ * program before that removes the temporary file. The signal handler needs its name in a static variable.
  */
 #include "base.h"
 
@@ -31,7 +31,7 @@ static void guard(char *temporary) {
         signal(deadly[i], temporary ? remove_and_die : SIG_DFL);
 }
 
-/* Devices and pipes cannot be renamed into place: they are written directly. */
+/* Devices and pipes cannot be replaced by renaming a file: they are written directly. */
 static bool is_special(const char *path) {
     struct stat status;
     return stat(path, &status) == 0 && !S_ISREG(status.st_mode);
@@ -133,7 +133,7 @@ double gs_progress_seconds(const gs_progress *progress) {
     return (double)(gs_now_ns() - progress->started_ns) / 1e9;
 }
 
-/* Quick work shows nothing; long work five times a second. */
+/* The first time after 0.2 seconds, then five times a second. */
 static bool is_time_to_show(gs_progress *progress) {
     int64_t now = progress->on ? gs_now_ns() : 0;
     if (!progress->on || now - progress->shown_ns < 200000000)

@@ -1,8 +1,8 @@
 /*
- * process.c: starting processes that die with their parent.
+ * process.c: starting child processes that end with their parent.
  *
- * The daemon starts others of its own kind, with a hidden subcommand. They get the descriptors that they need, from 3
- * on, and nothing else: all others are close-on-exec.
+ * The daemon starts the same program again, with a hidden subcommand. The child gets the descriptors that it needs,
+ * from 3 on, and no others: all others are close-on-exec.
  */
 #define _GNU_SOURCE
 #include "base.h"
@@ -24,7 +24,8 @@ static const char *program_of(const gs_process_options *options) {
     return options->program ? options->program : named && named[0] ? named : "/proc/self/exe";
 }
 
-/* Copies above all numbers that the child uses, so that none is overwritten before it was passed on. */
+/* Duplicates the descriptors to numbers that the child does not use, so that none is overwritten before it is passed.
+ */
 static bool lift(const gs_process_options *options, int *lifted) {
     bool done = true;
     for (int i = 0; i < options->fd_count; i++) {

@@ -1,5 +1,5 @@
 /*
- * random.c: random numbers for generators and tests. Whatever is random is repeatable from its seed and index.
+ * random.c: random numbers for generators and tests, repeatable from a seed and an index.
  */
 #include "base.h"
 

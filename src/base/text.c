@@ -1,9 +1,9 @@
 /*
  * text.c: growable arrays, text that grows, and names.
  *
- * Text remembers that an allocation failed and goes on doing nothing, so that code that builds long texts need not ask
- * after every word; whoever uses the text looks at `failed` once, at the end. Text with a sink goes out a megabyte at a
- * time, so that a document of any length is built the same way and takes no memory.
+ * When an allocation fails, a text sets `failed` and ignores what is added later. So code that builds long texts need
+ * not check after every word; whoever uses the text checks once, at the end. A text with a sink is written out a
+ * megabyte at a time, so a document of any length is built in the same way and takes little memory.
  */
 #include "base.h"
 
@@ -64,7 +64,7 @@ void gs_text_add(gs_text *text, const char *format, ...) {
     va_end(arguments);
 }
 
-/* Numbers are most of what a run file holds, so they do not go through printf. */
+/* Faster than printf. */
 void gs_text_put_int(gs_text *text, int64_t value) {
     char digits[24];
     size_t at = sizeof digits;
@@ -78,7 +78,7 @@ void gs_text_put_int(gs_text *text, int64_t value) {
     gs_text_put(text, digits + at, sizeof digits - at);
 }
 
-/* The length of the UTF-8 character at `at`, or 0: it is none. */
+/* The length of the UTF-8 character at `at`, or 0: not valid UTF-8. */
 static size_t utf8_length(const unsigned char *at) {
     size_t length = at[0] < 0x80                    ? 1
                     : at[0] >= 0xc2 && at[0] < 0xe0 ? 2
@@ -93,7 +93,7 @@ static size_t utf8_length(const unsigned char *at) {
     return is_overlong || is_outside ? 0 : length;
 }
 
-/* How many bytes from the first on stand in JSON as they are. */
+/* The length of the prefix that needs no escapes in JSON. */
 static size_t count_plain(const char *string) {
     size_t plain = 0;
     for (;;) {
@@ -139,7 +139,7 @@ void gs_text_put_xml(gs_text *text, const char *string) {
     }
 }
 
-/* How many numbers from the first on are equally far apart; 1 at least. */
+/* How many numbers from the first on are equally far apart; at least 1. */
 static size_t count_regular(const int32_t *numbers, size_t count) {
     size_t regular = gs_min_u64(count, 2);
     while (regular >= 2 && regular < count && numbers[regular] - numbers[regular - 1] == numbers[1] - numbers[0])
@@ -186,7 +186,8 @@ void gs_text_free(gs_text *text) {
     *text = (gs_text){0};
 }
 
-/* The slot that holds `name`, or the free one where it would go. `room` is a power of two and never full. */
+/* The slot that holds `name`, or the free one where it would go. `capacity` is a power of two, and some slot is always
+   free. */
 static struct gs_name *slot_of(const gs_names *names, const char *name) {
     size_t at = gs_hash(0, name, strlen(name)) & (names->capacity - 1);
     while (names->slots[at].name && strcmp(names->slots[at].name, name) != 0)

@@ -1,9 +1,9 @@
 /*
  * writer.c: JSON documents, written value by value into a gs_text.
  *
- * The writer puts commas, quotes and brackets, so that code that writes a document names keys and values and nothing
- * else. Documents have no white space, but for a newline after those that gs_write_finish ends. What could not be JSON
- * (a key in an array, a member without one, a bracket too many) marks the text as failed, like a lack of memory does.
+ * The writer puts commas, quotes and brackets; callers only name keys and values. Documents have no white space except
+ * the newline that gs_write_finish puts at their end. Mistakes that would not be JSON (a key in an array, a member
+ * without one, an end without a beginning) set `failed` of the text, as a failed allocation does.
  */
 #include "base.h"
 
@@ -20,13 +20,13 @@ static bool may_stand_here(const gs_writer *writer, const char *key) {
     return (writer->closers[writer->depth - 1] == '}') == (key != NULL);
 }
 
-/* Whether the next value is an element of an array after another one: then it only needs a comma. Long lists are most
-   of what is written, so a number or null there goes out with its comma at once. */
+/* Whether the next value is an element of an array, but not the first: then it only needs a comma. Most of what is
+   written is such numbers and nulls, so they are put together with their comma in one call. */
 static bool is_further_element(const gs_writer *writer, const char *key) {
     return !key && writer->has_sibling && writer->depth && writer->closers[writer->depth - 1] == ']';
 }
 
-/* What stands before a value: a comma where another value stands before it, and the key. */
+/* Puts a comma, unless the value is the first, and the key. */
 static void put_key(gs_writer *writer, const char *key) {
     if (!may_stand_here(writer, key))
         writer->text->failed = true;
