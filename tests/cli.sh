@@ -500,7 +500,7 @@ bad "truncated" "1:40: the file ends in the middle" "$head{"
 bad "zero blocks" '1:76: "blocks" must be from 1' \
     "$head"'{"op":"launch","kernel":"k","blocks":0,"threads":1,"registers":1,"shared_bytes":0}]}'
 bad "2^63" "too big integer" "$head"'{"op":"launch","kernel":"k","blocks":9223372036854775808}]}'
-bad "never fits" "1:39: kernel \"k\" can never run on this GPU: threads of a block: 2048 asked for" \
+bad "never fits" "1:39: kernel \"k\" can never run on this GPU: threads of a block: 2048 requested" \
     "$head"'{"op":"launch","kernel":"k","blocks":1,"threads":2048,"registers":1,"shared_bytes":0}]}'
 bad "unknown kernel" 'kernel "k" was not launched' "$head"'{"op":"exit","kernel":"k"}]}'
 bad "wrong type" '"events" must be a list' '{"schema":"gridsmith.run/1","events":7}'

@@ -121,7 +121,7 @@ static void bad_descriptions_are_refused(void **state) {
         {CLUSTERS("[]", "[[0,1,2],[3]]", "\"cluster_first\":[],\"cluster_blocks_per_sm\":8"),
          "groups of clusters must be whole TPCs of 2 SMs"},
         {GPU(TPC ",\"gpcs\":1,\"gpc_sms\":[[0],[1]]", LIMITS, ""), "\"gpc_sms\" has 2 GPCs, but \"gpcs\" is 1"},
-        {GPU(TPC, LIMITS, "") "{}", "here begins a second"},
+        {GPU(TPC, LIMITS, "") "{}", "this is a second"},
     };
     for (size_t i = 0; i < GS_COUNT(rows); i++) {
         gs_error error;

@@ -140,12 +140,12 @@ static void a_kernel_that_never_fits_is_refused(void **state) {
         const char *shape, *words;
     } rows[] = {
         {"\"threads\":1025,\"registers\":32,\"shared_bytes\":0",
-         "threads of a block: 1025 asked for, 1024 at the most"},
+         "threads of a block: 1025 requested, at most 1024 possible"},
         {"\"threads\":32,\"registers\":256,\"shared_bytes\":0",
-         "registers of a thread: 256 asked for, 255 at the most"},
+         "registers of a thread: 256 requested, at most 255 possible"},
         {"\"threads\":1024,\"registers\":255,\"shared_bytes\":0", "one block needs more registers than an SM has"},
         {"\"threads\":32,\"registers\":32,\"shared_bytes\":101377",
-         "bytes of shared memory of a block: 101377 asked for, 101376 at the most"},
+         "bytes of shared memory of a block: 101377 requested, at most 101376 possible"},
         {"\"threads\":32,\"registers\":32,\"shared_bytes\":0,\"cluster\":2", "launches clusters of 2 blocks"},
     };
     gs_gpu *gpu = gs_gpu_open("rtx3090", NULL);

@@ -1,4 +1,4 @@
-/* builtin.h: the descriptions of gpus/, compiled in. The build makes builtin.c from the files. */
+/* builtin.h: the descriptions of gpus/, compiled into the library. The build makes builtin.c from the files. */
 #ifndef GS_BUILTIN_H
 #define GS_BUILTIN_H
 

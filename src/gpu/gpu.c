@@ -1,8 +1,8 @@
 /*
  * gpu.c: reading and writing a description of a GPU (schema gridsmith.gpu/1).
  *
- * The descriptions in gpus/ are compiled into the library as they are, byte for byte (gs_builtin_gpus is made from them
- * by the build), so a name works wherever the library does; a path reads the same format from a file.
+ * The build compiles the files of gpus/ into the library (gs_builtin_gpus), so their names work without any files. A
+ * path reads the same format from a file.
  */
 #include "gpu.h"
 #include "builtin.h"
@@ -75,7 +75,7 @@ static bool groups_have(const gs_sm_groups *groups, int32_t end, int64_t sm) {
     return false;
 }
 
-/* The SMs of one group, after those that are there. */
+/* Appends the SMs of one group. */
 static gs_code read_group(const gs_json *json, const gs_step *list, const gs_gpu *gpu, gs_sm_groups *groups,
                           gs_error *error) {
     int32_t end = groups->count ? groups->ends[groups->count - 1] : 0;
@@ -96,7 +96,7 @@ static gs_code read_group(const gs_json *json, const gs_step *list, const gs_gpu
     return GS_OK;
 }
 
-/* A list of at least so many lists of SMs, after those that are there. */
+/* Appends groups from a list of at least `least` lists of SMs. */
 static gs_code read_groups(const gs_json *json, const gs_step *list, size_t least, const gs_gpu *gpu,
                            gs_sm_groups *groups, gs_error *error) {
     size_t count = json_array_size(list->value);
@@ -158,7 +158,7 @@ static gs_code check_grants(const gs_json *json, const gs_step *at, const gs_gpu
     return GS_OK;
 }
 
-/* Whether the SMs of the groups, from number `from` on, are whole TPCs of two. */
+/* Whether the groups, from number `from` on, consist of whole TPCs of two SMs. */
 static bool are_tpcs(const gs_sm_groups *groups, int32_t from) {
     for (int32_t group = from; group < groups->count; group++) {
         int32_t at = group ? groups->ends[group - 1] : 0;
@@ -169,8 +169,8 @@ static bool are_tpcs(const gs_sm_groups *groups, int32_t from) {
     return true;
 }
 
-/* Whether the groups of clusters are the first groups again, cut finer. */
-static bool cuts_first(const gs_grants *grants) {
+/* Whether the groups of clusters are the first groups, each divided into parts. */
+static bool divides_first(const gs_grants *grants) {
     const gs_sm_groups *groups = &grants->groups, *cut = &grants->cluster_first;
     int32_t end = grants->first ? groups->ends[grants->first - 1] : 0, part = 0;
     if (end != (cut->count ? cut->ends[cut->count - 1] : 0))
@@ -190,7 +190,7 @@ static bool cuts_first(const gs_grants *grants) {
 static gs_code check_clusters(const gs_json *json, const gs_step *at, const gs_gpu *gpu, gs_error *error) {
     const gs_grants *grants = &gpu->grants;
     int32_t parts = grants->cluster_first.count, others = grants->groups.count - grants->first;
-    if (!cuts_first(grants))
+    if (!divides_first(grants))
         return gs_json_fail(
             json, at, false, error,
             "\"cluster_first\" must have the SMs of \"first\" in the same order, in parts of its groups");
@@ -201,7 +201,7 @@ static gs_code check_clusters(const gs_json *json, const gs_step *at, const gs_g
     return GS_OK;
 }
 
-/* Where clusters go: optional, but both keys or none. */
+/* The keys of clusters are optional, but go together. */
 static gs_code read_clusters(const gs_json *json, const gs_step *grants, gs_gpu *gpu, gs_error *error) {
     gs_step list = gs_step_key(grants, "cluster_first");
     if (!list.value != !gpu->grants.cluster_blocks_per_sm)
@@ -258,7 +258,7 @@ static gs_code read_configurations(const gs_json *json, const gs_step *limits, g
     return GS_OK;
 }
 
-/* Limits that only make sense together. Sizes in granules must fit 16 bits (gs_piece). */
+/* Checks limits against each other. Sizes in granules must fit 16 bits (gs_piece). */
 static gs_code check_limits(const gs_json *json, const gs_step *at, gs_gpu *gpu, gs_error *error) {
     const gs_limits *limits = &gpu->limits;
     int32_t warps = limits->threads_per_sm / limits->warp_threads;
@@ -365,7 +365,7 @@ gs_gpu *gs_gpu_read(gs_input *input, gs_error *error) {
         code = gs_json_next(input, &more, error);
     if (code == GS_OK && more.root) {
         gs_step root = gs_step_root(&more);
-        code = gs_json_fail(&more, &root, false, error, "a description is one JSON object, and here begins a second");
+        code = gs_json_fail(&more, &root, false, error, "a description is one JSON object, and this is a second");
     }
     gs_json_free(&json);
     gs_json_free(&more);

@@ -2,12 +2,12 @@
  * gpu.h: what a GPU is.
  *
  *   gs_gpu    its description: limits, topology, mechanisms (gpu.c reads it, mechanisms.c knows the switches)
- *   gs_need   what one block of a kernel takes from this GPU, worked out once a kernel (need.c)
- *   gs_state  the live state of its SMs: room, place, release (state.c)
+ *   gs_need   what one block of a kernel takes from this GPU, computed once for each kernel (need.c)
+ *   gs_state  the current state of its SMs: room, place, release (state.c)
  *
- * Words of the papers: an SM is divided into partitions (the paper's "processing blocks"), two SMs form a TPC. Warp
- * slots and registers belong to a partition; block slots and shared memory to the SM; the shared-memory configuration
- * to the TPC or the SM, by mechanism.
+ * An SM is divided into partitions (the paper's "processing blocks"), and two SMs form a TPC. Warp slots and registers
+ * belong to a partition, block slots and shared memory to the SM, and the shared-memory configuration to the TPC or the
+ * SM, depending on a mechanism.
  */
 #ifndef GS_GPU_H
 #define GS_GPU_H
@@ -20,7 +20,7 @@ enum {
     GS_MAX_PARTITIONS = 8,
     GS_MAX_WARPS_PER_PARTITION = 64,
     GS_MAX_CONFIGS = 16,
-    GS_MAX_GRANT_GROUPS = 64, /* and SMs of such a group */
+    GS_MAX_GRANT_GROUPS = 64, /* and the most SMs in one of them */
     GS_MAX_TURNS = GS_MAX_GRANT_GROUPS * GS_MAX_GRANT_GROUPS / 4
 };
 
@@ -50,16 +50,16 @@ typedef struct gs_mechanisms {
     int registers;         /* renamed, or in one piece (Mechanism 4) */
     int local_growth_waits;
     int queue;
-    int numbering; /* which block is block 0, 1, 2 ...: in the order of placement, or as groups of SMs are granted */
+    int numbering; /* blocks are numbered in the order of placement, or as groups of SMs are granted */
 } gs_mechanisms;
 
-/* One row a switch: its name and its values, the paper's first. */
+/* A row of the table of mechanisms: the name and the values, that of the paper first. */
 typedef struct gs_mechanism {
     const char *name;
     size_t offset;         /* of its int in gs_mechanisms */
     const char *values[4]; /* NULL-terminated */
     const char *help;
-    bool is_given; /* not fitted: where blocks go does not show it, or only after kernels have waited */
+    bool is_given; /* not fitted: the places of blocks do not show it, or only after kernels have waited */
 } gs_mechanism;
 
 extern const gs_mechanism gs_mechanism_table[];
@@ -68,7 +68,7 @@ extern const size_t gs_mechanism_count;
 const gs_mechanism *gs_mechanism_find(const char *name);
 int *gs_mechanism_value(gs_mechanisms *mechanisms, const gs_mechanism *mechanism);
 
-/* A policy of the literature as a full setting of the switches. */
+/* A policy of the literature, as a value for every mechanism. */
 typedef struct gs_policy {
     const char *name, *alias, *help;
     gs_mechanisms mechanisms;
@@ -81,13 +81,14 @@ extern const size_t gs_policy_count;
 
 typedef struct gs_limits {
     int32_t blocks_per_sm, threads_per_sm, threads_per_block, warp_threads, partitions_per_sm;
-    int32_t registers_per_sm, registers_per_thread, register_granularity; /* granularity: registers of a warp */
+    int32_t registers_per_sm, registers_per_thread, register_granularity; /* the last: for the registers of a warp */
     int32_t shared_per_block_bytes, shared_granularity_bytes, shared_reserved_bytes;
     int32_t configs; /* the shared-memory configurations, ascending */
     int32_t config_bytes[GS_MAX_CONFIGS];
 } gs_limits;
 
-/* The SMs of each group, end to end; `ends[i]` is where those of group i end. No SM is twice in them. */
+/* Groups of SMs. `sms` lists the SMs of group 0, then those of group 1, ...; those of group i end before `ends[i]`. No
+   SM is listed twice. */
 typedef struct gs_sm_groups {
     int16_t *sms;
     int32_t *ends;
@@ -97,11 +98,11 @@ typedef struct gs_sm_groups {
 /* How Hopper numbers blocks; see src/sched/number.c. */
 typedef struct gs_grants {
     gs_sm_groups groups;           /* of all SMs, at most 64 groups of at most 64; the SMs of each ascend */
-    int32_t first;                 /* so many of them, from the beginning, go before the others */
+    int32_t first;                 /* the number of groups at the beginning that go before the others */
     int32_t between_rounds;        /* grants from one full round to the next */
     int16_t *before_cut;           /* by SM: grants from a round to a cut one that ends with this SM */
     gs_sm_groups cluster_first;    /* the SMs of the first groups in groups of clusters; see src/sched/cluster.c */
-    int32_t cluster_blocks_per_sm; /* of clusters, on an SM at a time; 0: clusters are not described */
+    int32_t cluster_blocks_per_sm; /* the most blocks of clusters on an SM; 0: clusters are not described */
 } gs_grants;
 
 struct gs_gpu {
@@ -112,8 +113,8 @@ struct gs_gpu {
     gs_mechanisms mechanisms;
     int16_t *listed_order; /* GS_TIES_LISTED: the SMs, first choice first */
     gs_grants grants;      /* GS_NUMBERED_BY_GRANT; without groups: not known */
-    int32_t skipped_sm;    /* counted from 1, gets no block: a quirk that no switch expresses, for tests; 0: none */
-    /* worked out from the above: */
+    int32_t skipped_sm;    /* for tests: this SM, counted from 1, gets no blocks; 0: none */
+    /* computed from the above: */
     int32_t warps_per_partition, registers_per_partition; /* registers in granules */
     int32_t largest_config_bytes;
 };
@@ -123,13 +124,13 @@ bool gs_gpu_has_clusters(const gs_gpu *gpu);
 
 gs_gpu *gs_gpu_read(gs_input *input, gs_error *error);
 
-/* The same description again; the quirk for tests is not part of it. */
+/* A copy, but without `skipped_sm`. */
 gs_gpu *gs_gpu_copy(const gs_gpu *gpu, gs_error *error);
 
 /* The description as one line of JSON, without the newline. */
 void gs_gpu_text(const gs_gpu *gpu, gs_text *text);
 
-/* The SMs in the order in which ties are broken, into `order` (room for gpu->sms). */
+/* The SMs in the order in which ties are broken, into `order`, which has gpu->sms elements. */
 void gs_gpu_tie_order(const gs_gpu *gpu, int16_t *order);
 
 /* The smallest configuration that holds `bytes`, or the largest there is. */
@@ -151,7 +152,7 @@ typedef struct gs_need {
     int32_t shared_when_idle; /* blocks that the given configuration holds */
 } gs_need;
 
-/* Works out the need. GS_E_NO_FIT, with the reason, if no SM can ever take a block. */
+/* Computes the need. GS_E_NO_FIT, with the reason, if no SM can ever take a block. */
 gs_code gs_need_of(const gs_gpu *gpu, const gs_shape *shape, gs_need *need, gs_error *error);
 
 /* ---- state: the SMs as they are now ---- */
@@ -162,10 +163,10 @@ typedef struct gs_piece {
     int32_t block;
 } gs_piece;
 
-/* Memory handed out in pieces from the lowest address that fits. In a ring the end goes on at the beginning, and
-   addresses count from a beginning that moves (space_turn in state.c). */
+/* Memory that is allocated in pieces, each at the lowest address that fits. A ring continues at its beginning after its
+   end, and its addresses count from an origin that moves (move_origin in state.c). */
 typedef struct gs_space {
-    gs_piece *pieces; /* in order of address; room for the most there can be */
+    gs_piece *pieces; /* in order of address; allocated for the most there can be */
     uint16_t count, size, largest_hole;
     bool is_ring;
 } gs_space;
@@ -177,23 +178,23 @@ typedef struct gs_sm {
     int32_t group;                         /* the TPC, or the SM itself: what shares a configuration */
     int32_t warp_slots[GS_MAX_PARTITIONS]; /* free */
     int32_t registers[GS_MAX_PARTITIONS];  /* free, in granules: all, or the largest hole */
-    int32_t cluster_blocks;                /* of its blocks, those that are part of a cluster */
+    int32_t cluster_blocks;                /* how many of its blocks are part of a cluster */
     gs_space shared_space;                 /* used where shared memory is in one piece */
-    gs_space *register_spaces;             /* one a partition where registers are in one piece, or NULL */
+    gs_space *register_spaces;             /* one per partition where registers are in one piece, or NULL */
 } gs_sm;
 
 /* SMs that share a shared-memory configuration. */
 typedef struct gs_group {
     int32_t residents;    /* blocks on all its SMs */
     int32_t config_bytes; /* set by the first block on an idle group */
-    bool is_warm;         /* its last block has just ended: who waits finds the configuration still there */
+    bool is_warm;         /* its last block has just ended: a waiting kernel still finds the configuration */
     int32_t first_sm, sms;
 } gs_group;
 
-/* A block on an SM: what must be given back. */
+/* A block on an SM, and what it holds. */
 typedef struct gs_resident {
-    int32_t need; /* which need, by the caller's number; -1: free */
-    int32_t sm;   /* or the next free handle */
+    int32_t need; /* the caller's number of its need; -1: the handle is free */
+    int32_t sm;   /* of a free handle: the next free one */
     uint8_t warps[GS_MAX_PARTITIONS];
 } gs_resident;
 
@@ -202,11 +203,11 @@ typedef struct gs_state {
     gs_sm *sms;
     gs_group *groups;
     int32_t group_count;
-    gs_resident *residents; /* by handle; there is room for as many as the GPU can hold */
+    gs_resident *residents; /* by handle, one for each block that the GPU can hold */
     bool *in_cluster;       /* by handle: the block is part of a cluster */
     int32_t free_handle;    /* -1: none */
     int32_t resident_count;
-    int64_t local_bytes; /* what local memory is set up for, per thread */
+    int64_t local_bytes; /* per thread, that local memory is set up for */
     gs_piece *pieces;    /* the memory of all spaces */
     gs_space *spaces;
 } gs_state;
@@ -214,22 +215,22 @@ typedef struct gs_state {
 gs_code gs_state_init(gs_state *state, const gs_gpu *gpu, gs_error *error);
 void gs_state_free(gs_state *state);
 
-/* Makes `to` equal to `from`: both of the same GPU, `to` initialised. */
+/* Copies `from` to `to`, which was initialized for the same GPU. */
 void gs_state_copy(gs_state *to, const gs_state *from);
 
 /* How many blocks of a kernel the SM can still take. */
 int32_t gs_state_room(const gs_state *state, const gs_need *need, int32_t sm);
 
-/* Local memory is set up for fewer bytes than this kernel needs, and can grow only on an idle GPU (Algorithm 1, line
- * 1). */
+/* Whether the kernel must wait for an idle GPU, because local memory is set up for fewer bytes than it needs (Algorithm
+   1, line 1). */
 bool gs_state_local_waits(const gs_state *state, const gs_need *need);
 
 /* Places a block, of a cluster or alone; the SM must have room. Returns its handle. `group_changed`: the configuration
-   of the SM's group was set, so its other SMs have other room now. */
+   of the SM's group was set, so the room of its other SMs has changed too. */
 int32_t gs_state_place(gs_state *state, const gs_need *need, int32_t need_number, int32_t sm, bool in_cluster,
                        bool *group_changed);
 
-/* A group that has become idle loses its configuration: nobody waited for it. */
+/* Drops the configuration of a group that has become idle, because no kernel waited for it. */
 void gs_state_cool(gs_state *state, int32_t group);
 
 /* Frees a block. `group_changed`: its group is idle now. */
@@ -239,8 +240,8 @@ void gs_state_release(gs_state *state, const gs_need *need, int32_t handle, bool
 
 typedef enum gs_obstacle_kind {
     GS_OBSTACLE_NONE,
-    GS_OBSTACLE_CONFIG,       /* busy with too small a shared-memory configuration */
-    GS_OBSTACLE_BLOCK_SLOTS,  /* */
+    GS_OBSTACLE_CONFIG,       /* busy, with an unsuitable shared-memory configuration */
+    GS_OBSTACLE_BLOCK_SLOTS,  /* of the SM */
     GS_OBSTACLE_WARP_SLOTS,   /* of a partition */
     GS_OBSTACLE_REGISTERS,    /* of a partition */
     GS_OBSTACLE_SHARED,       /* less is free than a block needs */
@@ -249,10 +250,10 @@ typedef enum gs_obstacle_kind {
 
 typedef struct gs_obstacle {
     gs_obstacle_kind kind;
-    int32_t partition;    /* for warp slots and registers: which one stops the block; -1: all together */
-    int32_t share, fits;  /* warps of a block that would go there, and how many still fit */
+    int32_t partition;    /* for warp slots and registers: the one without enough; -1: all together */
+    int32_t share, fits;  /* warps of a block that would go there, and how many fit */
     int32_t config_bytes; /* for CONFIG: what the SM has */
-    bool others_could;    /* the block would fit if warps stepped aside */
+    bool others_could;    /* the block would fit if its warps went to other partitions */
 } gs_obstacle;
 
 /* The first limit that leaves the SM without room for a block. */

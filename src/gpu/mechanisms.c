@@ -1,9 +1,8 @@
 /*
- * mechanisms.c: the switches that tell one scheduler from another, and the policies of the literature as settings of
- * them.
+ * mechanisms.c: the mechanisms in which schedulers differ, and the policies of the literature in terms of them.
  *
- * A switch is a row here and an int in gs_mechanisms; the reader of descriptions, the command line and the help texts
- * all go by this table. The first value of each is what the paper found on Ampere.
+ * A mechanism is a row here and an int in gs_mechanisms. The reader of descriptions, the command line and the help
+ * texts all use this table. The first value of each is what the paper found on Ampere.
  */
 #include "gpu.h"
 
@@ -47,8 +46,8 @@ const gs_mechanism gs_mechanism_table[] = {
 };
 const size_t gs_mechanism_count = GS_COUNT(gs_mechanism_table);
 
-/* The papers before the partitions were known count each resource of an SM as one pool and know nothing of
-   configurations. Values that are not named are the paper's. */
+/* Papers from before partitions were known count each resource of an SM as one pool, and have no configurations. Values
+   that are not named here are 0, those of the scheduler paper. */
 #define POOLED                                                                                                         \
     .warp_placement = GS_WARPS_FREE, .extra_step = GS_NO, .shared_scope = GS_SCOPE_SM,                                 \
     .shared_given = GS_GIVEN_LARGEST, .shared_allocation = GS_SPACE_COUNTED, .local_growth_waits = GS_NO

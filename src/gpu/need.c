@@ -1,10 +1,10 @@
 /*
  * need.c: what a block of a kernel takes from a GPU, and how many an empty SM holds (occupancy).
  *
- * Registers are handed out to whole warps inside a partition, so an SM holds partitions × floor(registers of a
- * partition / registers of a warp) warps of a kernel, not registers / registers. The shared-memory configuration a
- * kernel needs is what all the blocks an empty SM can take would use together, rounded up to a configuration there is
- * (Mechanism 3); a carve-out that the program asks for takes its place, as long as one block fits in it.
+ * Registers are allocated to whole warps inside a partition. So an SM holds partitions × floor(registers of a partition
+ * / registers of a warp) warps of a kernel, and not registers of the SM / registers of a warp. The shared-memory
+ * configuration that a kernel needs is the smallest that holds all blocks that fit on an empty SM (Mechanism 3). If the
+ * program requests a carve-out, that is used instead, as long as one block fits in it.
  */
 #include "gpu.h"
 
@@ -20,19 +20,20 @@ static int64_t shared_block_bytes(const gs_gpu *gpu, const gs_shape *shape) {
            granule;
 }
 
-/* The configuration that a carve-out of so many percent means, or the largest. */
+/* The configuration of the carve-out, or the largest without one. */
 static int64_t preferred_config(const gs_gpu *gpu, const gs_shape *shape, int64_t block_bytes) {
     if (shape->carveout_percent == GS_NO_CARVEOUT)
         return gpu->largest_config_bytes;
-    int32_t asked = gs_gpu_config_for(gpu, (int64_t)gpu->largest_config_bytes * shape->carveout_percent / 100);
-    return asked >= block_bytes ? asked : gs_gpu_config_for(gpu, block_bytes);
+    int32_t requested = gs_gpu_config_for(gpu, (int64_t)gpu->largest_config_bytes * shape->carveout_percent / 100);
+    return requested >= block_bytes ? requested : gs_gpu_config_for(gpu, block_bytes);
 }
 
-static gs_code fail_too_big(gs_error *error, const char *what, int64_t asked, int64_t most) {
-    return gs_fail(error, GS_E_NO_FIT, "%s: %lld asked for, %lld at the most", what, (long long)asked, (long long)most);
+static gs_code fail_too_big(gs_error *error, const char *what, int64_t requested, int64_t most) {
+    return gs_fail(error, GS_E_NO_FIT, "%s: %lld requested, at most %lld possible", what, (long long)requested,
+                   (long long)most);
 }
 
-/* The limits of a single block, which hold before any SM is looked at. */
+/* The limits of a single block. */
 static gs_code check_block(const gs_gpu *gpu, const gs_shape *shape, gs_error *error) {
     const gs_limits *limits = &gpu->limits;
     if (shape->threads < 1 || shape->registers < 1 || shape->shared_bytes < 0 || shape->local_bytes < 0 ||
@@ -106,10 +107,10 @@ void gs_occupancy_of(const gs_gpu *gpu, const gs_shape *shape, gs_occupancy *occ
         *error = (gs_error){.code = GS_OK};
 }
 
-/* What an idle SM of an H200 is given. A kernel of which an SM takes one block gets what it needs. Another gets room
-   for blocks of its kind: one less for each warp of a block, from 32 down, and no more than twice what an SM takes if
-   it uses shared memory of its own; up to 132 KB, but never less than it needs. The formula was found by shrinking the
-   runs that an earlier one got wrong; it agrees with all 5,256 recorded runs that measured configurations. */
+/* The configuration that an idle SM of an H200 is given. A kernel of which an SM takes one block gets what it needs.
+   Another kernel gets enough for 32 blocks less one for each warp of a block. If it uses shared memory, that is at most
+   twice the blocks that an SM takes. The result is at most 132 KB, but never less than the kernel needs. The formula
+   agrees with all 5,256 recorded runs that measured configurations. */
 static int32_t generous_bytes(const gs_gpu *gpu, const gs_shape *shape, const gs_occupancy *occupancy) {
     enum { MOST_BLOCKS = 32, MOST_BYTES = 132 * 1024 };
     int64_t need = occupancy->shared_config_bytes, blocks = MOST_BLOCKS - occupancy->warps_per_block;
@@ -130,22 +131,23 @@ static int32_t given_bytes(const gs_gpu *gpu, const gs_shape *shape, const gs_oc
     return generous_bytes(gpu, shape, occupancy);
 }
 
-/* A carve-out on an H200, as measured for 9 shapes at 46 percentages. The kernel needs the configuration of the blocks
-   that the one asked for holds, and is given the one asked for, or one for as many blocks as the percentage holds of
-   the kernel's own bytes, without the runtime's. It refuses a busy SM that has more than that. */
+/* A carve-out on an H200, as measured for 9 shapes at 46 percentages. The kernel needs the configuration for the blocks
+   that the requested one holds. It is given the requested one, or the one for as many blocks as would fit in the
+   percentage without the reserved bytes of the runtime, whichever is larger. It does not go to a busy SM that has more
+   than that. */
 static void carve_out(const gs_gpu *gpu, const gs_shape *shape, const gs_occupancy *plain, gs_need *need) {
     int64_t wanted = (int64_t)gpu->largest_config_bytes * shape->carveout_percent / 100;
     int64_t block = plain->shared_block_bytes, granule = gpu->limits.shared_granularity_bytes;
     int64_t own = block - gs_divide_up(gpu->limits.shared_reserved_bytes, granule) * granule;
-    int32_t asked = gs_gpu_config_for(gpu, gs_max(wanted, block)), more = generous_bytes(gpu, shape, plain);
+    int32_t requested = gs_gpu_config_for(gpu, gs_max(wanted, block)), more = generous_bytes(gpu, shape, plain);
     if (own)
         more = gs_gpu_config_for(gpu, wanted / own * block);
     if (block)
-        need->config_bytes = gs_gpu_config_for(gpu, gs_min(plain->blocks, asked / block) * block);
-    need->given_bytes = need->most_bytes = (int32_t)gs_max(more, asked);
+        need->config_bytes = gs_gpu_config_for(gpu, gs_min(plain->blocks, requested / block) * block);
+    need->given_bytes = need->most_bytes = (int32_t)gs_max(more, requested);
 }
 
-/* What a kernel needs and is given of shared memory, where no carve-out is asked for, or where one is. */
+/* The configurations that a kernel needs and is given, with or without a carve-out. */
 static gs_code configure(const gs_gpu *gpu, const gs_shape *shape, const gs_occupancy *occupancy, gs_need *need,
                          gs_error *error) {
     need->config_bytes = (int32_t)occupancy->shared_config_bytes;

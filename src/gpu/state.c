@@ -1,28 +1,28 @@
 /*
- * state.c: the SMs as they are now: how many more blocks each can take, and taking and giving back.
+ * state.c: the current state of the SMs: their room, and placing and releasing blocks.
  *
- * The scheduler picks the SM with the most room (Mechanism 1), so gs_state_room is the question asked most often. Room
- * is the least of what block slots, warps and shared memory allow. Warps are looked at partition by partition, because
- * warps go to partitions in strict turn and do not step aside (Mechanism 2.1): one full partition stops the SM, however
- * empty the others are.
+ * The scheduler picks the SM with the most room (Mechanism 1), so gs_state_room is called most often. Room is the least
+ * of what block slots, warps and shared memory allow. Warps are counted for each partition, because they go to
+ * partitions in strict turn and do not step aside (Mechanism 2.1): one full partition stops the SM, however empty the
+ * others are.
  *
- * Shared memory is kept in granules. What a block can use is one number, `shared_free`: the largest hole where memory
- * must be in one piece, all that is free where it is only counted. Only where it is a ring is each hole looked at.
- * Registers are likewise in one piece or counted, partition by partition.
+ * Shared memory is counted in granules. `shared_free` is what a block can use: the largest hole where memory must be in
+ * one piece, or all free memory where it is only counted. Only a ring needs a look at each hole. Registers are in one
+ * piece or counted likewise, for each partition.
  */
 #include "gpu.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- space: pieces from the lowest address that fits ---- */
+/* ---- spaces: memory allocated in pieces ---- */
 
 static void space_reset(gs_space *space, int32_t size) {
     space->count = 0;
     space->size = space->largest_hole = (uint16_t)size;
 }
 
-/* The hole before piece number `i`, or after the last one, and where it begins. */
+/* The size and the address of the hole before piece number `i`, or after the last piece. */
 static int32_t space_hole(const gs_space *space, int32_t i, int32_t *at) {
     const gs_piece *pieces = space->pieces;
     *at = i ? pieces[i - 1].at + pieces[i - 1].size : 0;
@@ -46,8 +46,7 @@ static int32_t space_fits(const gs_space *space, int32_t size) {
     return fits;
 }
 
-/* First fit: the hole with the lowest address that is large enough, from its beginning. The caller knows that there is
-   such a hole. */
+/* First fit: takes the beginning of the first hole that is large enough. There must be one. */
 static void space_take(gs_space *space, int32_t size, int32_t block) {
     int32_t at, i = 0;
     while (space_hole(space, i, &at) < size)
@@ -58,9 +57,9 @@ static void space_take(gs_space *space, int32_t size, int32_t block) {
     space_measure(space);
 }
 
-/* A ring counts its addresses from a beginning that moves: where the beginning is free, it goes back over what is free
-   before it, and that is what was free at the end. So all pieces move up by that much. */
-static void space_turn(gs_space *space) {
+/* The addresses of a ring count from an origin. When the memory at the origin is free, the origin moves back over the
+   free memory before it, which is the hole at the end. So the addresses of all pieces grow by the size of that hole. */
+static void move_origin(gs_space *space) {
     int32_t at, end;
     if (!space->count || !space_hole(space, 0, &at))
         return;
@@ -76,7 +75,7 @@ static void space_give_back(gs_space *space, int32_t block) {
             space->pieces[kept++] = space->pieces[i];
     space->count = (uint16_t)kept;
     if (space->is_ring)
-        space_turn(space);
+        move_origin(space);
     space_measure(space);
 }
 
@@ -202,7 +201,7 @@ static inline int32_t partition_limit(const gs_sm *sm, const gs_need *need, int3
     return sm->warp_slots[partition] < by_registers ? sm->warp_slots[partition] : by_registers;
 }
 
-/* Warps that the SM can take in strict turn from its pointer: full rounds as many as the fullest partition allows, and
+/* Warps that the SM can take in strict turn from its pointer: as many full rounds as the fullest partition allows, and
    the turns before the first such partition comes up again (Algorithm 1, lines 14 to 24). */
 static inline int32_t strict_limit(const gs_gpu *gpu, const gs_sm *sm, const gs_need *need, int32_t *stopper) {
     int32_t partitions = gpu->limits.partitions_per_sm, least = INT32_MAX, turns = 0, partition = sm->pointer;
@@ -231,7 +230,7 @@ static inline int32_t warp_limit(const gs_gpu *gpu, const gs_sm *sm, const gs_ne
                                                              : free_limit(gpu, sm, need);
 }
 
-/* Blocks that the shared memory of a busy SM can take. A ring counts every hole, one that is no ring the largest. */
+/* Blocks that the shared memory of a busy SM can take. In a ring all holes count, otherwise the largest. */
 static inline int32_t shared_limit(const gs_sm *sm, const gs_need *need) {
     if (!need->shared)
         return GS_NO_LIMIT;
@@ -242,7 +241,8 @@ static inline bool suits(const gs_group *group, const gs_need *need) {
     return group->config_bytes >= need->config_bytes && group->config_bytes <= need->most_bytes;
 }
 
-/* Whether the group has a configuration that counts for this kernel: while it is busy, and just after, if it is enough.
+/* Whether the group has a configuration that counts for this kernel: it is busy, or was just now and has a suitable
+ * one.
  */
 static inline bool is_configured(const gs_group *group, const gs_need *need) {
     return group->residents || (group->is_warm && suits(group, need));
@@ -302,8 +302,8 @@ static void take_warps(const gs_gpu *gpu, gs_sm *sm, const gs_need *need, int32_
     sm->registers[partition] = sm->register_spaces[partition].largest_hole;
 }
 
-/* Warps go to partitions in turn from the pointer. In strict turn, partition number j after the pointer gets every
-   warp number j, j + partitions, j + 2 partitions ... */
+/* Warps go to partitions in strict turn from the pointer: the partition j steps after it gets the warps j, j +
+   partitions, j + 2 partitions ... */
 static void place_strict(const gs_gpu *gpu, gs_sm *sm, const gs_need *need, gs_resident *resident, int32_t handle) {
     int32_t partitions = gpu->limits.partitions_per_sm, partition = sm->pointer;
     for (int32_t turn = 0; turn < partitions && turn < need->warps; turn++) {
@@ -405,7 +405,7 @@ void gs_state_cool(gs_state *state, int32_t group) {
     state->groups[group].is_warm = false;
 }
 
-/* ---- why not ---- */
+/* ---- why an SM has no room ---- */
 
 static gs_obstacle warp_obstacle(const gs_gpu *gpu, const gs_sm *sm, const gs_need *need) {
     int32_t partitions = gpu->limits.partitions_per_sm;
