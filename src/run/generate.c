@@ -6,8 +6,8 @@
  *   small     many kernels of few blocks             priority  a full GPU, kernels of several priorities, exits
  *   exits     kernels also end                       timed     kernels end by themselves, and more wait than fit
  *
- * The generator draws kernels within the limits of the GPU until the next one cannot fit, by simple counting of each
- * resource over all SMs. It knows nothing of the scheduler: it must not, or it would test only what is known.
+ * The generator draws kernels within the limits of the GPU until the next one cannot fit, by counting each resource
+ * over all SMs. It knows nothing of the scheduler on purpose: otherwise it would only test what is known.
  */
 #include "run.h"
 
@@ -18,12 +18,12 @@ enum { MOST_LAUNCHES = 28 };
 
 struct class {
     const char *name;
-    int shared_percent;  /* of kernels that use shared memory */
-    int largest_percent; /* of the GPU that a kernel may take */
-    int exit_percent;    /* of events */
+    int shared_percent;  /* the share of kernels that use shared memory */
+    int largest_percent; /* the most of the GPU that a kernel may take */
+    int exit_percent;    /* the share of exits among the events */
     int local_percent, cluster_percent, priority_percent, carveout_percent;
     bool timed;
-    bool goes_on; /* after the GPU is full */
+    bool goes_on; /* with launches after the GPU is full */
 };
 
 static const struct class classes[] = {
@@ -71,8 +71,8 @@ static const struct class *find_class(const char *name) {
 
 /* ---- shapes ---- */
 
-/* The share of an SM that one block takes of its scarcest resource. Registers belong to partitions, and the fullest
-   partition counts. */
+/* The share of an SM that one block takes, of the resource of which it takes the largest share. Registers belong to
+   partitions, so the partition with the most warps counts. */
 static double share_of_sm(const gs_bounds *bounds, const gs_shape *shape) {
     int64_t warps = gs_divide_up(shape->threads, bounds->warp_threads);
     int64_t threads = warps * bounds->warp_threads;
@@ -88,7 +88,7 @@ static double share_of_sm(const gs_bounds *bounds, const gs_shape *shape) {
     return most;
 }
 
-/* Whole warps half of the time; otherwise any number, because the last warp need not be full. */
+/* Whole warps half of the time; otherwise the last warp need not be full. */
 static int32_t draw_threads(gs_random *random, const gs_bounds *bounds) {
     int32_t most = bounds->threads_per_block, warp = bounds->warp_threads;
     int32_t threads = (int32_t)gs_random_from(random, 1, gs_random_chance(random, 50) ? most / 4 : most);
@@ -108,7 +108,7 @@ static gs_shape draw_shape(gs_random *random, const gs_bounds *bounds, const str
         }
         if (gs_random_chance(random, class->local_percent)) {
             shape.local_bytes = gs_generated_local_bytes((size_t)gs_random_from(random, 0, 2));
-            shape.registers = shape.registers < 64 ? 32 : 64; /* a kernel is compiled for each pair */
+            shape.registers = shape.registers < 64 ? 32 : 64; /* a few: the probe compiles a kernel for each pair */
         }
         if (gs_random_chance(random, class->carveout_percent))
             shape.carveout_percent = (int32_t)gs_random_from(random, 0, 100);
@@ -143,7 +143,7 @@ static gs_code add_kernel(gs_random *random, const gs_bounds *bounds, const stru
     return launch.kernel ? gs_run_add_launch(run, &launch, error) : gs_fail_memory(error);
 }
 
-/* One of the kernels that have not exited. */
+/* Of a random kernel that has not exited. */
 static gs_code add_exit(gs_random *random, gs_run *run, gs_error *error) {
     size_t alive = 0, launch = 0;
     for (size_t i = 0; i < run->launches.count; i++)
@@ -173,7 +173,7 @@ static gs_code draw_events(gs_random *random, const gs_bounds *bounds, const str
 gs_run *gs_generate(const gs_bounds *bounds, const char *class_name, uint64_t seed, uint64_t index, gs_error *error) {
     const struct class *class = find_class(class_name);
     if (!class) {
-        gs_fail(error, GS_E_USAGE, "there is no class \"%.60s\" of random runs", class_name);
+        gs_fail(error, GS_E_USAGE, "unknown class of random runs \"%.60s\"", class_name);
         return NULL;
     }
     gs_random random = gs_random_at(seed ^ (uint64_t)(class - classes) << 56, index);

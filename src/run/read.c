@@ -1,9 +1,9 @@
 /*
  * read.c: runs from JSON.
  *
- * Which keys an event has, and what they may be, is in the tables below. What needs more than one event (a kernel
- * launched twice, an exit of a kernel that was never launched) is checked here too, so that a run that was read makes
- * sense by itself; whether it fits a GPU is the engine's question.
+ * The tables below list the keys of events and their limits. Conflicts between events (a kernel that is launched twice,
+ * an exit of a kernel that was never launched) are checked here too, so a run that was read is consistent. Whether it
+ * fits a GPU is checked by the engine.
  */
 #include "run.h"
 
@@ -55,9 +55,9 @@ static const gs_field observe_fields[] = {
     SEEN_FIELDS,
 };
 
-/* ---- what was seen: lists with an entry a block ---- */
+/* ---- what was seen: lists with an entry for each block ---- */
 
-/* The list at `key`, if there is one: checked to be as long as the kernel has blocks. */
+/* Finds the list at `key`, if there is one, and checks that it has an entry for each block. */
 static gs_code find_list(const gs_json *json, const gs_step *event, const char *key, int64_t blocks, gs_step *list,
                          gs_error *error) {
     *list = gs_step_key(event, key);
@@ -71,7 +71,7 @@ static gs_code find_list(const gs_json *json, const gs_step *event, const char *
     return GS_OK;
 }
 
-/* Null entries at the end of a list take no memory. */
+/* The length of a list without the nulls at its end, which are not stored. */
 static size_t count_to_last(const json_t *list) {
     size_t count = json_array_size(list);
     while (count > 0 && json_is_null(json_array_get(list, count - 1)))
@@ -176,7 +176,7 @@ static gs_code read_seen(const gs_json *json, const gs_step *event, int64_t bloc
 
 /* ---- events ---- */
 
-/* A stream is a number, as people count them, or a name. */
+/* A stream is a number or a name. */
 static gs_code read_stream(const gs_json *json, const gs_step *event, gs_launch *launch, gs_error *error) {
     gs_step stream = gs_step_key(event, "stream");
     if (!stream.value)

@@ -1,11 +1,16 @@
 /*
- * run.c: making runs, taking them apart, and the small questions.
+ * run.c: making, copying and freeing runs, and looking at them.
  */
 #include "run.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+
+const char *gs_op_name(gs_op op) {
+    static const char *const names[] = {[GS_LAUNCH] = "launch", [GS_EXIT] = "exit", [GS_OBSERVE] = "observe"};
+    return names[op];
+}
 
 gs_launch gs_launch_default(void) {
     return (gs_launch){.cluster = 1, .shape = {.carveout_percent = GS_NO_CARVEOUT}, .exit = SIZE_MAX};
@@ -181,7 +186,7 @@ int64_t gs_seen_started(const gs_seen *seen) {
     return started;
 }
 
-/* ---- the public questions ---- */
+/* ---- what users of the library see of runs ---- */
 
 const char *gs_run_gpu(const gs_run *run) {
     return run->gpu;
@@ -199,9 +204,9 @@ int64_t gs_run_blocks(const gs_run *run, size_t launch) {
     return run->launches.data[launch].blocks;
 }
 
-/* What started later than the launch is in the latest observation; with times, the launch has everything. */
+/* Blocks that started after the launch are in the latest observation; with times, all are in the launch. */
 int gs_run_placed(const gs_run *run, size_t launch, int64_t block) {
-    const gs_launch *what = &run->launches.data[launch];
-    int sm = gs_seen_sm(&run->events.data[what->observed].seen, block);
-    return sm != GS_WAIT ? sm : gs_seen_sm(&run->events.data[what->event].seen, block);
+    const gs_launch *found = &run->launches.data[launch];
+    int sm = gs_seen_sm(&run->events.data[found->observed].seen, block);
+    return sm != GS_WAIT ? sm : gs_seen_sm(&run->events.data[found->event].seen, block);
 }

@@ -1,15 +1,15 @@
 /*
- * run.h: what happens: launches and exits in order, with or without what was seen of them (schema gridsmith.run/1).
+ * run.h: runs: launches and exits in order, with or without what was seen of them (schema gridsmith.run/1).
  *
- * A scenario, a recording and a prediction are the same type. Events refer to launches by number, so that nobody looks
- * up a kernel by name after a run was read.
+ * A scenario, a recording and a prediction are the same type. Events refer to launches by number, so kernels are only
+ * looked up by name while a run is read.
  */
 #ifndef GS_RUN_H
 #define GS_RUN_H
 
 #include "base/base.h"
 
-/* Lists with one entry a block. Blocks past `count` are null: not started, or not known. */
+/* Lists with one entry for each block. Blocks past `count` are null: not started, or not known. */
 typedef struct gs_sm_list {
     int32_t *data; /* GS_WAIT: null */
     size_t count, capacity;
@@ -22,13 +22,14 @@ typedef struct gs_time_list {
 
 #define GS_NO_TIME INT64_MIN
 
-/* The hardware slots of the warps of each block, end to end; `ends[i]` is where those of block i end. None: null. */
+/* The hardware slots of the warps of each block: those of block i end before `ends[i]`. A block without slots is null.
+ */
 typedef struct gs_slot_lists {
     int16_t *slots;
     size_t *ends;
 } gs_slot_lists;
 
-/* What is seen, or predicted, of a kernel at some point. A flag says whether the list is there at all. */
+/* What is seen, or predicted, of a kernel at some point of a run. The flags tell which lists there are. */
 typedef struct gs_seen {
     bool has_placed, has_warp_slots, has_start, has_end;
     gs_sm_list placed;
@@ -38,11 +39,14 @@ typedef struct gs_seen {
 
 typedef enum gs_op { GS_LAUNCH, GS_EXIT, GS_OBSERVE } gs_op;
 
+/* "launch", "exit" or "observe". */
+const char *gs_op_name(gs_op op);
+
 typedef struct gs_event {
     gs_op op;
-    size_t launch; /* which launch it is, or refers to */
+    size_t launch; /* the number of the launch that it is or refers to */
     gs_seen seen;  /* of launches and observations */
-    char *why;     /* in a prediction: why blocks wait at this point, one sentence a line, or NULL; not in files */
+    char *why;     /* in a prediction: why blocks wait at this point, a sentence per line, or NULL; not in files */
 } gs_event;
 
 typedef struct gs_launch {
@@ -54,9 +58,9 @@ typedef struct gs_launch {
     char *stream; /* NULL: a stream of its own */
     bool stream_is_number;
     int64_t duration_ns; /* 0: until its exit */
-    int64_t spread_ns;   /* some blocks run up to so much longer, see gs_block_duration */
-    size_t event, exit;  /* where it is launched and where it exits (SIZE_MAX: nowhere) in the events */
-    size_t observed;     /* its latest observation, or its launch */
+    int64_t spread_ns;   /* blocks run up to this much longer, see gs_block_duration */
+    size_t event, exit;  /* the numbers of its launch and its exit (SIZE_MAX: none) among the events */
+    size_t observed;     /* the number of its latest observation, or of its launch */
 } gs_launch;
 
 typedef struct gs_launches {
@@ -76,31 +80,31 @@ struct gs_run {
     gs_launches launches;
     gs_events events;
     gs_names kernels; /* name to number of the launch */
-    gs_json source;   /* the text it was read from (no values), so that later errors find their place */
+    gs_json source;   /* the text it was read from (without the values), for the places of later errors */
 };
 
 /* ---- making runs ---- */
 
 gs_run *gs_run_new(gs_error *error);
 
-/* Appends a launch with its event; takes over what `launch` points to, also where it fails. */
+/* Appends a launch with its event. Takes ownership of what `launch` points to, even if it fails. */
 gs_code gs_run_add_launch(gs_run *run, const gs_launch *launch, gs_error *error);
 
 /* Appends a copy of a launch of another run. */
 gs_code gs_run_copy_launch(gs_run *run, const gs_launch *launch, gs_error *error);
 
-/* The whole run again, with what was seen of it, but without its source text. */
+/* A copy of a run with what was seen of it, but without its source text. */
 gs_run *gs_run_copy(const gs_run *run, gs_error *error);
 
 /* Appends an exit or an observation of a launch and returns the event, or NULL. */
 gs_event *gs_run_add_event(gs_run *run, gs_op op, size_t launch, gs_error *error);
 
-/* Nothing seen yet, default values: what a launch is before its keys are read. */
+/* A launch with the default values of the optional keys. */
 gs_launch gs_launch_default(void);
 void gs_launch_clear(gs_launch *launch);
 void gs_seen_clear(gs_seen *seen);
 
-/* ---- asking ---- */
+/* ---- looking at runs ---- */
 
 /* An error about an event, with its place in the file where there is one. */
 gs_code gs_run_fail(const gs_run *run, size_t event, gs_error *error, gs_code code, const char *format, ...)
@@ -109,10 +113,10 @@ gs_code gs_run_fail(const gs_run *run, size_t event, gs_error *error, gs_code co
 /* Whether any kernel has a duration. */
 bool gs_run_is_timed(const gs_run *run);
 
-/* How long a block of a kernel with a duration runs. The spread is the same each time, and even: the blocks of any
-   range differ by nearly all of it. */
+/* How long a block of a kernel with a duration runs. The spread is always the same for a block, and is distributed
+   evenly: in any range of blocks, nearly all of it occurs. */
 static inline int64_t gs_block_duration(const gs_launch *launch, int64_t block) {
-    int64_t share = (int64_t)((uint64_t)block * 40503 & 65535); /* of 65536: the golden ratio */
+    int64_t share = (int64_t)((uint64_t)block * 40503 & 65535); /* of 65536; 40503 is the golden ratio of it */
     return launch->duration_ns + launch->spread_ns / 65536 * share + launch->spread_ns % 65536 * share / 65536;
 }
 
@@ -128,7 +132,7 @@ static inline int64_t gs_seen_time(const gs_time_list *times, int64_t block) {
 /* How many blocks have started. */
 int64_t gs_seen_started(const gs_seen *seen);
 
-/* Copies what was seen of a kernel of so many blocks into an empty gs_seen. False: out of memory. */
+/* Copies what was seen of a kernel of `blocks` blocks into an empty gs_seen. False: out of memory. */
 bool gs_seen_copy(gs_seen *to, const gs_seen *from, int64_t blocks);
 
 /* ---- generating ---- */
@@ -136,21 +140,21 @@ bool gs_seen_copy(gs_seen *to, const gs_seen *from, int64_t blocks);
 /* The classes of random runs: "plain", "shared", ... by number; NULL past the last. */
 const char *gs_class_name(size_t number);
 
-/* What a random run may ask of a GPU. */
+/* The limits within which random runs stay. */
 typedef struct gs_bounds {
     int32_t sms, blocks_per_sm, threads_per_sm, threads_per_block, warp_threads, partitions_per_sm, registers_per_sm;
     int64_t shared_per_block_bytes, shared_per_sm_bytes, shared_reserved_bytes;
     int32_t largest_cluster; /* 1: none */
 } gs_bounds;
 
-/* Draws the run of a class that belongs to a seed and an index: kernels of random shapes, until the next does not fit.
-   NULL: the class is not known, or memory ran out. */
+/* Generates the run of a class for a seed and an index: kernels of random shapes, until the next does not fit. NULL:
+   the class is not known, or out of memory. */
 gs_run *gs_generate(const gs_bounds *bounds, const char *class_name, uint64_t seed, uint64_t index, gs_error *error);
 
-/* The register counts that generated kernels have: 24, 32, ... 248, 255. By number, 0 past the last. */
+/* The register counts of generated kernels, by number: 24, 32, ... 248, 255; 0 past the last. */
 int32_t gs_generated_registers(size_t number);
 
-/* The local memory a thread that generated kernels have; -1 past the last. */
+/* The local memory per thread of generated kernels, by number; -1 past the last. */
 int64_t gs_generated_local_bytes(size_t number);
 
 /* ---- comparing ---- */
@@ -159,7 +163,7 @@ typedef struct gs_score {
     int64_t runs, runs_exact, launches, launches_exact, blocks, blocks_exact;
 } gs_score;
 
-/* Adds how far `predicted`, which has the launches of `recorded`, agrees with it. */
+/* Compares `predicted` with `recorded`, which have the same launches, and adds the result to the score. */
 gs_code gs_score_add(gs_score *score, const gs_run *recorded, const gs_run *predicted, gs_error *error);
 
 /* ---- scores by class ---- */
@@ -170,25 +174,25 @@ typedef struct gs_class_score {
 } gs_class_score;
 
 typedef struct gs_scores {
-    gs_class_score *data; /* in the order in which the classes came up */
+    gs_class_score *data; /* in the order in which the classes first occurred */
     size_t count, capacity;
     gs_names by_name;
 } gs_scores;
 
-/* Adds a run to the score of its class. `*exact`, where given: whether it agrees. */
+/* Adds a run to the score of its class. Sets `*exact`, which may be NULL, to whether the run is exact. */
 gs_code gs_scores_add(gs_scores *scores, const gs_run *recorded, const gs_run *predicted, bool *exact, gs_error *error);
 void gs_scores_free(gs_scores *scores);
 
 /* All classes together. */
 gs_score gs_scores_total(const gs_scores *scores);
 
-/* GS_E_FORMAT, with the place, where a launch of the run does not say what was seen of it. Launches that are not
-   scored, those after the first that waits, need not. */
+/* Checks that all scored launches of a run have `placed`: GS_E_FORMAT, with the place, where one has not. Launches
+   after the first that waits are not scored. */
 gs_code gs_run_is_recorded(const gs_run *run, gs_error *error);
 
 /* ---- files ---- */
 
-/* Reads one run from a value of JSON; `json` is emptied, its text goes into the run. */
+/* Reads one run from a value of JSON. Empties `json`; its text is kept in the run. */
 gs_run *gs_run_read(gs_json *json, gs_error *error);
 
 /* A run as a value of a JSON document; and as a text of its own: one line, without the newline. */

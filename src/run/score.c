@@ -1,10 +1,10 @@
 /*
  * score.c: how far a prediction agrees with a recording.
  *
- * A recording is scored launch by launch, up to and including the first launch of which not every block started: what
- * comes after depends on when blocks ended. A launch is exact when the right number of its blocks is on every SM, and
- * the right number waits; whether it is the same block on the same SM is counted besides. A recording with times is
- * scored up to and including the first launch that differs, because what comes after depends on that.
+ * A recording is scored launch by launch, up to and including the first launch of which not every block started,
+ * because later ones depend on when blocks ended. A launch is exact when the right number of its blocks is on every SM,
+ * and the right number waits. Blocks on the right SM, each with its own number, are counted separately. A recording
+ * with times is scored up to and including the first launch that differs, because later ones depend on it.
  */
 #include "run.h"
 

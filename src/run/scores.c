@@ -1,7 +1,7 @@
 /*
- * scores.c: scores by class, in the order in which the classes come up.
+ * scores.c: scores by class, in the order in which the classes first occur.
  *
- * Files may have a class for every run (hand-made cases do), so classes are found by hash.
+ * A file may have as many classes as runs, so classes are found by a hash.
  */
 #include "run.h"
 

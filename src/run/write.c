@@ -1,8 +1,8 @@
 /*
  * write.c: runs to JSON, one line each.
  *
- * Keys stand in a fixed order and what is at its default is left out, so that a file that was written by us is written
- * again byte for byte. Lists of blocks are most of the output.
+ * Keys are in a fixed order, and values equal to their default are left out, so writing a run that was read from our
+ * own output gives the same bytes. Most of the output is lists of blocks.
  */
 #include "run.h"
 
@@ -78,10 +78,9 @@ static void write_seen(gs_writer *writer, const gs_seen *seen, int64_t blocks) {
 }
 
 static void write_event(gs_writer *writer, const gs_run *run, const gs_event *event) {
-    static const char *const ops[] = {[GS_LAUNCH] = "launch", [GS_EXIT] = "exit", [GS_OBSERVE] = "observe"};
     const gs_launch *launch = &run->launches.data[event->launch];
     gs_write_object(writer, NULL);
-    gs_write_string(writer, "op", ops[event->op]);
+    gs_write_string(writer, "op", gs_op_name(event->op));
     gs_write_string(writer, "kernel", launch->kernel);
     if (event->op == GS_LAUNCH)
         write_launch(writer, launch);

@@ -180,8 +180,3 @@ void gs_stays_free(gs_stays *stays) {
     free(stays->data);
     *stays = (gs_stays){0};
 }
-
-const char *gs_op_name(gs_op op) {
-    static const char *const names[] = {[GS_LAUNCH] = "launch", [GS_EXIT] = "exit", [GS_OBSERVE] = "observe"};
-    return names[op];
-}

@@ -91,7 +91,4 @@ typedef struct gs_stays {
 gs_code gs_stays_of(const gs_run *run, bool together, gs_stays *stays, gs_error *error);
 void gs_stays_free(gs_stays *stays);
 
-/* "launch", "exit" or "observe". */
-const char *gs_op_name(gs_op op);
-
 #endif
