@@ -1,12 +1,12 @@
 /*
  * check.c: will all blocks of these kernels be resident together, in this order, and in any?
  *
- * This order is one play of the run. For any order, sequences of kernels are tried by length: all single kernels, all
- * pairs, all triples ... The first sequence that leaves blocks waiting is then one of the fewest kernels that do, which
- * is what a person who looks for the culprit wants to see. Kernels of equal shape and size are interchangeable and
- * tried once. There are n! orders, so the search has a budget of launches to play and says how far it came.
+ * For the given order the run is played once. For any order, sequences of kernels are tried by length: all single
+ * kernels, all pairs, all triples ... The first sequence that leaves blocks waiting then has as few kernels as
+ * possible, which helps to find the cause. Kernels of equal shape and size are interchangeable and tried once. There
+ * are n! orders, so the search has a budget of launches, and reports how far it came.
  *
- * The state of the GPU after a prefix is kept for each length, so that a longer sequence costs one launch more.
+ * The state of the GPU is kept after each kernel of the sequence, so trying a further kernel costs one launch.
  */
 #include "sched.h"
 
@@ -16,7 +16,7 @@ struct search {
     const gs_gpu *gpu;
     const gs_run *run;
     size_t count;           /* kernels */
-    size_t *candidates;     /* launches, in the order in which they are tried */
+    size_t *candidates;     /* the launches, in the order in which they are tried */
     bool *is_used;          /* by candidate */
     gs_clusters *clusters;  /* NULL: the GPU takes none */
     gs_dispatcher **levels; /* [n]: the GPU after n kernels; made when first needed */
@@ -53,7 +53,7 @@ static gs_code play_event(gs_engine *engine, const gs_event *event, gs_error *er
     return event->op == GS_EXIT ? gs_engine_exit(engine, event->launch, error) : GS_OK;
 }
 
-/* Plays the events of the launches that are not left out, up to the first launch that waits; fills in the conflict if
+/* Plays the events of the launches that are not left out, up to the first launch that waits. Fills in the conflict if
    there is one. */
 static gs_code play_as_given(const gs_gpu *gpu, const gs_run *run, const bool *left_out, gs_conflict *conflict,
                              gs_error *error) {
@@ -84,8 +84,8 @@ static gs_code play_as_given(const gs_gpu *gpu, const gs_run *run, const bool *l
     return code == GS_OK && conflict->why.failed ? gs_fail_memory(error) : code;
 }
 
-/* Leaves out one kernel after the other as long as there still is a conflict: no single kernel of what remains can be
-   spared, though a smaller set may exist. */
+/* Leaves out one kernel after the other, as long as there still is a conflict. In the end none of the kernels can be
+   left out, but a smaller set of other kernels may exist. */
 static gs_code reduce(const gs_gpu *gpu, const gs_run *run, gs_check *check, gs_error *error) {
     bool *left_out = calloc(run->launches.count + 1, sizeof *left_out);
     gs_code code = left_out ? play_as_given(gpu, run, left_out, &check->smallest, error) : gs_fail_memory(error);
@@ -123,7 +123,7 @@ static bool are_alike(const gs_launch *a, const gs_launch *b) {
     return a->blocks == b->blocks && a->cluster == b->cluster && gs_shape_equal(&a->shape, &b->shape);
 }
 
-/* An equal kernel before it is unused, so this one would only repeat what that one shows. */
+/* Whether an equal candidate before it is not in use: then trying this one would repeat what was tried with that. */
 static bool repeats(const struct search *search, size_t candidate) {
     const gs_launch *launches = search->run->launches.data;
     for (size_t i = 0; i < candidate; i++)
@@ -135,7 +135,7 @@ static bool repeats(const struct search *search, size_t candidate) {
 
 enum outcome { FOUND, NOTHING, OUT_OF_BUDGET, FAILED };
 
-/* Puts a candidate after the first `depth` kernels. False: out of memory. */
+/* Launches a candidate after the first `depth` kernels. False: out of memory. */
 static bool try_next(struct search *search, size_t depth, size_t candidate, gs_error *error) {
     gs_dispatcher **next = &search->levels[depth + 1];
     if (!*next && !(*next = gs_dispatcher_new(search->gpu, error)))
@@ -150,8 +150,7 @@ static bool try_next(struct search *search, size_t depth, size_t candidate, gs_e
     return true;
 }
 
-/* Looks at all sequences of `length` kernels that go on from the present one, for one that fits or one that does not.
- */
+/* Tries all sequences of `length` kernels that begin with the present one, until one is found that fits or does not. */
 static enum outcome look(struct search *search, size_t depth, size_t length, bool want_fit, gs_error *error) {
     for (size_t i = 0; i < search->count; i++) {
         if (search->is_used[i] || repeats(search, i))
@@ -211,8 +210,8 @@ static gs_code find_smallest(struct search *search, gs_check *check, gs_error *e
     return describe_conflict(search, &check->smallest, error);
 }
 
-/* The order that most often works is tried first: what can only be set up on an idle GPU or TPC (local memory, large
-   configurations) before what leaves it alone. */
+/* The candidates are sorted so that the order that most often works comes first: kernels that need a setup of an idle
+   GPU or TPC (local memory, large configurations) before those that do not. */
 static gs_code find_working(struct search *search, gs_check *check, gs_error *error) {
     enum outcome outcome = look(search, 0, search->count, true, error);
     if (outcome == FAILED)
@@ -224,7 +223,7 @@ static gs_code find_working(struct search *search, gs_check *check, gs_error *er
     return GS_OK;
 }
 
-/* The key by which candidates are sorted, hardest to please first. */
+/* The order in which candidates are sorted: those that are harder to place first. */
 static bool is_harder(const struct search *search, size_t a, size_t b) {
     const gs_launch *launches = search->run->launches.data;
     gs_occupancy first, second;
@@ -289,9 +288,9 @@ static gs_code search_orders(const gs_gpu *gpu, const gs_run *run, int64_t budge
     return code;
 }
 
-/* ---- the whole ---- */
+/* ---- both ---- */
 
-/* Two kernels of one stream are never resident together, whatever the order. */
+/* Two kernels of one stream are never resident together, in any order. */
 static bool shares_a_stream(const gs_run *run) {
     gs_names names = {0};
     bool shared = false;
@@ -312,9 +311,9 @@ static bool has_exits(const gs_run *run) {
 
 gs_code gs_check_run(const gs_gpu *gpu, const gs_run *run, int64_t budget, gs_check *check, gs_error *error) {
     *check = (gs_check){.in_any_order = GS_ANSWER_UNKNOWN};
-    bool *nothing = calloc(run->launches.count + 1, sizeof *nothing);
-    gs_code code = nothing ? play_as_given(gpu, run, nothing, &check->here, error) : gs_fail_memory(error);
-    free(nothing);
+    bool *none_left_out = calloc(run->launches.count + 1, sizeof *none_left_out);
+    gs_code code = none_left_out ? play_as_given(gpu, run, none_left_out, &check->here, error) : gs_fail_memory(error);
+    free(none_left_out);
     if (code != GS_OK)
         return code;
     check->in_this_order = check->here.order.count ? GS_ANSWER_NO : GS_ANSWER_YES;

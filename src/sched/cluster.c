@@ -1,21 +1,22 @@
 /*
  * cluster.c: where thread-block clusters go, and in which order their blocks are numbered.
  *
- * The blocks of a cluster run on different SMs of one group. The groups are GPCs; the few SMs outside of them, which
- * go first when blocks are numbered, are groups of their own (`cluster_first` in the description: on an H200 four
- * single TPCs). Clusters are decided in rounds, like blocks:
+ * The blocks of a cluster run on different SMs of one group. The groups are GPCs; the few SMs outside of GPCs, which go
+ * first when blocks are numbered, form groups of their own (`cluster_first` in the description: four single TPCs on an
+ * H200). Clusters are placed in rounds:
  *
- *   1. In each group the best SMs for one cluster are chosen. What an SM is worth is the room it has for blocks of the
- *      kernel, but no more than the blocks of clusters that it may still take; an idle SM is worth more than any other.
- *      A kernel of which an SM takes a single block is chosen for SM by SM, idle or not. For any other the cluster
- *      takes whole TPCs, which are worth as much as the poorer SM of the two; an odd block goes to the best SM of the
- *      other TPCs, among equals to one beside a poorer SM, and it is the last of the cluster. Otherwise among equals
- *      the lowest numbers are taken, and blocks are in order of the SMs.
- *   2. The level of a group is what the poorest of these SMs is worth. All groups of the highest level get one cluster
- *      each: that is a round. When fewer are left, the groups that are named first get them.
+ *   1. In each group the best SMs for one cluster are chosen. The worth of an SM is its room for blocks of the kernel,
+ *      but at most the number of blocks of clusters that it may still take. An idle SM is worth more than any other. If
+ *      an SM takes a single block of the kernel, SMs are chosen one by one, and being idle does not matter. Otherwise a
+ *      cluster takes whole TPCs, whose worth is that of the SM that is worth less. An odd block goes to the best SM of
+ *      the other TPCs, among equals to one whose neighbor is worth less, and is the last of the cluster. Other ties are
+ *      broken by the lowest number, and blocks are in the order of the SMs.
+ *   2. The level of a group is the least worth of the chosen SMs. All groups of the highest level get one cluster each:
+ *      that is a round. If fewer clusters are left, the groups that the description lists first get them.
  *
- * The blocks of a round are numbered before the next is decided: group by group, the first ones before the others, each
- * kind in turn. The turns go on from launch to launch and are those of plain launches (number.c).
+ * The blocks of a round are numbered before the next round: group by group, those that go first before the others, and
+ * each of the two kinds in turn. The turns continue from launch to launch, together with those of launches without
+ * clusters (number.c).
  */
 #include "sched.h"
 
@@ -24,23 +25,23 @@
 
 enum { WORTH_IDLE = GS_MAX_BLOCKS_PER_SM + 1 };
 
-/* The SMs of a group that a cluster takes, as bits by their place in the group. */
+/* The SMs of a group that a cluster takes, as bits: bit i is the i-th SM of the group. */
 struct choice {
     int32_t level; /* 0: it does not fit */
     uint64_t sms;
-    int32_t last; /* the place of an odd block, which is not among the bits; -1: none */
+    int32_t last; /* the SM of an odd block, which is not among the bits; -1: none */
 };
 
 struct gs_clusters {
     const gs_gpu *gpu;
     gs_sm_groups groups; /* the first ones, then the others */
-    int32_t first;       /* so many go first */
+    int32_t first;       /* the number of groups that go first */
     int16_t *group;      /* of each SM */
     bool *always_open;   /* by SM */
     struct choice choices[GS_MAX_GRANT_GROUPS];
 };
 
-/* ---- making one ---- */
+/* ---- making the groups ---- */
 
 static void add_groups(gs_clusters *clusters, const gs_sm_groups *from, int32_t first) {
     gs_sm_groups *to = &clusters->groups;
@@ -87,7 +88,7 @@ void gs_clusters_free(gs_clusters *clusters) {
     free(clusters);
 }
 
-/* How many SMs a group has; `*sms` becomes them. */
+/* Returns how many SMs a group has, and sets `*sms` to them. */
 static int32_t group_sms(const gs_clusters *clusters, int32_t group, const int16_t **sms) {
     int32_t from = group ? clusters->groups.ends[group - 1] : 0;
     *sms = clusters->groups.sms + from;
@@ -119,7 +120,7 @@ static int32_t worth(const gs_state *state, const gs_need *need, int32_t number)
     return room < allowed ? room : allowed;
 }
 
-/* The `wanted` best of these, among equals the first, as bits. */
+/* The `wanted` best, among equals the first, as bits. */
 static uint64_t best_of(const int32_t *worths, int32_t count, int32_t wanted) {
     uint64_t chosen = 0;
     for (; wanted > 0; wanted--) {
@@ -143,15 +144,15 @@ static uint64_t best_tpcs(const int32_t *worths, int32_t count, int32_t wanted) 
     return sms;
 }
 
-/* Where an odd block goes. */
+/* The SM for an odd block. */
 static int32_t best_single(const int32_t *worths, int32_t count, uint64_t taken) {
     int32_t best = -1;
     for (int32_t i = 0; i < count; i++) {
         if (taken >> i & 1)
             continue;
-        bool is_beside_poorer = worths[i ^ 1] < worths[i];
+        bool neighbor_is_worse = worths[i ^ 1] < worths[i];
         if (best < 0 || worths[i] > worths[best] ||
-            (worths[i] == worths[best] && is_beside_poorer && worths[best ^ 1] >= worths[best]))
+            (worths[i] == worths[best] && neighbor_is_worse && worths[best ^ 1] >= worths[best]))
             best = i;
     }
     return best;
@@ -242,7 +243,7 @@ int64_t gs_clusters_most(const gs_gpu *gpu, const gs_shape *shape, int32_t size,
 
 /* ---- order ---- */
 
-/* The group of those that is numbered next; the turns move on. */
+/* The one of `groups` that is numbered next. Advances the turns. */
 static int32_t next_group(const gs_clusters *clusters, uint64_t groups, gs_turns *turns) {
     const gs_grants *grants = &clusters->gpu->grants;
     int32_t first = clusters->first, others = clusters->groups.count - first;

@@ -1,14 +1,14 @@
 /*
  * dispatch.c: the SM of the next block, in constant time.
  *
- * For each kernel shape in use there is a table: the room of every SM, and for each amount of room the set of SMs that
- * have it, as bits in tie order. The SM to take is then the first bit of the highest set that is not empty: three
- * count-zeros instructions, however many SMs there are.
+ * Each kernel shape in use has a table: the room of every SM, and for each amount of room the set of SMs that have it,
+ * as bits in tie order. The next SM is the first bit of the highest set that is not empty. Finding it takes three
+ * instructions that count zeros, for any number of SMs.
  *
- * Tables are kept, not recomputed. Placing or freeing a block changes the room of one SM (of its whole TPC, when that
- * becomes busy or idle), so the dispatcher writes down which SMs changed, and a table catches up with that journal when
- * it is next asked. A table that has fallen far behind is computed anew. Few tables are kept, because few kernels are
- * in play at a time; what they hold can always be computed again.
+ * Tables are updated, not recomputed. Placing or releasing a block changes the room of one SM, or of its whole TPC when
+ * that becomes busy or idle. The dispatcher notes the changed SMs in a journal, and a table catches up with the journal
+ * when it is used next. A table that is far behind is recomputed. Only a few tables are kept, because few kernels are
+ * active at a time; the others are computed again when needed.
  */
 #include "sched.h"
 
@@ -30,7 +30,7 @@ struct set {
 
 struct table {
     int32_t kernel;  /* -1: not in use */
-    uint64_t seen;   /* how far in the journal it has come */
+    uint64_t seen;   /* changes of the journal up to which it is current */
     uint64_t levels; /* bit n - 1: the set of room n is not empty */
     uint8_t *room;   /* by SM */
     struct set sets[GS_MAX_BLOCKS_PER_SM];
@@ -49,17 +49,17 @@ struct gs_dispatcher {
     const gs_gpu *gpu;
     gs_state state;
     bool turns;        /* round-robin: any SM with room, the next in turn */
-    int32_t turn;      /* the position in tie order to look from */
+    int32_t turn;      /* round-robin: the position in tie order of the next SM */
     int32_t words;     /* of a set */
     int16_t *order;    /* SMs in tie order */
     int16_t *position; /* where an SM is in it */
-    uint64_t changes;  /* how many were ever written to the journal */
-    int16_t *journal;  /* SMs whose room may have changed; the last JOURNAL of them */
+    uint64_t changes;  /* written to the journal so far */
+    int16_t *journal;  /* the last JOURNAL of the SMs whose room may have changed */
     struct kernel *kernels;
     size_t kernel_count, kernel_capacity;
     int32_t buckets[BUCKETS];
     struct table tables[MOST_TABLES];
-    int32_t next_table;       /* to give up when another is needed */
+    int32_t next_table;       /* the one to reuse next */
     int16_t warm[GS_MAX_SMS]; /* groups that may be warm */
     bool is_listed[GS_MAX_SMS];
     int32_t warm_count;
@@ -83,7 +83,7 @@ static inline int32_t set_first(const struct set *set) {
     return word * WORD_BITS + __builtin_ctzll(set->words[word]);
 }
 
-/* The first bit at or after `from`, going round. The set is not empty. */
+/* The first bit at or after `from`, or the first of all if there is none. The set is not empty. */
 static int32_t set_first_from(const struct set *set, int32_t from) {
     int32_t word = from / WORD_BITS;
     uint64_t here = set->words[word] & ~(uint64_t)0 << from % WORD_BITS;
@@ -98,7 +98,7 @@ static int32_t set_first_from(const struct set *set, int32_t from) {
 
 /* ---- tables ---- */
 
-/* In turn, how much room an SM has makes no difference. */
+/* For round-robin it only matters whether an SM has room. */
 static inline int32_t level_of(const gs_dispatcher *dispatcher, int32_t room) {
     return dispatcher->turns && room > 1 ? 1 : room;
 }
@@ -134,7 +134,7 @@ static void table_catch_up(gs_dispatcher *dispatcher, struct table *table) {
     table->seen = dispatcher->changes;
 }
 
-/* All SMs without room, and so far behind that everything is computed. */
+/* Empties a table and marks it as far behind, so that it is recomputed. */
 static void table_clear(gs_dispatcher *dispatcher, struct table *table, int32_t kernel) {
     size_t sets = (size_t)dispatcher->gpu->limits.blocks_per_sm, words = (size_t)dispatcher->words;
     memset(table->room, 0, (size_t)dispatcher->gpu->sms);
@@ -161,7 +161,7 @@ static struct table *table_of(gs_dispatcher *dispatcher, int32_t number) {
     return table;
 }
 
-/* ---- making one ---- */
+/* ---- making a dispatcher ---- */
 
 static bool table_allocate(const gs_dispatcher *dispatcher, struct table *table) {
     table->kernel = -1;
@@ -244,7 +244,7 @@ int gs_dispatcher_kernel(gs_dispatcher *dispatcher, const gs_shape *shape, gs_er
     return (int)dispatcher->kernel_count++;
 }
 
-/* ---- deciding, placing, freeing ---- */
+/* ---- choosing, placing, releasing ---- */
 
 static bool is_known(const gs_dispatcher *dispatcher, int kernel) {
     return kernel >= 0 && (size_t)kernel < dispatcher->kernel_count;
@@ -304,7 +304,7 @@ static void note_changes(gs_dispatcher *dispatcher, int32_t sm, bool group_chang
         note_change(dispatcher, i);
 }
 
-/* A table that is up to date knows without computing; after gs_dispatcher_next it always is. */
+/* If the table is current, as it is after gs_dispatcher_next, nothing need be computed. */
 static bool has_room(const gs_dispatcher *dispatcher, int kernel, int sm) {
     int32_t number = dispatcher->kernels[kernel].table;
     const struct table *table = number < 0 ? NULL : &dispatcher->tables[number];

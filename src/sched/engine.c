@@ -1,23 +1,24 @@
 /*
  * engine.c: plays launches, exits and the passing of time.
  *
- * Launches wait in one queue, more urgent first and otherwise in launch order, and the first is served until all its
- * blocks have started; only then comes the next (unless the mechanism lets later ones overtake). A kernel enters the
- * queue when the kernels before it in its stream have ended. Blocks of a kernel start in order, so what has started is
- * always a prefix. A kernel that waits closes the GPU to all after it, with one exception: one of clusters of three or
- * more blocks leaves the SMs open on which it could not run anyway, those of the groups of clusters that go first.
+ * Launches wait in one queue, by priority and then in launch order. The first is served until all its blocks have
+ * started; then comes the next (unless the mechanism lets later ones overtake). A kernel enters the queue when the
+ * kernels before it in its stream have ended. The blocks of a kernel start in order, so those that have started are
+ * always the first ones. A kernel that waits closes the GPU to all after it, with one exception: a kernel of clusters
+ * of three or more blocks leaves the SMs open on which it cannot run anyway, those of the groups of clusters that go
+ * first.
  *
- * Time is a heap of blocks by the moment they end. Launches and exits take no time. Blocks that end at one instant end
- * one after the other, in launch and block order, and after each the queue moves on. The exit of a kernel with a
- * duration is where the host waits for it: time passes until it has ended. While a recording is followed, blocks end
- * when they ended in it (follow.c).
+ * Time passes by a heap of running blocks, ordered by when they end. Launches and exits take no time. Blocks that end
+ * at the same time end one after the other, in the order of launches and blocks, and the queue is served after each. At
+ * the exit of a kernel with a duration the host waits: time passes until the kernel has ended. While a recording is
+ * followed, blocks end when they ended in it (follow.c).
  */
 #include "engine.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Turns by number: the groups that go first count as the highest digit, then come their parts. */
+/* The turns with this number: the groups that go first are the highest digit, then come their parts and the others. */
 static gs_turns turns_of(const gs_gpu *gpu, int32_t number) {
     int32_t others = gpu->grants.groups.count - gpu->grants.first;
     int32_t parts = gpu->grants.cluster_first.count ? gpu->grants.cluster_first.count : 1;
@@ -100,7 +101,7 @@ static bool endings_add(struct endings *heap, struct ending ending) {
     return true;
 }
 
-/* Takes out the ending at `at`, which has to be the first, or to go first though others end a little earlier. */
+/* Removes the ending at `at`, which need not be the first of the heap. */
 static struct ending endings_take(struct endings *heap, size_t at) {
     struct ending first = heap->data[at];
     for (; at > 0; at = (at - 1) / 2)
@@ -121,8 +122,8 @@ static struct ending endings_take(struct endings *heap, size_t at) {
 
 /* ---- the queue ---- */
 
-/* CUDA's priorities are 0 and below, the most urgent the lowest; people also count upwards from 0. Either way what is
-   farther from 0 goes first. */
+/* The priorities of CUDA are 0 and below, and the lowest is the most urgent. Some people count upwards from 0 instead.
+   Either way, what is farther from 0 goes first. */
 static int urgency(const gs_engine *engine, size_t launch) {
     return abs(engine->run->launches.data[launch].priority);
 }
@@ -171,7 +172,7 @@ static void list_remove(gs_engine *engine, int32_t handle) {
         engine->plays[running->launch].first_running = running->after;
 }
 
-/* Time stops at the end of the clock rather than going round. */
+/* The sum, but at most INT64_MAX. */
 static int64_t later(int64_t now_ns, int64_t duration_ns) {
     return now_ns > INT64_MAX - duration_ns ? INT64_MAX : now_ns + duration_ns;
 }
@@ -204,7 +205,7 @@ static bool start_block(gs_engine *engine, size_t launch, int64_t block, const g
            engine->hooks.started(engine->hooks.user, launch, block, placed->sm, engine->now_ns);
 }
 
-/* Whether the blocks of the burst, numbered from `first` in this order, are where the recording has them. */
+/* Whether the recording has the blocks of the burst, numbered from `first` in this order, on the same SMs. */
 static bool order_agrees(const gs_engine *engine, int64_t first) {
     const gs_seen *seen = gs_follow(engine, engine->burst_launch);
     for (int64_t i = 0; i < engine->burst.count; i++)
@@ -221,8 +222,8 @@ static void number_burst(gs_engine *engine, gs_turns *turns) {
         gs_number(engine->numberer, &engine->burst, turns, engine->order);
 }
 
-/* Orders the burst. While several possibilities are left, those that disagree with the recording are dropped, unless
-   all do. */
+/* Numbers the burst. While several turns are possible, those that disagree with the recording are dropped, unless all
+   do. */
 static void order_burst(gs_engine *engine, int64_t first) {
     struct possibilities *turns = &engine->turns;
     int32_t agreed = 0;
@@ -237,7 +238,7 @@ static void order_burst(gs_engine *engine, int64_t first) {
         number_burst(engine, &turns->data[i]);
 }
 
-/* The blocks placed since the last time get their numbers and start. */
+/* Numbers and starts the blocks that were placed since the last call. */
 static bool start_burst(gs_engine *engine) {
     size_t launch = engine->burst_launch;
     int64_t count = engine->burst.count, first = count ? engine->plays[launch].started - count : 0;
@@ -273,7 +274,7 @@ static inline int choose(gs_engine *engine, size_t launch, const bool *open, int
 
 enum outcome { PLACED, WAITS, OUT_OF_MEMORY };
 
-/* A block is placed, if one can be; its number comes with the burst. A burst has blocks of one launch. */
+/* Places a block, if possible, and adds it to the burst, which numbers it later. A burst has blocks of one launch. */
 static inline enum outcome place_block(gs_engine *engine, size_t launch, const bool *open) {
     struct play *play = &engine->plays[launch];
     int32_t room;
@@ -289,7 +290,7 @@ static inline enum outcome place_block(gs_engine *engine, size_t launch, const b
     return PLACED;
 }
 
-/* The same with a round of clusters, which is a burst of its own. */
+/* The same for a round of clusters, which is a burst by itself. */
 static enum outcome place_clusters(gs_engine *engine, size_t launch, const bool *open) {
     struct play *play = &engine->plays[launch];
     int32_t size = cluster_of(engine, launch);
@@ -309,7 +310,7 @@ static enum outcome place_clusters(gs_engine *engine, size_t launch, const bool 
     return PLACED;
 }
 
-/* All blocks of a launch are placed. Its last round is cut if another SM would have had as much room. */
+/* All blocks of a launch are placed. Its last round is cut if another SM has as much room as the last one had. */
 static bool complete(gs_engine *engine, size_t launch, const bool *open) {
     int32_t room = 0;
     queue_remove(engine, launch);
@@ -325,7 +326,7 @@ static bool leaves_some_open(const gs_engine *engine, size_t launch) {
     return engine->overtaking || cluster_of(engine, launch) > 2;
 }
 
-/* The launch that may start though this one waits, and on which SMs. */
+/* The launch that may start while this one waits, and on which SMs. */
 static size_t pass_over(const gs_engine *engine, size_t launch, const bool **open) {
     if (!leaves_some_open(engine, launch))
         return NO_LAUNCH;
@@ -334,8 +335,9 @@ static size_t pass_over(const gs_engine *engine, size_t launch, const bool **ope
     return engine->plays[launch].after;
 }
 
-/* Starts what can start. After each block the queue is looked at from its front again: where kernels may overtake, a
-   block of a later one can make room for an earlier one, by moving the pointer of an SM on. False: out of memory. */
+/* Starts all blocks that can start. After each block it begins at the front of the queue again: if kernels may
+   overtake, a block of a later kernel can make room for an earlier one, because it moves the pointer of an SM. False:
+   out of memory. */
 static bool serve(gs_engine *engine) {
     size_t launch = engine->queue_first;
     const bool *open = NULL;
@@ -403,7 +405,7 @@ static void kernel_ended(gs_engine *engine, size_t launch) {
 
 /* ---- events ---- */
 
-static gs_code make_known(gs_engine *engine, size_t number, gs_error *error) {
+static gs_code register_kernel(gs_engine *engine, size_t number, gs_error *error) {
     const gs_launch *launch = &engine->run->launches.data[number];
     if (launch->cluster != 1 && !engine->clusters)
         return gs_run_fail(engine->run, launch->event, error, GS_E_UNSUPPORTED,
@@ -425,7 +427,7 @@ static gs_code make_known(gs_engine *engine, size_t number, gs_error *error) {
                        launch->kernel, problem.message);
 }
 
-/* The next block ends, and the queue moves on; or the pause before a kernel is over. */
+/* Ends the next block, or the pause before the next kernel, and serves the queue. */
 static bool pass_time(gs_engine *engine) {
     if (engine->resumes_ns && (!engine->endings.count || engine->endings.data[0].at_ns > engine->resumes_ns)) {
         engine->now_ns = engine->resumes_ns;
@@ -441,8 +443,8 @@ static bool pass_time(gs_engine *engine) {
     return engine->resumes_ns || serve(engine);
 }
 
-/* Before a launch of a recording that is followed: what had ended by then ends. A kernel that started though it needs
-   more local memory than was set up shows that it was set up before. */
+/* Before a launch of a recording that is followed: ends the blocks that had ended by then. If the kernel started at
+   once, local memory was set up for it before. */
 static bool catch_up(gs_engine *engine, size_t launch) {
     const gs_launch *which = &engine->run->launches.data[launch];
     if (!gs_follow(engine, launch))
@@ -459,7 +461,7 @@ static bool catch_up(gs_engine *engine, size_t launch) {
 
 gs_code gs_engine_launch(gs_engine *engine, size_t launch, gs_error *error) {
     struct play *play = &engine->plays[launch];
-    gs_code code = make_known(engine, launch, error);
+    gs_code code = register_kernel(engine, launch, error);
     if (code != GS_OK)
         return code;
     if (!catch_up(engine, launch))
@@ -497,7 +499,7 @@ gs_code gs_engine_finish(gs_engine *engine, gs_error *error) {
     return GS_OK;
 }
 
-/* ---- asking ---- */
+/* ---- looking at the engine ---- */
 
 int64_t gs_engine_now_ns(const gs_engine *engine) {
     return engine->now_ns;

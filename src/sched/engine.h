@@ -1,6 +1,6 @@
 /*
- * engine.h: what the engine keeps, for engine.c, which plays, and follow.c, which takes from a recording what no model
- * can know.
+ * engine.h: the state of the engine, for engine.c, which plays events, and follow.c, which takes from a recording what
+ * no model can know.
  */
 #ifndef GS_ENGINE_H
 #define GS_ENGINE_H
@@ -17,10 +17,10 @@ struct play {
     int kernel;             /* the dispatcher's number */
     int64_t started, ended; /* blocks */
     int32_t first_running;  /* handle of one of its running blocks, -1: none */
-    size_t before, after;   /* neighbours in the queue */
+    size_t before, after;   /* neighbors in the queue */
     size_t stream;          /* number of its stream, or NO_LAUNCH */
-    size_t next_in_stream;  /* launched next in the same stream */
-    struct on_sms *on_sms;  /* of a recording that is followed: see follow.c */
+    size_t next_in_stream;  /* the next launch in the same stream */
+    struct on_sms *on_sms;  /* when a recording is followed: see follow.c */
 };
 
 struct stream {
@@ -47,7 +47,7 @@ struct endings {
     size_t count, capacity;
 };
 
-/* Where the turns may stand: one possibility, or while a recording is followed, all that agree with it so far. */
+/* The possible turns: one, or while a recording is followed, all that agree with it so far. */
 struct possibilities {
     gs_turns data[GS_MAX_TURNS];
     int32_t count;
@@ -72,24 +72,24 @@ struct gs_engine {
     gs_clusters *clusters; /* NULL: the GPU takes none */
     int16_t *round;        /* SMs of a round of clusters */
     struct possibilities turns;
-    int64_t resumes_ns; /* the next kernel of a recording is not served before; 0: it may be */
+    int64_t resumes_ns; /* when the next kernel of a recording is served; 0: there is no pause */
 };
 
 /* ---- following a recording (follow.c) ---- */
 
-/* What the recording that is followed has of a launch; NULL: none is followed. */
+/* What was recorded of a launch; NULL: no recording is followed. */
 const gs_seen *gs_follow(const gs_engine *engine, size_t launch);
 
 /* When a block that the engine put on this SM ended. */
 int64_t gs_follow_end(gs_engine *engine, size_t launch, int64_t block, int32_t sm);
 
-/* Until when blocks end before this launch is made; INT64_MIN: it is made at once. */
+/* When this launch arrives: blocks that end before make room for it; INT64_MIN: at once. */
 int64_t gs_follow_arrival(const gs_engine *engine, size_t launch);
 
-/* Before when the first in the queue is not served, when the kernel before it has just got its last block. */
+/* When the kernel before it has just got its last block: the time when the first in the queue is served; 0: at once. */
 int64_t gs_follow_resume(const gs_engine *engine);
 
-/* Which of the endings is next. */
+/* The index in the heap of the ending that is next. */
 size_t gs_follow_ending(const gs_engine *engine);
 
 #endif

@@ -1,8 +1,7 @@
 /*
  * explain.c: why a kernel waits, in words that a CUDA programmer knows.
  *
- * SMs that are held by the same obstacle are named together, one sentence an obstacle: on a GPU where all SMs look
- * alike that is one sentence in all.
+ * SMs with the same obstacle are named together, so there is one sentence for each obstacle, and often only one in all.
  */
 #include "sched.h"
 
@@ -17,7 +16,7 @@ static int32_t count_chosen(const bool *chosen, int32_t sms) {
     return count;
 }
 
-/* "every SM", "SM 5", "SMs 0-8, 12": the SMs marked in `chosen`. */
+/* The SMs marked in `chosen`: "every SM", "SM 5", "SMs 0-8, 12". */
 static void put_sms(gs_text *text, const bool *chosen, int32_t sms) {
     int32_t numbers[GS_MAX_SMS];
     size_t count = 0;
@@ -46,7 +45,7 @@ static void put_kb(gs_text *text, int64_t bytes) {
         gs_text_add(text, "%lld KB", (long long)(bytes / 1024));
 }
 
-/* Warp slots or registers: of the partition whose turn it is, or of the SM where warps step aside. */
+/* Warp slots or registers: of one partition, or of the whole SM if warps step aside. */
 static void put_warps(gs_text *text, const gs_obstacle *obstacle, const gs_need *need, const char *sms, bool many) {
     bool in_partition = obstacle->partition >= 0, registers = obstacle->kind == GS_OBSTACLE_REGISTERS;
     if (in_partition)
@@ -144,7 +143,7 @@ void gs_why_no_room(const gs_dispatcher *dispatcher, int kernel, gs_text *text) 
         put_obstacles(text, state, need);
 }
 
-/* Whether an SM has room for a block of the kernel, but not as part of a cluster. */
+/* Whether some SM has room for a block of the kernel, but takes no more blocks of clusters. */
 static bool has_enough_clusters(const gs_state *state, const gs_need *need) {
     for (int32_t i = 0; i < state->gpu->sms; i++)
         if (state->sms[i].cluster_blocks >= state->gpu->grants.cluster_blocks_per_sm && gs_state_room(state, need, i))
@@ -169,7 +168,7 @@ void gs_why_no_cluster(const gs_dispatcher *dispatcher, int kernel, int32_t size
         gs_text_add(text, "; an SM takes at most %d blocks of clusters", state->gpu->grants.cluster_blocks_per_sm);
 }
 
-/* While `first` waits, what is after it starts nowhere, or on few SMs. */
+/* While `first` waits, later kernels start nowhere, or only on a few SMs. */
 static void put_queue(gs_text *text, gs_engine *engine, const gs_launch *first) {
     gs_text_add(text, "%s is served first, and while it waits ", first->kernel);
     const gs_gpu *gpu = gs_dispatcher_state(gs_engine_dispatcher(engine))->gpu;

@@ -2,10 +2,10 @@
  * follow.c: what the engine takes from a recording, because no model can know it: when blocks ended, and when kernels
  * arrived.
  *
- * The clock of an H200 steps by 32 ns. Two blocks that end within two steps may have ended in either order; the
- * recording shows which, by where the next block went. From the end of a block to the start of another in its place it
- * takes about a third of a microsecond, and the kernel after one that has just got its last block is looked at a little
- * later than that: what ended in between makes room for it.
+ * The clock of an H200 steps by 32 ns. Two blocks that end within two steps may have ended in either order; the place
+ * of the next block shows which. From the end of a block to the start of another in its place takes about a third of a
+ * microsecond. When a kernel has got its last block, the next kernel is served after a pause, and blocks that end in
+ * between make room for it.
  */
 #include "engine.h"
 
@@ -13,14 +13,14 @@
 #include <string.h>
 
 enum {
-    CLOCK_NS = 64,    /* ends that are not farther apart may have come in either order */
+    CLOCK_NS = 64,    /* blocks whose ends are at most this far apart may have ended in either order */
     RELEASE_NS = 350, /* from the end of a block to the start of one in its place */
-    SERVED_NS = 310,  /* from when a kernel is looked at to the start of its first block */
-    PAUSE_NS = 1000,  /* the longest time after which it is looked at */
-    LAUNCH_NS = 10000 /* a host that does not wait makes a launch in less */
+    SERVED_NS = 310,  /* from when a kernel is served to the start of its first block */
+    PAUSE_NS = 1000,  /* the longest pause before the next kernel is served */
+    LAUNCH_NS = 10000 /* the longest time that a launch takes, on a host that does not wait */
 };
 
-/* Times of a recording can be anything. */
+/* The sum, limited to int64_t: the times in a recording can be anything. */
 static int64_t after(int64_t time_ns, int64_t more_ns) {
     int64_t sum;
     if (__builtin_add_overflow(time_ns, more_ns, &sum))
@@ -42,10 +42,10 @@ static int64_t first_start(const gs_engine *engine, size_t launch) {
     return first_ns;
 }
 
-/* The blocks of a recorded launch by SM: lists in ascending order, of those that stand for nobody yet or did when the
-   list was last looked at. */
+/* The blocks of a recorded launch by SM, in ascending order. A recorded block is matched with one that the engine
+   started. Matched blocks are removed from a list when they are found at its beginning. */
 struct on_sms {
-    bool *matched;   /* by block: it stands for one */
+    bool *matched;   /* by block */
     int32_t *next;   /* by block */
     int32_t first[]; /* by SM */
 };
@@ -70,9 +70,9 @@ static struct on_sms *list_by_sm(const gs_engine *engine, const gs_seen *seen, s
     return lists;
 }
 
-/* The block of the recording that this one stands for: that of its number, or if that was on another SM, one that was
-   on this one. */
-static int64_t stand_in(struct on_sms *lists, const gs_seen *seen, int64_t block, int32_t sm) {
+/* The recorded block to match with a block of the engine: the one with the same number, or if that was on another SM,
+   one that was on this SM. */
+static int64_t find_match(struct on_sms *lists, const gs_seen *seen, int64_t block, int32_t sm) {
     if (gs_seen_sm(seen, block) == sm && !lists->matched[block])
         return block;
     int32_t *first = &lists->first[sm];
@@ -88,12 +88,12 @@ int64_t gs_follow_end(gs_engine *engine, size_t launch, int64_t block, int32_t s
         play->on_sms = list_by_sm(engine, seen, launch);
     if (!play->on_sms)
         return gs_seen_time(&seen->end_ns, block);
-    int64_t recorded = stand_in(play->on_sms, seen, block, sm);
+    int64_t recorded = find_match(play->on_sms, seen, block, sm);
     play->on_sms->matched[recorded] = true;
     return gs_seen_time(&seen->end_ns, recorded);
 }
 
-/* A kernel arrives soon after the one before it. If it started sooner than that, it arrived sooner. */
+/* A kernel arrives at most LAUNCH_NS after the one before it, and before it starts. */
 int64_t gs_follow_arrival(const gs_engine *engine, size_t launch) {
     int64_t started_ns = first_start(engine, launch), began_ns = first_start(engine, 0);
     if (started_ns == INT64_MIN || began_ns == INT64_MIN)
@@ -108,12 +108,13 @@ int64_t gs_follow_resume(const gs_engine *engine) {
     int64_t started_ns = first_start(engine, next);
     if (started_ns == INT64_MIN)
         return 0;
-    int64_t looked_at_ns = after(started_ns, -SERVED_NS);
-    bool is_soon = looked_at_ns > engine->now_ns && looked_at_ns <= after(engine->now_ns, PAUSE_NS);
-    return is_soon ? looked_at_ns : 0; /* otherwise it waited for room, or for a more urgent one */
+    int64_t served_ns = after(started_ns, -SERVED_NS);
+    bool is_soon = served_ns > engine->now_ns && served_ns <= after(engine->now_ns, PAUSE_NS);
+    return is_soon ? served_ns : 0; /* otherwise it waited for room, or for a more urgent kernel */
 }
 
-/* Among the endings from `at` on in the heap that the clock cannot tell from the first: one on this SM, or SIZE_MAX. */
+/* An ending on this SM in the part of the heap below `at`, not later than the clock can tell from the first of all;
+   SIZE_MAX: there is none. */
 static size_t ending_on(const gs_engine *engine, size_t at, int32_t sm) {
     const struct endings *heap = &engine->endings;
     if (at >= heap->count || heap->data[at].at_ns > after(heap->data[0].at_ns, CLOCK_NS))

@@ -1,10 +1,10 @@
 /*
- * predict.c: plays a run and writes down what happens, as a run.
+ * predict.c: plays a run and records what happens, as a run.
  *
- * Without durations a block starts either at its launch or at some later exit, and the prediction has the form of a
- * recording: `placed` of a launch is what starts at that point, and an `observe` after an exit shows what the exit let
- * in. With durations blocks start all the time; then `placed` of a launch holds every block that ever starts, and
- * `start_ns` and `end_ns` say when.
+ * Without durations a block starts at its launch or at some later exit, and the prediction has the form of a recording:
+ * `placed` of a launch has the blocks that start at that point, and an `observe` after an exit shows those that started
+ * because of it. With durations blocks start at any time. Then `placed` of a launch has every block that ever starts,
+ * and `start_ns` and `end_ns` say when.
  */
 #include "sched.h"
 
@@ -19,13 +19,13 @@ struct recorder {
     const gs_predict_options *options;
     bool timed;
     gs_seen *seen;   /* by launch */
-    bool *is_gained; /* by launch: blocks have started since `gained` was last emptied */
-    size_t *gained;  /* which launches those are */
+    bool *is_gained; /* by launch: blocks have started since the last event */
+    size_t *gained;  /* the launches that are marked so */
     size_t gained_count;
     int64_t started, total; /* blocks, for progress */
 };
 
-/* ---- listening to the engine ---- */
+/* ---- callbacks of the engine ---- */
 
 static bool on_started(void *user, size_t launch, int64_t block, int32_t sm, int64_t now_ns) {
     struct recorder *recorder = user;
@@ -64,7 +64,7 @@ static void forget_gained(struct recorder *recorder) {
 
 /* ---- writing events ---- */
 
-/* What is seen of a launch at this point, into `seen`. */
+/* Copies what is seen of a launch at this point into `seen`. */
 static gs_code show(const struct recorder *recorder, size_t launch, gs_seen *seen, gs_error *error) {
     if (!gs_seen_copy(seen, &recorder->seen[launch], recorder->run->launches.data[launch].blocks))
         return gs_fail_memory(error);
@@ -73,7 +73,7 @@ static gs_code show(const struct recorder *recorder, size_t launch, gs_seen *see
     return GS_OK;
 }
 
-/* Adds sentences to what an event says about waiting; `prefix` may be NULL. */
+/* Adds why a launch waits to an event; `prefix` may be NULL. */
 static gs_code explain(struct recorder *recorder, gs_event *event, size_t launch, const char *prefix, gs_error *error) {
     gs_text text = {0};
     if (event->why)
@@ -102,7 +102,7 @@ static gs_code play_launch(struct recorder *recorder, const gs_event *event, gs_
     return code;
 }
 
-/* After an exit, says of each kernel that still waits for room what now holds it. */
+/* After an exit: why each kernel that waits for room still does. */
 static gs_code explain_rest(struct recorder *recorder, gs_event *out, size_t launches, gs_error *error) {
     gs_code code = GS_OK;
     size_t other;
@@ -117,7 +117,8 @@ static int compare_numbers(const void *a, const void *b) {
     return (first > second) - (first < second);
 }
 
-/* Observations of the kernels that an exit let in, but for those the run itself observes next. */
+/* Adds observations of the kernels of which blocks started at an exit, except those that the run itself observes next.
+ */
 static gs_code show_gained(struct recorder *recorder, size_t event, gs_error *error) {
     for (size_t i = event + 1; i < recorder->run->events.count; i++) {
         const gs_event *next = &recorder->run->events.data[i];
@@ -169,7 +170,7 @@ static gs_code play_event(struct recorder *recorder, size_t number, size_t *laun
     return GS_OK;
 }
 
-/* Time passes until nothing more happens; then the launches get all that was seen of them. */
+/* Lets time pass until nothing more happens. Then the launches get all that was seen of them. */
 static gs_code play_rest(struct recorder *recorder, gs_error *error) {
     gs_code code = gs_engine_finish(recorder->engine, error);
     gs_launches *launches = &recorder->out->launches;
@@ -185,7 +186,7 @@ static gs_code play_rest(struct recorder *recorder, gs_error *error) {
     return code;
 }
 
-/* ---- the whole ---- */
+/* ---- a prediction ---- */
 
 static gs_code play(struct recorder *recorder, gs_error *error) {
     gs_code code = GS_OK;
@@ -240,7 +241,8 @@ static gs_code check_turn(const gs_gpu *gpu, const gs_predict_options *options, 
     return gs_fail(error, GS_E_USAGE, "there is no turn %d: this GPU has %d", options->turn, turns);
 }
 
-/* A recording with times may be of a model, in which things take no time: it is followed only if it has to be. */
+/* A recording with times may be that of a model, which starts blocks without delay. Then a plain prediction is exact,
+   and the recording need not be followed. */
 gs_run *gs_predict_recorded(const gs_gpu *gpu, const gs_run *recorded, gs_error *error) {
     gs_predict_options options = {.follow = true};
     gs_score score = {0};

@@ -1,13 +1,12 @@
 /*
- * sched.h: who goes where.
+ * sched.h: which block goes to which SM.
  *
  *   gs_dispatcher (public)  decides the SM of one block (dispatch.c)
  *   gs_clusters             decides the SMs of clusters, and their order (cluster.c)
- *   gs_number               says which of the placed blocks is block 0, 1, 2 ... (number.c)
+ *   gs_number               numbers the placed blocks 0, 1, 2 ... (number.c)
  *   gs_engine               plays launches, exits and time: the queue, streams, priorities (engine.c)
- *   gs_predict (public)     plays a run and writes down what happens (predict.c); gs_predict_recorded follows a
- *                           recording
- *   gs_why                  says in words why a kernel waits (explain.c)
+ *   gs_predict (public)     plays a run and records what happens (predict.c); gs_predict_recorded follows a recording
+ *   gs_why                  explains why a kernel waits (explain.c)
  *   gs_check                are all blocks of these kernels resident together? (check.c)
  */
 #ifndef GS_SCHED_H
@@ -21,35 +20,35 @@
 const gs_state *gs_dispatcher_state(const gs_dispatcher *dispatcher);
 const gs_need *gs_dispatcher_need(const gs_dispatcher *dispatcher, int kernel);
 
-/* Makes `to`, of the same GPU, equal to `from`. `to` must not know kernels that `from` does not. */
+/* Copies `from` to `to`, which is of the same GPU and has no kernels that `from` has not. */
 gs_code gs_dispatcher_copy(gs_dispatcher *to, const gs_dispatcher *from, gs_error *error);
 
-/* Frees a block while kernels may wait for its place; gs_dispatcher_release is for when none does. */
+/* Releases a block while kernels may wait for its place; gs_dispatcher_release is for when none does. */
 void gs_dispatcher_end(gs_dispatcher *dispatcher, int block);
 
-/* What has become idle since the last time, and nobody took, is idle for good: it loses its configuration. */
+/* Drops the configurations of the groups that became idle since the last call and are still idle. */
 void gs_dispatcher_settle(gs_dispatcher *dispatcher);
 
 /* The SM of a placed block. */
 int32_t gs_dispatcher_sm(const gs_dispatcher *dispatcher, int block);
 
-/* Local memory is set up for so many bytes a thread already. */
+/* Sets local memory up for at least `bytes` per thread. */
 void gs_dispatcher_grow_local(gs_dispatcher *dispatcher, int64_t bytes);
 
-/* As gs_dispatcher_next, with the room that the SM has for blocks of this kernel, where there is one. */
+/* As gs_dispatcher_next. If there is an SM, sets `*room` to its room for blocks of this kernel. */
 int gs_dispatcher_choose(gs_dispatcher *dispatcher, int kernel, int32_t *room);
 
-/* The same among the open SMs only, by looking at each. */
+/* The same for the open SMs only. Slower: looks at each SM. */
 int gs_dispatcher_choose_among(gs_dispatcher *dispatcher, int kernel, const bool *open, int32_t *room);
 
 /* As gs_dispatcher_place, for a block that is part of a cluster. */
 int gs_dispatcher_place_in_cluster(gs_dispatcher *dispatcher, int kernel, int sm);
 
-/* ---- numbers ---- */
+/* ---- the numbers of blocks ---- */
 
 /* A block that was placed. */
 typedef struct gs_placement {
-    int32_t sm, room; /* the room it had before */
+    int32_t sm, room; /* room: of the SM, before the block was placed */
     int32_t handle;
 } gs_placement;
 
@@ -60,13 +59,12 @@ typedef struct gs_burst {
     bool is_cut; /* the grid ended while other SMs had as much room as the last one */
 } gs_burst;
 
-/* Whose turn it is among the groups that go first, among the parts of those that clusters have, and among the others.
- */
+/* Which group is next: among those that go first, among their parts for clusters, and among the others. */
 typedef struct gs_turns {
     int32_t first, part, other;
 } gs_turns;
 
-/* The first set bit at or after `from`, going round; there is one. */
+/* The first set bit at or after `from`, or the first of all if there is none; `bits` is not 0. */
 static inline int32_t gs_bit_from(uint64_t bits, int32_t from) {
     uint64_t later = bits & ~(uint64_t)0 << from;
     return __builtin_ctzll(later ? later : bits);
@@ -78,7 +76,7 @@ typedef struct gs_numberer gs_numberer;
 gs_numberer *gs_numberer_new(const gs_gpu *gpu, gs_error *error);
 void gs_numberer_free(gs_numberer *numberer);
 
-/* `order[i]` becomes the place in the burst of the block that is numbered i. The turns move on. */
+/* Sets `order[i]` to the index in the burst of the block with number i, and advances the turns. */
 void gs_number(gs_numberer *numberer, const gs_burst *burst, gs_turns *turns, int32_t *order);
 
 /* ---- clusters ---- */
@@ -95,13 +93,13 @@ int32_t gs_clusters_largest(const gs_clusters *clusters);
 /* By SM: whether it stays open to later kernels while a cluster of three or more waits. */
 const bool *gs_clusters_always_open(const gs_clusters *clusters);
 
-/* The SMs of the next round of clusters of `size`, but of at most `most` of them, into `sms` (room for all SMs of the
-   GPU): cluster after cluster, block after block. Only SMs that are open are taken (NULL: all are). Returns how many
-   clusters it has. */
+/* Decides the next round of clusters of `size` blocks, of at most `most` clusters. Puts the SMs of their blocks into
+   `sms`, which has an element for each SM of the GPU: cluster after cluster, block after block. Only open SMs are used
+   (NULL: all are open). Returns the number of clusters. */
 int32_t gs_clusters_round(gs_clusters *clusters, const gs_dispatcher *dispatcher, int kernel, int32_t size,
                           int64_t most, const bool *open, int16_t *sms);
 
-/* As gs_number, of a burst that is one round of clusters of `size`. */
+/* As gs_number, for a burst that is one round of clusters of `size`. */
 void gs_clusters_number(const gs_clusters *clusters, const gs_burst *burst, int32_t size, gs_turns *turns,
                         int32_t *order);
 
@@ -113,14 +111,14 @@ int64_t gs_clusters_most(const gs_gpu *gpu, const gs_shape *shape, int32_t size,
 
 /* ---- engine ---- */
 
-/* What the engine tells as it plays. `launch` is the number of the launch in the run. */
+/* Callbacks and options of an engine. `launch` is the number of the launch in the run. */
 typedef struct gs_engine_hooks {
     void *user;
     bool (*started)(void *user, size_t launch, int64_t block, int32_t sm, int64_t now_ns); /* false: out of memory */
     bool (*ended)(void *user, size_t launch, int64_t block, int64_t now_ns);
-    bool endless; /* durations are ignored: blocks stay until their exit */
+    bool endless; /* ignore durations: blocks stay until their exit */
     bool follow;  /* the run is a recording: take from it what no model can know, see gs_predict_options */
-    int32_t turn; /* where the turns stand at the beginning, see gs_predict_options */
+    int32_t turn; /* the turns at the beginning, see gs_predict_options */
 } gs_engine_hooks;
 
 typedef struct gs_engine gs_engine;
@@ -139,7 +137,7 @@ int64_t gs_engine_now_ns(const gs_engine *engine);
 int64_t gs_engine_started(const gs_engine *engine, size_t launch);
 gs_dispatcher *gs_engine_dispatcher(gs_engine *engine);
 
-/* What stands between a launch and its next block. */
+/* Why the next block of a launch does not start. */
 typedef enum gs_hold {
     GS_HOLD_NONE,   /* all its blocks have started */
     GS_HOLD_STREAM, /* an earlier kernel of its stream has not ended: `*other` */
@@ -157,15 +155,15 @@ int gs_engine_kernel(const gs_engine *engine, size_t launch);
 /* What the model says of a recording that it follows: to be compared with it. */
 gs_run *gs_predict_recorded(const gs_gpu *gpu, const gs_run *recorded, gs_error *error);
 
-/* ---- words ---- */
+/* ---- explanations ---- */
 
-/* Why blocks of `launch` wait now: a sentence into `text`. */
+/* Adds a sentence to `text` that says why blocks of `launch` wait now. */
 void gs_why(gs_engine *engine, const gs_run *run, size_t launch, gs_text *text);
 
-/* The part of it that is about room: what holds the next block of `kernel`. */
+/* Only the part about room: why no SM takes the next block of `kernel`. */
 void gs_why_no_room(const gs_dispatcher *dispatcher, int kernel, gs_text *text);
 
-/* The same of a kernel that launches clusters of `size`. */
+/* The same for a kernel that launches clusters of `size`. */
 void gs_why_no_cluster(const gs_dispatcher *dispatcher, int kernel, int32_t size, gs_text *text);
 
 /* ---- check ---- */
@@ -187,17 +185,18 @@ typedef enum gs_answer { GS_ANSWER_NO, GS_ANSWER_YES, GS_ANSWER_UNKNOWN } gs_ans
 
 typedef struct gs_check {
     gs_answer in_this_order, in_any_order;
-    gs_conflict here;     /* no in this order: its launches up to the first that waits */
-    gs_conflict smallest; /* no: as few kernels as were found to fail, in an order that does */
-    bool is_least;        /* no fewer do */
-    gs_order works;       /* no in this order: an order in which all fit, where one was found */
-    bool none_works;      /* no order fits: all were tried */
-    size_t searched;      /* all orders of so many kernels were tried and fit */
-    bool order_is_fixed;  /* the run has exits: only its own order makes sense */
+    gs_conflict here; /* if not in this order: the launches up to the first that waits */
+    gs_conflict
+        smallest;        /* if not in any order: the fewest kernels found that conflict, in an order in which they do */
+    bool is_least;       /* no fewer kernels conflict */
+    gs_order works;      /* if not in this order: an order in which all fit, if one was found */
+    bool none_works;     /* all orders were tried, and none fits */
+    size_t searched;     /* all orders of up to this many kernels were tried and fit */
+    bool order_is_fixed; /* the run has exits, so only its own order makes sense */
 } gs_check;
 
-/* Will all blocks of the kernels of `run` be resident together? Durations are ignored. Looks at other orders by playing
-   at most `budget` launches. */
+/* Will all blocks of the kernels of `run` be resident together? Durations are ignored. Tries other orders too, with at
+   most `budget` launches. */
 gs_code gs_check_run(const gs_gpu *gpu, const gs_run *run, int64_t budget, gs_check *check, gs_error *error);
 void gs_check_clear(gs_check *check);
 
