@@ -38,6 +38,11 @@ if [ -s "$work/extra" ]; then
     echo "the shared library shows names that the header does not declare:" && cat "$work/extra" && exit 1
 fi
 
+# The library needs jansson and zlib, and neither libuv nor SQLite.
+if { pkg-config --static --libs gridsmith; readelf -d "$(dirname "$libdir")/libgridsmith.so"; } | grep -E 'libuv|-luv|sqlite'; then
+    echo "libgridsmith needs libuv or SQLite" && exit 1
+fi
+
 # The client library needs the C library alone, shows its calls alone, and its example runs through a daemon.
 nm -D --defined-only "$(dirname "$libdir")/libgridsmith-client.so" | awk '{print $3}' | grep '^gs_' | sort >"$work/shown"
 grep -o '\bgs_client_[a-z_]*(' "$source_dir/include/gridsmith/client.h" | tr -d '(' | sort -u >"$work/declared"

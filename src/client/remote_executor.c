@@ -125,22 +125,22 @@ gs_client_argument gs_client_argument_of(const gs_job_argument *argument, const 
     return (gs_client_argument){&buffers[argument->buffer], sizeof *buffers, true};
 }
 
-static gs_code call(const struct module *module, const gs_work *work, const gs_job_call *asked,
-                    const gs_client_memory *memories, gs_error *error) {
+static gs_code start_call(const struct module *module, const gs_work *work, const gs_job_call *call,
+                          const gs_client_memory *memories, gs_error *error) {
     gs_client_argument arguments[GS_CLIENT_ARGUMENTS];
-    gs_client_launch launch = {.module = module->number, .shared_bytes = asked->shared_bytes, .arguments = arguments};
-    if (asked->form != GS_FORM_ORIGINAL)
-        return gs_fail(error, GS_E_USAGE, "a daemon reshapes kernels itself: give it originals");
-    if (asked->arguments > GS_CLIENT_ARGUMENTS)
+    gs_client_launch launch = {.module = module->number, .shared_bytes = call->shared_bytes, .arguments = arguments};
+    if (call->form != GS_FORM_ORIGINAL)
+        return gs_fail(error, GS_E_USAGE, "the daemon reshapes kernels itself: only originals can be launched");
+    if (call->arguments > GS_CLIENT_ARGUMENTS)
         return gs_fail(error, GS_E_USAGE, "a kernel has at most %d arguments here", GS_CLIENT_ARGUMENTS);
-    gs_code code = find_kernel(module, asked->kernel, &launch.kernel, error);
+    gs_code code = find_kernel(module, call->kernel, &launch.kernel, error);
     if (code != GS_OK)
         return code;
-    memcpy(launch.grid, asked->grid, sizeof launch.grid);
-    memcpy(launch.block, asked->block, sizeof launch.block);
-    for (uint32_t i = 0; i < asked->arguments; i++)
-        arguments[i] = gs_client_argument_of(&work->arguments.data[asked->first + i], memories);
-    launch.argument_count = asked->arguments;
+    memcpy(launch.grid, call->grid, sizeof launch.grid);
+    memcpy(launch.block, call->block, sizeof launch.block);
+    for (uint32_t i = 0; i < call->arguments; i++)
+        arguments[i] = gs_client_argument_of(&work->arguments.data[call->first + i], memories);
+    launch.argument_count = call->arguments;
     return gs_client_failed(gs_client_start(module->client, 0, &launch), error);
 }
 
@@ -149,7 +149,7 @@ static gs_code call_all(const struct module *module, gs_work *work, const gs_cli
     gs_client *client = module->client;
     gs_code code = gs_client_failed(gs_client_event(client, 0, 0), error);
     for (size_t i = 0; i < work->calls.count && code == GS_OK; i++) {
-        code = call(module, work, &work->calls.data[i], memories, error);
+        code = start_call(module, work, &work->calls.data[i], memories, error);
         if (code == GS_OK)
             code = gs_client_failed(gs_client_event(client, 0, (uint32_t)(i % (GS_CLIENT_EVENTS - 1)) + 1), error);
     }
@@ -186,10 +186,10 @@ static gs_code run(void *of, gs_work *work, gs_error *error) {
     return code;
 }
 
-static gs_code cost(void *module, const char *kernel, const uint32_t block[3], size_t shared_bytes, gs_cost *told,
+static gs_code cost(void *module, const char *kernel, const uint32_t block[3], size_t shared_bytes, gs_cost *unknown,
                     gs_error *error) {
     (void)module, (void)kernel, (void)block, (void)shared_bytes, (void)error;
-    *told = (gs_cost){0};
+    *unknown = (gs_cost){0};
     return GS_OK;
 }
 

@@ -1,5 +1,6 @@
 /*
- * remote_stream.c: a daemon as a feed, so that the zoo's applications run through it like on a GPU of their own.
+ * remote_stream.c: a daemon as an application stream, so that the zoo's applications run through it like on a GPU of
+ * their own.
  */
 #include "cuda/cuda.h"
 #include "remote.h"
@@ -10,59 +11,59 @@ struct inside {
     gs_client *client;
 };
 
-static gs_client *client_of(const gs_app_stream *feed) {
-    return ((const struct inside *)feed->inside)->client;
+static gs_client *client_of(const gs_app_stream *stream) {
+    return ((const struct inside *)stream->inside)->client;
 }
 
-static gs_code enter(gs_app_stream *feed, gs_error *error) {
-    (void)feed, (void)error;
+static gs_code enter(gs_app_stream *stream, gs_error *error) {
+    (void)stream, (void)error;
     return GS_OK;
 }
 
-static gs_code allocate(gs_app_stream *feed, size_t bytes, uint64_t *address, gs_error *error) {
-    return gs_client_failed(gs_client_malloc(client_of(feed), bytes ? bytes : 1, address), error);
+static gs_code allocate(gs_app_stream *stream, size_t bytes, uint64_t *address, gs_error *error) {
+    return gs_client_failed(gs_client_malloc(client_of(stream), bytes ? bytes : 1, address), error);
 }
 
-static gs_code copy_in(gs_app_stream *feed, uint64_t to, const void *from, size_t bytes, gs_error *error) {
-    gs_client_code code = gs_client_copy_in(client_of(feed), 0, to, from, bytes);
-    return gs_client_failed(code == GS_CLIENT_OK ? gs_client_wait(client_of(feed), 0) : code, error);
+static gs_code copy_in(gs_app_stream *stream, uint64_t to, const void *from, size_t bytes, gs_error *error) {
+    gs_client_code code = gs_client_copy_in(client_of(stream), 0, to, from, bytes);
+    return gs_client_failed(code == GS_CLIENT_OK ? gs_client_wait(client_of(stream), 0) : code, error);
 }
 
-static gs_code copy_out(gs_app_stream *feed, void *to, uint64_t from, size_t bytes, gs_error *error) {
-    return gs_client_failed(gs_client_copy_out(client_of(feed), 0, to, from, bytes), error);
+static gs_code copy_out(gs_app_stream *stream, void *to, uint64_t from, size_t bytes, gs_error *error) {
+    return gs_client_failed(gs_client_copy_out(client_of(stream), 0, to, from, bytes), error);
 }
 
-static gs_code load(gs_app_stream *feed, const gs_build *build, uintptr_t *module, gs_error *error) {
+static gs_code load(gs_app_stream *stream, const gs_build *build, uintptr_t *module, gs_error *error) {
     uint32_t number = 0;
-    gs_code code = gs_client_load_build(client_of(feed), build, &number, error);
+    gs_code code = gs_client_load_build(client_of(stream), build, &number, error);
     *module = number;
     return code;
 }
 
-static gs_code launch(gs_app_stream *feed, const gs_app_launch *call, gs_error *error) {
+static gs_code launch(gs_app_stream *stream, const gs_app_launch *call, gs_error *error) {
     gs_client_argument arguments[GS_CLIENT_ARGUMENTS];
-    gs_client_launch asked = {.module = (uint32_t)call->module,
-                              .kernel = call->kernel,
-                              .grid = {call->grid[0], call->grid[1], call->grid[2]},
-                              .block = {call->block[0], call->block[1], call->block[2]},
-                              .shared_bytes = call->shared_bytes,
-                              .arguments = arguments,
-                              .argument_count = call->argument_count};
+    gs_client_launch request = {.module = (uint32_t)call->module,
+                                .kernel = call->kernel,
+                                .grid = {call->grid[0], call->grid[1], call->grid[2]},
+                                .block = {call->block[0], call->block[1], call->block[2]},
+                                .shared_bytes = call->shared_bytes,
+                                .arguments = arguments,
+                                .argument_count = call->argument_count};
     if (call->argument_count > GS_CLIENT_ARGUMENTS)
         return gs_fail(error, GS_E_USAGE, "a kernel has at most %d arguments here", GS_CLIENT_ARGUMENTS);
     for (uint32_t i = 0; i < call->argument_count; i++)
         arguments[i] = gs_client_argument_of(&call->arguments[i], call->buffers);
-    return gs_client_failed(gs_client_start(client_of(feed), 0, &asked), error);
+    return gs_client_failed(gs_client_start(client_of(stream), 0, &request), error);
 }
 
-static gs_code wait(gs_app_stream *feed, gs_error *error) {
-    return gs_client_failed(gs_client_wait(client_of(feed), 0), error);
+static gs_code wait(gs_app_stream *stream, gs_error *error) {
+    return gs_client_failed(gs_client_wait(client_of(stream), 0), error);
 }
 
-static void close_feed(gs_app_stream *feed) {
-    gs_client_close(client_of(feed));
-    free(feed->inside);
-    free(feed);
+static void close_stream(gs_app_stream *stream) {
+    gs_client_close(client_of(stream));
+    free(stream->inside);
+    free(stream);
 }
 
 gs_app_stream *gs_app_stream_remote(const char *socket, const char *name, gs_error *error) {
@@ -74,18 +75,18 @@ gs_app_stream *gs_app_stream_remote(const char *socket, const char *name, gs_err
                                           .load = load,
                                           .launch = launch,
                                           .wait = wait,
-                                          .close = close_feed};
-    gs_app_stream *feed = calloc(1, sizeof *feed);
-    struct inside *inside = feed ? calloc(1, sizeof *inside) : NULL;
+                                          .close = close_stream};
+    gs_app_stream *stream = calloc(1, sizeof *stream);
+    struct inside *inside = stream ? calloc(1, sizeof *inside) : NULL;
     gs_client_options options = {.socket = socket, .name = name};
     if (!inside) {
-        free(feed);
+        free(stream);
         gs_fail_memory(error);
         return NULL;
     }
-    *feed = (gs_app_stream){.ops = &ops, .inside = inside};
+    *stream = (gs_app_stream){.ops = &ops, .inside = inside};
     if (gs_client_failed(gs_client_open(&options, &inside->client), error) == GS_OK)
-        return feed;
-    close_feed(feed);
+        return stream;
+    close_stream(stream);
     return NULL;
 }

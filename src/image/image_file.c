@@ -3,7 +3,7 @@
  * parts. See image.h.
  *
  * A file is written under another name and renamed, so a broken one is rare: a full disk, a crash of the machine. It is
- * noticed by its hash, and compiled anew.
+ * noticed by its hash, and compiled again.
  */
 #include "image_file.h"
 

@@ -299,7 +299,7 @@ int32_t gs_profile_wanted(const gs_profile *profile, int32_t granularity) {
 /* ---- classes ---- */
 
 /* Whether the curve was measured on half of the SMs or fewer. */
-static bool is_known(const gs_profile *profile) {
+static bool has_curve(const gs_profile *profile) {
     return profile->point_count > 0 && profile->points[0].sms <= (profile->sms + 1) / 2 && profile->alone > 0;
 }
 
@@ -312,11 +312,11 @@ static size_t class_of(const gs_profile *profile) {
 }
 
 enum gs_level gs_profile_memory(const gs_profile *profile) {
-    return is_known(profile) ? classes[class_of(profile)].memory : GS_LEVEL_UNKNOWN;
+    return has_curve(profile) ? classes[class_of(profile)].memory : GS_LEVEL_UNKNOWN;
 }
 
 enum gs_level gs_profile_compute(const gs_profile *profile) {
-    return is_known(profile) ? classes[class_of(profile)].compute : GS_LEVEL_UNKNOWN;
+    return has_curve(profile) ? classes[class_of(profile)].compute : GS_LEVEL_UNKNOWN;
 }
 
 /* ---- keys ---- */

@@ -11,7 +11,7 @@
 enum {
     WHOLE_WINDOW_NS = 20000000,  /* the least: many launches of both */
     TURNS_WINDOW_NS = 100000000, /* the least: both have had turns */
-    USUAL_WINDOW_NS = 50000000   /* then it is told, and a new one begins */
+    USUAL_WINDOW_NS = 50000000   /* then its result is stored, and a new one begins */
 };
 
 /* ---- counting ---- */

@@ -283,7 +283,7 @@ static void catch_signals(void) {
 
 /* ---- memory ---- */
 
-/* Behind each piece is a page that nobody may touch. */
+/* Behind each piece is a page that cannot be accessed. */
 static uint64_t with_guard(uint64_t bytes, size_t *page) {
     *page = (size_t)sysconf(_SC_PAGESIZE);
     return (bytes + *page - 1) / *page * *page + *page;

@@ -16,8 +16,8 @@ void gs_loop_wake(gs_worker_loop *loop) {
 
 void gs_loop_give_up(gs_worker_loop *loop, gs_code code, uint64_t tag, const char *note) {
     gs_worker_shared *shared = loop->shared;
-    uint32_t nobody = 0;
-    if (atomic_compare_exchange_strong(&shared->note_state, &nobody, 1)) {
+    uint32_t unset = 0;
+    if (atomic_compare_exchange_strong(&shared->note_state, &unset, 1)) {
         size_t length = gs_min_u64(strlen(note), sizeof shared->note - 1);
         shared->code = code;
         shared->tag = tag;
