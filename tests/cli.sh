@@ -478,6 +478,7 @@ mistake "load no times" 'NAME or NAME:REPEAT, not "bfs:0"' "$program" zoo load b
 mistake "load a size that is not there" 'bfs has no size "huge"' "$program" zoo load bfs --size huge
 long=$(printf '%0120d' 0)
 mistake "a long socket" "the path of the socket is too long" "$program" serve --socket "/tmp/$long"
+mistake "no such device" 'there is no device "bogus": use host, cuda or cuda:N' "$program" serve --device bogus --socket "$work/socket"
 mistake "no socket" "the path of the socket is not known" env -u XDG_RUNTIME_DIR -u GRIDSMITH_SOCKET "$program" serve
 mistake "load a host" 'loads run on cuda or serve, not on "host"' "$program" zoo load bfs --on host
 mistake "a form for bench" "--as is for run, not for bench" "$program" zoo bench bfs --as persistent
@@ -523,6 +524,7 @@ mistake "a gigabyte of brackets" ":1:17: brackets are nested too deep" \
 if [ -w /dev/full ]; then
     check "full disk" 4 "$program" predict --json -o /dev/full scenarios/case-1.1.json
     check "full standard output" 4 sh -c "'$program' gpus >/dev/full"
+    check "an answer that does not arrive" 4 sh -c "'$program' check scenarios/persistent-too-late.json >/dev/full"
 fi
 # ThreadSanitizer keeps a file of its own and does not bear a limit on files.
 if ! grep -q __tsan_init "$program"; then

@@ -87,6 +87,11 @@ wrong session -DBROKEN_STALE "$backwards"
 wrong session -DBROKEN_SETTLE "$backwards"
 wrong session -DBROKEN_DOWN "$backwards"
 
+right file ""
+wrong file -DBROKEN_ORDER
+wrong file -DBROKEN_FULL
+wrong file -DBROKEN_LATE
+
 right run ""
 ends run -DCHANGES=1
 wrong run -DBROKEN_RESUME

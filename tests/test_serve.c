@@ -595,7 +595,7 @@ static int raw_connect(void) {
 
 /* A client that writes its ring itself. */
 struct raw {
-    int socket, fds[3];
+    int socket, page_fd;
     gs_wire_page *page;
     gs_ring ring;
 };
@@ -605,17 +605,16 @@ static struct raw raw_open(void) {
     gs_wire_welcome welcome;
     struct raw raw = {.socket = gs_wire_connect(socket_path, &hello)};
     assert_true(raw.socket >= 0);
-    assert_int_equal(gs_wire_answer(raw.socket, &welcome, raw.fds, 3), GS_CLIENT_OK);
-    raw.page = mmap(NULL, gs_wire_page_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, raw.fds[0], 0);
+    assert_int_equal(gs_wire_answer(raw.socket, &welcome, &raw.page_fd, 1), GS_CLIENT_OK);
+    raw.page = mmap(NULL, gs_wire_page_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, raw.page_fd, 0);
     assert_ptr_not_equal(raw.page, MAP_FAILED);
-    gs_ring_attach(&raw.ring, raw.page + 1, GS_WIRE_RING_BYTES, raw.fds[1]);
+    gs_ring_attach_socket(&raw.ring, raw.page + 1, GS_WIRE_RING_BYTES, raw.socket);
     return raw;
 }
 
 static void raw_close(struct raw *raw) {
     munmap(raw->page, gs_wire_page_bytes());
-    for (int i = 0; i < 3; i++)
-        close(raw->fds[i]);
+    close(raw->page_fd);
     close(raw->socket);
 }
 
@@ -650,7 +649,7 @@ static void nonsense_ends_only_who_says_it(void **state) {
             memset(raw.page + 1, 0xff, 4096); /* the ring itself */
         else
             gs_ring_put(&raw.ring, &record, (uint32_t)gs_random_from(&random, 1, 30) * 8);
-        gs_bell_ring(raw.fds[1]);
+        gs_bell_ring_socket(raw.socket);
         wait_end(&raw);
         raw_close(&raw);
     }
@@ -658,6 +657,150 @@ static void nonsense_ends_only_who_says_it(void **state) {
     close(silent);
     close(wordy);
     wait_status("clients", 0);
+    stop_daemon(daemon);
+}
+
+/* ---- honest clients under load ---- */
+
+/* More launches than the daemon takes at a time, then everything that needs a file. */
+static int client_loads_behind_launches(int unused) {
+    enum { LAUNCHES = 600, BYTES = 4096 };
+    gs_client *client = client_open();
+    gs_client_memory memory;
+    uint32_t module, other;
+    int turns = 20000;
+    char *shared, plain[BYTES];
+    (void)unused;
+    if (!client || client_load(client, &module) || gs_client_malloc(client, BYTES, &memory))
+        return client_fails("open");
+    gs_client_argument slow[] = {GS_CLIENT_AT(memory), GS_CLIENT_VALUE(turns)};
+    for (int i = 0; i < LAUNCHES; i++)
+        if (client_start(client, 0, module, SLOW, 64, slow, 2))
+            return client_fails("launch");
+    sleep_ms(100);
+    if (gs_client_copy_out(client, 0, plain, memory, sizeof plain))
+        return client_fails("copy_out");
+    for (int i = 0; i < LAUNCHES; i++)
+        if (client_start(client, (uint32_t)i % 4, module, SLOW, 64, slow, 2))
+            return client_fails("launch");
+    if (gs_client_host_malloc(client, BYTES, (void **)&shared) || client_load(client, &other))
+        return client_fails("host_malloc or load");
+    if (gs_client_wait_all(client))
+        return client_fails("wait");
+    gs_client_close(client);
+    return 0;
+}
+
+/* A handle is used again right after it was freed, behind launches that the daemon has not taken. */
+static int client_reuses_handles(int unused) {
+    enum { TURNS = 30, LAUNCHES = 300, BYTES = 4096 };
+    gs_client *client = client_open();
+    gs_client_memory memory;
+    uint32_t module;
+    int turns = 2000;
+    (void)unused;
+    if (!client || client_load(client, &module) || gs_client_malloc(client, BYTES, &memory))
+        return client_fails("open");
+    gs_client_argument slow[] = {GS_CLIENT_AT(memory), GS_CLIENT_VALUE(turns)};
+    for (int i = 0; i < TURNS; i++) {
+        void *shared;
+        uint32_t other;
+        if (client_load(client, &other) || gs_client_host_malloc(client, BYTES, &shared))
+            return client_fails("load or host_malloc");
+        for (int k = 0; k < LAUNCHES && i % 3 == 0; k++)
+            if (client_start(client, 1, module, SLOW, 8, slow, 2))
+                return client_fails("launch");
+        if (gs_client_unload(client, other) || gs_client_host_free(client, shared))
+            return client_fails("unload or host_free");
+    }
+    if (gs_client_wait_all(client))
+        return client_fails("wait");
+    gs_client_close(client);
+    return 0;
+}
+
+static void files_stay_in_the_order_of_commands(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4"), clients[6];
+    for (size_t i = 0; i < GS_COUNT(clients); i++)
+        clients[i] = spawn(i % 2 ? client_reuses_handles : client_loads_behind_launches, 0);
+    for (size_t i = 0; i < GS_COUNT(clients); i++)
+        assert_int_equal(wait_process(clients[i]), 0);
+    stop_daemon(daemon);
+}
+
+/* ---- clients that would block the daemon ---- */
+
+/* Makes every descriptor that it shares with the daemon blocking, never reads, and wants to be rung all the time. */
+static int client_blocks(int unused) {
+    struct raw raw = raw_open();
+    gs_wire_record record = {.head = {.command = GS_WIRE_EVENT}};
+    (void)unused;
+    fcntl(raw.socket, F_SETFL, fcntl(raw.socket, F_GETFL) & ~O_NONBLOCK);
+    fcntl(raw.page_fd, F_SETFL, fcntl(raw.page_fd, F_GETFL) & ~O_NONBLOCK);
+    for (int i = 0; i < 200000; i++) {
+        atomic_store(&raw.page->client_sleeps, 1);
+        gs_ring_put(&raw.ring, &record, sizeof record);
+    }
+    pause();
+    return 0;
+}
+
+static void nobody_can_block_the_daemon(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4"), hostile = spawn(client_blocks, 0);
+    wait_status("clients", 1);
+    sleep_ms(300);
+    assert_int_equal(wait_process(spawn(client_works, 3)), 0);
+    wait_status("clients", 1);
+    stop_daemon(daemon); /* while it is connected */
+    kill(hostile, SIGKILL);
+    wait_process(hostile);
+}
+
+/* Sends a file, and a command that does not go with it. */
+static void expect_file_end(int fd, const void *command, uint32_t bytes, const char *message) {
+    struct raw raw = raw_open();
+    const char byte = GS_WIRE_FILE;
+    if (fd >= 0)
+        assert_int_equal(gs_descriptors_send(raw.socket, &byte, 1, &fd, 1, 0), 1);
+    assert_int_equal(gs_ring_put(&raw.ring, command, bytes), GS_RING_DONE);
+    wait_end(&raw);
+    assert_string_equal(raw.page->end_message, message);
+    raw_close(&raw);
+}
+
+static void wrong_files_are_named(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4");
+    gs_wire_share share = {.head = {.command = GS_WIRE_SHARE}, .region = 1, .bytes = 4096};
+    gs_wire_load load = {.head = {.command = GS_WIRE_LOAD}, .module = 1, .kernels = 1, .bytes = 4096};
+    int ends[2], loose = memfd_create("test", MFD_CLOEXEC), sealed = memfd_create("test", MFD_ALLOW_SEALING);
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(ftruncate(loose, 4096) | ftruncate(sealed, 4096), 0);
+    assert_int_equal(fcntl(sealed, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
+    const int others[] = {ends[0], ends[1], loose, open("/dev/zero", O_RDWR), open("/", O_RDONLY | O_DIRECTORY)};
+    expect_file_end(-1, &share, sizeof share, "a command without its file, or with reply slot 0");
+    for (size_t i = 0; i < GS_COUNT(others); i++) {
+        expect_file_end(others[i], &share, sizeof share, "a file is not sealed memory of 4096 bytes");
+        expect_file_end(others[i], &load, sizeof load, "a file is not sealed memory of 4096 bytes");
+        close(others[i]);
+    }
+    load.kernels = 0;
+    expect_file_end(sealed, &load, sizeof load, "a file of 4096 bytes is not a source");
+    share.region = GS_WIRE_REGIONS;
+    expect_file_end(sealed, &share, sizeof share, "region handle 1024 is out of range");
+    share.region = 1;
+    share.bytes = 4095;
+    expect_file_end(sealed, &share, sizeof share, "a file is not sealed memory of 4095 bytes");
+    struct raw raw = raw_open();
+    const char byte = GS_WIRE_FILE;
+    for (int i = 0; i <= GS_WIRE_FILES; i++)
+        assert_int_equal(gs_descriptors_send(raw.socket, &byte, 1, &sealed, 1, 0), 1);
+    wait_end(&raw);
+    assert_string_equal(raw.page->end_message, "more than 4 files were sent without a command");
+    raw_close(&raw);
+    close(sealed);
     stop_daemon(daemon);
 }
 
@@ -680,9 +823,18 @@ static void wrong_commands_are_named(void **state) {
     expect_end(&unknown, sizeof unknown, "unknown command 17");
     expect_end(&elsewhere, sizeof elsewhere, "stream 32 is out of range");
     expect_end(&missing, sizeof missing, "there is no memory with handle 9 to free");
-    expect_end(&missing, sizeof missing - 8, "command 1 has 8 bytes");
+    expect_end(&missing, sizeof missing - 8, "command 3 has 8 bytes");
     expect_end(&far, sizeof far, "memory handle 65536 is out of range");
     expect_end(&event, sizeof event, "event 1024 is out of range");
+    gs_client *client = client_open(); /* 2^64 blocks are not none */
+    uint32_t module;
+    gs_client_launch launch = {.grid = {65536, 1 << 30, 1 << 18}, .block = {32}};
+    assert_int_equal(client_load(client, &module), GS_CLIENT_OK);
+    launch.module = module;
+    assert_int_equal(gs_client_start(client, 0, &launch), GS_CLIENT_OK);
+    assert_int_equal(gs_client_wait(client, 0), GS_CLIENT_INVALID);
+    assert_string_equal(gs_client_message(), "a launch has too many blocks");
+    gs_client_close(client);
     stop_daemon(daemon);
 }
 
@@ -693,7 +845,7 @@ static int client_floods(int unused) {
     gs_wire_record record = {.head = {.command = GS_WIRE_EVENT}};
     while (raw.page) {
         gs_ring_put(&raw.ring, &record, sizeof record);
-        gs_bell_ring(raw.fds[1]);
+        gs_bell_ring_socket(raw.socket);
         atomic_store(&raw.page->client_sleeps, 1);
     }
     return 0;
@@ -746,14 +898,19 @@ static int clean(void **state) {
 
 /* ---- what is told ---- */
 
+/* Also while as many connections as there may be say nothing. */
 static void prometheus_is_answered(void **state) {
     (void)state;
     char address[32], text[20000];
-    int port = 20000 + (int)getpid() % 20000, listener = socket(AF_INET, SOCK_STREAM, 0);
+    int port = 20000 + (int)getpid() % 20000, listener = socket(AF_INET, SOCK_STREAM, 0), silent[40];
     snprintf(address, sizeof address, "127.0.0.1:%d", port);
     pid_t daemon = DAEMON("--sms", "4", "--metrics", address);
     struct sockaddr_in where = {
         .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    for (size_t i = 0; i < GS_COUNT(silent); i++) {
+        silent[i] = socket(AF_INET, SOCK_STREAM, 0);
+        assert_int_equal(connect(silent[i], (struct sockaddr *)&where, sizeof where), 0);
+    }
     gs_client *client = client_open();
     assert_non_null(client);
     assert_int_equal(connect(listener, (struct sockaddr *)&where, sizeof where), 0);
@@ -764,6 +921,8 @@ static void prometheus_is_answered(void **state) {
         count += (size_t)got;
     text[count] = '\0';
     close(listener);
+    for (size_t i = 0; i < GS_COUNT(silent); i++)
+        close(silent[i]);
     assert_non_null(strstr(text, "HTTP/1.0 200 OK"));
     assert_non_null(strstr(text, "\ngridsmith_clients 1\n"));
     assert_non_null(strstr(text, "\ngridsmith_client_launches_total{client=\"test\",process=\""));
@@ -792,6 +951,11 @@ static void people_are_told_who_is_there(void **state) {
     command_says("status --json", "\"clients\":[{\"name\":\"test\",");
     command_says("top --every 50", "the CPU, playing a GPU of 4 SMs, up ");
     gs_client_close(client);
+    gs_client *odd = NULL; /* what would harm a terminal is not in its name */
+    gs_client_options options = {.socket = socket_path, .name = "a\x1b[31m\n\x80\xc2\x9b\xc3\xa9"};
+    assert_int_equal(gs_client_open(&options, &odd), GS_CLIENT_OK);
+    command_says("status", "a?[31m????\xc3\xa9");
+    gs_client_close(odd);
     stop_daemon(daemon);
 }
 
@@ -1005,6 +1169,9 @@ int main(int argc, char **argv) {
         cmocka_unit_test_teardown(wrong_calls_are_told_and_change_nothing, clean),
         cmocka_unit_test_teardown(the_first_error_of_a_stream_stays, clean),
         cmocka_unit_test_teardown(nonsense_ends_only_who_says_it, clean),
+        cmocka_unit_test_teardown(files_stay_in_the_order_of_commands, clean),
+        cmocka_unit_test_teardown(nobody_can_block_the_daemon, clean),
+        cmocka_unit_test_teardown(wrong_files_are_named, clean),
         cmocka_unit_test_teardown(wrong_commands_are_named, clean),
         cmocka_unit_test_teardown(flooding_client_is_only_one_of_many, clean),
         cmocka_unit_test_teardown(prometheus_is_answered, clean),

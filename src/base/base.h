@@ -53,6 +53,9 @@ void gs_text_put_int(gs_text *text, int64_t value);
 void gs_text_put_json(gs_text *text, const char *string); /* quoted and escaped */
 void gs_text_put_xml(gs_text *text, const char *string);  /* with &, <, > and quotes escaped */
 
+/* Replaces what would harm a terminal by question marks: control characters, and what is not UTF-8. */
+void gs_make_printable(char *string);
+
 /* A list of numbers for people, with regular sequences shortened: "0-8, 12", "0, 2, .. 80", "5 x3". After `parts` parts
    it only says how many numbers are left. */
 void gs_text_put_numbers(gs_text *text, const int32_t *numbers, size_t count, int parts);

@@ -126,6 +126,18 @@ void gs_text_put_json(gs_text *text, const char *string) {
     gs_text_put(text, "\"", 1);
 }
 
+/* The C1 controls, U+0080 to U+009F, are 0xc2 and a byte below 0xa0. */
+void gs_make_printable(char *string) {
+    for (size_t length; *string; string += length) {
+        const unsigned char *at = (const unsigned char *)string;
+        length = utf8_length(at);
+        bool is_control = at[0] < 0x20 || at[0] == 0x7f || (at[0] == 0xc2 && at[1] < 0xa0);
+        length = length ? length : 1;
+        if (is_control || !utf8_length(at))
+            memset(string, '?', length);
+    }
+}
+
 /* XML allows no control characters, not even escaped: they become a replacement character. */
 void gs_text_put_xml(gs_text *text, const char *string) {
     for (; *string; string++) {

@@ -102,35 +102,36 @@ static int sealed_file(size_t bytes) {
     return fd;
 }
 
-/* Under the lock, which it releases while it waits. Sending may block: the daemon always reads its sockets. */
-static gs_client_code send_file(gs_client *client, gs_wire_file *file, int fd) {
-    file->reply = gs_link_reply_take(client, &file->ticket);
-    gs_client_code code = gs_link_end_code(client);
+/* Under the lock, which it releases while it waits for the reply. */
+static gs_client_code put_file_and_wait(gs_client *client, const void *command, size_t bytes, int fd, uint32_t reply,
+                                        uint32_t ticket) {
+    gs_client_code code = gs_link_put_file(client, command, bytes, fd);
     pthread_mutex_unlock(&client->lock);
-    if (code == GS_CLIENT_OK) {
-        ssize_t sent;
-        while ((sent = gs_descriptors_send(client->socket, file, sizeof *file, &fd, 1, 0)) < 0 && errno == EINTR)
-            ;
-        code = sent < 0 ? gs_link_fail(GS_CLIENT_LOST, "the daemon is gone")
-                        : gs_link_reply_wait(client, file->reply, file->ticket);
-    }
+    if (code == GS_CLIENT_OK)
+        code = gs_link_reply_wait(client, reply, ticket);
     pthread_mutex_lock(&client->lock);
-    gs_link_reply_give(client, file->reply);
+    gs_link_file_taken(client);
+    gs_link_reply_give(client, reply);
     return code;
 }
 
 static gs_client_code share(gs_client *client, int fd, size_t bytes, unsigned char *address, uint32_t *handle) {
-    gs_wire_file file = {.kind = GS_WIRE_SHARE, .bytes = bytes};
+    gs_wire_share command = {.head = {.command = GS_WIRE_SHARE}, .bytes = bytes};
+    gs_client_code code = GS_CLIENT_OK;
     pthread_mutex_lock(&client->lock);
-    file.handle = gs_link_add(&client->regions, bytes, NULL); /* copies do not find it before it has its address */
-    gs_client_code code = file.handle ? send_file(client, &file, fd)
-                                      : gs_link_fail(GS_CLIENT_MEMORY, "there are too many pieces of host memory");
-    if (file.handle && code == GS_CLIENT_OK)
-        client->regions.slots[file.handle].address = address;
-    else if (file.handle)
-        gs_link_remove(&client->regions, file.handle);
+    command.region = gs_link_add(&client->regions, bytes, NULL); /* copies do not find it before it has its address */
+    if (command.region) {
+        command.reply = gs_link_reply_take(client, &command.ticket);
+        code = put_file_and_wait(client, &command, sizeof command, fd, command.reply, command.ticket);
+    } else {
+        code = gs_link_fail(GS_CLIENT_MEMORY, "there are too many pieces of host memory");
+    }
+    if (code == GS_CLIENT_OK)
+        client->regions.slots[command.region].address = address;
+    else if (command.region)
+        gs_link_remove(&client->regions, command.region);
     pthread_mutex_unlock(&client->lock);
-    *handle = file.handle;
+    *handle = command.region;
     return code;
 }
 
@@ -386,35 +387,45 @@ static bool write_source(int fd, const gs_client_source *source, const char *nam
     return is_good && write_all(fd, source->text, size);
 }
 
+static gs_client_code load(gs_client *client, gs_wire_load *command, int fd) {
+    gs_client_code code = GS_CLIENT_OK;
+    pthread_mutex_lock(&client->lock);
+    command->module = gs_link_add(&client->modules, command->kernels, NULL);
+    if (command->module) {
+        command->reply = gs_link_reply_take(client, &command->ticket);
+        code = put_file_and_wait(client, command, sizeof *command, fd, command->reply, command->ticket);
+    } else {
+        code = gs_link_fail(GS_CLIENT_MEMORY, "there are too many modules");
+    }
+    if (command->module && code != GS_CLIENT_OK)
+        gs_link_remove(&client->modules, command->module);
+    pthread_mutex_unlock(&client->lock);
+    return code;
+}
+
 gs_client_code gs_client_load(gs_client *client, const gs_client_source *source, uint32_t *module) {
     const char *name = source->name ? source->name : "source.cu";
     size_t size = source->size ? source->size : strlen(source->text);
     *module = 0;
     if (!source->kernel_count)
         return gs_link_fail(GS_CLIENT_INVALID, "no kernel of the source is named");
-    gs_wire_file file = {.kind = GS_WIRE_LOAD,
-                         .bytes = source_bytes(source, name, size),
-                         .options = source->option_count,
-                         .kernels = source->kernel_count};
-    if (file.bytes > GS_WIRE_SOURCE_BYTES)
+    gs_wire_load command = {.head = {.command = GS_WIRE_LOAD},
+                            .bytes = source_bytes(source, name, size),
+                            .options = source->option_count,
+                            .kernels = source->kernel_count};
+    if (command.bytes > GS_WIRE_SOURCE_BYTES)
         return gs_link_fail(GS_CLIENT_INVALID, "a source has at most %d bytes", GS_WIRE_SOURCE_BYTES);
-    int fd = sealed_file(file.bytes);
+    int fd = sealed_file(command.bytes);
     if (fd < 0 || !write_source(fd, source, name, size)) {
         gs_client_code code = gs_link_fail_system("write the source for the daemon");
         if (fd >= 0)
             close(fd);
         return code;
     }
-    pthread_mutex_lock(&client->lock);
-    file.handle = gs_link_add(&client->modules, source->kernel_count, NULL);
-    gs_client_code code =
-        file.handle ? send_file(client, &file, fd) : gs_link_fail(GS_CLIENT_MEMORY, "there are too many modules");
-    if (file.handle && code != GS_CLIENT_OK)
-        gs_link_remove(&client->modules, file.handle);
-    pthread_mutex_unlock(&client->lock);
+    gs_client_code code = load(client, &command, fd);
     close(fd);
     if (code == GS_CLIENT_OK)
-        *module = file.handle;
+        *module = command.module;
     return code;
 }
 

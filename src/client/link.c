@@ -3,8 +3,7 @@
  *
  * A command is a record in the ring, and nobody waits for it: the client counts commands, and the daemon writes into
  * the page how far each stream is. To wait is to look at the page, for some microseconds in a loop and then asleep. Of
- * several waiting threads one sleeps on the bell and the socket (which hangs up when the daemon ends), and wakes the
- * others.
+ * several waiting threads one sleeps on the socket, where the daemon rings or hangs up, and wakes the others.
  *
  * Locks: `lock` for the ring and the tables; `staging.lock`, taken before it; `sleep_lock` for sleepers, taken last.
  */
@@ -124,17 +123,19 @@ static void learn_to_wait(gs_client *client, uint64_t ns) {
 }
 
 /* Sleeps until the daemon rings or is gone. */
-static void sleep_on_bell(gs_client *client) {
-    struct pollfd both[] = {{.fd = client->bell, .events = POLLIN}, {.fd = client->socket, .events = POLLIN}};
-    if (poll(both, 2, -1) < 0)
+static void sleep_on_socket(gs_client *client) {
+    struct pollfd watched = {.fd = client->socket, .events = POLLIN};
+    char byte;
+    ssize_t got = 1;
+    if (poll(&watched, 1, -1) < 0)
         return;
-    if (both[0].revents)
-        gs_bell_clear(client->bell);
-    else if (both[1].revents)
+    while (got > 0)
+        got = recv(client->socket, &byte, sizeof byte, MSG_DONTWAIT);
+    if (got == 0 || (errno != EAGAIN && errno != EINTR))
         atomic_store(&client->is_lost, true);
 }
 
-/* Sleeps once. The thread that sleeps on the bell says so while it holds `sleep_lock`, and the others look at their
+/* Sleeps once. The thread that sleeps on the socket says so while it holds `sleep_lock`, and the others look at their
    conditions after that: no ring is missed. */
 static void sleep_once(gs_client *client, const struct gs_link_condition *condition) {
     pthread_mutex_lock(&client->sleep_lock);
@@ -148,7 +149,7 @@ static void sleep_once(gs_client *client, const struct gs_link_condition *condit
     atomic_store(&client->page->client_sleeps, 1);
     pthread_mutex_unlock(&client->sleep_lock);
     if (!is_met(condition) && gs_link_end_code(client) == GS_CLIENT_OK)
-        sleep_on_bell(client);
+        sleep_on_socket(client);
     pthread_mutex_lock(&client->sleep_lock);
     client->is_polling = false;
     pthread_cond_broadcast(&client->woken);
@@ -224,6 +225,29 @@ gs_client_code gs_link_put_stream(gs_client *client, const void *command, size_t
     if (code == GS_CLIENT_OK)
         client->last[stream] = client->commands;
     return code;
+}
+
+static gs_client_code send_file(gs_client *client, int fd) {
+    const char byte = GS_WIRE_FILE;
+    ssize_t sent;
+    while ((sent = gs_descriptors_send(client->socket, &byte, sizeof byte, &fd, 1, 0)) < 0 && errno == EINTR)
+        ;
+    return sent < 0 ? gs_link_fail(GS_CLIENT_LOST, "the daemon is gone") : GS_CLIENT_OK;
+}
+
+gs_client_code gs_link_put_file(gs_client *client, const void *command, size_t bytes, int fd) {
+    while (client->files == GS_WIRE_FILES)
+        pthread_cond_wait(&client->file_taken, &client->lock);
+    client->files++;
+    gs_client_code code = gs_link_end_code(client);
+    if (code == GS_CLIENT_OK)
+        code = send_file(client, fd);
+    return code == GS_CLIENT_OK ? gs_link_put(client, command, bytes) : code;
+}
+
+void gs_link_file_taken(gs_client *client) {
+    client->files--;
+    pthread_cond_signal(&client->file_taken);
 }
 
 gs_client_code gs_link_check_stream(uint32_t stream) {
@@ -331,7 +355,7 @@ static gs_client_code map_page(gs_client *client, int fd, uint64_t bytes) {
     if (memory == MAP_FAILED)
         return gs_link_fail_system("map the memory that the daemon shares");
     client->page = memory;
-    gs_ring_attach(&client->ring, client->page + 1, GS_WIRE_RING_BYTES, client->daemon_bell);
+    gs_ring_attach_socket(&client->ring, client->page + 1, GS_WIRE_RING_BYTES, client->socket);
     return GS_CLIENT_OK;
 }
 
@@ -348,15 +372,13 @@ static gs_client_code open_session(gs_client *client, const gs_client_options *o
     if (client->socket < 0)
         return GS_CLIENT_NO_DAEMON;
     gs_wire_welcome welcome;
-    int fds[3];
-    gs_client_code code = gs_wire_answer(client->socket, &welcome, fds, 3);
-    client->daemon_bell = fds[1];
-    client->bell = fds[2];
+    int page;
+    gs_client_code code = gs_wire_answer(client->socket, &welcome, &page, 1);
     if (code == GS_CLIENT_OK)
-        code = fds[2] < 0 ? gs_link_fail(GS_CLIENT_REFUSED, "the daemon shared no memory")
-                          : map_page(client, fds[0], welcome.page_bytes);
-    if (fds[0] >= 0)
-        close(fds[0]);
+        code = page < 0 ? gs_link_fail(GS_CLIENT_REFUSED, "the daemon shared no memory")
+                        : map_page(client, page, welcome.page_bytes);
+    if (page >= 0)
+        close(page);
     if (code == GS_CLIENT_OK) {
         client->facts = (gs_client_facts){.is_gpu = welcome.is_gpu,
                                           .sms = welcome.sms,
@@ -374,7 +396,7 @@ gs_client_code gs_client_open(const gs_client_options *options, gs_client **open
     gs_client *client = calloc(1, sizeof *client);
     if (!client)
         return fail_memory();
-    client->socket = client->bell = client->daemon_bell = -1;
+    client->socket = -1;
     client->memories.most = GS_WIRE_MEMORIES;
     client->regions.most = GS_WIRE_REGIONS;
     client->modules.most = GS_WIRE_MODULES;
@@ -383,6 +405,7 @@ gs_client_code gs_client_open(const gs_client_options *options, gs_client **open
     pthread_mutex_init(&client->staging.lock, NULL);
     pthread_mutex_init(&client->sleep_lock, NULL);
     pthread_cond_init(&client->reply_free, NULL);
+    pthread_cond_init(&client->file_taken, NULL);
     pthread_cond_init(&client->woken, NULL);
     gs_client_code code = open_session(client, options);
     if (code == GS_CLIENT_OK)
@@ -406,8 +429,6 @@ void gs_client_close(gs_client *client) {
     if (client->page)
         munmap(client->page, gs_wire_page_bytes());
     close_fd(client->socket);
-    close_fd(client->bell);
-    close_fd(client->daemon_bell);
     free(client->memories.slots);
     free(client->regions.slots);
     free(client->modules.slots);
@@ -415,6 +436,7 @@ void gs_client_close(gs_client *client) {
     pthread_mutex_destroy(&client->staging.lock);
     pthread_mutex_destroy(&client->sleep_lock);
     pthread_cond_destroy(&client->reply_free);
+    pthread_cond_destroy(&client->file_taken);
     pthread_cond_destroy(&client->woken);
     free(client);
 }

@@ -28,7 +28,7 @@ struct gs_link_use {
 };
 
 struct gs_client {
-    int socket, bell, daemon_bell;
+    int socket;
     gs_wire_page *page;
     gs_client_facts facts;
 
@@ -42,6 +42,8 @@ struct gs_client {
     uint64_t replies; /* bit i: slot i is in use */
     uint32_t tickets;
     pthread_cond_t reply_free;
+    uint32_t files; /* sent, whose commands have no reply yet */
+    pthread_cond_t file_taken;
 
     struct {
         pthread_mutex_t lock;
@@ -92,6 +94,10 @@ void gs_link_remove(struct gs_link_table *table, uint32_t handle);
 gs_client_code gs_link_put(gs_client *client, const void *command, size_t bytes);
 /* The same for a command of a stream. */
 gs_client_code gs_link_put_stream(gs_client *client, const void *command, size_t bytes);
+/* A command that needs a file: sends it first. Waits while too many are on their way; gs_link_file_taken must be called
+   when the command has its reply, also where this fails. */
+gs_client_code gs_link_put_file(gs_client *client, const void *command, size_t bytes, int fd);
+void gs_link_file_taken(gs_client *client);
 gs_client_code gs_link_check_stream(uint32_t stream);
 
 /* A place for the daemon's reply to a command, and the ticket to put into it. Waiting for it is done without the lock.

@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 enum { LINE = 64, HEAD = 8 };
@@ -40,14 +41,23 @@ void gs_ring_attach(gs_ring *ring, void *memory, uint32_t capacity, int bell) {
                       .bell = bell};
 }
 
+void gs_ring_attach_socket(gs_ring *ring, void *memory, uint32_t capacity, int socket) {
+    gs_ring_attach(ring, memory, capacity, socket);
+    ring->rings_socket = true;
+}
+
 static uint64_t record_bytes(uint32_t bytes) {
     return HEAD + ((uint64_t)bytes + 7) / 8 * 8;
 }
 
 /* A request is answered once. */
-static void ring_if_requested(_Atomic uint32_t *request, int bell) {
-    if (atomic_load(request) && atomic_exchange(request, 0))
-        gs_bell_ring(bell);
+static void ring_if_requested(const gs_ring *ring, _Atomic uint32_t *request) {
+    if (!atomic_load(request) || !atomic_exchange(request, 0))
+        return;
+    if (ring->rings_socket)
+        gs_bell_ring_socket(ring->bell);
+    else
+        gs_bell_ring(ring->bell);
 }
 
 /* ---- the writer ---- */
@@ -83,7 +93,7 @@ gs_ring_result gs_ring_put(gs_ring *ring, const void *record, uint32_t bytes) {
     copy_in(ring, ring->position + HEAD, record, bytes);
     ring->position += record_bytes(bytes);
     atomic_store(&ring->shared->written, ring->position);
-    ring_if_requested(&ring->shared->reader_sleeps, ring->bell);
+    ring_if_requested(ring, &ring->shared->reader_sleeps);
     return GS_RING_DONE;
 }
 
@@ -133,7 +143,7 @@ gs_ring_result gs_ring_take(gs_ring *ring, void *into, uint32_t most, uint32_t *
     *bytes = head[0];
     ring->position += record_bytes(head[0]);
     atomic_store(&ring->shared->read, ring->position);
-    ring_if_requested(&ring->shared->writer_waits, ring->bell);
+    ring_if_requested(ring, &ring->shared->writer_waits);
     return GS_RING_DONE;
 }
 
@@ -170,5 +180,11 @@ void gs_bell_ring(int bell) {
 void gs_bell_clear(int bell) {
     uint64_t rung;
     if (read(bell, &rung, sizeof rung) < 0)
+        return;
+}
+
+void gs_bell_ring_socket(int socket) {
+    const char byte = GS_RING_BYTE;
+    if (send(socket, &byte, sizeof byte, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
         return;
 }

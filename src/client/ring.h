@@ -6,8 +6,9 @@
  * tells is checked, so that a hostile process on the other side can make a ring GS_RING_BROKEN, and nothing else. The
  * reader copies each record out once.
  *
- * Who has nothing to do says so (gs_ring_sleep, gs_ring_wants_space) and then waits for an eventfd of its own, its bell,
- * which the other side rings only when it was asked to. A process with several rings has one bell for all of them:
+ * Who has nothing to do says so (gs_ring_sleep, gs_ring_wants_space) and then waits for an eventfd of its own, its
+ * bell, which the other side rings only when it was asked to. A process with several rings has one bell for all of
+ * them:
  *
  *     while (!gs_ring_sleep(&from))    // false: something came meanwhile
  *         take(&from);
@@ -38,14 +39,16 @@ typedef struct gs_ring {
     uint64_t position; /* mine */
     uint64_t other;    /* as last seen, and found to be possible */
     int bell;          /* rings the other side; not owned */
+    bool rings_socket; /* the bell is a socket */
 } gs_ring;
 
 /* How much shared memory a ring takes; `capacity` is a power of two from 64 to 2^30. The memory begins at a multiple of
    64, and is all zero before the first use. */
 size_t gs_ring_bytes(uint32_t capacity);
 
-/* The end of a ring in shared memory that is new: both begin at 0. `bell` is an eventfd. */
+/* The end of a ring in shared memory that is new: both begin at 0. `bell` is an eventfd, or a connected socket. */
 void gs_ring_attach(gs_ring *ring, void *memory, uint32_t capacity, int bell);
+void gs_ring_attach_socket(gs_ring *ring, void *memory, uint32_t capacity, int socket);
 
 /* The longest record that a ring of this capacity takes: a quarter of it. */
 uint32_t gs_ring_longest(uint32_t capacity);
@@ -66,10 +69,18 @@ bool gs_ring_has_some(const gs_ring *ring);
 bool gs_ring_sleep(gs_ring *ring);
 void gs_ring_wake(gs_ring *ring);
 
-/* ---- bells: eventfds, close-on-exec and non-blocking ---- */
+/* ---- bells ----
+
+   Between processes that trust each other a bell is an eventfd, close-on-exec and non-blocking. Both sides share its
+   open file description: one that made it blocking, and filled its counter, would block the other. So where the other
+   side may be hostile the bell is a socket: each side has a description of its own, and sending never waits. */
 
 int gs_bell_new(void); /* -1: errno says why */
 void gs_bell_ring(int bell);
 void gs_bell_clear(int bell); /* takes what was rung, so that a poll waits again */
+
+/* Sends a message of one byte, GS_RING_BYTE. If there is no space for it, the other side has enough to wake for. */
+enum { GS_RING_BYTE = 'r' };
+void gs_bell_ring_socket(int socket);
 
 #endif

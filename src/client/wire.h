@@ -1,8 +1,8 @@
 /*
  * wire.h: the protocol between a client and the daemon.
  *
- * The socket (SOCK_SEQPACKET) carries what is rare and what has file descriptors: a hello, its answer, memory to share,
- * sources. Everything else goes through one page of shared memory, which the daemon makes and the client maps:
+ * The socket (SOCK_SEQPACKET) carries a hello and its answer, then file descriptors, and bytes that wake the other
+ * side. Everything else goes through one page of shared memory, which the daemon makes and the client maps:
  *
  *   commands   from the client, in a ring (ring.h). Both sides count them; the first is number 1
  *   done       for each stream: the number of the last command that has happened
@@ -12,8 +12,11 @@
  *
  * There is no queue back to the client that could overflow: a client that never looks costs the daemon nothing. The
  * daemon reads each word that the client writes once, into memory of its own, and checks that copy. Whoever is about to
- * sleep says so in the page, looks once more, and sleeps on an eventfd, its bell; whoever has something for a sleeper
- * rings that bell.
+ * sleep says so in the page, looks once more, and waits for the socket; whoever has something for a sleeper sends a
+ * byte there, and never waits for it.
+ *
+ * Order. All commands are in one order, that of the ring. A command that needs a file (SHARE, LOAD) stands in the ring
+ * like any other; the client sends the file first, and files are taken in the order of their commands.
  */
 #ifndef GS_WIRE_H
 #define GS_WIRE_H
@@ -45,7 +48,7 @@ enum {
 bool gs_wire_socket(const char *path_or_null, char *path, size_t size);
 extern const char gs_wire_too_long[]; /* the message for that */
 
-enum gs_wire_kind { GS_WIRE_HELLO = 1, GS_WIRE_STATUS, GS_WIRE_SHARE, GS_WIRE_LOAD };
+enum gs_wire_kind { GS_WIRE_HELLO = 1, GS_WIRE_STATUS };
 
 /* HELLO opens a session. STATUS requests gridsmith.status/1, which comes as a file descriptor with the answer. */
 typedef struct gs_wire_hello {
@@ -56,7 +59,7 @@ typedef struct gs_wire_hello {
     char name[GS_WIRE_NAME];
 } gs_wire_hello;
 
-/* The answer. OK: three descriptors come with it: the page, the daemon's eventfd, the client's. */
+/* The answer. OK: a descriptor comes with it, the page. */
 typedef struct gs_wire_welcome {
     uint32_t magic, version, code; /* enum gs_client_code */
     uint32_t is_gpu;
@@ -71,13 +74,12 @@ int gs_wire_connect(const char *path_or_null, const gs_wire_hello *hello);
 /* Waits for the answer. Those of `most` descriptors that came are in `fds`, the others are -1. */
 gs_client_code gs_wire_answer(int socket, gs_wire_welcome *welcome, int *fds, size_t most);
 
-/* A memfd comes with these, sealed against changes of its size; the answer is in the reply slot. SHARE: host memory.
-   LOAD: a source: its name, the options and the kernels, each with its NUL, and then the text. */
-typedef struct gs_wire_file {
-    uint32_t kind, handle, reply, ticket; /* the handle of the region or module */
-    uint64_t bytes;
-    uint32_t options, kernels;
-} gs_wire_file;
+/* After the answer all messages have one byte: GS_RING_BYTE wakes the other side; GS_WIRE_FILE, from the client, has a
+   descriptor with it: a memfd, sealed against changes of its size. */
+enum {
+    GS_WIRE_FILE = 'f',
+    GS_WIRE_FILES = 4 /* that a client may have sent whose commands are not taken */
+};
 
 /* ---- the page ---- */
 
@@ -121,6 +123,8 @@ static inline size_t gs_wire_page_bytes(void) {
 
 #define GS_WIRE_COMMANDS(X)                                                                                            \
     X(GS_WIRE_ALLOCATE, gs_wire_allocate)                                                                              \
+    X(GS_WIRE_SHARE, gs_wire_share)                                                                                    \
+    X(GS_WIRE_LOAD, gs_wire_load)                                                                                      \
     X(GS_WIRE_FREE, gs_wire_free)                                                                                      \
     X(GS_WIRE_UNSHARE, gs_wire_free)                                                                                   \
     X(GS_WIRE_UNLOAD, gs_wire_free)                                                                                    \
@@ -144,6 +148,22 @@ typedef struct gs_wire_allocate {
     uint32_t memory, unused;
     uint64_t bytes;
 } gs_wire_allocate;
+
+/* The file is host memory. */
+typedef struct gs_wire_share {
+    gs_wire_head head;
+    uint32_t reply, ticket;
+    uint32_t region, unused;
+    uint64_t bytes;
+} gs_wire_share;
+
+/* The file is a source: its name, the options and the kernels, each with its NUL, and then the text. */
+typedef struct gs_wire_load {
+    gs_wire_head head;
+    uint32_t reply, ticket;
+    uint32_t module, options, kernels, unused;
+    uint64_t bytes;
+} gs_wire_load;
 
 /* Memory, a region or a module: its handle is free again. */
 typedef struct gs_wire_free {

@@ -72,7 +72,7 @@ static gs_code predict_all(const struct options *options, const gs_format *forma
     gs_run *run;
     size_t number = 0;
     gs_code code = GS_OK;
-    while (code == GS_OK && !(options->only && view->runs) && (run = gs_runs_next(runs, error))) {
+    while (code == GS_OK && !view->text.failed && !(options->only && view->runs) && (run = gs_runs_next(runs, error))) {
         code = check_many(options, format, ++number, error);
         if (code == GS_OK && (!options->only || number == (size_t)options->only)) {
             const gs_gpu *gpu = gs_gpu_for(&kept, &options->gpu, run, error);

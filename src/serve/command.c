@@ -9,6 +9,7 @@
 #include "server.h"
 
 enum { TAKEN_AT_ONCE = 64 }; /* commands of one client, before the next client's turn */
+#define MOST_BLOCKS ((uint64_t)1 << 46)
 
 /* Makes an action, or ends the client and returns false. */
 typedef bool (*handler)(gs_session *session, const void *command, size_t bytes);
@@ -68,6 +69,16 @@ static bool forget(gs_session *session, const void *command, size_t bytes) {
     session->resources[kind].data[request->handle] = NULL;
     gs_resource_forget(resource);
     return true;
+}
+
+static bool share(gs_session *session, const void *command, size_t bytes) {
+    (void)bytes;
+    return gs_file_share(session, command);
+}
+
+static bool load(gs_session *session, const void *command, size_t bytes) {
+    (void)bytes;
+    return gs_file_load(session, command);
 }
 
 /* ---- copies, fills, events ---- */
@@ -183,9 +194,9 @@ static bool check_shape(gs_session *session, const gs_wire_launch *request, uint
         if (!grid[i] || !block[i] || grid[i] > INT32_MAX || block[i] > 1024)
             return INVALID(session, "a launch has the grid (%u, %u, %u) and blocks of (%u, %u, %u)", grid[0], grid[1],
                            grid[2], block[0], block[1], block[2]);
-        *blocks *= grid[i]; /* at most 2^31 each, and 2^62 for two */
-        if (*blocks > (uint64_t)1 << 62 >> 16)
+        if (grid[i] > MOST_BLOCKS / *blocks)
             return INVALID(session, "a launch has too many blocks");
+        *blocks *= grid[i];
         threads *= block[i];
     }
     return threads <= 1024 || INVALID(session, "a launch has blocks of %llu threads", (unsigned long long)threads);
@@ -247,8 +258,8 @@ static const uint32_t sizes[] = {GS_WIRE_COMMANDS(SIZE)};
 #undef SIZE
 
 static const handler handlers[] = {
-    [GS_WIRE_ALLOCATE] = allocate, [GS_WIRE_FREE] = forget,   [GS_WIRE_UNSHARE] = forget,
-    [GS_WIRE_UNLOAD] = forget,     [GS_WIRE_COPY_IN] = copy,  [GS_WIRE_COPY_OUT] = copy,
+    [GS_WIRE_ALLOCATE] = allocate, [GS_WIRE_SHARE] = share,   [GS_WIRE_LOAD] = load,    [GS_WIRE_FREE] = forget,
+    [GS_WIRE_UNSHARE] = forget,    [GS_WIRE_UNLOAD] = forget, [GS_WIRE_COPY_IN] = copy, [GS_WIRE_COPY_OUT] = copy,
     [GS_WIRE_FILL] = fill,         [GS_WIRE_LAUNCH] = launch, [GS_WIRE_EVENT] = record,
 };
 

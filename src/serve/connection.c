@@ -1,5 +1,5 @@
 /*
- * connection.c: clients that are connected: the hello, the page that they get, files, and the end of the connection.
+ * connection.c: clients that are connected: the hello, the page that they get, and the end of the connection.
  *
  * A message is read only when there is one, and is never waited for.
  */
@@ -17,9 +17,7 @@
 struct connection {
     gs_connections *owner;
     int socket;
-    uv_poll_t poll, bell;
-    bool has_bell;
-    int handles;         /* that libuv has */
+    uv_poll_t poll;
     gs_session *session; /* NULL: it has not said hello */
     int32_t process;
     struct connection *next;
@@ -32,13 +30,12 @@ static void close_if_open(int fd) {
 
 /* ---- disconnecting ---- */
 
+/* The session goes before its socket. */
 static void handle_closed(uv_handle_t *handle) {
     struct connection *connection = handle->data;
-    if (--connection->handles)
-        return;
-    close(connection->socket);
     if (connection->session)
         gs_session_close(connection->session);
+    close(connection->socket);
     free(connection);
 }
 
@@ -52,8 +49,6 @@ static void hang_up(struct connection *connection) {
     *at = connection->next;
     owner->count--;
     uv_close((uv_handle_t *)&connection->poll, handle_closed);
-    if (connection->has_bell)
-        uv_close((uv_handle_t *)&connection->bell, handle_closed);
 }
 
 void gs_connections_close(gs_connections *connections) {
@@ -111,37 +106,16 @@ static gs_session *new_session(struct connection *connection, const gs_wire_hell
     gs_session_options options = {.weight = (uint32_t)gs_max(1, gs_min(hello->weight, 1000)),
                                   .priority = (int32_t)gs_max(-10, gs_min(hello->priority, 10)),
                                   .most_sms = hello->most_sms,
-                                  .process = connection->process};
+                                  .process = connection->process,
+                                  .socket = connection->socket};
     snprintf(options.name, sizeof options.name, "%.*s", (int)sizeof hello->name - 1, hello->name);
+    gs_make_printable(options.name); /* it goes to terminals and to metrics */
     options.page = new_page();
-    options.bell = options.page >= 0 ? gs_bell_new() : -1;
-    options.own_bell = options.bell >= 0 ? gs_bell_new() : -1;
-    if (options.own_bell < 0) {
+    if (options.page < 0) {
         gs_fail_system(error, "make", "memory for a client");
-        close_if_open(options.page);
-        close_if_open(options.bell);
         return NULL;
     }
     return gs_session_open(connection->owner->server, &options, error);
-}
-
-/* The loop looks at all rings when it wakes. */
-static void bell_rang(uv_poll_t *poll, int status, int events) {
-    struct connection *connection = poll->data;
-    (void)status, (void)events;
-    if (connection->session && connection->session->page)
-        gs_bell_clear(connection->session->options.own_bell);
-}
-
-static void watch_bell(struct connection *connection) {
-    connection->bell.data = connection;
-    if (uv_poll_init(connection->owner->loop, &connection->bell, connection->session->options.own_bell) != 0) {
-        hang_up(connection);
-        return;
-    }
-    connection->has_bell = true;
-    connection->handles++;
-    uv_poll_start(&connection->bell, UV_READABLE, bell_rang);
 }
 
 static void welcome_client(struct connection *connection, const gs_wire_hello *hello) {
@@ -167,9 +141,7 @@ static void welcome_client(struct connection *connection, const gs_wire_hello *h
                                .memory_bytes = facts->memory_bytes,
                                .page_bytes = gs_wire_page_bytes()};
     memcpy(welcome.name, facts->name, sizeof welcome.name);
-    int fds[] = {session->options.page, session->options.own_bell, session->options.bell};
-    watch_bell(connection);
-    if (!answer(connection->socket, &welcome, fds, 3))
+    if (!answer(connection->socket, &welcome, &session->options.page, 1))
         hang_up(connection);
 }
 
@@ -197,21 +169,33 @@ static void first_message(struct connection *connection, const void *message, si
     hang_up(connection);
 }
 
-static void message_came(uv_poll_t *poll, int status, int events) {
-    struct connection *connection = poll->data;
+/* Of a client that has not said hello. False: it is gone. */
+static bool receive_hello(struct connection *connection) {
     alignas(8) char text[256];
-    int fd = -1, flags = MSG_DONTWAIT | MSG_TRUNC; /* the whole length of a message that is too long is returned */
-    (void)events;
-    ssize_t got = status == 0 ? gs_descriptors_receive(connection->socket, text, sizeof text, &fd, 1, flags) : 0;
-    if (got < 0 && (errno == EAGAIN || errno == EINTR))
-        return;
-    if (got <= 0)
-        hang_up(connection);
-    else if (connection->session)
-        gs_session_file(connection->session, text, (size_t)got, fd);
-    else
-        first_message(connection, text, (size_t)got);
+    int fd = -1, flags = MSG_DONTWAIT | MSG_TRUNC; /* the whole length of a longer message is returned */
+    ssize_t got = gs_descriptors_receive(connection->socket, text, sizeof text, &fd, 1, flags);
     close_if_open(fd);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        return true;
+    if (got > 0)
+        first_message(connection, text, (size_t)got);
+    return got > 0;
+}
+
+/* A few messages at a time, so that no client has the daemon to itself. The loop looks at all rings after it. */
+static void message_came(uv_poll_t *poll, int status, int events) {
+    enum { AT_ONCE = 8 };
+    struct connection *connection = poll->data;
+    enum gs_receive_result result = GS_RECEIVED;
+    (void)events;
+    if (status != 0 || (!connection->session && !receive_hello(connection))) {
+        hang_up(connection);
+        return;
+    }
+    for (int i = 0; connection->session && i < AT_ONCE && result == GS_RECEIVED; i++)
+        result = gs_session_receive(connection->session);
+    if (result == GS_RECEIVE_CLOSED)
+        hang_up(connection);
 }
 
 /* ---- accepting ---- */
@@ -229,8 +213,8 @@ static bool is_allowed(int socket, int32_t *process) {
 static void add_connection(gs_connections *connections, int socket, int32_t process) {
     struct connection *connection = calloc(1, sizeof *connection);
     if (connection)
-        *connection = (struct connection){
-            .owner = connections, .socket = socket, .process = process, .handles = 1, .next = connections->first};
+        *connection =
+            (struct connection){.owner = connections, .socket = socket, .process = process, .next = connections->first};
     if (!connection || uv_poll_init(connections->loop, &connection->poll, socket) != 0) {
         refuse(socket, "%s", gs_no_memory);
         close(socket);

@@ -7,7 +7,7 @@
 /* Nothing runs while a module is loaded. */
 static void end_loading(gs_action *action) {
     gs_server *server = action->session->server;
-    if (action->command != GS_ACTION_LOAD || !action->is_issued || !action->resource->image)
+    if (action->command != GS_WIRE_LOAD || !action->is_issued || !action->resource->image)
         return;
     server->loads.loading--;
     server->scheduler.must_decide = true;

@@ -1,7 +1,7 @@
 /*
  * daemon.c: gridsmith serve: the loop around server.c, signals, and what libuv watches.
  *
- * One thread. libuv watches descriptors: the socket that clients connect to, each client's connection and bell, the
+ * One thread. libuv watches descriptors: the socket that clients connect to, each client's connection, the
  * worker, compilers, a timer, signals, and HTTP for Prometheus. While there is work, and for a while after it, the loop
  * does not sleep: it looks at the rings, which are memory, and at libuv now and then. How long it stays awake without
  * work grows when that was worth it, and shrinks when it was not.
@@ -274,7 +274,7 @@ static void say_where(const struct daemon *daemon) {
     daemon->options->say(line);
 }
 
-/* Each client has four descriptors here. */
+/* Each client has two descriptors here, and a few more while it sends files. */
 static void allow_descriptors(void) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {

@@ -1,5 +1,9 @@
 /*
- * file.c: files that clients send over the socket: host memory to share, and sources to load.
+ * file.c: files that clients send over the socket, and the commands that need them: host memory to share, sources to
+ * load.
+ *
+ * A client sends a file before it puts the command for it into the ring, and files are used in the order of their
+ * commands. So a command finds its file in the session's list, or it is the next one at the socket.
  */
 #define _GNU_SOURCE
 #include "server.h"
@@ -7,8 +11,44 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+/* ---- receiving ---- */
+
+static void close_if_open(int fd) {
+    if (fd >= 0)
+        close(fd);
+}
+
+/* After the end of a client its files are thrown away. */
+static void add_file(gs_session *session, int fd) {
+    if (!session->end_code && session->file_count < GS_WIRE_FILES) {
+        session->files[session->file_count++] = fd;
+        return;
+    }
+    close_if_open(fd);
+    gs_session_end(session, GS_CLIENT_INVALID, "more than %d files were sent without a command", GS_WIRE_FILES);
+}
+
+enum gs_receive_result gs_session_receive(gs_session *session) {
+    char byte;
+    int fd = -1, flags = MSG_DONTWAIT | MSG_TRUNC; /* the whole length of a longer message is returned */
+    ssize_t got = gs_descriptors_receive(session->options.socket, &byte, sizeof byte, &fd, 1, flags);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        return GS_RECEIVE_NOTHING;
+    if (got <= 0)
+        return GS_RECEIVE_CLOSED;
+    if (got == 1 && byte == GS_WIRE_FILE) {
+        add_file(session, fd);
+        return GS_RECEIVED;
+    }
+    close_if_open(fd);
+    if (got != 1 || byte != GS_RING_BYTE)
+        gs_session_end(session, GS_CLIENT_INVALID, "a message of %zd bytes", got);
+    return GS_RECEIVED;
+}
 
 /* Whether a descriptor is memory of that size, which cannot change. */
 static bool is_sealed(int fd, uint64_t bytes) {
@@ -16,6 +56,50 @@ static bool is_sealed(int fd, uint64_t bytes) {
     int seals = fcntl(fd, F_GET_SEALS), wanted = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
     return seals >= 0 && (seals & wanted) == wanted && fstat(fd, &status) == 0 && status.st_size >= 0 &&
            (uint64_t)status.st_size == bytes;
+}
+
+/* What a command with a file can be: ready, answered already, or wrong. */
+enum file_state { FILE_READY, FILE_ANSWERED, FILE_WRONG };
+
+/* The next file, for a command that wants one of so many bytes. The caller closes `*fd`, which may be -1. */
+static enum file_state take_file(gs_session *session, uint32_t reply, uint32_t ticket, uint64_t bytes, int *fd) {
+    while (!session->file_count && gs_session_receive(session) == GS_RECEIVED)
+        ;
+    *fd = -1;
+    if (session->end_code)
+        return FILE_WRONG;
+    if (!session->file_count || reply >= GS_WIRE_REPLIES) {
+        gs_session_end(session, GS_CLIENT_INVALID, "a command without its file, or with reply slot %u", reply);
+        return FILE_WRONG;
+    }
+    *fd = session->files[0];
+    memmove(session->files, session->files + 1, --session->file_count * sizeof *session->files);
+    if (*fd < 0 || session->server->is_down) {
+        gs_page_reply(session, reply, ticket, GS_CLIENT_SYSTEM,
+                      *fd < 0 ? "the daemon has no descriptors left" : gs_no_worker);
+        return FILE_ANSWERED;
+    }
+    if (!bytes || !is_sealed(*fd, bytes)) {
+        gs_session_end(session, GS_CLIENT_INVALID, "a file is not sealed memory of %llu bytes",
+                       (unsigned long long)bytes);
+        return FILE_WRONG;
+    }
+    return FILE_READY;
+}
+
+/* Where the resource goes. NULL: the client is ended. */
+static gs_resource **find_place(gs_session *session, enum gs_resource_kind kind, uint32_t handle) {
+    gs_resource **place;
+    enum gs_table_result result = gs_resource_place(session, kind, handle, &place);
+    if (result == GS_TABLE_OK)
+        return place;
+    if (result == GS_TABLE_NO_MEMORY)
+        gs_session_end(session, GS_CLIENT_SYSTEM, "%s", gs_no_memory);
+    else
+        gs_session_end(session, GS_CLIENT_INVALID, "%s handle %u is %s",
+                       kind == GS_RESOURCE_REGION ? "region" : "module", handle,
+                       result == GS_TABLE_IN_USE ? "in use" : "out of range");
+    return NULL;
 }
 
 /* ---- host memory ---- */
@@ -33,10 +117,22 @@ static gs_resource *new_region(gs_session *session, uint64_t bytes, int fd) {
     return region;
 }
 
-static void share(gs_session *session, const gs_wire_file *file, gs_resource **place, int fd) {
-    *place = new_region(session, file->bytes, fd);
-    gs_page_reply(session, file->reply, file->ticket, *place ? GS_CLIENT_OK : GS_CLIENT_SYSTEM,
+static bool share(gs_session *session, const gs_wire_share *request, int fd) {
+    gs_resource **place = find_place(session, GS_RESOURCE_REGION, request->region);
+    if (!place)
+        return false;
+    *place = new_region(session, request->bytes, fd);
+    gs_page_reply(session, request->reply, request->ticket, *place ? GS_CLIENT_OK : GS_CLIENT_SYSTEM,
                   *place ? "" : gs_no_memory);
+    return true;
+}
+
+bool gs_file_share(gs_session *session, const gs_wire_share *request) {
+    int fd;
+    enum file_state state = take_file(session, request->reply, request->ticket, request->bytes, &fd);
+    bool is_good = state == FILE_READY ? share(session, request, fd) : state == FILE_ANSWERED;
+    close_if_open(fd);
+    return is_good;
 }
 
 /* ---- sources ---- */
@@ -59,64 +155,40 @@ static char *read_file(int fd, size_t bytes) {
     return text;
 }
 
-static void load(gs_session *session, const gs_wire_file *file, gs_resource **place, int fd) {
-    gs_image_request request = {0};
-    char *bytes = file->bytes <= GS_WIRE_SOURCE_BYTES ? read_file(fd, file->bytes) : NULL;
-    if (!bytes || !gs_source_unpack(bytes, file->bytes, file->options, file->kernels, &request)) {
+static bool load(gs_session *session, const gs_wire_load *request, int fd) {
+    gs_image_request source = {0};
+    gs_resource **place = find_place(session, GS_RESOURCE_MODULE, request->module);
+    if (!place)
+        return false;
+    char *bytes = request->bytes <= GS_WIRE_SOURCE_BYTES ? read_file(fd, request->bytes) : NULL;
+    if (!bytes || !gs_source_unpack(bytes, request->bytes, request->options, request->kernels, &source)) {
         free(bytes);
         gs_session_end(session, GS_CLIENT_INVALID, "a file of %llu bytes is not a source",
-                       (unsigned long long)file->bytes);
-        return;
+                       (unsigned long long)request->bytes);
+        return false;
     }
-    gs_action *action = gs_action_new(session, GS_ACTION_LOAD);
+    gs_action *action = gs_action_new(session, GS_WIRE_LOAD);
     gs_resource *module = action ? gs_resource_new(session, GS_RESOURCE_MODULE, 0) : NULL;
     if (!module) {
         if (action)
             gs_action_free(action);
-        gs_source_free_unpacked(&request, bytes);
+        gs_source_free_unpacked(&source, bytes);
         gs_session_end(session, GS_CLIENT_SYSTEM, "%s", gs_no_memory);
-        return;
+        return false;
     }
     *place = module;
     gs_resource_use(action->resource = module);
-    action->reply = file->reply;
-    action->ticket = file->ticket;
-    action->handle = file->handle;
-    gs_load_start(action, &request, bytes);
+    action->reply = request->reply;
+    action->ticket = request->ticket;
+    action->handle = request->module;
+    gs_load_start(action, &source, bytes);
+    return true;
 }
 
-/* ---- messages ---- */
-
-static bool is_well_formed(const gs_session *session, const gs_wire_file *file, size_t bytes, int fd) {
-    return bytes == sizeof *file && fd >= 0 && file->reply < GS_WIRE_REPLIES && file->bytes &&
-           (file->kind == GS_WIRE_SHARE || file->kind == GS_WIRE_LOAD) && is_sealed(fd, file->bytes) &&
-           session->actions < GS_SESSION_ACTIONS;
-}
-
-void gs_session_file(gs_session *session, const void *message, size_t bytes, int fd) {
-    gs_wire_file file = {0};
-    gs_resource **place;
-    if (session->end_code)
-        return;
-    memcpy(&file, message, gs_min_u64(bytes, sizeof file));
-    if (!is_well_formed(session, &file, bytes, fd)) {
-        gs_session_end(session, GS_CLIENT_INVALID, "a file is malformed, not sealed, or one too many");
-        return;
-    }
-    if (session->server->is_down) {
-        gs_page_reply(session, file.reply, file.ticket, GS_CLIENT_SYSTEM, gs_no_worker);
-        return;
-    }
-    bool is_share = file.kind == GS_WIRE_SHARE;
-    enum gs_table_result result =
-        gs_resource_place(session, is_share ? GS_RESOURCE_REGION : GS_RESOURCE_MODULE, file.handle, &place);
-    if (result == GS_TABLE_NO_MEMORY)
-        gs_session_end(session, GS_CLIENT_SYSTEM, "%s", gs_no_memory);
-    else if (result != GS_TABLE_OK)
-        gs_session_end(session, GS_CLIENT_INVALID, "%s handle %u is %s", is_share ? "region" : "module", file.handle,
-                       result == GS_TABLE_IN_USE ? "in use" : "out of range");
-    else if (is_share)
-        share(session, &file, place, fd);
-    else
-        load(session, &file, place, fd);
+bool gs_file_load(gs_session *session, const gs_wire_load *request) {
+    int fd;
+    enum file_state state = take_file(session, request->reply, request->ticket, request->bytes, &fd);
+    bool is_good = state == FILE_READY ? load(session, request, fd) : state == FILE_ANSWERED;
+    close_if_open(fd);
+    return is_good;
 }

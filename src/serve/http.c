@@ -88,6 +88,16 @@ static void bytes_came(uv_stream_t *stream, ssize_t got, const uv_buf_t *buffer)
         end(request);
 }
 
+/* Connections that say nothing make way for others. */
+static void end_oldest(gs_http *http) {
+    struct http_request *oldest = NULL;
+    for (struct http_request *request = http->first->next; request; request = request->next)
+        if (!uv_is_closing((uv_handle_t *)&request->tcp))
+            oldest = request;
+    if (oldest)
+        end(oldest);
+}
+
 static void accept_request(uv_stream_t *listener, int status) {
     gs_http *http = listener->data;
     struct http_request *request = status == 0 ? calloc(1, sizeof *request) : NULL;
@@ -98,10 +108,12 @@ static void accept_request(uv_stream_t *listener, int status) {
     request->next = http->first;
     http->first = request;
     http->count++;
+    if (http->count > CONNECTIONS)
+        end_oldest(http);
     uv_tcp_init(listener->loop, &request->tcp);
     uv_timer_init(listener->loop, &request->timer);
     request->tcp.data = request->timer.data = request;
-    if (uv_accept(listener, (uv_stream_t *)&request->tcp) != 0 || http->count > CONNECTIONS ||
+    if (uv_accept(listener, (uv_stream_t *)&request->tcp) != 0 ||
         uv_read_start((uv_stream_t *)&request->tcp, offer_buffer, bytes_came) != 0)
         end(request);
     else

@@ -15,7 +15,7 @@ void gs_page_wake(gs_session *session) {
     atomic_thread_fence(memory_order_seq_cst);
     if (atomic_load_explicit(&session->page->client_sleeps, memory_order_relaxed) &&
         atomic_exchange(&session->page->client_sleeps, 0))
-        gs_bell_ring(session->options.bell);
+        gs_bell_ring_socket(session->options.socket);
 }
 
 void gs_page_reply(gs_session *session, uint32_t slot, uint32_t ticket, gs_client_code code, const char *message) {

@@ -16,17 +16,17 @@
  *   creation.c     memory and modules that the worker makes
  *   loading.c      sources on their way to modules
  *   session.c      one client: its page, its resources, its streams
+ *   file.c         files that clients send, and the commands that need them: host memory and sources
  *   command.c      commands, checked and made into actions
- *   file.c         files that clients send: host memory and sources
  *   completion.c   what a report of the worker means
  *   server.c       all of it together: one turn of the loop, a lost worker, limits, opening and closing
  *   status.c       the state of the daemon, for people and for programs; metrics.c: for Prometheus
  *
  * Nothing of this knows sockets or loops. Those are daemon.c's (with listener.c, connection.c and http.c), which calls
  *
- *   gs_session_open, gs_session_file, gs_session_close   as connections come, send something, and go
- *   gs_server_work                                       as often as it can while there is something to do
- *   gs_server_sleep                                      before it waits
+ *   gs_session_open, gs_session_receive, gs_session_close   as connections come, send something, and go
+ *   gs_server_work                                          as often as it can while there is something to do
+ *   gs_server_sleep                                         before it waits
  *
  * All of it is one thread's.
  */
@@ -133,7 +133,7 @@ typedef struct gs_action_launch {
 
 struct gs_action {
     uint32_t index, generation;
-    uint32_t command; /* enum gs_wire_command, or GS_ACTION_LOAD */
+    uint32_t command; /* enum gs_wire_command */
     bool is_issued;   /* the worker has it */
     bool is_done;
     uint64_t number; /* of the command */
@@ -147,8 +147,6 @@ struct gs_action {
     uint8_t value;
     gs_action_launch launch;
 };
-
-enum { GS_ACTION_LOAD = GS_WIRE_COMMAND_COUNT };
 
 typedef struct gs_actions {
     gs_action **data;
@@ -318,8 +316,9 @@ typedef struct gs_session_options {
     char name[GS_WIRE_NAME];
     uint32_t weight, most_sms;
     int32_t priority;
-    int32_t process;          /* its id */
-    int page, bell, own_bell; /* descriptors, owned by the session */
+    int32_t process; /* its id */
+    int page;        /* descriptor, owned by the session */
+    int socket;      /* of its connection, which outlives the session */
 } gs_session_options;
 
 /* What a client has had so far. */
@@ -334,6 +333,8 @@ struct gs_session {
     uint32_t slot;
     gs_wire_page *page; /* NULL: the client is gone */
     gs_ring ring;
+    int files[GS_WIRE_FILES]; /* that came, in order; -1: it could not be received */
+    uint32_t file_count;
     gs_resource_table resources[GS_RESOURCE_KINDS];
     gs_stream streams[GS_CLIENT_STREAMS];
     uint64_t commands;
@@ -363,17 +364,21 @@ bool gs_session_has_resources(const gs_session *session);
 /* Frees sessions whose client is gone and whose actions are done. */
 void gs_sessions_sweep(gs_server *server);
 
+/* ---- file.c ---- */
+
+enum gs_receive_result { GS_RECEIVED, GS_RECEIVE_NOTHING, GS_RECEIVE_CLOSED };
+/* Reads one message of the socket: a file, or a byte that wakes the daemon. Never waits. */
+enum gs_receive_result gs_session_receive(gs_session *session);
+/* The commands that need a file. False: the client is ended. */
+bool gs_file_share(gs_session *session, const gs_wire_share *request);
+bool gs_file_load(gs_session *session, const gs_wire_load *request);
+
 /* ---- command.c ---- */
 
 /* Takes commands from the ring. True: there were some. */
 bool gs_session_take(gs_session *session);
 /* One command, as it stood in the ring. A wrong one ends the client. */
 void gs_session_command(gs_session *session, const void *command, size_t bytes);
-
-/* ---- file.c ---- */
-
-/* A message with a file came over the socket. Does not keep `fd`. */
-void gs_session_file(gs_session *session, const void *message, size_t bytes, int fd);
 
 /* ---- completion.c ---- */
 

@@ -21,16 +21,10 @@ static gs_wire_page *map_page(int fd, gs_error *error) {
     return NULL;
 }
 
-static void close_descriptors(const gs_session_options *options) {
-    close(options->page);
-    close(options->bell);
-    close(options->own_bell);
-}
-
 static gs_session *fail_open(gs_session *session, gs_wire_page *page, const gs_session_options *options) {
     if (page)
         munmap(page, gs_wire_page_bytes());
-    close_descriptors(options);
+    close(options->page);
     free(session);
     return NULL;
 }
@@ -51,7 +45,7 @@ gs_session *gs_session_open(gs_server *server, const gs_session_options *options
         .server = server, .options = *options, .slot = slot, .page = page, .opened_ns = (uint64_t)gs_now_ns()};
     for (uint32_t i = 0; i < GS_CLIENT_STREAMS; i++)
         session->streams[i] = (gs_stream){.session = session, .number = i, .queue = slot * GS_CLIENT_STREAMS + i};
-    gs_ring_attach(&session->ring, page + 1, GS_WIRE_RING_BYTES, options->bell);
+    gs_ring_attach_socket(&session->ring, page + 1, GS_WIRE_RING_BYTES, options->socket);
     while (sessions->count <= slot)
         sessions->data[sessions->count++] = NULL;
     sessions->data[slot] = session;
@@ -75,11 +69,18 @@ void gs_session_end(gs_session *session, gs_client_code code, const char *format
     gs_page_wake(session);
 }
 
+static void close_file(int fd) {
+    if (fd >= 0)
+        close(fd);
+}
+
 void gs_session_close(gs_session *session) {
     gs_session_end(session, GS_CLIENT_LOST, "closed");
     munmap(session->page, gs_wire_page_bytes());
     session->page = NULL;
-    close_descriptors(&session->options);
+    close(session->options.page);
+    while (session->file_count)
+        close_file(session->files[--session->file_count]);
     session->server->sessions.must_sweep = true;
 }
 

@@ -223,7 +223,7 @@ static void give_resources(gs_session *session) {
 }
 
 static gs_session *open_session(gs_server *server) {
-    gs_session_options options = {.weight = 1, .bell = -1, .own_bell = -1};
+    gs_session_options options = {.weight = 1, .socket = -1};
     options.page = memfd_create("fuzz", 0);
     must(options.page >= 0 && ftruncate(options.page, (off_t)gs_wire_page_bytes()) == 0);
     gs_session *session = gs_session_open(server, &options, NULL);

@@ -2,7 +2,7 @@
  * session.pml: clients, the daemon and the worker: is every command of a living client done once, or its client
  * told why not, whoever dies?
  *
- * Modelled: two clients, each with memory (asked for through the ring) or a module (through the socket) that it then uses
+ * Modelled: two clients, each with memory (asked for through the ring) or a module (a file and its command, one step here: file.pml) that it then uses
  * in a launch and a copy behind it, waits for, and frees or leaves. The daemon's loop as in src/serve/daemon.c and
  * server.c (events, commands, decisions, a look after the worker, sweeping, sleep), sessions and resources as in session.c
  * (named, users, life; what ends a client). Launches wait for a decision, run whole or confined, are stopped and go on.
@@ -10,7 +10,7 @@
  * kernels may never end; starting it anew may fail at first. The first client may be killed or fall silent before any
  * step; what it then has not read is of no consequence to others.
  *
- * Left out: rings and bells (ring.pml and wait.pml: here they are channels, and the daemon sleeps until one has
+ * Left out: the order of files and commands (file.pml), rings and bells (ring.pml and wait.pml: here they are channels, and the daemon sleeps until one has
  * something), blocks (run.pml), what commands say and clients that lie (tests and fuzzing), memory that runs out, time: a
  * timer rings only where it will find something, a kernel that does not end or a device that is to be tried again.
  *
@@ -274,7 +274,7 @@ inline end_session(c, code) {
     fi
 }
 
-inline make_thing(c) {
+inline make_resource(c) {
     exists[c] = true;
     is_named[c] = true;
     users[c] = 1;
@@ -398,7 +398,7 @@ inline look_at_sockets(c) {
 #ifndef BROKEN_DOWN
         :: is_down -> reply[c] = REFUSED
 #endif
-        :: else -> make_thing(c)
+        :: else -> make_resource(c)
         fi
     :: else
     fi;
@@ -416,7 +416,7 @@ inline take_command(c) {
     :: !is_down && session[c] == OPEN && end_code[c] == NO_END && len(commands[c]) ->
         has_found = true;
         if
-        :: commands[c]?ALLOCATE -> make_thing(c)
+        :: commands[c]?ALLOCATE -> make_resource(c)
         :: commands[c]?LAUNCH -> assert(is_ready[c]); users[c]++; launch[c] = WAITS; must_decide = true
         :: commands[c]?COPY -> assert(is_ready[c]); users[c]++; copy[c] = WAITS; advance(c)
         :: commands[c]?FREE -> forget(c)
