@@ -1,5 +1,5 @@
 /*
- * answer.c: all that is known of the end of some warps, for users of the library.
+ * answer.c: all bounds for some warps of a program, for users of the library.
  */
 #include "bound.h"
 

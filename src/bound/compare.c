@@ -1,9 +1,8 @@
 /*
  * compare.c: random programs: the proven bound against the exact worst case, and anomalies.
  *
- * Programs and SMs are drawn small enough for the search: what they show is the shape of the bound, not its size. Each
- * repeats from a seed and an index. An anomaly is a change that ought to help and makes the end later: each relief is
- * tried on a copy of the program.
+ * Random programs and SMs are small enough for the search, and repeat from a seed and an index. To find an anomaly,
+ * each relief is tried on a copy of the program.
  */
 #include "bound.h"
 
@@ -12,9 +11,9 @@
 
 const double gs_quotients[GS_QUOTIENTS] = {1.0, 1.1, 1.25, 1.5, 1.75, 2.0, 1e9};
 
-/* ---- drawing ---- */
+/* ---- random programs ---- */
 
-/* Instructions and, at most two deep, repetitions of them; `budget` is how many instructions may still come. */
+/* Instructions, and repetitions nested at most two deep; `budget` is how many more instructions are allowed. */
 static bool draw_list(gs_random *random, gs_program *program, int depth, int *budget) {
     bool drawn = true;
     int64_t count = gs_random_from(random, 1, 4);
@@ -129,14 +128,14 @@ const char *gs_relief_words(gs_relief relief) {
     return words[relief];
 }
 
-/* Takes instruction `number` of the nodes out. False: a list would become empty. */
-static bool take_out_node(gs_program *program, size_t number) {
-    size_t holder = SIZE_MAX;
+/* Removes the instruction that is node `number`. False: a list would become empty. */
+static bool remove_node(gs_program *program, size_t number) {
+    size_t parent = SIZE_MAX;
     for (size_t i = 0; i < number; i++)
         if (program->nodes.data[i].end > number)
-            holder = i;
-    size_t from = holder == SIZE_MAX ? 0 : holder + 1;
-    size_t to = holder == SIZE_MAX ? program->nodes.count : program->nodes.data[holder].end;
+            parent = i;
+    size_t from = parent == SIZE_MAX ? 0 : parent + 1;
+    size_t to = parent == SIZE_MAX ? program->nodes.count : program->nodes.data[parent].end;
     if (to - from == 1)
         return false;
     for (size_t i = number; i + 1 < program->nodes.count; i++)
@@ -147,14 +146,14 @@ static bool take_out_node(gs_program *program, size_t number) {
     return true;
 }
 
-/* The place where a relief of one kind acts, by number. False: there is no such place. */
+/* Applies a relief to the node or unit with this number. False: it does not apply there. */
 static bool relieve(gs_program *program, int64_t *warps, gs_relief relief, size_t number) {
     gs_node *node = number < program->nodes.count ? &program->nodes.data[number] : NULL;
     switch (relief) {
     case GS_FEWER_WARPS:
         return number == 0 && --*warps > 0;
     case GS_SHORTER:
-        return node && node->unit != GS_REPEAT && take_out_node(program, number);
+        return node && node->unit != GS_REPEAT && remove_node(program, number);
     case GS_FASTER_UNIT:
         if (!node || node->unit == GS_REPEAT || node->latency <= program->units.data[node->unit].cycles)
             return false;

@@ -1,5 +1,5 @@
 /*
- * cycles.c: sums and products of cycles that never overflow: what exceeds GS_MOST_CYCLES is refused.
+ * cycles.c: sums and products of cycles without overflow: results over GS_MOST_CYCLES are refused.
  */
 #include "bound.h"
 

@@ -1,16 +1,16 @@
 /*
- * measured.c: what a real SM takes, and what its bound is.
+ * measured.c: latencies measured on a real SM, and the bound for them.
  *
- * Latencies come from chains of one instruction on one warp: the difference of two lengths, so that what surrounds the
- * chain does not count. What a warp takes besides comes from whole programs on one warp. How much an instruction of
- * another warp delays comes from the same chains on many warps: it is the time an instruction when the SM has enough of
- * them, and nowhere less than by what such a crowd was seen to be later than one warp. All of it is measured on every
- * SM and many times, and the bound takes the most that was seen.
+ * A latency is measured with chains of one instruction on one warp: it is the difference between two lengths of chain,
+ * so the code around the chain does not count. The overhead of a warp is measured with whole programs on one warp. The
+ * delay by an instruction of another warp is measured with the same chains on many warps: it is the time for each
+ * instruction when the SM has enough of them, and at least what makes the bound hold for these warps. All of it is
+ * measured on every SM and many times, and the bound uses the most that was measured.
  *
  * The bound is Theorem 1 of docs/bounds.md: the latencies of one warp, and all work of the others. An SM has several
- * schedulers, each with its own multipliers, and one shared memory; here they are one unit of each kind, because a
- * delay is measured as what one more instruction on the SM costs, wherever it is. An instruction that holds another
- * unit also takes its turn to be issued, which costs no more than that of a multiplication.
+ * schedulers, each with its own multipliers, and one shared memory. Here they are one unit of each kind, because a
+ * delay is measured as the cost of one more instruction anywhere on the SM. An instruction for another unit than the
+ * multipliers is also issued, which costs at most as much as a multiplication.
  */
 #include "bound.h"
 
@@ -114,7 +114,7 @@ static const gs_field sample_fields[] = {
     {"predicted_on_sm", GS_FIELD_INT32, true, offsetof(gs_sample, predicted_on_sm), 1, 64},
     {"skew_cycles", GS_FIELD_INT64, true, offsetof(gs_sample, skew), 0, INT32_MAX},
     {"measured_cycles", GS_FIELD_INT64, true, offsetof(gs_sample, cycles), 1, INT64_MAX / 2},
-    {"bound_cycles", GS_FIELD_OTHER, true, 0, 0, 0}, /* is worked out again */
+    {"bound_cycles", GS_FIELD_OTHER, true, 0, 0, 0}, /* is computed again */
 };
 
 static gs_code read_range(const gs_json *json, const gs_step *at, const char *key, gs_range *range, gs_error *error) {
@@ -176,7 +176,7 @@ gs_code gs_measured_input(gs_input *input, gs_measured *measured, gs_error *erro
         gs_json_free(&json);
     }
     if (code == GS_OK && !measured->samples.count)
-        code = gs_fail(error, GS_E_FORMAT, "there are no samples in the file");
+        code = gs_fail(error, GS_E_FORMAT, "the file holds no samples");
     if (code != GS_OK)
         gs_measured_clear(measured);
     return code;

@@ -1,13 +1,13 @@
 /*
- * placed.c: from the placement of blocks to the bound of a whole run.
+ * placed.c: the bound of a whole run, from the placement of its blocks.
  *
- * The dispatcher says how many blocks of each kernel each SM gets. Where all blocks of all kernels start at once, that
- * is certain, and each SM is bounded by itself, with the mix of warps that it has. Where blocks wait, where they go
- * depends on which others end first: the placement is a set, and the bound is one for all of it (Theorem 4 of
- * docs/bounds.md). Kernels are looked at in launch order then: from the time at which all earlier ones have ended, a
- * kernel has the GPU to itself until its last block starts, and shares it with later ones after that.
+ * The dispatcher decides how many blocks of each kernel each SM gets. If all blocks of all kernels start at once, this
+ * placement is certain, and each SM is bounded separately, with the warps that it has. If blocks wait, their places
+ * depend on which blocks end first, and the bound holds for every possible placement (Theorem 4 of docs/bounds.md).
+ * Then kernels are considered in launch order: when all earlier kernels have ended, a kernel has the GPU to itself
+ * until its last block starts, and shares it with later kernels after that.
  *
- * Kernels of one stream run one after the other, so that their bounds add up.
+ * Kernels of one stream run one after the other, so their bounds are added.
  */
 #include "bound.h"
 
@@ -42,7 +42,7 @@ static gs_code check_run(const gs_run *run, const gs_program *const *programs, g
     return run->launches.count ? GS_OK : gs_fail(error, GS_E_USAGE, "the run launches no kernel");
 }
 
-/* All in one stream, or each in its own? */
+/* Whether all kernels are in one stream or each in its own; anything else is refused. */
 static gs_code look_at_streams(const gs_run *run, bool *one_stream, gs_error *error) {
     size_t shared = 0, count = run->launches.count;
     const char *first = run->launches.data[0].stream;
@@ -71,8 +71,8 @@ static bool count_block(void *user, size_t launch, int64_t block, int32_t sm, in
     return true;
 }
 
-/* Plays the launches from `from` to before `to` on an empty GPU, without an end. `*at_once`: all blocks have started.
- */
+/* Plays the launches from `from` to before `to` on an empty GPU, with blocks that do not end. `*at_once`: all blocks
+   have started. */
 static gs_code place(struct placing *placing, size_t from, size_t to, bool *at_once, gs_error *error) {
     gs_engine_hooks hooks = {.user = placing, .started = count_block, .endless = true};
     gs_engine *engine = gs_engine_new(placing->gpu, placing->run, &hooks, error);
@@ -92,7 +92,8 @@ static int64_t blocks_on(const struct placing *placing, size_t launch, int32_t s
 
 /* ---- all at once ---- */
 
-/* A warp of `launch` on an SM, among all others there. Theorem 3 may know more where all have one program. */
+/* A warp of `launch` on an SM, among all others there. If all have the same program, Theorem 3 may give a lower bound.
+ */
 static gs_code bound_on_sm(struct placing *placing, size_t launch, size_t from, size_t to, int32_t sm, int64_t *others,
                            int64_t *cycles, gs_error *error) {
     int64_t alone = 0, warps = 0;
@@ -132,8 +133,8 @@ static gs_code bound_at_once(struct placing *placing, size_t from, size_t to, gs
 
 /* ---- in waves ---- */
 
-/* How many blocks of a kernel are on an SM at least when it has no room for another, nothing else being there. Holes
-   and partitions whose turn it is not can make that fewer than an empty SM takes; then only one is certain. */
+/* The least number of blocks of a kernel on an SM that has no room for another, if no other kernel is there. Holes and
+   the turn of the partitions can make it less than an empty SM takes; then only one block is certain. */
 static int64_t least_when_full(const struct placing *placing, size_t launch) {
     const gs_need *need = &placing->needs[launch];
     const gs_mechanisms *mechanisms = &placing->gpu->mechanisms;
@@ -165,7 +166,7 @@ static gs_code bound_start(struct placing *placing, size_t launch, int64_t *cycl
     return code;
 }
 
-/* From there to the end of its last block, beside all later kernels. */
+/* From the start of the last block to its end, together with all later kernels. */
 static gs_code bound_end(struct placing *placing, size_t launch, size_t to, int64_t *cycles, gs_error *error) {
     const gs_launches *launches = &placing->run->launches;
     int64_t *others = calloc(to, sizeof *others);
@@ -190,7 +191,7 @@ static gs_code bound_waves(struct placing *placing, size_t from, size_t to, gs_e
     int64_t ended = 0;
     if (placing->gpu->mechanisms.queue == GS_QUEUE_OVERTAKING && to - from > 1)
         return gs_fail(error, GS_E_UNSUPPORTED,
-                       "not all kernels start at once, and where later ones overtake no bound is known");
+                       "not all kernels start at once, and if later ones may overtake, no bound is known");
     for (size_t i = from; i < to && code == GS_OK; i++) {
         int64_t start, end;
         gs_kernel_bound *kernel = &placing->bound->kernels[i];
@@ -205,7 +206,7 @@ static gs_code bound_waves(struct placing *placing, size_t from, size_t to, gs_e
     return code;
 }
 
-/* ---- the whole ---- */
+/* ---- a run ---- */
 
 /* Launches that are on the GPU together. */
 static gs_code bound_part(struct placing *placing, size_t from, size_t to, gs_error *error) {
@@ -229,7 +230,7 @@ static gs_code bound_stream(struct placing *placing, gs_error *error) {
     return code;
 }
 
-/* The paper's formula, where there is one kernel of its program, all of it at once. */
+/* The paper's formula, if the run is one kernel of its program that starts at once. */
 static gs_code add_formula(struct placing *placing, gs_error *error) {
     const gs_program *program = placing->programs[0];
     int64_t cycles;

@@ -1,13 +1,12 @@
 /*
- * program.c: programs of warps: read, written, counted, written out.
+ * program.c: programs of warps: reading, writing, counting, unrolling.
  *
- * A program is a tree of instructions and repetitions, stored in order; a repetition knows where its body ends. What is
- * counted is counted on the tree, so that 10^9 repetitions take no longer than one. Only the search needs the program
- * written out.
+ * A program is a tree of instructions and repetitions, stored in order; a repetition has the end of its body. Totals
+ * are counted on the tree, so 10^9 repetitions take no longer than one. Only the search needs the program unrolled.
  *
- * Sub-blocks, for fairness: each round of an innermost repetition is one. What stands before the first belongs to the
- * first, what stands after one belongs to that one: so the final store of the paper's program counts with the last
- * sub-block, as Figure 3(a) shows.
+ * Sub-blocks, for fairness: each round of an innermost repetition is one. Instructions before the first sub-block
+ * belong to it, and others to the sub-block before them. So the final store of the paper's program belongs to the last
+ * sub-block, as in Figure 3(a).
  */
 #include "bound.h"
 
@@ -83,8 +82,8 @@ void gs_program_free(gs_program *program) {
     free(program);
 }
 
-/* C (L L C)+ S on two warps' worth of CUDA cores and one of load/store units. Three warps may be selected in a cycle:
-   the text says "one or two", but the second cycle of Figure 3(a) has three. */
+/* C (L L C)+ S, on CUDA cores for two warps and load/store units for one. Three warps may be selected in a cycle: the
+   text of the paper says "one or two", but the second cycle of Figure 3(a) has three. */
 gs_program *gs_program_paper(int64_t repetitions, gs_error *error) {
     enum { CUDA, MEMORY };
     if (repetitions < 1 || repetitions > MOST_TIMES) {
@@ -178,7 +177,7 @@ static gs_code read_units(const gs_json *json, const gs_step *at, gs_program *pr
         gs_unit unit = {.cycles = 1};
         code = gs_json_object(json, &step, unit_fields, GS_COUNT(unit_fields), &unit, error);
         if (code == GS_OK && find_unit(program, unit.name) >= 0)
-            code = gs_json_fail(json, &step, false, error, "unit \"%.60s\" is there twice", unit.name);
+            code = gs_json_fail(json, &step, false, error, "unit \"%.60s\" is listed twice", unit.name);
         if (code == GS_OK && !add_unit(program, unit.name, unit.warps, unit.cycles))
             code = gs_fail_memory(error);
         free(unit.name);
@@ -291,7 +290,7 @@ gs_program *gs_program_input(gs_input *input, gs_error *error) {
     if (json.root)
         program = gs_program_read(&json, error);
     else
-        gs_fail(error, GS_E_FORMAT, "there is no program in the file");
+        gs_fail(error, GS_E_FORMAT, "the file holds no program");
     gs_json_free(&json);
     if (!program || (gs_json_next(input, &more, error) == GS_OK && !more.root)) {
         gs_json_free(&more);
@@ -391,7 +390,7 @@ gs_code gs_program_totals(const gs_program *program, gs_totals *totals, gs_error
     return count_nodes(program, 0, program->nodes.count, totals) ? GS_OK : gs_fail_large(error);
 }
 
-/* ---- writing out ---- */
+/* ---- unrolling ---- */
 
 struct unrolling {
     gs_flat *flat;

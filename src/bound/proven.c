@@ -1,10 +1,10 @@
 /*
  * proven.c: bounds in closed form: the paper's formula, and the theorems of docs/bounds.md.
  *
- * Theorem numbers below are those of the document, which has the proofs. All of them look at the warp that ends last:
- * it either makes a step in a cycle, or there is no place for it, and then others are doing work that they do only
- * once. Everything is counted on the tree of the program and takes microseconds at any size; what exceeds 2^60 cycles
- * is refused.
+ * The theorems have the numbers of that document, which has the proofs. Each considers the warp that ends last: in a
+ * cycle it either makes progress, or there is no place for it, because others do work that they do only once.
+ * Everything is counted on the tree of the program, which takes microseconds at any size. Results over 2^60 cycles are
+ * refused.
  */
 #include "bound.h"
 
@@ -30,7 +30,7 @@ gs_code gs_formula_kernel(const int64_t *warps, size_t sms, int64_t repetitions,
     return code;
 }
 
-/* ---- what the theorems ask of a program ---- */
+/* ---- properties of a program ---- */
 
 static int64_t all_places(const gs_program *program) {
     int64_t places = 0;
@@ -39,16 +39,16 @@ static int64_t all_places(const gs_program *program) {
     return places;
 }
 
-/* Can a warp be left out although its unit has a place, because enough others are selected? */
+/* Whether a warp may not be selected although its unit has a place, because `issue` others are. */
 static bool issue_binds(const gs_program *program, int64_t others) {
     return program->issue <= others && program->issue < all_places(program);
 }
 
-/* How the instructions on one unit lie in a part of the program, in phases. */
+/* The distances, in phases, between the instructions on one unit in a part of the program. */
 struct spacing {
     bool has;
-    int64_t before, after; /* from the start to the first of them; from the last of them to the end */
-    int64_t least;         /* between one and the next */
+    int64_t before, after; /* from the start of the part to the first; from the last to the end of the part */
+    int64_t least;         /* the least between one and the next */
     int64_t length;
 };
 
@@ -61,7 +61,7 @@ static struct spacing join(struct spacing a, struct spacing b) {
     return whole;
 }
 
-/* The totals of the program were counted before this, so that no length overflows. */
+/* The totals of the program were counted before and fit, so no length overflows. */
 static struct spacing spacing_of(const gs_program *program, int32_t unit, size_t from, size_t to) {
     struct spacing whole = {.least = INT64_MAX};
     for (size_t i = from; i < to; i = program->nodes.data[i].end) {
@@ -79,7 +79,8 @@ static struct spacing spacing_of(const gs_program *program, int32_t unit, size_t
     return whole;
 }
 
-/* Is each instruction that is not on `unit` followed by one that is? `*first`, `*last`: are those of this part? */
+/* Whether no two instructions in a row are on other units than `unit`. `*first`, `*last`: whether the first and the
+   last of this part are on `unit`. */
 static bool alternates(const gs_program *program, int32_t unit, size_t from, size_t to, bool *first, bool *last) {
     bool holds = true;
     for (size_t i = from; i < to && holds; i = program->nodes.data[i].end) {
@@ -118,7 +119,7 @@ int gs_proven_bottleneck(const gs_program *program) {
 
 /* ---- Theorem 1: a warp among others ---- */
 
-/* What others do: how many they are, their instructions, and the cycles for which they hold places of each unit. */
+/* The work of other warps: their number, their instructions, and the cycles for which they hold places of each unit. */
 struct work {
     int64_t warps, instructions, on_unit[GS_MOST_UNITS];
 };
@@ -133,8 +134,9 @@ static bool add_work(struct work *work, const gs_program *program, const gs_tota
     return fits;
 }
 
-/* The cycles in which a warp can be left out because all are selected that may be. Where a unit is held for one cycle
-   only, those who fill it are selected in the same cycle, and are not there to fill another. */
+/* The cycles in which a warp is not selected because `issue` others are. A unit that is held for one cycle is filled by
+   warps that are selected in that cycle. Such cycles were counted as delays by the unit, so these instructions are
+   subtracted. */
 int64_t gs_issue_delay(const gs_program *program, int64_t instructions, const int64_t *unit_delays) {
     for (size_t i = 0; i < program->units.count; i++)
         if (program->units.data[i].cycles == 1)
@@ -142,13 +144,12 @@ int64_t gs_issue_delay(const gs_program *program, int64_t instructions, const in
     return instructions / program->issue;
 }
 
-/* Can a unit be full without all being selected that may be? */
 bool gs_unit_can_fill(const gs_program *program, size_t unit) {
     const gs_unit *of = &program->units.data[unit];
     return of->cycles > 1 || of->warps < program->issue || program->issue >= all_places(program);
 }
 
-/* All delays of a warp that uses the units of `own`, among `work`. */
+/* The latency of a warp and all its delays. */
 static bool sum_delays(const gs_program *program, const gs_totals *own, const struct work *work,
                        const int64_t *unit_delays, int64_t *cycles) {
     bool fits = true;
@@ -168,8 +169,8 @@ static void find_delays(const gs_program *program, const gs_totals *own, const s
     }
 }
 
-/* Where all warps have the same program, and are always selected if there is a place, each time that the warp waits for
-   a unit is bounded too: the others come there once before they can come again. */
+/* If all warps have the same program, and are always selected when there is a place, each visit to a unit is bounded
+   too: every other warp can be there once before the first of them can come again. */
 static void limit_visits(const gs_program *program, const gs_totals *own, const struct work *work, int64_t *delays) {
     for (int32_t unit = 0; unit < (int32_t)program->units.count; unit++) {
         const gs_unit *of = &program->units.data[unit];
@@ -209,7 +210,7 @@ gs_code gs_proven_among(const gs_program *program, const gs_program *const *prog
     return fits && sum_delays(program, &own, &work, delays, cycles) ? GS_OK : gs_fail_large(error);
 }
 
-/* ---- the least of them ---- */
+/* ---- the least bound of all theorems ---- */
 
 gs_code gs_proven_cycles(const gs_program *program, int64_t warps, int64_t *cycles, gs_error *error) {
     gs_totals totals;
@@ -220,7 +221,7 @@ gs_code gs_proven_cycles(const gs_program *program, int64_t warps, int64_t *cycl
     bool any = among_equals(program, &totals, warps - 1, &bound);
     if (!any)
         bound = GS_MOST_CYCLES;
-    if (gs_scale(warps, totals.latency, 1, &other)) /* Theorem 2: somebody makes a step in each cycle */
+    if (gs_scale(warps, totals.latency, 1, &other)) /* Theorem 2: some warp makes progress in each cycle */
         bound = gs_min(bound, other), any = true;
     int unit = gs_proven_bottleneck(program);
     if (unit >= 0 && gs_scale(warps, totals.on_unit[unit], 1, &other) && /* Theorem 3 */

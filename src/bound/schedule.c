@@ -1,9 +1,9 @@
 /*
  * schedule.c: one schedule, cycle by cycle.
  *
- * A schedule says for each instruction of each warp in which cycle it was issued. gs_schedule_play makes the two of
- * Figure 3: each cycle the warps are put in an order, and each in turn is selected if there is a place for it, which is
- * work-conserving by itself. Where the schedule is to be fair, the order is by sub-block first.
+ * A schedule has the cycle in which each instruction of each warp is issued. gs_schedule_play makes the two schedules
+ * of Figure 3: in each cycle the warps are sorted, and each in turn is selected if there is a place for it. So the
+ * schedule is work-conserving. For a fair one, the warps are sorted by sub-block first.
  */
 #include "bound.h"
 
@@ -16,8 +16,8 @@ struct player {
     bool fair;
     int64_t warps, ended;
     int32_t *done;  /* of each warp: instructions that were issued */
-    int32_t *ready; /* of each warp: the first cycle in which it can go on */
-    int64_t *order; /* warps, those that go first first */
+    int32_t *ready; /* of each warp: the first cycle in which it can continue */
+    int64_t *order; /* the warps, sorted */
     gs_schedule *schedule;
 };
 
@@ -32,7 +32,6 @@ static int32_t latency_of(const gs_flat *flat, int32_t instruction) {
     return end - flat->start[instruction];
 }
 
-/* What is compared first counts most. */
 static bool goes_before(const struct player *player, int64_t a, int64_t b) {
     int32_t left = player->done[a], right = player->done[b];
     bool both_run = left < player->flat->instructions && right < player->flat->instructions;
@@ -43,7 +42,7 @@ static bool goes_before(const struct player *player, int64_t a, int64_t b) {
     return a < b;
 }
 
-/* The order changes little from cycle to cycle, so this is quick. */
+/* Insertion sort: the order changes little from cycle to cycle. */
 static void put_in_order(struct player *player) {
     for (int64_t i = 1; i < player->warps; i++) {
         int64_t moving = player->order[i], at = i;

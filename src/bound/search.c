@@ -1,17 +1,18 @@
 /*
  * search.c: the exact worst case over all work-conserving schedules.
  *
- * All that matters for the future is in which phase of the program each warp is, and warps in the same phase are
- * interchangeable: a state is a sorted list of phases. A unit is held by a warp only while its instruction is under way
- * (its latency is not shorter), so the phases also say which units are taken. In a cycle each warp that is under way
- * moves on; of those that wait, every choice that leaves none out for which there is a place is tried. A state never
- * comes again, so the longest way to the end is found by going forward and remembering what each state is worth.
+ * The future depends only on the phase of each warp, and warps in the same phase are interchangeable, so a state is a
+ * sorted list of phases. A warp holds a unit only while its instruction executes (the latency is not shorter), so the
+ * phases also tell which units are taken. In a cycle each executing warp moves to its next phase. For the waiting
+ * warps, every work-conserving selection is tried; each leads to a successor of the state. A state never occurs again,
+ * so the longest path to the end is found by a depth-first search that stores the value of each state: the most cycles
+ * from it to the end.
  *
- * The ways out of a state are tried in the order of an upper bound (the theorems of proven.c for states), and none is
- * tried that cannot be longer than one already known. Where the theorems are exact the search so walks straight to a
+ * The successors of a state are tried in the order of an upper bound (the theorems of proven.c for states), and those
+ * that cannot be longer than the best so far are skipped. Where the theorems are exact, the search goes directly to a
  * worst schedule.
  *
- * Memory is bounded: what is remembered is counted, and at the limit the search stops and says so.
+ * The memory for stored states is counted. At its limit the search stops and reports it.
  */
 #include "bound.h"
 
@@ -30,7 +31,7 @@ struct group {
     int16_t unit;
 };
 
-/* States still to be looked at, those of deeper cycles behind those of earlier ones. */
+/* States still to be visited: a stack, with the successors of each state on the path. */
 struct pending {
     phase *states;
     int32_t *bounds;
@@ -43,11 +44,11 @@ struct search {
     size_t warps;
     bool fair;
     int bottleneck;
-    /* what is left from each phase on */
-    int32_t *left_on_unit[GS_MOST_UNITS]; /* cycles of one place */
+    /* by phase: the work of a warp from there to its end */
+    int32_t *left_on_unit[GS_MOST_UNITS]; /* cycles for which it holds a place */
     int32_t *left_issues;
     bool issue_can_bind, can_fill[GS_MOST_UNITS];
-    /* what is remembered: entries of a list of phases and a value, in chunks, and a hash of their numbers */
+    /* the stored states: entries of a list of phases and a value, in chunks; and a hash table of their numbers */
     size_t entry_bytes;
     char **chunks;
     size_t chunk_count, chunk_capacity;
@@ -59,7 +60,7 @@ struct search {
     bool full, out_of_memory;
 };
 
-/* ---- what is remembered ---- */
+/* ---- stored states ---- */
 
 static char *entry_at(const struct search *search, size_t number) {
     return search->chunks[number / CHUNK_ENTRIES] + number % CHUNK_ENTRIES * search->entry_bytes;
@@ -141,7 +142,7 @@ static int32_t recall(const struct search *search, const phase *state) {
 
 /* ---- upper bounds of states ---- */
 
-/* Theorem 3 for a state: all that is left on the bottleneck, and what the last warp has left elsewhere. */
+/* Theorem 3 for a state: all work left on the bottleneck, and the work of the last warp elsewhere. */
 static int32_t bottleneck_bound(const struct search *search, const phase *state) {
     const int32_t *left = search->left_on_unit[search->bottleneck];
     int32_t bound = search->left_issues[state[0]] - left[state[0]];
@@ -180,15 +181,15 @@ static int32_t bound_of(const struct search *search, const phase *state) {
     return search->bottleneck < 0 ? bound : (int32_t)gs_min(bound, bottleneck_bound(search, state));
 }
 
-/* ---- the ways out of a state ---- */
+/* ---- the successors of a state ---- */
 
 struct choice {
     struct search *search;
     struct group groups[MOST_GROUPS];
     size_t group_count;
-    int64_t free[GS_MOST_UNITS];  /* places of each unit that nobody holds */
-    int64_t issue;                /* how many more may be selected */
-    phase moved[GS_SEARCH_WARPS]; /* the state after the cycle, without those that wait, then with them */
+    int64_t free[GS_MOST_UNITS];  /* free places of each unit */
+    int64_t issue;                /* how many more warps may be selected */
+    phase moved[GS_SEARCH_WARPS]; /* the phases after the cycle of the warps that do not wait */
     size_t moved_count;
     bool failed;
 };
@@ -197,8 +198,8 @@ static bool waits(const gs_flat *flat, phase at) {
     return at < flat->phases && flat->start[flat->instruction[at]] == at;
 }
 
-/* Sorts the warps of a state into those that wait, by phase, and those that move on by themselves. */
-static void look(struct choice *choice, const phase *state) {
+/* Divides the warps of a state into those that wait, in groups by phase, and those that execute or have ended. */
+static void find_groups(struct choice *choice, const phase *state) {
     const struct search *search = choice->search;
     const gs_flat *flat = search->flat;
     for (size_t unit = 0; unit < search->program->units.count; unit++)
@@ -221,8 +222,9 @@ static void look(struct choice *choice, const phase *state) {
     }
 }
 
-/* Is nobody left out for whom there is a place, and, where that is asked, nobody of an earlier sub-block left out for
-   the sake of a later one? `free` and `issue` are what the choice leaves. */
+/* Whether the selection is work-conserving: no warp is left out for which there is a place. If the search is for fair
+   schedules, no warp of an earlier sub-block is left out in favor of a later one either. `free` and `issue` are what
+   the selection leaves. */
 static bool is_allowed(const struct choice *choice) {
     for (size_t i = 0; i < choice->group_count; i++) {
         const struct group *left = &choice->groups[i];
@@ -271,7 +273,7 @@ static bool reserve_pending(struct search *search) {
     return true;
 }
 
-static void add_way(struct choice *choice) {
+static void add_successor(struct choice *choice) {
     struct search *search = choice->search;
     if (!reserve_pending(search)) {
         choice->failed = true;
@@ -288,11 +290,11 @@ static void add_way(struct choice *choice) {
     pending->bounds[pending->count++] = bound_of(search, state);
 }
 
-/* Every number of every group that may be selected, group by group. */
+/* Tries every number of selected warps of each group, group by group. */
 static void choose(struct choice *choice, size_t number) {
     if (number == choice->group_count) {
         if (is_allowed(choice))
-            add_way(choice);
+            add_successor(choice);
         return;
     }
     struct group *group = &choice->groups[number];
@@ -309,7 +311,7 @@ static void choose(struct choice *choice, size_t number) {
 
 /* ---- the search ---- */
 
-/* Takes the most promising of the states from `from` on out of the pending ones. */
+/* Removes the state with the highest bound among the pending ones from `from` on. */
 static void take_best(struct search *search, size_t from, phase *state, int32_t *bound) {
     struct pending *pending = &search->pending;
     size_t best = from, last = --pending->count;
@@ -323,16 +325,16 @@ static void take_best(struct search *search, size_t from, phase *state, int32_t 
     pending->bounds[best] = pending->bounds[last];
 }
 
-/* The ways out of a state, onto the end of the pending ones. False: no memory. Apart from the search, which calls
-   itself once a cycle, so that its frames stay small. */
-__attribute__((noinline)) static bool list_ways(struct search *search, const phase *state) {
+/* Adds the successors of a state to the pending ones. False: no memory. Not inlined, so that the frames of `longest`,
+   which calls itself once for each cycle, stay small. */
+__attribute__((noinline)) static bool list_successors(struct search *search, const phase *state) {
     struct choice choice = {.search = search};
-    look(&choice, state);
+    find_groups(&choice, state);
     choose(&choice, 0);
     return !choice.failed;
 }
 
-/* The most cycles from `state` to the end, or -1: the search has to stop. */
+/* The most cycles from `state` to the end, or -1: the search must stop. */
 static int32_t longest(struct search *search, const phase *state) {
     if (state[0] == search->flat->phases)
         return 0;
@@ -340,7 +342,7 @@ static int32_t longest(struct search *search, const phase *state) {
     if (value >= 0)
         return value;
     size_t from = search->pending.count;
-    if (!list_ways(search, state))
+    if (!list_successors(search, state))
         return -1;
     while (search->pending.count > from) {
         phase next[GS_SEARCH_WARPS];
@@ -359,8 +361,8 @@ static int32_t longest(struct search *search, const phase *state) {
 
 /* ---- the schedule that was found ---- */
 
-/* Takes `value` out of a list of phases. False: it is not in it. */
-static bool take_out(phase *list, size_t *count, phase value) {
+/* Removes `value` from a list of phases. False: it is not in the list. */
+static bool remove_phase(phase *list, size_t *count, phase value) {
     for (size_t i = 0; i < *count; i++)
         if (list[i] == value) {
             list[i] = list[--*count];
@@ -369,8 +371,9 @@ static bool take_out(phase *list, size_t *count, phase value) {
     return false;
 }
 
-/* Moves the warps of the schedule, by number, so that their phases become those of `next`. Those under way and those
-   that have ended are clear. Of those that wait, from the earliest phase on, as many stay as are still asked for. */
+/* Moves the warps of the schedule so that their phases become those of `next`. For warps that execute or have ended
+   this is clear. Of the waiting warps, beginning with the earliest phase, as many stay in their phase as `next` has
+   there. */
 static void advance(const struct search *search, phase *warps, const phase *next, int32_t cycle,
                     gs_schedule *schedule) {
     const gs_flat *flat = search->flat;
@@ -383,13 +386,13 @@ static void advance(const struct search *search, phase *warps, const phase *next
             continue;
         }
         warps[i] = (phase)(warps[i] + (warps[i] < flat->phases));
-        take_out(left, &count, warps[i]);
+        remove_phase(left, &count, warps[i]);
     }
     sort_phases(waiting, waiting_count);
     bool moved[GS_SEARCH_WARPS] = {false};
     for (size_t at = 0; at < waiting_count; at++)
-        if (!take_out(left, &count, waiting[at]))
-            moved[at] = take_out(left, &count, (phase)(waiting[at] + 1));
+        if (!remove_phase(left, &count, waiting[at]))
+            moved[at] = remove_phase(left, &count, (phase)(waiting[at] + 1));
     for (size_t at = 0; at < waiting_count; at++)
         for (size_t i = 0; moved[at] && i < search->warps; i++)
             if (warps[i] == waiting[at] && waits(flat, warps[i])) {
@@ -405,7 +408,7 @@ static void advance(const struct search *search, phase *warps, const phase *next
             warps[i]++;
 }
 
-/* Is `value` what is known of a state, or could it be? */
+/* Whether `value` is the stored value of a state. */
 static bool is_worth(const struct search *search, const phase *state, int32_t value) {
     return state[0] == search->flat->phases ? value == 0 : recall(search, state) == value;
 }
@@ -419,21 +422,21 @@ static gs_code trace(struct search *search, int32_t cycles, gs_schedule *schedul
         return gs_fail_memory(error);
     for (int32_t cycle = 1; cycle <= cycles; cycle++) {
         search->pending.count = 0;
-        if (!list_ways(search, state))
+        if (!list_successors(search, state))
             return gs_fail_memory(error);
-        size_t way = 0;
-        while (way < search->pending.count &&
-               !is_worth(search, search->pending.states + way * search->warps, cycles - cycle))
-            way++;
-        memcpy(state, search->pending.states + way * search->warps, search->warps * sizeof *state);
+        size_t successor = 0;
+        while (successor < search->pending.count &&
+               !is_worth(search, search->pending.states + successor * search->warps, cycles - cycle))
+            successor++;
+        memcpy(state, search->pending.states + successor * search->warps, search->warps * sizeof *state);
         advance(search, warps, state, cycle, schedule);
     }
     return GS_OK;
 }
 
-/* ---- the whole ---- */
+/* ---- a search ---- */
 
-static bool count_what_is_left(struct search *search) {
+static bool count_work_left(struct search *search) {
     const gs_flat *flat = search->flat;
     size_t capacity = (size_t)flat->phases + 1;
     search->left_issues = calloc(capacity, sizeof *search->left_issues);
@@ -462,7 +465,7 @@ static void search_clear(struct search *search) {
     free(search->pending.bounds);
 }
 
-/* What can be said where the search had to stop: the longer of two schedules. */
+/* If the search had to stop: the longer of two schedules. */
 static gs_code find_some(const gs_flat *flat, int64_t warps, bool fair, gs_worst *worst, gs_error *error) {
     gs_code code = GS_OK;
     for (gs_order_rule rule = GS_WARP_BY_WARP; rule <= GS_IN_TURN && code == GS_OK; rule++) {
@@ -511,7 +514,7 @@ gs_code gs_search(const gs_flat *flat, int64_t warps, const gs_search_options *o
     search.issue_can_bind = flat->program->issue < places;
     search.entry_bytes = (search.warps * sizeof(phase) + 3) / 4 * 4 + sizeof(int32_t);
     phase start[GS_SEARCH_WARPS] = {0};
-    int32_t cycles = count_what_is_left(&search) ? longest(&search, start) : -1;
+    int32_t cycles = count_work_left(&search) ? longest(&search, start) : -1;
     worst->states = (int64_t)search.entries;
     if (cycles >= 0) {
         worst->exact = true;
