@@ -1,5 +1,5 @@
 /*
- * bound.c: bounds and schedules, for people and for programs.
+ * bound.c: bounds, schedules and measurements, as tables, pictures and JSON.
  */
 #include "view.h"
 
@@ -112,7 +112,7 @@ static void put_units(gs_text *text, const gs_program *program) {
     for (size_t i = 0; i < program->units.count; i++) {
         double x = 8 + 150.0 * (double)i;
         gs_text_add(text, "<rect x=\"%.0f\" y=\"28\" width=\"10\" height=\"10\" fill=\"", x);
-        gs_put_colour(text, i);
+        gs_put_color(text, i);
         gs_text_add(text, "\"/><text x=\"%.0f\" y=\"37\">", x + 15);
         gs_text_put_xml(text, program->units.data[i].name);
         gs_text_add(text, ": %lld at once</text>\n", (long long)program->units.data[i].warps);
@@ -125,11 +125,11 @@ static void put_instruction(gs_text *text, const gs_flat *flat, int32_t instruct
     int32_t latency = latency_of(flat, instruction);
     gs_text_add(text, "<rect x=\"%.0f\" y=\"%.0f\" width=\"%d\" height=\"%d\" opacity=\"%s\" fill=\"", x + 1, y + 1,
                 CELL * latency - 2, CELL - 2, latency > 1 ? "0.45" : "1");
-    gs_put_colour(text, (size_t)flat->unit[instruction]);
+    gs_put_color(text, (size_t)flat->unit[instruction]);
     if (latency > 1) {
         gs_text_add(text, "\"/><rect x=\"%.0f\" y=\"%.0f\" width=\"%d\" height=\"%d\" fill=\"", x + 1, y + 1, CELL - 2,
                     CELL - 2);
-        gs_put_colour(text, (size_t)flat->unit[instruction]);
+        gs_put_color(text, (size_t)flat->unit[instruction]);
     }
     gs_text_add(text, "\"/><text x=\"%.0f\" y=\"%.0f\" text-anchor=\"middle\" fill=\"#fff\">", x + CELL / 2.0, y + 15);
     gs_text_put_xml(text, letter);
@@ -296,7 +296,7 @@ int64_t gs_put_measured(gs_text *text, const gs_measured *measured) {
     return late;
 }
 
-/* Measured cycles across, the bound upwards, both by powers of ten. */
+/* Measured cycles across, the bound upwards, both logarithmic. */
 enum { PLOT = 520, PLOT_LEFT = 64, PLOT_TOP = 40 };
 
 struct axes {
@@ -342,14 +342,14 @@ static void put_axes(gs_text *text, const struct axes *axes) {
         PLOT_LEFT + PLOT / 2, PLOT_TOP + PLOT + 34, PLOT_TOP + PLOT / 2);
 }
 
-/* By warps on the SM: up to 1, 4, 16 and more. */
-static size_t crowd_of(const gs_sample *sample) {
+/* The class of a sample by its warps on the SM: 1, up to 4, up to 16, or more. */
+static size_t class_of(const gs_sample *sample) {
     int64_t warps = warps_on_sm(sample);
     return warps == 1 ? 0 : warps <= 4 ? 1 : warps <= 16 ? 2 : 3;
 }
 
 void gs_put_measured_svg(gs_text *text, const gs_measured *measured) {
-    static const char *const crowds[] = {"1 warp on an SM", "2 to 4", "5 to 16", "17 and more"};
+    static const char *const classes[] = {"1 warp on an SM", "2 to 4", "5 to 16", "17 and more"};
     struct axes axes = find_axes(measured);
     int width = PLOT_LEFT + PLOT + 24, height = PLOT_TOP + PLOT + 50;
     gs_text_add(text,
@@ -365,15 +365,15 @@ void gs_put_measured_svg(gs_text *text, const gs_measured *measured) {
         double bound = (double)gs_measured_bound(&measured->latencies, sample);
         gs_text_add(text, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"2\" fill-opacity=\"0.6\" fill=\"",
                     PLOT_LEFT + place_on(&axes, (double)sample->cycles), PLOT_TOP + PLOT - place_on(&axes, bound));
-        gs_put_colour(text, crowd_of(sample));
+        gs_put_color(text, class_of(sample));
         gs_text_add(text, "\"/>\n");
     }
-    for (size_t i = 0; i < GS_COUNT(crowds); i++) {
+    for (size_t i = 0; i < GS_COUNT(classes); i++) {
         gs_text_add(text, "<circle cx=\"%d\" cy=\"%zu\" r=\"4\" fill=\"", PLOT_LEFT + PLOT - 120,
                     PLOT_TOP + PLOT - 72 + 18 * i);
-        gs_put_colour(text, i);
+        gs_put_color(text, i);
         gs_text_add(text, "\"/><text x=\"%d\" y=\"%zu\">%s</text>\n", PLOT_LEFT + PLOT - 110,
-                    PLOT_TOP + PLOT - 68 + 18 * i, crowds[i]);
+                    PLOT_TOP + PLOT - 68 + 18 * i, classes[i]);
     }
     gs_text_add(text, "</svg>\n");
 }

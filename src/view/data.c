@@ -1,5 +1,5 @@
 /*
- * data.c: the formats for programs: JSON (the run itself, a line each) and CSV (a row a block).
+ * data.c: the formats for programs: JSON (a line for each run) and CSV (a row for each block).
  */
 #include "view.h"
 
@@ -18,7 +18,7 @@ const gs_format gs_format_json = {
 
 /* ---- CSV ---- */
 
-/* A name is quoted where it must be. */
+/* Quotes a name if necessary. */
 static void put_csv(gs_text *text, const char *name) {
     bool plain = true;
     for (const char *c = name; *c; c++)

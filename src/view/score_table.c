@@ -10,7 +10,7 @@ static const char *name_of(const gs_class_score *class) {
     return class->class_name[0] ? class->class_name : "(none)";
 }
 
-/* Rounded down, so that only what is all exact is 100 percent. */
+/* Rounded down: 100 percent only if all are exact. */
 static double percent(int64_t exact, int64_t all) {
     return all ? floor(1000.0 * (double)exact / (double)all) / 10 : 100.0;
 }

@@ -1,8 +1,8 @@
 /*
- * stays.c: from events to bars: which block is where, from when to when, and on which lane of its SM.
+ * stays.c: the stays of blocks on SMs, from the events of a run.
  *
- * With times a stay is in nanoseconds. Without, time is the order of launches and exits, one column each: a block stays
- * from the column of its launch (or of the exit that let it in) to the column of its kernel's exit.
+ * With times a stay is in nanoseconds. Without times each launch and exit is a column: a block stays from the column of
+ * its launch, or of the exit at which it started, to the column of the exit of its kernel.
  */
 #include "view.h"
 
@@ -51,8 +51,8 @@ static gs_code add_all_timed(const gs_run *run, gs_stays *stays, gs_error *error
 
 /* ---- without times ---- */
 
-/* Blocks that are seen for the first time. `known` is how many of each launch were seen before: recordings show blocks
-   as a growing prefix. */
+/* Adds the blocks that are seen for the first time. `known` is how many of each launch were seen before: blocks start
+   in order. */
 static gs_code add_newly_seen(const gs_event *event, size_t *known, int64_t column, gs_stays *stays, gs_error *error) {
     const gs_sm_list *placed = &event->seen.placed;
     gs_code code = GS_OK;
@@ -85,7 +85,7 @@ static gs_code add_all_untimed(const gs_run *run, gs_stays *stays, gs_error *err
     return code;
 }
 
-/* ---- together, in order, in lanes ---- */
+/* ---- sorting, joining, lanes ---- */
 
 static int compare_stays(const void *first, const void *second) {
     const gs_stay *a = first, *b = second;
@@ -114,7 +114,7 @@ static void join_stays(gs_stays *stays) {
 /* Each stay gets the lowest lane of its SM that is free. */
 static gs_code give_lanes(gs_stays *stays, gs_error *error) {
     struct {
-        int64_t *data; /* until when each lane of the present SM is taken */
+        int64_t *data; /* the end of the last stay on each lane of the present SM */
         size_t count, capacity;
     } lanes = {0};
     gs_code code = GS_OK;
@@ -146,7 +146,7 @@ static int64_t since(int64_t first, int64_t time) {
     return time == INT64_MAX || __builtin_sub_overflow(time, first, &difference) ? INT64_MAX : difference;
 }
 
-/* The clock of a recording begins anywhere; here the first block starts at 0. */
+/* The clock of a recording begins at any time. Shifts it so that the first block starts at 0. */
 static void begin_at_zero(gs_stays *stays) {
     int64_t first = stays->count ? stays->data[0].from : 0;
     for (size_t i = 0; i < stays->count; i++)

@@ -1,8 +1,8 @@
 /*
- * svg.c: a run as a picture: SMs down, time or launches across, a colour a kernel.
+ * svg.c: a run as a picture: SMs down, time or launches across, a color for each kernel.
  *
- * Each SM is a row and each bar a group of blocks of one kernel that come and go together, with their number in it
- * where there is room and in the tooltip always. Rows are as high as the busiest SM needs. The legend names the
+ * Each SM is a row. Each bar is a group of blocks of one kernel that start and end together. Their number is in the
+ * tooltip, and in the bar if it is large enough. Rows are as high as the busiest SM needs. The legend names the
  * kernels, how many blocks they have and how many of them never start.
  */
 #include "view.h"
@@ -16,7 +16,7 @@ enum {
     RIGHT = 16,
     LINE = 18, /* a line of text */
     LEGEND_COLUMN = 230,
-    MOST_BARS = 400000 /* more than that no viewer opens */
+    MOST_BARS = 400000 /* viewers do not open more */
 };
 
 struct picture {
@@ -29,7 +29,7 @@ struct picture {
     double top, plot_width, row_height, lane_height;
 };
 
-/* ---- colours ---- */
+/* ---- colors ---- */
 
 static int channel(double hue, double saturation, double lightness, int offset) {
     double k = fmod(offset + hue / 30.0, 12.0);
@@ -37,8 +37,8 @@ static int channel(double hue, double saturation, double lightness, int offset) 
     return (int)lround(255.0 * (lightness - swing * fmax(-1.0, fmin(fmin(k - 3.0, 9.0 - k), 1.0))));
 }
 
-/* Neighbours on the colour wheel come far apart in launch order: the hue moves on by the golden angle. */
-void gs_put_colour(gs_text *text, size_t kernel) {
+/* The hue advances by the golden angle, so that launches with similar hues are far apart. */
+void gs_put_color(gs_text *text, size_t kernel) {
     static const double lightness[] = {0.52, 0.66, 0.40};
     double hue = fmod(205.0 + 137.508 * (double)kernel, 360.0), light = lightness[kernel % GS_COUNT(lightness)];
     gs_text_add(text, "#%02x%02x%02x", channel(hue, 0.58, light, 0), channel(hue, 0.58, light, 8),
@@ -110,7 +110,7 @@ static void put_head(struct picture *picture) {
     gs_text_add(text, "</text>\n");
 }
 
-/* Long names are cut at a whole UTF-8 character. */
+/* Long names are cut, but not within a UTF-8 character. */
 static void put_short_name(gs_text *text, const char *name, size_t most) {
     char cut[64];
     size_t length = strlen(name);
@@ -131,7 +131,7 @@ static void put_legend(struct picture *picture) {
         double x = 8 + LEGEND_COLUMN * (double)(i % (size_t)picture->legend_columns);
         double y = LINE * (1.6 + (double)(i / (size_t)picture->legend_columns));
         gs_text_add(text, "<rect x=\"%.0f\" y=\"%.1f\" width=\"10\" height=\"10\" fill=\"", x, y);
-        gs_put_colour(text, i);
+        gs_put_color(text, i);
         gs_text_add(text, "\"/><text x=\"%.0f\" y=\"%.1f\">", x + 15, y + 9);
         put_short_name(text, launch->kernel, 16);
         gs_text_add(text, ": %lld block%s", (long long)launch->blocks, launch->blocks == 1 ? "" : "s");
@@ -146,7 +146,7 @@ static void put_grid_line(struct picture *picture, double x) {
                 picture->top - 4, y_of(picture, picture->gpu->sms));
 }
 
-/* Ten steps of 1, 2 or 5 times a power of ten. */
+/* About ten steps of 1, 2 or 5 times a power of ten. */
 static void put_time_axis(struct picture *picture) {
     double horizon = (double)columns_of(picture) / 1000.0, step = pow(10.0, floor(log10(horizon / 5.0)));
     while (horizon / step > 10)
@@ -159,7 +159,7 @@ static void put_time_axis(struct picture *picture) {
     }
 }
 
-/* A column a launch (+) or exit (-). Labels thin out where columns are narrow. */
+/* A column for each launch (+) and exit (-). Narrow columns are not all labeled. */
 static void put_event_axis(struct picture *picture) {
     double width = picture->plot_width / (double)columns_of(picture);
     size_t every = width >= 40 ? 1 : (size_t)ceil(40.0 / width), column = 0;
@@ -206,7 +206,7 @@ static void put_bar(struct picture *picture, const gs_stay *stay) {
     gs_text *text = picture->text;
     gs_text_add(text, "<rect x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%.1f\" fill=\"", x + 0.5, y,
                 width > 1.5 ? width - 1 : 0.5, picture->lane_height - gap);
-    gs_put_colour(text, stay->launch);
+    gs_put_color(text, stay->launch);
     gs_text_add(text, "\"><title>");
     gs_text_put_xml(text, picture->run->launches.data[stay->launch].kernel);
     gs_text_add(text, " on SM %d: %d block%s from block %lld", stay->sm, stay->count, stay->count == 1 ? "" : "s",
@@ -222,7 +222,7 @@ static gs_code svg_run(gs_view *view, const gs_gpu *gpu, const gs_run *run, gs_e
     struct picture picture = {.text = &view->text, .gpu = gpu, .run = run};
     gs_code code = gs_stays_of(run, true, &picture.stays, error);
     if (code == GS_OK && picture.stays.count > MOST_BARS)
-        code = gs_fail(error, GS_E_USAGE, "%zu bars are too many for a picture (%d at the most); try --trace or --csv",
+        code = gs_fail(error, GS_E_USAGE, "%zu bars are too many for a picture (at most %d); try --trace or --csv",
                        picture.stays.count, MOST_BARS);
     if (code == GS_OK)
         code = count_started(&picture, error);

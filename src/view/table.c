@@ -1,5 +1,5 @@
 /*
- * table.c: a run as a table for people: an event a row, with the SMs of its blocks in block order.
+ * table.c: a run as a table for people: a row for each event, with the SMs of its blocks in block order.
  */
 #include "view.h"
 
@@ -45,7 +45,7 @@ static void put_times(gs_text *text, const gs_seen *seen) {
         gs_text_add(text, " %12s", "-");
 }
 
-/* The lists are in block order with null for what waits; people want to see what started. */
+/* Only the blocks that started: those that wait come after them. */
 static void put_placed(gs_text *text, const gs_sm_list *placed) {
     size_t count = 0;
     while (count < placed->count && placed->data[count] != GS_WAIT)

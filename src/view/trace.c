@@ -1,8 +1,8 @@
 /*
  * trace.c: Chrome trace JSON, which ui.perfetto.dev and chrome://tracing open.
  *
- * An SM is a process and a lane of it a thread, because slices on one thread must not overlap. Without times each
- * launch or exit takes one millisecond, so that the picture can be read.
+ * An SM is shown as a process and a lane as a thread, because slices on one thread must not overlap. Without times each
+ * launch or exit takes one millisecond.
  */
 #include "view.h"
 

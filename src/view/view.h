@@ -1,8 +1,8 @@
 /*
- * view.h: runs, for people and for programs.
+ * view.h: runs, scores and bounds, for people and for programs.
  *
- * A format is a row in gs_formats: what to write before the first run, for each run, and after the last. One loop in
- * src/cmd drives them all. Formats show any run: a scenario, a recording or a prediction.
+ * A gs_format says what to write before the first run, for each run, and after the last. One loop in src/cmd drives all
+ * formats. They show any run: a scenario, a recording or a prediction.
  */
 #ifndef GS_VIEW_H
 #define GS_VIEW_H
@@ -10,15 +10,15 @@
 #include "bound/bound.h"
 
 typedef struct gs_view {
-    gs_text text;  /* goes to its sink as it grows */
+    gs_text text;  /* is written to its sink as it grows */
     size_t runs;   /* shown so far */
     size_t number; /* of the present run in its file, from 1 */
-    bool explain;  /* with the reasons of waiting */
+    bool explain;  /* say why kernels wait */
 } gs_view;
 
 typedef struct gs_format {
     const char *name, *help;
-    bool one_run; /* a picture of one run; not for files of many */
+    bool one_run; /* for one run, not for a file of many */
     void (*begin)(gs_view *view);
     gs_code (*run)(gs_view *view, const gs_gpu *gpu, const gs_run *run, gs_error *error);
     void (*end)(gs_view *view);
@@ -28,7 +28,7 @@ extern const gs_format gs_format_table, gs_format_json, gs_format_csv, gs_format
 
 /* ---- scores ---- */
 
-/* A table with a row a class, and one for all together where there are several. */
+/* A table with a row for each class, and one for all together if there are several. */
 void gs_put_scores(gs_text *text, const gs_scores *scores);
 
 /* Adds what gridsmith.score/1 says of the classes to a document that the caller began and ends. */
@@ -36,43 +36,43 @@ void gs_put_scores_json(gs_writer *writer, const gs_scores *scores);
 
 /* ---- bounds ---- */
 
-/* What is known of the end of some warps, for people and as gridsmith.bound/1. */
+/* The bounds of some warps, for people and as gridsmith.bound/1. */
 void gs_put_bound(gs_text *text, const gs_bound *bound);
 void gs_put_bound_json(gs_text *text, const gs_bound *bound);
 
-/* The formula less the exact worst case, and gridsmith.bound-grid/1. `cells` has the cases of one warp first. */
+/* A table of the formula minus the exact worst case, and gridsmith.bound-grid/1. `cells` has the bounds for one warp
+   first, by repetitions, then those for two warps, ... */
 void gs_put_grid(gs_text *text, const gs_bound *cells, int64_t warps, int64_t repeat, bool fair);
 void gs_put_grid_json(gs_text *text, const gs_bound *cells, int64_t warps, int64_t repeat);
 
-/* A schedule as a picture: warps down, cycles across, a colour a unit. */
+/* A schedule as a picture: warps down, cycles across, a color for each unit. */
 void gs_put_schedule_svg(gs_text *text, const gs_schedule *schedule, const gs_flat *flat);
 
 /* "exact", "pessimistic" or "too small". */
 const char *gs_verdict(int64_t formula, int64_t exact);
 
-/* How far the proven bound is above the worst case, as a table with a row a class of quotients. */
+/* The proven bound against the worst case, as a table with a row for each range of quotients. */
 void gs_put_compared(gs_text *text, const gs_compared *compared);
 
-/* The bound of each kernel of a run, and of all of it; the task around it where there is one, and
- * gridsmith.run-bound/1.
- */
+/* The bounds of the kernels of a run and of the whole run, for people and as gridsmith.run-bound/1. `gpu_ns` and
+   `response_ns` are those of the task around it; NULL: there is none. */
 void gs_put_run_bound(gs_text *text, const gs_gpu *gpu, const gs_run *run, const gs_run_bound *bound);
 void gs_put_run_bound_json(gs_text *text, const gs_run *run, const gs_run_bound *bound, const int64_t *gpu_ns,
                            const int64_t *response_ns);
 
-/* What a GPU takes against its bounds: the latencies and the tightness by warps on an SM; and as a picture. Returns how
+/* Measurements against their bounds: the latencies, and the tightness by warps on an SM; and as a picture. Returns how
    many samples ended after their bound. */
 int64_t gs_put_measured(gs_text *text, const gs_measured *measured);
 void gs_put_measured_svg(gs_text *text, const gs_measured *measured);
 
 /* ---- for the formats that draw ---- */
 
-/* A colour for each kernel, or unit, by number. */
-void gs_put_colour(gs_text *text, size_t number);
+/* The color of a kernel or unit, by its number. */
+void gs_put_color(gs_text *text, size_t number);
 
-/* A block, or blocks of one kernel that come and go together, on an SM. */
+/* The stay of a block on an SM, or of blocks of one kernel that start and end together. */
 typedef struct gs_stay {
-    int32_t sm, lane; /* lane: a number so that stays of an SM that overlap differ */
+    int32_t sm, lane; /* stays of an SM that overlap have different lanes */
     int32_t count;    /* blocks */
     size_t launch;
     int64_t block;    /* the first of them */
@@ -83,11 +83,11 @@ typedef struct gs_stays {
     gs_stay *data; /* by SM, then by time */
     size_t count, capacity;
     bool timed;      /* from and to are nanoseconds */
-    int64_t horizon; /* where time, or the columns, end */
-    int32_t lanes;   /* the most that any SM needs */
+    int64_t horizon; /* the end of time, or the number of columns */
+    int32_t lanes;   /* the most of any SM */
 } gs_stays;
 
-/* Where every block of the run stays, and how long. `together`: blocks that come and go together are one stay. */
+/* The stays of all blocks of a run. `together`: blocks that start and end together are one stay. */
 gs_code gs_stays_of(const gs_run *run, bool together, gs_stays *stays, gs_error *error);
 void gs_stays_free(gs_stays *stays);
 
