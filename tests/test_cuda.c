@@ -93,8 +93,9 @@ static void kernels_have_exactly_the_registers_asked_for(void **state) {
     assert_int_equal(gs_probe_find(&probe, 23, 0, &function, &error), GS_E_USAGE);
     assert_int_equal(gs_probe_find(&probe, 32, 1 << 20, &function, &error), GS_E_USAGE);
     assert_int_equal(gs_probe_find(&probe, 32, 3, &function, &error), GS_E_NO_GPU);
-    assert_string_equal(error.message, "no probe kernel with exactly 32 registers and 3 bytes of local memory came out "
-                                       "of the compiler");
+    assert_string_equal(error.message,
+                        "the compiler gives no probe kernel with exactly 32 registers and 3 bytes of local "
+                        "memory");
     gs_probe_close(&probe);
     assert_int_equal(api.context_release(0), 0);
     gs_cuda_close(&api);
@@ -349,8 +350,7 @@ static void an_unusable_gpu_is_said_to_be_so(void **state) {
         {"small", "cuda:-1", "there is no GPU \"-1\": CUDA sees 1"},
         {"small", "cuda:x", "there is no GPU \"x\": CUDA sees 1"},
         {"compile-fails", "cuda", "the probe kernel does not compile: probe.cu(1): error: this is pretended"},
-        {"coarse", "cuda",
-         "no probe kernel with exactly 24 registers and 0 bytes of local memory came out of the compiler"},
+        {"coarse", "cuda", "the compiler gives no probe kernel with exactly 24 registers and 0 bytes of local memory"},
     };
     for (size_t i = 0; i < GS_COUNT(cases); i++) {
         gs_error error = {.code = GS_OK};
@@ -452,7 +452,7 @@ static void a_stuck_gpu_does_not_hang_the_host(void **state) {
         const char *text, *message;
     } cases[] = {
         {RUN(KERNEL("a", "4", "")), "the GPU is stuck: not all blocks of \"a\" have run"},
-        {RUN(KERNEL("a", "4", "") "," EXIT("a")), "the GPU is stuck: a kernel that was told to stop goes on"},
+        {RUN(KERNEL("a", "4", "") "," EXIT("a")), "the GPU is stuck: a kernel does not stop"},
         {RUN(KERNEL("a", "4", ",\"duration_us\":10")), "the GPU is stuck: not all blocks of \"a\" have run"},
     };
     for (size_t i = 0; i < GS_COUNT(cases); i++) {

@@ -1,18 +1,17 @@
 /*
  * cuda_device.c: a real GPU as a device.
  *
- * A run is played event by event. After a launch the host watches its own memory, where the blocks of the probe kernel
- * report, until all have started or it is clear that no more will: as long as what is seen agrees with what was
- * expected a short silence is enough, otherwise, and where the caller is patient, a long one. What waits is watched
- * again after each exit. At the end every kernel is told to stop.
+ * A run is played event by event. After a launch the host polls its own memory, where the blocks of the probe kernel
+ * report, until all have started, or none has started for a while (a silence). The silence is short as long as the
+ * device does what was expected, and long otherwise or if the caller is patient. After each exit the waiting kernels
+ * are polled again. At the end all kernels are stopped.
  *
- * Nothing here waits without an end: each loop has a deadline, and a second thread looks after the one call that can
- * block, the launch: growing local memory stops the host until the GPU is idle, and kernels that wait for the host
- * never leave it. The watchdog then tells all kernels to stop, and the recording says nothing of what comes after that
- * launch.
+ * No loop waits forever: each has a deadline. The one call that can block is a launch: growing local memory blocks the
+ * host until the GPU is idle, which never happens while kernels wait for the host. So a second thread, the watchdog,
+ * stops all kernels then, and the recording has nothing after that launch.
  *
- * The GPU is one more thread to the host: what it writes is read with acquire order (`seen_`), so that a block whose SM
- * is there has all of its report there.
+ * The host treats the GPU like another thread: it reads what the GPU writes with acquire order (`load_`), so if the SM
+ * of a block is visible, its whole report is.
  */
 #include "device.h"
 #include "probe.h"
@@ -26,10 +25,10 @@
 
 enum {
     MOST_LAUNCHES = 128,
-    RECORD_BYTES = 48 << 20,  /* host memory for what blocks report */
-    LINE = 128,               /* stop words are this far apart */
-    BRIEF_SILENCE_NS = 6000,  /* an earlier kernel waits, so nothing was expected, and nothing is learnt */
-    SHORT_SILENCE_NS = 20000, /* what is seen is what was expected */
+    RECORD_BYTES = 48 << 20,  /* host memory for the reports of blocks */
+    LINE = 128,               /* the distance between stop words */
+    BRIEF_SILENCE_NS = 6000,  /* as expected, and not scored, because an earlier kernel waits */
+    SHORT_SILENCE_NS = 20000, /* as expected */
     SILENCE_NS = 200000,
     LONG_SILENCE_NS = 1500000,   /* the caller is patient */
     MIXED_SILENCE_NS = 50000000, /* kernels with durations may wait for one without */
@@ -48,9 +47,9 @@ struct slot {
     probe_arguments arguments;
     int64_t blocks, warps_per_block;
     const gs_launch *launch;
-    int64_t started;      /* how many have reported, as far as was looked */
-    int64_t first_silent; /* no block before this one is silent */
-    int64_t shown;        /* how many had started when the kernel was last recorded */
+    int64_t started;      /* how many blocks had reported at the last poll */
+    int64_t first_silent; /* all blocks before this one have reported */
+    int64_t shown;        /* how many blocks had started when the kernel was last recorded */
     bool launched;
 };
 
@@ -69,29 +68,29 @@ struct cuda {
     pthread_t watchdog;
     bool has_watchdog;
     atomic_bool quits;
-    pthread_mutex_t lock; /* for what follows, so that a launch that returns just in time is not taken for blocked */
-    int64_t launching_since_ns; /* 0: no launch call is under way */
-    bool blocked;               /* the call that is, or was last, under way had to be freed */
+    pthread_mutex_t lock;       /* protects the members below */
+    int64_t launching_since_ns; /* when the present launch call began; 0: none is in progress */
+    bool blocked;               /* the watchdog had to end the present or the last launch call */
 };
 
 /* ---- words that the GPU reads and writes ---- */
 
-static uint32_t seen_word(const uint32_t *word) {
+static uint32_t load_word(const uint32_t *word) {
     return __atomic_load_n(word, __ATOMIC_ACQUIRE);
 }
 
-static uint64_t seen_time(const uint64_t *time) {
+static uint64_t load_time(const uint64_t *time) {
     return __atomic_load_n(time, __ATOMIC_ACQUIRE);
 }
 
-static void tell(uint32_t *word, uint32_t value) {
+static void store_word(uint32_t *word, uint32_t value) {
     __atomic_store_n(word, value, __ATOMIC_RELEASE);
 }
 
-/* Kernels with a duration do not listen. */
+/* Kernels with a duration ignore it. */
 static void stop_all(struct cuda *cuda) {
     for (size_t i = 0; i < MOST_LAUNCHES; i++)
-        tell((uint32_t *)(void *)(cuda->memory + i * LINE), cuda->generation);
+        store_word((uint32_t *)(void *)(cuda->memory + i * LINE), cuda->generation);
 }
 
 /* ---- the watchdog ---- */
@@ -118,7 +117,7 @@ static void launch_begins(struct cuda *cuda) {
     pthread_mutex_unlock(&cuda->lock);
 }
 
-/* True: the watchdog had to free it. */
+/* True: the call was blocked, and the watchdog ended it. */
 static bool launch_ends(struct cuda *cuda) {
     pthread_mutex_lock(&cuda->lock);
     cuda->launching_since_ns = 0;
@@ -135,7 +134,7 @@ static int attribute(const struct cuda *cuda, int number) {
     return value;
 }
 
-/* The driver does not know the configurations of the shared memory, so only the largest is listed. */
+/* The driver does not report the configurations of the shared memory, so only the largest is listed. */
 static void write_limits(gs_writer *writer, const struct cuda *cuda) {
     gs_write_object(writer, "limits");
     gs_write_int(writer, "blocks_per_sm", attribute(cuda, CU_DEVICE_BLOCKS_PER_SM));
@@ -155,7 +154,7 @@ static void write_limits(gs_writer *writer, const struct cuda *cuda) {
     gs_write_end(writer);
 }
 
-/* A description of a GPU that nobody described: limits from the driver, mechanisms of the paper. */
+/* A description for a GPU that has none: limits from the driver, mechanisms of the paper. */
 static gs_gpu *describe(const struct cuda *cuda, const char *title, gs_error *error) {
     gs_text text = {0};
     gs_writer writer = gs_writer_to(&text);
@@ -181,7 +180,7 @@ static gs_gpu *describe(const struct cuda *cuda, const char *title, gs_error *er
     return gpu;
 }
 
-/* The built-in description of a GPU of this name and size, or one made from what the driver says. */
+/* The built-in description of a GPU of this name and size, or one from the driver. */
 static gs_gpu *find_description(const struct cuda *cuda, gs_error *error) {
     char title[128] = "";
     cuda->api.device_name(title, sizeof title, cuda->device);
@@ -290,24 +289,24 @@ gs_device *gs_device_open_cuda(const char *rest, gs_error *error) {
     return NULL;
 }
 
-/* ---- where blocks report ---- */
+/* ---- the reports of blocks ---- */
 
 static size_t round_up(size_t bytes) {
     return (bytes + LINE - 1) / LINE * LINE;
 }
 
-/* What stands where the end of a block belongs before it has ended: how long it is to run. */
+/* The duration of a block, which stands in its `end` until it has ended. */
 static uint64_t planned(const gs_launch *launch, int64_t block) {
     return launch->duration_ns ? (uint64_t)gs_block_duration(launch, block) : 0;
 }
 
-/* When a block ended; 0: it has not. */
+/* When a block ended; 0: not yet. */
 static uint64_t end_of(const struct slot *slot, int64_t block) {
-    uint64_t time = seen_time(&slot->end[block]);
+    uint64_t time = load_time(&slot->end[block]);
     return time == planned(slot->launch, block) ? 0 : time;
 }
 
-/* Gives a launch its part of the memory, from `*at` on, and empties it. */
+/* Gives a launch its part of the host memory, from `*at` on, and clears it. */
 static gs_code prepare_slot(struct cuda *cuda, size_t number, const gs_launch *launch, int32_t warp_threads, size_t *at,
                             gs_error *error) {
     struct slot *slot = &cuda->slots[number];
@@ -339,19 +338,19 @@ static gs_code prepare_slot(struct cuda *cuda, size_t number, const gs_launch *l
     for (int64_t i = 0; i < launch->blocks; i++)
         slot->end[i] = planned(launch, i);
     *at += needed;
-    /* Now, while the GPU is idle: loading a kernel beside those that wait for the host could wait for them. */
+    /* The kernel is loaded now, while the GPU is idle: later, loading could wait for kernels that wait for the host. */
     return gs_probe_find(&cuda->probe, launch->shape.registers, launch->shape.local_bytes, &slot->function, error);
 }
 
-/* Counts what has reported so far. Blocks start in order, or nearly. */
+/* Counts the blocks that have reported. Blocks start nearly in order. */
 static int64_t count_started(struct slot *slot) {
     if (!slot->launched)
         return 0;
-    while (slot->first_silent < slot->blocks && seen_word(&slot->sm[slot->first_silent]))
+    while (slot->first_silent < slot->blocks && load_word(&slot->sm[slot->first_silent]))
         slot->first_silent++;
     int64_t started = slot->first_silent;
     for (int64_t i = slot->first_silent; i < slot->blocks; i++)
-        started += seen_word(&slot->sm[i]) != 0;
+        started += load_word(&slot->sm[i]) != 0;
     return slot->started = started;
 }
 
@@ -364,7 +363,7 @@ static int64_t count_ended(const struct slot *slot) {
 
 static bool has_ended(const struct slot *slot) {
     for (int64_t i = 0; i < slot->blocks; i++)
-        if (seen_word(&slot->sm[i]) && !end_of(slot, i))
+        if (load_word(&slot->sm[i]) && !end_of(slot, i))
             return false;
     return true;
 }
@@ -378,7 +377,7 @@ struct play {
     const gs_play_options *options;
     gs_run *out;
     size_t launched;   /* launches so far */
-    int64_t *expected; /* see count_expected; NULL: nothing is */
+    int64_t *expected; /* see count_expected; NULL: nothing is expected */
     bool cut_short;    /* the watchdog had to stop it */
 };
 
@@ -390,8 +389,8 @@ static int64_t count_all(struct play *play) {
     return started;
 }
 
-/* Watches until `most` blocks have started in all, or so long nothing more does that no more will. The silence that is
-   enough depends on whether what is seen is what was expected, and on how much hangs on it. */
+/* Polls until `most` blocks have started in all, or none has started for long enough. How long depends on whether as
+   many have started as expected, and on whether it matters for the score. */
 static void wait_for_starts(struct play *play, int64_t expected, int64_t most, bool matters) {
     int64_t last = gs_now_ns(), seen = count_all(play);
     while (seen < most) {
@@ -413,12 +412,12 @@ static gs_code wait_for_end(const struct slot *slot, gs_error *error) {
     int64_t deadline = gs_now_ns() + STUCK_NS;
     while (!has_ended(slot))
         if (gs_now_ns() > deadline)
-            return gs_fail(error, GS_E_NO_GPU, "the GPU is stuck: a kernel that was told to stop goes on");
+            return gs_fail(error, GS_E_NO_GPU, "the GPU is stuck: a kernel does not stop");
     return GS_OK;
 }
 
-/* Waits until launches from `first` to before `past` are over. Kernels with durations need not be told to end, but may
-   wait for one that does: then nothing starts or ends for longer than any of them takes. */
+/* Waits until the launches from `first` to before `past` have ended. Kernels with durations end by themselves, but may
+   wait for one without. Then nothing starts or ends for longer than the longest duration, and the wait ends too. */
 static void wait_for_times(struct play *play, size_t first, size_t past) {
     int64_t longest = 0, patience = STUCK_NS, last = gs_now_ns(), seen = -1, over = 0, wanted = 0;
     for (size_t i = 0; i < play->launched; i++) {
@@ -441,7 +440,7 @@ static void wait_for_times(struct play *play, size_t first, size_t past) {
     }
 }
 
-/* How many blocks in all the expected run has started after each launch or exit of the run. */
+/* For each launch and exit: how many blocks in all have started after it in the expected run. */
 static gs_code count_expected(struct play *play, gs_error *error) {
     const gs_run *expected = play->options->expected;
     int64_t started[MOST_LAUNCHES] = {0}, total = 0;
@@ -516,7 +515,7 @@ static gs_code launch_kernel(struct play *play, size_t number, size_t event, gs_
     return GS_OK;
 }
 
-/* What has been seen of a launch, into a recording. */
+/* Copies the reports of a launch into a recording. */
 static gs_code record(const struct slot *slot, gs_seen *seen, bool with_ends, gs_error *error) {
     size_t blocks = (size_t)slot->blocks, warps = (size_t)slot->warps_per_block, end = 0;
     *seen = (gs_seen){.has_placed = true, .has_warp_slots = true, .has_start = with_ends, .has_end = with_ends};
@@ -526,7 +525,7 @@ static gs_code record(const struct slot *slot, gs_seen *seen, bool with_ends, gs
         !GS_RESERVE(&seen->end_ns, blocks) || !seen->warp_slots.slots || !seen->warp_slots.ends)
         return gs_fail_memory(error);
     for (size_t i = 0; i < blocks; i++) {
-        uint32_t sm = seen_word(&slot->sm[i]);
+        uint32_t sm = load_word(&slot->sm[i]);
         uint64_t ended = end_of(slot, (int64_t)i);
         seen->placed.data[i] = (int32_t)sm - 1;
         seen->start_ns.data[i] = sm ? (int64_t)slot->start[i] : GS_NO_TIME;
@@ -550,7 +549,7 @@ static gs_code play_launch(struct play *play, size_t event, gs_error *error) {
     struct slot *slot = &play->cuda->slots[number];
     gs_event *out = &play->out->events.data[play->out->events.count - 1];
     if (play->cut_short) {
-        out->seen.has_placed = true; /* nothing of it had started when the host was blocked */
+        out->seen.has_placed = true; /* no block had started when the host was blocked */
         return GS_OK;
     }
     if (gs_run_is_timed(play->run))
@@ -583,12 +582,12 @@ static gs_code play_exit(struct play *play, size_t event, gs_error *error) {
     struct slot *slot = &play->cuda->slots[number];
     if (play->run->launches.data[number].duration_ns)
         wait_for_times(play, number, number + 1);
-    tell(slot->stop, play->cuda->generation);
+    store_word(slot->stop, play->cuda->generation);
     gs_code code = wait_for_end(slot, error);
     int64_t deadline = gs_now_ns() + LONG_SILENCE_NS, most = 0;
     while (code == GS_OK && slot->started == slot->blocks && gs_now_ns() < deadline &&
            play->cuda->api.stream_query(slot->stream) != 0)
-        ; /* its blocks have said good-bye, but may not have left */
+        ; /* its blocks have reported their end, but may still be on the GPU */
     if (code == GS_OK && !gs_run_add_event(play->out, GS_EXIT, number, error))
         code = GS_E_MEMORY;
     if (gs_run_is_timed(play->run))
@@ -601,7 +600,7 @@ static gs_code play_exit(struct play *play, size_t event, gs_error *error) {
     return show_gained(play, error);
 }
 
-/* Everything ends: kernels that still wait start, see that they are to stop, and end too. */
+/* Stops all kernels. Those that still wait start, find that they are stopped, and end too. */
 static gs_code end_all(struct play *play, gs_error *error) {
     struct cuda *cuda = play->cuda;
     stop_all(cuda);
@@ -616,7 +615,7 @@ static gs_code end_all(struct play *play, gs_error *error) {
     return gs_cuda_check(&cuda->api, cuda->api.synchronize(), "waiting for the GPU", error);
 }
 
-/* With durations, what a launch saw is known when all is over. One that blocked the host is recorded already. */
+/* With durations, launches are recorded when all have ended. One that blocked the host is recorded already. */
 static gs_code record_timed(struct play *play, gs_error *error) {
     gs_code code = GS_OK;
     for (size_t i = 0; i < play->launched && code == GS_OK; i++) {
@@ -627,7 +626,7 @@ static gs_code record_timed(struct play *play, gs_error *error) {
     return code;
 }
 
-/* After the host was blocked nothing more is played: the recording says nothing of what comes after. */
+/* After the host was blocked nothing more is played: later events are recorded without what was seen. */
 static gs_code skip_event(struct play *play, const gs_event *event, gs_error *error) {
     if (event->op == GS_LAUNCH)
         return gs_run_copy_launch(play->out, &play->run->launches.data[event->launch], error);
@@ -692,33 +691,33 @@ static gs_run *cuda_play(gs_device *device, const gs_run *run, const gs_play_opt
 
 /* ---- timing ---- */
 
-/* What the warps of a timed kernel report. */
+/* The reports of a timed kernel. */
 struct reports {
     uint32_t *sm;
     uint64_t *start, *end;
 };
 
-/* The parts of the host's memory that blocks and warps report to, and the same for the device. */
-static struct reports lay_out_reports(struct cuda *cuda, const gs_timing_request *request, timed_arguments *told) {
+/* Divides the host memory into the parts for blocks and warps to report to, and sets the arguments of the kernel. */
+static struct reports lay_out_reports(struct cuda *cuda, const gs_timing_request *request, timed_arguments *arguments) {
     size_t warps = (size_t)request->blocks * (size_t)request->warps, start = round_up((size_t)request->blocks * 4);
     size_t end = start + round_up(warps * 8);
     memset(cuda->memory, 0, end + warps * 8);
-    *told = (timed_arguments){.sm = cuda->memory_on_device,
-                              .start = cuda->memory_on_device + start,
-                              .end = cuda->memory_on_device + end,
-                              .arrived = cuda->timed.memory,
-                              .go = cuda->timed.memory + TIMED_GO_OFFSET,
-                              .blocks = (uint32_t)request->blocks,
-                              .one = 1};
+    *arguments = (timed_arguments){.sm = cuda->memory_on_device,
+                                   .start = cuda->memory_on_device + start,
+                                   .end = cuda->memory_on_device + end,
+                                   .arrived = cuda->timed.memory,
+                                   .go = cuda->timed.memory + TIMED_GO_OFFSET,
+                                   .blocks = (uint32_t)request->blocks,
+                                   .one = 1};
     return (struct reports){.sm = (uint32_t *)(void *)cuda->memory,
                             .start = (uint64_t *)(void *)(cuda->memory + start),
                             .end = (uint64_t *)(void *)(cuda->memory + end)};
 }
 
 static gs_code launch_timed(struct cuda *cuda, const timed_kernel *kernel, const gs_timing_request *request,
-                            timed_arguments *told, int32_t warp_threads, gs_error *error) {
+                            timed_arguments *arguments, int32_t warp_threads, gs_error *error) {
     const cu_api *api = &cuda->api;
-    void *arguments[] = {told};
+    void *parameters[] = {arguments};
     cu_launch call = {.grid_x = (unsigned)request->blocks,
                       .grid_y = 1,
                       .grid_z = 1,
@@ -730,7 +729,7 @@ static gs_code launch_timed(struct cuda *cuda, const timed_kernel *kernel, const
     if (!failed)
         failed = api->synchronize();
     if (!failed)
-        failed = api->launch(&call, kernel->function, arguments, NULL);
+        failed = api->launch(&call, kernel->function, parameters, NULL);
     return gs_cuda_check(api, failed, "launching the timed kernel", error);
 }
 
@@ -743,7 +742,7 @@ static gs_code wait_for_stream(struct cuda *cuda, gs_error *error) {
     return gs_cuda_check(&cuda->api, state, "timing", error);
 }
 
-/* The longest warp, and how the blocks of each SM lie. */
+/* The times of the warps, and the number of blocks on each SM. */
 static gs_code read_reports(const struct reports *reports, const gs_timing_request *request, int32_t sms,
                             gs_timing *timing, gs_error *error) {
     struct of_sm {
@@ -752,7 +751,7 @@ static gs_code read_reports(const struct reports *reports, const gs_timing_reque
     } *on = calloc((size_t)sms, sizeof *on);
     gs_code code = on ? GS_OK : gs_fail_memory(error);
     for (int64_t block = 0; block < request->blocks && code == GS_OK; block++) {
-        uint32_t sm = seen_word(&reports->sm[block]) - 1;
+        uint32_t sm = load_word(&reports->sm[block]) - 1;
         if (sm >= (uint32_t)sms) {
             code = gs_fail(error, GS_E_NO_GPU, "block %lld of a timed kernel has not reported", (long long)block);
             break;
@@ -787,10 +786,10 @@ static gs_code cuda_time(gs_device *device, const gs_timing_request *request, gs
     *timing = (gs_timing){.shape = gs_shape_of(request->warps * warp_threads, kernel->registers, kernel->shared_bytes)};
     if (!request->blocks)
         return GS_OK;
-    timed_arguments told;
-    struct reports reports = lay_out_reports(cuda, request, &told);
-    told.sms = (uint32_t)sms;
-    code = launch_timed(cuda, kernel, request, &told, warp_threads, error);
+    timed_arguments arguments;
+    struct reports reports = lay_out_reports(cuda, request, &arguments);
+    arguments.sms = (uint32_t)sms;
+    code = launch_timed(cuda, kernel, request, &arguments, warp_threads, error);
     if (code == GS_OK)
         code = wait_for_stream(cuda, error);
     return code == GS_OK ? read_reports(&reports, request, sms, timing, error) : code;

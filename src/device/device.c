@@ -31,7 +31,7 @@ gs_run *gs_device_play(gs_device *device, const gs_run *run, const gs_play_optio
 
 gs_code gs_device_time(gs_device *device, const gs_timing_request *request, gs_timing *timing, gs_error *error) {
     if (!device->ops->time)
-        return gs_fail(error, GS_E_USAGE, "only a real GPU takes time: use cuda, not %s", device->ops->name);
+        return gs_fail(error, GS_E_USAGE, "only a real GPU can be timed: use cuda, not %s", device->ops->name);
     return device->ops->time(device, request, timing, error);
 }
 

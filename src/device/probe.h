@@ -1,20 +1,20 @@
 /*
- * probe.h: the probe kernel, compiled for the GPU at hand with any of the register counts of generated runs.
+ * probe.h: the probe kernel, compiled for the present GPU with each of the register counts of generated runs.
  */
 #ifndef GS_PROBE_H
 #define GS_PROBE_H
 
 #include "cuda/cuda.h"
 
-/* What a launch of the probe is told; the kernel's source has the same struct. Pointers are the device's. */
+/* The arguments of the probe kernel, whose source has the same struct. All pointers are addresses of the device. */
 typedef struct probe_arguments {
-    cu_pointer sm;    /* uint32 a block: its SM plus 1, in host memory */
-    cu_pointer slots; /* uint8 a warp: its hardware slot, in host memory */
-    cu_pointer start; /* uint64 a block: nanoseconds, in host memory */
+    cu_pointer sm;    /* a uint32 for each block: its SM plus 1, in host memory */
+    cu_pointer slots; /* a uint8 for each warp: its hardware slot, in host memory */
+    cu_pointer start; /* a uint64 for each block: nanoseconds, in host memory */
     cu_pointer end;
-    cu_pointer stop;   /* uint32 in host memory: the launch ends when it is `generation` */
-    cu_pointer relay;  /* uint32 in device memory: block 0 hands `stop` on here, for the others to look at */
-    uint64_t is_timed; /* a block runs as long as stands where its end belongs; 0: until it is stopped */
+    cu_pointer stop;   /* a uint32 in host memory: the kernel stops when it is `generation` */
+    cu_pointer relay;  /* a uint32 in device memory: block 0 copies `stop` to it, for the other blocks */
+    uint64_t is_timed; /* 1: a block runs for the duration that the host put into its `end`; 0: until it is stopped */
     uint32_t warps;    /* of a block */
     uint32_t generation;
 } probe_arguments;
@@ -43,8 +43,8 @@ typedef struct gs_probe {
 gs_code gs_probe_open(gs_probe *probe, const cu_api *api, int architecture, int32_t most_shared_bytes, gs_error *error);
 void gs_probe_close(gs_probe *probe);
 
-/* The kernel with exactly these registers, as the driver reports them, and this local memory; compiled when it is first
-   asked for. */
+/* The kernel with exactly these registers, as the driver reports them, and this local memory. Compiles it when it is
+   first requested. */
 gs_code gs_probe_find(gs_probe *probe, int32_t registers, int64_t local_bytes, cu_function *function, gs_error *error);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * sources.c: the two devices that need no GPU: recordings, and the model.
+ * sources.c: the two kinds of devices that need no GPU: recordings and the model.
  */
 #include "device.h"
 
@@ -50,7 +50,7 @@ gs_device *gs_device_open_model(const char *rest, gs_error *error) {
 
 /* ---- recordings ---- */
 
-/* Recordings, found by the text of their launches and exits, without what was seen. */
+/* Recordings, found by the text of their launches and exits. */
 struct recordings {
     gs_run **runs;
     char **texts;
@@ -58,7 +58,7 @@ struct recordings {
     gs_names by_text;
 };
 
-/* The launches and exits of a run, as text. Neither its id nor its class matters. */
+/* The launches and exits of a run as text, without its id, its class and what was seen. */
 static char *text_of(const gs_run *run, gs_error *error) {
     gs_run *bare = gs_run_new(error);
     gs_text text = {0};

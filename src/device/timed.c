@@ -1,23 +1,24 @@
 /*
- * timed.c: kernels whose warps say when they start and when they are done.
+ * timed.c: kernels whose warps report when they start and end.
  *
- * A warp reads the clock of its SM, does the instructions of its body, each of which needs the result of the one
- * before, and reads the clock again: chains of one instruction for measuring it, and the program of the finishing-time
- * paper, C (L L C)+ S, whose C is a multiplication and addition, L a load from shared memory and S a store there.
- * Shared memory is to the paper's cache that is never missed. The addresses are what is loaded: the word at an address
- * holds that address. Factors and summands come from the host, so that the compiler cannot see through the chains.
+ * A warp reads the clock of its SM, executes the instructions of its body, each of which needs the result of the one
+ * before, and reads the clock again. Bodies are chains of one instruction, to measure it, and the program of the
+ * finishing-time paper, C (L L C)+ S: C is a multiplication and addition, L a load from shared memory and S a store to
+ * it. Shared memory takes the place of the paper's cache that never misses. The word at an address holds that address,
+ * so each load gives the address of the next. Factors and summands come from the host, so that the compiler cannot
+ * simplify the chains.
  *
- * All warps of an SM start together: the blocks of the grid meet, agree for each SM on a time some microseconds ahead,
- * meet again so that all know it, and each warp waits for it by the clock. All this is done twice and the first time
- * forgotten, so that the instructions are in the caches. Blocks that would meet for ever, because not all of them are
- * on the GPU, give up after a second.
+ * All warps of an SM start together: all blocks wait at a barrier, agree for each SM on a time some microseconds ahead,
+ * wait at a second barrier so that all know it, and each warp waits for that time by the clock. This is done twice, and
+ * only the second round counts, so that the instructions are in the caches. If not all blocks are on the GPU, they give
+ * up waiting after about a second.
  */
 #include "timed.h"
 
 #include <stdlib.h>
 
 static const char source_head[] =
-    "struct arguments {\n"
+    "struct timed_arguments {\n"
     "    unsigned *sm; unsigned long long *start, *end; volatile unsigned *arrived; unsigned long long *go;\n"
     "    unsigned blocks, sms, one, zero;\n"
     "};\n"
@@ -26,11 +27,11 @@ static const char source_head[] =
     "    asm volatile(\"mov.u64 %0, %%clock64;\" : \"=l\"(clock) : : \"memory\");\n"
     "    return clock;\n"
     "}\n"
-    "static __device__ void meet(const arguments &told, int place) {\n"
+    "static __device__ void wait_for_all(const timed_arguments &arguments, int place) {\n"
     "    unsigned long long began = now();\n"
     "    __threadfence();\n"
-    "    atomicAdd((unsigned *)&told.arrived[place], 1u);\n"
-    "    while (told.arrived[place] < told.blocks && now() - began < 2000000000ull) __nanosleep(50);\n"
+    "    atomicAdd((unsigned *)&arguments.arrived[place], 1u);\n"
+    "    while (arguments.arrived[place] < arguments.blocks && now() - began < 2000000000ull) __nanosleep(50);\n"
     "    __threadfence();\n"
     "}\n"
     "static __device__ __forceinline__ void compute(unsigned &at, unsigned one, unsigned zero) {\n"
@@ -42,9 +43,8 @@ static const char source_head[] =
     "static __device__ __forceinline__ void store(unsigned at) {\n"
     "    asm volatile(\"st.volatile.shared.u32 [%0], %0;\" : : \"r\"(at) : \"memory\");\n"
     "}\n"
-    "template <int BODY, int COUNT> static __device__ __forceinline__ void work(unsigned &at, unsigned one, unsigned "
-    "zero) "
-    "{\n"
+    "template <int BODY, int COUNT>\n"
+    "static __device__ __forceinline__ void work(unsigned &at, unsigned one, unsigned zero) {\n"
     "    if (BODY == 4) compute(at, one, zero);\n"
     "#pragma unroll\n"
     "    for (int i = 0; i < COUNT; i++) {\n"
@@ -55,10 +55,10 @@ static const char source_head[] =
     "    }\n"
     "    if (BODY == 4) store(at);\n"
     "}\n"
-    "template <int BODY, int COUNT> static __device__ __forceinline__ void timed(const arguments &told) {\n"
+    "template <int BODY, int COUNT> static __device__ __forceinline__ void timed(const timed_arguments &arguments) {\n"
     "    __shared__ unsigned word;\n"
     "    __shared__ volatile unsigned long long go;\n"
-    "    unsigned sm, at, warps = (blockDim.x + 31) / 32, base, one = told.one, zero = told.zero;\n"
+    "    unsigned sm, at, warps = (blockDim.x + 31) / 32, base, one = arguments.one, zero = arguments.zero;\n"
     "    unsigned long long started = 0, ended = 0;\n"
     "    asm volatile(\"mov.u32 %0, %%smid;\" : \"=r\"(sm));\n"
     "    asm volatile(\"{ .reg .u64 t; cvta.to.shared.u64 t, %1; cvt.u32.u64 %0, t; }\" : \"=r\"(base) : "
@@ -68,10 +68,10 @@ static const char source_head[] =
     "#pragma unroll 1\n"
     "    for (int round = 0; round < 2; round++) {\n"
     "        if (threadIdx.x == 0) {\n"
-    "            meet(told, 2 * round);\n"
-    "            atomicMax(&told.go[round * told.sms + sm], now() + 40000ull);\n"
-    "            meet(told, 2 * round + 1);\n"
-    "            go = *(volatile unsigned long long *)&told.go[round * told.sms + sm];\n"
+    "            wait_for_all(arguments, 2 * round);\n"
+    "            atomicMax(&arguments.go[round * arguments.sms + sm], now() + 40000ull);\n"
+    "            wait_for_all(arguments, 2 * round + 1);\n"
+    "            go = *(volatile unsigned long long *)&arguments.go[round * arguments.sms + sm];\n"
     "        }\n"
     "        __syncthreads();\n"
     "        unsigned long long when = go;\n"
@@ -83,16 +83,16 @@ static const char source_head[] =
     "        __syncthreads();\n"
     "    }\n"
     "    if (threadIdx.x % 32 == 0) {\n"
-    "        told.start[blockIdx.x * warps + threadIdx.x / 32] = started;\n"
-    "        told.end[blockIdx.x * warps + threadIdx.x / 32] = ended;\n"
+    "        arguments.start[blockIdx.x * warps + threadIdx.x / 32] = started;\n"
+    "        arguments.end[blockIdx.x * warps + threadIdx.x / 32] = ended;\n"
     "    }\n"
-    "    if (at == 0xfffffff1u) told.sm[0] = at;\n"
+    "    if (at == 0xfffffff1u) arguments.sm[0] = at;\n"
     "    __threadfence_system();\n"
     "    __syncthreads();\n"
-    "    if (threadIdx.x == 0) *(volatile unsigned *)&told.sm[blockIdx.x] = sm + 1;\n"
+    "    if (threadIdx.x == 0) *(volatile unsigned *)&arguments.sm[blockIdx.x] = sm + 1;\n"
     "}\n";
 
-/* Every kernel there is: chains of two lengths, whose difference is free of what surrounds them, and programs. */
+/* All kernels: chains of two lengths, whose difference does not contain the code around them, and programs. */
 static gs_code list_kernels(gs_timed *timed, gs_error *error) {
     static const struct {
         gs_timed_body body;
@@ -122,8 +122,9 @@ static gs_code load_module(gs_timed *timed, const cu_api *api, int architecture,
     char *image = NULL;
     gs_text_put(&source, source_head, sizeof source_head - 1);
     for (size_t i = 0; i < timed->kernels.count; i++)
-        gs_text_add(&source, "extern \"C\" __global__ void timed_%zu(arguments told) { timed<%d, %d>(told); }\n", i,
-                    (int)timed->kernels.data[i].body, timed->kernels.data[i].count);
+        gs_text_add(&source,
+                    "extern \"C\" __global__ void timed_%zu(timed_arguments arguments) { timed<%d, %d>(arguments); }\n",
+                    i, (int)timed->kernels.data[i].body, timed->kernels.data[i].count);
     gs_code code = source.failed
                        ? gs_fail_memory(error)
                        : gs_cuda_compile(api, architecture, "the timed kernel", "timed.cu", source.data, &image, error);

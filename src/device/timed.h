@@ -1,5 +1,5 @@
 /*
- * timed.h: kernels whose warps say, by the clock of their SM, when they start and when they are done.
+ * timed.h: kernels whose warps report when they start and end, by the clock of their SM.
  */
 #ifndef GS_TIMED_H
 #define GS_TIMED_H
@@ -7,14 +7,14 @@
 #include "cuda/cuda.h"
 #include "device.h"
 
-/* What a launch of a timed kernel is told; the kernel's source has the same struct. Pointers are the device's. */
+/* The arguments of a timed kernel, whose source has the same struct. All pointers are addresses of the device. */
 typedef struct timed_arguments {
-    cu_pointer sm;         /* uint32 a block: its SM plus 1, in host memory */
-    cu_pointer start, end; /* uint64 a warp: its SM's clock, in host memory */
-    cu_pointer arrived;    /* uint32 for each meeting of all blocks, in device memory, 0 at first */
-    cu_pointer go;         /* uint64 a round and SM: the clock at which all warps of the SM start, 0 at first */
+    cu_pointer sm;         /* a uint32 for each block: its SM plus 1, in host memory */
+    cu_pointer start, end; /* a uint64 for each warp: the clock of its SM, in host memory */
+    cu_pointer arrived;    /* a uint32 for each barrier of all blocks, in device memory, 0 at first */
+    cu_pointer go;         /* a uint64 for each round and SM: the clock at which its warps start, 0 at first */
     uint32_t blocks, sms;
-    uint32_t one, zero; /* are what they say, which the compiler must not know */
+    uint32_t one, zero; /* 1 and 0, which the compiler must not know */
 } timed_arguments;
 
 typedef struct timed_kernel {
@@ -24,7 +24,7 @@ typedef struct timed_kernel {
     cu_function function;
 } timed_kernel;
 
-/* All timed kernels, compiled together when one is first asked for. */
+/* All timed kernels, compiled together when the first is requested. */
 typedef struct gs_timed {
     cu_module module;
     cu_pointer memory; /* of `arrived` and `go` */
@@ -34,7 +34,7 @@ typedef struct gs_timed {
     } kernels;
 } gs_timed;
 
-/* Where meetings and start times lie in the device's memory, and how much of it there is. */
+/* The layout of the device memory: `arrived` first, then `go`. */
 enum { TIMED_ROUNDS = 2, TIMED_GO_OFFSET = 64, TIMED_MOST_SMS = 1024, TIMED_BYTES = 64 + 2 * 1024 * 8 };
 
 gs_code gs_timed_open(gs_timed *timed, const cu_api *api, int architecture, gs_error *error);

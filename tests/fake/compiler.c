@@ -80,11 +80,11 @@ static int compile_library(nvrtc_program program, int option_count, const char *
 
 /* Lists the kernels of one kind. False: there is one that is not as expected. */
 static bool list_kernels(nvrtc_program program, const char *kind) {
-    char start[64], rest[64];
+    char start[64], rest[80];
     size_t number;
     int first, second, end;
     snprintf(start, sizeof start, "extern \"C\" __global__ void %s_", kind);
-    snprintf(rest, sizeof rest, "%%zu(arguments told) { %s<%%d, %%d>(told); }%%n", kind);
+    snprintf(rest, sizeof rest, "%%zu(%s_arguments arguments) { %s<%%d, %%d>(arguments); }%%n", kind, kind);
     for (const char *at = program->source; (at = strstr(at, start)); at++) {
         end = 0;
         if (sscanf(at + strlen(start), rest, &number, &first, &second, &end) != 3 || !end)

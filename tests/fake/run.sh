@@ -45,7 +45,7 @@ on none 0 "latency of a load                               23.000    23.000    2
 on none 0 "bounds and measurements of 20 configurations" bound --measured "$work/measured.jsonl" --svg
 on small,slows-down 1 "20 of 20 placed as predicted" bound --measure cuda --count 20 --seed 5 -o "$work/slow.jsonl"
 on none 1 "after bound" bound --measured "$work/slow.jsonl"
-on none 2 "only a real GPU takes time" bound --measure model:rtx3090
+on none 2 "only a real GPU can be timed" bound --measure model:rtx3090
 
 # ---- kernels, reshaped and verified ----
 kernels=$(dirname "$0")/../../kernels
