@@ -1,8 +1,8 @@
 /*
  * app_stream.c: a stream of a real GPU: memory, copies and launches as an ordinary CUDA program makes them.
  *
- * It stands on the executor of executor.c, which finds the driver, makes the context and compiles; here nothing is
- * waited for but at the end. A context belongs to a thread, so whoever uses a stream enters it first.
+ * It uses the executor of executor.c, which opens the driver, makes the context and compiles. Launches are not waited
+ * for. A context belongs to a thread, so a thread must enter a stream before it uses it.
  */
 #include "executor.h"
 
@@ -45,7 +45,7 @@ static gs_code wait(gs_app_stream *stream, gs_error *error) {
     return failed ? gs_fail(error, GS_E_KERNEL, "a kernel failed (CUDA error %d)", failed) : GS_OK;
 }
 
-/* The driver's plain copies do not wait for a stream of ours. */
+/* The synchronous copies of the driver do not wait for our stream. */
 static gs_code copy_in(gs_app_stream *stream, uint64_t to, const void *from, size_t bytes, gs_error *error) {
     const struct cuda_stream *inside = stream->inside;
     gs_code code = wait(stream, error);
@@ -81,16 +81,16 @@ static gs_code launch(gs_app_stream *stream, const gs_app_launch *call, gs_error
         const gs_job_argument *given = &call->arguments[i];
         arguments[i] = given->buffer >= 0 ? (void *)&call->buffers[given->buffer] : (void *)given->value;
     }
-    cu_launch told = {.grid_x = call->grid[0],
-                      .grid_y = call->grid[1],
-                      .grid_z = call->grid[2],
-                      .block_x = call->block[0],
-                      .block_y = call->block[1],
-                      .block_z = call->block[2],
-                      .shared_bytes = (unsigned)call->shared_bytes,
-                      .stream = inside->cuda->stream};
-    return gs_cuda_check(api, api->launch(&told, module->kernels[call->kernel].function, arguments, NULL), "launching",
-                         error);
+    cu_launch config = {.grid_x = call->grid[0],
+                        .grid_y = call->grid[1],
+                        .grid_z = call->grid[2],
+                        .block_x = call->block[0],
+                        .block_y = call->block[1],
+                        .block_z = call->block[2],
+                        .shared_bytes = (unsigned)call->shared_bytes,
+                        .stream = inside->cuda->stream};
+    return gs_cuda_check(api, api->launch(&config, module->kernels[call->kernel].function, arguments, NULL),
+                         "launching", error);
 }
 
 static void close_stream(gs_app_stream *stream) {

@@ -1,11 +1,11 @@
 /*
- * context.c: a GPU, or a part of one, by the words after "cuda:", as the current context.
+ * context.c: makes a GPU, or a part of one, the current context, by the part of its name after "cuda:".
  */
 #include "driver.h"
 
 #include <stdlib.h>
 
-/* What stands after "cuda:": a number, and perhaps how many SMs to use and which part of so many. */
+/* The number of a GPU and, optionally, how many SMs to use and which part of that size. */
 struct place {
     int number, sms, part;
 };
@@ -29,7 +29,7 @@ gs_code gs_cuda_open_gpu(const cu_api *api, const char *rest, int *device, bool 
     struct place place;
     const char *text = rest[0] ? rest : "0";
     bool is_place = parse_place(text, &place);
-    /* More streams than hardware queues would share them, and lose the order between them. */
+    /* With more streams than hardware queues, streams share queues, and launches wait for those of other streams. */
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
     gs_code code = gs_cuda_check(api, api->init(0), "starting CUDA", error);
     if (code == GS_OK)

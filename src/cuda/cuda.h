@@ -8,7 +8,7 @@
  *   compiling     CUDA sources to images (nvrtc.c)
  *   work          buffers, and calls of kernels on them (work.c)
  *   executors     where work runs: a GPU (executor.c), the CPU (src/reshape), a daemon (src/client)
- *   app streams   launches that nobody waits for, as an application makes them (app_stream.c)
+ *   app streams   asynchronous launches, as an application makes them (app_stream.c)
  *
  * No header and no library of CUDA is needed to build.
  */
@@ -32,7 +32,7 @@ typedef struct gs_work {
     } arguments;
     struct {
         struct gs_work_buffer {
-            void *data; /* the caller's: read before the first call, written after the last */
+            void *data; /* owned by the caller; read before the first call, written after the last */
             size_t bytes;
         } * data;
         size_t count, capacity;
@@ -40,12 +40,12 @@ typedef struct gs_work {
     uint32_t threads, sms, seconds; /* of the CPU: see gs_job */
     bool backwards;
     uint64_t seed;
-    bool failed; /* out of memory while it was put together; shows when it is run */
+    bool failed; /* out of memory while calls were added; reported when it runs */
 } gs_work;
 
 /* Adds memory of the caller, which must outlive the work. Returns its number. */
 int32_t gs_work_buffer(gs_work *work, void *data, size_t bytes);
-/* Adds a call without arguments; the gs_work_pass that follow give it those. Valid until the next call is added. */
+/* Adds a call without arguments; gs_work_pass adds them. The pointer is valid until the next call is added. */
 gs_job_call *gs_work_call(gs_work *work, const char *kernel, const uint32_t grid[3], const uint32_t block[3],
                           size_t shared_bytes);
 void gs_work_pass_buffer(gs_work *work, int32_t buffer);
@@ -54,34 +54,34 @@ void gs_work_free(gs_work *work); /* not the buffers */
 
 /* ---- executors: where work runs ---- */
 
-/* A source to compile, and what of it is called. */
+/* A source to compile, and the kernels of it that are called. */
 typedef struct gs_build {
-    const char *name, *text; /* the .cu: what errors call it, and its bytes */
+    const char *name, *text; /* the name of the source in errors, and its text */
     size_t size;
-    const char *const *kernels; /* names, with template arguments where they have some: "reduce<256>" */
+    const char *const *kernels; /* names, with their template arguments: "reduce<256>" */
     size_t kernel_count;
-    const char *const *options; /* more for the compiler: "-DTILE=16" */
+    const char *const *options; /* for the compiler: "-DTILE=16" */
     size_t option_count;
-    bool address_sanitizer; /* on the CPU: accesses out of bounds are found */
-    bool as_library;        /* on the CPU: a shared library with gs_host_launch, and no program */
-    uint32_t max_registers; /* on a GPU: of a thread; 0: as many as the compiler likes */
+    bool address_sanitizer; /* on the CPU: detect accesses out of bounds */
+    bool as_library;        /* on the CPU: make a shared library with gs_host_launch, not a program */
+    uint32_t max_registers; /* on a GPU: the most registers of a thread; 0: the compiler decides */
 } gs_build;
 
-/* What a compiled kernel costs. */
+/* The resources of a compiled kernel. */
 typedef struct gs_cost {
-    int32_t registers, local_bytes, shared_bytes; /* of a thread, of a thread, of a block (static) */
+    int32_t registers, local_bytes, shared_bytes; /* per thread, per thread, per block (static) */
     int32_t spill_stores, spill_loads;            /* bytes */
-    int32_t blocks_per_sm, sms;                   /* how many fit at once; 0: not known */
+    int32_t blocks_per_sm, sms;                   /* how many blocks fit at once; 0: not known */
 } gs_cost;
 
 typedef struct gs_executor gs_executor;
 
 typedef struct gs_executor_ops {
     const char *name;
-    /* Starts compiling; mistakes may show when it is run. The module that is returned goes with the executor. */
+    /* Starts compiling; errors may be reported when it runs. The returned module is freed with the executor. */
     void *(*compile)(gs_executor *executor, const gs_build *build, gs_error *error);
     gs_code (*run)(void *module, gs_work *work, gs_error *error);
-    /* What a kernel of it costs, launched with such blocks. All zero where nobody knows. */
+    /* The resources of a kernel of the module, with blocks of this shape. All zero: not known. */
     gs_code (*cost)(void *module, const char *kernel, const uint32_t block[3], size_t shared_bytes, gs_cost *cost,
                     gs_error *error);
     void (*close)(gs_executor *executor);
@@ -94,32 +94,32 @@ struct gs_executor {
 
 void gs_executor_close(gs_executor *executor);
 
-/* A GPU, or a part of one, as an executor; `rest` is what stands after "cuda:", or "". */
+/* A GPU, or a part of one, as an executor; `rest` is the part of its name after "cuda:", or "". */
 gs_executor *gs_executor_cuda(const char *rest, gs_error *error);
 
-/* What NVRTC made of a source. */
+/* A source compiled by NVRTC. */
 typedef struct gs_nvrtc_built {
     char *image; /* for the driver to load */
     size_t bytes;
-    char **symbols; /* of each kernel of the build, the name that the driver knows it by */
+    char **symbols; /* of each kernel of the build: its name for the driver */
     gs_cost *costs; /* of each; blocks_per_sm is 0 */
     size_t count;
 } gs_nvrtc_built;
 
-/* Compiles with NVRTC for an architecture, as below, and keeps the result. The caller frees it. */
+/* Compiles as gs_nvrtc_try does, and returns the result, which the caller frees. */
 gs_code gs_nvrtc_build(const gs_build *build, int architecture, gs_nvrtc_built *built, gs_error *error);
 void gs_nvrtc_built_free(gs_nvrtc_built *built);
 
-/* Compiles with NVRTC for an architecture (90: compute capability 9.0), which needs no GPU, and throws the result away.
-   GS_E_KERNEL: the compiler found a mistake; GS_E_NO_GPU: there is no NVRTC. The costs of `build->kernels` go into
-   `costs`, where that is not NULL; blocks_per_sm stays 0. */
+/* Compiles with NVRTC for an architecture (90: compute capability 9.0), which needs no GPU, and discards the result.
+   GS_E_KERNEL: the source has an error; GS_E_NO_GPU: there is no NVRTC. If `costs` is not NULL, it gets the costs of
+   `build->kernels`; blocks_per_sm stays 0. */
 gs_code gs_nvrtc_try(const gs_build *build, int architecture, gs_cost *costs, gs_error *error);
 
-/* ---- feeds: kernels that are not waited for, as an ordinary program launches them on a stream ---- */
+/* ---- app streams: asynchronous launches on a stream, as an application makes them ---- */
 
 typedef struct gs_app_stream gs_app_stream;
 
-/* One launch. An argument that is a buffer is the address of that buffer in `buffers`. */
+/* One launch. For an argument that is a buffer, the kernel gets the address of that buffer in `buffers`. */
 typedef struct gs_app_launch {
     uintptr_t module;
     uint32_t kernel; /* number in its build */
@@ -130,17 +130,17 @@ typedef struct gs_app_launch {
     const uint64_t *buffers;
 } gs_app_launch;
 
-/* What an application does with a GPU. What is asked for happens in order; only what says "waits" waits. A kernel that
-   failed shows at a later call. All that was allocated and loaded goes with the stream. */
+/* What an application does with a GPU. Requests are executed in order; only functions marked "waits" wait. A kernel
+   that failed is reported by a later call. Memory and modules are freed with the stream. */
 typedef struct gs_app_stream_ops {
     const char *name;
-    gs_code (*enter)(gs_app_stream *stream, gs_error *error); /* this thread uses it from now on; no other may */
+    gs_code (*enter)(gs_app_stream *stream, gs_error *error); /* from now on only this thread may use it */
     gs_code (*allocate)(gs_app_stream *stream, size_t bytes, uint64_t *address, gs_error *error); /* zeros; waits */
     gs_code (*copy_in)(gs_app_stream *stream, uint64_t to, const void *from, size_t bytes, gs_error *error); /* waits */
     gs_code (*copy_out)(gs_app_stream *stream, void *to, uint64_t from, size_t bytes, gs_error *error);      /* waits */
     gs_code (*load)(gs_app_stream *stream, const gs_build *build, uintptr_t *module, gs_error *error);       /* waits */
     gs_code (*launch)(gs_app_stream *stream, const gs_app_launch *call, gs_error *error);
-    gs_code (*wait)(gs_app_stream *stream, gs_error *error); /* waits until all of it has happened */
+    gs_code (*wait)(gs_app_stream *stream, gs_error *error); /* waits for all requests */
     void (*close)(gs_app_stream *stream);
 } gs_app_stream_ops;
 
@@ -149,7 +149,7 @@ struct gs_app_stream {
     void *inside;
 };
 
-/* A stream of a GPU, or of a part of one; `rest` is what stands after "cuda:", or "". */
+/* A stream of a GPU, or of a part of one; `rest` is the part of its name after "cuda:", or "". */
 gs_app_stream *gs_app_stream_cuda(const char *rest, gs_error *error);
 void gs_app_stream_close(gs_app_stream *stream);
 

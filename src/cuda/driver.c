@@ -13,7 +13,7 @@ static void *open_first(const char *const *names) {
     return library;
 }
 
-/* dlsym gives an object pointer where a function pointer is meant; POSIX promises that the bits are the same. */
+/* dlsym returns a pointer to an object; POSIX guarantees that it can be used as a pointer to a function. */
 static bool find_symbol(void *library, const char *name, void *pointer, const char **missing) {
     void *symbol = dlsym(library, name);
     memcpy(pointer, &symbol, sizeof symbol);
@@ -68,23 +68,23 @@ void gs_cuda_close(cu_api *api) {
 }
 
 gs_code gs_cuda_check(const cu_api *api, int code, const char *what, gs_error *error) {
-    const char *words = NULL;
+    const char *message = NULL;
     if (code == 0)
         return GS_OK;
-    api->error_string(code, &words);
+    api->error_string(code, &message);
     return gs_fail(error, code == CU_ERROR_TOO_MANY_RESOURCES ? GS_E_NO_FIT : GS_E_NO_GPU, "%s: %s (CUDA error %d)",
-                   what, words ? words : "unknown", code);
+                   what, message ? message : "unknown", code);
 }
 
-/* Newer than the others, so it is looked for when it is needed. */
+/* The call is newer than the others, so it is looked up only when it is needed. */
 gs_code gs_cuda_parameters(const cu_api *api, cu_function function, uint32_t most, uint32_t *sizes, uint32_t *count,
                            gs_error *error) {
-    int (*ask)(cu_function, size_t, size_t *, size_t *) = NULL;
+    int (*get_info)(cu_function, size_t, size_t *, size_t *) = NULL;
     const char *missing = NULL;
     size_t at, bytes;
-    if (!find_symbol(api->driver, "cuFuncGetParamInfo", &ask, &missing))
+    if (!find_symbol(api->driver, "cuFuncGetParamInfo", &get_info, &missing))
         return gs_fail(error, GS_E_NO_GPU, "the NVIDIA driver is too old for this: it has no %s", missing);
-    for (*count = 0; ask(function, *count, &at, &bytes) == 0; ++*count) {
+    for (*count = 0; get_info(function, *count, &at, &bytes) == 0; ++*count) {
         if (*count == most)
             return gs_fail(error, GS_E_KERNEL, "a kernel has more than %u parameters", most);
         sizes[*count] = (uint32_t)bytes;

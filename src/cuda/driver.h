@@ -1,8 +1,8 @@
 /*
- * driver.h: the CUDA driver and NVRTC, found at run time.
+ * driver.h: the CUDA driver and NVRTC, opened at run time.
  *
- * One table of symbols, filled by dlopen, so that neither a header nor a library of CUDA is needed to build. The types
- * and constants are the driver's, under our names.
+ * A table of functions is filled with dlopen and dlsym, so that neither a header nor a library of CUDA is needed to
+ * build. The types and constants are those of the driver, under names of our own.
  */
 #ifndef GS_CUDA_DRIVER_H
 #define GS_CUDA_DRIVER_H
@@ -66,7 +66,7 @@ enum { CU_LAUNCH_CLUSTER = 4, CU_LAUNCH_PRIORITY = 8 };
 /* Flags of streams and of pinned host memory; attribute of a memory pool. */
 enum { CU_STREAM_NON_BLOCKING = 1, CU_HOST_PORTABLE = 1, CU_HOST_MAPPED = 2, CU_POOL_RELEASE_THRESHOLD = 4 };
 
-/* Shared memory that a block may have without asking for more. */
+/* The most shared memory of a block without CU_FUNCTION_MAX_SHARED. */
 enum { CU_DEFAULT_SHARED_BYTES = 48 << 10 };
 
 /* ---- calls ---- */
@@ -78,7 +78,7 @@ typedef struct cu_launch {
     unsigned attribute_count;
 } cu_launch;
 
-/* name in our table, symbol, arguments. All return 0 for success. */
+/* Name in the table, symbol, parameters. All return 0 for success. */
 #define CU_SYMBOLS(X)                                                                                                  \
     X(init, cuInit, (unsigned))                                                                                        \
     X(driver_version, cuDriverGetVersion, (int *))                                                                     \
@@ -148,30 +148,29 @@ typedef struct cu_api {
 } cu_api;
 #undef CU_POINTER
 
-/* Finds the compiler alone, which needs no GPU. GS_E_NO_GPU, in words, where there is none or it is too old. */
+/* Opens only the compiler, which needs no GPU. GS_E_NO_GPU: there is none, or it is too old. */
 gs_code gs_nvrtc_open(cu_api *api, gs_error *error);
-/* Finds the driver and the compiler. GS_E_NO_GPU, in words, where there is none or it is too old. */
+/* Opens the driver and the compiler. GS_E_NO_GPU: there is none, or it is too old. */
 gs_code gs_cuda_open(cu_api *api, gs_error *error);
 void gs_cuda_close(cu_api *api);
-/* Starts CUDA and makes the context of a GPU, or of a part of one, the current one. `rest` is what stands after
-   "cuda:": "N", "N,sms=M" or "N,sms=M,part=P"; "" is "0". Once `has_context` is set cuDevicePrimaryCtxRelease gives it
-   back. */
+/* Starts CUDA and makes the context of a GPU, or of a part of one, the current one. `rest` is the part of the name
+   after "cuda:": "N", "N,sms=M" or "N,sms=M,part=P"; "" is "0". If `*has_context` is set, the caller releases the
+   context with `context_release`, even after an error. */
 gs_code gs_cuda_open_gpu(const cu_api *api, const char *rest, int *device, bool *has_context, gs_error *error);
 
-/* A context that has only part number `part` of the GPU, of about so many SMs (green.c). It lives until the program
-   ends. */
+/* A context of part number `part` of the GPU, with about `sms` SMs (green.c). It lives until the program ends. */
 gs_code gs_cuda_green(const cu_api *api, int device, int32_t sms, int32_t part, cu_context *context, gs_error *error);
 
-/* The bytes of each parameter of a kernel, at most `most`, into `sizes`. The call is of CUDA 12.4. */
+/* Puts the sizes of the parameters of a kernel, at most `most` of them, into `sizes`. Needs CUDA 12.4. */
 gs_code gs_cuda_parameters(const cu_api *api, cu_function function, uint32_t most, uint32_t *sizes, uint32_t *count,
                            gs_error *error);
 
-/* Turns a code of the driver into an error: "WHAT: the driver's words". GS_OK stays GS_OK. */
+/* Turns a code of the driver into an error: "WHAT: message of the driver". 0 is GS_OK. */
 gs_code gs_cuda_check(const cu_api *api, int code, const char *what, gs_error *error);
 
 /* ---- compiling (nvrtc.c) ---- */
 
-/* A source for NVRTC: its name in errors, its text, and what of it is looked up afterwards. */
+/* A source for NVRTC: its name in errors, its text, and the kernels whose names are looked up afterwards. */
 typedef struct nvrtc_source {
     const char *file, *text;
     const char *const *kernels;
@@ -180,14 +179,14 @@ typedef struct nvrtc_source {
     int option_count;
 } nvrtc_source;
 
-/* Compiles. GS_OK: the caller frees the program and the log, which may be NULL. GS_E_KERNEL: the compiler found a
-   mistake, which the log tells, or NULL does not; it is the caller's to free and to put into words. */
+/* Compiles. GS_OK: the caller frees the program and the log, which may be NULL. GS_E_KERNEL: the source has an error;
+   the caller makes the message from the log, which may be NULL, and frees it. */
 gs_code gs_nvrtc_compile(const cu_api *api, const nvrtc_source *source, nvrtc_program *program, char **log,
                          gs_error *error);
-/* What was compiled, for the driver to load, and its size where `bytes` is not NULL. The caller frees it. */
+/* The compiled image, for the driver to load, and its size if `bytes` is not NULL. The caller frees it. */
 gs_code gs_nvrtc_image(const cu_api *api, nvrtc_program program, char **image, size_t *bytes, gs_error *error);
 
-/* Both, for a source of our own and an architecture (90: sm_90). `what` is its name in errors. */
+/* Both, for a source of this program and an architecture (90: sm_90). `what` is its name in errors. */
 gs_code gs_cuda_compile(const cu_api *api, int architecture, const char *what, const char *file, const char *text,
                         char **image, gs_error *error);
 

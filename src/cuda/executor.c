@@ -1,14 +1,13 @@
 /*
  * executor.c: a real GPU as an executor: NVRTC compiles, the driver runs.
  *
- * A work is played as host/gridsmith_run.c plays it on the CPU: buffers go to the GPU, the calls run in order on one
- * stream, each timed by events, and the buffers come back. A persistent kernel is launched with as many workers as fit.
- * A confined one is launched again until its queue is empty; where stops are asked for, a second stream writes the stop
- * word after a random while, and the next launch may stay on other SMs. The write is the front end's: a memset would be
- * a kernel, and wait for an SM that the workers hold.
+ * Work runs as it does on the CPU (host/gridsmith_run.c): the buffers are copied to the GPU, the calls run in order on
+ * one stream, each timed by events, and the buffers are copied back. A persistent kernel is launched with as many
+ * workers as fit. A confined kernel is launched again until its queue is empty. If the call has stops, a second stream
+ * writes the stop word after a random time, and the next launch may use other SMs. The word is written by the front end
+ * of the GPU: a memset would be a kernel, and would wait for an SM that the workers hold.
  *
- * Nothing waits for ever: while a kernel runs the host asks whether it is done, and gives up after the seconds that the
- * work allows.
+ * Nothing waits forever: while a kernel runs the host polls it, and gives up after the seconds that the work allows.
  */
 #include "executor.h"
 
@@ -19,7 +18,7 @@
 
 /* ---- compiling ---- */
 
-/* Options for NVRTC: the architecture, where CUDA's headers are, and what the build asks for. */
+/* Options for NVRTC: the architecture, the folders of CUDA's headers, and the options of the build. */
 struct compiler_options {
     char texts[8][300];
     const char *list[80];
@@ -55,7 +54,7 @@ static void make_options(struct compiler_options *options, const gs_build *build
             options->list[options->count++] = build->options[i];
 }
 
-/* NVRTC says "FILE(LINE): error: words". */
+/* NVRTC reports "FILE(LINE): error: message". */
 static gs_code compile_failed(const gs_build *build, const char *log, gs_error *error) {
     const char *at = log ? strstr(log, "error") : NULL, *line = at;
     while (line && line > log && line[-1] != '\n')
@@ -71,7 +70,7 @@ static gs_code compile_failed(const gs_build *build, const char *log, gs_error *
     return GS_E_KERNEL;
 }
 
-/* A number that stands in the log right before `words`, after `from`. */
+/* The number right before the first `words` after `from`. */
 static int number_before(const char *from, const char *words) {
     const char *at = from ? strstr(from, words) : NULL;
     while (at && at > from && (at[-1] == ' ' || (at[-1] >= '0' && at[-1] <= '9')))
@@ -79,7 +78,7 @@ static int number_before(const char *from, const char *words) {
     return at ? atoi(at) : 0;
 }
 
-/* What ptxas says of a kernel: "Compiling entry function 'NAME'", then its spills and registers. */
+/* The cost of a kernel in the output of ptxas: "Compiling entry function 'NAME'", then its spills and registers. */
 static gs_cost cost_in_log(const char *log, const char *lowered) {
     gs_text wanted = {0};
     gs_cost cost = {0};
@@ -99,7 +98,7 @@ static gs_cost cost_in_log(const char *log, const char *lowered) {
     return cost;
 }
 
-/* Compiles. On success the program is alive, for its names and its image; the caller frees it and the log. */
+/* Compiles. On success the caller gets names and image from the program, and frees it and the log. */
 static gs_code compile_source(const cu_api *api, const gs_build *build, int architecture, nvrtc_program *compiled,
                               char **log, gs_error *error) {
     struct compiler_options options;
@@ -278,7 +277,7 @@ struct play {
     gs_random random;
 };
 
-/* Each in a line of its own: all workers come at once, some to read and some to write. */
+/* Each in its own cache line, because all workers use them at the same time, some to read and some to write. */
 enum { QUEUE_AT = 0, NEXT_AT = 128, STOP_AT = 256, SMS_AT = 384, CONTROL_BYTES = SMS_AT + GS_JOB_SMS / 8 };
 
 static gs_code send_buffers(struct play *play, gs_error *error) {
@@ -305,24 +304,24 @@ static gs_code fetch_buffers(struct play *play, gs_error *error) {
     return gs_cuda_check(api, failed, "fetching buffers from the GPU", error);
 }
 
-/* Waits for the stream; `stop_after_ns` from now (0: never) the stop word is set. */
+/* Waits for the stream. Sets the stop word after `stop_after_ns`; 0: never. */
 static gs_code wait_for_end(struct play *play, int64_t stop_after_ns, gs_error *error) {
     const cu_api *api = &play->cuda->api;
     int64_t began = gs_now_ns(), deadline = began + (int64_t)play->work->seconds * 1000000000;
-    bool is_told = false;
+    bool is_stopped = false;
     int state;
     while ((state = api->stream_query(play->cuda->stream)) == CU_ERROR_NOT_READY) {
         int64_t now = gs_now_ns();
-        if (stop_after_ns && !is_told && now - began >= stop_after_ns) {
+        if (stop_after_ns && !is_stopped && now - began >= stop_after_ns) {
             state = api->write_word(play->cuda->signals, play->control + STOP_AT, 1, 0);
             if (state)
                 break;
-            is_told = true;
+            is_stopped = true;
         }
         if (play->work->seconds && now > deadline)
             return gs_fail(error, GS_E_KERNEL, "not done after %u seconds", play->work->seconds);
     }
-    if (!state && is_told) /* the kernel may have ended by itself: the word must not reach the next launch */
+    if (!state && is_stopped) /* the kernel may have ended by itself, and the next launch must not see the word */
         state = api->stream_wait(play->cuda->signals);
     return state ? gs_fail(error, GS_E_KERNEL, "the kernel failed (CUDA error %d)", state) : GS_OK;
 }
@@ -331,18 +330,18 @@ static gs_code launch(struct play *play, const cuda_kernel *kernel, gs_job_call 
                       void **arguments, int64_t stop_after_ns, gs_error *error) {
     cuda_executor *cuda = play->cuda;
     const cu_api *api = &cuda->api;
-    cu_launch told = {.grid_x = grid[0],
-                      .grid_y = grid[1],
-                      .grid_z = grid[2],
-                      .block_x = call->block[0],
-                      .block_y = call->block[1],
-                      .block_z = call->block[2],
-                      .shared_bytes = (unsigned)call->shared_bytes,
-                      .stream = cuda->stream};
+    cu_launch config = {.grid_x = grid[0],
+                        .grid_y = grid[1],
+                        .grid_z = grid[2],
+                        .block_x = call->block[0],
+                        .block_y = call->block[1],
+                        .block_z = call->block[2],
+                        .shared_bytes = (unsigned)call->shared_bytes,
+                        .stream = cuda->stream};
     float elapsed_ms = 0;
     int failed = api->event_record(cuda->began, cuda->stream);
     if (!failed)
-        failed = api->launch(&told, kernel->function, arguments, NULL);
+        failed = api->launch(&config, kernel->function, arguments, NULL);
     if (!failed)
         failed = api->event_record(cuda->ended, cuda->stream);
     gs_code code = gs_cuda_check(api, failed, "launching", error);
@@ -355,7 +354,7 @@ static gs_code launch(struct play *play, const cuda_kernel *kernel, gs_job_call 
     return code;
 }
 
-/* All SMs, or where the kernel is to be moved about a random half of them, at least one of the first 32. */
+/* Allows all SMs, or a random half of them if the kernel is to move (`some`), with at least one of the first 32. */
 static gs_code send_control(struct play *play, bool some, uint64_t next, gs_error *error) {
     uint32_t control[CONTROL_BYTES / 4] = {0};
     uint32_t *sms = control + SMS_AT / 4;
@@ -371,14 +370,14 @@ static gs_code send_control(struct play *play, bool some, uint64_t next, gs_erro
 }
 
 static gs_code run_confined(struct play *play, const cuda_kernel *kernel, gs_job_call *call, void **arguments,
-                            gs_confined_parameter *told, gs_error *error) {
+                            gs_confined_parameter *parameter, gs_error *error) {
     enum { LATEST_STOP_NS = 300000 };
     const uint32_t grid[3] = {call->workers, 1, 1};
     uint64_t blocks = (uint64_t)call->grid[0] * call->grid[1] * call->grid[2], next = 0;
     uint32_t stops = call->stops;
-    told->next = play->control + NEXT_AT;
-    told->stop = play->control + STOP_AT;
-    told->sms = play->control + SMS_AT;
+    parameter->next = play->control + NEXT_AT;
+    parameter->stop = play->control + STOP_AT;
+    parameter->sms = play->control + SMS_AT;
     gs_code code = GS_OK;
     while (next < blocks && code == GS_OK) {
         int64_t stop_after_ns = stops ? gs_random_from(&play->random, 1, LATEST_STOP_NS) : 0;
@@ -399,7 +398,7 @@ static gs_code run_call(struct play *play, gs_job_call *call, gs_error *error) {
     cuda_kernel *kernel = gs_cuda_kernel(play->module, call->kernel);
     gs_job_argument *given = play->work->arguments.data + call->first;
     void *arguments[MOST_ARGUMENTS];
-    bool is_walked = call->form == GS_FORM_PERSISTENT || call->form == GS_FORM_CONFINED;
+    bool has_workers = call->form == GS_FORM_PERSISTENT || call->form == GS_FORM_CONFINED;
     if (!kernel || call->arguments >= MOST_ARGUMENTS)
         return gs_fail(error, GS_E_USAGE, "there is no kernel %.100s in this program", call->kernel);
     for (uint32_t i = 0; i < call->arguments; i++)
@@ -408,14 +407,14 @@ static gs_code run_call(struct play *play, gs_job_call *call, gs_error *error) {
     if (!call->grid[0] || !call->grid[1] || !call->grid[2])
         return GS_OK;
     int fit = blocks_per_sm(play->cuda, kernel, call->block, call->shared_bytes);
-    if (!is_walked)
+    if (!has_workers)
         return launch(play, kernel, call, call->grid, arguments, 0, error);
     uint64_t blocks = (uint64_t)call->grid[0] * call->grid[1] * call->grid[2];
     if (blocks > GS_JOB_BLOCKS || call->task_blocks > GS_JOB_TASK)
         return gs_fail(error, GS_E_USAGE, "a reshaped kernel may have %d blocks, and tasks of %d of them",
                        GS_JOB_BLOCKS, GS_JOB_TASK);
     call->workers = call->workers ? call->workers : (uint32_t)(fit > 0 ? fit * play->cuda->sms : 1);
-    if (call->form == GS_FORM_PERSISTENT || !call->stops) /* on all SMs, so that none of them is turned away */
+    if (call->form == GS_FORM_PERSISTENT || !call->stops) /* all SMs are allowed, so every worker stays */
         call->workers = (uint32_t)gs_min(call->workers, (int64_t)blocks);
     uint64_t marks = call->marks < 0 ? 0 : play->buffers[call->marks];
     uint32_t task = call->task_blocks;

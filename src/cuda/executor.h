@@ -1,12 +1,12 @@
-/* executor.h: a GPU as an executor, from the inside: for executor.c, which runs work and waits for it, and
-   app_stream.c, which does not wait. For this room alone. */
+/* executor.h: the members of a GPU's executor, for executor.c, which runs work and waits for it, and app_stream.c,
+   which does not wait. */
 #ifndef GS_CUDA_EXECUTOR_H
 #define GS_CUDA_EXECUTOR_H
 
 #include "cuda.h"
 
 typedef struct cuda_kernel {
-    char *name; /* as it is called */
+    char *name; /* as in the build */
     cu_function function;
     gs_cost cost;
 } cuda_kernel;
@@ -15,7 +15,7 @@ typedef struct cuda_module {
     struct cuda_executor *owner;
     struct cuda_module *next;
     cu_module loaded;
-    cuda_kernel *kernels; /* as the build lists them */
+    cuda_kernel *kernels; /* in the order of the build */
     size_t count;
 } cuda_module;
 

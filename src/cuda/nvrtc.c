@@ -32,7 +32,7 @@ gs_code gs_nvrtc_image(const cu_api *api, nvrtc_program program, char **image, s
     size_t size = 0;
     *image = NULL;
     if (api->image_size(program, &size) != 0 || !size)
-        return gs_fail(error, GS_E_NO_GPU, "NVIDIA's run-time compiler gave nothing to load");
+        return gs_fail(error, GS_E_NO_GPU, "NVIDIA's run-time compiler returned no image");
     *image = malloc(size);
     if (bytes)
         *bytes = size;

@@ -1,5 +1,5 @@
 /*
- * work.c: puts work together: buffers and calls of kernels, before it runs on a GPU or on the CPU.
+ * work.c: builds work: buffers and calls of kernels, to run on a GPU or on the CPU.
  */
 #include "cuda.h"
 
