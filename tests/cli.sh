@@ -292,15 +292,15 @@ mistake "no device" "--device DEVICE is needed" "$program" fuzz
 mistake "unknown device" 'there is no device "gpu"' "$program" fuzz --device gpu
 mistake "unknown class" 'there is no class "huge" of runs; there are plain, shared' "$program" fuzz \
     --device model:rtx3090 --class huge
-mistake "existing file" "exists already: go on with it by --resume" "$program" fuzz --device model:rtx3090 \
+mistake "existing file" "exists already: continue it with --resume" "$program" fuzz --device model:rtx3090 \
     --out "$work/runs.jsonl"
 mistake "one run and many" "--index plays one run" "$program" fuzz --device model:rtx3090 --index 3 --count 5
 mistake "resume nothing" "--resume needs the file" "$program" fuzz --device model:rtx3090 --resume
 mistake "runs to standard output" "--out takes the name of a file" "$program" fuzz --device model:rtx3090 --out -
 mistake "a file to fuzz" '"runs.jsonl" is not an option' "$program" fuzz --device model:rtx3090 runs.jsonl
-mistake "resume with another seed" "runs.jsonl:1:1: another run belongs here" "$program" fuzz --device model:rtx3090 \
+mistake "resume with another seed" "runs.jsonl:1:1: not the run of this campaign" "$program" fuzz --device model:rtx3090 \
     --seed 2 --out "$work/runs.jsonl" --resume
-mistake "resume with another class" "runs.jsonl:1:1: another run belongs here" "$program" fuzz --device model:rtx3090 \
+mistake "resume with another class" "runs.jsonl:1:1: not the run of this campaign" "$program" fuzz --device model:rtx3090 \
     --class small --out "$work/runs.jsonl" --resume
 mistake "resume with fewer runs" "holds 60 runs already" "$program" fuzz --device model:rtx3090 --count 10 \
     --out "$work/runs.jsonl" --resume

@@ -297,7 +297,7 @@ static void clusters_show_gpcs(void **state) {
         gs_survey survey = measure(&device, 10);
         assert_gpcs(survey.gpu, gpc_sms, sizes);
         assert_same_order(survey.gpu, device.gpu);
-        assert_true(survey.pairs > survey.neighbours && survey.neighbours > 0);
+        assert_true(survey.pairs > survey.neighbors && survey.neighbors > 0);
         assert_string_equal(survey.gpu->name, "h200-0a1b2c3d");
         assert_string_equal(survey.gpu->uuid, device.uuid);
         gs_gpu *again = gs_gpu_copy(survey.gpu, NULL);

@@ -69,7 +69,7 @@ static void put_gpcs(gs_text *text, const gs_survey *survey) {
         gs_text_add(text, "\n");
     }
     gs_text_add(text, "TPCs        %lld of %lld clusters of two were on SMs 2k and 2k+1\n",
-                (long long)survey->neighbours, (long long)survey->pairs);
+                (long long)survey->neighbors, (long long)survey->pairs);
 }
 
 static void put_mechanisms(gs_text *text, const gs_survey *survey) {
@@ -147,7 +147,7 @@ static gs_code measure(const struct options *options, gs_device *device, gs_surv
                                  .date = date[0] ? date : NULL,
                                  .runs = options->runs,
                                  .seed = (uint64_t)options->seed,
-                                 .tell = show_progress,
+                                 .progress = show_progress,
                                  .user = &progress};
     gs_progress_start(&progress, "measuring");
     gs_code code = gs_survey_run(device, &request, survey, error);

@@ -1,11 +1,11 @@
 /*
  * agree.c: does a GPU with these mechanisms place the blocks of a recording as they were seen?
  *
- * The answer is that of gs_predict and gs_score_add together: each launch must have the right number of blocks on every
- * SM, up to and including the first launch of which not every block started. But only the answer is wanted here, for
- * thousands of settings, most of them wrong from the first launches on. So the engine is driven directly, and play
- * stops where the answer is known. With durations blocks start all the time, and a launch is known only at the end of
- * the run: such runs are predicted as a whole.
+ * The answer is the same as that of gs_predict and gs_score_add: each launch must have the right number of blocks on
+ * every SM, up to and including the first launch of which not every block started. But it is needed for thousands of
+ * settings, and most of them fail at one of the first launches. So the engine is used directly, and stops as soon as
+ * the answer is known. With durations a launch is complete only at the end of the run, so such runs are predicted as a
+ * whole.
  */
 #include "fuzz.h"
 
@@ -19,9 +19,9 @@ static bool count_start(void *user, size_t launch, int64_t block, int32_t sm, in
     return true;
 }
 
-/* Takes the recorded blocks off what was counted of a launch. True: nothing is left over or missing, and the counts are
+/* Subtracts the recorded blocks from those that were counted for a launch. True: they are the same, and all counts are
    zero again. */
-static bool take_off(const gs_gpu *gpu, const gs_seen *recorded, int64_t started, int32_t *counts) {
+static bool subtract(const gs_gpu *gpu, const gs_seen *recorded, int64_t started, int32_t *counts) {
     bool same = gs_seen_started(recorded) == started;
     for (size_t i = 0; i < recorded->placed.count && same; i++) {
         int32_t sm = recorded->placed.data[i];
@@ -30,10 +30,10 @@ static bool take_off(const gs_gpu *gpu, const gs_seen *recorded, int64_t started
     return same;
 }
 
-/* Whether what comes after this launch is scored. */
+/* Whether launches after this one are scored. */
 static bool goes_on_after(const gs_run *recorded, size_t launch) {
-    const gs_launch *it = &recorded->launches.data[launch];
-    return gs_seen_started(&recorded->events.data[it->event].seen) == it->blocks;
+    const gs_launch *last = &recorded->launches.data[launch];
+    return gs_seen_started(&recorded->events.data[last->event].seen) == last->blocks;
 }
 
 static gs_code play_events(gs_engine *engine, const gs_gpu *gpu, const gs_run *recorded, int32_t *counts,
@@ -47,7 +47,7 @@ static gs_code play_events(gs_engine *engine, const gs_gpu *gpu, const gs_run *r
         if (event->op != GS_LAUNCH)
             continue;
         code = gs_engine_launch(engine, event->launch, error);
-        if (code == GS_OK && !take_off(gpu, &event->seen, gs_engine_started(engine, event->launch), counts))
+        if (code == GS_OK && !subtract(gpu, &event->seen, gs_engine_started(engine, event->launch), counts))
             *differs = event->launch;
         goes_on = *differs == SIZE_MAX && goes_on_after(recorded, event->launch);
     }
@@ -79,7 +79,7 @@ static gs_code play_timed(const gs_gpu *gpu, const gs_run *recorded, int32_t *co
         for (size_t block = 0; block < seen->placed.count; block++)
             if (seen->placed.data[block] != GS_WAIT)
                 counts[seen->placed.data[block]]++;
-        if (!take_off(gpu, &recorded->events.data[recorded->launches.data[i].event].seen, gs_seen_started(seen),
+        if (!subtract(gpu, &recorded->events.data[recorded->launches.data[i].event].seen, gs_seen_started(seen),
                       counts))
             *differs = i;
         if (!goes_on_after(recorded, i))

@@ -1,14 +1,13 @@
 /*
  * campaign.c: random runs on a device, each compared with its prediction.
  *
- * A run goes through the same steps wherever its first recording comes from, the device or the journal of a campaign
- * that was stopped: draw, predict, record, repeat, judge, keep. So a campaign that goes on reports what one that was
- * never disturbed does. What the journal does not hold, whether the device repeats itself, is asked of the device
- * again.
+ * Each run goes through the same steps: draw, predict, record, follow, repeat, judge, keep. Its first recording comes
+ * from the device, or from the journal of a campaign that was stopped. So a campaign that is resumed reports the same
+ * as one that was never stopped. The journal does not hold repeated recordings, so these are made again.
  *
- * A recording that was made in a hurry can be wrong: a block that starts late looks like one that waits. So a run that
- * differs is played again with long waits, and so is every so-manieth that does not. Where the two differ, the patient
- * one counts.
+ * A recording without long waits can be wrong: a block that starts late looks like one that waits. So a run that
+ * differs is played again with long waits, and so is every Nth run. If the two recordings differ, the patient one
+ * counts.
  */
 #include "fuzz.h"
 
@@ -24,17 +23,17 @@ struct session {
     size_t class_count;
 };
 
-/* A run on its way through the steps. */
+/* A run that goes through the steps. */
 struct round {
     uint64_t index;
     const char *class_name;
-    gs_run *plan, *predicted, *recorded; /* predicted is NULL where the model does not cover the run */
+    gs_run *plan, *predicted, *recorded; /* predicted is NULL if the model does not cover the run */
     bool is_from_journal, exact;
 };
 
 /* ---- comparing ---- */
 
-/* Whether the right number of blocks is on every SM, in each launch that counts. */
+/* Whether each scored launch has the same number of blocks on every SM. */
 static gs_code compare(const gs_run *one, const gs_run *two, bool *alike, gs_error *error) {
     gs_score score = {0};
     gs_code code = gs_score_add(&score, one, two, error);
@@ -98,10 +97,10 @@ static bool replace(char **text, const char *with) {
     return *text;
 }
 
-/* Plays the run on the device; the recording gets the number and class of the plan, and says where it was made. */
+/* Plays the run on the device. The recording gets the number and class of the plan, and the name of the GPU. */
 static gs_run *play(const struct session *session, const struct round *round, bool patient, gs_error *error) {
-    gs_play_options wishes = {.expected = round->predicted, .patient = patient};
-    gs_run *recorded = gs_device_play(session->device, round->plan, &wishes, error);
+    gs_play_options options = {.expected = round->predicted, .patient = patient};
+    gs_run *recorded = gs_device_play(session->device, round->plan, &options, error);
     if (!recorded)
         return NULL;
     recorded->has_id = true;
@@ -110,7 +109,7 @@ static gs_run *play(const struct session *session, const struct round *round, bo
     if (!replace(&recorded->class_name, round->class_name) || !replace(&recorded->gpu, session->device->gpu->name))
         code = gs_fail_memory(error);
     else if (!is_recording_of(recorded, round->plan))
-        code = gs_fail(error, GS_E_FORMAT, "the device played another run than it was given");
+        code = gs_fail(error, GS_E_FORMAT, "the device played a different run");
     else
         code = gs_run_is_recorded(recorded, error);
     if (code == GS_OK)
@@ -125,7 +124,7 @@ static gs_code check_journal(const struct session *session, const struct round *
     if (!run->has_id || run->id != round->plan->id || !is_same_text(run->class_name, round->class_name) ||
         !is_recording_of(run, round->plan))
         return gs_json_fail(&run->source, &root, false, error,
-                            "another run belongs here: go on with the device, seed and classes of the beginning");
+                            "not the run of this campaign: resume it with the same device, seed and classes");
     if (!is_same_text(run->gpu, session->device->gpu->name))
         return gs_json_fail(&run->source, &root, false, error, "recorded on %.60s, but the device is %.60s",
                             run->gpu ? run->gpu : "an unnamed GPU", session->device->gpu->name);
@@ -146,7 +145,7 @@ static gs_code record(const struct session *session, struct round *round, gs_err
     return round->recorded ? GS_OK : error->code;
 }
 
-/* Predicts again what was recorded: now it is known where the turns stood, and when blocks ended. */
+/* Predicts the run again, following its recording: now the turns, and when blocks ended, are known. */
 static gs_code follow(const struct session *session, struct round *round, gs_error *error) {
     if (!round->predicted)
         return GS_OK;
@@ -158,7 +157,7 @@ static gs_code follow(const struct session *session, struct round *round, gs_err
     return GS_OK;
 }
 
-static bool is_turn_of_patience(const gs_campaign_options *options, uint64_t index) {
+static bool is_patient_run(const gs_campaign_options *options, uint64_t index) {
     return options->patient_every > 0 && (index + 1) % (uint64_t)options->patient_every == 0;
 }
 
@@ -177,11 +176,11 @@ static gs_code play_again(const struct session *session, struct round *round, bo
     return code;
 }
 
-/* Plays the run again where it differs, or where it is its turn. */
+/* Plays the run again if it differs, or if it is an Nth run. */
 static gs_code repeat(const struct session *session, struct round *round, gs_error *error) {
     gs_campaign *campaign = session->campaign;
     bool differs = false, alike = true;
-    bool is_turn = is_turn_of_patience(session->options, round->index);
+    bool is_turn = is_patient_run(session->options, round->index);
     gs_code code = round->predicted ? compare(round->recorded, round->predicted, &alike, error) : GS_OK;
     differs = !alike;
     if (code == GS_OK && (differs || is_turn))
@@ -216,7 +215,7 @@ static gs_code keep(const struct session *session, struct round *round, gs_error
 
 /* ---- the campaign ---- */
 
-/* Says which run it was, so that it can be played alone, unless the error has a place in a file. */
+/* Adds the seed and index to an error, so that the run can be repeated alone, unless the error names a file. */
 static void name_run(const struct session *session, const struct round *round, gs_error *error) {
     gs_error reason = *error;
     if (!reason.file[0])

@@ -1,10 +1,10 @@
 /*
- * journal.c: the file in which a campaign keeps its recordings.
+ * journal.c: the file of the recordings of a campaign.
  *
- * A run is one line and is written by one call, so that whoever ends the program, and however, finds whole lines, and
- * at most one torn one at the end. That one is cut off when the file is used again, but not before every whole run was
- * read and found right: a file that was named by mistake is left as it is. While it is open, the file is locked against
- * a second campaign.
+ * A run is one line and is written by one call. So however the program ends, the file has complete lines, and at most
+ * one incomplete line at its end. That line is removed when the campaign is resumed, but only after all complete runs
+ * were read and checked: a file that was named by mistake is not changed. While it is open, the file is locked against
+ * other campaigns.
  */
 #include "fuzz.h"
 
@@ -18,10 +18,10 @@
 struct gs_journal {
     int descriptor;
     char *path;
-    gs_runs *reader;    /* of what was there; stays open, because closing it would give up the lock */
-    int64_t runs, read; /* whole ones that were there, and how many of them were read again */
-    off_t whole_bytes;  /* up to the end of the last whole line */
-    bool is_torn;       /* something stands after that */
+    gs_runs *reader;    /* of the existing runs; stays open, because closing it would release the lock */
+    int64_t runs, read; /* complete runs when it was opened, and how many of them were read since */
+    off_t whole_bytes;  /* up to the end of the last complete line */
+    bool is_torn;       /* an incomplete line follows */
     gs_text line;
 };
 
@@ -32,7 +32,7 @@ static gs_code open_file(gs_journal *journal, bool resume, gs_error *error) {
     struct stat status;
     journal->descriptor = open(journal->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | (resume ? 0 : O_EXCL), 0666);
     if (journal->descriptor < 0 && errno == EEXIST)
-        return gs_fail(error, GS_E_USAGE, "%.200s exists already: go on with it by --resume, or name another file",
+        return gs_fail(error, GS_E_USAGE, "%.200s exists already: continue it with --resume, or name another file",
                        journal->path);
     if (journal->descriptor < 0 || fstat(journal->descriptor, &status) != 0)
         return gs_fail_system(error, "write", journal->path);
@@ -43,7 +43,7 @@ static gs_code open_file(gs_journal *journal, bool resume, gs_error *error) {
     return GS_OK;
 }
 
-/* Counts the whole lines, and keeps the first bytes of what stands after them in `tail`. */
+/* Counts the complete lines, and copies the first bytes after them to `tail`. */
 static gs_code measure(gs_journal *journal, char *tail, size_t tail_size, gs_error *error) {
     char bytes[1 << 16];
     off_t at = 0;
@@ -66,7 +66,7 @@ static gs_code measure(gs_journal *journal, char *tail, size_t tail_size, gs_err
     return count < 0 ? gs_fail_system(error, "read", journal->path) : GS_OK;
 }
 
-/* A torn line is the beginning of the next run; anything else is not ours to cut off. */
+/* An incomplete line must be the beginning of the next run; anything else is not removed. */
 static gs_code check_tail(const gs_journal *journal, const char *tail, gs_error *error) {
     char wanted[80];
     snprintf(wanted, sizeof wanted, "{\"schema\":\"gridsmith.run/1\",\"id\":%lld,", (long long)journal->runs);
@@ -116,7 +116,7 @@ void gs_journal_close(gs_journal *journal) {
     free(journal);
 }
 
-/* ---- what was there ---- */
+/* ---- existing runs ---- */
 
 int64_t gs_journal_runs(const gs_journal *journal) {
     return journal->runs;
@@ -129,8 +129,7 @@ gs_run *gs_journal_next(gs_journal *journal, gs_error *error) {
         return NULL;
     gs_run *run = gs_runs_next(journal->reader, error);
     if (!run && error && error->code == GS_OK)
-        gs_fail(error, GS_E_USAGE, "%.200s is not the file of a campaign: it has not one run on each line",
-                journal->path);
+        gs_fail(error, GS_E_USAGE, "%.200s is not the file of a campaign: not every line is a run", journal->path);
     journal->read++;
     return run;
 }
@@ -142,7 +141,7 @@ gs_code gs_journal_cut(gs_journal *journal, gs_error *error) {
     return GS_OK;
 }
 
-/* ---- what comes ---- */
+/* ---- new runs ---- */
 
 static bool write_all(int descriptor, const char *bytes, size_t count) {
     while (count) {

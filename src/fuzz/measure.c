@@ -1,6 +1,6 @@
 /*
- * measure.c: measuring what the instructions of the paper's program take on a real SM, and how long random
- * configurations of it take. What comes of it, and its bound, are in src/bound/measured.c.
+ * measure.c: measures the latencies of the instructions of the paper's program on a real SM, and how long random
+ * samples of the program take. src/bound/measured.c explains the latencies, and has the bound for them.
  */
 #include "fuzz.h"
 
@@ -9,7 +9,7 @@
 
 enum { SAMPLE_TRIALS = 3, SHORT_CHAIN = 32, LONG_CHAIN = 64 };
 
-/* ---- values that were seen ---- */
+/* ---- measured values ---- */
 
 struct values {
     int64_t *data;
@@ -45,7 +45,7 @@ struct measuring {
     const gs_measure_options *options;
     gs_measured *measured;
     struct values values;
-    int trials;          /* of everything that goes into the latencies */
+    int trials;          /* how often each part of the latencies is measured */
     int64_t done, total; /* for progress */
 };
 
@@ -54,7 +54,7 @@ static void show(struct measuring *measuring) {
         measuring->options->progress(measuring->options->user, ++measuring->done, measuring->total);
 }
 
-/* `on_sm` blocks on every SM, as the scheduler deals them out. */
+/* With as many blocks that each SM gets `on_sm` of them. */
 static gs_code time_body(struct measuring *measuring, gs_timed_body body, int32_t count, int32_t warps, int32_t on_sm,
                          gs_timing *timing, gs_error *error) {
     gs_timing_request request = {
@@ -62,8 +62,8 @@ static gs_code time_body(struct measuring *measuring, gs_timed_body body, int32_
     return gs_device_time(measuring->device, &request, timing, error);
 }
 
-/* What one more instruction of a chain takes: the longest against the shortest, so that the most is on the safe side.
- */
+/* The time of one more instruction of a chain. The most is from the slowest long and the fastest short chain, so it is
+   on the safe side. */
 static gs_code measure_chain(struct measuring *measuring, gs_timed_body body, gs_range *range, gs_error *error) {
     gs_code code = GS_OK;
     for (int trial = 0; trial < measuring->trials && code == GS_OK; trial++) {
@@ -99,7 +99,7 @@ static gs_code measure_latencies(struct measuring *measuring, gs_error *error) {
     return GS_OK;
 }
 
-/* Whole programs on one warp: what they take besides their instructions. */
+/* Whole programs on one warp: the time that their instructions do not account for. */
 static gs_code measure_overhead(struct measuring *measuring, gs_error *error) {
     gs_latencies *latencies = &measuring->measured->latencies;
     gs_code code = GS_OK;
@@ -121,7 +121,7 @@ static gs_code measure_overhead(struct measuring *measuring, gs_error *error) {
 
 /* ---- delays ---- */
 
-/* Warps of a block, and blocks on an SM: even and uneven shares of four schedulers. */
+/* Numbers of warps of a block and of blocks on an SM, which divide evenly and unevenly among four schedulers. */
 static const struct {
     int32_t warps, on_sm;
 } crowds[] = {{2, 1},  {3, 1},  {4, 1},  {5, 1},  {6, 1},  {7, 1},  {8, 1},  {9, 1}, {12, 1},
@@ -133,7 +133,7 @@ static bool crowd_fits(const gs_gpu *gpu, const gs_shape *shape, int32_t on_sm) 
            need.blocks_per_sm >= on_sm;
 }
 
-/* `*full` becomes the least time an instruction of any crowd. */
+/* Lowers `*full` to the time of this crowd for each of its instructions. */
 static gs_code measure_crowd(struct measuring *measuring, gs_timed_body body, int32_t count, size_t crowd,
                              int64_t alone, int64_t *full, gs_error *error) {
     int32_t warps = crowds[crowd].warps, instructions = count ? count : GS_CLOCK_READINGS;
@@ -193,7 +193,7 @@ static int32_t predict_most(const gs_gpu *gpu, const gs_shape *shape, int64_t bl
     return sm == GS_WAIT ? 0 : most;
 }
 
-/* A random configuration all of which is on the GPU together. */
+/* A random sample whose blocks all fit on the GPU together. */
 static gs_code draw_sample(struct measuring *measuring, uint64_t index, gs_sample *sample, gs_error *error) {
     gs_random random = gs_random_at(measuring->options->seed, index);
     const gs_gpu *gpu = measuring->device->gpu;

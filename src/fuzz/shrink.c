@@ -1,19 +1,19 @@
 /*
  * shrink.c: the smallest run on which a device and the model still differ.
  *
- * Delta debugging: a step makes the run simpler, and is kept if device and model still differ on what is left. Passes
- * are repeated until a whole round of them keeps nothing:
+ * Delta debugging: a step makes the run simpler, and is kept if device and model still differ. The passes are repeated
+ * until none of them keeps a step:
  *
- *   drop_rest          what comes after the first launch that differs
- *   drop_groups        halves of the events, quarters, ... single launches with their exits, single exits
- *   merge_neighbours   two launches become one with the blocks of both
- *   reduce_numbers     each number of each launch, by a table
+ *   drop_rest          removes all events after the first launch that differs
+ *   drop_groups        removes halves of the events, quarters, ... single launches with their exits, single exits
+ *   merge_neighbors    makes one launch of two, with the blocks of both
+ *   reduce_numbers     reduces each number of each launch, by a table
  *
- * A real device does not always repeat itself, and a difference that comes and goes would lead the search astray: a
- * step is kept only if the difference shows twice in a row, the second time with long waits. Nothing is concluded from
- * one kept step about another: where numbers depend on each other, a later round finds what an earlier one could not.
+ * A real device does not always do the same, and a difference that does not repeat would mislead the search. So a step
+ * is kept only if the difference shows twice in a row, the second time with long waits. Numbers can depend on each
+ * other, so a later round may reduce what an earlier one could not.
  *
- * A number is made round before it is made small. 64 threads and 65 bytes tell a reader that the 65 matters.
+ * A number is made round before it is made small: 64 threads and 65 bytes show a reader that the 65 matters.
  */
 #include "fuzz.h"
 
@@ -26,11 +26,11 @@ struct search {
     gs_device *device;
     const gs_gpu *model;
     int64_t most_plays;
-    gs_run *plan; /* the smallest so far: launches and exits, nothing seen */
+    gs_run *plan; /* the smallest so far: launches and exits, without what was seen */
     gs_shrunk *shrunk;
 };
 
-/* ---- asking both ---- */
+/* ---- playing on the device and the model ---- */
 
 struct answers {
     gs_run *seen, *predicted;
@@ -56,7 +56,7 @@ static gs_code play_once(struct search *search, const gs_run *plan, bool patient
     return code;
 }
 
-static gs_code ask(struct search *search, const gs_run *plan, struct answers *answers, gs_error *error) {
+static gs_code play_both(struct search *search, const gs_run *plan, struct answers *answers, gs_error *error) {
     answers->predicted = gs_predict(search->model, plan, NULL, error);
     if (!answers->predicted)
         return error->code;
@@ -70,7 +70,7 @@ static bool is_spent(const struct search *search) {
 
 /* ---- one step ---- */
 
-/* What no device can be asked: nothing at all, blocks that do not form clusters, more of them than a grid has. */
+/* False: no launches, blocks that do not form whole clusters, or more blocks than a grid can have. */
 static bool is_playable(const gs_run *plan) {
     for (size_t i = 0; i < plan->launches.count; i++) {
         const gs_launch *launch = &plan->launches.data[i];
@@ -80,7 +80,7 @@ static bool is_playable(const gs_run *plan) {
     return plan->launches.count > 0;
 }
 
-/* The model or the device cannot play such a run, which says nothing about other runs. */
+/* Whether the model or the device cannot play such a run: then the step is not kept. */
 static bool is_refusal(gs_code code) {
     return code == GS_E_NO_FIT || code == GS_E_UNSUPPORTED || code == GS_E_USAGE;
 }
@@ -96,14 +96,14 @@ static void adopt(struct search *search, gs_run *plan, const struct answers *ans
     shrunk->kept++;
 }
 
-/* Takes over `plan`; NULL: memory ran out before it was made. */
+/* Takes ownership of `plan`; NULL: out of memory. */
 static gs_code try_step(struct search *search, gs_run *plan, bool *kept, gs_error *error) {
     gs_error problem = {.code = GS_OK};
     struct answers answers = {0};
     *kept = false;
     if (!plan)
         return gs_fail_memory(error);
-    gs_code code = is_playable(plan) && !is_spent(search) ? ask(search, plan, &answers, &problem) : GS_OK;
+    gs_code code = is_playable(plan) && !is_spent(search) ? play_both(search, plan, &answers, &problem) : GS_OK;
     if (code == GS_OK && answers.differ) {
         adopt(search, plan, &answers);
         *kept = true;
@@ -129,7 +129,7 @@ static gs_code copy_heading(gs_run *to, const gs_run *from, gs_error *error) {
     return copied ? GS_OK : gs_fail_memory(error);
 }
 
-/* `numbers`: by launch of `from`, its number in `to`; SIZE_MAX: it is not there. */
+/* `numbers`: by launch of `from`, its number in `to`; SIZE_MAX: not copied. */
 static gs_code copy_event(gs_run *to, const gs_run *from, const gs_event *event, size_t *numbers, gs_error *error) {
     size_t *number = &numbers[event->launch];
     if (event->op == GS_LAUNCH) {
@@ -140,8 +140,8 @@ static gs_code copy_event(gs_run *to, const gs_run *from, const gs_event *event,
     return !wanted || gs_run_add_event(to, GS_EXIT, *number, error) ? GS_OK : GS_E_MEMORY;
 }
 
-/* The launches and exits of a run without its events from `first` up to `end`, and without the exits of launches that
-   are not there. */
+/* A copy of the launches and exits of a run without the events from `first` to before `end`, and without the exits of
+   launches that are not copied. */
 static gs_run *copy_without(const gs_run *run, size_t first, size_t end, gs_error *error) {
     gs_run *copy = gs_run_new(error);
     size_t *numbers = malloc((run->launches.count + 1) * sizeof *numbers);
@@ -184,7 +184,7 @@ static int64_t count_at(const struct counts *counts, size_t at) {
     return at < counts->count ? counts->data[at] : 0;
 }
 
-/* What device and model say of one launch. */
+/* The blocks of one launch on the device and in the model. */
 struct both {
     struct counts seen, predicted;
 };
@@ -241,7 +241,7 @@ static gs_code drop_rest(struct search *search, gs_error *error) {
     return try_step(search, copy_without(search->plan, first, SIZE_MAX, error), &kept, error);
 }
 
-/* After a group was dropped the next one stands in its place. Later events go first: they explain less. */
+/* Later events are dropped first: they explain less. */
 static gs_code drop_groups(struct search *search, gs_error *error) {
     gs_code code = GS_OK;
     bool kept;
@@ -254,7 +254,7 @@ static gs_code drop_groups(struct search *search, gs_error *error) {
     return code;
 }
 
-/* A launch gives its blocks to the launch before or after it, and goes. */
+/* The plan without one launch, whose blocks are added to the launch before or after it. */
 static gs_run *merged(const gs_run *plan, size_t goes, size_t stays, gs_error *error) {
     size_t event = plan->launches.data[goes].event;
     gs_run *copy = copy_without(plan, event, event + 1, error);
@@ -263,7 +263,7 @@ static gs_run *merged(const gs_run *plan, size_t goes, size_t stays, gs_error *e
     return copy;
 }
 
-static gs_code merge_neighbours(struct search *search, gs_error *error) {
+static gs_code merge_neighbors(struct search *search, gs_error *error) {
     gs_code code = GS_OK;
     for (size_t i = 1; i < search->plan->launches.count && code == GS_OK && !is_spent(search);) {
         bool kept;
@@ -277,7 +277,7 @@ static gs_code merge_neighbours(struct search *search, gs_error *error) {
 
 /* ---- smaller numbers ---- */
 
-/* Local memory and registers come in the amounts for which the probe has a kernel. -1: past the last. */
+/* Local memory and registers have the values for which the probe has a kernel; -1 past the last. */
 static int64_t local_bytes_choice(size_t number) {
     return number ? gs_generated_local_bytes(number - 1) : 0;
 }
@@ -292,12 +292,12 @@ typedef enum number_type { INT32, INT64, NAME } number_type; /* a name counts as
 struct number {
     size_t offset; /* in gs_launch */
     number_type type;
-    int64_t least;                     /* or: not there */
+    int64_t least;                     /* the least value; 0 or GS_NO_CARVEOUT often means: the key is absent */
     int64_t unit;                      /* its multiples are round */
-    int64_t (*choice)(size_t ordinal); /* the values there are, ascending; then the number is the ordinal of one */
+    int64_t (*choice)(size_t ordinal); /* the possible values, ascending; the number is then the ordinal of one */
 };
 
-/* What takes a whole idea out of the run goes before what makes it only smaller. */
+/* Numbers whose least value removes a whole feature from the run come first. */
 static const struct number numbers[] = {
     {offsetof(gs_launch, stream), NAME, 0, 1, NULL},
     {offsetof(gs_launch, priority), INT32, 0, 1, NULL},
@@ -348,8 +348,8 @@ static bool is_simpler(const struct number *number, int64_t value, int64_t than)
     return llabs(value - number->least) < llabs(than - number->least);
 }
 
-/* The ways to make a number simpler, in the order in which they are tried. Each is taken with half the stride of the
-   one before: all the way to the least value, half of it, a quarter, ... the next below. */
+/* The ways to make a number simpler, in the order in which they are tried. Each is tried with strides that are halved:
+   all the way to the least value, half of it, a quarter, ... the next below. */
 enum { ROUND_DOWN, ROUND_UP, AS_IT_IS, WAYS };
 enum { STRIDES = 63, TURNS = WAYS * STRIDES };
 
@@ -381,7 +381,7 @@ static gs_run *with_number(const gs_run *plan, size_t launch, const struct numbe
 
 static gs_code reduce_number(struct search *search, size_t launch, const struct number *number, gs_error *error) {
     gs_code code = GS_OK;
-    int64_t tried = INT64_MIN; /* short strides end at the same round number */
+    int64_t tried = INT64_MIN; /* several short strides can give the same round number */
     for (int turn = 0; turn < TURNS && code == GS_OK && !is_spent(search);) {
         int64_t value = read_number(number, &search->plan->launches.data[launch]), chosen;
         bool kept = false;
@@ -402,7 +402,7 @@ static gs_code reduce_numbers(struct search *search, gs_error *error) {
     return code;
 }
 
-/* ---- in words ---- */
+/* ---- describing the difference ---- */
 
 static void put_bytes(gs_text *text, int64_t bytes) {
     if (bytes % 1024)
@@ -492,7 +492,7 @@ static gs_code play_up_to(gs_engine *engine, const gs_run *run, size_t end, gs_e
     return code;
 }
 
-/* Plays the launch itself, to say what the model thinks it waits for. */
+/* Plays the launch itself, to say why it waits in the model. */
 static gs_code put_why(gs_text *text, gs_engine *engine, const gs_run *run, size_t launch, gs_error *error) {
     size_t other;
     gs_code code = gs_engine_launch(engine, launch, error);
@@ -518,7 +518,7 @@ static gs_code describe(const gs_gpu *model, gs_shrunk *shrunk, gs_error *error)
         const gs_state *state = gs_dispatcher_state(gs_engine_dispatcher(engine));
         put_launch(&shrunk->state, state, &both, launch);
         if (gs_run_is_timed(run))
-            gs_text_add(&shrunk->state, "What follows holds at its launch; blocks that start later find it changed.\n");
+            gs_text_add(&shrunk->state, "The following is the state at its launch, not when later blocks start.\n");
         put_sms(&shrunk->state, state, &both, launch->kernel);
         code = put_why(&shrunk->state, engine, run, shrunk->launch, error);
     }
@@ -527,9 +527,9 @@ static gs_code describe(const gs_gpu *model, gs_shrunk *shrunk, gs_error *error)
     return code == GS_OK && shrunk->state.failed ? gs_fail_memory(error) : code;
 }
 
-/* ---- the whole ---- */
+/* ---- shrinking ---- */
 
-/* The run as it is, to begin with. */
+/* Plays the run unchanged. */
 static gs_code begin(struct search *search, const gs_run *run, gs_error *error) {
     gs_error problem = {.code = GS_OK};
     struct answers answers = {0};
@@ -538,7 +538,7 @@ static gs_code begin(struct search *search, const gs_run *run, gs_error *error) 
     search->plan = copy_without(run, 0, 0, error);
     if (!search->plan)
         return GS_E_MEMORY;
-    gs_code code = ask(search, search->plan, &answers, &problem);
+    gs_code code = play_both(search, search->plan, &answers, &problem);
     search->shrunk->predicted = answers.predicted;
     search->shrunk->seen = answers.seen;
     if (code == GS_OK && !answers.differ)
@@ -550,7 +550,7 @@ static gs_code begin(struct search *search, const gs_run *run, gs_error *error) 
 
 gs_code gs_shrink(gs_device *device, const gs_gpu *model, const gs_run *run, int64_t most_plays, gs_shrunk *shrunk,
                   gs_error *error) {
-    static gs_code (*const passes[])(struct search *, gs_error *) = {drop_rest, drop_groups, merge_neighbours,
+    static gs_code (*const passes[])(struct search *, gs_error *) = {drop_rest, drop_groups, merge_neighbors,
                                                                      reduce_numbers};
     *shrunk = (gs_shrunk){0};
     struct search search = {.device = device, .model = model, .most_plays = most_plays, .shrunk = shrunk};

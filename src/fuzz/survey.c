@@ -1,18 +1,17 @@
 /*
- * survey.c: a description of a GPU that nobody described, from what can be seen of it.
+ * survey.c: measures a GPU and makes its description.
  *
- *   tie order    blocks that fill an SM are launched one at a time: each goes to the first SM in tie order that is left
- *   GPCs         the blocks of a cluster are in one GPC, so SMs that were seen in one cluster belong together
- *   mechanisms   random runs are recorded, and all settings of the switches are tried on them (fit.c); a run on which
- *                the settings that are left differ is recorded too, as long as one is found
+ *   tie order    blocks that fill an SM are launched one at a time: each goes to the first SM in tie order that is free
+ *   GPCs         the blocks of a cluster are in one GPC, so SMs that were seen in one cluster are in one GPC
+ *   mechanisms   random runs are recorded, and all settings of the mechanisms are tried on them (fit.c); a run on which
+ *                the remaining settings differ is recorded too, as long as one is found
  *
  * One launch with a block for every SM would not show the tie order: on Hopper its blocks are numbered GPC by GPC, and
- * only which SMs they take, all together, follows the order. And a launch for every SM would be too many: a GPU runs at
- * most 128 kernels at a time. So the order is measured in portions: one launch takes the SMs that earlier portions
- * found, and the launches after it, of one block each, take the next.
+ * only the set of SMs follows the order. And a launch for every SM would be too many: a GPU runs at most 128 kernels at
+ * a time. So the order is measured in portions: one launch takes the SMs of the earlier portions, and the launches
+ * after it, of one block each, take the next SMs.
  *
- * What the device's own description says of mechanisms is not looked at: a model that poses as a GPU is measured like
- * one.
+ * The mechanisms in the device's own description are not used: a model is measured like a GPU.
  */
 #include "fuzz.h"
 
@@ -21,31 +20,31 @@
 
 enum {
     PORTION = 28,        /* launches of one block; fewer than a GPU has hardware queues */
-    ORDER_PLAYS = 3,     /* of the whole tie order */
-    CLUSTER_PLAYS = 16,  /* of each size of clusters, */
-    SMALL_STEPS = 8,     /* so many with few other blocks */
-    MOST_DECIDERS = 8,   /* runs recorded to tell settings apart */
-    MOST_MISFITS = 10000 /* random runs in turn with a kernel that never fits */
+    ORDER_PLAYS = 3,     /* how often the whole tie order is measured */
+    CLUSTER_PLAYS = 16,  /* for each size of clusters */
+    SMALL_STEPS = 8,     /* of these, with few other blocks */
+    MOST_DECIDERS = 8,   /* runs recorded because settings differ on them */
+    MOST_MISFITS = 10000 /* random runs in a row with a kernel that never fits */
 };
 
 struct session {
     gs_device *device;
     const gs_survey_options *options;
     gs_survey *survey;
-    gs_gpu *gpu; /* the description, as far as it is known */
+    gs_gpu *gpu; /* the description so far */
     gs_shape filler;
     gs_run **data; /* recordings */
     size_t count, capacity;
 };
 
-static void tell(const struct session *session, const char *step, int64_t done, int64_t total) {
-    if (session->options->tell)
-        session->options->tell(session->options->user, step, done, total);
+static void report(const struct session *session, const char *step, int64_t done, int64_t total) {
+    if (session->options->progress)
+        session->options->progress(session->options->user, step, done, total);
 }
 
 /* ---- runs of blocks that fill an SM ---- */
 
-/* A shape of which an SM takes one block: all its registers, or else all its shared memory. */
+/* A shape of which an SM takes one block, because of its registers or its shared memory. */
 static gs_code find_filler(const gs_gpu *gpu, gs_shape *filler, gs_error *error) {
     const gs_limits *limits = &gpu->limits;
     gs_occupancy occupancy;
@@ -79,7 +78,7 @@ static gs_code add_fillers(const struct session *session, gs_run *plan, int64_t 
     return launch.kernel ? gs_run_add_launch(plan, &launch, error) : gs_fail_memory(error);
 }
 
-/* Plays a launch that takes `before` SMs, and after it `count` launches of so many blocks. */
+/* Plays a launch that takes `before` SMs, and after it `count` launches of `blocks` blocks. */
 static gs_run *play_fillers(const struct session *session, int64_t before, int32_t count, int64_t blocks,
                             int32_t cluster, gs_error *error) {
     static const gs_play_options patient = {.patient = true};
@@ -148,7 +147,7 @@ static bool is_same_order(const int16_t *one, const int16_t *two, int32_t sms) {
     return memcmp(one, two, (size_t)sms * sizeof *one) == 0;
 }
 
-/* Writes an order into the description: by its name where it has one, otherwise as a list. */
+/* Puts an order into the description: as a named one if possible, otherwise as a list. */
 static gs_code set_order(gs_gpu *gpu, const int16_t *order, gs_error *error) {
     int16_t *list = calloc((size_t)gpu->sms, sizeof *list);
     if (!list)
@@ -169,7 +168,7 @@ static gs_code set_order(gs_gpu *gpu, const int16_t *order, gs_error *error) {
     return GS_OK;
 }
 
-/* Keeps the measurement that most of the others repeat, the first of equals. */
+/* Keeps the most frequent measurement, the first of equals. */
 static gs_code vote(const struct session *session, const struct order *orders, gs_error *error) {
     gs_survey *survey = session->survey;
     size_t kept = 0;
@@ -191,7 +190,7 @@ static gs_code survey_order(struct session *session, gs_error *error) {
     struct order orders[ORDER_PLAYS] = {0};
     gs_code code = find_filler(session->gpu, &session->filler, error);
     for (int i = 0; i < ORDER_PLAYS && code == GS_OK; i++) {
-        tell(session, "tie order", i, ORDER_PLAYS);
+        report(session, "tie order", i, ORDER_PLAYS);
         code = measure_order(session, &orders[i], error);
     }
     if (code == GS_OK)
@@ -204,7 +203,7 @@ static gs_code survey_order(struct session *session, gs_error *error) {
 
 /* ---- TPCs and GPCs ---- */
 
-/* SMs that belong together: each points to a lower one of its group, the lowest to itself. */
+/* Groups of SMs: each SM points to a lower one of its group, the lowest to itself. */
 static int16_t lowest_of(const int16_t *groups, int32_t sm) {
     while (groups[sm] != sm)
         sm = groups[sm];
@@ -221,7 +220,7 @@ static void join(int16_t *groups, int32_t one, int32_t two) {
 
 static void count_pair(gs_survey *survey, int32_t one, int32_t two) {
     survey->pairs++;
-    survey->neighbours += one / 2 == two / 2;
+    survey->neighbors += one / 2 == two / 2;
 }
 
 static void join_clusters(const struct session *session, const gs_run *run, int16_t *groups) {
@@ -239,8 +238,8 @@ static void join_clusters(const struct session *session, const gs_run *run, int1
     }
 }
 
-/* Plays clusters of a size on an idle GPU, and then on one of which one SM is taken, two, three and so on, and random
-   numbers of them: SMs that are left over in one play are part of a cluster in another. */
+/* Plays clusters of a size on an idle GPU, then with one SM taken, two, three and so on, and with random numbers of SMs
+   taken. So SMs that are left over in one play are part of a cluster in another. */
 static gs_code play_clusters(const struct session *session, int32_t size, int16_t *groups, gs_error *error) {
     int32_t sms = session->gpu->sms;
     for (uint64_t i = 0; i < CLUSTER_PLAYS; i++) {
@@ -249,7 +248,7 @@ static gs_code play_clusters(const struct session *session, int32_t size, int16_
         int64_t blocks = (sms - before) / size * size;
         if (blocks < 1)
             continue;
-        tell(session, "clusters", (int64_t)i, CLUSTER_PLAYS);
+        report(session, "clusters", (int64_t)i, CLUSTER_PLAYS);
         gs_run *run = play_fillers(session, before, 1, blocks, size, error);
         if (!run)
             return error->code;
@@ -259,7 +258,7 @@ static gs_code play_clusters(const struct session *session, int32_t size, int16_
     return GS_OK;
 }
 
-/* SMs that were seen in no cluster are left out. */
+/* SMs that were not seen in a cluster are left out. */
 static gs_code list_gpcs(gs_gpu *gpu, const int16_t *groups, gs_error *error) {
     gs_sm_groups *lists = &gpu->gpc_sms;
     int32_t end = 0;
@@ -281,7 +280,7 @@ static gs_code list_gpcs(gs_gpu *gpu, const int16_t *groups, gs_error *error) {
     return GS_OK;
 }
 
-/* Up to the size that every GPU with clusters has, and once twice that, which a GPU may refuse. */
+/* All sizes up to the one that every GPU with clusters supports, and twice that, which a GPU may refuse. */
 static gs_code survey_gpcs(struct session *session, gs_error *error) {
     int32_t sms = session->gpu->sms, portable = session->device->clusters;
     if (portable < 2)
@@ -296,7 +295,7 @@ static gs_code survey_gpcs(struct session *session, gs_error *error) {
         *error = (gs_error){.code = GS_OK};
     if (code == GS_OK)
         code = list_gpcs(session->gpu, groups, error);
-    if (session->survey->pairs && session->survey->neighbours == session->survey->pairs)
+    if (session->survey->pairs && session->survey->neighbors == session->survey->pairs)
         session->gpu->sms_per_tpc = 2;
     free(groups);
     return code;
@@ -315,7 +314,7 @@ static gs_code record(struct session *session, const gs_run *plan, gs_error *err
     return GS_OK;
 }
 
-/* The generator knows no partitions, and may draw a kernel that never fits: such a run is not played. */
+/* The generator ignores partitions, and may draw a kernel that never fits. Such a run is not played. */
 static gs_code can_be_played(const struct session *session, const gs_run *plan, bool *can, gs_error *error) {
     gs_run *predicted = gs_predict(session->gpu, plan, NULL, error);
     *can = predicted != NULL;
@@ -341,16 +340,16 @@ static gs_code record_runs(struct session *session, gs_error *error) {
         misfits = can ? 0 : misfits + 1;
         if (code == GS_OK && misfits > MOST_MISFITS)
             code = gs_fail(error, GS_E_UNSUPPORTED, "no random kernel fits this GPU");
-        tell(session, "random runs", (int64_t)session->count, session->options->runs);
+        report(session, "random runs", (int64_t)session->count, session->options->runs);
     }
     return code;
 }
 
-/* Fits, and goes on recording runs that tell settings apart, until none is found. */
+/* Fits, and records runs on which the best settings differ, until none is found. */
 static gs_code fit_runs(struct session *session, gs_error *error) {
     gs_survey *survey = session->survey;
     uint64_t seed = session->options->seed;
-    tell(session, "settings of the mechanisms", 0, 0);
+    report(session, "settings of the mechanisms", 0, 0);
     gs_code code = gs_fit_run(session->gpu, session->data, session->count, seed, &survey->fit, error);
     while (code == GS_OK && survey->fit.decider && survey->deciders < MOST_DECIDERS) {
         code = record(session, survey->fit.decider, error);
@@ -358,14 +357,14 @@ static gs_code fit_runs(struct session *session, gs_error *error) {
             return code;
         survey->deciders++;
         gs_fit_clear(&survey->fit);
-        tell(session, "runs that decide", survey->deciders, MOST_DECIDERS);
+        report(session, "runs that decide", survey->deciders, MOST_DECIDERS);
         code = gs_fit_run(session->gpu, session->data, session->count, seed + (uint64_t)survey->deciders, &survey->fit,
                           error);
     }
     return code;
 }
 
-/* The first of the best settings that has the measured tie order, or the first of all where none has. */
+/* The first of the best settings with the measured tie order, or the first of all if none has it. */
 static void choose_setting(struct session *session) {
     const gs_fit *fit = &session->survey->fit;
     size_t chosen = 0;
@@ -407,7 +406,7 @@ static gs_code replace(char **text, gs_text *with, gs_error *error) {
     return GS_OK;
 }
 
-/* Who says the limits: what the device's description says of them, which ends at its first semicolon. */
+/* The source of the limits: that of the device's description, up to the first semicolon. */
 static void put_limits_source(gs_text *text, const gs_gpu *gpu) {
     if (gpu->source && strncmp(gpu->source, "limits: ", 8) == 0)
         gs_text_put(text, gpu->source, strcspn(gpu->source, ";"));
@@ -431,7 +430,7 @@ static gs_code name_source(struct session *session, gs_error *error) {
     return replace(&session->gpu->source, &text, error);
 }
 
-/* The device's description with another name, the paper's mechanisms, and nothing of GPCs. */
+/* The device's description with another name, the paper's mechanisms, and without GPCs. */
 static gs_code begin_description(struct session *session, gs_error *error) {
     const gs_device *device = session->device;
     gs_text name = {0}, uuid = {0};
