@@ -120,7 +120,7 @@ static double best_of(int rounds, double (*cost)(const gs_gpu *, const gs_run *,
     double best = cost(gpu, run, blocks);
     for (int i = 1; i < rounds; i++) {
         double again = cost(gpu, run, blocks);
-        best = again < best ? again : best;
+        best = fmin(best, again);
     }
     return best;
 }
@@ -156,8 +156,8 @@ static void scale(void) {
         int64_t blocks;
         for (int j = 0; j < 2; j++) {
             cost[j] = best_of(5, engine_cost, gpu, runs[j], &blocks);
-            least[j] = cost[j] < least[j] ? cost[j] : least[j];
-            most[j] = cost[j] > most[j] ? cost[j] : most[j];
+            least[j] = fmin(least[j], cost[j]);
+            most[j] = fmax(most[j], cost[j]);
             gs_run_free(runs[j]);
         }
         printf("%-10d %16.1f %18.1f\n", sizes[i], cost[0], cost[1]);
@@ -222,7 +222,7 @@ static void measure_shrink(void) {
         if (!run || (gs_shrink(device, model, run, 10000, &shrunk, &error) != GS_OK && error.code != GS_E_USAGE))
             fail(&error);
         double seconds = (double)(gs_now_ns() - start) / 1e9;
-        slowest = seconds > slowest ? seconds : slowest;
+        slowest = fmax(slowest, seconds);
         gs_shrunk_clear(&shrunk);
         gs_run_free(run);
     }

@@ -211,7 +211,7 @@ static bool try_relief(const gs_program *program, int64_t warps, int64_t cycles,
 bool gs_find_anomaly(const gs_program *program, int64_t warps, bool one_order, gs_anomaly *anomaly) {
     *anomaly = (gs_anomaly){.one_order = one_order};
     int64_t cycles = end_of(program, warps, one_order);
-    size_t places = program->nodes.count > program->units.count ? program->nodes.count : program->units.count;
+    size_t places = gs_max_u64(program->nodes.count, program->units.count);
     for (gs_relief relief = 0; cycles >= 0 && relief < GS_RELIEFS; relief++)
         for (size_t number = 0; number < places; number++)
             if (try_relief(program, warps, cycles, relief, number, anomaly))

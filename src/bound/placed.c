@@ -122,9 +122,9 @@ static gs_code bound_at_once(struct placing *placing, size_t from, size_t to, gs
             int64_t cycles = 0, blocks = blocks_on(placing, i, sm);
             if (!blocks)
                 continue;
-            kernel->most_on_sm = blocks > kernel->most_on_sm ? blocks : kernel->most_on_sm;
+            kernel->most_on_sm = gs_max(kernel->most_on_sm, blocks);
             code = bound_on_sm(placing, i, from, to, sm, others, &cycles, error);
-            kernel->cycles = cycles > kernel->cycles ? cycles : kernel->cycles;
+            kernel->cycles = gs_max(kernel->cycles, cycles);
         }
     }
     free(others);
@@ -279,7 +279,7 @@ gs_code gs_bound_run(const gs_gpu *gpu, const gs_run *run, const gs_program *con
     if (code == GS_OK)
         code = add_formula(&placing, error);
     for (size_t i = 0; i < count && code == GS_OK; i++)
-        bound->cycles = bound->kernels[i].cycles > bound->cycles ? bound->kernels[i].cycles : bound->cycles;
+        bound->cycles = gs_max(bound->cycles, bound->kernels[i].cycles);
     free(placing.needs);
     free(placing.on_sm);
     if (code != GS_OK)

@@ -148,8 +148,9 @@ static bool write_all(int descriptor, const char *bytes, size_t count) {
         ssize_t written = write(descriptor, bytes, count);
         if (written < 0 && errno != EINTR)
             return false;
-        bytes += written > 0 ? written : 0;
-        count -= written > 0 ? (size_t)written : 0;
+        size_t done = (size_t)gs_max(written, 0);
+        bytes += done;
+        count -= done;
     }
     return true;
 }

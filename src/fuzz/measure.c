@@ -171,7 +171,8 @@ static gs_code measure_delays(struct measuring *measuring, gs_error *error) {
         for (size_t crowd = 0; crowd < GS_COUNT(crowds) && code == GS_OK; crowd++)
             code = measure_crowd(measuring, bodies[i], count, crowd, timing.shortest, &full, error);
         *delay = range_of(&measuring->values);
-        delay->most = full != INT64_MAX && full > delay->most ? full : delay->most;
+        if (full != INT64_MAX)
+            delay->most = gs_max(delay->most, full);
     }
     return code;
 }

@@ -195,7 +195,7 @@ static void both_free(struct both *both) {
 }
 
 static size_t both_end(const struct both *both) {
-    return both->seen.count > both->predicted.count ? both->seen.count : both->predicted.count;
+    return gs_max_u64(both->seen.count, both->predicted.count);
 }
 
 static bool both_differ(const struct both *both, size_t at) {
@@ -249,7 +249,7 @@ static gs_code drop_groups(struct search *search, gs_error *error) {
         for (size_t end = search->plan->events.count; end > 0 && code == GS_OK && !is_spent(search);) {
             size_t first = end > size ? end - size : 0;
             code = try_step(search, copy_without(search->plan, first, end, error), &kept, error);
-            end = (size_t)gs_min((int64_t)first, (int64_t)search->plan->events.count);
+            end = gs_min_u64(first, search->plan->events.count);
         }
     return code;
 }

@@ -189,7 +189,7 @@ static int64_t end_of(gs_engine *engine, size_t launch, int64_t block, int32_t s
     if (!seen || !seen->has_end)
         return later(engine->now_ns, gs_block_duration(&engine->run->launches.data[launch], block));
     int64_t end_ns = gs_follow_end(engine, launch, block, sm);
-    return end_ns > engine->now_ns ? end_ns : engine->now_ns;
+    return gs_max(end_ns, engine->now_ns);
 }
 
 static int32_t cluster_of(const gs_engine *engine, size_t launch) {
@@ -435,7 +435,7 @@ static bool pass_time(gs_engine *engine) {
         return serve(engine);
     }
     struct ending ending = endings_take(&engine->endings, gs_follow_ending(engine));
-    engine->now_ns = ending.at_ns > engine->now_ns ? ending.at_ns : engine->now_ns;
+    engine->now_ns = gs_max(engine->now_ns, ending.at_ns);
     if (!end_block(engine, ending.handle))
         return false;
     if (engine->plays[ending.launch].ended == engine->run->launches.data[ending.launch].blocks)

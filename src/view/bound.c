@@ -139,7 +139,7 @@ static void put_instruction(gs_text *text, const gs_flat *flat, int32_t instruct
 void gs_put_schedule_svg(gs_text *text, const gs_schedule *schedule, const gs_flat *flat) {
     double width = LEFT + (double)(CELL * schedule->cycles) + 16;
     double height = TOP + (double)(CELL * schedule->warps) + FOOT;
-    width = width < 480 ? 480 : width;
+    width = fmax(width, 480);
     gs_text_add(text,
                 "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" "
                 "font-family=\"sans-serif\" font-size=\"11\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n"

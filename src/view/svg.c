@@ -69,10 +69,8 @@ static void lay_out(struct picture *picture) {
     picture->lane_height = lanes <= 1 ? 10 : lanes <= 2 ? 8 : lanes <= 4 ? 6 : lanes <= 12 ? 4 : 2;
     picture->row_height = picture->lane_height * lanes + 2;
     picture->plot_width = 1000;
-    if (!picture->stays.timed) {
-        double wanted = 72.0 * (double)columns_of(picture);
-        picture->plot_width = wanted < 420 ? 420 : wanted > 2400 ? 2400 : wanted;
-    }
+    if (!picture->stays.timed)
+        picture->plot_width = fmin(fmax(72.0 * (double)columns_of(picture), 420), 2400);
     picture->legend_columns = (int)gs_max((int64_t)((picture->plot_width + LEFT) / LEGEND_COLUMN), 1);
     size_t kernels = picture->run->launches.count;
     picture->legend_rows = (int)((kernels + (size_t)picture->legend_columns - 1) / (size_t)picture->legend_columns);
