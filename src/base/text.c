@@ -2,7 +2,7 @@
  * text.c: growable arrays, text that grows, and names.
  *
  * When an allocation fails, a text sets `failed` and ignores what is added later. So code that builds long texts need
- * not check after every word; whoever uses the text checks once, at the end. A text with a sink is written out a
+ * not check after every word; the user of the text checks once, at the end. A text with a sink is written out a
  * megabyte at a time, so a document of any length is built in the same way and takes little memory.
  */
 #include "base.h"

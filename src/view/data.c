@@ -14,7 +14,7 @@ static gs_code json_run(gs_view *view, const gs_gpu *gpu, const gs_run *run, gs_
 }
 
 const gs_format gs_format_json = {
-    .name = "json", .help = "the run with what is predicted, a line a run", .run = json_run};
+    .name = "json", .help = "the run with what is predicted, a line for each run", .run = json_run};
 
 /* ---- CSV ---- */
 
@@ -76,4 +76,4 @@ static gs_code csv_run(gs_view *view, const gs_gpu *gpu, const gs_run *run, gs_e
 }
 
 const gs_format gs_format_csv = {
-    .name = "csv", .help = "a row a block; sm is empty where it waits", .begin = csv_begin, .run = csv_run};
+    .name = "csv", .help = "a row for each block; sm is empty where it waits", .begin = csv_begin, .run = csv_run};
