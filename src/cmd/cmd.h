@@ -138,9 +138,6 @@ int gs_report_memory(void); /* the same, of a failed allocation */
    GS_E_MEMORY. A failed write shows in ferror(sink). */
 gs_code gs_print_text(gs_text *text, gs_code code, gs_error *error);
 
-/* A run (gridsmith.run/1) as a value within another document. */
-void gs_put_run_value(gs_writer *writer, const char *key, const gs_run *run);
-
 /* ---- sources ---- */
 
 struct gs_source;

@@ -208,7 +208,7 @@ static void put_json(gs_text *text, const gs_gpu *gpu, const gs_fit *fit, const 
         put_json_setting(&writer, &fit->settings[i]);
     gs_write_end(&writer);
     if (fit->decider)
-        gs_put_run_value(&writer, "propose", fit->decider);
+        gs_write_run(&writer, "propose", fit->decider);
     else
         gs_write_null(&writer, "propose");
     gs_write_finish(&writer);

@@ -33,16 +33,6 @@ gs_code gs_print_text(gs_text *text, gs_code code, gs_error *error) {
     return code == GS_OK && is_out_of_memory ? gs_fail_memory(error) : code;
 }
 
-void gs_put_run_value(gs_writer *writer, const char *key, const gs_run *run) {
-    gs_text text = {0};
-    gs_run_text(run, &text);
-    if (text.failed)
-        writer->text->failed = true;
-    else
-        gs_write_raw(writer, key, text.data);
-    gs_text_free(&text);
-}
-
 /* ---- sources ---- */
 
 int gs_read_source(const char *path, char **text, char *folder, size_t size, gs_source *source, gs_error *error) {

@@ -154,8 +154,8 @@ static void put_json(gs_text *text, const struct result *result) {
         gs_write_int(&writer, "kept", shrunk->kept);
         gs_write_string(&writer, "kernel", shrunk->seen->launches.data[shrunk->launch].kernel);
         gs_write_string(&writer, "state", shrunk->state.data);
-        gs_put_run_value(&writer, "seen", shrunk->seen);
-        gs_put_run_value(&writer, "predicted", shrunk->predicted);
+        gs_write_run(&writer, "seen", shrunk->seen);
+        gs_write_run(&writer, "predicted", shrunk->predicted);
     }
     gs_write_finish(&writer);
 }
