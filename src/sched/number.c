@@ -26,14 +26,12 @@ struct part {
 };
 
 struct gs_numberer {
-    const gs_gpu *gpu;
     const gs_grants *grants;
     int16_t *group, *bit;        /* of each SM */
     struct part *parts;          /* of the first groups, as clusters have them */
     uint64_t *coming;            /* of each group: its SMs that have blocks coming, as bits */
     int32_t *first, *last;       /* of each SM: the blocks that are coming, as a list of numbers in the burst */
     int32_t *next;               /* of each block of the burst: the next one on its SM */
-    size_t next_room;            /* for so many blocks there is room */
     uint64_t groups;             /* those that have anything coming, as bits */
     int64_t handed_out, decided; /* blocks of the burst */
 };
@@ -67,7 +65,6 @@ gs_numberer *gs_numberer_new(const gs_gpu *gpu, gs_error *error) {
         gs_fail_memory(error);
         return NULL;
     }
-    numberer->gpu = gpu;
     numberer->grants = &gpu->grants;
     numberer->group = calloc(sms, sizeof *numberer->group);
     numberer->bit = calloc(sms, sizeof *numberer->bit);
