@@ -27,7 +27,7 @@ cmake --build "$work/example" >/dev/null
 diff "$source_dir/examples/expected.txt" "$work/out"
 
 # The header is good C++ too, and the shared library shows nothing but the public names.
-printf '#include <gridsmith/gridsmith.h>\nint main() { return gs_gpu_builtin(0) == nullptr; }\n' >"$work/main.cpp"
+printf '#include <gridsmith/gridsmith.h>\nint main() { return gs_gpu_open("h200", nullptr) == nullptr; }\n' >"$work/main.cpp"
 # shellcheck disable=SC2046
 c++ -std=c++17 -Wall -Wextra -Wpedantic -Werror "$work/main.cpp" -o "$work/cpp" $(pkg-config --cflags --libs gridsmith)
 "$work/cpp"
