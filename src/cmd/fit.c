@@ -82,22 +82,27 @@ static void put_origin(gs_text *text, const struct recordings *recordings, size_
         gs_text_add(text, "run number %zu of %s", origin->number, origin->file);
 }
 
+static int64_t best_of(const gs_fit *fit, const gs_mechanism *mechanism) {
+    int64_t best = 0;
+    for (size_t i = 0; i < fit->values.count; i++)
+        if (fit->values.data[i].mechanism == mechanism && fit->values.data[i].best > best)
+            best = fit->values.data[i].best;
+    return best;
+}
+
 /* Where no setting agrees with all recordings, a value is not proved or ruled out: it only does better or worse. */
 static void put_verdict(gs_text *text, const gs_fit *fit, const struct recordings *recordings,
                         const gs_fit_value *value) {
-    bool all_agree = fit->best == fit->recordings;
-    if (value->possible && gs_fit_is_undecided(fit, (size_t)(value->mechanism - gs_mechanism_table))) {
-        gs_text_add(text, "undecided");
-    } else if (value->possible) {
-        gs_text_add(text, all_agree ? "the recordings say so" : "does best");
+    if (value->possible) {
+        gs_text_add(text, "%s", gs_fit_verdict(fit, value));
     } else {
-        gs_text_add(text, all_agree ? "ruled out by " : "against it: ");
+        gs_text_add(text, best_of(fit, value->mechanism) == fit->recordings ? "ruled out by " : "against it: ");
         if (value->killer == SIZE_MAX)
             gs_text_add(text, "several runs together");
         else
             put_origin(text, recordings, value->killer);
     }
-    gs_text_add(text, "\n");
+    gs_text_add(text, gs_fit_is_by_block(value->mechanism) ? ", block by block\n" : "\n");
 }
 
 static void put_table(gs_text *text, const gs_fit *fit, const struct recordings *recordings) {
@@ -141,7 +146,7 @@ static void put_words(gs_text *text, const gs_gpu *gpu, const gs_fit *fit, const
     if (fit->decider)
         put_decider(text, fit->decider);
     else if (fit->setting_count > 1)
-        gs_text_add(text, "no random run without durations was found that tells the settings apart\n");
+        gs_text_add(text, "no random run was found that tells the settings apart\n");
 }
 
 /* ---- for programs ---- */

@@ -79,14 +79,11 @@ static void put_mechanisms(gs_text *text, const gs_survey *survey) {
     if (survey->deciders)
         gs_text_add(text, "; %d recorded to tell settings apart", survey->deciders);
     gs_text_add(text, "\n");
-    for (size_t i = 0; i < gs_mechanism_count; i++) {
-        const gs_mechanism *mechanism = &gs_mechanism_table[i];
-        const char *verdict = mechanism->is_given            ? "not measured: as described"
-                              : gs_fit_is_undecided(fit, i)  ? "undecided"
-                              : fit->best == fit->recordings ? "the recordings say so"
-                                                             : "does best";
-        gs_text_add(text, "  %-19s %-12s %s\n", mechanism->name,
-                    mechanism->values[*gs_mechanism_value(&mechanisms, mechanism)], verdict);
+    for (size_t i = 0; i < fit->values.count; i++) {
+        const gs_fit_value *value = &fit->values.data[i];
+        if (*gs_mechanism_value(&mechanisms, value->mechanism) == value->value)
+            gs_text_add(text, "  %-19s %-12s %s%s\n", value->mechanism->name, value->mechanism->values[value->value],
+                        gs_fit_verdict(fit, value), gs_fit_is_by_block(value->mechanism) ? ", block by block" : "");
     }
 }
 

@@ -1,100 +1,188 @@
 /*
  * agree.c: does a GPU with these mechanisms place the blocks of a recording as they were seen?
  *
- * The answer is the same as that of gs_predict and gs_score_add: each launch must have the right number of blocks on
- * every SM, up to and including the first launch of which not every block started. But it is needed for thousands of
- * settings, and most of them fail at one of the first launches. So the engine is used directly, and stops as soon as
- * the answer is known. With durations a launch is complete only at the end of the run, so such runs are predicted as a
- * whole.
+ * The answer is that of gs_predict or gs_predict_recorded and gs_score_add together. Only launches up to and including
+ * the first of which not every block started count. By counts, each of them must have the right number of blocks on
+ * every SM; block by block, each block must be on its SM. But only the answer is wanted here, for thousands of
+ * settings, most of them wrong from the first blocks on. So the engine is driven directly, and play stops at the first
+ * block that was not seen there.
+ *
+ * By counts the numbering of blocks has no say: a GPU agrees that does so with some numbering.
+ *
+ * Without durations blocks start when their kernel is launched, and a launch is known once it has been played. With
+ * durations blocks start all the time, and that none is missing is known only at the end.
  */
 #include "fuzz.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-static bool count_start(void *user, size_t launch, int64_t block, int32_t sm, int64_t now_ns) {
-    int32_t *counts = user;
-    (void)launch, (void)block, (void)now_ns;
-    counts[sm]++;
-    return true;
+struct comparison {
+    const gs_gpu *gpu;
+    const gs_run *recorded;
+    size_t scored; /* how many launches count, from the first on; where play stops at the last of them, all */
+    bool block_by_block;
+    int32_t *missing; /* by launch and SM: blocks that were seen there and have not started yet */
+    size_t differs;   /* a launch that is known to be wrong; SIZE_MAX: none is */
+};
+
+static const gs_seen *seen_of(const gs_run *run, size_t launch) {
+    return &run->events.data[run->launches.data[launch].event].seen;
 }
 
-/* Subtracts the recorded blocks from those that were counted for a launch. True: they are the same, and all counts are
-   zero again. */
-static bool subtract(const gs_gpu *gpu, const gs_seen *recorded, int64_t started, int32_t *counts) {
-    bool same = gs_seen_started(recorded) == started;
-    for (size_t i = 0; i < recorded->placed.count && same; i++) {
-        int32_t sm = recorded->placed.data[i];
-        same = sm == GS_WAIT || (sm < gpu->sms && counts[sm]-- > 0);
-    }
-    return same;
+static size_t count_scored(const gs_run *recorded) {
+    size_t launch = 0;
+    while (launch < recorded->launches.count &&
+           gs_seen_started(seen_of(recorded, launch)) == recorded->launches.data[launch].blocks)
+        launch++;
+    return launch < recorded->launches.count ? launch + 1 : launch;
 }
 
-/* Whether launches after this one are scored. */
-static bool goes_on_after(const gs_run *recorded, size_t launch) {
-    const gs_launch *last = &recorded->launches.data[launch];
-    return gs_seen_started(&recorded->events.data[last->event].seen) == last->blocks;
+static int32_t *missing_of(const struct comparison *comparison, size_t launch) {
+    return comparison->missing + launch * (size_t)comparison->gpu->sms;
 }
 
-static gs_code play_events(gs_engine *engine, const gs_gpu *gpu, const gs_run *recorded, int32_t *counts,
-                           size_t *differs, gs_error *error) {
+/* ---- block after block ---- */
+
+/* The blocks that were seen of a launch are missing until they start. */
+static void expect(struct comparison *comparison, size_t launch) {
+    const gs_sm_list *placed = &seen_of(comparison->recorded, launch)->placed;
+    int32_t *missing = missing_of(comparison, launch);
+    for (size_t i = 0; i < placed->count; i++)
+        if (placed->data[i] != GS_WAIT && placed->data[i] < comparison->gpu->sms)
+            missing[placed->data[i]]++;
+}
+
+static bool check_start(void *user, size_t launch, int64_t block, int32_t sm, int64_t now_ns) {
+    struct comparison *comparison = user;
+    (void)now_ns;
+    if (launch >= comparison->scored)
+        return true;
+    bool is_right = comparison->block_by_block ? gs_seen_sm(seen_of(comparison->recorded, launch), block) == sm
+                                               : missing_of(comparison, launch)[sm]-- > 0;
+    if (!is_right)
+        comparison->differs = launch;
+    return is_right;
+}
+
+/* No block has started where none was seen; if as many have started as were seen, they are the same. */
+static void check_launch(struct comparison *comparison, const gs_engine *engine, size_t launch, int64_t seen) {
+    if (comparison->differs == SIZE_MAX && gs_engine_started(engine, launch) != seen)
+        comparison->differs = launch;
+}
+
+/* ---- a play ---- */
+
+static gs_code play_launch(struct comparison *comparison, gs_engine *engine, size_t launch, gs_error *error) {
+    if (launch < comparison->scored && !comparison->block_by_block)
+        expect(comparison, launch);
+    gs_code code = gs_engine_launch(engine, launch, error);
+    if (code == GS_E_UNSUPPORTED || code == GS_E_NO_FIT)
+        comparison->differs = launch;
+    return code;
+}
+
+/* What comes after the first launch that waits does not count, and is not played. */
+static gs_code play_untimed(struct comparison *comparison, gs_engine *engine, gs_error *error) {
+    const gs_run *recorded = comparison->recorded;
     gs_code code = GS_OK;
-    bool goes_on = true;
-    for (size_t i = 0; i < recorded->events.count && goes_on && code == GS_OK; i++) {
+    bool all_started = true;
+    for (size_t i = 0; i < recorded->events.count && all_started && code == GS_OK; i++) {
         const gs_event *event = &recorded->events.data[i];
         if (event->op == GS_EXIT)
             code = gs_engine_exit(engine, event->launch, error);
         if (event->op != GS_LAUNCH)
             continue;
-        code = gs_engine_launch(engine, event->launch, error);
-        if (code == GS_OK && !subtract(gpu, &event->seen, gs_engine_started(engine, event->launch), counts))
-            *differs = event->launch;
-        goes_on = *differs == SIZE_MAX && goes_on_after(recorded, event->launch);
-    }
-    return code;
-}
-
-static gs_code play_untimed(const gs_gpu *gpu, const gs_run *recorded, int32_t *counts, size_t *differs,
-                            gs_error *error) {
-    gs_engine_hooks hooks = {.user = counts, .started = count_start};
-    gs_engine *engine = gs_engine_new(gpu, recorded, &hooks, error);
-    if (!engine)
-        return GS_E_MEMORY;
-    gs_code code = play_events(engine, gpu, recorded, counts, differs, error);
-    gs_engine_free(engine);
-    return code;
-}
-
-static gs_code play_timed(const gs_gpu *gpu, const gs_run *recorded, int32_t *counts, size_t *differs,
-                          gs_error *error) {
-    gs_error reason = {.code = GS_OK};
-    gs_run *predicted = gs_predict_recorded(gpu, recorded, &reason);
-    if (!predicted) {
-        if (error)
-            *error = reason;
-        return reason.code;
-    }
-    for (size_t i = 0; i < recorded->launches.count && *differs == SIZE_MAX; i++) {
-        const gs_seen *seen = &predicted->events.data[predicted->launches.data[i].event].seen;
-        for (size_t block = 0; block < seen->placed.count; block++)
-            if (seen->placed.data[block] != GS_WAIT)
-                counts[seen->placed.data[block]]++;
-        if (!subtract(gpu, &recorded->events.data[recorded->launches.data[i].event].seen, gs_seen_started(seen),
-                      counts))
-            *differs = i;
-        if (!goes_on_after(recorded, i))
+        code = play_launch(comparison, engine, event->launch, error);
+        if (code != GS_OK)
             break;
+        int64_t seen = gs_seen_started(&event->seen);
+        check_launch(comparison, engine, event->launch, seen);
+        all_started = comparison->differs == SIZE_MAX && seen == recorded->launches.data[event->launch].blocks;
     }
-    gs_run_free(predicted);
-    return GS_OK;
+    return code;
 }
 
-gs_code gs_agrees(const gs_gpu *gpu, const gs_run *recorded, size_t *differs, gs_error *error) {
-    int32_t *counts = calloc((size_t)gpu->sms, sizeof *counts);
-    if (!counts)
-        return gs_fail_memory(error);
-    *differs = SIZE_MAX;
-    gs_code code = (gs_run_is_timed(recorded) ? play_timed : play_untimed)(gpu, recorded, counts, differs, error);
-    free(counts);
+/* Launches that do not count are played too: those that do can depend on them. */
+static gs_code play_timed(struct comparison *comparison, gs_engine *engine, gs_error *error) {
+    const gs_run *recorded = comparison->recorded;
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < recorded->events.count && code == GS_OK; i++) {
+        const gs_event *event = &recorded->events.data[i];
+        if (event->op == GS_EXIT)
+            code = gs_engine_exit(engine, event->launch, error);
+        else if (event->op == GS_LAUNCH)
+            code = play_launch(comparison, engine, event->launch, error);
+    }
+    if (code == GS_OK)
+        code = gs_engine_finish(engine, error);
+    for (size_t launch = 0; launch < comparison->scored && code == GS_OK; launch++)
+        check_launch(comparison, engine, launch, gs_seen_started(seen_of(recorded, launch)));
     return code;
+}
+
+static gs_code compare(struct comparison *comparison, bool is_timed, bool follow, gs_error *error) {
+    gs_engine_hooks hooks = {.user = comparison, .started = check_start, .follow = follow};
+    size_t counts = comparison->block_by_block ? 0 : comparison->scored * (size_t)comparison->gpu->sms;
+    gs_error reason = {.code = GS_OK};
+    comparison->differs = SIZE_MAX;
+    comparison->missing = calloc(counts + 1, sizeof *comparison->missing);
+    gs_engine *engine = gs_engine_new(comparison->gpu, comparison->recorded, &hooks, &reason);
+    gs_code code = engine && comparison->missing ? GS_OK : gs_fail_memory(&reason);
+    if (code == GS_OK)
+        code = (is_timed ? play_timed : play_untimed)(comparison, engine, &reason);
+    gs_engine_free(engine);
+    free(comparison->missing);
+    if (code == GS_OK || comparison->differs != SIZE_MAX)
+        return GS_OK;
+    if (error)
+        *error = reason;
+    return code;
+}
+
+/* As gs_predict_recorded: a recording with times may be of a model, and is followed only if it has to be. */
+static gs_code compare_timed(struct comparison *comparison, bool block_by_block, gs_error *error) {
+    comparison->block_by_block = true;
+    gs_code code = compare(comparison, true, false, error);
+    if (code != GS_OK || comparison->differs == SIZE_MAX)
+        return code;
+    comparison->block_by_block = block_by_block;
+    return compare(comparison, true, true, error);
+}
+
+static gs_code compare_with(const gs_gpu *gpu, const gs_run *recorded, bool is_timed, bool block_by_block,
+                            size_t *differs, gs_error *error) {
+    struct comparison comparison = {.gpu = gpu,
+                                    .recorded = recorded,
+                                    .scored = is_timed ? count_scored(recorded) : recorded->launches.count,
+                                    .block_by_block = block_by_block};
+    gs_code code = is_timed ? compare_timed(&comparison, block_by_block, error)
+                            : compare(&comparison, false, block_by_block, error);
+    *differs = comparison.differs;
+    return code;
+}
+
+static bool has_clusters(const gs_run *run) {
+    size_t i = 0;
+    while (i < run->launches.count && run->launches.data[i].cluster == 1)
+        i++;
+    return i < run->launches.count;
+}
+
+/* Without durations the numbering has no part in where blocks go, and as they are placed is the quickest. But clusters
+   are modeled only by grant; and how long a block runs depends on its number, so with durations both are tried. */
+static gs_code compare_counts(const gs_gpu *gpu, const gs_run *recorded, size_t *differs, gs_error *error) {
+    gs_gpu numbering = *gpu;
+    bool is_timed = gs_run_is_timed(recorded), by_grant = gpu->grants.groups.count && has_clusters(recorded);
+    numbering.mechanisms.numbering = by_grant ? GS_NUMBERED_BY_GRANT : GS_NUMBERED_AS_PLACED;
+    gs_code code = compare_with(&numbering, recorded, is_timed, false, differs, error);
+    if (code != GS_OK || *differs == SIZE_MAX || !is_timed || by_grant || !gpu->grants.groups.count)
+        return code;
+    numbering.mechanisms.numbering = GS_NUMBERED_BY_GRANT;
+    return compare_with(&numbering, recorded, true, false, differs, error);
+}
+
+gs_code gs_agrees(const gs_gpu *gpu, const gs_run *recorded, bool block_by_block, size_t *differs, gs_error *error) {
+    if (!block_by_block)
+        return compare_counts(gpu, recorded, differs, error);
+    return compare_with(gpu, recorded, gs_run_is_timed(recorded), true, differs, error);
 }

@@ -5,133 +5,61 @@
  * played on until it disagrees once more than it was allowed to in the round before. The first round in which a setting
  * gets through all recordings ends the search: it and the others that got through are the best, and no setting was
  * played longer than it took to tell that it is worse. The best with each value of a switch is found in the same way,
- * among the settings that have the value. Recordings that rule many settings out are played first (sort_recordings).
+ * among the settings that have the value. Recordings that rule many settings out are played first (sort_recordings),
+ * and settings that a recording cannot tell apart are played once (settings.c).
  *
- * Most switches do not matter to most recordings (where nothing ends, memory has no holes), and settings that differ
- * only in such switches are played once: see what_matters.
+ * There are two searches. All switches but the numbering say how many blocks go to each SM, and are judged by that. The
+ * numbering says which block is which: it is judged block by block, in a second search among the settings that agree
+ * best by counts. So what no numbering explains cannot speak against any other switch.
  */
-#include "fuzz.h"
+#include "settings.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-enum {
-    MOST_TRIES = 2000, /* runs drawn for the decider */
-    MOST_PLAYS = 20000 /* and how often settings may be played on them */
-};
 
 enum verdict { NOT_PLAYED, AGREES, DIFFERS };
 
 struct recording {
     const gs_run *run;
-    bool is_timed, has_local, has_ends; /* kernels with durations, with local memory, that end */
+    unsigned kind;
 };
 
-struct setting {
-    gs_mechanisms mechanisms;
-    size_t next;     /* where in the order of recordings it is */
+struct progress {
+    size_t next;     /* where in the order of recordings the setting is */
     size_t failures; /* how many before that it differs from */
 };
 
 struct search {
     gs_gpu gpu; /* shares what the caller's points to; its mechanisms are set before each play */
-    struct recording *recordings;
+    bool block_by_block;
+    const struct recording *recordings;
     size_t recording_count;
-    struct setting *settings;
+    gs_mechanisms *settings;
     size_t setting_count;
-    uint8_t *verdicts; /* by setting and recording */
-    size_t *order;     /* in which recordings are played */
+    gs_alike alike;
+    struct progress *progress; /* by setting */
+    uint8_t *verdicts;         /* by setting and recording */
+    size_t *order;             /* in which recordings are played */
+    int64_t best;              /* most recordings that any setting agrees with */
+    size_t winner;             /* the first setting that does */
 };
-
-static gs_code pass_on(const gs_error *reason, gs_error *error) {
-    if (error)
-        *error = *reason;
-    return reason->code;
-}
-
-/* ---- settings ---- */
-
-/* A listed tie order needs a list. What is not fitted stays as it is in the description. */
-static int count_values(const gs_gpu *gpu, const gs_mechanism *mechanism) {
-    int count = 0;
-    if (mechanism->is_given)
-        return 1;
-    while (mechanism->values[count])
-        count++;
-    bool is_tie_order = mechanism->offset == offsetof(gs_mechanisms, tie_order);
-    return is_tie_order && !gpu->listed_order ? GS_TIES_LISTED : count;
-}
-
-static int value_of(const gs_mechanisms *setting, const gs_mechanism *mechanism) {
-    return *(const int *)(const void *)((const char *)setting + mechanism->offset);
-}
-
-/* Settings are numbered like the digits of a clock: each switch counts in its own base. */
-static size_t setting_number(const gs_gpu *gpu, const gs_mechanisms *setting) {
-    size_t number = 0;
-    for (size_t i = 0; i < gs_mechanism_count; i++) {
-        const gs_mechanism *mechanism = &gs_mechanism_table[i];
-        if (!mechanism->is_given)
-            number = number * (size_t)count_values(gpu, mechanism) + (size_t)value_of(setting, mechanism);
-    }
-    return number;
-}
-
-static gs_mechanisms setting_at(const gs_gpu *gpu, size_t number) {
-    gs_mechanisms setting = gpu->mechanisms;
-    for (size_t i = gs_mechanism_count; i-- > 0;) {
-        if (gs_mechanism_table[i].is_given)
-            continue;
-        size_t values = (size_t)count_values(gpu, &gs_mechanism_table[i]);
-        *gs_mechanism_value(&setting, &gs_mechanism_table[i]) = (int)(number % values);
-        number /= values;
-    }
-    return setting;
-}
-
-static bool has_value(const gs_mechanisms *setting, const gs_fit_value *value) {
-    return !value || value_of(setting, value->mechanism) == value->value;
-}
 
 /* ---- playing a setting on a recording ---- */
 
-static struct recording recording_of(const gs_run *run) {
-    struct recording recording = {.run = run, .is_timed = gs_run_is_timed(run)};
-    recording.has_ends = recording.is_timed;
-    for (size_t i = 0; i < run->launches.count; i++) {
-        recording.has_local = recording.has_local || run->launches.data[i].shape.local_bytes > 0;
-        recording.has_ends = recording.has_ends || run->launches.data[i].exit != SIZE_MAX;
-    }
-    return recording;
-}
-
-/* The setting with those switches at their first value that cannot matter to this recording. Without durations it is
-   scored up to the first launch that waits, so the queue is never seen; where nothing ends, memory has no holes. */
-static gs_mechanisms what_matters(gs_mechanisms setting, const struct recording *recording) {
-    if (!recording->is_timed)
-        setting.queue = 0;
-    if (!recording->has_local)
-        setting.local_growth_waits = 0;
-    if (!recording->has_ends)
-        setting.shared_allocation = setting.registers = 0;
-    return setting;
-}
-
-static gs_code play(struct search *search, const gs_mechanisms *setting, const gs_run *run, size_t *differs,
-                    gs_error *error) {
-    search->gpu.mechanisms = *setting;
-    return gs_agrees(&search->gpu, run, differs, error);
+static uint8_t *verdict_of(const struct search *search, size_t setting, size_t recording) {
+    return &search->verdicts[setting * search->recording_count + recording];
 }
 
 /* Whether a setting agrees with a recording; each question is answered once. */
 static gs_code judge(struct search *search, size_t setting, size_t recording, bool *agrees, gs_error *error) {
-    uint8_t *verdict = &search->verdicts[setting * search->recording_count + recording];
+    const struct recording *played = &search->recordings[recording];
+    uint8_t *verdict = verdict_of(search, setting, recording);
     if (*verdict == NOT_PLAYED) {
-        gs_mechanisms played = what_matters(search->settings[setting].mechanisms, &search->recordings[recording]);
-        uint8_t *same = &search->verdicts[setting_number(&search->gpu, &played) * search->recording_count + recording];
-        size_t differs = SIZE_MAX;
+        size_t first = search->alike.first[played->kind][setting], differs = SIZE_MAX;
+        uint8_t *same = verdict_of(search, first, recording);
         if (*same == NOT_PLAYED) {
-            gs_code code = play(search, &played, search->recordings[recording].run, &differs, error);
+            search->gpu.mechanisms = search->settings[first];
+            gs_code code = gs_agrees(&search->gpu, played->run, search->block_by_block, &differs, error);
             if (code != GS_OK)
                 return code;
             *same = differs == SIZE_MAX ? AGREES : DIFFERS;
@@ -144,70 +72,81 @@ static gs_code judge(struct search *search, size_t setting, size_t recording, bo
 
 /* ---- the rounds ---- */
 
-static void move_to_front(size_t *order, size_t at) {
-    size_t recording = order[at];
-    memmove(order + 1, order, at * sizeof *order);
-    order[0] = recording;
+static void move_up(size_t *order, size_t from, size_t to) {
+    size_t recording = order[from];
+    memmove(order + to + 1, order + to, (from - to) * sizeof *order);
+    order[to] = recording;
+}
+
+static bool is_timed(const struct search *search, size_t recording) {
+    return search->recordings[recording].kind & GS_KIND_TIMED;
 }
 
 /* Plays each setting until it differs from a recording, and moves that one to the front, so that the next settings meet
-   it early. In the end those that rule out many settings stand before those that rule out few. */
+   it early. In the end those that rule out many settings stand before those that rule out few. Recordings with
+   durations take long, and stay behind all others. */
 static gs_code sort_recordings(struct search *search, gs_error *error) {
     gs_code code = GS_OK;
+    size_t untimed = 0;
+    for (size_t i = 0; i < search->recording_count; i++)
+        if (!is_timed(search, search->order[i]))
+            move_up(search->order, i, untimed++);
     for (size_t i = 0; i < search->setting_count && code == GS_OK; i++) {
         bool agrees = true;
         for (size_t at = 0; at < search->recording_count && agrees && code == GS_OK; at++) {
             code = judge(search, i, search->order[at], &agrees, error);
             if (code == GS_OK && !agrees)
-                move_to_front(search->order, at);
+                move_up(search->order, at, at < untimed ? 0 : untimed);
         }
     }
     return code;
 }
 
 /* Plays a setting on until it has failed more often than `allowed`, or all recordings were played. */
-static gs_code play_on(struct search *search, size_t number, size_t allowed, gs_error *error) {
-    struct setting *setting = &search->settings[number];
+static gs_code play_on(struct search *search, size_t setting, size_t allowed, gs_error *error) {
+    struct progress *progress = &search->progress[setting];
     gs_code code = GS_OK;
-    while (setting->next < search->recording_count && setting->failures <= allowed && code == GS_OK) {
+    while (progress->next < search->recording_count && progress->failures <= allowed && code == GS_OK) {
         bool agrees = true;
-        code = judge(search, number, search->order[setting->next], &agrees, error);
-        setting->next++;
-        setting->failures += !agrees;
+        code = judge(search, setting, search->order[progress->next], &agrees, error);
+        progress->next++;
+        progress->failures += !agrees;
     }
     return code;
 }
 
-/* The most recordings that a setting with this value (NULL: any setting) agrees with. */
-static gs_code find_best(struct search *search, const gs_fit_value *value, int64_t *best, gs_error *error) {
-    bool found = false;
+static bool has_value(const gs_mechanisms *setting, const gs_fit_value *value) {
+    gs_mechanisms copy = *setting;
+    return !value || *gs_mechanism_value(&copy, value->mechanism) == value->value;
+}
+
+/* The most recordings that a setting with this value (NULL: any setting) agrees with, and the first setting that does.
+   Other settings that are as good are played to the end only if someone asks for all settings by counts. */
+static gs_code find_best(struct search *search, const gs_fit_value *value, int64_t *best, size_t *winner,
+                         gs_error *error) {
     gs_code code = GS_OK;
-    for (size_t allowed = 0; !found && code == GS_OK; allowed++) {
+    *winner = SIZE_MAX;
+    for (size_t allowed = 0; *winner == SIZE_MAX && code == GS_OK; allowed++) {
         for (size_t i = 0; i < search->setting_count && code == GS_OK; i++) {
-            if (!has_value(&search->settings[i].mechanisms, value))
+            if (!has_value(&search->settings[i], value))
                 continue;
             code = play_on(search, i, allowed, error);
-            found = found || search->settings[i].failures <= allowed;
+            if (code != GS_OK || search->progress[i].failures > allowed)
+                continue;
+            *winner = *winner == SIZE_MAX ? i : *winner;
+            if (value || search->block_by_block)
+                break;
         }
         *best = (int64_t)(search->recording_count - allowed);
     }
     return code;
 }
 
-/* ---- what the recordings say ---- */
-
-static gs_code collect_settings(const struct search *search, gs_fit *fit, gs_error *error) {
-    for (size_t i = 0; i < search->setting_count; i++) {
-        const struct setting *setting = &search->settings[i];
-        if (setting->failures != (size_t)(fit->recordings - fit->best))
-            continue;
-        if (!gs_array_reserve((void **)&fit->settings, fit->setting_count, &fit->setting_capacity, 1,
-                              sizeof *fit->settings))
-            return gs_fail_memory(error);
-        fit->settings[fit->setting_count++] = setting->mechanisms;
-    }
-    return GS_OK;
+static bool is_best(const struct search *search, size_t setting) {
+    return search->progress[setting].failures == search->recording_count - (size_t)search->best;
 }
+
+/* ---- what the recordings say of each value ---- */
 
 /* Whether no setting with the value agrees with the recording. */
 static gs_code rules_out(struct search *search, const gs_fit_value *value, size_t recording, bool *rules,
@@ -216,19 +155,18 @@ static gs_code rules_out(struct search *search, const gs_fit_value *value, size_
     *rules = true;
     for (size_t i = 0; i < search->setting_count && *rules && code == GS_OK; i++) {
         bool agrees = false;
-        if (has_value(&search->settings[i].mechanisms, value))
+        if (has_value(&search->settings[i], value))
             code = judge(search, i, recording, &agrees, error);
         *rules = !agrees;
     }
     return code;
 }
 
-static gs_code find_killer(struct search *search, const gs_fit *fit, gs_fit_value *value, gs_error *error) {
-    size_t best = setting_number(&search->gpu, &fit->settings[0]);
+static gs_code find_killer(struct search *search, gs_fit_value *value, gs_error *error) {
     gs_code code = GS_OK;
     for (size_t at = 0; at < search->recording_count && value->killer == SIZE_MAX && code == GS_OK; at++) {
         bool agrees = false, rules = false;
-        code = judge(search, best, search->order[at], &agrees, error);
+        code = judge(search, search->winner, search->order[at], &agrees, error);
         if (code == GS_OK && agrees)
             code = rules_out(search, value, search->order[at], &rules, error);
         if (code == GS_OK && rules)
@@ -237,110 +175,105 @@ static gs_code find_killer(struct search *search, const gs_fit *fit, gs_fit_valu
     return code;
 }
 
-static gs_code judge_value(struct search *search, const gs_fit *fit, gs_fit_value *value, gs_error *error) {
-    for (size_t i = 0; i < fit->setting_count && !value->possible; i++)
-        value->possible = has_value(&fit->settings[i], value);
-    value->best = fit->best;
-    if (value->possible)
-        return GS_OK;
-    gs_code code = find_best(search, value, &value->best, error);
-    return code == GS_OK ? find_killer(search, fit, value, error) : code;
+static gs_code judge_value(struct search *search, gs_fit_value *value, gs_error *error) {
+    size_t winner;
+    gs_code code = find_best(search, value, &value->best, &winner, error);
+    value->possible = value->best == search->best;
+    return code == GS_OK && !value->possible ? find_killer(search, value, error) : code;
 }
 
+/* A search says something of the numbering, or of all other switches. */
 static gs_code judge_values(struct search *search, gs_fit *fit, gs_error *error) {
     gs_code code = GS_OK;
     for (size_t i = 0; i < gs_mechanism_count; i++) {
-        int count = count_values(&search->gpu, &gs_mechanism_table[i]);
-        for (int value = 0; !gs_mechanism_table[i].is_given && value < count && code == GS_OK; value++) {
+        const gs_mechanism *mechanism = &gs_mechanism_table[i];
+        int count = gs_setting_values(&search->gpu, mechanism);
+        if (gs_fit_is_by_block(mechanism) != search->block_by_block)
+            continue;
+        for (int value = 0; value < count && code == GS_OK; value++) {
             if (!GS_RESERVE(&fit->values, 1))
                 return gs_fail_memory(error);
             gs_fit_value *next = &fit->values.data[fit->values.count++];
-            *next = (gs_fit_value){.mechanism = &gs_mechanism_table[i], .value = value, .killer = SIZE_MAX};
-            code = judge_value(search, fit, next, error);
+            *next = (gs_fit_value){.mechanism = mechanism, .value = value, .killer = SIZE_MAX};
+            code = judge_value(search, next, error);
         }
     }
     return code;
 }
 
-/* ---- the decider ---- */
+/* ---- a search ---- */
 
-/* The events of a run up to and including a launch, without what was seen. */
-static gs_run *copy_until(const gs_run *run, size_t last, const char *gpu, gs_error *error) {
-    gs_run *part = gs_run_new(error);
-    if (!part)
-        return NULL;
-    part->gpu = strdup(gpu);
-    part->class_name = strdup(run->class_name);
-    gs_code code = part->gpu && part->class_name ? GS_OK : gs_fail_memory(error);
-    for (size_t i = 0; i <= run->launches.data[last].event && code == GS_OK; i++) {
-        const gs_event *event = &run->events.data[i];
-        if (event->op == GS_LAUNCH)
-            code = gs_run_copy_launch(part, &run->launches.data[event->launch], error);
-        else if (event->op == GS_EXIT && !gs_run_add_event(part, GS_EXIT, event->launch, error))
-            code = GS_E_MEMORY;
-    }
+/* With room for `settings` settings, which the caller lists. */
+static gs_code search_init(struct search *search, const gs_gpu *gpu, const struct recording *recordings, size_t count,
+                           size_t settings, gs_error *error) {
+    *search = (struct search){.gpu = *gpu, .recordings = recordings, .recording_count = count};
+    search->settings = calloc(settings, sizeof *search->settings);
+    search->progress = calloc(settings, sizeof *search->progress);
+    search->verdicts = calloc(count + 1, settings);
+    search->order = calloc(count + 1, sizeof *search->order);
+    if (!search->settings || !search->progress || !search->verdicts || !search->order)
+        return gs_fail_memory(error);
+    for (size_t i = 0; i < count; i++)
+        search->order[i] = i;
+    return GS_OK;
+}
+
+static void search_free(struct search *search) {
+    gs_alike_clear(&search->alike);
+    free(search->settings);
+    free(search->progress);
+    free(search->verdicts);
+    free(search->order);
+}
+
+static gs_code search_run(struct search *search, gs_fit *fit, gs_error *error) {
+    gs_code code = gs_alike_init(&search->alike, &search->gpu, search->settings, search->setting_count,
+                                 search->block_by_block, error);
+    if (code == GS_OK && !search->block_by_block)
+        code = sort_recordings(search, error);
     if (code == GS_OK)
-        return part;
-    gs_run_free(part);
-    return NULL;
+        code = find_best(search, NULL, &search->best, &search->winner, error);
+    return code == GS_OK ? judge_values(search, fit, error) : code;
 }
 
-/* Whether this setting and the first of the best may differ on a run like this. */
-static bool may_differ(const gs_fit *fit, size_t setting, const struct recording *run) {
-    gs_mechanisms first = what_matters(fit->settings[0], run), other = what_matters(fit->settings[setting], run);
-    return memcmp(&first, &other, sizeof first) != 0;
-}
-
-/* The first launch on which another of the best settings differs from the first of them; SIZE_MAX: none does. A run
-   with a kernel that never fits tells nothing: the generator knows no partitions. */
-static gs_code compare_settings(struct search *search, const gs_fit *fit, const gs_run *run, size_t *differs,
-                                size_t *plays, gs_error *error) {
-    struct recording kind = recording_of(run);
-    gs_error reason = {.code = GS_OK};
-    size_t i = 1;
-    while (i < fit->setting_count && !may_differ(fit, i, &kind))
-        i++;
-    if (i == fit->setting_count)
-        return GS_OK;
-    search->gpu.mechanisms = fit->settings[0];
-    gs_run *played = gs_predict(&search->gpu, run, NULL, &reason);
-    if (!played)
-        return reason.code == GS_E_NO_FIT ? GS_OK : pass_on(&reason, error);
-    gs_code code = GS_OK;
-    for (; i < fit->setting_count && *differs == SIZE_MAX && code == GS_OK; i++) {
-        if (!may_differ(fit, i, &kind))
-            continue;
-        code = play(search, &fit->settings[i], played, differs, error);
-        ++*plays;
+/* All settings, each once: how blocks are numbered plays no part. */
+static gs_code search_by_counts(struct search *search, gs_fit *fit, gs_error *error) {
+    for (size_t i = 0; i < (size_t)fit->tried; i++) {
+        gs_mechanisms setting = gs_setting_at(&search->gpu, i);
+        if (setting.numbering == GS_NUMBERED_AS_PLACED)
+            search->settings[search->setting_count++] = setting;
     }
-    gs_run_free(played);
+    gs_code code = search_run(search, fit, error);
+    fit->best = search->best;
     return code;
 }
 
-/* Draws runs and keeps the part of one, up to the launch that tells settings apart, that has the fewest launches. */
-static gs_code find_decider(struct search *search, uint64_t seed, gs_fit *fit, gs_error *error) {
-    static const char *const classes[] = {"plain", "shared", "small", "exits", "local"};
-    gs_bounds bounds = gs_bounds_of(&search->gpu, 1);
-    size_t shortest = SIZE_MAX, plays = 0;
-    gs_code code = GS_OK;
-    for (uint64_t i = 0; i < MOST_TRIES && plays < MOST_PLAYS && code == GS_OK; i++) {
-        size_t differs = SIZE_MAX;
-        gs_run *run = gs_generate(&bounds, classes[i % GS_COUNT(classes)], seed, i, error);
-        code = run ? compare_settings(search, fit, run, &differs, &plays, error) : GS_E_MEMORY;
-        if (code == GS_OK && differs < shortest) {
-            shortest = differs;
-            gs_run_free(fit->decider);
-            fit->decider = copy_until(run, differs, search->gpu.name, error);
-            code = fit->decider ? GS_OK : GS_E_MEMORY;
+static size_t count_best(const struct search *search) {
+    size_t count = 0;
+    for (size_t i = 0; i < search->setting_count; i++)
+        count += is_best(search, i);
+    return count;
+}
+
+/* The best settings by counts, each with each numbering. With what they differ from by counts they differ. */
+static gs_code search_by_blocks(struct search *search, const struct search *by_counts, int numberings, gs_fit *fit,
+                                gs_error *error) {
+    search->block_by_block = true;
+    for (size_t i = 0; i < by_counts->setting_count; i++)
+        for (int numbering = 0; is_best(by_counts, i) && numbering < numberings; numbering++) {
+            size_t setting = search->setting_count++;
+            search->settings[setting] = by_counts->settings[i];
+            search->settings[setting].numbering = numbering;
+            for (size_t k = 0; k < search->recording_count; k++)
+                if (*verdict_of(by_counts, i, k) == DIFFERS)
+                    *verdict_of(search, setting, k) = DIFFERS;
         }
-        gs_run_free(run);
-    }
-    return code;
+    return search_run(search, fit, error);
 }
 
-/* ---- the whole ---- */
+/* ---- recordings ---- */
 
-/* A run is a recording where it says of every launch that is scored what was seen of it. It must be one that this GPU
+/* A run is a recording where it says of every launch that counts what was seen of it. It must be one that this GPU
    could play at all. */
 static gs_code check_recording(const gs_gpu *gpu, const gs_run *run, gs_error *error) {
     bool goes_on = true;
@@ -355,55 +288,73 @@ static gs_code check_recording(const gs_gpu *gpu, const gs_run *run, gs_error *e
     gs_error reason = {.code = GS_OK};
     gs_run *predicted = gs_predict(gpu, run, NULL, &reason);
     gs_run_free(predicted);
-    return predicted ? GS_OK : pass_on(&reason, error);
+    if (!predicted && error)
+        *error = reason;
+    return predicted ? GS_OK : reason.code;
 }
 
-static gs_code search_init(struct search *search, const gs_gpu *gpu, gs_run *const *recordings, size_t count,
-                           gs_error *error) {
-    *search = (struct search){.gpu = *gpu, .recording_count = count, .setting_count = 1};
-    for (size_t i = 0; i < gs_mechanism_count; i++)
-        search->setting_count *= (size_t)count_values(gpu, &gs_mechanism_table[i]);
-    search->recordings = calloc(count + 1, sizeof *search->recordings);
-    search->settings = calloc(search->setting_count, sizeof *search->settings);
-    search->verdicts = calloc(count + 1, search->setting_count);
-    search->order = calloc(count + 1, sizeof *search->order);
-    if (!search->recordings || !search->settings || !search->verdicts || !search->order)
-        return gs_fail_memory(error);
-    for (size_t i = 0; i < search->setting_count; i++)
-        search->settings[i].mechanisms = setting_at(gpu, i);
+/* Clusters are modeled where blocks are numbered by grant. */
+static gs_code list_recordings(const gs_gpu *gpu, gs_run *const *runs, size_t count, struct recording *recordings,
+                               gs_error *error) {
+    gs_gpu playing = *gpu;
     gs_code code = GS_OK;
+    if (gpu->grants.groups.count)
+        playing.mechanisms.numbering = GS_NUMBERED_BY_GRANT;
     for (size_t i = 0; i < count && code == GS_OK; i++) {
-        code = check_recording(gpu, recordings[i], error);
-        search->recordings[i] = recording_of(recordings[i]);
-        search->order[i] = i;
+        code = check_recording(&playing, runs[i], error);
+        recordings[i] = (struct recording){runs[i], gs_kind_of(runs[i])};
     }
     return code;
 }
 
-static void search_free(struct search *search) {
-    free(search->recordings);
-    free(search->settings);
-    free(search->verdicts);
-    free(search->order);
+/* ---- the whole ---- */
+
+static bool is_possible(const gs_fit *fit, const gs_mechanisms *setting) {
+    for (size_t i = 0; i < fit->values.count; i++)
+        if (gs_fit_is_by_block(fit->values.data[i].mechanism) && has_value(setting, &fit->values.data[i]))
+            return fit->values.data[i].possible;
+    return true;
+}
+
+/* The settings that agree best by counts, with each numbering that agrees best block by block. */
+static gs_code collect_settings(const struct search *by_blocks, gs_fit *fit, gs_error *error) {
+    fit->settings = calloc(by_blocks->setting_count, sizeof *fit->settings);
+    if (!fit->settings)
+        return gs_fail_memory(error);
+    for (size_t i = 0; i < by_blocks->setting_count; i++)
+        if (is_possible(fit, &by_blocks->settings[i]))
+            fit->settings[fit->setting_count++] = by_blocks->settings[i];
+    return GS_OK;
+}
+
+static gs_code search_both(const gs_gpu *gpu, const struct recording *recordings, size_t count, gs_fit *fit,
+                           gs_error *error) {
+    struct search by_counts, by_blocks = {0};
+    int numberings = gs_setting_values(gpu, gs_mechanism_find("numbering"));
+    gs_code code = search_init(&by_counts, gpu, recordings, count, (size_t)(fit->tried / numberings), error);
+    if (code == GS_OK)
+        code = search_by_counts(&by_counts, fit, error);
+    if (code == GS_OK)
+        code = search_init(&by_blocks, gpu, recordings, count, count_best(&by_counts) * (size_t)numberings, error);
+    if (code == GS_OK)
+        code = search_by_blocks(&by_blocks, &by_counts, numberings, fit, error);
+    if (code == GS_OK)
+        code = collect_settings(&by_blocks, fit, error);
+    search_free(&by_counts);
+    search_free(&by_blocks);
+    return code;
 }
 
 gs_code gs_fit_run(const gs_gpu *gpu, gs_run *const *recordings, size_t count, uint64_t seed, gs_fit *fit,
                    gs_error *error) {
-    struct search search;
-    *fit = (gs_fit){.recordings = (int64_t)count};
-    gs_code code = search_init(&search, gpu, recordings, count, error);
-    fit->tried = (int64_t)search.setting_count;
+    *fit = (gs_fit){.recordings = (int64_t)count, .tried = (int64_t)gs_setting_count(gpu)};
+    struct recording *list = calloc(count + 1, sizeof *list);
+    gs_code code = list ? list_recordings(gpu, recordings, count, list, error) : gs_fail_memory(error);
     if (code == GS_OK)
-        code = sort_recordings(&search, error);
-    if (code == GS_OK)
-        code = find_best(&search, NULL, &fit->best, error);
-    if (code == GS_OK)
-        code = collect_settings(&search, fit, error);
-    if (code == GS_OK)
-        code = judge_values(&search, fit, error);
+        code = search_both(gpu, list, count, fit, error);
     if (code == GS_OK && fit->setting_count > 1)
-        code = find_decider(&search, seed, fit, error);
-    search_free(&search);
+        code = gs_propose(gpu, fit->settings, fit->setting_count, seed, &fit->decider, error);
+    free(list);
     return code;
 }
 
@@ -414,10 +365,31 @@ void gs_fit_clear(gs_fit *fit) {
     *fit = (gs_fit){0};
 }
 
+/* ---- asking ---- */
+
+bool gs_fit_is_by_block(const gs_mechanism *mechanism) {
+    return mechanism->offset == offsetof(gs_mechanisms, numbering);
+}
+
+static size_t count_values(const gs_fit *fit, const gs_mechanism *mechanism, bool possible) {
+    size_t count = 0;
+    for (size_t i = 0; i < fit->values.count; i++) {
+        const gs_fit_value *value = &fit->values.data[i];
+        count += value->mechanism == mechanism && (value->possible || !possible);
+    }
+    return count;
+}
+
 bool gs_fit_is_undecided(const gs_fit *fit, size_t mechanism) {
-    size_t possible = 0;
-    for (size_t i = 0; i < fit->values.count; i++)
-        if (fit->values.data[i].mechanism == &gs_mechanism_table[mechanism])
-            possible += fit->values.data[i].possible;
-    return possible > 1;
+    return count_values(fit, &gs_mechanism_table[mechanism], true) > 1;
+}
+
+const char *gs_fit_verdict(const gs_fit *fit, const gs_fit_value *value) {
+    if (!value->best && fit->recordings)
+        return "agrees with no recording";
+    if (count_values(fit, value->mechanism, true) > 1)
+        return "undecided";
+    if (count_values(fit, value->mechanism, false) == 1)
+        return "nothing else can be tried";
+    return value->best == fit->recordings ? "the recordings say so" : "does best";
 }

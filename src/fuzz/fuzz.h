@@ -5,7 +5,8 @@
  *   gs_campaign   random runs on a device, each compared with its prediction (campaign.c)
  *   gs_shrink     makes a run on which device and model differ as small as possible (shrink.c)
  *   gs_agrees     whether a setting of the mechanisms agrees with a recording (agree.c)
- *   gs_fit        the settings of the mechanisms that agree with recordings (fit.c)
+ *   gs_fit        the settings of the mechanisms that agree with recordings (fit.c, settings.c), and a run on which
+ *                 those that are left differ (propose.c)
  *   gs_survey     measures a GPU and makes its description (survey.c)
  *   gs_measure    measures how long warps take on a real SM (measure.c)
  */
@@ -81,15 +82,18 @@ void gs_shrunk_clear(gs_shrunk *shrunk);
 /* ---- fit ---- */
 
 /* Whether `gpu` places the blocks of a recording as they were seen, by the rules of gs_score_add. Sets `*differs` to
-   SIZE_MAX if so, otherwise to the first launch that is not exact. Stops there, so it is faster than a prediction. */
-gs_code gs_agrees(const gs_gpu *gpu, const gs_run *recorded, size_t *differs, gs_error *error);
+   SIZE_MAX if so, otherwise to a launch that is wrong; without durations, to the first. Stops there, so it is faster
+   than a prediction. By counts the right number of blocks must be on every SM, with any numbering that the description
+   allows; block by block each block on its SM, by the numbering of `gpu`, from any state of its turns. A recording that
+   `gpu` cannot play differs. */
+gs_code gs_agrees(const gs_gpu *gpu, const gs_run *recorded, bool block_by_block, size_t *differs, gs_error *error);
 
 /* What the recordings say of one value of one switch. */
 typedef struct gs_fit_value {
     const gs_mechanism *mechanism;
     int value;
     bool possible; /* some setting with it is among the best */
-    int64_t best;  /* most recordings that any setting with it agrees with */
+    int64_t best;  /* most recordings that any setting with it agrees with; of a numbering, block by block */
     size_t killer; /* not possible: a recording (by position) with which the first of the best settings agrees, and no
                       setting with this value; SIZE_MAX: no single recording is enough */
 } gs_fit_value;
@@ -97,24 +101,32 @@ typedef struct gs_fit_value {
 typedef struct gs_fit {
     int64_t recordings;
     int64_t tried;           /* settings */
-    int64_t best;            /* most recordings that any setting agrees with */
-    gs_mechanisms *settings; /* all that agree with so many */
-    size_t setting_count, setting_capacity;
+    int64_t best;            /* most recordings that any setting agrees with, by counts */
+    gs_mechanisms *settings; /* all that agree with so many, with each possible numbering */
+    size_t setting_count;
     struct {
         gs_fit_value *data; /* the values of a switch stand together, in the order of gs_mechanism_table */
         size_t count, capacity;
     } values;
-    gs_run *decider; /* a run whose last launch the best settings place differently; NULL: none found, or one setting */
+    gs_run *decider; /* a run whose last launch the best settings place or number differently; NULL: none found, or one
+                        setting */
 } gs_fit;
 
 /* Tries all settings of the mechanisms of `gpu` on the recordings. What its description says of them plays no part, but
-   for a listed tie order, which is tried where there is one. The decider is drawn by `seed`. */
+   for lists: a listed tie order is tried where there is one, numbering by grant where grants are described. The
+   numbering is judged block by block, among the settings that agree best by counts. The decider is drawn by `seed`. */
 gs_code gs_fit_run(const gs_gpu *gpu, gs_run *const *recordings, size_t count, uint64_t seed, gs_fit *fit,
                    gs_error *error);
 void gs_fit_clear(gs_fit *fit);
 
+/* Whether a switch is judged block by block: the numbering is. */
+bool gs_fit_is_by_block(const gs_mechanism *mechanism);
+
 /* Whether a switch, by its number in gs_mechanism_table, has more than one possible value. */
 bool gs_fit_is_undecided(const gs_fit *fit, size_t mechanism);
+
+/* What the recordings say for a possible value, in words. */
+const char *gs_fit_verdict(const gs_fit *fit, const gs_fit_value *value);
 
 /* ---- survey ---- */
 

@@ -59,7 +59,6 @@ typedef struct gs_mechanism {
     size_t offset;         /* of its int in gs_mechanisms */
     const char *values[4]; /* NULL-terminated */
     const char *help;
-    bool is_given; /* not fitted: the places of blocks do not show it, or only after kernels have waited */
 } gs_mechanism;
 
 extern const gs_mechanism gs_mechanism_table[];

@@ -10,39 +10,27 @@
 
 #define ROW(field) #field, offsetof(gs_mechanisms, field)
 
-enum { FITTED = false, GIVEN = true };
-
 const gs_mechanism gs_mechanism_table[] = {
-    {ROW(placement), {"most-room", "round-robin", NULL}, "which SM gets a block", FITTED},
+    {ROW(placement), {"most-room", "round-robin", NULL}, "which SM gets a block"},
     {ROW(tie_order),
      {"even-odd", "ascending", "listed", NULL},
-     "which SM among equals; a list of SMs in a description",
-     FITTED},
-    {ROW(warp_placement), {"strict", "free", NULL}, "warps take partitions in strict turn, or step aside", FITTED},
-    {ROW(extra_step),
-     {"yes", "no", NULL},
-     "one more turn after a block whose warps are a multiple of the partitions",
-     FITTED},
-    {ROW(shared_scope), {"tpc", "sm", NULL}, "what a shared-memory configuration belongs to", FITTED},
-    {ROW(shared_given),
-     {"need", "largest", "generous", NULL},
-     "the configuration that an idle TPC or SM is given",
-     FITTED},
+     "which SM among equals; a list of SMs in a description"},
+    {ROW(warp_placement), {"strict", "free", NULL}, "warps take partitions in strict turn, or step aside"},
+    {ROW(extra_step), {"yes", "no", NULL}, "one more turn after a block whose warps are a multiple of the partitions"},
+    {ROW(shared_scope), {"tpc", "sm", NULL}, "what a shared-memory configuration belongs to"},
+    {ROW(shared_given), {"need", "largest", "generous", NULL}, "the configuration that an idle TPC or SM is given"},
     {ROW(shared_kept),
      {"while-busy", "for-waiting", NULL},
-     "an idle TPC or SM loses its configuration at once, or a kernel that waited for it finds it there",
-     GIVEN},
+     "an idle TPC or SM loses its configuration at once, or a kernel that waited for it finds it there"},
     {ROW(shared_allocation),
      {"contiguous", "counted", "ring", NULL},
-     "shared memory in one piece, first fit; counted; or in one piece of a ring",
-     FITTED},
-    {ROW(registers), {"renamed", "contiguous", NULL}, "registers of a warp anywhere, or in one piece", FITTED},
-    {ROW(local_growth_waits), {"yes", "no", NULL}, "more local memory waits for an idle GPU", FITTED},
-    {ROW(queue), {"in-order", "overtaking", NULL}, "a waiting kernel holds up later ones, or not", FITTED},
+     "shared memory in one piece, first fit; counted; or in one piece of a ring"},
+    {ROW(registers), {"renamed", "contiguous", NULL}, "registers of a warp anywhere, or in one piece"},
+    {ROW(local_growth_waits), {"yes", "no", NULL}, "more local memory waits for an idle GPU"},
+    {ROW(queue), {"in-order", "overtaking", NULL}, "a waiting kernel holds up later ones, or not"},
     {ROW(numbering),
      {"as-placed", "by-grant", NULL},
-     "blocks are numbered in the order of placement, or as groups of SMs are granted, where those are described",
-     GIVEN},
+     "blocks are numbered in the order of placement, or as groups of SMs are granted, where those are described"},
 };
 const size_t gs_mechanism_count = GS_COUNT(gs_mechanism_table);
 

@@ -114,7 +114,8 @@ int64_t gs_clusters_most(const gs_gpu *gpu, const gs_shape *shape, int32_t size,
 /* Callbacks and options of an engine. `launch` is the number of the launch in the run. */
 typedef struct gs_engine_hooks {
     void *user;
-    bool (*started)(void *user, size_t launch, int64_t block, int32_t sm, int64_t now_ns); /* false: out of memory */
+    /* False: play stops, and the engine says that memory ran out. */
+    bool (*started)(void *user, size_t launch, int64_t block, int32_t sm, int64_t now_ns);
     bool (*ended)(void *user, size_t launch, int64_t block, int64_t now_ns);
     bool endless; /* ignore durations: blocks stay until their exit */
     bool follow;  /* the run is a recording: take from it what no model can know, see gs_predict_options */
