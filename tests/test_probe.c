@@ -72,9 +72,9 @@ static void assert_same_order(const gs_gpu *found, const gs_gpu *planted) {
     assert_memory_equal(orders[0], orders[1], (size_t)planted->sms * sizeof orders[0][0]);
 }
 
-/* What comes out is read like any description, and predicts runs that the survey did not see. */
+/* What comes out is read like any description, and predicts runs that the survey did not see, block by block. */
 static void assert_predicts_fresh_runs(const gs_survey *survey, const gs_gpu *planted) {
-    static const char *const classes[] = {"plain", "shared", "small", "exits", "local"};
+    static const char *const classes[] = {"plain", "shared", "small", "exits", "local", "timed"};
     gs_bounds bounds = gs_bounds_of(planted, 1);
     gs_error error = {.code = GS_OK};
     gs_gpu *found = gs_gpu_copy(survey->gpu, &error);
@@ -93,6 +93,7 @@ static void assert_predicts_fresh_runs(const gs_survey *survey, const gs_gpu *pl
         gs_run_free(predicted);
     }
     assert_int_equal(score.runs_exact, FRESH);
+    assert_int_equal(score.blocks_exact, score.blocks);
     gs_gpu_free(found);
 }
 
@@ -125,6 +126,53 @@ static void planted_gpus_are_measured_back(void **state) {
     bool is_long = test_number("GRIDSMITH_RUNS", 100000) >= 100000;
     for (size_t i = 0; i < (is_long ? GS_COUNT(sizes) : 1); i++)
         measure_planted(i, sizes[i], is_long ? 400 : 200);
+}
+
+/* Part of an H200 with grants of its own. */
+static gs_gpu *draw_h200(gs_random *random) {
+    gs_gpu *gpu = random_gpu(random, 50);
+    while (strcmp(gpu->name, "h200") != 0 || gpu->sms < 4 || gpu->grants.groups.count < 2) {
+        gs_gpu_free(gpu);
+        gpu = random_gpu(random, 50);
+    }
+    gs_gpu *whole = gs_gpu_open("h200", NULL);
+    int tie_order = gpu->mechanisms.tie_order;
+    gpu->mechanisms = whole->mechanisms;
+    gpu->mechanisms.tie_order = tie_order == GS_TIES_LISTED ? GS_TIES_EVEN_ODD : tie_order;
+    gs_gpu_free(whole);
+    return gpu;
+}
+
+/* These three show only once kernels have waited, or block by block. */
+static void measure_late_switches(uint64_t index) {
+    gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 12), index);
+    gs_gpu *planted = draw_h200(&random);
+    planted->mechanisms.shared_kept = index & 1 ? GS_KEPT_FOR_WAITING : GS_KEPT_WHILE_BUSY;
+    planted->mechanisms.numbering = index & 2 ? GS_NUMBERED_BY_GRANT : GS_NUMBERED_AS_PLACED;
+    planted->mechanisms.queue = index & 4 ? GS_QUEUE_OVERTAKING : GS_QUEUE_IN_ORDER;
+    gs_device *device = open_model(planted, "");
+    gs_survey survey = measure(device, 100);
+    const gs_mechanisms *found = &survey.gpu->mechanisms;
+    assert_int_equal(found->shared_kept, planted->mechanisms.shared_kept);
+    assert_int_equal(found->numbering, planted->mechanisms.numbering);
+    assert_int_equal(found->queue, planted->mechanisms.queue);
+    assert_null(strstr(survey.gpu->source, "shared_kept"));
+    assert_null(strstr(survey.gpu->source, "numbering"));
+    assert_null(strstr(survey.gpu->source, "queue"));
+    gs_score total = gs_scores_total(&survey.scores);
+    assert_int_equal(total.runs_exact, 100 + survey.deciders);
+    assert_int_equal(total.blocks_exact, total.blocks);
+    assert_predicts_fresh_runs(&survey, planted);
+    gs_survey_clear(&survey);
+    gs_device_close(device);
+    gs_gpu_free(planted);
+}
+
+static void what_shows_late_is_measured(void **state) {
+    (void)state;
+    bool is_long = test_number("GRIDSMITH_RUNS", 100000) >= 100000;
+    for (uint64_t i = is_long ? 0 : 3; i < (is_long ? 8 : 4); i++)
+        measure_late_switches(i);
 }
 
 /* Built-in GPUs have tie orders with names; what they are called before says nothing. */
@@ -330,6 +378,7 @@ static void a_device_that_does_not_repeat_itself_is_told(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(planted_gpus_are_measured_back),
+        cmocka_unit_test(what_shows_late_is_measured),
         cmocka_unit_test(a_tie_order_with_a_name_gets_it),
         cmocka_unit_test(an_sm_that_gets_no_block_is_told),
         cmocka_unit_test(clusters_show_gpcs),

@@ -11,9 +11,10 @@
  * a time. So the order is measured in portions: one launch takes the SMs of the earlier portions, and the launches
  * after it, of one block each, take the next SMs.
  *
- * The mechanisms in the device's own description are not used: a model is measured like a GPU.
+ * What the device's own description says of mechanisms is not looked at: a model that poses as a GPU is measured like
+ * one. But limits and grants are not measured, and are those of the description.
  */
-#include "fuzz.h"
+#include "settings.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -364,19 +365,31 @@ static gs_code fit_runs(struct session *session, gs_error *error) {
     return code;
 }
 
-/* The first of the best settings with the measured tie order, or the first of all if none has it. */
+/* The first of the best settings with the measured tie order, or of all where none has it. Where the recordings leave
+   the numbering open, that of the device's description stays, because the grants are from there too. */
 static void choose_setting(struct session *session) {
     const gs_fit *fit = &session->survey->fit;
-    size_t chosen = 0;
-    while (chosen < fit->setting_count && fit->settings[chosen].tie_order != session->survey->tie_order)
-        chosen++;
-    session->gpu->mechanisms = fit->settings[chosen < fit->setting_count ? chosen : 0];
+    int numbering = session->device->gpu->mechanisms.numbering, best = -1;
+    for (size_t i = 0; i < fit->setting_count; i++) {
+        const gs_mechanisms *setting = &fit->settings[i];
+        int points = 2 * (setting->tie_order == session->survey->tie_order) + (setting->numbering == numbering);
+        if (points > best)
+            session->gpu->mechanisms = *setting;
+        best = points > best ? points : best;
+    }
+}
+
+/* The prediction follows the recording, as `gridsmith replay` does, so that the turns are known by which blocks are
+   numbered. But to follow one with local memory would hide whether its growth waits, which is fitted without that. */
+static gs_run *predict(const gs_gpu *gpu, const gs_run *recorded, gs_error *error) {
+    unsigned kind = gs_kind_of(recorded) & (GS_KIND_LOCAL | GS_KIND_TIMED);
+    return kind == GS_KIND_LOCAL ? gs_predict(gpu, recorded, NULL, error) : gs_predict_recorded(gpu, recorded, error);
 }
 
 static gs_code score(struct session *session, gs_error *error) {
     gs_code code = GS_OK;
     for (size_t i = 0; i < session->count && code == GS_OK; i++) {
-        gs_run *predicted = gs_predict(session->gpu, session->data[i], NULL, error);
+        gs_run *predicted = predict(session->gpu, session->data[i], error);
         code =
             predicted ? gs_scores_add(&session->survey->scores, session->data[i], predicted, NULL, error) : error->code;
         gs_run_free(predicted);
@@ -441,8 +454,7 @@ static gs_code begin_description(struct session *session, gs_error *error) {
     free(gpu->gpc_sms.ends);
     gpu->gpc_sms = (gs_sm_groups){0};
     gpu->gpcs = 0;
-    gs_mechanisms known = gpu->mechanisms;
-    gpu->mechanisms = (gs_mechanisms){.numbering = known.numbering, .shared_kept = known.shared_kept};
+    gpu->mechanisms = (gs_mechanisms){0};
     if (session->options->name)
         gs_text_add(&name, "%s", session->options->name);
     else if (device->uuid[0])
