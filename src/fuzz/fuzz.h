@@ -95,7 +95,8 @@ typedef struct gs_fit_value {
     bool possible; /* some setting with it is among the best */
     int64_t best;  /* most recordings that any setting with it agrees with; of a numbering, block by block */
     size_t killer; /* not possible: a recording (by position) with which the first of the best settings agrees, and no
-                      setting with this value; SIZE_MAX: no single recording is enough */
+                      setting with this value; SIZE_MAX: no single recording is enough. Of a numbering, block by block,
+                      among the best settings by counts */
 } gs_fit_value;
 
 typedef struct gs_fit {
