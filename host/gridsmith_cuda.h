@@ -1,8 +1,8 @@
 /*
- * gridsmith_cuda.h: CUDA C++ as the system's C++ compiler sees it. Kernels that run on the CPU are compiled with this
- * header in front of them.
+ * gridsmith_cuda.h: CUDA C++ for the system's C++ compiler. Kernels that run on the CPU are compiled with this header
+ * in front of them.
  *
- *   words       __global__, __shared__ and the like (most mean nothing here; shared memory is translated before)
+ *   keywords    __global__, __shared__ and so on (most expand to nothing; shared memory is translated before)
  *   types       dim3, vectors, half
  *   variables   threadIdx, blockIdx, blockDim, gridDim, warpSize
  *   waiting     barriers, shuffles, votes
@@ -10,7 +10,7 @@
  *   arithmetic  intrinsics and the functions of CUDA's math library that C++ lacks
  *   wmma        matrix fragments
  *
- * What is not here does not compile on the CPU; it is no mistake of the kernel.
+ * A kernel that uses anything else does not compile for the CPU, although it may be correct.
  */
 #ifndef GRIDSMITH_CUDA_H
 #define GRIDSMITH_CUDA_H
@@ -32,7 +32,7 @@ struct uint3 {
 #include "gridsmith_half.h"
 #include "gridsmith_run.h"
 
-/* ---- words ---- */
+/* ---- keywords ---- */
 
 #define __global__
 #define __device__
@@ -98,7 +98,7 @@ GS_VECTOR(ulonglong, unsigned long long)
 GS_VECTOR(float, float)
 GS_VECTOR(double, double)
 #undef GS_VECTOR3
-#define GS_VECTOR3(name, type) /* uint3 is there already */
+#define GS_VECTOR3(name, type) /* uint3 is declared above */
 GS_VECTOR(uint, unsigned)
 #undef GS_VECTOR3
 #undef GS_VECTOR
@@ -118,9 +118,9 @@ extern "C" __thread uint3 threadIdx, blockIdx;
 extern "C" __thread dim3 blockDim, gridDim;
 static constexpr int warpSize = 32;
 
-/* ---- shared memory: the translation of the .cu calls these ---- */
+/* ---- shared memory: used by the translation of the .cu ---- */
 
-/* A piece of shared memory for each type; the translation makes a type for each declaration. */
+/* A shared variable of type T. The translation generates a type for each declaration. */
 template <class T> static inline T &gs_shared() {
     static const int slot = gs_host_new_slot();
     return *static_cast<T *>(gs_host_static(slot, sizeof(T), alignof(T)));
@@ -165,7 +165,7 @@ static inline unsigned __activemask() {
     return gs_host_active();
 }
 
-/* A lane of a shuffle: `from` is the lane it reads, or its own. */
+/* A lane of a shuffle: `from` is the lane it reads, possibly itself. */
 template <class T> struct gs_shuffle {
     T value, result;
     int from;
@@ -197,7 +197,7 @@ template <class T> static inline T __shfl_xor_sync(unsigned mask, T value, int o
     return gs_shuffle_from(mask, value, from > (lane | (width - 1)) ? lane : from, file, line);
 }
 
-/* A lane of a vote: all of them get the mask of those that said yes, and of those that voted. */
+/* A lane of a vote. Each lane gets the mask of the lanes that voted yes, and of all that voted. */
 struct gs_vote {
     bool yes;
     unsigned ayes, voters;
@@ -311,14 +311,14 @@ static inline int clock() {
 #define __stcs(p, v) ((void)(*(p) = (v)))
 #define __stcg(p, v) ((void)(*(p) = (v)))
 
-/* The type of the memory decides; values are converted, as CUDA's overloads do. */
+/* The type of the memory determines the type of the operation; values are converted, as by the overloads of CUDA. */
 template <class T> struct gs_same { typedef T type; };
 template <size_t N> struct gs_word;
 template <> struct gs_word<2> { typedef uint16_t type; };
 template <> struct gs_word<4> { typedef uint32_t type; };
 template <> struct gs_word<8> { typedef uint64_t type; };
 
-/* Replaces *at by change(*at), as one step; returns what was there. */
+/* Replaces *at by change(*at) atomically and returns the old value. */
 template <class T, class F> static inline T gs_atomic(T *at, F change) {
     typedef typename gs_word<sizeof(T)>::type word;
     word *where = reinterpret_cast<word *>(at), seen = __atomic_load_n(where, __ATOMIC_RELAXED), wanted;
@@ -411,7 +411,7 @@ static inline double cospi(double x) {
 static inline void sincospif(float x, float *s, float *c) {
     *s = sinpif(x), *c = cospif(x);
 }
-/* The C library declares functions with these names, for itself. */
+/* The C library declares functions of these names for internal use. */
 #define __expf    expf
 #define __exp10f  exp10f
 #define __logf    logf
@@ -718,7 +718,7 @@ static inline __half2 __hfma2(__half2 a, __half2 b, __half2 c) {
     return {__hfma(a.x, b.x, c.x), __hfma(a.y, b.y, c.y)};
 }
 
-/* ---- wmma: a fragment is spread over the lanes of a warp, in an order that CUDA leaves open ---- */
+/* ---- wmma: a fragment is spread over the lanes of a warp, in an order that CUDA does not specify ---- */
 
 namespace nvcuda {
 namespace wmma {
@@ -741,7 +741,7 @@ template <int M, int N, int K> struct gs_shape<accumulator, M, N, K> {
     enum { rows = M, columns = N };
 };
 
-/* Lane l holds elements l * num_elements and on, counted row by row. */
+/* Lane l holds the elements from l * num_elements on, counted row by row. */
 template <class Use, int M, int N, int K, class T, class Layout = void> struct fragment {
     enum {
         rows = gs_shape<Use, M, N, K>::rows,
@@ -788,7 +788,7 @@ static inline void store_matrix_sync(T *to, const fragment<accumulator, M, N, K,
     __syncwarp(0xffffffffu, file, line);
 }
 
-/* One lane of a matrix product; the last to come multiplies for all. */
+/* One lane of a matrix product. The last lane to arrive computes the product for all. */
 template <class D, class A, class B, class C> struct gs_product {
     D *d;
     const A *a;
@@ -825,7 +825,7 @@ static inline void mma_sync(D &d, const A &a, const B &b, const C &c, GS_HERE) {
 } // namespace wmma
 } // namespace nvcuda
 
-/* ---- calling a kernel with arguments that were found at run time ---- */
+/* ---- calling a kernel with arguments that are known at run time only ---- */
 
 template <class... P> struct gs_signature {
     typedef void (*kernel)(P...);

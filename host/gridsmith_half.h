@@ -1,7 +1,5 @@
-/*
- * gridsmith_half.h: IEEE binary16 from and to float, rounded to the nearest even. For kernels (C++) and the library
- * (C).
- */
+/* gridsmith_half.h: converts IEEE binary16 to float and back, rounding to nearest even. For kernels (C++) and the
+   library (C). */
 #ifndef GRIDSMITH_HALF_H
 #define GRIDSMITH_HALF_H
 
@@ -16,7 +14,7 @@ static inline uint16_t gs_half_of(float value) {
         return (uint16_t)(sign | 0x7fff);
     if (magnitude >= 0x477ff000) /* rounds to infinity */
         return (uint16_t)(sign | 0x7c00);
-    if (magnitude < 0x38800000) { /* becomes subnormal: adding 0.5 puts the right bits last */
+    if (magnitude < 0x38800000) { /* becomes subnormal: adding 0.5 shifts the bits of the result to the end */
         float shifted;
         memcpy(&shifted, &magnitude, sizeof shifted);
         shifted += 0.5f;

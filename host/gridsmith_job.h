@@ -1,12 +1,12 @@
 /*
- * gridsmith_job.h: what a program that runs kernels is told, and what it answers.
+ * gridsmith_job.h: the last parameter of a reshaped kernel, and the job file of a process that runs kernels on the CPU.
  *
- * Kernels run on the CPU in a process of their own, so that a crash of theirs is only theirs. The library writes a job
- * into a file, the process maps that file, runs the calls in order and writes the buffers, the times and what went
- * wrong back into it. This file is compiled into both.
+ * A reshaped kernel gets one of two structs by value as its last parameter, after its own. OUT.cu declares the same
+ * structs in CUDA C++ (src/reshape/prelude.c).
  *
- * The second half is how a reshaped kernel is called: its last parameter, after the kernel's own, is one of these
- * structs by value. OUT.cu has the same structs in CUDA's words (src/reshape/prelude.c).
+ * Kernels run on the CPU in a process of their own, so that a kernel that crashes ends only that process. The library
+ * writes a job into a file. The process maps the file, runs the calls in order, and writes the buffers, the times and
+ * an error message back into it. Both the library and the process are compiled with this header.
  */
 #ifndef GRIDSMITH_JOB_H
 #define GRIDSMITH_JOB_H
@@ -20,12 +20,13 @@ enum {
     GS_JOB_MESSAGE = 900,
     GS_JOB_SMS = 1024,       /* the most SMs that a mask can name */
     GS_JOB_BLOCKS = 1 << 30, /* the most blocks of a grid that is reshaped */
-    GS_JOB_TASK = 1 << 10    /* the most of them taken at a time */
+    GS_JOB_TASK = 1 << 10    /* the most blocks of a task */
 };
 
 /* ---- the last parameter of a reshaped kernel ---- */
 
-/* `persistent`: the grid of the original, which has at most GS_JOB_BLOCKS; the workers are the blocks of the launch. */
+/* `persistent`: the grid of the original kernel, of at most GS_JOB_BLOCKS blocks. The blocks of the launch are the
+   worker blocks. */
 typedef struct gs_persistent_parameter {
     uint32_t grid_x, grid_y, grid_z;
     uint32_t task_blocks;
@@ -33,42 +34,42 @@ typedef struct gs_persistent_parameter {
     uint64_t queue; /* uint64_t *: 0 before the first launch and after each */
 } gs_persistent_parameter;
 
-/* `confined`: besides, where the queue, the stop word and the mask are. */
+/* `confined`: also the addresses of the queue, the stop word and the mask. */
 typedef struct gs_confined_parameter {
     uint32_t grid_x, grid_y, grid_z;
     uint32_t task_blocks;
     uint64_t marks;
-    uint64_t next; /* uint64_t *: the first block that nobody has taken; all are taken when it reaches the end */
-    uint64_t stop; /* const uint32_t *: not 0: workers leave, as docs/reshape.md says */
-    uint64_t sms;  /* const uint32_t *: bit i of word i / 32: workers may stay on SM i; NULL: on all */
+    uint64_t next; /* uint64_t *: the first block that is not taken; the number of blocks when all are taken */
+    uint64_t stop; /* const uint32_t *: not 0: worker blocks leave, see docs/reshape.md */
+    uint64_t sms;  /* const uint32_t *: bit i % 32 of word i / 32: worker blocks may run on SM i; NULL: on all SMs */
 } gs_confined_parameter;
 
 /* ---- the job ---- */
 
 enum gs_form { GS_FORM_ORIGINAL, GS_FORM_PERSISTENT, GS_FORM_CONFINED, GS_FORM_ELASTIC, GS_FORM_REGISTERS, GS_FORMS };
 
-/* An argument of a kernel: a value, or a buffer that lives as long as the job. */
+/* An argument of a kernel: a value, or a buffer, which exists as long as the job. */
 typedef struct gs_job_argument {
     int32_t buffer; /* number of the buffer, or -1: */
     uint32_t bytes; /* the size of `value` */
     unsigned char value[GS_JOB_VALUE];
 } gs_job_argument;
 
-/* One launch. `grid` is the original's; a reshaped kernel is launched with `workers` blocks (0: twice the SMs). */
+/* One call of a kernel. `grid` is that of the original; a reshaped kernel is launched with `workers` worker blocks (0:
+   twice the number of SMs). */
 typedef struct gs_job_call {
     char kernel[GS_JOB_NAME];
     uint32_t form; /* enum gs_form */
     uint32_t grid[3], block[3];
     uint64_t shared_bytes;
     uint32_t workers, task_blocks;
-    uint32_t stops;         /* confined: so many times the kernel is told to leave, and is launched again */
-    uint64_t first_blocks;  /* only so many blocks of an original kernel run; 0: all */
-    int32_t marks;          /* number of the buffer that counts how often each block ran, or -1 */
-    uint32_t arguments;     /* how many, */
-    uint32_t first;         /* and the first of them in the job's list */
-    uint64_t elapsed_ns;    /* answer: all launches of it together */
-    uint32_t launches;      /* answer */
-    uint32_t blocks_worked; /* answer: workers that were not turned away */
+    uint32_t stops;        /* confined: how often the kernel is stopped and launched again */
+    uint64_t first_blocks; /* original: how many blocks run, from the first on; 0: all */
+    int32_t marks;         /* number of the buffer that counts how often each block ran, or -1 */
+    uint32_t arguments;    /* the number of arguments, */
+    uint32_t first;        /* and the index of the first in the list of the job */
+    uint64_t elapsed_ns;   /* result: of all launches of the call */
+    uint32_t launches;     /* result */
 } gs_job_call;
 
 typedef struct gs_job_buffer {
@@ -78,16 +79,16 @@ typedef struct gs_job_buffer {
 enum gs_job_status { GS_JOB_UNTOUCHED, GS_JOB_DONE, GS_JOB_FAILED, GS_JOB_WRONG };
 
 typedef struct gs_job {
-    uint32_t magic, size; /* of this struct, so that a stale program notices */
+    uint32_t magic, size; /* of this struct, so that a program that was built with another version fails */
     uint32_t calls, buffers, arguments;
-    uint32_t threads;   /* of the CPU; 0: as many as there are cores */
-    uint32_t sms;       /* that are pretended; blocks go to them in turn */
-    uint32_t backwards; /* threads of a block run in reverse order: shows kernels that depend on it */
-    uint32_t seconds;   /* it is given up after so long; 0: never */
+    uint32_t threads;   /* of the CPU; 0: one per core */
+    uint32_t sms;       /* simulated SMs; blocks go to them in turn */
+    uint32_t backwards; /* threads of a block run in reverse order, to find kernels that depend on the order */
+    uint32_t seconds;   /* time limit of the job; 0: none */
     uint32_t unused;
-    uint64_t seed;       /* of where stops fall and which SMs are allowed */
-    uint64_t file_bytes; /* calls, buffers and arguments follow the struct in this order, then the bytes of buffers */
-    uint32_t status;     /* answer: enum gs_job_status; DONE, FAILED (the kernel) or WRONG (the call) */
+    uint64_t seed;       /* of the random moments of stops and of random masks */
+    uint64_t file_bytes; /* calls, buffers and arguments follow the struct in this order, then the data of buffers */
+    uint32_t status;     /* result: enum gs_job_status; DONE, FAILED (the kernel) or WRONG (the call) */
     char message[GS_JOB_MESSAGE];
 } gs_job;
 

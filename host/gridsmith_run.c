@@ -1,16 +1,16 @@
 /*
- * gridsmith_run.c: runs CUDA kernels on the CPU. Compiled together with the kernels, which see gridsmith_cuda.h.
+ * gridsmith_run.c: runs CUDA kernels on the CPU. It is compiled together with the kernels, which see gridsmith_cuda.h.
  *
- * Blocks run in parallel on the cores, each on one POSIX thread (a worker). The threads of a block are fibers on that
- * thread: each has a stack, runs until it must wait, and then the next one runs. A fiber waits at a barrier for all
- * that have not returned, or in a collective of its warp (shuffle, vote, matrix product) for the lanes of its mask.
- * Whoever arrives last does the work for all and wakes them. When nobody can go on although some have not returned, the
- * threads of the block have diverged: the report says who waits where.
+ * Blocks run in parallel on the cores, each on one POSIX thread, a runner. The threads of a block are fibers on that
+ * runner: each has a stack and runs until it must wait, then the next one runs. A fiber waits at a barrier for all
+ * threads that have not returned, or in a collective of its warp (shuffle, vote, matrix product) for the lanes of its
+ * mask. The last to arrive computes the result for all and makes the others ready. If no fiber is ready although some
+ * have not returned, the threads of the block have diverged; the error message says how many wait at which place.
  *
- * The built-in variables are thread-local and set at each switch, so kernels read them at the speed of memory.
+ * The built-in variables are thread-local and set at each switch, so that kernels read them as ordinary variables.
  *
- * Surprising: shared memory starts as 0xcd bytes, as a GPU's holds what was there before, and is the same memory for
- * all blocks of a worker.
+ * Surprising: shared memory is filled with 0xcd bytes before each block, because on a GPU it is not initialized either,
+ * and all blocks of a runner use the same memory.
  */
 #define _GNU_SOURCE
 #include "gridsmith_run.h"
@@ -42,7 +42,7 @@
 #    include <sanitizer/common_interface_defs.h>
 enum { STACK_BYTES = 256 << 10 };
 
-/* Kernels cannot leak, and looking for leaks takes seconds. */
+/* Kernels cannot leak, and the search for leaks takes seconds. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void) {
     return "detect_leaks=0";
@@ -95,7 +95,7 @@ static void *prepare_stack(char *top, void (*entry)(void)) {
 #else
 #    include <ucontext.h>
 
-/* Elsewhere the C library switches: slower, and each pointer is to a ucontext_t. */
+/* On other architectures the C library switches stacks. This is slower. Each pointer points to a ucontext_t. */
 void gs_switch(void **save, void *to) {
     ucontext_t here;
     *save = &here;
@@ -112,7 +112,7 @@ static void *prepare_stack(char *top, void (*entry)(void)) {
 }
 #endif
 
-/* ---- what is known of a thread and of a block ---- */
+/* ---- the state of a thread and of a block ---- */
 
 enum state { READY, AT_BARRIER, IN_WARP, RETURNED };
 
@@ -137,16 +137,16 @@ struct launch {
     uint32_t grid[3], block[3];
     size_t shared_bytes;
     void **arguments;
-    uint32_t sms, sm; /* blocks go to SMs in turn; `sms` 0: all are on `sm` */
+    uint32_t sms, sm; /* blocks go to SMs in turn; if `sms` is 0, all blocks are on `sm` */
     bool backwards;
     atomic_ullong own_next, *next; /* block */
     unsigned long long blocks;
-    /* telling the kernel to stop: when so many waits have gone by, all workers together */
+    /* stopping the kernel: after this many waits of all runners together */
     atomic_llong until_stop;
     uint32_t *stop;
 };
 
-struct worker {
+struct runner {
     struct fiber fibers[MOST_THREADS];
     char *stacks;
     void *scheduler;
@@ -169,13 +169,13 @@ struct worker {
 
 __thread gs_uint3 threadIdx, blockIdx;
 __thread gs_uint3 blockDim, gridDim; /* dim3 has the same layout */
-static __thread struct worker *self;
+static __thread struct runner *self;
 
 static gs_job *job;
-void (*gs_host_on_failure)(const char *words);
+void (*gs_host_on_failure)(const char *message);
 static pthread_mutex_t failure = PTHREAD_MUTEX_INITIALIZER;
 
-/* ---- failing: the first one who fails writes the words, and the process ends ---- */
+/* ---- failures: the first one writes its message, and the process ends ---- */
 
 static void fail(enum gs_job_status status, const char *format, ...) __attribute__((format(printf, 2, 3), noreturn));
 
@@ -187,11 +187,11 @@ static void fail(enum gs_job_status status, const char *format, ...) {
         vsnprintf(job->message, sizeof job->message, format, arguments);
         job->status = status;
     } else {
-        char words[GS_JOB_MESSAGE];
-        vsnprintf(words, sizeof words, format, arguments);
+        char message[GS_JOB_MESSAGE];
+        vsnprintf(message, sizeof message, format, arguments);
         if (gs_host_on_failure)
-            gs_host_on_failure(words);
-        fprintf(stderr, "%s\n", words);
+            gs_host_on_failure(message);
+        fprintf(stderr, "%s\n", message);
     }
     va_end(arguments);
     _exit(1);
@@ -202,12 +202,12 @@ static const char *kind_name(int kind) {
     return names[kind];
 }
 
-/* "12 threads, the first (3,0,0), wait in __syncthreads at FILE:LINE". Returns the new end of the text. */
-static size_t say_group(char *text, size_t size, size_t at, const struct worker *worker, unsigned first) {
-    const struct fiber *fiber = &worker->fibers[first];
+/* Appends "12 threads, the first (3,0,0), wait in __syncthreads at FILE:LINE". Returns the new length of the text. */
+static size_t describe_group(char *text, size_t size, size_t at, const struct runner *runner, unsigned first) {
+    const struct fiber *fiber = &runner->fibers[first];
     unsigned count = 0;
-    for (unsigned i = first; i < worker->threads; i++) {
-        const struct fiber *other = &worker->fibers[i];
+    for (unsigned i = first; i < runner->threads; i++) {
+        const struct fiber *other = &runner->fibers[i];
         count += other->state == fiber->state && other->kind == fiber->kind && other->place.line == fiber->place.line;
     }
     int more =
@@ -217,84 +217,84 @@ static size_t say_group(char *text, size_t size, size_t at, const struct worker 
     return at + (size_t)more < size ? at + (size_t)more : size - 1;
 }
 
-/* Nobody can go on: says who waits where, and ends the process. */
-static void fail_diverged(const struct worker *worker) {
+/* No thread is ready: says where threads wait, and ends the process. */
+static void fail_diverged(const struct runner *runner) {
     char text[700] = "";
     size_t at = 0;
-    for (unsigned i = 0; i < worker->threads; i++) {
-        const struct fiber *fiber = &worker->fibers[i];
+    for (unsigned i = 0; i < runner->threads; i++) {
+        const struct fiber *fiber = &runner->fibers[i];
         bool is_new = fiber->state == AT_BARRIER || fiber->state == IN_WARP;
         for (unsigned j = 0; j < i && is_new; j++) {
-            const struct fiber *other = &worker->fibers[j];
+            const struct fiber *other = &runner->fibers[j];
             is_new =
                 other->state != fiber->state || other->kind != fiber->kind || other->place.line != fiber->place.line;
         }
         if (is_new)
-            at = say_group(text, sizeof text, at, worker, i);
+            at = describe_group(text, sizeof text, at, runner, i);
     }
     fail(GS_JOB_FAILED, "the threads of block (%u,%u,%u) of %s diverged: %s%s", blockIdx.x, blockIdx.y, blockIdx.z,
-         worker->launch->kernel->name, text, worker->returned ? "; the others have returned" : "");
+         runner->launch->kernel->name, text, runner->returned ? "; the others have returned" : "");
 }
 
 /* ---- fibers ---- */
 
-static void to_scheduler(struct worker *worker, bool for_good) {
-    struct fiber *fiber = worker->current;
+static void to_scheduler(struct runner *runner, bool for_good) {
+    struct fiber *fiber = runner->current;
 #ifdef WITH_ASAN
-    __sanitizer_start_switch_fiber(for_good ? NULL : &fiber->fake_stack, worker->own_stack, worker->own_stack_bytes);
+    __sanitizer_start_switch_fiber(for_good ? NULL : &fiber->fake_stack, runner->own_stack, runner->own_stack_bytes);
 #endif
     (void)for_good;
-    gs_switch(&fiber->stack_pointer, worker->scheduler);
+    gs_switch(&fiber->stack_pointer, runner->scheduler);
 #ifdef WITH_ASAN
-    __sanitizer_finish_switch_fiber(fiber->fake_stack, &worker->own_stack, &worker->own_stack_bytes);
+    __sanitizer_finish_switch_fiber(fiber->fake_stack, &runner->own_stack, &runner->own_stack_bytes);
 #endif
 }
 
-static void leave_block(struct worker *worker);
+static void leave_block(struct runner *runner);
 
-/* A fiber runs one thread of one block after the other, for as long as its worker has blocks. */
+/* A fiber runs a thread of one block after the other, as long as its runner has blocks. */
 static void fiber_main(void) {
-    struct worker *worker = self;
+    struct runner *runner = self;
 #ifdef WITH_ASAN
-    __sanitizer_finish_switch_fiber(NULL, &worker->own_stack, &worker->own_stack_bytes);
+    __sanitizer_finish_switch_fiber(NULL, &runner->own_stack, &runner->own_stack_bytes);
 #endif
     for (;;) {
-        worker->launch->kernel->call(worker->launch->arguments);
-        leave_block(worker);
-        to_scheduler(worker, false);
+        runner->launch->kernel->call(runner->launch->arguments);
+        leave_block(runner);
+        to_scheduler(runner, false);
     }
 }
 
-static void resume(struct worker *worker, struct fiber *fiber) {
-    worker->current = fiber;
+static void resume(struct runner *runner, struct fiber *fiber) {
+    runner->current = fiber;
     threadIdx = fiber->index;
 #ifdef WITH_ASAN
-    __sanitizer_start_switch_fiber(&worker->own_fake_stack, fiber->stack, STACK_BYTES);
+    __sanitizer_start_switch_fiber(&runner->own_fake_stack, fiber->stack, STACK_BYTES);
 #endif
-    gs_switch(&worker->scheduler, fiber->stack_pointer);
+    gs_switch(&runner->scheduler, fiber->stack_pointer);
 #ifdef WITH_ASAN
-    __sanitizer_finish_switch_fiber(worker->own_fake_stack, NULL, NULL);
+    __sanitizer_finish_switch_fiber(runner->own_fake_stack, NULL, NULL);
 #endif
 }
 
-static void make_stacks(struct worker *worker, unsigned threads) {
+static void make_stacks(struct runner *runner, unsigned threads) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), each = STACK_BYTES + page;
-    worker->stacks =
+    runner->stacks =
         mmap(NULL, each * threads, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (worker->stacks == MAP_FAILED)
+    if (runner->stacks == MAP_FAILED)
         fail(GS_JOB_WRONG, "no memory for the stacks of %u threads", threads);
     for (unsigned i = 0; i < threads; i++) {
-        struct fiber *fiber = &worker->fibers[i];
-        mprotect(worker->stacks + each * i, page, PROT_NONE); /* a stack that is too small ends in a fault */
-        fiber->stack = worker->stacks + each * i + page;
-        /* The tops of stacks lie in different lines of the cache, or all would fight for the same few. */
+        struct fiber *fiber = &runner->fibers[i];
+        mprotect(runner->stacks + each * i, page, PROT_NONE); /* a stack overflow is a fault */
+        fiber->stack = runner->stacks + each * i + page;
+        /* The tops of stacks are in different cache lines, or they would compete for the same few. */
         fiber->stack_pointer = prepare_stack(fiber->stack + STACK_BYTES - i % 29 * 128, fiber_main);
     }
 }
 
-/* ---- telling a confined kernel to stop ---- */
+/* ---- stopping a confined kernel ---- */
 
-/* Each wait, block and task counts; the stop falls at one of them, which the seed has chosen. */
+/* Waits at barriers and starts of blocks count. The seed determines at which one the kernel is stopped. */
 void gs_host_tick(void) {
     struct launch *launch = self->launch;
     if (launch->stop && atomic_fetch_sub(&launch->until_stop, 1) == 1)
@@ -303,78 +303,78 @@ void gs_host_tick(void) {
 
 /* ---- barriers ---- */
 
-/* All that have not returned are here. */
-static void open_barrier(struct worker *worker) {
+/* All threads that have not returned have arrived. */
+static void open_barrier(struct runner *runner) {
     const struct fiber *first = NULL;
     int all = 1, any = 0, count = 0;
-    for (unsigned i = 0; i < worker->threads; i++) {
-        struct fiber *fiber = &worker->fibers[i];
+    for (unsigned i = 0; i < runner->threads; i++) {
+        struct fiber *fiber = &runner->fibers[i];
         if (fiber->state != AT_BARRIER)
             continue;
         first = first ? first : fiber;
         bool same_place = !fiber->place.file || !first->place.file ||
                           (fiber->place.line == first->place.line && strcmp(fiber->place.file, first->place.file) == 0);
         if (fiber->kind != first->kind || !same_place)
-            fail_diverged(worker);
+            fail_diverged(runner);
         all = all && fiber->vote;
         any = any || fiber->vote;
         count += fiber->vote != 0;
     }
     int kind = first ? first->kind : GS_WAIT_BARRIER;
-    for (unsigned i = 0; i < worker->threads; i++)
-        if (worker->fibers[i].state == AT_BARRIER)
-            worker->fibers[i].state = READY;
-    worker->at_barrier = 0;
-    worker->barrier_result = kind == GS_WAIT_BARRIER_AND ? all : kind == GS_WAIT_BARRIER_OR ? any : count;
+    for (unsigned i = 0; i < runner->threads; i++)
+        if (runner->fibers[i].state == AT_BARRIER)
+            runner->fibers[i].state = READY;
+    runner->at_barrier = 0;
+    runner->barrier_result = kind == GS_WAIT_BARRIER_AND ? all : kind == GS_WAIT_BARRIER_OR ? any : count;
 }
 
 int gs_host_barrier(int kind, int vote, gs_place place) {
-    struct worker *worker = self;
-    struct fiber *fiber = worker->current;
+    struct runner *runner = self;
+    struct fiber *fiber = runner->current;
     gs_host_tick();
     fiber->state = AT_BARRIER;
     fiber->kind = kind;
     fiber->vote = vote != 0;
     fiber->place = place;
-    if (++worker->at_barrier + worker->returned == worker->threads)
-        open_barrier(worker);
+    if (++runner->at_barrier + runner->returned == runner->threads)
+        open_barrier(runner);
     else
-        to_scheduler(worker, false);
-    return worker->barrier_result;
+        to_scheduler(runner, false);
+    return runner->barrier_result;
 }
 
 /* ---- collectives of a warp ---- */
 
-static unsigned number_of(const struct worker *worker, const struct fiber *fiber) {
-    return (unsigned)(fiber - worker->fibers);
+static unsigned number_of(const struct runner *runner, const struct fiber *fiber) {
+    return (unsigned)(fiber - runner->fibers);
 }
 
-/* Does what the lanes of `mask` came for, if all of them that have not returned are there. */
-static bool try_finish(struct worker *worker, const struct fiber *asks) {
-    unsigned first = number_of(worker, asks) / WARP * WARP;
+/* Completes the collective of `caller` if all lanes of its mask that have not returned have arrived. */
+static bool try_finish(struct runner *runner, const struct fiber *caller) {
+    unsigned first = number_of(runner, caller) / WARP * WARP;
     void *lanes[WARP] = {0};
     for (unsigned lane = 0; lane < WARP; lane++) {
-        struct fiber *fiber = &worker->fibers[first + lane];
-        if (!(asks->mask >> lane & 1) || first + lane >= worker->threads || fiber->state == RETURNED)
+        struct fiber *fiber = &runner->fibers[first + lane];
+        if (!(caller->mask >> lane & 1) || first + lane >= runner->threads || fiber->state == RETURNED)
             continue;
-        if (fiber->state != IN_WARP || fiber->mask != asks->mask || fiber->kind != asks->kind)
+        if (fiber->state != IN_WARP || fiber->mask != caller->mask || fiber->kind != caller->kind)
             return false;
         lanes[lane] = fiber->mine;
     }
-    asks->finish(lanes);
+    caller->finish(lanes);
     for (unsigned lane = 0; lane < WARP; lane++)
         if (lanes[lane])
-            worker->fibers[first + lane].state = READY;
+            runner->fibers[first + lane].state = READY;
     return true;
 }
 
 void gs_host_warp(int kind, unsigned mask, void *mine, gs_finish finish, gs_place place) {
-    struct worker *worker = self;
-    struct fiber *fiber = worker->current;
-    unsigned number = number_of(worker, fiber);
+    struct runner *runner = self;
+    struct fiber *fiber = runner->current;
+    unsigned number = number_of(runner, fiber);
     if (!(mask >> number % WARP & 1))
         fail(GS_JOB_FAILED, "lane %u of block (%u,%u,%u) of %s is not in its own mask 0x%x in %s at %s:%d",
-             number % WARP, blockIdx.x, blockIdx.y, blockIdx.z, worker->launch->kernel->name, mask, kind_name(kind),
+             number % WARP, blockIdx.x, blockIdx.y, blockIdx.z, runner->launch->kernel->name, mask, kind_name(kind),
              place.file, place.line);
     fiber->state = IN_WARP;
     fiber->kind = kind;
@@ -382,8 +382,8 @@ void gs_host_warp(int kind, unsigned mask, void *mine, gs_finish finish, gs_plac
     fiber->mine = mine;
     fiber->finish = finish;
     fiber->place = place;
-    if (!try_finish(worker, fiber))
-        to_scheduler(worker, false);
+    if (!try_finish(runner, fiber))
+        to_scheduler(runner, false);
 }
 
 unsigned gs_host_lane(void) {
@@ -397,17 +397,17 @@ unsigned gs_host_active(void) {
     return mask;
 }
 
-/* A thread has returned: perhaps the others waited for nobody else. */
-static void leave_block(struct worker *worker) {
-    struct fiber *fiber = worker->current;
-    unsigned first = number_of(worker, fiber) / WARP * WARP;
+/* A thread has returned, and others may have waited only for it. */
+static void leave_block(struct runner *runner) {
+    struct fiber *fiber = runner->current;
+    unsigned first = number_of(runner, fiber) / WARP * WARP;
     fiber->state = RETURNED;
-    worker->returned++;
-    if (worker->at_barrier && worker->at_barrier + worker->returned == worker->threads)
-        open_barrier(worker);
-    for (unsigned i = first; i < first + WARP && i < worker->threads; i++)
-        if (worker->fibers[i].state == IN_WARP)
-            try_finish(worker, &worker->fibers[i]);
+    runner->returned++;
+    if (runner->at_barrier && runner->at_barrier + runner->returned == runner->threads)
+        open_barrier(runner);
+    for (unsigned i = first; i < first + WARP && i < runner->threads; i++)
+        if (runner->fibers[i].state == IN_WARP)
+            try_finish(runner, &runner->fibers[i]);
 }
 
 /* ---- shared memory ---- */
@@ -425,23 +425,23 @@ int gs_host_new_slot(void) {
 }
 
 void *gs_host_static(int slot, size_t bytes, size_t align) {
-    struct worker *worker = self;
-    if (!worker->slots[slot]) {
-        if (posix_memalign(&worker->slots[slot], align < sizeof(void *) ? sizeof(void *) : align, bytes ? bytes : 1))
+    struct runner *runner = self;
+    if (!runner->slots[slot]) {
+        if (posix_memalign(&runner->slots[slot], align < sizeof(void *) ? sizeof(void *) : align, bytes ? bytes : 1))
             fail(GS_JOB_WRONG, "no memory for %zu bytes of shared memory", bytes);
-        worker->slot_bytes[slot] = bytes;
-        worker->slot_is_fresh[slot] = false;
+        runner->slot_bytes[slot] = bytes;
+        runner->slot_is_fresh[slot] = false;
     }
-    if (!worker->slot_is_fresh[slot])
-        memset(worker->slots[slot], FILLING, worker->slot_bytes[slot]);
-    worker->slot_is_fresh[slot] = true;
-    return worker->slots[slot];
+    if (!runner->slot_is_fresh[slot])
+        memset(runner->slots[slot], FILLING, runner->slot_bytes[slot]);
+    runner->slot_is_fresh[slot] = true;
+    return runner->slots[slot];
 }
 
-static void spoil_shared(struct worker *worker) {
-    memset(worker->slot_is_fresh, 0, sizeof worker->slot_is_fresh);
-    if (worker->launch->shared_bytes)
-        memset(worker->dynamic, FILLING, worker->launch->shared_bytes);
+static void poison_shared(struct runner *runner) {
+    memset(runner->slot_is_fresh, 0, sizeof runner->slot_is_fresh);
+    if (runner->launch->shared_bytes)
+        memset(runner->dynamic, FILLING, runner->launch->shared_bytes);
 }
 
 unsigned gs_host_sm(void) {
@@ -451,15 +451,15 @@ unsigned gs_host_sm(void) {
 /* ---- a block ---- */
 
 /* Runs the ready threads of a warp until all wait or have returned. */
-static bool run_warp(struct worker *worker, unsigned first) {
-    unsigned last = first + WARP < worker->threads ? first + WARP : worker->threads;
+static bool run_warp(struct runner *runner, unsigned first) {
+    unsigned last = first + WARP < runner->threads ? first + WARP : runner->threads;
     bool any = false;
     for (bool again = true; again;) {
         again = false;
         for (unsigned i = first; i < last; i++) {
-            struct fiber *fiber = &worker->fibers[worker->launch->backwards ? first + last - 1 - i : i];
+            struct fiber *fiber = &runner->fibers[runner->launch->backwards ? first + last - 1 - i : i];
             if (fiber->state == READY) {
-                resume(worker, fiber);
+                resume(runner, fiber);
                 again = any = true;
             }
         }
@@ -467,56 +467,56 @@ static bool run_warp(struct worker *worker, unsigned first) {
     return any;
 }
 
-static void run_block(struct worker *worker, unsigned long long number) {
-    const struct launch *launch = worker->launch;
+static void run_block(struct runner *runner, unsigned long long number) {
+    const struct launch *launch = runner->launch;
     blockIdx = (gs_uint3){(unsigned)(number % launch->grid[0]), (unsigned)(number / launch->grid[0] % launch->grid[1]),
                           (unsigned)(number / launch->grid[0] / launch->grid[1])};
-    worker->sm = launch->sms ? (unsigned)(number % launch->sms) : launch->sm;
-    worker->returned = worker->at_barrier = 0;
-    for (unsigned i = 0; i < worker->threads; i++)
-        worker->fibers[i].state = READY;
-    spoil_shared(worker);
+    runner->sm = launch->sms ? (unsigned)(number % launch->sms) : launch->sm;
+    runner->returned = runner->at_barrier = 0;
+    for (unsigned i = 0; i < runner->threads; i++)
+        runner->fibers[i].state = READY;
+    poison_shared(runner);
     gs_host_tick();
-    while (worker->returned < worker->threads) {
+    while (runner->returned < runner->threads) {
         bool any = false;
-        for (unsigned first = 0; first < worker->threads; first += WARP)
-            any |= run_warp(worker, launch->backwards ? (worker->threads - 1) / WARP * WARP - first : first);
+        for (unsigned first = 0; first < runner->threads; first += WARP)
+            any |= run_warp(runner, launch->backwards ? (runner->threads - 1) / WARP * WARP - first : first);
         if (!any)
-            fail_diverged(worker);
+            fail_diverged(runner);
     }
 }
 
-static void number_threads(struct worker *worker) {
-    const uint32_t *block = worker->launch->block;
-    for (unsigned i = 0; i < worker->threads; i++)
-        worker->fibers[i].index = (gs_uint3){i % block[0], i / block[0] % block[1], i / block[0] / block[1]};
+static void number_threads(struct runner *runner) {
+    const uint32_t *block = runner->launch->block;
+    for (unsigned i = 0; i < runner->threads; i++)
+        runner->fibers[i].index = (gs_uint3){i % block[0], i / block[0] % block[1], i / block[0] / block[1]};
 }
 
 static void serve(struct launch *launch) {
-    struct worker *worker = calloc(1, sizeof *worker);
+    struct runner *runner = calloc(1, sizeof *runner);
     unsigned long long number;
-    if (!worker)
+    if (!runner)
         fail(GS_JOB_WRONG, "out of memory");
-    self = worker;
-    worker->launch = launch;
-    worker->threads = launch->block[0] * launch->block[1] * launch->block[2];
-    if (posix_memalign(&worker->dynamic, 128, launch->shared_bytes ? launch->shared_bytes : 1))
+    self = runner;
+    runner->launch = launch;
+    runner->threads = launch->block[0] * launch->block[1] * launch->block[2];
+    if (posix_memalign(&runner->dynamic, 128, launch->shared_bytes ? launch->shared_bytes : 1))
         fail(GS_JOB_WRONG, "out of memory");
-    stack_t signals = {.ss_sp = worker->signal_stack, .ss_size = sizeof worker->signal_stack};
+    stack_t signals = {.ss_sp = runner->signal_stack, .ss_size = sizeof runner->signal_stack};
     sigaltstack(&signals, NULL);
-    make_stacks(worker, worker->threads);
-    number_threads(worker);
+    make_stacks(runner, runner->threads);
+    number_threads(runner);
     blockDim = (gs_uint3){launch->block[0], launch->block[1], launch->block[2]};
     gridDim = (gs_uint3){launch->grid[0], launch->grid[1], launch->grid[2]};
     while (atomic_load(launch->next) < launch->blocks && (number = atomic_fetch_add(launch->next, 1)) < launch->blocks)
-        run_block(worker, number);
+        run_block(runner, number);
     for (int i = 0; i < MOST_SLOTS; i++)
-        free(worker->slots[i]);
-    free(worker->dynamic);
+        free(runner->slots[i]);
+    free(runner->dynamic);
     signals.ss_flags = SS_DISABLE;
     sigaltstack(&signals, NULL);
-    munmap(worker->stacks, (STACK_BYTES + (size_t)sysconf(_SC_PAGESIZE)) * worker->threads);
-    free(worker);
+    munmap(runner->stacks, (STACK_BYTES + (size_t)sysconf(_SC_PAGESIZE)) * runner->threads);
+    free(runner);
     self = NULL;
 }
 
@@ -526,11 +526,11 @@ static void *work(void *argument) {
 }
 
 void gs_host_where(char *text, size_t size) {
-    const struct worker *worker = self;
+    const struct runner *runner = self;
     text[0] = '\0';
-    if (worker && worker->current)
+    if (runner && runner->current)
         snprintf(text, size, " in block (%u,%u,%u), thread (%u,%u,%u) of %s", blockIdx.x, blockIdx.y, blockIdx.z,
-                 threadIdx.x, threadIdx.y, threadIdx.z, worker->launch->kernel->name);
+                 threadIdx.x, threadIdx.y, threadIdx.z, runner->launch->kernel->name);
 }
 
 static uint64_t now_ns(void) {
@@ -540,9 +540,9 @@ static uint64_t now_ns(void) {
 }
 
 static void run_launch(struct launch *launch, gs_job_call *call) {
-    enum { MOST_WORKERS = 256 };
+    enum { MOST_RUNNERS = 256 };
     long cores = job && job->threads ? (long)job->threads : sysconf(_SC_NPROCESSORS_ONLN);
-    pthread_t workers[MOST_WORKERS];
+    pthread_t runners[MOST_RUNNERS];
     int count = 0;
     uint64_t began = now_ns();
     launch->blocks = (unsigned long long)launch->grid[0] * launch->grid[1] * launch->grid[2];
@@ -550,11 +550,11 @@ static void run_launch(struct launch *launch, gs_job_call *call) {
         launch->blocks = call->first_blocks;
     atomic_store(&launch->own_next, 0);
     launch->next = &launch->own_next;
-    while (count < cores && count < MOST_WORKERS && (unsigned long long)count < launch->blocks)
-        if (pthread_create(&workers[count++], NULL, work, launch) != 0)
+    while (count < cores && count < MOST_RUNNERS && (unsigned long long)count < launch->blocks)
+        if (pthread_create(&runners[count++], NULL, work, launch) != 0)
             fail(GS_JOB_WRONG, "cannot start a thread");
     while (count > 0)
-        pthread_join(workers[--count], NULL);
+        pthread_join(runners[--count], NULL);
     call->elapsed_ns += now_ns() - began;
     call->launches++;
 }
@@ -588,7 +588,7 @@ void gs_host_serve(const gs_host_part *part) {
 
 #else
 
-/* ---- a call: one launch, or for a confined kernel as many as it takes ---- */
+/* ---- a call: one launch, or several if a confined kernel is stopped ---- */
 
 static uint64_t seed_state;
 
@@ -600,7 +600,7 @@ static uint64_t draw(uint64_t below) {
     return (z ^ z >> 31) % below;
 }
 
-/* A mask of SMs: all, or where the kernel is to be stopped and moved some, at least one. */
+/* A mask of all SMs, or of random ones, at least one. */
 static void draw_sms(uint32_t *sms, uint32_t count, bool some) {
     memset(sms, 0, GS_JOB_SMS / 8);
     for (uint32_t i = 0; i < count; i++)
@@ -610,12 +610,12 @@ static void draw_sms(uint32_t *sms, uint32_t count, bool some) {
         sms[0] |= 1u << draw(count < 32 ? count : 32);
 }
 
-static void run_confined(struct launch *launch, gs_job_call *call, gs_confined_parameter *told, uint64_t blocks) {
+static void run_confined(struct launch *launch, gs_job_call *call, gs_confined_parameter *parameter, uint64_t blocks) {
     uint32_t sms[GS_JOB_SMS / 32], stop = 0, stops = call->stops;
     uint64_t next = 0;
-    told->next = (uint64_t)(uintptr_t)&next;
-    told->stop = (uint64_t)(uintptr_t)&stop;
-    told->sms = (uint64_t)(uintptr_t)sms;
+    parameter->next = (uint64_t)(uintptr_t)&next;
+    parameter->stop = (uint64_t)(uintptr_t)&stop;
+    parameter->sms = (uint64_t)(uintptr_t)sms;
     while (__atomic_load_n(&next, __ATOMIC_ACQUIRE) < blocks) {
         stop = 0;
         draw_sms(sms, launch->sms, call->stops > 0);
@@ -626,7 +626,7 @@ static void run_confined(struct launch *launch, gs_job_call *call, gs_confined_p
     }
 }
 
-static void run_formed(struct launch *launch, gs_job_call *call, void **arguments, unsigned char *const *buffers) {
+static void run_reshaped(struct launch *launch, gs_job_call *call, void **arguments, unsigned char *const *buffers) {
     uint64_t blocks = (uint64_t)call->grid[0] * call->grid[1] * call->grid[2];
     uint64_t marks = call->marks < 0 ? 0 : (uint64_t)(uintptr_t)buffers[call->marks];
     uint64_t queue = 0;
@@ -634,7 +634,7 @@ static void run_formed(struct launch *launch, gs_job_call *call, void **argument
                                           call->task_blocks, marks,         (uint64_t)(uintptr_t)&queue};
     gs_confined_parameter confined = {call->grid[0], call->grid[1], call->grid[2], call->task_blocks, marks, 0, 0, 0};
     if (blocks > GS_JOB_BLOCKS || call->task_blocks > GS_JOB_TASK)
-        fail(GS_JOB_WRONG, "a reshaped kernel may have %d blocks, and tasks of %d of them", GS_JOB_BLOCKS, GS_JOB_TASK);
+        fail(GS_JOB_WRONG, "a reshaped kernel may have %d blocks, and tasks of %d blocks", GS_JOB_BLOCKS, GS_JOB_TASK);
     launch->grid[0] = call->workers ? call->workers : 2 * launch->sms;
     launch->grid[1] = launch->grid[2] = 1;
     arguments[call->arguments] = call->form == GS_FORM_CONFINED ? (void *)&confined : (void *)&persistent;
@@ -643,7 +643,7 @@ static void run_formed(struct launch *launch, gs_job_call *call, void **argument
     else
         run_launch(launch, call);
     if (queue)
-        fail(GS_JOB_FAILED, "the workers of %s left their queue in disorder", call->kernel);
+        fail(GS_JOB_FAILED, "the worker blocks of %s left their queue in an invalid state", call->kernel);
 }
 
 /* ---- checking ---- */
@@ -679,7 +679,7 @@ static void check_arguments(const gs_kernel *kernel, const gs_job_call *call) {
 static void check_shape(const gs_job_call *call) {
     uint64_t threads = (uint64_t)call->block[0] * call->block[1] * call->block[2];
     if (!threads || threads > MOST_THREADS)
-        fail(GS_JOB_WRONG, "a block of %llu threads: it must have 1 to %d", (unsigned long long)threads, MOST_THREADS);
+        fail(GS_JOB_WRONG, "a block of %llu threads; it must have 1 to %d", (unsigned long long)threads, MOST_THREADS);
 }
 
 static void run_call(gs_job_call *call, unsigned char *const *buffers) {
@@ -701,9 +701,9 @@ static void run_call(gs_job_call *call, unsigned char *const *buffers) {
                             .backwards = job->backwards != 0};
     call->elapsed_ns = call->launches = 0;
     if (!call->grid[0] || !call->grid[1] || !call->grid[2])
-        return; /* nothing is to be done, and CUDA would not launch it */
+        return; /* an empty grid, which CUDA does not launch either */
     if (call->form == GS_FORM_PERSISTENT || call->form == GS_FORM_CONFINED)
-        run_formed(&launch, call, arguments, buffers);
+        run_reshaped(&launch, call, arguments, buffers);
     else
         run_launch(&launch, call);
 }
@@ -718,7 +718,8 @@ static void on_signal(int number) {
     fail(GS_JOB_FAILED, "signal %d (%s)%s", number, strsignal(number), text);
 }
 
-/* A handler has a stack of its own, because a kernel's may be what overflowed. ASan has handlers of its own. */
+/* The handler runs on a separate stack, because the stack of the kernel may have overflowed. ASan has its own
+   handlers. */
 static void catch_signals(void) {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_ONSTACK};
     sigaction(SIGALRM, &action, NULL);
@@ -744,8 +745,8 @@ static void map_job(const char *path) {
     job = mapped;
 }
 
-/* Buffers are copied out of the file, so that AddressSanitizer sees where each one ends. */
-static unsigned char **take_buffers(void) {
+/* Buffers are copied out of the file, so that AddressSanitizer knows where each one ends. */
+static unsigned char **copy_buffers_in(void) {
     unsigned char **buffers = calloc(job->buffers + 1, sizeof *buffers);
     for (uint32_t i = 0; buffers && i < job->buffers; i++) {
         const gs_job_buffer *buffer = &gs_job_buffers(job)[i];
@@ -758,7 +759,7 @@ static unsigned char **take_buffers(void) {
     return buffers;
 }
 
-static void give_buffers(unsigned char **buffers) {
+static void copy_buffers_out(unsigned char **buffers) {
     for (uint32_t i = 0; i < job->buffers; i++) {
         const gs_job_buffer *buffer = &gs_job_buffers(job)[i];
         memcpy((unsigned char *)job + buffer->offset, buffers[i], buffer->bytes);
@@ -774,10 +775,10 @@ int main(int argc, char **argv) {
     catch_signals();
     alarm(job->seconds);
     seed_state = job->seed;
-    unsigned char **buffers = take_buffers();
+    unsigned char **buffers = copy_buffers_in();
     for (uint32_t i = 0; i < job->calls; i++)
         run_call(&gs_job_calls(job)[i], buffers);
-    give_buffers(buffers);
+    copy_buffers_out(buffers);
     job->status = GS_JOB_DONE;
     return 0;
 }
