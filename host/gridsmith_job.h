@@ -39,7 +39,7 @@ typedef struct gs_confined_parameter {
     uint32_t grid_x, grid_y, grid_z;
     uint32_t task_blocks;
     uint64_t marks;
-    uint64_t next; /* uint64_t *: the first block that is not taken; the number of blocks when all are taken */
+    uint64_t next; /* uint64_t *: the first block that is not taken; at least the number of blocks when all are taken */
     uint64_t stop; /* const uint32_t *: not 0: worker blocks leave, see docs/reshape.md */
     uint64_t sms;  /* const uint32_t *: bit i % 32 of word i / 32: worker blocks may run on SM i; NULL: on all SMs */
 } gs_confined_parameter;

@@ -361,7 +361,7 @@ mistake "fit to a run without a GPU" "the run names no GPU" \
 
 # ---- reshape and verify ----
 check "reshape" 0 "$program" reshape kernels/reduce.cu --kernel reduce --as persistent -o "$work/reshaped.cu"
-check "the reshaped kernel is there" 0 grep -q "gs_persistent gs_told" "$work/reshaped.cu"
+check "the reshaped kernel is there" 0 grep -q "gs_persistent gs_parameter" "$work/reshaped.cu"
 check "its body is there" 0 grep -q "part\[threadIdx.x\] += part\[threadIdx.x + half\];" "$work/reshaped.cu"
 check "reshape twice" 1 "$program" reshape "$work/reshaped.cu" --kernel reduce --as confined -o "$work/twice.cu"
 says "this kernel is reshaped already"
@@ -410,7 +410,7 @@ echo '{"schema": "gridsmith.launch/1", "grid": [1, 1, 1], "block": [64, 1, 1], "
     >"$work/few.json"
 mistake "too few arguments" "has 3 parameters, but 1 arguments are given" "$program" verify kernels/reduce.cu \
     --kernel 'reduce<256>' --as persistent --launch "$work/few.json"
-mistake "work on a toaster" 'work runs on host or on cuda, not on "toaster"' "$program" verify kernels/reduce.cu \
+mistake "work on a toaster" 'unknown device "toaster"; it must be host, cuda or cuda:N' "$program" verify kernels/reduce.cu \
     --kernel 'reduce<256>' --as persistent --launch kernels/reduce.json --on toaster
 
 # ---- probe ----

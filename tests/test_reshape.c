@@ -194,12 +194,12 @@ static void registers_are_those_of_the_original(void **state) {
 
 static void the_parameter_goes_where_it_belongs(void **state) {
     (void)state;
-    expect("__global__ void k(void) {}", "k", GS_FORM_PERSISTENT, "k(const gs_persistent gs_told) {", true);
-    expect("__global__ void k() {}", "k", GS_FORM_CONFINED, "k(const gs_confined gs_told) {", true);
+    expect("__global__ void k(void) {}", "k", GS_FORM_PERSISTENT, "k(const gs_persistent gs_parameter) {", true);
+    expect("__global__ void k() {}", "k", GS_FORM_CONFINED, "k(const gs_confined gs_parameter) {", true);
     expect("__global__ void k(int a = 1) {}", "k", GS_FORM_PERSISTENT,
-           "k(int a = 1, const gs_persistent gs_told = gs_persistent())", true);
+           "k(int a = 1, const gs_persistent gs_parameter = gs_persistent())", true);
     expect("__global__ void k(int a // last\n) {}", "k", GS_FORM_PERSISTENT,
-           "int a, const gs_persistent gs_told // last", true);
+           "int a, const gs_persistent gs_parameter // last", true);
 }
 
 static void only_what_is_needed_is_brought_along(void **state) {
@@ -231,9 +231,9 @@ static void threads_that_share_nothing_need_not_meet(void **state) {
         "__global__ void o(int *a) { __shared__ int b; b = a[0]; } __global__ void k(int *a) { a[blockIdx.x] = 1; }"};
     (void)state;
     for (size_t i = 0; i < GS_COUNT(meet); i++)
-        expect(meet[i], "k", GS_FORM_PERSISTENT, "gs_go_on(gs_told, gs_ours", true);
+        expect(meet[i], "k", GS_FORM_PERSISTENT, "gs_advance(gs_parameter, gs_ours", true);
     for (size_t i = 0; i < GS_COUNT(run_on); i++)
-        expect(run_on[i], "k", GS_FORM_CONFINED, "gs_run_on(gs_told, gs_ours", true);
+        expect(run_on[i], "k", GS_FORM_CONFINED, "gs_advance_warp(gs_parameter, gs_ours", true);
 }
 
 static void other_kernels_keep_their_code(void **state) {

@@ -1,11 +1,12 @@
 /*
- * elastic.c: the same kernel with a half or a quarter of the threads, and the shared memory that goes with them.
+ * elastic.c: the same kernel with a half or a quarter of the threads, and less shared memory.
  *
- * No rule says which constants of a source size its blocks, so they are guessed and tried. A guess divides one or two
- * dimensions of the block, multiplies the grid by as much or leaves it, and divides the constants that had the value of
- * a divided dimension, or of all threads together: those that are defined by name, those in the bounds of shared memory
- * and of __launch_bounds__, and the template arguments of the kernel; then also plain numbers in the code. Each guess
- * runs on the CPU, where a wrong one does no harm, and the first that computes what the original does is taken.
+ * No rule says which constants of a source determine the size of its blocks, so they are guessed and tried. A guess
+ * divides one or two dimensions of the block, and multiplies the grid by the same factor or leaves it as it is. It also
+ * divides the constants that are equal to a divided dimension, or to the number of all threads: first those with a
+ * name, in the bounds of shared memory, in __launch_bounds__ and in the template arguments of the kernel; then also
+ * plain numbers in the code. Each guess runs on the CPU, where a wrong one does no harm. The first one that computes
+ * the same as the original is taken.
  */
 #include "kernels.h"
 #include "variant.h"
@@ -15,11 +16,11 @@
 
 enum { MOST_CONSTANTS = 64, MOST_TRIES = 24 };
 
-/* A number in the source that may size the block. */
+/* A number in the source that may determine the size of the block. */
 struct constant {
     uint32_t token;
     uint32_t value;
-    bool is_sizing; /* by a name, in shared memory or in bounds; else just a number in the code */
+    bool is_sizing; /* it has a name, or is in shared memory or in bounds; else a plain number in the code */
 };
 
 struct search {
@@ -90,7 +91,7 @@ static void find_constants(struct search *search) {
     }
 }
 
-/* By how much a number of this size is divided: as much as the dimension it equals, or as all threads together. */
+/* The divisor of a number: that of the dimension it is equal to, or of the number of all threads. */
 static uint32_t divisor_of(const struct search *search, const struct guess *guess, uint32_t value) {
     const uint32_t *block = search->original->block;
     uint32_t divisor = 1;
@@ -186,7 +187,7 @@ static bool divides(const gs_variant *original, const struct guess *guess) {
     return true;
 }
 
-/* Runs a guess. True: it computes what the original does. */
+/* Runs a guess. True: it computes the same as the original. */
 static bool is_right(gs_verify_run *original, gs_variant *variant) {
     gs_verify_run run = {
         .executor = original->executor, .launch = original->launch, .options = original->options, .variant = variant};
@@ -200,7 +201,7 @@ static bool is_right(gs_verify_run *original, gs_variant *variant) {
     return right;
 }
 
-/* Whether the guess would change a constant at all; if not it is the same as one without. */
+/* Whether the guess changes a constant; if not, it is the same as one without constants. */
 static bool changes_constants(const struct search *search, const struct guess *guess, const char *kernel) {
     char name[GS_JOB_NAME];
     for (size_t i = 0; i < search->count; i++)
@@ -211,7 +212,8 @@ static bool changes_constants(const struct search *search, const struct guess *g
     return guess->constants == SIZING_CONSTANTS && strcmp(name, kernel) != 0;
 }
 
-/* The numbers of guesses in the order of trying: the likeliest first. False: that one makes no sense here. */
+/* Guess number `number`. Guesses are tried in this order, the likeliest first. False: this guess does not apply
+   here. */
 static bool decode(const struct search *search, uint32_t number, struct guess *guess) {
     static const struct guess orders[] = {
         {.grows_grid = true, .constants = SIZING_CONSTANTS},  {.grows_grid = true, .constants = NO_CONSTANTS},

@@ -1,8 +1,9 @@
 /*
- * facts.c: what a kernel uses, and what makes reshaping it unsafe.
+ * facts.c: what a kernel uses, and what makes it unsafe to reshape.
  *
- * What makes it unsafe is a word or an instruction of a table (words.c); this file knows where to look: in the kernel,
- * in all that it reaches, in the macros that put a `return` into it, and in the headers of the file (includes.c).
+ * words.c has the tables of words and instructions that are unsafe. This file determines where to search for them: in
+ * the kernel, in everything that it reaches, in macros that insert a `return` into it, and in the headers of the file
+ * (includes.c).
  */
 #include "kernels.h"
 
@@ -11,7 +12,7 @@
 
 /* ---- returns ---- */
 
-/* if (int x = f()), if (int x = f(); x): not a plain condition. */
+/* if (int x = f()), if (int x = f(); x): a declaration, not a plain condition. */
 static bool declares(const gs_source *source, uint32_t open) {
     uint32_t close = gs_token_at(source, open)->match;
     for (uint32_t i = open + 1; i < close; i++)
@@ -97,7 +98,7 @@ static void find_returns(const gs_source *source, const gs_kernel_found *kernel,
     }
 }
 
-/* A macro that the kernel's own code says may return from it. */
+/* A macro in the text of the kernel may contain a return from the kernel. */
 static gs_code find_returns_of_macros(const gs_code_map *map, const gs_kernel_found *kernel, gs_facts *facts,
                                       gs_error *error) {
     bool *uses = calloc(map->units.count + 1, sizeof *uses);
@@ -128,7 +129,7 @@ static gs_code check_assembly(const gs_source *source, uint32_t open, gs_facts *
     }
     if (odd != GS_NO_TOKEN)
         code = gs_source_fail(source, odd, error, GS_E_REFUSED,
-                              "the text of this assembly is made by a macro, so it cannot be seen");
+                              "a macro generates the text of this assembly, which cannot be checked");
     for (const gs_instruction *known = gs_instructions; known->text && code == GS_OK && text.data; known++)
         if (strstr(text.data, known->text)) {
             if (known->reason)
@@ -148,23 +149,23 @@ static bool is_assembly(const gs_source *source, uint32_t token) {
            gs_token_is(source, token, "__asm");
 }
 
-/* asm volatile ("..." : ...). In a macro brackets have no fellows, so assembly there is not looked into. */
+/* asm volatile ("..." : ...). Brackets in macros are not matched, so assembly in macros is refused. */
 static gs_code check_asm_word(const gs_source *source, uint32_t token, gs_facts *facts, gs_error *error) {
     uint32_t open = token + 1;
     if (!is_assembly(source, token))
         return GS_OK;
     if (gs_token_at(source, token)->directive != GS_NO_TOKEN)
-        return gs_source_fail(source, token, error, GS_E_REFUSED, "assembly in a macro cannot be followed");
+        return gs_source_fail(source, token, error, GS_E_REFUSED, "assembly in a macro cannot be checked");
     while (gs_token_is(source, open, "volatile") || gs_token_is(source, open, "__volatile__"))
         open++;
     if (!gs_opens(source, open))
-        return gs_source_fail(source, token, error, GS_E_REFUSED, "this assembly cannot be followed");
+        return gs_source_fail(source, token, error, GS_E_REFUSED, "this assembly cannot be checked");
     return check_assembly(source, open, facts, error);
 }
 
 /* ---- facts of a span ---- */
 
-/* `<<<`: three marks side by side. */
+/* `<<<`: three adjacent marks. */
 static bool is_launch(const gs_source *source, uint32_t token) {
     if (token + 2 >= source->tokens.count)
         return false;
@@ -173,7 +174,7 @@ static bool is_launch(const gs_source *source, uint32_t token) {
            at[2].at == at[1].at + 1;
 }
 
-/* while (... gridDim ...) ; waits for so many blocks. */
+/* Refuses `while (... gridDim ...) ;`, which waits for all blocks. */
 static gs_code check_spin(const gs_source *source, uint32_t token, gs_error *error) {
     if (!gs_token_is(source, token, "while") || !gs_opens(source, token + 1))
         return GS_OK;
@@ -192,7 +193,7 @@ static gs_code check_token(const gs_source *source, uint32_t i, gs_facts *facts,
     if (is_launch(source, i))
         return gs_source_fail(source, i, error, GS_E_REFUSED, "%s", gs_reason_launches);
     if (gs_token_at(source, i)->mark == 'P')
-        return gs_source_fail(source, i, error, GS_E_REFUSED, "names that ## makes cannot be seen");
+        return gs_source_fail(source, i, error, GS_E_REFUSED, "names built with ## cannot be determined");
     if (gs_token_at(source, i)->kind != GS_TOKEN_NAME)
         return GS_OK;
     switch (gs_word_use_of(source, i, &reason)) {
@@ -218,7 +219,7 @@ static gs_code check_token(const gs_source *source, uint32_t i, gs_facts *facts,
     case GS_WORD_BLOCK:
         if (i > 0 && gs_token_at(source, i - 1)->kind == GS_TOKEN_NAME && !gs_is_operator_word(source, i - 1) &&
             gs_token_at(source, i)->directive == GS_NO_TOKEN)
-            return gs_source_fail(source, i, error, GS_E_REFUSED, "it declares a variable of this name");
+            return gs_source_fail(source, i, error, GS_E_REFUSED, "a declaration of this name may hide that of CUDA");
         break;
     case GS_WORD_PLAIN:
         break;
@@ -236,7 +237,7 @@ static gs_code check_span(const gs_source *source, gs_span span, gs_facts *facts
 
 /* ---- the file around the kernel ---- */
 
-/* Names that mean something to us must mean what CUDA says. */
+/* Names that reshaping relies on must have the meaning that CUDA gives them. */
 static gs_code check_macro_names(const gs_code_map *map, gs_error *error) {
     static const char *const names[] = {"threadIdx", "blockDim", "__global__", "__device__", "warpSize",
                                         "return",    "if",       "for",        "while",      "asm"};
@@ -246,21 +247,20 @@ static gs_code check_macro_names(const gs_code_map *map, gs_error *error) {
             (!gs_token_is(source, i + 1, "define") && !gs_token_is(source, i + 1, "undef")))
             continue;
         const char *reason = NULL;
-        bool is_ours = gs_word_use_of(source, i + 2, &reason) != GS_WORD_PLAIN;
+        bool is_reserved = gs_word_use_of(source, i + 2, &reason) != GS_WORD_PLAIN;
         for (size_t k = 0; k < GS_COUNT(names); k++)
-            is_ours |= gs_token_is(source, i + 2, names[k]);
-        if (is_ours)
-            return gs_source_fail(source, i + 2, error, GS_E_REFUSED,
-                                  "a macro of this name changes what CUDA's own name means");
+            is_reserved |= gs_token_is(source, i + 2, names[k]);
+        if (is_reserved)
+            return gs_source_fail(source, i + 2, error, GS_E_REFUSED, "this macro redefines a name of CUDA");
     }
     return GS_OK;
 }
 
-/* Wherever the kernel may get to: everywhere but in other kernels. */
+/* Searches for shared memory and assembly everywhere except in other kernels. */
 static void find_sharing(const gs_code_map *map, const gs_kernel_found *kernel, gs_facts *facts) {
     const gs_source *source = map->source;
     for (uint32_t i = 0; i < source->tokens.count; i++) {
-        const char first = source->text[gs_token_at(source, i)->at]; /* most tokens are neither */
+        const char first = source->text[gs_token_at(source, i)->at]; /* a quick test for most tokens */
         if ((first != '_' && first != 'a') || (!gs_token_is(source, i, "__shared__") && !is_assembly(source, i)))
             continue;
         const gs_kernel_found *within = gs_map_kernel_at(map, i);
@@ -283,7 +283,7 @@ static gs_code check_parameters(const gs_source *source, const gs_kernel_found *
     return GS_OK;
 }
 
-/* Attributes stand between __global__ and the name: a cluster, or the third argument of __launch_bounds__. */
+/* Attributes are between __global__ and the name: a cluster, or the third argument of __launch_bounds__. */
 static gs_code check_attributes(const gs_source *source, const gs_kernel_found *kernel, gs_error *error) {
     for (uint32_t i = kernel->global; i < kernel->name; i++) {
         const char *reason = NULL;

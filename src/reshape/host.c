@@ -1,11 +1,12 @@
 /*
- * host.c: compiles kernels with the system's C++ compiler and runs them on the CPU, each work in a process of its own.
+ * host.c: compiles kernels with the system's C++ compiler and runs them on the CPU.
  *
- * gs_host is a temporary folder. It gets the files of host/ once, and compiles gridsmith_run.c once for plain modules
- * and once for those with AddressSanitizer. A module is the translated .cu and that object, linked. Compilers run side
- * by side: gs_host_compile starts one, and only who needs the module waits for it.
+ * gs_host is a temporary folder. The files of host/ are written to it once, and gridsmith_run.c is compiled once for
+ * each kind of module. A module is the translated .cu linked with that object. Compilers run at the same time:
+ * gs_host_compile starts one, and the first function that needs the module waits for it.
  *
- * A work is written into a file that the process maps (host/gridsmith_job.h), and read back from it when it has ended.
+ * Each work runs in a process of its own. It is written to a file that the process maps (host/gridsmith_job.h), and
+ * read back when the process has ended.
  */
 #include "host_runtime.h"
 #include "reshape.h"
@@ -23,17 +24,18 @@ extern char **environ;
 
 enum { MOST_OPTIONS = 64, LOG_BYTES = 4000 };
 
-/* A process that was started; what it prints goes to a file. */
+/* A process that was started. Its output goes to a file. */
 struct process {
     pid_t id; /* 0: none, or it was waited for */
     bool was_started;
     int status;
 };
 
-/* What kinds of module there are, and with what options each is compiled and linked. */
+/* The kinds of modules, and the options with which each is compiled and linked. */
 enum kind { PLAIN, SANITIZED, LIBRARY, KINDS };
 
-/* What several libraries in one process have alike, such as what templates keep, is hidden: each has its own. */
+/* Symbols that several libraries in one process have in common, such as templates, are hidden: each library has its
+   own. */
 static const char *const kind_options[KINDS][4] = {{NULL},
                                                    {"-O1", "-fsanitize=address", "-fno-omit-frame-pointer"},
                                                    {"-fPIC", "-fvisibility=hidden", "-DGRIDSMITH_LIBRARY", "-shared"}};
@@ -53,7 +55,7 @@ struct gs_module {
     char *name; /* of the .cu */
     enum kind kind;
     struct process compiling;
-    gs_code code; /* once it was waited for */
+    gs_code code; /* valid if is_ready */
     gs_error error;
     bool is_ready;
 };
@@ -77,22 +79,23 @@ static gs_code write_file(const char *path, const void *bytes, size_t count, gs_
     return written ? GS_OK : gs_fail_system(error, "write", path);
 }
 
-static gs_code start(struct process *process, const char *const *words, const char *log, gs_error *error) {
+static gs_code start(struct process *process, const char *const *arguments, const char *log, gs_error *error) {
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_addopen(&actions, 1, log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     posix_spawn_file_actions_adddup2(&actions, 1, 2);
-    int failed = posix_spawnp(&process->id, words[0], &actions, NULL, (char *const *)(uintptr_t)words, environ);
+    int failed = posix_spawnp(&process->id, arguments[0], &actions, NULL, (char *const *)(uintptr_t)arguments, environ);
     posix_spawn_file_actions_destroy(&actions);
     process->was_started = !failed;
     if (!failed)
         return GS_OK;
     process->id = 0;
-    return gs_fail(error, failed == ENOENT ? GS_E_USAGE : GS_E_IO, "cannot start %s: %s", words[0], strerror(failed));
+    return gs_fail(error, failed == ENOENT ? GS_E_USAGE : GS_E_IO, "cannot start %s: %s", arguments[0],
+                   strerror(failed));
 }
 
-/* The exit status; 128 and the signal where one ended it. */
+/* The exit status; 128 plus the signal if a signal ended the process. */
 static int wait_for(struct process *process) {
     int status;
     if (process->id) {
@@ -104,7 +107,7 @@ static int wait_for(struct process *process) {
     return process->status;
 }
 
-/* The line of a log that says most: the first with `word` in it, or else the first. */
+/* The most useful line of a log: the first that contains `word`, or else the first. */
 static void read_log(const char *path, const char *word, char *line, size_t size) {
     char log[LOG_BYTES + 1] = "";
     FILE *file = path ? fopen(path, "rb") : NULL;
@@ -122,40 +125,40 @@ static void read_log(const char *path, const char *word, char *line, size_t size
 
 /* ---- the folder ---- */
 
-static size_t add_kind(const char **words, size_t count, enum kind kind) {
+static size_t add_kind(const char **arguments, size_t count, enum kind kind) {
     for (size_t i = 0; i < GS_COUNT(kind_options[kind]) && kind_options[kind][i]; i++)
-        words[count++] = kind_options[kind][i];
+        arguments[count++] = kind_options[kind][i];
     return count;
 }
 
 static gs_code start_runtime(gs_host *host, enum kind kind, gs_error *error) {
     char *source = path_in(host, "gridsmith_run.c", 0), *object = path_in(host, "run%d.o", kind),
          *log = path_in(host, "run%d.log", kind);
-    const char *words[20] = {host->compiler, "-x", "c", "-std=gnu17", "-O2", "-g1", "-w"};
-    size_t count = add_kind(words, 7, kind);
-    words[count++] = "-c";
-    words[count++] = "-o";
-    words[count++] = object;
-    words[count++] = source;
-    gs_code code = source && object && log ? start(&host->runtime[kind], words, log, error) : gs_fail_memory(error);
+    const char *arguments[20] = {host->compiler, "-x", "c", "-std=gnu17", "-O2", "-g1", "-w"};
+    size_t count = add_kind(arguments, 7, kind);
+    arguments[count++] = "-c";
+    arguments[count++] = "-o";
+    arguments[count++] = object;
+    arguments[count++] = source;
+    gs_code code = source && object && log ? start(&host->runtime[kind], arguments, log, error) : gs_fail_memory(error);
     free(source);
     free(object);
     free(log);
     return code;
 }
 
-static gs_code write_kit(const gs_host *host, gs_error *error) {
-    /* Headers that kernels include, and that gridsmith_cuda.h stands for. */
+static gs_code write_host_runtime(const gs_host *host, gs_error *error) {
+    /* Headers that kernels include, and that gridsmith_cuda.h replaces. */
     static const char *const others[] = {"cuda_runtime.h", "cuda.h",           "cuda_fp16.h",
                                          "mma.h",          "math_constants.h", "device_launch_parameters.h"};
     gs_code code = GS_OK;
     for (size_t i = 0; i < gs_host_runtime_file_count + GS_COUNT(others) && code == GS_OK; i++) {
-        bool is_kit = i < gs_host_runtime_file_count;
+        bool is_runtime = i < gs_host_runtime_file_count;
         gs_text path = {0};
         gs_text_add(&path, "%s/%s", host->folder,
-                    is_kit ? gs_host_runtime_files[i].name : others[i - gs_host_runtime_file_count]);
-        code = is_kit ? write_file(path.data, gs_host_runtime_files[i].bytes, gs_host_runtime_files[i].count, error)
-                      : write_file(path.data, "\n", 1, error);
+                    is_runtime ? gs_host_runtime_files[i].name : others[i - gs_host_runtime_file_count]);
+        code = is_runtime ? write_file(path.data, gs_host_runtime_files[i].bytes, gs_host_runtime_files[i].count, error)
+                          : write_file(path.data, "\n", 1, error);
         gs_text_free(&path);
     }
     return code;
@@ -177,7 +180,7 @@ gs_host *gs_host_open(gs_error *error) {
     if (!mkdtemp(host->folder)) {
         gs_fail_system(error, "make the folder", host->folder);
         host->folder[0] = '\0';
-    } else if (write_kit(host, error) == GS_OK && start_runtime(host, PLAIN, error) == GS_OK) {
+    } else if (write_host_runtime(host, error) == GS_OK && start_runtime(host, PLAIN, error) == GS_OK) {
         return host;
     }
     gs_host_close(host);
@@ -185,9 +188,9 @@ gs_host *gs_host_open(gs_error *error) {
 }
 
 static void remove_folder(const char *folder) {
-    const char *words[] = {"rm", "-rf", folder, NULL};
+    const char *arguments[] = {"rm", "-rf", folder, NULL};
     struct process process = {0};
-    if (folder[0] && start(&process, words, "/dev/null", NULL) == GS_OK)
+    if (folder[0] && start(&process, arguments, "/dev/null", NULL) == GS_OK)
         wait_for(&process);
 }
 
@@ -210,34 +213,34 @@ void gs_host_close(gs_host *host) {
 /* ---- compiling ---- */
 
 static gs_code start_compiler(gs_module *module, const gs_build *build, gs_error *error) {
-    /* Products and sums are not fused: a fused one rounds once, and where the compiler fuses depends on what is around.
-     */
+    /* Products and sums are not fused: fusing saves a rounding, and whether the compiler fuses depends on the code
+       around. */
     static const char *const fixed[] = {
         "-x",      "c++", "-std=c++17", "-O2", "-g1", "-w", "-pthread", "-ffp-contract=off", "-fno-strict-aliasing",
         "-fwrapv", "-c"};
     const gs_host *host = module->host;
     char *source = path_in(host, "module%d.cpp", module->number), *log = path_in(host, "module%d.log", module->number),
          *object = path_in(host, "module%d.o", module->number);
-    const char *words[MOST_OPTIONS + GS_COUNT(fixed) + 12];
+    const char *arguments[MOST_OPTIONS + GS_COUNT(fixed) + 12];
     size_t count = 0;
-    words[count++] = host->compiler;
+    arguments[count++] = host->compiler;
     for (size_t i = 0; i < GS_COUNT(fixed); i++)
-        words[count++] = fixed[i];
+        arguments[count++] = fixed[i];
     for (size_t i = 0; i < build->option_count && i < MOST_OPTIONS; i++)
-        words[count++] = build->options[i];
-    count = add_kind(words, count, module->kind);
-    words[count++] = "-I";
-    words[count++] = host->folder;
-    words[count++] = "-o";
-    words[count++] = object;
-    words[count++] = source;
-    words[count] = NULL;
+        arguments[count++] = build->options[i];
+    count = add_kind(arguments, count, module->kind);
+    arguments[count++] = "-I";
+    arguments[count++] = host->folder;
+    arguments[count++] = "-o";
+    arguments[count++] = object;
+    arguments[count++] = source;
+    arguments[count] = NULL;
     gs_text text = {0};
     gs_code code = source && log && object ? gs_host_translate(build, &text, error) : gs_fail_memory(error);
     if (code == GS_OK)
         code = write_file(source, text.data, text.count, error);
     if (code == GS_OK)
-        code = start(&module->compiling, words, log, error);
+        code = start(&module->compiling, arguments, log, error);
     gs_text_free(&text);
     free(source);
     free(log);
@@ -270,15 +273,15 @@ gs_module *gs_host_compile(gs_host *host, const gs_build *build, gs_error *error
     return module;
 }
 
-/* "FILE:LINE:COLUMN: error: words" of a compiler becomes an error with that place. */
+/* Turns "FILE:LINE:COLUMN: error: TEXT" of a compiler into an error with that place. */
 static gs_code compiler_failed(const gs_module *module, gs_error *error) {
     char line[300], *log = path_in(module->host, "module%d.log", module->number);
     read_log(log, "error:", line, sizeof line);
     free(log);
-    const char *words = strstr(line, "error:");
+    const char *message = strstr(line, "error:");
     size_t length = strlen(module->name);
-    gs_fail(error, GS_E_KERNEL, "the C++ compiler says: %s", words ? words : line);
-    if (error && words && strncmp(line, module->name, length) == 0 && line[length] == ':') {
+    gs_fail(error, GS_E_KERNEL, "the C++ compiler says: %s", message ? message : line);
+    if (error && message && strncmp(line, module->name, length) == 0 && line[length] == ':') {
         snprintf(error->file, sizeof error->file, "%s", module->name);
         sscanf(line + length, ":%ld:%ld", &error->line, &error->column);
     }
@@ -290,10 +293,10 @@ static gs_code link_module(gs_module *module, gs_error *error) {
     char *object = path_in(host, "module%d.o", module->number), *log = path_in(host, "module%d.log", module->number),
          *output = path_in(host, "module%d", module->number), line[300],
          *runtime = path_in(host, "run%d.o", module->kind);
-    const char *words[20] = {host->compiler, "-pthread", "-o", output, object, runtime, "-lm"};
-    add_kind(words, 7, module->kind);
+    const char *arguments[20] = {host->compiler, "-pthread", "-o", output, object, runtime, "-lm"};
+    add_kind(arguments, 7, module->kind);
     struct process process = {0};
-    gs_code code = object && log && output && runtime ? start(&process, words, log, error) : gs_fail_memory(error);
+    gs_code code = object && log && output && runtime ? start(&process, arguments, log, error) : gs_fail_memory(error);
     if (code == GS_OK && wait_for(&process) != 0) {
         read_log(log, "undefined", line, sizeof line);
         code = gs_fail(error, GS_E_KERNEL, "%s: the linker says: %s", module->name, line);
@@ -312,8 +315,7 @@ gs_code gs_module_wait(gs_module *module, gs_error *error) {
         if (wait_for(&module->compiling) != 0)
             module->code = compiler_failed(module, &module->error);
         else if (wait_for(&host->runtime[module->kind]) != 0)
-            module->code =
-                gs_fail(&module->error, GS_E_IO, "%s cannot compile what runs kernels on the CPU", host->compiler);
+            module->code = gs_fail(&module->error, GS_E_IO, "%s cannot compile the host runtime", host->compiler);
         else
             module->code = link_module(module, &module->error);
     }
@@ -377,7 +379,7 @@ static void read_back(gs_job *job, gs_work *work) {
                    work->buffers.data[i].bytes);
 }
 
-/* What went wrong, in the words of the process, of AddressSanitizer, or of the signal that ended it. */
+/* The error message: that of the process, of AddressSanitizer, or the signal that ended the process. */
 static gs_code run_failed(const gs_module *module, const gs_job *job, int status, const char *log, gs_error *error) {
     char line[300];
     if (job->status == GS_JOB_WRONG)
@@ -385,24 +387,24 @@ static gs_code run_failed(const gs_module *module, const gs_job *job, int status
     if (job->status == GS_JOB_FAILED)
         return gs_fail(error, GS_E_KERNEL, "%.*s", (int)sizeof job->message, job->message);
     read_log(log, "ERROR: AddressSanitizer", line, sizeof line);
-    const char *words = strstr(line, "AddressSanitizer");
+    const char *report = strstr(line, "AddressSanitizer");
     char place[300] = "";
-    if (words)
+    if (report)
         read_log(log, module->name, place, sizeof place);
-    const char *frame = words ? strstr(place, " in ") : NULL;
+    const char *frame = report ? strstr(place, " in ") : NULL;
     return gs_fail(error, GS_E_KERNEL, "%s%s%s",
-                   words     ? words
+                   report    ? report
                    : line[0] ? line
                              : "the kernel ended its process",
-                   frame ? frame : "", words || status < 128 ? "" : " (by a signal)");
+                   frame ? frame : "", report || status < 128 ? "" : " (by a signal)");
 }
 
 static gs_code run_job(gs_module *module, gs_job *job, const char *path, gs_work *work, gs_error *error) {
     char *binary = path_in(module->host, "module%d", module->number),
          *log = path_in(module->host, "module%d.out", module->number);
-    const char *words[] = {binary, path, NULL};
+    const char *arguments[] = {binary, path, NULL};
     struct process process = {0};
-    gs_code code = binary && log ? start(&process, words, log, error) : gs_fail_memory(error);
+    gs_code code = binary && log ? start(&process, arguments, log, error) : gs_fail_memory(error);
     if (code == GS_OK) {
         int status = wait_for(&process);
         if (status == 0 && job->status == GS_JOB_DONE)
@@ -487,6 +489,6 @@ gs_executor *gs_executor_open(const char *name, gs_error *error) {
         return gs_executor_host(error);
     if (strcmp(name, "cuda") == 0 || strncmp(name, "cuda:", 5) == 0)
         return gs_executor_cuda(name[4] ? name + 5 : "", error);
-    gs_fail(error, GS_E_USAGE, "work runs on host or on cuda, not on \"%.40s\"", name);
+    gs_fail(error, GS_E_USAGE, "unknown device \"%.40s\"; it must be host, cuda or cuda:N", name);
     return NULL;
 }

@@ -1,5 +1,5 @@
-/* host_runtime.h: the files of host/, compiled in: what kernels that run on the CPU are compiled with. The build makes
- * host_runtime.c. */
+/* host_runtime.h: the files of host/, compiled into the library. Kernels that run on the CPU are compiled with them.
+   The build makes host_runtime.c. */
 #ifndef GS_HOST_RUNTIME_H
 #define GS_HOST_RUNTIME_H
 

@@ -1,15 +1,16 @@
 /*
- * includes.c: headers of a source that is to be reshaped.
+ * includes.c: checks the headers of a source that is to be reshaped.
  *
- * Only the file itself is changed, so a header must not hold what would have to be: a block number, a barrier, a macro
- * that returns. Those of CUDA and of the standard library are known, others are read and looked through.
+ * Only the file itself is changed, so a header must not contain anything that would have to change: a block number, a
+ * barrier, a macro that returns. The headers of CUDA and of the standard library are known; others are read and
+ * checked.
  */
 #include "kernels.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Headers without barriers, block numbers or shared memory of their own, and those whose words are known. */
+/* Headers without barriers, block numbers or shared memory, or with names that words.c lists. */
 static bool is_known_header(const char *name) {
     static const char *const known[] = {
         "cuda*",
@@ -85,7 +86,7 @@ static bool include_name(const gs_source *source, uint32_t token, char *name, si
     return true;
 }
 
-/* The first word of a header, or of one that it includes, that matters, into `found`; "" where there is none. */
+/* Stores the first unsafe word of a header, or of one that it includes, in `found`; "" if there is none. */
 static gs_code scan_tokens(const gs_source *source, const char *folder, int depth, char *found, size_t size,
                            gs_error *error) {
     for (uint32_t i = 0; i < source->tokens.count && !found[0]; i++) {
@@ -129,7 +130,7 @@ static gs_code check_include(const gs_source *source, uint32_t token, const char
                              gs_error *error) {
     char name[256], path[800], found[100] = "";
     if (!include_name(source, token, name, sizeof name))
-        return gs_source_fail(source, token, error, GS_E_REFUSED, "what this includes cannot be seen");
+        return gs_source_fail(source, token, error, GS_E_REFUSED, "the name of this header cannot be determined");
     if (is_known_header(name))
         return GS_OK;
     if (strncmp(name, "cub/", 4) == 0 || strncmp(name, "thrust/", 7) == 0 || strncmp(name, "cutlass/", 8) == 0) {
@@ -139,11 +140,12 @@ static gs_code check_include(const gs_source *source, uint32_t token, const char
     snprintf(path, sizeof path, "%s/%s", folder ? folder : ".", name);
     gs_error inner;
     if (!folder || scan_header(path, 0, found, sizeof found, &inner) != GS_OK)
-        return gs_source_fail(source, token, error, GS_E_REFUSED, "what %.100s holds cannot be seen", name);
+        return gs_source_fail(source, token, error, GS_E_REFUSED, "%.100s cannot be read, so it cannot be checked",
+                              name);
     if (found[0])
         return gs_source_fail(source, token, error, GS_E_REFUSED,
-                              "%.100s has \"%s\" in it; only code in the file itself can be reshaped", name, found);
-    facts->shares = token; /* it was not looked for */
+                              "%.100s contains \"%s\"; only code in the file itself can be reshaped", name, found);
+    facts->shares = token; /* the header was not searched for it */
     return GS_OK;
 }
 

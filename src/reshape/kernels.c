@@ -1,15 +1,16 @@
 /*
- * kernels.c: the kernels, functions and macros of a source, and who can reach whom.
+ * kernels.c: the kernels, functions and macros of a source, and which of them a kernel can reach.
  *
- * Without a compiler nobody knows what a name means, so reaching is by name: code that says `f` reaches every function,
- * class and macro called `f`, and everybody reaches operators. That can only be too much, and too much is safe.
+ * Only a compiler knows what a name refers to, so names are compared as text: code that contains `f` reaches every
+ * function, class and macro named `f`, and all code reaches operators. This finds too much rather than too little,
+ * which is safe.
  */
 #include "kernels.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Words that stand before a ( without being a function. */
+/* Words that precede a ( without being a function. */
 bool gs_is_attribute(const gs_source *source, uint32_t token) {
     static const char *const words[] = {"__launch_bounds__", "__cluster_dims__", "__maxnreg__",      "__attribute__",
                                         "__align__",         "alignas",          "decltype",         "noexcept",
@@ -37,7 +38,7 @@ bool gs_opens(const gs_source *source, uint32_t token) {
 
 /* ---- kernels ---- */
 
-/* Where the template arguments of an explicit specialization begin: back from `>` to its `<`. */
+/* The token before the template arguments of an explicit specialization: back from `>` to its `<`. */
 static uint32_t before_angles(const gs_source *source, uint32_t close) {
     int depth = 0;
     for (uint32_t i = close + 1; i-- > 0;) {
@@ -51,8 +52,8 @@ static uint32_t before_angles(const gs_source *source, uint32_t close) {
     return GS_NO_TOKEN;
 }
 
-/* Follows `__global__ ... NAME ( ... )`. False: it is none that can be followed. */
-static bool follow_kernel(const gs_source *source, uint32_t global, gs_kernel_found *found) {
+/* Parses `__global__ ... NAME ( ... )`. False: it is not a kernel that can be parsed. */
+static bool parse_kernel(const gs_source *source, uint32_t global, gs_kernel_found *found) {
     uint32_t count = (uint32_t)source->tokens.count;
     for (uint32_t i = global + 1; i < count; i++) {
         const gs_token *token = gs_token_at(source, i);
@@ -87,7 +88,7 @@ static gs_code find_kernels(gs_code_map *map, gs_error *error) {
     for (uint32_t i = 0; i < map->source->tokens.count; i++) {
         gs_kernel_found found;
         if (gs_token_at(map->source, i)->directive != GS_NO_TOKEN || !gs_token_is(map->source, i, "__global__") ||
-            !follow_kernel(map->source, i, &found))
+            !parse_kernel(map->source, i, &found))
             continue;
         if (!GS_RESERVE(&map->kernels, 1))
             return gs_fail_memory(error);
@@ -101,7 +102,7 @@ gs_span gs_kernel_span(const gs_code_map *map, const gs_kernel_found *kernel) {
 }
 
 const gs_kernel_found *gs_map_kernel_at(const gs_code_map *map, uint32_t token) {
-    size_t low = 0, high = map->kernels.count; /* the last that begins at or before the token */
+    size_t low = 0, high = map->kernels.count; /* the last kernel that begins at or before the token */
     while (low < high) {
         size_t middle = (low + high) / 2;
         if (map->kernels.data[middle].global <= token)
@@ -123,7 +124,7 @@ static gs_code add_unit(gs_code_map *map, uint32_t name, uint32_t first, uint32_
     return GS_OK;
 }
 
-/* Where the statement begins whose last part is the brace at `brace`. */
+/* The first token of the statement that ends with the brace at `brace`. */
 static uint32_t statement_start(const gs_source *source, uint32_t brace) {
     uint32_t i = brace;
     while (i > 0) {
@@ -135,7 +136,7 @@ static uint32_t statement_start(const gs_source *source, uint32_t brace) {
     return i;
 }
 
-/* The name of what the statement from `start` to the brace defines; GS_NO_TOKEN: an operator, or nothing known. */
+/* The name that the statement from `start` to the brace defines; GS_NO_TOKEN: an operator, or unknown. */
 static uint32_t defined_name(const gs_source *source, uint32_t start, uint32_t brace) {
     bool is_class = gs_token_at(source, brace)->scope == GS_SCOPE_CLASS;
     uint32_t last = GS_NO_TOKEN;
@@ -172,7 +173,7 @@ static gs_code find_functions(gs_code_map *map, gs_error *error) {
                 return code;
         }
         if (token->scope == GS_SCOPE_CODE || kernel)
-            i = token->match; /* what is inside belongs to it; in a class, functions are looked for */
+            i = token->match; /* what is inside belongs to the unit; the functions of a class are units too */
     }
     return GS_OK;
 }
@@ -198,7 +199,7 @@ static bool same_text(const gs_source *source, uint32_t a, uint32_t b) {
            memcmp(source->text + first->at, source->text + second->at, first->length) == 0;
 }
 
-/* The slot of a name in the hash: its own, or the free one where it would go. */
+/* The slot of a name in the hash table: the one that has it, or the free one where it would be inserted. */
 static size_t slot_of(const gs_code_map *map, uint32_t token) {
     const gs_token *name = gs_token_at(map->source, token);
     size_t slot = gs_hash(0, map->source->text + name->at, name->length) & (map->by_name_size - 1);
@@ -254,42 +255,42 @@ void gs_map_free(gs_code_map *map) {
 
 /* ---- reaching ---- */
 
-struct walk {
+struct search {
     const gs_code_map *map;
     bool *uses;
     uint32_t *waiting;
     size_t count;
-    bool macros_only; /* what the preprocessor puts into the code itself */
+    bool macros_only; /* only macros, whose text the preprocessor inserts into the code */
 };
 
-static void reach_unit(struct walk *walk, uint32_t unit) {
-    if (walk->uses[unit] || (walk->macros_only && !walk->map->units.data[unit].is_macro))
+static void reach_unit(struct search *search, uint32_t unit) {
+    if (search->uses[unit] || (search->macros_only && !search->map->units.data[unit].is_macro))
         return;
-    walk->uses[unit] = true;
-    walk->waiting[walk->count++] = unit;
+    search->uses[unit] = true;
+    search->waiting[search->count++] = unit;
 }
 
-static void reach_from(struct walk *walk, gs_span span) {
-    const gs_code_map *map = walk->map;
+static void reach_from(struct search *search, gs_span span) {
+    const gs_code_map *map = search->map;
     for (uint32_t i = span.first; i < span.end; i++)
         if (gs_token_at(map->source, i)->kind == GS_TOKEN_NAME)
             for (uint32_t unit = gs_map_find(map, i); unit != GS_NO_TOKEN; unit = map->units.data[unit].next)
-                reach_unit(walk, unit);
+                reach_unit(search, unit);
 }
 
 static gs_code reach(const gs_code_map *map, gs_span from, bool macros_only, bool *uses, gs_error *error) {
-    struct walk walk = {.map = map, .uses = uses, .macros_only = macros_only};
-    walk.waiting = malloc((map->units.count + 1) * sizeof *walk.waiting);
-    if (!walk.waiting)
+    struct search search = {.map = map, .uses = uses, .macros_only = macros_only};
+    search.waiting = malloc((map->units.count + 1) * sizeof *search.waiting);
+    if (!search.waiting)
         return gs_fail_memory(error);
     memset(uses, 0, map->units.count * sizeof *uses);
     for (uint32_t i = 0; i < map->units.count && !macros_only; i++)
         if (map->units.data[i].name == GS_NO_TOKEN)
-            reach_unit(&walk, i);
-    reach_from(&walk, from);
-    while (walk.count)
-        reach_from(&walk, map->units.data[walk.waiting[--walk.count]].span);
-    free(walk.waiting);
+            reach_unit(&search, i);
+    reach_from(&search, from);
+    while (search.count)
+        reach_from(&search, map->units.data[search.waiting[--search.count]].span);
+    free(search.waiting);
     return GS_OK;
 }
 

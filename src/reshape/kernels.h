@@ -1,5 +1,5 @@
 /*
- * kernels.h: what is in a CUDA source, for this room alone: its kernels, functions and macros, and what they use.
+ * kernels.h: the kernels, functions and macros of a CUDA source, and what they use. For this room only.
  */
 #ifndef GS_KERNELS_H
 #define GS_KERNELS_H
@@ -15,9 +15,9 @@ typedef struct gs_span {
     uint32_t first, end;
 } gs_span;
 
-/* A function, class, variable with code in it, or macro that other code can name. */
+/* A function, class, variable with code in it, or macro, that other code can name. */
 typedef struct gs_code_unit {
-    uint32_t name; /* token, or GS_NO_TOKEN: anybody may use it (operators) */
+    uint32_t name; /* token, or GS_NO_TOKEN: it can be used without its name (operators) */
     gs_span span;
     uint32_t next; /* another unit of the same name */
     bool is_macro;
@@ -40,7 +40,7 @@ typedef struct gs_code_map {
         gs_code_unit *data;
         size_t count, capacity;
     } units;
-    uint32_t *by_name; /* a hash of names to units, GS_NO_TOKEN: free */
+    uint32_t *by_name; /* a hash table from names to units; GS_NO_TOKEN: free */
     size_t by_name_size;
 } gs_code_map;
 
@@ -53,27 +53,27 @@ const gs_kernel_found *gs_map_kernel_at(const gs_code_map *map, uint32_t token);
 /* The tokens of a kernel from its parameters to the end of its body. */
 gs_span gs_kernel_span(const gs_code_map *map, const gs_kernel_found *kernel);
 
-/* What a kernel uses, itself or by what it calls: the first token that does, or GS_NO_TOKEN. */
+/* What a kernel uses, directly or through what it calls: the first such token, or GS_NO_TOKEN. */
 typedef struct gs_facts {
     uint32_t barrier;        /* __syncthreads */
     uint32_t voting;         /* __syncthreads_count and the like */
-    uint32_t opaque_barrier; /* one that cannot be changed: cooperative groups, assembly, unseen headers */
+    uint32_t opaque_barrier; /* a barrier that cannot be changed: cooperative groups, assembly, unknown headers */
     uint32_t warp;           /* shuffles, votes, __syncwarp */
-    uint32_t opaque_warp;    /* those that cannot be changed */
+    uint32_t opaque_warp;    /* warp operations that cannot be changed */
     uint32_t early_return;   /* a return of the kernel itself that is not its last statement */
-    uint32_t nested_return;  /* such a one that is not `if (...) return;` between the outermost statements */
-    uint32_t shares;         /* shared memory, or what may hide it: assembly, headers of others */
+    uint32_t nested_return;  /* an early return that is not `if (...) return;` between the outermost statements */
+    uint32_t shares;         /* shared memory, or code that may use it: assembly, other headers */
     bool *uses;              /* for each unit: whether it is reached */
 } gs_facts;
 
-/* Finds the facts of a kernel; refuses what no form can do. The caller frees `uses`. */
+/* Finds the facts of a kernel. Refuses kernels that cannot have any form. The caller frees `uses`. */
 gs_code gs_facts_find(const gs_code_map *map, const gs_kernel_found *kernel, const char *folder, gs_facts *facts,
                       gs_error *error);
-/* Which units a kernel reaches; with `macros_only`, which macros the preprocessor puts into it. */
+/* Finds the units that a kernel reaches; with `macros_only`, the macros whose text the preprocessor inserts into it. */
 gs_code gs_facts_reach(const gs_code_map *map, const gs_kernel_found *kernel, bool macros_only, bool *uses,
                        gs_error *error);
 
-/* A `return` between the outermost statements as the whole of an if: the ( of the if, or GS_NO_TOKEN. */
+/* If the token is a `return` that is the only statement of an outermost if: the ( of the if. Otherwise GS_NO_TOKEN. */
 uint32_t gs_guard_of(const gs_source *source, uint32_t body, uint32_t token);
 
 typedef enum gs_word_use {
@@ -87,28 +87,28 @@ typedef enum gs_word_use {
     GS_WORD_REFUSED
 } gs_word_use;
 
-/* What a word means to a reshaper; *reason: why it is refused, where it is. */
+/* The meaning of a word for reshaping. *reason: why it is refused, if it is. */
 gs_word_use gs_word_use_of(const gs_source *source, uint32_t token, const char **reason);
 
 /* Why a kernel is refused. */
 extern const char gs_reason_clusters[], gs_reason_whole_grid[], gs_reason_launches[];
 
-/* An instruction of inline assembly that matters. */
+/* An instruction of inline assembly that reshaping must know. */
 typedef struct gs_instruction {
     const char *text, *reason; /* no reason: a barrier that cannot be changed */
 } gs_instruction;
 
 extern const gs_instruction gs_instructions[]; /* the last has no text */
 
-/* Whether a text is the word, or begins with it where the word ends in *. */
+/* Whether a text is the word, or starts with it if the word ends in *. */
 bool gs_is_word(const char *text, size_t length, const char *word);
-/* A ( that has a fellow, which those in directives have not. */
+/* Whether the token is a ( with a matching bracket, which those in directives do not have. */
 bool gs_opens(const gs_source *source, uint32_t token);
-/* A word that stands before a value, as an operator does: return, sizeof. */
+/* Whether the token is a word that precedes a value, as an operator does: return, sizeof. */
 bool gs_is_operator_word(const gs_source *source, uint32_t token);
-/* A word that stands before a ( without being a function. */
+/* Whether the token is a word that precedes a ( without being a function. */
 bool gs_is_attribute(const gs_source *source, uint32_t token);
-/* Looks through what the source includes; `folder` is where "x.h" is looked for, or NULL. */
+/* Checks the headers that the source includes; `folder` is that of "x.h", or NULL. */
 gs_code gs_check_includes(const gs_source *source, const char *folder, gs_facts *facts, gs_error *error);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * launch.c: gridsmith.launch/1: the grid, the block and the arguments that a kernel is to be called with.
+ * launch.c: reads gridsmith.launch/1: the grid, the block and the arguments of a kernel call.
  *
- * Random floating-point numbers are from -1 to 1, random integers from 0 to 1023 (uint8: to 255), so that kernels may
- * use them as small indices. Each element depends on the seed and its index alone.
+ * Random floating-point numbers are from -1 to 1, random integers from 0 to 1023 (uint8: to 255), so that kernels can
+ * use them as small indices. Each element depends only on the seed and its index.
  */
 #include "launch.h"
 

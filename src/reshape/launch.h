@@ -1,4 +1,4 @@
-/* launch.h: a launch as a file describes it, for this room alone. See launch.c. */
+/* launch.h: a launch as described by a file, for this room only. See launch.c. */
 #ifndef GS_LAUNCH_H
 #define GS_LAUNCH_H
 
@@ -11,7 +11,7 @@ typedef struct gs_launch_argument {
     gs_scalar type;
     int64_t count, seed; /* of a buffer */
     gs_fill fill;
-    unsigned char value[8]; /* otherwise */
+    unsigned char value[8]; /* of a value */
 } gs_launch_argument;
 
 struct gs_launch_file {
@@ -23,7 +23,7 @@ struct gs_launch_file {
     } arguments;
 };
 
-/* Fills memory of the right size for a buffer. */
+/* Fills the memory of a buffer, which has the size that the argument says. */
 void gs_launch_fill(const gs_launch_argument *argument, void *data);
 
 #endif

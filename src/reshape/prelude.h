@@ -1,30 +1,30 @@
-/* prelude.h: what stands before a reshaped source, for this room alone. See prelude.c. */
+/* prelude.h: the CUDA code that is added to a reshaped kernel, for this room only. See prelude.c. */
 #ifndef GS_PRELUDE_H
 #define GS_PRELUDE_H
 
 #include "reshape.h"
 
-/* How the threads of a worker meet between two blocks of the grid. */
-typedef enum gs_meeting {
-    GS_MEET_PLAIN,  /* a barrier */
-    GS_MEET_VOTES,  /* threads that returned take part in the barriers of the others */
-    GS_MEET_ROUNDS, /* the same where the kernel votes at barriers */
-    GS_MEETINGS
-} gs_meeting;
+/* How the threads of a worker block wait for each other between two blocks of the grid. */
+typedef enum gs_barrier {
+    GS_BARRIER_PLAIN,   /* a barrier */
+    GS_BARRIER_COUNTED, /* threads that returned are counted, and take part in the barriers of the others */
+    GS_BARRIER_VOTING,  /* the same for a kernel that votes at barriers */
+    GS_BARRIERS
+} gs_barrier;
 
 typedef struct gs_plan {
     enum gs_form form;
-    uint32_t task_blocks; /* of a confined kernel that is not told; 0: 10 */
-    gs_meeting meeting;
-    bool tells_block;  /* functions outside of the kernel ask for the block and the grid */
-    bool runs_on;      /* the threads of a block share nothing and never meet: warps need not wait between two blocks */
-    bool counts_lanes; /* lanes that returned are left out of the masks of warp operations */
+    uint32_t task_blocks; /* if the launch does not set them; 0: 10 */
+    gs_barrier barrier;
+    bool publishes_block;       /* functions outside of the kernel read the block and the grid from shared memory */
+    bool warps_are_independent; /* warps need not wait for each other between two blocks: they share nothing */
+    bool counts_lanes;          /* lanes that returned are removed from the masks of warp operations */
 } gs_plan;
 
 void gs_put_prelude(gs_text *into, const char *file, const char *kernel, const gs_plan *plan);
-/* What the last parameter is called: "gs_persistent". */
-const char *gs_told_type(enum gs_form form);
-/* What stands after the { of a reshaped kernel, and before its }. */
+/* The type of the last parameter: "gs_persistent" or "gs_confined". */
+const char *gs_parameter_type(enum gs_form form);
+/* The code after the { of a reshaped kernel, and before its }. */
 void gs_put_head(gs_text *into, const gs_plan *plan);
 void gs_put_tail(gs_text *into, const gs_plan *plan);
 

@@ -1,8 +1,7 @@
 /*
- * registers.c: what a kernel costs when the compiler may use only so many registers, and how reshaped ones are
- * compiled.
+ * registers.c: the cost of a kernel under register limits, and the limit for a reshaped kernel.
  *
- * NVRTC compiles for a GPU that need not be there, and ptxas says what came out. A limit that changes nothing is not
+ * NVRTC compiles for a GPU that need not be present, and ptxas reports the cost. A limit that changes nothing is not
  * listed.
  */
 #include "reshape.h"
@@ -10,8 +9,9 @@
 #include <string.h>
 
 uint32_t gs_register_limit(int32_t original, int32_t reshaped) {
-    enum { FEW = 32, MANY = 64, MOST = 255, GRANULARITY = 8 }; /* with few, threads fill an SM; so many are given out */
-    int64_t own = original <= FEW ? FEW : gs_min(gs_divide_up(original, GRANULARITY) * GRANULARITY, MOST);
+    /* With FEW registers the threads fill an SM. Registers are allocated in units of GRANULARITY. */
+    enum { FEW = 32, MANY = 64, MOST = 255, GRANULARITY = 8 };
+    int64_t own = gs_min(gs_max(gs_divide_up(original, GRANULARITY) * GRANULARITY, FEW), MOST);
     return original > MANY || reshaped > own ? (uint32_t)own : 0;
 }
 
@@ -33,7 +33,7 @@ gs_code gs_registers_find(const gs_source *source, const char *kernel, int archi
             continue;
         gs_code code = gs_nvrtc_try(&build, architecture, &variant->cost, error);
         if (code == GS_E_KERNEL && found->count)
-            break; /* some instructions need more registers than that */
+            break; /* some instructions need more registers */
         if (code != GS_OK)
             return code;
         variant->limit = limits[i];

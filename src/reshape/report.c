@@ -1,5 +1,6 @@
 /*
- * report.c: what reshaping would do to each kernel of a file, as JSON (gridsmith.reshape/1).
+ * report.c: a report on which kernels of a file can be reshaped (gridsmith.reshape/1), and the names of kernels and
+ * forms.
  */
 #include "kernels.h"
 
@@ -68,7 +69,7 @@ gs_code gs_reshape_report(const gs_source *source, const gs_reshape_options *opt
 
 /* ---- names ---- */
 
-/* Whether `template` stands before it, after the end of whatever was before. */
+/* Whether `template` precedes the kernel in its statement. */
 static bool is_template(const gs_source *source, const gs_kernel_found *kernel) {
     for (uint32_t at = kernel->global; at-- > 0;) {
         const gs_token *token = &source->tokens.data[at];
@@ -82,7 +83,7 @@ static bool is_template(const gs_source *source, const gs_kernel_found *kernel) 
     return false;
 }
 
-/* The namespaces around a `{` and its own, each with "::" behind it. */
+/* Appends the namespaces around a `{` and its own, each followed by "::". */
 static void put_spaces(const gs_source *source, uint32_t open, gs_text *into) {
     if (open == GS_NO_TOKEN)
         return;

@@ -1,12 +1,12 @@
 /*
- * reshape.h: CUDA source in, CUDA source out; and kernels on the CPU.
+ * reshape.h: the forms of a kernel, and kernels on the CPU.
  *
  * Read from top to bottom:
  *
  *   sources    text as tokens with their places, and edits on it (tokens.c)
  *   forms      a kernel made persistent, confined, elastic, or with fewer registers (rewrite.c, elastic.c, registers.c)
- *   numbers    what buffers are made of (launch.c)
- *   launches   files that say how a kernel is called (launch.c)
+ *   numbers    the types of the elements of buffers (launch.c)
+ *   launches   files with the grid, the block and the arguments of a call (launch.c)
  *   host       kernels compiled by the system's C++ compiler and run on the CPU (host.c)
  *   verifying  the original and the reshaped kernel on the same inputs (verify.c)
  */
@@ -23,10 +23,10 @@ typedef enum gs_token_kind {
     GS_TOKEN_NUMBER,
     GS_TOKEN_STRING, /* with its prefix; raw strings too */
     GS_TOKEN_CHARACTER,
-    GS_TOKEN_MARK /* punctuation: one character, but "::", "->" and "##" are whole, and digraphs are what they mean */
+    GS_TOKEN_MARK /* punctuation: one character, except "::", "->" and "##"; digraphs are replaced by what they mean */
 } gs_token_kind;
 
-/* What a `{` opens, as far as the tokens before it tell. */
+/* What a `{` opens, as far as the tokens before it show. */
 typedef enum gs_scope {
     GS_SCOPE_NONE,      /* not a `{` */
     GS_SCOPE_NAMESPACE, /* namespace, extern "C" */
@@ -38,12 +38,12 @@ typedef enum gs_scope {
 
 typedef struct gs_token {
     uint32_t at, length;
-    uint32_t match;     /* the other bracket, or GS_NO_TOKEN */
+    uint32_t match;     /* the matching bracket, or GS_NO_TOKEN */
     uint32_t within;    /* the `{` around it, or GS_NO_TOKEN */
     uint32_t directive; /* the `#` that begins the directive it is in, or GS_NO_TOKEN */
     uint8_t kind;       /* gs_token_kind */
     uint8_t scope;      /* gs_scope */
-    char mark;          /* the character, or for "::" 'S', "->" 'A', "##" 'P'; 0: not a mark */
+    char mark;          /* the character, or 'S' for "::", 'A' for "->", 'P' for "##"; 0: not a mark */
 } gs_token;
 
 typedef struct gs_source {
@@ -56,22 +56,22 @@ typedef struct gs_source {
     } tokens;
 } gs_source;
 
-/* Splits `text` into tokens. Fails where a comment, string or bracket does not end or a bracket has no fellow. Keeps
+/* Splits `text` into tokens. Fails if a comment or string does not end, or a bracket has no matching bracket. Keeps
    `name` and `text`. */
 gs_code gs_source_read(gs_source *source, const char *name, const char *text, size_t size, gs_error *error);
 void gs_source_free(gs_source *source);
 
 bool gs_token_is(const gs_source *source, size_t token, const char *word);
-/* The token after this one, or, where this one opens brackets, after those. */
+/* The token after this one or, if this one opens brackets, after the closing bracket. */
 size_t gs_token_after(const gs_source *source, size_t token);
-/* Whether it is outside of functions and classes. */
+/* Whether the token is outside of functions and classes. */
 bool gs_token_is_outside(const gs_source *source, size_t token);
 /* An error about a token: file, line, column, a caret and the reason. */
 gs_code gs_source_fail(const gs_source *source, size_t token, gs_error *error, gs_code code, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
-/* Changes to a source: `removed` bytes at `at` give way to a text. Edits may come in any order; those at one place
-   apply in the order in which they came. */
+/* Changes to a source: `removed` bytes at `at` are replaced by a text. Edits may be added in any order; those at one
+   place apply in the order in which they were added. */
 typedef struct gs_edits {
     struct gs_edit {
         size_t at, removed;
@@ -92,54 +92,54 @@ void gs_edits_free(gs_edits *edits);
 
 typedef struct gs_reshape_options {
     enum gs_form form;    /* GS_FORM_PERSISTENT or GS_FORM_CONFINED */
-    const char *folder;   /* where #include "x.h" is looked for, or NULL: such headers are refused */
-    uint32_t task_blocks; /* confined: taken at a time where the launch does not say; 0: 10 */
-    bool is_alone;        /* other kernels lose their bodies, so that no time goes into compiling them */
+    const char *folder;   /* the folder of #include "x.h", or NULL: such headers are refused */
+    uint32_t task_blocks; /* confined: the most blocks in a task if the launch does not set it; 0: 10 */
+    bool is_alone;        /* the bodies of other kernels are removed, to save compile time */
 } gs_reshape_options;
 
-/* Appends the source with the kernel reshaped. `kernel` may have namespaces and template arguments, which do not matter
-   here. GS_E_REFUSED: it cannot be done safely, with the place and the reason. */
+/* Appends the source with the kernel reshaped. Namespaces and template arguments in `kernel` are ignored. GS_E_REFUSED:
+   reshaping is not safe; the error has the place and the reason. */
 gs_code gs_reshape(const gs_source *source, const char *kernel, const gs_reshape_options *options, gs_text *into,
                    gs_error *error);
 
 const char *gs_form_name(enum gs_form form);
 bool gs_form_find(const char *name, enum gs_form *form); /* not "original" */
 
-/* What reshaping would do to each kernel of the file, as gridsmith.reshape/1. */
+/* Appends a report on each kernel of the file, whether it can be reshaped, as gridsmith.reshape/1. */
 typedef struct gs_report_counts {
     size_t kernels, accepted;
 } gs_report_counts;
 gs_code gs_reshape_report(const gs_source *source, const gs_reshape_options *options, gs_report_counts *counts,
                           gs_text *into, gs_error *error);
 
-/* The kernels that a source defines, each once, with its namespaces; not templates, of which nobody knows the
-   arguments. Returns how many there are, of which the first `most` are in `names`; SIZE_MAX: the error says why. */
+/* The kernels that a source defines, each once, with their namespaces, but without templates, whose arguments are
+   unknown. Returns their number, of which the first `most` are in `names`; SIZE_MAX: failed. */
 size_t gs_source_kernels(const gs_source *source, char (*names)[GS_JOB_NAME], size_t most, gs_error *error);
 
 /* One way to run a kernel, the original or a reshaped one. */
 typedef struct gs_variant {
     enum gs_form form;
-    gs_text text; /* the source; of the original: empty, it is the caller's */
+    gs_text text; /* the source; empty for the original, whose source the caller has */
     char kernel[GS_JOB_NAME];
     uint32_t grid[3], block[3];
     size_t shared_bytes;
     uint32_t max_registers;
-    char words[300]; /* what is different, for people */
+    char words[300]; /* a description of the differences */
 } gs_variant;
 
-/* Guess number `number`, from 0 on, at how `variant`, which is the original, can have 1/`factor` (2 or 4) of its
-   threads: changes it, and gives it a text, which the caller frees. Nobody knows whether it computes the same before it
-   was tried. False: there is no such guess; GS_ELASTIC_GUESSES is above all numbers. */
+/* Makes guess number `number`, from 0 on, how `variant`, which is the original, can have 1/`factor` (2 or 4) of its
+   threads. Changes the variant and sets its text, which the caller frees. Whether it computes the same is known only
+   after a run. False: there is no such guess. All numbers are less than GS_ELASTIC_GUESSES. */
 enum { GS_ELASTIC_GUESSES = 48 };
 bool gs_elastic_guess(const gs_source *source, uint32_t factor, uint32_t number, gs_variant *variant);
 
-/* The limit of registers that a reshaped kernel should be compiled with, given what the original has and what it takes
-   itself without: as many as the original, but not under 32, where it takes more, because fewer blocks would fit on an
-   SM; and where the original has more than 64, because the compiler may then aim at more blocks, and have fewer loads
-   under way. 0: no limit. */
+/* The register limit with which a reshaped kernel should be compiled, given the register counts of the original and of
+   the reshaped kernel without a limit. It is the count of the original, but at least 32, in two cases: if the reshaped
+   kernel takes more, because fewer blocks would fit on an SM; and if the original takes more than 64, because the
+   compiler may otherwise aim at more blocks and keep fewer loads in flight. 0: no limit. */
 uint32_t gs_register_limit(int32_t original, int32_t reshaped);
 
-/* What a kernel costs under limits of registers, from none downwards. */
+/* The cost of a kernel under register limits, from none downwards. */
 typedef struct gs_register_variant {
     uint32_t limit; /* 0: none */
     gs_cost cost;
@@ -150,11 +150,11 @@ typedef struct gs_register_variants {
     size_t count;
 } gs_register_variants;
 
-/* `architecture` is e.g. 90 for compute capability 9.0. GS_E_NO_GPU: there is no NVRTC. */
+/* `architecture` is e.g. 90 for compute capability 9.0. GS_E_NO_GPU: NVRTC is not installed. */
 gs_code gs_registers_find(const gs_source *source, const char *kernel, int architecture, gs_register_variants *found,
                           gs_error *error);
 
-/* ---- numbers: what buffers are made of ---- */
+/* ---- numbers: the types of the elements of buffers ---- */
 
 typedef enum gs_scalar {
     GS_FLOAT32,
@@ -170,9 +170,9 @@ typedef enum gs_scalar {
 size_t gs_scalar_bytes(gs_scalar type);
 const char *gs_scalar_name(gs_scalar type);
 bool gs_scalar_is_real(gs_scalar type);
-/* The element `index` of a buffer as a double; exact but for large int64. */
+/* The element `index` of a buffer as a double; exact except for large int64 values. */
 double gs_scalar_value(gs_scalar type, const void *data, size_t index);
-/* Puts a number into a buffer; one that is not real loses what is behind the point. */
+/* Stores a number in a buffer. For integer types the fraction is dropped. */
 void gs_scalar_put(gs_scalar type, double value, void *data, size_t index);
 /* The first element that differs between two buffers, or `count`. Real numbers may differ by `tolerance` times the
    larger of 1 and the first one. */
@@ -182,71 +182,73 @@ size_t gs_scalars_differ(gs_scalar type, const void *first, const void *second, 
 
 typedef struct gs_launch_file gs_launch_file;
 
-/* Reads a launch; the caller frees it. */
+/* Read a launch; the caller frees it. */
 gs_launch_file *gs_launch_read(gs_input *input, gs_error *error);
 gs_launch_file *gs_launch_open(const char *path, gs_error *error);
 void gs_launch_free(gs_launch_file *launch);
 
 /* ---- host: kernels on the CPU ---- */
 
-/* A folder where kernels are compiled; it goes with gs_host_close, and so do its modules. */
+/* A folder where kernels are compiled. gs_host_close removes it and frees its modules. */
 typedef struct gs_host gs_host;
 typedef struct gs_module gs_module;
 
-/* Makes the folder and starts compiling what all modules share. $CXX, or c++, is the compiler. */
+/* Creates the folder and starts to compile the host runtime, which all modules share. The compiler is $CXX, or c++. */
 gs_host *gs_host_open(gs_error *error);
 void gs_host_close(gs_host *host);
 
-/* Starts compiling; mistakes show when it is run. Modules started one after the other compile side by side. */
+/* Starts to compile. Compile errors are returned by gs_module_wait and gs_module_run. Several modules may compile at
+   the same time. */
 gs_module *gs_host_compile(gs_host *host, const gs_build *build, gs_error *error);
-/* Waits for the compiler. GS_E_KERNEL: it found a mistake. */
+/* Waits for the compiler. GS_E_KERNEL: a compile error. */
 gs_code gs_module_wait(gs_module *module, gs_error *error);
-/* Where the file is that was compiled, while the host is open. */
+/* The path of the compiled file, which exists while the host is open. */
 const char *gs_module_path(gs_module *module, char *path, size_t size);
-/* Runs the calls in a process of their own, in order, and brings the buffers and times back. GS_E_KERNEL: a kernel
-   failed (threads that diverged, a signal, an address out of bounds); GS_E_USAGE: the arguments do not fit. */
+/* Runs the calls in order, in a process of their own, and copies the buffers and times back. GS_E_KERNEL: a kernel
+   failed (threads that diverged, a signal, an address out of bounds); GS_E_USAGE: the arguments do not match the
+   kernel. */
 gs_code gs_module_run(gs_module *module, gs_work *work, gs_error *error);
 
-/* The CPU as an executor, or by name: "host", "cuda", "cuda:N". The caller closes it. */
+/* Opens an executor by name ("host", "cuda", "cuda:N"), or the CPU. The caller closes it. */
 gs_executor *gs_executor_open(const char *name, gs_error *error);
 gs_executor *gs_executor_host(gs_error *error);
 
-/* The C++ that the compiler sees: shared memory and the table of kernels are made; all else is left to
-   gridsmith_cuda.h. */
+/* Appends the C++ that is compiled: shared memory is translated and the table of kernels added; gridsmith_cuda.h does
+   the rest. */
 gs_code gs_host_translate(const gs_build *build, gs_text *into, gs_error *error);
 
 /* ---- verifying: the original and the reshaped kernel on the same inputs ---- */
 
 typedef struct gs_verify_options {
     enum gs_form form;
-    const char *kernel; /* with template arguments where it has some */
+    const char *kernel; /* with template arguments, if it is a template */
     const char *folder; /* see gs_reshape_options */
     uint32_t workers, task_blocks, stops;
     uint32_t registers;     /* for GS_FORM_REGISTERS: the limit */
     double tolerance;       /* floating-point numbers may differ by it, relative to the larger of 1 and the original */
-    uint64_t seed;          /* of where stops fall */
-    uint32_t seconds;       /* a kernel that runs longer has failed */
-    uint32_t repeat;        /* so many times each is run for its time; 0: once */
-    bool address_sanitizer; /* on the CPU: accesses out of bounds are found */
+    uint64_t seed;          /* of the random moments of stops */
+    uint32_t seconds;       /* time limit of a kernel */
+    uint32_t repeat;        /* how often each kernel runs for its time; 0: once */
+    bool address_sanitizer; /* on the CPU: find accesses out of bounds */
 } gs_verify_options;
 
 typedef enum gs_verdict { GS_VERDICT_SAME, GS_VERDICT_DIFFERENT, GS_VERDICT_REFUSED } gs_verdict;
 
 typedef struct gs_verify_result {
     gs_verdict verdict;
-    gs_error reason; /* of a refusal, with its place; of a difference, what differs first and where */
+    gs_error reason; /* of a refusal, with its place; of a difference, the first one */
     uint64_t original_ns, reshaped_ns;
     uint32_t launches; /* of the reshaped kernel */
 } gs_verify_result;
 
 const char *gs_verdict_name(gs_verdict verdict);
-/* Runs both. A code other than GS_OK is a mistake in what was given, or of the system; what is wrong with the reshaped
-   kernel is a verdict. */
+/* Runs both kernels. A code other than GS_OK is an error in the input or of the system; a fault of the reshaped kernel
+   is a verdict. */
 gs_code gs_verify(gs_executor *executor, const gs_source *source, const gs_launch_file *launch,
                   const gs_verify_options *options, gs_verify_result *result, gs_error *error);
 
-/* The same for elastic blocks: finds variants with a half and a quarter of the threads (`factor` 2 or 4: only that
-   one). The source of the first that computes the same goes into `text`, where that is not NULL. */
+/* The same for elastic blocks: searches for variants with a half and a quarter of the threads (only one of them if
+   `factor` is 2 or 4). Stores the source of the first that computes the same in `text`, if that is not NULL. */
 gs_code gs_verify_elastic(gs_executor *executor, const gs_source *source, const gs_launch_file *launch,
                           const gs_verify_options *options, uint32_t factor, gs_text *text, gs_verify_result *result,
                           gs_error *error);

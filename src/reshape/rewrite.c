@@ -1,11 +1,11 @@
 /*
- * rewrite.c: a kernel made persistent or confined.
+ * rewrite.c: makes a kernel persistent or confined.
  *
- * First the facts of every definition of the kernel are gathered (facts.c) and one plan is made for all of them; then
- * the edits: the last parameter, the loop around the body, and where the plan asks for it the barriers, the masks of
- * warp operations and the guards that return. Functions outside of the kernel that ask for blockIdx or gridDim read
- * them from shared memory; other kernels that call such functions get one line that puts them there, or, where only
- * the one kernel is to be compiled, lose their bodies.
+ * First the facts of every definition of the kernel are collected (facts.c), and one plan is made for all of them. Then
+ * the edits: the last parameter, the block loop around the body, and if the plan needs it the barriers, the masks of
+ * warp operations and the guards that return. Functions outside of the kernel that use blockIdx or gridDim read them
+ * from shared memory. Other kernels that call such functions get a line that writes them there, or lose their bodies if
+ * only one kernel is to be compiled.
  */
 #include "kernels.h"
 #include "prelude.h"
@@ -54,13 +54,13 @@ static gs_code plan_returns(struct rewrite *rewrite, const gs_facts *facts, gs_e
     if (facts->opaque_warp != GS_NO_TOKEN || (facts->warp != GS_NO_TOKEN && facts->nested_return != GS_NO_TOKEN))
         return gs_source_fail(source, facts->opaque_warp != GS_NO_TOKEN ? facts->early_return : facts->nested_return,
                               error, GS_E_REFUSED,
-                              "a thread may return here while others of its warp go on to an operation of the warp, "
+                              "a thread may return here while others of its warp go on to a warp operation, "
                               "which would wait for it");
     plan->counts_lanes |= facts->warp != GS_NO_TOKEN;
     if (facts->voting != GS_NO_TOKEN)
-        plan->meeting = GS_MEET_ROUNDS;
-    else if (facts->barrier != GS_NO_TOKEN && plan->meeting != GS_MEET_ROUNDS)
-        plan->meeting = GS_MEET_VOTES;
+        plan->barrier = GS_BARRIER_VOTING;
+    else if (facts->barrier != GS_NO_TOKEN && plan->barrier != GS_BARRIER_VOTING)
+        plan->barrier = GS_BARRIER_COUNTED;
     return GS_OK;
 }
 
@@ -69,7 +69,7 @@ static gs_code plan_definition(struct rewrite *rewrite, const gs_kernel_found *k
     gs_code code = gs_facts_find(&rewrite->map, kernel, rewrite->options->folder, &facts, error);
     if (code == GS_OK)
         code = plan_returns(rewrite, &facts, error);
-    rewrite->plan.runs_on &=
+    rewrite->plan.warps_are_independent &=
         facts.barrier == GS_NO_TOKEN && facts.opaque_barrier == GS_NO_TOKEN && facts.shares == GS_NO_TOKEN;
     for (size_t i = 0; facts.uses && i < rewrite->map.units.count; i++)
         rewrite->uses[i] |= facts.uses[i];
@@ -77,7 +77,7 @@ static gs_code plan_definition(struct rewrite *rewrite, const gs_kernel_found *k
     return code;
 }
 
-/* A file that launches the kernel would have to launch it otherwise. */
+/* Refuses a file that launches the kernel, because those launches lack the last parameter. */
 static gs_code check_launches(const struct rewrite *rewrite, gs_error *error) {
     const gs_source *source = rewrite->source;
     for (uint32_t i = 0; i + 3 < source->tokens.count; i++) {
@@ -95,7 +95,7 @@ static gs_code check_launches(const struct rewrite *rewrite, gs_error *error) {
             }
         if (gs_token_is(source, name, rewrite->name) || (name > 0 && gs_token_is(source, name - 1, rewrite->name)))
             return gs_source_fail(source, i, error, GS_E_REFUSED,
-                                  "the file launches the kernel itself, with the arguments it had");
+                                  "the file launches the kernel itself, without the added parameter");
     }
     return GS_OK;
 }
@@ -115,7 +115,7 @@ static gs_code fail_unknown(const struct rewrite *rewrite, gs_error *error) {
     gs_code code = GS_E_USAGE;
     if (hidden != GS_NO_TOKEN)
         code = gs_source_fail(rewrite->source, hidden, error, GS_E_REFUSED,
-                              "no kernel %.100s is seen, and this macro hides __global__", rewrite->name);
+                              "no kernel %.100s was found, and this macro hides __global__", rewrite->name);
     else
         gs_fail(error, code, "%s has no kernel %.100s; it has: %.200s", rewrite->source->name, rewrite->name,
                 list.count ? list.data : "none");
@@ -123,7 +123,7 @@ static gs_code fail_unknown(const struct rewrite *rewrite, gs_error *error) {
     return code;
 }
 
-/* "ns::name<arguments>" is the kernel called name. */
+/* Extracts the name of a kernel: that of "ns::name<arguments>" is "name". */
 static bool take_name(struct rewrite *rewrite, const char *kernel) {
     size_t end = strcspn(kernel, "< "), start = end;
     while (start > 0 && kernel[start - 1] != ':')
@@ -161,7 +161,7 @@ static bool is_block_word(const struct rewrite *rewrite, uint32_t token) {
     return before != '.' && before != 'A' && !is_qualified;
 }
 
-/* Macros that the tokens name. True: there are some that were not known yet. */
+/* Finds the macros that the tokens name. Returns whether there are new ones. */
 static bool find_macros_in(struct rewrite *rewrite, gs_span span) {
     const gs_code_map *map = &rewrite->map;
     bool any = false;
@@ -175,7 +175,7 @@ static bool find_macros_in(struct rewrite *rewrite, gs_span span) {
     return any;
 }
 
-/* Macros whose text ends up in functions outside of kernels. */
+/* Finds the macros whose text ends up in functions outside of kernels. */
 static void find_macros_in_helpers(struct rewrite *rewrite) {
     gs_code_map *map = &rewrite->map;
     for (bool changed = true; changed;) {
@@ -187,7 +187,7 @@ static void find_macros_in_helpers(struct rewrite *rewrite) {
     }
 }
 
-/* Removes the :: of ::blockIdx, which would go past our variable. */
+/* Removes the :: of ::blockIdx, which would bypass the variable of the block loop. */
 static void drop_global_scope(struct rewrite *rewrite, uint32_t token) {
     if (token_at(rewrite, token - 1)->mark == 'S')
         replace(rewrite, token - 1, "");
@@ -196,8 +196,8 @@ static void drop_global_scope(struct rewrite *rewrite, uint32_t token) {
 static void change_block_word(struct rewrite *rewrite, uint32_t token) {
     drop_global_scope(rewrite, token);
     replace(rewrite, token, gs_token_is(rewrite->source, token, "blockIdx") ? "gs_here.gs_block" : "gs_here.gs_grid");
-    rewrite->plan.tells_block = true;
-    rewrite->plan.runs_on = false;
+    rewrite->plan.publishes_block = true;
+    rewrite->plan.warps_are_independent = false;
     rewrite->changed[token] = true;
 }
 
@@ -217,7 +217,7 @@ static gs_code change_mask(struct rewrite *rewrite, uint32_t token, gs_error *er
     uint32_t open = token + 1;
     if (!gs_opens(rewrite->source, open) || token_at(rewrite, token)->directive != GS_NO_TOKEN)
         return gs_source_fail(rewrite->source, token, error, GS_E_REFUSED,
-                              "threads return early, and the mask of this operation of the warp cannot be followed");
+                              "threads return early, and the mask of this warp operation cannot be determined");
     uint32_t close = token_at(rewrite, open)->match, end = open + 1;
     while (end < close && token_at(rewrite, end)->mark != ',')
         end = (uint32_t)gs_token_after(rewrite->source, end);
@@ -231,12 +231,12 @@ static gs_code change_mask(struct rewrite *rewrite, uint32_t token, gs_error *er
     return GS_OK;
 }
 
-/* What must change wherever the kernel can get to: barriers and masks. */
+/* Changes what must change wherever the kernel can get to: barriers and masks. */
 static gs_code change_word(struct rewrite *rewrite, uint32_t token, gs_error *error) {
     const char *reason;
-    bool votes = rewrite->plan.meeting == GS_MEET_VOTES || rewrite->plan.meeting == GS_MEET_ROUNDS;
+    bool changes_barriers = rewrite->plan.barrier == GS_BARRIER_COUNTED || rewrite->plan.barrier == GS_BARRIER_VOTING;
     gs_word_use use = gs_word_use_of(rewrite->source, token, &reason);
-    if (votes && (use == GS_WORD_BARRIER || use == GS_WORD_VOTING))
+    if (changes_barriers && (use == GS_WORD_BARRIER || use == GS_WORD_VOTING))
         change_barrier(rewrite, token);
     if (rewrite->plan.counts_lanes && use == GS_WORD_WARP)
         return change_mask(rewrite, token, error);
@@ -264,25 +264,25 @@ static gs_code change_units(struct rewrite *rewrite, gs_error *error) {
         if (rewrite->uses[i])
             code = change_unit(rewrite, unit, !unit->is_macro || rewrite->in_helper[i], error);
     }
-    for (uint32_t i = 0; i < rewrite->source->tokens.count && rewrite->plan.tells_block && code == GS_OK; i++)
+    for (uint32_t i = 0; i < rewrite->source->tokens.count && rewrite->plan.publishes_block && code == GS_OK; i++)
         if (token_at(rewrite, i)->directive != GS_NO_TOKEN && gs_token_is(rewrite->source, i, "__global__"))
             code = gs_source_fail(rewrite->source, i, error, GS_E_REFUSED,
-                                  "functions use blockIdx, and kernels that a macro hides may call them too");
+                                  "functions use blockIdx, and kernels hidden by a macro may call them too");
     return code;
 }
 
 /* ---- kernels ---- */
 
-/* The parameter list gets one more, with a default value where the one before has one. */
+/* Adds the last parameter, with a default value if the one before it has one. */
 static void add_parameter(struct rewrite *rewrite, uint32_t open) {
     uint32_t close = token_at(rewrite, open)->match;
-    const char *type = gs_told_type(rewrite->plan.form);
+    const char *type = gs_parameter_type(rewrite->plan.form);
     char text[100];
     bool has_default = false, is_void = close == open + 2 && gs_token_is(rewrite->source, open + 1, "void");
     for (uint32_t i = open + 1; i < close; i++)
         has_default |= token_at(rewrite, i)->mark == '=';
     bool is_empty = close == open + 1 || is_void;
-    snprintf(text, sizeof text, "%sconst %s gs_told%s%s%s", is_empty ? "" : ", ", type, has_default ? " = " : "",
+    snprintf(text, sizeof text, "%sconst %s gs_parameter%s%s%s", is_empty ? "" : ", ", type, has_default ? " = " : "",
              has_default ? type : "", has_default ? "()" : "");
     if (is_void)
         replace(rewrite, open + 1, text);
@@ -319,7 +319,7 @@ static gs_code change_body(struct rewrite *rewrite, const gs_kernel_found *kerne
     return code;
 }
 
-/* Another kernel that uses a function that was changed tells it where it is. */
+/* A kernel that calls a changed function must publish its block and activate its lanes. */
 static gs_code change_other(struct rewrite *rewrite, const gs_kernel_found *kernel, bool *uses, gs_error *error) {
     gs_code code = gs_facts_reach(&rewrite->map, kernel, false, uses, error);
     bool reaches = false;
@@ -327,14 +327,14 @@ static gs_code change_other(struct rewrite *rewrite, const gs_kernel_found *kern
         for (uint32_t k = rewrite->map.units.data[i].span.first; uses[i] && k < rewrite->map.units.data[i].span.end;
              k++)
             reaches |= rewrite->changed[k];
-    if (reaches && rewrite->plan.tells_block)
-        insert_after(rewrite, kernel->body, " gs_tell(blockIdx, gridDim);");
+    if (reaches && rewrite->plan.publishes_block)
+        insert_after(rewrite, kernel->body, " gs_publish_block(blockIdx, gridDim);");
     if (reaches && rewrite->plan.counts_lanes)
         insert_after(rewrite, kernel->body, " gs_wake();");
     return code;
 }
 
-/* Not where something in it was changed, or the preprocessor has a say. */
+/* Removes the body of a kernel, unless something in it was changed or it has directives. */
 static void drop_body(struct rewrite *rewrite, const gs_kernel_found *kernel) {
     uint32_t end = token_at(rewrite, kernel->body)->match;
     size_t from = token_at(rewrite, kernel->body)->at + 1;
@@ -346,7 +346,7 @@ static void drop_body(struct rewrite *rewrite, const gs_kernel_found *kernel) {
 
 static gs_code change_kernels(struct rewrite *rewrite, gs_error *error) {
     bool *uses = calloc(rewrite->map.units.count + 1, sizeof *uses);
-    bool needs_others = rewrite->plan.tells_block || rewrite->plan.counts_lanes;
+    bool needs_others = rewrite->plan.publishes_block || rewrite->plan.counts_lanes;
     gs_code code = uses ? GS_OK : gs_fail_memory(error);
     for (size_t i = 0; i < rewrite->map.kernels.count && code == GS_OK; i++) {
         const gs_kernel_found *kernel = &rewrite->map.kernels.data[i];
@@ -386,9 +386,10 @@ static gs_code rewrite_all(struct rewrite *rewrite, const char *kernel, gs_text 
 
 gs_code gs_reshape(const gs_source *source, const char *kernel, const gs_reshape_options *options, gs_text *into,
                    gs_error *error) {
-    struct rewrite rewrite = {.source = source,
-                              .options = options,
-                              .plan = {.form = options->form, .task_blocks = options->task_blocks, .runs_on = true}};
+    struct rewrite rewrite = {
+        .source = source,
+        .options = options,
+        .plan = {.form = options->form, .task_blocks = options->task_blocks, .warps_are_independent = true}};
     if (!take_name(&rewrite, kernel))
         return gs_fail(error, GS_E_USAGE, "\"%.100s\" is not the name of a kernel", kernel);
     gs_code code = gs_map_read(&rewrite.map, source, error);

@@ -1,12 +1,12 @@
 /*
  * tokens.c: a CUDA source as tokens, and edits on it.
  *
- * Reshaping works on tokens, not on a syntax tree: what is not changed stays as it was, to the last blank. A token is a
- * place in the text; comments and blanks are what lies between tokens. Brackets know their fellows, each token knows
- * the brace around it and the directive it is in, and a `{` knows what it opens.
+ * Reshaping works on tokens, not on a syntax tree: all text that is not changed stays as it was, including blanks. A
+ * token is a place in the text; comments and blanks are between tokens. A bracket has the index of its matching
+ * bracket, each token that of the brace around it and of the directive it is in, and a `{` the kind of scope it opens.
  *
- * Surprising: `<` and `>` are never brackets here, because only a compiler knows which of them are; and directives are
- * not obeyed: all branches of an #if are read, so that a file whose brackets match in each branch only is refused.
+ * Surprising: `<` and `>` are never brackets here, because only a compiler can tell. Directives are not evaluated: all
+ * branches of an #if are read, so a file whose brackets match only within each branch is refused.
  */
 #include "reshape.h"
 
@@ -16,8 +16,8 @@
 
 /* ---- errors ---- */
 
-static gs_code fail_here(const gs_source *source, size_t at, gs_error *error, const char *words) {
-    gs_code code = gs_fail(error, GS_E_SYNTAX, "%s", words);
+static gs_code fail_here(const gs_source *source, size_t at, gs_error *error, const char *message) {
+    gs_code code = gs_fail(error, GS_E_SYNTAX, "%s", message);
     if (error)
         snprintf(error->file, sizeof error->file, "%s", source->name);
     gs_error_place(error, source->text, source->size, at, 1, 1);
@@ -63,8 +63,8 @@ struct reader {
     gs_source *source;
     size_t at;
     uint32_t directive;    /* the `#` of the directive that is being read */
-    bool line_is_fresh;    /* nothing but blanks since the line began */
-    const char *complaint; /* what does not end, from complaint_at on */
+    bool line_is_fresh;    /* only blanks since the start of the line */
+    const char *complaint; /* an error, at complaint_at; NULL: none */
     size_t complaint_at;
 };
 
@@ -87,15 +87,15 @@ static bool is_letter(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '$' || (unsigned char)c > 127;
 }
 
-/* The length of a backslash and the end of its line, or 0. */
+/* The length of a backslash and the end of line after it, or 0. */
 static size_t splice_length(const struct reader *reader) {
     if (peek(reader, 0) != '\\')
         return 0;
     return peek(reader, 1) == '\n' ? 2 : peek(reader, 1) == '\r' && peek(reader, 2) == '\n' ? 3 : 0;
 }
 
-static bool complain(struct reader *reader, const char *words, size_t at) {
-    reader->complaint = words;
+static bool complain(struct reader *reader, const char *message, size_t at) {
+    reader->complaint = message;
     reader->complaint_at = at;
     return false;
 }
@@ -203,7 +203,7 @@ static bool read_name(struct reader *reader, gs_token *token) {
     while (is_letter(peek(reader, 0)) || is_digit(peek(reader, 0)))
         reader->at++;
     if (splice_length(reader) && (is_letter(peek(reader, splice_length(reader)))))
-        return complain(reader, "a name that goes on after a backslash at the end of a line cannot be followed", from);
+        return complain(reader, "a name that is split by a backslash at the end of a line is not supported", from);
     size_t length = reader->at - from;
     char quote = peek(reader, 0);
     if (quote != '"' && quote != '\'')
@@ -259,7 +259,7 @@ static bool read_token(struct reader *reader, gs_token *token) {
     return true;
 }
 
-/* #include <a/b.h> and #error say what they want: the rest of such a line is one string. */
+/* #include <a/b.h> and #error are followed by free text: the rest of such a line is one string. */
 static bool takes_rest_of_line(const gs_source *source) {
     size_t count = source->tokens.count;
     if (count < 2 || source->tokens.data[count - 2].mark != '#' ||
@@ -327,11 +327,11 @@ static gs_scope scope_of(const gs_source *source, size_t brace) {
     return GS_SCOPE_CODE;
 }
 
-static char fellow_of(char open) {
+static char closing_of(char open) {
     return open == '(' ? ')' : open == '[' ? ']' : '}';
 }
 
-/* Brackets in directives are matched apart from the others: a macro may open what another closes. */
+/* Brackets in directives are not matched: a macro may open what another closes. */
 static gs_code match_brackets(gs_source *source, uint32_t *stack, gs_error *error) {
     size_t depth = 0;
     uint32_t within = GS_NO_TOKEN;
@@ -348,9 +348,9 @@ static gs_code match_brackets(gs_source *source, uint32_t *stack, gs_error *erro
             }
         } else if (token->mark == ')' || token->mark == ']' || token->mark == '}') {
             gs_token *open = depth ? &source->tokens.data[stack[depth - 1]] : NULL;
-            if (!open || fellow_of(open->mark) != token->mark)
+            if (!open || closing_of(open->mark) != token->mark)
                 return gs_source_fail(source, i, error, GS_E_SYNTAX,
-                                      "this bracket has no fellow (perhaps it is in another branch of an #if)");
+                                      "this bracket has no matching bracket (it may be in another branch of an #if)");
             open->match = i;
             token->match = stack[--depth];
             if (token->mark == '}')
@@ -402,7 +402,7 @@ void gs_edits_add(gs_edits *edits, size_t at, size_t removed, const char *format
     gs_text_put(&edits->text, text, (size_t)length);
 }
 
-/* Texts of one place stand in `text` in the order in which they came, so that order decides. */
+/* The texts of one place are in `text` in the order in which they were added, so `first` gives their order. */
 static int by_place(const void *a, const void *b) {
     const struct gs_edit *first = a, *second = b;
     if (first->at != second->at)

@@ -1,13 +1,15 @@
 /*
- * translate.c: a .cu as C++ for the CPU.
+ * translate.c: translates a .cu file to C++ for the CPU.
  *
- * Almost nothing changes, because gridsmith_cuda.h gives CUDA's words a meaning. Shared memory does:
+ * Almost nothing changes, because gridsmith_cuda.h defines the keywords of CUDA. Shared memory does:
  *
- *   __shared__ float tile[32][33], sum;    becomes a struct with these members, and references to the members of the
- * one that the block has extern __shared__ float all[];         becomes a pointer to the block's dynamic shared memory
+ *   __shared__ float tile[32][33], sum;
+ *       becomes a struct with these members, and references to the members of the struct of the current block
+ *   extern __shared__ float all[];
+ *       becomes a pointer to the dynamic shared memory of the current block
  *
- * so that each piece has bounds that AddressSanitizer knows. Shared variables outside of functions stay, thread-local.
- * #line keeps the lines of the .cu in messages.
+ * In this way each array has bounds that AddressSanitizer knows. Shared variables outside of functions stay
+ * thread-local variables. #line keeps the lines of the .cu in messages.
  */
 #include "reshape.h"
 
@@ -24,7 +26,7 @@ static bool ends_statement(const gs_token *token) {
            token->directive != GS_NO_TOKEN;
 }
 
-/* False: it is not a declaration that can be followed; the word is left to the header. */
+/* False: the declaration cannot be parsed; the word is left to gridsmith_cuda.h. */
 static bool find_declaration(const gs_source *source, size_t shared, struct declaration *found) {
     const gs_token *tokens = source->tokens.data;
     size_t first = shared, end = shared;
@@ -42,7 +44,7 @@ static bool find_declaration(const gs_source *source, size_t shared, struct decl
     return end < source->tokens.count;
 }
 
-/* The name that a declarator declares: the last name before `[`, `=`, `,` or the end that is not in brackets. */
+/* The name in a declarator: the last name before `[`, `=`, `,` or the end that is not in brackets. */
 static size_t declared_name(const gs_source *source, size_t from, size_t end, size_t *next) {
     const gs_token *tokens = source->tokens.data;
     size_t name = GS_NO_TOKEN, i = from;

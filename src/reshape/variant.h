@@ -1,13 +1,14 @@
-/* variant.h: one way to run a kernel, the original or a reshaped one, for this room alone. See verify.c. */
+/* variant.h: a way to run a kernel, the original or a reshaped one, and runs of it. For this room only. See
+   verify_run.c. */
 #ifndef GS_VARIANT_H
 #define GS_VARIANT_H
 
 #include "launch.h"
 
-/* The variant that is the original. */
+/* The original as a variant. */
 gs_variant gs_variant_original(const gs_launch_file *launch, const char *kernel);
 
-/* Inputs and outputs of a launch: one piece of memory for each argument that is a buffer. */
+/* The inputs and outputs of a launch: an allocation for each argument that is a buffer. */
 typedef struct gs_buffers {
     void **data;
     size_t count;
@@ -16,21 +17,21 @@ typedef struct gs_buffers {
 gs_code gs_buffers_fill(gs_buffers *buffers, const gs_launch_file *launch, gs_error *error);
 void gs_buffers_free(gs_buffers *buffers);
 
-/* A variant that is compiled; runs of it. */
+/* A compiled variant, and its last run. */
 typedef struct gs_verify_run {
     gs_executor *executor;
     const gs_launch_file *launch;
     const gs_verify_options *options;
     gs_variant *variant;
     void *module;
-    gs_buffers buffers;    /* after a run: what came out */
+    gs_buffers buffers;    /* after a run: the results */
     uint64_t elapsed_ns;   /* of the last run */
     uint32_t launches;     /* in it */
-    uint64_t first_blocks; /* only these run; 0: all */
+    uint64_t first_blocks; /* how many blocks run; 0: all */
     bool backwards;        /* threads in reverse order */
     bool is_timed;         /* compiled and run without marks */
-    uint32_t calls;        /* so many times a run calls the kernel, one after the other; 0: once */
-    uint64_t *times_ns;    /* of each of them, or NULL */
+    uint32_t calls;        /* how often a run calls the kernel; 0: once */
+    uint64_t *times_ns;    /* of each call, or NULL */
     uint32_t *marks;       /* how often each block ran, or NULL */
     uint64_t blocks;
 } gs_verify_run;
@@ -39,13 +40,13 @@ gs_code gs_verify_run_compile(gs_verify_run *run, const gs_source *source, gs_er
 gs_code gs_verify_run_execute(gs_verify_run *run, gs_error *error);
 void gs_verify_run_free(gs_verify_run *run);
 
-/* Compares what came out of two runs. True: the same. Otherwise `*reason` has the first difference, `*argument` and
-   `*element` where it is. */
+/* Compares the results of two runs. True: they are the same. Otherwise `*reason` has the first difference, `*argument`
+   and `*element` its place. */
 bool gs_verify_runs_agree(const gs_verify_run *first, const gs_verify_run *second, double tolerance, gs_error *reason,
                           size_t *argument, size_t *element);
 
-/* Looks for a variant with 1/`factor` (2 or 4) of the threads that computes what `original`, which has run on the CPU,
-   did. The caller frees variant->text. */
+/* Searches for a variant with 1/`factor` (2 or 4) of the threads that computes the same as `original`, which has run on
+   the CPU. The caller frees variant->text. */
 gs_code gs_elastic_find(gs_verify_run *original, const gs_source *source, uint32_t factor, gs_variant *variant,
                         bool *found);
 

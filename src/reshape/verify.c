@@ -1,9 +1,9 @@
 /*
- * verify.c: whether a reshaped kernel computes what the original does.
+ * verify.c: whether a reshaped kernel computes the same as the original.
  *
- * Both run on the same inputs, and every buffer is compared. Where something differs, the block that writes the first
- * differing element is found by running ever fewer blocks of the original; and the original is run once more with its
- * threads in another order, because a kernel that does not repeat itself cannot be compared byte by byte.
+ * Both run on the same inputs, and every buffer is compared. If something differs, the block that writes the first
+ * different element is found by running fewer and fewer blocks of the original. The original also runs once more with
+ * its threads in another order, because a kernel whose results depend on that order cannot be compared byte by byte.
  */
 #include "variant.h"
 
@@ -30,7 +30,7 @@ static bool has_final_value(gs_verify_run *original, uint64_t first_blocks, size
            memcmp((const char *)original->buffers.data[argument] + element * bytes, final, bytes) == 0;
 }
 
-/* The block after which the element has the value that it keeps, by halving. */
+/* Finds, by bisection, the block after which the element has its final value. */
 static void find_block(gs_verify_run *original, size_t argument, size_t element, gs_error *reason) {
     size_t bytes = gs_scalar_bytes(original->launch->arguments.data[argument].type);
     const uint32_t *grid = original->launch->grid;
@@ -52,8 +52,8 @@ static void find_block(gs_verify_run *original, size_t argument, size_t element,
     add_words(reason, words);
 }
 
-/* Whether the original gives the same with its threads in another order. */
-static bool repeats_itself(gs_verify_run *original, double tolerance) {
+/* Whether the original computes the same with its threads in another order. */
+static bool is_deterministic(gs_verify_run *original, double tolerance) {
     gs_verify_run again = *original;
     gs_error ignored;
     size_t argument, element;
@@ -70,7 +70,7 @@ static bool repeats_itself(gs_verify_run *original, double tolerance) {
 static void explain_difference(gs_verify_run *original, double tolerance, size_t argument, size_t element,
                                gs_error *reason) {
     bool is_host = strcmp(original->executor->ops->name, "host") == 0;
-    if (is_host && !repeats_itself(original, tolerance))
+    if (is_host && !is_deterministic(original, tolerance))
         add_words(reason, "; but the original itself gives different results with its threads in another order "
                           "(--tolerance allows for sums in another order)");
     else if (is_host)
@@ -102,7 +102,7 @@ static gs_code judge(gs_verify_run *original, gs_verify_run *reshaped, gs_verify
     result->verdict = GS_VERDICT_DIFFERENT;
     code = gs_verify_run_execute(reshaped, &result->reason);
     if (code == GS_E_KERNEL)
-        return GS_OK; /* the original ran: that is a difference, in the words of the kernel */
+        return GS_OK; /* the original ran, so this is a difference; the reason is the message of the kernel */
     if (code != GS_OK) {
         *error = result->reason;
         return code;
@@ -121,7 +121,7 @@ static int by_size(const void *a, const void *b) {
     return first < second ? -1 : first > second;
 }
 
-/* Compiles the reshaped kernel for its time: without marks, and with the registers of the original. */
+/* Compiles the reshaped kernel for timing: without marks, and with the register limit of gs_register_limit. */
 static gs_code compile_timed(gs_verify_run *original, gs_verify_run *reshaped, const gs_source *source,
                              gs_error *error) {
     gs_variant *variant = reshaped->variant;
@@ -140,8 +140,8 @@ static gs_code compile_timed(gs_verify_run *original, gs_verify_run *reshaped, c
     return variant->max_registers ? gs_verify_run_compile(reshaped, source, error) : GS_OK;
 }
 
-/* The median times of both, run by turns in a few rounds, the reshaped kernel without what counts its blocks. What the
-   kernels compute from their own results does not matter here. */
+/* Measures the median times of both kernels, alternately in a few rounds; the reshaped kernel without marks. Here the
+   kernels may compute with their own results as inputs. */
 static gs_code measure(gs_verify_run *original, gs_verify_run *reshaped, const gs_source *source,
                        gs_verify_result *result, gs_error *error) {
     enum { ROUNDS = 4 };
@@ -187,7 +187,7 @@ static gs_code try_variant(gs_executor *executor, const gs_source *source, const
 
 /* ---- elastic ---- */
 
-/* Looks for a variant on the CPU, and tries what it finds where it is to run. */
+/* Searches for a variant on the CPU, and tries the one it finds on the executor. */
 static gs_code find_elastic(gs_verify_run *original, gs_executor *executor, const gs_source *source, uint32_t factor,
                             gs_verify_result *result, gs_text *text, gs_error *error) {
     gs_variant variant;

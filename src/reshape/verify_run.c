@@ -1,7 +1,7 @@
 /*
- * verify_run.c: a kernel run on the inputs of a launch, and what came out of two such runs compared.
+ * verify_run.c: runs a kernel on the inputs of a launch, and compares the results of two such runs.
  *
- * Each run fills the buffers anew, so that every variant sees the same bytes. A persistent or confined kernel is
+ * Each run fills the buffers again, so that all variants start with the same bytes. A persistent or confined kernel is
  * compiled with GRIDSMITH_MARKS, and each block of its grid must have run exactly once.
  */
 #include "variant.h"
@@ -48,7 +48,7 @@ void gs_buffers_free(gs_buffers *buffers) {
 
 /* ---- running ---- */
 
-static bool is_walked(const gs_verify_run *run) {
+static bool has_block_loop(const gs_verify_run *run) {
     return run->variant->form == GS_FORM_PERSISTENT || run->variant->form == GS_FORM_CONFINED;
 }
 
@@ -62,7 +62,7 @@ gs_code gs_verify_run_compile(gs_verify_run *run, const gs_source *source, gs_er
                       .kernels = kernels,
                       .kernel_count = 1,
                       .options = marks,
-                      .option_count = is_walked(run) && !run->is_timed,
+                      .option_count = has_block_loop(run) && !run->is_timed,
                       .address_sanitizer = run->options->address_sanitizer,
                       .max_registers = variant->max_registers};
     run->module = run->executor->ops->compile(run->executor, &build, error);
@@ -74,7 +74,7 @@ static gs_code make_marks(gs_verify_run *run, gs_error *error) {
     run->blocks = (uint64_t)grid[0] * grid[1] * grid[2];
     free(run->marks);
     run->marks = NULL;
-    if (!is_walked(run) || run->is_timed)
+    if (!has_block_loop(run) || run->is_timed)
         return GS_OK;
     if (run->blocks > (uint64_t)1 << 32)
         return gs_fail(error, GS_E_USAGE, "a grid of more than 2^32 blocks cannot be counted");
@@ -82,7 +82,7 @@ static gs_code make_marks(gs_verify_run *run, gs_error *error) {
     return run->marks ? GS_OK : gs_fail_memory(error);
 }
 
-/* The first buffer of the work is the first argument that is one, and so on. */
+/* The buffers of the work are the arguments that are buffers, in their order. */
 static void add_buffers(const gs_verify_run *run, gs_work *work) {
     for (size_t i = 0; i < run->launch->arguments.count; i++) {
         const gs_launch_argument *argument = &run->launch->arguments.data[i];

@@ -1,19 +1,18 @@
 /*
- * words.c: words and instructions that matter to a reshaper, and why some of them are refused.
+ * words.c: the words and instructions that matter for reshaping, and why some of them are refused.
  */
 #include "kernels.h"
 
 #include <string.h>
 
 const char gs_reason_clusters[] = "thread-block clusters cannot be split into single blocks";
-const char gs_reason_whole_grid[] =
-    "it waits for, or talks to, the whole grid, which never runs at once when it is reshaped";
+const char gs_reason_whole_grid[] = "it synchronizes with the whole grid, which never runs at once when it is reshaped";
 const char gs_reason_launches[] = "it launches kernels from the device";
 static const char asynchronous[] =
     "asynchronous barriers, bulk copies and warpgroup instructions outlive one block of the grid";
 static const char hidden_block[] = "it reads the number of its block without blockIdx";
 
-/* A word that ends in * stands for all that begin so. */
+/* A word that ends in * matches all words that start with the rest. */
 static const struct {
     const char *word;
     gs_word_use use;
@@ -87,7 +86,7 @@ bool gs_is_word(const char *text, size_t length, const char *word) {
 gs_word_use gs_word_use_of(const gs_source *source, uint32_t token, const char **reason) {
     const gs_token *found = gs_token_at(source, token);
     const char *text = source->text + found->at;
-    /* Most names begin like none of them. */
+    /* A quick test: most names start with none of these letters. */
     if (found->kind != GS_TOKEN_NAME || !strchr("_bgtGmdcCwps", text[0]))
         return GS_WORD_PLAIN;
     for (size_t i = 0; i < GS_COUNT(words); i++)

@@ -1,4 +1,4 @@
-// refuse: 5:9: it waits for, or talks to, the whole grid
+// refuse: 5:9: it synchronizes with the whole grid
 #include <cooperative_groups.h>
 namespace cg = cooperative_groups;
 __global__ void trap(int *out, const int *in, int n) {

@@ -1,4 +1,4 @@
-// refuse: 5:5: it waits for, or talks to, the whole grid
+// refuse: 5:5: it synchronizes with the whole grid
 __device__ volatile int arrived;
 __global__ void trap(int *out, const int *in, int n) {
     atomicAdd((int *)&arrived, 1);

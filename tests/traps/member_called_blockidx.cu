@@ -1,4 +1,4 @@
-// refuse: 3:9: it declares a variable of this name
+// refuse: 3:9: a declaration of this name may hide that of CUDA
 struct place {
     int blockIdx, gridDim;
 };
