@@ -206,19 +206,19 @@ static void what_is_wrong_is_noticed(void **state) {
         for (size_t k = 0; k < instance.buffer_count; k++) {
             gs_zoo_buffer *buffer = &instance.buffers[k];
             size_t at = buffer->is_scratch ? buffer->count
-                                           : gs_scalars_differ(buffer->type, buffer->data, buffer->wanted,
+                                           : gs_scalars_differ(buffer->type, buffer->data, buffer->expected,
                                                                buffer->count, instance.kernel->tolerance);
             if (at == buffer->count)
                 continue;
-            double was = gs_scalar_value(buffer->type, buffer->wanted, at);
-            gs_scalar_put(buffer->type, was + 1 + was * 0.1, buffer->wanted, at);
+            double was = gs_scalar_value(buffer->type, buffer->expected, at);
+            gs_scalar_put(buffer->type, was + 1 + was * 0.1, buffer->expected, at);
             changed++;
         }
         assert_true(changed > 0);
         parts_of(&instance, 0, parts);
         assert_int_equal(gs_zoo_play(&instance, parts, zoo.executor, &form, &result, &error), GS_OK);
         assert_false(result.is_right);
-        assert_non_null(strstr(result.reason.message, "is wanted"));
+        assert_non_null(strstr(result.reason.message, "expected"));
         gs_zoo_instance_free(&instance);
     }
 }

@@ -180,7 +180,7 @@ static gs_code run_size(struct experiment *experiment, const gs_zoo_kernel *kern
         return code;
     code = gs_zoo_run(&instance, experiment->executor, form, parts, &result, error);
     if (code == GS_OK && parts[0].program && !parts[0].cost.registers)
-        code = gs_zoo_part_price(&parts[0], experiment->executor, experiment->gpu, &instance, 0, error);
+        code = gs_zoo_part_cost(&parts[0], experiment->executor, experiment->gpu, &instance, 0, error);
     if (code == GS_OK) {
         (experiment->options->json ? print_row_json : print_row)(experiment, &instance, &parts[0], form, &result);
         experiment->rows++;

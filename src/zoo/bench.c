@@ -1,16 +1,15 @@
 /*
- * bench.c: what the forms of a kernel cost, measured in one run.
+ * bench.c: measures the cost of the forms of a kernel in one run.
  *
- * The original, the persistent and the confined form run by turns, so that a GPU that grows warm or changes its clock
- * treats them alike. A reshaped kernel is compiled as it would be used: with the limit of registers that it needs
- * (gs_register_limit).
+ * The original, the persistent and the confined form run alternately, so that changes of the temperature or of the
+ * clock affect all of them. A reshaped kernel is compiled as for use, with the register limit of gs_register_limit.
  */
 #include "play.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { AT_ONCE = 5 };
+enum { AT_ONCE = 5 }; /* repetitions in a row of a form */
 
 struct bench {
     gs_zoo_instance *instance;
@@ -32,10 +31,10 @@ static int by_size(const void *a, const void *b) {
 static gs_code compile_part(struct bench *bench, int form, size_t kind, gs_error *error) {
     gs_zoo_part *part = &bench->parts[form][kind];
     gs_code code = gs_zoo_part_compile(part, bench->executor, bench->instance->kinds[kind].source, false, error);
-    return code == GS_OK ? gs_zoo_part_price(part, bench->executor, bench->gpu, bench->instance, kind, error) : code;
+    return code == GS_OK ? gs_zoo_part_cost(part, bench->executor, bench->gpu, bench->instance, kind, error) : code;
 }
 
-/* With the registers of the original, as it would be used. */
+/* With the register limit, as for use. */
 static gs_code compile_reshaped(struct bench *bench, int form, size_t kind, gs_error *error) {
     gs_zoo_part *part = &bench->parts[form][kind];
     gs_code code = compile_part(bench, form, kind, error);
@@ -59,7 +58,7 @@ static gs_code compile_all(struct bench *bench, bool is_unlimited, gs_error *err
 
 /* ---- measuring ---- */
 
-/* One turn of a form: `repeat` times go to `times`; a NULL: nothing counts, but the results are compared. */
+/* Runs a form `repeat` times and stores the times in `times`; if that is NULL, compares the results instead. */
 static gs_code take_turn(struct bench *bench, int form, uint32_t repeat, uint64_t *times, gs_error *error) {
     gs_zoo_turn turn = {.instance = bench->instance,
                         .parts = bench->parts[form],
@@ -68,7 +67,7 @@ static gs_code take_turn(struct bench *bench, int form, uint32_t repeat, uint64_
                         .repeat = repeat,
                         .elapsed_ns = times};
     gs_code code = gs_zoo_turn_run(&turn, error);
-    if (code == GS_OK && !times && !bench->instance->buffers[0].wanted)
+    if (code == GS_OK && !times && !bench->instance->buffers[0].expected)
         gs_zoo_turn_keep(&turn);
     else if (code == GS_OK && !times && !gs_zoo_turn_is_right(&turn, error))
         code = GS_E_KERNEL;
@@ -77,7 +76,7 @@ static gs_code take_turn(struct bench *bench, int form, uint32_t repeat, uint64_
 }
 
 static gs_code take_turns(struct bench *bench, gs_error *error) {
-    uint32_t at_once = bench->instance->kernel->is_once ? 1 : AT_ONCE;
+    uint32_t at_once = bench->instance->kernel->changes_inputs ? 1 : AT_ONCE;
     gs_code code = GS_OK;
     for (int form = 0; form < GS_ZOO_BENCHED && code == GS_OK; form++)
         code = take_turn(bench, form, 1, NULL, error);

@@ -1,7 +1,8 @@
 /*
- * counts.c: the zoo's kernels that count or draw: black_scholes, histo, pns, quasirandom, tpacf.
+ * counts.c: the kernels of the zoo that count, simulate or draw random numbers: black_scholes, histo, pns, quasirandom,
+ * tpacf.
  *
- * For each kernel: its instance, its reference, and the struct that names both.
+ * Each kernel has a function that makes its instance, a reference, and the struct with both.
  */
 #include "zoo_kernels.h"
 
@@ -11,7 +12,7 @@
 
 static const double RATE = 0.02, VOLATILITY = 0.3;
 
-static void plan_black_scholes(gs_zoo_instance *instance, const int32_t *n) {
+static void instance_black_scholes(gs_zoo_instance *instance, const int32_t *n) {
     enum { THREADS = 128 };
     size_t count = (size_t)n[0];
     int price = gs_zoo_buffer_add(instance, GS_FLOAT32, count, 5, 30);
@@ -40,11 +41,11 @@ static void reference_black_scholes(void *const *data, const int32_t *n) {
 
 const gs_zoo_kernel gs_zoo_black_scholes = {
     .name = "black_scholes",
-    .summary = "what options are worth, by Black and Scholes",
+    .summary = "prices of options, by Black and Scholes",
     .numbers = "options",
     .sizes = {{"tiny", {1}}, {"odd", {3333}}, {"small", {8192}}, {"large", {40000000}}},
     .tolerance = 1e-4,
-    .instance = plan_black_scholes,
+    .instance = instance_black_scholes,
     .reference = reference_black_scholes,
     .elastic = {9, 9},
 };
@@ -53,7 +54,7 @@ const gs_zoo_kernel gs_zoo_black_scholes = {
 
 enum { HISTO_BINS = 2048 };
 
-/* Values that gather around the middle, as in a picture. */
+/* Values with a peak in the middle, as in a picture. */
 static void make_values(void *data, size_t count, const int32_t *n) {
     int32_t *values = data;
     (void)n;
@@ -61,7 +62,7 @@ static void make_values(void *data, size_t count, const int32_t *n) {
         values[i] = (int32_t)(gs_zoo_random(1, i, 0, HISTO_BINS / 2) + gs_zoo_random(2, i, 0, HISTO_BINS / 2));
 }
 
-static void plan_histo(gs_zoo_instance *instance, const int32_t *n) {
+static void instance_histo(gs_zoo_instance *instance, const int32_t *n) {
     enum { THREADS = 512 };
     int values = gs_zoo_buffer_made(instance, GS_INT32, (size_t)n[0], make_values);
     int bins = gs_zoo_buffer_zero(instance, GS_UINT32, HISTO_BINS);
@@ -80,7 +81,7 @@ const gs_zoo_kernel gs_zoo_histo = {
     .summary = "a histogram, counted in shared memory",
     .numbers = "values, blocks",
     .sizes = {{"tiny", {1, 1}}, {"odd", {10007, 3}}, {"small", {32768, 8}}, {"large", {64000000, 5280}}},
-    .instance = plan_histo,
+    .instance = instance_histo,
     .reference = reference_histo,
     .elastic = {9, 9},
 };
@@ -96,7 +97,7 @@ static void make_marking(void *data, size_t count, const int32_t *n) {
         marking[i] = (int32_t)gs_zoo_random(1, i, 0, 3);
 }
 
-static void plan_pns(gs_zoo_instance *instance, const int32_t *n) {
+static void instance_pns(gs_zoo_instance *instance, const int32_t *n) {
     enum { THREADS = 256 };
     int initial = gs_zoo_buffer_made(instance, GS_INT32, PNS_PLACES, make_marking);
     int tokens = gs_zoo_buffer_zero(instance, GS_UINT32, PNS_PLACES),
@@ -137,7 +138,7 @@ const gs_zoo_kernel gs_zoo_pns = {
     .summary = "a Petri net, simulated many times",
     .numbers = "simulations, steps",
     .sizes = {{"tiny", {1, 1}}, {"odd", {5, 7}}, {"small", {16, 8}}, {"large", {16384, 256}}},
-    .instance = plan_pns,
+    .instance = instance_pns,
     .reference = reference_pns,
     .elastic = {25, 25},
 };
@@ -152,7 +153,7 @@ static const struct {
     uint32_t inner;
 } polynomials[] = {{0, 0}, {1, 0}, {2, 1}, {3, 1}, {3, 2}, {4, 1}, {4, 4}, {5, 2}};
 
-/* Any odd numbers below 2^i may begin a dimension; the polynomial gives the others. */
+/* The first numbers of a dimension may be any odd numbers below 2^i; the polynomial determines the others. */
 static void make_dimension(uint32_t *directions, int dimension) {
     int degree = polynomials[dimension].degree;
     uint32_t m[SOBOL_BITS];
@@ -177,7 +178,7 @@ static void make_directions(void *data, size_t count, const int32_t *n) {
         make_dimension((uint32_t *)data + dimension * SOBOL_BITS, dimension);
 }
 
-static void plan_quasirandom(gs_zoo_instance *instance, const int32_t *n) {
+static void instance_quasirandom(gs_zoo_instance *instance, const int32_t *n) {
     enum { THREADS = 128 };
     int directions = gs_zoo_buffer_made(instance, GS_UINT32, (size_t)n[1] * SOBOL_BITS, make_directions);
     int out = gs_zoo_buffer_zero(instance, GS_FLOAT32, (size_t)n[0] * n[1]);
@@ -185,7 +186,7 @@ static void plan_quasirandom(gs_zoo_instance *instance, const int32_t *n) {
                       directions, out, n[0]);
 }
 
-/* From one number to the next, one direction is added: that of the lowest bit that the counter has not set. */
+/* Two successive numbers differ by one direction: that of the lowest bit that is not set in the counter. */
 static void reference_quasirandom(void *const *data, const int32_t *n) {
     const uint32_t *directions = data[0];
     float *out = data[1];
@@ -207,7 +208,7 @@ const gs_zoo_kernel gs_zoo_quasirandom = {
     .numbers = "numbers, dimensions, blocks",
     .sizes = {{"tiny", {1, 1, 1}}, {"odd", {1009, 3, 5}}, {"small", {4096, 4, 8}}, {"large", {16000000, 8, 4000}}},
     .load = {"load", {16000000, 3, 128}}, /* as few blocks as the program that Slate was measured with */
-    .instance = plan_quasirandom,
+    .instance = instance_quasirandom,
     .reference = reference_quasirandom,
     .elastic = {9, 9},
 };
@@ -246,7 +247,7 @@ static void make_bounds(void *data, size_t count, const int32_t *n) {
         bounds[i] = (float)cos(0.01 * pow(4.0 / 3, (double)i));
 }
 
-static void plan_tpacf(gs_zoo_instance *instance, const int32_t *n) {
+static void instance_tpacf(gs_zoo_instance *instance, const int32_t *n) {
     enum { THREADS = 256, SLICE = 1024 };
     int sets[2] = {gs_zoo_buffer_made(instance, GS_FLOAT32, (size_t)3 * n[0], make_data),
                    gs_zoo_buffer_made(instance, GS_FLOAT32, (size_t)3 * n[1], make_randoms)};
@@ -260,7 +261,7 @@ static void plan_tpacf(gs_zoo_instance *instance, const int32_t *n) {
     }
 }
 
-/* Each product is rounded by itself, as the kernel does, so that edges of bins are sharp. */
+/* Each product is rounded separately, as in the kernel, so that both put a pair into the same bin. */
 static int bin_of(const float *a, int a_count, int i, const float *b, int b_count, int j, const float *bounds) {
     volatile float x = a[i] * b[j], y = a[a_count + i] * b[b_count + j], z = a[2 * a_count + i] * b[2 * b_count + j];
     volatile float flat = x + y;
@@ -286,7 +287,7 @@ const gs_zoo_kernel gs_zoo_tpacf = {
     .summary = "pairs of points on a sphere, counted by their distance",
     .numbers = "points, random points",
     .sizes = {{"tiny", {1, 1}}, {"odd", {301, 1100}}, {"small", {256, 512}}, {"large", {65536, 65536}}},
-    .instance = plan_tpacf,
+    .instance = instance_tpacf,
     .reference = reference_tpacf,
     .elastic = {1, 1},
 };

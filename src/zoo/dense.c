@@ -1,13 +1,13 @@
 /*
- * dense.c: the zoo's kernels on dense matrices: regtil, sgemm, tgemm, conv, transpose, gaussian.
+ * dense.c: the kernels of the zoo on dense matrices: regtil, sgemm, tgemm, conv, transpose, gaussian.
  *
- * For each kernel: its instance, its reference, and the struct that names both.
+ * Each kernel has a function that makes its instance, a reference, and the struct with both.
  */
 #include "zoo_kernels.h"
 
 /* ---- regtil: C = A B; A by columns, B and C by rows ---- */
 
-static void plan_regtil(gs_zoo_instance *instance, const int32_t *n) {
+static void instance_regtil(gs_zoo_instance *instance, const int32_t *n) {
     enum { TALL = 6, WIDE = 3, X = 16, Y = 8 };
     int a = gs_zoo_buffer_add(instance, GS_FLOAT32, (size_t)n[0] * n[2], -1, 1);
     int b = gs_zoo_buffer_add(instance, GS_FLOAT32, (size_t)n[1] * n[2], -1, 1);
@@ -37,14 +37,14 @@ const gs_zoo_kernel gs_zoo_regtil = {
     .numbers = "rows, columns, depth",
     .sizes = {{"tiny", {1, 1, 1}}, {"odd", {53, 71, 37}}, {"small", {96, 128, 64}}, {"large", {4096, 4096, 1024}}},
     .tolerance = 1e-4,
-    .instance = plan_regtil,
+    .instance = instance_regtil,
     .reference = reference_regtil,
     .elastic = {9, 9},
 };
 
 /* ---- sgemm: C = alpha A B + beta C ---- */
 
-static void plan_sgemm(gs_zoo_instance *instance, const int32_t *n) {
+static void instance_sgemm(gs_zoo_instance *instance, const int32_t *n) {
     enum { THREADS = 128, WIDE = 16 };
     int a = gs_zoo_buffer_add(instance, GS_FLOAT32, (size_t)n[0] * n[2], -1, 1);
     int b = gs_zoo_buffer_add(instance, GS_FLOAT32, (size_t)n[1] * n[2], -1, 1);
@@ -63,7 +63,7 @@ const gs_zoo_kernel gs_zoo_sgemm = {
     .numbers = "rows, columns, depth",
     .sizes = {{"tiny", {1, 1, 1}}, {"odd", {131, 35, 19}}, {"small", {256, 64, 64}}, {"large", {4096, 4096, 1024}}},
     .tolerance = 1e-4,
-    .instance = plan_sgemm,
+    .instance = instance_sgemm,
     .reference = reference_sgemm,
     .elastic = {9, 9},
 };
@@ -76,7 +76,7 @@ static void launch_tgemm(gs_zoo_instance *instance, int a, int b, int c, int row
                       GS_DIM(32, WARPS, 1), "bbbiii", a, b, c, rows, columns, depth);
 }
 
-static void plan_tgemm(gs_zoo_instance *instance, const int32_t *n) {
+static void instance_tgemm(gs_zoo_instance *instance, const int32_t *n) {
     int a = gs_zoo_buffer_add(instance, GS_FLOAT16, (size_t)n[0] * n[2], -1, 1);
     int b = gs_zoo_buffer_add(instance, GS_FLOAT16, (size_t)n[1] * n[2], -1, 1);
     int c = gs_zoo_buffer_zero(instance, GS_FLOAT32, (size_t)n[0] * n[1]);
@@ -101,7 +101,7 @@ const gs_zoo_kernel gs_zoo_tgemm = {
     .numbers = "rows, columns, depth",
     .sizes = {{"tiny", {1, 1, 1}}, {"odd", {67, 75, 41}}, {"small", {128, 128, 64}}, {"large", {8192, 8192, 2048}}},
     .tolerance = 1e-4,
-    .instance = plan_tgemm,
+    .instance = instance_tgemm,
     .reference = reference_tgemm,
     .elastic = {3, 3},
 };
@@ -110,7 +110,7 @@ const gs_zoo_kernel gs_zoo_tgemm = {
 
 enum { CONV_SIDE = 3 };
 
-static void plan_conv(gs_zoo_instance *instance, const int32_t *n) {
+static void instance_conv(gs_zoo_instance *instance, const int32_t *n) {
     enum { THREADS = 256 };
     int filters = n[0], channels = n[1], places = n[2] * n[3], weights = channels * CONV_SIDE * CONV_SIDE;
     int image = gs_zoo_buffer_add(instance, GS_FLOAT16, (size_t)channels * places, -1, 1);
@@ -123,7 +123,7 @@ static void plan_conv(gs_zoo_instance *instance, const int32_t *n) {
     launch_tgemm(instance, filter, matrix, out, filters, places, weights);
 }
 
-/* One pixel of the result: the filter laid over the image there, as far as it is inside. */
+/* One pixel of the result: the filter placed there, as far as it is inside the image. */
 static double convolve(void *const *data, const int32_t *n, int filter, int y, int x) {
     double sum = 0;
     for (int channel = 0; channel < n[1]; channel++)
@@ -156,14 +156,14 @@ const gs_zoo_kernel gs_zoo_conv = {
               {"small", {32, 4, 16, 16}},
               {"large", {128, 64, 384, 384}}},
     .tolerance = 1e-4,
-    .instance = plan_conv,
+    .instance = instance_conv,
     .reference = reference_conv,
     .elastic = {9, 9},
 };
 
 /* ---- transpose ---- */
 
-static void plan_transpose(gs_zoo_instance *instance, const int32_t *n) {
+static void instance_transpose(gs_zoo_instance *instance, const int32_t *n) {
     enum { TILE = 32, ROWS = 8 };
     int in = gs_zoo_buffer_add(instance, GS_FLOAT32, (size_t)n[0] * n[1], -1, 1);
     int out = gs_zoo_buffer_zero(instance, GS_FLOAT32, (size_t)n[0] * n[1]);
@@ -185,7 +185,7 @@ const gs_zoo_kernel gs_zoo_transpose = {
     .numbers = "width, height",
     .sizes = {{"tiny", {1, 1}}, {"odd", {101, 67}}, {"small", {128, 160}}, {"large", {16384, 8192}}},
     .tolerance = 0,
-    .instance = plan_transpose,
+    .instance = instance_transpose,
     .reference = reference_transpose,
     .elastic = {19, 19},
 };
@@ -196,10 +196,10 @@ static void make_system(void *data, size_t count, const int32_t *n) {
     float *matrix = data;
     gs_zoo_fill(GS_FLOAT32, 1, -1, 1, matrix, count);
     for (int row = 0; row < n[0]; row++)
-        matrix[(size_t)row * (n[0] + 1) + row] += (float)n[0]; /* so that no pivot comes near zero */
+        matrix[(size_t)row * (n[0] + 1) + row] += (float)n[0]; /* so that no pivot is near zero */
 }
 
-static void plan_gaussian(gs_zoo_instance *instance, const int32_t *n) {
+static void instance_gaussian(gs_zoo_instance *instance, const int32_t *n) {
     int rows = n[0], columns = n[0] + 1, side = n[1];
     int matrix = gs_zoo_buffer_made(instance, GS_FLOAT32, (size_t)rows * columns, make_system);
     for (int step = 0; step < rows - 1; step++)
@@ -226,8 +226,8 @@ const gs_zoo_kernel gs_zoo_gaussian = {
     .sizes = {{"tiny", {2, 16}}, {"odd", {19, 4}}, {"small", {32, 16}}, {"large", {2048, 16}}},
     .load = {"load", {3072, 4}}, /* blocks as small as those of the program that Slate was measured with */
     .tolerance = 1e-3,
-    .instance = plan_gaussian,
+    .instance = instance_gaussian,
     .reference = reference_gaussian,
     .elastic = {9, 9},
-    .is_once = true,
+    .changes_inputs = true,
 };

@@ -1,7 +1,7 @@
 /*
- * fields.c: the zoo's kernels on points of a plane or of space: cp, cutcp, img, lbm, stenc.
+ * fields.c: the kernels of the zoo on points of a plane or of space: cp, cutcp, img, lbm, stenc.
  *
- * For each kernel: its instance, its reference, and the struct that names both.
+ * Each kernel has a function that makes its instance, a reference, and the struct with both.
  */
 #include "zoo_kernels.h"
 
@@ -24,7 +24,7 @@ static void make_atoms(void *data, size_t count, const int32_t *n) {
     }
 }
 
-static void plan_cp(gs_zoo_instance *instance, const int32_t *n) {
+static void instance_cp(gs_zoo_instance *instance, const int32_t *n) {
     enum { X = 16, Y = 8, POINTS = 8 };
     int atoms = gs_zoo_buffer_made(instance, GS_FLOAT32, (size_t)4 * n[2], make_atoms);
     int potential = gs_zoo_buffer_add(instance, GS_FLOAT32, (size_t)n[0] * n[1], -1, 1);
@@ -52,18 +52,18 @@ const gs_zoo_kernel gs_zoo_cp = {
     .numbers = "width, height, atoms",
     .sizes = {{"tiny", {1, 1, 1}}, {"odd", {141, 11, 13}}, {"small", {256, 32, 16}}, {"large", {4096, 4096, 500}}},
     .tolerance = 1e-3,
-    .instance = plan_cp,
+    .instance = instance_cp,
     .reference = reference_cp,
     .elastic = {9, 9},
 };
 
 /* ---- cutcp: the potential of near atoms in space; n counts cells ---- */
 
-enum { CUTCP_EDGE = 8, CUTCP_ROOM = 16 };
+enum { CUTCP_EDGE = 8, CUTCP_CAPACITY = 16 };
 static const double CUTCP_SPACING = 0.5, CUTCP_CUTOFF = 4.0; /* a cell is as wide as the cutoff */
 
 static int atoms_in(size_t cell) {
-    return (int)gs_zoo_random(7, cell, 0, CUTCP_ROOM + 0.99);
+    return (int)gs_zoo_random(7, cell, 0, CUTCP_CAPACITY + 0.99);
 }
 
 static void make_filled(void *data, size_t count, const int32_t *n) {
@@ -77,7 +77,7 @@ static void make_filled(void *data, size_t count, const int32_t *n) {
 static void make_cells(void *data, size_t count, const int32_t *n) {
     float *cells = data;
     for (size_t i = 0; i < count; i++) {
-        size_t cell = i / 4 / CUTCP_ROOM, axis = i % 4;
+        size_t cell = i / 4 / CUTCP_CAPACITY, axis = i % 4;
         size_t at[3] = {cell % n[0], cell / n[0] % n[1], cell / n[0] / n[1]};
         double point = floor(gs_zoo_random(1, i, 0, CUTCP_EDGE)) + gs_zoo_random(2, i, 0.25, 0.75);
         if (axis == 3)
@@ -87,22 +87,22 @@ static void make_cells(void *data, size_t count, const int32_t *n) {
     }
 }
 
-static void plan_cutcp(gs_zoo_instance *instance, const int32_t *n) {
+static void instance_cutcp(gs_zoo_instance *instance, const int32_t *n) {
     enum { DEPTH = 4 };
     size_t cells = (size_t)n[0] * n[1] * n[2];
-    int atoms = gs_zoo_buffer_made(instance, GS_FLOAT32, cells * CUTCP_ROOM * 4, make_cells);
+    int atoms = gs_zoo_buffer_made(instance, GS_FLOAT32, cells * CUTCP_CAPACITY * 4, make_cells);
     int filled = gs_zoo_buffer_made(instance, GS_INT32, cells, make_filled);
     int potential = gs_zoo_buffer_zero(instance, GS_FLOAT32, cells * CUTCP_EDGE * CUTCP_EDGE * CUTCP_EDGE);
     gs_zoo_launch_add(instance, "cutcp", "cutcp", GS_DIM(n[0], n[1], n[2]), GS_DIM(CUTCP_EDGE, CUTCP_EDGE, DEPTH),
                       "bbbff", atoms, filled, potential, CUTCP_SPACING, CUTCP_CUTOFF);
 }
 
-/* What all atoms that are near enough add up to at a point: it looks at every atom there is. */
+/* The potential at a point of all atoms that are near enough. It checks every atom. */
 static double potential_at(const float *atoms, const int32_t *filled, size_t cells, const double at[3]) {
     double sum = 0, bound = CUTCP_CUTOFF * CUTCP_CUTOFF;
     for (size_t cell = 0; cell < cells; cell++)
         for (int i = 0; i < filled[cell]; i++) {
-            const float *atom = atoms + (cell * CUTCP_ROOM + i) * 4;
+            const float *atom = atoms + (cell * CUTCP_CAPACITY + i) * 4;
             double distance = 0;
             for (int axis = 0; axis < 3; axis++)
                 distance += (at[axis] - atom[axis]) * (at[axis] - atom[axis]);
@@ -129,7 +129,7 @@ const gs_zoo_kernel gs_zoo_cutcp = {
     .numbers = "cells in x, y and z",
     .sizes = {{"tiny", {1, 1, 1}}, {"odd", {3, 1, 2}}, {"small", {3, 3, 2}}, {"large", {32, 32, 32}}},
     .tolerance = 1e-3,
-    .instance = plan_cutcp,
+    .instance = instance_cutcp,
     .reference = reference_cutcp,
     .elastic = {23, 23},
 };
@@ -138,7 +138,7 @@ const gs_zoo_kernel gs_zoo_cutcp = {
 
 enum { IMG_RADIUS = 2, IMG_SIDE = 5 };
 
-static void plan_img(gs_zoo_instance *instance, const int32_t *n) {
+static void instance_img(gs_zoo_instance *instance, const int32_t *n) {
     enum { TILE_X = 32, TILE_Y = 16 };
     int in = gs_zoo_buffer_add(instance, GS_FLOAT32, (size_t)n[0] * n[1], 0, 1);
     int weights = gs_zoo_buffer_add(instance, GS_FLOAT32, IMG_SIDE * IMG_SIDE, -1, 1);
@@ -148,7 +148,7 @@ static void plan_img(gs_zoo_instance *instance, const int32_t *n) {
 }
 
 static int within(int at, int size) {
-    return at < 0 ? 0 : at >= size ? size - 1 : at;
+    return (int)gs_max(0, gs_min(at, size - 1));
 }
 
 static void reference_img(void *const *data, const int32_t *n) {
@@ -170,7 +170,7 @@ const gs_zoo_kernel gs_zoo_img = {
     .numbers = "width, height",
     .sizes = {{"tiny", {1, 1}}, {"odd", {69, 35}}, {"small", {128, 64}}, {"large", {8192, 8192}}},
     .tolerance = 1e-4,
-    .instance = plan_img,
+    .instance = instance_img,
     .reference = reference_img,
     .elastic = {1, 1},
 };
@@ -190,7 +190,7 @@ static void make_solid(void *data, size_t count, const int32_t *n) {
         is_solid[i] = gs_zoo_random(5, i, 0, 7) < 1;
 }
 
-static void plan_lbm(gs_zoo_instance *instance, const int32_t *n) {
+static void instance_lbm(gs_zoo_instance *instance, const int32_t *n) {
     enum { THREADS = 128 };
     size_t cells = (size_t)n[0] * n[1];
     int f[2] = {gs_zoo_buffer_add(instance, GS_FLOAT32, LBM_DIRECTIONS * cells, 0.05, 0.15),
@@ -201,7 +201,7 @@ static void plan_lbm(gs_zoo_instance *instance, const int32_t *n) {
                           "bbbiif", f[step % 2], f[1 - step % 2], solid, n[0], n[1], LBM_OMEGA);
 }
 
-/* What a cell, into which `f` has streamed, is in direction i afterwards. */
+/* The value of a cell in direction i after a step; `f` are the values that streamed into the cell. */
 static double relaxed(const double *f, int i) {
     double density = 0, vx = 0, vy = 0;
     for (int k = 0; k < LBM_DIRECTIONS; k++) {
@@ -241,7 +241,7 @@ const gs_zoo_kernel gs_zoo_lbm = {
     .numbers = "width, height, steps",
     .sizes = {{"tiny", {1, 1, 1}}, {"odd", {131, 7, 3}}, {"small", {128, 24, 4}}, {"large", {4096, 2048, 4}}},
     .tolerance = 1e-4,
-    .instance = plan_lbm,
+    .instance = instance_lbm,
     .reference = reference_lbm,
     .elastic = {9, 9},
 };
@@ -250,7 +250,7 @@ const gs_zoo_kernel gs_zoo_lbm = {
 
 static const double STENC_MIDDLE = 0.4, STENC_AROUND = 0.1;
 
-static void plan_stenc(gs_zoo_instance *instance, const int32_t *n) {
+static void instance_stenc(gs_zoo_instance *instance, const int32_t *n) {
     enum { TILE_X = 32, TILE_Y = 4 };
     size_t count = (size_t)n[0] * n[1] * n[2];
     int grids[2] = {gs_zoo_buffer_add(instance, GS_FLOAT32, count, -1, 1),
@@ -290,7 +290,7 @@ const gs_zoo_kernel gs_zoo_stenc = {
               {"small", {64, 16, 12, 2}},
               {"large", {2048, 1024, 48, 2}}},
     .tolerance = 1e-4,
-    .instance = plan_stenc,
+    .instance = instance_stenc,
     .reference = reference_stenc,
     .elastic = {1, 1},
 };

@@ -1,8 +1,8 @@
 /*
- * forms.c: the kernels of a instance reshaped, compiled and priced.
+ * forms.c: reshapes and compiles the kernels of an instance, and determines their cost.
  *
- * The sources are compiled in. A part is one kernel in one form; a instance that calls two kernels has two parts, each
- * with a program of its own.
+ * The sources are compiled into the library. A part is one kernel in one form. An instance that calls two kernels has
+ * two parts, each with a program of its own.
  */
 #include "zoo_kernels.h"
 
@@ -51,7 +51,7 @@ static gs_code make_elastic(gs_zoo_part *part, const gs_source *source, const gs
 
 gs_code gs_zoo_part_make(gs_zoo_part *part, const gs_zoo_instance *instance, size_t kind, const gs_zoo_form *form,
                          uint32_t guess, gs_error *error) {
-    const gs_zoo_kind *wanted = &instance->kinds[kind];
+    const gs_zoo_kind *requested = &instance->kinds[kind];
     const gs_zoo_launch *launch = first_launch(instance, kind);
     gs_reshape_options options = {.form = form->form};
     gs_source source;
@@ -60,15 +60,15 @@ gs_code gs_zoo_part_make(gs_zoo_part *part, const gs_zoo_instance *instance, siz
     char name[100];
     *part = (gs_zoo_part){.divide_block = {1, 1, 1}, .multiply_grid = {1, 1, 1}, .divide_shared = 1};
     part->max_registers = form->max_registers;
-    snprintf(part->name, sizeof part->name, "%s", wanted->kernel);
-    snprintf(name, sizeof name, "%s.cu", wanted->source);
-    gs_code code = gs_zoo_text(wanted->source, &text, &size, error);
+    snprintf(part->name, sizeof part->name, "%s", requested->kernel);
+    snprintf(name, sizeof name, "%s.cu", requested->source);
+    gs_code code = gs_zoo_text(requested->source, &text, &size, error);
     if (code == GS_OK)
         code = gs_source_read(&source, name, text, size, error);
     if (code != GS_OK)
         return code;
     if (form->form == GS_FORM_PERSISTENT || form->form == GS_FORM_CONFINED)
-        code = gs_reshape(&source, wanted->kernel, &options, &part->text, error);
+        code = gs_reshape(&source, requested->kernel, &options, &part->text, error);
     else if (form->form == GS_FORM_ELASTIC)
         code = make_elastic(part, &source, launch, form->factor, guess, error);
     else
@@ -83,7 +83,7 @@ gs_code gs_zoo_part_make(gs_zoo_part *part, const gs_zoo_instance *instance, siz
 
 void gs_zoo_part_free(gs_zoo_part *part) {
     gs_text_free(&part->text);
-    *part = (gs_zoo_part){.program = NULL}; /* the program goes with the executor */
+    *part = (gs_zoo_part){.program = NULL}; /* the executor owns the program */
 }
 
 /* ---- compiling ---- */
@@ -112,8 +112,8 @@ gs_code gs_zoo_part_compile(gs_zoo_part *part, gs_executor *executor, const char
     return part->program ? GS_OK : error->code;
 }
 
-gs_code gs_zoo_part_price(gs_zoo_part *part, gs_executor *executor, const gs_gpu *gpu, const gs_zoo_instance *instance,
-                          size_t kind, gs_error *error) {
+gs_code gs_zoo_part_cost(gs_zoo_part *part, gs_executor *executor, const gs_gpu *gpu, const gs_zoo_instance *instance,
+                         size_t kind, gs_error *error) {
     const gs_zoo_launch *launch = first_launch(instance, kind);
     int major = 0, minor = 0;
     const char *list[1];

@@ -1,7 +1,7 @@
 /*
- * instance.c: a kernel of the zoo at one size: its buffers, its launches, and what the reference makes of the buffers.
+ * instance.c: a kernel of the zoo at one size: its buffers, its launches, and the results of the reference.
  *
- * Inputs are made once and kept in `data`; a run works on copies. The reference works on another copy, `wanted`.
+ * Inputs are made once and stay in `data`; a run works on copies. The reference works on another copy, `expected`.
  */
 #include "zoo_kernels.h"
 
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what there is ---- */
+/* ---- all kernels ---- */
 
 static const gs_zoo_kernel *const kernels[] = {
     &gs_zoo_bfs,       &gs_zoo_cp,    &gs_zoo_cutcp, &gs_zoo_fft,           &gs_zoo_histo,    &gs_zoo_img,
@@ -43,7 +43,7 @@ bool gs_zoo_size_is_large(const gs_zoo_size *size) {
     return strcmp(size->name, "large") == 0 || strcmp(size->name, "load") == 0;
 }
 
-/* ---- putting a instance together ---- */
+/* ---- making an instance ---- */
 
 int gs_zoo_buffer_add(gs_zoo_instance *instance, gs_scalar type, size_t count, double low, double high) {
     if (instance->buffer_count == GS_ZOO_BUFFERS) {
@@ -105,22 +105,22 @@ void gs_zoo_launch_add(gs_zoo_instance *instance, const char *source, const char
     va_end(list);
 }
 
-/* ---- inputs and what is wanted ---- */
+/* ---- inputs and expected results ---- */
 
 double gs_zoo_random(uint64_t seed, size_t index, double low, double high) {
     gs_random random = gs_random_at(seed, index);
     return low + (high - low) * ((double)(gs_random_next(&random) >> 11) / 9007199254740992.0);
 }
 
-/* Long buffers repeat themselves, for making random numbers takes long; a prime number, so that what lands in a wrong
-   place differs. */
+/* Long buffers repeat after `period` elements, because random numbers take long to make. The period is a prime number,
+   so that an element at a wrong place differs from the right one. */
 void gs_zoo_fill(gs_scalar type, uint64_t seed, double low, double high, void *data, size_t count) {
     const size_t period = 1000003, bytes = gs_scalar_bytes(type);
-    size_t made = (size_t)gs_min((int64_t)count, (int64_t)period);
+    size_t made = gs_min_u64(count, period);
     for (size_t i = 0; i < made; i++)
         gs_scalar_put(type, gs_zoo_random(seed, i, low, high), data, i);
     for (; made < count; made += period)
-        memcpy((char *)data + made * bytes, data, (size_t)gs_min((int64_t)(count - made), (int64_t)period) * bytes);
+        memcpy((char *)data + made * bytes, data, gs_min_u64(count - made, period) * bytes);
 }
 
 static gs_code fill_buffer(gs_zoo_instance *instance, size_t number, gs_error *error) {
@@ -135,12 +135,12 @@ static gs_code fill_buffer(gs_zoo_instance *instance, size_t number, gs_error *e
     return GS_OK;
 }
 
-static gs_code ask_reference(gs_zoo_instance *instance, gs_error *error) {
+static gs_code run_reference(gs_zoo_instance *instance, gs_error *error) {
     void *data[GS_ZOO_BUFFERS];
     for (size_t i = 0; i < instance->buffer_count; i++) {
         gs_zoo_buffer *buffer = &instance->buffers[i];
         size_t bytes = buffer->count * gs_scalar_bytes(buffer->type);
-        data[i] = buffer->wanted = malloc(bytes + 1);
+        data[i] = buffer->expected = malloc(bytes + 1);
         if (!data[i])
             return gs_fail_memory(error);
         memcpy(data[i], buffer->data, bytes);
@@ -159,7 +159,7 @@ gs_code gs_zoo_instance_make(gs_zoo_instance *instance, const gs_zoo_kernel *ker
     for (size_t i = 0; i < instance->buffer_count && code == GS_OK; i++)
         code = fill_buffer(instance, i, error);
     if (code == GS_OK && !gs_zoo_size_is_large(size))
-        code = ask_reference(instance, error);
+        code = run_reference(instance, error);
     if (code != GS_OK)
         gs_zoo_instance_free(instance);
     return code;
@@ -168,7 +168,7 @@ gs_code gs_zoo_instance_make(gs_zoo_instance *instance, const gs_zoo_kernel *ker
 void gs_zoo_instance_free(gs_zoo_instance *instance) {
     for (size_t i = 0; i < instance->buffer_count; i++) {
         free(instance->buffers[i].data);
-        free(instance->buffers[i].wanted);
+        free(instance->buffers[i].expected);
     }
     free(instance->launches.data);
     *instance = (gs_zoo_instance){0};

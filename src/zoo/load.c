@@ -1,27 +1,27 @@
 /*
- * load.c: a instance as an application: memory is allocated and filled once, then the launches are made again and again
- * on one stream, and not waited for one by one.
+ * load.c: an instance as an application: memory is allocated and filled once, then the launches run again and again on
+ * one stream, without a wait for each of them.
  *
- * A round is so many repetitions of the instance. Before the last of them, what the launches change is put back as it
- * was at the start, by a kernel that copies, so that what is there in the end can be compared: with the reference, or
- * at large sizes with what the first pass left, whose kernels are compared with the reference at the small size. Where
- * launches change their own inputs, the inputs are put back before each repetition.
+ * A round is a number of repetitions of the instance. Before the last repetition, the buffers that the launches change
+ * are restored by a kernel that copies, so that the results can be compared: with the reference or, at large sizes,
+ * with the results of the first pass, whose kernels are compared with the reference at the small size. If launches
+ * change their own inputs, the inputs are restored before each repetition.
  *
- * The host runs ahead of the GPU by some 50 ms, and waits then: by so many launches as took that long in the last round
- * that was longer. Before there was one, by 1,024 launches.
+ * The host runs ahead of the GPU by about 50 ms, and waits then. The number of launches that take this long is computed
+ * from the last round that was longer; before that it is 1,024.
  */
 #include "play.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static const char put_back_text[] = "\n__global__ void put_back(unsigned *to, const unsigned *from, unsigned words) {\n"
-                                    "    const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;\n"
-                                    "    if (i < words)\n"
-                                    "        to[i] = from[i];\n"
-                                    "}\n";
+static const char restore_text[] = "\n__global__ void restore(unsigned *to, const unsigned *from, unsigned words) {\n"
+                                   "    const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+                                   "    if (i < words)\n"
+                                   "        to[i] = from[i];\n"
+                                   "}\n";
 
-enum { PUT_BACK = 1, PUT_BACK_THREADS = 256, WORD = 4, FEW_AHEAD = 8, MOST_AHEAD = 1024, AHEAD_NS = 50000000 };
+enum { RESTORE = 1, RESTORE_THREADS = 256, WORD = 4, FEW_AHEAD = 8, MOST_AHEAD = 1024, AHEAD_NS = 50000000 };
 
 static size_t words_of(const gs_zoo_buffer *buffer) {
     return gs_divide_up((int64_t)(buffer->count * gs_scalar_bytes(buffer->type)), WORD);
@@ -54,24 +54,24 @@ static gs_code copy(gs_zoo_load *load, size_t number, uint64_t to, uint64_t from
     gs_job_argument arguments[] = {{.buffer = 0}, {.buffer = 1}, {.buffer = -1, .bytes = sizeof words}};
     memcpy(arguments[2].value, &words, sizeof words);
     gs_app_launch call = {.module = load->modules[0],
-                          .kernel = PUT_BACK,
-                          .grid = {(uint32_t)gs_divide_up(words, PUT_BACK_THREADS), 1, 1},
-                          .block = {PUT_BACK_THREADS, 1, 1},
+                          .kernel = RESTORE,
+                          .grid = {(uint32_t)gs_divide_up(words, RESTORE_THREADS), 1, 1},
+                          .block = {RESTORE_THREADS, 1, 1},
                           .arguments = arguments,
                           .argument_count = GS_COUNT(arguments),
                           .buffers = buffers};
     return start(load, &call, error);
 }
 
-static gs_code put_back(gs_zoo_load *load, gs_error *error) {
+static gs_code restore(gs_zoo_load *load, gs_error *error) {
     gs_code code = GS_OK;
     for (size_t i = 0; i < load->instance.buffer_count && code == GS_OK; i++)
         if (load->is_changed[i])
-            code = copy(load, i, load->memory[i], load->kept[i], error);
+            code = copy(load, i, load->memory[i], load->saved[i], error);
     return code;
 }
 
-/* All launches of the instance once. */
+/* Runs all launches of the instance once. */
 static gs_code pass(gs_zoo_load *load, gs_error *error) {
     gs_code code = GS_OK;
     for (size_t i = 0; i < load->instance.launches.count && code == GS_OK; i++) {
@@ -99,8 +99,8 @@ gs_code gs_zoo_load_round(gs_zoo_load *load, uint32_t repeat, gs_zoo_round *roun
     load->launches = 0;
     *round = (gs_zoo_round){.began_ns = gs_now_ns()};
     for (uint32_t i = 0; i < repeat && code == GS_OK; i++) {
-        if (load->instance.kernel->is_once || i + 1 == repeat)
-            code = put_back(load, error);
+        if (load->instance.kernel->changes_inputs || i + 1 == repeat)
+            code = restore(load, error);
         if (code == GS_OK)
             code = pass(load, error);
     }
@@ -153,40 +153,40 @@ gs_code gs_zoo_load_check(gs_zoo_load *load, gs_error *error) {
     return code;
 }
 
-/* What the first pass left is wanted from now on. */
-static gs_code keep_first_pass(gs_zoo_load *load, gs_error *error) {
+/* The results of the first pass become the expected results. */
+static gs_code expect_first_pass(gs_zoo_load *load, gs_error *error) {
     gs_code code = GS_OK;
     for (size_t i = 0; i < load->instance.buffer_count && code == GS_OK; i++)
         if (load->is_changed[i] && !load->instance.buffers[i].is_scratch)
-            code = fetch(load, i, &load->instance.buffers[i].wanted, error);
+            code = fetch(load, i, &load->instance.buffers[i].expected, error);
     return code;
 }
 
 /* ---- setting up ---- */
 
-/* Which buffers the launches change: those that the reference changes at the small size. */
+/* Finds the buffers that the launches change: those that the reference changes at the small size. */
 static void find_changed(const gs_zoo_instance *small, bool *is_changed) {
     for (size_t i = 0; i < small->buffer_count; i++) {
         const gs_zoo_buffer *buffer = &small->buffers[i];
         size_t bytes = buffer->count * gs_scalar_bytes(buffer->type);
-        is_changed[i] = buffer->is_scratch || memcmp(buffer->data, buffer->wanted, bytes) != 0;
+        is_changed[i] = buffer->is_scratch || memcmp(buffer->data, buffer->expected, bytes) != 0;
     }
 }
 
-/* The kernel, and in the first module the one that puts back. */
+/* Loads the kernel; the first module also has the one that restores buffers. */
 static gs_code load_kind(gs_zoo_load *load, size_t kind, gs_error *error) {
-    const gs_zoo_kind *wanted = &load->instance.kinds[kind];
-    const char *kernels[] = {wanted->kernel, "put_back"}, *text = NULL;
+    const gs_zoo_kind *requested = &load->instance.kinds[kind];
+    const char *kernels[] = {requested->kernel, "restore"}, *text = NULL;
     char name[100];
     gs_text whole = {0};
     size_t size = 0;
-    gs_code code = gs_zoo_text(wanted->source, &text, &size, error);
+    gs_code code = gs_zoo_text(requested->source, &text, &size, error);
     if (code != GS_OK)
         return code;
-    snprintf(name, sizeof name, "%s.cu", wanted->source);
+    snprintf(name, sizeof name, "%s.cu", requested->source);
     gs_text_put(&whole, text, size);
     if (kind == 0)
-        gs_text_put(&whole, put_back_text, sizeof put_back_text - 1);
+        gs_text_put(&whole, restore_text, sizeof restore_text - 1);
     gs_build build = {
         .name = name, .text = whole.data, .size = whole.count, .kernels = kernels, .kernel_count = kind == 0 ? 2 : 1};
     code = whole.failed ? gs_fail_memory(error)
@@ -215,30 +215,30 @@ static gs_code send(gs_zoo_load *load, gs_error *error) {
             code = ops->copy_in(load->stream, load->memory[i], buffer->data,
                                 buffer->count * gs_scalar_bytes(buffer->type), error);
         if (code == GS_OK && load->is_changed[i])
-            code = ops->allocate(load->stream, bytes, &load->kept[i], error);
+            code = ops->allocate(load->stream, bytes, &load->saved[i], error);
         if (code == GS_OK && load->is_changed[i])
-            code = copy(load, i, load->kept[i], load->memory[i], error);
+            code = copy(load, i, load->saved[i], load->memory[i], error);
     }
     return code;
 }
 
-/* The same kernels at the small size, against the reference. */
-static gs_code try_small(const gs_zoo_load *load, const gs_zoo_instance *small, gs_error *error) {
-    gs_zoo_load tried = *load;
+/* Compares the same kernels with the reference at the small size. */
+static gs_code check_small(const gs_zoo_load *load, const gs_zoo_instance *small, gs_error *error) {
+    gs_zoo_load checked = *load;
     gs_zoo_round round;
-    tried.instance = *small;
-    gs_code code = send(&tried, error);
+    checked.instance = *small;
+    gs_code code = send(&checked, error);
     if (code == GS_OK)
-        code = gs_zoo_load_round(&tried, 2, &round, error);
-    return code == GS_OK ? gs_zoo_load_check(&tried, error) : code;
+        code = gs_zoo_load_round(&checked, 2, &round, error);
+    return code == GS_OK ? gs_zoo_load_check(&checked, error) : code;
 }
 
-/* The first pass, and one more to see how long it takes. */
+/* Runs the first pass, and one more to measure it. */
 static gs_code warm_up(gs_zoo_load *load, gs_error *error) {
     gs_zoo_round round;
     gs_code code = gs_zoo_load_round(load, 1, &round, error);
     if (code == GS_OK && gs_zoo_size_is_large(load->instance.size))
-        code = keep_first_pass(load, error);
+        code = expect_first_pass(load, error);
     if (code == GS_OK)
         code = gs_zoo_load_round(load, 1, &round, error);
     load->pass_ns = round.ended_ns - round.began_ns;
@@ -258,7 +258,7 @@ gs_code gs_zoo_load_open(gs_zoo_load *load, const gs_zoo_kernel *kernel, const g
     if (code == GS_OK)
         code = load_kinds(load, error);
     if (code == GS_OK && gs_zoo_size_is_large(size))
-        code = try_small(load, &small, error);
+        code = check_small(load, &small, error);
     if (code == GS_OK)
         code = send(load, error);
     if (code == GS_OK)

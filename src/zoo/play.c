@@ -1,8 +1,8 @@
 /*
- * play.c: runs the launches of a instance in a form, and compares what came out with what is wanted.
+ * play.c: runs the launches of an instance in a form, and compares the results with the expected ones.
  *
- * Launches in a row that use one program are one work, so that buffers travel once. A form that walks over blocks
- * counts how often each one ran.
+ * Successive launches that use one program are one work, so that buffers are copied once. Persistent and confined
+ * kernels count how often each block of the grid ran.
  */
 #include "play.h"
 
@@ -17,7 +17,7 @@ static uint64_t blocks_of(const gs_zoo_launch *launch) {
     return (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
 }
 
-/* ---- one work: launches in a row with one program ---- */
+/* ---- one work: successive launches of one program ---- */
 
 struct group {
     size_t first, count; /* launches */
@@ -145,11 +145,11 @@ bool gs_zoo_buffer_is_right(const gs_zoo_instance *instance, size_t number, cons
     const gs_zoo_buffer *buffer = &instance->buffers[number];
     if (buffer->is_scratch)
         return true;
-    size_t at = gs_scalars_differ(buffer->type, buffer->wanted, data, buffer->count, instance->kernel->tolerance);
+    size_t at = gs_scalars_differ(buffer->type, buffer->expected, data, buffer->count, instance->kernel->tolerance);
     if (at == buffer->count)
         return true;
-    gs_fail(reason, GS_E_KERNEL, "buffer %zu, element %zu: %.9g is wanted, %.9g came out", number + 1, at,
-            gs_scalar_value(buffer->type, buffer->wanted, at), gs_scalar_value(buffer->type, data, at));
+    gs_fail(reason, GS_E_KERNEL, "buffer %zu, element %zu: expected %.9g, got %.9g", number + 1, at,
+            gs_scalar_value(buffer->type, buffer->expected, at), gs_scalar_value(buffer->type, data, at));
     return false;
 }
 
@@ -162,8 +162,8 @@ bool gs_zoo_turn_is_right(const gs_zoo_turn *turn, gs_error *reason) {
 
 void gs_zoo_turn_keep(gs_zoo_turn *turn) {
     for (size_t i = 0; i < turn->instance->buffer_count; i++) {
-        free(turn->instance->buffers[i].wanted);
-        turn->instance->buffers[i].wanted = turn->data[i];
+        free(turn->instance->buffers[i].expected);
+        turn->instance->buffers[i].expected = turn->data[i];
         turn->data[i] = NULL;
     }
 }
@@ -199,13 +199,13 @@ gs_code gs_zoo_parts_make(gs_zoo_part *parts, const gs_zoo_instance *instance, g
     return code;
 }
 
-/* For sizes that no reference was asked about, what the original gives is wanted. */
-static gs_code ask_original(gs_zoo_instance *instance, gs_executor *executor, const gs_zoo_form *form,
+/* At large sizes, the results of the original are the expected results. */
+static gs_code run_original(gs_zoo_instance *instance, gs_executor *executor, const gs_zoo_form *form,
                             gs_error *error) {
     gs_zoo_form original = {.form = GS_FORM_ORIGINAL, .seconds = form->seconds};
     gs_zoo_part parts[GS_ZOO_KINDS] = {{.program = NULL}};
     gs_zoo_turn turn = {.instance = instance, .parts = parts, .executor = executor, .form = &original};
-    if (instance->buffers[0].wanted)
+    if (instance->buffers[0].expected)
         return GS_OK;
     gs_code code = gs_zoo_parts_make(parts, instance, executor, &original, error);
     if (code == GS_OK)
@@ -218,7 +218,7 @@ static gs_code ask_original(gs_zoo_instance *instance, gs_executor *executor, co
     return code;
 }
 
-/* Tries one guess at fewer threads for one kind; the others stay as they are. */
+/* Tries one elastic guess for one kind; the other kinds stay as they are. */
 static gs_code try_guess(gs_zoo_instance *instance, gs_executor *executor, const gs_zoo_form *form, size_t kind,
                          uint32_t guess, gs_zoo_part *parts, gs_zoo_result *result, gs_error *error) {
     gs_zoo_part before = parts[kind];
@@ -237,7 +237,7 @@ static gs_code try_guess(gs_zoo_instance *instance, gs_executor *executor, const
     return code == GS_E_REFUSED || code == GS_E_KERNEL ? GS_OK : code;
 }
 
-/* The guess that is known to be right comes first. On a GPU there are no others: a wrong one may take it down. */
+/* The guess that is known to be right is tried first. On a GPU it is the only one: a wrong guess may crash it. */
 static gs_code find_elastic(gs_zoo_instance *instance, gs_executor *executor, const gs_zoo_form *form, size_t kind,
                             gs_zoo_part *parts, gs_zoo_result *result, gs_error *error) {
     const gs_zoo_kernel *owner = gs_zoo_find(instance->kinds[kind].source);
@@ -275,7 +275,7 @@ static gs_code run_elastic(gs_zoo_instance *instance, gs_executor *executor, con
 gs_code gs_zoo_run(gs_zoo_instance *instance, gs_executor *executor, const gs_zoo_form *form, gs_zoo_part *parts,
                    gs_zoo_result *result, gs_error *error) {
     *result = (gs_zoo_result){.is_right = false};
-    gs_code code = ask_original(instance, executor, form, error);
+    gs_code code = run_original(instance, executor, form, error);
     if (code != GS_OK)
         return code;
     if (parts[0].program)
@@ -287,6 +287,6 @@ gs_code gs_zoo_run(gs_zoo_instance *instance, gs_executor *executor, const gs_zo
         return gs_zoo_play(instance, parts, executor, form, result, error);
     if (code != GS_E_REFUSED && code != GS_E_KERNEL)
         return code;
-    result->reason = *error; /* or it does not compile, such as with too few registers */
+    result->reason = *error; /* or a compile error, for example with too few registers */
     return GS_OK;
 }

@@ -1,7 +1,7 @@
 /*
- * signals.c: the zoo's kernels on waves: fft, mrif, mriq.
+ * signals.c: the kernels of the zoo on waves: fft, mrif, mriq.
  *
- * For each kernel: its instance, its reference, and the struct that names both.
+ * Each kernel has a function that makes its instance, a reference, and the struct with both.
  */
 #include "zoo_kernels.h"
 
@@ -13,7 +13,7 @@ static const double TURN = 6.283185307179586;
 
 enum { FFT_POINTS = 512 };
 
-static void plan_fft(gs_zoo_instance *instance, const int32_t *n) {
+static void instance_fft(gs_zoo_instance *instance, const int32_t *n) {
     enum { THREADS = 128 };
     int in = gs_zoo_buffer_add(instance, GS_FLOAT32, (size_t)n[0] * FFT_POINTS * 2, -1, 1);
     int out = gs_zoo_buffer_zero(instance, GS_FLOAT32, (size_t)n[0] * FFT_POINTS * 2);
@@ -50,7 +50,7 @@ const gs_zoo_kernel gs_zoo_fft = {
     .numbers = "rows",
     .sizes = {{"tiny", {1}}, {"odd", {3}}, {"small", {8}}, {"large", {131072}}},
     .tolerance = 1e-3,
-    .instance = plan_fft,
+    .instance = instance_fft,
     .reference = reference_fft,
     .elastic = {25, 25},
 };
@@ -78,7 +78,7 @@ static void sum_samples(const float *samples, const float *imaginary, int count,
     }
 }
 
-static void plan_mrif(gs_zoo_instance *instance, const int32_t *n) {
+static void instance_mrif(gs_zoo_instance *instance, const int32_t *n) {
     enum { THREADS = 512 };
     int samples = gs_zoo_buffer_add(instance, GS_FLOAT32, (size_t)4 * n[1], -MRI_REACH, MRI_REACH);
     int imaginary = gs_zoo_buffer_add(instance, GS_FLOAT32, (size_t)n[1], -MRI_REACH, MRI_REACH), v[5];
@@ -108,12 +108,12 @@ const gs_zoo_kernel gs_zoo_mrif = {
     .numbers = "voxels, samples",
     .sizes = {{"tiny", {1, 1}}, {"odd", {777, 13}}, {"small", {2048, 16}}, {"large", {4000000, 256}}},
     .tolerance = 2e-3,
-    .instance = plan_mrif,
+    .instance = instance_mrif,
     .reference = reference_mrif,
     .elastic = {9, 9},
 };
 
-static void plan_mriq(gs_zoo_instance *instance, const int32_t *n) {
+static void instance_mriq(gs_zoo_instance *instance, const int32_t *n) {
     enum { THREADS = 256 };
     int samples = gs_zoo_buffer_add(instance, GS_FLOAT32, (size_t)4 * n[1], -MRI_REACH, MRI_REACH), v[5];
     add_voxels(instance, n[0], v);
@@ -131,7 +131,7 @@ const gs_zoo_kernel gs_zoo_mriq = {
     .numbers = "voxels, samples",
     .sizes = {{"tiny", {1, 1}}, {"odd", {777, 13}}, {"small", {2048, 16}}, {"large", {4000000, 256}}},
     .tolerance = 2e-3,
-    .instance = plan_mriq,
+    .instance = instance_mriq,
     .reference = reference_mriq,
     .elastic = {9, 9},
 };

@@ -1,5 +1,5 @@
-/* zoo_kernels.h: the sources of kernels/, compiled in (the build makes zoo.c), and the structs of the zoo; for this
-   room alone. */
+/* zoo_kernels.h: the sources of kernels/, compiled into the library (the build makes zoo.c), and the structs of the
+   zoo. For this room only. */
 #ifndef GS_ZOO_KERNELS_H
 #define GS_ZOO_KERNELS_H
 
@@ -21,9 +21,9 @@ extern const gs_zoo_kernel gs_zoo_bfs, gs_zoo_cp, gs_zoo_cutcp, gs_zoo_fft, gs_z
 #define GS_DIM(x, y, z) ((const uint32_t[3]){(uint32_t)(x), (uint32_t)(y), (uint32_t)(z)})
 #define GS_UP(n, by)    gs_divide_up(n, by)
 
-/* The element `index` of a random buffer. Each depends on nothing but the seed, its index and its bounds. */
+/* The element `index` of a random buffer. It depends only on the seed, the index and the bounds. */
 double gs_zoo_random(uint64_t seed, size_t index, double low, double high);
-/* A random buffer: elements 0, 1, ..., which after a million begin again. */
+/* Fills a random buffer. The elements repeat after a million. */
 void gs_zoo_fill(gs_scalar type, uint64_t seed, double low, double high, void *data, size_t count);
 
 #endif
