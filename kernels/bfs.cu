@@ -1,7 +1,7 @@
-// bfs.cu: one level of a breadth-first search. Each thread takes a node of the frontier and looks at its neighbours; who
-// finds a new one puts it into the block's queue in shared memory, and the block appends that to the next frontier.
+// bfs.cu: one level of a breadth-first search. Each thread takes a node of the frontier and visits its neighbors. It
+// puts a new node into the queue of the block in shared memory, which the block appends to the next frontier.
 
-constexpr int CAPACITY = 2048; // of the queue; what does not fit goes to the next frontier directly
+constexpr int CAPACITY = 2048; // of the queue; nodes that do not fit go to the next frontier directly
 
 __global__ void bfs(const int *first, const int *neighbours, int *level, const int *frontier, int *next, int *sizes,
                     int depth) {

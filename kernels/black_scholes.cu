@@ -1,4 +1,4 @@
-// black_scholes.cu: what European options to buy and to sell are worth, by the formula of Black and Scholes.
+// black_scholes.cu: the prices of European call and put options, by the formula of Black and Scholes.
 
 __global__ void black_scholes(const float *price, const float *strike, const float *years, float *call, float *put,
                               float rate, float volatility, int options) {

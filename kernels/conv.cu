@@ -1,5 +1,5 @@
-// conv.cu: the first half of a convolution: im2col writes, for each weight of a filter, a row with the pixel that it meets
-// at each place of the image. The product of the filters with that matrix is the convolution, and tgemm.cu's work.
+// conv.cu: the first half of a convolution: im2col writes, for each weight of a filter, a row with the pixels that it
+// is multiplied with. The product of the filters with that matrix, which tgemm.cu computes, is the convolution.
 
 #include <cuda_fp16.h>
 

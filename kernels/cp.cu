@@ -1,5 +1,5 @@
-// cp.cu: Coulombic potential: what all atoms add up to at each point of a plane. A thread has POINTS points of a row, a
-// block's width apart, so that distances in y and z are computed once for all of them.
+// cp.cu: the Coulombic potential of all atoms at each point of a plane. A thread has POINTS points of a row, one block
+// width apart, so that distances in y and z are computed once for all of them.
 
 constexpr int POINTS = 8;
 

@@ -16,7 +16,7 @@ __global__ void cutcp(const float4 *__restrict__ cells, const int *__restrict__ 
         const int cx = (int)blockIdx.x + neighbour % 3 - 1, cy = (int)blockIdx.y + neighbour / 3 % 3 - 1,
                   cz = (int)blockIdx.z + neighbour / 9 - 1;
         if (cx < 0 || cy < 0 || cz < 0 || cx >= (int)gridDim.x || cy >= (int)gridDim.y || cz >= (int)gridDim.z)
-            continue; // the whole block
+            continue; // all threads of the block
         const int cell = (cz * gridDim.y + cy) * gridDim.x + cx, count = filled[cell];
         __syncthreads();
         if (thread < count)

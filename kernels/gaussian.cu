@@ -1,5 +1,5 @@
-// gaussian.cu: a step of Gaussian elimination: row `step` is subtracted from those below it, as often as makes their
-// element in column `step` zero. That column is left as it is, for it is not read again: so no block waits for another.
+// gaussian.cu: a step of Gaussian elimination: a multiple of row `step` is subtracted from each row below it, so that
+// its element in column `step` becomes zero. This zero is not written, because it is not read: no block has to wait.
 
 __global__ void gaussian(float *matrix, int rows, int columns, int step) {
     const int column = step + 1 + blockIdx.x * blockDim.x + threadIdx.x;

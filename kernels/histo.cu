@@ -1,4 +1,4 @@
-// histo.cu: a histogram. Each block counts its share of the input in shared memory and adds that up in the end.
+// histo.cu: a histogram. Each block counts its part of the input in shared memory and adds the counts up at the end.
 
 constexpr int BINS = 2048;
 

@@ -1,5 +1,5 @@
-// img.cu: an image filter: each pixel becomes the weighted sum of those around it; at the border the nearest pixel
-// stands for those outside. A block loads its tile and a rim of RADIUS pixels into shared memory.
+// img.cu: an image filter: each pixel becomes the weighted sum of the pixels around it; pixels outside of the image
+// have the value of the nearest one inside. A block loads its tile and a border of RADIUS pixels into shared memory.
 
 constexpr int TILE_X = 32, TILE_Y = 16, RADIUS = 2, SIDE = 2 * RADIUS + 1;
 

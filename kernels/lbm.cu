@@ -1,5 +1,5 @@
-// lbm.cu: a step of the lattice Boltzmann method with nine directions in a plane (D2Q9). Each thread pulls what streams
-// into its cell, around the edges of the plane, and relaxes it towards equilibrium; solid cells send it back.
+// lbm.cu: a step of the lattice Boltzmann method with nine directions in a plane (D2Q9). Each thread reads the values
+// that stream into its cell, periodic at the edges, and relaxes them towards equilibrium; solid cells reflect them.
 
 constexpr int DIRECTIONS = 9;
 

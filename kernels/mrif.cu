@@ -9,7 +9,7 @@ __global__ void mrif(const float4 *__restrict__ samples, const float *__restrict
     const float at_x = x[i], at_y = y[i], at_z = z[i];
     float real = 0, imag = 0;
     for (int k = 0; k < count; k++) {
-        const float4 sample = samples[k]; // its place, and the real part of what was measured
+        const float4 sample = samples[k]; // its place, and the real part of its value
         float sine, cosine;
         sincosf(6.2831853f * (sample.x * at_x + sample.y * at_y + sample.z * at_z), &sine, &cosine);
         real += sample.w * cosine - imaginary[k] * sine;

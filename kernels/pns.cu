@@ -1,10 +1,10 @@
 // pns.cu: a Petri net, simulated many times. The net is a ring: transition i takes a token from place i and puts one
 // into the next. A block runs one simulation with the marking in shared memory: in each step the even transitions fire,
-// then the odd ones, each with a chance of a half where there is a token. The counts of all simulations are added up.
+// then the odd ones, each with a probability of 1/2 if there is a token. The counts of all simulations are added up.
 
 constexpr int PLACES = 512;
 
-// A random number of its own for each simulation, step and transition (a round of mixing by multiplication).
+// A random number for each simulation, step and transition (a hash by multiplications).
 __device__ unsigned mix(unsigned simulation, unsigned step, unsigned transition) {
     unsigned x = simulation * 0x9e3779b1u ^ step * 0x85ebca77u ^ transition * 0xc2b2ae3du;
     x = (x ^ x >> 15) * 0x2c1b3c6du;

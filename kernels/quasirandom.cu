@@ -1,5 +1,5 @@
-// quasirandom.cu: a Sobol sequence: number i of a dimension is the direction numbers of the bits of i, in Gray code,
-// added without carry.
+// quasirandom.cu: a Sobol sequence: number i of a dimension is the exclusive or of the direction numbers of the bits
+// that are set in the Gray code of i.
 
 constexpr int BITS = 32;
 

@@ -1,4 +1,4 @@
-// regtil.cu: a matrix product tiled in registers alone: a thread has a tile of TALL x WIDE of the result, and reads A and
+// regtil.cu: a matrix product tiled in registers only: a thread has a tile of TALL x WIDE of the result, and reads A and
 // B from global memory. A is stored by columns, B and C by rows.
 
 constexpr int TALL = 6, WIDE = 3;

@@ -1,5 +1,5 @@
 // spmv.cu: a sparse matrix times a vector. Rows are sorted by their lengths, and the matrix is stored by its jagged
-// diagonals: the k-th elements of all rows that have one stand together, so that threads side by side read side by side.
+// diagonals: the k-th elements of all rows that have one are stored together, so that the reads of a warp coalesce.
 
 __global__ void spmv(const float *values, const int *columns, const int *diagonals, const int *lengths, const int *places,
                      const float *__restrict__ x, float *y, int rows) {

@@ -1,5 +1,5 @@
-// stenc.cu: a step of a 7-point stencil in space. A block has a tile of a plane and walks through all planes: the one it
-// is in lies in shared memory, those below and above in registers. The surface keeps its values.
+// stenc.cu: a step of a 7-point stencil in space. A block has a tile and goes through all planes: the tile of the
+// current plane is in shared memory, the points below and above are in registers. The surface keeps its values.
 
 constexpr int TILE_X = 32, TILE_Y = 4;
 

@@ -1,6 +1,6 @@
 // tgemm.cu: a matrix product on tensor cores: C = A B, halves in, floats out, all by rows, of any size. A block has
-// WARPS x SIDE rows and TILES x SIDE columns of C, a warp SIDE of the rows; A and B go through shared memory, where what
-// is beyond the edges is zero.
+// WARPS x SIDE rows and TILES x SIDE columns of C, a warp SIDE of the rows; A and B go through shared memory, which is
+// zero beyond the edges of the matrices.
 
 #include <cuda_fp16.h>
 #include <mma.h>

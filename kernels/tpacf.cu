@@ -1,10 +1,10 @@
-// tpacf.cu: two-point angular correlation: how many pairs of points on a sphere are how far apart. A block has THREADS
-// points of the first set, goes through a slice of the second in tiles, and counts pairs in shared memory, each warp by
-// itself. `alone` says that both sets are the same, and each pair counts once.
+// tpacf.cu: two-point angular correlation: a histogram of the distances of pairs of points on a sphere. A block has
+// THREADS points of the first set, goes through a slice of the second in tiles, and counts pairs in shared memory, with
+// separate counts for each warp. `alone`: both sets are the same, and each pair counts once.
 
 constexpr int THREADS = 256, WARP = 32, BINS = 20, SLICE = 1024;
 
-// The bin of a cosine: `bounds` has BINS - 1 of them, falling.
+// The bin of a cosine. `bounds` has BINS - 1 cosines in descending order.
 __device__ int bin_of(float cosine, const float *bounds) {
     int low = 0, high = BINS - 1;
     while (low < high) {
@@ -39,7 +39,7 @@ __global__ void tpacf(const float *__restrict__ first, int firsts, const float *
         __syncthreads();
         const int here = min(THREADS, last - tile);
         for (int j = alone ? max(0, i + 1 - tile) : 0; j < here && i < firsts; j++) {
-            // Not fused, so that a pair at the edge of a bin falls the same way everywhere.
+            // Not fused, so that a pair at the edge of a bin is in the same bin everywhere.
             const float cosine = __fadd_rn(__fadd_rn(__fmul_rn(px, x[j]), __fmul_rn(py, y[j])), __fmul_rn(pz, z[j]));
             atomicAdd(&counts[thread / WARP][bin_of(cosine, edges)], 1u);
         }

@@ -1,5 +1,5 @@
-// transpose.cu: a matrix transposed through shared memory, so that both reading and writing go along rows. The tile has
-// an odd width to keep its columns in different banks.
+// transpose.cu: a matrix transposed through shared memory, so that both reads and writes coalesce. The tile has an odd
+// width, which puts its columns into different banks.
 
 constexpr int TILE = 32, ROWS = 8; // the block is TILE x ROWS threads
 
