@@ -1,17 +1,18 @@
 /*
- * bench.c: how fast blocks are placed, by the engine and by the literal algorithm, in one run of one program.
+ * bench.c: how fast blocks are placed, by the engine and by the literal algorithm, in one run of one program; and the
+ * speed of other parts.
  *
  *   mixed    kernels of random shapes, launched and ended, more than fit: each launch is a new shape
- *   waves    one kernel of a million blocks with a duration: every block placed needs one that ends
+ *   waves    one kernel of a million blocks with a duration: each block is placed when another ends
  *   memory   ten million blocks with a duration, with everything that a prediction records
  *   replay   the recorded corpus, read, predicted and scored
- *   shrink   runs of twenty kernels and more on a GPU of which one SM is always skipped, to the kernel that shows it
+ *   shrink   runs of twenty kernels and more on a GPU that always skips one SM, shrunk to the kernel that shows it
  *   bound    exact worst cases by the search and by trying every schedule, and proven bounds
  *   reshape  one kernel of a source of a thousand lines made confined
  *   host     threads of a kernel on the CPU that wait at barriers
  *   plan     which kernels run together: decisions among 2, 16 and 64, and by trying every partner and split
  *
- * Times are the best of several rounds, so that what else the machine does counts little.
+ * Times are the best of several rounds, so that other load of the machine has little effect.
  */
 #include "bound/bound.h"
 #include "fuzz/fuzz.h"
@@ -55,7 +56,7 @@ static void add_launch(gs_run *run, const gs_shape *shape, int64_t blocks, int64
         exit(4);
 }
 
-/* Launches of twice as many blocks as SMs, the oldest ending where the GPU has become full; the same on any GPU. */
+/* Launches of twice as many blocks as SMs; the oldest ends when the GPU has become full. The same on any GPU. */
 static gs_run *mixed_run(const gs_gpu *gpu, int launches) {
     gs_random random = gs_random_at(5, 0);
     gs_run *run = gs_run_new(NULL);
@@ -84,7 +85,7 @@ static bool count_block(void *user, size_t launch, int64_t block, int32_t sm, in
     return true;
 }
 
-/* Nanoseconds a block, and how many blocks were placed. */
+/* Nanoseconds per block; `*blocks`: how many blocks were placed. */
 static double engine_cost(const gs_gpu *gpu, const gs_run *run, int64_t *blocks) {
     gs_error error = {.code = GS_OK};
     *blocks = 0;
@@ -289,7 +290,7 @@ static void measure_bound(void) {
     gs_program_free(program);
 }
 
-/* A source of a thousand lines: small kernels with barriers and returns, and functions that ask for their block. */
+/* A source of a thousand lines: small kernels with barriers and returns, and functions that use blockIdx. */
 static void put_source(gs_text *into) {
     for (int i = 0; i < 100; i++)
         gs_text_add(into,
@@ -352,7 +353,7 @@ static void measure_host(void) {
 
 enum { PLAN_SMS = 132, PLAN_MOST = 64 };
 
-/* Contenders of all kinds, whose curves are known, and some pairs measured. */
+/* Contenders of all kinds, with known curves and some measured pairs. */
 static void make_contenders(gs_profile_store *store, gs_contender *contenders) {
     gs_random random = gs_random_at(6, 0);
     for (uint32_t i = 0; i < PLAN_MOST; i++) {
@@ -369,7 +370,7 @@ static void make_contenders(gs_profile_store *store, gs_contender *contenders) {
     }
 }
 
-/* Microseconds for a decision, by the plan and by trying every partner and every split of a pair. */
+/* Microseconds per decision, by the plan and by trying every partner and every split of a pair. */
 static double plan_cost(const literal_query *query, gs_plan_place *placements) {
     int64_t rounds = 4000 / (int64_t)query->count, start = gs_now_ns();
     for (int64_t i = 0; i < rounds; i++)

@@ -1,11 +1,11 @@
 /*
- * launches.c: what a launch through the daemon costs, compared in one run with the same launch given to the device
- * process directly: one at a time, and many in a row.
+ * launches.c: the cost of a launch through the daemon, compared in one run with the same launch sent to the worker
+ * directly: one at a time, and many in a row.
  *
  *   bench/launches PROGRAM [DEVICE [LAUNCHES]]
  *
- * PROGRAM is gridsmith. Both ways are measured by turns; medians are printed. The kernel is empty, so that what is
- * measured is the way there and back.
+ * PROGRAM is gridsmith. Both ways are measured alternately; medians are printed. The kernel is empty, so that only the
+ * way to the GPU and back is measured.
  */
 #include "client/client.h"
 #include "worker/worker.h"
@@ -43,7 +43,7 @@ static double median(double *list) {
 
 /* ---- directly ---- */
 
-static void wait_event(gs_worker *worker, uint32_t wanted) {
+static void wait_report(gs_worker *worker, uint32_t wanted) {
     gs_worker_report report;
     for (int64_t until = gs_now_ns() + 50000;;) {
         if (gs_now_ns() < until ? gs_worker_peek(worker, &report) : gs_worker_poll(worker, &report)) {
@@ -73,7 +73,7 @@ static gs_image *compile(const char *program, const char *cache, int architectur
     return image;
 }
 
-static gs_worker *open_engine(const char *program, const char *device, const char *cache) {
+static gs_worker *open_worker(const char *program, const char *device, const char *cache) {
     gs_worker_options options = {.device = device, .program = program};
     gs_error error = {.code = GS_OK};
     gs_worker *worker = gs_worker_open(&options, &error);
@@ -81,14 +81,14 @@ static gs_worker *open_engine(const char *program, const char *device, const cha
         give_up(device, error.message);
     gs_image *image = compile(program, cache, gs_worker_facts_of(worker)->architecture);
     gs_worker_allocate(worker, 1, 1, 4096);
-    wait_event(worker, GS_REPORT_ALLOCATED);
+    wait_report(worker, GS_REPORT_ALLOCATED);
     gs_worker_load(worker, 2, 1, image);
-    wait_event(worker, GS_REPORT_LOADED);
+    wait_report(worker, GS_REPORT_LOADED);
     gs_image_free(image);
     return worker;
 }
 
-/* Nanoseconds a launch. */
+/* Nanoseconds per launch. */
 static double run_directly(gs_worker *worker, int count, bool is_pipelined) {
     gs_worker_launch launch = {.request = {.queue = 1, .handle = 1}, .grid = {1, 1, 1}, .block = {32, 1, 1}};
     enum { AHEAD = 256 };
@@ -97,10 +97,10 @@ static double run_directly(gs_worker *worker, int count, bool is_pipelined) {
     for (int i = 0; i < count; i++) {
         gs_worker_start(worker, (uint64_t)i, &launch);
         if (!is_pipelined || i >= AHEAD)
-            wait_event(worker, GS_REPORT_RAN);
+            wait_report(worker, GS_REPORT_RAN);
     }
     for (int i = 0; is_pipelined && i < AHEAD && i < count; i++)
-        wait_event(worker, GS_REPORT_RAN);
+        wait_report(worker, GS_REPORT_RAN);
     return (double)(gs_now_ns() - began) / count;
 }
 
@@ -141,7 +141,7 @@ static double run_through_daemon(gs_client *client, uint32_t module, gs_client_m
     return (double)(gs_now_ns() - began) / count;
 }
 
-/* The way to the daemon and back alone: an event in an empty stream does not reach the worker. */
+/* The way to the daemon and back: an event in an empty stream does not reach the worker. */
 static double run_events(gs_client *client, int count, bool is_pipelined) {
     gs_client_code code = GS_CLIENT_OK;
     int64_t began = gs_now_ns();
@@ -175,12 +175,12 @@ int main(int argc, char **argv) {
     if (argc < 2 || !mkdtemp(folder))
         give_up("usage", "bench/launches PROGRAM [DEVICE [LAUNCHES]]");
     snprintf(socket, sizeof socket, "%s/s", folder);
-    gs_worker *worker = open_engine(argv[1], device, folder);
+    gs_worker *worker = open_worker(argv[1], device, folder);
     pid_t process = start_daemon(argv[1], device, folder, socket);
     gs_client *client = open_client(socket, &module, &memory);
     for (int turn = -1; turn < TURNS; turn++)
         for (int is_pipelined = 0; is_pipelined < 2; is_pipelined++) {
-            int at = turn < 0 ? 0 : turn; /* the first one warms up */
+            int at = turn < 0 ? 0 : turn; /* the first turn warms up */
             direct[is_pipelined][at] = run_directly(worker, count, is_pipelined);
             daemon[is_pipelined][at] = run_through_daemon(client, module, memory, count, is_pipelined);
             events[is_pipelined][at] = run_events(client, count, is_pipelined);

@@ -1,8 +1,8 @@
 /*
- * report.c: what bench/share found, as tables and as gridsmith.share/1: medians, spreads, gains and averages.
+ * report.c: prints the results of bench/share as tables and as gridsmith.share/1: medians, spreads, gains and averages.
  *
- * "gain" is how much more is done in the same time than one after the other: (alone + alone) / makespan - 1. "d over b"
- * compares makespans: b / d - 1.
+ * "gain" is how much more work is done in the same time than one after the other: (alone + alone) / makespan - 1. "d
+ * over b" compares makespans: b / d - 1.
  */
 #include "share.h"
 
@@ -30,7 +30,7 @@ static double median(const series *from) {
     return from->count % 2 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
 }
 
-/* From the least to the most, in percent of the median. */
+/* The difference of the largest and the smallest value, in percent of the median. */
 static double spread(const series *from) {
     double least = INFINITY, most = -INFINITY;
     for (int i = 0; i < from->count; i++) {
@@ -40,11 +40,11 @@ static double spread(const series *from) {
     return from->count ? 100 * (most - least) / median(from) : NAN;
 }
 
-/* In percent of an application that takes 30 seconds: what talking to the daemon costs, in the rounds and once at the
-   start; and injection with compilation, which is all that loading takes where nothing is kept. */
+/* In percent of an application that takes 30 seconds: the cost of communication with the daemon, in the rounds and once
+   at the start; and injection with compilation, which is the whole cost of loading if nothing is cached. */
 static void overheads_of(const application *app, double *communication, double *compilation) {
     const double thirty_seconds_ms = 30000;
-    bool is_long = app->long_direct.is_there && app->long_served.is_there;
+    bool is_long = app->long_direct.is_measured && app->long_served.is_measured;
     const alone *direct = is_long ? &app->long_direct : &app->direct;
     const alone *served = is_long ? &app->long_served : &app->served;
     double slower = median(&served->ms) / median(&direct->ms) - 1;
@@ -53,7 +53,7 @@ static void overheads_of(const application *app, double *communication, double *
     *compilation = 100 * median(&app->loading_ms) / thirty_seconds_ms;
 }
 
-/* ---- for people ---- */
+/* ---- tables ---- */
 
 static double gain_of(const pair *of, enum mode mode) {
     return 100 *
@@ -61,9 +61,9 @@ static double gain_of(const pair *of, enum mode mode) {
             1);
 }
 
-/* How much more one mode does in the same time than another; NAN: one of them is not there. */
+/* How much more work one mode does in the same time than another; NAN: one of them was not measured. */
 static double over(const pair *of, enum mode mode, enum mode other) {
-    return of->outcomes[mode].is_there && of->outcomes[other].is_there
+    return of->outcomes[mode].is_measured && of->outcomes[other].is_measured
                ? 100 * (median(&of->outcomes[other].makespan_ms) / median(&of->outcomes[mode].makespan_ms) - 1)
                : NAN;
 }
@@ -102,7 +102,7 @@ void print_pair(const struct bench *bench, const pair *of) {
             median(&of->first->direct.ms) + median(&of->second->direct.ms));
     for (enum mode mode = 0; mode < MODES; mode++) {
         const outcome *found = &of->outcomes[mode];
-        if (bench->is_used[mode] && found->is_there)
+        if (bench->is_used[mode] && found->is_measured)
             fprintf(bench->table, "  %9.1f %5.1f%% %+6.1f%%", median(&found->makespan_ms), spread(&found->makespan_ms),
                     gain_of(of, mode));
         else if (bench->is_used[mode])
@@ -116,7 +116,7 @@ void print_pair(const struct bench *bench, const pair *of) {
     fflush(bench->table);
 }
 
-/* The average, and the least with the pair that has it. */
+/* The average, and the minimum with its pair. */
 typedef struct summary {
     double sum, least;
     const pair *worst;
@@ -145,7 +145,7 @@ void print_averages(const struct bench *bench) {
     for (int i = 0; i < PAIRS; i++) {
         const pair *of = &bench->pairs[i];
         for (enum mode mode = 0; mode < MODES; mode++)
-            if (of->outcomes[mode].is_there)
+            if (of->outcomes[mode].is_measured)
                 sum_up(&gains[mode], of, gain_of(of, mode));
         sum_up(&over_mps, of, over(of, GRIDSMITH, MPS));
         sum_up(&best, of, over_best(of));
@@ -166,7 +166,7 @@ void print_overheads(const struct bench *bench) {
     for (int i = 0; i < APPLICATIONS; i++) {
         const application *app = &bench->applications[i];
         double communication, compilation;
-        if (!app->served.is_there || !app->direct.is_there)
+        if (!app->served.is_measured || !app->direct.is_measured)
             continue;
         overheads_of(app, &communication, &compilation);
         fprintf(bench->table,
@@ -176,12 +176,12 @@ void print_overheads(const struct bench *bench) {
                 median(&app->loading_ms), app->served.compile_ms, app->direct.compile_ms);
     }
     for (int i = 0; i < 2; i++)
-        if (bench->launch[i].is_there)
+        if (bench->launch[i].is_measured)
             fprintf(bench->table, "an empty kernel %s: %.2f us launched and waited for, %.2f us in a row\n",
                     i ? "through the daemon" : "direct", bench->launch[i].waited_us, bench->launch[i].pipelined_us);
 }
 
-/* ---- for programs ---- */
+/* ---- JSON ---- */
 
 enum { DECIMALS = 4 };
 
@@ -197,7 +197,7 @@ static void write_series(gs_writer *writer, const char *key, const series *from)
 }
 
 static void write_alone(gs_writer *writer, const char *key, const alone *of) {
-    if (!of->is_there)
+    if (!of->is_measured)
         return;
     gs_write_object(writer, key);
     write_series(writer, "round_ms", &of->ms);
@@ -216,7 +216,7 @@ static void write_application(gs_writer *writer, const application *app) {
     write_alone(writer, "served", &app->served);
     write_alone(writer, "long_direct", &app->long_direct);
     write_alone(writer, "long_served", &app->long_served);
-    if (app->served.is_there && app->direct.is_there) {
+    if (app->served.is_measured && app->direct.is_measured) {
         overheads_of(app, &communication, &compilation);
         write_series(writer, "loading_ms", &app->loading_ms);
         gs_write_real(writer, "communication_percent", communication, DECIMALS);
@@ -232,7 +232,7 @@ static void write_pair(gs_writer *writer, const pair *of) {
     gs_write_string(writer, "pair", name);
     for (enum mode mode = 0; mode < MODES; mode++) {
         const outcome *found = &of->outcomes[mode];
-        if (!found->is_there)
+        if (!found->is_measured)
             continue;
         gs_write_object(writer, modes[mode].name);
         write_series(writer, "makespan_ms", &found->makespan_ms);
@@ -249,7 +249,7 @@ static void write_pair(gs_writer *writer, const pair *of) {
 static void write_launches(gs_writer *writer, const struct bench *bench) {
     gs_write_object(writer, "launch");
     for (int i = 0; i < 2; i++)
-        if (bench->launch[i].is_there) {
+        if (bench->launch[i].is_measured) {
             gs_write_object(writer, i ? "served" : "direct");
             gs_write_real(writer, "waited_us", bench->launch[i].waited_us, 3);
             gs_write_real(writer, "pipelined_us", bench->launch[i].pipelined_us, 3);
@@ -266,12 +266,12 @@ void print_json(const struct bench *bench) {
     gs_write_int(&writer, "repeats", bench->repeats);
     gs_write_array(&writer, "applications");
     for (int i = 0; i < APPLICATIONS; i++)
-        if (bench->applications[i].is_wanted)
+        if (bench->applications[i].is_selected)
             write_application(&writer, &bench->applications[i]);
     gs_write_end(&writer);
     gs_write_array(&writer, "pairs");
     for (int i = 0; i < PAIRS; i++)
-        if (bench->pairs[i].is_wanted)
+        if (bench->pairs[i].is_selected)
             write_pair(&writer, &bench->pairs[i]);
     gs_write_end(&writer);
     write_launches(&writer, bench);

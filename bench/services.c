@@ -1,8 +1,9 @@
 /*
- * services.c: children with time limits, and what runs beside them: the control daemon of MPS and 'gridsmith serve'.
+ * services.c: child processes with time limits, and the services that run beside them: the control daemon of MPS and
+ * 'gridsmith serve'.
  *
- * A child is killed by the kernel when this program goes, however that happens. MPS runs in the foreground, so that it
- * is a child like the others; it is asked to quit first, for it has a server of its own to stop.
+ * The kernel kills a child when this program ends for any reason. MPS runs in the foreground, so that it is a child
+ * like the others. It is sent "quit" first, because it has to stop a server of its own.
  */
 #include "services.h"
 
@@ -39,7 +40,7 @@ static void become(const char *const *arguments, environment changes, int in, in
     sigprocmask(SIG_SETMASK, &none, NULL);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
-        _exit(127); /* it went already */
+        _exit(127); /* the parent has ended already */
     dup2(in, STDIN_FILENO);
     dup2(out, STDOUT_FILENO);
     for (; changes[0]; changes += 2)
@@ -82,7 +83,7 @@ bool child_start(child *started, const char *const *arguments, environment chang
     return false;
 }
 
-/* Takes the first line of the buffer. */
+/* Removes the first line from the buffer and returns it. */
 static const char *take_line(child *from) {
     char *end = memchr(from->buffer, '\n', from->count);
     if (!end)
@@ -115,9 +116,9 @@ const char *child_line(child *from, double seconds) {
     return line;
 }
 
-bool child_tell(child *to, const char *words) {
-    size_t length = strlen(words);
-    return to->pid && write(to->in, words, length) == (ssize_t)length;
+bool child_write(child *to, const char *text) {
+    size_t length = strlen(text);
+    return to->pid && write(to->in, text, length) == (ssize_t)length;
 }
 
 static void forget(child *gone) {
@@ -126,7 +127,7 @@ static void forget(child *gone) {
     gone->pid = 0;
 }
 
-/* Waits until it has ended, in short steps. */
+/* Waits, in short steps, until the child has ended or the time has passed. */
 static bool has_ended(const child *one, double seconds, int *status) {
     int64_t deadline_ns = gs_now_ns() + (int64_t)(seconds * 1e9);
     struct timespec moment = {.tv_nsec = 2000000};
@@ -156,13 +157,13 @@ void child_kill(child *killed) {
     forget(killed);
 }
 
-/* Runs a command to its end, and says nothing. Its exit code, or -1. */
+/* Runs a command to its end and ignores its output. Returns its exit code, or -1. */
 static int run_quietly(const char *const *arguments, environment changes, const char *words, double seconds) {
     child run;
     if (!child_start(&run, arguments, changes))
         return -1;
     if (words)
-        child_tell(&run, words);
+        child_write(&run, words);
     close(run.in);
     run.in = open("/dev/null", O_WRONLY | O_CLOEXEC);
     while (child_line(&run, seconds))
@@ -229,7 +230,7 @@ environment services_environment(const struct services *services, bool under_mps
     return services->list[under_mps ? 1 : served ? 2 : 0];
 }
 
-/* Whether a file is there before the child has ended, or too much time passed. */
+/* Waits for a file. False: the child has ended, or the time has passed. */
 static bool appears(const char *path, child *maker) {
     for (int64_t began_ns = gs_now_ns(); gs_now_ns() - began_ns < START_SECONDS * INT64_C(1000000000);) {
         int status;
@@ -243,15 +244,15 @@ static bool appears(const char *path, child *maker) {
     return false;
 }
 
-/* Its output is not read: to the log. */
+/* Starts a service with its output going to the log. */
 static bool start_quietly(struct services *services, child *started, const char *command, environment changes) {
     char whole[1200];
     snprintf(whole, sizeof whole, "exec %s >>%s/log 2>&1 </dev/null", command, services->folder);
     return child_start(started, (const char *const[]){"sh", "-c", whole, NULL}, changes);
 }
 
-/* The last line of the log, or what else there is to say. */
-static void tell_why(const struct services *services, const char *words, char *why, size_t size) {
+/* Stores `words` and the last line of the log in `why`. */
+static void describe_failure(const struct services *services, const char *words, char *why, size_t size) {
     char path[96], line[160] = "";
     snprintf(path, sizeof path, "%s/log", services->folder);
     FILE *log = fopen(path, "r");
@@ -272,7 +273,7 @@ bool services_start_mps(struct services *services, char *why, size_t size) {
         appears(control, &services->mps))
         return true;
     child_kill(&services->mps);
-    tell_why(services, "MPS did not start", why, size);
+    describe_failure(services, "MPS did not start", why, size);
     return false;
 }
 
@@ -291,11 +292,11 @@ bool services_start_daemon(struct services *services, char *why, size_t size) {
     if (start_quietly(services, &services->daemon, command, changes) && appears(services->socket, &services->daemon))
         return true;
     child_kill(&services->daemon);
-    tell_why(services, "the daemon did not start", why, size);
+    describe_failure(services, "the daemon did not start", why, size);
     return false;
 }
 
-bool services_forget_images(const struct services *services) {
+bool services_remove_images(const struct services *services) {
     char command[160];
     snprintf(command, sizeof command, "rm -f '%s/cache/'*.image", services->folder);
     return run_quietly((const char *const[]){"sh", "-c", command, NULL}, services_environment(services, false, false),
@@ -308,7 +309,7 @@ void services_close(struct services *services) {
     int status;
     if (!services->folder[0])
         return;
-    was_interrupted = 0; /* what follows is to happen all the same, and has its time limits */
+    was_interrupted = 0; /* the following must be done in any case, and has time limits */
     if (services->mps.pid) {
         run_quietly(quit, services_environment(services, true, false), "quit\n", STOP_SECONDS);
         if (has_ended(&services->mps, STOP_SECONDS, &status))

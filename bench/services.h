@@ -1,4 +1,4 @@
-/* services.h: children with time limits, and what runs beside them, for share.c. See services.c. */
+/* services.h: child processes with time limits, and the services that run beside them, for share.c. See services.c. */
 #ifndef GS_BENCH_SERVICES_H
 #define GS_BENCH_SERVICES_H
 
@@ -6,49 +6,52 @@
 
 #include <sys/types.h>
 
-/* ---- children: programs that read lines and write lines ---- */
+/* ---- children: programs that read and write lines ---- */
 
 typedef struct child {
-    pid_t pid;   /* 0: there is none */
-    int in, out; /* what it reads, and what it writes */
+    pid_t pid;   /* 0: not running */
+    int in, out; /* its standard input and output */
     char buffer[8192], line[4096];
     size_t count; /* in the buffer */
 } child;
 
-/* What is different for a child: names and values by turns, a value NULL: not set. It ends in a NULL. */
+/* Changes to the environment of a child: names and values alternately, and a NULL at the end. A NULL as a value: not
+   set. */
 typedef const char *const *environment;
 
-/* False, with a line on standard error: it could not be started. */
+/* False: it could not be started; a line on standard error says why. */
 bool child_start(child *started, const char *const *arguments, environment changes);
-/* The next line that it writes, without its end. NULL: it ended, or `seconds` passed, or somebody interrupted. */
+/* The next line that it writes, without the line end. NULL: it has ended, `seconds` have passed, or this program was
+   interrupted. */
 const char *child_line(child *from, double seconds);
-bool child_tell(child *to, const char *words);
-/* Lets it end by itself, or kills it after `seconds`. Its exit code, or -1. */
+bool child_write(child *to, const char *text);
+/* Waits until it ends, or kills it after `seconds`. Returns its exit code, or -1. */
 int child_end(child *ended, double seconds);
-void child_kill(child *killed); /* none is fine */
+void child_kill(child *killed); /* may be called if it is not running */
 
-/* ---- services: what runs while applications are measured ---- */
+/* ---- services: programs that run while applications are measured ---- */
 
 struct services {
     char program[512]; /* gridsmith */
-    char folder[64];   /* for sockets and logs; goes when all is closed */
+    char folder[64];   /* for sockets and logs; services_close removes it */
     char pipes[96], logs[96], socket[96];
     const char *list[3][8]; /* environments: plain, under MPS, of the daemon and its clients */
     child mps, daemon;
 };
 
-/* Finds gridsmith, beside `self` where `program` is NULL, and makes a folder. False, with a line: it cannot. */
+/* Finds gridsmith, next to `self` if `program` is NULL, and makes a folder. False: failed; a line on standard error
+   says why. */
 bool services_open(struct services *services, const char *program, const char *self);
-/* Start MPS or the daemon, and wait until they listen. False: why. */
+/* Start MPS or the daemon, and wait until it listens. False: failed, see `why`. */
 bool services_start_mps(struct services *services, char *why, size_t size);
 bool services_start_daemon(struct services *services, char *why, size_t size);
-/* Removes what the daemon has compiled. */
-bool services_forget_images(const struct services *services);
+/* Removes the images that the daemon has compiled. */
+bool services_remove_images(const struct services *services);
 environment services_environment(const struct services *services, bool under_mps, bool served);
-/* Stops what was started, and removes the folder. */
+/* Stops the services, and removes the folder. */
 void services_close(struct services *services);
 
-/* Whether SIGINT, SIGTERM or SIGHUP came. */
+/* Whether this program got SIGINT, SIGTERM or SIGHUP. */
 bool services_interrupted(void);
 
 #endif

@@ -1,16 +1,17 @@
 /*
- * share.c: what sharing a GPU brings: five applications of the zoo alone, and in all fifteen pairs, each pair
+ * share.c: the effect of sharing a GPU: five applications of the zoo alone, and in all fifteen pairs, each pair
  *
- *   a   as two processes, which the driver gives the GPU by turns
+ *   a   as two processes, between which the driver switches
  *   b   as two processes under MPS
  *   c   as two threads of one process, each with half of the SMs (green contexts)
  *   d   as two clients of 'gridsmith serve'
  *
- * Each application is 'gridsmith zoo load': the repetitions that take --seconds alone are found out first, and are the
- * same everywhere. The two begin together; the makespan is from the first begin to the last end, by the clock that all
- * processes share. "gain" is how much shorter it is than one after the other: (alone + alone) / makespan - 1.
+ * Each application is 'gridsmith zoo load'. The number of repetitions that take --seconds alone is determined first,
+ * and is the same everywhere. Both applications of a pair begin together. The makespan is from the first begin to the
+ * last end, by a clock that all processes share. "gain" is how much shorter it is than one after the other: (alone +
+ * alone) / makespan - 1.
  *
- * Everything that is started is a child of this program, has a time limit, and goes when this program goes.
+ * Everything that is started is a child of this program, has a time limit, and ends when this program ends.
  */
 #include "share.h"
 
@@ -18,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WARM_UP = 2 }; /* rounds that do not count: clocks settle, and the daemon learns what it serves */
+enum { WARM_UP = 2 }; /* rounds that do not count: clocks settle, and the daemon measures the kernels */
 
 static void add(series *to, double value) {
     if (to->count < MOST_REPEATS)
@@ -27,7 +28,7 @@ static void add(series *to, double value) {
 
 /* ---- one application, one pair ---- */
 
-/* What 'zoo load' prints: a line for each event. */
+/* An event, as 'zoo load' prints it in a line. */
 typedef struct event {
     char what[16];
     int number; /* of the application */
@@ -63,16 +64,16 @@ static bool expect(child *from, double seconds, const char *what, event *found) 
     return next_event(from, seconds, found) && strcmp(found->what, what) == 0;
 }
 
-/* Reads the last event of each application, and ends the child. False: a result is wrong, or it did not end well. */
+/* Reads the last event of each application, and waits for the child. False: a result is wrong, or it failed. */
 static bool end_load(const struct bench *bench, child *from, int applications) {
     event last;
-    bool is_well = true;
-    for (int i = 0; i < applications && is_well; i++) {
-        is_well = expect(from, bench->patience_seconds, "done", &last) && last.is_right;
+    bool succeeded = true;
+    for (int i = 0; i < applications && succeeded; i++) {
+        succeeded = expect(from, bench->patience_seconds, "done", &last) && last.is_right;
         if (last.reason[0])
             fprintf(stderr, "share: wrong: %s\n", last.reason);
     }
-    return child_end(from, bench->patience_seconds) == 0 && is_well;
+    return child_end(from, bench->patience_seconds) == 0 && succeeded;
 }
 
 static double seconds_for(const struct bench *bench, double factor) {
@@ -117,39 +118,39 @@ static bool start_load(const struct bench *bench, enum mode mode, const applicat
 static bool run_alone(struct bench *bench, enum mode mode, application *app, int rounds, double seconds, alone *into) {
     child load;
     event found;
-    int uncounted = seconds > bench->seconds ? 0 : WARM_UP; /* in a long round it does not matter */
-    *into = (alone){.is_there = false};
+    int uncounted = seconds > bench->seconds ? 0 : WARM_UP; /* not needed for a long round */
+    *into = (alone){.is_measured = false};
     if (!start_load(bench, mode, app, NULL, uncounted + rounds, false, seconds, &load))
         return false;
-    bool is_well =
+    bool succeeded =
         expect(&load, bench->patience_seconds + seconds_for(bench, seconds / bench->seconds), "ready", &found);
     into->setup_ms = found.setup_ms;
     into->compile_ms = found.compile_ms;
-    app->repeat = is_well && !app->repeat ? found.repeat : app->repeat;
-    for (int i = -uncounted; i < rounds && is_well; i++) {
-        is_well = expect(&load, seconds_for(bench, seconds / bench->seconds), "round", &found);
+    app->repeat = succeeded && !app->repeat ? found.repeat : app->repeat;
+    for (int i = -uncounted; i < rounds && succeeded; i++) {
+        succeeded = expect(&load, seconds_for(bench, seconds / bench->seconds), "round", &found);
         if (i >= 0)
             add(&into->ms, (double)(found.ended_ns - found.began_ns) / 1e6);
     }
-    if (is_well)
-        is_well = end_load(bench, &load, 1);
+    if (succeeded)
+        succeeded = end_load(bench, &load, 1);
     else
         child_kill(&load);
-    into->is_there = is_well;
-    return is_well;
+    into->is_measured = succeeded;
+    return succeeded;
 }
 
-/* One round of both: they begin when a line comes. */
+/* One round of both applications, which begin when they read a line. */
 static bool run_round(struct bench *bench, child *loads, int processes, outcome *into) {
     event found[2] = {{.number = 0}, {.number = 0}};
     for (int i = 0; i < processes; i++)
-        if (!child_tell(&loads[i], "\n"))
+        if (!child_write(&loads[i], "\n"))
             return false;
     for (int i = 0; i < 2; i++)
         if (!expect(&loads[processes == 2 ? i : 0], seconds_for(bench, 2), "round", &found[i]))
             return false;
     int64_t began_ns = gs_min(found[0].began_ns, found[1].began_ns);
-    int64_t ended_ns = -gs_min(-found[0].ended_ns, -found[1].ended_ns);
+    int64_t ended_ns = gs_max(found[0].ended_ns, found[1].ended_ns);
     add(&into->makespan_ms, (double)(ended_ns - began_ns) / 1e6);
     add(&into->first_ms, (double)(found[0].ended_ns - found[0].began_ns) / 1e6);
     add(&into->second_ms, (double)(found[1].ended_ns - found[1].began_ns) / 1e6);
@@ -163,7 +164,7 @@ static bool run_rounds(struct bench *bench, child *loads, int processes, outcome
             return false;
     for (int i = -WARM_UP; i < bench->repeats; i++) {
         if (i == 0)
-            *into = (outcome){.is_there = false};
+            *into = (outcome){.is_measured = false};
         if (!run_round(bench, loads, processes, into))
             return false;
     }
@@ -173,18 +174,18 @@ static bool run_rounds(struct bench *bench, child *loads, int processes, outcome
 static bool run_pair(struct bench *bench, enum mode mode, const pair *of, outcome *into) {
     child loads[2] = {{.pid = 0}, {.pid = 0}};
     int processes = mode == GREEN ? 1 : 2, rounds = WARM_UP + bench->repeats;
-    *into = (outcome){.is_there = false};
-    bool is_well =
+    *into = (outcome){.is_measured = false};
+    bool succeeded =
         start_load(bench, mode, of->first, processes == 1 ? of->second : NULL, rounds, true, bench->seconds, &loads[0]);
-    if (is_well && processes == 2)
-        is_well = start_load(bench, mode, of->second, NULL, rounds, true, bench->seconds, &loads[1]);
-    is_well = is_well && run_rounds(bench, loads, processes, into);
-    for (int i = 0; i < processes && is_well; i++)
-        is_well = end_load(bench, &loads[i], 2 / processes);
+    if (succeeded && processes == 2)
+        succeeded = start_load(bench, mode, of->second, NULL, rounds, true, bench->seconds, &loads[1]);
+    succeeded = succeeded && run_rounds(bench, loads, processes, into);
+    for (int i = 0; i < processes && succeeded; i++)
+        succeeded = end_load(bench, &loads[i], 2 / processes);
     for (int i = 0; i < processes; i++)
         child_kill(&loads[i]);
-    into->is_there = is_well;
-    return is_well;
+    into->is_measured = succeeded;
+    return succeeded;
 }
 
 /* ---- overheads ---- */
@@ -194,18 +195,18 @@ static bool run_launch(struct bench *bench, bool is_served) {
         bench->services.program,       "zoo", "launch", "--json", "--on", is_served ? "serve" : "cuda", "--repeat",
         bench->size ? "100" : "10000", NULL};
     launch_times *into = &bench->launch[is_served];
-    child asked;
-    if (!child_start(&asked, list, services_environment(&bench->services, false, is_served)))
+    child load;
+    if (!child_start(&load, list, services_environment(&bench->services, false, is_served)))
         return false;
-    const char *line = child_line(&asked, bench->patience_seconds);
+    const char *line = child_line(&load, bench->patience_seconds);
     json_t *json = line ? json_loads(line, 0, NULL) : NULL;
-    into->is_there = json && json_unpack(json, "{s:F, s:F}", "waited_us", &into->waited_us, "pipelined_us",
-                                         &into->pipelined_us) == 0;
+    into->is_measured = json && json_unpack(json, "{s:F, s:F}", "waited_us", &into->waited_us, "pipelined_us",
+                                            &into->pipelined_us) == 0;
     json_decref(json);
-    return child_end(&asked, bench->patience_seconds) == 0 && into->is_there;
+    return child_end(&load, bench->patience_seconds) == 0 && into->is_measured;
 }
 
-/* ---- all of it ---- */
+/* ---- the measurements ---- */
 
 static bool is_time_left(const struct bench *bench) {
     return !services_interrupted() && gs_now_ns() - bench->began_ns < (int64_t)bench->limit_seconds * 1000000000;
@@ -224,11 +225,11 @@ static void start_services(struct bench *bench) {
         refuse(bench, GRIDSMITH, why);
 }
 
-/* Alone, direct: without that there is nothing to compare with. */
+/* Each application alone, direct. Without this there is nothing to compare with. */
 static bool measure_alone(struct bench *bench) {
     for (int i = 0; i < APPLICATIONS && is_time_left(bench); i++) {
         application *app = &bench->applications[i];
-        if (!app->is_wanted)
+        if (!app->is_selected)
             continue;
         if (!run_alone(bench, TIME_SLICED, app, bench->repeats, bench->seconds, &app->direct))
             return false;
@@ -237,14 +238,14 @@ static bool measure_alone(struct bench *bench) {
     return true;
 }
 
-/* Loads the application once more and again, as if for the first time; one launch of it is enough. */
+/* Loads the application again and again without cached images, with one launch each time. */
 static bool measure_loading(struct bench *bench, application *app) {
     application once = *app;
     alone loaded;
     once.repeat = 1;
     add(&app->loading_ms, app->served.compile_ms);
     for (int i = 1; i < bench->repeats; i++) {
-        if (!services_forget_images(&bench->services) ||
+        if (!services_remove_images(&bench->services) ||
             !run_alone(bench, GRIDSMITH, &once, 1, bench->seconds, &loaded))
             return false;
         add(&app->loading_ms, loaded.compile_ms);
@@ -252,13 +253,13 @@ static bool measure_loading(struct bench *bench, application *app) {
     return true;
 }
 
-/* Alone through the daemon, which also shows it each kernel before the pairs. */
+/* Each application alone through the daemon, which also measures its kernels before the pairs. */
 static void measure_served(struct bench *bench) {
     run_launch(bench, false);
     for (int i = 0; i < APPLICATIONS && is_time_left(bench) && bench->is_used[GRIDSMITH]; i++) {
         application *app = &bench->applications[i];
-        if (app->is_wanted && !(run_alone(bench, GRIDSMITH, app, bench->repeats, bench->seconds, &app->served) &&
-                                measure_loading(bench, app)))
+        if (app->is_selected && !(run_alone(bench, GRIDSMITH, app, bench->repeats, bench->seconds, &app->served) &&
+                                  measure_loading(bench, app)))
             refuse(bench, GRIDSMITH, "an application alone through the daemon failed");
     }
     if (bench->is_used[GRIDSMITH])
@@ -271,7 +272,7 @@ static void measure_long(struct bench *bench) {
     for (int i = 0; i < APPLICATIONS && is_time_left(bench) && bench->is_used[GRIDSMITH]; i++) {
         application *app = &bench->applications[i], longer = *app;
         longer.repeat = (uint32_t)(app->repeat * long_seconds / bench->seconds);
-        if (app->is_wanted && run_alone(bench, TIME_SLICED, &longer, 1, long_seconds, &app->long_direct))
+        if (app->is_selected && run_alone(bench, TIME_SLICED, &longer, 1, long_seconds, &app->long_direct))
             run_alone(bench, GRIDSMITH, &longer, 1, long_seconds, &app->long_served);
     }
 }
@@ -280,21 +281,21 @@ static void measure_pairs(struct bench *bench) {
     print_header(bench);
     for (int i = 0; i < PAIRS; i++) {
         pair *of = &bench->pairs[i];
-        if (of->is_wanted && !is_time_left(bench)) {
+        if (of->is_selected && !is_time_left(bench)) {
             bench->wrong++;
             fprintf(stderr, "share: %s-%s was not measured: no time left\n", of->first->letters, of->second->letters);
             continue;
         }
-        for (enum mode mode = 0; mode < MODES && of->is_wanted; mode++) {
+        for (enum mode mode = 0; mode < MODES && of->is_selected; mode++) {
             if (!bench->is_used[mode] || services_interrupted())
                 continue;
-            bool is_well = run_pair(bench, mode, of, &of->outcomes[mode]);
-            bench->failures[mode] = is_well ? 0 : bench->failures[mode] + 1;
-            bench->wrong += !is_well;
+            bool succeeded = run_pair(bench, mode, of, &of->outcomes[mode]);
+            bench->failures[mode] = succeeded ? 0 : bench->failures[mode] + 1;
+            bench->wrong += !succeeded;
             if (bench->failures[mode] == MOST_FAILURES)
                 refuse(bench, mode, "failed three times in a row");
         }
-        if (of->is_wanted)
+        if (of->is_selected)
             print_pair(bench, of);
     }
 }
@@ -331,7 +332,7 @@ static void put_applications(struct bench *bench) {
             bench->pairs[count++] = (pair){.first = &bench->applications[i], .second = &bench->applications[k]};
 }
 
-/* --only BS-RG,GS-GS; "none" is no pair, but all applications alone. False: there is no such pair. */
+/* --only BS-RG,GS-GS; "none": no pair, but all applications alone. False: there is no such pair. */
 static bool choose_pairs(struct bench *bench) {
     size_t found = 0;
     for (int i = 0; i < PAIRS; i++) {
@@ -339,13 +340,13 @@ static bool choose_pairs(struct bench *bench) {
         char words[2][8];
         snprintf(words[0], sizeof *words, "%s-%s", of->first->letters, of->second->letters);
         snprintf(words[1], sizeof *words, "%s-%s", of->second->letters, of->first->letters);
-        of->is_wanted = !bench->only || strstr(bench->only, words[0]) || strstr(bench->only, words[1]);
-        found += of->is_wanted ? strlen(words[0]) + 1 : 0;
-        of->first->is_wanted |= of->is_wanted;
-        of->second->is_wanted |= of->is_wanted;
+        of->is_selected = !bench->only || strstr(bench->only, words[0]) || strstr(bench->only, words[1]);
+        found += of->is_selected ? strlen(words[0]) + 1 : 0;
+        of->first->is_selected |= of->is_selected;
+        of->second->is_selected |= of->is_selected;
     }
     for (int i = 0; i < APPLICATIONS && bench->only && strcmp(bench->only, "none") == 0; i++)
-        bench->applications[i].is_wanted = true;
+        bench->applications[i].is_selected = true;
     return !bench->only || strcmp(bench->only, "none") == 0 || found == strlen(bench->only) + 1;
 }
 
@@ -366,18 +367,18 @@ static const char help[] = "usage: share [options]\n\n"
                            "  --sms N          SMs of a half (default 64)\n"
                            "  --size NAME      of the applications (default: the one for loads)\n"
                            "  --long           overheads from rounds of 30 seconds\n"
-                           "  --limit S        begin no pair after so long (default 540)\n"
-                           "  --patience S     a child that is so much too late has failed (default 60)\n"
+                           "  --limit S        start no pair after this time (default 540)\n"
+                           "  --patience S     a child that is late by more than this has failed (default 60)\n"
                            "  --program FILE   gridsmith (default: beside this program)\n"
                            "  --json           write gridsmith.share/1; the tables go to standard error\n"
-                           "  --help           show this\n";
+                           "  --help           print this help\n";
 
 static int mistake(const char *words) {
     fprintf(stderr, "share: %s; see 'share --help'\n", words);
     return 2;
 }
 
-/* -1: go on; else the exit code. */
+/* -1: continue; otherwise the exit code. */
 static int parse(struct bench *bench, int argc, char **argv, const char **program) {
     static const struct option options[] = {
         {"seconds", 1, NULL, 's'},  {"repeats", 1, NULL, 'r'}, {"modes", 1, NULL, 'm'}, {"only", 1, NULL, 'o'},

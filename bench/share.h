@@ -1,4 +1,4 @@
-/* share.h: what bench/share measures (share.c), and how it is told (report.c). */
+/* share.h: what bench/share measures (share.c) and how it is printed (report.c). */
 #ifndef GS_BENCH_SHARE_H
 #define GS_BENCH_SHARE_H
 
@@ -14,7 +14,7 @@ typedef struct series {
 } series;
 
 typedef struct alone {
-    bool is_there;
+    bool is_measured;
     series ms;
     double setup_ms, compile_ms;
 } alone;
@@ -22,14 +22,14 @@ typedef struct alone {
 typedef struct application {
     const char *name, *letters;
     uint32_t repeat;
-    bool is_wanted;
+    bool is_selected;
     alone direct, served;
-    series loading_ms;              /* through the daemon, which has to compile each time */
-    alone long_direct, long_served; /* of 30 seconds */
+    series loading_ms;              /* through the daemon, without cached images */
+    alone long_direct, long_served; /* rounds of 30 seconds */
 } application;
 
 typedef struct outcome {
-    bool is_there;
+    bool is_measured;
     series makespan_ms, first_ms, second_ms;
 } outcome;
 
@@ -42,22 +42,22 @@ extern const struct mode_names {
 
 typedef struct pair {
     application *first, *second;
-    bool is_wanted;
+    bool is_selected;
     outcome outcomes[MODES];
 } pair;
 
 typedef struct launch_times {
-    bool is_there;
+    bool is_measured;
     double waited_us, pipelined_us;
 } launch_times;
 
 struct bench {
     double seconds;
     int repeats, sms, limit_seconds;
-    double patience_seconds; /* for one step of a child, besides the time that it is to take */
+    double patience_seconds; /* for one step of a child, in addition to the time that it should take */
     const char *size, *only;
     bool is_json, is_long;
-    FILE *table; /* for people */
+    FILE *table; /* the stream of the tables */
     bool is_used[MODES];
     int failures[MODES]; /* in a row */
     char why_not[MODES][200];
@@ -69,7 +69,7 @@ struct bench {
     struct services services;
 };
 
-/* ---- what is told: tables to bench->table as they fill, at the end averages and overheads, or JSON ---- */
+/* ---- output: tables as they fill, at the end averages and overheads, or JSON ---- */
 
 void print_alone(const struct bench *bench, const application *app);
 void print_header(const struct bench *bench);

@@ -1,13 +1,13 @@
 /*
- * worker.c: what it costs to go through the ring and through the worker, in one run of one program.
+ * worker.c: the cost of the ring and of the worker, in one run of one program.
  *
- *   ring        records of 64 bytes from one thread to another, as many as go; and there and back, one at a time
- *   round trip  a kernel that does next to nothing, whole, one at a time: from the order to the event
- *   pipelined   the same, ordered without waiting
- *   stop        a confined run on all SMs: from the order to leave to the event
+ *   ring        records of 64 bytes from one thread to another, as fast as possible; and there and back, one at a time
+ *   round trip  a kernel that does almost nothing, in its original form, one at a time: from the request to the report
+ *   pipelined   the same, requested without waiting
+ *   stop        a confined run on all SMs: from the request to leave to the report
  *
  * `worker [DEVICE]`: host (the default), cuda, cuda:N. GRIDSMITH_PROGRAM is the program whose hidden subcommands are
- * started. Medians.
+ * started. Medians are printed.
  */
 #include "worker/worker.h"
 #include "client/ring.h"
@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROOM = 1 << 16, RECORD = 64, RECORDS = 2000000, TRIPS = 2000, MODULE = 1, MEMORY = 1, QUEUE = 1 };
+enum { CAPACITY = 1 << 16, RECORD = 64, RECORDS = 2000000, TRIPS = 2000, MODULE = 1, MEMORY = 1, QUEUE = 1 };
 
 static const char source[] = "__global__ void nothing(unsigned *at) { if (at[0] == 1) at[1] = 2; }\n"
                              "__global__ void slow(unsigned *at, int rounds) {\n"
@@ -61,7 +61,7 @@ static void *echo(void *argument) {
 }
 
 static void bench_ring(void) {
-    void *there = aligned_alloc(64, gs_ring_bytes(ROOM)), *back = aligned_alloc(64, gs_ring_bytes(ROOM));
+    void *there = aligned_alloc(64, gs_ring_bytes(CAPACITY)), *back = aligned_alloc(64, gs_ring_bytes(CAPACITY));
     unsigned char record[RECORD] = {0};
     int64_t times[TRIPS];
     struct ends far;
@@ -71,12 +71,12 @@ static void bench_ring(void) {
     int bell = gs_bell_new();
     if (!there || !back || bell < 0)
         give_up("out of memory");
-    memset(there, 0, gs_ring_bytes(ROOM));
-    memset(back, 0, gs_ring_bytes(ROOM));
-    gs_ring_attach(&out, there, ROOM, bell);
-    gs_ring_attach(&far.from, there, ROOM, bell);
-    gs_ring_attach(&far.to, back, ROOM, bell);
-    gs_ring_attach(&in, back, ROOM, bell);
+    memset(there, 0, gs_ring_bytes(CAPACITY));
+    memset(back, 0, gs_ring_bytes(CAPACITY));
+    gs_ring_attach(&out, there, CAPACITY, bell);
+    gs_ring_attach(&far.from, there, CAPACITY, bell);
+    gs_ring_attach(&far.to, back, CAPACITY, bell);
+    gs_ring_attach(&in, back, CAPACITY, bell);
     if (pthread_create(&thread, NULL, echo, &far) != 0)
         give_up("no thread");
     int64_t began = gs_now_ns();
@@ -103,9 +103,9 @@ static void bench_ring(void) {
 static gs_worker_report wait_for(gs_worker *worker, bool spins) {
     gs_worker_report report;
     while (!(spins ? gs_worker_peek(worker, &report) : gs_worker_poll(worker, &report))) {
-        struct pollfd asked = {.fd = gs_worker_fd(worker), .events = POLLIN};
-        if (!spins && poll(&asked, 1, 60000) <= 0)
-            give_up("nothing happens");
+        struct pollfd ready = {.fd = gs_worker_fd(worker), .events = POLLIN};
+        if (!spins && poll(&ready, 1, 60000) <= 0)
+            give_up("no report after 60 seconds");
     }
     if (report.code != GS_OK)
         give_up(report.message);

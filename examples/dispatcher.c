@@ -57,7 +57,7 @@ static void simulate(gs_dispatcher *gpu, struct kernel *kernels, int kernel_coun
                 printf("cycle %3d: %4d blocks of %s, %4d on the GPU, %d on SM 0\n", cycle, placed, kernels[served].name,
                        gs_dispatcher_resident_all(gpu), gs_dispatcher_resident(gpu, 0));
             if (kernels[served].blocks)
-                break; /* it waits, and so do all kernels after it */
+                break; /* this kernel waits, and so do all kernels after it */
             served++;
         }
         run_one_cycle(gpu, running, &count);
