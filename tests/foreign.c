@@ -1,13 +1,13 @@
 /*
- * foreign.c: CUDA code that nobody here wrote: what of it can be reshaped, why not the rest, and whether it compiles.
+ * foreign.c: reshapes CUDA code of other projects: how much of it is accepted, why the rest is refused, and whether the
+ * results compile.
  *
  *   foreign FOLDER...
  *
- * Looks through the files of the folders for kernels and tries to make each one persistent and confined. Headers that
- * cannot be seen are left out, since most such files are parts of a library: what is judged is the code of the file.
- * Where NVRTC is there, the device code of a file (kernels, device functions, macros) is compiled by itself, and if
- * that works, then so must everything that was made of it. Exit code 1: something crashed the rules: an output that
- * cannot be read or does not compile.
+ * Searches the files of the folders for kernels and makes each one persistent and confined. Headers that cannot be read
+ * are left out, because most of these files are parts of a library: only the code of the file is judged. If NVRTC is
+ * installed, it compiles the device code of a file (kernels, device functions, macros) alone, and if that works,
+ * everything that was made from it must compile too. Exit code 1: an output cannot be read or does not compile.
  */
 #include "reshape/kernels.h"
 
@@ -60,7 +60,7 @@ static int by_place(const void *a, const void *b) {
     return first->first < second->first ? -1 : first->first > second->first;
 }
 
-/* Where the definition of a kernel begins: with its template, or extern "C". */
+/* The first token of the definition of a kernel: its template, or extern "C". */
 static uint32_t start_of(const gs_source *source, uint32_t token) {
     while (token > 0) {
         const gs_token *before = &source->tokens.data[token - 1];
@@ -89,7 +89,7 @@ static void put_device_code(const gs_code_map *map, gs_text *into) {
         qsort(spans, count, sizeof *spans, by_place);
     uint32_t end = 0;
     for (size_t i = 0; i < count; i++)
-        if (spans[i].first >= end && spans[i].first < spans[i].end) { /* not what lies in another */
+        if (spans[i].first >= end && spans[i].first < spans[i].end) { /* not if it is inside another one */
             put_span(map->source, spans[i], into);
             if (map->source->tokens.data[spans[i].first].scope == GS_SCOPE_CLASS)
                 gs_text_put(into, ";", 1);
@@ -214,8 +214,7 @@ int main(int argc, char **argv) {
     tally.has_nvrtc = compiles(nothing, sizeof nothing - 1, &error);
     for (int i = 1; i < argc; i++)
         try_folder(&tally, argv[i], 0);
-    printf("%zu files with kernels, %zu of them with brackets that cannot be followed\n", tally.files,
-           tally.unreadable);
+    printf("%zu files with kernels, %zu of them with brackets that do not match\n", tally.files, tally.unreadable);
     printf("%zu reshapings tried (each kernel as persistent and as confined), %zu accepted: %.1f%%\n", tally.kernels,
            tally.accepted, tally.kernels ? 100.0 * (double)tally.accepted / (double)tally.kernels : 0.0);
     printf("%zu of those compiled by NVRTC, %zu broken; %zu kernels are in code that does not compile by itself\n",

@@ -1,8 +1,8 @@
 /*
  * forms.c: many small kernels in all forms, run on the CPU and compared.
  *
- * All of them are three modules, one for each form, each kernel in a namespace of its own: the C++ compiler starts
- * three times, not two hundred. GRIDSMITH_ON=cuda runs them on a GPU.
+ * All kernels are in three modules, one for each form, and each kernel is in a namespace of its own: so the C++
+ * compiler runs three times, not two hundred times. GRIDSMITH_ON=cuda runs them on a GPU.
  */
 #include "test.h"
 
@@ -17,7 +17,7 @@ static const formed *at(const formed *first, size_t stride, size_t index) {
     return (const formed *)(const void *)((const char *)first + index * stride);
 }
 
-/* All traps in one source, each in a namespace, and what one defines undefined for the next. */
+/* All kernels in one source, each in a namespace. Macros that one defines are undefined for the next. */
 void forms_put_all(const formed *first, size_t stride, size_t count, int form, gs_text *into) {
     static const char *const guards[] = {"WORKER", "PERSISTENT", "CONFINED", "MARK", "BLOCK", "LANES", "SYNC"};
     for (size_t i = 0; i < count; i++) {
@@ -50,7 +50,7 @@ static const char *where(void) {
     return on && on[0] ? on : "host";
 }
 
-/* The pretended driver has a GPU that is a CPU. */
+/* The GPU of the pretended driver is a CPU. */
 bool forms_run_on_cuda(void) {
     return strncmp(where(), "cuda", 4) == 0 && !getenv("GRIDSMITH_FAKE");
 }
@@ -89,25 +89,25 @@ static void compile_all(struct modules *all, const formed *first, size_t stride,
     }
 }
 
-static void run_trial(const formed *it, const char *kernel, gs_verify_run *trial, int form, enum gs_form as) {
+static void run_form(const formed *it, const char *kernel, gs_verify_run *reshaped, int form, enum gs_form as) {
     gs_error error;
-    name_in_module(it, kernel, trial->variant->kernel, sizeof trial->variant->kernel);
-    trial->variant->form = as;
-    if (gs_verify_run_execute(trial, &error) != GS_OK)
+    name_in_module(it, kernel, reshaped->variant->kernel, sizeof reshaped->variant->kernel);
+    reshaped->variant->form = as;
+    if (gs_verify_run_execute(reshaped, &error) != GS_OK)
         fail_msg("%s, %s in the %s module: %s:%ld: %s", it->name, kernel, gs_form_name(form), error.file, error.line,
                  error.message);
 }
 
-static void compare(const formed *it, const gs_verify_run *original, const gs_verify_run *trial, enum gs_form form) {
+static void compare(const formed *it, const gs_verify_run *original, const gs_verify_run *reshaped, enum gs_form form) {
     gs_error reason;
     size_t argument, element;
-    if (!gs_verify_runs_agree(original, trial, 0, &reason, &argument, &element))
-        fail_msg("%s as %s, %u workers, %u stops: %s", it->name, gs_form_name(form), trial->options->workers,
-                 trial->options->stops, reason.message);
-    for (uint64_t i = 0; i < trial->blocks && trial->marks; i++)
-        if (trial->marks[i] != 1)
+    if (!gs_verify_runs_agree(original, reshaped, 0, &reason, &argument, &element))
+        fail_msg("%s as %s, %u worker blocks, %u stops: %s", it->name, gs_form_name(form), reshaped->options->workers,
+                 reshaped->options->stops, reason.message);
+    for (uint64_t i = 0; i < reshaped->blocks && reshaped->marks; i++)
+        if (reshaped->marks[i] != 1)
             fail_msg("%s as %s: block %llu ran %u times", it->name, gs_form_name(form), (unsigned long long)i,
-                     trial->marks[i]);
+                     reshaped->marks[i]);
 }
 
 static void check_one(const struct modules *all, const formed *it) {
@@ -123,30 +123,30 @@ static void check_one(const struct modules *all, const formed *it) {
                               .options = &plain,
                               .variant = &variants[0],
                               .module = all->modules[GS_FORM_ORIGINAL]};
-    gs_verify_run trial = original;
-    trial.variant = &variants[1];
-    run_trial(it, it->kernel, &original, GS_FORM_ORIGINAL, GS_FORM_ORIGINAL);
+    gs_verify_run reshaped = original;
+    reshaped.variant = &variants[1];
+    run_form(it, it->kernel, &original, GS_FORM_ORIGINAL, GS_FORM_ORIGINAL);
     for (size_t i = 0; i < GS_COUNT(ways); i++) {
         gs_verify_options options = {.seconds = 60,
                                      .workers = ways[i].workers,
                                      .task_blocks = ways[i].task_blocks,
                                      .stops = ways[i].stops,
                                      .seed = i};
-        trial.options = &options;
-        trial.backwards = i % 2;
-        trial.module = all->modules[ways[i].form];
-        run_trial(it, it->kernel, &trial, ways[i].form, (enum gs_form)ways[i].form);
-        compare(it, &original, &trial, (enum gs_form)ways[i].form);
+        reshaped.options = &options;
+        reshaped.backwards = i % 2;
+        reshaped.module = all->modules[ways[i].form];
+        run_form(it, it->kernel, &reshaped, ways[i].form, (enum gs_form)ways[i].form);
+        compare(it, &original, &reshaped, (enum gs_form)ways[i].form);
     }
-    trial.options = &plain;
+    reshaped.options = &plain;
     for (int form = GS_FORM_PERSISTENT; form < FORMS && it->other[0]; form++) {
-        run_trial(it, it->other, &original, GS_FORM_ORIGINAL, GS_FORM_ORIGINAL);
-        trial.module = all->modules[form];
-        run_trial(it, it->other, &trial, form, GS_FORM_ORIGINAL);
-        compare(it, &original, &trial, GS_FORM_ORIGINAL);
+        run_form(it, it->other, &original, GS_FORM_ORIGINAL, GS_FORM_ORIGINAL);
+        reshaped.module = all->modules[form];
+        run_form(it, it->other, &reshaped, form, GS_FORM_ORIGINAL);
+        compare(it, &original, &reshaped, GS_FORM_ORIGINAL);
     }
     gs_verify_run_free(&original);
-    gs_verify_run_free(&trial);
+    gs_verify_run_free(&reshaped);
 }
 
 void forms_check(const formed *first, size_t stride, size_t count) {

@@ -1,6 +1,6 @@
 /*
- * literal.c: see literal.h. The names and the steps of choose() follow Algorithm 1; a mechanism other than the paper's
- * changes the step it belongs to, in the most obvious way.
+ * literal.c: see literal.h. The names and the steps of choose() follow Algorithm 1. A mechanism that differs from that
+ * of the paper changes its step in the most obvious way.
  */
 #include "literal.h"
 
@@ -12,7 +12,7 @@
 struct block {
     size_t launch;
     int64_t block, end_ns; /* INT64_MAX: until its exit */
-    int sm, room;          /* the room the SM had */
+    int sm, room;          /* the room of the SM before */
     long owner;            /* of its memory */
     int warps[GS_MAX_PARTITIONS];
 };
@@ -21,7 +21,7 @@ struct sm {
     int b; /* free block slots */
     int p; /* pointer */
     int w[GS_MAX_PARTITIONS], r[GS_MAX_PARTITIONS];
-    long *register_map[GS_MAX_PARTITIONS]; /* who holds each granule */
+    long *register_map[GS_MAX_PARTITIONS]; /* the owner of each granule */
     long *shared_map;
     int shared_size; /* granules of the configuration */
     int origin;      /* where a ring begins */
@@ -51,7 +51,7 @@ struct play {
     size_t block_count, block_capacity;
     gs_log *log;
     size_t event;
-    size_t fresh; /* so many of the last blocks have no number yet; all are of one launch */
+    size_t fresh; /* the number of last blocks without a number; all are of one launch */
     literal_turns turns;
     bool first_only; /* a waiting kernel leaves only the SMs of the first groups open */
     long owners;
@@ -123,7 +123,7 @@ static struct tb make_tb(const gs_gpu *gpu, const gs_launch *launch) {
     return tb;
 }
 
-/* ---- the state of an SM, looked up ---- */
+/* ---- the state of an SM, computed on demand ---- */
 
 static int group_of(const struct play *play, int sm) {
     return play->gpu->mechanisms.shared_scope == GS_SCOPE_TPC ? sm / play->gpu->sms_per_tpc : sm;
@@ -152,7 +152,7 @@ static int count_free(const long *map, int size) {
     return count;
 }
 
-/* How many granules from `at` on are free, going round the end. */
+/* How many granules from `at` on are free, continuing at the beginning. */
 static int ring_hole(const long *map, int size, int at) {
     int length = 0;
     while (length < size && map[(at + length) % size] == NOBODY)
@@ -160,12 +160,12 @@ static int ring_hole(const long *map, int size, int at) {
     return length;
 }
 
-/* A hole of a ring begins at a free granule behind one that is taken. */
+/* A hole of a ring begins at a free granule after one that is taken. */
 static bool begins_ring_hole(const long *map, int size, int at) {
     return map[at] == NOBODY && map[(at + size - 1) % size] != NOBODY;
 }
 
-/* How many blocks of so many granules the shared memory takes. */
+/* How many blocks of `wanted` granules the shared memory takes. */
 static int shared_limit(const struct play *play, const struct sm *sm, int wanted) {
     const long *map = sm->shared_map;
     int size = sm->shared_size, fits = 0;
@@ -186,8 +186,8 @@ static int registers_usable(const struct play *play, const struct sm *sm, int pa
     return (contiguous ? largest_hole : count_free)(sm->register_map[partition], play->gpu->registers_per_partition);
 }
 
-/* An idle group has no configuration, but one that has just become idle keeps its own for who waits, if it is enough.
- */
+/* An idle group has no configuration, but one that has just become idle keeps its own for a waiting kernel, if it is
+   large enough. */
 static bool is_unconfigured(const struct play *play, const struct tb *tb, int sm) {
     int group = group_of(play, sm);
     bool kept = play->gpu->mechanisms.shared_kept == GS_KEPT_FOR_WAITING && play->warm[group] &&
@@ -273,7 +273,7 @@ static void take_any(long *map, int size, int wanted, long owner) {
         }
 }
 
-/* The first hole from the origin on, going round, that is large enough. */
+/* The first hole, from the origin on, that is large enough. */
 static void take_in_ring(struct sm *sm, int wanted, long owner) {
     int at = sm->origin, size = sm->shared_size;
     while (wanted && ring_hole(sm->shared_map, size, at) < wanted)
@@ -295,7 +295,7 @@ static void take_shared(const struct play *play, struct sm *sm, int wanted, long
     }
 }
 
-/* An origin that is free goes back over all that is free before it. */
+/* An origin that is free moves back over all free granules before it. */
 static void move_origin(struct sm *sm) {
     int size = sm->shared_size;
     if (count_free(sm->shared_map, size) == size || sm->shared_map[sm->origin] != NOBODY)
@@ -319,7 +319,7 @@ static void configure(struct play *play, int group, const struct tb *tb) {
         }
 }
 
-/* Warp by warp in turn; where warps may step aside, to the next partition that has room. */
+/* Warp by warp in turn; if warps are placed freely, to the next partition with room. */
 static void place_warps(struct play *play, struct sm *sm, const struct tb *tb, struct block *block, long owner) {
     const gs_gpu *gpu = play->gpu;
     int partitions = gpu->limits.partitions_per_sm;
@@ -515,8 +515,8 @@ static bool start_clusters(struct play *play, size_t launch) {
     return count;
 }
 
-/* Later kernels overtake one that waits where that is the mechanism. Where it is not, one of clusters of three or more
-   leaves some SMs to them, and any other none. */
+/* With overtaking, later kernels may start before one that waits. Without it, a waiting kernel with clusters of three
+   or more leaves some SMs to them, any other kernel none. */
 static void serve(struct play *play) {
     size_t launch = next_waiting(play, SIZE_MAX);
     play->first_only = false;

@@ -1,6 +1,5 @@
 /*
- * literal_bound.c: the worst case by trying every choice of every cycle, with nothing clever in it. See
- * literal_bound.h.
+ * literal_bound.c: the worst case by trying every choice of every cycle, without any optimization. See literal_bound.h.
  */
 #include "literal_bound.h"
 

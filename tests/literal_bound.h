@@ -1,5 +1,5 @@
 /*
- * literal_bound.h: the model of bound.h by its words, and the worst case by trying every choice of every cycle.
+ * literal_bound.h: the model of bound.h taken literally, and the worst case by trying every choice of every cycle.
  */
 #ifndef GS_LITERAL_BOUND_H
 #define GS_LITERAL_BOUND_H
@@ -18,7 +18,7 @@ typedef struct literal_warps {
 bool literal_may_select(const literal_warps *warps, uint64_t selected, int32_t cycle);
 void literal_select(literal_warps *warps, uint64_t selected, int32_t cycle);
 
-/* The latest end over all choices from this cycle on. Takes time that grows without measure. */
+/* The latest end over all choices from this cycle on. Takes exponential time. */
 int32_t literal_worst(const literal_warps *warps, int32_t cycle);
 
 int32_t literal_latency(const gs_flat *flat, int32_t instruction);

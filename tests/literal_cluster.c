@@ -1,6 +1,6 @@
 /*
- * literal_cluster.c: where clusters go and in which order their blocks are numbered, slow: lists are sorted, groups are
- * looked through one by one.
+ * literal_cluster.c: where clusters go and in which order their blocks are numbered, slow: lists are sorted, and groups
+ * are checked one by one.
  */
 #include "literal.h"
 
@@ -11,7 +11,7 @@ enum { IDLE_VALUE = 1000 };
 /* An SM of a group, as a kernel of clusters sees it. */
 struct seat {
     int sm, value;
-    int pair_value; /* the lesser of the values of its TPC */
+    int pair_value; /* the smaller value of the two SMs of its TPC */
     int beside;     /* the value of the other SM of the TPC */
 };
 

@@ -1,11 +1,11 @@
 /*
- * literal_number.c: how blocks are numbered by grant, slow: every grant asks every group, every group every SM.
+ * literal_number.c: how blocks are numbered by grant, slow: every grant checks every group, and every group every SM.
  */
 #include "literal.h"
 
 #include <stdlib.h>
 
-/* Blocks that are coming to the SMs of a group. */
+/* Blocks that will come to the SMs of a group. */
 static int coming_to(const gs_gpu *gpu, const int *coming, int group) {
     const gs_sm_groups *groups = &gpu->grants.groups;
     int sum = 0;
@@ -14,7 +14,7 @@ static int coming_to(const gs_gpu *gpu, const int *coming, int group) {
     return sum;
 }
 
-/* The turn among the parts goes to behind the next one to which anything is coming. */
+/* Moves the turn among the parts to after the next part that will get blocks. */
 static void move_part(const gs_gpu *gpu, const int *coming, literal_turns *turns) {
     const gs_sm_groups *parts = &gpu->grants.cluster_first;
     for (int i = 0; i < parts->count; i++) {
@@ -27,7 +27,7 @@ static void move_part(const gs_gpu *gpu, const int *coming, literal_turns *turns
     }
 }
 
-/* The group that is granted next, and the turn after it; -1: nothing is coming. */
+/* The group that is granted next; advances the turn. -1: no blocks will come. */
 static int grant(const gs_gpu *gpu, const int *coming, literal_turns *turns) {
     int first = gpu->grants.first, others = gpu->grants.groups.count - first;
     for (int i = 0; i < first; i++) {

@@ -1,5 +1,5 @@
 /*
- * literal_plan.c: what src/plan decides, found by trying everything. Slow and plain: see literal_plan.h.
+ * literal_plan.c: the decisions of src/plan, found by trying everything. See literal_plan.h.
  */
 #include "literal_plan.h"
 
@@ -122,7 +122,7 @@ static bool are_turns_due(const gs_pair *pair, double trials) {
     return pair->turns_samples < trials || pair->last_turns == 0 || pair->splits_since >= after;
 }
 
-/* Whether two are sent to the GPU one behind the other, rather than split its SMs. */
+/* Whether two kernels are queued one after the other, rather than split the SMs. */
 static bool are_queued(const literal_query *query, const gs_contender *a, const gs_contender *b) {
     const gs_plan_options *options = query->options;
     const gs_pair *pair = query->store ? gs_profile_store_pair(query->store, a->profile->key, b->profile->key) : NULL;
@@ -163,7 +163,7 @@ static int32_t try_users(int32_t sms, size_t count, const int32_t *wanted, const
                 return INT32_MAX;
         return 0;
     }
-    best = try_users(sms, count, wanted, had, sm + 1, given); /* nobody's */
+    best = try_users(sms, count, wanted, had, sm + 1, given); /* without a user */
     for (size_t i = 0; i < count; i++) {
         given[i]++;
         int32_t others = given[i] <= wanted[i] ? try_users(sms, count, wanted, had, sm + 1, given) : INT32_MAX;

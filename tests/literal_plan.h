@@ -1,5 +1,5 @@
 /*
- * literal_plan.h: what src/plan decides, found by trying everything.
+ * literal_plan.h: the decisions of src/plan, found by trying everything.
  */
 #ifndef GS_LITERAL_PLAN_H
 #define GS_LITERAL_PLAN_H
@@ -13,7 +13,7 @@ typedef struct literal_query {
     size_t count;
 } literal_query;
 
-/* Whose turn it is: the one before which nobody comes. */
+/* The contender whose turn it is: no other one comes before it. */
 size_t literal_leader(const literal_query *query);
 
 /* The highest throughput of these contenders side by side, over all splits that are fair; negative: there is none. */

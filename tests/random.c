@@ -1,6 +1,6 @@
 /*
- * random.c: see random.h. Shapes are drawn so that each resource is the scarce one now and then, and numbers are drawn
- * near the edges more often than a flat draw would.
+ * random.c: see random.h. Shapes are drawn so that each resource is sometimes the scarce one, and numbers near the
+ * limits are more frequent than with a uniform distribution.
  */
 #include "random.h"
 
@@ -16,7 +16,7 @@ static int64_t random_skewed(gs_random *random, int64_t least, int64_t most) {
         return gs_random_from(random, least, most);
     default: {
         int64_t value = (int64_t)1 << gs_random_from(random, 0, 17);
-        return value < least ? least : value > most ? most : value;
+        return gs_max(least, gs_min(value, most));
     }
     }
 }
@@ -63,7 +63,7 @@ static gs_sm_groups groups_for(const gs_gpu *gpu) {
     return groups;
 }
 
-/* The first groups again, each whole or in parts of some TPCs. */
+/* The first groups, each whole or in parts of some TPCs. */
 static void draw_clusters(gs_random *random, gs_gpu *gpu) {
     gs_grants *grants = &gpu->grants;
     gs_sm_groups *parts = &grants->cluster_first;
@@ -78,13 +78,13 @@ static void draw_clusters(gs_random *random, gs_gpu *gpu) {
         }
 }
 
-/* Up to four groups of SMs, of which up to three go first. An SM, or where there are to be clusters a TPC, goes to a
-   group by its number, so that none is empty where there are enough. */
+/* Up to four groups of SMs, of which up to three go first. SMs, or TPCs if there are clusters, are assigned to groups
+   by their number, so that no group is empty if there are enough. */
 static void draw_grants(gs_random *random, gs_gpu *gpu) {
     gs_grants *grants = &gpu->grants;
     bool clusters = gpu->sms_per_tpc == 2 && gpu->sms % 2 == 0 && gs_random_chance(random, 60);
     int32_t step = clusters ? 2 : 1, units = gpu->sms / step, at = 0;
-    int32_t groups = (int32_t)gs_random_from(random, 1, units < 4 ? units : 4);
+    int32_t groups = (int32_t)gs_random_from(random, 1, gs_min(units, 4));
     grants->first = (int32_t)gs_random_from(random, 0, groups - 1);
     grants->between_rounds = (int32_t)gs_random_from(random, 1, 6);
     grants->groups = groups_for(gpu);
@@ -144,9 +144,9 @@ static int32_t largest_cluster(const gs_gpu *gpu) {
     int32_t largest = 1;
     for (int32_t i = gpu->grants.first; gs_gpu_has_clusters(gpu) && i < groups->count; i++) {
         int32_t sms = groups->ends[i] - (i ? groups->ends[i - 1] : 0);
-        largest = sms > largest ? sms : largest;
+        largest = (int32_t)gs_max(largest, sms);
     }
-    return largest < 16 ? largest : 16;
+    return (int32_t)gs_min(largest, 16);
 }
 
 gs_launch numbered_launch(int64_t number) {

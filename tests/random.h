@@ -10,7 +10,7 @@
 /* A shape that an SM of the GPU can take. */
 gs_shape random_shape(gs_random *random, const gs_gpu *gpu);
 
-/* A built-in GPU with some of its SMs and mechanisms of which `percent` in a hundred are not the paper's. */
+/* A built-in GPU with some of its SMs. `percent` of its mechanisms differ from those of the paper. */
 gs_gpu *random_gpu(gs_random *random, int percent);
 
 /* Launches, exits, queues, streams, priorities and durations for this GPU, more than it can hold. */
@@ -19,10 +19,10 @@ gs_run *random_run(gs_random *random, const gs_gpu *gpu);
 /* A launch of a kernel called k0, k1, ... */
 gs_launch numbered_launch(int64_t number);
 
-/* Half of the launches become launches of clusters, where the GPU takes them. */
+/* Makes half of the launches launches of clusters, if the GPU supports them. */
 void random_cluster(gs_random *random, const gs_gpu *gpu, gs_launch *launch);
 
-/* Blocks of this GPU are numbered as they are placed. */
+/* Makes the GPU number its blocks as they are placed. */
 void random_no_grants(gs_gpu *gpu);
 
 #endif

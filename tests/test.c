@@ -39,7 +39,7 @@ gs_error test_run_error(const char *text) {
     gs_run *run = read_text(text, &error);
     if (run) {
         gs_run_free(run);
-        fail_msg("this was read, and should not have been: %s", text);
+        fail_msg("this text should have been refused: %s", text);
     }
     return error;
 }

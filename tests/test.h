@@ -1,5 +1,5 @@
 /*
- * test.h: cmocka and what the tests share. Include it before anything else.
+ * test.h: cmocka, and functions that the tests share. Include it before any other header.
  */
 #ifndef GS_TEST_H
 #define GS_TEST_H
@@ -19,11 +19,11 @@ uint64_t test_number(const char *variable, uint64_t otherwise);
 /* Path of a file of the source tree, e.g. test_path("scenarios/case-1.1.json"). Valid until the next call. */
 const char *test_path(const char *file);
 
-/* The run in a text, or in a file of the source tree that holds one; fails the test where that is wrong. */
+/* The run in a text, or in a file of the source tree with one run; fails the test if it cannot be read. */
 gs_run *test_run_of(const char *text);
 gs_run *test_run_file(const char *file);
 
-/* Reads a text as a run and returns the error it gives; fails the test where it gives none. */
+/* Reads a text as a run and returns the error; fails the test if there is none. */
 gs_error test_run_error(const char *text);
 
 #endif
