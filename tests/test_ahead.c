@@ -1,6 +1,6 @@
 /*
- * test_ahead.c: which launches follow the ones before them without a decision, how far ahead, and whose ends
- * may be told together. No worker and no clients: sessions, streams and profiles as the daemon would have them.
+ * test_ahead.c: which launches follow the ones before them without a decision, how far ahead, and which reports are
+ * deferred. There is no worker and no client: the test makes the sessions, streams and profiles of the daemon.
  */
 #include "test.h"
 
@@ -18,7 +18,7 @@ struct scene {
     gs_action action, next;
 };
 
-/* A kernel that takes so long, of which all is known. */
+/* A profile with all measurements, of a kernel that takes `ns`. */
 static gs_profile *known_profile(struct scene *scene, uint64_t ns) {
     gs_profile *profile = gs_profile_store_get(scene->server.profiles, 1, "known", BLOCKS);
     gs_profile_ran(profile, false, BLOCKS, ns);
@@ -27,7 +27,7 @@ static gs_profile *known_profile(struct scene *scene, uint64_t ns) {
     return profile;
 }
 
-/* The first client has launches on the GPU; the others are there, and some of them contend. */
+/* A scene in which the first client has launches on the GPU. The others are connected, and some of them contend. */
 static struct scene *open_scene(uint64_t ns, size_t contenders) {
     static gs_wire_page page;
     struct scene *scene = test_calloc(1, sizeof *scene);
@@ -61,7 +61,7 @@ static void close_scene(struct scene *scene) {
     test_free(scene);
 }
 
-/* Hands launches over as long as they may follow. Returns how many the worker has then. */
+/* Sends launches to the worker as long as they may follow. Returns how many it has then. */
 static uint32_t fill(struct scene *scene) {
     gs_stream *stream = scene->contenders[0];
     int64_t ns = gs_launch_expected_ns(&scene->action);
@@ -73,7 +73,7 @@ static uint32_t fill(struct scene *scene) {
     return stream->launches;
 }
 
-/* One launch was started by a decision: what follows it? */
+/* The same after one launch that a decision started. */
 static uint32_t filled(struct scene *scene) {
     gs_stream *stream = scene->contenders[0];
     stream->launches = 1;
@@ -93,15 +93,15 @@ static void alone_launches_go_8_ms_ahead(void **state) {
     assert_int_equal(filled(scene), 26);
     end_some(scene, 5); /* 6.3 ms are left */
     assert_int_equal(fill(scene), 21);
-    end_some(scene, 2); /* 5.7 ms: it is worth while again */
+    end_some(scene, 2); /* 5.7 ms: few enough to send more */
     assert_int_equal(fill(scene), 26);
-    scene->contenders[0]->launches = 0; /* the first one is for a decision */
+    scene->contenders[0]->launches = 0; /* the first launch needs a decision */
     assert_int_equal(fill(scene), 0);
     close_scene(scene);
     scene = open_scene(1900000, 1);
     assert_int_equal(filled(scene), 4);
     close_scene(scene);
-    scene = open_scene(2100000, 1); /* so long that it should be able to give way */
+    scene = open_scene(2100000, 1); /* so long that it must be able to stop */
     assert_int_equal(filled(scene), 1);
     close_scene(scene);
 }
@@ -113,7 +113,7 @@ static void with_others_they_go_4_ms_ahead(void **state) {
     scene->server.scheduler.somebody_waits = true;
     assert_int_equal(filled(scene), 1);
     scene->server.scheduler.somebody_waits = false;
-    scene->contenders[1]->confined = &scene->next; /* one that can be resized is not to be run over */
+    scene->contenders[1]->confined = &scene->next; /* a confined kernel, which must not be delayed */
     assert_int_equal(filled(scene), 1);
     scene->contenders[1]->confined = NULL;
     scene->sessions[1].options.weight = 2;
@@ -124,7 +124,7 @@ static void with_others_they_go_4_ms_ahead(void **state) {
     close_scene(scene);
     scene = open_scene(40000, 2);
     scene->contenders[1]->confined = &scene->next;
-    assert_int_equal(filled(scene), 12); /* short ones, half a millisecond */
+    assert_int_equal(filled(scene), 12); /* short launches go half a millisecond ahead */
     close_scene(scene);
 }
 
@@ -132,9 +132,9 @@ static void below_a_higher_priority_they_go_2_ms_ahead(void **state) {
     (void)state;
     for (size_t contenders = 1; contenders <= 2; contenders++) {
         struct scene *scene = open_scene(300000, contenders);
-        scene->sessions[2].options.priority = 1; /* it is there, but asks for nothing now */
+        scene->sessions[2].options.priority = 1; /* connected, but without launches */
         assert_int_equal(filled(scene), 6);
-        scene->sessions[2].page = NULL; /* it has gone */
+        scene->sessions[2].page = NULL; /* disconnected */
         assert_int_equal(filled(scene), contenders == 1 ? 26 : 13);
         scene->by_slot[2] = NULL;
         assert_int_equal(filled(scene), contenders == 1 ? 26 : 13);
@@ -142,7 +142,7 @@ static void below_a_higher_priority_they_go_2_ms_ahead(void **state) {
     }
 }
 
-/* How many of a number of launches are reported one by one. */
+/* How many of the launches are reported at once. */
 static int reported(struct scene *scene, int launches) {
     int count = 0;
     for (int i = 0; i < launches; i++)
@@ -154,10 +154,10 @@ static void ends_are_reported_every_millisecond(void **state) {
     (void)state;
     struct scene *scene = open_scene(300000, 1);
     assert_int_equal(reported(scene, 40), 10);
-    scene->next.command = GS_WIRE_EVENT; /* it has the time of what is before it */
+    scene->next.command = GS_WIRE_EVENT; /* its time is that of the launch before it */
     assert_int_equal(reported(scene, 40), 40);
     scene->next.command = GS_WIRE_LAUNCH;
-    scene->action.next = NULL; /* somebody may wait for it */
+    scene->action.next = NULL; /* a client may wait for this launch */
     assert_int_equal(reported(scene, 40), 40);
     scene->action.next = &scene->next;
     scene->action.launch.how = GS_PLAN_CONFINED;
@@ -168,9 +168,10 @@ static void ends_are_reported_every_millisecond(void **state) {
     close_scene(scene);
 }
 
-/* ---- what the plan is asked ---- */
+/* ---- the contenders that the plan gets ---- */
 
-/* The first stream had 40 SMs for a launch that ended just now, and the same kernel waits there again. */
+/* A scene in which the first stream had 40 SMs for a launch that has just ended, and its next launch of the same kernel
+   waits. */
 static struct scene *open_kept(void) {
     static gs_contender queries[CLIENTS];
     struct scene *scene = open_scene(3000000, 2);
@@ -200,7 +201,7 @@ static void expect_place(struct scene *scene, enum gs_plan_how how, int32_t sms)
     assert_int_equal(query->state, GS_CONTENDER_WAITS);
     assert_int_equal(query->how, how);
     assert_int_equal(query->sms, sms);
-    assert_int_equal(scene->server.contenders.queries[1].how, GS_PLAN_WAIT); /* it had none */
+    assert_int_equal(scene->server.contenders.queries[1].how, GS_PLAN_WAIT); /* it had no SMs */
 }
 
 static void a_launch_takes_the_place_of_the_one_before_it(void **state) {
@@ -209,7 +210,7 @@ static void a_launch_takes_the_place_of_the_one_before_it(void **state) {
     gs_stream *stream = scene->contenders[0];
     gs_profile *profile = scene->next.launch.profile;
     expect_place(scene, GS_PLAN_CONFINED, 40);
-    stream->kept.how = GS_PLAN_WHOLE; /* only SMs of its own can be taken over */
+    stream->kept.how = GS_PLAN_WHOLE; /* only the SMs of a confined launch can be taken over */
     expect_place(scene, GS_PLAN_WAIT, 0);
     stream->kept.how = GS_PLAN_CONFINED;
     scene->next.launch.profile = NULL; /* another kernel */
@@ -232,7 +233,7 @@ static void a_stream_whose_launch_ended_is_expected(void **state) {
     scene->server.now_ns = 2000;
     scene->sessions[0].contenders = 1;
     scene->contenders[0]->is_contender = true;
-    gs_profile_store_get(scene->server.profiles, 1, "known", BLOCKS); /* what is kept is held */
+    gs_profile_store_get(scene->server.profiles, 1, "known", BLOCKS); /* the stream holds it */
     assert_int_equal(gs_contenders_describe(&scene->server), 1);
     assert_false(scene->sessions[0].streams[0].is_contender);
     close_kept(scene);

@@ -1,5 +1,5 @@
 /*
- * test_ring.c: the ring: nothing is lost, changed or out of order between two threads, and a hostile side does no harm.
+ * test_ring.c: nothing is lost, changed or reordered between two threads, and a hostile side does no harm.
  */
 #include "test.h"
 
@@ -37,13 +37,13 @@ static void free_pair(struct pair *pair) {
 }
 
 static void wait_for_bell(int bell) {
-    struct pollfd asked = {.fd = bell, .events = POLLIN};
-    if (poll(&asked, 1, 60000) != 1)
-        abort(); /* it would hang */
+    struct pollfd ready = {.fd = bell, .events = POLLIN};
+    if (poll(&ready, 1, 60000) != 1)
+        abort(); /* instead of a hang */
     gs_bell_clear(bell);
 }
 
-/* What record number `number` is: its length and its bytes follow from it. */
+/* Makes record number `number`, which determines its length and its bytes. */
 static uint32_t make_record(uint64_t number, unsigned char *bytes) {
     gs_random random = gs_random_at(11, number);
     uint32_t count = (uint32_t)gs_random_from(&random, 0, MOST);
@@ -105,12 +105,12 @@ static void test_limits(void **state) {
     assert_int_equal(gs_ring_wants_space(&pair.writer, 0), GS_RING_NOT_NOW);
     assert_int_equal(gs_ring_take(&pair.reader, bytes, 10, &count), GS_RING_TOO_LONG);
     assert_int_equal(gs_ring_take(&pair.reader, bytes, ROOM, &count), GS_RING_DONE);
-    wait_for_bell(pair.writer_bell); /* as it had wished */
+    wait_for_bell(pair.writer_bell); /* as it requested */
     assert_int_equal(gs_ring_put(&pair.writer, bytes, 0), GS_RING_DONE);
     free_pair(&pair);
 }
 
-/* Writes nonsense to a word, more often than not one of the first, where the positions are. */
+/* Writes a random value to a word, most often to one of the first, where the positions are. */
 static void spoil(gs_random *random, uint64_t *memory) {
     int64_t words = (int64_t)(gs_ring_bytes(ROOM) / 8);
     uint64_t value = gs_random_next(random) >> gs_random_from(random, 0, 63);
@@ -118,8 +118,8 @@ static void spoil(gs_random *random, uint64_t *memory) {
     memory[at] = gs_random_chance(random, 50) ? value & ~7ull : value;
 }
 
-/* Anything may stand in the shared memory, and change between any two calls. Nothing outside is touched
-   (AddressSanitizer looks), and nobody hangs. */
+/* The shared memory may contain anything, and change between any two calls. No memory outside is touched
+   (AddressSanitizer checks), and no call hangs. */
 static void test_a_hostile_side_does_no_harm(void **state) {
     (void)state;
     enum { ROUNDS = 3000, STEPS = 20 };

@@ -1,8 +1,8 @@
 /*
- * test_serve.c: a real daemon, real clients, each a process of its own, on the CPU that plays a GPU.
+ * test_serve.c: a real daemon and real clients, each in a process of its own, on the CPU that plays a GPU.
  *
- * Everything has a deadline: a process that hangs is killed by an alarm, and the test fails. Clients are made by fork()
- * and answer with their exit code; what went wrong is on standard error.
+ * Everything has a deadline: an alarm kills a process that hangs, and the test fails. Clients are made by fork() and
+ * return their result as exit code; errors are printed to standard error.
  */
 #define _GNU_SOURCE
 #include "test.h"
@@ -66,10 +66,10 @@ static bool is_serving(void) {
     return code == GS_OK;
 }
 
-/* Starts a daemon with more options, up to a NULL, and waits until it answers. */
-static pid_t the_daemon;   /* 0: none runs */
-static bool must_not_leak; /* that takes a sanitizer seconds, so one daemon stands for all */
+static pid_t the_daemon;   /* 0: not running */
+static bool must_not_leak; /* the search for leaks takes seconds, so only one daemon is checked */
 
+/* Starts a daemon with more options, up to a NULL, and waits until it answers. */
 static pid_t start_daemon(const char *const *more) {
     const char *arguments[32] = {GRIDSMITH_PROGRAM, "serve",   "--device",      "host",       "--socket",
                                  socket_path,       "--cache", GRIDSMITH_CACHE, "--profiles", ""};
@@ -103,7 +103,7 @@ static int wait_process(pid_t process) {
     return status;
 }
 
-/* Ends as it should: with 0, and no socket left. */
+/* Stops the daemon. It must exit with 0 and remove its socket. */
 static void stop_daemon(pid_t process) {
     kill(process, SIGTERM);
     the_daemon = 0;
@@ -111,7 +111,7 @@ static void stop_daemon(pid_t process) {
     assert_int_equal(access(socket_path, F_OK), -1);
 }
 
-/* A number of the daemon's status, e.g. "device.restarts". */
+/* A number in the status of the daemon, e.g. "device.restarts"; of an array: its length. */
 static double status_number(const char *path) {
     char *json = NULL, name[64];
     gs_error error;
@@ -212,13 +212,13 @@ static int client_works(int turns) {
     return wrong;
 }
 
-/* A child that ends with what `does` returns. */
+/* Starts a child whose exit code is what `does` returns. */
 static pid_t spawn(int (*does)(int), int argument) {
     pid_t process = fork();
     if (process == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         for (int i = 1; i < 32; i++)
-            signal(i, SIG_DFL); /* a crash of a client is not one of the test */
+            signal(i, SIG_DFL); /* a crash of a client must not look like one of the test */
         alarm(DEADLINE_SECONDS);
         _exit(does(argument));
     }
@@ -228,15 +228,15 @@ static pid_t spawn(int (*does)(int), int argument) {
 
 static uint64_t scaled(uint64_t most) {
     uint64_t runs = test_number("GRIDSMITH_RUNS", 100000);
-    return most * runs / 100000 > 2 ? most * runs / 100000 : most < 2 ? most : 2;
+    return gs_max_u64(most * runs / 100000, gs_min_u64(most, 2));
 }
 
-/* ---- what is right ---- */
+/* ---- right results ---- */
 
 static void many_clients_get_right_results(void **state) {
     (void)state;
     pid_t daemon = DAEMON("--sms", "6", "--marks", "--shuffle", "200"), clients[64];
-    size_t count = scaled(64) < 8 ? 8 : scaled(64);
+    size_t count = gs_max_u64(scaled(64), 8);
     for (size_t i = 0; i < count; i++)
         clients[i] = spawn(client_works, 3);
     for (size_t i = 0; i < count; i++)
@@ -245,31 +245,32 @@ static void many_clients_get_right_results(void **state) {
     stop_daemon(daemon);
 }
 
-/* One of some kernels of the zoo, as a whole application. */
-/* All kernels of the zoo; under sanitizers, where compiling them would take long, four. */
+/* Whether all kernels of the zoo are tested. Under sanitizers, where compiling takes long, only four are. */
 static bool is_whole_zoo(void) {
     return test_number("GRIDSMITH_RUNS", 100000) >= 100000;
 }
 
+/* Runs a kernel of the zoo as an application. */
 static int client_runs_zoo(int number) {
     static const char *const names[] = {"sgemm", "histo", "transpose", "bfs"};
     const gs_zoo_kernel *kernel = is_whole_zoo() ? gs_zoo_at((size_t)number) : gs_zoo_find(names[number % 4]);
     gs_error error = {.code = GS_OK};
-    gs_zoo_instance plan = {0};
+    gs_zoo_instance instance = {0};
     gs_zoo_part parts[GS_ZOO_KINDS] = {{.program = NULL}};
     gs_zoo_form form = {.form = GS_FORM_ORIGINAL, .seconds = 60};
     gs_zoo_result result = {0};
     setenv("GRIDSMITH_SOCKET", socket_path, 1);
     gs_executor *executor = gs_executor_remote(NULL, &error);
-    gs_code code = executor ? gs_zoo_instance_make(&plan, kernel, gs_zoo_size_find(kernel, "odd"), &error) : error.code;
+    gs_code code =
+        executor ? gs_zoo_instance_make(&instance, kernel, gs_zoo_size_find(kernel, "odd"), &error) : error.code;
     for (int i = 0; i < 3 && code == GS_OK; i++) {
-        code = gs_zoo_run(&plan, executor, &form, parts, &result, &error);
+        code = gs_zoo_run(&instance, executor, &form, parts, &result, &error);
         if (code == GS_OK && !result.is_right)
             code = gs_fail(&error, GS_E_KERNEL, "%s", result.reason.message);
     }
     if (code != GS_OK)
         fprintf(stderr, "%s: %s\n", kernel->name, error.message);
-    gs_zoo_instance_free(&plan);
+    gs_zoo_instance_free(&instance);
     for (size_t i = 0; i < GS_ZOO_KINDS; i++)
         gs_zoo_part_free(&parts[i]);
     gs_executor_close(executor);
@@ -289,7 +290,7 @@ static void zoo_kernels_are_right_while_sms_change(void **state) {
     stop_daemon(daemon);
 }
 
-/* Two kernels of many blocks, resized all the time: each block of each exactly once, which the marks prove. */
+/* A kernel of many blocks that is resized all the time: each block must run exactly once, which the marks prove. */
 static int client_is_resized(int turns) {
     gs_client *client = client_open();
     uint32_t module;
@@ -331,7 +332,7 @@ static void every_block_runs_once_over_many_resizes(void **state) {
     stop_daemon(daemon);
 }
 
-/* The same as it is planned: measured on fewer SMs, in turns, while others load their sources. */
+/* The same with the decisions of the plan: measured on fewer SMs, in turns, while other clients load their sources. */
 static void planned_kernels_all_end(void **state) {
     (void)state;
     must_not_leak = true;
@@ -344,7 +345,7 @@ static void planned_kernels_all_end(void **state) {
     stop_daemon(daemon);
 }
 
-/* Threads of one client, each with a stream of its own. */
+/* A thread of a client, with a stream of its own. */
 struct thread {
     pthread_t id;
     gs_client *client;
@@ -397,7 +398,7 @@ static void threads_share_a_client(void **state) {
     stop_daemon(daemon);
 }
 
-/* ---- who goes ---- */
+/* ---- clients and daemons that end ---- */
 
 static void killed_clients_leave_nothing(void **state) {
     (void)state;
@@ -417,7 +418,7 @@ static void killed_clients_leave_nothing(void **state) {
     stop_daemon(daemon);
 }
 
-/* Works until an error comes; the exit code is that error. */
+/* Works until an error, which becomes the exit code. */
 static int client_until_error(int turns) {
     gs_client *client = client_open();
     uint32_t module;
@@ -432,7 +433,7 @@ static int client_until_error(int turns) {
         if (code == GS_CLIENT_OK)
             code = gs_client_wait(client, 0);
     }
-    gs_client_code again = client ? gs_client_malloc(client, 100, &memory) : code; /* it stays */
+    gs_client_code again = client ? gs_client_malloc(client, 100, &memory) : code; /* the error is permanent */
     gs_client_close(client);
     return again == code ? (int)code : 100;
 }
@@ -486,7 +487,7 @@ static void one_daemon_at_a_socket(void **state) {
     stop_daemon(daemon);
 }
 
-/* ---- what kernels do wrong ---- */
+/* ---- kernels that fail ---- */
 
 static int client_launches_bad(int kernel) {
     gs_client *client = client_open();
@@ -526,7 +527,7 @@ static void kernel_that_never_ends_is_stopped(void **state) {
     bad_kernel(ENDLESS);
 }
 
-static void wrong_calls_are_told_and_change_nothing(void **state) {
+static void wrong_calls_are_reported_and_change_nothing(void **state) {
     (void)state;
     pid_t daemon = DAEMON("--sms", "4", "--memory", "8");
     gs_client *client = client_open();
@@ -548,8 +549,8 @@ static void wrong_calls_are_told_and_change_nothing(void **state) {
     assert_int_equal(gs_client_event_wait(client, 3), GS_CLIENT_INVALID);
     assert_int_equal(client_start(client, 0, module + 7, FILL, 1, NULL, 0), GS_CLIENT_INVALID);
     assert_int_equal(gs_client_free(client, memory), GS_CLIENT_OK);
-    assert_int_equal(gs_client_malloc(client, 6 << 20, &memory), GS_CLIENT_OK); /* what was freed is there again */
-    /* A launch with too few arguments: the stream is told, the client goes on. */
+    assert_int_equal(gs_client_malloc(client, 6 << 20, &memory), GS_CLIENT_OK); /* freed memory is free */
+    /* A launch with too few arguments is an error of the stream; the client can continue. */
     assert_int_equal(client_load(client, &module), GS_CLIENT_OK);
     assert_int_equal(client_start(client, 3, module, FILL, 1, NULL, 0), GS_CLIENT_OK);
     assert_int_not_equal(gs_client_wait(client, 3), GS_CLIENT_OK);
@@ -558,7 +559,7 @@ static void wrong_calls_are_told_and_change_nothing(void **state) {
     stop_daemon(daemon);
 }
 
-/* Of several commands that fail, the first is told; and the next one that fails after that. */
+/* Of several commands that fail, the first is reported; after that, the next one that fails. */
 static void the_first_error_of_a_stream_stays(void **state) {
     (void)state;
     pid_t daemon = DAEMON("--sms", "4");
@@ -583,7 +584,7 @@ static void the_first_error_of_a_stream_stays(void **state) {
     stop_daemon(daemon);
 }
 
-/* ---- who says nothing, too much, or nonsense ---- */
+/* ---- clients that send nothing, too much, or nonsense ---- */
 
 static int raw_connect(void) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -593,7 +594,7 @@ static int raw_connect(void) {
     return fd;
 }
 
-/* A client that writes its ring itself. */
+/* A client that writes to its ring directly. */
 struct raw {
     int socket, page_fd;
     gs_wire_page *page;
@@ -624,7 +625,7 @@ static void wait_end(struct raw *raw) {
     assert_int_equal(atomic_load(&raw->page->end_code), GS_CLIENT_INVALID);
 }
 
-static void nonsense_ends_only_who_says_it(void **state) {
+static void nonsense_ends_only_the_client_that_sends_it(void **state) {
     (void)state;
     pid_t daemon = DAEMON("--sms", "4"), honest = spawn(client_works, (int)scaled(30));
     gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 7), 1);
@@ -644,7 +645,7 @@ static void nonsense_ends_only_who_says_it(void **state) {
             record.words[k] = (uint32_t)gs_random_next(&random) & (gs_random_chance(&random, 70) ? 7 : UINT32_MAX);
         record.words[0] = (uint32_t)gs_random_from(&random, 0, GS_WIRE_COMMAND_COUNT);
         if (record.words[0] == GS_WIRE_ALLOCATE || record.words[0] == GS_WIRE_EVENT)
-            record.words[1] = 1000; /* these could be meant */
+            record.words[1] = 1000; /* without this, these commands could be valid */
         if (gs_random_chance(&random, 20))
             memset(raw.page + 1, 0xff, 4096); /* the ring itself */
         else
@@ -838,7 +839,7 @@ static void wrong_commands_are_named(void **state) {
     stop_daemon(daemon);
 }
 
-/* Sends as fast as it can, never looks at anything, and rings all bells. */
+/* Sends as fast as it can, reads nothing, and rings all bells. */
 static int client_floods(int unused) {
     (void)unused;
     struct raw raw = raw_open();
@@ -860,7 +861,7 @@ static void flooding_client_is_only_one_of_many(void **state) {
     stop_daemon(daemon);
 }
 
-static int client_as_somebody_else(int unused) {
+static int client_of_another_user(int unused) {
     gs_client *client;
     gs_client_options options = {.socket = socket_path};
     (void)unused;
@@ -872,20 +873,20 @@ static int client_as_somebody_else(int unused) {
 static void other_users_are_refused(void **state) {
     (void)state;
     if (getuid() != 0) {
-        print_message("only root can be somebody else\n");
+        print_message("only root can become another user\n");
         skip();
     }
     pid_t daemon = DAEMON("--sms", "4");
-    int code = WEXITSTATUS(wait_process(spawn(client_as_somebody_else, 0)));
-    assert_int_equal(code, GS_CLIENT_NO_DAEMON); /* the socket's mode */
+    int code = WEXITSTATUS(wait_process(spawn(client_of_another_user, 0)));
+    assert_int_equal(code, GS_CLIENT_NO_DAEMON); /* by the mode of the socket */
     assert_int_equal(chmod(folder, 0755), 0);
     assert_int_equal(chmod(socket_path, 0666), 0);
-    code = WEXITSTATUS(wait_process(spawn(client_as_somebody_else, 0)));
-    assert_int_equal(code, GS_CLIENT_REFUSED); /* SO_PEERCRED */
+    code = WEXITSTATUS(wait_process(spawn(client_of_another_user, 0)));
+    assert_int_equal(code, GS_CLIENT_REFUSED); /* by SO_PEERCRED */
     stop_daemon(daemon);
 }
 
-/* What a test that failed left behind. */
+/* Ends the daemon that a failed test left behind. */
 static int clean(void **state) {
     (void)state;
     if (the_daemon > 0) {
@@ -896,7 +897,7 @@ static int clean(void **state) {
     return 0;
 }
 
-/* ---- what is told ---- */
+/* ---- status, metrics and files ---- */
 
 /* Also while as many connections as there may be say nothing. */
 static void prometheus_is_answered(void **state) {
@@ -930,7 +931,7 @@ static void prometheus_is_answered(void **state) {
     stop_daemon(daemon);
 }
 
-/* What a command of the program prints, with the socket behind it. */
+/* Runs a command of the program on the socket, and expects its output to contain a text. */
 static void command_says(const char *command, const char *wanted) {
     char line[300], text[8000];
     snprintf(line, sizeof line, "%s %s --socket %s", GRIDSMITH_PROGRAM, command, socket_path);
@@ -942,7 +943,7 @@ static void command_says(const char *command, const char *wanted) {
         fail_msg("%s says: %s", command, text);
 }
 
-static void people_are_told_who_is_there(void **state) {
+static void status_and_top_list_the_clients(void **state) {
     (void)state;
     pid_t daemon = DAEMON("--sms", "4");
     gs_client *client = client_open();
@@ -959,7 +960,7 @@ static void people_are_told_who_is_there(void **state) {
     stop_daemon(daemon);
 }
 
-/* A daemon that is handed its socket, as systemd does: it uses that one, and leaves it there. */
+/* A daemon that gets its socket from systemd uses it and does not remove it. */
 static void socket_of_systemd_is_used(void **state) {
     (void)state;
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -982,15 +983,15 @@ static void socket_of_systemd_is_used(void **state) {
     }
     the_daemon = daemon;
     close(listener);
-    assert_true(is_serving()); /* who comes before it is ready waits */
+    assert_true(is_serving()); /* a client that connects before the daemon is ready waits */
     kill(daemon, SIGTERM);
     the_daemon = 0;
     assert_int_equal(wait_process(daemon), 0);
     assert_int_equal(unlink(socket_path), 0);
 }
 
-/* A cache that cannot be written, as on a disk that is full: who loads a source is told, and all else works. */
-static void cache_that_cannot_be_written_is_told(void **state) {
+/* A cache that cannot be written, as on a full disk: loading a source is an error, and everything else works. */
+static void cache_that_cannot_be_written_is_an_error(void **state) {
     (void)state;
     pid_t daemon = DAEMON("--sms", "4", "--cache", "/proc/none");
     gs_client *client = client_open();
@@ -1018,7 +1019,7 @@ static int count_profiles(const char *path) {
     return count;
 }
 
-/* What was learned is in the file soon after, also when the daemon is killed then. */
+/* Profiles are in the file soon after they were measured, even if the daemon is killed then. */
 static void profiles_are_written_when_it_is_quiet(void **state) {
     (void)state;
     pid_t daemon = DAEMON("--sms", "4", "--profiles", "profiles");
@@ -1034,7 +1035,7 @@ static void profiles_are_written_when_it_is_quiet(void **state) {
     stop_daemon(daemon);
 }
 
-/* Whether the log of the daemons has a line with these words; it is removed. */
+/* Whether the log of the daemons has a line with these words. Removes the log. */
 static bool log_has(const char *words) {
     char line[1000];
     bool found = false;
@@ -1047,7 +1048,7 @@ static bool log_has(const char *words) {
     return found;
 }
 
-/* A damaged file of profiles is said to be one, and the daemon works without it. */
+/* A damaged file of profiles is reported, and the daemon works without it. */
 static void damaged_profiles_are_reported(void **state) {
     (void)state;
     FILE *file = fopen("damaged", "w");
@@ -1065,7 +1066,7 @@ static void damaged_profiles_are_reported(void **state) {
     assert_false(log_has("profiles are not saved: "));
 }
 
-/* Bytes of a process by /proc. */
+/* The size of a process, from /proc. */
 static uint64_t bytes_of(pid_t process) {
     char path[40];
     unsigned long long pages = 0;
@@ -1076,8 +1077,8 @@ static uint64_t bytes_of(pid_t process) {
     return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Asks for all that a daemon needs memory for, and takes no for an answer. 2: it was told no. */
-static int client_wants_much(int number) {
+/* Requests everything for which a daemon allocates memory. Exit code 2: a request was refused. */
+static int client_requests_much(int number) {
     enum { LAUNCHES = 600 };
     gs_client *client = NULL;
     gs_client_options options = {.socket = socket_path, .name = "test"};
@@ -1087,48 +1088,49 @@ static int client_wants_much(int number) {
     int blocks = 64, one = 1;
     snprintf(text, sizeof text, "__global__ void kernel(int *a) { a[blockIdx.x] = %d; }\n", number);
     gs_client_source source = {.name = "a.cu", .text = text};
-    bool is_told = gs_client_open(&options, &client) != GS_CLIENT_OK;
-    is_told = is_told || client_load(client, &module) != GS_CLIENT_OK;
-    for (int i = 0; i < 100 && !is_told; i++)
-        is_told = gs_client_malloc(client, 100000, &memory) != GS_CLIENT_OK;
+    bool is_refused = gs_client_open(&options, &client) != GS_CLIENT_OK;
+    is_refused = is_refused || client_load(client, &module) != GS_CLIENT_OK;
+    for (int i = 0; i < 100 && !is_refused; i++)
+        is_refused = gs_client_malloc(client, 100000, &memory) != GS_CLIENT_OK;
     gs_client_argument fill[] = {GS_CLIENT_AT(memory), GS_CLIENT_VALUE(blocks), GS_CLIENT_VALUE(one)};
-    for (uint32_t i = 0; i < LAUNCHES && !is_told; i++)
-        is_told = client_start(client, i % GS_CLIENT_STREAMS, module, FILL, 2, fill, 3) != GS_CLIENT_OK;
-    is_told = is_told || gs_client_wait_all(client) != GS_CLIENT_OK;
-    is_told = is_told || gs_client_load(client, &source, &module) != GS_CLIENT_OK;
+    for (uint32_t i = 0; i < LAUNCHES && !is_refused; i++)
+        is_refused = client_start(client, i % GS_CLIENT_STREAMS, module, FILL, 2, fill, 3) != GS_CLIENT_OK;
+    is_refused = is_refused || gs_client_wait_all(client) != GS_CLIENT_OK;
+    is_refused = is_refused || gs_client_load(client, &source, &module) != GS_CLIENT_OK;
     if (client)
         gs_client_close(client);
-    return is_told ? 2 : 0;
+    return is_refused ? 2 : 0;
 }
 
-/* The daemon has no more memory than it uses, or a little more: who asks for something is told, nobody hangs, and when
-   there is memory again all is well. */
-static void host_memory_that_runs_out_is_told(void **state) {
+/* The daemon has no more memory than it uses, or a little more: requests are refused, nothing hangs, and when there is
+   memory again everything works. */
+static void host_memory_that_runs_out_is_reported(void **state) {
     (void)state;
     enum { CLIENTS = 12 };
     static const uint64_t more[] = {0, 1 << 18, 1 << 20, 1 << 22, 1 << 23};
-    if (!is_whole_zoo()) /* a sanitizer ends a process that has no memory */
+    if (!is_whole_zoo()) /* a sanitizer ends a process that runs out of memory */
         skip();
     pid_t daemon = DAEMON("--sms", "4"), clients[CLIENTS];
     struct rlimit before;
-    int told = 0;
+    int refused = 0;
     assert_int_equal(wait_process(spawn(client_works, 1)), 0);
     assert_int_equal(prlimit(daemon, RLIMIT_AS, NULL, &before), 0);
     for (size_t i = 0; i < GS_COUNT(more); i++) {
         struct rlimit less = {.rlim_cur = bytes_of(daemon) + more[i], .rlim_max = before.rlim_max};
         assert_int_equal(prlimit(daemon, RLIMIT_AS, &less, NULL), 0);
         for (int k = 0; k < CLIENTS; k++)
-            clients[k] = spawn(client_wants_much, (int)i * CLIENTS + k);
+            clients[k] = spawn(client_requests_much, (int)i * CLIENTS + k);
         for (int k = 0; k < CLIENTS; k++) {
             int status = wait_process(clients[k]);
             assert_true(WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 2));
-            told += WEXITSTATUS(status) == 2;
+            refused += WEXITSTATUS(status) == 2;
         }
         assert_int_equal(prlimit(daemon, RLIMIT_AS, &before, NULL), 0);
         assert_int_equal(wait_process(spawn(client_works, 2)), 0);
     }
-    print_message("%d of %d clients were told that there is no memory\n", told, (int)(CLIENTS * GS_COUNT(more)));
-    assert_true(told > 0);
+    print_message("%d of %d clients were refused, because there was no memory\n", refused,
+                  (int)(CLIENTS * GS_COUNT(more)));
+    assert_true(refused > 0);
     wait_status("clients", 0);
     stop_daemon(daemon);
 }
@@ -1166,21 +1168,21 @@ int main(int argc, char **argv) {
         cmocka_unit_test_teardown(one_daemon_at_a_socket, clean),
         cmocka_unit_test_teardown(kernel_that_faults_is_its_clients_error, clean),
         cmocka_unit_test_teardown(kernel_that_never_ends_is_stopped, clean),
-        cmocka_unit_test_teardown(wrong_calls_are_told_and_change_nothing, clean),
+        cmocka_unit_test_teardown(wrong_calls_are_reported_and_change_nothing, clean),
         cmocka_unit_test_teardown(the_first_error_of_a_stream_stays, clean),
-        cmocka_unit_test_teardown(nonsense_ends_only_who_says_it, clean),
+        cmocka_unit_test_teardown(nonsense_ends_only_the_client_that_sends_it, clean),
         cmocka_unit_test_teardown(files_stay_in_the_order_of_commands, clean),
         cmocka_unit_test_teardown(nobody_can_block_the_daemon, clean),
         cmocka_unit_test_teardown(wrong_files_are_named, clean),
         cmocka_unit_test_teardown(wrong_commands_are_named, clean),
         cmocka_unit_test_teardown(flooding_client_is_only_one_of_many, clean),
         cmocka_unit_test_teardown(prometheus_is_answered, clean),
-        cmocka_unit_test_teardown(people_are_told_who_is_there, clean),
+        cmocka_unit_test_teardown(status_and_top_list_the_clients, clean),
         cmocka_unit_test_teardown(socket_of_systemd_is_used, clean),
-        cmocka_unit_test_teardown(cache_that_cannot_be_written_is_told, clean),
+        cmocka_unit_test_teardown(cache_that_cannot_be_written_is_an_error, clean),
         cmocka_unit_test_teardown(profiles_are_written_when_it_is_quiet, clean),
         cmocka_unit_test_teardown(damaged_profiles_are_reported, clean),
-        cmocka_unit_test_teardown(host_memory_that_runs_out_is_told, clean),
+        cmocka_unit_test_teardown(host_memory_that_runs_out_is_reported, clean),
         cmocka_unit_test_teardown(other_users_are_refused, clean),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -1,9 +1,9 @@
 /*
  * test_worker.c: the worker, its images and its ring, as the daemon uses them.
  *
- * Everything runs on the CPU that plays a GPU, or on what GRIDSMITH_ON names ("cuda"). GRIDSMITH_PROGRAM is the program
- * whose hidden subcommands are started. GRIDSMITH_RUNS is a hundred times how often masks change,
- * GRIDSMITH_PAUSE_US how fast. GRIDSMITH_ROUNDS is how long a block works: 1000 on a CPU, a million on a GPU.
+ * Everything runs on the CPU that plays a GPU, or on the device in GRIDSMITH_ON ("cuda"). GRIDSMITH_PROGRAM is the
+ * program whose hidden subcommands are started. GRIDSMITH_RUNS / 100 is how often masks change, GRIDSMITH_PAUSE_US the
+ * pause between two changes. GRIDSMITH_ROUNDS is the work of a block: 1000 on a CPU, a million on a GPU.
  */
 #define _GNU_SOURCE
 #include "test.h"
@@ -29,7 +29,7 @@ static bool is_host(void) {
     return strcmp(device_name(), "host") == 0;
 }
 
-/* ---- an worker with one module, one piece of memory and one region ---- */
+/* ---- a worker with one module, two allocations of memory and one region ---- */
 
 enum { MODULE = 7, COUNTS = 1, FLAG = 2, REGION = 5, QUEUE = 1, OTHER_QUEUE = 2, MOST_BLOCKS = 1 << 16 };
 enum { COUNT, FAULT, ENDLESS, STUBBORN };
@@ -47,24 +47,24 @@ static gs_worker_report next_report(struct fixture *f) {
     enum { PATIENCE_MS = 60000 };
     gs_worker_report report;
     while (!gs_worker_poll(f->worker, &report)) {
-        struct pollfd asked = {.fd = gs_worker_fd(f->worker), .events = POLLIN};
-        if (poll(&asked, 1, PATIENCE_MS) <= 0)
-            fail_msg("nothing happens");
+        struct pollfd ready = {.fd = gs_worker_fd(f->worker), .events = POLLIN};
+        if (poll(&ready, 1, PATIENCE_MS) <= 0)
+            fail_msg("no report after %d ms", PATIENCE_MS);
     }
     return report;
 }
 
-static void expect(struct fixture *f, uint32_t happened, uint64_t tag, gs_code code) {
+static void expect(struct fixture *f, uint32_t kind, uint64_t tag, gs_code code) {
     gs_worker_report report = next_report(f);
     if (report.code != code)
         print_message("%s\n", report.message);
-    assert_int_equal(report.kind, happened);
+    assert_int_equal(report.kind, kind);
     assert_int_equal(report.tag, tag);
     assert_int_equal(report.code, code);
 }
 
-/* What is there after each start: the module, the counts and the region. */
-static void furnish(struct fixture *f) {
+/* Creates the resources that are needed after each start: the module, the memory and the region. */
+static void create_resources(struct fixture *f) {
     assert_int_equal(gs_worker_load(f->worker, 1, MODULE, f->image), GS_OK);
     expect(f, GS_REPORT_LOADED, 1, GS_OK);
     assert_int_equal(gs_worker_allocate(f->worker, 2, COUNTS, MOST_BLOCKS * sizeof(uint32_t)), GS_OK);
@@ -74,7 +74,7 @@ static void furnish(struct fixture *f) {
     assert_int_equal(gs_worker_share(f->worker, REGION, f->fd, MOST_BLOCKS * sizeof(uint32_t)), GS_OK);
 }
 
-/* On another machine than it was built on: from the folder that it runs in. */
+/* The source, also on another machine than the build machine: then from the current folder. */
 static char *read_source(size_t *size) {
     static const char file[] = "tests/kernels/share.cu";
     char *text;
@@ -98,8 +98,8 @@ static gs_image *compile(const char *folder, int32_t architecture, const char *o
     free(text);
     if (!work)
         return NULL;
-    struct pollfd asked = {.fd = gs_image_fd(work), .events = POLLIN};
-    assert_int_equal(poll(&asked, 1, 120000), 1);
+    struct pollfd ready = {.fd = gs_image_fd(work), .events = POLLIN};
+    assert_int_equal(poll(&ready, 1, 120000), 1);
     return gs_image_finish(work, error);
 }
 
@@ -119,7 +119,7 @@ static int set_up(void **state) {
     assert_int_equal(ftruncate(f->fd, MOST_BLOCKS * sizeof(uint32_t)), 0);
     f->shared = mmap(NULL, MOST_BLOCKS * sizeof(uint32_t), PROT_READ | PROT_WRITE, MAP_SHARED, f->fd, 0);
     f->tag = 100;
-    furnish(f);
+    create_resources(f);
     *state = f;
     return 0;
 }
@@ -137,7 +137,7 @@ static int tear_down(void **state) {
     return 0;
 }
 
-/* ---- asking for resources ---- */
+/* ---- requests ---- */
 
 static void mask_of(uint32_t *mask, int first, int end) {
     memset(mask, 0, GS_WORKER_MASK_WORDS * sizeof *mask);
@@ -145,7 +145,7 @@ static void mask_of(uint32_t *mask, int first, int end) {
         mask[i / 32] |= 1u << i % 32;
 }
 
-/* Memory, and a value where `value` is not NULL, as arguments. */
+/* Adds memory, and a value if `value` is not NULL, as arguments. */
 static void pass(gs_worker_launch *launch, uint32_t memory, const void *value, uint32_t bytes) {
     if (memory)
         assert_true(gs_launch_add_memory(launch, memory, 0));
@@ -192,7 +192,7 @@ static void expect_counts(struct fixture *f, uint32_t blocks, uint32_t wanted) {
 
 static void test_memory_keeps_what_is_copied(void **state) {
     struct fixture *f = *state;
-    expect_counts(f, 0, 0); /* fresh memory is zero */
+    expect_counts(f, 0, 0); /* new memory is zero */
     for (uint32_t i = 0; i < MOST_BLOCKS; i++)
         f->shared[i] = i * 2654435761u;
     copy_counts(f, true, MOST_BLOCKS);
@@ -227,7 +227,7 @@ static void test_no_memory_is_an_answer(void **state) {
     expect(f, GS_REPORT_ALLOCATED, f->tag, GS_E_FULL);
     gs_worker_copy(f->worker, ++f->tag, QUEUE, true, 50, 0, REGION, 0, 4);
     expect(f, GS_REPORT_COPIED, f->tag, GS_E_USAGE);
-    for (int i = 0; i < 20; i++) { /* what is given back can be had again */
+    for (int i = 0; i < 20; i++) { /* released memory can be allocated again */
         gs_worker_allocate(f->worker, ++f->tag, 51, 48 << 20);
         expect(f, GS_REPORT_ALLOCATED, f->tag, GS_OK);
         gs_worker_release(f->worker, 51);
@@ -246,14 +246,14 @@ static void test_whole_runs_follow_each_other(void **state) {
         assert_int_equal(report.code, GS_OK);
         assert_int_equal(report.tag, first + (uint64_t)i);
         assert_int_equal(report.blocks_done, BLOCKS);
-        assert_true(ended_ns <= report.began_ns && report.began_ns < report.ended_ns); /* each takes some of the time */
+        assert_true(ended_ns <= report.began_ns && report.began_ns < report.ended_ns); /* runs do not overlap */
         ended_ns = report.ended_ns;
     }
     expect_counts(f, BLOCKS, RUNS);
     clear_counts(f);
 }
 
-/* Launches in all forms behind each other: each block of each of them runs once. */
+/* Launches in all forms one after the other: each block of each of them runs once. */
 static void test_block_loops_do_each_block_once(void **state) {
     static const enum gs_launch_form forms[] = {GS_LAUNCH_ORIGINAL, GS_LAUNCH_BLOCK_LOOP, GS_LAUNCH_CONFINED};
     enum { RUNS = 30, BLOCKS = 2000 };
@@ -278,7 +278,7 @@ static void test_block_loops_do_each_block_once(void **state) {
     clear_counts(f);
 }
 
-/* Launches whose report is deferred, and operations of all kinds behind them, or nothing: everything is reported. */
+/* Launches whose report is deferred, followed by operations of all kinds or by none: everything is reported. */
 static void test_deferred_reports_come(void **state) {
     enum { OPERATIONS = 400, BLOCKS = 64, THREADS = 64, TOO_MANY = 2048 };
     enum { WHOLE, LOOPED, CONFINED, COPY, WRONG, KINDS } kinds[OPERATIONS];
@@ -351,8 +351,9 @@ static void test_wrong_launches_are_refused(void **state) {
     expect_counts(f, 0, 0);
 }
 
-/* The mask changes while it runs; marks, checked over there, and counts, checked here, must all be 1. */
-static void test_remasked_runs_do_each_block_once(void **state) {
+/* The mask changes while the kernel runs. The marks, which the worker checks, and the counts, which the test checks,
+   must all be 1. */
+static void test_runs_with_changing_masks_do_each_block_once(void **state) {
     struct fixture *f = *state;
     uint64_t remasks = test_number("GRIDSMITH_RUNS", 100000) / 100, pause_us = test_number("GRIDSMITH_PAUSE_US", 100),
              done = 0;
@@ -381,7 +382,7 @@ static void test_remasked_runs_do_each_block_once(void **state) {
     clear_counts(f);
 }
 
-/* Stopped again and again, it goes on where it was. */
+/* A run that is stopped again and again continues where it was. */
 static void test_stopped_runs_resume(void **state) {
     enum { BLOCKS = 20000 };
     struct fixture *f = *state;
@@ -404,14 +405,14 @@ static void test_stopped_runs_resume(void **state) {
     assert_true(stops > (is_host() ? 10 : 2));
     expect_counts(f, BLOCKS, 1);
     clear_counts(f);
-    uint64_t tag = start_count(f, QUEUE, BLOCKS, 1000, none, 5); /* nowhere to run */
+    uint64_t tag = start_count(f, QUEUE, BLOCKS, 1000, none, 5); /* without any SMs */
     gs_worker_report report = next_report(f);
     assert_int_equal(report.tag, tag);
     assert_int_equal(report.blocks_done, 5);
     expect_counts(f, 0, 0);
 }
 
-/* An endless kernel on some SMs does not keep another from running on the others. Then it is stopped by a restart. */
+/* An endless kernel on some SMs does not keep another kernel from running on the others. A restart stops it. */
 static void test_disjoint_runs_do_not_wait_for_each_other(void **state) {
     struct fixture *f = *state;
     int sms = gs_worker_facts_of(f->worker)->sms;
@@ -430,18 +431,18 @@ static void test_disjoint_runs_do_not_wait_for_each_other(void **state) {
         uint64_t tag = start_count(f, QUEUE, 2000, 100, mask, 0);
         expect(f, GS_REPORT_RAN, tag, GS_OK);
     }
-    uint64_t tag = start_count(f, QUEUE, 200, 100, NULL, 0); /* whole, where room is left */
+    uint64_t tag = start_count(f, QUEUE, 200, 100, NULL, 0); /* whole, on the other SMs */
     expect(f, GS_REPORT_RAN, tag, GS_OK);
     gs_error error;
     assert_int_equal(gs_worker_restart(f->worker, &error), GS_OK);
-    furnish(f);
+    create_resources(f);
     tag = start_count(f, QUEUE, 200, 100, NULL, 0);
     expect(f, GS_REPORT_RAN, tag, GS_OK);
     expect_counts(f, 200, 1);
     clear_counts(f);
 }
 
-static void test_a_fault_is_told_and_can_be_restarted(void **state) {
+static void test_a_fault_is_reported_and_can_be_restarted(void **state) {
     struct fixture *f = *state;
     const uint64_t nowhere = 0;
     gs_worker_launch fault = {
@@ -459,12 +460,12 @@ static void test_a_fault_is_told_and_can_be_restarted(void **state) {
         assert_non_null(strstr(report.message, is_host() ? "of fault" : "CUDA error 700"));
         assert_false(gs_worker_poll(f->worker, &report));
         assert_int_equal(gs_worker_restart(f->worker, &error), GS_OK);
-        furnish(f);
+        create_resources(f);
     }
     expect_counts(f, 0, 0);
 }
 
-static void test_a_process_that_is_killed_is_told(void **state) {
+static void test_a_process_that_is_killed_is_reported(void **state) {
     struct fixture *f = *state;
     gs_error error;
     kill(gs_worker_facts_of(f->worker)->process, SIGKILL);
@@ -472,36 +473,36 @@ static void test_a_process_that_is_killed_is_told(void **state) {
     assert_int_equal(report.kind, GS_REPORT_LOST);
     assert_int_equal(report.tag, GS_NO_TAG);
     assert_non_null(strstr(report.message, "signal 9"));
-    assert_int_equal(gs_worker_allocate(f->worker, 1, 1, 1), GS_OK); /* nothing comes of it */
+    assert_int_equal(gs_worker_allocate(f->worker, 1, 1, 1), GS_OK); /* it is ignored */
     assert_false(gs_worker_poll(f->worker, &report));
     assert_int_equal(gs_worker_restart(f->worker, &error), GS_OK);
-    furnish(f);
+    create_resources(f);
 }
 
-/* A daemon that is killed takes the worker along. */
+/* A worker ends when its daemon is killed. */
 static void test_nothing_outlives_the_daemon(void **state) {
     (void)state;
-    int told[2];
+    int ends[2];
     int32_t process = 0;
-    assert_int_equal(pipe(told), 0);
+    assert_int_equal(pipe(ends), 0);
     pid_t daemon = fork();
     if (daemon == 0) {
         gs_worker_options options = {.device = device_name()};
         gs_worker *worker = gs_worker_open(&options, NULL);
         process = worker ? gs_worker_facts_of(worker)->process : 0;
-        if (write(told[1], &process, sizeof process) < 0)
+        if (write(ends[1], &process, sizeof process) < 0)
             _exit(1);
         pause();
     }
-    assert_int_equal(read(told[0], &process, sizeof process), sizeof process);
+    assert_int_equal(read(ends[0], &process, sizeof process), sizeof process);
     assert_true(process > 0);
     kill(daemon, SIGKILL);
     assert_int_equal(waitpid(daemon, NULL, 0), daemon);
     for (int i = 0; i < 600 && kill(process, 0) == 0; i++)
         usleep(100000);
     assert_int_not_equal(kill(process, 0), 0);
-    close(told[0]);
-    close(told[1]);
+    close(ends[0]);
+    close(ends[1]);
 }
 
 static void test_no_such_device_is_an_error(void **state) {
@@ -535,7 +536,7 @@ static void test_images_are_kept(void **state) {
     gs_image_free(again);
 }
 
-static void test_broken_images_are_compiled_anew(void **state) {
+static void test_broken_images_are_compiled_again(void **state) {
     struct fixture *f = *state;
     gs_error error;
     char folder[100];
@@ -555,7 +556,7 @@ static void test_broken_images_are_compiled_anew(void **state) {
         gs_image *image = gs_image_finish(work, &error);
         if (!image)
             fail_msg("%s", error.message);
-        /* 0: new; 1: as it is in the cache, and then cut; 2: another option; 3: cut, so new */
+        /* 0: new; 1: cached, then truncated; 2: another option; 3: truncated, so new */
         assert_int_equal(image->was_cached, i == 1);
         assert_string_equal(image->kernels[0].name, "one");
         if (i == 1)
@@ -564,7 +565,7 @@ static void test_broken_images_are_compiled_anew(void **state) {
     }
 }
 
-/* A file of the cache with a hole in it, last used so many seconds after the beginning of time. */
+/* Makes a sparse file in the cache that was last used at the time `used`. */
 static void put_image(const char *path, off_t bytes, time_t used) {
     const struct timespec times[2] = {{.tv_sec = used}, {.tv_sec = used}};
     int fd = open(path, O_CREAT | O_WRONLY, 0600);
@@ -592,7 +593,7 @@ static void test_images_used_longest_ago_make_room(void **state) {
     gs_image_free(image);
 }
 
-static void test_mistakes_are_told(void **state) {
+static void test_compile_errors_are_reported(void **state) {
     struct fixture *f = *state;
     gs_error error;
     static const char text[] = "__global__ void one(int *at) {\n    at[0] = nothing;\n}";
@@ -619,10 +620,10 @@ static void test_mistakes_are_told(void **state) {
     assert_int_equal(error.code, GS_E_USAGE);
 }
 
-/* ---- NVIDIA's compiler, where it is ---- */
+/* ---- NVIDIA's compiler, if it is installed ---- */
 
-/* One kernel with many registers, which is compiled once more with those of the original, one with few, and one that
-   cannot be confined: a part for the originals, and one for each that can. */
+/* A kernel with many registers, which is compiled again with the registers of the original, one with few registers, and
+   one that cannot be confined: a part for the originals, and one for each kernel that can be confined. */
 static void test_nvrtc_makes_images(void **state) {
     static const char text[] =
         "__global__ void many(float *at) {\n    float value[80];\n"
@@ -659,13 +660,13 @@ static void test_nvrtc_makes_images(void **state) {
     assert_int_equal(rmdir(folder), 0);
 }
 
-/* `test_share_engine nvrtc` is a test of its own: it needs no device, and NVRTC leaks. */
+/* `test_worker nvrtc` is a separate test: it needs no device, and NVRTC leaks. */
 int main(int argc, char **argv) {
     const struct CMUnitTest nvrtc[] = {cmocka_unit_test(test_nvrtc_makes_images)};
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_images_are_kept),
-                                       cmocka_unit_test(test_broken_images_are_compiled_anew),
+                                       cmocka_unit_test(test_broken_images_are_compiled_again),
                                        cmocka_unit_test(test_images_used_longest_ago_make_room),
-                                       cmocka_unit_test(test_mistakes_are_told),
+                                       cmocka_unit_test(test_compile_errors_are_reported),
                                        cmocka_unit_test(test_memory_keeps_what_is_copied),
                                        cmocka_unit_test(test_nothing_is_touched_outside),
                                        cmocka_unit_test(test_no_memory_is_an_answer),
@@ -673,11 +674,11 @@ int main(int argc, char **argv) {
                                        cmocka_unit_test(test_block_loops_do_each_block_once),
                                        cmocka_unit_test(test_deferred_reports_come),
                                        cmocka_unit_test(test_wrong_launches_are_refused),
-                                       cmocka_unit_test(test_remasked_runs_do_each_block_once),
+                                       cmocka_unit_test(test_runs_with_changing_masks_do_each_block_once),
                                        cmocka_unit_test(test_stopped_runs_resume),
                                        cmocka_unit_test(test_disjoint_runs_do_not_wait_for_each_other),
-                                       cmocka_unit_test(test_a_fault_is_told_and_can_be_restarted),
-                                       cmocka_unit_test(test_a_process_that_is_killed_is_told),
+                                       cmocka_unit_test(test_a_fault_is_reported_and_can_be_restarted),
+                                       cmocka_unit_test(test_a_process_that_is_killed_is_reported),
                                        cmocka_unit_test(test_nothing_outlives_the_daemon),
                                        cmocka_unit_test(test_no_such_device_is_an_error)};
     return argc > 1 && strcmp(argv[1], "nvrtc") == 0 ? cmocka_run_group_tests(nvrtc, NULL, NULL)
