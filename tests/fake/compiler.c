@@ -1,8 +1,8 @@
 /*
  * compiler.c: libnvrtc.so.13 of the pretended driver.
  *
- * It reads of a source only the lines that make kernels, of the probe or timed, and lists them. How many registers come
- * out is told by the driver, as with the real ones. A source without such lines is compiled for the CPU.
+ * It reads only the lines of a source that define probe kernels or timed kernels, and lists them. The driver reports
+ * their registers, as with a real GPU. A source without such lines is compiled for the CPU.
  */
 #include "pretended.h"
 #include "reshape/reshape.h"
@@ -39,7 +39,7 @@ static int complain(nvrtc_program program, const char *words) {
     return COMPILATION;
 }
 
-/* The bytes of the shared library that the host made, behind the line that says so. */
+/* Copies the shared library that the host made, after the line PRETENDED_LIBRARY. */
 static int take_library(nvrtc_program program, gs_module *made) {
     char path[300], *bytes = NULL;
     size_t count;

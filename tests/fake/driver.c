@@ -1,10 +1,10 @@
 /*
  * driver.c: libcuda.so.1 of the pretended driver: its calls, checks and errors.
  *
- * Memory is memory of the process, and the device sees it at the same address. The driver knows when more is taken than
- * given back: a context that is released with streams, modules or memory left ends the program, so that a test fails.
- * The one global is what a C interface without handles needs. Several threads may call, and hold the primary context
- * several times.
+ * Device memory is memory of the process, at the same address. The driver counts allocations: a context that is
+ * released while streams, modules or memory are left ends the program, so that a test fails. The one global variable is
+ * needed because the interface has no handle for the driver. Several threads may call it, and may retain the primary
+ * context several times.
  */
 #include "pretended.h"
 
@@ -39,7 +39,7 @@ struct cu_function {
     int most_shared_bytes, carveout_percent;
     bool any_cluster;
     bool is_fault;
-    pretended_library *library; /* NULL: the probe, or timed */
+    pretended_library *library; /* NULL: a probe or timed kernel */
     int number;                 /* in that library */
 };
 
@@ -51,7 +51,7 @@ struct cu_module {
 
 struct cu_stream {
     int priority;
-    pretended_line *line;
+    pretended_queue *queue;
 };
 
 struct cu_event {
@@ -62,12 +62,12 @@ static struct driver {
     atomic_bool started;
     gs_gpu *description;
     pretended_gpu *gpu;      /* NULL: no context */
-    int holders;             /* of it */
-    _Atomic int64_t objects; /* streams, modules and pieces of memory that were not given back */
+    int holders;             /* of the context */
+    _Atomic int64_t objects; /* streams, modules and memory that were not released */
     int64_t launches;
 } driver;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for holding and releasing the context */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* for retaining and releasing the context */
 static _Thread_local cu_context current;
 
 /* ---- starting ---- */
@@ -177,7 +177,7 @@ int cuCtxSynchronize(void) {
     return 0;
 }
 
-/* ---- what the device is ---- */
+/* ---- properties of the device ---- */
 
 int cuDeviceGetName(char *name, int size, int device) {
     (void)device;
@@ -225,7 +225,7 @@ int cuDeviceGetAttribute(int *value, int number, int device) {
 
 /* ---- modules and functions ---- */
 
-/* Not one for one: as with a real compiler the guess is wrong at first, and pairs are allocated. */
+/* Not the requested number: as with a real compiler the first guess is wrong, and registers are allocated in pairs. */
 static int registers_of(int live, int local) {
     int registers = live + 11 + live / 32 + (local ? 2 : 0), step = is_pretended("coarse") ? 16 : 2;
     return (int)gs_min(gs_divide_up(registers, step) * step, 255);
@@ -358,15 +358,15 @@ int cuMemsetD8_v2(cu_pointer pointer, unsigned char value, size_t bytes) {
     return 0;
 }
 
-/* A step of a stream, or where the context is broken none. */
+/* Adds an operation to a stream, unless the context is broken. */
 static int add_step(cu_stream stream, const pretended_step *step) {
     if (pretended_is_broken())
         return ILLEGAL_ADDRESS;
-    pretended_line_add(stream->line, step, NULL);
+    pretended_queue_add(stream->queue, step, NULL);
     return 0;
 }
 
-/* A stop word is written at once; behind other things of its stream, in turn. */
+/* A stop word is written at once if the stream is idle, otherwise in order. */
 int cuStreamWriteValue32_v2(cu_stream stream, cu_pointer pointer, unsigned value, unsigned flags) {
     pretended_step step = {.kind = PRETENDED_WRITE, .to = (void *)(uintptr_t)pointer, .value = value};
     return flags ? INVALID_VALUE : add_step(stream, &step);
@@ -391,7 +391,7 @@ int cuMemPoolSetAttribute(cu_pool pool, int number, void *value) {
     return pool || number != RELEASE_THRESHOLD || !value ? INVALID_VALUE : 0;
 }
 
-/* What is new is full of what was there before. */
+/* New memory is not zero. */
 int cuMemAllocAsync(cu_pointer *pointer, size_t bytes, cu_stream stream) {
     (void)stream;
     void *memory = bytes < (size_t)1 << 34 ? malloc(bytes) : NULL;
@@ -404,7 +404,7 @@ int cuMemAllocAsync(cu_pointer *pointer, size_t bytes, cu_stream stream) {
 }
 
 int cuMemFreeAsync(cu_pointer pointer, cu_stream stream) {
-    pretended_line_wait(stream->line);
+    pretended_queue_wait(stream->queue);
     driver.objects--;
     free((void *)(uintptr_t)pointer);
     return 0;
@@ -461,23 +461,23 @@ int cuStreamCreateWithPriority(cu_stream *stream, unsigned flags, int priority) 
     (void)flags;
     *stream = take(sizeof **stream);
     (*stream)->priority = priority;
-    (*stream)->line = pretended_line_new();
+    (*stream)->queue = pretended_queue_new();
     return 0;
 }
 
 int cuStreamDestroy_v2(cu_stream stream) {
-    pretended_line_free(stream->line);
+    pretended_queue_free(stream->queue);
     return give_back(stream);
 }
 
 int cuStreamQuery(cu_stream stream) {
     if (pretended_is_broken())
         return ILLEGAL_ADDRESS;
-    return pretended_line_is_idle(stream->line) && pretended_gpu_is_idle(driver.gpu, stream) ? 0 : NOT_READY;
+    return pretended_queue_is_idle(stream->queue) && pretended_gpu_is_idle(driver.gpu, stream) ? 0 : NOT_READY;
 }
 
 int cuStreamSynchronize(cu_stream stream) {
-    pretended_line_wait(stream->line);
+    pretended_queue_wait(stream->queue);
     return pretended_is_broken() ? ILLEGAL_ADDRESS : 0;
 }
 
@@ -510,7 +510,7 @@ static bool attributes_are_right(const cu_launch *call, cu_function function, in
     return true;
 }
 
-/* A kernel of a library runs on the CPU, after what its stream was given before. */
+/* A kernel of a library runs on the CPU, in the order of its stream. */
 static int launch_library(const cu_launch *call, cu_function function, void **arguments) {
     enum { USUAL_SHARED = 48 << 10 };
     if (call->shared_bytes > USUAL_SHARED && call->shared_bytes > (unsigned)function->most_shared_bytes)
@@ -523,7 +523,7 @@ static int launch_library(const cu_launch *call, cu_function function, void **ar
                            .is_fault = function->is_fault,
                            .call = *call,
                            .sms = (uint32_t)driver.description->sms};
-    pretended_line_add(call->stream->line, &step, arguments);
+    pretended_queue_add(call->stream->queue, &step, arguments);
     return 0;
 }
 
@@ -554,7 +554,7 @@ int cuLaunchKernelEx(const cu_launch *call, cu_function function, void **argumen
         return pretended_time(driver.description, function->body, function->count, call, arguments[0])
                    ? 0
                    : OUT_OF_RESOURCES;
-    memcpy(&launch.told, arguments[0], sizeof launch.told);
+    memcpy(&launch.arguments, arguments[0], sizeof launch.arguments);
     launch.shape = (gs_shape){.threads = (int32_t)call->block_x,
                               .registers = function->registers,
                               .shared_bytes = call->shared_bytes,

@@ -1,16 +1,16 @@
 /*
  * gpu.c: the GPU behind the pretended driver.
  *
- * Launches stand in a list in the order in which they came. The most urgent whose stream is free is served first, and
- * until all its blocks have started; where they go is what Gridsmith's dispatcher says. So it is a second queue,
- * written apart from that of the engine, over the same placing of blocks.
+ * Launches are in a list in the order in which they came. The most urgent one whose stream is free is served first,
+ * until all its blocks have started. The dispatcher of src/sched places the blocks. So this is a second queue,
+ * independent of that of the engine, with the same placement of blocks.
  *
- * A block does what a block of the probe kernel does: reports where it is, waits for its stop word or until its time is
- * over, and reports its end. A thread looks at the words and the clock. What a launch can start at once is started in
- * the launch call, so that a busy machine does not make it late; and all that follows from one stop word happens under
- * one lock, so that a host that asks for a stream afterwards sees all of it.
+ * A block does what a block of the probe kernel does: it reports its place, waits for its stop word or until its time
+ * is over, and reports its end. A thread reads the words and the clock. Blocks that can start at once are started in
+ * the launch call, so that a busy machine does not delay them. Everything that follows from one stop word happens under
+ * one lock, so that a host that queries a stream afterwards sees all of it.
  *
- * The state of the SMs is made new when the host synchronizes, because a prediction also begins with a new GPU.
+ * The state of the SMs is reset when the host synchronizes, because a prediction also begins with a new GPU.
  */
 #include "pretended.h"
 
@@ -24,14 +24,14 @@ enum { MOST_WARPS = 64, MOST_DELAY_NS = 100000, NAP_NS = 10000 };
 struct block {
     int handle; /* the dispatcher's */
     int32_t sm;
-    int64_t start_ns; /* may lie ahead: it is late */
+    int64_t start_ns; /* in the future if the block is late */
     int64_t duration_ns;
     bool reported, ended;
     uint8_t slots[MOST_WARPS];
 };
 
 struct launch {
-    pretended_launch asked;
+    pretended_launch request;
     int kernel; /* the dispatcher's number */
     int64_t started, ended;
     int64_t first_running; /* all blocks before this one have ended */
@@ -54,38 +54,39 @@ struct pretended_gpu {
     gs_random random;
 };
 
-/* ---- words that the host sees ---- */
+/* ---- words that the host reads ---- */
 
 static void *host_memory(cu_pointer pointer) {
     return (void *)(uintptr_t)pointer;
 }
 
 static void report_start(const struct launch *launch, int64_t number) {
-    const probe_arguments *told = &launch->asked.told;
+    const probe_arguments *arguments = &launch->request.arguments;
     struct block *block = &launch->blocks[number];
-    memcpy((uint8_t *)host_memory(told->slots) + number * told->warps, block->slots, told->warps);
-    ((uint64_t *)host_memory(told->start))[number] = (uint64_t)block->start_ns;
-    __atomic_store_n((uint32_t *)host_memory(told->sm) + number, (uint32_t)block->sm + 1, __ATOMIC_RELEASE);
+    memcpy((uint8_t *)host_memory(arguments->slots) + number * arguments->warps, block->slots, arguments->warps);
+    ((uint64_t *)host_memory(arguments->start))[number] = (uint64_t)block->start_ns;
+    __atomic_store_n((uint32_t *)host_memory(arguments->sm) + number, (uint32_t)block->sm + 1, __ATOMIC_RELEASE);
     block->reported = true;
 }
 
 static void report_end(const struct launch *launch, int64_t number, int64_t now_ns) {
-    __atomic_store_n((uint64_t *)host_memory(launch->asked.told.end) + number, (uint64_t)now_ns, __ATOMIC_RELEASE);
+    __atomic_store_n((uint64_t *)host_memory(launch->request.arguments.end) + number, (uint64_t)now_ns,
+                     __ATOMIC_RELEASE);
 }
 
-/* Block 0 looks at the stop word, once it runs, and hands it on. */
+/* Block 0 reads the stop word, once it runs, and relays it to the others. */
 static bool sees_stop(struct launch *launch) {
-    const probe_arguments *told = &launch->asked.told;
+    const probe_arguments *arguments = &launch->request.arguments;
     if (launch->stopped || !launch->started || !launch->blocks[0].reported ||
-        __atomic_load_n((uint32_t *)host_memory(told->stop), __ATOMIC_ACQUIRE) != told->generation)
+        __atomic_load_n((uint32_t *)host_memory(arguments->stop), __ATOMIC_ACQUIRE) != arguments->generation)
         return launch->stopped;
-    __atomic_store_n((uint32_t *)host_memory(told->relay), told->generation, __ATOMIC_RELEASE);
+    __atomic_store_n((uint32_t *)host_memory(arguments->relay), arguments->generation, __ATOMIC_RELEASE);
     return launch->stopped = true;
 }
 
 /* ---- blocks ---- */
 
-/* The lowest free slots of each partition, as many as the dispatcher put there. */
+/* Takes the lowest free slots of each partition, as many as the dispatcher placed there. */
 static void take_slots(pretended_gpu *gpu, struct block *block, int64_t warps) {
     const gs_resident *resident = &gs_dispatcher_state(gpu->dispatcher)->residents[block->handle];
     int32_t partitions = gpu->description->limits.partitions_per_sm;
@@ -108,15 +109,15 @@ static void start_block(pretended_gpu *gpu, struct launch *launch, int sm) {
     block->handle = gs_dispatcher_place(gpu->dispatcher, launch->kernel, sm);
     block->sm = sm;
     block->start_ns = gs_now_ns() + (gpu->late ? gs_random_from(&gpu->random, 0, MOST_DELAY_NS) : 0);
-    block->duration_ns = (int64_t)((uint64_t *)host_memory(launch->asked.told.end))[launch->started - 1];
-    take_slots(gpu, block, launch->asked.told.warps);
+    block->duration_ns = (int64_t)((uint64_t *)host_memory(launch->request.arguments.end))[launch->started - 1];
+    take_slots(gpu, block, launch->request.arguments.warps);
 }
 
 static void end_block(pretended_gpu *gpu, struct launch *launch, int64_t number, int64_t now_ns) {
     struct block *block = &launch->blocks[number];
     report_end(launch, number, now_ns);
     gs_dispatcher_release(gpu->dispatcher, block->handle);
-    for (uint32_t warp = 0; warp < launch->asked.told.warps; warp++)
+    for (uint32_t warp = 0; warp < launch->request.arguments.warps; warp++)
         gpu->taken_slots[block->sm] &= ~(UINT64_C(1) << block->slots[warp]);
     block->ended = true;
     launch->ended++;
@@ -125,10 +126,10 @@ static void end_block(pretended_gpu *gpu, struct launch *launch, int64_t number,
 static bool is_over(const pretended_gpu *gpu, struct launch *launch, const struct block *block, int64_t now_ns) {
     if (gpu->stuck || !block->reported)
         return false;
-    return launch->asked.told.is_timed ? now_ns - block->start_ns >= block->duration_ns : launch->stopped;
+    return launch->request.arguments.is_timed ? now_ns - block->start_ns >= block->duration_ns : launch->stopped;
 }
 
-/* Reports and ends of one launch that are due. True: a block has ended. */
+/* Reports starts and ends of one launch that are due. True: a block has ended. */
 static bool pass_time(pretended_gpu *gpu, struct launch *launch) {
     int64_t now_ns = gs_now_ns(), ended = launch->ended;
     for (int64_t i = launch->first_running; i < launch->started; i++)
@@ -147,7 +148,7 @@ static bool pass_time(pretended_gpu *gpu, struct launch *launch) {
 
 static bool stream_is_free(const pretended_gpu *gpu, const struct launch *launch) {
     const struct launch *at = gpu->launches;
-    while (at->asked.stream != launch->asked.stream)
+    while (at->request.stream != launch->request.stream)
         at = at->next;
     return at == launch;
 }
@@ -155,15 +156,15 @@ static bool stream_is_free(const pretended_gpu *gpu, const struct launch *launch
 static struct launch *first_in_queue(const pretended_gpu *gpu) {
     struct launch *first = NULL;
     for (struct launch *at = gpu->launches; at; at = at->next)
-        if (at->started < at->asked.blocks && stream_is_free(gpu, at) &&
-            (!first || at->asked.urgency > first->asked.urgency))
+        if (at->started < at->request.blocks && stream_is_free(gpu, at) &&
+            (!first || at->request.urgency > first->request.urgency))
             first = at;
     return first;
 }
 
 static void serve(pretended_gpu *gpu) {
     for (struct launch *launch; (launch = first_in_queue(gpu));)
-        while (launch->started < launch->asked.blocks) {
+        while (launch->started < launch->request.blocks) {
             int sm = gs_dispatcher_next(gpu->dispatcher, launch->kernel);
             if (sm == GS_WAIT)
                 return;
@@ -179,7 +180,7 @@ static void launch_free(struct launch *launch) {
 static void drop_ended(pretended_gpu *gpu) {
     for (struct launch **at = &gpu->launches; *at;) {
         struct launch *launch = *at;
-        if (launch->ended < launch->asked.blocks) {
+        if (launch->ended < launch->request.blocks) {
             at = &launch->next;
             continue;
         }
@@ -190,7 +191,7 @@ static void drop_ended(pretended_gpu *gpu) {
         pthread_cond_broadcast(&gpu->idle);
 }
 
-/* All that is due, and all that follows from it. */
+/* Does everything that is due, and what follows from it. */
 static void step(pretended_gpu *gpu) {
     bool ended = true;
     while (ended) {
@@ -269,24 +270,24 @@ static void wait_until_idle(pretended_gpu *gpu) {
         pthread_cond_wait(&gpu->idle, &gpu->lock);
 }
 
-static struct launch *launch_new(pretended_gpu *gpu, const pretended_launch *asked) {
+static struct launch *launch_new(pretended_gpu *gpu, const pretended_launch *request) {
     struct launch *launch = calloc(1, sizeof *launch);
     if (!launch)
         return NULL;
-    launch->asked = *asked;
-    launch->kernel = gs_dispatcher_kernel(gpu->dispatcher, &asked->shape, NULL);
-    launch->blocks = calloc((size_t)asked->blocks, sizeof *launch->blocks);
+    launch->request = *request;
+    launch->kernel = gs_dispatcher_kernel(gpu->dispatcher, &request->shape, NULL);
+    launch->blocks = calloc((size_t)request->blocks, sizeof *launch->blocks);
     if (launch->kernel >= 0 && launch->blocks)
         return launch;
     launch_free(launch);
     return NULL;
 }
 
-bool pretended_gpu_launch(pretended_gpu *gpu, const pretended_launch *asked) {
+bool pretended_gpu_launch(pretended_gpu *gpu, const pretended_launch *request) {
     pthread_mutex_lock(&gpu->lock);
-    if (gpu->blocks_host && asked->shape.local_bytes > gs_dispatcher_state(gpu->dispatcher)->local_bytes)
+    if (gpu->blocks_host && request->shape.local_bytes > gs_dispatcher_state(gpu->dispatcher)->local_bytes)
         wait_until_idle(gpu);
-    struct launch *launch = launch_new(gpu, asked), **at = &gpu->launches;
+    struct launch *launch = launch_new(gpu, request), **at = &gpu->launches;
     if (launch) {
         while (*at)
             at = &(*at)->next;
@@ -310,7 +311,7 @@ bool pretended_gpu_is_idle(pretended_gpu *gpu, cu_stream stream) {
     bool idle = true;
     pthread_mutex_lock(&gpu->lock);
     for (const struct launch *at = gpu->launches; at; at = at->next)
-        idle = idle && at->asked.stream != stream;
+        idle = idle && at->request.stream != stream;
     pthread_mutex_unlock(&gpu->lock);
     return idle;
 }

@@ -1,8 +1,8 @@
 /*
- * green.c: green contexts of the pretended driver: parts of the GPU that the driver sets aside.
+ * green.c: green contexts of the pretended driver: parts of the GPU.
  *
- * Kernels run on the CPU wherever they are launched, so a part is a name and no more. What a split gives out is the
- * driver's CUdevResource, of which these calls know where the number of SMs is.
+ * Kernels run on the CPU in any context, so a part is only a name. A split returns CUdevResource structs of the driver;
+ * these functions know only where the number of SMs is.
  */
 #include "pretended.h"
 

@@ -1,8 +1,8 @@
 /*
- * library.c: kernels of users, neither the probe nor timed, for the pretended driver: a shared library that runs them
- * on the CPU.
+ * library.c: kernels of users, neither probe nor timed kernels, for the pretended driver: a shared library that runs
+ * them on the CPU.
  *
- * Device memory is memory of this process, so what a kernel writes is there for the driver to copy.
+ * Device memory is memory of this process, so the driver can copy what a kernel writes.
  */
 #define _GNU_SOURCE
 #include "pretended.h"

@@ -1,22 +1,22 @@
 /*
- * pretended.h: a CUDA driver and a run-time compiler that need no GPU, for the tests of src/device/cuda.c.
+ * pretended.h: a CUDA driver and a run-time compiler that need no GPU, for tests.
  *
- *   compiler.c   libnvrtc.so.13: finds the kernels in a source and lists them in an "image"
- *   driver.c     libcuda.so.1: the calls of the driver, their checks and their errors
- *   gpu.c        the GPU behind it: places blocks with Gridsmith's dispatcher, and plays the probe kernel
- *   green.c      parts of it; a driver built without is older than CUDA 12.4
- *   timed.c      its SMs: what warps of a timed kernel take, cycle by cycle
- *   library.c    any other kernel: runs on the CPU
- *   line.c       what a stream does one after the other: such kernels, copies, words
+ *   compiler.c      libnvrtc.so.13: finds the kernels in a source and lists them in an "image"
+ *   driver.c        libcuda.so.1: the calls of the driver, their checks and their errors
+ *   gpu.c           the GPU behind it: places blocks with the dispatcher of src/sched, and plays the probe kernel
+ *   green.c         green contexts; a driver built without them is older than CUDA 12.4
+ *   timed.c         the SMs of the GPU: timed kernels, cycle by cycle
+ *   library.c       any other kernel: runs on the CPU
+ *   stream_queue.c  the queue of a stream: such kernels, copies, words
  *
- * GRIDSMITH_FAKE says what is pretended, in words with commas between them. Which GPU: `small` (the default;
- * small.json, which is not built in) or `h200`. How it behaves:
+ * GRIDSMITH_FAKE is a list of words, separated by commas. The GPU is `small` (the default; small.json, which is not
+ * built in) or `h200`. Its behavior:
  *
- *   init-fails     the driver does not start            no-device      it starts, and sees no GPU
- *   compile-fails  the compiler finds a mistake         coarse         registers come in sixteens
+ *   init-fails     the driver does not start            no-device      it starts, and finds no GPU
+ *   compile-fails  the compiler finds an error          coarse         registers are allocated in sixteens
  *   launch-fails   the third launch is refused          blocks-host    growing local memory blocks the launch call
  *   late           blocks start up to 100 us late       stuck          no kernel ever ends
- *   slows-down     programs take longer than what their instructions take by themselves
+ *   slows-down     programs take longer than the sum of their instructions
  */
 #ifndef GS_PRETENDED_H
 #define GS_PRETENDED_H
@@ -37,59 +37,60 @@ static inline bool is_pretended(const char *word) {
     return false;
 }
 
-/* What the compiler writes and the driver loads: this line, then a line for each kernel: "probe NUMBER LIVE LOCAL",
-   or "timed NUMBER BODY COUNT". */
+/* The image that the compiler writes and the driver loads: this line, then a line for each kernel: "probe NUMBER LIVE
+   LOCAL" or "timed NUMBER BODY COUNT". */
 #define PRETENDED_IMAGE "pretended image\n"
 
-/* Or, for other kernels: this line, how many bytes follow, and a shared library of host/gridsmith_run.c with the
+/* For other kernels: this line, the number of bytes that follow, and a shared library of host/gridsmith_run.c with the
    kernels, which run on the CPU. */
 #define PRETENDED_LIBRARY "pretended library\n"
 
-/* The driver's functions are those that our table of symbols names, and no others. */
+/* The driver has exactly the functions in the table of symbols of src/cuda. */
 #define PRETENDED_CALL(name, symbol, arguments) __attribute__((visibility("default"))) int symbol arguments;
 
 /* ---- the GPU ---- */
 
 typedef struct pretended_gpu pretended_gpu;
 
-/* A launch as the driver hands it to the GPU. */
+/* A launch that the driver sends to the GPU. */
 typedef struct pretended_launch {
-    probe_arguments told;
+    probe_arguments arguments;
     gs_shape shape;
     int64_t blocks;
-    int urgency; /* the higher, the earlier */
+    int urgency; /* launches with a higher urgency go first */
     cu_stream stream;
 } pretended_launch;
 
-/* An idle GPU with its own thread; keeps `description`, which must outlive it. NULL: out of memory. */
+/* An idle GPU with a thread of its own. Keeps `description`, which must outlive it. NULL: out of memory. */
 pretended_gpu *pretended_gpu_new(const gs_gpu *description);
 void pretended_gpu_free(pretended_gpu *gpu);
 
-/* False: no SM can ever take a block of it. */
+/* False: no SM can ever take a block of the kernel. */
 bool pretended_gpu_launch(pretended_gpu *gpu, const pretended_launch *launch);
 
-/* Waits until nothing runs or waits, and makes the GPU as good as new. */
+/* Waits until nothing runs or waits, and resets the GPU. */
 void pretended_gpu_synchronize(pretended_gpu *gpu);
 bool pretended_gpu_is_idle(pretended_gpu *gpu, cu_stream stream);
 
 /* Runs a timed kernel to its end. False: its blocks do not fit on the GPU together. */
-bool pretended_time(const gs_gpu *description, int body, int count, const cu_launch *call, const timed_arguments *told);
+bool pretended_time(const gs_gpu *description, int body, int count, const cu_launch *call,
+                    const timed_arguments *arguments);
 /* A shared library of kernels, from an image. NULL: it cannot be loaded. */
 typedef struct pretended_library pretended_library;
 pretended_library *pretended_library_load(const void *image);
 void pretended_library_free(pretended_library *library);
-int pretended_library_find(const pretended_library *library, const char *kernel); /* -1: there is none */
+int pretended_library_find(const pretended_library *library, const char *kernel); /* -1: not found */
 
 uint32_t pretended_library_sizes(const pretended_library *library, int kernel, const unsigned **sizes);
-/* Runs one of its kernels, and returns when that has ended. */
+/* Runs one of its kernels to its end. */
 void pretended_library_launch(const pretended_library *library, int kernel, const cu_launch *call, uint32_t sms,
                               void **arguments);
 
 /* ---- streams ---- */
 
-typedef struct pretended_line pretended_line;
+typedef struct pretended_queue pretended_queue;
 
-/* One thing of a stream. */
+/* An operation of a stream. */
 typedef struct pretended_step {
     enum { PRETENDED_KERNEL, PRETENDED_COPY, PRETENDED_SET, PRETENDED_WRITE } kind;
     const pretended_library *library; /* of a kernel, else NULL */
@@ -103,11 +104,11 @@ typedef struct pretended_step {
     uint32_t value;
 } pretended_step;
 
-pretended_line *pretended_line_new(void);
-void pretended_line_free(pretended_line *line); /* waits until all is done */
-void pretended_line_add(pretended_line *line, const pretended_step *step, void **arguments); /* which are copied */
-bool pretended_line_is_idle(pretended_line *line);
-void pretended_line_wait(pretended_line *line); /* until it is idle, or the context is broken */
+pretended_queue *pretended_queue_new(void);
+void pretended_queue_free(pretended_queue *queue); /* waits until the queue is empty */
+void pretended_queue_add(pretended_queue *queue, const pretended_step *step, void **arguments); /* copied */
+bool pretended_queue_is_idle(pretended_queue *queue);
+void pretended_queue_wait(pretended_queue *queue); /* until it is idle, or the context is broken */
 bool pretended_is_broken(void);
 
 /* Whether this is the context of the GPU, or a green one: the GPU's address and the number of a part. */
@@ -116,7 +117,7 @@ static inline bool pretended_is_context(cu_context context, const pretended_gpu 
     return gpu && (uintptr_t)context - (uintptr_t)gpu <= MOST_PARTS;
 }
 
-/* Drops all that runs or waits: the memory that it writes to is about to go. */
+/* Drops everything that runs or waits, before the memory that it writes to is freed. */
 void pretended_gpu_forget(pretended_gpu *gpu);
 
 #endif

@@ -1,10 +1,10 @@
 /*
- * timed.c: the SMs of the pretended GPU: what warps of a timed kernel take, cycle by cycle.
+ * timed.c: the SMs of the pretended GPU: the times of warps of a timed kernel, cycle by cycle.
  *
- * An SM has four partitions, each of which issues one instruction a cycle and has its own multipliers; shared memory is
- * there once and takes one warp a cycle. Warps go in turn, with some chance in who is first, and start a few cycles
- * apart. SMs with equally many blocks take the same time. With `slows-down` a load in a program takes longer than one
- * in a chain of loads once there are several warps, so that no bound made from measured chains can hold.
+ * An SM has four partitions, each of which issues one instruction per cycle and has its own multipliers; shared memory
+ * is common to all and takes one warp per cycle. Warps take turns in a partly random order, and start a few cycles
+ * apart. SMs with the same number of blocks take the same time. With `slows-down` a load in a program takes longer than
+ * one in a chain of loads if there are several warps, so that no bound made from measured chains can hold.
  */
 #include "pretended.h"
 
@@ -16,7 +16,7 @@ enum { PARTITIONS = 4, MOST_INSTRUCTIONS = 256, MOST_WARPS = 64 };
 static const struct kind {
     char letter;
     int latency;
-    bool is_shared; /* among the partitions */
+    bool is_shared; /* by the partitions of an SM */
 } kinds[] = {{'K', 6, false}, {'C', 4, false}, {'L', 23, true}, {'S', 3, true}};
 
 struct warp {
@@ -103,37 +103,37 @@ static int count_blocks(int sm, const int *sms, uint32_t blocks) {
 }
 
 /* Reports the warps of all blocks of one SM. */
-static void report_sm(const struct warp *warps, int sm, const int *sms, const timed_arguments *told,
+static void report_sm(const struct warp *warps, int sm, const int *sms, const timed_arguments *arguments,
                       int warps_per_block) {
-    for (uint32_t block = 0, at = 0; block < told->blocks; block++)
+    for (uint32_t block = 0, at = 0; block < arguments->blocks; block++)
         for (int i = 0; sms[block] == sm && i < warps_per_block; i++, at++) {
             size_t entry = (size_t)block * (size_t)warps_per_block + (size_t)i;
-            ((uint64_t *)(uintptr_t)told->start)[entry] = (uint64_t)warps[at].start;
-            ((uint64_t *)(uintptr_t)told->end)[entry] = (uint64_t)warps[at].end;
-            ((uint32_t *)(uintptr_t)told->sm)[block] = (uint32_t)sm + 1;
+            ((uint64_t *)(uintptr_t)arguments->start)[entry] = (uint64_t)warps[at].start;
+            ((uint64_t *)(uintptr_t)arguments->end)[entry] = (uint64_t)warps[at].end;
+            ((uint32_t *)(uintptr_t)arguments->sm)[block] = (uint32_t)sm + 1;
         }
 }
 
 bool pretended_time(const gs_gpu *description, int body, int count, const cu_launch *call,
-                    const timed_arguments *told) {
+                    const timed_arguments *arguments) {
     static uint64_t launches;
     gs_random random = gs_random_at(7, launches++);
     gs_shape shape = gs_shape_of((int32_t)call->block_x, 32, 16);
     char text[MOST_INSTRUCTIONS];
     struct warp warps[MOST_WARPS];
-    int *sms = calloc(told->blocks, sizeof *sms), warps_per_block = (int)call->block_x / 32, played = 0;
-    if (!sms || !place(description, &shape, told->blocks, sms) || told->one != 1 || told->zero != 0) {
+    int *sms = calloc(arguments->blocks, sizeof *sms), warps_per_block = (int)call->block_x / 32, played = 0;
+    if (!sms || !place(description, &shape, arguments->blocks, sms) || arguments->one != 1 || arguments->zero != 0) {
         free(sms);
         return false;
     }
     write_body(body, count, text);
     for (int sm = 0; sm < description->sms; sm++) {
-        int on_sm = count_blocks(sm, sms, told->blocks) * warps_per_block;
+        int on_sm = count_blocks(sm, sms, arguments->blocks) * warps_per_block;
         if (!on_sm || on_sm > MOST_WARPS)
             continue;
         if (on_sm != played)
             play_sm(text, warps, played = on_sm, &random);
-        report_sm(warps, sm, sms, told, warps_per_block);
+        report_sm(warps, sm, sms, arguments, warps_per_block);
     }
     free(sms);
     return true;

@@ -1,5 +1,5 @@
 /*
- * fuzz_bound.c: any bytes as a program, and as what was measured. What is accepted is written and read again; a small
+ * fuzz_bound.c: any bytes as a program, and as a measurement. What is accepted is written and read again; a small
  * program is searched, and its proven bound must hold.
  */
 #include "bound/bound.h"

@@ -1,6 +1,6 @@
 /*
- * fuzz_json.c: any bytes as a file of JSON values. Of every value that is accepted, the place that an error about it
- * would name is looked up, and what stands there must be that value.
+ * fuzz_json.c: any bytes as a file of JSON values. For every value that is accepted, the place in an error about it
+ * must be the place of that value.
  */
 #include "base/base.h"
 

@@ -1,8 +1,8 @@
 /*
- * fuzz_reshape.c: libFuzzer on the tokenizer, the reshaper and the translation for the CPU.
+ * fuzz_reshape.c: any bytes as a CUDA source for the tokenizer, the reshaper and the translation for the CPU.
  *
- * Whatever the bytes are, each gives a source or an error with a place in the text. What was reshaped is read again: it
- * has the tokens of the original, and its kernel is not reshaped a second time.
+ * Each of them returns a source, or an error with a place in the text. A reshaped source is read again: it has the
+ * tokens of the original, and its kernel cannot be reshaped again.
  */
 #include "reshape/reshape.h"
 
@@ -16,7 +16,7 @@ static void check(bool holds, const char *what) {
     }
 }
 
-/* Tokens of the original, without those that edits may replace, follow each other in the output too. */
+/* The tokens of the original, without those that edits may replace, are in the output in the same order. */
 static void check_tokens(const gs_source *source, const gs_source *output) {
     size_t at = 0;
     for (size_t i = 0; i < source->tokens.count; i++) {

@@ -1,6 +1,6 @@
 /*
- * fuzz_run.c: any bytes as a file of runs. What is accepted is written, read and written again to the same text, and
- * small runs are predicted, checked and shown in every format.
+ * fuzz_run.c: any bytes as a file of runs. What is accepted is written, read and written again to the same text; small
+ * runs are predicted, checked and shown in every format.
  */
 #include "sched/sched.h"
 #include "view/view.h"
@@ -69,7 +69,7 @@ static void play(const gs_run *run) {
         require(gs_check_run(gpu, run, 20, &check, &error) == GS_OK);
         gs_check_clear(&check);
     }
-    show(gpu, run); /* whatever it says it has seen */
+    show(gpu, run); /* with any observations */
     gs_run_free(gs_predict_recorded(gpu, run, &error));
     gs_run_free(prediction);
     gs_gpu_free(gpu);

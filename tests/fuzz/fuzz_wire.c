@@ -1,10 +1,10 @@
 /*
- * fuzz_wire.c: what two clients can say, against an worker that checks all that it is asked.
+ * fuzz_wire.c: arbitrary commands of two clients, against a worker that checks all its requests.
  *
- * The input is a list of steps: a command of one of the clients, as it would stand in its ring (its first words small,
- * so that it comes near to being right, or any bytes), a file that says it is a source, an event of the worker. The
- * worker here only keeps records: whatever reaches it must name what is there, and lie within it, and be one client's
- * own.
+ * The input is a list of steps: a command of one of the clients, as it would be in its ring (with small first words, so
+ * that it is almost valid, or any bytes), a file that claims to be a source, or a report of the worker. The worker here
+ * only keeps records: all its requests must name resources that exist, stay within their bounds, and use only resources
+ * of one client.
  */
 #define _GNU_SOURCE
 #include "serve/server.h"
@@ -16,7 +16,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* ---- an worker that keeps stores ---- */
+/* ---- a worker that keeps records ---- */
 
 enum { MOST = 4096 };
 
@@ -40,9 +40,9 @@ static void must_hold(bool holds, const char *what, int line) {
 }
 #define must(holds) must_hold(holds, #holds, __LINE__)
 
-static bool was_lied_to; /* then the daemon's stores need not be the worker's, but it must stay sound */
+static bool had_false_report; /* then the records of daemon and worker may differ */
 
-static void happens(gs_worker *worker, uint32_t what, uint64_t tag, uint64_t blocks) {
+static void add_report(gs_worker *worker, uint32_t what, uint64_t tag, uint64_t blocks) {
     must(worker->count < GS_COUNT(worker->reports));
     size_t at = (worker->first + worker->count++) % GS_COUNT(worker->reports);
     worker->reports[at] =
@@ -51,7 +51,7 @@ static void happens(gs_worker *worker, uint32_t what, uint64_t tag, uint64_t blo
 
 static void check(const struct resource *list, uint32_t number, uint64_t at, uint64_t bytes) {
     must(number < MOST);
-    must(was_lied_to || (list[number].is_there && at <= list[number].bytes && bytes <= list[number].bytes - at));
+    must(had_false_report || (list[number].is_there && at <= list[number].bytes && bytes <= list[number].bytes - at));
 }
 
 static struct gs_worker the_worker;
@@ -101,14 +101,14 @@ size_t gs_worker_backlog(const gs_worker *worker) {
 }
 
 gs_code gs_worker_allocate(gs_worker *worker, uint64_t tag, uint32_t memory, uint64_t bytes) {
-    must(memory < MOST && (was_lied_to || !worker->memories[memory].is_there) && bytes > 0);
+    must(memory < MOST && (had_false_report || !worker->memories[memory].is_there) && bytes > 0);
     if (bytes > 1 << 20) {
-        happens(worker, GS_REPORT_ALLOCATED, tag, 0);
+        add_report(worker, GS_REPORT_ALLOCATED, tag, 0);
         worker->reports[(worker->first + worker->count - 1) % GS_COUNT(worker->reports)].code = GS_E_FULL;
         return GS_OK;
     }
     worker->memories[memory] = (struct resource){true, bytes};
-    happens(worker, GS_REPORT_ALLOCATED, tag, 0);
+    add_report(worker, GS_REPORT_ALLOCATED, tag, 0);
     return GS_OK;
 }
 
@@ -135,7 +135,7 @@ gs_code gs_worker_copy(gs_worker *worker, uint64_t tag, uint32_t queue, bool in,
     must(queue != GS_WORKER_NO_QUEUE);
     check(worker->memories, memory, at, bytes);
     check(worker->regions, region, region_at, bytes);
-    happens(worker, GS_REPORT_COPIED, tag, 0);
+    add_report(worker, GS_REPORT_COPIED, tag, 0);
     return GS_OK;
 }
 
@@ -144,7 +144,7 @@ gs_code gs_worker_fill(gs_worker *worker, uint64_t tag, uint32_t queue, uint32_t
     (void)value;
     must(queue != GS_WORKER_NO_QUEUE);
     check(worker->memories, memory, at, bytes);
-    happens(worker, GS_REPORT_COPIED, tag, 0);
+    add_report(worker, GS_REPORT_COPIED, tag, 0);
     return GS_OK;
 }
 
@@ -152,7 +152,7 @@ gs_code gs_worker_load(gs_worker *worker, uint64_t tag, uint32_t module, const g
     (void)image;
     must(module < MOST && !worker->modules[module].is_there);
     worker->modules[module].is_there = true;
-    happens(worker, GS_REPORT_LOADED, tag, 0);
+    add_report(worker, GS_REPORT_LOADED, tag, 0);
     return GS_OK;
 }
 
@@ -169,14 +169,14 @@ gs_code gs_worker_start(gs_worker *worker, uint64_t tag, gs_worker_launch *launc
     must(launch->kernel < 2 && launch->grid[0] && launch->grid[1] && launch->grid[2]);
     for (; gs_launch_next(launch, &at, &argument); count++) {
         must(argument.bytes <= sizeof copy);
-        memcpy(copy, argument.value, argument.bytes); /* the sanitizer looks */
+        memcpy(copy, argument.value, argument.bytes); /* the sanitizer checks the access */
         if (argument.memory)
             check(worker->memories, argument.memory, argument.at, 1);
     }
     must(count == launch->argument_count && at == launch->argument_bytes);
     uint64_t blocks = gs_launch_blocks(launch);
     bool is_stopped = launch->form == GS_LAUNCH_CONFINED && blocks > 4 && !launch->first_block;
-    happens(worker, GS_REPORT_RAN, tag, is_stopped ? blocks / 4 : blocks);
+    add_report(worker, GS_REPORT_RAN, tag, is_stopped ? blocks / 4 : blocks);
     return GS_OK;
 }
 
@@ -199,8 +199,8 @@ static void nothing_to_say(void *context, const char *line) {
     (void)context, (void)line;
 }
 
-/* A region and a module, which would come over the socket. */
-static void give_resources(gs_session *session) {
+/* Adds a region and a module, which would come over the socket. */
+static void add_resources(gs_session *session) {
     enum { CAPACITY = 8 };
     for (int kind = GS_RESOURCE_REGION; kind < GS_RESOURCE_KINDS; kind++) {
         gs_resource_table *table = &session->resources[kind];
@@ -228,7 +228,7 @@ static gs_session *open_session(gs_server *server) {
     must(options.page >= 0 && ftruncate(options.page, (off_t)gs_wire_page_bytes()) == 0);
     gs_session *session = gs_session_open(server, &options, NULL);
     must(session);
-    give_resources(session);
+    add_resources(session);
     return session;
 }
 
@@ -246,8 +246,8 @@ static uint8_t next(struct reader *reader) {
     return *reader->data++;
 }
 
-/* Each word of the command is a byte of the input, or four of them. */
-static void say(gs_session *session, struct reader *reader, uint8_t how) {
+/* Each word of the command is a byte of the input, or a large number. */
+static void send_command(gs_session *session, struct reader *reader, uint8_t how) {
     alignas(8) uint32_t words[GS_WIRE_MOST_BYTES / 4] = {0};
 #define SIZE(name, type) sizeof(type),
     static const size_t sizes[] = {GS_WIRE_COMMANDS(SIZE)};
@@ -262,7 +262,7 @@ static void say(gs_session *session, struct reader *reader, uint8_t how) {
             words[i] = UINT32_MAX - next(reader);
     }
     words[0] = what;
-    gs_session_command(session, words, (count < GS_COUNT(words) ? count : GS_COUNT(words)) * 4);
+    gs_session_command(session, words, gs_min_u64(count, GS_COUNT(words)) * 4);
 }
 
 static void unpack(struct reader *reader) {
@@ -278,37 +278,37 @@ static void unpack(struct reader *reader) {
     gs_source_free_unpacked(&request, bytes);
 }
 
-/* An event that the worker had no reason for: a kernel may have written over its memory. */
-static void lie(const gs_server *server, struct reader *reader) {
+/* A report without a reason: a kernel may have overwritten the memory of the worker. */
+static void add_false_report(const gs_server *server, struct reader *reader) {
     uint32_t what = next(reader) % 6;
     size_t number = next(reader);
     uint64_t blocks = next(reader);
-    was_lied_to = true;
+    had_false_report = true;
     if (server->actions.count)
-        happens(&the_worker, what, gs_action_tag(server->actions.data[number % server->actions.count]), blocks);
+        add_report(&the_worker, what, gs_action_tag(server->actions.data[number % server->actions.count]), blocks);
 }
 
-/* When both clients are gone, and what was under way is done, nothing is left. */
+/* When both clients have disconnected, and all actions are done, no resources are left. */
 static void nothing_is_left(const gs_server *server) {
     must(!gs_server_is_busy(server) && server->running == 0);
     for (size_t i = 0; i < server->sessions.count; i++)
         must(!server->sessions.data[i]);
-    for (size_t i = 0; i < 64 && !was_lied_to; i++)
+    for (size_t i = 0; i < 64 && !had_false_report; i++)
         must(!the_worker.memories[i].is_there && !the_worker.regions[i].is_there && !the_worker.modules[i].is_there);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     gs_server_options options = {.watch = nothing_to_watch, .say = nothing_to_say, .limit_ns = UINT64_MAX / 2};
     enum { ENOUGH = 4096 };
-    struct reader reader = {data, size < ENOUGH ? size : ENOUGH};
+    struct reader reader = {data, gs_min_u64(size, ENOUGH)};
     static gs_server *server;
     if (!server)
         server = gs_server_open(&options, NULL);
     must(server);
     server->options.shuffle_ns = next(&reader) & 1;
-    if (was_lied_to)
+    if (had_false_report)
         the_worker = (gs_worker){.facts = the_worker.facts};
-    was_lied_to = false;
+    had_false_report = false;
     gs_session *sessions[2] = {open_session(server), open_session(server)};
     while (reader.size) {
         uint8_t how = next(&reader);
@@ -316,11 +316,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         if (how >> 4 == 15)
             unpack(&reader);
         else if (how >> 4 == 14)
-            lie(server, &reader);
+            add_false_report(server, &reader);
         else if (how >> 4 < 3 || the_worker.count > GS_SESSION_ACTIONS || session->actions >= GS_SESSION_ACTIONS)
             gs_server_work(server);
         else
-            say(session, &reader, how);
+            send_command(session, &reader, how);
     }
     gs_session_close(sessions[0]);
     gs_session_close(sessions[1]);
