@@ -1,8 +1,8 @@
 /*
  * test_bound.c: no work ends later than its bound.
  *
- * The figures of the finishing-time paper cycle by cycle; the search against trying every schedule literally; the
- * proven bound against the search; runs of blocks played cycle by cycle, with schedulers that mean ill, against their
+ * The figures of the finishing-time paper are compared cycle by cycle; the search with trying every schedule; the
+ * proven bound with the search; and runs of blocks, played cycle by cycle with adversarial schedulers, with their
  * bound.
  */
 #include "test.h"
@@ -58,8 +58,8 @@ static void figures_come_out_cycle_by_cycle(void **state) {
     (void)state;
     static const char *const figure_3a[] = {"CLLCS", "C..L.LCS", ".C....L.LCS", ".C.......L.LCS"};
     static const char *const figure_3b[] = {"CL...LC..S", "C.L...LC..S", ".C.L...LC..S", ".C..L...LC..S"};
-    /* Our copy of the paper has no picture of these two: they follow from the rule of Figure 3(a) and fairness, and end
-       where the text says, 8 cycles later for each repetition. */
+    /* The paper has no picture of these two: they follow from the rule of Figure 3(a) and fairness, and end where the
+       text says, 8 cycles later for each repetition. */
     static const char *const figure_4[] = {"CLLC.....LLCS", "C..LLC.....L.LCS", ".C...LLC......L.LCS",
                                            ".C.....LLC.......L.LCS"};
     static const char *const figure_5[] = {"CLLC.....LLC.....LLCS", "C..LLC.....LLC.....L.LCS",
@@ -252,7 +252,7 @@ static void a_search_stops_at_its_memory(void **state) {
 
 /* ---- anomalies ---- */
 
-/* What was found by search and is kept: a relief that makes the worst case later. */
+/* Cases that a search found: a change that reduces work makes the worst case later. */
 static void kept_anomalies_are_anomalies(void **state) {
     (void)state;
     static const char *const pairs[] = {"faster-unit", "shorter-program", "more-places"};
@@ -336,7 +336,7 @@ static void remove_spaces(char *text) {
     *to = '\0';
 }
 
-/* The file has spaces between its tokens, and what is written has none. */
+/* The file has spaces between its tokens; the written text has none. */
 static void measurements_are_read_in_any_spacing(void **state) {
     (void)state;
     const char *path = test_path("corpus/h200-bounds.jsonl.gz");
@@ -389,7 +389,7 @@ struct player {
     gs_flat *flats; /* by launch */
     gs_dispatcher *dispatcher;
     gs_random random;
-    int ill_will; /* 0: random order, 1: youngest first, 2: oldest first */
+    int adversary; /* 0: random order, 1: youngest first, 2: oldest first */
     int64_t next_launch, next_block, time, last_end;
     struct resident {
         int64_t launch;
@@ -434,9 +434,9 @@ static void play_sm(struct player *player, int sm) {
         const gs_flat *flat = &player->flats[block->launch];
         if (block->sm != sm)
             continue;
-        size_t at = player->ill_will == 2   ? count
-                    : player->ill_will == 1 ? 0
-                                            : (size_t)gs_random_from(&player->random, 0, (int64_t)count);
+        size_t at = player->adversary == 2   ? count
+                    : player->adversary == 1 ? 0
+                                             : (size_t)gs_random_from(&player->random, 0, (int64_t)count);
         memmove(order + at + 1, order + at, (count++ - at) * sizeof *order);
         order[at] = i;
         for (int32_t warp = 0; warp < block->warps; warp++)
@@ -537,7 +537,7 @@ static void no_run_ends_after_its_bound(void **state) {
             fail_msg("run %lld: %s", (long long)i, error.message);
         struct player player = {.gpu = gpu, .run = run, .flats = flats, .random = random};
         int64_t latest = 0;
-        for (player.ill_will = 0; player.ill_will < 3; player.ill_will++) {
+        for (player.adversary = 0; player.adversary < 3; player.adversary++) {
             int64_t end = play_run(&player);
             latest = end > latest ? end : latest;
         }

@@ -1,5 +1,5 @@
 /*
- * test_campaign.c: a campaign finds what differs and nothing else, and its random runs are what they should be.
+ * test_campaign.c: a campaign finds exactly the differences, and its random runs are as they should be.
  */
 #include "test.h"
 
@@ -99,11 +99,11 @@ static void a_planted_quirk_is_found(void **state) {
 /* ---- a device that does not repeat itself ---- */
 
 struct hasty {
-    gs_device *slow; /* sees right */
+    gs_device *slow; /* records correctly */
     int64_t hasty, patient;
 };
 
-/* In a hurry it takes the last block of the first launch for one that waits. */
+/* In a quick play it records the last block of the first launch as waiting. */
 static gs_run *hasty_play(gs_device *device, const gs_run *plan, const gs_play_options *options, gs_error *error) {
     struct hasty *hasty = device->inside;
     gs_run *run = gs_device_play(hasty->slow, plan, options, error);
@@ -134,7 +134,7 @@ static void the_patient_recording_counts(void **state) {
     gs_device_close(hasty.slow);
 }
 
-/* On a GPU whose description does not say where clusters go, they are recorded and not scored. */
+/* If the description of a GPU does not say where clusters go, they are recorded but not scored. */
 static gs_run *cluster_play(gs_device *device, const gs_run *plan, const gs_play_options *options, gs_error *error) {
     (void)device;
     (void)options;
@@ -164,7 +164,7 @@ static void clusters_are_counted_aside(void **state) {
 
 /* ---- random runs ---- */
 
-/* What the runs of a class are like when the model plays them. */
+/* Statistics of the runs of a class, played by the model. */
 struct manner {
     int64_t runs, launches, scored, waiting;
 };
@@ -196,7 +196,7 @@ static struct manner look_at(const char *gpu_name, const char *class_name, uint6
     return manner;
 }
 
-/* A kernel that could never run would end a campaign, and runs that leave the GPU half empty would test little. */
+/* A kernel that can never run would end a campaign, and runs that leave the GPU half empty would test little. */
 static void random_runs_fit_and_fill_the_gpu(void **state) {
     (void)state;
     static const char *const gpus[] = {"rtx3090", "h200"};

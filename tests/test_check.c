@@ -1,5 +1,5 @@
 /*
- * test_check.c: `check` gives the answer that trying every order of every subset gives, and names a set that fails.
+ * test_check.c: `check` gives the same answer as trying every order of every subset, and names a set that fails.
  */
 #include "test.h"
 

@@ -1,5 +1,5 @@
 /*
- * test_cluster.c: how many clusters an empty H200 takes: as many as its driver says.
+ * test_cluster.c: an empty H200 takes as many clusters as its driver says.
  */
 #include "test.h"
 
@@ -7,7 +7,7 @@
 
 static const int32_t sizes[] = {2, 4, 8, 16};
 
-/* What cudaOccupancyMaxActiveClusters answered on an H200, for a kernel of 24 registers a thread or fewer. */
+/* The results of cudaOccupancyMaxActiveClusters on an H200, for a kernel of at most 24 registers per thread. */
 static const struct {
     int32_t threads, shared_bytes;
     int64_t clusters[GS_COUNT(sizes)];

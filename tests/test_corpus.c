@@ -1,8 +1,8 @@
 /*
  * test_corpus.c: recordings of a real GPU can be read, written back byte for byte, and played.
  *
- * How far the paper's algorithm agrees is printed, not asserted: the H200 is not the paper's GPU. How far its own
- * description does must not become less.
+ * The agreement with the algorithm of the paper is printed, not asserted, because the H200 is not the GPU of the paper.
+ * The agreement with the description of the H200 must not decrease.
  */
 #include "test.h"
 
@@ -52,8 +52,8 @@ static void recordings_are_written_back_unchanged(void **state) {
         assert_int_equal(count_unchanged(recordings[i].file), recordings[i].runs);
 }
 
-/* The classes, and how many runs of them must be exact in corpus/h200.jsonl.gz with the h200 description: what was
-   understood stays understood. In one timed run blocks ended too near to each other. */
+/* The classes, and how many of their runs in corpus/h200.jsonl.gz must be exact with the h200 description. In one timed
+   run blocks ended at almost the same time. */
 static const struct {
     const char *name;
     int64_t exact;
@@ -71,7 +71,7 @@ static double percent(int64_t part, int64_t whole) {
     return whole ? 100.0 * (double)part / (double)whole : 0.0;
 }
 
-/* Plays all recordings of a file; what the model does not cover is left out. */
+/* Plays all recordings of a file, except those that the model does not cover. */
 static void score_file(const char *file, const gs_gpu *gpu, gs_score *scores) {
     gs_runs *runs = open_recordings(file);
     gs_error error;
@@ -122,7 +122,7 @@ static void the_papers_algorithm_is_another(void **state) {
     }
 }
 
-static void what_was_understood_of_the_h200_stays_so(void **state) {
+static void the_h200_is_predicted_as_well_as_before(void **state) {
     (void)state;
     gs_score scores[GS_COUNT(classes)] = {0};
     gs_error error;
@@ -136,11 +136,11 @@ static void what_was_understood_of_the_h200_stays_so(void **state) {
     gs_gpu_free(gpu);
 }
 
-/* The runs by which mechanisms were found: every block of every one is where it is predicted. */
-static void what_mechanisms_were_found_by_is_understood(void **state) {
+/* The runs that revealed mechanisms: every block of every run is where it is predicted. */
+static void recordings_that_revealed_mechanisms_are_exact(void **state) {
     (void)state;
     if (test_number("GRIDSMITH_RUNS", 100000) < 100000)
-        skip(); /* a sanitizer has seen all that plays them in the other recordings */
+        skip(); /* a sanitizer has checked the same code with the other recordings */
     gs_gpu *gpu = gs_gpu_open("h200", NULL);
     assert_non_null(gpu);
     for (size_t i = 2; i < GS_COUNT(recordings); i++) {
@@ -156,8 +156,8 @@ static void what_mechanisms_were_found_by_is_understood(void **state) {
     gs_gpu_free(gpu);
 }
 
-/* A score ends with the first launch that waits. Behind clusters that wait, some kernels still start: counts the
-   launches that are compared there, block by block, until an exit. */
+/* A score ends with the first launch that waits. Some kernels still start behind waiting clusters: counts the launches
+   that are compared there, block by block, until an exit. */
 static int64_t compare_behind_waiting(const gs_run *recorded, const gs_run *predicted) {
     int64_t behind = 0;
     bool waits = false;
@@ -201,7 +201,7 @@ static void kernels_start_behind_waiting_clusters(void **state) {
     gs_gpu_free(gpu);
 }
 
-/* A prediction that is compared with itself is exact, and with another is not. */
+/* A prediction is exact if compared with itself, and not if compared with another one. */
 static void a_score_tells_right_from_wrong(void **state) {
     (void)state;
     static const char text[] =
@@ -234,8 +234,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(recordings_are_written_back_unchanged),
         cmocka_unit_test(the_papers_algorithm_is_another),
-        cmocka_unit_test(what_was_understood_of_the_h200_stays_so),
-        cmocka_unit_test(what_mechanisms_were_found_by_is_understood),
+        cmocka_unit_test(the_h200_is_predicted_as_well_as_before),
+        cmocka_unit_test(recordings_that_revealed_mechanisms_are_exact),
         cmocka_unit_test(kernels_start_behind_waiting_clusters),
         cmocka_unit_test(a_score_tells_right_from_wrong),
     };

@@ -1,8 +1,8 @@
 /*
- * test_cuda.c: the CUDA device records what a GPU does, and says what is wrong with one that does nothing.
+ * test_cuda.c: the CUDA device records what a GPU does, and reports what is wrong with an unusable GPU.
  *
  * The driver is pretended (tests/fake, found by LD_LIBRARY_PATH): a GPU that places blocks as the model does, so that
- * every difference is a mistake of the recording. GRIDSMITH_FAKE tells it what to pretend.
+ * every difference is an error of the recording. GRIDSMITH_FAKE selects what it pretends.
  */
 #include "test.h"
 
@@ -32,7 +32,7 @@ static gs_run *play(gs_device *device, const gs_run *instance, const gs_play_opt
 
 /* ---- opening ---- */
 
-static void a_gpu_that_nobody_described_is_described_by_its_driver(void **state) {
+static void an_unknown_gpu_is_described_by_its_driver(void **state) {
     (void)state;
     gs_device *device = open_pretended("small", "cuda");
     gs_gpu *wanted = gs_gpu_open(test_path("tests/fake/small.json"), NULL);
@@ -69,7 +69,7 @@ static int registers_of(const cu_api *api, gs_probe *probe, int32_t registers, i
     return found;
 }
 
-static void kernels_have_exactly_the_registers_asked_for(void **state) {
+static void kernels_have_exactly_the_registers_requested(void **state) {
     (void)state;
     cu_api api;
     cu_context context;
@@ -103,7 +103,7 @@ static void kernels_have_exactly_the_registers_asked_for(void **state) {
 
 /* ---- recordings ---- */
 
-/* What was seen of a launch is whole: each started block has as many different warp slots as it has warps. */
+/* The observations of a launch are complete: each started block has as many different warp slots as it has warps. */
 static void check_slots(const gs_gpu *gpu, const gs_launch *launch, const gs_seen *seen) {
     size_t warps = (size_t)gs_divide_up(launch->shape.threads, gpu->limits.warp_threads), begin = 0;
     assert_true(seen->has_placed && seen->has_warp_slots);
@@ -121,7 +121,7 @@ static void check_slots(const gs_gpu *gpu, const gs_launch *launch, const gs_see
     }
 }
 
-/* A recording can be kept: as text it is a run. */
+/* The text of a recording is a run. */
 static void check_text(const gs_run *recorded) {
     gs_text text = {0}, again = {0};
     gs_run_text(recorded, &text);
@@ -165,7 +165,7 @@ static void recordings_show_what_the_gpu_did(void **state) {
     static const char *const classes[] = {"plain", "shared", "small", "exits", "priority", "local"};
     for (size_t g = 0; g < GS_COUNT(gpus); g++) {
         gs_device *device = open_pretended(gpus[g], "cuda");
-        assert_int_equal(gs_gpu_set(device->gpu, "numbering", "as-placed", NULL), GS_OK); /* as what pretends does */
+        assert_int_equal(gs_gpu_set(device->gpu, "numbering", "as-placed", NULL), GS_OK); /* as in gpu.c */
         gs_score all = {0};
         for (size_t i = 0; i < GS_COUNT(classes); i++)
             for (uint64_t index = 0; index < (g ? 4 : 20); index++) {
@@ -183,7 +183,7 @@ static void recordings_show_what_the_gpu_did(void **state) {
     }
 }
 
-/* A busy machine can be later than any patience, so each run has several tries. */
+/* A busy machine can be slower than any time limit, so each run is tried several times. */
 static void blocks_that_start_late_are_waited_for(void **state) {
     (void)state;
     gs_device *device = open_pretended("small,late", "cuda");
@@ -197,7 +197,7 @@ static void blocks_that_start_late_are_waited_for(void **state) {
 
 /* ---- durations ---- */
 
-/* A warp on its slot. */
+/* The time of a warp on its slot. */
 struct stay {
     int32_t sm, slot;
     int64_t start_ns, end_ns;
@@ -212,7 +212,7 @@ static int compare_stays(const void *a, const void *b) {
     return (one->start_ns > two->start_ns) - (one->start_ns < two->start_ns);
 }
 
-/* All blocks have run, as long as they should, and no two warps were on one slot at once. */
+/* All blocks have run for their duration, and no two warps were on one slot at the same time. */
 static void check_times(const gs_gpu *gpu, const gs_run *run) {
     struct {
         struct stay *data;
@@ -253,7 +253,7 @@ static void timed_runs_have_times(void **state) {
         assert_non_null(predicted);
         gs_run *recorded = play(device, instance, NULL);
         check_times(device->gpu, recorded);
-        /* Later launches depend on how quick the host is; the first one finds an idle GPU. */
+        /* Later launches depend on the speed of the host; the first one finds an idle GPU. */
         const gs_seen *one = &recorded->events.data[0].seen, *two = &predicted->events.data[0].seen;
         for (int64_t block = 0; block < instance->launches.data[0].blocks; block++)
             assert_int_equal(gs_seen_sm(one, block), gs_seen_sm(two, block));
@@ -283,7 +283,7 @@ static const gs_seen *seen_of(const gs_run *run, size_t launch) {
     return &run->events.data[run->launches.data[launch].event].seen;
 }
 
-/* The exit of a kernel with a duration is where the host waits for all of it, also for what has not started. */
+/* At the exit of a kernel with a duration the host waits for all its blocks, also for those that have not started. */
 static void an_exit_waits_for_a_timed_kernel(void **state) {
     (void)state;
     gs_device *device = open_pretended("small", "cuda");
@@ -301,7 +301,7 @@ static void an_exit_waits_for_a_timed_kernel(void **state) {
     gs_device_close(device);
 }
 
-/* A kernel without a duration stays until the end of the run, and what waits for it is recorded as waiting. */
+/* A kernel without a duration stays until the end of the run, and launches that wait for it are recorded as waiting. */
 static void kernels_with_and_without_durations_mix(void **state) {
     (void)state;
     gs_device *device = open_pretended("small", "cuda");
@@ -337,7 +337,7 @@ static void a_stream_keeps_its_order(void **state) {
     gs_device_close(device);
 }
 
-/* ---- what goes wrong ---- */
+/* ---- errors ---- */
 
 static void an_unusable_gpu_is_said_to_be_so(void **state) {
     (void)state;
@@ -362,7 +362,7 @@ static void an_unusable_gpu_is_said_to_be_so(void **state) {
     }
 }
 
-/* Plays what cannot be played. */
+/* Plays a run that must fail, and returns the error. */
 static gs_error play_wrong(gs_device *device, const gs_run *instance) {
     gs_error error = {.code = GS_OK};
     assert_null(gs_device_play(device, instance, NULL, &error));
@@ -418,7 +418,7 @@ static void a_launch_that_fails_ends_its_run_only(void **state) {
     gs_device_close(device);
 }
 
-/* Growing local memory blocks the launch until the GPU is idle, and it is not, before it is told to. */
+/* Growing local memory blocks the launch until the GPU is idle, and it becomes idle only after a stop. */
 static void a_launch_that_blocks_the_host_is_freed(void **state) {
     (void)state;
     gs_device *device = open_pretended("small,blocks-host", "cuda");
@@ -470,7 +470,7 @@ static void a_stuck_gpu_does_not_hang_the_host(void **state) {
 
 /* ---- applications ---- */
 
-/* At a large size nobody asks the reference: what the first pass left is wanted. */
+/* At a large size the results of the first pass are expected, because there is no reference. */
 static void a_load_notices_what_is_wrong(void **state) {
     static const gs_zoo_size size = {"large", {64, 48, 16}};
     static const float wrong = 1e6f;
@@ -487,7 +487,7 @@ static void a_load_notices_what_is_wrong(void **state) {
     assert_false(load.is_changed[0] || load.is_changed[1]);
     assert_true(load.is_changed[2]);
     assert_int_equal(gs_zoo_load_round(&load, 3, &round, &error), GS_OK);
-    assert_int_equal(round.launches, 3 + 1); /* C is put back before the last */
+    assert_int_equal(round.launches, 3 + 1); /* C is restored before the last pass */
     assert_true(round.ended_ns > round.began_ns);
     assert_int_equal(gs_zoo_load_check(&load, &error), GS_OK);
     assert_int_equal(stream->ops->copy_in(stream, load.memory[2] + 100 * sizeof wrong, &wrong, sizeof wrong, &error),
@@ -503,10 +503,10 @@ static void a_load_notices_what_is_wrong(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_gpu_that_nobody_described_is_described_by_its_driver),
+        cmocka_unit_test(an_unknown_gpu_is_described_by_its_driver),
         cmocka_unit_test(a_known_gpu_is_recognised),
         cmocka_unit_test(a_load_notices_what_is_wrong),
-        cmocka_unit_test(kernels_have_exactly_the_registers_asked_for),
+        cmocka_unit_test(kernels_have_exactly_the_registers_requested),
         cmocka_unit_test(recordings_show_what_the_gpu_did),
         cmocka_unit_test(blocks_that_start_late_are_waited_for),
         cmocka_unit_test(timed_runs_have_times),

@@ -1,8 +1,8 @@
 /*
- * test_engine.c: the engine does what the paper's algorithm does, block by block.
+ * test_engine.c: the engine does what the algorithm of the paper does, block by block.
  *
- * Random runs on random GPUs are played by the engine and by the literal algorithm. GRIDSMITH_RUNS sets how many (the
- * suite runs 100,000; fewer under sanitizers), GRIDSMITH_SEED from where. A difference prints its seed and index.
+ * The engine and the literal algorithm play random runs on random GPUs. GRIDSMITH_RUNS sets how many (100,000 by
+ * default, fewer under sanitizers), GRIDSMITH_SEED from where. A difference prints its seed and index.
  */
 #include "test.h"
 

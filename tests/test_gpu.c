@@ -1,7 +1,8 @@
 /*
- * test_gpu.c: descriptions are read and written back, bad ones are refused, and occupancy is what NVIDIA says it is.
+ * test_gpu.c: descriptions are read and written back, bad ones are refused, and occupancy is what NVIDIA says.
  *
- * The oracle is cuda_occupancy.h of the CUDA toolkit, which needs no GPU. Without a toolkit that test is skipped.
+ * The occupancy is compared with cuda_occupancy.h of the CUDA toolkit, which needs no GPU. Without a toolkit that test
+ * is skipped.
  */
 #include "test.h"
 
@@ -214,7 +215,7 @@ static void an_unknown_gpu_is_named_with_the_known_ones(void **state) {
     assert_int_equal(gs_code_exit(error.code), 2);
 }
 
-/* Section II-C: 512 threads, 32 registers, 32 KB: three blocks, held by warps and by shared memory. */
+/* Section II-C: 512 threads, 32 registers, 32 KB: three blocks, limited by warps and by shared memory. */
 static void occupancy_is_that_of_section_ii_c(void **state) {
     (void)state;
     gs_gpu *gpu = gs_gpu_open("rtx3090", NULL);
@@ -307,7 +308,7 @@ static void occupancy_is_that_of_the_cuda_toolkit(void **state) {
 }
 #endif
 
-/* Rooms are kept, not recomputed; what is kept must be what would be computed. */
+/* The dispatcher updates rooms incrementally. They must be equal to those computed from the state. */
 static void a_dispatcher_never_forgets_a_change(void **state) {
     (void)state;
     enum { KERNELS = 20, STEPS = 400 };

@@ -1,7 +1,7 @@
 /*
- * test_host.c: kernels on the CPU do what they do on a GPU, and what is wrong with them is found.
+ * test_host.c: kernels on the CPU do what they do on a GPU, and their errors are found.
  *
- * All kernels of tests/kernels/host.cu are one module; the one with AddressSanitizer compiles beside it.
+ * All kernels of tests/kernels/host.cu are one module; the one with AddressSanitizer is compiled at the same time.
  */
 #include "test.h"
 
@@ -54,7 +54,7 @@ static int tear_down(void **state) {
     return 0;
 }
 
-/* Calls a kernel on one buffer of `bytes`, and where `number` is not -1 with that number besides. */
+/* Calls a kernel with one buffer of `bytes` and, if `number` is not -1, with that number. */
 static gs_code call(gs_module *module, const char *kernel, uint32_t blocks, uint32_t threads, size_t shared_bytes,
                     void *data, size_t bytes, int number, gs_error *error) {
     gs_work work = {.seconds = 60};
@@ -165,7 +165,7 @@ static void atomics_lose_nothing(void **state) {
     gs_work_free(&work);
 }
 
-/* The other way round: the bits of a half as a float. */
+/* The reverse: the bits of a half as a float. */
 static float half_value(uint16_t bits) {
     int exponent = bits >> 10 & 31, fraction = bits & 1023;
     float value = exponent ? (float)(1024 + fraction) : (float)fraction;
@@ -184,7 +184,7 @@ static void every_half_survives_and_floats_round_to_the_nearest(void **state) {
     gs_error error;
     const uint32_t grid[3] = {COUNT / 1024, 1, 1}, block[3] = {1024, 1, 1};
     (void)state;
-    /* Each finite half, and what lies just above the middle between it and the next. */
+    /* Each finite half, and the float just above the middle between it and the next. */
     for (int i = 0; i < COUNT / 2; i++) {
         uint16_t bits = (uint16_t)(i < 31744 ? i : i - 31744 + 0x8000);
         in[2 * i] = half_value(bits);

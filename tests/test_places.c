@@ -1,8 +1,9 @@
 /*
- * test_places.c: where in shared memory blocks lie, block for block, against what an H200 showed (tests/places.cu).
+ * test_places.c: the places of blocks in shared memory, block by block, compared with those on an H200
+ * (tests/places.cu).
  *
- * The state counts addresses from an origin that moves. Here the origin is followed: when blocks move up by so much, it
- * went back by so much.
+ * The state counts addresses from an origin that moves. The test follows the origin: when the addresses of blocks
+ * increase by some bytes, the origin has moved back by as many.
  */
 #include "test.h"
 
@@ -45,7 +46,7 @@ static void leave(struct play *play, int kernel) {
     play->origin -= moved;
 }
 
-/* Returns where the block lies. */
+/* Returns the address of the block. */
 static int64_t enter(struct play *play, int kernel, int64_t kilobytes) {
     gs_shape shape = {.threads = 32, .registers = 24, .shared_bytes = kilobytes * KILOBYTE, .carveout_percent = 100};
     int64_t size = play->state.gpu->largest_config_bytes;

@@ -1,5 +1,5 @@
 /*
- * test_plan_decisions.c: who runs, whole or confined, and on how many SMs.
+ * test_plan_decisions.c: which kernels run, whole or confined, and on how many SMs.
  */
 #include "plan_support.h"
 
@@ -138,7 +138,7 @@ static void wholes_queue_without_a_gap(void **state) {
     scene.contenders[1].profile = plan_profile(scene.store, 9, 1, 9000);
     plan_decide(&scene);
     plan_expect(&scene, 0, GS_PLAN_WHOLE, SMS);
-    for (size_t i = 1; i < 4; i++) /* nobody overtakes the long one, or it would wait for ever */
+    for (size_t i = 1; i < 4; i++) /* no kernel overtakes the long one, or it would wait forever */
         plan_expect(&scene, i, GS_PLAN_WAIT, 0);
     gs_profile_store_close(scene.store);
 }
@@ -197,7 +197,7 @@ static void sms_are_kept_for_the_next_launch(void **state) {
     plan_apply_all(&scene);
     scene.contenders[1].state = GS_CONTENDER_EXPECTED;
     assert_false(plan_decide(&scene).is_changed);
-    scene.count = 1; /* it did not come */
+    scene.count = 1; /* the launch did not come */
     plan_decide(&scene);
     plan_expect(&scene, 0, GS_PLAN_CONFINED, SMS);
     gs_profile_store_close(scene.store);
@@ -349,14 +349,14 @@ static plan_scene scene_with_unknown(enum gs_plan_how how) {
     return scene;
 }
 
-static void a_kernel_without_a_profile_is_nobodys_partner(void **state) {
+static void a_kernel_without_a_profile_gets_no_partner(void **state) {
     (void)state;
     plan_scene scene = scene_with_unknown(GS_PLAN_CONFINED); /* it can be stopped */
     plan_expect(&scene, 0, GS_PLAN_CONFINED, 80);
     plan_expect(&scene, 1, GS_PLAN_WAIT, 0);
     plan_expect(&scene, 2, GS_PLAN_CONFINED, 52);
     gs_profile_store_close(scene.store);
-    scene = scene_with_unknown(GS_PLAN_WHOLE); /* it cannot, and nobody else joins */
+    scene = scene_with_unknown(GS_PLAN_WHOLE); /* it cannot be stopped, and no other kernel joins */
     plan_expect(&scene, 0, GS_PLAN_CONFINED, 66);
     plan_expect(&scene, 1, GS_PLAN_WHOLE, 66);
     plan_expect(&scene, 2, GS_PLAN_WAIT, 0);
@@ -380,7 +380,7 @@ int main(void) {
         cmocka_unit_test(a_place_that_does_not_fit_is_not_taken),
         cmocka_unit_test(more_than_two_run_where_each_pair_was_measured),
         cmocka_unit_test(an_unknown_kernel_is_probed_alone),
-        cmocka_unit_test(a_kernel_without_a_profile_is_nobodys_partner),
+        cmocka_unit_test(a_kernel_without_a_profile_gets_no_partner),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -451,7 +451,7 @@ static struct client plain_client(uint64_t key, double duration_ns, int32_t prio
 }
 
 /* Two of a kind, which lose 5% side by side. A dip while turns are measured must not make them split the SMs. */
-static void clocks_that_change_mislead_nobody(void **state) {
+static void changing_clocks_do_not_mislead(void **state) {
     (void)state;
     for (int first = 0; first < 6; first++) { /* the second comes at another point of the clock's period each time */
         struct play play = {.options = gs_plan_defaults(SMS), .count = 2, .random = gs_random_at(1, 1), .dips = 0.15};
@@ -504,7 +504,7 @@ static double longest_wait_ns(const struct play *play, const struct client *clie
 
 /* A client of the lowest priority against clients of higher ones that never stop. Each patience raises its rank by one,
    and then each of the others has two more turns at most. */
-static void nobody_starves(void **state) {
+static void no_client_starves(void **state) {
     (void)state;
     gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), 11);
     double longest = 0;
@@ -581,9 +581,9 @@ static void priorities_are_kept(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plans_are_never_worse_than_turns),
-        cmocka_unit_test(clocks_that_change_mislead_nobody),
+        cmocka_unit_test(changing_clocks_do_not_mislead),
         cmocka_unit_test(places_are_kept_from_launch_to_launch),
-        cmocka_unit_test(nobody_starves),
+        cmocka_unit_test(no_client_starves),
         cmocka_unit_test(turns_go_by_weight),
         cmocka_unit_test(priorities_are_kept),
     };

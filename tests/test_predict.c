@@ -56,7 +56,7 @@ static void an_exit_is_followed_by_what_it_lets_in(void **state) {
                                                                                                        "[0]") "]}");
 }
 
-/* A recording is predicted in its own form: what it observed is replaced, not repeated. */
+/* The prediction of a recording has its form: its observations are replaced. */
 static void observations_of_a_recording_are_filled_in(void **state) {
     (void)state;
     assert_predicts(HEAD K("a", "2", ",\"placed\":[7,7],\"warp_slots\":[[1],[1]]") "," K("b", "1", "") "," SEEN(
@@ -83,7 +83,7 @@ static void with_durations_every_block_has_its_times(void **state) {
                                                                                                                     "}");
 }
 
-/* The exit of a kernel with a duration is where the host waits for it. */
+/* At the exit of a kernel with a duration the host waits for it. */
 static void an_exit_waits_for_a_duration(void **state) {
     (void)state;
     assert_predicts(
@@ -122,12 +122,12 @@ static void kernels_of_a_stream_run_one_after_the_other(void **state) {
     assert_int_equal(gs_seen_sm(&prediction->events.data[1].seen, 0), GS_WAIT);
     assert_string_equal(prediction->events.data[1].why,
                         "1 of 1 blocks of b wait: a before it in the same stream has not ended");
-    assert_int_equal(gs_seen_sm(&prediction->events.data[2].seen, 0), 1); /* it does not hold up others */
+    assert_int_equal(gs_seen_sm(&prediction->events.data[2].seen, 0), 1); /* it does not delay other kernels */
     assert_int_equal(gs_run_placed(prediction, 1, 0), 0);
     gs_run_free(prediction);
 }
 
-/* The words for each limit, on whole GPUs. */
+/* The explanation for each limit, on whole GPUs. */
 static void waiting_is_explained_in_words(void **state) {
     (void)state;
 #define L(name, blocks, threads, registers, shared, rest)                                                              \
@@ -162,7 +162,7 @@ static void waiting_is_explained_in_words(void **state) {
     }
 }
 
-/* On an H200: what holds clusters, and what they leave open to who comes after them. */
+/* On an H200: why clusters wait, and which SMs they leave to the kernels after them. */
 static void waiting_clusters_are_explained_in_words(void **state) {
     (void)state;
 #define C(name, blocks, threads, size) L(name, blocks, threads, "32", "0", ",\"cluster\":" size)
@@ -207,7 +207,7 @@ static void waiting_clusters_are_explained_in_words(void **state) {
     gs_gpu_free(gpu);
 }
 
-/* Progress is reported, and ten times a hundred thousand blocks need no more memory than their answers. */
+/* Progress is reported, and a million blocks need no more memory than their results. */
 static void note_progress(void *user, int64_t blocks, int64_t total) {
     assert_true(blocks <= total);
     assert_int_equal(total, 200000);

@@ -1,10 +1,10 @@
 /*
- * test_reshape.c: random kernels in all forms, and the details of the output that no kernel shows.
+ * test_reshape.c: random kernels in all forms, and details of the output that running a kernel does not show.
  *
- * A random kernel works on one number a thread and is put together of what makes reshaping hard: barriers, votes and
- * loops with barriers, shared memory, functions and macros that ask for the block or meet at a barrier, votes of warps,
- * and returns anywhere. Shared memory is filled first, so that what threads leave behind that return is known. What the
- * reshaper refuses is counted; what it accepts must compile and compute the same.
+ * A random kernel works on one number per thread and consists of what makes reshaping hard: barriers, votes and loops
+ * with barriers, shared memory, functions and macros that use the block number or have a barrier, votes of warps, and
+ * returns anywhere. Shared memory is filled first, so that the values of threads that return are known. Kernels that
+ * are refused are counted; those that are accepted must compile and compute the same.
  */
 #include "test.h"
 
@@ -19,7 +19,7 @@ struct maker {
     gs_random random;
     gs_text *text;
     int depth, returns;
-    bool has_warps; /* else: returns may be nested */
+    bool has_warps; /* if not, returns may be nested */
 };
 
 static int64_t draw(struct maker *maker, int64_t most) {
@@ -52,7 +52,7 @@ static void put_block(struct maker *maker, const char *head, bool is_uniform) {
     gs_text_add(maker->text, "}\n");
 }
 
-/* Where all threads that have not returned come by. */
+/* A statement that all threads that have not returned execute together. */
 static void put_together(struct maker *maker) {
     static const char *const statements[] = {
         "part[threadIdx.x] = v; __syncthreads(); v += part[(threadIdx.x + %d) %% 64]; __syncthreads();\n",
@@ -177,7 +177,7 @@ static void expect(const char *text, const char *kernel, enum gs_form form, cons
     expect_of(text, kernel, &(gs_reshape_options){.form = form}, wanted, is_there);
 }
 
-/* No more than the original, by as many as are given out at a time; of many, also no fewer. */
+/* At most those of the original, rounded up to the unit of allocation; if the original has many, not fewer either. */
 static void registers_are_those_of_the_original(void **state) {
     (void)state;
     assert_int_equal(gs_register_limit(76, 72), 80);
@@ -202,7 +202,7 @@ static void the_parameter_goes_where_it_belongs(void **state) {
            "int a, const gs_persistent gs_parameter // last", true);
 }
 
-static void only_what_is_needed_is_brought_along(void **state) {
+static void only_the_code_that_is_needed_is_added(void **state) {
     static const char plain[] = "__global__ void k(int *a) { a[blockIdx.x] = 1; }";
     static const char returns[] = "__global__ void k(int *a) { if (a[0]) return; __syncthreads(); a[blockIdx.x] = 1; }";
     (void)state;
@@ -213,9 +213,9 @@ static void only_what_is_needed_is_brought_along(void **state) {
            true);
 }
 
-/* Warps go on to the next block by themselves only where nothing could tell. */
-static void threads_that_share_nothing_need_not_meet(void **state) {
-    static const char *const meet[] = {
+/* Warps go on to the next block by themselves only if that has no effect. */
+static void threads_that_share_nothing_need_no_barrier(void **state) {
+    static const char *const sharing[] = {
         "__global__ void k(int *a) { __shared__ int b; b = a[0]; a[blockIdx.x] = b; }",
         "extern __shared__ int b[]; __global__ void k(int *a) { a[blockIdx.x] = b[0]; }",
         "#define HERE __shared__\n__global__ void k(int *a) { HERE int b; b = a[0]; a[blockIdx.x] = b; }",
@@ -225,15 +225,15 @@ static void threads_that_share_nothing_need_not_meet(void **state) {
         "__device__ int at() { return blockIdx.x; } __global__ void k(int *a) { a[at()] = 1; }",
         "__global__ void k(int *a) { asm(\"bar.sync 0;\"); a[blockIdx.x] = 1; }",
         "__global__ void k(int *a) { asm(\"st.shared.u32 [0], 1;\"); a[blockIdx.x] = 1; }"};
-    static const char *const run_on[] = {
+    static const char *const independent[] = {
         "__global__ void k(int *a) { a[blockIdx.x] = 1; }",
         "__global__ void k(int *a) { if (a[0]) return; __syncwarp(); a[blockIdx.x] = 1; }",
         "__global__ void o(int *a) { __shared__ int b; b = a[0]; } __global__ void k(int *a) { a[blockIdx.x] = 1; }"};
     (void)state;
-    for (size_t i = 0; i < GS_COUNT(meet); i++)
-        expect(meet[i], "k", GS_FORM_PERSISTENT, "gs_advance(gs_parameter, gs_ours", true);
-    for (size_t i = 0; i < GS_COUNT(run_on); i++)
-        expect(run_on[i], "k", GS_FORM_CONFINED, "gs_advance_warp(gs_parameter, gs_ours", true);
+    for (size_t i = 0; i < GS_COUNT(sharing); i++)
+        expect(sharing[i], "k", GS_FORM_PERSISTENT, "gs_advance(gs_parameter, gs_ours", true);
+    for (size_t i = 0; i < GS_COUNT(independent); i++)
+        expect(independent[i], "k", GS_FORM_CONFINED, "gs_advance_warp(gs_parameter, gs_ours", true);
 }
 
 static void other_kernels_keep_their_code(void **state) {
@@ -245,7 +245,7 @@ static void other_kernels_keep_their_code(void **state) {
            "__global__ void other(int *a) { if (a[0]) return; __syncthreads(); a[blockIdx.x] = 1; }\n", true);
 }
 
-/* Unless that is not wanted; what the preprocessor has a say in stays. */
+/* If the option says so, but not bodies with directives. */
 static void other_kernels_lose_their_code(void **state) {
     static const char three[] = "__global__ void other(int *a) { if (a[0]) return; a[blockIdx.x] = 1; }\n"
                                 "__global__ void third(int *a) {\n#ifdef X\n    a[0] = 1;\n#endif\n}\n"
@@ -281,17 +281,17 @@ static void a_report_covers_every_kernel(void **state) {
 
 /* ---- exactly once ---- */
 
-/* The same count by threads that meet, and by warps that go on by themselves. */
-static const char met[] =
+/* The same count, by threads that wait for each other and by warps that go on by themselves. */
+static const char with_barriers[] =
     "__global__ void k(int *out, const int *in, int n) {\n    __shared__ int sum;\n    if (threadIdx.x == 0)\n"
     "        sum = 0;\n    __syncthreads();\n    if (threadIdx.x % 7 == blockIdx.y)\n        return;\n"
     "    atomicAdd(&sum, 1);\n    __syncthreads();\n    if (threadIdx.x == 5)\n"
     "        atomicAdd(&out[(blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x], sum);\n}\n";
-static const char not_met[] =
+static const char without_barriers[] =
     "__global__ void k(int *out, const int *in, int n) {\n    if (threadIdx.x % 7 == blockIdx.y)\n        return;\n"
     "    atomicAdd(&out[(blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x], 1);\n}\n";
 
-/* Across stops, SMs that come and go, and any number of workers and sizes of tasks, each block runs once. */
+/* With stops, changing masks, and any number of worker blocks and size of tasks, each block runs once. */
 static void run_each_block_once(const char *text, enum gs_form form, uint64_t runs) {
     static const char launch_text[] =
         "{\"schema\": \"gridsmith.launch/1\", \"grid\": [11, 5, 3], \"block\": [70, 1, 1], \"arguments\": "
@@ -305,30 +305,30 @@ static void run_each_block_once(const char *text, enum gs_form form, uint64_t ru
     gs_reshape_options reshape = {.form = form};
     gs_variant variant = gs_variant_original(launch, "k");
     gs_verify_options options = {.seconds = 60};
-    gs_verify_run trial = {.executor = executor, .launch = launch, .options = &options, .variant = &variant};
+    gs_verify_run run = {.executor = executor, .launch = launch, .options = &options, .variant = &variant};
     uint64_t launches = 0;
     variant.form = form;
     assert_int_equal(gs_source_read(&source, "once.cu", text, strlen(text), &error), GS_OK);
     assert_int_equal(gs_reshape(&source, "k", &reshape, &variant.text, &error), GS_OK);
-    assert_int_equal(gs_verify_run_compile(&trial, &source, &error), GS_OK);
+    assert_int_equal(gs_verify_run_compile(&run, &source, &error), GS_OK);
     for (uint64_t i = 0; i < runs; i++) {
         gs_random random = gs_random_at(seed, i);
         options.workers = (uint32_t)gs_random_from(&random, 1, 40);
         options.task_blocks = (uint32_t)gs_random_from(&random, 1, 12);
         options.stops = form == GS_FORM_CONFINED ? (uint32_t)gs_random_from(&random, 0, 30) : 0;
         options.seed = gs_random_next(&random);
-        if (gs_verify_run_execute(&trial, &error) != GS_OK)
+        if (gs_verify_run_execute(&run, &error) != GS_OK)
             fail_msg("seed %llu, run %llu: %s", (unsigned long long)seed, (unsigned long long)i, error.message);
-        const int *out = trial.buffers.data[0];
-        for (uint64_t block = 0; block < trial.blocks; block++)
-            if (trial.marks[block] != 1 || out[block] != 60)
+        const int *out = run.buffers.data[0];
+        for (uint64_t block = 0; block < run.blocks; block++)
+            if (run.marks[block] != 1 || out[block] != 60)
                 fail_msg("seed %llu, run %llu: block %llu ran %u times and counted %d", (unsigned long long)seed,
-                         (unsigned long long)i, (unsigned long long)block, trial.marks[block], out[block]);
-        launches += trial.launches;
+                         (unsigned long long)i, (unsigned long long)block, run.marks[block], out[block]);
+        launches += run.launches;
     }
     print_message("%llu runs in %llu launches\n", (unsigned long long)runs, (unsigned long long)launches);
     assert_true(form != GS_FORM_CONFINED || launches > 2 * runs);
-    gs_verify_run_free(&trial);
+    gs_verify_run_free(&run);
     gs_source_free(&source);
     gs_launch_free(launch);
     gs_input_close(input);
@@ -338,10 +338,10 @@ static void run_each_block_once(const char *text, enum gs_form form, uint64_t ru
 static void every_block_runs_exactly_once(void **state) {
     uint64_t runs = test_number("GRIDSMITH_RUNS", 100000) / 2000;
     (void)state;
-    run_each_block_once(met, GS_FORM_CONFINED, runs);
-    run_each_block_once(not_met, GS_FORM_CONFINED, runs);
-    run_each_block_once(met, GS_FORM_PERSISTENT, runs / 2);
-    run_each_block_once(not_met, GS_FORM_PERSISTENT, runs / 2);
+    run_each_block_once(with_barriers, GS_FORM_CONFINED, runs);
+    run_each_block_once(without_barriers, GS_FORM_CONFINED, runs);
+    run_each_block_once(with_barriers, GS_FORM_PERSISTENT, runs / 2);
+    run_each_block_once(without_barriers, GS_FORM_PERSISTENT, runs / 2);
 }
 
 /* ---- verifying ---- */
@@ -362,8 +362,8 @@ static gs_verify_result verify(const char *text, const gs_verify_options *option
     return result;
 }
 
-/* A kernel that trusts that its variable in shared memory is not touched by another block: block 4 sees what the one
-   before left, which is never so where each block is alone and the memory is fresh. */
+/* A kernel that expects that no other block changes its variable in shared memory: block 4 reads the value that the
+   block before left, which never happens if each block is alone and the memory is new. */
 static void what_differs_is_named_with_its_block(void **state) {
     static const char text[] =
         "__global__ void k(int *out, const int *in, int n) {\n    __shared__ int left;\n    int before = left;\n"
@@ -397,10 +397,10 @@ int main(void) {
         cmocka_unit_test(random_kernels_compute_the_same_in_all_forms),
         cmocka_unit_test(the_parameter_goes_where_it_belongs),
         cmocka_unit_test(registers_are_those_of_the_original),
-        cmocka_unit_test(only_what_is_needed_is_brought_along),
+        cmocka_unit_test(only_the_code_that_is_needed_is_added),
         cmocka_unit_test(other_kernels_keep_their_code),
         cmocka_unit_test(other_kernels_lose_their_code),
-        cmocka_unit_test(threads_that_share_nothing_need_not_meet),
+        cmocka_unit_test(threads_that_share_nothing_need_no_barrier),
         cmocka_unit_test(a_report_covers_every_kernel),
         cmocka_unit_test(every_block_runs_exactly_once),
         cmocka_unit_test(what_differs_is_named_with_its_block),

@@ -1,5 +1,5 @@
 /*
- * test_run.c: runs are read as the format says, and what is wrong is refused with its place and its reason.
+ * test_run.c: runs are read as the format says, and errors are refused with their place and reason.
  */
 #include "test.h"
 
@@ -47,7 +47,7 @@ static void defaults_and_white_space_do_not_matter(void **state) {
     gs_run_free(run);
 }
 
-/* What is wrong, where, and in which words. */
+/* Wrong texts, the place of the error, and the message. */
 static const struct {
     const char *text;
     long line, column;
@@ -125,7 +125,7 @@ static void what_is_wrong_is_refused_with_its_place(void **state) {
     }
 }
 
-/* Names from a file cannot break the one line that an error is. */
+/* Names from a file cannot break the line of an error message. */
 static void control_characters_do_not_reach_the_terminal(void **state) {
     (void)state;
     gs_error error = test_run_error("{\"schema\":\"gridsmith.run/1\",\"a\\n\\u001b[31mb\":1,\"events\":[]}");
@@ -133,7 +133,7 @@ static void control_characters_do_not_reach_the_terminal(void **state) {
         assert_true((unsigned char)*c >= 0x20);
 }
 
-/* What only a GPU can refuse has its place too. */
+/* An error that only a GPU can find has its place too. */
 static void a_kernel_that_never_fits_is_refused(void **state) {
     (void)state;
     static const struct {

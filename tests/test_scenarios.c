@@ -1,7 +1,8 @@
 /*
- * test_scenarios.c: every scenario gives the answer that stands in its file, and the paper's cases give the paper's.
+ * test_scenarios.c: every scenario gives the answer in its file, and the cases of the paper give the answers of the
+ * paper.
  *
- * Files named case-* are Table II: `placed` in them was written from the paper, not by the program.
+ * Files named case-* are Table II: their `placed` was written from the paper, not by the program.
  */
 #include "test.h"
 
@@ -23,7 +24,7 @@ static gs_run *predict(const gs_run *run, gs_gpu **gpu) {
     return prediction;
 }
 
-/* Each event that has an answer in the file has the same in the prediction. Returns how many there were. */
+/* Compares each event that has an answer in the file with the prediction. Returns their number. */
 static size_t compare_events(const char *file, const gs_run *run, const gs_run *prediction) {
     size_t answers = 0;
     for (size_t i = 0; i < run->events.count; i++)
@@ -69,7 +70,7 @@ static void scenarios_give_the_answers_in_their_files(void **state) {
     globfree(&files);
 }
 
-/* "* Kernels can / cannot be executed concurrently", and what holds in other orders. */
+/* "* Kernels can / cannot be executed concurrently", and the answers for other orders. */
 static void concurrency_is_as_the_paper_says(void **state) {
     (void)state;
     static const struct {
@@ -109,7 +110,7 @@ static void concurrency_is_as_the_paper_says(void **state) {
     }
 }
 
-/* The rooms for kernel 3 on SM 0 and SM 1 that section IV-A works out. */
+/* The rooms for kernel 3 on SM 0 and SM 1 that section IV-A computes. */
 static void rooms_are_those_of_section_iv_a(void **state) {
     (void)state;
     static const struct {
@@ -137,7 +138,7 @@ static void rooms_are_those_of_section_iv_a(void **state) {
     gs_gpu_free(gpu);
 }
 
-/* As the paper ran them: everything launched at once, kernels of one and two seconds. */
+/* As in the paper: everything is launched at once, kernels of one and two seconds. */
 static void late_kernels_start_when_the_paper_saw_them(void **state) {
     (void)state;
     static const struct {
@@ -161,7 +162,7 @@ static void late_kernels_start_when_the_paper_saw_them(void **state) {
     }
 }
 
-/* Table II with numbers for an H200, as one played it: how many blocks each SM has, not which. */
+/* Table II with numbers for an H200, as a real one played it: how many blocks each SM has, not which. */
 static void the_h200_answers_table_ii(void **state) {
     (void)state;
     glob_t files;

@@ -1,8 +1,9 @@
 /*
- * test_shrink.c: a run on which a device and the model differ becomes a small one that still does, and says where.
+ * test_shrink.c: a run on which a device and the model differ becomes a small one on which they still differ, with an
+ * explanation.
  *
- * The devices are models with a planted quirk. Whether a small run is as small as it gets is asked here once more, in
- * the most obvious way and without the table of shrink.c: each event is left out, and each number is made smaller.
+ * The devices are models with an artificial fault. Whether a small run cannot be made smaller is checked here in the
+ * most obvious way, without the table of shrink.c: each event is left out, and each number is made smaller.
  */
 #include "test.h"
 
@@ -27,7 +28,7 @@ static gs_gpu *open_gpu(const char *name) {
     return gpu;
 }
 
-/* What cannot be played does not differ. */
+/* A run that cannot be played does not differ. */
 static bool differs(gs_device *device, const gs_gpu *model, const gs_run *run) {
     gs_error error;
     gs_score score = {0};
@@ -40,7 +41,7 @@ static bool differs(gs_device *device, const gs_gpu *model, const gs_run *run) {
     return seen && score.runs_exact == 0;
 }
 
-/* A random run of at least `launches` on which they differ; the search goes on after *index. */
+/* A random run of at least `launches` on which they differ; the search continues after *index. */
 static gs_run *draw_difference(gs_device *device, const gs_gpu *model, const char *class_name, size_t launches,
                                uint64_t *index) {
     gs_bounds bounds = gs_device_bounds(device);
@@ -63,7 +64,7 @@ static gs_shrunk shrink(gs_device *device, const gs_gpu *model, const gs_run *ru
     return shrunk;
 }
 
-/* ---- no single step is left ---- */
+/* ---- no single step makes it smaller ---- */
 
 static void assert_no_step(gs_device *device, const gs_gpu *model, const gs_run *run, const char *step, int64_t value) {
     gs_text text = {0};
@@ -110,7 +111,7 @@ static void assert_no_value(gs_device *device, const gs_gpu *model, const gs_run
     gs_run_free(smaller);
 }
 
-/* Tries the least value, half the way there, and the next round one below. */
+/* Tries the smallest value, the middle, and the next lower round number. */
 static void assert_is_least(gs_device *device, const gs_gpu *model, const gs_run *run, size_t launch, const char *name,
                             int64_t value, int64_t least, int64_t unit, setter *set) {
     int64_t below[] = {least, (value - (value - least) / 2) / unit * unit, next_below(value, unit)};
@@ -147,7 +148,7 @@ static void set_urgency(gs_launch *launch, int64_t value) {
     launch->priority = (int32_t)-value;
 }
 
-/* The same for registers, which are one of a list. */
+/* The same for registers, which come from a list. */
 static void assert_registers_are_least(gs_device *device, const gs_gpu *model, const gs_run *run, size_t launch) {
     size_t at = 0;
     while (gs_generated_registers(at) < run->launches.data[launch].shape.registers)
@@ -193,7 +194,7 @@ static void assert_same_run(const gs_run *one, const gs_run *two) {
     gs_text_free(&second);
 }
 
-/* The quirk of a device, the random runs in which it shows, and to how many launches they shrink at the most. */
+/* The fault of a device, the random runs in which it shows, and the most launches to which they may shrink. */
 struct planted {
     const char *quirk, *class_name;
     size_t from, to;
@@ -213,7 +214,7 @@ static void shrink_planted(const struct planted *planted, int times) {
                       (long long)shrunk.played);
         assert_true(differs(device, model, shrunk.seen));
         assert_true(shrunk.seen->launches.count <= planted->to);
-        if (!gs_run_is_timed(shrunk.seen)) /* a later launch can change what blocks still wait for */
+        if (!gs_run_is_timed(shrunk.seen)) /* a later launch can change which blocks still wait */
             assert_int_equal(shrunk.launch, shrunk.seen->launches.count - 1);
         assert_smallest(device, model, shrunk.seen);
         assert_same_run(shrunk.seen, again.seen);
@@ -235,8 +236,7 @@ static void an_sm_that_gets_no_blocks_is_found(void **state) {
         shrink_planted(&planted[i], 5);
 }
 
-/* The bounds leave room for other seeds. Mechanism 2.2 shows only where a third kernel meets what the first two left
- * behind. */
+/* The bounds allow for other seeds. Mechanism 2.2 shows only if a third kernel follows two others. */
 static void each_mechanism_shrinks_to_few_launches(void **state) {
     (void)state;
     const struct planted planted[] = {
@@ -384,7 +384,7 @@ static void a_difference_that_does_not_repeat_is_not_believed(void **state) {
     gs_device_close(flaky.plain);
 }
 
-/* Recordings answer only for the runs they hold: nothing shrinks, but the difference is described. */
+/* A recording can only play the runs it contains: nothing shrinks, but the difference is described. */
 static void a_recording_is_described_as_it_is(void **state) {
     (void)state;
     char path[] = "/tmp/gridsmith-shrink-XXXXXX", name[64];

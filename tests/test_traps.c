@@ -1,17 +1,18 @@
 /*
- * test_traps.c: small nasty kernels, one for each thing that goes wrong when a kernel is reshaped (tests/traps).
+ * test_traps.c: small kernels, each with one thing that makes reshaping hard (tests/traps).
  *
- * Each file is a kernel `trap(int *out, const int *in, int n)` and says in comments at its top what is to happen:
+ * Each file is a kernel `trap(int *out, const int *in, int n)` with comments at its top:
  *
- *   // refuse: LINE:COLUMN: words    it is refused there, and says so
- *   // launch: {...}                 grid, block and shared_bytes, where they are not the usual ones
- *   // kernel: NAME                  how it is called, where not `trap`
- *   // other: NAME                   another kernel of the file, which must do what it did
+ *   // refuse: LINE:COLUMN: message  it must be refused there, with this message
+ *   // launch: {...}                 grid, block and shared_bytes, if they are not the usual ones
+ *   // kernel: NAME                  the name of the kernel, if it is not `trap`
+ *   // other: NAME                   another kernel of the file, which must not change
  *   // only: cuda                    the CPU cannot run it; `host`: NVRTC cannot compile it
  *
- * What is accepted runs as it was, persistent and confined, with few and many workers and with stops: the same bytes
- * come out, and each block runs once. All of them are three modules, one for each form, each trap in a namespace of
- * its own: the C++ compiler starts three times, not two hundred. Where there is NVRTC it compiles them too.
+ * A kernel that is accepted runs as original, persistent and confined, with few and many worker blocks and with stops:
+ * the results must be the same, and each block must run once. All kernels are in three modules, one for each form, and
+ * each trap is in a namespace of its own: so the C++ compiler runs three times, not two hundred times. If NVRTC is
+ * installed, it compiles them too.
  */
 #include "test.h"
 
@@ -24,7 +25,7 @@
 enum { MOST_TRAPS = 200 };
 
 struct trap {
-    formed formed; /* first: the traps are a list of these */
+    formed formed; /* the first member, see forms.h */
     char *text;
     size_t size;
     char refuse[300];
@@ -36,7 +37,7 @@ static size_t trap_count;
 
 /* ---- reading ---- */
 
-/* What stands after `// WORD: ` on a line of its own. */
+/* Copies the text after `// WORD: ` of the line that has it. */
 static void find_note(const struct trap *trap, const char *word, char *into, size_t size) {
     char start[40];
     snprintf(start, sizeof start, "// %s: ", word);
@@ -157,7 +158,7 @@ static void what_is_accepted_computes_the_same(void **state) {
     forms_check(&traps[0].formed, sizeof traps[0], trap_count);
 }
 
-/* ---- NVIDIA's compiler, where it is ---- */
+/* ---- NVIDIA's compiler, if it is installed ---- */
 
 static void nvrtc_compiles_what_is_accepted(void **state) {
     gs_error error;
@@ -183,7 +184,7 @@ static void nvrtc_compiles_what_is_accepted(void **state) {
     }
 }
 
-/* `test_traps nvrtc` is a test of its own, which is not run under sanitizers: NVRTC leaks. */
+/* `test_traps nvrtc` is a separate test, which is not run under sanitizers: NVRTC leaks. */
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_unsafe_is_refused_where_it_is),

@@ -1,5 +1,5 @@
 /*
- * test_view.c: what people and programs get to see is complete and well formed.
+ * test_view.c: the output for people and for programs is complete and well formed.
  */
 #include "test.h"
 
@@ -44,7 +44,8 @@ static int compare_slices(const void *a, const void *b) {
     return (first->from > second->from) - (first->from < second->from);
 }
 
-/* Valid JSON; a slice a block; slices of one thread do not overlap; every thread has a name. Returns the slices. */
+/* Valid JSON; a slice for each block; slices of one thread do not overlap; every thread has a name. Returns the number
+   of slices. */
 static size_t check_trace(const char *text) {
     json_error_t problem;
     json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, &problem);
@@ -115,7 +116,7 @@ static void every_view_shows_every_block(void **state) {
     }
 }
 
-/* ---- the rest, on a small run with awkward names ---- */
+/* ---- the other views, on a small run with unusual names ---- */
 
 static const char small[] =
     "{\"schema\":\"gridsmith.run/1\",\"id\":4,\"events\":["

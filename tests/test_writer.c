@@ -1,5 +1,5 @@
 /*
- * test_writer.c: what the JSON writer writes is JSON, and means what the caller said.
+ * test_writer.c: the JSON writer writes valid JSON with the values of the caller.
  */
 #include "test.h"
 
@@ -72,7 +72,7 @@ static void strings_and_keys_are_escaped(void **state) {
         {"a \"b\" \\ /", "\"a \\\"b\\\" \\\\ /\""},
         {"\n\t\x01\x1f\x7f", "\"\\u000a\\u0009\\u0001\\u001f\\u007f\""},
         {"\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80", "\"\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80\""},
-        {"a\x80z", "\"a\\ufffdz\""},                                          /* no first byte */
+        {"a\x80z", "\"a\\ufffdz\""},                                          /* a continuation byte alone */
         {"\xc3", "\"\\ufffd\""},                                              /* ends too early */
         {"\xe2\x82z", "\"\\ufffd\\ufffdz\""},                                 /* likewise */
         {"\xc0\xaf", "\"\\ufffd\\ufffd\""},                                   /* longer than needed */
@@ -180,7 +180,7 @@ static void too_deep_a_document_fails(void **state) {
     gs_text_free(&text);
 }
 
-/* Each would not be JSON. */
+/* Each of these would not be JSON. */
 static void a_member_without_a_key(gs_writer *writer) {
     gs_write_object(writer, NULL);
     gs_write_int(writer, NULL, 1);

@@ -1,9 +1,10 @@
 /*
- * test_zoo.c: the kernels of the zoo in every form, at several sizes, on the CPU, against their plain-C references.
+ * test_zoo.c: the kernels of the zoo in every form, at several sizes, on the CPU, compared with their references in
+ * plain C.
  *
- * All kernels in one form are one program, each in a namespace of its own, so that the C++ compiler starts six times:
- * for the originals, the persistent and the confined form, a half and a quarter of the threads; and once more for the
- * persistent form with AddressSanitizer. GRIDSMITH_RUNS sets how much is tried.
+ * All kernels in one form are one program, each in a namespace of its own, so that the C++ compiler runs six times: for
+ * the originals, the persistent and the confined form, a half and a quarter of the threads; and again for the
+ * persistent form with AddressSanitizer. GRIDSMITH_RUNS sets how much is tested.
  */
 #include "test.h"
 
@@ -116,7 +117,7 @@ static int close_zoo(void **state) {
     return 0;
 }
 
-/* The parts of a instance: its kinds, each from the kernel whose source it is. */
+/* The parts of an instance: its kinds, each from the kernel whose source it is. */
 static void parts_of(const gs_zoo_instance *instance, int program, gs_zoo_part *parts) {
     for (size_t kind = 0; kind < instance->kind_count; kind++)
         for (size_t i = 0; i < KERNELS; i++)
@@ -152,7 +153,7 @@ static void play(const gs_zoo_kernel *kernel, gs_zoo_instance *instance, int pro
                  gs_form_name(form.form), form.factor, form.workers, form.stops, result.reason.message);
 }
 
-/* The odd size in each way, the others too or by turns. */
+/* The odd size in every form, the others too or in turn. */
 static void every_kernel_is_right_in_every_form(void **state) {
     static const struct {
         int program;
@@ -193,7 +194,7 @@ static void no_kernel_leaves_its_buffers(void **state) {
     }
 }
 
-/* A reference that does nothing, or a comparison that sees nothing, would make all of this worthless. */
+/* A reference that does nothing, or a comparison that finds nothing, would make all these tests worthless. */
 static void what_is_wrong_is_noticed(void **state) {
     (void)state;
     for (size_t i = 0; i < KERNELS; i++) {
@@ -223,7 +224,7 @@ static void what_is_wrong_is_noticed(void **state) {
     }
 }
 
-/* A kernel with a mistake in it, rather than a reference. */
+/* A wrong kernel, rather than a wrong reference. */
 static void a_kernel_that_is_wrong_is_noticed(void **state) {
     const gs_zoo_kernel *kernel = gs_zoo_find("transpose");
     gs_zoo_form form = {.form = GS_FORM_PERSISTENT, .seconds = 60, .is_marked = true, .workers = 3};
@@ -243,9 +244,9 @@ static void a_kernel_that_is_wrong_is_noticed(void **state) {
     gs_zoo_instance_free(&instance);
 }
 
-/* ---- NVIDIA's compiler, where it is ---- */
+/* ---- NVIDIA's compiler, if it is installed ---- */
 
-/* Each takes a while, so that kernels take turns. */
+/* Compiling takes long, so each kernel is compiled in one or two of the forms. */
 static void nvrtc_compiles_every_form(void **state) {
     gs_error error;
     (void)state;
@@ -265,7 +266,7 @@ static void nvrtc_compiles_every_form(void **state) {
         }
 }
 
-/* `test_zoo nvrtc` is a test of its own, because NVRTC leaks, and LeakSanitizer would say so. */
+/* `test_zoo nvrtc` is a separate test, because NVRTC leaks, which LeakSanitizer would report. */
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(there_are_twenty_one_kernels),      cmocka_unit_test(every_kernel_is_right_in_every_form),
