@@ -1,5 +1,5 @@
 #!/bin/sh
-# CUDA code that nobody here wrote: fetches Debian packages that have some, unpacks them into a temporary folder, and
+# Reshapes CUDA code of other projects: fetches Debian packages with CUDA code, unpacks them into a temporary folder, and
 # tries to reshape every kernel in them and in the CUDA toolkit. Build first; needs apt and the network.
 set -eu
 cd "$(dirname "$0")/.."

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Draws the pictures of docs/ anew from the recorded scenarios and the corpus. No GPU is needed.
+# Draws the pictures of docs/ again from the recorded scenarios and the corpus. No GPU is needed.
 #
 #   sh scripts/pictures.sh [PROGRAM]
 set -eu
@@ -7,7 +7,7 @@ program=${1:-build/release/gridsmith}
 mkdir -p docs/pictures
 
 # A cell for each SM, a column for each group that blocks are handed out to, the numbers of the blocks of a kernel in it,
-# and a colour for when they were handed out.
+# and a color for when they were handed out.
 draw_grants() {
     "$program" predict --follow --csv "scenarios/$1.json" | awk -F, -v kernel="$2" '
     BEGIN {

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Records the corpus anew on the GPU of this machine: random runs of every class, a file of compressed JSON Lines.
+# Records the corpus again on the GPU of this machine: random runs of every class, a file of compressed JSON Lines.
 #
 #   sh scripts/record.sh PROGRAM FILE.jsonl.gz [SEED]
 set -eu

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Nothing of a campaign is lost: killed in the middle and resumed, it ends with the file and the report of one that was
-# never disturbed; Ctrl-C keeps what is done.
+# A campaign loses nothing: killed in the middle and resumed, it ends with the same file and report as one that was never
+# interrupted; Ctrl-C keeps the runs that are done.
 #
 #   sh tests/campaign.sh PROGRAM
 set -u
@@ -13,7 +13,7 @@ complain() {
     failed=1
 }
 
-# How many runs take well over a second here: sanitized programs and busy machines are slower.
+# The number of runs that takes well over a second here: sanitized programs and busy machines are slower.
 campaign="fuzz --device model:h200,skip=5 --seed 9"
 begin=$(date +%s%N)
 "$program" $campaign --count 200 >/dev/null 2>&1
@@ -26,7 +26,7 @@ campaign="$campaign --count $count"
 [ $? = 1 ] || complain "the undisturbed campaign did not find the quirk"
 [ "$(wc -l <"$work/whole.jsonl")" = "$count" ] || complain "the undisturbed campaign has not $count runs"
 
-# stop SIGNAL TENTHS: goes on with the campaign and ends it by a signal when so much of it is done.
+# stop SIGNAL TENTHS: continues the campaign and ends it by a signal when this much of it is done.
 stop() {
     wanted=$((count * $2 / 10))
     "$program" $campaign --out "$work/cut.jsonl" --resume >"$work/cut.txt" 2>"$work/cut.err" &
@@ -49,7 +49,7 @@ for tenths in 1 2 3; do
     echo "killed after $tenths tenths: $lines of $count runs"
 done
 
-# Killed in the middle of a write, which is too short to hit: the next line without its end.
+# A kill in the middle of a write, which is too short to hit, is simulated: the next line without its end.
 lines=$(wc -l <"$work/cut.jsonl")
 if [ "$lines" -lt "$count" ]; then
     sed -n "$((lines + 1))p" "$work/whole.jsonl" | head -c 1000 >"$work/torn"
@@ -78,7 +78,7 @@ cmp "$work/whole.txt" "$work/cut.txt" || complain "the resumed report differs"
 cmp "$work/whole.jsonl" "$work/cut.jsonl" || complain "resuming what is complete changed the file"
 cmp "$work/whole.txt" "$work/again.txt" || complain "resuming what is complete changed the report"
 
-# ---- recordings are a device, and replay says the same of them ----
+# ---- recordings are a device, and replay gives the same result for them ----
 "$program" fuzz --device "replay:$work/whole.jsonl" --seed 9 --count "$count" >"$work/replayed.txt" 2>/dev/null
 cmp "$work/whole.txt" "$work/replayed.txt" || complain "the recordings play differently"
 "$program" replay "$work/whole.jsonl" >"$work/score.txt"

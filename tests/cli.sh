@@ -1,5 +1,5 @@
 #!/bin/sh
-# The program as people use it: right answers, and one clear line for each mistake.
+# The program on the command line: right answers, and one clear line for each mistake.
 #
 #   sh tests/cli.sh PROGRAM SOURCE_DIR
 set -u
@@ -26,7 +26,7 @@ check() {
     fi
 }
 
-# says WORDS: the last command's output has them.
+# says WORDS: the output of the last command contains them.
 says() {
     if cat "$work/out" "$work/err" | grep -qF -- "$1"; then
         passed=$((passed + 1))
@@ -50,8 +50,8 @@ mistake() {
     fi
 }
 
-# documents SCHEMA: each line of the last command's output is a JSON document of this schema. The program's own reader,
-# which is strict, must get as far as the schema.
+# documents SCHEMA: each line of the output of the last command is a JSON document of this schema. The reader of the
+# program, which is strict, must get as far as the schema.
 documents() {
     count=0
     while IFS= read -r line; do
@@ -165,7 +165,7 @@ check "bound of waves" 0 "$program" bound --run scenarios/waves.json --program s
 documents gridsmith.run-bound/1
 says '{"schema":"gridsmith.run-bound/1","at_once":false,'
 
-# A planted difference becomes one launch that just reaches SM 5; the file has both answers, and differs again.
+# An artificial difference shrinks to one launch that just reaches SM 5; the file has both answers, and differs again.
 check "shrink" 0 "$program" shrink --device model:rtx3090,skip=5 -o "$work/small.jsonl" scenarios/case-4.1.json
 says "SM 5: the device has 0 blocks of k1, the model 1"
 says "run 1 of the file shrank from 9 launches to 1"
@@ -192,7 +192,7 @@ says '{"schema":"gridsmith.shrink/1","run":null}'
 if [ ! -e /dev/nvidiactl ]; then
     check "no GPU" 3 "$program" shrink --device cuda scenarios/case-3.json
 fi
-# Recordings of a model that is not the description's: fit finds it, and proposes a run for what is left.
+# Recordings of a model that differs from the description: fit finds it, and proposes a run for what is still open.
 sed 's/"sms": 82/"sms": 6/; s/"rtx3090"/"six"/' gpus/rtx3090.json >"$work/six.json"
 gzip -dc corpus/h200-starter.jsonl.gz | head -n 40 >"$work/real.jsonl"
 "$program" predict --gpu "$work/six.json" --policy round-robin --json "$work/real.jsonl" >"$work/model.jsonl"
@@ -209,7 +209,7 @@ head -n 3 "$work/model.jsonl" | sed '2s/"placed":\[[0-9]*/"placed":[5/' >"$work/
 check "fit where nothing agrees" 1 "$program" fit --gpu "$work/six.json" "$work/none.jsonl"
 says "with 2 of 3 recordings; none agrees with more"
 
-# A model with other mechanisms than its description is measured, and what comes out agrees with it.
+# A model with other mechanisms than its description is measured, and the result agrees with it.
 check "probe" 0 "$program" probe --device "model:$work/six.json,tie_order=ascending,extra_step=no" --name mine \
     --runs 200 -o "$work/mine.json"
 says "tie order   ascending: SMs 0-5; 3 of 3 measurements alike"
@@ -231,7 +231,7 @@ if [ ! -e /dev/nvidiactl ]; then
     check "no description without a GPU" 1 test -e "$work/no-gpu.json"
 fi
 
-# In another order that fits, the exit code is that of this order, unless every order is asked for.
+# If another order fits, the exit code is still that of this order, unless every order is requested.
 sed -n '1,2p' scenarios/case-3.json >"$work/turned.json"
 sed -n '4p' scenarios/case-3.json | sed 's/$/,/' >>"$work/turned.json"
 sed -n '3p;5p' scenarios/case-3.json | sed 's/},$/}/' >>"$work/turned.json"
@@ -247,7 +247,7 @@ check "record is what was predicted" 0 cmp "$work/predicted.json" "$work/recorde
 check "record without a GPU" 3 env LD_LIBRARY_PATH= "$program" record --device cuda:99 scenarios/case-2.1.json
 mistake "record nothing" "give files of runs" "$program" record --device model:rtx3090
 
-# JSON Lines in, JSON Lines out; what was predicted is predicted again.
+# JSON Lines in, JSON Lines out; a prediction can be predicted again.
 check "json lines" 0 "$program" predict --json -o "$work/once.jsonl" corpus/h200-starter.jsonl.gz
 check "json lines again" 0 "$program" predict --json -o "$work/twice.jsonl" "$work/once.jsonl"
 check "the same again" 0 cmp "$work/once.jsonl" "$work/twice.jsonl"
@@ -509,14 +509,14 @@ bad "not JSON" "not valid JSON" "$head}]"
 gzip -c scenarios/case-1.1.json | head -c 200 >"$work/cut.json.gz"
 mistake "gzip cut short" "cut short" "$program" predict "$work/cut.json.gz"
 
-# A good run and then a bad one: the file that was there before is left alone.
+# A good run and then a bad one: an existing output file is not changed.
 { tr -d '\n' <scenarios/case-3.json; echo; echo "{}"; } >"$work/second.jsonl"
 echo before >"$work/kept.json"
 check "second run is bad" 2 "$program" predict --json -o "$work/kept.json" "$work/second.jsonl"
 says "second.jsonl:2:1"
 check "the old file is left" 0 grep -q before "$work/kept.json"
 
-# Brackets without end are refused at the seventeenth, not read to the last.
+# Very deep brackets are refused at the seventeenth, not read to the last.
 mistake "a gigabyte of brackets" ":1:17: brackets are nested too deep" \
     sh -c "head -c 1000000000 /dev/zero | tr '\\0' '[' | '$program' predict -"
 
@@ -526,14 +526,14 @@ if [ -w /dev/full ]; then
     check "full standard output" 4 sh -c "'$program' gpus >/dev/full"
     check "an answer that does not arrive" 4 sh -c "'$program' check scenarios/persistent-too-late.json >/dev/full"
 fi
-# ThreadSanitizer keeps a file of its own and does not bear a limit on files.
+# ThreadSanitizer opens a file of its own and does not work with a limit on files.
 if ! grep -q __tsan_init "$program"; then
     check "no room for recordings" 4 sh -c "trap '' XFSZ; ulimit -f 64; '$program' fuzz --device model:h200 --out '$work/full.jsonl'"
     check "whole lines" 0 "$program" replay "$work/full.jsonl"
 fi
 check "no such folder" 4 "$program" predict -o "$work/no/such/file" scenarios/case-1.1.json
 
-# ---- what programs read is well formed ----
+# ---- output for programs is well formed ----
 if command -v xmllint >/dev/null; then
     for scenario in scenarios/*.json; do
         "$program" predict --svg "$scenario" >"$work/picture.svg"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The library as a stranger uses it: installed, found by pkg-config and by CMake, built into the example, run.
+# The library as another project uses it: installed, found by pkg-config and by CMake, built into the example, run.
 #
 #   sh tests/install.sh BUILD_DIR SOURCE_DIR
 set -eu

@@ -1,9 +1,8 @@
 #!/bin/sh
-# The protocol between clients, the daemon and the worker, as state machines (tests/spin/*.pml), checked with
-# spin: every state that can be reached. Models that are broken on purpose must be caught: a check that cannot fail is
-# none.
+# The protocol between clients, the daemon and the worker, as state machines (tests/spin/*.pml), checked with spin: every
+# state that can be reached. Models that are broken on purpose must be found, because a check that cannot fail is worthless.
 #
-#   sh tests/spin.sh SOURCE_DIR [long]     # long: larger ones besides, some minutes
+#   sh tests/spin.sh SOURCE_DIR [long]     # long: also larger models, takes some minutes
 set -u
 command -v spin >/dev/null || { echo "spin is not installed: skipped"; exit 77; }
 models=$(cd "$1" && pwd)/tests/spin || exit 1
@@ -26,7 +25,7 @@ says() {
     printf '%-8s %-28s %-9s %s states\n' "$1" "$2" "$3" "$states"
 }
 
-# judge STATUS MODEL WORDS: what was explored must have no error.
+# judge STATUS MODEL WORDS: the search must have found no error.
 judge() {
     if [ "$1" = 0 ] && grep -q 'errors: 0' found; then
         says "$2" "$3" right
@@ -45,7 +44,7 @@ right() {
     judge $? "$1" "$2"
 }
 
-# ends MODEL DEFINES: who waits gets an answer, if nobody who could move is passed over for ever (weak fairness).
+# ends MODEL DEFINES: each process that waits gets an answer, if no process that can move waits forever (weak fairness).
 ends() {
     explore "$1" "-DENDS $2" "-O1 -DNFAIR=4" "-a -f"
     judge $? "$1" "ends $2"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The house rules that a machine can look after: rooms, file tops, man pages, links, the README's commands.
+# The rules of CONTRIBUTING.md that a script can check: rooms, file tops, man pages, links, the commands of the README.
 #
 #   sh tests/tree.sh SOURCE_DIR
 set -u
@@ -36,12 +36,12 @@ for folder in src/*/; do
     esac
 done
 
-# Each file name exists once, but for src/cmd, which has a file for each subcommand.
+# Each file name exists once, except in src/cmd, which has a file for each subcommand.
 for name in $(find src -name '*.[ch]' ! -path 'src/cmd/*' -exec basename {} \; | sort | uniq -d); do
     complain "there are several files called $name: $(find src -name "$name" ! -path 'src/cmd/*' | tr '\n' ' ')"
 done
 
-# Each type of ours, each type of a header, and each header guard exists once.
+# Each gs_ type, each type of a header, and each header guard exists once.
 for name in $(grep -hoE '^(typedef )?(struct|enum|union) gs_[a-z_0-9]+ \{' -r src include host --include='*.[ch]' |
     sed 's/^typedef //' | sort | uniq -d | awk '{print $2}'); do
     complain "the type $name is defined more than once"
@@ -54,10 +54,10 @@ for guard in $(grep -hoE '^#ifndef [A-Z_0-9]+_H$' -r src include host --include=
     complain "the header guard $guard is used more than once"
 done
 
-# No cycle between files: a file uses another where it names a function that the other defines. tsort finds cycles.
+# No cycle between files: a file uses another if it names a function that the other defines. tsort finds cycles.
 edges=$(mktemp)
 for file in src/*/*.c; do
-    # Definitions: a line that begins with a type and goes on with the name of a function of ours.
+    # Definitions: a line that begins with a type, followed by the name of a gs_ function.
     grep -oE '^[A-Za-z_][^;=(]*[ *]gs_[a-z0-9_]+\(' "$file" | grep -v '^static' |
         sed -E "s|.*[ *](gs_[a-z0-9_]+)\(\$|D \1 $file|"
     # Uses, without comments and declarations.
@@ -78,7 +78,7 @@ for file in src/*/*.[ch] host/*.[ch] tests/*.[ch] tests/fake/*.[ch] tests/fuzz/*
     head -n 3 "$file" | grep -q "$(basename "$file"):" || complain "$file does not begin by saying what it is"
 done
 
-# Man pages are clean; links in the documents lead somewhere.
+# Man pages have no errors; links in the documents have targets.
 if command -v mandoc >/dev/null; then
     for page in man/*.1; do
         mandoc -T lint -W warning "$page" || complain "$page has mistakes"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The program on a GPU, which is pretended: a campaign, and one clear line for each way in which a GPU can be unusable.
+# The program on a pretended GPU: a campaign, and one clear line for each way in which a GPU can be unusable.
 #
 #   sh tests/fake/run.sh PROGRAM FOLDER WHOLE_FOLDER OLD_FOLDER
 set -u
@@ -11,7 +11,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failed=0
 
-# on WORDS EXIT_CODE SAYS ARGUMENTS...: runs the program where the pretended driver does what the words say.
+# on WORDS EXIT_CODE SAYS ARGUMENTS...: runs the program with GRIDSMITH_FAKE=WORDS; its output must contain SAYS.
 on() {
     words=$1 wanted=$2 says=$3
     shift 3

@@ -1,5 +1,5 @@
 #!/bin/sh
-# bench/share: what it makes of known times, that nothing of it is left behind, and one pair on a GPU that is pretended.
+# bench/share: what it computes from known times, that it leaves nothing behind, and one pair on a pretended GPU.
 #
 #   sh tests/share/run.sh SHARE GRIDSMITH PRETENDED_FOLDER
 set -u
@@ -20,7 +20,7 @@ complain() {
     head -n 30 "$work/out" "$work/err" | sed 's/^/    /'
 }
 
-# known EXIT_CODE ARGUMENTS...: on times that are known.
+# known EXIT_CODE ARGUMENTS...: runs bench/share with known times.
 known() {
     wanted=$1
     shift
@@ -33,7 +33,7 @@ says() {
     grep -qF -- "$1" "$work/out" || complain "does not say: $1"
 }
 
-# How many of MPS, the daemon and the loads that hang are there.
+# The number of processes that are alive: MPS, the daemon and the loads that hang.
 alive() {
     count=0
     for pid in $(cat "$work/pids"); do
@@ -42,7 +42,7 @@ alive() {
     echo "$count"
 }
 
-# Waits two seconds at the most until they and the folder are gone.
+# Waits at most two seconds until they have ended and the folder is removed.
 gone() {
     for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
         left=$(ls -d "$work"/gridsmith-share* 2>/dev/null)
@@ -68,7 +68,7 @@ says '"over_mps_percent":27.8884,"over_best_percent":27.8884}]'
 says '"launch":{"direct":{"waited_us":10.000,"pipelined_us":2.500},"served":{"waited_us":15.500,"pipelined_us":4.250}}'
 says '"failed":0}'
 
-# ---- what goes wrong ----
+# ---- failures ----
 PRETENDED_NO_SERVE=2 known 0 --repeats 1 --only GS-TR --modes cd
 says "(d) Gridsmith: not built: there is no 'gridsmith serve'"
 PRETENDED_WRONG=sgemm known 1 --repeats 1 --only MM-TR --modes a
