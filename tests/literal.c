@@ -96,10 +96,10 @@ static struct tb make_tb(const gs_gpu *gpu, const gs_launch *launch) {
             tb.config_s = config_for(gpu, bytes);
     }
     tb.given_s = gpu->mechanisms.shared_given == GS_GIVEN_LARGEST ? largest : tb.config_s;
-    bool asked = launch->shape.carveout_percent != GS_NO_CARVEOUT;
+    bool requested = launch->shape.carveout_percent != GS_NO_CARVEOUT;
     if (bytes)
-        tb.per = least(tb.per, (asked ? tb.config_s : largest) / bytes);
-    if (gpu->mechanisms.shared_given == GS_GIVEN_GENEROUS && !asked && per > 1) {
+        tb.per = least(tb.per, (requested ? tb.config_s : largest) / bytes);
+    if (gpu->mechanisms.shared_given == GS_GIVEN_GENEROUS && !requested && per > 1) {
         int blocks = 32 - tb.w;
         if (launch->shape.shared_bytes && blocks > 2 * per)
             blocks = 2 * per;
@@ -108,14 +108,14 @@ static struct tb make_tb(const gs_gpu *gpu, const gs_launch *launch) {
         tb.given_s = generous > tb.config_s ? generous : tb.config_s;
     }
     tb.most_s = largest;
-    if (gpu->mechanisms.shared_given == GS_GIVEN_GENEROUS && asked) {
+    if (gpu->mechanisms.shared_given == GS_GIVEN_GENEROUS && requested) {
         gs_launch plain = *launch;
         plain.shape.carveout_percent = GS_NO_CARVEOUT;
-        struct tb unasked = make_tb(gpu, &plain);
+        struct tb without = make_tb(gpu, &plain);
         int64_t wanted = (int64_t)largest * launch->shape.carveout_percent / 100;
         int config = config_for(gpu, wanted) < bytes ? config_for(gpu, bytes) : config_for(gpu, wanted);
         int own = round_up(launch->shape.shared_bytes, l->shared_granularity_bytes) * l->shared_granularity_bytes;
-        int more = own ? config_for(gpu, wanted / own * bytes) : unasked.given_s;
+        int more = own ? config_for(gpu, wanted / own * bytes) : without.given_s;
         if (bytes)
             tb.config_s = config_for(gpu, (int64_t)least(per, config / bytes) * bytes);
         tb.given_s = tb.most_s = more > config ? more : config;

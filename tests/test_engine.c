@@ -50,11 +50,11 @@ static bool same_start(const gs_start *a, const gs_start *b) {
            a->at_ns == b->at_ns;
 }
 
-static void print_start(const char *who, const gs_log *log, size_t at) {
+static void print_start(const char *player, const gs_log *log, size_t at) {
     if (at >= log->count)
-        print_error("%s: nothing more starts\n", who);
+        print_error("%s: nothing more starts\n", player);
     else
-        print_error("%s: event %zu, launch %zu, block %lld on SM %d at %lld ns\n", who, log->data[at].event,
+        print_error("%s: event %zu, launch %zu, block %lld on SM %d at %lld ns\n", player, log->data[at].event,
                     log->data[at].launch, (long long)log->data[at].block, log->data[at].sm,
                     (long long)log->data[at].at_ns);
 }

@@ -157,12 +157,12 @@ static void follow_masks(struct play *play) {
 static void decide(struct play *play) {
     gs_contender contenders[CLIENTS] = {{0}};
     gs_plan_place placements[CLIENTS];
-    size_t who[CLIENTS], count = 0;
+    size_t numbers[CLIENTS], count = 0;
     for (size_t i = 0; i < play->count; i++) {
         const struct client *client = &play->clients[i];
         if (client->launches > 0 &&
             (client->is != ABSENT || (client->arrives_ns > play->now_ns && client->how != GS_PLAN_WAIT))) {
-            who[count] = i;
+            numbers[count] = i;
             contenders[count++] = contender_of(play, client);
         }
     }
@@ -173,7 +173,7 @@ static void decide(struct play *play) {
     for (size_t i = 0; i < count; i++) {
         play->probes += placements[i].is_probe || placements[i].is_trial;
         play->is_learning |= placements[i].is_probe || placements[i].is_trial;
-        follow(play, &play->clients[who[i]], &placements[i]);
+        follow(play, &play->clients[numbers[i]], &placements[i]);
     }
     play->measure_until_ns = play->now_ns + measured_ns;
     follow_masks(play);
@@ -204,12 +204,12 @@ static void measure(struct play *play, const double *done, double ns) {
 /* Adds a measurement of turns of two clients that run whole, from time to time. */
 static void measure_turns(struct play *play, const double *done, double ns) {
     enum { TURNS_NS = 20000000 };
-    size_t who[CLIENTS], count = 0;
+    size_t numbers[CLIENTS], count = 0;
     bool is_confined = false;
     for (size_t i = 0; i < play->count; i++) {
         const struct client *client = &play->clients[i];
         if (client->launches > 0)
-            who[count++] = i;
+            numbers[count++] = i;
         is_confined |= client->is == RUNNING && client->how == GS_PLAN_CONFINED;
     }
     if (count != 2 || is_confined) {
@@ -222,8 +222,8 @@ static void measure_turns(struct play *play, const double *done, double ns) {
         play->turns_done[i] += done[i];
     if (play->turns_ns < TURNS_NS)
         return;
-    gs_beside one = {play->clients[who[0]].profile, 0, (uint64_t)play->turns_done[who[0]]};
-    gs_beside other = {play->clients[who[1]].profile, 0, (uint64_t)play->turns_done[who[1]]};
+    gs_beside one = {play->clients[numbers[0]].profile, 0, (uint64_t)play->turns_done[numbers[0]]};
+    gs_beside other = {play->clients[numbers[1]].profile, 0, (uint64_t)play->turns_done[numbers[1]]};
     if (one.blocks && other.blocks && one.profile->alone > 0 && other.profile->alone > 0)
         gs_profile_store_turns(play->store, &one, &other, (uint64_t)play->turns_ns);
     play->turns_ns = 0;
@@ -474,8 +474,8 @@ static void changing_clocks_do_not_mislead(void **state) {
     }
 }
 
-/* Two of a kind that gain from a split. A launch takes the place of the one before it: whose turn it is may change with
-   each launch, who has which SMs does not. */
+/* Two of a kind that gain from a split. A launch takes the place of the one before it: the turn may change with each
+   launch, the SMs of each do not. */
 static void places_are_kept_from_launch_to_launch(void **state) {
     (void)state;
     for (uint64_t seed = 0; seed < 8; seed++) {

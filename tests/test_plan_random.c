@@ -130,11 +130,11 @@ static void describe(const struct crowd *crowd) {
 static void expect_sound(const struct crowd *crowd, const gs_decision *decision) {
     int32_t sum = 0, by_client[6] = {0};
     size_t running = 0;
-    bool somebody = false;
+    bool any_present = false;
     for (size_t i = 0; i < crowd->count; i++) {
         const gs_contender *contender = &crowd->contenders[i];
         const gs_plan_place *placement = &crowd->placements[i];
-        somebody |= contender->state != GS_CONTENDER_EXPECTED;
+        any_present |= contender->state != GS_CONTENDER_EXPECTED;
         running += placement->how != GS_PLAN_WAIT;
         if (placement->how == GS_PLAN_CONFINED) {
             assert_true(contender->can_confine || contender->how == GS_PLAN_CONFINED);
@@ -150,7 +150,7 @@ static void expect_sound(const struct crowd *crowd, const gs_decision *decision)
     }
     assert_true(sum <= SMS);
     assert_int_equal(running, decision->running);
-    assert_true(!somebody || running > 0);
+    assert_true(!any_present || running > 0);
     assert_true(decision->look_again_ns > 0);
 }
 

@@ -1,5 +1,5 @@
 /*
- * test_traps.c: small kernels, each with one thing that makes reshaping hard (tests/traps).
+ * test_traps.c: small kernels, each with one construct that makes reshaping hard (tests/traps).
  *
  * Each file is a kernel `trap(int *out, const int *in, int n)` with comments at its top:
  *
