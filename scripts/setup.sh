@@ -1,31 +1,114 @@
 #!/bin/sh
-# Installs the Debian packages that building and testing need, if any are missing. Called by try.sh and test.sh.
+# Installs what building and testing need, if anything is missing. Called by try.sh and test.sh.
+#
+# A tool or a library is looked for by using it, so it may come from anywhere. What is missing is installed with apt-get,
+# by the names that Debian and Ubuntu have for it.
 #
 #   sh scripts/setup.sh build|test
 set -eu
-
-build_packages="gcc libc6-dev cmake ninja-build pkg-config libjansson-dev libsqlite3-dev libuv1-dev zlib1g-dev"
-test_packages="g++ clang libclang-rt-14-dev libcmocka-dev libxml2-utils mandoc spin"
-
-packages=$build_packages
-[ "${1:-build}" = test ] && packages="$build_packages $test_packages"
-
 missing=
-for package in $packages; do
-    dpkg-query -W -f '${Status}\n' "$package" 2>/dev/null | grep -q '^install ok installed' || missing="$missing $package"
-done
-[ -n "$missing" ] || exit 0
+scratch=$(mktemp)
+trap 'rm -f "$scratch"' EXIT
 
-if ! command -v apt-get >/dev/null; then
-    echo "setup: these packages, or your system's names for them, are needed:$missing" >&2
-    exit 4
-fi
-as_root=
-if [ "$(id -u)" != 0 ]; then
-    command -v sudo >/dev/null || { echo "setup: run as root, or install:$missing" >&2; exit 4; }
-    as_root=sudo
-fi
-echo "setup: installing$missing" >&2
-$as_root apt-get update -qq
+# need PACKAGE COMMAND...: the package is missing if the command fails.
+need() {
+    package=$1
+    shift
+    "$@" >/dev/null 2>&1 || missing="$missing $package"
+}
+
+# links COMPILER OPTIONS...: whether the compiler makes something of the C program on standard input.
+links() {
+    "$@" -x c - -o "$scratch"
+}
+
+has_c_library() {
+    echo '#include <stdio.h>
+int main(void) { return puts(""); }' | links gcc
+}
+
+has_sanitizers() {
+    echo 'int LLVMFuzzerTestOneInput(const char *bytes, unsigned long size) { return bytes && !size; }' |
+        links clang -fsanitize=address,undefined,fuzzer
+}
+
+look_for_what_builds() {
+    need gcc command -v gcc
+    need libc6-dev has_c_library
+    need cmake command -v cmake
+    need ninja-build command -v ninja
+    need pkg-config command -v pkg-config
+    need libjansson-dev pkg-config --exists jansson
+    need libsqlite3-dev pkg-config --exists sqlite3
+    need libuv1-dev pkg-config --exists libuv
+    need zlib1g-dev pkg-config --exists zlib
+}
+
+look_for_what_tests() {
+    need g++ command -v g++
+    need clang command -v clang
+    need libcmocka-dev pkg-config --exists cmocka
+}
+
+# What uses these is skipped without them.
+look_for_what_helps() {
+    need libxml2-utils command -v xmllint
+    need mandoc command -v mandoc
+    need spin command -v spin
+}
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then
+        "$@"
+    else
+        sudo "$@"
+    fi
+}
+
+can_install() {
+    command -v apt-get >/dev/null && { [ "$(id -u)" = 0 ] || command -v sudo >/dev/null; }
+}
+
+# apt_install PACKAGES...
+apt_install() {
+    echo "setup: installing $*" >&2
+    as_root apt-get update -qq &&
+        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+}
+
+# must_install PACKAGES...
+must_install() {
+    [ $# != 0 ] || return 0
+    can_install || { echo "setup: please install these packages, or what your system has for them: $*" >&2 && exit 4; }
+    apt_install "$@" || exit 4
+}
+
+# The runtime of clang's sanitizers, which has the version of clang in its name where it is a package of its own.
+must_install_sanitizers() {
+    has_sanitizers >/dev/null 2>&1 && return
+    version=$(clang -dumpversion)
+    must_install "libclang-rt-${version%%.*}-dev"
+}
+
+# may_install PACKAGES...: those that there are.
+may_install() {
+    known=
+    for package; do
+        apt-cache show "$package" >/dev/null 2>&1 && known="$known $package"
+    done
+    # shellcheck disable=SC2086
+    { [ -n "$known" ] && can_install && apt_install $known; } || echo "setup: skipping what needs these packages: $*" >&2
+}
+
 # shellcheck disable=SC2086
-$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null
+{
+    look_for_what_builds
+    [ "${1:-build}" = build ] || look_for_what_tests
+    must_install $missing
+    if [ "${1:-build}" = test ]; then
+        must_install_sanitizers
+        missing=
+        look_for_what_helps
+        [ -z "$missing" ] || may_install $missing
+    fi
+}
