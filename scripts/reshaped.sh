@@ -5,7 +5,7 @@
 #
 #   sh scripts/reshaped.sh [--quick]
 set -u
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit 1
 gridsmith=${GRIDSMITH:-build/release/gridsmith}
 tests=${GRIDSMITH_TESTS:-build/release/tests}
 repeat=200

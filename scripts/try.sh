@@ -4,13 +4,46 @@ set -eu
 cd "$(dirname "$0")/.."
 
 sh scripts/setup.sh build
-cmake --preset release -DGRIDSMITH_TESTS=OFF >/dev/null
-cmake --build --preset release
 
+# What the build prints is kept here, and is shown if it fails.
+log=build/try.log
+
+build() {
+    { cmake --preset release -DGRIDSMITH_TESTS=OFF && cmake --build --preset release; } 2>&1 || echo "the build failed"
+}
+
+# state WORDS: how far the build is; on a terminal, in place of the last state.
+state() {
+    if [ -t 1 ]; then
+        printf '\rbuilding ... %-16s' "$1"
+    else
+        printf ' %s' "$1"
+    fi
+}
+
+# Reads what the build prints. Ninja begins a line with [STEP/STEPS].
+follow() {
+    begin=$(date +%s)
+    printf 'building ...'
+    while IFS= read -r line; do
+        printf '%s\n' "$line" >&3
+        case $line in
+        "the build failed") state "failed" && echo && return 1 ;;
+        "["*/*"]"*) [ ! -t 1 ] || state "$(echo "$line" | sed 's|^.\([0-9]*\)/\([0-9]*\)].*|\1 of \2|')" ;;
+        esac
+    done 3>"$log"
+    state "done in $(($(date +%s) - begin)) s"
+    echo
+}
+
+mkdir -p build
+build | follow || { cat "$log" >&2 && exit 1; }
+
+# show COMMAND...: 1 is an answer: no.
 show() {
     echo
     echo "\$ $*" | sed 's|build/release/||'
-    "$@" || true
+    "$@" || [ $? = 1 ]
 }
 show build/release/gridsmith gpus
 show build/release/gridsmith predict --explain scenarios/case-2.1.json

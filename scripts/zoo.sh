@@ -4,7 +4,7 @@
 #
 #   sh scripts/zoo.sh [--quick] [check] [bench] [sanitize]     (default: all three)
 set -u
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit 1
 zoo="${GRIDSMITH:-build/release/gridsmith} zoo"
 repeat=25 large=large
 [ "${1:-}" = --quick ] && repeat=2 large= && shift
