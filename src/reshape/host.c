@@ -1,9 +1,9 @@
 /*
  * host.c: compiles kernels with the system's C++ compiler and runs them on the CPU.
  *
- * gs_host is a temporary folder. The files of host/ are written to it once, and gridsmith_run.c is compiled once for
- * each kind of module. A module is the translated .cu linked with that object. Compilers run at the same time:
- * gs_host_compile starts one, and the first function that needs the module waits for it.
+ * gs_host is a temporary folder. It gets the files of host/ once, and compiles gridsmith_run.c once for each kind of
+ * module, with the first of that kind. A module is the translated .cu and that object, linked. Compilers run side by
+ * side: gs_host_compile starts them, and whoever needs the module waits for it.
  *
  * Each work runs in a process of its own. It is written to a file that the process maps (host/gridsmith_job.h), and
  * read back when the process has ended.
@@ -180,7 +180,7 @@ gs_host *gs_host_open(gs_error *error) {
     if (!mkdtemp(host->folder)) {
         gs_fail_system(error, "make the folder", host->folder);
         host->folder[0] = '\0';
-    } else if (write_host_runtime(host, error) == GS_OK && start_runtime(host, PLAIN, error) == GS_OK) {
+    } else if (write_host_runtime(host, error) == GS_OK) {
         return host;
     }
     gs_host_close(host);
@@ -266,7 +266,7 @@ gs_module *gs_host_compile(gs_host *host, const gs_build *build, gs_error *error
                                                              : PLAIN};
     host->first = module;
     const struct process *runtime = &host->runtime[module->kind];
-    bool needs_runtime = module->kind != PLAIN && !runtime->id && !runtime->was_started;
+    bool needs_runtime = !runtime->id && !runtime->was_started;
     if (start_compiler(module, build, error) != GS_OK ||
         (needs_runtime && start_runtime(host, module->kind, error) != GS_OK))
         return NULL;

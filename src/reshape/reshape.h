@@ -193,7 +193,7 @@ void gs_launch_free(gs_launch_file *launch);
 typedef struct gs_host gs_host;
 typedef struct gs_module gs_module;
 
-/* Creates the folder and starts to compile the host runtime, which all modules share. The compiler is $CXX, or c++. */
+/* Makes the folder. $CXX, or c++, is the compiler. */
 gs_host *gs_host_open(gs_error *error);
 void gs_host_close(gs_host *host);
 
