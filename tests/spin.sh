@@ -70,13 +70,13 @@ wrong ring -DBROKEN_SILENCE
 wrong ring -DBROKEN_FLUSH
 wrong ring "-DBROKEN_ROOM -DORDERS=5"
 
-right wait -DFATE
+right wait -DEND
 right wait "-DKILL -DFIRST=1"
 ends wait -DFIRST=1
 wrong wait -DBROKEN_FENCE
 wrong wait -DBROKEN_NAP
 wrong wait -DBROKEN_LATE
-wrong wait "-DFATE -DBROKEN_END"
+wrong wait "-DEND -DBROKEN_END"
 
 right session ""
 wrong session -DBROKEN_FREE

@@ -2,16 +2,18 @@
  * fuzz_wire.c: arbitrary commands of two clients, against a worker that checks all its requests.
  *
  * The input is a list of steps: a command of one of the clients, as it would be in its ring (with small first words, so
- * that it is almost valid, or any bytes), a file that claims to be a source, or a report of the worker. The worker here
- * only keeps records: all its requests must name resources that exist, stay within their bounds, and use only resources
- * of one client.
+ * that it is almost valid, or any bytes), a file over its socket, with or without its command, the end of a
+ * compilation, or a report of the worker. The worker here only keeps records: all its requests must name resources that
+ * exist, stay within their bounds, and use only resources of one client. The compiler here compiles nothing.
  */
 #define _GNU_SOURCE
 #include "serve/server.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -189,11 +191,66 @@ uint64_t gs_worker_progress(const gs_worker *worker, uint64_t tag) {
     return 0;
 }
 
-/* ---- the clients ---- */
+/* ---- a compiler that makes an image of two kernels of anything, or refuses it ---- */
 
-static void nothing_to_watch(void *context, gs_load *load) {
-    (void)context, (void)load;
+struct gs_compilation {
+    bool is_refused;
+};
+
+static gs_load *compiling[8]; /* more are never watched at a time */
+static size_t compiling_count;
+
+gs_compilation *gs_image_start(const gs_image_request *request, gs_error *error) {
+    gs_compilation *compilation = request->size % 5 == 4 ? NULL : calloc(1, sizeof *compilation);
+    if (!compilation)
+        gs_fail(error, GS_E_KERNEL, "refused at once");
+    else
+        compilation->is_refused = request->size % 5 == 3;
+    return compilation;
 }
+
+int gs_image_fd(const gs_compilation *compilation) {
+    (void)compilation;
+    return -1;
+}
+
+static gs_image *new_image(void) {
+    gs_image *image = calloc(1, sizeof *image + 2 * sizeof image->kernels[0]);
+    must(image);
+    image->kernel_count = 2;
+    image->kernels[0].can_be_confined = true;
+    return image;
+}
+
+gs_image *gs_image_finish(gs_compilation *compilation, gs_error *error) {
+    bool is_refused = compilation->is_refused;
+    free(compilation);
+    if (is_refused)
+        gs_fail(error, GS_E_KERNEL, "refused");
+    return is_refused ? NULL : new_image();
+}
+
+void gs_image_cancel(gs_compilation *compilation) {
+    free(compilation);
+}
+
+void gs_image_free(gs_image *image) {
+    free(image);
+}
+
+static void watch_load(void *context, gs_load *load) {
+    (void)context;
+    must(compiling_count < GS_COUNT(compiling));
+    compiling[compiling_count++] = load;
+}
+
+static void finish_compiling(size_t which) {
+    gs_load *load = compiling[which];
+    compiling[which] = compiling[--compiling_count];
+    gs_load_compiled(load);
+}
+
+/* ---- the clients ---- */
 
 static void nothing_to_say(void *context, const char *line) {
     (void)context, (void)line;
@@ -214,16 +271,17 @@ static void add_resources(gs_session *session) {
         (kind == GS_RESOURCE_REGION ? the_worker.regions : the_worker.modules)[resource->handle] =
             (struct resource){true, 5000};
         if (kind == GS_RESOURCE_MODULE) {
-            resource->image = calloc(1, sizeof *resource->image + 2 * sizeof resource->image->kernels[0]);
-            must(resource->image);
-            resource->image->kernel_count = 2;
-            resource->image->kernels[0].can_be_confined = true;
+            resource->image = new_image();
         }
     }
 }
 
-static gs_session *open_session(gs_server *server) {
-    gs_session_options options = {.weight = 1, .socket = -1};
+/* `*far` is the client's end of the socket. */
+static gs_session *open_session(gs_server *server, int *far) {
+    int ends[2];
+    must(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, ends) == 0);
+    *far = ends[1];
+    gs_session_options options = {.weight = 1, .socket = ends[0]};
     options.page = memfd_create("fuzz", 0);
     must(options.page >= 0 && ftruncate(options.page, (off_t)gs_wire_page_bytes()) == 0);
     gs_session *session = gs_session_open(server, &options, NULL);
@@ -265,6 +323,47 @@ static void send_command(gs_session *session, struct reader *reader, uint8_t how
     gs_session_command(session, words, gs_min_u64(count, GS_COUNT(words)) * 4);
 }
 
+/* ---- files ---- */
+
+/* Sealed memory with bytes of the input, memory that is not sealed, or something else. */
+static int new_file(struct reader *reader, uint8_t kind, size_t *bytes) {
+    *bytes = next(reader) % 64u;
+    *bytes = gs_min_u64(*bytes, reader->size);
+    if (kind % 8 == 7)
+        return open("/dev/zero", O_RDWR);
+    int fd = memfd_create("fuzz", MFD_ALLOW_SEALING);
+    must(fd >= 0 && write(fd, reader->data, *bytes) == (ssize_t)*bytes);
+    reader->data += *bytes;
+    reader->size -= *bytes;
+    if (kind % 8 != 6)
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+    return fd;
+}
+
+/* A file, and mostly the command that goes with it; or a message that is neither a file nor a ring. */
+static void send_file(gs_session *session, int far, struct reader *reader) {
+    uint8_t kind = next(reader);
+    size_t bytes;
+    int fd = new_file(reader, kind, &bytes);
+    const char message[2] = {kind % 32 == 31 ? (char)kind : GS_WIRE_FILE, 0};
+    must(fd >= 0);
+    gs_descriptors_send(far, message, kind % 32 == 30 ? 2 : 1, &fd, kind % 32 != 29, MSG_DONTWAIT);
+    close(fd);
+    gs_wire_share share = {.head = {.command = GS_WIRE_SHARE}, .region = next(reader) % 16u, .bytes = bytes};
+    gs_wire_load load = {.head = {.command = GS_WIRE_LOAD},
+                         .module = next(reader) % 16u,
+                         .options = next(reader) % 3u,
+                         .kernels = next(reader) % 4u,
+                         .bytes = bytes};
+    share.reply = load.reply = next(reader) % (GS_WIRE_REPLIES + 1u);
+    if (kind >> 5 == 0)
+        return;
+    if (kind & 8)
+        gs_session_command(session, &share, sizeof share);
+    else
+        gs_session_command(session, &load, sizeof load);
+}
+
 static void unpack(struct reader *reader) {
     gs_image_request request = {0};
     uint32_t options = next(reader) % 5, kernels = next(reader) % 5;
@@ -298,7 +397,7 @@ static void nothing_is_left(const gs_server *server) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    gs_server_options options = {.watch = nothing_to_watch, .say = nothing_to_say, .limit_ns = UINT64_MAX / 2};
+    gs_server_options options = {.watch = watch_load, .say = nothing_to_say, .limit_ns = UINT64_MAX / 2};
     enum { ENOUGH = 4096 };
     struct reader reader = {data, gs_min_u64(size, ENOUGH)};
     static gs_server *server;
@@ -309,7 +408,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (had_false_report)
         the_worker = (gs_worker){.facts = the_worker.facts};
     had_false_report = false;
-    gs_session *sessions[2] = {open_session(server), open_session(server)};
+    int far[2];
+    gs_session *sessions[2] = {open_session(server, &far[0]), open_session(server, &far[1])};
+    const int near[2] = {sessions[0]->options.socket, sessions[1]->options.socket};
     while (reader.size) {
         uint8_t how = next(&reader);
         gs_session *session = sessions[how & 1];
@@ -317,15 +418,28 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             unpack(&reader);
         else if (how >> 4 == 14)
             add_false_report(server, &reader);
+        else if (how >> 4 == 13 && compiling_count)
+            finish_compiling(how % compiling_count);
+        else if (how >> 4 == 13)
+            gs_session_receive(session);
         else if (how >> 4 < 3 || the_worker.count > GS_SESSION_ACTIONS || session->actions >= GS_SESSION_ACTIONS)
             gs_server_work(server);
+        else if (how >> 4 == 12)
+            send_file(session, far[how & 1], &reader);
         else
             send_command(session, &reader, how);
     }
     gs_session_close(sessions[0]);
     gs_session_close(sessions[1]);
-    while (the_worker.count || server->sessions.must_sweep)
+    while (the_worker.count || server->sessions.must_sweep || compiling_count) {
+        if (compiling_count)
+            finish_compiling(0);
         gs_server_work(server);
+    }
+    for (int i = 0; i < 2; i++) {
+        close(near[i]);
+        close(far[i]);
+    }
     nothing_is_left(server);
     return 0;
 }

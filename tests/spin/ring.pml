@@ -8,7 +8,7 @@
  * before any step.
  *
  * Left out: bytes (a record is one number, a ring has room for ROOM of them), positions that go around 2^64, a hostile
- * other side (tests do that), time (spinning, gs_link_wait, sleep_onces that end by themselves: they could only hide a lost wake-up).
+ * other side (tests do that), time (spinning, sleeps that end by themselves: they could only hide a lost wake-up).
  *
  * Checked: records come out once, in order and whole; nobody sleeps for ever while there is something for it (each such
  * state is a deadlock, an invalid end state); the daemon ends with all events or with the loss of the device, and has
@@ -203,7 +203,7 @@ lost:
 chan chores = [ORDERS] of { byte };
 byte chores_done; /* the slow thread's list of what is done, under its lock */
 
-inline flush() {
+inline send_unsent() {
     do
     :: unsent == 0 -> break
     :: else ->
@@ -222,7 +222,7 @@ inline flush() {
 
 inline tell() {
     d_step { told++; unsent++; any = true };
-    flush()
+    send_unsent()
 }
 
 proctype Device() {
@@ -249,7 +249,7 @@ proctype Device() {
             :: d_step { chores_done -> chores_done-- }; tell()
             :: else -> break
             od;
-            flush();
+            send_unsent();
             if
             :: any
             :: else ->

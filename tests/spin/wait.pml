@@ -3,7 +3,7 @@
  *
  * Modelled, one step for each access to shared memory: the ring of commands (src/client/ring.c) between a client of two
  * threads and the daemon; the page (src/client/wire.h): `done` of each stream, `client_sleeps`, `end_code`; waiting as in
- * src/client/link.c (gs_link_wait, sleep_once, sleep_on_bell: one thread sleeps on the bell and wakes the others), also for room
+ * src/client/link.c (gs_link_wait, sleep_once, sleep_on_socket: one thread sleeps on the bell and wakes the others), also for room
  * in the ring, with the client's lock held; the daemon's sleep as in src/serve/server.c and daemon.c. One thread
  * gives FIRST commands, the other one, each to a stream of its own, and then waits for the last of them. The daemon has what it took done in any
  * order of streams. It may end the client at any time (its end code), or be killed before any step.
@@ -29,7 +29,7 @@
 byte written, taken, slot;
 bool reader_sleeps, writer_waits;
 byte done[THREADS];
-bool client_sleeps, has_ended;
+bool client_sleeps, has_end_code;
 bool daemon_bell, client_bell;
 bool is_killed; /* the daemon: its end of the socket is closed */
 
@@ -42,9 +42,9 @@ inline ring_if_wished(wish, bell) {
 
 /* ---- the client ---- */
 
-byte lock_owner, gs_link_wait, sleep_once_owner; /* mutexes: 0: free */
+byte lock_owner, sleep_owner; /* mutexes: 0: free */
 byte put_at, put_seen;      /* under the lock */
-bool somebody_polls;        /* under `gs_link_wait, sleep_once` */
+bool somebody_polls;        /* under `sleep_lock` */
 bool waits_on_woken[THREADS];
 bool is_lost;
 bool has_ended[THREADS];
@@ -73,28 +73,28 @@ inline look_and_end() {
     look();
     if
     :: met
-    :: else -> met = has_ended || is_lost
+    :: else -> met = has_end_code || is_lost
     fi
 }
 
-inline gs_link_wait, sleep_once() {
-    lock(gs_link_wait, sleep_once_owner);
+inline sleep_once() {
+    lock(sleep_owner);
     if
     :: somebody_polls ->
         look_and_end();
         if
-        :: met -> gs_link_wait, sleep_once_owner = 0
+        :: met -> sleep_owner = 0
         :: else -> /* pthread_cond_wait */
-            d_step { waits_on_woken[me] = true; gs_link_wait, sleep_once_owner = 0 };
-            atomic { !waits_on_woken[me] && gs_link_wait, sleep_once_owner == 0 -> met = false }
+            d_step { waits_on_woken[me] = true; sleep_owner = 0 };
+            atomic { !waits_on_woken[me] && sleep_owner == 0 -> met = false }
         fi
     :: else ->
 #ifdef BROKEN_LATE
-        d_step { somebody_polls = true; gs_link_wait, sleep_once_owner = 0 };
+        d_step { somebody_polls = true; sleep_owner = 0 };
         look_and_end();
         client_sleeps = true;
 #else
-        d_step { somebody_polls = true; client_sleeps = true; gs_link_wait, sleep_once_owner = 0 };
+        d_step { somebody_polls = true; client_sleeps = true; sleep_owner = 0 };
         look_and_end();
 #endif
         if
@@ -106,7 +106,7 @@ inline gs_link_wait, sleep_once() {
             fi
         fi;
         d_step {
-            gs_link_wait, sleep_once_owner == 0;
+            sleep_owner == 0;
             met = false;
             somebody_polls = false;
 #ifndef BROKEN_NAP
@@ -126,12 +126,12 @@ inline wait_for() {
         :: else
         fi;
         if
-        :: has_ended || is_lost ->
+        :: has_end_code || is_lost ->
             look();
             break
         :: else
         fi;
-        gs_link_wait, sleep_once()
+        sleep_once()
     od
 }
 
@@ -144,7 +144,7 @@ proctype Thread(byte me) {
     :: else ->
         lock(lock_owner);
         do
-        :: has_ended || is_lost -> break
+        :: has_end_code || is_lost -> break
         :: else ->
             d_step {
                 if
@@ -172,7 +172,7 @@ proctype Thread(byte me) {
     least = commands;
     wait_for();
 ended:
-    assert(has_ended || is_lost || done[me] == commands);
+    assert(has_end_code || is_lost || done[me] == commands);
     assert(!is_lost || is_killed);
     has_ended[me] = true
 }
@@ -203,8 +203,8 @@ working:
             goto working
         :: had[0] -> tell_done(0); goto working /* an event of the worker */
         :: had[1] -> tell_done(1); goto working
-#ifdef FATE
-        :: has_ended = true; /* gs_session_end: it takes no commands any more */
+#ifdef END
+        :: has_end_code = true; /* gs_session_end: it takes no commands any more */
 #ifndef BROKEN_END
             ring_if_wished(client_sleeps, client_bell);
 #endif
