@@ -606,6 +606,58 @@ static void recordings_of_an_h200_say_what_its_description_says(void **state) {
     gs_gpu_free(gpu);
 }
 
+/* A recording of two kernels. The second one needs more local memory than the first, and was seen on this SM. */
+#define LAUNCHES(sm)                                                                                                   \
+    "{\"schema\":\"gridsmith.run/1\",\"events\":["                                                                     \
+    "{\"op\":\"launch\",\"kernel\":\"a\",\"blocks\":1,\"threads\":32,\"registers\":16,\"shared_bytes\":0,"             \
+    "\"placed\":[0]},"                                                                                                 \
+    "{\"op\":\"launch\",\"kernel\":\"b\",\"blocks\":1,\"threads\":32,\"registers\":16,\"shared_bytes\":0,"             \
+    "\"local_bytes\":256,\"placed\":[" sm "]}]}"
+
+/* To know where turns stand, recordings are followed, and one that is followed shows that local memory had grown
+   before. The third differs from the best setting all the same: what differs by counts does not agree block by block.
+ */
+static void what_differs_by_counts_differs_block_by_block(void **state) {
+    (void)state;
+    gs_run *recordings[] = {test_run_of(LAUNCHES("null")), test_run_of(LAUNCHES("null")), test_run_of(LAUNCHES("2"))};
+    gs_gpu *gpu = gs_gpu_open("rtx3090", NULL);
+    gs_fit fit;
+    gs_error error;
+    assert_int_equal(gs_fit_run(gpu, recordings, GS_COUNT(recordings), 1, &fit, &error), GS_OK);
+    assert_int_equal(fit.best, 2);
+    assert_int_equal(fit.settings[0].local_growth_waits, GS_YES);
+    const gs_fit_value *numbering = &fit.values.data[fit.values.count - 1];
+    assert_string_equal(numbering->mechanism->name, "numbering");
+    assert_int_equal(numbering->value, GS_NUMBERED_AS_PLACED);
+    assert_int_equal(numbering->best, 2);
+    gs_fit_clear(&fit);
+    for (size_t i = 0; i < GS_COUNT(recordings); i++)
+        gs_run_free(recordings[i]);
+    gs_gpu_free(gpu);
+}
+
+/* Without grants there is one numbering, and without a list two tie orders. */
+static void only_what_is_described_is_tried(void **state) {
+    (void)state;
+    gs_run *recording = test_run_of(LAUNCHES("2"));
+    gs_gpu *gpu = gs_gpu_open("rtx3090", NULL);
+    gs_fit fit;
+    gs_error error;
+    size_t values[2] = {0};
+    assert_int_equal(gs_fit_run(gpu, &recording, 1, 1, &fit, &error), GS_OK);
+    for (size_t i = 0; i < fit.values.count; i++) {
+        values[0] += strcmp(fit.values.data[i].mechanism->name, "tie_order") == 0;
+        values[1] += strcmp(fit.values.data[i].mechanism->name, "numbering") == 0;
+    }
+    assert_int_equal(values[0], 2);
+    assert_int_equal(values[1], 1);
+    assert_string_equal(gs_fit_verdict(&fit, &fit.values.data[fit.values.count - 1]), "nothing else can be tried");
+    assert_string_equal(gs_fit_verdict(&fit, &fit.values.data[0]), "undecided");
+    gs_fit_clear(&fit);
+    gs_run_free(recording);
+    gs_gpu_free(gpu);
+}
+
 static void a_plan_is_not_a_recording(void **state) {
     (void)state;
     gs_run *plan = test_run_of("{\"schema\":\"gridsmith.run/1\",\"events\":[{\"op\":\"launch\",\"kernel\":\"a\","
@@ -629,6 +681,8 @@ int main(void) {
         cmocka_unit_test(no_run_is_proposed_for_what_cannot_show),
         cmocka_unit_test(the_search_finds_what_trying_everything_finds),
         cmocka_unit_test(recordings_of_an_h200_say_what_its_description_says),
+        cmocka_unit_test(what_differs_by_counts_differs_block_by_block),
+        cmocka_unit_test(only_what_is_described_is_tried),
         cmocka_unit_test(a_plan_is_not_a_recording),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -126,7 +126,7 @@ static gs_code find_best(struct search *search, const gs_fit_value *value, int64
                          gs_error *error) {
     gs_code code = GS_OK;
     *winner = SIZE_MAX;
-    for (size_t allowed = 0; *winner == SIZE_MAX && code == GS_OK; allowed++) {
+    for (size_t allowed = 0; *winner == SIZE_MAX && allowed <= search->recording_count && code == GS_OK; allowed++) {
         for (size_t i = 0; i < search->setting_count && code == GS_OK; i++) {
             if (!has_value(&search->settings[i], value))
                 continue;
