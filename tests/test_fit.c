@@ -298,7 +298,7 @@ static void count_decided(const gs_fit *fit, struct decided *decided) {
 
 static void what_shows_is_decided(void **state) {
     (void)state;
-    uint64_t combinations = test_number("GRIDSMITH_RUNS", 100000) >= 100000 ? 16 : 2;
+    uint64_t combinations = test_number("GRIDSMITH_RUNS", 100000) >= 100000 ? 8 : 2;
     struct decided decided = {0};
     for (uint64_t i = 0; i < combinations; i++) {
         gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 71), i);
