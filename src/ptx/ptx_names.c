@@ -1,0 +1,136 @@
+/*
+ * ptx_names.c: what a name or a number stands for. See ptx_parser.h.
+ *
+ * `.reg .b32 %r<12>;` declares %r0 to %r11. A name is therefore looked up as it is, then without its digits, and then
+ * without what follows its first dot: "%v1.x" is a part of the vector %v1.
+ */
+#include "ptx_parser.h"
+
+#include <stdlib.h>
+
+static uint32_t bucket_of(const char *name, size_t length) {
+    return (uint32_t)(gs_hash(0, name, length) % GS_PTX_BUCKETS);
+}
+
+bool gs_ptx_make_visible(gs_ptx_parser *parser, uint32_t variable, bool is_numbered) {
+    const gs_ptx_module *module = parser->module;
+    const gs_ptx_token *token = &module->tokens.data[module->variables.data[variable].name];
+    if (!GS_RESERVE(&parser->names, 1))
+        return false;
+    uint32_t bucket = bucket_of(module->text + token->at, token->length);
+    parser->names.data[parser->names.count++] =
+        (struct visible){variable, parser->buckets[bucket], bucket, is_numbered};
+    parser->buckets[bucket] = (uint32_t)parser->names.count;
+    return true;
+}
+
+void gs_ptx_leave_scope(gs_ptx_parser *parser, size_t names) {
+    while (parser->names.count > names) {
+        const struct visible *name = &parser->names.data[--parser->names.count];
+        parser->buckets[name->bucket] = name->next;
+    }
+}
+
+static const struct visible *find(const gs_ptx_parser *parser, const char *name, size_t length, bool is_numbered) {
+    const gs_ptx_module *module = parser->module;
+    for (uint32_t at = parser->buckets[bucket_of(name, length)]; at; at = parser->names.data[at - 1].next) {
+        const struct visible *visible = &parser->names.data[at - 1];
+        const gs_ptx_token *token = &module->tokens.data[module->variables.data[visible->variable].name];
+        if (visible->is_numbered == is_numbered && token->length == length &&
+            memcmp(module->text + token->at, name, length) == 0)
+            return visible;
+    }
+    return NULL;
+}
+
+/* The number at the end of a name; UINT32_MAX: none that a register can have. */
+static uint32_t number_behind(const char *digits, size_t length) {
+    uint32_t number = 0;
+    if (!length || length > 8 || (digits[0] == '0' && length > 1))
+        return UINT32_MAX;
+    for (size_t i = 0; i < length; i++)
+        number = number * 10 + (uint32_t)(digits[i] - '0');
+    return number;
+}
+
+static uint32_t find_numbered(const gs_ptx_parser *parser, const char *name, size_t length, uint32_t *number) {
+    size_t stem = length;
+    while (stem > 1 && name[stem - 1] >= '0' && name[stem - 1] <= '9')
+        stem--;
+    for (; stem < length; stem++) { /* "%f16_2": the stem may end in digits */
+        const struct visible *visible = find(parser, name, stem, true);
+        uint32_t behind = number_behind(name + stem, length - stem);
+        if (!visible)
+            continue;
+        const gs_ptx_variable *variable = &parser->module->variables.data[visible->variable];
+        if (behind >= variable->register_count)
+            continue;
+        *number = variable->register_first + behind;
+        return visible->variable;
+    }
+    return GS_PTX_NONE;
+}
+
+uint32_t gs_ptx_look_up(gs_ptx_parser *parser, uint32_t token, uint32_t *number, uint8_t *part) {
+    const gs_ptx_module *module = parser->module;
+    const char *name = module->text + module->tokens.data[token].at;
+    size_t length = module->tokens.data[token].length;
+    const char *dot = memchr(name, '.', length);
+    *part = 0;
+    if (dot) {
+        *part = dot + 2 == name + length ? (uint8_t)dot[1] : 0;
+        length = (size_t)(dot - name);
+    }
+    const struct visible *visible = find(parser, name, length, false);
+    if (visible) {
+        *number = module->variables.data[visible->variable].register_first;
+        return visible->variable;
+    }
+    return find_numbered(parser, name, length, number);
+}
+
+/* ---- numbers ---- */
+
+static bool all_hex(const char *text, size_t length) {
+    for (size_t i = 0; i < length; i++)
+        if (!memchr("0123456789abcdefABCDEF", text[i], 22))
+            return false;
+    return true;
+}
+
+bool gs_ptx_number(const gs_ptx_module *module, uint32_t token, gs_ptx_operand_kind *kind, uint64_t *bits) {
+    enum { LONGEST = 60 };
+    char text[LONGEST + 4], *end;
+    const gs_ptx_token *found = &module->tokens.data[token];
+    if (token >= module->tokens.count || found->kind != GS_PTX_NUMBER || found->length > LONGEST)
+        return false;
+    gs_ptx_token_text(module, token, text, sizeof text);
+    bool is_exact = text[0] == '0' && text[1] && strchr("fFdD", text[1]);
+    if (is_exact && all_hex(text + 2, found->length - 2)) {
+        *kind = strchr("fF", text[1]) ? GS_PTX_FLOAT32 : GS_PTX_FLOAT64;
+        *bits = strtoull(text + 2, NULL, 16);
+        return found->length == (*kind == GS_PTX_FLOAT32 ? 10 : 18);
+    }
+    *kind = GS_PTX_INTEGER;
+    if (text[0] == '0' && (text[1] == 'b' || text[1] == 'B'))
+        *bits = strtoull(text + 2, &end, 2);
+    else
+        *bits = strtoull(text, &end, 0);
+    if (*end == 'U' && !end[1])
+        return true;
+    if (!*end)
+        return true;
+    double value = strtod(text, &end);
+    *kind = GS_PTX_FLOAT64;
+    memcpy(bits, &value, sizeof value);
+    return !*end;
+}
+
+uint64_t gs_ptx_take_number(gs_ptx_parser *parser) {
+    gs_ptx_operand_kind kind;
+    uint64_t bits;
+    if (!gs_ptx_number(parser->module, parser->at, &kind, &bits) || kind != GS_PTX_INTEGER)
+        return 0;
+    parser->at++;
+    return bits;
+}

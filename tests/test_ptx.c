@@ -1,0 +1,190 @@
+/*
+ * test_ptx.c: reading PTX.
+ */
+#include "ptx/ptx.h"
+#include "test.h"
+
+#include <stdlib.h>
+
+static const char head[] = ".version 8.0\n.target sm_80, debug\n.address_size 64\n";
+
+/* A module with `text` behind its first lines. The caller frees both. */
+static char *read_module(gs_ptx_module *module, const char *text, gs_code expected, gs_error *error) {
+    gs_text whole = {0};
+    gs_text_add(&whole, "%s%s", head, text);
+    gs_code code = gs_ptx_read(module, "m.ptx", whole.data, whole.count, error);
+    if (code != expected)
+        print_error("%s\n", code == GS_OK ? "accepted" : error->message);
+    assert_int_equal(code, expected);
+    return whole.data;
+}
+
+static const gs_ptx_statement *instruction(const gs_ptx_module *module, size_t number) {
+    for (size_t i = 0; i < module->statements.count; i++)
+        if (module->statements.data[i].kind == GS_PTX_INSTRUCTION && number-- == 0)
+            return &module->statements.data[i];
+    fail_msg("there is no such instruction");
+    return NULL;
+}
+
+static void functions_have_their_parameters_and_limits(void **state) {
+    (void)state;
+    gs_ptx_module module;
+    gs_error error;
+    char name[100];
+    char *text = read_module(&module,
+                             ".extern .func (.param .b32 r) vprintf (.param .b64 a, .param .b64 b);\n"
+                             ".visible .entry f(.param .u64 .ptr .global .align 4 p, .param .align 16 .b8 q[24])\n"
+                             ".maxntid 256, 2\n.minnctapersm 3\n{ ret; }\n",
+                             GS_OK, &error);
+    assert_int_equal(module.version, 80);
+    assert_string_equal(module.target, "sm_80");
+    assert_int_equal(module.functions.count, 2);
+    const gs_ptx_function *f = &module.functions.data[1];
+    assert_true(f->is_entry && f->is_defined && !module.functions.data[0].is_defined);
+    assert_int_equal(module.functions.data[0].return_count, 1);
+    assert_int_equal(f->parameter_count, 2);
+    const gs_ptx_variable *p = &module.variables.data[f->parameters], *q = p + 1;
+    assert_string_equal(gs_ptx_token_text(&module, p->name, name, sizeof name), "p");
+    assert_int_equal(p->bytes, 8);
+    assert_int_equal(p->align, 8);
+    assert_int_equal(q->bytes, 24);
+    assert_int_equal(q->align, 16);
+    assert_int_equal(f->limits.max_threads[0], 256);
+    assert_int_equal(f->limits.max_threads[1], 2);
+    assert_int_equal(f->limits.max_threads[2], 1);
+    assert_int_equal(f->limits.min_blocks, 3);
+    assert_int_equal(gs_ptx_find_function(&module, "f"), 1);
+    assert_int_equal(gs_ptx_find_function(&module, "g"), -1);
+    gs_ptx_free(&module);
+    free(text);
+}
+
+static void names_mean_the_innermost_declaration(void **state) {
+    (void)state;
+    gs_ptx_module module;
+    gs_error error;
+    char *text = read_module(&module,
+                             ".entry f() { .reg .b32 %r<3>, %r1x; .reg .pred p;\n"
+                             "mov.u32 %r2, %tid.x;\n"
+                             "{ .reg .pred p; .reg .b64 %r<2>; setp.eq.s32 p, %r2, 0; mov.u64 %r1, 5; }\n"
+                             "@!p mov.b32 %r1, %r1x; ret; }\n",
+                             GS_OK, &error);
+    const gs_ptx_operand *operands = module.operands.data;
+    const gs_ptx_statement *mov = instruction(&module, 0), *setp = instruction(&module, 1),
+                           *inner = instruction(&module, 2), *guarded = instruction(&module, 3);
+    assert_int_equal(operands[mov->operands].value, 2);
+    assert_int_equal(operands[mov->operands].access, GS_PTX_WRITE);
+    assert_int_equal(operands[mov->operands + 1].kind, GS_PTX_SPECIAL);
+    assert_int_equal(operands[mov->operands + 1].value, GS_PTX_TID);
+    assert_int_equal(operands[mov->operands + 1].part, 'x');
+    assert_int_not_equal(operands[setp->operands].value, guarded->guard);
+    assert_int_equal(gs_ptx_register_type(&module, 0, operands[setp->operands].value), GS_PTX_PRED);
+    assert_int_equal(gs_ptx_register_type(&module, 0, operands[inner->operands].value), GS_PTX_B64);
+    assert_int_equal(operands[inner->operands + 1].bits, 5);
+    assert_true(guarded->guard_is_negated);
+    assert_int_equal(operands[guarded->operands].value, 1);
+    assert_int_equal(operands[guarded->operands + 1].value, 3);
+    gs_ptx_free(&module);
+    free(text);
+}
+
+static void operands_are_told_apart(void **state) {
+    (void)state;
+    gs_ptx_module module;
+    gs_error error;
+    char *text = read_module(&module,
+                             ".shared .align 4 .b8 s[64];\n"
+                             ".entry f() { .reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .f32 %f<9>; .reg .pred %p<3>;\n"
+                             "ld.global.v2.f32 {%f1, %f2}, [%rd1+-8];\n"
+                             "st.shared.u32 [s+4], %r1;\n"
+                             "shfl.sync.up.b32 %r1|%p1, %r2, 0x1, 0, -1;\n"
+                             "mov.f32 %f1, 0f3F800000;\n"
+                             "tex.2d.v4.f32.f32 {%f1,%f2,%f3,%f4}, [%rd2, {%f5, %f6}];\n"
+                             "invented.new.b32 %r3, %r4;\n"
+                             "bar.warp.sync %r5;\n"
+                             "call (%r6), f, (%r7, %rd3); }\n",
+                             GS_OK, &error);
+    const gs_ptx_operand *all = module.operands.data;
+    const gs_ptx_operand *load = &all[instruction(&module, 0)->operands];
+    assert_int_equal(load[0].kind, GS_PTX_VECTOR);
+    assert_int_equal(all[load[0].children + 1].access, GS_PTX_WRITE);
+    assert_int_equal(load[1].kind, GS_PTX_ADDRESS);
+    assert_int_equal((int64_t)all[load[1].children].bits, -8);
+    assert_int_equal(all[load[1].children].access, GS_PTX_READ);
+    const gs_ptx_operand *store = &all[instruction(&module, 1)->operands];
+    assert_int_equal(all[store[0].children].kind, GS_PTX_SYMBOL);
+    assert_int_equal(all[store[0].children].value, 0);
+    assert_int_equal(all[store[0].children].bits, 4);
+    assert_int_equal(store[1].access, GS_PTX_READ);
+    const gs_ptx_operand *shuffle = &all[instruction(&module, 2)->operands];
+    assert_int_equal(shuffle[0].kind, GS_PTX_PAIR);
+    assert_int_equal(all[shuffle[0].children + 1].access, GS_PTX_WRITE);
+    assert_int_equal((int64_t)shuffle[4].bits, -1);
+    assert_int_equal(all[instruction(&module, 3)->operands + 1].kind, GS_PTX_FLOAT32);
+    assert_int_equal(all[instruction(&module, 3)->operands + 1].bits, 0x3f800000);
+    const gs_ptx_operand *texture = &all[instruction(&module, 4)->operands];
+    assert_int_equal(texture[0].count, 4);
+    assert_int_equal(texture[1].count, 2);
+    assert_int_equal(instruction(&module, 5)->opcode, GS_PTX_UNKNOWN);
+    assert_int_equal(all[instruction(&module, 5)->operands].access, GS_PTX_READ | GS_PTX_WRITE);
+    assert_int_equal(instruction(&module, 6)->opcode, GS_PTX_BARRIER_WARP);
+    assert_true(gs_ptx_has(&module, instruction(&module, 6), "sync"));
+    assert_false(gs_ptx_has(&module, instruction(&module, 6), "syn"));
+    const gs_ptx_operand *call = &all[instruction(&module, 7)->operands];
+    assert_int_equal(all[call[0].children].access, GS_PTX_WRITE);
+    assert_int_equal(all[call[2].children + 1].access, GS_PTX_READ);
+    gs_ptx_free(&module);
+    free(text);
+}
+
+static void mistakes_have_a_place(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        long line, column;
+        const char *message;
+    } cases[] = {
+        {".entry f( { }", 4, 11, "expected a state space, such as .reg or .param"},
+        {".entry f() { add.s32 1 2; }", 4, 24, "expected ',' or ';'"},
+        {".entry f() {\n @%p1 bra X; }", 5, 3, "this predicate is not declared"},
+        {".entry f() { ret; ", 4, 19, "the module ends here; expected '}'"},
+        {".entry f() { mov.b32 \"a, 1; }", 4, 22, "this string does not end"},
+        {".global .b32 x[2] = {1, 2;", 4, 21, "this bracket is not closed"},
+        {"/* open", 4, 1, "this comment does not end"},
+        {"ret;", 4, 1, "expected a variable or a function"},
+    };
+    for (size_t i = 0; i < GS_COUNT(cases); i++) {
+        gs_ptx_module module;
+        gs_error error = {.code = GS_OK};
+        char *text = read_module(&module, cases[i].text, GS_E_SYNTAX, &error);
+        assert_string_equal(error.message, cases[i].message);
+        assert_int_equal(error.line, cases[i].line);
+        assert_int_equal(error.column, cases[i].column);
+        assert_string_equal(error.file, "m.ptx");
+        free(text);
+    }
+}
+
+static void only_ptx_up_to_9_0_is_read(void **state) {
+    (void)state;
+    gs_ptx_module module;
+    gs_error error;
+    assert_int_equal(gs_ptx_read(&module, "x", "int main;", 9, &error), GS_E_SYNTAX);
+    assert_string_equal(error.message, "this is not PTX, which begins with .version");
+    assert_int_equal(gs_ptx_read(&module, "x", ".version 9.9", 12, &error), GS_E_SYNTAX);
+    assert_string_equal(error.message, "PTX 9.9 is newer than 9.0, the newest version that this program knows");
+    assert_int_equal(gs_ptx_read(&module, "x", "", 0, &error), GS_E_SYNTAX);
+    assert_int_equal(gs_ptx_read(&module, "x", ".version 8.0 .target", 20, &error), GS_E_SYNTAX);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(functions_have_their_parameters_and_limits),
+        cmocka_unit_test(names_mean_the_innermost_declaration),
+        cmocka_unit_test(operands_are_told_apart),
+        cmocka_unit_test(mistakes_have_a_place),
+        cmocka_unit_test(only_ptx_up_to_9_0_is_read),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
