@@ -1,8 +1,11 @@
 /*
- * test_ptx.c: reading PTX.
+ * test_ptx.c: reading PTX, control flow and uniformity.
+ *
+ * Post-dominators and dependences are compared with their definitions, taken literally, on random graphs.
  */
-#include "ptx/ptx.h"
 #include "test.h"
+
+#include "ptx/ptx.h"
 
 #include <stdlib.h>
 
@@ -178,6 +181,172 @@ static void only_ptx_up_to_9_0_is_read(void **state) {
     assert_int_equal(gs_ptx_read(&module, "x", ".version 8.0 .target", 20, &error), GS_E_SYNTAX);
 }
 
+/* ---- control flow ---- */
+
+/* A kernel whose block i is labeled Li, and ends with a random branch or return. */
+static char *random_kernel(gs_random *random, int blocks) {
+    gs_text text = {0};
+    gs_text_add(&text, ".entry f() { .reg .pred %%p;\n");
+    for (int i = 0; i < blocks; i++) {
+        gs_text_add(&text, "L%d: ", i);
+        int64_t kind = gs_random_from(random, 0, 9), to = gs_random_from(random, 0, blocks - 1);
+        if (kind < 6)
+            gs_text_add(&text, "@%%p bra L%d;\n", (int)to);
+        else if (kind < 7)
+            gs_text_add(&text, "bra L%d;\n", (int)to);
+        else
+            gs_text_add(&text, kind < 8 ? "@%%p ret;\n" : kind < 9 ? "ret;\n" : "membar.gl;\n");
+    }
+    gs_text_add(&text, "}\n");
+    return text.data;
+}
+
+/* Whether the exit can be reached from `from` without `without`. */
+static bool reaches_exit(const gs_ptx_flow *flow, uint32_t from, uint32_t without, bool *seen) {
+    if (from == without || (from < flow->blocks.count && seen[from]))
+        return false;
+    if (from >= flow->blocks.count)
+        return true;
+    seen[from] = true;
+    for (int i = 0; i < 2; i++)
+        if (flow->blocks.data[from].successors[i] != GS_PTX_NONE &&
+            reaches_exit(flow, flow->blocks.data[from].successors[i], without, seen))
+            return true;
+    return false;
+}
+
+static bool post_dominates(const gs_ptx_flow *flow, uint32_t block, uint32_t from) {
+    bool seen[64] = {false};
+    return from == block || !reaches_exit(flow, from, block, seen);
+}
+
+static bool has_dependence(const gs_ptx_flow *flow, uint32_t block, uint32_t branch) {
+    for (uint32_t i = flow->dependence_first[block]; i < flow->dependence_first[block + 1]; i++)
+        if (flow->dependences.data[i].branch == branch)
+            return true;
+    return false;
+}
+
+/* A block depends on a branch if it post-dominates one of its edges, but not the branch itself. */
+static bool depends(const gs_ptx_flow *flow, uint32_t block, uint32_t branch) {
+    const uint32_t *edges = flow->blocks.data[branch].successors;
+    bool after_one = false, after_all = true;
+    if (edges[0] == GS_PTX_NONE || edges[1] == GS_PTX_NONE)
+        return false;
+    for (int i = 0; i < 2; i++) {
+        bool is_after = edges[i] < flow->blocks.count && post_dominates(flow, block, edges[i]);
+        after_one = after_one || is_after;
+        after_all = after_all && is_after;
+    }
+    return after_one && (!after_all || block == branch) && (block == branch || !post_dominates(flow, block, branch));
+}
+
+static void dependences_are_those_of_the_definition(void **state) {
+    (void)state;
+    int compared = 0;
+    for (uint64_t index = 0; index < test_number("GRIDSMITH_RUNS", 100000) / 20; index++) {
+        gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), index);
+        gs_ptx_module module;
+        gs_ptx_flow flow;
+        gs_error error;
+        char *body = random_kernel(&random, (int)gs_random_from(&random, 1, 12));
+        char *text = read_module(&module, body, GS_OK, &error);
+        assert_int_equal(gs_ptx_flow_make(&flow, &module, 0, &error), GS_OK);
+        bool is_endless = false;
+        for (uint32_t b = 0; b < flow.blocks.count; b++)
+            is_endless = is_endless || post_dominates(&flow, GS_PTX_NONE - 1, b);
+        for (uint32_t b = 0; b < flow.blocks.count && !is_endless; b++)
+            for (uint32_t branch = 0; branch < flow.blocks.count; branch++, compared++)
+                if (has_dependence(&flow, b, branch) != depends(&flow, b, branch))
+                    fail_msg("index %llu: block %u, branch %u\n%s", (unsigned long long)index, b, branch, body);
+        gs_ptx_flow_free(&flow);
+        gs_ptx_free(&module);
+        free(text);
+        free(body);
+    }
+    assert_true(compared > 0);
+}
+
+/* ---- uniformity ---- */
+
+struct scopes {
+    const char *text;
+    bool has_whole_rows;
+    gs_ptx_scope runs; /* of the block with `bar.sync` */
+};
+
+static gs_ptx_scope scope_of_barrier(const char *body, bool has_whole_rows) {
+    gs_ptx_module module;
+    gs_ptx_flow flow;
+    gs_ptx_uniform uniform;
+    gs_error error;
+    gs_text whole = {0};
+    gs_text_add(&whole,
+                ".const .b32 table[4]; .entry f(.param .u32 n) { .reg .b32 %%r<9>; .reg .pred %%p<9>;\n%s\nret; }",
+                body);
+    char *text = read_module(&module, whole.data, GS_OK, &error);
+    assert_int_equal(gs_ptx_flow_make(&flow, &module, 0, &error), GS_OK);
+    assert_int_equal(gs_ptx_uniform_make(&uniform, &flow, has_whole_rows, &error), GS_OK);
+    gs_ptx_scope scope = GS_PTX_SAME_THREAD;
+    for (uint32_t i = 0; i < module.statements.count; i++)
+        if (module.statements.data[i].opcode == GS_PTX_BARRIER && module.statements.data[i].kind == GS_PTX_INSTRUCTION)
+            scope = (gs_ptx_scope)gs_max(uniform.runs[gs_ptx_flow_block(&flow, i)], uniform.guards[i]);
+    gs_ptx_uniform_free(&uniform);
+    gs_ptx_flow_free(&flow);
+    gs_ptx_free(&module);
+    free(text);
+    gs_text_free(&whole);
+    return scope;
+}
+
+static void divergence_is_seen(void **state) {
+    (void)state;
+    static const struct scopes cases[] = {
+        {"bar.sync 0;", false, GS_PTX_SAME_BLOCK},
+        {"ld.param.u32 %r1, [n]; setp.eq.u32 %p1, %r1, 0; @%p1 bra X; bar.sync 0; X:", false, GS_PTX_SAME_BLOCK},
+        {"mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, 0; @%p1 bra X; bar.sync 0; X:", false, GS_PTX_SAME_THREAD},
+        {"mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, 0; @%p1 bra X; mov.u32 %r2, 1; X: bar.sync 0;", false,
+         GS_PTX_SAME_BLOCK},
+        {"mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, 0; @%p1 ret; bar.sync 0;", false, GS_PTX_SAME_THREAD},
+        {"mov.u32 %r1, %ctaid.x; setp.eq.u32 %p1, %r1, 0; @%p1 bar.sync 0;", false, GS_PTX_SAME_BLOCK},
+        {"mov.u32 %r1, %laneid; setp.eq.u32 %p1, %r1, 0; @%p1 bar.sync 0;", false, GS_PTX_SAME_THREAD},
+        /* written on one side of a divergent branch */
+        {"mov.u32 %r1, %tid.x; mov.u32 %r2, 0; setp.eq.u32 %p1, %r1, 0; @%p1 bra X; mov.u32 %r2, 1; X: "
+         "setp.eq.u32 %p2, %r2, 0; @%p2 bra Y; bar.sync 0; Y:",
+         false, GS_PTX_SAME_THREAD},
+        /* left in different rounds */
+        {"mov.u32 %r1, %tid.x; mov.u32 %r2, 0; L: add.u32 %r2, %r2, 1; setp.lt.u32 %p1, %r2, %r1; @%p1 bra L; "
+         "setp.eq.u32 %p2, %r2, 5; @%p2 bra Y; bar.sync 0; Y:",
+         false, GS_PTX_SAME_THREAD},
+        {"mov.u32 %r1, 9; mov.u32 %r2, 0; L: bar.sync 0; add.u32 %r2, %r2, 1; setp.lt.u32 %p1, %r2, %r1; @%p1 bra L;",
+         false, GS_PTX_SAME_BLOCK},
+        /* the register of a uniform value is used again for one that is not */
+        {"mov.u32 %r1, %ctaid.x; setp.eq.u32 %p1, %r1, 0; @%p1 bra X; bar.sync 0; X: mov.u32 %r1, %tid.x; "
+         "setp.eq.u32 %p1, %r1, 0; @%p1 bra Y; membar.gl; Y:",
+         false, GS_PTX_SAME_BLOCK},
+        /* whole warps */
+        {"mov.u32 %r1, %tid.x; shr.u32 %r2, %r1, 5; setp.eq.u32 %p1, %r2, 0; @%p1 bra X; bar.sync 0; X:", false,
+         GS_PTX_SAME_THREAD},
+        {"mov.u32 %r1, %tid.x; shr.u32 %r2, %r1, 5; setp.eq.u32 %p1, %r2, 0; @%p1 bra X; bar.sync 0; X:", true,
+         GS_PTX_SAME_WARP},
+        {"mov.u32 %r1, %tid.x; shr.u32 %r2, %r1, 4; setp.eq.u32 %p1, %r2, 0; @%p1 bra X; bar.sync 0; X:", true,
+         GS_PTX_SAME_THREAD},
+        {"mov.u32 %r1, %tid.x; setp.gt.u32 %p1, %r1, 31; @%p1 bra X; bar.sync 0; X:", true, GS_PTX_SAME_WARP},
+        {"mov.u32 %r1, %tid.x; setp.gt.u32 %p1, %r1, 32; @%p1 bra X; bar.sync 0; X:", true, GS_PTX_SAME_THREAD},
+        {"mov.u32 %r1, %tid.x; mov.u32 %r2, %ntid.x; mov.u32 %r3, %ctaid.x; mad.lo.u32 %r4, %r2, %r3, %r1; "
+         "and.b32 %r5, %r4, -32; setp.eq.u32 %p1, %r5, 64; @%p1 bra X; bar.sync 0; X:",
+         true, GS_PTX_SAME_WARP},
+        {"mov.u32 %r1, %tid.x; add.u32 %r1, %r1, 5; shr.u32 %r2, %r1, 5; setp.eq.u32 %p1, %r2, 0; @%p1 bra X; "
+         "bar.sync 0; X:",
+         true, GS_PTX_SAME_THREAD},
+        {"mov.u32 %r1, %tid.y; setp.eq.u32 %p1, %r1, 0; @%p1 bra X; bar.sync 0; X:", true, GS_PTX_SAME_WARP},
+    };
+    for (size_t i = 0; i < GS_COUNT(cases); i++)
+        if (scope_of_barrier(cases[i].text, cases[i].has_whole_rows) != cases[i].runs)
+            fail_msg("case %zu: %d\n%s", i, (int)scope_of_barrier(cases[i].text, cases[i].has_whole_rows),
+                     cases[i].text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(functions_have_their_parameters_and_limits),
@@ -185,6 +354,8 @@ int main(void) {
         cmocka_unit_test(operands_are_told_apart),
         cmocka_unit_test(mistakes_have_a_place),
         cmocka_unit_test(only_ptx_up_to_9_0_is_read),
+        cmocka_unit_test(dependences_are_those_of_the_definition),
+        cmocka_unit_test(divergence_is_seen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

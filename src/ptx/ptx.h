@@ -6,6 +6,8 @@
  *   tokens        the text as tokens with their places (ptx_tokens.c)
  *   modules       functions, variables, instructions and their operands (ptx_module.c, ptx_variables.c, ptx_body.c)
  *   opcodes       what an instruction is, and which operands it writes (ptx_opcodes.c)
+ *   flow          basic blocks, who branches where, who decides whether a block runs (ptx_flow.c)
+ *   uniformity    which registers have one value in a block or in a warp (ptx_uniform.c)
  *
  * A module keeps its text. Everything else points into it by tokens, so that whoever changes a module edits its text
  * (gs_edits) and leaves alone what it does not understand. An instruction that is not in the table of opcodes is read
@@ -43,10 +45,13 @@ typedef struct gs_ptx_token {
     X(PRED, "pred", 1)                                                                                                 \
     X(B8, "b8", 1)                                                                                                     \
     X(B16, "b16", 2)                                                                                                   \
-    X(B32, "b32", 4) X(B64, "b64", 8) X(B128, "b128", 16) X(U8, "u8", 1) X(U16, "u16", 2) X(U32, "u32", 4)             \
-        X(U64, "u64", 8) X(S8, "s8", 1) X(S16, "s16", 2) X(S32, "s32", 4) X(S64, "s64", 8) X(F16, "f16", 2)            \
-            X(F16X2, "f16x2", 4) X(BF16, "bf16", 2) X(BF16X2, "bf16x2", 4) X(F32, "f32", 4) X(F64, "f64", 8)           \
-                X(TEXREF, "texref", 8) X(SAMPLERREF, "samplerref", 8) X(SURFREF, "surfref", 8)
+    X(B32, "b32", 4)                                                                                                   \
+    X(B64, "b64", 8)                                                                                                   \
+    X(B128, "b128", 16)                                                                                                \
+    X(U8, "u8", 1) X(U16, "u16", 2) X(U32, "u32", 4) X(U64, "u64", 8) X(S8, "s8", 1) X(S16, "s16", 2) X(S32, "s32", 4) \
+        X(S64, "s64", 8) X(F16, "f16", 2) X(F16X2, "f16x2", 4) X(BF16, "bf16", 2) X(BF16X2, "bf16x2", 4)               \
+            X(F32, "f32", 4) X(F64, "f64", 8) X(TEXREF, "texref", 8) X(SAMPLERREF, "samplerref", 8)                    \
+                X(SURFREF, "surfref", 8)
 
 typedef enum gs_ptx_type {
     GS_PTX_NO_TYPE,
@@ -239,32 +244,81 @@ const gs_ptx_opcode *gs_ptx_opcode_find(const char *word, size_t length);
 /* ---- special registers ---- */
 
 #define GS_PTX_SPECIALS(X)                                                                                             \
-    X(TID, "tid", false)                                                                                               \
-    X(NTID, "ntid", true)                                                                                              \
-    X(LANEID, "laneid", false)                                                                                         \
-    X(WARPID, "warpid", false) X(NWARPID, "nwarpid", true) X(CTAID, "ctaid", true) X(NCTAID, "nctaid", true)           \
-        X(SMID, "smid", true) X(NSMID, "nsmid", true) X(GRIDID, "gridid", true) X(CLUSTERID, "clusterid", true)        \
-            X(NCLUSTERID, "nclusterid", true) X(CLUSTER_CTAID, "cluster_ctaid", true)                                  \
-                X(CLUSTER_NCTAID, "cluster_nctaid", true) X(CLUSTER_CTARANK, "cluster_ctarank", true)                  \
-                    X(CLUSTER_NCTARANK, "cluster_nctarank", true) X(IS_EXPLICIT_CLUSTER, "is_explicit_cluster", true)  \
-                        X(LANEMASK_EQ, "lanemask_eq", false) X(LANEMASK_LE, "lanemask_le", false)                      \
-                            X(LANEMASK_LT, "lanemask_lt", false) X(LANEMASK_GE, "lanemask_ge", false)                  \
-                                X(LANEMASK_GT, "lanemask_gt", false) X(CLOCK, "clock", false)                          \
-                                    X(CLOCK_HI, "clock_hi", false) X(CLOCK64, "clock64", false)                        \
-                                        X(GLOBALTIMER, "globaltimer", false)                                           \
-                                            X(GLOBALTIMER_LO, "globaltimer_lo", false)                                 \
-                                                X(GLOBALTIMER_HI, "globaltimer_hi", false) X(ENVREG, "envreg", true)   \
-                                                    X(PM, "pm", false) X(TOTAL_SMEM_SIZE, "total_smem_size", true)     \
-                                                        X(AGGR_SMEM_SIZE, "aggr_smem_size", true)                      \
-                                                            X(DYNAMIC_SMEM_SIZE, "dynamic_smem_size", true)            \
-                                                                X(RESERVED_SMEM, "reserved_smem_offset", true)         \
-                                                                    X(CURRENT_GRAPH_EXEC, "current_graph_exec", true)
+    X(TID, "tid", THREAD)                                                                                              \
+    X(NTID, "ntid", BLOCK)                                                                                             \
+    X(LANEID, "laneid", THREAD)                                                                                        \
+    X(WARPID, "warpid", WARP)                                                                                          \
+    X(NWARPID, "nwarpid", BLOCK)                                                                                       \
+    X(CTAID, "ctaid", BLOCK)                                                                                           \
+    X(NCTAID, "nctaid", BLOCK) X(SMID, "smid", BLOCK) X(NSMID, "nsmid", BLOCK) X(GRIDID, "gridid", BLOCK)              \
+        X(CLUSTERID, "clusterid", BLOCK) X(NCLUSTERID, "nclusterid", BLOCK) X(CLUSTER_CTAID, "cluster_ctaid", BLOCK)   \
+            X(CLUSTER_NCTAID, "cluster_nctaid", BLOCK) X(CLUSTER_CTARANK, "cluster_ctarank", BLOCK)                    \
+                X(CLUSTER_NCTARANK, "cluster_nctarank", BLOCK) X(IS_EXPLICIT_CLUSTER, "is_explicit_cluster", BLOCK)    \
+                    X(LANEMASK_EQ, "lanemask_eq", THREAD) X(LANEMASK_LE, "lanemask_le", THREAD)                        \
+                        X(LANEMASK_LT, "lanemask_lt", THREAD) X(LANEMASK_GE, "lanemask_ge", THREAD)                    \
+                            X(LANEMASK_GT, "lanemask_gt", THREAD) X(CLOCK, "clock", THREAD)                            \
+                                X(CLOCK_HI, "clock_hi", THREAD) X(CLOCK64, "clock64", THREAD)                          \
+                                    X(GLOBALTIMER, "globaltimer", THREAD) X(GLOBALTIMER_LO, "globaltimer_lo", THREAD)  \
+                                        X(GLOBALTIMER_HI, "globaltimer_hi", THREAD) X(ENVREG, "envreg", BLOCK)         \
+                                            X(PM, "pm", THREAD) X(TOTAL_SMEM_SIZE, "total_smem_size", BLOCK)           \
+                                                X(AGGR_SMEM_SIZE, "aggr_smem_size", BLOCK)                             \
+                                                    X(DYNAMIC_SMEM_SIZE, "dynamic_smem_size", BLOCK)                   \
+                                                        X(RESERVED_SMEM, "reserved_smem_offset", BLOCK)                \
+                                                            X(CURRENT_GRAPH_EXEC, "current_graph_exec", BLOCK)
 
 typedef enum gs_ptx_special {
-#define X(name, word, is_uniform) GS_PTX_##name,
+#define X(name, word, scope) GS_PTX_##name,
     GS_PTX_SPECIALS(X)
 #undef X
         GS_PTX_SPECIAL_COUNT
 } gs_ptx_special;
+
+/* ---- flow: the basic blocks of a function ---- */
+
+typedef struct gs_ptx_block {
+    uint32_t first, last;   /* statements of the module; `last` is the last one of the block */
+    uint32_t successors[2]; /* blocks: where the branch goes, and the next one; GS_PTX_NONE: not there. The exit is the
+                               block count */
+    uint32_t targets, target_count; /* of a table of branches: blocks in gs_ptx_flow.targets */
+} gs_ptx_block;
+
+/* `block` runs or not by what the branch at the end of `branch` decides: it runs for sure after `edge`. */
+typedef struct gs_ptx_dependence {
+    uint32_t block, branch;
+    uint32_t
+        edge; /* the successor of `branch` that leads to it; the block count for the one that leaves the function */
+} gs_ptx_dependence;
+
+typedef struct gs_ptx_flow {
+    const gs_ptx_module *module;
+    uint32_t function;
+    GS_PTX_LIST_OF(gs_ptx_block) blocks; /* in the order of the text; the first is the entry */
+    GS_PTX_LIST_OF(uint32_t) targets;
+    GS_PTX_LIST_OF(gs_ptx_dependence) dependences; /* sorted by block */
+    uint32_t *dependence_first;                    /* of each block, and one more */
+    uint32_t *after;                               /* immediate post-dominator; the block count: the exit */
+} gs_ptx_flow;
+
+gs_code gs_ptx_flow_make(gs_ptx_flow *flow, const gs_ptx_module *module, uint32_t function, gs_error *error);
+void gs_ptx_flow_free(gs_ptx_flow *flow);
+uint32_t gs_ptx_flow_block(const gs_ptx_flow *flow, uint32_t statement); /* the block that has the statement */
+/* Sets `reached[b]` for each block that can run after the end of `from`; one more for the exit. False: out of memory.
+ */
+bool gs_ptx_flow_reach(const gs_ptx_flow *flow, uint32_t from, bool *reached);
+
+/* ---- uniformity ---- */
+
+/* Among whom a value is the same, or a decision: all threads of a block, those of a warp, or one thread by itself. */
+typedef enum gs_ptx_scope { GS_PTX_SAME_BLOCK, GS_PTX_SAME_WARP, GS_PTX_SAME_THREAD } gs_ptx_scope;
+
+typedef struct gs_ptx_uniform {
+    uint8_t *decides; /* of each block: gs_ptx_scope of threads that leave it in the same direction */
+    uint8_t *runs;    /* of each block: gs_ptx_scope of threads that all run it, or none of them does */
+    uint8_t *guards;  /* of each statement of the function: the same for its guard */
+} gs_ptx_uniform;
+
+/* `has_whole_rows`: the block is a multiple of 32 wide, so that a warp is a part of one row of it. */
+gs_code gs_ptx_uniform_make(gs_ptx_uniform *uniform, const gs_ptx_flow *flow, bool has_whole_rows, gs_error *error);
+void gs_ptx_uniform_free(gs_ptx_uniform *uniform);
 
 #endif

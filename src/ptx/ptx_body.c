@@ -47,7 +47,7 @@ static gs_code parse_children(gs_ptx_parser *parser, gs_ptx_operand *operand, ch
     return code;
 }
 
-#define X(name, word, is_uniform) word,
+#define X(name, word, scope) word,
 static const char *const specials[] = {GS_PTX_SPECIALS(X)};
 #undef X
 
@@ -265,7 +265,8 @@ static gs_code parse_operands(gs_ptx_parser *parser, gs_ptx_statement *statement
         return code;
     statement->operands = (uint32_t)module->operands.count;
     statement->count = count;
-    memcpy(module->operands.data + module->operands.count, operands, count * sizeof *operands);
+    if (count)
+        memcpy(module->operands.data + module->operands.count, operands, count * sizeof *operands);
     module->operands.count += count;
     return GS_OK;
 }

@@ -1,0 +1,453 @@
+/*
+ * ptx_flow.c: the basic blocks of a function, and which branches decide whether a block runs. See ptx.h.
+ *
+ * A block ends behind a branch, a return, or in front of a label. A guard makes a branch conditional: `@%p bra X` goes
+ * to X or on to the next block. The end of the function is a block of its own with the number blocks.count, to which
+ * every return leads; a loop that never ends is given an edge there too, so that each block has a post-dominator.
+ *
+ * Post-dominators are found by the algorithm of Cooper, Harvey and Kennedy on the reversed graph. A block depends on a
+ * branch if one edge of the branch leads to it for sure and another may avoid it (Ferrante, Ottenstein and Warren).
+ */
+#include "ptx.h"
+
+#include <stdlib.h>
+
+/* ---- blocks ---- */
+
+struct maker {
+    gs_ptx_flow *flow;
+    gs_names labels;  /* name to block */
+    gs_text spelling; /* the names, each with its NUL; offsets until all are there */
+    gs_error *error;
+};
+
+static const gs_ptx_statement *statement_at(const gs_ptx_flow *flow, uint32_t number) {
+    return &flow->module->statements.data[number];
+}
+
+static bool ends_block(const gs_ptx_statement *statement) {
+    if (statement->kind != GS_PTX_INSTRUCTION)
+        return false;
+    return statement->opcode == GS_PTX_BRANCH || statement->opcode == GS_PTX_BRANCH_TABLE ||
+           statement->opcode == GS_PTX_RETURN || statement->opcode == GS_PTX_EXIT;
+}
+
+static gs_code add_block(gs_ptx_flow *flow, uint32_t first, uint32_t last, gs_error *error) {
+    if (!GS_RESERVE(&flow->blocks, 1))
+        return gs_fail_memory(error);
+    flow->blocks.data[flow->blocks.count++] =
+        (gs_ptx_block){.first = first, .last = last, .successors = {GS_PTX_NONE, GS_PTX_NONE}};
+    return GS_OK;
+}
+
+static gs_code cut_blocks(gs_ptx_flow *flow, gs_error *error) {
+    const gs_ptx_function *function = &flow->module->functions.data[flow->function];
+    uint32_t first = function->statements, end = first + function->statement_count;
+    gs_code code = GS_OK;
+    for (uint32_t i = first; i < end && code == GS_OK; i++) {
+        bool next_is_label = i + 1 < end && statement_at(flow, i + 1)->kind == GS_PTX_LABEL &&
+                             statement_at(flow, i)->kind != GS_PTX_LABEL;
+        if (!ends_block(statement_at(flow, i)) && !next_is_label && i + 1 < end)
+            continue;
+        code = add_block(flow, first, i, error);
+        first = i + 1;
+    }
+    return code;
+}
+
+/* ---- labels ---- */
+
+static gs_code collect_labels(struct maker *maker) {
+    gs_ptx_flow *flow = maker->flow;
+    const gs_ptx_module *module = flow->module;
+    size_t at = 0;
+    for (int pass = 0; pass < 2; pass++) /* first the spelling, which moves as it grows; then the names */
+        for (uint32_t b = 0; b < flow->blocks.count; b++)
+            for (uint32_t i = flow->blocks.data[b].first; i <= flow->blocks.data[b].last; i++) {
+                const gs_ptx_statement *statement = statement_at(flow, i);
+                if (statement->kind != GS_PTX_LABEL)
+                    continue;
+                const gs_ptx_token *token = &module->tokens.data[statement->word];
+                if (pass == 0) {
+                    gs_text_put(&maker->spelling, module->text + token->at, token->length);
+                    gs_text_put(&maker->spelling, "", 1);
+                } else if (gs_names_add(&maker->labels, maker->spelling.data + at, b) == SIZE_MAX) {
+                    return gs_fail_memory(maker->error);
+                }
+                at += pass ? token->length + 1 : 0;
+            }
+    return maker->spelling.failed ? gs_fail_memory(maker->error) : GS_OK;
+}
+
+/* The block of the label that a token names. */
+static gs_code find_label(const struct maker *maker, uint32_t token, uint32_t *block) {
+    enum { LONGEST = 4096 };
+    const gs_ptx_module *module = maker->flow->module;
+    char name[LONGEST];
+    size_t found = SIZE_MAX;
+    if (token < module->tokens.count && module->tokens.data[token].length < LONGEST)
+        found = gs_names_find(&maker->labels, gs_ptx_token_text(module, token, name, sizeof name));
+    *block = (uint32_t)found;
+    return found == SIZE_MAX
+               ? gs_ptx_fail(module, token, maker->error, GS_E_SYNTAX, "there is no such label in this function")
+               : GS_OK;
+}
+
+/* ---- edges ---- */
+
+static gs_code add_target(struct maker *maker, gs_ptx_block *block, uint32_t token) {
+    gs_ptx_flow *flow = maker->flow;
+    uint32_t target;
+    gs_code code = find_label(maker, token, &target);
+    if (code == GS_OK && !GS_RESERVE(&flow->targets, 1))
+        code = gs_fail_memory(maker->error);
+    if (code == GS_OK) {
+        flow->targets.data[flow->targets.count++] = target;
+        block->target_count++;
+    }
+    return code;
+}
+
+/* `brx.idx %r1, table;` and, anywhere in the function, `table: .branchtargets A, B;`. */
+static gs_code connect_table(struct maker *maker, gs_ptx_block *block) {
+    const gs_ptx_module *module = maker->flow->module;
+    const gs_ptx_statement *branch = statement_at(maker->flow, block->last);
+    uint32_t table;
+    if (branch->count < 2)
+        return gs_ptx_fail(module, branch->word, maker->error, GS_E_SYNTAX, "this branch names no table");
+    gs_code code = find_label(maker, module->operands.data[branch->operands + 1].first, &table);
+    block->targets = (uint32_t)maker->flow->targets.count;
+    if (code != GS_OK)
+        return code;
+    uint32_t at = maker->flow->blocks.data[table].first;
+    while (at < maker->flow->blocks.data[table].last && statement_at(maker->flow, at)->kind != GS_PTX_NOTE)
+        at++;
+    const gs_ptx_statement *list = statement_at(maker->flow, at);
+    if (list->kind != GS_PTX_NOTE || !gs_ptx_token_is(module, list->word, ".branchtargets"))
+        return gs_ptx_fail(module, branch->word, maker->error, GS_E_SYNTAX,
+                           "there are no .branchtargets at this label");
+    for (uint32_t token = list->word + 1; token < list->last && code == GS_OK; token++)
+        if (module->tokens.data[token].kind == GS_PTX_WORD)
+            code = add_target(maker, block, token);
+    return code;
+}
+
+static gs_code connect_block(struct maker *maker, uint32_t number) {
+    gs_ptx_flow *flow = maker->flow;
+    gs_ptx_block *block = &flow->blocks.data[number];
+    const gs_ptx_statement *last = statement_at(flow, block->last);
+    uint32_t exit = (uint32_t)flow->blocks.count, next = number + 1; /* behind the last block is the exit */
+    bool is_guarded = last->guard != GS_PTX_NONE;
+    gs_code code = GS_OK;
+    if (!ends_block(last)) {
+        block->successors[1] = next;
+    } else if (last->opcode == GS_PTX_BRANCH) {
+        code = last->count ? find_label(maker, flow->module->operands.data[last->operands].first, &block->successors[0])
+                           : gs_ptx_fail(flow->module, last->word, maker->error, GS_E_SYNTAX, "where does it go?");
+    } else if (last->opcode == GS_PTX_BRANCH_TABLE) {
+        code = connect_table(maker, block);
+    } else {
+        block->successors[0] = exit;
+    }
+    if (ends_block(last) && is_guarded)
+        block->successors[1] = next;
+    return code;
+}
+
+/* ---- post-dominators ---- */
+
+/* Calls `visit` for each successor of a block. */
+static void each_successor(const gs_ptx_flow *flow, uint32_t block, void (*visit)(void *, uint32_t), void *context) {
+    const gs_ptx_block *found = &flow->blocks.data[block];
+    for (int i = 0; i < 2; i++)
+        if (found->successors[i] != GS_PTX_NONE)
+            visit(context, found->successors[i]);
+    for (uint32_t i = 0; i < found->target_count; i++)
+        visit(context, flow->targets.data[found->targets + i]);
+}
+
+/* The reversed graph, and its blocks in post-order from the exit. */
+struct reversed {
+    uint32_t count;             /* of blocks; the exit is number `count` */
+    uint32_t *first, *from;     /* the predecessors of b: from[first[b]] up to from[first[b + 1]] */
+    uint32_t *order, *position; /* blocks in post-order, and the place of each in it */
+    uint32_t *fill;
+    uint32_t block; /* while edges are counted and filled */
+};
+
+static void count_edge(void *context, uint32_t to) {
+    struct reversed *reversed = context;
+    reversed->first[to + 1]++;
+}
+
+static void fill_edge(void *context, uint32_t to) {
+    struct reversed *reversed = context;
+    reversed->from[reversed->fill[to]++] = reversed->block;
+}
+
+/* A block that cannot reach the exit is given an edge to it: one in each endless loop is enough, but none is missed. */
+static bool *find_endless(const gs_ptx_flow *flow, const struct reversed *reversed) {
+    uint32_t count = reversed->count, *stack = malloc((count + 1) * sizeof *stack), top = 0;
+    bool *ends = calloc(count + 1, sizeof *ends);
+    (void)flow;
+    if (stack && ends) {
+        ends[count] = true;
+        stack[top++] = count;
+        while (top) {
+            uint32_t block = stack[--top];
+            for (uint32_t i = reversed->first[block]; i < reversed->first[block + 1]; i++)
+                if (!ends[reversed->from[i]]) {
+                    ends[reversed->from[i]] = true;
+                    stack[top++] = reversed->from[i];
+                }
+        }
+    } else {
+        free(ends);
+        ends = NULL;
+    }
+    free(stack);
+    return ends;
+}
+
+static bool reverse(const gs_ptx_flow *flow, struct reversed *reversed, const bool *ends) {
+    uint32_t count = (uint32_t)flow->blocks.count;
+    free(reversed->first);
+    free(reversed->from);
+    free(reversed->fill);
+    *reversed = (struct reversed){.count = count, .first = calloc(count + 2, sizeof *reversed->first)};
+    reversed->fill = malloc((count + 2) * sizeof *reversed->fill);
+    for (uint32_t b = 0; reversed->first && b < count; b++) {
+        each_successor(flow, b, count_edge, reversed);
+        if (ends && !ends[b])
+            count_edge(reversed, count);
+    }
+    for (uint32_t b = 0; reversed->first && b <= count; b++)
+        reversed->first[b + 1] += reversed->first[b];
+    if (reversed->first)
+        reversed->from = malloc((reversed->first[count + 1] + 1) * sizeof *reversed->from);
+    if (!reversed->first || !reversed->from || !reversed->fill)
+        return false;
+    memcpy(reversed->fill, reversed->first, (count + 2) * sizeof *reversed->fill);
+    for (uint32_t b = 0; b < count; b++) {
+        reversed->block = b;
+        each_successor(flow, b, fill_edge, reversed);
+        if (ends && !ends[b])
+            fill_edge(reversed, count);
+    }
+    return true;
+}
+
+/* Post-order of the reversed graph, without recursion: `fill` has the next edge of each block on the stack. */
+static bool sort_reversed(struct reversed *reversed) {
+    uint32_t count = reversed->count, top = 0, done = 0;
+    uint32_t *stack = malloc((count + 1) * sizeof *stack);
+    reversed->order = malloc((count + 1) * sizeof *reversed->order);
+    reversed->position = malloc((count + 1) * sizeof *reversed->position);
+    bool *seen = calloc(count + 1, sizeof *seen);
+    bool has_memory = stack && reversed->order && reversed->position && seen;
+    if (has_memory) {
+        memcpy(reversed->fill, reversed->first, (count + 1) * sizeof *reversed->fill);
+        seen[count] = true;
+        stack[top++] = count;
+    }
+    while (has_memory && top) {
+        uint32_t block = stack[top - 1];
+        if (reversed->fill[block] < reversed->first[block + 1]) {
+            uint32_t from = reversed->from[reversed->fill[block]++];
+            if (!seen[from]) {
+                seen[from] = true;
+                stack[top++] = from;
+            }
+        } else {
+            reversed->position[block] = done;
+            reversed->order[done++] = block;
+            top--;
+        }
+    }
+    free(stack);
+    free(seen);
+    return has_memory;
+}
+
+struct meeting {
+    const struct reversed *reversed;
+    const uint32_t *after;
+    uint32_t found; /* GS_PTX_NONE: nothing yet */
+};
+
+/* The first block that both ways have in common. */
+static void meet(void *context, uint32_t other) {
+    struct meeting *meeting = context;
+    const uint32_t *position = meeting->reversed->position;
+    uint32_t one = meeting->found;
+    if (meeting->after[other] == GS_PTX_NONE)
+        return;
+    if (one == GS_PTX_NONE) {
+        meeting->found = other;
+        return;
+    }
+    while (one != other) {
+        while (position[one] < position[other])
+            one = meeting->after[one];
+        while (position[other] < position[one])
+            other = meeting->after[other];
+    }
+    meeting->found = one;
+}
+
+static void find_after(gs_ptx_flow *flow, const struct reversed *reversed, const bool *ends) {
+    uint32_t count = reversed->count;
+    bool has_changed = true;
+    for (uint32_t b = 0; b < count; b++)
+        flow->after[b] = GS_PTX_NONE;
+    flow->after[count] = count;
+    while (has_changed) {
+        has_changed = false;
+        for (uint32_t i = count; i-- > 0;) { /* the exit is last in post-order; the others from near it to far */
+            uint32_t block = reversed->order[i];
+            struct meeting meeting = {.reversed = reversed, .after = flow->after, .found = GS_PTX_NONE};
+            each_successor(flow, block, meet, &meeting);
+            if (!ends[block])
+                meet(&meeting, count);
+            has_changed = has_changed || flow->after[block] != meeting.found;
+            flow->after[block] = meeting.found;
+        }
+    }
+}
+
+static gs_code find_post_dominators(gs_ptx_flow *flow, gs_error *error) {
+    struct reversed reversed = {0};
+    bool *ends = NULL;
+    flow->after = malloc((flow->blocks.count + 1) * sizeof *flow->after);
+    bool is_well = flow->after && reverse(flow, &reversed, NULL) && (ends = find_endless(flow, &reversed)) &&
+                   reverse(flow, &reversed, ends) && sort_reversed(&reversed);
+    if (is_well)
+        find_after(flow, &reversed, ends);
+    free(reversed.first);
+    free(reversed.from);
+    free(reversed.fill);
+    free(reversed.order);
+    free(reversed.position);
+    free(ends);
+    return is_well ? GS_OK : gs_fail_memory(error);
+}
+
+/* ---- dependences ---- */
+
+struct walk {
+    gs_ptx_flow *flow;
+    uint32_t branch;
+    bool failed;
+};
+
+/* All blocks that run for sure after this edge, but not for sure after the branch. */
+static void walk_edge(void *context, uint32_t edge) {
+    struct walk *walk = context;
+    gs_ptx_flow *flow = walk->flow;
+    uint32_t exit = (uint32_t)flow->blocks.count;
+    for (uint32_t block = edge; block != flow->after[walk->branch] && block != exit; block = flow->after[block]) {
+        if (!GS_RESERVE(&flow->dependences, 1)) {
+            walk->failed = true;
+            return;
+        }
+        flow->dependences.data[flow->dependences.count++] = (gs_ptx_dependence){block, walk->branch, edge};
+    }
+}
+
+static int by_block(const void *a, const void *b) {
+    const gs_ptx_dependence *first = a, *second = b;
+    if (first->block != second->block)
+        return first->block < second->block ? -1 : 1;
+    return first->branch < second->branch ? -1 : first->branch > second->branch;
+}
+
+static gs_code find_dependences(gs_ptx_flow *flow, gs_error *error) {
+    uint32_t count = (uint32_t)flow->blocks.count;
+    struct walk walk = {.flow = flow};
+    for (uint32_t b = 0; b < count && !walk.failed; b++) {
+        const gs_ptx_block *block = &flow->blocks.data[b];
+        walk.branch = b;
+        if (block->target_count || (block->successors[0] != GS_PTX_NONE && block->successors[1] != GS_PTX_NONE))
+            each_successor(flow, b, walk_edge, &walk);
+    }
+    flow->dependence_first = calloc(count + 1, sizeof *flow->dependence_first);
+    if (walk.failed || !flow->dependence_first)
+        return gs_fail_memory(error);
+    if (flow->dependences.count)
+        qsort(flow->dependences.data, flow->dependences.count, sizeof *flow->dependences.data, by_block);
+    for (size_t i = 0, b = 0; b <= count; b++) {
+        while (i < flow->dependences.count && flow->dependences.data[i].block < b)
+            i++;
+        flow->dependence_first[b] = (uint32_t)i;
+    }
+    return GS_OK;
+}
+
+/* ---- the whole ---- */
+
+gs_code gs_ptx_flow_make(gs_ptx_flow *flow, const gs_ptx_module *module, uint32_t function, gs_error *error) {
+    struct maker maker = {.flow = flow, .error = error};
+    *flow = (gs_ptx_flow){.module = module, .function = function};
+    gs_code code = cut_blocks(flow, error);
+    if (code == GS_OK)
+        code = collect_labels(&maker);
+    for (uint32_t b = 0; b < flow->blocks.count && code == GS_OK; b++)
+        code = connect_block(&maker, b);
+    if (code == GS_OK)
+        code = find_post_dominators(flow, error);
+    if (code == GS_OK)
+        code = find_dependences(flow, error);
+    gs_names_free(&maker.labels);
+    gs_text_free(&maker.spelling);
+    if (code != GS_OK)
+        gs_ptx_flow_free(flow);
+    return code;
+}
+
+void gs_ptx_flow_free(gs_ptx_flow *flow) {
+    free(flow->blocks.data);
+    free(flow->targets.data);
+    free(flow->dependences.data);
+    free(flow->dependence_first);
+    free(flow->after);
+    *flow = (gs_ptx_flow){.module = NULL};
+}
+
+uint32_t gs_ptx_flow_block(const gs_ptx_flow *flow, uint32_t statement) {
+    size_t low = 0, high = flow->blocks.count;
+    while (high - low > 1) {
+        size_t middle = (low + high) / 2;
+        if (flow->blocks.data[middle].first <= statement)
+            low = middle;
+        else
+            high = middle;
+    }
+    return (uint32_t)low;
+}
+
+struct search {
+    uint32_t *stack, top;
+    bool *reached;
+};
+
+static void reach(void *context, uint32_t block) {
+    struct search *search = context;
+    if (search->reached[block])
+        return;
+    search->reached[block] = true;
+    search->stack[search->top++] = block;
+}
+
+bool gs_ptx_flow_reach(const gs_ptx_flow *flow, uint32_t from, bool *reached) {
+    struct search search = {.stack = malloc((flow->blocks.count + 1) * sizeof *search.stack), .reached = reached};
+    if (!search.stack)
+        return false;
+    each_successor(flow, from, reach, &search);
+    while (search.top) {
+        uint32_t block = search.stack[--search.top];
+        if (block < flow->blocks.count)
+            each_successor(flow, block, reach, &search);
+    }
+    free(search.stack);
+    return true;
+}

@@ -1,0 +1,38 @@
+/*
+ * fuzz_ptx.c: any bytes as PTX. What is accepted has control flow, and every token of it is found again.
+ */
+#include "ptx/ptx.h"
+
+#include <stdlib.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
+
+static void require(bool holds) {
+    if (!holds)
+        abort();
+}
+
+static void look_at_function(const gs_ptx_module *module, uint32_t number) {
+    gs_ptx_flow flow;
+    gs_ptx_uniform uniform;
+    if (gs_ptx_flow_make(&flow, module, number, NULL) != GS_OK)
+        return;
+    for (uint32_t b = 0; b < flow.blocks.count; b++) {
+        require(flow.after[b] <= flow.blocks.count);
+        require(gs_ptx_flow_block(&flow, flow.blocks.data[b].last) == b);
+    }
+    require(gs_ptx_uniform_make(&uniform, &flow, true, NULL) == GS_OK);
+    gs_ptx_uniform_free(&uniform);
+    gs_ptx_flow_free(&flow);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
+    gs_ptx_module module;
+    if (gs_ptx_read(&module, "fuzz", (const char *)bytes, count, NULL) != GS_OK)
+        return 0;
+    for (uint32_t i = 0; i < module.functions.count; i++)
+        if (module.functions.data[i].is_defined)
+            look_at_function(&module, i);
+    gs_ptx_free(&module);
+    return 0;
+}
