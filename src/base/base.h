@@ -1,6 +1,6 @@
 /*
- * base.h: what every other room builds on: errors, growable arrays, text, input files, JSON, output files, progress,
- * digests, processes, random numbers.
+ * base.h: what every other room builds on: errors, growable arrays, text, edits, input files, JSON, output files,
+ * progress, digests, processes, random numbers.
  *
  * Naming: gs_fail_ makes errors, gs_text_ builds text, gs_input_ reads bytes, gs_json_ reads JSON, gs_write_ writes
  * it, gs_output_ writes files, gs_names_ maps names to numbers.
@@ -63,6 +63,27 @@ void gs_text_put_numbers(gs_text *text, const int32_t *numbers, size_t count, in
 void gs_text_flush(gs_text *text); /* writes the text to the sink and empties it */
 void gs_text_clear(gs_text *text); /* empties it, keeps the memory */
 void gs_text_free(gs_text *text);
+
+/* ---- edits: changes to a text; `removed` bytes at `at` are replaced by other text ---- */
+
+/* Edits may be added in any order; those at one place apply in the order in which they were added. */
+typedef struct gs_edits {
+    struct gs_edit {
+        size_t at, removed;
+        size_t first, count; /* in `text` */
+    } * data;
+    size_t count, capacity;
+    gs_text text;
+    bool failed;
+} gs_edits;
+
+/* A text of at most 2,047 bytes, or one of any length. */
+void gs_edits_add(gs_edits *edits, size_t at, size_t removed, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+void gs_edits_put(gs_edits *edits, size_t at, size_t removed, const char *bytes, size_t count);
+/* Appends the bytes from `from` to `to` of the text, edited; all edits must lie there. False: out of memory. */
+bool gs_edits_apply(gs_edits *edits, const char *text, size_t from, size_t to, gs_text *into);
+void gs_edits_free(gs_edits *edits);
 
 /* ---- names: a hash from strings to numbers ---- */
 

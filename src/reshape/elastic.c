@@ -173,7 +173,7 @@ static bool make_variant(const struct search *search, const struct guess *guess,
                 search->factor, variant->words);
     gs_text_put_json(&variant->text, source->name);
     gs_text_put(&variant->text, "\n", 1);
-    bool done = gs_edits_apply(&edits, source, &variant->text);
+    bool done = gs_edits_apply(&edits, source->text, 0, source->size, &variant->text);
     gs_edits_free(&edits);
     return done;
 }

@@ -5,6 +5,7 @@
  *
  *   sources    text as tokens with their places, and edits on it (tokens.c)
  *   forms      a kernel made persistent, confined, elastic, or with fewer registers (rewrite.c, elastic.c, registers.c)
+ *   PTX        the same for compiled kernels, persistent and confined (ptx_form.c)
  *   numbers    the types of the elements of buffers (launch.c)
  *   launches   files with the grid, the block and the arguments of a call (launch.c)
  *   host       kernels compiled by the system's C++ compiler and run on the CPU (host.c)
@@ -14,6 +15,7 @@
 #define GS_RESHAPE_H
 
 #include "cuda/cuda.h"
+#include "ptx/ptx.h"
 #include "sched/sched.h"
 
 /* ---- sources ---- */
@@ -69,24 +71,6 @@ bool gs_token_is_outside(const gs_source *source, size_t token);
 /* An error about a token: file, line, column, a caret and the reason. */
 gs_code gs_source_fail(const gs_source *source, size_t token, gs_error *error, gs_code code, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
-
-/* Changes to a source: `removed` bytes at `at` are replaced by a text. Edits may be added in any order; those at one
-   place apply in the order in which they were added. */
-typedef struct gs_edits {
-    struct gs_edit {
-        size_t at, removed;
-        size_t first, count; /* in `text` */
-    } * data;
-    size_t count, capacity;
-    gs_text text;
-    bool failed;
-} gs_edits;
-
-void gs_edits_add(gs_edits *edits, size_t at, size_t removed, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
-/* Appends the edited text. False: out of memory. */
-bool gs_edits_apply(gs_edits *edits, const gs_source *source, gs_text *into);
-void gs_edits_free(gs_edits *edits);
 
 /* ---- forms ---- */
 
@@ -153,6 +137,32 @@ typedef struct gs_register_variants {
 /* `architecture` is e.g. 90 for compute capability 9.0. GS_E_NO_GPU: NVRTC is not installed. */
 gs_code gs_registers_find(const gs_source *source, const char *kernel, int architecture, gs_register_variants *found,
                           gs_error *error);
+
+/* ---- forms of PTX (ptx_form.c) ---- */
+
+typedef struct gs_ptx_options {
+    enum gs_form form;    /* GS_FORM_PERSISTENT or GS_FORM_CONFINED */
+    uint32_t task_blocks; /* the most blocks in a task if the launch does not set it; 0: 10 */
+    bool has_marks;       /* the form counts how often each block ran */
+    bool looks_back;      /* blocks that wait for others wait for lower numbers only: such waits are not refused */
+} gs_ptx_options;
+
+/* How a form was made. */
+typedef struct gs_ptx_form {
+    bool needs_whole_rows;      /* it may be launched only with blocks that are a multiple of 32 wide */
+    bool has_ghosts;            /* threads that have returned take part in the barriers of the others */
+    bool reduces_masks;         /* operations of warps leave out lanes that have returned */
+    bool warps_are_independent; /* no barrier between the blocks of a task */
+} gs_ptx_form;
+
+/* Appends the form of a kernel, an entry whose name is that of gs_ptx_form_symbol, which belongs behind the text of the
+   module. Its last parameter is a gs_persistent_parameter or a gs_confined_parameter. GS_E_REFUSED: reshaping is not
+   safe; the error has the place and the reason. `into` may be NULL, to ask only, and so may `form`. */
+gs_code gs_ptx_reshape(const gs_ptx_module *module, uint32_t function, const gs_ptx_options *options, gs_text *into,
+                       gs_ptx_form *form, gs_error *error);
+/* The name of a form: that of the kernel with "__persistent" or "__confined" behind it. Returns `into`. */
+const char *gs_ptx_form_symbol(const gs_ptx_module *module, uint32_t function, enum gs_form form, char *into,
+                               size_t size);
 
 /* ---- numbers: the types of the elements of buffers ---- */
 

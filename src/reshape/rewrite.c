@@ -381,7 +381,9 @@ static gs_code rewrite_all(struct rewrite *rewrite, const char *kernel, gs_text 
     if (code != GS_OK)
         return code;
     gs_put_prelude(into, rewrite->source->name, kernel, &rewrite->plan);
-    return gs_edits_apply(&rewrite->edits, rewrite->source, into) ? GS_OK : gs_fail_memory(error);
+    return gs_edits_apply(&rewrite->edits, rewrite->source->text, 0, rewrite->source->size, into)
+               ? GS_OK
+               : gs_fail_memory(error);
 }
 
 gs_code gs_reshape(const gs_source *source, const char *kernel, const gs_reshape_options *options, gs_text *into,

@@ -1,5 +1,5 @@
 /*
- * tokens.c: a CUDA source as tokens, and edits on it.
+ * tokens.c: a CUDA source as tokens.
  *
  * Reshaping works on tokens, not on a syntax tree: all text that is not changed stays as it was, including blanks. A
  * token is a place in the text; comments and blanks are between tokens. A bracket has the index of its matching
@@ -383,50 +383,4 @@ void gs_source_free(gs_source *source) {
     free(source->tokens.data);
     source->tokens.data = NULL;
     source->tokens.count = source->tokens.capacity = 0;
-}
-
-/* ---- edits ---- */
-
-void gs_edits_add(gs_edits *edits, size_t at, size_t removed, const char *format, ...) {
-    char text[2048];
-    va_list arguments;
-    va_start(arguments, format);
-    int length = vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    if (length < 0 || (size_t)length >= sizeof text || !GS_RESERVE(edits, 1)) {
-        edits->failed = true;
-        return;
-    }
-    edits->data[edits->count++] =
-        (struct gs_edit){.at = at, .removed = removed, .first = edits->text.count, .count = (size_t)length};
-    gs_text_put(&edits->text, text, (size_t)length);
-}
-
-/* The texts of one place are in `text` in the order in which they were added, so `first` gives their order. */
-static int by_place(const void *a, const void *b) {
-    const struct gs_edit *first = a, *second = b;
-    if (first->at != second->at)
-        return first->at < second->at ? -1 : 1;
-    return first->first < second->first ? -1 : first->first > second->first;
-}
-
-bool gs_edits_apply(gs_edits *edits, const gs_source *source, gs_text *into) {
-    size_t at = 0;
-    if (edits->count)
-        qsort(edits->data, edits->count, sizeof *edits->data, by_place);
-    for (size_t i = 0; i < edits->count; i++) {
-        const struct gs_edit *edit = &edits->data[i];
-        if (edit->at > at)
-            gs_text_put(into, source->text + at, edit->at - at);
-        gs_text_put(into, edits->text.data + edit->first, edit->count);
-        at = gs_max_u64(at, edit->at + edit->removed);
-    }
-    gs_text_put(into, source->text + at, source->size - at);
-    return !edits->failed && !edits->text.failed && !into->failed;
-}
-
-void gs_edits_free(gs_edits *edits) {
-    free(edits->data);
-    gs_text_free(&edits->text);
-    *edits = (gs_edits){0};
 }

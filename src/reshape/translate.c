@@ -155,7 +155,7 @@ gs_code gs_host_translate(const gs_build *build, gs_text *into, gs_error *error)
     gs_text_add(into, "#include \"gridsmith_cuda.h\"\n#line 1 ");
     gs_text_put_json(into, build->name);
     gs_text_add(into, "\n");
-    bool done = gs_edits_apply(&edits, &source, into);
+    bool done = gs_edits_apply(&edits, source.text, 0, source.size, into);
     gs_text_add(into, "\n#line 1 \"the table of kernels\"\nextern \"C\" const gs_kernel gs_kernels[] = {\n");
     for (size_t i = 0; i < build->kernel_count; i++) {
         gs_text_add(into, "    GS_KERNEL(");

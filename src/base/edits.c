@@ -1,0 +1,59 @@
+/*
+ * edits.c: changes to a text, collected first and applied at once. See base.h.
+ */
+#include "base.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+
+void gs_edits_put(gs_edits *edits, size_t at, size_t removed, const char *bytes, size_t count) {
+    if (!GS_RESERVE(edits, 1)) {
+        edits->failed = true;
+        return;
+    }
+    edits->data[edits->count++] =
+        (struct gs_edit){.at = at, .removed = removed, .first = edits->text.count, .count = count};
+    gs_text_put(&edits->text, bytes, count);
+}
+
+void gs_edits_add(gs_edits *edits, size_t at, size_t removed, const char *format, ...) {
+    char text[2048];
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (length < 0 || (size_t)length >= sizeof text)
+        edits->failed = true;
+    else
+        gs_edits_put(edits, at, removed, text, (size_t)length);
+}
+
+/* The texts of one place are in `text` in the order in which they were added, so `first` gives their order. */
+static int by_place(const void *a, const void *b) {
+    const struct gs_edit *first = a, *second = b;
+    if (first->at != second->at)
+        return first->at < second->at ? -1 : 1;
+    return first->first < second->first ? -1 : first->first > second->first;
+}
+
+bool gs_edits_apply(gs_edits *edits, const char *text, size_t from, size_t to, gs_text *into) {
+    size_t at = from;
+    if (edits->count)
+        qsort(edits->data, edits->count, sizeof *edits->data, by_place);
+    for (size_t i = 0; i < edits->count; i++) {
+        const struct gs_edit *edit = &edits->data[i];
+        if (edit->at > at)
+            gs_text_put(into, text + at, edit->at - at);
+        gs_text_put(into, edits->text.data + edit->first, edit->count);
+        at = gs_max_u64(at, edit->at + edit->removed);
+    }
+    if (to > at)
+        gs_text_put(into, text + at, to - at);
+    return !edits->failed && !edits->text.failed && !into->failed;
+}
+
+void gs_edits_free(gs_edits *edits) {
+    free(edits->data);
+    gs_text_free(&edits->text);
+    *edits = (gs_edits){0};
+}

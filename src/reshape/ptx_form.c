@@ -1,0 +1,164 @@
+/*
+ * ptx_form.c: makes the persistent or confined form of a kernel: a second entry, which is the original's text with a
+ * block loop around its body. See ptx_loop.h.
+ *
+ * The body is changed where it must be: %ctaid and %nctaid are those of the block at hand, a return goes on to the next
+ * block, and what ptx_facts.c and ptx_lanes.c say about barriers and masks is done. Everything else stays as it is.
+ */
+#include "ptx_facts.h"
+
+#include <stdlib.h>
+
+static size_t begin_of(const gs_ptx_module *module, uint32_t token) {
+    return module->tokens.data[token].at;
+}
+
+static size_t end_of(const gs_ptx_module *module, uint32_t token) {
+    return module->tokens.data[token].at + module->tokens.data[token].length;
+}
+
+/* ---- the body ---- */
+
+/* %ctaid.y becomes %gs_y. For %nctaid.y the grid is loaded in front of the statement. */
+static void replace_specials(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement,
+                             const gs_ptx_operand *operand, gs_edits *edits) {
+    const gs_ptx_module *module = kernel->module;
+    size_t at = begin_of(module, operand->first), length = end_of(module, operand->last) - at;
+    if (operand->kind == GS_PTX_SPECIAL && operand->value == GS_PTX_CTAID) {
+        gs_edits_add(edits, at, length, "%%gs_%c", operand->part);
+    } else if (operand->kind == GS_PTX_SPECIAL && operand->value == GS_PTX_NCTAID) {
+        gs_edits_add(edits, begin_of(module, statement->first), 0, "ld.param.u32 %%gs_grid, [gs_job+%d];\n\t",
+                     4 * (operand->part - 'x'));
+        gs_edits_add(edits, at, length, "%%gs_grid");
+    }
+    for (uint32_t i = 0; i < operand->count; i++)
+        replace_specials(kernel, statement, &module->operands.data[operand->children + i], edits);
+}
+
+static void replace_return(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, gs_edits *edits) {
+    size_t at = begin_of(kernel->module, statement->word), end = end_of(kernel->module, statement->last);
+    gs_edits_add(edits, at, end - at, "bra $gs_next;");
+}
+
+/* With ghosts a barrier is not aligned, and ends an interval. */
+static void replace_barrier(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, gs_edits *edits) {
+    const gs_ptx_module *module = kernel->module;
+    size_t word = begin_of(module, statement->word), guard = begin_of(module, statement->first);
+    if (!kernel->loop.has_ghosts || statement->count != 1)
+        return;
+    gs_edits_add(edits, word, module->tokens.data[statement->word].length, "barrier.sync");
+    gs_edits_add(edits, end_of(module, statement->last), 0, "\n\t%.*sxor.b32 %%gs_phase, %%gs_phase, 4;",
+                 (int)(word - guard), module->text + guard);
+}
+
+/* The object of the block before is still there. */
+static void replace_mbarrier(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, gs_edits *edits) {
+    const gs_ptx_module *module = kernel->module;
+    if (!gs_ptx_has(module, statement, "init") || !statement->count)
+        return;
+    const gs_ptx_operand *address = &module->operands.data[statement->operands];
+    size_t at = begin_of(module, address->first), length = end_of(module, address->last) - at;
+    gs_edits_add(edits, begin_of(module, statement->first), 0, "setp.ne.u32 %%gs_p7, %%gs_again, 0;\n\t");
+    if (statement->guard != GS_PTX_NONE) {
+        const gs_ptx_token *guard = &module->tokens.data[statement->first + 1 + statement->guard_is_negated];
+        gs_edits_add(edits, begin_of(module, statement->first), 0,
+                     statement->guard_is_negated ? "not.pred %%gs_p6, %.*s;\n\tand.pred %%gs_p7, %%gs_p7, %%gs_p6;\n\t"
+                                                 : "and.pred %%gs_p7, %%gs_p7, %.*s;\n\t",
+                     (int)guard->length, module->text + guard->at);
+    }
+    gs_edits_add(edits, begin_of(module, statement->first), 0, "@%%gs_p7 mbarrier.inval.shared.b64 %.*s;\n\t",
+                 (int)length, module->text + at);
+}
+
+static void replace_instruction(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, gs_edits *edits) {
+    const gs_ptx_module *module = kernel->module;
+    size_t at = begin_of(module, statement->first), end = end_of(module, statement->last);
+    for (uint32_t i = 0; i < statement->count; i++)
+        replace_specials(kernel, statement, &module->operands.data[statement->operands + i], edits);
+    if (statement->opcode == GS_PTX_RETURN || statement->opcode == GS_PTX_EXIT)
+        replace_return(kernel, statement, edits);
+    else if (statement->opcode == GS_PTX_BARRIER)
+        replace_barrier(kernel, statement, edits);
+    else if (statement->opcode == GS_PTX_MBARRIER && kernel->loop.has_mbarriers)
+        replace_mbarrier(kernel, statement, edits);
+    else if (statement->opcode == GS_PTX_DEPENDENT && gs_ptx_has(module, statement, "launch_dependents"))
+        gs_edits_add(edits, at, end - at, "// griddepcontrol.launch_dependents: when the kernel ends");
+}
+
+static gs_code change_body(const gs_ptx_kernel *kernel, gs_edits *edits, gs_error *error) {
+    const gs_ptx_function *function = &kernel->module->functions.data[kernel->function];
+    for (uint32_t i = 0; i < function->statement_count; i++) {
+        const gs_ptx_statement *statement = &kernel->module->statements.data[function->statements + i];
+        if (statement->kind == GS_PTX_INSTRUCTION)
+            replace_instruction(kernel, statement, edits);
+    }
+    return kernel->has_warp_steps ? gs_ptx_add_lanes(kernel, edits, error) : GS_OK;
+}
+
+/* ---- the entry ---- */
+
+const char *gs_ptx_form_symbol(const gs_ptx_module *module, uint32_t function, enum gs_form form, char *into,
+                               size_t size) {
+    char name[2048];
+    gs_ptx_token_text(module, module->functions.data[function].name, name, sizeof name);
+    snprintf(into, size, "%s__%s", name, gs_form_name(form));
+    return into;
+}
+
+static void change_head(const gs_ptx_kernel *kernel, gs_edits *edits) {
+    const gs_ptx_module *module = kernel->module;
+    const gs_ptx_function *function = &module->functions.data[kernel->function];
+    gs_text parameter = {0};
+    gs_edits_add(edits, end_of(module, function->name), 0, "__%s", gs_form_name(kernel->loop.form));
+    bool has_list = function->parameter_close != GS_PTX_NONE;
+    gs_text_add(&parameter, "%s", !has_list ? "(\n" : function->parameter_count ? ",\n" : "\n");
+    gs_block_loop_parameter(&parameter, &kernel->loop);
+    gs_text_add(&parameter, "%s", has_list ? "\n" : "\n)");
+    size_t at = has_list ? begin_of(module, function->parameter_close) : end_of(module, function->name);
+    gs_edits_put(edits, at, 0, parameter.data ? parameter.data : "", parameter.count);
+    edits->failed = edits->failed || parameter.failed;
+    gs_text_free(&parameter);
+}
+
+static void add_loop(const gs_ptx_kernel *kernel, gs_edits *edits) {
+    const gs_ptx_module *module = kernel->module;
+    const gs_ptx_function *function = &module->functions.data[kernel->function];
+    gs_text begin = {0}, end = {0};
+    gs_block_loop_begin(&begin, &kernel->loop);
+    gs_block_loop_end(&end, &kernel->loop);
+    edits->failed = edits->failed || begin.failed || end.failed;
+    if (!edits->failed) {
+        gs_edits_put(edits, end_of(module, function->open), 0, begin.data, begin.count);
+        gs_edits_put(edits, begin_of(module, function->close), 0, end.data, end.count);
+    }
+    gs_text_free(&begin);
+    gs_text_free(&end);
+}
+
+gs_code gs_ptx_reshape(const gs_ptx_module *module, uint32_t function, const gs_ptx_options *options, gs_text *into,
+                       gs_ptx_form *form, gs_error *error) {
+    gs_ptx_kernel kernel = {.module = module, .function = function};
+    gs_edits edits = {0};
+    gs_code code = gs_ptx_kernel_examine(&kernel, options, error);
+    if (code == GS_OK && form)
+        *form = (gs_ptx_form){.needs_whole_rows = kernel.loop.needs_whole_rows,
+                              .has_ghosts = kernel.loop.has_ghosts,
+                              .reduces_masks = kernel.has_warp_steps,
+                              .warps_are_independent = kernel.loop.warps_are_independent};
+    if (code == GS_OK && into) {
+        const gs_ptx_function *found = &module->functions.data[function];
+        change_head(&kernel, &edits);
+        add_loop(&kernel, &edits);
+        code = change_body(&kernel, &edits, error);
+        if (code == GS_OK) {
+            gs_text_add(into, "\n");
+            bool is_done =
+                gs_edits_apply(&edits, module->text, begin_of(module, found->first), end_of(module, found->last), into);
+            gs_text_add(into, "\n");
+            code = is_done && !into->failed ? GS_OK : gs_fail_memory(error);
+        }
+    }
+    gs_edits_free(&edits);
+    gs_ptx_kernel_free(&kernel);
+    return code;
+}

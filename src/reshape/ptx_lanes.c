@@ -1,0 +1,273 @@
+/*
+ * ptx_lanes.c: masks for operations of warps that not all lanes reach.
+ *
+ * `shfl.sync` and its like wait for all lanes of their mask that have not exited. Where lanes have left the body of the
+ * original, they are gone; in a reshaped kernel they wait for the next block, and the others would wait for them for
+ * ever. So the mask of such an operation is reduced to the lanes that really come there.
+ *
+ * These lanes are known from the branches. Blocks that depend on the same branches form a region; all lanes that run
+ * one of its blocks run all of them. At a branch that decides about a region, all lanes that reach the branch vote who
+ * goes there, and the result is kept in a register of the region, %gs_m0, %gs_m1 and so on. A loop has two such
+ * branches: one in front of it, and one at its end, where the lanes of the next round vote. If it begins without
+ * deciding, all lanes come. Regions with more branches are refused: lanes from several of them could come together.
+ *
+ * A mask that was asked for in the same region, by `activemask`, has only lanes that come, and stays as it is.
+ *
+ * Lanes that do not come must not come to the same place later, in another round of an outer loop: the original would
+ * let them take part then. That is refused, too.
+ */
+#include "ptx_linear.h"
+
+#include <stdlib.h>
+
+enum { MOST_REGIONS = 64, FULL = -1 /* the region of blocks that whole warps run */ };
+
+struct region {
+    uint32_t block;        /* one that is in it */
+    int entered, repeated; /* dependences: the branch in front, the branch at the end of a loop; -1: none */
+};
+
+struct lanes {
+    const gs_ptx_kernel *kernel;
+    gs_edits *edits; /* or NULL */
+    gs_error *error;
+    const gs_ptx_statement *step; /* for which a mask is looked for */
+    bool *reached;                /* for searches */
+    struct region regions[MOST_REGIONS];
+    int count;
+};
+
+static gs_code refuse(const struct lanes *lanes, const char *reason) {
+    return gs_ptx_refuse(lanes->kernel, lanes->step, lanes->error, "%s", reason);
+}
+
+/* ---- questions about the flow ---- */
+
+static bool counts(const struct lanes *lanes, const gs_ptx_dependence *dependence) {
+    const gs_ptx_uniform *uniform = &lanes->kernel->uniform;
+    return uniform->decides[dependence->branch] == GS_PTX_SAME_THREAD ||
+           uniform->runs[dependence->branch] == GS_PTX_SAME_THREAD;
+}
+
+static const gs_ptx_dependence *dependence_at(const struct lanes *lanes, int number) {
+    return &lanes->kernel->flow.dependences.data[number];
+}
+
+static bool is_reached(struct lanes *lanes, uint32_t from, uint32_t to) {
+    memset(lanes->reached, 0, lanes->kernel->flow.blocks.count + 1);
+    return !gs_ptx_flow_reach(&lanes->kernel->flow, from, lanes->reached) || lanes->reached[to];
+}
+
+/* Whether lanes that leave the branch by another edge can come to `block` all the same. */
+static bool comes_later(struct lanes *lanes, const gs_ptx_dependence *dependence, uint32_t block) {
+    const gs_ptx_block *branch = &lanes->kernel->flow.blocks.data[dependence->branch];
+    for (int i = 0; i < 2; i++) {
+        uint32_t other = branch->successors[i];
+        if (other != dependence->edge && other < lanes->kernel->flow.blocks.count &&
+            (other == block || is_reached(lanes, other, block)))
+            return true;
+    }
+    return branch->target_count > 0;
+}
+
+/* ---- regions ---- */
+
+static bool is_same_region(const struct lanes *lanes, uint32_t one, uint32_t other) {
+    const gs_ptx_flow *flow = &lanes->kernel->flow;
+    uint32_t i = flow->dependence_first[one], j = flow->dependence_first[other];
+    for (;; i++, j++) {
+        while (i < flow->dependence_first[one + 1] && !counts(lanes, &flow->dependences.data[i]))
+            i++;
+        while (j < flow->dependence_first[other + 1] && !counts(lanes, &flow->dependences.data[j]))
+            j++;
+        bool ends = i == flow->dependence_first[one + 1];
+        if (ends || j == flow->dependence_first[other + 1])
+            return ends && j == flow->dependence_first[other + 1];
+        if (flow->dependences.data[i].branch != flow->dependences.data[j].branch ||
+            flow->dependences.data[i].edge != flow->dependences.data[j].edge)
+            return false;
+    }
+}
+
+static gs_code find_region(struct lanes *lanes, uint32_t block, int *found);
+
+/* Sorts the dependences of a region into the branch in front of it and the one that repeats it. */
+static gs_code sort_dependences(struct lanes *lanes, struct region *region) {
+    const gs_ptx_flow *flow = &lanes->kernel->flow;
+    region->entered = region->repeated = -1;
+    for (uint32_t i = flow->dependence_first[region->block]; i < flow->dependence_first[region->block + 1]; i++) {
+        if (!counts(lanes, &flow->dependences.data[i]))
+            continue;
+        uint32_t branch = flow->dependences.data[i].branch;
+        bool repeats = branch == region->block || is_reached(lanes, region->block, branch);
+        int *kept = repeats ? &region->repeated : &region->entered;
+        if (*kept >= 0)
+            return refuse(lanes, "not all lanes come here, and those that do come on several ways");
+        *kept = (int)i;
+        if (comes_later(lanes, &flow->dependences.data[i], region->block))
+            return refuse(lanes, "not all lanes come here, and the others may come later");
+    }
+    return GS_OK;
+}
+
+/* Lets all lanes run the first round: in front of a loop that begins without a decision. */
+static gs_code begin_loop(struct lanes *lanes, int number) {
+    const gs_ptx_kernel *kernel = lanes->kernel;
+    uint32_t head = dependence_at(lanes, lanes->regions[number].repeated)->edge;
+    for (uint32_t b = 0; b < kernel->flow.blocks.count; b++) {
+        const gs_ptx_block *block = &kernel->flow.blocks.data[b];
+        bool leads_there = block->successors[0] == head || block->successors[1] == head;
+        if (block->target_count && !leads_there)
+            return refuse(lanes, "not all lanes come here, and the kernel has a table of branches");
+        if (!leads_there || b == dependence_at(lanes, lanes->regions[number].repeated)->branch)
+            continue;
+        if (kernel->uniform.runs[b] == GS_PTX_SAME_THREAD)
+            return refuse(lanes, "not all lanes come here, and those that do come on several ways");
+        const gs_ptx_statement *last = &kernel->module->statements.data[block->last];
+        bool ends_in_branch = last->kind == GS_PTX_INSTRUCTION && last->opcode == GS_PTX_BRANCH;
+        const gs_ptx_token *token = &kernel->module->tokens.data[ends_in_branch ? last->first : last->last];
+        if (lanes->edits)
+            gs_edits_add(lanes->edits, ends_in_branch ? token->at : token->at + token->length, 0,
+                         "\n\tmov.b32 %%gs_m%d, 0xffffffff;\n\t", number);
+    }
+    return head ? GS_OK : refuse(lanes, "not all lanes come here, in a loop that begins with the kernel");
+}
+
+static gs_code add_region(struct lanes *lanes, uint32_t block, int *found) {
+    int ignored;
+    if (lanes->count == MOST_REGIONS)
+        return refuse(lanes, "not all lanes come here, and the kernel has too many such places");
+    *found = lanes->count++;
+    struct region *region = &lanes->regions[*found];
+    region->block = block;
+    gs_code code = sort_dependences(lanes, region);
+    if (code == GS_OK && region->entered >= 0)
+        code = find_region(lanes, dependence_at(lanes, region->entered)->branch, &ignored);
+    if (code == GS_OK && region->repeated >= 0)
+        code = find_region(lanes, dependence_at(lanes, region->repeated)->branch, &ignored);
+    if (code == GS_OK && region->entered < 0 && region->repeated >= 0)
+        code = begin_loop(lanes, *found);
+    return code;
+}
+
+static gs_code find_region(struct lanes *lanes, uint32_t block, int *found) {
+    *found = FULL;
+    if (lanes->kernel->uniform.runs[block] != GS_PTX_SAME_THREAD)
+        return GS_OK;
+    for (int i = 0; i < lanes->count; i++)
+        if (is_same_region(lanes, lanes->regions[i].block, block)) {
+            *found = i;
+            return GS_OK;
+        }
+    return add_region(lanes, block, found);
+}
+
+/* ---- edits ---- */
+
+/* The lanes that reach `branch` vote who takes the edge to a region. */
+static void add_vote(struct lanes *lanes, const gs_ptx_dependence *dependence, int number, int region_of_branch) {
+    const gs_ptx_kernel *kernel = lanes->kernel;
+    const gs_ptx_block *block = &kernel->flow.blocks.data[dependence->branch];
+    const gs_ptx_statement *branch = &kernel->module->statements.data[block->last];
+    bool is_negated = branch->guard_is_negated != (block->successors[0] != dependence->edge);
+    const gs_ptx_token *guard = &kernel->module->tokens.data[branch->first + 1 + branch->guard_is_negated];
+    char mask[20] = "0xffffffff";
+    if (region_of_branch != FULL)
+        snprintf(mask, sizeof mask, "%%gs_m%d", region_of_branch);
+    gs_edits_add(lanes->edits, kernel->module->tokens.data[branch->first].at, 0,
+                 "vote.sync.ballot.b32 %%gs_m%d, %s%.*s, %s;\n\t", number, is_negated ? "!" : "", (int)guard->length,
+                 kernel->module->text + guard->at, mask);
+}
+
+/* Votes of one branch: the region that the branch is in comes last, because the others still need its mask. */
+static gs_code add_votes(struct lanes *lanes) {
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < lanes->count; i++) {
+            const int both[] = {lanes->regions[i].entered, lanes->regions[i].repeated};
+            for (int j = 0; j < 2; j++) {
+                int around;
+                if (both[j] < 0)
+                    continue;
+                gs_code code = find_region(lanes, dependence_at(lanes, both[j])->branch, &around);
+                if (code != GS_OK)
+                    return code;
+                if ((around == i) == (pass == 1))
+                    add_vote(lanes, dependence_at(lanes, both[j]), i, around);
+            }
+        }
+    return GS_OK;
+}
+
+static gs_code reduce_mask(struct lanes *lanes, int region) {
+    const gs_ptx_module *module = lanes->kernel->module;
+    const gs_ptx_statement *step = lanes->step;
+    if (!step->count)
+        return refuse(lanes, "it has no mask");
+    const gs_ptx_operand *mask = &module->operands.data[step->operands + step->count - 1];
+    size_t from = module->tokens.data[mask->first].at,
+           to = module->tokens.data[mask->last].at + module->tokens.data[mask->last].length;
+    if (!lanes->edits)
+        return GS_OK;
+    gs_edits_add(lanes->edits, module->tokens.data[step->first].at, 0, "and.b32 %%gs_lanes, %.*s, %%gs_m%d;\n\t",
+                 (int)(to - from), module->text + from, region);
+    gs_edits_add(lanes->edits, from, to - from, "%%gs_lanes");
+    return GS_OK;
+}
+
+/* Whether a mask has only lanes that run the blocks of the region of `block`: `activemask` there says so, and what a
+   vote or an AND makes of such a mask has no other lanes. */
+static bool has_only_lanes_of(struct lanes *lanes, const gs_ptx_operand *mask, uint32_t block, int depth) {
+    enum { DEEPEST = 8 };
+    const gs_ptx_module *module = lanes->kernel->module;
+    const gs_ptx_statement *writer = NULL;
+    char word[16];
+    if (mask->kind == GS_PTX_REGISTER && depth < DEEPEST)
+        writer = gs_ptx_only_writer(lanes->kernel, mask->value);
+    if (!writer || writer->guard != GS_PTX_NONE)
+        return false;
+    const gs_ptx_operand *operands = module->operands.data + writer->operands;
+    gs_ptx_token_text(module, writer->word, word, sizeof word);
+    uint32_t there = gs_ptx_flow_block(&lanes->kernel->flow, (uint32_t)(writer - module->statements.data));
+    if (strncmp(word, "activemask", 10) == 0)
+        return lanes->kernel->uniform.runs[there] == GS_PTX_SAME_THREAD && is_same_region(lanes, there, block);
+    if (strncmp(word, "vote.sync.ball", 14) == 0 || strncmp(word, "match.any.sync", 14) == 0 ||
+        strncmp(word, "mov.", 4) == 0)
+        return has_only_lanes_of(lanes, &operands[writer->count - 1], block, depth + 1);
+    return strncmp(word, "and.", 4) == 0 && (has_only_lanes_of(lanes, &operands[1], block, depth + 1) ||
+                                             has_only_lanes_of(lanes, &operands[2], block, depth + 1));
+}
+
+static gs_code look_at_step(struct lanes *lanes, uint32_t number, uint32_t block) {
+    const gs_ptx_function *function = &lanes->kernel->module->functions.data[lanes->kernel->function];
+    int region;
+    lanes->step = &lanes->kernel->module->statements.data[number];
+    if (lanes->kernel->uniform.guards[number - function->statements] == GS_PTX_SAME_THREAD)
+        return refuse(lanes, "not all lanes do this, because of its guard");
+    const gs_ptx_operand *operands = lanes->kernel->module->operands.data + lanes->step->operands;
+    if (lanes->step->count && has_only_lanes_of(lanes, &operands[lanes->step->count - 1], block, 0))
+        return GS_OK;
+    gs_code code = find_region(lanes, block, &region);
+    return code == GS_OK ? reduce_mask(lanes, region) : code;
+}
+
+gs_code gs_ptx_add_lanes(const gs_ptx_kernel *kernel, gs_edits *edits, gs_error *error) {
+    const gs_ptx_flow *flow = &kernel->flow;
+    struct lanes *lanes = calloc(1, sizeof *lanes);
+    bool *reached = calloc(flow->blocks.count + 1, sizeof *reached);
+    gs_code code = lanes && reached ? GS_OK : gs_fail_memory(error);
+    if (code == GS_OK)
+        *lanes = (struct lanes){.kernel = kernel, .edits = edits, .error = error, .reached = reached};
+    for (uint32_t b = 0; b < flow->blocks.count && code == GS_OK; b++)
+        for (uint32_t i = flow->blocks.data[b].first; i <= flow->blocks.data[b].last && code == GS_OK; i++) {
+            const gs_ptx_function *function = &kernel->module->functions.data[kernel->function];
+            bool is_apart = kernel->uniform.runs[b] == GS_PTX_SAME_THREAD ||
+                            kernel->uniform.guards[i - function->statements] == GS_PTX_SAME_THREAD;
+            if (is_apart && gs_ptx_is_warp_step(&kernel->module->statements.data[i]))
+                code = look_at_step(lanes, i, b);
+        }
+    if (code == GS_OK && edits)
+        code = add_votes(lanes);
+    free(reached);
+    free(lanes);
+    return code;
+}
