@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 enum {
-    GS_JOB_MAGIC = 0x47534a33,
+    GS_JOB_MAGIC = 0x47534a34,
     GS_JOB_NAME = 256,
     GS_JOB_VALUE = 256, /* the largest argument by value */
     GS_JOB_MESSAGE = 900,
@@ -81,12 +81,12 @@ enum gs_job_status { GS_JOB_UNTOUCHED, GS_JOB_DONE, GS_JOB_FAILED, GS_JOB_WRONG 
 typedef struct gs_job {
     uint32_t magic, size; /* of this struct, so that a program that was built with another version fails */
     uint32_t calls, buffers, arguments;
-    uint32_t threads;   /* of the CPU; 0: one per core */
-    uint32_t sms;       /* simulated SMs; blocks go to them in turn */
-    uint32_t backwards; /* threads of a block run in reverse order, to find kernels that depend on the order */
-    uint32_t seconds;   /* time limit of the job; 0: none */
-    uint32_t unused;
-    uint64_t seed;       /* of the random moments of stops and of random masks */
+    uint32_t threads;    /* of the CPU; 0: one per core */
+    uint32_t sms;        /* simulated SMs; blocks go to them in turn */
+    uint32_t backwards;  /* threads of a block run in reverse order, to find kernels that depend on the order */
+    uint32_t seconds;    /* time limit of the job; 0: none */
+    uint32_t shuffled;   /* blocks, and the threads of a block, run in random order */
+    uint64_t seed;       /* of the random moments of stops, of random masks, and of the order */
     uint64_t file_bytes; /* calls, buffers and arguments follow the struct in this order, then the data of buffers */
     uint32_t status;     /* result: enum gs_job_status; DONE, FAILED (the kernel) or WRONG (the call) */
     char message[GS_JOB_MESSAGE];

@@ -1,11 +1,18 @@
 /*
- * gridsmith_run.c: runs CUDA kernels on the CPU. It is compiled together with the kernels, which see gridsmith_cuda.h.
+ * gridsmith_run.c: runs CUDA kernels on the CPU. It is linked with the kernels, which see gridsmith_cuda.h (C++) or
+ * gridsmith_ptx.h (C made from PTX).
  *
  * Blocks run in parallel on the cores, each on one POSIX thread, a runner. The threads of a block are fibers on that
  * runner: each has a stack and runs until it must wait, then the next one runs. A fiber waits at a barrier for all
  * threads that have not returned, or in a collective of its warp (shuffle, vote, matrix product) for the lanes of its
  * mask. The last to arrive computes the result for all and makes the others ready. If no fiber is ready although some
  * have not returned, the threads of the block have diverged; the error message says how many wait at which place.
+ *
+ * A block has 16 barriers. A phase of a barrier ends when all threads that have not returned have arrived, or as many
+ * as the caller says. A thread that polls memory gives way to the others from time to time (gs_host_yield).
+ *
+ * The order of threads and blocks is fixed, backwards, or random (`shuffled`). Each block draws from the seed and its
+ * own number, so that a run can be repeated on any number of cores.
  *
  * The built-in variables are thread-local and set at each switch, so that kernels read them as ordinary variables.
  *
@@ -40,7 +47,7 @@
 #endif
 #ifdef WITH_ASAN
 #    include <sanitizer/common_interface_defs.h>
-enum { STACK_BYTES = 256 << 10 };
+enum { STACK_BYTES = 512 << 10 };
 
 /* Kernels cannot leak, and the search for leaks takes seconds. */
 const char *__asan_default_options(void);
@@ -48,10 +55,10 @@ const char *__asan_default_options(void) {
     return "detect_leaks=0";
 }
 #else
-enum { STACK_BYTES = 128 << 10 };
+enum { STACK_BYTES = 256 << 10 };
 #endif
 
-enum { WARP = 32, MOST_THREADS = 1024, MOST_SLOTS = 512, FILLING = 0xcd };
+enum { WARP = 32, MOST_THREADS = 1024, MOST_WARPS = MOST_THREADS / WARP, MOST_SLOTS = 512, FILLING = 0xcd };
 
 /* ---- switching from one stack to another ---- */
 
@@ -103,10 +110,11 @@ void gs_switch(void **save, void *to) {
 }
 
 static void *prepare_stack(char *top, void (*entry)(void)) {
-    ucontext_t *context = (ucontext_t *)(void *)(top - STACK_BYTES);
+    enum { TAKEN = 29 * 128 }; /* the tops of stacks differ by as much */
+    ucontext_t *context = (ucontext_t *)(void *)(top - STACK_BYTES + TAKEN);
     getcontext(context);
-    context->uc_stack.ss_sp = top - STACK_BYTES + sizeof *context;
-    context->uc_stack.ss_size = STACK_BYTES - sizeof *context;
+    context->uc_stack.ss_sp = (char *)(context + 1);
+    context->uc_stack.ss_size = STACK_BYTES - TAKEN - sizeof *context;
     makecontext(context, entry, 0);
     return context;
 }
@@ -114,7 +122,8 @@ static void *prepare_stack(char *top, void (*entry)(void)) {
 
 /* ---- the state of a thread and of a block ---- */
 
-enum state { READY, AT_BARRIER, IN_WARP, RETURNED };
+/* AT_ACTIVE: waits until no other lane of the warp can run, to learn which lanes are at the same place. */
+enum state { READY, YIELDED, AT_BARRIER, IN_WARP, AT_ACTIVE, RETURNED };
 
 struct fiber {
     void *stack_pointer;
@@ -123,7 +132,10 @@ struct fiber {
     enum state state;
     gs_place place; /* where it waits */
     int kind;       /* of the barrier or of the collective */
+    int scope;      /* of the barrier */
     int vote;
+    unsigned barrier;
+    unsigned result; /* of the barrier, or the active lanes */
     unsigned mask;
     void *mine;
     gs_finish finish;
@@ -138,7 +150,8 @@ struct launch {
     size_t shared_bytes;
     void **arguments;
     uint32_t sms, sm; /* blocks go to SMs in turn; if `sms` is 0, all blocks are on `sm` */
-    bool backwards;
+    bool backwards, shuffled;
+    uint64_t seed;                 /* of the order, if it is shuffled */
     atomic_ullong own_next, *next; /* block */
     unsigned long long blocks;
     /* stopping the kernel: after this many waits of all runners together */
@@ -146,16 +159,26 @@ struct launch {
     uint32_t *stop;
 };
 
+struct barrier {
+    unsigned count;               /* how many threads must arrive; 0: all that have not returned */
+    unsigned waiting, arrived;    /* threads that wait, and that arrived and went on */
+    unsigned by_warp[MOST_WARPS]; /* of `arrived` */
+};
+
 struct runner {
     struct fiber fibers[MOST_THREADS];
+    struct barrier barriers[GS_BARRIERS];
+    unsigned order[MOST_THREADS]; /* of the threads, if it is shuffled */
+    uint64_t random;
     char *stacks;
+    size_t stack_bytes; /* of a thread */
     void *scheduler;
     struct fiber *current;
     struct launch *launch;
-    unsigned threads, returned, at_barrier;
-    int barrier_result;
+    unsigned threads, returned;
     unsigned sm;
-    void *dynamic;
+    void *shared; /* static shared memory of kernels made from PTX, then dynamic shared memory */
+    size_t shared_bytes;
     void *slots[MOST_SLOTS];
     size_t slot_bytes[MOST_SLOTS];
     bool slot_is_fresh[MOST_SLOTS];
@@ -179,10 +202,9 @@ static pthread_mutex_t failure = PTHREAD_MUTEX_INITIALIZER;
 
 static void fail(enum gs_job_status status, const char *format, ...) __attribute__((format(printf, 2, 3), noreturn));
 
-static void fail(enum gs_job_status status, const char *format, ...) {
-    va_list arguments;
+static void fail_with(enum gs_job_status status, const char *format, va_list arguments) {
     pthread_mutex_lock(&failure);
-    va_start(arguments, format);
+    fflush(stdout);
     if (job) {
         vsnprintf(job->message, sizeof job->message, format, arguments);
         job->status = status;
@@ -193,8 +215,25 @@ static void fail(enum gs_job_status status, const char *format, ...) {
             gs_host_on_failure(message);
         fprintf(stderr, "%s\n", message);
     }
+    _exit(1);
+}
+
+static void fail(enum gs_job_status status, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    fail_with(status, format, arguments);
     va_end(arguments);
     _exit(1);
+}
+
+void gs_host_fail(const char *format, ...) {
+    char message[GS_JOB_MESSAGE - 300], where[300];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    gs_host_where(where, sizeof where);
+    fail(GS_JOB_FAILED, "%s%s", message, where);
 }
 
 static const char *kind_name(int kind) {
@@ -269,7 +308,7 @@ static void resume(struct runner *runner, struct fiber *fiber) {
     runner->current = fiber;
     threadIdx = fiber->index;
 #ifdef WITH_ASAN
-    __sanitizer_start_switch_fiber(&runner->own_fake_stack, fiber->stack, STACK_BYTES);
+    __sanitizer_start_switch_fiber(&runner->own_fake_stack, fiber->stack, runner->stack_bytes);
 #endif
     gs_switch(&runner->scheduler, fiber->stack_pointer);
 #ifdef WITH_ASAN
@@ -277,8 +316,16 @@ static void resume(struct runner *runner, struct fiber *fiber) {
 #endif
 }
 
+static void prepare_fiber(struct runner *runner, struct fiber *fiber) {
+    unsigned number = (unsigned)(fiber - runner->fibers);
+    /* The tops of stacks are in different cache lines, or they would compete for the same few. */
+    fiber->stack_pointer = prepare_stack(fiber->stack + runner->stack_bytes - number % 29 * 128, fiber_main);
+}
+
 static void make_stacks(struct runner *runner, unsigned threads) {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), each = STACK_BYTES + page;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), local = runner->launch->kernel->local_bytes;
+    runner->stack_bytes = STACK_BYTES + (local + page - 1) / page * page;
+    size_t each = runner->stack_bytes + page;
     runner->stacks =
         mmap(NULL, each * threads, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (runner->stacks == MAP_FAILED)
@@ -287,9 +334,27 @@ static void make_stacks(struct runner *runner, unsigned threads) {
         struct fiber *fiber = &runner->fibers[i];
         mprotect(runner->stacks + each * i, page, PROT_NONE); /* a stack overflow is a fault */
         fiber->stack = runner->stacks + each * i + page;
-        /* The tops of stacks are in different cache lines, or they would compete for the same few. */
-        fiber->stack_pointer = prepare_stack(fiber->stack + STACK_BYTES - i % 29 * 128, fiber_main);
+        prepare_fiber(runner, fiber);
     }
+}
+
+/* The thread returns from the middle of a function. Its stack is abandoned; the next block begins it anew. */
+void gs_host_exit(void) {
+    struct runner *runner = self;
+    struct fiber *fiber = runner->current;
+    void *abandoned;
+    leave_block(runner);
+    prepare_fiber(runner, fiber);
+#ifdef WITH_ASAN
+    __sanitizer_start_switch_fiber(NULL, runner->own_stack, runner->own_stack_bytes);
+#endif
+    gs_switch(&abandoned, runner->scheduler);
+    __builtin_unreachable();
+}
+
+void gs_host_yield(void) {
+    self->current->state = YIELDED;
+    to_scheduler(self, false);
 }
 
 /* ---- stopping a confined kernel ---- */
@@ -303,51 +368,126 @@ void gs_host_tick(void) {
 
 /* ---- barriers ---- */
 
-/* All threads that have not returned have arrived. */
-static void open_barrier(struct runner *runner) {
+static unsigned number_of(const struct runner *runner, const struct fiber *fiber) {
+    return (unsigned)(fiber - runner->fibers);
+}
+
+static bool is_at(const struct fiber *fiber, unsigned barrier) {
+    return fiber->state == AT_BARRIER && fiber->barrier == barrier;
+}
+
+static bool same_place(const gs_place *a, const gs_place *b) {
+    return !a->file || !b->file || (a->line == b->line && strcmp(a->file, b->file) == 0);
+}
+
+/* Threads of a warp, or of the block, that must be at the same place. */
+static void check_places(const struct runner *runner, unsigned barrier) {
     const struct fiber *first = NULL;
-    int all = 1, any = 0, count = 0;
     for (unsigned i = 0; i < runner->threads; i++) {
-        struct fiber *fiber = &runner->fibers[i];
-        if (fiber->state != AT_BARRIER)
+        const struct fiber *fiber = &runner->fibers[i];
+        if (!is_at(fiber, barrier))
             continue;
+        if (first && fiber->scope == GS_SCOPE_OF_WARP && number_of(runner, first) / WARP != i / WARP)
+            first = NULL;
         first = first ? first : fiber;
-        bool same_place = !fiber->place.file || !first->place.file ||
-                          (fiber->place.line == first->place.line && strcmp(fiber->place.file, first->place.file) == 0);
-        if (fiber->kind != first->kind || !same_place)
+        if (fiber->scope != GS_SCOPE_OF_THREAD &&
+            (fiber->kind != first->kind || !same_place(&fiber->place, &first->place)))
             fail_diverged(runner);
+    }
+}
+
+/* All threads have arrived. */
+static void open_barrier(struct runner *runner, unsigned number) {
+    struct barrier *barrier = &runner->barriers[number];
+    unsigned all = 1, any = 0, count = 0;
+    check_places(runner, number);
+    for (unsigned i = 0; i < runner->threads; i++) {
+        const struct fiber *fiber = &runner->fibers[i];
+        if (!is_at(fiber, number))
+            continue;
         all = all && fiber->vote;
         any = any || fiber->vote;
         count += fiber->vote != 0;
     }
-    int kind = first ? first->kind : GS_WAIT_BARRIER;
-    for (unsigned i = 0; i < runner->threads; i++)
-        if (runner->fibers[i].state == AT_BARRIER)
-            runner->fibers[i].state = READY;
-    runner->at_barrier = 0;
-    runner->barrier_result = kind == GS_WAIT_BARRIER_AND ? all : kind == GS_WAIT_BARRIER_OR ? any : count;
+    for (unsigned i = 0; i < runner->threads; i++) {
+        struct fiber *fiber = &runner->fibers[i];
+        if (!is_at(fiber, number))
+            continue;
+        bool is_and = fiber->kind == GS_WAIT_BARRIER_AND || fiber->kind == GS_WAIT_BAR_AND;
+        bool is_or = fiber->kind == GS_WAIT_BARRIER_OR || fiber->kind == GS_WAIT_BAR_OR;
+        fiber->result = is_and ? all : is_or ? any : count;
+        fiber->state = READY;
+    }
+    *barrier = (struct barrier){0};
+}
+
+/* A warp counts as 32 threads when all of its threads that have not returned have arrived. */
+static unsigned arrivals_of(const struct runner *runner, unsigned number, unsigned warp) {
+    unsigned here = runner->barriers[number].by_warp[warp], left = 0;
+    for (unsigned i = warp * WARP; i < (warp + 1) * WARP && i < runner->threads; i++) {
+        here += is_at(&runner->fibers[i], number);
+        left += runner->fibers[i].state != RETURNED;
+    }
+    return here && here >= left && here < WARP ? WARP : here;
+}
+
+static bool is_complete(const struct runner *runner, unsigned number) {
+    const struct barrier *barrier = &runner->barriers[number];
+    unsigned here = barrier->waiting + barrier->arrived, total = 0;
+    if (!barrier->count)
+        return here + runner->returned >= runner->threads;
+    if (here + runner->returned + WARP <= barrier->count)
+        return false;
+    for (unsigned warp = 0; warp * WARP < runner->threads; warp++)
+        total += arrivals_of(runner, number, warp);
+    return total >= barrier->count;
+}
+
+static void check_barrier(const struct runner *runner, const gs_barrier *wanted) {
+    const struct barrier *barrier = &runner->barriers[wanted->number % GS_BARRIERS];
+    if (wanted->number >= GS_BARRIERS)
+        gs_host_fail("there is no barrier %u at %s:%d", wanted->number, wanted->place.file, wanted->place.line);
+    if (wanted->count % WARP)
+        gs_host_fail("barrier %u at %s:%d is for %u threads, which are no whole warps", wanted->number,
+                     wanted->place.file, wanted->place.line, wanted->count);
+    if ((barrier->waiting || barrier->arrived) && barrier->count != wanted->count)
+        gs_host_fail("barrier %u at %s:%d is for %u threads, but others use it for %u", wanted->number,
+                     wanted->place.file, wanted->place.line, wanted->count, barrier->count);
+}
+
+int gs_host_barrier_at(const gs_barrier *wanted) {
+    struct runner *runner = self;
+    struct fiber *fiber = runner->current;
+    struct barrier *barrier = &runner->barriers[wanted->number % GS_BARRIERS];
+    gs_host_tick();
+    check_barrier(runner, wanted);
+    barrier->count = wanted->count;
+    if (wanted->kind == GS_WAIT_BARRIER_ARRIVE) {
+        barrier->arrived++;
+        barrier->by_warp[number_of(runner, fiber) / WARP]++;
+        if (is_complete(runner, wanted->number))
+            open_barrier(runner, wanted->number);
+        return 0;
+    }
+    fiber->state = AT_BARRIER;
+    fiber->barrier = wanted->number;
+    fiber->kind = wanted->kind;
+    fiber->scope = wanted->scope;
+    fiber->vote = wanted->vote != 0;
+    fiber->place = wanted->place;
+    barrier->waiting++;
+    if (is_complete(runner, wanted->number))
+        open_barrier(runner, wanted->number);
+    else
+        to_scheduler(runner, false);
+    return (int)fiber->result;
 }
 
 int gs_host_barrier(int kind, int vote, gs_place place) {
-    struct runner *runner = self;
-    struct fiber *fiber = runner->current;
-    gs_host_tick();
-    fiber->state = AT_BARRIER;
-    fiber->kind = kind;
-    fiber->vote = vote != 0;
-    fiber->place = place;
-    if (++runner->at_barrier + runner->returned == runner->threads)
-        open_barrier(runner);
-    else
-        to_scheduler(runner, false);
-    return runner->barrier_result;
+    return gs_host_barrier_at(&(gs_barrier){.kind = kind, .vote = vote, .scope = GS_SCOPE_OF_BLOCK, .place = place});
 }
 
 /* ---- collectives of a warp ---- */
-
-static unsigned number_of(const struct runner *runner, const struct fiber *fiber) {
-    return (unsigned)(fiber - runner->fibers);
-}
 
 /* Completes the collective of `caller` if all lanes of its mask that have not returned have arrived. */
 static bool try_finish(struct runner *runner, const struct fiber *caller) {
@@ -397,14 +537,43 @@ unsigned gs_host_active(void) {
     return mask;
 }
 
+unsigned gs_host_active_at(gs_place place) {
+    struct fiber *fiber = self->current;
+    fiber->state = AT_ACTIVE;
+    fiber->place = place;
+    to_scheduler(self, false);
+    return fiber->result;
+}
+
+/* No lane of the warp can run: those that asked at one place for the active lanes are these. Returns whether there are
+   any. */
+static bool release_active(struct runner *runner, unsigned first) {
+    const struct fiber *chosen = NULL;
+    unsigned mask = 0;
+    for (unsigned i = first; i < first + WARP && i < runner->threads; i++) {
+        const struct fiber *fiber = &runner->fibers[i];
+        if (fiber->state != AT_ACTIVE)
+            continue;
+        chosen = chosen ? chosen : fiber;
+        mask |= fiber->place.line == chosen->place.line ? 1u << (i - first) : 0;
+    }
+    for (unsigned lane = 0; lane < WARP; lane++)
+        if (mask >> lane & 1) {
+            runner->fibers[first + lane].result = mask;
+            runner->fibers[first + lane].state = READY;
+        }
+    return mask != 0;
+}
+
 /* A thread has returned, and others may have waited only for it. */
 static void leave_block(struct runner *runner) {
     struct fiber *fiber = runner->current;
     unsigned first = number_of(runner, fiber) / WARP * WARP;
     fiber->state = RETURNED;
     runner->returned++;
-    if (runner->at_barrier && runner->at_barrier + runner->returned == runner->threads)
-        open_barrier(runner);
+    for (unsigned i = 0; i < GS_BARRIERS; i++)
+        if (runner->barriers[i].waiting && is_complete(runner, i))
+            open_barrier(runner, i);
     for (unsigned i = first; i < first + WARP && i < runner->threads; i++)
         if (runner->fibers[i].state == IN_WARP)
             try_finish(runner, &runner->fibers[i]);
@@ -413,7 +582,17 @@ static void leave_block(struct runner *runner) {
 /* ---- shared memory ---- */
 
 void *gs_host_dynamic(void) {
-    return self->dynamic;
+    return self->shared;
+}
+
+void *gs_host_shared(size_t *bytes) {
+    *bytes = self->shared_bytes;
+    return self->shared;
+}
+
+void gs_host_stack(char **first, char **end) {
+    *first = self->current->stack;
+    *end = *first + self->stack_bytes;
 }
 
 int gs_host_new_slot(void) {
@@ -440,12 +619,56 @@ void *gs_host_static(int slot, size_t bytes, size_t align) {
 
 static void poison_shared(struct runner *runner) {
     memset(runner->slot_is_fresh, 0, sizeof runner->slot_is_fresh);
-    if (runner->launch->shared_bytes)
-        memset(runner->dynamic, FILLING, runner->launch->shared_bytes);
+    if (runner->shared_bytes)
+        memset(runner->shared, FILLING, runner->shared_bytes);
+}
+
+void gs_host_indices(gs_uint3 *thread, gs_uint3 *block_size, gs_uint3 *block, gs_uint3 *grid_size) {
+    *thread = threadIdx;
+    *block_size = blockDim;
+    *block = blockIdx;
+    *grid_size = gridDim;
 }
 
 unsigned gs_host_sm(void) {
     return self->sm;
+}
+
+unsigned gs_host_sms(void) {
+    return self->launch->sms ? self->launch->sms : self->launch->sm + 1;
+}
+
+/* ---- random numbers ---- */
+
+static uint64_t draw_from(uint64_t *state, uint64_t below) {
+    *state += 0x9e3779b97f4a7c15u; /* splitmix64 */
+    uint64_t z = *state;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return (z ^ z >> 31) % below;
+}
+
+static unsigned long long greatest_divisor(unsigned long long a, unsigned long long b) {
+    while (b) {
+        unsigned long long rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* The block that has its turn at `turn`: turns and blocks correspond by multiplication with a number that has no
+   divisor in common with the number of blocks. */
+static unsigned long long block_at(const struct launch *launch, unsigned long long turn) {
+    uint64_t random = launch->seed;
+    unsigned long long blocks = launch->blocks, factor;
+    if (!launch->shuffled || blocks < 2)
+        return turn;
+    do
+        factor = draw_from(&random, blocks) + 1;
+    while (greatest_divisor(factor, blocks) != 1);
+    unsigned __int128 product = (unsigned __int128)turn * factor + draw_from(&random, blocks);
+    return (unsigned long long)(product % blocks);
 }
 
 /* ---- a block ---- */
@@ -463,27 +686,72 @@ static bool run_warp(struct runner *runner, unsigned first) {
                 again = any = true;
             }
         }
+        again = again || release_active(runner, first);
     }
     return any;
 }
 
-static void run_block(struct runner *runner, unsigned long long number) {
+/* Runs each ready thread once, in random order. */
+static bool run_shuffled(struct runner *runner) {
+    bool any = false;
+    for (unsigned i = 0; i < runner->threads; i++)
+        runner->order[i] = i;
+    for (unsigned i = runner->threads; i > 1; i--) {
+        unsigned other = (unsigned)draw_from(&runner->random, i), number = runner->order[other];
+        runner->order[other] = runner->order[i - 1];
+        runner->order[i - 1] = number;
+    }
+    for (unsigned i = 0; i < runner->threads; i++)
+        if (runner->fibers[runner->order[i]].state == READY) {
+            resume(runner, &runner->fibers[runner->order[i]]);
+            any = true;
+        }
+    for (unsigned first = 0; first < runner->threads && !any; first += WARP)
+        any = release_active(runner, first);
+    return any;
+}
+
+static bool run_all_warps(struct runner *runner) {
+    bool any = false, backwards = runner->launch->backwards;
+    for (unsigned first = 0; first < runner->threads; first += WARP)
+        any |= run_warp(runner, backwards ? (runner->threads - 1) / WARP * WARP - first : first);
+    return any;
+}
+
+/* Threads that gave way may run again. */
+static bool wake_yielded(struct runner *runner) {
+    bool any = false;
+    for (unsigned i = 0; i < runner->threads; i++)
+        if (runner->fibers[i].state == YIELDED) {
+            runner->fibers[i].state = READY;
+            any = true;
+        }
+    return any;
+}
+
+static void run_threads(struct runner *runner) {
+    while (runner->returned < runner->threads) {
+        bool any = runner->launch->shuffled ? run_shuffled(runner) : run_all_warps(runner);
+        any |= wake_yielded(runner);
+        if (!any)
+            fail_diverged(runner);
+    }
+}
+
+static void run_block(struct runner *runner, unsigned long long turn) {
     const struct launch *launch = runner->launch;
+    unsigned long long number = block_at(launch, turn);
     blockIdx = (gs_uint3){(unsigned)(number % launch->grid[0]), (unsigned)(number / launch->grid[0] % launch->grid[1]),
                           (unsigned)(number / launch->grid[0] / launch->grid[1])};
     runner->sm = launch->sms ? (unsigned)(number % launch->sms) : launch->sm;
-    runner->returned = runner->at_barrier = 0;
+    runner->returned = 0;
+    runner->random = launch->seed + number;
+    memset(runner->barriers, 0, sizeof runner->barriers);
     for (unsigned i = 0; i < runner->threads; i++)
         runner->fibers[i].state = READY;
     poison_shared(runner);
     gs_host_tick();
-    while (runner->returned < runner->threads) {
-        bool any = false;
-        for (unsigned first = 0; first < runner->threads; first += WARP)
-            any |= run_warp(runner, launch->backwards ? (runner->threads - 1) / WARP * WARP - first : first);
-        if (!any)
-            fail_diverged(runner);
-    }
+    run_threads(runner);
 }
 
 static void number_threads(struct runner *runner) {
@@ -500,7 +768,8 @@ static void serve(struct launch *launch) {
     self = runner;
     runner->launch = launch;
     runner->threads = launch->block[0] * launch->block[1] * launch->block[2];
-    if (posix_memalign(&runner->dynamic, 128, launch->shared_bytes ? launch->shared_bytes : 1))
+    runner->shared_bytes = launch->kernel->shared_bytes + launch->shared_bytes;
+    if (posix_memalign(&runner->shared, 1024, runner->shared_bytes ? runner->shared_bytes : 1))
         fail(GS_JOB_WRONG, "out of memory");
     stack_t signals = {.ss_sp = runner->signal_stack, .ss_size = sizeof runner->signal_stack};
     sigaltstack(&signals, NULL);
@@ -512,10 +781,10 @@ static void serve(struct launch *launch) {
         run_block(runner, number);
     for (int i = 0; i < MOST_SLOTS; i++)
         free(runner->slots[i]);
-    free(runner->dynamic);
+    free(runner->shared);
     signals.ss_flags = SS_DISABLE;
     sigaltstack(&signals, NULL);
-    munmap(runner->stacks, (STACK_BYTES + (size_t)sysconf(_SC_PAGESIZE)) * runner->threads);
+    munmap(runner->stacks, (runner->stack_bytes + (size_t)sysconf(_SC_PAGESIZE)) * runner->threads);
     free(runner);
     self = NULL;
 }
@@ -593,11 +862,7 @@ void gs_host_serve(const gs_host_part *part) {
 static uint64_t seed_state;
 
 static uint64_t draw(uint64_t below) {
-    seed_state += 0x9e3779b97f4a7c15u; /* splitmix64 */
-    uint64_t z = seed_state;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return (z ^ z >> 31) % below;
+    return draw_from(&seed_state, below);
 }
 
 /* A mask of all SMs, or of random ones, at least one. */
@@ -667,7 +932,9 @@ static void check_arguments(const gs_kernel *kernel, const gs_job_call *call) {
              call->arguments);
     for (unsigned i = 0; i < call->arguments; i++) {
         bool is_buffer = given[i].buffer >= 0;
-        if (is_buffer != (kernel->is_pointer[i] != 0))
+        if (kernel->is_pointer[i] == GS_MAYBE_POINTER && (is_buffer || given[i].bytes == kernel->sizes[i]))
+            continue;
+        if (is_buffer != (kernel->is_pointer[i] == 1))
             fail(GS_JOB_WRONG, "parameter %u of %s is %s, but the argument is %s", i + 1, kernel->name,
                  is_buffer ? "a value" : "a pointer", is_buffer ? "a buffer" : "a value");
         if (!is_buffer && given[i].bytes != kernel->sizes[i])
@@ -698,7 +965,10 @@ static void run_call(gs_job_call *call, unsigned char *const *buffers) {
                             .shared_bytes = call->shared_bytes,
                             .arguments = arguments,
                             .sms = job->sms ? job->sms : 4,
-                            .backwards = job->backwards != 0};
+                            .backwards = job->backwards != 0,
+                            .shuffled = job->shuffled != 0};
+    if (launch.shuffled)
+        launch.seed = draw(UINT64_MAX);
     call->elapsed_ns = call->launches = 0;
     if (!call->grid[0] || !call->grid[1] || !call->grid[2])
         return; /* an empty grid, which CUDA does not launch either */

@@ -38,7 +38,7 @@ typedef struct gs_work {
         size_t count, capacity;
     } buffers;
     uint32_t threads, sms, seconds; /* of the CPU: see gs_job */
-    bool backwards;
+    bool backwards, shuffled;
     uint64_t seed;
     bool failed; /* out of memory while calls were added; reported when it runs */
 } gs_work;

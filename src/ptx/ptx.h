@@ -193,6 +193,9 @@ char *gs_ptx_token_text(const gs_ptx_module *module, uint32_t token, char *into,
 int gs_ptx_find_function(const gs_ptx_module *module, const char *name);
 gs_ptx_type gs_ptx_register_type(const gs_ptx_module *module, uint32_t function, uint32_t number);
 
+/* The number that a token stands for. False: it is none. */
+bool gs_ptx_number(const gs_ptx_module *module, uint32_t token, gs_ptx_operand_kind *kind, uint64_t *bits);
+
 /* Whether the opcode of an instruction has a suffix: gs_ptx_has(module, statement, "sync"). */
 bool gs_ptx_has(const gs_ptx_module *module, const gs_ptx_statement *statement, const char *suffix);
 

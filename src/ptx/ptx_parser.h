@@ -73,7 +73,4 @@ uint32_t gs_ptx_look_up(gs_ptx_parser *parser, uint32_t token, uint32_t *number,
 bool gs_ptx_make_visible(gs_ptx_parser *parser, uint32_t variable, bool is_numbered);
 void gs_ptx_leave_scope(gs_ptx_parser *parser, size_t names); /* keeps the oldest `names` */
 
-/* The number that a token stands for. False: it is none. */
-bool gs_ptx_number(const gs_ptx_module *module, uint32_t token, gs_ptx_operand_kind *kind, uint64_t *bits);
-
 #endif

@@ -1,9 +1,9 @@
 /*
- * host.c: compiles kernels with the system's C++ compiler and runs them on the CPU.
+ * host.c: compiles kernels with the system's compilers and runs them on the CPU.
  *
- * gs_host is a temporary folder. It gets the files of host/ once, and compiles gridsmith_run.c once for each kind of
- * module, with the first of that kind. A module is the translated .cu and that object, linked. Compilers run side by
- * side: gs_host_compile starts them, and whoever needs the module waits for it.
+ * gs_host is a temporary folder. It gets the files of host/ once, and compiles the runtime once for each kind of
+ * module, with the first of that kind. A module is the translated .cu (C++) or PTX (C) and the runtime, linked.
+ * Compilers run side by side: gs_host_compile starts them, and whoever needs the module waits for it.
  *
  * Each work runs in a process of its own. It is written to a file that the process maps (host/gridsmith_job.h), and
  * read back when the process has ended.
@@ -40,11 +40,17 @@ static const char *const kind_options[KINDS][4] = {{NULL},
                                                    {"-O1", "-fsanitize=address", "-fno-omit-frame-pointer"},
                                                    {"-fPIC", "-fvisibility=hidden", "-DGRIDSMITH_LIBRARY", "-shared"}};
 
+/* The parts of the runtime. Directed rounding must not be optimized away. */
+enum { RUN, PTX, MATRIX, PARTS };
+static const char *const part_sources[PARTS] = {"gridsmith_run.c", "gridsmith_ptx.c", "gridsmith_matrix.c"};
+static const char *const part_objects[PARTS] = {"run%d.o", "ptx%d.o", "matrix%d.o"};
+static const char *const part_logs[PARTS] = {"run%d.log", "ptx%d.log", "matrix%d.log"};
+
 struct gs_host {
     char *folder;
-    const char *compiler;
+    const char *compiler, *c_compiler;
     int modules;
-    struct process runtime[KINDS];
+    struct process runtime[KINDS][PARTS];
     gs_module *first;
 };
 
@@ -52,8 +58,9 @@ struct gs_module {
     gs_host *host;
     gs_module *next;
     int number;
-    char *name; /* of the .cu */
+    char *name; /* of the .cu or the PTX */
     enum kind kind;
+    bool is_ptx;
     struct process compiling;
     gs_code code; /* valid if is_ready */
     gs_error error;
@@ -131,19 +138,37 @@ static size_t add_kind(const char **arguments, size_t count, enum kind kind) {
     return count;
 }
 
-static gs_code start_runtime(gs_host *host, enum kind kind, gs_error *error) {
-    char *source = path_in(host, "gridsmith_run.c", 0), *object = path_in(host, "run%d.o", kind),
-         *log = path_in(host, "run%d.log", kind);
-    const char *arguments[20] = {host->compiler, "-x", "c", "-std=gnu17", "-O2", "-g1", "-w"};
-    size_t count = add_kind(arguments, 7, kind);
+static gs_code start_part(gs_host *host, enum kind kind, int part, const char *compiler, gs_error *error) {
+    char *source = path_in(host, part_sources[part], 0), *object = path_in(host, part_objects[part], kind),
+         *log = path_in(host, part_logs[part], kind);
+    const char *arguments[20] = {compiler,         "-x", "c", "-std=gnu17", "-O2", "-g1", "-w", "-ffp-contract=off",
+                                 "-frounding-math"};
+    size_t count = add_kind(arguments, 9, kind);
     arguments[count++] = "-c";
     arguments[count++] = "-o";
     arguments[count++] = object;
     arguments[count++] = source;
-    gs_code code = source && object && log ? start(&host->runtime[kind], arguments, log, error) : gs_fail_memory(error);
+    gs_code code =
+        source && object && log ? start(&host->runtime[kind][part], arguments, log, error) : gs_fail_memory(error);
     free(source);
     free(object);
     free(log);
+    return code;
+}
+
+static int part_count(const gs_module *module) {
+    return module->is_ptx ? PARTS : 1;
+}
+
+/* Starts to compile the parts of the runtime that a module needs and that are not compiled yet. */
+static gs_code start_runtime(const gs_module *module, gs_error *error) {
+    gs_host *host = module->host;
+    gs_code code = GS_OK;
+    for (int part = 0; part < part_count(module) && code == GS_OK; part++) {
+        const struct process *process = &host->runtime[module->kind][part];
+        if (!process->id && !process->was_started)
+            code = start_part(host, module->kind, part, module->is_ptx ? host->c_compiler : host->compiler, error);
+    }
     return code;
 }
 
@@ -165,7 +190,7 @@ static gs_code write_host_runtime(const gs_host *host, gs_error *error) {
 }
 
 gs_host *gs_host_open(gs_error *error) {
-    const char *temporary = getenv("TMPDIR"), *compiler = getenv("CXX");
+    const char *temporary = getenv("TMPDIR"), *compiler = getenv("CXX"), *c_compiler = getenv("CC");
     gs_host *host = calloc(1, sizeof *host);
     gs_text folder = {0};
     gs_text_add(&folder, "%s/gridsmith-XXXXXX", temporary && temporary[0] ? temporary : "/tmp");
@@ -176,6 +201,7 @@ gs_host *gs_host_open(gs_error *error) {
         return NULL;
     }
     host->compiler = compiler && compiler[0] ? compiler : "c++";
+    host->c_compiler = c_compiler && c_compiler[0] ? c_compiler : "cc";
     host->folder = folder.data;
     if (!mkdtemp(host->folder)) {
         gs_fail_system(error, "make the folder", host->folder);
@@ -198,7 +224,8 @@ void gs_host_close(gs_host *host) {
     if (!host)
         return;
     for (int kind = 0; kind < KINDS; kind++)
-        wait_for(&host->runtime[kind]);
+        for (int part = 0; part < PARTS; part++)
+            wait_for(&host->runtime[kind][part]);
     for (gs_module *module = host->first, *next; module; module = next) {
         next = module->next;
         wait_for(&module->compiling);
@@ -215,20 +242,24 @@ void gs_host_close(gs_host *host) {
 static gs_code start_compiler(gs_module *module, const gs_build *build, gs_error *error) {
     /* Products and sums are not fused: fusing saves a rounding, and whether the compiler fuses depends on the code
        around. */
-    static const char *const fixed[] = {
-        "-x",      "c++", "-std=c++17", "-O2", "-g1", "-w", "-pthread", "-ffp-contract=off", "-fno-strict-aliasing",
-        "-fwrapv", "-c"};
+    static const char *const fixed[] = {"-w", "-pthread", "-ffp-contract=off", "-fno-strict-aliasing", "-fwrapv", "-c"};
+    static const char *const languages[2][5] = {{"-x", "c++", "-std=c++17", "-O2", "-g1"},
+                                                {"-x", "c", "-std=gnu17", "-O1", "-g0"}};
     const gs_host *host = module->host;
-    char *source = path_in(host, "module%d.cpp", module->number), *log = path_in(host, "module%d.log", module->number),
-         *object = path_in(host, "module%d.o", module->number);
-    const char *arguments[MOST_OPTIONS + GS_COUNT(fixed) + 12];
+    char *source = path_in(host, module->is_ptx ? "module%d.c" : "module%d.cpp", module->number),
+         *log = path_in(host, "module%d.log", module->number), *object = path_in(host, "module%d.o", module->number);
+    const char *arguments[MOST_OPTIONS + GS_COUNT(fixed) + GS_COUNT(languages[0]) + 12];
     size_t count = 0;
-    arguments[count++] = host->compiler;
+    arguments[count++] = module->is_ptx ? host->c_compiler : host->compiler;
+    for (size_t i = 0; i < GS_COUNT(languages[0]); i++)
+        arguments[count++] = languages[module->is_ptx][i];
     for (size_t i = 0; i < GS_COUNT(fixed); i++)
         arguments[count++] = fixed[i];
     for (size_t i = 0; i < build->option_count && i < MOST_OPTIONS; i++)
         arguments[count++] = build->options[i];
     count = add_kind(arguments, count, module->kind);
+    if (module->kind == SANITIZED)
+        arguments[count++] = "-g1";
     arguments[count++] = "-I";
     arguments[count++] = host->folder;
     arguments[count++] = "-o";
@@ -236,7 +267,9 @@ static gs_code start_compiler(gs_module *module, const gs_build *build, gs_error
     arguments[count++] = source;
     arguments[count] = NULL;
     gs_text text = {0};
-    gs_code code = source && log && object ? gs_host_translate(build, &text, error) : gs_fail_memory(error);
+    gs_code code = !source || !log || !object ? gs_fail_memory(error)
+                   : module->is_ptx           ? gs_host_translate_ptx(build, &text, error)
+                                              : gs_host_translate(build, &text, error);
     if (code == GS_OK)
         code = write_file(source, text.data, text.count, error);
     if (code == GS_OK)
@@ -261,14 +294,12 @@ gs_module *gs_host_compile(gs_host *host, const gs_build *build, gs_error *error
                           .next = host->first,
                           .number = host->modules++,
                           .name = name,
+                          .is_ptx = gs_build_is_ptx(build),
                           .kind = build->as_library          ? LIBRARY
                                   : build->address_sanitizer ? SANITIZED
                                                              : PLAIN};
     host->first = module;
-    const struct process *runtime = &host->runtime[module->kind];
-    bool needs_runtime = !runtime->id && !runtime->was_started;
-    if (start_compiler(module, build, error) != GS_OK ||
-        (needs_runtime && start_runtime(host, module->kind, error) != GS_OK))
+    if (start_compiler(module, build, error) != GS_OK || start_runtime(module, error) != GS_OK)
         return NULL;
     return module;
 }
@@ -280,7 +311,7 @@ static gs_code compiler_failed(const gs_module *module, gs_error *error) {
     free(log);
     const char *message = strstr(line, "error:");
     size_t length = strlen(module->name);
-    gs_fail(error, GS_E_KERNEL, "the C++ compiler says: %s", message ? message : line);
+    gs_fail(error, GS_E_KERNEL, "the %s compiler says: %s", module->is_ptx ? "C" : "C++", message ? message : line);
     if (error && message && strncmp(line, module->name, length) == 0 && line[length] == ':') {
         snprintf(error->file, sizeof error->file, "%s", module->name);
         sscanf(line + length, ":%ld:%ld", &error->line, &error->column);
@@ -291,12 +322,19 @@ static gs_code compiler_failed(const gs_module *module, gs_error *error) {
 static gs_code link_module(gs_module *module, gs_error *error) {
     gs_host *host = module->host;
     char *object = path_in(host, "module%d.o", module->number), *log = path_in(host, "module%d.log", module->number),
-         *output = path_in(host, "module%d", module->number), line[300],
-         *runtime = path_in(host, "run%d.o", module->kind);
-    const char *arguments[20] = {host->compiler, "-pthread", "-o", output, object, runtime, "-lm"};
-    add_kind(arguments, 7, module->kind);
+         *output = path_in(host, "module%d", module->number), line[300], *parts[PARTS];
+    const char *arguments[20] = {module->is_ptx ? host->c_compiler : host->compiler, "-pthread", "-o", output, object};
+    size_t count = 5;
+    bool has_memory = object && log && output;
+    for (int part = 0; part < part_count(module); part++) {
+        parts[part] = path_in(host, part_objects[part], module->kind);
+        has_memory = has_memory && parts[part];
+        arguments[count++] = parts[part];
+    }
+    arguments[count++] = "-lm";
+    add_kind(arguments, count, module->kind);
     struct process process = {0};
-    gs_code code = object && log && output && runtime ? start(&process, arguments, log, error) : gs_fail_memory(error);
+    gs_code code = has_memory ? start(&process, arguments, log, error) : gs_fail_memory(error);
     if (code == GS_OK && wait_for(&process) != 0) {
         read_log(log, "undefined", line, sizeof line);
         code = gs_fail(error, GS_E_KERNEL, "%s: the linker says: %s", module->name, line);
@@ -304,8 +342,16 @@ static gs_code link_module(gs_module *module, gs_error *error) {
     free(object);
     free(log);
     free(output);
-    free(runtime);
+    for (int part = 0; part < part_count(module); part++)
+        free(parts[part]);
     return code;
+}
+
+static bool runtime_is_compiled(const gs_module *module) {
+    bool is_compiled = true;
+    for (int part = 0; part < part_count(module); part++)
+        is_compiled = wait_for(&module->host->runtime[module->kind][part]) == 0 && is_compiled;
+    return is_compiled;
 }
 
 gs_code gs_module_wait(gs_module *module, gs_error *error) {
@@ -314,8 +360,9 @@ gs_code gs_module_wait(gs_module *module, gs_error *error) {
         module->is_ready = true;
         if (wait_for(&module->compiling) != 0)
             module->code = compiler_failed(module, &module->error);
-        else if (wait_for(&host->runtime[module->kind]) != 0)
-            module->code = gs_fail(&module->error, GS_E_IO, "%s cannot compile the host runtime", host->compiler);
+        else if (!runtime_is_compiled(module))
+            module->code = gs_fail(&module->error, GS_E_IO, "%s cannot compile the host runtime",
+                                   module->is_ptx ? host->c_compiler : host->compiler);
         else
             module->code = link_module(module, &module->error);
     }
@@ -353,6 +400,7 @@ static void fill_job(gs_job *job, const gs_work *work, size_t bytes) {
                     .threads = work->threads,
                     .sms = work->sms,
                     .backwards = work->backwards,
+                    .shuffled = work->shuffled,
                     .seconds = work->seconds,
                     .seed = work->seed,
                     .file_bytes = bytes};

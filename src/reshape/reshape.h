@@ -8,7 +8,7 @@
  *   PTX        the same for compiled kernels, persistent and confined (ptx_form.c)
  *   numbers    the types of the elements of buffers (launch.c)
  *   launches   files with the grid, the block and the arguments of a call (launch.c)
- *   host       kernels compiled by the system's C++ compiler and run on the CPU (host.c)
+ *   host       kernels compiled by the system's compiler and run on the CPU (host.c, translate.c, ptx_host.c)
  *   verifying  the original and the reshaped kernel on the same inputs (verify.c)
  */
 #ifndef GS_RESHAPE_H
@@ -203,11 +203,11 @@ void gs_launch_free(gs_launch_file *launch);
 typedef struct gs_host gs_host;
 typedef struct gs_module gs_module;
 
-/* Makes the folder. $CXX, or c++, is the compiler. */
+/* Makes the folder. $CXX, or c++, compiles CUDA; $CC, or cc, compiles PTX that was translated to C. */
 gs_host *gs_host_open(gs_error *error);
 void gs_host_close(gs_host *host);
 
-/* Starts to compile. Compile errors are returned by gs_module_wait and gs_module_run. Several modules may compile at
+/* Starts to compile CUDA or PTX. Compile errors are returned by gs_module_wait and gs_module_run. Several modules may compile at
    the same time. */
 gs_module *gs_host_compile(gs_host *host, const gs_build *build, gs_error *error);
 /* Waits for the compiler. GS_E_KERNEL: a compile error. */
@@ -226,6 +226,12 @@ gs_executor *gs_executor_host(gs_error *error);
 /* Appends the C++ that is compiled: shared memory is translated and the table of kernels added; gridsmith_cuda.h does
    the rest. */
 gs_code gs_host_translate(const gs_build *build, gs_text *into, gs_error *error);
+/* The same for PTX: appends the C that is compiled; gridsmith_ptx.h has the instructions. Only `build->kernels` and what
+   they call are translated, or everything if there are none. GS_E_UNSUPPORTED, with line and caret: an instruction that
+   does not run on the CPU. */
+gs_code gs_host_translate_ptx(const gs_build *build, gs_text *into, gs_error *error);
+/* Whether a source is PTX: its first word is .version. */
+bool gs_build_is_ptx(const gs_build *build);
 
 /* ---- verifying: the original and the reshaped kernel on the same inputs ---- */
 
