@@ -1,0 +1,223 @@
+/*
+ * test_ptx_forms.c: forms of PTX compute what the original computes, or are refused.
+ *
+ * Many random kernels (random_ptx.c) form one module, which is compiled once for the CPU. Each kernel runs as it is,
+ * persistent and confined, with few and many worker blocks, with stops, and with blocks and threads in random order.
+ * The output, the sums and the count of each block must be the same. As many kernels run as GRIDSMITH_RUNS divided by
+ * 2500.
+ *
+ * So that the test is known to find mistakes, it also runs with forms that are broken on purpose.
+ */
+#include "test.h"
+
+#include "random_ptx.h"
+#include "reshape/reshape.h"
+
+#include <stdlib.h>
+
+enum { KERNELS = 40 /* of a module */, MOST_THREADS = 256, WORDS = RANDOM_PTX_BLOCKS * MOST_THREADS };
+
+struct kernel {
+    char name[40];
+    bool is_made[3]; /* by form */
+    bool needs_whole_rows;
+    uint32_t grid[3], block[3];
+    uint32_t seconds; /* time limit */
+};
+
+struct outcome {
+    uint32_t out[WORDS], sums[RANDOM_PTX_SUMS], marks[RANDOM_PTX_BLOCKS];
+};
+
+/* ---- the module ---- */
+
+static void shape(struct kernel *kernel, gs_random *random) {
+    static const uint32_t blocks[][3] = {{32, 1, 1}, {64, 1, 1}, {100, 1, 1}, {256, 1, 1},
+                                         {16, 4, 1}, {48, 2, 1}, {1, 1, 1}};
+    static const uint32_t grids[][3] = {{1, 1, 1}, {7, 1, 1}, {64, 1, 1}, {5, 4, 3}, {3, 9, 1}};
+    memcpy(kernel->block, blocks[gs_random_from(random, 0, GS_COUNT(blocks) - 1)], sizeof kernel->block);
+    memcpy(kernel->grid, grids[gs_random_from(random, 0, GS_COUNT(grids) - 1)], sizeof kernel->grid);
+}
+
+/* Replaces all of one text by another of the same length: how forms are broken. */
+static void replace(gs_text *text, const char *from, const char *to) {
+    assert_int_equal(strlen(from), strlen(to));
+    for (char *at = text->data; at && (at = strstr(at, from)); at += strlen(from))
+        memcpy(at, to, strlen(to));
+}
+
+struct breaking {
+    const char *from, *to;
+};
+
+static void add_forms(gs_text *text, struct kernel *kernels, const struct breaking *breaking) {
+    gs_ptx_module module;
+    gs_error error;
+    gs_text forms = {0};
+    if (gs_ptx_read(&module, "random.ptx", text->data, text->count, &error) != GS_OK)
+        fail_msg("%ld: %s", error.line, error.message);
+    for (int i = 0; i < KERNELS; i++)
+        for (int form = GS_FORM_PERSISTENT; form <= GS_FORM_CONFINED; form++) {
+            gs_ptx_options options = {.form = (enum gs_form)form, .has_marks = true};
+            gs_ptx_form made;
+            gs_code code = gs_ptx_reshape(&module, (uint32_t)gs_ptx_find_function(&module, kernels[i].name), &options,
+                                          &forms, &made, &error);
+            assert_true(code == GS_OK || code == GS_E_REFUSED);
+            kernels[i].is_made[form] = code == GS_OK;
+            kernels[i].needs_whole_rows = code == GS_OK && made.needs_whole_rows;
+        }
+    if (breaking && forms.data)
+        replace(&forms, breaking->from, breaking->to);
+    gs_ptx_free(&module);
+    if (forms.data)
+        gs_text_put(text, forms.data, forms.count);
+    gs_text_free(&forms);
+}
+
+static gs_text make_module(struct kernel *kernels, uint64_t seed, uint64_t first, const struct breaking *breaking) {
+    gs_text text = {0};
+    gs_text_add(&text, "%s", random_ptx_head);
+    for (int i = 0; i < KERNELS; i++) {
+        gs_random random = gs_random_at(seed, first + (uint64_t)i);
+        kernels[i] = (struct kernel){.seconds = breaking ? 3 : 60};
+        snprintf(kernels[i].name, sizeof kernels[i].name, "k%llu", (unsigned long long)(first + (uint64_t)i));
+        shape(&kernels[i], &random);
+        random_ptx_put(&text, kernels[i].name, &random);
+    }
+    add_forms(&text, kernels, breaking);
+    return text;
+}
+
+/* ---- running ---- */
+
+static gs_code play(gs_module *module, const struct kernel *kernel, int form, uint64_t seed, struct outcome *outcome,
+                    gs_error *error) {
+    static uint32_t in[WORDS];
+    static const char *const suffixes[] = {"", "__persistent", "__confined"};
+    gs_random random = gs_random_at(seed, 7);
+    gs_work work = {.seconds = kernel->seconds, .seed = seed, .shuffled = seed % 2, .backwards = seed % 3 == 0};
+    char name[80];
+    uint32_t n = 5;
+    memset(outcome, 0, sizeof *outcome);
+    for (int i = 0; i < WORDS; i++)
+        in[i] = (uint32_t)i * 2654435761u >> 7;
+    int32_t inputs = gs_work_buffer(&work, in, sizeof in),
+            outputs = gs_work_buffer(&work, outcome->out, sizeof outcome->out),
+            sums = gs_work_buffer(&work, outcome->sums, sizeof outcome->sums),
+            marks = gs_work_buffer(&work, outcome->marks, sizeof outcome->marks);
+    snprintf(name, sizeof name, "%s%s", kernel->name, suffixes[form]);
+    gs_job_call *call = gs_work_call(&work, name, kernel->grid, kernel->block, 0);
+    call->form = (uint32_t)form;
+    call->marks = form == GS_FORM_ORIGINAL ? -1 : marks;
+    call->workers = form == GS_FORM_ORIGINAL ? 0 : (uint32_t)gs_random_from(&random, 1, 9);
+    call->task_blocks = (uint32_t)gs_random_from(&random, 0, 4);
+    call->stops = form == GS_FORM_CONFINED ? (uint32_t)gs_random_from(&random, 0, 3) : 0;
+    gs_work_pass_buffer(&work, inputs);
+    gs_work_pass_buffer(&work, outputs);
+    gs_work_pass_buffer(&work, sums);
+    gs_work_pass(&work, &n, sizeof n);
+    gs_code code = gs_module_run(module, &work, error);
+    gs_work_free(&work);
+    return code;
+}
+
+static bool is_same(const struct kernel *kernel, const struct outcome *original, const struct outcome *formed) {
+    uint32_t blocks = kernel->grid[0] * kernel->grid[1] * kernel->grid[2];
+    for (uint32_t i = 0; i < blocks; i++)
+        if (formed->marks[i] != 1)
+            return false;
+    return memcmp(original->out, formed->out, sizeof original->out) == 0 &&
+           memcmp(original->sums, formed->sums, sizeof original->sums) == 0;
+}
+
+struct counts {
+    int kernels, accepted, different;
+};
+
+/* Runs the forms of one kernel. False: one differs. */
+static bool check_kernel(gs_module *module, const struct kernel *kernel, uint64_t seed, char *message, size_t size) {
+    static struct outcome original, formed;
+    gs_error error = {.code = GS_OK};
+    if (play(module, kernel, GS_FORM_ORIGINAL, seed, &original, &error) != GS_OK)
+        fail_msg("the original %s fails: %s", kernel->name, error.message);
+    for (int form = GS_FORM_PERSISTENT; form <= GS_FORM_CONFINED; form++) {
+        if (!kernel->is_made[form] || (kernel->needs_whole_rows && kernel->block[0] % 32))
+            continue;
+        gs_code code = play(module, kernel, form, seed + 1, &formed, &error);
+        if (code == GS_OK && is_same(kernel, &original, &formed))
+            continue;
+        snprintf(message, size, "%s as form %d with seed %llu: %s", kernel->name, form, (unsigned long long)seed,
+                 code == GS_OK ? "it computes something else" : error.message);
+        return false;
+    }
+    return true;
+}
+
+static struct counts check_module(uint64_t seed, uint64_t first, const struct breaking *breaking, bool must_hold) {
+    struct kernel kernels[KERNELS];
+    struct counts counts = {.kernels = KERNELS};
+    char message[500];
+    gs_error error;
+    gs_text text = make_module(kernels, seed, first, breaking);
+    gs_build build = {.name = "random.ptx", .text = text.data, .size = text.count};
+    gs_host *host = gs_host_open(&error);
+    assert_non_null(host);
+    gs_module *module = gs_host_compile(host, &build, &error);
+    if (!module || gs_module_wait(module, &error) != GS_OK)
+        fail_msg("%ld: %s", error.line, error.message);
+    for (int i = 0; i < KERNELS && (must_hold || !counts.different); i++) {
+        counts.accepted += kernels[i].is_made[GS_FORM_PERSISTENT];
+        if (check_kernel(module, &kernels[i], seed + 10 * (uint64_t)i, message, sizeof message))
+            continue;
+        counts.different++;
+        if (must_hold)
+            fail_msg("GRIDSMITH_SEED=%llu: %s", (unsigned long long)seed, message);
+    }
+    gs_host_close(host);
+    gs_text_free(&text);
+    return counts;
+}
+
+/* ---- tests ---- */
+
+static void forms_compute_the_same(void **state) {
+    (void)state;
+    uint64_t seed = test_number("GRIDSMITH_SEED", 1), runs = test_number("GRIDSMITH_RUNS", 100000) / 2500;
+    struct counts all = {0};
+    for (uint64_t first = 0; first < runs || !first; first += KERNELS) {
+        struct counts counts = check_module(seed, first, NULL, true);
+        all.kernels += counts.kernels;
+        all.accepted += counts.accepted;
+    }
+    print_message("%d random kernels, %d accepted\n", all.kernels, all.accepted);
+    assert_true(all.accepted > all.kernels / 2);
+}
+
+/* Each of these breaks the block loop, or a change of the body, in one place. */
+static void broken_forms_are_found(void **state) {
+    (void)state;
+    static const struct breaking broken[] = {
+        {"red.shared.add.u32 [%gs_phase], 1;", "red.shared.add.u32 [%gs_phase], 2;"}, /* ghosts */
+        {"xor.b32 %gs_phase, %gs_phase, 4;", "xor.b32 %gs_phase, %gs_phase, 0;"},
+        {"mul.wide.u32 %gs_d1, %gs_r12, 4;", "mul.wide.u32 %gs_d1, %gs_r12, 0;"}, /* marks */
+        {"shr.u32 %gs_r7, %gs_place, 1;", "shr.u32 %gs_r7, %gs_place, 2;"},       /* the block of a task */
+        {"sub.u32 %gs_y, %gs_y, %gs_r21;", "sub.u32 %gs_y, %gs_y, %gs_r11;"},     /* rows */
+        {"ld.param.u32 %gs_grid, [gs_job+4];", "ld.param.u32 %gs_grid, [gs_job+8];"},
+    };
+    uint64_t seed = test_number("GRIDSMITH_SEED", 1);
+    for (size_t i = 0; i < GS_COUNT(broken); i++) {
+        int different = 0;
+        for (uint64_t first = 0; first < 4 * KERNELS && !different; first += KERNELS)
+            different = check_module(seed, first, &broken[i], false).different;
+        if (!different)
+            fail_msg("nobody notices \"%s\"", broken[i].to);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(forms_compute_the_same),
+        cmocka_unit_test(broken_forms_are_found),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
