@@ -87,7 +87,10 @@ static gs_code check_marks(const gs_zoo_turn *turn, const struct group *group, g
 
 static gs_code run_group(gs_zoo_turn *turn, struct group *group, gs_error *error) {
     const gs_zoo_launch *launches = turn->instance->launches.data + group->first;
-    gs_work work = {.seconds = turn->form->seconds, .seed = turn->form->seed, .backwards = turn->form->backwards};
+    gs_work work = {.seconds = turn->form->seconds,
+                    .seed = turn->form->seed,
+                    .backwards = turn->form->backwards,
+                    .shuffled = turn->form->shuffled};
     uint64_t blocks = 0;
     for (size_t i = 0; i < group->count; i++)
         blocks += blocks_of(&launches[i]);

@@ -114,6 +114,7 @@ typedef struct gs_zoo_form {
     uint32_t seconds; /* time limit of a launch */
     bool is_marked;   /* counts how often each block of the grid ran; it must be once */
     bool backwards;   /* on the CPU: threads in reverse order */
+    bool shuffled;    /* on the CPU: blocks and threads in random order */
 } gs_zoo_form;
 
 /* A kernel in a form: its text, and the changes to its launches. */
