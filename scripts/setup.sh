@@ -42,6 +42,7 @@ look_for_what_builds() {
     need libsqlite3-dev pkg-config --exists sqlite3
     need libuv1-dev pkg-config --exists libuv
     need zlib1g-dev pkg-config --exists zlib
+    need libzstd-dev pkg-config --exists libzstd
 }
 
 look_for_what_tests() {

@@ -1,0 +1,91 @@
+/*
+ * ptx_input.h: how PTX gets in: out of files that contain it, out of CUDA sources through a compiler; and the names of
+ * kernels for people.
+ *
+ *   texts       the PTX modules of a file, and which of them suits a GPU (ptx_texts.c)
+ *   containers  PTX files, fatbins, ELF files and static libraries (ptx_container.c, ptx_fatbin.c, ptx_lz4.c)
+ *   sources     CUDA C++ to PTX, by nvcc, NVRTC or clang (ptx_source.c)
+ *   names       C++ symbols as people write them (ptx_demangle.c)
+ */
+#ifndef GS_PTX_INPUT_H
+#define GS_PTX_INPUT_H
+
+#include "base/base.h"
+
+/* ---- texts: the PTX modules of a file ---- */
+
+/* One PTX module, as text. */
+typedef struct gs_ptx_text {
+    char *text; /* ends in a NUL that `size` does not count */
+    size_t size;
+    char target[16];     /* "sm_90a" */
+    int architecture;    /* 90 */
+    size_t offset;       /* where its text, or its compressed text, begins in the file */
+    size_t group;        /* the texts of one group are the same module, for several architectures */
+    char *name;          /* the name that the fatbin gives it, else the member of the static library; or NULL */
+    char *options;       /* for ptxas, as the fatbin has them; or NULL */
+    bool is_relocatable; /* compiled with -rdc=true: it may need other modules, and is no program by itself */
+} gs_ptx_text;
+
+/* All of a file, in the order of the file. */
+typedef struct gs_ptx_texts {
+    gs_ptx_text *data;
+    size_t count, capacity;
+    size_t groups;
+    size_t machine_codes; /* images that have machine code and no PTX, such as cubins */
+    size_t bytes;         /* of all texts */
+} gs_ptx_texts;
+
+/* The most bytes of a file, of one text, and of all texts of a file. */
+#define GS_PTX_FILE_MOST  ((size_t)2 << 30)
+#define GS_PTX_TEXT_MOST  ((size_t)64 << 20)
+#define GS_PTX_TEXTS_MOST ((size_t)512 << 20)
+
+/* Finds the PTX of a file; `name` is its name in errors. GS_E_FORMAT: there is none, or the file is damaged. The caller
+   frees the texts if the code is GS_OK. */
+gs_code gs_ptx_find(const char *name, const char *bytes, size_t size, gs_ptx_texts *texts, gs_error *error);
+/* The same for a file that is read; "-" is standard input. */
+gs_code gs_ptx_find_in_file(const char *path, gs_ptx_texts *texts, gs_error *error);
+void gs_ptx_texts_free(gs_ptx_texts *texts);
+
+/* The text of a group for GPUs with this compute capability (90: 9.0): the one with the highest target that runs there.
+   NULL: all targets are above it. */
+const gs_ptx_text *gs_ptx_texts_best(const gs_ptx_texts *texts, size_t group, int capability);
+/* Whether PTX for a target, such as "sm_80", "sm_90a" or "sm_120f", can be compiled for a compute capability. */
+bool gs_ptx_target_suits(const char *target, int capability);
+
+/* ---- inside: for the files that read containers ---- */
+
+/* What all files that read one container share. */
+typedef struct gs_ptx_search {
+    const char *name;  /* of the file, for errors */
+    const char *bytes; /* the whole file */
+    size_t size;
+    const char *member; /* of the static library, or NULL */
+    bool is_relocatable;
+    gs_ptx_texts *texts;
+    gs_error *error;
+} gs_ptx_search;
+
+/* A part of the file. */
+typedef struct gs_ptx_span {
+    size_t at, size;
+} gs_ptx_span;
+
+/* An error about the file of a search. Returns GS_E_FORMAT. */
+gs_code gs_ptx_search_fail(const gs_ptx_search *search, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Whether a text begins as PTX does: blanks, comments, then ".version". */
+bool gs_ptx_looks_like(const char *text, size_t size);
+/* Appends a text, which the texts own from now on, even after an error. Reads its target. */
+gs_code gs_ptx_texts_add(const gs_ptx_search *search, const gs_ptx_text *text);
+
+/* Fatbins, one after the other, with or without zeros between them. */
+gs_code gs_ptx_fatbins(const gs_ptx_search *search, gs_ptx_span span);
+/* Whether a fatbin begins here. If `whole` is not NULL, the fatbin must end within `size`, and gets its length. */
+bool gs_ptx_is_fatbin(const char *bytes, size_t size, size_t *whole);
+
+/* Expands a block of LZ4. False: it is damaged, or does not have exactly `into_size` bytes. */
+bool gs_ptx_lz4(const unsigned char *from, size_t size, unsigned char *into, size_t into_size);
+
+#endif

@@ -1,0 +1,61 @@
+/*
+ * ptx_lz4.c: expands a block of LZ4, which nvcc --compress-mode=speed makes.
+ *
+ * A block is a list of sequences. A sequence is a token, literals, and a match: bytes that were already written, given
+ * by their distance. The token has two lengths of four bits; 15 means that more bytes follow, and each 255 of them that
+ * yet another does. The last sequence ends after its literals. A match may overlap what it writes: a distance of 1
+ * repeats a byte.
+ *
+ * Nothing here is trusted: each read and each write is checked.
+ */
+#include "ptx_input.h"
+
+enum { LONG_LENGTH = 15, MORE = 255, SHORTEST_MATCH = 4 };
+
+struct reader {
+    const unsigned char *at, *end;
+};
+
+/* A length that begins with four bits of the token. Lengths above `most` are damage, so that sums cannot overflow. */
+static bool read_length(struct reader *from, size_t bits, size_t most, size_t *length) {
+    *length = bits;
+    if (bits < LONG_LENGTH)
+        return bits <= most;
+    unsigned char more;
+    do {
+        if (from->at == from->end)
+            return false;
+        more = *from->at++;
+        *length += more;
+        if (*length > most)
+            return false;
+    } while (more == MORE);
+    return true;
+}
+
+bool gs_ptx_lz4(const unsigned char *from, size_t size, unsigned char *into, size_t into_size) {
+    struct reader in = {from, from + size};
+    size_t count = 0, length;
+    while (in.at < in.end) {
+        unsigned token = *in.at++;
+        if (!read_length(&in, token >> 4, into_size - count, &length) || length > (size_t)(in.end - in.at))
+            return false;
+        memcpy(into + count, in.at, length);
+        in.at += length;
+        count += length;
+        if (in.at == in.end)
+            return count == into_size;
+        if (in.end - in.at < 2)
+            return false;
+        size_t distance = in.at[0] | (size_t)in.at[1] << 8;
+        in.at += 2;
+        if (!read_length(&in, token & 15, into_size, &length))
+            return false;
+        length += SHORTEST_MATCH;
+        if (!distance || distance > count || length > into_size - count)
+            return false;
+        for (size_t end = count + length; count < end; count++)
+            into[count] = into[count - distance];
+    }
+    return false;
+}
