@@ -54,6 +54,17 @@ const gs_ptx_text *gs_ptx_texts_best(const gs_ptx_texts *texts, size_t group, in
 /* Whether PTX for a target, such as "sm_80", "sm_90a" or "sm_120f", can be compiled for a compute capability. */
 bool gs_ptx_target_suits(const char *target, int capability);
 
+/* ---- names ---- */
+
+enum {
+    GS_PTX_NAME_ALONE = 1, /* without parameters: reduce<256> */
+    GS_PTX_NAME_RETURN = 2 /* with the return type, where the symbol has it: void reduce<256>(float*, int) */
+};
+
+/* The name of a C++ symbol for people: "reduce<256>(float*, int)" for "_Z6reduceILi256EEvPfi". A symbol that is not
+   understood is returned as it is. The caller frees the name; NULL: out of memory. */
+char *gs_ptx_demangle(const char *symbol, unsigned flags);
+
 /* ---- inside: for the files that read containers ---- */
 
 /* What all files that read one container share. */
