@@ -77,7 +77,7 @@ GS_VECTORS(float, float, 4, 8, 16)
 GS_VECTORS(double, double, 8, 16, 16)
 #undef GS_VECTORS
 
-struct dim3 {
+struct __attribute__((aligned(4))) dim3 {
     unsigned x, y, z;
     GS_MEMBER dim3(unsigned from_x = 1, unsigned from_y = 1, unsigned from_z = 1) : x(from_x), y(from_y), z(from_z) {}
 };
@@ -534,7 +534,7 @@ struct matrix_b {};
 struct accumulator {};
 struct row_major {};
 struct col_major {};
-enum layout_t { mem_row_major = 0, mem_col_major = 1 };
+enum layout_t : int { mem_row_major = 0, mem_col_major = 1 };
 
 template <typename Layout> struct gs_layout { static constexpr int value = 0; };
 template <> struct gs_layout<col_major> { static constexpr int value = 1; };

@@ -138,6 +138,8 @@ typedef struct cu_launch {
     X(log_text, nvrtcGetProgramLog, (nvrtc_program, char *))                                                           \
     X(image_size, nvrtcGetCUBINSize, (nvrtc_program, size_t *))                                                        \
     X(image, nvrtcGetCUBIN, (nvrtc_program, char *))                                                                   \
+    X(ptx_size, nvrtcGetPTXSize, (nvrtc_program, size_t *))                                                            \
+    X(ptx, nvrtcGetPTX, (nvrtc_program, char *))                                                                       \
     X(program_free, nvrtcDestroyProgram, (nvrtc_program *))
 
 #define CU_POINTER(name, symbol, arguments) int(*name) arguments;
@@ -186,7 +188,11 @@ gs_code gs_nvrtc_compile(const cu_api *api, const nvrtc_source *source, nvrtc_pr
 /* The compiled image, for the driver to load, and its size if `bytes` is not NULL. The caller frees it. */
 gs_code gs_nvrtc_image(const cu_api *api, nvrtc_program program, char **image, size_t *bytes, gs_error *error);
 
-/* Both, for a source of this program and an architecture (90: sm_90). `what` is its name in errors. */
+/* The PTX, if the source was compiled for a virtual architecture (compute_90). The caller frees it. */
+gs_code gs_nvrtc_ptx(const cu_api *api, nvrtc_program program, char **ptx, gs_error *error);
+
+/* Compiles and returns the image, for a source of this program and an architecture (90: sm_90). `what` is its name in
+ * errors. */
 gs_code gs_cuda_compile(const cu_api *api, int architecture, const char *what, const char *file, const char *text,
                         char **image, gs_error *error);
 

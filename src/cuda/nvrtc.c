@@ -43,6 +43,19 @@ gs_code gs_nvrtc_image(const cu_api *api, nvrtc_program program, char **image, s
     return gs_fail_memory(error);
 }
 
+gs_code gs_nvrtc_ptx(const cu_api *api, nvrtc_program program, char **ptx, gs_error *error) {
+    size_t size = 0;
+    *ptx = NULL;
+    if (api->ptx_size(program, &size) != 0 || !size)
+        return gs_fail(error, GS_E_NO_GPU, "NVIDIA's run-time compiler returned no PTX");
+    *ptx = calloc(1, size + 1);
+    if (*ptx && api->ptx(program, *ptx) == 0)
+        return GS_OK;
+    free(*ptx);
+    *ptx = NULL;
+    return gs_fail_memory(error);
+}
+
 gs_code gs_cuda_compile(const cu_api *api, int architecture, const char *what, const char *file, const char *text,
                         char **image, gs_error *error) {
     char option[40], *log;

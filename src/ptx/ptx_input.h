@@ -4,7 +4,8 @@
  *
  *   texts       the PTX modules of a file, and which of them suits a GPU (ptx_texts.c)
  *   containers  PTX files, fatbins, ELF files and static libraries (ptx_container.c, ptx_fatbin.c, ptx_lz4.c)
- *   sources     CUDA C++ to PTX, by nvcc, NVRTC or clang (ptx_source.c)
+ *   sources     CUDA C++ to PTX, by nvcc, NVRTC or clang (ptx_source.c, ptx_compilers.c, ptx_command.c)
+ *   entries     the kernels of a PTX text, and which of them a name means (ptx_entries.c)
  *   names       C++ symbols as people write them (ptx_demangle.c)
  */
 #ifndef GS_PTX_INPUT_H
@@ -53,6 +54,48 @@ void gs_ptx_texts_free(gs_ptx_texts *texts);
 const gs_ptx_text *gs_ptx_texts_best(const gs_ptx_texts *texts, size_t group, int capability);
 /* Whether PTX for a target, such as "sm_80", "sm_90a" or "sm_120f", can be compiled for a compute capability. */
 bool gs_ptx_target_suits(const char *target, int capability);
+
+/* ---- sources: CUDA C++ to PTX ---- */
+
+typedef struct gs_ptx_source_request {
+    const char *file; /* its name in errors; files that it includes are looked for in its folder */
+    const char *text;
+    size_t size;
+    const char *const *kernels; /* names, with their template arguments: "reduce<256>"; instances of these are made */
+    size_t kernel_count;
+    const char *const *options; /* for the compiler, as users write them: "-I", "include", "-DN=4", "-std=c++20" */
+    size_t option_count;
+    int architecture; /* 90: compute capability 9.0 */
+    const char
+        *compiler; /* "nvcc", "nvrtc" or "clang"; NULL: $GRIDSMITH_COMPILER, or else the first that can compile it */
+    int seconds;   /* time limit of nvcc and clang; 0: 300 */
+} gs_ptx_source_request;
+
+typedef struct gs_ptx_compiled {
+    char *text; /* PTX */
+    size_t size;
+    char **symbols; /* of each kernel of the request: its name in the PTX */
+    size_t count;
+    const char *compiler; /* the one that compiled it */
+    int architecture;     /* of the PTX: clang may know only lower ones than requested */
+} gs_ptx_compiled;
+
+/* Compiles. GS_E_KERNEL: the source has an error; the place and message are those of the compiler. GS_E_UNSUPPORTED:
+   there is no compiler. GS_E_USAGE: there is no such kernel or compiler. The caller frees the result if the code is
+   GS_OK. */
+gs_code gs_ptx_from_source(const gs_ptx_source_request *request, gs_ptx_compiled *compiled, gs_error *error);
+void gs_ptx_compiled_free(gs_ptx_compiled *compiled);
+
+/* The symbols of the kernels of a PTX text. */
+typedef struct gs_ptx_entries {
+    char **data;
+    size_t count, capacity;
+} gs_ptx_entries;
+
+bool gs_ptx_entries_list(const char *text, gs_ptx_entries *entries); /* false: out of memory */
+/* The number of the kernel `name`, which is a symbol, or a name as people write it. -1: there is none; -2: several. */
+int gs_ptx_entries_find(const gs_ptx_entries *entries, const char *name);
+void gs_ptx_entries_free(gs_ptx_entries *entries);
 
 /* ---- names ---- */
 

@@ -140,6 +140,18 @@ int nvrtcGetCUBIN(nvrtc_program program, char *image) {
     return 0;
 }
 
+/* It has no PTX. */
+int nvrtcGetPTXSize(nvrtc_program program, size_t *size) {
+    (void)program;
+    *size = 0;
+    return 0;
+}
+
+int nvrtcGetPTX(nvrtc_program program, char *ptx) {
+    (void)program, (void)ptx;
+    return INVALID_INPUT;
+}
+
 int nvrtcDestroyProgram(nvrtc_program *program) {
     free((*program)->source);
     free((*program)->name);

@@ -1,0 +1,124 @@
+/*
+ * ptx_entries.c: the kernels of a PTX text, and which of them a name means.
+ *
+ * People write reduce<256>; the symbol is _Z6reduceILi256EEvPfi. Names are compared without blanks, without the
+ * suffixes of numbers (4u is 4) and with the short names of types made long (unsigned is unsigned int). If that finds
+ * nothing, a name without its template arguments is enough, as long as one kernel has it.
+ */
+#include "ptx_input.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+
+/* ---- the list ---- */
+
+static bool is_symbol_letter(char letter) {
+    return isalnum((unsigned char)letter) || letter == '_' || letter == '$' || letter == '%';
+}
+
+bool gs_ptx_entries_list(const char *text, gs_ptx_entries *entries) {
+    static const char word[] = ".entry";
+    *entries = (gs_ptx_entries){0};
+    for (const char *at = text; (at = strstr(at, word));) {
+        at += sizeof word - 1;
+        const char *name = at + strspn(at, " \t\r\n"), *end = name;
+        while (is_symbol_letter(*end))
+            end++;
+        if (name == at || end == name)
+            continue;
+        char *symbol = strndup(name, (size_t)(end - name));
+        if (!symbol || !GS_RESERVE(entries, 1)) {
+            free(symbol);
+            gs_ptx_entries_free(entries);
+            return false;
+        }
+        entries->data[entries->count++] = symbol;
+        at = end;
+    }
+    return true;
+}
+
+void gs_ptx_entries_free(gs_ptx_entries *entries) {
+    for (size_t i = 0; i < entries->count; i++)
+        free(entries->data[i]);
+    free(entries->data);
+    *entries = (gs_ptx_entries){0};
+}
+
+/* ---- names that are compared ---- */
+
+static bool ends_in_number(const gs_text *text) {
+    size_t at = text->count;
+    while (at > 0 && isdigit((unsigned char)text->data[at - 1]))
+        at--;
+    return at < text->count && (at == 0 || !(isalpha((unsigned char)text->data[at - 1]) || text->data[at - 1] == '_'));
+}
+
+/* "unsigned" without what it is; "unsigned int" has it already. */
+static bool is_short_unsigned(const char *word) {
+    if (strncmp(word, "unsigned", 8) != 0 || is_symbol_letter(word[8]))
+        return false;
+    word += 8 + strspn(word + 8, " ");
+    return strncmp(word, "int", 3) != 0 && strncmp(word, "char", 4) != 0 && strncmp(word, "short", 5) != 0 &&
+           strncmp(word, "long", 4) != 0 && strncmp(word, "__int128", 8) != 0;
+}
+
+/* A name in the form in which names are compared. The caller frees it. */
+static char *plain_name(const char *name) {
+    gs_text text = {0};
+    gs_text_put(&text, "", 0);
+    for (const char *at = name; *at && !text.failed; at++) {
+        bool begins_word = at == name || !is_symbol_letter(at[-1]);
+        if (*at == ' ' || (strchr("uUlL", *at) && ends_in_number(&text)))
+            continue;
+        if (begins_word && is_short_unsigned(at)) {
+            gs_text_add(&text, "unsignedint");
+            at += 7;
+        } else {
+            gs_text_put(&text, at, 1);
+        }
+    }
+    if (text.failed)
+        gs_text_free(&text);
+    return text.data;
+}
+
+typedef bool (*name_test)(const char *wanted, const char *found);
+
+static bool is_same(const char *wanted, const char *found) {
+    return strcmp(wanted, found) == 0;
+}
+
+/* The same up to the template arguments. */
+static bool is_same_template(const char *wanted, const char *found) {
+    size_t length = strcspn(wanted, "<");
+    return length == strcspn(found, "<") && memcmp(wanted, found, length) == 0;
+}
+
+/* How many names pass the test; `*number` is the last of them. */
+static int count_names(const gs_ptx_entries *entries, const char *wanted, name_test test, int *number) {
+    int found = 0;
+    for (size_t i = 0; i < entries->count; i++) {
+        char *name = gs_ptx_demangle(entries->data[i], GS_PTX_NAME_ALONE), *plain = name ? plain_name(name) : NULL;
+        if (plain && test(wanted, plain)) {
+            found++;
+            *number = (int)i;
+        }
+        free(plain);
+        free(name);
+    }
+    return found;
+}
+
+int gs_ptx_entries_find(const gs_ptx_entries *entries, const char *name) {
+    static const name_test tests[] = {is_same, is_same_template};
+    for (size_t i = 0; i < entries->count; i++)
+        if (strcmp(entries->data[i], name) == 0)
+            return (int)i;
+    char *wanted = plain_name(name);
+    int found = 0, number = -1;
+    for (size_t i = 0; i < GS_COUNT(tests) && wanted && !found; i++)
+        found = count_names(entries, wanted, tests[i], &number);
+    free(wanted);
+    return found > 1 ? -2 : number;
+}
