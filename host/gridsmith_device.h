@@ -411,8 +411,10 @@ GS_DEVICE float __powf(float base, float power) {
     return __nvvm_ex2_approx_f(power * __nvvm_lg2_approx_f(base));
 }
 
-/* e^x = 2^n e^r with r between -ln(2)/2 and ln(2)/2; ln(2) is taken in two parts, so that r is exact. */
+/* e^x = 2^n e^r with r between -ln(2)/2 and ln(2)/2; ln(2) is taken in two parts, so that r is exact. 2^n is multiplied
+   in two steps, because it may be infinite where the result is not. */
 GS_DEVICE float expf(float x) {
+    x = x > 200.0f ? 200.0f : x < -200.0f ? -200.0f : x;
     float n = rintf(x * 1.44269504f), r = fmaf(n, -0.693359375f, x);
     r = fmaf(n, 2.12194440e-4f, r);
     float e = 1.0f / 5040;
@@ -423,7 +425,8 @@ GS_DEVICE float expf(float x) {
     e = fmaf(e, r, 0.5f);
     e = fmaf(e, r, 1.0f);
     e = fmaf(e, r, 1.0f);
-    return e * __nvvm_ex2_approx_f(n);
+    float first = floorf(n * 0.5f);
+    return e * __nvvm_ex2_approx_f(first) * __nvvm_ex2_approx_f(n - first);
 }
 
 /* ln(2^n m) with m between sqrt(1/2) and sqrt(2): the series of the inverse hyperbolic tangent of (m - 1) / (m + 1). */
@@ -472,31 +475,37 @@ GS_DEVICE float cosf(float angle) {
     sincosf(angle, &sine, &cosine);
     return cosine;
 }
+/* Near 0 the first terms of the series, elsewhere by e^2x. */
 GS_DEVICE float tanhf(float x) {
+    float z = x * x;
+    if (z < 0.04f)
+        return fmaf(fmaf(fmaf(fmaf(62.0f / 2835, z, -17.0f / 315), z, 2.0f / 15), z, -1.0f / 3), z * x, x);
     float e = expf(2.0f * fminf(fabsf(x), 20.0f)), t = (e - 1.0f) / (e + 1.0f);
     return x < 0 ? -t : t;
 }
 
-/* Below 2 the power series of erf, above it the continued fraction of erfc. */
-GS_DEVICE float erfcf(float x) {
-    float a = fabsf(x), result;
-    if (a < 2.0f) {
-        float term = a, sum = a;
-        for (int n = 1; n < 30; n++) {
-            term *= -a * a / (float)n;
-            sum += term / (float)(2 * n + 1);
-        }
-        result = 1.0f - 1.12837917f * sum;
-    } else {
-        float below = a;
-        for (int n = 30; n > 0; n--)
-            below = a + 0.5f * (float)n / below;
-        result = 0.564189584f * expf(-a * a) / below;
+/* Below 1 the power series of erf, above it the continued fraction of erfc. */
+GS_DEVICE float gs_erf_series(float x) {
+    float term = x, sum = x;
+    for (int n = 1; n < 16; n++) {
+        term *= -x * x / (float)n;
+        sum += term / (float)(2 * n + 1);
     }
-    return x < 0 ? 2.0f - result : result;
+    return 1.12837917f * sum;
+}
+GS_DEVICE float gs_erfc_fraction(float x) {
+    float below = x;
+    for (int n = 60; n > 0; n--)
+        below = x + 0.5f * (float)n / below;
+    return 0.564189584f * expf(-x * x) / below;
+}
+GS_DEVICE float erfcf(float x) {
+    if (fabsf(x) < 1.0f)
+        return 1.0f - gs_erf_series(x);
+    return x < 0 ? 2.0f - gs_erfc_fraction(-x) : gs_erfc_fraction(x);
 }
 GS_DEVICE float erff(float x) {
-    return 1.0f - erfcf(x);
+    return fabsf(x) < 1.0f ? gs_erf_series(x) : 1.0f - erfcf(x);
 }
 GS_DEVICE float normcdff(float x) {
     return 0.5f * erfcf(x * -0.707106781f);
