@@ -204,6 +204,43 @@ static void clang_compiles_the_kernels_without_cuda(void **state) {
     }
 }
 
+/* ---- the PTX that is kept in the repository ---- */
+
+/* The name behind "__global__ void", or "". */
+static void kernel_name(const char *text, char *name, size_t size) {
+    static const char word[] = "__global__ void ";
+    const char *at = strstr(text, word);
+    snprintf(name, size, "%.*s", at ? (int)strcspn(at + strlen(word), "(") : 0, at ? at + strlen(word) : "");
+}
+
+static void every_kernel_of_the_zoo_is_kept_as_ptx(void **state) {
+    (void)state;
+    DIR *list = opendir(test_path("kernels"));
+    size_t kernels = 0;
+    for (struct dirent *entry; (entry = readdir(list));) {
+        char file[300], name[80], *text;
+        size_t size, length = strlen(entry->d_name);
+        gs_ptx_texts texts;
+        gs_ptx_entries entries;
+        if (length < 4 || strcmp(entry->d_name + length - 3, ".cu") != 0)
+            continue;
+        snprintf(file, sizeof file, "kernels/%s", entry->d_name);
+        assert_int_equal(gs_input_all(test_path(file), 1 << 20, &text, &size, NULL), GS_OK);
+        kernel_name(text, name, sizeof name);
+        free(text);
+        snprintf(file, sizeof file, "kernels/ptx/%.*s.ptx", (int)length - 3, entry->d_name);
+        assert_int_equal(gs_ptx_find_in_file(test_path(file), &texts, NULL), GS_OK);
+        assert_string_equal(texts.data[0].target, "sm_80");
+        assert_true(gs_ptx_entries_list(texts.data[0].text, &entries));
+        assert_int_equal(gs_ptx_entries_find(&entries, name), 0);
+        gs_ptx_entries_free(&entries);
+        gs_ptx_texts_free(&texts);
+        kernels++;
+    }
+    closedir(list);
+    assert_true(kernels >= 23);
+}
+
 /* ---- programs that pose as clang++ ---- */
 
 static char *saved_path;
@@ -336,6 +373,7 @@ int main(void) {
         cmocka_unit_test(a_missing_kernel_is_named),
         cmocka_unit_test(host_code_is_no_obstacle_for_nvcc),
         cmocka_unit_test(clang_compiles_the_kernels_without_cuda),
+        cmocka_unit_test(every_kernel_of_the_zoo_is_kept_as_ptx),
         cmocka_unit_test_setup_teardown(a_compiler_that_hangs_is_ended, pose, stop_posing),
         cmocka_unit_test_setup_teardown(clang_gets_an_architecture_that_it_knows, pose, stop_posing),
         cmocka_unit_test_setup_teardown(only_words_for_clang_reach_clang, pose, stop_posing),

@@ -1,11 +1,22 @@
 /*
- * fuzz_demangle.c: any text as a C++ symbol.
+ * fuzz_demangle.c: any text as a C++ symbol, as PTX with kernels, and as the name of one of them.
  *
- * There is always a name, with any flags, and it is not longer than the reader's memory allows.
+ * There is always a name, with any flags, and it is not longer than the reader's memory allows. A kernel is found by
+ * its symbol.
  */
 #include "ptx/ptx_input.h"
 
 #include <stdlib.h>
+
+static void find_entries(const char *text) {
+    gs_ptx_entries entries;
+    if (!gs_ptx_entries_list(text, &entries))
+        return;
+    gs_ptx_entries_find(&entries, text);
+    if (entries.count && gs_ptx_entries_find(&entries, entries.data[0]) != 0)
+        abort();
+    gs_ptx_entries_free(&entries);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -21,6 +32,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             abort();
         free(name);
     }
+    find_entries(symbol + 2);
     free(symbol);
     return 0;
 }
