@@ -360,23 +360,40 @@ mistake "fit to a run without a GPU" "the run names no GPU" \
     sh -c "sed 's/\"gpu\":\"h200\",//' '$work/real.jsonl' | '$program' fit -"
 
 # ---- reshape and verify ----
-check "reshape" 0 "$program" reshape kernels/reduce.cu --kernel reduce --as persistent -o "$work/reshaped.cu"
-check "the reshaped kernel is there" 0 grep -q "gs_persistent gs_parameter" "$work/reshaped.cu"
-check "its body is there" 0 grep -q "part\[threadIdx.x\] += part\[threadIdx.x + half\];" "$work/reshaped.cu"
-check "reshape twice" 1 "$program" reshape "$work/reshaped.cu" --kernel reduce --as confined -o "$work/twice.cu"
-says "this kernel is reshaped already"
-[ ! -e "$work/twice.cu" ] || { failed=$((failed + 1)); echo "FAILED a refused kernel left a file"; }
-check "report" 1 "$program" reshape tests/traps/device_launch.cu --as confined --json
-documents gridsmith.reshape/1
-says '"name":"child","line":2,"column":17,"accepted":false,"reason":"the file launches the kernel itself'
-says '"reason":"it launches kernels from the device","reason_line":6,"reason_column":10'
+check "reshape" 0 "$program" reshape kernels/ptx/reduce.ptx --kernel 'reduce<256>' --as persistent \
+    -o "$work/reshaped.ptx"
+check "the original is there" 0 grep -q 'entry _Z6reduceILi256EEvPKiPii($' "$work/reshaped.ptx"
+check "the form is there" 0 grep -q 'entry _Z6reduceILi256EEvPKiPii__persistent($' "$work/reshaped.ptx"
+check "reshape twice" 1 "$program" reshape "$work/reshaped.ptx" --kernel _Z6reduceILi256EEvPKiPii__persistent \
+    --as confined -o "$work/twice.ptx"
+says "names that begin with gs_ are those of reshaped kernels"
+[ ! -e "$work/twice.ptx" ] || { failed=$((failed + 1)); echo "FAILED a refused kernel left a file"; }
+check "list" 0 "$program" reshape --list kernels/ptx/reduce.ptx
+says "yes         yes       reduce<256>(int const*, int*, int)"
+cat >"$work/grid.ptx" <<'EOF'
+.version 8.0
+.target sm_80
+.address_size 64
+.visible .entry whole()
+{
+  .reg .b32 %r<2>;
+  mov.u32 %r1, %envreg2;
+  ret;
+}
+EOF
+check "list in JSON" 0 "$program" reshape --list --json "$work/grid.ptx"
+documents gridsmith.reshape/2
+says '"kernel":"whole","name":"whole"'
+says '"confined":{"accepted":false,"reason":"'
+says 'grid.ptx:7:3: it reads what a cooperative launch tells it, to wait for the whole grid","line":7,"column":3}'
+check "a refusal" 1 "$program" reshape "$work/grid.ptx" --kernel whole --as confined
 check "verify" 0 "$program" verify kernels/reduce.cu --kernel 'reduce<256>' --as confined --stops 2 \
     --launch kernels/reduce.json
 says "reduce<256> as confined: same"
-check "verify a refusal" 1 "$program" verify tests/traps/cluster.cu --kernel trap --as persistent \
+check "verify a refusal" 1 "$program" verify "$work/grid.ptx" --kernel whole --as persistent \
     --launch kernels/reduce.json --json
 documents gridsmith.verify/1
-says '{"schema":"gridsmith.verify/1","verdict":"refused","reason":"tests/traps/cluster.cu:2:12: thread-block clusters'
+says '{"schema":"gridsmith.verify/1","verdict":"refused","reason":"'
 cat >"$work/racy.cu" <<'EOF'
 __global__ void racy(const int *in, int *out, int n) {
     __shared__ int last;
@@ -391,8 +408,13 @@ check "verify what differs" 1 "$program" verify "$work/racy.cu" --kernel racy --
     --launch kernels/reduce.json --json
 documents gridsmith.verify/1
 says '"verdict":"different"'
-mistake "no kernel of that name" "kernels/reduce.cu has no kernel sum; it has: reduce" "$program" reshape \
-    kernels/reduce.cu --kernel sum --as persistent
+mistake "no kernel of that name" "the file has no kernel sum; 'gridsmith reshape --list' shows what it has" "$program" \
+    reshape kernels/ptx/reduce.ptx --kernel sum --as persistent
+mistake "not PTX" "not PTX, and nothing that contains PTX" "$program" reshape --list README.md
+mistake "PTX that is cut short" "the module ends here" sh -c \
+    "head -c 1500 kernels/ptx/reduce.ptx > '$work/short.ptx'; '$program' reshape --list '$work/short.ptx'"
+mistake "PTX of the future" "PTX 9.9 is newer than 9.0" sh -c \
+    "sed 's/^.version.*/.version 9.9/' kernels/ptx/reduce.ptx > '$work/new.ptx'; '$program' reshape --list '$work/new.ptx'"
 mistake "no form" '--as takes persistent, confined, elastic or registers, not "round"' "$program" reshape \
     kernels/reduce.cu --kernel reduce --as round
 mistake "no kernel" "--kernel NAME is needed" "$program" reshape kernels/reduce.cu --as persistent
@@ -400,17 +422,17 @@ mistake "elastic without a launch" "--launch FILE is needed" "$program" reshape 
     --as elastic
 mistake "no such source" "cannot read nowhere.cu" "$program" reshape nowhere.cu --kernel a --as persistent
 echo '{"schema": "gridsmith.launch/1", "grid": [1, 1, 1], "block": [64, 64, 1], "arguments": []}' >"$work/large.json"
-mistake "too many threads" "a block has at most 1024 threads" "$program" verify kernels/reduce.cu \
+mistake "too many threads" "a block has at most 1024 threads" "$program" verify kernels/ptx/reduce.ptx \
     --kernel 'reduce<256>' --as persistent --launch "$work/large.json"
 echo '{"schema": "gridsmith.launch/1", "grid": [1, 1, 1], "block": [64, 1, 1], "arguments": [{"int8": 3}]}' \
     >"$work/type.json"
 mistake "an unknown type" 'an argument is {"buffer": TYPE, "count": N} or {TYPE: VALUE}' "$program" verify \
-    kernels/reduce.cu --kernel 'reduce<256>' --as persistent --launch "$work/type.json"
+    kernels/ptx/reduce.ptx --kernel 'reduce<256>' --as persistent --launch "$work/type.json"
 echo '{"schema": "gridsmith.launch/1", "grid": [1, 1, 1], "block": [64, 1, 1], "arguments": [{"int32": 3}]}' \
     >"$work/few.json"
-mistake "too few arguments" "has 3 parameters, but 1 arguments are given" "$program" verify kernels/reduce.cu \
+mistake "too few arguments" "has 3 parameters, but 1 arguments are given" "$program" verify kernels/ptx/reduce.ptx \
     --kernel 'reduce<256>' --as persistent --launch "$work/few.json"
-mistake "work on a toaster" 'unknown device "toaster"; it must be host, cuda or cuda:N' "$program" verify kernels/reduce.cu \
+mistake "work on a toaster" 'unknown device "toaster"; it must be host, cuda or cuda:N' "$program" verify kernels/ptx/reduce.ptx \
     --kernel 'reduce<256>' --as persistent --launch kernels/reduce.json --on toaster
 
 # ---- probe ----

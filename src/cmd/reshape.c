@@ -1,5 +1,6 @@
 /*
- * reshape.c: gridsmith reshape: a kernel of a CUDA source in another form.
+ * reshape.c: gridsmith reshape: a kernel in another form. Persistent and confined kernels are made as PTX, whatever the
+ * file is; elastic ones, and those with fewer registers, from CUDA source.
  */
 #include "reshape/reshape.h"
 #include "cmd.h"
@@ -7,24 +8,28 @@
 #include <stdlib.h>
 
 struct options {
-    const char *kernel, *form, *output, *launch, *gpu;
+    const char *kernel, *form, *output, *launch, *gpu, *compiler;
     int64_t factor, task;
-    bool json;
+    bool json, list, looks_back;
 };
 
 static const gs_option option_table[] = {
-    GS_TEXT(struct options, "kernel", kernel, "NAME", "the kernel; all definitions of that name are reshaped"),
-    GS_TEXT_REQUIRED(struct options, "as", form, "FORM", "persistent, confined, elastic or registers"),
-    GS_OUTPUT(struct options, output, "write the source to FILE (default: standard output)"),
+    GS_TEXT(struct options, "kernel", kernel, "NAME", "the kernel: its symbol, or its name as in the source"),
+    GS_TEXT(struct options, "as", form, "FORM", "persistent, confined, elastic or registers"),
+    GS_FLAG(struct options, "list", list, "list the kernels of the file, and which forms they can have"),
+    GS_OUTPUT(struct options, output, "write the result to FILE (default: standard output)"),
     GS_INT(struct options, "task", task, "N", 1, GS_JOB_TASK,
-           "most blocks that a worker takes at a time, unless the launch says otherwise (default 10)"),
+           "most blocks that a worker block takes at a time, unless the launch says otherwise (default 10)"),
+    GS_FLAG(struct options, "look-back", looks_back,
+            "blocks that wait for other blocks wait for lower numbers only: do not refuse that"),
+    GS_TEXT(struct options, "compiler", compiler, "NAME",
+            "for CUDA sources: nvcc, nvrtc or clang (default: the first that can compile the file)"),
     GS_TEXT(struct options, "launch", launch, "FILE",
             "elastic: the launch that variants are tried with (gridsmith.launch/1)"),
     GS_INT(struct options, "factor", factor, "N", 2, 4,
            "elastic: 2 for half of the threads (default), 4 for a quarter"),
-    GS_TEXT(struct options, "gpu", gpu, "NAME|FILE", "registers: the GPU to compile for (default h200)"),
-    GS_FLAG(struct options, "json", json,
-            "write gridsmith.reshape/1: for each kernel of the file whether it can be reshaped, and why not"),
+    GS_TEXT(struct options, "gpu", gpu, "NAME|FILE", "the GPU to compile for (default h200)"),
+    GS_FLAG(struct options, "json", json, "with --list: write gridsmith.reshape/2"),
 };
 
 static int write_text(const gs_text *text, const char *path, gs_error *error) {
@@ -40,28 +45,89 @@ static int write_text(const gs_text *text, const char *path, gs_error *error) {
     return gs_output_keep(&output, error) == GS_OK ? 0 : gs_report(error);
 }
 
-static int reshape_source(const struct options *options, const gs_source *source, const gs_reshape_options *request,
-                          gs_error *error) {
+/* The compute capability to compile for, 90 for 9.0. */
+static gs_code find_architecture(const struct options *options, int *architecture, gs_error *error) {
+    gs_gpu *gpu = gs_gpu_open(options->gpu ? options->gpu : "h200", error);
+    int major = 0, minor = 0;
+    if (!gpu)
+        return error->code;
+    sscanf(gpu->compute_capability, "%d.%d", &major, &minor);
+    *architecture = major * 10 + minor;
+    gs_gpu_free(gpu);
+    return GS_OK;
+}
+
+/* ---- persistent and confined ---- */
+
+static int write_form(const struct options *options, const gs_ptx_file *file, const gs_ptx_options *request,
+                      gs_error *error) {
     gs_text text = {0};
-    gs_report_counts counts = {0};
-    gs_code code = GS_OK;
-    int status = 0;
-    if (options->kernel)
-        code = gs_reshape(source, options->kernel, request, &text, error);
-    bool is_refused = code == GS_E_REFUSED;
-    if (code != GS_OK && (!is_refused || !options->json)) {
-        status = gs_report(error);
-    } else if (!is_refused && options->kernel && (options->output || !options->json)) {
-        status = write_text(&text, options->output, error);
+    gs_ptx_place place;
+    int status;
+    gs_code code = gs_ptx_file_find(file, options->kernel, &place, error);
+    if (code == GS_OK) {
+        gs_text_put(&text, place.module->text, place.module->size);
+        code = gs_ptx_reshape(place.module, place.function, request, &text, NULL, error);
     }
-    if (options->json && (code == GS_OK || is_refused) && status == 0) {
-        gs_text_clear(&text);
-        code = gs_reshape_report(source, request, &counts, &text, error);
-        status = code == GS_OK ? write_text(&text, NULL, error) : gs_report(error);
-        bool is_no = options->kernel ? is_refused : counts.accepted < counts.kernels;
-        status = status ? status : is_no;
-    }
+    status = code == GS_OK ? write_text(&text, options->output, error) : gs_report(error);
     gs_text_free(&text);
+    return status;
+}
+
+/* "yes", "no", or "yes, for blocks that are a multiple of 32 wide". */
+static const char *words_of(json_t *form) {
+    if (!json_is_true(json_object_get(form, "accepted")))
+        return "no";
+    return json_is_true(json_object_get(form, "needs_whole_rows")) ? "32x" : "yes";
+}
+
+static void print_list(const gs_text *text, const gs_ptx_list_counts *counts) {
+    json_t *root = json_loadb(text->data, text->count, 0, NULL), *kernel;
+    size_t i;
+    printf("persistent  confined  kernel\n");
+    json_array_foreach(json_object_get(root, "kernels"), i, kernel) {
+        json_t *persistent = json_object_get(kernel, "persistent"), *confined = json_object_get(kernel, "confined");
+        const char *reason = json_string_value(json_object_get(confined, "reason"));
+        printf("%-10s  %-8s  %s\n", words_of(persistent), words_of(confined),
+               json_string_value(json_object_get(kernel, "name")));
+        if (reason)
+            printf("                      %s\n", reason);
+    }
+    printf("%zu kernels, %zu persistent, %zu confined\n", counts->kernels, counts->accepted[GS_FORM_PERSISTENT],
+           counts->accepted[GS_FORM_CONFINED]);
+    json_decref(root);
+}
+
+static int list_kernels(const struct options *options, const gs_ptx_file *file, const char *path,
+                        const gs_ptx_options *request, gs_error *error) {
+    gs_text text = {0};
+    gs_ptx_list_counts counts;
+    int status = 0;
+    if (gs_ptx_file_list(file, path, request, &text, &counts, error) != GS_OK)
+        status = gs_report(error);
+    else if (options->json)
+        status = write_text(&text, options->output, error);
+    else
+        print_list(&text, &counts);
+    gs_text_free(&text);
+    return status;
+}
+
+static int reshape_ptx(const struct options *options, const gs_words *words, enum gs_form form) {
+    gs_error error = {.code = GS_OK};
+    gs_ptx_options request = {.form = form, .task_blocks = (uint32_t)options->task, .looks_back = options->looks_back};
+    gs_ptx_file_request wanted = {.path = words->data[0],
+                                  .kernel = options->kernel,
+                                  .options = (const char *const *)words->data + 1,
+                                  .option_count = words->count - 1,
+                                  .compiler = options->compiler};
+    gs_ptx_file file;
+    if (find_architecture(options, &wanted.architecture, &error) != GS_OK ||
+        gs_ptx_file_open(&file, &wanted, &error) != GS_OK)
+        return gs_report(&error);
+    int status = options->list ? list_kernels(options, &file, words->data[0], &request, &error)
+                               : write_form(options, &file, &request, &error);
+    gs_ptx_file_free(&file);
     return status;
 }
 
@@ -123,14 +189,10 @@ static gs_code print_register_json(const gs_register_variants *found, gs_error *
 }
 
 static int list_registers(const struct options *options, const gs_source *source, gs_error *error) {
-    gs_gpu *gpu = gs_gpu_open(options->gpu ? options->gpu : "h200", error);
     gs_register_variants found;
-    int major = 0, minor = 0;
-    if (!gpu)
-        return gs_report(error);
-    sscanf(gpu->compute_capability, "%d.%d", &major, &minor);
-    gs_gpu_free(gpu);
-    if (gs_registers_find(source, options->kernel, major * 10 + minor, &found, error) != GS_OK)
+    int architecture = 0;
+    if (find_architecture(options, &architecture, error) != GS_OK ||
+        gs_registers_find(source, options->kernel, architecture, &found, error) != GS_OK)
         return gs_report(error);
     if (options->json)
         return print_register_json(&found, error) == GS_OK ? 0 : gs_report(error);
@@ -140,26 +202,30 @@ static int list_registers(const struct options *options, const gs_source *source
 
 /* ---- the command ---- */
 
-static int reshape_file(const struct options *options, const char *path, enum gs_form form) {
+static int reshape_source(const struct options *options, const char *path, enum gs_form form) {
     char *text = NULL, folder[400];
     gs_source source = {0};
     gs_error error = {.code = GS_OK};
-    gs_reshape_options request = {.form = form, .folder = folder, .task_blocks = (uint32_t)options->task};
     int status = gs_read_source(path, &text, folder, sizeof folder, &source, &error);
     if (status == 0)
-        status = form == GS_FORM_ELASTIC     ? reshape_elastic(options, &source, folder, &error)
-                 : form == GS_FORM_REGISTERS ? list_registers(options, &source, &error)
-                                             : reshape_source(options, &source, &request, &error);
+        status = form == GS_FORM_ELASTIC ? reshape_elastic(options, &source, folder, &error)
+                                         : list_registers(options, &source, &error);
     gs_source_free(&source);
     free(text);
     return status;
 }
 
-static int check_usage(const gs_command *command, const struct options *options, enum gs_form *form) {
-    if (!gs_form_find(options->form, form))
-        return gs_usage(command, "--as takes persistent, confined, elastic or registers, not \"%.40s\"", options->form);
-    if (!options->kernel && (!options->json || *form > GS_FORM_CONFINED))
-        return gs_usage(command, "--kernel NAME is needed, or --json for all kernels of the file");
+static int check_usage(const gs_command *command, const struct options *options, size_t words, enum gs_form *form) {
+    *form = GS_FORM_CONFINED;
+    if (options->list)
+        return options->kernel || options->form ? gs_usage(command, "--list lists all kernels in all forms") : 0;
+    if (!options->form || !gs_form_find(options->form, form))
+        return gs_usage(command, "--as takes persistent, confined, elastic or registers, not \"%.40s\"",
+                        options->form ? options->form : "");
+    if (!options->kernel)
+        return gs_usage(command, "--kernel NAME is needed; --list shows what the file has");
+    if (*form > GS_FORM_CONFINED && words > 1)
+        return gs_usage(command, "options for a compiler are for persistent and confined kernels");
     if (*form == GS_FORM_ELASTIC && !options->launch)
         return gs_usage(command, "--launch FILE is needed, because elastic forms are found by trying");
     if (*form == GS_FORM_ELASTIC && options->factor == 3)
@@ -167,26 +233,32 @@ static int check_usage(const gs_command *command, const struct options *options,
     return 0;
 }
 
-static int run(const gs_command *command, void *given, const gs_words *files) {
+static int run(const gs_command *command, void *given, const gs_words *words) {
     enum gs_form form;
-    int status = check_usage(command, given, &form);
-    return status ? status : reshape_file(given, files->data[0], form);
+    int status = check_usage(command, given, words->count, &form);
+    if (status)
+        return status;
+    return form <= GS_FORM_CONFINED ? reshape_ptx(given, words, form) : reshape_source(given, words->data[0], form);
 }
 
 const gs_command gs_command_reshape = {
     .name = "reshape",
-    .summary = "A kernel of a CUDA source in another form: CUDA source in, CUDA source out.",
-    .usage = "FILE.cu --kernel NAME --as FORM [-o OUT.cu] [options]",
-    .details = "persistent: a few workers an SM loop over the blocks of the grid.\n"
-               "confined:   workers stay on some SMs, take tasks from a queue, stop at a signal, and go on later.\n"
-               "elastic:    a half or a quarter of the threads; found by trying, so --launch is needed.\n"
-               "registers:  lists what the kernel costs under limits of registers (NVRTC is needed, a GPU is not).\n\n"
-               "Exit code 1: it cannot be done safely; the place and the reason are on standard error.\n\n"
-               "  gridsmith reshape kernels/reduce.cu --kernel reduce --as persistent -o out.cu\n",
+    .summary = "A kernel in another form: PTX in, PTX out.",
+    .usage = "FILE --kernel NAME --as FORM [-o OUT] [options] [-- COMPILER OPTIONS], or reshape --list FILE",
+    .details =
+        "FILE is PTX, a file that contains PTX (executable, library, fatbin), or a CUDA source, which is compiled.\n\n"
+        "persistent: a few worker blocks an SM loop over the blocks of the grid.\n"
+        "confined:   worker blocks stay on some SMs, stop at a signal, and go on later.\n"
+        "elastic:    a half or a quarter of the threads; CUDA source in and out; found by trying, so --launch\n"
+        "            is needed.\n"
+        "registers:  lists what the kernel costs under limits of registers (NVRTC is needed, a GPU is not).\n\n"
+        "Exit code 1: it cannot be done safely; the place and the reason are on standard error.\n\n"
+        "  gridsmith reshape --list app\n"
+        "  gridsmith reshape a.cu --kernel softmax --as confined -o a.ptx -- -I include -DN=4 -std=c++20\n",
     .options = option_table,
     .option_count = GS_COUNT(option_table),
     .options_size = sizeof(struct options),
     .defaults = &(const struct options){.factor = 2},
-    .words = {1, 1, "give one CUDA source"},
+    .words = {1, 100, "give one file with kernels"},
     .run = run,
 };

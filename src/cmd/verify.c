@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 struct options {
-    const char *kernel, *form, *launch, *on, *tolerance;
+    const char *kernel, *form, *launch, *on, *tolerance, *compiler;
     int64_t workers, task, stops, registers, seed, seconds, repeat;
     bool json, sanitize;
 };
@@ -17,6 +17,8 @@ static const gs_option option_table[] = {
     GS_TEXT_REQUIRED(struct options, "as", form, "FORM", "persistent, confined, elastic or registers"),
     GS_TEXT_REQUIRED(struct options, "launch", launch, "FILE",
                      "the grid, the block and the arguments (gridsmith.launch/1)"),
+    GS_TEXT(struct options, "compiler", compiler, "NAME",
+            "for CUDA sources: nvcc, nvrtc or clang (default: the first that can compile the file)"),
     GS_TEXT(struct options, "on", on, "host|cuda", "where to run (default host: on the CPU)"),
     GS_TEXT(struct options, "tolerance", tolerance, "X",
             "largest difference of floating-point numbers, relative to the larger of 1 and the original (default 0)"),
@@ -65,14 +67,22 @@ static void print_words(const struct options *options, const gs_verify_result *r
                100.0 * ((double)result->reshaped_ns / (double)result->original_ns - 1));
 }
 
-static int verify(const struct options *options, const gs_source *source, const gs_verify_options *request,
+/* A kernel to verify: of a source, or of PTX. */
+struct subject {
+    const gs_source *source; /* or NULL: */
+    gs_ptx_place place;
+};
+
+static int verify(const struct options *options, const struct subject *subject, const gs_verify_options *request,
                   gs_error *error) {
     gs_launch_file *launch = gs_launch_open(options->launch, error);
     gs_executor *executor = launch ? gs_executor_open(options->on ? options->on : "host", error) : NULL;
     gs_verify_result result;
     int status;
-    if (!executor || gs_verify(executor, source, launch, request, &result, error) != GS_OK ||
-        (options->json && print_json(&result, error) != GS_OK)) {
+    gs_code code = !executor         ? error->code
+                   : subject->source ? gs_verify(executor, subject->source, launch, request, &result, error)
+                                     : gs_verify_ptx(executor, &subject->place, launch, request, &result, error);
+    if (code != GS_OK || (options->json && print_json(&result, error) != GS_OK)) {
         status = gs_report(error);
     } else {
         if (!options->json)
@@ -90,13 +100,43 @@ static bool read_tolerance(const char *text, double *tolerance) {
     return !text || (*text && !*end && *tolerance >= 0 && *tolerance < 1e30);
 }
 
-static int run(const gs_command *command, void *given, const gs_words *files) {
-    const struct options *options = given;
+static int verify_source(const struct options *options, const char *path, gs_verify_options *request) {
     char *text = NULL, folder[400];
     gs_source source = {0};
     gs_error error = {.code = GS_OK};
+    struct subject subject = {.source = &source};
+    request->folder = folder;
+    int status = gs_read_source(path, &text, folder, sizeof folder, &source, &error);
+    if (status == 0)
+        status = verify(options, &subject, request, &error);
+    gs_source_free(&source);
+    free(text);
+    return status;
+}
+
+static int verify_ptx(const struct options *options, const gs_words *words, const gs_verify_options *request) {
+    enum { ARCHITECTURE = 80 }; /* any GPU of today, and the CPU, take it */
+    gs_error error = {.code = GS_OK};
+    struct subject subject = {.source = NULL};
+    gs_ptx_file file;
+    gs_ptx_file_request wanted = {.path = words->data[0],
+                                  .kernel = options->kernel,
+                                  .options = (const char *const *)words->data + 1,
+                                  .option_count = words->count - 1,
+                                  .compiler = options->compiler,
+                                  .architecture = ARCHITECTURE};
+    if (gs_ptx_file_open(&file, &wanted, &error) != GS_OK)
+        return gs_report(&error);
+    int status = gs_ptx_file_find(&file, options->kernel, &subject.place, &error) == GS_OK
+                     ? verify(options, &subject, request, &error)
+                     : gs_report(&error);
+    gs_ptx_file_free(&file);
+    return status;
+}
+
+static int run(const gs_command *command, void *given, const gs_words *files) {
+    const struct options *options = given;
     gs_verify_options request = {.kernel = options->kernel,
-                                 .folder = folder,
                                  .workers = (uint32_t)options->workers,
                                  .task_blocks = (uint32_t)options->task,
                                  .stops = (uint32_t)options->stops,
@@ -109,19 +149,16 @@ static int run(const gs_command *command, void *given, const gs_words *files) {
         return gs_usage(command, "--as takes persistent, confined, elastic or registers, not \"%.40s\"", options->form);
     if (!read_tolerance(options->tolerance, &request.tolerance))
         return gs_usage(command, "--tolerance takes a number from 0 on, not \"%.40s\"", options->tolerance);
-    int status = gs_read_source(files->data[0], &text, folder, sizeof folder, &source, &error);
-    if (status == 0)
-        status = verify(options, &source, &request, &error);
-    gs_source_free(&source);
-    free(text);
-    return status;
+    return request.form <= GS_FORM_CONFINED ? verify_ptx(options, files, &request)
+                                            : verify_source(options, files->data[0], &request);
 }
 
 const gs_command gs_command_verify = {
     .name = "verify",
     .summary = "Whether a reshaped kernel computes what the original does.",
-    .usage = "FILE.cu --kernel NAME --as FORM --launch LAUNCH.json [options]",
-    .details = "Both run on the same inputs, and every buffer is compared, byte by byte or within --tolerance.\n"
+    .usage = "FILE --kernel NAME --as FORM --launch LAUNCH.json [options] [-- COMPILER OPTIONS]",
+    .details = "FILE is PTX, a file that contains PTX, or a CUDA source.\n"
+               "Both run on the same inputs, and every buffer is compared, byte by byte or within --tolerance.\n"
                "Exit code 0: the same; 1: different, or refused by 'gridsmith reshape'.\n\n"
                "  gridsmith verify kernels/reduce.cu --kernel 'reduce<256>' --as confined --stops 5 \\\n"
                "      --launch kernels/reduce.json\n",
@@ -129,6 +166,6 @@ const gs_command gs_command_verify = {
     .option_count = GS_COUNT(option_table),
     .options_size = sizeof(struct options),
     .defaults = &(const struct options){.seconds = 60, .task = 10},
-    .words = {1, 1, "give one CUDA source"},
+    .words = {1, 100, "give one file with kernels"},
     .run = run,
 };

@@ -67,6 +67,9 @@ typedef struct gs_build {
     uint32_t max_registers; /* on a GPU: the most registers of a thread; 0: the compiler decides */
 } gs_build;
 
+/* Whether the text is PTX, not CUDA: its first word is `.version`. Kernels are then named by their symbols. */
+bool gs_build_is_ptx(const gs_build *build);
+
 /* The resources of a compiled kernel. */
 typedef struct gs_cost {
     int32_t registers, local_bytes, shared_bytes; /* per thread, per thread, per block (static) */

@@ -182,59 +182,76 @@ gs_code gs_nvrtc_try(const gs_build *build, int architecture, gs_cost *costs, gs
 
 /* ---- modules ---- */
 
-static gs_code load_kernels(cuda_module *module, const gs_build *build, nvrtc_program compiled, const char *log,
-                            gs_error *error) {
+/* Finds a kernel by its symbol in the loaded module. `log` is the output of ptxas, or NULL. */
+static gs_code load_kernel(cuda_module *module, const char *name, const char *symbol, const char *log,
+                           gs_error *error) {
     const cu_api *api = &module->owner->api;
-    module->kernels = calloc(build->kernel_count + 1, sizeof *module->kernels);
-    if (!module->kernels)
+    cuda_kernel *kernel = &module->kernels[module->count++];
+    kernel->name = strdup(name);
+    if (!kernel->name)
         return gs_fail_memory(error);
-    for (size_t i = 0; i < build->kernel_count; i++) {
-        cuda_kernel *kernel = &module->kernels[module->count++];
-        const char *lowered = NULL;
-        kernel->name = strdup(build->kernels[i]);
-        if (!kernel->name || api->lowered_name(compiled, build->kernels[i], &lowered) != 0 || !lowered)
-            return gs_fail(error, GS_E_USAGE, "%s has no kernel %.100s", build->name, build->kernels[i]);
-        kernel->cost = cost_in_log(log, lowered);
-        gs_code code = gs_cuda_check(api, api->module_function(&kernel->function, module->loaded, lowered),
-                                     "finding the kernel", error);
-        if (code != GS_OK)
-            return code;
-        api->function_get(&kernel->cost.registers, CU_FUNCTION_REGISTERS, kernel->function);
-        api->function_get(&kernel->cost.local_bytes, CU_FUNCTION_LOCAL_BYTES, kernel->function);
-        api->function_get(&kernel->cost.shared_bytes, CU_FUNCTION_SHARED_BYTES, kernel->function);
-    }
+    kernel->cost = cost_in_log(log, symbol);
+    gs_code code = gs_cuda_check(api, api->module_function(&kernel->function, module->loaded, symbol),
+                                 "finding the kernel", error);
+    if (code != GS_OK)
+        return code;
+    api->function_get(&kernel->cost.registers, CU_FUNCTION_REGISTERS, kernel->function);
+    api->function_get(&kernel->cost.local_bytes, CU_FUNCTION_LOCAL_BYTES, kernel->function);
+    api->function_get(&kernel->cost.shared_bytes, CU_FUNCTION_SHARED_BYTES, kernel->function);
     return GS_OK;
 }
 
-static gs_code load_image(cuda_module *module, nvrtc_program compiled, gs_error *error) {
+static gs_code load_source(cuda_module *module, const gs_build *build, gs_error *error) {
     const cu_api *api = &module->owner->api;
-    char *image;
-    gs_code code = gs_nvrtc_image(api, compiled, &image, NULL, error);
+    nvrtc_program compiled;
+    char *log, *image;
+    gs_code code = compile_source(api, build, module->owner->architecture, &compiled, &log, error);
+    if (code != GS_OK)
+        return code;
+    code = gs_nvrtc_image(api, compiled, &image, NULL, error);
     if (code == GS_OK)
         code = gs_cuda_check(api, api->module_load(&module->loaded, image), "loading the kernels", error);
+    for (size_t i = 0; i < build->kernel_count && code == GS_OK; i++) {
+        const char *lowered = NULL;
+        if (api->lowered_name(compiled, build->kernels[i], &lowered) != 0 || !lowered)
+            code = gs_fail(error, GS_E_USAGE, "%s has no kernel %.100s", build->name, build->kernels[i]);
+        else
+            code = load_kernel(module, build->kernels[i], lowered, log, error);
+    }
     free(image);
+    free(log);
+    api->program_free(&compiled);
+    return code;
+}
+
+/* The driver compiles PTX while it loads it. */
+static gs_code load_ptx(cuda_module *module, const gs_build *build, gs_error *error) {
+    const cu_api *api = &module->owner->api;
+    gs_text text = {0};
+    gs_text_put(&text, build->text, build->size);
+    gs_code code = text.failed ? gs_fail_memory(error) : GS_OK;
+    int state = code == GS_OK ? api->module_load(&module->loaded, text.data) : 0;
+    if (state)
+        code = gs_fail(error, GS_E_KERNEL, "%s: the driver does not take this PTX (CUDA error %d)", build->name, state);
+    for (size_t i = 0; i < build->kernel_count && code == GS_OK; i++)
+        code = load_kernel(module, build->kernels[i], build->kernels[i], NULL, error);
+    gs_text_free(&text);
     return code;
 }
 
 static void *cuda_compile(gs_executor *executor, const gs_build *build, gs_error *error) {
     cuda_executor *cuda = executor->inside;
     cuda_module *module = calloc(1, sizeof *module);
-    nvrtc_program compiled;
-    char *log;
-    if (!module) {
+    cuda_kernel *kernels = calloc(build->kernel_count + 1, sizeof *kernels);
+    if (!module || !kernels) {
+        free(module);
+        free(kernels);
         gs_fail_memory(error);
         return NULL;
     }
-    *module = (cuda_module){.owner = cuda, .next = cuda->first};
+    *module = (cuda_module){.owner = cuda, .next = cuda->first, .kernels = kernels};
     cuda->first = module;
-    gs_code code = compile_source(&cuda->api, build, cuda->architecture, &compiled, &log, error);
-    if (code != GS_OK)
-        return NULL;
-    code = load_image(module, compiled, error);
-    if (code == GS_OK)
-        code = load_kernels(module, build, compiled, log, error);
-    cuda->api.program_free(&compiled);
-    free(log);
+    gs_code code = gs_build_is_ptx(build) ? load_ptx(module, build, error) : load_source(module, build, error);
     return code == GS_OK ? module : NULL;
 }
 

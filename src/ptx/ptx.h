@@ -1,7 +1,7 @@
 /*
  * ptx.h: PTX, NVIDIA's portable assembly: read, understood, written.
  *
- * Read from top to bottom:
+ * Read from top to bottom, after ptx_input.h, which has how PTX gets in:
  *
  *   tokens        the text as tokens with their places (ptx_tokens.c)
  *   modules       functions, variables, instructions and their operands (ptx_module.c, ptx_variables.c, ptx_body.c)
@@ -18,7 +18,7 @@
 #ifndef GS_PTX_H
 #define GS_PTX_H
 
-#include "base/base.h"
+#include "ptx_input.h"
 
 /* ---- tokens ---- */
 
@@ -48,7 +48,8 @@ typedef struct gs_ptx_token {
     X(B32, "b32", 4)                                                                                                   \
     X(B64, "b64", 8)                                                                                                   \
     X(B128, "b128", 16)                                                                                                \
-    X(U8, "u8", 1) X(U16, "u16", 2) X(U32, "u32", 4) X(U64, "u64", 8) X(S8, "s8", 1) X(S16, "s16", 2) X(S32, "s32", 4) \
+    X(U8, "u8", 1)                                                                                                     \
+    X(U16, "u16", 2) X(U32, "u32", 4) X(U64, "u64", 8) X(S8, "s8", 1) X(S16, "s16", 2) X(S32, "s32", 4)                \
         X(S64, "s64", 8) X(F16, "f16", 2) X(F16X2, "f16x2", 4) X(BF16, "bf16", 2) X(BF16X2, "bf16x2", 4)               \
             X(F32, "f32", 4) X(F64, "f64", 8) X(TEXREF, "texref", 8) X(SAMPLERREF, "samplerref", 8)                    \
                 X(SURFREF, "surfref", 8)
@@ -253,8 +254,9 @@ const gs_ptx_opcode *gs_ptx_opcode_find(const char *word, size_t length);
     X(WARPID, "warpid", WARP)                                                                                          \
     X(NWARPID, "nwarpid", BLOCK)                                                                                       \
     X(CTAID, "ctaid", BLOCK)                                                                                           \
-    X(NCTAID, "nctaid", BLOCK) X(SMID, "smid", BLOCK) X(NSMID, "nsmid", BLOCK) X(GRIDID, "gridid", BLOCK)              \
-        X(CLUSTERID, "clusterid", BLOCK) X(NCLUSTERID, "nclusterid", BLOCK) X(CLUSTER_CTAID, "cluster_ctaid", BLOCK)   \
+    X(NCTAID, "nctaid", BLOCK)                                                                                         \
+    X(SMID, "smid", BLOCK) X(NSMID, "nsmid", BLOCK) X(GRIDID, "gridid", BLOCK) X(CLUSTERID, "clusterid", BLOCK)        \
+        X(NCLUSTERID, "nclusterid", BLOCK) X(CLUSTER_CTAID, "cluster_ctaid", BLOCK)                                    \
             X(CLUSTER_NCTAID, "cluster_nctaid", BLOCK) X(CLUSTER_CTARANK, "cluster_ctarank", BLOCK)                    \
                 X(CLUSTER_NCTARANK, "cluster_nctarank", BLOCK) X(IS_EXPLICIT_CLUSTER, "is_explicit_cluster", BLOCK)    \
                     X(LANEMASK_EQ, "lanemask_eq", THREAD) X(LANEMASK_LE, "lanemask_le", THREAD)                        \

@@ -397,23 +397,3 @@ gs_code gs_host_translate_ptx(const gs_build *build, gs_text *into, gs_error *er
     gs_ptx_free(&module);
     return host.code;
 }
-
-bool gs_build_is_ptx(const gs_build *build) {
-    size_t at = 0;
-    for (;;) {
-        while (at < build->size && strchr(" \t\r\n", build->text[at]) && build->text[at])
-            at++;
-        if (at + 1 < build->size && build->text[at] == '/' && build->text[at + 1] == '/') {
-            while (at < build->size && build->text[at] != '\n')
-                at++;
-        } else if (at + 1 < build->size && build->text[at] == '/' && build->text[at + 1] == '*') {
-            for (at += 2; at + 1 < build->size && (build->text[at] != '*' || build->text[at + 1] != '/'); at++)
-                ;
-            at += 2;
-        } else {
-            break;
-        }
-    }
-    static const char word[] = ".version";
-    return at + sizeof word - 1 < build->size && memcmp(build->text + at, word, sizeof word - 1) == 0;
-}

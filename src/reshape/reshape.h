@@ -103,7 +103,8 @@ size_t gs_source_kernels(const gs_source *source, char (*names)[GS_JOB_NAME], si
 /* One way to run a kernel, the original or a reshaped one. */
 typedef struct gs_variant {
     enum gs_form form;
-    gs_text text; /* the source; empty for the original, whose source the caller has */
+    gs_text text;     /* the source; empty for the original, whose source the caller has */
+    gs_text unmarked; /* PTX: the same without counting blocks; else empty */
     char kernel[GS_JOB_NAME];
     uint32_t grid[3], block[3];
     size_t shared_bytes;
@@ -164,6 +165,50 @@ gs_code gs_ptx_reshape(const gs_ptx_module *module, uint32_t function, const gs_
 const char *gs_ptx_form_symbol(const gs_ptx_module *module, uint32_t function, enum gs_form form, char *into,
                                size_t size);
 
+/* ---- files with kernels, as PTX (ptx_file.c) ---- */
+
+enum { GS_PTX_SYMBOL_MOST = 4096 };
+
+typedef struct gs_ptx_file_request {
+    const char *path;           /* a CUDA source, PTX, or a file that contains PTX */
+    const char *kernel;         /* of a source: an instance that is needed, "reduce<256>"; or NULL */
+    const char *const *options; /* of a source, for the compiler */
+    size_t option_count;
+    const char *compiler; /* see gs_ptx_source_request */
+    int architecture;     /* 90: compute capability 9.0 */
+} gs_ptx_file_request;
+
+/* The modules of a file; of those for several architectures the best one. */
+typedef struct gs_ptx_file {
+    struct gs_ptx_file_module {
+        gs_ptx_module module;
+        char *name;
+    } * data;
+    size_t count, capacity;
+    gs_ptx_texts texts;
+    gs_ptx_compiled compiled;
+    char symbol[GS_PTX_SYMBOL_MOST]; /* of the requested instance, or "" */
+} gs_ptx_file;
+
+gs_code gs_ptx_file_open(gs_ptx_file *file, const gs_ptx_file_request *request, gs_error *error);
+void gs_ptx_file_free(gs_ptx_file *file);
+
+typedef struct gs_ptx_place {
+    const gs_ptx_module *module;
+    uint32_t function;
+} gs_ptx_place;
+
+/* Finds a kernel by its symbol, or by its name as people write it: "softmax", "reduce<256>". */
+gs_code gs_ptx_file_find(const gs_ptx_file *file, const char *kernel, gs_ptx_place *place, gs_error *error);
+
+typedef struct gs_ptx_list_counts {
+    size_t kernels, accepted[GS_FORMS];
+} gs_ptx_list_counts;
+
+/* Appends gridsmith.reshape/2: each kernel, and what each form says about it. `options->form` is not used. */
+gs_code gs_ptx_file_list(const gs_ptx_file *file, const char *path, const gs_ptx_options *options, gs_text *into,
+                         gs_ptx_list_counts *counts, gs_error *error);
+
 /* ---- numbers: the types of the elements of buffers ---- */
 
 typedef enum gs_scalar {
@@ -207,8 +252,8 @@ typedef struct gs_module gs_module;
 gs_host *gs_host_open(gs_error *error);
 void gs_host_close(gs_host *host);
 
-/* Starts to compile CUDA or PTX. Compile errors are returned by gs_module_wait and gs_module_run. Several modules may compile at
-   the same time. */
+/* Starts to compile CUDA or PTX. Compile errors are returned by gs_module_wait and gs_module_run. Several modules may
+   compile at the same time. */
 gs_module *gs_host_compile(gs_host *host, const gs_build *build, gs_error *error);
 /* Waits for the compiler. GS_E_KERNEL: a compile error. */
 gs_code gs_module_wait(gs_module *module, gs_error *error);
@@ -226,12 +271,10 @@ gs_executor *gs_executor_host(gs_error *error);
 /* Appends the C++ that is compiled: shared memory is translated and the table of kernels added; gridsmith_cuda.h does
    the rest. */
 gs_code gs_host_translate(const gs_build *build, gs_text *into, gs_error *error);
-/* The same for PTX: appends the C that is compiled; gridsmith_ptx.h has the instructions. Only `build->kernels` and what
-   they call are translated, or everything if there are none. GS_E_UNSUPPORTED, with line and caret: an instruction that
-   does not run on the CPU. */
+/* The same for PTX: appends the C that is compiled; gridsmith_ptx.h has the instructions. Only `build->kernels` and
+   what they call are translated, or everything if there are none. GS_E_UNSUPPORTED, with line and caret: an instruction
+   that does not run on the CPU. */
 gs_code gs_host_translate_ptx(const gs_build *build, gs_text *into, gs_error *error);
-/* Whether a source is PTX: its first word is .version. */
-bool gs_build_is_ptx(const gs_build *build);
 
 /* ---- verifying: the original and the reshaped kernel on the same inputs ---- */
 
@@ -262,6 +305,10 @@ const char *gs_verdict_name(gs_verdict verdict);
    is a verdict. */
 gs_code gs_verify(gs_executor *executor, const gs_source *source, const gs_launch_file *launch,
                   const gs_verify_options *options, gs_verify_result *result, gs_error *error);
+
+/* The same for a kernel of a PTX module, persistent or confined. `options->kernel` is not used. */
+gs_code gs_verify_ptx(gs_executor *executor, const gs_ptx_place *place, const gs_launch_file *launch,
+                      const gs_verify_options *options, gs_verify_result *result, gs_error *error);
 
 /* The same for elastic blocks: searches for variants with a half and a quarter of the threads (only one of them if
    `factor` is 2 or 4). Stores the source of the first that computes the same in `text`, if that is not NULL. */

@@ -185,6 +185,45 @@ static gs_code try_variant(gs_executor *executor, const gs_source *source, const
     return code;
 }
 
+/* ---- PTX ---- */
+
+/* The module with the form behind it. */
+static gs_code make_form(const gs_ptx_place *place, const gs_verify_options *options, bool has_marks, gs_text *text,
+                         gs_error *error) {
+    gs_ptx_options request = {.form = options->form, .task_blocks = options->task_blocks, .has_marks = has_marks};
+    gs_text_put(text, place->module->text, place->module->size);
+    return gs_ptx_reshape(place->module, place->function, &request, text, NULL, error);
+}
+
+gs_code gs_verify_ptx(gs_executor *executor, const gs_ptx_place *place, const gs_launch_file *launch,
+                      const gs_verify_options *options, gs_verify_result *result, gs_error *error) {
+    const gs_source source = {.name = place->module->name, .text = place->module->text, .size = place->module->size};
+    const gs_ptx_token *name = &place->module->tokens.data[place->module->functions.data[place->function].name];
+    gs_verify_options request = *options;
+    char symbol[GS_JOB_NAME];
+    *result = (gs_verify_result){0};
+    if (name->length + strlen("__persistent") >= GS_JOB_NAME)
+        return gs_fail(error, GS_E_USAGE, "the name of the kernel is longer than %d bytes", GS_JOB_NAME);
+    gs_ptx_token_text(place->module, place->module->functions.data[place->function].name, symbol, sizeof symbol);
+    request.kernel = symbol;
+    gs_variant variant = gs_variant_original(launch, symbol);
+    variant.form = options->form;
+    gs_ptx_form_symbol(place->module, place->function, options->form, variant.kernel, sizeof variant.kernel);
+    gs_code code = make_form(place, options, true, &variant.text, &result->reason);
+    if (code == GS_OK)
+        code = make_form(place, options, false, &variant.unmarked, &result->reason);
+    if (code == GS_OK)
+        return try_variant(executor, &source, launch, &request, &variant, result, error);
+    gs_text_free(&variant.text);
+    gs_text_free(&variant.unmarked);
+    if (code != GS_E_REFUSED) {
+        *error = result->reason;
+        return code;
+    }
+    result->verdict = GS_VERDICT_REFUSED;
+    return GS_OK;
+}
+
 /* ---- elastic ---- */
 
 /* Searches for a variant on the CPU, and tries the one it finds on the executor. */

@@ -56,9 +56,10 @@ gs_code gs_verify_run_compile(gs_verify_run *run, const gs_source *source, gs_er
     static const char *const marks[] = {"-DGRIDSMITH_MARKS"};
     const char *kernels[] = {run->variant->kernel};
     const gs_variant *variant = run->variant;
+    const gs_text *text = run->is_timed && variant->unmarked.data ? &variant->unmarked : &variant->text;
     gs_build build = {.name = source->name,
-                      .text = variant->text.data ? variant->text.data : source->text,
-                      .size = variant->text.data ? variant->text.count : source->size,
+                      .text = text->data ? text->data : source->text,
+                      .size = text->data ? text->count : source->size,
                       .kernels = kernels,
                       .kernel_count = 1,
                       .options = marks,
@@ -140,8 +141,10 @@ void gs_verify_run_free(gs_verify_run *run) {
     gs_buffers_free(&run->buffers);
     free(run->marks);
     run->marks = NULL;
-    if (run->variant)
+    if (run->variant) {
         gs_text_free(&run->variant->text);
+        gs_text_free(&run->variant->unmarked);
+    }
 }
 
 /* ---- comparing ---- */
