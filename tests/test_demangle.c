@@ -102,6 +102,12 @@ static void long_names_stay_symbols(void **state) {
     for (int i = 0; i < 100000; i++)
         gs_text_put(&symbol, "P", 1);
     expect(symbol.data, 0, symbol.data);
+    gs_text_clear(&symbol);
+    gs_text_add(&symbol, "_Z1kI");
+    for (int i = 0; i < 65; i++)
+        gs_text_put(&symbol, "i", 1);
+    gs_text_add(&symbol, "EvT_");
+    expect(symbol.data, 0, symbol.data);
     gs_text_free(&symbol);
 }
 

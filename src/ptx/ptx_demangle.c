@@ -18,7 +18,7 @@
 
 #include <stdlib.h>
 
-enum { ARENA_BYTES = 1 << 16, MOST_PIECES = 512, MOST_DEPTH = 100 };
+enum { ARENA_BYTES = 1 << 16, MOST_PIECES = 512, MOST_ARGUMENTS = 64, MOST_DEPTH = 100 };
 
 /* A type, a name or a template argument. */
 struct piece {
@@ -41,7 +41,7 @@ struct demangler {
     const char *at;
     char *arena;
     size_t used;
-    struct piece known[MOST_PIECES], arguments[MOST_PIECES], items[MOST_PIECES];
+    struct piece known[MOST_PIECES], arguments[MOST_ARGUMENTS], items[MOST_PIECES];
     size_t known_count, argument_count, item_count;
     const char *last_name; /* of the class whose constructor may follow */
     size_t pack_index, pack_count;
@@ -318,7 +318,7 @@ static struct piece parse_argument(struct demangler *d);
 static struct piece parse_template_parameter(struct demangler *d);
 
 static struct piece parse_pack(struct demangler *d) {
-    struct piece items[64], pack = {.left = "", .right = "", .is_pack = true};
+    struct piece items[MOST_ARGUMENTS], pack = {.left = "", .right = "", .is_pack = true};
     while (!d->failed && !accept(d, "E")) {
         if (pack.count == GS_COUNT(items))
             return fail(d);
@@ -373,7 +373,9 @@ static const char *parse_arguments(struct demangler *d, bool tags) {
         d->argument_count = 0;
     while (!d->failed && !accept(d, "E")) {
         struct piece piece = parse_argument(d);
-        if (tags && d->argument_count < MOST_PIECES)
+        if (tags && d->argument_count == MOST_ARGUMENTS)
+            d->failed = true;
+        else if (tags)
             d->arguments[d->argument_count++] = piece;
         text = whole(d, piece);
         if (!text[0])
@@ -774,7 +776,7 @@ static struct piece parse_encoding(struct demangler *d, unsigned flags) {
         return plain(special);
     }
     size_t saved_count = d->argument_count;
-    struct piece saved[MOST_PIECES];
+    struct piece saved[MOST_ARGUMENTS];
     memcpy(saved, d->arguments, saved_count * sizeof *saved);
     struct name name = parse_name(d, true);
     struct piece all = plain(name.piece.left);
