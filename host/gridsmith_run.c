@@ -455,10 +455,13 @@ static void check_barrier(const struct runner *runner, const gs_barrier *wanted)
                      wanted->place.file, wanted->place.line, wanted->count, barrier->count);
 }
 
-int gs_host_barrier_at(const gs_barrier *wanted) {
+int gs_host_barrier_at(const gs_barrier *given) {
     struct runner *runner = self;
     struct fiber *fiber = runner->current;
-    struct barrier *barrier = &runner->barriers[wanted->number % GS_BARRIERS];
+    struct barrier *barrier = &runner->barriers[given->number % GS_BARRIERS];
+    gs_barrier normal = *given, *wanted = &normal;
+    if (normal.count == (runner->threads + WARP - 1) / WARP * WARP)
+        normal.count = 0; /* all threads, by their number */
     gs_host_tick();
     check_barrier(runner, wanted);
     barrier->count = wanted->count;

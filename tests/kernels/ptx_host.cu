@@ -41,9 +41,9 @@ extern "C" __global__ void two_places(int *out) {
     int thread = threadIdx.x;
     box[thread] = thread;
     if (thread % 2)
-        asm volatile("barrier.sync 3, 64; // odd" ::: "memory");
+        asm volatile("barrier.sync 3, 64;" ::: "memory"); // all of them
     else
-        asm volatile("barrier.sync 3, 64; // even" ::: "memory");
+        asm volatile("barrier.sync 3;" ::: "memory");
     out[thread] = box[63 - thread];
 }
 
