@@ -158,7 +158,8 @@ static gs_code number_registers(gs_ptx_parser *parser, gs_ptx_variable *variable
         variable->register_first =
             (uint32_t)module->register_types.count - module->register_bases.data[parser->function];
     variable->register_count = (uint32_t)count;
-    memset(module->register_types.data + module->register_types.count, variable->type, count);
+    if (count)
+        memset(module->register_types.data + module->register_types.count, variable->type, count);
     module->register_types.count += count;
     return GS_OK;
 }

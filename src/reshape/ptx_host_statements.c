@@ -108,7 +108,7 @@ static void translate_instruction(gs_ptx_host *host, uint32_t number) {
     gs_ptx_instruction instruction = {.statement = statement,
                                       .number = number,
                                       .line = host->line,
-                                      .operands = module->operands.data + statement->operands,
+                                      .operands = statement->count ? module->operands.data + statement->operands : NULL,
                                       .operand_count = statement->count};
     gs_ptx_translate *translate = split(module, &instruction) ? find_translation(&instruction) : NULL;
     put_guard(host, statement);
