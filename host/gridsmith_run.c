@@ -916,11 +916,18 @@ static void run_reshaped(struct launch *launch, gs_job_call *call, void **argume
 
 /* ---- checking ---- */
 
+/* Symbols of PTX may be longer than the names in a job, which are cut. */
 static const gs_kernel *find_kernel(const char *name) {
+    const gs_kernel *found = NULL;
     for (int i = 0; i < gs_kernel_count; i++)
-        if (strcmp(gs_kernels[i].name, name) == 0)
-            return &gs_kernels[i];
-    fail(GS_JOB_WRONG, "there is no kernel %s in this program", name);
+        if (strncmp(gs_kernels[i].name, name, GS_JOB_NAME - 1) == 0) {
+            if (found)
+                fail(GS_JOB_WRONG, "there are several kernels whose names begin with %s", name);
+            found = &gs_kernels[i];
+        }
+    if (!found)
+        fail(GS_JOB_WRONG, "there is no kernel %s in this program", name);
+    return found;
 }
 
 enum { MOST_ARGUMENTS = 128 };

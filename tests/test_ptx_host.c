@@ -423,6 +423,8 @@ static void what_does_not_run_is_refused_with_its_place(void **state) {
         {HEAD ".entry k() {\n  call missing;\n}", "the function missing is not defined in this module", 5, 8},
         {HEAD ".entry k() {\n  .reg .b32 r<3>;\n  ld.global.u32 r1, [r2];\n}",
          "an address of 32 bits does not run on the CPU", 6, 22},
+        {HEAD ".entry k()\n.explicitcluster\n.reqnctapercluster 2 {\n  ret;\n}",
+         "a kernel with clusters does not run on the CPU", 4, 8},
     };
     (void)state;
     for (size_t i = 0; i < GS_COUNT(refused); i++) {
@@ -448,10 +450,40 @@ static void a_kernel_does_not_suffer_from_its_neighbors(void **state) {
     gs_text_free(&into);
 }
 
+/* Templates have symbols that are longer than the names in a job. */
+static void symbols_may_be_long(void **state) {
+    enum { LENGTH = 600 };
+    char symbol[LENGTH + 1], helper[LENGTH + 1];
+    gs_text text = {0};
+    gs_error error = {.message = ""};
+    int out = 0;
+    (void)state;
+    memset(symbol, 'k', LENGTH);
+    memset(helper, 'h', LENGTH);
+    symbol[LENGTH] = helper[LENGTH] = '\0';
+    gs_text_add(&text,
+                HEAD ".func %s(.param .u64 p) {\n.reg .b64 d;\nld.param.u64 d, [p];\nst.global.u32 [d], 5;\nret;\n}\n"
+                     ".entry %s(.param .u64 p) {\n.reg .b64 d;\nld.param.u64 d, [p];\n{ .param .b64 q;\nst.param.b64 "
+                     "[q], d;\ncall %s, (q);\n}\nret;\n}\n",
+                helper, symbol, helper);
+    const char *const kernels[] = {symbol};
+    gs_build build = {.name = "x.ptx", .text = text.data, .size = text.count, .kernels = kernels, .kernel_count = 1};
+    gs_module *module = gs_host_compile(all.host, &build, &error);
+    if (!module)
+        fail_msg("%s", error.message);
+    symbol[GS_JOB_NAME - 1] = '\0';
+    struct call call = begin(symbol, 1, 1, 0);
+    pass(&call, &out, sizeof out);
+    finish(&call, module);
+    assert_int_equal(out, 5);
+    gs_text_free(&text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_does_not_run_is_refused_with_its_place),
         cmocka_unit_test(a_kernel_does_not_suffer_from_its_neighbors),
+        cmocka_unit_test(symbols_may_be_long),
         cmocka_unit_test(named_barriers_make_a_pipeline),
         cmocka_unit_test(barriers_vote_without_those_that_returned),
         cmocka_unit_test(threads_of_a_warp_meet_from_different_places),

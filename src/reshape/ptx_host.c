@@ -71,7 +71,7 @@ static void store_number(struct initializer *initializer, bool is_negative) {
 
 /* The variable of the module that a token names. */
 static uint32_t find_variable(const gs_ptx_module *module, uint32_t token) {
-    char name[GS_JOB_NAME];
+    char name[GS_PTX_NAME];
     gs_ptx_token_text(module, token, name, sizeof name);
     for (size_t i = 0; i < module->variables.count; i++)
         if (module->variables.data[i].function == GS_PTX_NONE &&
@@ -245,8 +245,8 @@ static void put_copies(gs_ptx_host *host, const gs_ptx_function *function, bool 
 }
 
 static void put_comment(gs_ptx_host *host, const gs_ptx_function *function) {
-    char name[GS_JOB_NAME];
-    gs_ptx_put(host, "\n/* %s */\n", gs_ptx_token_text(host->module, function->name, name, sizeof name));
+    char name[GS_PTX_NAME];
+    gs_text_add(host->into, "\n/* %s */\n", gs_ptx_token_text(host->module, function->name, name, sizeof name));
 }
 
 static void put_head(gs_ptx_host *host, uint32_t number) {
@@ -300,6 +300,8 @@ static void put_kernel(gs_ptx_host *host, uint32_t number) {
     uint64_t bytes = gs_ptx_parameter_bytes(host, number), shared = gs_ptx_shared_bytes(host, number);
     for (uint32_t i = 0; i < function->parameter_count; i++)
         check_variable(host, &host->module->variables.data[function->parameters + i]);
+    if (function->limits.has_cluster_words)
+        gs_ptx_refuse(host, function->name, "a kernel with clusters does not run on the CPU");
     if (shared > MOST_SHARED)
         gs_ptx_refuse(host, function->name, "this kernel has more shared memory than any GPU");
     put_places(host, number, function);
@@ -327,7 +329,7 @@ static void put_table(gs_ptx_host *host) {
     uint32_t count = 0;
     gs_ptx_put(host, "\nconst gs_kernel gs_kernels[] = {\n");
     for (uint32_t i = 0; i < module->functions.count; i++) {
-        char name[GS_JOB_NAME];
+        char name[GS_PTX_NAME];
         const gs_ptx_function *function = &module->functions.data[i];
         if (!function->is_entry || !host->is_needed[i])
             continue;

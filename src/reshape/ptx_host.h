@@ -20,7 +20,7 @@
 #include "ptx/ptx.h"
 #include "reshape.h"
 
-enum { GS_PTX_MOST_WORDS = 24, GS_PTX_EXPRESSION = 200 };
+enum { GS_PTX_MOST_WORDS = 24, GS_PTX_EXPRESSION = 200, GS_PTX_NAME = 4096 };
 
 /* A label, and the statements of the braces around it. */
 typedef struct gs_ptx_label {

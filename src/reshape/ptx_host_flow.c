@@ -109,7 +109,7 @@ static bool is_copied(const gs_ptx_operand *operand) {
 }
 
 static void put_callee(gs_ptx_host *host, const gs_ptx_operand *callee) {
-    char name[GS_JOB_NAME];
+    char name[GS_PTX_NAME];
     if (callee->kind == GS_PTX_REGISTER) {
         gs_ptx_put(host, "((gs_ptx_function_call *)(uintptr_t)%s)", gs_ptx_value(host, callee, GS_PTX_U64).text);
         return;

@@ -58,7 +58,7 @@ static void need(gs_ptx_host *host, struct names *names, size_t number) {
 }
 
 static void search_tokens(gs_ptx_host *host, struct names *names, uint32_t first, uint32_t last) {
-    char text[GS_JOB_NAME];
+    char text[GS_PTX_NAME];
     for (uint32_t i = first; i <= last && i < host->module->tokens.count; i++) {
         const gs_ptx_token *token = &host->module->tokens.data[i];
         if (token->kind != GS_PTX_WORD || token->length >= sizeof text)

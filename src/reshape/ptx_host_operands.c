@@ -312,11 +312,11 @@ gs_ptx_c gs_ptx_value(gs_ptx_host *host, const gs_ptx_operand *operand, gs_ptx_t
 /* ---- addresses ---- */
 
 gs_ptx_c gs_ptx_function_address(gs_ptx_host *host, uint32_t token) {
-    char name[GS_JOB_NAME];
+    char name[GS_PTX_NAME];
     gs_ptx_token_text(host->module, token, name, sizeof name);
     int function = gs_ptx_find_function(host->module, name);
     if (function < 0 || !host->module->functions.data[function].is_defined) {
-        gs_ptx_refuse(host, token, "%s is not defined in this module", name);
+        gs_ptx_refuse(host, token, "%.100s is not defined in this module", name);
         return c_of("0ull");
     }
     return c_of("ptx_address((void *)f%d)", function);
