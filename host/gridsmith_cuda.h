@@ -20,6 +20,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <type_traits>
 #include <utility>
 
@@ -299,9 +300,10 @@ static inline void __nanosleep(unsigned) {}
 static inline long long clock64() {
     return 0;
 }
-static inline int clock() {
+static inline int gs_clock() {
     return 0;
 }
+#define clock        gs_clock /* <ctime> declares another clock */
 #define __trap()     abort()
 #define __brkpt()    ((void)0)
 #define __ldg(p)     (*(p))
@@ -384,33 +386,67 @@ GS_MIN_MAX_BOTH(float, double)
 #undef GS_MIN_MAX
 #undef GS_MIN_MAX_BOTH
 
-static inline float rsqrtf(float x) {
-    return 1.0f / sqrtf(x);
-}
-static inline double rsqrt(double x) {
+/* Math functions of CUDA that C++ lacks. A C library may declare some of them: C23 added rsqrt, sinpi and cospi. So
+   they have names of ours here, and macros replace CUDA's names in the kernel, after the headers of the C library. */
+static const double gs_pi = 3.14159265358979323846;
+static inline double gs_rsqrt(double x) {
     return 1.0 / sqrt(x);
 }
-static inline float rsqrt(float x) {
-    return rsqrtf(x);
+static inline float gs_rsqrt(float x) {
+    return 1.0f / sqrtf(x);
 }
-static inline float rcbrtf(float x) {
+static inline double gs_rcbrt(double x) {
+    return 1.0 / cbrt(x);
+}
+static inline float gs_rcbrt(float x) {
     return 1.0f / cbrtf(x);
 }
-static inline float sinpif(float x) {
-    return (float)sin(3.14159265358979323846 * fmod((double)x, 2.0));
+static inline double gs_sinpi(double x) {
+    return sin(gs_pi * fmod(x, 2.0));
 }
-static inline float cospif(float x) {
-    return (float)cos(3.14159265358979323846 * fmod((double)x, 2.0));
+static inline float gs_sinpi(float x) {
+    return (float)gs_sinpi((double)x);
 }
-static inline double sinpi(double x) {
-    return sin(3.14159265358979323846 * fmod(x, 2.0));
+static inline double gs_cospi(double x) {
+    return cos(gs_pi * fmod(x, 2.0));
 }
-static inline double cospi(double x) {
-    return cos(3.14159265358979323846 * fmod(x, 2.0));
+static inline float gs_cospi(float x) {
+    return (float)gs_cospi((double)x);
 }
-static inline void sincospif(float x, float *s, float *c) {
-    *s = sinpif(x), *c = cospif(x);
+template <class T> static inline void gs_sincospi(T x, T *sine, T *cosine) {
+    *sine = gs_sinpi(x), *cosine = gs_cospi(x);
 }
+static inline double gs_normcdf(double x) {
+    return 0.5 * erfc(-x * 0.70710678118654752440);
+}
+static inline float gs_normcdf(float x) {
+    return 0.5f * erfcf(-x * 0.70710678f);
+}
+#define GS_SINGLE(name)                                                                                                \
+    static inline float gs_##name##f(float x) {                                                                        \
+        return gs_##name(x);                                                                                           \
+    }
+GS_SINGLE(rsqrt)
+GS_SINGLE(rcbrt)
+GS_SINGLE(sinpi)
+GS_SINGLE(cospi)
+GS_SINGLE(normcdf)
+#undef GS_SINGLE
+static inline void gs_sincospif(float x, float *sine, float *cosine) {
+    gs_sincospi(x, sine, cosine);
+}
+#define rsqrt     gs_rsqrt
+#define rsqrtf    gs_rsqrtf
+#define rcbrt     gs_rcbrt
+#define rcbrtf    gs_rcbrtf
+#define sinpi     gs_sinpi
+#define sinpif    gs_sinpif
+#define cospi     gs_cospi
+#define cospif    gs_cospif
+#define sincospi  gs_sincospi
+#define sincospif gs_sincospif
+#define normcdf   gs_normcdf
+#define normcdff  gs_normcdff
 /* The C library declares functions of these names for internal use. */
 #define __expf    expf
 #define __exp10f  exp10f
@@ -422,12 +458,6 @@ static inline void sincospif(float x, float *s, float *c) {
 #define __cosf    cosf
 #define __tanf    tanf
 #define __sincosf sincosf
-static inline float normcdff(float x) {
-    return 0.5f * erfcf(-x * 0.70710678f);
-}
-static inline double normcdf(double x) {
-    return 0.5 * erfc(-x * 0.70710678118654752440);
-}
 static inline float __saturatef(float x) {
     return !(x > 0) ? 0.0f : x > 1 ? 1.0f : x;
 }

@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const names[] = {"where", "reverse",      "outside",       "declarators", "warps",
-                                    "votes", "atomics",      "product",       "halves",      "half_waits",
-                                    "crash", "two_barriers", "out_of_bounds", "past_shared", "nowhere"};
+static const char *const names[] = {"where",        "reverse",       "outside",     "declarators", "warps", "votes",
+                                    "atomics",      "product",       "halves",      "half_waits",  "math",  "crash",
+                                    "two_barriers", "out_of_bounds", "past_shared", "nowhere"};
 enum { NAMES = GS_COUNT(names) - 1 };
 
 static struct {
@@ -243,6 +243,29 @@ static void fails_with(gs_module *module, const char *kernel, uint32_t blocks, u
         fail_msg("\"%s\" does not say \"%s\"", error.message, words);
 }
 
+static void check_math(gs_module *module) {
+    static const double expected[12] = {2, 2, 2, 0, 0, 0.5, 2, 2, -1, -1, 0.5, 10.5};
+    double out[12 * 2] = {0};
+    gs_error error = {.message = ""};
+    assert_non_null(module);
+    assert_int_equal(call(module, "math", 1, 2, 0, out, sizeof out, -1, &error), GS_OK);
+    assert_string_equal(error.message, "");
+    for (int i = 0; i < 12 * 2; i++)
+        assert_float_equal(out[i], expected[i % 12], 1e-6);
+}
+
+/* C23 has given <math.h> names that CUDA had before. */
+static void math_is_the_same_with_any_c_library(void **state) {
+    const char *options[] = {"-include", test_path("tests/kernels/later_math.h")};
+    gs_build build = build_of("tests/kernels/host.cu", false);
+    gs_error error;
+    (void)state;
+    build.options = options;
+    build.option_count = GS_COUNT(options);
+    check_math(all.plain);
+    check_math(gs_host_compile(all.host, &build, &error));
+}
+
 static void divergence_is_reported_with_its_places(void **state) {
     (void)state;
     fails_with(all.plain, "half_waits", 1, 32, -1, GS_E_KERNEL,
@@ -297,6 +320,7 @@ int main(void) {
         cmocka_unit_test(atomics_lose_nothing),
         cmocka_unit_test(every_half_survives_and_floats_round_to_the_nearest),
         cmocka_unit_test(matrices_multiply),
+        cmocka_unit_test(math_is_the_same_with_any_c_library),
         cmocka_unit_test(divergence_is_reported_with_its_places),
         cmocka_unit_test(a_crash_is_only_the_kernels),
         cmocka_unit_test(out_of_bounds_accesses_are_found),
