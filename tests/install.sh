@@ -21,7 +21,7 @@ cc -std=c17 -Wall -Wextra -Werror "$source_dir/examples/dispatcher.c" -o "$work/
 "$work/by-pkg-config" >"$work/out"
 diff "$source_dir/examples/expected.txt" "$work/out"
 
-cmake -S "$source_dir/examples" -B "$work/example" -DCMAKE_PREFIX_PATH="$work/usr" >/dev/null
+cmake -G Ninja -S "$source_dir/examples" -B "$work/example" -DCMAKE_PREFIX_PATH="$work/usr" >/dev/null
 cmake --build "$work/example" >/dev/null
 "$work/example/dispatcher" >"$work/out"
 diff "$source_dir/examples/expected.txt" "$work/out"
