@@ -138,11 +138,112 @@ static void engine_is_right_on_whole_gpus(void **state) {
     }
 }
 
+/* ---- waves that repeat are skipped ---- */
+
+struct skipper {
+    const gs_log *wanted;
+    size_t **starts; /* by launch and block: the number in the log, from 1; 0: it does not start */
+    size_t event, found, skipped;
+};
+
+static bool on_played(void *user, size_t launch, int64_t block, int32_t sm, int64_t now_ns) {
+    struct skipper *skipper = user;
+    size_t number = skipper->starts[launch][block];
+    const gs_start found = {skipper->event, launch, block, sm, now_ns};
+    skipper->found++;
+    return number && same_start(&skipper->wanted->data[number - 1], &found);
+}
+
+static bool may_skip(void *user, size_t launch, int64_t wave) {
+    (void)user, (void)launch;
+    return wave > 0;
+}
+
+static void on_skipped(void *user, size_t launch, int64_t blocks) {
+    struct skipper *skipper = user;
+    (void)launch;
+    skipper->skipped += (size_t)blocks;
+}
+
+/* Plays a run in which waves may be skipped. False: a block that was played is not as in the log. */
+static bool play_skipping(const gs_gpu *gpu, const gs_run *run, struct skipper *skipper) {
+    gs_engine_hooks hooks = {.user = skipper, .started = on_played, .may_skip = may_skip, .skipped = on_skipped};
+    gs_engine *engine = gs_engine_new(gpu, run, &hooks, NULL);
+    assert_non_null(engine);
+    gs_code code = GS_OK;
+    for (; skipper->event < run->events.count && code == GS_OK; skipper->event++) {
+        const gs_event *event = &run->events.data[skipper->event];
+        if (event->op == GS_LAUNCH)
+            code = gs_engine_launch(engine, event->launch, NULL);
+        else if (event->op == GS_EXIT)
+            code = gs_engine_exit(engine, event->launch, NULL);
+    }
+    if (code == GS_OK)
+        code = gs_engine_finish(engine, NULL);
+    gs_engine_free(engine);
+    return code == GS_OK;
+}
+
+static gs_run *random_long_run(gs_random *random, const gs_gpu *gpu) {
+    gs_run *run = random_run(random, gpu);
+    for (size_t i = 0; i < run->launches.count; i++) {
+        gs_launch *launch = &run->launches.data[i];
+        if (launch->duration_ns && gs_random_chance(random, 50))
+            launch->blocks *= gs_random_from(random, 1, 400);
+        else if (launch->duration_ns && gs_random_chance(random, 50))
+            launch->duration_ns *= gs_random_from(random, 1, 400); /* blocks that stay while others come and go */
+        if (gs_random_chance(random, 70))
+            launch->spread_ns = 0;
+        if (launch->spread_ns && launch->duration_ns && gs_random_chance(random, 1))
+            launch->blocks += (int64_t)launch->cluster * 4 * GS_SPREAD_BLOCKS;
+    }
+    return run;
+}
+
+/* Returns how many blocks were skipped. */
+static size_t compare_skipping(uint64_t seed, uint64_t index) {
+    gs_random random = gs_random_at(seed, index);
+    gs_gpu *gpu = random_gpu(&random, index % 2 ? 0 : 50);
+    gs_run *run = random_long_run(&random, gpu);
+    gs_log wanted = {0};
+    engine_play(gpu, run, &wanted);
+    struct skipper skipper = {.wanted = &wanted, .starts = calloc(run->launches.count + 1, sizeof *skipper.starts)};
+    for (size_t i = 0; i < run->launches.count; i++)
+        skipper.starts[i] = calloc((size_t)run->launches.data[i].blocks, sizeof **skipper.starts);
+    for (size_t i = 0; i < wanted.count; i++)
+        skipper.starts[wanted.data[i].launch][wanted.data[i].block] = i + 1;
+    if (!play_skipping(gpu, run, &skipper) || skipper.found + skipper.skipped != wanted.count)
+        fail_msg("GRIDSMITH_SEED=%llu, index %llu: %zu blocks start, %zu of them are skipped, instead of %zu",
+                 (unsigned long long)seed, (unsigned long long)index, skipper.found + skipper.skipped, skipper.skipped,
+                 wanted.count);
+    for (size_t i = 0; i < run->launches.count; i++)
+        free(skipper.starts[i]);
+    free(skipper.starts);
+    free(wanted.data);
+    gs_run_free(run);
+    gs_gpu_free(gpu);
+    return skipper.skipped;
+}
+
+static void skipped_waves_change_nothing(void **state) {
+    uint64_t seed = test_number("GRIDSMITH_SEED", 1), runs = test_number("GRIDSMITH_RUNS", 100000) / 100;
+    size_t skipped = 0, with = 0;
+    (void)state;
+    for (uint64_t i = 0; i < runs; i++) {
+        size_t here = compare_skipping(seed + 100, i);
+        skipped += here;
+        with += here > 0;
+    }
+    print_message("%llu long runs, %zu blocks of %zu runs skipped\n", (unsigned long long)runs, skipped, with);
+    assert_true(runs < 20 || with > runs / 20);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(engine_is_the_papers_algorithm),
         cmocka_unit_test(engine_follows_every_mechanism),
         cmocka_unit_test(engine_is_right_on_whole_gpus),
+        cmocka_unit_test(skipped_waves_change_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

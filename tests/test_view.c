@@ -202,11 +202,63 @@ static void lists_of_numbers_are_short(void **state) {
     }
 }
 
+/* The same text from the numbers and from their runs. */
+static void runs_of_numbers_are_shown_like_numbers(void **state) {
+    (void)state;
+    for (uint64_t index = 0; index < 20000; index++) {
+        gs_random random = gs_random_at(3, index);
+        int32_t numbers[40], number = 0;
+        gs_number_run runs[40];
+        size_t count = (size_t)gs_random_from(&random, 0, 40), run_count = 0;
+        for (size_t i = 0; i < count; i++) {
+            number = gs_random_chance(&random, 70) ? number + (int32_t)gs_random_from(&random, 0, 1)
+                                                   : (int32_t)gs_random_from(&random, 0, 4);
+            numbers[i] = number;
+            if (!run_count || runs[run_count - 1].number != number)
+                runs[run_count++] = (gs_number_run){number, 0};
+            runs[run_count - 1].count++;
+        }
+        gs_text wanted = {0}, found = {0};
+        int parts = (int)gs_random_from(&random, 1, 12);
+        gs_text_put_numbers(&wanted, numbers, count, parts);
+        gs_text_put_runs(&found, runs, run_count, (int64_t)count, parts);
+        if (count)
+            assert_string_equal(found.data, wanted.data);
+        gs_text_free(&wanted);
+        gs_text_free(&found);
+    }
+}
+
+/* The table of a brief prediction is that of the whole one. */
+static void the_table_needs_no_list_of_blocks(void **state) {
+    uint64_t runs = test_number("GRIDSMITH_RUNS", 100000) / 100;
+    (void)state;
+    for (uint64_t index = 0; index < runs; index++) {
+        gs_random random = gs_random_at(5, index);
+        gs_gpu *gpu = random_gpu(&random, 50);
+        gs_run *run = random_run(&random, gpu);
+        for (size_t i = 0; i < run->launches.count; i++)
+            run->launches.data[i].blocks *= gs_random_chance(&random, 30) ? 200 : 1;
+        gs_run *whole = predict(gpu, run), *brief = gs_predict_brief(gpu, run, NULL, NULL);
+        assert_non_null(brief);
+        char *wanted = view(&gs_format_table, gpu, whole), *found = view(&gs_format_table, gpu, brief);
+        if (strcmp(wanted, found) != 0)
+            fail_msg("index %llu:\n%s\n%s", (unsigned long long)index, wanted, found);
+        free(wanted);
+        free(found);
+        gs_run_free(whole);
+        gs_run_free(brief);
+        gs_run_free(run);
+        gs_gpu_free(gpu);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_view_shows_every_block),  cmocka_unit_test(csv_has_a_row_a_block),
-        cmocka_unit_test(names_are_escaped_in_pictures), cmocka_unit_test(the_table_shows_each_event_and_who_waits),
-        cmocka_unit_test(lists_of_numbers_are_short),
+        cmocka_unit_test(every_view_shows_every_block),      cmocka_unit_test(csv_has_a_row_a_block),
+        cmocka_unit_test(names_are_escaped_in_pictures),     cmocka_unit_test(the_table_shows_each_event_and_who_waits),
+        cmocka_unit_test(lists_of_numbers_are_short),        cmocka_unit_test(runs_of_numbers_are_shown_like_numbers),
+        cmocka_unit_test(the_table_needs_no_list_of_blocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

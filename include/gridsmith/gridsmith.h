@@ -217,6 +217,9 @@ typedef struct gs_predict_options {
    nothing. */
 GS_API int gs_gpu_turns(const gs_gpu *gpu);
 
+/* The most blocks that a run may have in all its launches, because a prediction lists every block. */
+#define GS_MOST_PREDICTED 100000000
+
 /* Plays `run` on `gpu` and returns the same run with the prediction filled in; the caller frees it. `options` may be
    NULL. Without durations, `placed` of a launch holds the blocks that start at that point (the others wait), and an
    `observe` event after an exit shows the blocks that start then. With durations, `placed` holds every block that ever

@@ -60,6 +60,15 @@ void gs_make_printable(char *string);
    it only says how many numbers are left. */
 void gs_text_put_numbers(gs_text *text, const int32_t *numbers, size_t count, int parts);
 
+/* The same for a list of which only the first numbers are known, as runs of equal numbers. `total` is the length of the
+   whole list. */
+typedef struct gs_number_run {
+    int32_t number;
+    int64_t count;
+} gs_number_run;
+
+void gs_text_put_runs(gs_text *text, const gs_number_run *runs, size_t count, int64_t total, int parts);
+
 void gs_text_flush(gs_text *text); /* writes the text to the sink and empties it */
 void gs_text_clear(gs_text *text); /* empties it, keeps the memory */
 void gs_text_free(gs_text *text);

@@ -187,6 +187,49 @@ void gs_text_put_numbers(gs_text *text, const int32_t *numbers, size_t count, in
     }
 }
 
+/* How many numbers from the first on are equally far apart. All but the last are runs of one number. */
+static size_t count_regular_runs(const gs_number_run *runs, size_t count) {
+    size_t regular = gs_min_u64(count, 2);
+    while (regular >= 2 && regular < count && runs[regular - 1].count == 1 &&
+           runs[regular].number - runs[regular - 1].number == runs[1].number - runs[0].number)
+        regular++;
+    return regular;
+}
+
+/* One part of runs, of which the first has `left` numbers left. Returns how many numbers it stands for. */
+static int64_t put_part_of_runs(gs_text *text, const gs_number_run *runs, size_t count, int64_t left) {
+    gs_text_put_int(text, runs[0].number);
+    if (left > 1) {
+        gs_text_add(text, " x%lld", (long long)left);
+        return left;
+    }
+    size_t regular = count_regular_runs(runs, count);
+    int32_t last = runs[regular - 1].number;
+    if (regular >= 3 && runs[1].number - runs[0].number == 1)
+        gs_text_add(text, "-%d", last);
+    else if (regular >= 4)
+        gs_text_add(text, ", %d, .. %d", runs[1].number, last);
+    else
+        return 1;
+    return (int64_t)regular;
+}
+
+void gs_text_put_runs(gs_text *text, const gs_number_run *runs, size_t count, int64_t total, int parts) {
+    int64_t done = 0, used = 0; /* used: of the first run that is left */
+    for (size_t at = 0; at < count; parts--) {
+        if (done)
+            gs_text_put(text, ", ", 2);
+        if (parts == 0)
+            break;
+        int64_t put = put_part_of_runs(text, runs + at, count - at, runs[at].count - used);
+        done += put;
+        for (used += put; at < count && used >= runs[at].count; at++)
+            used -= runs[at].count;
+    }
+    if (done < total)
+        gs_text_add(text, "and %lld more", (long long)(total - done));
+}
+
 void gs_text_clear(gs_text *text) {
     text->count = 0;
     if (text->data)

@@ -47,7 +47,7 @@ static gs_code predict_run(const struct options *options, const gs_format *forma
                                   .follow = options->follow,
                                   .turn = (int)options->turn};
     gs_progress_start(&progress, "placing blocks");
-    gs_run *prediction = gs_predict(gpu, run, &request, error);
+    gs_run *prediction = (format->is_brief ? gs_predict_brief : gs_predict)(gpu, run, &request, error);
     gs_progress_end(&progress);
     if (!prediction)
         return error->code;

@@ -217,6 +217,10 @@ void gs_state_free(gs_state *state);
 /* Copies `from` to `to`, which was initialized for the same GPU. */
 void gs_state_copy(gs_state *to, const gs_state *from);
 
+/* Appends all that decides where later blocks go. Handles are only names: `handles` has those in use, in an order that
+   the caller chooses, and `names` the place of each in that order. Equal bytes: the states behave alike. */
+void gs_state_image(const gs_state *state, const int32_t *handles, const int32_t *names, gs_text *image);
+
 /* How many blocks of a kernel the SM can still take. */
 int32_t gs_state_room(const gs_state *state, const gs_need *need, int32_t sm);
 

@@ -193,6 +193,44 @@ void gs_state_copy(gs_state *to, const gs_state *from) {
     to->local_bytes = from->local_bytes;
 }
 
+/* ---- images ---- */
+
+static void space_image(const gs_space *space, const int32_t *names, gs_text *image) {
+    gs_text_put(image, (const char *)&space->count, sizeof space->count);
+    gs_text_put(image, (const char *)&space->size, sizeof space->size);
+    for (int32_t i = 0; i < space->count; i++) {
+        const int32_t piece[] = {space->pieces[i].at, space->pieces[i].size, names[space->pieces[i].block]};
+        gs_text_put(image, (const char *)piece, sizeof piece);
+    }
+}
+
+static void sm_image(const gs_gpu *gpu, const gs_sm *sm, const int32_t *names, gs_text *image) {
+    const int32_t numbers[] = {sm->block_slots, sm->pointer, sm->shared_free, sm->cluster_blocks};
+    gs_text_put(image, (const char *)numbers, sizeof numbers);
+    gs_text_put(image, (const char *)sm->warp_slots, sizeof sm->warp_slots);
+    gs_text_put(image, (const char *)sm->registers, sizeof sm->registers);
+    if (keeps_shared_pieces(gpu))
+        space_image(&sm->shared_space, names, image);
+    for (int32_t p = 0; sm->register_spaces && p < gpu->limits.partitions_per_sm; p++)
+        space_image(&sm->register_spaces[p], names, image);
+}
+
+void gs_state_image(const gs_state *state, const int32_t *handles, const int32_t *names, gs_text *image) {
+    gs_text_put(image, (const char *)&state->local_bytes, sizeof state->local_bytes);
+    for (int32_t i = 0; i < state->gpu->sms; i++)
+        sm_image(state->gpu, &state->sms[i], names, image);
+    for (int32_t i = 0; i < state->group_count; i++) {
+        const int32_t numbers[] = {state->groups[i].residents, state->groups[i].config_bytes, state->groups[i].is_warm};
+        gs_text_put(image, (const char *)numbers, sizeof numbers);
+    }
+    for (int32_t i = 0; i < state->resident_count; i++) {
+        const gs_resident *resident = &state->residents[handles[i]];
+        const int32_t numbers[] = {resident->need, resident->sm, state->in_cluster[handles[i]]};
+        gs_text_put(image, (const char *)numbers, sizeof numbers);
+        gs_text_put(image, (const char *)resident->warps, sizeof resident->warps);
+    }
+}
+
 /* ---- room ---- */
 
 /* Warps of this kernel that one partition can still take. */

@@ -24,6 +24,7 @@ void gs_launch_clear(gs_launch *launch) {
 
 void gs_seen_clear(gs_seen *seen) {
     free(seen->placed.data);
+    free(seen->brief.placed.data);
     free(seen->warp_slots.slots);
     free(seen->warp_slots.ends);
     free(seen->start_ns.data);
@@ -114,7 +115,10 @@ bool gs_seen_copy(gs_seen *to, const gs_seen *from, int64_t blocks) {
     to->start_ns.data = copy_array(from->start_ns.data, from->start_ns.count, sizeof *from->start_ns.data);
     to->end_ns.data = copy_array(from->end_ns.data, from->end_ns.count, sizeof *from->end_ns.data);
     to->warp_slots = (gs_slot_lists){0};
-    bool copied = to->placed.data && to->start_ns.data && to->end_ns.data;
+    to->brief.placed.capacity = from->brief.placed.count;
+    to->brief.placed.data =
+        copy_array(from->brief.placed.data, from->brief.placed.count, sizeof *from->brief.placed.data);
+    bool copied = to->placed.data && to->start_ns.data && to->end_ns.data && to->brief.placed.data;
     if (from->has_warp_slots) {
         const gs_slot_lists *lists = &from->warp_slots;
         size_t slots = blocks ? lists->ends[blocks - 1] : 0;
@@ -180,7 +184,7 @@ bool gs_run_is_timed(const gs_run *run) {
 }
 
 int64_t gs_seen_started(const gs_seen *seen) {
-    int64_t started = 0;
+    int64_t started = seen->brief.started;
     for (size_t i = 0; i < seen->placed.count; i++)
         started += seen->placed.data[i] != GS_WAIT;
     return started;

@@ -29,8 +29,22 @@ typedef struct gs_slot_lists {
     size_t *ends;
 } gs_slot_lists;
 
+/* What a table shows of a prediction: as many of the first SMs as GS_BRIEF_PARTS parts of a list can stand for. */
+enum { GS_BRIEF_PARTS = 10 };
+
+typedef struct gs_brief {
+    int64_t started;           /* blocks */
+    int64_t first_ns, last_ns; /* the first start and the last end, or GS_NO_TIME */
+    struct {
+        gs_number_run *data;
+        size_t count, capacity;
+    } placed;
+} gs_brief;
+
 /* What is seen, or predicted, of a kernel at some point of a run. The flags tell which lists there are. */
 typedef struct gs_seen {
+    bool is_brief; /* there are no lists, only `brief` */
+    gs_brief brief;
     bool has_placed, has_warp_slots, has_start, has_end;
     gs_sm_list placed;
     gs_slot_lists warp_slots;
@@ -114,7 +128,8 @@ gs_code gs_run_fail(const gs_run *run, size_t event, gs_error *error, gs_code co
 bool gs_run_is_timed(const gs_run *run);
 
 /* How long a block of a kernel with a duration runs. The spread is always the same for a block, and is distributed
-   evenly: in any range of blocks, nearly all of it occurs. */
+   evenly: in any range of blocks, nearly all of it occurs. It repeats every GS_SPREAD_BLOCKS blocks. */
+enum { GS_SPREAD_BLOCKS = 65536 };
 static inline int64_t gs_block_duration(const gs_launch *launch, int64_t block) {
     int64_t share = (int64_t)((uint64_t)block * 40503 & 65535); /* of 65536; 40503 is the golden ratio of it */
     return launch->duration_ns + launch->spread_ns / 65536 * share + launch->spread_ns % 65536 * share / 65536;

@@ -392,6 +392,12 @@ const gs_need *gs_dispatcher_need(const gs_dispatcher *dispatcher, int kernel) {
     return &dispatcher->kernels[kernel].need;
 }
 
+void gs_dispatcher_image(const gs_dispatcher *dispatcher, const int32_t *handles, const int32_t *names,
+                         gs_text *image) {
+    gs_text_put(image, (const char *)&dispatcher->turn, sizeof dispatcher->turn);
+    gs_state_image(&dispatcher->state, handles, names, image);
+}
+
 gs_code gs_dispatcher_copy(gs_dispatcher *to, const gs_dispatcher *from, gs_error *error) {
     for (size_t i = to->kernel_count; i < from->kernel_count; i++)
         if (gs_dispatcher_kernel(to, &from->kernels[i].need.shape, error) < 0)

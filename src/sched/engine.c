@@ -11,7 +11,7 @@
  * Time passes by a heap of running blocks, ordered by when they end. Launches and exits take no time. Blocks that end
  * at the same time end one after the other, in the order of launches and blocks, and the queue is served after each. At
  * the exit of a kernel with a duration the host waits: time passes until the kernel has ended. While a recording is
- * followed, blocks end when they ended in it (follow.c).
+ * followed, blocks end when they ended in it (follow.c). Waves of blocks that repeat can be skipped (waves.c).
  */
 #include "engine.h"
 
@@ -78,6 +78,7 @@ void gs_engine_free(gs_engine *engine) {
     free(engine->burst.placed);
     free(engine->order);
     free(engine->round);
+    gs_waves_free(engine);
     gs_numberer_free(engine->numberer);
     gs_clusters_free(engine->clusters);
     free(engine);
@@ -85,17 +86,11 @@ void gs_engine_free(gs_engine *engine) {
 
 /* ---- the heap of endings ---- */
 
-static bool ends_before(const struct ending *a, const struct ending *b) {
-    if (a->at_ns != b->at_ns)
-        return a->at_ns < b->at_ns;
-    return a->launch != b->launch ? a->launch < b->launch : a->block < b->block;
-}
-
 static bool endings_add(struct endings *heap, struct ending ending) {
     if (!GS_RESERVE(heap, 1))
         return false;
     size_t at = heap->count++;
-    for (; at > 0 && ends_before(&ending, &heap->data[(at - 1) / 2]); at = (at - 1) / 2)
+    for (; at > 0 && gs_ends_before(&ending, &heap->data[(at - 1) / 2]); at = (at - 1) / 2)
         heap->data[at] = heap->data[(at - 1) / 2];
     heap->data[at] = ending;
     return true;
@@ -109,9 +104,9 @@ static struct ending endings_take(struct endings *heap, size_t at) {
     struct ending last = heap->data[--heap->count];
     size_t child;
     while ((child = 2 * at + 1) < heap->count) {
-        if (child + 1 < heap->count && ends_before(&heap->data[child + 1], &heap->data[child]))
+        if (child + 1 < heap->count && gs_ends_before(&heap->data[child + 1], &heap->data[child]))
             child++;
-        if (!ends_before(&heap->data[child], &last))
+        if (!gs_ends_before(&heap->data[child], &last))
             break;
         heap->data[at] = heap->data[child];
         at = child;
@@ -135,6 +130,7 @@ static bool goes_before(const gs_engine *engine, size_t a, size_t b) {
 
 static void queue_add(gs_engine *engine, size_t launch) {
     size_t before = engine->queue_last;
+    gs_waves_restart(engine);
     while (before != NO_LAUNCH && goes_before(engine, launch, before))
         before = engine->plays[before].before;
     size_t after = before == NO_LAUNCH ? engine->queue_first : engine->plays[before].after;
@@ -148,6 +144,7 @@ static void queue_add(gs_engine *engine, size_t launch) {
 
 static void queue_remove(gs_engine *engine, size_t launch) {
     const struct play *play = &engine->plays[launch];
+    gs_waves_restart(engine);
     *(play->before == NO_LAUNCH ? &engine->queue_first : &engine->plays[play->before].after) = play->after;
     *(play->after == NO_LAUNCH ? &engine->queue_last : &engine->plays[play->after].before) = play->before;
 }
@@ -394,6 +391,7 @@ static bool may_start(const gs_engine *engine, size_t launch) {
 static void kernel_ended(gs_engine *engine, size_t launch) {
     struct play *play = &engine->plays[launch];
     play->status = ENDED;
+    gs_waves_restart(engine);
     if (play->stream == NO_LAUNCH)
         return;
     size_t *head = &engine->streams[play->stream].head;
@@ -479,7 +477,7 @@ gs_code gs_engine_exit(gs_engine *engine, size_t launch, gs_error *error) {
     struct play *play = &engine->plays[launch];
     if (duration_of(engine, launch))
         while (play->status != ENDED && engine->endings.count)
-            if (!pass_time(engine))
+            if (!pass_time(engine) || !gs_waves_pass(engine))
                 return gs_fail_memory(error);
     if (play->status == ENDED)
         return GS_OK;
@@ -494,7 +492,7 @@ gs_code gs_engine_exit(gs_engine *engine, size_t launch, gs_error *error) {
 
 gs_code gs_engine_finish(gs_engine *engine, gs_error *error) {
     while (engine->endings.count || engine->resumes_ns)
-        if (!pass_time(engine))
+        if (!pass_time(engine) || !gs_waves_pass(engine))
             return gs_fail_memory(error);
     return GS_OK;
 }

@@ -47,10 +47,44 @@ struct endings {
     size_t count, capacity;
 };
 
+static inline bool gs_ends_before(const struct ending *a, const struct ending *b) {
+    if (a->at_ns != b->at_ns)
+        return a->at_ns < b->at_ns;
+    return a->launch != b->launch ? a->launch < b->launch : a->block < b->block;
+}
+
 /* The possible turns: one, or while a recording is followed, all that agree with it so far. */
 struct possibilities {
     gs_turns data[GS_MAX_TURNS];
     int32_t count;
+};
+
+/* A running block, or a launch in the queue, in a snapshot. */
+struct noted {
+    size_t launch;
+    int64_t started; /* blocks of the launch */
+    int64_t block;   /* -1: this is a launch in the queue */
+    int64_t at_ns;   /* when the block ends, or GS_NO_TIME */
+    int32_t handle;
+};
+
+/* The engine at a moment: where blocks are, and all that decides where later blocks go. */
+struct snapshot {
+    int64_t now_ns;
+    gs_text image; /* see gs_state_image */
+    struct {
+        struct noted *data; /* the queue, then the running blocks by launch and number */
+        size_t count, capacity;
+    } noted;
+};
+
+/* The search for waves that repeat (waves.c). */
+struct waves {
+    struct snapshot before, now;
+    int64_t ended;            /* blocks since the last snapshot */
+    int64_t taken, most;      /* snapshots since `before`; how many until it is replaced */
+    int32_t *handles, *names; /* see gs_state_image */
+    int64_t *shifts;          /* by launch */
 };
 
 struct gs_engine {
@@ -72,6 +106,7 @@ struct gs_engine {
     gs_clusters *clusters; /* NULL: the GPU takes none */
     int16_t *round;        /* SMs of a round of clusters */
     struct possibilities turns;
+    struct waves waves;
     int64_t resumes_ns; /* when the next kernel of a recording is served; 0: there is no pause */
 };
 
@@ -91,5 +126,14 @@ int64_t gs_follow_resume(const gs_engine *engine);
 
 /* The index in the heap of the ending that is next. */
 size_t gs_follow_ending(const gs_engine *engine);
+
+/* ---- waves that repeat (waves.c) ---- */
+
+/* After a block has ended: skips waves if they repeat. False: out of memory. */
+bool gs_waves_pass(gs_engine *engine);
+
+/* A launch has entered or left the queue, or has ended: what was before does not repeat. */
+void gs_waves_restart(gs_engine *engine);
+void gs_waves_free(gs_engine *engine);
 
 #endif

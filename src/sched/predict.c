@@ -5,6 +5,8 @@
  * `placed` of a launch has the blocks that start at that point, and an `observe` after an exit shows those that started
  * because of it. With durations blocks start at any time. Then `placed` of a launch has every block that ever starts,
  * and `start_ns` and `end_ns` say when.
+ *
+ * A brief prediction has no lists: it counts blocks and keeps the first SMs. Then waves that repeat are not played.
  */
 #include "sched.h"
 
@@ -18,42 +20,87 @@ struct recorder {
     gs_run *out;
     const gs_predict_options *options;
     bool timed;
-    gs_seen *seen;   /* by launch */
-    bool *is_gained; /* by launch: blocks have started since the last event */
-    size_t *gained;  /* the launches that are marked so */
+    size_t most_runs; /* a brief prediction keeps so many runs of equal SMs of a launch; 0: it is not brief */
+    gs_seen *seen;    /* by launch */
+    bool *is_gained;  /* by launch: blocks have started since the last event */
+    size_t *gained;   /* the launches that are marked so */
     size_t gained_count;
     int64_t started, total; /* blocks, for progress */
 };
 
 /* ---- callbacks of the engine ---- */
 
-static bool on_started(void *user, size_t launch, int64_t block, int32_t sm, int64_t now_ns) {
-    struct recorder *recorder = user;
+/* With durations nearly all blocks of a launch start, so all of its lists are reserved at once. */
+static bool list_block(const struct recorder *recorder, size_t launch, int32_t sm, int64_t now_ns) {
     gs_seen *seen = &recorder->seen[launch];
-    (void)block; /* blocks of a kernel start in order, so it is the next entry */
-    if (!GS_RESERVE(&seen->placed, 1) || !GS_RESERVE(&seen->start_ns, recorder->timed) ||
-        !GS_RESERVE(&seen->end_ns, recorder->timed))
+    size_t more = recorder->timed ? (size_t)recorder->run->launches.data[launch].blocks - seen->placed.count : 1;
+    size_t more_times = recorder->timed ? more : 0;
+    if (!GS_RESERVE(&seen->placed, more) || !GS_RESERVE(&seen->start_ns, more_times) ||
+        !GS_RESERVE(&seen->end_ns, more_times))
         return false;
     seen->placed.data[seen->placed.count++] = sm;
     if (recorder->timed) {
         seen->start_ns.data[seen->start_ns.count++] = now_ns;
         seen->end_ns.data[seen->end_ns.count++] = GS_NO_TIME;
     }
+    return true;
+}
+
+static bool count_block(const struct recorder *recorder, size_t launch, int32_t sm, int64_t now_ns) {
+    gs_brief *brief = &recorder->seen[launch].brief;
+    gs_number_run *last = brief->placed.count ? &brief->placed.data[brief->placed.count - 1] : NULL;
+    if (!brief->started++ && recorder->timed)
+        brief->first_ns = now_ns;
+    if (brief->placed.count > recorder->most_runs)
+        return true;
+    if (last && last->number == sm) {
+        last->count++;
+        return true;
+    }
+    if (!GS_RESERVE(&brief->placed, 1))
+        return false;
+    brief->placed.data[brief->placed.count++] = (gs_number_run){sm, 1};
+    return true;
+}
+
+static bool on_started(void *user, size_t launch, int64_t block, int32_t sm, int64_t now_ns) {
+    struct recorder *recorder = user;
+    (void)block; /* blocks of a kernel start in order, so it is the next entry */
+    if (!(recorder->most_runs ? count_block : list_block)(recorder, launch, sm, now_ns))
+        return false;
     if (!recorder->is_gained[launch]) {
         recorder->is_gained[launch] = true;
         recorder->gained[recorder->gained_count++] = launch;
     }
     const gs_predict_options *options = recorder->options;
-    if (options && options->progress && (++recorder->started & 0xffff) == 0)
+    if ((++recorder->started & 0xffff) == 0 && options && options->progress)
         options->progress(options->user, recorder->started, recorder->total);
     return true;
 }
 
 static bool on_ended(void *user, size_t launch, int64_t block, int64_t now_ns) {
     struct recorder *recorder = user;
-    if (recorder->timed)
+    if (recorder->most_runs && recorder->timed)
+        recorder->seen[launch].brief.last_ns = now_ns;
+    else if (recorder->timed)
         recorder->seen[launch].end_ns.data[block] = now_ns;
     return true;
+}
+
+/* The runs of a launch are not changed by a wave if no more of them are kept, or if the wave continues the last one. */
+static bool may_skip(void *user, size_t launch, int64_t wave) {
+    const struct recorder *recorder = user;
+    const gs_brief *brief = &recorder->seen[launch].brief;
+    return brief->placed.count > recorder->most_runs || brief->placed.data[brief->placed.count - 1].count >= wave;
+}
+
+static void on_skipped(void *user, size_t launch, int64_t blocks) {
+    struct recorder *recorder = user;
+    gs_brief *brief = &recorder->seen[launch].brief;
+    if (brief->placed.count <= recorder->most_runs)
+        brief->placed.data[brief->placed.count - 1].count += blocks;
+    brief->started += blocks;
+    recorder->started += blocks;
 }
 
 static void forget_gained(struct recorder *recorder) {
@@ -69,6 +116,7 @@ static gs_code show(const struct recorder *recorder, size_t launch, gs_seen *see
     if (!gs_seen_copy(seen, &recorder->seen[launch], recorder->run->launches.data[launch].blocks))
         return gs_fail_memory(error);
     seen->has_placed = true;
+    seen->is_brief = recorder->most_runs > 0;
     seen->has_start = seen->has_end = recorder->timed;
     return GS_OK;
 }
@@ -180,6 +228,7 @@ static gs_code play_rest(struct recorder *recorder, gs_error *error) {
         out->seen = recorder->seen[i];
         recorder->seen[i] = (gs_seen){0};
         out->seen.has_placed = out->seen.has_start = out->seen.has_end = true;
+        out->seen.is_brief = recorder->most_runs > 0;
         if (wants_why(recorder) && gs_engine_hold(recorder->engine, i, &other))
             code = explain(recorder, out, i, "at the end: ", error);
     }
@@ -213,6 +262,10 @@ static gs_code recorder_init(struct recorder *recorder, const gs_gpu *gpu, gs_er
         hooks.follow = recorder->options->follow;
         hooks.turn = recorder->options->turn;
     }
+    if (recorder->most_runs) {
+        hooks.may_skip = may_skip;
+        hooks.skipped = on_skipped;
+    }
     recorder->engine = gs_engine_new(gpu, run, &hooks, error);
     if (!recorder->engine)
         return GS_E_MEMORY;
@@ -222,6 +275,13 @@ static gs_code recorder_init(struct recorder *recorder, const gs_gpu *gpu, gs_er
     recorder->out->class_name = run->class_name ? strdup(run->class_name) : NULL;
     for (size_t i = 0; i < run->launches.count; i++)
         recorder->total += run->launches.data[i].blocks;
+    for (size_t i = 0; i < run->launches.count; i++)
+        recorder->seen[i].brief.first_ns = recorder->seen[i].brief.last_ns = GS_NO_TIME;
+    if (!recorder->most_runs && recorder->total > GS_MOST_PREDICTED)
+        return gs_fail(error, GS_E_USAGE,
+                       "the run has %lld blocks, and the SM of each can be predicted for at most %d; the table of "
+                       "gridsmith predict has no limit",
+                       (long long)recorder->total, GS_MOST_PREDICTED);
     return recorder->out->gpu && (recorder->out->class_name || !run->class_name) ? GS_OK : gs_fail_memory(error);
 }
 
@@ -241,6 +301,30 @@ static gs_code check_turn(const gs_gpu *gpu, const gs_predict_options *options, 
     return gs_fail(error, GS_E_USAGE, "there is no turn %d: this GPU has %d", options->turn, turns);
 }
 
+static gs_run *predict(const gs_gpu *gpu, const gs_run *run, const gs_predict_options *options, size_t most_runs,
+                       gs_error *error) {
+    struct recorder recorder = {.run = run, .options = options, .most_runs = most_runs};
+    gs_code code = check_turn(gpu, options, error);
+    if (code == GS_OK)
+        code = recorder_init(&recorder, gpu, error);
+    if (code == GS_OK)
+        code = play(&recorder, error);
+    recorder_free(&recorder);
+    if (code == GS_OK)
+        return recorder.out;
+    gs_run_free(recorder.out);
+    return NULL;
+}
+
+gs_run *gs_predict(const gs_gpu *gpu, const gs_run *run, const gs_predict_options *options, gs_error *error) {
+    return predict(gpu, run, options, 0, error);
+}
+
+/* A part of a list has no more runs than the GPU has SMs. */
+gs_run *gs_predict_brief(const gs_gpu *gpu, const gs_run *run, const gs_predict_options *options, gs_error *error) {
+    return predict(gpu, run, options, (size_t)gpu->sms * GS_BRIEF_PARTS, error);
+}
+
 /* A recording with times may be that of a model, which starts blocks without delay. Then a plain prediction is exact,
    and the recording need not be followed. */
 gs_run *gs_predict_recorded(const gs_gpu *gpu, const gs_run *recorded, gs_error *error) {
@@ -254,18 +338,4 @@ gs_run *gs_predict_recorded(const gs_gpu *gpu, const gs_run *recorded, gs_error 
         gs_run_free(predicted);
     }
     return gs_predict(gpu, recorded, &options, error);
-}
-
-gs_run *gs_predict(const gs_gpu *gpu, const gs_run *run, const gs_predict_options *options, gs_error *error) {
-    struct recorder recorder = {.run = run, .options = options};
-    gs_code code = check_turn(gpu, options, error);
-    if (code == GS_OK)
-        code = recorder_init(&recorder, gpu, error);
-    if (code == GS_OK)
-        code = play(&recorder, error);
-    recorder_free(&recorder);
-    if (code == GS_OK)
-        return recorder.out;
-    gs_run_free(recorder.out);
-    return NULL;
 }

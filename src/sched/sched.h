@@ -23,6 +23,9 @@ const gs_need *gs_dispatcher_need(const gs_dispatcher *dispatcher, int kernel);
 /* Copies `from` to `to`, which is of the same GPU and has no kernels that `from` has not. */
 gs_code gs_dispatcher_copy(gs_dispatcher *to, const gs_dispatcher *from, gs_error *error);
 
+/* See gs_state_image. */
+void gs_dispatcher_image(const gs_dispatcher *dispatcher, const int32_t *handles, const int32_t *names, gs_text *image);
+
 /* Releases a block while kernels may wait for its place; gs_dispatcher_release is for when none does. */
 void gs_dispatcher_end(gs_dispatcher *dispatcher, int block);
 
@@ -117,6 +120,11 @@ typedef struct gs_engine_hooks {
     /* False: play stops, and the engine says that memory ran out. */
     bool (*started)(void *user, size_t launch, int64_t block, int32_t sm, int64_t now_ns);
     bool (*ended)(void *user, size_t launch, int64_t block, int64_t now_ns);
+    /* Waves of blocks that repeat earlier ones may be skipped if both are set (waves.c). may_skip is asked first: later
+       blocks of the launch go where the last `wave` blocks went, in this order. skipped says how many blocks started
+       and ended so. */
+    bool (*may_skip)(void *user, size_t launch, int64_t wave);
+    void (*skipped)(void *user, size_t launch, int64_t blocks);
     bool endless; /* ignore durations: blocks stay until their exit */
     bool follow;  /* the run is a recording: take from it what no model can know, see gs_predict_options */
     int32_t turn; /* the turns at the beginning, see gs_predict_options */
@@ -152,6 +160,10 @@ gs_hold gs_engine_hold(const gs_engine *engine, size_t launch, size_t *other);
 int gs_engine_kernel(const gs_engine *engine, size_t launch);
 
 /* ---- prediction ---- */
+
+/* As gs_predict, but without lists: what a table shows of it (gs_brief). The cost depends on how many different waves
+   there are, not on the number of blocks. */
+gs_run *gs_predict_brief(const gs_gpu *gpu, const gs_run *run, const gs_predict_options *options, gs_error *error);
 
 /* What the model says of a recording that it follows: to be compared with it. */
 gs_run *gs_predict_recorded(const gs_gpu *gpu, const gs_run *recorded, gs_error *error);

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_PARTS = 10 }; /* of a list of SMs */
-
 static int name_width(const gs_run *run) {
     size_t widest = 6;
     for (size_t i = 0; i < run->launches.count; i++)
@@ -28,6 +26,10 @@ static void put_title(gs_view *view, const gs_gpu *gpu, const gs_run *run) {
 
 static void put_times(gs_text *text, const gs_seen *seen) {
     int64_t first = INT64_MAX, last = INT64_MIN;
+    if (seen->is_brief && seen->brief.first_ns != GS_NO_TIME)
+        first = seen->brief.first_ns;
+    if (seen->is_brief && seen->brief.last_ns != GS_NO_TIME)
+        last = seen->brief.last_ns;
     for (size_t i = 0; i < seen->placed.count; i++) {
         int64_t start = gs_seen_time(&seen->start_ns, (int64_t)i), end = gs_seen_time(&seen->end_ns, (int64_t)i);
         if (start != GS_NO_TIME && start < first)
@@ -46,13 +48,17 @@ static void put_times(gs_text *text, const gs_seen *seen) {
 }
 
 /* Only the blocks that started: those that wait come after them. */
-static void put_placed(gs_text *text, const gs_sm_list *placed) {
+static void put_placed(gs_text *text, const gs_seen *seen) {
+    const gs_sm_list *placed = &seen->placed;
     size_t count = 0;
     while (count < placed->count && placed->data[count] != GS_WAIT)
         count++;
-    if (count)
+    if (count || seen->brief.started)
         gs_text_add(text, "  ");
-    gs_text_put_numbers(text, placed->data, count, MOST_PARTS);
+    if (seen->is_brief)
+        gs_text_put_runs(text, seen->brief.placed.data, seen->brief.placed.count, seen->brief.started, GS_BRIEF_PARTS);
+    else
+        gs_text_put_numbers(text, placed->data, count, GS_BRIEF_PARTS);
 }
 
 static void put_event(gs_view *view, const gs_run *run, size_t number, int width, bool timed) {
@@ -71,7 +77,7 @@ static void put_event(gs_view *view, const gs_run *run, size_t number, int width
         gs_text_add(text, "  %7lld %7lld", (long long)started, (long long)(launch->blocks - started));
         if (timed)
             put_times(text, &event->seen);
-        put_placed(text, &event->seen.placed);
+        put_placed(text, &event->seen);
     }
     gs_text_put(text, "\n", 1);
 }
@@ -105,4 +111,4 @@ static gs_code table_run(gs_view *view, const gs_gpu *gpu, const gs_run *run, gs
     return GS_OK;
 }
 
-const gs_format gs_format_table = {.name = "table", .help = "for people", .run = table_run};
+const gs_format gs_format_table = {.name = "table", .help = "for people", .is_brief = true, .run = table_run};

@@ -18,7 +18,8 @@ typedef struct gs_view {
 
 typedef struct gs_format {
     const char *name, *help;
-    bool one_run; /* for one run, not for a file of many */
+    bool is_brief; /* does not show each block: gs_predict_brief is enough */
+    bool one_run;  /* for one run, not for a file of many */
     void (*begin)(gs_view *view);
     gs_code (*run)(gs_view *view, const gs_gpu *gpu, const gs_run *run, gs_error *error);
     void (*end)(gs_view *view);

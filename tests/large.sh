@@ -1,0 +1,64 @@
+#!/bin/sh
+# Small inputs with large numbers in them: the cost follows the answer, or there is one clear line.
+#
+# Each command may use 2 GB of memory, and must end by itself in five minutes on any machine. Nothing here measures time:
+# what depends on the numbers would take hours.
+#
+#   sh tests/large.sh PROGRAM SOURCE_DIR
+set -u
+program=$1
+cd "$2" || exit 1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=0
+
+# A program with AddressSanitizer needs more addresses than any limit allows.
+limit=2000000
+(ulimit -v $limit && "$program" --version) >"$work/out" 2>&1 || limit=unlimited
+
+# check NAME EXIT_CODE WORDS ARGUMENTS...: runs the program; its output has the words.
+check() {
+    name=$1 wanted=$2 words=$3
+    shift 3
+    (ulimit -v $limit && exec timeout 300 "$program" "$@") >"$work/out" 2>"$work/err" </dev/null
+    found=$?
+    if [ $found != "$wanted" ] || ! cat "$work/out" "$work/err" | grep -qF -- "$words"; then
+        failed=$((failed + 1))
+        echo "FAILED $name: exit code $found, not $wanted, or it does not say \"$words\""
+        cat "$work/out" "$work/err" | head -n 5 | cut -c1-200 | sed 's/^/    /'
+    fi
+    if [ "$wanted" = 2 ] && { [ "$(wc -l <"$work/err")" != 1 ] || [ -s "$work/out" ]; }; then
+        failed=$((failed + 1))
+        echo "FAILED $name: more than one line"
+    fi
+}
+
+# run FILE EVENT...: a file with a run on the H200.
+run() {
+    file=$1
+    shift
+    events=$(printf ',%s' "$@")
+    printf '{"schema":"gridsmith.run/1","gpu":"h200","events":[%s]}\n' "${events#,}" >"$file"
+}
+
+# launch KERNEL BLOCKS REST
+launch() {
+    printf '{"op":"launch","kernel":"%s","blocks":%s,"threads":256,"registers":32,"shared_bytes":0%s}' "$1" "$2" "$3"
+}
+
+# ---- blocks ----
+
+most=2147483647
+run "$work/waves.json" "$(launch a $most ',"duration_us":10')"
+check "waves" 0 "2147483647       0         0.000 20336020.000  128-131, 124-127" predict "$work/waves.json"
+run "$work/beside.json" "$(launch a 7 ',"duration_us":5000000')" "$(launch b $most ',"duration_us":10,"cluster":1')" \
+    "$(launch c $most ',"duration_us":3,"priority":-5')" '{"op":"exit","kernel":"b"}' "$(launch d $most '')"
+check "waves beside each other" 0 "launch   d" predict --explain "$work/beside.json"
+run "$work/waiting.json" "$(launch a 1 '')" "$(launch b $most '')" '{"op":"exit","kernel":"a"}'
+check "blocks that wait" 0 "2147482591" predict "$work/waiting.json"
+for format in json csv svg trace; do
+    check "every block as $format" 2 "at most 100000000" predict --$format -o "$work/blocks" "$work/waves.json"
+done
+
+[ $failed = 0 ] && echo "large numbers are no trouble"
+exit $((failed > 0))
