@@ -20,9 +20,9 @@ limit=2000000
 check() {
     name=$1 wanted=$2 words=$3
     shift 3
-    (ulimit -v $limit && exec timeout 300 "$program" "$@") >"$work/out" 2>"$work/err" </dev/null
+    (ulimit -v $limit && exec timeout 300 "$program" "$@") >"$work/out" 2>"$work/err"
     found=$?
-    if [ $found != "$wanted" ] || ! cat "$work/out" "$work/err" | grep -qF -- "$words"; then
+    if [ $found != "$wanted" ] || ! cat "$work/out" "$work/err" | grep -q -- "$words"; then
         failed=$((failed + 1))
         echo "FAILED $name: exit code $found, not $wanted, or it does not say \"$words\""
         cat "$work/out" "$work/err" | head -n 5 | cut -c1-200 | sed 's/^/    /'
@@ -59,6 +59,38 @@ check "blocks that wait" 0 "2147482591" predict "$work/waiting.json"
 for format in json csv svg trace; do
     check "every block as $format" 2 "at most 100000000" predict --$format -o "$work/blocks" "$work/waves.json"
 done
+
+# ---- documents ----
+
+# spaces MIB: a document of so many MiB that takes no memory but its text.
+spaces() {
+    printf '['
+    head -c $(($1 << 20)) /dev/zero | tr '\0' ' '
+    printf ']\n'
+}
+
+spaces 40 | gzip >"$work/expands.gz"
+check "a small file that expands" 2 "more than 100 times longer" predict "$work/expands.gz"
+check "a small input that expands" 2 "more than 100 times longer" predict - <"$work/expands.gz"
+spaces 129 >"$work/long.json"
+check "a long document" 2 "longer than 128 MiB" predict "$work/long.json"
+head -c 30000000 /dev/zero | tr '\0' ' ' | sed 's/   /{},/g; s/.*/[&0]/' >"$work/brackets.json"
+check "many objects" 2 "more objects and lists than" predict "$work/brackets.json"
+
+# Every reader has the limit.
+spaces 2 >"$work/two.json"
+GRIDSMITH_DOCUMENT_MIB=1
+export GRIDSMITH_DOCUMENT_MIB
+check "a long run" 2 "longer than 1 MiB" check "$work/two.json"
+check "a long recording" 2 "longer than 1 MiB" replay "$work/two.json"
+check "a long GPU" 2 "longer than 1 MiB" gpus "$work/two.json"
+check "a long program" 2 "longer than 1 MiB" bound "$work/two.json"
+check "long measurements" 2 "longer than 1 MiB" bound --measured "$work/two.json"
+check "a long launch" 2 "longer than 1 MiB" verify kernels/conv.cu --kernel conv --as persistent \
+    --launch "$work/two.json"
+GRIDSMITH_DOCUMENT_MIB=3
+check "a higher limit" 2 "must be an object\|expected an object" check "$work/two.json"
+unset GRIDSMITH_DOCUMENT_MIB
 
 [ $failed = 0 ] && echo "large numbers are no trouble"
 exit $((failed > 0))

@@ -101,6 +101,13 @@ int gs_input_look(gs_input *input, gs_error *error) {
     return input->at < input->count ? 1 : refill(input, error);
 }
 
+size_t gs_input_bytes_read(const gs_input *input) {
+    if (!input->file || gzdirect(input->file))
+        return SIZE_MAX;
+    z_off_t offset = gzoffset(input->file);
+    return offset < 0 ? 0 : (size_t)offset;
+}
+
 void gs_input_take(gs_input *input, size_t count) {
     const char *from = input->bytes + input->at, *end = from + count, *newline;
     while ((newline = memchr(from, '\n', (size_t)(end - from)))) {

@@ -7,7 +7,8 @@
  * is known to be valid JSON by then.
  *
  * A value is cut out of the file by counting brackets. This allows JSON Lines, one pretty-printed object, or any mix,
- * and refuses deep nesting before jansson sees it.
+ * and refuses what would take too much memory before jansson sees it: deep nesting, long text, very many brackets. A
+ * value takes up to 20 times the memory of its text, so a small gzip file could fill the memory.
  */
 #include "input.h"
 
@@ -16,7 +17,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const size_t longest_value = (size_t)1 << 30;
+enum {
+    MOST_MIB = 128,          /* of the text of a value */
+    BYTES_PER_BRACKET = 16,  /* a bracket is allowed for so many of the bytes that are */
+    FREE_EXPANSION_MIB = 16, /* of gzip: a value of this length may be expanded from anything, */
+    MOST_EXPANSION = 100     /* a longer one from no less than this part of it */
+};
+
+/* The limit for the text of one value. GRIDSMITH_DOCUMENT_MIB changes it. */
+static size_t most_bytes(void) {
+    const char *given = getenv("GRIDSMITH_DOCUMENT_MIB");
+    long mib = given ? strtol(given, NULL, 10) : 0;
+    return (size_t)(mib > 0 && mib <= 1 << 20 ? mib : MOST_MIB) << 20;
+}
 
 /* ---- places ---- */
 
@@ -41,6 +54,7 @@ static gs_code fail_at_offset(const gs_json *json, size_t offset, gs_error *erro
 /* The state of the scan for the end of a value. */
 struct cut {
     int depth;
+    size_t brackets;
     bool in_string, escaped;
     bool is_scalar; /* neither object nor array */
 };
@@ -53,9 +67,10 @@ static bool cut_step(struct cut *cut, int byte) {
         cut->escaped = true;
     else if (byte == '"')
         cut->in_string = !cut->in_string;
-    else if (!cut->in_string && (byte == '{' || byte == '['))
+    else if (!cut->in_string && (byte == '{' || byte == '[')) {
         cut->depth++;
-    else if (!cut->in_string && (byte == '}' || byte == ']'))
+        cut->brackets++;
+    } else if (!cut->in_string && (byte == '}' || byte == ']'))
         return --cut->depth <= 0;
     return false;
 }
@@ -86,9 +101,29 @@ static enum { MORE, WHOLE, TOO_DEEP } cut_bytes(struct cut *cut, const char *byt
     return MORE;
 }
 
+/* Refuses a value that would take too much memory. `expanded_from`: the bytes of the file it was read from so far. */
+static gs_code check_size(const gs_input *input, const struct cut *cut, size_t size, size_t expanded_from, size_t most,
+                          gs_error *error) {
+    char message[160];
+    if (size > most || cut->brackets > most / BYTES_PER_BRACKET) {
+        snprintf(message, sizeof message,
+                 size > most ? "one JSON value is longer than %zu MiB; GRIDSMITH_DOCUMENT_MIB raises the limit"
+                             : "one JSON value has more objects and lists than are allowed in %zu MiB; "
+                               "GRIDSMITH_DOCUMENT_MIB raises the limit",
+                 most >> 20);
+        return fail_here(input, error, message);
+    }
+    if (size > (size_t)FREE_EXPANSION_MIB << 20 && size / MOST_EXPANSION > expanded_from)
+        return fail_here(input, error,
+                         "one JSON value is more than 100 times longer than what it is compressed to; "
+                         "read it decompressed");
+    return GS_OK;
+}
+
 /* Reads the bytes of one value into `text`. */
 static gs_code cut_value(gs_input *input, gs_text *text, gs_error *error) {
     struct cut cut = {0};
+    size_t most = most_bytes();
     for (;;) {
         int more = gs_input_look(input, error);
         if (more == GS_INPUT_FAILED)
@@ -103,10 +138,9 @@ static gs_code cut_value(gs_input *input, gs_text *text, gs_error *error) {
             return gs_fail_memory(error);
         if (state == TOO_DEEP)
             return fail_here(input, error, "brackets are nested too deep; no Gridsmith file needs more than 16 levels");
-        if (state == WHOLE)
-            return GS_OK;
-        if (text->count >= longest_value)
-            return fail_here(input, error, "one JSON value is longer than 1 GiB");
+        gs_code code = check_size(input, &cut, text->count, gs_input_bytes_read(input), most, error);
+        if (code != GS_OK || state == WHOLE)
+            return code;
     }
 }
 
