@@ -60,6 +60,27 @@ for format in json csv svg trace; do
     check "every block as $format" 2 "at most 100000000" predict --$format -o "$work/blocks" "$work/waves.json"
 done
 
+# ---- launches ----
+
+# launches COUNT KIND: a run of many launches on the H200, of which the last does not fit.
+launches() {
+    awk -v count="$1" -v kind="$2" 'BEGIN {
+        printf "{\"schema\":\"gridsmith.run/1\",\"gpu\":\"h200\",\"events\":["
+        for (i = 0; i < count; i++) {
+            printf "{\"op\":\"launch\",\"kernel\":\"k%d\",\"blocks\":1,\"threads\":%d,", i, kind == "shapes" ? 32 + i % 992 : 32
+            printf "\"registers\":32,\"shared_bytes\":0%s},", kind == "priorities" ? ",\"priority\":" i % 1000 : ""
+            if (kind == "exits" && i >= 100)
+                printf "{\"op\":\"exit\",\"kernel\":\"k%d\"},", i - 100
+        }
+        print "{\"op\":\"launch\",\"kernel\":\"last\",\"blocks\":100000,\"threads\":1024,\"registers\":32,\"shared_bytes\":0}]}"
+    }'
+}
+
+for kind in same shapes exits; do
+    launches 20000 $kind >"$work/launches.json"
+    check "20000 launches: $kind" 1 "in this order: no" check "$work/launches.json"
+done
+
 # ---- documents ----
 
 # spaces MIB: a document of so many MiB that takes no memory but its text.

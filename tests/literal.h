@@ -9,6 +9,7 @@
 
 #include "gpu/gpu.h"
 #include "run/run.h"
+#include "sched/sched.h"
 
 /* A block that started. The log of a run has them in the order in which they started. */
 typedef struct gs_start {
@@ -49,5 +50,8 @@ void literal_cluster_order(const gs_gpu *gpu, const int *sms, int count, int siz
 
 /* Plays the run. The kernels must fit the GPU. Aborts if memory runs out. */
 void literal_play(const gs_gpu *gpu, const gs_run *run, gs_log *log);
+
+/* As gs_check_run. */
+gs_code literal_check_run(const gs_gpu *gpu, const gs_run *run, int64_t budget, gs_check *check, gs_error *error);
 
 #endif

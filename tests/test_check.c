@@ -3,6 +3,7 @@
  */
 #include "test.h"
 
+#include "literal.h"
 #include "random.h"
 #include "sched/sched.h"
 
@@ -110,6 +111,68 @@ static void check_agrees_with_trying_everything(void **state) {
         assert_true(answers[i] > 0);
 }
 
+static void compare_orders(const gs_order *wanted, const gs_order *found, uint64_t index) {
+    if (wanted->count != found->count ||
+        (wanted->count && memcmp(wanted->data, found->data, wanted->count * sizeof *wanted->data) != 0))
+        fail_msg("index %llu: %zu kernels, not %zu, or others", (unsigned long long)index, found->count, wanted->count);
+}
+
+static void compare_conflicts(const gs_conflict *wanted, const gs_conflict *found, uint64_t index) {
+    compare_orders(&wanted->order, &found->order, index);
+    assert_int_equal(wanted->waiting, found->waiting);
+    assert_string_equal(wanted->why.data ? wanted->why.data : "", found->why.data ? found->why.data : "");
+}
+
+/* Runs with exits and streams, or many kernels of few shapes. */
+static gs_run *draw_run(gs_random *random, const gs_gpu *gpu, uint64_t index) {
+    if (index % 3 == 0)
+        return random_run(random, gpu);
+    gs_run *run = gs_run_new(NULL);
+    gs_shape shapes[4];
+    int64_t count = gs_random_from(random, 1, 60);
+    for (size_t i = 0; i < GS_COUNT(shapes); i++)
+        shapes[i] = random_shape(random, gpu);
+    for (int64_t i = 0; i < count; i++) {
+        gs_launch launch = numbered_launch(i);
+        launch.shape = shapes[gs_random_from(random, 0, GS_COUNT(shapes) - 1)];
+        launch.blocks = gs_random_from(random, 1, 3);
+        assert_int_equal(gs_run_add_launch(run, &launch, NULL), GS_OK);
+        size_t leaver = (size_t)gs_random_from(random, 0, i);
+        if (index % 3 == 1 && gs_random_chance(random, 60) && run->launches.data[leaver].exit == SIZE_MAX)
+            assert_non_null(gs_run_add_event(run, GS_EXIT, leaver, NULL));
+    }
+    return run;
+}
+
+static void check_agrees_with_the_obvious_way(void **state) {
+    size_t reduced = 0;
+    (void)state;
+    for (uint64_t i = 0; i < test_number("GRIDSMITH_RUNS", 100000) / 20; i++) {
+        gs_random random = gs_random_at(12, i);
+        gs_gpu *gpu = random_gpu(&random, i % 2 ? 50 : 0);
+        gs_run *run = draw_run(&random, gpu, i);
+        int64_t budget = gs_random_from(&random, 0, 300);
+        gs_check wanted, found;
+        assert_int_equal(literal_check_run(gpu, run, budget, &wanted, NULL),
+                         gs_check_run(gpu, run, budget, &found, NULL));
+        compare_conflicts(&wanted.here, &found.here, i);
+        compare_conflicts(&wanted.smallest, &found.smallest, i);
+        compare_orders(&wanted.works, &found.works, i);
+        assert_int_equal(wanted.in_this_order, found.in_this_order);
+        assert_int_equal(wanted.in_any_order, found.in_any_order);
+        assert_int_equal(wanted.is_least, found.is_least);
+        assert_int_equal(wanted.none_works, found.none_works);
+        assert_int_equal(wanted.searched, found.searched);
+        reduced += found.smallest.order.count && !found.is_least;
+        gs_check_clear(&wanted);
+        gs_check_clear(&found);
+        gs_run_free(run);
+        gs_gpu_free(gpu);
+    }
+    print_message("%zu conflicts reduced\n", reduced);
+    assert_true(reduced > 0);
+}
+
 #define K(name, rest)                                                                                                  \
     "{\"op\":\"launch\",\"kernel\":\"" name                                                                            \
     "\",\"blocks\":82,\"threads\":1024,\"registers\":32,\"shared_bytes\":0" rest "}"
@@ -155,6 +218,7 @@ static void a_spent_budget_is_admitted(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(check_agrees_with_the_obvious_way),
         cmocka_unit_test(check_agrees_with_trying_everything),
         cmocka_unit_test(kernels_of_one_stream_are_never_together),
         cmocka_unit_test(durations_are_ignored),

@@ -108,6 +108,8 @@ typedef struct gs_names {
 size_t gs_names_add(gs_names *names, const char *name, size_t number);
 /* The number of `name`, or SIZE_MAX. */
 size_t gs_names_find(const gs_names *names, const char *name);
+/* Makes `to` equal to `from`; the names stay where they are. False: out of memory. */
+bool gs_names_copy(gs_names *to, const gs_names *from);
 void gs_names_free(gs_names *names);
 
 /* ---- input: bytes of a plain or gzip file, "-" for standard input, or memory ---- */

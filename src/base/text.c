@@ -281,6 +281,20 @@ size_t gs_names_find(const gs_names *names, const char *name) {
     return slot->name ? slot->number : SIZE_MAX;
 }
 
+bool gs_names_copy(gs_names *to, const gs_names *from) {
+    if (to->capacity != from->capacity) {
+        gs_names_free(to);
+        to->slots = calloc(from->capacity, sizeof *to->slots);
+        if (!to->slots && from->capacity)
+            return false;
+        to->capacity = from->capacity;
+    }
+    if (from->capacity)
+        memcpy(to->slots, from->slots, from->capacity * sizeof *to->slots);
+    to->count = from->count;
+    return true;
+}
+
 void gs_names_free(gs_names *names) {
     free(names->slots);
     *names = (gs_names){0};

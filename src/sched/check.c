@@ -1,14 +1,14 @@
 /*
  * check.c: will all blocks of these kernels be resident together, in this order, and in any?
  *
- * For the given order the run is played once. For any order, sequences of kernels are tried by length: all single
- * kernels, all pairs, all triples ... The first sequence that leaves blocks waiting then has as few kernels as
+ * For the given order the run is played once (reduce.c). For any order, sequences of kernels are tried by length: all
+ * single kernels, all pairs, all triples ... The first sequence that leaves blocks waiting then has as few kernels as
  * possible, which helps to find the cause. Kernels of equal shape and size are interchangeable and tried once. There
  * are n! orders, so the search has a budget of launches, and reports how far it came.
  *
  * The state of the GPU is kept after each kernel of the sequence, so trying a further kernel costs one launch.
  */
-#include "sched.h"
+#include "check.h"
 
 #include <stdlib.h>
 
@@ -17,7 +17,10 @@ struct search {
     const gs_run *run;
     size_t count;           /* kernels */
     size_t *candidates;     /* the launches, in the order in which they are tried */
-    bool *is_used;          /* by candidate */
+    size_t *class_of;       /* by candidate: kernels that are interchangeable have the same class */
+    size_t *next_alike;     /* by candidate: the next of its class, or NONE */
+    size_t *unused;         /* by class: its first candidate that is not in use, or NONE */
+    size_t classes_left;    /* classes with candidates that are not in use */
     gs_clusters *clusters;  /* NULL: the GPU takes none */
     gs_dispatcher **levels; /* [n]: the GPU after n kernels; made when first needed */
     gs_order order;         /* the sequence being tried */
@@ -25,83 +28,26 @@ struct search {
     int64_t waiting; /* blocks of its last kernel that wait */
 };
 
-static bool order_push(gs_order *order, size_t launch) {
+#define NONE SIZE_MAX
+
+bool gs_order_push(gs_order *order, size_t launch) {
     if (!GS_RESERVE(order, 1))
         return false;
     order->data[order->count++] = launch;
     return true;
 }
 
-static void conflict_clear(gs_conflict *conflict) {
+void gs_conflict_clear(gs_conflict *conflict) {
     free(conflict->order.data);
     gs_text_free(&conflict->why);
     *conflict = (gs_conflict){0};
 }
 
 void gs_check_clear(gs_check *check) {
-    conflict_clear(&check->here);
-    conflict_clear(&check->smallest);
+    gs_conflict_clear(&check->here);
+    gs_conflict_clear(&check->smallest);
     free(check->works.data);
     *check = (gs_check){0};
-}
-
-/* ---- this order ---- */
-
-static gs_code play_event(gs_engine *engine, const gs_event *event, gs_error *error) {
-    if (event->op == GS_LAUNCH)
-        return gs_engine_launch(engine, event->launch, error);
-    return event->op == GS_EXIT ? gs_engine_exit(engine, event->launch, error) : GS_OK;
-}
-
-/* Plays the events of the launches that are not left out, up to the first launch that waits. Fills in the conflict if
-   there is one. */
-static gs_code play_as_given(const gs_gpu *gpu, const gs_run *run, const bool *left_out, gs_conflict *conflict,
-                             gs_error *error) {
-    gs_engine_hooks hooks = {.endless = true};
-    gs_engine *engine = gs_engine_new(gpu, run, &hooks, error);
-    gs_code code = engine ? GS_OK : GS_E_MEMORY;
-    gs_order order = {0};
-    for (size_t i = 0; i < run->events.count && code == GS_OK; i++) {
-        const gs_event *event = &run->events.data[i];
-        size_t other;
-        if (left_out[event->launch])
-            continue;
-        code = play_event(engine, event, error);
-        if (code != GS_OK || event->op != GS_LAUNCH)
-            continue;
-        if (!order_push(&order, event->launch)) {
-            code = gs_fail_memory(error);
-        } else if (gs_engine_hold(engine, event->launch, &other)) {
-            conflict->waiting = run->launches.data[event->launch].blocks - gs_engine_started(engine, event->launch);
-            conflict->order = order;
-            order = (gs_order){0};
-            gs_why(engine, run, event->launch, &conflict->why);
-            break;
-        }
-    }
-    free(order.data);
-    gs_engine_free(engine);
-    return code == GS_OK && conflict->why.failed ? gs_fail_memory(error) : code;
-}
-
-/* Leaves out one kernel after the other, as long as there still is a conflict. In the end none of the kernels can be
-   left out, but a smaller set of other kernels may exist. */
-static gs_code reduce(const gs_gpu *gpu, const gs_run *run, gs_check *check, gs_error *error) {
-    bool *left_out = calloc(run->launches.count + 1, sizeof *left_out);
-    gs_code code = left_out ? play_as_given(gpu, run, left_out, &check->smallest, error) : gs_fail_memory(error);
-    for (size_t i = run->launches.count; i-- > 0 && code == GS_OK;) {
-        gs_conflict fewer = {0};
-        left_out[i] = true;
-        code = play_as_given(gpu, run, left_out, &fewer, error);
-        if (fewer.order.count) {
-            conflict_clear(&check->smallest);
-            check->smallest = fewer;
-        } else {
-            left_out[i] = false;
-        }
-    }
-    free(left_out);
-    return code;
 }
 
 /* ---- any order ---- */
@@ -119,19 +65,57 @@ static int64_t place_all(gs_clusters *clusters, gs_dispatcher *dispatcher, const
     return waiting;
 }
 
-static bool are_alike(const gs_launch *a, const gs_launch *b) {
-    return a->blocks == b->blocks && a->cluster == b->cluster && gs_shape_equal(&a->shape, &b->shape);
+/* ---- kernels that are interchangeable ---- */
+
+/* What two of them have in common, as text. */
+static void put_class_name(const gs_launch *launch, gs_text *text) {
+    const gs_shape *shape = &launch->shape;
+    gs_text_add(text, "%lld %d %d %d %lld %lld %d", (long long)launch->blocks, launch->cluster, shape->threads,
+                shape->registers, (long long)shape->shared_bytes, (long long)shape->local_bytes,
+                shape->carveout_percent);
+    gs_text_put(text, "", 1);
 }
 
-/* Whether an equal candidate before it is not in use: then trying this one would repeat what was tried with that. */
-static bool repeats(const struct search *search, size_t candidate) {
-    const gs_launch *launches = search->run->launches.data;
-    for (size_t i = 0; i < candidate; i++)
-        if (!search->is_used[i] &&
-            are_alike(&launches[search->candidates[i]], &launches[search->candidates[candidate]]))
-            return true;
-    return false;
+/* Finds the classes of the candidates in their present order. */
+static gs_code find_classes(struct search *search, gs_error *error) {
+    gs_text text = {0};
+    gs_names names = {0};
+    size_t *starts = calloc(search->count + 1, sizeof *starts), classes = 0;
+    for (size_t i = 0; starts && i < search->count; i++) {
+        starts[i] = text.count;
+        put_class_name(&search->run->launches.data[search->candidates[i]], &text);
+    }
+    bool failed = !starts || text.failed;
+    for (size_t i = 0; i < search->count && !failed; i++) {
+        search->class_of[i] = gs_names_add(&names, text.data + starts[i], classes);
+        failed = search->class_of[i] == SIZE_MAX;
+        classes += !failed && search->class_of[i] == classes;
+    }
+    for (size_t i = 0; i < classes; i++)
+        search->unused[i] = NONE;
+    for (size_t i = search->count; i-- > 0 && !failed;) {
+        search->next_alike[i] = search->unused[search->class_of[i]];
+        search->unused[search->class_of[i]] = i;
+    }
+    search->classes_left = classes;
+    gs_names_free(&names);
+    gs_text_free(&text);
+    free(starts);
+    return failed ? gs_fail_memory(error) : GS_OK;
 }
+
+/* Only the first of a class is used, and then the next: using another would repeat what was tried with that. */
+static void use(struct search *search, size_t candidate) {
+    search->unused[search->class_of[candidate]] = search->next_alike[candidate];
+    search->classes_left -= search->next_alike[candidate] == NONE;
+}
+
+static void stop_using(struct search *search, size_t candidate) {
+    search->unused[search->class_of[candidate]] = candidate;
+    search->classes_left += search->next_alike[candidate] == NONE;
+}
+
+/* ---- trying ---- */
 
 enum outcome { FOUND, NOTHING, OUT_OF_BUDGET, FAILED };
 
@@ -152,9 +136,11 @@ static bool try_next(struct search *search, size_t depth, size_t candidate, gs_e
 
 /* Tries all sequences of `length` kernels that begin with the present one, until one is found that fits or does not. */
 static enum outcome look(struct search *search, size_t depth, size_t length, bool want_fit, gs_error *error) {
-    for (size_t i = 0; i < search->count; i++) {
-        if (search->is_used[i] || repeats(search, i))
+    size_t classes = search->classes_left;
+    for (size_t i = 0; classes; i++) {
+        if (search->unused[search->class_of[i]] != i)
             continue;
+        classes--;
         if (search->budget <= 0)
             return OUT_OF_BUDGET;
         if (!try_next(search, depth, i, error))
@@ -164,9 +150,9 @@ static enum outcome look(struct search *search, size_t depth, size_t length, boo
             return FOUND;
         if (!fits || depth + 1 == length)
             continue;
-        search->is_used[i] = true;
+        use(search, i);
         enum outcome outcome = look(search, depth + 1, length, want_fit, error);
-        search->is_used[i] = false;
+        stop_using(search, i);
         if (outcome != NOTHING)
             return outcome;
     }
@@ -176,9 +162,9 @@ static enum outcome look(struct search *search, size_t depth, size_t length, boo
 static gs_code describe_conflict(struct search *search, gs_conflict *conflict, gs_error *error) {
     size_t count = search->order.count;
     gs_dispatcher *dispatcher = search->levels[count];
-    conflict_clear(conflict);
+    gs_conflict_clear(conflict);
     for (size_t i = 0; i < count; i++)
-        if (!order_push(&conflict->order, search->order.data[i]))
+        if (!gs_order_push(&conflict->order, search->order.data[i]))
             return gs_fail_memory(error);
     const gs_launch *last = &search->run->launches.data[search->order.data[count - 1]];
     conflict->waiting = search->waiting;
@@ -218,38 +204,54 @@ static gs_code find_working(struct search *search, gs_check *check, gs_error *er
         return GS_E_MEMORY;
     check->none_works = outcome == NOTHING;
     for (size_t i = 0; outcome == FOUND && i < search->order.count; i++)
-        if (!order_push(&check->works, search->order.data[i]))
+        if (!gs_order_push(&check->works, search->order.data[i]))
             return gs_fail_memory(error);
     return GS_OK;
 }
 
-/* The order in which candidates are sorted: those that are harder to place first. */
-static bool is_harder(const struct search *search, size_t a, size_t b) {
-    const gs_launch *launches = search->run->launches.data;
-    gs_occupancy first, second;
-    gs_occupancy_of(search->gpu, &launches[a].shape, &first, NULL);
-    gs_occupancy_of(search->gpu, &launches[b].shape, &second, NULL);
-    if (launches[a].shape.local_bytes != launches[b].shape.local_bytes)
-        return launches[a].shape.local_bytes > launches[b].shape.local_bytes;
-    return first.shared_config_bytes > second.shared_config_bytes;
+/* What makes a candidate hard to place. */
+struct hardness {
+    size_t launch;
+    int64_t local_bytes, config_bytes;
+};
+
+/* Those that are harder to place first, and else in launch order. */
+static int compare_hardness(const void *first, const void *second) {
+    const struct hardness *a = first, *b = second;
+    if (a->local_bytes != b->local_bytes)
+        return a->local_bytes > b->local_bytes ? -1 : 1;
+    if (a->config_bytes != b->config_bytes)
+        return a->config_bytes > b->config_bytes ? -1 : 1;
+    return (a->launch > b->launch) - (a->launch < b->launch);
 }
 
-static void sort_candidates(struct search *search) {
-    for (size_t i = 1; i < search->count; i++)
-        for (size_t j = i; j > 0 && is_harder(search, search->candidates[j], search->candidates[j - 1]); j--) {
-            size_t harder = search->candidates[j];
-            search->candidates[j] = search->candidates[j - 1];
-            search->candidates[j - 1] = harder;
-        }
+static gs_code sort_candidates(struct search *search, gs_error *error) {
+    struct hardness *list = calloc(search->count + 1, sizeof *list);
+    if (!list)
+        return gs_fail_memory(error);
+    for (size_t i = 0; i < search->count; i++) {
+        const gs_shape *shape = &search->run->launches.data[i].shape;
+        gs_occupancy occupancy;
+        gs_occupancy_of(search->gpu, shape, &occupancy, NULL);
+        list[i] = (struct hardness){i, shape->local_bytes, occupancy.shared_config_bytes};
+    }
+    qsort(list, search->count, sizeof *list, compare_hardness);
+    for (size_t i = 0; i < search->count; i++)
+        search->candidates[i] = list[i].launch;
+    free(list);
+    return find_classes(search, error);
 }
 
 static gs_code search_init(struct search *search, gs_error *error) {
     search->count = search->run->launches.count;
     search->candidates = calloc(search->count + 1, sizeof *search->candidates);
-    search->is_used = calloc(search->count + 1, sizeof *search->is_used);
+    search->class_of = calloc(search->count + 1, sizeof *search->class_of);
+    search->next_alike = calloc(search->count + 1, sizeof *search->next_alike);
+    search->unused = calloc(search->count + 1, sizeof *search->unused);
     search->levels = calloc(search->count + 1, sizeof *search->levels);
     search->order.data = calloc(search->count + 1, sizeof *search->order.data);
-    if (!search->candidates || !search->is_used || !search->levels || !search->order.data)
+    if (!search->candidates || !search->class_of || !search->next_alike || !search->unused || !search->levels ||
+        !search->order.data)
         return gs_fail_memory(error);
     for (size_t i = 0; i < search->count; i++)
         search->candidates[i] = i;
@@ -261,7 +263,7 @@ static gs_code search_init(struct search *search, gs_error *error) {
     for (size_t i = 0; i < search->count; i++) /* all levels know all kernels by the same numbers */
         if (gs_dispatcher_kernel(search->levels[0], &search->run->launches.data[i].shape, error) < 0)
             return error ? error->code : GS_E_MEMORY;
-    return GS_OK;
+    return find_classes(search, error);
 }
 
 static void search_free(struct search *search) {
@@ -269,7 +271,9 @@ static void search_free(struct search *search) {
         gs_dispatcher_free(search->levels[i]);
     gs_clusters_free(search->clusters);
     free(search->candidates);
-    free(search->is_used);
+    free(search->class_of);
+    free(search->next_alike);
+    free(search->unused);
     free(search->levels);
     free(search->order.data);
 }
@@ -281,8 +285,9 @@ static gs_code search_orders(const gs_gpu *gpu, const gs_run *run, int64_t budge
         code = find_smallest(&search, check, error);
     if (code == GS_OK && check->in_this_order == GS_ANSWER_NO) {
         search.budget = budget;
-        sort_candidates(&search);
-        code = find_working(&search, check, error);
+        code = sort_candidates(&search, error);
+        if (code == GS_OK)
+            code = find_working(&search, check, error);
     }
     search_free(&search);
     return code;
@@ -312,7 +317,7 @@ static bool has_exits(const gs_run *run) {
 gs_code gs_check_run(const gs_gpu *gpu, const gs_run *run, int64_t budget, gs_check *check, gs_error *error) {
     *check = (gs_check){.in_any_order = GS_ANSWER_UNKNOWN};
     bool *none_left_out = calloc(run->launches.count + 1, sizeof *none_left_out);
-    gs_code code = none_left_out ? play_as_given(gpu, run, none_left_out, &check->here, error) : gs_fail_memory(error);
+    gs_code code = none_left_out ? gs_check_play(gpu, run, none_left_out, &check->here, error) : gs_fail_memory(error);
     free(none_left_out);
     if (code != GS_OK)
         return code;
@@ -323,6 +328,6 @@ gs_code gs_check_run(const gs_gpu *gpu, const gs_run *run, int64_t budget, gs_ch
     if (!check->order_is_fixed && !shares_a_stream(run))
         code = search_orders(gpu, run, budget, check, error);
     if (code == GS_OK && check->in_this_order == GS_ANSWER_NO && !check->smallest.order.count)
-        code = reduce(gpu, run, check, error);
+        code = gs_check_reduce(gpu, run, &check->here, &check->smallest, error);
     return code;
 }

@@ -84,6 +84,24 @@ void gs_engine_free(gs_engine *engine) {
     free(engine);
 }
 
+bool gs_engine_copy(gs_engine *to, const gs_engine *from) {
+    const gs_gpu *gpu = gs_dispatcher_state(from->dispatcher)->gpu;
+    size_t most_blocks = (size_t)gpu->sms * (size_t)gpu->limits.blocks_per_sm;
+    memcpy(to->plays, from->plays, from->launched * sizeof *to->plays);
+    if (to->launched > from->launched)
+        memset(to->plays + from->launched, 0, (to->launched - from->launched) * sizeof *to->plays);
+    to->launched = from->launched;
+    memcpy(to->streams, from->streams, from->stream_names.count * sizeof *to->streams);
+    memcpy(to->running, from->running, most_blocks * sizeof *to->running);
+    to->queue_first = from->queue_first;
+    to->queue_last = from->queue_last;
+    to->now_ns = from->now_ns;
+    to->turns = from->turns;
+    gs_waves_restart(to);
+    return gs_names_copy(&to->stream_names, &from->stream_names) &&
+           gs_dispatcher_copy(to->dispatcher, from->dispatcher, NULL) == GS_OK;
+}
+
 /* ---- the heap of endings ---- */
 
 static bool endings_add(struct endings *heap, struct ending ending) {
@@ -465,6 +483,7 @@ gs_code gs_engine_launch(gs_engine *engine, size_t launch, gs_error *error) {
     if (!catch_up(engine, launch))
         return gs_fail_memory(error);
     play->first_running = -1;
+    engine->launched = gs_max_u64(engine->launched, launch + 1);
     if (!stream_join(engine, launch))
         return gs_fail_memory(error);
     play->status = IN_STREAM;

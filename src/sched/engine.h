@@ -94,6 +94,7 @@ struct gs_engine {
     bool overtaking;
     int64_t now_ns;
     struct play *plays; /* by launch */
+    size_t launched;    /* no launch from this number on was launched */
     struct stream *streams;
     gs_names stream_names;
     size_t queue_first, queue_last;

@@ -135,6 +135,10 @@ typedef struct gs_engine gs_engine;
 gs_engine *gs_engine_new(const gs_gpu *gpu, const gs_run *run, const gs_engine_hooks *hooks, gs_error *error);
 void gs_engine_free(gs_engine *engine);
 
+/* Copies `from` to `to`. Both are of the same GPU and run, ignore durations, and have the same kernels in their
+   dispatchers. False: out of memory. */
+bool gs_engine_copy(gs_engine *to, const gs_engine *from);
+
 /* Plays one launch or exit. Events are played in order. */
 gs_code gs_engine_launch(gs_engine *engine, size_t launch, gs_error *error);
 gs_code gs_engine_exit(gs_engine *engine, size_t launch, gs_error *error);

@@ -1,0 +1,20 @@
+/* check.h: what check.c, which searches, and reduce.c, which plays the given order, have in common. */
+#ifndef GS_CHECK_H
+#define GS_CHECK_H
+
+#include "sched.h"
+
+bool gs_order_push(gs_order *order, size_t launch);
+void gs_conflict_clear(gs_conflict *conflict);
+
+/* Plays the events of the launches that are not left out, up to the first launch that waits. Fills in the conflict if
+   there is one. */
+gs_code gs_check_play(const gs_gpu *gpu, const gs_run *run, const bool *left_out, gs_conflict *conflict,
+                      gs_error *error);
+
+/* Reduces the conflict `here` of the run to kernels of which none can be left out, in the same order. A smaller set of
+   other kernels may exist. */
+gs_code gs_check_reduce(const gs_gpu *gpu, const gs_run *run, const gs_conflict *here, gs_conflict *smallest,
+                        gs_error *error);
+
+#endif
