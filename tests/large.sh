@@ -113,5 +113,32 @@ GRIDSMITH_DOCUMENT_MIB=3
 check "a higher limit" 2 "must be an object\|expected an object" check "$work/two.json"
 unset GRIDSMITH_DOCUMENT_MIB
 
+# ---- interrupted ----
+
+# interrupted NAME WORDS ARGUMENTS...: sends SIGINT as soon as the output file is begun. The program ends, says how far it
+# came, and leaves no file.
+interrupted() {
+    name=$1 words=$2
+    shift 2
+    mkdir "$work/results"
+    env --default-signal=INT "$program" "$@" -o "$work/results/file" >"$work/out" 2>"$work/err" </dev/null &
+    process=$!
+    while [ -z "$(ls "$work/results")" ] && kill -0 $process 2>/dev/null; do
+        sleep 0.1
+    done
+    kill -INT $process
+    wait $process
+    found=$?
+    if [ $found != 130 ] || ! grep -q "gridsmith: interrupted while $words" "$work/err" || [ -n "$(ls "$work/results")" ]; then
+        failed=$((failed + 1))
+        echo "FAILED $name: exit code $found, not 130, or it does not say \"$words\", or leaves $(ls "$work/results")"
+        sed 's/^/    /' "$work/err" | head -n 5
+    fi
+    rm -rf "$work/results"
+}
+
+run "$work/spread.json" "$(launch a $most ',"duration_us":10,"spread_us":7')"
+interrupted "predict" "\\(reading runs\\|placing blocks\\)" predict "$work/spread.json"
+
 [ $failed = 0 ] && echo "large numbers are no trouble"
 exit $((failed > 0))

@@ -75,7 +75,7 @@ static void compare_with_all_orders(const gs_gpu *gpu, const gs_run *run, uint64
     size_t order[8], smallest = 0;
     gs_check check;
     gs_error error;
-    assert_int_equal(gs_check_run(gpu, run, 1000000, &check, &error), GS_OK);
+    assert_int_equal(gs_check_run(gpu, run, 1000000, NULL, &check, &error), GS_OK);
     for (size_t length = 1; length <= run->launches.count && !smallest; length++)
         if (some_sequence_fails(gpu, run, order, 0, length, 0))
             smallest = length;
@@ -154,7 +154,7 @@ static void check_agrees_with_the_obvious_way(void **state) {
         int64_t budget = gs_random_from(&random, 0, 300);
         gs_check wanted, found;
         assert_int_equal(literal_check_run(gpu, run, budget, &wanted, NULL),
-                         gs_check_run(gpu, run, budget, &found, NULL));
+                         gs_check_run(gpu, run, budget, NULL, &found, NULL));
         compare_conflicts(&wanted.here, &found.here, i);
         compare_conflicts(&wanted.smallest, &found.smallest, i);
         compare_orders(&wanted.works, &found.works, i);
@@ -183,7 +183,7 @@ static gs_check check_text(const char *text, int64_t budget) {
     gs_gpu *gpu = gs_gpu_open("rtx3090", NULL);
     gs_check check;
     gs_error error;
-    assert_int_equal(gs_check_run(gpu, run, budget, &check, &error), GS_OK);
+    assert_int_equal(gs_check_run(gpu, run, budget, NULL, &check, &error), GS_OK);
     gs_run_free(run);
     gs_gpu_free(gpu);
     return check;

@@ -198,7 +198,7 @@ static gs_fit fit_planted(const gs_gpu *planted, gs_run *const *recordings, size
     gs_fit fit;
     gs_error error = {.code = GS_OK};
     assert_int_equal(gs_gpu_use(&start, "round-robin", &error), GS_OK);
-    if (gs_fit_run(&start, recordings, count, combination + count, &fit, &error) != GS_OK)
+    if (gs_fit_run(&start, recordings, count, combination + count, NULL, &fit, &error) != GS_OK)
         fail_msg("combination %llu: %s", (unsigned long long)combination, error.message);
     if (fit.best != (int64_t)count || !is_among(&fit, &planted->mechanisms))
         fail_msg("combination %llu: the planted setting was not found", (unsigned long long)combination);
@@ -537,7 +537,7 @@ static void compare_search(gs_random *random, struct truth *truths, size_t count
         gs_run_free(run);
     }
     gpu->skipped_sm = 0;
-    assert_int_equal(gs_fit_run(gpu, recordings, count, 1, &fit, &error), GS_OK);
+    assert_int_equal(gs_fit_run(gpu, recordings, count, 1, NULL, &fit, &error), GS_OK);
     compare_with_truth(&truths[0], &truths[1], &fit, gpu, recordings);
     print_message("%lld of %zu recordings, %zu settings\n", (long long)fit.best, count, fit.setting_count);
     gs_fit_clear(&fit);
@@ -595,7 +595,7 @@ static void recordings_of_an_h200_say_what_its_description_says(void **state) {
     add_recordings(recordings, &count, "corpus/h200-holes.jsonl.gz", NULL, 23);
     assert_int_equal(count, GS_COUNT(recordings));
     assert_int_equal(gs_gpu_use(gpu, "paper", &error), GS_OK);
-    assert_int_equal(gs_fit_run(gpu, recordings, count, 1, &fit, &error), GS_OK);
+    assert_int_equal(gs_fit_run(gpu, recordings, count, 1, NULL, &fit, &error), GS_OK);
     described.local_growth_waits = GS_NO;
     assert_int_equal(fit.best, 125);
     assert_int_equal(fit.setting_count, 1);
@@ -623,7 +623,7 @@ static void what_differs_by_counts_differs_block_by_block(void **state) {
     gs_gpu *gpu = gs_gpu_open("rtx3090", NULL);
     gs_fit fit;
     gs_error error;
-    assert_int_equal(gs_fit_run(gpu, recordings, GS_COUNT(recordings), 1, &fit, &error), GS_OK);
+    assert_int_equal(gs_fit_run(gpu, recordings, GS_COUNT(recordings), 1, NULL, &fit, &error), GS_OK);
     assert_int_equal(fit.best, 2);
     assert_int_equal(fit.settings[0].local_growth_waits, GS_YES);
     const gs_fit_value *numbering = &fit.values.data[fit.values.count - 1];
@@ -644,7 +644,7 @@ static void only_what_is_described_is_tried(void **state) {
     gs_fit fit;
     gs_error error;
     size_t values[2] = {0};
-    assert_int_equal(gs_fit_run(gpu, &recording, 1, 1, &fit, &error), GS_OK);
+    assert_int_equal(gs_fit_run(gpu, &recording, 1, 1, NULL, &fit, &error), GS_OK);
     for (size_t i = 0; i < fit.values.count; i++) {
         values[0] += strcmp(fit.values.data[i].mechanism->name, "tie_order") == 0;
         values[1] += strcmp(fit.values.data[i].mechanism->name, "numbering") == 0;
@@ -665,7 +665,7 @@ static void a_plan_is_not_a_recording(void **state) {
     gs_gpu *gpu = gs_gpu_open("rtx3090", NULL);
     gs_fit fit;
     gs_error error = {.code = GS_OK};
-    assert_int_equal(gs_fit_run(gpu, &plan, 1, 1, &fit, &error), GS_E_FORMAT);
+    assert_int_equal(gs_fit_run(gpu, &plan, 1, 1, NULL, &fit, &error), GS_E_FORMAT);
     assert_string_equal(error.message, "kernel \"a\" has no \"placed\": only recordings can be fitted to");
     assert_int_equal(error.column, 39);
     gs_fit_clear(&fit);

@@ -95,7 +95,7 @@ static void concurrency_is_as_the_paper_says(void **state) {
         gs_gpu *gpu = gs_gpu_open(run->gpu, NULL);
         gs_check check;
         gs_error error;
-        assert_int_equal(gs_check_run(gpu, run, 100000, &check, &error), GS_OK);
+        assert_int_equal(gs_check_run(gpu, run, 100000, NULL, &check, &error), GS_OK);
         gs_text names = {0};
         for (size_t j = 0; j < check.smallest.order.count; j++)
             gs_text_add(&names, "%s%s", j ? " " : "", run->launches.data[check.smallest.order.data[j]].kernel);

@@ -233,7 +233,7 @@ void gs_output_drop(gs_output *output);                                       /*
 /* Makes a folder and those above it, accessible to this user only. `path` is changed meanwhile and restored. */
 gs_code gs_make_folders(char *path, gs_error *error);
 
-/* ---- progress on standard error, where that is a terminal ---- */
+/* ---- progress on standard error, where that is a terminal, and when a signal ends the program ---- */
 
 typedef struct gs_progress {
     const char *what;
@@ -244,7 +244,7 @@ typedef struct gs_progress {
 void gs_progress_start(gs_progress *progress, const char *what);
 void gs_progress_show(gs_progress *progress, int64_t done, int64_t total);
 double gs_progress_seconds(const gs_progress *progress); /* since its start */
-/* Shows "WHAT: " and a message of the caller's. */
+/* Shows "WHAT: " and a message of the caller's. NULL: shows nothing. */
 void gs_progress_say(gs_progress *progress, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void gs_progress_end(gs_progress *progress);
 

@@ -1,35 +1,17 @@
 /*
- * output.c: output files, folders, the clock, and progress.
+ * output.c: output files, folders, and the clock.
  *
  * Results go to a temporary file beside the wanted one, which is renamed when they are complete. A signal that ends the
- * program before that removes the temporary file. The signal handler needs its name in a static variable.
+ * program before that removes the temporary file (interrupt.c).
  */
-#include "base.h"
+#include "interrupt.h"
 
 #include <errno.h>
-#include <signal.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
-
-static char *volatile unfinished;
-
-static void remove_and_die(int signal_number) {
-    if (unfinished)
-        unlink(unfinished);
-    signal(signal_number, SIG_DFL);
-    raise(signal_number);
-}
-
-static void guard(char *temporary) {
-    static const int deadly[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
-    unfinished = temporary;
-    for (size_t i = 0; i < GS_COUNT(deadly); i++)
-        signal(deadly[i], temporary ? remove_and_die : SIG_DFL);
-}
 
 /* Devices and pipes cannot be replaced by renaming a file: they are written directly. */
 static bool is_special(const char *path) {
@@ -47,7 +29,7 @@ static gs_code open_temporary(gs_output *output, const char *path, gs_error *err
     int descriptor = mkstemp(output->temporary);
     if (descriptor < 0)
         return gs_fail_system(error, "write", path);
-    guard(output->temporary);
+    gs_interrupt_removes(output->temporary);
     mode_t mask = umask(0);
     umask(mask);
     fchmod(descriptor, 0666 & ~mask);
@@ -95,7 +77,7 @@ void gs_output_drop(gs_output *output) {
     if (output->temporary) {
         if (output->temporary[0])
             unlink(output->temporary);
-        guard(NULL);
+        gs_interrupt_removes(NULL);
     }
     free(output->path);
     free(output->temporary);
@@ -122,44 +104,4 @@ gs_code gs_make_folders(char *path, gs_error *error) {
             return GS_E_IO;
     }
     return GS_OK;
-}
-
-void gs_progress_start(gs_progress *progress, const char *what) {
-    *progress = (gs_progress){.what = what, .started_ns = gs_now_ns(), .on = isatty(STDERR_FILENO)};
-    progress->shown_ns = progress->started_ns;
-}
-
-double gs_progress_seconds(const gs_progress *progress) {
-    return (double)(gs_now_ns() - progress->started_ns) / 1e9;
-}
-
-/* The first time after 0.2 seconds, then five times a second. */
-static bool is_time_to_show(gs_progress *progress) {
-    int64_t now = progress->on ? gs_now_ns() : 0;
-    if (!progress->on || now - progress->shown_ns < 200000000)
-        return false;
-    progress->shown_ns = now;
-    progress->shown = true;
-    return true;
-}
-
-void gs_progress_say(gs_progress *progress, const char *format, ...) {
-    if (!is_time_to_show(progress))
-        return;
-    va_list arguments;
-    va_start(arguments, format);
-    fprintf(stderr, "\r%s: ", progress->what);
-    vfprintf(stderr, format, arguments);
-    fprintf(stderr, "\033[K");
-    va_end(arguments);
-}
-
-void gs_progress_show(gs_progress *progress, int64_t done, int64_t total) {
-    gs_progress_say(progress, "%.1f%%, %.2f million a second", total ? 100.0 * (double)done / (double)total : 0.0,
-                    (double)done / gs_progress_seconds(progress) / 1e6);
-}
-
-void gs_progress_end(gs_progress *progress) {
-    if (progress->shown)
-        fprintf(stderr, "\r\033[K");
 }

@@ -132,7 +132,10 @@ static gs_code check_one(const struct options *options, const gs_run *run, gs_te
     gs_gpu *gpu = gs_choose_gpu(&options->gpu, run, error);
     if (!gpu)
         return error->code;
-    gs_code code = gs_check_run(gpu, run, options->budget, &check, error);
+    gs_progress progress;
+    gs_progress_start(&progress, "checking");
+    gs_code code = gs_check_run(gpu, run, options->budget, &progress, &check, error);
+    gs_progress_end(&progress);
     if (code == GS_OK) {
         *all_yes = *all_yes && is_yes(options, &check);
         (options->json ? put_json : put_words)(text, gpu, run, &check);

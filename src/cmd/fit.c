@@ -239,7 +239,11 @@ static gs_code fit_recordings(const struct options *options, const struct record
     gs_gpu *gpu = gs_choose_gpu(&options->gpu, recordings->data[0], error);
     if (!gpu)
         return error->code;
-    gs_code code = gs_fit_run(gpu, recordings->data, recordings->count, (uint64_t)options->seed, &fit, error);
+    gs_progress progress;
+    gs_progress_start(&progress, "fitting");
+    gs_code code =
+        gs_fit_run(gpu, recordings->data, recordings->count, (uint64_t)options->seed, &progress, &fit, error);
+    gs_progress_end(&progress);
     if (code == GS_OK && options->propose && fit.decider)
         code = write_decider(options->propose, fit.decider, error);
     if (code == GS_OK) {
@@ -256,8 +260,13 @@ static gs_code fit_recordings(const struct options *options, const struct record
 static gs_code fit_files(const struct options *options, const gs_words *files, bool *all_agree, gs_error *error) {
     struct recordings recordings = {0};
     gs_code code = GS_OK;
-    for (size_t i = 0; i < files->count && code == GS_OK; i++)
+    gs_progress progress;
+    gs_progress_start(&progress, "reading recordings");
+    for (size_t i = 0; i < files->count && code == GS_OK; i++) {
+        gs_progress_say(&progress, "%zu of %zu files", i, files->count);
         code = read_recordings(&recordings, files->data[i], error);
+    }
+    gs_progress_end(&progress);
     if (code == GS_OK)
         code = fit_recordings(options, &recordings, all_agree, error);
     recordings_free(&recordings);

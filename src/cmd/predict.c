@@ -91,9 +91,11 @@ static gs_code predict_all(const struct options *options, const gs_format *forma
 
 static gs_code predict_file(const struct options *options, const gs_format *format, const char *path, gs_error *error) {
     gs_output output;
+    gs_progress progress;
     gs_runs *runs = gs_runs_open(path, error);
     if (!runs)
         return error->code;
+    gs_progress_start(&progress, "reading runs");
     gs_code code = gs_output_open(&output, options->output, error);
     if (code == GS_OK) {
         gs_view view = {.text = {.sink = output.file}, .explain = options->explain};
@@ -112,6 +114,7 @@ static gs_code predict_file(const struct options *options, const gs_format *form
         else
             gs_output_drop(&output);
     }
+    gs_progress_end(&progress);
     gs_runs_close(runs);
     return code;
 }

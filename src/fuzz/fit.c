@@ -37,6 +37,8 @@ struct search {
     gs_mechanisms *settings;
     size_t setting_count;
     gs_alike alike;
+    gs_progress *shown; /* for people; or NULL */
+    int64_t plays;
     struct progress *progress; /* by setting */
     uint8_t *verdicts;         /* by setting and recording */
     size_t *order;             /* in which recordings are played */
@@ -63,6 +65,8 @@ static gs_code judge(struct search *search, size_t setting, size_t recording, bo
             if (code != GS_OK)
                 return code;
             *same = differs == SIZE_MAX ? AGREES : DIFFERS;
+            gs_progress_say(search->shown, "%lld runs played, %zu recordings, %zu settings", (long long)search->plays++,
+                            search->recording_count, search->setting_count);
         }
         *verdict = *same;
     }
@@ -327,15 +331,17 @@ static gs_code collect_settings(const struct search *by_blocks, gs_fit *fit, gs_
     return GS_OK;
 }
 
-static gs_code search_both(const gs_gpu *gpu, const struct recording *recordings, size_t count, gs_fit *fit,
-                           gs_error *error) {
+static gs_code search_both(const gs_gpu *gpu, const struct recording *recordings, size_t count, gs_progress *shown,
+                           gs_fit *fit, gs_error *error) {
     struct search by_counts, by_blocks = {0};
     int numberings = gs_setting_values(gpu, gs_mechanism_find("numbering"));
     gs_code code = search_init(&by_counts, gpu, recordings, count, (size_t)(fit->tried / numberings), error);
+    by_counts.shown = shown;
     if (code == GS_OK)
         code = search_by_counts(&by_counts, fit, error);
     if (code == GS_OK)
         code = search_init(&by_blocks, gpu, recordings, count, count_best(&by_counts) * (size_t)numberings, error);
+    by_blocks.shown = shown;
     if (code == GS_OK)
         code = search_by_blocks(&by_blocks, &by_counts, numberings, fit, error);
     if (code == GS_OK)
@@ -345,13 +351,13 @@ static gs_code search_both(const gs_gpu *gpu, const struct recording *recordings
     return code;
 }
 
-gs_code gs_fit_run(const gs_gpu *gpu, gs_run *const *recordings, size_t count, uint64_t seed, gs_fit *fit,
-                   gs_error *error) {
+gs_code gs_fit_run(const gs_gpu *gpu, gs_run *const *recordings, size_t count, uint64_t seed, gs_progress *progress,
+                   gs_fit *fit, gs_error *error) {
     *fit = (gs_fit){.recordings = (int64_t)count, .tried = (int64_t)gs_setting_count(gpu)};
     struct recording *list = calloc(count + 1, sizeof *list);
     gs_code code = list ? list_recordings(gpu, recordings, count, list, error) : gs_fail_memory(error);
     if (code == GS_OK)
-        code = search_both(gpu, list, count, fit, error);
+        code = search_both(gpu, list, count, progress, fit, error);
     if (code == GS_OK && fit->setting_count > 1)
         code = gs_propose(gpu, fit->settings, fit->setting_count, seed, &fit->decider, error);
     free(list);

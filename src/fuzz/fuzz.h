@@ -116,8 +116,8 @@ typedef struct gs_fit {
 /* Tries all settings of the mechanisms of `gpu` on the recordings. What its description says of them plays no part, but
    for lists: a listed tie order is tried where there is one, numbering by grant where grants are described. The
    numbering is judged block by block, among the settings that agree best by counts. The decider is drawn by `seed`. */
-gs_code gs_fit_run(const gs_gpu *gpu, gs_run *const *recordings, size_t count, uint64_t seed, gs_fit *fit,
-                   gs_error *error);
+gs_code gs_fit_run(const gs_gpu *gpu, gs_run *const *recordings, size_t count, uint64_t seed, gs_progress *progress,
+                   gs_fit *fit, gs_error *error);
 void gs_fit_clear(gs_fit *fit);
 
 /* Whether a switch is judged block by block: the numbering is. */

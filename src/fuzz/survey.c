@@ -351,7 +351,7 @@ static gs_code fit_runs(struct session *session, gs_error *error) {
     gs_survey *survey = session->survey;
     uint64_t seed = session->options->seed;
     report(session, "settings of the mechanisms", 0, 0);
-    gs_code code = gs_fit_run(session->gpu, session->data, session->count, seed, &survey->fit, error);
+    gs_code code = gs_fit_run(session->gpu, session->data, session->count, seed, NULL, &survey->fit, error);
     while (code == GS_OK && survey->fit.decider && survey->deciders < MOST_DECIDERS) {
         code = record(session, survey->fit.decider, error);
         if (code != GS_OK)
@@ -359,8 +359,8 @@ static gs_code fit_runs(struct session *session, gs_error *error) {
         survey->deciders++;
         gs_fit_clear(&survey->fit);
         report(session, "runs that decide", survey->deciders, MOST_DECIDERS);
-        code = gs_fit_run(session->gpu, session->data, session->count, seed + (uint64_t)survey->deciders, &survey->fit,
-                          error);
+        code = gs_fit_run(session->gpu, session->data, session->count, seed + (uint64_t)survey->deciders, NULL,
+                          &survey->fit, error);
     }
     return code;
 }

@@ -25,27 +25,22 @@ struct search {
     gs_dispatcher **levels; /* [n]: the GPU after n kernels; made when first needed */
     gs_order order;         /* the sequence being tried */
     int64_t budget;
+    int64_t tried; /* launches */
+    gs_progress *progress;
     int64_t waiting; /* blocks of its last kernel that wait */
 };
 
 #define NONE SIZE_MAX
 
-bool gs_order_push(gs_order *order, size_t launch) {
-    if (!GS_RESERVE(order, 1))
-        return false;
-    order->data[order->count++] = launch;
-    return true;
-}
-
-void gs_conflict_clear(gs_conflict *conflict) {
+static void conflict_clear(gs_conflict *conflict) {
     free(conflict->order.data);
     gs_text_free(&conflict->why);
     *conflict = (gs_conflict){0};
 }
 
 void gs_check_clear(gs_check *check) {
-    gs_conflict_clear(&check->here);
-    gs_conflict_clear(&check->smallest);
+    conflict_clear(&check->here);
+    conflict_clear(&check->smallest);
     free(check->works.data);
     *check = (gs_check){0};
 }
@@ -130,6 +125,9 @@ static bool try_next(struct search *search, size_t depth, size_t candidate, gs_e
     search->order.data[depth] = launch;
     search->order.count = depth + 1;
     search->waiting = place_all(search->clusters, *next, &search->run->launches.data[launch]);
+    gs_progress_say(search->progress, "%lld of %lld launches, orders of %zu kernels", (long long)search->tried,
+                    (long long)(search->tried + search->budget), depth + 1);
+    search->tried++;
     search->budget--;
     return true;
 }
@@ -162,7 +160,7 @@ static enum outcome look(struct search *search, size_t depth, size_t length, boo
 static gs_code describe_conflict(struct search *search, gs_conflict *conflict, gs_error *error) {
     size_t count = search->order.count;
     gs_dispatcher *dispatcher = search->levels[count];
-    gs_conflict_clear(conflict);
+    conflict_clear(conflict);
     for (size_t i = 0; i < count; i++)
         if (!gs_order_push(&conflict->order, search->order.data[i]))
             return gs_fail_memory(error);
@@ -278,13 +276,15 @@ static void search_free(struct search *search) {
     free(search->order.data);
 }
 
-static gs_code search_orders(const gs_gpu *gpu, const gs_run *run, int64_t budget, gs_check *check, gs_error *error) {
-    struct search search = {.gpu = gpu, .run = run, .budget = budget};
+static gs_code search_orders(const gs_gpu *gpu, const gs_run *run, int64_t budget, gs_progress *progress,
+                             gs_check *check, gs_error *error) {
+    struct search search = {.gpu = gpu, .run = run, .budget = budget, .progress = progress};
     gs_code code = search_init(&search, error);
     if (code == GS_OK)
         code = find_smallest(&search, check, error);
     if (code == GS_OK && check->in_this_order == GS_ANSWER_NO) {
         search.budget = budget;
+        search.tried = 0;
         code = sort_candidates(&search, error);
         if (code == GS_OK)
             code = find_working(&search, check, error);
@@ -314,7 +314,8 @@ static bool has_exits(const gs_run *run) {
     return false;
 }
 
-gs_code gs_check_run(const gs_gpu *gpu, const gs_run *run, int64_t budget, gs_check *check, gs_error *error) {
+gs_code gs_check_run(const gs_gpu *gpu, const gs_run *run, int64_t budget, gs_progress *progress, gs_check *check,
+                     gs_error *error) {
     *check = (gs_check){.in_any_order = GS_ANSWER_UNKNOWN};
     bool *none_left_out = calloc(run->launches.count + 1, sizeof *none_left_out);
     gs_code code = none_left_out ? gs_check_play(gpu, run, none_left_out, &check->here, error) : gs_fail_memory(error);
@@ -326,8 +327,8 @@ gs_code gs_check_run(const gs_gpu *gpu, const gs_run *run, int64_t budget, gs_ch
     if (check->in_this_order == GS_ANSWER_NO)
         check->in_any_order = GS_ANSWER_NO;
     if (!check->order_is_fixed && !shares_a_stream(run))
-        code = search_orders(gpu, run, budget, check, error);
+        code = search_orders(gpu, run, budget, progress, check, error);
     if (code == GS_OK && check->in_this_order == GS_ANSWER_NO && !check->smallest.order.count)
-        code = gs_check_reduce(gpu, run, &check->here, &check->smallest, error);
+        code = gs_check_reduce(gpu, run, progress, &check->here, &check->smallest, error);
     return code;
 }

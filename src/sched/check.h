@@ -4,8 +4,12 @@
 
 #include "sched.h"
 
-bool gs_order_push(gs_order *order, size_t launch);
-void gs_conflict_clear(gs_conflict *conflict);
+static inline bool gs_order_push(gs_order *order, size_t launch) {
+    if (!GS_RESERVE(order, 1))
+        return false;
+    order->data[order->count++] = launch;
+    return true;
+}
 
 /* Plays the events of the launches that are not left out, up to the first launch that waits. Fills in the conflict if
    there is one. */
@@ -14,7 +18,7 @@ gs_code gs_check_play(const gs_gpu *gpu, const gs_run *run, const bool *left_out
 
 /* Reduces the conflict `here` of the run to kernels of which none can be left out, in the same order. A smaller set of
    other kernels may exist. */
-gs_code gs_check_reduce(const gs_gpu *gpu, const gs_run *run, const gs_conflict *here, gs_conflict *smallest,
-                        gs_error *error);
+gs_code gs_check_reduce(const gs_gpu *gpu, const gs_run *run, gs_progress *progress, const gs_conflict *here,
+                        gs_conflict *smallest, gs_error *error);
 
 #endif

@@ -57,6 +57,7 @@ enum { MOST_HALVES = 65 };
 struct reduction {
     const gs_gpu *gpu;
     const gs_run *run;
+    gs_progress *progress;
     size_t end;                      /* the events from here on do not matter: they come after the conflict */
     bool *left_out;                  /* by launch */
     size_t *next, *last;             /* by event: its neighbors among the events of launches that are not left out */
@@ -100,6 +101,7 @@ static gs_code try_without(struct reduction *reduction, const gs_engine *before,
     if (!gs_engine_copy(reduction->trial, before))
         return gs_fail_memory(error);
     size_t first = reduction->next[reduction->run->launches.data[launch].event], other;
+    gs_progress_say(reduction->progress, "%zu launches left to leave out", launch + 1);
     for (size_t i = first; i < reduction->end; i = reduction->next[i]) {
         const gs_event *event = &reduction->run->events.data[i];
         if (event->launch == launch)
@@ -157,9 +159,9 @@ static gs_code reduction_init(struct reduction *reduction, const gs_conflict *he
     return reduction->trial && reduction->engines[0] ? GS_OK : GS_E_MEMORY;
 }
 
-gs_code gs_check_reduce(const gs_gpu *gpu, const gs_run *run, const gs_conflict *here, gs_conflict *smallest,
-                        gs_error *error) {
-    struct reduction reduction = {.gpu = gpu, .run = run};
+gs_code gs_check_reduce(const gs_gpu *gpu, const gs_run *run, gs_progress *progress, const gs_conflict *here,
+                        gs_conflict *smallest, gs_error *error) {
+    struct reduction reduction = {.gpu = gpu, .run = run, .progress = progress};
     gs_code code = reduction_init(&reduction, here, error);
     if (code == GS_OK)
         code = try_part(&reduction, 0, reduction.end, 0, error);

@@ -213,8 +213,9 @@ typedef struct gs_check {
 } gs_check;
 
 /* Will all blocks of the kernels of `run` be resident together? Durations are ignored. Tries other orders too, with at
-   most `budget` launches. */
-gs_code gs_check_run(const gs_gpu *gpu, const gs_run *run, int64_t budget, gs_check *check, gs_error *error);
+   most `budget` launches. `progress` may be NULL. */
+gs_code gs_check_run(const gs_gpu *gpu, const gs_run *run, int64_t budget, gs_progress *progress, gs_check *check,
+                     gs_error *error);
 void gs_check_clear(gs_check *check);
 
 #endif

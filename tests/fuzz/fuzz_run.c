@@ -66,7 +66,7 @@ static void play(const gs_run *run) {
         write_and_read(prediction);
         show(gpu, prediction);
         gs_check check;
-        require(gs_check_run(gpu, run, 20, &check, &error) == GS_OK);
+        require(gs_check_run(gpu, run, 20, NULL, &check, &error) == GS_OK);
         gs_check_clear(&check);
     }
     show(gpu, run); /* with any observations */

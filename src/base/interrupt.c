@@ -1,0 +1,76 @@
+/*
+ * interrupt.c: what is left to do when a signal ends the program.
+ *
+ * Long work can be interrupted at any time with Ctrl-C. The handler removes the output file that is not complete, says
+ * how far the work has come, and lets the signal end the program, so that a shell sees exit code 130. It may run
+ * between any two instructions, so what it needs is in static variables that are complete at all times: of the two
+ * texts, one is written while the other is valid.
+ */
+#include "interrupt.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <unistd.h>
+
+static struct {
+    char *volatile file;         /* to be removed, or NULL */
+    const char *volatile what;   /* what the program does, or NULL */
+    volatile sig_atomic_t valid; /* which of the texts is */
+    volatile sig_atomic_t is_line_begun;
+    char texts[2][160];
+} state;
+
+static const int deadly[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+
+static void put(const char *text) {
+    if (write(STDERR_FILENO, text, strlen(text)) < 0)
+        return; /* there is nobody to tell */
+}
+
+static void say_how_far(void) {
+    const char *text = state.texts[state.valid];
+    put(state.is_line_begun ? "\r\033[K" : "");
+    put("gridsmith: interrupted while ");
+    put(state.what);
+    put(text[0] ? ": " : "");
+    put(text);
+    put("\n");
+}
+
+static void end(int signal_number) {
+    if (state.file)
+        unlink(state.file);
+    if (state.what && (signal_number == SIGINT || signal_number == SIGTERM))
+        say_how_far();
+    signal(signal_number, SIG_DFL);
+    raise(signal_number);
+}
+
+/* Signals that the program ignores, or handles itself, are left alone. */
+static void guard(void) {
+    bool is_needed = state.file || state.what;
+    for (size_t i = 0; i < GS_COUNT(deadly); i++) {
+        struct sigaction action;
+        if (sigaction(deadly[i], NULL, &action) == 0 && action.sa_handler == (is_needed ? SIG_DFL : end))
+            signal(deadly[i], is_needed ? end : SIG_DFL);
+    }
+}
+
+void gs_interrupt_removes(char *path) {
+    state.file = path;
+    guard();
+}
+
+void gs_interrupt_says(const char *what) {
+    state.is_line_begun = 0;
+    state.texts[!state.valid][0] = '\0';
+    state.valid = !state.valid;
+    state.what = what;
+    guard();
+}
+
+void gs_interrupt_note(bool is_line_begun, const char *format, va_list arguments) {
+    vsnprintf(state.texts[!state.valid], sizeof state.texts[0], format, arguments);
+    state.valid = !state.valid;
+    state.is_line_begun = is_line_begun;
+}
