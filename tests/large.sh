@@ -68,7 +68,7 @@ launches() {
         printf "{\"schema\":\"gridsmith.run/1\",\"gpu\":\"h200\",\"events\":["
         for (i = 0; i < count; i++) {
             printf "{\"op\":\"launch\",\"kernel\":\"k%d\",\"blocks\":1,\"threads\":%d,", i, kind == "shapes" ? 32 + i % 992 : 32
-            printf "\"registers\":32,\"shared_bytes\":0%s},", kind == "priorities" ? ",\"priority\":" i % 1000 : ""
+            printf "\"registers\":32,\"shared_bytes\":0%s},", kind == "priorities" ? ",\"priority\":" int(i * 1000 / count) : ""
             if (kind == "exits" && i >= 100)
                 printf "{\"op\":\"exit\",\"kernel\":\"k%d\"},", i - 100
         }
@@ -80,6 +80,10 @@ for kind in same shapes exits; do
     launches 20000 $kind >"$work/launches.json"
     check "20000 launches: $kind" 1 "in this order: no" check "$work/launches.json"
 done
+
+launches 100000 priorities | sed 's/"events":\[/&{"op":"launch","kernel":"all","blocks":100000,"threads":1024,"registers":32,"shared_bytes":0},/' \
+    >"$work/launches.json"
+check "100000 launches that wait, by priority" 0 "100002  launch   last" predict "$work/launches.json"
 
 # ---- documents ----
 

@@ -44,6 +44,8 @@ gs_engine *gs_engine_new(const gs_gpu *gpu, const gs_run *run, const gs_engine_h
     engine->hooks = *hooks;
     engine->overtaking = gpu->mechanisms.queue == GS_QUEUE_OVERTAKING;
     engine->queue_first = engine->queue_last = NO_LAUNCH;
+    for (size_t i = 0; i <= MOST_URGENT; i++)
+        engine->queue_tails[i] = NO_LAUNCH;
     engine->dispatcher = gs_dispatcher_new(gpu, error);
     engine->plays = calloc(run->launches.count + 1, sizeof *engine->plays);
     engine->streams = calloc(run->launches.count + 1, sizeof *engine->streams);
@@ -95,6 +97,7 @@ bool gs_engine_copy(gs_engine *to, const gs_engine *from) {
     memcpy(to->running, from->running, most_blocks * sizeof *to->running);
     to->queue_first = from->queue_first;
     to->queue_last = from->queue_last;
+    memcpy(to->queue_tails, from->queue_tails, sizeof to->queue_tails);
     to->now_ns = from->now_ns;
     to->turns = from->turns;
     gs_waves_restart(to);
@@ -146,9 +149,23 @@ static bool goes_before(const gs_engine *engine, size_t a, size_t b) {
     return first != second ? first > second : a < b;
 }
 
+static size_t *tail_of(gs_engine *engine, size_t launch) {
+    return &engine->queue_tails[gs_min(urgency(engine, launch), MOST_URGENT)];
+}
+
+/* The last launch in the queue that is as urgent as this one, or more urgent if there is none. */
+static size_t last_as_urgent(gs_engine *engine, size_t launch) {
+    const size_t *tail = tail_of(engine, launch), *end = engine->queue_tails + MOST_URGENT;
+    while (*tail == NO_LAUNCH && tail < end)
+        tail++;
+    return *tail;
+}
+
 static void queue_add(gs_engine *engine, size_t launch) {
-    size_t before = engine->queue_last;
+    size_t before = last_as_urgent(engine, launch), *tail = tail_of(engine, launch);
     gs_waves_restart(engine);
+    if (*tail == NO_LAUNCH || !goes_before(engine, launch, *tail))
+        *tail = launch;
     while (before != NO_LAUNCH && goes_before(engine, launch, before))
         before = engine->plays[before].before;
     size_t after = before == NO_LAUNCH ? engine->queue_first : engine->plays[before].after;
@@ -162,7 +179,10 @@ static void queue_add(gs_engine *engine, size_t launch) {
 
 static void queue_remove(gs_engine *engine, size_t launch) {
     const struct play *play = &engine->plays[launch];
+    size_t *tail = tail_of(engine, launch);
     gs_waves_restart(engine);
+    if (*tail == launch)
+        *tail = play->before != NO_LAUNCH && tail_of(engine, play->before) == tail ? play->before : NO_LAUNCH;
     *(play->before == NO_LAUNCH ? &engine->queue_first : &engine->plays[play->before].after) = play->after;
     *(play->after == NO_LAUNCH ? &engine->queue_last : &engine->plays[play->after].before) = play->before;
 }

@@ -11,6 +11,8 @@ enum status { NOT_LAUNCHED, IN_STREAM, QUEUED, STARTED, ENDED };
 
 #define NO_LAUNCH SIZE_MAX
 
+enum { MOST_URGENT = 1000 }; /* what is more urgent shares a tail with this */
+
 /* A launch being played. */
 struct play {
     enum status status;
@@ -98,9 +100,10 @@ struct gs_engine {
     struct stream *streams;
     gs_names stream_names;
     size_t queue_first, queue_last;
-    struct running *running; /* by handle */
-    struct endings endings;  /* a heap */
-    gs_burst burst;          /* blocks of `burst_launch` that were placed and have no number yet */
+    size_t queue_tails[MOST_URGENT + 1]; /* by urgency: the last in the queue, or NO_LAUNCH */
+    struct running *running;             /* by handle */
+    struct endings endings;              /* a heap */
+    gs_burst burst;                      /* blocks of `burst_launch` that were placed and have no number yet */
     size_t burst_launch;
     int32_t *order; /* of the burst, see gs_number */
     gs_numberer *numberer;
