@@ -56,6 +56,20 @@ static bool is_small(const gs_run *run) {
     return blocks < 5000 && run->events.count < 100;
 }
 
+/* The table of a brief prediction is that of the whole one. */
+static void compare_tables(const gs_gpu *gpu, const gs_run *run, const gs_run *whole) {
+    gs_predict_options options = {.explain = true};
+    gs_view wanted = {.explain = true}, found = {.explain = true};
+    gs_run *brief = gs_predict_brief(gpu, run, &options, NULL);
+    require(brief != NULL);
+    gs_format_table.run(&wanted, gpu, whole, NULL);
+    gs_format_table.run(&found, gpu, brief, NULL);
+    require(strcmp(wanted.text.data, found.text.data) == 0);
+    gs_text_free(&wanted.text);
+    gs_text_free(&found.text);
+    gs_run_free(brief);
+}
+
 static void play(const gs_run *run) {
     gs_gpu *gpu = gs_gpu_open("rtx3090", NULL);
     gpu->sms = 6;
@@ -65,6 +79,7 @@ static void play(const gs_run *run) {
     if (prediction) {
         write_and_read(prediction);
         show(gpu, prediction);
+        compare_tables(gpu, run, prediction);
         gs_check check;
         require(gs_check_run(gpu, run, 20, NULL, &check, &error) == GS_OK);
         gs_check_clear(&check);
