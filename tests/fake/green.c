@@ -10,17 +10,20 @@
 
 enum { INVALID_RESOURCE = 914, RESOURCE_BYTES = 144, SMS_AT = 96, DEVICE_SMS = 16 };
 
-GREEN_CALL int cuDeviceGetDevResource(int device, void *resource, int type);
-GREEN_CALL int cuDevSmResourceSplitByCount(unsigned char *parts, unsigned *count, const unsigned char *from, void *rest,
-                                           unsigned flags, unsigned sms);
-GREEN_CALL int cuDevResourceGenerateDesc(void **description, const unsigned char *resource, unsigned count);
+/* The types of the parameters are those of src/cuda/green.c: UndefinedBehaviorSanitizer compares them. */
+struct resource;
+
+GREEN_CALL int cuDeviceGetDevResource(int device, struct resource *resource, int type);
+GREEN_CALL int cuDevSmResourceSplitByCount(struct resource *parts, unsigned *count, const struct resource *from,
+                                           struct resource *rest, unsigned flags, unsigned sms);
+GREEN_CALL int cuDevResourceGenerateDesc(void **description, struct resource *resource, unsigned count);
 GREEN_CALL int cuGreenCtxCreate(void **made, void *description, int device, unsigned flags);
 GREEN_CALL int cuCtxFromGreenCtx(cu_context *context, void *made);
 int cuDeviceGetAttribute(int *value, int number, int device);
 int cuDevicePrimaryCtxRetain(cu_context *context, int device);
 int cuDevicePrimaryCtxRelease_v2(int device);
 
-int cuDeviceGetDevResource(int device, void *resource, int type) {
+int cuDeviceGetDevResource(int device, struct resource *resource, int type) {
     int sms = 0;
     cuDeviceGetAttribute(&sms, DEVICE_SMS, device);
     memcpy((unsigned char *)resource + SMS_AT, &sms, sizeof sms);
@@ -28,21 +31,21 @@ int cuDeviceGetDevResource(int device, void *resource, int type) {
 }
 
 /* The first byte of a part is its number. */
-int cuDevSmResourceSplitByCount(unsigned char *parts, unsigned *count, const unsigned char *from, void *rest,
-                                unsigned flags, unsigned sms) {
+int cuDevSmResourceSplitByCount(struct resource *parts, unsigned *count, const struct resource *from,
+                                struct resource *rest, unsigned flags, unsigned sms) {
     unsigned all;
     (void)rest;
-    memcpy(&all, from + SMS_AT, sizeof all);
+    memcpy(&all, (const unsigned char *)from + SMS_AT, sizeof all);
     if (flags || !sms || sms > all)
         return INVALID_RESOURCE;
     *count = (unsigned)gs_min(*count, all / sms);
     for (unsigned i = 0; i < *count; i++)
-        parts[i * RESOURCE_BYTES] = (unsigned char)(i + 1);
+        ((unsigned char *)parts)[i * RESOURCE_BYTES] = (unsigned char)(i + 1);
     return 0;
 }
 
-int cuDevResourceGenerateDesc(void **description, const unsigned char *resource, unsigned count) {
-    *description = (void *)(uintptr_t)resource[0];
+int cuDevResourceGenerateDesc(void **description, struct resource *resource, unsigned count) {
+    *description = (void *)(uintptr_t) * (const unsigned char *)resource;
     return count == 1 ? 0 : INVALID_RESOURCE;
 }
 
