@@ -233,6 +233,10 @@ void gs_output_drop(gs_output *output);                                       /*
 /* Makes a folder and those above it, accessible to this user only. `path` is changed meanwhile and restored. */
 gs_code gs_make_folders(char *path, gs_error *error);
 
+/* Whether only root and this user can change the file or folder: GS_E_USAGE says who else could, and where. It need not
+   be there yet. See trust.c. */
+gs_code gs_check_trusted_path(const char *path, gs_error *error);
+
 /* ---- progress on standard error, where that is a terminal, and when a signal ends the program ---- */
 
 typedef struct gs_progress {
