@@ -107,7 +107,13 @@ typedef struct gs_nvrtc_built {
     char **symbols; /* of each kernel of the build: its name for the driver */
     gs_cost *costs; /* of each; blocks_per_sm is 0 */
     size_t count;
+    char library[300]; /* the file of NVRTC, or "" */
 } gs_nvrtc_built;
+
+/* The folder of the CUDA toolkit: $CUDA_HOME, $CUDA_PATH or /usr/local/cuda. */
+const char *gs_cuda_toolkit(void);
+/* The folders in which NVRTC looks for headers, in order. Returns how many there are. */
+size_t gs_nvrtc_folders(char folders[2][300]);
 
 /* Compiles as gs_nvrtc_try does, and returns the result, which the caller frees. */
 gs_code gs_nvrtc_build(const gs_build *build, int architecture, gs_nvrtc_built *built, gs_error *error);

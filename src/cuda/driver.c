@@ -1,9 +1,11 @@
 /*
  * driver.c: opening the CUDA driver and NVRTC at run time. See driver.h.
  */
+#define _GNU_SOURCE
 #include "driver.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <string.h>
 
 static void *open_first(const char *const *names) {
@@ -40,6 +42,12 @@ gs_code gs_nvrtc_open(cu_api *api, gs_error *error) {
                        "NVIDIA's run-time compiler was not found (libnvrtc.so of CUDA 12 or later)");
     NVRTC_SYMBOLS(FIND_IN_COMPILER)
     return missing ? fail_missing(api, missing, error) : GS_OK;
+}
+
+void gs_nvrtc_path(const cu_api *api, char *path, size_t size) {
+    struct link_map *map = NULL;
+    bool is_known = dlinfo(api->compiler, RTLD_DI_LINKMAP, &map) == 0 && map;
+    snprintf(path, size, "%s", is_known ? map->l_name : "");
 }
 
 gs_code gs_cuda_open(cu_api *api, gs_error *error) {

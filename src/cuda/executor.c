@@ -30,20 +30,28 @@ static void add_option(struct compiler_options *options, int slot, const char *f
     options->list[options->count++] = options->texts[slot];
 }
 
-static void make_options(struct compiler_options *options, const gs_build *build, int architecture) {
+const char *gs_cuda_toolkit(void) {
     static const char *const roots[] = {"CUDA_PATH", "CUDA_HOME"};
     const char *root = "/usr/local/cuda";
-    char number[40], include[300];
-    options->count = 0;
     for (size_t i = 0; i < GS_COUNT(roots); i++)
         root = getenv(roots[i]) && getenv(roots[i])[0] ? getenv(roots[i]) : root;
+    return root;
+}
+
+size_t gs_nvrtc_folders(char folders[2][300]) {
+    snprintf(folders[0], sizeof folders[0], "%.250s/include", gs_cuda_toolkit());
+    snprintf(folders[1], sizeof folders[1], "%.250s/include/cccl", gs_cuda_toolkit());
+    return access(folders[0], R_OK) == 0 ? 2 : 0;
+}
+
+static void make_options(struct compiler_options *options, const gs_build *build, int architecture) {
+    char number[40], folders[2][300];
+    size_t folder_count = gs_nvrtc_folders(folders);
+    options->count = 0;
     snprintf(number, sizeof number, "%d", architecture);
     add_option(options, 0, "--gpu-architecture=sm_%s", number);
-    snprintf(include, sizeof include, "%.250s/include", root);
-    if (access(include, R_OK) == 0) {
-        add_option(options, 1, "-I%.280s", include);
-        add_option(options, 2, "-I%.280s/cccl", include);
-    }
+    for (size_t i = 0; i < folder_count; i++)
+        add_option(options, 1 + (int)i, "-I%.290s", folders[i]);
     add_option(options, 3, "%s", "--ptxas-options=-v");
     if (build->max_registers) {
         snprintf(number, sizeof number, "%u", build->max_registers);
@@ -152,6 +160,7 @@ gs_code gs_nvrtc_build(const gs_build *build, int architecture, gs_nvrtc_built *
         code = keep_names(&api, build, compiled, log, built, error);
         if (code == GS_OK)
             code = gs_nvrtc_image(&api, compiled, &built->image, &built->bytes, error);
+        gs_nvrtc_path(&api, built->library, sizeof built->library);
         free(log);
         api.program_free(&compiled);
     }

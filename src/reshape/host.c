@@ -213,6 +213,14 @@ gs_host *gs_host_open(gs_error *error) {
     return NULL;
 }
 
+const char *gs_host_folder(const gs_host *host) {
+    return host->folder;
+}
+
+const char *gs_host_compiler(const gs_host *host) {
+    return host->compiler;
+}
+
 static void remove_folder(const char *folder) {
     const char *arguments[] = {"rm", "-rf", folder, NULL};
     struct process process = {0};

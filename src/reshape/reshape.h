@@ -251,6 +251,9 @@ typedef struct gs_module gs_module;
 /* Makes the folder. $CXX, or c++, compiles CUDA; $CC, or cc, compiles PTX that was translated to C. */
 gs_host *gs_host_open(gs_error *error);
 void gs_host_close(gs_host *host);
+/* The folder, which has the headers of the host runtime, and the name of the compiler. */
+const char *gs_host_folder(const gs_host *host);
+const char *gs_host_compiler(const gs_host *host);
 
 /* Starts to compile CUDA or PTX. Compile errors are returned by gs_module_wait and gs_module_run. Several modules may
    compile at the same time. */
