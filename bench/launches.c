@@ -57,17 +57,11 @@ static void wait_report(gs_worker *worker, uint32_t wanted) {
 }
 
 static gs_image *compile(const char *program, const char *cache, int architecture) {
-    gs_image_request request = {.program = program,
-                                .folder = cache,
-                                .name = "empty.cu",
-                                .text = text,
-                                .size = sizeof text - 1,
-                                .kernels = names,
-                                .kernel_count = 1,
-                                .architecture = architecture};
+    gs_image_source source = {
+        .name = "empty.cu", .text = text, .size = sizeof text - 1, .kernels = {names[0]}, .kernel_count = 1};
+    gs_image_request request = {.program = program, .architecture = architecture};
     gs_error error = {.code = GS_OK};
-    gs_compilation *work = gs_image_start(&request, &error);
-    gs_image *image = work ? gs_image_finish(work, &error) : NULL;
+    gs_image *image = gs_image_make(cache, &source, &request, &error);
     if (!image)
         give_up("compiling", error.message);
     return image;

@@ -164,12 +164,9 @@ int main(int argc, char **argv) {
     gs_worker *worker = gs_worker_open(&options, &error);
     if (!worker)
         give_up(error.message);
-    gs_image_request request = {.name = "bench.cu",
-                                .text = source,
-                                .size = strlen(source),
-                                .architecture = gs_worker_facts_of(worker)->architecture};
-    gs_compilation *work = gs_image_start(&request, &error);
-    gs_image *image = work ? gs_image_finish(work, &error) : NULL;
+    gs_image_source given = {.name = "bench.cu", .text = source, .size = strlen(source)};
+    gs_image_request request = {.architecture = gs_worker_facts_of(worker)->architecture};
+    gs_image *image = gs_image_make(NULL, &given, &request, &error);
     if (!image)
         give_up(error.message);
     printf("image       %s\n", image->was_cached ? "from the cache" : "compiled");

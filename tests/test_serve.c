@@ -8,6 +8,7 @@
 #include "test.h"
 
 #include "client/client.h"
+#include "image/image.h"
 #include "zoo/zoo.h"
 
 #include <errno.h>
@@ -776,7 +777,8 @@ static void wrong_files_are_named(void **state) {
     pid_t daemon = DAEMON("--sms", "4");
     gs_wire_share share = {.head = {.command = GS_WIRE_SHARE}, .region = 1, .bytes = 4096};
     gs_wire_load load = {.head = {.command = GS_WIRE_LOAD}, .module = 1, .kernels = 1, .bytes = 4096};
-    int ends[2], loose = memfd_create("test", MFD_CLOEXEC), sealed = memfd_create("test", MFD_ALLOW_SEALING);
+    int ends[2], loose = memfd_create("test", MFD_CLOEXEC), sealed = memfd_create("test", MFD_ALLOW_SEALING),
+                 constant = memfd_create("test", MFD_ALLOW_SEALING);
     assert_int_equal(pipe(ends), 0);
     assert_int_equal(ftruncate(loose, 4096) | ftruncate(sealed, 4096), 0);
     assert_int_equal(fcntl(sealed, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
@@ -787,8 +789,12 @@ static void wrong_files_are_named(void **state) {
         expect_file_end(others[i], &load, sizeof load, "a file is not sealed memory of 4096 bytes");
         close(others[i]);
     }
+    expect_file_end(sealed, &load, sizeof load, "a file is not sealed memory of 4096 bytes"); /* it can be written */
+    assert_int_equal(ftruncate(constant, 4096), 0);
+    assert_int_equal(fcntl(constant, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL), 0);
     load.kernels = 0;
-    expect_file_end(sealed, &load, sizeof load, "a file of 4096 bytes is not a source");
+    expect_file_end(constant, &load, sizeof load, "a file of 4096 bytes is not a source");
+    close(constant);
     share.region = GS_WIRE_REGIONS;
     expect_file_end(sealed, &share, sizeof share, "region handle 1024 is out of range");
     share.region = 1;
@@ -1006,6 +1012,180 @@ static void cache_that_cannot_be_written_is_an_error(void **state) {
     stop_daemon(daemon);
 }
 
+/* ---- compiling under load ---- */
+
+/* A C++ compiler that waits for ever with sources that say SLOW. It sees that they do, and nothing else of the test. */
+static pid_t start_slow_daemon(void) {
+    char path[100];
+    snprintf(path, sizeof path, "%s/slow-c++", folder);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs("#!/bin/sh\nfor word; do case $word in *.cpp) grep -q SLOW \"$word\" && sleep 1000 ;; esac; done\n"
+          "exec c++ \"$@\"\n",
+          file);
+    fclose(file);
+    assert_int_equal(chmod(path, 0700), 0);
+    setenv("CXX", path, 1);
+    pid_t daemon = DAEMON("--sms", "4", "--cache", "cache");
+    unsetenv("CXX");
+    return daemon;
+}
+
+/* Sends a file and its load, and waits until the daemon has taken both: only a few files may wait at the socket. Closes
+   the file. */
+static void raw_send_load(struct raw *raw, const gs_wire_load *load, int fd) {
+    const char byte = GS_WIRE_FILE;
+    gs_wire_record record = {.head = {.command = GS_WIRE_EVENT}, .event = load->module};
+    assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL), 0);
+    assert_int_equal(gs_descriptors_send(raw->socket, &byte, 1, &fd, 1, 0), 1);
+    assert_int_equal(gs_ring_put(&raw->ring, load, sizeof *load), GS_RING_DONE);
+    assert_int_equal(gs_ring_put(&raw->ring, &record, sizeof record), GS_RING_DONE);
+    gs_bell_ring_socket(raw->socket);
+    close(fd);
+    for (int i = 0; i < 12000 && !atomic_load(&raw->page->events[load->module].command); i++)
+        sleep_ms(5);
+}
+
+/* Sends a source without waiting for its reply. */
+static void raw_load(struct raw *raw, uint32_t number, const char *text, size_t bytes) {
+    static const char head[] = "raw.cu\0one";
+    gs_wire_load load = {.head = {.command = GS_WIRE_LOAD},
+                         .module = number + 1,
+                         .kernels = 1,
+                         .bytes = bytes,
+                         .reply = number % GS_WIRE_REPLIES,
+                         .ticket = 1 + number / GS_WIRE_REPLIES};
+    int fd = memfd_create("test", MFD_ALLOW_SEALING);
+    assert_true(write(fd, head, sizeof head) == sizeof head && write(fd, text, strlen(text)) == (ssize_t)strlen(text));
+    assert_int_equal(ftruncate(fd, (off_t)bytes), 0);
+    raw_send_load(raw, &load, fd);
+}
+
+static const char *raw_reply(struct raw *raw, uint32_t number, gs_client_code wanted) {
+    const struct gs_wire_reply *reply = &raw->page->replies[number % GS_WIRE_REPLIES];
+    for (int i = 0; i < 12000 && atomic_load(&reply->ticket) != 1 + number / GS_WIRE_REPLIES; i++)
+        sleep_ms(10);
+    assert_int_equal(atomic_load(&reply->ticket), 1 + number / GS_WIRE_REPLIES);
+    if (reply->code != wanted)
+        print_message("%s\n", reply->message);
+    assert_int_equal(reply->code, wanted);
+    return reply->message;
+}
+
+static const char slow_text[] = "// SLOW\n__global__ void one(int *at) { at[0] = 1; }\n";
+
+static size_t slow_bytes(void) {
+    return sizeof "raw.cu\0one" + strlen(slow_text);
+}
+
+static int client_loads_something_new(int value) {
+    char text[100];
+    uint32_t module, again;
+    snprintf(text, sizeof text, "__global__ void one(int *at) { at[0] = %d; }\n", value);
+    static const char *const names[] = {"one"};
+    gs_client_source source = {.name = "new.cu", .text = text, .kernels = names, .kernel_count = 1};
+    gs_client *client = client_open();
+    if (!client || gs_client_load(client, &source, &module) || gs_client_load(client, &source, &again))
+        return client_fails("load");
+    gs_client_close(client);
+    return 0;
+}
+
+/* Whether a process waits for ever in the name of a source of this test. */
+static bool is_compiler_left(void) {
+    char command[200];
+    snprintf(command, sizeof command, "pgrep -f '%s/[s]low-c' >/dev/null", folder);
+    return system(command) == 0;
+}
+
+static void slow_sources_delay_only_their_client(void **state) {
+    (void)state;
+    pid_t daemon = start_slow_daemon();
+    struct raw raw = raw_open();
+    for (uint32_t i = 0; i < 20; i++)
+        raw_load(&raw, i, slow_text, slow_bytes());
+    wait_status("compiling", GS_COMPILERS - 1);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(wait_process(spawn(client_loads_something_new, i)), 0);
+    assert_true(is_compiler_left());
+    raw_close(&raw);
+    wait_status("clients", 0);
+    wait_status("compiling", 0); /* its compilers are killed, and what waited is dropped */
+    assert_false(is_compiler_left());
+    stop_daemon(daemon);
+}
+
+static void sources_on_their_way_are_limited(void **state) {
+    (void)state;
+    pid_t daemon = start_slow_daemon();
+    struct raw raw = raw_open(), large = raw_open();
+    for (uint32_t i = 0; i < GS_SESSION_SOURCES; i++)
+        raw_load(&raw, i, slow_text, slow_bytes());
+    raw_load(&raw, GS_SESSION_SOURCES, slow_text, slow_bytes());
+    assert_string_equal(raw_reply(&raw, GS_SESSION_SOURCES, GS_CLIENT_SYSTEM),
+                        "a client can have 64 sources on their way at a time");
+    raw_close(&raw);
+    wait_status("compiling", 0);
+    for (uint32_t i = 0; i < GS_COMPILERS; i++)
+        raw_load(&large, i, slow_text, slow_bytes());
+    wait_status("compiling", GS_COMPILERS - 1);
+    for (uint32_t i = 0; i < 4; i++)
+        raw_load(&large, GS_COMPILERS + i, slow_text, GS_WIRE_SOURCE_BYTES);
+    assert_string_equal(raw_reply(&large, GS_COMPILERS + 3, GS_CLIENT_SYSTEM),
+                        "the sources of a client that are on their way can have 64 MB together");
+    assert_int_equal(atomic_load(&large.page->end_code), 0);
+    raw_close(&large);
+    stop_daemon(daemon);
+}
+
+/* A source that is none, and one that includes what cannot be included: a reply, and the client goes on. */
+static void wrong_sources_are_answered(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4");
+    struct raw raw = raw_open();
+    gs_wire_load load = {.head = {.command = GS_WIRE_LOAD}, .module = 1, .kernels = 60, .bytes = 300, .ticket = 1};
+    char letters[300];
+    int fd = memfd_create("test", MFD_ALLOW_SEALING);
+    memset(letters, 'a', sizeof letters);
+    assert_int_equal(write(fd, letters, sizeof letters), sizeof letters);
+    raw_send_load(&raw, &load, fd);
+    assert_string_equal(raw_reply(&raw, 0, GS_CLIENT_INVALID), "a file of 300 bytes is not a source");
+    raw_load(&raw, 1, "#include \"/dev/zero\"\n", 100);
+    assert_string_equal(raw_reply(&raw, 1, GS_CLIENT_SOURCE),
+                        "raw.cu:1:1: /dev/zero is not a file that can be included");
+    assert_int_equal(atomic_load(&raw.page->end_code), 0);
+    raw_close(&raw);
+    stop_daemon(daemon);
+}
+
+/* Runs a daemon that must refuse to start. */
+static void expect_no_start(const char *option, const char *path, const char *words) {
+    char command[600], line[400] = "";
+    snprintf(command, sizeof command, "timeout 60 %s serve --device host --socket %s %s %s 2>&1; echo $?",
+             GRIDSMITH_PROGRAM, socket_path, option, path);
+    FILE *pipe = popen(command, "r");
+    int exit_code = -1;
+    assert_non_null(pipe);
+    assert_non_null(fgets(line, sizeof line, pipe));
+    assert_int_equal(fscanf(pipe, "%d", &exit_code), 1);
+    pclose(pipe);
+    if (!strstr(line, words))
+        print_message("%s\n", line);
+    assert_non_null(strstr(line, words));
+    assert_int_equal(exit_code, 2);
+}
+
+static void folders_of_others_are_refused(void **state) {
+    (void)state;
+    assert_int_equal(mkdir("common", 0700) | chmod("common", 0777), 0);
+    expect_no_start("--cache", "common", "common can be written by others (mode 0777");
+    expect_no_start("--cache", "common/below", "common can be written by others (mode 0777");
+    expect_no_start("--cache own --profiles", "common/profiles", "common can be written by others (mode 0777");
+    close(open("own/profiles", O_CREAT | O_WRONLY, 0600));
+    assert_int_equal(chmod("own/profiles", 0666), 0);
+    expect_no_start("--cache own --profiles", "own/profiles", "profiles can be written by others (mode 0666");
+}
+
 static int count_profiles(const char *path) {
     sqlite3 *file = NULL;
     sqlite3_stmt *statement = NULL;
@@ -1180,6 +1360,10 @@ int main(int argc, char **argv) {
         cmocka_unit_test_teardown(status_and_top_list_the_clients, clean),
         cmocka_unit_test_teardown(socket_of_systemd_is_used, clean),
         cmocka_unit_test_teardown(cache_that_cannot_be_written_is_an_error, clean),
+        cmocka_unit_test_teardown(slow_sources_delay_only_their_client, clean),
+        cmocka_unit_test_teardown(sources_on_their_way_are_limited, clean),
+        cmocka_unit_test_teardown(wrong_sources_are_answered, clean),
+        cmocka_unit_test_teardown(folders_of_others_are_refused, clean),
         cmocka_unit_test_teardown(profiles_are_written_when_it_is_quiet, clean),
         cmocka_unit_test_teardown(damaged_profiles_are_reported, clean),
         cmocka_unit_test_teardown(host_memory_that_runs_out_is_reported, clean),

@@ -86,21 +86,12 @@ static char *read_source(size_t *size) {
 static gs_image *compile(const char *folder, int32_t architecture, const char *option, gs_error *error) {
     size_t size;
     char *text = read_source(&size);
-    gs_image_request request = {.folder = folder,
-                                .name = "share.cu",
-                                .text = text,
-                                .size = size,
-                                .options = &option,
-                                .option_count = option != NULL,
-                                .architecture = architecture,
-                                .has_marks = true};
-    gs_compilation *work = gs_image_start(&request, error);
+    gs_image_source source = {
+        .name = "share.cu", .text = text, .size = size, .options = {option}, .option_count = option != NULL};
+    gs_image_request request = {.architecture = architecture, .has_marks = true};
+    gs_image *image = gs_image_make(folder, &source, &request, error);
     free(text);
-    if (!work)
-        return NULL;
-    struct pollfd ready = {.fd = gs_image_fd(work), .events = POLLIN};
-    assert_int_equal(poll(&ready, 1, 120000), 1);
-    return gs_image_finish(work, error);
+    return image;
 }
 
 static int set_up(void **state) {
@@ -536,6 +527,12 @@ static void test_images_are_kept(void **state) {
     gs_image_free(again);
 }
 
+static const char *image_path(const char *folder, const gs_image *image) {
+    static char path[300];
+    snprintf(path, sizeof path, "%s/%s.image", folder, image->key);
+    return path;
+}
+
 static void test_broken_images_are_compiled_again(void **state) {
     struct fixture *f = *state;
     gs_error error;
@@ -543,24 +540,20 @@ static void test_broken_images_are_compiled_again(void **state) {
     snprintf(folder, sizeof folder, "%s/made/where/needed", f->folder);
     static const char text[] = "__global__ void one(int *at) { at[blockIdx.x] = VALUE; }";
     for (int i = 0; i < 4; i++) {
-        const char *option = i == 2 ? "-DVALUE=2" : "-DVALUE=1";
-        gs_image_request request = {.folder = folder,
-                                    .name = "one.cu",
-                                    .text = text,
-                                    .size = strlen(text),
-                                    .options = &option,
-                                    .option_count = 1,
-                                    .architecture = gs_worker_facts_of(f->worker)->architecture};
-        gs_compilation *work = gs_image_start(&request, &error);
-        assert_non_null(work);
-        gs_image *image = gs_image_finish(work, &error);
+        gs_image_source source = {.name = "one.cu",
+                                  .text = text,
+                                  .size = strlen(text),
+                                  .options = {i == 2 ? "-DVALUE=2" : "-DVALUE=1"},
+                                  .option_count = 1};
+        gs_image_request request = {.architecture = gs_worker_facts_of(f->worker)->architecture};
+        gs_image *image = gs_image_make(folder, &source, &request, &error);
         if (!image)
             fail_msg("%s", error.message);
         /* 0: new; 1: cached, then truncated; 2: another option; 3: truncated, so new */
         assert_int_equal(image->was_cached, i == 1);
         assert_string_equal(image->kernels[0].name, "one");
         if (i == 1)
-            assert_int_equal(truncate(image->path, 3000), 0);
+            assert_int_equal(truncate(image_path(folder, image), 3000), 0);
         gs_image_free(image);
     }
 }
@@ -586,7 +579,7 @@ static void test_images_used_longest_ago_make_room(void **state) {
     gs_image *image = compile(folder, gs_worker_facts_of(f->worker)->architecture, NULL, &error);
     if (!image)
         fail_msg("%s", error.message);
-    assert_int_equal(access(image->path, R_OK), 0);
+    assert_int_equal(access(image_path(folder, image), R_OK), 0);
     assert_int_equal(access(paths[0], F_OK), 0);
     assert_int_equal(access(paths[1], F_OK), -1);
     assert_int_equal(access(paths[2], F_OK), 0);
@@ -597,26 +590,18 @@ static void test_compile_errors_are_reported(void **state) {
     struct fixture *f = *state;
     gs_error error;
     static const char text[] = "__global__ void one(int *at) {\n    at[0] = nothing;\n}";
-    gs_image_request request = {.folder = f->folder,
-                                .name = "one.cu",
-                                .text = text,
-                                .size = strlen(text),
-                                .architecture = gs_worker_facts_of(f->worker)->architecture};
-    gs_compilation *work = gs_image_start(&request, &error);
-    assert_non_null(work);
-    assert_null(gs_image_finish(work, &error));
+    gs_image_source source = {.name = "one.cu", .text = text, .size = strlen(text)};
+    gs_image_request request = {.architecture = gs_worker_facts_of(f->worker)->architecture};
+    assert_null(gs_image_make(f->folder, &source, &request, &error));
     assert_int_equal(error.code, GS_E_KERNEL);
     assert_int_equal(error.line, 2);
-    const char *option = "-fplugin=evil.so";
-    request.options = &option;
-    request.option_count = 1;
-    assert_null(gs_image_start(&request, &error));
+    source.options[0] = source.kernels[0] = "-fplugin=evil.so";
+    source.option_count = 1;
+    assert_null(gs_image_make(f->folder, &source, &request, &error));
     assert_int_equal(error.code, GS_E_USAGE);
-    request.option_count = 0;
-    request.kernels = &option;
-    request.size = 0;
-    work = gs_image_start(&request, &error);
-    assert_null(gs_image_finish(work, &error));
+    source.option_count = 0;
+    source.size = 0;
+    assert_null(gs_image_make(f->folder, &source, &request, &error));
     assert_int_equal(error.code, GS_E_USAGE);
 }
 
@@ -632,20 +617,18 @@ static void test_nvrtc_makes_images(void **state) {
         "__global__ void few(int *at) { at[blockIdx.x] = 1; }\n"
         "__global__ void odd(int *at) { asm(\"mov.u32 %0, %%ctaid.x;\" : \"=r\"(at[0])); }\n";
     char folder[] = "/tmp/gridsmith-nvrtc-XXXXXX";
-    const gs_image_request request = {
-        .folder = mkdtemp(folder), .name = "three.cu", .text = text, .size = strlen(text), .architecture = 90};
+    const gs_image_source source = {.name = "three.cu", .text = text, .size = strlen(text)};
+    const gs_image_request request = {.architecture = 90};
     gs_error error = {.code = GS_OK};
     gs_image_file file;
     (void)state;
-    gs_compilation *work = gs_image_start(&request, &error);
-    assert_non_null(work);
-    gs_image *image = gs_image_finish(work, &error);
+    gs_image *image = gs_image_make(mkdtemp(folder), &source, &request, &error);
     if (!image && error.code == GS_E_NO_GPU) {
         print_message("skipped: %s\n", error.message);
         rmdir(folder);
         skip();
     }
-    if (!image || gs_image_read(image->path, &file, &error) != GS_OK)
+    if (!image || gs_image_map(image->fd, &file, &error) != GS_OK)
         fail_msg("%s", error.message);
     assert_int_equal(file.kernel_count, 3);
     assert_int_equal(file.part_count, 3);
@@ -654,8 +637,8 @@ static void test_nvrtc_makes_images(void **state) {
         assert_int_equal(file.kernels[i].original.part, 0);
         assert_int_equal(file.kernels[i].confined.part, i < 2 ? i + 1 : GS_IMAGE_NO_PART);
     }
-    gs_image_file_free(&file);
-    unlink(image->path);
+    gs_image_unmap(&file);
+    unlink(image_path(folder, image));
     gs_image_free(image);
     assert_int_equal(rmdir(folder), 0);
 }

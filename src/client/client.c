@@ -92,14 +92,19 @@ gs_client_code gs_client_free(gs_client *client, gs_client_memory memory) {
 
 /* ---- files sent to the daemon: host memory, sources ---- */
 
-static int sealed_file(size_t bytes) {
+/* Memory with a size that does not change, */
+static int sized_file(size_t bytes) {
     int fd = memfd_create("gridsmith", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd >= 0 &&
-        (ftruncate(fd, (off_t)bytes) != 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)) {
+    if (fd >= 0 && (ftruncate(fd, (off_t)bytes) != 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0)) {
         close(fd);
         fd = -1;
     }
     return fd;
+}
+
+/* and with these seals besides, for ever. */
+static bool seal(int fd, int seals) {
+    return fcntl(fd, F_ADD_SEALS, seals | F_SEAL_SEAL) == 0;
 }
 
 /* Under the lock, which it releases while it waits for the reply. */
@@ -136,10 +141,10 @@ static gs_client_code share(gs_client *client, int fd, size_t bytes, unsigned ch
 }
 
 static gs_client_code host_malloc(gs_client *client, size_t bytes, void **memory, uint32_t *handle) {
-    int fd = sealed_file(bytes);
+    int fd = sized_file(bytes);
     if (fd < 0)
         return gs_link_fail_system("make memory to share");
-    void *address = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *address = seal(fd, 0) ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
     gs_client_code code =
         address == MAP_FAILED ? gs_link_fail_system("map memory to share") : share(client, fd, bytes, address, handle);
     if (code != GS_CLIENT_OK && address != MAP_FAILED)
@@ -415,8 +420,8 @@ gs_client_code gs_client_load(gs_client *client, const gs_client_source *source,
                             .kernels = source->kernel_count};
     if (command.bytes > GS_WIRE_SOURCE_BYTES)
         return gs_link_fail(GS_CLIENT_INVALID, "a source has at most %d bytes", GS_WIRE_SOURCE_BYTES);
-    int fd = sealed_file(command.bytes);
-    if (fd < 0 || !write_source(fd, source, name, size)) {
+    int fd = sized_file(command.bytes);
+    if (fd < 0 || !write_source(fd, source, name, size) || !seal(fd, F_SEAL_WRITE)) {
         gs_client_code code = gs_link_fail_system("write the source for the daemon");
         if (fd >= 0)
             close(fd);

@@ -30,7 +30,7 @@
 
 enum {
     GS_WIRE_MAGIC = 0x47535731,
-    GS_WIRE_VERSION = 2,
+    GS_WIRE_VERSION = 3,
     GS_WIRE_NAME = 64,
     GS_WIRE_MESSAGE = 240,         /* of an error */
     GS_WIRE_RING_BYTES = 1 << 18,  /* of commands */
@@ -75,7 +75,7 @@ int gs_wire_connect(const char *path_or_null, const gs_wire_hello *hello);
 gs_client_code gs_wire_answer(int socket, gs_wire_welcome *welcome, int *fds, size_t most);
 
 /* After the answer all messages have one byte: GS_RING_BYTE wakes the other side; GS_WIRE_FILE, from the client, has a
-   descriptor with it: a memfd, sealed against changes of its size. */
+   descriptor with it: a memfd, sealed against changes of its size, and if it is a source against writing, too. */
 enum {
     GS_WIRE_FILE = 'f',
     GS_WIRE_FILES = 4 /* that a client may have sent whose commands are not taken */

@@ -19,12 +19,14 @@
 struct head {
     gs_error error;
     uint64_t count, symbol_bytes, image_bytes;
+    char library[300];
 };
 
 /* ---- in the process ---- */
 
 static void pack(gs_text *into, const gs_nvrtc_built *built, const gs_error *error) {
     struct head head = {.error = *error, .count = built->count, .image_bytes = built->bytes};
+    snprintf(head.library, sizeof head.library, "%s", built->library);
     for (size_t i = 0; i < built->count; i++)
         head.symbol_bytes += strlen(built->symbols[i]) + 1;
     gs_text_put(into, (const char *)&head, sizeof head);
@@ -101,6 +103,7 @@ static gs_code unpack(const char *bytes, size_t size, gs_nvrtc_built *built, gs_
         gs_nvrtc_built_free(built);
         return gs_fail_memory(error);
     }
+    memcpy(built->library, head.library, sizeof built->library);
     memcpy(built->costs, bytes + sizeof head, cost_bytes);
     memcpy(built->image, image, head.image_bytes);
     return GS_OK;

@@ -1,10 +1,11 @@
 /*
- * image_file.h: writing images, and what the daemon tells a compiler process, for this room alone. See image_file.c,
- * image.c and compile.c.
+ * image_file.h: writing and verifying images, and what the daemon and a compiler process tell each other, for this room
+ * alone. See image_file.c, compilation.c and compiler.c.
  */
 #ifndef GS_IMAGE_FILE_H
 #define GS_IMAGE_FILE_H
 
+#include "dependencies.h"
 #include "image.h"
 
 /* An image that is put together. */
@@ -15,25 +16,41 @@ typedef struct gs_image_made {
     size_t part_count;
 } gs_image_made;
 
-gs_code gs_image_write(const char *path, const gs_image_made *made, gs_error *error);
+/* GS_E_KERNEL: it is larger than `most_mb`. */
+gs_code gs_image_write(const char *path, const gs_image_made *made, const gs_dependencies *dependencies,
+                       uint32_t most_mb, gs_error *error);
+
+/* What stands before the parts. */
+typedef struct gs_image_front {
+    char *bytes;
+    const gs_image_stored *kernels;
+    size_t kernel_count;
+    const gs_dependency *dependencies;
+    size_t dependency_count;
+    const char *paths; /* of the dependencies */
+} gs_image_front;
+
+/* Checks every byte of a file by its hash. The caller frees the front. */
+gs_code gs_image_verify(int fd, gs_image_front *front, gs_error *error);
+void gs_image_front_free(gs_image_front *front);
 
 /* ---- the compiler process ---- */
 
-/* Descriptors that it inherits: the request as a file, the answer as shared memory. */
-enum { GS_COMPILER_REQUEST = 3, GS_COMPILER_ANSWER };
+/* Descriptors that it inherits: the source, and memory that it shares with the daemon. */
+enum { GS_COMPILER_SOURCE = 3, GS_COMPILER_SHARED };
 
-/* The request: this, then the name, the text, the kernels and the options, each with a NUL behind it. */
-typedef struct gs_compiler_request {
-    uint64_t size; /* of the text */
-    uint64_t kernel_count, option_count;
+typedef struct gs_compiler_shared {
+    /* The request. */
+    uint64_t bytes; /* of the source */
+    uint32_t option_count, kernel_count;
     int32_t architecture;
-    uint32_t has_marks, seconds, unused;
-} gs_compiler_request;
-
-typedef struct gs_compiler_answer {
-    uint32_t is_done, unused; /* 0: it was ended before it could answer */
+    uint32_t has_marks;
+    gs_compiler_limits limits;
+    /* The answer. */
+    uint32_t is_done;   /* 0: it was ended before it could answer */
+    uint32_t is_stable; /* the image can be kept: its dependencies are known, and did not change meanwhile */
     gs_code code;
     gs_error error;
-} gs_compiler_answer;
+} gs_compiler_shared;
 
 #endif

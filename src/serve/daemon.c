@@ -1,8 +1,8 @@
 /*
  * daemon.c: gridsmith serve: the loop around server.c, signals, and what libuv watches.
  *
- * One thread. libuv watches descriptors: the socket that clients connect to, each client's connection, the
- * worker, compilers, a timer, signals, and HTTP for Prometheus. While there is work, and for a while after it, the loop
+ * One thread, besides those of src/image. libuv watches descriptors: the socket that clients connect to, each client's connection, the
+ * worker, the threads of compilers, a timer, signals, and HTTP for Prometheus. While there is work, and for a while after it, the loop
  * does not sleep: it looks at the rings, which are memory, and at libuv now and then. How long it stays awake without
  * work grows when that was worth it, and shrinks when it was not.
  */
@@ -34,7 +34,7 @@ struct daemon {
     gs_connections connections;
     gs_http http;
     uv_loop_t loop;
-    uv_poll_t listener_poll, worker_poll, timer_poll;
+    uv_poll_t listener_poll, worker_poll, image_poll, timer_poll;
     uv_signal_t terminate, interrupt;
     int timer_fd;
     uint64_t stop_at_ns; /* 0: it need not stop */
@@ -75,29 +75,10 @@ static void signal_came(uv_signal_t *signal, int number) {
     gs_listener_stop(&daemon->listener);
 }
 
-static void compiler_closed(uv_handle_t *handle) {
-    free(handle);
-}
-
-static void compiler_done(uv_poll_t *poll, int status, int events) {
-    gs_load *load = poll->data;
+static void image_done(uv_poll_t *poll, int status, int events) {
+    struct daemon *daemon = poll->data;
     (void)status, (void)events;
-    uv_poll_stop(poll);
-    uv_close((uv_handle_t *)poll, compiler_closed);
-    gs_load_compiled(load);
-}
-
-/* Where the compiler cannot be watched its client gets no reply, and no worse. */
-static void watch_compiler(void *context, gs_load *load) {
-    struct daemon *daemon = context;
-    uv_poll_t *poll = calloc(1, sizeof *poll);
-    if (!poll || uv_poll_init(&daemon->loop, poll, gs_image_fd(load->compilation)) != 0) {
-        free(poll);
-        return;
-    }
-    load->watcher = poll;
-    poll->data = load;
-    uv_poll_start(poll, UV_READABLE | UV_DISCONNECT, compiler_done);
+    gs_loads_collect(daemon->server);
 }
 
 static void say_line(void *context, const char *line) {
@@ -191,7 +172,6 @@ static gs_server *open_server(struct daemon *daemon, gs_error *error) {
         .cache = options->cache,
         .limit_ns = (uint64_t)((options->limit_seconds > 0 ? options->limit_seconds : 60) * 1e9),
         .shuffle_ns = (uint64_t)options->shuffle_us * 1000,
-        .watch = watch_compiler,
         .say = say_line,
         .context = daemon,
     };
@@ -226,6 +206,8 @@ static gs_code start(struct daemon *daemon, gs_error *error) {
     if (code == GS_OK)
         code = watch(daemon, &daemon->worker_poll, gs_worker_fd(daemon->server->worker), worker_reported, error);
     if (code == GS_OK)
+        code = watch(daemon, &daemon->image_poll, gs_images_fd(daemon->server->images), image_done, error);
+    if (code == GS_OK)
         code = watch(daemon, &daemon->timer_poll, daemon->timer_fd, timer_rang, error);
     watch_signal(daemon, &daemon->terminate, SIGTERM);
     watch_signal(daemon, &daemon->interrupt, SIGINT);
@@ -243,16 +225,13 @@ static void close_handle(void *handle) {
 }
 
 static void stop(struct daemon *daemon) {
-    if (daemon->server) {
+    if (daemon->server)
         gs_server_end_clients(daemon->server);
-        for (const gs_load *load = daemon->server->loads.first; load; load = load->next)
-            if (load->watcher)
-                uv_close(load->watcher, compiler_closed);
-    }
     gs_connections_close(&daemon->connections);
     gs_http_close(&daemon->http);
     close_handle(&daemon->listener_poll);
     close_handle(&daemon->worker_poll);
+    close_handle(&daemon->image_poll);
     close_handle(&daemon->timer_poll);
     close_handle(&daemon->terminate);
     close_handle(&daemon->interrupt);

@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -50,10 +49,13 @@ enum gs_receive_result gs_session_receive(gs_session *session) {
     return GS_RECEIVED;
 }
 
-/* Whether a descriptor is memory of that size, which cannot change. */
-static bool is_sealed(int fd, uint64_t bytes) {
+/* What a file must be sealed against: host memory against other sizes, a source against all changes. */
+enum { SEALED_SIZE = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, SEALED_ALL = SEALED_SIZE | F_SEAL_WRITE };
+
+/* Whether a descriptor is memory of that size, with these seals. */
+static bool is_sealed(int fd, uint64_t bytes, int wanted) {
     struct stat status;
-    int seals = fcntl(fd, F_GET_SEALS), wanted = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+    int seals = fcntl(fd, F_GET_SEALS);
     return seals >= 0 && (seals & wanted) == wanted && fstat(fd, &status) == 0 && status.st_size >= 0 &&
            (uint64_t)status.st_size == bytes;
 }
@@ -62,7 +64,8 @@ static bool is_sealed(int fd, uint64_t bytes) {
 enum file_state { FILE_READY, FILE_ANSWERED, FILE_WRONG };
 
 /* The next file, for a command that wants one of so many bytes. The caller closes `*fd`, which may be -1. */
-static enum file_state take_file(gs_session *session, uint32_t reply, uint32_t ticket, uint64_t bytes, int *fd) {
+static enum file_state take_file(gs_session *session, uint32_t reply, uint32_t ticket, uint64_t bytes, int seals,
+                                 int *fd) {
     while (!session->file_count && gs_session_receive(session) == GS_RECEIVED)
         ;
     *fd = -1;
@@ -79,7 +82,7 @@ static enum file_state take_file(gs_session *session, uint32_t reply, uint32_t t
                       *fd < 0 ? "the daemon has no descriptors left" : gs_no_worker);
         return FILE_ANSWERED;
     }
-    if (!bytes || !is_sealed(*fd, bytes)) {
+    if (!bytes || !is_sealed(*fd, bytes, seals)) {
         gs_session_end(session, GS_CLIENT_INVALID, "a file is not sealed memory of %llu bytes",
                        (unsigned long long)bytes);
         return FILE_WRONG;
@@ -129,7 +132,7 @@ static bool share(gs_session *session, const gs_wire_share *request, int fd) {
 
 bool gs_file_share(gs_session *session, const gs_wire_share *request) {
     int fd;
-    enum file_state state = take_file(session, request->reply, request->ticket, request->bytes, &fd);
+    enum file_state state = take_file(session, request->reply, request->ticket, request->bytes, SEALED_SIZE, &fd);
     bool is_good = state == FILE_READY ? share(session, request, fd) : state == FILE_ANSWERED;
     close_if_open(fd);
     return is_good;
@@ -137,43 +140,19 @@ bool gs_file_share(gs_session *session, const gs_wire_share *request) {
 
 /* ---- sources ---- */
 
-/* The daemon's own copy, because the client may go on writing; with a NUL behind it. NULL: it cannot be read. */
-static char *read_file(int fd, size_t bytes) {
-    char *text = malloc(bytes + 1);
-    for (size_t at = 0; at < bytes && text;) {
-        ssize_t got = pread(fd, text + at, bytes - at, (off_t)at);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0) {
-            free(text);
-            return NULL;
-        }
-        at += (size_t)got;
-    }
-    if (text)
-        text[bytes] = '\0';
-    return text;
+static void fail_load(gs_session *session, gs_action *action, int fd) {
+    if (action)
+        gs_action_free(action);
+    close(fd);
+    gs_session_end(session, GS_CLIENT_SYSTEM, "%s", gs_no_memory);
 }
 
-static bool load(gs_session *session, const gs_wire_load *request, int fd) {
-    gs_image_request source = {0};
-    gs_resource **place = find_place(session, GS_RESOURCE_MODULE, request->module);
-    if (!place)
-        return false;
-    char *bytes = request->bytes <= GS_WIRE_SOURCE_BYTES ? read_file(fd, request->bytes) : NULL;
-    if (!bytes || !gs_source_unpack(bytes, request->bytes, request->options, request->kernels, &source)) {
-        free(bytes);
-        gs_session_end(session, GS_CLIENT_INVALID, "a file of %llu bytes is not a source",
-                       (unsigned long long)request->bytes);
-        return false;
-    }
+/* Owns `fd`. The source is read by others (src/image): it may be large. */
+static bool load(gs_session *session, const gs_wire_load *request, gs_resource **place, int fd) {
     gs_action *action = gs_action_new(session, GS_WIRE_LOAD);
     gs_resource *module = action ? gs_resource_new(session, GS_RESOURCE_MODULE, 0) : NULL;
     if (!module) {
-        if (action)
-            gs_action_free(action);
-        gs_source_free_unpacked(&source, bytes);
-        gs_session_end(session, GS_CLIENT_SYSTEM, "%s", gs_no_memory);
+        fail_load(session, action, fd);
         return false;
     }
     *place = module;
@@ -181,14 +160,41 @@ static bool load(gs_session *session, const gs_wire_load *request, int fd) {
     action->reply = request->reply;
     action->ticket = request->ticket;
     action->handle = request->module;
-    gs_load_start(action, &source, bytes);
+    gs_load_start(action, &(gs_image_request){.source = fd,
+                                              .bytes = request->bytes,
+                                              .option_count = request->options,
+                                              .kernel_count = request->kernels});
     return true;
+}
+
+/* Checks what can be checked without reading the source. False: `*is_good` says whether the client goes on. */
+static bool may_load(gs_session *session, const gs_wire_load *request, gs_resource ***place, bool *is_good) {
+    char message[GS_WIRE_MESSAGE];
+    *place = find_place(session, GS_RESOURCE_MODULE, request->module);
+    *is_good = *place != NULL;
+    if (!*place)
+        return false;
+    if (request->bytes > GS_WIRE_SOURCE_BYTES || !request->kernels || request->kernels > GS_IMAGE_KERNELS ||
+        request->options > GS_IMAGE_OPTIONS) {
+        *is_good = false;
+        gs_session_end(session, GS_CLIENT_INVALID, "a file of %llu bytes is not a source",
+                       (unsigned long long)request->bytes);
+        return false;
+    }
+    if (gs_load_is_allowed(session, request->bytes, message, sizeof message))
+        return true;
+    session->counts.errors++;
+    gs_page_reply(session, request->reply, request->ticket, GS_CLIENT_SYSTEM, message);
+    return false;
 }
 
 bool gs_file_load(gs_session *session, const gs_wire_load *request) {
     int fd;
-    enum file_state state = take_file(session, request->reply, request->ticket, request->bytes, &fd);
-    bool is_good = state == FILE_READY ? load(session, request, fd) : state == FILE_ANSWERED;
+    gs_resource **place;
+    enum file_state state = take_file(session, request->reply, request->ticket, request->bytes, SEALED_ALL, &fd);
+    bool is_good = state == FILE_ANSWERED;
+    if (state == FILE_READY && may_load(session, request, &place, &is_good))
+        return load(session, request, place, fd);
     close_if_open(fd);
     return is_good;
 }

@@ -1,115 +1,186 @@
 /*
- * loading.c: sources on their way to modules: they wait for a compiler, are compiled (src/image), and then loaded by
- * the worker.
+ * loading.c: sources on their way to modules: they are looked for in the cache, compiled if they are not there
+ * (src/image), and then loaded by the worker.
+ *
+ * Each client has two queues: sources to be looked for, and sources to be compiled. Threads of src/image do both, a few
+ * at a time. Whose source is next: that of the client with the fewest under way, and among those of the client that has
+ * used the least time. So a client with many or slow sources delays itself. The last compiler that is free goes only to
+ * a client that has none: while one client's sources compile, however long, another's can begin.
  */
 #include "server.h"
 
 #include <stdlib.h>
 
-enum { COMPILERS = 2 /* at a time */, MOST_OPTIONS = 64 };
+/* ---- queues ---- */
 
-/* ---- sources as they come in a file ---- */
-
-/* Strings that end with a NUL; `*at` is moved behind them. */
-static const char **unpack_strings(const char *bytes, size_t size, size_t *at, uint32_t count) {
-    const char **strings = calloc((size_t)count + 1, sizeof *strings);
-    for (uint32_t i = 0; i < count && strings; i++) {
-        const char *end = memchr(bytes + *at, '\0', size - *at);
-        if (!end) {
-            free(strings);
-            return NULL;
-        }
-        strings[i] = bytes + *at;
-        *at = (size_t)(end - bytes) + 1;
-    }
-    return strings;
+static void append(gs_load *load) {
+    struct gs_load_queue *queue = &load->session->loads.stages[load->stage];
+    load->next = NULL;
+    if (queue->last)
+        queue->last->next = load;
+    else
+        queue->first = load;
+    queue->last = load;
+    load->session->server->loads.waiting[load->stage]++;
 }
 
-bool gs_source_unpack(const char *bytes, size_t size, uint32_t options, uint32_t kernels, gs_image_request *request) {
-    size_t at = 0;
-    if (options > MOST_OPTIONS || !kernels || kernels > GS_IMAGE_KERNELS)
-        return false;
-    const char **name = unpack_strings(bytes, size, &at, 1);
-    request->name = name ? name[0] : NULL;
-    free(name);
-    request->options = request->name ? unpack_strings(bytes, size, &at, options) : NULL;
-    request->kernels = request->options ? unpack_strings(bytes, size, &at, kernels) : NULL;
-    if (!request->kernels) {
-        free((void *)request->options);
-        request->options = NULL;
-        return false;
-    }
-    request->option_count = options;
-    request->kernel_count = kernels;
-    request->text = bytes + at;
-    request->size = size - at;
-    return true;
+static gs_load *shift(gs_session *session, enum gs_load_stage stage) {
+    struct gs_load_queue *queue = &session->loads.stages[stage];
+    gs_load *load = queue->first;
+    queue->first = load->next;
+    if (!queue->first)
+        queue->last = NULL;
+    session->server->loads.waiting[stage]--;
+    return load;
 }
 
-void gs_source_free_unpacked(gs_image_request *request, char *bytes) {
-    free((void *)request->options);
-    free((void *)request->kernels);
-    free(bytes);
-    *request = (gs_image_request){0};
+/* How many of a stage can begin. */
+static uint32_t free_slots(const gs_server *server, enum gs_load_stage stage) {
+    return stage == GS_LOAD_FINDS ? GS_LOOK_UPS - server->loads.finding : GS_COMPILERS - server->loads.compiling;
+}
+
+static bool may_begin(const gs_session *session, enum gs_load_stage stage) {
+    const struct gs_load_queue *queue = &session->loads.stages[stage];
+    if (!queue->first)
+        return false;
+    return !queue->running || (stage == GS_LOAD_COMPILES && free_slots(session->server, stage) > 1);
+}
+
+static bool is_before(const gs_session *a, const gs_session *b, enum gs_load_stage stage) {
+    uint32_t of_a = a->loads.stages[stage].running, of_b = b->loads.stages[stage].running;
+    return of_a != of_b ? of_a < of_b : a->loads.used_ns < b->loads.used_ns;
+}
+
+static gs_session *next_session(const gs_server *server, enum gs_load_stage stage) {
+    gs_session *best = NULL;
+    for (size_t i = 0; i < server->sessions.count; i++) {
+        gs_session *session = server->sessions.data[i];
+        if (session && may_begin(session, stage) && (!best || is_before(session, best, stage)))
+            best = session;
+    }
+    return best;
 }
 
 /* ---- loads ---- */
 
-static void remove_load(gs_loads *loads, gs_load *load) {
-    gs_load **at = &loads->first;
-    while (*at != load)
-        at = &(*at)->next;
-    *at = load->next;
-    gs_source_free_unpacked(&load->request, load->bytes);
+static void count_running(gs_server *server, const gs_load *load, int change) {
+    uint32_t *count = load->stage == GS_LOAD_FINDS ? &server->loads.finding : &server->loads.compiling;
+    *count += (uint32_t)change;
+    if (load->session)
+        load->session->loads.stages[load->stage].running += (uint32_t)change;
+}
+
+static void begin(gs_server *server, gs_load *load) {
+    size_t place = 0;
+    while (server->loads.running[place])
+        place++;
+    server->loads.running[place] = load;
+    count_running(server, load, 1);
+    if (load->stage == GS_LOAD_FINDS)
+        gs_images_find(server->images, load->job);
+    else
+        gs_images_compile(server->images, load->job);
+}
+
+static void begin_next(gs_server *server) {
+    for (enum gs_load_stage stage = GS_LOAD_FINDS; stage < GS_LOAD_STAGES; stage++)
+        while (server->loads.waiting[stage] && free_slots(server, stage)) {
+            gs_session *session = next_session(server, stage);
+            if (!session)
+                break;
+            begin(server, shift(session, stage));
+        }
+}
+
+/* It is no longer under way. */
+static void end_running(gs_server *server, const gs_load *load) {
+    size_t place = 0;
+    while (server->loads.running[place] != load)
+        place++;
+    server->loads.running[place] = NULL;
+    count_running(server, load, -1);
+}
+
+static void enter_session(gs_load *load) {
+    gs_loads *all = &load->session->server->loads;
+    load->session->loads.count++;
+    load->session->loads.bytes += load->job->request.bytes;
+    all->count++;
+    all->bytes += load->job->request.bytes;
+}
+
+static void leave_session(gs_load *load) {
+    gs_loads *all = &load->session->server->loads;
+    load->session->loads.count--;
+    load->session->loads.bytes -= load->job->request.bytes;
+    all->count--;
+    all->bytes -= load->job->request.bytes;
+    load->session = NULL;
+}
+
+static void free_load(gs_server *server, gs_load *load) {
+    gs_images_drop(server->images, load->job);
     free(load);
 }
 
+/* A client that had nothing under way is not ahead of those that have: it starts at the least that they used. */
+static void catch_up(gs_session *session) {
+    const gs_sessions *sessions = &session->server->sessions;
+    uint64_t least = UINT64_MAX;
+    for (size_t i = 0; i < sessions->count; i++)
+        if (sessions->data[i] && sessions->data[i]->loads.count)
+            least = gs_min_u64(least, sessions->data[i]->loads.used_ns);
+    if (least != UINT64_MAX)
+        session->loads.used_ns = gs_max_u64(session->loads.used_ns, least);
+}
+
+bool gs_load_is_allowed(const gs_session *session, uint64_t bytes, char *message, size_t size) {
+    const gs_session_loads *loads = &session->loads;
+    const gs_loads *all = &session->server->loads;
+    bool is_too_much = all->count >= GS_SOURCES || all->bytes + bytes > (uint64_t)GS_SOURCES_MB << 20;
+    if (loads->count >= GS_SESSION_SOURCES)
+        snprintf(message, size, "a client can have %d sources on their way at a time", GS_SESSION_SOURCES);
+    else if (loads->bytes + bytes > (uint64_t)GS_SESSION_SOURCES_MB << 20)
+        snprintf(message, size, "the sources of a client that are on their way can have %d MB together",
+                 GS_SESSION_SOURCES_MB);
+    else if (is_too_much && loads->count)
+        snprintf(message, size, "the daemon can have %d sources of %d MB on their way: try again later", GS_SOURCES,
+                 GS_SOURCES_MB);
+    else
+        return true;
+    return false;
+}
+
+void gs_load_start(gs_action *action, const gs_image_request *request) {
+    gs_session *session = action->session;
+    gs_server *server = session->server;
+    gs_image_request given = *request;
+    given.program = server->options.worker.program;
+    given.architecture = server->facts.architecture;
+    given.has_marks = server->options.worker.checks_marks;
+    gs_load *load = calloc(1, sizeof *load);
+    gs_image_job *job = gs_image_job_new(&given, load);
+    if (!load || !job) {
+        if (job)
+            gs_images_drop(server->images, job);
+        free(load);
+        gs_creation_refuse(action, GS_CLIENT_SYSTEM, "the daemon has no memory or descriptors left");
+        return;
+    }
+    *load = (gs_load){.job = job, .session = session, .action = action};
+    if (!session->loads.count)
+        catch_up(session);
+    enter_session(load);
+    append(load);
+    begin_next(server);
+}
+
+/* ---- what came of it ---- */
+
 static gs_client_code code_of(const gs_error *error) {
-    return error->code == GS_E_KERNEL ? GS_CLIENT_SOURCE : GS_CLIENT_SYSTEM;
-}
-
-/* A load whose client was ended, or that cannot be compiled, is removed. */
-static void compile(gs_server *server, gs_load *load) {
-    gs_error error = {.code = GS_OK};
-    gs_action *action = load->action;
-    if (!action->session->end_code)
-        load->compilation = gs_image_start(&load->request, &error);
-    if (load->compilation) {
-        server->loads.compiling++;
-        server->options.watch(server->options.context, load);
-        return;
-    }
-    remove_load(&server->loads, load);
-    gs_creation_refuse(action, code_of(&error), error.message);
-}
-
-static void compile_next(gs_server *server) {
-    gs_load *load = server->loads.first, *next;
-    for (; load && server->loads.compiling < COMPILERS; load = next) {
-        next = load->next;
-        if (!load->compilation)
-            compile(server, load);
-    }
-}
-
-void gs_load_start(gs_action *action, const gs_image_request *request, char *bytes) {
-    gs_server *server = action->session->server;
-    gs_load *load = calloc(1, sizeof *load), **at = &server->loads.first;
-    if (!load) {
-        gs_image_request given = *request;
-        gs_source_free_unpacked(&given, bytes);
-        gs_creation_refuse(action, GS_CLIENT_SYSTEM, gs_no_memory);
-        return;
-    }
-    *load = (gs_load){.request = *request, .bytes = bytes, .action = action};
-    load->request.program = server->options.worker.program;
-    load->request.folder = server->options.cache;
-    load->request.architecture = server->facts.architecture;
-    load->request.has_marks = server->options.worker.checks_marks;
-    while (*at)
-        at = &(*at)->next;
-    *at = load;
-    compile_next(server);
+    return error->code == GS_E_KERNEL   ? GS_CLIENT_SOURCE
+           : error->code == GS_E_FORMAT ? GS_CLIENT_INVALID
+                                        : GS_CLIENT_SYSTEM;
 }
 
 /* The first digits of the key tell sources apart. */
@@ -119,12 +190,12 @@ static uint64_t hash_of(const gs_image *image) {
     return strtoull(first, NULL, 16);
 }
 
-/* Hands a compiled source to the worker. Without memory for ns_per_block it works, too. */
+/* Hands an image to the worker, which gets its file. Without memory for ns_per_block it works, too. */
 static void load_image(gs_server *server, gs_action *action, gs_image *image) {
     gs_resource *module = action->resource;
     module->image = image;
     module->ns_per_block = calloc(image->kernel_count + 1, sizeof *module->ns_per_block);
-    if (action->session->end_code || server->is_down) {
+    if (server->is_down) {
         gs_creation_refuse(action, GS_CLIENT_SYSTEM, gs_no_worker);
         return;
     }
@@ -132,31 +203,70 @@ static void load_image(gs_server *server, gs_action *action, gs_image *image) {
     module->source = hash_of(image);
     server->loads.loading++;
     server->scheduler.must_decide = true;
-    if (gs_worker_load(server->worker, gs_action_tag(action), module->handle, image) != GS_OK)
+    gs_code code = gs_worker_load(server->worker, gs_action_tag(action), module->handle, image);
+    gs_image_close(image);
+    if (code != GS_OK)
         gs_creation_refuse(action, GS_CLIENT_SYSTEM, gs_no_memory);
 }
 
-void gs_load_compiled(gs_load *load) {
+static void finish(gs_server *server, gs_load *load) {
     gs_action *action = load->action;
-    gs_server *server = action->session->server;
-    gs_error error = {.code = GS_OK};
+    gs_image_job *job = load->job;
+    gs_image *image = job->image;
     char message[GS_WIRE_MESSAGE];
-    gs_image *image = gs_image_finish(load->compilation, &error);
-    server->loads.compiling--;
-    remove_load(&server->loads, load);
-    if (image)
-        load_image(server, action, image);
-    else
-        gs_creation_refuse(action, code_of(&error), gs_error_text(&error, message, sizeof message));
-    compile_next(server);
+    end_running(server, load);
+    if (load->session)
+        load->session->loads.used_ns += job->took_ns;
+    if (load->session && job->must_compile) {
+        load->stage = GS_LOAD_COMPILES;
+        append(load);
+        return;
+    }
+    if (load->session) {
+        leave_session(load);
+        job->image = NULL;
+        if (image)
+            load_image(server, action, image);
+        else
+            gs_creation_refuse(action, code_of(&job->error), gs_error_text(&job->error, message, sizeof message));
+    }
+    free_load(server, load);
 }
 
-void gs_loads_cancel(gs_server *server) {
-    for (gs_load *load; (load = server->loads.first);) {
-        gs_action *action = load->action;
-        if (load->compilation)
-            gs_image_cancel(load->compilation);
-        remove_load(&server->loads, load);
-        gs_creation_refuse(action, GS_CLIENT_LOST, "the daemon was stopped");
+void gs_loads_collect(gs_server *server) {
+    for (gs_image_job *job; (job = gs_images_take(server->images));)
+        finish(server, job->owner);
+    begin_next(server);
+}
+
+static void drop(gs_load *load, gs_client_code code, const char *message) {
+    gs_action *action = load->action;
+    leave_session(load);
+    load->action = NULL;
+    gs_creation_refuse(action, code, message);
+}
+
+void gs_loads_drop(gs_session *session, gs_client_code code, const char *message) {
+    gs_server *server = session->server;
+    for (size_t i = 0; i < GS_COUNT(server->loads.running); i++) {
+        gs_load *load = server->loads.running[i];
+        if (!load || load->session != session)
+            continue;
+        session->loads.stages[load->stage].running--;
+        gs_image_job_stop(load->job);
+        drop(load, code, message);
     }
+    for (enum gs_load_stage stage = GS_LOAD_FINDS; stage < GS_LOAD_STAGES; stage++)
+        while (session->loads.stages[stage].first) {
+            gs_load *load = shift(session, stage);
+            drop(load, code, message);
+            free_load(server, load);
+        }
+}
+
+void gs_loads_close(gs_server *server) {
+    gs_images_close(server->images);
+    server->images = NULL;
+    for (size_t i = 0; i < GS_COUNT(server->loads.running); i++)
+        free(server->loads.running[i]);
 }

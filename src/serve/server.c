@@ -243,6 +243,11 @@ void gs_server_end_clients(gs_server *server) {
             gs_session_end(server->sessions.data[i], GS_CLIENT_LOST, "the daemon was stopped");
 }
 
+/* Others could make the daemon decide badly, or worse, by what they put there. */
+static bool may_keep_profiles(const char *path, gs_error *error) {
+    return !path || gs_check_trusted_path(path, error) != GS_E_USAGE;
+}
+
 gs_server *gs_server_open(const gs_server_options *options, gs_error *error) {
     gs_server *server = calloc(1, sizeof *server);
     if (!server) {
@@ -253,7 +258,9 @@ gs_server *gs_server_open(const gs_server_options *options, gs_error *error) {
     server->life = 1;
     server->scheduler = (gs_scheduler){.look_at_ns = UINT64_MAX, .random = gs_random_at(1, 0)};
     server->opened_ns = server->saved_ns = server->now_ns = (uint64_t)gs_now_ns();
-    server->worker = gs_worker_open(&options->worker, error);
+    server->images = gs_images_open(options->cache, error);
+    if (server->images && may_keep_profiles(options->profiles, error))
+        server->worker = gs_worker_open(&options->worker, error);
     if (server->worker) {
         server->facts = *gs_worker_facts_of(server->worker);
         server->plan = gs_plan_defaults(server->facts.sms);
@@ -270,7 +277,8 @@ gs_server *gs_server_open(const gs_server_options *options, gs_error *error) {
 void gs_server_close(gs_server *server) {
     if (!server)
         return;
-    gs_loads_cancel(server);
+    gs_server_end_clients(server);
+    gs_loads_close(server);
     for (size_t i = 0; i < server->sessions.count; i++)
         if (server->sessions.data[i] && server->sessions.data[i]->page)
             gs_session_close(server->sessions.data[i]);

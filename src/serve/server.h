@@ -282,33 +282,49 @@ void gs_creation_refuse(gs_action *action, gs_client_code code, const char *mess
 
 /* ---- loading.c ---- */
 
+/* First the image is looked for in the cache; if it is not there, a compiler makes it. */
+enum gs_load_stage { GS_LOAD_FINDS, GS_LOAD_COMPILES, GS_LOAD_STAGES };
+
 /* A source on its way to a module. */
 typedef struct gs_load {
-    gs_compilation *compilation; /* NULL: it waits for others */
-    gs_image_request request;
-    char *bytes; /* that the request points into */
+    enum gs_load_stage stage;
+    gs_image_job *job;
+    gs_session *session; /* NULL: its client was ended while it was under way */
     gs_action *action;
     struct gs_load *next;
-    void *watcher; /* daemon.c's */
 } gs_load;
 
+/* The sources of one client. */
+typedef struct gs_session_loads {
+    uint32_t count; /* of sources that are not with the worker yet */
+    uint64_t bytes; /* of them */
+    struct gs_load_queue {
+        gs_load *first, *last; /* that wait, in order */
+        uint32_t running;
+    } stages[GS_LOAD_STAGES];
+    uint64_t used_ns; /* of threads and compilers: who used less comes first */
+} gs_session_loads;
+
 typedef struct gs_loads {
-    gs_load *first;     /* in order; the first few are being compiled */
-    uint32_t compiling; /* how many are */
-    uint32_t loading;   /* modules that the worker loads: nothing starts meanwhile */
+    gs_load *running[GS_LOOK_UPS + GS_COMPILERS]; /* in no order; NULL: free */
+    uint32_t finding, compiling;                  /* how many */
+    uint32_t count;                               /* of sources that are not with the worker yet */
+    uint64_t bytes;                               /* of them */
+    uint32_t waiting[GS_LOAD_STAGES];
+    uint32_t loading; /* modules that the worker loads: nothing starts meanwhile */
 } gs_loads;
 
-/* Compiles a source and loads it. Owns `bytes`, and what `request` points to. */
-void gs_load_start(gs_action *action, const gs_image_request *request, char *bytes);
-/* Its compilation is done. */
-void gs_load_compiled(gs_load *load);
-void gs_loads_cancel(gs_server *server);
-
-/* A source as it comes in a file: name, options, kernels, text. The request points into `bytes`. False: it is
- * malformed.
- */
-bool gs_source_unpack(const char *bytes, size_t size, uint32_t options, uint32_t kernels, gs_image_request *request);
-void gs_source_free_unpacked(gs_image_request *request, char *bytes);
+/* Whether a client may send one more source of this size; else `message` says why not. */
+bool gs_load_is_allowed(const gs_session *session, uint64_t bytes, char *message, size_t size);
+/* Finds or compiles a source, and loads it. Owns the descriptor of the request, of which program, architecture and
+   marks are set here. */
+void gs_load_start(gs_action *action, const gs_image_request *request);
+/* Some jobs of the server's images may be done. */
+void gs_loads_collect(gs_server *server);
+/* Kills all compilers; nothing can be loaded any more. After all clients were ended. */
+void gs_loads_close(gs_server *server);
+/* A client was ended: its sources are dropped, its compilers killed. */
+void gs_loads_drop(gs_session *session, gs_client_code code, const char *message);
 
 /* ---- session.c ---- */
 
@@ -343,6 +359,7 @@ struct gs_session {
     uint64_t opened_ns;
     uint32_t contenders; /* of its streams */
     uint64_t had;        /* SMs times nanoseconds, for fairness: see contenders.c */
+    gs_session_loads loads;
     gs_session_counts counts;
 };
 
@@ -397,8 +414,6 @@ typedef struct gs_server_options {
     const char *cache;    /* the folder of images; NULL: the user's */
     uint64_t limit_ns;    /* a kernel that runs longer is stopped */
     uint64_t shuffle_ns;  /* for tests: SMs are dealt out again after each such time; 0: never */
-    /* A source is being compiled: when gs_image_fd is readable, gs_load_compiled must be called. */
-    void (*watch)(void *context, gs_load *load);
     void (*say)(void *context, const char *line); /* what people should know */
     void *context;
 } gs_server_options;
@@ -420,6 +435,7 @@ struct gs_server {
     gs_contenders contenders;
     gs_window window;
     gs_scheduler scheduler;
+    gs_images *images; /* when gs_images_fd is readable, gs_loads_collect must be called */
     gs_loads loads;
     uint64_t launches, resizes;
     gs_times first_block;                                /* from the arrival of a launch to its first block */

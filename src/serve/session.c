@@ -65,6 +65,7 @@ void gs_session_end(gs_session *session, gs_client_code code, const char *format
     gs_resource_forget_all(session);
     for (int i = 0; i < GS_CLIENT_STREAMS; i++)
         gs_stream_drop(&session->streams[i]);
+    gs_loads_drop(session, code, message);
     session->server->scheduler.must_decide = true;
     gs_page_wake(session);
 }

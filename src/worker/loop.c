@@ -186,19 +186,19 @@ static void obey(gs_worker_loop *loop, const unsigned char *record, uint32_t byt
     uint32_t rest_bytes = bytes - (uint32_t)sizeof *request;
     switch (request->kind) {
     case GS_REQUEST_ALLOCATE:
-        gs_loop_resource_make(loop, MEMORY, request, -1, "");
+        gs_loop_resource_make(loop, MEMORY, request, -1);
         break;
     case GS_REQUEST_FREE:
         gs_loop_resource_drop(loop, MEMORY, request->handle);
         break;
     case GS_REQUEST_SHARE:
-        gs_loop_resource_make(loop, REGION, request, take_fd(), "");
+        gs_loop_resource_make(loop, REGION, request, take_fd());
         break;
     case GS_REQUEST_UNSHARE:
         gs_loop_resource_drop(loop, REGION, request->handle);
         break;
     case GS_REQUEST_LOAD:
-        gs_loop_resource_make(loop, MODULE, request, -1, rest_bytes && !rest[rest_bytes - 1] ? (const char *)rest : "");
+        gs_loop_resource_make(loop, MODULE, request, take_fd());
         break;
     case GS_REQUEST_UNLOAD:
         gs_loop_resource_drop(loop, MODULE, request->handle);

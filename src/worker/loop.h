@@ -33,9 +33,8 @@ struct slow_job {
     struct slow_job *next;
     struct resource *resource;
     bool is_end; /* free, unmap or unload; else allocate, map or load */
-    int fd;
+    int fd; /* of a region or an image, or -1 */
     gs_error error;
-    char path[];
 };
 
 struct slow_thread {
@@ -127,8 +126,7 @@ void *gs_loop_need(gs_worker_loop *loop, void *memory);
 /* ---- resources.c ---- */
 
 /* Makes a resource, in place of one that has its handle. */
-void gs_loop_resource_make(gs_worker_loop *loop, enum resource_kind kind, const gs_worker_request *request, int fd,
-                           const char *path);
+void gs_loop_resource_make(gs_worker_loop *loop, enum resource_kind kind, const gs_worker_request *request, int fd);
 void gs_loop_resource_drop(gs_worker_loop *loop, enum resource_kind kind, uint32_t handle);
 /* One more use of a resource; NULL: there is none. */
 struct resource *gs_loop_resource_hold(gs_worker_loop *loop, enum resource_kind kind, uint32_t handle);

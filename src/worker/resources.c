@@ -22,10 +22,9 @@ static void add_job(struct slow_thread *thread, struct slow_job *job) {
     pthread_mutex_unlock(&thread->mutex);
 }
 
-static void start_job(gs_worker_loop *loop, struct resource *resource, bool is_end, int fd, const char *path) {
-    struct slow_job *job = gs_loop_need(loop, malloc(sizeof *job + strlen(path) + 1));
+static void start_job(gs_worker_loop *loop, struct resource *resource, bool is_end, int fd) {
+    struct slow_job *job = gs_loop_need(loop, malloc(sizeof *job));
     *job = (struct slow_job){.resource = resource, .is_end = is_end, .fd = fd};
-    memcpy(job->path, path, strlen(path) + 1);
     add_job(resource->kind == MODULE ? &loop->module_thread : &loop->memory_thread, job);
 }
 
@@ -50,7 +49,7 @@ void gs_loop_resource_let_go(gs_worker_loop *loop, struct resource *resource) {
     if (!resource || --resource->uses)
         return;
     if (resource->state == READY)
-        start_job(loop, resource, true, -1, "");
+        start_job(loop, resource, true, -1);
     else
         free(resource);
 }
@@ -63,24 +62,24 @@ void gs_loop_resource_drop(gs_worker_loop *loop, enum resource_kind kind, uint32
     gs_loop_resource_let_go(loop, resource);
 }
 
-void gs_loop_resource_make(gs_worker_loop *loop, enum resource_kind kind, const gs_worker_request *request, int fd,
-                           const char *path) {
+void gs_loop_resource_make(gs_worker_loop *loop, enum resource_kind kind, const gs_worker_request *request, int fd) {
     struct resource *resource = gs_loop_need(loop, calloc(1, sizeof *resource));
     gs_loop_resource_drop(loop, kind, request->handle);
     *resource = (struct resource){
         .kind = kind, .handle = request->handle, .uses = 2, .bytes = request->bytes, .tag = request->tag};
     *find(loop, kind, request->handle) = resource;
-    start_job(loop, resource, false, fd, path);
+    start_job(loop, resource, false, fd);
 }
 
 /* ---- the slow threads ---- */
 
+/* The daemon has verified the file, and sent it open: it is still the same. */
 static gs_code load_file(gs_worker_loop *loop, struct slow_job *job) {
     gs_image_file file;
-    gs_code code = gs_image_read(job->path, &file, &job->error);
+    gs_code code = gs_image_map(job->fd, &file, &job->error);
     if (code == GS_OK)
         code = loop->backend->load(loop->device, &file, &job->resource->loaded, &job->error);
-    gs_image_file_free(&file);
+    gs_image_unmap(&file);
     return code;
 }
 

@@ -348,12 +348,8 @@ gs_code gs_worker_fill(gs_worker *worker, uint64_t tag, uint32_t queue, uint32_t
 }
 
 gs_code gs_worker_load(gs_worker *worker, uint64_t tag, uint32_t module, const gs_image *image) {
-    struct {
-        gs_worker_request request;
-        char path[GS_IMAGE_PATH];
-    } record = {.request = {.kind = GS_REQUEST_LOAD, .handle = module, .tag = tag}};
-    snprintf(record.path, sizeof record.path, "%s", image->path);
-    return send_request(worker, -1, &record, (uint32_t)(sizeof record.request + strlen(record.path) + 1));
+    gs_worker_request request = {.kind = GS_REQUEST_LOAD, .handle = module, .tag = tag};
+    return send_request(worker, image->fd, &request, sizeof request);
 }
 
 void gs_worker_unload(gs_worker *worker, uint32_t module) {

@@ -111,6 +111,7 @@ void gs_worker_release(gs_worker *worker, uint32_t memory);
    against shrinking. */
 gs_code gs_worker_share(gs_worker *worker, uint32_t region, int fd, uint64_t bytes);
 void gs_worker_unshare(gs_worker *worker, uint32_t region);
+/* Loads an image from its open file, which the caller may close after the call. */
 gs_code gs_worker_load(gs_worker *worker, uint64_t tag, uint32_t module, const gs_image *image);
 void gs_worker_unload(gs_worker *worker, uint32_t module);
 
@@ -137,7 +138,7 @@ enum gs_request_kind {
     GS_REQUEST_CONFINE
 };
 
-/* A request as it travels. LOAD is followed by a path, CONFINE by a mask; LAUNCH is the head of a gs_worker_launch. */
+/* A request as it travels. CONFINE is followed by a mask; LAUNCH is the head of a gs_worker_launch. */
 typedef struct gs_worker_request {
     uint32_t kind, queue;
     uint32_t handle; /* of the memory, region or module */

@@ -193,25 +193,68 @@ uint64_t gs_worker_progress(const gs_worker *worker, uint64_t tag) {
 
 /* ---- a compiler that makes an image of two kernels of anything, or refuses it ---- */
 
-struct gs_compilation {
-    bool is_refused;
-};
-
-static gs_load *compiling[8]; /* more are never watched at a time */
+static gs_image_job *compiling[GS_LOOK_UPS + GS_COMPILERS]; /* more are never under way at a time */
 static size_t compiling_count;
+static gs_image_job *done;
+static uint64_t taken_ns; /* what jobs take, so that clients differ */
 
-gs_compilation *gs_image_start(const gs_image_request *request, gs_error *error) {
-    gs_compilation *compilation = request->size % 5 == 4 ? NULL : calloc(1, sizeof *compilation);
-    if (!compilation)
-        gs_fail(error, GS_E_KERNEL, "refused at once");
-    else
-        compilation->is_refused = request->size % 5 == 3;
-    return compilation;
+gs_images *gs_images_open(const char *folder, gs_error *error) {
+    static int any;
+    (void)folder, (void)error;
+    return (gs_images *)&any;
 }
 
-int gs_image_fd(const gs_compilation *compilation) {
-    (void)compilation;
+void gs_images_close(gs_images *images) {
+    (void)images;
+}
+
+int gs_images_fd(const gs_images *images) {
+    (void)images;
     return -1;
+}
+
+gs_image_job *gs_image_job_new(const gs_image_request *request, void *owner) {
+    gs_image_job *job = calloc(1, sizeof *job);
+    must(job);
+    *job = (gs_image_job){.request = *request, .owner = owner};
+    return job;
+}
+
+void gs_images_find(gs_images *images, gs_image_job *job) {
+    (void)images;
+    must(compiling_count < GS_COUNT(compiling));
+    job->kind = 0;
+    compiling[compiling_count++] = job;
+}
+
+void gs_images_compile(gs_images *images, gs_image_job *job) {
+    gs_images_find(images, job);
+    job->kind = 1;
+    const gs_session *session = ((const gs_load *)job->owner)->session;
+    size_t compilers = 0, of_session = 0;
+    for (size_t i = 0; i < compiling_count; i++) {
+        compilers += (size_t)compiling[i]->kind;
+        of_session += compiling[i]->kind && ((const gs_load *)compiling[i]->owner)->session == session;
+    }
+    must(compilers <= GS_COMPILERS && of_session < GS_COMPILERS); /* one is left for others */
+}
+
+gs_image_job *gs_images_take(gs_images *images) {
+    gs_image_job *job = done;
+    (void)images;
+    done = NULL;
+    return job;
+}
+
+void gs_image_job_stop(gs_image_job *job) {
+    job->stop = 1;
+}
+
+void gs_images_drop(gs_images *images, gs_image_job *job) {
+    (void)images;
+    gs_image_free(job->image);
+    close(job->request.source);
+    free(job);
 }
 
 static gs_image *new_image(void) {
@@ -222,32 +265,30 @@ static gs_image *new_image(void) {
     return image;
 }
 
-gs_image *gs_image_finish(gs_compilation *compilation, gs_error *error) {
-    bool is_refused = compilation->is_refused;
-    free(compilation);
-    if (is_refused)
-        gs_fail(error, GS_E_KERNEL, "refused");
-    return is_refused ? NULL : new_image();
-}
-
-void gs_image_cancel(gs_compilation *compilation) {
-    free(compilation);
+void gs_image_close(gs_image *image) {
+    (void)image;
 }
 
 void gs_image_free(gs_image *image) {
     free(image);
 }
 
-static void watch_load(void *context, gs_load *load) {
-    (void)context;
-    must(compiling_count < GS_COUNT(compiling));
-    compiling[compiling_count++] = load;
-}
-
-static void finish_compiling(size_t which) {
-    gs_load *load = compiling[which];
+/* Of five sources two are in the cache, one is refused at once, and one by the compiler. */
+static void finish_compiling(gs_server *server, size_t which) {
+    gs_image_job *job = compiling[which];
     compiling[which] = compiling[--compiling_count];
-    gs_load_compiled(load);
+    uint64_t kind = job->request.bytes % 5;
+    job->error.code = GS_OK;
+    job->must_compile = false;
+    if (job->stop || kind == 4 || (kind == 3 && job->kind))
+        gs_fail(&job->error, kind == 4 ? GS_E_FORMAT : GS_E_KERNEL, "refused");
+    else if (job->kind || kind < 2)
+        job->image = new_image();
+    else
+        job->must_compile = true;
+    job->took_ns = taken_ns += 1000;
+    done = job;
+    gs_loads_collect(server);
 }
 
 /* ---- the clients ---- */
@@ -336,7 +377,7 @@ static int new_file(struct reader *reader, uint8_t kind, size_t *bytes) {
     reader->data += *bytes;
     reader->size -= *bytes;
     if (kind % 8 != 6)
-        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL | (kind & 8 ? 0 : F_SEAL_WRITE));
     return fd;
 }
 
@@ -365,16 +406,15 @@ static void send_file(gs_session *session, int far, struct reader *reader) {
 }
 
 static void unpack(struct reader *reader) {
-    gs_image_request request = {0};
+    gs_image_source source;
     uint32_t options = next(reader) % 5, kernels = next(reader) % 5;
     size_t size = next(reader) < reader->size ? next(reader) % (reader->size + 1) : reader->size;
     char *bytes = malloc(size + 1);
     must(bytes);
     memcpy(bytes, reader->data, size);
-    bytes[size] = '\0';
-    if (gs_source_unpack(bytes, size, options, kernels, &request))
-        must(request.text >= bytes && request.text + request.size == bytes + size);
-    gs_source_free_unpacked(&request, bytes);
+    if (gs_image_unpack(bytes, size, options, kernels, &source, NULL) == GS_OK)
+        must(source.text >= bytes && source.text + source.size == bytes + size);
+    free(bytes);
 }
 
 /* A report without a reason: a kernel may have overwritten the memory of the worker. */
@@ -397,7 +437,7 @@ static void nothing_is_left(const gs_server *server) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    gs_server_options options = {.watch = watch_load, .say = nothing_to_say, .limit_ns = UINT64_MAX / 2};
+    gs_server_options options = {.say = nothing_to_say, .limit_ns = UINT64_MAX / 2};
     enum { ENOUGH = 4096 };
     struct reader reader = {data, gs_min_u64(size, ENOUGH)};
     static gs_server *server;
@@ -419,7 +459,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         else if (how >> 4 == 14)
             add_false_report(server, &reader);
         else if (how >> 4 == 13 && compiling_count)
-            finish_compiling(how % compiling_count);
+            finish_compiling(server, how % compiling_count);
         else if (how >> 4 == 13)
             gs_session_receive(session);
         else if (how >> 4 < 3 || the_worker.count > GS_SESSION_ACTIONS || session->actions >= GS_SESSION_ACTIONS)
@@ -433,7 +473,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     gs_session_close(sessions[1]);
     while (the_worker.count || server->sessions.must_sweep || compiling_count) {
         if (compiling_count)
-            finish_compiling(0);
+            finish_compiling(server, 0);
         gs_server_work(server);
     }
     for (int i = 0; i < 2; i++) {
@@ -441,5 +481,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         close(far[i]);
     }
     nothing_is_left(server);
+    must(!server->loads.count && !server->loads.bytes && !server->loads.compiling && !server->loads.finding &&
+         !server->loads.waiting[GS_LOAD_FINDS] && !server->loads.waiting[GS_LOAD_COMPILES]);
     return 0;
 }

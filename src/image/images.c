@@ -1,0 +1,266 @@
+/*
+ * images.c: the threads that look sources up and compile them for the daemon.
+ *
+ * There are as many threads as jobs that the daemon gives at a time, so each job begins at once. A job that is done
+ * goes into a list, and an eventfd becomes readable. Jobs that are dropped, and the removal of old folders, are done by
+ * the same threads and not reported. Compilers follow the thread that started them; the threads live as long as the
+ * daemon.
+ */
+#define _GNU_SOURCE
+#include "image.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+enum { THREADS = GS_LOOK_UPS + GS_COMPILERS };
+enum job_kind { FIND, COMPILE, DROP, SWEEP };
+
+struct job_list {
+    gs_image_job *first, **last;
+};
+
+struct gs_images {
+    gs_cache *cache; /* NULL: `error` says why */
+    gs_error error;
+    int fd; /* readable: `done` has jobs */
+    pthread_mutex_t mutex;
+    pthread_cond_t wake;
+    struct job_list waiting, done;
+    gs_image_job *running[THREADS];
+    pthread_t threads[THREADS];
+    size_t thread_count;
+    bool must_end;
+};
+
+struct thread_start {
+    gs_images *images;
+    size_t number;
+};
+
+/* ---- lists ---- */
+
+static void append(struct job_list *list, gs_image_job *job) {
+    job->next = NULL;
+    *list->last = job;
+    list->last = &job->next;
+}
+
+static gs_image_job *shift(struct job_list *list) {
+    gs_image_job *job = list->first;
+    if (!job)
+        return NULL;
+    list->first = job->next;
+    if (!list->first)
+        list->last = &list->first;
+    return job;
+}
+
+static void free_job(gs_image_job *job) {
+    gs_image_free(job->image);
+    if (job->request.source >= 0)
+        close(job->request.source);
+    if (job->stop >= 0)
+        close(job->stop);
+    free(job);
+}
+
+/* ---- the threads ---- */
+
+static bool must_stop(const gs_image_job *job) {
+    struct pollfd stop = {.fd = job->stop, .events = POLLIN};
+    return poll(&stop, 1, 0) > 0;
+}
+
+static void do_job(const gs_images *images, gs_image_job *job) {
+    int64_t began = gs_now_ns();
+    job->error = (gs_error){.code = GS_OK};
+    job->must_compile = false;
+    if (!images->cache)
+        job->error = images->error;
+    else if (must_stop(job))
+        gs_fail(&job->error, GS_E_IO, "it was stopped");
+    else
+        job->image = gs_cache_find(images->cache, &job->request, &job->error);
+    if (job->kind == COMPILE && !job->image && job->error.code == GS_OK) /* nobody else compiled it meanwhile */
+        job->image = gs_cache_compile(images->cache, &job->request, job->stop, &job->error);
+    job->must_compile = job->kind == FIND && !job->image && job->error.code == GS_OK;
+    job->took_ns = (uint64_t)(gs_now_ns() - began);
+}
+
+/* Jobs that nobody waits for. */
+static void do_chore(const gs_images *images, gs_image_job *job) {
+    if (job->kind == SWEEP && images->cache)
+        gs_cache_sweep(images->cache);
+    free_job(job);
+}
+
+static void tell_done(gs_images *images, gs_image_job *job) {
+    const uint64_t one = 1;
+    append(&images->done, job);
+    while (write(images->fd, &one, sizeof one) < 0 && errno == EINTR)
+        ;
+}
+
+static gs_image_job *wait_for_job(gs_images *images) {
+    while (!images->waiting.first && !images->must_end)
+        pthread_cond_wait(&images->wake, &images->mutex);
+    return images->must_end ? NULL : shift(&images->waiting);
+}
+
+static void *run_thread(void *argument) {
+    struct thread_start start = *(struct thread_start *)argument;
+    gs_images *images = start.images;
+    free(argument);
+    pthread_mutex_lock(&images->mutex);
+    for (gs_image_job *job; (job = wait_for_job(images));) {
+        bool is_chore = job->kind == DROP || job->kind == SWEEP;
+        images->running[start.number] = is_chore ? NULL : job;
+        pthread_mutex_unlock(&images->mutex);
+        if (is_chore)
+            do_chore(images, job);
+        else
+            do_job(images, job);
+        pthread_mutex_lock(&images->mutex);
+        images->running[start.number] = NULL;
+        if (!is_chore)
+            tell_done(images, job);
+    }
+    pthread_mutex_unlock(&images->mutex);
+    return NULL;
+}
+
+/* Signals are the daemon's thread's. */
+static bool start_threads(gs_images *images) {
+    enum { STACK_BYTES = 1 << 20 };
+    sigset_t all, before;
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    for (; images->thread_count < THREADS; images->thread_count++) {
+        struct thread_start *start = malloc(sizeof *start);
+        if (start)
+            *start = (struct thread_start){images, images->thread_count};
+        if (!start || pthread_create(&images->threads[images->thread_count], &attributes, run_thread, start) != 0) {
+            free(start);
+            break;
+        }
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    return images->thread_count == THREADS;
+}
+
+/* ---- jobs ---- */
+
+gs_image_job *gs_image_job_new(const gs_image_request *request, void *owner) {
+    gs_image_job *job = calloc(1, sizeof *job);
+    int stop = job ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : -1;
+    if (stop < 0) {
+        if (request->source >= 0)
+            close(request->source);
+        free(job);
+        return NULL;
+    }
+    *job = (gs_image_job){.request = *request, .owner = owner, .stop = stop};
+    return job;
+}
+
+static void give(gs_images *images, gs_image_job *job, enum job_kind kind) {
+    job->kind = (int)kind;
+    pthread_mutex_lock(&images->mutex);
+    append(&images->waiting, job);
+    pthread_cond_signal(&images->wake);
+    pthread_mutex_unlock(&images->mutex);
+}
+
+void gs_images_find(gs_images *images, gs_image_job *job) {
+    give(images, job, FIND);
+}
+
+void gs_images_compile(gs_images *images, gs_image_job *job) {
+    give(images, job, COMPILE);
+}
+
+void gs_images_drop(gs_images *images, gs_image_job *job) {
+    give(images, job, DROP);
+}
+
+void gs_image_job_stop(gs_image_job *job) {
+    const uint64_t one = 1;
+    if (write(job->stop, &one, sizeof one) < 0)
+        return; /* it was stopped before */
+}
+
+gs_image_job *gs_images_take(gs_images *images) {
+    uint64_t times;
+    pthread_mutex_lock(&images->mutex);
+    gs_image_job *job = shift(&images->done);
+    if (!images->done.first && read(images->fd, &times, sizeof times) < 0)
+        times = 0; /* nothing to clear */
+    pthread_mutex_unlock(&images->mutex);
+    return job;
+}
+
+int gs_images_fd(const gs_images *images) {
+    return images->fd;
+}
+
+/* ---- opening and closing ---- */
+
+static gs_images *fail_open(gs_images *images, gs_error *error) {
+    if (images->error.code == GS_E_USAGE && error)
+        *error = images->error;
+    else
+        gs_fail_system(error, "start", "threads for compilers");
+    gs_images_close(images);
+    return NULL;
+}
+
+gs_images *gs_images_open(const char *folder, gs_error *error) {
+    const gs_image_request nothing = {.source = -1};
+    gs_images *images = calloc(1, sizeof *images);
+    if (!images) {
+        gs_fail_memory(error);
+        return NULL;
+    }
+    images->waiting.last = &images->waiting.first;
+    images->done.last = &images->done.first;
+    pthread_mutex_init(&images->mutex, NULL);
+    pthread_cond_init(&images->wake, NULL);
+    images->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    images->cache = gs_cache_open(folder, &images->error);
+    gs_image_job *sweep = images->cache ? gs_image_job_new(&nothing, NULL) : NULL;
+    if (sweep)
+        give(images, sweep, SWEEP);
+    bool is_usable = images->cache || images->error.code != GS_E_USAGE;
+    return is_usable && images->fd >= 0 && start_threads(images) ? images : fail_open(images, error);
+}
+
+void gs_images_close(gs_images *images) {
+    if (!images)
+        return;
+    pthread_mutex_lock(&images->mutex);
+    images->must_end = true;
+    for (size_t i = 0; i < THREADS; i++)
+        if (images->running[i])
+            gs_image_job_stop(images->running[i]);
+    pthread_cond_broadcast(&images->wake);
+    pthread_mutex_unlock(&images->mutex);
+    for (size_t i = 0; i < images->thread_count; i++)
+        pthread_join(images->threads[i], NULL);
+    for (gs_image_job *job; (job = shift(&images->waiting)) || (job = shift(&images->done));)
+        free_job(job);
+    if (images->fd >= 0)
+        close(images->fd);
+    gs_cache_close(images->cache);
+    pthread_cond_destroy(&images->wake);
+    pthread_mutex_destroy(&images->mutex);
+    free(images);
+}

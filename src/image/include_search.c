@@ -1,0 +1,147 @@
+/*
+ * include_search.c: where compilers look for included files.
+ *
+ * C++ compilers say it themselves, with -v: the programs that they start, and the list of folders. That also covers
+ * variables such as CPATH. NVRTC has no folders but those that it is given.
+ */
+#define _GNU_SOURCE
+#include "include_search.h"
+
+#include "cuda/cuda.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+static gs_code add_folder(gs_include_search *search, const char *path, gs_error *error) {
+    char *kept = GS_RESERVE(search, 1) ? strdup(path) : NULL;
+    if (!kept)
+        return gs_fail_memory(error);
+    search->data[search->count++] = kept;
+    return GS_OK;
+}
+
+/* ---- the C++ compiler ---- */
+
+/* The file that a name means, as a shell would find it. */
+static bool find_program(const char *name, char *path, size_t size) {
+    const char *list = getenv("PATH");
+    if (strchr(name, '/'))
+        return (size_t)snprintf(path, size, "%s", name) < size && access(path, X_OK) == 0;
+    for (list = list ? list : "/usr/bin:/bin"; *list; list += strcspn(list, ":"), list += *list == ':') {
+        int length = (int)strcspn(list, ":");
+        if ((size_t)snprintf(path, size, "%.*s/%s", length, list, name) < size && access(path, X_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* A program may be a link to another, which needs the files around it: bin/../lib. */
+static gs_code add_program(gs_dependencies *all, gs_readable *readable, const char *path, gs_error *error) {
+    char real[PATH_MAX];
+    gs_code code = gs_dependencies_add_tool(all, path, error);
+    if (code != GS_OK || !realpath(path, real))
+        return code;
+    code = gs_dependencies_add_tool(all, real, error);
+    bool is_good = gs_readable_add(readable, path) && gs_readable_add(readable, real);
+    char *slash = strrchr(real, '/');
+    *slash = '\0';
+    slash = strrchr(real, '/');
+    if (slash && strcmp(slash, "/bin") == 0 && slash > real) {
+        const char *home = getenv("HOME");
+        *slash = '\0';
+        if (!home || strcmp(real, home) != 0)
+            is_good = is_good && gs_readable_add(readable, real);
+    }
+    return code != GS_OK ? code : is_good ? GS_OK : gs_fail_memory(error);
+}
+
+static gs_code ask(const char *compiler, const char *log, gs_error *error) {
+    const char *words[] = {compiler, "-x", "c++", "-E", "-v", "/dev/null", NULL};
+    posix_spawn_file_actions_t actions;
+    pid_t process;
+    int status = 0;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
+    posix_spawn_file_actions_addopen(&actions, 2, log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    int failed = posix_spawnp(&process, compiler, &actions, NULL, (char *const *)(uintptr_t)words, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    if (failed)
+        return gs_fail(error, failed == ENOENT ? GS_E_USAGE : GS_E_IO, "cannot start %s: %s", compiler,
+                       strerror(failed));
+    while (waitpid(process, &status, 0) < 0 && errno == EINTR)
+        ;
+    return status == 0 ? GS_OK : gs_fail(error, GS_E_USAGE, "%s does not work: it cannot preprocess nothing", compiler);
+}
+
+/* A line before the list that begins with a path is a program that is started. */
+static gs_code take_program(gs_dependencies *all, gs_readable *readable, char *line, gs_error *error) {
+    line += strspn(line, " \"");
+    line[strcspn(line, " \"")] = '\0';
+    return line[0] == '/' && access(line, X_OK) == 0 ? add_program(all, readable, line, error) : GS_OK;
+}
+
+static gs_code take_folder(gs_dependencies *all, char *line, gs_error *error) {
+    char *note = strstr(line, " (framework");
+    if (note)
+        *note = '\0';
+    return add_folder(&all->search, line + 1, error);
+}
+
+static gs_code read_answer(gs_dependencies *all, gs_readable *readable, char *text, gs_error *error) {
+    bool is_list = false;
+    gs_code code = GS_OK;
+    for (char *line = text, *next; *line && code == GS_OK; line = next) {
+        size_t length = strcspn(line, "\n");
+        next = line + length + (line[length] == '\n');
+        line[length] = '\0';
+        if (strncmp(line, "#include ", 9) == 0)
+            is_list = true;
+        else if (strncmp(line, "End of search", 13) == 0)
+            is_list = false;
+        else if (line[0] == ' ' && line[1])
+            code = is_list ? take_folder(all, line, error) : take_program(all, readable, line, error);
+    }
+    if (code == GS_OK && all->search.count < 2)
+        code = gs_fail(error, GS_E_USAGE, "the C++ compiler does not say where it looks for headers");
+    return code;
+}
+
+gs_code gs_include_search_host(gs_dependencies *all, gs_readable *readable, const char *compiler, const char *folder,
+                               gs_error *error) {
+    enum { LONGEST = 1 << 20 };
+    char program[PATH_MAX], log[PATH_MAX], *text = NULL;
+    size_t size;
+    if (!find_program(compiler, program, sizeof program))
+        return gs_fail(error, GS_E_USAGE, "cannot start %s: it was not found", compiler);
+    snprintf(log, sizeof log, "%s/search.log", folder);
+    gs_code code = add_program(all, readable, program, error);
+    if (code == GS_OK)
+        code = add_folder(&all->search, folder, error);
+    if (code == GS_OK)
+        code = ask(compiler, log, error);
+    if (code == GS_OK)
+        code = gs_input_all(log, LONGEST, &text, &size, error);
+    if (code == GS_OK)
+        code = read_answer(all, readable, text, error);
+    free(text);
+    return code;
+}
+
+/* ---- NVRTC ---- */
+
+gs_code gs_include_search_nvrtc(gs_dependencies *all, gs_error *error) {
+    char folders[2][300];
+    size_t count = gs_nvrtc_folders(folders);
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < count && code == GS_OK; i++)
+        code = add_folder(&all->search, folders[i], error);
+    return code;
+}

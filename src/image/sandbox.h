@@ -1,0 +1,31 @@
+/*
+ * sandbox.h: what a compiler process may use, for this room alone. See sandbox.c.
+ */
+#ifndef GS_SANDBOX_H
+#define GS_SANDBOX_H
+
+#include "image.h"
+
+/* Sets the limits of this process and those that it starts. */
+void gs_sandbox_limit(const gs_compiler_limits *limits);
+
+/* Folders and files that a compiler may read. */
+typedef struct gs_readable {
+    char **data;
+    size_t count, capacity;
+} gs_readable;
+
+/* Adds a path, where there is one. False: out of memory. */
+bool gs_readable_add(gs_readable *readable, const char *path);
+/* Adds those that all compilers need: the folders of the system, of libraries, and of the toolkit. */
+bool gs_readable_add_system(gs_readable *readable);
+
+/* From now on this process reads only these files, writes only beneath `scratch`, has no network, and stays in its
+   group. Where the kernel does not offer that, it can do more. */
+gs_code gs_sandbox_enter(const gs_readable *readable, const char *scratch, gs_error *error);
+
+/* Memory and number of the processes of a group; memory that they share with others is not counted. False: they cannot
+   be counted here. */
+bool gs_sandbox_measure(pid_t group, uint64_t *bytes, uint32_t *processes);
+
+#endif
