@@ -259,7 +259,7 @@ gs_code gs_image_write(const char *path, const gs_image_made *made, const gs_dep
         return gs_fail(error, GS_E_KERNEL, "the compiler wrote more than %u MB", most_mb);
     }
     FILE *file = text.failed ? NULL : fopen(path, "wb");
-    bool is_written = file && fwrite(text.data, 1, text.count, file) == text.count;
+    bool is_written = file && fchmod(fileno(file), 0600) == 0 && fwrite(text.data, 1, text.count, file) == text.count;
     is_written = file && fclose(file) == 0 && is_written;
     gs_code code = is_written ? GS_OK : text.failed ? gs_fail_memory(error) : gs_fail_system(error, "write", path);
     gs_text_free(&text);
