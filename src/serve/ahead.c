@@ -45,11 +45,9 @@ static bool are_peers_whole(const gs_stream *stream) {
 
 static int64_t most_ahead_ns(const gs_stream *stream) {
     const gs_server *server = stream->session->server;
-    for (size_t i = 0; i < server->sessions.count; i++) {
-        const gs_session *other = server->sessions.data[i];
-        if (other && other->page && other->options.priority > stream->session->options.priority)
+    for (int i = stream->session->options.priority + GS_MOST_PRIORITY + 1; i < GS_PRIORITIES; i++)
+        if (server->sessions.by_priority[i])
             return BELOW_NS;
-    }
     return server->contenders.count <= 1 ? ALONE_NS : PEERS_NS;
 }
 

@@ -28,13 +28,16 @@ void gs_listener_close(gs_listener *listener);
 typedef struct gs_connections {
     uv_loop_t *loop;
     gs_server *server;
-    struct connection *first;
-    size_t count;
+    struct connection *first, *silent; /* clients; connections that have not said hello, the oldest first */
+    size_t silent_count;
+    uv_timer_t timer; /* for silent ones */
+    int spares[2];    /* descriptors for the time when there are no others */
     bool is_stopping; /* no new client is let in */
 } gs_connections;
 
-/* A client waits at the listening socket. */
-void gs_connections_accept(gs_connections *connections, int listening);
+void gs_connections_open(gs_connections *connections, uv_loop_t *loop, gs_server *server);
+/* Clients wait at the listening socket. False: there are no descriptors, not even for a refusal. */
+bool gs_connections_accept(gs_connections *connections, int listening);
 /* Disconnects all clients; it is done when the loop has run. */
 void gs_connections_close(gs_connections *connections);
 

@@ -1,5 +1,5 @@
 /*
- * server.c: the daemon without its sockets: one turn of the loop, a lost worker, limits, profiles, opening and closing.
+ * server.c: the daemon without its sockets: one turn of the loop, a lost worker, quotas, profiles, opening and closing.
  *
  * When the worker is lost, because a kernel faulted or did not end, the client whose kernel it was gets
  * GS_CLIENT_KERNEL, and every other client that had something there gets GS_CLIENT_RESET.
@@ -15,7 +15,8 @@ enum {
     RETAKE_NS = 1000000,            /* commands that could not be taken are tried again after this */
     RETRY_NS = 1000000000,          /* how often a worker that cannot be started is tried again */
     MOST_BACKLOG = 4 * 1024 * 1024, /* bytes on their way to the worker; with more, clients wait */
-    TAKEN_AT_ONCE = 256             /* reports */
+    TAKEN_AT_ONCE = 256,            /* reports */
+    TURN_NS = 1000000               /* commands are taken for so long, before reports and sockets have a turn */
 };
 
 const char gs_no_worker[] = "the worker cannot be started";
@@ -124,13 +125,19 @@ static bool takes_commands(const gs_server *server) {
     return !server->is_down && !server->is_draining && gs_worker_backlog(server->worker) <= MOST_BACKLOG;
 }
 
+/* Each client has its turn, however much others send. */
 static bool take_commands(gs_server *server) {
+    gs_sessions *sessions = &server->sessions;
     bool is_any = false;
     if (!takes_commands(server))
         return false;
-    for (size_t i = 0; i < server->sessions.count; i++)
-        if (server->sessions.data[i] && gs_session_take(server->sessions.data[i]))
+    int64_t until = gs_now_ns() + TURN_NS;
+    for (size_t left = sessions->count; left && (!is_any || gs_now_ns() < until); left--) {
+        gs_session *session = sessions->data[sessions->next];
+        sessions->next = (sessions->next + 1) % sessions->count;
+        if (session && gs_session_take(session))
             is_any = true;
+    }
     return is_any;
 }
 
@@ -194,8 +201,7 @@ bool gs_server_work(gs_server *server) {
 static bool arm_rings(gs_server *server) {
     for (size_t i = 0; i < server->sessions.count; i++) {
         gs_session *session = server->sessions.data[i];
-        if (session && session->page && !session->end_code && session->actions < GS_SESSION_ACTIONS &&
-            !gs_ring_sleep(&session->ring))
+        if (session && gs_session_may_take(session) && !gs_ring_sleep(&session->ring))
             return false;
     }
     return true;
@@ -218,9 +224,11 @@ bool gs_server_sleep(gs_server *server, uint64_t *most_ns) {
         return false;
     }
     bool is_taking = takes_commands(server);
-    if (server->scheduler.must_decide || server->sessions.must_sweep || (is_taking && !arm_rings(server)))
+    bool must_sweep = server->sessions.must_sweep;
+    if (server->scheduler.must_decide || (must_sweep && gs_sessions_may_free(server)) ||
+        (is_taking && !arm_rings(server)))
         return false;
-    *most_ns = most_sleep_ns(server, is_taking);
+    *most_ns = most_sleep_ns(server, is_taking && !must_sweep);
     return true;
 }
 
@@ -257,6 +265,7 @@ gs_server *gs_server_open(const gs_server_options *options, gs_error *error) {
     if (server->worker) {
         server->facts = *gs_worker_facts_of(server->worker);
         server->plan = gs_plan_defaults(server->facts.sms);
+        gs_quotas_open(&server->quotas, &options->quotas, server->facts.memory_bytes);
         server->profiles = gs_profile_store_open(options->profiles, server->facts.name, server->facts.sms, error);
     }
     if (!server->profiles) {
@@ -276,7 +285,8 @@ void gs_server_close(gs_server *server) {
             gs_session_close(server->sessions.data[i]);
     if (server->worker)
         abandon(server);
-    gs_sessions_sweep(server);
+    for (server->is_down = true, server->sessions.must_sweep = true; server->sessions.must_sweep;)
+        gs_sessions_sweep(server);
     gs_window_close(server);
     gs_contenders_close(server);
     gs_actions_free(&server->actions);
@@ -289,6 +299,7 @@ void gs_server_close(gs_server *server) {
         report_profiles(server);
     }
     gs_profile_store_close(server->profiles);
+    gs_quotas_close(&server->quotas);
     gs_worker_close(server->worker);
     free(server);
 }

@@ -60,7 +60,7 @@ static struct gs_worker the_worker;
 
 gs_worker *gs_worker_open(const gs_worker_options *options, gs_error *error) {
     (void)options, (void)error;
-    the_worker = (gs_worker){.facts = {.name = "stores", .sms = 8}};
+    the_worker = (gs_worker){.facts = {.name = "stores", .sms = 8, .memory_bytes = 1 << 30}};
     return &the_worker;
 }
 
@@ -286,6 +286,7 @@ static gs_session *open_session(gs_server *server, int *far) {
     must(options.page >= 0 && ftruncate(options.page, (off_t)gs_wire_page_bytes()) == 0);
     gs_session *session = gs_session_open(server, &options, NULL);
     must(session);
+    close(options.page);
     add_resources(session);
     return session;
 }
