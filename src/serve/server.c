@@ -84,10 +84,10 @@ static void lose_worker(gs_server *server, const gs_action *culprit, const char 
     say(server, line);
 }
 
-/* A kernel that runs too long; of several the one that began first, because others may wait for it. */
-static void check_limits(gs_server *server) {
+/* The kernel that has run longer than the limit; of several the one that began first, because others may wait for it.
+   NULL: there is none. */
+static const gs_action *find_overdue(const gs_server *server) {
     const gs_action *worst = NULL;
-    char reason[80];
     for (size_t i = 0; i < server->contenders.count; i++) {
         const gs_stream *stream = server->contenders.data[i];
         const gs_action *action = stream->launches ? gs_stream_launch(stream) : NULL;
@@ -95,10 +95,26 @@ static void check_limits(gs_server *server) {
             (!worst || stream->running_since < worst->stream->running_since))
             worst = action;
     }
-    if (!worst)
+    return worst;
+}
+
+/* The limit holds for kernels, and for everything else that the worker has not answered. A kernel is blamed only if the
+   worker itself is alive. */
+static void check_limits(gs_server *server) {
+    char reason[100];
+    bool is_alive = true;
+    if (server->is_down)
         return;
-    snprintf(reason, sizeof reason, "it ran longer than the limit of %g s", (double)server->options.limit_ns / 1e9);
-    lose_worker(server, worst, reason);
+    double seconds = (double)server->options.limit_ns / 1e9;
+    bool is_late = gs_worker_owes_ns(server->worker, server->now_ns, &is_alive) > server->options.limit_ns;
+    const gs_action *overdue = find_overdue(server);
+    if (overdue && is_alive)
+        snprintf(reason, sizeof reason, "it ran longer than the limit of %g s", seconds);
+    else if (overdue || is_late)
+        snprintf(reason, sizeof reason, "the worker did not answer within the limit of %g s", seconds);
+    else
+        return;
+    lose_worker(server, is_alive ? overdue : NULL, reason);
 }
 
 /* ---- turns of the loop ---- */
@@ -212,9 +228,9 @@ static uint64_t most_sleep_ns(const gs_server *server, bool is_taking) {
     uint64_t most = gs_min_u64(CHECK_NS, look_at > now ? look_at - now : 0);
     if (!is_taking)
         return gs_min_u64(most, RETAKE_NS);
-    if (!server->running && look_at == UINT64_MAX)
-        return has_unsaved(server) ? QUIET_NS : UINT64_MAX;
-    return most;
+    if (server->quotas.all.used[GS_QUOTA_ACTIONS] || look_at != UINT64_MAX)
+        return most;
+    return has_unsaved(server) ? QUIET_NS : UINT64_MAX;
 }
 
 bool gs_server_sleep(gs_server *server, uint64_t *most_ns) {

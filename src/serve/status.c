@@ -64,6 +64,42 @@ static void write_kernel(const gs_server *server, const gs_action *action, gs_wr
     gs_write_end(writer);
 }
 
+/* ---- limits ---- */
+
+/* How much is used of each limit. */
+static void write_account(const gs_quotas *quotas, const gs_account *account, const char *key, gs_writer *writer) {
+    gs_write_object(writer, key);
+    for (int i = 0; i < GS_QUOTAS; i++) {
+        gs_write_object(writer, gs_quota_key((enum gs_quota)i));
+        gs_write_uint(writer, "used", account->used[i]);
+        gs_write_uint(writer, "limit", quotas->most[account->kind][i]);
+        gs_write_end(writer);
+    }
+    gs_write_end(writer);
+}
+
+static void write_accounts(const gs_quotas *quotas, enum gs_account_kind kind, const char *key, const char *id,
+                           gs_writer *writer) {
+    gs_write_array(writer, key);
+    for (const gs_account *account = quotas->first; account; account = account->next) {
+        if (account->kind != kind)
+            continue;
+        gs_write_object(writer, NULL);
+        gs_write_int(writer, id, account->id);
+        write_account(quotas, account, "limits", writer);
+        gs_write_end(writer);
+    }
+    gs_write_end(writer);
+}
+
+static void write_limits(const gs_quotas *quotas, gs_writer *writer) {
+    gs_write_object(writer, "limits");
+    write_account(quotas, &quotas->all, "all", writer);
+    write_accounts(quotas, GS_ACCOUNT_USER, "users", "user", writer);
+    write_accounts(quotas, GS_ACCOUNT_PROCESS, "processes", "process", writer);
+    gs_write_end(writer);
+}
+
 /* ---- clients ---- */
 
 static void write_client(const gs_server *server, const gs_session *session, gs_writer *writer) {
@@ -87,6 +123,7 @@ static void write_client(const gs_server *server, const gs_session *session, gs_
     gs_write_uint(writer, "resizes", counts->resizes);
     gs_write_uint(writer, "errors", counts->errors);
     gs_write_uint(writer, "served_sm_ns", counts->served);
+    write_account(&server->quotas, &session->account, "limits", writer);
     gs_write_array(writer, "kernels");
     for (int i = 0; i < GS_CLIENT_STREAMS; i++) {
         const gs_action *action = gs_stream_launch(&session->streams[i]);
@@ -142,6 +179,7 @@ void gs_status_json(const gs_server *server, gs_text *into) {
     gs_write_uint(&writer, "decisions", server->scheduler.decisions);
     gs_write_uint(&writer, "compiling", server->loads.compiling);
     write_first_block(&server->first_block, &writer);
+    write_limits(&server->quotas, &writer);
     gs_write_array(&writer, "clients");
     for (size_t i = 0; i < server->sessions.count; i++)
         if (server->sessions.data[i] && server->sessions.data[i]->page)
