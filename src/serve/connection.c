@@ -3,8 +3,7 @@
  *
  * A message is read only when there is one, and is never waited for. Connections without a hello are *silent*. They are
  * few, and have little time: when there are too many, the oldest of the process that has most of them goes. So a
- * request for the status, and a client of another process, always get in. Of the places for clients the last few are
- * for processes that have none yet.
+ * request for the status, and a client of another process, always get in.
  *
  * When the daemon has no descriptor left, two that it has spared serve one connection at a time: a request for the
  * status is answered, and anything else is told to try again.
@@ -24,7 +23,6 @@ enum {
     HELLO_MS = 5000,        /* so long a connection may be silent */
     LOOK_MS = 250,          /* how often silent connections are looked at */
     MOST_SILENT = 128,      /* connections */
-    KEPT_CLIENTS = 64,      /* places for processes that have no client yet */
     ACCEPTED_AT_ONCE = 16,  /* connections */
     DESCRIPTORS_PER_USE = 4 /* silent connections may use the part 1 / so many of the descriptors */
 };
@@ -141,18 +139,6 @@ static int new_page(void) {
     return fd;
 }
 
-/* Whether there is a place for one more client of a process. */
-static bool has_place(const gs_quotas *quotas, const gs_account *account, gs_error *error) {
-    char message[GS_WIRE_MESSAGE];
-    uint64_t all = quotas->most[GS_ACCOUNT_ALL][GS_QUOTA_CLIENTS];
-    if (!gs_quotas_allow(quotas, account, GS_QUOTA_CLIENTS, 1, message))
-        gs_fail(error, GS_E_FULL, "%s", message);
-    else if (account->used[GS_QUOTA_CLIENTS] && quotas->all.used[GS_QUOTA_CLIENTS] + KEPT_CLIENTS >= all)
-        gs_fail(error, GS_E_FULL, "the last %d of %llu places are for processes that have no client", KEPT_CLIENTS,
-                (unsigned long long)all);
-    return error->code == GS_OK;
-}
-
 static gs_session *new_session(struct connection *connection, const gs_wire_hello *hello, int page, gs_error *error) {
     gs_server *server = connection->owner->server;
     gs_session_options options = {.weight = (uint32_t)gs_max(1, gs_min(hello->weight, 1000)),
@@ -171,16 +157,22 @@ static gs_session *new_session(struct connection *connection, const gs_wire_hell
     return gs_session_open(server, &options, error);
 }
 
-/* A silent connection becomes that of a client. */
-static void open_session(struct connection *connection, const gs_wire_hello *hello, int page, gs_error *error) {
+/* Whether a client can be let in. */
+static gs_code check_place(const struct connection *connection, gs_error *error) {
+    char message[GS_WIRE_MESSAGE];
     const gs_server *server = connection->owner->server;
     if (connection->owner->is_stopping)
-        gs_fail(error, GS_E_IO, "the daemon is stopping");
-    else if (server->is_down)
-        gs_fail(error, GS_E_NO_GPU, "%s", gs_no_worker);
-    gs_session *session = error->code == GS_OK && has_place(&server->quotas, connection->account, error)
-                              ? new_session(connection, hello, page, error)
-                              : NULL;
+        return gs_fail(error, GS_E_IO, "the daemon is stopping");
+    if (server->is_down)
+        return gs_fail(error, GS_E_NO_GPU, "%s", gs_no_worker);
+    if (!gs_quotas_allow(&server->quotas, connection->account, GS_QUOTA_CLIENTS, 1, message))
+        return gs_fail(error, GS_E_FULL, "%s", message);
+    return GS_OK;
+}
+
+/* A silent connection becomes that of a client. */
+static void open_session(struct connection *connection, const gs_wire_hello *hello, int page, gs_error *error) {
+    gs_session *session = check_place(connection, error) == GS_OK ? new_session(connection, hello, page, error) : NULL;
     if (!session)
         return;
     unlink_connection(connection);

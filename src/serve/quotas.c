@@ -3,8 +3,8 @@
  *
  * Each client has an account, and so have its process, its user and the daemon. What a client takes is counted in all
  * four, and is refused where one of them would have more than its limit. The limits are one table: a row for each thing
- * that is limited, a column for each kind of account. The limits of a process and of a user are below those of all, so
- * that something is left for others.
+ * that is limited, a column for each kind of account. A process may have only a part, and of the rest something is kept
+ * for processes that have little.
  *
  * A refusal names the limit. It ends nobody: the client frees something, or goes on without.
  */
@@ -24,18 +24,18 @@ static const struct row {
     enum source source;
     uint64_t most[GS_ACCOUNTS]; /* of a client, a process, a user, all */
 } rows[GS_QUOTAS] = {
-    [GS_QUOTA_CLIENTS] = {"clients", "clients", COUNTED, {1, 64, 960, GS_SESSIONS}},
+    [GS_QUOTA_CLIENTS] = {"clients", "clients", COUNTED, {1, 64, GS_SESSIONS, GS_SESSIONS}},
     [GS_QUOTA_MEMORY] = {"memory_bytes",
                          "bytes of device memory",
                          DEVICE_MEMORY,
                          {EIGHTHS(7), EIGHTHS(7), EIGHTHS(8), EIGHTHS(8)}},
-    [GS_QUOTA_ALLOCATIONS] = {"allocations", "allocations of device memory", COUNTED, {16384, 16384, 49152, 65536}},
+    [GS_QUOTA_ALLOCATIONS] = {"allocations", "allocations of device memory", COUNTED, {16384, 16384, 65536, 65536}},
     [GS_QUOTA_SHARED] = {"shared_bytes",
                          "bytes of shared host memory",
                          HOST_MEMORY,
-                         {EIGHTHS(4), EIGHTHS(4), EIGHTHS(6), EIGHTHS(7)}},
-    [GS_QUOTA_REGIONS] = {"regions", "regions of shared host memory", COUNTED, {1023, 2048, 12288, 16384}},
-    [GS_QUOTA_MODULES] = {"modules", "modules", COUNTED, {512, 512, 1536, 2048}},
+                         {EIGHTHS(4), EIGHTHS(4), EIGHTHS(7), EIGHTHS(7)}},
+    [GS_QUOTA_REGIONS] = {"regions", "regions of shared host memory", COUNTED, {1023, 2048, 8192, 8192}},
+    [GS_QUOTA_MODULES] = {"modules", "modules", COUNTED, {256, 256, 1024, 1024}},
     [GS_QUOTA_ACTIONS] = {"actions",
                           "commands that are not done",
                           COUNTED,
@@ -43,7 +43,7 @@ static const struct row {
     [GS_QUOTA_DESCRIPTORS] = {"descriptors",
                               "descriptors of the daemon",
                               DESCRIPTORS,
-                              {1 + GS_WIRE_FILES, EIGHTHS(4), EIGHTHS(7), EIGHTHS(8)}},
+                              {1 + GS_WIRE_FILES, EIGHTHS(4), EIGHTHS(8), EIGHTHS(8)}},
 };
 
 static const char *const holders[GS_ACCOUNTS] = {"a client", "a process", "a user", "all clients together"};
@@ -141,20 +141,32 @@ void gs_account_leave(gs_quotas *quotas, gs_account *account) {
 
 /* ---- counting ---- */
 
-static bool is_reached(const gs_quotas *quotas, const gs_account *account, enum gs_quota quota, uint64_t amount) {
-    uint64_t most = quotas->most[account->kind][quota], used = account->used[quota];
-    return amount > most || used > most - amount;
+/* Of what a user or all may have, an eighth is kept for processes that have little: a sixteenth of what a process may
+   have. So some processes that take as much as they can leave something for the others. */
+static uint64_t most_of(const gs_quotas *quotas, const gs_account *account, enum gs_quota quota, bool is_little) {
+    uint64_t most = quotas->most[account->kind][quota];
+    return account->kind <= GS_ACCOUNT_PROCESS || is_little ? most : most - most / 8;
+}
+
+static bool has_little(const gs_quotas *quotas, const gs_account *account, enum gs_quota quota, uint64_t amount) {
+    while (account && account->kind != GS_ACCOUNT_PROCESS)
+        account = account->above;
+    uint64_t little = quotas->most[GS_ACCOUNT_PROCESS][quota] / 16;
+    return !account || (amount <= little && account->used[quota] <= little - amount);
 }
 
 bool gs_quotas_allow(const gs_quotas *quotas, const gs_account *account, enum gs_quota quota, uint64_t amount,
                      char *message) {
-    for (; account; account = account->above)
-        if (is_reached(quotas, account, quota, amount)) {
-            snprintf(message, GS_WIRE_MESSAGE, "%s may have %llu %s: %llu are in use, %llu more were requested",
-                     holders[account->kind], (unsigned long long)quotas->most[account->kind][quota], rows[quota].words,
-                     (unsigned long long)account->used[quota], (unsigned long long)amount);
-            return false;
-        }
+    bool is_little = has_little(quotas, account, quota, amount);
+    for (; account; account = account->above) {
+        uint64_t most = most_of(quotas, account, quota, is_little), used = account->used[quota];
+        if (amount <= most && used <= most - amount)
+            continue;
+        snprintf(message, GS_WIRE_MESSAGE, "%s may have %llu %s: %llu are in use, %llu more were requested",
+                 holders[account->kind], (unsigned long long)most, rows[quota].words, (unsigned long long)used,
+                 (unsigned long long)amount);
+        return false;
+    }
     return true;
 }
 
