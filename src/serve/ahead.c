@@ -71,7 +71,7 @@ bool gs_launch_may_follow(gs_stream *stream, const gs_action *action) {
     const gs_plan_options *plan = &server->plan;
     const gs_profile *profile = action->launch.profile;
     if (!stream->launches || stream->confined || !profile || server->options.shuffle_ns || server->loads.loading ||
-        server->scheduler.somebody_waits)
+        server->scheduler.somebody_waits || gs_contenders_is_ahead(stream->session))
         return false;
     int64_t ns = gs_launch_expected_ns(action);
     if (!ns || stream->session->options.most_sms)

@@ -200,6 +200,7 @@ struct gs_action {
     gs_action *next; /* in the stream, or among the free ones */
     gs_resource *resource, *region;
     uint64_t at, region_at, bytes;
+    uint64_t piece, sent, moved; /* of a copy or fill: bytes at a time; handed over; reported */
     uint32_t handle, reply, ticket, event;
     uint8_t value;
     gs_action_launch launch;
@@ -246,6 +247,8 @@ struct gs_stream {
 
 /* The first launch that is not done, or NULL. */
 gs_action *gs_stream_launch(const gs_stream *stream);
+/* The same, if the worker has it or it is its turn. */
+gs_action *gs_stream_contender(const gs_stream *stream);
 void gs_stream_append(gs_action *action);
 /* Frees the actions at the head that are done, and publishes how far the stream is. */
 void gs_stream_settle(gs_stream *stream);
@@ -262,6 +265,8 @@ typedef struct gs_contenders {
     gs_contender *queries;
     gs_plan_place *places;
     size_t answer_capacity; /* of queries and places */
+    size_t sessions;        /* that have contenders, */
+    double least_had;       /* and what the one has had that has had least for its weight, as of the last decision */
 } gs_contenders;
 
 /* Makes space for the streams of one more session. */
@@ -269,8 +274,11 @@ bool gs_contenders_reserve(gs_server *server);
 void gs_contenders_add(gs_stream *stream);
 void gs_contenders_remove(gs_session *session);
 void gs_contenders_close(gs_server *server);
-/* Fills in the queries; streams without a launch are removed. Returns how many are left. */
+/* Fills in the queries; streams without a launch are removed. Returns how many take part; others come after them. */
 size_t gs_contenders_describe(gs_server *server);
+/* Whether a client has had more than others that contend, by more than a turn. It then has one stream at a time on the
+   device, however many it uses. */
+bool gs_contenders_is_ahead(const gs_session *session);
 /* Whether a launch takes the place of the one before it in its stream: the same kernel on its SMs. */
 bool gs_contender_takes_place(const gs_stream *stream, const gs_action *action);
 bool gs_contender_can_confine(const gs_action *action);
@@ -315,6 +323,8 @@ void gs_window_close(gs_server *server);
 void gs_launch_start(gs_action *action);
 /* Hands over what can be. */
 void gs_stream_advance(gs_stream *stream);
+/* A piece of a copy or fill was reported: counts it, and hands over what waited for that. */
+void gs_transfer_moved(gs_action *action, const gs_worker_report *report);
 
 /* ---- scheduler.c ---- */
 
@@ -399,8 +409,11 @@ struct gs_session {
     uint32_t actions;  /* that have not happened */
     uint32_t end_code; /* enum gs_client_code; 0: it is open */
     uint64_t opened_ns;
-    uint32_t contenders; /* of its streams */
-    uint64_t had;        /* SMs times nanoseconds, for fairness: see contenders.c */
+    uint32_t contenders;       /* of its streams, */
+    uint32_t running;          /* those that the device has, as of the last decision, */
+    const gs_stream *earliest; /* and the one that has waited longest */
+    uint64_t moving;           /* bytes of copies and fills that the worker has */
+    uint64_t had;              /* SMs times nanoseconds, for fairness: see contenders.c */
     gs_session_counts counts;
     gs_account account;
 };
@@ -490,6 +503,8 @@ struct gs_server {
     gs_window window;
     gs_scheduler scheduler;
     gs_loads loads;
+    uint32_t moving;  /* sessions with copies or fills that the worker has */
+    double move_rate; /* of these, bytes in a nanosecond, about */
     uint64_t launches, resizes;
     gs_times first_block;                                /* from the arrival of a launch to its first block */
     uint64_t saved_ns, worked_ns, checked_ns, tried_ns;  /* server.c's: when it last did these */

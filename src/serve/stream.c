@@ -10,6 +10,11 @@ gs_action *gs_stream_launch(const gs_stream *stream) {
     return action;
 }
 
+gs_action *gs_stream_contender(const gs_stream *stream) {
+    gs_action *action = gs_stream_launch(stream);
+    return action && (action->is_issued || stream->next == action) ? action : NULL;
+}
+
 void gs_stream_append(gs_action *action) {
     gs_stream *stream = action->stream;
     if (stream->tail)
