@@ -962,29 +962,41 @@ static void shared_host_memory_is_limited(void **state) {
 }
 
 /* Sparse files fill the address space of the worker, if nobody counts them. */
-static int client_shares_much(int unused) {
+static int client_shares_much(int number) {
     gs_client *client = client_open();
     void *memory;
-    (void)unused;
+    char name[20];
+    snprintf(name, sizeof name, "shared%d", number);
     if (!client)
         return 1;
     for (size_t bytes = (size_t)1 << 46; bytes >= 4096; bytes /= 2)
         while (gs_client_host_malloc(client, bytes, &memory) == GS_CLIENT_OK)
             ;
-    close(open("shared", O_CREAT | O_WRONLY, 0600));
+    close(open(name, O_CREAT | O_WRONLY, 0600));
     pause();
     return 0;
 }
 
-static void sparse_memory_of_one_client_is_not_missed_by_others(void **state) {
-    (void)state;
-    pid_t daemon = DAEMON("--sms", "4"), flood = spawn(client_shares_much, 0);
-    while (access("shared", F_OK) != 0)
+static void wait_file(const char *name, int number) {
+    char path[20];
+    snprintf(path, sizeof path, "%s%d", name, number);
+    while (access(path, F_OK) != 0)
         sleep_ms(10);
+    unlink(path);
+}
+
+static void sparse_memory_is_not_missed_by_others(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4"), floods[3];
+    for (int i = 0; i < 3; i++)
+        floods[i] = spawn(client_shares_much, i);
+    for (int i = 0; i < 3; i++)
+        wait_file("shared", i);
     assert_int_equal(wait_process(spawn(client_works, 2)), 0);
-    kill(flood, SIGKILL);
-    wait_process(flood);
-    unlink("shared");
+    for (int i = 0; i < 3; i++) {
+        kill(floods[i], SIGKILL);
+        wait_process(floods[i]);
+    }
     stop_daemon(daemon);
 }
 
@@ -1034,14 +1046,10 @@ static void many_small_allocations_harm_nobody(void **state) {
     (void)state;
     enum { FLOODS = 4, EACH = 16384 };
     pid_t daemon = DAEMON("--sms", "4"), floods[FLOODS];
-    char name[20];
     for (int i = 0; i < FLOODS; i++)
         floods[i] = spawn(client_allocates_bytes, i);
-    for (int i = 0; i < FLOODS; i++) {
-        snprintf(name, sizeof name, "bytes%d", i);
-        while (access(name, F_OK) != 0)
-            sleep_ms(10);
-    }
+    for (int i = 0; i < FLOODS; i++)
+        wait_file("bytes", i);
     assert_true(status_number("limits.all.allocations.used") == FLOODS * EACH / 8 * 7); /* the rest is kept */
     assert_int_equal(wait_process(spawn(client_works, 3)), 0);
     assert_true(status_number("device.restarts") == 0);
@@ -1255,6 +1263,13 @@ static void status_and_top_list_the_clients(void **state) {
     assert_non_null(client);
     command_says("status", " test ");
     command_says("status --json", "\"clients\":[{\"name\":\"test\",");
+    command_says("status --limits", "clients                       1                1   100%");
+    gs_client_memory memory;
+    for (int i = 0; i < 15000; i++)
+        assert_int_equal(gs_client_malloc(client, 1, &memory), GS_CLIENT_OK);
+    command_says("status", "idle (allocations 92%)");
+    command_says("top --every 50", "idle (allocations 92%)");
+    command_says("status --json", "\"allocations\":{\"used\":15000,\"limit\":16384}");
     command_says("top --every 50", "the CPU, playing a GPU of 4 SMs, up ");
     gs_client_close(client);
     gs_client *odd = NULL; /* what would harm a terminal is not in its name */
@@ -1484,7 +1499,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test_teardown(silent_connections_lock_nobody_out, clean),
         cmocka_unit_test_teardown(clients_of_one_process_leave_places_for_others, clean),
         cmocka_unit_test_teardown(shared_host_memory_is_limited, clean),
-        cmocka_unit_test_teardown(sparse_memory_of_one_client_is_not_missed_by_others, clean),
+        cmocka_unit_test_teardown(sparse_memory_is_not_missed_by_others, clean),
         cmocka_unit_test_teardown(device_memory_is_limited, clean),
         cmocka_unit_test_teardown(many_small_allocations_harm_nobody, clean),
         cmocka_unit_test_teardown(few_descriptors_are_enough_for_an_answer, clean),

@@ -199,13 +199,28 @@ static void look_after(gs_server *server) {
     save_profiles(server);
 }
 
+static bool must_decide_now(const gs_server *server) {
+    const gs_scheduler *scheduler = &server->scheduler;
+    return (scheduler->must_decide || server->now_ns >= scheduler->look_at_ns) &&
+           server->now_ns >= scheduler->not_before_ns;
+}
+
+/* Decisions have at most a fifth of the time, however many contenders there are. */
+static void decide(gs_server *server) {
+    enum { USUAL_NS = 50000, TIMES = 4 };
+    uint64_t began = (uint64_t)gs_now_ns();
+    gs_schedule_decide(server);
+    uint64_t now = (uint64_t)gs_now_ns(), took = now - began;
+    server->scheduler.not_before_ns = took > USUAL_NS ? now + TIMES * took : 0;
+}
+
 bool gs_server_work(gs_server *server) {
     server->now_ns = (uint64_t)gs_now_ns();
     bool has_reports = take_reports(server), has_commands = take_commands(server);
     if (has_reports || has_commands)
         server->worked_ns = server->now_ns;
-    if (server->scheduler.must_decide || server->now_ns >= server->scheduler.look_at_ns)
-        gs_schedule_decide(server);
+    if (must_decide_now(server))
+        decide(server);
     look_after(server);
     if (server->sessions.must_sweep)
         gs_sessions_sweep(server);
@@ -226,6 +241,8 @@ static bool arm_rings(gs_server *server) {
 
 static uint64_t most_sleep_ns(const gs_server *server, bool is_taking) {
     uint64_t now = server->now_ns, look_at = server->scheduler.look_at_ns;
+    if (server->scheduler.must_decide)
+        look_at = server->scheduler.not_before_ns;
     uint64_t most = gs_min_u64(CHECK_NS, look_at > now ? look_at - now : 0);
     if (!is_taking)
         return gs_min_u64(most, RETAKE_NS);
@@ -242,8 +259,7 @@ bool gs_server_sleep(gs_server *server, uint64_t *most_ns) {
     }
     bool is_taking = takes_commands(server);
     bool must_sweep = server->sessions.must_sweep;
-    if (server->scheduler.must_decide || (must_sweep && gs_sessions_may_free(server)) ||
-        (is_taking && !arm_rings(server)))
+    if (must_decide_now(server) || (must_sweep && gs_sessions_may_free(server)) || (is_taking && !arm_rings(server)))
         return false;
     *most_ns = most_sleep_ns(server, is_taking && !must_sweep);
     return true;

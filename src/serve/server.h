@@ -330,8 +330,9 @@ void gs_transfer_moved(gs_action *action, const gs_worker_report *report);
 
 typedef struct gs_scheduler {
     bool must_decide;
-    bool somebody_waits; /* for a turn, as of the last decision */
-    uint64_t look_at_ns; /* decide again then, though nothing happens */
+    bool somebody_waits;    /* for a turn, as of the last decision */
+    uint64_t look_at_ns;    /* decide again then, though nothing happens */
+    uint64_t not_before_ns; /* decisions among many contenders take long: the next one is made later */
     uint64_t decisions;
     gs_random random; /* for tests */
 } gs_scheduler;

@@ -143,6 +143,19 @@ size_t gs_status_clients(const gs_server *server) {
 
 /* ---- the document ---- */
 
+/* Memory of a process that is in use; 0: not known. */
+static uint64_t resident_bytes(int32_t process) {
+    char path[40];
+    unsigned long pages = 0;
+    snprintf(path, sizeof path, "/proc/%d/statm", process);
+    FILE *file = fopen(path, "re");
+    if (file && fscanf(file, "%*u %lu", &pages) != 1)
+        pages = 0;
+    if (file)
+        fclose(file);
+    return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
 static void write_device(const gs_server *server, gs_writer *writer) {
     const gs_worker_facts *facts = gs_worker_facts_of(server->worker);
     gs_write_object(writer, "device");
@@ -152,6 +165,7 @@ static void write_device(const gs_server *server, gs_writer *writer) {
     gs_write_int(writer, "architecture", facts->architecture);
     gs_write_uint(writer, "memory_bytes", facts->memory_bytes);
     gs_write_int(writer, "process", facts->process);
+    gs_write_uint(writer, "resident_bytes", resident_bytes(facts->process));
     gs_write_uint(writer, "restarts", server->life - 1);
     gs_write_bool(writer, "is_down", server->is_down);
     gs_write_end(writer);
@@ -171,6 +185,7 @@ void gs_status_json(const gs_server *server, gs_text *into) {
     gs_writer writer = gs_writer_to(into);
     gs_write_document(&writer, "gridsmith.status/1");
     gs_write_int(&writer, "process", getpid());
+    gs_write_uint(&writer, "resident_bytes", resident_bytes(getpid()));
     gs_write_uint(&writer, "time_ns", server->now_ns);
     gs_write_uint(&writer, "uptime_ns", server->now_ns - server->opened_ns);
     write_device(server, &writer);
