@@ -5,6 +5,8 @@
  * few, and have little time: when there are too many, the oldest of the process that has most of them goes. So a
  * request for the status, and a client of another process, always get in.
  *
+ * The status has only a part of the daemon's time: who asks too often waits.
+ *
  * When the daemon has no descriptor left, two that it has spared serve one connection at a time: a request for the
  * status is answered, and anything else is told to try again.
  */
@@ -24,6 +26,8 @@ enum {
     LOOK_MS = 250,          /* how often silent connections are looked at */
     MOST_SILENT = 128,      /* connections */
     ACCEPTED_AT_ONCE = 16,  /* connections */
+    STATUS_MS = 5,          /* how often those that wait for the status are looked at */
+    STATUS_TIMES = 4,       /* after a status nobody gets one for so many times as long as it took */
     DESCRIPTORS_PER_USE = 4 /* silent connections may use the part 1 / so many of the descriptors */
 };
 
@@ -35,6 +39,7 @@ struct connection {
     gs_account *account; /* of its process */
     uint32_t user;
     uint64_t arrived_ns;
+    bool wants_status;
     struct connection *next, **at; /* in the list of silent ones, the oldest first, or of clients */
 };
 
@@ -228,19 +233,50 @@ static ssize_t read_hello(int socket, gs_wire_hello *hello) {
     return got < 0 && errno != EAGAIN && errno != EINTR ? 0 : got;
 }
 
+static void answer_status(struct connection *connection) {
+    gs_connections *owner = connection->owner;
+    int64_t began = gs_now_ns();
+    send_status(owner->server, connection->socket);
+    owner->busy_until_ns = gs_now_ns() + STATUS_TIMES * (gs_now_ns() - began);
+    hang_up(connection);
+}
+
+static void answer_waiting(uv_timer_t *timer) {
+    gs_connections *connections = timer->data;
+    struct connection *first = connections->silent;
+    while (first && !first->wants_status)
+        first = first->next;
+    if (!first)
+        uv_timer_stop(timer);
+    else if (gs_now_ns() >= connections->busy_until_ns)
+        answer_status(first);
+}
+
+/* At once, or when it is the turn of the status again. */
+static void request_status(struct connection *connection) {
+    gs_connections *owner = connection->owner;
+    connection->wants_status = true;
+    if (gs_now_ns() >= owner->busy_until_ns)
+        answer_status(connection);
+    else if (!uv_is_active((uv_handle_t *)&owner->status_timer))
+        uv_timer_start(&owner->status_timer, answer_waiting, STATUS_MS, STATUS_MS);
+}
+
 /* Of a silent connection. */
 static void receive_hello(struct connection *connection) {
     gs_wire_hello hello;
     ssize_t got = read_hello(connection->socket, &hello);
     if (got < 0)
         return;
-    if (got > 0 && is_hello(&hello, (size_t)got, GS_WIRE_HELLO)) {
+    if (got > 0 && !connection->wants_status && is_hello(&hello, (size_t)got, GS_WIRE_HELLO)) {
         welcome_client(connection, &hello);
         return;
     }
-    if (got > 0 && is_hello(&hello, (size_t)got, GS_WIRE_STATUS))
-        send_status(connection->owner->server, connection->socket);
-    else if (got > 0)
+    if (got > 0 && is_hello(&hello, (size_t)got, GS_WIRE_STATUS)) {
+        request_status(connection);
+        return;
+    }
+    if (got > 0)
         refuse_hello(connection->socket, &hello, (size_t)got);
     hang_up(connection);
 }
@@ -406,7 +442,8 @@ bool gs_connections_accept(gs_connections *connections, int listening) {
 void gs_connections_open(gs_connections *connections, uv_loop_t *loop, gs_server *server) {
     *connections = (gs_connections){.loop = loop, .server = server, .spares = {-1, -1}};
     uv_timer_init(loop, &connections->timer);
-    connections->timer.data = connections;
+    uv_timer_init(loop, &connections->status_timer);
+    connections->timer.data = connections->status_timer.data = connections;
     spare_descriptors(connections);
 }
 
@@ -418,5 +455,6 @@ void gs_connections_close(gs_connections *connections) {
     while (connections->silent)
         hang_up(connections->silent);
     uv_close((uv_handle_t *)&connections->timer, NULL);
+    uv_close((uv_handle_t *)&connections->status_timer, NULL);
     use_spares(connections);
 }
