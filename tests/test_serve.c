@@ -401,6 +401,49 @@ static void threads_share_a_client(void **state) {
     stop_daemon(daemon);
 }
 
+/* Copies that are handed over in pieces, on several streams at once, from ordinary and from shared memory. */
+static int client_copies_much(int turns) {
+    enum { STREAMS = 4, WORDS = 900001 };
+    gs_client *client = client_open();
+    gs_client_memory memories[STREAMS];
+    uint32_t *shared[STREAMS], *plain = malloc(WORDS * sizeof *plain);
+    size_t bytes = WORDS * sizeof *plain;
+    if (!client || !plain)
+        return 1;
+    for (int i = 0; i < STREAMS; i++)
+        if (gs_client_malloc(client, bytes, &memories[i]) || gs_client_host_malloc(client, bytes, (void **)&shared[i]))
+            return client_fails("malloc");
+    for (int turn = 0; turn < turns; turn++) {
+        for (uint32_t i = 0; i < STREAMS; i++) {
+            for (uint32_t k = 0; k < WORDS; k++)
+                shared[i][k] = (k + i) * 2654435761u + (uint32_t)turn;
+            if (gs_client_fill(client, i, memories[i], 0xa5, bytes) ||
+                gs_client_copy_in(client, i, memories[i] + 8, shared[i] + 2, bytes - 16))
+                return client_fails("copy in");
+        }
+        for (uint32_t i = 0; i < STREAMS; i++) {
+            if (gs_client_copy_out(client, i, plain, memories[i], bytes))
+                return client_fails("copy out");
+            for (uint32_t k = 0; k < WORDS; k++)
+                if (plain[k] != (k < 2 || k >= WORDS - 2 ? 0xa5a5a5a5 : shared[i][k]))
+                    return fprintf(stderr, "word %u of stream %u is wrong\n", k, i);
+        }
+    }
+    gs_client_close(client);
+    free(plain);
+    return 0;
+}
+
+static void large_copies_arrive_whole(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4"), clients[3];
+    for (int i = 0; i < 3; i++)
+        clients[i] = spawn(client_copies_much, (int)scaled(6));
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(wait_process(clients[i]), 0);
+    stop_daemon(daemon);
+}
+
 /* ---- clients and daemons that end ---- */
 
 static void killed_clients_leave_nothing(void **state) {
@@ -409,15 +452,45 @@ static void killed_clients_leave_nothing(void **state) {
     pid_t steady = spawn(client_works, (int)scaled(40));
     gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 7), 0);
     for (uint64_t i = 0; i < scaled(30); i++) {
-        pid_t victim = spawn(gs_random_chance(&random, 50) ? client_is_resized : client_works, 1000);
+        static int (*const ways[])(int) = {client_is_resized, client_works, client_copies_much};
+        pid_t victim = spawn(ways[gs_random_from(&random, 0, 2)], 1000);
         sleep_ms(gs_random_from(&random, 0, 60));
         kill(victim, SIGKILL);
         wait_process(victim);
     }
     assert_int_equal(wait_process(steady), 0);
     wait_status("clients", 0);
+    wait_status("limits.all.clients.used", 0);
+    wait_status("limits.all.memory_bytes.used", 0);
+    wait_status("limits.all.actions.used", 0);
     assert_int_equal(wait_process(spawn(client_works, 2)), 0);
     assert_true(status_number("device.restarts") == 0);
+    stop_daemon(daemon);
+}
+
+/* Requests long copies on all streams, and is killed. */
+static int client_dies_copying(int unused) {
+    enum { BYTES = 64 << 20 };
+    gs_client *client = client_open();
+    gs_client_memory memory;
+    void *shared;
+    (void)unused;
+    if (!client || gs_client_malloc(client, BYTES, &memory) || gs_client_host_malloc(client, BYTES, &shared))
+        return client_fails("malloc");
+    for (uint32_t i = 0; i < GS_CLIENT_STREAMS; i++)
+        if (gs_client_copy_in(client, i, memory, shared, BYTES))
+            return client_fails("copy_in");
+    raise(SIGKILL);
+    return 0;
+}
+
+static void copies_of_killed_clients_end(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4");
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(WTERMSIG(wait_process(spawn(client_dies_copying, 0))), SIGKILL);
+    wait_status("limits.all.clients.used", 0);
+    wait_status("limits.all.memory_bytes.used", 0);
     stop_daemon(daemon);
 }
 
@@ -1482,7 +1555,9 @@ int main(int argc, char **argv) {
         cmocka_unit_test_teardown(every_block_runs_once_over_many_resizes, clean),
         cmocka_unit_test_teardown(planned_kernels_all_end, clean),
         cmocka_unit_test_teardown(threads_share_a_client, clean),
+        cmocka_unit_test_teardown(large_copies_arrive_whole, clean),
         cmocka_unit_test_teardown(killed_clients_leave_nothing, clean),
+        cmocka_unit_test_teardown(copies_of_killed_clients_end, clean),
         cmocka_unit_test_teardown(killed_daemon_is_an_error_and_not_a_hang, clean),
         cmocka_unit_test_teardown(stopped_daemon_tells_its_clients, clean),
         cmocka_unit_test_teardown(one_daemon_at_a_socket, clean),

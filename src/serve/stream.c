@@ -49,6 +49,10 @@ void gs_stream_drop(gs_stream *stream) {
     stream->tail = stream->next = NULL;
     while ((action = *at)) {
         if (action->is_issued) {
+            if (action->sent < action->bytes) { /* of a copy, the pieces that wait do not happen */
+                action->bytes = action->sent;
+                action->is_done = action->moved == action->sent;
+            }
             stream->tail = action;
             at = &action->next;
             continue;
