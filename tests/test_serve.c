@@ -480,6 +480,8 @@ static int client_dies_copying(int unused) {
     for (uint32_t i = 0; i < GS_CLIENT_STREAMS; i++)
         if (gs_client_copy_in(client, i, memory, shared, BYTES))
             return client_fails("copy_in");
+    while (status_number("limits.all.actions.used") < GS_CLIENT_STREAMS)
+        sleep_ms(1);
     raise(SIGKILL);
     return 0;
 }

@@ -22,13 +22,14 @@
 #include <unistd.h>
 
 enum {
-    HELLO_MS = 5000,        /* so long a connection may be silent */
-    LOOK_MS = 250,          /* how often silent connections are looked at */
-    MOST_SILENT = 128,      /* connections */
-    ACCEPTED_AT_ONCE = 16,  /* connections */
-    STATUS_MS = 5,          /* how often those that wait for the status are looked at */
-    STATUS_TIMES = 4,       /* after a status nobody gets one for so many times as long as it took */
-    DESCRIPTORS_PER_USE = 4 /* silent connections may use the part 1 / so many of the descriptors */
+    HELLO_MS = 5000,          /* so long a connection may be silent */
+    LOOK_MS = 250,            /* how often silent connections are looked at */
+    MOST_SILENT = 128,        /* connections */
+    ACCEPTED_AT_ONCE = 16,    /* connections */
+    STATUS_MS = 5,            /* how often those that wait for the status are looked at */
+    STATUS_TIMES = 4,         /* after a status nobody gets one for so many times as long as it took */
+    MOST_PAUSE_NS = 50000000, /* and no longer than this: the daemon may not have had a CPU meanwhile */
+    DESCRIPTORS_PER_USE = 4   /* silent connections may use the part 1 / so many of the descriptors */
 };
 
 struct connection {
@@ -170,7 +171,8 @@ static gs_code check_place(const struct connection *connection, gs_error *error)
         return gs_fail(error, GS_E_IO, "the daemon is stopping");
     if (server->is_down)
         return gs_fail(error, GS_E_NO_GPU, "%s", gs_no_worker);
-    if (!gs_quotas_allow(&server->quotas, connection->account, GS_QUOTA_CLIENTS, 1, message))
+    if (!gs_quotas_allow(&server->quotas, connection->account, GS_QUOTA_CLIENTS, 1, message) ||
+        !gs_quotas_allow(&server->quotas, connection->account, GS_QUOTA_DESCRIPTORS, 0, message)) /* it has its own */
         return gs_fail(error, GS_E_FULL, "%s", message);
     return GS_OK;
 }
@@ -237,7 +239,8 @@ static void answer_status(struct connection *connection) {
     gs_connections *owner = connection->owner;
     int64_t began = gs_now_ns();
     send_status(owner->server, connection->socket);
-    owner->busy_until_ns = gs_now_ns() + STATUS_TIMES * (gs_now_ns() - began);
+    int64_t took = gs_now_ns() - began;
+    owner->busy_until_ns = began + took + gs_min(STATUS_TIMES * took, MOST_PAUSE_NS);
     hang_up(connection);
 }
 
@@ -316,9 +319,13 @@ static void drop_silent(gs_connections *connections) {
 static void look_at_silent(uv_timer_t *timer) {
     gs_connections *connections = timer->data;
     uint64_t now = (uint64_t)gs_now_ns();
-    while (connections->silent && now - connections->silent->arrived_ns >= (uint64_t)HELLO_MS * 1000000) {
-        refuse(connections->silent->socket, "no hello came within %d s", HELLO_MS / 1000);
-        hang_up(connections->silent);
+    struct connection *oldest;
+    while ((oldest = connections->silent) && now - oldest->arrived_ns >= (uint64_t)HELLO_MS * 1000000) {
+        if (oldest->wants_status)
+            send_status(connections->server, oldest->socket);
+        else
+            refuse(oldest->socket, "no hello came within %d s", HELLO_MS / 1000);
+        hang_up(oldest);
     }
     if (!connections->silent)
         uv_timer_stop(timer);

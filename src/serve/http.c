@@ -8,7 +8,8 @@
 
 #include <stdlib.h>
 
-enum { CONNECTIONS = 16, LIMIT_MS = 5000, REQUEST_BYTES = 4096, TIMES = 4 /* as long nothing is answered */ };
+enum { CONNECTIONS = 16, LIMIT_MS = 5000, REQUEST_BYTES = 4096, TIMES = 4 };
+enum { MOST_PAUSE_NS = 50000000 }; /* after an answer there is none for TIMES as long as it took, but no longer */
 
 struct http_request {
     gs_http *http;
@@ -65,7 +66,8 @@ static void answer(struct http_request *request) {
                 is_metrics ? "200 OK" : "404 Not Found", request->body.count);
     uv_buf_t buffers[] = {uv_buf_init(request->head.data, (unsigned)request->head.count),
                           uv_buf_init(request->body.data, (unsigned)request->body.count)};
-    request->http->busy_until_ns = gs_now_ns() + TIMES * (gs_now_ns() - began);
+    int64_t took = gs_now_ns() - began;
+    request->http->busy_until_ns = began + took + gs_min(TIMES * took, MOST_PAUSE_NS);
     request->is_answered = true;
     uv_timer_start(&request->timer, time_is_over, LIMIT_MS, 0);
     request->write.data = request;

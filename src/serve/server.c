@@ -207,11 +207,11 @@ static bool must_decide_now(const gs_server *server) {
 
 /* Decisions have at most a fifth of the time, however many contenders there are. */
 static void decide(gs_server *server) {
-    enum { USUAL_NS = 50000, TIMES = 4 };
+    enum { USUAL_NS = 50000, TIMES = 4, MOST_PAUSE_NS = 10000000 };
     uint64_t began = (uint64_t)gs_now_ns();
     gs_schedule_decide(server);
     uint64_t now = (uint64_t)gs_now_ns(), took = now - began;
-    server->scheduler.not_before_ns = took > USUAL_NS ? now + TIMES * took : 0;
+    server->scheduler.not_before_ns = took > USUAL_NS ? now + gs_min_u64(TIMES * took, MOST_PAUSE_NS) : 0;
 }
 
 bool gs_server_work(gs_server *server) {

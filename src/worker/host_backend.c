@@ -113,7 +113,7 @@ struct host {
 /* What a signal handler can know of its thread. */
 static _Thread_local const struct task *running_task;
 static _Thread_local sigjmp_buf *volatile copying; /* where a copy that faults goes on */
-static gs_worker_loop *the_loop;          /* handlers have no other way to find it */
+static gs_worker_loop *the_loop;                   /* handlers have no other way to find it */
 
 /* ---- tasks; all of this with the mutex ---- */
 
