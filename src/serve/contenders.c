@@ -26,19 +26,31 @@ bool gs_contenders_reserve(gs_server *server) {
     return queries && places;
 }
 
-/* A client that comes, or comes back, has no more to catch up than the client that has had least. */
+enum {
+    ABSENT_NS = 100000000, /* who was away for longer has come back */
+    MOST_BEHIND = 10       /* turns that a client may have to catch up */
+};
+
+static double turn_of(const gs_server *server) {
+    return (double)server->plan.slice_ns * server->facts.sms;
+}
+
+/* A client that comes, or comes back, has no more to catch up than the client that has had least. One that was away for
+   a moment, between two launches, still has what it had, up to some turns. */
 static void join(gs_session *session) {
-    const gs_contenders *contenders = &session->server->contenders;
+    const gs_server *server = session->server;
     double least = -1;
     if (session->contenders++)
         return;
     session->server->contenders.sessions++;
-    for (size_t i = 0; i < contenders->count; i++) {
-        const gs_session *other = contenders->data[i]->session;
+    for (size_t i = 0; i < server->contenders.count; i++) {
+        const gs_session *other = server->contenders.data[i]->session;
         double had = (double)other->had / other->options.weight;
         if (other != session && (least < 0 || had < least))
             least = had;
     }
+    if (session->left_ns && server->now_ns - session->left_ns < ABSENT_NS)
+        least -= MOST_BEHIND * turn_of(server);
     uint64_t fair = least > 0 ? (uint64_t)(least * session->options.weight) : 0;
     session->had = gs_max_u64(session->had, fair);
 }
@@ -56,7 +68,10 @@ static void remove_at(gs_contenders *contenders, size_t at) {
     gs_stream *stream = contenders->data[at];
     gs_stream_forget_kept(stream);
     stream->is_contender = false;
-    contenders->sessions -= !--stream->session->contenders;
+    if (!--stream->session->contenders) {
+        contenders->sessions--;
+        stream->session->left_ns = stream->session->server->now_ns;
+    }
     contenders->data[at] = contenders->data[--contenders->count];
 }
 
@@ -140,8 +155,8 @@ static bool describe(const gs_server *server, const gs_stream *stream, gs_conten
 bool gs_contenders_is_ahead(const gs_session *session) {
     const gs_server *server = session->server;
     const gs_contenders *contenders = &server->contenders;
-    double turn = (double)server->plan.slice_ns * server->facts.sms;
-    return contenders->sessions > 1 && (double)session->had / session->options.weight > contenders->least_had + turn;
+    return contenders->sessions > 1 &&
+           (double)session->had / session->options.weight > contenders->least_had + turn_of(server);
 }
 
 /* What each client has on the device, and which of its launches came first. */

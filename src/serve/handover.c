@@ -69,16 +69,18 @@ void gs_launch_start(gs_action *action) {
 /* ---- copies and fills ---- */
 
 /* Large copies are handed over in pieces, so that nobody waits long for another client's. With others that copy, a
-   client has one piece on its way, else some, so that there is no gap. */
-enum { PIECE_NS = 200000, LEAST_PIECE = 256 << 10, MOST_PIECE = 16 << 20, PIECES_ALONE = 8 };
+   client has one piece on its way, else some, so that there is no gap. Others that copy now and then count, too. */
+enum { PIECE_NS = 200000, LEAST_PIECE = 256 << 10, MOST_PIECE = 16 << 20, PIECES_ALONE = 8, RECENT_NS = 20000000 };
 
 static uint64_t piece_bytes(const gs_server *server) {
     return gs_max_u64(LEAST_PIECE, gs_min_u64(MOST_PIECE, (uint64_t)(server->move_rate * PIECE_NS)));
 }
 
 static bool may_move(const gs_session *session, uint64_t piece) {
-    uint32_t others = session->server->moving - (session->moving > 0);
-    return session->moving < piece * (others ? 1 : PIECES_ALONE);
+    const gs_server *server = session->server;
+    bool has_others = server->moving > (session->moving > 0) ||
+                      (server->mover_changed_ns && server->now_ns - server->mover_changed_ns < RECENT_NS);
+    return session->moving < piece * (has_others ? 1 : PIECES_ALONE);
 }
 
 static gs_code hand_over_piece(const gs_action *action, uint64_t bytes) {
@@ -89,6 +91,13 @@ static gs_code hand_over_piece(const gs_action *action, uint64_t bytes) {
         return gs_worker_fill(worker, tag, queue, action->resource->handle, at, bytes, action->value);
     return gs_worker_copy(worker, tag, queue, action->command == GS_WIRE_COPY_IN, action->resource->handle, at,
                           action->region->handle, region_at, bytes);
+}
+
+static void note_mover(const gs_session *session) {
+    gs_server *server = session->server;
+    if (server->mover && server->mover != session->slot)
+        server->mover_changed_ns = server->now_ns;
+    server->mover = session->slot;
 }
 
 /* False: a part of it must wait. */
@@ -105,6 +114,7 @@ static bool hand_over(gs_action *action) {
             action->is_done = action->moved == action->sent;
             break;
         }
+        note_mover(session);
         session->server->moving += !session->moving;
         session->moving += bytes;
         action->sent += bytes;

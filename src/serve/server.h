@@ -413,6 +413,7 @@ struct gs_session {
     uint32_t contenders;       /* of its streams, */
     uint32_t running;          /* those that the device has, as of the last decision, */
     const gs_stream *earliest; /* and the one that has waited longest */
+    uint64_t left_ns;          /* when the last of its streams left */
     uint64_t moving;           /* bytes of copies and fills that the worker has */
     uint64_t had;              /* SMs times nanoseconds, for fairness: see contenders.c */
     gs_session_counts counts;
@@ -504,8 +505,10 @@ struct gs_server {
     gs_window window;
     gs_scheduler scheduler;
     gs_loads loads;
-    uint32_t moving;  /* sessions with copies or fills that the worker has */
-    double move_rate; /* of these, bytes in a nanosecond, about */
+    uint32_t moving;           /* sessions with copies or fills that the worker has */
+    uint32_t mover;            /* the slot of the session that had the last of them, */
+    uint64_t mover_changed_ns; /* and when another one had */
+    double move_rate;          /* of these, bytes in a nanosecond, about */
     uint64_t launches, resizes;
     gs_times first_block;                                /* from the arrival of a launch to its first block */
     uint64_t saved_ns, worked_ns, checked_ns, tried_ns;  /* server.c's: when it last did these */
