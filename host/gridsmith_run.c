@@ -195,7 +195,7 @@ __thread gs_uint3 blockDim, gridDim; /* dim3 has the same layout */
 static __thread struct runner *self;
 
 static gs_job *job;
-void (*gs_host_on_failure)(const char *message);
+void (*gs_host_on_failure)(const char *message), (*gs_host_on_shortage)(const char *message);
 static pthread_mutex_t failure = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- failures: the first one writes its message, and the process ends ---- */
@@ -234,6 +234,17 @@ void gs_host_fail(const char *format, ...) {
     va_end(arguments);
     gs_host_where(where, sizeof where);
     fail(GS_JOB_FAILED, "%s%s", message, where);
+}
+
+/* There is no memory for what is needed around a kernel. */
+static void fail_memory(const char *what, size_t count) __attribute__((noreturn));
+
+static void fail_memory(const char *what, size_t count) {
+    char message[GS_JOB_MESSAGE];
+    snprintf(message, sizeof message, "no memory for %zu %s", count, what);
+    if (!job && gs_host_on_shortage)
+        gs_host_on_shortage(message);
+    fail(GS_JOB_WRONG, "%s", message);
 }
 
 static const char *kind_name(int kind) {
@@ -329,7 +340,7 @@ static void make_stacks(struct runner *runner, unsigned threads) {
     runner->stacks =
         mmap(NULL, each * threads, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (runner->stacks == MAP_FAILED)
-        fail(GS_JOB_WRONG, "no memory for the stacks of %u threads", threads);
+        fail_memory("stacks of threads", threads);
     for (unsigned i = 0; i < threads; i++) {
         struct fiber *fiber = &runner->fibers[i];
         mprotect(runner->stacks + each * i, page, PROT_NONE); /* a stack overflow is a fault */
@@ -610,7 +621,7 @@ void *gs_host_static(int slot, size_t bytes, size_t align) {
     struct runner *runner = self;
     if (!runner->slots[slot]) {
         if (posix_memalign(&runner->slots[slot], align < sizeof(void *) ? sizeof(void *) : align, bytes ? bytes : 1))
-            fail(GS_JOB_WRONG, "no memory for %zu bytes of shared memory", bytes);
+            fail_memory("bytes of shared memory", bytes);
         runner->slot_bytes[slot] = bytes;
         runner->slot_is_fresh[slot] = false;
     }
@@ -767,13 +778,13 @@ static void serve(struct launch *launch) {
     struct runner *runner = calloc(1, sizeof *runner);
     unsigned long long number;
     if (!runner)
-        fail(GS_JOB_WRONG, "out of memory");
+        fail_memory("bytes", sizeof *runner);
     self = runner;
     runner->launch = launch;
     runner->threads = launch->block[0] * launch->block[1] * launch->block[2];
     runner->shared_bytes = launch->kernel->shared_bytes + launch->shared_bytes;
     if (posix_memalign(&runner->shared, 1024, runner->shared_bytes ? runner->shared_bytes : 1))
-        fail(GS_JOB_WRONG, "out of memory");
+        fail_memory("bytes of shared memory", runner->shared_bytes);
     stack_t signals = {.ss_sp = runner->signal_stack, .ss_size = sizeof runner->signal_stack};
     sigaltstack(&signals, NULL);
     make_stacks(runner, runner->threads);

@@ -123,6 +123,8 @@ GS_SHOWN void gs_host_serve(const gs_host_part *part);
 
 /* Called with a message when a kernel has failed, before the process ends. It may end the process itself. */
 extern GS_SHOWN void (*gs_host_on_failure)(const char *message);
+/* The same where the process has no memory left to run a kernel, which is not the kernel's fault. */
+extern GS_SHOWN void (*gs_host_on_shortage)(const char *message);
 /* " in block (0,0,0), thread (1,0,0) of NAME", if the calling thread runs a kernel, else "". May be called in a signal
    handler. */
 GS_SHOWN void gs_host_where(char *text, size_t size);

@@ -132,11 +132,10 @@ static void below_a_higher_priority_they_go_2_ms_ahead(void **state) {
     (void)state;
     for (size_t contenders = 1; contenders <= 2; contenders++) {
         struct scene *scene = open_scene(300000, contenders);
-        scene->sessions[2].options.priority = 1; /* connected, but without launches */
+        scene->server.sessions.by_priority[GS_MOST_PRIORITY + 1] = 1; /* connected, but without launches */
         assert_int_equal(filled(scene), 6);
-        scene->sessions[2].page = NULL; /* disconnected */
-        assert_int_equal(filled(scene), contenders == 1 ? 26 : 13);
-        scene->by_slot[2] = NULL;
+        scene->server.sessions.by_priority[GS_MOST_PRIORITY + 1] = 0; /* disconnected */
+        scene->server.sessions.by_priority[GS_MOST_PRIORITY - 1] = 1;
         assert_int_equal(filled(scene), contenders == 1 ? 26 : 13);
         close_scene(scene);
     }
@@ -181,12 +180,13 @@ static struct scene *open_kept(void) {
     scene->server.now_ns = 1000;
     scene->module.image = test_calloc(1, sizeof *scene->module.image + sizeof scene->module.image->kernels[0]);
     scene->module.image->kernels[0].can_be_confined = true;
-    stream->head = &scene->next;
+    stream->head = stream->next = &scene->next;
     scene->next.session = stream->session;
     stream->kept =
         (struct gs_kept){.profile = scene->next.launch.profile, .how = GS_PLAN_CONFINED, .sms = 40, .until_ns = 2000};
-    scene->contenders[1]->head = &scene->action;
+    scene->contenders[1]->head = scene->contenders[1]->next = &scene->action;
     scene->action.next = NULL;
+    scene->server.contenders.sessions = 2;
     return scene;
 }
 
@@ -224,7 +224,7 @@ static void a_launch_takes_the_place_of_the_one_before_it(void **state) {
 static void a_stream_whose_launch_ended_is_expected(void **state) {
     (void)state;
     struct scene *scene = open_kept();
-    scene->contenders[0]->head = NULL;
+    scene->contenders[0]->head = scene->contenders[0]->next = NULL;
     assert_int_equal(gs_contenders_describe(&scene->server), 2);
     const gs_contender *query = &scene->server.contenders.queries[0];
     assert_int_equal(query->state, GS_CONTENDER_EXPECTED);
@@ -239,6 +239,36 @@ static void a_stream_whose_launch_ended_is_expected(void **state) {
     close_kept(scene);
 }
 
+/* The first client has two streams, the second one. */
+static void a_client_that_is_ahead_has_one_stream_at_a_time(void **state) {
+    (void)state;
+    struct scene *scene = open_kept();
+    gs_contenders *contenders = &scene->server.contenders;
+    gs_session *first = &scene->sessions[0];
+    gs_action later = scene->next;
+    first->streams[1] = (gs_stream){.session = first, .head = &later, .next = &later};
+    scene->contenders[2] = &first->streams[1];
+    contenders->count = 3;
+    first->streams[0].kept.profile = NULL;
+    scene->next.launch.arrival = 7;
+    later.launch.arrival = 5;
+    assert_int_equal(gs_contenders_describe(&scene->server), 3);
+    first->had = (uint64_t)scene->server.plan.slice_ns * SMS + 1000000; /* more than a turn */
+    assert_int_equal(gs_contenders_describe(&scene->server), 2);
+    assert_true(contenders->data[2] == &first->streams[0]); /* its other launch came first */
+    first->streams[1].launches = 1;
+    later.is_issued = true; /* that one runs */
+    assert_false(gs_launch_may_follow(&first->streams[1], &later));
+    assert_int_equal(gs_contenders_describe(&scene->server), 2);
+    assert_true(contenders->data[2] == &first->streams[0]);
+    scene->sessions[1].had = first->had;
+    assert_int_equal(gs_contenders_describe(&scene->server), 3);
+    scene->sessions[1].had = 0;
+    contenders->sessions = 1; /* nobody else contends */
+    assert_int_equal(gs_contenders_describe(&scene->server), 3);
+    close_kept(scene);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(alone_launches_go_8_ms_ahead),
@@ -247,6 +277,7 @@ int main(void) {
         cmocka_unit_test(ends_are_reported_every_millisecond),
         cmocka_unit_test(a_launch_takes_the_place_of_the_one_before_it),
         cmocka_unit_test(a_stream_whose_launch_ended_is_expected),
+        cmocka_unit_test(a_client_that_is_ahead_has_one_stream_at_a_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -67,7 +67,8 @@ static bool is_serving(void) {
     return code == GS_OK;
 }
 
-static pid_t the_daemon;   /* 0: not running */
+static pid_t the_daemon; /* 0: not running */
+static bool must_have_few_descriptors;
 static bool must_not_leak; /* the search for leaks takes seconds, so only one daemon is checked */
 
 /* Starts a daemon with more options, up to a NULL, and waits until it answers. */
@@ -83,6 +84,8 @@ static pid_t start_daemon(const char *const *more) {
     if (process == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         setenv("ASAN_OPTIONS", must_not_leak ? "detect_leaks=1" : "detect_leaks=0", 1);
+        if (must_have_few_descriptors)
+            setrlimit(RLIMIT_NOFILE, &(struct rlimit){.rlim_cur = 64, .rlim_max = 64});
         int log = open("daemon.log", O_CREAT | O_WRONLY | O_APPEND, 0600);
         dup2(log, STDERR_FILENO);
         dup2(log, STDOUT_FILENO);
@@ -399,6 +402,49 @@ static void threads_share_a_client(void **state) {
     stop_daemon(daemon);
 }
 
+/* Copies that are handed over in pieces, on several streams at once, from ordinary and from shared memory. */
+static int client_copies_much(int turns) {
+    enum { STREAMS = 4, WORDS = 900001 };
+    gs_client *client = client_open();
+    gs_client_memory memories[STREAMS];
+    uint32_t *shared[STREAMS], *plain = malloc(WORDS * sizeof *plain);
+    size_t bytes = WORDS * sizeof *plain;
+    if (!client || !plain)
+        return 1;
+    for (int i = 0; i < STREAMS; i++)
+        if (gs_client_malloc(client, bytes, &memories[i]) || gs_client_host_malloc(client, bytes, (void **)&shared[i]))
+            return client_fails("malloc");
+    for (int turn = 0; turn < turns; turn++) {
+        for (uint32_t i = 0; i < STREAMS; i++) {
+            for (uint32_t k = 0; k < WORDS; k++)
+                shared[i][k] = (k + i) * 2654435761u + (uint32_t)turn;
+            if (gs_client_fill(client, i, memories[i], 0xa5, bytes) ||
+                gs_client_copy_in(client, i, memories[i] + 8, shared[i] + 2, bytes - 16))
+                return client_fails("copy in");
+        }
+        for (uint32_t i = 0; i < STREAMS; i++) {
+            if (gs_client_copy_out(client, i, plain, memories[i], bytes))
+                return client_fails("copy out");
+            for (uint32_t k = 0; k < WORDS; k++)
+                if (plain[k] != (k < 2 || k >= WORDS - 2 ? 0xa5a5a5a5 : shared[i][k]))
+                    return fprintf(stderr, "word %u of stream %u is wrong\n", k, i);
+        }
+    }
+    gs_client_close(client);
+    free(plain);
+    return 0;
+}
+
+static void large_copies_arrive_whole(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4"), clients[3];
+    for (int i = 0; i < 3; i++)
+        clients[i] = spawn(client_copies_much, (int)scaled(6));
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(wait_process(clients[i]), 0);
+    stop_daemon(daemon);
+}
+
 /* ---- clients and daemons that end ---- */
 
 static void killed_clients_leave_nothing(void **state) {
@@ -407,15 +453,47 @@ static void killed_clients_leave_nothing(void **state) {
     pid_t steady = spawn(client_works, (int)scaled(40));
     gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 7), 0);
     for (uint64_t i = 0; i < scaled(30); i++) {
-        pid_t victim = spawn(gs_random_chance(&random, 50) ? client_is_resized : client_works, 1000);
+        static int (*const ways[])(int) = {client_is_resized, client_works, client_copies_much};
+        pid_t victim = spawn(ways[gs_random_from(&random, 0, 2)], 1000);
         sleep_ms(gs_random_from(&random, 0, 60));
         kill(victim, SIGKILL);
         wait_process(victim);
     }
     assert_int_equal(wait_process(steady), 0);
     wait_status("clients", 0);
+    wait_status("limits.all.clients.used", 0);
+    wait_status("limits.all.memory_bytes.used", 0);
+    wait_status("limits.all.actions.used", 0);
     assert_int_equal(wait_process(spawn(client_works, 2)), 0);
     assert_true(status_number("device.restarts") == 0);
+    stop_daemon(daemon);
+}
+
+/* Requests long copies on all streams, and is killed. */
+static int client_dies_copying(int unused) {
+    enum { BYTES = 64 << 20 };
+    gs_client *client = client_open();
+    gs_client_memory memory;
+    void *shared;
+    (void)unused;
+    if (!client || gs_client_malloc(client, BYTES, &memory) || gs_client_host_malloc(client, BYTES, &shared))
+        return client_fails("malloc");
+    for (uint32_t i = 0; i < GS_CLIENT_STREAMS; i++)
+        if (gs_client_copy_in(client, i, memory, shared, BYTES))
+            return client_fails("copy_in");
+    while (status_number("limits.all.actions.used") < GS_CLIENT_STREAMS)
+        sleep_ms(1);
+    raise(SIGKILL);
+    return 0;
+}
+
+static void copies_of_killed_clients_end(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4");
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(WTERMSIG(wait_process(spawn(client_dies_copying, 0))), SIGKILL);
+    wait_status("limits.all.clients.used", 0);
+    wait_status("limits.all.memory_bytes.used", 0);
     stop_daemon(daemon);
 }
 
@@ -867,6 +945,316 @@ static void flooding_client_is_only_one_of_many(void **state) {
     stop_daemon(daemon);
 }
 
+/* ---- floods: limits, and what is left for others ---- */
+
+/* Waits for the message of a refusal, and for the end of the connection. */
+static void expect_refusal(int fd, const char *words) {
+    gs_wire_welcome welcome = {0};
+    assert_int_equal(recv(fd, &welcome, sizeof welcome, 0), sizeof welcome);
+    assert_int_equal(welcome.code, GS_CLIENT_REFUSED);
+    if (!strstr(welcome.message, words))
+        fail_msg("the refusal is: %s", welcome.message);
+    assert_true(recv(fd, &welcome, sizeof welcome, 0) <= 0);
+}
+
+/* As many connections as this process may have, or more than the daemon may. */
+static size_t connect_silently(int *fds, size_t most) {
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    size_t count = gs_min_u64(most, limit.rlim_cur - 50);
+    for (size_t i = 0; i < count; i++)
+        fds[i] = raw_connect();
+    return count;
+}
+
+static void silent_connections_lock_nobody_out(void **state) {
+    (void)state;
+    static int silent[1500];
+    pid_t daemon = DAEMON("--sms", "4");
+    size_t count = connect_silently(silent, GS_COUNT(silent));
+    assert_true(is_serving());
+    assert_int_equal(wait_process(spawn(client_works, 1)), 0);
+    gs_client *client = client_open(); /* of the same process */
+    assert_non_null(client);
+    gs_client_close(client);
+    expect_refusal(silent[0], "too many connections have not said hello");
+    expect_refusal(silent[count - 1], "no hello came within 5 s");
+    for (size_t i = 0; i < count; i++)
+        close(silent[i]);
+    stop_daemon(daemon);
+}
+
+/* Opens clients until one is refused. The exit code is how many there are, if the refusal names the limit. */
+static int client_opens_many(int unused) {
+    enum { MOST = 250 };
+    gs_client *clients[MOST];
+    gs_client_options options = {.socket = socket_path, .name = "many"};
+    int count = 0;
+    (void)unused;
+    while (count < MOST && gs_client_open(&options, &clients[count]) == GS_CLIENT_OK)
+        count++;
+    if (count < MOST && !strstr(gs_client_message(), "a process may have 64 clients"))
+        return 255;
+    if (count < MOST) {
+        gs_client_close(clients[0]); /* then there is a place again */
+        for (int i = 0; i < 1000 && gs_client_open(&options, &clients[0]) != GS_CLIENT_OK; i++)
+            sleep_ms(10);
+    }
+    while (access("opened", F_OK) != 0)
+        sleep_ms(10);
+    return count;
+}
+
+static void clients_of_one_process_leave_places_for_others(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4"), many = spawn(client_opens_many, 0);
+    wait_status("clients", 64);
+    assert_int_equal(wait_process(spawn(client_works, 1)), 0);
+    close(open("opened", O_CREAT | O_WRONLY, 0600));
+    assert_int_equal(WEXITSTATUS(wait_process(many)), 64);
+    unlink("opened");
+    stop_daemon(daemon);
+}
+
+/* Host memory is limited for each client and for all; what is beyond is refused, and the client goes on. */
+static void shared_host_memory_is_limited(void **state) {
+    (void)state;
+    enum { MIB = 1 << 20 };
+    pid_t daemon = DAEMON("--sms", "4", "--client-host-memory", "64");
+    gs_client *client = client_open();
+    void *first, *second, *third;
+    uint32_t module;
+    assert_non_null(client);
+    assert_int_equal(gs_client_host_malloc(client, (size_t)1 << 45, &first), GS_CLIENT_MEMORY);
+    assert_string_equal(gs_client_message(), "a client may have 67108864 bytes of shared host memory: 0 are in use, "
+                                             "35184372088832 more were requested");
+    assert_int_equal(gs_client_host_malloc(client, 40 * MIB, &first), GS_CLIENT_OK);
+    assert_int_equal(gs_client_host_malloc(client, 24 * MIB, &second), GS_CLIENT_OK);
+    assert_int_equal(gs_client_host_malloc(client, 1, &third), GS_CLIENT_MEMORY);
+    assert_int_equal(gs_client_host_free(client, second), GS_CLIENT_OK);
+    assert_int_equal(client_load(client, &module), GS_CLIENT_OK);
+    assert_int_equal(client_computes(client, module, 700, 4), 0);
+    assert_true(status_number("limits.all.shared_bytes.used") >= 40 * MIB);
+    gs_client_close(client);
+    wait_status("limits.all.shared_bytes.used", 0);
+    stop_daemon(daemon);
+}
+
+/* Sparse files fill the address space of the worker, if nobody counts them. */
+static int client_shares_much(int number) {
+    gs_client *client = client_open();
+    void *memory;
+    char name[20];
+    snprintf(name, sizeof name, "shared%d", number);
+    if (!client)
+        return 1;
+    for (size_t bytes = (size_t)1 << 46; bytes >= 4096; bytes /= 2)
+        while (gs_client_host_malloc(client, bytes, &memory) == GS_CLIENT_OK)
+            ;
+    close(open(name, O_CREAT | O_WRONLY, 0600));
+    pause();
+    return 0;
+}
+
+static void wait_file(const char *name, int number) {
+    char path[20];
+    snprintf(path, sizeof path, "%s%d", name, number);
+    while (access(path, F_OK) != 0)
+        sleep_ms(10);
+    unlink(path);
+}
+
+static void sparse_memory_is_not_missed_by_others(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4"), floods[3];
+    for (int i = 0; i < 3; i++)
+        floods[i] = spawn(client_shares_much, i);
+    for (int i = 0; i < 3; i++)
+        wait_file("shared", i);
+    assert_int_equal(wait_process(spawn(client_works, 2)), 0);
+    for (int i = 0; i < 3; i++) {
+        kill(floods[i], SIGKILL);
+        wait_process(floods[i]);
+    }
+    stop_daemon(daemon);
+}
+
+/* Device memory of a client is limited too. */
+static void device_memory_is_limited(void **state) {
+    (void)state;
+    enum { MIB = 1 << 20 };
+    pid_t daemon = DAEMON("--sms", "4", "--memory", "16", "--client-memory", "8");
+    gs_client *client = client_open(), *other = NULL;
+    gs_client_memory memory;
+    assert_non_null(client);
+    assert_int_equal(gs_client_malloc(client, 6 * MIB, &memory), GS_CLIENT_OK);
+    assert_int_equal(gs_client_malloc(client, 3 * MIB, &memory), GS_CLIENT_MEMORY);
+    assert_string_equal(gs_client_message(), "a client may have 8388608 bytes of device memory: 6291456 are in use, "
+                                             "3145728 more were requested");
+    other = client_open();
+    assert_non_null(other); /* of the same process */
+    assert_int_equal(gs_client_malloc(other, 3 * MIB, &memory), GS_CLIENT_MEMORY);
+    assert_string_equal(gs_client_message(), "a process may have 8388608 bytes of device memory: 6291456 are in use, "
+                                             "3145728 more were requested");
+    assert_int_equal(gs_client_malloc(other, 2 * MIB, &memory), GS_CLIENT_OK);
+    gs_client_close(client);
+    gs_client_close(other);
+    stop_daemon(daemon);
+}
+
+/* Allocates single bytes until that is refused. */
+static int client_allocates_bytes(int number) {
+    gs_client *client = client_open();
+    gs_client_memory memory;
+    char name[20];
+    int count = 0;
+    if (!client)
+        return 1;
+    while (count < 70000 && gs_client_malloc(client, 1, &memory) == GS_CLIENT_OK)
+        count++;
+    bool is_named = strstr(gs_client_message(), " may have ") && strstr(gs_client_message(), " allocations of ");
+    if (!is_named)
+        return client_fails("the limit has no name");
+    snprintf(name, sizeof name, "bytes%d", number);
+    close(open(name, O_CREAT | O_WRONLY, 0600));
+    pause();
+    return 0;
+}
+
+static void many_small_allocations_harm_nobody(void **state) {
+    (void)state;
+    enum { FLOODS = 4, EACH = 16384 };
+    pid_t daemon = DAEMON("--sms", "4"), floods[FLOODS];
+    for (int i = 0; i < FLOODS; i++)
+        floods[i] = spawn(client_allocates_bytes, i);
+    for (int i = 0; i < FLOODS; i++)
+        wait_file("bytes", i);
+    assert_true(status_number("limits.all.allocations.used") == FLOODS * EACH / 8 * 7); /* the rest is kept */
+    assert_int_equal(wait_process(spawn(client_works, 3)), 0);
+    assert_true(status_number("device.restarts") == 0);
+    for (int i = 0; i < FLOODS; i++) {
+        kill(floods[i], SIGKILL);
+        wait_process(floods[i]);
+    }
+    wait_status("limits.all.allocations.used", 0);
+    assert_int_equal(wait_process(spawn(client_works, 1)), 0);
+    stop_daemon(daemon);
+}
+
+/* CPU time of a process in milliseconds, from /proc. */
+static long cpu_ms_of(pid_t process) {
+    char path[40];
+    unsigned long user = 0, system = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)process);
+    FILE *file = fopen(path, "r");
+    assert_true(file &&
+                fscanf(file, "%*d (%*[^)]) %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &system) == 2);
+    fclose(file);
+    return (long)((user + system) * 1000 / (unsigned long)sysconf(_SC_CLK_TCK));
+}
+
+/* Shares memory again and again. Refusals are fine, the end of the session is not. */
+static int client_shares_often(int turns) {
+    gs_client *client = NULL;
+    gs_client_options options = {.socket = socket_path, .name = "often"};
+    void *memory;
+    int refused = 0;
+    while (gs_client_open(&options, &client) != GS_CLIENT_OK)
+        sleep_ms(20);
+    for (int i = 0; i < turns; i++) {
+        gs_client_code code = gs_client_host_malloc(client, 4096, &memory);
+        if (code == GS_CLIENT_OK)
+            code = gs_client_host_free(client, memory);
+        else
+            refused += code == GS_CLIENT_SYSTEM && strstr(gs_client_message(), "no descriptors left");
+        if (code != GS_CLIENT_OK && code != GS_CLIENT_SYSTEM)
+            return client_fails("host_malloc");
+    }
+    gs_client_close(client);
+    return refused > turns;
+}
+
+/* With few descriptors clients are told to try again. The daemon does not spin, and its status is there. */
+static void few_descriptors_are_enough_for_an_answer(void **state) {
+    (void)state;
+    enum { CLIENTS = 40 };
+    pid_t clients[CLIENTS], daemon;
+    static int silent[200];
+    must_have_few_descriptors = true;
+    daemon = DAEMON("--sms", "4");
+    must_have_few_descriptors = false;
+    size_t count = connect_silently(silent, GS_COUNT(silent));
+    for (int i = 0; i < CLIENTS; i++)
+        clients[i] = spawn(client_shares_often, 50);
+    assert_true(is_serving());
+    for (int i = 0; i < CLIENTS; i++)
+        assert_int_equal(wait_process(clients[i]), 0);
+    long began = cpu_ms_of(daemon);
+    sleep_ms(1000);
+    assert_true(cpu_ms_of(daemon) - began < 500);
+    for (size_t i = 0; i < count; i++)
+        close(silent[i]);
+    assert_int_equal(wait_process(spawn(client_works, 1)), 0);
+    stop_daemon(daemon);
+}
+
+/* What a client gets from a worker that was stopped while it was idle. */
+static int client_meets_stopped_worker(int what) {
+    gs_client *client = client_open();
+    gs_client_memory memory = 0;
+    uint32_t module;
+    if (!client || gs_client_malloc(client, 100, &memory))
+        return client_fails("start");
+    kill(device_process(), SIGSTOP);
+    gs_client_code code = what == 0   ? gs_client_malloc(client, 100, &memory)
+                          : what == 1 ? client_load(client, &module)
+                                      : gs_client_fill(client, 0, memory, 1, 100);
+    if (code == GS_CLIENT_OK)
+        code = gs_client_wait(client, 0);
+    fprintf(stderr, "as it should: %s\n", gs_client_message());
+    gs_client_close(client);
+    return (int)code;
+}
+
+static void worker_that_is_stopped_is_replaced(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4", "--limit", "1");
+    for (int what = 0; what < 3; what++) {
+        assert_int_equal(WEXITSTATUS(wait_process(spawn(client_meets_stopped_worker, what))), GS_CLIENT_RESET);
+        assert_true(status_number("device.restarts") == what + 1);
+        assert_int_equal(wait_process(spawn(client_works, 1)), 0);
+    }
+    stop_daemon(daemon);
+}
+
+/* A worker that hangs is not the fault of the kernel that runs. */
+static int client_runs_in_stopped_worker(int unused) {
+    gs_client *client = client_open();
+    uint32_t module;
+    gs_client_memory memory;
+    int spins = 1 << 20;
+    (void)unused;
+    if (!client || client_load(client, &module) || gs_client_malloc(client, 4000, &memory))
+        return client_fails("start");
+    gs_client_argument arguments[] = {GS_CLIENT_AT(memory), GS_CLIENT_VALUE(spins)};
+    kill(device_process(), SIGSTOP);
+    if (client_start(client, 0, module, SLOW, 100, arguments, 2))
+        return client_fails("launch");
+    gs_client_code code = gs_client_wait(client, 0);
+    gs_client_close(client);
+    return (int)code;
+}
+
+static void hanging_worker_is_not_a_kernels_fault(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4", "--limit", "1");
+    assert_int_equal(WEXITSTATUS(wait_process(spawn(client_runs_in_stopped_worker, 0))), GS_CLIENT_RESET);
+    assert_int_equal(wait_process(spawn(client_works, 1)), 0);
+    stop_daemon(daemon);
+}
+
 static int client_of_another_user(int unused) {
     gs_client *client;
     gs_client_options options = {.socket = socket_path};
@@ -956,6 +1344,13 @@ static void status_and_top_list_the_clients(void **state) {
     assert_non_null(client);
     command_says("status", " test ");
     command_says("status --json", "\"clients\":[{\"name\":\"test\",");
+    command_says("status --limits", "clients                       1                1   100%");
+    gs_client_memory memory;
+    for (int i = 0; i < 15000; i++)
+        assert_int_equal(gs_client_malloc(client, 1, &memory), GS_CLIENT_OK);
+    command_says("status", "idle (allocations 92%)");
+    command_says("top --every 50", "idle (allocations 92%)");
+    command_says("status --json", "\"allocations\":{\"used\":15000,\"limit\":16384}");
     command_says("top --every 50", "the CPU, playing a GPU of 4 SMs, up ");
     gs_client_close(client);
     gs_client *odd = NULL; /* what would harm a terminal is not in its name */
@@ -1342,7 +1737,9 @@ int main(int argc, char **argv) {
         cmocka_unit_test_teardown(every_block_runs_once_over_many_resizes, clean),
         cmocka_unit_test_teardown(planned_kernels_all_end, clean),
         cmocka_unit_test_teardown(threads_share_a_client, clean),
+        cmocka_unit_test_teardown(large_copies_arrive_whole, clean),
         cmocka_unit_test_teardown(killed_clients_leave_nothing, clean),
+        cmocka_unit_test_teardown(copies_of_killed_clients_end, clean),
         cmocka_unit_test_teardown(killed_daemon_is_an_error_and_not_a_hang, clean),
         cmocka_unit_test_teardown(stopped_daemon_tells_its_clients, clean),
         cmocka_unit_test_teardown(one_daemon_at_a_socket, clean),
@@ -1356,6 +1753,15 @@ int main(int argc, char **argv) {
         cmocka_unit_test_teardown(wrong_files_are_named, clean),
         cmocka_unit_test_teardown(wrong_commands_are_named, clean),
         cmocka_unit_test_teardown(flooding_client_is_only_one_of_many, clean),
+        cmocka_unit_test_teardown(silent_connections_lock_nobody_out, clean),
+        cmocka_unit_test_teardown(clients_of_one_process_leave_places_for_others, clean),
+        cmocka_unit_test_teardown(shared_host_memory_is_limited, clean),
+        cmocka_unit_test_teardown(sparse_memory_is_not_missed_by_others, clean),
+        cmocka_unit_test_teardown(device_memory_is_limited, clean),
+        cmocka_unit_test_teardown(many_small_allocations_harm_nobody, clean),
+        cmocka_unit_test_teardown(few_descriptors_are_enough_for_an_answer, clean),
+        cmocka_unit_test_teardown(worker_that_is_stopped_is_replaced, clean),
+        cmocka_unit_test_teardown(hanging_worker_is_not_a_kernels_fault, clean),
         cmocka_unit_test_teardown(prometheus_is_answered, clean),
         cmocka_unit_test_teardown(status_and_top_list_the_clients, clean),
         cmocka_unit_test_teardown(socket_of_systemd_is_used, clean),

@@ -225,6 +225,89 @@ static void test_no_memory_is_an_answer(void **state) {
     }
 }
 
+/* Host memory that the system cannot provide, as on a full disk: here because the file was cut off. */
+static void test_host_memory_that_is_missing_is_an_error(void **state) {
+    enum { GONE = 60, BYTES = 1 << 20 };
+    struct fixture *f = *state;
+    if (!is_host()) /* a driver finds out when it pins the memory */
+        skip();
+    int fd = memfd_create("test", MFD_CLOEXEC);
+    assert_int_equal(ftruncate(fd, BYTES), 0);
+    assert_int_equal(gs_worker_share(f->worker, GONE, fd, BYTES), GS_OK);
+    gs_worker_copy(f->worker, ++f->tag, QUEUE, true, COUNTS, 0, GONE, 0, 4);
+    expect(f, GS_REPORT_COPIED, f->tag, GS_OK);
+    assert_int_equal(ftruncate(fd, 0), 0);
+    for (int in = 0; in < 2; in++) {
+        gs_worker_copy(f->worker, ++f->tag, QUEUE, in, COUNTS, 0, GONE, BYTES / 2, 4);
+        expect(f, GS_REPORT_COPIED, f->tag, GS_E_IO);
+    }
+    gs_worker_unshare(f->worker, GONE);
+    close(fd);
+    start_count(f, QUEUE, 64, 10, NULL, 0); /* everything else goes on */
+    expect(f, GS_REPORT_RAN, f->tag, GS_OK);
+    clear_counts(f);
+}
+
+static int count_mappings(int process) {
+    char path[40];
+    int count = 0;
+    snprintf(path, sizeof path, "/proc/%d/maps", process);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    for (int c; (c = getc(file)) != EOF;)
+        count += c == '\n';
+    fclose(file);
+    return count;
+}
+
+static uint64_t bytes_of_piece(uint32_t number) {
+    static const uint32_t bytes[] = {1, 64, 65, 4096, 5000, 1};
+    return bytes[number % GS_COUNT(bytes)];
+}
+
+/* Allocates pieces that are zero, and writes to them. */
+static void allocate_pieces(struct fixture *f, uint32_t first, uint32_t step, uint32_t count) {
+    for (uint32_t i = first; i < count; i += step) {
+        uint64_t bytes = bytes_of_piece(i);
+        gs_worker_allocate(f->worker, ++f->tag, 1000 + i, bytes);
+        expect(f, GS_REPORT_ALLOCATED, f->tag, GS_OK);
+        f->shared[0] = UINT32_MAX;
+        gs_worker_copy(f->worker, ++f->tag, QUEUE, false, 1000 + i, bytes - 1, REGION, 0, 1);
+        expect(f, GS_REPORT_COPIED, f->tag, GS_OK);
+        assert_int_equal(f->shared[0], UINT32_MAX << 8); /* the last byte was zero */
+        gs_worker_fill(f->worker, ++f->tag, QUEUE, 1000 + i, 0, bytes, (uint8_t)i);
+        expect(f, GS_REPORT_COPIED, f->tag, GS_OK);
+    }
+}
+
+static void release_pieces(struct fixture *f, uint32_t first, uint32_t step, uint32_t count) {
+    for (uint32_t i = first; i < count; i += step)
+        gs_worker_release(f->worker, 1000 + i);
+}
+
+/* Many pieces of memory: each has its own bytes, and the process does not run out of mappings. */
+static void test_many_pieces_of_memory_need_few_mappings(void **state) {
+    enum { PIECES = 9000 };
+    struct fixture *f = *state;
+    int process = gs_worker_facts_of(f->worker)->process;
+    if (!is_host())
+        skip();
+    allocate_pieces(f, 0, 1, PIECES);
+    assert_true(count_mappings(process) < 6000);
+    release_pieces(f, 0, 2, PIECES);
+    allocate_pieces(f, 0, 2, PIECES);
+    for (uint32_t i = 0; i < PIECES; i++) {
+        gs_worker_copy(f->worker, ++f->tag, QUEUE, false, 1000 + i, 0, REGION, 0, 1);
+        expect(f, GS_REPORT_COPIED, f->tag, GS_OK);
+        assert_int_equal(*(uint8_t *)f->shared, (uint8_t)i);
+    }
+    release_pieces(f, 0, 1, PIECES);
+    gs_worker_allocate(f->worker, ++f->tag, 999, 60 << 20); /* all of it is free again */
+    expect(f, GS_REPORT_ALLOCATED, f->tag, GS_OK);
+    gs_worker_release(f->worker, 999);
+    assert_true(count_mappings(process) < 500);
+}
+
 static void test_whole_runs_follow_each_other(void **state) {
     enum { RUNS = 200, BLOCKS = 64 };
     struct fixture *f = *state;
@@ -653,6 +736,8 @@ int main(int argc, char **argv) {
                                        cmocka_unit_test(test_memory_keeps_what_is_copied),
                                        cmocka_unit_test(test_nothing_is_touched_outside),
                                        cmocka_unit_test(test_no_memory_is_an_answer),
+                                       cmocka_unit_test(test_host_memory_that_is_missing_is_an_error),
+                                       cmocka_unit_test(test_many_pieces_of_memory_need_few_mappings),
                                        cmocka_unit_test(test_whole_runs_follow_each_other),
                                        cmocka_unit_test(test_block_loops_do_each_block_once),
                                        cmocka_unit_test(test_deferred_reports_come),

@@ -92,12 +92,13 @@ GS_CLIENT_API const gs_client_facts *gs_client_facts_of(const gs_client *client)
 typedef uint64_t gs_client_memory;
 
 /* Allocates memory on the GPU, filled with zeros. Waits for the daemon's answer, not for kernels. GS_CLIENT_MEMORY:
-   there is not enough. */
+   there is not enough, or the client has reached a limit of the daemon. */
 GS_CLIENT_API gs_client_code gs_client_malloc(gs_client *client, size_t bytes, gs_client_memory *memory);
 /* Frees memory from gs_client_malloc. Copies and launches before this call still happen. */
 GS_CLIENT_API gs_client_code gs_client_free(gs_client *client, gs_client_memory memory);
 
-/* Allocates host memory that the daemon can access too: the GPU copies from and to it directly. */
+/* Allocates host memory that the daemon can access too: the GPU copies from and to it directly. GS_CLIENT_MEMORY: the
+   client has reached a limit of the daemon. */
 GS_CLIENT_API gs_client_code gs_client_host_malloc(gs_client *client, size_t bytes, void **memory);
 /* Frees it. Copies that use it must be done. */
 GS_CLIENT_API gs_client_code gs_client_host_free(gs_client *client, void *memory);

@@ -8,7 +8,7 @@
 
 struct options {
     const char *device, *socket, *limit, *metrics, *profiles, *cache;
-    int64_t sms, memory, shuffle;
+    int64_t sms, memory, client_memory, client_host_memory, shuffle;
     bool marks;
 };
 
@@ -25,6 +25,10 @@ static const gs_option option_table[] = {
     GS_TEXT(struct options, "cache", cache, "FOLDER", "compiled kernels (default: $XDG_CACHE_HOME/gridsmith)"),
     GS_INT(struct options, "sms", sms, "N", 1, 1024, "host: number of SMs (default 8)"),
     GS_INT(struct options, "memory", memory, "MIB", 1, 1 << 20, "host: memory of the device (default 1024)"),
+    GS_INT(struct options, "client-memory", client_memory, "MIB", 1, 1 << 30,
+           "device memory that a client may have (default: 7/8 of all)"),
+    GS_INT(struct options, "client-host-memory", client_host_memory, "MIB", 1, 1 << 30,
+           "host memory that a client may share (default: half of all)"),
     GS_FLAG(struct options, "marks", marks, "for debugging: check that each block of a confined kernel runs once"),
     GS_INT(struct options, "shuffle", shuffle, "US", 1, 1000000000,
            "for debugging: assign SMs to kernels at random, every US microseconds"),
@@ -40,6 +44,8 @@ static int serve(const gs_command *command, const struct options *options) {
                                 .device = options->device,
                                 .sms = (int32_t)options->sms,
                                 .memory_bytes = (uint64_t)options->memory << 20,
+                                .client_memory_bytes = (uint64_t)options->client_memory << 20,
+                                .client_host_memory_bytes = (uint64_t)options->client_host_memory << 20,
                                 .metrics = options->metrics,
                                 .profiles = options->profiles,
                                 .cache = options->cache,

@@ -10,12 +10,13 @@
 
 struct options {
     const char *socket;
-    bool json;
+    bool json, limits;
 };
 
 static const gs_option option_table[] = {
     GS_SOCKET_OPTION(struct options, socket),
     GS_FLAG(struct options, "json", json, "write gridsmith.status/1"),
+    GS_FLAG(struct options, "limits", limits, "show how much each client uses of what it may have"),
 };
 
 static double number(const json_t *object, const char *key) {
@@ -53,16 +54,73 @@ static void print_kernels(const json_t *client) {
     }
 }
 
+/* ---- limits ---- */
+
+static double percent_used(const json_t *limit) {
+    double most = number(limit, "limit");
+    return most > 0 ? 100 * number(limit, "used") / most : 0;
+}
+
+/* The limits that a client has nearly reached: " (allocations 97%)". It may wait until commands are done. */
+static void print_near_limits(const json_t *client) {
+    enum { NEAR_PERCENT = 90 };
+    const char *key;
+    json_t *limit;
+    json_object_foreach(json_object_get(client, "limits"), key, limit) {
+        if (percent_used(limit) >= NEAR_PERCENT && strcmp(key, "clients") != 0)
+            printf(" (%s %.0f%%)", key, percent_used(limit));
+    }
+}
+
+/* A line for each limit of which something is used. */
+static void print_account(const char *who, const json_t *limits) {
+    const char *key;
+    json_t *limit;
+    json_object_foreach((json_t *)(uintptr_t)limits, key, limit) {
+        if (number(limit, "used") > 0)
+            printf("%-30.30s %-14s %16.0f %16.0f %5.0f%%\n", who, key, number(limit, "used"), number(limit, "limit"),
+                   percent_used(limit));
+    }
+}
+
+static void print_accounts(const json_t *list, const char *kind) {
+    size_t i;
+    json_t *account;
+    char who[60];
+    json_array_foreach(list, i, account) {
+        snprintf(who, sizeof who, "%s %.0f", kind, number(account, kind));
+        print_account(who, json_object_get(account, "limits"));
+    }
+}
+
+static void print_limits(const json_t *status) {
+    const json_t *limits = json_object_get(status, "limits");
+    size_t i;
+    json_t *client;
+    char who[120];
+    printf("%-30s %-14s %16s %16s %6s\n", "who", "what", "used", "limit", "");
+    json_array_foreach(json_object_get(status, "clients"), i, client) {
+        snprintf(who, sizeof who, "%.0f %s", number(client, "process"), word(client, "name"));
+        print_account(who, json_object_get(client, "limits"));
+    }
+    print_accounts(json_object_get(limits, "processes"), "process");
+    print_accounts(json_object_get(limits, "users"), "user");
+    print_account("all", json_object_get(limits, "all"));
+}
+
+/* ---- clients ---- */
+
 /* Rates are since `before`; NULL: since the daemon was started. */
 static void print_client(const json_t *client, const json_t *before, double seconds) {
     const json_t *old = find_client(before, number(client, "process"), word(client, "name"));
     double launches = number(client, "launches") - number(old, "launches");
     double served = number(client, "served_sm_ns") - number(old, "served_sm_ns");
     double copied = number(client, "copied_bytes") - number(old, "copied_bytes");
-    printf("%8.0f %-20.20s %6.0f %4.0f %10.1f %11.1f %8.1f %8.1f  %s\n", number(client, "process"),
-           word(client, "name"), number(client, "weight"), number(client, "priority"),
-           number(client, "memory_bytes") / 1048576, launches / seconds, served / 1e9 / seconds,
-           copied / 1048576 / seconds, word(client, "state"));
+    printf("%8.0f %-20.20s %6.0f %4.0f %10.1f %11.1f %8.1f %8.1f  %s", number(client, "process"), word(client, "name"),
+           number(client, "weight"), number(client, "priority"), number(client, "memory_bytes") / 1048576,
+           launches / seconds, served / 1e9 / seconds, copied / 1048576 / seconds, word(client, "state"));
+    print_near_limits(client);
+    printf("\n");
     print_kernels(client);
 }
 
@@ -103,6 +161,8 @@ static int show(const struct options *options) {
     json_t *status = gs_status_get(options->socket, &text, &error);
     if (status && options->json)
         fputs(text, stdout);
+    else if (status && options->limits)
+        print_limits(status);
     else if (status)
         gs_print_status(status, NULL);
     int code = status ? 0 : gs_report(&error);
@@ -120,7 +180,7 @@ static int run(const gs_command *command, void *given, const gs_words *words) {
 const gs_command gs_command_status = {
     .name = "status",
     .summary = "What a daemon is doing: its clients, their kernels and SMs.",
-    .usage = "[--json] [options]",
+    .usage = "[--json | --limits] [options]",
     .details = "Rates are averages since the daemon was started; 'gridsmith top' shows those of the last second.\n",
     .options = option_table,
     .option_count = GS_COUNT(option_table),

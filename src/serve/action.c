@@ -40,6 +40,7 @@ gs_action *gs_action_new(gs_session *session, uint32_t command) {
     action->number = session->commands;
     action->arrived_ns = session->server->now_ns;
     session->actions++;
+    gs_account_add(&session->account, GS_QUOTA_ACTIONS, 1);
     return action;
 }
 
@@ -59,6 +60,7 @@ void gs_action_free(gs_action *action) {
     action->next = server->actions.free;
     server->actions.free = action;
     session->actions--;
+    gs_account_subtract(&session->account, GS_QUOTA_ACTIONS, 1);
     if (!session->page && !session->actions)
         server->sessions.must_sweep = true;
 }

@@ -45,11 +45,9 @@ static bool are_peers_whole(const gs_stream *stream) {
 
 static int64_t most_ahead_ns(const gs_stream *stream) {
     const gs_server *server = stream->session->server;
-    for (size_t i = 0; i < server->sessions.count; i++) {
-        const gs_session *other = server->sessions.data[i];
-        if (other && other->page && other->options.priority > stream->session->options.priority)
+    for (int i = stream->session->options.priority + GS_MOST_PRIORITY + 1; i < GS_PRIORITIES; i++)
+        if (server->sessions.by_priority[i])
             return BELOW_NS;
-    }
     return server->contenders.count <= 1 ? ALONE_NS : PEERS_NS;
 }
 
@@ -73,7 +71,7 @@ bool gs_launch_may_follow(gs_stream *stream, const gs_action *action) {
     const gs_plan_options *plan = &server->plan;
     const gs_profile *profile = action->launch.profile;
     if (!stream->launches || stream->confined || !profile || server->options.shuffle_ns || server->loads.loading ||
-        server->scheduler.somebody_waits)
+        server->scheduler.somebody_waits || gs_contenders_is_ahead(stream->session))
         return false;
     int64_t ns = gs_launch_expected_ns(action);
     if (!ns || stream->session->options.most_sms)

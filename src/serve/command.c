@@ -8,7 +8,8 @@
  */
 #include "server.h"
 
-enum { TAKEN_AT_ONCE = 64 }; /* commands of one client, before the next client's turn */
+/* One client has so many commands, or so much time, before the next client's turn. */
+enum { TAKEN_AT_ONCE = 64, TURN_NS = 100000 };
 #define MOST_BLOCKS ((uint64_t)1 << 46)
 
 /* Makes an action, or ends the client and returns false. */
@@ -29,6 +30,7 @@ static bool is_within(uint64_t at, uint64_t bytes, uint64_t all) {
 
 static bool allocate(gs_session *session, const void *command, size_t bytes) {
     const gs_wire_allocate *request = command;
+    char message[GS_WIRE_MESSAGE];
     gs_resource **place;
     (void)bytes;
     if (request->reply >= GS_WIRE_REPLIES || !request->bytes)
@@ -40,6 +42,10 @@ static bool allocate(gs_session *session, const void *command, size_t bytes) {
     if (result != GS_TABLE_OK)
         return INVALID(session, "memory handle %u is %s", request->memory,
                        result == GS_TABLE_IN_USE ? "in use" : "out of range");
+    if (!gs_resource_is_allowed(session, GS_RESOURCE_MEMORY, request->bytes, message)) {
+        gs_page_refuse(session, request->reply, request->ticket, message);
+        return true;
+    }
     gs_action *action = gs_action_new(session, GS_WIRE_ALLOCATE);
     gs_resource *memory = action ? gs_resource_new(session, GS_RESOURCE_MEMORY, request->bytes) : NULL;
     if (!memory) {
@@ -282,11 +288,12 @@ void gs_session_command(gs_session *session, const void *command, size_t bytes) 
 }
 
 bool gs_session_take(gs_session *session) {
-    gs_server *server = session->server;
-    int taken = 0;
-    if (!session->page || session->end_code)
+    if (!gs_session_may_take(session))
         return false;
-    while (taken < TAKEN_AT_ONCE && session->actions < GS_SESSION_ACTIONS) {
+    gs_server *server = session->server;
+    int64_t until = gs_ring_has_some(&session->ring) ? gs_now_ns() + TURN_NS : 0;
+    int taken = 0;
+    while (taken < TAKEN_AT_ONCE && gs_session_may_take(session) && (!taken || gs_now_ns() < until)) {
         uint32_t bytes;
         gs_ring_result result = gs_ring_take(&session->ring, server->record, sizeof server->record, &bytes);
         if (result == GS_RING_NOT_NOW)

@@ -111,12 +111,11 @@ static void ran(gs_server *server, gs_action *action, const gs_worker_report *re
 }
 
 static void copied(gs_server *server, gs_action *action, const gs_worker_report *report) {
-    action->is_done = true;
-    action->session->counts.copied_bytes += action->bytes;
     action->stream->ended_ns = report->ended_ns ? report->ended_ns : server->now_ns;
     if (report->code != GS_OK)
         gs_page_error(action->stream, GS_CLIENT_SYSTEM,
                       report->message[0] ? report->message : gs_code_meaning(report->code));
+    gs_transfer_moved(action, report);
 }
 
 void gs_complete(gs_server *server, gs_action *action, const gs_worker_report *report) {
@@ -128,7 +127,7 @@ void gs_complete(gs_server *server, gs_action *action, const gs_worker_report *r
     bool is_launch = action->command == GS_WIRE_LAUNCH;
     if (report->kind == GS_REPORT_RAN && is_launch)
         ran(server, action, report);
-    else if (report->kind == GS_REPORT_COPIED && !is_launch)
+    else if (report->kind == GS_REPORT_COPIED && action->sent > action->moved)
         copied(server, action, report);
     gs_stream_settle(stream);
     gs_stream_advance(stream);

@@ -1,7 +1,14 @@
 /*
  * connection.c: clients that are connected: the hello, the page that they get, and the end of the connection.
  *
- * A message is read only when there is one, and is never waited for.
+ * A message is read only when there is one, and is never waited for. Connections without a hello are *silent*. They are
+ * few, and have little time: when there are too many, the oldest of the process that has most of them goes. So a
+ * request for the status, and a client of another process, always get in.
+ *
+ * The status has only a part of the daemon's time: who asks too often waits.
+ *
+ * When the daemon has no descriptor left, two that it has spared serve one connection at a time: a request for the
+ * status is answered, and anything else is told to try again.
  */
 #define _GNU_SOURCE
 #include "daemon.h"
@@ -14,13 +21,27 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+enum {
+    HELLO_MS = 5000,          /* so long a connection may be silent */
+    LOOK_MS = 250,            /* how often silent connections are looked at */
+    MOST_SILENT = 128,        /* connections */
+    ACCEPTED_AT_ONCE = 16,    /* connections */
+    STATUS_MS = 5,            /* how often those that wait for the status are looked at */
+    STATUS_TIMES = 4,         /* after a status nobody gets one for so many times as long as it took */
+    MOST_PAUSE_NS = 50000000, /* and no longer than this: the daemon may not have had a CPU meanwhile */
+    DESCRIPTORS_PER_USE = 4   /* silent connections may use the part 1 / so many of the descriptors */
+};
+
 struct connection {
     gs_connections *owner;
     int socket;
     uv_poll_t poll;
-    gs_session *session; /* NULL: it has not said hello */
-    int32_t process;
-    struct connection *next;
+    gs_session *session; /* NULL: it is silent */
+    gs_account *account; /* of its process */
+    uint32_t user;
+    uint64_t arrived_ns;
+    bool wants_status;
+    struct connection *next, **at; /* in the list of silent ones, the oldest first, or of clients */
 };
 
 static void close_if_open(int fd) {
@@ -28,32 +49,55 @@ static void close_if_open(int fd) {
         close(fd);
 }
 
+/* ---- lists ---- */
+
+static void insert(struct connection *connection, struct connection **at) {
+    connection->next = *at;
+    connection->at = at;
+    if (connection->next)
+        connection->next->at = &connection->next;
+    *at = connection;
+}
+
+static void append_silent(struct connection *connection) {
+    gs_connections *owner = connection->owner;
+    struct connection **at = &owner->silent;
+    while (*at)
+        at = &(*at)->next;
+    insert(connection, at);
+    owner->silent_count++;
+    connection->account->silent++;
+}
+
+static void unlink_connection(struct connection *connection) {
+    *connection->at = connection->next;
+    if (connection->next)
+        connection->next->at = connection->at;
+    if (connection->session)
+        return;
+    connection->owner->silent_count--;
+    connection->account->silent--;
+}
+
 /* ---- disconnecting ---- */
 
 /* The session goes before its socket. */
 static void handle_closed(uv_handle_t *handle) {
     struct connection *connection = handle->data;
+    gs_quotas *quotas = &connection->owner->server->quotas;
     if (connection->session)
         gs_session_close(connection->session);
     close(connection->socket);
+    gs_account_subtract(connection->account, GS_QUOTA_DESCRIPTORS, 1);
+    gs_account_leave(quotas, connection->account);
     free(connection);
 }
 
 static void hang_up(struct connection *connection) {
-    gs_connections *owner = connection->owner;
-    struct connection **at = &owner->first;
     if (uv_is_closing((uv_handle_t *)&connection->poll))
         return;
-    while (*at != connection)
-        at = &(*at)->next;
-    *at = connection->next;
-    owner->count--;
+    unlink_connection(connection);
     uv_close((uv_handle_t *)&connection->poll, handle_closed);
-}
-
-void gs_connections_close(gs_connections *connections) {
-    while (connections->first)
-        hang_up(connections->first);
 }
 
 /* ---- answers ---- */
@@ -74,18 +118,17 @@ __attribute__((format(printf, 2, 3))) static void refuse(int socket, const char 
 }
 
 /* The status can be long, so it travels in a file. */
-static void send_status(struct connection *connection) {
+static void send_status(const gs_server *server, int socket) {
     gs_wire_welcome welcome = {.code = GS_CLIENT_OK};
     gs_text text = {0};
-    gs_status_json(connection->owner->server, &text);
+    gs_status_json(server, &text);
     int fd = text.failed ? -1 : memfd_create("gridsmith-status", MFD_CLOEXEC);
     if (fd >= 0 && write(fd, text.data, text.count) == (ssize_t)text.count)
-        answer(connection->socket, &welcome, &fd, 1);
+        answer(socket, &welcome, &fd, 1);
     else
-        refuse(connection->socket, "%s", gs_no_memory);
+        refuse(socket, "%s", gs_no_memory);
     close_if_open(fd);
     gs_text_free(&text);
-    hang_up(connection);
 }
 
 /* ---- sessions ---- */
@@ -102,84 +145,143 @@ static int new_page(void) {
     return fd;
 }
 
-static gs_session *new_session(struct connection *connection, const gs_wire_hello *hello, gs_error *error) {
+static gs_session *new_session(struct connection *connection, const gs_wire_hello *hello, int page, gs_error *error) {
+    gs_server *server = connection->owner->server;
     gs_session_options options = {.weight = (uint32_t)gs_max(1, gs_min(hello->weight, 1000)),
                                   .priority = (int32_t)gs_max(-10, gs_min(hello->priority, 10)),
                                   .most_sms = hello->most_sms,
-                                  .process = connection->process,
+                                  .process = (int32_t)connection->account->id,
+                                  .user = connection->user,
+                                  .page = page,
                                   .socket = connection->socket};
     snprintf(options.name, sizeof options.name, "%.*s", (int)sizeof hello->name - 1, hello->name);
     gs_make_printable(options.name); /* it goes to terminals and to metrics */
-    options.page = new_page();
-    if (options.page < 0) {
+    if (page < 0) {
         gs_fail_system(error, "make", "memory for a client");
         return NULL;
     }
-    return gs_session_open(connection->owner->server, &options, error);
+    return gs_session_open(server, &options, error);
 }
 
-static void welcome_client(struct connection *connection, const gs_wire_hello *hello) {
-    const gs_connections *owner = connection->owner;
-    const gs_worker_facts *facts = &owner->server->facts;
-    gs_error error = {.code = GS_OK};
-    gs_session *session = NULL;
-    if (owner->is_stopping)
-        gs_fail(&error, GS_E_IO, "the daemon is stopping");
-    else if (owner->server->is_down)
-        gs_fail(&error, GS_E_NO_GPU, "%s", gs_no_worker);
-    else
-        session = new_session(connection, hello, &error);
-    if (!session) {
-        refuse(connection->socket, "%s", error.message);
-        hang_up(connection);
+/* Whether a client can be let in. */
+static gs_code check_place(const struct connection *connection, gs_error *error) {
+    char message[GS_WIRE_MESSAGE];
+    const gs_server *server = connection->owner->server;
+    if (connection->owner->is_stopping)
+        return gs_fail(error, GS_E_IO, "the daemon is stopping");
+    if (server->is_down)
+        return gs_fail(error, GS_E_NO_GPU, "%s", gs_no_worker);
+    if (!gs_quotas_allow(&server->quotas, connection->account, GS_QUOTA_CLIENTS, 1, message) ||
+        !gs_quotas_allow(&server->quotas, connection->account, GS_QUOTA_DESCRIPTORS, 0, message)) /* it has its own */
+        return gs_fail(error, GS_E_FULL, "%s", message);
+    return GS_OK;
+}
+
+/* A silent connection becomes that of a client. */
+static void open_session(struct connection *connection, const gs_wire_hello *hello, int page, gs_error *error) {
+    gs_session *session = check_place(connection, error) == GS_OK ? new_session(connection, hello, page, error) : NULL;
+    if (!session)
         return;
-    }
+    unlink_connection(connection);
     connection->session = session;
+    insert(connection, &connection->owner->first);
+}
+
+static bool send_welcome(const struct connection *connection, int page) {
+    const gs_worker_facts *facts = &connection->owner->server->facts;
     gs_wire_welcome welcome = {.is_gpu = facts->is_gpu,
                                .sms = facts->sms,
                                .architecture = facts->architecture,
                                .memory_bytes = facts->memory_bytes,
                                .page_bytes = gs_wire_page_bytes()};
     memcpy(welcome.name, facts->name, sizeof welcome.name);
-    if (!answer(connection->socket, &welcome, &session->options.page, 1))
+    return answer(connection->socket, &welcome, &page, 1);
+}
+
+static void welcome_client(struct connection *connection, const gs_wire_hello *hello) {
+    gs_error error = {.code = GS_OK};
+    int page = new_page();
+    open_session(connection, hello, page, &error);
+    if (!connection->session)
+        refuse(connection->socket, "%s", error.message);
+    if (!connection->session || !send_welcome(connection, page))
         hang_up(connection);
+    close_if_open(page);
 }
 
 /* ---- messages ---- */
 
-static void first_message(struct connection *connection, const void *message, size_t bytes) {
-    gs_wire_hello hello = {0};
-    memcpy(&hello, message, gs_min_u64(bytes, sizeof hello));
-    bool is_hello = bytes == sizeof hello && hello.magic == GS_WIRE_MAGIC;
-    if (is_hello && hello.version == GS_WIRE_VERSION && hello.kind == GS_WIRE_STATUS) {
-        send_status(connection);
-        return;
-    }
-    if (is_hello && hello.version == GS_WIRE_VERSION && hello.kind == GS_WIRE_HELLO) {
-        welcome_client(connection, &hello);
-        return;
-    }
-    if (!is_hello)
-        refuse(connection->socket, "the first message is not a hello of a gridsmith client");
-    else if (hello.version != GS_WIRE_VERSION)
-        refuse(connection->socket, "the daemon speaks version %d of the protocol, the client %u", GS_WIRE_VERSION,
-               hello.version);
+static bool is_hello(const gs_wire_hello *hello, size_t bytes, uint32_t kind) {
+    return bytes == sizeof *hello && hello->magic == GS_WIRE_MAGIC && hello->version == GS_WIRE_VERSION &&
+           hello->kind == kind;
+}
+
+static void refuse_hello(int socket, const gs_wire_hello *hello, size_t bytes) {
+    if (bytes != sizeof *hello || hello->magic != GS_WIRE_MAGIC)
+        refuse(socket, "the first message is not a hello of a gridsmith client");
+    else if (hello->version != GS_WIRE_VERSION)
+        refuse(socket, "the daemon speaks version %d of the protocol, the client %u", GS_WIRE_VERSION, hello->version);
     else
-        refuse(connection->socket, "unknown kind of hello %u", hello.kind);
+        refuse(socket, "unknown kind of hello %u", hello->kind);
+}
+
+/* The first message, of any length; what is missing of the hello is zero. 0: the connection is closed; less: there is
+   no message. */
+static ssize_t read_hello(int socket, gs_wire_hello *hello) {
+    int fd = -1, flags = MSG_DONTWAIT | MSG_TRUNC; /* the whole length of a longer message is returned */
+    *hello = (gs_wire_hello){0};
+    ssize_t got = gs_descriptors_receive(socket, hello, sizeof *hello, &fd, 1, flags);
+    close_if_open(fd);
+    return got < 0 && errno != EAGAIN && errno != EINTR ? 0 : got;
+}
+
+static void answer_status(struct connection *connection) {
+    gs_connections *owner = connection->owner;
+    int64_t began = gs_now_ns();
+    send_status(owner->server, connection->socket);
+    int64_t took = gs_now_ns() - began;
+    owner->busy_until_ns = began + took + gs_min(STATUS_TIMES * took, MOST_PAUSE_NS);
     hang_up(connection);
 }
 
-/* Of a client that has not said hello. False: it is gone. */
-static bool receive_hello(struct connection *connection) {
-    alignas(8) char text[256];
-    int fd = -1, flags = MSG_DONTWAIT | MSG_TRUNC; /* the whole length of a longer message is returned */
-    ssize_t got = gs_descriptors_receive(connection->socket, text, sizeof text, &fd, 1, flags);
-    close_if_open(fd);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR))
-        return true;
+static void answer_waiting(uv_timer_t *timer) {
+    gs_connections *connections = timer->data;
+    struct connection *first = connections->silent;
+    while (first && !first->wants_status)
+        first = first->next;
+    if (!first)
+        uv_timer_stop(timer);
+    else if (gs_now_ns() >= connections->busy_until_ns)
+        answer_status(first);
+}
+
+/* At once, or when it is the turn of the status again. */
+static void request_status(struct connection *connection) {
+    gs_connections *owner = connection->owner;
+    connection->wants_status = true;
+    if (gs_now_ns() >= owner->busy_until_ns)
+        answer_status(connection);
+    else if (!uv_is_active((uv_handle_t *)&owner->status_timer))
+        uv_timer_start(&owner->status_timer, answer_waiting, STATUS_MS, STATUS_MS);
+}
+
+/* Of a silent connection. */
+static void receive_hello(struct connection *connection) {
+    gs_wire_hello hello;
+    ssize_t got = read_hello(connection->socket, &hello);
+    if (got < 0)
+        return;
+    if (got > 0 && !connection->wants_status && is_hello(&hello, (size_t)got, GS_WIRE_HELLO)) {
+        welcome_client(connection, &hello);
+        return;
+    }
+    if (got > 0 && is_hello(&hello, (size_t)got, GS_WIRE_STATUS)) {
+        request_status(connection);
+        return;
+    }
     if (got > 0)
-        first_message(connection, text, (size_t)got);
-    return got > 0;
+        refuse_hello(connection->socket, &hello, (size_t)got);
+    hang_up(connection);
 }
 
 /* A few messages at a time, so that no client has the daemon to itself. The loop looks at all rings after it. */
@@ -188,55 +290,178 @@ static void message_came(uv_poll_t *poll, int status, int events) {
     struct connection *connection = poll->data;
     enum gs_receive_result result = GS_RECEIVED;
     (void)events;
-    if (status != 0 || (!connection->session && !receive_hello(connection))) {
+    if (status != 0) {
         hang_up(connection);
         return;
     }
-    for (int i = 0; connection->session && i < AT_ONCE && result == GS_RECEIVED; i++)
+    if (!connection->session) {
+        receive_hello(connection);
+        return;
+    }
+    for (int i = 0; i < AT_ONCE && result == GS_RECEIVED; i++)
         result = gs_session_receive(connection->session);
     if (result == GS_RECEIVE_CLOSED)
         hang_up(connection);
 }
 
+/* ---- silent connections ---- */
+
+/* The oldest of the process that has most of them. */
+static void drop_silent(gs_connections *connections) {
+    struct connection *oldest = connections->silent;
+    for (struct connection *at = oldest; at; at = at->next)
+        if (at->account->silent > oldest->account->silent)
+            oldest = at;
+    refuse(oldest->socket, "too many connections have not said hello: try again");
+    hang_up(oldest);
+}
+
+static void look_at_silent(uv_timer_t *timer) {
+    gs_connections *connections = timer->data;
+    uint64_t now = (uint64_t)gs_now_ns();
+    struct connection *oldest;
+    while ((oldest = connections->silent) && now - oldest->arrived_ns >= (uint64_t)HELLO_MS * 1000000) {
+        if (oldest->wants_status)
+            send_status(connections->server, oldest->socket);
+        else
+            refuse(oldest->socket, "no hello came within %d s", HELLO_MS / 1000);
+        hang_up(oldest);
+    }
+    if (!connections->silent)
+        uv_timer_stop(timer);
+}
+
+static size_t most_silent(const gs_connections *connections) {
+    uint64_t descriptors = connections->server->quotas.most[GS_ACCOUNT_ALL][GS_QUOTA_DESCRIPTORS];
+    return gs_max_u64(1, gs_min_u64(MOST_SILENT, descriptors / DESCRIPTORS_PER_USE));
+}
+
 /* ---- accepting ---- */
 
 /* Whether the client belongs to the daemon's own user, or to root. */
-static bool is_allowed(int socket, int32_t *process) {
-    struct ucred peer;
-    socklen_t size = sizeof peer;
-    if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
-        return false;
-    *process = peer.pid;
-    return peer.uid == geteuid() || peer.uid == 0;
+static bool is_allowed(int socket, struct ucred *peer) {
+    socklen_t size = sizeof *peer;
+    return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, peer, &size) == 0 && (peer->uid == geteuid() || peer->uid == 0);
 }
 
-static void add_connection(gs_connections *connections, int socket, int32_t process) {
-    struct connection *connection = calloc(1, sizeof *connection);
-    if (connection)
-        *connection =
-            (struct connection){.owner = connections, .socket = socket, .process = process, .next = connections->first};
-    if (!connection || uv_poll_init(connections->loop, &connection->poll, socket) != 0) {
-        refuse(socket, "%s", gs_no_memory);
-        close(socket);
-        free(connection);
-        return;
+static struct connection *new_connection(gs_connections *connections, int socket, gs_account *account) {
+    struct connection *connection = account ? calloc(1, sizeof *connection) : NULL;
+    if (connection && uv_poll_init(connections->loop, &connection->poll, socket) == 0) {
+        connection->owner = connections;
+        connection->socket = socket;
+        connection->account = account;
+        connection->arrived_ns = (uint64_t)gs_now_ns();
+        connection->poll.data = connection;
+        return connection;
     }
-    connection->poll.data = connection;
-    connections->first = connection;
-    connections->count++;
-    uv_poll_start(&connection->poll, UV_READABLE | UV_DISCONNECT, message_came);
-}
-
-void gs_connections_accept(gs_connections *connections, int listening) {
-    int32_t process = 0;
-    int socket = accept4(listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-    if (socket < 0)
-        return;
-    if (is_allowed(socket, &process) && connections->count < GS_SESSIONS) {
-        add_connection(connections, socket, process);
-        return;
-    }
-    refuse(socket, connections->count < GS_SESSIONS ? "the daemon serves only the user who started it"
-                                                    : "the daemon has as many clients as it can have");
+    free(connection);
+    refuse(socket, "%s", gs_no_memory);
     close(socket);
+    if (account)
+        gs_account_leave(&connections->server->quotas, account);
+    return NULL;
+}
+
+/* The hello is mostly there already. */
+static void add_connection(gs_connections *connections, int socket, const struct ucred *peer) {
+    gs_account *account = gs_account_take(&connections->server->quotas, peer->pid, peer->uid);
+    struct connection *connection = new_connection(connections, socket, account);
+    if (!connection)
+        return;
+    connection->user = peer->uid;
+    gs_account_add(account, GS_QUOTA_DESCRIPTORS, 1);
+    append_silent(connection);
+    uv_poll_start(&connection->poll, UV_READABLE | UV_DISCONNECT, message_came);
+    receive_hello(connection);
+    if (connections->silent_count > most_silent(connections))
+        drop_silent(connections);
+    if (connections->silent && !uv_is_active((uv_handle_t *)&connections->timer))
+        uv_timer_start(&connections->timer, look_at_silent, LOOK_MS, LOOK_MS);
+}
+
+static void spare_descriptors(gs_connections *connections) {
+    for (size_t i = 0; i < GS_COUNT(connections->spares); i++)
+        if (connections->spares[i] < 0)
+            connections->spares[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+static void use_spares(gs_connections *connections) {
+    for (size_t i = 0; i < GS_COUNT(connections->spares); i++) {
+        close_if_open(connections->spares[i]);
+        connections->spares[i] = -1;
+    }
+}
+
+/* Serves one connection with the spared descriptors, and closes it. */
+static void serve_with_spares(const gs_connections *connections, int socket) {
+    struct ucred peer;
+    gs_wire_hello hello;
+    ssize_t got = is_allowed(socket, &peer) ? read_hello(socket, &hello) : -1;
+    if (got > 0 && is_hello(&hello, (size_t)got, GS_WIRE_STATUS))
+        send_status(connections->server, socket);
+    else
+        refuse(socket, "the daemon has no descriptors left: try again");
+    close(socket);
+}
+
+static int accept_socket(int listening) {
+    return accept4(listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+}
+
+static void admit(gs_connections *connections, int socket) {
+    struct ucred peer;
+    if (is_allowed(socket, &peer)) {
+        add_connection(connections, socket, &peer);
+        return;
+    }
+    refuse(socket, "the daemon serves only the user who started it");
+    close(socket);
+}
+
+/* 0, or why there is none: EAGAIN, or no descriptor. */
+static int accept_one(gs_connections *connections, int listening) {
+    char message[GS_WIRE_MESSAGE];
+    const gs_quotas *quotas = &connections->server->quotas;
+    int socket = accept_socket(listening), reason = socket < 0 ? errno : 0;
+    bool is_full = reason == EMFILE || reason == ENFILE;
+    if (is_full) {
+        use_spares(connections);
+        socket = accept_socket(listening);
+        reason = socket < 0 ? errno : 0;
+    }
+    if (socket >= 0 && (is_full || !gs_quotas_allow(quotas, &quotas->all, GS_QUOTA_DESCRIPTORS, 1, message)))
+        serve_with_spares(connections, socket);
+    else if (socket >= 0)
+        admit(connections, socket);
+    spare_descriptors(connections);
+    return reason;
+}
+
+bool gs_connections_accept(gs_connections *connections, int listening) {
+    int accepted = 0, reason = 0;
+    while (accepted < ACCEPTED_AT_ONCE && !(reason = accept_one(connections, listening)))
+        accepted++;
+    return reason != EMFILE && reason != ENFILE;
+}
+
+/* ---- opening and closing ---- */
+
+void gs_connections_open(gs_connections *connections, uv_loop_t *loop, gs_server *server) {
+    *connections = (gs_connections){.loop = loop, .server = server, .spares = {-1, -1}};
+    uv_timer_init(loop, &connections->timer);
+    uv_timer_init(loop, &connections->status_timer);
+    connections->timer.data = connections->status_timer.data = connections;
+    spare_descriptors(connections);
+}
+
+void gs_connections_close(gs_connections *connections) {
+    if (!connections->server)
+        return;
+    while (connections->first)
+        hang_up(connections->first);
+    while (connections->silent)
+        hang_up(connections->silent);
+    uv_close((uv_handle_t *)&connections->timer, NULL);
+    uv_close((uv_handle_t *)&connections->status_timer, NULL);
+    use_spares(connections);
 }

@@ -7,6 +7,7 @@
  */
 #include "server.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 bool gs_contenders_reserve(gs_server *server) {
@@ -25,18 +26,31 @@ bool gs_contenders_reserve(gs_server *server) {
     return queries && places;
 }
 
-/* A client that comes, or comes back, has no more to catch up than the client that has had least. */
+enum {
+    ABSENT_NS = 100000000, /* who was away for longer has come back */
+    MOST_BEHIND = 10       /* turns that a client may have to catch up */
+};
+
+static double turn_of(const gs_server *server) {
+    return (double)server->plan.slice_ns * server->facts.sms;
+}
+
+/* A client that comes, or comes back, has no more to catch up than the client that has had least. One that was away for
+   a moment, between two launches, still has what it had, up to some turns. */
 static void join(gs_session *session) {
-    const gs_contenders *contenders = &session->server->contenders;
+    const gs_server *server = session->server;
     double least = -1;
     if (session->contenders++)
         return;
-    for (size_t i = 0; i < contenders->count; i++) {
-        const gs_session *other = contenders->data[i]->session;
+    session->server->contenders.sessions++;
+    for (size_t i = 0; i < server->contenders.count; i++) {
+        const gs_session *other = server->contenders.data[i]->session;
         double had = (double)other->had / other->options.weight;
         if (other != session && (least < 0 || had < least))
             least = had;
     }
+    if (session->left_ns && server->now_ns - session->left_ns < ABSENT_NS)
+        least -= MOST_BEHIND * turn_of(server);
     uint64_t fair = least > 0 ? (uint64_t)(least * session->options.weight) : 0;
     session->had = gs_max_u64(session->had, fair);
 }
@@ -54,7 +68,10 @@ static void remove_at(gs_contenders *contenders, size_t at) {
     gs_stream *stream = contenders->data[at];
     gs_stream_forget_kept(stream);
     stream->is_contender = false;
-    stream->session->contenders--;
+    if (!--stream->session->contenders) {
+        contenders->sessions--;
+        stream->session->left_ns = stream->session->server->now_ns;
+    }
     contenders->data[at] = contenders->data[--contenders->count];
 }
 
@@ -118,7 +135,7 @@ static void describe_launch(const gs_stream *stream, const gs_action *action, gs
 /* False: the stream has nothing to contend for. */
 static bool describe(const gs_server *server, const gs_stream *stream, gs_contender *query) {
     const gs_session *session = stream->session;
-    const gs_action *action = gs_stream_launch(stream);
+    const gs_action *action = gs_stream_contender(stream);
     *query = (gs_contender){.client = session->slot,
                             .priority = session->options.priority,
                             .weight = session->options.weight,
@@ -133,12 +150,60 @@ static bool describe(const gs_server *server, const gs_stream *stream, gs_conten
     return true;
 }
 
+/* ---- clients that have had more than others ---- */
+
+bool gs_contenders_is_ahead(const gs_session *session) {
+    const gs_server *server = session->server;
+    const gs_contenders *contenders = &server->contenders;
+    return contenders->sessions > 1 &&
+           (double)session->had / session->options.weight > contenders->least_had + turn_of(server);
+}
+
+/* What each client has on the device, and which of its launches came first. */
+static void look_at_sessions(gs_contenders *contenders) {
+    contenders->least_had = INFINITY;
+    for (size_t i = 0; i < contenders->count; i++) {
+        gs_session *session = contenders->data[i]->session;
+        session->running = 0;
+        session->earliest = NULL;
+        contenders->least_had = fmin(contenders->least_had, (double)session->had / session->options.weight);
+    }
+    for (size_t i = 0; i < contenders->count; i++) {
+        const gs_stream *stream = contenders->data[i];
+        const gs_action *action = gs_stream_contender(stream);
+        gs_session *session = stream->session;
+        session->running += action && action->is_issued;
+        if (action && !action->is_issued &&
+            (!session->earliest || action->launch.arrival < gs_stream_launch(session->earliest)->launch.arrival))
+            session->earliest = stream;
+    }
+}
+
+/* Of a client that is ahead of others, a launch waits until none of its launches runs, and those before it have. */
+static bool takes_part(const gs_stream *stream) {
+    const gs_session *session = stream->session;
+    const gs_action *action = gs_stream_contender(stream);
+    return !action || action->is_issued || !gs_contenders_is_ahead(session) ||
+           (!session->running && session->earliest == stream);
+}
+
 size_t gs_contenders_describe(gs_server *server) {
     gs_contenders *contenders = &server->contenders;
-    for (size_t i = 0; i < contenders->count;)
-        if (describe(server, contenders->data[i], &contenders->queries[i]))
-            i++;
-        else
+    size_t count = 0;
+    look_at_sessions(contenders);
+    for (size_t i = 0; i < contenders->count;) {
+        gs_stream *stream = contenders->data[i];
+        gs_contender query;
+        if (!describe(server, stream, &query)) {
             remove_at(contenders, i);
-    return contenders->count;
+            continue;
+        }
+        if (takes_part(stream)) {
+            contenders->data[i] = contenders->data[count];
+            contenders->data[count] = stream;
+            contenders->queries[count++] = query;
+        }
+        i++;
+    }
+    return count;
 }

@@ -36,6 +36,7 @@ struct daemon {
     uv_loop_t loop;
     uv_poll_t listener_poll, worker_poll, image_poll, timer_poll;
     uv_signal_t terminate, interrupt;
+    uv_timer_t again; /* when clients are accepted again */
     int timer_fd;
     uint64_t stop_at_ns; /* 0: it need not stop */
     bool must_stop_now;
@@ -45,10 +46,23 @@ struct daemon {
 
 /* ---- what libuv watches ---- */
 
+static void client_came(uv_poll_t *poll, int status, int events);
+
+static void accept_again(uv_timer_t *timer) {
+    struct daemon *daemon = timer->data;
+    if (!daemon->connections.is_stopping)
+        uv_poll_start(&daemon->listener_poll, UV_READABLE, client_came);
+}
+
+/* Without any descriptor the socket stays readable: it is not looked at for a while. */
 static void client_came(uv_poll_t *poll, int status, int events) {
+    enum { AGAIN_MS = 100 };
     struct daemon *daemon = poll->data;
     (void)status, (void)events;
-    gs_connections_accept(&daemon->connections, daemon->listener.fd);
+    if (gs_connections_accept(&daemon->connections, daemon->listener.fd))
+        return;
+    uv_poll_stop(poll);
+    uv_timer_start(&daemon->again, accept_again, AGAIN_MS, 0);
 }
 
 static void worker_reported(uv_poll_t *poll, int status, int events) {
@@ -171,6 +185,8 @@ static gs_server *open_server(struct daemon *daemon, gs_error *error) {
                                            : NULL,
         .cache = options->cache,
         .limit_ns = (uint64_t)((options->limit_seconds > 0 ? options->limit_seconds : 60) * 1e9),
+        .quotas = {.client_memory_bytes = options->client_memory_bytes,
+                   .client_shared_bytes = options->client_host_memory_bytes},
         .shuffle_ns = (uint64_t)options->shuffle_us * 1000,
         .say = say_line,
         .context = daemon,
@@ -198,7 +214,9 @@ static void watch_signal(struct daemon *daemon, uv_signal_t *handle, int number)
 }
 
 static gs_code start(struct daemon *daemon, gs_error *error) {
-    daemon->connections = (gs_connections){.loop = &daemon->loop, .server = daemon->server};
+    gs_connections_open(&daemon->connections, &daemon->loop, daemon->server);
+    uv_timer_init(&daemon->loop, &daemon->again);
+    daemon->again.data = daemon;
     daemon->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     if (daemon->timer_fd < 0)
         return gs_fail_system(error, "make", "a timer");
@@ -229,6 +247,7 @@ static void stop(struct daemon *daemon) {
         gs_server_end_clients(daemon->server);
     gs_connections_close(&daemon->connections);
     gs_http_close(&daemon->http);
+    close_handle(&daemon->again);
     close_handle(&daemon->listener_poll);
     close_handle(&daemon->worker_poll);
     close_handle(&daemon->image_poll);
@@ -253,7 +272,7 @@ static void say_where(const struct daemon *daemon) {
     daemon->options->say(line);
 }
 
-/* Each client has two descriptors here, and a few more while it sends files. */
+/* Each client has one descriptor here, and a few more while it sends files. */
 static void allow_descriptors(void) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {

@@ -28,13 +28,17 @@ void gs_listener_close(gs_listener *listener);
 typedef struct gs_connections {
     uv_loop_t *loop;
     gs_server *server;
-    struct connection *first;
-    size_t count;
-    bool is_stopping; /* no new client is let in */
+    struct connection *first, *silent; /* clients; connections that have not said hello, the oldest first */
+    size_t silent_count;
+    uv_timer_t timer, status_timer; /* for silent ones, and for those that wait for the status */
+    int64_t busy_until_ns;          /* nobody gets the status until then */
+    int spares[2];                  /* descriptors for the time when there are no others */
+    bool is_stopping;               /* no new client is let in */
 } gs_connections;
 
-/* A client waits at the listening socket. */
-void gs_connections_accept(gs_connections *connections, int listening);
+void gs_connections_open(gs_connections *connections, uv_loop_t *loop, gs_server *server);
+/* Clients wait at the listening socket. False: there are no descriptors, not even for a refusal. */
+bool gs_connections_accept(gs_connections *connections, int listening);
 /* Disconnects all clients; it is done when the loop has run. */
 void gs_connections_close(gs_connections *connections);
 
@@ -43,8 +47,9 @@ void gs_connections_close(gs_connections *connections);
 typedef struct gs_http {
     uv_tcp_t tcp;
     const gs_server *server;
-    struct http_request *first;
+    struct http_request *first; /* the newest first */
     size_t count;
+    int64_t busy_until_ns; /* answers wait until then */
 } gs_http;
 
 /* Listens at ADDRESS:PORT. */

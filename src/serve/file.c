@@ -21,14 +21,35 @@ static void close_if_open(int fd) {
         close(fd);
 }
 
+/* A file for which there is no descriptor is kept as -1: its command is refused, and the client goes on. */
+static int count_file(gs_session *session, int fd) {
+    char message[GS_WIRE_MESSAGE];
+    if (fd < 0)
+        return -1;
+    if (!gs_quotas_allow(&session->server->quotas, &session->account, GS_QUOTA_DESCRIPTORS, 1, message)) {
+        close(fd);
+        return -1;
+    }
+    gs_account_add(&session->account, GS_QUOTA_DESCRIPTORS, 1);
+    return fd;
+}
+
 /* After the end of a client its files are thrown away. */
 static void add_file(gs_session *session, int fd) {
     if (!session->end_code && session->file_count < GS_WIRE_FILES) {
-        session->files[session->file_count++] = fd;
+        session->files[session->file_count++] = count_file(session, fd);
         return;
     }
     close_if_open(fd);
     gs_session_end(session, GS_CLIENT_INVALID, "more than %d files were sent without a command", GS_WIRE_FILES);
+}
+
+static int remove_file(gs_session *session) {
+    int fd = session->files[0];
+    memmove(session->files, session->files + 1, --session->file_count * sizeof *session->files);
+    if (fd >= 0)
+        gs_account_subtract(&session->account, GS_QUOTA_DESCRIPTORS, 1);
+    return fd;
 }
 
 enum gs_receive_result gs_session_receive(gs_session *session) {
@@ -66,7 +87,8 @@ enum file_state { FILE_READY, FILE_ANSWERED, FILE_WRONG };
 /* The next file, for a command that wants one of so many bytes. The caller closes `*fd`, which may be -1. */
 static enum file_state take_file(gs_session *session, uint32_t reply, uint32_t ticket, uint64_t bytes, int seals,
                                  int *fd) {
-    while (!session->file_count && gs_session_receive(session) == GS_RECEIVED)
+    enum { MOST_MESSAGES = 256 }; /* an honest client has sent a few bytes before the file */
+    for (int i = 0; i < MOST_MESSAGES && !session->file_count && gs_session_receive(session) == GS_RECEIVED; i++)
         ;
     *fd = -1;
     if (session->end_code)
@@ -75,11 +97,10 @@ static enum file_state take_file(gs_session *session, uint32_t reply, uint32_t t
         gs_session_end(session, GS_CLIENT_INVALID, "a command without its file, or with reply slot %u", reply);
         return FILE_WRONG;
     }
-    *fd = session->files[0];
-    memmove(session->files, session->files + 1, --session->file_count * sizeof *session->files);
+    *fd = remove_file(session);
     if (*fd < 0 || session->server->is_down) {
         gs_page_reply(session, reply, ticket, GS_CLIENT_SYSTEM,
-                      *fd < 0 ? "the daemon has no descriptors left" : gs_no_worker);
+                      *fd < 0 ? "the daemon has no descriptors left: try again" : gs_no_worker);
         return FILE_ANSWERED;
     }
     if (!bytes || !is_sealed(*fd, bytes, seals)) {
@@ -121,9 +142,14 @@ static gs_resource *new_region(gs_session *session, uint64_t bytes, int fd) {
 }
 
 static bool share(gs_session *session, const gs_wire_share *request, int fd) {
+    char message[GS_WIRE_MESSAGE];
     gs_resource **place = find_place(session, GS_RESOURCE_REGION, request->region);
     if (!place)
         return false;
+    if (!gs_resource_is_allowed(session, GS_RESOURCE_REGION, request->bytes, message)) {
+        gs_page_refuse(session, request->reply, request->ticket, message);
+        return true;
+    }
     *place = new_region(session, request->bytes, fd);
     gs_page_reply(session, request->reply, request->ticket, *place ? GS_CLIENT_OK : GS_CLIENT_SYSTEM,
                   *place ? "" : gs_no_memory);
@@ -179,6 +205,10 @@ static bool may_load(gs_session *session, const gs_wire_load *request, gs_resour
         *is_good = false;
         gs_session_end(session, GS_CLIENT_INVALID, "a file of %llu bytes is not a source",
                        (unsigned long long)request->bytes);
+        return false;
+    }
+    if (!gs_resource_is_allowed(session, GS_RESOURCE_MODULE, 0, message)) {
+        gs_page_refuse(session, request->reply, request->ticket, message);
         return false;
     }
     if (gs_load_is_allowed(session, request->bytes, message, sizeof message))

@@ -1,11 +1,15 @@
 /*
  * http.c: answers Prometheus: GET /metrics, and nothing else. Few connections, short requests, a time limit for each.
+ *
+ * Anybody on the machine can connect. So connections that have not sent a request make way for new ones, the oldest
+ * first, and answers have only a part of the daemon's time: what comes too early is answered later.
  */
 #include "daemon.h"
 
 #include <stdlib.h>
 
-enum { CONNECTIONS = 16, LIMIT_MS = 5000, REQUEST_BYTES = 4096 };
+enum { CONNECTIONS = 16, LIMIT_MS = 5000, REQUEST_BYTES = 4096, TIMES = 4 };
+enum { MOST_PAUSE_NS = 50000000 }; /* after an answer there is none for TIMES as long as it took, but no longer */
 
 struct http_request {
     gs_http *http;
@@ -14,6 +18,7 @@ struct http_request {
     uv_write_t write;
     char bytes[REQUEST_BYTES];
     size_t count;
+    bool is_answered;
     gs_text head, body;
     int handles;
     struct http_request *next;
@@ -49,6 +54,7 @@ static void written(uv_write_t *write, int status) {
 }
 
 static void answer(struct http_request *request) {
+    int64_t began = gs_now_ns();
     bool is_metrics = strncmp(request->bytes, "GET /metrics", 12) == 0 || strncmp(request->bytes, "GET / ", 6) == 0;
     if (is_metrics)
         gs_metrics_text(request->http->server, &request->body);
@@ -60,11 +66,28 @@ static void answer(struct http_request *request) {
                 is_metrics ? "200 OK" : "404 Not Found", request->body.count);
     uv_buf_t buffers[] = {uv_buf_init(request->head.data, (unsigned)request->head.count),
                           uv_buf_init(request->body.data, (unsigned)request->body.count)};
-    uv_read_stop((uv_stream_t *)&request->tcp);
+    int64_t took = gs_now_ns() - began;
+    request->http->busy_until_ns = began + took + gs_min(TIMES * took, MOST_PAUSE_NS);
+    request->is_answered = true;
+    uv_timer_start(&request->timer, time_is_over, LIMIT_MS, 0);
     request->write.data = request;
     if (request->head.failed || request->body.failed ||
         uv_write(&request->write, (uv_stream_t *)&request->tcp, buffers, 2, written) != 0)
         end(request);
+}
+
+static void answer_now(uv_timer_t *timer) {
+    answer(timer->data);
+}
+
+/* At once, or when answers have their turn again. */
+static void answer_in_time(struct http_request *request) {
+    int64_t wait_ns = request->http->busy_until_ns - gs_now_ns();
+    uv_read_stop((uv_stream_t *)&request->tcp);
+    if (wait_ns <= 0)
+        answer(request);
+    else
+        uv_timer_start(&request->timer, answer_now, (uint64_t)wait_ns / 1000000 + 1, 0);
 }
 
 static void offer_buffer(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer) {
@@ -83,16 +106,16 @@ static void bytes_came(uv_stream_t *stream, ssize_t got, const uv_buf_t *buffer)
     request->count += (size_t)got;
     request->bytes[request->count] = '\0';
     if (strstr(request->bytes, "\r\n\r\n") || strstr(request->bytes, "\n\n"))
-        answer(request);
+        answer_in_time(request);
     else if (request->count == sizeof request->bytes - 1)
         end(request);
 }
 
-/* Connections that say nothing make way for others. */
+/* Connections that say nothing make way for others; if there are none, those that do not read their answer. */
 static void end_oldest(gs_http *http) {
     struct http_request *oldest = NULL;
     for (struct http_request *request = http->first->next; request; request = request->next)
-        if (!uv_is_closing((uv_handle_t *)&request->tcp))
+        if (!uv_is_closing((uv_handle_t *)&request->tcp) && (!request->is_answered || !oldest || oldest->is_answered))
             oldest = request;
     if (oldest)
         end(oldest);

@@ -28,6 +28,11 @@ void gs_page_reply(gs_session *session, uint32_t slot, uint32_t ticket, gs_clien
     gs_page_wake(session);
 }
 
+void gs_page_refuse(gs_session *session, uint32_t slot, uint32_t ticket, const char *message) {
+    session->counts.errors++;
+    gs_page_reply(session, slot, ticket, GS_CLIENT_MEMORY, message);
+}
+
 /* The first error stays until the client has seen it. */
 void gs_page_error(const gs_stream *stream, gs_client_code code, const char *message) {
     gs_session *session = stream->session;

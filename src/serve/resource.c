@@ -25,6 +25,28 @@ void gs_handles_give(gs_handles *handles, uint32_t handle) {
 
 /* ---- resources ---- */
 
+/* What a resource counts as: one of these, and its bytes. */
+static const struct {
+    enum gs_quota count, bytes;
+} counted[GS_RESOURCE_KINDS] = {
+    [GS_RESOURCE_MEMORY] = {GS_QUOTA_ALLOCATIONS, GS_QUOTA_MEMORY},
+    [GS_RESOURCE_REGION] = {GS_QUOTA_REGIONS, GS_QUOTA_SHARED},
+    [GS_RESOURCE_MODULE] = {GS_QUOTA_MODULES, GS_QUOTAS},
+};
+
+bool gs_resource_is_allowed(const gs_session *session, enum gs_resource_kind kind, uint64_t bytes, char *message) {
+    const gs_quotas *quotas = &session->server->quotas;
+    return gs_quotas_allow(quotas, &session->account, counted[kind].count, 1, message) &&
+           (counted[kind].bytes == GS_QUOTAS ||
+            gs_quotas_allow(quotas, &session->account, counted[kind].bytes, bytes, message));
+}
+
+static void count(gs_resource *resource, void (*add)(gs_account *, enum gs_quota, uint64_t)) {
+    add(&resource->session->account, counted[resource->kind].count, 1);
+    if (counted[resource->kind].bytes != GS_QUOTAS)
+        add(&resource->session->account, counted[resource->kind].bytes, resource->bytes);
+}
+
 gs_resource *gs_resource_new(gs_session *session, enum gs_resource_kind kind, uint64_t bytes) {
     gs_resource *resource = calloc(1, sizeof *resource);
     uint32_t handle = resource ? gs_handles_take(&session->server->handles[kind]) : 0;
@@ -35,6 +57,7 @@ gs_resource *gs_resource_new(gs_session *session, enum gs_resource_kind kind, ui
     *resource = (gs_resource){.kind = kind, .handle = handle, .bytes = bytes, .session = session, .has_name = true};
     if (kind == GS_RESOURCE_MEMORY)
         session->counts.memory_bytes += bytes;
+    count(resource, gs_account_add);
     return resource;
 }
 
@@ -57,6 +80,7 @@ static void release(gs_resource *resource) {
     gs_handles_give(&server->handles[resource->kind], resource->handle);
     if (resource->kind == GS_RESOURCE_MEMORY)
         resource->session->counts.memory_bytes -= resource->bytes;
+    count(resource, gs_account_subtract);
     gs_image_free(resource->image);
     free(resource->ns_per_block);
     free(resource);
@@ -78,15 +102,23 @@ void gs_resource_forget(gs_resource *resource) {
 
 /* ---- the tables of a client ---- */
 
-void gs_resource_forget_all(gs_session *session) {
+/* From the end of each table, which is shortened: so nothing is looked at twice. */
+size_t gs_resource_forget_some(gs_session *session, size_t most) {
+    size_t forgotten = 0;
     for (int kind = 0; kind < GS_RESOURCE_KINDS; kind++) {
         gs_resource_table *table = &session->resources[kind];
-        for (size_t i = 0; i < table->count; i++)
-            if (table->data[i])
-                gs_resource_forget(table->data[i]);
+        while (table->count && forgotten < most) {
+            gs_resource *resource = table->data[--table->count];
+            if (resource)
+                gs_resource_forget(resource);
+            forgotten++;
+        }
+        if (table->count)
+            return forgotten;
         free(table->data);
         *table = (gs_resource_table){0};
     }
+    return forgotten;
 }
 
 gs_resource *gs_resource_find(const gs_session *session, enum gs_resource_kind kind, uint32_t handle) {

@@ -25,7 +25,7 @@ static gs_mask mask_of(const gs_action_launch *launch) {
 /* The SMs that a stream has, or that are kept for it. */
 static gs_mask current_mask(const gs_stream *stream) {
     static const gs_mask nothing;
-    const gs_action *action = gs_stream_launch(stream);
+    const gs_action *action = gs_stream_contender(stream);
     if (!action || gs_contender_takes_place(stream, action))
         return stream->kept.mask;
     return action->is_issued && !action->launch.is_stopping ? mask_of(&action->launch) : nothing;
@@ -96,13 +96,13 @@ static void apply_deal(gs_server *server, struct deal *deal) {
         return;
     for (int growing = 0; growing < 2; growing++)
         for (size_t i = 0; i < deal->count; i++) {
-            gs_action *action = gs_stream_launch(deal->streams[i]);
+            gs_action *action = gs_stream_contender(deal->streams[i]);
             bool grows = gs_mask_count(&deal->masks[i]) > gs_mask_count(&deal->before[i]);
             if (is_running_confined(action) && grows == growing)
                 confine(server, action, &deal->masks[i], deal->wanted[i]);
         }
     for (size_t i = 0; i < deal->count; i++) {
-        gs_action *action = gs_stream_launch(deal->streams[i]);
+        gs_action *action = gs_stream_contender(deal->streams[i]);
         if (action && !action->is_issued)
             start(action, GS_PLAN_CONFINED, deal->wanted[i], &deal->masks[i]);
         else if (!action)
@@ -128,7 +128,7 @@ static void apply(gs_server *server, size_t count) {
     for (size_t i = 0; i < count; i++) {
         const gs_plan_place *place = &contenders->places[i];
         gs_stream *stream = contenders->data[i];
-        gs_action *action = gs_stream_launch(stream);
+        gs_action *action = gs_stream_contender(stream);
         if (!action) { /* what is kept for the next one */
             stream->kept.how = place->how;
             stream->kept.sms = place->sms;
@@ -140,7 +140,7 @@ static void apply(gs_server *server, size_t count) {
     }
     apply_deal(server, &deal);
     for (size_t i = 0; i < count; i++) {
-        gs_action *action = gs_stream_launch(contenders->data[i]);
+        gs_action *action = gs_stream_contender(contenders->data[i]);
         const gs_plan_place *place = &contenders->places[i];
         if (action && !action->is_issued && place->how == GS_PLAN_WHOLE && may_start_whole(action))
             start(action, GS_PLAN_WHOLE, place->sms, NULL);

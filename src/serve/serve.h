@@ -12,11 +12,12 @@ typedef struct gs_serve_options {
     int32_t sms;           /* host: how many SMs it has; 0: 8 */
     uint64_t memory_bytes; /* host: how much memory it has; 0: 1 GiB */
     double limit_seconds;  /* a kernel that runs longer is stopped; 0: 60 */
-    const char *metrics;   /* ADDRESS:PORT for Prometheus, or NULL */
-    const char *profiles;  /* the file of profiles; NULL: in the user's data folder; "": none is kept */
-    const char *cache;     /* the folder of compiled kernels; NULL: the user's */
-    bool has_marks;        /* for tests: each block of a confined kernel is counted */
-    int64_t shuffle_us;    /* for tests: SMs are dealt out again at random after each such time; 0: never */
+    uint64_t client_memory_bytes, client_host_memory_bytes; /* limits of a client; 0: see docs/share.md */
+    const char *metrics;                                    /* ADDRESS:PORT for Prometheus, or NULL */
+    const char *profiles;          /* the file of profiles; NULL: in the user's data folder; "": none is kept */
+    const char *cache;             /* the folder of compiled kernels; NULL: the user's */
+    bool has_marks;                /* for tests: each block of a confined kernel is counted */
+    int64_t shuffle_us;            /* for tests: SMs are dealt out again at random after each such time; 0: never */
     void (*say)(const char *line); /* what people should know; never NULL */
 } gs_serve_options;
 

@@ -1,5 +1,5 @@
 /*
- * server.c: the daemon without its sockets: one turn of the loop, a lost worker, limits, profiles, opening and closing.
+ * server.c: the daemon without its sockets: one turn of the loop, a lost worker, quotas, profiles, opening and closing.
  *
  * When the worker is lost, because a kernel faulted or did not end, the client whose kernel it was gets
  * GS_CLIENT_KERNEL, and every other client that had something there gets GS_CLIENT_RESET.
@@ -15,7 +15,8 @@ enum {
     RETAKE_NS = 1000000,            /* commands that could not be taken are tried again after this */
     RETRY_NS = 1000000000,          /* how often a worker that cannot be started is tried again */
     MOST_BACKLOG = 4 * 1024 * 1024, /* bytes on their way to the worker; with more, clients wait */
-    TAKEN_AT_ONCE = 256             /* reports */
+    TAKEN_AT_ONCE = 256,            /* reports */
+    TURN_NS = 1000000               /* commands are taken for so long, before reports and sockets have a turn */
 };
 
 const char gs_no_worker[] = "the worker cannot be started";
@@ -28,6 +29,7 @@ static void say(const gs_server *server, const char *line) {
 /* ---- a lost worker ---- */
 
 static void abandon_streams(gs_session *session) {
+    session->moving = 0;
     for (int i = 0; i < GS_CLIENT_STREAMS; i++) {
         gs_stream *stream = &session->streams[i];
         stream->launches = 0;
@@ -52,7 +54,7 @@ static void abandon(gs_server *server) {
     for (size_t i = 0; i < server->sessions.count; i++)
         if (server->sessions.data[i])
             abandon_streams(server->sessions.data[i]);
-    server->running = 0;
+    server->running = server->moving = 0;
 }
 
 static void end_sessions(gs_server *server, const gs_action *culprit, const char *reason) {
@@ -83,10 +85,10 @@ static void lose_worker(gs_server *server, const gs_action *culprit, const char 
     say(server, line);
 }
 
-/* A kernel that runs too long; of several the one that began first, because others may wait for it. */
-static void check_limits(gs_server *server) {
+/* The kernel that has run longer than the limit; of several the one that began first, because others may wait for it.
+   NULL: there is none. */
+static const gs_action *find_overdue(const gs_server *server) {
     const gs_action *worst = NULL;
-    char reason[80];
     for (size_t i = 0; i < server->contenders.count; i++) {
         const gs_stream *stream = server->contenders.data[i];
         const gs_action *action = stream->launches ? gs_stream_launch(stream) : NULL;
@@ -94,10 +96,26 @@ static void check_limits(gs_server *server) {
             (!worst || stream->running_since < worst->stream->running_since))
             worst = action;
     }
-    if (!worst)
+    return worst;
+}
+
+/* The limit holds for kernels, and for everything else that the worker has not answered. A kernel is blamed only if the
+   worker itself is alive. */
+static void check_limits(gs_server *server) {
+    char reason[100];
+    bool is_alive = true;
+    if (server->is_down)
         return;
-    snprintf(reason, sizeof reason, "it ran longer than the limit of %g s", (double)server->options.limit_ns / 1e9);
-    lose_worker(server, worst, reason);
+    double seconds = (double)server->options.limit_ns / 1e9;
+    bool is_late = gs_worker_owes_ns(server->worker, server->now_ns, &is_alive) > server->options.limit_ns;
+    const gs_action *overdue = find_overdue(server);
+    if (overdue && is_alive)
+        snprintf(reason, sizeof reason, "it ran longer than the limit of %g s", seconds);
+    else if (overdue || is_late)
+        snprintf(reason, sizeof reason, "the worker did not answer within the limit of %g s", seconds);
+    else
+        return;
+    lose_worker(server, is_alive ? overdue : NULL, reason);
 }
 
 /* ---- turns of the loop ---- */
@@ -124,13 +142,19 @@ static bool takes_commands(const gs_server *server) {
     return !server->is_down && !server->is_draining && gs_worker_backlog(server->worker) <= MOST_BACKLOG;
 }
 
+/* Each client has its turn, however much others send. */
 static bool take_commands(gs_server *server) {
+    gs_sessions *sessions = &server->sessions;
     bool is_any = false;
     if (!takes_commands(server))
         return false;
-    for (size_t i = 0; i < server->sessions.count; i++)
-        if (server->sessions.data[i] && gs_session_take(server->sessions.data[i]))
+    int64_t until = gs_now_ns() + TURN_NS;
+    for (size_t left = sessions->count; left && (!is_any || gs_now_ns() < until); left--) {
+        gs_session *session = sessions->data[sessions->next];
+        sessions->next = (sessions->next + 1) % sessions->count;
+        if (session && gs_session_take(session))
             is_any = true;
+    }
     return is_any;
 }
 
@@ -175,13 +199,28 @@ static void look_after(gs_server *server) {
     save_profiles(server);
 }
 
+static bool must_decide_now(const gs_server *server) {
+    const gs_scheduler *scheduler = &server->scheduler;
+    return (scheduler->must_decide || server->now_ns >= scheduler->look_at_ns) &&
+           server->now_ns >= scheduler->not_before_ns;
+}
+
+/* Decisions have at most a fifth of the time, however many contenders there are. */
+static void decide(gs_server *server) {
+    enum { USUAL_NS = 50000, TIMES = 4, MOST_PAUSE_NS = 10000000 };
+    uint64_t began = (uint64_t)gs_now_ns();
+    gs_schedule_decide(server);
+    uint64_t now = (uint64_t)gs_now_ns(), took = now - began;
+    server->scheduler.not_before_ns = took > USUAL_NS ? now + gs_min_u64(TIMES * took, MOST_PAUSE_NS) : 0;
+}
+
 bool gs_server_work(gs_server *server) {
     server->now_ns = (uint64_t)gs_now_ns();
     bool has_reports = take_reports(server), has_commands = take_commands(server);
     if (has_reports || has_commands)
         server->worked_ns = server->now_ns;
-    if (server->scheduler.must_decide || server->now_ns >= server->scheduler.look_at_ns)
-        gs_schedule_decide(server);
+    if (must_decide_now(server))
+        decide(server);
     look_after(server);
     if (server->sessions.must_sweep)
         gs_sessions_sweep(server);
@@ -194,8 +233,7 @@ bool gs_server_work(gs_server *server) {
 static bool arm_rings(gs_server *server) {
     for (size_t i = 0; i < server->sessions.count; i++) {
         gs_session *session = server->sessions.data[i];
-        if (session && session->page && !session->end_code && session->actions < GS_SESSION_ACTIONS &&
-            !gs_ring_sleep(&session->ring))
+        if (session && gs_session_may_take(session) && !gs_ring_sleep(&session->ring))
             return false;
     }
     return true;
@@ -203,12 +241,14 @@ static bool arm_rings(gs_server *server) {
 
 static uint64_t most_sleep_ns(const gs_server *server, bool is_taking) {
     uint64_t now = server->now_ns, look_at = server->scheduler.look_at_ns;
+    if (server->scheduler.must_decide)
+        look_at = server->scheduler.not_before_ns;
     uint64_t most = gs_min_u64(CHECK_NS, look_at > now ? look_at - now : 0);
     if (!is_taking)
         return gs_min_u64(most, RETAKE_NS);
-    if (!server->running && look_at == UINT64_MAX)
-        return has_unsaved(server) ? QUIET_NS : UINT64_MAX;
-    return most;
+    if (server->quotas.all.used[GS_QUOTA_ACTIONS] || look_at != UINT64_MAX)
+        return most;
+    return has_unsaved(server) ? QUIET_NS : UINT64_MAX;
 }
 
 bool gs_server_sleep(gs_server *server, uint64_t *most_ns) {
@@ -218,9 +258,10 @@ bool gs_server_sleep(gs_server *server, uint64_t *most_ns) {
         return false;
     }
     bool is_taking = takes_commands(server);
-    if (server->scheduler.must_decide || server->sessions.must_sweep || (is_taking && !arm_rings(server)))
+    bool must_sweep = server->sessions.must_sweep;
+    if (must_decide_now(server) || (must_sweep && gs_sessions_may_free(server)) || (is_taking && !arm_rings(server)))
         return false;
-    *most_ns = most_sleep_ns(server, is_taking);
+    *most_ns = most_sleep_ns(server, is_taking && !must_sweep);
     return true;
 }
 
@@ -256,6 +297,7 @@ gs_server *gs_server_open(const gs_server_options *options, gs_error *error) {
     }
     server->options = *options;
     server->life = 1;
+    server->move_rate = 1;
     server->scheduler = (gs_scheduler){.look_at_ns = UINT64_MAX, .random = gs_random_at(1, 0)};
     server->opened_ns = server->saved_ns = server->now_ns = (uint64_t)gs_now_ns();
     server->images = gs_images_open(options->cache, error);
@@ -264,6 +306,7 @@ gs_server *gs_server_open(const gs_server_options *options, gs_error *error) {
     if (server->worker) {
         server->facts = *gs_worker_facts_of(server->worker);
         server->plan = gs_plan_defaults(server->facts.sms);
+        gs_quotas_open(&server->quotas, &options->quotas, server->facts.memory_bytes);
         server->profiles = gs_profile_store_open(options->profiles, server->facts.name, server->facts.sms, error);
     }
     if (!server->profiles) {
@@ -284,7 +327,8 @@ void gs_server_close(gs_server *server) {
             gs_session_close(server->sessions.data[i]);
     if (server->worker)
         abandon(server);
-    gs_sessions_sweep(server);
+    for (server->is_down = true, server->sessions.must_sweep = true; server->sessions.must_sweep;)
+        gs_sessions_sweep(server);
     gs_window_close(server);
     gs_contenders_close(server);
     gs_actions_free(&server->actions);
@@ -297,6 +341,7 @@ void gs_server_close(gs_server *server) {
         report_profiles(server);
     }
     gs_profile_store_close(server->profiles);
+    gs_quotas_close(&server->quotas);
     gs_worker_close(server->worker);
     free(server);
 }

@@ -4,6 +4,7 @@
  * A client's commands become actions. An action belongs to a stream of its session, uses resources, and is handed to
  * the worker, whose report ends it. Each part has one file that owns its data, and uses only files before it:
  *
+ *   quotas.c       how much clients, processes and users may have of everything that runs out
  *   resource.c     what clients have on the device: memory, host memory that is shared, modules
  *   page.c         what a client reads of its page
  *   action.c       commands that were checked, from their arrival until they have happened
@@ -19,7 +20,7 @@
  *   file.c         files that clients send, and the commands that need them: host memory and sources
  *   command.c      commands, checked and made into actions
  *   completion.c   what a report of the worker means
- *   server.c       all of it together: one turn of the loop, a lost worker, limits, opening and closing
+ *   server.c       all of it together: one turn of the loop, a lost worker, quotas, opening and closing
  *   status.c       the state of the daemon, for people and for programs; metrics.c: for Prometheus
  *
  * Nothing of this knows sockets or loops. Those are daemon.c's (with listener.c, connection.c and http.c), which calls
@@ -40,7 +41,9 @@
 enum {
     GS_SESSIONS = 1024,       /* at a time */
     GS_SESSION_ACTIONS = 512, /* of one client that have not happened; further commands stay in its ring */
-    GS_TIME_BUCKETS = 40      /* powers of two of nanoseconds */
+    GS_MOST_ACTIONS = 65536,  /* of all clients; with more, each client may have GS_LEAST_ACTIONS */
+    GS_LEAST_ACTIONS = 16,
+    GS_TIME_BUCKETS = 40 /* powers of two of nanoseconds */
 };
 
 typedef struct gs_server gs_server;
@@ -49,6 +52,55 @@ typedef struct gs_stream gs_stream;
 typedef struct gs_action gs_action;
 
 extern const char gs_no_worker[], gs_no_memory[]; /* messages */
+
+/* ---- quotas.c ---- */
+
+enum gs_quota {
+    GS_QUOTA_CLIENTS,
+    GS_QUOTA_MEMORY,      /* bytes on the device */
+    GS_QUOTA_ALLOCATIONS, /* of them */
+    GS_QUOTA_SHARED,      /* bytes of host memory */
+    GS_QUOTA_REGIONS,     /* of them */
+    GS_QUOTA_MODULES,
+    GS_QUOTA_ACTIONS,     /* not refused: further commands stay in the ring */
+    GS_QUOTA_DESCRIPTORS, /* of the daemon: the connection, and files whose commands were not taken */
+    GS_QUOTAS
+};
+
+enum gs_account_kind { GS_ACCOUNT_CLIENT, GS_ACCOUNT_PROCESS, GS_ACCOUNT_USER, GS_ACCOUNT_ALL, GS_ACCOUNTS };
+
+/* What somebody has. What a client has counts for its process, its user and all, which are `above` it. */
+typedef struct gs_account {
+    enum gs_account_kind kind;
+    int64_t id; /* of the process or the user */
+    uint64_t used[GS_QUOTAS];
+    uint32_t silent;  /* of a process: connections that have not said hello */
+    uint32_t holders; /* of a process or a user: connections and accounts that hold it */
+    struct gs_account *above, *next;
+} gs_account;
+
+typedef struct gs_quotas {
+    uint64_t most[GS_ACCOUNTS][GS_QUOTAS];
+    gs_account all, *first; /* of processes and users, in no order */
+} gs_quotas;
+
+/* 0: what quotas.c says. */
+typedef struct gs_quotas_options {
+    uint64_t client_memory_bytes, client_shared_bytes;
+} gs_quotas_options;
+
+void gs_quotas_open(gs_quotas *quotas, const gs_quotas_options *options, uint64_t device_bytes);
+void gs_quotas_close(gs_quotas *quotas);
+/* The key in gridsmith.status/1. */
+const char *gs_quota_key(enum gs_quota quota);
+/* The account of a process, until it is left; NULL: out of memory. */
+gs_account *gs_account_take(gs_quotas *quotas, int32_t process, uint32_t user);
+void gs_account_leave(gs_quotas *quotas, gs_account *account);
+/* Whether so much more is allowed. If not, `message`, of GS_WIRE_MESSAGE bytes, says which limit is reached. */
+bool gs_quotas_allow(const gs_quotas *quotas, const gs_account *account, enum gs_quota quota, uint64_t amount,
+                     char *message);
+void gs_account_add(gs_account *account, enum gs_quota quota, uint64_t amount);
+void gs_account_subtract(gs_account *account, enum gs_quota quota, uint64_t amount);
 
 /* ---- resource.c ---- */
 
@@ -84,12 +136,15 @@ typedef struct gs_handles {
 uint32_t gs_handles_take(gs_handles *handles); /* 0: out of memory */
 void gs_handles_give(gs_handles *handles, uint32_t handle);
 
+/* Whether its client may have one more, of so many bytes. If not, `message`, of GS_WIRE_MESSAGE bytes, says why. */
+bool gs_resource_is_allowed(const gs_session *session, enum gs_resource_kind kind, uint64_t bytes, char *message);
 /* NULL: out of memory. */
 gs_resource *gs_resource_new(gs_session *session, enum gs_resource_kind kind, uint64_t bytes);
 void gs_resource_use(gs_resource *resource);
 void gs_resource_leave(gs_resource *resource);
 void gs_resource_forget(gs_resource *resource); /* its client has no handle of it any more */
-void gs_resource_forget_all(gs_session *session);
+/* After the end of its client: forgets up to `most` resources. Returns how many; fewer than `most`: none is left. */
+size_t gs_resource_forget_some(gs_session *session, size_t most);
 
 /* The resource that a client's handle names, where actions may use it; else NULL. */
 gs_resource *gs_resource_find(const gs_session *session, enum gs_resource_kind kind, uint32_t handle);
@@ -103,6 +158,8 @@ enum gs_table_result gs_resource_place(gs_session *session, enum gs_resource_kin
 /* Wakes the client if it sleeps, because something changed in its page. */
 void gs_page_wake(gs_session *session);
 void gs_page_reply(gs_session *session, uint32_t slot, uint32_t ticket, gs_client_code code, const char *message);
+/* The reply to a request that a limit forbids. */
+void gs_page_refuse(gs_session *session, uint32_t slot, uint32_t ticket, const char *message);
 /* A command failed without ending the client, who learns it when it waits for the stream. */
 void gs_page_error(const gs_stream *stream, gs_client_code code, const char *message);
 void gs_page_event(const gs_action *action);
@@ -143,6 +200,7 @@ struct gs_action {
     gs_action *next; /* in the stream, or among the free ones */
     gs_resource *resource, *region;
     uint64_t at, region_at, bytes;
+    uint64_t piece, sent, moved; /* of a copy or fill: bytes at a time; handed over; reported */
     uint32_t handle, reply, ticket, event;
     uint8_t value;
     gs_action_launch launch;
@@ -189,6 +247,8 @@ struct gs_stream {
 
 /* The first launch that is not done, or NULL. */
 gs_action *gs_stream_launch(const gs_stream *stream);
+/* The same, if the worker has it or it is its turn. */
+gs_action *gs_stream_contender(const gs_stream *stream);
 void gs_stream_append(gs_action *action);
 /* Frees the actions at the head that are done, and publishes how far the stream is. */
 void gs_stream_settle(gs_stream *stream);
@@ -205,6 +265,8 @@ typedef struct gs_contenders {
     gs_contender *queries;
     gs_plan_place *places;
     size_t answer_capacity; /* of queries and places */
+    size_t sessions;        /* that have contenders, */
+    double least_had;       /* and what the one has had that has had least for its weight, as of the last decision */
 } gs_contenders;
 
 /* Makes space for the streams of one more session. */
@@ -212,8 +274,11 @@ bool gs_contenders_reserve(gs_server *server);
 void gs_contenders_add(gs_stream *stream);
 void gs_contenders_remove(gs_session *session);
 void gs_contenders_close(gs_server *server);
-/* Fills in the queries; streams without a launch are removed. Returns how many are left. */
+/* Fills in the queries; streams without a launch are removed. Returns how many take part; others come after them. */
 size_t gs_contenders_describe(gs_server *server);
+/* Whether a client has had more than others that contend, by more than a turn. It then has one stream at a time on the
+   device, however many it uses. */
+bool gs_contenders_is_ahead(const gs_session *session);
 /* Whether a launch takes the place of the one before it in its stream: the same kernel on its SMs. */
 bool gs_contender_takes_place(const gs_stream *stream, const gs_action *action);
 bool gs_contender_can_confine(const gs_action *action);
@@ -258,13 +323,16 @@ void gs_window_close(gs_server *server);
 void gs_launch_start(gs_action *action);
 /* Hands over what can be. */
 void gs_stream_advance(gs_stream *stream);
+/* A piece of a copy or fill was reported: counts it, and hands over what waited for that. */
+void gs_transfer_moved(gs_action *action, const gs_worker_report *report);
 
 /* ---- scheduler.c ---- */
 
 typedef struct gs_scheduler {
     bool must_decide;
-    bool somebody_waits; /* for a turn, as of the last decision */
-    uint64_t look_at_ns; /* decide again then, though nothing happens */
+    bool somebody_waits;    /* for a turn, as of the last decision */
+    uint64_t look_at_ns;    /* decide again then, though nothing happens */
+    uint64_t not_before_ns; /* decisions among many contenders take long: the next one is made later */
     uint64_t decisions;
     gs_random random; /* for tests */
 } gs_scheduler;
@@ -333,7 +401,8 @@ typedef struct gs_session_options {
     uint32_t weight, most_sms;
     int32_t priority;
     int32_t process; /* its id */
-    int page;        /* descriptor, owned by the session */
+    uint32_t user;   /* the id of its user */
+    int page;        /* descriptor; needed only while the session is opened */
     int socket;      /* of its connection, which outlives the session */
 } gs_session_options;
 
@@ -357,20 +426,29 @@ struct gs_session {
     uint32_t actions;  /* that have not happened */
     uint32_t end_code; /* enum gs_client_code; 0: it is open */
     uint64_t opened_ns;
-    uint32_t contenders; /* of its streams */
-    uint64_t had;        /* SMs times nanoseconds, for fairness: see contenders.c */
+    uint32_t contenders;       /* of its streams, */
+    uint32_t running;          /* those that the device has, as of the last decision, */
+    const gs_stream *earliest; /* and the one that has waited longest */
+    uint64_t left_ns;          /* when the last of its streams left */
+    uint64_t moving;           /* bytes of copies and fills that the worker has */
+    uint64_t had;              /* SMs times nanoseconds, for fairness: see contenders.c */
     gs_session_loads loads;
     gs_session_counts counts;
+    gs_account account;
 };
+
+enum { GS_PRIORITIES = 21, GS_MOST_PRIORITY = 10 }; /* priorities are from -10 to 10 */
 
 typedef struct gs_sessions {
     gs_session **data; /* by slot; NULL: free */
     size_t count, capacity;
     gs_handles slots;
+    size_t next; /* whose turn it is to be looked at first */
     bool must_sweep;
+    uint32_t by_priority[GS_PRIORITIES]; /* how many clients are connected */
 } gs_sessions;
 
-/* A client came. Owns the descriptors, also where it fails. */
+/* A client came. The caller closes the page's descriptor when the client has it. */
 gs_session *gs_session_open(gs_server *server, const gs_session_options *options, gs_error *error);
 /* The client is gone: its resources go as soon as nothing uses them, and then the session. */
 void gs_session_close(gs_session *session);
@@ -378,8 +456,12 @@ void gs_session_close(gs_session *session);
 void gs_session_end(gs_session *session, gs_client_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 bool gs_session_has_resources(const gs_session *session);
-/* Frees sessions whose client is gone and whose actions are done. */
+/* Whether one more command may be taken from its ring. */
+bool gs_session_may_take(const gs_session *session);
+/* Frees what ended clients had, a part at a time, and sessions whose client is gone and whose actions are done. */
 void gs_sessions_sweep(gs_server *server);
+/* Whether the worker keeps up with what is freed. */
+bool gs_sessions_may_free(const gs_server *server);
 
 /* ---- file.c ---- */
 
@@ -413,7 +495,8 @@ typedef struct gs_server_options {
     const char *profiles; /* the file of profiles, or NULL */
     const char *cache;    /* the folder of images; NULL: the user's */
     uint64_t limit_ns;    /* a kernel that runs longer is stopped */
-    uint64_t shuffle_ns;  /* for tests: SMs are dealt out again after each such time; 0: never */
+    gs_quotas_options quotas;
+    uint64_t shuffle_ns; /* for tests: SMs are dealt out again after each such time; 0: never */
     void (*say)(void *context, const char *line); /* what people should know */
     void *context;
 } gs_server_options;
@@ -429,6 +512,7 @@ struct gs_server {
     uint32_t running; /* streams with launches that the worker has */
     gs_plan_options plan;
     gs_profile_store *profiles;
+    gs_quotas quotas;
     gs_sessions sessions;
     gs_handles handles[GS_RESOURCE_KINDS];
     gs_actions actions;
@@ -437,6 +521,10 @@ struct gs_server {
     gs_scheduler scheduler;
     gs_images *images; /* when gs_images_fd is readable, gs_loads_collect must be called */
     gs_loads loads;
+    uint32_t moving;           /* sessions with copies or fills that the worker has */
+    uint32_t mover;            /* the slot of the session that had the last of them, */
+    uint64_t mover_changed_ns; /* and when another one had */
+    double move_rate;          /* of these, bytes in a nanosecond, about */
     uint64_t launches, resizes;
     gs_times first_block;                                /* from the arrival of a launch to its first block */
     uint64_t saved_ns, worked_ns, checked_ns, tried_ns;  /* server.c's: when it last did these */

@@ -3,7 +3,8 @@
  *
  * A session is *open* until it is ended, by an error of its own or because the worker was lost. An ended session takes
  * no more commands, but its client is still connected and reads why. When the client is gone the session is closed, and
- * it is swept away when its last action is done.
+ * it is swept away when its last action is done and its resources are freed. That happens a part at a time, because a
+ * client can have many thousand of them.
  */
 #define _GNU_SOURCE
 #include "server.h"
@@ -21,12 +22,23 @@ static gs_wire_page *map_page(int fd, gs_error *error) {
     return NULL;
 }
 
-static gs_session *fail_open(gs_session *session, gs_wire_page *page, const gs_session_options *options) {
+enum {
+    FREED_AT_ONCE = 512,        /* resources */
+    MOST_RELEASES = 1024 * 1024 /* bytes on their way to the worker; with more, nothing is freed */
+};
+
+static gs_session *fail_open(gs_session *session, gs_wire_page *page) {
     if (page)
         munmap(page, gs_wire_page_bytes());
-    close(options->page);
     free(session);
     return NULL;
+}
+
+static void count_session(gs_session *session) {
+    gs_sessions *sessions = &session->server->sessions;
+    gs_account_add(&session->account, GS_QUOTA_CLIENTS, 1);
+    session->account.used[GS_QUOTA_DESCRIPTORS] = 1; /* its connection counts it for its process */
+    sessions->by_priority[session->options.priority + GS_MOST_PRIORITY]++;
 }
 
 gs_session *gs_session_open(gs_server *server, const gs_session_options *options, gs_error *error) {
@@ -34,15 +46,23 @@ gs_session *gs_session_open(gs_server *server, const gs_session_options *options
     gs_session *session = calloc(1, sizeof *session);
     gs_wire_page *page = map_page(options->page, error);
     if (!page)
-        return fail_open(session, page, options);
+        return fail_open(session, page);
     bool has_space = session && GS_RESERVE(sessions, 2) && gs_contenders_reserve(server);
     uint32_t slot = has_space ? gs_handles_take(&sessions->slots) : 0;
-    if (!slot) {
+    gs_account *process = slot ? gs_account_take(&server->quotas, options->process, options->user) : NULL;
+    if (!process) {
+        if (slot)
+            gs_handles_give(&sessions->slots, slot);
         gs_fail_memory(error);
-        return fail_open(session, page, options);
+        return fail_open(session, page);
     }
-    *session = (gs_session){
-        .server = server, .options = *options, .slot = slot, .page = page, .opened_ns = (uint64_t)gs_now_ns()};
+    *session = (gs_session){.server = server,
+                            .options = *options,
+                            .slot = slot,
+                            .page = page,
+                            .opened_ns = (uint64_t)gs_now_ns(),
+                            .account = {.kind = GS_ACCOUNT_CLIENT, .above = process}};
+    count_session(session);
     for (uint32_t i = 0; i < GS_CLIENT_STREAMS; i++)
         session->streams[i] = (gs_stream){.session = session, .number = i, .queue = slot * GS_CLIENT_STREAMS + i};
     gs_ring_attach_socket(&session->ring, page + 1, GS_WIRE_RING_BYTES, options->socket);
@@ -62,7 +82,7 @@ void gs_session_end(gs_session *session, gs_client_code code, const char *format
     va_end(arguments);
     session->end_code = code;
     gs_page_end(session, code, message);
-    gs_resource_forget_all(session);
+    session->server->sessions.must_sweep = true;
     for (int i = 0; i < GS_CLIENT_STREAMS; i++)
         gs_stream_drop(&session->streams[i]);
     gs_loads_drop(session, code, message);
@@ -70,39 +90,62 @@ void gs_session_end(gs_session *session, gs_client_code code, const char *format
     gs_page_wake(session);
 }
 
-static void close_file(int fd) {
-    if (fd >= 0)
+static void close_files(gs_session *session) {
+    while (session->file_count) {
+        int fd = session->files[--session->file_count];
+        if (fd < 0)
+            continue;
         close(fd);
+        gs_account_subtract(&session->account, GS_QUOTA_DESCRIPTORS, 1);
+    }
 }
 
 void gs_session_close(gs_session *session) {
+    gs_sessions *sessions = &session->server->sessions;
     gs_session_end(session, GS_CLIENT_LOST, "closed");
     munmap(session->page, gs_wire_page_bytes());
     session->page = NULL;
-    close(session->options.page);
-    while (session->file_count)
-        close_file(session->files[--session->file_count]);
-    session->server->sessions.must_sweep = true;
+    close_files(session);
+    sessions->by_priority[session->options.priority + GS_MOST_PRIORITY]--;
+    sessions->must_sweep = true;
 }
 
 bool gs_session_has_resources(const gs_session *session) {
-    for (int kind = 0; kind < GS_RESOURCE_KINDS; kind++)
-        for (size_t i = 0; i < session->resources[kind].count; i++)
-            if (session->resources[kind].data[i])
-                return true;
-    return session->actions > 0;
+    const uint64_t *used = session->account.used;
+    return used[GS_QUOTA_ALLOCATIONS] || used[GS_QUOTA_REGIONS] || used[GS_QUOTA_MODULES] || session->actions;
+}
+
+bool gs_session_may_take(const gs_session *session) {
+    uint64_t all = session->server->quotas.all.used[GS_QUOTA_ACTIONS];
+    return session->page && !session->end_code &&
+           session->actions < (all < GS_MOST_ACTIONS ? GS_SESSION_ACTIONS : GS_LEAST_ACTIONS);
+}
+
+static void free_session(gs_session *session) {
+    gs_server *server = session->server;
+    gs_contenders_remove(session);
+    server->sessions.data[session->slot] = NULL;
+    gs_handles_give(&server->sessions.slots, session->slot);
+    gs_account_subtract(&session->account, GS_QUOTA_CLIENTS, 1);
+    gs_account_leave(&server->quotas, session->account.above);
+    free(session);
+}
+
+bool gs_sessions_may_free(const gs_server *server) {
+    return server->is_down || gs_worker_backlog(server->worker) <= MOST_RELEASES;
 }
 
 void gs_sessions_sweep(gs_server *server) {
     gs_sessions *sessions = &server->sessions;
+    size_t left = gs_sessions_may_free(server) ? FREED_AT_ONCE : 0;
     sessions->must_sweep = false;
     for (size_t i = 0; i < sessions->count; i++) {
-        gs_session *session = sessions->data[i];
-        if (!session || session->page || session->actions)
+        gs_session *session = sessions->data[(sessions->next + i) % sessions->count];
+        if (!session || !session->end_code)
             continue;
-        gs_contenders_remove(session);
-        sessions->data[i] = NULL;
-        gs_handles_give(&sessions->slots, session->slot);
-        free(session);
+        left -= left ? gs_resource_forget_some(session, left) : 0;
+        sessions->must_sweep = sessions->must_sweep || !left;
+        if (left && !session->page && !session->actions)
+            free_session(session);
     }
 }

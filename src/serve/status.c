@@ -64,6 +64,42 @@ static void write_kernel(const gs_server *server, const gs_action *action, gs_wr
     gs_write_end(writer);
 }
 
+/* ---- limits ---- */
+
+/* How much is used of each limit. */
+static void write_account(const gs_quotas *quotas, const gs_account *account, const char *key, gs_writer *writer) {
+    gs_write_object(writer, key);
+    for (int i = 0; i < GS_QUOTAS; i++) {
+        gs_write_object(writer, gs_quota_key((enum gs_quota)i));
+        gs_write_uint(writer, "used", account->used[i]);
+        gs_write_uint(writer, "limit", quotas->most[account->kind][i]);
+        gs_write_end(writer);
+    }
+    gs_write_end(writer);
+}
+
+static void write_accounts(const gs_quotas *quotas, enum gs_account_kind kind, const char *key, const char *id,
+                           gs_writer *writer) {
+    gs_write_array(writer, key);
+    for (const gs_account *account = quotas->first; account; account = account->next) {
+        if (account->kind != kind)
+            continue;
+        gs_write_object(writer, NULL);
+        gs_write_int(writer, id, account->id);
+        write_account(quotas, account, "limits", writer);
+        gs_write_end(writer);
+    }
+    gs_write_end(writer);
+}
+
+static void write_limits(const gs_quotas *quotas, gs_writer *writer) {
+    gs_write_object(writer, "limits");
+    write_account(quotas, &quotas->all, "all", writer);
+    write_accounts(quotas, GS_ACCOUNT_USER, "users", "user", writer);
+    write_accounts(quotas, GS_ACCOUNT_PROCESS, "processes", "process", writer);
+    gs_write_end(writer);
+}
+
 /* ---- clients ---- */
 
 static void write_client(const gs_server *server, const gs_session *session, gs_writer *writer) {
@@ -87,6 +123,7 @@ static void write_client(const gs_server *server, const gs_session *session, gs_
     gs_write_uint(writer, "resizes", counts->resizes);
     gs_write_uint(writer, "errors", counts->errors);
     gs_write_uint(writer, "served_sm_ns", counts->served);
+    write_account(&server->quotas, &session->account, "limits", writer);
     gs_write_array(writer, "kernels");
     for (int i = 0; i < GS_CLIENT_STREAMS; i++) {
         const gs_action *action = gs_stream_launch(&session->streams[i]);
@@ -106,6 +143,19 @@ size_t gs_status_clients(const gs_server *server) {
 
 /* ---- the document ---- */
 
+/* Memory of a process that is in use; 0: not known. */
+static uint64_t resident_bytes(int32_t process) {
+    char path[40];
+    unsigned long pages = 0;
+    snprintf(path, sizeof path, "/proc/%d/statm", process);
+    FILE *file = fopen(path, "re");
+    if (file && fscanf(file, "%*u %lu", &pages) != 1)
+        pages = 0;
+    if (file)
+        fclose(file);
+    return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
 static void write_device(const gs_server *server, gs_writer *writer) {
     const gs_worker_facts *facts = gs_worker_facts_of(server->worker);
     gs_write_object(writer, "device");
@@ -115,6 +165,7 @@ static void write_device(const gs_server *server, gs_writer *writer) {
     gs_write_int(writer, "architecture", facts->architecture);
     gs_write_uint(writer, "memory_bytes", facts->memory_bytes);
     gs_write_int(writer, "process", facts->process);
+    gs_write_uint(writer, "resident_bytes", resident_bytes(facts->process));
     gs_write_uint(writer, "restarts", server->life - 1);
     gs_write_bool(writer, "is_down", server->is_down);
     gs_write_end(writer);
@@ -134,6 +185,7 @@ void gs_status_json(const gs_server *server, gs_text *into) {
     gs_writer writer = gs_writer_to(into);
     gs_write_document(&writer, "gridsmith.status/1");
     gs_write_int(&writer, "process", getpid());
+    gs_write_uint(&writer, "resident_bytes", resident_bytes(getpid()));
     gs_write_uint(&writer, "time_ns", server->now_ns);
     gs_write_uint(&writer, "uptime_ns", server->now_ns - server->opened_ns);
     write_device(server, &writer);
@@ -142,6 +194,7 @@ void gs_status_json(const gs_server *server, gs_text *into) {
     gs_write_uint(&writer, "decisions", server->scheduler.decisions);
     gs_write_uint(&writer, "compiling", server->loads.compiling);
     write_first_block(&server->first_block, &writer);
+    write_limits(&server->quotas, &writer);
     gs_write_array(&writer, "clients");
     for (size_t i = 0; i < server->sessions.count; i++)
         if (server->sessions.data[i] && server->sessions.data[i]->page)

@@ -10,6 +10,11 @@ gs_action *gs_stream_launch(const gs_stream *stream) {
     return action;
 }
 
+gs_action *gs_stream_contender(const gs_stream *stream) {
+    gs_action *action = gs_stream_launch(stream);
+    return action && (action->is_issued || stream->next == action) ? action : NULL;
+}
+
 void gs_stream_append(gs_action *action) {
     gs_stream *stream = action->stream;
     if (stream->tail)
@@ -44,6 +49,10 @@ void gs_stream_drop(gs_stream *stream) {
     stream->tail = stream->next = NULL;
     while ((action = *at)) {
         if (action->is_issued) {
+            if (action->sent < action->bytes) { /* of a copy, the pieces that wait do not happen */
+                action->bytes = action->sent;
+                action->is_done = action->moved == action->sent;
+            }
             stream->tail = action;
             at = &action->next;
             continue;

@@ -12,12 +12,15 @@
 
 #include "worker_wire.h"
 
+enum { GS_LANE_FAILURES = 512 }; /* more than is given to a lane and not done */
+
 typedef struct gs_lane {
     struct gs_lane *next; /* in the list of free lanes */
     uint32_t given;
     _Atomic uint32_t *done; /* follows `given`; both wrap around */
     bool is_unreported;     /* `done` will reach `given` only after further work is given */
     uint64_t counter;       /* the address of the block loop's counter; 0: this device launches the original instead */
+    _Atomic uint64_t failed[GS_LANE_FAILURES / 64]; /* bit N % GS_LANE_FAILURES: work N failed; set before `done` */
 } gs_lane;
 
 /* The state of a confined launch, where its blocks read it. */

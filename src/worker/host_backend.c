@@ -15,10 +15,12 @@
  */
 #define _GNU_SOURCE
 #include "backend.h"
+#include "host_memory.h"
 
 #include <dlfcn.h>
 #include <gridsmith_run.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,6 +76,7 @@ struct task {
     const void *from;
     uint64_t bytes;
     uint8_t value;
+    uint32_t number; /* on its lane */
     /* a kernel */
     bool defer_report;
     uint64_t tag, blocks;
@@ -102,14 +105,15 @@ struct host {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     struct task *offered, *offered_last;
-    uint64_t memory_bytes, used_bytes;
+    gs_host_memory memory;
     uint32_t sm_count;
     struct sm sms[MOST_SMS];
 };
 
 /* What a signal handler can know of its thread. */
 static _Thread_local const struct task *running_task;
-static gs_worker_loop *the_loop; /* handlers have no other way to find it */
+static _Thread_local sigjmp_buf *volatile copying; /* where a copy that faults goes on */
+static gs_worker_loop *the_loop;                   /* handlers have no other way to find it */
 
 /* ---- tasks; all of this with the mutex ---- */
 
@@ -179,7 +183,7 @@ static void add_task(struct host *host, gs_lane *lane, struct task *task) {
     task->lane = mine;
     task->lane_next = NULL;
     pthread_mutex_lock(&host->mutex);
-    lane->given++;
+    task->number = ++lane->given;
     lane->is_unreported = task->defer_report;
     bool is_first = !mine->first;
     *mine->last = task;
@@ -237,6 +241,27 @@ static void *be_sm(void *argument) {
     return NULL;
 }
 
+/* The host memory is a client's. What the system cannot provide of it is a fault here, and no reason to end. */
+static bool copy_bytes(const struct task *task) {
+    sigjmp_buf here;
+    if (sigsetjmp(here, 1) != 0) {
+        copying = NULL;
+        return false;
+    }
+    copying = &here;
+    if (task->kind == FILL && task->bytes)
+        memset(task->to, task->value, task->bytes);
+    else if (task->kind == COPY)
+        memcpy(task->to, task->from, task->bytes);
+    copying = NULL;
+    return true;
+}
+
+static void note_failure(gs_lane *lane, uint32_t number) {
+    uint32_t bit = number % GS_LANE_FAILURES;
+    atomic_fetch_or(&lane->failed[bit / 64], (uint64_t)1 << bit % 64);
+}
+
 static void *be_copier(void *argument) {
     struct host *host = argument;
     pthread_mutex_lock(&host->mutex);
@@ -249,10 +274,8 @@ static void *be_copier(void *argument) {
             continue;
         }
         pthread_mutex_unlock(&host->mutex);
-        if (task->kind == FILL && task->bytes)
-            memset(task->to, task->value, task->bytes);
-        else if (task->kind == COPY)
-            memcpy(task->to, task->from, task->bytes);
+        if (!copy_bytes(task))
+            note_failure(&task->lane->lane, task->number);
         pthread_mutex_lock(&host->mutex);
         end_task(host, task);
     }
@@ -265,8 +288,15 @@ static void on_failure(const char *words) {
     gs_loop_give_up(the_loop, GS_E_KERNEL, running_task ? running_task->tag : GS_NO_TAG, words);
 }
 
+/* The process has run out of something: that is no fault of the kernel that runs. */
+static void on_shortage(const char *words) {
+    gs_loop_give_up(the_loop, GS_E_MEMORY, GS_NO_TAG, words);
+}
+
 static void on_signal(int number) {
     char words[200], where[120] = "";
+    if (number == SIGBUS && copying)
+        siglongjmp(*copying, 1);
     if (running_task)
         running_task->form->library->where(where, sizeof where);
     snprintf(words, sizeof words, "signal %d%s", number, where);
@@ -283,39 +313,12 @@ static void catch_signals(void) {
 
 /* ---- memory ---- */
 
-/* Behind each piece is a page that cannot be accessed. */
-static uint64_t with_guard(uint64_t bytes, size_t *page) {
-    *page = (size_t)sysconf(_SC_PAGESIZE);
-    return (bytes + *page - 1) / *page * *page + *page;
-}
-
 static gs_code host_allocate(void *device, uint64_t bytes, uint64_t *address, gs_error *error) {
-    struct host *host = device;
-    size_t page;
-    pthread_mutex_lock(&host->mutex);
-    bool fits = bytes <= host->memory_bytes - host->used_bytes;
-    host->used_bytes += fits ? bytes : 0;
-    pthread_mutex_unlock(&host->mutex);
-    uint64_t all = fits ? with_guard(bytes, &page) : 0;
-    char *memory = fits ? mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) : MAP_FAILED;
-    if (memory != MAP_FAILED) {
-        mprotect(memory + all - page, page, PROT_NONE);
-        *address = (uint64_t)(uintptr_t)memory;
-        return GS_OK;
-    }
-    pthread_mutex_lock(&host->mutex);
-    host->used_bytes -= fits ? bytes : 0;
-    pthread_mutex_unlock(&host->mutex);
-    return gs_fail(error, GS_E_FULL, "no memory for %llu bytes", (unsigned long long)bytes);
+    return gs_host_memory_allocate(&((struct host *)device)->memory, bytes, address, error);
 }
 
 static void host_free(void *device, uint64_t address, uint64_t bytes) {
-    struct host *host = device;
-    size_t page;
-    munmap((void *)(uintptr_t)address, with_guard(bytes, &page));
-    pthread_mutex_lock(&host->mutex);
-    host->used_bytes -= bytes;
-    pthread_mutex_unlock(&host->mutex);
+    gs_host_memory_free(&((struct host *)device)->memory, address, bytes);
 }
 
 static gs_code host_map(void *device, int fd, uint64_t bytes, void **pointer, gs_error *error) {
@@ -346,18 +349,20 @@ static gs_code open_library(struct library *library, const char *bytes, size_t c
     bool is_written = library->file >= 0 && write(library->file, bytes, count) == (ssize_t)count;
     snprintf(path, sizeof path, "/proc/self/fd/%d", library->file);
     library->handle = is_written ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
-    void (**on)(const char *) = NULL;
+    void (**on)(const char *) = NULL, (**on_short)(const char *) = NULL;
     const int *kernel_count = NULL;
     if (!library->handle || !find_function(library->handle, "gs_host_serve", &library->serve) ||
         !find_function(library->handle, "gs_host_where", &library->where) ||
         !find_function(library->handle, "gs_kernels", &library->kernels) ||
         !find_function(library->handle, "gs_kernel_count", &kernel_count) ||
-        !find_function(library->handle, "gs_host_on_failure", &on))
+        !find_function(library->handle, "gs_host_on_failure", &on) ||
+        !find_function(library->handle, "gs_host_on_shortage", &on_short))
         return gs_fail(error, GS_E_KERNEL, "the kernels cannot be loaded: %.100s",
                        library->handle ? "they are not for this"
                        : is_written    ? dlerror()
                                        : "no memory for them");
     *on = on_failure;
+    *on_short = on_shortage;
     library->count = *kernel_count;
     return GS_OK;
 }
@@ -577,7 +582,7 @@ static void *host_open(gs_worker_loop *loop, const gs_worker_options *options, g
     }
     host->loop = the_loop = loop;
     host->sm_count = (uint32_t)(options->sms ? options->sms : DEFAULT_SMS);
-    host->memory_bytes = options->memory_bytes ? options->memory_bytes : DEFAULT_MEMORY;
+    gs_host_memory_open(&host->memory, options->memory_bytes ? options->memory_bytes : DEFAULT_MEMORY);
     pthread_mutex_init(&host->mutex, NULL);
     pthread_cond_init(&host->changed, NULL);
     catch_signals();
@@ -590,7 +595,7 @@ static void *host_open(gs_worker_loop *loop, const gs_worker_options *options, g
         gs_fail_system(error, "start", "a thread for each pretended SM");
         return NULL;
     }
-    *facts = (gs_worker_facts){.sms = (int32_t)host->sm_count, .memory_bytes = host->memory_bytes};
+    *facts = (gs_worker_facts){.sms = (int32_t)host->sm_count, .memory_bytes = host->memory.bytes};
     snprintf(facts->name, sizeof facts->name, "the CPU, playing a GPU of %u SMs", host->sm_count);
     return host;
 }

@@ -80,6 +80,10 @@ static bool retire(gs_worker_loop *loop, struct queue *queue) {
                                    .ended_ns = (uint64_t)ended,
                                    .blocks_done = operation->launch ? gs_launch_blocks(operation->launch) : 0,
                                    .launches = operation->launch != NULL};
+        if (gs_lane_has_failed(queue->lane, operation->number)) {
+            report.code = GS_E_IO;
+            snprintf(report.message, sizeof report.message, "the shared host memory cannot be accessed");
+        }
         queue->in_flight_count--;
         queue->ended_ns = ended;
         gs_operation_end(loop, operation, &report);
@@ -261,6 +265,7 @@ static void check_device(gs_worker_loop *loop) {
 __attribute__((noreturn)) static void run_loop(gs_worker_loop *loop) {
     for (;;) {
         loop->now_ns = gs_now_ns();
+        atomic_fetch_add_explicit(&loop->shared->turns, 1, memory_order_relaxed);
         bool any = take_requests(loop);
         any = gs_slow_thread_collect(loop, &loop->memory_thread) || any;
         any = gs_slow_thread_collect(loop, &loop->module_thread) || any;

@@ -24,10 +24,20 @@ bool gs_lane_is_done(const gs_lane *lane, uint32_t number) {
     return (int32_t)(atomic_load_explicit(lane->done, memory_order_acquire) - number) >= 0;
 }
 
+bool gs_lane_has_failed(gs_lane *lane, uint32_t number) {
+    uint32_t bit = number % GS_LANE_FAILURES;
+    uint64_t mask = (uint64_t)1 << bit % 64;
+    return atomic_load_explicit(&lane->failed[bit / 64], memory_order_relaxed) & mask &&
+           atomic_fetch_and(&lane->failed[bit / 64], ~mask) & mask;
+}
+
 /* ---- the end of an operation, and of the process ---- */
 
-/* The only launch that is on the device, or that was `given` to it just now. GS_NO_TAG: there are several, or none. */
-static uint64_t suspect(const gs_worker_loop *loop, const struct operation *given) {
+/* The only launch that is on the device, or that was `given` to it just now. GS_NO_TAG: there are several, or none, or
+   the failure is not the device's but the process's own. */
+static uint64_t suspect(const gs_worker_loop *loop, const gs_error *error, const struct operation *given) {
+    if (error->code != GS_E_KERNEL)
+        return GS_NO_TAG;
     uint64_t found = given && given->launch ? given->request->tag : GS_NO_TAG;
     for (const struct queue *queue = loop->queues; queue; queue = queue->next) {
         const struct operation *operation = queue->confined ? queue->confined->operation : queue->in_flight.first;
@@ -40,8 +50,12 @@ static uint64_t suspect(const gs_worker_loop *loop, const struct operation *give
     return found;
 }
 
+/* A call that fails may be the first to see that the device is broken. */
 void gs_loop_fail(gs_worker_loop *loop, const gs_error *error) {
-    gs_loop_give_up(loop, error->code, suspect(loop, NULL), error->message);
+    gs_error reason;
+    if (loop->device && loop->backend->check(loop->device, &reason) != GS_OK)
+        error = &reason;
+    gs_loop_give_up(loop, error->code, suspect(loop, error, NULL), error->message);
 }
 
 static void free_operation(gs_worker_loop *loop, struct operation *operation) {
@@ -65,7 +79,7 @@ void gs_operation_fail(gs_worker_loop *loop, struct operation *operation, const 
     gs_worker_report report = {
         .code = error->code, .began_ns = (uint64_t)loop->now_ns, .ended_ns = (uint64_t)loop->now_ns};
     if (loop->backend->check(loop->device, &reason) != GS_OK)
-        gs_loop_give_up(loop, reason.code, suspect(loop, operation), reason.message);
+        gs_loop_give_up(loop, reason.code, suspect(loop, &reason, operation), reason.message);
     snprintf(report.message, sizeof report.message, "%.199s", error->message);
     gs_operation_end(loop, operation, &report);
 }

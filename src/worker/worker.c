@@ -34,6 +34,13 @@ struct confined_slot {
     uint32_t slot;
 };
 
+/* Requests of one kind that are not answered. */
+struct debt {
+    uint32_t count;
+    uint64_t since_ns; /* the last answer, or the first request after it; 0: not known yet */
+};
+enum debt_kind { DEBT_MEMORY, DEBT_MODULES, DEBT_WORK, DEBTS };
+
 struct gs_worker {
     char device[64], *program;
     gs_worker_options options;
@@ -47,6 +54,8 @@ struct gs_worker {
     bool wants_socket; /* a descriptor waits for space */
     struct unsent *first, **last;
     size_t backlog;
+    struct debt debts[DEBTS];
+    uint64_t turns, turned_ns;                         /* of its loop: the last that was seen, and when that was new */
     struct confined_slot confined[GS_WORKER_CONFINED]; /* confined launches, in no order */
     uint32_t confined_count, free_slots[GS_WORKER_CONFINED], free_count;
 };
@@ -89,6 +98,8 @@ static int end_process(gs_worker *worker) {
     drop_backlog(worker);
     worker->is_lost = true;
     worker->wants_socket = false;
+    memset(worker->debts, 0, sizeof worker->debts);
+    worker->turns = worker->turned_ns = 0;
     worker->confined_count = 0;
     worker->free_count = GS_WORKER_CONFINED;
     for (uint32_t i = 0; i < GS_WORKER_CONFINED; i++)
@@ -233,6 +244,49 @@ size_t gs_worker_backlog(const gs_worker *worker) {
     return worker->backlog;
 }
 
+/* ---- what the process owes ---- */
+
+/* Times are filled in when they are asked for, so that a request costs no look at the clock. */
+static void owe(gs_worker *worker, uint32_t request) {
+    static const enum debt_kind kinds[] = {
+        [GS_REQUEST_ALLOCATE] = DEBT_MEMORY, [GS_REQUEST_FREE] = DEBTS,     [GS_REQUEST_SHARE] = DEBTS,
+        [GS_REQUEST_UNSHARE] = DEBTS,        [GS_REQUEST_COPY] = DEBT_WORK, [GS_REQUEST_FILL] = DEBT_WORK,
+        [GS_REQUEST_LOAD] = DEBT_MODULES,    [GS_REQUEST_UNLOAD] = DEBTS,   [GS_REQUEST_LAUNCH] = DEBT_WORK,
+        [GS_REQUEST_CONFINE] = DEBTS};
+    if (kinds[request] != DEBTS && !worker->debts[kinds[request]].count++)
+        worker->debts[kinds[request]].since_ns = 0;
+}
+
+/* A kernel that ends makes way for modules and memory, for which a driver may wait. */
+static void settle(gs_worker *worker, const gs_worker_report *report) {
+    enum debt_kind kind = report->kind == GS_REPORT_ALLOCATED ? DEBT_MEMORY
+                          : report->kind == GS_REPORT_LOADED  ? DEBT_MODULES
+                          : report->kind == GS_REPORT_SHARED  ? DEBTS
+                                                              : DEBT_WORK;
+    if (kind == DEBTS)
+        return;
+    worker->debts[kind].count -= worker->debts[kind].count > 0;
+    worker->debts[kind].since_ns = 0;
+    if (report->kind == GS_REPORT_RAN)
+        worker->debts[DEBT_MEMORY].since_ns = worker->debts[DEBT_MODULES].since_ns = 0;
+}
+
+uint64_t gs_worker_owes_ns(gs_worker *worker, uint64_t now_ns, bool *is_alive) {
+    uint64_t most = 0, turns = worker->shared ? atomic_load_explicit(&worker->shared->turns, memory_order_relaxed) : 0;
+    if (turns != worker->turns || !worker->turned_ns)
+        worker->turned_ns = now_ns;
+    worker->turns = turns;
+    for (int i = 0; i < DEBTS; i++) {
+        struct debt *debt = &worker->debts[i];
+        if (!debt->since_ns)
+            debt->since_ns = now_ns;
+        if (debt->count)
+            most = gs_max_u64(most, now_ns - debt->since_ns);
+    }
+    *is_alive = now_ns - worker->turned_ns <= most / 2;
+    return most;
+}
+
 /* ---- requests ---- */
 
 /* Whether it was sent. A process that is dying does not take it: LOST is reported soon. A descriptor may have been sent
@@ -296,9 +350,10 @@ static gs_code send_request(gs_worker *worker, int fd, const void *record, uint3
         return GS_OK; /* LOST was reported; nothing happens until a restart */
     if (worker->first)
         flush_backlog(worker);
-    if (!worker->first && try_send(worker, &fd, record, bytes))
-        return GS_OK;
-    return postpone(worker, fd, record, bytes);
+    gs_code code = !worker->first && try_send(worker, &fd, record, bytes) ? GS_OK : postpone(worker, fd, record, bytes);
+    if (code == GS_OK)
+        owe(worker, ((const gs_worker_request *)record)->kind);
+    return code;
 }
 
 static gs_code send_plain(gs_worker *worker, const gs_worker_request *request) {
@@ -440,7 +495,9 @@ static bool take_report(gs_worker *worker, gs_worker_report *report) {
     report->message[sizeof report->message - 1] = '\0';
     if (result != GS_RING_DONE || bytes < offsetof(gs_worker_report, message) || report->code >= GS_CODES)
         report_loss(worker, report);
-    else if (report->kind == GS_REPORT_RAN)
+    else
+        settle(worker, report);
+    if (report->kind == GS_REPORT_RAN)
         give_slot_back(worker, report->tag);
     return true;
 }

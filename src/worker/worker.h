@@ -13,7 +13,7 @@
  *   confined.c           launches that are confined to some SMs
  *   resources.c          memory, regions and modules, and the threads that make them
  *   reports.c            what the process reports
- *   host_backend.c       the CPU that plays a GPU
+ *   host_backend.c       the CPU that plays a GPU; host_memory.c: its memory
  *   cuda_backend.c       a GPU
  *
  * Order. A handle can be used right after the call that makes it; operations that need it wait until it is there.
@@ -100,6 +100,11 @@ gs_code gs_worker_restart(gs_worker *worker, gs_error *error);
 /* Kills the process. Nothing is left behind, also when the daemon itself is killed. */
 void gs_worker_close(gs_worker *worker);
 
+/* How long the process has owed a report: since the last one, or since a request that is answered was sent, whichever
+   is later. Memory, modules and work are looked at separately, and the longest time is returned; 0: it owes nothing.
+   Call it now and then with the time. `*is_alive`: its loop has turned in the last half of that time, so that not the
+   process hangs, but something that it waits for. */
+uint64_t gs_worker_owes_ns(gs_worker *worker, uint64_t now_ns, bool *is_alive);
 /* Bytes of requests that the process has not taken, and that wait on this side. Callers push back when it grows. */
 size_t gs_worker_backlog(const gs_worker *worker);
 

@@ -60,7 +60,7 @@ static struct gs_worker the_worker;
 
 gs_worker *gs_worker_open(const gs_worker_options *options, gs_error *error) {
     (void)options, (void)error;
-    the_worker = (gs_worker){.facts = {.name = "stores", .sms = 8}};
+    the_worker = (gs_worker){.facts = {.name = "stores", .sms = 8, .memory_bytes = 1 << 30}};
     return &the_worker;
 }
 
@@ -95,6 +95,12 @@ gs_code gs_worker_restart(gs_worker *worker, gs_error *error) {
 
 void gs_worker_close(gs_worker *worker) {
     (void)worker;
+}
+
+uint64_t gs_worker_owes_ns(gs_worker *worker, uint64_t now_ns, bool *is_alive) {
+    (void)worker, (void)now_ns;
+    *is_alive = true;
+    return 0;
 }
 
 size_t gs_worker_backlog(const gs_worker *worker) {
@@ -327,6 +333,7 @@ static gs_session *open_session(gs_server *server, int *far) {
     must(options.page >= 0 && ftruncate(options.page, (off_t)gs_wire_page_bytes()) == 0);
     gs_session *session = gs_session_open(server, &options, NULL);
     must(session);
+    close(options.page);
     add_resources(session);
     return session;
 }

@@ -1,0 +1,159 @@
+/*
+ * fairness.c: what an honest client keeps while another one floods the daemon, for each way of flooding.
+ *
+ *   bench/fairness PROGRAM [SECONDS [ROUNDS [WAY]]]
+ *
+ * PROGRAM is gridsmith. An honest client launches kernels, copies, or loads a source that is in the cache. First a
+ * second client does the same beside it: what each of two equal clients gets is its share. Then a flood takes the place
+ * of the second client. The table has what the honest client still gets, in percent of its share, and the share: the
+ * medians of ROUNDS rounds of SECONDS each. Everything runs on the CPU. The exit code is 1 if a share falls below 80%.
+ */
+#define _GNU_SOURCE
+#include "floods.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { LAUNCHES, BYTES, LOADS, KINDS, MOST_ROUNDS = 99 };
+enum { MOST_TENTHS = 100, WORK_TURNS = 20000, COPY_BYTES = 1 << 20, AHEAD = 8 };
+
+static const char *const kinds[KINDS] = {"launches", "bytes", "loads"};
+static _Atomic uint64_t *counter; /* what the honest client has done; shared with it */
+
+static void give_up(const char *what, const char *why) {
+    fprintf(stderr, "fairness: %s: %s\n", what, why);
+    exit(1);
+}
+
+/* ---- honest clients ---- */
+
+struct honest {
+    gs_client *client;
+    uint32_t module;
+    gs_client_memory memory;
+    void *host;
+};
+
+static void must(gs_client_code code) {
+    if (code == GS_CLIENT_OK)
+        return;
+    fprintf(stderr, "an honest client: %s\n", gs_client_message());
+    _exit(1);
+}
+
+/* Does one kind of work once. */
+static void work(struct honest *honest, int kind) {
+    uint32_t module;
+    for (int i = 0; kind == LAUNCHES && i < AHEAD; i++)
+        must(flood_launch(honest->client, 0, honest->module, honest->memory, WORK_TURNS));
+    if (kind == BYTES)
+        must(gs_client_copy_in(honest->client, 0, honest->memory, honest->host, COPY_BYTES));
+    if (kind == LOADS) {
+        must(flood_load(honest->client, 0, &module));
+        must(gs_client_unload(honest->client, module));
+    } else {
+        must(gs_client_wait(honest->client, 0));
+    }
+}
+
+static void be_honest(const char *socket, int kind, bool is_counted) {
+    static const uint64_t amounts[KINDS] = {AHEAD, COPY_BYTES, 1};
+    struct honest honest = {.client = flood_client(socket, "honest")};
+    must(flood_load(honest.client, 0, &honest.module));
+    must(gs_client_malloc(honest.client, COPY_BYTES, &honest.memory));
+    must(gs_client_host_malloc(honest.client, COPY_BYTES, &honest.host));
+    for (;;) {
+        work(&honest, kind);
+        if (is_counted)
+            *counter += amounts[kind];
+    }
+}
+
+/* ---- rounds ---- */
+
+/* What an honest client does in a second beside `way`; NULL: beside another honest client. */
+static double measure(const char *socket, const flood *way, int kind, double seconds) {
+    pid_t processes[2];
+    for (int i = 0; i < 2; i++) {
+        processes[i] = flood_fork();
+        if (processes[i] == 0) {
+            if (i == 0 || !way)
+                be_honest(socket, kind, i == 0);
+            else
+                way->run(socket);
+            _exit(1);
+        }
+    }
+    uint64_t before = *counter;
+    for (int i = 0; i < MOST_TENTHS && *counter == before; i++) /* the honest client may have to compile first */
+        flood_sleep(0.1);
+    flood_sleep(0.3);
+    int64_t began = gs_now_ns();
+    before = *counter;
+    flood_sleep(seconds);
+    double rate = (double)(*counter - before) / ((double)(gs_now_ns() - began) / 1e9);
+    for (int i = 0; i < 2; i++)
+        flood_end(processes[i], SIGKILL);
+    return rate;
+}
+
+static int compare(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+static double median(double *list, int count) {
+    qsort(list, (size_t)count, sizeof *list, compare);
+    return list[count / 2];
+}
+
+/* True: all kinds kept 80 percent. */
+static bool try_way(const char *socket, const flood *way, double seconds, int rounds) {
+    double shares[MOST_ROUNDS], kept[MOST_ROUNDS], share[KINDS];
+    bool is_fair = true;
+    printf("%-14s", way->name);
+    for (int kind = 0; kind < KINDS; kind++) {
+        for (int i = 0; i < rounds; i++) {
+            shares[i] = measure(socket, NULL, kind, seconds);
+            kept[i] = shares[i] > 0 ? 100 * measure(socket, way, kind, seconds) / shares[i] : 0;
+        }
+        share[kind] = median(shares, rounds);
+        double percent = median(kept, rounds);
+        printf(" %9.0f%%", percent);
+        fflush(stdout);
+        is_fair = is_fair && percent >= 80;
+    }
+    printf("   %12.0f %12.1f %10.0f%s\n", share[LAUNCHES], share[BYTES] / 1048576, share[LOADS],
+           is_fair ? "" : "   below 80%");
+    return is_fair;
+}
+
+int main(int argc, char **argv) {
+    char folder[] = "/tmp/gridsmith-fairness-XXXXXX", socket[64], command[80];
+    double seconds = argc > 2 ? atof(argv[2]) : 2;
+    int rounds = argc > 3 ? atoi(argv[3]) : 3;
+    bool are_fair = true;
+    if (argc < 2 || seconds <= 0 || rounds < 1 || rounds > MOST_ROUNDS || !mkdtemp(folder))
+        give_up("usage", "bench/fairness PROGRAM [SECONDS [ROUNDS [WAY]]]");
+    counter = mmap(NULL, sizeof *counter, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (counter == MAP_FAILED)
+        give_up("memory", "there is none");
+    snprintf(socket, sizeof socket, "%s/s", folder);
+    printf("%-14s %10s %10s %10s   %12s %12s %10s\n", "flood", kinds[0], kinds[1], kinds[2], "launches/s", "MiB/s",
+           "loads/s");
+    for (size_t i = 0; i < flood_count; i++) {
+        if (argc > 4 && strcmp(argv[4], floods[i].name) != 0)
+            continue;
+        pid_t daemon = flood_daemon(argv[1], folder, socket);
+        if (!daemon)
+            give_up(argv[1], "the daemon does not answer");
+        measure(socket, NULL, LOADS, 0.5); /* compiles the source */
+        are_fair = try_way(socket, &floods[i], seconds, rounds) && are_fair;
+        flood_end(daemon, SIGTERM);
+    }
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    return system(command) == 0 && are_fair ? 0 : 1;
+}

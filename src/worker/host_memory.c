@@ -1,0 +1,161 @@
+/*
+ * host_memory.c: the memory of the CPU that plays a GPU.
+ *
+ * A piece of memory has a mapping of its own, and behind it a page that cannot be accessed, so that a kernel that
+ * writes too far faults. But a process can have only some ten thousand mappings (vm.max_map_count). So only the first
+ * pieces get one, and pieces that are too large for a slab. All others come from slabs: one mapping each, for pieces of
+ * one size, which is a power of two.
+ */
+#define _GNU_SOURCE
+#include "host_memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum {
+    MAPPED = 2048,        /* pieces with a mapping of their own, unless they are large */
+    LEAST_PIECE = 64,     /* bytes, in a slab */
+    MOST_PIECE = 4 << 20, /* larger ones have mappings of their own */
+    SLAB = 1 << 20,       /* bytes of a slab, */
+    SLAB_PIECES = 16      /* or so many pieces */
+};
+
+struct gs_host_slab {
+    char *memory;
+    uint64_t piece; /* bytes */
+    uint32_t count, free_count;
+    uint32_t free[]; /* numbers of free pieces */
+};
+
+static size_t page_bytes(void) {
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* ---- mappings ---- */
+
+static uint64_t with_guard(uint64_t bytes) {
+    size_t page = page_bytes();
+    return (bytes + page - 1) / page * page + page;
+}
+
+/* NULL: there is no memory, or there are too many mappings. */
+static char *map(uint64_t bytes) {
+    uint64_t all = with_guard(bytes);
+    char *memory = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED)
+        return NULL;
+    mprotect(memory + all - page_bytes(), page_bytes(), PROT_NONE);
+    return memory;
+}
+
+/* ---- slabs; all of this with the mutex ---- */
+
+static uint64_t piece_for(uint64_t bytes) {
+    uint64_t piece = LEAST_PIECE;
+    while (piece < bytes)
+        piece *= 2;
+    return piece;
+}
+
+/* Where a slab with this address is, or would be. */
+static size_t place_of(const gs_host_memory *memory, const char *address) {
+    size_t low = 0, high = memory->count;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (memory->data[middle]->memory <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static struct gs_host_slab *add_slab(gs_host_memory *memory, uint64_t piece) {
+    uint32_t count = (uint32_t)gs_max_u64(SLAB / piece, SLAB_PIECES);
+    struct gs_host_slab *slab = malloc(sizeof *slab + count * sizeof *slab->free);
+    char *mapped = slab && GS_RESERVE(memory, 1) ? map(piece * count) : NULL;
+    if (!mapped) {
+        free(slab);
+        return NULL;
+    }
+    *slab = (struct gs_host_slab){.memory = mapped, .piece = piece, .count = count, .free_count = count};
+    for (uint32_t i = 0; i < count; i++)
+        slab->free[i] = count - 1 - i;
+    size_t at = place_of(memory, mapped);
+    memmove(memory->data + at + 1, memory->data + at, (memory->count - at) * sizeof *memory->data);
+    memory->data[at] = slab;
+    memory->count++;
+    return slab;
+}
+
+static char *take_piece(gs_host_memory *memory, uint64_t piece) {
+    struct gs_host_slab *slab = NULL;
+    for (size_t i = 0; i < memory->count && !slab; i++)
+        if (memory->data[i]->piece == piece && memory->data[i]->free_count)
+            slab = memory->data[i];
+    if (!slab)
+        slab = add_slab(memory, piece);
+    return slab ? slab->memory + slab->piece * slab->free[--slab->free_count] : NULL;
+}
+
+/* Pages go back to the system, which makes them zero. */
+static void clear_piece(char *address, uint64_t bytes) {
+    if (bytes < page_bytes() || madvise(address, bytes, MADV_DONTNEED) != 0)
+        memset(address, 0, bytes);
+}
+
+/* False: it is not from a slab. */
+static bool give_piece(gs_host_memory *memory, char *address) {
+    size_t after = place_of(memory, address);
+    struct gs_host_slab *slab = after ? memory->data[after - 1] : NULL;
+    if (!slab || (uint64_t)(address - slab->memory) >= slab->piece * slab->count)
+        return false;
+    clear_piece(address, slab->piece);
+    slab->free[slab->free_count++] = (uint32_t)((uint64_t)(address - slab->memory) / slab->piece);
+    if (slab->free_count < slab->count)
+        return true;
+    munmap(slab->memory, with_guard(slab->piece * slab->count));
+    memory->count--;
+    memmove(memory->data + after - 1, memory->data + after, (memory->count - after + 1) * sizeof *memory->data);
+    free(slab);
+    return true;
+}
+
+/* ---- pieces ---- */
+
+void gs_host_memory_open(gs_host_memory *memory, uint64_t bytes) {
+    *memory = (gs_host_memory){.bytes = bytes};
+    pthread_mutex_init(&memory->mutex, NULL);
+}
+
+static char *allocate(gs_host_memory *memory, uint64_t bytes) {
+    if (bytes > memory->bytes - memory->used_bytes)
+        return NULL;
+    if (memory->mapped >= MAPPED && bytes <= MOST_PIECE)
+        return take_piece(memory, piece_for(bytes));
+    char *address = map(bytes);
+    memory->mapped += address != NULL;
+    return address;
+}
+
+gs_code gs_host_memory_allocate(gs_host_memory *memory, uint64_t bytes, uint64_t *address, gs_error *error) {
+    pthread_mutex_lock(&memory->mutex);
+    char *made = allocate(memory, bytes);
+    memory->used_bytes += made ? bytes : 0;
+    pthread_mutex_unlock(&memory->mutex);
+    *address = (uint64_t)(uintptr_t)made;
+    return made ? GS_OK : gs_fail(error, GS_E_FULL, "no memory for %llu bytes", (unsigned long long)bytes);
+}
+
+void gs_host_memory_free(gs_host_memory *memory, uint64_t address, uint64_t bytes) {
+    char *given = (char *)(uintptr_t)address;
+    pthread_mutex_lock(&memory->mutex);
+    memory->used_bytes -= bytes;
+    if (!give_piece(memory, given)) {
+        munmap(given, with_guard(bytes));
+        memory->mapped--;
+    }
+    pthread_mutex_unlock(&memory->mutex);
+}
