@@ -38,8 +38,10 @@ enum gs_receive_result gs_session_receive(gs_session *session) {
     ssize_t got = gs_descriptors_receive(session->options.socket, &byte, sizeof byte, &fd, 1, flags);
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return GS_RECEIVE_NOTHING;
-    if (got <= 0)
+    if (got <= 0) {
+        close_if_open(fd); /* a message without a byte looks like the end, and may have brought one */
         return GS_RECEIVE_CLOSED;
+    }
     if (got == 1 && byte == GS_WIRE_FILE) {
         add_file(session, fd);
         return GS_RECEIVED;
