@@ -22,8 +22,20 @@ static void close_if_open(int fd) {
         close(fd);
 }
 
+enum { NOT_RECEIVED = -1, NOT_MEMORY = -2 };
+
+/* What cannot be memory is closed at once. A client that sends its own end of the socket would otherwise never be seen
+   to hang up, because the daemon itself has that end open. */
+static int keep_memory(int fd) {
+    if (fd < 0 || fcntl(fd, F_GET_SEALS) >= 0)
+        return fd;
+    close(fd);
+    return NOT_MEMORY;
+}
+
 /* After the end of a client its files are thrown away. */
 static void add_file(gs_session *session, int fd) {
+    fd = keep_memory(fd);
     if (!session->end_code && session->file_count < GS_WIRE_FILES) {
         session->files[session->file_count++] = fd;
         return;
@@ -76,12 +88,12 @@ static enum file_state take_file(gs_session *session, uint32_t reply, uint32_t t
     }
     *fd = session->files[0];
     memmove(session->files, session->files + 1, --session->file_count * sizeof *session->files);
-    if (*fd < 0 || session->server->is_down) {
+    if (*fd == NOT_RECEIVED || session->server->is_down) {
         gs_page_reply(session, reply, ticket, GS_CLIENT_SYSTEM,
-                      *fd < 0 ? "the daemon has no descriptors left" : gs_no_worker);
+                      *fd == NOT_RECEIVED ? "the daemon has no descriptors left" : gs_no_worker);
         return FILE_ANSWERED;
     }
-    if (!bytes || !is_sealed(*fd, bytes)) {
+    if (*fd == NOT_MEMORY || !bytes || !is_sealed(*fd, bytes)) {
         gs_session_end(session, GS_CLIENT_INVALID, "a file is not sealed memory of %llu bytes",
                        (unsigned long long)bytes);
         return FILE_WRONG;
