@@ -78,9 +78,21 @@ static void check(const struct resource *list, uint32_t number, uint64_t at, uin
 
 static struct gs_worker the_worker;
 
+/* As it is after a start. Reports are many, and none of them is looked at that was not written before. */
+static void reset_worker(gs_worker *worker, bool forgets_resources) {
+    worker->first = worker->count = worker->held = 0;
+    worker->holds = worker->is_lost = worker->cannot_start = false;
+    worker->next_code = GS_OK;
+    if (!forgets_resources)
+        return;
+    memset(worker->memories, 0, sizeof worker->memories);
+    memset(worker->regions, 0, sizeof worker->regions);
+    memset(worker->modules, 0, sizeof worker->modules);
+}
+
 gs_worker *gs_worker_open(const gs_worker_options *options, gs_error *error) {
     (void)options, (void)error;
-    the_worker = (gs_worker){.facts = {.name = "stores", .sms = 8}};
+    the_worker.facts = (gs_worker_facts){.name = "stores", .sms = 8};
     return &the_worker;
 }
 
@@ -112,7 +124,7 @@ bool gs_worker_poll(gs_worker *worker, gs_worker_report *report) {
 
 gs_code gs_worker_restart(gs_worker *worker, gs_error *error) {
     bool cannot_start = worker->cannot_start;
-    *worker = (gs_worker){.facts = worker->facts};
+    reset_worker(worker, true);
     return cannot_start ? gs_fail(error, GS_E_IO, "it does not start") : GS_OK;
 }
 
@@ -355,6 +367,9 @@ static uint32_t likely_command(struct reader *reader, uint32_t *words, uint32_t 
                              .block = {1 + (uint32_t)at * 32, 1, 1},
                              .arguments = other};
     uint32_t size = sizeof launch;
+    bool is_wrong = bytes == 256; /* a launch: in one of three ways */
+    if (is_wrong && at % 3 == 0)
+        launch.grid[1] = launch.grid[2] = 1u << 30;
     switch (what) {
     case GS_WIRE_ALLOCATE:
         memcpy(words, &allocate, sizeof allocate);
@@ -377,6 +392,10 @@ static uint32_t likely_command(struct reader *reader, uint32_t *words, uint32_t 
             words[size / 4 + 1] = memory ? 8 : 1 + next(reader) % 8u;
             words[size / 4 + 2] = next(reader) % 4u;
         }
+        if (is_wrong && at % 3 == 1)
+            words[offsetof(gs_wire_launch, arguments) / 4] += 8;
+        if (is_wrong && at % 3 == 2)
+            words[size / 4 - 3] = GS_CLIENT_VALUE_BYTES + 1;
         return size;
     default:
         memcpy(words, &forget, sizeof forget);
@@ -699,7 +718,7 @@ static uint64_t open_from(int lowest) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     gs_server_options options = {.watch = watch_load, .say = nothing_to_say, .limit_ns = UINT64_MAX / 2};
-    enum { ENOUGH = 4096 };
+    enum { ENOUGH = 1024 };
     struct reader reader = {data, gs_min_u64(size, ENOUGH)};
     static gs_server *server;
     if (!server)
@@ -708,7 +727,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     listen_once(server);
     server->options.shuffle_ns = next(&reader) & 1;
     server->options.limit_ns = options.limit_ns;
-    the_worker = (gs_worker){.facts = the_worker.facts};
+    reset_worker(&the_worker, had_false_report);
     had_false_report = false;
     int lowest = lowest_descriptor();
     uint64_t open_before = open_from(lowest);

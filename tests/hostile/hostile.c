@@ -143,13 +143,13 @@ static void check_hangs(struct run *run, struct stage *stage, const char *name) 
         struct honest_state *state = &run->board->honest[stage->side][i];
         int64_t since = atomic_load(&state->since_ns);
         uint32_t operation = atomic_load(&state->operation);
-        bool is_compiling = operation == HONEST_COMPILE;
-        if (since && hostile_now_ns() - since > (int64_t)HANG_SECONDS * (is_compiling ? 6 : 1) * 1000000000) {
-            char line[100];
-            snprintf(line, sizeof line, "honest client %zu waits for %s", i, honest_names[operation]);
-            fail(run, line, name);
-            atomic_store(&state->since_ns, hostile_now_ns()); /* said once */
-        }
+        int64_t most_ns = (int64_t)HANG_SECONDS * (operation == HONEST_COMPILE ? 6 : 1) * 1000000000;
+        if (!since || since == state->reported_ns || hostile_now_ns() - since <= most_ns)
+            continue;
+        char line[100];
+        snprintf(line, sizeof line, "honest client %zu waits for %s", i, honest_names[operation]);
+        fail(run, line, name);
+        state->reported_ns = since;
     }
 }
 

@@ -223,6 +223,7 @@ struct times {
 /* What a client does at the moment, so that one that hangs is found. */
 struct honest_state {
     _Atomic int64_t since_ns; /* 0: nothing */
+    int64_t reported_ns;      /* the wait that was reported as hanging, by its beginning */
     _Atomic uint32_t operation;
     _Atomic uint32_t has_failed;
     char message[300];
