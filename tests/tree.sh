@@ -74,7 +74,7 @@ sed -n 's/^tsort: \(.*\)/  \1/p' "$edges.loops"
 rm -f "$edges" "$edges.loops"
 
 # Each file begins with a comment that names it.
-for file in src/*/*.[ch] host/*.[ch] tests/*.[ch] tests/fake/*.[ch] tests/fuzz/*.c bench/*.[ch] examples/*.c; do
+for file in src/*/*.[ch] host/*.[ch] tests/*.[ch] tests/fake/*.[ch] tests/fuzz/*.c tests/hostile/*.[ch] bench/*.[ch] examples/*.c; do
     head -n 3 "$file" | grep -q "$(basename "$file"):" || complain "$file does not begin by saying what it is"
 done
 

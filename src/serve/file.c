@@ -21,14 +21,25 @@ static void close_if_open(int fd) {
         close(fd);
 }
 
-/* A file for which there is no descriptor is kept as -1: its command is refused, and the client goes on. */
+enum { NOT_RECEIVED = -1, NOT_MEMORY = -2 };
+
+/* What cannot be memory is closed at once. A client that sends its own end of the socket would otherwise never be seen
+   to hang up, because the daemon itself has that end open. */
+static int keep_memory(int fd) {
+    if (fd < 0 || fcntl(fd, F_GET_SEALS) >= 0)
+        return fd;
+    close(fd);
+    return NOT_MEMORY;
+}
+
+/* A file for which there is no descriptor is kept as NOT_RECEIVED: its command is refused, and the client goes on. */
 static int count_file(gs_session *session, int fd) {
     char message[GS_WIRE_MESSAGE];
     if (fd < 0)
-        return -1;
+        return fd;
     if (!gs_quotas_allow(&session->server->quotas, &session->account, GS_QUOTA_DESCRIPTORS, 1, message)) {
         close(fd);
-        return -1;
+        return NOT_RECEIVED;
     }
     gs_account_add(&session->account, GS_QUOTA_DESCRIPTORS, 1);
     return fd;
@@ -36,6 +47,7 @@ static int count_file(gs_session *session, int fd) {
 
 /* After the end of a client its files are thrown away. */
 static void add_file(gs_session *session, int fd) {
+    fd = keep_memory(fd);
     if (!session->end_code && session->file_count < GS_WIRE_FILES) {
         session->files[session->file_count++] = count_file(session, fd);
         return;
@@ -58,8 +70,10 @@ enum gs_receive_result gs_session_receive(gs_session *session) {
     ssize_t got = gs_descriptors_receive(session->options.socket, &byte, sizeof byte, &fd, 1, flags);
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return GS_RECEIVE_NOTHING;
-    if (got <= 0)
+    if (got <= 0) {
+        close_if_open(fd); /* a message without a byte looks like the end, and may have brought one */
         return GS_RECEIVE_CLOSED;
+    }
     if (got == 1 && byte == GS_WIRE_FILE) {
         add_file(session, fd);
         return GS_RECEIVED;
@@ -98,12 +112,12 @@ static enum file_state take_file(gs_session *session, uint32_t reply, uint32_t t
         return FILE_WRONG;
     }
     *fd = remove_file(session);
-    if (*fd < 0 || session->server->is_down) {
+    if (*fd == NOT_RECEIVED || session->server->is_down) {
         gs_page_reply(session, reply, ticket, GS_CLIENT_SYSTEM,
-                      *fd < 0 ? "the daemon has no descriptors left: try again" : gs_no_worker);
+                      *fd == NOT_RECEIVED ? "the daemon has no descriptors left: try again" : gs_no_worker);
         return FILE_ANSWERED;
     }
-    if (!bytes || !is_sealed(*fd, bytes, seals)) {
+    if (*fd == NOT_MEMORY || !bytes || !is_sealed(*fd, bytes, seals)) {
         gs_session_end(session, GS_CLIENT_INVALID, "a file is not sealed memory of %llu bytes",
                        (unsigned long long)bytes);
         return FILE_WRONG;

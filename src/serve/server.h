@@ -418,7 +418,7 @@ struct gs_session {
     uint32_t slot;
     gs_wire_page *page; /* NULL: the client is gone */
     gs_ring ring;
-    int files[GS_WIRE_FILES]; /* that came, in order; -1: it could not be received */
+    int files[GS_WIRE_FILES]; /* that came, in order; negative: there is none, see file.c */
     uint32_t file_count;
     gs_resource_table resources[GS_RESOURCE_KINDS];
     gs_stream streams[GS_CLIENT_STREAMS];

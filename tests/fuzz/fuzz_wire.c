@@ -1,13 +1,18 @@
 /*
- * fuzz_wire.c: arbitrary commands of two clients, against a worker that checks all its requests.
+ * fuzz_wire.c: arbitrary clients, against a worker that checks all its requests.
  *
- * The input is a list of steps: a command of one of the clients, as it would be in its ring (with small first words, so
- * that it is almost valid, or any bytes), a file over its socket, with or without its command, the end of a
- * compilation, or a report of the worker. The worker here only keeps records: all its requests must name resources that
- * exist, stay within their bounds, and use only resources of one client. The compiler here compiles nothing.
+ * The input is a list of steps. A step is a command of one of two clients (likely: of small numbers, so that most are
+ * valid; or any words), words of its page or its ring overwritten, a message with descriptors over its socket, a file
+ * with or without its command, a client that leaves and another that comes, a whole connection with its hello, the end
+ * of a compilation, reports of the worker that are late, that are errors, or that no request is the reason for, a lost
+ * worker, or a question for the status.
+ *
+ * The worker here only keeps records: all its requests must name resources that exist, stay within their bounds, and
+ * use only resources of one client. The compiler here compiles nothing. After each input all clients leave, and nothing
+ * may be left of them, descriptors included.
  */
 #define _GNU_SOURCE
-#include "serve/server.h"
+#include "serve/daemon.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -29,8 +34,11 @@ struct resource {
 
 struct gs_worker {
     struct resource memories[MOST], regions[MOST], modules[MOST];
-    gs_worker_report reports[2 * GS_SESSION_ACTIONS + 16];
-    size_t first, count;
+    gs_worker_report reports[8 * GS_SESSION_ACTIONS];
+    size_t first, count, held; /* the last `held` of them are not shown yet */
+    bool holds;                /* new reports are held */
+    bool is_lost, cannot_start;
+    gs_code next_code; /* of the next report */
     gs_worker_facts facts;
 };
 
@@ -47,8 +55,20 @@ static bool had_false_report; /* then the records of daemon and worker may diffe
 static void add_report(gs_worker *worker, uint32_t what, uint64_t tag, uint64_t blocks) {
     must(worker->count < GS_COUNT(worker->reports));
     size_t at = (worker->first + worker->count++) % GS_COUNT(worker->reports);
-    worker->reports[at] =
-        (gs_worker_report){.kind = what, .tag = tag, .blocks_done = blocks, .began_ns = 1, .ended_ns = 2};
+    worker->reports[at] = (gs_worker_report){.kind = what,
+                                             .code = worker->next_code,
+                                             .tag = tag,
+                                             .blocks_done = blocks,
+                                             .began_ns = 1,
+                                             .ended_ns = 2 + (blocks & 0xffff) * 10000};
+    worker->next_code = GS_OK;
+    if (worker->holds)
+        worker->held++;
+}
+
+static void show_reports(gs_worker *worker) {
+    worker->held = 0;
+    worker->holds = false;
 }
 
 static void check(const struct resource *list, uint32_t number, uint64_t at, uint64_t bytes) {
@@ -58,9 +78,21 @@ static void check(const struct resource *list, uint32_t number, uint64_t at, uin
 
 static struct gs_worker the_worker;
 
+/* As it is after a start. Reports are many, and none of them is looked at that was not written before. */
+static void reset_worker(gs_worker *worker, bool forgets_resources) {
+    worker->first = worker->count = worker->held = 0;
+    worker->holds = worker->is_lost = worker->cannot_start = false;
+    worker->next_code = GS_OK;
+    if (!forgets_resources)
+        return;
+    memset(worker->memories, 0, sizeof worker->memories);
+    memset(worker->regions, 0, sizeof worker->regions);
+    memset(worker->modules, 0, sizeof worker->modules);
+}
+
 gs_worker *gs_worker_open(const gs_worker_options *options, gs_error *error) {
     (void)options, (void)error;
-    the_worker = (gs_worker){.facts = {.name = "stores", .sms = 8, .memory_bytes = 1 << 30}};
+    the_worker.facts = (gs_worker_facts){.name = "stores", .sms = 8, .memory_bytes = 1 << 30};
     return &the_worker;
 }
 
@@ -74,7 +106,7 @@ int gs_worker_fd(const gs_worker *worker) {
 }
 
 bool gs_worker_peek(gs_worker *worker, gs_worker_report *report) {
-    if (!worker->count)
+    if (worker->count == worker->held)
         return false;
     *report = worker->reports[worker->first];
     worker->first = (worker->first + 1) % GS_COUNT(worker->reports);
@@ -83,14 +115,17 @@ bool gs_worker_peek(gs_worker *worker, gs_worker_report *report) {
 }
 
 bool gs_worker_poll(gs_worker *worker, gs_worker_report *report) {
-    (void)worker, (void)report;
-    return false;
+    if (!worker->is_lost)
+        return false;
+    worker->is_lost = false;
+    *report = (gs_worker_report){.kind = GS_REPORT_LOST, .tag = UINT64_MAX, .message = "lost"};
+    return true;
 }
 
 gs_code gs_worker_restart(gs_worker *worker, gs_error *error) {
-    (void)error;
-    *worker = (gs_worker){.facts = worker->facts};
-    return GS_OK;
+    bool cannot_start = worker->cannot_start;
+    reset_worker(worker, true);
+    return cannot_start ? gs_fail(error, GS_E_IO, "it does not start") : GS_OK;
 }
 
 void gs_worker_close(gs_worker *worker) {
@@ -110,12 +145,9 @@ size_t gs_worker_backlog(const gs_worker *worker) {
 
 gs_code gs_worker_allocate(gs_worker *worker, uint64_t tag, uint32_t memory, uint64_t bytes) {
     must(memory < MOST && (had_false_report || !worker->memories[memory].is_there) && bytes > 0);
-    if (bytes > 1 << 20) {
-        add_report(worker, GS_REPORT_ALLOCATED, tag, 0);
-        worker->reports[(worker->first + worker->count - 1) % GS_COUNT(worker->reports)].code = GS_E_FULL;
-        return GS_OK;
-    }
-    worker->memories[memory] = (struct resource){true, bytes};
+    if (bytes > 1 << 20 && worker->next_code == GS_OK)
+        worker->next_code = GS_E_FULL;
+    worker->memories[memory] = (struct resource){worker->next_code == GS_OK, bytes};
     add_report(worker, GS_REPORT_ALLOCATED, tag, 0);
     return GS_OK;
 }
@@ -159,7 +191,7 @@ gs_code gs_worker_fill(gs_worker *worker, uint64_t tag, uint32_t queue, uint32_t
 gs_code gs_worker_load(gs_worker *worker, uint64_t tag, uint32_t module, const gs_image *image) {
     (void)image;
     must(module < MOST && !worker->modules[module].is_there);
-    worker->modules[module].is_there = true;
+    worker->modules[module].is_there = worker->next_code == GS_OK;
     add_report(worker, GS_REPORT_LOADED, tag, 0);
     return GS_OK;
 }
@@ -299,6 +331,25 @@ static void finish_compiling(gs_server *server, size_t which) {
 
 /* ---- the clients ---- */
 
+/* A client, its end of the socket, and the writer's end of its ring. */
+struct client {
+    gs_session *session;
+    int near, far;
+    gs_ring ring;
+};
+
+struct reader {
+    const uint8_t *data;
+    size_t size;
+};
+
+static uint8_t next(struct reader *reader) {
+    if (!reader->size)
+        return 0;
+    reader->size--;
+    return *reader->data++;
+}
+
 static void nothing_to_say(void *context, const char *line) {
     (void)context, (void)line;
 }
@@ -317,58 +368,130 @@ static void add_resources(gs_session *session) {
         resource->life = session->server->life;
         (kind == GS_RESOURCE_REGION ? the_worker.regions : the_worker.modules)[resource->handle] =
             (struct resource){true, 5000};
-        if (kind == GS_RESOURCE_MODULE) {
+        if (kind == GS_RESOURCE_MODULE)
             resource->image = new_image();
-        }
     }
 }
 
-/* `*far` is the client's end of the socket. */
-static gs_session *open_session(gs_server *server, int *far) {
+static void come(struct client *client, gs_server *server, uint8_t kind) {
     int ends[2];
     must(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, ends) == 0);
-    *far = ends[1];
-    gs_session_options options = {.weight = 1, .socket = ends[0]};
+    *client = (struct client){.near = ends[0], .far = ends[1]};
+    gs_session_options options = {
+        .weight = 1 + kind % 3, .priority = kind / 4 % 3 - 1, .most_sms = kind / 16 % 4, .socket = client->near};
     options.page = memfd_create("fuzz", 0);
     must(options.page >= 0 && ftruncate(options.page, (off_t)gs_wire_page_bytes()) == 0);
-    gs_session *session = gs_session_open(server, &options, NULL);
-    must(session);
+    client->session = gs_session_open(server, &options, NULL);
+    must(client->session);
     close(options.page);
-    add_resources(session);
-    return session;
+    add_resources(client->session);
+    gs_ring_attach_socket(&client->ring, client->session->page + 1, GS_WIRE_RING_BYTES, client->far);
 }
 
-/* ---- steps ---- */
+static void leave(struct client *client) {
+    gs_session_close(client->session);
+    close(client->near);
+    close(client->far);
+}
 
-struct reader {
-    const uint8_t *data;
-    size_t size;
-};
+/* ---- commands ---- */
 
-static uint8_t next(struct reader *reader) {
-    if (!reader->size)
-        return 0;
-    reader->size--;
-    return *reader->data++;
+/* A command that is likely to be valid, with what is allowed to be anything taken from the input. */
+static uint32_t likely_command(struct reader *reader, uint32_t *words, uint32_t what) {
+    uint32_t stream = next(reader) % 4u, handle = 1 + next(reader) % 3u, other = 1 + next(reader) % 3u;
+    uint64_t bytes = 1 + next(reader), at = next(reader) % 8u, command = what;
+    const gs_wire_head head = {.command = (uint32_t)command, .stream = stream};
+    const gs_wire_allocate allocate = {
+        .head = head, .reply = handle, .ticket = other, .memory = handle, .bytes = bytes};
+    const gs_wire_free forget = {.head = head, .handle = handle};
+    const gs_wire_copy copy = {
+        .head = head, .memory = handle, .region = other, .at = at, .region_at = at, .bytes = 1 + bytes / 2};
+    const gs_wire_fill fill = {.head = head, .memory = handle, .value = (uint32_t)at, .at = at, .bytes = 1 + bytes / 2};
+    const gs_wire_record record = {.head = head, .event = handle};
+    gs_wire_launch launch = {.head = head,
+                             .module = handle,
+                             .kernel = other % 2,
+                             .grid = {(uint32_t)bytes, 1 + (uint32_t)at, 1},
+                             .block = {1 + (uint32_t)at * 32, 1, 1},
+                             .arguments = other};
+    uint32_t size = sizeof launch;
+    bool is_wrong = bytes == 256; /* a launch: in one of three ways */
+    if (is_wrong && at % 3 == 0)
+        launch.grid[1] = launch.grid[2] = 1u << 30;
+    switch (what) {
+    case GS_WIRE_ALLOCATE:
+        memcpy(words, &allocate, sizeof allocate);
+        return sizeof allocate;
+    case GS_WIRE_COPY_IN:
+    case GS_WIRE_COPY_OUT:
+        memcpy(words, &copy, sizeof copy);
+        return sizeof copy;
+    case GS_WIRE_FILL:
+        memcpy(words, &fill, sizeof fill);
+        return sizeof fill;
+    case GS_WIRE_EVENT:
+        memcpy(words, &record, sizeof record);
+        return sizeof record;
+    case GS_WIRE_LAUNCH:
+        memcpy(words, &launch, sizeof launch);
+        for (uint32_t i = 0; i < launch.arguments; i++, size += 16) {
+            uint32_t memory = next(reader) % 4u;
+            words[size / 4] = memory;
+            words[size / 4 + 1] = memory ? 8 : 1 + next(reader) % 8u;
+            words[size / 4 + 2] = next(reader) % 4u;
+        }
+        if (is_wrong && at % 3 == 1)
+            words[offsetof(gs_wire_launch, arguments) / 4] += 8;
+        if (is_wrong && at % 3 == 2)
+            words[size / 4 - 3] = GS_CLIENT_VALUE_BYTES + 1;
+        return size;
+    default:
+        memcpy(words, &forget, sizeof forget);
+        return sizeof forget;
+    }
 }
 
 /* Each word of the command is a byte of the input, or a large number. */
-static void send_command(gs_session *session, struct reader *reader, uint8_t how) {
-    alignas(8) uint32_t words[GS_WIRE_MOST_BYTES / 4] = {0};
+static uint32_t any_command(struct reader *reader, uint32_t *words, size_t most, uint32_t what, uint8_t how) {
 #define SIZE(name, type) sizeof(type),
     static const size_t sizes[] = {GS_WIRE_COMMANDS(SIZE)};
 #undef SIZE
-    uint32_t what = next(reader) % (GS_WIRE_COMMAND_COUNT + 1);
     size_t count = (what < GS_WIRE_COMMAND_COUNT ? sizes[what] : 8) / 4;
     if (what == GS_WIRE_LAUNCH || how & 4)
         count += next(reader) % 64;
-    for (size_t i = 1; i < count && i < GS_COUNT(words); i++) {
+    for (size_t i = 1; i < count && i < most; i++) {
         words[i] = next(reader);
         if (how & 8 && words[i] == 255)
             words[i] = UINT32_MAX - next(reader);
     }
     words[0] = what;
-    gs_session_command(session, words, gs_min_u64(count, GS_COUNT(words)) * 4);
+    return (uint32_t)gs_min_u64(count, most) * 4;
+}
+
+/* Through the ring, as far as there is space, or directly, as the daemon does while there is a worker. */
+static void send_command(struct client *client, struct reader *reader, uint8_t how, bool is_likely) {
+    alignas(8) uint32_t words[GS_WIRE_MOST_BYTES / 4] = {0};
+    uint8_t choice = next(reader);
+    uint32_t what = choice % 16u, bytes;
+    if (what > GS_WIRE_COMMAND_COUNT)
+        what = is_likely ? GS_WIRE_LAUNCH : GS_WIRE_COMMAND_COUNT;
+    bytes = is_likely ? likely_command(reader, words, what % GS_WIRE_COMMAND_COUNT)
+                      : any_command(reader, words, GS_COUNT(words), what, how);
+    if (choice & 128 || client->session->server->is_down)
+        gs_ring_put(&client->ring, words, bytes);
+    else
+        gs_session_command(client->session, words, bytes);
+}
+
+/* Overwrites a word of the page or of the ring. The first words of the ring are its positions. */
+static void overwrite(const struct client *client, struct reader *reader) {
+    uint32_t *words = (uint32_t *)client->session->page;
+    uint8_t where = next(reader);
+    size_t in_page = sizeof(gs_wire_page) / 4, count = gs_wire_page_bytes() / 4,
+           at = where < 64    ? (size_t)where * 16
+                : where < 128 ? in_page + (where - 64u) * 4
+                              : in_page + where * 97u;
+    words[at % count] = next(reader) | (where & 1 ? (uint32_t)next(reader) << 24 : 0);
 }
 
 /* ---- files ---- */
@@ -388,28 +511,59 @@ static int new_file(struct reader *reader, uint8_t kind, size_t *bytes) {
     return fd;
 }
 
+/* A source with its name, an option and two kernels. */
+static int new_source(struct reader *reader, size_t *bytes) {
+    static const char start[] = "a.cu\0-DA\0k\0l";
+    char text[sizeof start + 8];
+    size_t more = next(reader) % 8u;
+    memset(text, ' ', sizeof text);
+    memcpy(text, start, sizeof start);
+    *bytes = sizeof start + more;
+    int fd = memfd_create("fuzz", MFD_ALLOW_SEALING);
+    must(fd >= 0 && write(fd, text, *bytes) == (ssize_t)*bytes);
+    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+    return fd;
+}
+
 /* A file, and mostly the command that goes with it; or a message that is neither a file nor a ring. */
-static void send_file(gs_session *session, int far, struct reader *reader) {
+static void send_file(const struct client *client, struct reader *reader) {
     uint8_t kind = next(reader);
     size_t bytes;
-    int fd = new_file(reader, kind, &bytes);
+    bool is_source = kind % 8 == 5;
+    int fd = is_source ? new_source(reader, &bytes) : new_file(reader, kind, &bytes);
     const char message[2] = {kind % 32 == 31 ? (char)kind : GS_WIRE_FILE, 0};
     must(fd >= 0);
-    gs_descriptors_send(far, message, kind % 32 == 30 ? 2 : 1, &fd, kind % 32 != 29, MSG_DONTWAIT);
+    gs_descriptors_send(client->far, message, kind % 32 == 30 ? 2 : 1, &fd, kind % 32 != 29, MSG_DONTWAIT);
     close(fd);
     gs_wire_share share = {.head = {.command = GS_WIRE_SHARE}, .region = next(reader) % 16u, .bytes = bytes};
     gs_wire_load load = {.head = {.command = GS_WIRE_LOAD},
                          .module = next(reader) % 16u,
-                         .options = next(reader) % 3u,
-                         .kernels = next(reader) % 4u,
+                         .options = is_source ? 1 : next(reader) % 3u,
+                         .kernels = is_source ? 2 : next(reader) % 4u,
                          .bytes = bytes};
-    share.reply = load.reply = next(reader) % (GS_WIRE_REPLIES + 1u);
-    if (kind >> 5 == 0)
+    share.reply = load.reply = is_source ? 0 : next(reader) % (GS_WIRE_REPLIES + 1u);
+    if (kind >> 5 == 0 || client->session->server->is_down)
         return;
-    if (kind & 8)
-        gs_session_command(session, &share, sizeof share);
+    if (kind & 8 && !is_source)
+        gs_session_command(client->session, &share, sizeof share);
     else
-        gs_session_command(session, &load, sizeof load);
+        gs_session_command(client->session, &load, sizeof load);
+}
+
+/* A message of any length with any number of descriptors, and what the client did to its end of the socket. */
+static void send_message(const struct client *client, struct reader *reader) {
+    char bytes[64] = {0};
+    uint8_t kind = next(reader);
+    size_t size = next(reader) % sizeof bytes, count = kind % 6u;
+    int fds[6] = {0};
+    for (size_t i = 0; i < size; i++)
+        bytes[i] = (char)next(reader);
+    gs_descriptors_send(client->far, bytes, size, fds, count, MSG_DONTWAIT);
+    if (kind & 8)
+        fcntl(client->far, F_SETFL, kind & 16 ? O_NONBLOCK : 0);
+    if (kind & 32)
+        shutdown(client->far, kind & 64 ? SHUT_WR : SHUT_RD);
+    gs_session_receive(client->session);
 }
 
 static void unpack(struct reader *reader) {
@@ -424,6 +578,57 @@ static void unpack(struct reader *reader) {
     free(bytes);
 }
 
+/* ---- connections ---- */
+
+static uv_loop_t loop;
+static gs_connections connections;
+static int listening = -1;
+static struct sockaddr_un address;
+static socklen_t address_size;
+
+static void listen_once(gs_server *server) {
+    if (listening >= 0)
+        return;
+    address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    address_size = sizeof address;
+    listening = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
+    must(listening >= 0 && bind(listening, (struct sockaddr *)&address, sizeof address.sun_family) == 0);
+    must(listen(listening, 8) == 0 && getsockname(listening, (struct sockaddr *)&address, &address_size) == 0);
+    must(uv_loop_init(&loop) == 0);
+    gs_connections_open(&connections, &loop, server);
+}
+
+/* Connects, says something like a hello, then perhaps something more, and leaves. */
+static void connect_once(struct reader *reader) {
+    uint8_t kind = next(reader);
+    gs_wire_hello hello = {.magic = GS_WIRE_MAGIC,
+                           .version = GS_WIRE_VERSION - (kind & 1 && kind & 2),
+                           .kind = 1 + kind / 4 % 4u,
+                           .weight = next(reader) * 8u,
+                           .priority = (int8_t)next(reader),
+                           .most_sms = next(reader)};
+    char bytes[300] = {0};
+    size_t size = kind & 32 ? next(reader) : sizeof hello;
+    int fds[2] = {0, 1}, far = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
+    for (size_t i = 0; i < sizeof hello.name; i += 8)
+        hello.name[i] = (char)next(reader);
+    memcpy(bytes, &hello, sizeof hello);
+    must(far >= 0 && connect(far, (struct sockaddr *)&address, address_size) == 0);
+    connections.is_stopping = kind & 64 && kind & 128;
+    gs_descriptors_send(far, bytes, size, fds, kind % 4u == 2 ? 2 : 0, MSG_DONTWAIT);
+    gs_connections_accept(&connections, listening);
+    uv_run(&loop, UV_RUN_NOWAIT);
+    gs_descriptors_send(far, bytes, kind / 16 % 4u, fds, kind / 16 % 2u, MSG_DONTWAIT);
+    uv_run(&loop, UV_RUN_NOWAIT);
+    close(far);
+    for (int i = 0; i < 100 && (connections.first || connections.silent); i++)
+        uv_run(&loop, UV_RUN_NOWAIT);
+    uv_run(&loop, UV_RUN_NOWAIT);
+    must(!connections.first && !connections.silent);
+}
+
+/* ---- the worker, the status ---- */
+
 /* A report without a reason: a kernel may have overwritten the memory of the worker. */
 static void add_false_report(const gs_server *server, struct reader *reader) {
     uint32_t what = next(reader) % 6;
@@ -434,7 +639,95 @@ static void add_false_report(const gs_server *server, struct reader *reader) {
         add_report(&the_worker, what, gs_action_tag(server->actions.data[number % server->actions.count]), blocks);
 }
 
-/* When both clients have disconnected, and all actions are done, no resources are left. */
+static void change_worker(gs_server *server, struct reader *reader) {
+    static const gs_code codes[] = {GS_E_USAGE, GS_E_FULL, GS_E_KERNEL, GS_E_MEMORY};
+    uint8_t how = next(reader);
+    if (how < 64)
+        the_worker.holds = true;
+    else if (how < 128)
+        the_worker.next_code = codes[how % GS_COUNT(codes)];
+    else if (how < 192)
+        the_worker.is_lost = true; /* it is noticed when limits are checked */
+    else
+        the_worker.cannot_start = true;
+    if (how & 1)
+        server->checked_ns = server->tried_ns = 0;
+    if (how == 127)
+        server->options.limit_ns = 1;
+}
+
+static void ask(const gs_server *server) {
+    gs_text json = {0}, metrics = {0};
+    gs_status_json(server, &json);
+    gs_metrics_text(server, &metrics);
+    must(json.count && metrics.count);
+    gs_text_free(&json);
+    gs_text_free(&metrics);
+}
+
+/* ---- an input ---- */
+
+static void step(gs_server *server, struct client *client, struct reader *reader, uint8_t how) {
+    uint64_t most_ns;
+    switch (how >> 3) {
+    case 0:
+    case 1:
+    case 2:
+        gs_server_work(server);
+        break;
+    case 3:
+        gs_server_sleep(server, &most_ns);
+        gs_session_receive(client->session);
+        break;
+    case 4:
+        overwrite(client, reader);
+        break;
+    case 5:
+        change_worker(server, reader);
+        break;
+    case 6:
+        if (server->is_down) /* nobody is let in */
+            break;
+        leave(client);
+        come(client, server, next(reader));
+        break;
+    case 7:
+        if (how & 2)
+            ask(server);
+        else
+            connect_once(reader);
+        break;
+    case 8:
+        send_message(client, reader);
+        break;
+    case 9:
+        show_reports(&the_worker);
+        break;
+    case 10:
+    case 11:
+        send_command(client, reader, how, false);
+        break;
+    case 24:
+    case 25:
+        send_file(client, reader);
+        break;
+    case 26:
+    case 27:
+        if (compiling_count)
+            finish_compiling(server, how % compiling_count);
+        break;
+    case 28:
+        add_false_report(server, reader);
+        break;
+    case 29:
+        unpack(reader);
+        break;
+    default:
+        send_command(client, reader, how, true);
+    }
+}
+
+/* When all clients have left, and all actions are done, no resources are left. */
 static void nothing_is_left(const gs_server *server) {
     must(!gs_server_is_busy(server) && server->running == 0);
     for (size_t i = 0; i < server->sessions.count; i++)
@@ -443,52 +736,67 @@ static void nothing_is_left(const gs_server *server) {
         must(!the_worker.memories[i].is_there && !the_worker.regions[i].is_there && !the_worker.modules[i].is_there);
 }
 
+static void finish(gs_server *server) {
+    show_reports(&the_worker);
+    the_worker.cannot_start = false;
+    while (the_worker.count || server->sessions.must_sweep || compiling_count || server->is_down) {
+        if (compiling_count)
+            finish_compiling(server, 0);
+        if (server->is_down)
+            server->checked_ns = server->tried_ns = 0;
+        gs_server_work(server);
+    }
+}
+
+static int lowest_descriptor(void) {
+    int fd = dup(0);
+    close(fd);
+    return fd;
+}
+
+/* Which of 64 descriptors from the lowest free one on are open, as bits. The runtime of the sanitizer may have some. */
+static uint64_t open_from(int lowest) {
+    uint64_t open = 0;
+    for (int i = 0; i < 64; i++)
+        if (fcntl(lowest + i, F_GETFD) >= 0)
+            open |= (uint64_t)1 << i;
+    return open;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     gs_server_options options = {.say = nothing_to_say, .limit_ns = UINT64_MAX / 2};
-    enum { ENOUGH = 4096 };
+    enum { ENOUGH = 1024 };
     struct reader reader = {data, gs_min_u64(size, ENOUGH)};
     static gs_server *server;
     if (!server)
         server = gs_server_open(&options, NULL);
     must(server);
+    listen_once(server);
     server->options.shuffle_ns = next(&reader) & 1;
-    if (had_false_report)
-        the_worker = (gs_worker){.facts = the_worker.facts};
+    server->options.limit_ns = options.limit_ns;
+    reset_worker(&the_worker, had_false_report);
     had_false_report = false;
-    int far[2];
-    gs_session *sessions[2] = {open_session(server, &far[0]), open_session(server, &far[1])};
-    const int near[2] = {sessions[0]->options.socket, sessions[1]->options.socket};
+    int lowest = lowest_descriptor();
+    uint64_t open_before = open_from(lowest);
+    struct client clients[2];
+    come(&clients[0], server, 0);
+    come(&clients[1], server, 0);
     while (reader.size) {
         uint8_t how = next(&reader);
-        gs_session *session = sessions[how & 1];
-        if (how >> 4 == 15)
-            unpack(&reader);
-        else if (how >> 4 == 14)
-            add_false_report(server, &reader);
-        else if (how >> 4 == 13 && compiling_count)
-            finish_compiling(server, how % compiling_count);
-        else if (how >> 4 == 13)
-            gs_session_receive(session);
-        else if (how >> 4 < 3 || the_worker.count > GS_SESSION_ACTIONS || session->actions >= GS_SESSION_ACTIONS)
+        struct client *client = &clients[how & 1];
+        if (the_worker.count > GS_SESSION_ACTIONS || client->session->actions >= GS_SESSION_ACTIONS) {
+            show_reports(&the_worker);
             gs_server_work(server);
-        else if (how >> 4 == 12)
-            send_file(session, far[how & 1], &reader);
-        else
-            send_command(session, &reader, how);
+        } else {
+            step(server, client, &reader, how);
+        }
     }
-    gs_session_close(sessions[0]);
-    gs_session_close(sessions[1]);
-    while (the_worker.count || server->sessions.must_sweep || compiling_count) {
-        if (compiling_count)
-            finish_compiling(server, 0);
-        gs_server_work(server);
-    }
-    for (int i = 0; i < 2; i++) {
-        close(near[i]);
-        close(far[i]);
-    }
+    leave(&clients[0]);
+    leave(&clients[1]);
+    finish(server);
     nothing_is_left(server);
     must(!server->loads.count && !server->loads.bytes && !server->loads.compiling && !server->loads.finding &&
          !server->loads.waiting[GS_LOAD_FINDS] && !server->loads.waiting[GS_LOAD_COMPILES]);
+    must(open_from(lowest) == open_before);
     return 0;
 }
