@@ -479,11 +479,33 @@ static void symbols_may_be_long(void **state) {
     gs_text_free(&text);
 }
 
+/* Warps may be at different barriers of the same number; the threads of a warp may not. */
+static void aligned_barriers_are_for_whole_warps(void **state) {
+    static const char text[] = HEAD ".entry k(.param .u32 first) {\n.reg .pred p;\n.reg .b32 w<3>;\nld.param.u32 w1, "
+                                    "[first];\nmov.u32 w2, %tid.x;\nsetp.lt.u32 p, w2, w1;\n@p bra A;\nbar.sync 0;\n"
+                                    "ret;\nA: bar.sync 0;\nret;\n}\n";
+    gs_build build = {.name = "x.ptx", .text = text, .size = sizeof text - 1};
+    gs_error error = {.message = ""};
+    (void)state;
+    gs_module *module = gs_host_compile(all.host, &build, &error);
+    if (!module)
+        fail_msg("%s", error.message);
+    for (uint32_t first = 16; first <= 32; first += 16) {
+        struct call call = begin("k", 1, 64, 0);
+        gs_work_pass(&call.work, &first, sizeof first);
+        if (first == 32)
+            finish(&call, module);
+        else
+            fails_with(&call, module, "16 threads, the first (0,0,0), wait in bar.sync at x.ptx:13");
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_does_not_run_is_refused_with_its_place),
         cmocka_unit_test(a_kernel_does_not_suffer_from_its_neighbors),
         cmocka_unit_test(symbols_may_be_long),
+        cmocka_unit_test(aligned_barriers_are_for_whole_warps),
         cmocka_unit_test(named_barriers_make_a_pipeline),
         cmocka_unit_test(barriers_vote_without_those_that_returned),
         cmocka_unit_test(threads_of_a_warp_meet_from_different_places),
