@@ -133,9 +133,10 @@ static double status_number(const char *path) {
 }
 
 static void wait_status(const char *path, double wanted) {
-    for (int i = 0; i < 2000 && status_number(path) != wanted; i++)
-        sleep_ms(10);
-    assert_true(status_number(path) == wanted);
+    for (int i = 0; i < 2000; i++, sleep_ms(10))
+        if (status_number(path) == wanted)
+            return;
+    fail_msg("%s is %g, not %g", path, status_number(path), wanted);
 }
 
 /* ---- clients ---- */

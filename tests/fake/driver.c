@@ -252,18 +252,25 @@ static bool read_image(cu_module module, const char *at) {
     return !*at;
 }
 
-static int load_library(cu_module *module, const void *image) {
+static int load_library(cu_module *module, pretended_library *library) {
     *module = calloc(1, sizeof **module);
     driver.objects++;
-    (*module)->library = pretended_library_load(image);
-    return (*module)->library ? 0 : INVALID_IMAGE;
+    (*module)->library = library;
+    return library ? 0 : INVALID_IMAGE;
+}
+
+static bool is_ptx(const char *image) {
+    const gs_build build = {.text = image, .size = strlen(image)};
+    return gs_build_is_ptx(&build);
 }
 
 int cuModuleLoadData(cu_module *module, const void *image) {
     if (!current)
         return INVALID_CONTEXT;
     if (strncmp(image, PRETENDED_LIBRARY, strlen(PRETENDED_LIBRARY)) == 0)
-        return load_library(module, image);
+        return load_library(module, pretended_library_load(image));
+    if (is_ptx(image))
+        return load_library(module, pretended_library_compile(image));
     if (strncmp(image, PRETENDED_IMAGE, strlen(PRETENDED_IMAGE)) != 0)
         return INVALID_IMAGE;
     *module = calloc(1, sizeof **module);

@@ -6,6 +6,7 @@
  */
 #define _GNU_SOURCE
 #include "pretended.h"
+#include "reshape/reshape.h"
 
 #include <dlfcn.h>
 #include <gridsmith_run.h>
@@ -48,6 +49,26 @@ pretended_library *pretended_library_load(const void *image) {
     library->kernels = dlsym(library->handle, "gs_kernels");
     library->count = *(const int *)dlsym(library->handle, "gs_kernel_count");
     memcpy(&library->launch, &launch, sizeof launch);
+    return library;
+}
+
+/* What a driver does with PTX: it compiles it, here for the CPU. */
+pretended_library *pretended_library_compile(const char *ptx) {
+    gs_build build = {.name = "ptx", .text = ptx, .size = strlen(ptx), .as_library = true};
+    gs_text image = {0};
+    char path[300], *bytes = NULL;
+    size_t count = 0;
+    gs_host *host = gs_host_open(NULL);
+    gs_module *made = host ? gs_host_compile(host, &build, NULL) : NULL;
+    bool is_made =
+        made && gs_module_wait(made, NULL) == GS_OK &&
+        gs_input_all(gs_module_path(made, path, sizeof path), (size_t)64 << 20, &bytes, &count, NULL) == GS_OK;
+    gs_text_add(&image, "%s%zu\n", PRETENDED_LIBRARY, count);
+    gs_text_put(&image, is_made ? bytes : "", count);
+    pretended_library *library = is_made && !image.failed ? pretended_library_load(image.data) : NULL;
+    gs_host_close(host);
+    gs_text_free(&image);
+    free(bytes);
     return library;
 }
 

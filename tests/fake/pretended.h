@@ -78,6 +78,7 @@ bool pretended_time(const gs_gpu *description, int body, int count, const cu_lau
 /* A shared library of kernels, from an image. NULL: it cannot be loaded. */
 typedef struct pretended_library pretended_library;
 pretended_library *pretended_library_load(const void *image);
+pretended_library *pretended_library_compile(const char *ptx);
 void pretended_library_free(pretended_library *library);
 int pretended_library_find(const pretended_library *library, const char *kernel); /* -1: not found */
 
