@@ -20,13 +20,13 @@ sh scripts/setup.sh build
 
 cmake -G Ninja -S . -B build/x86_64 -DCMAKE_TOOLCHAIN_FILE=cmake/x86_64.cmake -DCMAKE_BUILD_TYPE=Release \
     -DGRIDSMITH_TESTS=ON -DGRIDSMITH_WERROR=ON >/dev/null
-tests="test_host test_traps test_reshape test_worker test_ptx_forms"
+tests="test_host test_traps test_reshape test_worker test_ptx_forms test_ptx_instructions hostile"
 # shellcheck disable=SC2086
-cmake --build build/x86_64 --target gridsmith share bench_worker launches $tests
+cmake --build build/x86_64 --target gridsmith share bench_worker launches fairness churn $tests
 
 rm -rf out/x86_64
 mkdir -p out/x86_64/lib
-for program in gridsmith bench/share bench/bench_worker bench/launches; do
+for program in gridsmith bench/share bench/bench_worker bench/launches bench/fairness bench/churn; do
     cp "build/x86_64/$program" out/x86_64/
 done
 for test in $tests; do

@@ -25,7 +25,7 @@ enum {
     HELLO_MS = 5000,          /* so long a connection may be silent */
     LOOK_MS = 250,            /* how often silent connections are looked at */
     MOST_SILENT = 128,        /* connections */
-    ACCEPTED_AT_ONCE = 16,    /* connections */
+    ACCEPTED_AT_ONCE = 2,     /* connections; others have work for the daemon meanwhile */
     STATUS_MS = 5,            /* how often those that wait for the status are looked at */
     STATUS_TIMES = 4,         /* after a status nobody gets one for so many times as long as it took */
     MOST_PAUSE_NS = 50000000, /* and no longer than this: the daemon may not have had a CPU meanwhile */

@@ -69,18 +69,30 @@ void gs_launch_start(gs_action *action) {
 /* ---- copies and fills ---- */
 
 /* Large copies are handed over in pieces, so that nobody waits long for another client's. With others that copy, a
-   client has one piece on its way, else some, so that there is no gap. Others that copy now and then count, too. */
-enum { PIECE_NS = 200000, LEAST_PIECE = 256 << 10, MOST_PIECE = 16 << 20, PIECES_ALONE = 8, RECENT_NS = 20000000 };
+   client has one short piece on its way, else some longer ones, so that there is no gap. Others that copy now and then
+   count, too: they wait for their copy before they send the next, and a long piece each time would be most of it. */
+enum {
+    PIECE_NS = 200000,
+    SHARED_PIECE_NS = 40000,
+    LEAST_PIECE = 128 << 10,
+    MOST_PIECE = 16 << 20,
+    PIECES_ALONE = 8,
+    RECENT_NS = 20000000
+};
 
-static uint64_t piece_bytes(const gs_server *server) {
-    return gs_max_u64(LEAST_PIECE, gs_min_u64(MOST_PIECE, (uint64_t)(server->move_rate * PIECE_NS)));
+static bool has_others(const gs_session *session) {
+    const gs_server *server = session->server;
+    return server->moving > (session->moving > 0) ||
+           (server->mover_changed_ns && server->now_ns - server->mover_changed_ns < RECENT_NS);
+}
+
+static uint64_t piece_bytes(const gs_session *session) {
+    uint64_t ns = has_others(session) ? SHARED_PIECE_NS : PIECE_NS;
+    return gs_max_u64(LEAST_PIECE, gs_min_u64(MOST_PIECE, (uint64_t)(session->server->move_rate * (double)ns)));
 }
 
 static bool may_move(const gs_session *session, uint64_t piece) {
-    const gs_server *server = session->server;
-    bool has_others = server->moving > (session->moving > 0) ||
-                      (server->mover_changed_ns && server->now_ns - server->mover_changed_ns < RECENT_NS);
-    return session->moving < piece * (has_others ? 1 : PIECES_ALONE);
+    return session->moving < piece * (has_others(session) ? 1 : PIECES_ALONE);
 }
 
 static gs_code hand_over_piece(const gs_action *action, uint64_t bytes) {
@@ -105,7 +117,7 @@ static bool hand_over(gs_action *action) {
     gs_session *session = action->session;
     action->is_issued = true;
     if (!action->piece)
-        action->piece = piece_bytes(session->server);
+        action->piece = piece_bytes(session);
     while (action->sent < action->bytes && may_move(session, action->piece)) {
         uint64_t bytes = gs_min_u64(action->piece, action->bytes - action->sent);
         if (hand_over_piece(action, bytes) != GS_OK) {

@@ -5,7 +5,8 @@
  * Each client has two queues: sources to be looked for, and sources to be compiled. Threads of src/image do both, a few
  * at a time. Whose source is next: that of the client with the fewest under way, and among those of the client that has
  * used the least time. So a client with many or slow sources delays itself. The last compiler that is free goes only to
- * a client that has none: while one client's sources compile, however long, another's can begin.
+ * a client that has none: while one client's sources compile, however long, another's can begin. The last thread that
+ * is free to look is for small sources: large ones take long to hash.
  */
 #include "server.h"
 
@@ -40,10 +41,14 @@ static uint32_t free_slots(const gs_server *server, enum gs_load_stage stage) {
 }
 
 static bool may_begin(const gs_session *session, enum gs_load_stage stage) {
+    enum { SMALL_SOURCE = 1 << 20 };
     const struct gs_load_queue *queue = &session->loads.stages[stage];
     if (!queue->first)
         return false;
-    return !queue->running || (stage == GS_LOAD_COMPILES && free_slots(session->server, stage) > 1);
+    bool is_last = free_slots(session->server, stage) == 1;
+    if (stage == GS_LOAD_FINDS)
+        return !queue->running && (!is_last || queue->first->job->request.bytes <= SMALL_SOURCE);
+    return !queue->running || !is_last;
 }
 
 static bool is_before(const gs_session *a, const gs_session *b, enum gs_load_stage stage) {
