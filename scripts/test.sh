@@ -30,6 +30,6 @@ if [ "$*" = quick ]; then
 fi
 build_and_test release
 # Sanitizers look at what is run, not at how often: few random runs.
-export GRIDSMITH_RUNS="${GRIDSMITH_RUNS:-4000}"
+export GRIDSMITH_RUNS="${GRIDSMITH_RUNS:-2000}"
 build_and_test asan
 build_and_test tsan

@@ -334,7 +334,7 @@ static double smaller(double a, double b, int sign) {
     X(mad_lo, "mad.lo.s32 w, a, b, c;", 'w', (uint64_t)a *b + c)                                                       \
     X(mad_hi, "mad.hi.s32 w, a, b, c;", 'w', ((uint64_t)((int64_t)sa * sb) >> 32) + c)                                 \
     X(mad_wide, "mad.wide.s32 D, a, b, C;", 'd', (uint64_t)((int64_t)sa * sb) + C)                                     \
-    X(mul24, "mul24.lo.s32 w, a, b;", 'w', (int64_t)((sa << 8) >> 8) * ((sb << 8) >> 8))                               \
+    X(mul24, "mul24.lo.s32 w, a, b;", 'w', (int64_t)((int32_t)(a << 8) >> 8) * ((int32_t)(b << 8) >> 8))               \
     X(mad24, "mad24.lo.u32 w, a, b, c;", 'w', (uint64_t)(a & 0xffffff) * (b & 0xffffff) + c)                           \
     X(div_u32, "div.u32 w, a, b;", 'w', b ? a / b : UINT32_MAX)                                                        \
     X(div_s32, "div.s32 w, a, b;", 'w', b ? (uint64_t)((int64_t)sa / sb) : UINT32_MAX)                                 \

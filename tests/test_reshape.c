@@ -336,7 +336,7 @@ static void run_each_block_once(const char *text, enum gs_form form, uint64_t ru
 }
 
 static void every_block_runs_exactly_once(void **state) {
-    uint64_t runs = test_number("GRIDSMITH_RUNS", 100000) / 2000;
+    uint64_t runs = gs_max_u64(1, test_number("GRIDSMITH_RUNS", 100000) / 2000);
     (void)state;
     run_each_block_once(with_barriers, GS_FORM_CONFINED, runs);
     run_each_block_once(without_barriers, GS_FORM_CONFINED, runs);
