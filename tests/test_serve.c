@@ -1028,9 +1028,9 @@ static void shared_host_memory_is_limited(void **state) {
     void *first, *second, *third;
     uint32_t module;
     assert_non_null(client);
-    assert_int_equal(gs_client_host_malloc(client, (size_t)1 << 36, &first), GS_CLIENT_MEMORY);
+    assert_int_equal(gs_client_host_malloc(client, (size_t)1 << 27, &first), GS_CLIENT_MEMORY);
     assert_string_equal(gs_client_message(), "a client may have 67108864 bytes of shared host memory: 0 are in use, "
-                                             "68719476736 more were requested");
+                                             "134217728 more were requested");
     assert_int_equal(gs_client_host_malloc(client, 40 * MIB, &first), GS_CLIENT_OK);
     assert_int_equal(gs_client_host_malloc(client, 24 * MIB, &second), GS_CLIENT_OK);
     assert_int_equal(gs_client_host_malloc(client, 1, &third), GS_CLIENT_MEMORY);
