@@ -201,12 +201,19 @@ static gs_code parse_first_lines(gs_ptx_parser *parser) {
     return GS_OK;
 }
 
+/* Lists are never NULL, so that others may point to the first of no operands. */
+static bool make_lists(gs_ptx_module *module) {
+    return GS_RESERVE(&module->variables, 1) && GS_RESERVE(&module->functions, 1) &&
+           GS_RESERVE(&module->statements, 1) && GS_RESERVE(&module->operands, 1) &&
+           GS_RESERVE(&module->register_types, 1) && GS_RESERVE(&module->register_bases, 1);
+}
+
 gs_code gs_ptx_read(gs_ptx_module *module, const char *name, const char *text, size_t size, gs_error *error) {
     *module = (gs_ptx_module){.name = name, .text = text, .size = size};
     if (size > LARGEST)
         return gs_fail(error, GS_E_USAGE, "%s has more than %d MB", name, LARGEST >> 20);
     gs_ptx_parser *parser = calloc(1, sizeof *parser);
-    gs_code code = parser ? gs_ptx_tokenize(module, error) : gs_fail_memory(error);
+    gs_code code = parser && make_lists(module) ? gs_ptx_tokenize(module, error) : gs_fail_memory(error);
     if (code == GS_OK) {
         parser->module = module;
         parser->error = error;
