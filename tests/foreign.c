@@ -102,7 +102,7 @@ static void put_device_code(const gs_code_map *map, gs_text *into) {
 
 static bool compiles(const char *text, size_t size, gs_error *error) {
     gs_build build = {.name = "foreign.cu", .text = text, .size = size};
-    return gs_nvrtc_try(&build, 90, NULL, error) == GS_OK;
+    return gs_cubin_costs(&build, 90, NULL, error) == GS_OK;
 }
 
 static void try_kernel(struct tally *tally, const gs_source *source, const char *file, const char *kernel,

@@ -188,7 +188,7 @@ static void expect_all_found(const char *compiler, const char *name, const char 
     gs_text whole = {0};
     gs_text_add(&whole, "#include \"gridsmith_cuda.h\"\n%s", text);
     write_text(source, whole.data);
-    if (gs_include_search_host(&all, &readable, compiler, gs_host_folder(host), &error) != GS_OK ||
+    if (gs_include_search_compiler(&all, &readable, compiler, "c++", gs_host_folder(host), &error) != GS_OK ||
         gs_dependencies_add_text(&all, name, whole.data, whole.count, gs_host_folder(host), &error) != GS_OK)
         fail_msg("%s", error.message);
     run("%s -x c++ -std=c++17 %s -I%s -M -MF %s -w %s", compiler, options, gs_host_folder(host), in_folder("list"),
@@ -326,17 +326,17 @@ static void another_compiler_compiles_again(void **state) {
     static const char text[] = "__global__ void one(int *at) { at[0] = 1; }\n";
     char real[PATH_MAX];
     (void)state;
-    run("ln -sf $(command -v c++) %s", in_folder("first-c++"));
-    run("printf '#!/bin/sh\nexec c++ \"$@\"\n' > %s; chmod +x %s", in_folder("my-c++"), in_folder("my-c++"));
-    assert_non_null(realpath(in_folder("first-c++"), real));
-    setenv("CXX", in_folder("my-c++"), 1);
+    run("ln -sf $(command -v cc) %s", in_folder("first-cc"));
+    run("printf '#!/bin/sh\nexec cc \"$@\"\n' > %s; chmod +x %s", in_folder("my-cc"), in_folder("my-cc"));
+    assert_non_null(realpath(in_folder("first-cc"), real));
+    setenv("CC", in_folder("my-cc"), 1);
     expect_image(text, NULL, false, true);
     expect_image(text, NULL, true, true);
-    run("echo '# changed' >> %s", in_folder("my-c++"));
+    run("echo '# changed' >> %s", in_folder("my-cc"));
     expect_image(text, NULL, false, true);
-    setenv("CXX", in_folder("first-c++"), 1);
+    setenv("CC", in_folder("first-cc"), 1);
     expect_image(text, NULL, false, true);
-    unsetenv("CXX");
+    unsetenv("CC");
 }
 
 /* ---- what no source may do ---- */
@@ -344,7 +344,8 @@ static void another_compiler_compiles_again(void **state) {
 static void expect_refusal(const char *text, const gs_compiler_limits *limits, const char *words) {
     gs_error error;
     gs_image *image = make(text, NULL, limits, &error);
-    assert_null(image);
+    if (image)
+        fail_msg("it was compiled; expected: %s", words);
     if (!strstr(error.message, words))
         print_message("%s\n", error.message);
     assert_int_equal(error.code, GS_E_KERNEL);
@@ -378,7 +379,7 @@ static void compilers_are_limited(void **state) {
     expect_refusal(bomb.data, &(gs_compiler_limits){.memory_mb = 150}, "the compiler needed more than 150 MB");
     expect_refusal(bomb.data, &(gs_compiler_limits){.seconds = 1}, "the compiler took longer than 1 s");
     gs_text_free(&bomb);
-    expect_refusal("__device__ int x[1 << 20] = {1};\n__global__ void one(int *at) { at[0] = x[0]; }\n",
+    expect_refusal("__device__ int x[1 << 20] = {1};\n__global__ void one(int *at) { at[0] = x[at[0]]++; }\n",
                    &(gs_compiler_limits){.output_mb = 1}, "the compiler wrote more than 1 MB");
     expect_refusal("__global__ void one(int *at) { at[0] = 1; }\n", &(gs_compiler_limits){.processes = 1},
                    "the compiler started more than 1 processes");
@@ -388,7 +389,7 @@ static bool has_landlock(void) {
     return syscall(444 /* landlock_create_ruleset */, NULL, 0, 1) > 0;
 }
 
-/* Assembly includes files in its own way, which no scan finds. */
+/* The name of a file that macros put together is not found by a scan. */
 static void compilers_see_only_what_was_found(void **state) {
     char text[500];
     (void)state;
@@ -396,14 +397,12 @@ static void compilers_see_only_what_was_found(void **state) {
         print_message("skipped: this kernel has no Landlock\n");
         skip();
     }
-    write_text(in_folder("secret"), "secret");
-    snprintf(text, sizeof text,
-             "#ifndef __CUDA_ARCH__\nasm(\".data\\n.incbin \\\"%s\\\"\\n.text\");\n#endif\n"
-             "__global__ void one(int *at) { at[0] = 1; }\n",
-             in_folder("secret"));
+    write_text(in_folder("secret"), "#define VALUE 1\n");
+    static const char made[] = "#define STRING(x) #x\n#define NAME(x) STRING(x)\n#include NAME(%s)\n"
+                               "__global__ void one(int *at) { at[0] = 1; }\n";
+    snprintf(text, sizeof text, made, in_folder("secret"));
     expect_refusal(text, NULL, "says");
-    snprintf(text, sizeof text, "asm(\".data\\n.incbin \\\"%s\\\"\\n.text\");\n__global__ void one(int *at) {}\n",
-             "/usr/include/limits.h");
+    snprintf(text, sizeof text, made, "/usr/include/stdc-predef.h");
     expect_image(text, NULL, false, false);
 }
 

@@ -1410,20 +1410,20 @@ static void cache_that_cannot_be_written_is_an_error(void **state) {
 
 /* ---- compiling under load ---- */
 
-/* A C++ compiler that waits for ever with sources that say SLOW. It sees that they do, and nothing else of the test. */
+/* A C compiler that waits for ever with kernels called slow. It sees that they are, and nothing else of the test. */
 static pid_t start_slow_daemon(void) {
     char path[100];
-    snprintf(path, sizeof path, "%s/slow-c++", folder);
+    snprintf(path, sizeof path, "%s/slow-cc", folder);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
-    fputs("#!/bin/sh\nfor word; do case $word in *.cpp) grep -q SLOW \"$word\" && sleep 1000 ;; esac; done\n"
-          "exec c++ \"$@\"\n",
+    fputs("#!/bin/sh\nfor word; do case $word in *.c) grep -q slow \"$word\" && sleep 1000 ;; esac; done\n"
+          "exec cc \"$@\"\n",
           file);
     fclose(file);
     assert_int_equal(chmod(path, 0700), 0);
-    setenv("CXX", path, 1);
+    setenv("CC", path, 1);
     pid_t daemon = DAEMON("--sms", "4", "--cache", "cache");
-    unsetenv("CXX");
+    unsetenv("CC");
     return daemon;
 }
 
@@ -1444,7 +1444,7 @@ static void raw_send_load(struct raw *raw, const gs_wire_load *load, int fd) {
 
 /* Sends a source without waiting for its reply. */
 static void raw_load(struct raw *raw, uint32_t number, const char *text, size_t bytes) {
-    static const char head[] = "raw.cu\0one";
+    static const char head[] = "raw.cu\0slow";
     gs_wire_load load = {.head = {.command = GS_WIRE_LOAD},
                          .module = number + 1,
                          .kernels = 1,
@@ -1468,10 +1468,10 @@ static const char *raw_reply(struct raw *raw, uint32_t number, gs_client_code wa
     return reply->message;
 }
 
-static const char slow_text[] = "// SLOW\n__global__ void one(int *at) { at[0] = 1; }\n";
+static const char slow_text[] = "__global__ void slow(int *at) { at[0] = 1; }\n";
 
 static size_t slow_bytes(void) {
-    return sizeof "raw.cu\0one" + strlen(slow_text);
+    return sizeof "raw.cu\0slow" + strlen(slow_text);
 }
 
 static int client_loads_something_new(int value) {

@@ -292,6 +292,9 @@ bool gs_process_follow(const char *parent, int signal);
    sometimes several milliseconds on a shared machine. */
 bool gs_process_may_spin(void);
 
+/* The file of a program, as a shell would find it: by its path, or in the folders of PATH. */
+bool gs_program_find(const char *name, char *path, size_t size);
+
 /* Says how a process ended: "it was ended by signal 9 (Killed)". */
 void gs_process_say_end(int status, char *text, size_t size);
 

@@ -87,3 +87,15 @@ void gs_process_say_end(int status, char *text, size_t size) {
     else
         snprintf(text, size, "it ended with %d", WEXITSTATUS(status));
 }
+
+bool gs_program_find(const char *name, char *path, size_t size) {
+    const char *list = getenv("PATH");
+    if (strchr(name, '/'))
+        return (size_t)snprintf(path, size, "%s", name) < size && access(path, X_OK) == 0;
+    for (list = list ? list : "/usr/bin:/bin"; *list; list += strcspn(list, ":"), list += *list == ':') {
+        int length = (int)strcspn(list, ":");
+        if ((size_t)snprintf(path, size, "%.*s/%s", length, list, name) < size && access(path, X_OK) == 0)
+            return true;
+    }
+    return false;
+}

@@ -5,7 +5,7 @@
  *
  *   driver        the table of driver and NVRTC calls, and the driver's constants (driver.h, driver.c)
  *   contexts      a GPU, or a part of one, made current (context.c, green.c)
- *   compiling     CUDA sources to images (nvrtc.c)
+ *   compiling     CUDA C and PTX for a GPU that need not be there (nvrtc.c, assembler.c, cubin.c)
  *   work          buffers, and calls of kernels on them (work.c)
  *   executors     where work runs: a GPU (executor.c), the CPU (src/reshape), a daemon (src/client)
  *   app streams   asynchronous launches, as an application makes them (app_stream.c)
@@ -100,29 +100,36 @@ void gs_executor_close(gs_executor *executor);
 /* A GPU, or a part of one, as an executor; `rest` is the part of its name after "cuda:", or "". */
 gs_executor *gs_executor_cuda(const char *rest, gs_error *error);
 
-/* A source compiled by NVRTC. */
-typedef struct gs_nvrtc_built {
+/* Kernels compiled for a GPU, which need not be there. */
+typedef struct gs_cubin {
     char *image; /* for the driver to load */
     size_t bytes;
     char **symbols; /* of each kernel of the build: its name for the driver */
     gs_cost *costs; /* of each; blocks_per_sm is 0 */
     size_t count;
-    char library[300]; /* the file of NVRTC, or "" */
-} gs_nvrtc_built;
+} gs_cubin;
+
+/* Compiles CUDA C by NVRTC, or PTX by nvJitLink, for an architecture (90: compute capability 9.0). The caller frees the
+   result. GS_E_KERNEL: the text has an error; GS_E_NO_GPU: there is no NVRTC, or no nvJitLink. */
+gs_code gs_cubin_make(const gs_build *build, int architecture, gs_cubin *cubin, gs_error *error);
+void gs_cubin_free(gs_cubin *cubin);
+/* The same, of which only the costs of `build->kernels` are kept; `costs` may be NULL. */
+gs_code gs_cubin_costs(const gs_build *build, int architecture, gs_cost *costs, gs_error *error);
+
+/* Whether nvJitLink is there. */
+bool gs_cubin_has_assembler(void);
+/* The file of the library of NVRTC, of nvJitLink, or "". */
+void gs_nvrtc_library(char *path, size_t size);
+void gs_assembler_library(char *path, size_t size);
+
+/* Inside: the parts of gs_cubin_make. Assembles PTX; and what ptxas says of a kernel in its output, `log`, or NULL. */
+gs_code gs_assemble(const gs_build *build, int architecture, gs_cubin *cubin, gs_error *error);
+gs_cost gs_ptxas_cost(const char *log, const char *symbol);
 
 /* The folder of the CUDA toolkit: $CUDA_HOME, $CUDA_PATH or /usr/local/cuda. */
 const char *gs_cuda_toolkit(void);
 /* The folders in which NVRTC looks for headers, in order. Returns how many there are. */
 size_t gs_nvrtc_folders(char folders[2][300]);
-
-/* Compiles as gs_nvrtc_try does, and returns the result, which the caller frees. */
-gs_code gs_nvrtc_build(const gs_build *build, int architecture, gs_nvrtc_built *built, gs_error *error);
-void gs_nvrtc_built_free(gs_nvrtc_built *built);
-
-/* Compiles with NVRTC for an architecture (90: compute capability 9.0), which needs no GPU, and discards the result.
-   GS_E_KERNEL: the source has an error; GS_E_NO_GPU: there is no NVRTC. If `costs` is not NULL, it gets the costs of
-   `build->kernels`; blocks_per_sm stays 0. */
-gs_code gs_nvrtc_try(const gs_build *build, int architecture, gs_cost *costs, gs_error *error);
 
 /* ---- app streams: asynchronous launches on a stream, as an application makes them ---- */
 

@@ -16,190 +16,17 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- compiling ---- */
-
-/* Options for NVRTC: the architecture, the folders of CUDA's headers, and the options of the build. */
-struct compiler_options {
-    char texts[8][300];
-    const char *list[80];
-    int count;
-};
-
-static void add_option(struct compiler_options *options, int slot, const char *format, const char *value) {
-    snprintf(options->texts[slot], sizeof options->texts[slot], format, value);
-    options->list[options->count++] = options->texts[slot];
-}
-
-const char *gs_cuda_toolkit(void) {
-    static const char *const roots[] = {"CUDA_PATH", "CUDA_HOME"};
-    const char *root = "/usr/local/cuda";
-    for (size_t i = 0; i < GS_COUNT(roots); i++)
-        root = getenv(roots[i]) && getenv(roots[i])[0] ? getenv(roots[i]) : root;
-    return root;
-}
-
-size_t gs_nvrtc_folders(char folders[2][300]) {
-    snprintf(folders[0], sizeof folders[0], "%.250s/include", gs_cuda_toolkit());
-    snprintf(folders[1], sizeof folders[1], "%.250s/include/cccl", gs_cuda_toolkit());
-    return access(folders[0], R_OK) == 0 ? 2 : 0;
-}
-
-static void make_options(struct compiler_options *options, const gs_build *build, int architecture) {
-    char number[40], folders[2][300];
-    size_t folder_count = gs_nvrtc_folders(folders);
-    options->count = 0;
-    snprintf(number, sizeof number, "%d", architecture);
-    add_option(options, 0, "--gpu-architecture=sm_%s", number);
-    for (size_t i = 0; i < folder_count; i++)
-        add_option(options, 1 + (int)i, "-I%.290s", folders[i]);
-    add_option(options, 3, "%s", "--ptxas-options=-v");
-    if (build->max_registers) {
-        snprintf(number, sizeof number, "%u", build->max_registers);
-        add_option(options, 4, "--maxrregcount=%s", number);
-    }
-    for (size_t i = 0; i < build->option_count && i < 60; i++)
-        if (strncmp(build->options[i], "-D", 2) == 0 || strncmp(build->options[i], "-I", 2) == 0)
-            options->list[options->count++] = build->options[i];
-}
-
-/* NVRTC reports "FILE(LINE): error: message". */
-static gs_code compile_failed(const gs_build *build, const char *log, gs_error *error) {
-    const char *at = log ? strstr(log, "error") : NULL, *line = at;
-    while (line && line > log && line[-1] != '\n')
-        line--;
-    const char *words = at ? at : log ? log : "no reason given";
-    gs_fail(error, GS_E_KERNEL, "NVRTC says: %.*s", (int)strcspn(words, "\n"), words);
-    size_t length = strlen(build->name);
-    if (error && line && strncmp(line, build->name, length) == 0 && line[length] == '(') {
-        snprintf(error->file, sizeof error->file, "%s", build->name);
-        error->line = strtol(line + length + 1, NULL, 10);
-        error->column = 1;
-    }
-    return GS_E_KERNEL;
-}
-
-/* The number right before the first `words` after `from`. */
-static int number_before(const char *from, const char *words) {
-    const char *at = from ? strstr(from, words) : NULL;
-    while (at && at > from && (at[-1] == ' ' || (at[-1] >= '0' && at[-1] <= '9')))
-        at--;
-    return at ? atoi(at) : 0;
-}
-
-/* The cost of a kernel in the output of ptxas: "Compiling entry function 'NAME'", then its spills and registers. */
-static gs_cost cost_in_log(const char *log, const char *lowered) {
-    gs_text wanted = {0};
-    gs_cost cost = {0};
-    gs_text_add(&wanted, "entry function '%s'", lowered);
-    const char *at = log && wanted.data ? strstr(log, wanted.data) : NULL;
-    const char *used = at ? strstr(at, "Used ") : NULL;
-    if (used) {
-        cost.local_bytes = number_before(at, " bytes stack frame");
-        cost.spill_stores = number_before(at, " bytes spill stores");
-        cost.spill_loads = number_before(at, " bytes spill loads");
-        cost.registers = atoi(used + strlen("Used "));
-        const char *end = strchr(used, '\n'), *shared = strstr(used, " bytes smem");
-        if (shared && (!end || shared < end))
-            cost.shared_bytes = number_before(used, " bytes smem");
-    }
-    gs_text_free(&wanted);
-    return cost;
-}
-
-/* Compiles. On success the caller gets names and image from the program, and frees it and the log. */
-static gs_code compile_source(const cu_api *api, const gs_build *build, int architecture, nvrtc_program *compiled,
-                              char **log, gs_error *error) {
-    struct compiler_options options;
-    gs_text text = {0};
-    make_options(&options, build, architecture);
-    gs_text_put(&text, build->text, build->size);
-    nvrtc_source source = {.file = build->name,
-                           .text = text.data,
-                           .kernels = build->kernels,
-                           .kernel_count = build->kernel_count,
-                           .options = options.list,
-                           .option_count = options.count};
-    gs_code code = text.failed ? gs_fail_memory(error) : gs_nvrtc_compile(api, &source, compiled, log, error);
-    gs_text_free(&text);
-    if (code == GS_E_KERNEL) {
-        compile_failed(build, *log, error);
-        free(*log);
-    }
-    return code;
-}
-
-/* The names and costs of the kernels, from a program that was compiled. */
-static gs_code keep_names(const cu_api *api, const gs_build *build, nvrtc_program compiled, const char *log,
-                          gs_nvrtc_built *built, gs_error *error) {
-    built->symbols = calloc(build->kernel_count + 1, sizeof *built->symbols);
-    built->costs = calloc(build->kernel_count + 1, sizeof *built->costs);
-    if (!built->symbols || !built->costs)
-        return gs_fail_memory(error);
-    for (size_t i = 0; i < build->kernel_count; i++) {
-        const char *lowered = NULL;
-        if (api->lowered_name(compiled, build->kernels[i], &lowered) != 0 || !lowered)
-            return gs_fail(error, GS_E_USAGE, "%s has no kernel %.100s", build->name, build->kernels[i]);
-        built->symbols[built->count++] = strdup(lowered);
-        built->costs[i] = cost_in_log(log, lowered);
-        if (!built->symbols[i])
-            return gs_fail_memory(error);
-    }
-    return GS_OK;
-}
-
-gs_code gs_nvrtc_build(const gs_build *build, int architecture, gs_nvrtc_built *built, gs_error *error) {
-    cu_api api;
-    nvrtc_program compiled;
-    char *log;
-    *built = (gs_nvrtc_built){0};
-    gs_code code = gs_nvrtc_open(&api, error);
-    if (code != GS_OK)
-        return code;
-    code = compile_source(&api, build, architecture, &compiled, &log, error);
-    if (code == GS_OK) {
-        code = keep_names(&api, build, compiled, log, built, error);
-        if (code == GS_OK)
-            code = gs_nvrtc_image(&api, compiled, &built->image, &built->bytes, error);
-        gs_nvrtc_path(&api, built->library, sizeof built->library);
-        free(log);
-        api.program_free(&compiled);
-    }
-    gs_cuda_close(&api);
-    if (code != GS_OK)
-        gs_nvrtc_built_free(built);
-    return code;
-}
-
-void gs_nvrtc_built_free(gs_nvrtc_built *built) {
-    for (size_t i = 0; i < built->count; i++)
-        free(built->symbols[i]);
-    free(built->symbols);
-    free(built->costs);
-    free(built->image);
-    *built = (gs_nvrtc_built){0};
-}
-
-gs_code gs_nvrtc_try(const gs_build *build, int architecture, gs_cost *costs, gs_error *error) {
-    gs_nvrtc_built built;
-    gs_code code = gs_nvrtc_build(build, architecture, &built, error);
-    if (code == GS_OK && costs)
-        memcpy(costs, built.costs, built.count * sizeof *costs);
-    if (code == GS_OK)
-        gs_nvrtc_built_free(&built);
-    return code;
-}
-
 /* ---- modules ---- */
 
-/* Finds a kernel by its symbol in the loaded module. `log` is the output of ptxas, or NULL. */
-static gs_code load_kernel(cuda_module *module, const char *name, const char *symbol, const char *log,
+/* Finds a kernel of the loaded module. `cost` is what ptxas has reported, or NULL. */
+static gs_code load_kernel(cuda_module *module, const char *name, const char *symbol, const gs_cost *cost,
                            gs_error *error) {
     const cu_api *api = &module->owner->api;
     cuda_kernel *kernel = &module->kernels[module->count++];
     kernel->name = strdup(name);
     if (!kernel->name)
         return gs_fail_memory(error);
-    kernel->cost = cost_in_log(log, symbol);
+    kernel->cost = cost ? *cost : (gs_cost){0};
     gs_code code = gs_cuda_check(api, api->module_function(&kernel->function, module->loaded, symbol),
                                  "finding the kernel", error);
     if (code != GS_OK)
@@ -210,30 +37,20 @@ static gs_code load_kernel(cuda_module *module, const char *name, const char *sy
     return GS_OK;
 }
 
-static gs_code load_source(cuda_module *module, const gs_build *build, gs_error *error) {
+static gs_code load_cubin(cuda_module *module, const gs_build *build, gs_error *error) {
     const cu_api *api = &module->owner->api;
-    nvrtc_program compiled;
-    char *log, *image;
-    gs_code code = compile_source(api, build, module->owner->architecture, &compiled, &log, error);
+    gs_cubin cubin;
+    gs_code code = gs_cubin_make(build, module->owner->architecture, &cubin, error);
     if (code != GS_OK)
         return code;
-    code = gs_nvrtc_image(api, compiled, &image, NULL, error);
-    if (code == GS_OK)
-        code = gs_cuda_check(api, api->module_load(&module->loaded, image), "loading the kernels", error);
-    for (size_t i = 0; i < build->kernel_count && code == GS_OK; i++) {
-        const char *lowered = NULL;
-        if (api->lowered_name(compiled, build->kernels[i], &lowered) != 0 || !lowered)
-            code = gs_fail(error, GS_E_USAGE, "%s has no kernel %.100s", build->name, build->kernels[i]);
-        else
-            code = load_kernel(module, build->kernels[i], lowered, log, error);
-    }
-    free(image);
-    free(log);
-    api->program_free(&compiled);
+    code = gs_cuda_check(api, api->module_load(&module->loaded, cubin.image), "loading the kernels", error);
+    for (size_t i = 0; i < build->kernel_count && code == GS_OK; i++)
+        code = load_kernel(module, build->kernels[i], cubin.symbols[i], &cubin.costs[i], error);
+    gs_cubin_free(&cubin);
     return code;
 }
 
-/* The driver compiles PTX while it loads it. */
+/* Without an assembler, the driver compiles PTX while it loads it. */
 static gs_code load_ptx(cuda_module *module, const gs_build *build, gs_error *error) {
     const cu_api *api = &module->owner->api;
     gs_text text = {0};
@@ -248,6 +65,11 @@ static gs_code load_ptx(cuda_module *module, const gs_build *build, gs_error *er
     return code;
 }
 
+static gs_code load_module(cuda_module *module, const gs_build *build, gs_error *error) {
+    bool is_for_driver = gs_build_is_ptx(build) && !build->max_registers && !gs_cubin_has_assembler();
+    return is_for_driver ? load_ptx(module, build, error) : load_cubin(module, build, error);
+}
+
 static void *cuda_compile(gs_executor *executor, const gs_build *build, gs_error *error) {
     cuda_executor *cuda = executor->inside;
     cuda_module *module = calloc(1, sizeof *module);
@@ -260,7 +82,7 @@ static void *cuda_compile(gs_executor *executor, const gs_build *build, gs_error
     }
     *module = (cuda_module){.owner = cuda, .next = cuda->first, .kernels = kernels};
     cuda->first = module;
-    gs_code code = gs_build_is_ptx(build) ? load_ptx(module, build, error) : load_source(module, build, error);
+    gs_code code = load_module(module, build, error);
     return code == GS_OK ? module : NULL;
 }
 

@@ -88,14 +88,13 @@ static void hash_program(gs_digest *hash, const char *program) {
 }
 
 /* What decides which compiler runs, and where it looks. The compiler itself is a dependency of the image. */
-static void hash_environment(gs_digest *hash, bool is_for_cpu) {
+static void hash_environment(gs_digest *hash) {
     static const char *const variables[] = {
-        "CXX",         "CUDA_PATH",      "CUDA_HOME",          "LD_LIBRARY_PATH", "LD_PRELOAD",
-        "CPATH",       "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "GCC_EXEC_PREFIX", "COMPILER_PATH",
+        "CC",          "PATH",  "GRIDSMITH_COMPILER", "CUDA_PATH",          "CUDA_HOME",       "LD_LIBRARY_PATH",
+        "LD_PRELOAD",  "CPATH", "C_INCLUDE_PATH",     "CPLUS_INCLUDE_PATH", "GCC_EXEC_PREFIX", "COMPILER_PATH",
         "LIBRARY_PATH"};
     for (size_t i = 0; i < GS_COUNT(variables); i++)
         gs_digest_add_text(hash, getenv(variables[i]) ? getenv(variables[i]) : "");
-    gs_digest_add_text(hash, is_for_cpu && getenv("PATH") ? getenv("PATH") : "");
 }
 
 static bool hash_source(gs_digest *hash, int fd, uint64_t bytes) {
@@ -121,10 +120,10 @@ gs_code gs_cache_key(const gs_image_request *request, char key[65], gs_error *er
     const uint64_t numbers[] = {request->bytes, request->kernel_count, request->option_count,
                                 (uint64_t)request->architecture, request->has_marks};
     gs_digest_begin(&hash);
-    gs_digest_add_text(&hash, "gridsmith image 2, " GS_VERSION);
+    gs_digest_add_text(&hash, "gridsmith image 3, " GS_VERSION);
     gs_digest_add(&hash, numbers, sizeof numbers);
     hash_program(&hash, request->program);
-    hash_environment(&hash, !request->architecture);
+    hash_environment(&hash);
     if (!hash_source(&hash, request->source, request->bytes))
         return gs_fail(error, GS_E_IO, "a source cannot be read");
     gs_digest_end(&hash, digest);

@@ -25,7 +25,8 @@ struct compiler {
     gs_compiler_shared *shared;
     const char *scratch;
     gs_image_source source;
-    char library[300];
+    const char *name; /* of the compiler of CUDA sources, as in gs_ptx_source_request; NULL: it is PTX */
+    char clang[1000]; /* its program */
     gs_host *host;
     gs_dependencies dependencies;
     gs_readable readable;
@@ -47,44 +48,81 @@ static gs_code read_source(struct compiler *compiler, gs_error *error) {
     return gs_image_unpack(copy, shared->bytes, shared->option_count, shared->kernel_count, &compiler->source, error);
 }
 
+/* NVRTC where it is installed, because it is faster, else clang. $GRIDSMITH_COMPILER may name one of them. */
+static gs_code choose_compiler(struct compiler *compiler, gs_error *error) {
+    const char *wish = getenv("GRIDSMITH_COMPILER");
+    char library[300] = "";
+    if (!gs_ptx_is_source(compiler->source.text, compiler->source.size))
+        return GS_OK;
+    bool wants_clang = wish && strcmp(wish, "clang") == 0;
+    if (!wants_clang)
+        gs_nvrtc_library(library, sizeof library);
+    compiler->name = library[0] ? "nvrtc" : "clang";
+    if (library[0])
+        return gs_dependencies_add_tool(&compiler->dependencies, library, error);
+    return gs_ptx_clang(compiler->clang, sizeof compiler->clang)
+               ? GS_OK
+               : gs_fail(error, GS_E_UNSUPPORTED,
+                         "no compiler for CUDA sources was found: NVRTC (libnvrtc.so) or clang++");
+}
+
 /* ---- dependencies ---- */
 
-/* What compilers include without being told, and what the host runtime does. */
-static const char implied[] = "#include <stdc-predef.h>\n#include \"gridsmith_cuda.h\"\n#include \"gridsmith_run.c\"\n";
-
-/* NVRTC looks for quoted names in the folder of the source's name. */
+/* NVRTC looks for quoted names in the folder of the source's name, and clang is told to. */
 static void folder_of(const struct compiler *compiler, char *folder, size_t size) {
     const char *name = compiler->source.name, *slash = strrchr(name, '/');
-    if (compiler->host)
-        snprintf(folder, size, "%s", gs_host_folder(compiler->host));
-    else if (name[0] == '/')
+    if (name[0] == '/')
         snprintf(folder, size, "%.*s", (int)(slash - name), name);
     else
         snprintf(folder, size, "%s%s%.*s", compiler->scratch, slash ? "/" : "", slash ? (int)(slash - name) : 0, name);
 }
 
+/* What clang reads without being told. */
+static const char implied[] = "#include <stdc-predef.h>\n#include \"gridsmith_device.h\"\n"
+                              "#include <__clang_cuda_runtime_wrapper.h>\n";
+
 static gs_code find_search(struct compiler *compiler, gs_error *error) {
-    if (compiler->host)
-        return gs_include_search_host(&compiler->dependencies, &compiler->readable, gs_host_compiler(compiler->host),
-                                      gs_host_folder(compiler->host), error);
-    return gs_include_search_nvrtc(&compiler->dependencies, error);
+    if (strcmp(compiler->name, "nvrtc") == 0)
+        return gs_include_search_nvrtc(&compiler->dependencies, error);
+    char headers[4096];
+    snprintf(headers, sizeof headers, "%s/headers", compiler->scratch);
+    if (mkdir(headers, 0700) != 0)
+        return gs_fail_system(error, "make the folder", headers);
+    gs_code code = gs_ptx_clang_headers(headers, error);
+    if (code == GS_OK)
+        code = gs_include_search_compiler(&compiler->dependencies, &compiler->readable, compiler->clang, "cuda",
+                                          headers, error);
+    return code == GS_OK ? gs_dependencies_add_text(&compiler->dependencies, "the headers of clang", implied,
+                                                    strlen(implied), headers, error)
+                         : code;
 }
 
-static gs_code find_dependencies(struct compiler *compiler, gs_error *error) {
+static gs_code find_included(struct compiler *compiler, gs_error *error) {
     gs_dependencies *all = &compiler->dependencies;
     const gs_image_source *source = &compiler->source;
     char folder[4096];
-    all->own = compiler->scratch;
-    all->has_assembly = compiler->host != NULL;
     folder_of(compiler, folder, sizeof folder);
     gs_code code = find_search(compiler, error);
     for (size_t i = 0; i < source->option_count && code == GS_OK; i++)
         code = gs_dependencies_add_option(all, source->options[i], error);
-    if (code == GS_OK)
-        code = gs_dependencies_add_text(all, source->name, source->text, source->size, folder, error);
+    return code == GS_OK ? gs_dependencies_add_text(all, source->name, source->text, source->size, folder, error)
+                         : code;
+}
+
+/* Includes of the source, and the tools behind the compiler. */
+static gs_code find_dependencies(struct compiler *compiler, gs_error *error) {
+    gs_dependencies *all = &compiler->dependencies;
+    char library[300] = "";
+    all->own = compiler->scratch;
+    gs_code code = choose_compiler(compiler, error);
+    if (code == GS_OK && compiler->name)
+        code = find_included(compiler, error);
     if (code == GS_OK && compiler->host)
-        code = gs_dependencies_add_text(all, "the host runtime", implied, strlen(implied), folder, error);
-    return code;
+        return gs_include_search_tool(all, &compiler->readable, gs_host_compiler(compiler->host),
+                                      gs_host_folder(compiler->host), error);
+    if (code == GS_OK)
+        gs_assembler_library(library, sizeof library);
+    return library[0] ? gs_dependencies_add_tool(all, library, error) : code;
 }
 
 static gs_code enter_sandbox(struct compiler *compiler, gs_error *error) {
@@ -126,13 +164,11 @@ static gs_code compile_forms(struct compiler *compiler, gs_error *error) {
     const gs_compiler_shared *shared = compiler->shared;
     gs_image_made *made = calloc(1, sizeof *made);
     gs_forms_request request = {.source = &compiler->source,
+                                .compiler = compiler->name,
                                 .architecture = shared->architecture,
                                 .has_marks = shared->has_marks,
                                 .host = compiler->host};
-    gs_code code = made ? gs_forms_compile(&request, made, compiler->library, sizeof compiler->library, error)
-                        : gs_fail_memory(error);
-    if (code == GS_OK && compiler->library[0])
-        gs_dependencies_add_tool(&compiler->dependencies, compiler->library, NULL);
+    gs_code code = made ? gs_forms_compile(&request, made, error) : gs_fail_memory(error);
     if (code == GS_OK)
         code = gs_image_write("image", made, &compiler->dependencies,
                               (uint32_t)gs_min_u64(shared->limits.output_mb, GS_IMAGE_MB), error);

@@ -12,7 +12,6 @@
  *   dependencies.c    the files that a source depends on
  *   include_search.c  where a compiler looks for them
  *   sandbox.c         what a compiler may use: limits, files, system calls
- *   builder.c         builds by NVRTC, side by side
  *   image_forms.c     the forms of all kernels of a source
  *   compiler.c        the compiler process
  *   cache.c           the folder: look-up, new images, removal of old ones

@@ -12,7 +12,7 @@
 typedef struct gs_image_made {
     gs_image_stored kernels[GS_IMAGE_KERNELS];
     size_t kernel_count;
-    gs_text parts[3 * GS_IMAGE_KERNELS + 1];
+    gs_text parts[GS_IMAGE_KERNELS];
     size_t part_count;
 } gs_image_made;
 

@@ -1,233 +1,339 @@
 /*
  * image_forms.c: the forms of all kernels of a source: each as it was written, and confined where that can be.
  *
- * The original and each confined form are sources of their own, compiled side by side, a few at a time. A confined
- * kernel may take more registers than the original, so that fewer blocks fit on an SM. Then it is compiled once more,
- * with as many registers as the original has.
+ * A client sends CUDA C++, PTX, or a file that contains PTX. All of it becomes PTX modules. The confined forms stand
+ * behind the original kernels in the text of their module, so that each module is compiled once: for a GPU by
+ * nvJitLink, or by the driver when it loads the image; for the CPU by way of C.
+ *
+ * A confined kernel may take more registers than the original, so that fewer blocks fit on an SM. Then its module is
+ * assembled once more, with as many registers as the original has.
  */
 #include "image_forms.h"
-
-#include "builder.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* One source on its way: the original with all kernels, or a confined one. */
-struct form {
-    bool is_started;
-    gs_text text;
-    gs_build build;
-    gs_module *module;  /* on the CPU */
-    gs_builder builder; /* for a GPU, */
-    gs_nvrtc_built built;
+/* Kernels on the CPU are compiled for this architecture, which every compiler of CUDA knows. */
+enum { HOST_ARCHITECTURE = 80 };
+
+/* A PTX module, and what is made of it. */
+struct part {
+    gs_ptx_module module;
+    gs_ptx_entries entries;
+    gs_text text;      /* the module, and the forms of its kernels */
+    bool is_needed;    /* a requested kernel is in it */
+    gs_module *loaded; /* on the CPU, */
+    gs_cubin cubin;    /* or for a GPU; empty: the driver compiles the text */
+};
+
+/* A requested kernel. */
+struct kernel {
+    char symbol[GS_IMAGE_SYMBOL];
+    struct part *part;
+    uint32_t function;
+    uint32_t max_registers; /* of its confined form */
 };
 
 struct forms {
     const gs_forms_request *request;
-    gs_source source;
     gs_image_made *made;
+    gs_ptx_compiled compiled;
+    gs_ptx_texts texts;
+    struct part *parts;
+    size_t part_count;
+    struct kernel kernels[GS_IMAGE_KERNELS];
     char names[GS_IMAGE_KERNELS][GS_JOB_NAME];
-    const char *options[GS_IMAGE_OPTIONS + 1]; /* of confined kernels: the request's, and to count blocks */
-    struct form original, confined[GS_IMAGE_KERNELS], limited[GS_IMAGE_KERNELS];
 };
 
-/* ---- one form ---- */
+/* ---- PTX ---- */
 
-static gs_code start_form(struct forms *forms, struct form *form, gs_error *error) {
-    form->is_started = true;
-    if (forms->request->architecture)
-        return gs_builder_start(&form->builder, &form->build, forms->request->architecture, error);
-    form->build.as_library = true;
-    form->module = gs_host_compile(forms->request->host, &form->build, error);
-    return form->module ? GS_OK : error->code;
+static gs_code add_part(struct forms *forms, const char *text, size_t size, gs_error *error) {
+    struct part *part = &forms->parts[forms->part_count++];
+    gs_code code = gs_ptx_read(&part->module, forms->request->source->name, text, size, error);
+    if (code == GS_OK && !gs_ptx_entries_list(text, &part->entries))
+        code = gs_fail_memory(error);
+    return code;
 }
 
-static gs_code wait_form(struct form *form, gs_error *error) {
-    if (form->module)
-        return gs_module_wait(form->module, error);
-    return form->builder.process ? gs_builder_finish(&form->builder, &form->built, error) : GS_OK;
+static gs_code compile_source(struct forms *forms, gs_error *error) {
+    const gs_image_source *source = forms->request->source;
+    int architecture = forms->request->architecture;
+    gs_ptx_source_request request = {.file = source->name,
+                                     .text = source->text,
+                                     .size = source->size,
+                                     .kernels = source->kernels,
+                                     .kernel_count = source->kernel_count,
+                                     .options = source->options,
+                                     .option_count = source->option_count,
+                                     .architecture = architecture ? architecture : HOST_ARCHITECTURE,
+                                     .compiler = forms->request->compiler,
+                                     .is_watched = true};
+    gs_code code = gs_ptx_from_source(&request, &forms->compiled, error);
+    forms->parts = calloc(1, sizeof *forms->parts);
+    if (code == GS_OK)
+        code =
+            forms->parts ? add_part(forms, forms->compiled.text, forms->compiled.size, error) : gs_fail_memory(error);
+    return code;
 }
 
-/* Starts those of a list that have something to build, a few at a time, and waits for all. */
-static gs_code build_all(struct forms *forms, struct form **list, size_t count, bool may_fail, gs_error *error) {
-    gs_code code = GS_OK;
-    size_t waited = 0;
-    for (size_t i = 0; i < count && code == GS_OK; i++) {
-        for (; code == GS_OK && i - waited >= GS_COMPILER_BUILDS; waited++)
-            code = wait_form(list[waited], error);
-        code = code == GS_E_KERNEL && may_fail ? GS_OK : code;
-        if (code == GS_OK)
-            code = start_form(forms, list[i], error);
+/* Of each module of the file the text that suits the GPU best. */
+static gs_code find_modules(struct forms *forms, gs_error *error) {
+    const gs_image_source *source = forms->request->source;
+    int architecture = forms->request->architecture ? forms->request->architecture : INT32_MAX;
+    gs_code code = gs_ptx_find(source->name, source->text, source->size, &forms->texts, error);
+    if (code != GS_OK)
+        return code;
+    if (source->option_count)
+        return gs_fail(error, GS_E_USAGE, "options are for sources, and %s is PTX", source->name);
+    forms->parts = calloc(forms->texts.groups + 1, sizeof *forms->parts);
+    if (!forms->parts)
+        return gs_fail_memory(error);
+    for (size_t group = 0; group < forms->texts.groups && code == GS_OK; group++) {
+        const gs_ptx_text *text = gs_ptx_texts_best(&forms->texts, group, architecture);
+        if (text)
+            code = add_part(forms, text->text, text->size, error);
     }
-    for (; waited < count && (code == GS_OK || (code == GS_E_KERNEL && may_fail)); waited++)
-        code = wait_form(list[waited], error);
-    return code == GS_E_KERNEL && may_fail ? GS_OK : code;
+    if (code == GS_OK && !forms->part_count)
+        code = gs_fail(error, GS_E_USAGE, "%s has no PTX for sm_%d or lower", source->name, architecture);
+    return code;
 }
 
-/* ---- the kernels ---- */
+/* ---- kernels ---- */
 
-static gs_code find_kernels(struct forms *forms, gs_error *error) {
+/* A kernel is called as it was requested; if nothing was, as people write it, or else by its symbol. */
+static gs_code name_kernels(struct forms *forms, gs_error *error) {
     gs_image_source *source = forms->request->source;
     size_t count = source->kernel_count;
     for (size_t i = 0; i < count; i++)
         snprintf(forms->names[i], GS_JOB_NAME, "%s", source->kernels[i]);
-    if (!count) {
-        count = gs_source_kernels(&forms->source, forms->names, GS_IMAGE_KERNELS, error);
-        if (count == SIZE_MAX)
-            return GS_E_USAGE;
-        if (!count || count > GS_IMAGE_KERNELS)
-            return gs_fail(error, GS_E_USAGE,
-                           count ? "%s has more than %d kernels: name those that are needed"
-                                 : "%s has no kernels that are not templates: name what is needed",
-                           source->name, GS_IMAGE_KERNELS);
-    }
-    forms->made->kernel_count = source->kernel_count = count;
+    for (size_t p = 0; p < forms->part_count && !source->kernel_count; p++)
+        for (size_t i = 0; i < forms->parts[p].entries.count; i++, count++) {
+            char *plain = gs_ptx_demangle(forms->parts[p].entries.data[i], GS_PTX_NAME_ALONE);
+            bool is_plain = plain && strlen(plain) < GS_JOB_NAME && !strchr(plain, '<');
+            if (count < GS_IMAGE_KERNELS)
+                snprintf(forms->names[count], GS_JOB_NAME, "%s", is_plain ? plain : forms->parts[p].entries.data[i]);
+            free(plain);
+        }
+    if (!count || count > GS_IMAGE_KERNELS)
+        return gs_fail(error, GS_E_USAGE,
+                       count ? "%s has more than %d kernels: name those that are needed"
+                             : "%s has no kernels that are not templates: name what is needed",
+                       source->name, GS_IMAGE_KERNELS);
     for (size_t i = 0; i < count; i++) {
         source->kernels[i] = forms->names[i];
         memcpy(forms->made->kernels[i].kernel.name, forms->names[i], GS_JOB_NAME);
     }
+    forms->made->kernel_count = source->kernel_count = count;
     return GS_OK;
 }
 
-static void describe_original(struct forms *forms) {
-    const gs_image_source *source = forms->request->source;
-    forms->original.build = (gs_build){.name = source->name,
-                                       .text = source->text,
-                                       .size = source->size,
-                                       .kernels = source->kernels,
-                                       .kernel_count = source->kernel_count,
-                                       .options = source->options,
-                                       .option_count = source->option_count};
+/* Where kernel number `number` is. A compiler has said it, if it was asked for this kernel. */
+static gs_code find_kernel(struct forms *forms, size_t number, gs_error *error) {
+    const char *name = forms->request->source->kernels[number];
+    bool is_known = number < forms->compiled.count;
+    struct kernel *kernel = &forms->kernels[number];
+    for (size_t p = 0; p < forms->part_count; p++) {
+        struct part *part = &forms->parts[p];
+        int found = gs_ptx_entries_find(&part->entries, is_known ? forms->compiled.symbols[number] : name);
+        if (found == -2)
+            return gs_fail(error, GS_E_USAGE, "%s has more than one kernel %.100s", forms->request->source->name, name);
+        if (found < 0)
+            continue;
+        if (strlen(part->entries.data[found]) >= GS_IMAGE_SYMBOL - sizeof "__confined")
+            return gs_fail(error, GS_E_USAGE, "the name of a kernel is too long");
+        snprintf(kernel->symbol, sizeof kernel->symbol, "%s", part->entries.data[found]);
+        kernel->part = part;
+        part->is_needed = true;
+        kernel->function = gs_ptx_find_entry(&part->module, kernel->symbol);
+        return kernel->function != GS_PTX_NONE
+                   ? GS_OK
+                   : gs_fail(error, GS_E_FORMAT, "the kernel %.100s is declared, but not defined", kernel->symbol);
+    }
+    return gs_fail(error, GS_E_USAGE, "%s has no kernel %.100s", forms->request->source->name, name);
 }
 
-/* Reshapes a kernel, where that can be. That it cannot be is no error. */
-static gs_code describe_confined(struct forms *forms, size_t number, gs_error *error) {
-    const gs_image_source *source = forms->request->source;
-    gs_image_kernel *kernel = &forms->made->kernels[number].kernel;
-    struct form *form = &forms->confined[number];
+/* ---- forms ---- */
+
+/* Puts the confined form of a kernel behind its module, where that can be. That it cannot be is no error. */
+static gs_code add_confined(struct forms *forms, size_t number, gs_error *error) {
+    const struct kernel *kernel = &forms->kernels[number];
+    gs_image_kernel *stored = &forms->made->kernels[number].kernel;
     gs_error reason = {.code = GS_OK};
-    gs_reshape_options options = {.form = GS_FORM_CONFINED, .is_alone = true};
-    gs_code code = gs_reshape(&forms->source, source->kernels[number], &options, &form->text, &reason);
+    gs_ptx_options options = {
+        .form = GS_FORM_CONFINED, .max_registers = kernel->max_registers, .has_marks = forms->request->has_marks};
+    size_t before = kernel->part->text.count;
+    gs_code code =
+        gs_ptx_reshape(&kernel->part->module, kernel->function, &options, &kernel->part->text, NULL, &reason);
     if (code == GS_E_MEMORY)
         return gs_fail_memory(error);
-    kernel->can_be_confined = code == GS_OK;
+    stored->can_be_confined = code == GS_OK;
     if (code != GS_OK) {
-        snprintf(kernel->refusal, sizeof kernel->refusal, "%s:%ld: %.150s", "line", reason.line, reason.message);
-        return GS_OK;
+        kernel->part->text.count = before;
+        snprintf(stored->refusal, sizeof stored->refusal, "line %ld of the PTX: %.150s", reason.line, reason.message);
     }
-    form->build = forms->original.build;
-    form->build.text = form->text.data;
-    form->build.size = form->text.count;
-    form->build.kernels = &source->kernels[number];
-    form->build.kernel_count = 1;
-    form->build.options = forms->options;
-    form->build.option_count = source->option_count + forms->request->has_marks;
     return GS_OK;
 }
 
-static gs_code build_forms(struct forms *forms, gs_error *error) {
-    struct form *list[GS_IMAGE_KERNELS + 1] = {&forms->original};
-    size_t count = 1;
-    describe_original(forms);
-    for (size_t i = 0; i < forms->made->kernel_count; i++) {
-        gs_code code = describe_confined(forms, i, error);
-        if (code != GS_OK)
-            return code;
-        if (forms->made->kernels[i].kernel.can_be_confined)
-            list[count++] = &forms->confined[i];
+static gs_code write_texts(struct forms *forms, gs_error *error) {
+    gs_code code = GS_OK;
+    for (size_t p = 0; p < forms->part_count; p++) {
+        struct part *part = &forms->parts[p];
+        part->text.count = 0;
+        gs_text_put(&part->text, part->module.text, part->module.size);
     }
-    return build_all(forms, list, count, false, error);
+    for (size_t i = 0; i < forms->made->kernel_count && code == GS_OK; i++)
+        code = add_confined(forms, i, error);
+    for (size_t p = 0; p < forms->part_count && code == GS_OK; p++)
+        if (forms->parts[p].text.failed)
+            code = gs_fail_memory(error);
+    return code;
 }
 
-/* For a GPU: compiles confined forms once more with a limit of registers, where that is needed. A function of the
-   source may need more registers than the limit: then it stays without one. */
-static gs_code build_limited(struct forms *forms, gs_error *error) {
-    struct form *list[GS_IMAGE_KERNELS];
-    size_t count = 0;
+/* ---- compiling ---- */
+
+/* The original and, if there is one, the confined kernel of each kernel of a part. */
+struct symbols {
+    char texts[2 * GS_IMAGE_KERNELS][GS_IMAGE_SYMBOL];
+    const char *list[2 * GS_IMAGE_KERNELS];
+    size_t count;
+};
+
+static void list_symbols(const struct forms *forms, const struct part *part, struct symbols *symbols) {
+    symbols->count = 0;
     for (size_t i = 0; i < forms->made->kernel_count; i++) {
-        const struct form *confined = &forms->confined[i];
-        uint32_t limit = confined->built.count ? gs_register_limit(forms->original.built.costs[i].registers,
-                                                                   confined->built.costs[0].registers)
-                                               : 0;
-        if (!limit)
-            continue;
-        forms->limited[i].build = confined->build;
-        forms->limited[i].build.max_registers = limit;
-        list[count++] = &forms->limited[i];
+        const struct kernel *kernel = &forms->kernels[i];
+        for (int is_confined = 0; kernel->part == part && is_confined < 2; is_confined++) {
+            if (is_confined && !forms->made->kernels[i].kernel.can_be_confined)
+                continue;
+            symbols->list[symbols->count] = symbols->texts[symbols->count];
+            snprintf(symbols->texts[symbols->count++], GS_IMAGE_SYMBOL, "%s%s", kernel->symbol,
+                     is_confined ? "__confined" : "");
+        }
     }
-    gs_code code = build_all(forms, list, count, true, error);
-    for (size_t i = 0; i < forms->made->kernel_count && code == GS_OK; i++)
-        if (forms->limited[i].built.count)
-            forms->confined[i].built = forms->limited[i].built;
+}
+
+static gs_code compile_part(struct forms *forms, struct part *part, gs_error *error) {
+    struct symbols *symbols = calloc(1, sizeof *symbols);
+    if (!symbols)
+        return gs_fail_memory(error);
+    list_symbols(forms, part, symbols);
+    gs_build build = {.name = forms->request->source->name,
+                      .text = part->text.data,
+                      .size = part->text.count,
+                      .kernels = symbols->list,
+                      .kernel_count = symbols->count,
+                      .as_library = true};
+    if (!forms->request->architecture) {
+        part->loaded = gs_host_compile(forms->request->host, &build, error);
+        return part->loaded ? GS_OK : error->code;
+    }
+    gs_cubin_free(&part->cubin);
+    gs_code code = gs_cubin_make(&build, forms->request->architecture, &part->cubin, error);
+    return code == GS_E_NO_GPU ? GS_OK : code;
+}
+
+/* Writes the texts of all parts, and compiles those that are needed. */
+static gs_code compile_parts(struct forms *forms, gs_error *error) {
+    gs_code code = write_texts(forms, error);
+    for (size_t p = 0; p < forms->part_count && code == GS_OK; p++)
+        if (forms->parts[p].is_needed)
+            code = compile_part(forms, &forms->parts[p], error);
+    for (size_t p = 0; p < forms->part_count && code == GS_OK; p++)
+        if (forms->parts[p].loaded)
+            code = gs_module_wait(forms->parts[p].loaded, error);
     return code;
+}
+
+static int32_t registers_of(const struct part *part, const char *symbol, const char *ending) {
+    size_t length = strlen(symbol);
+    for (size_t i = 0; i < part->cubin.count; i++)
+        if (strncmp(part->cubin.symbols[i], symbol, length) == 0 &&
+            strcmp(part->cubin.symbols[i] + length, ending) == 0)
+            return part->cubin.costs[i].registers;
+    return 0;
+}
+
+/* Limits the registers of confined kernels that would take more than their originals. True: there are some. */
+static bool limit_registers(struct forms *forms) {
+    bool has_limits = false;
+    for (size_t i = 0; i < forms->made->kernel_count; i++) {
+        struct kernel *kernel = &forms->kernels[i];
+        int32_t confined = registers_of(kernel->part, kernel->symbol, "__confined");
+        if (confined)
+            kernel->max_registers = gs_register_limit(registers_of(kernel->part, kernel->symbol, ""), confined);
+        has_limits = has_limits || kernel->max_registers;
+    }
+    return has_limits;
+}
+
+/* A function of the source may need more registers than the limit: then there is none. */
+static gs_code compile_limited(struct forms *forms, gs_error *error) {
+    gs_code code = compile_parts(forms, error);
+    if (code != GS_E_KERNEL)
+        return code;
+    for (size_t i = 0; i < forms->made->kernel_count; i++)
+        forms->kernels[i].max_registers = 0;
+    return compile_parts(forms, error);
 }
 
 /* ---- the image ---- */
 
-static gs_code add_part(gs_image_made *made, const char *bytes, size_t count, gs_error *error) {
-    gs_text *part = &made->parts[made->part_count++];
-    gs_text_put(part, bytes, count);
-    return part->failed ? gs_fail_memory(error) : GS_OK;
-}
-
-static gs_code add_form(gs_image_made *made, const struct form *form, gs_error *error) {
+static gs_code keep_part(gs_image_made *made, const struct part *part, gs_error *error) {
     char path[400], *bytes = NULL;
     size_t count = 0;
-    if (!form->module)
-        return add_part(made, form->built.image, form->built.bytes, error);
-    gs_code code =
-        gs_input_all(gs_module_path(form->module, path, sizeof path), (size_t)GS_IMAGE_MB << 20, &bytes, &count, error);
-    if (code == GS_OK)
-        code = add_part(made, bytes, count, error);
+    gs_text *kept = &made->parts[made->part_count++];
+    gs_code code = GS_OK;
+    if (part->loaded)
+        code = gs_input_all(gs_module_path(part->loaded, path, sizeof path), (size_t)GS_IMAGE_MB << 20, &bytes, &count,
+                            error);
+    if (part->loaded && code == GS_OK)
+        gs_text_put(kept, bytes, count);
+    else if (part->cubin.image)
+        gs_text_put(kept, part->cubin.image, part->cubin.bytes);
+    else
+        gs_text_put(kept, part->text.data, part->text.count + 1); /* the driver needs its NUL */
     free(bytes);
+    return code != GS_OK ? code : kept->failed ? gs_fail_memory(error) : GS_OK;
+}
+
+static void set_entries(struct forms *forms, const struct part *part, uint32_t number) {
+    for (size_t i = 0; i < forms->made->kernel_count; i++) {
+        gs_image_stored *stored = &forms->made->kernels[i];
+        const struct kernel *kernel = &forms->kernels[i];
+        if (kernel->part != part)
+            continue;
+        stored->original.part = number;
+        stored->confined.part = stored->kernel.can_be_confined ? number : GS_IMAGE_NO_PART;
+        snprintf(stored->original.symbol, GS_IMAGE_SYMBOL, "%s", kernel->symbol);
+        snprintf(stored->confined.symbol, GS_IMAGE_SYMBOL, "%.*s__confined", GS_IMAGE_SYMBOL - 20, kernel->symbol);
+    }
+}
+
+static gs_code keep_parts(struct forms *forms, gs_error *error) {
+    gs_code code = GS_OK;
+    for (size_t p = 0; p < forms->part_count && code == GS_OK; p++)
+        if (forms->parts[p].is_needed) {
+            set_entries(forms, &forms->parts[p], (uint32_t)forms->made->part_count);
+            code = keep_part(forms->made, &forms->parts[p], error);
+        }
     return code;
 }
 
-/* Says in `entry` where kernel number `number` of the form is. */
-static gs_code set_entry(const struct form *form, uint32_t part, size_t number, gs_image_entry *entry,
-                         gs_error *error) {
-    const char *symbol = form->module ? form->build.kernels[number] : form->built.symbols[number];
-    if (strlen(symbol) >= sizeof entry->symbol)
-        return gs_fail(error, GS_E_USAGE, "the name of a kernel is too long");
-    entry->part = part;
-    snprintf(entry->symbol, sizeof entry->symbol, "%s", symbol);
-    return GS_OK;
-}
-
-static gs_code collect_kernel(struct forms *forms, size_t number, gs_error *error) {
-    gs_image_made *made = forms->made;
-    gs_image_stored *stored = &made->kernels[number];
-    stored->confined.part = GS_IMAGE_NO_PART;
-    gs_code code = set_entry(&forms->original, 0, number, &stored->original, error);
-    if (code != GS_OK || !stored->kernel.can_be_confined)
-        return code;
-    code = add_form(made, &forms->confined[number], error);
-    return code == GS_OK
-               ? set_entry(&forms->confined[number], (uint32_t)made->part_count - 1, 0, &stored->confined, error)
-               : code;
-}
-
-gs_code gs_forms_compile(const gs_forms_request *request, gs_image_made *made, char *library, size_t size,
-                         gs_error *error) {
+gs_code gs_forms_compile(const gs_forms_request *request, gs_image_made *made, gs_error *error) {
     struct forms *forms = calloc(1, sizeof *forms);
-    gs_image_source *source = request->source;
     if (!forms)
         return gs_fail_memory(error);
     forms->request = request;
     forms->made = made;
-    memcpy(forms->options, source->options, source->option_count * sizeof *forms->options);
-    forms->options[source->option_count] = "-DGRIDSMITH_MARKS";
-    gs_code code = gs_source_read(&forms->source, source->name, source->text, source->size, error);
+    gs_code code = gs_ptx_is_source(request->source->text, request->source->size) ? compile_source(forms, error)
+                                                                                  : find_modules(forms, error);
     if (code == GS_OK)
-        code = find_kernels(forms, error);
-    if (code == GS_OK)
-        code = build_forms(forms, error);
-    if (code == GS_OK && request->architecture)
-        code = build_limited(forms, error);
-    if (code == GS_OK)
-        code = add_form(made, &forms->original, error);
+        code = name_kernels(forms, error);
     for (size_t i = 0; i < made->kernel_count && code == GS_OK; i++)
-        code = collect_kernel(forms, i, error);
-    snprintf(library, size, "%s", forms->original.built.library);
-    return code;
+        code = find_kernel(forms, i, error);
+    if (code == GS_OK)
+        code = compile_parts(forms, error);
+    if (code == GS_OK && limit_registers(forms))
+        code = compile_limited(forms, error);
+    return code == GS_OK ? keep_parts(forms, error) : code;
 }

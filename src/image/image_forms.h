@@ -9,14 +9,14 @@
 
 typedef struct gs_forms_request {
     gs_image_source *source; /* without kernels: they are found, and added */
-    int32_t architecture;
+    const char *compiler;    /* of a CUDA source: "nvrtc" or "clang" */
+    int32_t architecture;    /* 0: for the CPU */
     bool has_marks;
     gs_host *host; /* for the CPU; else NULL */
 } gs_forms_request;
 
-/* Compiles all forms into `made`, and says in `library` which NVRTC did it. GS_E_KERNEL: mistakes in the source. What
-   it allocates and starts is left behind: the process ends soon. */
-gs_code gs_forms_compile(const gs_forms_request *request, gs_image_made *made, char *library, size_t size,
-                         gs_error *error);
+/* Compiles all forms into `made`. GS_E_KERNEL: mistakes in the source. What it allocates and starts is left behind: the
+   process ends soon. */
+gs_code gs_forms_compile(const gs_forms_request *request, gs_image_made *made, gs_error *error);
 
 #endif

@@ -1,7 +1,7 @@
 /*
  * include_search.c: where compilers look for included files.
  *
- * C++ compilers say it themselves, with -v: the programs that they start, and the list of folders. That also covers
+ * Compilers say it themselves, with -v: the programs that they start, and the list of folders. That also covers
  * variables such as CPATH. NVRTC has no folders but those that it is given.
  */
 #define _GNU_SOURCE
@@ -27,20 +27,7 @@ static gs_code add_folder(gs_include_search *search, const char *path, gs_error 
     return GS_OK;
 }
 
-/* ---- the C++ compiler ---- */
-
-/* The file that a name means, as a shell would find it. */
-static bool find_program(const char *name, char *path, size_t size) {
-    const char *list = getenv("PATH");
-    if (strchr(name, '/'))
-        return (size_t)snprintf(path, size, "%s", name) < size && access(path, X_OK) == 0;
-    for (list = list ? list : "/usr/bin:/bin"; *list; list += strcspn(list, ":"), list += *list == ':') {
-        int length = (int)strcspn(list, ":");
-        if ((size_t)snprintf(path, size, "%.*s/%s", length, list, name) < size && access(path, X_OK) == 0)
-            return true;
-    }
-    return false;
-}
+/* ---- compilers ---- */
 
 /* A program may be a link to another, which needs the files around it: bin/../lib. */
 static gs_code add_program(gs_dependencies *all, gs_readable *readable, const char *path, gs_error *error) {
@@ -62,8 +49,11 @@ static gs_code add_program(gs_dependencies *all, gs_readable *readable, const ch
     return code != GS_OK ? code : is_good ? GS_OK : gs_fail_memory(error);
 }
 
-static gs_code ask(const char *compiler, const char *log, gs_error *error) {
-    const char *words[] = {compiler, "-x", "c++", "-E", "-v", "/dev/null", NULL};
+static gs_code ask(const char *compiler, const char *language, const char *log, gs_error *error) {
+    const char *words[] = {
+        compiler, "-x", language, "-E", "-v", "/dev/null", "-nocudainc", "-nocudalib", "--cuda-device-only", NULL};
+    if (strcmp(language, "cuda") != 0)
+        words[6] = NULL;
     posix_spawn_file_actions_t actions;
     pid_t process;
     int status = 0;
@@ -109,29 +99,45 @@ static gs_code read_answer(gs_dependencies *all, gs_readable *readable, char *te
         else if (line[0] == ' ' && line[1])
             code = is_list ? take_folder(all, line, error) : take_program(all, readable, line, error);
     }
-    if (code == GS_OK && all->search.count < 2)
-        code = gs_fail(error, GS_E_USAGE, "the C++ compiler does not say where it looks for headers");
     return code;
 }
 
-gs_code gs_include_search_host(gs_dependencies *all, gs_readable *readable, const char *compiler, const char *folder,
-                               gs_error *error) {
+/* The compiler itself, its programs, and where it looks. */
+static gs_code add_compiler(gs_dependencies *all, gs_readable *readable, const char *compiler, const char *language,
+                            const char *folder, gs_error *error) {
     enum { LONGEST = 1 << 20 };
     char program[PATH_MAX], log[PATH_MAX], *text = NULL;
     size_t size;
-    if (!find_program(compiler, program, sizeof program))
+    if (!gs_program_find(compiler, program, sizeof program))
         return gs_fail(error, GS_E_USAGE, "cannot start %s: it was not found", compiler);
     snprintf(log, sizeof log, "%s/search.log", folder);
     gs_code code = add_program(all, readable, program, error);
     if (code == GS_OK)
-        code = add_folder(&all->search, folder, error);
-    if (code == GS_OK)
-        code = ask(compiler, log, error);
+        code = ask(compiler, language, log, error);
     if (code == GS_OK)
         code = gs_input_all(log, LONGEST, &text, &size, error);
     if (code == GS_OK)
         code = read_answer(all, readable, text, error);
     free(text);
+    return code;
+}
+
+gs_code gs_include_search_compiler(gs_dependencies *all, gs_readable *readable, const char *compiler,
+                                   const char *language, const char *folder, gs_error *error) {
+    gs_code code = add_folder(&all->search, folder, error);
+    if (code == GS_OK)
+        code = add_compiler(all, readable, compiler, language, folder, error);
+    if (code == GS_OK && all->search.count < 2)
+        code = gs_fail(error, GS_E_USAGE, "%s does not say where it looks for headers", compiler);
+    return code;
+}
+
+gs_code gs_include_search_tool(gs_dependencies *all, gs_readable *readable, const char *compiler, const char *folder,
+                               gs_error *error) {
+    size_t before = all->search.count;
+    gs_code code = add_compiler(all, readable, compiler, "c", folder, error);
+    while (all->search.count > before)
+        free(all->search.data[--all->search.count]);
     return code;
 }
 

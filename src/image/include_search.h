@@ -7,9 +7,12 @@
 #include "dependencies.h"
 #include "sandbox.h"
 
-/* Asks the C++ compiler where it looks, besides `folder`, which has a higher priority and gets temporary files. The
-   compiler itself becomes a dependency, and readable. */
-gs_code gs_include_search_host(gs_dependencies *all, gs_readable *readable, const char *compiler, const char *folder,
+/* Asks a compiler where it looks for a language ("cuda", "c++"), besides `folder`, which has a higher priority and gets
+   temporary files. The compiler itself becomes a dependency, and readable. */
+gs_code gs_include_search_compiler(gs_dependencies *all, gs_readable *readable, const char *compiler,
+                                   const char *language, const char *folder, gs_error *error);
+/* A C compiler that reads nothing that comes from a source: it becomes a dependency, but it is not searched. */
+gs_code gs_include_search_tool(gs_dependencies *all, gs_readable *readable, const char *compiler, const char *folder,
                                gs_error *error);
 /* The same of NVRTC. Its library becomes a dependency when it is known. */
 gs_code gs_include_search_nvrtc(gs_dependencies *all, gs_error *error);

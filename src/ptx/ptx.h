@@ -49,10 +49,11 @@ typedef struct gs_ptx_token {
     X(B64, "b64", 8)                                                                                                   \
     X(B128, "b128", 16)                                                                                                \
     X(U8, "u8", 1)                                                                                                     \
-    X(U16, "u16", 2) X(U32, "u32", 4) X(U64, "u64", 8) X(S8, "s8", 1) X(S16, "s16", 2) X(S32, "s32", 4)                \
-        X(S64, "s64", 8) X(F16, "f16", 2) X(F16X2, "f16x2", 4) X(BF16, "bf16", 2) X(BF16X2, "bf16x2", 4)               \
-            X(F32, "f32", 4) X(F64, "f64", 8) X(TEXREF, "texref", 8) X(SAMPLERREF, "samplerref", 8)                    \
-                X(SURFREF, "surfref", 8)
+    X(U16, "u16", 2)                                                                                                   \
+    X(U32, "u32", 4)                                                                                                   \
+    X(U64, "u64", 8) X(S8, "s8", 1) X(S16, "s16", 2) X(S32, "s32", 4) X(S64, "s64", 8) X(F16, "f16", 2)                \
+        X(F16X2, "f16x2", 4) X(BF16, "bf16", 2) X(BF16X2, "bf16x2", 4) X(F32, "f32", 4) X(F64, "f64", 8)               \
+            X(TEXREF, "texref", 8) X(SAMPLERREF, "samplerref", 8) X(SURFREF, "surfref", 8)
 
 typedef enum gs_ptx_type {
     GS_PTX_NO_TYPE,
@@ -180,6 +181,8 @@ typedef struct gs_ptx_module {
 /* Reads a module; keeps `name` and `text`. GS_E_SYNTAX with file, line, column and a caret: it is not PTX. */
 gs_code gs_ptx_read(gs_ptx_module *module, const char *name, const char *text, size_t size, gs_error *error);
 void gs_ptx_free(gs_ptx_module *module);
+/* The kernel of this symbol that the module defines, or GS_PTX_NONE. */
+uint32_t gs_ptx_find_entry(const gs_ptx_module *module, const char *symbol);
 
 /* An error about a token. */
 gs_code gs_ptx_fail(const gs_ptx_module *module, uint32_t token, gs_error *error, gs_code code, const char *format, ...)
@@ -255,21 +258,22 @@ const gs_ptx_opcode *gs_ptx_opcode_find(const char *word, size_t length);
     X(NWARPID, "nwarpid", BLOCK)                                                                                       \
     X(CTAID, "ctaid", BLOCK)                                                                                           \
     X(NCTAID, "nctaid", BLOCK)                                                                                         \
-    X(SMID, "smid", BLOCK) X(NSMID, "nsmid", BLOCK) X(GRIDID, "gridid", BLOCK) X(CLUSTERID, "clusterid", BLOCK)        \
-        X(NCLUSTERID, "nclusterid", BLOCK) X(CLUSTER_CTAID, "cluster_ctaid", BLOCK)                                    \
-            X(CLUSTER_NCTAID, "cluster_nctaid", BLOCK) X(CLUSTER_CTARANK, "cluster_ctarank", BLOCK)                    \
-                X(CLUSTER_NCTARANK, "cluster_nctarank", BLOCK) X(IS_EXPLICIT_CLUSTER, "is_explicit_cluster", BLOCK)    \
-                    X(LANEMASK_EQ, "lanemask_eq", THREAD) X(LANEMASK_LE, "lanemask_le", THREAD)                        \
-                        X(LANEMASK_LT, "lanemask_lt", THREAD) X(LANEMASK_GE, "lanemask_ge", THREAD)                    \
-                            X(LANEMASK_GT, "lanemask_gt", THREAD) X(CLOCK, "clock", THREAD)                            \
-                                X(CLOCK_HI, "clock_hi", THREAD) X(CLOCK64, "clock64", THREAD)                          \
-                                    X(GLOBALTIMER, "globaltimer", THREAD) X(GLOBALTIMER_LO, "globaltimer_lo", THREAD)  \
-                                        X(GLOBALTIMER_HI, "globaltimer_hi", THREAD) X(ENVREG, "envreg", BLOCK)         \
-                                            X(PM, "pm", THREAD) X(TOTAL_SMEM_SIZE, "total_smem_size", BLOCK)           \
-                                                X(AGGR_SMEM_SIZE, "aggr_smem_size", BLOCK)                             \
-                                                    X(DYNAMIC_SMEM_SIZE, "dynamic_smem_size", BLOCK)                   \
-                                                        X(RESERVED_SMEM, "reserved_smem_offset", BLOCK)                \
-                                                            X(CURRENT_GRAPH_EXEC, "current_graph_exec", BLOCK)
+    X(SMID, "smid", BLOCK)                                                                                             \
+    X(NSMID, "nsmid", BLOCK)                                                                                           \
+    X(GRIDID, "gridid", BLOCK) X(CLUSTERID, "clusterid", BLOCK) X(NCLUSTERID, "nclusterid", BLOCK)                     \
+        X(CLUSTER_CTAID, "cluster_ctaid", BLOCK) X(CLUSTER_NCTAID, "cluster_nctaid", BLOCK)                            \
+            X(CLUSTER_CTARANK, "cluster_ctarank", BLOCK) X(CLUSTER_NCTARANK, "cluster_nctarank", BLOCK)                \
+                X(IS_EXPLICIT_CLUSTER, "is_explicit_cluster", BLOCK) X(LANEMASK_EQ, "lanemask_eq", THREAD)             \
+                    X(LANEMASK_LE, "lanemask_le", THREAD) X(LANEMASK_LT, "lanemask_lt", THREAD)                        \
+                        X(LANEMASK_GE, "lanemask_ge", THREAD) X(LANEMASK_GT, "lanemask_gt", THREAD)                    \
+                            X(CLOCK, "clock", THREAD) X(CLOCK_HI, "clock_hi", THREAD) X(CLOCK64, "clock64", THREAD)    \
+                                X(GLOBALTIMER, "globaltimer", THREAD) X(GLOBALTIMER_LO, "globaltimer_lo", THREAD)      \
+                                    X(GLOBALTIMER_HI, "globaltimer_hi", THREAD) X(ENVREG, "envreg", BLOCK)             \
+                                        X(PM, "pm", THREAD) X(TOTAL_SMEM_SIZE, "total_smem_size", BLOCK)               \
+                                            X(AGGR_SMEM_SIZE, "aggr_smem_size", BLOCK)                                 \
+                                                X(DYNAMIC_SMEM_SIZE, "dynamic_smem_size", BLOCK)                       \
+                                                    X(RESERVED_SMEM, "reserved_smem_offset", BLOCK)                    \
+                                                        X(CURRENT_GRAPH_EXEC, "current_graph_exec", BLOCK)
 
 typedef enum gs_ptx_special {
 #define X(name, word, scope) GS_PTX_##name,

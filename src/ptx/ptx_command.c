@@ -115,7 +115,7 @@ static int start(const gs_ptx_command *command, const char *log, pid_t *process)
         return ENOMEM;
     posix_spawn_file_actions_init(&actions);
     posix_spawnattr_init(&attributes);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+    posix_spawnattr_setflags(&attributes, command->stays_in_group ? 0 : POSIX_SPAWN_SETPGROUP);
     posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_addopen(&actions, 1, log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     posix_spawn_file_actions_adddup2(&actions, 1, 2);
@@ -129,9 +129,9 @@ static int start(const gs_ptx_command *command, const char *log, pid_t *process)
 }
 
 /* Waits, and looks every few milliseconds whether it is too late. */
-static gs_ptx_end wait_for(pid_t process, int seconds) {
+static gs_ptx_end wait_for(pid_t process, gs_ptx_command *command) {
     const struct timespec pause = {.tv_nsec = 5000000};
-    int64_t deadline = gs_now_ns() + (int64_t)seconds * 1000000000;
+    int64_t deadline = gs_now_ns() + (int64_t)command->seconds * 1000000000;
     bool is_late = false;
     int status = 0;
     pid_t ended;
@@ -140,19 +140,20 @@ static gs_ptx_end wait_for(pid_t process, int seconds) {
             return GS_PTX_FAILED;
         if (!is_late && gs_now_ns() > deadline) {
             is_late = true;
-            kill(-process, SIGKILL);
+            kill(command->stays_in_group ? process : -process, SIGKILL);
         }
         if (!is_late)
             nanosleep(&pause, NULL);
     }
     if (is_late)
         return GS_PTX_LATE;
+    command->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     return WIFEXITED(status) && WEXITSTATUS(status) == 0     ? GS_PTX_DONE
            : WIFEXITED(status) && WEXITSTATUS(status) == 127 ? GS_PTX_NOT_FOUND
                                                              : GS_PTX_FAILED;
 }
 
-gs_ptx_end gs_ptx_command_run(const gs_ptx_command *command) {
+gs_ptx_end gs_ptx_command_run(gs_ptx_command *command) {
     gs_text log = {0};
     pid_t process = 0;
     gs_text_add(&log, "%s/log", command->folder);
@@ -160,5 +161,5 @@ gs_ptx_end gs_ptx_command_run(const gs_ptx_command *command) {
     gs_text_free(&log);
     if (failed)
         return failed == ENOENT || failed == EACCES ? GS_PTX_NOT_FOUND : GS_PTX_FAILED;
-    return wait_for(process, command->seconds);
+    return wait_for(process, command);
 }

@@ -17,11 +17,13 @@ typedef struct gs_ptx_command {
     const char *const *words; /* ending in NULL; the first is looked for in PATH */
     const char *folder;       /* where its temporary files and its output, "log", go */
     int seconds;              /* time limit */
+    bool stays_in_group;      /* it gets no process group of its own */
+    int signal;               /* afterwards: what ended it; 0: nothing */
 } gs_ptx_command;
 
 typedef enum gs_ptx_end { GS_PTX_DONE, GS_PTX_FAILED, GS_PTX_LATE, GS_PTX_NOT_FOUND } gs_ptx_end;
 
 /* Runs the command. After the time limit it is killed, with all that it started. */
-gs_ptx_end gs_ptx_command_run(const gs_ptx_command *command);
+gs_ptx_end gs_ptx_command_run(gs_ptx_command *command);
 
 #endif

@@ -113,11 +113,11 @@ static void add_options(struct words *words, const gs_ptx_source_request *reques
     }
 }
 
-/* The folder of the source, where "..." is looked for. */
-static void add_folder(struct words *words, const gs_ptx_source_request *request) {
+/* The folder of the source, where "..." is looked for. NVRTC looks there by itself. */
+static void add_folder(struct words *words, const gs_ptx_source_request *request, const char *option) {
     char *path = strdup(request->file);
     if (path)
-        add_joined(words, "-I", dirname(path));
+        add_joined(words, option, dirname(path));
     free(path);
 }
 
@@ -168,8 +168,10 @@ static gs_code write_source(const char *folder, const gs_ptx_source_request *req
 
 static gs_ptx_attempt run(const char *compiler, struct words *words, const char *folder,
                           const gs_ptx_source_request *request, gs_ptx_compiled *compiled, gs_error *error) {
-    gs_ptx_command command = {
-        .words = words->list, .folder = folder, .seconds = request->seconds ? request->seconds : DEFAULT_SECONDS};
+    gs_ptx_command command = {.words = words->list,
+                              .folder = folder,
+                              .seconds = request->seconds ? request->seconds : DEFAULT_SECONDS,
+                              .stays_in_group = request->is_watched};
     gs_ptx_end end = gs_ptx_command_run(&command);
     if (end == GS_PTX_NOT_FOUND)
         return GS_PTX_NO_COMPILER;
@@ -178,6 +180,8 @@ static gs_ptx_attempt run(const char *compiler, struct words *words, const char 
         compiled->text = gs_ptx_folder_read(folder, "out.ptx", GS_PTX_TEXT_MOST);
     if (end == GS_PTX_LATE)
         gs_fail(error, GS_E_KERNEL, "%s was not done after %d seconds", compiler, command.seconds);
+    else if (command.signal)
+        gs_fail(error, GS_E_KERNEL, "%s crashed: %s", compiler, strsignal(command.signal));
     else if (!compiled->text)
         read_message(compiler, log ? log : "", error);
     free(log);
@@ -211,7 +215,7 @@ static gs_ptx_attempt nvcc_in_folder(const char *folder, const char *program, co
     add(&words, program);
     add(&words, "-ptx");
     add(&words, architecture);
-    add_folder(&words, request);
+    add_folder(&words, request, "-I");
     add_options(&words, request, NVCC);
     add_files(&words, folder);
     gs_ptx_attempt attempt = run("nvcc", &words, folder, request, compiled, error);
@@ -245,8 +249,8 @@ static const struct target {
 } targets[] = {{120, "+ptx87"}, {100, "+ptx86"}, {90, "+ptx78"}, {89, "+ptx78"}, {86, "+ptx71"},
                {80, "+ptx70"},  {75, "+ptx63"},  {70, "+ptx63"}, {60, "+ptx63"}, {50, "+ptx63"}};
 
-/* The files that kernels include and that gridsmith_device.h replaces. */
-static gs_code write_headers(const char *folder, gs_error *error) {
+/* The files that kernels include and that gridsmith_device.h replaces are empty. */
+gs_code gs_ptx_clang_headers(const char *folder, gs_error *error) {
     static const char *const others[] = {
         "cuda_runtime.h",    "cuda.h", "cuda_fp16.h", "math_constants.h", "device_launch_parameters.h", "mma.h",
         "cuda_runtime_api.h"};
@@ -285,7 +289,7 @@ static gs_ptx_attempt clang_for(const char *program, const struct target *target
     add_joined(&words, "-I", folder);
     add(&words, "-include");
     add(&words, "gridsmith_device.h");
-    add_folder(&words, request);
+    add_folder(&words, request, "-iquote");
     add_options(&words, request, CLANG);
     add_files(&words, folder);
     gs_ptx_attempt attempt = run("clang", &words, folder, request, compiled, error);
@@ -313,19 +317,26 @@ static gs_ptx_attempt clang_in_folder(const char *program, const char *folder, c
     return attempt;
 }
 
-static gs_ptx_attempt clang(const gs_ptx_source_request *request, const char *text, gs_ptx_compiled *compiled,
-                            gs_error *error) {
+bool gs_ptx_clang(char *path, size_t size) {
     static const char *const programs[] = {"clang++",    "clang++-20", "clang++-19", "clang++-18",
                                            "clang++-17", "clang++-16", "clang++-15", "clang++-14"};
+    for (size_t i = 0; i < GS_COUNT(programs); i++)
+        if (gs_program_find(programs[i], path, size))
+            return true;
+    return false;
+}
+
+static gs_ptx_attempt clang(const gs_ptx_source_request *request, const char *text, gs_ptx_compiled *compiled,
+                            gs_error *error) {
+    char program[1000];
+    if (!gs_ptx_clang(program, sizeof program))
+        return GS_PTX_NO_COMPILER;
     char *folder = gs_ptx_folder_make(error);
     gs_ptx_attempt attempt = GS_PTX_REFUSED;
     if (!folder)
         return attempt;
-    if (write_source(folder, request, text, error) == GS_OK && write_headers(folder, error) == GS_OK) {
-        attempt = GS_PTX_NO_COMPILER;
-        for (size_t i = 0; i < GS_COUNT(programs) && attempt == GS_PTX_NO_COMPILER; i++)
-            attempt = clang_in_folder(programs[i], folder, request, compiled, error);
-    }
+    if (write_source(folder, request, text, error) == GS_OK && gs_ptx_clang_headers(folder, error) == GS_OK)
+        attempt = clang_in_folder(program, folder, request, compiled, error);
     gs_ptx_folder_remove(folder);
     free(folder);
     return attempt;
@@ -377,7 +388,8 @@ static gs_ptx_attempt nvrtc_with(const cu_api *api, const gs_ptx_source_request 
 
 static gs_ptx_attempt nvrtc(const gs_ptx_source_request *request, const char *text, gs_ptx_compiled *compiled,
                             gs_error *error) {
-    static const char *const includes[] = {"/usr/local/cuda/include", "/usr/local/cuda/include/cccl"};
+    char includes[2][300];
+    size_t include_count = gs_nvrtc_folders(includes);
     struct words words = {.count = 0};
     char architecture[40];
     cu_api api;
@@ -385,11 +397,9 @@ static gs_ptx_attempt nvrtc(const gs_ptx_source_request *request, const char *te
         return GS_PTX_NO_COMPILER;
     snprintf(architecture, sizeof architecture, "--gpu-architecture=compute_%d", request->architecture);
     add(&words, architecture);
-    add_folder(&words, request);
     add_options(&words, request, NVRTC);
-    for (size_t i = 0; i < GS_COUNT(includes); i++)
-        if (access(includes[i], R_OK) == 0)
-            add_joined(&words, "-I", includes[i]);
+    for (size_t i = 0; i < include_count; i++)
+        add_joined(&words, "-I", includes[i]);
     gs_ptx_attempt attempt = nvrtc_with(&api, request, text, &words, compiled, error);
     free_words(&words);
     gs_cuda_close(&api);

@@ -247,6 +247,12 @@ static gs_code say_none(const gs_ptx_search *search) {
     return gs_ptx_search_fail(search, "not PTX, and nothing that contains PTX");
 }
 
+bool gs_ptx_is_source(const char *bytes, size_t size) {
+    return !gs_ptx_is_fatbin(bytes, size, NULL) && !(size >= SELFMAG && memcmp(bytes, ELFMAG, SELFMAG) == 0) &&
+           !(size >= MAGIC_BYTES && memcmp(bytes, archive_magic, MAGIC_BYTES) == 0) &&
+           !(size >= MAGIC_BYTES && memcmp(bytes, thin_magic, MAGIC_BYTES) == 0) && !gs_ptx_looks_like(bytes, size);
+}
+
 gs_code gs_ptx_find(const char *name, const char *bytes, size_t size, gs_ptx_texts *texts, gs_error *error) {
     gs_ptx_search search = {.name = name, .bytes = bytes, .size = size, .texts = texts, .error = error};
     *texts = (gs_ptx_texts){0};

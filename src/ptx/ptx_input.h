@@ -67,8 +67,9 @@ typedef struct gs_ptx_source_request {
     size_t option_count;
     int architecture; /* 90: compute capability 9.0 */
     const char
-        *compiler; /* "nvcc", "nvrtc" or "clang"; NULL: $GRIDSMITH_COMPILER, or else the first that can compile it */
-    int seconds;   /* time limit of nvcc and clang; 0: 300 */
+        *compiler;   /* "nvcc", "nvrtc" or "clang"; NULL: $GRIDSMITH_COMPILER, or else the first that can compile it */
+    int seconds;     /* time limit of nvcc and clang; 0: 300 */
+    bool is_watched; /* the caller watches this process group: compilers stay in it */
 } gs_ptx_source_request;
 
 typedef struct gs_ptx_compiled {
@@ -85,6 +86,14 @@ typedef struct gs_ptx_compiled {
    GS_OK. */
 gs_code gs_ptx_from_source(const gs_ptx_source_request *request, gs_ptx_compiled *compiled, gs_error *error);
 void gs_ptx_compiled_free(gs_ptx_compiled *compiled);
+
+/* Whether bytes are neither PTX nor of a kind of file that contains PTX, so that they can only be a source. */
+bool gs_ptx_is_source(const char *bytes, size_t size);
+
+/* The program of the clang that compiles sources. False: there is none. */
+bool gs_ptx_clang(char *path, size_t size);
+/* Writes the headers that clang gets in place of CUDA's into a folder. */
+gs_code gs_ptx_clang_headers(const char *folder, gs_error *error);
 
 /* The symbols of the kernels of a PTX text. */
 typedef struct gs_ptx_entries {

@@ -255,3 +255,12 @@ int gs_ptx_find_function(const gs_ptx_module *module, const char *name) {
 gs_ptx_type gs_ptx_register_type(const gs_ptx_module *module, uint32_t function, uint32_t number) {
     return module->register_types.data[module->register_bases.data[function] + number];
 }
+
+uint32_t gs_ptx_find_entry(const gs_ptx_module *module, const char *symbol) {
+    for (uint32_t i = 0; i < module->functions.count; i++) {
+        const gs_ptx_function *function = &module->functions.data[i];
+        if (function->is_entry && function->is_defined && gs_ptx_token_is(module, function->name, symbol))
+            return i;
+    }
+    return GS_PTX_NONE;
+}

@@ -1,9 +1,10 @@
 /*
  * host.c: compiles kernels with the system's compilers and runs them on the CPU.
  *
- * gs_host is a temporary folder. It gets the files of host/ once, and compiles the runtime once for each kind of
- * module, with the first of that kind. A module is the translated .cu (C++) or PTX (C) and the runtime, linked.
- * Compilers run side by side: gs_host_compile starts them, and whoever needs the module waits for it.
+ * gs_host is a temporary folder. It gets the files of host/ once, and the runtime, which this program has in compiled
+ * form; for the address sanitizer it is compiled with the first module that wants it. A module is the translated .cu
+ * (C++) or PTX (C) and the runtime, linked. Compilers run side by side: gs_host_compile starts them, and whoever needs
+ * the module waits for it.
  *
  * Each work runs in a process of its own. It is written to a file that the process maps (host/gridsmith_job.h), and
  * read back when the process has ended.
@@ -138,7 +139,25 @@ static size_t add_kind(const char **arguments, size_t count, enum kind kind) {
     return count;
 }
 
-static gs_code start_part(gs_host *host, enum kind kind, int part, const char *compiler, gs_error *error) {
+static const gs_host_runtime_file *find_object(enum kind kind, int part) {
+    char name[64];
+    snprintf(name, sizeof name, part_objects[part], (int)kind);
+    for (size_t i = 0; i < gs_host_object_count; i++)
+        if (strcmp(gs_host_objects[i].name, name) == 0)
+            return &gs_host_objects[i];
+    return NULL;
+}
+
+static gs_code write_part(gs_host *host, enum kind kind, int part, const gs_host_runtime_file *object,
+                          gs_error *error) {
+    char *path = path_in(host, part_objects[part], (int)kind);
+    gs_code code = write_file(path, object->bytes, object->count, error);
+    host->runtime[kind][part].was_started = true;
+    free(path);
+    return code;
+}
+
+static gs_code compile_part(gs_host *host, enum kind kind, int part, const char *compiler, gs_error *error) {
     char *source = path_in(host, part_sources[part], 0), *object = path_in(host, part_objects[part], kind),
          *log = path_in(host, part_logs[part], kind);
     const char *arguments[20] = {compiler,         "-x", "c", "-std=gnu17", "-O2", "-g1", "-w", "-ffp-contract=off",
@@ -160,14 +179,18 @@ static int part_count(const gs_module *module) {
     return module->is_ptx ? PARTS : 1;
 }
 
-/* Starts to compile the parts of the runtime that a module needs and that are not compiled yet. */
+/* Gets the parts of the runtime that a module needs and that are not there yet. */
 static gs_code start_runtime(const gs_module *module, gs_error *error) {
     gs_host *host = module->host;
     gs_code code = GS_OK;
     for (int part = 0; part < part_count(module) && code == GS_OK; part++) {
         const struct process *process = &host->runtime[module->kind][part];
-        if (!process->id && !process->was_started)
-            code = start_part(host, module->kind, part, module->is_ptx ? host->c_compiler : host->compiler, error);
+        const gs_host_runtime_file *object = find_object(module->kind, part);
+        if (process->id || process->was_started)
+            continue;
+        code = object
+                   ? write_part(host, module->kind, part, object, error)
+                   : compile_part(host, module->kind, part, module->is_ptx ? host->c_compiler : host->compiler, error);
     }
     return code;
 }
@@ -218,7 +241,7 @@ const char *gs_host_folder(const gs_host *host) {
 }
 
 const char *gs_host_compiler(const gs_host *host) {
-    return host->compiler;
+    return host->c_compiler;
 }
 
 static void remove_folder(const char *folder) {

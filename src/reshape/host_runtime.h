@@ -14,4 +14,8 @@ typedef struct gs_host_runtime_file {
 extern const gs_host_runtime_file gs_host_runtime_files[];
 extern const size_t gs_host_runtime_file_count;
 
+/* The C files among them, compiled: "run0.o"; the number is a kind of module (host.c). */
+extern const gs_host_runtime_file gs_host_objects[];
+extern const size_t gs_host_object_count;
+
 #endif

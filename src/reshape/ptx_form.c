@@ -105,7 +105,15 @@ const char *gs_ptx_form_symbol(const gs_ptx_module *module, uint32_t function, e
     return into;
 }
 
-static void change_head(const gs_ptx_kernel *kernel, gs_edits *edits) {
+/* Whether the author has limited the registers. */
+static bool has_limit(const gs_ptx_module *module, const gs_ptx_function *function) {
+    for (uint32_t i = function->name; i < function->open; i++)
+        if (gs_ptx_token_is(module, i, ".maxnreg"))
+            return true;
+    return false;
+}
+
+static void change_head(const gs_ptx_kernel *kernel, uint32_t max_registers, gs_edits *edits) {
     const gs_ptx_module *module = kernel->module;
     const gs_ptx_function *function = &module->functions.data[kernel->function];
     gs_text parameter = {0};
@@ -118,6 +126,8 @@ static void change_head(const gs_ptx_kernel *kernel, gs_edits *edits) {
     gs_edits_put(edits, at, 0, parameter.data ? parameter.data : "", parameter.count);
     edits->failed = edits->failed || parameter.failed;
     gs_text_free(&parameter);
+    if (max_registers && !has_limit(module, function))
+        gs_edits_add(edits, begin_of(module, function->open), 0, ".maxnreg %u\n", max_registers);
 }
 
 static void add_loop(const gs_ptx_kernel *kernel, gs_edits *edits) {
@@ -147,7 +157,7 @@ gs_code gs_ptx_reshape(const gs_ptx_module *module, uint32_t function, const gs_
                               .warps_are_independent = kernel.loop.warps_are_independent};
     if (code == GS_OK && into) {
         const gs_ptx_function *found = &module->functions.data[function];
-        change_head(&kernel, &edits);
+        change_head(&kernel, options->max_registers, &edits);
         add_loop(&kernel, &edits);
         code = change_body(&kernel, &edits, error);
         if (code == GS_OK) {

@@ -31,7 +31,7 @@ gs_code gs_registers_find(const gs_source *source, const char *kernel, int archi
         bool is_above = found->count && limits[i] >= (uint32_t)found->list[found->count - 1].cost.registers;
         if (is_above)
             continue;
-        gs_code code = gs_nvrtc_try(&build, architecture, &variant->cost, error);
+        gs_code code = gs_cubin_costs(&build, architecture, &variant->cost, error);
         if (code == GS_E_KERNEL && found->count)
             break; /* some instructions need more registers */
         if (code != GS_OK)

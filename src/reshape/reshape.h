@@ -142,10 +142,11 @@ gs_code gs_registers_find(const gs_source *source, const char *kernel, int archi
 /* ---- forms of PTX (ptx_form.c) ---- */
 
 typedef struct gs_ptx_options {
-    enum gs_form form;    /* GS_FORM_PERSISTENT or GS_FORM_CONFINED */
-    uint32_t task_blocks; /* the most blocks in a task if the launch does not set it; 0: 10 */
-    bool has_marks;       /* the form counts how often each block ran */
-    bool looks_back;      /* blocks that wait for others wait for lower numbers only: such waits are not refused */
+    enum gs_form form;      /* GS_FORM_PERSISTENT or GS_FORM_CONFINED */
+    uint32_t task_blocks;   /* the most blocks in a task if the launch does not set it; 0: 10 */
+    uint32_t max_registers; /* of a thread of the form; 0: the assembler decides */
+    bool has_marks;         /* the form counts how often each block ran */
+    bool looks_back;        /* blocks that wait for others wait for lower numbers only: such waits are not refused */
 } gs_ptx_options;
 
 /* How a form was made. */

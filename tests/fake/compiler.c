@@ -2,7 +2,8 @@
  * compiler.c: libnvrtc.so.13 of the pretended driver.
  *
  * It reads only the lines of a source that define probe kernels or timed kernels, and lists them. The driver reports
- * their registers, as with a real GPU. A source without such lines is compiled for the CPU.
+ * their registers, as with a real GPU. A source without such lines is compiled for the CPU; or to PTX, by clang, if
+ * that is what is asked for.
  */
 #include "pretended.h"
 #include "reshape/reshape.h"
@@ -14,6 +15,7 @@ enum { INVALID_INPUT = 3, COMPILATION = 6, MOST_KERNELS = 256 };
 struct nvrtc_program {
     char *source, *name;
     gs_text image;
+    gs_ptx_compiled ptx;
     const char *log;
     char words[400];
     char *kernels[MOST_KERNELS];
@@ -94,9 +96,29 @@ static bool list_kernels(nvrtc_program program, const char *kind) {
     return true;
 }
 
+static int compile_ptx(nvrtc_program program, int option_count, const char *const *options) {
+    gs_error error;
+    gs_ptx_source_request request = {.file = program->name,
+                                     .text = program->source,
+                                     .size = strlen(program->source),
+                                     .kernels = (const char *const *)program->kernels,
+                                     .kernel_count = program->kernel_count,
+                                     .options = options + 1,
+                                     .option_count = (size_t)option_count - 1,
+                                     .architecture = 80,
+                                     .compiler = "clang",
+                                     .is_watched = true};
+    if (gs_ptx_from_source(&request, &program->ptx, &error) == GS_OK)
+        return 0;
+    snprintf(program->words, sizeof program->words, "%.100s(%ld): %.280s", error.file, error.line, error.message);
+    return complain(program, program->words);
+}
+
 int nvrtcCompileProgram(nvrtc_program program, int option_count, const char *const *options) {
     if (is_pretended("compile-fails"))
         return complain(program, "probe.cu(1): error: this is pretended");
+    if (option_count && strncmp(options[0], "--gpu-architecture=compute_", 27) == 0)
+        return compile_ptx(program, option_count, options);
     if (option_count < 1 || strncmp(options[0], "--gpu-architecture=sm_", 22) != 0)
         return complain(program, "error: for which architecture?");
     gs_text_add(&program->image, "%s", PRETENDED_IMAGE);
@@ -115,8 +137,10 @@ int nvrtcAddNameExpression(nvrtc_program program, const char *name) {
 }
 
 int nvrtcGetLoweredName(nvrtc_program program, const char *name, const char **lowered) {
-    (void)program;
     *lowered = name;
+    for (size_t i = 0; i < program->ptx.count; i++)
+        if (strcmp(program->kernels[i], name) == 0)
+            *lowered = program->ptx.symbols[i];
     return 0;
 }
 
@@ -140,16 +164,16 @@ int nvrtcGetCUBIN(nvrtc_program program, char *image) {
     return 0;
 }
 
-/* It has no PTX. */
 int nvrtcGetPTXSize(nvrtc_program program, size_t *size) {
-    (void)program;
-    *size = 0;
+    *size = program->ptx.text ? program->ptx.size + 1 : 0;
     return 0;
 }
 
 int nvrtcGetPTX(nvrtc_program program, char *ptx) {
-    (void)program, (void)ptx;
-    return INVALID_INPUT;
+    if (!program->ptx.text)
+        return INVALID_INPUT;
+    memcpy(ptx, program->ptx.text, program->ptx.size + 1);
+    return 0;
 }
 
 int nvrtcDestroyProgram(nvrtc_program *program) {
@@ -158,6 +182,7 @@ int nvrtcDestroyProgram(nvrtc_program *program) {
     for (size_t i = 0; i < (*program)->kernel_count; i++)
         free((*program)->kernels[i]);
     gs_text_free(&(*program)->image);
+    gs_ptx_compiled_free(&(*program)->ptx);
     free(*program);
     *program = NULL;
     return 0;

@@ -289,7 +289,7 @@ int cuModuleGetFunction(cu_function *function, cu_module module, const char *nam
     int number = module->library ? pretended_library_find(module->library, name) : -1;
     if (number >= 0 && number < MOST_FUNCTIONS) {
         module->functions[number] = (struct cu_function){
-            .number = number, .registers = 32, .library = module->library, .is_fault = strcmp(name, "fault") == 0};
+            .number = number, .registers = 32, .library = module->library, .is_fault = strstr(name, "fault") != NULL};
         *function = &module->functions[number];
         return 0;
     }
