@@ -30,7 +30,7 @@ static int by_size(const void *a, const void *b) {
 
 static gs_code compile_part(struct bench *bench, int form, size_t kind, gs_error *error) {
     gs_zoo_part *part = &bench->parts[form][kind];
-    gs_code code = gs_zoo_part_compile(part, bench->executor, bench->instance->kinds[kind].source, false, error);
+    gs_code code = gs_zoo_part_compile(part, bench->executor, bench->instance->kinds[kind].source, error);
     return code == GS_OK ? gs_zoo_part_cost(part, bench->executor, bench->gpu, bench->instance, kind, error) : code;
 }
 

@@ -195,7 +195,7 @@ gs_code gs_zoo_parts_make(gs_zoo_part *parts, const gs_zoo_instance *instance, g
     for (size_t i = 0; i < instance->kind_count && code == GS_OK; i++) {
         code = gs_zoo_part_make(&parts[i], instance, i, form, 0, error);
         if (code == GS_OK)
-            code = gs_zoo_part_compile(&parts[i], executor, instance->kinds[i].source, form->is_marked, error);
+            code = gs_zoo_part_compile(&parts[i], executor, instance->kinds[i].source, error);
     }
     for (size_t i = 0; i < instance->kind_count && code != GS_OK; i++)
         gs_zoo_part_free(&parts[i]);
@@ -227,7 +227,7 @@ static gs_code try_guess(gs_zoo_instance *instance, gs_executor *executor, const
     gs_zoo_part before = parts[kind];
     gs_code code = gs_zoo_part_make(&parts[kind], instance, kind, form, guess, error);
     if (code == GS_OK)
-        code = gs_zoo_part_compile(&parts[kind], executor, instance->kinds[kind].source, false, error);
+        code = gs_zoo_part_compile(&parts[kind], executor, instance->kinds[kind].source, error);
     result->is_right = false;
     if (code == GS_OK)
         code = gs_zoo_play(instance, parts, executor, form, result, error);

@@ -120,7 +120,7 @@ typedef struct gs_zoo_form {
 /* A kernel in a form: its text, and the changes to its launches. */
 typedef struct gs_zoo_part {
     gs_text text;
-    char name[GS_JOB_NAME]; /* with template arguments */
+    char name[GS_JOB_NAME]; /* the symbol or, of elastic forms, the name with template arguments */
     uint32_t divide_block[3], multiply_grid[3], divide_shared;
     uint32_t max_registers;
     void *program;
@@ -128,15 +128,17 @@ typedef struct gs_zoo_part {
     char words[300];
 } gs_zoo_part;
 
-/* The source text of a kernel of the zoo, which is compiled into the library. */
-gs_code gs_zoo_text(const char *source, const char **text, size_t *size, gs_error *error);
-/* Reshapes a kernel of an instance. `guess` is for elastic forms. GS_E_REFUSED: it cannot be reshaped. */
+/* The text of SOURCE.cu or SOURCE.ptx (`ending`: ".cu", ".ptx") of the zoo, which is compiled into the library. */
+gs_code gs_zoo_text(const char *source, const char *ending, const char **text, size_t *size, gs_error *error);
+/* The PTX of a kernel of an instance, and its symbol, which has room for GS_JOB_NAME bytes. */
+gs_code gs_zoo_ptx(const gs_zoo_kind *kind, const char **text, size_t *size, char *symbol, gs_error *error);
+/* Reshapes a kernel of an instance: its PTX or, for elastic forms, its source. `guess` is for elastic forms.
+   GS_E_REFUSED: it cannot be reshaped. */
 gs_code gs_zoo_part_make(gs_zoo_part *part, const gs_zoo_instance *instance, size_t kind, const gs_zoo_form *form,
                          uint32_t guess, gs_error *error);
-gs_code gs_zoo_part_compile(gs_zoo_part *part, gs_executor *executor, const char *file, bool is_marked,
-                            gs_error *error);
-/* Sets the cost of the part: as reported by the executor, or else by NVRTC for `gpu`, with the number of blocks per SM
-   computed for `gpu`. */
+gs_code gs_zoo_part_compile(gs_zoo_part *part, gs_executor *executor, const char *file, gs_error *error);
+/* Sets the cost of the part: as reported by the executor, or else by the compiler for `gpu`, with the number of blocks
+   per SM computed for `gpu`. */
 gs_code gs_zoo_part_cost(gs_zoo_part *part, gs_executor *executor, const gs_gpu *gpu, const gs_zoo_instance *instance,
                          size_t kind, gs_error *error);
 void gs_zoo_part_free(gs_zoo_part *part);

@@ -1,12 +1,12 @@
-/* zoo_kernels.h: the sources of kernels/, compiled into the library (the build makes zoo.c), and the structs of the
-   zoo. For this room only. */
+/* zoo_kernels.h: the kernels of kernels/ as CUDA C and as PTX, compiled into the library (the build makes zoo.c), and
+   the structs of the zoo. For this room only. */
 #ifndef GS_ZOO_KERNELS_H
 #define GS_ZOO_KERNELS_H
 
 #include "zoo.h"
 
 typedef struct gs_zoo_file {
-    const char *name; /* bfs.cu */
+    const char *name; /* bfs.cu, bfs.ptx */
     const unsigned char *bytes;
     size_t count;
 } gs_zoo_file;
