@@ -269,6 +269,28 @@ void gs_digest_add_text(gs_digest *hash, const char *text);
 void gs_digest_end(gs_digest *hash, unsigned char digest[32]);
 void gs_digest_hex(const unsigned char digest[32], char text[65]);
 
+/* ---- programs of others, such as compilers, that run in a folder of their own for a limited time (tool.c) ---- */
+
+/* A new folder for temporary files, or NULL. The caller frees the name, after gs_folder_remove. */
+char *gs_folder_make(gs_error *error);
+void gs_folder_remove(const char *folder);
+gs_code gs_folder_write(const char *folder, const char *name, const char *bytes, size_t count, gs_error *error);
+/* A file of the folder, or NULL: there is none, or no memory. The caller frees it. */
+char *gs_folder_read(const char *folder, const char *name, size_t most);
+
+typedef struct gs_tool {
+    const char *const *words; /* ending in NULL; the first is looked for in PATH */
+    const char *folder;       /* where its temporary files and its output, "log", go */
+    int seconds;              /* time limit */
+    bool stays_in_group;      /* it gets no process group of its own */
+    int signal;               /* afterwards: what ended it; 0: nothing */
+} gs_tool;
+
+typedef enum gs_tool_end { GS_TOOL_DONE, GS_TOOL_FAILED, GS_TOOL_LATE, GS_TOOL_NOT_FOUND } gs_tool_end;
+
+/* Runs the tool. After the time limit it is killed, with all that it started. */
+gs_tool_end gs_tool_run(gs_tool *command);
+
 /* ---- child processes that run this program and end with their parent ---- */
 
 enum { GS_PROCESS_FDS = 4, GS_PROCESS_FIRST_FD = 3 };

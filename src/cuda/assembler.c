@@ -1,69 +1,25 @@
 /*
- * assembler.c: PTX to machine code by nvJitLink, a library of the CUDA toolkit that is opened at run time. It needs no
- * GPU. Without it, the driver of a GPU compiles PTX when it loads it.
+ * assembler.c: PTX to machine code by ptxas, a program of the CUDA toolkit, which needs no GPU. Without it, the driver
+ * of a GPU compiles PTX when it loads it.
+ *
+ * nvJitLink, the library, is not used: it assembles kernels so that they can be linked, which makes some of them slower
+ * by half.
  */
-#define _GNU_SOURCE
 #include "cuda.h"
 
-#include <dlfcn.h>
-#include <link.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { INPUT_PTX = 2, MOST_OPTIONS = 4 };
+enum { SECONDS = 300, LOG_MOST = 1 << 22 };
+#define CUBIN_MOST ((size_t)256 << 20)
 
-typedef void *link_handle;
-
-#define LINK_SYMBOLS(X)                                                                                                \
-    X(create, nvJitLinkCreate, (link_handle *, uint32_t, const char **))                                               \
-    X(destroy, nvJitLinkDestroy, (link_handle *))                                                                      \
-    X(add, nvJitLinkAddData, (link_handle, int, const void *, size_t, const char *))                                   \
-    X(complete, nvJitLinkComplete, (link_handle))                                                                      \
-    X(image_size, nvJitLinkGetLinkedCubinSize, (link_handle, size_t *))                                                \
-    X(image, nvJitLinkGetLinkedCubin, (link_handle, void *))                                                           \
-    X(error_size, nvJitLinkGetErrorLogSize, (link_handle, size_t *))                                                   \
-    X(error_text, nvJitLinkGetErrorLog, (link_handle, char *))                                                         \
-    X(info_size, nvJitLinkGetInfoLogSize, (link_handle, size_t *))                                                     \
-    X(info_text, nvJitLinkGetInfoLog, (link_handle, char *))
-
-#define LINK_POINTER(name, symbol, arguments) int(*name) arguments;
-struct linker {
-    void *library;
-    LINK_SYMBOLS(LINK_POINTER)
-};
-
-#define FIND(name, symbol, arguments)                                                                                  \
-    found = dlsym(linker->library, #symbol);                                                                           \
-    memcpy(&linker->name, &found, sizeof found);                                                                       \
-    is_whole = is_whole && found;
-
-/* It stays open: closing it costs more than it holds. */
-static bool open_linker(struct linker *linker) {
-    static const char *const names[] = {"libnvJitLink.so.13", "libnvJitLink.so.12", "libnvJitLink.so",
-                                        "/usr/local/cuda/lib64/libnvJitLink.so"};
-    void *found;
-    bool is_whole = true;
-    *linker = (struct linker){.library = NULL};
-    for (size_t i = 0; i < GS_COUNT(names) && !linker->library; i++)
-        linker->library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-    if (!linker->library)
-        return false;
-    LINK_SYMBOLS(FIND)
-    return is_whole;
-}
-
-bool gs_cubin_has_assembler(void) {
-    struct linker linker;
-    return open_linker(&linker);
-}
-
-/* The log of a link that ended, which the caller frees; or NULL. */
-static char *read_log(link_handle link, int (*get_size)(link_handle, size_t *), int (*get)(link_handle, char *)) {
-    size_t size = 0;
-    char *log = get_size(link, &size) == 0 && size ? calloc(1, size + 1) : NULL;
-    if (log)
-        get(link, log);
-    return log;
+bool gs_assembler_find(char *path, size_t size) {
+    const char *wish = getenv("GRIDSMITH_PTXAS");
+    if (wish)
+        return wish[0] && gs_program_find(wish, path, size);
+    bool fits = (size_t)snprintf(path, size, "%s/bin/ptxas", gs_cuda_toolkit()) < size;
+    return (fits && access(path, X_OK) == 0) || gs_program_find("ptxas", path, size);
 }
 
 /* ---- what ptxas says ---- */
@@ -98,59 +54,74 @@ gs_cost gs_ptxas_cost(const char *log, const char *symbol) {
 
 /* ---- assembling ---- */
 
-/* ptxas reports "ptxas NAME, line 12; error : message". */
-static gs_code fail(const struct linker *linker, link_handle link, const gs_build *build, gs_error *error) {
-    char *log = read_log(link, linker->error_size, linker->error_text);
-    const char *words = log ? strstr(log, "error") : NULL, *line = log ? strstr(log, ", line ") : NULL;
-    words = words ? words : log ? log : "no reason given";
+/* ptxas reports "ptxas FILE, line 12; error   : message". */
+static gs_code fail(const char *log, const gs_build *build, gs_error *error) {
+    const char *words = strstr(log, "error"), *line = strstr(log, ", line ");
+    words = words ? words : log[0] ? log : "no reason given";
     gs_fail(error, GS_E_KERNEL, "ptxas says: %.*s", (int)strcspn(words, "\n"), words);
     if (error && line) {
         snprintf(error->file, sizeof error->file, "%s", build->name);
         error->line = strtol(line + strlen(", line "), NULL, 10);
         error->column = 1;
     }
-    free(log);
     return GS_E_KERNEL;
 }
 
-static gs_code keep(const struct linker *linker, link_handle link, const gs_build *build, gs_cubin *cubin,
-                    gs_error *error) {
-    char *log = read_log(link, linker->info_size, linker->info_text);
-    bool has_image = linker->image_size(link, &cubin->bytes) == 0 && (cubin->image = malloc(cubin->bytes + 1)) &&
-                     linker->image(link, cubin->image) == 0;
+static gs_code keep(const char *folder, const char *log, const gs_build *build, gs_cubin *cubin, gs_error *error) {
+    gs_text path = {0};
+    gs_text_add(&path, "%s/out.cubin", folder);
+    gs_code code =
+        path.failed ? gs_fail_memory(error) : gs_input_all(path.data, CUBIN_MOST, &cubin->image, &cubin->bytes, error);
+    gs_text_free(&path);
     cubin->symbols = calloc(build->kernel_count + 1, sizeof *cubin->symbols);
     cubin->costs = calloc(build->kernel_count + 1, sizeof *cubin->costs);
-    bool is_well = has_image && cubin->symbols && cubin->costs;
-    for (size_t i = 0; i < build->kernel_count && is_well; i++) {
-        is_well = (cubin->symbols[i] = strdup(build->kernels[i])) != NULL;
-        cubin->count += is_well;
+    if (code == GS_OK && (!cubin->symbols || !cubin->costs))
+        code = gs_fail_memory(error);
+    for (size_t i = 0; i < build->kernel_count && code == GS_OK; i++) {
+        cubin->symbols[i] = strdup(build->kernels[i]);
         cubin->costs[i] = gs_ptxas_cost(log, build->kernels[i]);
+        code = cubin->symbols[i] ? GS_OK : gs_fail_memory(error);
+        cubin->count += code == GS_OK;
     }
-    free(log);
-    return is_well ? GS_OK : gs_fail_memory(error);
-}
-
-gs_code gs_assemble(const gs_build *build, int architecture, gs_cubin *cubin, gs_error *error) {
-    struct linker linker;
-    link_handle link = NULL;
-    char target[40], limit[40];
-    const char *options[MOST_OPTIONS] = {target, "-Xptxas=-v", limit};
-    if (!open_linker(&linker))
-        return gs_fail(error, GS_E_NO_GPU, "NVIDIA's assembler was not found (libnvJitLink.so of CUDA 12 or later)");
-    snprintf(target, sizeof target, "-arch=sm_%d", architecture);
-    snprintf(limit, sizeof limit, "-maxrregcount=%u", build->max_registers);
-    if (linker.create(&link, build->max_registers ? 3 : 2, options) != 0)
-        return gs_fail(error, GS_E_NO_GPU, "NVIDIA's assembler does not know sm_%d", architecture);
-    int state = linker.add(link, INPUT_PTX, build->text, build->size, build->name);
-    state = state ? state : linker.complete(link);
-    gs_code code = state ? fail(&linker, link, build, error) : keep(&linker, link, build, cubin, error);
-    linker.destroy(&link);
     return code;
 }
 
-void gs_assembler_library(char *path, size_t size) {
-    struct linker linker;
-    struct link_map *map = NULL;
-    bool is_known = open_linker(&linker) && dlinfo(linker.library, RTLD_DI_LINKMAP, &map) == 0 && map;
-    snprintf(path, size, "%s", is_known ? map->l_name : "");
+static gs_code assemble_in(const char *folder, const char *program, const gs_build *build, int architecture,
+                           gs_cubin *cubin, gs_error *error) {
+    char target[40], limit[40];
+    gs_text input = {0}, output = {0};
+    gs_text_add(&input, "%s/in.ptx", folder);
+    gs_text_add(&output, "%s/out.cubin", folder);
+    snprintf(target, sizeof target, "-arch=sm_%d", architecture);
+    snprintf(limit, sizeof limit, "-maxrregcount=%u", build->max_registers);
+    const char *words[] = {program, target, "-v", "-o", output.data, input.data, build->max_registers ? limit : NULL,
+                           NULL};
+    gs_tool tool = {.words = words, .folder = folder, .seconds = SECONDS, .stays_in_group = build->is_watched};
+    gs_code code = input.failed || output.failed ? gs_fail_memory(error)
+                                                 : gs_folder_write(folder, "in.ptx", build->text, build->size, error);
+    if (code == GS_OK) {
+        gs_tool_end end = gs_tool_run(&tool);
+        char *log = gs_folder_read(folder, "log", LOG_MOST);
+        code = end == GS_TOOL_DONE   ? keep(folder, log ? log : "", build, cubin, error)
+               : end == GS_TOOL_LATE ? gs_fail(error, GS_E_KERNEL, "ptxas was not done after %d seconds", SECONDS)
+               : tool.signal         ? gs_fail(error, GS_E_KERNEL, "ptxas crashed: %s", strsignal(tool.signal))
+                                     : fail(log ? log : "", build, error);
+        free(log);
+    }
+    gs_text_free(&input);
+    gs_text_free(&output);
+    return code;
+}
+
+gs_code gs_assemble(const gs_build *build, int architecture, gs_cubin *cubin, gs_error *error) {
+    char program[1000];
+    if (!gs_assembler_find(program, sizeof program))
+        return gs_fail(error, GS_E_NO_GPU, "NVIDIA's assembler was not found (ptxas of the CUDA toolkit)");
+    char *folder = gs_folder_make(error);
+    if (!folder)
+        return error ? error->code : GS_E_IO;
+    gs_code code = assemble_in(folder, program, build, architecture, cubin, error);
+    gs_folder_remove(folder);
+    free(folder);
+    return code;
 }

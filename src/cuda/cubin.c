@@ -1,5 +1,5 @@
 /*
- * cubin.c: kernels compiled for a GPU that need not be there: CUDA C by NVRTC, PTX by nvJitLink (assembler.c).
+ * cubin.c: kernels compiled for a GPU that need not be there: CUDA C by NVRTC, PTX by ptxas (assembler.c).
  *
  * Both report what ptxas says of each kernel: its registers, its memory, and what it spills.
  */
@@ -19,14 +19,6 @@ struct compiler_options {
 static void add_option(struct compiler_options *options, int slot, const char *format, const char *value) {
     snprintf(options->texts[slot], sizeof options->texts[slot], format, value);
     options->list[options->count++] = options->texts[slot];
-}
-
-const char *gs_cuda_toolkit(void) {
-    static const char *const roots[] = {"CUDA_PATH", "CUDA_HOME"};
-    const char *root = "/usr/local/cuda";
-    for (size_t i = 0; i < GS_COUNT(roots); i++)
-        root = getenv(roots[i]) && getenv(roots[i])[0] ? getenv(roots[i]) : root;
-    return root;
 }
 
 size_t gs_nvrtc_folders(char folders[2][300]) {

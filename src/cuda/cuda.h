@@ -65,6 +65,7 @@ typedef struct gs_build {
     bool address_sanitizer; /* on the CPU: detect accesses out of bounds */
     bool as_library;        /* on the CPU: make a shared library with gs_host_launch, not a program */
     uint32_t max_registers; /* on a GPU: the most registers of a thread; 0: the compiler decides */
+    bool is_watched;        /* the caller watches this process group: compilers stay in it */
 } gs_build;
 
 /* Whether the text is PTX, not CUDA: its first word is `.version`. Kernels are then named by their symbols. */
@@ -109,25 +110,22 @@ typedef struct gs_cubin {
     size_t count;
 } gs_cubin;
 
-/* Compiles CUDA C by NVRTC, or PTX by nvJitLink, for an architecture (90: compute capability 9.0). The caller frees the
-   result. GS_E_KERNEL: the text has an error; GS_E_NO_GPU: there is no NVRTC, or no nvJitLink. */
+/* Compiles CUDA C by NVRTC, or PTX by ptxas, for an architecture (90: compute capability 9.0). The caller frees the
+   result. GS_E_KERNEL: the text has an error; GS_E_NO_GPU: there is no NVRTC, or no ptxas. */
 gs_code gs_cubin_make(const gs_build *build, int architecture, gs_cubin *cubin, gs_error *error);
 void gs_cubin_free(gs_cubin *cubin);
 /* The same, of which only the costs of `build->kernels` are kept; `costs` may be NULL. */
 gs_code gs_cubin_costs(const gs_build *build, int architecture, gs_cost *costs, gs_error *error);
 
-/* Whether nvJitLink is there. */
-bool gs_cubin_has_assembler(void);
-/* The file of the library of NVRTC, of nvJitLink, or "". */
+/* The program of ptxas: $GRIDSMITH_PTXAS, that of the toolkit, or that in PATH. False: there is none. */
+bool gs_assembler_find(char *path, size_t size);
+/* The file of the library of NVRTC, or "". */
 void gs_nvrtc_library(char *path, size_t size);
-void gs_assembler_library(char *path, size_t size);
 
 /* Inside: the parts of gs_cubin_make. Assembles PTX; and what ptxas says of a kernel in its output, `log`, or NULL. */
 gs_code gs_assemble(const gs_build *build, int architecture, gs_cubin *cubin, gs_error *error);
 gs_cost gs_ptxas_cost(const char *log, const char *symbol);
 
-/* The folder of the CUDA toolkit: $CUDA_HOME, $CUDA_PATH or /usr/local/cuda. */
-const char *gs_cuda_toolkit(void);
 /* The folders in which NVRTC looks for headers, in order. Returns how many there are. */
 size_t gs_nvrtc_folders(char folders[2][300]);
 

@@ -6,6 +6,7 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void *open_first(const char *const *names) {
@@ -98,4 +99,12 @@ gs_code gs_cuda_parameters(const cu_api *api, cu_function function, uint32_t mos
         sizes[*count] = (uint32_t)bytes;
     }
     return GS_OK;
+}
+
+const char *gs_cuda_toolkit(void) {
+    static const char *const roots[] = {"CUDA_PATH", "CUDA_HOME"};
+    const char *root = "/usr/local/cuda";
+    for (size_t i = 0; i < GS_COUNT(roots); i++)
+        root = getenv(roots[i]) && getenv(roots[i])[0] ? getenv(roots[i]) : root;
+    return root;
 }

@@ -172,6 +172,9 @@ gs_code gs_cuda_parameters(const cu_api *api, cu_function function, uint32_t mos
 /* Turns a code of the driver into an error: "WHAT: message of the driver". 0 is GS_OK. */
 gs_code gs_cuda_check(const cu_api *api, int code, const char *what, gs_error *error);
 
+/* The folder of the CUDA toolkit: $CUDA_HOME, $CUDA_PATH or /usr/local/cuda. */
+const char *gs_cuda_toolkit(void);
+
 /* ---- compiling (nvrtc.c) ---- */
 
 /* A source for NVRTC: its name in errors, its text, and the kernels whose names are looked up afterwards. */

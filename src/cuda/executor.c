@@ -66,7 +66,8 @@ static gs_code load_ptx(cuda_module *module, const gs_build *build, gs_error *er
 }
 
 static gs_code load_module(cuda_module *module, const gs_build *build, gs_error *error) {
-    bool is_for_driver = gs_build_is_ptx(build) && !build->max_registers && !gs_cubin_has_assembler();
+    char ptxas[1000];
+    bool is_for_driver = gs_build_is_ptx(build) && !build->max_registers && !gs_assembler_find(ptxas, sizeof ptxas);
     return is_for_driver ? load_ptx(module, build, error) : load_cubin(module, build, error);
 }
 

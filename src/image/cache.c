@@ -89,10 +89,20 @@ static void hash_program(gs_digest *hash, const char *program) {
 
 /* What decides which compiler runs, and where it looks. The compiler itself is a dependency of the image. */
 static void hash_environment(gs_digest *hash) {
-    static const char *const variables[] = {
-        "CC",          "PATH",  "GRIDSMITH_COMPILER", "CUDA_PATH",          "CUDA_HOME",       "LD_LIBRARY_PATH",
-        "LD_PRELOAD",  "CPATH", "C_INCLUDE_PATH",     "CPLUS_INCLUDE_PATH", "GCC_EXEC_PREFIX", "COMPILER_PATH",
-        "LIBRARY_PATH"};
+    static const char *const variables[] = {"CC",
+                                            "PATH",
+                                            "GRIDSMITH_COMPILER",
+                                            "GRIDSMITH_PTXAS",
+                                            "CUDA_PATH",
+                                            "CUDA_HOME",
+                                            "LD_LIBRARY_PATH",
+                                            "LD_PRELOAD",
+                                            "CPATH",
+                                            "C_INCLUDE_PATH",
+                                            "CPLUS_INCLUDE_PATH",
+                                            "GCC_EXEC_PREFIX",
+                                            "COMPILER_PATH",
+                                            "LIBRARY_PATH"};
     for (size_t i = 0; i < GS_COUNT(variables); i++)
         gs_digest_add_text(hash, getenv(variables[i]) ? getenv(variables[i]) : "");
 }

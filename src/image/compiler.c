@@ -112,7 +112,7 @@ static gs_code find_included(struct compiler *compiler, gs_error *error) {
 /* Includes of the source, and the tools behind the compiler. */
 static gs_code find_dependencies(struct compiler *compiler, gs_error *error) {
     gs_dependencies *all = &compiler->dependencies;
-    char library[300] = "";
+    char ptxas[1000];
     all->own = compiler->scratch;
     gs_code code = choose_compiler(compiler, error);
     if (code == GS_OK && compiler->name)
@@ -120,9 +120,12 @@ static gs_code find_dependencies(struct compiler *compiler, gs_error *error) {
     if (code == GS_OK && compiler->host)
         return gs_include_search_tool(all, &compiler->readable, gs_host_compiler(compiler->host),
                                       gs_host_folder(compiler->host), error);
-    if (code == GS_OK)
-        gs_assembler_library(library, sizeof library);
-    return library[0] ? gs_dependencies_add_tool(all, library, error) : code;
+    if (code == GS_OK && gs_assembler_find(ptxas, sizeof ptxas)) {
+        code = gs_dependencies_add_tool(all, ptxas, error);
+        if (code == GS_OK && !gs_readable_add(&compiler->readable, ptxas))
+            code = gs_fail_memory(error);
+    }
+    return code;
 }
 
 static gs_code enter_sandbox(struct compiler *compiler, gs_error *error) {

@@ -3,7 +3,7 @@
  *
  * A client sends CUDA C++, PTX, or a file that contains PTX. All of it becomes PTX modules. The confined forms stand
  * behind the original kernels in the text of their module, so that each module is compiled once: for a GPU by
- * nvJitLink, or by the driver when it loads the image; for the CPU by way of C.
+ * ptxas, or by the driver when it loads the image; for the CPU by way of C.
  *
  * A confined kernel may take more registers than the original, so that fewer blocks fit on an SM. Then its module is
  * assembled once more, with as many registers as the original has.
@@ -222,7 +222,8 @@ static gs_code compile_part(struct forms *forms, struct part *part, gs_error *er
                       .size = part->text.count,
                       .kernels = symbols->list,
                       .kernel_count = symbols->count,
-                      .as_library = true};
+                      .as_library = true,
+                      .is_watched = true};
     if (!forms->request->architecture) {
         part->loaded = gs_host_compile(forms->request->host, &build, error);
         return part->loaded ? GS_OK : error->code;

@@ -12,7 +12,6 @@
 
 #include "cuda/cuda.h"
 #include "device_header.h"
-#include "ptx_command.h"
 
 #include <libgen.h>
 #include <stdlib.h>
@@ -160,28 +159,28 @@ static gs_code write_source(const char *folder, const gs_ptx_source_request *req
         gs_text_add(&source, *at == '"' || *at == '\\' ? "\\%c" : "%c", *at);
     gs_text_add(&source, "\"\n");
     gs_text_put(&source, text, strlen(text));
-    gs_code code = source.failed ? gs_fail_memory(error)
-                                 : gs_ptx_folder_write(folder, "source.cu", source.data, source.count, error);
+    gs_code code =
+        source.failed ? gs_fail_memory(error) : gs_folder_write(folder, "source.cu", source.data, source.count, error);
     gs_text_free(&source);
     return code;
 }
 
 static gs_ptx_attempt run(const char *compiler, struct words *words, const char *folder,
                           const gs_ptx_source_request *request, gs_ptx_compiled *compiled, gs_error *error) {
-    gs_ptx_command command = {.words = words->list,
-                              .folder = folder,
-                              .seconds = request->seconds ? request->seconds : DEFAULT_SECONDS,
-                              .stays_in_group = request->is_watched};
-    gs_ptx_end end = gs_ptx_command_run(&command);
-    if (end == GS_PTX_NOT_FOUND)
+    gs_tool tool = {.words = words->list,
+                    .folder = folder,
+                    .seconds = request->seconds ? request->seconds : DEFAULT_SECONDS,
+                    .stays_in_group = request->is_watched};
+    gs_tool_end end = gs_tool_run(&tool);
+    if (end == GS_TOOL_NOT_FOUND)
         return GS_PTX_NO_COMPILER;
-    char *log = gs_ptx_folder_read(folder, "log", LOG_MOST);
-    if (end == GS_PTX_DONE)
-        compiled->text = gs_ptx_folder_read(folder, "out.ptx", GS_PTX_TEXT_MOST);
-    if (end == GS_PTX_LATE)
-        gs_fail(error, GS_E_KERNEL, "%s was not done after %d seconds", compiler, command.seconds);
-    else if (command.signal)
-        gs_fail(error, GS_E_KERNEL, "%s crashed: %s", compiler, strsignal(command.signal));
+    char *log = gs_folder_read(folder, "log", LOG_MOST);
+    if (end == GS_TOOL_DONE)
+        compiled->text = gs_folder_read(folder, "out.ptx", GS_PTX_TEXT_MOST);
+    if (end == GS_TOOL_LATE)
+        gs_fail(error, GS_E_KERNEL, "%s was not done after %d seconds", compiler, tool.seconds);
+    else if (tool.signal)
+        gs_fail(error, GS_E_KERNEL, "%s crashed: %s", compiler, strsignal(tool.signal));
     else if (!compiled->text)
         read_message(compiler, log ? log : "", error);
     free(log);
@@ -226,7 +225,7 @@ static gs_ptx_attempt nvcc_in_folder(const char *folder, const char *program, co
 
 static gs_ptx_attempt nvcc(const gs_ptx_source_request *request, const char *text, gs_ptx_compiled *compiled,
                            gs_error *error) {
-    char *folder = gs_ptx_folder_make(error), path[500];
+    char *folder = gs_folder_make(error), path[500];
     gs_ptx_attempt attempt = GS_PTX_REFUSED;
     if (!folder)
         return attempt;
@@ -235,7 +234,7 @@ static gs_ptx_attempt nvcc(const gs_ptx_source_request *request, const char *tex
         if (attempt == GS_PTX_NO_COMPILER && access("/usr/local/cuda/bin/nvcc", X_OK) == 0)
             attempt = nvcc_in_folder(folder, "/usr/local/cuda/bin/nvcc", request, compiled, error);
     }
-    gs_ptx_folder_remove(folder);
+    gs_folder_remove(folder);
     free(folder);
     return attempt;
 }
@@ -256,10 +255,10 @@ gs_code gs_ptx_clang_headers(const char *folder, gs_error *error) {
         "cuda_runtime_api.h"};
     gs_code code = GS_OK;
     for (size_t i = 0; i < gs_device_header_count && code == GS_OK; i++)
-        code = gs_ptx_folder_write(folder, gs_device_headers[i].name, (const char *)gs_device_headers[i].bytes,
-                                   gs_device_headers[i].count, error);
+        code = gs_folder_write(folder, gs_device_headers[i].name, (const char *)gs_device_headers[i].bytes,
+                               gs_device_headers[i].count, error);
     for (size_t i = 0; i < GS_COUNT(others) && code == GS_OK; i++)
-        code = gs_ptx_folder_write(folder, others[i], "", 0, error);
+        code = gs_folder_write(folder, others[i], "", 0, error);
     return code;
 }
 
@@ -331,13 +330,13 @@ static gs_ptx_attempt clang(const gs_ptx_source_request *request, const char *te
     char program[1000];
     if (!gs_ptx_clang(program, sizeof program))
         return GS_PTX_NO_COMPILER;
-    char *folder = gs_ptx_folder_make(error);
+    char *folder = gs_folder_make(error);
     gs_ptx_attempt attempt = GS_PTX_REFUSED;
     if (!folder)
         return attempt;
     if (write_source(folder, request, text, error) == GS_OK && gs_ptx_clang_headers(folder, error) == GS_OK)
         attempt = clang_in_folder(program, folder, request, compiled, error);
-    gs_ptx_folder_remove(folder);
+    gs_folder_remove(folder);
     free(folder);
     return attempt;
 }

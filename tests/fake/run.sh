@@ -9,6 +9,7 @@ whole_folder=$3
 old_folder=$4
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+export GRIDSMITH_PTXAS="$(cd "$(dirname "$0")" && pwd)/ptxas"
 failed=0
 
 # on WORDS EXIT_CODE SAYS ARGUMENTS...: runs the program with GRIDSMITH_FAKE=WORDS; its output must contain SAYS.

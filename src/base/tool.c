@@ -1,11 +1,11 @@
 /*
- * ptx_command.c: runs a compiler in a folder of its own, for a limited time.
+ * tool.c: runs a compiler in a folder of its own, for a limited time.
  *
- * A compiler starts further programs, and each leaves temporary files if it is killed. So the command leads a process
+ * A compiler starts further programs, and each leaves temporary files if it is killed. So the tool leads a process
  * group, which is killed as a whole, and TMPDIR is the folder, which is removed as a whole.
  */
 #define _GNU_SOURCE
-#include "ptx_command.h"
+#include "base.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -22,10 +22,10 @@ extern char **environ;
 
 /* ---- the folder ---- */
 
-char *gs_ptx_folder_make(gs_error *error) {
+char *gs_folder_make(gs_error *error) {
     const char *temporary = getenv("TMPDIR");
     gs_text name = {0};
-    gs_text_add(&name, "%s/gridsmith-ptx-XXXXXX", temporary && temporary[0] ? temporary : "/tmp");
+    gs_text_add(&name, "%s/gridsmith-XXXXXX", temporary && temporary[0] ? temporary : "/tmp");
     if (!name.failed && mkdtemp(name.data))
         return name.data;
     if (name.failed)
@@ -56,14 +56,14 @@ static void empty(int folder, int depth) {
         close(folder);
 }
 
-void gs_ptx_folder_remove(const char *folder) {
+void gs_folder_remove(const char *folder) {
     int opened = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (opened >= 0)
         empty(opened, 8);
     rmdir(folder);
 }
 
-gs_code gs_ptx_folder_write(const char *folder, const char *name, const char *bytes, size_t count, gs_error *error) {
+gs_code gs_folder_write(const char *folder, const char *name, const char *bytes, size_t count, gs_error *error) {
     gs_text path = {0};
     gs_text_add(&path, "%s/%s", folder, name);
     FILE *file = path.failed ? NULL : fopen(path.data, "wbe");
@@ -74,7 +74,7 @@ gs_code gs_ptx_folder_write(const char *folder, const char *name, const char *by
     return code;
 }
 
-char *gs_ptx_folder_read(const char *folder, const char *name, size_t most) {
+char *gs_folder_read(const char *folder, const char *name, size_t most) {
     gs_text path = {0};
     char *bytes = NULL;
     size_t count;
@@ -107,20 +107,20 @@ static char **make_environment(const char *folder) {
     return list;
 }
 
-static int start(const gs_ptx_command *command, const char *log, pid_t *process) {
-    char **environment = make_environment(command->folder);
+static int start(const gs_tool *tool, const char *log, pid_t *process) {
+    char **environment = make_environment(tool->folder);
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     if (!environment)
         return ENOMEM;
     posix_spawn_file_actions_init(&actions);
     posix_spawnattr_init(&attributes);
-    posix_spawnattr_setflags(&attributes, command->stays_in_group ? 0 : POSIX_SPAWN_SETPGROUP);
+    posix_spawnattr_setflags(&attributes, tool->stays_in_group ? 0 : POSIX_SPAWN_SETPGROUP);
     posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_addopen(&actions, 1, log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     posix_spawn_file_actions_adddup2(&actions, 1, 2);
-    int failed = posix_spawnp(process, command->words[0], &actions, &attributes,
-                              (char *const *)(uintptr_t)command->words, environment);
+    int failed = posix_spawnp(process, tool->words[0], &actions, &attributes, (char *const *)(uintptr_t)tool->words,
+                              environment);
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
     free(environment[0]);
@@ -129,37 +129,37 @@ static int start(const gs_ptx_command *command, const char *log, pid_t *process)
 }
 
 /* Waits, and looks every few milliseconds whether it is too late. */
-static gs_ptx_end wait_for(pid_t process, gs_ptx_command *command) {
+static gs_tool_end wait_for(pid_t process, gs_tool *tool) {
     const struct timespec pause = {.tv_nsec = 5000000};
-    int64_t deadline = gs_now_ns() + (int64_t)command->seconds * 1000000000;
+    int64_t deadline = gs_now_ns() + (int64_t)tool->seconds * 1000000000;
     bool is_late = false;
     int status = 0;
     pid_t ended;
     while ((ended = waitpid(process, &status, is_late ? 0 : WNOHANG)) != process) {
         if (ended < 0 && errno != EINTR)
-            return GS_PTX_FAILED;
+            return GS_TOOL_FAILED;
         if (!is_late && gs_now_ns() > deadline) {
             is_late = true;
-            kill(command->stays_in_group ? process : -process, SIGKILL);
+            kill(tool->stays_in_group ? process : -process, SIGKILL);
         }
         if (!is_late)
             nanosleep(&pause, NULL);
     }
     if (is_late)
-        return GS_PTX_LATE;
-    command->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0     ? GS_PTX_DONE
-           : WIFEXITED(status) && WEXITSTATUS(status) == 127 ? GS_PTX_NOT_FOUND
-                                                             : GS_PTX_FAILED;
+        return GS_TOOL_LATE;
+    tool->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0     ? GS_TOOL_DONE
+           : WIFEXITED(status) && WEXITSTATUS(status) == 127 ? GS_TOOL_NOT_FOUND
+                                                             : GS_TOOL_FAILED;
 }
 
-gs_ptx_end gs_ptx_command_run(gs_ptx_command *command) {
+gs_tool_end gs_tool_run(gs_tool *tool) {
     gs_text log = {0};
     pid_t process = 0;
-    gs_text_add(&log, "%s/log", command->folder);
-    int failed = log.failed ? ENOMEM : start(command, log.data, &process);
+    gs_text_add(&log, "%s/log", tool->folder);
+    int failed = log.failed ? ENOMEM : start(tool, log.data, &process);
     gs_text_free(&log);
     if (failed)
-        return failed == ENOENT || failed == EACCES ? GS_PTX_NOT_FOUND : GS_PTX_FAILED;
-    return wait_for(process, command);
+        return failed == ENOENT || failed == EACCES ? GS_TOOL_NOT_FOUND : GS_TOOL_FAILED;
+    return wait_for(process, tool);
 }
