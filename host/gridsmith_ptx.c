@@ -108,6 +108,11 @@ uint32_t ptx_pack(double value, int exponent_bits, int fraction_bits, int roundi
 
 /* ---- conversions ---- */
 
+uint32_t ptx_pack_f64(double value, int exponent_bits, int fraction_bits, int rounding) {
+    uint32_t packed = ptx_pack(value, exponent_bits, fraction_bits, rounding);
+    return value != value && signbit(value) ? packed | 0x8000 : packed;
+}
+
 double ptx_integral(double value, int rounding) {
     switch (rounding) {
     case PTX_RZ:
@@ -160,8 +165,16 @@ uint64_t ptx_f64_of_unsigned(uint64_t value, int rounding) {
     return ptx_bits_f64(result);
 }
 
+/* What is not a number keeps its sign and its upper bits. */
+static uint32_t short_nan(double value) {
+    uint64_t bits = ptx_bits_f64(value);
+    return (uint32_t)(bits >> 32 & 0x80000000u) | 0x7fc00000u | (uint32_t)(bits >> 29 & 0x3fffff);
+}
+
 uint32_t ptx_f32_of_f64(double value, int rounding) {
     volatile double x = value;
+    if (value != value)
+        return short_nan(value);
     ROUNDED(float, cpu_modes[rounding & 3], (float)x);
     return ptx_bits_f32(result);
 }

@@ -226,7 +226,7 @@ PTX uint32_t ptx_relu_bf16x2(uint32_t a) {
         return b == 0 ? (U)-1 : (T)-1 < 0 && b == (U)-1 ? (U)(0 - a) : (U)((T)a / (T)b);                               \
     }                                                                                                                  \
     PTX U ptx_rem_##n(U a, U b) {                                                                                      \
-        return b == 0 ? a : (T)-1 < 0 && b == (U)-1 ? 0 : (U)((T)a % (T)b);                                            \
+        return b == 0 ? (U)-1 : (T)-1 < 0 && b == (U)-1 ? 0 : (U)((T)a % (T)b);                                            \
     }                                                                                                                  \
     PTX U ptx_min_##n(U a, U b) {                                                                                      \
         return (T)a < (T)b ? a : b;                                                                                    \
@@ -593,10 +593,10 @@ PTX uint64_t ptx_fma_f64(uint64_t a, uint64_t b, uint64_t c) {
         return ptx_bits_##n(ptx_##n(a) * ptx_##n(b));                                                                  \
     }                                                                                                                  \
     PTX U ptx_neg_##n(U a) {                                                                                           \
-        return (U)(a ^ sign);                                                                                          \
+        return ptx_isnan_##n(a) ? (U)nan : (U)(a ^ sign);                                                              \
     }                                                                                                                  \
     PTX U ptx_abs_##n(U a) {                                                                                           \
-        return (U)(a & ~sign);                                                                                         \
+        return ptx_isnan_##n(a) ? (U)nan : (U)(a & ~sign);                                                             \
     }                                                                                                                  \
     PTX U ptx_copysign_##n(U a, U b) {                                                                                 \
         return (U)((a & sign) | (b & ~sign));                                                                          \
@@ -715,6 +715,14 @@ PTX uint32_t ptx_div_f32(uint32_t a, uint32_t b) {
 
 PTX uint64_t ptx_div_f64(uint64_t a, uint64_t b) {
     return ptx_bits_f64(ptx_f64(a) / ptx_f64(b));
+}
+
+/* A divisor above 2^126 gives 0, and not a number if `a` is infinite. */
+PTX uint32_t ptx_div_approx_f32(uint32_t a, uint32_t b) {
+    uint32_t divisor = b & 0x7fffffff, dividend = a & 0x7fffffff;
+    if (divisor > 0x7e800000 && divisor < 0x7f800000 && dividend <= 0x7f800000)
+        return dividend == 0x7f800000 ? 0x7fffffff : (a ^ b) & 0x80000000;
+    return ptx_div_f32(a, b);
 }
 
 PTX uint32_t ptx_rcp_f32(uint32_t a) {
@@ -836,6 +844,7 @@ uint32_t ptx_f32_of_unsigned(uint64_t value, int rounding);
 uint64_t ptx_f64_of_signed(int64_t value, int rounding);
 uint64_t ptx_f64_of_unsigned(uint64_t value, int rounding);
 uint32_t ptx_f32_of_f64(double value, int rounding);
+uint32_t ptx_pack_f64(double value, int exponent_bits, int fraction_bits, int rounding); /* to f16 or bf16 */
 /* Integers as doubles that round further as the integer would: an inexact one has an odd last bit. */
 double ptx_odd_of_signed(int64_t value);
 double ptx_odd_of_unsigned(uint64_t value);
