@@ -1036,13 +1036,41 @@ static void map_job(const char *path) {
     job = mapped;
 }
 
-/* Buffers are copied out of the file, so that AddressSanitizer knows where each one ends. */
+enum { BUFFER_ALIGNMENT = 256 };
+#    define GUARD_BYTES ((size_t)64 << 30) /* what a 32-bit index of elements of 16 bytes reaches */
+
+/* Memory that ends where addresses begin that nobody may use, and begins where they end, as near as its alignment
+   allows. NULL: there are not so many addresses. */
+static void *guarded_memory(size_t bytes) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), size = (bytes + page - 1) / page * page;
+    char *all = mmap(NULL, size + 2 * GUARD_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (all == MAP_FAILED)
+        return NULL;
+    if (mprotect(all + GUARD_BYTES, size, PROT_READ | PROT_WRITE) != 0) {
+        munmap(all, size + 2 * GUARD_BYTES);
+        return NULL;
+    }
+    return all + GUARD_BYTES + (size - bytes) / BUFFER_ALIGNMENT * BUFFER_ALIGNMENT;
+}
+
+/* AddressSanitizer knows where memory of malloc ends. */
+static void *buffer_memory(size_t bytes) {
+    void *memory = NULL;
+#    ifndef WITH_ASAN
+    memory = guarded_memory(bytes);
+#    endif
+    if (!memory && posix_memalign(&memory, BUFFER_ALIGNMENT, bytes))
+        memory = NULL;
+    return memory;
+}
+
+/* Buffers are copied out of the file, so that accesses behind the end of one are found. */
 static unsigned char **copy_buffers_in(void) {
     unsigned char **buffers = calloc(job->buffers + 1, sizeof *buffers);
     for (uint32_t i = 0; buffers && i < job->buffers; i++) {
         const gs_job_buffer *buffer = &gs_job_buffers(job)[i];
-        void *bytes = NULL;
-        if (posix_memalign(&bytes, 256, buffer->bytes ? buffer->bytes : 1))
+        void *bytes = buffer_memory(buffer->bytes ? buffer->bytes : 1);
+        if (!bytes)
             fail(GS_JOB_WRONG, "no memory for a buffer of %llu bytes", (unsigned long long)buffer->bytes);
         memcpy(bytes, (unsigned char *)job + buffer->offset, buffer->bytes);
         buffers[i] = bytes;
@@ -1054,9 +1082,10 @@ static void copy_buffers_out(unsigned char **buffers) {
     for (uint32_t i = 0; i < job->buffers; i++) {
         const gs_job_buffer *buffer = &gs_job_buffers(job)[i];
         memcpy((unsigned char *)job + buffer->offset, buffers[i], buffer->bytes);
-        free(buffers[i]);
+#    ifdef WITH_ASAN
+        free(buffers[i]); /* else its addresses go with the process */
+#    endif
     }
-    free(buffers);
 }
 
 int main(int argc, char **argv) {
@@ -1070,6 +1099,7 @@ int main(int argc, char **argv) {
     for (uint32_t i = 0; i < job->calls; i++)
         run_call(&gs_job_calls(job)[i], buffers);
     copy_buffers_out(buffers);
+    free(buffers);
     job->status = GS_JOB_DONE;
     return 0;
 }

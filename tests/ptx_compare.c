@@ -1,0 +1,569 @@
+/*
+ * ptx_compare.c: kernels of PTX files on the CPU and on a GPU, with random buffers.
+ *
+ *   ptx_compare FILE...
+ *
+ * Launches are guessed: each pointer gets a buffer of 1 MiB, filled by the types that the kernel loads through it, and
+ * each integer a small number. Everything follows from the names of the kernels, so a run repeats. A guess counts if
+ * the kernel stays inside of its buffers on the CPU, writes something, and writes the same with blocks and threads in
+ * other orders. With GRIDSMITH_ON=cuda such a launch runs on a GPU, too, and the buffers are compared byte by byte.
+ * Numbers of floating point that differ are counted in ulps, by the type of the stores of the kernel.
+ *
+ * Prints a line for each kernel: "same", "ulps N", "differs", "ready" (without a GPU), or "left out" and the reason.
+ * "approximate" marks kernels with instructions that are approximate by specification, "matrix" those with sums of
+ * products whose order the manual leaves open. scripts/ptx_compare.sh runs it on a folder and counts.
+ */
+#include "reshape/reshape.h"
+#include "ulps.h"
+
+#include <stdlib.h>
+
+enum { MOST_BYTES = 64 << 20, BUFFER_BYTES = 1 << 20, MOST_PARAMETERS = 64, GUESSES = 14, WANTED = 2, SECONDS = 5 };
+
+typedef enum element { INT8, INT16, INT32, INT64, HALF, BFLOAT, SINGLE, DOUBLE } element;
+
+static const struct {
+    uint32_t bytes;
+    int fraction_bits; /* 0: an integer */
+} elements[] = {{1, 0}, {2, 0}, {4, 0}, {8, 0}, {2, 10}, {2, 7}, {4, 23}, {8, 52}};
+
+struct parameter {
+    uint32_t bytes;
+    uint8_t type; /* gs_ptx_type */
+    bool is_pointer;
+    element content; /* of what it points to */
+    bool is_known;   /* the content */
+};
+
+struct kernel {
+    const gs_ptx_module *module;
+    const gs_ptx_function *function;
+    uint32_t number;
+    char name[GS_PTX_SYMBOL_MOST];
+    struct parameter parameters[MOST_PARAMETERS];
+    uint32_t axes; /* of the block, that it asks for: 1 to 3 */
+    bool has_halves, has_bfloats, is_approximate, has_matrices, reads_clock;
+    uint32_t shared_bytes; /* static */
+    bool has_dynamic;
+};
+
+struct outcome {
+    unsigned char *buffers[MOST_PARAMETERS];
+};
+
+/* ---- what a kernel takes ---- */
+
+static gs_ptx_type last_type(const gs_ptx_module *module, const gs_ptx_statement *statement) {
+    char word[200], *dot;
+    gs_ptx_token_text(module, statement->word, word, sizeof word);
+    while ((dot = strrchr(word, '.'))) {
+        for (gs_ptx_type type = GS_PTX_B8; type <= GS_PTX_F64; type++)
+            if (strcmp(dot + 1, gs_ptx_type_name(type)) == 0)
+                return type;
+        *dot = 0;
+    }
+    return GS_PTX_NO_TYPE;
+}
+
+static element element_of(const struct kernel *kernel, gs_ptx_type type) {
+    switch (type) {
+    case GS_PTX_F32:
+        return SINGLE;
+    case GS_PTX_F64:
+        return DOUBLE;
+    case GS_PTX_F16:
+    case GS_PTX_F16X2:
+        return HALF;
+    case GS_PTX_BF16:
+    case GS_PTX_BF16X2:
+        return BFLOAT;
+    case GS_PTX_B16:
+    case GS_PTX_U16:
+        return kernel->has_halves ? HALF : kernel->has_bfloats ? BFLOAT : INT16;
+    default:
+        break;
+    }
+    uint32_t bytes = gs_ptx_type_bytes(type);
+    return bytes == 1 ? INT8 : bytes == 2 ? INT16 : bytes == 8 ? INT64 : INT32;
+}
+
+static const gs_ptx_operand *operand_at(const struct kernel *kernel, const gs_ptx_statement *statement, uint32_t i) {
+    return &kernel->module->operands.data[statement->operands + i];
+}
+
+/* The parameters that flow into the registers of an operand, as bits. */
+static uint64_t sources_of(const struct kernel *kernel, const gs_ptx_operand *operand, const uint64_t *flows) {
+    uint64_t sources = 0;
+    if (operand->kind == GS_PTX_REGISTER)
+        return flows[operand->value];
+    for (uint32_t i = 0; i < operand->count && operand->kind != GS_PTX_OTHER; i++)
+        sources |= sources_of(kernel, &kernel->module->operands.data[operand->children + i], flows);
+    return sources;
+}
+
+/* The parameter that ld.param reads, as a bit. */
+static uint64_t parameter_read(const struct kernel *kernel, const gs_ptx_operand *address) {
+    if (address->kind != GS_PTX_ADDRESS || !address->count)
+        return 0;
+    const gs_ptx_operand *base = &kernel->module->operands.data[address->children];
+    uint32_t index = base->value - kernel->function->parameters;
+    bool is_one =
+        base->kind == GS_PTX_SYMBOL && base->value != GS_PTX_NONE && index < kernel->function->parameter_count;
+    return is_one ? (uint64_t)1 << index : 0;
+}
+
+static void set_pointers(struct kernel *kernel, uint64_t which) {
+    for (uint32_t i = 0; i < kernel->function->parameter_count; i++)
+        if (which >> i & 1 && kernel->parameters[i].bytes == 8)
+            kernel->parameters[i].is_pointer = true;
+}
+
+static void set_content(struct kernel *kernel, uint64_t which, element content) {
+    for (uint32_t i = 0; i < kernel->function->parameter_count; i++) {
+        struct parameter *parameter = &kernel->parameters[i];
+        if (which >> i & 1 && (!parameter->is_known || content > parameter->content)) {
+            parameter->is_known = true;
+            parameter->content = content;
+        }
+    }
+}
+
+/* An operand of an access to memory. A single parameter that flows into an address is a pointer. */
+static void see_address(struct kernel *kernel, const gs_ptx_statement *statement, const gs_ptx_operand *operand,
+                        const uint64_t *flows) {
+    if (operand->kind != GS_PTX_ADDRESS)
+        return;
+    uint64_t sources = sources_of(kernel, operand, flows);
+    if (sources && !(sources & (sources - 1)))
+        set_pointers(kernel, sources);
+    set_content(kernel, sources, element_of(kernel, last_type(kernel->module, statement)));
+}
+
+/* One step: what flows into the destination. True: something is new. */
+static bool follow(struct kernel *kernel, const gs_ptx_statement *statement, uint64_t *flows) {
+    const gs_ptx_module *module = kernel->module;
+    uint64_t sources = 0;
+    if (statement->count < 2)
+        return false;
+    const gs_ptx_operand *first = operand_at(kernel, statement, 0), *second = operand_at(kernel, statement, 1);
+    bool is_memory =
+        statement->opcode == GS_PTX_LOAD || statement->opcode == GS_PTX_STORE || statement->opcode == GS_PTX_ATOMIC;
+    if (statement->opcode == GS_PTX_LOAD && gs_ptx_has(module, statement, "param"))
+        sources = parameter_read(kernel, second);
+    else if (statement->opcode == GS_PTX_STORE && gs_ptx_has(module, statement, "param"))
+        set_pointers(kernel, sources_of(kernel, second, flows)); /* the argument of a call */
+    else if (is_memory && !gs_ptx_has(module, statement, "shared"))
+        for (uint32_t i = 0; i < statement->count; i++)
+            see_address(kernel, statement, operand_at(kernel, statement, i), flows);
+    if (statement->opcode == GS_PTX_COMPUTE)
+        for (uint32_t i = 1; i < statement->count; i++)
+            sources |= sources_of(kernel, operand_at(kernel, statement, i), flows);
+    char word[60];
+    gs_ptx_token_text(module, statement->word, word, sizeof word);
+    if (strncmp(word, "cvta", 4) == 0)
+        set_pointers(kernel, sources);
+    if (first->kind != GS_PTX_REGISTER ||
+        gs_ptx_type_bytes(gs_ptx_register_type(module, kernel->number, first->value)) != 8 ||
+        (flows[first->value] | sources) == flows[first->value])
+        return false;
+    flows[first->value] |= sources;
+    return true;
+}
+
+static void follow_parameters(struct kernel *kernel) {
+    const gs_ptx_function *function = kernel->function;
+    uint64_t *flows = calloc(function->register_count + 1, sizeof *flows);
+    bool is_new = flows != NULL;
+    while (is_new) {
+        is_new = false;
+        for (uint32_t i = 0; i < function->statement_count; i++) {
+            const gs_ptx_statement *statement = &kernel->module->statements.data[function->statements + i];
+            if (statement->kind == GS_PTX_INSTRUCTION)
+                is_new = follow(kernel, statement, flows) || is_new;
+        }
+    }
+    free(flows);
+}
+
+static void read_special(struct kernel *kernel, const gs_ptx_operand *operand) {
+    static const uint8_t clocks[] = {
+        GS_PTX_CLOCK, GS_PTX_CLOCK_HI, GS_PTX_CLOCK64, GS_PTX_GLOBALTIMER, GS_PTX_GLOBALTIMER_LO, GS_PTX_GLOBALTIMER_HI,
+        GS_PTX_SMID,  GS_PTX_NSMID,    GS_PTX_WARPID,  GS_PTX_GRIDID,      GS_PTX_TOTAL_SMEM_SIZE};
+    for (size_t i = 0; i < GS_COUNT(clocks); i++)
+        kernel->reads_clock = kernel->reads_clock || operand->value == clocks[i];
+    if (operand->value == GS_PTX_TID && operand->part == 'y' && kernel->axes < 2)
+        kernel->axes = 2;
+    if (operand->value == GS_PTX_TID && operand->part == 'z')
+        kernel->axes = 3;
+}
+
+/* Which instructions the module has. Functions count for all of its kernels. */
+static void read_instructions(struct kernel *kernel, const gs_ptx_function *function) {
+    const gs_ptx_module *module = kernel->module;
+    for (uint32_t i = 0; i < function->statement_count; i++) {
+        const gs_ptx_statement *statement = &module->statements.data[function->statements + i];
+        if (statement->kind != GS_PTX_INSTRUCTION)
+            continue;
+        kernel->is_approximate =
+            kernel->is_approximate || gs_ptx_has(module, statement, "approx") || gs_ptx_has(module, statement, "full");
+        kernel->has_matrices = kernel->has_matrices || statement->opcode == GS_PTX_MATRIX;
+        kernel->has_halves =
+            kernel->has_halves || gs_ptx_has(module, statement, "f16") || gs_ptx_has(module, statement, "f16x2");
+        kernel->has_bfloats =
+            kernel->has_bfloats || gs_ptx_has(module, statement, "bf16") || gs_ptx_has(module, statement, "bf16x2");
+        for (uint32_t k = 0; k < statement->count; k++)
+            if (operand_at(kernel, statement, k)->kind == GS_PTX_SPECIAL)
+                read_special(kernel, operand_at(kernel, statement, k));
+    }
+}
+
+static bool read_kernel(struct kernel *kernel, const gs_ptx_module *module, uint32_t number) {
+    const gs_ptx_function *function = &module->functions.data[number];
+    *kernel = (struct kernel){.module = module, .function = function, .number = number, .axes = 1};
+    gs_ptx_token_text(module, function->name, kernel->name, sizeof kernel->name);
+    if (function->parameter_count > MOST_PARAMETERS)
+        return false;
+    for (uint32_t i = 0; i < function->parameter_count; i++) {
+        const gs_ptx_variable *variable = &module->variables.data[function->parameters + i];
+        kernel->parameters[i] = (struct parameter){.bytes = (uint32_t)variable->bytes,
+                                                   .type = variable->is_array ? GS_PTX_B8 : variable->type,
+                                                   .content = SINGLE};
+    }
+    for (size_t i = 0; i < module->functions.count; i++)
+        if (!module->functions.data[i].is_entry || i == number)
+            read_instructions(kernel, &module->functions.data[i]);
+    for (size_t i = 0; i < module->variables.count; i++) {
+        const gs_ptx_variable *variable = &module->variables.data[i];
+        if (variable->space == GS_PTX_SHARED && (variable->function == GS_PTX_NONE || variable->function == number)) {
+            kernel->has_dynamic = kernel->has_dynamic || variable->has_no_size;
+            kernel->shared_bytes += (uint32_t)variable->bytes;
+        }
+    }
+    follow_parameters(kernel);
+    return true;
+}
+
+/* ---- guesses ---- */
+
+/* `n`: the integers among the arguments; 0: each another one. The sizes of the block are for kernels that ask for one,
+   two and three coordinates of a thread. */
+static const struct guess {
+    uint32_t n, grid, blocks[3][3];
+    bool is_signed;
+} guesses[GUESSES] = {
+    {64, 4, {{64, 1, 1}, {16, 16, 1}, {8, 8, 4}}, false},    {256, 4, {{256, 1, 1}, {32, 8, 1}, {16, 4, 4}}, true},
+    {16, 3, {{128, 1, 1}, {8, 8, 1}, {4, 4, 4}}, false},     {32, 2, {{32, 1, 1}, {32, 4, 1}, {32, 2, 2}}, true},
+    {128, 8, {{128, 1, 1}, {32, 32, 1}, {8, 8, 8}}, false},  {8, 2, {{256, 1, 1}, {16, 8, 1}, {2, 2, 2}}, true},
+    {0, 4, {{64, 1, 1}, {16, 16, 1}, {8, 8, 4}}, false},     {0, 2, {{32, 1, 1}, {8, 8, 1}, {4, 4, 4}}, true},
+    {1000, 2, {{512, 1, 1}, {32, 16, 1}, {8, 8, 8}}, false}, {4, 1, {{32, 1, 1}, {4, 4, 1}, {4, 4, 4}}, false},
+    {2, 1, {{16, 1, 1}, {2, 2, 1}, {2, 2, 2}}, true},        {1, 2, {{64, 1, 1}, {16, 16, 1}, {4, 4, 4}}, false},
+    {0, 1, {{1, 1, 1}, {1, 1, 1}, {1, 1, 1}}, false},        {512, 1, {{512, 1, 1}, {16, 16, 1}, {8, 8, 4}}, true},
+};
+
+static uint64_t hash_of(const char *name, uint64_t number) {
+    uint64_t hash = 0xcbf29ce484222325u ^ number;
+    for (; *name; name++)
+        hash = (hash ^ (unsigned char)*name) * 0x100000001b3u;
+    return hash;
+}
+
+static void put_real(element type, double value, void *at) {
+    float single = (float)value;
+    uint32_t bits;
+    uint16_t half;
+    memcpy(&bits, &single, sizeof bits);
+    if (type == DOUBLE)
+        memcpy(at, &value, sizeof value);
+    else if (type == SINGLE)
+        memcpy(at, &single, sizeof single);
+    else {
+        int exponent = (int)(bits >> 23 & 255) - 127;
+        half = type == BFLOAT ? (uint16_t)(bits >> 16)
+               : exponent < -14
+                   ? 0
+                   : (uint16_t)((bits >> 16 & 0x8000) | (uint32_t)(exponent + 15) << 10 | (bits >> 13 & 1023));
+        memcpy(at, &half, sizeof half);
+    }
+}
+
+static void fill(unsigned char *buffer, element type, const struct guess *guess, gs_random *random) {
+    uint32_t bytes = elements[type].bytes;
+    for (uint32_t i = 0; i < BUFFER_BYTES / bytes; i++) {
+        uint64_t drawn = gs_random_from(random, 0, 1 << 20);
+        double real = (double)drawn / (1 << 20) + 0.25;
+        uint64_t integer = drawn % (guess->n ? guess->n : 16);
+        if (elements[type].fraction_bits)
+            put_real(type, guess->is_signed ? 2 * real - 1.5 : real, buffer + (size_t)i * bytes);
+        else
+            memcpy(buffer + (size_t)i * bytes, &integer, bytes); /* little endian */
+    }
+}
+
+/* The value of a parameter that is not a pointer. */
+static void pass_value(gs_work *work, const struct parameter *parameter, const struct guess *guess, gs_random *random) {
+    unsigned char value[GS_JOB_VALUE] = {0};
+    static const uint32_t small[] = {1, 2, 4, 8, 16, 32, 64, 3};
+    uint64_t integer = guess->n ? guess->n : small[gs_random_from(random, 0, GS_COUNT(small) - 1)];
+    double real = (double)gs_random_from(random, 1, 100) / 64;
+    if (parameter->type == GS_PTX_F32)
+        put_real(SINGLE, real, value);
+    else if (parameter->type == GS_PTX_F64)
+        put_real(DOUBLE, real, value);
+    else if (parameter->bytes <= 8)
+        memcpy(value, &integer, parameter->bytes);
+    else
+        for (uint32_t i = 0; i + 4 <= parameter->bytes && i + 4 <= sizeof value; i += 4)
+            memcpy(value + i, &integer, 4);
+    gs_work_pass(work, value, parameter->bytes);
+}
+
+static void choose_shape(const struct kernel *kernel, const struct guess *guess, uint32_t grid[3], uint32_t block[3]) {
+    const gs_ptx_limits *limits = &kernel->function->limits;
+    uint32_t most = limits->max_threads[0] ? limits->max_threads[0] : 1024;
+    for (int i = 1; i < 3; i++)
+        most *= limits->max_threads[i] ? limits->max_threads[i] : 1;
+    memcpy(block, guess->blocks[kernel->axes - 1], 3 * sizeof *block);
+    while (block[0] * block[1] * block[2] > most)
+        block[block[2] > 1 ? 2 : block[1] > 1 ? 1 : 0] /= 2;
+    if (limits->required_threads[0])
+        for (int i = 0; i < 3; i++)
+            block[i] = limits->required_threads[i] ? limits->required_threads[i] : 1;
+    grid[0] = guess->grid;
+    grid[1] = kernel->axes > 1 ? guess->grid / 2 + 1 : 1;
+    grid[2] = 1;
+}
+
+static bool make_outcome(struct outcome *outcome, const struct kernel *kernel, const struct guess *guess,
+                         uint64_t seed) {
+    for (uint32_t i = 0; i < kernel->function->parameter_count; i++) {
+        gs_random random = gs_random_at(seed, i);
+        if (!kernel->parameters[i].is_pointer)
+            continue;
+        if (!outcome->buffers[i] && !(outcome->buffers[i] = malloc(BUFFER_BYTES)))
+            return false;
+        fill(outcome->buffers[i], kernel->parameters[i].content, guess, &random);
+    }
+    return true;
+}
+
+static gs_code play(gs_executor *executor, void *module, const struct kernel *kernel, const struct guess *guess,
+                    uint64_t seed, uint64_t order, struct outcome *outcome, gs_error *error) {
+    gs_work work = {
+        .seconds = SECONDS, .seed = order, .shuffled = order % 2, .backwards = order % 3 == 2, .threads = 2};
+    uint32_t grid[3], block[3], dynamic = kernel->shared_bytes < 49152 ? 49152 - kernel->shared_bytes : 0;
+    gs_random random = gs_random_at(seed, 1000);
+    if (!make_outcome(outcome, kernel, guess, seed))
+        return gs_fail_memory(error);
+    choose_shape(kernel, guess, grid, block);
+    int32_t numbers[MOST_PARAMETERS];
+    for (uint32_t i = 0; i < kernel->function->parameter_count; i++)
+        numbers[i] = kernel->parameters[i].is_pointer ? gs_work_buffer(&work, outcome->buffers[i], BUFFER_BYTES) : -1;
+    gs_work_call(&work, kernel->name, grid, block, kernel->has_dynamic ? dynamic < 32768 ? dynamic : 32768 : 0);
+    for (uint32_t i = 0; i < kernel->function->parameter_count; i++)
+        if (numbers[i] >= 0)
+            gs_work_pass_buffer(&work, numbers[i]);
+        else
+            pass_value(&work, &kernel->parameters[i], guess, &random);
+    gs_code code = executor->ops->run(module, &work, error);
+    gs_work_free(&work);
+    return code;
+}
+
+/* ---- comparing ---- */
+
+struct difference {
+    uint32_t parameter, index; /* the first */
+    uint64_t bytes;            /* that differ */
+    uint64_t ulps;             /* the most; UINT64_MAX: not only floating point differs */
+    uint64_t mine, theirs;
+};
+
+static struct difference compare(const struct kernel *kernel, const struct outcome *mine,
+                                 const struct outcome *theirs) {
+    struct difference difference = {0};
+    for (uint32_t p = 0; p < kernel->function->parameter_count; p++) {
+        element type = kernel->parameters[p].content;
+        uint32_t bytes = elements[type].bytes;
+        if (!kernel->parameters[p].is_pointer)
+            continue;
+        for (uint32_t i = 0; i < BUFFER_BYTES; i += bytes) {
+            const unsigned char *a = mine->buffers[p] + i, *b = theirs->buffers[p] + i;
+            if (memcmp(a, b, bytes) == 0)
+                continue;
+            if (!difference.bytes) {
+                difference.parameter = p;
+                difference.index = i / bytes;
+                memcpy(&difference.mine, a, bytes);
+                memcpy(&difference.theirs, b, bytes);
+            }
+            difference.bytes += bytes;
+            uint64_t ulps = ulps_apart(bytes, elements[type].fraction_bits, a, b);
+            if (ulps > difference.ulps)
+                difference.ulps = ulps;
+        }
+    }
+    return difference;
+}
+
+/* ---- kernels ---- */
+
+static struct {
+    gs_executor *cpu, *gpu;
+    struct outcome before, first, other;
+    const char *file;
+} all;
+
+static void say(const struct kernel *kernel, const char *verdict, const char *words) {
+    printf("%s %s %s%s%s%s%s\n", verdict, all.file, kernel->name, words[0] ? " " : "", words,
+           kernel->is_approximate ? " (approximate)" : "", kernel->has_matrices ? " (matrix)" : "");
+    fflush(stdout);
+}
+
+/* Whether the CPU gives the same in other orders. */
+static bool is_settled(void *module, const struct kernel *kernel, const struct guess *guess, uint64_t seed) {
+    gs_error error;
+    for (uint64_t order = 1; order <= 3; order++)
+        if (play(all.cpu, module, kernel, guess, seed, order, &all.other, &error) != GS_OK ||
+            compare(kernel, &all.first, &all.other).bytes)
+            return false;
+    return true;
+}
+
+/* A new module for each launch: the variables of the module have their first values. */
+static gs_code play_on_gpu(const gs_build *build, const struct kernel *kernel, const struct guess *guess, uint64_t seed,
+                           gs_error *error) {
+    void *module = all.gpu->ops->compile(all.gpu, build, error);
+    return module ? play(all.gpu, module, kernel, guess, seed, 0, &all.other, error) : error->code;
+}
+
+static bool reopen_gpu(void) {
+    gs_error error;
+    if (all.gpu)
+        gs_executor_close(all.gpu);
+    all.gpu = gs_executor_open(getenv("GRIDSMITH_ON"), &error);
+    if (!all.gpu)
+        printf("no GPU: %s\n", error.message);
+    return all.gpu != NULL;
+}
+
+/* Compares one launch. False: it differs. */
+static bool try_on_gpu(const gs_build *build, const struct kernel *kernel, const struct guess *guess, uint64_t seed,
+                       uint64_t *ulps) {
+    gs_error error = {.message = ""};
+    char words[500];
+    int number = (int)(guess - guesses);
+    if (play_on_gpu(build, kernel, guess, seed, &error) != GS_OK) {
+        snprintf(words, sizeof words, "guess %d: the GPU fails: %.300s", number, error.message);
+        say(kernel, "differs", words);
+        reopen_gpu();
+        return false;
+    }
+    struct difference found = compare(kernel, &all.first, &all.other);
+    if (found.bytes && found.ulps == UINT64_MAX) {
+        snprintf(words, sizeof words, "guess %d: %llu bytes, first parameter %u element %u: CPU 0x%llx, GPU 0x%llx",
+                 number, (unsigned long long)found.bytes, found.parameter, found.index, (unsigned long long)found.mine,
+                 (unsigned long long)found.theirs);
+        say(kernel, "differs", words);
+        return false;
+    }
+    *ulps = found.ulps > *ulps ? found.ulps : *ulps;
+    return true;
+}
+
+/* Tries guesses, and compares those that count. */
+static void try_guesses(void *module, const gs_build *build, const struct kernel *kernel) {
+    gs_error error = {.message = "no guess"};
+    int counted = 0, orders = 0, empty = 0, late = 0;
+    uint64_t ulps = 0, changed = 0;
+    for (int i = 0; i < GUESSES && counted < WANTED && late < 2; i++) {
+        uint64_t seed = hash_of(kernel->name, (uint64_t)i);
+        if (play(all.cpu, module, kernel, &guesses[i], seed, 0, &all.first, &error) != GS_OK) {
+            late += strncmp(error.message, "not done", 8) == 0;
+            continue;
+        }
+        make_outcome(&all.before, kernel, &guesses[i], seed);
+        uint64_t written = compare(kernel, &all.before, &all.first).bytes;
+        if (!written) {
+            empty++;
+            continue;
+        }
+        if (!is_settled(module, kernel, &guesses[i], seed)) {
+            orders++;
+            continue;
+        }
+        changed += written;
+        counted++;
+        if (all.gpu && !try_on_gpu(build, kernel, &guesses[i], seed, &ulps))
+            return;
+    }
+    char words[600];
+    if (counted) {
+        snprintf(words, sizeof words, "launches %d bytes %llu", counted, (unsigned long long)changed);
+        char verdict[40];
+        snprintf(verdict, sizeof verdict, ulps ? "ulps %llu" : all.gpu ? "same" : "ready", (unsigned long long)ulps);
+        say(kernel, verdict, words);
+    } else {
+        snprintf(words, sizeof words, "%s", orders ? "depends on the order" : empty ? "writes nothing" : error.message);
+        say(kernel, orders ? "left out: order:" : empty ? "left out: empty:" : "left out: bounds:", words);
+    }
+}
+
+static void try_kernel(const gs_ptx_module *ptx, uint32_t number) {
+    static struct kernel kernel;
+    gs_error error = {.message = ""};
+    const char *name = kernel.name;
+    if (!read_kernel(&kernel, ptx, number)) {
+        say(&kernel, "left out: large:", "too many parameters");
+        return;
+    }
+    if (kernel.reads_clock || strlen(kernel.name) >= GS_JOB_NAME) {
+        say(&kernel, "left out: clock:", kernel.reads_clock ? "reads a clock or the number of its SM" : "a long name");
+        return;
+    }
+    gs_build build = {.name = all.file, .text = ptx->text, .size = ptx->size, .kernels = &name, .kernel_count = 1};
+    gs_module *module = all.cpu->ops->compile(all.cpu, &build, &error);
+    if (!module || gs_module_wait(module, &error) != GS_OK)
+        say(&kernel, "left out: instruction:", error.message);
+    else
+        try_guesses(module, &build, &kernel);
+}
+
+static void try_file(const char *path) {
+    gs_error error = {.message = ""};
+    gs_ptx_module module;
+    char *text;
+    size_t size;
+    const char *slash = strrchr(path, '/');
+    all.file = slash ? slash + 1 : path;
+    if (gs_input_all(path, MOST_BYTES, &text, &size, &error) != GS_OK ||
+        gs_ptx_read(&module, all.file, text, size, &error) != GS_OK) {
+        fprintf(stderr, "%s\n", error.message);
+        exit(2);
+    }
+    for (size_t i = 0; i < module.functions.count; i++)
+        if (module.functions.data[i].is_entry && module.functions.data[i].is_defined)
+            try_kernel(&module, (uint32_t)i);
+    gs_ptx_free(&module);
+    free(text);
+}
+
+int main(int argc, char **argv) {
+    gs_error error;
+    all.cpu = gs_executor_open("host", &error);
+    if (!all.cpu) {
+        fprintf(stderr, "%s\n", error.message);
+        return 2;
+    }
+    if (getenv("GRIDSMITH_ON") && !reopen_gpu())
+        return 2;
+    for (int i = 1; i < argc; i++)
+        try_file(argv[i]);
+    gs_executor_close(all.cpu);
+    gs_executor_close(all.gpu);
+    for (int i = 0; i < MOST_PARAMETERS; i++) {
+        free(all.before.buffers[i]);
+        free(all.first.buffers[i]);
+        free(all.other.buffers[i]);
+    }
+    return 0;
+}
