@@ -1,13 +1,16 @@
 /*
  * ptx_compare.c: kernels of PTX files on the CPU and on a GPU, with random buffers.
  *
- *   ptx_compare FILE...
+ *   ptx_compare [-f] FILE...
  *
  * Launches are guessed: each pointer gets a buffer of 1 MiB, filled by the types that the kernel loads through it, and
  * each integer a small number. Everything follows from the names of the kernels, so a run repeats. A guess counts if
  * the kernel stays inside of its buffers on the CPU, writes something, and writes the same with blocks and threads in
  * other orders. With GRIDSMITH_ON=cuda such a launch runs on a GPU, too, and the buffers are compared byte by byte.
  * Numbers of floating point that differ are counted in ulps, by the type of the stores of the kernel.
+ *
+ * With -f the persistent and the confined form run on the CPU, too, with few worker blocks and with stops, and must
+ * give the same bytes.
  *
  * Prints a line for each kernel: "same", "ulps N", "differs", "ready" (without a GPU), or "left out" and the reason.
  * "approximate" marks kernels with instructions that are approximate by specification, "matrix" those with sums of
@@ -45,7 +48,10 @@ struct kernel {
     bool has_halves, has_bfloats, is_approximate, has_matrices, reads_clock;
     uint32_t shared_bytes; /* static */
     bool has_dynamic;
+    bool is_made[GS_FORMS], needs_whole_rows; /* with -f: the forms that are not refused */
 };
+
+enum { MOST_BLOCKS = 1024 };
 
 struct outcome {
     unsigned char *buffers[MOST_PARAMETERS];
@@ -346,8 +352,37 @@ static bool make_outcome(struct outcome *outcome, const struct kernel *kernel, c
     return true;
 }
 
-static gs_code play(gs_executor *executor, void *module, const struct kernel *kernel, const struct guess *guess,
-                    uint64_t seed, uint64_t order, struct outcome *outcome, gs_error *error) {
+/* A launch that is played: a kernel in a form, a guess, and the seed of its data. */
+struct launch {
+    const struct kernel *kernel;
+    const struct guess *guess;
+    uint64_t seed;
+    enum gs_form form;
+};
+
+/* A form has few worker blocks; each block must run once. */
+static void add_form(gs_work *work, gs_job_call *call, const struct launch *launch, uint32_t *marks) {
+    static const char *const suffixes[] = {"", "__persistent", "__confined"};
+    strncat(call->kernel, suffixes[launch->form], sizeof call->kernel - strlen(call->kernel) - 1);
+    call->form = (uint32_t)launch->form;
+    call->marks = gs_work_buffer(work, marks, MOST_BLOCKS * sizeof *marks);
+    call->workers = 1 + (uint32_t)(launch->seed % 4);
+    call->stops = launch->form == GS_FORM_CONFINED ? 2 : 0;
+}
+
+static gs_code check_marks(const uint32_t grid[3], const uint32_t *marks, gs_error *error) {
+    for (uint32_t i = 0; i < grid[0] * grid[1] * grid[2]; i++)
+        if (marks[i] != 1)
+            return gs_fail(error, GS_E_KERNEL, "block %u ran %u times", i, marks[i]);
+    return GS_OK;
+}
+
+static gs_code play(gs_executor *executor, void *module, const struct launch *launch, uint64_t order,
+                    struct outcome *outcome, gs_error *error) {
+    const struct kernel *kernel = launch->kernel;
+    const struct guess *guess = launch->guess;
+    uint64_t seed = launch->seed;
+    uint32_t marks[MOST_BLOCKS] = {0};
     gs_work work = {
         .seconds = SECONDS, .seed = order, .shuffled = order % 2, .backwards = order % 3 == 2, .threads = 2};
     uint32_t grid[3], block[3], dynamic = kernel->shared_bytes < 49152 ? 49152 - kernel->shared_bytes : 0;
@@ -358,7 +393,10 @@ static gs_code play(gs_executor *executor, void *module, const struct kernel *ke
     int32_t numbers[MOST_PARAMETERS];
     for (uint32_t i = 0; i < kernel->function->parameter_count; i++)
         numbers[i] = kernel->parameters[i].is_pointer ? gs_work_buffer(&work, outcome->buffers[i], BUFFER_BYTES) : -1;
-    gs_work_call(&work, kernel->name, grid, block, kernel->has_dynamic ? dynamic < 32768 ? dynamic : 32768 : 0);
+    gs_job_call *call =
+        gs_work_call(&work, kernel->name, grid, block, kernel->has_dynamic ? dynamic < 32768 ? dynamic : 32768 : 0);
+    if (launch->form != GS_FORM_ORIGINAL)
+        add_form(&work, call, launch, marks);
     for (uint32_t i = 0; i < kernel->function->parameter_count; i++)
         if (numbers[i] >= 0)
             gs_work_pass_buffer(&work, numbers[i]);
@@ -366,7 +404,7 @@ static gs_code play(gs_executor *executor, void *module, const struct kernel *ke
             pass_value(&work, &kernel->parameters[i], guess, &random);
     gs_code code = executor->ops->run(module, &work, error);
     gs_work_free(&work);
-    return code;
+    return code == GS_OK && launch->form != GS_FORM_ORIGINAL ? check_marks(grid, marks, error) : code;
 }
 
 /* ---- comparing ---- */
@@ -411,6 +449,7 @@ static struct {
     gs_executor *cpu, *gpu;
     struct outcome before, first, other;
     const char *file;
+    bool has_forms; /* -f */
 } all;
 
 static void say(const struct kernel *kernel, const char *verdict, const char *words) {
@@ -420,20 +459,28 @@ static void say(const struct kernel *kernel, const char *verdict, const char *wo
 }
 
 /* Whether the CPU gives the same in other orders. */
-static bool is_settled(void *module, const struct kernel *kernel, const struct guess *guess, uint64_t seed) {
+static bool is_settled(void *module, const struct launch *launch) {
     gs_error error;
     for (uint64_t order = 1; order <= 3; order++)
-        if (play(all.cpu, module, kernel, guess, seed, order, &all.other, &error) != GS_OK ||
-            compare(kernel, &all.first, &all.other).bytes)
+        if (play(all.cpu, module, launch, order, &all.other, &error) != GS_OK ||
+            compare(launch->kernel, &all.first, &all.other).bytes)
             return false;
     return true;
 }
 
-/* A new module for each launch: the variables of the module have their first values. */
-static gs_code play_on_gpu(const gs_build *build, const struct kernel *kernel, const struct guess *guess, uint64_t seed,
-                           gs_error *error) {
-    void *module = all.gpu->ops->compile(all.gpu, build, error);
-    return module ? play(all.gpu, module, kernel, guess, seed, 0, &all.other, error) : error->code;
+/* Says that two outcomes differ. */
+static void say_difference(const struct launch *launch, const struct difference *found, const char *where) {
+    char words[500];
+    snprintf(words, sizeof words, "guess %d: %llu bytes, first parameter %u element %u: CPU 0x%llx, %s 0x%llx",
+             (int)(launch->guess - guesses), (unsigned long long)found->bytes, found->parameter, found->index,
+             (unsigned long long)found->mine, where, (unsigned long long)found->theirs);
+    say(launch->kernel, "differs", words);
+}
+
+static void say_failure(const struct launch *launch, const char *where, const gs_error *error) {
+    char words[500];
+    snprintf(words, sizeof words, "guess %d: %s fails: %.300s", (int)(launch->guess - guesses), where, error->message);
+    say(launch->kernel, "differs", words);
 }
 
 static bool reopen_gpu(void) {
@@ -446,27 +493,44 @@ static bool reopen_gpu(void) {
     return all.gpu != NULL;
 }
 
-/* Compares one launch. False: it differs. */
-static bool try_on_gpu(const gs_build *build, const struct kernel *kernel, const struct guess *guess, uint64_t seed,
-                       uint64_t *ulps) {
+/* Compares one launch. False: it differs. There is a new module for each launch: the variables of the module have their
+   first values. */
+static bool try_on_gpu(const gs_build *build, const struct launch *launch, uint64_t *ulps) {
     gs_error error = {.message = ""};
-    char words[500];
-    int number = (int)(guess - guesses);
-    if (play_on_gpu(build, kernel, guess, seed, &error) != GS_OK) {
-        snprintf(words, sizeof words, "guess %d: the GPU fails: %.300s", number, error.message);
-        say(kernel, "differs", words);
+    void *module = all.gpu->ops->compile(all.gpu, build, &error);
+    if (!module || play(all.gpu, module, launch, 0, &all.other, &error) != GS_OK) {
+        say_failure(launch, "the GPU", &error);
         reopen_gpu();
         return false;
     }
-    struct difference found = compare(kernel, &all.first, &all.other);
+    struct difference found = compare(launch->kernel, &all.first, &all.other);
     if (found.bytes && found.ulps == UINT64_MAX) {
-        snprintf(words, sizeof words, "guess %d: %llu bytes, first parameter %u element %u: CPU 0x%llx, GPU 0x%llx",
-                 number, (unsigned long long)found.bytes, found.parameter, found.index, (unsigned long long)found.mine,
-                 (unsigned long long)found.theirs);
-        say(kernel, "differs", words);
+        say_difference(launch, &found, "GPU");
         return false;
     }
     *ulps = found.ulps > *ulps ? found.ulps : *ulps;
+    return true;
+}
+
+static bool try_forms(void *module, const struct launch *launch) {
+    uint32_t grid[3], block[3];
+    choose_shape(launch->kernel, launch->guess, grid, block);
+    for (int form = GS_FORM_PERSISTENT; form <= GS_FORM_CONFINED; form++) {
+        struct launch formed = *launch;
+        gs_error error;
+        if (!launch->kernel->is_made[form] || (launch->kernel->needs_whole_rows && block[0] % 32))
+            continue;
+        formed.form = (enum gs_form)form;
+        if (play(all.cpu, module, &formed, 1, &all.other, &error) != GS_OK) {
+            say_failure(launch, gs_form_name(formed.form), &error);
+            return false;
+        }
+        struct difference found = compare(launch->kernel, &all.first, &all.other);
+        if (found.bytes) {
+            say_difference(launch, &found, gs_form_name(formed.form));
+            return false;
+        }
+    }
     return true;
 }
 
@@ -476,31 +540,31 @@ static void try_guesses(void *module, const gs_build *build, const struct kernel
     int counted = 0, orders = 0, empty = 0, late = 0;
     uint64_t ulps = 0, changed = 0;
     for (int i = 0; i < GUESSES && counted < WANTED && late < 2; i++) {
-        uint64_t seed = hash_of(kernel->name, (uint64_t)i);
-        if (play(all.cpu, module, kernel, &guesses[i], seed, 0, &all.first, &error) != GS_OK) {
+        struct launch launch = {.kernel = kernel, .guess = &guesses[i], .seed = hash_of(kernel->name, (uint64_t)i)};
+        if (play(all.cpu, module, &launch, 0, &all.first, &error) != GS_OK) {
             late += strncmp(error.message, "not done", 8) == 0;
             continue;
         }
-        make_outcome(&all.before, kernel, &guesses[i], seed);
+        make_outcome(&all.before, kernel, &guesses[i], launch.seed);
         uint64_t written = compare(kernel, &all.before, &all.first).bytes;
-        if (!written) {
-            empty++;
+        bool is_settled_here = written && is_settled(module, &launch);
+        empty += !written;
+        orders += written && !is_settled_here;
+        if (!is_settled_here)
             continue;
-        }
-        if (!is_settled(module, kernel, &guesses[i], seed)) {
-            orders++;
-            continue;
-        }
         changed += written;
         counted++;
-        if (all.gpu && !try_on_gpu(build, kernel, &guesses[i], seed, &ulps))
+        if ((all.gpu && !try_on_gpu(build, &launch, &ulps)) || !try_forms(module, &launch))
             return;
     }
-    char words[600];
+    char words[600], verdict[40];
+    snprintf(words, sizeof words, "launches %d bytes %llu", counted, (unsigned long long)changed);
+    snprintf(verdict, sizeof verdict,
+             ulps                       ? "ulps %llu"
+             : all.gpu || all.has_forms ? "same"
+                                        : "ready",
+             (unsigned long long)ulps);
     if (counted) {
-        snprintf(words, sizeof words, "launches %d bytes %llu", counted, (unsigned long long)changed);
-        char verdict[40];
-        snprintf(verdict, sizeof verdict, ulps ? "ulps %llu" : all.gpu ? "same" : "ready", (unsigned long long)ulps);
         say(kernel, verdict, words);
     } else {
         snprintf(words, sizeof words, "%s", orders ? "depends on the order" : empty ? "writes nothing" : error.message);
@@ -508,24 +572,53 @@ static void try_guesses(void *module, const gs_build *build, const struct kernel
     }
 }
 
+/* The text of the module with the forms of the kernel behind it. */
+static gs_text add_forms(struct kernel *kernel) {
+    gs_text text = {0};
+    gs_text_put(&text, kernel->module->text, kernel->module->size);
+    for (int form = GS_FORM_PERSISTENT; form <= GS_FORM_CONFINED && all.has_forms; form++) {
+        gs_ptx_options options = {.form = (enum gs_form)form, .has_marks = true};
+        gs_ptx_form made;
+        gs_error error;
+        kernel->is_made[form] = gs_ptx_reshape(kernel->module, kernel->number, &options, &text, &made, &error) == GS_OK;
+        kernel->needs_whole_rows = kernel->needs_whole_rows || (kernel->is_made[form] && made.needs_whole_rows);
+    }
+    return text;
+}
+
+static void compile_and_try(struct kernel *kernel) {
+    char persistent[GS_PTX_SYMBOL_MOST + 20], confined[GS_PTX_SYMBOL_MOST + 20];
+    gs_error error = {.message = ""};
+    gs_text text = add_forms(kernel);
+    const gs_ptx_module *ptx = kernel->module;
+    const char *names[3] = {kernel->name};
+    size_t count = 1;
+    gs_ptx_form_symbol(ptx, kernel->number, GS_FORM_PERSISTENT, persistent, sizeof persistent);
+    gs_ptx_form_symbol(ptx, kernel->number, GS_FORM_CONFINED, confined, sizeof confined);
+    if (kernel->is_made[GS_FORM_PERSISTENT])
+        names[count++] = persistent;
+    if (kernel->is_made[GS_FORM_CONFINED])
+        names[count++] = confined;
+    gs_build with_forms = {
+        .name = all.file, .text = text.data, .size = text.count, .kernels = names, .kernel_count = count};
+    gs_build build = {.name = all.file, .text = ptx->text, .size = ptx->size, .kernels = names, .kernel_count = 1};
+    gs_module *module = all.cpu->ops->compile(all.cpu, &with_forms, &error);
+    if (!module || gs_module_wait(module, &error) != GS_OK)
+        say(kernel, "left out: instruction:", error.message);
+    else
+        try_guesses(module, &build, kernel);
+    gs_text_free(&text);
+}
+
 static void try_kernel(const gs_ptx_module *ptx, uint32_t number) {
     static struct kernel kernel;
-    gs_error error = {.message = ""};
-    const char *name = kernel.name;
-    if (!read_kernel(&kernel, ptx, number)) {
+    enum { MOST_NAME = GS_JOB_NAME - 20 };
+    if (!read_kernel(&kernel, ptx, number))
         say(&kernel, "left out: large:", "too many parameters");
-        return;
-    }
-    if (kernel.reads_clock || strlen(kernel.name) >= GS_JOB_NAME) {
+    else if (kernel.reads_clock || strlen(kernel.name) > MOST_NAME)
         say(&kernel, "left out: clock:", kernel.reads_clock ? "reads a clock or the number of its SM" : "a long name");
-        return;
-    }
-    gs_build build = {.name = all.file, .text = ptx->text, .size = ptx->size, .kernels = &name, .kernel_count = 1};
-    gs_module *module = all.cpu->ops->compile(all.cpu, &build, &error);
-    if (!module || gs_module_wait(module, &error) != GS_OK)
-        say(&kernel, "left out: instruction:", error.message);
     else
-        try_guesses(module, &build, &kernel);
+        compile_and_try(&kernel);
 }
 
 static void try_file(const char *path) {
@@ -556,7 +649,8 @@ int main(int argc, char **argv) {
     }
     if (getenv("GRIDSMITH_ON") && !reopen_gpu())
         return 2;
-    for (int i = 1; i < argc; i++)
+    all.has_forms = argc > 1 && strcmp(argv[1], "-f") == 0;
+    for (int i = 1 + all.has_forms; i < argc; i++)
         try_file(argv[i]);
     gs_executor_close(all.cpu);
     gs_executor_close(all.gpu);
