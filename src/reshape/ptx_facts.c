@@ -19,7 +19,6 @@ static const struct {
     {GS_PTX_CLUSTER, "it belongs to a cluster of blocks"},
     {GS_PTX_REGISTERS, "it changes how many registers its warps have"},
     {GS_PTX_STACK, "it takes memory from the stack, which is given back only when a thread ends"},
-    {GS_PTX_BULK_COPY, "its copies may still be on the way when the next block begins"},
     {GS_PTX_WARPGROUP, "its matrix products may still be on the way when the next block begins"},
     {GS_PTX_TENSOR, "it uses tensor memory or tensor maps, which outlive a block"},
 };
@@ -60,12 +59,23 @@ static gs_code check_operand(const gs_ptx_kernel *kernel, const gs_ptx_statement
     return code;
 }
 
+/* A copy into shared memory is called one into that of a cluster, which is the block itself where there is none. */
+static bool is_own_bulk_copy(const gs_ptx_module *module, const gs_ptx_statement *statement) {
+    return statement->opcode == GS_PTX_BULK_COPY && gs_ptx_has(module, statement, "bulk") &&
+           !gs_ptx_has(module, statement, "multicast::cluster") &&
+           (gs_ptx_has(module, statement, "global") || gs_ptx_has(module, statement, "tensor") ||
+            !gs_ptx_has(module, statement, "shared::cluster"));
+}
+
 static gs_code check_instruction(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, gs_error *error) {
     gs_code code = GS_OK;
     for (size_t i = 0; i < GS_COUNT(refused_classes); i++)
         if (refused_classes[i].class == statement->opcode)
             return gs_ptx_refuse(kernel, statement, error, "%s", refused_classes[i].reason);
-    if (gs_ptx_has(kernel->module, statement, "shared::cluster"))
+    bool is_bulk_copy = is_own_bulk_copy(kernel->module, statement);
+    if (statement->opcode == GS_PTX_BULK_COPY && !is_bulk_copy)
+        return gs_ptx_refuse(kernel, statement, error, "it writes to other blocks of a cluster");
+    if (gs_ptx_has(kernel->module, statement, "shared::cluster") && !is_bulk_copy)
         return gs_ptx_refuse(kernel, statement, error, "it reaches into the shared memory of other blocks");
     if (statement->opcode == GS_PTX_SHUFFLE && !gs_ptx_has(kernel->module, statement, "sync"))
         return gs_ptx_refuse(kernel, statement, error, "it exchanges values without a mask, as GPUs before sm_70 did");
@@ -351,6 +361,7 @@ static gs_code look_at_body(gs_ptx_kernel *kernel, struct barriers *barriers, gs
             continue;
         kernel->has_shared = kernel->has_shared || touches_shared(kernel, statement);
         kernel->loop.has_async_copies = kernel->loop.has_async_copies || statement->opcode == GS_PTX_ASYNC_COPY;
+        kernel->loop.has_bulk_copies = kernel->loop.has_bulk_copies || statement->opcode == GS_PTX_BULK_COPY;
         kernel->loop.has_mbarriers = kernel->loop.has_mbarriers || statement->opcode == GS_PTX_MBARRIER;
         if (gs_ptx_is_warp_step(statement) && scope_at(kernel, function->statements + i) == GS_PTX_SAME_THREAD)
             kernel->has_warp_steps = true;

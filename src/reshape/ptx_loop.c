@@ -362,6 +362,7 @@ void gs_block_loop_end(gs_text *into, const gs_block_loop *loop) {
     bool is_confined = loop->form == GS_FORM_CONFINED;
     put(into, "$gs_next:\n");
     put(into, loop->has_async_copies ? "\tcp.async.wait_all;\n" : "");
+    put(into, loop->has_bulk_copies ? "\tcp.async.bulk.wait_group 0;\n" : "");
     put(into, loop->has_mbarriers ? "\tmov.u32 %gs_again, 1;\n" : "");
     put_filled(into, loop->has_ghosts ? wait_as_ghost : "\tbar.warp.sync 0xffffffff;\n", loop);
     put_filled(into, loop->warps_are_independent || loop->has_ghosts ? go_on : wait_and_go_on, loop);
