@@ -77,6 +77,8 @@ static void replace_instruction(const gs_ptx_kernel *kernel, const gs_ptx_statem
         replace_specials(kernel, statement, &module->operands.data[statement->operands + i], edits);
     if (statement->opcode == GS_PTX_RETURN || statement->opcode == GS_PTX_EXIT)
         replace_return(kernel, statement, edits);
+    else if (statement->opcode == GS_PTX_CALL)
+        gs_ptx_replace_call(kernel, statement, edits);
     else if (statement->opcode == GS_PTX_BARRIER)
         replace_barrier(kernel, statement, edits);
     else if (statement->opcode == GS_PTX_MBARRIER && kernel->loop.has_mbarriers)
@@ -120,11 +122,24 @@ static void change_head(const gs_ptx_kernel *kernel, gs_edits *edits) {
     gs_text_free(&parameter);
 }
 
+/* Each thread stores the same. Nobody reads what the block before left: there is a barrier between. */
+static void store_block(const gs_ptx_kernel *kernel, gs_text *into) {
+    char form[GS_PTX_SYMBOL_MOST];
+    gs_ptx_form_symbol(kernel->module, kernel->function, kernel->loop.form, form, sizeof form);
+    for (int i = 0; i < 3; i++)
+        gs_text_add(into,
+                    "\tst.shared.u32 [%s_gs_block+%d], %%gs_%c;\n\tld.param.u32 %%gs_grid, [gs_job+%d];\n"
+                    "\tst.shared.u32 [%s_gs_block+%d], %%gs_grid;\n",
+                    form, 4 * i, 'x' + i, 4 * i, form, 12 + 4 * i);
+}
+
 static void add_loop(const gs_ptx_kernel *kernel, gs_edits *edits) {
     const gs_ptx_module *module = kernel->module;
     const gs_ptx_function *function = &module->functions.data[kernel->function];
     gs_text begin = {0}, end = {0};
     gs_block_loop_begin(&begin, &kernel->loop);
+    if (kernel->loop.stores_block)
+        store_block(kernel, &begin);
     gs_block_loop_end(&end, &kernel->loop);
     edits->failed = edits->failed || begin.failed || end.failed;
     if (!edits->failed) {
@@ -150,6 +165,8 @@ gs_code gs_ptx_reshape(const gs_ptx_module *module, uint32_t function, const gs_
         change_head(&kernel, &edits);
         add_loop(&kernel, &edits);
         code = change_body(&kernel, &edits, error);
+        if (code == GS_OK)
+            code = gs_ptx_put_copies(&kernel, into, error);
         if (code == GS_OK) {
             gs_text_add(into, "\n");
             bool is_done =
