@@ -17,7 +17,8 @@
  * The built-in variables are thread-local and set at each switch, so that kernels read them as ordinary variables.
  *
  * Surprising: shared memory is filled with 0xcd bytes before each block, because on a GPU it is not initialized either,
- * and all blocks of a runner use the same memory.
+ * and all blocks of a runner use the same memory. In a random order it is filled with other bytes, so that kernels
+ * whose results depend on them are found.
  */
 #define _GNU_SOURCE
 #include "gridsmith_run.h"
@@ -617,6 +618,10 @@ int gs_host_new_slot(void) {
     return slot;
 }
 
+static int filling(const struct launch *launch) {
+    return launch->shuffled ? (int)(launch->seed >> 24 & 255) : FILLING;
+}
+
 void *gs_host_static(int slot, size_t bytes, size_t align) {
     struct runner *runner = self;
     if (!runner->slots[slot]) {
@@ -626,7 +631,7 @@ void *gs_host_static(int slot, size_t bytes, size_t align) {
         runner->slot_is_fresh[slot] = false;
     }
     if (!runner->slot_is_fresh[slot])
-        memset(runner->slots[slot], FILLING, runner->slot_bytes[slot]);
+        memset(runner->slots[slot], filling(runner->launch), runner->slot_bytes[slot]);
     runner->slot_is_fresh[slot] = true;
     return runner->slots[slot];
 }
@@ -634,7 +639,7 @@ void *gs_host_static(int slot, size_t bytes, size_t align) {
 static void poison_shared(struct runner *runner) {
     memset(runner->slot_is_fresh, 0, sizeof runner->slot_is_fresh);
     if (runner->shared_bytes)
-        memset(runner->shared, FILLING, runner->shared_bytes);
+        memset(runner->shared, filling(runner->launch), runner->shared_bytes);
 }
 
 void gs_host_indices(gs_uint3 *thread, gs_uint3 *block_size, gs_uint3 *block, gs_uint3 *grid_size) {
