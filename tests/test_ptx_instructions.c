@@ -373,7 +373,8 @@ static double smaller(double a, double b, int sign) {
     X(f32_f64_rm, "cvt.rm.f32.f64 w, A;", 'w', short_nan(FA, round_f32((struct exact){FA, 0}, 'm')))                   \
     X(f16_f32, "cvt.rn.f16.f32 h, a;", 'h', half_of(fa, 'n'))                                                          \
     X(f16_f32_rz, "cvt.rz.f16.f32 h, a;", 'h', half_of(fa, 'z'))                                                       \
-    X(f16_f64, "cvt.rn.f16.f64 h, A;", 'h', FA == FA ? half_of(FA, 'n') : short_nan(FA, 0) >> 16 | 0x3ff)              \
+    X(f16_f64, "cvt.rn.f16.f64 h, A;", 'h',                                                                            \
+      FA == FA ? half_of(FA, 'n') : (A >> 48 & 0x8000) | 0x7e00 | (A >> 42 & 0x1ff))                                   \
     X(f16_s32, "cvt.rn.f16.s32 h, a;", 'h', half_of(sa, 'n'))                                                          \
     X(f16_up, "cvt.rp.f16.f32 h, a;", 'h', half_of(fa, 'p'))                                                           \
     X(bf16_f32, "cvt.rn.bf16.f32 h, a;", 'h', bfloat_of(fa, 'n'))                                                      \

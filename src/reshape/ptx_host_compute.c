@@ -180,6 +180,17 @@ static void put_arguments(gs_ptx_host *host, const gs_ptx_instruction *instructi
     gs_ptx_put(host, ")");
 }
 
+/* A quotient that is rounded up or down is flushed by what it was before. */
+static bool is_quotient(const gs_ptx_instruction *instruction) {
+    bool is_directed = gs_ptx_word(instruction, "rp") || gs_ptx_word(instruction, "rm");
+    return is_directed && (strcmp(instruction->words[0], "div") == 0 || strcmp(instruction->words[0], "rcp") == 0);
+}
+
+static void put_magnitude(gs_ptx_host *host, const gs_ptx_instruction *instruction) {
+    gs_ptx_put(host, ", ptx_%s_rz_f32", instruction->words[0]);
+    put_arguments(host, instruction, instruction->words[0][0] == 'd' ? "ttt" : "tt", GS_PTX_F32, "ptx_flush");
+}
+
 void gs_ptx_translate_compute(gs_ptx_host *host, const gs_ptx_instruction *instruction) {
     const struct row *row = NULL;
     for (size_t i = 0; i < GS_COUNT(rows) && !row; i++)
@@ -204,8 +215,10 @@ void gs_ptx_translate_compute(gs_ptx_host *host, const gs_ptx_instruction *instr
     if (saturates || rectifies)
         gs_ptx_put(host, "ptx_%s_%s(", saturates ? "sat" : "relu", gs_ptx_type_name(type));
     if (flush[0])
-        gs_ptx_put(host, "%s(", flush);
+        gs_ptx_put(host, "%s(", is_quotient(instruction) ? "ptx_flush_quotient" : flush);
     put_name(host, instruction, type);
     put_arguments(host, instruction, row->operands, type, flush);
+    if (flush[0] && is_quotient(instruction))
+        put_magnitude(host, instruction);
     gs_ptx_put(host, "%s%s;", flush[0] ? ")" : "", saturates || rectifies ? ")" : "");
 }

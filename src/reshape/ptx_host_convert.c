@@ -81,7 +81,7 @@ static gs_ptx_c as_real(gs_ptx_host *host, const gs_ptx_instruction *instruction
                         gs_ptx_type from) {
     gs_ptx_c value = gs_ptx_value(host, operand, from), result;
     bool is_flushed = gs_ptx_word(instruction, "ftz") && from == GS_PTX_F32;
-    snprintf(result.text, sizeof result.text, is_flushed ? "ptx_f32(ptx_flush(%s%.150s))" : "ptx_%s(%.150s)",
+    snprintf(result.text, sizeof result.text, is_flushed ? "ptx_f32(ptx_flushed(%s%.150s))" : "ptx_%s(%.150s)",
              is_flushed ? "" : gs_ptx_type_name(from), value.text);
     return result;
 }
@@ -148,6 +148,11 @@ static void real_to_real(gs_ptx_host *host, const gs_ptx_instruction *instructio
     const char *rounding = rounding_of(instruction);
     if (is_shift(instruction, to, from)) {
         gs_ptx_put(host, "(uint32_t)%s << 16;", gs_ptx_value(host, &instruction->operands[1], from).text);
+        return;
+    }
+    if (is_rounded_to_integer(instruction) && to == GS_PTX_F64 && from == GS_PTX_F64 && !saturates) {
+        gs_ptx_put(host, "ptx_integral_f64(%s, %s);", gs_ptx_value(host, &instruction->operands[1], from).text,
+                   rounding);
         return;
     }
     if (is_rounded_to_integer(instruction)) {
