@@ -7,7 +7,8 @@
  * each integer a small number. Everything follows from the names of the kernels, so a run repeats. A guess counts if
  * the kernel stays inside of its buffers on the CPU, writes something, and writes the same with blocks and threads in
  * other orders. With GRIDSMITH_ON=cuda such a launch runs on a GPU, too, and the buffers are compared byte by byte.
- * Numbers of floating point that differ are counted in ulps, by the type of the stores of the kernel.
+ * Numbers of floating point that differ are counted in ulps, by the type of the stores of the kernel. On the GPU,
+ * products and sums are not fused (ptx_unfused.h).
  *
  * With -f the persistent and the confined form run on the CPU, too, with few worker blocks and with stops, and must
  * give the same bytes.
@@ -16,6 +17,7 @@
  * "approximate" marks kernels with instructions that are approximate by specification, "matrix" those with sums of
  * products whose order the manual leaves open. scripts/ptx_compare.sh runs it on a folder and counts.
  */
+#include "ptx_unfused.h"
 #include "reshape/reshape.h"
 #include "ulps.h"
 
@@ -44,7 +46,8 @@ struct kernel {
     uint32_t number;
     char name[GS_PTX_SYMBOL_MOST];
     struct parameter parameters[MOST_PARAMETERS];
-    uint32_t axes; /* of the block, that it asks for: 1 to 3 */
+    uint32_t axes;       /* of the block, that it asks for: 1 to 3 */
+    bool reads_block[3]; /* the coordinates of the block that it asks for */
     bool has_halves, has_bfloats, is_approximate, has_matrices, knows_place;
     uint32_t shared_bytes; /* static */
     bool has_dynamic;
@@ -195,6 +198,8 @@ static void read_special(struct kernel *kernel, const gs_ptx_operand *operand) {
     static const uint8_t places[] = {GS_PTX_SMID, GS_PTX_NSMID, GS_PTX_WARPID, GS_PTX_GRIDID, GS_PTX_TOTAL_SMEM_SIZE};
     for (size_t i = 0; i < GS_COUNT(places); i++)
         kernel->knows_place = kernel->knows_place || operand->value == places[i];
+    if (operand->value == GS_PTX_CTAID && operand->part >= 'x' && operand->part <= 'z')
+        kernel->reads_block[operand->part - 'x'] = true;
     if (operand->value == GS_PTX_TID && operand->part == 'y' && kernel->axes < 2)
         kernel->axes = 2;
     if (operand->value == GS_PTX_TID && operand->part == 'z')
@@ -332,9 +337,9 @@ static void choose_shape(const struct kernel *kernel, const struct guess *guess,
     if (limits->required_threads[0])
         for (int i = 0; i < 3; i++)
             block[i] = limits->required_threads[i] ? limits->required_threads[i] : 1;
-    grid[0] = guess->grid;
-    grid[1] = kernel->axes > 1 ? guess->grid / 2 + 1 : 1;
-    grid[2] = 1;
+    grid[0] = kernel->reads_block[0] ? guess->grid : 1;
+    grid[1] = kernel->reads_block[1] ? guess->grid / 2 + 1 : 1;
+    grid[2] = kernel->reads_block[2] ? 2 : 1;
 }
 
 static bool make_outcome(struct outcome *outcome, const struct kernel *kernel, const struct guess *guess,
@@ -600,12 +605,14 @@ static void compile_and_try(struct kernel *kernel) {
         names[count++] = confined;
     gs_build with_forms = {
         .name = all.file, .text = text.data, .size = text.count, .kernels = names, .kernel_count = count};
-    gs_build build = {.name = all.file, .text = ptx->text, .size = ptx->size, .kernels = names, .kernel_count = 1};
+    gs_text alone = ptx_unfused(ptx, kernel->number);
+    gs_build build = {.name = all.file, .text = alone.data, .size = alone.count, .kernels = names, .kernel_count = 1};
     gs_module *module = all.cpu->ops->compile(all.cpu, &with_forms, &error);
     if (!module || gs_module_wait(module, &error) != GS_OK)
         say(kernel, "left out: instruction:", error.message);
     else
         try_guesses(module, &build, kernel);
+    gs_text_free(&alone);
     gs_text_free(&text);
 }
 

@@ -154,6 +154,7 @@ gs_code gs_ptx_kernel_examine(gs_ptx_kernel *kernel, const gs_ptx_options *optio
     }
     if (first.code != GS_OK && code != GS_OK && error)
         *error = first;
+    kernel->loop.is_ordered = options->looks_back;
     if (code == GS_OK && !options->looks_back)
         code = gs_ptx_check_waits(kernel, error);
     return code;

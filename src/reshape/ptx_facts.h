@@ -59,7 +59,7 @@ void gs_ptx_replace_call(const gs_ptx_kernel *kernel, const gs_ptx_statement *st
 gs_code gs_ptx_put_copies(const gs_ptx_kernel *kernel, gs_text *into, gs_error *error);
 
 /* Refuses a loop that waits for memory that other blocks write (ptx_waits.c). */
-gs_code gs_ptx_check_waits(const gs_ptx_kernel *kernel, gs_error *error);
+gs_code gs_ptx_check_waits(gs_ptx_kernel *kernel, gs_error *error);
 
 /* Whether an operation of lanes with a mask is at this statement: shfl.sync, vote.sync, bar.warp.sync, ... */
 static inline bool gs_ptx_is_warp_step(const gs_ptx_statement *statement) {

@@ -314,11 +314,12 @@ static gs_code check_called(const gs_ptx_kernel *kernel, gs_error *error) {
     return GS_OK;
 }
 
-gs_code gs_ptx_check_waits(const gs_ptx_kernel *kernel, gs_error *error) {
+gs_code gs_ptx_check_waits(gs_ptx_kernel *kernel, gs_error *error) {
     const gs_ptx_flow *flow = &kernel->flow;
     gs_code called = check_called(kernel, error);
     if (called != GS_OK || !find_read_anew(kernel, kernel->function))
         return called;
+    kernel->loop.is_ordered = true;
     struct loop loop = {.kernel = kernel,
                         .within = calloc(flow->blocks.count + 1, sizeof(bool)),
                         .wanted =

@@ -206,7 +206,7 @@ KERNEL(through_a_pointer)(int *out, const int *in, int n) {
 // ---- waiting for other blocks ----
 
 KERNEL(looks_back)(int *out, const int *in, int n) {
-    volatile int *flags = out + 64 * 64;
+    volatile int *flags = out;
     if (threadIdx.x == 0) {
         int before = 0;
         if (blockIdx.x > 0)
@@ -214,7 +214,6 @@ KERNEL(looks_back)(int *out, const int *in, int n) {
                 ;
         flags[blockIdx.x] = before + in[blockIdx.x] % 16 + 1;
     }
-    out[blockIdx.x * 64 + threadIdx.x] = n;
 }
 
 __device__ __attribute__((noinline)) int look(volatile int *flag) {
