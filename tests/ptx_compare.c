@@ -13,6 +13,8 @@
  * With -f the persistent and the confined form run on the CPU, too, with few worker blocks and with stops, and must
  * give the same bytes.
  *
+ * GRIDSMITH_SKIPPED names a file with kernels that are passed over, a symbol in each line.
+ *
  * Prints a line for each kernel: "same", "ulps N", "differs", "ready" (without a GPU), or "left out" and the reason.
  * "approximate" marks kernels with instructions that are approximate by specification, "matrix" those with sums of
  * products whose order the manual leaves open. scripts/ptx_compare.sh runs it on a folder and counts.
@@ -616,9 +618,26 @@ static void compile_and_try(struct kernel *kernel) {
     gs_text_free(&text);
 }
 
+static bool is_skipped(const char *kernel) {
+    const char *path = getenv("GRIDSMITH_SKIPPED");
+    char line[GS_PTX_SYMBOL_MOST];
+    FILE *file = path ? fopen(path, "r") : NULL;
+    bool is_found = false;
+    while (file && !is_found && fgets(line, sizeof line, file)) {
+        line[strcspn(line, "\n")] = 0;
+        is_found = strcmp(line, kernel) == 0;
+    }
+    if (file)
+        fclose(file);
+    return is_found;
+}
+
 static void try_kernel(const gs_ptx_module *ptx, uint32_t number) {
     static struct kernel kernel;
+    char name[GS_PTX_SYMBOL_MOST];
     enum { MOST_NAME = GS_JOB_NAME - 20 };
+    if (is_skipped(gs_ptx_token_text(ptx, ptx->functions.data[number].name, name, sizeof name)))
+        return;
     if (!read_kernel(&kernel, ptx, number))
         say(&kernel, "left out: large:", "too many parameters");
     else if (kernel.knows_place || strlen(kernel.name) > MOST_NAME)
