@@ -3,6 +3,13 @@
  */
 #include "ptx_facts.h"
 
+/* The scope of threads that execute the statement, or none of them does. */
+gs_ptx_scope gs_ptx_scope_at(const gs_ptx_kernel *kernel, uint32_t statement) {
+    uint32_t first = kernel->module->functions.data[kernel->function].statements;
+    return (gs_ptx_scope)gs_max(kernel->uniform.runs[gs_ptx_flow_block(&kernel->flow, statement)],
+                                kernel->uniform.guards[statement - first]);
+}
+
 gs_code gs_ptx_look_at_barrier(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, gs_ptx_scope scope,
                                gs_ptx_barriers *barriers, gs_error *error) {
     bool reduces = gs_ptx_has(kernel->module, statement, "red");

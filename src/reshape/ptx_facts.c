@@ -57,13 +57,6 @@ static gs_code find_writers(gs_ptx_kernel *kernel, gs_error *error) {
 
 /* ---- the kernel ---- */
 
-/* The scope of threads that execute the statement, or none of them does. */
-gs_ptx_scope gs_ptx_scope_at(const gs_ptx_kernel *kernel, uint32_t statement) {
-    uint32_t first = kernel->module->functions.data[kernel->function].statements;
-    return (gs_ptx_scope)gs_max(kernel->uniform.runs[gs_ptx_flow_block(&kernel->flow, statement)],
-                                kernel->uniform.guards[statement - first]);
-}
-
 static bool touches_shared(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement) {
     static const char *const suffixes[] = {"shared", "shared::cta"};
     const gs_ptx_module *module = kernel->module;

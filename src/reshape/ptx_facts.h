@@ -53,7 +53,10 @@ gs_code gs_ptx_decide_barriers(gs_ptx_kernel *kernel, const gs_ptx_barriers *bar
 
 /* Looks at the functions that the kernel calls (ptx_calls.c). */
 gs_code gs_ptx_check_calls(gs_ptx_kernel *kernel, gs_ptx_barriers *barriers, gs_error *error);
-/* Lets a call of a function that is copied call the copy. */
+/* The function that a call names, and which operand that is; -1: it is called through a pointer, or not declared. */
+int gs_ptx_called_function(const gs_ptx_module *module, const gs_ptx_statement *statement, uint32_t *operand);
+
+/* Lets a call of a function that is copied call the copy (ptx_copies.c). */
 void gs_ptx_replace_call(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, gs_edits *edits);
 /* Appends the copies, and the variable in which they find the number of the block. */
 gs_code gs_ptx_put_copies(const gs_ptx_kernel *kernel, gs_text *into, gs_error *error);

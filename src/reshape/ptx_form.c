@@ -99,14 +99,6 @@ static gs_code change_body(const gs_ptx_kernel *kernel, gs_edits *edits, gs_erro
 
 /* ---- the entry ---- */
 
-const char *gs_ptx_form_symbol(const gs_ptx_module *module, uint32_t function, enum gs_form form, char *into,
-                               size_t size) {
-    char name[2048];
-    gs_ptx_token_text(module, module->functions.data[function].name, name, sizeof name);
-    snprintf(into, size, "%s__%s", name, gs_form_name(form));
-    return into;
-}
-
 static void change_head(const gs_ptx_kernel *kernel, gs_edits *edits) {
     const gs_ptx_module *module = kernel->module;
     const gs_ptx_function *function = &module->functions.data[kernel->function];

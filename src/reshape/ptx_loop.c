@@ -341,6 +341,14 @@ static const char take_confined[] = "\tatom.global.add.u64 %gs_d2, [%gs_d0], %gs
 
 /* ---- the whole ---- */
 
+const char *gs_ptx_form_symbol(const gs_ptx_module *module, uint32_t function, enum gs_form form, char *into,
+                               size_t size) {
+    char name[2048];
+    gs_ptx_token_text(module, module->functions.data[function].name, name, sizeof name);
+    snprintf(into, size, "%s__%s", name, gs_form_name(form));
+    return into;
+}
+
 /* Puts a part, with the number of the barrier and the size of a task written in. */
 static void put_filled(gs_text *into, const char *part, const gs_block_loop *loop) {
     for (const char *at = part; *at;) {
