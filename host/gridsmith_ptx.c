@@ -23,32 +23,37 @@ enum { MODE_rz = FE_TOWARDZERO, MODE_rm = FE_DOWNWARD, MODE_rp = FE_UPWARD };
     volatile T result = (expression);                                                                                  \
     fesetround(FE_TONEAREST)
 
-#define BINARY(name, mode, n, U, T, expression)                                                                        \
+/* Of two operands that are not numbers the result is the second, of divisions the first. */
+#define LEFT(a, b)  (a)
+#define RIGHT(a, b) (b)
+
+#define BINARY(name, mode, n, U, T, FIRST, LAST, expression)                                                           \
     U ptx_##name##_##mode##_##n(U a, U b) {                                                                            \
         volatile T x = ptx_##n(a), y = ptx_##n(b);                                                                     \
         ROUNDED(T, MODE_##mode, expression);                                                                           \
-        return ptx_bits_##n(result);                                                                                   \
+        return ptx_result_##n(FIRST(a, b), LAST(a, b), ptx_bits_##n(result));                                          \
     }
 
 #define UNARY(name, mode, n, U, T, expression)                                                                         \
     U ptx_##name##_##mode##_##n(U a) {                                                                                 \
         volatile T x = ptx_##n(a);                                                                                     \
         ROUNDED(T, MODE_##mode, expression);                                                                           \
-        return ptx_bits_##n(result);                                                                                   \
+        return ptx_result_##n(a, a, ptx_bits_##n(result));                                                             \
     }
 
 #define FUSED(mode, n, U, T, function)                                                                                 \
     U ptx_fma_##mode##_##n(U a, U b, U c) {                                                                            \
         volatile T x = ptx_##n(a), y = ptx_##n(b), z = ptx_##n(c);                                                     \
         ROUNDED(T, MODE_##mode, function(x, y, z));                                                                    \
-        return ptx_bits_##n(result);                                                                                   \
+        U bits = ptx_bits_##n(result);                                                                                 \
+        return ptx_result_##n(ptx_result_##n(a, c, bits), b, bits);                                                    \
     }
 
 #define ALL(mode, n, U, T, root, fused)                                                                                \
-    BINARY(add, mode, n, U, T, x + y)                                                                                  \
-    BINARY(sub, mode, n, U, T, x - y)                                                                                  \
-    BINARY(mul, mode, n, U, T, x *y)                                                                                   \
-    BINARY(div, mode, n, U, T, x / y)                                                                                  \
+    BINARY(add, mode, n, U, T, LEFT, RIGHT, x + y)                                                                     \
+    BINARY(sub, mode, n, U, T, LEFT, RIGHT, x - y)                                                                     \
+    BINARY(mul, mode, n, U, T, LEFT, RIGHT, x *y)                                                                      \
+    BINARY(div, mode, n, U, T, RIGHT, LEFT, x / y)                                                                     \
     UNARY(rcp, mode, n, U, T, (T)1 / x)                                                                                \
     UNARY(sqrt, mode, n, U, T, root(x))                                                                                \
     FUSED(mode, n, U, T, fused)
@@ -108,6 +113,20 @@ uint32_t ptx_pack(double value, int exponent_bits, int fraction_bits, int roundi
 
 /* ---- conversions ---- */
 
+uint32_t ptx_pack_f64(double value, int exponent_bits, int fraction_bits, int rounding) {
+    uint64_t bits = ptx_bits_f64(value);
+    uint32_t upper = (uint32_t)(bits >> (52 - fraction_bits)) & ((1u << fraction_bits) - 1);
+    uint32_t not_a_number = ((1u << exponent_bits) - 1) << fraction_bits | 1u << (fraction_bits - 1) | upper;
+    if (value != value)
+        return (uint32_t)(bits >> 48 & 0x8000) | not_a_number;
+    return ptx_pack(value, exponent_bits, fraction_bits, rounding);
+}
+
+uint64_t ptx_integral_f64(uint64_t bits, int rounding) {
+    double value = ptx_f64(bits);
+    return value == value ? ptx_bits_f64(ptx_integral(value, rounding)) : ptx_quiet_f64(bits);
+}
+
 double ptx_integral(double value, int rounding) {
     switch (rounding) {
     case PTX_RZ:
@@ -160,8 +179,16 @@ uint64_t ptx_f64_of_unsigned(uint64_t value, int rounding) {
     return ptx_bits_f64(result);
 }
 
+/* What is not a number keeps its sign and its upper bits. */
+static uint32_t short_nan(double value) {
+    uint64_t bits = ptx_bits_f64(value);
+    return (uint32_t)(bits >> 32 & 0x80000000u) | 0x7fc00000u | (uint32_t)(bits >> 29 & 0x3fffff);
+}
+
 uint32_t ptx_f32_of_f64(double value, int rounding) {
     volatile double x = value;
+    if (value != value)
+        return short_nan(value);
     ROUNDED(float, cpu_modes[rounding & 3], (float)x);
     return ptx_bits_f32(result);
 }
@@ -179,7 +206,9 @@ double ptx_odd_of_signed(int64_t value) {
 }
 
 uint32_t ptx_tf32(float value, int rounding) {
-    return value == value ? ptx_pack(value, 8, 10, rounding) << 13 : 0x7fffffffu;
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return value == value ? ptx_pack(value, 8, 10, rounding) << 13 : bits & 0xffffe000u;
 }
 
 uint8_t ptx_f8_of(float value, int exponent_bits, int fraction_bits) {

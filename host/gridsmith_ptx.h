@@ -9,8 +9,8 @@
  * addresses are offsets into the shared memory of the block, and each access is checked. The generic address of shared
  * memory is where the CPU has it.
  *
- * Surprising: a result that is not a number has the bits of the GPU (0x7fffffff), so that results do not depend on the
- * CPU. Double precision keeps what the CPU computes.
+ * Surprising: a result that is not a number has the bits that an H200 gives it, so that results do not depend on the
+ * CPU: 0x7fffffff; in double precision the bits of the last operand that is not a number.
  */
 #ifndef GRIDSMITH_PTX_H
 #define GRIDSMITH_PTX_H
@@ -84,6 +84,25 @@ PTX uint64_t ptx_bits_f64(double value) {
     return bits;
 }
 
+/* The result of an operation. In double precision, what is not a number is made quiet; `last` wins over `first`. An
+   operation that has no result makes a new one. */
+PTX uint64_t ptx_result_f64(uint64_t first, uint64_t last, uint64_t bits) {
+    uint64_t infinite = 0x7ff0000000000000u, quiet = 0x0008000000000000u, sign = 0x8000000000000000u;
+    if (__builtin_expect((bits & ~sign) <= infinite, 1))
+        return bits;
+    return (last & ~sign) > infinite    ? last | quiet
+           : (first & ~sign) > infinite ? first | quiet
+                                        : sign | infinite | quiet;
+}
+
+PTX uint32_t ptx_result_f32(uint32_t first, uint32_t last, uint32_t bits) {
+    (void)first, (void)last;
+    return bits;
+}
+
+#define ptx_result_f16(first, last, bits)  (bits)
+#define ptx_result_bf16(first, last, bits) (bits)
+
 /* How results are rounded: to nearest even, to zero, down, up; to nearest, halves away from zero. */
 enum { PTX_RN, PTX_RZ, PTX_RM, PTX_RP, PTX_RNA };
 
@@ -129,6 +148,16 @@ PTX uint16_t ptx_bits_bf16(float value) {
 
 PTX uint32_t ptx_flush(uint32_t bits) {
     return bits & 0x7f800000 ? bits : bits & 0x80000000;
+}
+
+/* `cut`: the same without its last bits. */
+PTX uint32_t ptx_flush_quotient(uint32_t bits, uint32_t cut) {
+    return cut & 0x7f800000 ? bits : bits & 0x80000000;
+}
+
+/* The operand of a conversion with ftz. */
+PTX uint32_t ptx_flushed(uint32_t bits) {
+    return (bits & 0x7fffffff) > 0x7f800000 ? 0x7fffffffu : ptx_flush(bits);
 }
 
 PTX uint16_t ptx_flush_f16(uint16_t bits) {
@@ -226,7 +255,7 @@ PTX uint32_t ptx_relu_bf16x2(uint32_t a) {
         return b == 0 ? (U)-1 : (T)-1 < 0 && b == (U)-1 ? (U)(0 - a) : (U)((T)a / (T)b);                               \
     }                                                                                                                  \
     PTX U ptx_rem_##n(U a, U b) {                                                                                      \
-        return b == 0 ? a : (T)-1 < 0 && b == (U)-1 ? 0 : (U)((T)a % (T)b);                                            \
+        return b == 0 ? (U)-1 : (T)-1 < 0 && b == (U)-1 ? 0 : (U)((T)a % (T)b);                                        \
     }                                                                                                                  \
     PTX U ptx_min_##n(U a, U b) {                                                                                      \
         return (T)a < (T)b ? a : b;                                                                                    \
@@ -413,6 +442,10 @@ PTX uint32_t ptx_mad24_hi_sat_s32(uint32_t a, uint32_t b, uint32_t c) {
     return ptx_clamp_s32((int64_t)(int32_t)ptx_mul24_hi_s32(a, b) + (int32_t)c);
 }
 
+/* Positions and lengths are those of a byte; more than 255 is not defined, and taken as it is for 64 bits. */
+#define PTX_PLACE_32(number) ((number)&255)
+#define PTX_PLACE_64(number) (number)
+
 /* The position of the highest bit that differs from the sign. */
 #define X(n, U, T, width)                                                                                              \
     PTX uint32_t ptx_bfind_##n(U a) {                                                                                  \
@@ -424,8 +457,8 @@ PTX uint32_t ptx_mad24_hi_sat_s32(uint32_t a, uint32_t b, uint32_t c) {
         return found == UINT32_MAX ? found : width - 1 - found;                                                        \
     }                                                                                                                  \
     PTX U ptx_bfe_##n(U a, uint32_t from, uint32_t length) {                                                           \
-        uint32_t at = from & 255, count = length & 255;                                                                \
-        uint32_t top = at + count - 1 < width - 1 ? at + count - 1 : width - 1;                                        \
+        uint32_t at = PTX_PLACE_##width(from), count = PTX_PLACE_##width(length);                                      \
+        uint32_t end = at + count < at ? UINT32_MAX : at + count, top = end - 1 < width - 1 ? end - 1 : width - 1;     \
         U sign = (T)-1 < 0 && count ? (U)(a >> top & 1) : 0, result = at < width ? (U)(a >> at) : 0;                   \
         if (count == 0)                                                                                                \
             return 0;                                                                                                  \
@@ -441,7 +474,7 @@ X(s64, uint64_t, int64_t, 64)
 
 #define X(n, U, width)                                                                                                 \
     PTX U ptx_bfi_##n(U a, U b, uint32_t from, uint32_t length) {                                                      \
-        uint32_t at = from & 255, count = length & 255;                                                                \
+        uint32_t at = PTX_PLACE_##width(from), count = PTX_PLACE_##width(length);                                      \
         if (at >= width || count == 0)                                                                                 \
             return b;                                                                                                  \
         U mask = (U)((count >= width ? (U)-1 : (U)(((U)1 << count) - 1)) << at);                                       \
@@ -569,8 +602,15 @@ PTX uint32_t ptx_fma_f32(uint32_t a, uint32_t b, uint32_t c) {
 }
 
 PTX uint64_t ptx_fma_f64(uint64_t a, uint64_t b, uint64_t c) {
-    return ptx_bits_f64(fma(ptx_f64(a), ptx_f64(b), ptx_f64(c)));
+    uint64_t bits = ptx_bits_f64(fma(ptx_f64(a), ptx_f64(b), ptx_f64(c)));
+    return ptx_result_f64(ptx_result_f64(a, c, bits), b, bits); /* b, else c, else a */
 }
+
+/* What becomes of an operand that is not a number. */
+#define ptx_quiet_f16(bits)  0x7fffu
+#define ptx_quiet_bf16(bits) 0x7fffu
+#define ptx_quiet_f32(bits)  0x7fffffffu
+#define ptx_quiet_f64(bits)  ((bits) | 0x0008000000000000u)
 
 /* name, bits, type of the CPU, sign, what is not a number; infinity */
 #define PTX_FLOATS(X)                                                                                                  \
@@ -584,19 +624,19 @@ PTX uint64_t ptx_fma_f64(uint64_t a, uint64_t b, uint64_t c) {
         return (U)(a & ~sign) > infinity;                                                                              \
     }                                                                                                                  \
     PTX U ptx_add_##n(U a, U b) {                                                                                      \
-        return ptx_bits_##n(ptx_##n(a) + ptx_##n(b));                                                                  \
+        return ptx_result_##n(a, b, ptx_bits_##n(ptx_##n(a) + ptx_##n(b)));                                            \
     }                                                                                                                  \
     PTX U ptx_sub_##n(U a, U b) {                                                                                      \
-        return ptx_bits_##n(ptx_##n(a) - ptx_##n(b));                                                                  \
+        return ptx_result_##n(a, b, ptx_bits_##n(ptx_##n(a) - ptx_##n(b)));                                            \
     }                                                                                                                  \
     PTX U ptx_mul_##n(U a, U b) {                                                                                      \
-        return ptx_bits_##n(ptx_##n(a) * ptx_##n(b));                                                                  \
+        return ptx_result_##n(a, b, ptx_bits_##n(ptx_##n(a) * ptx_##n(b)));                                            \
     }                                                                                                                  \
     PTX U ptx_neg_##n(U a) {                                                                                           \
-        return (U)(a ^ sign);                                                                                          \
+        return ptx_isnan_##n(a) ? ptx_quiet_##n(a) : (U)(a ^ sign);                                                    \
     }                                                                                                                  \
     PTX U ptx_abs_##n(U a) {                                                                                           \
-        return (U)(a & ~sign);                                                                                         \
+        return ptx_isnan_##n(a) ? ptx_quiet_##n(a) : (U)(a & ~sign);                                                   \
     }                                                                                                                  \
     PTX U ptx_copysign_##n(U a, U b) {                                                                                 \
         return (U)((a & sign) | (b & ~sign));                                                                          \
@@ -606,12 +646,12 @@ PTX uint64_t ptx_fma_f64(uint64_t a, uint64_t b, uint64_t c) {
     }                                                                                                                  \
     PTX U ptx_min_##n(U a, U b) {                                                                                      \
         if (ptx_isnan_##n(a) || ptx_isnan_##n(b))                                                                      \
-            return !ptx_isnan_##n(a) ? a : !ptx_isnan_##n(b) ? b : (U)nan;                                             \
+            return !ptx_isnan_##n(a) ? a : !ptx_isnan_##n(b) ? b : ptx_quiet_##n(b);                                   \
         return ptx_less_##n(b, a) ? b : a;                                                                             \
     }                                                                                                                  \
     PTX U ptx_max_##n(U a, U b) {                                                                                      \
         if (ptx_isnan_##n(a) || ptx_isnan_##n(b))                                                                      \
-            return !ptx_isnan_##n(a) ? a : !ptx_isnan_##n(b) ? b : (U)nan;                                             \
+            return !ptx_isnan_##n(a) ? a : !ptx_isnan_##n(b) ? b : ptx_quiet_##n(b);                                   \
         return ptx_less_##n(a, b) ? b : a;                                                                             \
     }                                                                                                                  \
     PTX U ptx_min_NaN_##n(U a, U b) {                                                                                  \
@@ -680,10 +720,10 @@ PTX_FLOATS(X)
     PTX_PAIR(n, min_NaN)                                                                                               \
     PTX_PAIR(n, max_NaN)                                                                                               \
     PTX uint32_t ptx_neg_##n##x2(uint32_t a) {                                                                         \
-        return a ^ 0x80008000u;                                                                                        \
+        return PTX_TWICE(ptx_neg_##n, a);                                                                              \
     }                                                                                                                  \
     PTX uint32_t ptx_abs_##n##x2(uint32_t a) {                                                                         \
-        return a & 0x7fff7fffu;                                                                                        \
+        return PTX_TWICE(ptx_abs_##n, a);                                                                              \
     }                                                                                                                  \
     PTX uint32_t ptx_fma_##n##x2(uint32_t a, uint32_t b, uint32_t c) {                                                 \
         return (uint32_t)ptx_fma_##n((uint16_t)a, (uint16_t)b, (uint16_t)c) |                                          \
@@ -701,7 +741,8 @@ PTX_PAIR(s16, max)
 /* min.xorsign.abs: of the magnitudes, with the product of the signs. */
 #define X(name)                                                                                                        \
     PTX uint32_t ptx_##name##_xorsign_abs_f32(uint32_t a, uint32_t b) {                                                \
-        return ptx_##name##_f32(a & 0x7fffffff, b & 0x7fffffff) | ((a ^ b) & 0x80000000);                              \
+        uint32_t size = ptx_##name##_f32(a & 0x7fffffff, b & 0x7fffffff);                                              \
+        return size > 0x7f800000 ? size : size | ((a ^ b) & 0x80000000);                                               \
     }
 X(min)
 X(max)
@@ -714,7 +755,15 @@ PTX uint32_t ptx_div_f32(uint32_t a, uint32_t b) {
 }
 
 PTX uint64_t ptx_div_f64(uint64_t a, uint64_t b) {
-    return ptx_bits_f64(ptx_f64(a) / ptx_f64(b));
+    return ptx_result_f64(b, a, ptx_bits_f64(ptx_f64(a) / ptx_f64(b)));
+}
+
+/* A divisor above 2^126 gives 0, and not a number if `a` is infinite. */
+PTX uint32_t ptx_div_approx_f32(uint32_t a, uint32_t b) {
+    uint32_t divisor = b & 0x7fffffff, dividend = a & 0x7fffffff;
+    if (divisor > 0x7e800000 && divisor < 0x7f800000 && dividend <= 0x7f800000)
+        return dividend == 0x7f800000 ? 0x7fffffff : (a ^ b) & 0x80000000;
+    return ptx_div_f32(a, b);
 }
 
 PTX uint32_t ptx_rcp_f32(uint32_t a) {
@@ -722,7 +771,7 @@ PTX uint32_t ptx_rcp_f32(uint32_t a) {
 }
 
 PTX uint64_t ptx_rcp_f64(uint64_t a) {
-    return ptx_bits_f64(1.0 / ptx_f64(a));
+    return ptx_result_f64(a, a, ptx_bits_f64(1.0 / ptx_f64(a)));
 }
 
 PTX uint32_t ptx_sqrt_f32(uint32_t a) {
@@ -730,7 +779,7 @@ PTX uint32_t ptx_sqrt_f32(uint32_t a) {
 }
 
 PTX uint64_t ptx_sqrt_f64(uint64_t a) {
-    return ptx_bits_f64(sqrt(ptx_f64(a)));
+    return ptx_result_f64(a, a, ptx_bits_f64(sqrt(ptx_f64(a))));
 }
 
 PTX uint32_t ptx_rsqrt_f32(uint32_t a) {
@@ -792,7 +841,7 @@ X(bf16)
         return (a & ~sign) > infinity;                                                                                 \
     }                                                                                                                  \
     PTX uint8_t ptx_testp_normal_##n(U a) {                                                                            \
-        return (a & ~sign) >= normal && (a & ~sign) < infinity;                                                        \
+        return ((a & ~sign) >= normal && (a & ~sign) < infinity) || (a & ~sign) == 0; /* 0 is normal */                \
     }                                                                                                                  \
     PTX uint8_t ptx_testp_subnormal_##n(U a) {                                                                         \
         return (a & ~sign) < normal && (a & ~sign) != 0;                                                               \
@@ -836,10 +885,12 @@ uint32_t ptx_f32_of_unsigned(uint64_t value, int rounding);
 uint64_t ptx_f64_of_signed(int64_t value, int rounding);
 uint64_t ptx_f64_of_unsigned(uint64_t value, int rounding);
 uint32_t ptx_f32_of_f64(double value, int rounding);
+uint32_t ptx_pack_f64(double value, int exponent_bits, int fraction_bits, int rounding); /* to f16 or bf16 */
 /* Integers as doubles that round further as the integer would: an inexact one has an odd last bit. */
 double ptx_odd_of_signed(int64_t value);
 double ptx_odd_of_unsigned(uint64_t value);
 double ptx_integral(double value, int rounding);
+uint64_t ptx_integral_f64(uint64_t bits, int rounding);
 uint32_t ptx_tf32(float value, int rounding);
 uint8_t ptx_f8_of(float value, int exponent_bits, int fraction_bits); /* e5m2, e4m3: saturates */
 float ptx_of_f8(uint8_t bits, int exponent_bits, int fraction_bits);

@@ -17,7 +17,8 @@
  * The built-in variables are thread-local and set at each switch, so that kernels read them as ordinary variables.
  *
  * Surprising: shared memory is filled with 0xcd bytes before each block, because on a GPU it is not initialized either,
- * and all blocks of a runner use the same memory.
+ * and all blocks of a runner use the same memory. In a random order it is filled with other bytes, so that kernels
+ * whose results depend on them are found.
  */
 #define _GNU_SOURCE
 #include "gridsmith_run.h"
@@ -617,6 +618,10 @@ int gs_host_new_slot(void) {
     return slot;
 }
 
+static int filling(const struct launch *launch) {
+    return launch->shuffled ? (int)(launch->seed >> 24 & 255) : FILLING;
+}
+
 void *gs_host_static(int slot, size_t bytes, size_t align) {
     struct runner *runner = self;
     if (!runner->slots[slot]) {
@@ -626,7 +631,7 @@ void *gs_host_static(int slot, size_t bytes, size_t align) {
         runner->slot_is_fresh[slot] = false;
     }
     if (!runner->slot_is_fresh[slot])
-        memset(runner->slots[slot], FILLING, runner->slot_bytes[slot]);
+        memset(runner->slots[slot], filling(runner->launch), runner->slot_bytes[slot]);
     runner->slot_is_fresh[slot] = true;
     return runner->slots[slot];
 }
@@ -634,7 +639,7 @@ void *gs_host_static(int slot, size_t bytes, size_t align) {
 static void poison_shared(struct runner *runner) {
     memset(runner->slot_is_fresh, 0, sizeof runner->slot_is_fresh);
     if (runner->shared_bytes)
-        memset(runner->shared, FILLING, runner->shared_bytes);
+        memset(runner->shared, filling(runner->launch), runner->shared_bytes);
 }
 
 void gs_host_indices(gs_uint3 *thread, gs_uint3 *block_size, gs_uint3 *block, gs_uint3 *grid_size) {
@@ -1036,13 +1041,41 @@ static void map_job(const char *path) {
     job = mapped;
 }
 
-/* Buffers are copied out of the file, so that AddressSanitizer knows where each one ends. */
+enum { BUFFER_ALIGNMENT = 256 };
+#    define GUARD_BYTES ((size_t)64 << 30) /* what a 32-bit index of elements of 16 bytes reaches */
+
+/* Memory that ends where addresses begin that nobody may use, and begins where they end, as near as its alignment
+   allows. NULL: there are not so many addresses. */
+static void *guarded_memory(size_t bytes) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), size = (bytes + page - 1) / page * page;
+    char *all = mmap(NULL, size + 2 * GUARD_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (all == MAP_FAILED)
+        return NULL;
+    if (mprotect(all + GUARD_BYTES, size, PROT_READ | PROT_WRITE) != 0) {
+        munmap(all, size + 2 * GUARD_BYTES);
+        return NULL;
+    }
+    return all + GUARD_BYTES + (size - bytes) / BUFFER_ALIGNMENT * BUFFER_ALIGNMENT;
+}
+
+/* AddressSanitizer knows where memory of malloc ends. */
+static void *buffer_memory(size_t bytes) {
+    void *memory = NULL;
+#    ifndef WITH_ASAN
+    memory = guarded_memory(bytes);
+#    endif
+    if (!memory && posix_memalign(&memory, BUFFER_ALIGNMENT, bytes))
+        memory = NULL;
+    return memory;
+}
+
+/* Buffers are copied out of the file, so that accesses behind the end of one are found. */
 static unsigned char **copy_buffers_in(void) {
     unsigned char **buffers = calloc(job->buffers + 1, sizeof *buffers);
     for (uint32_t i = 0; buffers && i < job->buffers; i++) {
         const gs_job_buffer *buffer = &gs_job_buffers(job)[i];
-        void *bytes = NULL;
-        if (posix_memalign(&bytes, 256, buffer->bytes ? buffer->bytes : 1))
+        void *bytes = buffer_memory(buffer->bytes ? buffer->bytes : 1);
+        if (!bytes)
             fail(GS_JOB_WRONG, "no memory for a buffer of %llu bytes", (unsigned long long)buffer->bytes);
         memcpy(bytes, (unsigned char *)job + buffer->offset, buffer->bytes);
         buffers[i] = bytes;
@@ -1054,9 +1087,10 @@ static void copy_buffers_out(unsigned char **buffers) {
     for (uint32_t i = 0; i < job->buffers; i++) {
         const gs_job_buffer *buffer = &gs_job_buffers(job)[i];
         memcpy((unsigned char *)job + buffer->offset, buffers[i], buffer->bytes);
-        free(buffers[i]);
+#    ifdef WITH_ASAN
+        free(buffers[i]); /* else its addresses go with the process */
+#    endif
     }
-    free(buffers);
 }
 
 int main(int argc, char **argv) {
@@ -1070,6 +1104,7 @@ int main(int argc, char **argv) {
     for (uint32_t i = 0; i < job->calls; i++)
         run_call(&gs_job_calls(job)[i], buffers);
     copy_buffers_out(buffers);
+    free(buffers);
     job->status = GS_JOB_DONE;
     return 0;
 }

@@ -20,7 +20,7 @@ sh scripts/setup.sh build
 
 cmake -G Ninja -S . -B build/x86_64 -DCMAKE_TOOLCHAIN_FILE=cmake/x86_64.cmake -DCMAKE_BUILD_TYPE=Release \
     -DGRIDSMITH_TESTS=ON -DGRIDSMITH_WERROR=ON >/dev/null
-tests="test_host test_traps test_reshape test_worker test_ptx_forms test_ptx_instructions hostile"
+tests="test_host test_traps test_reshape test_worker test_ptx_forms test_ptx_instructions test_ptx_recorded test_ptx_zoo ptx_compare hostile"
 # shellcheck disable=SC2086
 cmake --build build/x86_64 --target gridsmith share bench_worker launches fairness churn $tests
 

@@ -381,6 +381,9 @@ static void errors_of_kernels_are_found(void **state) {
     kernel_fails(all.plain, "misaligned", 1, 6, "is not a multiple of 4");
     kernel_fails(all.plain, "asserts", 32, 20, "assertion failed: (int)threadIdx.x < n");
     kernel_fails(all.plain, "traps", 32, -1, "the kernel trapped in block (0,0,0), thread (5,0,0) of traps");
+    kernel_fails(all.plain, "past_global", 8, 64, "signal 11");
+    kernel_fails(all.plain, "past_global", 8, 1 << 30, "signal 11");
+    kernel_fails(all.plain, "past_global", 8, -(1 << 30), "signal 11");
     kernel_fails(all.sanitized, "past_global", 8, 60, "heap-buffer-overflow");
     kernel_fails(all.sanitized, "past_global", 8, 60, "host.ptx:");
 }

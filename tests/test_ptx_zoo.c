@@ -2,9 +2,14 @@
  * test_ptx_zoo.c: the PTX of the zoo's kernels computes on the CPU what the references in plain C compute.
  *
  * The PTX is what nvcc made of kernels/NAME.cu: kernels/ptx/NAME.ptx. Each kernel is one module.
+ *
+ * GRIDSMITH_ON=cuda compares the CPU with a GPU: where a kernel gives the same in any order on the CPU, its results
+ * must be the same byte for byte, unless it has approximate or matrix instructions.
  */
 #include "test.h"
 
+#include "ptx_unfused.h"
+#include "ulps.h"
 #include "zoo/zoo.h"
 
 #include <stdlib.h>
@@ -105,8 +110,8 @@ static void play(size_t number, const char *size, gs_zoo_form form) {
 static void every_kernel_is_right(void **state) {
     static const char *const sizes[] = {"tiny", "odd", "small"};
     (void)state;
-    if (!has_ptx()) {
-        print_message("skipped: kernels/ptx is not there\n");
+    if (!has_ptx() || getenv("GRIDSMITH_ON")) {
+        print_message("skipped: kernels/ptx is not there, or a GPU is compared\n");
         skip();
     }
     for (size_t i = 0; i < KERNELS; i++)
@@ -116,7 +121,7 @@ static void every_kernel_is_right(void **state) {
 
 static void no_kernel_depends_on_the_order(void **state) {
     (void)state;
-    if (!has_ptx())
+    if (!has_ptx() || getenv("GRIDSMITH_ON"))
         skip();
     for (size_t i = 0; i < KERNELS; i++) {
         play(i, "odd", (gs_zoo_form){.form = GS_FORM_ORIGINAL, .backwards = true});
@@ -125,10 +130,152 @@ static void no_kernel_depends_on_the_order(void **state) {
     }
 }
 
+/* ---- the CPU and a GPU ---- */
+
+struct outcome {
+    void *buffers[GS_ZOO_BUFFERS];
+};
+
+static size_t bytes_of(const gs_zoo_buffer *buffer) {
+    return buffer->count * gs_scalar_bytes(buffer->type);
+}
+
+static size_t number_of(const char *source) {
+    for (size_t i = 0; i < KERNELS; i++)
+        if (strcmp(gs_zoo_at(i)->name, source) == 0)
+            return i;
+    fail_msg("there is no %s", source);
+    return 0;
+}
+
+static void run_launch(const gs_zoo_instance *instance, const gs_zoo_launch *launch, gs_executor *executor,
+                       void *const *programs, uint64_t order, struct outcome *outcome) {
+    gs_work work = {.seconds = 60, .seed = order, .shuffled = order != 0};
+    gs_error error;
+    size_t number = number_of(instance->kinds[launch->kind].source);
+    for (size_t i = 0; i < instance->buffer_count; i++)
+        gs_work_buffer(&work, outcome->buffers[i], bytes_of(&instance->buffers[i]));
+    gs_work_call(&work, all.parts[number].name, launch->grid, launch->block, launch->shared_bytes);
+    for (uint32_t i = 0; i < launch->arguments; i++)
+        if (launch->list[i].buffer >= 0)
+            gs_work_pass_buffer(&work, launch->list[i].buffer);
+        else
+            gs_work_pass(&work, launch->list[i].value, launch->list[i].bytes);
+    if (executor->ops->run(programs[number], &work, &error) != GS_OK)
+        die(instance->kernel->name, &error);
+    gs_work_free(&work);
+}
+
+static struct outcome run_all(const gs_zoo_instance *instance, gs_executor *executor, void *const *programs,
+                              uint64_t order) {
+    struct outcome outcome = {0};
+    for (size_t i = 0; i < instance->buffer_count; i++) {
+        size_t bytes = bytes_of(&instance->buffers[i]);
+        assert_non_null(outcome.buffers[i] = malloc(bytes ? bytes : 1));
+        memcpy(outcome.buffers[i], instance->buffers[i].data, bytes);
+    }
+    for (size_t i = 0; i < instance->launches.count; i++)
+        run_launch(instance, &instance->launches.data[i], executor, programs, order, &outcome);
+    return outcome;
+}
+
+static void free_outcome(struct outcome *outcome) {
+    for (size_t i = 0; i < GS_ZOO_BUFFERS; i++)
+        free(outcome->buffers[i]);
+}
+
+/* The largest distance of two numbers. */
+static uint64_t distance(const gs_zoo_instance *instance, const struct outcome *a, const struct outcome *b) {
+    static const int fraction_bits[GS_SCALARS] = {[GS_FLOAT32] = 23, [GS_FLOAT64] = 52, [GS_FLOAT16] = 10};
+    uint64_t most = 0;
+    for (size_t i = 0; i < instance->buffer_count; i++) {
+        gs_scalar type = instance->buffers[i].type;
+        uint32_t bytes = (uint32_t)gs_scalar_bytes(type);
+        for (size_t k = 0; k < instance->buffers[i].count && !instance->buffers[i].is_scratch; k++) {
+            uint64_t ulps = ulps_apart(bytes, fraction_bits[type], (const char *)a->buffers[i] + k * bytes,
+                                       (const char *)b->buffers[i] + k * bytes);
+            most = ulps > most ? ulps : most;
+        }
+    }
+    return most;
+}
+
+/* Zoo kernels with approximate instructions, or sums of products in an order of their own. */
+static bool is_inexact(size_t number) {
+    const char *text = all.texts[number];
+    return strstr(text, ".approx.") || strstr(text, "mma.");
+}
+
+/* False: it should be the same, and is not. */
+static bool compare_with_gpu(size_t number, const char *size, gs_executor *gpu, void *const *there, void *const *here) {
+    const gs_zoo_kernel *kernel = gs_zoo_at(number);
+    gs_zoo_instance instance;
+    gs_error error;
+    if (gs_zoo_instance_make(&instance, kernel, gs_zoo_size_find(kernel, size), &error) != GS_OK)
+        die(kernel->name, &error);
+    struct outcome cpu = run_all(&instance, all.executor, here, 0), other = run_all(&instance, all.executor, here, 5);
+    struct outcome device = run_all(&instance, gpu, there, 0);
+    uint64_t orders = distance(&instance, &cpu, &other), ulps = distance(&instance, &cpu, &device);
+    print_message("%-14s %-6s %s%s%s, %llu ulps\n", kernel->name, size, ulps ? "differs" : "same",
+                  is_inexact(number) ? ", inexact" : "", orders ? ", depends on the order" : "",
+                  (unsigned long long)ulps);
+    free_outcome(&cpu);
+    free_outcome(&other);
+    free_outcome(&device);
+    gs_zoo_instance_free(&instance);
+    return !ulps || orders || is_inexact(number);
+}
+
+static gs_text unfused(const char *text) {
+    gs_ptx_module module;
+    gs_error error;
+    if (gs_ptx_read(&module, "zoo.ptx", text, strlen(text), &error) != GS_OK)
+        fail_msg("%s", error.message);
+    gs_text result = ptx_unfused(&module, GS_PTX_NONE);
+    gs_ptx_free(&module);
+    return result;
+}
+
+static void the_gpu_computes_the_same(void **state) {
+    static const char *const sizes[] = {"tiny", "odd", "small"};
+    const char *on = getenv("GRIDSMITH_ON");
+    void *there[KERNELS], *here[KERNELS];
+    gs_text texts[KERNELS];
+    gs_error error;
+    int wrong = 0;
+    (void)state;
+    if (!on || !has_ptx())
+        skip();
+    gs_executor *gpu = gs_executor_open(on, &error);
+    if (!gpu)
+        fail_msg("%s", error.message);
+    for (size_t i = 0; i < KERNELS; i++) {
+        const char *name = all.parts[i].name;
+        texts[i] = unfused(all.texts[i]);
+        gs_build build = {.name = gs_zoo_at(i)->name,
+                          .text = texts[i].data,
+                          .size = texts[i].count,
+                          .kernels = &name,
+                          .kernel_count = 1};
+        here[i] = all.parts[i].program;
+        there[i] = gpu->ops->compile(gpu, &build, &error);
+        if (!there[i])
+            die(name, &error);
+    }
+    for (size_t i = 0; i < KERNELS; i++)
+        for (size_t k = 0; k < GS_COUNT(sizes); k++)
+            wrong += !compare_with_gpu(i, sizes[k], gpu, there, here);
+    gs_executor_close(gpu);
+    for (size_t i = 0; i < KERNELS; i++)
+        gs_text_free(&texts[i]);
+    assert_int_equal(wrong, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kernel_is_right),
         cmocka_unit_test(no_kernel_depends_on_the_order),
+        cmocka_unit_test(the_gpu_computes_the_same),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -360,9 +360,24 @@ static void names_find_their_entries(void **state) {
     static const struct {
         const char *name;
         int number;
-    } cases[] = {{"k<4>", 0},        {"k< 4 >", 0},          {"k<5>", 1},  {"k<5u>", 1}, {"plain", 2},
-                 {"t<unsigned>", 3}, {"t<unsigned int>", 3}, {"t", 3},     {"t<T>", 3},  {"k", -2},
-                 {"other", -1},      {"_Z1kILi4EEvPf", 0},   {"k<6>", -2}, {"", -1}};
+    } cases[] = {{"k<4>", 0},
+                 {"k< 4 >", 0},
+                 {"k<5>", 1},
+                 {"k<5u>", 1},
+                 {"plain", 2},
+                 {"t<unsigned>", 3},
+                 {"t<unsigned int>", 3},
+                 {"t", 3},
+                 {"t<T>", -1},
+                 {"k", -2},
+                 {"other", -1},
+                 {"_Z1kILi4EEvPf", 0},
+                 {"k<6>", -1},
+                 {"", -1},
+                 {"k<4>(float*)", 0},
+                 {"k<4>(float *)", 0},
+                 {"void k<4>(float*)", 0},
+                 {"k<4>(int*)", -1}};
     gs_ptx_entries entries;
     assert_true(gs_ptx_entries_list(ptx, &entries));
     assert_int_equal(entries.count, 4);

@@ -1,9 +1,10 @@
 /*
  * ptx_entries.c: the kernels of a PTX text, and which of them a name means.
  *
- * People write reduce<256>; the symbol is _Z6reduceILi256EEvPfi. Names are compared without blanks, without the
- * suffixes of numbers (4u is 4) and with the short names of types made long (unsigned is unsigned int). If that finds
- * nothing, a name without its template arguments is enough, as long as one kernel has it.
+ * People write reduce<256>, or with its parameters and its return type; the symbol is _Z6reduceILi256EEvPfi. Names are
+ * compared without blanks, without the suffixes of numbers (4u is 4) and with the short names of types made long
+ * (unsigned is unsigned int). If that finds nothing, a name without its template arguments is enough, as long as one
+ * kernel has it.
  */
 #include "ptx_input.h"
 
@@ -83,42 +84,39 @@ static char *plain_name(const char *name) {
     return text.data;
 }
 
-typedef bool (*name_test)(const char *wanted, const char *found);
+/* The ways in which people write a name. `is_short`: it stops before the template arguments. */
+static const struct way {
+    unsigned options; /* of gs_ptx_demangle */
+    bool is_short;
+} ways[] = {{GS_PTX_NAME_ALONE, false}, {0, false}, {GS_PTX_NAME_RETURN, false}, {GS_PTX_NAME_ALONE, true}};
 
-static bool is_same(const char *wanted, const char *found) {
-    return strcmp(wanted, found) == 0;
+static bool is_named(const char *symbol, const char *wanted, const struct way *way) {
+    char *name = gs_ptx_demangle(symbol, way->options), *plain = name ? plain_name(name) : NULL;
+    if (plain && way->is_short)
+        plain[strcspn(plain, "<")] = 0;
+    bool is_it = plain && strcmp(plain, wanted) == 0;
+    free(plain);
+    free(name);
+    return is_it;
 }
 
-/* The same up to the template arguments. */
-static bool is_same_template(const char *wanted, const char *found) {
-    size_t length = strcspn(wanted, "<");
-    return length == strcspn(found, "<") && memcmp(wanted, found, length) == 0;
-}
-
-/* How many names pass the test; `*number` is the last of them. */
-static int count_names(const gs_ptx_entries *entries, const char *wanted, name_test test, int *number) {
+/* How many names are the wanted one; `*number` is the first of them. */
+static int count_names(const gs_ptx_entries *entries, const char *wanted, const struct way *way, int *number) {
     int found = 0;
-    for (size_t i = 0; i < entries->count; i++) {
-        char *name = gs_ptx_demangle(entries->data[i], GS_PTX_NAME_ALONE), *plain = name ? plain_name(name) : NULL;
-        if (plain && test(wanted, plain)) {
-            found++;
+    for (size_t i = 0; i < entries->count; i++)
+        if (is_named(entries->data[i], wanted, way) && found++ == 0)
             *number = (int)i;
-        }
-        free(plain);
-        free(name);
-    }
     return found;
 }
 
 int gs_ptx_entries_find(const gs_ptx_entries *entries, const char *name) {
-    static const name_test tests[] = {is_same, is_same_template};
     for (size_t i = 0; i < entries->count; i++)
         if (strcmp(entries->data[i], name) == 0)
             return (int)i;
     char *wanted = plain_name(name);
     int found = 0, number = -1;
-    for (size_t i = 0; i < GS_COUNT(tests) && wanted && !found; i++)
-        found = count_names(entries, wanted, tests[i], &number);
+    for (size_t i = 0; i < GS_COUNT(ways) && wanted && !found; i++)
+        found = count_names(entries, wanted, &ways[i], &number);
     free(wanted);
     return found > 1 ? -2 : number;
 }

@@ -36,6 +36,17 @@ static char *text_with_instances(const gs_ptx_source_request *request, bool has_
     return text.data;
 }
 
+/* The source was compiled with a use of this instance. Its arguments may be written in other ways, such as 1 << 3. */
+static int find_instance(const gs_ptx_entries *entries, const char *kernel) {
+    int number = gs_ptx_entries_find(entries, kernel);
+    const char *arguments = strchr(kernel, '<');
+    char *name = number == -1 && arguments ? strndup(kernel, (size_t)(arguments - kernel)) : NULL;
+    if (name)
+        number = gs_ptx_entries_find(entries, name);
+    free(name);
+    return number;
+}
+
 static gs_code no_kernel(const gs_ptx_source_request *request, const gs_ptx_entries *entries, const char *kernel,
                          bool are_several, gs_error *error) {
     gs_text list = {0};
@@ -59,7 +70,7 @@ static gs_code find_symbols(const gs_ptx_source_request *request, gs_ptx_compile
     if (!compiled->symbols || !gs_ptx_entries_list(compiled->text, &entries))
         return gs_fail_memory(error);
     for (size_t i = 0; i < request->kernel_count && code == GS_OK; i++) {
-        int number = gs_ptx_entries_find(&entries, request->kernels[i]);
+        int number = find_instance(&entries, request->kernels[i]);
         if (number < 0)
             code = no_kernel(request, &entries, request->kernels[i], number == -2, error);
         else if (!(compiled->symbols[compiled->count++] = strdup(entries.data[number])))

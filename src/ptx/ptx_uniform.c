@@ -32,14 +32,31 @@ struct value {
     bool has_same_tops; /* all bits but the lowest five are the same in a warp */
 };
 
+/* A value in a byte, so that the worse of two is their bitwise or: large functions have millions of them. */
+enum { NOT_SAME_BLOCK = 1, NOT_SAME_WARP = 2, NOT_MULTIPLE = 4, OTHER_TOPS = 8 };
+
+static uint8_t packed(struct value value) {
+    return (uint8_t)((value.scope >= GS_PTX_SAME_WARP ? NOT_SAME_BLOCK : 0) |
+                     (value.scope >= GS_PTX_SAME_THREAD ? NOT_SAME_WARP : 0) | (value.is_multiple ? 0 : NOT_MULTIPLE) |
+                     (value.has_same_tops ? 0 : OTHER_TOPS));
+}
+
+static struct value unpacked(uint8_t bits) {
+    return (struct value){.scope = bits & NOT_SAME_WARP    ? GS_PTX_SAME_THREAD
+                                   : bits & NOT_SAME_BLOCK ? GS_PTX_SAME_WARP
+                                                           : GS_PTX_SAME_BLOCK,
+                          .is_multiple = !(bits & NOT_MULTIPLE),
+                          .has_same_tops = !(bits & OTHER_TOPS)};
+}
+
 /* A register that is written once has one value. Those that are written at several places, mostly the variables of
-   loops, have a value at the beginning of each block, and `current` ones within the block at hand. */
+   loops, have a value at the beginning of each block, and `current` ones within the block at hand. All are packed. */
 struct analysis {
     const gs_ptx_flow *flow;
     gs_ptx_uniform *uniform;
-    struct value *once;               /* of each register */
-    uint32_t *slots;                  /* of each register: its place in the next two, or GS_PTX_NONE */
-    struct value *at_entry, *current; /* at_entry[block * slot_count + slot] */
+    uint8_t *once;               /* of each register */
+    uint32_t *slots;             /* of each register: its place in the next two, or GS_PTX_NONE */
+    uint8_t *at_entry, *current; /* at_entry[block * slot_count + slot] */
     size_t slot_count;
     bool has_whole_rows, has_changed;
 };
@@ -52,9 +69,13 @@ static struct value value_of_scope(gs_ptx_scope scope) {
 
 /* ---- operands ---- */
 
-static struct value *value_at(const struct analysis *analysis, uint32_t number) {
+static uint8_t *place_of(const struct analysis *analysis, uint32_t number) {
     uint32_t slot = analysis->slots[number];
     return slot == GS_PTX_NONE ? &analysis->once[number] : &analysis->current[slot];
+}
+
+static struct value value_at(const struct analysis *analysis, uint32_t number) {
+    return unpacked(*place_of(analysis, number));
 }
 
 static struct value special_value(const struct analysis *analysis, const gs_ptx_operand *operand) {
@@ -85,7 +106,7 @@ static struct value operand_value(const struct analysis *analysis, const gs_ptx_
     struct value value = value_of_scope(GS_PTX_SAME_BLOCK);
     switch (operand->kind) {
     case GS_PTX_REGISTER:
-        return *value_at(analysis, operand->value);
+        return value_at(analysis, operand->value);
     case GS_PTX_SPECIAL:
         return special_value(analysis, operand);
     case GS_PTX_INTEGER:
@@ -272,11 +293,11 @@ static struct value result_of(const struct step *step, gs_ptx_scope runs) {
 static void mark_written(struct analysis *analysis, const gs_ptx_operand *operand, struct value value, bool is_sure) {
     const gs_ptx_operand *children = analysis->flow->module->operands.data + operand->children;
     if (operand->kind == GS_PTX_REGISTER && operand->access & GS_PTX_WRITE) {
-        struct value *known = value_at(analysis, operand->value), next = worse(*known, value);
+        uint8_t *known = place_of(analysis, operand->value), next = *known | packed(value);
         bool is_once = analysis->slots[operand->value] == GS_PTX_NONE;
-        if (is_once && memcmp(known, &next, sizeof next) != 0)
+        if (is_once && *known != next)
             analysis->has_changed = true;
-        *known = is_sure && !is_once ? value : next;
+        *known = is_sure && !is_once ? packed(value) : next;
     }
     for (uint32_t i = 0; i < operand->count; i++)
         mark_written(analysis, &children[i], value, is_sure);
@@ -287,7 +308,7 @@ static void look_at_statement(struct analysis *analysis, const gs_ptx_statement 
     struct step step = {
         .analysis = analysis, .statement = statement, .operands = module->operands.data + statement->operands};
     bool is_guarded = statement->guard != GS_PTX_NONE;
-    gs_ptx_scope guard = is_guarded ? value_at(analysis, statement->guard)->scope : GS_PTX_SAME_BLOCK;
+    gs_ptx_scope guard = is_guarded ? (gs_ptx_scope)value_at(analysis, statement->guard).scope : GS_PTX_SAME_BLOCK;
     if (statement->kind != GS_PTX_INSTRUCTION)
         return;
     size_t first = module->functions.data[analysis->flow->function].statements;
@@ -316,7 +337,7 @@ static void look_at_branch(struct analysis *analysis, uint32_t number) {
     if (block->target_count)
         scope = operand_value(analysis, &flow->module->operands.data[last->operands]).scope;
     if (block->successors[0] != GS_PTX_NONE && last->guard != GS_PTX_NONE)
-        scope = (uint8_t)gs_max(scope, value_at(analysis, last->guard)->scope);
+        scope = (uint8_t)gs_max(scope, value_at(analysis, last->guard).scope);
     analysis->has_changed = analysis->has_changed || scope > *decides;
     *decides = (uint8_t)gs_max(*decides, scope);
 }
@@ -336,22 +357,22 @@ static void look_at_dependences(struct analysis *analysis) {
 
 /* The values at the end of a block are those at the beginning of a block behind it. */
 static void pass_on(struct analysis *analysis, uint32_t to) {
-    struct value *at_entry = analysis->at_entry + to * analysis->slot_count;
+    uint8_t *at_entry = analysis->at_entry + to * analysis->slot_count, worse_bits = 0;
+    const uint8_t *current = analysis->current;
     if (to >= analysis->flow->blocks.count)
         return;
     for (size_t i = 0; i < analysis->slot_count; i++) {
-        struct value next = worse(at_entry[i], analysis->current[i]);
-        analysis->has_changed = analysis->has_changed || memcmp(&next, &at_entry[i], sizeof next) != 0;
-        at_entry[i] = next;
+        worse_bits |= (uint8_t)(current[i] & ~at_entry[i]);
+        at_entry[i] |= current[i];
     }
+    analysis->has_changed = analysis->has_changed || worse_bits;
 }
 
 static void look_at_block(struct analysis *analysis, uint32_t number) {
     const gs_ptx_flow *flow = analysis->flow;
     const gs_ptx_block *block = &flow->blocks.data[number];
     if (analysis->slot_count)
-        memcpy(analysis->current, analysis->at_entry + number * analysis->slot_count,
-               analysis->slot_count * sizeof *analysis->current);
+        memcpy(analysis->current, analysis->at_entry + number * analysis->slot_count, analysis->slot_count);
     for (uint32_t i = block->first; i <= block->last; i++)
         look_at_statement(analysis, &flow->module->statements.data[i], analysis->uniform->runs[number]);
     look_at_branch(analysis, number);
@@ -396,13 +417,6 @@ static bool assign_slots(struct analysis *analysis, size_t registers) {
     return true;
 }
 
-static struct value *new_values(size_t count) {
-    struct value *values = malloc((count + 1) * sizeof *values);
-    for (size_t i = 0; values && i < count; i++)
-        values[i] = (struct value){.is_multiple = true, .has_same_tops = true};
-    return values;
-}
-
 static bool prepare(struct analysis *analysis) {
     const gs_ptx_flow *flow = analysis->flow;
     const gs_ptx_function *function = &flow->module->functions.data[flow->function];
@@ -411,11 +425,11 @@ static bool prepare(struct analysis *analysis) {
                                           .runs = calloc(blocks + 1, 1),
                                           .guards = calloc(function->statement_count + 1, 1)};
     analysis->slots = malloc((registers + 1) * sizeof *analysis->slots);
-    analysis->once = new_values(registers);
+    analysis->once = calloc(registers + 1, 1); /* the best of all values */
     if (!analysis->slots || !analysis->once || !assign_slots(analysis, registers))
         return false;
-    analysis->at_entry = new_values(blocks * analysis->slot_count);
-    analysis->current = new_values(analysis->slot_count);
+    analysis->at_entry = calloc(blocks * analysis->slot_count + 1, 1);
+    analysis->current = calloc(analysis->slot_count + 1, 1);
     return analysis->at_entry && analysis->current && analysis->uniform->decides && analysis->uniform->runs &&
            analysis->uniform->guards;
 }

@@ -17,6 +17,8 @@ typedef struct gs_ptx_kernel {
     bool has_whole_rows;    /* what `uniform` assumes */
     bool has_shared;        /* uses shared memory, itself or in a function that it calls */
     bool has_warp_steps;    /* shuffles, votes and barriers of warps that not all lanes reach: see ptx_lanes.c */
+    bool *is_called;        /* functions that it calls, directly or not; */
+    bool *is_copied;        /* those that the form calls as a copy: see ptx_calls.c */
     gs_block_loop loop;
 } gs_ptx_kernel;
 
@@ -29,8 +31,38 @@ void gs_ptx_kernel_free(gs_ptx_kernel *kernel);
 #define gs_ptx_refuse(kernel, statement, error, ...)                                                                   \
     gs_ptx_fail((kernel)->module, (statement)->first, error, GS_E_REFUSED, __VA_ARGS__)
 
+/* Refuses a statement, of the kernel or of a function that it calls, that no form can keep; and names of reshaped
+   kernels (ptx_refused.c). */
+gs_code gs_ptx_check_statement(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, gs_error *error);
+gs_code gs_ptx_check_names(const gs_ptx_kernel *kernel, uint32_t function, gs_error *error);
+
+/* The scope of threads that execute a statement of the kernel, or none of them does. */
+gs_ptx_scope gs_ptx_scope_at(const gs_ptx_kernel *kernel, uint32_t statement);
+
+/* The barriers of a kernel and of what it calls (ptx_barriers.c). */
+typedef struct gs_ptx_barriers {
+    uint32_t used;                           /* a bit for each barrier with a count, */
+    uint32_t open;                           /* and for each without one */
+    const gs_ptx_statement *apart, *special; /* one that not all threads reach; one that cannot have ghosts */
+    const gs_ptx_statement *called;          /* the call of a function with a barrier */
+} gs_ptx_barriers;
+gs_code gs_ptx_look_at_barrier(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, gs_ptx_scope scope,
+                               gs_ptx_barriers *barriers, gs_error *error);
+/* Decides between a plain barrier behind the body, and ghosts. */
+gs_code gs_ptx_decide_barriers(gs_ptx_kernel *kernel, const gs_ptx_barriers *barriers, gs_error *error);
+
+/* Looks at the functions that the kernel calls (ptx_calls.c). */
+gs_code gs_ptx_check_calls(gs_ptx_kernel *kernel, gs_ptx_barriers *barriers, gs_error *error);
+/* The function that a call names, and which operand that is; -1: it is called through a pointer, or not declared. */
+int gs_ptx_called_function(const gs_ptx_module *module, const gs_ptx_statement *statement, uint32_t *operand);
+
+/* Lets a call of a function that is copied call the copy (ptx_copies.c). */
+void gs_ptx_replace_call(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, gs_edits *edits);
+/* Appends the copies, and the variable in which they find the number of the block. */
+gs_code gs_ptx_put_copies(const gs_ptx_kernel *kernel, gs_text *into, gs_error *error);
+
 /* Refuses a loop that waits for memory that other blocks write (ptx_waits.c). */
-gs_code gs_ptx_check_waits(const gs_ptx_kernel *kernel, gs_error *error);
+gs_code gs_ptx_check_waits(gs_ptx_kernel *kernel, gs_error *error);
 
 /* Whether an operation of lanes with a mask is at this statement: shfl.sync, vote.sync, bar.warp.sync, ... */
 static inline bool gs_ptx_is_warp_step(const gs_ptx_statement *statement) {

@@ -104,45 +104,50 @@ void gs_ptx_file_free(gs_ptx_file *file) {
 
 /* ---- finding a kernel ---- */
 
-static bool is_named(const gs_ptx_module *module, const gs_ptx_function *function, const char *name) {
+/* All kernels of the file: their symbols, and where they are. */
+struct kernels {
+    gs_ptx_entries entries;
+    GS_PTX_LIST_OF(gs_ptx_place) places;
+};
+
+static bool add_kernel(struct kernels *kernels, const gs_ptx_module *module, uint32_t function) {
     char symbol[GS_PTX_SYMBOL_MOST];
-    gs_ptx_token_text(module, function->name, symbol, sizeof symbol);
-    if (strcmp(symbol, name) == 0)
-        return true;
-    static const unsigned ways[] = {GS_PTX_NAME_ALONE, 0, GS_PTX_NAME_RETURN};
-    for (size_t i = 0; i < GS_COUNT(ways); i++) {
-        char *plain = gs_ptx_demangle(symbol, ways[i]);
-        size_t length = plain ? strcspn(plain, "<(") : 0;
-        bool is_it = plain && (strcmp(plain, name) == 0 || (strlen(name) == length && !strncmp(plain, name, length)));
-        free(plain);
-        if (is_it)
-            return true;
-    }
-    return false;
+    if (!GS_RESERVE(&kernels->entries, 1) || !GS_RESERVE(&kernels->places, 1))
+        return false;
+    gs_ptx_token_text(module, module->functions.data[function].name, symbol, sizeof symbol);
+    char *copy = strdup(symbol);
+    if (!copy)
+        return false;
+    kernels->entries.data[kernels->entries.count++] = copy;
+    kernels->places.data[kernels->places.count++] = (gs_ptx_place){module, function};
+    return true;
+}
+
+static bool collect_kernels(const gs_ptx_file *file, struct kernels *kernels) {
+    for (size_t m = 0; m < file->count; m++)
+        for (uint32_t i = 0; i < file->data[m].module.functions.count; i++) {
+            const gs_ptx_function *function = &file->data[m].module.functions.data[i];
+            if (function->is_entry && function->is_defined && !add_kernel(kernels, &file->data[m].module, i))
+                return false;
+        }
+    return true;
 }
 
 gs_code gs_ptx_file_find(const gs_ptx_file *file, const char *kernel, gs_ptx_place *place, gs_error *error) {
-    const char *wanted = file->symbol[0] ? file->symbol : kernel;
-    size_t found = 0;
-    for (size_t m = 0; m < file->count; m++)
-        for (uint32_t i = 0; i < file->data[m].module.functions.count; i++) {
-            const gs_ptx_module *module = &file->data[m].module;
-            const gs_ptx_function *function = &module->functions.data[i];
-            if (!function->is_entry || !function->is_defined || !is_named(module, function, wanted))
-                continue;
-            if (gs_ptx_token_is(module, function->name, wanted)) { /* its symbol: there is no doubt */
-                *place = (gs_ptx_place){module, i};
-                return GS_OK;
-            }
-            if (found++ == 0)
-                *place = (gs_ptx_place){module, i};
-        }
-    if (found == 1)
-        return GS_OK;
-    return gs_fail(error, GS_E_USAGE,
-                   found ? "%s means %zu kernels of the file; 'gridsmith reshape --list' shows their names"
-                         : "the file has no kernel %s; 'gridsmith reshape --list' shows what it has",
-                   kernel, found);
+    struct kernels kernels = {.entries = {.count = 0}};
+    gs_code code = collect_kernels(file, &kernels) ? GS_OK : gs_fail_memory(error);
+    int number = code == GS_OK ? gs_ptx_entries_find(&kernels.entries, file->symbol[0] ? file->symbol : kernel) : -1;
+    if (number >= 0)
+        *place = kernels.places.data[number];
+    else if (code == GS_OK)
+        code =
+            gs_fail(error, GS_E_USAGE,
+                    number == -2 ? "%s means several kernels of the file; 'gridsmith reshape --list' shows their names"
+                                 : "the file has no kernel %s; 'gridsmith reshape --list' shows what it has",
+                    kernel);
+    gs_ptx_entries_free(&kernels.entries);
+    free(kernels.places.data);
+    return code;
 }
 
 /* ---- a list of all kernels ---- */

@@ -77,6 +77,8 @@ static void replace_instruction(const gs_ptx_kernel *kernel, const gs_ptx_statem
         replace_specials(kernel, statement, &module->operands.data[statement->operands + i], edits);
     if (statement->opcode == GS_PTX_RETURN || statement->opcode == GS_PTX_EXIT)
         replace_return(kernel, statement, edits);
+    else if (statement->opcode == GS_PTX_CALL)
+        gs_ptx_replace_call(kernel, statement, edits);
     else if (statement->opcode == GS_PTX_BARRIER)
         replace_barrier(kernel, statement, edits);
     else if (statement->opcode == GS_PTX_MBARRIER && kernel->loop.has_mbarriers)
@@ -96,14 +98,6 @@ static gs_code change_body(const gs_ptx_kernel *kernel, gs_edits *edits, gs_erro
 }
 
 /* ---- the entry ---- */
-
-const char *gs_ptx_form_symbol(const gs_ptx_module *module, uint32_t function, enum gs_form form, char *into,
-                               size_t size) {
-    char name[2048];
-    gs_ptx_token_text(module, module->functions.data[function].name, name, sizeof name);
-    snprintf(into, size, "%s__%s", name, gs_form_name(form));
-    return into;
-}
 
 /* Whether the author has limited the registers. */
 static bool has_limit(const gs_ptx_module *module, const gs_ptx_function *function) {
@@ -130,11 +124,24 @@ static void change_head(const gs_ptx_kernel *kernel, uint32_t max_registers, gs_
         gs_edits_add(edits, begin_of(module, function->open), 0, ".maxnreg %u\n", max_registers);
 }
 
+/* Each thread stores the same. Nobody reads what the block before left: there is a barrier between. */
+static void store_block(const gs_ptx_kernel *kernel, gs_text *into) {
+    char form[GS_PTX_SYMBOL_MOST];
+    gs_ptx_form_symbol(kernel->module, kernel->function, kernel->loop.form, form, sizeof form);
+    for (int i = 0; i < 3; i++)
+        gs_text_add(into,
+                    "\tst.shared.u32 [%s_gs_block+%d], %%gs_%c;\n\tld.param.u32 %%gs_grid, [gs_job+%d];\n"
+                    "\tst.shared.u32 [%s_gs_block+%d], %%gs_grid;\n",
+                    form, 4 * i, 'x' + i, 4 * i, form, 12 + 4 * i);
+}
+
 static void add_loop(const gs_ptx_kernel *kernel, gs_edits *edits) {
     const gs_ptx_module *module = kernel->module;
     const gs_ptx_function *function = &module->functions.data[kernel->function];
     gs_text begin = {0}, end = {0};
     gs_block_loop_begin(&begin, &kernel->loop);
+    if (kernel->loop.stores_block)
+        store_block(kernel, &begin);
     gs_block_loop_end(&end, &kernel->loop);
     edits->failed = edits->failed || begin.failed || end.failed;
     if (!edits->failed) {
@@ -160,6 +167,8 @@ gs_code gs_ptx_reshape(const gs_ptx_module *module, uint32_t function, const gs_
         change_head(&kernel, options->max_registers, &edits);
         add_loop(&kernel, &edits);
         code = change_body(&kernel, &edits, error);
+        if (code == GS_OK)
+            code = gs_ptx_put_copies(&kernel, into, error);
         if (code == GS_OK) {
             gs_text_add(into, "\n");
             bool is_done =

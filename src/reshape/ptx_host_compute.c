@@ -44,7 +44,8 @@ static const struct row {
     {"copysign", "", "f32 f64", "ttt"},
     {"cos", "approx ftz", "f32", "tt"},
     {"div", "", INTS, "ttt"},
-    {"div", ROUNDINGS " approx full ftz", "f32", "ttt"},
+    {"div", ROUNDINGS " full ftz", "f32", "ttt"},
+    {"div", "!approx ftz", "f32", "ttt"},
     {"div", ROUNDINGS, "f64", "ttt"},
     {"dp2a", "!lo hi", "u32 s32", "tuuu"},
     {"dp4a", "", "u32 s32", "tuuu"},
@@ -128,8 +129,10 @@ static bool row_fits(const struct row *row, const gs_ptx_instruction *instructio
 }
 
 /* Modes that are not part of the name of the function. */
-static bool is_left_out(const char *word, gs_ptx_type type) {
-    return gs_ptx_listed("rn approx full ftz relu", word) || (gs_ptx_is_float(type) && strcmp(word, "sat") == 0);
+static bool is_left_out(const char *name, const char *word, gs_ptx_type type) {
+    if (strcmp(word, "approx") == 0)
+        return strcmp(name, "div") != 0;
+    return gs_ptx_listed("rn full ftz relu", word) || (gs_ptx_is_float(type) && strcmp(word, "sat") == 0);
 }
 
 /* "ptx_add_rz_f32". The product of mad, if it is floating point, is not rounded: it is fma. */
@@ -137,7 +140,7 @@ static void put_name(gs_ptx_host *host, const gs_ptx_instruction *instruction, g
     bool is_fused = strcmp(instruction->words[0], "mad") == 0 && gs_ptx_is_float(type);
     gs_ptx_put(host, "ptx_%s", is_fused ? "fma" : instruction->words[0]);
     for (uint32_t i = 1; i < instruction->count; i++)
-        if (!is_type_word(instruction->words[i]) && !is_left_out(instruction->words[i], type))
+        if (!is_type_word(instruction->words[i]) && !is_left_out(instruction->words[0], instruction->words[i], type))
             gs_ptx_put(host, "_%s", instruction->words[i]);
     for (uint32_t i = 1; i < instruction->count; i++)
         if (is_type_word(instruction->words[i]))
@@ -177,6 +180,17 @@ static void put_arguments(gs_ptx_host *host, const gs_ptx_instruction *instructi
     gs_ptx_put(host, ")");
 }
 
+/* A quotient that is rounded up or down is flushed by what it was before. */
+static bool is_quotient(const gs_ptx_instruction *instruction) {
+    bool is_directed = gs_ptx_word(instruction, "rp") || gs_ptx_word(instruction, "rm");
+    return is_directed && (strcmp(instruction->words[0], "div") == 0 || strcmp(instruction->words[0], "rcp") == 0);
+}
+
+static void put_magnitude(gs_ptx_host *host, const gs_ptx_instruction *instruction) {
+    gs_ptx_put(host, ", ptx_%s_rz_f32", instruction->words[0]);
+    put_arguments(host, instruction, instruction->words[0][0] == 'd' ? "ttt" : "tt", GS_PTX_F32, "ptx_flush");
+}
+
 void gs_ptx_translate_compute(gs_ptx_host *host, const gs_ptx_instruction *instruction) {
     const struct row *row = NULL;
     for (size_t i = 0; i < GS_COUNT(rows) && !row; i++)
@@ -201,8 +215,10 @@ void gs_ptx_translate_compute(gs_ptx_host *host, const gs_ptx_instruction *instr
     if (saturates || rectifies)
         gs_ptx_put(host, "ptx_%s_%s(", saturates ? "sat" : "relu", gs_ptx_type_name(type));
     if (flush[0])
-        gs_ptx_put(host, "%s(", flush);
+        gs_ptx_put(host, "%s(", is_quotient(instruction) ? "ptx_flush_quotient" : flush);
     put_name(host, instruction, type);
     put_arguments(host, instruction, row->operands, type, flush);
+    if (flush[0] && is_quotient(instruction))
+        put_magnitude(host, instruction);
     gs_ptx_put(host, "%s%s;", flush[0] ? ")" : "", saturates || rectifies ? ")" : "");
 }

@@ -81,7 +81,7 @@ static gs_ptx_c as_real(gs_ptx_host *host, const gs_ptx_instruction *instruction
                         gs_ptx_type from) {
     gs_ptx_c value = gs_ptx_value(host, operand, from), result;
     bool is_flushed = gs_ptx_word(instruction, "ftz") && from == GS_PTX_F32;
-    snprintf(result.text, sizeof result.text, is_flushed ? "ptx_f32(ptx_flush(%s%.150s))" : "ptx_%s(%.150s)",
+    snprintf(result.text, sizeof result.text, is_flushed ? "ptx_f32(ptx_flushed(%s%.150s))" : "ptx_%s(%.150s)",
              is_flushed ? "" : gs_ptx_type_name(from), value.text);
     return result;
 }
@@ -103,8 +103,7 @@ static void real_to_integer(gs_ptx_host *host, const gs_ptx_instruction *instruc
     if (is_zero)
         gs_ptx_put(host, "0);");
     else
-        gs_ptx_put(host, "%s1ull << %u%s);", is_signed ? "(int64_t)(" : "", is_signed ? 63 : bits - 1,
-                   is_signed ? ")" : "");
+        gs_ptx_put(host, is_signed ? "(int64_t)(-1ull << %u));" : "1ull << %u);", bits - 1);
 }
 
 static void integer_to_real(gs_ptx_host *host, const gs_ptx_instruction *instruction, gs_ptx_type to,
@@ -129,11 +128,17 @@ static void put_real(gs_ptx_host *host, const char *value, gs_ptx_type to, gs_pt
     if (is_half && is_nearest && from != GS_PTX_F64)
         gs_ptx_put(host, "ptx_bits_%s(%s)", gs_ptx_type_name(to), value);
     else if (is_half)
-        gs_ptx_put(host, "ptx_pack(%s, %s, %s)", value, to == GS_PTX_F16 ? "5, 10" : "8, 7", rounding);
-    else if (to == GS_PTX_F32 && from == GS_PTX_F64 && !is_nearest)
+        gs_ptx_put(host, "ptx_pack%s(%s, %s, %s)", from == GS_PTX_F64 ? "_f64" : "", value,
+                   to == GS_PTX_F16 ? "5, 10" : "8, 7", rounding);
+    else if (to == GS_PTX_F32 && from == GS_PTX_F64)
         gs_ptx_put(host, "ptx_f32_of_f64(%s, %s)", value, rounding);
     else
         gs_ptx_put(host, "ptx_bits_%s(%s)", gs_ptx_type_name(to), value);
+}
+
+/* cvt.f32.bf16 is a shift, which keeps the bits of what is not a number. */
+static bool is_shift(const gs_ptx_instruction *instruction, gs_ptx_type to, gs_ptx_type from) {
+    return to == GS_PTX_F32 && from == GS_PTX_BF16 && instruction->count == 3;
 }
 
 static void real_to_real(gs_ptx_host *host, const gs_ptx_instruction *instruction, gs_ptx_type to, gs_ptx_type from) {
@@ -141,6 +146,15 @@ static void real_to_real(gs_ptx_host *host, const gs_ptx_instruction *instructio
     bool saturates = gs_ptx_word(instruction, "sat"), rectifies = gs_ptx_word(instruction, "relu");
     bool is_flushed = gs_ptx_word(instruction, "ftz") && to == GS_PTX_F32;
     const char *rounding = rounding_of(instruction);
+    if (is_shift(instruction, to, from)) {
+        gs_ptx_put(host, "(uint32_t)%s << 16;", gs_ptx_value(host, &instruction->operands[1], from).text);
+        return;
+    }
+    if (is_rounded_to_integer(instruction) && to == GS_PTX_F64 && from == GS_PTX_F64 && !saturates) {
+        gs_ptx_put(host, "ptx_integral_f64(%s, %s);", gs_ptx_value(host, &instruction->operands[1], from).text,
+                   rounding);
+        return;
+    }
     if (is_rounded_to_integer(instruction)) {
         snprintf(integral.text, sizeof integral.text, "%sptx_integral(%.150s, %s)", from == GS_PTX_F64 ? "" : "(float)",
                  value.text, rounding);

@@ -153,6 +153,34 @@ static const char first_confined[] = "\tmov.u32 %gs_r17, 0xffffffff;\n"
                                      "\tmov.u32 %gs_r17, gs_ours;\n"
                                      "\tmov.f32 %gs_f0, 0f00000000;\n";
 
+/* Where blocks wait for lower ones, the first task comes from the queue, too: a worker block that has not begun,
+   because more were launched than fit, must not have a block. Its number would be waited for. */
+static const char first_ordered[] = "\tld.param.u64 %gs_d0, [gs_job+24];\n"
+                                    "\tmul.wide.u32 %gs_d1, %gs_r0, 8;\n"
+                                    "\tadd.u64 %gs_d0, %gs_d0, %gs_d1;\n"
+                                    "\tatom.global.add.u64 %gs_d2, [%gs_d0], 1;\n"
+                                    "\tcvt.u32.u64 %gs_r15, %gs_d2;\n"
+                                    "\tld.param.u32 %gs_r10, [gs_job];\n"
+                                    "\tld.param.u32 %gs_r11, [gs_job+4];\n"
+                                    "\tld.param.u32 %gs_r12, [gs_job+8];\n"
+                                    "\tmul.lo.u32 %gs_r13, %gs_r10, %gs_r11;\n"
+                                    "\tmul.lo.u32 %gs_r13, %gs_r13, %gs_r12;\n"
+                                    "\tmov.u32 %gs_r14, %nctaid.x;\n"
+                                    "\tmov.u32 %gs_r16, 1;\n"
+                                    "\tmov.u32 %gs_r17, gs_ours;\n"
+                                    "\tmov.f32 %gs_f0, 0f00000000;\n";
+
+/* The upper half of the queue then counts worker blocks that found no task. The last one sets the queue back. */
+static const char leave_ordered[] = "\tsetp.ge.u32 %gs_p1, %gs_r15, %gs_r13;\n"
+                                    "\tmov.u64 %gs_d3, 0x100000000;\n"
+                                    "\t@%gs_p1 atom.global.add.u64 %gs_d3, [%gs_d0], %gs_d3;\n"
+                                    "\tshr.u64 %gs_d3, %gs_d3, 32;\n"
+                                    "\tcvt.u32.u64 %gs_r9, %gs_d3;\n"
+                                    "\tadd.u32 %gs_r9, %gs_r9, 1;\n"
+                                    "\tsetp.eq.and.u32 %gs_p1, %gs_r9, %gs_r14, %gs_p1;\n"
+                                    "\tmov.u64 %gs_d3, 0;\n"
+                                    "\t@%gs_p1 st.global.u64 [%gs_d0], %gs_d3;\n";
+
 /* ---- blocks ---- */
 
 /* %gs_place from the task at index %gs_r6. */
@@ -313,6 +341,14 @@ static const char take_confined[] = "\tatom.global.add.u64 %gs_d2, [%gs_d0], %gs
 
 /* ---- the whole ---- */
 
+const char *gs_ptx_form_symbol(const gs_ptx_module *module, uint32_t function, enum gs_form form, char *into,
+                               size_t size) {
+    char name[2048];
+    gs_ptx_token_text(module, module->functions.data[function].name, name, sizeof name);
+    snprintf(into, size, "%s__%s", name, gs_form_name(form));
+    return into;
+}
+
 /* Puts a part, with the number of the barrier and the size of a task written in. */
 static void put_filled(gs_text *into, const char *part, const gs_block_loop *loop) {
     for (const char *at = part; *at;) {
@@ -336,7 +372,8 @@ void gs_block_loop_begin(gs_text *into, const gs_block_loop *loop) {
     put(into, loop->has_ghosts ? prepare_ghosts : "");
     put(into, store_inverses);
     put(into, is_confined ? read_signals : "");
-    put(into, is_confined ? first_confined : first_persistent);
+    put(into, is_confined ? first_confined : loop->is_ordered ? first_ordered : first_persistent);
+    put(into, !is_confined && loop->is_ordered ? leave_ordered : "");
     put(into, store_task);
     put_filled(into, "$gs_started:\n\tbar.warp.sync 0xffffffff;\n\tbar.sync %BARRIER%;\n\tmov.u32 %gs_r6, 0;\n", loop);
     put(into, enter_task);
@@ -362,16 +399,18 @@ void gs_block_loop_end(gs_text *into, const gs_block_loop *loop) {
     bool is_confined = loop->form == GS_FORM_CONFINED;
     put(into, "$gs_next:\n");
     put(into, loop->has_async_copies ? "\tcp.async.wait_all;\n" : "");
+    put(into, loop->has_bulk_copies ? "\tcp.async.bulk.wait_group 0;\n" : "");
     put(into, loop->has_mbarriers ? "\tmov.u32 %gs_again, 1;\n" : "");
     put_filled(into, loop->has_ghosts ? wait_as_ghost : "\tbar.warp.sync 0xffffffff;\n", loop);
     put_filled(into, loop->warps_are_independent || loop->has_ghosts ? go_on : wait_and_go_on, loop);
     put(into, find_first);
     put(into, take_task);
-    put(into, is_confined ? may_take_confined : may_take_persistent);
+    put(into, is_confined ? may_take_confined : loop->is_ordered ? "" : may_take_persistent);
     put(into, is_confined ? read_signals : "");
     put(into, is_confined ? leave_early : "");
     put_filled(into, size_task, loop);
-    put(into, is_confined ? take_confined : take_persistent);
+    put(into, is_confined || loop->is_ordered ? take_confined : take_persistent);
+    put(into, !is_confined && loop->is_ordered ? leave_ordered : "");
     put(into, store_task);
     put(into, is_confined ? store_last : "");
     put_filled(into, "$gs_meet:\n\tbar.warp.sync 0xffffffff;\n\tbar.sync %BARRIER%;\n\txor.b32 %gs_r6, %gs_place, 1;\n",

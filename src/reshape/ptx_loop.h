@@ -20,7 +20,9 @@ typedef struct gs_block_loop {
     bool has_marks;             /* counts how often each block ran */
     bool warps_are_independent; /* threads share nothing: each warp goes on to the next block by itself */
     bool has_ghosts;            /* threads that have returned take part in the barriers of the others */
-    bool has_async_copies, has_mbarriers;
+    bool has_async_copies, has_bulk_copies, has_mbarriers;
+    bool is_ordered;       /* blocks wait for lower ones: no block is given to a worker block that has not begun */
+    bool stores_block;     /* functions read the number of the block in shared memory: ptx_calls.c */
     bool needs_whole_rows; /* the block must be a multiple of 32 wide */
     uint32_t barrier;      /* the number of the barrier that separates blocks */
 } gs_block_loop;

@@ -292,21 +292,34 @@ static gs_code check_loop(struct loop *loop, uint32_t head, uint32_t from, gs_er
     return GS_OK;
 }
 
-/* Whether the kernel has any load that could be waited for; most have none. */
-static bool has_reads_anew(const gs_ptx_kernel *kernel) {
-    const gs_ptx_function *function = &kernel->module->functions.data[kernel->function];
+/* A load of a function that could be waited for, or NULL; most have none. */
+static const gs_ptx_statement *find_read_anew(const gs_ptx_kernel *kernel, uint32_t number) {
+    const gs_ptx_function *function = &kernel->module->functions.data[number];
     for (uint32_t i = 0; i < function->statement_count; i++) {
         const gs_ptx_statement *statement = statement_at(kernel, function->statements + i);
         if (statement->kind == GS_PTX_INSTRUCTION && reads_anew(kernel, statement))
-            return true;
+            return statement;
     }
-    return false;
+    return NULL;
 }
 
-gs_code gs_ptx_check_waits(const gs_ptx_kernel *kernel, gs_error *error) {
+/* In functions no proof is tried: who calls one may wait for its result. */
+static gs_code check_called(const gs_ptx_kernel *kernel, gs_error *error) {
+    for (uint32_t i = 0; i < kernel->module->functions.count; i++) {
+        const gs_ptx_statement *load = kernel->is_called[i] ? find_read_anew(kernel, i) : NULL;
+        if (load)
+            return gs_ptx_refuse(kernel, load, error,
+                                 "it calls a function that may wait for memory that another block writes");
+    }
+    return GS_OK;
+}
+
+gs_code gs_ptx_check_waits(gs_ptx_kernel *kernel, gs_error *error) {
     const gs_ptx_flow *flow = &kernel->flow;
-    if (!has_reads_anew(kernel))
-        return GS_OK;
+    gs_code called = check_called(kernel, error);
+    if (called != GS_OK || !find_read_anew(kernel, kernel->function))
+        return called;
+    kernel->loop.is_ordered = true;
     struct loop loop = {.kernel = kernel,
                         .within = calloc(flow->blocks.count + 1, sizeof(bool)),
                         .wanted =

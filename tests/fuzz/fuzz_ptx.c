@@ -1,7 +1,8 @@
 /*
- * fuzz_ptx.c: any bytes as PTX. What is accepted has control flow, and every token of it is found again.
+ * fuzz_ptx.c: any bytes as PTX. What is accepted has control flow, and every token of it is found again. Its kernels
+ * are reshaped, and what comes out is PTX again.
  */
-#include "ptx/ptx.h"
+#include "reshape/reshape.h"
 
 #include <stdlib.h>
 
@@ -26,13 +27,34 @@ static void look_at_function(const gs_ptx_module *module, uint32_t number) {
     gs_ptx_flow_free(&flow);
 }
 
+static void reshape(const gs_ptx_module *module, uint32_t number) {
+    for (int form = GS_FORM_PERSISTENT; form <= GS_FORM_CONFINED; form++) {
+        gs_ptx_options options = {.form = (enum gs_form)form, .has_marks = form == GS_FORM_CONFINED};
+        gs_text text = {0};
+        gs_ptx_module again;
+        gs_error error;
+        gs_text_put(&text, module->text, module->size);
+        gs_code code = gs_ptx_reshape(module, number, &options, &text, NULL, &error);
+        require(code == GS_OK || code == GS_E_REFUSED);
+        if (code == GS_OK) {
+            require(gs_ptx_read(&again, "again", text.data, text.count, &error) == GS_OK);
+            require(again.functions.count > module->functions.count);
+            gs_ptx_free(&again);
+        }
+        gs_text_free(&text);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
     gs_ptx_module module;
     if (gs_ptx_read(&module, "fuzz", (const char *)bytes, count, NULL) != GS_OK)
         return 0;
     for (uint32_t i = 0; i < module.functions.count; i++)
-        if (module.functions.data[i].is_defined)
+        if (module.functions.data[i].is_defined) {
             look_at_function(&module, i);
+            if (module.functions.data[i].is_entry)
+                reshape(&module, i);
+        }
     gs_ptx_free(&module);
     return 0;
 }

@@ -1,0 +1,64 @@
+/*
+ * ptx_barriers.c: which barriers a kernel has, and whether its loop needs ghosts. See ptx_loop.c.
+ */
+#include "ptx_facts.h"
+
+/* The scope of threads that execute the statement, or none of them does. */
+gs_ptx_scope gs_ptx_scope_at(const gs_ptx_kernel *kernel, uint32_t statement) {
+    uint32_t first = kernel->module->functions.data[kernel->function].statements;
+    return (gs_ptx_scope)gs_max(kernel->uniform.runs[gs_ptx_flow_block(&kernel->flow, statement)],
+                                kernel->uniform.guards[statement - first]);
+}
+
+gs_code gs_ptx_look_at_barrier(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, gs_ptx_scope scope,
+                               gs_ptx_barriers *barriers, gs_error *error) {
+    bool reduces = gs_ptx_has(kernel->module, statement, "red");
+    uint32_t at = reduces ? 1 : 0, extra = reduces ? 3 : 1;
+    if (gs_ptx_has(kernel->module, statement, "arrive"))
+        return gs_ptx_refuse(kernel, statement, error,
+                             "threads that arrive at this barrier and go on may be counted "
+                             "for the next block");
+    const gs_ptx_operand *id = &kernel->module->operands.data[statement->operands + at];
+    bool has_number = statement->count > at && id->kind == GS_PTX_INTEGER && id->bits < 16;
+    bool has_count = statement->count > extra;
+    bool is_apart = scope != GS_PTX_SAME_BLOCK;
+    if (!has_number && is_apart)
+        return gs_ptx_refuse(kernel, statement, error, "not all threads reach this barrier, whose number is computed");
+    if (has_number && has_count)
+        barriers->used |= is_apart ? 1u << id->bits : 0;
+    else if (has_number)
+        barriers->open |= 1u << id->bits;
+    if (is_apart && !has_count)
+        barriers->apart = statement;
+    if (reduces)
+        barriers->special = statement;
+    return GS_OK;
+}
+
+/* Decides between a plain barrier behind the body, and ghosts. */
+gs_code gs_ptx_decide_barriers(gs_ptx_kernel *kernel, const gs_ptx_barriers *barriers, gs_error *error) {
+    uint32_t open = barriers->open, first = 0;
+    if (!barriers->apart) {
+        while (first < 15 && barriers->used >> first & 1)
+            first++;
+        kernel->loop.barrier = first;
+        return barriers->used >> first & 1
+                   ? gs_ptx_fail(kernel->module, kernel->module->functions.data[kernel->function].name, error,
+                                 GS_E_REFUSED, "it uses all barriers")
+                   : GS_OK;
+    }
+    while (!(open >> first & 1))
+        first++;
+    kernel->loop.has_ghosts = true;
+    kernel->loop.barrier = first;
+    if (barriers->called)
+        return gs_ptx_refuse(kernel, barriers->called, error,
+                             "not all threads reach the barriers of this kernel, one of which is in a function");
+    if (barriers->special)
+        return gs_ptx_refuse(kernel, barriers->special, error,
+                             "not all threads reach the barriers of this kernel, one of which votes");
+    if (open != 1u << first || barriers->used >> first & 1)
+        return gs_ptx_refuse(kernel, barriers->apart, error,
+                             "not all threads reach this barrier, and the kernel has others with other numbers");
+    return GS_OK;
+}

@@ -1,0 +1,261 @@
+/*
+ * ptx_calls.c: the functions that a kernel calls.
+ *
+ * A function stays as it is, unless it reads the number of the block or the size of the grid. Then the form calls a
+ * copy of it, which reads them from shared memory, where each thread stores them when it begins a block; and so does
+ * each function that calls such a one. A function that may be called through a pointer cannot be copied.
+ *
+ * What waits for other threads may be in a function if all of them come there: the threads of the block to a barrier,
+ * the lanes of a warp to a shuffle. That holds if the way through all calls is uniform (ptx_uniform.c). The parameters
+ * of a function are taken for different in each thread.
+ */
+#include "ptx_facts.h"
+
+#include <stdlib.h>
+
+/* Functions of CUDA that neither know the block nor wait for others. */
+static const char *const harmless_functions[] = {
+    "vprintf", "malloc", "free", "__assertfail", "__nv_aligned_device_malloc", "cudaGraphSetConditional"};
+
+/* What is known of a function: the worst scope with which it is called, and whether it may be through a pointer. */
+struct visit {
+    bool is_made, is_pointer;
+    uint8_t scope; /* gs_ptx_scope */
+};
+
+/* A walk over calls. */
+struct reach {
+    gs_ptx_kernel *kernel;
+    gs_ptx_barriers *barriers;
+    gs_error *error;
+    const gs_ptx_statement *call; /* of the kernel, for errors */
+    struct visit *visits;         /* of each function */
+    bool is_pointer;              /* it is called through a pointer */
+};
+
+static gs_code look_at_function(struct reach *reach, uint32_t number, gs_ptx_scope scope);
+
+int gs_ptx_called_function(const gs_ptx_module *module, const gs_ptx_statement *statement, uint32_t *operand) {
+    const gs_ptx_operand *operands = module->operands.data + statement->operands;
+    char name[GS_PTX_SYMBOL_MOST];
+    *operand = statement->count > 1 && operands[0].kind == GS_PTX_LIST ? 1 : 0;
+    if (*operand >= statement->count || operands[*operand].kind != GS_PTX_SYMBOL)
+        return -1;
+    gs_ptx_token_text(module, operands[*operand].first, name, sizeof name);
+    return gs_ptx_find_function(module, name);
+}
+
+/* Called through a pointer it may be any function of the module. */
+static gs_code look_at_all(struct reach *reach, gs_ptx_scope scope) {
+    gs_code code = GS_OK;
+    bool was_pointer = reach->is_pointer;
+    reach->is_pointer = true;
+    for (uint32_t i = 0; i < reach->kernel->module->functions.count && code == GS_OK; i++)
+        if (!reach->kernel->module->functions.data[i].is_entry)
+            code = look_at_function(reach, i, scope);
+    reach->is_pointer = was_pointer;
+    return code;
+}
+
+static gs_code look_at_call(struct reach *reach, const gs_ptx_statement *statement, gs_ptx_scope scope) {
+    const gs_ptx_module *module = reach->kernel->module;
+    uint32_t operand;
+    int function = gs_ptx_called_function(module, statement, &operand);
+    if (function >= 0)
+        return look_at_function(reach, (uint32_t)function, scope);
+    const gs_ptx_operand *operands = module->operands.data + statement->operands;
+    bool is_pointer = operand >= statement->count || operands[operand].kind != GS_PTX_SYMBOL;
+    return is_pointer
+               ? look_at_all(reach, scope)
+               : gs_ptx_refuse(reach->kernel, reach->call, reach->error, "it calls a function that is not declared");
+}
+
+static bool names_block(const gs_ptx_module *module, const gs_ptx_operand *operand) {
+    if (operand->kind == GS_PTX_SPECIAL && (operand->value == GS_PTX_CTAID || operand->value == GS_PTX_NCTAID))
+        return true;
+    for (uint32_t i = 0; i < operand->count; i++)
+        if (names_block(module, &module->operands.data[operand->children + i]))
+            return true;
+    return false;
+}
+
+static bool reads_block(const gs_ptx_module *module, const gs_ptx_statement *statement) {
+    for (uint32_t i = 0; statement->kind == GS_PTX_INSTRUCTION && i < statement->count; i++)
+        if (names_block(module, &module->operands.data[statement->operands + i]))
+            return true;
+    return false;
+}
+
+static gs_code refuse_call(const struct reach *reach, uint32_t number, const char *reason) {
+    char name[300];
+    const gs_ptx_module *module = reach->kernel->module;
+    gs_ptx_token_text(module, module->functions.data[number].name, name, sizeof name);
+    return gs_ptx_refuse(reach->kernel, reach->call, reach->error, "it calls %s, %s", name, reason);
+}
+
+static gs_code refuse_pointer(const struct reach *reach, uint32_t number) {
+    char name[300];
+    const gs_ptx_module *module = reach->kernel->module;
+    gs_ptx_token_text(module, module->functions.data[number].name, name, sizeof name);
+    return gs_ptx_refuse(reach->kernel, reach->call, reach->error,
+                         "it may call %s through a pointer, which reads the number of the block", name);
+}
+
+/* A statement of a function, which threads within `scope` execute together. */
+static gs_code look_into_function(struct reach *reach, uint32_t number, const gs_ptx_statement *statement,
+                                  gs_ptx_scope scope) {
+    gs_ptx_kernel *kernel = reach->kernel;
+    gs_code code = gs_ptx_check_statement(kernel, statement, reach->error);
+    if (code != GS_OK || statement->kind != GS_PTX_INSTRUCTION)
+        return code;
+    if (reads_block(kernel->module, statement)) {
+        if (reach->is_pointer)
+            return refuse_pointer(reach, number);
+        kernel->is_copied[number] = true;
+    }
+    switch (statement->opcode) {
+    case GS_PTX_BARRIER:
+        if (scope != GS_PTX_SAME_BLOCK)
+            return refuse_call(reach, number, "which has a barrier that perhaps not all threads reach");
+        reach->barriers->called = reach->call;
+        return gs_ptx_look_at_barrier(kernel, statement, scope, reach->barriers, reach->error);
+    case GS_PTX_EXIT:
+        return refuse_call(reach, number, "which ends threads");
+    case GS_PTX_SHUFFLE:
+    case GS_PTX_BARRIER_WARP:
+        return scope != GS_PTX_SAME_THREAD
+                   ? GS_OK
+                   : refuse_call(reach, number, "in which lanes wait for others that perhaps do not come");
+    case GS_PTX_MBARRIER:
+        return gs_ptx_has(kernel->module, statement, "init")
+                   ? refuse_call(reach, number, "which initializes an mbarrier")
+                   : GS_OK;
+    case GS_PTX_ASYNC_COPY:
+        kernel->loop.has_async_copies = true;
+        return GS_OK;
+    case GS_PTX_BULK_COPY:
+        kernel->loop.has_bulk_copies = true;
+        return GS_OK;
+    case GS_PTX_CALL:
+        return look_at_call(reach, statement, scope);
+    default:
+        return GS_OK;
+    }
+}
+
+/* Whether it matters which threads come to a statement. */
+static bool needs_scope(const gs_ptx_statement *statement) {
+    return statement->kind == GS_PTX_INSTRUCTION &&
+           (statement->opcode == GS_PTX_BARRIER || statement->opcode == GS_PTX_CALL || gs_ptx_is_warp_step(statement));
+}
+
+/* The body of a function, for which the flow is made only if it is needed. */
+static gs_code look_at_statements(struct reach *reach, uint32_t number, gs_ptx_scope scope) {
+    const gs_ptx_module *module = reach->kernel->module;
+    const gs_ptx_function *function = &module->functions.data[number];
+    gs_ptx_flow flow = {0};
+    gs_ptx_uniform uniform = {0};
+    gs_code code = GS_OK;
+    for (uint32_t i = 0; i < function->statement_count && code == GS_OK; i++) {
+        const gs_ptx_statement *statement = &module->statements.data[function->statements + i];
+        gs_ptx_scope here = scope;
+        if (needs_scope(statement) && !uniform.runs) {
+            code = gs_ptx_flow_make(&flow, module, number, reach->error);
+            if (code == GS_OK)
+                code = gs_ptx_uniform_make(&uniform, &flow, reach->kernel->has_whole_rows, reach->error);
+            if (code != GS_OK)
+                break;
+        }
+        if (needs_scope(statement))
+            here = (gs_ptx_scope)gs_max(gs_max(scope, uniform.runs[gs_ptx_flow_block(&flow, function->statements + i)]),
+                                        uniform.guards[i]);
+        code = look_into_function(reach, number, statement, here);
+    }
+    gs_ptx_uniform_free(&uniform);
+    gs_ptx_flow_free(&flow);
+    return code;
+}
+
+static gs_code look_at_function(struct reach *reach, uint32_t number, gs_ptx_scope scope) {
+    const gs_ptx_module *module = reach->kernel->module;
+    char name[GS_PTX_SYMBOL_MOST];
+    gs_ptx_token_text(module, module->functions.data[number].name, name, sizeof name);
+    number = (uint32_t)gs_ptx_find_function(module, name); /* where it is defined, if it is */
+    const gs_ptx_function *function = &module->functions.data[number];
+    struct visit *visit = &reach->visits[number];
+    if (visit->is_made && visit->scope >= scope && visit->is_pointer >= reach->is_pointer)
+        return GS_OK;
+    *visit = (struct visit){.is_made = true,
+                            .is_pointer = visit->is_pointer || reach->is_pointer,
+                            .scope = (uint8_t)gs_max(visit->scope, scope)};
+    for (size_t i = 0; !function->is_defined && i < GS_COUNT(harmless_functions); i++)
+        if (strcmp(name, harmless_functions[i]) == 0)
+            return GS_OK;
+    if (!function->is_defined)
+        return refuse_call(reach, number, "whose code is not here");
+    reach->kernel->is_called[number] = true;
+    reach->kernel->has_shared = true; /* it may use variables of the module */
+    return look_at_statements(reach, number, scope);
+}
+
+/* ---- which functions are copied ---- */
+
+static bool calls_copied(const gs_ptx_kernel *kernel, const gs_ptx_function *function) {
+    for (uint32_t i = 0; i < function->statement_count; i++) {
+        const gs_ptx_statement *statement = &kernel->module->statements.data[function->statements + i];
+        uint32_t operand;
+        int called = statement->kind == GS_PTX_INSTRUCTION && statement->opcode == GS_PTX_CALL
+                         ? gs_ptx_called_function(kernel->module, statement, &operand)
+                         : -1;
+        if (called >= 0 && kernel->is_copied[called])
+            return true;
+    }
+    return false;
+}
+
+/* Whoever calls a function that is copied is copied, too. */
+static gs_code spread_copies(struct reach *reach) {
+    gs_ptx_kernel *kernel = reach->kernel;
+    gs_code code = GS_OK;
+    for (bool is_new = true; is_new;) {
+        is_new = false;
+        for (uint32_t i = 0; i < kernel->module->functions.count; i++) {
+            const gs_ptx_function *function = &kernel->module->functions.data[i];
+            if (!reach->visits[i].is_made || kernel->is_copied[i] || !calls_copied(kernel, function))
+                continue;
+            kernel->is_copied[i] = is_new = true;
+        }
+    }
+    for (uint32_t i = 0; i < kernel->module->functions.count && code == GS_OK; i++) {
+        if (!kernel->is_copied[i])
+            continue;
+        kernel->loop.stores_block = true;
+        reach->call = &kernel->module->statements.data[kernel->module->functions.data[i].statements];
+        code = reach->visits[i].is_pointer ? refuse_pointer(reach, i) : gs_ptx_check_names(kernel, i, reach->error);
+    }
+    return code;
+}
+
+gs_code gs_ptx_check_calls(gs_ptx_kernel *kernel, gs_ptx_barriers *barriers, gs_error *error) {
+    const gs_ptx_module *module = kernel->module;
+    const gs_ptx_function *function = &module->functions.data[kernel->function];
+    free(kernel->is_called);
+    free(kernel->is_copied);
+    kernel->is_called = calloc(module->functions.count + 1, sizeof(bool));
+    kernel->is_copied = calloc(module->functions.count + 1, sizeof(bool));
+    struct reach reach = {.visits = calloc(module->functions.count + 1, sizeof(struct visit)),
+                          .kernel = kernel,
+                          .barriers = barriers,
+                          .error = error};
+    gs_code code = reach.visits && kernel->is_called && kernel->is_copied ? GS_OK : gs_fail_memory(error);
+    kernel->loop.stores_block = false;
+    for (uint32_t i = 0; i < function->statement_count && code == GS_OK; i++) {
+        reach.call = &module->statements.data[function->statements + i];
+        if (reach.call->kind == GS_PTX_INSTRUCTION && reach.call->opcode == GS_PTX_CALL)
+            code = look_at_call(&reach, reach.call, gs_ptx_scope_at(kernel, function->statements + i));
+    }
+    if (code == GS_OK)
+        code = spread_copies(&reach);
+    free(reach.visits);
+    return code;
+}
