@@ -135,6 +135,26 @@ static void store_block(const gs_ptx_kernel *kernel, gs_text *into) {
                     form, 4 * i, 'x' + i, 4 * i, form, 12 + 4 * i);
 }
 
+/* Which parts of %ctaid an operand reads. */
+static void find_reads(const gs_ptx_module *module, const gs_ptx_operand *operand, bool *reads) {
+    if (operand->kind == GS_PTX_SPECIAL && operand->value == GS_PTX_CTAID && operand->part >= 'x' &&
+        operand->part <= 'z')
+        reads[operand->part - 'x'] = true;
+    for (uint32_t i = 0; i < operand->count; i++)
+        find_reads(module, &module->operands.data[operand->children + i], reads);
+}
+
+static void examine_reads(gs_ptx_kernel *kernel) {
+    const gs_ptx_module *module = kernel->module;
+    const gs_ptx_function *function = &module->functions.data[kernel->function];
+    for (uint32_t i = 0; i < function->statement_count; i++) {
+        const gs_ptx_statement *statement = &module->statements.data[function->statements + i];
+        for (uint32_t k = 0; statement->kind == GS_PTX_INSTRUCTION && k < statement->count; k++)
+            find_reads(module, &module->operands.data[statement->operands + k], kernel->loop.reads_block);
+    }
+    kernel->loop.has_redux = strncmp(module->target, "sm_", 3) == 0 && atoi(module->target + 3) >= 80;
+}
+
 static void add_loop(const gs_ptx_kernel *kernel, gs_edits *edits) {
     const gs_ptx_module *module = kernel->module;
     const gs_ptx_function *function = &module->functions.data[kernel->function];
@@ -164,6 +184,7 @@ gs_code gs_ptx_reshape(const gs_ptx_module *module, uint32_t function, const gs_
                               .warps_are_independent = kernel.loop.warps_are_independent};
     if (code == GS_OK && into) {
         const gs_ptx_function *found = &module->functions.data[function];
+        examine_reads(&kernel);
         change_head(&kernel, options->max_registers, &edits);
         add_loop(&kernel, &edits);
         code = change_body(&kernel, &edits, error);

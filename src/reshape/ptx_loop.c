@@ -362,6 +362,14 @@ static void put_filled(gs_text *into, const char *part, const gs_block_loop *loo
     }
 }
 
+/* The result of a reduction is in a uniform register, as %ctaid is: so ptxas has as many registers for the body as in
+   the original. Else it may keep fewer loads in flight, which made a kernel slower by a third. */
+static void put_uniform_block(gs_text *into, const gs_block_loop *loop) {
+    for (int i = 0; i < 3 && loop->has_redux; i++)
+        if (loop->reads_block[i])
+            gs_text_add(into, "\tredux.sync.min.u32 %%gs_%c, %%gs_%c, 0xffffffff;\n", 'x' + i, 'x' + i);
+}
+
 void gs_block_loop_begin(gs_text *into, const gs_block_loop *loop) {
     bool is_confined = loop->form == GS_FORM_CONFINED;
     put(into, declarations);
@@ -378,6 +386,7 @@ void gs_block_loop_begin(gs_text *into, const gs_block_loop *loop) {
     put_filled(into, "$gs_started:\n\tbar.warp.sync 0xffffffff;\n\tbar.sync %BARRIER%;\n\tmov.u32 %gs_r6, 0;\n", loop);
     put(into, enter_task);
     put(into, enter_block);
+    put_uniform_block(into, loop);
     put(into, loop->has_ghosts ? "\tadd.u32 %gs_all, %gs_all, %gs_threads;\n" : "");
     put(into, loop->has_marks ? mark_block : "");
 }
