@@ -22,6 +22,7 @@ enum {
     SMS = 4,
     TURN_NS = 1000, /* of the daemon */
     USUAL_WAY_NS = 1000,
+    DECISION_NS = 4000,      /* for each contender */
     DEFER_NS = 20000,        /* that a deferred report waits for the next launch */
     BLOCK_NS = 6000,         /* of a kernel, divided by the SMs */
     BYTES_PER_NS = 8,        /* that the device copies */
@@ -36,6 +37,17 @@ static int64_t clock_ns, way_ns = USUAL_WAY_NS; /* way_ns: from the daemon to th
 int64_t __wrap_gs_now_ns(void);
 int64_t __wrap_gs_now_ns(void) {
     return clock_ns;
+}
+
+/* Decisions take time, too. */
+gs_decision __real_gs_plan_decide(const gs_plan_options *options, const gs_profile_store *store,
+                                  const gs_contender *contenders, size_t count, gs_plan_place *placements);
+gs_decision __wrap_gs_plan_decide(const gs_plan_options *options, const gs_profile_store *store,
+                                  const gs_contender *contenders, size_t count, gs_plan_place *placements);
+gs_decision __wrap_gs_plan_decide(const gs_plan_options *options, const gs_profile_store *store,
+                                  const gs_contender *contenders, size_t count, gs_plan_place *placements) {
+    clock_ns += (int64_t)count * DECISION_NS;
+    return __real_gs_plan_decide(options, store, contenders, count, placements);
 }
 
 /* ---- the device ---- */
@@ -294,7 +306,7 @@ struct client {
     uint64_t size;             /* of each: bytes or blocks */
     int64_t pause_ns, asleep_until_ns;
     uint64_t sent, waited; /* commands */
-    uint32_t weight;       /* 0: 1 */
+    uint32_t weight;       /* 0: 100, as in the client library */
 };
 
 static void add_resources(gs_session *session) {
@@ -321,7 +333,7 @@ static void come(struct client *client, gs_server *server) {
     client->near = ends[0];
     client->far = ends[1];
     gs_session_options options = {
-        .weight = client->weight ? client->weight : 1, .socket = client->near, .page = memfd_create("test", 0)};
+        .weight = client->weight ? client->weight : 100, .socket = client->near, .page = memfd_create("test", 0)};
     assert_true(options.page >= 0 && ftruncate(options.page, (off_t)gs_wire_page_bytes()) == 0);
     client->session = gs_session_open(server, &options, NULL);
     assert_non_null(client->session);
@@ -484,7 +496,7 @@ static void alone_a_client_keeps_the_device_busy(void **state) {
 static void bytes_go_by_weight(void **state) {
     (void)state;
     struct client clients[] = {large_copies, large_copies, large_copies};
-    clients[0].weight = 2;
+    clients[0].weight = 200;
     struct result result = play(clients, 3);
     double all = (double)(result.did[0] + result.did[1] + result.did[2]);
     assert_true(result.busy_ns[COPIES] > (int64_t)MEASURED_MS * 1000000 / 1000 * 995);

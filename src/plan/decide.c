@@ -72,10 +72,11 @@ static double served_for_weight(const gs_contender *contender) {
     return (double)contender->served / weight_of(contender);
 }
 
-/* Whether a was served less than b for its weight, by more than a slice. Then b does not even run between two launches
-   of a. */
+/* Whether a was served less than b for its weight, by more than a slice of b. Then b does not even run between two
+   launches of a. */
 static bool is_far_behind(const gs_plan_query *query, const gs_contender *a, const gs_contender *b) {
-    return served_for_weight(a) + (double)query->all * (double)query->options->slice_ns < served_for_weight(b);
+    double slice = (double)query->all * (double)query->options->slice_ns / weight_of(b);
+    return served_for_weight(a) + slice < served_for_weight(b);
 }
 
 static bool comes_first(const gs_plan_query *query, const gs_contender *a, const gs_contender *b) {

@@ -9,6 +9,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 bool gs_contenders_reserve(gs_server *server) {
     gs_contenders *contenders = &server->contenders;
@@ -33,8 +34,10 @@ enum {
     GAP_NS = 50000         /* or so long: with less on the device it would be idle between launches */
 };
 
-static double turn_of(const gs_server *server) {
-    return (double)server->plan.slice_ns * server->facts.sms;
+/* A turn of a client, for its weight. */
+static double turn_of(const gs_session *session) {
+    const gs_server *server = session->server;
+    return (double)server->plan.slice_ns * server->facts.sms / session->options.weight;
 }
 
 static double had_for_weight(const gs_session *session) {
@@ -55,7 +58,7 @@ static void join(gs_session *session) {
             least = had_for_weight(other);
     }
     if (session->left_ns && server->now_ns - session->left_ns < ABSENT_NS)
-        least -= MOST_BEHIND * turn_of(server);
+        least -= MOST_BEHIND * turn_of(session);
     uint64_t fair = least > 0 ? (uint64_t)(least * session->options.weight) : 0;
     session->had = gs_max_u64(session->had, fair);
 }
@@ -172,7 +175,7 @@ static bool is_missed(const gs_server *server) {
 bool gs_contenders_is_ahead(const gs_session *session) {
     const gs_server *server = session->server;
     const gs_contenders *contenders = &server->contenders;
-    double had = had_for_weight(session) - turn_of(server);
+    double had = had_for_weight(session) - turn_of(session);
     return (contenders->sessions > 1 && had > contenders->least_had) ||
            (is_missed(server) && had > contenders->left_had);
 }
@@ -188,6 +191,17 @@ int64_t gs_contenders_patience_ns(const gs_session *session) {
                                     : gs_max(GAP_NS, (int64_t)(server->now_ns - contenders->left_ns) / PATIENCE);
 }
 
+/* Puts a stream that waits among those of its client that have waited longest. */
+static void note_earliest(gs_session *session, const gs_stream *stream) {
+    for (size_t i = 0; i < GS_COUNT(session->earliest) && stream; i++) {
+        const gs_stream *other = session->earliest[i];
+        if (other && gs_stream_launch(other)->launch.arrival <= gs_stream_launch(stream)->launch.arrival)
+            continue;
+        session->earliest[i] = stream;
+        stream = other;
+    }
+}
+
 /* What each client has on the device, and which of its launches came first. */
 static void look_at_sessions(gs_contenders *contenders) {
     contenders->least_had = INFINITY;
@@ -196,7 +210,7 @@ static void look_at_sessions(gs_contenders *contenders) {
         gs_session *session = contenders->data[i]->session;
         session->running = 0;
         session->is_present = false;
-        session->earliest = NULL;
+        memset(session->earliest, 0, sizeof session->earliest);
         contenders->least_had = fmin(contenders->least_had, had_for_weight(session));
     }
     for (size_t i = 0; i < contenders->count; i++) {
@@ -206,18 +220,24 @@ static void look_at_sessions(gs_contenders *contenders) {
         session->running += action && action->is_issued;
         contenders->present += action && !session->is_present;
         session->is_present |= action != NULL;
-        if (action && !action->is_issued &&
-            (!session->earliest || action->launch.arrival < gs_stream_launch(session->earliest)->launch.arrival))
-            session->earliest = stream;
+        if (action && !action->is_issued)
+            note_earliest(session, stream);
     }
 }
 
-/* Of a client that is ahead of others, a launch waits until none of its launches runs, and those before it have. */
+/* Of the launches of a client that wait, those that came first take part: decisions among many take long, and no more
+   can run together anyway. Of a client that is ahead of others it is one, when none of its launches runs. */
 static bool takes_part(const gs_stream *stream) {
     const gs_session *session = stream->session;
     const gs_action *action = gs_stream_contender(stream);
-    return !action || action->is_issued || !gs_contenders_is_ahead(session) ||
-           (!session->running && session->earliest == stream);
+    if (!action || action->is_issued)
+        return true;
+    if (gs_contenders_is_ahead(session))
+        return !session->running && session->earliest[0] == stream;
+    for (size_t i = 0; i < GS_COUNT(session->earliest); i++)
+        if (session->earliest[i] == stream)
+            return true;
+    return false;
 }
 
 size_t gs_contenders_describe(gs_server *server) {

@@ -44,6 +44,7 @@ enum {
     GS_SESSION_ACTIONS = 512, /* of one client that have not happened; further commands stay in its ring */
     GS_MOST_ACTIONS = 65536,  /* of all clients; with more, each client may have GS_LEAST_ACTIONS */
     GS_LEAST_ACTIONS = 16,
+    GS_EARLIEST = 4,     /* launches of one client that wait and take part in a decision */
     GS_TIME_BUCKETS = 40 /* powers of two of nanoseconds */
 };
 
@@ -455,18 +456,18 @@ struct gs_session {
     uint32_t actions;  /* that have not happened */
     uint32_t end_code; /* enum gs_client_code; 0: it is open */
     uint64_t opened_ns;
-    uint32_t contenders;       /* of its streams, */
-    uint32_t running;          /* those that the device has, as of the last decision, */
-    const gs_stream *earliest; /* the one that has waited longest, */
-    bool is_present;           /* whether one has a launch, */
-    bool has_turn;             /* whether one has a turn, */
-    bool waits_for_turn;       /* and whether one waits for it */
-    uint64_t left_ns;          /* when the last of its streams left */
-    uint64_t moving;           /* bytes of copies and fills that the worker has, */
-    bool is_held;              /* whether some wait for others', */
-    double moved;              /* how many there were, for fairness, and */
-    uint64_t moved_ns;         /* when the last: see transfer.c */
-    uint64_t had;              /* SMs times nanoseconds, for fairness: see contenders.c */
+    uint32_t contenders;                    /* of its streams, */
+    uint32_t running;                       /* those that the device has, as of the last decision, */
+    const gs_stream *earliest[GS_EARLIEST]; /* those that have waited longest, in order; NULL: there are no more */
+    bool is_present;                        /* whether one has a launch, */
+    bool has_turn;                          /* whether one has a turn, */
+    bool waits_for_turn;                    /* and whether one waits for it */
+    uint64_t left_ns;                       /* when the last of its streams left */
+    uint64_t moving;                        /* bytes of copies and fills that the worker has, */
+    bool is_held;                           /* whether some wait for others', */
+    double moved;                           /* how many there were, for fairness, and */
+    uint64_t moved_ns;                      /* when the last: see transfer.c */
+    uint64_t had;                           /* SMs times nanoseconds, for fairness: see contenders.c */
     gs_session_loads loads;
     gs_session_counts counts;
     gs_account account;

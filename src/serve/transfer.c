@@ -61,7 +61,7 @@ static void join(gs_session *session, double least) {
         return;
     double fair = isfinite(least) ? least : server->transfers.moved;
     if (session->moved_ns && server->now_ns - session->moved_ns < ABSENT_NS)
-        fair -= (double)bytes_in(server, CATCH_UP_NS);
+        fair -= (double)bytes_in(server, CATCH_UP_NS) / session->options.weight;
     session->moved = fmax(session->moved, fair);
 }
 
