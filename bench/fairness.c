@@ -9,7 +9,7 @@
  * medians of ROUNDS rounds of SECONDS each. Everything runs on the CPU. The exit code is 1 if a share falls below 80%.
  *
  * Copies of 1 MiB go through buffers of 64 MiB, which no cache of the copying core holds. With buffers that stay in its
- * cache an honest client would copy several times as fast beside one like itself, and a flood would take that from it,
+ * cache an honest client would copy faster beside one like itself, and a flood of large copies would take that from it,
  * however fair the daemon is.
  */
 #define _GNU_SOURCE
