@@ -141,6 +141,36 @@ static void below_a_higher_priority_they_go_2_ms_ahead(void **state) {
     }
 }
 
+/* The first client is ahead of one that has left. What it has on the GPU grows with the time that this is ago. */
+static void who_comes_back_does_not_wait_long(void **state) {
+    (void)state;
+    struct scene *scene = open_scene(20000, 1);
+    gs_contenders *contenders = &scene->server.contenders;
+    gs_session *first = &scene->sessions[0];
+    scene->server.facts.sms = SMS;
+    contenders->sessions = contenders->present = 1;
+    contenders->left_ns = 1000000000;
+    scene->server.now_ns = contenders->left_ns + 8000000;
+    assert_int_equal(filled(scene), 399); /* it is not ahead */
+    first->had = (uint64_t)scene->server.plan.slice_ns * SMS + 1000000;
+    assert_int_equal(filled(scene), 50); /* 1 ms */
+    first->streams[7].ahead_ns = 500000;
+    assert_int_equal(filled(scene), 25); /* with those of its other streams */
+    first->streams[7].ahead_ns = 0;
+    scene->server.now_ns = contenders->left_ns;
+    assert_int_equal(filled(scene), 2); /* so many that there is no gap */
+    contenders->sessions = 2;           /* it is still expected */
+    assert_int_equal(filled(scene), 2);
+    contenders->present = 2; /* it is there */
+    assert_int_equal(filled(scene), 1);
+    contenders->sessions = contenders->present = 1;
+    scene->server.now_ns = contenders->left_ns + 100000000; /* it does not come back */
+    assert_int_equal(filled(scene), 399);
+    first->waits_for_turn = true; /* another stream of the client waits */
+    assert_int_equal(filled(scene), 1);
+    close_scene(scene);
+}
+
 /* How many of the launches are reported at once. */
 static int reported(struct scene *scene, int launches) {
     int count = 0;
@@ -274,6 +304,7 @@ int main(void) {
         cmocka_unit_test(alone_launches_go_8_ms_ahead),
         cmocka_unit_test(with_others_they_go_4_ms_ahead),
         cmocka_unit_test(below_a_higher_priority_they_go_2_ms_ahead),
+        cmocka_unit_test(who_comes_back_does_not_wait_long),
         cmocka_unit_test(ends_are_reported_every_millisecond),
         cmocka_unit_test(a_launch_takes_the_place_of_the_one_before_it),
         cmocka_unit_test(a_stream_whose_launch_ended_is_expected),

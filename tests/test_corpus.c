@@ -48,8 +48,10 @@ static size_t count_unchanged(const char *file) {
 
 static void recordings_are_written_back_unchanged(void **state) {
     (void)state;
+    bool is_long = test_number("GRIDSMITH_RUNS", 100000) >= 100000;
     for (size_t i = 0; i < GS_COUNT(recordings); i++)
-        assert_int_equal(count_unchanged(recordings[i].file), recordings[i].runs);
+        if (is_long || recordings[i].runs < 1000) /* a sanitizer sees all kinds of events in the small ones */
+            assert_int_equal(count_unchanged(recordings[i].file), recordings[i].runs);
 }
 
 /* The classes, and how many of their runs in corpus/h200.jsonl.gz must be exact with the h200 description. In one timed

@@ -26,6 +26,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static char folder[] = "/tmp/gridsmith-image-XXXXXX";
@@ -246,6 +247,42 @@ static void all_that_kernels_of_the_zoo_read_is_found(void **state) {
         free(text);
     }
     globfree(&files);
+}
+
+/* ---- whether files are as they were ---- */
+
+/* The file that a text includes from a folder of the system, when its dependencies were looked for so long after the
+   file was written. */
+static gs_dependencies dependencies_after(int64_t ns) {
+    struct timespec now;
+    gs_dependencies all = {0};
+    const char *text = "#include <known.h>\n";
+    clock_gettime(CLOCK_REALTIME, &now);
+    all.began_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec + ns;
+    assert_true(GS_RESERVE(&all.search, 1));
+    all.search.data[all.search.count++] = strdup(in_folder("system"));
+    write_text(in_folder("system/known.h"), "#define KNOWN 1\n");
+    assert_int_equal(gs_dependencies_add_text(&all, "known.cu", text, strlen(text), folder, NULL), GS_OK);
+    assert_int_equal(all.count, 1);
+    assert_int_equal(all.data[0].dependency.kind, GS_DEPENDENCY_FILE);
+    return all;
+}
+
+static void headers_of_the_system_are_known_by_their_times(void **state) {
+    (void)state;
+    run("mkdir -p %s", in_folder("system"));
+    for (int is_settled = 0; is_settled < 2; is_settled++) {
+        gs_dependencies all = dependencies_after(is_settled ? 3000000000 : 0);
+        const gs_dependency *dependency = &all.data[0].dependency;
+        assert_int_equal(dependency->has_times, is_settled);
+        assert_int_equal(dependency->has_digest, !is_settled);
+        assert_true(gs_dependencies_hold(&all));
+        write_text(in_folder("system/known.h"), "#define KNOWN 2\n"); /* as many bytes, at the same time */
+        assert_false(gs_dependencies_hold(&all));
+        write_text(in_folder("system/known.h"), "#define KNOWN 1\n");
+        assert_int_equal(gs_dependencies_hold(&all), !is_settled);
+        free_dependencies(&all);
+    }
 }
 
 /* ---- images ---- */
@@ -555,6 +592,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(unstable_texts_are_known),
         cmocka_unit_test(all_that_compilers_read_is_found),
         cmocka_unit_test(all_that_kernels_of_the_zoo_read_is_found),
+        cmocka_unit_test(headers_of_the_system_are_known_by_their_times),
         cmocka_unit_test(images_depend_on_what_they_include),
         cmocka_unit_test(images_of_files_that_change_meanwhile_are_not_kept),
         cmocka_unit_test(another_compiler_compiles_again),

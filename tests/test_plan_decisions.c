@@ -203,6 +203,32 @@ static void sms_are_kept_for_the_next_launch(void **state) {
     gs_profile_store_close(scene.store);
 }
 
+/* The client of the first was served much less than that of the second, and its next launch is expected. */
+static void a_short_kernel_does_not_wait_for_an_expected_one(void **state) {
+    (void)state;
+    plan_scene scene = plan_new_scene();
+    scene.count = 2;
+    scene.contenders[0] = plan_waiting(plan_profile(scene.store, 1, 1, 50), 0);
+    scene.contenders[0].state = GS_CONTENDER_EXPECTED;
+    scene.contenders[0].how = GS_PLAN_WHOLE;
+    scene.contenders[0].sms = SMS;
+    scene.contenders[1] = plan_waiting(plan_profile(scene.store, 2, 1, 50), 1);
+    scene.contenders[1].served = (uint64_t)scene.options.slice_ns * SMS * 2;
+    plan_decide(&scene);
+    plan_expect(&scene, 1, GS_PLAN_WHOLE, SMS);
+    scene.contenders[0].priority = 1; /* then the GPU stays free */
+    plan_decide(&scene);
+    plan_expect(&scene, 1, GS_PLAN_WAIT, 0);
+    scene.contenders[0].priority = 0;
+    scene.contenders[1].profile = plan_profile(scene.store, 3, 1, 500);
+    plan_decide(&scene);
+    plan_expect(&scene, 1, GS_PLAN_WAIT, 0);
+    scene.contenders[1].served = 0;
+    plan_decide(&scene);
+    plan_expect(&scene, 1, GS_PLAN_WHOLE, SMS);
+    gs_profile_store_close(scene.store);
+}
+
 /* ---- a launch takes the place of the one before it ---- */
 
 /* A kernel of 5 ms that has its full rate on `enough` SMs and half of it on half of them. */
@@ -375,6 +401,7 @@ int main(void) {
         cmocka_unit_test(a_higher_priority_goes_first_and_keeps_its_rate),
         cmocka_unit_test(small_gains_do_not_resize),
         cmocka_unit_test(sms_are_kept_for_the_next_launch),
+        cmocka_unit_test(a_short_kernel_does_not_wait_for_an_expected_one),
         cmocka_unit_test(a_launch_takes_the_place_of_the_one_before),
         cmocka_unit_test(two_of_a_kind_keep_their_sides),
         cmocka_unit_test(a_place_that_does_not_fit_is_not_taken),

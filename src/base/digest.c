@@ -28,31 +28,35 @@ static uint32_t rotate(uint32_t word, int by) {
     return word >> by | word << (32 - by);
 }
 
-static void expand(uint32_t *words, const unsigned char *block) {
+static void take_words(uint32_t *words, const unsigned char *block) {
     for (int i = 0; i < 16; i++)
         words[i] = (uint32_t)block[4 * i] << 24 | (uint32_t)block[4 * i + 1] << 16 | (uint32_t)block[4 * i + 2] << 8 |
                    block[4 * i + 3];
-    for (int i = 16; i < 64; i++) {
-        uint32_t a = words[i - 15], b = words[i - 2];
-        words[i] = words[i - 16] + (rotate(a, 7) ^ rotate(a, 18) ^ a >> 3) + words[i - 7] +
-                   (rotate(b, 17) ^ rotate(b, 19) ^ b >> 10);
-    }
+}
+
+/* The word of a round from the 16 before it, which are kept in a circle. */
+static uint32_t next_word(uint32_t *words, int round) {
+    uint32_t x = words[(round + 1) % 16], y = words[(round + 14) % 16];
+    if (round >= 16)
+        words[round % 16] += (rotate(x, 7) ^ rotate(x, 18) ^ x >> 3) + words[(round + 9) % 16] +
+                             (rotate(y, 17) ^ rotate(y, 19) ^ y >> 10);
+    return words[round % 16];
 }
 
 static void mix(gs_digest *hash, const unsigned char *block) {
-    uint32_t words[64], s[8];
-    expand(words, block);
-    memcpy(s, hash->state, sizeof s);
+    uint32_t words[16], *state = hash->state;
+    uint32_t a = state[0], b = state[1], c = state[2], d = state[3], e = state[4], f = state[5], g = state[6],
+             h = state[7];
+    take_words(words, block);
     for (int i = 0; i < 64; i++) {
-        uint32_t choice = (s[4] & s[5]) ^ (~s[4] & s[6]), majority = (s[0] & s[1]) ^ (s[0] & s[2]) ^ (s[1] & s[2]);
-        uint32_t first = s[7] + (rotate(s[4], 6) ^ rotate(s[4], 11) ^ rotate(s[4], 25)) + choice + rounds[i] + words[i];
-        uint32_t second = (rotate(s[0], 2) ^ rotate(s[0], 13) ^ rotate(s[0], 22)) + majority;
-        memmove(s + 1, s, 7 * sizeof *s);
-        s[4] += first;
-        s[0] = first + second;
+        uint32_t choice = (e & f) ^ (~e & g), majority = (a & b) ^ (a & c) ^ (b & c);
+        uint32_t first = h + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + choice + rounds[i] + next_word(words, i);
+        uint32_t second = (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + majority;
+        h = g, g = f, f = e, e = d + first;
+        d = c, c = b, b = a, a = first + second;
     }
-    for (int i = 0; i < 8; i++)
-        hash->state[i] += s[i];
+    state[0] += a, state[1] += b, state[2] += c, state[3] += d;
+    state[4] += e, state[5] += f, state[6] += g, state[7] += h;
 }
 
 void gs_digest_add(gs_digest *hash, const void *bytes, size_t count) {

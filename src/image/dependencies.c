@@ -2,7 +2,9 @@
  * dependencies.c: the files that the image of a source depends on.
  *
  * They are found before the compiler runs, by reading (include_scan.c): each name is looked for where the compiler
- * would look, and the files that are found are read the same way. Every file gets a digest. Every place where a file
+ * would look, and the files that are found are read the same way. Every file gets a digest, except headers of the
+ * system that have not been changed shortly before: hashing all of them would take longer than anything else here, and
+ * whoever installs others also changes their times. Every place where a file
  * was looked for in vain is a dependency, too: a file that appears there would be included instead. Of names that
  * exist in several folders all are taken, because #include_next, and compilers of C and C++ with different folders,
  * read later ones.
@@ -102,7 +104,7 @@ static bool has_same_contents(const gs_dependency *dependency, const char *path)
     enum reading result;
     size_t size;
     unsigned char digest[32];
-    char *text = read_file(path, &status, &size, &result);
+    char *text = dependency->has_digest ? read_file(path, &status, &size, &result) : NULL;
     if (!text)
         return false;
     digest_of(text, size, digest);
@@ -266,7 +268,7 @@ static gs_code scan_text(gs_dependencies *all, const char *name, bool is_system,
     return from.code;
 }
 
-/* Reads a file that was found: its digest, and what it includes. */
+/* Reads a file that was found: its times and its digest, and what it includes. */
 static gs_code read_found(gs_dependencies *all, size_t number, gs_error *error) {
     struct stat status;
     enum reading result;
@@ -284,10 +286,12 @@ static gs_code read_found(gs_dependencies *all, size_t number, gs_error *error) 
         return GS_OK;
     }
     gs_found *found = &all->data[number];
-    digest_of(text, size, found->dependency.digest);
     set_times(&found->dependency, &status);
     found->dependency.has_times =
         all->began_ns - gs_max(found->dependency.modified_ns, found->dependency.changed_ns) > settled_ns;
+    found->dependency.has_digest = !found->dependency.has_times || !found->is_system;
+    if (found->dependency.has_digest)
+        digest_of(text, size, found->dependency.digest);
     all->bytes += size;
     if (!found->is_own && !found->is_system && gs_include_is_unstable(text, size, all->has_assembly))
         all->is_incomplete = true;

@@ -18,8 +18,8 @@ typedef struct gs_dependency {
     uint32_t path; /* where its path begins in the paths of the image; absolute */
     uint64_t device, inode, bytes;
     int64_t modified_ns, changed_ns;
-    uint32_t has_times; /* FILE: while the numbers above are the same, so are the contents */
-    uint32_t unused;
+    uint32_t has_times;  /* FILE: while the numbers above are the same, so are the contents */
+    uint32_t has_digest; /* FILE; without it has_times is set */
     unsigned char digest[32];
 } gs_dependency;
 

@@ -12,6 +12,7 @@
 
 #include "base/base.h"
 
+#include <limits.h>
 #include <stdlib.h>
 
 /* A text whose lines are joined. */
@@ -57,6 +58,14 @@ static bool begin_line(struct joined *joined, long number) {
     return true;
 }
 
+/* How many bytes are taken as they are. */
+static size_t plain_length(const char *text, size_t size) {
+    size_t length = 0;
+    while (length < size && text[length] != '\n' && text[length] != '\r' && text[length] != '\\' && text[length])
+        length++;
+    return length;
+}
+
 static bool join(const char *text, size_t size, bool with_blanks, struct joined *joined) {
     long number = 1;
     joined->data = malloc(size + 1);
@@ -70,9 +79,14 @@ static bool join(const char *text, size_t size, bool with_blanks, struct joined 
             at += newline_length(text, size, at);
             joined->data[joined->count++] = '\n';
             is_good = begin_line(joined, ++number);
-        } else {
+        } else if (!text[at] || text[at] == '\\') {
             joined->data[joined->count++] = text[at] ? text[at] : ' ';
             at++;
+        } else {
+            size_t length = plain_length(text + at, size - at);
+            memcpy(joined->data + joined->count, text + at, length);
+            joined->count += length;
+            at += length;
         }
     }
     if (joined->data)
@@ -87,8 +101,17 @@ static void free_joined(struct joined *joined) {
 
 /* ---- words ---- */
 
+/* Most of the time goes into this question, so the answers are in a table. */
 static bool is_word_char(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '$';
+    static const bool answers[UCHAR_MAX + 1] = {
+        ['a'] = 1, ['b'] = 1, ['c'] = 1, ['d'] = 1, ['e'] = 1, ['f'] = 1, ['g'] = 1, ['h'] = 1, ['i'] = 1, ['j'] = 1,
+        ['k'] = 1, ['l'] = 1, ['m'] = 1, ['n'] = 1, ['o'] = 1, ['p'] = 1, ['q'] = 1, ['r'] = 1, ['s'] = 1, ['t'] = 1,
+        ['u'] = 1, ['v'] = 1, ['w'] = 1, ['x'] = 1, ['y'] = 1, ['z'] = 1, ['A'] = 1, ['B'] = 1, ['C'] = 1, ['D'] = 1,
+        ['E'] = 1, ['F'] = 1, ['G'] = 1, ['H'] = 1, ['I'] = 1, ['J'] = 1, ['K'] = 1, ['L'] = 1, ['M'] = 1, ['N'] = 1,
+        ['O'] = 1, ['P'] = 1, ['Q'] = 1, ['R'] = 1, ['S'] = 1, ['T'] = 1, ['U'] = 1, ['V'] = 1, ['W'] = 1, ['X'] = 1,
+        ['Y'] = 1, ['Z'] = 1, ['0'] = 1, ['1'] = 1, ['2'] = 1, ['3'] = 1, ['4'] = 1, ['5'] = 1, ['6'] = 1, ['7'] = 1,
+        ['8'] = 1, ['9'] = 1, ['_'] = 1, ['$'] = 1};
+    return answers[(unsigned char)c];
 }
 
 static size_t skip_blanks(const struct joined *joined, size_t at) {
@@ -161,6 +184,12 @@ static void take_macro(struct scan *scan, size_t at) {
     }
 }
 
+static void come_to(struct scan *scan, size_t at) {
+    const struct joined_lines *lines = &scan->joined->lines;
+    while (scan->line + 1 < lines->count && lines->data[scan->line + 1].at <= at)
+        scan->line++;
+}
+
 /* Whether a directive can begin at `at`. */
 static bool may_begin(const struct joined *joined, size_t at) {
     while (at && is_blank(joined->data[at - 1]))
@@ -174,6 +203,7 @@ static bool may_begin(const struct joined *joined, size_t at) {
 static void take_directive(struct scan *scan, size_t at) {
     static const char *const plain[] = {"include", "import", "embed"};
     const char *data = scan->joined->data;
+    come_to(scan, at);
     at = skip_blanks(scan->joined, at);
     size_t length = word_length(data + at), rest = skip_blanks(scan->joined, at + length);
     for (size_t i = 0; i < GS_COUNT(plain); i++)
@@ -197,9 +227,12 @@ static bool is_in_macro(const struct scan *scan, size_t at) {
 /* A word; __has_include and the like are questions about files. */
 static void take_word(struct scan *scan, size_t at, size_t length) {
     const char *data = scan->joined->data;
+    if (length < 11 || data[at] != '_')
+        return;
     bool is_next = is_word(data + at, length, "__has_include_next");
     if (!is_next && !is_word(data + at, length, "__has_include") && !is_word(data + at, length, "__has_embed"))
         return;
+    come_to(scan, at);
     size_t rest = skip_blanks(scan->joined, at + length);
     if (data[rest] == '(')
         take_name(scan, is_next ? GS_INCLUDE_NEXT : GS_INCLUDE_PLAIN, GS_INCLUDE_QUESTION,
@@ -212,8 +245,6 @@ static void scan_joined(struct scan *scan) {
     const struct joined *joined = scan->joined;
     const char *data = joined->data;
     for (size_t at = 0; at < joined->count;) {
-        while (scan->line + 1 < joined->lines.count && joined->lines.data[scan->line + 1].at <= at)
-            scan->line++;
         size_t length = word_length(data + at);
         size_t mark = data[at] == '#' ? 1 : data[at] == '%' && data[at + 1] == ':' ? 2 : 0;
         if (length)

@@ -72,10 +72,11 @@ static double served_for_weight(const gs_contender *contender) {
     return (double)contender->served / weight_of(contender);
 }
 
-/* Whether a was served less than b for its weight, by more than a slice. Then b does not even run between two launches
-   of a. */
+/* Whether a was served less than b for its weight, by more than a slice of b. Then b does not even run between two
+   launches of a. */
 static bool is_far_behind(const gs_plan_query *query, const gs_contender *a, const gs_contender *b) {
-    return served_for_weight(a) + (double)query->all * (double)query->options->slice_ns < served_for_weight(b);
+    double slice = (double)query->all * (double)query->options->slice_ns / weight_of(b);
+    return served_for_weight(a) + slice < served_for_weight(b);
 }
 
 static bool comes_first(const gs_plan_query *query, const gs_contender *a, const gs_contender *b) {
@@ -127,12 +128,19 @@ static bool keeps_out(const gs_plan_query *query, const gs_contender *other, con
     return other->priority > rank || (other->priority == rank && is_far_behind(query, other, contender));
 }
 
+/* The same where no launch of `other` is there, but one is expected. For a short kernel it is worth nobody's while to
+   leave the GPU idle, except for a higher priority. */
+static bool keeps_free(const gs_plan_query *query, const gs_contender *other, const gs_contender *contender) {
+    return other->priority > rank_of(query, contender) ||
+           (keeps_out(query, other, contender) && !is_short(query, contender));
+}
+
 /* While it is the turn of a kernel that runs whole, what runs beside it stays: one of those leads. */
 static size_t find_leader(const gs_plan_query *query) {
     size_t first = first_of(query, is_present, query->count), expected = first_of(query, has_kept_sms, query->count);
     if (first == query->count)
         return query->count;
-    if (expected < query->count && keeps_out(query, &query->contenders[expected], &query->contenders[first]))
+    if (expected < query->count && keeps_free(query, &query->contenders[expected], &query->contenders[first]))
         return expected;
     size_t beside = is_whole_now(&query->contenders[first]) ? first_of(query, keeps_place, query->count) : query->count;
     return beside < query->count ? beside : first_of(query, can_be_placed, query->count);

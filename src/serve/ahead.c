@@ -66,15 +66,22 @@ bool gs_launch_defers_report(gs_stream *stream, const gs_action *action) {
     return defers;
 }
 
+static bool is_too_far_ahead(const gs_session *session, int64_t ns) {
+    int64_t most_ns = gs_contenders_patience_ns(session);
+    for (int i = 0; i < GS_CLIENT_STREAMS && most_ns < INT64_MAX; i++)
+        ns += session->streams[i].ahead_ns;
+    return ns > most_ns;
+}
+
 bool gs_launch_may_follow(gs_stream *stream, const gs_action *action) {
     const gs_server *server = stream->session->server;
     const gs_plan_options *plan = &server->plan;
     const gs_profile *profile = action->launch.profile;
     if (!stream->launches || stream->confined || !profile || server->options.shuffle_ns || server->loads.loading ||
-        server->scheduler.somebody_waits || gs_contenders_is_ahead(stream->session))
+        server->scheduler.somebody_waits || stream->session->waits_for_turn)
         return false;
     int64_t ns = gs_launch_expected_ns(action);
-    if (!ns || stream->session->options.most_sms)
+    if (!ns || stream->session->options.most_sms || is_too_far_ahead(stream->session, ns))
         return false;
     bool is_alone = server->contenders.count <= 1, is_short = ns < plan->short_ns;
     if (!is_alone && !are_peers_whole(stream))

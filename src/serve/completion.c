@@ -48,14 +48,16 @@ static void keep_place(gs_stream *stream, const gs_action_launch *launch) {
     memcpy(stream->kept.mask.words, launch->request.mask, sizeof stream->kept.mask.words);
 }
 
+/* A launch that ran whole may have waited for others on the device: it counts for no longer than it takes alone. */
 static void learn(gs_server *server, gs_action *action, const gs_worker_report *report) {
     gs_action_launch *launch = &action->launch;
     uint64_t ns = report->ended_ns > report->began_ns ? report->ended_ns - report->began_ns : 0;
-    uint64_t done = launch->request.form == GS_LAUNCH_CONFINED ? report->blocks_done : launch->blocks;
-    uint64_t served = ns * (uint64_t)(launch->sms > 0 ? launch->sms : server->facts.sms);
+    bool is_confined = launch->request.form == GS_LAUNCH_CONFINED, is_shared = !is_confined && launch->expected_ns > 0;
+    uint64_t done = is_confined ? report->blocks_done : launch->blocks;
+    uint64_t sms = (uint64_t)(launch->sms > 0 ? launch->sms : server->facts.sms), served = ns * sms;
     launch->ran_ns += ns;
     action->session->counts.served += served;
-    action->session->had += served;
+    action->session->had += is_shared ? gs_min_u64(served, (uint64_t)launch->expected_ns * sms) : served;
     if (report->code != GS_OK || !launch->profile)
         return;
     gs_window_count(action, done);

@@ -9,6 +9,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 bool gs_contenders_reserve(gs_server *server) {
     gs_contenders *contenders = &server->contenders;
@@ -28,11 +29,19 @@ bool gs_contenders_reserve(gs_server *server) {
 
 enum {
     ABSENT_NS = 100000000, /* who was away for longer has come back */
-    MOST_BEHIND = 10       /* turns that a client may have to catch up */
+    MOST_BEHIND = 10,      /* turns that a client may have to catch up */
+    PATIENCE = 8,          /* who comes back waits no longer than this part of its absence, about, */
+    GAP_NS = 50000         /* or so long: with less on the device it would be idle between launches */
 };
 
-static double turn_of(const gs_server *server) {
-    return (double)server->plan.slice_ns * server->facts.sms;
+/* A turn of a client, for its weight. */
+static double turn_of(const gs_session *session) {
+    const gs_server *server = session->server;
+    return (double)server->plan.slice_ns * server->facts.sms / session->options.weight;
+}
+
+static double had_for_weight(const gs_session *session) {
+    return (double)session->had / session->options.weight;
 }
 
 /* A client that comes, or comes back, has no more to catch up than the client that has had least. One that was away for
@@ -45,12 +54,11 @@ static void join(gs_session *session) {
     session->server->contenders.sessions++;
     for (size_t i = 0; i < server->contenders.count; i++) {
         const gs_session *other = server->contenders.data[i]->session;
-        double had = (double)other->had / other->options.weight;
-        if (other != session && (least < 0 || had < least))
-            least = had;
+        if (other != session && (least < 0 || had_for_weight(other) < least))
+            least = had_for_weight(other);
     }
     if (session->left_ns && server->now_ns - session->left_ns < ABSENT_NS)
-        least -= MOST_BEHIND * turn_of(server);
+        least -= MOST_BEHIND * turn_of(session);
     uint64_t fair = least > 0 ? (uint64_t)(least * session->options.weight) : 0;
     session->had = gs_max_u64(session->had, fair);
 }
@@ -64,14 +72,21 @@ void gs_contenders_add(gs_stream *stream) {
     contenders->data[contenders->count++] = stream;
 }
 
+/* Others remember it for a while, because it may come back. */
+static void leave(gs_contenders *contenders, gs_session *session) {
+    session->left_ns = session->server->now_ns;
+    if (!--contenders->sessions)
+        return;
+    contenders->left_ns = session->left_ns;
+    contenders->left_had = had_for_weight(session);
+}
+
 static void remove_at(gs_contenders *contenders, size_t at) {
     gs_stream *stream = contenders->data[at];
     gs_stream_forget_kept(stream);
     stream->is_contender = false;
-    if (!--stream->session->contenders) {
-        contenders->sessions--;
-        stream->session->left_ns = stream->session->server->now_ns;
-    }
+    if (!--stream->session->contenders)
+        leave(contenders, stream->session);
     contenders->data[at] = contenders->data[--contenders->count];
 }
 
@@ -152,39 +167,77 @@ static bool describe(const gs_server *server, const gs_stream *stream, gs_conten
 
 /* ---- clients that have had more than others ---- */
 
+/* Whether a client that has left may come back soon. */
+static bool is_missed(const gs_server *server) {
+    return server->contenders.left_ns && server->now_ns - server->contenders.left_ns < ABSENT_NS;
+}
+
 bool gs_contenders_is_ahead(const gs_session *session) {
     const gs_server *server = session->server;
     const gs_contenders *contenders = &server->contenders;
-    return contenders->sessions > 1 &&
-           (double)session->had / session->options.weight > contenders->least_had + turn_of(server);
+    double had = had_for_weight(session) - turn_of(session);
+    return (contenders->sessions > 1 && had > contenders->least_had) ||
+           (is_missed(server) && had > contenders->left_had);
+}
+
+int64_t gs_contenders_patience_ns(const gs_session *session) {
+    const gs_server *server = session->server;
+    const gs_contenders *contenders = &server->contenders;
+    if (!gs_contenders_is_ahead(session))
+        return INT64_MAX;
+    if (contenders->present > 1)
+        return 0;
+    return contenders->sessions > 1 ? GAP_NS
+                                    : gs_max(GAP_NS, (int64_t)(server->now_ns - contenders->left_ns) / PATIENCE);
+}
+
+/* Puts a stream that waits among those of its client that have waited longest. */
+static void note_earliest(gs_session *session, const gs_stream *stream) {
+    for (size_t i = 0; i < GS_COUNT(session->earliest) && stream; i++) {
+        const gs_stream *other = session->earliest[i];
+        if (other && gs_stream_launch(other)->launch.arrival <= gs_stream_launch(stream)->launch.arrival)
+            continue;
+        session->earliest[i] = stream;
+        stream = other;
+    }
 }
 
 /* What each client has on the device, and which of its launches came first. */
 static void look_at_sessions(gs_contenders *contenders) {
     contenders->least_had = INFINITY;
+    contenders->present = 0;
     for (size_t i = 0; i < contenders->count; i++) {
         gs_session *session = contenders->data[i]->session;
         session->running = 0;
-        session->earliest = NULL;
-        contenders->least_had = fmin(contenders->least_had, (double)session->had / session->options.weight);
+        session->is_present = false;
+        memset(session->earliest, 0, sizeof session->earliest);
+        contenders->least_had = fmin(contenders->least_had, had_for_weight(session));
     }
     for (size_t i = 0; i < contenders->count; i++) {
         const gs_stream *stream = contenders->data[i];
         const gs_action *action = gs_stream_contender(stream);
         gs_session *session = stream->session;
         session->running += action && action->is_issued;
-        if (action && !action->is_issued &&
-            (!session->earliest || action->launch.arrival < gs_stream_launch(session->earliest)->launch.arrival))
-            session->earliest = stream;
+        contenders->present += action && !session->is_present;
+        session->is_present |= action != NULL;
+        if (action && !action->is_issued)
+            note_earliest(session, stream);
     }
 }
 
-/* Of a client that is ahead of others, a launch waits until none of its launches runs, and those before it have. */
+/* Of the launches of a client that wait, those that came first take part: decisions among many take long, and no more
+   can run together anyway. Of a client that is ahead of others it is one, when none of its launches runs. */
 static bool takes_part(const gs_stream *stream) {
     const gs_session *session = stream->session;
     const gs_action *action = gs_stream_contender(stream);
-    return !action || action->is_issued || !gs_contenders_is_ahead(session) ||
-           (!session->running && session->earliest == stream);
+    if (!action || action->is_issued)
+        return true;
+    if (gs_contenders_is_ahead(session))
+        return !session->running && session->earliest[0] == stream;
+    for (size_t i = 0; i < GS_COUNT(session->earliest); i++)
+        if (session->earliest[i] == stream)
+            return true;
+    return false;
 }
 
 size_t gs_contenders_describe(gs_server *server) {

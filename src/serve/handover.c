@@ -66,78 +66,6 @@ void gs_launch_start(gs_action *action) {
     server->launches++;
 }
 
-/* ---- copies and fills ---- */
-
-/* Large copies are handed over in pieces, so that nobody waits long for another client's. With others that copy, a
-   client has one short piece on its way, else some longer ones, so that there is no gap. Others that copy now and then
-   count, too: they wait for their copy before they send the next, and a long piece each time would be most of it. */
-enum {
-    PIECE_NS = 200000,
-    SHARED_PIECE_NS = 40000,
-    LEAST_PIECE = 128 << 10,
-    MOST_PIECE = 16 << 20,
-    PIECES_ALONE = 8,
-    RECENT_NS = 20000000
-};
-
-static bool has_others(const gs_session *session) {
-    const gs_server *server = session->server;
-    return server->moving > (session->moving > 0) ||
-           (server->mover_changed_ns && server->now_ns - server->mover_changed_ns < RECENT_NS);
-}
-
-static uint64_t piece_bytes(const gs_session *session) {
-    uint64_t ns = has_others(session) ? SHARED_PIECE_NS : PIECE_NS;
-    return gs_max_u64(LEAST_PIECE, gs_min_u64(MOST_PIECE, (uint64_t)(session->server->move_rate * (double)ns)));
-}
-
-static bool may_move(const gs_session *session, uint64_t piece) {
-    return session->moving < piece * (has_others(session) ? 1 : PIECES_ALONE);
-}
-
-static gs_code hand_over_piece(const gs_action *action, uint64_t bytes) {
-    gs_worker *worker = action->session->server->worker;
-    uint64_t tag = gs_action_tag(action), at = action->at + action->sent, region_at = action->region_at + action->sent;
-    uint32_t queue = action->stream->queue;
-    if (action->command == GS_WIRE_FILL)
-        return gs_worker_fill(worker, tag, queue, action->resource->handle, at, bytes, action->value);
-    return gs_worker_copy(worker, tag, queue, action->command == GS_WIRE_COPY_IN, action->resource->handle, at,
-                          action->region->handle, region_at, bytes);
-}
-
-static void note_mover(const gs_session *session) {
-    gs_server *server = session->server;
-    if (server->mover && server->mover != session->slot)
-        server->mover_changed_ns = server->now_ns;
-    server->mover = session->slot;
-}
-
-/* False: a part of it must wait. */
-static bool hand_over(gs_action *action) {
-    gs_session *session = action->session;
-    action->is_issued = true;
-    if (!action->piece)
-        action->piece = piece_bytes(session);
-    while (action->sent < action->bytes && may_move(session, action->piece)) {
-        uint64_t bytes = gs_min_u64(action->piece, action->bytes - action->sent);
-        if (hand_over_piece(action, bytes) != GS_OK) {
-            gs_page_error(action->stream, GS_CLIENT_SYSTEM, gs_no_memory);
-            action->bytes = action->sent; /* the rest does not happen */
-            action->is_done = action->moved == action->sent;
-            break;
-        }
-        note_mover(session);
-        session->server->moving += !session->moving;
-        session->moving += bytes;
-        action->sent += bytes;
-    }
-    return action->sent == action->bytes;
-}
-
-static bool is_transfer(const gs_action *action) {
-    return action->command == GS_WIRE_COPY_IN || action->command == GS_WIRE_COPY_OUT || action->command == GS_WIRE_FILL;
-}
-
 /* A launch that must wait for a decision, once it is its stream's turn. */
 static void request_decision(gs_stream *stream, gs_action *action) {
     gs_server *server = stream->session->server;
@@ -156,7 +84,7 @@ void gs_stream_advance(gs_stream *stream) {
             request_decision(stream, action);
             break;
         }
-        if (is_transfer(action) && !hand_over(action))
+        if (gs_is_transfer(action) && !gs_transfer_hand_over(action))
             break;
         stream->next = action->next;
         action->is_issued = true;
@@ -169,23 +97,23 @@ void gs_stream_advance(gs_stream *stream) {
     gs_stream_settle(stream);
 }
 
-static void learn_rate(gs_server *server, uint64_t bytes, const gs_worker_report *report) {
-    if (bytes >= LEAST_PIECE && report->ended_ns > report->began_ns)
-        server->move_rate += ((double)bytes / (double)(report->ended_ns - report->began_ns) - server->move_rate) / 8;
+/* What waited for a piece to be moved. */
+static void advance_transfers(gs_session *session, const gs_stream *except) {
+    for (int i = 0; i < GS_CLIENT_STREAMS; i++) {
+        gs_stream *stream = &session->streams[i];
+        if (stream != except && stream->next && gs_is_transfer(stream->next))
+            gs_stream_advance(stream);
+    }
 }
 
 void gs_transfer_moved(gs_action *action, const gs_worker_report *report) {
     gs_session *session = action->session;
-    uint64_t bytes = gs_min_u64(action->piece, action->sent - action->moved);
-    learn_rate(session->server, bytes, report);
-    action->moved += bytes;
-    action->is_done = action->moved == action->sent && (action->sent == action->bytes || session->end_code);
-    session->counts.copied_bytes += bytes;
-    session->moving -= bytes;
-    session->server->moving -= bytes && !session->moving;
-    for (int i = 0; i < GS_CLIENT_STREAMS; i++) {
-        gs_stream *stream = &session->streams[i];
-        if (stream != action->stream && stream->next && is_transfer(stream->next))
-            gs_stream_advance(stream);
+    const gs_sessions *sessions = &session->server->sessions;
+    gs_transfer_count(action, report);
+    advance_transfers(session, action->stream);
+    for (size_t i = 0; i < sessions->count && session->server->transfers.held; i++) {
+        gs_session *other = sessions->data[i];
+        if (other && other != session && other->is_held)
+            advance_transfers(other, NULL);
     }
 }

@@ -173,12 +173,29 @@ static void shuffle(gs_server *server, size_t count) {
     scheduler->look_at_ns = server->now_ns + server->options.shuffle_ns;
 }
 
-/* Launches that wait for a turn get it when what runs has ended, so nothing may follow that. */
+/* Whether a client waits because others, of the same priority or a higher one, must catch up with it. */
+static bool waits_rightly(const gs_contenders *contenders, size_t count, size_t waiting) {
+    for (size_t i = 0; i < count; i++)
+        if (contenders->queries[i].priority < contenders->queries[waiting].priority)
+            return false;
+    return gs_contenders_is_ahead(contenders->data[waiting]->session);
+}
+
+/* Launches that wait for a turn get it when what runs has ended, so nothing may follow that. If their client has a turn
+   in another stream, nothing of its own may. */
 static void note_waiting(gs_server *server, size_t count) {
     const gs_contenders *contenders = &server->contenders;
     for (size_t i = 0; i < count; i++)
-        server->scheduler.somebody_waits |=
-            contenders->places[i].how == GS_PLAN_WAIT && contenders->queries[i].state == GS_CONTENDER_WAITS;
+        contenders->data[i]->session->has_turn = contenders->data[i]->session->waits_for_turn = false;
+    for (size_t i = 0; i < count; i++)
+        contenders->data[i]->session->has_turn |= contenders->places[i].how != GS_PLAN_WAIT;
+    for (size_t i = 0; i < count; i++) {
+        gs_session *session = contenders->data[i]->session;
+        if (contenders->places[i].how != GS_PLAN_WAIT || contenders->queries[i].state != GS_CONTENDER_WAITS)
+            continue;
+        session->waits_for_turn = true;
+        server->scheduler.somebody_waits |= !session->has_turn && !waits_rightly(contenders, count, i);
+    }
 }
 
 /* When to look again, though nothing happens. */

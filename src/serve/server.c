@@ -29,7 +29,7 @@ static void say(const gs_server *server, const char *line) {
 /* ---- a lost worker ---- */
 
 static void abandon_streams(gs_session *session) {
-    session->moving = 0;
+    gs_transfers_abandon(session);
     for (int i = 0; i < GS_CLIENT_STREAMS; i++) {
         gs_stream *stream = &session->streams[i];
         stream->launches = 0;
@@ -54,7 +54,7 @@ static void abandon(gs_server *server) {
     for (size_t i = 0; i < server->sessions.count; i++)
         if (server->sessions.data[i])
             abandon_streams(server->sessions.data[i]);
-    server->running = server->moving = 0;
+    server->running = 0;
 }
 
 static void end_sessions(gs_server *server, const gs_action *culprit, const char *reason) {
@@ -297,7 +297,7 @@ gs_server *gs_server_open(const gs_server_options *options, gs_error *error) {
     }
     server->options = *options;
     server->life = 1;
-    server->move_rate = 1;
+    server->transfers.rate = 1;
     server->scheduler = (gs_scheduler){.look_at_ns = UINT64_MAX, .random = gs_random_at(1, 0)};
     server->opened_ns = server->saved_ns = server->now_ns = (uint64_t)gs_now_ns();
     server->images = gs_images_open(options->cache, error);

@@ -12,6 +12,7 @@
  *   contenders.c   streams that take part in decisions
  *   ahead.c        which launches follow the ones before them without a decision, and how far ahead
  *   window.c       measurement windows: what kernels do to each other while they run
+ *   transfer.c     copies and fills in pieces, and whose piece is next
  *   handover.c     actions handed to the worker
  *   scheduler.c    decisions: src/plan decides, this file asks it and carries it out
  *   creation.c     memory and modules that the worker makes
@@ -43,6 +44,7 @@ enum {
     GS_SESSION_ACTIONS = 512, /* of one client that have not happened; further commands stay in its ring */
     GS_MOST_ACTIONS = 65536,  /* of all clients; with more, each client may have GS_LEAST_ACTIONS */
     GS_LEAST_ACTIONS = 16,
+    GS_EARLIEST = 4,     /* launches of one client that wait and take part in a decision */
     GS_TIME_BUCKETS = 40 /* powers of two of nanoseconds */
 };
 
@@ -266,7 +268,10 @@ typedef struct gs_contenders {
     gs_plan_place *places;
     size_t answer_capacity; /* of queries and places */
     size_t sessions;        /* that have contenders, */
-    double least_had;       /* and what the one has had that has had least for its weight, as of the last decision */
+    size_t present;         /* of them, those with a launch that waits or runs, as of the last decision; */
+    double least_had;       /* what the one has had that has had least for its weight, as of the last decision */
+    uint64_t left_ns;       /* when a session left while others stayed, */
+    double left_had;        /* and what it has had for its weight */
 } gs_contenders;
 
 /* Makes space for the streams of one more session. */
@@ -276,9 +281,13 @@ void gs_contenders_remove(gs_session *session);
 void gs_contenders_close(gs_server *server);
 /* Fills in the queries; streams without a launch are removed. Returns how many take part; others come after them. */
 size_t gs_contenders_describe(gs_server *server);
-/* Whether a client has had more than others that contend, by more than a turn. It then has one stream at a time on the
-   device, however many it uses. */
+/* Whether a client has had more than others that contend, or than the one that left last, by more than a turn. It then
+   has one stream at a time on the device, however many it uses. */
 bool gs_contenders_is_ahead(const gs_session *session);
+/* How long the launches of a client that the worker has may take together, so that one more follows without a decision.
+   A client that is ahead of one that has left has little on the device at first, and more the longer that one is away.
+   INT64_MAX: it is not ahead. */
+int64_t gs_contenders_patience_ns(const gs_session *session);
 /* Whether a launch takes the place of the one before it in its stream: the same kernel on its SMs. */
 bool gs_contender_takes_place(const gs_stream *stream, const gs_action *action);
 bool gs_contender_can_confine(const gs_action *action);
@@ -317,6 +326,27 @@ void gs_window_follow(gs_server *server, size_t count);
 /* Tells the profiles what was measured. */
 void gs_window_close(gs_server *server);
 
+/* ---- transfer.c ---- */
+
+/* Copies and fills of all clients. */
+typedef struct gs_transfers {
+    uint32_t moving;             /* sessions with pieces that the worker has, */
+    uint32_t held;               /* and with pieces that wait */
+    uint32_t mover;              /* the slot of the session that had the last piece, */
+    uint64_t mover_ns, other_ns; /* when, and when another session had one */
+    uint64_t ended_ns;           /* when the last piece was moved */
+    double moved;                /* what that session has had, for its weight */
+    double rate;                 /* bytes in a nanosecond, about */
+} gs_transfers;
+
+bool gs_is_transfer(const gs_action *action);
+/* Hands over as much as the client may have on its way. False: a part must wait. */
+bool gs_transfer_hand_over(gs_action *action);
+/* A piece was reported. */
+void gs_transfer_count(gs_action *action, const gs_worker_report *report);
+/* The worker is lost, and its pieces with it. */
+void gs_transfers_abandon(gs_session *session);
+
 /* ---- handover.c ---- */
 
 /* Hands a launch to the worker, as its `how` says. */
@@ -330,7 +360,7 @@ void gs_transfer_moved(gs_action *action, const gs_worker_report *report);
 
 typedef struct gs_scheduler {
     bool must_decide;
-    bool somebody_waits;    /* for a turn, as of the last decision */
+    bool somebody_waits;    /* a client that has no turn waits for one, as of the last decision */
     uint64_t look_at_ns;    /* decide again then, though nothing happens */
     uint64_t not_before_ns; /* decisions among many contenders take long: the next one is made later */
     uint64_t decisions;
@@ -426,12 +456,18 @@ struct gs_session {
     uint32_t actions;  /* that have not happened */
     uint32_t end_code; /* enum gs_client_code; 0: it is open */
     uint64_t opened_ns;
-    uint32_t contenders;       /* of its streams, */
-    uint32_t running;          /* those that the device has, as of the last decision, */
-    const gs_stream *earliest; /* and the one that has waited longest */
-    uint64_t left_ns;          /* when the last of its streams left */
-    uint64_t moving;           /* bytes of copies and fills that the worker has */
-    uint64_t had;              /* SMs times nanoseconds, for fairness: see contenders.c */
+    uint32_t contenders;                    /* of its streams, */
+    uint32_t running;                       /* those that the device has, as of the last decision, */
+    const gs_stream *earliest[GS_EARLIEST]; /* those that have waited longest, in order; NULL: there are no more */
+    bool is_present;                        /* whether one has a launch, */
+    bool has_turn;                          /* whether one has a turn, */
+    bool waits_for_turn;                    /* and whether one waits for it */
+    uint64_t left_ns;                       /* when the last of its streams left */
+    uint64_t moving;                        /* bytes of copies and fills that the worker has, */
+    bool is_held;                           /* whether some wait for others', */
+    double moved;                           /* how many there were, for fairness, and */
+    uint64_t moved_ns;                      /* when the last: see transfer.c */
+    uint64_t had;                           /* SMs times nanoseconds, for fairness: see contenders.c */
     gs_session_loads loads;
     gs_session_counts counts;
     gs_account account;
@@ -521,10 +557,7 @@ struct gs_server {
     gs_scheduler scheduler;
     gs_images *images; /* when gs_images_fd is readable, gs_loads_collect must be called */
     gs_loads loads;
-    uint32_t moving;           /* sessions with copies or fills that the worker has */
-    uint32_t mover;            /* the slot of the session that had the last of them, */
-    uint64_t mover_changed_ns; /* and when another one had */
-    double move_rate;          /* of these, bytes in a nanosecond, about */
+    gs_transfers transfers;
     uint64_t launches, resizes;
     gs_times first_block;                                /* from the arrival of a launch to its first block */
     uint64_t saved_ns, worked_ns, checked_ns, tried_ns;  /* server.c's: when it last did these */

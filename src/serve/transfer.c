@@ -1,0 +1,187 @@
+/*
+ * transfer.c: copies and fills: the pieces in which they are handed to the worker, and whose piece is next.
+ *
+ * The worker moves pieces in the order in which it gets them, and none can be taken back. So what a client has on its
+ * way is limited, and the order is decided here.
+ *
+ * Each client has an account of what was moved for it, for its weight. While others have something to move, a client
+ * that is ahead of one of them by more than a piece waits, and one that is behind may have as much on its way as it is
+ * behind. So a client that copies, waits, and computes for a moment gets its share beside one that never pauses. A
+ * client that comes back can catch up what others had in the meantime, up to a limit.
+ *
+ * While no other client has something to move, a client has at most an eighth of the time on its way that has passed
+ * since one had. So whoever comes back after a pause does not wait longer than an eighth of the pause.
+ */
+#include "server.h"
+
+#include <math.h>
+
+enum {
+    SHARED_PIECE_NS = 40000, /* how long a piece takes while others move something, about; */
+    PIECE_NS = 200000,       /* and if a client is alone: */
+    PIECES_ALONE = 8,        /* then it has so many on their way, and there is no gap */
+    LEAST_PIECE = 128 << 10,
+    MOST_PIECE = 16 << 20,
+    PIECE_COST = 16 << 10, /* a piece takes as long as so many bytes more */
+    PATIENCE = 8,          /* who comes back waits no longer than this part of its pause */
+    ABSENT_NS = 100000000, /* who was away for longer has nothing to catch up, */
+    CATCH_UP_NS = 10000000 /* others so much */
+};
+
+static uint64_t bytes_in(const gs_server *server, uint64_t ns) {
+    return (uint64_t)(server->transfers.rate * (double)ns);
+}
+
+/* ---- accounts ---- */
+
+static bool wants_to_move(const gs_session *session) {
+    return session->moving || (session->is_held && !session->end_code);
+}
+
+/* What the client has had, for its weight, that has had least of the others with something to move. INFINITY: no other
+   has. */
+static double least_moved(const gs_session *session) {
+    const gs_sessions *sessions = &session->server->sessions;
+    const gs_transfers *transfers = &session->server->transfers;
+    double least = INFINITY;
+    if (transfers->moving + transfers->held <= (uint32_t)(session->moving > 0) + session->is_held)
+        return least;
+    for (size_t i = 0; i < sessions->count; i++) {
+        const gs_session *other = sessions->data[i];
+        if (other && other != session && wants_to_move(other))
+            least = fmin(least, other->moved);
+    }
+    return least;
+}
+
+/* A client that had nothing to move has no more to catch up than others. */
+static void join(gs_session *session, double least) {
+    const gs_server *server = session->server;
+    if (wants_to_move(session))
+        return;
+    double fair = isfinite(least) ? least : server->transfers.moved;
+    if (session->moved_ns && server->now_ns - session->moved_ns < ABSENT_NS)
+        fair -= (double)bytes_in(server, CATCH_UP_NS) / session->options.weight;
+    session->moved = fmax(session->moved, fair);
+}
+
+static void hold(gs_session *session, bool is_held) {
+    session->server->transfers.held += (uint32_t)is_held - session->is_held;
+    session->is_held = is_held;
+}
+
+/* ---- how much ---- */
+
+/* A part of the time since another client moved something. */
+static uint64_t patience_ns(const gs_session *session) {
+    const gs_transfers *transfers = &session->server->transfers;
+    uint64_t since = transfers->mover == session->slot ? transfers->other_ns : transfers->mover_ns;
+    return (session->server->now_ns - since) / PATIENCE;
+}
+
+static uint64_t piece_bytes(const gs_session *session, double least) {
+    uint64_t ns = isfinite(least) ? 0 : patience_ns(session);
+    ns = gs_max_u64(SHARED_PIECE_NS, gs_min_u64(PIECE_NS, ns));
+    return gs_max_u64(LEAST_PIECE, gs_min_u64(MOST_PIECE, bytes_in(session->server, ns)));
+}
+
+/* Bytes that may be on their way. */
+static uint64_t most_moving(const gs_session *session, double least, uint64_t piece) {
+    uint64_t most = PIECES_ALONE * gs_max_u64(piece, bytes_in(session->server, PIECE_NS));
+    double behind = (least - session->moved) * session->options.weight;
+    if (!isfinite(least))
+        return gs_max_u64(piece, gs_min_u64(most, bytes_in(session->server, patience_ns(session))));
+    if (behind < -(double)piece)
+        return 0;
+    return behind > (double)piece ? (uint64_t)fmin(behind, (double)most) : piece;
+}
+
+/* ---- pieces ---- */
+
+static gs_code hand_over_piece(const gs_action *action, uint64_t bytes) {
+    gs_worker *worker = action->session->server->worker;
+    uint64_t tag = gs_action_tag(action), at = action->at + action->sent, region_at = action->region_at + action->sent;
+    uint32_t queue = action->stream->queue;
+    if (action->command == GS_WIRE_FILL)
+        return gs_worker_fill(worker, tag, queue, action->resource->handle, at, bytes, action->value);
+    return gs_worker_copy(worker, tag, queue, action->command == GS_WIRE_COPY_IN, action->resource->handle, at,
+                          action->region->handle, region_at, bytes);
+}
+
+static void note_mover(gs_transfers *transfers, uint32_t slot, uint64_t now_ns) {
+    if (transfers->mover != slot)
+        transfers->other_ns = transfers->mover_ns;
+    transfers->mover = slot;
+    transfers->mover_ns = now_ns;
+}
+
+static void count_piece(gs_session *session, uint64_t bytes) {
+    gs_transfers *transfers = &session->server->transfers;
+    note_mover(transfers, session->slot, session->server->now_ns);
+    hold(session, false);
+    transfers->moving += !session->moving;
+    transfers->moved = session->moved;
+    session->moving += bytes + PIECE_COST;
+    session->moved += (double)(bytes + PIECE_COST) / session->options.weight;
+}
+
+bool gs_transfer_hand_over(gs_action *action) {
+    gs_session *session = action->session;
+    double least = least_moved(session);
+    action->is_issued = true;
+    join(session, least);
+    if (!action->piece)
+        action->piece = piece_bytes(session, least);
+    while (action->sent < action->bytes) {
+        uint64_t bytes = gs_min_u64(action->piece, action->bytes - action->sent);
+        if (session->moving >= most_moving(session, least, action->piece)) {
+            hold(session, true);
+            return false;
+        }
+        if (hand_over_piece(action, bytes) != GS_OK) {
+            gs_page_error(action->stream, GS_CLIENT_SYSTEM, gs_no_memory);
+            action->bytes = action->sent; /* the rest does not happen */
+            action->is_done = action->moved == action->sent;
+            break;
+        }
+        action->sent += bytes;
+        count_piece(session, bytes);
+    }
+    return true;
+}
+
+/* ---- reports ---- */
+
+/* Pieces of several clients follow each other: the time that one has waited for others is not its own. */
+static void learn_rate(gs_transfers *transfers, uint64_t bytes, const gs_worker_report *report) {
+    uint64_t began = gs_max_u64(report->began_ns, transfers->ended_ns);
+    transfers->ended_ns = gs_max_u64(report->ended_ns, transfers->ended_ns);
+    if (bytes < LEAST_PIECE || report->ended_ns <= began)
+        return;
+    double rate = (double)bytes / (double)(report->ended_ns - began);
+    transfers->rate += (fmin(rate, 2 * transfers->rate) - transfers->rate) / 8;
+}
+
+void gs_transfer_count(gs_action *action, const gs_worker_report *report) {
+    gs_session *session = action->session;
+    gs_transfers *transfers = &session->server->transfers;
+    uint64_t bytes = gs_min_u64(action->piece, action->sent - action->moved);
+    learn_rate(transfers, bytes, report);
+    action->moved += bytes;
+    action->is_done = action->moved == action->sent && (action->sent == action->bytes || session->end_code);
+    session->counts.copied_bytes += bytes;
+    session->moving -= bytes + PIECE_COST;
+    session->moved_ns = session->server->now_ns;
+    transfers->moving -= !session->moving;
+    note_mover(transfers, session->slot, session->server->now_ns);
+}
+
+bool gs_is_transfer(const gs_action *action) {
+    return action->command == GS_WIRE_COPY_IN || action->command == GS_WIRE_COPY_OUT || action->command == GS_WIRE_FILL;
+}
+
+void gs_transfers_abandon(gs_session *session) {
+    hold(session, false);
+    session->server->transfers.moving -= session->moving > 0;
+    session->moving = 0;
+}
