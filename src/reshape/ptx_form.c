@@ -9,6 +9,8 @@
 
 #include <stdlib.h>
 
+enum { MANY_REGISTERS = 64 };
+
 static size_t begin_of(const gs_ptx_module *module, uint32_t token) {
     return module->tokens.data[token].at;
 }
@@ -144,7 +146,7 @@ static void find_reads(const gs_ptx_module *module, const gs_ptx_operand *operan
         find_reads(module, &module->operands.data[operand->children + i], reads);
 }
 
-static void examine_reads(gs_ptx_kernel *kernel) {
+static void examine_reads(gs_ptx_kernel *kernel, uint32_t max_registers) {
     const gs_ptx_module *module = kernel->module;
     const gs_ptx_function *function = &module->functions.data[kernel->function];
     for (uint32_t i = 0; i < function->statement_count; i++) {
@@ -152,7 +154,8 @@ static void examine_reads(gs_ptx_kernel *kernel) {
         for (uint32_t k = 0; statement->kind == GS_PTX_INSTRUCTION && k < statement->count; k++)
             find_reads(module, &module->operands.data[statement->operands + k], kernel->loop.reads_block);
     }
-    kernel->loop.has_redux = strncmp(module->target, "sm_", 3) == 0 && atoi(module->target + 3) >= 80;
+    bool has_redux = strncmp(module->target, "sm_", 3) == 0 && atoi(module->target + 3) >= 80;
+    kernel->loop.is_uniform = has_redux && max_registers > MANY_REGISTERS;
 }
 
 static void add_loop(const gs_ptx_kernel *kernel, gs_edits *edits) {
@@ -184,7 +187,7 @@ gs_code gs_ptx_reshape(const gs_ptx_module *module, uint32_t function, const gs_
                               .warps_are_independent = kernel.loop.warps_are_independent};
     if (code == GS_OK && into) {
         const gs_ptx_function *found = &module->functions.data[function];
-        examine_reads(&kernel);
+        examine_reads(&kernel, options->max_registers);
         change_head(&kernel, options->max_registers, &edits);
         add_loop(&kernel, &edits);
         code = change_body(&kernel, &edits, error);

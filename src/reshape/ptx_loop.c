@@ -363,9 +363,10 @@ static void put_filled(gs_text *into, const char *part, const gs_block_loop *loo
 }
 
 /* The result of a reduction is in a uniform register, as %ctaid is: so ptxas has as many registers for the body as in
-   the original. Else it may keep fewer loads in flight, which made a kernel slower by a third. */
+   the original. Else a kernel that needs many registers may keep fewer loads in flight, which made one slower by a
+   third. Others do without: the reductions cost more than they gain. */
 static void put_uniform_block(gs_text *into, const gs_block_loop *loop) {
-    for (int i = 0; i < 3 && loop->has_redux; i++)
+    for (int i = 0; i < 3 && loop->is_uniform; i++)
         if (loop->reads_block[i])
             gs_text_add(into, "\tredux.sync.min.u32 %%gs_%c, %%gs_%c, 0xffffffff;\n", 'x' + i, 'x' + i);
 }

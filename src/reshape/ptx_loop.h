@@ -25,7 +25,7 @@ typedef struct gs_block_loop {
     bool stores_block;     /* functions read the number of the block in shared memory: ptx_calls.c */
     bool needs_whole_rows; /* the block must be a multiple of 32 wide */
     bool reads_block[3];   /* which parts of %ctaid the body reads; */
-    bool has_redux;        /* the GPU has redux.sync */
+    bool is_uniform;       /* these are put into uniform registers */
     uint32_t barrier;      /* the number of the barrier that separates blocks */
 } gs_block_loop;
 

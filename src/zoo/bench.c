@@ -40,8 +40,14 @@ static gs_code compile_reshaped(struct bench *bench, int form, size_t kind, gs_e
     gs_code code = compile_part(bench, form, kind, error);
     if (code != GS_OK)
         return code;
-    part->max_registers = gs_register_limit(bench->parts[GS_FORM_ORIGINAL][kind].cost.registers, part->cost.registers);
-    return part->max_registers ? compile_part(bench, form, kind, error) : GS_OK;
+    gs_zoo_form limited = bench->forms[form];
+    limited.max_registers =
+        gs_register_limit(bench->parts[GS_FORM_ORIGINAL][kind].cost.registers, part->cost.registers);
+    if (!limited.max_registers)
+        return GS_OK;
+    gs_zoo_part_free(part);
+    code = gs_zoo_part_make(part, bench->instance, kind, &limited, 0, error);
+    return code == GS_OK ? compile_part(bench, form, kind, error) : code;
 }
 
 static gs_code compile_all(struct bench *bench, bool is_unlimited, gs_error *error) {

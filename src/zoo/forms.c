@@ -88,7 +88,7 @@ static gs_code read_ptx(const gs_zoo_kind *kind, gs_ptx_module *module, uint32_t
 }
 
 static gs_code make_from_ptx(gs_zoo_part *part, const gs_zoo_kind *kind, const gs_zoo_form *form, gs_error *error) {
-    gs_ptx_options options = {.form = form->form, .has_marks = form->is_marked};
+    gs_ptx_options options = {.form = form->form, .has_marks = form->is_marked, .max_registers = form->max_registers};
     gs_ptx_module module;
     uint32_t function;
     gs_code code = read_ptx(kind, &module, &function, error);

@@ -108,7 +108,7 @@ void gs_zoo_launch_add(gs_zoo_instance *instance, const char *source, const char
 typedef struct gs_zoo_form {
     enum gs_form form;
     uint32_t factor;        /* elastic: 2 or 4 */
-    uint32_t max_registers; /* registers: the limit; 0: none */
+    uint32_t max_registers; /* the limit; 0: none */
     uint32_t workers, task_blocks, stops;
     uint64_t seed;
     uint32_t seconds; /* time limit of a launch */
