@@ -113,7 +113,7 @@ check "check no" 1 "$program" check scenarios/case-3.json
 says "the fewest kernels that fail: k1, then k2"
 says "an order that works: k2, then k1"
 check "check json" 1 "$program" check --json scenarios/case-3.json
-documents gridsmith.check/1
+documents gridsmith.check/2
 says '"smallest":{"kernels":["k1","k2"]'
 check "gpus" 0 "$program" gpus
 says "rtx3090"

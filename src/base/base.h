@@ -50,6 +50,7 @@ typedef struct gs_text {
 void gs_text_add(gs_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void gs_text_put(gs_text *text, const char *bytes, size_t count);
 void gs_text_put_int(gs_text *text, int64_t value);
+void gs_text_put_grouped(gs_text *text, int64_t value);   /* for people: 204,800 */
 void gs_text_put_json(gs_text *text, const char *string); /* quoted and escaped */
 void gs_text_put_xml(gs_text *text, const char *string);  /* with &, <, > and quotes escaped */
 

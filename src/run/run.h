@@ -118,6 +118,14 @@ gs_launch gs_launch_default(void);
 void gs_launch_clear(gs_launch *launch);
 void gs_seen_clear(gs_seen *seen);
 
+/* A launch from a word of a command line, such as mega=132x256,r168,s200K (launch_word.c). Without registers it has
+   GS_WORD_REGISTERS. The caller clears it. */
+enum { GS_WORD_REGISTERS = 32 };
+gs_code gs_launch_of_word(const char *word, gs_launch *launch, gs_error *error);
+
+/* Whether a word of a command line is such a launch, and not a file. */
+bool gs_is_launch_word(const char *word);
+
 /* ---- looking at runs ---- */
 
 /* An error about an event, with its place in the file where there is one. */
