@@ -15,8 +15,8 @@ enum { MOST_KERNELS = 8, MOST_FIXES = 12 }; /* that are listed for people */
 static void put_kernel(gs_text *text, const gs_launch *launch, int width) {
     gs_text_add(text, "  %-*s  ", width, launch->kernel);
     gs_text_put_grouped(text, launch->blocks);
-    gs_text_add(text, " block%s of %d threads, %d registers", launch->blocks == 1 ? "" : "s", launch->shape.threads,
-                launch->shape.registers);
+    gs_text_add(text, " block%s of %d thread%s, %d registers", launch->blocks == 1 ? "" : "s", launch->shape.threads,
+                launch->shape.threads == 1 ? "" : "s", launch->shape.registers);
     if (launch->shape.shared_bytes) {
         gs_text_add(text, ", ");
         gs_text_put_grouped(text, launch->shape.shared_bytes);
@@ -96,7 +96,7 @@ static void put_no(gs_text *text, const gs_check_answer *answer) {
     else
         gs_text_add(text, "no, not in this launch order");
     if (check->works.count) {
-        gs_text_add(text, ", but ");
+        gs_text_add(text, "; yes, ");
         if (!put_rule(text, answer->run, &answer->orders))
             gs_text_add(text, "in another");
     }
@@ -112,10 +112,10 @@ static void put_together(gs_text *text, const gs_check_answer *answer) {
     } else if (check->in_any_order == GS_ANSWER_YES) {
         gs_text_add(text, "yes, in every launch order");
     } else {
-        gs_text_add(text, "yes, in this launch order%s",
-                    check->in_any_order == GS_ANSWER_NO ? ", but not in every one: " : "");
-        if (check->in_any_order == GS_ANSWER_NO && !put_rule(text, answer->run, &answer->orders))
-            gs_text_add(text, "see below");
+        bool not_always = check->in_any_order == GS_ANSWER_NO;
+        gs_text_add(text, "yes, in this launch order%s", not_always ? ", but not in every one: only " : "");
+        if (not_always && !put_rule(text, answer->run, &answer->orders))
+            gs_text_add(text, "in some");
     }
     gs_text_add(text, "\n");
 }
@@ -173,7 +173,7 @@ static void put_any_order(gs_text *text, const gs_run *run, const gs_check *chec
         gs_text_add(text, "an order that works: ");
         put_order(text, run, &check->works);
         gs_text_add(text, "\n");
-    } else if (check->none_works) {
+    } else if (check->none_works && run->launches.count > 1) {
         gs_text_add(text, "no order works\n");
     }
 }

@@ -258,7 +258,7 @@ static gs_code list_green(gs_knobs *knobs, size_t launch, gs_error *error) {
             return GS_OK;
     gs_knob *knob = knob_add(knobs, GS_FIX_GREEN, launch, sms, error);
     gs_code code = knob ? GS_OK : GS_E_MEMORY;
-    for (int32_t value = least; value < sms && code == GS_OK; value += step)
+    for (int32_t value = least; value <= sms - least && code == GS_OK; value += step)
         code = value_add(knob, value, error);
     return code;
 }
