@@ -263,10 +263,14 @@ static gs_code list_green(gs_knobs *knobs, size_t launch, gs_error *error) {
     return code;
 }
 
+/* Up to what an empty GPU takes of blocks with the least registers and shared memory, because another change may be
+   paired with this one. */
 static gs_code list_blocks(gs_knobs *knobs, size_t launch, gs_error *error) {
     const gs_launch *given = &knobs->run->launches.data[launch];
+    int64_t registers = gs_min(given->shape.registers, LEAST_REGISTERS);
+    gs_shape shape = gs_shape_of(given->shape.threads, (int32_t)registers, 0);
     gs_occupancy occupancy;
-    gs_occupancy_of(knobs->gpu, &given->shape, &occupancy, NULL);
+    gs_occupancy_of(knobs->gpu, &shape, &occupancy, NULL);
     int64_t step = given->cluster, most = (int64_t)occupancy.blocks * knobs->gpu->sms / step * step;
     gs_knob *knob = knob_add(knobs, GS_FIX_BLOCKS, launch, given->blocks, error);
     return values_down(knob, gs_min(given->blocks - step, most), step, step, error);
