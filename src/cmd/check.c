@@ -15,12 +15,14 @@ enum { MOST_CHANGED = 32 }; /* of more kernels, only those of the smallest confl
 struct options {
     gs_gpu_choice gpu;
     bool any_order, json;
-    const char *fix;
+    const char *fix, *kernels;
     int64_t budget, sms;
 };
 
 static const gs_option option_table[] = {
     GS_GPU_OPTIONS(struct options, gpu),
+    GS_TEXT(struct options, "kernels", kernels, "PATTERN[,PATTERN]...",
+            "only these kernels of the file, each shape once; for recorded programs"),
     GS_INT(struct options, "sms", sms, "N", 1, GS_MAX_SMS, "as if the GPU had N SMs, without clusters"),
     GS_FLAG(struct options, "any-order", any_order,
             "ask for every launch order, not just the given one; fixes then work in every order"),
@@ -126,7 +128,10 @@ static gs_code find_fixes(const struct options *options, unsigned kinds, gs_prog
                           .budget = options->budget,
                           .progress = progress,
                           .among = many ? &answer->check.smallest.order : NULL};
-    if (answer->works || !kinds || (many && answer->check.smallest.order.count > MOST_CHANGED))
+    if (answer->works || !kinds)
+        return GS_OK;
+    answer->too_many = many && answer->check.smallest.order.count > MOST_CHANGED;
+    if (answer->too_many)
         return GS_OK;
     answer->has_fixes = true;
     return gs_fix_run(answer->gpu, answer->run, &fix, &answer->fixes, error);
@@ -176,6 +181,20 @@ static gs_code check_one(const struct options *options, unsigned kinds, const gs
 
 /* ---- the command ---- */
 
+/* One run of the file, with the kernels that the options and the words ask for. Frees `read`. */
+static gs_code check_run(const struct options *options, unsigned kinds, gs_run *read, const gs_words *words,
+                         size_t file, gs_text *text, bool *all_yes, gs_error *error) {
+    gs_run *selected = options->kernels ? gs_run_select(read, options->kernels, error) : read;
+    gs_run *run = selected && words->count > 1 ? join(selected, words, file, error) : selected;
+    gs_code code = run ? check_one(options, kinds, run, text, all_yes, error) : error->code;
+    if (run != selected)
+        gs_run_free(run);
+    if (selected != read)
+        gs_run_free(selected);
+    gs_run_free(read);
+    return code;
+}
+
 static gs_code check_file(const struct options *options, unsigned kinds, const gs_words *words, size_t file,
                           bool *all_yes, gs_error *error) {
     gs_text text = {.sink = stdout};
@@ -184,13 +203,9 @@ static gs_code check_file(const struct options *options, unsigned kinds, const g
     size_t number = 0;
     gs_code code = runs ? GS_OK : error->code;
     while (code == GS_OK && (run = gs_runs_next(runs, error))) {
-        gs_run *joined = words->count > 1 ? join(run, words, file, error) : NULL;
         if (number++ && !options->json)
             gs_text_add(&text, "\n");
-        code = words->count > 1 && !joined ? error->code
-                                           : check_one(options, kinds, joined ? joined : run, &text, all_yes, error);
-        gs_run_free(joined);
-        gs_run_free(run);
+        code = check_run(options, kinds, run, words, file, &text, all_yes, error);
     }
     if (code == GS_OK)
         code = error->code;

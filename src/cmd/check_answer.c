@@ -12,6 +12,10 @@ enum { MOST_KERNELS = 8, MOST_FIXES = 12 }; /* that are listed for people */
 
 /* ---- kernels ---- */
 
+static bool is_cooperative(const gs_launch *launch) {
+    return launch->issue.facts && launch->issue.facts->is_cooperative == 1;
+}
+
 static void put_kernel(gs_text *text, const gs_launch *launch, int width) {
     gs_text_add(text, "  %-*s  ", width, launch->kernel);
     gs_text_put_grouped(text, launch->blocks);
@@ -31,6 +35,8 @@ static void put_kernel(gs_text *text, const gs_launch *launch, int width) {
         gs_text_put_grouped(text, launch->shape.local_bytes);
         gs_text_add(text, " bytes of local memory");
     }
+    if (is_cooperative(launch))
+        gs_text_add(text, ", cooperative");
     gs_text_add(text, "\n");
 }
 
@@ -137,8 +143,8 @@ static void put_alone(gs_text *text, const gs_run *run, const gs_conflict *small
     const gs_launch *launch = &run->launches.data[smallest->order.data[0]];
     gs_text_add(text, "  an empty GPU takes ");
     gs_text_put_grouped(text, launch->blocks - smallest->waiting);
-    gs_text_add(text, " blocks of %s: a cooperative launch of more fails (cudaErrorCooperativeLaunchTooLarge)\n",
-                launch->kernel);
+    gs_text_add(text, " blocks of %s: %s (cudaErrorCooperativeLaunchTooLarge)\n", launch->kernel,
+                is_cooperative(launch) ? "its cooperative launch fails" : "a cooperative launch of more fails");
 }
 
 static void put_smallest(gs_text *text, const gs_run *run, const gs_check *check) {
@@ -218,6 +224,8 @@ static void put_unfinished(gs_text *text, const gs_fixes *fixes) {
 
 static void put_fixes(gs_text *text, const gs_check_answer *answer) {
     const gs_fixes *fixes = &answer->fixes;
+    if (answer->too_many)
+        gs_text_add(text, "no fixes are looked for, because too many kernels are in the conflict\n");
     if (!answer->has_fixes)
         return;
     if (fixes->count && fixes->data[0].count == 1)
@@ -225,9 +233,9 @@ static void put_fixes(gs_text *text, const gs_check_answer *answer) {
     else if (fixes->count)
         gs_text_add(text, "no single change is enough; the smallest pair of changes is:\n");
     else
-        gs_text_add(text, "no fix was found%s\n",
-                    fixes->pairs_searched && fixes->pairs_finished ? ": no change, and no pair of changes, is enough"
-                                                                   : "");
+        gs_text_add(text, fixes->pairs_finished ? "no change, and no pair of changes, is enough\n"
+                                                : "no single change is enough, and no pair of changes was found within "
+                                                  "the budget (--budget)\n");
     put_fix_list(text, answer);
     put_unfinished(text, fixes);
 }

@@ -14,6 +14,7 @@ typedef struct gs_check_answer {
     bool every_order; /* asked for: all launch orders */
     bool works;       /* the answer to what was asked for; not known counts as no */
     bool has_fixes;   /* fixes were searched for */
+    bool too_many;    /* they were not, because too many kernels are in the conflict */
 } gs_check_answer;
 
 void gs_answer_words(const gs_check_answer *answer, gs_text *text);

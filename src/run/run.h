@@ -253,6 +253,11 @@ gs_code gs_launch_of_word(const char *word, gs_launch *launch, gs_error *error);
 /* Whether a word of a command line is such a launch, and not a file. */
 bool gs_is_launch_word(const char *word);
 
+/* The kernels of a run whose names match one of the patterns (as of a shell, separated by commas), in a run of their
+   own: of each kernel and shape the launch with the most blocks, without streams, times and exits (select.c). The
+   caller frees it. */
+gs_run *gs_run_select(const gs_run *run, const char *patterns, gs_error *error);
+
 /* ---- looking at runs ---- */
 
 /* An error about an event, with its place in the file where there is one. */

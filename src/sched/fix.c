@@ -176,18 +176,23 @@ struct best {
     int64_t cost; /* INT64_MAX: none */
 };
 
+/* Two moderate changes are better than an extreme one: squares are added. */
+static int64_t pair_cost(int64_t first, int64_t second) {
+    return first * first / 1000000 + second * second / 1000000;
+}
+
 static gs_code turn_second(struct solver *solver, const gs_knob *knob, gs_change first, int64_t cost, struct best *best,
                            gs_error *error) {
     gs_code code = GS_OK;
     bool works = false;
     for (size_t i = 0; i < knob->count && !works && code == GS_OK && solver->left > 0; i++) {
-        int64_t sum = cost + gs_knob_cost(&solver->knobs, knob, knob->data[i]);
-        if (sum >= best->cost)
+        int64_t both = pair_cost(cost, gs_knob_cost(&solver->knobs, knob, knob->data[i]));
+        if (both >= best->cost)
             break;
         gs_change changes[] = {first, change_to(knob, i)};
         code = try_changes(solver, changes, 2, &works, error);
         if (code == GS_OK && works)
-            *best = (struct best){{changes[0], changes[1]}, sum};
+            *best = (struct best){{changes[0], changes[1]}, both};
     }
     return code;
 }
@@ -197,7 +202,7 @@ static gs_code turn_both(struct solver *solver, const struct pair *pair, struct 
     gs_code code = GS_OK;
     for (size_t i = 0; i < first->count && code == GS_OK && solver->left > 0; i++) {
         int64_t cost = gs_knob_cost(&solver->knobs, first, first->data[i]);
-        if (cost >= best->cost)
+        if (pair_cost(cost, 0) >= best->cost)
             break;
         code = turn_second(solver, second, change_to(first, i), cost, best, error);
     }

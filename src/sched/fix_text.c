@@ -44,17 +44,19 @@ static void put_green(const gs_gpu *gpu, const char *kernel, const gs_change *ch
     gs_text_add(text, ")");
 }
 
-/* "at most" if every smaller number works too. */
-static void put_amount(const char *kernel, const gs_change *change, const char *unit, gs_text *text) {
-    gs_text_add(text, "%s with %s ", kernel, change->is_limit ? "at most" : "exactly");
+/* "at most" if every smaller number works too. Of pairs that is not known. */
+static void put_amount(const char *kernel, const gs_fix *fix, const gs_change *change, const char *unit,
+                       gs_text *text) {
+    gs_text_add(text, "%s with %s", kernel, fix->count > 1 ? "" : change->is_limit ? "at most " : "exactly ");
     gs_text_put_grouped(text, change->to);
     gs_text_add(text, " %s%s", unit, change->to == 1 ? "" : "s");
 }
 
-static void put_blocks(const gs_gpu *gpu, const gs_launch *launch, const gs_change *change, gs_text *text) {
+static void put_blocks(const gs_gpu *gpu, const gs_launch *launch, const gs_fix *fix, const gs_change *change,
+                       gs_text *text) {
     gs_occupancy occupancy;
     gs_occupancy_of(gpu, &launch->shape, &occupancy, NULL);
-    put_amount(launch->kernel, change, "block", text);
+    put_amount(launch->kernel, fix, change, "block", text);
     if (occupancy.blocks == 1 && change->to < gpu->sms)
         gs_text_add(text, " (leaves %lld SM%s free)", (long long)(gpu->sms - change->to),
                     gpu->sms - change->to == 1 ? "" : "s");
@@ -82,7 +84,7 @@ void gs_change_text(const gs_gpu *gpu, const gs_run *run, const gs_fix *fix, siz
         put_green(gpu, launch->kernel, change, text);
         break;
     case GS_FIX_BLOCKS:
-        put_blocks(gpu, launch, change, text);
+        put_blocks(gpu, launch, fix, change, text);
         break;
     case GS_FIX_CLUSTER:
         if (change->to == 1)
@@ -93,11 +95,11 @@ void gs_change_text(const gs_gpu *gpu, const gs_run *run, const gs_fix *fix, siz
                         (long long)change->from);
         break;
     case GS_FIX_REGISTERS:
-        put_amount(launch->kernel, change, "register", text);
+        put_amount(launch->kernel, fix, change, "register", text);
         gs_text_add(text, " a thread (-maxrregcount %lld)", (long long)change->to);
         break;
     case GS_FIX_SHARED:
-        put_amount(launch->kernel, change, "byte", text);
+        put_amount(launch->kernel, fix, change, "byte", text);
         gs_text_add(text, " of shared memory a block");
         break;
     case GS_FIX_KINDS:
