@@ -415,6 +415,36 @@ static void a_carve_out_is_taken_away(void **state) {
     expect_fixes("h200", words, GS_COUNT(words), 1 << GS_FIX_CARVEOUT, "b without its carve-out of 10 percent\n");
 }
 
+/* Of many kernels only one is moved. Here two must be: the last needs local memory, so it must be the first of all, and
+   the one before it needs a large configuration, so it must come before the small ones. */
+static void an_order_that_is_known_is_used(void **state) {
+    (void)state;
+    gs_gpu *gpu = gs_gpu_open("h200", NULL);
+    gs_run *run = gs_run_new(NULL);
+    for (int64_t i = 0; i < 8; i++) {
+        gs_launch launch = numbered_launch(i);
+        launch.blocks = i == 7 ? 1 : i == 6 ? 131 : 132;
+        launch.shape = gs_shape_of(32, 32, i == 6 ? 200 << 10 : 0);
+        launch.shape.local_bytes = i == 7 ? 4096 : 0;
+        assert_int_equal(gs_run_add_launch(run, &launch, NULL), GS_OK);
+    }
+    size_t numbers[] = {7, 6, 0, 1, 2, 3, 4, 5};
+    gs_order known = {.data = numbers, .count = 8};
+    gs_fix_options options = {.kinds = 1 << GS_FIX_ORDER, .budget = 100000};
+    gs_fixes fixes;
+    assert_int_equal(gs_fix_run(gpu, run, &options, &fixes, NULL), GS_OK);
+    assert_int_equal(fixes.count, 0);
+    gs_fixes_clear(&fixes);
+    options.known_order = &known;
+    assert_int_equal(gs_fix_run(gpu, run, &options, &fixes, NULL), GS_OK);
+    assert_int_equal(fixes.count, 1);
+    assert_true(fixes.data[0].changes[0].launch == NONE);
+    assert_memory_equal(fixes.data[0].order.data, numbers, sizeof numbers);
+    gs_fixes_clear(&fixes);
+    gs_run_free(run);
+    gs_gpu_free(gpu);
+}
+
 static void a_spent_budget_is_admitted(void **state) {
     (void)state;
     const char *const words[] = {"mega=132x256,r168,s200K", "nccl=16x512,r96"};
@@ -435,6 +465,7 @@ int main(void) {
         cmocka_unit_test(local_memory_is_set_up_before),
         cmocka_unit_test(smaller_clusters_help),
         cmocka_unit_test(a_carve_out_is_taken_away),
+        cmocka_unit_test(an_order_that_is_known_is_used),
         cmocka_unit_test(a_spent_budget_is_admitted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -127,7 +127,8 @@ static gs_code find_fixes(const struct options *options, unsigned kinds, gs_prog
                           .every_order = options->any_order,
                           .budget = options->budget,
                           .progress = progress,
-                          .among = many ? &answer->check.smallest.order : NULL};
+                          .among = many ? &answer->check.smallest.order : NULL,
+                          .known_order = &answer->check.works};
     if (answer->works || !kinds)
         return GS_OK;
     answer->too_many = many && answer->check.smallest.order.count > MOST_CHANGED;

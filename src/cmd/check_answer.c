@@ -101,7 +101,7 @@ static void put_no(gs_text *text, const gs_check_answer *answer) {
         gs_text_add(text, "no, in no launch order");
     else
         gs_text_add(text, "no, not in this launch order");
-    if (check->works.count) {
+    if (check->works.count || answer->orders.working) {
         gs_text_add(text, "; yes, ");
         if (!put_rule(text, answer->run, &answer->orders))
             gs_text_add(text, "in another");

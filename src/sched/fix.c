@@ -138,6 +138,33 @@ static gs_code turn(struct solver *solver, const gs_knob *knob, gs_error *error)
     return code;
 }
 
+static bool has_order(const gs_fixes *fixes) {
+    for (size_t i = 0; i < fixes->count; i++)
+        if (fixes->data[i].changes[0].kind == GS_FIX_ORDER)
+            return true;
+    return false;
+}
+
+/* Of many kernels only one is moved. If that is not enough, an order that was found in another way may be. */
+static gs_code try_known_order(struct solver *solver, unsigned kinds, gs_error *error) {
+    const gs_order *order = solver->options->known_order;
+    bool works = false;
+    if (!order || !order->count || !(kinds >> GS_FIX_ORDER & 1) || has_order(solver->fixes))
+        return GS_OK;
+    gs_code code = gs_trial_play(solver->trial, NULL, 0, order->data, &works, error);
+    if (code != GS_OK || !works)
+        return code;
+    gs_change change = {.kind = GS_FIX_ORDER, .launch = NONE};
+    if (!GS_RESERVE(solver->fixes, 1))
+        return gs_fail_memory(error);
+    gs_fix *fix = &solver->fixes->data[solver->fixes->count++];
+    *fix = (gs_fix){.changes = {change}, .count = 1, .cost = 10000 * (int64_t)order->count};
+    for (size_t i = 0; i < order->count; i++)
+        if (!gs_order_push(&fix->order, order->data[i]))
+            return gs_fail_memory(error);
+    return GS_OK;
+}
+
 /* ---- two changes ---- */
 
 struct pair {
@@ -240,6 +267,8 @@ static gs_code solve(struct solver *solver, gs_error *error) {
     gs_code code = gs_knobs_list(&solver->knobs, kinds, most_orders, error);
     for (size_t i = 0; i < solver->knobs.count && code == GS_OK; i++)
         code = turn(solver, &solver->knobs.data[i], error);
+    if (code == GS_OK)
+        code = try_known_order(solver, kinds, error);
     if (code == GS_OK && !solver->fixes->count)
         code = find_pair(solver, error);
     if (solver->fixes->count)

@@ -298,7 +298,8 @@ typedef struct gs_fix_options {
     bool every_order; /* a fix must work in every launch order, not only in that of the run */
     int64_t budget;   /* launches to try */
     gs_progress *progress;
-    const gs_order *among; /* change only these kernels; NULL: any */
+    const gs_order *among;       /* change only these kernels; NULL: any */
+    const gs_order *known_order; /* an order that works, for when no simpler one is found; NULL or empty: none */
 } gs_fix_options;
 
 /* Finds the smallest change of each kind to each kernel after which all blocks are resident together. If there is none,

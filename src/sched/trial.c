@@ -100,13 +100,21 @@ static void restore(gs_trial *trial, const gs_change *change, char *stream) {
 
 /* ---- playing ---- */
 
-static gs_code play_step(gs_engine *engine, gs_op op, size_t launch, bool *works, gs_error *error) {
+/* A kernel that its change makes impossible does not work; that is no error. */
+static gs_code play_launch(gs_engine *engine, size_t launch, bool *works, gs_error *error) {
     size_t other;
-    if (op == GS_EXIT)
-        return gs_engine_exit(engine, launch, error);
-    gs_code code = gs_engine_launch(engine, launch, error);
+    gs_error problem = {.code = GS_OK};
+    gs_code code = gs_engine_launch(engine, launch, &problem);
     *works = code == GS_OK && gs_engine_hold(engine, launch, &other) == GS_HOLD_NONE;
-    return code == GS_E_NO_FIT || code == GS_E_UNSUPPORTED ? GS_OK : code;
+    if (code == GS_OK || code == GS_E_NO_FIT || code == GS_E_UNSUPPORTED)
+        return GS_OK;
+    if (error)
+        *error = problem;
+    return code;
+}
+
+static gs_code play_step(gs_engine *engine, gs_op op, size_t launch, bool *works, gs_error *error) {
+    return op == GS_EXIT ? gs_engine_exit(engine, launch, error) : play_launch(engine, launch, works, error);
 }
 
 /* Whether the launch is played on this part of the GPU: that of the green context, or the rest. */
