@@ -193,10 +193,18 @@ static void put_lack(gs_text *text, const struct lack *lack, gs_obstacle_kind ki
     gs_text_add(text, " are free");
 }
 
+/* A cluster may wait although single blocks would fit. */
+static bool fits_somewhere(const gs_state *state, const gs_need *need) {
+    for (int32_t i = 0; i < state->gpu->sms; i++)
+        if (gs_state_obstacle(state, need, i).kind == GS_OBSTACLE_NONE)
+            return true;
+    return false;
+}
+
 void gs_why_numbers(const gs_dispatcher *dispatcher, int kernel, gs_text *text) {
     const gs_need *need = gs_dispatcher_need(dispatcher, kernel);
     const gs_state *state = gs_dispatcher_state(dispatcher);
-    if (gs_state_local_waits(state, need))
+    if (gs_state_local_waits(state, need) || fits_somewhere(state, need))
         return;
     for (gs_obstacle_kind kind = GS_OBSTACLE_NONE; kind <= GS_OBSTACLE_SHARED_HOLES; kind++) {
         struct lack most = {.free = -1};
