@@ -263,7 +263,7 @@ static int compare_fixes(const void *first, const void *second) {
 
 static gs_code solve(struct solver *solver, gs_error *error) {
     unsigned kinds = solver->options->kinds & ~(solver->every_order ? 1u << GS_FIX_ORDER : 0);
-    int64_t most_orders = solver->left / (int64_t)gs_max_u64(solver->run->launches.count, 1) + 1;
+    int64_t most_orders = solver->left / (int64_t)gs_max_u64(solver->run->launches.count, 2) + 1;
     gs_code code = gs_knobs_list(&solver->knobs, kinds, most_orders, error);
     for (size_t i = 0; i < solver->knobs.count && code == GS_OK; i++)
         code = turn(solver, &solver->knobs.data[i], error);
