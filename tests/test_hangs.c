@@ -24,6 +24,8 @@ static const struct hang hangs[] = {
      "nccl with at most 4 blocks (leaves 128 SMs free)"},
     {"vllm-32860", 0, false, false, 4, "nccl with at most 60 blocks (leaves 72 SMs free)",
      "nccl with at most 60 blocks (leaves 72 SMs free)"},
+    {"vllm-32860-combine", 0, false, false, 4, "nccl with at most 4 blocks (leaves 128 SMs free)",
+     "nccl with at most 4 blocks (leaves 128 SMs free)"},
     {"deepep-77", 78, false, false, 18, "dispatch with at most 78 blocks", "dispatch with at most 78 blocks"},
     {"sglang-6056", 78, false, false, 8, "dispatch with at most 78 blocks", "dispatch with at most 78 blocks"},
     {"deepep-389", 78, false, false, 12, "launch nccl first", "layout with at most 54 blocks"},
