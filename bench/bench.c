@@ -208,6 +208,41 @@ static void measure_replay(void) {
     gs_gpu_free(gpu);
 }
 
+/* A question as people ask it: two to six kernels, in all launch orders, and all kinds of fixes. */
+static void measure_fixes(void) {
+    static const struct {
+        const char *name, *words[6];
+    } rows[] = {
+        {"persistent, NCCL", {"mega=132x256,r168,s200K", "nccl=16x512,r96"}},
+        {"two changes needed", {"a=132x1024,r64", "b=132x1024,r64"}},
+        {"six kernels", {"a=66x256,r128", "b=66x512,s64K", "c=32x1024", "d=16x640,r96", "e=132x64", "f=132x32,s100K"}},
+    };
+    printf("\ncheck, all orders and fixes            fixes       ms\n");
+    for (size_t i = 0; i < GS_COUNT(rows); i++) {
+        gs_error error = {.code = GS_OK};
+        gs_gpu *gpu = gs_gpu_open("h200", &error);
+        gs_run *run = gs_run_new(&error);
+        gs_launch launch;
+        for (size_t j = 0; j < GS_COUNT(rows[i].words) && rows[i].words[j] && error.code == GS_OK; j++)
+            if (gs_launch_of_word(rows[i].words[j], &launch, &error) == GS_OK)
+                gs_run_add_launch(run, &launch, &error);
+        gs_fix_options options = {.kinds = (1 << GS_FIX_KINDS) - 1, .budget = 100000};
+        gs_check check;
+        gs_orders orders;
+        gs_fixes fixes;
+        int64_t start = gs_now_ns();
+        if (gs_check_run(gpu, run, options.budget, NULL, &check, &error) != GS_OK ||
+            gs_orders_that_work(gpu, run, &orders, &error) != GS_OK ||
+            gs_fix_run(gpu, run, &options, &fixes, &error) != GS_OK)
+            fail(&error);
+        printf("%-34s %9zu %8.0f\n", rows[i].name, fixes.count, (double)(gs_now_ns() - start) / 1e6);
+        gs_fixes_clear(&fixes);
+        gs_check_clear(&check);
+        gs_run_free(run);
+        gs_gpu_free(gpu);
+    }
+}
+
 static void measure_shrink(void) {
     gs_error error = {.code = GS_OK};
     gs_device *device = gs_device_open("model:rtx3090,skip=5", &error);
@@ -414,6 +449,7 @@ int main(void) {
     scale();
     measure_memory();
     measure_replay();
+    measure_fixes();
     measure_shrink();
     measure_bound();
     measure_reshape();

@@ -113,8 +113,49 @@ check "check no" 1 "$program" check scenarios/case-3.json
 says "the fewest kernels that fail: k1, then k2"
 says "an order that works: k2, then k1"
 check "check json" 1 "$program" check --json scenarios/case-3.json
-documents gridsmith.check/1
+documents gridsmith.check/2
 says '"smallest":{"kernels":["k1","k2"]'
+says '"works":false'
+says '{"kind":"order","kernel":"k2","from":1,"to":0,"is_limit":false,"words":"launch k2 first"}'
+check "check words" 1 "$program" check --gpu h200 mega=132x256,r168,s200K nccl=16x512,r96
+says "together: no, in no launch order"
+says "a block needs 12,288 registers in partition 1 where at most 5,632 are free"
+says "  blocks     mega with at most 116 blocks (leaves 16 SMs free)"
+says "  registers  nccl with at most 40 registers a thread (-maxrregcount 40)"
+check "check a file and words" 1 "$program" check --fix blocks first=1x32 scenarios/persistent-and-nccl.json last=1x32
+says "  first  1 block of 32 threads"
+says "h200, 132 SMs: 4 kernels, 150 blocks"
+check "check words that fit" 0 "$program" check --gpu h200 --sms 78 a=77x1024,r64 b=1x32 --json
+says '"works":true,"in_this_order":true,"in_any_order":true'
+says '"fixes":[],"fixes_unfinished":[]'
+check "check every order" 1 "$program" check --sms 148 --any-order scenarios/hangs/mirage-775.json
+says "together: no, not in this launch order; yes, if workers is launched first"
+says "fixes, each of which is enough in every launch order:"
+says "  blocks     schedulers with at most 20 blocks"
+check "check one kind of fixes" 1 "$program" check --fix order,stream scenarios/case-3.json
+says "  order      launch k2 first"
+check "check without fixes" 1 "$program" check --fix none --gpu h200 a=133x1024,r64
+says "together: no, not even a alone"
+check "check two changes" 1 "$program" check --gpu h200 a=132x1024,r64 b=132x1024,r64 --fix registers
+says "no single change is enough; the smallest pair of changes is:"
+says "a with 32 registers a thread (-maxrregcount 32), and b with 32 registers a thread (-maxrregcount 32)"
+printf '%s\n' '{"schema":"gridsmith.run/1","gpu":"h200","program":"app","events":"follow"}' \
+    '{"op":"launch","id":1,"kernel":"mega","blocks":132,"threads":256,"registers":168,"shared_bytes":204800,"stream":7,"cooperative":true}' \
+    '{"op":"launch","id":2,"kernel":"nccl","blocks":8,"threads":512,"registers":96,"shared_bytes":0,"stream":7}' \
+    '{"op":"launch","id":3,"kernel":"other","blocks":8,"threads":512,"registers":96,"shared_bytes":0,"stream":7}' \
+    '{"op":"launch","id":4,"kernel":"nccl","blocks":16,"threads":512,"registers":96,"shared_bytes":0,"stream":7}' \
+    '{"op":"launch","id":5,"kernel":"nccl","blocks":4,"threads":512,"registers":64,"shared_bytes":0,"stream":7}' >"$work/app.jsonl"
+check "check kernels of a recording" 1 "$program" check "$work/app.jsonl" --kernels 'mega,nc*'
+says "h200, 132 SMs: 3 kernels, 152 blocks"
+says "  nccl    16 blocks of 512 threads, 96 registers"
+says "  nccl#2  4 blocks of 512 threads, 64 registers"
+says "shared memory, cooperative"
+mistake "check kernels that are not there" 'no kernel is called "x*"; there are mega, nccl, other' "$program" check "$work/app.jsonl" --kernels 'x*'
+mistake "check words without a GPU" "kernels on the command line need --gpu NAME" "$program" check a=1x1
+mistake "check a word" '"a=1": give BLOCKSxTHREADS after the name, as a=132x256, not "1"' "$program" check --gpu h200 a=1
+mistake "check two of a name" "there is a kernel of this name already" "$program" check --gpu h200 a=1x1 a=2x1
+mistake "check two files" "give one file of runs, not several" "$program" check a.json b.json
+mistake "check an unknown kind" 'unknown kind "sms"' "$program" check --fix blocks,sms scenarios/case-3.json
 check "gpus" 0 "$program" gpus
 says "rtx3090"
 check "gpus json" 0 "$program" gpus --json rtx3090
@@ -519,7 +560,7 @@ bad() {
 }
 head='{"schema":"gridsmith.run/1","events":['
 bad "empty file" "holds no run" ""
-bad "truncated" "1:40: the file ends in the middle" "$head{"
+bad "truncated" "1:40: the text ends in the middle" "$head{"
 bad "zero blocks" '1:76: "blocks" must be from 1' \
     "$head"'{"op":"launch","kernel":"k","blocks":0,"threads":1,"registers":1,"shared_bytes":0}]}'
 bad "2^63" "too big integer" "$head"'{"op":"launch","kernel":"k","blocks":9223372036854775808}]}'

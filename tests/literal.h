@@ -54,4 +54,8 @@ void literal_play(const gs_gpu *gpu, const gs_run *run, gs_log *log);
 /* As gs_check_run. */
 gs_code literal_check_run(const gs_gpu *gpu, const gs_run *run, int64_t budget, gs_check *check, gs_error *error);
 
+/* Whether all blocks of a run without exits are resident together after these changes, in this launch order (NULL: that
+   of the run). Changes of the kind GS_FIX_ORDER are ignored. */
+bool literal_works(const gs_gpu *gpu, const gs_run *run, const gs_change *changes, size_t count, const size_t *order);
+
 #endif

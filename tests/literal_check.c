@@ -30,6 +30,7 @@ static bool order_push(gs_order *order, size_t launch) {
 static void conflict_clear(gs_conflict *conflict) {
     free(conflict->order.data);
     gs_text_free(&conflict->why);
+    gs_text_free(&conflict->numbers);
     *conflict = (gs_conflict){0};
 }
 

@@ -20,7 +20,7 @@ static int last_waits(const gs_gpu *gpu, const gs_run *run, const size_t *order,
     assert_non_null(prediction);
     int result = 0;
     for (size_t i = 0; i < count; i++) {
-        bool fits = gs_seen_started(&prediction->events.data[i].seen) == played->launches.data[i].blocks;
+        bool fits = gs_seen_started(prediction->events.data[i].seen) == played->launches.data[i].blocks;
         if (!fits && result == 0)
             result = i + 1 == count ? 1 : -1;
     }
@@ -216,8 +216,40 @@ static void a_spent_budget_is_admitted(void **state) {
     gs_check_clear(&check);
 }
 
+/* What a block needs and what is free, where the reason has no numbers. */
+static void the_lack_is_told_in_numbers(void **state) {
+    (void)state;
+    static const struct {
+        const char *words[2], *numbers;
+    } rows[] = {
+        {{"a=82x1024", "b=1x1024"}, "a block needs 8 warp slots in partition 1 where at most 4 are free"},
+        {{"a=82x256,r255", "b=1x256,r24"}, "a block needs 1,536 registers in partition 1 where at most 0 are free"},
+        {{"a=82x32,s60K", "b=1x32,s60K,carveout=0"},
+         "a block needs 62,464 bytes of shared memory where at most 3,072 are free"},
+        {{"a=82x32", "b=1x32,s60K"}, ""},
+    };
+    for (size_t i = 0; i < GS_COUNT(rows); i++) {
+        gs_run *run = gs_run_new(NULL);
+        gs_gpu *gpu = gs_gpu_open("rtx3090", NULL);
+        gs_check check;
+        for (size_t j = 0; j < 2; j++) {
+            gs_launch launch;
+            assert_int_equal(gs_launch_of_word(rows[i].words[j], &launch, NULL), GS_OK);
+            assert_int_equal(gs_run_add_launch(run, &launch, NULL), GS_OK);
+        }
+        assert_int_equal(gs_check_run(gpu, run, 1000, NULL, &check, NULL), GS_OK);
+        assert_int_equal(check.in_this_order, GS_ANSWER_NO);
+        assert_string_equal(check.here.numbers.data ? check.here.numbers.data : "", rows[i].numbers);
+        assert_string_equal(check.smallest.numbers.data ? check.smallest.numbers.data : "", rows[i].numbers);
+        gs_check_clear(&check);
+        gs_run_free(run);
+        gs_gpu_free(gpu);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_lack_is_told_in_numbers),
         cmocka_unit_test(check_agrees_with_the_obvious_way),
         cmocka_unit_test(check_agrees_with_trying_everything),
         cmocka_unit_test(kernels_of_one_stream_are_never_together),

@@ -78,6 +78,17 @@ void gs_text_put_int(gs_text *text, int64_t value) {
     gs_text_put(text, digits + at, sizeof digits - at);
 }
 
+void gs_text_put_grouped(gs_text *text, int64_t value) {
+    char digits[24];
+    int count = snprintf(digits, sizeof digits, "%lld", (long long)value);
+    for (int i = 0; i < count; i++) {
+        gs_text_put(text, &digits[i], 1);
+        int left = count - 1 - i;
+        if (left && left % 3 == 0 && digits[i] != '-')
+            gs_text_put(text, ",", 1);
+    }
+}
+
 /* The length of the UTF-8 character at `at`, or 0: not valid UTF-8. */
 static size_t utf8_length(const unsigned char *at) {
     size_t length = at[0] < 0x80                    ? 1

@@ -1,191 +1,273 @@
 /*
- * check.c: gridsmith check: will all blocks of these kernels be resident together?
+ * check.c: gridsmith check: will all blocks of these kernels be resident together, and if not, what would help?
+ *
+ * The kernels come from a file of runs, from words of the command line (mega=132x256,r168), or from both. Words before
+ * the file are launched before its kernels, words after it behind them.
  */
+#include "check_answer.h"
 #include "cmd.h"
-#include "sched/sched.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_CHANGED = 32 }; /* of more kernels, only those of the smallest conflict are changed */
 
 struct options {
     gs_gpu_choice gpu;
     bool any_order, json;
-    int64_t budget;
+    const char *fix, *kernels;
+    int64_t budget, sms;
 };
 
 static const gs_option option_table[] = {
     GS_GPU_OPTIONS(struct options, gpu),
+    GS_TEXT(struct options, "kernels", kernels, "PATTERN[,PATTERN]...",
+            "only these kernels of the file, each shape once; for recorded programs"),
+    GS_INT(struct options, "sms", sms, "N", 1, GS_MAX_SMS, "as if the GPU had N SMs, without clusters"),
     GS_FLAG(struct options, "any-order", any_order,
-            "exit with 0 only if every launch order works, not just that of the file"),
+            "ask for every launch order, not just the given one; fixes then work in every order"),
+    GS_TEXT(struct options, "fix", fix, "KIND[,KIND]...",
+            "which fixes to look for: order, stream, local, carveout, green, blocks, cluster, registers, shared, "
+            "all or none (default all)"),
     GS_INT(struct options, "budget", budget, "N", 0, INT64_MAX,
-           "launches to try in the search for an order that fails (default 100000)"),
-    GS_FLAG(struct options, "json", json, "write gridsmith.check/1, one line per run"),
+           "launches to try in each search, for orders and for fixes (default 100000)"),
+    GS_FLAG(struct options, "json", json, "write gridsmith.check/2, one line per run"),
 };
 
-/* ---- for people ---- */
+/* ---- kinds of fixes ---- */
 
-static void put_order(gs_text *text, const gs_run *run, const gs_order *order) {
-    for (size_t i = 0; i < order->count; i++)
-        gs_text_add(text, "%s%s", i ? ", then " : "", run->launches.data[order->data[i]].kernel);
+static unsigned kind_of(const char *word, size_t length) {
+    for (int kind = 0; kind < GS_FIX_KINDS; kind++)
+        if (strlen(gs_fix_kind_name(kind)) == length && strncmp(gs_fix_kind_name(kind), word, length) == 0)
+            return 1u << kind;
+    return 0;
 }
 
-static void put_smallest(gs_text *text, const gs_run *run, const gs_check *check) {
-    if (!check->smallest.order.count)
-        return;
-    gs_text_add(text, check->is_least ? "  the fewest kernels that fail: " : "  of these none can be spared: ");
-    put_order(text, run, &check->smallest.order);
-    gs_text_add(text, "\n  %s\n", check->smallest.why.data);
-}
-
-static void put_any_order(gs_text *text, const gs_run *run, const gs_check *check) {
-    if (check->order_is_fixed)
-        gs_text_add(text, "in any order:  not asked, because the exits in the file fix its order\n");
-    else if (check->in_any_order == GS_ANSWER_YES)
-        gs_text_add(text, "in any order:  yes\n");
-    else if (check->in_any_order == GS_ANSWER_NO)
-        gs_text_add(text, "in any order:  no\n");
-    else
-        gs_text_add(text,
-                    "in any order:  not known: any %zu of the kernels fit in every order, and for more the budget ran "
-                    "out (--budget)\n",
-                    check->searched);
-    put_smallest(text, run, check);
-    if (check->works.count) {
-        gs_text_add(text, "an order that works: ");
-        put_order(text, run, &check->works);
-        gs_text_add(text, "\n");
-    } else if (check->none_works) {
-        gs_text_add(text, "no order works\n");
+static gs_code parse_kinds(const char *list, unsigned *kinds, gs_error *error) {
+    *kinds = 0;
+    if (!list || strcmp(list, "all") == 0)
+        *kinds = (1u << GS_FIX_KINDS) - 1;
+    if (*kinds || strcmp(list, "none") == 0)
+        return GS_OK;
+    for (const char *at = list; *at;) {
+        size_t length = strcspn(at, ",");
+        unsigned kind = kind_of(at, length);
+        if (!kind)
+            return gs_fail(error, GS_E_USAGE,
+                           "--fix: unknown kind \"%.*s\": use order, stream, local, carveout, green, blocks, cluster, "
+                           "registers, shared, all or none",
+                           (int)gs_min((int64_t)length, 40), at);
+        *kinds |= kind;
+        at += length + (at[length] == ',');
     }
+    return GS_OK;
 }
 
-static void put_words(gs_text *text, const gs_gpu *gpu, const gs_run *run, const gs_check *check) {
-    int64_t blocks = 0;
+/* ---- kernels from words ---- */
+
+static gs_code add_word(gs_run *run, const char *word, gs_error *error) {
+    gs_launch launch;
+    gs_code code = gs_launch_of_word(word, &launch, error);
+    if (code != GS_OK)
+        return code;
     for (size_t i = 0; i < run->launches.count; i++)
-        blocks += run->launches.data[i].blocks;
-    if (run->has_id)
-        gs_text_add(text, "run %lld, ", (long long)run->id);
-    gs_text_add(text, "%s, %d SMs: %zu kernel%s, %lld block%s\n", gpu->name, gpu->sms, run->launches.count,
-                run->launches.count == 1 ? "" : "s", (long long)blocks, blocks == 1 ? "" : "s");
-    if (check->in_this_order == GS_ANSWER_YES)
-        gs_text_add(text, "in this order: yes, no block waits\n");
-    else
-        gs_text_add(text, "in this order: no\n  %s\n", check->here.why.data);
-    put_any_order(text, run, check);
+        if (strcmp(run->launches.data[i].kernel, launch.kernel) == 0) {
+            gs_launch_clear(&launch);
+            return gs_fail(error, GS_E_USAGE, "\"%.80s\": there is a kernel of this name already; give it another",
+                           word);
+        }
+    return gs_run_add_launch(run, &launch, error);
 }
 
-/* ---- for programs ---- */
-
-static void put_json_order(gs_writer *writer, const char *key, const gs_run *run, const gs_order *order) {
-    gs_write_array(writer, key);
-    for (size_t i = 0; i < order->count; i++)
-        gs_write_string(writer, NULL, run->launches.data[order->data[i]].kernel);
-    gs_write_end(writer);
+static gs_code add_words(gs_run *run, const gs_words *words, size_t from, size_t to, gs_error *error) {
+    gs_code code = GS_OK;
+    for (size_t i = from; i < to && code == GS_OK; i++)
+        code = add_word(run, words->data[i], error);
+    return code;
 }
 
-static void put_json_conflict(gs_writer *writer, const char *key, const gs_run *run, const gs_conflict *conflict) {
-    if (!conflict->order.count) {
-        gs_write_null(writer, key);
-        return;
+/* Appends the launches and exits of a run. */
+static gs_code add_events(gs_run *to, const gs_run *from, gs_error *error) {
+    size_t first = to->launches.count;
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < from->events.count && code == GS_OK; i++) {
+        const gs_event *event = &from->events.data[i];
+        if (event->op == GS_LAUNCH)
+            code = gs_run_copy_launch(to, &from->launches.data[event->launch], error);
+        else if (event->op == GS_EXIT && !gs_run_add_event(to, GS_EXIT, first + event->launch, error))
+            code = GS_E_MEMORY;
     }
-    gs_write_object(writer, key);
-    put_json_order(writer, "kernels", run, &conflict->order);
-    gs_write_int(writer, "waiting_blocks", conflict->waiting);
-    gs_write_string(writer, "why", conflict->why.data);
-    gs_write_end(writer);
+    return code;
 }
 
-static void put_json_answer(gs_writer *writer, const char *key, gs_answer answer) {
-    if (answer == GS_ANSWER_UNKNOWN)
-        gs_write_null(writer, key);
-    else
-        gs_write_bool(writer, key, answer == GS_ANSWER_YES);
+/* The kernels of the words, around those of `read` (may be NULL), which was given as the word number `file`. */
+static gs_run *join(const gs_run *read, const gs_words *words, size_t file, gs_error *error) {
+    gs_run *run = gs_run_new(error);
+    gs_code code = run ? add_words(run, words, 0, file, error) : GS_E_MEMORY;
+    if (code == GS_OK && read) {
+        run->has_id = read->has_id;
+        run->id = read->id;
+        run->gpu = read->gpu ? strdup(read->gpu) : NULL;
+        code = add_events(run, read, error);
+    }
+    if (code == GS_OK)
+        code = add_words(run, words, file + 1, words->count, error);
+    if (code == GS_OK)
+        return run;
+    gs_run_free(run);
+    return NULL;
 }
 
-static void put_json(gs_text *text, const gs_gpu *gpu, const gs_run *run, const gs_check *check) {
-    gs_writer writer = gs_writer_to(text);
-    gs_write_document(&writer, "gridsmith.check/1");
-    if (run->has_id)
-        gs_write_int(&writer, "id", run->id);
-    gs_write_string(&writer, "gpu", gpu->name);
-    put_json_answer(&writer, "in_this_order", check->in_this_order);
-    put_json_answer(&writer, "in_any_order", check->order_is_fixed ? GS_ANSWER_UNKNOWN : check->in_any_order);
-    put_json_conflict(&writer, "conflict", run, &check->here);
-    put_json_conflict(&writer, "smallest", run, &check->smallest);
-    gs_write_bool(&writer, "smallest_is_least", check->is_least);
-    if (check->works.count || check->none_works)
-        put_json_order(&writer, "works", run, &check->works);
-    else
-        gs_write_null(&writer, "works");
-    gs_write_finish(&writer);
+/* ---- answering ---- */
+
+static gs_code find_fixes(const struct options *options, unsigned kinds, gs_progress *progress, gs_check_answer *answer,
+                          gs_error *error) {
+    bool many = answer->run->launches.count > MOST_CHANGED;
+    gs_fix_options fix = {.kinds = kinds,
+                          .every_order = options->any_order,
+                          .budget = options->budget,
+                          .progress = progress,
+                          .among = many ? &answer->check.smallest.order : NULL,
+                          .known_order = &answer->check.works};
+    if (answer->works || !kinds)
+        return GS_OK;
+    answer->too_many = many && answer->check.smallest.order.count > MOST_CHANGED;
+    if (answer->too_many)
+        return GS_OK;
+    answer->has_fixes = true;
+    return gs_fix_run(answer->gpu, answer->run, &fix, &answer->fixes, error);
 }
 
-/* ---- the command ---- */
-
-/* Whether the answer, to the question of this order or of any, is yes. Not known is no. */
-static bool is_yes(const struct options *options, const gs_check *check) {
-    if (options->any_order && !check->order_is_fixed)
-        return check->in_any_order == GS_ANSWER_YES;
-    return check->in_this_order == GS_ANSWER_YES;
-}
-
-static gs_code check_one(const struct options *options, const gs_run *run, gs_text *text, bool *all_yes,
-                         gs_error *error) {
-    gs_check check;
-    gs_gpu *gpu = gs_choose_gpu(&options->gpu, run, error);
-    if (!gpu)
-        return error->code;
+static gs_code find_answer(const struct options *options, unsigned kinds, gs_check_answer *answer, gs_error *error) {
     gs_progress progress;
     gs_progress_start(&progress, "checking");
-    gs_code code = gs_check_run(gpu, run, options->budget, &progress, &check, error);
+    gs_code code = gs_check_run(answer->gpu, answer->run, options->budget, &progress, &answer->check, error);
+    const gs_check *check = &answer->check;
+    if (code == GS_OK)
+        code = gs_orders_that_work(answer->gpu, answer->run, &answer->orders, error);
+    answer->every_order = options->any_order && !check->order_is_fixed;
+    answer->works = (answer->every_order ? check->in_any_order : check->in_this_order) == GS_ANSWER_YES;
+    if (code == GS_OK)
+        code = find_fixes(options, kinds, &progress, answer, error);
     gs_progress_end(&progress);
+    return code;
+}
+
+static gs_gpu *choose_gpu(const struct options *options, const gs_run *run, gs_error *error) {
+    gs_gpu *gpu = gs_choose_gpu(&options->gpu, run, error);
+    if (!gpu || !options->sms)
+        return gpu;
+    gs_gpu *part = gs_gpu_part(gpu, (int32_t)options->sms, error);
+    gs_gpu_free(gpu);
+    return part;
+}
+
+static gs_code check_one(const struct options *options, unsigned kinds, const gs_run *run, gs_text *text, bool *all_yes,
+                         gs_error *error) {
+    gs_gpu *gpu = choose_gpu(options, run, error);
+    gs_check_answer answer = {.gpu = gpu, .run = run};
+    if (!gpu)
+        return error->code;
+    gs_code code = find_answer(options, kinds, &answer, error);
     if (code == GS_OK) {
-        *all_yes = *all_yes && is_yes(options, &check);
-        (options->json ? put_json : put_words)(text, gpu, run, &check);
+        *all_yes = *all_yes && answer.works;
+        (options->json ? gs_answer_json : gs_answer_words)(&answer, text);
         gs_text_flush(text);
     }
-    gs_check_clear(&check);
+    gs_check_clear(&answer.check);
+    gs_fixes_clear(&answer.fixes);
     gs_gpu_free(gpu);
     return code;
 }
 
-static gs_code check_file(const struct options *options, const char *path, bool *all_yes, gs_error *error) {
+/* ---- the command ---- */
+
+/* One run of the file, with the kernels that the options and the words ask for. Frees `read`. */
+static gs_code check_run(const struct options *options, unsigned kinds, gs_run *read, const gs_words *words,
+                         size_t file, gs_text *text, bool *all_yes, gs_error *error) {
+    gs_run *selected = options->kernels ? gs_run_select(read, options->kernels, error) : read;
+    gs_run *run = selected && words->count > 1 ? join(selected, words, file, error) : selected;
+    gs_code code = run ? check_one(options, kinds, run, text, all_yes, error) : error->code;
+    if (run != selected)
+        gs_run_free(run);
+    if (selected != read)
+        gs_run_free(selected);
+    gs_run_free(read);
+    return code;
+}
+
+static gs_code check_file(const struct options *options, unsigned kinds, const gs_words *words, size_t file,
+                          bool *all_yes, gs_error *error) {
     gs_text text = {.sink = stdout};
-    gs_runs *runs = gs_runs_open(path, error);
+    gs_runs *runs = gs_runs_open(words->data[file], error);
     gs_run *run;
     size_t number = 0;
     gs_code code = runs ? GS_OK : error->code;
     while (code == GS_OK && (run = gs_runs_next(runs, error))) {
         if (number++ && !options->json)
             gs_text_add(&text, "\n");
-        code = check_one(options, run, &text, all_yes, error);
-        gs_run_free(run);
+        code = check_run(options, kinds, run, words, file, &text, all_yes, error);
     }
     if (code == GS_OK)
         code = error->code;
     if (code == GS_OK && !number)
-        code = gs_fail(error, GS_E_USAGE, "%s holds no run", gs_input_name(path));
+        code = gs_fail(error, GS_E_USAGE, "%s holds no run", gs_input_name(words->data[file]));
     gs_runs_close(runs);
     return gs_print_text(&text, code, error);
 }
 
-static int run(const gs_command *command, void *given, const gs_words *files) {
+static gs_code check_words(const struct options *options, unsigned kinds, const gs_words *words, bool *all_yes,
+                           gs_error *error) {
+    gs_text text = {.sink = stdout};
+    if (!options->gpu.name)
+        return gs_fail(error, GS_E_USAGE, "kernels on the command line need --gpu NAME (see 'gridsmith gpus')");
+    gs_run *run = join(NULL, words, words->count, error);
+    gs_code code = run ? check_one(options, kinds, run, &text, all_yes, error) : error->code;
+    gs_run_free(run);
+    return gs_print_text(&text, code, error);
+}
+
+/* The number of the word that is a file; the number of words: none is; SIZE_MAX: several are. */
+static size_t find_file(const gs_words *words) {
+    size_t file = words->count;
+    for (size_t i = 0; i < words->count; i++)
+        if (!gs_is_launch_word(words->data[i]))
+            file = file == words->count ? i : SIZE_MAX;
+    return file;
+}
+
+static int run(const gs_command *command, void *given, const gs_words *words) {
+    const struct options *options = given;
     gs_error error = {.code = GS_OK};
     bool all_yes = true;
-    (void)command;
-    if (check_file(given, files->data[0], &all_yes, &error) != GS_OK)
+    unsigned kinds;
+    size_t file = find_file(words);
+    if (file == SIZE_MAX)
+        return gs_usage(command, "give one file of runs, not several; a kernel is NAME=BLOCKSxTHREADS");
+    gs_code code = parse_kinds(options->fix, &kinds, &error);
+    if (code == GS_OK && file < words->count)
+        code = check_file(options, kinds, words, file, &all_yes, &error);
+    else if (code == GS_OK)
+        code = check_words(options, kinds, words, &all_yes, &error);
+    if (code != GS_OK)
         return gs_report(&error);
     return all_yes ? 0 : 1;
 }
 
 const gs_command gs_command_check = {
     .name = "check",
-    .summary = "Will all blocks of these kernels be resident together, in this launch order and in any?",
-    .usage = "[options] FILE",
-    .details = "Exit code 0: yes; 1: no, with the fewest kernels and an order that fail. Durations are ignored: the\n"
-               "question is whether kernels that stay (persistent kernels, spin barriers, NCCL) all get in.\n\n"
-               "  gridsmith check scenarios/case-3.json\n",
+    .summary = "Will all blocks of these kernels be resident together? If not, what would help?",
+    .usage = "[options] [FILE] [NAME=BLOCKSxTHREADS[,rREGISTERS][,sSHARED][,lLOCAL][,cCLUSTER][,pPRIORITY]"
+             "[,carveout=PERCENT][,stream=NAME]]...",
+    .details = "Exit code 0: yes; 1: no, with the reason and the smallest fixes. Durations are ignored: the question\n"
+               "is whether kernels that stay (persistent kernels, spin barriers, NCCL) all get in. Kernels are\n"
+               "launched in the given order. Sizes are in bytes, or with K or M.\n\n"
+               "  gridsmith check scenarios/case-3.json\n"
+               "  gridsmith check --gpu h200 mega=132x256,r168,s200K nccl=16x512,r96\n",
     .options = option_table,
     .option_count = GS_COUNT(option_table),
     .options_size = sizeof(struct options),
     .defaults = &(const struct options){.budget = 100000},
-    .words = {1, 1, "give one file of runs, or - for standard input"},
+    .words = {1, 10000, "give a file of runs, or - for standard input, or kernels as NAME=BLOCKSxTHREADS"},
     .run = run,
 };

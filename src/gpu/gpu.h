@@ -4,6 +4,7 @@
  *   gs_gpu    its description: limits, topology, mechanisms (gpu.c reads it, mechanisms.c knows the switches)
  *   gs_need   what one block of a kernel takes from this GPU, computed once for each kernel (need.c)
  *   gs_state  the current state of its SMs: room, place, release (state.c)
+ *   gs_gpu_part  the same GPU with other SMs (part.c)
  *
  * An SM is divided into partitions (the paper's "processing blocks"), and two SMs form a TPC. Warp slots and registers
  * belong to a partition, block slots and shared memory to the SM, and the shared-memory configuration to the TPC or the
@@ -125,6 +126,13 @@ gs_gpu *gs_gpu_read(gs_input *input, gs_error *error);
 
 /* A copy, but without `skipped_sm`. */
 gs_gpu *gs_gpu_copy(const gs_gpu *gpu, gs_error *error);
+
+/* A copy with `sms` SMs, without GPCs and clusters. The caller frees it. */
+gs_gpu *gs_gpu_part(const gs_gpu *gpu, int32_t sms, gs_error *error);
+
+/* The sizes that a green context can have: at least `*least` SMs, and a multiple of `*step` (the CUDA driver's
+   documentation of cuDevSmResourceSplitByCount). */
+void gs_gpu_green_sizes(const gs_gpu *gpu, int32_t *least, int32_t *step);
 
 /* The description as one line of JSON, without the newline. */
 void gs_gpu_text(const gs_gpu *gpu, gs_text *text);

@@ -35,6 +35,7 @@ struct search {
 static void conflict_clear(gs_conflict *conflict) {
     free(conflict->order.data);
     gs_text_free(&conflict->why);
+    gs_text_free(&conflict->numbers);
     *conflict = (gs_conflict){0};
 }
 
@@ -173,7 +174,8 @@ static gs_code describe_conflict(struct search *search, gs_conflict *conflict, g
         gs_why_no_cluster(dispatcher, kernel, last->cluster, &conflict->why);
     else
         gs_why_no_room(dispatcher, kernel, &conflict->why);
-    return conflict->why.failed ? gs_fail_memory(error) : GS_OK;
+    gs_why_numbers(dispatcher, kernel, &conflict->numbers);
+    return conflict->why.failed || conflict->numbers.failed ? gs_fail_memory(error) : GS_OK;
 }
 
 static gs_code find_smallest(struct search *search, gs_check *check, gs_error *error) {

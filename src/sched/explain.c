@@ -143,6 +143,82 @@ void gs_why_no_room(const gs_dispatcher *dispatcher, int kernel, gs_text *text) 
         put_obstacles(text, state, need);
 }
 
+/* ---- numbers ---- */
+
+/* What of a resource a block needs on an SM, and what is free there. */
+struct lack {
+    int64_t needed, free;
+    int32_t partition; /* -1: of the whole SM */
+};
+
+static struct lack lack_of(const gs_state *state, const gs_need *need, int32_t number, const gs_obstacle *obstacle) {
+    const gs_sm *sm = &state->sms[number];
+    bool registers = obstacle->kind == GS_OBSTACLE_REGISTERS;
+    int64_t per_warp = registers ? (int64_t)need->registers * state->gpu->limits.register_granularity : 1;
+    int64_t unit = registers ? state->gpu->limits.register_granularity : 1;
+    struct lack lack = {obstacle->share * per_warp, 0, obstacle->partition};
+    for (int32_t p = 0; p < state->gpu->limits.partitions_per_sm; p++)
+        if (obstacle->partition < 0 || obstacle->partition == p)
+            lack.free += (registers ? sm->registers[p] : sm->warp_slots[p]) * unit;
+    if (obstacle->kind == GS_OBSTACLE_SHARED || obstacle->kind == GS_OBSTACLE_SHARED_HOLES) {
+        int64_t granule = state->gpu->limits.shared_granularity_bytes;
+        lack = (struct lack){need->shared * granule, sm->shared_free * granule, -1};
+    }
+    return lack;
+}
+
+static const char *resource_name(gs_obstacle_kind kind) {
+    switch (kind) {
+    case GS_OBSTACLE_REGISTERS:
+        return "registers";
+    case GS_OBSTACLE_WARP_SLOTS:
+        return "warp slots";
+    case GS_OBSTACLE_SHARED:
+        return "bytes of shared memory";
+    case GS_OBSTACLE_SHARED_HOLES:
+        return "bytes of shared memory in one piece";
+    default:
+        return NULL; /* the sentence about the obstacle has all numbers */
+    }
+}
+
+static void put_lack(gs_text *text, const struct lack *lack, gs_obstacle_kind kind) {
+    gs_text_add(text, "%s ", text->count ? ", and" : "a block needs");
+    gs_text_put_grouped(text, lack->needed);
+    gs_text_add(text, " %s", resource_name(kind));
+    if (lack->partition >= 0)
+        gs_text_add(text, " in partition %d", lack->partition);
+    gs_text_add(text, " where at most ");
+    gs_text_put_grouped(text, lack->free);
+    gs_text_add(text, " are free");
+}
+
+/* A cluster may wait although single blocks would fit. */
+static bool fits_somewhere(const gs_state *state, const gs_need *need) {
+    for (int32_t i = 0; i < state->gpu->sms; i++)
+        if (gs_state_obstacle(state, need, i).kind == GS_OBSTACLE_NONE)
+            return true;
+    return false;
+}
+
+void gs_why_numbers(const gs_dispatcher *dispatcher, int kernel, gs_text *text) {
+    const gs_need *need = gs_dispatcher_need(dispatcher, kernel);
+    const gs_state *state = gs_dispatcher_state(dispatcher);
+    if (gs_state_local_waits(state, need) || fits_somewhere(state, need))
+        return;
+    for (gs_obstacle_kind kind = GS_OBSTACLE_NONE; kind <= GS_OBSTACLE_SHARED_HOLES; kind++) {
+        struct lack most = {.free = -1};
+        for (int32_t i = 0; i < state->gpu->sms && resource_name(kind); i++) {
+            gs_obstacle obstacle = gs_state_obstacle(state, need, i);
+            struct lack lack = lack_of(state, need, i, &obstacle);
+            if (obstacle.kind == kind && lack.free > most.free)
+                most = lack;
+        }
+        if (most.free >= 0)
+            put_lack(text, &most, kind);
+    }
+}
+
 /* Whether some SM has room for a block of the kernel, but takes no more blocks of clusters. */
 static bool has_enough_clusters(const gs_state *state, const gs_need *need) {
     for (int32_t i = 0; i < state->gpu->sms; i++)

@@ -42,6 +42,9 @@ gs_code gs_check_play(const gs_gpu *gpu, const gs_run *run, const bool *left_out
             conflict->order = order;
             order = (gs_order){0};
             gs_why(engine, run, event->launch, &conflict->why);
+            if (gs_engine_hold(engine, event->launch, &other) == GS_HOLD_ROOM)
+                gs_why_numbers(gs_engine_dispatcher(engine), gs_engine_kernel(engine, event->launch),
+                               &conflict->numbers);
             break;
         }
     }

@@ -8,6 +8,8 @@
  *   gs_predict (public)     plays a run and records what happens (predict.c); gs_predict_recorded follows a recording
  *   gs_why                  explains why a kernel waits (explain.c)
  *   gs_check                are all blocks of these kernels resident together? (check.c)
+ *   gs_orders               in which launch orders? (orders.c)
+ *   gs_fixes                what would have to change, so that they are? (fix.c)
  */
 #ifndef GS_SCHED_H
 #define GS_SCHED_H
@@ -183,6 +185,11 @@ void gs_why_no_room(const gs_dispatcher *dispatcher, int kernel, gs_text *text);
 /* The same for a kernel that launches clusters of `size`. */
 void gs_why_no_cluster(const gs_dispatcher *dispatcher, int kernel, int32_t size, gs_text *text);
 
+/* What a block of `kernel` needs and what is free, on the SM that has most of it free, for each resource that some SM
+   lacks: "a block needs 6,144 registers in partition 0 where at most 5,632 are free". Nothing where gs_why_no_room has
+   all numbers. */
+void gs_why_numbers(const gs_dispatcher *dispatcher, int kernel, gs_text *text);
+
 /* ---- check ---- */
 
 /* Launches, by number, in some order. */
@@ -196,6 +203,7 @@ typedef struct gs_conflict {
     gs_order order;
     int64_t waiting; /* blocks of its last kernel */
     gs_text why;
+    gs_text numbers; /* what a block of the last kernel needs, and what is free; empty: `why` has all numbers */
 } gs_conflict;
 
 typedef enum gs_answer { GS_ANSWER_NO, GS_ANSWER_YES, GS_ANSWER_UNKNOWN } gs_answer;
@@ -217,5 +225,90 @@ typedef struct gs_check {
 gs_code gs_check_run(const gs_gpu *gpu, const gs_run *run, int64_t budget, gs_progress *progress, gs_check *check,
                      gs_error *error);
 void gs_check_clear(gs_check *check);
+
+/* ---- orders ---- */
+
+typedef enum gs_orders_rule {
+    GS_ORDERS_UNKNOWN, /* there are too many kernels, or exits fix the order */
+    GS_ORDERS_ALL,
+    GS_ORDERS_NONE,
+    GS_ORDERS_FIRST,  /* exactly those in which `launch` is first */
+    GS_ORDERS_LAST,   /* exactly those in which `launch` is last */
+    GS_ORDERS_BEFORE, /* exactly those in which `launch` is before `other` */
+    GS_ORDERS_SOME    /* no rule above says which */
+} gs_orders_rule;
+
+/* The launch orders in which all blocks are resident together. */
+typedef struct gs_orders {
+    gs_orders_rule rule;
+    size_t launch, other;
+    size_t tried, working; /* orders */
+} gs_orders;
+
+/* Plays all launch orders of up to six kernels. */
+gs_code gs_orders_that_work(const gs_gpu *gpu, const gs_run *run, gs_orders *orders, gs_error *error);
+
+/* ---- fixes ---- */
+
+/* What a fix changes. The kinds are in the order in which people would try them: from what costs no performance to what
+   needs another kernel. */
+typedef enum gs_fix_kind {
+    GS_FIX_ORDER,     /* the launch order */
+    GS_FIX_STREAM,    /* a stream of its own */
+    GS_FIX_LOCAL,     /* local memory is set up before the first launch */
+    GS_FIX_CARVEOUT,  /* the shared-memory carve-out, in percent; GS_NO_CARVEOUT: none */
+    GS_FIX_GREEN,     /* a green context with so many SMs, the other SMs for the other kernels */
+    GS_FIX_BLOCKS,    /* fewer blocks */
+    GS_FIX_CLUSTER,   /* smaller clusters */
+    GS_FIX_REGISTERS, /* fewer registers a thread */
+    GS_FIX_SHARED,    /* less shared memory a block */
+    GS_FIX_KINDS
+} gs_fix_kind;
+
+/* "order", "stream", ...: for options and JSON. */
+const char *gs_fix_kind_name(gs_fix_kind kind);
+
+typedef struct gs_change {
+    gs_fix_kind kind;
+    size_t launch;    /* of an order: the kernel that moves, SIZE_MAX: several */
+    int64_t from, to; /* of an order: places in it */
+    bool is_limit;    /* every smaller value that was possible works too */
+} gs_change;
+
+enum { GS_MOST_CHANGES = 2 };
+
+/* Changes that together make all blocks resident. */
+typedef struct gs_fix {
+    gs_change changes[GS_MOST_CHANGES];
+    size_t count;
+    gs_order order; /* the launch order, if it changes */
+    int64_t cost;   /* the smallest fix costs least; in millionths, see docs/check.md */
+} gs_fix;
+
+typedef struct gs_fixes {
+    gs_fix *data; /* by kind, then by cost */
+    size_t count, capacity;
+    unsigned unfinished; /* a bit for each kind that the budget did not suffice for */
+    bool pairs_searched; /* no single change helps, so pairs of changes were tried, */
+    bool pairs_finished; /* and all of them were */
+} gs_fixes;
+
+typedef struct gs_fix_options {
+    unsigned kinds;   /* a bit for each kind that may be used */
+    bool every_order; /* a fix must work in every launch order, not only in that of the run */
+    int64_t budget;   /* launches to try */
+    gs_progress *progress;
+    const gs_order *among;       /* change only these kernels; NULL: any */
+    const gs_order *known_order; /* an order that works, for when no simpler one is found; NULL or empty: none */
+} gs_fix_options;
+
+/* Finds the smallest change of each kind to each kernel after which all blocks are resident together. If there is none,
+   finds the cheapest pair of changes. Each was played by the engine. The caller clears `fixes`. */
+gs_code gs_fix_run(const gs_gpu *gpu, const gs_run *run, const gs_fix_options *options, gs_fixes *fixes,
+                   gs_error *error);
+void gs_fixes_clear(gs_fixes *fixes);
+
+/* Appends a change in words: "launch nccl first". */
+void gs_change_text(const gs_gpu *gpu, const gs_run *run, const gs_fix *fix, size_t change, gs_text *text);
 
 #endif

@@ -1,0 +1,374 @@
+/*
+ * check_answer.c: the answer of gridsmith check, for people and for programs.
+ *
+ * People read it from top to bottom: the kernels, whether all of them fit and in which order, what is in the way, and
+ * what would help.
+ */
+#include "check_answer.h"
+
+#include <string.h>
+
+enum { MOST_KERNELS = 8, MOST_FIXES = 12 }; /* that are listed for people */
+
+/* ---- kernels ---- */
+
+static bool is_cooperative(const gs_launch *launch) {
+    return launch->issue.facts && launch->issue.facts->is_cooperative == 1;
+}
+
+static void put_kernel(gs_text *text, const gs_launch *launch, int width) {
+    gs_text_add(text, "  %-*s  ", width, launch->kernel);
+    gs_text_put_grouped(text, launch->blocks);
+    gs_text_add(text, " block%s of %d thread%s, %d registers", launch->blocks == 1 ? "" : "s", launch->shape.threads,
+                launch->shape.threads == 1 ? "" : "s", launch->shape.registers);
+    if (launch->shape.shared_bytes) {
+        gs_text_add(text, ", ");
+        gs_text_put_grouped(text, launch->shape.shared_bytes);
+        gs_text_add(text, " bytes of shared memory");
+    }
+    if (launch->cluster > 1)
+        gs_text_add(text, ", clusters of %d", launch->cluster);
+    if (launch->shape.carveout_percent != GS_NO_CARVEOUT)
+        gs_text_add(text, ", carve-out %d%%", launch->shape.carveout_percent);
+    if (launch->shape.local_bytes) {
+        gs_text_add(text, ", ");
+        gs_text_put_grouped(text, launch->shape.local_bytes);
+        gs_text_add(text, " bytes of local memory");
+    }
+    if (is_cooperative(launch))
+        gs_text_add(text, ", cooperative");
+    gs_text_add(text, "\n");
+}
+
+static void put_kernels(gs_text *text, const gs_run *run) {
+    int width = 0;
+    if (run->launches.count > MOST_KERNELS)
+        return;
+    for (size_t i = 0; i < run->launches.count; i++)
+        width = (int)gs_max(width, (int64_t)gs_min((int64_t)strlen(run->launches.data[i].kernel), 40));
+    for (size_t i = 0; i < run->launches.count; i++)
+        put_kernel(text, &run->launches.data[i], width);
+}
+
+static void put_heading(gs_text *text, const gs_gpu *gpu, const gs_run *run) {
+    int64_t blocks = 0;
+    for (size_t i = 0; i < run->launches.count; i++)
+        blocks += run->launches.data[i].blocks;
+    if (run->has_id)
+        gs_text_add(text, "run %lld, ", (long long)run->id);
+    gs_text_add(text, "%s, %d SMs: %zu kernel%s, %lld block%s\n", gpu->name, gpu->sms, run->launches.count,
+                run->launches.count == 1 ? "" : "s", (long long)blocks, blocks == 1 ? "" : "s");
+    put_kernels(text, run);
+}
+
+/* ---- orders ---- */
+
+static void put_order(gs_text *text, const gs_run *run, const gs_order *order) {
+    for (size_t i = 0; i < order->count; i++)
+        gs_text_add(text, "%s%s", i ? ", then " : "", run->launches.data[order->data[i]].kernel);
+}
+
+/* "if k2 is launched first": the orders that work. False: there is no such rule. */
+static bool put_rule(gs_text *text, const gs_run *run, const gs_orders *orders) {
+    const gs_launch *launches = run->launches.data;
+    const char *kernel = run->launches.count ? launches[orders->launch].kernel : "";
+    switch (orders->rule) {
+    case GS_ORDERS_FIRST:
+        gs_text_add(text, "if %s is launched first", kernel);
+        return true;
+    case GS_ORDERS_LAST:
+        gs_text_add(text, "if %s is launched last", kernel);
+        return true;
+    case GS_ORDERS_BEFORE:
+        gs_text_add(text, "if %s is launched before %s", kernel, launches[orders->other].kernel);
+        return true;
+    case GS_ORDERS_SOME:
+        gs_text_add(text, "in %zu of %zu launch orders", orders->working, orders->tried);
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void put_no(gs_text *text, const gs_check_answer *answer) {
+    const gs_check *check = &answer->check;
+    const gs_launch *launches = answer->run->launches.data;
+    if (check->smallest.order.count == 1)
+        gs_text_add(text, "no, not even %s alone", launches[check->smallest.order.data[0]].kernel);
+    else if (check->order_is_fixed)
+        gs_text_add(text, "no");
+    else if (check->none_works || answer->orders.rule == GS_ORDERS_NONE)
+        gs_text_add(text, "no, in no launch order");
+    else
+        gs_text_add(text, "no, not in this launch order");
+    if (check->works.count || answer->orders.working) {
+        gs_text_add(text, "; yes, ");
+        if (!put_rule(text, answer->run, &answer->orders))
+            gs_text_add(text, "in another");
+    }
+}
+
+static void put_together(gs_text *text, const gs_check_answer *answer) {
+    const gs_check *check = &answer->check;
+    gs_text_add(text, "together: ");
+    if (check->in_this_order != GS_ANSWER_YES) {
+        put_no(text, answer);
+    } else if (check->order_is_fixed) {
+        gs_text_add(text, "yes, in the order of the file");
+    } else if (check->in_any_order == GS_ANSWER_YES) {
+        gs_text_add(text, "yes, in every launch order");
+    } else {
+        bool not_always = check->in_any_order == GS_ANSWER_NO;
+        gs_text_add(text, "yes, in this launch order%s", not_always ? ", but not in every one: only " : "");
+        if (not_always && !put_rule(text, answer->run, &answer->orders))
+            gs_text_add(text, "in some");
+    }
+    gs_text_add(text, "\n");
+}
+
+/* ---- conflicts ---- */
+
+static void put_conflict(gs_text *text, const gs_conflict *conflict) {
+    gs_text_add(text, "  %s\n", conflict->why.data);
+    if (conflict->numbers.count)
+        gs_text_add(text, "  %s\n", conflict->numbers.data);
+}
+
+static bool same_text(const gs_text *a, const gs_text *b) {
+    return a->count == b->count && memcmp(a->data, b->data, a->count) == 0;
+}
+
+/* A cooperative launch of more blocks than an empty GPU takes fails at once; any other waits for ever. */
+static void put_alone(gs_text *text, const gs_run *run, const gs_conflict *smallest) {
+    const gs_launch *launch = &run->launches.data[smallest->order.data[0]];
+    gs_text_add(text, "  an empty GPU takes ");
+    gs_text_put_grouped(text, launch->blocks - smallest->waiting);
+    gs_text_add(text, " blocks of %s: %s (cudaErrorCooperativeLaunchTooLarge)\n", launch->kernel,
+                is_cooperative(launch) ? "its cooperative launch fails" : "a cooperative launch of more fails");
+}
+
+static void put_smallest(gs_text *text, const gs_run *run, const gs_check *check) {
+    const gs_conflict *smallest = &check->smallest;
+    if (!smallest->order.count)
+        return;
+    if (smallest->order.count > 1 || run->launches.count > 1) {
+        gs_text_add(text, check->is_least ? "  the fewest kernels that fail: " : "  of these none can be spared: ");
+        put_order(text, run, &smallest->order);
+        gs_text_add(text, "\n");
+    }
+    if (!check->here.why.count || !same_text(&smallest->why, &check->here.why))
+        put_conflict(text, smallest);
+    if (smallest->order.count == 1)
+        put_alone(text, run, smallest);
+}
+
+static void put_any_order(gs_text *text, const gs_run *run, const gs_check *check) {
+    if (check->order_is_fixed)
+        gs_text_add(text, "in any order:  not asked, because the exits in the file fix its order\n");
+    else if (check->in_any_order == GS_ANSWER_YES)
+        gs_text_add(text, "in any order:  yes\n");
+    else if (check->in_any_order == GS_ANSWER_NO)
+        gs_text_add(text, "in any order:  no\n");
+    else
+        gs_text_add(text,
+                    "in any order:  not known: any %zu of the kernels fit in every order, and for more the budget ran "
+                    "out (--budget)\n",
+                    check->searched);
+    put_smallest(text, run, check);
+    if (check->works.count) {
+        gs_text_add(text, "an order that works: ");
+        put_order(text, run, &check->works);
+        gs_text_add(text, "\n");
+    } else if (check->none_works && run->launches.count > 1) {
+        gs_text_add(text, "no order works\n");
+    }
+}
+
+/* ---- fixes ---- */
+
+static void put_fix(gs_text *text, const gs_check_answer *answer, const gs_fix *fix) {
+    gs_text_add(text, "  %-9s  ", gs_fix_kind_name(fix->changes[0].kind));
+    for (size_t i = 0; i < fix->count; i++) {
+        gs_text_add(text, "%s", i ? ", and " : "");
+        gs_change_text(answer->gpu, answer->run, fix, i, text);
+    }
+    gs_text_add(text, "\n");
+}
+
+/* All of them if there are few, otherwise the smallest of each kind. They are sorted. */
+static void put_fix_list(gs_text *text, const gs_check_answer *answer) {
+    const gs_fixes *fixes = &answer->fixes;
+    bool all = fixes->count <= MOST_FIXES;
+    size_t left_out = 0;
+    for (size_t i = 0; i < fixes->count; i++) {
+        bool is_smallest = !i || fixes->data[i].changes[0].kind != fixes->data[i - 1].changes[0].kind;
+        if (all || is_smallest)
+            put_fix(text, answer, &fixes->data[i]);
+        else
+            left_out++;
+    }
+    if (left_out)
+        gs_text_add(text, "  and %zu more of these kinds (--json)\n", left_out);
+}
+
+static void put_unfinished(gs_text *text, const gs_fixes *fixes) {
+    const char *separator = "the budget ran out (--budget) in the search for: ";
+    for (int kind = 0; kind < GS_FIX_KINDS; kind++)
+        if (fixes->unfinished >> kind & 1) {
+            gs_text_add(text, "%s%s", separator, gs_fix_kind_name(kind));
+            separator = ", ";
+        }
+    if (fixes->unfinished)
+        gs_text_add(text, "\n");
+}
+
+static void put_fixes(gs_text *text, const gs_check_answer *answer) {
+    const gs_fixes *fixes = &answer->fixes;
+    if (answer->too_many)
+        gs_text_add(text, "no fixes are looked for, because too many kernels are in the conflict\n");
+    if (!answer->has_fixes)
+        return;
+    if (fixes->count && fixes->data[0].count == 1)
+        gs_text_add(text, "fixes, each of which is enough%s:\n", answer->every_order ? " in every launch order" : "");
+    else if (fixes->count)
+        gs_text_add(text, "no single change is enough; the smallest pair of changes is:\n");
+    else
+        gs_text_add(text, fixes->pairs_finished ? "no change, and no pair of changes, is enough\n"
+                                                : "no single change is enough, and no pair of changes was found within "
+                                                  "the budget (--budget)\n");
+    put_fix_list(text, answer);
+    put_unfinished(text, fixes);
+}
+
+void gs_answer_words(const gs_check_answer *answer, gs_text *text) {
+    const gs_check *check = &answer->check;
+    put_heading(text, answer->gpu, answer->run);
+    put_together(text, answer);
+    if (check->in_this_order == GS_ANSWER_YES) {
+        gs_text_add(text, "in this order: yes, no block waits\n");
+    } else {
+        gs_text_add(text, "in this order: no\n");
+        put_conflict(text, &check->here);
+    }
+    put_any_order(text, answer->run, check);
+    put_fixes(text, answer);
+}
+
+/* ---- for programs ---- */
+
+static void write_order(gs_writer *writer, const char *key, const gs_run *run, const gs_order *order) {
+    gs_write_array(writer, key);
+    for (size_t i = 0; i < order->count; i++)
+        gs_write_string(writer, NULL, run->launches.data[order->data[i]].kernel);
+    gs_write_end(writer);
+}
+
+static void write_conflict(gs_writer *writer, const char *key, const gs_run *run, const gs_conflict *conflict) {
+    if (!conflict->order.count) {
+        gs_write_null(writer, key);
+        return;
+    }
+    gs_write_object(writer, key);
+    write_order(writer, "kernels", run, &conflict->order);
+    gs_write_int(writer, "waiting_blocks", conflict->waiting);
+    gs_write_string(writer, "why", conflict->why.data);
+    gs_write_string(writer, "numbers", conflict->numbers.count ? conflict->numbers.data : NULL);
+    gs_write_end(writer);
+}
+
+static void write_answer(gs_writer *writer, const char *key, gs_answer answer) {
+    if (answer == GS_ANSWER_UNKNOWN)
+        gs_write_null(writer, key);
+    else
+        gs_write_bool(writer, key, answer == GS_ANSWER_YES);
+}
+
+static const char *const rule_names[] = {
+    [GS_ORDERS_UNKNOWN] = NULL, [GS_ORDERS_ALL] = "all",       [GS_ORDERS_NONE] = "none", [GS_ORDERS_FIRST] = "first",
+    [GS_ORDERS_LAST] = "last",  [GS_ORDERS_BEFORE] = "before", [GS_ORDERS_SOME] = "some",
+};
+
+static void write_orders(gs_writer *writer, const gs_run *run, const gs_orders *orders) {
+    if (orders->rule == GS_ORDERS_UNKNOWN) {
+        gs_write_null(writer, "orders");
+        return;
+    }
+    bool has_kernel =
+        orders->rule == GS_ORDERS_FIRST || orders->rule == GS_ORDERS_LAST || orders->rule == GS_ORDERS_BEFORE;
+    gs_write_object(writer, "orders");
+    gs_write_uint(writer, "tried", orders->tried);
+    gs_write_uint(writer, "working", orders->working);
+    gs_write_string(writer, "rule", rule_names[orders->rule]);
+    gs_write_string(writer, "kernel", has_kernel ? run->launches.data[orders->launch].kernel : NULL);
+    gs_write_string(writer, "other",
+                    orders->rule == GS_ORDERS_BEFORE ? run->launches.data[orders->other].kernel : NULL);
+    gs_write_end(writer);
+}
+
+static void write_change(gs_writer *writer, const gs_check_answer *answer, const gs_fix *fix, size_t number) {
+    const gs_change *change = &fix->changes[number];
+    gs_text words = {0};
+    gs_change_text(answer->gpu, answer->run, fix, number, &words);
+    gs_write_object(writer, NULL);
+    gs_write_string(writer, "kind", gs_fix_kind_name(change->kind));
+    gs_write_string(writer, "kernel",
+                    change->launch == SIZE_MAX ? NULL : answer->run->launches.data[change->launch].kernel);
+    gs_write_int(writer, "from", change->from);
+    gs_write_int(writer, "to", change->to);
+    gs_write_bool(writer, "is_limit", change->is_limit);
+    gs_write_string(writer, "words", words.data ? words.data : "");
+    gs_write_end(writer);
+    gs_text_free(&words);
+}
+
+static void write_fix(gs_writer *writer, const gs_check_answer *answer, const gs_fix *fix) {
+    gs_write_object(writer, NULL);
+    gs_write_real(writer, "cost", (double)fix->cost / 1e6, 6);
+    gs_write_array(writer, "changes");
+    for (size_t i = 0; i < fix->count; i++)
+        write_change(writer, answer, fix, i);
+    gs_write_end(writer);
+    if (fix->order.count)
+        write_order(writer, "order", answer->run, &fix->order);
+    else
+        gs_write_null(writer, "order");
+    gs_write_end(writer);
+}
+
+static void write_fixes(gs_writer *writer, const gs_check_answer *answer) {
+    gs_write_array(writer, "fixes");
+    for (size_t i = 0; i < answer->fixes.count; i++)
+        write_fix(writer, answer, &answer->fixes.data[i]);
+    gs_write_end(writer);
+    gs_write_array(writer, "fixes_unfinished");
+    for (int kind = 0; kind < GS_FIX_KINDS; kind++)
+        if (answer->fixes.unfinished >> kind & 1)
+            gs_write_string(writer, NULL, gs_fix_kind_name(kind));
+    if (answer->fixes.pairs_searched && !answer->fixes.pairs_finished)
+        gs_write_string(writer, NULL, "pairs");
+    gs_write_end(writer);
+}
+
+void gs_answer_json(const gs_check_answer *answer, gs_text *text) {
+    gs_writer writer = gs_writer_to(text);
+    const gs_run *run = answer->run;
+    const gs_check *check = &answer->check;
+    gs_write_document(&writer, "gridsmith.check/2");
+    if (run->has_id)
+        gs_write_int(&writer, "id", run->id);
+    gs_write_string(&writer, "gpu", answer->gpu->name);
+    gs_write_int(&writer, "sms", answer->gpu->sms);
+    gs_write_bool(&writer, "works", answer->works);
+    write_answer(&writer, "in_this_order", check->in_this_order);
+    write_answer(&writer, "in_any_order", check->order_is_fixed ? GS_ANSWER_UNKNOWN : check->in_any_order);
+    write_conflict(&writer, "conflict", run, &check->here);
+    write_conflict(&writer, "smallest", run, &check->smallest);
+    gs_write_bool(&writer, "smallest_is_least", check->is_least);
+    if (check->works.count || check->none_works)
+        write_order(&writer, "working_order", run, &check->works);
+    else
+        gs_write_null(&writer, "working_order");
+    write_orders(&writer, run, &answer->orders);
+    write_fixes(&writer, answer);
+    gs_write_finish(&writer);
+}

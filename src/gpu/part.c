@@ -1,0 +1,59 @@
+/*
+ * part.c: a GPU with fewer or more SMs: a part of it that a green context has, or a smaller model of the same family.
+ *
+ * Limits and mechanisms stay. Ties are broken in the same order, without the SMs that are not there. Which SMs a part
+ * has does not matter for how many blocks fit, as long as TPCs are whole. It does matter for clusters, which lie in a
+ * GPC, so the part is described without GPCs and without clusters.
+ */
+#include "gpu.h"
+
+#include <stdlib.h>
+
+static void drop_groups(gs_sm_groups *groups) {
+    free(groups->sms);
+    free(groups->ends);
+    *groups = (gs_sm_groups){0};
+}
+
+static void drop_topology(gs_gpu *gpu) {
+    drop_groups(&gpu->gpc_sms);
+    drop_groups(&gpu->grants.groups);
+    drop_groups(&gpu->grants.cluster_first);
+    free(gpu->grants.before_cut);
+    gpu->grants = (gs_grants){0};
+    gpu->gpcs = 0;
+    gpu->mechanisms.numbering = GS_NUMBERED_AS_PLACED;
+}
+
+static void drop_ties(gs_gpu *gpu, int32_t sms) {
+    int32_t kept = 0;
+    if (gpu->mechanisms.tie_order != GS_TIES_LISTED)
+        return;
+    if (sms > gpu->sms) {
+        gpu->mechanisms.tie_order = GS_TIES_EVEN_ODD;
+        return;
+    }
+    for (int32_t i = 0; i < gpu->sms; i++)
+        if (gpu->listed_order[i] < sms)
+            gpu->listed_order[kept++] = gpu->listed_order[i];
+}
+
+gs_gpu *gs_gpu_part(const gs_gpu *gpu, int32_t sms, gs_error *error) {
+    if (sms < 1 || sms > GS_MAX_SMS) {
+        gs_fail(error, GS_E_USAGE, "a GPU has 1 to %d SMs, not %d", GS_MAX_SMS, sms);
+        return NULL;
+    }
+    gs_gpu *part = gs_gpu_copy(gpu, error);
+    if (!part)
+        return NULL;
+    drop_topology(part);
+    drop_ties(part, sms);
+    part->sms = sms;
+    return part;
+}
+
+void gs_gpu_green_sizes(const gs_gpu *gpu, int32_t *least, int32_t *step) {
+    int major = gpu->compute_capability ? atoi(gpu->compute_capability) : 0;
+    *step = major >= 9 ? 8 : 2;
+    *least = major >= 9 ? 8 : major == 8 ? 4 : 2;
+}

@@ -1,0 +1,150 @@
+/*
+ * launch_word.c: a launch as one word of a command line: mega=132x256,r168,s200K.
+ *
+ * NAME=BLOCKSxTHREADS, and then parts, separated by commas. A part is a letter and a number (r168), or a name and a
+ * value (registers=168). The table below has them all. A mistake is shown with the part that it is in, and with what
+ * would be right.
+ */
+#include "run.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_PART = 200 };
+
+/* One part of the word, as the table describes it. */
+struct part {
+    char letter; /* 0: it has only a name */
+    const char *name, *example;
+    const char *what;
+    size_t offset;
+    bool is_long, is_size; /* int64_t, not int32_t; may end in K or M */
+    int64_t least, most;
+};
+
+#define INT32(field) offsetof(gs_launch, field), false, false
+#define SIZE(field)  offsetof(gs_launch, field), true, true
+
+static const struct part parts[] = {
+    {'r', "registers", "r96", "registers of a thread", INT32(shape.registers), 1, 65536},
+    {'s', "shared", "s200K", "bytes of shared memory of a block", SIZE(shape.shared_bytes), 0, (int64_t)1 << 40},
+    {'l', "local", "l1K", "bytes of local memory of a thread", SIZE(shape.local_bytes), 0, (int64_t)1 << 40},
+    {'c', "cluster", "c2", "blocks of a cluster", INT32(cluster), 1, 4096},
+    {'p', "priority", "p-1", "the priority", INT32(priority), -1000, 1000},
+    {0, "carveout", "carveout=50", "the carve-out in percent", INT32(shape.carveout_percent), 0, 100},
+};
+
+static const struct part blocks_part = {
+    0, "blocks", NULL, "the number of blocks", offsetof(gs_launch, blocks), true, false, 1, INT32_MAX};
+static const struct part threads_part = {0, "threads", NULL, "threads of a block", INT32(shape.threads), 1, 65536};
+
+/* A whole number, for a size with K or M behind it. False: it is something else. */
+static bool parse_number(const char *text, bool is_size, int64_t *number) {
+    char *end;
+    int64_t unit = 1;
+    errno = 0;
+    *number = strtoll(text, &end, 10);
+    if (errno || end == text || !strchr("-0123456789", text[0]))
+        return false;
+    if (is_size && *end && strchr("KkMm", *end))
+        unit = *end == 'K' || *end == 'k' ? 1024 : 1048576;
+    if (end[unit > 1] || *number > INT64_MAX / unit || *number < INT64_MIN / unit)
+        return false;
+    *number *= unit;
+    return true;
+}
+
+static gs_code store(const char *word, const struct part *part, const char *text, const char *value, gs_launch *launch,
+                     gs_error *error) {
+    int64_t number;
+    if (!parse_number(value, part->is_size, &number) || number < part->least || number > part->most)
+        return gs_fail(error, GS_E_USAGE, "\"%.80s\": \"%.40s\" gives %s, a whole number from %lld to %lld%s%s", word,
+                       text, part->what, (long long)part->least, (long long)part->most, part->example ? ", as " : "",
+                       part->example ? part->example : "");
+    if (part->is_long)
+        *(int64_t *)((char *)launch + part->offset) = number;
+    else
+        *(int32_t *)((char *)launch + part->offset) = (int32_t)number;
+    return GS_OK;
+}
+
+static gs_code fail_unknown(const char *word, const char *text, gs_error *error) {
+    return gs_fail(error, GS_E_USAGE,
+                   "\"%.80s\": unknown part \"%.40s\"; use rREGISTERS, sBYTES, lBYTES, cCLUSTER, pPRIORITY, "
+                   "carveout=PERCENT or stream=NAME",
+                   word, text);
+}
+
+static gs_code store_stream(gs_launch *launch, const char *word, const char *name, gs_error *error) {
+    if (!*name)
+        return gs_fail(error, GS_E_USAGE, "\"%.80s\": \"stream=\" needs a name, as stream=1", word);
+    free(launch->stream);
+    launch->stream = strdup(name);
+    return launch->stream ? GS_OK : gs_fail_memory(error);
+}
+
+static gs_code store_part(const char *word, const char *text, gs_launch *launch, gs_error *error) {
+    size_t name = strcspn(text, "=");
+    if (strncmp(text, "stream=", 7) == 0)
+        return store_stream(launch, word, text + 7, error);
+    for (size_t i = 0; i < GS_COUNT(parts); i++) {
+        if (text[name] && strlen(parts[i].name) == name && strncmp(parts[i].name, text, name) == 0)
+            return store(word, &parts[i], text, text + name + 1, launch, error);
+        if (!text[name] && parts[i].letter && parts[i].letter == text[0] && strchr("-0123456789", text[1]) && text[1])
+            return store(word, &parts[i], text, text + 1, launch, error);
+    }
+    return fail_unknown(word, text, error);
+}
+
+/* BLOCKSxTHREADS */
+static gs_code store_grid(const char *word, char *text, gs_launch *launch, gs_error *error) {
+    char *threads = strchr(text, 'x');
+    if (!threads)
+        return gs_fail(error, GS_E_USAGE,
+                       "\"%.80s\": give BLOCKSxTHREADS after the name, as %.*s=132x256, not \"%.40s\"", word,
+                       (int)strcspn(word, "="), word, text);
+    *threads++ = '\0';
+    gs_code code = store(word, &blocks_part, text, text, launch, error);
+    return code == GS_OK ? store(word, &threads_part, threads, threads, launch, error) : code;
+}
+
+static gs_code parse(const char *word, gs_launch *launch, gs_error *error) {
+    size_t name = strcspn(word, "=");
+    launch->kernel = strndup(word, name);
+    launch->shape.registers = GS_WORD_REGISTERS;
+    if (!launch->kernel)
+        return gs_fail_memory(error);
+    const char *at = word + name;
+    gs_code code = GS_OK;
+    for (bool is_first = true; *at && code == GS_OK; is_first = false) {
+        char text[MOST_PART];
+        size_t length = strcspn(++at, ",");
+        if (length >= sizeof text)
+            return gs_fail(error, GS_E_USAGE, "\"%.80s\": a part has at most %d characters", word, MOST_PART - 1);
+        memcpy(text, at, length);
+        text[length] = '\0';
+        code = is_first ? store_grid(word, text, launch, error) : store_part(word, text, launch, error);
+        at += length;
+    }
+    if (code == GS_OK && launch->blocks % launch->cluster)
+        return gs_fail(error, GS_E_USAGE, "\"%.80s\": %lld blocks are no whole clusters of %d", word,
+                       (long long)launch->blocks, launch->cluster);
+    return code;
+}
+
+bool gs_is_launch_word(const char *word) {
+    size_t name = strcspn(word, "=/");
+    return name && word[name] == '=';
+}
+
+gs_code gs_launch_of_word(const char *word, gs_launch *launch, gs_error *error) {
+    *launch = gs_launch_default();
+    gs_code code =
+        gs_is_launch_word(word)
+            ? parse(word, launch, error)
+            : gs_fail(error, GS_E_USAGE, "\"%.80s\" is no kernel: use NAME=BLOCKSxTHREADS[,rREGISTERS]...", word);
+    if (code != GS_OK)
+        gs_launch_clear(launch);
+    return code;
+}

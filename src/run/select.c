@@ -1,0 +1,131 @@
+/*
+ * select.c: the kernels of a recorded program that somebody asks about, each shape once.
+ *
+ * A program launches the same kernel again and again, with more or fewer blocks. Of all launches of one kernel with the
+ * same shape, the one with the most blocks is kept. Streams, times and exits are left out: the question is whether
+ * these kernels could be resident together.
+ */
+#include "run.h"
+
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Whether the name matches one of the patterns, which are separated by commas. */
+static bool matches(const char *name, const char *patterns) {
+    char pattern[200];
+    for (const char *at = patterns; *at;) {
+        size_t length = strcspn(at, ",");
+        size_t kept = length < sizeof pattern ? length : sizeof pattern - 1;
+        memcpy(pattern, at, kept);
+        pattern[kept] = '\0';
+        if (fnmatch(pattern, name, 0) == 0)
+            return true;
+        at += length + (at[length] == ',');
+    }
+    return false;
+}
+
+/* What launches have in common of which one is kept, as text. */
+static void put_shape(gs_text *text, const gs_launch *launch) {
+    const gs_shape *shape = &launch->shape;
+    gs_text_clear(text);
+    gs_text_add(text, "%d %d %lld %lld %d %d ", shape->threads, shape->registers, (long long)shape->shared_bytes,
+                (long long)shape->local_bytes, shape->carveout_percent, launch->cluster);
+    gs_text_put(text, launch->kernel, strlen(launch->kernel) + 1);
+}
+
+struct kept {
+    size_t *launches; /* of the recorded run, in the order in which their shapes first occur */
+    char **shapes;    /* owned: the names of `by_shape` */
+    size_t count;
+    gs_names by_shape;
+};
+
+static bool keep(struct kept *kept, const gs_run *run, size_t launch, gs_text *shape) {
+    const gs_launch *launches = run->launches.data;
+    put_shape(shape, &launches[launch]);
+    size_t known = shape->failed ? SIZE_MAX : gs_names_find(&kept->by_shape, shape->data);
+    if (known != SIZE_MAX) {
+        if (launches[launch].blocks > launches[kept->launches[known]].blocks)
+            kept->launches[known] = launch;
+        return true;
+    }
+    char *name = shape->failed ? NULL : strdup(shape->data);
+    kept->shapes[kept->count] = name;
+    kept->launches[kept->count] = launch;
+    return name && gs_names_add(&kept->by_shape, name, kept->count++) != SIZE_MAX;
+}
+
+/* A launch without what belongs to its place in the recording. The second shape of a kernel is called NAME#2. */
+static gs_code add_kept(gs_run *to, const gs_launch *from, gs_error *error) {
+    gs_launch launch = gs_launch_default();
+    size_t same = 0, length = strlen(from->kernel), size = length + 24;
+    for (size_t i = 0; i < to->launches.count; i++) {
+        const char *other = to->launches.data[i].kernel;
+        same += strncmp(other, from->kernel, length) == 0 && (!other[length] || other[length] == '#');
+    }
+    launch.kernel = malloc(size);
+    launch.blocks = from->blocks;
+    launch.shape = from->shape;
+    launch.cluster = from->cluster;
+    launch.priority = from->priority;
+    launch.issue.facts = from->issue.facts;
+    if (!launch.kernel)
+        return gs_fail_memory(error);
+    snprintf(launch.kernel, size, same ? "%s#%zu" : "%s", from->kernel, same + 1);
+    gs_code code = gs_run_copy_launch(to, &launch, error);
+    free(launch.kernel);
+    return code;
+}
+
+static gs_code fail_none(const gs_run *run, const char *patterns, gs_error *error) {
+    gs_text names = {0};
+    gs_names seen = {0};
+    size_t shown = 0;
+    for (size_t i = 0; i < run->launches.count && shown < 5; i++)
+        if (gs_names_add(&seen, run->launches.data[i].kernel, shown) == shown)
+            gs_text_add(&names, "%s%.40s", shown++ ? ", " : "", run->launches.data[i].kernel);
+    gs_code code = gs_fail(error, GS_E_USAGE, "no kernel is called \"%.60s\"; there are %s%s", patterns,
+                           names.data ? names.data : "none", shown == 5 ? ", ..." : "");
+    gs_names_free(&seen);
+    gs_text_free(&names);
+    return code;
+}
+
+static gs_code fill(gs_run *selected, const gs_run *run, const char *patterns, struct kept *kept, gs_error *error) {
+    gs_text shape = {0};
+    bool done = true;
+    for (size_t i = 0; i < run->launches.count && done; i++)
+        if (matches(run->launches.data[i].kernel, patterns))
+            done = keep(kept, run, i, &shape);
+    gs_text_free(&shape);
+    if (!done)
+        return gs_fail_memory(error);
+    if (!kept->count)
+        return fail_none(run, patterns, error);
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < kept->count && code == GS_OK; i++)
+        code = add_kept(selected, &run->launches.data[kept->launches[i]], error);
+    return code;
+}
+
+gs_run *gs_run_select(const gs_run *run, const char *patterns, gs_error *error) {
+    gs_run *selected = gs_run_new(error);
+    struct kept kept = {.launches = calloc(run->launches.count + 1, sizeof *kept.launches),
+                        .shapes = calloc(run->launches.count + 1, sizeof *kept.shapes)};
+    gs_code code = selected && kept.launches && kept.shapes ? GS_OK : gs_fail_memory(error);
+    if (code == GS_OK && run->gpu && !(selected->gpu = strdup(run->gpu)))
+        code = gs_fail_memory(error);
+    if (code == GS_OK)
+        code = fill(selected, run, patterns, &kept, error);
+    for (size_t i = 0; kept.shapes && i < kept.count; i++)
+        free(kept.shapes[i]);
+    gs_names_free(&kept.by_shape);
+    free(kept.launches);
+    free(kept.shapes);
+    if (code == GS_OK)
+        return selected;
+    gs_run_free(selected);
+    return NULL;
+}

@@ -1,0 +1,215 @@
+/*
+ * trial.c: plays a run with changes: are all blocks resident together then?
+ *
+ * The launches of a copy of the run are changed before, and restored after. The engine plays the copy up to the first
+ * launch that waits. A kernel with a green context has a part of the GPU for itself. The other kernels have the rest,
+ * and neither waits for the other: so each part is a GPU with fewer SMs and an engine of its own. Parts are kept,
+ * because the same sizes are tried again and again.
+ */
+#include "trial.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define NONE SIZE_MAX
+
+struct gs_trial {
+    const gs_gpu *gpu;
+    const gs_run *given;
+    gs_run *run;         /* a copy whose launches are changed */
+    gs_gpu **parts;      /* by number of SMs; made when first needed */
+    size_t alone;        /* the launch with a green context, or NONE */
+    int32_t alone_sms;   /* of the green context */
+    int64_t local_bytes; /* local memory is set up for this before the first launch */
+};
+
+gs_trial *gs_trial_new(const gs_gpu *gpu, const gs_run *run, gs_error *error) {
+    gs_trial *trial = calloc(1, sizeof *trial);
+    if (!trial) {
+        gs_fail_memory(error);
+        return NULL;
+    }
+    trial->gpu = gpu;
+    trial->given = run;
+    trial->run = gs_run_copy(run, error);
+    trial->parts = calloc((size_t)gpu->sms + 1, sizeof *trial->parts);
+    if (trial->run && trial->parts)
+        return trial;
+    gs_trial_free(trial);
+    gs_fail_memory(error);
+    return NULL;
+}
+
+void gs_trial_free(gs_trial *trial) {
+    if (!trial)
+        return;
+    for (int32_t i = 0; trial->parts && i <= trial->gpu->sms; i++)
+        gs_gpu_free(trial->parts[i]);
+    free(trial->parts);
+    gs_run_free(trial->run);
+    free(trial);
+}
+
+/* ---- changes ---- */
+
+static void apply(gs_trial *trial, const gs_change *change) {
+    gs_launch *launch = change->launch == NONE ? NULL : &trial->run->launches.data[change->launch];
+    switch (change->kind) {
+    case GS_FIX_STREAM:
+        launch->stream = NULL;
+        break;
+    case GS_FIX_LOCAL:
+        trial->local_bytes = change->to;
+        break;
+    case GS_FIX_CARVEOUT:
+        launch->shape.carveout_percent = (int32_t)change->to;
+        break;
+    case GS_FIX_GREEN:
+        trial->alone = change->launch;
+        trial->alone_sms = (int32_t)change->to;
+        break;
+    case GS_FIX_BLOCKS:
+        launch->blocks = change->to;
+        break;
+    case GS_FIX_CLUSTER:
+        launch->cluster = (int32_t)change->to;
+        break;
+    case GS_FIX_REGISTERS:
+        launch->shape.registers = (int32_t)change->to;
+        break;
+    case GS_FIX_SHARED:
+        launch->shape.shared_bytes = change->to;
+        break;
+    case GS_FIX_ORDER:
+    case GS_FIX_KINDS:
+        break;
+    }
+}
+
+/* The launch as it was given, with the names that the copy owns. */
+static void restore(gs_trial *trial, const gs_change *change, char *stream) {
+    if (change->launch == NONE)
+        return;
+    gs_launch *launch = &trial->run->launches.data[change->launch];
+    const gs_launch *given = &trial->given->launches.data[change->launch];
+    launch->blocks = given->blocks;
+    launch->cluster = given->cluster;
+    launch->shape = given->shape;
+    launch->stream = stream;
+}
+
+/* ---- playing ---- */
+
+/* A kernel that its change makes impossible does not work; that is no error. */
+static gs_code play_launch(gs_engine *engine, size_t launch, bool *works, gs_error *error) {
+    size_t other;
+    gs_error problem = {.code = GS_OK};
+    gs_code code = gs_engine_launch(engine, launch, &problem);
+    *works = code == GS_OK && gs_engine_hold(engine, launch, &other) == GS_HOLD_NONE;
+    if (code == GS_OK || code == GS_E_NO_FIT || code == GS_E_UNSUPPORTED)
+        return GS_OK;
+    if (error)
+        *error = problem;
+    return code;
+}
+
+static gs_code play_step(gs_engine *engine, gs_op op, size_t launch, bool *works, gs_error *error) {
+    return op == GS_EXIT ? gs_engine_exit(engine, launch, error) : play_launch(engine, launch, works, error);
+}
+
+/* Whether the launch is played on this part of the GPU: that of the green context, or the rest. */
+static bool is_here(const gs_trial *trial, size_t launch, bool on_part) {
+    return (launch == trial->alone) == on_part;
+}
+
+static gs_code play_all(const gs_trial *trial, gs_engine *engine, const size_t *order, bool on_part, bool *works,
+                        gs_error *error) {
+    const gs_run *run = trial->run;
+    gs_code code = GS_OK;
+    size_t count = order ? run->launches.count : run->events.count;
+    for (size_t i = 0; i < count && *works && code == GS_OK; i++) {
+        const gs_event *event = order ? NULL : &run->events.data[i];
+        size_t launch = order ? order[i] : event->launch;
+        if ((!event || event->op != GS_OBSERVE) && is_here(trial, launch, on_part))
+            code = play_step(engine, event ? event->op : GS_LAUNCH, launch, works, error);
+    }
+    return code;
+}
+
+static gs_code play_on(const gs_trial *trial, const gs_gpu *gpu, const size_t *order, bool on_part, bool *works,
+                       gs_error *error) {
+    gs_engine_hooks hooks = {.endless = true};
+    gs_engine *engine = gs_engine_new(gpu, trial->run, &hooks, error);
+    if (!engine)
+        return GS_E_MEMORY;
+    if (trial->local_bytes)
+        gs_dispatcher_grow_local(gs_engine_dispatcher(engine), trial->local_bytes);
+    gs_code code = play_all(trial, engine, order, on_part, works, error);
+    gs_engine_free(engine);
+    return code;
+}
+
+static const gs_gpu *part_of(gs_trial *trial, int32_t sms, gs_error *error) {
+    gs_gpu **part = &trial->parts[sms];
+    if (!*part)
+        *part = gs_gpu_part(trial->gpu, sms, error);
+    return *part;
+}
+
+/* The green context first, because it is small. */
+static gs_code play_parts(gs_trial *trial, const size_t *order, bool *works, gs_error *error) {
+    const gs_gpu *part = part_of(trial, trial->alone_sms, error);
+    const gs_gpu *rest = part_of(trial, trial->gpu->sms - trial->alone_sms, error);
+    if (!part || !rest)
+        return GS_E_MEMORY;
+    gs_code code = play_on(trial, part, order, true, works, error);
+    return code == GS_OK && *works ? play_on(trial, rest, order, false, works, error) : code;
+}
+
+gs_code gs_trial_play(gs_trial *trial, const gs_change *changes, size_t count, const size_t *order, bool *works,
+                      gs_error *error) {
+    char *streams[2] = {NULL, NULL}; /* of the changed launches; a fix has at most two changes */
+    trial->alone = NONE;
+    trial->local_bytes = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (changes[i].launch != NONE)
+            streams[i] = trial->run->launches.data[changes[i].launch].stream;
+        apply(trial, &changes[i]);
+    }
+    *works = true;
+    gs_code code = trial->alone == NONE ? play_on(trial, trial->gpu, order, false, works, error)
+                                        : play_parts(trial, order, works, error);
+    for (size_t i = count; i-- > 0;)
+        restore(trial, &changes[i], streams[i]);
+    return code;
+}
+
+/* ---- orders ---- */
+
+static void swap(size_t *order, size_t a, size_t b) {
+    size_t kept = order[a];
+    order[a] = order[b];
+    order[b] = kept;
+}
+
+bool gs_next_permutation(size_t *order, size_t count) {
+    size_t at = count;
+    while (at > 1 && order[at - 2] > order[at - 1])
+        at--;
+    if (at < 2)
+        return false;
+    size_t larger = count - 1;
+    while (order[larger] < order[at - 2])
+        larger--;
+    swap(order, at - 2, larger);
+    for (size_t first = at - 1, last = count - 1; first < last; first++, last--)
+        swap(order, first, last);
+    return true;
+}
+
+bool gs_run_order_is_free(const gs_run *run) {
+    for (size_t i = 0; i < run->launches.count; i++)
+        if (run->launches.data[i].exit != SIZE_MAX)
+            return false;
+    return true;
+}
