@@ -56,6 +56,8 @@ static int64_t volume(const int32_t *sizes, int64_t most) {
 
 /* Makes sure that a launch can be written as part of a run. */
 static gs_code check_launch(gs_collection *collection, gs_traced_what *what, gs_error *error) {
+    if (!(what->grid[0] | what->grid[1] | what->grid[2] | what->block[0]))
+        return gs_fail(error, GS_E_FORMAT, "kernel \"%.60s\" has neither a grid nor a block in the trace", what->name);
     if (!volume(what->grid, INT32_MAX) || !volume(what->block, 65536))
         return gs_fail(error, GS_E_FORMAT,
                        "kernel \"%.60s\" has an impossible size: a grid of %d x %d x %d, blocks of "

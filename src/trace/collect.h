@@ -124,6 +124,8 @@ void gs_collection_free(gs_collection *collection);
 
 gs_code gs_import_kineto(gs_input *input, gs_collection *collection, gs_error *error);
 gs_code gs_import_nsys(const char *path, gs_collection *collection, gs_error *error);
+struct sqlite3;
+gs_code gs_import_nsys_database(struct sqlite3 *sqlite, const char *path, gs_collection *collection, gs_error *error);
 gs_code gs_import_resources(gs_input *input, gs_kernel_list *kernels, gs_error *error);
 
 /* ---- what the user supplies ---- */

@@ -111,11 +111,9 @@ static gs_code import_text(gs_input *input, const char *path, gs_imported *impor
     return code;
 }
 
-gs_code gs_import(const char *path, const gs_import_options *options, gs_imported *imported, gs_error *error) {
-    gs_error ignored;
-    error = error ? error : &ignored;
-    *error = (gs_error){.code = GS_OK};
-    gs_input *input = gs_input_open(path, error);
+/* Reads an input, which may be NULL after an error, and closes it. */
+static gs_code import_input(gs_input *input, const gs_import_options *options, const char *path, gs_imported *imported,
+                            gs_error *error) {
     file_kind kind = KIND_TEXT;
     gs_code code = input ? find_kind(input, &kind, error) : error->code;
     if (code == GS_OK && kind == KIND_JSON)
@@ -128,6 +126,21 @@ gs_code gs_import(const char *path, const gs_import_options *options, gs_importe
     if (code == GS_OK && imported->notes.failed)
         code = gs_fail_memory(error);
     return code;
+}
+
+gs_code gs_import(const char *path, const gs_import_options *options, gs_imported *imported, gs_error *error) {
+    gs_error ignored;
+    error = error ? error : &ignored;
+    *error = (gs_error){.code = GS_OK};
+    return import_input(gs_input_open(path, error), options, path, imported, error);
+}
+
+gs_code gs_import_bytes(const char *name, const char *bytes, size_t count, const gs_import_options *options,
+                        gs_imported *imported, gs_error *error) {
+    gs_error ignored;
+    error = error ? error : &ignored;
+    *error = (gs_error){.code = GS_OK};
+    return import_input(gs_input_memory(name, bytes, count, error), options, name, imported, error);
 }
 
 void gs_imported_free(gs_imported *imported) {

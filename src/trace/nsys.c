@@ -428,16 +428,24 @@ static gs_code read_all(struct database *database) {
     return code == GS_OK ? read_waits(database) : code;
 }
 
-gs_code gs_import_nsys(const char *path, gs_collection *collection, gs_error *error) {
-    struct database database = {.path = path, .collection = collection, .error = error};
+gs_code gs_import_nsys_database(sqlite3 *sqlite, const char *path, gs_collection *collection, gs_error *error) {
+    struct database database = {.sqlite = sqlite, .path = path, .collection = collection, .error = error};
     collection->recorder = "Nsight Systems profiler";
     collection->unix_ns = GS_NOT_GIVEN;
-    int result = sqlite3_open_v2(path, &database.sqlite, SQLITE_OPEN_READONLY, NULL);
-    if (result == SQLITE_OK) /* views and triggers of a file are not to be trusted */
-        sqlite3_db_config(database.sqlite, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
-    gs_code code = result == SQLITE_OK ? read_all(&database) : fail_sqlite(&database);
+    sqlite3_db_config(sqlite, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL); /* whoever made the file made its views */
+    gs_code code = read_all(&database);
     sqlite3_finalize(database.lookup);
-    sqlite3_close(database.sqlite);
     free(database.processes.data);
+    return code;
+}
+
+gs_code gs_import_nsys(const char *path, gs_collection *collection, gs_error *error) {
+    sqlite3 *sqlite = NULL;
+    gs_code code;
+    if (sqlite3_open_v2(path, &sqlite, SQLITE_OPEN_READONLY, NULL) == SQLITE_OK)
+        code = gs_import_nsys_database(sqlite, path, collection, error);
+    else
+        code = gs_fail(error, GS_E_IO, "cannot open %s: %s", path, sqlite ? sqlite3_errmsg(sqlite) : "out of memory");
+    sqlite3_close(sqlite);
     return code;
 }

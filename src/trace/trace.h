@@ -42,6 +42,9 @@ typedef struct gs_imported {
 
 /* Reads a trace of any known kind and appends what it holds. */
 gs_code gs_import(const char *path, const gs_import_options *options, gs_imported *imported, gs_error *error);
+/* The same for the bytes of a file, which must not be a database. */
+gs_code gs_import_bytes(const char *name, const char *bytes, size_t count, const gs_import_options *options,
+                        gs_imported *imported, gs_error *error);
 void gs_imported_free(gs_imported *imported);
 
 /* A run with a launch of each kernel for which the settings give blocks and threads; NULL: there is none, or an error.
