@@ -552,7 +552,7 @@ bad_trace() {
     says "bad.json"
     check "$name: no output" 1 test -e "$work/never.jsonl"
 }
-bad_trace "trace cut short" "1:31: the file is cut short" '{"traceEvents":[{"cat":"cpu_op"'
+bad_trace "trace cut short" "1:32: the file is cut short" '{"traceEvents":[{"cat":"cpu_op"'
 bad_trace "no kernels" "the trace has no kernel" '{"traceEvents":[]}'
 bad_trace "not a trace" "not a trace: expected one of the PyTorch profiler" 'hello'
 bad_trace "another JSON" 'has "traceEvents", and this file has not' '{}'

@@ -381,10 +381,13 @@ static void an_old_export_has_fewer_columns(void **state) {
         import_sql(
             "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INT, end INT, deviceId INT, streamId INT, name TEXT, "
             "registersPerThread INT, gridX INT, gridY INT, gridZ INT, blockX INT, blockY INT, blockZ INT);"
-            "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (10, 30, 0, 7, 'k', 0, 1, 1, 1, 32, 1, 1);",
+            "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (10, 30, 0, 7, 'k', 0, 1, 1, 1, 32, 1, 1);"
+            "CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start INT, end INT);"
+            "INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES (1, 2), (3, 4);",
             &imported, &error),
         GS_OK);
     assert_non_null(strstr(imported.notes.data, "1 launches have no number of registers"));
+    assert_non_null(strstr(imported.notes.data, "2 launches of CUDA graphs are in the trace without their kernels"));
     assert_lines(
         &imported,
         "{\"schema\":\"gridsmith.run/1\",\"recorder\":\"Nsight Systems profiler\",\"device\":0,\"lacks\":[\"cluster\","
