@@ -24,7 +24,8 @@ gs_traced_what gs_traced_what_none(void) {
     return what;
 }
 
-const char *gs_collect_name(gs_collection *collection, const char *name) {
+const char *gs_collect_name(gs_collection *collection, char *name) {
+    gs_make_printable(name);
     return gs_strings_add(&collection->strings, name, strlen(name));
 }
 
@@ -128,6 +129,7 @@ gs_code gs_collect_add_gpu(gs_collection *collection, int64_t device, char *name
         free(name);
         return gs_fail_memory(error);
     }
+    gs_make_printable(name);
     collection->gpus.data[collection->gpus.count++] = (gs_traced_gpu){device, name, sms};
     return GS_OK;
 }
