@@ -636,6 +636,8 @@ static gs_code follow(gs_runs *runs, struct reader *reader, gs_error *error) {
             gs_input_take(runs->input, piece.count + !piece.is_last);
         else if (code == GS_OK)
             code = follow_slowly(runs, reader, &piece, &goes_on, error);
+        if (code == GS_OK)
+            code = gs_input_check_expansion(runs->input, error);
     }
     return code;
 }

@@ -273,6 +273,8 @@ static bool read_event(struct reading *reading) {
     if (scan->code != GS_OK)
         return false;
     gs_code code = reading->event.name.failed ? gs_fail_memory(reading->error) : add_event(reading);
+    if (code == GS_OK)
+        code = gs_input_check_expansion(scan->input, reading->error);
     if (code == GS_E_FORMAT) /* tell where */
         return gs_scan_fail(scan, code, "%s", reading->error ? reading->error->message : "");
     scan->code = code;
