@@ -7,6 +7,7 @@
 #include "input.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -145,6 +146,42 @@ size_t gs_input_line(gs_input *input, const char **line, bool *is_last) {
         return (size_t)(newline - *line);
     *is_last = left < sizeof input->buffer;
     return *is_last && left ? left : SIZE_MAX;
+}
+
+gs_code gs_input_more(gs_input *input, const char **bytes, size_t *count, gs_error *error) {
+    gs_error problem = {.code = GS_E_IO};
+    int more = gs_input_look(input, &problem);
+    *bytes = input->bytes + input->at;
+    *count = more == 1 ? input->count - input->at : 0;
+    if (more != GS_INPUT_FAILED)
+        return GS_OK;
+    if (error)
+        *error = problem;
+    return problem.code;
+}
+
+gs_code gs_input_fail(const gs_input *input, gs_error *error, gs_code code, const char *format, ...) {
+    char message[sizeof error->message];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    gs_fail(error, code, "%s", message);
+    if (!error)
+        return code;
+    snprintf(error->file, sizeof error->file, "%s", input->name);
+    error->line = input->line;
+    error->column = input->column;
+    return code;
+}
+
+gs_code gs_input_check_expansion(const gs_input *input, gs_error *error) {
+    enum { FREE_BYTES = 16 << 20, MOST_EXPANSION = 100 };
+    z_off_t expanded = input->file ? gztell(input->file) : 0;
+    if (expanded <= FREE_BYTES || (size_t)expanded / MOST_EXPANSION <= gs_input_bytes_read(input))
+        return GS_OK;
+    return gs_input_fail(input, error, GS_E_FORMAT,
+                         "the file is more than 100 times longer than what it is compressed to; read it decompressed");
 }
 
 long gs_input_line_number(const gs_input *input) {

@@ -157,6 +157,8 @@ typedef struct gs_edges {
     size_t count, capacity;
 } gs_edges;
 
+enum { GS_LONGEST_KEY = 40 }; /* of those in `lacks` */
+
 /* Where a recording comes from. All of it is optional: NULL, GS_NOT_GIVEN. */
 typedef struct gs_origin {
     char *program;         /* its command line */
@@ -257,6 +259,8 @@ bool gs_is_launch_word(const char *word);
    own: of each kernel and shape the launch with the most blocks, without streams, times and exits (select.c). The
    caller frees it. */
 gs_run *gs_run_select(const gs_run *run, const char *patterns, gs_error *error);
+/* Sets a number of a launch by its key in files: "cluster", "local_bytes". */
+gs_code gs_launch_set(gs_launch *launch, const char *key, int64_t value, gs_error *error);
 
 /* ---- looking at runs ---- */
 
