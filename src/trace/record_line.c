@@ -1,0 +1,306 @@
+/*
+ * record_line.c: a kernel, a copy or a memset as a line of the recording (docs/formats.md, "A recorded program").
+ *
+ * A small formatter of its own writes straight into one buffer: a line takes less than a microsecond, and nothing is
+ * allocated once the buffer has grown.
+ */
+#include "recorder.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- pieces ---- */
+
+/* Space for `count` more bytes; NULL: out of memory. */
+static char *space(gs_lines *lines, size_t count) {
+    if (lines->count + count > lines->capacity) {
+        size_t capacity = lines->capacity ? lines->capacity * 2 : 1 << 16;
+        while (capacity < lines->count + count)
+            capacity *= 2;
+        char *grown = realloc(lines->data, capacity);
+        if (!grown) {
+            lines->failed = true;
+            return NULL;
+        }
+        lines->data = grown;
+        lines->capacity = capacity;
+    }
+    return lines->data + lines->count;
+}
+
+static void put_bytes(gs_lines *lines, const char *bytes, size_t count) {
+    char *to = space(lines, count);
+    if (!to)
+        return;
+    memcpy(to, bytes, count);
+    lines->count += count;
+}
+
+static void put(gs_lines *lines, const char *text) {
+    put_bytes(lines, text, strlen(text));
+}
+
+static void put_number(gs_lines *lines, int64_t number) {
+    char digits[24];
+    size_t at = sizeof digits;
+    uint64_t rest = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
+    do
+        digits[--at] = (char)('0' + rest % 10);
+    while (rest /= 10);
+    if (number < 0)
+        digits[--at] = '-';
+    put_bytes(lines, digits + at, sizeof digits - at);
+}
+
+static void put_field(gs_lines *lines, const char *key, int64_t number) {
+    put(lines, key);
+    put_number(lines, number);
+}
+
+/* Microseconds with three decimals. */
+static void put_time(gs_lines *lines, const char *key, const gs_record_style *style, int64_t at_ns) {
+    int64_t since = at_ns - style->start_ns;
+    uint64_t size = since < 0 ? 0 - (uint64_t)since : (uint64_t)since;
+    char rest[4] = {'.', (char)('0' + size / 100 % 10), (char)('0' + size / 10 % 10), (char)('0' + size % 10)};
+    put(lines, key);
+    if (since < 0)
+        put(lines, "-");
+    put_number(lines, (int64_t)(size / 1000));
+    put_bytes(lines, rest, sizeof rest);
+}
+
+static void put_string(gs_lines *lines, const char *key, const char *text) {
+    static const char hex[] = "0123456789abcdef";
+    put(lines, key);
+    put(lines, "\"");
+    for (const char *at = text; *at;) {
+        size_t plain = 0;
+        while ((unsigned char)at[plain] >= ' ' && at[plain] != '"' && at[plain] != '\\' &&
+               (unsigned char)at[plain] < 127)
+            plain++;
+        put_bytes(lines, at, plain);
+        at += plain;
+        if (*at == '"' || *at == '\\') {
+            put_bytes(lines, *at == '"' ? "\\\"" : "\\\\", 2);
+            at++;
+        } else if (*at) {
+            char escape[] = {'\\', 'u', '0', '0', hex[(unsigned char)*at >> 4], hex[*at & 15]};
+            put_bytes(lines, escape, sizeof escape);
+            at++;
+        }
+    }
+    put(lines, "\"");
+}
+
+static void put_three(gs_lines *lines, const char *key, const int32_t *numbers) {
+    put(lines, key);
+    for (int i = 0; i < 3; i++) {
+        put(lines, i ? "," : "[");
+        put_number(lines, numbers[i]);
+    }
+    put(lines, "]");
+}
+
+/* ---- what a launch waits for ---- */
+
+static void put_id(gs_lines *lines, bool *is_first, uint64_t id, gs_shape_when when) {
+    put(lines, *is_first ? ",\"after\":[" : ",");
+    *is_first = false;
+    if (when != GS_SHAPE_AT_END)
+        put(lines, "{\"id\":");
+    put_number(lines, (int64_t)id);
+    if (when != GS_SHAPE_AT_END)
+        put(lines, when == GS_SHAPE_AT_START ? ",\"when\":\"start\"}" : ",\"when\":\"trigger\"}");
+}
+
+/* The position of a node in its graph, or UINT32_MAX. */
+static uint32_t position_of(const gs_host_launch *launch, uint64_t node) {
+    const uint64_t *found = launch->shape ? gs_number_map_find(&launch->shape->positions, node) : NULL;
+    return found ? (uint32_t)*found - 1 : UINT32_MAX;
+}
+
+static void put_after(gs_lines *lines, const gs_host_launch *launch, uint32_t position) {
+    const gs_shape_node *node = position == UINT32_MAX ? NULL : &launch->shape->nodes[position];
+    bool is_first = true;
+    for (uint32_t i = 0; node && i < node->after_count; i++) {
+        uint32_t after = launch->shape->after[node->after + i];
+        put_id(lines, &is_first, launch->id + (after >> GS_SHAPE_WHEN_BITS),
+               (gs_shape_when)(after & ((1 << GS_SHAPE_WHEN_BITS) - 1)));
+    }
+    if (!node || !node->after_count) {
+        if (launch->is_programmatic)
+            put_id(lines, &is_first, launch->before, GS_SHAPE_AT_TRIGGER);
+        for (uint32_t i = 0; i < launch->after_count; i++)
+            put_id(lines, &is_first, launch->after[i], GS_SHAPE_AT_END);
+    }
+    if (!is_first)
+        put(lines, "]");
+}
+
+/* ---- lines ---- */
+
+/* What kernels, copies and memsets have in common: the rest of the line. */
+struct rest {
+    uint64_t start, end, graph_node;
+    uint32_t device, context, stream, graph;
+};
+
+static void put_rest(gs_lines *lines, const gs_record_style *style, const struct rest *rest,
+                     const gs_host_launch *launch) {
+    uint32_t position = launch && rest->graph_node ? position_of(launch, rest->graph_node) : UINT32_MAX;
+    if (!rest->graph_node)
+        put_field(lines, ",\"stream\":", rest->stream);
+    if (launch && (!launch->is_graph || position != UINT32_MAX))
+        put_field(lines, ",\"id\":", (int64_t)(launch->id + (position == UINT32_MAX ? 0 : position)));
+    if (launch) {
+        put_time(lines, ",\"at_us\":", style, launch->at_ns);
+        put_after(lines, launch, position);
+    }
+    if (rest->end) {
+        put_time(lines, ",\"start_us\":", style, (int64_t)rest->start);
+        put_time(lines, ",\"end_us\":", style, (int64_t)rest->end);
+    }
+    put_field(lines, ",\"device\":", rest->device);
+    put_field(lines, ",\"context\":", rest->context);
+    if (rest->graph_node) {
+        put_field(lines, ",\"graph\":", rest->graph);
+        put_field(lines, ",\"node\":", (int64_t)rest->graph_node);
+    }
+    put(lines, "}\n");
+}
+
+/* A line that found no memory is taken back. */
+static void finish(gs_lines *lines, size_t began) {
+    if (lines->failed)
+        lines->count = began;
+}
+
+void gs_line_kernel(gs_lines *lines, const gs_record_style *style, const cupti_kernel *kernel,
+                    const gs_host_launch *launch) {
+    size_t began = lines->count;
+    const int32_t *grid = kernel->grid, *block = kernel->block;
+    const int32_t cluster[3] = {(int32_t)kernel->cluster[0], (int32_t)kernel->cluster[1], (int32_t)kernel->cluster[2]};
+    int64_t cluster_blocks = (int64_t)cluster[0] * cluster[1] * cluster[2];
+    put_string(lines, "{\"op\":\"launch\",\"kernel\":", kernel->name ? kernel->name : "unknown");
+    put_field(lines, ",\"blocks\":", (int64_t)grid[0] * grid[1] * grid[2]);
+    put_field(lines, ",\"threads\":", (int64_t)block[0] * block[1] * block[2]);
+    put_field(lines, ",\"registers\":", kernel->registers);
+    put_field(lines, ",\"shared_bytes\":", (int64_t)kernel->static_shared_bytes + kernel->dynamic_shared_bytes);
+    if (kernel->local_bytes)
+        put_field(lines, ",\"local_bytes\":", kernel->local_bytes);
+    if (cluster_blocks > 1)
+        put_field(lines, ",\"cluster\":", cluster_blocks);
+    if (launch && launch->priority)
+        put_field(lines, ",\"priority\":", launch->priority);
+    if (kernel->has_carveout)
+        put_field(lines, ",\"carveout_percent\":", kernel->carveout_percent);
+    put_three(lines, ",\"grid\":", grid);
+    put_three(lines, ",\"block\":", block);
+    if (cluster_blocks > 1)
+        put_three(lines, ",\"cluster_shape\":", cluster);
+    if (kernel->static_shared_bytes)
+        put_field(lines, ",\"static_shared_bytes\":", kernel->static_shared_bytes);
+    put_field(lines, ",\"shared_config_bytes\":", kernel->shared_executed_bytes);
+    put_rest(lines, style,
+             &(struct rest){.start = kernel->start,
+                            .end = kernel->end,
+                            .graph_node = kernel->graph_node,
+                            .device = kernel->device,
+                            .context = kernel->context,
+                            .stream = kernel->stream,
+                            .graph = kernel->graph},
+             launch);
+    finish(lines, began);
+}
+
+void gs_line_memcpy(gs_lines *lines, const gs_record_style *style, const cupti_memcpy *copy,
+                    const gs_host_launch *launch) {
+    static const char *const kinds[CUPTI_COPY_KINDS] = {NULL,
+                                                        "host_to_device",
+                                                        "device_to_host",
+                                                        "host_to_device",
+                                                        "device_to_host",
+                                                        "device_to_device",
+                                                        "device_to_device",
+                                                        "device_to_device",
+                                                        "device_to_device",
+                                                        "host_to_host",
+                                                        "peer_to_peer"};
+    size_t began = lines->count;
+    put(lines, "{\"op\":\"copy\"");
+    if (copy->copy_kind < CUPTI_COPY_KINDS && kinds[copy->copy_kind])
+        put_string(lines, ",\"kind\":", kinds[copy->copy_kind]);
+    put_field(lines, ",\"bytes\":", (int64_t)copy->bytes);
+    put_rest(lines, style,
+             &(struct rest){.start = copy->start,
+                            .end = copy->end,
+                            .graph_node = copy->graph_node,
+                            .device = copy->device,
+                            .context = copy->context,
+                            .stream = copy->stream,
+                            .graph = copy->graph},
+             launch);
+    finish(lines, began);
+}
+
+void gs_line_memset(gs_lines *lines, const gs_record_style *style, const cupti_memset *set,
+                    const gs_host_launch *launch) {
+    size_t began = lines->count;
+    put(lines, "{\"op\":\"memset\"");
+    put_field(lines, ",\"bytes\":", (int64_t)set->bytes);
+    put_rest(lines, style,
+             &(struct rest){.start = set->start,
+                            .end = set->end,
+                            .graph_node = set->graph_node,
+                            .device = set->device,
+                            .context = set->context,
+                            .stream = set->stream,
+                            .graph = set->graph},
+             launch);
+    finish(lines, began);
+}
+
+/* The words of a command line, with spaces between them. */
+static void put_program(gs_lines *lines, const char *program, size_t length) {
+    char text[1024];
+    size_t count = length < sizeof text ? length : sizeof text - 1;
+    memcpy(text, program, count);
+    while (count && !text[count - 1])
+        count--;
+    for (size_t i = 0; i < count; i++)
+        text[i] = text[i] ? text[i] : ' ';
+    text[count] = '\0';
+    if (count)
+        put_string(lines, ",\"program\":", text);
+}
+
+void gs_line_header(gs_lines *lines, const gs_record_style *style, uint32_t device, const char *program,
+                    size_t program_length) {
+    size_t began = lines->count;
+    char recorder[64];
+    snprintf(recorder, sizeof recorder, "gridsmith trace, CUPTI %u", style->cupti_version);
+    put(lines, "{\"schema\":\"gridsmith.run/1\"");
+    put_program(lines, program, program_length);
+    put_string(lines, ",\"recorder\":", recorder);
+    if (device < GS_MOST_DEVICES && style->device_names[device][0])
+        put_string(lines, ",\"gpu_name\":", style->device_names[device]);
+    put_field(lines, ",\"process\":", getpid());
+    put_field(lines, ",\"start_unix_ns\":", style->start_ns);
+    put(lines, "}\n");
+    finish(lines, began);
+}
+
+void gs_line_end(gs_lines *lines, const gs_record_style *style, int64_t now_ns, uint64_t lost) {
+    size_t began = lines->count;
+    put_time(lines, "{\"op\":\"end\",\"at_us\":", style, now_ns);
+    if (lost)
+        put_field(lines, ",\"lost\":", (int64_t)lost);
+    put(lines, "}\n");
+    finish(lines, began);
+}
+
+void gs_lines_free(gs_lines *lines) {
+    free(lines->data);
+    *lines = (gs_lines){0};
+}
