@@ -498,6 +498,16 @@ static gs_trace_status *map_status(const char *folder) {
     return mapped == MAP_FAILED ? &recorder.own_status : mapped;
 }
 
+/* The first process to use CUDA gets the name as it is, also if it is not the first to launch something. */
+static bool claim_first(const char *folder) {
+    char path[GS_TRACE_PATH];
+    snprintf(path, sizeof path, "%s/first", folder ? folder : "");
+    int file = folder ? open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
+    if (file >= 0)
+        close(file);
+    return file >= 0;
+}
+
 static void open_reader(gs_graph_reader *reader) {
     void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
     const struct {
@@ -565,6 +575,7 @@ static void start(void) {
     recorder.file = (gs_record_file){.descriptor = -1,
                                      .limit = limit ? strtoull(limit, NULL, 10) : 0,
                                      .keep_newest = keep && strcmp(keep, "newest") == 0,
+                                     .is_first = claim_first(getenv(GS_TRACE_STATUS)),
                                      .status = recorder.status};
     open_reader(&recorder.reader);
     start_callbacks();

@@ -24,12 +24,13 @@ static bool replace_process(const char *pattern, char *path, size_t size) {
     return found;
 }
 
-/* "app.jsonl": "app.123.jsonl", then "app.123.2.jsonl" and so on. */
+/* "app.jsonl", "app.123.jsonl", "app.123.2.jsonl" and so on. */
 static void number_path(const char *pattern, int try, char *path, size_t size) {
     const char *slash = strrchr(pattern, '/'), *dot = strrchr(slash ? slash : pattern, '.');
     const char *end = dot && dot > (slash ? slash + 1 : pattern) ? dot : pattern + strlen(pattern);
-    char number[48];
-    snprintf(number, sizeof number, try > 1 ? ".%ld.%d" : ".%ld", (long)getpid(), try);
+    char number[48] = "";
+    if (try > 0)
+        snprintf(number, sizeof number, try > 1 ? ".%ld.%d" : ".%ld", (long)getpid(), try);
     snprintf(path, size, "%.*s%s%s", (int)(end - pattern), pattern, number, end);
 }
 
@@ -68,11 +69,11 @@ bool gs_record_file_open(gs_record_file *file, const char *pattern) {
     if (replace_process(pattern, path, GS_TRACE_PATH)) {
         file->descriptor = create(path, O_TRUNC);
     } else {
-        snprintf(path, GS_TRACE_PATH, "%s", pattern);
-        file->descriptor = create(path, O_EXCL);
-        for (int i = 1; i < TRIES && file->descriptor < 0 && errno == EEXIST; i++) {
+        for (int i = file->is_first ? 0 : 1; i < TRIES && file->descriptor < 0; i++) {
             number_path(pattern, i, path, GS_TRACE_PATH);
             file->descriptor = create(path, O_EXCL);
+            if (file->descriptor < 0 && errno != EEXIST)
+                break;
         }
     }
     return file->descriptor >= 0 && write_all(file, file->header, file->header_length);

@@ -188,14 +188,15 @@ typedef struct gs_record_file {
     uint64_t limit;   /* 0: none */
     bool keep_newest; /* the older half is dropped at the limit, else what comes later is */
     bool is_full;     /* nothing more is written */
+    bool is_first;    /* of the first process that uses CUDA */
     char *header;
     size_t header_length;
     uint64_t bytes, lines, older_lines;
     gs_trace_status *status;
 } gs_record_file;
 
-/* Creates the file that `pattern` names: %p is the number of the process; without it a name that is taken gets the
-   number before its ending. Keeps `header`, which belongs to the file from then on. */
+/* Creates the file that `pattern` names: %p is the number of the process. Without it, the first process gets the name as
+   it is, and others have the number of the process before its ending. */
 bool gs_record_file_open(gs_record_file *file, const char *pattern);
 /* Appends whole lines: `line_count` of them. The limit does not hold for lines that are not counted. */
 void gs_record_file_write(gs_record_file *file, const char *lines, size_t count, uint64_t line_count);
