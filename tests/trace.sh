@@ -44,7 +44,7 @@ $(grep -F "\"kernel\":\"$2\"" "$1" | head -n 1)"
 
 # id KERNEL: its id in all.jsonl.
 id() {
-    grep -F "\"kernel\":\"$1\"" all.jsonl | head -n 1 | sed 's/.*"id":\([0-9]*\),"at_us".*/\1/'
+    grep -F "\"kernel\":\"$1\"" all.jsonl | head -n 1 | sed 's/^{"op":"[a-z]*","id":\([0-9]*\),.*/\1/'
 }
 
 # ---- what is recorded ----
@@ -54,13 +54,15 @@ head -n 1 all.jsonl | grep -q '"schema":"gridsmith.run/1".*"program":".*traced_a
 tail -n 1 all.jsonl | grep -q '^{"op":"end",' || complain "there is no end"
 has all.jsonl first '"blocks":3,"threads":96,"registers":40,"shared_bytes":512,'
 has all.jsonl first '"priority":-2,'
+has all.jsonl first '"stream":13,"at_us":'
 has all.jsonl first '"grid":[3,1,1],"block":[96,1,1],"static_shared_bytes":512,"shared_config_bytes":65536,'
+has all.jsonl root '"graph":3,"node":'
 has all.jsonl clustered '"blocks":16,"threads":256,"registers":40,"shared_bytes":1512,"cluster":8,'
 has all.jsonl clustered '"cluster_shape":[4,2,1]'
 has all.jsonl local_carveout '"local_bytes":96,"carveout_percent":75,'
-grep -q '"op":"copy","kind":"host_to_device","bytes":4096,"stream":14,' all.jsonl || complain "the copy to the device"
-grep -q '"op":"copy","kind":"device_to_host","bytes":0,"stream":7,' all.jsonl || complain "the copy to the host"
-grep -q '"op":"memset","bytes":77,"stream":14,' all.jsonl || complain "the memset"
+grep -q '"kind":"host_to_device","bytes":4096,"stream":14,' all.jsonl || complain "the copy to the device"
+grep -q '"kind":"device_to_host","bytes":0,"stream":7,' all.jsonl || complain "the copy to the host"
+grep -q '"op":"memset","id":[0-9]*,"bytes":77,"stream":14,' all.jsonl || complain "the memset"
 
 # ---- what launches wait for ----
 has all.jsonl after_first "\"after\":[$(id first)]"
@@ -77,8 +79,8 @@ has all.jsonl child_1 "\"after\":[$(id early_in_graph)]"
 has all.jsonl child_2 "\"after\":[$(id child_1)]"
 has all.jsonl behind_graph "\"after\":[$(id child_2)]"
 has all.jsonl beside_graph "\"after\":[$(id child_2)]"
-[ "$(sed -n 's/.*"id":\([0-9]*\),"at_us".*/\1/p' all.jsonl | sort | uniq -d)" = "" ] || complain "ids are not unique"
-[ "$(sed -n 's/.*"id":\([0-9]*\),"at_us".*/\1/p' all.jsonl | wc -l)" = 32 ] || complain "launches without an id"
+[ "$(sed -n 's/^{"op":"[a-z]*","id":\([0-9]*\),.*/\1/p' all.jsonl | sort | uniq -d)" = "" ] || complain "ids are not unique"
+[ "$(sed -n 's/^{"op":"[a-z]*","id":\([0-9]*\),.*/\1/p' all.jsonl | wc -l)" = 32 ] || complain "launches without an id"
 
 # ---- ends ----
 trace 9 "1 kernels" -o status.jsonl -- "$app" status 9

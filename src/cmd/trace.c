@@ -53,6 +53,9 @@ static void say_missing(const gs_trace_process *process) {
                 process->skipped, process->process);
     if (process->failed)
         fprintf(stderr, "gridsmith: %s could not be written completely\n", process->path);
+    if (process->silent)
+        fprintf(stderr, "gridsmith: %" PRId64 " calls of process %" PRId64 " left no record\n", process->silent,
+                process->process);
     if (process->unknown)
         fprintf(stderr, "gridsmith: of %" PRId64 " launches it is not known when the host made them\n",
                 process->unknown);

@@ -102,6 +102,9 @@ typedef struct cupti_device {
     const char *name;
 } cupti_device;
 
+/* launch_type of a kernel */
+enum { CUPTI_COOPERATIVE = 1, CUPTI_COOPERATIVE_DEVICES = 2 };
+
 /* copy_kind of a copy: host, array or device to which. */
 enum { CUPTI_COPY_KINDS = 11 };
 

@@ -287,19 +287,22 @@ static void count_record(uint32_t context, uint32_t stream, uint64_t start, uint
         status->last_ns = (int64_t)end;
 }
 
-static bool take(uint32_t correlation, gs_host_launch *launch) {
+/* What is known of the call. If it was not seen, it was made before the work started. */
+static gs_host_launch take(uint32_t correlation, uint64_t start) {
+    gs_host_launch launch = {0};
     pthread_mutex_lock(&recorder.order_lock);
-    bool found = gs_order_take(recorder.order, correlation, launch);
+    bool found = gs_order_take(recorder.order, correlation, &launch);
+    if (!found)
+        launch = (gs_host_launch){.id = gs_order_new_id(recorder.order), .at_ns = start ? (int64_t)start : now_ns()};
     pthread_mutex_unlock(&recorder.order_lock);
     recorder.status->unknown += !found;
-    return found;
+    return launch;
 }
 
 static void write_kernel(const cupti_kernel *kernel) {
-    gs_host_launch launch = {0};
-    bool found = take(kernel->correlation, &launch);
+    gs_host_launch launch = take(kernel->correlation, kernel->start);
     open_file(kernel->device);
-    gs_line_kernel(&recorder.lines, &recorder.style, kernel, found ? &launch : NULL);
+    gs_line_kernel(&recorder.lines, &recorder.style, kernel, &launch);
     gs_host_launch_clear(&launch);
     recorder.status->kernels++;
     recorder.status->graph_kernels += kernel->graph_node != 0;
@@ -307,10 +310,9 @@ static void write_kernel(const cupti_kernel *kernel) {
 }
 
 static void write_memcpy(const cupti_memcpy *copy) {
-    gs_host_launch launch = {0};
-    bool found = take(copy->correlation, &launch);
+    gs_host_launch launch = take(copy->correlation, copy->start);
     open_file(copy->device);
-    gs_line_memcpy(&recorder.lines, &recorder.style, copy, found ? &launch : NULL);
+    gs_line_memcpy(&recorder.lines, &recorder.style, copy, &launch);
     gs_host_launch_clear(&launch);
     recorder.status->copies++;
     count_record(copy->context, copy->stream, copy->start, copy->end);
@@ -331,10 +333,9 @@ static void write_memcpy_peer(const cupti_memcpy_peer *peer) {
 }
 
 static void write_memset(const cupti_memset *set) {
-    gs_host_launch launch = {0};
-    bool found = take(set->correlation, &launch);
+    gs_host_launch launch = take(set->correlation, set->start);
     open_file(set->device);
-    gs_line_memset(&recorder.lines, &recorder.style, set, found ? &launch : NULL);
+    gs_line_memset(&recorder.lines, &recorder.style, set, &launch);
     gs_host_launch_clear(&launch);
     recorder.status->memsets++;
     count_record(set->context, set->stream, set->start, set->end);
@@ -365,8 +366,17 @@ static void write_record(const void *record) {
         write_lines();
 }
 
+/* CUPTI 12.6 and later say which contexts are green. */
+static void note_context(const cupti_context *context) {
+    enum { KNOWS_GREEN = 24 };
+    if (recorder.style.cupti_version >= KNOWS_GREEN && context->is_green && context->context < GS_MOST_CONTEXTS)
+        recorder.style.parents[context->context] = context->parent;
+}
+
 static void note_device(const void *record) {
     const cupti_device *device = record;
+    if (*(const uint32_t *)record == CUPTI_CONTEXT)
+        note_context(record);
     if (*(const uint32_t *)record == CUPTI_DEVICE && device->id < GS_MOST_DEVICES && device->name)
         snprintf(recorder.style.device_names[device->id], sizeof recorder.style.device_names[0], "%s", device->name);
 }
@@ -455,7 +465,12 @@ static void finish(void) {
     pthread_mutex_lock(&recorder.file_lock);
     gs_trace_status *status = recorder.status;
     open_file(0);
-    gs_line_end(&recorder.lines, &recorder.style, now_ns(), status->dropped + status->skipped + status->failed);
+    pthread_mutex_lock(&recorder.order_lock);
+    uint64_t waiting = gs_order_waiting(recorder.order);
+    pthread_mutex_unlock(&recorder.order_lock);
+    status->silent = waiting > status->dropped ? waiting - status->dropped : 0;
+    gs_line_end(&recorder.lines, &recorder.style, now_ns(),
+                status->dropped + status->skipped + status->failed + status->silent);
     write_lines();
     status->has_ended = 1;
     gs_record_file_close(&recorder.file);
@@ -541,7 +556,8 @@ static void start_callbacks(void) {
 }
 
 static void start_records(void) {
-    static const uint32_t kinds[] = {CUPTI_DEVICE, CUPTI_KERNEL, CUPTI_MEMCPY, CUPTI_MEMSET, CUPTI_MEMCPY_PEER};
+    static const uint32_t kinds[] = {CUPTI_DEVICE, CUPTI_CONTEXT, CUPTI_KERNEL,
+                                     CUPTI_MEMCPY, CUPTI_MEMSET,  CUPTI_MEMCPY_PEER};
     check(recorder.cupti.register_buffers(on_wanted, on_buffer), "asking for records");
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         check(recorder.cupti.enable(kinds[i]), "asking for records");

@@ -13,6 +13,9 @@
  * Calls between the beginning and the end of a capture launch nothing: they make a graph. A stream that waits for an
  * event of a captured stream is captured with it.
  *
+ * Launches have different times, in the order of the calls, so that the reader can sort them; those of the nodes of a
+ * graph are a nanosecond apart.
+ *
  * A launch is kept until its record arrives. Launches without a record (a copy of no bytes) are forgotten by age.
  */
 #include "recorder.h"
@@ -58,6 +61,7 @@ struct event {
 
 struct gs_order {
     uint64_t next_id, next_capture;
+    int64_t latest_ns; /* the time of the latest launch */
     struct stream *streams;
     uint32_t stream_count, stream_capacity;
     gs_number_map stream_numbers; /* of a handle, plus 1 */
@@ -70,7 +74,8 @@ struct gs_order {
     gs_number_map launch_numbers; /* of a correlation id, plus 1 */
     gs_host_launch *launches;
     uint32_t launch_count, launch_capacity, free_launch; /* free ones form a list: `left` is the next, plus 1 */
-    gs_number_map execs;                                 /* an executable graph: its gs_graph_shape */
+    uint64_t forgotten;
+    gs_number_map execs; /* an executable graph: its gs_graph_shape */
 };
 
 /* ---- arrays ---- */
@@ -270,6 +275,7 @@ static size_t forget_old(gs_order *order, int64_t now_ns) {
     }
     gs_number_map_clear(&order->launch_numbers);
     order->launch_numbers = kept;
+    order->forgotten += forgotten;
     return forgotten;
 }
 
@@ -335,12 +341,14 @@ static uint64_t launch(gs_order *order, uint32_t number, const gs_host_call *cal
         return 0;
     bool is_graph = call->call->kind == GS_CALL_GRAPH;
     made->id = order->next_id;
-    made->at_ns = call->at_ns;
+    made->at_ns = call->at_ns > order->latest_ns ? call->at_ns : order->latest_ns + 1;
     made->is_graph = is_graph;
     made->is_programmatic = call->is_programmatic && !stream->is_behind_graph && stream->last.count == 1;
     made->before = stream->last.count == 1 ? stream->last.data[0] : 0;
     made->priority = stream->priority;
     made->shape = exec ? (gs_graph_shape *)(uintptr_t)*exec : NULL;
+    if (made->shape && !made->shape->count)
+        made->shape = NULL;
     made->left = made->shape ? made->shape->count : 0;
     if (is_graph || stream->is_behind_graph)
         add_after(made, &stream->last);
@@ -349,11 +357,11 @@ static uint64_t launch(gs_order *order, uint32_t number, const gs_host_call *cal
     stream->waits.count = 0;
     wait_default(order, number, made);
     order->next_id += made->shape ? made->shape->count : 1;
-    if (made->shape && made->shape->count) {
+    order->latest_ns = made->at_ns + (made->shape ? made->shape->count : 1) - 1;
+    if (made->shape) {
         made->shape->references++;
         last_nodes(&stream->last, made->id, made->shape);
     } else {
-        made->shape = NULL;
         ids_set(&stream->last, made->id);
     }
     stream->is_behind_graph = is_graph;
@@ -449,7 +457,9 @@ bool gs_order_take(gs_order *order, uint32_t correlation, gs_host_launch *launch
         forget(order, correlation, *number);
         return true;
     }
-    found->left -= found->left > 0;
+    if (!found->shape && found->left++) /* a graph that could not be read: the first node has its id */
+        launch->id = order->next_id++;
+    found->left -= found->shape != NULL;
     launch->after = NULL;
     if (found->after_count && (launch->after = malloc(found->after_count * sizeof *launch->after)))
         memcpy(launch->after, found->after, found->after_count * sizeof *launch->after);
@@ -463,6 +473,14 @@ void gs_host_launch_clear(gs_host_launch *launch) {
     free(launch->after);
     gs_graph_shape_release(launch->shape);
     *launch = (gs_host_launch){0};
+}
+
+uint64_t gs_order_new_id(gs_order *order) {
+    return order->next_id++;
+}
+
+uint64_t gs_order_waiting(const gs_order *order) {
+    return order->launch_numbers.count + order->forgotten;
 }
 
 /* ---- making and freeing ---- */

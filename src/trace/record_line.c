@@ -140,125 +140,139 @@ static void put_after(gs_lines *lines, const gs_host_launch *launch, uint32_t po
 
 /* ---- lines ---- */
 
-/* What kernels, copies and memsets have in common: the rest of the line. */
-struct rest {
+/* What kernels, copies and memsets have in common. */
+struct common {
     uint64_t start, end, graph_node;
     uint32_t device, context, stream, graph;
 };
 
-static void put_rest(gs_lines *lines, const gs_record_style *style, const struct rest *rest,
-                     const gs_host_launch *launch) {
-    uint32_t position = launch && rest->graph_node ? position_of(launch, rest->graph_node) : UINT32_MAX;
-    if (!rest->graph_node)
-        put_field(lines, ",\"stream\":", rest->stream);
-    if (launch && (!launch->is_graph || position != UINT32_MAX))
-        put_field(lines, ",\"id\":", (int64_t)(launch->id + (position == UINT32_MAX ? 0 : position)));
-    if (launch) {
-        put_time(lines, ",\"at_us\":", style, launch->at_ns);
-        put_after(lines, launch, position);
-    }
-    if (rest->end) {
-        put_time(lines, ",\"start_us\":", style, (int64_t)rest->start);
-        put_time(lines, ",\"end_us\":", style, (int64_t)rest->end);
-    }
-    put_field(lines, ",\"device\":", rest->device);
-    put_field(lines, ",\"context\":", rest->context);
-    if (rest->graph_node) {
-        put_field(lines, ",\"graph\":", rest->graph);
-        put_field(lines, ",\"node\":", (int64_t)rest->graph_node);
-    }
-    put(lines, "}\n");
+/* The beginning of a line. Returns the position of a node in its graph, or UINT32_MAX. */
+static uint32_t put_begin(gs_lines *lines, const char *op, const struct common *common, const gs_host_launch *launch) {
+    uint32_t position = common->graph_node ? position_of(launch, common->graph_node) : UINT32_MAX;
+    put_string(lines, "{\"op\":", op);
+    put_field(lines, ",\"id\":", (int64_t)(launch->id + (position == UINT32_MAX ? 0 : position)));
+    return position;
 }
 
-/* A line that found no memory is taken back. */
-static void finish(gs_lines *lines, size_t began) {
+/* From the stream to the times. A node of a graph is ordered by what it waits for, not by its stream. */
+static void put_order(gs_lines *lines, const gs_record_style *style, const struct common *common,
+                      const gs_host_launch *launch, uint32_t position) {
+    if (!common->graph_node)
+        put_field(lines, ",\"stream\":", common->stream);
+    put_time(lines, ",\"at_us\":", style, launch->at_ns + (position == UINT32_MAX ? 0 : position));
+    put_after(lines, launch, position);
+    if (common->end) {
+        put_time(lines, ",\"start_us\":", style, (int64_t)common->start);
+        put_time(lines, ",\"end_us\":", style, (int64_t)common->end);
+    }
+}
+
+/* Ends a line. One that found no memory is taken back. */
+static void put_end(gs_lines *lines, const gs_record_style *style, const struct common *common, size_t began) {
+    uint32_t parent = common->context < GS_MOST_CONTEXTS ? style->parents[common->context] : 0;
+    put_field(lines, ",\"device\":", common->device);
+    put_field(lines, ",\"context\":", parent ? parent : common->context);
+    if (parent)
+        put_field(lines, ",\"green_context\":", common->context);
+    if (common->graph_node) {
+        put_field(lines, ",\"graph\":", common->graph);
+        put_field(lines, ",\"node\":", (int64_t)common->graph_node);
+    }
+    put(lines, "}\n");
     if (lines->failed)
         lines->count = began;
 }
 
-void gs_line_kernel(gs_lines *lines, const gs_record_style *style, const cupti_kernel *kernel,
-                    const gs_host_launch *launch) {
-    size_t began = lines->count;
+/* What the kernel needs of an SM. */
+static void put_needs(gs_lines *lines, const cupti_kernel *kernel, const gs_host_launch *launch, int64_t cluster) {
     const int32_t *grid = kernel->grid, *block = kernel->block;
-    const int32_t cluster[3] = {(int32_t)kernel->cluster[0], (int32_t)kernel->cluster[1], (int32_t)kernel->cluster[2]};
-    int64_t cluster_blocks = (int64_t)cluster[0] * cluster[1] * cluster[2];
-    put_string(lines, "{\"op\":\"launch\",\"kernel\":", kernel->name ? kernel->name : "unknown");
+    put_string(lines, ",\"kernel\":", kernel->name ? kernel->name : "unknown");
     put_field(lines, ",\"blocks\":", (int64_t)grid[0] * grid[1] * grid[2]);
     put_field(lines, ",\"threads\":", (int64_t)block[0] * block[1] * block[2]);
     put_field(lines, ",\"registers\":", kernel->registers);
     put_field(lines, ",\"shared_bytes\":", (int64_t)kernel->static_shared_bytes + kernel->dynamic_shared_bytes);
     if (kernel->local_bytes)
         put_field(lines, ",\"local_bytes\":", kernel->local_bytes);
-    if (cluster_blocks > 1)
-        put_field(lines, ",\"cluster\":", cluster_blocks);
-    if (launch && launch->priority)
+    if (cluster > 1)
+        put_field(lines, ",\"cluster\":", cluster);
+    if (launch->priority)
         put_field(lines, ",\"priority\":", launch->priority);
     if (kernel->has_carveout)
         put_field(lines, ",\"carveout_percent\":", kernel->carveout_percent);
-    put_three(lines, ",\"grid\":", grid);
-    put_three(lines, ",\"block\":", block);
+}
+
+void gs_line_kernel(gs_lines *lines, const gs_record_style *style, const cupti_kernel *kernel,
+                    const gs_host_launch *launch) {
+    size_t began = lines->count;
+    const int32_t cluster[3] = {(int32_t)kernel->cluster[0], (int32_t)kernel->cluster[1], (int32_t)kernel->cluster[2]};
+    int64_t cluster_blocks = (int64_t)cluster[0] * cluster[1] * cluster[2];
+    const struct common common = {.start = kernel->start,
+                                  .end = kernel->end,
+                                  .graph_node = kernel->graph_node,
+                                  .device = kernel->device,
+                                  .context = kernel->context,
+                                  .stream = kernel->stream,
+                                  .graph = kernel->graph};
+    uint32_t position = put_begin(lines, "launch", &common, launch);
+    put_needs(lines, kernel, launch, cluster_blocks);
+    put_order(lines, style, &common, launch, position);
+    put_three(lines, ",\"grid\":", kernel->grid);
+    put_three(lines, ",\"block\":", kernel->block);
     if (cluster_blocks > 1)
         put_three(lines, ",\"cluster_shape\":", cluster);
+    if (kernel->launch_type == CUPTI_COOPERATIVE || kernel->launch_type == CUPTI_COOPERATIVE_DEVICES)
+        put(lines, ",\"cooperative\":true");
     if (kernel->static_shared_bytes)
         put_field(lines, ",\"static_shared_bytes\":", kernel->static_shared_bytes);
     put_field(lines, ",\"shared_config_bytes\":", kernel->shared_executed_bytes);
-    put_rest(lines, style,
-             &(struct rest){.start = kernel->start,
-                            .end = kernel->end,
-                            .graph_node = kernel->graph_node,
-                            .device = kernel->device,
-                            .context = kernel->context,
-                            .stream = kernel->stream,
-                            .graph = kernel->graph},
-             launch);
-    finish(lines, began);
+    put_end(lines, style, &common, began);
 }
 
 void gs_line_memcpy(gs_lines *lines, const gs_record_style *style, const cupti_memcpy *copy,
                     const gs_host_launch *launch) {
-    static const char *const kinds[CUPTI_COPY_KINDS] = {NULL,
-                                                        "host_to_device",
-                                                        "device_to_host",
-                                                        "host_to_device",
-                                                        "device_to_host",
-                                                        "device_to_device",
-                                                        "device_to_device",
-                                                        "device_to_device",
-                                                        "device_to_device",
-                                                        "host_to_host",
-                                                        "peer_to_peer"};
+    static const char *const kinds[CUPTI_COPY_KINDS] = {
+        NULL,
+        "host_to_device",
+        "device_to_host",
+        "host_to_device",
+        "device_to_host",
+        "device_to_device",
+        "device_to_device",
+        "device_to_device",
+        "device_to_device",
+        "host_to_host",
+        "peer_to_peer",
+    };
     size_t began = lines->count;
-    put(lines, "{\"op\":\"copy\"");
+    const struct common common = {.start = copy->start,
+                                  .end = copy->end,
+                                  .graph_node = copy->graph_node,
+                                  .device = copy->device,
+                                  .context = copy->context,
+                                  .stream = copy->stream,
+                                  .graph = copy->graph};
+    uint32_t position = put_begin(lines, "copy", &common, launch);
     if (copy->copy_kind < CUPTI_COPY_KINDS && kinds[copy->copy_kind])
         put_string(lines, ",\"kind\":", kinds[copy->copy_kind]);
     put_field(lines, ",\"bytes\":", (int64_t)copy->bytes);
-    put_rest(lines, style,
-             &(struct rest){.start = copy->start,
-                            .end = copy->end,
-                            .graph_node = copy->graph_node,
-                            .device = copy->device,
-                            .context = copy->context,
-                            .stream = copy->stream,
-                            .graph = copy->graph},
-             launch);
-    finish(lines, began);
+    put_order(lines, style, &common, launch, position);
+    put_end(lines, style, &common, began);
 }
 
 void gs_line_memset(gs_lines *lines, const gs_record_style *style, const cupti_memset *set,
                     const gs_host_launch *launch) {
     size_t began = lines->count;
-    put(lines, "{\"op\":\"memset\"");
+    const struct common common = {.start = set->start,
+                                  .end = set->end,
+                                  .graph_node = set->graph_node,
+                                  .device = set->device,
+                                  .context = set->context,
+                                  .stream = set->stream,
+                                  .graph = set->graph};
+    uint32_t position = put_begin(lines, "memset", &common, launch);
     put_field(lines, ",\"bytes\":", (int64_t)set->bytes);
-    put_rest(lines, style,
-             &(struct rest){.start = set->start,
-                            .end = set->end,
-                            .graph_node = set->graph_node,
-                            .device = set->device,
-                            .context = set->context,
-                            .stream = set->stream,
-                            .graph = set->graph},
-             launch);
-    finish(lines, began);
+    put_order(lines, style, &common, launch, position);
+    put_end(lines, style, &common, began);
 }
 
 /* The words of a command line, with spaces between them. */
@@ -279,16 +293,18 @@ void gs_line_header(gs_lines *lines, const gs_record_style *style, uint32_t devi
                     size_t program_length) {
     size_t began = lines->count;
     char recorder[64];
-    snprintf(recorder, sizeof recorder, "gridsmith trace, CUPTI %u", style->cupti_version);
+    snprintf(recorder, sizeof recorder, "gridsmith trace (CUPTI %u)", style->cupti_version);
     put(lines, "{\"schema\":\"gridsmith.run/1\"");
     put_program(lines, program, program_length);
     put_string(lines, ",\"recorder\":", recorder);
     if (device < GS_MOST_DEVICES && style->device_names[device][0])
         put_string(lines, ",\"gpu_name\":", style->device_names[device]);
+    put_field(lines, ",\"device\":", device);
     put_field(lines, ",\"process\":", getpid());
     put_field(lines, ",\"start_unix_ns\":", style->start_ns);
-    put(lines, "}\n");
-    finish(lines, began);
+    put(lines, ",\"events\":\"follow\"}\n");
+    if (lines->failed)
+        lines->count = began;
 }
 
 void gs_line_end(gs_lines *lines, const gs_record_style *style, int64_t now_ns, uint64_t lost) {
@@ -297,7 +313,8 @@ void gs_line_end(gs_lines *lines, const gs_record_style *style, int64_t now_ns, 
     if (lost)
         put_field(lines, ",\"lost\":", (int64_t)lost);
     put(lines, "}\n");
-    finish(lines, began);
+    if (lines->failed)
+        lines->count = began;
 }
 
 void gs_lines_free(gs_lines *lines) {

@@ -122,6 +122,10 @@ void gs_order_exec(gs_order *order, void *exec, gs_graph_shape *shape);
 
 /* Takes what is known of the launch that a record is of. False: nothing. The caller clears it. */
 bool gs_order_take(gs_order *order, uint32_t correlation, gs_host_launch *launch);
+/* An id for a launch of which the call was not seen. */
+uint64_t gs_order_new_id(gs_order *order);
+/* How many launches have no record yet, or never had one. */
+uint64_t gs_order_waiting(const gs_order *order);
 void gs_host_launch_clear(gs_host_launch *launch);
 
 /* ---- record_line.c ---- */
@@ -132,19 +136,20 @@ typedef struct gs_lines {
     bool failed; /* out of memory: the last line is missing */
 } gs_lines;
 
-enum { GS_MOST_DEVICES = 64 };
+enum { GS_MOST_DEVICES = 64, GS_MOST_CONTEXTS = 256 };
 
 /* What the lines of a recording have in common. */
 typedef struct gs_record_style {
     int64_t start_ns; /* times are since then */
     char device_names[GS_MOST_DEVICES][64];
+    uint32_t parents[GS_MOST_CONTEXTS]; /* of a green context: the context that it belongs to */
     uint32_t cupti_version;
 } gs_record_style;
 
 /* The first line. `program` is the command line, NULs between its words. */
 void gs_line_header(gs_lines *lines, const gs_record_style *style, uint32_t device, const char *program,
                     size_t program_length);
-/* A kernel, a copy or a memset. `launch` is NULL where nothing is known of the call. */
+/* A kernel, a copy or a memset. Of a launch of which the call was not seen only the id and the time are given. */
 void gs_line_kernel(gs_lines *lines, const gs_record_style *style, const cupti_kernel *kernel,
                     const gs_host_launch *launch);
 void gs_line_memcpy(gs_lines *lines, const gs_record_style *style, const cupti_memcpy *copy,
@@ -175,6 +180,7 @@ typedef struct gs_trace_status {
     uint64_t dropped;  /* records that CUPTI lost */
     uint64_t skipped;  /* lines that were not written, or were removed, because of the limit */
     uint64_t failed;   /* writes that failed, and lines that found no memory */
+    uint64_t silent;   /* launches without a record */
     uint64_t bytes;
     int64_t start_ns, first_ns, last_ns; /* of the recording; of the kernels */
     uint32_t has_ended, cupti_version;
@@ -195,8 +201,8 @@ typedef struct gs_record_file {
     gs_trace_status *status;
 } gs_record_file;
 
-/* Creates the file that `pattern` names: %p is the number of the process. Without it, the first process gets the name as
-   it is, and others have the number of the process before its ending. */
+/* Creates the file that `pattern` names: %p is the number of the process. Without it, the first process gets the name
+   as it is, and others have the number of the process before its ending. */
 bool gs_record_file_open(gs_record_file *file, const char *pattern);
 /* Appends whole lines: `line_count` of them. The limit does not hold for lines that are not counted. */
 void gs_record_file_write(gs_record_file *file, const char *lines, size_t count, uint64_t line_count);

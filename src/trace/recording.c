@@ -206,6 +206,7 @@ static gs_code add_process(gs_trace_summary *summary, const gs_trace_status *sta
                                   .dropped = (int64_t)status->dropped,
                                   .skipped = (int64_t)status->skipped,
                                   .failed = (int64_t)status->failed,
+                                  .silent = (int64_t)status->silent,
                                   .duration_ns = status->last_ns - status->first_ns,
                                   .has_ended = status->has_ended != 0,
                                   .path = strdup(status->path)};

@@ -24,6 +24,7 @@ typedef struct gs_trace_process {
     int64_t dropped;     /* lost by CUPTI */
     int64_t skipped;     /* not kept because of the limit */
     int64_t failed;      /* not written because of an error */
+    int64_t silent;      /* calls that left no record, such as copies of no bytes */
     int64_t duration_ns; /* from the first start to the last end */
     bool has_ended;      /* the recording is complete */
     char *path;          /* "": there is no file */
