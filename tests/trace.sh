@@ -36,6 +36,11 @@ launches() {
     grep -c '"op":"launch"' "$1"
 }
 
+# readable FILE: the program reads it as a run.
+readable() {
+    "$program" predict --gpu h200 "$1" >out 2>err || complain "$1 cannot be read"
+}
+
 # has FILE KERNEL TEXT: the first launch of a kernel has these words.
 has() {
     grep -F "\"kernel\":\"$2\"" "$1" | head -n 1 | grep -qF -- "$3" || complain "$1: the launch of $2 has no $3:
@@ -49,6 +54,7 @@ id() {
 
 # ---- what is recorded ----
 trace 0 "27 kernels (14 in graphs), 2 copies, 3 memsets on 7 streams" -o all.jsonl -- "$app" all
+readable all.jsonl
 head -n 1 all.jsonl | grep -q '"schema":"gridsmith.run/1".*"program":".*traced_app all".*"gpu_name":"NVIDIA Pretended"' ||
     complain "the header: $(head -n 1 all.jsonl)"
 tail -n 1 all.jsonl | grep -q '^{"op":"end",' || complain "there is no end"
@@ -88,6 +94,7 @@ trace 139 "did not end normally" -o segv.jsonl -- "$app" end segv
 trace 137 "did not end normally" -o killed.jsonl -- "$app" end kill
 trace 5 "did not end normally" -o exited.jsonl -- "$app" end _exit
 for file in segv.jsonl killed.jsonl exited.jsonl; do
+    readable $file
     [ "$(launches $file)" -gt 0 ] || complain "$file has no launches"
     [ "$(tail -c 1 $file)" = "" ] || complain "$file does not end with a line"
     [ "$(grep -c '^{.*}$' $file)" = "$(wc -l <$file)" ] || complain "$file has something that is not a line"
@@ -121,12 +128,14 @@ trace 0 "" --quiet -o status.jsonl -- "$app" status 0
 trace 0 "the limit was reached" -o oldest.jsonl --limit 1M -- "$app" many 20000
 [ "$(wc -c <oldest.jsonl)" -le 1048700 ] || complain "the limit was not kept: $(wc -c <oldest.jsonl)"
 sed -n 2p oldest.jsonl | grep -q '"id":1,' || complain "the oldest launch was not kept"
+readable oldest.jsonl
 kept=$(launches oldest.jsonl)
 tail -n 1 oldest.jsonl | grep -q "\"op\":\"end\".*\"lost\":$((20000 - kept))}" || complain "the end does not count what was lost"
 trace 0 "the limit was reached" -o newest.jsonl --limit 1M --keep newest -- "$app" many 20000
 [ "$(wc -c <newest.jsonl)" -le 1048700 ] || complain "the limit was not kept: $(wc -c <newest.jsonl)"
 [ "$(wc -c <newest.jsonl)" -ge 400000 ] || complain "less than half of the limit was kept: $(wc -c <newest.jsonl)"
 tail -n 2 newest.jsonl | head -n 1 | grep -q '"id":20000,' || complain "the newest launch was not kept"
+readable newest.jsonl
 grep -c '"schema"' newest.jsonl | grep -qx 1 || complain "the halves were not joined"
 [ -e newest.jsonl.older ] && complain "the older half was left"
 trace 2 "--limit takes a size" -o x.jsonl --limit much -- "$app" status 0
@@ -136,6 +145,10 @@ trace 2 "--keep takes oldest or newest" -o x.jsonl --keep all -- "$app" status 0
 fake=drops trace 0 "CUPTI lost 200 records" -o drops.jsonl -- "$app" many 2000
 [ "$(launches drops.jsonl)" = 1800 ] || complain "$(launches drops.jsonl) launches of 1800"
 tail -n 1 drops.jsonl | grep -q '"lost":200' || complain "the end does not count dropped records"
+fake=drops trace 0 "CUPTI lost 3 records" -o drops.jsonl -- "$app" all
+readable drops.jsonl
+fake=refuses trace 1 "4 kernels" -o refuses.jsonl -- "$app" all
+readable refuses.jsonl
 fake=subscribed trace 3 "another profiler is at work" -o x.jsonl -- "$app" status 0
 trace 3 "CUPTI cannot be opened" -o x.jsonl --cupti "$work/absent.so" -- "$app" status 0
 trace 2 "give a program to run" -o x.jsonl
