@@ -125,7 +125,7 @@ static void launch_kernel(struct program *program, int stream) {
     set done = program->wanted[id] = rules_begin(&program->rules, stream);
     set_add(&done, id);
     rules_end(&program->rules, stream, &done);
-    assert_true(gs_order_take(program->order, call.correlation, &launch));
+    assert_true(gs_order_take(program->order, call.correlation, 0, &launch));
     assert_int_equal(launch.id, id);
     note(program, id, launch.after, launch.after_count, program->latest[stream]);
     program->latest[stream] = id;
@@ -148,7 +148,8 @@ static void launch_graph(struct program *program, int stream, int exec) {
             set_add(&program->wanted[first + i], after[k]);
         }
         set_add(&done, first + i);
-        assert_true(gs_order_take(program->order, call.correlation, &launch));
+        assert_true(gs_order_take(program->order, call.correlation, i + 1, &launch));
+        assert_int_equal(launch.id, first + i);
         note(program, first + i, node->after_count ? after : launch.after,
              node->after_count ? node->after_count : launch.after_count, 0);
         gs_host_launch_clear(&launch);
@@ -258,8 +259,8 @@ static void nothing_waits_for_a_launch_that_failed(void **state) {
     gs_order_call(program->order, &record);
     gs_order_call(program->order, &wait);
     gs_order_call(program->order, &next);
-    assert_false(gs_order_take(program->order, launch.correlation, &taken));
-    assert_true(gs_order_take(program->order, next.correlation, &taken));
+    assert_false(gs_order_take(program->order, launch.correlation, 0, &taken));
+    assert_true(gs_order_take(program->order, next.correlation, 0, &taken));
     assert_int_equal(taken.after_count, 0);
     gs_host_launch_clear(&taken);
     free_program(program);
@@ -280,7 +281,7 @@ static void an_event_that_is_gone_stands_for_nothing(void **state) {
     gs_order_call(program->order, &gone);
     gs_order_call(program->order, &wait);
     gs_order_call(program->order, &next);
-    assert_true(gs_order_take(program->order, next.correlation, &taken));
+    assert_true(gs_order_take(program->order, next.correlation, 0, &taken));
     assert_int_equal(taken.after_count, 0);
     gs_host_launch_clear(&taken);
     free_program(program);

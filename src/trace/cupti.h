@@ -144,6 +144,9 @@ typedef void cupti_gives_buffer(void *context, uint32_t stream, uint8_t *buffer,
 
 enum { CUPTI_FLUSH_FORCED = 1 };
 
+/* Attributes: the buffers that CUPTI gets are zeroed. */
+enum { CUPTI_ZEROED = 5 };
+
 /* Name in the table, symbol, parameters. All return 0 for success. */
 #define CUPTI_SYMBOLS(X)                                                                                               \
     X(version, cuptiGetVersion, (uint32_t *))                                                                          \
@@ -151,11 +154,11 @@ enum { CUPTI_FLUSH_FORCED = 1 };
     X(subscribe, cuptiSubscribe, (void **, cupti_callback *, void *))                                                  \
     X(enable_callback, cuptiEnableCallback, (uint32_t, void *, int32_t, uint32_t))                                     \
     X(register_buffers, cuptiActivityRegisterCallbacks, (cupti_wants_buffer *, cupti_gives_buffer *))                  \
+    X(set_attribute, cuptiActivitySetAttribute, (int32_t, size_t *, void *))                                           \
     X(enable, cuptiActivityEnable, (uint32_t))                                                                         \
     X(next_record, cuptiActivityGetNextRecord, (uint8_t *, size_t, void **))                                           \
     X(dropped, cuptiActivityGetNumDroppedRecords, (void *, uint32_t, size_t *))                                        \
     X(flush, cuptiActivityFlushAll, (uint32_t))                                                                        \
-    X(stream_id, cuptiGetStreamIdEx, (void *, void *, uint8_t, uint32_t *))                                            \
     X(node_id, cuptiGetGraphNodeId, (void *, uint64_t *))
 
 #define CUPTI_POINTER(name, symbol, arguments) int(*name) arguments;

@@ -157,10 +157,18 @@ static bool list_nodes(const gs_graph_reader *reader, void *graph, struct listin
 
 /* ---- reading it ---- */
 
+static int priority_of(const gs_graph_reader *reader, void *node) {
+    enum { PRIORITY = 8 };
+    int value[16] = {0};
+    return reader->attribute && reader->attribute(node, PRIORITY, value) == 0 ? value[0] : 0;
+}
+
 /* Adds a node that waits for `after`; `*position` is where it stands. */
-static bool add_node(struct reading *reading, void *node, const positions *after, uint32_t *position) {
+static bool add_node(struct reading *reading, void *node, int type, const positions *after, uint32_t *position) {
     gs_graph_shape *shape = reading->shape;
-    gs_shape_node made = {.after = (uint32_t)reading->after_count, .after_count = (uint32_t)after->count};
+    gs_shape_node made = {.after = (uint32_t)reading->after_count,
+                          .after_count = (uint32_t)after->count,
+                          .priority = type == NODE_KERNEL ? priority_of(reading->reader, node) : 0};
     uint64_t *found;
     if (reading->reader->node_id(node, &made.id) != 0 ||
         !reserve((void **)&shape->nodes, &reading->node_capacity, shape->count + 1u, sizeof *shape->nodes) ||
@@ -190,7 +198,7 @@ static bool read_node(struct reading *reading, void *node, const positions *afte
         return read_graph(reading, child, after, ends, depth + 1);
     if (type != NODE_KERNEL && type != NODE_MEMCPY && type != NODE_MEMSET)
         return add_positions(ends, after, GS_SHAPE_AT_END);
-    return add_node(reading, node, after, &position) && add_position(ends, position << GS_SHAPE_WHEN_BITS);
+    return add_node(reading, node, type, after, &position) && add_position(ends, position << GS_SHAPE_WHEN_BITS);
 }
 
 /* When a node may start, seen from the node at the other end of an edge. */
@@ -277,8 +285,10 @@ gs_graph_shape *gs_graph_shape_read(const gs_graph_reader *reader, void *graph) 
 void gs_graph_shape_alias(gs_graph_shape *shape, uint64_t id, uint64_t original) {
     const uint64_t *found = gs_number_map_find(&shape->positions, original);
     uint64_t position = found ? *found : 0, *added = found ? gs_number_map_add(&shape->positions, id) : NULL;
-    if (added)
-        *added = position;
+    if (!added)
+        return;
+    *added = position;
+    shape->nodes[position - 1].has_exec_id = true;
 }
 
 void gs_graph_shape_release(gs_graph_shape *shape) {

@@ -24,10 +24,9 @@
 
 enum {
     MOST_CALLS = 1024,
-    MOST_STREAMS = 4096,
     FLUSH_MS = 500,
-    SMALLEST_BUFFER = 1 << 16, /* about 300 kernels */
-    LARGEST_BUFFER = 1 << 23,
+    BUFFER_BYTES = 1 << 17, /* about 600 kernels */
+    MOST_BUFFERS = 32,
     WRITE_BYTES = 1 << 18,
     NO_GPU_STATUS = 3
 };
@@ -51,8 +50,9 @@ static struct recorder {
     gs_number_map streams;
     bool has_file;
 
-    size_t buffer_bytes; /* of the next buffer */
-    uint64_t flushed_bytes;
+    pthread_mutex_t buffer_lock;
+    uint8_t *buffers[MOST_BUFFERS]; /* not in use, and zeroed */
+    int buffer_count;
 
     pthread_t flusher;
     pthread_mutex_t quit_lock;
@@ -61,8 +61,8 @@ static struct recorder {
 } recorder = {.order_lock = PTHREAD_MUTEX_INITIALIZER,
               .file_lock = PTHREAD_MUTEX_INITIALIZER,
               .quit_lock = PTHREAD_MUTEX_INITIALIZER,
-              .quit_changed = PTHREAD_COND_INITIALIZER,
-              .buffer_bytes = SMALLEST_BUFFER};
+              .buffer_lock = PTHREAD_MUTEX_INITIALIZER,
+              .quit_changed = PTHREAD_COND_INITIALIZER};
 
 /* What a thread is doing in CUDA: calls of the runtime make calls of the driver. */
 static _Thread_local struct calling {
@@ -140,11 +140,11 @@ static void read_stream(const gs_call *row, const cupti_call *call) {
     enum { NON_BLOCKING = 1 };
     void **stream = pointer_at(call->parameters, 0);
     int priority = row->other_at == GS_NO_PRIORITY ? 0 : int_at(call->parameters, row->other_at);
+    int flags = row->stream_at == GS_STREAM_NONE ? 0 : int_at(call->parameters, row->stream_at);
     if (!stream)
         return;
     pthread_mutex_lock(&recorder.order_lock);
-    gs_order_stream_new(recorder.order, call->context, *stream,
-                        !(int_at(call->parameters, row->stream_at) & NON_BLOCKING), priority);
+    gs_order_stream_new(recorder.order, call->context, *stream, !(flags & NON_BLOCKING), priority);
     pthread_mutex_unlock(&recorder.order_lock);
 }
 
@@ -288,10 +288,10 @@ static void count_record(uint32_t context, uint32_t stream, uint64_t start, uint
 }
 
 /* What is known of the call. If it was not seen, it was made before the work started. */
-static gs_host_launch take(uint32_t correlation, uint64_t start) {
+static gs_host_launch take(uint32_t correlation, uint64_t node, uint64_t start) {
     gs_host_launch launch = {0};
     pthread_mutex_lock(&recorder.order_lock);
-    bool found = gs_order_take(recorder.order, correlation, &launch);
+    bool found = gs_order_take(recorder.order, correlation, node, &launch);
     if (!found)
         launch = (gs_host_launch){.id = gs_order_new_id(recorder.order), .at_ns = start ? (int64_t)start : now_ns()};
     pthread_mutex_unlock(&recorder.order_lock);
@@ -300,7 +300,7 @@ static gs_host_launch take(uint32_t correlation, uint64_t start) {
 }
 
 static void write_kernel(const cupti_kernel *kernel) {
-    gs_host_launch launch = take(kernel->correlation, kernel->start);
+    gs_host_launch launch = take(kernel->correlation, kernel->graph_node, kernel->start);
     open_file(kernel->device);
     gs_line_kernel(&recorder.lines, &recorder.style, kernel, &launch);
     gs_host_launch_clear(&launch);
@@ -310,7 +310,7 @@ static void write_kernel(const cupti_kernel *kernel) {
 }
 
 static void write_memcpy(const cupti_memcpy *copy) {
-    gs_host_launch launch = take(copy->correlation, copy->start);
+    gs_host_launch launch = take(copy->correlation, copy->graph_node, copy->start);
     open_file(copy->device);
     gs_line_memcpy(&recorder.lines, &recorder.style, copy, &launch);
     gs_host_launch_clear(&launch);
@@ -333,7 +333,7 @@ static void write_memcpy_peer(const cupti_memcpy_peer *peer) {
 }
 
 static void write_memset(const cupti_memset *set) {
-    gs_host_launch launch = take(set->correlation, set->start);
+    gs_host_launch launch = take(set->correlation, set->graph_node, set->start);
     open_file(set->device);
     gs_line_memset(&recorder.lines, &recorder.style, set, &launch);
     gs_host_launch_clear(&launch);
@@ -389,19 +389,32 @@ static void each_record(uint8_t *buffer, size_t valid, void (*use)(const void *)
 
 /* ---- buffers ---- */
 
-/* CUPTI keeps a buffer until all that is in it has run. One that holds about a quarter of a second's records is small
-   enough to lose little in a crash, and large enough to cost little. */
+/* CUPTI keeps a buffer until all that is in it has run: small ones lose little in a crash. It would zero each in the
+   thread of the program: they are zeroed here, and used again and again. */
 static void on_wanted(uint8_t **buffer, size_t *size, size_t *most_records) {
-    *size = __atomic_load_n(&recorder.buffer_bytes, __ATOMIC_RELAXED);
-    *buffer = aligned_alloc(8, *size);
-    *most_records = 0;
+    pthread_mutex_lock(&recorder.buffer_lock);
+    *buffer = recorder.buffer_count ? recorder.buffers[--recorder.buffer_count] : NULL;
+    pthread_mutex_unlock(&recorder.buffer_lock);
     if (!*buffer)
-        *size = 0;
+        *buffer = calloc(1, BUFFER_BYTES);
+    *size = *buffer ? BUFFER_BYTES : 0;
+    *most_records = 0;
+}
+
+static void keep_buffer(uint8_t *buffer, size_t used) {
+    memset(buffer, 0, used);
+    pthread_mutex_lock(&recorder.buffer_lock);
+    if (recorder.buffer_count < MOST_BUFFERS) {
+        recorder.buffers[recorder.buffer_count++] = buffer;
+        buffer = NULL;
+    }
+    pthread_mutex_unlock(&recorder.buffer_lock);
+    free(buffer);
 }
 
 static void on_buffer(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid) {
     size_t dropped = 0;
-    (void)context, (void)stream, (void)size;
+    (void)context, (void)stream;
     if (getpid() == recorder.process) {
         pthread_mutex_lock(&recorder.file_lock);
         each_record(buffer, valid, note_device);
@@ -409,20 +422,9 @@ static void on_buffer(void *context, uint32_t stream, uint8_t *buffer, size_t si
         write_lines();
         if (recorder.cupti.dropped(NULL, 0, &dropped) == 0)
             recorder.status->dropped += dropped;
-        recorder.flushed_bytes += valid;
         pthread_mutex_unlock(&recorder.file_lock);
     }
-    free(buffer);
-}
-
-static void adapt_buffers(void) {
-    size_t bytes = SMALLEST_BUFFER;
-    pthread_mutex_lock(&recorder.file_lock);
-    while (bytes < recorder.flushed_bytes / 2 && bytes < LARGEST_BUFFER)
-        bytes *= 2;
-    recorder.flushed_bytes = 0;
-    pthread_mutex_unlock(&recorder.file_lock);
-    __atomic_store_n(&recorder.buffer_bytes, bytes, __ATOMIC_RELAXED);
+    keep_buffer(buffer, size);
 }
 
 static void *flush_again_and_again(void *argument) {
@@ -438,7 +440,6 @@ static void *flush_again_and_again(void *argument) {
             break;
         pthread_mutex_unlock(&recorder.quit_lock);
         recorder.cupti.flush(0);
-        adapt_buffers();
         pthread_mutex_lock(&recorder.quit_lock);
     }
     pthread_mutex_unlock(&recorder.quit_lock);
@@ -464,7 +465,8 @@ static void finish(void) {
     recorder.cupti.flush(CUPTI_FLUSH_FORCED);
     pthread_mutex_lock(&recorder.file_lock);
     gs_trace_status *status = recorder.status;
-    open_file(0);
+    if (recorder.file.is_first)
+        open_file(0);
     pthread_mutex_lock(&recorder.order_lock);
     uint64_t waiting = gs_order_waiting(recorder.order);
     pthread_mutex_unlock(&recorder.order_lock);
@@ -532,6 +534,7 @@ static void open_reader(gs_graph_reader *reader) {
                    {"cuGraphGetEdges_v2", &reader->edges},
                    {"cuGraphGetEdges", &reader->edges_plain},
                    {"cuGraphNodeGetType", &reader->node_type},
+                   {"cuGraphKernelNodeGetAttribute", &reader->attribute},
                    {"cuGraphChildGraphNodeGetGraph", &reader->child}};
     for (size_t i = 0; driver && i < sizeof symbols / sizeof symbols[0]; i++) {
         void *found = dlsym(driver, symbols[i].symbol);
@@ -558,6 +561,9 @@ static void start_callbacks(void) {
 static void start_records(void) {
     static const uint32_t kinds[] = {CUPTI_DEVICE, CUPTI_CONTEXT, CUPTI_KERNEL,
                                      CUPTI_MEMCPY, CUPTI_MEMSET,  CUPTI_MEMCPY_PEER};
+    size_t size = 1;
+    uint8_t is_zeroed = 1;
+    recorder.cupti.set_attribute(CUPTI_ZEROED, &size, &is_zeroed);
     check(recorder.cupti.register_buffers(on_wanted, on_buffer), "asking for records");
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         check(recorder.cupti.enable(kinds[i]), "asking for records");

@@ -442,30 +442,57 @@ void gs_order_exec(gs_order *order, void *exec, gs_graph_shape *shape) {
 
 /* ---- records ---- */
 
-bool gs_order_take(gs_order *order, uint32_t correlation, gs_host_launch *launch) {
+/* The position of a node, by its id in the executable graph. CUPTI does not tell of the nodes of a graph within a
+   graph: their records come in order, so the first is the first position that has no id yet. */
+static const gs_shape_node *find_node(gs_graph_shape *shape, uint64_t node) {
+    uint64_t *found = gs_number_map_find(&shape->positions, node);
+    for (uint32_t i = 0; i < shape->count && !found; i++)
+        if (!shape->nodes[i].has_exec_id && (found = gs_number_map_add(&shape->positions, node))) {
+            *found = i + 1;
+            shape->nodes[i].has_exec_id = true;
+        }
+    return found ? &shape->nodes[*found - 1] : NULL;
+}
+
+/* Of a graph launch: what is known of one of its nodes. The launch stays until the last. */
+static void take_node(gs_order *order, gs_host_launch *launch, uint64_t node, gs_host_launch *taken) {
+    const gs_shape_node *found = launch->shape ? find_node(launch->shape, node) : NULL;
+    *taken = *launch;
+    taken->after = NULL;
+    taken->after_count = 0;
+    taken->node = found;
+    if (found) {
+        uint32_t position = (uint32_t)(found - launch->shape->nodes);
+        taken->id += position;
+        taken->at_ns += position;
+        taken->priority = found->priority;
+    } else if (launch->shape || launch->left++) { /* of a graph that could not be read, the first node has its id */
+        taken->id = order->next_id++;
+    }
+    if (launch->shape)
+        launch->shape->references++;
+    if ((!found || !found->after_count) && launch->after_count &&
+        (taken->after = malloc(launch->after_count * sizeof *taken->after))) {
+        memcpy(taken->after, launch->after, launch->after_count * sizeof *taken->after);
+        taken->after_count = launch->after_count;
+    }
+}
+
+bool gs_order_take(gs_order *order, uint32_t correlation, uint64_t node, gs_host_launch *launch) {
     const uint64_t *number = gs_number_map_find(&order->launch_numbers, correlation);
     if (!number)
         return false;
     gs_host_launch *found = &order->launches[*number - 1];
-    *launch = *found;
     if (!found->is_graph) {
+        *launch = *found;
         forget(order, correlation, *number);
         return true;
     }
-    /* One of several nodes: the launch stays until the last. A copy of what it waits for is needed. */
-    if (found->left <= 1 && found->shape) {
+    take_node(order, found, node, launch);
+    if (found->shape && --found->left == 0) {
+        gs_host_launch_clear(found);
         forget(order, correlation, *number);
-        return true;
     }
-    if (!found->shape && found->left++) /* a graph that could not be read: the first node has its id */
-        launch->id = order->next_id++;
-    found->left -= found->shape != NULL;
-    launch->after = NULL;
-    if (found->after_count && (launch->after = malloc(found->after_count * sizeof *launch->after)))
-        memcpy(launch->after, found->after, found->after_count * sizeof *launch->after);
-    launch->after_count = launch->after ? found->after_count : 0;
-    if (launch->shape)
-        launch->shape->references++;
     return true;
 }
 

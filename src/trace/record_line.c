@@ -114,26 +114,19 @@ static void put_id(gs_lines *lines, bool *is_first, uint64_t id, gs_shape_when w
         put(lines, when == GS_SHAPE_AT_START ? ",\"when\":\"start\"}" : ",\"when\":\"trigger\"}");
 }
 
-/* The position of a node in its graph, or UINT32_MAX. */
-static uint32_t position_of(const gs_host_launch *launch, uint64_t node) {
-    const uint64_t *found = launch->shape ? gs_number_map_find(&launch->shape->positions, node) : NULL;
-    return found ? (uint32_t)*found - 1 : UINT32_MAX;
-}
-
-static void put_after(gs_lines *lines, const gs_host_launch *launch, uint32_t position) {
-    const gs_shape_node *node = position == UINT32_MAX ? NULL : &launch->shape->nodes[position];
+static void put_after(gs_lines *lines, const gs_host_launch *launch) {
+    const gs_shape_node *node = launch->node;
+    uint64_t first = node ? launch->id - (uint64_t)(node - launch->shape->nodes) : 0;
     bool is_first = true;
     for (uint32_t i = 0; node && i < node->after_count; i++) {
         uint32_t after = launch->shape->after[node->after + i];
-        put_id(lines, &is_first, launch->id + (after >> GS_SHAPE_WHEN_BITS),
+        put_id(lines, &is_first, first + (after >> GS_SHAPE_WHEN_BITS),
                (gs_shape_when)(after & ((1 << GS_SHAPE_WHEN_BITS) - 1)));
     }
-    if (!node || !node->after_count) {
-        if (launch->is_programmatic)
-            put_id(lines, &is_first, launch->before, GS_SHAPE_AT_TRIGGER);
-        for (uint32_t i = 0; i < launch->after_count; i++)
-            put_id(lines, &is_first, launch->after[i], GS_SHAPE_AT_END);
-    }
+    if (launch->is_programmatic)
+        put_id(lines, &is_first, launch->before, GS_SHAPE_AT_TRIGGER);
+    for (uint32_t i = 0; i < launch->after_count; i++)
+        put_id(lines, &is_first, launch->after[i], GS_SHAPE_AT_END);
     if (!is_first)
         put(lines, "]");
 }
@@ -146,21 +139,18 @@ struct common {
     uint32_t device, context, stream, graph;
 };
 
-/* The beginning of a line. Returns the position of a node in its graph, or UINT32_MAX. */
-static uint32_t put_begin(gs_lines *lines, const char *op, const struct common *common, const gs_host_launch *launch) {
-    uint32_t position = common->graph_node ? position_of(launch, common->graph_node) : UINT32_MAX;
+static void put_begin(gs_lines *lines, const char *op, const gs_host_launch *launch) {
     put_string(lines, "{\"op\":", op);
-    put_field(lines, ",\"id\":", (int64_t)(launch->id + (position == UINT32_MAX ? 0 : position)));
-    return position;
+    put_field(lines, ",\"id\":", (int64_t)launch->id);
 }
 
 /* From the stream to the times. A node of a graph is ordered by what it waits for, not by its stream. */
 static void put_order(gs_lines *lines, const gs_record_style *style, const struct common *common,
-                      const gs_host_launch *launch, uint32_t position) {
+                      const gs_host_launch *launch) {
     if (!common->graph_node)
         put_field(lines, ",\"stream\":", common->stream);
-    put_time(lines, ",\"at_us\":", style, launch->at_ns + (position == UINT32_MAX ? 0 : position));
-    put_after(lines, launch, position);
+    put_time(lines, ",\"at_us\":", style, launch->at_ns);
+    put_after(lines, launch);
     if (common->end) {
         put_time(lines, ",\"start_us\":", style, (int64_t)common->start);
         put_time(lines, ",\"end_us\":", style, (int64_t)common->end);
@@ -213,9 +203,9 @@ void gs_line_kernel(gs_lines *lines, const gs_record_style *style, const cupti_k
                                   .context = kernel->context,
                                   .stream = kernel->stream,
                                   .graph = kernel->graph};
-    uint32_t position = put_begin(lines, "launch", &common, launch);
+    put_begin(lines, "launch", launch);
     put_needs(lines, kernel, launch, cluster_blocks);
-    put_order(lines, style, &common, launch, position);
+    put_order(lines, style, &common, launch);
     put_three(lines, ",\"grid\":", kernel->grid);
     put_three(lines, ",\"block\":", kernel->block);
     if (cluster_blocks > 1)
@@ -251,11 +241,11 @@ void gs_line_memcpy(gs_lines *lines, const gs_record_style *style, const cupti_m
                                   .context = copy->context,
                                   .stream = copy->stream,
                                   .graph = copy->graph};
-    uint32_t position = put_begin(lines, "copy", &common, launch);
+    put_begin(lines, "copy", launch);
     if (copy->copy_kind < CUPTI_COPY_KINDS && kinds[copy->copy_kind])
         put_string(lines, ",\"kind\":", kinds[copy->copy_kind]);
     put_field(lines, ",\"bytes\":", (int64_t)copy->bytes);
-    put_order(lines, style, &common, launch, position);
+    put_order(lines, style, &common, launch);
     put_end(lines, style, &common, began);
 }
 
@@ -269,9 +259,9 @@ void gs_line_memset(gs_lines *lines, const gs_record_style *style, const cupti_m
                                   .context = set->context,
                                   .stream = set->stream,
                                   .graph = set->graph};
-    uint32_t position = put_begin(lines, "memset", &common, launch);
+    put_begin(lines, "memset", launch);
     put_field(lines, ",\"bytes\":", (int64_t)set->bytes);
-    put_order(lines, style, &common, launch, position);
+    put_order(lines, style, &common, launch);
     put_end(lines, style, &common, began);
 }
 

@@ -49,6 +49,7 @@ typedef struct gs_graph_reader {
     int (*edges_plain)(void *graph, void **from, void **to, size_t *count);
     int (*node_type)(void *node, int *type);
     int (*child)(void *node, void **graph);
+    int (*attribute)(void *node, int attribute, void *value); /* value: 64 bytes */
     int (*node_id)(void *node, uint64_t *id);
 } gs_graph_reader;
 
@@ -62,7 +63,9 @@ enum { GS_SHAPE_WHEN_BITS = 2 };
 typedef struct gs_shape_node {
     uint64_t id;
     uint32_t after, after_count; /* first in gs_graph_shape.after, and how many */
-    bool is_last;                /* no node waits for it */
+    int priority;
+    bool is_last;     /* no node waits for it */
+    bool has_exec_id; /* its id in the executable graph is known */
 } gs_shape_node;
 
 typedef struct gs_graph_shape {
@@ -89,9 +92,10 @@ typedef struct gs_host_launch {
     int64_t at_ns;   /* when the host made the call */
     uint64_t *after; /* what it waits for besides the launch before it in its stream */
     gs_graph_shape *shape;
+    const gs_shape_node *node; /* of a graph, in its shape; NULL: not known */
     uint32_t after_count;
     uint32_t left; /* nodes of the graph whose records have not arrived */
-    int priority;  /* of its stream */
+    int priority;  /* of its stream or its node */
     bool is_graph;
     bool is_programmatic; /* may start before the kernel before it has ended */
 } gs_host_launch;
@@ -120,8 +124,9 @@ void gs_order_stream_new(gs_order *order, void *context, void *stream, bool is_b
 /* The shape of an executable graph, which is taken over; NULL: the graph is gone. */
 void gs_order_exec(gs_order *order, void *exec, gs_graph_shape *shape);
 
-/* Takes what is known of the launch that a record is of. False: nothing. The caller clears it. */
-bool gs_order_take(gs_order *order, uint32_t correlation, gs_host_launch *launch);
+/* Takes what is known of the launch that a record is of; of a graph, of the node with this id. False: nothing. The
+   caller clears it. */
+bool gs_order_take(gs_order *order, uint32_t correlation, uint64_t node, gs_host_launch *launch);
 /* An id for a launch of which the call was not seen. */
 uint64_t gs_order_new_id(gs_order *order);
 /* How many launches have no record yet, or never had one. */

@@ -37,7 +37,7 @@ VISIBLE void traced_record(const void *record, size_t size);
 /* What a node's id is; nodes are the driver's. */
 struct traced_node {
     uint64_t id;
-    int type;
+    int type, priority;
     cupti_kernel kernel; /* or what stands for a copy or memset */
     size_t bytes;
     struct traced_node *after[8];

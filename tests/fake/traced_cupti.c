@@ -104,10 +104,8 @@ int cuptiActivityFlushAll(uint32_t flag) {
     return flag > 1;
 }
 
-int cuptiGetStreamIdEx(void *context, void *stream, uint8_t per_thread, uint32_t *id) {
-    (void)context, (void)stream, (void)per_thread;
-    *id = 0;
-    return 1;
+int cuptiActivitySetAttribute(int32_t attribute, size_t *size, void *value) {
+    return attribute != CUPTI_ZEROED || *size != 1 || *(uint8_t *)value != 1;
 }
 
 int cuptiGetGraphNodeId(void *node, uint64_t *id) {
@@ -144,6 +142,9 @@ void traced_record(const void *record, size_t size) {
     if (!cupti.buffer) {
         cupti.wants(&cupti.buffer, &cupti.size, &most);
         cupti.used = 0;
+        for (size_t i = 0; i < cupti.size; i++)
+            if (cupti.buffer[i])
+                abort(); /* the recorder said that they are zeroed */
     }
     if (!cupti.buffer || (++cupti.records % 10 == 0 && is_pretended("drops"))) {
         cupti.dropped++;

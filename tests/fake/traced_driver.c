@@ -24,6 +24,7 @@ struct traced_graph {
 
 struct traced_stream {
     uint32_t id;
+    int priority;
     struct traced_graph *captured; /* NULL: it runs */
     struct traced_node *last[8];   /* of the graph */
     int last_count;
@@ -177,6 +178,7 @@ static void capture_node(struct traced_stream *stream, const struct traced_node 
     struct traced_node *made = malloc(sizeof *made);
     *made = *node;
     made->after_count = stream->last_count;
+    made->priority = stream->priority;
     memcpy(made->after, stream->last, sizeof made->after);
     memset(made->edge_types, node->edge_types[0], sizeof made->edge_types);
     memset(made->edge_ports, node->edge_ports[0], sizeof made->edge_ports);
@@ -326,6 +328,7 @@ int cuStreamCreateWithPriority(void **stream, unsigned flags, int priority) {
     begin(&telling, "cuStreamCreateWithPriority", &parameters);
     pthread_mutex_lock(&driver.lock);
     made->id = driver.next_stream++;
+    made->priority = priority;
     pthread_mutex_unlock(&driver.lock);
     *stream = made;
     return end(&telling, 0);
@@ -445,7 +448,8 @@ int traced_add_node(void *graph, int type, void *child) {
     return 0;
 }
 
-static struct traced_graph *clone_graph(const struct traced_graph *graph) {
+/* As CUPTI 13, it does not tell of the nodes of a graph within a graph. */
+static struct traced_graph *clone_graph(const struct traced_graph *graph, bool is_told) {
     struct traced_graph *made = calloc(1, sizeof *made);
     for (; made->count < graph->count; made->count++) {
         struct traced_node *node = malloc(sizeof *node);
@@ -453,9 +457,9 @@ static struct traced_graph *clone_graph(const struct traced_graph *graph) {
         node->id = ++driver.next_node;
         made->nodes[made->count] = node;
         if (node->child)
-            node->child = clone_graph(node->child);
+            node->child = clone_graph(node->child, false);
         cupti_graph clone = {.node = node, .original_node = graph->nodes[made->count]};
-        if (driver.graph)
+        if (driver.graph && is_told)
             driver.graph(CUPTI_NODE_CLONED, &clone);
     }
     return made;
@@ -469,7 +473,7 @@ int cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long fla
     } parameters = {exec, graph, flags};
     struct telling telling;
     begin(&telling, "cuGraphInstantiateWithFlags", &parameters);
-    *exec = clone_graph(graph);
+    *exec = clone_graph(graph, true);
     return end(&telling, 0);
 }
 
@@ -545,6 +549,12 @@ VISIBLE int cuGraphNodeGetType(const struct traced_node *node, int *type);
 int cuGraphNodeGetType(const struct traced_node *node, int *type) {
     *type = node->type;
     return 0;
+}
+
+VISIBLE int cuGraphKernelNodeGetAttribute(const struct traced_node *node, int attribute, int *value);
+int cuGraphKernelNodeGetAttribute(const struct traced_node *node, int attribute, int *value) {
+    *value = node->priority;
+    return attribute != 8 || node->type ? INVALID : 0;
 }
 
 VISIBLE int cuGraphChildGraphNodeGetGraph(const struct traced_node *node, void **graph);
