@@ -209,7 +209,22 @@ static void streams_are_where_cupti_has_them(void **state) {
                    RUNTIME_AT(cudaMemsetAsync_v3020),
                    RUNTIME_AT(cudaEventRecord_v3020),
                    RUNTIME_AT(cudaEventRecordWithFlags_v11010),
-                   RUNTIME_AT(cudaStreamWaitEvent_v3020)};
+                   RUNTIME_AT(cudaStreamWaitEvent_v3020),
+                   RUNTIME_AT(cudaMemcpyToArrayAsync_v3020),
+                   RUNTIME_AT(cudaMemcpyFromArrayAsync_v3020),
+                   RUNTIME_AT(cudaMemcpy2DToArrayAsync_v3020),
+                   RUNTIME_AT(cudaMemcpy2DFromArrayAsync_v3020),
+                   RUNTIME_AT(cudaMemcpyToSymbolAsync_v3020),
+                   RUNTIME_AT(cudaMemcpyFromSymbolAsync_v3020),
+                   RUNTIME_AT(cudaMemcpy3DAsync_v3020),
+                   RUNTIME_AT(cudaMemcpyPeerAsync_v4000),
+                   RUNTIME_AT(cudaMemcpy3DPeerAsync_v4000),
+                   RUNTIME_AT(cudaMemset2DAsync_v3020),
+                   RUNTIME_AT(cudaMemset3DAsync_v3020),
+                   RUNTIME_AT(cudaStreamDestroy_v5050),
+                   RUNTIME_AT(cudaStreamBeginCapture_v10000),
+                   RUNTIME_AT(cudaStreamEndCapture_v10000),
+                   RUNTIME_AT(cudaStreamBeginCaptureToGraph_v12030)};
     uint32_t id;
     int other;
     (void)state;

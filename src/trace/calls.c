@@ -2,8 +2,8 @@
  * calls.c: the calls of the driver and the runtime that the recorder follows, as a table.
  *
  * CUPTI numbers the functions and hands over their parameters as a struct. Of most calls only the stream matters, so a
- * row has its offset in that struct. A function of the runtime calls one of the driver; the recorder takes the first
- * of the two that it sees, and the other adds nothing.
+ * row has its offset in that struct. Some functions of the runtime call functions of the driver that CUPTI tells of
+ * too: the recorder takes the outer one.
  */
 #include "cupti.h"
 

@@ -226,6 +226,15 @@ typedef struct gs_call {
     X(LAUNCH, cuMemcpy2D_v2, 287, 405, GS_STREAM_NONE, 0)                                                              \
     X(LAUNCH, cuMemcpy2DUnaligned_v2, 288, 406, GS_STREAM_NONE, 0)                                                     \
     X(LAUNCH, cuMemcpy3D_v2, 290, 407, GS_STREAM_NONE, 0)                                                              \
+    X(LAUNCH, cuMemcpyHtoA_v2, 292, 402, GS_STREAM_NONE, 0)                                                            \
+    X(LAUNCH, cuMemcpyAtoH_v2, 282, 403, GS_STREAM_NONE, 0)                                                            \
+    X(LAUNCH, cuMemcpyDtoA_v2, 285, 400, GS_STREAM_NONE, 0)                                                            \
+    X(LAUNCH, cuMemcpyAtoD_v2, 284, 401, GS_STREAM_NONE, 0)                                                            \
+    X(LAUNCH, cuMemcpyAtoA_v2, 286, 404, GS_STREAM_NONE, 0)                                                            \
+    X(LAUNCH, cuMemcpyPeer, 318, 409, GS_STREAM_NONE, 0)                                                               \
+    X(LAUNCH, cuMemcpy3DPeer, 320, 410, GS_STREAM_NONE, 0)                                                             \
+    X(LAUNCH, cuMemcpy3DBatchAsync, 778, 779, 32, 0)                                                                   \
+    X(LAUNCH, cuMemcpy3DBatchAsync_v2, 798, 799, 24, 0)                                                                \
     X(LAUNCH, cuMemsetD8Async, 216, 428, 24, 0)                                                                        \
     X(LAUNCH, cuMemsetD16Async, 218, 429, 24, 0)                                                                       \
     X(LAUNCH, cuMemsetD32Async, 220, 430, 24, 0)                                                                       \
@@ -254,7 +263,7 @@ typedef struct gs_call {
     X(INSTANTIATE, cuGraphInstantiateWithFlags, 643, 0, GS_STREAM_NONE, 8)                                             \
     X(INSTANTIATE, cuGraphInstantiateWithParams, 656, 657, GS_STREAM_NONE, 8)
 
-/* The same of the runtime. */
+/* The same of the runtime. Its launches are not told of as calls of the driver. */
 #define GS_RUNTIME_CALLS(X)                                                                                            \
     X(LAUNCH, cudaLaunchKernel_v7000, 211, 214, 48, 0)                                                                 \
     X(LAUNCH, __cudaLaunchKernel_v13000, 505, 506, 48, 0)                                                              \
@@ -264,14 +273,46 @@ typedef struct gs_call {
     X(LAUNCH, cudaMemcpyAsync_v3020, 41, 225, 32, 0)                                                                   \
     X(LAUNCH, cudaMemcpy2DAsync_v3020, 44, 228, 56, 0)                                                                 \
     X(LAUNCH, cudaMemsetAsync_v3020, 51, 235, 24, 0)                                                                   \
+    X(LAUNCH, cudaMemcpyToArrayAsync_v3020, 42, 226, 48, 0)                                                            \
+    X(LAUNCH, cudaMemcpyFromArrayAsync_v3020, 43, 227, 48, 0)                                                          \
+    X(LAUNCH, cudaMemcpy2DToArrayAsync_v3020, 45, 229, 64, 0)                                                          \
+    X(LAUNCH, cudaMemcpy2DFromArrayAsync_v3020, 46, 230, 64, 0)                                                        \
+    X(LAUNCH, cudaMemcpyToSymbolAsync_v3020, 47, 231, 40, 0)                                                           \
+    X(LAUNCH, cudaMemcpyFromSymbolAsync_v3020, 48, 232, 40, 0)                                                         \
+    X(LAUNCH, cudaMemcpy3DAsync_v3020, 145, 246, 8, 0)                                                                 \
+    X(LAUNCH, cudaMemcpyPeerAsync_v4000, 161, 0, 40, 0)                                                                \
+    X(LAUNCH, cudaMemcpy3DPeerAsync_v4000, 163, 250, 8, 0)                                                             \
+    X(LAUNCH, cudaMemcpyBatchAsync_v12080, 482, 483, 64, 0)                                                            \
+    X(LAUNCH, cudaMemcpyBatchAsync_v13000, 509, 510, 56, 0)                                                            \
+    X(LAUNCH, cudaMemcpy3DBatchAsync_v12080, 484, 485, 32, 0)                                                          \
+    X(LAUNCH, cudaMemcpy3DBatchAsync_v13000, 511, 512, 24, 0)                                                          \
+    X(LAUNCH, cudaMemset2DAsync_v3020, 52, 236, 40, 0)                                                                 \
+    X(LAUNCH, cudaMemset3DAsync_v3020, 143, 244, 64, 0)                                                                \
+    X(LAUNCH, cudaMemcpy2D_v3020, 32, 216, GS_STREAM_NONE, 0)                                                          \
+    X(LAUNCH, cudaMemcpyToArray_v3020, 33, 217, GS_STREAM_NONE, 0)                                                     \
+    X(LAUNCH, cudaMemcpy2DToArray_v3020, 34, 218, GS_STREAM_NONE, 0)                                                   \
+    X(LAUNCH, cudaMemcpyFromArray_v3020, 35, 219, GS_STREAM_NONE, 0)                                                   \
+    X(LAUNCH, cudaMemcpy2DFromArray_v3020, 36, 220, GS_STREAM_NONE, 0)                                                 \
+    X(LAUNCH, cudaMemcpyArrayToArray_v3020, 37, 221, GS_STREAM_NONE, 0)                                                \
+    X(LAUNCH, cudaMemcpy2DArrayToArray_v3020, 38, 222, GS_STREAM_NONE, 0)                                              \
+    X(LAUNCH, cudaMemcpyToSymbol_v3020, 39, 223, GS_STREAM_NONE, 0)                                                    \
+    X(LAUNCH, cudaMemcpyFromSymbol_v3020, 40, 224, GS_STREAM_NONE, 0)                                                  \
+    X(LAUNCH, cudaMemcpy3D_v3020, 144, 245, GS_STREAM_NONE, 0)                                                         \
+    X(LAUNCH, cudaMemcpyPeer_v4000, 160, 0, GS_STREAM_NONE, 0)                                                         \
+    X(LAUNCH, cudaMemcpy3DPeer_v4000, 162, 249, GS_STREAM_NONE, 0)                                                     \
+    X(LAUNCH, cudaMemset2D_v3020, 50, 234, GS_STREAM_NONE, 0)                                                          \
+    X(LAUNCH, cudaMemset3D_v3020, 142, 243, GS_STREAM_NONE, 0)                                                         \
     X(LAUNCH, cudaMemcpy_v3020, 31, 215, GS_STREAM_NONE, 0)                                                            \
     X(LAUNCH, cudaMemset_v3020, 49, 233, GS_STREAM_NONE, 0)                                                            \
     X(EVENT_RECORD, cudaEventRecord_v3020, 135, 242, 8, 0)                                                             \
     X(EVENT_RECORD, cudaEventRecordWithFlags_v11010, 370, 371, 8, 0)                                                   \
     X(EVENT_WAIT, cudaStreamWaitEvent_v3020, 147, 247, 0, 8)                                                           \
     X(EVENT_FREE, cudaEventDestroy_v3020, 136, 0, GS_STREAM_NONE, 0)                                                   \
+    X(STREAM_NEW, cudaStreamCreate_v3020, 129, 0, GS_STREAM_NONE, GS_NO_PRIORITY)                                      \
     X(STREAM_NEW, cudaStreamCreateWithFlags_v5000, 198, 0, 8, GS_NO_PRIORITY)                                          \
     X(STREAM_NEW, cudaStreamCreateWithPriority_v5050, 202, 0, 8, 12)                                                   \
+    X(STREAM_FREE, cudaStreamDestroy_v5050, 201, 0, 0, 0)                                                              \
+    X(BEGIN_CAPTURE, cudaStreamBeginCaptureToGraph_v12030, 452, 453, 0, 0)                                             \
     X(BEGIN_CAPTURE, cudaStreamBeginCapture_v10000, 315, 316, 0, 0)                                                    \
     X(END_CAPTURE, cudaStreamEndCapture_v10000, 319, 320, 0, 0)                                                        \
     X(INSTANTIATE, cudaGraphInstantiateWithFlags_v11040, 418, 0, GS_STREAM_NONE, 8)                                    \
