@@ -39,7 +39,7 @@ static struct recorder {
     pid_t process;
 
     pthread_mutex_t order_lock;
-    gs_order *order;
+    gs_host_order *order;
 
     pthread_mutex_t file_lock;
     gs_record_style style;
@@ -130,7 +130,7 @@ static gs_host_call describe(const gs_call *row, const cupti_call *call) {
 static void enter_order(const gs_call *row, const cupti_call *call) {
     gs_host_call made = describe(row, call);
     pthread_mutex_lock(&recorder.order_lock);
-    uint64_t id = gs_order_call(recorder.order, &made);
+    uint64_t id = gs_host_order_call(recorder.order, &made);
     recorder.status->launched += id != 0;
     pthread_mutex_unlock(&recorder.order_lock);
     calling.correlation = id ? call->correlation : 0;
@@ -144,7 +144,7 @@ static void read_stream(const gs_call *row, const cupti_call *call) {
     if (!stream)
         return;
     pthread_mutex_lock(&recorder.order_lock);
-    gs_order_stream_new(recorder.order, call->context, *stream, !(flags & NON_BLOCKING), priority);
+    gs_host_order_stream_new(recorder.order, call->context, *stream, !(flags & NON_BLOCKING), priority);
     pthread_mutex_unlock(&recorder.order_lock);
 }
 
@@ -154,7 +154,7 @@ static void read_graph(const gs_call *row, const cupti_call *call) {
     for (size_t i = 0; i < calling.clone_count && shape; i++)
         gs_graph_shape_alias(shape, calling.clones[i].id, calling.clones[i].original);
     pthread_mutex_lock(&recorder.order_lock);
-    gs_order_exec(recorder.order, *exec, shape);
+    gs_host_order_exec(recorder.order, *exec, shape);
     pthread_mutex_unlock(&recorder.order_lock);
 }
 
@@ -162,7 +162,7 @@ static void enter_call(const gs_call *row, const cupti_call *call) {
     if (calling.depth++) {
         if (calling.correlation && calling.correlation != call->correlation) {
             pthread_mutex_lock(&recorder.order_lock);
-            gs_order_alias(recorder.order, calling.correlation, call->correlation);
+            gs_host_order_alias(recorder.order, calling.correlation, call->correlation);
             pthread_mutex_unlock(&recorder.order_lock);
         }
         return;
@@ -191,7 +191,7 @@ static void leave_call(const gs_call *row, const cupti_call *call) {
         enter_order(row, call);
     } else if (failed && calling.correlation) {
         pthread_mutex_lock(&recorder.order_lock);
-        gs_order_failed(recorder.order, call->correlation);
+        gs_host_order_failed(recorder.order, call->correlation);
         recorder.status->launched--;
         pthread_mutex_unlock(&recorder.order_lock);
     } else if (row->kind == GS_CALL_STREAM_NEW && !failed) {
@@ -225,7 +225,7 @@ static void on_resource(uint32_t id, const cupti_resource *resource) {
         note_clone(graph);
     } else if (id == CUPTI_EXEC_DESTROYED && graph) {
         pthread_mutex_lock(&recorder.order_lock);
-        gs_order_exec(recorder.order, graph->exec, NULL);
+        gs_host_order_exec(recorder.order, graph->exec, NULL);
         pthread_mutex_unlock(&recorder.order_lock);
     }
 }
@@ -291,9 +291,10 @@ static void count_record(uint32_t context, uint32_t stream, uint64_t start, uint
 static gs_host_launch take(uint32_t correlation, uint64_t node, uint64_t start) {
     gs_host_launch launch = {0};
     pthread_mutex_lock(&recorder.order_lock);
-    bool found = gs_order_take(recorder.order, correlation, node, &launch);
+    bool found = gs_host_order_take(recorder.order, correlation, node, &launch);
     if (!found)
-        launch = (gs_host_launch){.id = gs_order_new_id(recorder.order), .at_ns = start ? (int64_t)start : now_ns()};
+        launch =
+            (gs_host_launch){.id = gs_host_order_new_id(recorder.order), .at_ns = start ? (int64_t)start : now_ns()};
     pthread_mutex_unlock(&recorder.order_lock);
     recorder.status->unknown += !found;
     return launch;
@@ -468,7 +469,7 @@ static void finish(void) {
     if (recorder.file.is_first)
         open_file(0);
     pthread_mutex_lock(&recorder.order_lock);
-    uint64_t waiting = gs_order_waiting(recorder.order);
+    uint64_t waiting = gs_host_order_waiting(recorder.order);
     pthread_mutex_unlock(&recorder.order_lock);
     status->silent = waiting > status->dropped ? waiting - status->dropped : 0;
     gs_line_end(&recorder.lines, &recorder.style, now_ns(),
@@ -584,7 +585,7 @@ static void start(void) {
     recorder.process = getpid();
     if (!gs_cupti_open(&recorder.cupti, getenv(GS_TRACE_CUPTI), problem, sizeof problem))
         give_up(problem);
-    recorder.order = gs_order_new();
+    recorder.order = gs_host_order_new();
     if (!recorder.order)
         give_up("out of memory");
     recorder.cupti.version(&recorder.style.cupti_version);

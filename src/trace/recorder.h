@@ -8,7 +8,7 @@
  *   injection.c     InitializeInjection: starts CUPTI, takes its callbacks and its buffers
  *   cupti_open.c    finds CUPTI
  *   calls.c         the calls that are followed
- *   order.c         streams, events and launches, in the order of the calls: what each launch waits for
+ *   host_order.c    streams, events and launches, in the order of the calls: what each launch waits for
  *   graph_shape.c   the nodes of an executable graph and what each waits for
  *   record_line.c   a kernel, a copy or a memset as a line of the recording
  *   record_file.c   the file: a whole line or nothing, within a limit
@@ -83,7 +83,7 @@ gs_graph_shape *gs_graph_shape_read(const gs_graph_reader *reader, void *graph);
 void gs_graph_shape_alias(gs_graph_shape *shape, uint64_t id, uint64_t original);
 void gs_graph_shape_release(gs_graph_shape *shape);
 
-/* ---- order.c ---- */
+/* ---- host_order.c ---- */
 
 /* A launch whose record has not arrived, or has just arrived. */
 typedef struct gs_host_launch {
@@ -110,27 +110,27 @@ typedef struct gs_host_call {
 } gs_host_call;
 
 /* The order is not protected against several threads: injection.c is. */
-typedef struct gs_order gs_order;
-gs_order *gs_order_new(void); /* NULL: out of memory */
-void gs_order_free(gs_order *order);
+typedef struct gs_host_order gs_host_order;
+gs_host_order *gs_host_order_new(void); /* NULL: out of memory */
+void gs_host_order_free(gs_host_order *order);
 
 /* The next call. Returns the id of a launch, else 0. */
-uint64_t gs_order_call(gs_order *order, const gs_host_call *call);
+uint64_t gs_host_order_call(gs_host_order *order, const gs_host_call *call);
 /* The launch with this correlation id has another one too. */
-void gs_order_alias(gs_order *order, uint32_t correlation, uint32_t other);
+void gs_host_order_alias(gs_host_order *order, uint32_t correlation, uint32_t other);
 /* The call failed: nothing was launched. */
-void gs_order_failed(gs_order *order, uint32_t correlation);
-void gs_order_stream_new(gs_order *order, void *context, void *stream, bool is_blocking, int priority);
+void gs_host_order_failed(gs_host_order *order, uint32_t correlation);
+void gs_host_order_stream_new(gs_host_order *order, void *context, void *stream, bool is_blocking, int priority);
 /* The shape of an executable graph, which is taken over; NULL: the graph is gone. */
-void gs_order_exec(gs_order *order, void *exec, gs_graph_shape *shape);
+void gs_host_order_exec(gs_host_order *order, void *exec, gs_graph_shape *shape);
 
 /* Takes what is known of the launch that a record is of; of a graph, of the node with this id. False: nothing. The
    caller clears it. */
-bool gs_order_take(gs_order *order, uint32_t correlation, uint64_t node, gs_host_launch *launch);
+bool gs_host_order_take(gs_host_order *order, uint32_t correlation, uint64_t node, gs_host_launch *launch);
 /* An id for a launch of which the call was not seen. */
-uint64_t gs_order_new_id(gs_order *order);
+uint64_t gs_host_order_new_id(gs_host_order *order);
 /* How many launches have no record yet, or never had one. */
-uint64_t gs_order_waiting(const gs_order *order);
+uint64_t gs_host_order_waiting(const gs_host_order *order);
 void gs_host_launch_clear(gs_host_launch *launch);
 
 /* ---- record_line.c ---- */

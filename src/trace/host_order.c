@@ -1,6 +1,6 @@
 /*
- * order.c: what the program asked for, in the order of its calls: streams, events, and for each launch what it waits
- * for.
+ * host_order.c: what the program asked for, in the order of its calls: streams, events, and for each launch what it
+ * waits for.
  *
  * A launch waits for what is before it in its stream. That needs no words, except behind a graph, whose nodes run side
  * by side: then the launch names the last nodes. Besides, it waits for events: cuEventRecord lets an event stand for
@@ -59,7 +59,7 @@ struct event {
     waits waits;
 };
 
-struct gs_order {
+struct gs_host_order {
     uint64_t next_id, next_capture;
     int64_t latest_ns; /* the time of the latest launch */
     struct stream *streams;
@@ -148,7 +148,7 @@ static void ids_add(ids *list, uint64_t id) {
         list->data[list->count++] = id;
 }
 
-static uint32_t new_stream(gs_order *order, uint64_t key, const struct stream *like) {
+static uint32_t new_stream(gs_host_order *order, uint64_t key, const struct stream *like) {
     uint64_t *number = gs_number_map_add(&order->stream_numbers, key);
     if (!number ||
         !grow((void **)&order->streams, &order->stream_capacity, order->stream_count + 1, sizeof *order->streams))
@@ -160,7 +160,7 @@ static uint32_t new_stream(gs_order *order, uint64_t key, const struct stream *l
     return (uint32_t)*number - 1;
 }
 
-static uint32_t find_stream(gs_order *order, const gs_host_call *call) {
+static uint32_t find_stream(gs_host_order *order, const gs_host_call *call) {
     bool is_null = false;
     uint64_t key = stream_key(call, &is_null);
     const uint64_t *number = gs_number_map_find(&order->stream_numbers, key);
@@ -171,7 +171,7 @@ static uint32_t find_stream(gs_order *order, const gs_host_call *call) {
 }
 
 /* A stream that is gone: its number is not used again, because others may wait for what it did. */
-static void free_stream(gs_order *order, void *handle) {
+static void free_stream(gs_host_order *order, void *handle) {
     const uint64_t *number = gs_number_map_find(&order->stream_numbers, (uint64_t)(uintptr_t)handle);
     for (uint32_t i = 0; number && i < order->blocking.count; i++)
         if (order->blocking.data[i] == *number - 1)
@@ -179,13 +179,13 @@ static void free_stream(gs_order *order, void *handle) {
     gs_number_map_remove(&order->stream_numbers, (uint64_t)(uintptr_t)handle);
 }
 
-void gs_order_stream_new(gs_order *order, void *context, void *stream, bool is_blocking, int priority) {
+void gs_host_order_stream_new(gs_host_order *order, void *context, void *stream, bool is_blocking, int priority) {
     free_stream(order, stream);
     new_stream(order, (uint64_t)(uintptr_t)stream,
                &(struct stream){.context = context, .is_blocking = is_blocking, .priority = priority});
 }
 
-static struct event *find_event(gs_order *order, void *handle, bool make) {
+static struct event *find_event(gs_host_order *order, void *handle, bool make) {
     uint64_t *number = make ? gs_number_map_add(&order->event_numbers, (uint64_t)(uintptr_t)handle)
                             : gs_number_map_find(&order->event_numbers, (uint64_t)(uintptr_t)handle);
     if (!number)
@@ -202,7 +202,7 @@ static struct event *find_event(gs_order *order, void *handle, bool make) {
     return &order->events[*number - 1];
 }
 
-static void free_event(gs_order *order, void *handle) {
+static void free_event(gs_host_order *order, void *handle) {
     uint64_t *number = gs_number_map_find(&order->event_numbers, (uint64_t)(uintptr_t)handle);
     if (!number)
         return;
@@ -215,7 +215,7 @@ static void free_event(gs_order *order, void *handle) {
 }
 
 /* The event stands for what the stream has done, and for what it waits for besides. */
-static void record_event(gs_order *order, uint32_t number, void *handle) {
+static void record_event(gs_host_order *order, uint32_t number, void *handle) {
     struct event *event = find_event(order, handle, true);
     const struct stream *stream = &order->streams[number];
     if (!event)
@@ -230,7 +230,7 @@ static void record_event(gs_order *order, uint32_t number, void *handle) {
         waits_add(&event->waits, number, &stream->last);
 }
 
-static void wait_event(gs_order *order, uint32_t number, void *handle) {
+static void wait_event(gs_host_order *order, uint32_t number, void *handle) {
     const struct event *event = find_event(order, handle, false);
     struct stream *stream = &order->streams[number];
     if (!event)
@@ -244,7 +244,7 @@ static void wait_event(gs_order *order, uint32_t number, void *handle) {
             waits_add(&stream->waits, event->waits.data[i].stream, &event->waits.data[i].ids);
 }
 
-static void end_capture(gs_order *order, uint64_t capture) {
+static void end_capture(gs_host_order *order, uint64_t capture) {
     for (uint32_t i = 0; i < order->stream_count && capture; i++)
         if (order->streams[i].capture == capture)
             order->streams[i].capture = 0;
@@ -253,7 +253,7 @@ static void end_capture(gs_order *order, uint64_t capture) {
 /* ---- launches ---- */
 
 /* Forgets launches whose records have not come for long. Returns how many. */
-static size_t forget_old(gs_order *order, int64_t now_ns) {
+static size_t forget_old(gs_host_order *order, int64_t now_ns) {
     gs_number_map kept = {0};
     size_t forgotten = 0;
     for (size_t i = 0; i < order->launch_numbers.capacity; i++) {
@@ -280,7 +280,7 @@ static size_t forget_old(gs_order *order, int64_t now_ns) {
 }
 
 /* A place for a launch, named by its correlation id. */
-static gs_host_launch *new_launch(gs_order *order, uint32_t correlation, int64_t now_ns) {
+static gs_host_launch *new_launch(gs_host_order *order, uint32_t correlation, int64_t now_ns) {
     if (order->launch_numbers.count >= MOST_WAITING && !forget_old(order, now_ns))
         return NULL;
     uint64_t *number = gs_number_map_add(&order->launch_numbers, correlation);
@@ -311,7 +311,7 @@ static void add_after(gs_host_launch *launch, const ids *wanted) {
 }
 
 /* The default stream and the streams that block wait for each other. */
-static void wait_default(gs_order *order, uint32_t number, gs_host_launch *launch) {
+static void wait_default(gs_host_order *order, uint32_t number, gs_host_launch *launch) {
     struct stream *stream = &order->streams[number];
     const ids *others = stream->is_null ? &order->blocking : &order->nulls;
     for (uint32_t i = 0; i < others->count && (stream->is_null || stream->is_blocking); i++) {
@@ -332,7 +332,7 @@ static void last_nodes(ids *list, uint64_t first, const gs_graph_shape *shape) {
             list->data[list->count++] = first + i;
 }
 
-static uint64_t launch(gs_order *order, uint32_t number, const gs_host_call *call) {
+static uint64_t launch(gs_host_order *order, uint32_t number, const gs_host_call *call) {
     struct stream *stream = &order->streams[number];
     const uint64_t *exec =
         call->call->kind == GS_CALL_GRAPH ? gs_number_map_find(&order->execs, (uint64_t)(uintptr_t)call->other) : NULL;
@@ -368,7 +368,7 @@ static uint64_t launch(gs_order *order, uint32_t number, const gs_host_call *cal
     return made->id;
 }
 
-uint64_t gs_order_call(gs_order *order, const gs_host_call *call) {
+uint64_t gs_host_order_call(gs_host_order *order, const gs_host_call *call) {
     if (call->call->kind == GS_CALL_EVENT_FREE) {
         free_event(order, call->other);
         return 0;
@@ -399,7 +399,7 @@ uint64_t gs_order_call(gs_order *order, const gs_host_call *call) {
     }
 }
 
-void gs_order_alias(gs_order *order, uint32_t correlation, uint32_t other) {
+void gs_host_order_alias(gs_host_order *order, uint32_t correlation, uint32_t other) {
     const uint64_t *number = gs_number_map_find(&order->launch_numbers, correlation);
     uint64_t value = number ? *number : 0, *added;
     if (value && correlation != other && (added = gs_number_map_add(&order->launch_numbers, other)))
@@ -407,13 +407,13 @@ void gs_order_alias(gs_order *order, uint32_t correlation, uint32_t other) {
 }
 
 /* Puts the place of a launch on the list of free ones. */
-static void forget(gs_order *order, uint32_t correlation, uint64_t number) {
+static void forget(gs_host_order *order, uint32_t correlation, uint64_t number) {
     order->launches[number - 1] = (gs_host_launch){.at_ns = INT64_MAX, .left = order->free_launch};
     order->free_launch = (uint32_t)number;
     gs_number_map_remove(&order->launch_numbers, correlation);
 }
 
-void gs_order_failed(gs_order *order, uint32_t correlation) {
+void gs_host_order_failed(gs_host_order *order, uint32_t correlation) {
     const uint64_t *number = gs_number_map_find(&order->launch_numbers, correlation);
     if (!number)
         return;
@@ -425,7 +425,7 @@ void gs_order_failed(gs_order *order, uint32_t correlation) {
     forget(order, correlation, *number);
 }
 
-void gs_order_exec(gs_order *order, void *exec, gs_graph_shape *shape) {
+void gs_host_order_exec(gs_host_order *order, void *exec, gs_graph_shape *shape) {
     uint64_t *found = gs_number_map_find(&order->execs, (uint64_t)(uintptr_t)exec);
     if (found)
         gs_graph_shape_release((gs_graph_shape *)(uintptr_t)*found);
@@ -455,7 +455,7 @@ static const gs_shape_node *find_node(gs_graph_shape *shape, uint64_t node) {
 }
 
 /* Of a graph launch: what is known of one of its nodes. The launch stays until the last. */
-static void take_node(gs_order *order, gs_host_launch *launch, uint64_t node, gs_host_launch *taken) {
+static void take_node(gs_host_order *order, gs_host_launch *launch, uint64_t node, gs_host_launch *taken) {
     const gs_shape_node *found = launch->shape ? find_node(launch->shape, node) : NULL;
     *taken = *launch;
     taken->after = NULL;
@@ -478,7 +478,7 @@ static void take_node(gs_order *order, gs_host_launch *launch, uint64_t node, gs
     }
 }
 
-bool gs_order_take(gs_order *order, uint32_t correlation, uint64_t node, gs_host_launch *launch) {
+bool gs_host_order_take(gs_host_order *order, uint32_t correlation, uint64_t node, gs_host_launch *launch) {
     const uint64_t *number = gs_number_map_find(&order->launch_numbers, correlation);
     if (!number)
         return false;
@@ -502,24 +502,24 @@ void gs_host_launch_clear(gs_host_launch *launch) {
     *launch = (gs_host_launch){0};
 }
 
-uint64_t gs_order_new_id(gs_order *order) {
+uint64_t gs_host_order_new_id(gs_host_order *order) {
     return order->next_id++;
 }
 
-uint64_t gs_order_waiting(const gs_order *order) {
+uint64_t gs_host_order_waiting(const gs_host_order *order) {
     return order->launch_numbers.count + order->forgotten;
 }
 
 /* ---- making and freeing ---- */
 
-gs_order *gs_order_new(void) {
-    gs_order *order = calloc(1, sizeof *order);
+gs_host_order *gs_host_order_new(void) {
+    gs_host_order *order = calloc(1, sizeof *order);
     if (order)
         order->next_id = 1;
     return order;
 }
 
-void gs_order_free(gs_order *order) {
+void gs_host_order_free(gs_host_order *order) {
     if (!order)
         return;
     for (uint32_t i = 0; i < order->stream_count; i++) {

@@ -1,5 +1,5 @@
 /*
- * test_order.c: what the recorder says a launch waits for is what CUDA's rules say, for random programs.
+ * test_host_order.c: what the recorder says a launch waits for is what CUDA's rules say, for random programs.
  *
  * A random program launches kernels and graphs on streams of all kinds, records events and waits for them. The test
  * keeps for each launch the set of all launches that must end before it, by the rules, literally (struct rules). The
@@ -57,7 +57,7 @@ static void rules_end(struct rules *rules, int stream, const set *done) {
 
 struct program {
     gs_random random;
-    gs_order *order;
+    gs_host_order *order;
     struct rules rules;
     gs_graph_shape *shapes[EXECS];
     set wanted[MOST], found[MOST]; /* of each launch or node, by id */
@@ -121,11 +121,11 @@ static void note(struct program *program, uint64_t id, const uint64_t *after, ui
 static void launch_kernel(struct program *program, int stream) {
     gs_host_call call = make_call(program, GS_CALL_LAUNCH, stream, 0);
     gs_host_launch launch;
-    uint64_t id = gs_order_call(program->order, &call);
+    uint64_t id = gs_host_order_call(program->order, &call);
     set done = program->wanted[id] = rules_begin(&program->rules, stream);
     set_add(&done, id);
     rules_end(&program->rules, stream, &done);
-    assert_true(gs_order_take(program->order, call.correlation, 0, &launch));
+    assert_true(gs_host_order_take(program->order, call.correlation, 0, &launch));
     assert_int_equal(launch.id, id);
     note(program, id, launch.after, launch.after_count, program->latest[stream]);
     program->latest[stream] = id;
@@ -135,7 +135,7 @@ static void launch_kernel(struct program *program, int stream) {
 static void launch_graph(struct program *program, int stream, int exec) {
     gs_host_call call = make_call(program, GS_CALL_GRAPH, stream, STREAMS + EVENTS + exec);
     const gs_graph_shape *shape = program->shapes[exec];
-    uint64_t first = gs_order_call(program->order, &call);
+    uint64_t first = gs_host_order_call(program->order, &call);
     set before = rules_begin(&program->rules, stream), done = before;
     for (uint32_t i = 0; i < shape->count; i++) {
         gs_host_launch launch;
@@ -148,7 +148,7 @@ static void launch_graph(struct program *program, int stream, int exec) {
             set_add(&program->wanted[first + i], after[k]);
         }
         set_add(&done, first + i);
-        assert_true(gs_order_take(program->order, call.correlation, i + 1, &launch));
+        assert_true(gs_host_order_take(program->order, call.correlation, i + 1, &launch));
         assert_int_equal(launch.id, first + i);
         note(program, first + i, node->after_count ? after : launch.after,
              node->after_count ? node->after_count : launch.after_count, 0);
@@ -165,13 +165,13 @@ static void do_call(struct program *program) {
     case 0:
     case 1:
         call = make_call(program, GS_CALL_EVENT_RECORD, stream, STREAMS + event);
-        gs_order_call(program->order, &call);
+        gs_host_order_call(program->order, &call);
         program->rules.events[event] = program->rules.before[stream];
         break;
     case 2:
     case 3:
         call = make_call(program, GS_CALL_EVENT_WAIT, stream, STREAMS + event);
-        gs_order_call(program->order, &call);
+        gs_host_order_call(program->order, &call);
         set_join(&program->rules.before[stream], &program->rules.events[event]);
         break;
     case 4:
@@ -185,23 +185,23 @@ static void do_call(struct program *program) {
 static struct program *new_program(uint64_t seed, uint64_t index) {
     struct program *program = calloc(1, sizeof *program);
     program->random = gs_random_at(seed, index);
-    program->order = gs_order_new();
+    program->order = gs_host_order_new();
     static char context[16];
     (void)context;
     for (int i = 1; i < STREAMS; i++) {
         gs_host_call call = make_call(program, GS_CALL_EVENT_WAIT, i, STREAMS);
-        gs_order_stream_new(program->order, call.context, call.stream, is_blocking(i), 0);
+        gs_host_order_stream_new(program->order, call.context, call.stream, is_blocking(i), 0);
     }
     for (int i = 0; i < EXECS; i++) {
         program->shapes[i] = random_shape(&program->random);
         program->shapes[i]->references++;
-        gs_order_exec(program->order, &program->handles[STREAMS + EVENTS + i], program->shapes[i]);
+        gs_host_order_exec(program->order, &program->handles[STREAMS + EVENTS + i], program->shapes[i]);
     }
     return program;
 }
 
 static void free_program(struct program *program) {
-    gs_order_free(program->order);
+    gs_host_order_free(program->order);
     for (int i = 0; i < EXECS; i++)
         gs_graph_shape_release(program->shapes[i]);
     free(program);
@@ -232,17 +232,17 @@ static void captured_calls_launch_nothing(void **state) {
                  wait = make_call(program, GS_CALL_EVENT_WAIT, 4, STREAMS),
                  end = make_call(program, GS_CALL_END_CAPTURE, 3, STREAMS);
     (void)state;
-    gs_order_call(program->order, &begin);
-    assert_int_equal(gs_order_call(program->order, &launch), 0);
-    assert_int_not_equal(gs_order_call(program->order, &other), 0);
-    gs_order_call(program->order, &record);
-    gs_order_call(program->order, &wait);
+    gs_host_order_call(program->order, &begin);
+    assert_int_equal(gs_host_order_call(program->order, &launch), 0);
+    assert_int_not_equal(gs_host_order_call(program->order, &other), 0);
+    gs_host_order_call(program->order, &record);
+    gs_host_order_call(program->order, &wait);
     other.correlation++;
-    assert_int_equal(gs_order_call(program->order, &other), 0);
-    gs_order_call(program->order, &end);
-    assert_int_not_equal(gs_order_call(program->order, &launch), 0);
+    assert_int_equal(gs_host_order_call(program->order, &other), 0);
+    gs_host_order_call(program->order, &end);
+    assert_int_not_equal(gs_host_order_call(program->order, &launch), 0);
     other.correlation++;
-    assert_int_not_equal(gs_order_call(program->order, &other), 0);
+    assert_int_not_equal(gs_host_order_call(program->order, &other), 0);
     free_program(program);
 }
 
@@ -254,13 +254,13 @@ static void nothing_waits_for_a_launch_that_failed(void **state) {
                  next = make_call(program, GS_CALL_LAUNCH, 4, 0);
     gs_host_launch taken;
     (void)state;
-    gs_order_call(program->order, &launch);
-    gs_order_failed(program->order, launch.correlation);
-    gs_order_call(program->order, &record);
-    gs_order_call(program->order, &wait);
-    gs_order_call(program->order, &next);
-    assert_false(gs_order_take(program->order, launch.correlation, 0, &taken));
-    assert_true(gs_order_take(program->order, next.correlation, 0, &taken));
+    gs_host_order_call(program->order, &launch);
+    gs_host_order_failed(program->order, launch.correlation);
+    gs_host_order_call(program->order, &record);
+    gs_host_order_call(program->order, &wait);
+    gs_host_order_call(program->order, &next);
+    assert_false(gs_host_order_take(program->order, launch.correlation, 0, &taken));
+    assert_true(gs_host_order_take(program->order, next.correlation, 0, &taken));
     assert_int_equal(taken.after_count, 0);
     gs_host_launch_clear(&taken);
     free_program(program);
@@ -276,12 +276,12 @@ static void an_event_that_is_gone_stands_for_nothing(void **state) {
                  next = make_call(program, GS_CALL_LAUNCH, 4, 0);
     gs_host_launch taken;
     (void)state;
-    gs_order_call(program->order, &launch);
-    gs_order_call(program->order, &record);
-    gs_order_call(program->order, &gone);
-    gs_order_call(program->order, &wait);
-    gs_order_call(program->order, &next);
-    assert_true(gs_order_take(program->order, next.correlation, 0, &taken));
+    gs_host_order_call(program->order, &launch);
+    gs_host_order_call(program->order, &record);
+    gs_host_order_call(program->order, &gone);
+    gs_host_order_call(program->order, &wait);
+    gs_host_order_call(program->order, &next);
+    assert_true(gs_host_order_take(program->order, next.correlation, 0, &taken));
     assert_int_equal(taken.after_count, 0);
     gs_host_launch_clear(&taken);
     free_program(program);
