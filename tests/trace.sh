@@ -38,7 +38,7 @@ launches() {
 
 # readable FILE: the program reads it as a run.
 readable() {
-    "$program" predict --gpu h200 "$1" >out 2>err || complain "$1 cannot be read"
+    "$program" predict "$1" >out 2>err || complain "$1 cannot be read"
 }
 
 # has FILE KERNEL TEXT: the first launch of a kernel has these words.
@@ -55,7 +55,7 @@ id() {
 # ---- what is recorded ----
 trace 0 "27 kernels (14 in graphs), 2 copies, 3 memsets on 7 streams" -o all.jsonl -- "$app" all
 readable all.jsonl
-head -n 1 all.jsonl | grep -q '"schema":"gridsmith.run/1".*"program":".*traced_app all".*"gpu_name":"NVIDIA Pretended"' ||
+head -n 1 all.jsonl | grep -q '"schema":"gridsmith.run/1","gpu":"h200",.*"program":".*traced_app all".*"gpu_name":"NVIDIA H200 NVL"' ||
     complain "the header: $(head -n 1 all.jsonl)"
 tail -n 1 all.jsonl | grep -q '^{"op":"end",' || complain "there is no end"
 has all.jsonl first '"blocks":3,"threads":96,"registers":40,"shared_bytes":512,'
@@ -118,6 +118,8 @@ trace 0 "2 kernels" -o fork.jsonl -- "$app" fork
 child=$(ls fork.*.jsonl)
 [ "$(launches "$child")" = 1 ] || complain "the child launched 1 kernel: $child"
 [ "$(ls fork*.jsonl | wc -l)" = 2 ] || complain "a child without CUDA left a recording"
+trace 0 "1 kernels" -o children.jsonl -- sh -c "$app status 0; $app start"
+[ "$(ls children*.jsonl)" = children.jsonl ] || complain "a second process that launched nothing left a recording"
 trace 0 "1 kernels" -o 'number.%p.jsonl' -- "$app" status 0
 [ "$(ls number.*.jsonl | wc -l)" = 1 ] && [ ! -e 'number.%p.jsonl' ] || complain "%p: $(ls number.*)"
 trace 0 "1 kernels" -o status.jsonl -- "$app" status 0

@@ -78,8 +78,10 @@ static void say_process(const gs_trace_process *process) {
 static void say_all(const gs_trace_summary *summary) {
     if (!summary->count)
         fprintf(stderr, "gridsmith: no CUDA calls: nothing was recorded\n");
+    /* Processes that start CUDA and launch nothing have no recording, unless they are the first. */
     for (size_t i = 0; i < summary->count; i++)
-        say_process(&summary->data[i]);
+        if (summary->data[i].path[0] || !summary->data[i].has_ended)
+            say_process(&summary->data[i]);
 }
 
 static int run(const gs_command *command, void *given, const gs_words *words) {

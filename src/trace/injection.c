@@ -378,8 +378,10 @@ static void note_device(const void *record) {
     const cupti_device *device = record;
     if (*(const uint32_t *)record == CUPTI_CONTEXT)
         note_context(record);
-    if (*(const uint32_t *)record == CUPTI_DEVICE && device->id < GS_MOST_DEVICES && device->name)
-        snprintf(recorder.style.device_names[device->id], sizeof recorder.style.device_names[0], "%s", device->name);
+    if (*(const uint32_t *)record != CUPTI_DEVICE || device->id >= GS_MOST_DEVICES || !device->name)
+        return;
+    snprintf(recorder.style.device_names[device->id], sizeof recorder.style.device_names[0], "%s", device->name);
+    recorder.style.device_sms[device->id] = device->sms;
 }
 
 static void each_record(uint8_t *buffer, size_t valid, void (*use)(const void *)) {
@@ -590,6 +592,7 @@ static void start(void) {
         give_up("out of memory");
     recorder.cupti.version(&recorder.style.cupti_version);
     recorder.style.start_ns = now_ns();
+    recorder.style.gpus = getenv(GS_TRACE_GPUS);
     recorder.status = map_status(getenv(GS_TRACE_STATUS));
     recorder.status->magic = GS_TRACE_MAGIC;
     recorder.status->process = (uint32_t)recorder.process;

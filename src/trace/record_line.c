@@ -279,12 +279,43 @@ static void put_program(gs_lines *lines, const char *program, size_t length) {
         put_string(lines, ",\"program\":", text);
 }
 
+/* Whether the driver's name of a GPU is the title of a description, or that and the kind of board, with as many SMs. */
+static bool is_title(const char *title, size_t length, uint32_t sms, const char *name, uint32_t found_sms) {
+    static const char maker[] = "NVIDIA ";
+    const size_t skipped = sizeof maker - 1;
+    if (strncmp(name, maker, skipped) == 0)
+        name += skipped;
+    if (length > skipped && strncmp(title, maker, skipped) == 0) {
+        title += skipped;
+        length -= skipped;
+    }
+    return length && strncmp(name, title, length) == 0 &&
+           (!name[length] || (strchr(" -", name[length]) && sms == found_sms));
+}
+
+/* Names the description of the GPU, if there is one. */
+static void put_gpu(gs_lines *lines, const gs_record_style *style, uint32_t device) {
+    for (const char *line = style->gpus; line && *line; line += strcspn(line, "\n"), line += *line == '\n') {
+        char name[64];
+        unsigned sms;
+        int title = 0;
+        if (sscanf(line, "%63s %u %n", name, &sms, &title) == 2 && title &&
+            is_title(line + title, strcspn(line + title, "\n"), sms, style->device_names[device],
+                     style->device_sms[device])) {
+            put_string(lines, ",\"gpu\":", name);
+            return;
+        }
+    }
+}
+
 void gs_line_header(gs_lines *lines, const gs_record_style *style, uint32_t device, const char *program,
                     size_t program_length) {
     size_t began = lines->count;
     char recorder[64];
     snprintf(recorder, sizeof recorder, "gridsmith trace (CUPTI %u)", style->cupti_version);
     put(lines, "{\"schema\":\"gridsmith.run/1\"");
+    if (device < GS_MOST_DEVICES)
+        put_gpu(lines, style, device);
     put_program(lines, program, program_length);
     put_string(lines, ",\"recorder\":", recorder);
     if (device < GS_MOST_DEVICES && style->device_names[device][0])

@@ -147,6 +147,8 @@ enum { GS_MOST_DEVICES = 64, GS_MOST_CONTEXTS = 256 };
 typedef struct gs_record_style {
     int64_t start_ns; /* times are since then */
     char device_names[GS_MOST_DEVICES][64];
+    uint32_t device_sms[GS_MOST_DEVICES];
+    const char *gpus;                   /* GS_TRACE_GPUS, or NULL */
     uint32_t parents[GS_MOST_CONTEXTS]; /* of a green context: the context that it belongs to */
     uint32_t cupti_version;
 } gs_record_style;
@@ -172,6 +174,7 @@ void gs_lines_free(gs_lines *lines);
 #define GS_TRACE_LIMIT  "GRIDSMITH_TRACE_LIMIT"  /* most bytes of a recording */
 #define GS_TRACE_KEEP   "GRIDSMITH_TRACE_KEEP"   /* "oldest" or "newest" */
 #define GS_TRACE_CUPTI  "GRIDSMITH_TRACE_CUPTI"  /* the file of the library */
+#define GS_TRACE_GPUS   "GRIDSMITH_TRACE_GPUS"   /* descriptions of GPUs: a line "NAME SMS TITLE" for each */
 
 enum { GS_TRACE_PATH = 4096 };
 

@@ -6,7 +6,7 @@
  * program has ended: it is there even if the process was killed.
  */
 #define _GNU_SOURCE
-#include "base/base.h"
+#include "gpu/gpu.h"
 #include "recorder.h"
 #include "trace.h"
 
@@ -56,11 +56,27 @@ static gs_code absolute(const char *path, char *into, size_t size, gs_error *err
     return length < (int)size ? GS_OK : gs_fail(error, GS_E_USAGE, "the name of the output is too long");
 }
 
+/* The recorder names the description of the GPU in the recording, but cannot read descriptions. */
+static gs_code set_gpus(gs_error *error) {
+    gs_text text = {0};
+    for (size_t i = 0; gs_gpu_builtin(i); i++) {
+        gs_gpu *gpu = gs_gpu_open(gs_gpu_builtin(i), NULL);
+        if (gpu && gpu->title)
+            gs_text_add(&text, "%s %d %s\n", gpu->name, gpu->sms, gpu->title);
+        gs_gpu_free(gpu);
+    }
+    bool set = !text.failed && text.data && setenv(GS_TRACE_GPUS, text.data, 1) == 0;
+    gs_text_free(&text);
+    return set ? GS_OK : gs_fail_memory(error);
+}
+
 static gs_code set_environment(const gs_trace_options *options, const char *folder, gs_error *error) {
     char library[PATH + 64], output[PATH], limit[24];
     gs_code code = find_library(library, sizeof library, error);
     if (code == GS_OK)
         code = absolute(options->output, output, sizeof output, error);
+    if (code == GS_OK)
+        code = set_gpus(error);
     if (code != GS_OK)
         return code;
     snprintf(limit, sizeof limit, "%lld", (long long)options->limit_bytes);

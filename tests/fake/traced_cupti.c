@@ -58,8 +58,8 @@ int cuptiActivityRegisterCallbacks(cupti_wants_buffer *wants, cupti_gives_buffer
 }
 
 int cuptiActivityEnable(uint32_t kind) {
-    static const char name[] = "NVIDIA Pretended";
-    cupti_device device = {.kind = CUPTI_DEVICE, .sms = 8, .name = name};
+    static const char name[] = "NVIDIA H200 NVL";
+    cupti_device device = {.kind = CUPTI_DEVICE, .sms = 132, .name = name};
     if (kind >= 64)
         return 1;
     cupti.has_kind[kind] = true;
