@@ -381,10 +381,13 @@ static void an_old_export_has_fewer_columns(void **state) {
         import_sql(
             "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INT, end INT, deviceId INT, streamId INT, name TEXT, "
             "registersPerThread INT, gridX INT, gridY INT, gridZ INT, blockX INT, blockY INT, blockZ INT);"
-            "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (10, 30, 0, 7, 'k', 0, 1, 1, 1, 32, 1, 1);",
+            "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (10, 30, 0, 7, 'k', 0, 1, 1, 1, 32, 1, 1);"
+            "CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start INT, end INT);"
+            "INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES (1, 2), (3, 4);",
             &imported, &error),
         GS_OK);
     assert_non_null(strstr(imported.notes.data, "1 launches have no number of registers"));
+    assert_non_null(strstr(imported.notes.data, "2 launches of CUDA graphs are in the trace without their kernels"));
     assert_lines(
         &imported,
         "{\"schema\":\"gridsmith.run/1\",\"recorder\":\"Nsight Systems profiler\",\"device\":0,\"lacks\":[\"cluster\","
@@ -491,6 +494,7 @@ static void settings_supply_what_a_trace_lacks(void **state) {
     assert_int_equal(launches[0].shape.local_bytes, 8);
     assert_int_equal(launches[1].cluster, 1);
     assert_int_equal(launches[1].shape.local_bytes, 8);
+    assert_string_equal(imported.data[0]->origin.lacks, "cluster carveout_percent priority");
     gs_imported_free(&imported);
     static const struct {
         const char *setting, *words;
@@ -541,6 +545,12 @@ static void a_recording_supplies_what_a_trace_lacks(void **state) {
     assert_int_equal(launches[1].cluster, 3);
     assert_int_equal(launches[2].cluster, 1);
     assert_non_null(strstr(imported.notes.data, "2 of 3 launches are supplied from"));
+    assert_string_equal(imported.data[0]->origin.lacks, "cluster carveout_percent local_bytes priority");
+    gs_imported_free(&imported);
+    imported = import_text("[" KERNEL("plain", "0", "7", "1", "3", "1") "," CALL("l", "1", "0") "]", &options);
+    gs_text lines = lines_of(&imported);
+    assert_null(strstr(lines.data, "lacks"));
+    gs_text_free(&lines);
     gs_imported_free(&imported);
     unlink(path);
     gs_error error = import_error("[" KERNEL("k", "0", "7", "1", "1", "1") "]", &options);

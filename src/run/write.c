@@ -256,7 +256,7 @@ static void write_origin(gs_writer *writer, const gs_origin *origin) {
     write_given(writer, "device", origin->device);
     write_given(writer, "process", origin->process);
     write_given(writer, "start_unix_ns", origin->start_unix_ns);
-    if (origin->lacks)
+    if (origin->lacks && *origin->lacks)
         write_words(writer, "lacks", origin->lacks);
 }
 
