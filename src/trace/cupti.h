@@ -144,8 +144,8 @@ typedef void cupti_gives_buffer(void *context, uint32_t stream, uint8_t *buffer,
 
 enum { CUPTI_FLUSH_FORCED = 1 };
 
-/* Attributes: the buffers that CUPTI gets are zeroed. */
-enum { CUPTI_ZEROED = 5 };
+/* Attributes: the buffers that CUPTI gets are zeroed; times of kernels are collected in pinned host memory. */
+enum { CUPTI_ZEROED = 5, CUPTI_PINNED = 8 };
 
 /* Name in the table, symbol, parameters. All return 0 for success. */
 #define CUPTI_SYMBOLS(X)                                                                                               \

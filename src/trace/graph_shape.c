@@ -198,7 +198,10 @@ static bool read_node(struct reading *reading, void *node, const positions *afte
         return read_graph(reading, child, after, ends, depth + 1);
     if (type != NODE_KERNEL && type != NODE_MEMCPY && type != NODE_MEMSET)
         return add_positions(ends, after, GS_SHAPE_AT_END);
-    return add_node(reading, node, type, after, &position) && add_position(ends, position << GS_SHAPE_WHEN_BITS);
+    if (!add_node(reading, node, type, after, &position))
+        return false;
+    reading->shape->nodes[position].is_nested = depth > 0;
+    return add_position(ends, position << GS_SHAPE_WHEN_BITS);
 }
 
 /* When a node may start, seen from the node at the other end of an edge. */
@@ -288,7 +291,7 @@ void gs_graph_shape_alias(gs_graph_shape *shape, uint64_t id, uint64_t original)
     if (!added)
         return;
     *added = position;
-    shape->nodes[position - 1].has_exec_id = true;
+    shape->nodes[position - 1].has_exec_id = !shape->nodes[position - 1].is_nested;
 }
 
 void gs_graph_shape_release(gs_graph_shape *shape) {

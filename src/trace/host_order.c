@@ -442,8 +442,9 @@ void gs_host_order_exec(gs_host_order *order, void *exec, gs_graph_shape *shape)
 
 /* ---- records ---- */
 
-/* The position of a node, by its id in the executable graph. CUPTI does not tell of the nodes of a graph within a
-   graph: their records come in order, so the first is the first position that has no id yet. */
+/* The position of a node, by its id in the executable graph. The records of nodes of a graph within the graph have ids
+   that CUPTI did not tell: the executable graph is flat. Their records come in order, so the first is the first
+   position that has no id yet. */
 static const gs_shape_node *find_node(gs_graph_shape *shape, uint64_t node) {
     uint64_t *found = gs_number_map_find(&shape->positions, node);
     for (uint32_t i = 0; i < shape->count && !found; i++)

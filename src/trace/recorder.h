@@ -65,6 +65,7 @@ typedef struct gs_shape_node {
     uint32_t after, after_count; /* first in gs_graph_shape.after, and how many */
     int priority;
     bool is_last;     /* no node waits for it */
+    bool is_nested;   /* of a graph within the graph */
     bool has_exec_id; /* its id in the executable graph is known */
 } gs_shape_node;
 

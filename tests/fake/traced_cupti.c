@@ -105,7 +105,7 @@ int cuptiActivityFlushAll(uint32_t flag) {
 }
 
 int cuptiActivitySetAttribute(int32_t attribute, size_t *size, void *value) {
-    return attribute != CUPTI_ZEROED || *size != 1 || *(uint8_t *)value != 1;
+    return (attribute != CUPTI_ZEROED && attribute != CUPTI_PINNED) || *size != 1 || *(uint8_t *)value != 1;
 }
 
 int cuptiGetGraphNodeId(void *node, uint64_t *id) {

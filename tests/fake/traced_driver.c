@@ -448,8 +448,8 @@ int traced_add_node(void *graph, int type, void *child) {
     return 0;
 }
 
-/* As CUPTI 13, it does not tell of the nodes of a graph within a graph. */
-static struct traced_graph *clone_graph(const struct traced_graph *graph, bool is_told) {
+/* As with CUPTI 13, nodes of a graph within the graph have other ids in records than in callbacks. */
+static struct traced_graph *clone_graph(const struct traced_graph *graph, bool is_nested) {
     struct traced_graph *made = calloc(1, sizeof *made);
     for (; made->count < graph->count; made->count++) {
         struct traced_node *node = malloc(sizeof *node);
@@ -457,10 +457,12 @@ static struct traced_graph *clone_graph(const struct traced_graph *graph, bool i
         node->id = ++driver.next_node;
         made->nodes[made->count] = node;
         if (node->child)
-            node->child = clone_graph(node->child, false);
+            node->child = clone_graph(node->child, true);
         cupti_graph clone = {.node = node, .original_node = graph->nodes[made->count]};
-        if (driver.graph && is_told)
+        if (driver.graph)
             driver.graph(CUPTI_NODE_CLONED, &clone);
+        if (is_nested)
+            node->id = ++driver.next_node;
     }
     return made;
 }
@@ -473,7 +475,7 @@ int cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long fla
     } parameters = {exec, graph, flags};
     struct telling telling;
     begin(&telling, "cuGraphInstantiateWithFlags", &parameters);
-    *exec = clone_graph(graph, true);
+    *exec = clone_graph(graph, false);
     return end(&telling, 0);
 }
 
