@@ -89,6 +89,11 @@ has all.jsonl beside_graph "\"after\":[$(id child_2)]"
 [ "$(sed -n 's/^{"op":"[a-z]*","id":\([0-9]*\),.*/\1/p' all.jsonl | sort | uniq -d)" = "" ] || complain "ids are not unique"
 [ "$(sed -n 's/^{"op":"[a-z]*","id":\([0-9]*\),.*/\1/p' all.jsonl | wc -l)" = 32 ] || complain "launches without an id"
 
+# The words of the command line may have any bytes.
+trace 0 "1 kernels" -o bytes.jsonl -- "$app" status 0 "$(printf 'a"b\\c \303\274 \377 \tend')"
+readable bytes.jsonl
+head -n 1 bytes.jsonl | grep -qF "status 0 a\\\"b\\\\c $(printf '\303\274') ? ?end\"" || complain "the program: $(head -n 1 bytes.jsonl)"
+
 # ---- ends ----
 trace 9 "1 kernels" -o status.jsonl -- "$app" status 9
 trace 139 "did not end normally" -o segv.jsonl -- "$app" end segv

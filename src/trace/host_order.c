@@ -332,39 +332,53 @@ static void last_nodes(ids *list, uint64_t first, const gs_graph_shape *shape) {
             list->data[list->count++] = first + i;
 }
 
-static uint64_t launch(gs_host_order *order, uint32_t number, const gs_host_call *call) {
-    struct stream *stream = &order->streams[number];
+/* The shape of the graph that a call launches; NULL: it launches none, or one without nodes, or one that is not known.
+ */
+static gs_graph_shape *shape_of(const gs_host_order *order, const gs_host_call *call) {
     const uint64_t *exec =
         call->call->kind == GS_CALL_GRAPH ? gs_number_map_find(&order->execs, (uint64_t)(uintptr_t)call->other) : NULL;
+    gs_graph_shape *shape = exec ? (gs_graph_shape *)(uintptr_t)*exec : NULL;
+    return shape && shape->count ? shape : NULL;
+}
+
+/* What a launch waits for, besides the one before it in its stream. */
+static void collect_waits(gs_host_order *order, uint32_t number, gs_host_launch *launch) {
+    struct stream *stream = &order->streams[number];
+    if (launch->is_graph || stream->is_behind_graph)
+        add_after(launch, &stream->last);
+    for (uint32_t i = 0; i < stream->waits.count; i++)
+        add_after(launch, &stream->waits.data[i].ids);
+    stream->waits.count = 0;
+    wait_default(order, number, launch);
+}
+
+static uint64_t launch(gs_host_order *order, uint32_t number, const gs_host_call *call) {
+    struct stream *stream = &order->streams[number];
+    gs_graph_shape *shape = shape_of(order, call);
+    uint32_t count = shape ? shape->count : 1;
     gs_host_launch *made = new_launch(order, call->correlation, call->at_ns);
     if (!made)
         return 0;
-    bool is_graph = call->call->kind == GS_CALL_GRAPH;
-    made->id = order->next_id;
-    made->at_ns = call->at_ns > order->latest_ns ? call->at_ns : order->latest_ns + 1;
-    made->is_graph = is_graph;
-    made->is_programmatic = call->is_programmatic && !stream->is_behind_graph && stream->last.count == 1;
-    made->before = stream->last.count == 1 ? stream->last.data[0] : 0;
-    made->priority = stream->priority;
-    made->shape = exec ? (gs_graph_shape *)(uintptr_t)*exec : NULL;
-    if (made->shape && !made->shape->count)
-        made->shape = NULL;
-    made->left = made->shape ? made->shape->count : 0;
-    if (is_graph || stream->is_behind_graph)
-        add_after(made, &stream->last);
-    for (uint32_t i = 0; i < stream->waits.count; i++)
-        add_after(made, &stream->waits.data[i].ids);
-    stream->waits.count = 0;
-    wait_default(order, number, made);
-    order->next_id += made->shape ? made->shape->count : 1;
-    order->latest_ns = made->at_ns + (made->shape ? made->shape->count : 1) - 1;
-    if (made->shape) {
-        made->shape->references++;
-        last_nodes(&stream->last, made->id, made->shape);
+    *made = (gs_host_launch){
+        .id = order->next_id,
+        .before = stream->last.count == 1 ? stream->last.data[0] : 0,
+        .at_ns = call->at_ns > order->latest_ns ? call->at_ns : order->latest_ns + 1,
+        .shape = shape,
+        .left = shape ? count : 0,
+        .priority = stream->priority,
+        .is_graph = call->call->kind == GS_CALL_GRAPH,
+        .is_programmatic = call->is_programmatic && !stream->is_behind_graph && stream->last.count == 1,
+    };
+    collect_waits(order, number, made);
+    order->next_id += count;
+    order->latest_ns = made->at_ns + count - 1;
+    if (shape) {
+        shape->references++;
+        last_nodes(&stream->last, made->id, shape);
     } else {
         ids_set(&stream->last, made->id);
     }
-    stream->is_behind_graph = is_graph;
+    stream->is_behind_graph = made->is_graph;
     return made->id;
 }
 

@@ -70,25 +70,42 @@ static void put_time(gs_lines *lines, const char *key, const gs_record_style *st
     put_bytes(lines, rest, sizeof rest);
 }
 
+/* The length of the character of UTF-8 that begins here, if it has more than one byte; 0: it is none. */
+static size_t utf8_length(const char *at) {
+    const unsigned char *bytes = (const unsigned char *)at;
+    size_t length = bytes[0] >= 0xc2 && bytes[0] < 0xe0   ? 2
+                    : bytes[0] >= 0xe0 && bytes[0] < 0xf0 ? 3
+                    : bytes[0] >= 0xf0 && bytes[0] < 0xf5 ? 4
+                                                          : 0;
+    for (size_t i = 1; i < length; i++)
+        if ((bytes[i] & 0xc0) != 0x80)
+            return 0;
+    bool is_overlong = (bytes[0] == 0xe0 && bytes[1] < 0xa0) || (bytes[0] == 0xf0 && bytes[1] < 0x90);
+    bool is_no_character = (bytes[0] == 0xed && bytes[1] > 0x9f) || (bytes[0] == 0xf4 && bytes[1] > 0x8f);
+    return length && (is_overlong || is_no_character) ? 0 : length;
+}
+
+static bool is_plain(char byte) {
+    return byte >= ' ' && byte < 127 && byte != '"' && byte != '\\';
+}
+
+/* What is not UTF-8 becomes a question mark. */
 static void put_string(gs_lines *lines, const char *key, const char *text) {
-    static const char hex[] = "0123456789abcdef";
     put(lines, key);
     put(lines, "\"");
     for (const char *at = text; *at;) {
-        size_t plain = 0;
-        while ((unsigned char)at[plain] >= ' ' && at[plain] != '"' && at[plain] != '\\' &&
-               (unsigned char)at[plain] < 127)
-            plain++;
-        put_bytes(lines, at, plain);
-        at += plain;
-        if (*at == '"' || *at == '\\') {
-            put_bytes(lines, *at == '"' ? "\\\"" : "\\\\", 2);
-            at++;
-        } else if (*at) {
-            char escape[] = {'\\', 'u', '0', '0', hex[(unsigned char)*at >> 4], hex[*at & 15]};
-            put_bytes(lines, escape, sizeof escape);
-            at++;
-        }
+        size_t count = 0;
+        while (is_plain(at[count]))
+            count++;
+        count += count ? 0 : utf8_length(at);
+        put_bytes(lines, at, count);
+        at += count;
+        if (count || !*at)
+            continue;
+        if (*at == '"' || *at == '\\')
+            put(lines, "\\");
+        put_bytes(lines, *at == '"' || *at == '\\' ? at : "?", 1);
+        at++;
     }
     put(lines, "\"");
 }
