@@ -59,6 +59,11 @@ static void say_missing(const gs_trace_process *process) {
     if (process->unknown)
         fprintf(stderr, "gridsmith: of %" PRId64 " launches it is not known when the host made them\n",
                 process->unknown);
+    if (process->gpus > 1)
+        fprintf(stderr,
+                "gridsmith: %s has launches on %" PRId64 " GPUs: a prediction needs one; record with "
+                "CUDA_VISIBLE_DEVICES=N\n",
+                process->path, process->gpus);
     if (!process->has_ended)
         fprintf(stderr, "gridsmith: process %" PRId64 " did not end normally: its last second may be missing\n",
                 process->process);

@@ -274,8 +274,9 @@ static void write_lines(void) {
     recorder.line_count = 0;
 }
 
-static void count_record(uint32_t context, uint32_t stream, uint64_t start, uint64_t end) {
+static void count_record(uint32_t device, uint32_t context, uint32_t stream, uint64_t start, uint64_t end) {
     gs_trace_status *status = recorder.status;
+    status->devices |= (uint64_t)1 << device % 64;
     uint64_t *known = gs_number_map_add(&recorder.streams, (uint64_t)context << 32 | (stream + 1u));
     if (known && !*known) {
         *known = 1;
@@ -307,7 +308,7 @@ static void write_kernel(const cupti_kernel *kernel) {
     gs_host_launch_clear(&launch);
     recorder.status->kernels++;
     recorder.status->graph_kernels += kernel->graph_node != 0;
-    count_record(kernel->context, kernel->stream, kernel->start, kernel->end);
+    count_record(kernel->device, kernel->context, kernel->stream, kernel->start, kernel->end);
 }
 
 static void write_memcpy(const cupti_memcpy *copy) {
@@ -316,7 +317,7 @@ static void write_memcpy(const cupti_memcpy *copy) {
     gs_line_memcpy(&recorder.lines, &recorder.style, copy, &launch);
     gs_host_launch_clear(&launch);
     recorder.status->copies++;
-    count_record(copy->context, copy->stream, copy->start, copy->end);
+    count_record(copy->device, copy->context, copy->stream, copy->start, copy->end);
 }
 
 static void write_memcpy_peer(const cupti_memcpy_peer *peer) {
@@ -339,7 +340,7 @@ static void write_memset(const cupti_memset *set) {
     gs_line_memset(&recorder.lines, &recorder.style, set, &launch);
     gs_host_launch_clear(&launch);
     recorder.status->memsets++;
-    count_record(set->context, set->stream, set->start, set->end);
+    count_record(set->device, set->context, set->stream, set->start, set->end);
 }
 
 static void write_record(const void *record) {

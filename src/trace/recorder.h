@@ -185,6 +185,7 @@ typedef struct gs_trace_status {
     uint32_t magic, process;
     uint64_t kernels, graph_kernels, copies, memsets, streams;
     uint64_t launched; /* calls that launch something */
+    uint64_t devices;  /* a bit for each GPU */
     uint64_t unknown;  /* records of calls that were not seen */
     uint64_t dropped;  /* records that CUPTI lost */
     uint64_t skipped;  /* lines that were not written, or were removed, because of the limit */

@@ -218,6 +218,7 @@ static gs_code add_process(gs_trace_summary *summary, const gs_trace_status *sta
                                   .copies = (int64_t)status->copies,
                                   .memsets = (int64_t)status->memsets,
                                   .streams = (int64_t)status->streams,
+                                  .gpus = __builtin_popcountll(status->devices),
                                   .unknown = (int64_t)status->unknown,
                                   .dropped = (int64_t)status->dropped,
                                   .skipped = (int64_t)status->skipped,

@@ -23,7 +23,7 @@ typedef struct gs_trace_options {
 
 /* What was recorded of a process. */
 typedef struct gs_trace_process {
-    int64_t process, kernels, graph_kernels, copies, memsets, streams;
+    int64_t process, kernels, graph_kernels, copies, memsets, streams, gpus;
     int64_t unknown;     /* kernels, copies and memsets of which it is not known when the host launched them */
     int64_t dropped;     /* lost by CUPTI */
     int64_t skipped;     /* not kept because of the limit */
