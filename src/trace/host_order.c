@@ -268,7 +268,6 @@ static size_t forget_old(gs_host_order *order, int64_t now_ns) {
             continue;
         }
         gs_host_launch_clear(launch);
-        launch->at_ns = INT64_MAX; /* a second name of it is forgotten once only */
         launch->left = order->free_launch;
         order->free_launch = (uint32_t)pair.value;
         forgotten++;
@@ -413,16 +412,9 @@ uint64_t gs_host_order_call(gs_host_order *order, const gs_host_call *call) {
     }
 }
 
-void gs_host_order_alias(gs_host_order *order, uint32_t correlation, uint32_t other) {
-    const uint64_t *number = gs_number_map_find(&order->launch_numbers, correlation);
-    uint64_t value = number ? *number : 0, *added;
-    if (value && correlation != other && (added = gs_number_map_add(&order->launch_numbers, other)))
-        *added = value;
-}
-
 /* Puts the place of a launch on the list of free ones. */
 static void forget(gs_host_order *order, uint32_t correlation, uint64_t number) {
-    order->launches[number - 1] = (gs_host_launch){.at_ns = INT64_MAX, .left = order->free_launch};
+    order->launches[number - 1] = (gs_host_launch){.left = order->free_launch};
     order->free_launch = (uint32_t)number;
     gs_number_map_remove(&order->launch_numbers, correlation);
 }

@@ -159,14 +159,8 @@ static void read_graph(const gs_call *row, const cupti_call *call) {
 }
 
 static void enter_call(const gs_call *row, const cupti_call *call) {
-    if (calling.depth++) {
-        if (calling.correlation && calling.correlation != call->correlation) {
-            pthread_mutex_lock(&recorder.order_lock);
-            gs_host_order_alias(recorder.order, calling.correlation, call->correlation);
-            pthread_mutex_unlock(&recorder.order_lock);
-        }
+    if (calling.depth++)
         return;
-    }
     calling.correlation = 0;
     calling.clone_count = 0;
     switch (row->kind) {

@@ -117,8 +117,6 @@ void gs_host_order_free(gs_host_order *order);
 
 /* The next call. Returns the id of a launch, else 0. */
 uint64_t gs_host_order_call(gs_host_order *order, const gs_host_call *call);
-/* The launch with this correlation id has another one too. */
-void gs_host_order_alias(gs_host_order *order, uint32_t correlation, uint32_t other);
 /* The call failed: nothing was launched. */
 void gs_host_order_failed(gs_host_order *order, uint32_t correlation);
 void gs_host_order_stream_new(gs_host_order *order, void *context, void *stream, bool is_blocking, int priority);
