@@ -287,6 +287,26 @@ static void an_event_that_is_gone_stands_for_nothing(void **state) {
     free_program(program);
 }
 
+/* Copies of no bytes have no record. */
+static void launches_without_a_record_do_not_fill_the_memory(void **state) {
+    enum { WAITING = 1 << 21, MORE = 1000 };
+    struct program *program = new_program(1, 0);
+    gs_host_call call = make_call(program, GS_CALL_LAUNCH, 3, 0);
+    gs_host_launch taken;
+    (void)state;
+    for (int i = 0; i < WAITING + MORE; i++) {
+        call.correlation++;
+        call.at_ns += i == WAITING ? 20000000000 : 1000; /* a pause */
+        assert_int_not_equal(gs_host_order_call(program->order, &call), 0);
+    }
+    assert_int_equal(gs_host_order_waiting(program->order), WAITING + MORE); /* with those that are forgotten */
+    assert_true(gs_host_order_take(program->order, call.correlation, 0, &taken));
+    assert_int_equal(taken.id, WAITING + MORE);
+    gs_host_launch_clear(&taken);
+    assert_false(gs_host_order_take(program->order, call.correlation - MORE - 10, 0, &taken));
+    free_program(program);
+}
+
 static void numbers_are_found_until_they_are_removed(void **state) {
     gs_random random = gs_random_at(7, 0);
     gs_number_map map = {0};
@@ -312,6 +332,7 @@ int main(void) {
         cmocka_unit_test(launches_wait_for_what_cuda_says),
         cmocka_unit_test(captured_calls_launch_nothing),
         cmocka_unit_test(nothing_waits_for_a_launch_that_failed),
+        cmocka_unit_test(launches_without_a_record_do_not_fill_the_memory),
         cmocka_unit_test(an_event_that_is_gone_stands_for_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

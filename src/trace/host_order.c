@@ -24,7 +24,8 @@
 #include <string.h>
 
 enum { MOST_WAITING = 1 << 21 };
-#define OLD_NS 10000000000
+#define OLD_NS    10000000000
+#define FORGET_NS 1000000000 /* all launches are looked at, so not often */
 
 typedef struct ids {
     uint64_t *data;
@@ -75,6 +76,7 @@ struct gs_host_order {
     gs_host_launch *launches;
     uint32_t launch_count, launch_capacity, free_launch; /* free ones form a list: `left` is the next, plus 1 */
     uint64_t forgotten;
+    int64_t forgot_ns;   /* when that was tried */
     gs_number_map execs; /* an executable graph: its gs_graph_shape */
 };
 
@@ -256,6 +258,9 @@ static void end_capture(gs_host_order *order, uint64_t capture) {
 static size_t forget_old(gs_host_order *order, int64_t now_ns) {
     gs_number_map kept = {0};
     size_t forgotten = 0;
+    if (now_ns - order->forgot_ns < FORGET_NS)
+        return 0;
+    order->forgot_ns = now_ns;
     for (size_t i = 0; i < order->launch_numbers.capacity; i++) {
         struct gs_number_pair pair = order->launch_numbers.slots[i];
         if (!pair.key)
