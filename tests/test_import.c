@@ -444,6 +444,18 @@ static const char cuobjdump_output[] =
     " Function _Z4axpyIfEvPT_S1_:\r\n"
     "  REG:14 STACK:32 SHARED:1536 LOCAL:8 CONSTANT[0]:568 TEXTURE:0 SURFACE:0 SAMPLER:0\r\n";
 
+/* Names that are not UTF-8, and lines without one. */
+static void names_become_printable(void **state) {
+    (void)state;
+    gs_imported imported = import_text("arch = sm_80\n Function a\xff\x1b:\n  REG:8\n Function :\n  REG:8\n", &all);
+    assert_int_equal(imported.kernels.count, 1);
+    assert_string_equal(imported.kernels.data[0].name, "a??");
+    gs_imported_free(&imported);
+    imported = import_text("[" KERNEL("b\xc3", "0", "7", "1", "1", "1") "]", &all);
+    assert_string_equal(imported.data[0]->launches.data[0].kernel, "b?");
+    gs_imported_free(&imported);
+}
+
 static void kernels_of_compilers_are_listed(void **state) {
     (void)state;
     static const gs_kernel_entry wanted[] = {{(char *)"_Z4axpyIfEvPT_S1_", (char *)"sm_90", 12, 512, 0},
@@ -568,6 +580,7 @@ int main(void) {
         cmocka_unit_test(a_database_of_nsight_systems_is_imported),
         cmocka_unit_test(an_old_export_has_fewer_columns),
         cmocka_unit_test(databases_that_are_no_traces_are_refused),
+        cmocka_unit_test(names_become_printable),
         cmocka_unit_test(kernels_of_compilers_are_listed),
         cmocka_unit_test(settings_supply_what_a_trace_lacks),
         cmocka_unit_test(a_recording_supplies_what_a_trace_lacks),

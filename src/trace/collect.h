@@ -93,8 +93,8 @@ typedef struct gs_collection {
 
 gs_traced_what gs_traced_what_none(void);
 
-/* A name that stays at its address. NULL: out of memory. */
-const char *gs_collect_name(gs_collection *collection, const char *name);
+/* Makes a name printable, and keeps it at an address that does not change. NULL: out of memory. */
+const char *gs_collect_name(gs_collection *collection, char *name);
 
 /* The key of a call: correlation numbers are unique in a process. */
 static inline uint64_t gs_collect_call(int64_t process, int64_t correlation) {

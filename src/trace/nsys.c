@@ -194,7 +194,9 @@ static const table_column kernel_columns[] = {
 };
 
 static gs_code keep_name(const struct database *database, const unsigned char *text, const char **name) {
-    *name = gs_collect_name(database->collection, text && *text ? (const char *)text : "unnamed");
+    char *copy = strdup(text && *text ? (const char *)text : "unnamed");
+    *name = copy ? gs_collect_name(database->collection, copy) : NULL;
+    free(copy);
     return *name ? GS_OK : gs_fail_memory(database->error);
 }
 
