@@ -148,11 +148,19 @@ static void read_stream(const gs_call *row, const cupti_call *call) {
     pthread_mutex_unlock(&recorder.order_lock);
 }
 
+/* A thread that ends leaves nothing behind. */
+static void forget_clones(void) {
+    free(calling.clones);
+    calling.clones = NULL;
+    calling.clone_count = calling.clone_capacity = 0;
+}
+
 static void read_graph(const gs_call *row, const cupti_call *call) {
     void **exec = pointer_at(call->parameters, 0);
     gs_graph_shape *shape = gs_graph_shape_read(&recorder.reader, pointer_at(call->parameters, row->other_at));
     for (size_t i = 0; i < calling.clone_count && shape; i++)
         gs_graph_shape_alias(shape, calling.clones[i].id, calling.clones[i].original);
+    forget_clones();
     pthread_mutex_lock(&recorder.order_lock);
     gs_host_order_exec(recorder.order, *exec, shape);
     pthread_mutex_unlock(&recorder.order_lock);
