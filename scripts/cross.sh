@@ -29,6 +29,7 @@ mkdir -p out/x86_64/lib
 for program in gridsmith bench/share bench/bench_worker bench/launches bench/fairness bench/churn; do
     cp "build/x86_64/$program" out/x86_64/
 done
+cp build/x86_64/libgridsmith-trace.so out/x86_64/
 for test in $tests; do
     cp "build/x86_64/tests/$test" out/x86_64/
 done

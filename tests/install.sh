@@ -43,6 +43,15 @@ if { pkg-config --static --libs gridsmith; readelf -d "$(dirname "$libdir")/libg
     echo "libgridsmith needs libuv or SQLite" && exit 1
 fi
 
+# The recorder needs the C library alone, shows the one name that the driver calls, and is found where it is installed.
+recorder=$(dirname "$libdir")/gridsmith/libgridsmith-trace.so
+[ "$(nm -D --defined-only "$recorder" | awk '{print $3}')" = InitializeInjection ]
+if readelf -d "$recorder" | grep NEEDED | grep -vE 'libc\.|libdl\.|libpthread\.|ld-linux'; then
+    echo "the recorder needs more than the C library" && exit 1
+fi
+"$work/usr/bin/gridsmith" trace -o "$work/trace.jsonl" -- \
+    sh -c 'cmp "$CUDA_INJECTION64_PATH" "$0"' "$recorder" 2>/dev/null
+
 # The client library needs the C library alone, shows its calls alone, and its example runs through a daemon.
 nm -D --defined-only "$(dirname "$libdir")/libgridsmith-client.so" | awk '{print $3}' | grep '^gs_' | sort >"$work/shown"
 grep -o '\bgs_client_[a-z_]*(' "$source_dir/include/gridsmith/client.h" | tr -d '(' | sort -u >"$work/declared"

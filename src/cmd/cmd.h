@@ -110,6 +110,7 @@ typedef struct gs_command {
     size_t options_size;  /* of the struct that the options fill */
     const void *defaults; /* such a struct; NULL: all zero */
     gs_word_count words;
+    bool takes_program; /* the first word ends the options: what follows is the command line of a program */
     gs_command_function *run;
     const gs_verb *verbs; /* in place of `usage`, `words` and `run` */
     size_t verb_count;
@@ -127,7 +128,7 @@ int gs_usage(const gs_command *command, const char *format, ...) __attribute__((
 extern const gs_command gs_command_predict, gs_command_check, gs_command_occupancy, gs_command_gpus, gs_command_fuzz,
     gs_command_replay, gs_command_shrink, gs_command_fit, gs_command_record, gs_command_import, gs_command_probe,
     gs_command_bound, gs_command_reshape, gs_command_verify, gs_command_zoo, gs_command_serve, gs_command_status,
-    gs_command_top;
+    gs_command_top, gs_command_trace;
 
 /* ---- errors, and text for standard output ---- */
 

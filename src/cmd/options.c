@@ -182,6 +182,7 @@ static parsed parse(struct line *line) {
         const char *word = line->argv[line->at];
         if (has_only_words || word[0] != '-' || !word[1]) {
             result = add_word(&line->words, word);
+            has_only_words = has_only_words || line->command->takes_program;
         } else if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0) {
             gs_print_help(line->command, stdout);
             return PARSED_HELP;

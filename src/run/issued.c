@@ -164,7 +164,7 @@ static gs_code resolve_one(gs_run *run, const struct owner *owner, const gs_want
         size_t at = owner->issue->after + i;
         gs_edge found, *edge = &run->edges.data[at];
         if (!gs_run_find(run, wanted->data[at], &found)) {
-            if (run->is_followed && !run->has_ended)
+            if (run->is_followed && (!run->has_ended || run->lost))
                 continue;
             return gs_run_fail_at(run, owner->place, error, GS_E_FORMAT,
                                   "\"after\" names \"%.60s\", and no launch or copy has this id", wanted->data[at]);

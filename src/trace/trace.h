@@ -2,6 +2,7 @@
  * trace.h: real programs as runs.
  *
  *   gs_import     reads the traces of other tools: the PyTorch profiler, Nsight Systems, cuobjdump, ptxas (import.c)
+ *   recording.c   runs a program with the recorder in it (recorder.h lists the files of the recorder)
  *
  * A run holds the launches and copies of one GPU. What a tool does not record is named in `lacks` of the run's origin,
  * and can be supplied by the user or by a recording of the same program (supply.c).
@@ -10,6 +11,39 @@
 #define GS_TRACE_H
 
 #include "run/run.h"
+
+/* ---- recording a program ---- */
+
+typedef struct gs_trace_options {
+    const char *output;  /* %p in it is the number of the process */
+    const char *cupti;   /* NULL: search for it */
+    int64_t limit_bytes; /* 0: none */
+    bool keep_newest;    /* at the limit the oldest is dropped, else the newest */
+} gs_trace_options;
+
+/* What was recorded of a process. */
+typedef struct gs_trace_process {
+    int64_t process, kernels, graph_kernels, copies, memsets, streams, gpus;
+    int64_t unknown;     /* kernels, copies and memsets of which it is not known when the host launched them */
+    int64_t dropped;     /* lost by CUPTI */
+    int64_t skipped;     /* not kept because of the limit */
+    int64_t failed;      /* not written because of an error */
+    int64_t silent;      /* calls that left no record, such as copies of no bytes */
+    int64_t duration_ns; /* from the first start to the last end */
+    bool has_ended;      /* the recording is complete */
+    char *path;          /* "": there is no file */
+} gs_trace_process;
+
+typedef struct gs_trace_summary {
+    gs_trace_process *data; /* of each process that used CUDA */
+    size_t count, capacity;
+    int exit_status; /* of the program, as a shell reports it */
+} gs_trace_summary;
+
+/* Runs a program until it ends and records it. The caller clears the summary, also after an error. */
+gs_code gs_trace_program(const gs_trace_options *options, char *const *words, gs_trace_summary *summary,
+                         gs_error *error);
+void gs_trace_summary_clear(gs_trace_summary *summary);
 
 /* ---- importing ---- */
 

@@ -1,0 +1,130 @@
+/*
+ * trace.c: gridsmith trace: runs a program and records all that it launches on the GPU.
+ *
+ * The exit status is that of the program, so that `trace` can stand before a command in a script. What was recorded is
+ * said on standard error, when the program has ended.
+ */
+#include "trace/trace.h"
+#include "cmd.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct options {
+    const char *output, *limit, *keep, *cupti;
+    bool is_quiet;
+};
+
+static const struct options defaults = {.output = "trace.jsonl", .keep = "oldest"};
+
+static const gs_option option_table[] = {
+    GS_OUTPUT(struct options, output, "write to FILE (default: trace.jsonl); %p in it is the number of the process"),
+    GS_TEXT(struct options, "limit", limit, "SIZE", "keep at most this much of each process: 500M, 2G"),
+    GS_TEXT(struct options, "keep", keep, "WHICH", "at the limit, keep the oldest (default) or the newest"),
+    GS_TEXT(struct options, "cupti", cupti, "FILE", "the CUPTI library to use, instead of searching for one"),
+    GS_FLAG(struct options, "quiet", is_quiet, "do not say what was recorded"),
+};
+
+/* "500M": bytes. False: it is not a size. */
+static bool read_size(const char *text, int64_t *bytes) {
+    static const char units[] = "KMGT";
+    char *end;
+    errno = 0;
+    long long number = strtoll(text, &end, 10);
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    int shift = unit ? (int)(unit - units + 1) * 10 : 0;
+    if (errno || end == text || number < 1 || (*end && !unit) || (*end && end[1]) || number > INT64_MAX >> shift)
+        return false;
+    *bytes = (int64_t)number << shift;
+    return true;
+}
+
+/* ---- what is said in the end ---- */
+
+/* Launches that are missing, or of which something is. */
+static void say_missing(const gs_trace_process *process) {
+    if (process->dropped)
+        fprintf(stderr, "gridsmith: CUPTI lost %" PRId64 " records of process %" PRId64 "\n", process->dropped,
+                process->process);
+    if (process->skipped)
+        fprintf(stderr, "gridsmith: the limit was reached: %" PRId64 " launches of process %" PRId64 " were not kept\n",
+                process->skipped, process->process);
+    if (process->failed)
+        fprintf(stderr, "gridsmith: %s could not be written completely\n", process->path);
+    if (process->silent)
+        fprintf(stderr, "gridsmith: %" PRId64 " calls of process %" PRId64 " left no record\n", process->silent,
+                process->process);
+    if (process->unknown)
+        fprintf(stderr, "gridsmith: of %" PRId64 " launches it is not known when the host made them\n",
+                process->unknown);
+    if (process->gpus > 1)
+        fprintf(stderr,
+                "gridsmith: %s has launches on %" PRId64 " GPUs: a prediction needs one; record with "
+                "CUDA_VISIBLE_DEVICES=N\n",
+                process->path, process->gpus);
+    if (!process->has_ended)
+        fprintf(stderr, "gridsmith: process %" PRId64 " did not end normally: its last second may be missing\n",
+                process->process);
+}
+
+static void say_process(const gs_trace_process *process) {
+    fprintf(stderr, "gridsmith: %s: %" PRId64 " kernels", process->path[0] ? process->path : "nothing written",
+            process->kernels);
+    if (process->graph_kernels)
+        fprintf(stderr, " (%" PRId64 " in graphs)", process->graph_kernels);
+    fprintf(stderr, ", %" PRId64 " copies, %" PRId64 " memsets on %" PRId64 " streams in %.3f s, %" PRId64 " lost\n",
+            process->copies, process->memsets, process->streams, (double)process->duration_ns / 1e9,
+            process->dropped + process->skipped + process->failed);
+    say_missing(process);
+}
+
+static void say_all(const gs_trace_summary *summary) {
+    if (!summary->count)
+        fprintf(stderr, "gridsmith: no CUDA calls: nothing was recorded\n");
+    /* Processes that start CUDA and launch nothing have no recording, unless they are the first. */
+    for (size_t i = 0; i < summary->count; i++)
+        if (summary->data[i].path[0] || !summary->data[i].has_ended)
+            say_process(&summary->data[i]);
+}
+
+static int run(const gs_command *command, void *given, const gs_words *words) {
+    const struct options *options = given;
+    gs_trace_options request = {.output = options->output, .cupti = options->cupti};
+    gs_trace_summary summary = {0};
+    gs_error error = {.code = GS_OK};
+    if (options->limit && !read_size(options->limit, &request.limit_bytes))
+        return gs_usage(command, "--limit takes a size such as 500M or 2G, not \"%.40s\"", options->limit);
+    if (strcmp(options->keep, "oldest") != 0 && strcmp(options->keep, "newest") != 0)
+        return gs_usage(command, "--keep takes oldest or newest, not \"%.40s\"", options->keep);
+    request.keep_newest = strcmp(options->keep, "newest") == 0;
+    const char **program = calloc(words->count + 1, sizeof *program);
+    if (!program)
+        return gs_report_memory();
+    memcpy(program, words->data, words->count * sizeof *program);
+    gs_code code = gs_trace_program(&request, (char *const *)(uintptr_t)program, &summary, &error);
+    int status = summary.exit_status;
+    if (code != GS_OK)
+        status = gs_report(&error) && status ? status : gs_code_exit(code);
+    else if (!options->is_quiet)
+        say_all(&summary);
+    gs_trace_summary_clear(&summary);
+    free(program);
+    return status;
+}
+
+const gs_command gs_command_trace = {
+    .name = "trace",
+    .summary = "Run a CUDA program and record what it launches on the GPU.",
+    .usage = "[-o FILE] [--limit SIZE] [--keep oldest|newest] [--] PROGRAM [ARGUMENT...]",
+    .details = "The exit status is that of the program. The recording is a run, one line a launch.\n\n"
+               "  gridsmith trace -o train.jsonl -- python train.py\n",
+    .options = option_table,
+    .option_count = GS_COUNT(option_table),
+    .options_size = sizeof(struct options),
+    .defaults = &defaults,
+    .words = {1, SIZE_MAX, "give a program to run"},
+    .takes_program = true,
+    .run = run,
+};

@@ -1,0 +1,75 @@
+/*
+ * number_map.c: a table from numbers to numbers: open addressing, linear probing, no tombstones.
+ *
+ * The recorder looks up every launch in one, and its library needs the C library alone. The key 0 marks an empty slot.
+ */
+#include "recorder.h"
+
+#include <stdlib.h>
+
+static size_t home_of(const gs_number_map *map, uint64_t key) {
+    return (size_t)(key * 0x9e3779b97f4a7c15u >> 20) & (map->capacity - 1);
+}
+
+uint64_t *gs_number_map_find(const gs_number_map *map, uint64_t key) {
+    if (!map->count)
+        return NULL;
+    for (size_t at = home_of(map, key);; at = (at + 1) & (map->capacity - 1)) {
+        if (map->slots[at].key == key)
+            return &map->slots[at].value;
+        if (!map->slots[at].key)
+            return NULL;
+    }
+}
+
+static uint64_t *put(gs_number_map *map, uint64_t key) {
+    size_t at = home_of(map, key);
+    while (map->slots[at].key && map->slots[at].key != key)
+        at = (at + 1) & (map->capacity - 1);
+    if (!map->slots[at].key) {
+        map->slots[at] = (struct gs_number_pair){.key = key};
+        map->count++;
+    }
+    return &map->slots[at].value;
+}
+
+static bool grow(gs_number_map *map) {
+    gs_number_map larger = {.capacity = map->capacity ? map->capacity * 2 : 64};
+    larger.slots = calloc(larger.capacity, sizeof *larger.slots);
+    if (!larger.slots)
+        return false;
+    for (size_t i = 0; i < map->capacity; i++)
+        if (map->slots[i].key)
+            *put(&larger, map->slots[i].key) = map->slots[i].value;
+    free(map->slots);
+    *map = larger;
+    return true;
+}
+
+uint64_t *gs_number_map_add(gs_number_map *map, uint64_t key) {
+    if (map->count * 2 >= map->capacity && !grow(map))
+        return NULL;
+    return put(map, key);
+}
+
+/* The slots after the removed one move up, where that brings them closer to their home. */
+void gs_number_map_remove(gs_number_map *map, uint64_t key) {
+    uint64_t *value = gs_number_map_find(map, key);
+    if (!value)
+        return;
+    size_t mask = map->capacity - 1, hole = (size_t)((struct gs_number_pair *)(void *)(value - 1) - map->slots);
+    for (size_t at = (hole + 1) & mask; map->slots[at].key; at = (at + 1) & mask) {
+        size_t home = home_of(map, map->slots[at].key);
+        if (((at - home) & mask) < ((at - hole) & mask))
+            continue;
+        map->slots[hole] = map->slots[at];
+        hole = at;
+    }
+    map->slots[hole] = (struct gs_number_pair){0};
+    map->count--;
+}
+
+void gs_number_map_clear(gs_number_map *map) {
+    free(map->slots);
+    *map = (gs_number_map){0};
+}

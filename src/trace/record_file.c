@@ -1,0 +1,124 @@
+/*
+ * record_file.c: the file of a recording: whole lines, appended, within a limit.
+ *
+ * A file that holds less than it could is better than one that cannot be read. So each write ends at the end of a line,
+ * and a write that fails in the middle is taken back. At the limit, what comes later is dropped; or, to keep the
+ * newest, the file becomes the older half (PATH.older) and a new one begins: each begins with the header and can be
+ * read by itself. `gridsmith trace` joins them when the program has ended.
+ */
+#include "recorder.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- names ---- */
+
+/* PATTERN with %p replaced; false: it has none. */
+static bool replace_process(const char *pattern, char *path, size_t size) {
+    const char *found = strstr(pattern, "%p");
+    if (found)
+        snprintf(path, size, "%.*s%ld%s", (int)(found - pattern), pattern, (long)getpid(), found + 2);
+    return found;
+}
+
+/* "app.jsonl", "app.123.jsonl", "app.123.2.jsonl" and so on. */
+static void number_path(const char *pattern, int try, char *path, size_t size) {
+    const char *slash = strrchr(pattern, '/'), *dot = strrchr(slash ? slash : pattern, '.');
+    const char *end = dot && dot > (slash ? slash + 1 : pattern) ? dot : pattern + strlen(pattern);
+    char number[48] = "";
+    if (try > 0)
+        snprintf(number, sizeof number, try > 1 ? ".%ld.%d" : ".%ld", (long)getpid(), try);
+    snprintf(path, size, "%.*s%s%s", (int)(end - pattern), pattern, number, end);
+}
+
+void gs_record_file_older(const char *path, char *older, size_t size) {
+    snprintf(older, size, "%s.older", path);
+}
+
+/* ---- writing ---- */
+
+static int create(const char *path, int more) {
+    return open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | more, 0666);
+}
+
+/* All or nothing: what was written of lines that do not fit on the disk is cut off again. */
+static bool write_all(gs_record_file *file, const char *bytes, size_t count) {
+    size_t done = 0;
+    while (done < count) {
+        ssize_t written = write(file->descriptor, bytes + done, count - done);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written < 0) {
+            if (done && ftruncate(file->descriptor, (off_t)file->bytes) != 0)
+                file->bytes += done;
+            file->status->failed++;
+            return false;
+        }
+        done += (size_t)written;
+    }
+    file->bytes += count;
+    return true;
+}
+
+bool gs_record_file_open(gs_record_file *file, const char *pattern) {
+    enum { TRIES = 1000 };
+    char *path = file->status->path;
+    if (replace_process(pattern, path, GS_TRACE_PATH)) {
+        file->descriptor = create(path, O_TRUNC);
+    } else {
+        for (int i = file->is_first ? 0 : 1; i < TRIES && file->descriptor < 0; i++) {
+            number_path(pattern, i, path, GS_TRACE_PATH);
+            file->descriptor = create(path, O_EXCL);
+            if (file->descriptor < 0 && errno != EEXIST)
+                break;
+        }
+    }
+    return file->descriptor >= 0 && write_all(file, file->header, file->header_length);
+}
+
+/* The file becomes the older half; what was the older half is gone. */
+static void turn_over(gs_record_file *file) {
+    char older[GS_TRACE_PATH + 16];
+    gs_record_file_older(file->status->path, older, sizeof older);
+    if (rename(file->status->path, older) != 0)
+        return;
+    int made = create(file->status->path, O_EXCL);
+    if (made < 0)
+        return;
+    close(file->descriptor);
+    file->descriptor = made;
+    file->status->skipped += file->older_lines;
+    file->older_lines = file->lines;
+    file->lines = 0;
+    file->bytes = 0;
+    write_all(file, file->header, file->header_length);
+}
+
+void gs_record_file_write(gs_record_file *file, const char *lines, size_t count, uint64_t line_count) {
+    if (file->descriptor < 0 || !count)
+        return;
+    uint64_t most = file->limit ? (file->keep_newest ? file->limit / 2 : file->limit) : UINT64_MAX;
+    if (file->keep_newest && file->bytes + count > most && file->lines)
+        turn_over(file);
+    file->is_full = file->is_full || (!file->keep_newest && file->bytes + count > most);
+    if (file->is_full && line_count) {
+        file->status->skipped += line_count;
+        return;
+    }
+    if (write_all(file, lines, count))
+        file->lines += line_count;
+    else
+        file->is_full = true;
+    file->status->bytes = file->bytes;
+}
+
+void gs_record_file_close(gs_record_file *file) {
+    if (file->descriptor >= 0)
+        close(file->descriptor);
+    file->descriptor = -1;
+    free(file->header);
+    file->header = NULL;
+}

@@ -1,0 +1,221 @@
+/*
+ * recorder.h: the library that records a CUDA program from inside it.
+ *
+ * The driver loads it (CUDA_INJECTION64_PATH) and calls InitializeInjection. CUPTI then tells it of every call that
+ * launches something, before the call, and of every kernel, copy and memset, after it has run. The first says when the
+ * host launched it and what it waits for, the second what it was and when it ran. Both have the same correlation id.
+ *
+ *   injection.c     InitializeInjection: starts CUPTI, takes its callbacks and its buffers
+ *   cupti_open.c    finds CUPTI
+ *   calls.c         the calls that are followed
+ *   host_order.c    streams, events and launches, in the order of the calls: what each launch waits for
+ *   graph_shape.c   the nodes of an executable graph and what each waits for
+ *   record_line.c   a kernel, a copy or a memset as a line of the recording
+ *   record_file.c   the file: a whole line or nothing, within a limit
+ *   number_map.c    a table from numbers to numbers
+ *
+ * The library needs the C library alone. It is loaded into programs of others: it never prints but once, when it cannot
+ * record, and after that it never ends the program.
+ */
+#ifndef GS_TRACE_RECORDER_H
+#define GS_TRACE_RECORDER_H
+
+#include "cupti.h"
+
+#include <pthread.h>
+#include <stdio.h>
+
+/* ---- number_map.c ---- */
+
+/* From numbers that are not 0 to numbers. */
+typedef struct gs_number_map {
+    struct gs_number_pair {
+        uint64_t key, value;
+    } * slots;
+    size_t count, capacity;
+} gs_number_map;
+
+uint64_t *gs_number_map_find(const gs_number_map *map, uint64_t key); /* NULL: not there */
+uint64_t *gs_number_map_add(gs_number_map *map, uint64_t key);        /* a new value is 0; NULL: out of memory */
+void gs_number_map_remove(gs_number_map *map, uint64_t key);
+void gs_number_map_clear(gs_number_map *map);
+
+/* ---- graph_shape.c ---- */
+
+/* Functions of the driver that read a graph; NULL where the driver has none. */
+typedef struct gs_graph_reader {
+    int (*nodes)(void *graph, void **nodes, size_t *count);
+    int (*edges)(void *graph, void **from, void **to, void *data, size_t *count); /* data: 8 bytes an edge */
+    int (*edges_plain)(void *graph, void **from, void **to, size_t *count);
+    int (*node_type)(void *node, int *type);
+    int (*child)(void *node, void **graph);
+    int (*attribute)(void *node, int attribute, void *value); /* value: 64 bytes */
+    int (*node_id)(void *node, uint64_t *id);
+} gs_graph_reader;
+
+/* What a node waits for: that another has ended, that all blocks of it have allowed dependents to start, or that all
+   have started. */
+typedef enum gs_shape_when { GS_SHAPE_AT_END, GS_SHAPE_AT_TRIGGER, GS_SHAPE_AT_START } gs_shape_when;
+
+enum { GS_SHAPE_WHEN_BITS = 2 };
+
+/* A node that runs something on the GPU. */
+typedef struct gs_shape_node {
+    uint64_t id;
+    uint32_t after, after_count; /* first in gs_graph_shape.after, and how many */
+    int priority;
+    bool is_last;     /* no node waits for it */
+    bool is_nested;   /* of a graph within the graph */
+    bool has_exec_id; /* its id in the executable graph is known */
+} gs_shape_node;
+
+typedef struct gs_graph_shape {
+    gs_shape_node *nodes;
+    uint32_t count, last_count;
+    uint32_t *after;         /* the positions of nodes << GS_SHAPE_WHEN_BITS | gs_shape_when */
+    gs_number_map positions; /* of a node's id, plus 1 */
+    int references;
+} gs_graph_shape;
+
+/* Reads a graph. Nodes that run nothing (empty ones, events, host functions) are left out; what waits for them waits
+   for what they wait for. NULL: it cannot be read, or memory is out. */
+gs_graph_shape *gs_graph_shape_read(const gs_graph_reader *reader, void *graph);
+/* A node of the executable graph, which has an id of its own. */
+void gs_graph_shape_alias(gs_graph_shape *shape, uint64_t id, uint64_t original);
+void gs_graph_shape_release(gs_graph_shape *shape);
+
+/* ---- host_order.c ---- */
+
+/* A launch whose record has not arrived, or has just arrived. */
+typedef struct gs_host_launch {
+    uint64_t id;     /* of a graph: of its first node; the others follow */
+    uint64_t before; /* the launch before it in its stream, 0: none, or a graph */
+    int64_t at_ns;   /* when the host made the call */
+    uint64_t *after; /* what it waits for besides the launch before it in its stream */
+    gs_graph_shape *shape;
+    const gs_shape_node *node; /* of a graph, in its shape; NULL: not known */
+    uint32_t after_count;
+    uint32_t left; /* nodes of the graph whose records have not arrived */
+    int priority;  /* of its stream or its node */
+    bool is_graph;
+    bool is_programmatic; /* may start before the kernel before it has ended */
+} gs_host_launch;
+
+/* A call as the recorder sees it. */
+typedef struct gs_host_call {
+    const gs_call *call;
+    void *context, *stream, *other;
+    uint32_t correlation;
+    int64_t at_ns;
+    bool is_programmatic;
+} gs_host_call;
+
+/* The order is not protected against several threads: injection.c is. */
+typedef struct gs_host_order gs_host_order;
+gs_host_order *gs_host_order_new(void); /* NULL: out of memory */
+void gs_host_order_free(gs_host_order *order);
+
+/* The next call. Returns the id of a launch, else 0. */
+uint64_t gs_host_order_call(gs_host_order *order, const gs_host_call *call);
+/* The call failed: nothing was launched. */
+void gs_host_order_failed(gs_host_order *order, uint32_t correlation);
+void gs_host_order_stream_new(gs_host_order *order, void *context, void *stream, bool is_blocking, int priority);
+/* The shape of an executable graph, which is taken over; NULL: the graph is gone. */
+void gs_host_order_exec(gs_host_order *order, void *exec, gs_graph_shape *shape);
+
+/* Takes what is known of the launch that a record is of; of a graph, of the node with this id. False: nothing. The
+   caller clears it. */
+bool gs_host_order_take(gs_host_order *order, uint32_t correlation, uint64_t node, gs_host_launch *launch);
+/* An id for a launch of which the call was not seen. */
+uint64_t gs_host_order_new_id(gs_host_order *order);
+/* How many launches have no record yet, or never had one. */
+uint64_t gs_host_order_waiting(const gs_host_order *order);
+void gs_host_launch_clear(gs_host_launch *launch);
+
+/* ---- record_line.c ---- */
+
+typedef struct gs_lines {
+    char *data;
+    size_t count, capacity;
+    bool failed; /* out of memory: the last line is missing */
+} gs_lines;
+
+enum { GS_MOST_DEVICES = 64, GS_MOST_CONTEXTS = 256 };
+
+/* What the lines of a recording have in common. */
+typedef struct gs_record_style {
+    int64_t start_ns; /* times are since then */
+    char device_names[GS_MOST_DEVICES][64];
+    uint32_t device_sms[GS_MOST_DEVICES];
+    const char *gpus;                   /* GS_TRACE_GPUS, or NULL */
+    uint32_t parents[GS_MOST_CONTEXTS]; /* of a green context: the context that it belongs to */
+    uint32_t cupti_version;
+} gs_record_style;
+
+/* The first line. `program` is the command line, NULs between its words. */
+void gs_line_header(gs_lines *lines, const gs_record_style *style, uint32_t device, const char *program,
+                    size_t program_length);
+/* A kernel, a copy or a memset. Of a launch of which the call was not seen only the id and the time are given. */
+void gs_line_kernel(gs_lines *lines, const gs_record_style *style, const cupti_kernel *kernel,
+                    const gs_host_launch *launch);
+void gs_line_memcpy(gs_lines *lines, const gs_record_style *style, const cupti_memcpy *copy,
+                    const gs_host_launch *launch);
+void gs_line_memset(gs_lines *lines, const gs_record_style *style, const cupti_memset *set,
+                    const gs_host_launch *launch);
+void gs_line_end(gs_lines *lines, const gs_record_style *style, int64_t now_ns, uint64_t lost);
+void gs_lines_free(gs_lines *lines);
+
+/* ---- record_file.c ---- */
+
+/* Where and how to record, in variables of the environment: what `gridsmith trace` says to the library. */
+#define GS_TRACE_OUTPUT "GRIDSMITH_TRACE_OUTPUT" /* path; %p is the number of the process */
+#define GS_TRACE_STATUS "GRIDSMITH_TRACE_STATUS" /* folder for a file of each process, a gs_trace_status */
+#define GS_TRACE_LIMIT  "GRIDSMITH_TRACE_LIMIT"  /* most bytes of a recording */
+#define GS_TRACE_KEEP   "GRIDSMITH_TRACE_KEEP"   /* "oldest" or "newest" */
+#define GS_TRACE_CUPTI  "GRIDSMITH_TRACE_CUPTI"  /* the file of the library */
+#define GS_TRACE_GPUS   "GRIDSMITH_TRACE_GPUS"   /* descriptions of GPUs: a line "NAME SMS TITLE" for each */
+
+enum { GS_TRACE_PATH = 4096 };
+
+/* How a recording stands. The process writes it and `gridsmith trace` reads it when the process has ended, however it
+   did: the file is mapped into memory. */
+typedef struct gs_trace_status {
+    uint32_t magic, process;
+    uint64_t kernels, graph_kernels, copies, memsets, streams;
+    uint64_t launched; /* calls that launch something */
+    uint64_t devices;  /* a bit for each GPU */
+    uint64_t unknown;  /* records of calls that were not seen */
+    uint64_t dropped;  /* records that CUPTI lost */
+    uint64_t skipped;  /* lines that were not written, or were removed, because of the limit */
+    uint64_t failed;   /* writes that failed, and lines that found no memory */
+    uint64_t silent;   /* launches without a record */
+    uint64_t bytes;
+    int64_t start_ns, first_ns, last_ns; /* of the recording; of the kernels */
+    uint32_t has_ended, cupti_version;
+    char path[GS_TRACE_PATH];
+} gs_trace_status;
+
+enum { GS_TRACE_MAGIC = 0x67737472 };
+
+typedef struct gs_record_file {
+    int descriptor;   /* -1: not open */
+    uint64_t limit;   /* 0: none */
+    bool keep_newest; /* the older half is dropped at the limit, else what comes later is */
+    bool is_full;     /* nothing more is written */
+    bool is_first;    /* of the first process that uses CUDA */
+    char *header;
+    size_t header_length;
+    uint64_t bytes, lines, older_lines;
+    gs_trace_status *status;
+} gs_record_file;
+
+/* Creates the file that `pattern` names: %p is the number of the process. Without it, the first process gets the name
+   as it is, and others have the number of the process before its ending. */
+bool gs_record_file_open(gs_record_file *file, const char *pattern);
+/* Appends whole lines: `line_count` of them. The limit does not hold for lines that are not counted. */
+void gs_record_file_write(gs_record_file *file, const char *lines, size_t count, uint64_t line_count);
+void gs_record_file_close(gs_record_file *file);
+/* The name of the file with the older half. */
+void gs_record_file_older(const char *path, char *older, size_t size);
+
+#endif

@@ -1,0 +1,116 @@
+/*
+ * test_recorded.c: recordings of real programs by `gridsmith trace` say what happened on the GPU.
+ *
+ * corpus/h200-program-*.jsonl.gz were recorded on an H200. Whatever a launch waits for, by its stream or by name, must
+ * have ended before the launch started, by the clock of the GPU: if the recorder named the wrong launch, it shows here.
+ */
+#include "test.h"
+
+#include "run/run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+    const char *file;
+    size_t launches, copies; /* copies and memsets */
+    size_t edges, triggers;  /* what is waited for besides the stream's order; and only for the permission to start */
+    size_t clusters;         /* launches with clusters */
+} programs[] = {
+    {"corpus/h200-program-eager.jsonl.gz", 883, 94, 0, 0, 138},
+    {"corpus/h200-program-graphs.jsonl.gz", 233, 50, 140, 0, 84},
+    {"corpus/h200-program-nccl.jsonl.gz", 1029, 596, 17, 0, 138},
+    {"corpus/h200-program-cupy.jsonl.gz", 73, 35, 0, 0, 0},
+    {"corpus/h200-program-jax.jsonl.gz", 258, 244, 57, 51, 2},
+};
+
+static gs_run *read_program(const char *file) {
+    gs_error error = {0};
+    gs_runs *runs = gs_runs_open(test_path(file), &error);
+    gs_run *run = runs ? gs_runs_next(runs, &error) : NULL;
+    if (!run)
+        fail_msg("%s: %s", file, error.message);
+    gs_runs_close(runs);
+    return run;
+}
+
+/* What an edge names. */
+static const gs_issue *issue_of(const gs_run *run, gs_edge edge) {
+    return edge.is_copy ? &run->copies.data[edge.number].issue : &run->launches.data[edge.number].issue;
+}
+
+static void recordings_have_all_launches(void **state) {
+    (void)state;
+    for (size_t i = 0; i < GS_COUNT(programs); i++) {
+        gs_run *run = read_program(programs[i].file);
+        size_t clusters = 0, triggers = 0;
+        for (size_t k = 0; k < run->launches.count; k++)
+            clusters += run->launches.data[k].cluster > 1;
+        for (size_t k = 0; k < run->edges.count; k++)
+            triggers += run->edges.data[k].when == GS_AT_TRIGGER;
+        assert_true(run->has_ended);
+        assert_string_equal(run->gpu, "h200");
+        assert_int_equal(run->launches.count, programs[i].launches);
+        assert_int_equal(run->copies.count, programs[i].copies);
+        assert_int_equal(run->edges.count, programs[i].edges);
+        assert_int_equal(triggers, programs[i].triggers);
+        assert_int_equal(clusters, programs[i].clusters);
+        gs_run_free(run);
+    }
+}
+
+static void check_issue(const char *file, const gs_run *run, const gs_issue *issue) {
+    if (issue->start_ns < issue->at_ns)
+        fail_msg("%s: %s started before it was launched", file, issue->id);
+    for (uint32_t i = 0; i < issue->after_count; i++) {
+        gs_edge edge = run->edges.data[issue->after + i];
+        const gs_issue *before = issue_of(run, edge);
+        if (edge.when == GS_AT_END ? issue->start_ns < before->end_ns : issue->start_ns < before->start_ns)
+            fail_msg("%s: %s did not wait for %s", file, issue->id, before->id);
+    }
+}
+
+static void launches_waited_for_what_they_name(void **state) {
+    (void)state;
+    for (size_t i = 0; i < GS_COUNT(programs); i++) {
+        gs_run *run = read_program(programs[i].file);
+        for (size_t k = 0; k < run->launches.count; k++)
+            check_issue(programs[i].file, run, &run->launches.data[k].issue);
+        for (size_t k = 0; k < run->copies.count; k++)
+            check_issue(programs[i].file, run, &run->copies.data[k].issue);
+        gs_run_free(run);
+    }
+}
+
+/* Whether a launch may start before the one before it in its stream has ended. */
+static bool is_early(const gs_run *run, const gs_issue *issue) {
+    for (uint32_t i = 0; i < issue->after_count; i++)
+        if (run->edges.data[issue->after + i].when != GS_AT_END)
+            return true;
+    return false;
+}
+
+static void launches_of_a_stream_ran_one_after_the_other(void **state) {
+    (void)state;
+    for (size_t i = 0; i < GS_COUNT(programs); i++) {
+        gs_run *run = read_program(programs[i].file);
+        for (size_t k = 1; k < run->launches.count; k++) {
+            const gs_launch *launch = &run->launches.data[k], *before = NULL;
+            for (size_t m = k; m-- > 0 && !before && launch->stream;)
+                if (run->launches.data[m].stream == launch->stream)
+                    before = &run->launches.data[m];
+            if (before && launch->issue.start_ns < before->issue.end_ns && !is_early(run, &launch->issue))
+                fail_msg("%s: %s did not wait for %s", programs[i].file, launch->issue.id, before->issue.id);
+        }
+        gs_run_free(run);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(recordings_have_all_launches),
+        cmocka_unit_test(launches_waited_for_what_they_name),
+        cmocka_unit_test(launches_of_a_stream_ran_one_after_the_other),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

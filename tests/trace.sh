@@ -1,0 +1,178 @@
+#!/bin/sh
+# gridsmith trace, on a pretended driver and CUPTI (tests/fake/traced_driver.c): what is recorded, however the program ends.
+#
+#   sh tests/trace.sh PROGRAM APP FOLDER
+#
+# APP is tests/fake/traced_app.c, FOLDER has the pretended libraries.
+set -u
+program=$1
+app=$2
+folder=$3
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+failed=0
+complain() {
+    failed=1
+    echo "FAILED $*"
+    head -c 2000 err 2>/dev/null | sed 's/^/    /'
+}
+
+# trace EXIT_STATUS SAYS ARGUMENTS...: runs the program; standard error must contain SAYS.
+trace() {
+    wanted=$1 says=$2
+    shift 2
+    GRIDSMITH_FAKE=${fake:-} LD_LIBRARY_PATH=${libraries-$folder} TMPDIR=$work "$program" trace "$@" >out 2>err </dev/null
+    found=$?
+    [ "$found" = "$wanted" ] || complain "trace $*: exit status $found, not $wanted"
+    [ -z "$says" ] || grep -qF -- "$says" err || complain "trace $*: does not say \"$says\""
+    if ls -d "$work"/gridsmith-trace-* >/dev/null 2>&1; then
+        complain "trace $*: left its temporary folder"
+    fi
+}
+
+# launches FILE: how many kernels a file has.
+launches() {
+    grep -c '"op":"launch"' "$1"
+}
+
+# readable FILE: the program reads it as a run.
+readable() {
+    "$program" predict "$1" >out 2>err || complain "$1 cannot be read"
+}
+
+# has FILE KERNEL TEXT: the first launch of a kernel has these words.
+has() {
+    grep -F "\"kernel\":\"$2\"" "$1" | head -n 1 | grep -qF -- "$3" || complain "$1: the launch of $2 has no $3:
+$(grep -F "\"kernel\":\"$2\"" "$1" | head -n 1)"
+}
+
+# id KERNEL: its id in all.jsonl.
+id() {
+    grep -F "\"kernel\":\"$1\"" all.jsonl | head -n 1 | sed 's/^{"op":"[a-z]*","id":\([0-9]*\),.*/\1/'
+}
+
+# ---- what is recorded ----
+trace 0 "27 kernels (14 in graphs), 2 copies, 3 memsets on 7 streams" -o all.jsonl -- "$app" all
+readable all.jsonl
+head -n 1 all.jsonl | grep -q '"schema":"gridsmith.run/1","gpu":"h200",.*"program":".*traced_app all".*"gpu_name":"NVIDIA H200 NVL"' ||
+    complain "the header: $(head -n 1 all.jsonl)"
+tail -n 1 all.jsonl | grep -q '^{"op":"end",' || complain "there is no end"
+has all.jsonl first '"blocks":3,"threads":96,"registers":40,"shared_bytes":512,'
+has all.jsonl first '"priority":-2,'
+has all.jsonl first '"stream":13,"at_us":'
+has all.jsonl first '"grid":[3,1,1],"block":[96,1,1],"static_shared_bytes":512,"shared_config_bytes":65536,'
+has all.jsonl root '"graph":3,"node":'
+has all.jsonl right '"priority":-3,'
+has all.jsonl clustered '"blocks":16,"threads":256,"registers":40,"shared_bytes":1512,"cluster":8,'
+has all.jsonl clustered '"cluster_shape":[4,2,1]'
+has all.jsonl local_carveout '"local_bytes":96,"carveout_percent":75,'
+grep -q '"kind":"host_to_device","bytes":4096,"stream":14,' all.jsonl || complain "the copy to the device"
+grep -q '"kind":"device_to_host","bytes":0,"stream":7,' all.jsonl || complain "the copy to the host"
+grep -q '"op":"memset","id":[0-9]*,"bytes":77,"stream":14,' all.jsonl || complain "the memset"
+
+# ---- what launches wait for ----
+has all.jsonl after_first "\"after\":[$(id first)]"
+grep -F '"kernel":"in_order"' all.jsonl | grep -q '"after"' && complain "in_order waits for more than its stream"
+has all.jsonl blocking "\"after\":[$(id on_default)]"
+has all.jsonl default_after_blocking "\"after\":[$(id blocking)]"
+has all.jsonl early "\"after\":[{\"id\":$(id local_carveout),\"when\":\"trigger\"}]"
+has all.jsonl root "\"after\":[$(id before_graph)]"
+has all.jsonl left "\"after\":[$(id root)]"
+has all.jsonl right "\"after\":[$(id root)]"
+has all.jsonl joined "\"after\":[$(id left),$(($(id right) + 1))]"
+has all.jsonl early_in_graph "\"after\":[{\"id\":$(id joined),\"when\":\"trigger\"}]"
+has all.jsonl child_1 "\"after\":[$(id early_in_graph)]"
+has all.jsonl child_2 "\"after\":[$(id child_1)]"
+has all.jsonl behind_graph "\"after\":[$(id child_2)]"
+has all.jsonl beside_graph "\"after\":[$(id child_2)]"
+[ "$(sed -n 's/^{"op":"[a-z]*","id":\([0-9]*\),.*/\1/p' all.jsonl | sort | uniq -d)" = "" ] || complain "ids are not unique"
+[ "$(sed -n 's/^{"op":"[a-z]*","id":\([0-9]*\),.*/\1/p' all.jsonl | wc -l)" = 32 ] || complain "launches without an id"
+
+# The words of the command line may have any bytes.
+trace 0 "1 kernels" -o bytes.jsonl -- "$app" status 0 "$(printf 'a"b\\c \303\274 \377 \tend')"
+readable bytes.jsonl
+head -n 1 bytes.jsonl | grep -qF "status 0 a\\\"b\\\\c $(printf '\303\274') ? ?end\"" || complain "the program: $(head -n 1 bytes.jsonl)"
+
+# ---- ends ----
+trace 9 "1 kernels" -o status.jsonl -- "$app" status 9
+trace 139 "did not end normally" -o segv.jsonl -- "$app" end segv
+trace 137 "did not end normally" -o killed.jsonl -- "$app" end kill
+trace 5 "did not end normally" -o exited.jsonl -- "$app" end _exit
+for file in segv.jsonl killed.jsonl exited.jsonl; do
+    readable $file
+    [ "$(launches $file)" -gt 0 ] || complain "$file has no launches"
+    [ "$(tail -c 1 $file)" = "" ] || complain "$file does not end with a line"
+    [ "$(grep -c '^{.*}$' $file)" = "$(wc -l <$file)" ] || complain "$file has something that is not a line"
+done
+trace 0 "no CUDA calls: nothing was recorded" -o nothing.jsonl -- "$app" nothing
+[ -e nothing.jsonl ] && complain "a program without CUDA left a recording"
+trace 3 "no CUDA calls" -- sh -c 'exit 3'
+trace 0 "0 kernels" -o start.jsonl "$app" start
+[ "$(wc -l <start.jsonl)" = 2 ] || complain "a program that launches nothing has more than a header and an end"
+trace 127 "cannot start \"$work/absent\"" -o x.jsonl -- "$work/absent"
+trace 2 "is not a file" -o /dev/null -- "$app" status 0
+trace 4 "cannot write" -o "$work/absent/x.jsonl" -- "$app" status 0
+
+# ---- many launches, threads, children ----
+trace 0 "80000 kernels, 0 copies, 0 memsets on 4 streams" -o many.jsonl -- "$app" many 20000 4
+[ "$(launches many.jsonl)" = 80000 ] || complain "$(launches many.jsonl) launches of 80000"
+[ "$(grep -c '"at_us"' many.jsonl)" = 80001 ] || complain "launches without a time"
+trace 0 "2 kernels" -o fork.jsonl -- "$app" fork
+[ "$(launches fork.jsonl)" = 2 ] || complain "the parent launched 2 kernels"
+child=$(ls fork.*.jsonl)
+[ "$(launches "$child")" = 1 ] || complain "the child launched 1 kernel: $child"
+[ "$(ls fork*.jsonl | wc -l)" = 2 ] || complain "a child without CUDA left a recording"
+trace 0 "1 kernels" -o children.jsonl -- sh -c "$app status 0; $app start"
+[ "$(ls children*.jsonl)" = children.jsonl ] || complain "a second process that launched nothing left a recording"
+trace 0 "1 kernels" -o 'number.%p.jsonl' -- "$app" status 0
+[ "$(ls number.*.jsonl | wc -l)" = 1 ] && [ ! -e 'number.%p.jsonl' ] || complain "%p: $(ls number.*)"
+trace 0 "1 kernels" -o status.jsonl -- "$app" status 0
+[ "$(launches status.jsonl)" = 1 ] || complain "the old recording was not replaced"
+trace 0 "" --quiet -o status.jsonl -- "$app" status 0
+[ -s err ] && complain "--quiet says something"
+
+# ---- limits ----
+trace 0 "the limit was reached" -o oldest.jsonl --limit 1M -- "$app" many 20000
+[ "$(wc -c <oldest.jsonl)" -le 1048700 ] || complain "the limit was not kept: $(wc -c <oldest.jsonl)"
+sed -n 2p oldest.jsonl | grep -q '"id":1,' || complain "the oldest launch was not kept"
+readable oldest.jsonl
+kept=$(launches oldest.jsonl)
+tail -n 1 oldest.jsonl | grep -q "\"op\":\"end\".*\"lost\":$((20000 - kept))}" || complain "the end does not count what was lost"
+trace 0 "the limit was reached" -o newest.jsonl --limit 1M --keep newest -- "$app" many 20000
+[ "$(wc -c <newest.jsonl)" -le 1048700 ] || complain "the limit was not kept: $(wc -c <newest.jsonl)"
+[ "$(wc -c <newest.jsonl)" -ge 400000 ] || complain "less than half of the limit was kept: $(wc -c <newest.jsonl)"
+tail -n 2 newest.jsonl | head -n 1 | grep -q '"id":20000,' || complain "the newest launch was not kept"
+readable newest.jsonl
+grep -c '"schema"' newest.jsonl | grep -qx 1 || complain "the halves were not joined"
+[ -e newest.jsonl.older ] && complain "the older half was left"
+trace 2 "--limit takes a size" -o x.jsonl --limit much -- "$app" status 0
+trace 2 "--keep takes oldest or newest" -o x.jsonl --keep all -- "$app" status 0
+
+# ---- a full disk ----
+# ThreadSanitizer needs large files in TMPDIR for itself.
+limited() {
+    trap '' XFSZ
+    ulimit -f 200
+    "$@"
+}
+if (limited env TMPDIR="$work" "$program" --version) >/dev/null 2>&1; then
+    (limited trace 0 "could not be written completely" -o full.jsonl -- "$app" many 20000 && exit "$failed") || failed=1
+    readable full.jsonl
+    [ "$(tail -c 1 full.jsonl)" = "" ] || complain "a file that could not be written ends in the middle of a line"
+fi
+
+# ---- trouble with CUPTI ----
+fake=drops trace 0 "CUPTI lost 200 records" -o drops.jsonl -- "$app" many 2000
+[ "$(launches drops.jsonl)" = 1800 ] || complain "$(launches drops.jsonl) launches of 1800"
+tail -n 1 drops.jsonl | grep -q '"lost":200' || complain "the end does not count dropped records"
+fake=drops trace 0 "CUPTI lost 3 records" -o drops.jsonl -- "$app" all
+readable drops.jsonl
+fake=refuses trace 1 "4 kernels" -o refuses.jsonl -- "$app" all
+readable refuses.jsonl
+fake=subscribed trace 3 "another profiler is at work" -o x.jsonl -- "$app" status 0
+trace 3 "CUPTI cannot be opened" -o x.jsonl --cupti "$work/absent.so" -- "$app" status 0
+trace 2 "give a program to run" -o x.jsonl
+
+[ "$failed" = 0 ] && echo "programs are recorded, however they end"
+exit "$failed"
