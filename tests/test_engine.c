@@ -138,20 +138,26 @@ static void engine_is_right_on_whole_gpus(void **state) {
     }
 }
 
-/* ---- waves that repeat are skipped ---- */
+/* ---- waves that repeat, and launches that go like earlier ones, are skipped ---- */
 
 struct skipper {
+    const gs_run *run;
     const gs_log *wanted;
     size_t **starts; /* by launch and block: the number in the log, from 1; 0: it does not start */
-    size_t event, found, skipped;
+    size_t found, skipped, repeated;
+    bool differs;
 };
+
+static const gs_start *start_of(const struct skipper *skipper, size_t launch, int64_t block) {
+    size_t number = skipper->starts[launch][block];
+    return number ? &skipper->wanted->data[number - 1] : NULL;
+}
 
 static bool on_played(void *user, size_t launch, int64_t block, int32_t sm, int64_t now_ns) {
     struct skipper *skipper = user;
-    size_t number = skipper->starts[launch][block];
-    const gs_start found = {skipper->event, launch, block, sm, now_ns};
+    const gs_start *wanted = start_of(skipper, launch, block);
     skipper->found++;
-    return number && same_start(&skipper->wanted->data[number - 1], &found);
+    return wanted && wanted->sm == sm && wanted->at_ns == now_ns;
 }
 
 static bool may_skip(void *user, size_t launch, int64_t wave) {
@@ -165,14 +171,39 @@ static void on_skipped(void *user, size_t launch, int64_t blocks) {
     skipper->skipped += (size_t)blocks;
 }
 
-/* Plays a run in which waves may be skipped. False: a block that was played is not as in the log. */
-static bool play_skipping(const gs_gpu *gpu, const gs_run *run, struct skipper *skipper) {
-    gs_engine_hooks hooks = {.user = skipper, .started = on_played, .may_skip = may_skip, .skipped = on_skipped};
+/* When a block starts, in waves from the start of its launch; in nanoseconds if blocks do not run equally long. */
+static int64_t wave_of(const struct skipper *skipper, size_t launch, int64_t block) {
+    const gs_launch *which = &skipper->run->launches.data[launch];
+    int64_t after_ns = start_of(skipper, launch, block)->at_ns - start_of(skipper, launch, 0)->at_ns;
+    return which->spread_ns ? after_ns : after_ns / which->duration_ns;
+}
+
+static void on_repeated(void *user, size_t launch, size_t like, int64_t start_ns, int64_t end_ns) {
+    struct skipper *skipper = user;
+    const gs_launch *which = &skipper->run->launches.data[launch];
+    int64_t last_ns = start_ns;
+    for (int64_t block = 0; block < which->blocks && !skipper->differs; block++) {
+        const gs_start *start = start_of(skipper, launch, block);
+        skipper->differs = !start || start->sm != start_of(skipper, like, block)->sm ||
+                           wave_of(skipper, launch, block) != wave_of(skipper, like, block);
+        if (start)
+            last_ns = gs_max(last_ns, start->at_ns + gs_block_duration(which, block));
+    }
+    if (skipper->differs || start_of(skipper, launch, 0)->at_ns != start_ns || last_ns != end_ns)
+        skipper->differs = true;
+    skipper->repeated += (size_t)which->blocks;
+}
+
+/* Plays a run in which blocks may be skipped. False: a block is not as in the log. */
+static bool play_skipping(const gs_gpu *gpu, struct skipper *skipper) {
+    gs_engine_hooks hooks = {
+        .user = skipper, .started = on_played, .may_skip = may_skip, .skipped = on_skipped, .repeated = on_repeated};
+    const gs_run *run = skipper->run;
     gs_engine *engine = gs_engine_new(gpu, run, &hooks, NULL);
     assert_non_null(engine);
     gs_code code = GS_OK;
-    for (; skipper->event < run->events.count && code == GS_OK; skipper->event++) {
-        const gs_event *event = &run->events.data[skipper->event];
+    for (size_t i = 0; i < run->events.count && code == GS_OK; i++) {
+        const gs_event *event = &run->events.data[i];
         if (event->op == GS_LAUNCH)
             code = gs_engine_launch(engine, event->launch, NULL);
         else if (event->op == GS_EXIT)
@@ -181,7 +212,7 @@ static bool play_skipping(const gs_gpu *gpu, const gs_run *run, struct skipper *
     if (code == GS_OK)
         code = gs_engine_finish(engine, NULL);
     gs_engine_free(engine);
-    return code == GS_OK;
+    return code == GS_OK && !skipper->differs;
 }
 
 static gs_run *random_long_run(gs_random *random, const gs_gpu *gpu) {
@@ -200,50 +231,103 @@ static gs_run *random_long_run(gs_random *random, const gs_gpu *gpu) {
     return run;
 }
 
-/* Returns how many blocks were skipped. */
-static size_t compare_skipping(uint64_t seed, uint64_t index) {
-    gs_random random = gs_random_at(seed, index);
-    gs_gpu *gpu = random_gpu(&random, index % 2 ? 0 : 50);
-    gs_run *run = random_long_run(&random, gpu);
-    gs_log wanted = {0};
-    engine_play(gpu, run, &wanted);
-    struct skipper skipper = {.wanted = &wanted, .starts = calloc(run->launches.count + 1, sizeof *skipper.starts)};
+/* Kernels that are launched again and again, many of them alone. */
+static gs_run *random_serial_run(gs_random *random, const gs_gpu *gpu) {
+    gs_run *run = random_run(random, gpu);
+    int others = (int)gs_random_from(random, 0, 20), spread = gs_random_chance(random, 30) ? 50 : 0;
+    for (size_t i = 0; i < run->launches.count; i++) {
+        gs_launch *launch = &run->launches.data[i];
+        if (i && gs_random_chance(random, 70)) {
+            const gs_launch *like = &run->launches.data[gs_random_from(random, 0, (int64_t)i - 1)];
+            launch->shape = like->shape;
+            launch->blocks = like->blocks;
+            launch->cluster = like->cluster;
+        }
+        if (!launch->duration_ns || gs_random_chance(random, 50))
+            launch->duration_ns = gs_random_from(random, 1, 4000);
+        if (!gs_random_chance(random, spread))
+            launch->spread_ns = 0;
+        if (gs_random_chance(random, others))
+            continue;
+        free(launch->stream);
+        launch->stream = strdup("serial");
+        assert_non_null(launch->stream);
+    }
+    return run;
+}
+
+/* Plays a run with and without skipping; returns how many blocks were skipped and repeated. */
+static struct skipper compare_skipping(const gs_gpu *gpu, gs_run *run, const gs_log *wanted, uint64_t seed,
+                                       uint64_t index) {
+    struct skipper skipper = {
+        .run = run, .wanted = wanted, .starts = calloc(run->launches.count + 1, sizeof *skipper.starts)};
     for (size_t i = 0; i < run->launches.count; i++)
         skipper.starts[i] = calloc((size_t)run->launches.data[i].blocks, sizeof **skipper.starts);
-    for (size_t i = 0; i < wanted.count; i++)
-        skipper.starts[wanted.data[i].launch][wanted.data[i].block] = i + 1;
-    if (!play_skipping(gpu, run, &skipper) || skipper.found + skipper.skipped != wanted.count)
+    for (size_t i = 0; i < wanted->count; i++)
+        skipper.starts[wanted->data[i].launch][wanted->data[i].block] = i + 1;
+    bool same = play_skipping(gpu, &skipper);
+    size_t all = skipper.found + skipper.skipped + skipper.repeated;
+    if (!same || all != wanted->count)
         fail_msg("GRIDSMITH_SEED=%llu, index %llu: %zu blocks start, %zu of them are skipped, instead of %zu",
-                 (unsigned long long)seed, (unsigned long long)index, skipper.found + skipper.skipped, skipper.skipped,
-                 wanted.count);
+                 (unsigned long long)seed, (unsigned long long)index, all, skipper.skipped + skipper.repeated,
+                 wanted->count);
     for (size_t i = 0; i < run->launches.count; i++)
         free(skipper.starts[i]);
     free(skipper.starts);
-    free(wanted.data);
-    gs_run_free(run);
-    gs_gpu_free(gpu);
-    return skipper.skipped;
+    return skipper;
 }
 
 static void skipped_waves_change_nothing(void **state) {
-    uint64_t seed = test_number("GRIDSMITH_SEED", 1), runs = test_number("GRIDSMITH_RUNS", 100000) / 100;
+    uint64_t seed = test_number("GRIDSMITH_SEED", 1) + 100, runs = test_number("GRIDSMITH_RUNS", 100000) / 100;
     size_t skipped = 0, with = 0;
     (void)state;
     for (uint64_t i = 0; i < runs; i++) {
-        size_t here = compare_skipping(seed + 100, i);
+        gs_random random = gs_random_at(seed, i);
+        gs_gpu *gpu = random_gpu(&random, i % 2 ? 0 : 50);
+        gs_run *run = random_long_run(&random, gpu);
+        gs_log wanted = {0};
+        engine_play(gpu, run, &wanted);
+        size_t here = compare_skipping(gpu, run, &wanted, seed, i).skipped;
         skipped += here;
         with += here > 0;
+        free(wanted.data);
+        gs_run_free(run);
+        gs_gpu_free(gpu);
     }
     print_message("%llu long runs, %zu blocks of %zu runs skipped\n", (unsigned long long)runs, skipped, with);
     assert_true(runs < 20 || with > runs / 20);
 }
 
+/* The engine that repeats, the engine that does not, and the literal algorithm. */
+static void repeated_launches_change_nothing(void **state) {
+    uint64_t seed = test_number("GRIDSMITH_SEED", 1) + 200, runs = test_number("GRIDSMITH_RUNS", 100000);
+    size_t repeated = 0, with = 0;
+    (void)state;
+    for (uint64_t i = 0; i < runs; i++) {
+        gs_random random = gs_random_at(seed, i);
+        gs_gpu *gpu = random_gpu(&random, i % 2 ? 0 : 50);
+        gs_run *run = random_serial_run(&random, gpu);
+        gs_log wanted = {0}, found = {0};
+        literal_play(gpu, run, &wanted);
+        engine_play(gpu, run, &found);
+        compare_logs(gpu, run, &wanted, &found, seed, i);
+        size_t here = compare_skipping(gpu, run, &wanted, seed, i).repeated;
+        repeated += here;
+        with += here > 0;
+        free(wanted.data);
+        free(found.data);
+        gs_run_free(run);
+        gs_gpu_free(gpu);
+    }
+    print_message("%llu serial runs, %zu blocks of %zu runs repeated\n", (unsigned long long)runs, repeated, with);
+    assert_true(runs < 20 || with > runs / 5);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(engine_is_the_papers_algorithm),
-        cmocka_unit_test(engine_follows_every_mechanism),
-        cmocka_unit_test(engine_is_right_on_whole_gpus),
-        cmocka_unit_test(skipped_waves_change_nothing),
+        cmocka_unit_test(engine_is_the_papers_algorithm),   cmocka_unit_test(engine_follows_every_mechanism),
+        cmocka_unit_test(engine_is_right_on_whole_gpus),    cmocka_unit_test(skipped_waves_change_nothing),
+        cmocka_unit_test(repeated_launches_change_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -233,6 +233,12 @@ bool gs_state_local_waits(const gs_state *state, const gs_need *need);
 int32_t gs_state_place(gs_state *state, const gs_need *need, int32_t need_number, int32_t sm, bool in_cluster,
                        bool *group_changed);
 
+/* Moves the pointer of each SM by so many steps. */
+void gs_state_turn(gs_state *state, const uint8_t *steps);
+
+/* Makes an idle group one that has just become idle, with this configuration. */
+void gs_state_warm(gs_state *state, int32_t group, int32_t config_bytes);
+
 /* Drops the configuration of a group that has become idle, because no kernel waited for it. */
 void gs_state_cool(gs_state *state, int32_t group);
 

@@ -11,7 +11,8 @@
  * Time passes by a heap of running blocks, ordered by when they end. Launches and exits take no time. Blocks that end
  * at the same time end one after the other, in the order of launches and blocks, and the queue is served after each. At
  * the exit of a kernel with a duration the host waits: time passes until the kernel has ended. While a recording is
- * followed, blocks end when they ended in it (follow.c). Waves of blocks that repeat can be skipped (waves.c).
+ * followed, blocks end when they ended in it (follow.c). Waves of blocks that repeat can be skipped (waves.c), and so
+ * can the blocks of launches that have the GPU to themselves, if one before went alike (solo.c).
  */
 #include "engine.h"
 
@@ -57,9 +58,13 @@ gs_engine *gs_engine_new(const gs_gpu *gpu, const gs_run *run, const gs_engine_h
     bool has_clusters = gs_gpu_has_clusters(gpu);
     engine->clusters = has_clusters ? gs_clusters_new(gpu, error) : NULL;
     engine->round = calloc((size_t)gpu->sms, sizeof *engine->round);
+    engine->solo.launch = NO_LAUNCH;
+    bool may_repeat = hooks->repeated && !hooks->follow && !hooks->endless;
+    engine->solos = may_repeat ? gs_solos_new(gpu) : NULL;
     turns_begin(engine, gpu);
-    if (engine->dispatcher && engine->plays && engine->streams && engine->running && engine->burst.placed &&
-        engine->order && engine->round && (engine->numberer || !by_grant) && (engine->clusters || !has_clusters))
+    if (engine->dispatcher && (engine->solos || !may_repeat) && engine->plays && engine->streams && engine->running &&
+        engine->burst.placed && engine->order && engine->round && (engine->numberer || !by_grant) &&
+        (engine->clusters || !has_clusters))
         return engine;
     gs_engine_free(engine);
     gs_fail_memory(error);
@@ -81,6 +86,7 @@ void gs_engine_free(gs_engine *engine) {
     free(engine->order);
     free(engine->round);
     gs_waves_free(engine);
+    gs_solos_free(engine->solos);
     gs_numberer_free(engine->numberer);
     gs_clusters_free(engine->clusters);
     free(engine);
@@ -227,6 +233,10 @@ static int64_t end_of(gs_engine *engine, size_t launch, int64_t block, int32_t s
     return gs_max(end_ns, engine->now_ns);
 }
 
+static bool is_flying(const gs_engine *engine) {
+    return engine->solo.launch != NO_LAUNCH && engine->solo.flight;
+}
+
 static int32_t cluster_of(const gs_engine *engine, size_t launch) {
     return engine->run->launches.data[launch].cluster;
 }
@@ -370,12 +380,54 @@ static size_t pass_over(const gs_engine *engine, size_t launch, const bool **ope
     return engine->plays[launch].after;
 }
 
+/* ---- launches that have the GPU to themselves ---- */
+
+static bool is_alone(const gs_engine *engine, size_t launch) {
+    return engine->queue_last == launch && !engine->plays[launch].started && duration_of(engine, launch) &&
+           !gs_dispatcher_resident_all(engine->dispatcher);
+}
+
+/* The only launch in the queue flies, if it can. If not, it is watched, so that a later one can. */
+static bool take_off(gs_engine *engine, size_t launch) {
+    const gs_flight *flight;
+    if (!gs_solo_begin(engine, launch, &flight))
+        return true;
+    engine->solo = (struct solo){launch, engine->now_ns, flight};
+    if (!flight)
+        return true;
+    queue_remove(engine, launch);
+    engine->plays[launch].status = STARTED;
+    int64_t end_ns = later(engine->now_ns, gs_flight_took(engine, launch, flight));
+    return endings_add(&engine->endings, (struct ending){end_ns, launch, 0, FLYING});
+}
+
+static void land(gs_engine *engine, size_t launch) {
+    struct play *play = &engine->plays[launch];
+    size_t like = gs_flight_land(engine, launch, engine->solo.flight);
+    play->started = play->ended = engine->run->launches.data[launch].blocks;
+    engine->hooks.repeated(engine->hooks.user, launch, like, engine->solo.began_ns, engine->now_ns);
+    engine->solo.launch = NO_LAUNCH;
+}
+
+/* A block that is played has ended, perhaps the last of a launch that was alone all the time. */
+static bool learn(gs_engine *engine, size_t launch) {
+    if (engine->solo.launch != launch)
+        return true;
+    engine->solo.launch = NO_LAUNCH;
+    return engine->now_ns == INT64_MAX || gs_solo_learn(engine, launch, engine->solo.began_ns);
+}
+
 /* Starts all blocks that can start. After each block it begins at the front of the queue again: if kernels may
    overtake, a block of a later kernel can make room for an earlier one, because it moves the pointer of an SM. False:
    out of memory. */
 static bool serve(gs_engine *engine) {
-    size_t launch = engine->queue_first;
     const bool *open = NULL;
+    if (engine->solos && engine->queue_first != NO_LAUNCH && is_alone(engine, engine->queue_first) &&
+        !take_off(engine, engine->queue_first))
+        return false;
+    size_t launch = engine->queue_first;
+    if (is_flying(engine))
+        return true;
     while (launch != NO_LAUNCH) {
         enum outcome outcome =
             cluster_of(engine, launch) == 1 ? place_block(engine, launch, open) : place_clusters(engine, launch, open);
@@ -420,23 +472,59 @@ static bool stream_join(gs_engine *engine, size_t launch) {
     return true;
 }
 
+/* Plays a flying launch after all, from its beginning to the present. False: out of memory. */
+static bool ground(gs_engine *engine) {
+    size_t launch = engine->solo.launch;
+    int64_t now_ns = engine->now_ns;
+    gs_solos *solos = engine->solos;
+    engine->solos = NULL;
+    engine->solo.launch = NO_LAUNCH;
+    engine->now_ns = engine->solo.began_ns;
+    engine->endings.count = 0;
+    queue_add(engine, launch);
+    bool done = serve(engine);
+    while (done && engine->endings.count && engine->endings.data[0].at_ns <= now_ns) {
+        struct ending ending = endings_take(&engine->endings, 0);
+        engine->now_ns = ending.at_ns;
+        done = end_block(engine, ending.handle) && serve(engine);
+    }
+    engine->now_ns = now_ns;
+    engine->solos = solos;
+    return done;
+}
+
+/* Another launch is about to enter the queue, so the one that has the GPU to itself no longer has. */
+static bool end_solo(gs_engine *engine) {
+    bool grounded = !is_flying(engine) || ground(engine);
+    engine->solo.launch = NO_LAUNCH;
+    return grounded;
+}
+
+static bool enter_queue(gs_engine *engine, size_t launch) {
+    if (!end_solo(engine))
+        return false;
+    queue_add(engine, launch);
+    return true;
+}
+
 static bool may_start(const gs_engine *engine, size_t launch) {
     size_t stream = engine->plays[launch].stream;
     return stream == NO_LAUNCH || engine->streams[stream].head == launch;
 }
 
-/* The kernel has ended: the next of its stream may enter the queue. */
-static void kernel_ended(gs_engine *engine, size_t launch) {
+/* The kernel has ended: the next of its stream may enter the queue. False: out of memory. */
+static bool kernel_ended(gs_engine *engine, size_t launch) {
     struct play *play = &engine->plays[launch];
     play->status = ENDED;
+    if (engine->solo.launch == launch)
+        engine->solo.launch = NO_LAUNCH;
     gs_waves_restart(engine);
     if (play->stream == NO_LAUNCH)
-        return;
+        return true;
     size_t *head = &engine->streams[play->stream].head;
     while (*head != NO_LAUNCH && engine->plays[*head].status == ENDED)
         *head = engine->plays[*head].next_in_stream;
-    if (*head != NO_LAUNCH && engine->plays[*head].status == IN_STREAM)
-        queue_add(engine, *head);
+    return *head == NO_LAUNCH || engine->plays[*head].status != IN_STREAM || enter_queue(engine, *head);
 }
 
 /* ---- events ---- */
@@ -472,10 +560,13 @@ static bool pass_time(gs_engine *engine) {
     }
     struct ending ending = endings_take(&engine->endings, gs_follow_ending(engine));
     engine->now_ns = gs_max(engine->now_ns, ending.at_ns);
-    if (!end_block(engine, ending.handle))
+    if (ending.handle == FLYING)
+        land(engine, ending.launch);
+    else if (!end_block(engine, ending.handle))
         return false;
-    if (engine->plays[ending.launch].ended == engine->run->launches.data[ending.launch].blocks)
-        kernel_ended(engine, ending.launch);
+    if (engine->plays[ending.launch].ended == engine->run->launches.data[ending.launch].blocks &&
+        (!learn(engine, ending.launch) || !kernel_ended(engine, ending.launch)))
+        return false;
     return engine->resumes_ns || serve(engine);
 }
 
@@ -507,8 +598,8 @@ gs_code gs_engine_launch(gs_engine *engine, size_t launch, gs_error *error) {
     if (!stream_join(engine, launch))
         return gs_fail_memory(error);
     play->status = IN_STREAM;
-    if (may_start(engine, launch))
-        queue_add(engine, launch);
+    if (may_start(engine, launch) && !enter_queue(engine, launch))
+        return gs_fail_memory(error);
     return engine->resumes_ns || serve(engine) ? GS_OK : gs_fail_memory(error);
 }
 
@@ -525,8 +616,7 @@ gs_code gs_engine_exit(gs_engine *engine, size_t launch, gs_error *error) {
             return gs_fail_memory(error);
     if (play->status == QUEUED)
         queue_remove(engine, launch);
-    kernel_ended(engine, launch);
-    return serve(engine) ? GS_OK : gs_fail_memory(error);
+    return kernel_ended(engine, launch) && serve(engine) ? GS_OK : gs_fail_memory(error);
 }
 
 gs_code gs_engine_finish(gs_engine *engine, gs_error *error) {

@@ -1,6 +1,7 @@
 /*
- * engine.h: the state of the engine, for engine.c, which plays events, and follow.c, which takes from a recording what
- * no model can know.
+ * engine.h: the state of the engine, for engine.c, which plays events; follow.c, which takes from a recording what no
+ * model can know; waves.c, which skips waves that repeat; and solo.c, which knows launches that had the GPU to
+ * themselves.
  */
 #ifndef GS_ENGINE_H
 #define GS_ENGINE_H
@@ -49,6 +50,8 @@ struct endings {
     size_t count, capacity;
 };
 
+enum { FLYING = -1 }; /* instead of a handle: all blocks of a launch that flies */
+
 static inline bool gs_ends_before(const struct ending *a, const struct ending *b) {
     if (a->at_ns != b->at_ns)
         return a->at_ns < b->at_ns;
@@ -89,6 +92,17 @@ struct waves {
     int64_t *shifts;          /* by launch */
 };
 
+/* What is known of launches that had the GPU to themselves, and how one of them went (solo.c). */
+typedef struct gs_solos gs_solos;
+typedef struct gs_flight gs_flight;
+
+/* The launch that has the GPU to itself. */
+struct solo {
+    size_t launch; /* NO_LAUNCH: there is none */
+    int64_t began_ns;
+    const gs_flight *flight; /* it flies; NULL: it is played */
+};
+
 struct gs_engine {
     const gs_run *run;
     gs_dispatcher *dispatcher;
@@ -111,6 +125,8 @@ struct gs_engine {
     int16_t *round;        /* SMs of a round of clusters */
     struct possibilities turns;
     struct waves waves;
+    gs_solos *solos; /* NULL: every launch is played */
+    struct solo solo;
     int64_t resumes_ns; /* when the next kernel of a recording is served; 0: there is no pause */
 };
 
@@ -139,5 +155,24 @@ bool gs_waves_pass(gs_engine *engine);
 /* A launch has entered or left the queue, or has ended: what was before does not repeat. */
 void gs_waves_restart(gs_engine *engine);
 void gs_waves_free(gs_engine *engine);
+
+/* ---- launches that have the GPU to themselves (solo.c) ---- */
+
+/* NULL: out of memory. */
+gs_solos *gs_solos_new(const gs_gpu *gpu);
+void gs_solos_free(gs_solos *solos);
+
+/* A launch begins, and nothing else runs or waits. `*flight`: how one that began alike went, or NULL. False: nothing
+   can be known of it. */
+bool gs_solo_begin(gs_engine *engine, size_t launch, const gs_flight **flight);
+
+/* The launch has ended, and nothing else has begun in the meantime. False: out of memory. */
+bool gs_solo_learn(gs_engine *engine, size_t launch, int64_t began_ns);
+
+/* How long a launch takes that goes like this. */
+int64_t gs_flight_took(const gs_engine *engine, size_t launch, const gs_flight *flight);
+
+/* The launch has ended: the GPU becomes as it leaves it. Returns the launch that went alike. */
+size_t gs_flight_land(gs_engine *engine, size_t launch, const gs_flight *flight);
 
 #endif
