@@ -235,6 +235,7 @@ static gs_run *random_long_run(gs_random *random, const gs_gpu *gpu) {
 static gs_run *random_serial_run(gs_random *random, const gs_gpu *gpu) {
     gs_run *run = random_run(random, gpu);
     int others = (int)gs_random_from(random, 0, 20), spread = gs_random_chance(random, 30) ? 50 : 0;
+    bool stays = gs_random_chance(random, 50);
     for (size_t i = 0; i < run->launches.count; i++) {
         gs_launch *launch = &run->launches.data[i];
         if (i && gs_random_chance(random, 70)) {
@@ -247,8 +248,10 @@ static gs_run *random_serial_run(gs_random *random, const gs_gpu *gpu) {
             launch->duration_ns = gs_random_from(random, 1, 4000);
         if (!gs_random_chance(random, spread))
             launch->spread_ns = 0;
-        if (gs_random_chance(random, others))
+        if (gs_random_chance(random, others) || (i < 3 && stays)) {
+            launch->duration_ns *= stays ? 1000 : 1; /* the others run beside it */
             continue;
+        }
         free(launch->stream);
         launch->stream = strdup("serial");
         assert_non_null(launch->stream);

@@ -439,9 +439,18 @@ void gs_state_release(gs_state *state, const gs_need *need, int32_t handle, bool
     state->free_handle = handle;
 }
 
-void gs_state_turn(gs_state *state, const uint8_t *steps) {
-    for (int32_t i = 0; i < state->gpu->sms; i++)
-        state->sms[i].pointer = (state->sms[i].pointer + steps[i]) % state->gpu->limits.partitions_per_sm;
+/* Blocks that come and go move the origin of a ring, and with it the addresses of all other pieces. */
+void gs_state_move(gs_state *state, const gs_mark *moves) {
+    for (int32_t i = 0; i < state->gpu->sms; i++) {
+        gs_sm *sm = &state->sms[i];
+        sm->pointer = (sm->pointer + moves[i].pointer) % state->gpu->limits.partitions_per_sm;
+        for (int32_t j = 0; moves[i].at && j < sm->shared_space.count; j++)
+            sm->shared_space.pieces[j].at = (uint16_t)(sm->shared_space.pieces[j].at + moves[i].at);
+        if (moves[i].at) {
+            space_measure(&sm->shared_space);
+            sm->shared_free = sm->shared_space.largest_hole;
+        }
+    }
 }
 
 void gs_state_warm(gs_state *state, int32_t group, int32_t config_bytes) {

@@ -374,34 +374,31 @@ void gs_dispatcher_settle(gs_dispatcher *dispatcher) {
     dispatcher->warm_count = 0;
 }
 
-bool gs_dispatcher_idle(const gs_dispatcher *dispatcher, gs_idle *idle) {
-    *idle = (gs_idle){dispatcher->turns ? dispatcher->turn : 0, -1, 0};
+bool gs_dispatcher_remembers(const gs_dispatcher *dispatcher, gs_remembered *remembered) {
+    *remembered = (gs_remembered){dispatcher->turns ? dispatcher->turn : 0, -1, 0};
     for (int32_t i = 0; i < dispatcher->warm_count; i++) {
         const gs_group *group = &dispatcher->state.groups[dispatcher->warm[i]];
-        if (group->is_warm && idle->warm_group >= 0)
+        if (group->is_warm && remembered->warm_group >= 0)
             return false;
         if (group->is_warm)
-            *idle = (gs_idle){idle->turn, dispatcher->warm[i], group->config_bytes};
+            *remembered = (gs_remembered){remembered->turn, dispatcher->warm[i], group->config_bytes};
     }
-    return !dispatcher->state.resident_count;
+    return true;
 }
 
-void gs_dispatcher_pointers(const gs_dispatcher *dispatcher, uint8_t *pointers) {
-    for (int32_t i = 0; i < dispatcher->gpu->sms; i++)
-        pointers[i] = (uint8_t)dispatcher->state.sms[i].pointer;
-}
-
-void gs_dispatcher_leave(gs_dispatcher *dispatcher, int kernel, const gs_idle *idle, const uint8_t *steps) {
+void gs_dispatcher_leave(gs_dispatcher *dispatcher, int kernel, const gs_remembered *remembered, const gs_mark *moves) {
     gs_dispatcher_settle(dispatcher);
-    gs_state_turn(&dispatcher->state, steps);
+    gs_state_move(&dispatcher->state, moves);
     gs_dispatcher_grow_local(dispatcher, dispatcher->kernels[kernel].need.shape.local_bytes);
     if (dispatcher->turns)
-        dispatcher->turn = idle->turn;
-    if (idle->warm_group < 0)
-        return;
-    gs_state_warm(&dispatcher->state, idle->warm_group, idle->warm_bytes);
-    list_warm(dispatcher, idle->warm_group);
-    note_changes(dispatcher, dispatcher->state.groups[idle->warm_group].first_sm, true);
+        dispatcher->turn = remembered->turn;
+    if (remembered->warm_group >= 0) {
+        gs_state_warm(&dispatcher->state, remembered->warm_group, remembered->warm_bytes);
+        list_warm(dispatcher, remembered->warm_group);
+        note_changes(dispatcher, dispatcher->state.groups[remembered->warm_group].first_sm, true);
+    }
+    if (dispatcher->state.resident_count)
+        dispatcher->changes += JOURNAL + 1; /* pointers matter where blocks are: all tables are recomputed */
 }
 
 void gs_dispatcher_release(gs_dispatcher *dispatcher, int block) {

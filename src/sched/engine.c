@@ -12,7 +12,7 @@
  * at the same time end one after the other, in the order of launches and blocks, and the queue is served after each. At
  * the exit of a kernel with a duration the host waits: time passes until the kernel has ended. While a recording is
  * followed, blocks end when they ended in it (follow.c). Waves of blocks that repeat can be skipped (waves.c), and so
- * can the blocks of launches that have the GPU to themselves, if one before went alike (solo.c).
+ * can the blocks of launches that have the scheduler to themselves, if one before went alike (solo.c).
  */
 #include "engine.h"
 
@@ -380,24 +380,28 @@ static size_t pass_over(const gs_engine *engine, size_t launch, const bool **ope
     return engine->plays[launch].after;
 }
 
-/* ---- launches that have the GPU to themselves ---- */
+/* ---- launches that have the scheduler to themselves ---- */
 
 static bool is_alone(const gs_engine *engine, size_t launch) {
-    return engine->queue_last == launch && !engine->plays[launch].started && duration_of(engine, launch) &&
-           !gs_dispatcher_resident_all(engine->dispatcher);
+    const struct play *play = &engine->plays[launch];
+    return engine->queue_last == launch && !play->started && !play->was_alone && duration_of(engine, launch);
 }
 
 /* The only launch in the queue flies, if it can. If not, it is watched, so that a later one can. */
 static bool take_off(gs_engine *engine, size_t launch) {
     const gs_flight *flight;
-    if (!gs_solo_begin(engine, launch, &flight))
+    bool is_known;
+    engine->plays[launch].was_alone = true;
+    if (!gs_solo_begin(engine, launch, &is_known, &flight))
+        return false;
+    int64_t end_ns = flight ? later(engine->now_ns, gs_flight_took(engine, launch, flight)) : 0;
+    if (!is_known || (engine->endings.count && engine->endings.data[0].at_ns <= end_ns))
         return true;
     engine->solo = (struct solo){launch, engine->now_ns, flight};
     if (!flight)
         return true;
     queue_remove(engine, launch);
     engine->plays[launch].status = STARTED;
-    int64_t end_ns = later(engine->now_ns, gs_flight_took(engine, launch, flight));
     return endings_add(&engine->endings, (struct ending){end_ns, launch, 0, FLYING});
 }
 
@@ -409,7 +413,7 @@ static void land(gs_engine *engine, size_t launch) {
     engine->solo.launch = NO_LAUNCH;
 }
 
-/* A block that is played has ended, perhaps the last of a launch that was alone all the time. */
+/* A launch has ended. If it had the scheduler to itself, the next one that begins alike can fly. */
 static bool learn(gs_engine *engine, size_t launch) {
     if (engine->solo.launch != launch)
         return true;
@@ -480,7 +484,7 @@ static bool ground(gs_engine *engine) {
     engine->solos = NULL;
     engine->solo.launch = NO_LAUNCH;
     engine->now_ns = engine->solo.began_ns;
-    engine->endings.count = 0;
+    endings_take(&engine->endings, 0);
     queue_add(engine, launch);
     bool done = serve(engine);
     while (done && engine->endings.count && engine->endings.data[0].at_ns <= now_ns) {
@@ -493,7 +497,7 @@ static bool ground(gs_engine *engine) {
     return done;
 }
 
-/* Another launch is about to enter the queue, so the one that has the GPU to itself no longer has. */
+/* Another launch is about to enter the queue, or blocks are about to end: no launch has the scheduler to itself. */
 static bool end_solo(gs_engine *engine) {
     bool grounded = !is_flying(engine) || ground(engine);
     engine->solo.launch = NO_LAUNCH;
@@ -560,6 +564,8 @@ static bool pass_time(gs_engine *engine) {
     }
     struct ending ending = endings_take(&engine->endings, gs_follow_ending(engine));
     engine->now_ns = gs_max(engine->now_ns, ending.at_ns);
+    if (ending.launch != engine->solo.launch)
+        engine->solo.launch = NO_LAUNCH;
     if (ending.handle == FLYING)
         land(engine, ending.launch);
     else if (!end_block(engine, ending.handle))
@@ -611,6 +617,8 @@ gs_code gs_engine_exit(gs_engine *engine, size_t launch, gs_error *error) {
                 return gs_fail_memory(error);
     if (play->status == ENDED)
         return GS_OK;
+    if (!end_solo(engine))
+        return gs_fail_memory(error);
     while (play->first_running >= 0)
         if (!end_block(engine, play->first_running))
             return gs_fail_memory(error);

@@ -1,6 +1,6 @@
 /*
  * engine.h: the state of the engine, for engine.c, which plays events; follow.c, which takes from a recording what no
- * model can know; waves.c, which skips waves that repeat; and solo.c, which knows launches that had the GPU to
+ * model can know; waves.c, which skips waves that repeat; and solo.c, which knows launches that had the scheduler to
  * themselves.
  */
 #ifndef GS_ENGINE_H
@@ -17,6 +17,7 @@ enum { MOST_URGENT = 1000 }; /* what is more urgent shares a tail with this */
 /* A launch being played. */
 struct play {
     enum status status;
+    bool was_alone;         /* it has had its chance to fly (solo.c) */
     int kernel;             /* the dispatcher's number */
     int64_t started, ended; /* blocks */
     int32_t first_running;  /* handle of one of its running blocks, -1: none */
@@ -92,11 +93,11 @@ struct waves {
     int64_t *shifts;          /* by launch */
 };
 
-/* What is known of launches that had the GPU to themselves, and how one of them went (solo.c). */
+/* What is known of launches that had the scheduler to themselves, and how one of them went (solo.c). */
 typedef struct gs_solos gs_solos;
 typedef struct gs_flight gs_flight;
 
-/* The launch that has the GPU to itself. */
+/* The launch that has the scheduler to itself. */
 struct solo {
     size_t launch; /* NO_LAUNCH: there is none */
     int64_t began_ns;
@@ -156,17 +157,17 @@ bool gs_waves_pass(gs_engine *engine);
 void gs_waves_restart(gs_engine *engine);
 void gs_waves_free(gs_engine *engine);
 
-/* ---- launches that have the GPU to themselves (solo.c) ---- */
+/* ---- launches that have the scheduler to themselves (solo.c) ---- */
 
 /* NULL: out of memory. */
 gs_solos *gs_solos_new(const gs_gpu *gpu);
 void gs_solos_free(gs_solos *solos);
 
-/* A launch begins, and nothing else runs or waits. `*flight`: how one that began alike went, or NULL. False: nothing
-   can be known of it. */
-bool gs_solo_begin(gs_engine *engine, size_t launch, const gs_flight **flight);
+/* A launch begins, and nothing else waits. `*flight`: how one that began alike went, or NULL. Unless `*is_known`, it
+   cannot be learned how it goes. False: out of memory. */
+bool gs_solo_begin(gs_engine *engine, size_t launch, bool *is_known, const gs_flight **flight);
 
-/* The launch has ended, and nothing else has begun in the meantime. False: out of memory. */
+/* The launch has ended, and no other block has started or ended in the meantime. False: out of memory. */
 bool gs_solo_learn(gs_engine *engine, size_t launch, int64_t began_ns);
 
 /* How long a launch takes that goes like this. */

@@ -29,20 +29,17 @@ void gs_dispatcher_image(const gs_dispatcher *dispatcher, const int32_t *handles
 /* Releases a block while kernels may wait for its place; gs_dispatcher_release is for when none does. */
 void gs_dispatcher_end(gs_dispatcher *dispatcher, int block);
 
-/* What an idle GPU remembers, besides the pointers of its SMs. */
-typedef struct gs_idle {
+/* What a dispatcher remembers besides the state of its SMs. */
+typedef struct gs_remembered {
     int32_t turn;                   /* round-robin: the position of the next SM */
     int32_t warm_group, warm_bytes; /* the group that has just become idle, and its configuration; -1 and 0: none */
-} gs_idle;
+} gs_remembered;
 
-/* Fills `*idle`. False: a block is resident, or more than one group has just become idle. */
-bool gs_dispatcher_idle(const gs_dispatcher *dispatcher, gs_idle *idle);
+/* Fills `*remembered`. False: more than one group has just become idle. */
+bool gs_dispatcher_remembers(const gs_dispatcher *dispatcher, gs_remembered *remembered);
 
-/* The pointers of all SMs, by SM. */
-void gs_dispatcher_pointers(const gs_dispatcher *dispatcher, uint8_t *pointers);
-
-/* The GPU is idle, and becomes as a kernel leaves it that ran alone: each pointer moves by so many steps. */
-void gs_dispatcher_leave(gs_dispatcher *dispatcher, int kernel, const gs_idle *idle, const uint8_t *steps);
+/* Makes the GPU what a kernel leaves behind, whose blocks are not there and were not placed. */
+void gs_dispatcher_leave(gs_dispatcher *dispatcher, int kernel, const gs_remembered *remembered, const gs_mark *moves);
 
 /* Drops the configurations of the groups that became idle since the last call and are still idle. */
 void gs_dispatcher_settle(gs_dispatcher *dispatcher);
@@ -140,8 +137,8 @@ typedef struct gs_engine_hooks {
        and ended so. */
     bool (*may_skip)(void *user, size_t launch, int64_t wave);
     void (*skipped)(void *user, size_t launch, int64_t blocks);
-    /* A launch that had the GPU to itself may be played as one event if this is set (solo.c): its blocks went where
-       those of the launch `like` went, in this order. `started` and `ended` are not called for them. */
+    /* A launch that had the scheduler to itself may be played as one event if this is set (solo.c): its blocks went
+       where those of the launch `like` went, in this order. `started` and `ended` are not called for them. */
     void (*repeated)(void *user, size_t launch, size_t like, int64_t start_ns, int64_t end_ns);
     bool endless; /* ignore durations: blocks stay until their exit */
     bool follow;  /* the run is a recording: take from it what no model can know, see gs_predict_options */
