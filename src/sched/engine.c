@@ -197,7 +197,7 @@ static void queue_remove(gs_engine *engine, size_t launch) {
 
 static void list_add(gs_engine *engine, size_t launch, int64_t block, int32_t handle) {
     struct play *play = &engine->plays[launch];
-    engine->running[handle] = (struct running){launch, block, -1, play->first_running};
+    engine->running[handle] = (struct running){launch, block, -1, play->first_running, -1, GS_NO_TIME};
     if (play->first_running >= 0)
         engine->running[play->first_running].before = handle;
     play->first_running = handle;
@@ -241,10 +241,41 @@ static int32_t cluster_of(const gs_engine *engine, size_t launch) {
     return engine->run->launches.data[launch].cluster;
 }
 
+static bool end_in_order(const gs_engine *engine, size_t launch) {
+    return !engine->run->launches.data[launch].spread_ns && !engine->hooks.follow;
+}
+
+static bool add_ending(gs_engine *engine, struct ending ending) {
+    int32_t *last = &engine->plays[ending.launch].last_ending;
+    engine->running[ending.handle].end_ns = ending.at_ns;
+    if (!end_in_order(engine, ending.launch))
+        return endings_add(&engine->endings, ending);
+    int32_t before = *last;
+    *last = ending.handle;
+    if (before < 0)
+        return endings_add(&engine->endings, ending);
+    engine->running[before].ends_next = ending.handle;
+    return true;
+}
+
+/* Removes the ending at `at` of the heap; the next one of the launch takes its place. */
+static struct ending take_ending(gs_engine *engine, size_t at) {
+    struct ending ending = endings_take(&engine->endings, at);
+    if (ending.handle == FLYING || !end_in_order(engine, ending.launch))
+        return ending;
+    int32_t next = engine->running[ending.handle].ends_next;
+    if (next < 0)
+        engine->plays[ending.launch].last_ending = -1;
+    else /* there is memory: one was just removed */
+        endings_add(&engine->endings,
+                    (struct ending){engine->running[next].end_ns, ending.launch, engine->running[next].block, next});
+    return ending;
+}
+
 static bool start_block(gs_engine *engine, size_t launch, int64_t block, const gs_placement *placed) {
     int64_t end_ns = end_of(engine, launch, block, placed->sm);
     list_add(engine, launch, block, placed->handle);
-    if (end_ns != GS_NO_TIME && !endings_add(&engine->endings, (struct ending){end_ns, launch, block, placed->handle}))
+    if (end_ns != GS_NO_TIME && !add_ending(engine, (struct ending){end_ns, launch, block, placed->handle}))
         return false;
     return !engine->hooks.started ||
            engine->hooks.started(engine->hooks.user, launch, block, placed->sm, engine->now_ns);
@@ -484,11 +515,11 @@ static bool ground(gs_engine *engine) {
     engine->solos = NULL;
     engine->solo.launch = NO_LAUNCH;
     engine->now_ns = engine->solo.began_ns;
-    endings_take(&engine->endings, 0);
+    take_ending(engine, 0);
     queue_add(engine, launch);
     bool done = serve(engine);
     while (done && engine->endings.count && engine->endings.data[0].at_ns <= now_ns) {
-        struct ending ending = endings_take(&engine->endings, 0);
+        struct ending ending = take_ending(engine, 0);
         engine->now_ns = ending.at_ns;
         done = end_block(engine, ending.handle) && serve(engine);
     }
@@ -562,7 +593,7 @@ static bool pass_time(gs_engine *engine) {
         engine->resumes_ns = 0;
         return serve(engine);
     }
-    struct ending ending = endings_take(&engine->endings, gs_follow_ending(engine));
+    struct ending ending = take_ending(engine, gs_follow_ending(engine));
     engine->now_ns = gs_max(engine->now_ns, ending.at_ns);
     if (ending.launch != engine->solo.launch)
         engine->solo.launch = NO_LAUNCH;
@@ -599,7 +630,7 @@ gs_code gs_engine_launch(gs_engine *engine, size_t launch, gs_error *error) {
         return code;
     if (!catch_up(engine, launch))
         return gs_fail_memory(error);
-    play->first_running = -1;
+    play->first_running = play->last_ending = -1;
     engine->launched = gs_max_u64(engine->launched, launch + 1);
     if (!stream_join(engine, launch))
         return gs_fail_memory(error);

@@ -21,6 +21,7 @@ struct play {
     int kernel;             /* the dispatcher's number */
     int64_t started, ended; /* blocks */
     int32_t first_running;  /* handle of one of its running blocks, -1: none */
+    int32_t last_ending;    /* handle of the running block that ends last, if blocks end in their order; -1: none */
     size_t before, after;   /* neighbors in the queue */
     size_t stream;          /* number of its stream, or NO_LAUNCH */
     size_t next_in_stream;  /* the next launch in the same stream */
@@ -36,9 +37,12 @@ struct running {
     size_t launch;
     int64_t block;
     int32_t before, after; /* other running blocks of the launch */
+    int32_t ends_next;     /* the one that ends next, if blocks end in their order; -1: none yet */
+    int64_t end_ns;        /* or GS_NO_TIME */
 };
 
-/* When a block ends. */
+/* When a block ends. If all blocks of a launch run equally long, they end in their order, and only the first of them is
+   in the heap. */
 struct ending {
     int64_t at_ns;
     size_t launch;

@@ -82,15 +82,12 @@ static bool note_all(gs_engine *engine, struct snapshot *snapshot) {
         const struct running *running = &engine->running[handle];
         if (state->residents[handle].need < 0)
             continue;
-        waves->names[handle] = (int32_t)(snapshot->noted.count - first); /* for now: where it is before sorting */
         noted = note(snapshot, (struct noted){running->launch, engine->plays[running->launch].started, running->block,
-                                              GS_NO_TIME, handle});
+                                              running->end_ns, handle});
     }
     if (!noted)
         return false;
     struct noted *blocks = snapshot->noted.data + first;
-    for (size_t i = 0; i < engine->endings.count; i++)
-        blocks[waves->names[engine->endings.data[i].handle]].at_ns = engine->endings.data[i].at_ns;
     qsort(blocks, snapshot->noted.count - first, sizeof *blocks, compare_noted);
     for (size_t i = 0; first + i < snapshot->noted.count; i++) {
         waves->handles[i] = blocks[i].handle;
@@ -162,12 +159,18 @@ static int64_t waves_left(const gs_engine *engine, int64_t wave_ns) {
 static void move_blocks(gs_engine *engine, int64_t count, int64_t wave_ns) {
     struct endings *endings = &engine->endings;
     const int64_t *shifts = engine->waves.shifts;
+    for (size_t i = 0; i < engine->waves.now.noted.count; i++) {
+        const struct noted *noted = &engine->waves.now.noted.data[i];
+        int64_t shift = shifts[noted->launch];
+        if (noted->block < 0 || noted->at_ns == GS_NO_TIME || !shift)
+            continue;
+        engine->running[noted->handle].block += count * shift;
+        engine->running[noted->handle].end_ns += count * wave_ns;
+    }
     for (size_t i = 0; i < endings->count; i++) {
         struct ending *ending = &endings->data[i];
-        int64_t shift = shifts[ending->launch];
-        engine->running[ending->handle].block += count * shift;
-        ending->block += count * shift;
-        ending->at_ns += shift ? count * wave_ns : 0;
+        ending->block = engine->running[ending->handle].block;
+        ending->at_ns = engine->running[ending->handle].end_ns;
     }
     qsort(endings->data, endings->count, sizeof *endings->data, compare_endings); /* sorted, it is a heap */
 }
