@@ -519,7 +519,7 @@ bad() {
 }
 head='{"schema":"gridsmith.run/1","events":['
 bad "empty file" "holds no run" ""
-bad "truncated" "1:40: the file ends in the middle" "$head{"
+bad "truncated" "1:40: the text ends in the middle" "$head{"
 bad "zero blocks" '1:76: "blocks" must be from 1' \
     "$head"'{"op":"launch","kernel":"k","blocks":0,"threads":1,"registers":1,"shared_bytes":0}]}'
 bad "2^63" "too big integer" "$head"'{"op":"launch","kernel":"k","blocks":9223372036854775808}]}'

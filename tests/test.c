@@ -16,13 +16,10 @@ const char *test_path(const char *file) {
 }
 
 static gs_run *read_text(const char *text, gs_error *error) {
-    gs_input *input = gs_input_memory("text", text, strlen(text), error);
-    assert_non_null(input);
-    gs_json json;
-    gs_run *run = NULL;
-    if (gs_json_next(input, &json, error) == GS_OK && json.root)
-        run = gs_run_read(&json, error);
-    gs_input_close(input);
+    gs_runs *runs = gs_runs_memory("text", text, strlen(text), error);
+    assert_non_null(runs);
+    gs_run *run = gs_runs_next(runs, error);
+    gs_runs_close(runs);
     return run;
 }
 

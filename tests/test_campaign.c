@@ -110,7 +110,7 @@ static gs_run *hasty_play(gs_device *device, const gs_run *plan, const gs_play_o
     assert_non_null(options->expected);
     ++*(options->patient ? &hasty->patient : &hasty->hasty);
     if (!options->patient && plan->id % 5 == 0)
-        run->events.data[0].seen.placed.count--;
+        gs_event_see(&run->events.data[0])->placed.count--;
     return run;
 }
 
@@ -140,7 +140,7 @@ static gs_run *cluster_play(gs_device *device, const gs_run *plan, const gs_play
     (void)options;
     gs_run *run = gs_run_copy(plan, error);
     for (size_t i = 0; i < run->launches.count; i++)
-        run->events.data[run->launches.data[i].event].seen.has_placed = true;
+        gs_event_see(&run->events.data[run->launches.data[i].event])->has_placed = true;
     return run;
 }
 
@@ -182,7 +182,7 @@ static struct manner look_at(const char *gpu_name, const char *class_name, uint6
         if (!played)
             fail_msg("%s, %s, seed 1, index %d: %s", gpu_name, class_name, (int)i, error.message);
         size_t all = played->launches.count, at = 0;
-        while (at < all && gs_seen_started(&played->events.data[played->launches.data[at].event].seen) ==
+        while (at < all && gs_seen_started(played->events.data[played->launches.data[at].event].seen) ==
                                played->launches.data[at].blocks)
             at++;
         manner.runs++;

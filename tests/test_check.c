@@ -20,7 +20,7 @@ static int last_waits(const gs_gpu *gpu, const gs_run *run, const size_t *order,
     assert_non_null(prediction);
     int result = 0;
     for (size_t i = 0; i < count; i++) {
-        bool fits = gs_seen_started(&prediction->events.data[i].seen) == played->launches.data[i].blocks;
+        bool fits = gs_seen_started(prediction->events.data[i].seen) == played->launches.data[i].blocks;
         if (!fits && result == 0)
             result = i + 1 == count ? 1 : -1;
     }

@@ -167,12 +167,12 @@ static int64_t compare_behind_waiting(const gs_run *recorded, const gs_run *pred
             break;
         if (event->op != GS_LAUNCH)
             continue;
-        const gs_seen *seen = &predicted->events.data[predicted->launches.data[event->launch].event].seen;
-        int64_t blocks = recorded->launches.data[event->launch].blocks, started = gs_seen_started(&event->seen);
+        const gs_seen *seen = predicted->events.data[predicted->launches.data[event->launch].event].seen;
+        int64_t blocks = recorded->launches.data[event->launch].blocks, started = gs_seen_started(event->seen);
         for (int64_t block = 0; block < blocks; block++)
-            if (gs_seen_sm(seen, block) != gs_seen_sm(&event->seen, block))
+            if (gs_seen_sm(seen, block) != gs_seen_sm(event->seen, block))
                 fail_msg("%s, run %lld, event %zu, block %lld: on SM %d, not %d", recorded->class_name,
-                         (long long)recorded->id, i, (long long)block, gs_seen_sm(&event->seen, block),
+                         (long long)recorded->id, i, (long long)block, gs_seen_sm(event->seen, block),
                          gs_seen_sm(seen, block));
         behind += waits && started;
         waits = waits || started < blocks;

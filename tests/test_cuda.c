@@ -151,7 +151,7 @@ static gs_score record_and_score(gs_device *device, const char *class_name, uint
     for (size_t i = 0; i < recorded->events.count; i++)
         if (recorded->events.data[i].op != GS_EXIT)
             check_slots(device->gpu, &recorded->launches.data[recorded->events.data[i].launch],
-                        &recorded->events.data[i].seen);
+                        recorded->events.data[i].seen);
     check_text(recorded);
     gs_run_free(recorded);
     gs_run_free(predicted);
@@ -220,7 +220,7 @@ static void check_times(const gs_gpu *gpu, const gs_run *run) {
     } stays = {0};
     for (size_t i = 0; i < run->launches.count; i++) {
         const gs_launch *launch = &run->launches.data[i];
-        const gs_seen *seen = &run->events.data[launch->event].seen;
+        const gs_seen *seen = run->events.data[launch->event].seen;
         assert_true(seen->has_start && seen->has_end);
         check_slots(gpu, launch, seen);
         for (int64_t block = 0; block < launch->blocks; block++) {
@@ -254,7 +254,7 @@ static void timed_runs_have_times(void **state) {
         gs_run *recorded = play(device, instance, NULL);
         check_times(device->gpu, recorded);
         /* Later launches depend on the speed of the host; the first one finds an idle GPU. */
-        const gs_seen *one = &recorded->events.data[0].seen, *two = &predicted->events.data[0].seen;
+        const gs_seen *one = recorded->events.data[0].seen, *two = predicted->events.data[0].seen;
         for (int64_t block = 0; block < instance->launches.data[0].blocks; block++)
             assert_int_equal(gs_seen_sm(one, block), gs_seen_sm(two, block));
         gs_run_free(recorded);
@@ -280,7 +280,7 @@ static gs_run *play_text(gs_device *device, const char *text) {
 #define EXIT(name)                 "{\"op\":\"exit\",\"kernel\":\"" name "\"}"
 
 static const gs_seen *seen_of(const gs_run *run, size_t launch) {
-    return &run->events.data[run->launches.data[launch].event].seen;
+    return run->events.data[run->launches.data[launch].event].seen;
 }
 
 /* At the exit of a kernel with a duration the host waits for all its blocks, also for those that have not started. */
@@ -332,7 +332,7 @@ static void a_stream_keeps_its_order(void **state) {
     assert_int_equal(run->events.count, 5);
     assert_int_equal(run->events.data[4].op, GS_OBSERVE);
     assert_int_equal(run->events.data[4].launch, 2);
-    assert_int_equal(gs_seen_started(&run->events.data[4].seen), 1);
+    assert_int_equal(gs_seen_started(run->events.data[4].seen), 1);
     gs_run_free(run);
     gs_device_close(device);
 }

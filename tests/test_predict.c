@@ -119,10 +119,10 @@ static void kernels_of_a_stream_run_one_after_the_other(void **state) {
     (void)state;
     gs_run *prediction = predict(
         HEAD K("a", "1", ",\"stream\":1") "," K("b", "1", ",\"stream\":1") "," K("c", "1", "") "," X("a") "]}", true);
-    assert_int_equal(gs_seen_sm(&prediction->events.data[1].seen, 0), GS_WAIT);
+    assert_int_equal(gs_seen_sm(prediction->events.data[1].seen, 0), GS_WAIT);
     assert_string_equal(prediction->events.data[1].why,
                         "1 of 1 blocks of b wait: a before it in the same stream has not ended");
-    assert_int_equal(gs_seen_sm(&prediction->events.data[2].seen, 0), 1); /* it does not delay other kernels */
+    assert_int_equal(gs_seen_sm(prediction->events.data[2].seen, 0), 1); /* it does not delay other kernels */
     assert_int_equal(gs_run_placed(prediction, 1, 0), 0);
     gs_run_free(prediction);
 }
@@ -223,7 +223,7 @@ static void long_runs_report_progress(void **state) {
     gs_run *prediction = gs_predict(gpu, run, &options, NULL);
     assert_non_null(prediction);
     assert_int_equal(calls, 3);
-    assert_int_equal(prediction->events.data[0].seen.placed.count, 200000);
+    assert_int_equal(prediction->events.data[0].seen->placed.count, 200000);
     gs_run_free(prediction);
     gs_run_free(run);
     gs_gpu_free(gpu);

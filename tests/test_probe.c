@@ -278,7 +278,7 @@ static gs_run *play_clusters(const gs_device *device, const struct planted *plan
     gs_gpu_tie_order(device->gpu, order);
     for (size_t i = 0; i < run->launches.count; i++) {
         const gs_launch *launch = &run->launches.data[i];
-        gs_seen *seen = &run->events.data[launch->event].seen;
+        gs_seen *seen = gs_event_see(&run->events.data[launch->event]);
         seen->has_placed = true;
         assert_true(GS_RESERVE(&seen->placed, (size_t)launch->blocks));
         if (launch->cluster > 1)

@@ -28,7 +28,7 @@ static gs_run *predict(const gs_run *run, gs_gpu **gpu) {
 static size_t compare_events(const char *file, const gs_run *run, const gs_run *prediction) {
     size_t answers = 0;
     for (size_t i = 0; i < run->events.count; i++)
-        answers += run->events.data[i].seen.has_placed;
+        answers += run->events.data[i].seen->has_placed;
     if (!answers)
         return 0;
     if (run->events.count != prediction->events.count)
@@ -38,10 +38,10 @@ static size_t compare_events(const char *file, const gs_run *run, const gs_run *
         assert_int_equal(wanted->op, found->op);
         assert_int_equal(wanted->launch, found->launch);
         const gs_launch *launch = &run->launches.data[wanted->launch];
-        for (int64_t block = 0; wanted->seen.has_placed && block < launch->blocks; block++)
-            if (gs_seen_sm(&wanted->seen, block) != gs_seen_sm(&found->seen, block))
+        for (int64_t block = 0; wanted->seen->has_placed && block < launch->blocks; block++)
+            if (gs_seen_sm(wanted->seen, block) != gs_seen_sm(found->seen, block))
                 fail_msg("%s, event %zu, %s: block %lld goes to SM %d, not %d", file, i, launch->kernel,
-                         (long long)block, gs_seen_sm(&wanted->seen, block), gs_seen_sm(&found->seen, block));
+                         (long long)block, gs_seen_sm(wanted->seen, block), gs_seen_sm(found->seen, block));
     }
     return answers;
 }
@@ -150,7 +150,7 @@ static void late_kernels_start_when_the_paper_saw_them(void **state) {
         gs_run *run = test_run_file(rows[i].file);
         gs_gpu *gpu;
         gs_run *prediction = predict(run, &gpu);
-        const gs_seen *seen = &prediction->events.data[rows[i].launch].seen;
+        const gs_seen *seen = prediction->events.data[rows[i].launch].seen;
         assert_int_equal(seen->placed.count, 82);
         for (int64_t block = 0; block < 82; block++) {
             assert_int_equal(gs_seen_time(&seen->start_ns, block), rows[i].start_ns);

@@ -112,6 +112,26 @@ size_t gs_names_find(const gs_names *names, const char *name);
 bool gs_names_copy(gs_names *to, const gs_names *from);
 void gs_names_free(gs_names *names);
 
+/* ---- strings: each kept once, at an address that does not change ---- */
+
+typedef struct gs_strings {
+    struct gs_string {
+        char *bytes;
+        uint32_t length, hash;
+    } * slots;
+    size_t count, capacity;
+    struct gs_strings_chunk *chunks;
+    char *next; /* free bytes of the first chunk */
+    size_t left;
+} gs_strings;
+
+/* The address of these bytes, with a NUL after them; multiples of 8. Equal strings have the same address. NULL: out of
+   memory. The bytes must not be changed. */
+char *gs_strings_add(gs_strings *strings, const void *bytes, size_t length);
+/* A copy of bytes that are known to be new; gs_strings_add will not find it. */
+char *gs_strings_keep(gs_strings *strings, const void *bytes, size_t length);
+void gs_strings_free(gs_strings *strings);
+
 /* ---- input: bytes of a plain or gzip file, "-" for standard input, or memory ---- */
 
 typedef struct gs_input gs_input;
@@ -119,7 +139,15 @@ typedef struct gs_input gs_input;
 gs_input *gs_input_open(const char *path, gs_error *error);
 const char *gs_input_name(const char *path);                                                   /* its name in errors */
 gs_input *gs_input_memory(const char *name, const char *bytes, size_t count, gs_error *error); /* keeps `bytes` */
+/* Bytes of an input, as an input of their own with the name and the place of the next byte of `input`. */
+gs_input *gs_input_part(const gs_input *input, const char *bytes, size_t count, gs_error *error);
 void gs_input_close(gs_input *input);
+/* The rest of the line, which is not consumed: its length, without the newline. SIZE_MAX: the file has ended, or the
+   line is longer than 60,000 bytes, or cannot be read; then read it by other means. */
+size_t gs_input_line(gs_input *input, const char **line, bool *is_last); /* is_last: no newline follows */
+/* Consumes `count` bytes of that line, or its newline too. */
+void gs_input_take(gs_input *input, size_t count);
+long gs_input_line_number(const gs_input *input);
 /* All bytes of a file that has at most `most`, followed by a NUL. The caller frees `*bytes`. */
 gs_code gs_input_all(const char *path, size_t most, char **bytes, size_t *count, gs_error *error);
 
@@ -163,6 +191,8 @@ typedef enum gs_field_type {
     GS_FIELD_INT64,
     GS_FIELD_NAME,     /* char *, strdup'ed, not empty */
     GS_FIELD_DURATION, /* a number of microseconds, int or real, into int64_t nanoseconds */
+    GS_FIELD_THREE,    /* a list of three whole numbers, into int32_t[3] */
+    GS_FIELD_BOOL,     /* int32_t */
     GS_FIELD_OTHER     /* allowed, but read by other code */
 } gs_field_type;
 

@@ -41,6 +41,15 @@ gs_input *gs_input_memory(const char *name, const char *bytes, size_t count, gs_
     return input;
 }
 
+gs_input *gs_input_part(const gs_input *input, const char *bytes, size_t count, gs_error *error) {
+    gs_input *part = gs_input_memory(input->name, bytes, count, error);
+    if (part) {
+        part->line = input->line;
+        part->column = input->column;
+    }
+    return part;
+}
+
 const char *gs_input_name(const char *path) {
     return strcmp(path, "-") == 0 ? "standard input" : path;
 }
@@ -106,6 +115,40 @@ size_t gs_input_bytes_read(const gs_input *input) {
         return SIZE_MAX;
     z_off_t offset = gzoffset(input->file);
     return offset < 0 ? 0 : (size_t)offset;
+}
+
+/* Moves what is left to the start of the buffer, and reads more behind it. False: there is no more, or no space. */
+static bool extend(gs_input *input) {
+    size_t left = input->count - input->at;
+    if (!input->file || left == sizeof input->buffer)
+        return false;
+    memmove(input->buffer, input->bytes + input->at, left);
+    input->bytes = input->buffer;
+    input->at = 0;
+    int count = gzread(input->file, input->buffer + left, (unsigned)(sizeof input->buffer - left));
+    input->count = left + (count > 0 ? (size_t)count : 0);
+    return count > 0;
+}
+
+size_t gs_input_line(gs_input *input, const char **line, bool *is_last) {
+    const char *newline;
+    size_t searched = 0, left;
+    *is_last = false;
+    do {
+        left = input->count - input->at;
+        newline = left > searched ? memchr(input->bytes + input->at + searched, '\n', left - searched) : NULL;
+        searched = left;
+    } while (!newline && extend(input));
+    *line = input->bytes + input->at;
+    left = input->count - input->at;
+    if (newline)
+        return (size_t)(newline - *line);
+    *is_last = left < sizeof input->buffer;
+    return *is_last && left ? left : SIZE_MAX;
+}
+
+long gs_input_line_number(const gs_input *input) {
+    return input->line;
 }
 
 void gs_input_take(gs_input *input, size_t count) {

@@ -23,7 +23,5 @@ int gs_input_look(gs_input *input, gs_error *error);
 /* From how many compressed bytes all that was read is expanded; SIZE_MAX: it was not compressed; 0: not known, as for a
    pipe. */
 size_t gs_input_bytes_read(const gs_input *input);
-/* Consumes `count` of these bytes. */
-void gs_input_take(gs_input *input, size_t count);
 
 #endif

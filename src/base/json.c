@@ -129,7 +129,7 @@ static gs_code cut_value(gs_input *input, gs_text *text, gs_error *error) {
         if (more == GS_INPUT_FAILED)
             return error ? error->code : GS_E_IO;
         if (more == GS_INPUT_END)
-            return cut.is_scalar ? GS_OK : fail_here(input, error, "the file ends in the middle of a JSON value");
+            return cut.is_scalar ? GS_OK : fail_here(input, error, "the text ends in the middle of a JSON value");
         size_t used = 0;
         int state = cut_bytes(&cut, input->bytes + input->at, input->count - input->at, &used);
         gs_text_put(text, input->bytes + input->at, used);
@@ -324,6 +324,29 @@ static gs_code read_duration(const gs_json *json, const gs_step *at, const gs_fi
     return GS_OK;
 }
 
+static gs_code read_three(const gs_json *json, const gs_step *at, const gs_field *field, int32_t *numbers,
+                          gs_error *error) {
+    if (json_array_size(at->value) != 3)
+        return gs_json_fail(json, at, false, error, "\"%s\" must be a list of three whole numbers", name_of(at));
+    for (size_t i = 0; i < 3; i++) {
+        gs_step step = gs_step_index(at, i);
+        int64_t value;
+        gs_code code = gs_json_int(json, &step, field->least, field->most, &value, error);
+        if (code != GS_OK)
+            return code;
+        numbers[i] = (int32_t)value;
+    }
+    return GS_OK;
+}
+
+static gs_code read_bool(const gs_json *json, const gs_step *at, int32_t *flag, gs_error *error) {
+    if (!json_is_boolean(at->value))
+        return gs_json_fail(json, at, false, error, "\"%s\" must be true or false, not %s", name_of(at),
+                            type_name(at->value));
+    *flag = json_is_true(at->value);
+    return GS_OK;
+}
+
 static gs_code read_field(const gs_json *json, const gs_step *at, const gs_field *field, char *into, gs_error *error) {
     int64_t value = 0;
     gs_code code = GS_OK;
@@ -340,6 +363,10 @@ static gs_code read_field(const gs_json *json, const gs_step *at, const gs_field
         return read_name(json, at, (char **)(void *)(into + field->offset), error);
     case GS_FIELD_DURATION:
         return read_duration(json, at, field, (int64_t *)(void *)(into + field->offset), error);
+    case GS_FIELD_THREE:
+        return read_three(json, at, field, (int32_t *)(void *)(into + field->offset), error);
+    case GS_FIELD_BOOL:
+        return read_bool(json, at, (int32_t *)(void *)(into + field->offset), error);
     case GS_FIELD_OTHER:
         break;
     }

@@ -455,8 +455,8 @@ static gs_code count_expected(struct play *play, gs_error *error) {
         number += event->op != GS_OBSERVE;
         if (number > play->run->events.count)
             break;
-        if (event->seen.has_placed && event->launch < MOST_LAUNCHES) {
-            int64_t now = gs_seen_started(&event->seen);
+        if (event->seen->has_placed && event->launch < MOST_LAUNCHES) {
+            int64_t now = gs_seen_started(event->seen);
             total += now - started[event->launch];
             started[event->launch] = now;
         }
@@ -549,7 +549,10 @@ static gs_code play_launch(struct play *play, size_t event, gs_error *error) {
     struct slot *slot = &play->cuda->slots[number];
     gs_event *out = &play->out->events.data[play->out->events.count - 1];
     if (play->cut_short) {
-        out->seen.has_placed = true; /* no block had started when the host was blocked */
+        gs_seen *seen = gs_event_see(out);
+        if (!seen)
+            return gs_fail_memory(error);
+        seen->has_placed = true; /* no block had started when the host was blocked */
         return GS_OK;
     }
     if (gs_run_is_timed(play->run))
@@ -561,7 +564,7 @@ static gs_code play_launch(struct play *play, size_t event, gs_error *error) {
     }
     wait_for_starts(play, expected_after(play, event), before + slot->blocks, before == wanted);
     slot->shown = slot->started;
-    return record(slot, &out->seen, false, error);
+    return record(slot, gs_event_see(out), false, error);
 }
 
 static gs_code show_gained(struct play *play, gs_error *error) {
@@ -572,7 +575,7 @@ static gs_code show_gained(struct play *play, gs_error *error) {
             continue;
         gs_event *out = gs_run_add_event(play->out, GS_OBSERVE, i, error);
         slot->shown = slot->started;
-        code = out ? record(slot, &out->seen, false, error) : GS_E_MEMORY;
+        code = out ? record(slot, gs_event_see(out), false, error) : GS_E_MEMORY;
     }
     return code;
 }
@@ -620,8 +623,8 @@ static gs_code record_timed(struct play *play, gs_error *error) {
     gs_code code = GS_OK;
     for (size_t i = 0; i < play->launched && code == GS_OK; i++) {
         gs_event *out = &play->out->events.data[play->out->launches.data[i].event];
-        if (!out->seen.has_placed)
-            code = record(&play->cuda->slots[i], &out->seen, true, error);
+        if (!out->seen->has_placed)
+            code = record(&play->cuda->slots[i], gs_event_see(out), true, error);
     }
     return code;
 }

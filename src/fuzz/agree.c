@@ -26,7 +26,7 @@ struct comparison {
 };
 
 static const gs_seen *seen_of(const gs_run *run, size_t launch) {
-    return &run->events.data[run->launches.data[launch].event].seen;
+    return run->events.data[run->launches.data[launch].event].seen;
 }
 
 static size_t count_scored(const gs_run *recorded) {
@@ -95,7 +95,7 @@ static gs_code play_untimed(struct comparison *comparison, gs_engine *engine, gs
         code = play_launch(comparison, engine, event->launch, error);
         if (code != GS_OK)
             break;
-        int64_t seen = gs_seen_started(&event->seen);
+        int64_t seen = gs_seen_started(event->seen);
         check_launch(comparison, engine, event->launch, seen);
         all_started = comparison->differs == SIZE_MAX && seen == recorded->launches.data[event->launch].blocks;
     }

@@ -283,7 +283,7 @@ static gs_code check_recording(const gs_gpu *gpu, const gs_run *run, gs_error *e
     bool goes_on = true;
     for (size_t i = 0; i < run->launches.count && goes_on; i++) {
         const gs_launch *launch = &run->launches.data[i];
-        const gs_seen *seen = &run->events.data[launch->event].seen;
+        const gs_seen *seen = run->events.data[launch->event].seen;
         if (!seen->has_placed)
             return gs_run_fail(run, launch->event, error, GS_E_FORMAT,
                                "kernel \"%.60s\" has no \"placed\": only recordings can be fitted to", launch->kernel);

@@ -167,7 +167,7 @@ struct counts {
 static bool count_blocks(const gs_run *run, size_t launch, struct counts *counts) {
     const gs_launch *what = &run->launches.data[launch];
     for (int64_t block = 0; block < what->blocks; block++) {
-        size_t at = (size_t)(gs_seen_sm(&run->events.data[what->event].seen, block) + 1);
+        size_t at = (size_t)(gs_seen_sm(run->events.data[what->event].seen, block) + 1);
         if (at >= counts->count) {
             size_t more = at + 1 - counts->count;
             if (!GS_RESERVE(counts, more))
@@ -332,10 +332,8 @@ static void write_number(const struct number *number, gs_launch *launch, int64_t
         *(int32_t *)at = (int32_t)value;
     else if (number->type == INT64)
         *(int64_t *)at = value;
-    else {
-        free(*(char **)at);
-        *(char **)at = NULL;
-    }
+    else
+        *(char **)at = NULL; /* the string belongs to the run */
 }
 
 static bool is_round(const struct number *number, int64_t value) {

@@ -97,7 +97,7 @@ static gs_run *play_fillers(const struct session *session, int64_t before, int32
 
 /* What was seen of a launch when it was launched. */
 static const gs_seen *seen_of(const gs_run *run, size_t launch) {
-    return &run->events.data[run->launches.data[launch].event].seen;
+    return run->events.data[run->launches.data[launch].event].seen;
 }
 
 static bool is_sm(const gs_gpu *gpu, int32_t sm) {

@@ -1,17 +1,25 @@
 /*
  * read.c: runs from JSON.
  *
- * The tables below list the keys of events and their limits. Conflicts between events (a kernel that is launched twice,
- * an exit of a kernel that was never launched) are checked here too, so a run that was read is consistent. Whether it
- * fits a GPU is checked by the engine.
+ * The tables of event_fields.c list the keys of events and their limits. Conflicts between events (a kernel that is
+ * launched twice, an exit of a kernel that was never launched) are checked here too, so a run that was read is
+ * consistent. Whether it fits a GPU is checked by the engine.
+ *
+ * The events of a run are in it, or follow it in the file, a line each. Lines are read by lines.c where it can, and
+ * otherwise here.
  */
-#include "run.h"
+#include "event_fields.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_BLOCKS INT32_MAX
-#define MOST_BYTES  ((int64_t)1 << 40)
+#define MOST_NS ((int64_t)1000000000 * 1000000)
+
+/* A run with what is known of it only while it is read. */
+struct reader {
+    gs_run *run;
+    gs_wanted wanted;
+};
 
 static const gs_field run_fields[] = {
     {"schema", GS_FIELD_OTHER, true, 0, 0, 0},
@@ -19,40 +27,32 @@ static const gs_field run_fields[] = {
     {"gpu", GS_FIELD_NAME, false, offsetof(gs_run, gpu), 0, 0},
     {"class", GS_FIELD_NAME, false, offsetof(gs_run, class_name), 0, 0},
     {"events", GS_FIELD_OTHER, true, 0, 0, 0},
-};
-
-#define SEEN_FIELDS                                                                                                    \
-    {"placed", GS_FIELD_OTHER, false, 0, 0, 0}, {"warp_slots", GS_FIELD_OTHER, false, 0, 0, 0},                        \
-        {"start_ns", GS_FIELD_OTHER, false, 0, 0, 0}, {                                                                \
-        "end_ns", GS_FIELD_OTHER, false, 0, 0, 0                                                                       \
-    }
-
-static const gs_field launch_fields[] = {
-    {"op", GS_FIELD_OTHER, true, 0, 0, 0},
-    {"kernel", GS_FIELD_NAME, true, offsetof(gs_launch, kernel), 0, 0},
-    {"blocks", GS_FIELD_INT64, true, offsetof(gs_launch, blocks), 1, MOST_BLOCKS},
-    {"threads", GS_FIELD_INT32, true, offsetof(gs_launch, shape.threads), 1, 65536},
-    {"registers", GS_FIELD_INT32, true, offsetof(gs_launch, shape.registers), 1, 65536},
-    {"shared_bytes", GS_FIELD_INT64, true, offsetof(gs_launch, shape.shared_bytes), 0, MOST_BYTES},
-    {"local_bytes", GS_FIELD_INT64, false, offsetof(gs_launch, shape.local_bytes), 0, MOST_BYTES},
-    {"cluster", GS_FIELD_INT32, false, offsetof(gs_launch, cluster), 1, 4096},
-    {"priority", GS_FIELD_INT32, false, offsetof(gs_launch, priority), -1000, 1000},
-    {"carveout_percent", GS_FIELD_INT32, false, offsetof(gs_launch, shape.carveout_percent), 0, 100},
-    {"stream", GS_FIELD_OTHER, false, 0, 0, 0},
-    {"duration_us", GS_FIELD_DURATION, false, offsetof(gs_launch, duration_ns), 1, (int64_t)1000000000 * 1000000},
-    {"spread_us", GS_FIELD_DURATION, false, offsetof(gs_launch, spread_ns), 1, (int64_t)1000000000 * 1000000},
-    SEEN_FIELDS,
+    {"program", GS_FIELD_NAME, false, offsetof(gs_run, origin.program), 0, 0},
+    {"recorder", GS_FIELD_NAME, false, offsetof(gs_run, origin.recorder), 0, 0},
+    {"gpu_name", GS_FIELD_NAME, false, offsetof(gs_run, origin.gpu_name), 0, 0},
+    {"device", GS_FIELD_INT64, false, offsetof(gs_run, origin.device), 0, INT64_MAX},
+    {"process", GS_FIELD_INT64, false, offsetof(gs_run, origin.process), 0, INT64_MAX},
+    {"start_unix_ns", GS_FIELD_INT64, false, offsetof(gs_run, origin.start_unix_ns), 0, INT64_MAX},
+    {"lacks", GS_FIELD_OTHER, false, 0, 0, 0},
 };
 
 static const gs_field exit_fields[] = {
     {"op", GS_FIELD_OTHER, true, 0, 0, 0},
-    {"kernel", GS_FIELD_OTHER, true, 0, 0, 0},
+    {"kernel", GS_FIELD_OTHER, false, 0, 0, 0},
+    {"id", GS_FIELD_OTHER, false, 0, 0, 0},
 };
 
 static const gs_field observe_fields[] = {
+    {"op", GS_FIELD_OTHER, true, 0, 0, 0},          {"kernel", GS_FIELD_OTHER, false, 0, 0, 0},
+    {"id", GS_FIELD_OTHER, false, 0, 0, 0},         {"placed", GS_FIELD_OTHER, false, 0, 0, 0},
+    {"warp_slots", GS_FIELD_OTHER, false, 0, 0, 0}, {"start_ns", GS_FIELD_OTHER, false, 0, 0, 0},
+    {"end_ns", GS_FIELD_OTHER, false, 0, 0, 0},
+};
+
+static const gs_field end_fields[] = {
     {"op", GS_FIELD_OTHER, true, 0, 0, 0},
-    {"kernel", GS_FIELD_OTHER, true, 0, 0, 0},
-    SEEN_FIELDS,
+    {"at_us", GS_FIELD_DURATION, false, offsetof(gs_run, end_ns), 0, MOST_NS},
+    {"lost", GS_FIELD_INT64, false, offsetof(gs_run, lost), 0, INT64_MAX},
 };
 
 /* ---- what was seen: lists with an entry for each block ---- */
@@ -163,183 +163,495 @@ static gs_code read_warp_slots(const gs_json *json, const gs_step *event, int64_
     return code;
 }
 
-static gs_code read_seen(const gs_json *json, const gs_step *event, int64_t blocks, gs_seen *seen, gs_error *error) {
-    gs_code code = read_placed(json, event, blocks, seen, error);
+static bool has_lists(const gs_step *event) {
+    static const char *const keys[] = {"placed", "warp_slots", "start_ns", "end_ns"};
+    for (size_t i = 0; i < GS_COUNT(keys); i++)
+        if (json_object_get(event->value, keys[i]))
+            return true;
+    return false;
+}
+
+static gs_code read_seen(const gs_json *json, const gs_step *at, int64_t blocks, gs_event *event, gs_error *error) {
+    if (!has_lists(at))
+        return GS_OK;
+    gs_seen *seen = gs_event_see(event);
+    if (!seen)
+        return gs_fail_memory(error);
+    gs_code code = read_placed(json, at, blocks, seen, error);
     if (code == GS_OK)
-        code = read_warp_slots(json, event, blocks, seen, error);
+        code = read_warp_slots(json, at, blocks, seen, error);
     if (code == GS_OK)
-        code = read_times(json, event, "start_ns", blocks, &seen->start_ns, &seen->has_start, error);
+        code = read_times(json, at, "start_ns", blocks, &seen->start_ns, &seen->has_start, error);
     if (code == GS_OK)
-        code = read_times(json, event, "end_ns", blocks, &seen->end_ns, &seen->has_end, error);
+        code = read_times(json, at, "end_ns", blocks, &seen->end_ns, &seen->has_end, error);
+    return code;
+}
+
+/* ---- ids, streams, edges ---- */
+
+/* A number or a name, as text. */
+struct label {
+    char digits[24];
+    const char *text;
+    bool is_number;
+};
+
+/* `label` may have the text in it, so it must stay where it is. False: the value is neither. */
+static bool read_label(const json_t *value, struct label *label) {
+    label->is_number = json_is_integer(value);
+    label->text = json_string_value(value);
+    if (label->is_number) {
+        snprintf(label->digits, sizeof label->digits, "%lld", (long long)json_integer_value(value));
+        label->text = label->digits;
+    }
+    return label->text != NULL;
+}
+
+/* Reads the id or the stream at `key`, if there is one. */
+static gs_code read_named(const gs_json *json, const gs_step *event, const char *key, char **name, bool *is_number,
+                          gs_error *error) {
+    gs_step at = gs_step_key(event, key);
+    struct label label;
+    if (!at.value)
+        return GS_OK;
+    if (!read_label(at.value, &label) || (!*label.text && strcmp(key, "id") == 0))
+        return gs_json_fail(json, &at, false, error, "\"%s\" must be a whole number or a name", key);
+    *is_number = label.is_number;
+    *name = strdup(label.text);
+    return *name ? GS_OK : gs_fail_memory(error);
+}
+
+/* "when" of an edge: "end", "trigger" or "start". */
+static gs_code read_when(const gs_json *json, const gs_step *at, gs_when *when, gs_error *error) {
+    gs_step step = gs_step_key(at, "when");
+    const char *word = json_string_value(step.value);
+    for (int i = GS_AT_END; word && i <= GS_AT_START; i++)
+        if (strcmp(word, gs_when_name((gs_when)i)) == 0) {
+            *when = (gs_when)i;
+            return GS_OK;
+        }
+    return gs_json_fail(json, step.value ? &step : at, false, error,
+                        "\"when\" must be \"end\", \"trigger\" or \"start\"");
+}
+
+/* An entry of "after": an id, or an object with an id and when. */
+static gs_code read_edge(const gs_json *json, const gs_step *entry, struct reader *reader, gs_issue *issue,
+                         gs_error *error) {
+    static const gs_field fields[] = {{"id", GS_FIELD_OTHER, true, 0, 0, 0}, {"when", GS_FIELD_OTHER, true, 0, 0, 0}};
+    gs_when when = GS_AT_END;
+    gs_step id = *entry;
+    struct label label;
+    if (json_is_object(entry->value)) {
+        gs_code code = gs_json_object(json, entry, fields, GS_COUNT(fields), NULL, error);
+        if (code == GS_OK)
+            code = read_when(json, entry, &when, error);
+        if (code != GS_OK)
+            return code;
+        id = gs_step_key(entry, "id");
+    }
+    if (!read_label(id.value, &label))
+        return gs_json_fail(json, &id, false, error, "\"after\" must hold ids, or objects with \"id\" and \"when\"");
+    return gs_run_want(reader->run, &reader->wanted, issue, label.text, when, error);
+}
+
+static gs_code read_after(const gs_json *json, const gs_step *event, struct reader *reader, gs_issue *issue,
+                          gs_error *error) {
+    gs_step list = gs_step_key(event, "after");
+    if (list.value && !json_is_array(list.value))
+        return gs_json_fail(json, &list, false, error, "\"after\" must be a list of ids");
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < json_array_size(list.value) && code == GS_OK; i++) {
+        gs_step entry = gs_step_index(&list, i);
+        code = read_edge(json, &entry, reader, issue, error);
+    }
     return code;
 }
 
 /* ---- events ---- */
 
-/* A stream is a number or a name. */
-static gs_code read_stream(const gs_json *json, const gs_step *event, gs_launch *launch, gs_error *error) {
-    gs_step stream = gs_step_key(event, "stream");
-    if (!stream.value)
+static gs_code check_new(const gs_json *json, const gs_step *at, const gs_run *run, const char *id, const char *kernel,
+                         gs_error *error) {
+    gs_step step = gs_step_key(at, id ? "id" : "kernel");
+    if (gs_names_find(&run->ids, id ? id : kernel) == SIZE_MAX)
         return GS_OK;
-    char number[24];
-    const char *name = json_string_value(stream.value);
-    if (json_is_integer(stream.value)) {
-        snprintf(number, sizeof number, "%lld", (long long)json_integer_value(stream.value));
-        name = number;
-        launch->stream_is_number = true;
-    }
-    if (!name)
-        return gs_json_fail(json, &stream, false, error, "\"stream\" must be a whole number or a name");
-    launch->stream = strdup(name);
-    return launch->stream ? GS_OK : gs_fail_memory(error);
+    if (id)
+        return gs_json_fail(json, &step, false, error, "id \"%.60s\" is used twice", id);
+    return gs_json_fail(json, &step, false, error,
+                        "kernel \"%.60s\" is launched twice; names must be unique, unless launches have an \"id\"",
+                        kernel);
 }
 
 static gs_code check_launch(const gs_json *json, const gs_step *at, const gs_run *run, const gs_launch *launch,
                             gs_error *error) {
-    gs_step kernel = gs_step_key(at, "kernel"), blocks = gs_step_key(at, "blocks");
-    if (gs_names_find(&run->kernels, launch->kernel) != SIZE_MAX)
-        return gs_json_fail(json, &kernel, false, error, "kernel \"%.60s\" is launched twice; names must be unique",
-                            launch->kernel);
-    if (launch->blocks % launch->cluster)
-        return gs_json_fail(json, &blocks, false, error, "\"blocks\" must be a multiple of \"cluster\", which is %d",
+    gs_step blocks = gs_step_key(at, "blocks");
+    gs_code code = check_new(json, at, run, launch->issue.id, launch->kernel, error);
+    if (code == GS_OK && launch->blocks % launch->cluster)
+        code = gs_json_fail(json, &blocks, false, error, "\"blocks\" must be a multiple of \"cluster\", which is %d",
                             launch->cluster);
-    return GS_OK;
+    return code;
 }
 
-static gs_code read_launch(const gs_json *json, const gs_step *at, gs_run *run, gs_error *error) {
-    gs_launch launch = gs_launch_default();
-    gs_code code = gs_json_object(json, at, launch_fields, GS_COUNT(launch_fields), &launch, error);
+static gs_code read_launch(const gs_json *json, const gs_step *at, uint32_t place, struct reader *reader,
+                           gs_error *error) {
+    gs_launch_parts parts = gs_launch_parts_none();
+    gs_run *run = reader->run;
+    gs_launch *launch = &parts.launch;
+    gs_code code = gs_json_object(json, at, gs_launch_fields.data, gs_launch_fields.count, &parts, error);
     if (code == GS_OK)
-        code = read_stream(json, at, &launch, error);
+        code = read_named(json, at, "stream", &launch->stream, &launch->stream_is_number, error);
     if (code == GS_OK)
-        code = check_launch(json, at, run, &launch, error);
+        code = read_named(json, at, "id", &launch->issue.id, &launch->issue.id_is_number, error);
+    if (code == GS_OK)
+        code = check_launch(json, at, run, launch, error);
     if (code != GS_OK) {
-        gs_launch_clear(&launch);
+        gs_launch_clear(launch);
         return code;
     }
-    code = gs_run_add_launch(run, &launch, error);
+    launch->issue.facts = &parts.facts;
+    code = gs_run_add_launch(run, launch, error);
     if (code != GS_OK)
         return code;
     gs_event *event = &run->events.data[run->events.count - 1];
-    return read_seen(json, at, run->launches.data[event->launch].blocks, &event->seen, error);
+    gs_launch *added = &run->launches.data[event->launch];
+    event->place = place;
+    code = read_after(json, at, reader, &added->issue, error);
+    return code == GS_OK ? read_seen(json, at, added->blocks, event, error) : code;
 }
 
-/* Exits and observations name a kernel that was launched before. */
+static gs_code read_kind(const gs_json *json, const gs_step *at, uint8_t *kind, gs_error *error) {
+    gs_step step = gs_step_key(at, "kind");
+    const char *word = json_string_value(step.value);
+    if (!step.value)
+        return GS_OK;
+    for (int i = GS_COPY_UNKNOWN + 1; word && i < GS_COPY_KINDS; i++)
+        if (strcmp(word, gs_copy_kind_name((gs_copy_kind)i)) == 0) {
+            *kind = (uint8_t)i;
+            return GS_OK;
+        }
+    return gs_json_fail(json, &step, false, error,
+                        "\"kind\" must be \"host_to_device\", \"device_to_host\", \"device_to_device\", "
+                        "\"peer_to_peer\" or \"host_to_host\"");
+}
+
+static gs_code read_copy(const gs_json *json, const gs_step *at, uint32_t place, struct reader *reader,
+                         gs_error *error) {
+    gs_copy_parts parts = gs_copy_parts_none();
+    gs_run *run = reader->run;
+    gs_copy *copy = &parts.copy;
+    copy->is_memset = strcmp(json_string_value(json_object_get(at->value, "op")), "memset") == 0;
+    copy->place = place;
+    const gs_field_table *table = copy->is_memset ? &gs_memset_fields : &gs_copy_fields;
+    gs_code code = gs_json_object(json, at, table->data, table->count, &parts, error);
+    if (code == GS_OK)
+        code = read_kind(json, at, &copy->kind, error);
+    if (code == GS_OK)
+        code = read_named(json, at, "stream", &copy->stream, &copy->stream_is_number, error);
+    if (code == GS_OK)
+        code = read_named(json, at, "id", &copy->issue.id, &copy->issue.id_is_number, error);
+    if (code == GS_OK && copy->issue.id)
+        code = check_new(json, at, run, copy->issue.id, NULL, error);
+    copy->issue.facts = &parts.facts;
+    if (code == GS_OK)
+        code = gs_run_add_copy(run, copy, error);
+    free(copy->stream);
+    free(copy->issue.id);
+    if (code == GS_OK)
+        code = read_after(json, at, reader, &run->copies.data[run->copies.count - 1].issue, error);
+    return code;
+}
+
+/* Exits and observations name a launch before them: by its id, or by its kernel if it has none. */
 static gs_code find_launched(const gs_json *json, const gs_step *at, const gs_run *run, size_t *launch,
                              gs_error *error) {
-    gs_step kernel = gs_step_key(at, "kernel");
-    const char *name = json_string_value(kernel.value);
-    if (!name)
+    gs_step id = gs_step_key(at, "id"), kernel = gs_step_key(at, "kernel");
+    struct label label;
+    gs_edge found;
+    if (!id.value == !kernel.value)
+        return gs_json_fail(json, at, false, error, "an event needs the \"id\" of a launch, or its \"kernel\"");
+    if (kernel.value && !json_is_string(kernel.value))
         return gs_json_fail(json, &kernel, false, error, "\"kernel\" must be a string");
-    *launch = gs_names_find(&run->kernels, name);
-    if (*launch == SIZE_MAX)
-        return gs_json_fail(json, &kernel, false, error, "kernel \"%.60s\" was not launched before this", name);
+    if (!read_label(id.value ? id.value : kernel.value, &label))
+        return gs_json_fail(json, id.value ? &id : &kernel, false, error, "\"%s\" must be a whole number or a name",
+                            id.value ? "id" : "kernel");
+    bool is_known = gs_run_find(run, label.text, &found) && !found.is_copy &&
+                    !run->launches.data[found.number].issue.id == !id.value;
+    if (!is_known && id.value)
+        return gs_json_fail(json, &id, false, error, "no launch before this has the id \"%.60s\"", label.text);
+    if (!is_known)
+        return gs_json_fail(json, &kernel, false, error, "kernel \"%.60s\" was not launched before this", label.text);
+    *launch = found.number;
     return GS_OK;
 }
 
-static gs_code read_exit(const gs_json *json, const gs_step *at, gs_run *run, gs_error *error) {
+static gs_code read_exit(const gs_json *json, const gs_step *at, uint32_t place, struct reader *reader,
+                         gs_error *error) {
     size_t launch;
+    gs_run *run = reader->run;
     gs_code code = gs_json_object(json, at, exit_fields, GS_COUNT(exit_fields), NULL, error);
     if (code == GS_OK)
         code = find_launched(json, at, run, &launch, error);
     if (code != GS_OK)
         return code;
     if (run->launches.data[launch].exit != SIZE_MAX) {
-        gs_step kernel = gs_step_key(at, "kernel");
-        return gs_json_fail(json, &kernel, false, error, "kernel \"%.60s\" has exited already",
+        gs_step step = gs_step_key(at, json_object_get(at->value, "id") ? "id" : "kernel");
+        return gs_json_fail(json, &step, false, error, "kernel \"%.60s\" has exited already",
                             run->launches.data[launch].kernel);
     }
-    return gs_run_add_event(run, GS_EXIT, launch, error) ? GS_OK : GS_E_MEMORY;
+    gs_event *event = gs_run_add_event(run, GS_EXIT, launch, error);
+    if (!event)
+        return GS_E_MEMORY;
+    event->place = place;
+    return GS_OK;
 }
 
-static gs_code read_observe(const gs_json *json, const gs_step *at, gs_run *run, gs_error *error) {
+static gs_code read_observe(const gs_json *json, const gs_step *at, uint32_t place, struct reader *reader,
+                            gs_error *error) {
     size_t launch;
+    gs_run *run = reader->run;
     gs_code code = gs_json_object(json, at, observe_fields, GS_COUNT(observe_fields), NULL, error);
     if (code == GS_OK)
         code = find_launched(json, at, run, &launch, error);
     gs_event *event = code == GS_OK ? gs_run_add_event(run, GS_OBSERVE, launch, error) : NULL;
     if (!event)
         return code == GS_OK ? GS_E_MEMORY : code;
-    return read_seen(json, at, run->launches.data[launch].blocks, &event->seen, error);
+    event->place = place;
+    return read_seen(json, at, run->launches.data[launch].blocks, event, error);
 }
 
-static gs_code read_event(const gs_json *json, const gs_step *at, gs_run *run, gs_error *error) {
+/* The recorder has stopped as it should: nothing is missing but what it says. */
+static gs_code read_end(const gs_json *json, const gs_step *at, uint32_t place, struct reader *reader,
+                        gs_error *error) {
+    (void)place;
+    reader->run->has_ended = true;
+    return gs_json_object(json, at, end_fields, GS_COUNT(end_fields), reader->run, error);
+}
+
+static gs_code read_event(const gs_json *json, const gs_step *at, uint32_t place, struct reader *reader,
+                          gs_error *error) {
     static const struct {
         const char *op;
-        gs_code (*read)(const gs_json *, const gs_step *, gs_run *, gs_error *);
-    } ops[] = {{"launch", read_launch}, {"exit", read_exit}, {"observe", read_observe}};
+        gs_code (*read)(const gs_json *, const gs_step *, uint32_t, struct reader *, gs_error *);
+    } ops[] = {{"launch", read_launch}, {"exit", read_exit},   {"observe", read_observe},
+               {"copy", read_copy},     {"memset", read_copy}, {"end", read_end}};
     gs_step op = gs_step_key(at, "op");
     const char *name = json_string_value(op.value);
+    if (reader->run->has_ended)
+        return gs_json_fail(json, at, false, error, "an event after the \"end\" of the run");
     for (size_t i = 0; name && i < GS_COUNT(ops); i++)
         if (strcmp(ops[i].op, name) == 0)
-            return ops[i].read(json, at, run, error);
+            return ops[i].read(json, at, place, reader, error);
     return gs_json_fail(json, op.value ? &op : at, false, error,
-                        "an event needs an \"op\": \"launch\", \"exit\" or \"observe\"");
+                        "an event needs an \"op\": \"launch\", \"exit\", \"observe\", \"copy\", \"memset\" or "
+                        "\"end\"");
 }
 
-static gs_code read_run(const gs_json *json, gs_run *run, gs_error *error) {
-    gs_step root = gs_step_root(json);
-    gs_step events = gs_step_key(&root, "events");
-    gs_code code = gs_json_schema(json, &root, "gridsmith.run/1", error);
-    if (code == GS_OK)
-        code = gs_json_object(json, &root, run_fields, GS_COUNT(run_fields), run, error);
-    if (code != GS_OK)
-        return code;
-    run->has_id = json_object_get(json->root, "id") != NULL;
-    if (!json_is_array(events.value))
-        return gs_json_fail(json, &events, false, error, "\"events\" must be a list");
-    for (size_t i = 0; i < json_array_size(events.value) && code == GS_OK; i++) {
-        gs_step event = gs_step_index(&events, i);
-        code = read_event(json, &event, run, error);
+/* ---- runs ---- */
+
+static gs_code read_list(const gs_json *json, const gs_step *events, struct reader *reader, gs_error *error) {
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < json_array_size(events->value) && code == GS_OK; i++) {
+        gs_step event = gs_step_index(events, i);
+        code = read_event(json, &event, (uint32_t)i + 1, reader, error);
     }
     return code;
 }
 
-gs_run *gs_run_read(gs_json *json, gs_error *error) {
-    gs_run *run = gs_run_new(error);
-    if (run && read_run(json, run, error) != GS_OK) {
-        gs_run_free(run);
-        run = NULL;
+/* The list of keys that the recorder could not know, as words. */
+static gs_code read_lacks(const gs_json *json, const gs_step *root, gs_run *run, gs_error *error) {
+    gs_step list = gs_step_key(root, "lacks");
+    gs_text words = {0};
+    if (!list.value)
+        return GS_OK;
+    if (!json_is_array(list.value))
+        return gs_json_fail(json, &list, false, error, "\"lacks\" must be a list of keys");
+    for (size_t i = 0; i < json_array_size(list.value); i++) {
+        gs_step step = gs_step_index(&list, i);
+        const char *word = json_string_value(step.value);
+        if (!word || !*word || strchr(word, ' ')) {
+            gs_text_free(&words);
+            return gs_json_fail(json, &step, false, error, "\"lacks\" must hold keys of launches");
+        }
+        gs_text_add(&words, "%s%s", i ? " " : "", word);
     }
+    if (words.failed)
+        gs_text_free(&words);
+    run->origin.lacks = words.data;
+    return words.failed ? gs_fail_memory(error) : GS_OK;
+}
+
+/* Reads the keys of a run, and its events unless they follow. */
+static gs_code read_run(const gs_json *json, struct reader *reader, gs_error *error) {
+    gs_step root = gs_step_root(json);
+    gs_step events = gs_step_key(&root, "events");
+    gs_run *run = reader->run;
+    gs_code code = gs_json_schema(json, &root, "gridsmith.run/1", error);
+    if (code == GS_OK)
+        code = gs_json_object(json, &root, run_fields, GS_COUNT(run_fields), run, error);
+    if (code == GS_OK)
+        code = read_lacks(json, &root, run, error);
+    if (code != GS_OK)
+        return code;
+    run->has_id = json_object_get(json->root, "id") != NULL;
+    if (json_is_string(events.value) && strcmp(json_string_value(events.value), "follow") == 0) {
+        run->is_followed = true;
+        return GS_OK;
+    }
+    if (!json_is_array(events.value))
+        return gs_json_fail(json, &events, false, error, "\"events\" must be a list, or \"follow\"");
+    return read_list(json, &events, reader, error);
+}
+
+/* When all events are read: puts them in order, and finds what they wait for. The text of the run, or its file name, is
+   kept for later errors. Frees the run if there was an error. */
+static gs_run *finish(struct reader *reader, gs_json *json, gs_code code, gs_error *error) {
+    gs_run *run = reader->run;
     json_decref(json->root);
     json->root = NULL;
-    if (run)
-        run->source = *json;
-    else
-        gs_json_free(json);
+    if (run->is_followed) {
+        free(json->text);
+        json->text = NULL;
+    }
+    run->source = *json;
     *json = (gs_json){0};
-    return run;
+    if (code == GS_OK)
+        code = gs_run_sort(run, error);
+    if (code == GS_OK)
+        code = gs_run_resolve(run, &reader->wanted, error);
+    free(reader->wanted.data);
+    if (code == GS_OK)
+        return run;
+    gs_run_free(run);
+    return NULL;
+}
+
+gs_run *gs_run_read(gs_json *json, gs_error *error) {
+    struct reader reader = {.run = gs_run_new(error)};
+    if (!reader.run) {
+        gs_json_free(json);
+        return NULL;
+    }
+    gs_code code = read_run(json, &reader, error);
+    return finish(&reader, json, code, error);
 }
 
 /* ---- files of runs ---- */
 
 struct gs_runs {
     gs_input *input;
+    gs_json next; /* a run that was found behind the events of the one before it */
 };
 
-gs_runs *gs_runs_open(const char *path, gs_error *error) {
-    gs_runs *runs = calloc(1, sizeof *runs);
-    if (!runs) {
+static gs_runs *runs_of(gs_input *input, gs_error *error) {
+    gs_runs *runs = input ? calloc(1, sizeof *runs) : NULL;
+    if (runs)
+        runs->input = input;
+    else if (input)
         gs_fail_memory(error);
-        return NULL;
-    }
-    runs->input = gs_input_open(path, error);
-    if (runs->input)
-        return runs;
-    free(runs);
-    return NULL;
+    if (!runs)
+        gs_input_close(input);
+    return runs;
+}
+
+gs_runs *gs_runs_open(const char *path, gs_error *error) {
+    return runs_of(gs_input_open(path, error), error);
+}
+
+gs_runs *gs_runs_memory(const char *name, const char *bytes, size_t count, gs_error *error) {
+    return runs_of(gs_input_memory(name, bytes, count, error), error);
 }
 
 void gs_runs_close(gs_runs *runs) {
     if (!runs)
         return;
     gs_input_close(runs->input);
+    gs_json_free(&runs->next);
     free(runs);
 }
 
+/* A line of a file, or the rest of the file where the line is too long for that. */
+struct piece {
+    const char *bytes;
+    size_t count; /* SIZE_MAX: the rest of the file */
+    bool is_last; /* nothing follows, not even a newline */
+};
+
+/* The JSON value in a piece, without a root if there is none. */
+static gs_code parse_piece(gs_runs *runs, const struct piece *piece, gs_json *json, gs_error *error) {
+    if (piece->count == SIZE_MAX)
+        return gs_json_next(runs->input, json, error);
+    gs_input *line = gs_input_part(runs->input, piece->bytes, piece->count, error);
+    gs_json more = {0};
+    gs_code code = line ? gs_json_next(line, json, error) : GS_E_MEMORY;
+    if (code == GS_OK)
+        code = gs_json_next(line, &more, error);
+    if (code == GS_OK && more.root)
+        code = gs_json_fail(&more, &(gs_step){0}, false, error, "each event must be on a line of its own");
+    gs_json_free(&more);
+    gs_input_close(line);
+    if (code == GS_OK)
+        gs_input_take(runs->input, piece->count);
+    else
+        gs_json_free(json);
+    return code;
+}
+
+/* Reads an event as JSON. `*goes_on` becomes false at the end of the file, and at the next run. A program that was
+   killed may leave a part of a line at the end of its recording. */
+static gs_code follow_slowly(gs_runs *runs, struct reader *reader, const struct piece *piece, bool *goes_on,
+                             gs_error *error) {
+    gs_json json = {0};
+    gs_code code = parse_piece(runs, piece, &json, error);
+    if (code == GS_E_SYNTAX && piece->is_last) {
+        reader->run->is_cut = true;
+        *goes_on = false;
+        return GS_OK;
+    }
+    *goes_on = code == GS_OK && (json.root || piece->count != SIZE_MAX);
+    if (code != GS_OK || !json.root)
+        return code;
+    if (json_object_get(json.root, "schema")) {
+        runs->next = json;
+        *goes_on = false;
+        return GS_OK;
+    }
+    gs_step root = gs_step_root(&json);
+    code = read_event(&json, &root, (uint32_t)json.line, reader, error);
+    gs_json_free(&json);
+    return code;
+}
+
+/* Reads the events behind a run, most of them without jansson. */
+static gs_code follow(gs_runs *runs, struct reader *reader, gs_error *error) {
+    gs_code code = GS_OK;
+    for (bool goes_on = true; goes_on && code == GS_OK;) {
+        struct piece piece;
+        bool is_read = false;
+        piece.count = gs_input_line(runs->input, &piece.bytes, &piece.is_last);
+        uint32_t place = (uint32_t)gs_input_line_number(runs->input);
+        if (piece.count == 0)
+            is_read = true; /* what is left of a line that was read as JSON */
+        else if (piece.count != SIZE_MAX)
+            code = gs_run_read_line(reader->run, piece.bytes, piece.count, place, &reader->wanted, &is_read, error);
+        if (is_read)
+            gs_input_take(runs->input, piece.count + !piece.is_last);
+        else if (code == GS_OK)
+            code = follow_slowly(runs, reader, &piece, &goes_on, error);
+    }
+    return code;
+}
+
 gs_run *gs_runs_next(gs_runs *runs, gs_error *error) {
-    gs_json json;
-    if (gs_json_next(runs->input, &json, error) != GS_OK || !json.root)
+    gs_json json = runs->next;
+    runs->next = (gs_json){0};
+    if (!json.root && (gs_json_next(runs->input, &json, error) != GS_OK || !json.root))
         return NULL;
-    return gs_run_read(&json, error);
+    struct reader reader = {.run = gs_run_new(error)};
+    if (!reader.run) {
+        gs_json_free(&json);
+        return NULL;
+    }
+    gs_code code = read_run(&json, &reader, error);
+    if (code == GS_OK && reader.run->is_followed)
+        code = follow(runs, &reader, error);
+    return finish(&reader, &json, code, error);
 }

@@ -12,13 +12,44 @@ const char *gs_op_name(gs_op op) {
     return names[op];
 }
 
+const char *gs_when_name(gs_when when) {
+    static const char *const names[] = {[GS_AT_END] = "end", [GS_AT_TRIGGER] = "trigger", [GS_AT_START] = "start"};
+    return names[when];
+}
+
+const char *gs_copy_kind_name(gs_copy_kind kind) {
+    static const char *const names[GS_COPY_KINDS] = {
+        [GS_COPY_HOST_TO_DEVICE] = "host_to_device",     [GS_COPY_DEVICE_TO_HOST] = "device_to_host",
+        [GS_COPY_DEVICE_TO_DEVICE] = "device_to_device", [GS_COPY_PEER_TO_PEER] = "peer_to_peer",
+        [GS_COPY_HOST_TO_HOST] = "host_to_host",
+    };
+    return names[kind];
+}
+
+gs_launch_facts gs_launch_facts_none(void) {
+    return (gs_launch_facts){.static_shared_bytes = GS_NOT_GIVEN,
+                             .shared_config_bytes = GS_NOT_GIVEN,
+                             .device = GS_NOT_GIVEN,
+                             .process = GS_NOT_GIVEN,
+                             .context = GS_NOT_GIVEN,
+                             .green_context = GS_NOT_GIVEN,
+                             .graph = GS_NOT_GIVEN,
+                             .node = GS_NOT_GIVEN};
+}
+
+gs_issue gs_issue_none(void) {
+    return (gs_issue){.at_ns = GS_NO_TIME, .start_ns = GS_NO_TIME, .end_ns = GS_NO_TIME};
+}
+
 gs_launch gs_launch_default(void) {
-    return (gs_launch){.cluster = 1, .shape = {.carveout_percent = GS_NO_CARVEOUT}, .exit = SIZE_MAX};
+    return (gs_launch){
+        .cluster = 1, .shape = {.carveout_percent = GS_NO_CARVEOUT}, .exit = SIZE_MAX, .issue = gs_issue_none()};
 }
 
 void gs_launch_clear(gs_launch *launch) {
     free(launch->kernel);
     free(launch->stream);
+    free(launch->issue.id);
     *launch = gs_launch_default();
 }
 
@@ -32,27 +63,56 @@ void gs_seen_clear(gs_seen *seen) {
     *seen = (gs_seen){0};
 }
 
+/* What is seen at events at which nothing is. */
+static const gs_seen nothing = {0};
+
+gs_seen *gs_event_see(gs_event *event) {
+    if (event->seen == &nothing) {
+        gs_seen *own = calloc(1, sizeof *own);
+        if (own)
+            event->seen = own;
+        return own;
+    }
+    return (gs_seen *)event->seen; /* it was allocated here */
+}
+
+static void event_clear(gs_event *event) {
+    if (event->seen != &nothing) {
+        gs_seen *own = gs_event_see(event);
+        gs_seen_clear(own);
+        free(own);
+    }
+    free(event->why);
+}
+
 gs_run *gs_run_new(gs_error *error) {
     gs_run *run = calloc(1, sizeof *run);
-    if (!run)
+    if (!run) {
         gs_fail_memory(error);
+        return NULL;
+    }
+    run->origin.device = run->origin.process = run->origin.start_unix_ns = GS_NOT_GIVEN;
+    run->end_ns = GS_NO_TIME;
     return run;
 }
 
 void gs_run_free(gs_run *run) {
     if (!run)
         return;
-    for (size_t i = 0; i < run->launches.count; i++)
-        gs_launch_clear(&run->launches.data[i]);
-    for (size_t i = 0; i < run->events.count; i++) {
-        gs_seen_clear(&run->events.data[i].seen);
-        free(run->events.data[i].why);
-    }
+    for (size_t i = 0; i < run->events.count; i++)
+        event_clear(&run->events.data[i]);
     free(run->launches.data);
     free(run->events.data);
+    free(run->copies.data);
+    free(run->edges.data);
     free(run->class_name);
     free(run->gpu);
-    gs_names_free(&run->kernels);
+    free(run->origin.program);
+    free(run->origin.recorder);
+    free(run->origin.gpu_name);
+    free(run->origin.lacks);
+    gs_names_free(&run->ids);
+    gs_strings_free(&run->strings);
     gs_json_free(&run->source);
     free(run);
 }
@@ -63,7 +123,7 @@ gs_event *gs_run_add_event(gs_run *run, gs_op op, size_t launch, gs_error *error
         return NULL;
     }
     gs_event *event = &run->events.data[run->events.count++];
-    *event = (gs_event){.op = op, .launch = launch};
+    *event = (gs_event){.op = op, .launch = launch, .seen = &nothing};
     if (op == GS_EXIT)
         run->launches.data[launch].exit = run->events.count - 1;
     else
@@ -71,32 +131,90 @@ gs_event *gs_run_add_event(gs_run *run, gs_op op, size_t launch, gs_error *error
     return event;
 }
 
-gs_code gs_run_add_launch(gs_run *run, const gs_launch *launch, gs_error *error) {
-    gs_launch owned = *launch;
+/* ---- launches and copies ---- */
+
+/* Replaces a string by the run's own. */
+static bool own_string(gs_run *run, char **string) {
+    if (*string)
+        *string = gs_strings_add(&run->strings, *string, strlen(*string));
+    return *string != NULL;
+}
+
+/* The same for all that an issue points to. The id is new, so it need not be looked for among the strings. */
+static bool own_issue(gs_run *run, gs_issue *issue) {
+    issue->after = issue->after_count = 0;
+    if (issue->id)
+        issue->id = gs_strings_keep(&run->strings, issue->id, strlen(issue->id));
+    const gs_launch_facts *facts = issue->facts;
+    gs_launch_facts none = gs_launch_facts_none();
+    if (facts && memcmp(facts, &none, sizeof none) == 0)
+        issue->facts = NULL;
+    else if (facts)
+        issue->facts = (const void *)gs_strings_add(&run->strings, facts, sizeof *facts);
+    return !facts || issue->facts || memcmp(facts, &none, sizeof none) == 0;
+}
+
+/* What a number in `ids` stands for. */
+static size_t reference(size_t number, bool is_copy) {
+    return number * 2 + is_copy;
+}
+
+bool gs_run_find(const gs_run *run, const char *id, gs_edge *found) {
+    size_t known = gs_names_find(&run->ids, id);
+    if (known != SIZE_MAX)
+        *found = (gs_edge){.number = (uint32_t)(known / 2), .is_copy = known % 2};
+    return known != SIZE_MAX;
+}
+
+gs_code gs_run_copy_launch(gs_run *run, const gs_launch *from, gs_error *error) {
+    gs_launch launch = *from;
     size_t number = run->launches.count;
-    if (!GS_RESERVE(&run->launches, 1) || gs_names_add(&run->kernels, owned.kernel, number) == SIZE_MAX) {
-        gs_launch_clear(&owned);
+    bool had_id = from->issue.id != NULL;
+    bool is_owned = own_string(run, &launch.kernel) && (!from->stream || own_string(run, &launch.stream)) &&
+                    own_issue(run, &launch.issue) && (!had_id || launch.issue.id);
+    if (!is_owned || !GS_RESERVE(&run->launches, 1) ||
+        gs_names_add(&run->ids, had_id ? launch.issue.id : launch.kernel, reference(number, false)) == SIZE_MAX)
         return gs_fail_memory(error);
-    }
-    owned.event = run->events.count;
-    owned.exit = SIZE_MAX;
-    run->launches.data[run->launches.count++] = owned;
+    launch.event = run->events.count;
+    launch.exit = SIZE_MAX;
+    run->launches.data[run->launches.count++] = launch;
     return gs_run_add_event(run, GS_LAUNCH, number, error) ? GS_OK : GS_E_MEMORY;
 }
+
+gs_code gs_run_add_launch(gs_run *run, const gs_launch *launch, gs_error *error) {
+    gs_launch owned = *launch;
+    gs_code code = gs_run_copy_launch(run, launch, error);
+    gs_launch_clear(&owned);
+    return code;
+}
+
+gs_code gs_run_add_copy(gs_run *run, const gs_copy *from, gs_error *error) {
+    gs_copy copy = *from;
+    bool had_id = from->issue.id != NULL;
+    bool is_owned =
+        (!from->stream || own_string(run, &copy.stream)) && own_issue(run, &copy.issue) && (!had_id || copy.issue.id);
+    if (!is_owned || !GS_RESERVE(&run->copies, 1) ||
+        (had_id && gs_names_add(&run->ids, copy.issue.id, reference(run->copies.count, true)) == SIZE_MAX))
+        return gs_fail_memory(error);
+    copy.before = run->launches.count;
+    run->copies.data[run->copies.count++] = copy;
+    return GS_OK;
+}
+
+gs_code gs_run_add_edge(gs_run *run, gs_issue *issue, gs_edge edge, gs_error *error) {
+    if (run->edges.count >= UINT32_MAX || !GS_RESERVE(&run->edges, 1))
+        return gs_fail_memory(error);
+    if (!issue->after_count++)
+        issue->after = (uint32_t)run->edges.count;
+    run->edges.data[run->edges.count++] = edge;
+    return GS_OK;
+}
+
+/* ---- copies of runs ---- */
 
 static bool copy_string(char **to, const char *from) {
     *to = from ? strdup(from) : NULL;
     return *to || !from;
-}
-
-gs_code gs_run_copy_launch(gs_run *to, const gs_launch *from, gs_error *error) {
-    gs_launch launch = *from;
-    bool copied = copy_string(&launch.kernel, from->kernel);
-    copied = copy_string(&launch.stream, from->stream) && copied;
-    if (copied)
-        return gs_run_add_launch(to, &launch, error);
-    gs_launch_clear(&launch);
-    return gs_fail_memory(error);
 }
 
 static void *copy_array(const void *from, size_t count, size_t size) {
@@ -139,26 +257,95 @@ static gs_code copy_event(gs_run *to, const gs_run *from, const gs_event *event,
     } else if (!gs_run_add_event(to, event->op, event->launch, error)) {
         return GS_E_MEMORY;
     }
-    gs_event *copy = &to->events.data[to->events.count - 1];
+    if (event->seen == &nothing)
+        return GS_OK;
+    gs_seen *copy = gs_event_see(&to->events.data[to->events.count - 1]);
     int64_t blocks = from->launches.data[event->launch].blocks;
-    return gs_seen_copy(&copy->seen, &event->seen, blocks) ? GS_OK : gs_fail_memory(error);
+    return copy && gs_seen_copy(copy, event->seen, blocks) ? GS_OK : gs_fail_memory(error);
+}
+
+static bool copy_origin(gs_origin *to, const gs_origin *from) {
+    *to = *from;
+    bool copied = copy_string(&to->program, from->program);
+    copied = copy_string(&to->recorder, from->recorder) && copied;
+    copied = copy_string(&to->gpu_name, from->gpu_name) && copied;
+    return copy_string(&to->lacks, from->lacks) && copied;
+}
+
+static gs_code copy_copies(gs_run *to, const gs_run *from, gs_error *error) {
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < from->copies.count && code == GS_OK; i++) {
+        const gs_copy *copy = &from->copies.data[i];
+        code = gs_run_add_copy(to, copy, error);
+        if (code != GS_OK)
+            break;
+        gs_copy *added = &to->copies.data[i];
+        added->before = copy->before;
+        added->issue.after = copy->issue.after;
+        added->issue.after_count = copy->issue.after_count;
+    }
+    return code;
+}
+
+gs_code gs_run_copy_rest(gs_run *to, const gs_run *from, gs_error *error) {
+    to->has_id = from->has_id;
+    to->id = from->id;
+    to->has_ended = from->has_ended;
+    to->is_cut = from->is_cut;
+    to->end_ns = from->end_ns;
+    to->lost = from->lost;
+    if (!copy_string(&to->class_name, from->class_name) || !copy_origin(&to->origin, &from->origin) ||
+        !GS_RESERVE(&to->edges, from->edges.count))
+        return gs_fail_memory(error);
+    for (size_t i = 0; i < from->launches.count; i++) {
+        to->launches.data[i].issue.after = from->launches.data[i].issue.after;
+        to->launches.data[i].issue.after_count = from->launches.data[i].issue.after_count;
+    }
+    for (size_t i = 0; i < from->edges.count; i++)
+        to->edges.data[to->edges.count++] = from->edges.data[i];
+    return copy_copies(to, from, error);
 }
 
 gs_run *gs_run_copy(const gs_run *run, gs_error *error) {
     gs_run *copy = gs_run_new(error);
     if (!copy)
         return NULL;
-    copy->has_id = run->has_id;
-    copy->id = run->id;
-    gs_code code = GS_OK;
-    if (!copy_string(&copy->gpu, run->gpu) || !copy_string(&copy->class_name, run->class_name))
-        code = gs_fail_memory(error);
+    gs_code code = copy_string(&copy->gpu, run->gpu) ? GS_OK : gs_fail_memory(error);
     for (size_t i = 0; i < run->events.count && code == GS_OK; i++)
         code = copy_event(copy, run, &run->events.data[i], error);
+    if (code == GS_OK)
+        code = gs_run_copy_rest(copy, run, error);
     if (code == GS_OK)
         return copy;
     gs_run_free(copy);
     return NULL;
+}
+
+/* ---- errors ---- */
+
+/* If the text of the run was kept, the place is a number in its list of events; otherwise it is a line. */
+gs_code gs_run_fail_at(const gs_run *run, uint32_t place, gs_error *error, gs_code code, const char *format, ...) {
+    char message[sizeof error->message];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    gs_step root = {0};
+    gs_step events = {.up = &root, .key = "events"};
+    gs_step at = {.up = &events, .index = place ? place - 1 : 0};
+    if (place && !run->is_followed)
+        gs_json_fail(&run->source, &at, false, error, "%s", message);
+    else
+        gs_fail(error, code, "%s", message);
+    if (!error)
+        return code;
+    error->code = code;
+    if (place && run->is_followed && run->source.file) {
+        snprintf(error->file, sizeof error->file, "%s", run->source.file);
+        error->line = (long)place;
+        error->column = 1;
+    }
+    return code;
 }
 
 gs_code gs_run_fail(const gs_run *run, size_t event, gs_error *error, gs_code code, const char *format, ...) {
@@ -167,13 +354,7 @@ gs_code gs_run_fail(const gs_run *run, size_t event, gs_error *error, gs_code co
     va_start(arguments, format);
     vsnprintf(message, sizeof message, format, arguments);
     va_end(arguments);
-    gs_step root = {0};
-    gs_step events = {.up = &root, .key = "events"};
-    gs_step at = {.up = &events, .index = event};
-    gs_json_fail(&run->source, &at, false, error, "%s", message);
-    if (error)
-        error->code = code;
-    return code;
+    return gs_run_fail_at(run, run->events.data[event].place, error, code, "%s", message);
 }
 
 bool gs_run_is_timed(const gs_run *run) {
@@ -211,6 +392,6 @@ int64_t gs_run_blocks(const gs_run *run, size_t launch) {
 /* Blocks that started after the launch are in the latest observation; with times, all are in the launch. */
 int gs_run_placed(const gs_run *run, size_t launch, int64_t block) {
     const gs_launch *found = &run->launches.data[launch];
-    int sm = gs_seen_sm(&run->events.data[found->observed].seen, block);
-    return sm != GS_WAIT ? sm : gs_seen_sm(&run->events.data[found->event].seen, block);
+    int sm = gs_seen_sm(run->events.data[found->observed].seen, block);
+    return sm != GS_WAIT ? sm : gs_seen_sm(run->events.data[found->event].seen, block);
 }

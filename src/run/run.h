@@ -58,13 +58,56 @@ const char *gs_op_name(gs_op op);
 
 typedef struct gs_event {
     gs_op op;
-    size_t launch; /* the number of the launch that it is or refers to */
-    gs_seen seen;  /* of launches and observations */
-    char *why;     /* in a prediction: why blocks wait at this point, a sentence per line, or NULL; not in files */
+    uint32_t place;      /* in the file: its line, or its number in the list of events; 0 if it was not read */
+    size_t launch;       /* the number of the launch that it is or refers to */
+    const gs_seen *seen; /* of launches and observations; never NULL; gs_event_see to write */
+    char *why; /* in a prediction: why blocks wait at this point, a sentence per line, or NULL; not in files */
 } gs_event;
 
+/* ---- what a recorded program has besides ---- */
+
+#define GS_NOT_GIVEN (-1)
+
+/* What a recording says of a launch or a copy that does not change where blocks go. Numbers that are not given are
+   GS_NOT_GIVEN, sizes are {0, 0, 0}. Facts are the same for many launches, so a run holds each set of them once. */
+typedef struct gs_launch_facts {
+    int32_t grid[3], block[3], cluster_shape[3]; /* x, y, z */
+    int32_t is_cooperative;
+    int64_t static_shared_bytes; /* the part of shared_bytes that is static */
+    int64_t shared_config_bytes; /* the shared-memory configuration that the SMs had */
+    int64_t device;              /* the number of the GPU */
+    int64_t process, context, green_context;
+    int64_t graph, node; /* the CUDA graph, and its node */
+} gs_launch_facts;
+
+/* What a launch waits for, besides the launches and copies before it in its stream: that another launch has ended, that
+   all its blocks have triggered the launch of dependents (or have ended), or that all its blocks have started. A
+   An edge on the launch before it in the same stream that is not GS_AT_END replaces the stream's order. */
+typedef enum gs_when { GS_AT_END, GS_AT_TRIGGER, GS_AT_START } gs_when;
+
+/* "end", "trigger" or "start". */
+const char *gs_when_name(gs_when when);
+
+typedef struct gs_edge {
+    uint32_t number; /* of an earlier launch or copy of the run */
+    bool is_copy;
+    uint8_t when; /* gs_when */
+} gs_edge;
+
+/* How the host issued a launch or a copy, and when it ran as a whole. Times are since the start of the run. */
+typedef struct gs_issue {
+    char *id; /* NULL: it has none */
+    const gs_launch_facts *facts;
+    int64_t at_ns;            /* when the host issued it, or GS_NO_TIME */
+    int64_t start_ns, end_ns; /* measured, or GS_NO_TIME */
+    uint32_t after;           /* its first edge among those of the run */
+    uint32_t after_count;
+    bool id_is_number;
+} gs_issue;
+
+/* Strings of a gs_launch or a gs_copy of a run belong to the run, and equal strings are at the same address. */
 typedef struct gs_launch {
-    char *kernel;
+    char *kernel; /* unique among the launches without an id */
     int64_t blocks;
     gs_shape shape;
     int32_t cluster;
@@ -75,7 +118,55 @@ typedef struct gs_launch {
     int64_t spread_ns;   /* blocks run up to this much longer, see gs_block_duration */
     size_t event, exit;  /* the numbers of its launch and its exit (SIZE_MAX: none) among the events */
     size_t observed;     /* the number of its latest observation, or of its launch */
+    gs_issue issue;
 } gs_launch;
+
+/* Copies and memsets use no SM, but occupy a stream and take time. */
+typedef enum gs_copy_kind {
+    GS_COPY_UNKNOWN,
+    GS_COPY_HOST_TO_DEVICE,
+    GS_COPY_DEVICE_TO_HOST,
+    GS_COPY_DEVICE_TO_DEVICE,
+    GS_COPY_PEER_TO_PEER,
+    GS_COPY_HOST_TO_HOST,
+    GS_COPY_KINDS
+} gs_copy_kind;
+
+/* "host_to_device" and so on; NULL for GS_COPY_UNKNOWN. */
+const char *gs_copy_kind_name(gs_copy_kind kind);
+
+typedef struct gs_copy {
+    bool is_memset;
+    uint8_t kind; /* gs_copy_kind */
+    bool stream_is_number;
+    uint32_t place; /* as of events */
+    char *stream;
+    int64_t bytes;
+    int64_t duration_ns; /* 0: not known; then end_ns - start_ns, if they are measured */
+    size_t before;       /* it was issued before the launch of this number, and after the one before that */
+    gs_issue issue;
+} gs_copy;
+
+typedef struct gs_copies {
+    gs_copy *data;
+    size_t count, capacity;
+} gs_copies;
+
+typedef struct gs_edges {
+    gs_edge *data;
+    size_t count, capacity;
+} gs_edges;
+
+/* Where a recording comes from. All of it is optional: NULL, GS_NOT_GIVEN. */
+typedef struct gs_origin {
+    char *program;         /* its command line */
+    char *recorder;        /* the tool that recorded it */
+    char *gpu_name;        /* as the driver names it */
+    int64_t device;        /* the number of the GPU */
+    int64_t process;       /* the process id */
+    int64_t start_unix_ns; /* the time at which the run starts */
+    char *lacks;           /* the keys of launches that the recorder cannot know, separated by spaces */
+} gs_origin;
 
 typedef struct gs_launches {
     gs_launch *data;
@@ -91,21 +182,57 @@ struct gs_run {
     bool has_id;
     int64_t id;
     char *class_name, *gpu;
+    gs_origin origin;
     gs_launches launches;
     gs_events events;
-    gs_names kernels; /* name to number of the launch */
-    gs_json source;   /* the text it was read from (without the values), for the places of later errors */
+    gs_copies copies;   /* in the order in which they were issued */
+    gs_edges edges;     /* what launches and copies wait for */
+    gs_names ids;       /* an id, or the kernel of a launch without one; see gs_run_find */
+    gs_strings strings; /* of launches and copies, and their facts */
+    bool is_followed;   /* its events follow it in the file, a line each */
+    bool has_ended;     /* an "end" was read: the recording is complete */
+    bool is_cut;        /* the file ends in the middle of an event, which is left out */
+    int64_t end_ns;     /* the time of the "end", or GS_NO_TIME */
+    int64_t lost;       /* events that the recorder lost, as the "end" says */
+    gs_json source;     /* the text it was read from (without the values), for the places of later errors */
 };
 
 /* ---- making runs ---- */
 
 gs_run *gs_run_new(gs_error *error);
 
-/* Appends a launch with its event. Takes ownership of what `launch` points to, even if it fails. */
+/* Appends a launch with its event. Takes ownership of the strings of `launch`, even if it fails. The id must be new. */
 gs_code gs_run_add_launch(gs_run *run, const gs_launch *launch, gs_error *error);
 
-/* Appends a copy of a launch of another run. */
+/* The same with copies of the strings. The launch may be of another run. It has no edges yet. */
 gs_code gs_run_copy_launch(gs_run *run, const gs_launch *launch, gs_error *error);
+
+/* Appends a copy or memset, issued after all launches so far, with copies of its strings; without edges. */
+gs_code gs_run_add_copy(gs_run *run, const gs_copy *copy, gs_error *error);
+
+/* Adds an edge to the latest launch or copy, which `issue` is of. */
+gs_code gs_run_add_edge(gs_run *run, gs_issue *issue, gs_edge edge, gs_error *error);
+
+/* Copies what is not in launches and events: id, class, origin, copies, and the edges of launches. Both runs
+   have the same launches. The GPU is left to the caller. */
+gs_code gs_run_copy_rest(gs_run *to, const gs_run *from, gs_error *error);
+
+/* Sorts launches and copies by the times at which they were issued, if all have one. Runs with exits or observations
+   cannot be sorted: GS_E_FORMAT, if they are not in order. */
+gs_code gs_run_sort(gs_run *run, gs_error *error);
+
+/* Sets `*found` to the launch or copy with this id, or to the launch of this kernel that has no id. False: there is
+   none. */
+bool gs_run_find(const gs_run *run, const char *id, gs_edge *found);
+
+/* What is seen at an event, to be written. NULL: out of memory. */
+gs_seen *gs_event_see(gs_event *event);
+
+/* Facts that say nothing. */
+gs_launch_facts gs_launch_facts_none(void);
+
+/* An issue without an id, times and edges. */
+gs_issue gs_issue_none(void);
 
 /* A copy of a run with what was seen of it, but without its source text. */
 gs_run *gs_run_copy(const gs_run *run, gs_error *error);
@@ -122,6 +249,10 @@ void gs_seen_clear(gs_seen *seen);
 
 /* An error about an event, with its place in the file where there is one. */
 gs_code gs_run_fail(const gs_run *run, size_t event, gs_error *error, gs_code code, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
+
+/* The same about a place: that of an event or of a copy. */
+gs_code gs_run_fail_at(const gs_run *run, uint32_t place, gs_error *error, gs_code code, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
 /* Whether any kernel has a duration. */
@@ -209,6 +340,12 @@ gs_code gs_run_is_recorded(const gs_run *run, gs_error *error);
 
 /* Reads one run from a value of JSON. Empties `json`; its text is kept in the run. */
 gs_run *gs_run_read(gs_json *json, gs_error *error);
+
+/* As gs_runs_open, for a file in memory, which must stay there. */
+gs_runs *gs_runs_memory(const char *name, const char *bytes, size_t count, gs_error *error);
+
+/* As text with one line for each event, as recorders write it. A long text goes to its sink. */
+void gs_run_lines(const gs_run *run, gs_text *text);
 
 /* A run as a value of a JSON document; and as a text of its own: one line, without the newline. */
 void gs_write_run(gs_writer *writer, const char *key, const gs_run *run);

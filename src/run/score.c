@@ -41,8 +41,8 @@ static gs_code is_exact(const gs_seen *recorded, const gs_seen *predicted, int64
 gs_code gs_score_add(gs_score *score, const gs_run *recorded, const gs_run *predicted, gs_error *error) {
     bool all_exact = true, all_started = true;
     for (size_t i = 0; i < recorded->launches.count && all_started; i++) {
-        const gs_seen *one = &recorded->events.data[recorded->launches.data[i].event].seen;
-        const gs_seen *two = &predicted->events.data[predicted->launches.data[i].event].seen;
+        const gs_seen *one = recorded->events.data[recorded->launches.data[i].event].seen;
+        const gs_seen *two = predicted->events.data[predicted->launches.data[i].event].seen;
         int64_t blocks = recorded->launches.data[i].blocks;
         bool exact = false;
         gs_code code = is_exact(one, two, blocks, &exact, error);

@@ -59,7 +59,7 @@ gs_code gs_run_is_recorded(const gs_run *run, gs_error *error) {
     bool all_started = true;
     for (size_t i = 0; i < run->launches.count && all_started; i++) {
         const gs_launch *launch = &run->launches.data[i];
-        const gs_seen *seen = &run->events.data[launch->event].seen;
+        const gs_seen *seen = run->events.data[launch->event].seen;
         if (!seen->has_placed)
             return gs_run_fail(run, launch->event, error, GS_E_FORMAT,
                                "this launch was not recorded: it has no \"placed\"");

@@ -6,7 +6,95 @@
  */
 #include "run.h"
 
-static void write_launch(gs_writer *writer, const gs_launch *launch) {
+#include <string.h>
+
+/* ---- ids, streams, edges ---- */
+
+/* A name, or a number that is stored as text. */
+static void write_label(gs_writer *writer, const char *key, const char *label, bool is_number) {
+    if (label && is_number)
+        gs_write_raw(writer, key, label);
+    else if (label)
+        gs_write_string(writer, key, label);
+}
+
+static void write_id(gs_writer *writer, const gs_run *run, gs_edge what, const char *key) {
+    const gs_issue *issue =
+        what.is_copy ? &run->copies.data[what.number].issue : &run->launches.data[what.number].issue;
+    if (issue->id)
+        write_label(writer, key, issue->id, issue->id_is_number);
+    else if (!what.is_copy)
+        gs_write_string(writer, key, run->launches.data[what.number].kernel);
+}
+
+static void write_after(gs_writer *writer, const gs_run *run, const gs_issue *issue) {
+    if (!issue->after_count)
+        return;
+    gs_write_array(writer, "after");
+    for (uint32_t i = 0; i < issue->after_count; i++) {
+        gs_edge edge = run->edges.data[issue->after + i];
+        if (edge.when == GS_AT_END) {
+            write_id(writer, run, edge, NULL);
+            continue;
+        }
+        gs_write_object(writer, NULL);
+        write_id(writer, run, edge, "id");
+        gs_write_string(writer, "when", gs_when_name(edge.when));
+        gs_write_end(writer);
+    }
+    gs_write_end(writer);
+}
+
+static void write_time(gs_writer *writer, const char *key, int64_t nanoseconds) {
+    if (nanoseconds != GS_NO_TIME)
+        gs_write_us(writer, key, nanoseconds);
+}
+
+static void write_issue(gs_writer *writer, const gs_run *run, const gs_issue *issue) {
+    write_time(writer, "at_us", issue->at_ns);
+    write_after(writer, run, issue);
+    write_time(writer, "start_us", issue->start_ns);
+    write_time(writer, "end_us", issue->end_ns);
+}
+
+/* ---- facts ---- */
+
+static void write_three(gs_writer *writer, const char *key, const int32_t *numbers) {
+    if (!numbers[0])
+        return;
+    gs_write_array(writer, key);
+    for (int i = 0; i < 3; i++)
+        gs_write_int(writer, NULL, numbers[i]);
+    gs_write_end(writer);
+}
+
+static void write_given(gs_writer *writer, const char *key, int64_t number) {
+    if (number != GS_NOT_GIVEN)
+        gs_write_int(writer, key, number);
+}
+
+static void write_facts(gs_writer *writer, const gs_launch_facts *facts) {
+    if (!facts)
+        return;
+    write_three(writer, "grid", facts->grid);
+    write_three(writer, "block", facts->block);
+    write_three(writer, "cluster_shape", facts->cluster_shape);
+    if (facts->is_cooperative)
+        gs_write_bool(writer, "cooperative", true);
+    write_given(writer, "static_shared_bytes", facts->static_shared_bytes);
+    write_given(writer, "shared_config_bytes", facts->shared_config_bytes);
+    write_given(writer, "device", facts->device);
+    write_given(writer, "process", facts->process);
+    write_given(writer, "context", facts->context);
+    write_given(writer, "green_context", facts->green_context);
+    write_given(writer, "graph", facts->graph);
+    write_given(writer, "node", facts->node);
+}
+
+/* ---- launches and copies ---- */
+
+static void write_launch(gs_writer *writer, const gs_run *run, const gs_launch *launch) {
+    gs_write_string(writer, "kernel", launch->kernel);
     gs_write_int(writer, "blocks", launch->blocks);
     gs_write_int(writer, "threads", launch->shape.threads);
     gs_write_int(writer, "registers", launch->shape.registers);
@@ -19,15 +107,31 @@ static void write_launch(gs_writer *writer, const gs_launch *launch) {
         gs_write_int(writer, "priority", launch->priority);
     if (launch->shape.carveout_percent != GS_NO_CARVEOUT)
         gs_write_int(writer, "carveout_percent", launch->shape.carveout_percent);
-    if (launch->stream && launch->stream_is_number)
-        gs_write_raw(writer, "stream", launch->stream);
-    else if (launch->stream)
-        gs_write_string(writer, "stream", launch->stream);
+    write_label(writer, "stream", launch->stream, launch->stream_is_number);
     if (launch->duration_ns)
         gs_write_us(writer, "duration_us", launch->duration_ns);
     if (launch->spread_ns)
         gs_write_us(writer, "spread_us", launch->spread_ns);
+    write_issue(writer, run, &launch->issue);
+    write_facts(writer, launch->issue.facts);
 }
+
+static void write_copy(gs_writer *writer, const gs_run *run, const gs_copy *copy) {
+    gs_write_object(writer, NULL);
+    gs_write_string(writer, "op", copy->is_memset ? "memset" : "copy");
+    write_label(writer, "id", copy->issue.id, copy->issue.id_is_number);
+    if (copy->kind != GS_COPY_UNKNOWN)
+        gs_write_string(writer, "kind", gs_copy_kind_name(copy->kind));
+    gs_write_int(writer, "bytes", copy->bytes);
+    write_label(writer, "stream", copy->stream, copy->stream_is_number);
+    if (copy->duration_ns)
+        gs_write_us(writer, "duration_us", copy->duration_ns);
+    write_issue(writer, run, &copy->issue);
+    write_facts(writer, copy->issue.facts);
+    gs_write_end(writer);
+}
+
+/* ---- what was seen ---- */
 
 static void write_int_or_null(gs_writer *writer, bool is_null, int64_t value) {
     if (is_null)
@@ -77,18 +181,87 @@ static void write_seen(gs_writer *writer, const gs_seen *seen, int64_t blocks) {
         write_times(writer, "end_ns", &seen->end_ns, blocks);
 }
 
+/* ---- events ---- */
+
+/* Launches are named by their id; those without one by their kernel. */
 static void write_event(gs_writer *writer, const gs_run *run, const gs_event *event) {
     const gs_launch *launch = &run->launches.data[event->launch];
     gs_write_object(writer, NULL);
     gs_write_string(writer, "op", gs_op_name(event->op));
-    gs_write_string(writer, "kernel", launch->kernel);
+    write_label(writer, "id", launch->issue.id, launch->issue.id_is_number);
     if (event->op == GS_LAUNCH)
-        write_launch(writer, launch);
-    write_seen(writer, &event->seen, launch->blocks);
+        write_launch(writer, run, launch);
+    else if (!launch->issue.id)
+        gs_write_string(writer, "kernel", launch->kernel);
+    write_seen(writer, event->seen, launch->blocks);
     gs_write_end(writer);
 }
 
-void gs_write_run(gs_writer *writer, const char *key, const gs_run *run) {
+static void write_end(gs_writer *writer, const gs_run *run) {
+    gs_write_object(writer, NULL);
+    gs_write_string(writer, "op", "end");
+    write_time(writer, "at_us", run->end_ns);
+    if (run->lost)
+        gs_write_int(writer, "lost", run->lost);
+    gs_write_end(writer);
+}
+
+/* In a list, or as lines. */
+static void end_event(gs_writer *writer, bool as_lines) {
+    if (as_lines)
+        gs_write_finish(writer);
+}
+
+/* A copy stands before the launch that was issued next. */
+static void write_events(gs_writer *writer, const gs_run *run, bool as_lines) {
+    size_t copies = 0, launches = 0;
+    for (size_t i = 0; i <= run->events.count; i++) {
+        bool is_launch = i < run->events.count && run->events.data[i].op == GS_LAUNCH;
+        size_t past = is_launch ? launches++ : i == run->events.count ? SIZE_MAX : launches;
+        for (; copies < run->copies.count && (is_launch || past == SIZE_MAX) && run->copies.data[copies].before <= past;
+             copies++) {
+            write_copy(writer, run, &run->copies.data[copies]);
+            end_event(writer, as_lines);
+        }
+        if (i == run->events.count)
+            break;
+        write_event(writer, run, &run->events.data[i]);
+        end_event(writer, as_lines);
+    }
+    if (!run->has_ended)
+        return;
+    write_end(writer, run);
+    end_event(writer, as_lines);
+}
+
+/* ---- runs ---- */
+
+static void write_words(gs_writer *writer, const char *key, const char *words) {
+    char word[64];
+    gs_write_array(writer, key);
+    for (size_t length; (length = strcspn(words, " ")); words += length + (words[length] == ' ')) {
+        snprintf(word, sizeof word, "%.*s", (int)length, words);
+        gs_write_string(writer, NULL, word);
+    }
+    gs_write_end(writer);
+}
+
+static void write_origin(gs_writer *writer, const gs_origin *origin) {
+    if (origin->program)
+        gs_write_string(writer, "program", origin->program);
+    if (origin->recorder)
+        gs_write_string(writer, "recorder", origin->recorder);
+    if (origin->gpu_name)
+        gs_write_string(writer, "gpu_name", origin->gpu_name);
+    write_given(writer, "device", origin->device);
+    write_given(writer, "process", origin->process);
+    write_given(writer, "start_unix_ns", origin->start_unix_ns);
+    if (origin->lacks)
+        write_words(writer, "lacks", origin->lacks);
+}
+
+/* Begins the object of a run, up to its events. */
+static void write_head(gs_writer *writer, const char *key, const gs_run *run) {
     gs_write_object(writer, key);
     gs_write_string(writer, "schema", "gridsmith.run/1");
     if (run->has_id)
@@ -97,11 +270,23 @@ void gs_write_run(gs_writer *writer, const char *key, const gs_run *run) {
         gs_write_string(writer, "gpu", run->gpu);
     if (run->class_name)
         gs_write_string(writer, "class", run->class_name);
+    write_origin(writer, &run->origin);
+}
+
+void gs_write_run(gs_writer *writer, const char *key, const gs_run *run) {
+    write_head(writer, key, run);
     gs_write_array(writer, "events");
-    for (size_t i = 0; i < run->events.count; i++)
-        write_event(writer, run, &run->events.data[i]);
+    write_events(writer, run, false);
     gs_write_end(writer);
     gs_write_end(writer);
+}
+
+void gs_run_lines(const gs_run *run, gs_text *text) {
+    gs_writer writer = gs_writer_to(text);
+    write_head(&writer, NULL, run);
+    gs_write_string(&writer, "events", "follow");
+    gs_write_finish(&writer);
+    write_events(&writer, run, true);
 }
 
 void gs_run_text(const gs_run *run, gs_text *text) {

@@ -613,7 +613,7 @@ static bool catch_up(gs_engine *engine, size_t launch) {
     const gs_launch *which = &engine->run->launches.data[launch];
     if (!gs_follow(engine, launch))
         return true;
-    if (gs_seen_started(&engine->run->events.data[which->event].seen))
+    if (gs_seen_started(engine->run->events.data[which->event].seen))
         gs_dispatcher_grow_local(engine->dispatcher, which->shape.local_bytes);
     int64_t arrival_ns = gs_follow_arrival(engine, launch);
     while (engine->endings.count && engine->endings.data[0].at_ns < arrival_ns)

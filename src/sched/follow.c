@@ -30,7 +30,7 @@ static int64_t after(int64_t time_ns, int64_t more_ns) {
 
 const gs_seen *gs_follow(const gs_engine *engine, size_t launch) {
     const gs_launch *which = &engine->run->launches.data[launch];
-    return engine->hooks.follow ? &engine->run->events.data[which->observed].seen : NULL;
+    return engine->hooks.follow ? engine->run->events.data[which->observed].seen : NULL;
 }
 
 static int64_t first_start(const gs_engine *engine, size_t launch) {

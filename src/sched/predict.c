@@ -111,9 +111,10 @@ static void forget_gained(struct recorder *recorder) {
 
 /* ---- writing events ---- */
 
-/* Copies what is seen of a launch at this point into `seen`. */
-static gs_code show(const struct recorder *recorder, size_t launch, gs_seen *seen, gs_error *error) {
-    if (!gs_seen_copy(seen, &recorder->seen[launch], recorder->run->launches.data[launch].blocks))
+/* Copies what is seen of a launch at this point into the event. */
+static gs_code show(const struct recorder *recorder, size_t launch, gs_event *event, gs_error *error) {
+    gs_seen *seen = gs_event_see(event);
+    if (!seen || !gs_seen_copy(seen, &recorder->seen[launch], recorder->run->launches.data[launch].blocks))
         return gs_fail_memory(error);
     seen->has_placed = true;
     seen->is_brief = recorder->most_runs > 0;
@@ -143,7 +144,7 @@ static gs_code play_launch(struct recorder *recorder, const gs_event *event, gs_
     gs_code code = gs_engine_launch(recorder->engine, event->launch, error);
     forget_gained(recorder);
     if (code == GS_OK && !recorder->timed)
-        code = show(recorder, event->launch, &out->seen, error);
+        code = show(recorder, event->launch, out, error);
     size_t other;
     if (code == GS_OK && wants_why(recorder) && gs_engine_hold(recorder->engine, event->launch, &other))
         code = explain(recorder, out, event->launch, recorder->timed ? "at its launch: " : NULL, error);
@@ -181,7 +182,7 @@ static gs_code show_gained(struct recorder *recorder, size_t event, gs_error *er
         if (!recorder->is_gained[launch])
             continue;
         gs_event *out = gs_run_add_event(recorder->out, GS_OBSERVE, launch, error);
-        code = out ? show(recorder, launch, &out->seen, error) : GS_E_MEMORY;
+        code = out ? show(recorder, launch, out, error) : GS_E_MEMORY;
     }
     return code;
 }
@@ -213,7 +214,7 @@ static gs_code play_event(struct recorder *recorder, size_t number, size_t *laun
         return play_exit(recorder, number, *launches, error);
     case GS_OBSERVE:
         out = gs_run_add_event(recorder->out, GS_OBSERVE, event->launch, error);
-        return out ? show(recorder, event->launch, &out->seen, error) : GS_E_MEMORY;
+        return out ? show(recorder, event->launch, out, error) : GS_E_MEMORY;
     }
     return GS_OK;
 }
@@ -225,10 +226,13 @@ static gs_code play_rest(struct recorder *recorder, gs_error *error) {
     size_t other;
     for (size_t i = 0; i < launches->count && code == GS_OK; i++) {
         gs_event *out = &recorder->out->events.data[launches->data[i].event];
-        out->seen = recorder->seen[i];
+        gs_seen *seen = gs_event_see(out);
+        if (!seen)
+            return gs_fail_memory(error);
+        *seen = recorder->seen[i];
         recorder->seen[i] = (gs_seen){0};
-        out->seen.has_placed = out->seen.has_start = out->seen.has_end = true;
-        out->seen.is_brief = recorder->most_runs > 0;
+        seen->has_placed = seen->has_start = seen->has_end = true;
+        seen->is_brief = recorder->most_runs > 0;
         if (wants_why(recorder) && gs_engine_hold(recorder->engine, i, &other))
             code = explain(recorder, out, i, "at the end: ", error);
     }
@@ -269,10 +273,7 @@ static gs_code recorder_init(struct recorder *recorder, const gs_gpu *gpu, gs_er
     recorder->engine = gs_engine_new(gpu, run, &hooks, error);
     if (!recorder->engine)
         return GS_E_MEMORY;
-    recorder->out->has_id = run->has_id;
-    recorder->out->id = run->id;
     recorder->out->gpu = strdup(gpu->name);
-    recorder->out->class_name = run->class_name ? strdup(run->class_name) : NULL;
     for (size_t i = 0; i < run->launches.count; i++)
         recorder->total += run->launches.data[i].blocks;
     for (size_t i = 0; i < run->launches.count; i++)
@@ -282,7 +283,7 @@ static gs_code recorder_init(struct recorder *recorder, const gs_gpu *gpu, gs_er
                        "the run has %lld blocks, and the SM of each can be predicted for at most %d; the table of "
                        "gridsmith predict has no limit",
                        (long long)recorder->total, GS_MOST_PREDICTED);
-    return recorder->out->gpu && (recorder->out->class_name || !run->class_name) ? GS_OK : gs_fail_memory(error);
+    return recorder->out->gpu ? GS_OK : gs_fail_memory(error);
 }
 
 static void recorder_free(struct recorder *recorder) {
@@ -309,6 +310,8 @@ static gs_run *predict(const gs_gpu *gpu, const gs_run *run, const gs_predict_op
         code = recorder_init(&recorder, gpu, error);
     if (code == GS_OK)
         code = play(&recorder, error);
+    if (code == GS_OK)
+        code = gs_run_copy_rest(recorder.out, run, error);
     recorder_free(&recorder);
     if (code == GS_OK)
         return recorder.out;

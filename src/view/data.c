@@ -52,15 +52,15 @@ static void csv_event(gs_view *view, const gs_run *run, size_t number) {
         gs_text_put_int(&head, run->id);
     gs_text_add(&head, ",%zu,%s,", number + 1, gs_op_name(event->op));
     put_csv(&head, launch->kernel);
-    for (int64_t i = 0; event->seen.has_placed && i < launch->blocks && !head.failed; i++) {
+    for (int64_t i = 0; event->seen->has_placed && i < launch->blocks && !head.failed; i++) {
         gs_text_put(text, head.data, head.count);
         gs_text_put(text, ",", 1);
         gs_text_put_int(text, i);
         gs_text_put(text, ",", 1);
-        if (gs_seen_sm(&event->seen, i) != GS_WAIT)
-            gs_text_put_int(text, gs_seen_sm(&event->seen, i));
-        put_time(text, gs_seen_time(&event->seen.start_ns, i));
-        put_time(text, gs_seen_time(&event->seen.end_ns, i));
+        if (gs_seen_sm(event->seen, i) != GS_WAIT)
+            gs_text_put_int(text, gs_seen_sm(event->seen, i));
+        put_time(text, gs_seen_time(&event->seen->start_ns, i));
+        put_time(text, gs_seen_time(&event->seen->end_ns, i));
         gs_text_put(text, "\n", 1);
     }
     text->failed = text->failed || head.failed;

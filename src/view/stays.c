@@ -19,7 +19,7 @@ static gs_code add_stay(gs_stays *stays, size_t launch, int64_t block, int32_t s
 
 static bool has_times(const gs_run *run) {
     for (size_t i = 0; i < run->events.count; i++)
-        if (run->events.data[i].seen.has_start)
+        if (run->events.data[i].seen->has_start)
             return true;
     return false;
 }
@@ -27,7 +27,7 @@ static bool has_times(const gs_run *run) {
 /* ---- with times ---- */
 
 static gs_code add_timed(const gs_event *event, gs_stays *stays, gs_error *error) {
-    const gs_seen *seen = &event->seen;
+    const gs_seen *seen = event->seen;
     gs_code code = GS_OK;
     for (size_t i = 0; i < seen->placed.count && code == GS_OK; i++) {
         int64_t start = gs_seen_time(&seen->start_ns, (int64_t)i), end = gs_seen_time(&seen->end_ns, (int64_t)i);
@@ -54,7 +54,7 @@ static gs_code add_all_timed(const gs_run *run, gs_stays *stays, gs_error *error
 /* Adds the blocks that are seen for the first time. `known` is how many of each launch were seen before: blocks start
    in order. */
 static gs_code add_newly_seen(const gs_event *event, size_t *known, int64_t column, gs_stays *stays, gs_error *error) {
-    const gs_sm_list *placed = &event->seen.placed;
+    const gs_sm_list *placed = &event->seen->placed;
     gs_code code = GS_OK;
     for (size_t i = known[event->launch]; i < placed->count && code == GS_OK; i++)
         if (placed->data[i] != GS_WAIT)

@@ -51,7 +51,7 @@ static gs_code count_started(struct picture *picture, gs_error *error) {
     if (!picture->started)
         return gs_fail_memory(error);
     for (size_t i = 0; i < run->events.count; i++) {
-        int64_t started = gs_seen_started(&run->events.data[i].seen),
+        int64_t started = gs_seen_started(run->events.data[i].seen),
                 *most = &picture->started[run->events.data[i].launch];
         *most = gs_max(*most, started);
     }

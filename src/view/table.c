@@ -70,14 +70,14 @@ static void put_event(gs_view *view, const gs_run *run, size_t number, int width
     if (event->op == GS_LAUNCH)
         gs_text_add(text, "  %7lld %7d %4d %9lld", (long long)launch->blocks, launch->shape.threads,
                     launch->shape.registers, (long long)launch->shape.shared_bytes);
-    else if (event->seen.has_placed)
+    else if (event->seen->has_placed)
         gs_text_add(text, "  %7s %7s %4s %9s", "", "", "", "");
-    if (event->seen.has_placed) {
-        int64_t started = gs_seen_started(&event->seen);
+    if (event->seen->has_placed) {
+        int64_t started = gs_seen_started(event->seen);
         gs_text_add(text, "  %7lld %7lld", (long long)started, (long long)(launch->blocks - started));
         if (timed)
-            put_times(text, &event->seen);
-        put_placed(text, &event->seen);
+            put_times(text, event->seen);
+        put_placed(text, event->seen);
     }
     gs_text_put(text, "\n", 1);
 }
@@ -98,7 +98,7 @@ static gs_code table_run(gs_view *view, const gs_gpu *gpu, const gs_run *run, gs
     int width = name_width(run);
     bool timed = false;
     for (size_t i = 0; i < run->events.count; i++)
-        timed = timed || run->events.data[i].seen.has_start;
+        timed = timed || run->events.data[i].seen->has_start;
     put_title(view, gpu, run);
     gs_text_add(text, "%5s  %-7s  %-*s  %7s %7s %4s %9s  %7s %7s", "#", "event", width, "kernel", "blocks", "threads",
                 "regs", "shared", "started", "waiting");

@@ -1,6 +1,6 @@
 /*
- * fuzz_run.c: any bytes as a file of runs. What is accepted is written, read and written again to the same text; small
- * runs are predicted, checked and shown in every format.
+ * fuzz_run.c: any bytes as a file of runs. What is accepted is written, read and written again to the same text, as a
+ * list of events and as lines; small runs are predicted, checked and shown in every format.
  */
 #include "sched/sched.h"
 #include "view/view.h"
@@ -16,13 +16,10 @@ static void require(bool holds) {
 }
 
 static gs_run *read_one(const char *bytes, size_t count) {
-    gs_input *input = gs_input_memory("fuzz", bytes, count, NULL);
     gs_error error;
-    gs_json json;
-    gs_run *run = NULL;
-    if (gs_json_next(input, &json, &error) == GS_OK && json.root)
-        run = gs_run_read(&json, &error);
-    gs_input_close(input);
+    gs_runs *runs = gs_runs_memory("fuzz", bytes, count, &error);
+    gs_run *run = gs_runs_next(runs, &error);
+    gs_runs_close(runs);
     return run;
 }
 
@@ -54,6 +51,21 @@ static bool is_small(const gs_run *run) {
     for (size_t i = 0; i < run->launches.count; i++)
         blocks += run->launches.data[i].blocks;
     return blocks < 5000 && run->events.count < 100;
+}
+
+/* As lines it is the same run. */
+static void write_lines(const gs_run *run) {
+    gs_text list = {0}, lines = {0}, again = {0};
+    gs_run_text(run, &list);
+    gs_run_lines(run, &lines);
+    gs_run *other = read_one(lines.data, lines.count);
+    require(other != NULL);
+    gs_run_text(other, &again);
+    require(list.count == again.count && memcmp(list.data, again.data, list.count) == 0);
+    gs_run_free(other);
+    gs_text_free(&list);
+    gs_text_free(&lines);
+    gs_text_free(&again);
 }
 
 /* The table of a brief prediction is that of the whole one. */
@@ -95,6 +107,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
     if (!run)
         return 0;
     write_and_read(run);
+    write_lines(run);
     if (is_small(run))
         play(run);
     gs_run_free(run);
