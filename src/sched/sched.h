@@ -126,6 +126,12 @@ int64_t gs_clusters_most(const gs_gpu *gpu, const gs_shape *shape, int32_t size,
 
 /* ---- engine ---- */
 
+/* What passes from the end of one launch or copy to the start of the next that waited for it: between launches, between
+   launches of a graph, and if one of the two is a copy. */
+typedef struct gs_gaps {
+    int64_t stream_ns, graph_ns, copy_ns;
+} gs_gaps;
+
 /* Callbacks and options of an engine. `launch` is the number of the launch in the run. */
 typedef struct gs_engine_hooks {
     void *user;
@@ -140,9 +146,15 @@ typedef struct gs_engine_hooks {
     /* A launch that had the scheduler to itself may be played as one event if this is set (solo.c): its blocks went
        where those of the launch `like` went, in this order. `started` and `ended` are not called for them. */
     void (*repeated)(void *user, size_t launch, size_t like, int64_t start_ns, int64_t end_ns);
-    bool endless; /* ignore durations: blocks stay until their exit */
-    bool follow;  /* the run is a recording: take from it what no model can know, see gs_predict_options */
-    int32_t turn; /* the turns at the beginning, see gs_predict_options */
+    /* The next block of a launch has no room, for the first time before any of its blocks has started, or since then.
+       Looks at the engine, and changes nothing. */
+    void (*held)(void *user, size_t launch);
+    const int64_t *durations_ns; /* of the blocks of each launch, instead of those of the run; NULL: those of the run */
+    gs_gaps gaps;
+    int64_t latency_ns; /* from when the host issues a launch or a copy to when it reaches the GPU */
+    bool endless;       /* ignore durations: blocks stay until their exit */
+    bool follow;        /* the run is a recording: take from it what no model can know, see gs_predict_options */
+    int32_t turn;       /* the turns at the beginning, see gs_predict_options */
 } gs_engine_hooks;
 
 typedef struct gs_engine gs_engine;
@@ -154,12 +166,28 @@ void gs_engine_free(gs_engine *engine);
    dispatchers. False: out of memory. */
 bool gs_engine_copy(gs_engine *to, const gs_engine *from);
 
-/* Plays one launch or exit. Events are played in order. */
+/* Plays one launch or exit. Events are played in order. Before a launch, time passes until the host issues it, if the
+   run says when, and the copies before it are issued. */
 gs_code gs_engine_launch(gs_engine *engine, size_t launch, gs_error *error);
 gs_code gs_engine_exit(gs_engine *engine, size_t launch, gs_error *error);
 
 /* Lets time pass until nothing more happens by itself. */
 gs_code gs_engine_finish(gs_engine *engine, gs_error *error);
+
+/* When a launch or a copy did what, and what it waited for; GS_NO_TIME: not yet. Copies are numbered after launches. */
+typedef struct gs_course {
+    int64_t arrived_ns; /* the host issued it */
+    int64_t freed_ns;   /* the last thing that it depended on had ended, in its stream or elsewhere */
+    int64_t ready_ns;   /* it entered the queue */
+    int64_t served_ns;  /* it was its turn */
+    int64_t start_ns, end_ns;
+    size_t freed_by; /* that last thing; SIZE_MAX: there was none */
+    bool is_freed_by_event;
+    size_t behind;        /* what was served first when it entered the queue; SIZE_MAX: nothing */
+    int32_t config_bytes; /* the shared-memory configuration of the SM of its first block */
+} gs_course;
+
+gs_course gs_engine_course(const gs_engine *engine, size_t operation);
 
 int64_t gs_engine_now_ns(const gs_engine *engine);
 int64_t gs_engine_started(const gs_engine *engine, size_t launch);
@@ -168,7 +196,8 @@ gs_dispatcher *gs_engine_dispatcher(gs_engine *engine);
 /* Why the next block of a launch does not start. */
 typedef enum gs_hold {
     GS_HOLD_NONE,   /* all its blocks have started */
-    GS_HOLD_STREAM, /* an earlier kernel of its stream has not ended: `*other` */
+    GS_HOLD_STREAM, /* an earlier kernel or copy of its stream has not ended: `*other` */
+    GS_HOLD_EVENT,  /* a kernel or copy that it depends on has not ended or started: `*other` */
     GS_HOLD_QUEUE,  /* another kernel is served first: `*other` */
     GS_HOLD_ROOM    /* it is being served, and no SM takes a block */
 } gs_hold;

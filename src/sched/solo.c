@@ -153,9 +153,10 @@ bool gs_solo_begin(gs_engine *engine, size_t launch, bool *is_known, const gs_fl
     const gs_state *state = gs_dispatcher_state(engine->dispatcher);
     gs_solos *solos = engine->solos;
     struct solo_key *key = &solos->key;
+    int64_t spread_ns = gs_engine_spread(engine, launch);
     *key = (struct solo_key){.blocks = which->blocks,
-                             .duration_ns = which->spread_ns ? which->duration_ns : 0,
-                             .spread_ns = which->spread_ns,
+                             .duration_ns = spread_ns ? which->duration_ns : 0,
+                             .spread_ns = spread_ns,
                              .kernel = engine->plays[launch].kernel,
                              .cluster = which->cluster,
                              .turns = turns_now(engine),
@@ -215,7 +216,7 @@ bool gs_solo_learn(gs_engine *engine, size_t launch, int64_t began_ns) {
     flight->launch = launch;
     flight->took = engine->now_ns - began_ns;
     if (!solos->key.spread_ns)
-        flight->took /= engine->run->launches.data[launch].duration_ns;
+        flight->took /= gs_engine_duration(engine, launch);
     flight->turns = turns_now(engine);
     if (!gs_dispatcher_remembers(engine->dispatcher, &flight->remembered)) {
         free(flight);
@@ -235,7 +236,7 @@ int64_t gs_flight_took(const gs_engine *engine, size_t launch, const gs_flight *
     int64_t took;
     if (flight->key.spread_ns)
         return flight->took;
-    bool is_too_long = __builtin_mul_overflow(flight->took, engine->run->launches.data[launch].duration_ns, &took);
+    bool is_too_long = __builtin_mul_overflow(flight->took, gs_engine_duration(engine, launch), &took);
     return is_too_long ? INT64_MAX : took;
 }
 

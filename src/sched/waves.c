@@ -115,7 +115,7 @@ static bool repeats(const gs_engine *engine, const struct noted *before, const s
     if (before->launch != now->launch || (before->block < 0) != (now->block < 0))
         return false;
     int64_t shift = now->started - before->started;
-    if (shift && engine->run->launches.data[now->launch].spread_ns && shift % GS_SPREAD_BLOCKS)
+    if (shift && gs_engine_spread(engine, now->launch) && shift % GS_SPREAD_BLOCKS)
         return false;
     if (now->block < 0)
         return true;
@@ -138,7 +138,9 @@ static bool all_repeat(const gs_engine *engine) {
 /* How many waves may be skipped. Those in which blocks get scarce are played. */
 static int64_t waves_left(const gs_engine *engine, int64_t wave_ns) {
     const struct waves *waves = &engine->waves;
-    int64_t most = (INT64_MAX / 2 - engine->now_ns) / wave_ns, shifts = 0;
+    const struct endings *timers = &engine->readiness.timers;
+    int64_t horizon_ns = gs_min(engine->horizon_ns, timers->count ? timers->data[0].at_ns : INT64_MAX / 2);
+    int64_t most = (gs_min(horizon_ns, INT64_MAX / 2) - engine->now_ns - 1) / wave_ns, shifts = 0;
     for (size_t i = 0; i < waves->now.noted.count && most > 0; i++) {
         const struct noted *noted = &waves->now.noted.data[i];
         int64_t shift = noted->started - waves->before.noted.data[i].started;
