@@ -227,6 +227,142 @@ void gs_why_no_room(const gs_dispatcher *dispatcher, int kernel, gs_text *text);
 /* The same for a kernel that launches clusters of `size`. */
 void gs_why_no_cluster(const gs_dispatcher *dispatcher, int kernel, int32_t size, gs_text *text);
 
+/* ---- timelines: when the launches and copies of a program run, and what they wait for ---- */
+
+/* What a launch lacks that waits for room: as gs_obstacle_kind, and two more. */
+typedef enum gs_lack {
+    GS_LACK_NONE,
+    GS_LACK_CONFIG = GS_OBSTACLE_CONFIG,
+    GS_LACK_BLOCK_SLOTS = GS_OBSTACLE_BLOCK_SLOTS,
+    GS_LACK_WARP_SLOTS = GS_OBSTACLE_WARP_SLOTS,
+    GS_LACK_REGISTERS = GS_OBSTACLE_REGISTERS,
+    GS_LACK_SHARED = GS_OBSTACLE_SHARED,
+    GS_LACK_SHARED_HOLES = GS_OBSTACLE_SHARED_HOLES,
+    GS_LACK_LOCAL,  /* local memory grows only when the GPU is idle */
+    GS_LACK_CLUSTER /* SMs have room, but not together */
+} gs_lack;
+
+/* "registers" and so on, as in files. */
+const char *gs_lack_name(gs_lack lack);
+
+/* What a launch lacks whose next block has no room now, and the launch that holds most of it; `*holder` is the launch
+   itself if only its own blocks are in the way. */
+gs_lack gs_engine_lack(const gs_engine *engine, size_t launch, size_t *holder);
+
+/* How fast the host and the GPU hand launches on. */
+typedef struct gs_pace {
+    int64_t latency_ns; /* see gs_engine_hooks */
+    gs_gaps gaps;
+} gs_pace;
+
+/* A launch or a copy of a program. */
+typedef struct gs_operation {
+    gs_course course;
+    /* Of launches: */
+    int64_t block_ns;  /* how long each block runs */
+    int64_t alone_ns;  /* how long the launch runs alone */
+    int64_t waves;     /* of blocks, alone on the GPU of the recording */
+    bool is_shared;    /* it ran beside others when it was measured, so that its time contains what they did to it */
+    bool is_borrowed;  /* alone_ns is the median of other launches of the kernel that ran alone */
+    bool is_unknown;   /* nothing says how long it runs */
+    uint8_t lack;      /* gs_lack: why it did not start when it was its turn */
+    uint8_t rest_lack; /* why its other blocks did not start when the first had */
+    size_t held_by, rest_held_by; /* the launches that held it; SIZE_MAX: none */
+} gs_operation;
+
+typedef struct gs_timeline {
+    gs_operation *spans; /* of launches, then of copies */
+    size_t count;
+    gs_pace pace;
+    int64_t end_ns; /* the last end */
+} gs_timeline;
+
+/* Plays a program on `gpu`. How long blocks run is taken from its recording on `recorded_on`. `pace` NULL: that of the
+   recording. The caller clears the timeline. */
+gs_code gs_timeline_play(const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_run *run, const gs_pace *pace,
+                         gs_timeline *timeline, gs_error *error);
+void gs_timeline_clear(gs_timeline *timeline);
+
+/* Whether a run is a program: it has copies, dependencies, or times of whole launches. */
+bool gs_run_is_program(const gs_run *run);
+
+/* How long the blocks of each launch of a recorded program run, by launch, as gs_timeline_play takes it. The caller
+   frees it. NULL: out of memory. */
+int64_t *gs_program_durations(const gs_gpu *recorded_on, const gs_run *run, gs_error *error);
+
+/* ---- what launches waited for ---- */
+
+typedef enum gs_reason {
+    GS_REASON_HOST,     /* its stream was idle: the host issued it late */
+    GS_REASON_STREAM,   /* an operation before it in its stream */
+    GS_REASON_EVENT,    /* an operation elsewhere that it depends on */
+    GS_REASON_OVERHEAD, /* the gap after these */
+    GS_REASON_ENGINE,   /* copies: the copy engine */
+    GS_REASON_QUEUE,    /* another launch was served first */
+    GS_REASON_ROOM,     /* room on the SMs */
+    GS_REASON_REST,     /* it had started, but its other blocks waited for room that another launch held */
+    GS_REASONS
+} gs_reason;
+
+/* "host", "stream" and so on, as in files. */
+const char *gs_reason_name(gs_reason reason);
+
+typedef struct gs_wait {
+    gs_reason reason;
+    gs_lack lack;  /* of ROOM and REST */
+    size_t behind; /* the operation that was waited for, or SIZE_MAX */
+    int64_t ns;
+} gs_wait;
+
+enum { GS_MOST_WAITS = GS_REASONS };
+
+/* The waits of an operation, in the order of time. Returns how many. */
+size_t gs_timeline_waits(const gs_timeline *timeline, size_t operation, gs_wait *waits);
+
+/* Waits of all launches of a kernel for the same thing. */
+typedef struct gs_wait_sum {
+    const char *kernel; /* or "copies", "memsets" */
+    const char *behind; /* the kernel that was waited for; NULL: none */
+    gs_reason reason;
+    gs_lack lack;
+    int64_t ns, launches;
+} gs_wait_sum;
+
+typedef struct gs_wait_sums {
+    gs_wait_sum *data; /* the longest first */
+    size_t count, capacity;
+    int64_t ns[GS_REASONS], launches[GS_REASONS]; /* by reason */
+} gs_wait_sums;
+
+gs_code gs_wait_sums_of(const gs_run *run, const gs_timeline *timeline, gs_wait_sums *sums, gs_error *error);
+void gs_wait_sums_clear(gs_wait_sums *sums);
+
+/* The name of an operation for people: its kernel, or what it copies. */
+const char *gs_operation_name(const gs_run *run, size_t operation);
+
+/* ---- a prediction beside the measurement ---- */
+
+/* How a launch compares. */
+typedef struct gs_launch_compared {
+    uint32_t measured, predicted, both;   /* launches that it overlaps */
+    size_t only_measured, only_predicted; /* one of those that it overlaps only there; SIZE_MAX: there is none */
+} gs_launch_compared;
+
+typedef struct gs_program_compared {
+    int64_t launches;                                    /* that were measured */
+    int64_t measured_pairs, predicted_pairs, both_pairs; /* pairs of launches that overlap */
+    int64_t measured_end_ns, predicted_end_ns;
+    int64_t measured_busy_ns, predicted_busy_ns; /* while at least one launch runs */
+    int64_t starts_within_ns[4]; /* launches that start at most 1, 10, 100 and 1000 us from the measurement */
+    int64_t configs,
+        configs_same; /* launches of which the shared-memory configuration was recorded, and is predicted */
+    gs_launch_compared *data;
+} gs_program_compared;
+
+gs_code gs_program_compare(const gs_run *run, const gs_timeline *timeline, gs_program_compared *compared,
+                           gs_error *error);
+void gs_program_compared_clear(gs_program_compared *compared);
+
 /* ---- check ---- */
 
 /* Launches, by number, in some order. */
