@@ -50,7 +50,7 @@ static gs_code mark_shared(const gs_run *run, gs_timeline *timeline, gs_error *e
     qsort(started, count, sizeof *started, compare_started);
     for (size_t i = 0; i < count; i++) {
         bool has_next = i + 1 < count && started[i + 1].start_ns < started[i].end_ns;
-        timeline->spans[started[i].launch].is_shared = has_next || started[i].start_ns < latest_ns;
+        timeline->operations[started[i].launch].is_shared = has_next || started[i].start_ns < latest_ns;
         latest_ns = gs_max(latest_ns, started[i].end_ns);
     }
     free(started);
@@ -89,7 +89,7 @@ static int64_t median_alone(const struct alike *alike, size_t count, const gs_ti
     size_t alone = 0;
     for (size_t i = 0; i < count; i++) {
         int64_t measured_ns = gs_measured_ns(&alike[i].launch->issue);
-        if (measured_ns && !timeline->spans[alike[i].number].is_shared)
+        if (measured_ns && !timeline->operations[alike[i].number].is_shared)
             times[alone++] = measured_ns;
     }
     qsort(times, alone, sizeof *times, compare_times);
@@ -136,7 +136,7 @@ static gs_code set_group(const gs_gpu *gpu, const struct alike *alike, size_t co
     if (code != GS_OK) /* it can never run there: playing says so */
         capacity = alike[0].launch->blocks;
     for (size_t i = 0; i < count; i++)
-        set_span(&timeline->spans[alike[i].number], alike[i].launch, median_ns,
+        set_span(&timeline->operations[alike[i].number], alike[i].launch, median_ns,
                  gs_divide_up(alike[i].launch->blocks, capacity));
     return GS_OK;
 }

@@ -34,7 +34,7 @@ static int compare_intervals(const void *first, const void *second) {
 }
 
 static bool is_comparable(const gs_run *run, const gs_timeline *timeline, size_t launch) {
-    const gs_course *course = &timeline->spans[launch].course;
+    const gs_course *course = &timeline->operations[launch].course;
     return gs_measured_ns(&run->launches.data[launch].issue) && course->end_ns != GS_NO_TIME &&
            course->start_ns != GS_NO_TIME;
 }
@@ -49,7 +49,7 @@ static bool intervals_new(struct intervals *intervals, const gs_run *run, const 
         return false;
     for (size_t i = 0; i < launches; i++) {
         const gs_issue *issue = &run->launches.data[i].issue;
-        const gs_course *course = &timeline->spans[i].course;
+        const gs_course *course = &timeline->operations[i].course;
         if (is_comparable(run, timeline, i))
             intervals->data[intervals->count++] = (struct interval){
                 measured ? issue->start_ns : course->start_ns, measured ? issue->end_ns : course->end_ns, (uint32_t)i};
@@ -118,7 +118,7 @@ static void count_pairs(struct intervals *one, const struct intervals *other, bo
 static void compare_launch(const gs_run *run, const gs_timeline *timeline, size_t launch,
                            gs_program_compared *compared) {
     const gs_issue *issue = &run->launches.data[launch].issue;
-    const gs_course *course = &timeline->spans[launch].course;
+    const gs_course *course = &timeline->operations[launch].course;
     if (!is_comparable(run, timeline, launch))
         return;
     int64_t apart_ns = llabs(course->start_ns - issue->start_ns), limit_ns = 1000;
@@ -136,11 +136,15 @@ static void compare_launch(const gs_run *run, const gs_timeline *timeline, size_
 gs_code gs_program_compare(const gs_run *run, const gs_timeline *timeline, gs_program_compared *compared,
                            gs_error *error) {
     struct intervals measured = {0}, predicted = {0};
+    gs_names kernels = {0};
     *compared = (gs_program_compared){0};
     compared->data = calloc(run->launches.count + 1, sizeof *compared->data);
     bool allocated = compared->data && intervals_new(&measured, run, timeline, true) &&
                      intervals_new(&predicted, run, timeline, false);
     for (size_t i = 0; allocated && i < run->launches.count; i++) {
+        size_t first = gs_names_add(&kernels, run->launches.data[i].kernel, i);
+        allocated = first != SIZE_MAX;
+        compared->data[i].is_first = first == i;
         compared->data[i].only_measured = compared->data[i].only_predicted = SIZE_MAX;
         compare_launch(run, timeline, i, compared);
     }
@@ -150,6 +154,7 @@ gs_code gs_program_compare(const gs_run *run, const gs_timeline *timeline, gs_pr
         count_pairs(&measured, &predicted, true, compared);
         count_pairs(&predicted, &measured, false, compared);
     }
+    gs_names_free(&kernels);
     intervals_free(&measured);
     intervals_free(&predicted);
     if (!allocated)

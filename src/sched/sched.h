@@ -271,7 +271,7 @@ typedef struct gs_operation {
 } gs_operation;
 
 typedef struct gs_timeline {
-    gs_operation *spans; /* of launches, then of copies */
+    gs_operation *operations; /* of launches, then of copies */
     size_t count;
     gs_pace pace;
     int64_t end_ns; /* the last end */
@@ -283,7 +283,8 @@ gs_code gs_timeline_play(const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_
                          gs_timeline *timeline, gs_error *error);
 void gs_timeline_clear(gs_timeline *timeline);
 
-/* Whether a run is a program: it has copies, dependencies, or times of whole launches. */
+/* Whether a run is a program with a timeline: launches that were measured as a whole; or durations, and copies,
+   dependencies or host times. */
 bool gs_run_is_program(const gs_run *run);
 
 /* How long the blocks of each launch of a recorded program run, by launch, as gs_timeline_play takes it. The caller
@@ -345,6 +346,7 @@ const char *gs_operation_name(const gs_run *run, size_t operation);
 /* How a launch compares. */
 typedef struct gs_launch_compared {
     uint32_t measured, predicted, both;   /* launches that it overlaps */
+    bool is_first;                        /* the first launch of its kernel */
     size_t only_measured, only_predicted; /* one of those that it overlaps only there; SIZE_MAX: there is none */
 } gs_launch_compared;
 

@@ -28,13 +28,14 @@ static void on_skipped(void *user, size_t launch, int64_t blocks) {
 
 static void on_repeated(void *user, size_t launch, size_t like, int64_t start_ns, int64_t end_ns) {
     (void)start_ns, (void)end_ns;
-    gs_operation *spans = ((struct player *)user)->timeline->spans;
-    spans[launch].rest_lack = spans[like].rest_lack; /* the blocks beside them are alike, but not of the same launch */
+    gs_operation *operations = ((struct player *)user)->timeline->operations;
+    operations[launch].rest_lack =
+        operations[like].rest_lack; /* the blocks beside them are alike, but not of the same launch */
 }
 
 static void on_held(void *user, size_t launch) {
     const struct player *player = user;
-    gs_operation *span = &player->timeline->spans[launch];
+    gs_operation *span = &player->timeline->operations[launch];
     bool has_started = gs_engine_started(player->engine, launch) > 0;
     size_t holder;
     gs_lack lack = gs_engine_lack(player->engine, launch, &holder);
@@ -59,8 +60,8 @@ static gs_code play_events(gs_engine *engine, const gs_run *run, gs_error *error
 
 static void keep_courses(const gs_engine *engine, gs_timeline *timeline) {
     for (size_t i = 0; i < timeline->count; i++) {
-        timeline->spans[i].course = gs_engine_course(engine, i);
-        timeline->end_ns = gs_max(timeline->end_ns, timeline->spans[i].course.end_ns);
+        timeline->operations[i].course = gs_engine_course(engine, i);
+        timeline->end_ns = gs_max(timeline->end_ns, timeline->operations[i].course.end_ns);
     }
 }
 
@@ -87,11 +88,11 @@ static gs_code play(const gs_gpu *gpu, const gs_run *run, const int64_t *duratio
 
 static gs_code timeline_new(const gs_run *run, gs_timeline *timeline, gs_error *error) {
     *timeline = (gs_timeline){.count = run->launches.count + run->copies.count};
-    timeline->spans = calloc(timeline->count + 1, sizeof *timeline->spans);
-    if (!timeline->spans)
+    timeline->operations = calloc(timeline->count + 1, sizeof *timeline->operations);
+    if (!timeline->operations)
         return gs_fail_memory(error);
     for (size_t i = 0; i < timeline->count; i++)
-        timeline->spans[i].held_by = timeline->spans[i].rest_held_by = SIZE_MAX;
+        timeline->operations[i].held_by = timeline->operations[i].rest_held_by = SIZE_MAX;
     return GS_OK;
 }
 
@@ -100,7 +101,7 @@ static int64_t *durations_of(const gs_timeline *timeline, size_t launches, gs_er
     if (!durations)
         gs_fail_memory(error);
     for (size_t i = 0; durations && i < launches; i++)
-        durations[i] = timeline->spans[i].block_ns;
+        durations[i] = timeline->operations[i].block_ns;
     return durations;
 }
 
@@ -127,7 +128,7 @@ gs_code gs_timeline_play(const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_
 }
 
 void gs_timeline_clear(gs_timeline *timeline) {
-    free(timeline->spans);
+    free(timeline->operations);
     *timeline = (gs_timeline){0};
 }
 
@@ -142,12 +143,12 @@ int64_t *gs_program_durations(const gs_gpu *recorded_on, const gs_run *run, gs_e
 }
 
 bool gs_run_is_program(const gs_run *run) {
-    if (run->copies.count || run->edges.count)
-        return true;
+    bool is_issued = run->copies.count || run->edges.count;
     for (size_t i = 0; i < run->launches.count; i++) {
         const gs_issue *issue = &run->launches.data[i].issue;
-        if (issue->at_ns != GS_NO_TIME || issue->start_ns != GS_NO_TIME)
+        if (gs_measured_ns(issue))
             return true;
+        is_issued = is_issued || issue->at_ns != GS_NO_TIME;
     }
-    return false;
+    return is_issued && gs_run_is_timed(run);
 }

@@ -36,7 +36,7 @@ static void add(struct adder *adder, gs_reason reason, gs_lack lack, size_t behi
 
 /* An operation that never started waits for ever; only what has an end is counted. */
 size_t gs_timeline_waits(const gs_timeline *timeline, size_t operation, gs_wait *waits) {
-    const gs_operation *span = &timeline->spans[operation];
+    const gs_operation *span = &timeline->operations[operation];
     const gs_course *course = &span->course;
     struct adder adder = {.waits = waits};
     bool is_copy = !span->block_ns;
