@@ -148,6 +148,11 @@ size_t gs_input_line(gs_input *input, const char **line, bool *is_last); /* is_l
 /* Consumes `count` bytes of that line, or its newline too. */
 void gs_input_take(gs_input *input, size_t count);
 long gs_input_line_number(const gs_input *input);
+/* The bytes that are available, at least one unless the file has ended. gs_input_take consumes them. */
+gs_code gs_input_more(gs_input *input, const char **bytes, size_t *count, gs_error *error);
+/* An error at the next byte. */
+gs_code gs_input_fail(const gs_input *input, gs_error *error, gs_code code, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 /* All bytes of a file that has at most `most`, followed by a NUL. The caller frees `*bytes`. */
 gs_code gs_input_all(const char *path, size_t most, char **bytes, size_t *count, gs_error *error);
 

@@ -7,6 +7,7 @@
 #include "input.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -145,6 +146,33 @@ size_t gs_input_line(gs_input *input, const char **line, bool *is_last) {
         return (size_t)(newline - *line);
     *is_last = left < sizeof input->buffer;
     return *is_last && left ? left : SIZE_MAX;
+}
+
+gs_code gs_input_more(gs_input *input, const char **bytes, size_t *count, gs_error *error) {
+    gs_error problem = {.code = GS_E_IO};
+    int more = gs_input_look(input, &problem);
+    *bytes = input->bytes + input->at;
+    *count = more == 1 ? input->count - input->at : 0;
+    if (more != GS_INPUT_FAILED)
+        return GS_OK;
+    if (error)
+        *error = problem;
+    return problem.code;
+}
+
+gs_code gs_input_fail(const gs_input *input, gs_error *error, gs_code code, const char *format, ...) {
+    char message[sizeof error->message];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    gs_fail(error, code, "%s", message);
+    if (!error)
+        return code;
+    snprintf(error->file, sizeof error->file, "%s", input->name);
+    error->line = input->line;
+    error->column = input->column;
+    return code;
 }
 
 long gs_input_line_number(const gs_input *input) {

@@ -97,3 +97,23 @@ gs_code gs_run_want(gs_run *run, gs_wanted *wanted, gs_issue *issue, const char 
         wanted->data[wanted->count++] = kept;
     return code;
 }
+
+/* The launch is the first part of gs_launch_parts, so offsets are the same. */
+gs_code gs_launch_set(gs_launch *launch, const char *key, int64_t value, gs_error *error) {
+    const gs_field *field = NULL;
+    for (size_t i = 0; i < gs_launch_fields.count && !field; i++)
+        if (strcmp(launch_fields[i].key, key) == 0)
+            field = &launch_fields[i];
+    bool is_number =
+        field && (field->type == GS_FIELD_INT32 || field->type == GS_FIELD_INT64) && field->offset < sizeof *launch;
+    if (!is_number)
+        return gs_fail(error, GS_E_USAGE, "\"%.40s\" is not a number of a launch that can be set", key);
+    if (value < field->least || value > field->most)
+        return gs_fail(error, GS_E_USAGE, "\"%s\" must be from %lld to %lld, not %lld", key, (long long)field->least,
+                       (long long)field->most, (long long)value);
+    if (field->type == GS_FIELD_INT32)
+        *(int32_t *)(void *)((char *)launch + field->offset) = (int32_t)value;
+    else
+        *(int64_t *)(void *)((char *)launch + field->offset) = value;
+    return GS_OK;
+}

@@ -245,6 +245,9 @@ gs_launch gs_launch_default(void);
 void gs_launch_clear(gs_launch *launch);
 void gs_seen_clear(gs_seen *seen);
 
+/* Sets a number of a launch by its key in files: "cluster", "local_bytes". */
+gs_code gs_launch_set(gs_launch *launch, const char *key, int64_t value, gs_error *error);
+
 /* ---- looking at runs ---- */
 
 /* An error about an event, with its place in the file where there is one. */

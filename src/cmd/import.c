@@ -1,0 +1,147 @@
+/*
+ * import.c: gridsmith import: traces of other tools as runs.
+ *
+ * Files are read whole before anything is written, so a file that is cut short leaves no output. Of files that
+ * compilers made, only the resources of kernels are known: they are shown as a table, or become a run if the user says
+ * how many blocks and threads there are.
+ */
+#include "cmd.h"
+#include "trace/trace.h"
+
+#include <string.h>
+
+struct options {
+    int64_t device;
+    gs_words settings;
+    const char *with, *output;
+    bool json;
+};
+
+static const gs_option option_table[] = {
+    GS_INT(struct options, "device", device, "N", 0, INT32_MAX,
+           "only what ran on GPU N; by default a run for each GPU"),
+    GS_LIST(struct options, "set", settings, "PATTERN:KEY=N,...",
+            "set numbers of the kernels whose names match, such as '*gemm*:cluster=2'"),
+    GS_TEXT(struct options, "with", with, "RECORDING",
+            "take clusters, carve-outs and local memory from a recording of the same program"),
+    GS_FLAG(struct options, "json", json, "write the kernels of cuobjdump and ptxas as gridsmith.kernels/1"),
+    GS_OUTPUT(struct options, output, "write to FILE instead of standard output"),
+};
+
+/* ---- kernels of compilers ---- */
+
+static void put_kernel_table(gs_text *text, const gs_kernel_list *kernels) {
+    gs_text_add(text, "registers  shared   local  architecture  kernel\n");
+    for (size_t i = 0; i < kernels->count; i++) {
+        const gs_kernel_entry *kernel = &kernels->data[i];
+        char name[400];
+        snprintf(name, sizeof name, "%s", kernel->name);
+        gs_make_printable(name);
+        gs_text_add(text, "%9d %7lld %7lld  %-12.12s  %s\n", kernel->registers, (long long)kernel->shared_bytes,
+                    (long long)kernel->local_bytes, *kernel->architecture ? kernel->architecture : "-", name);
+    }
+}
+
+static void put_kernel_json(gs_text *text, const gs_kernel_list *kernels) {
+    gs_writer writer = gs_writer_to(text);
+    gs_write_document(&writer, "gridsmith.kernels/1");
+    gs_write_array(&writer, "kernels");
+    for (size_t i = 0; i < kernels->count; i++) {
+        const gs_kernel_entry *kernel = &kernels->data[i];
+        gs_write_object(&writer, NULL);
+        gs_write_string(&writer, "kernel", kernel->name);
+        if (*kernel->architecture)
+            gs_write_string(&writer, "architecture", kernel->architecture);
+        gs_write_int(&writer, "registers", kernel->registers);
+        gs_write_int(&writer, "shared_bytes", kernel->shared_bytes);
+        gs_write_int(&writer, "local_bytes", kernel->local_bytes);
+        gs_write_end(&writer);
+    }
+    gs_write_finish(&writer);
+}
+
+static gs_code put_kernels(const struct options *options, const gs_import_options *request, gs_imported *imported,
+                           gs_text *text, gs_error *error) {
+    size_t left_out;
+    if (!imported->kernels.count)
+        return GS_OK;
+    gs_run *run = gs_kernels_run(&imported->kernels, request, &left_out, error);
+    if (!run && error->code != GS_OK)
+        return error->code;
+    if (!run) {
+        (options->json ? put_kernel_json : put_kernel_table)(text, &imported->kernels);
+        return GS_OK;
+    }
+    if (left_out)
+        gs_text_add(&imported->notes, "%zu of %zu kernels are left out: --set gives them no blocks and threads\n",
+                    left_out, imported->kernels.count);
+    gs_run_text(run, text);
+    gs_text_put(text, "\n", 1);
+    gs_run_free(run);
+    return GS_OK;
+}
+
+/* ---- the command ---- */
+
+static gs_code write_all(const struct options *options, const gs_import_options *request, gs_imported *imported,
+                         gs_error *error) {
+    gs_output output;
+    gs_code code = gs_output_open(&output, options->output, error);
+    if (code != GS_OK)
+        return code;
+    gs_text text = {.sink = output.file};
+    for (size_t i = 0; i < imported->count; i++)
+        gs_run_lines(imported->data[i], &text);
+    code = put_kernels(options, request, imported, &text, error);
+    gs_text_flush(&text);
+    if (code == GS_OK && text.failed && !ferror(output.file))
+        code = gs_fail_memory(error);
+    gs_text_free(&text);
+    if (code == GS_OK)
+        return gs_output_keep(&output, error);
+    gs_output_drop(&output);
+    return code;
+}
+
+static void print_notes(const gs_imported *imported) {
+    const char *line = imported->notes.count ? imported->notes.data : "";
+    for (size_t length; (length = strcspn(line, "\n")); line += length + (line[length] == '\n'))
+        fprintf(stderr, "gridsmith import: %.*s\n", (int)length, line);
+}
+
+static int run(const gs_command *command, void *given, const gs_words *files) {
+    const struct options *options = given;
+    const gs_import_options request = {.device = options->device,
+                                       .settings = options->settings.data,
+                                       .setting_count = options->settings.count,
+                                       .with = options->with};
+    gs_imported imported = {0};
+    gs_error error = {.code = GS_OK};
+    gs_code code = GS_OK;
+    (void)command;
+    for (size_t i = 0; i < files->count && code == GS_OK; i++)
+        code = gs_import(files->data[i], &request, &imported, &error);
+    if (code == GS_OK)
+        code = write_all(options, &request, &imported, &error);
+    if (code == GS_OK)
+        print_notes(&imported);
+    gs_imported_free(&imported);
+    return code == GS_OK ? 0 : gs_report(&error);
+}
+
+const gs_command gs_command_import = {
+    .name = "import",
+    .summary = "Make runs of the traces of other tools: the PyTorch profiler, Nsight Systems, cuobjdump, ptxas.",
+    .usage = "[options] FILE...",
+    .details =
+        "FILE is a trace of the PyTorch profiler (JSON, plain or gzip), a database that Nsight Systems exported\n"
+        "(SQLite), or the output of 'cuobjdump --dump-resource-usage' or 'ptxas -v'.\n\n"
+        "  gridsmith import --set 'nvjet*:cluster=2' -o app.jsonl trace.json.gz\n"
+        "  cuobjdump --dump-resource-usage app | gridsmith import -\n",
+    .options = option_table,
+    .option_count = GS_COUNT(option_table),
+    .options_size = sizeof(struct options),
+    .defaults = &(const struct options){.device = GS_NOT_GIVEN},
+    .words = {1, SIZE_MAX, "give traces, or - for standard input"},
+    .run = run,
+};

@@ -1,0 +1,371 @@
+/*
+ * kineto.c: traces of the PyTorch profiler (Kineto), which are in Chrome's JSON format.
+ *
+ * A trace is one object with a list of events, "traceEvents", or that list alone. The category of an event says what it
+ * is: something that the GPU did ("kernel", "gpu_memcpy", "gpu_memset"), a call of the host ("cuda_runtime",
+ * "cuda_driver"), or a wait ("cuda_sync", only in traces that were made with it). All else, most of a trace, is
+ * skipped. Keys may come in any order, but "cat" stands near the beginning, so that the rest need not be read.
+ *
+ * Times are microseconds with three decimals, since "baseTimeNanoseconds" or, in older traces, since 1970.
+ */
+#include "collect.h"
+#include "json_scan.h"
+
+#include <stdlib.h>
+
+typedef enum category { UNKNOWN, OTHER, KERNEL, MEMCPY, MEMSET, CALL, SYNC } category;
+
+/* An event while it is read. */
+struct event {
+    category category;
+    gs_text name;
+    int64_t start_ns, duration_ns;
+    gs_traced_what what;
+    int64_t correlation, node;
+    int64_t wait_on_stream, record_correlation;
+};
+
+struct reading {
+    gs_scan scan;
+    gs_collection *collection;
+    struct event event;
+    gs_error *error;
+};
+
+/* ---- events ---- */
+
+static category category_of(const char *word) {
+    static const struct {
+        const char *word;
+        category category;
+    } known[] = {{"kernel", KERNEL},    {"gpu_memcpy", MEMCPY}, {"gpu_memset", MEMSET}, {"cuda_runtime", CALL},
+                 {"cuda_driver", CALL}, {"cuda_sync", SYNC},    {"Kernel", KERNEL},     {"Memcpy", MEMCPY},
+                 {"Memset", MEMSET},    {"Runtime", CALL}};
+    for (size_t i = 0; i < GS_COUNT(known); i++)
+        if (strcmp(word, known[i].word) == 0)
+            return known[i].category;
+    return OTHER;
+}
+
+static int32_t to_int32(int64_t value) {
+    return (int32_t)gs_max(INT32_MIN, gs_min(value, INT32_MAX));
+}
+
+static bool read_int32(gs_scan *scan, int32_t *into) {
+    int64_t value;
+    if (!gs_scan_int(scan, &value))
+        return false;
+    *into = to_int32(value);
+    return true;
+}
+
+/* A list of three sizes. */
+static bool read_sizes(gs_scan *scan, int32_t *sizes) {
+    if (!gs_scan_enter(scan, '['))
+        return false;
+    for (int i = 0; gs_scan_next(scan); i++)
+        if (!(i < 3 ? read_int32(scan, &sizes[i]) : gs_scan_skip(scan)))
+            return false;
+    return scan->code == GS_OK;
+}
+
+/* The keys of "args" that matter, and where their numbers go. */
+typedef enum argument_type { INT32, INT64, SIZES } argument_type;
+
+#define WHAT(member) offsetof(struct event, what.member)
+
+static const struct argument {
+    const char *key;
+    argument_type type;
+    size_t offset;
+} arguments[] = {
+    {"device", INT32, WHAT(device)},
+    {"context", INT64, WHAT(context)},
+    {"stream", INT32, WHAT(stream)},
+    {"correlation", INT64, offsetof(struct event, correlation)},
+    {"registers per thread", INT32, WHAT(registers)},
+    {"shared memory", INT64, WHAT(shared_bytes)},
+    {"grid", SIZES, WHAT(grid)},
+    {"block", SIZES, WHAT(block)},
+    {"priority", INT32, WHAT(priority)},
+    {"graph id", INT64, WHAT(graph)},
+    {"graph node id", INT64, offsetof(struct event, node)},
+    {"bytes", INT64, WHAT(bytes)},
+    {"wait_on_stream", INT64, offsetof(struct event, wait_on_stream)},
+    {"wait_on_cuda_event_record_corr_id", INT64, offsetof(struct event, record_correlation)},
+};
+
+static const struct argument *find_argument(const char *key) {
+    for (size_t i = 0; i < GS_COUNT(arguments); i++)
+        if (strcmp(arguments[i].key, key) == 0)
+            return &arguments[i];
+    return NULL;
+}
+
+/* A number may be missing, as null or as text; then it is skipped. */
+static bool read_argument(struct reading *reading, const struct argument *argument) {
+    gs_scan *scan = &reading->scan;
+    void *into = (char *)&reading->event + argument->offset;
+    char first = gs_scan_peek(scan);
+    bool fits = argument->type == SIZES ? first == '[' : first && strchr("-0123456789", first);
+    if (!fits)
+        return gs_scan_skip(scan);
+    if (argument->type == SIZES)
+        return read_sizes(scan, into);
+    if (argument->offset == WHAT(priority))
+        reading->collection->has_priorities = true;
+    return argument->type == INT32 ? read_int32(scan, into) : gs_scan_int(scan, into);
+}
+
+static bool read_arguments(struct reading *reading) {
+    gs_scan *scan = &reading->scan;
+    if (gs_scan_peek(scan) != '{')
+        return gs_scan_skip(scan);
+    if (!gs_scan_enter(scan, '{'))
+        return false;
+    while (gs_scan_key(scan)) {
+        const struct argument *argument = find_argument(scan->string.data);
+        if (!(argument ? read_argument(reading, argument) : gs_scan_skip(scan)))
+            return false;
+    }
+    return scan->code == GS_OK;
+}
+
+static bool read_name(struct reading *reading) {
+    if (gs_scan_peek(&reading->scan) != '"')
+        return gs_scan_skip(&reading->scan);
+    if (!gs_scan_string(&reading->scan))
+        return false;
+    gs_text_clear(&reading->event.name);
+    gs_text_put(&reading->event.name, reading->scan.string.data, reading->scan.string.count);
+    return true;
+}
+
+static bool read_category(struct reading *reading) {
+    if (gs_scan_peek(&reading->scan) != '"')
+        return gs_scan_skip(&reading->scan);
+    if (!gs_scan_string(&reading->scan))
+        return false;
+    reading->event.category = category_of(reading->scan.string.data);
+    return true;
+}
+
+static bool read_time(struct reading *reading, int64_t *nanoseconds) {
+    char first = gs_scan_peek(&reading->scan);
+    return first && strchr("-0123456789", first) ? gs_scan_us(&reading->scan, nanoseconds)
+                                                 : gs_scan_skip(&reading->scan);
+}
+
+static bool read_member(struct reading *reading) {
+    gs_scan *scan = &reading->scan;
+    if (gs_scan_is(scan, "cat"))
+        return read_category(reading);
+    if (gs_scan_is(scan, "name"))
+        return read_name(reading);
+    if (gs_scan_is(scan, "ts"))
+        return read_time(reading, &reading->event.start_ns);
+    if (gs_scan_is(scan, "dur"))
+        return read_time(reading, &reading->event.duration_ns);
+    if (gs_scan_is(scan, "args"))
+        return read_arguments(reading);
+    return gs_scan_skip(scan);
+}
+
+/* ---- what an event says ---- */
+
+static gs_copy_kind copy_kind(const char *name) {
+    static const struct {
+        const char *word;
+        gs_copy_kind kind;
+    } known[] = {{"HtoD", GS_COPY_HOST_TO_DEVICE},
+                 {"DtoH", GS_COPY_DEVICE_TO_HOST},
+                 {"DtoD", GS_COPY_DEVICE_TO_DEVICE},
+                 {"PtoP", GS_COPY_PEER_TO_PEER},
+                 {"HtoH", GS_COPY_HOST_TO_HOST}};
+    for (size_t i = 0; i < GS_COUNT(known); i++)
+        if (strstr(name, known[i].word))
+            return known[i].kind;
+    return GS_COPY_UNKNOWN;
+}
+
+/* Something that the GPU did. */
+static gs_code add_work(struct reading *reading) {
+    struct event *event = &reading->event;
+    const char *name = event->name.count ? event->name.data : "unnamed";
+    event->what.op = event->category == KERNEL   ? GS_TRACED_LAUNCH
+                     : event->category == MEMCPY ? GS_TRACED_COPY
+                                                 : GS_TRACED_MEMSET;
+    if (event->category == KERNEL)
+        event->what.name = gs_collect_name(reading->collection, name);
+    else
+        event->what.copy_kind = event->category == MEMCPY ? (int32_t)copy_kind(name) : 0;
+    if (event->category == KERNEL && !event->what.name)
+        return gs_fail_memory(reading->error);
+    gs_traced traced = {.start_ns = event->start_ns,
+                        .end_ns = gs_collect_time(event->start_ns) + gs_collect_time(event->duration_ns),
+                        .call = gs_collect_call(0, event->correlation),
+                        .node = event->node};
+    return gs_collect_add(reading->collection, &event->what, traced, reading->error);
+}
+
+static gs_code add_wait(struct reading *reading) {
+    const struct event *event = &reading->event;
+    gs_collection *collection = reading->collection;
+    collection->has_waits = true;
+    if (event->wait_on_stream < 0 || event->record_correlation < 0 || !event->name.count ||
+        strcmp(event->name.data, "Stream Wait Event") != 0)
+        return GS_OK;
+    gs_traced_wait wait = {
+        gs_collect_call(0, event->correlation), gs_collect_call(0, event->record_correlation),
+        gs_collect_stream(collection, GS_NOT_GIVEN, event->what.context, event->what.device, event->what.stream),
+        gs_collect_stream(collection, GS_NOT_GIVEN, event->what.context, event->what.device,
+                          to_int32(event->wait_on_stream))};
+    return wait.waits < 0 || wait.records < 0 ? gs_fail_memory(reading->error)
+                                              : gs_collect_add_wait(collection, &wait, reading->error);
+}
+
+static gs_code add_event(struct reading *reading) {
+    const struct event *event = &reading->event;
+    switch (event->category) {
+    case KERNEL:
+    case MEMCPY:
+    case MEMSET:
+        return add_work(reading);
+    case CALL:
+        return gs_collect_add_call(reading->collection, gs_collect_call(0, event->correlation), event->start_ns,
+                                   reading->error);
+    case SYNC:
+        return add_wait(reading);
+    case UNKNOWN:
+    case OTHER:
+        break;
+    }
+    return GS_OK;
+}
+
+static void clear_event(struct event *event) {
+    gs_text name = event->name;
+    gs_text_clear(&name);
+    *event = (struct event){.what = gs_traced_what_none(),
+                            .name = name,
+                            .correlation = -1,
+                            .node = GS_NOT_GIVEN,
+                            .wait_on_stream = -1,
+                            .record_correlation = -1};
+}
+
+/* Reads the members up to the category; if that is not one that matters, the rest is skipped. */
+static bool read_event(struct reading *reading) {
+    gs_scan *scan = &reading->scan;
+    clear_event(&reading->event);
+    if (gs_scan_peek(scan) != '{')
+        return gs_scan_skip(scan);
+    if (!gs_scan_enter(scan, '{'))
+        return false;
+    while (gs_scan_key(scan)) {
+        if (!read_member(reading))
+            return false;
+        if (reading->event.category == OTHER)
+            return gs_scan_leave(scan);
+    }
+    if (scan->code != GS_OK)
+        return false;
+    gs_code code = reading->event.name.failed ? gs_fail_memory(reading->error) : add_event(reading);
+    if (code == GS_E_FORMAT) /* tell where */
+        return gs_scan_fail(scan, code, "%s", reading->error ? reading->error->message : "");
+    scan->code = code;
+    return code == GS_OK;
+}
+
+static bool read_events(struct reading *reading) {
+    gs_scan *scan = &reading->scan;
+    if (!gs_scan_enter(scan, '['))
+        return false;
+    while (gs_scan_next(scan))
+        if (!read_event(reading))
+            return false;
+    return scan->code == GS_OK;
+}
+
+/* ---- the rest of a trace ---- */
+
+static bool read_gpu(struct reading *reading) {
+    gs_scan *scan = &reading->scan;
+    int64_t device = GS_NOT_GIVEN;
+    int32_t sms = 0;
+    char *name = NULL;
+    bool is_read = gs_scan_enter(scan, '{');
+    while (is_read && gs_scan_key(scan)) {
+        if (gs_scan_is(scan, "id"))
+            is_read = gs_scan_int(scan, &device);
+        else if (gs_scan_is(scan, "numSms"))
+            is_read = read_int32(scan, &sms);
+        else if (gs_scan_is(scan, "name") && !name) {
+            is_read = gs_scan_string(scan);
+            name = is_read ? strdup(scan->string.data) : NULL;
+        } else
+            is_read = gs_scan_skip(scan);
+    }
+    if (scan->code != GS_OK || !name) {
+        free(name);
+        return scan->code == GS_OK;
+    }
+    scan->code = gs_collect_add_gpu(reading->collection, device, name, sms, reading->error);
+    return scan->code == GS_OK;
+}
+
+static bool read_gpus(struct reading *reading) {
+    gs_scan *scan = &reading->scan;
+    if (gs_scan_peek(scan) != '[')
+        return gs_scan_skip(scan);
+    if (!gs_scan_enter(scan, '['))
+        return false;
+    while (gs_scan_next(scan))
+        if (!(gs_scan_peek(scan) == '{' ? read_gpu(reading) : gs_scan_skip(scan)))
+            return false;
+    return scan->code == GS_OK;
+}
+
+static bool read_object(struct reading *reading, bool *has_events) {
+    gs_scan *scan = &reading->scan;
+    if (!gs_scan_enter(scan, '{'))
+        return false;
+    while (gs_scan_key(scan)) {
+        bool is_read;
+        if (gs_scan_is(scan, "traceEvents")) {
+            *has_events = true;
+            is_read = read_events(reading);
+        } else if (gs_scan_is(scan, "deviceProperties"))
+            is_read = read_gpus(reading);
+        else if (gs_scan_is(scan, "baseTimeNanoseconds") && strchr("0123456789", gs_scan_peek(scan)))
+            is_read = gs_scan_int(scan, &reading->collection->unix_ns);
+        else if (gs_scan_is(scan, "schema"))
+            return gs_scan_fail(scan, GS_E_FORMAT,
+                                "this is a file of Gridsmith, which needs no import, and not a trace");
+        else
+            is_read = gs_scan_skip(scan);
+        if (!is_read)
+            return false;
+    }
+    return scan->code == GS_OK;
+}
+
+gs_code gs_import_kineto(gs_input *input, gs_collection *collection, gs_error *error) {
+    struct reading reading = {.scan = gs_scan_of(input, error), .collection = collection, .error = error};
+    gs_scan *scan = &reading.scan;
+    bool has_events = gs_scan_peek(scan) == '[';
+    collection->recorder = "PyTorch profiler";
+    collection->unix_ns = 0;
+    if (has_events)
+        read_events(&reading);
+    else
+        read_object(&reading, &has_events);
+    if (scan->code == GS_OK && !has_events)
+        gs_scan_fail(scan, GS_E_FORMAT, "a trace of the PyTorch profiler has \"traceEvents\", and this file has not");
+    if (scan->code == GS_OK && !gs_scan_has_ended(scan))
+        gs_scan_fail(scan, GS_E_SYNTAX, "more text after the end of the trace");
+    gs_code code = scan->code;
+    gs_text_free(&reading.event.name);
+    gs_scan_free(scan);
+    return code;
+}
