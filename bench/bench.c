@@ -2,8 +2,10 @@
  * bench.c: how fast blocks are placed, by the engine and by the literal algorithm, in one run of one program; and the
  * speed of other parts.
  *
+ * literal: by the engine and by the literal algorithm; scale: on 16 to 1,024 SMs; of each:
  *   mixed    kernels of random shapes, launched and ended, more than fit: each launch is a new shape
  *   waves    one kernel of a million blocks with a duration: each block is placed when another ends
+ *   program  200,000 launches with 200 million blocks, as a traced program has them: on one stream, and on two
  *   memory   ten million blocks with a duration, with everything that a prediction records
  *   replay   the recorded corpus, read, predicted and scored
  *   shrink   runs of twenty kernels and more on a GPU that always skips one SM, shrunk to the kernel that shows it
@@ -12,7 +14,8 @@
  *   host     threads of a kernel on the CPU that wait at barriers
  *   plan     which kernels run together: decisions among 2, 16 and 64, and by trying every partner and split
  *
- * Times are the best of several rounds, so that other load of the machine has little effect.
+ * Times are the best of several rounds, so that other load of the machine has little effect. A word on the command line
+ * chooses one part: bench program.
  */
 #include "bound/bound.h"
 #include "fuzz/fuzz.h"
@@ -77,6 +80,26 @@ static gs_run *waves_run(int64_t blocks) {
     return run;
 }
 
+/* A traced program: 200 kernels in turn, of 1,000 blocks on average, which take a little longer or shorter each time.
+   They are on one stream, or every `second` launch is on another one. */
+static gs_run *program_run(const gs_gpu *gpu, int launches, int second) {
+    enum { KERNELS = 200 };
+    gs_random random = gs_random_at(6, 0);
+    gs_shape shapes[KERNELS];
+    int64_t blocks[KERNELS];
+    gs_run *run = gs_run_new(NULL);
+    for (int i = 0; i < KERNELS; i++) {
+        shapes[i] = random_shape(&random, gpu);
+        shapes[i].local_bytes = 0;
+        blocks[i] = i % 10 ? gs_random_from(&random, 1, 800) : gs_random_from(&random, 1, 12800);
+    }
+    for (int i = 0; run && i < launches; i++) {
+        add_launch(run, &shapes[i % KERNELS], blocks[i % KERNELS], gs_random_from(&random, 2000, 90000));
+        run->launches.data[i].stream = (char *)(second && i % second == 0 ? "2" : "1"); /* the run does not free it */
+    }
+    return run;
+}
+
 /* ---- playing ---- */
 
 static bool count_block(void *user, size_t launch, int64_t block, int32_t sm, int64_t now_ns) {
@@ -85,13 +108,11 @@ static bool count_block(void *user, size_t launch, int64_t block, int32_t sm, in
     return true;
 }
 
-/* Nanoseconds per block; `*blocks`: how many blocks were placed. */
-static double engine_cost(const gs_gpu *gpu, const gs_run *run, int64_t *blocks) {
+/* Nanoseconds for a whole run. */
+static double play_cost(const gs_gpu *gpu, const gs_run *run, const gs_engine_hooks *hooks) {
     gs_error error = {.code = GS_OK};
-    *blocks = 0;
     int64_t start = gs_now_ns();
-    gs_engine_hooks hooks = {.user = blocks, .started = count_block};
-    gs_engine *engine = gs_engine_new(gpu, run, &hooks, &error);
+    gs_engine *engine = gs_engine_new(gpu, run, hooks, &error);
     for (size_t i = 0; engine && i < run->events.count; i++) {
         const gs_event *event = &run->events.data[i];
         if (event->op == GS_LAUNCH)
@@ -103,7 +124,36 @@ static double engine_cost(const gs_gpu *gpu, const gs_run *run, int64_t *blocks)
         fail(&error);
     int64_t taken = gs_now_ns() - start;
     gs_engine_free(engine);
-    return (double)taken / (double)*blocks;
+    return (double)taken;
+}
+
+/* Nanoseconds per block; `*blocks`: how many blocks were placed. */
+static double engine_cost(const gs_gpu *gpu, const gs_run *run, int64_t *blocks) {
+    *blocks = 0;
+    double taken = play_cost(gpu, run, &(gs_engine_hooks){.user = blocks, .started = count_block});
+    return taken / (double)*blocks;
+}
+
+static bool may_skip(void *user, size_t launch, int64_t wave) {
+    (void)user, (void)launch, (void)wave;
+    return true;
+}
+
+static void ignore_skipped(void *user, size_t launch, int64_t blocks) {
+    (void)user, (void)launch, (void)blocks;
+}
+
+static void ignore_repeated(void *user, size_t launch, size_t like, int64_t start_ns, int64_t end_ns) {
+    (void)user, (void)launch, (void)like, (void)start_ns, (void)end_ns;
+}
+
+/* As engine_cost, but waves and launches that repeat are skipped. */
+static double skipping_cost(const gs_gpu *gpu, const gs_run *run, int64_t *blocks) {
+    gs_engine_hooks hooks = {.may_skip = may_skip, .skipped = ignore_skipped, .repeated = ignore_repeated};
+    *blocks = 0;
+    for (size_t i = 0; i < run->launches.count; i++)
+        *blocks += run->launches.data[i].blocks;
+    return play_cost(gpu, run, &hooks) / (double)*blocks;
 }
 
 static double literal_cost(const gs_gpu *gpu, const gs_run *run, int64_t *blocks) {
@@ -142,6 +192,33 @@ static void compare_with_literal(void) {
         printf("%-10s %17.0f %18.0f %7.0f\n", rows[i].name, 1e9 / engine, 1e9 / literal, literal / engine);
         gs_run_free(rows[i].run);
         gs_run_free(rows[i].short_run);
+    }
+    gs_gpu_free(gpu);
+}
+
+/* By the literal algorithm, by the engine block by block, and by the engine that skips what repeats. */
+static void measure_program(void) {
+    gs_error error = {.code = GS_OK};
+    gs_gpu *gpu = gs_gpu_open("h200", &error);
+    if (!gpu)
+        fail(&error);
+    static const struct {
+        const char *name;
+        int second;
+    } rows[] = {{"one stream", 0}, {"two streams", 10}};
+    printf("\nprogram      literal blocks/s   engine blocks/s   skipping blocks/s   s for all   ratios\n");
+    for (size_t i = 0; i < GS_COUNT(rows); i++) {
+        gs_run *whole = program_run(gpu, 200000, rows[i].second), *part = program_run(gpu, 4000, rows[i].second);
+        gs_run *little = program_run(gpu, 4, rows[i].second);
+        int64_t blocks;
+        double literal = best_of(1, literal_cost, gpu, little, &blocks);
+        double engine = best_of(2, engine_cost, gpu, part, &blocks);
+        double skipping = best_of(1, skipping_cost, gpu, whole, &blocks);
+        printf("%-12s %16.0f %17.0f %19.0f %11.2f   %.0f, %.0f\n", rows[i].name, 1e9 / literal, 1e9 / engine,
+               1e9 / skipping, skipping * (double)blocks / 1e9, literal / skipping, engine / skipping);
+        gs_run_free(whole);
+        gs_run_free(part);
+        gs_run_free(little);
     }
     gs_gpu_free(gpu);
 }
@@ -444,16 +521,23 @@ static void measure_plan(void) {
     gs_profile_store_close(store);
 }
 
-int main(void) {
-    compare_with_literal();
-    scale();
-    measure_memory();
-    measure_replay();
-    measure_fixes();
-    measure_shrink();
-    measure_bound();
-    measure_reshape();
-    measure_host();
-    measure_plan();
+int main(int count, char **words) {
+    static const struct {
+        const char *name;
+        void (*measure)(void);
+    } parts[] = {{"literal", compare_with_literal},
+                 {"program", measure_program},
+                 {"scale", scale},
+                 {"memory", measure_memory},
+                 {"replay", measure_replay},
+                 {"fixes", measure_fixes},
+                 {"shrink", measure_shrink},
+                 {"bound", measure_bound},
+                 {"reshape", measure_reshape},
+                 {"host", measure_host},
+                 {"plan", measure_plan}};
+    for (size_t i = 0; i < GS_COUNT(parts); i++)
+        if (count < 2 || strcmp(words[1], parts[i].name) == 0)
+            parts[i].measure();
     return 0;
 }

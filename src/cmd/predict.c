@@ -7,10 +7,13 @@
 #include "sched/sched.h"
 #include "view/view.h"
 
+#include <string.h>
+
 struct options {
     gs_gpu_choice gpu;
     bool json, csv, svg, trace, explain;
-    bool follow;
+    bool follow, compare, placed;
+    int64_t top;
     int64_t turn;
     int64_t only; /* 0: all runs */
     const char *output;
@@ -24,6 +27,10 @@ static const gs_option option_table[] = {
            "which group of SMs has the first turn, from 0: it decides which block is on which SM"),
     GS_FLAG(struct options, "follow", follow,
             "the runs are recordings: take from them whose turn it was and when blocks ended"),
+    GS_FLAG(struct options, "compare", compare,
+            "recorded programs: show the measurement beside the prediction, and what launches waited for"),
+    GS_INT(struct options, "top", top, "N", 1, INT64_MAX, "recorded programs: only the N longest waits"),
+    GS_FLAG(struct options, "placed", placed, "recorded programs: the SM of every block, as for other runs"),
     GS_FLAG(struct options, "json", json, "write the runs with \"placed\", one line each"),
     GS_FLAG(struct options, "csv", csv, "write one row per block"),
     GS_FLAG(struct options, "svg", svg, "draw it: SMs down, time or launches across, one color per kernel"),
@@ -57,6 +64,68 @@ static gs_code predict_run(const struct options *options, const gs_format *forma
     return code;
 }
 
+/* ---- a recorded program ---- */
+
+/* The prediction beside the measurement. */
+static gs_code put_comparison(const struct options *options, gs_text *text, const gs_gpu *gpu, const gs_run *run,
+                              const gs_timeline *timeline, gs_error *error) {
+    gs_wait_sums sums = {0};
+    gs_program_compared compared = {0};
+    gs_code code = gs_wait_sums_of(run, timeline, &sums, error);
+    if (code == GS_OK)
+        code = gs_program_compare(run, timeline, &compared, error);
+    if (code == GS_OK && !compared.launches)
+        code = gs_fail(error, GS_E_USAGE, "nothing was measured: no launch has both start_us and end_us");
+    gs_comparison comparison = {gpu, run, timeline, &sums, &compared, options->top};
+    if (code == GS_OK)
+        code = (options->json ? gs_put_comparison_json : gs_put_comparison)(text, &comparison, error);
+    gs_wait_sums_clear(&sums);
+    gs_program_compared_clear(&compared);
+    return code;
+}
+
+static gs_code put_timeline(const struct options *options, gs_view *view, const gs_gpu *gpu, const gs_run *run,
+                            const gs_timeline *timeline, gs_error *error) {
+    if (options->compare)
+        return put_comparison(options, &view->text, gpu, run, timeline, error);
+    if (options->json) {
+        gs_put_timeline_json(&view->text, gpu, run, timeline);
+        return GS_OK;
+    }
+    gs_put_program_title(&view->text, gpu, run, timeline);
+    return gs_put_timeline(&view->text, run, timeline, options->top, error);
+}
+
+/* How long blocks run is known on the GPU that the run names, if it is another one. */
+static gs_code predict_program(const struct options *options, gs_view *view, const gs_gpu *gpu, const gs_run *run,
+                               gs_error *error) {
+    gs_timeline timeline;
+    gs_gpu *recorded_on = run->gpu && strcmp(run->gpu, gpu->name) != 0 ? gs_gpu_open(run->gpu, NULL) : NULL;
+    gs_code code = gs_timeline_play(gpu, recorded_on ? recorded_on : gpu, run, NULL, &timeline, error);
+    gs_gpu_free(recorded_on);
+    if (code != GS_OK)
+        return code;
+    code = put_timeline(options, view, gpu, run, &timeline, error);
+    gs_timeline_clear(&timeline);
+    view->runs++;
+    return code;
+}
+
+/* Whether the run is shown as a timeline: not if each block is asked for. */
+static bool is_timeline(const struct options *options, const gs_format *format, const gs_run *run) {
+    bool has_timeline = format == &gs_format_table || format == &gs_format_json;
+    return has_timeline && !options->placed && !options->follow && !options->explain && gs_run_is_program(run);
+}
+
+static gs_code predict_one(const struct options *options, const gs_format *format, gs_view *view, const gs_gpu *gpu,
+                           const gs_run *run, gs_error *error) {
+    if (is_timeline(options, format, run))
+        return predict_program(options, view, gpu, run, error);
+    if (options->compare)
+        return gs_fail(error, GS_E_USAGE, "--compare needs a recorded program: launches with start_us and end_us");
+    return predict_run(options, format, view, gpu, run, error);
+}
+
 /* ---- the file ---- */
 
 static gs_code check_many(const struct options *options, const gs_format *format, size_t number, gs_error *error) {
@@ -77,7 +146,7 @@ static gs_code predict_all(const struct options *options, const gs_format *forma
         if (code == GS_OK && (!options->only || number == (size_t)options->only)) {
             const gs_gpu *gpu = gs_gpu_for(&kept, &options->gpu, run, error);
             view->number = number;
-            code = gpu ? predict_run(options, format, view, gpu, run, error) : error->code;
+            code = gpu ? predict_one(options, format, view, gpu, run, error) : error->code;
         }
         gs_run_free(run);
     }
@@ -143,6 +212,8 @@ static int run(const gs_command *command, void *given, const gs_words *files) {
     gs_error error = {.code = GS_OK};
     if (!format)
         return gs_usage(command, "--json, --csv, --svg and --trace exclude each other");
+    if (options->compare && (options->placed || options->explain || (format != &gs_format_table && !options->json)))
+        return gs_usage(command, "--compare goes with the table and with --json");
     if (options->explain && format != &gs_format_table)
         return gs_usage(command, "--explain goes with the table");
     return predict_file(options, format, files->data[0], &error) == GS_OK ? 0 : gs_report(&error);
@@ -155,7 +226,8 @@ const gs_command gs_command_predict = {
     .details =
         "FILE holds runs (gridsmith.run/1): one JSON object, or one a line; plain or gzip; - is standard input.\n\n"
         "  gridsmith predict --explain scenarios/case-2.1.json\n"
-        "  gridsmith predict --svg -o run.svg scenarios/case-4.1.json\n",
+        "  gridsmith predict --svg -o run.svg scenarios/case-4.1.json\n"
+        "  gridsmith predict --compare app.jsonl\n",
     .options = option_table,
     .option_count = GS_COUNT(option_table),
     .options_size = sizeof(struct options),

@@ -3,7 +3,7 @@
  *
  *   gs_gpu    its description: limits, topology, mechanisms (gpu.c reads it, mechanisms.c knows the switches)
  *   gs_need   what one block of a kernel takes from this GPU, computed once for each kernel (need.c)
- *   gs_state  the current state of its SMs: room, place, release (state.c)
+ *   gs_state  the current state of its SMs: room, place, release (state.c); its outline (outline.c)
  *   gs_gpu_part  the same GPU with other SMs (part.c)
  *
  * An SM is divided into partitions (the paper's "processing blocks"), and two SMs form a TPC. Warp slots and registers
@@ -240,6 +240,25 @@ bool gs_state_local_waits(const gs_state *state, const gs_need *need);
    of the SM's group was set, so the room of its other SMs has changed too. */
 int32_t gs_state_place(gs_state *state, const gs_need *need, int32_t need_number, int32_t sm, bool in_cluster,
                        bool *group_changed);
+
+/* What blocks change of an SM even if they have all ended. Of two marks: how far it has moved. */
+typedef struct gs_mark {
+    uint16_t pointer;
+    uint16_t at; /* the address of the first piece of a ring of shared memory; 0: there is none */
+} gs_mark;
+
+/* The marks of all SMs, by SM. */
+void gs_state_mark(const gs_state *state, gs_mark *marks);
+
+/* Moves each SM so far. */
+void gs_state_move(gs_state *state, const gs_mark *moves);
+
+/* Appends what the blocks on the GPU leave to others (outline.c). Equal bytes: as long as these blocks stay, the states
+   behave alike. Nothing is appended for an idle GPU. */
+void gs_state_outline(const gs_state *state, gs_text *text);
+
+/* Makes an idle group one that has just become idle, with this configuration. */
+void gs_state_warm(gs_state *state, int32_t group, int32_t config_bytes);
 
 /* Drops the configuration of a group that has become idle, because no kernel waited for it. */
 void gs_state_cool(gs_state *state, int32_t group);

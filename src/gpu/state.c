@@ -309,9 +309,9 @@ bool gs_state_local_waits(const gs_state *state, const gs_need *need) {
 /* ---- place and release ---- */
 
 /* The first block on an idle group sets its configuration (Mechanism 3). */
-static void group_configure(gs_state *state, gs_group *group, const gs_need *need) {
-    int32_t granules = need->given_bytes / state->gpu->limits.shared_granularity_bytes;
-    group->config_bytes = need->given_bytes;
+static void group_configure(gs_state *state, gs_group *group, int32_t config_bytes) {
+    int32_t granules = config_bytes / state->gpu->limits.shared_granularity_bytes;
+    group->config_bytes = config_bytes;
     for (int32_t i = group->first_sm; i < group->first_sm + group->sms; i++) {
         state->sms[i].shared_free = granules;
         if (keeps_shared_pieces(state->gpu))
@@ -381,7 +381,7 @@ int32_t gs_state_place(gs_state *state, const gs_need *need, int32_t need_number
     *resident = (gs_resident){.need = need_number, .sm = number};
     *group_changed = group->residents == 0;
     if (!is_configured(group, need))
-        group_configure(state, group, need);
+        group_configure(state, group, need->given_bytes);
     group->is_warm = false;
     group->residents++;
     state->resident_count++;
@@ -437,6 +437,25 @@ void gs_state_release(gs_state *state, const gs_need *need, int32_t handle, bool
     group->is_warm = *group_changed && gpu->mechanisms.shared_kept == GS_KEPT_FOR_WAITING;
     *resident = (gs_resident){.need = -1, .sm = state->free_handle};
     state->free_handle = handle;
+}
+
+/* Blocks that come and go move the origin of a ring, and with it the addresses of all other pieces. */
+void gs_state_move(gs_state *state, const gs_mark *moves) {
+    for (int32_t i = 0; i < state->gpu->sms; i++) {
+        gs_sm *sm = &state->sms[i];
+        sm->pointer = (sm->pointer + moves[i].pointer) % state->gpu->limits.partitions_per_sm;
+        for (int32_t j = 0; moves[i].at && j < sm->shared_space.count; j++)
+            sm->shared_space.pieces[j].at = (uint16_t)(sm->shared_space.pieces[j].at + moves[i].at);
+        if (moves[i].at) {
+            space_measure(&sm->shared_space);
+            sm->shared_free = sm->shared_space.largest_hole;
+        }
+    }
+}
+
+void gs_state_warm(gs_state *state, int32_t group, int32_t config_bytes) {
+    group_configure(state, &state->groups[group], config_bytes);
+    state->groups[group].is_warm = true;
 }
 
 void gs_state_cool(gs_state *state, int32_t group) {

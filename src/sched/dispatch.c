@@ -332,6 +332,13 @@ int gs_dispatcher_place_in_cluster(gs_dispatcher *dispatcher, int kernel, int sm
     return place(dispatcher, kernel, sm, true);
 }
 
+static void list_warm(gs_dispatcher *dispatcher, int32_t group) {
+    if (!dispatcher->state.groups[group].is_warm || dispatcher->is_listed[group])
+        return;
+    dispatcher->is_listed[group] = true;
+    dispatcher->warm[dispatcher->warm_count++] = (int16_t)group;
+}
+
 void gs_dispatcher_end(gs_dispatcher *dispatcher, int block) {
     if (block < 0 || block >= dispatcher->gpu->sms * dispatcher->gpu->limits.blocks_per_sm)
         return;
@@ -341,11 +348,7 @@ void gs_dispatcher_end(gs_dispatcher *dispatcher, int block) {
     int32_t sm = resident->sm;
     bool group_changed;
     gs_state_release(&dispatcher->state, &dispatcher->kernels[resident->need].need, block, &group_changed);
-    int32_t group = dispatcher->state.sms[sm].group;
-    if (dispatcher->state.groups[group].is_warm && !dispatcher->is_listed[group]) {
-        dispatcher->is_listed[group] = true;
-        dispatcher->warm[dispatcher->warm_count++] = (int16_t)group;
-    }
+    list_warm(dispatcher, dispatcher->state.sms[sm].group);
     note_changes(dispatcher, sm, group_changed);
 }
 
@@ -369,6 +372,33 @@ void gs_dispatcher_settle(gs_dispatcher *dispatcher) {
         }
     }
     dispatcher->warm_count = 0;
+}
+
+bool gs_dispatcher_remembers(const gs_dispatcher *dispatcher, gs_remembered *remembered) {
+    *remembered = (gs_remembered){dispatcher->turns ? dispatcher->turn : 0, -1, 0};
+    for (int32_t i = 0; i < dispatcher->warm_count; i++) {
+        const gs_group *group = &dispatcher->state.groups[dispatcher->warm[i]];
+        if (group->is_warm && remembered->warm_group >= 0)
+            return false;
+        if (group->is_warm)
+            *remembered = (gs_remembered){remembered->turn, dispatcher->warm[i], group->config_bytes};
+    }
+    return true;
+}
+
+void gs_dispatcher_leave(gs_dispatcher *dispatcher, int kernel, const gs_remembered *remembered, const gs_mark *moves) {
+    gs_dispatcher_settle(dispatcher);
+    gs_state_move(&dispatcher->state, moves);
+    gs_dispatcher_grow_local(dispatcher, dispatcher->kernels[kernel].need.shape.local_bytes);
+    if (dispatcher->turns)
+        dispatcher->turn = remembered->turn;
+    if (remembered->warm_group >= 0) {
+        gs_state_warm(&dispatcher->state, remembered->warm_group, remembered->warm_bytes);
+        list_warm(dispatcher, remembered->warm_group);
+        note_changes(dispatcher, dispatcher->state.groups[remembered->warm_group].first_sm, true);
+    }
+    if (dispatcher->state.resident_count)
+        dispatcher->changes += JOURNAL + 1; /* pointers matter where blocks are: all tables are recomputed */
 }
 
 void gs_dispatcher_release(gs_dispatcher *dispatcher, int block) {

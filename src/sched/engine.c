@@ -11,7 +11,8 @@
  * Time passes by a heap of running blocks, ordered by when they end. Launches and exits take no time. Blocks that end
  * at the same time end one after the other, in the order of launches and blocks, and the queue is served after each. At
  * the exit of a kernel with a duration the host waits: time passes until the kernel has ended. While a recording is
- * followed, blocks end when they ended in it (follow.c). Waves of blocks that repeat can be skipped (waves.c).
+ * followed, blocks end when they ended in it (follow.c). Waves of blocks that repeat can be skipped (waves.c), and so
+ * can the blocks of launches that have the scheduler to themselves, if one before went alike (solo.c).
  */
 #include "engine.h"
 
@@ -47,8 +48,8 @@ gs_engine *gs_engine_new(const gs_gpu *gpu, const gs_run *run, const gs_engine_h
     for (size_t i = 0; i <= MOST_URGENT; i++)
         engine->queue_tails[i] = NO_LAUNCH;
     engine->dispatcher = gs_dispatcher_new(gpu, error);
-    engine->plays = calloc(run->launches.count + 1, sizeof *engine->plays);
-    engine->streams = calloc(run->launches.count + 1, sizeof *engine->streams);
+    engine->plays = calloc(run->launches.count + run->copies.count + 1, sizeof *engine->plays);
+    engine->horizon_ns = INT64_MAX;
     engine->running = calloc(most_blocks, sizeof *engine->running);
     engine->burst.placed = calloc(most_blocks, sizeof *engine->burst.placed);
     engine->order = calloc(most_blocks, sizeof *engine->order);
@@ -57,9 +58,13 @@ gs_engine *gs_engine_new(const gs_gpu *gpu, const gs_run *run, const gs_engine_h
     bool has_clusters = gs_gpu_has_clusters(gpu);
     engine->clusters = has_clusters ? gs_clusters_new(gpu, error) : NULL;
     engine->round = calloc((size_t)gpu->sms, sizeof *engine->round);
+    engine->solo.launch = NO_LAUNCH;
+    bool may_repeat = hooks->repeated && !hooks->follow && !hooks->endless;
+    engine->solos = may_repeat ? gs_solos_new(gpu) : NULL;
     turns_begin(engine, gpu);
-    if (engine->dispatcher && engine->plays && engine->streams && engine->running && engine->burst.placed &&
-        engine->order && engine->round && (engine->numberer || !by_grant) && (engine->clusters || !has_clusters))
+    if (engine->dispatcher && (engine->solos || !may_repeat) && engine->plays && gs_ready_init(engine) &&
+        engine->running && engine->burst.placed && engine->order && engine->round && (engine->numberer || !by_grant) &&
+        (engine->clusters || !has_clusters))
         return engine;
     gs_engine_free(engine);
     gs_fail_memory(error);
@@ -70,17 +75,17 @@ void gs_engine_free(gs_engine *engine) {
     if (!engine)
         return;
     gs_dispatcher_free(engine->dispatcher);
-    gs_names_free(&engine->stream_names);
+    gs_ready_free(engine);
     for (size_t i = 0; engine->plays && i < engine->run->launches.count; i++)
         free(engine->plays[i].on_sms);
     free(engine->plays);
-    free(engine->streams);
     free(engine->running);
     free(engine->endings.data);
     free(engine->burst.placed);
     free(engine->order);
     free(engine->round);
     gs_waves_free(engine);
+    gs_solos_free(engine->solos);
     gs_numberer_free(engine->numberer);
     gs_clusters_free(engine->clusters);
     free(engine);
@@ -90,8 +95,8 @@ bool gs_engine_copy(gs_engine *to, const gs_engine *from) {
     const gs_gpu *gpu = gs_dispatcher_state(from->dispatcher)->gpu;
     size_t most_blocks = (size_t)gpu->sms * (size_t)gpu->limits.blocks_per_sm;
     memcpy(to->plays, from->plays, from->launched * sizeof *to->plays);
-    if (to->launched > from->launched)
-        memset(to->plays + from->launched, 0, (to->launched - from->launched) * sizeof *to->plays);
+    for (size_t i = from->launched; i < to->launched; i++)
+        to->plays[i] = gs_play_new();
     to->launched = from->launched;
     memcpy(to->streams, from->streams, from->stream_names.count * sizeof *to->streams);
     memcpy(to->running, from->running, most_blocks * sizeof *to->running);
@@ -103,37 +108,6 @@ bool gs_engine_copy(gs_engine *to, const gs_engine *from) {
     gs_waves_restart(to);
     return gs_names_copy(&to->stream_names, &from->stream_names) &&
            gs_dispatcher_copy(to->dispatcher, from->dispatcher, NULL) == GS_OK;
-}
-
-/* ---- the heap of endings ---- */
-
-static bool endings_add(struct endings *heap, struct ending ending) {
-    if (!GS_RESERVE(heap, 1))
-        return false;
-    size_t at = heap->count++;
-    for (; at > 0 && gs_ends_before(&ending, &heap->data[(at - 1) / 2]); at = (at - 1) / 2)
-        heap->data[at] = heap->data[(at - 1) / 2];
-    heap->data[at] = ending;
-    return true;
-}
-
-/* Removes the ending at `at`, which need not be the first of the heap. */
-static struct ending endings_take(struct endings *heap, size_t at) {
-    struct ending first = heap->data[at];
-    for (; at > 0; at = (at - 1) / 2)
-        heap->data[at] = heap->data[(at - 1) / 2];
-    struct ending last = heap->data[--heap->count];
-    size_t child;
-    while ((child = 2 * at + 1) < heap->count) {
-        if (child + 1 < heap->count && gs_ends_before(&heap->data[child + 1], &heap->data[child]))
-            child++;
-        if (!gs_ends_before(&heap->data[child], &last))
-            break;
-        heap->data[at] = heap->data[child];
-        at = child;
-    }
-    heap->data[at] = last;
-    return first;
 }
 
 /* ---- the queue ---- */
@@ -191,7 +165,7 @@ static void queue_remove(gs_engine *engine, size_t launch) {
 
 static void list_add(gs_engine *engine, size_t launch, int64_t block, int32_t handle) {
     struct play *play = &engine->plays[launch];
-    engine->running[handle] = (struct running){launch, block, -1, play->first_running};
+    engine->running[handle] = (struct running){launch, block, -1, play->first_running, -1, GS_NO_TIME};
     if (play->first_running >= 0)
         engine->running[play->first_running].before = handle;
     play->first_running = handle;
@@ -212,29 +186,60 @@ static int64_t later(int64_t now_ns, int64_t duration_ns) {
     return now_ns > INT64_MAX - duration_ns ? INT64_MAX : now_ns + duration_ns;
 }
 
-static int64_t duration_of(const gs_engine *engine, size_t launch) {
-    return engine->hooks.endless ? 0 : engine->run->launches.data[launch].duration_ns;
-}
-
 /* When a block that starts now ends; GS_NO_TIME: when its kernel exits. */
 static int64_t end_of(gs_engine *engine, size_t launch, int64_t block, int32_t sm) {
-    if (!duration_of(engine, launch))
+    if (!gs_engine_duration(engine, launch))
         return GS_NO_TIME;
     const gs_seen *seen = gs_follow(engine, launch);
     if (!seen || !seen->has_end)
-        return later(engine->now_ns, gs_block_duration(&engine->run->launches.data[launch], block));
+        return later(engine->now_ns, gs_engine_block_duration(engine, launch, block));
     int64_t end_ns = gs_follow_end(engine, launch, block, sm);
     return gs_max(end_ns, engine->now_ns);
+}
+
+static bool is_flying(const gs_engine *engine) {
+    return engine->solo.launch != NO_LAUNCH && engine->solo.flight;
 }
 
 static int32_t cluster_of(const gs_engine *engine, size_t launch) {
     return engine->run->launches.data[launch].cluster;
 }
 
+static bool end_in_order(const gs_engine *engine, size_t launch) {
+    return !gs_engine_spread(engine, launch) && !engine->hooks.follow;
+}
+
+static bool add_ending(gs_engine *engine, struct ending ending) {
+    int32_t *last = &engine->plays[ending.launch].last_ending;
+    engine->running[ending.handle].end_ns = ending.at_ns;
+    if (!end_in_order(engine, ending.launch))
+        return gs_endings_add(&engine->endings, ending);
+    int32_t before = *last;
+    *last = ending.handle;
+    if (before < 0)
+        return gs_endings_add(&engine->endings, ending);
+    engine->running[before].ends_next = ending.handle;
+    return true;
+}
+
+/* Removes the ending at `at` of the heap; the next one of the launch takes its place. */
+static struct ending take_ending(gs_engine *engine, size_t at) {
+    struct ending ending = gs_endings_take(&engine->endings, at);
+    if (ending.handle == FLYING || !end_in_order(engine, ending.launch))
+        return ending;
+    int32_t next = engine->running[ending.handle].ends_next;
+    if (next < 0)
+        engine->plays[ending.launch].last_ending = -1;
+    else /* there is memory: one was just removed */
+        gs_endings_add(&engine->endings,
+                       (struct ending){engine->running[next].end_ns, ending.launch, engine->running[next].block, next});
+    return ending;
+}
+
 static bool start_block(gs_engine *engine, size_t launch, int64_t block, const gs_placement *placed) {
     int64_t end_ns = end_of(engine, launch, block, placed->sm);
     list_add(engine, launch, block, placed->handle);
-    if (end_ns != GS_NO_TIME && !endings_add(&engine->endings, (struct ending){end_ns, launch, block, placed->handle}))
+    if (end_ns != GS_NO_TIME && !add_ending(engine, (struct ending){end_ns, launch, block, placed->handle}))
         return false;
     return !engine->hooks.started ||
            engine->hooks.started(engine->hooks.user, launch, block, placed->sm, engine->now_ns);
@@ -321,6 +326,7 @@ static inline enum outcome place_block(gs_engine *engine, size_t launch, const b
     int32_t handle = gs_dispatcher_place(engine->dispatcher, play->kernel, sm);
     engine->burst_launch = launch;
     engine->burst.placed[engine->burst.count++] = (gs_placement){sm, room, handle};
+    engine->running[handle].launch = launch; /* it has no number yet, but an owner */
     play->started++;
     return PLACED;
 }
@@ -340,6 +346,7 @@ static enum outcome place_clusters(gs_engine *engine, size_t launch, const bool 
     for (int32_t i = 0; i < count; i++) {
         int32_t sm = engine->round[i], handle = gs_dispatcher_place_in_cluster(engine->dispatcher, play->kernel, sm);
         engine->burst.placed[engine->burst.count++] = (gs_placement){sm, 0, handle};
+        engine->running[handle].launch = launch;
     }
     play->started += count;
     return PLACED;
@@ -350,10 +357,11 @@ static bool complete(gs_engine *engine, size_t launch, const bool *open) {
     int32_t room = 0;
     queue_remove(engine, launch);
     engine->plays[launch].status = STARTED;
+    bool told = gs_ready_started(engine, launch);
     if (engine->numberer && cluster_of(engine, launch) == 1)
         engine->burst.is_cut = choose(engine, launch, open, &room) != GS_WAIT &&
                                room == engine->burst.placed[engine->burst.count - 1].room;
-    return start_burst(engine);
+    return start_burst(engine) && told;
 }
 
 /* Whether a launch that waits leaves SMs open to later ones. */
@@ -370,15 +378,85 @@ static size_t pass_over(const gs_engine *engine, size_t launch, const bool **ope
     return engine->plays[launch].after;
 }
 
+static bool enter_all(gs_engine *engine);
+
+/* ---- launches that have the scheduler to themselves ---- */
+
+static bool is_alone(const gs_engine *engine, size_t launch) {
+    const struct play *play = &engine->plays[launch];
+    return engine->queue_last == launch && !play->started && !play->was_alone && !play->is_awaited &&
+           gs_engine_duration(engine, launch);
+}
+
+/* The only launch in the queue flies, if it can. If not, it is watched, so that a later one can. */
+static bool take_off(gs_engine *engine, size_t launch) {
+    const gs_flight *flight;
+    bool is_known;
+    engine->plays[launch].was_alone = true;
+    if (!gs_solo_begin(engine, launch, &is_known, &flight))
+        return false;
+    int64_t end_ns = flight ? later(engine->now_ns, gs_flight_took(engine, launch, flight)) : 0;
+    if (!is_known || (engine->endings.count && engine->endings.data[0].at_ns <= end_ns))
+        return true;
+    engine->solo = (struct solo){launch, engine->now_ns, flight, false};
+    if (!flight)
+        return true;
+    queue_remove(engine, launch);
+    engine->plays[launch].status = STARTED;
+    return gs_endings_add(&engine->endings, (struct ending){end_ns, launch, 0, FLYING});
+}
+
+static void land(gs_engine *engine, size_t launch) {
+    struct play *play = &engine->plays[launch];
+    size_t like = gs_flight_land(engine, launch, engine->solo.flight);
+    play->started = play->ended = engine->run->launches.data[launch].blocks;
+    play->served_ns = play->start_ns = engine->solo.began_ns;
+    play->config_bytes = engine->plays[like].config_bytes;
+    engine->hooks.repeated(engine->hooks.user, launch, like, engine->solo.began_ns, engine->now_ns);
+    engine->solo.launch = NO_LAUNCH;
+}
+
+/* A launch has ended. If it had the scheduler to itself, the next one that begins alike can fly. */
+static bool learn(gs_engine *engine, size_t launch) {
+    if (engine->solo.launch != launch)
+        return true;
+    engine->solo.launch = NO_LAUNCH;
+    return engine->now_ns == INT64_MAX || gs_solo_learn(engine, launch, engine->solo.began_ns);
+}
+
+/* A block of the launch was placed, or none can be now. */
+static inline void note_service(gs_engine *engine, size_t launch, bool waits) {
+    struct play *play = &engine->plays[launch];
+    if (play->served_ns == GS_NO_TIME)
+        play->served_ns = engine->now_ns;
+    if (!waits && play->start_ns == GS_NO_TIME) {
+        play->start_ns = engine->now_ns;
+        play->was_held = false;
+        const gs_state *state = gs_dispatcher_state(engine->dispatcher);
+        int32_t sm = engine->burst.placed[0].sm;
+        play->config_bytes = state->groups[state->sms[sm].group].config_bytes;
+    }
+    if (waits && !play->was_held && engine->hooks.held) {
+        play->was_held = true;
+        engine->hooks.held(engine->hooks.user, launch);
+    }
+}
+
 /* Starts all blocks that can start. After each block it begins at the front of the queue again: if kernels may
    overtake, a block of a later kernel can make room for an earlier one, because it moves the pointer of an SM. False:
    out of memory. */
 static bool serve(gs_engine *engine) {
-    size_t launch = engine->queue_first;
     const bool *open = NULL;
+    if (engine->solos && !engine->solo.is_grounding && engine->queue_first != NO_LAUNCH &&
+        is_alone(engine, engine->queue_first) && !take_off(engine, engine->queue_first))
+        return false;
+    size_t launch = engine->queue_first;
+    if (is_flying(engine))
+        return true;
     while (launch != NO_LAUNCH) {
         enum outcome outcome =
             cluster_of(engine, launch) == 1 ? place_block(engine, launch, open) : place_clusters(engine, launch, open);
+        note_service(engine, launch, outcome == WAITS);
         if (outcome == WAITS) {
             launch = pass_over(engine, launch, &open);
             continue;
@@ -387,6 +465,8 @@ static bool serve(gs_engine *engine) {
             return false;
         if (engine->plays[launch].started == engine->run->launches.data[launch].blocks) {
             if (!complete(engine, launch, open))
+                return false;
+            if (!enter_all(engine))
                 return false;
             engine->resumes_ns = gs_follow_resume(engine);
         }
@@ -399,44 +479,58 @@ static bool serve(gs_engine *engine) {
     return start_burst(engine);
 }
 
-/* ---- streams ---- */
+/* ---- entering the queue, and ending ---- */
 
-static bool stream_join(gs_engine *engine, size_t launch) {
-    const char *name = engine->run->launches.data[launch].stream;
-    struct play *play = &engine->plays[launch];
-    play->stream = play->next_in_stream = NO_LAUNCH;
-    if (!name)
-        return true;
-    size_t fresh = engine->stream_names.count;
-    play->stream = gs_names_add(&engine->stream_names, name, fresh);
-    if (play->stream == SIZE_MAX)
+/* Plays a flying launch after all, from its beginning to the present. False: out of memory. */
+static bool ground(gs_engine *engine) {
+    size_t launch = engine->solo.launch;
+    int64_t now_ns = engine->now_ns;
+    engine->solo.is_grounding = true;
+    engine->solo.launch = NO_LAUNCH;
+    engine->now_ns = engine->solo.began_ns;
+    take_ending(engine, 0);
+    queue_add(engine, launch);
+    bool done = serve(engine);
+    while (done && engine->endings.count && engine->endings.data[0].at_ns <= now_ns) {
+        struct ending ending = take_ending(engine, 0);
+        engine->now_ns = ending.at_ns;
+        done = end_block(engine, ending.handle) && serve(engine);
+    }
+    engine->now_ns = now_ns;
+    engine->solo.is_grounding = false;
+    return done;
+}
+
+/* Another launch is about to enter the queue, or blocks are about to end: no launch has the scheduler to itself. */
+static bool end_solo(gs_engine *engine) {
+    bool grounded = !is_flying(engine) || ground(engine);
+    engine->solo.launch = NO_LAUNCH;
+    return grounded;
+}
+
+static bool enter_queue(gs_engine *engine, size_t launch) {
+    if (!end_solo(engine))
         return false;
-    struct stream *stream = &engine->streams[play->stream];
-    if (play->stream == fresh || stream->head == NO_LAUNCH)
-        stream->head = launch;
-    else
-        engine->plays[stream->tail].next_in_stream = launch;
-    stream->tail = launch;
+    queue_add(engine, launch);
+    if (engine->queue_first != launch)
+        engine->plays[launch].behind = engine->queue_first;
     return true;
 }
 
-static bool may_start(const gs_engine *engine, size_t launch) {
-    size_t stream = engine->plays[launch].stream;
-    return stream == NO_LAUNCH || engine->streams[stream].head == launch;
+/* All launches that have become ready enter the queue. */
+static bool enter_all(gs_engine *engine) {
+    for (size_t launch; !engine->solo.is_grounding && (launch = gs_ready_next(engine)) != NO_LAUNCH;)
+        if (!enter_queue(engine, launch))
+            return false;
+    return true;
 }
 
-/* The kernel has ended: the next of its stream may enter the queue. */
-static void kernel_ended(gs_engine *engine, size_t launch) {
-    struct play *play = &engine->plays[launch];
-    play->status = ENDED;
+/* False: out of memory. */
+static bool kernel_ended(gs_engine *engine, size_t launch) {
+    if (engine->solo.launch == launch)
+        engine->solo.launch = NO_LAUNCH;
     gs_waves_restart(engine);
-    if (play->stream == NO_LAUNCH)
-        return;
-    size_t *head = &engine->streams[play->stream].head;
-    while (*head != NO_LAUNCH && engine->plays[*head].status == ENDED)
-        *head = engine->plays[*head].next_in_stream;
-    if (*head != NO_LAUNCH && engine->plays[*head].status == IN_STREAM)
-        queue_add(engine, *head);
+    return gs_ready_ended(engine, launch) && enter_all(engine);
 }
 
 /* ---- events ---- */
@@ -463,19 +557,38 @@ static gs_code register_kernel(gs_engine *engine, size_t number, gs_error *error
                        launch->kernel, problem.message);
 }
 
-/* Ends the next block, or the pause before the next kernel, and serves the queue. */
+/* When something happens by itself; GS_NO_TIME: never. */
+static int64_t next_ns(const gs_engine *engine) {
+    const struct endings *endings = &engine->endings, *timers = &engine->readiness.timers;
+    int64_t first_ns = endings->count ? endings->data[0].at_ns : INT64_MAX;
+    if (timers->count)
+        return gs_min(first_ns, timers->data[0].at_ns);
+    return endings->count ? first_ns : GS_NO_TIME;
+}
+
+/* Plays the next timer, or ends the next block, or the pause before the next kernel, and serves the queue. */
 static bool pass_time(gs_engine *engine) {
     if (engine->resumes_ns && (!engine->endings.count || engine->endings.data[0].at_ns > engine->resumes_ns)) {
         engine->now_ns = engine->resumes_ns;
         engine->resumes_ns = 0;
         return serve(engine);
     }
-    struct ending ending = endings_take(&engine->endings, gs_follow_ending(engine));
+    const struct endings *timers = &engine->readiness.timers;
+    if (timers->count && (!engine->endings.count || timers->data[0].at_ns < engine->endings.data[0].at_ns)) {
+        gs_waves_restart(engine);
+        return gs_ready_pass(engine) && enter_all(engine) && serve(engine);
+    }
+    struct ending ending = take_ending(engine, gs_follow_ending(engine));
     engine->now_ns = gs_max(engine->now_ns, ending.at_ns);
-    if (!end_block(engine, ending.handle))
+    if (ending.launch != engine->solo.launch)
+        engine->solo.launch = NO_LAUNCH;
+    if (ending.handle == FLYING)
+        land(engine, ending.launch);
+    else if (!end_block(engine, ending.handle))
         return false;
-    if (engine->plays[ending.launch].ended == engine->run->launches.data[ending.launch].blocks)
-        kernel_ended(engine, ending.launch);
+    if (engine->plays[ending.launch].ended == engine->run->launches.data[ending.launch].blocks &&
+        (!learn(engine, ending.launch) || !kernel_ended(engine, ending.launch)))
+        return false;
     return engine->resumes_ns || serve(engine);
 }
 
@@ -495,48 +608,88 @@ static bool catch_up(gs_engine *engine, size_t launch) {
     return true;
 }
 
+/* What happens by itself until the host issues an operation. False: out of memory. */
+static bool wait_for_host(gs_engine *engine, const gs_issue *issue) {
+    if (issue->at_ns == GS_NO_TIME)
+        return true;
+    int64_t time_ns = later(issue->at_ns, engine->hooks.latency_ns), at_ns;
+    engine->horizon_ns = time_ns;
+    while ((at_ns = next_ns(engine)) != GS_NO_TIME && at_ns <= time_ns)
+        if (!pass_time(engine) || !gs_waves_pass(engine))
+            return false;
+    engine->horizon_ns = INT64_MAX;
+    engine->now_ns = gs_max(engine->now_ns, time_ns);
+    return true;
+}
+
+/* Issues the copies before this launch that have not been issued. */
+static bool issue_copies(gs_engine *engine, size_t launch) {
+    const gs_copies *copies = &engine->run->copies;
+    for (; engine->copies_issued < copies->count; engine->copies_issued++) {
+        const gs_copy *copy = &copies->data[engine->copies_issued];
+        if (copy->before > launch)
+            return true;
+        if (!wait_for_host(engine, &copy->issue) ||
+            !gs_ready_issue(engine, engine->run->launches.count + engine->copies_issued) || !enter_all(engine) ||
+            !serve(engine))
+            return false;
+    }
+    return true;
+}
+
+/* What the host does before a launch. Kernels that are checked or followed are taken as they come. */
+static bool arrive(gs_engine *engine, size_t launch) {
+    if (engine->hooks.endless || engine->hooks.follow)
+        return catch_up(engine, launch);
+    return issue_copies(engine, launch) && wait_for_host(engine, &engine->run->launches.data[launch].issue);
+}
+
 gs_code gs_engine_launch(gs_engine *engine, size_t launch, gs_error *error) {
-    struct play *play = &engine->plays[launch];
     gs_code code = register_kernel(engine, launch, error);
     if (code != GS_OK)
         return code;
-    if (!catch_up(engine, launch))
+    if (!arrive(engine, launch))
         return gs_fail_memory(error);
-    play->first_running = -1;
     engine->launched = gs_max_u64(engine->launched, launch + 1);
-    if (!stream_join(engine, launch))
+    if (!gs_ready_issue(engine, launch) || !enter_all(engine))
         return gs_fail_memory(error);
-    play->status = IN_STREAM;
-    if (may_start(engine, launch))
-        queue_add(engine, launch);
     return engine->resumes_ns || serve(engine) ? GS_OK : gs_fail_memory(error);
 }
 
 gs_code gs_engine_exit(gs_engine *engine, size_t launch, gs_error *error) {
     struct play *play = &engine->plays[launch];
-    if (duration_of(engine, launch))
-        while (play->status != ENDED && engine->endings.count)
+    if (gs_engine_duration(engine, launch))
+        while (play->status != ENDED && next_ns(engine) != GS_NO_TIME)
             if (!pass_time(engine) || !gs_waves_pass(engine))
                 return gs_fail_memory(error);
     if (play->status == ENDED)
         return GS_OK;
+    if (!end_solo(engine))
+        return gs_fail_memory(error);
     while (play->first_running >= 0)
         if (!end_block(engine, play->first_running))
             return gs_fail_memory(error);
     if (play->status == QUEUED)
         queue_remove(engine, launch);
-    kernel_ended(engine, launch);
-    return serve(engine) ? GS_OK : gs_fail_memory(error);
+    return kernel_ended(engine, launch) && serve(engine) ? GS_OK : gs_fail_memory(error);
 }
 
 gs_code gs_engine_finish(gs_engine *engine, gs_error *error) {
-    while (engine->endings.count || engine->resumes_ns)
+    if (!engine->hooks.endless && !engine->hooks.follow && !issue_copies(engine, engine->run->launches.count))
+        return gs_fail_memory(error);
+    while (next_ns(engine) != GS_NO_TIME || engine->resumes_ns)
         if (!pass_time(engine) || !gs_waves_pass(engine))
             return gs_fail_memory(error);
     return GS_OK;
 }
 
 /* ---- looking at the engine ---- */
+
+gs_course gs_engine_course(const gs_engine *engine, size_t operation) {
+    const struct play *play = &engine->plays[operation];
+    return (gs_course){play->arrived_ns, play->freed_ns, play->ready_ns,          play->served_ns, play->start_ns,
+                       play->end_ns,     play->freed_by, play->is_freed_by_event, play->behind,    play->config_bytes};
+}
 
 int64_t gs_engine_now_ns(const gs_engine *engine) {
     return engine->now_ns;
@@ -556,10 +709,10 @@ int gs_engine_kernel(const gs_engine *engine, size_t launch) {
 
 gs_hold gs_engine_hold(const gs_engine *engine, size_t launch, size_t *other) {
     const struct play *play = &engine->plays[launch];
-    if (play->status == IN_STREAM) {
-        *other = engine->streams[play->stream].head;
-        return GS_HOLD_STREAM;
-    }
+    size_t head = play->stream == NO_LAUNCH ? launch : engine->streams[play->stream].head;
+    *other = head;
+    if (play->status == IN_STREAM || play->status == COMING)
+        return head != launch && head != play->early ? GS_HOLD_STREAM : GS_HOLD_EVENT;
     if (play->status != QUEUED)
         return GS_HOLD_NONE;
     *other = engine->queue_first;

@@ -1,32 +1,77 @@
 /*
- * engine.h: the state of the engine, for engine.c, which plays events, and follow.c, which takes from a recording what
- * no model can know.
+ * engine.h: the state of the engine, for engine.c, which plays events; ready.c, which knows when launches and copies
+ * may begin; follow.c, which takes from a recording what no model can know; waves.c, which skips waves that repeat; and
+ * solo.c, which knows launches that had the scheduler to themselves.
  */
 #ifndef GS_ENGINE_H
 #define GS_ENGINE_H
 
 #include "sched.h"
 
-enum status { NOT_LAUNCHED, IN_STREAM, QUEUED, STARTED, ENDED };
+/* A launch that is issued waits for its stream and what it depends on, then for the gap, then in the queue. STARTED:
+   all its blocks have. A copy waits for its copy engine instead of in the queue. */
+enum status { NOT_LAUNCHED, IN_STREAM, COMING, QUEUED, STARTED, ENDED };
 
 #define NO_LAUNCH SIZE_MAX
 
 enum { MOST_URGENT = 1000 }; /* what is more urgent shares a tail with this */
 
-/* A launch being played. */
+/* A launch or copy being played. */
 struct play {
     enum status status;
+    bool was_alone;         /* it has had its chance to fly (solo.c) */
     int kernel;             /* the dispatcher's number */
     int64_t started, ended; /* blocks */
     int32_t first_running;  /* handle of one of its running blocks, -1: none */
+    int32_t last_ending;    /* handle of the running block that ends last, if blocks end in their order; -1: none */
     size_t before, after;   /* neighbors in the queue */
     size_t stream;          /* number of its stream, or NO_LAUNCH */
-    size_t next_in_stream;  /* the next launch in the same stream */
-    struct on_sms *on_sms;  /* when a recording is followed: see follow.c */
+    size_t next_in_stream;  /* the next launch or copy in the same stream */
+    size_t early;           /* the one before it in its stream, if it may start before that has ended; or NO_LAUNCH */
+    uint32_t pending;       /* dependencies that are not met */
+    bool is_awaited;        /* others depend on its start */
+    bool is_freed_by_event;
+    bool was_held;   /* the hook `held` was called for it */
+    size_t freed_by; /* the one that it waited for last, in its stream or as a dependency, or NO_LAUNCH */
+    size_t behind;   /* the one that was served when it entered the queue, or NO_LAUNCH */
+    int64_t freed_ns, arrived_ns, ready_ns, served_ns, start_ns, end_ns; /* see gs_course */
+    int32_t config_bytes;  /* the shared-memory configuration of the SM of its first block */
+    struct on_sms *on_sms; /* when a recording is followed: see follow.c */
 };
 
+/* A launch or copy that has not been issued. */
+static inline struct play gs_play_new(void) {
+    return (struct play){.before = NO_LAUNCH,
+                         .after = NO_LAUNCH,
+                         .stream = NO_LAUNCH,
+                         .next_in_stream = NO_LAUNCH,
+                         .early = NO_LAUNCH,
+                         .freed_by = NO_LAUNCH,
+                         .behind = NO_LAUNCH,
+                         .freed_ns = GS_NO_TIME,
+                         .arrived_ns = GS_NO_TIME,
+                         .ready_ns = GS_NO_TIME,
+                         .served_ns = GS_NO_TIME,
+                         .start_ns = GS_NO_TIME,
+                         .end_ns = GS_NO_TIME,
+                         .first_running = -1,
+                         .last_ending = -1};
+}
+
 struct stream {
-    size_t head, tail; /* the first launch that has not ended, and the last launched */
+    size_t head, tail; /* the first launch or copy that has not ended, and the last issued */
+    size_t emptied_by; /* the one that ended last */
+};
+
+/* An operation that depends on the end of another one, or on the start of all its blocks. */
+struct dependent {
+    uint32_t operation;
+    bool at_end;
+};
+
+struct copy_engine {
+    size_t busy;        /* the copy that is under way, or NO_LAUNCH */
+    size_t first, last; /* those that wait */
 };
 
 /* A block on an SM, by the dispatcher's handle. */
@@ -34,9 +79,12 @@ struct running {
     size_t launch;
     int64_t block;
     int32_t before, after; /* other running blocks of the launch */
+    int32_t ends_next;     /* the one that ends next, if blocks end in their order; -1: none yet */
+    int64_t end_ns;        /* or GS_NO_TIME */
 };
 
-/* When a block ends. */
+/* When a block ends. If all blocks of a launch run equally long, they end in their order, and only the first of them is
+   in the heap. */
 struct ending {
     int64_t at_ns;
     size_t launch;
@@ -48,6 +96,22 @@ struct endings {
     struct ending *data;
     size_t count, capacity;
 };
+
+struct ready_list {
+    size_t *data;
+    size_t count, capacity;
+};
+
+/* When launches and copies may begin (ready.c). */
+struct readiness {
+    size_t *first; /* by operation: the first of its dependents; NULL: there are no dependencies */
+    struct dependent *dependents;
+    struct endings timers;  /* a heap of operations that will be ready, and of copies that will end */
+    struct ready_list list; /* launches that are ready and not yet in the queue */
+    struct copy_engine copy_engines[2];
+};
+
+enum { FLYING = -1 }; /* instead of a handle: all blocks of a launch that flies */
 
 static inline bool gs_ends_before(const struct ending *a, const struct ending *b) {
     if (a->at_ns != b->at_ns)
@@ -89,14 +153,29 @@ struct waves {
     int64_t *shifts;          /* by launch */
 };
 
+/* What is known of launches that had the scheduler to themselves, and how one of them went (solo.c). */
+typedef struct gs_solos gs_solos;
+typedef struct gs_flight gs_flight;
+
+/* The launch that has the scheduler to itself. */
+struct solo {
+    size_t launch; /* NO_LAUNCH: there is none */
+    int64_t began_ns;
+    const gs_flight *flight; /* it flies; NULL: it is played */
+    bool is_grounding;       /* it is played after all, in the past: nothing else may enter the queue */
+};
+
 struct gs_engine {
     const gs_run *run;
     gs_dispatcher *dispatcher;
     gs_engine_hooks hooks;
     bool overtaking;
     int64_t now_ns;
-    struct play *plays; /* by launch */
+    struct play *plays; /* by launch; then by copy */
     size_t launched;    /* no launch from this number on was launched */
+    struct readiness readiness;
+    int64_t horizon_ns; /* nothing later may be played now */
+    size_t copies_issued;
     struct stream *streams;
     gs_names stream_names;
     size_t queue_first, queue_last;
@@ -111,8 +190,51 @@ struct gs_engine {
     int16_t *round;        /* SMs of a round of clusters */
     struct possibilities turns;
     struct waves waves;
+    gs_solos *solos; /* NULL: every launch is played */
+    struct solo solo;
     int64_t resumes_ns; /* when the next kernel of a recording is served; 0: there is no pause */
 };
+
+/* How long the blocks of a launch run; 0: until its exit. */
+static inline int64_t gs_engine_duration(const gs_engine *engine, size_t launch) {
+    if (engine->hooks.durations_ns)
+        return engine->hooks.durations_ns[launch];
+    return engine->hooks.endless ? 0 : engine->run->launches.data[launch].duration_ns;
+}
+
+static inline int64_t gs_engine_spread(const gs_engine *engine, size_t launch) {
+    return engine->hooks.durations_ns ? 0 : engine->run->launches.data[launch].spread_ns;
+}
+
+static inline int64_t gs_engine_block_duration(const gs_engine *engine, size_t launch, int64_t block) {
+    if (engine->hooks.durations_ns)
+        return engine->hooks.durations_ns[launch];
+    return gs_block_duration(&engine->run->launches.data[launch], block);
+}
+
+/* Adds to a heap. False: out of memory. */
+bool gs_endings_add(struct endings *heap, struct ending ending);
+
+/* Removes the ending at `at`, which need not be the first of the heap. */
+struct ending gs_endings_take(struct endings *heap, size_t at);
+
+/* ---- when launches and copies may begin (ready.c); false: out of memory ---- */
+
+bool gs_ready_init(gs_engine *engine);
+void gs_ready_free(gs_engine *engine);
+
+/* The host issues an operation: a launch, or a copy, which has a number after those of the launches. */
+bool gs_ready_issue(gs_engine *engine, size_t operation);
+
+/* All blocks of a launch have started; an operation has ended. */
+bool gs_ready_started(gs_engine *engine, size_t operation);
+bool gs_ready_ended(gs_engine *engine, size_t operation);
+
+/* Plays the next timer. */
+bool gs_ready_pass(gs_engine *engine);
+
+/* Takes a launch from the list of those that are ready; NO_LAUNCH: there are no more. */
+size_t gs_ready_next(gs_engine *engine);
 
 /* ---- following a recording (follow.c) ---- */
 
@@ -139,5 +261,24 @@ bool gs_waves_pass(gs_engine *engine);
 /* A launch has entered or left the queue, or has ended: what was before does not repeat. */
 void gs_waves_restart(gs_engine *engine);
 void gs_waves_free(gs_engine *engine);
+
+/* ---- launches that have the scheduler to themselves (solo.c) ---- */
+
+/* NULL: out of memory. */
+gs_solos *gs_solos_new(const gs_gpu *gpu);
+void gs_solos_free(gs_solos *solos);
+
+/* A launch begins, and nothing else waits. `*flight`: how one that began alike went, or NULL. Unless `*is_known`, it
+   cannot be learned how it goes. False: out of memory. */
+bool gs_solo_begin(gs_engine *engine, size_t launch, bool *is_known, const gs_flight **flight);
+
+/* The launch has ended, and no other block has started or ended in the meantime. False: out of memory. */
+bool gs_solo_learn(gs_engine *engine, size_t launch, int64_t began_ns);
+
+/* How long a launch takes that goes like this. */
+int64_t gs_flight_took(const gs_engine *engine, size_t launch, const gs_flight *flight);
+
+/* The launch has ended: the GPU becomes as it leaves it. Returns the launch that went alike. */
+size_t gs_flight_land(gs_engine *engine, size_t launch, const gs_flight *flight);
 
 #endif

@@ -270,7 +270,10 @@ void gs_why(gs_engine *engine, const gs_run *run, size_t launch, gs_text *text) 
     gs_text_add(text, "%lld of %lld blocks of %s wait: ", (long long)(blocks - gs_engine_started(engine, launch)),
                 (long long)blocks, launches[launch].kernel);
     if (hold == GS_HOLD_STREAM)
-        gs_text_add(text, "%s before it in the same stream has not ended", launches[other].kernel);
+        gs_text_add(text, "%s before it in the same stream has not ended",
+                    other < run->launches.count ? launches[other].kernel : "a copy");
+    else if (hold == GS_HOLD_EVENT)
+        gs_text_add(text, "a kernel or copy that it depends on has not ended");
     else if (hold == GS_HOLD_QUEUE)
         put_queue(text, engine, &launches[other]);
     else if (launches[launch].cluster > 1)

@@ -8,7 +8,7 @@
  *
  * A brief prediction has no lists: it counts blocks and keeps the first SMs. Then waves that repeat are not played.
  */
-#include "sched.h"
+#include "timeline.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +26,7 @@ struct recorder {
     size_t *gained;   /* the launches that are marked so */
     size_t gained_count;
     int64_t started, total; /* blocks, for progress */
+    int64_t *durations;     /* of a recorded program, by launch; NULL: the run has durations, or none */
 };
 
 /* ---- callbacks of the engine ---- */
@@ -251,6 +252,20 @@ static gs_code play(struct recorder *recorder, gs_error *error) {
     return code;
 }
 
+/* A recorded program says how long launches ran, not blocks. The GPU that it names is the one that it ran on. */
+static gs_code take_durations(struct recorder *recorder, const gs_gpu *gpu, gs_pace *pace, gs_error *error) {
+    const gs_run *run = recorder->run;
+    bool is_followed = recorder->options && recorder->options->follow;
+    *pace = (gs_pace){0};
+    if (is_followed || !gs_run_is_program(run))
+        return GS_OK;
+    gs_gpu *recorded_on = run->gpu && strcmp(run->gpu, gpu->name) != 0 ? gs_gpu_open(run->gpu, NULL) : NULL;
+    recorder->durations = gs_program_durations(recorded_on ? recorded_on : gpu, run, error);
+    gs_gpu_free(recorded_on);
+    recorder->timed = true;
+    return recorder->durations ? gs_pace_of(run, pace, error) : GS_E_MEMORY;
+}
+
 static gs_code recorder_init(struct recorder *recorder, const gs_gpu *gpu, gs_error *error) {
     const gs_run *run = recorder->run;
     size_t count = run->launches.count + 1;
@@ -261,7 +276,16 @@ static gs_code recorder_init(struct recorder *recorder, const gs_gpu *gpu, gs_er
     recorder->out = gs_run_new(error);
     if (!recorder->seen || !recorder->is_gained || !recorder->gained || !recorder->out)
         return gs_fail_memory(error);
-    gs_engine_hooks hooks = {.user = recorder, .started = on_started, .ended = on_ended};
+    gs_pace pace;
+    gs_code code = take_durations(recorder, gpu, &pace, error);
+    if (code != GS_OK)
+        return code;
+    gs_engine_hooks hooks = {.user = recorder,
+                             .started = on_started,
+                             .ended = on_ended,
+                             .durations_ns = recorder->durations,
+                             .gaps = pace.gaps,
+                             .latency_ns = pace.latency_ns};
     if (recorder->options) {
         hooks.follow = recorder->options->follow;
         hooks.turn = recorder->options->turn;
@@ -292,6 +316,7 @@ static void recorder_free(struct recorder *recorder) {
     free(recorder->seen);
     free(recorder->is_gained);
     free(recorder->gained);
+    free(recorder->durations);
     gs_engine_free(recorder->engine);
 }
 

@@ -31,6 +31,18 @@ void gs_dispatcher_image(const gs_dispatcher *dispatcher, const int32_t *handles
 /* Releases a block while kernels may wait for its place; gs_dispatcher_release is for when none does. */
 void gs_dispatcher_end(gs_dispatcher *dispatcher, int block);
 
+/* What a dispatcher remembers besides the state of its SMs. */
+typedef struct gs_remembered {
+    int32_t turn;                   /* round-robin: the position of the next SM */
+    int32_t warm_group, warm_bytes; /* the group that has just become idle, and its configuration; -1 and 0: none */
+} gs_remembered;
+
+/* Fills `*remembered`. False: more than one group has just become idle. */
+bool gs_dispatcher_remembers(const gs_dispatcher *dispatcher, gs_remembered *remembered);
+
+/* Makes the GPU what a kernel leaves behind, whose blocks are not there and were not placed. */
+void gs_dispatcher_leave(gs_dispatcher *dispatcher, int kernel, const gs_remembered *remembered, const gs_mark *moves);
+
 /* Drops the configurations of the groups that became idle since the last call and are still idle. */
 void gs_dispatcher_settle(gs_dispatcher *dispatcher);
 
@@ -116,6 +128,15 @@ int64_t gs_clusters_most(const gs_gpu *gpu, const gs_shape *shape, int32_t size,
 
 /* ---- engine ---- */
 
+/* What passes from the end of one launch or copy to the start of the next that waited for it: between launches, between
+   launches of a graph, and if one of the two is a copy. */
+typedef struct gs_gaps {
+    int64_t stream_ns, graph_ns, copy_ns;
+} gs_gaps;
+
+/* Whether a launch is part of a graph: the recording says so, or its neighbor was issued at the same time. */
+bool gs_is_in_graph(const gs_run *run, size_t launch);
+
 /* Callbacks and options of an engine. `launch` is the number of the launch in the run. */
 typedef struct gs_engine_hooks {
     void *user;
@@ -127,9 +148,18 @@ typedef struct gs_engine_hooks {
        and ended so. */
     bool (*may_skip)(void *user, size_t launch, int64_t wave);
     void (*skipped)(void *user, size_t launch, int64_t blocks);
-    bool endless; /* ignore durations: blocks stay until their exit */
-    bool follow;  /* the run is a recording: take from it what no model can know, see gs_predict_options */
-    int32_t turn; /* the turns at the beginning, see gs_predict_options */
+    /* A launch that had the scheduler to itself may be played as one event if this is set (solo.c): its blocks went
+       where those of the launch `like` went, in this order. `started` and `ended` are not called for them. */
+    void (*repeated)(void *user, size_t launch, size_t like, int64_t start_ns, int64_t end_ns);
+    /* The next block of a launch has no room, for the first time before any of its blocks has started, or since then.
+       Looks at the engine, and changes nothing. */
+    void (*held)(void *user, size_t launch);
+    const int64_t *durations_ns; /* of the blocks of each launch, instead of those of the run; NULL: those of the run */
+    gs_gaps gaps;
+    int64_t latency_ns; /* from when the host issues a launch or a copy to when it reaches the GPU */
+    bool endless;       /* ignore durations: blocks stay until their exit */
+    bool follow;        /* the run is a recording: take from it what no model can know, see gs_predict_options */
+    int32_t turn;       /* the turns at the beginning, see gs_predict_options */
 } gs_engine_hooks;
 
 typedef struct gs_engine gs_engine;
@@ -141,12 +171,28 @@ void gs_engine_free(gs_engine *engine);
    dispatchers. False: out of memory. */
 bool gs_engine_copy(gs_engine *to, const gs_engine *from);
 
-/* Plays one launch or exit. Events are played in order. */
+/* Plays one launch or exit. Events are played in order. Before a launch, time passes until the host issues it, if the
+   run says when, and the copies before it are issued. */
 gs_code gs_engine_launch(gs_engine *engine, size_t launch, gs_error *error);
 gs_code gs_engine_exit(gs_engine *engine, size_t launch, gs_error *error);
 
 /* Lets time pass until nothing more happens by itself. */
 gs_code gs_engine_finish(gs_engine *engine, gs_error *error);
+
+/* When a launch or a copy did what, and what it waited for; GS_NO_TIME: not yet. Copies are numbered after launches. */
+typedef struct gs_course {
+    int64_t arrived_ns; /* the host issued it */
+    int64_t freed_ns;   /* the last thing that it depended on had ended, in its stream or elsewhere */
+    int64_t ready_ns;   /* it entered the queue */
+    int64_t served_ns;  /* it was its turn */
+    int64_t start_ns, end_ns;
+    size_t freed_by; /* that last thing; SIZE_MAX: there was none */
+    bool is_freed_by_event;
+    size_t behind;        /* what was served first when it entered the queue; SIZE_MAX: nothing */
+    int32_t config_bytes; /* the shared-memory configuration of the SM of its first block */
+} gs_course;
+
+gs_course gs_engine_course(const gs_engine *engine, size_t operation);
 
 int64_t gs_engine_now_ns(const gs_engine *engine);
 int64_t gs_engine_started(const gs_engine *engine, size_t launch);
@@ -155,7 +201,8 @@ gs_dispatcher *gs_engine_dispatcher(gs_engine *engine);
 /* Why the next block of a launch does not start. */
 typedef enum gs_hold {
     GS_HOLD_NONE,   /* all its blocks have started */
-    GS_HOLD_STREAM, /* an earlier kernel of its stream has not ended: `*other` */
+    GS_HOLD_STREAM, /* an earlier kernel or copy of its stream has not ended: `*other` */
+    GS_HOLD_EVENT,  /* a kernel or copy that it depends on has not ended or started: `*other` */
     GS_HOLD_QUEUE,  /* another kernel is served first: `*other` */
     GS_HOLD_ROOM    /* it is being served, and no SM takes a block */
 } gs_hold;
@@ -189,6 +236,144 @@ void gs_why_no_cluster(const gs_dispatcher *dispatcher, int kernel, int32_t size
    lacks: "a block needs 6,144 registers in partition 0 where at most 5,632 are free". Nothing where gs_why_no_room has
    all numbers. */
 void gs_why_numbers(const gs_dispatcher *dispatcher, int kernel, gs_text *text);
+
+/* ---- timelines: when the launches and copies of a program run, and what they wait for ---- */
+
+/* What a launch lacks that waits for room: as gs_obstacle_kind, and two more. */
+typedef enum gs_lack {
+    GS_LACK_NONE,
+    GS_LACK_CONFIG = GS_OBSTACLE_CONFIG,
+    GS_LACK_BLOCK_SLOTS = GS_OBSTACLE_BLOCK_SLOTS,
+    GS_LACK_WARP_SLOTS = GS_OBSTACLE_WARP_SLOTS,
+    GS_LACK_REGISTERS = GS_OBSTACLE_REGISTERS,
+    GS_LACK_SHARED = GS_OBSTACLE_SHARED,
+    GS_LACK_SHARED_HOLES = GS_OBSTACLE_SHARED_HOLES,
+    GS_LACK_LOCAL,  /* local memory grows only when the GPU is idle */
+    GS_LACK_CLUSTER /* SMs have room, but not together */
+} gs_lack;
+
+/* "registers" and so on, as in files. */
+const char *gs_lack_name(gs_lack lack);
+
+/* What a launch lacks whose next block has no room now, and the launch that holds most of it; `*holder` is the launch
+   itself if only its own blocks are in the way. */
+gs_lack gs_engine_lack(const gs_engine *engine, size_t launch, size_t *holder);
+
+/* How fast the host and the GPU hand launches on. */
+typedef struct gs_pace {
+    int64_t latency_ns; /* see gs_engine_hooks */
+    gs_gaps gaps;
+} gs_pace;
+
+/* A launch or a copy of a program. */
+typedef struct gs_operation {
+    gs_course course;
+    /* Of launches: */
+    int64_t block_ns;  /* how long each block runs */
+    int64_t alone_ns;  /* how long the launch runs alone */
+    int64_t waves;     /* of blocks, alone on the GPU of the recording */
+    bool is_shared;    /* it ran beside others when it was measured, so that its time contains what they did to it */
+    bool is_borrowed;  /* alone_ns is the median of other launches of the kernel that ran alone */
+    bool is_unknown;   /* nothing says how long it runs */
+    uint8_t lack;      /* gs_lack: why it did not start when it was its turn */
+    uint8_t rest_lack; /* why its other blocks did not start when the first had */
+    size_t held_by, rest_held_by; /* the launches that held it; SIZE_MAX: none */
+} gs_operation;
+
+typedef struct gs_timeline {
+    gs_operation *operations; /* of launches, then of copies */
+    size_t count;
+    gs_pace pace;
+    int64_t end_ns; /* the last end */
+} gs_timeline;
+
+/* Plays a program on `gpu`. How long blocks run is taken from its recording on `recorded_on`. `pace` NULL: that of the
+   recording. The caller clears the timeline. */
+gs_code gs_timeline_play(const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_run *run, const gs_pace *pace,
+                         gs_timeline *timeline, gs_error *error);
+void gs_timeline_clear(gs_timeline *timeline);
+
+/* Whether a run is a program with a timeline: launches that were measured as a whole; or durations, and copies,
+   dependencies or host times. */
+bool gs_run_is_program(const gs_run *run);
+
+/* How long the blocks of each launch of a recorded program run, by launch, as gs_timeline_play takes it. The caller
+   frees it. NULL: out of memory. */
+int64_t *gs_program_durations(const gs_gpu *recorded_on, const gs_run *run, gs_error *error);
+
+/* ---- what launches waited for ---- */
+
+typedef enum gs_reason {
+    GS_REASON_HOST,     /* its stream was idle: the host issued it late */
+    GS_REASON_STREAM,   /* an operation before it in its stream */
+    GS_REASON_EVENT,    /* an operation elsewhere that it depends on */
+    GS_REASON_OVERHEAD, /* the gap after these */
+    GS_REASON_ENGINE,   /* copies: the copy engine */
+    GS_REASON_QUEUE,    /* another launch was served first */
+    GS_REASON_ROOM,     /* room on the SMs */
+    GS_REASON_REST,     /* it had started, but its other blocks waited for room that another launch held */
+    GS_REASONS
+} gs_reason;
+
+/* "host", "stream" and so on, as in files. */
+const char *gs_reason_name(gs_reason reason);
+
+typedef struct gs_wait {
+    gs_reason reason;
+    gs_lack lack;  /* of ROOM and REST */
+    size_t behind; /* the operation that was waited for, or SIZE_MAX */
+    int64_t ns;
+} gs_wait;
+
+enum { GS_MOST_WAITS = GS_REASONS };
+
+/* The waits of an operation, in the order of time. Returns how many. */
+size_t gs_timeline_waits(const gs_timeline *timeline, size_t operation, gs_wait *waits);
+
+/* Waits of all launches of a kernel for the same thing. */
+typedef struct gs_wait_sum {
+    const char *kernel; /* or "copies", "memsets" */
+    const char *behind; /* the kernel that was waited for; NULL: none */
+    gs_reason reason;
+    gs_lack lack;
+    int64_t ns, launches;
+} gs_wait_sum;
+
+typedef struct gs_wait_sums {
+    gs_wait_sum *data; /* the longest first */
+    size_t count, capacity;
+    int64_t ns[GS_REASONS], launches[GS_REASONS]; /* by reason */
+} gs_wait_sums;
+
+gs_code gs_wait_sums_of(const gs_run *run, const gs_timeline *timeline, gs_wait_sums *sums, gs_error *error);
+void gs_wait_sums_clear(gs_wait_sums *sums);
+
+/* The name of an operation for people: its kernel, or what it copies. */
+const char *gs_operation_name(const gs_run *run, size_t operation);
+
+/* ---- a prediction beside the measurement ---- */
+
+/* How a launch compares. */
+typedef struct gs_launch_compared {
+    uint32_t measured, predicted, both;   /* launches that it overlaps */
+    bool is_first;                        /* the first launch of its kernel */
+    size_t only_measured, only_predicted; /* one of those that it overlaps only there; SIZE_MAX: there is none */
+} gs_launch_compared;
+
+typedef struct gs_program_compared {
+    int64_t launches;                                    /* that were measured */
+    int64_t measured_pairs, predicted_pairs, both_pairs; /* pairs of launches that overlap */
+    int64_t measured_end_ns, predicted_end_ns;
+    int64_t measured_busy_ns, predicted_busy_ns; /* while at least one launch runs */
+    int64_t starts_within_ns[4]; /* launches that start at most 1, 10, 100 and 1000 us from the measurement */
+    int64_t configs,
+        configs_same; /* launches of which the shared-memory configuration was recorded, and is predicted */
+    gs_launch_compared *data;
+} gs_program_compared;
+
+gs_code gs_program_compare(const gs_run *run, const gs_timeline *timeline, gs_program_compared *compared,
+                           gs_error *error);
+void gs_program_compared_clear(gs_program_compared *compared);
 
 /* ---- check ---- */
 

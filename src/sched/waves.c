@@ -82,15 +82,12 @@ static bool note_all(gs_engine *engine, struct snapshot *snapshot) {
         const struct running *running = &engine->running[handle];
         if (state->residents[handle].need < 0)
             continue;
-        waves->names[handle] = (int32_t)(snapshot->noted.count - first); /* for now: where it is before sorting */
         noted = note(snapshot, (struct noted){running->launch, engine->plays[running->launch].started, running->block,
-                                              GS_NO_TIME, handle});
+                                              running->end_ns, handle});
     }
     if (!noted)
         return false;
     struct noted *blocks = snapshot->noted.data + first;
-    for (size_t i = 0; i < engine->endings.count; i++)
-        blocks[waves->names[engine->endings.data[i].handle]].at_ns = engine->endings.data[i].at_ns;
     qsort(blocks, snapshot->noted.count - first, sizeof *blocks, compare_noted);
     for (size_t i = 0; first + i < snapshot->noted.count; i++) {
         waves->handles[i] = blocks[i].handle;
@@ -118,7 +115,7 @@ static bool repeats(const gs_engine *engine, const struct noted *before, const s
     if (before->launch != now->launch || (before->block < 0) != (now->block < 0))
         return false;
     int64_t shift = now->started - before->started;
-    if (shift && engine->run->launches.data[now->launch].spread_ns && shift % GS_SPREAD_BLOCKS)
+    if (shift && gs_engine_spread(engine, now->launch) && shift % GS_SPREAD_BLOCKS)
         return false;
     if (now->block < 0)
         return true;
@@ -141,7 +138,9 @@ static bool all_repeat(const gs_engine *engine) {
 /* How many waves may be skipped. Those in which blocks get scarce are played. */
 static int64_t waves_left(const gs_engine *engine, int64_t wave_ns) {
     const struct waves *waves = &engine->waves;
-    int64_t most = (INT64_MAX / 2 - engine->now_ns) / wave_ns, shifts = 0;
+    const struct endings *timers = &engine->readiness.timers;
+    int64_t horizon_ns = gs_min(engine->horizon_ns, timers->count ? timers->data[0].at_ns : INT64_MAX / 2);
+    int64_t most = (gs_min(horizon_ns, INT64_MAX / 2) - engine->now_ns - 1) / wave_ns, shifts = 0;
     for (size_t i = 0; i < waves->now.noted.count && most > 0; i++) {
         const struct noted *noted = &waves->now.noted.data[i];
         int64_t shift = noted->started - waves->before.noted.data[i].started;
@@ -162,12 +161,18 @@ static int64_t waves_left(const gs_engine *engine, int64_t wave_ns) {
 static void move_blocks(gs_engine *engine, int64_t count, int64_t wave_ns) {
     struct endings *endings = &engine->endings;
     const int64_t *shifts = engine->waves.shifts;
+    for (size_t i = 0; i < engine->waves.now.noted.count; i++) {
+        const struct noted *noted = &engine->waves.now.noted.data[i];
+        int64_t shift = shifts[noted->launch];
+        if (noted->block < 0 || noted->at_ns == GS_NO_TIME || !shift)
+            continue;
+        engine->running[noted->handle].block += count * shift;
+        engine->running[noted->handle].end_ns += count * wave_ns;
+    }
     for (size_t i = 0; i < endings->count; i++) {
         struct ending *ending = &endings->data[i];
-        int64_t shift = shifts[ending->launch];
-        engine->running[ending->handle].block += count * shift;
-        ending->block += count * shift;
-        ending->at_ns += shift ? count * wave_ns : 0;
+        ending->block = engine->running[ending->handle].block;
+        ending->at_ns = engine->running[ending->handle].end_ns;
     }
     qsort(endings->data, endings->count, sizeof *endings->data, compare_endings); /* sorted, it is a heap */
 }
@@ -214,7 +219,9 @@ static bool look_for_waves(gs_engine *engine) {
 bool gs_waves_pass(gs_engine *engine) {
     struct waves *waves = &engine->waves;
     bool is_moment_over = engine->endings.count && engine->endings.data[0].at_ns > engine->now_ns;
-    if (!engine->hooks.may_skip || engine->hooks.follow || ++waves->ended < 2 * most_running(engine) || !is_moment_over)
+    bool is_flying = engine->endings.count && engine->endings.data[0].handle == FLYING;
+    if (is_flying || !engine->hooks.may_skip || engine->hooks.follow || ++waves->ended < 2 * most_running(engine) ||
+        !is_moment_over)
         return true;
     waves->ended = 0;
     return look_for_waves(engine);

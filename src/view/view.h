@@ -35,6 +35,41 @@ void gs_put_scores(gs_text *text, const gs_scores *scores);
 /* Adds what gridsmith.score/1 says of the classes to a document that the caller began and ends. */
 void gs_put_scores_json(gs_writer *writer, const gs_scores *scores);
 
+/* ---- programs ---- */
+
+/* "3.1 us"; a name, shortened; and what is waited for, as the end of a sentence. */
+void gs_put_duration(gs_text *text, int64_t ns);
+void gs_put_name(gs_text *text, const char *name);
+void gs_put_wait(gs_text *text, gs_reason reason, gs_lack lack, const char *behind);
+
+/* "a waited 3.1 ms in 412 launches for b to release shared memory" */
+void gs_put_wait_sum(gs_text *text, const gs_wait_sum *sum);
+
+/* What a timeline is of: the GPU, how many launches, and the pace. */
+void gs_put_program_title(gs_text *text, const gs_gpu *gpu, const gs_run *run, const gs_timeline *timeline);
+void gs_write_pace(gs_writer *writer, const gs_pace *pace);
+
+/* A row for each launch and copy, or for the `top` that waited longest; and gridsmith.timeline/1. */
+gs_code gs_put_timeline(gs_text *text, const gs_run *run, const gs_timeline *timeline, int64_t top, gs_error *error);
+void gs_put_timeline_json(gs_text *text, const gs_gpu *gpu, const gs_run *run, const gs_timeline *timeline);
+
+/* A prediction beside the measurement. */
+typedef struct gs_comparison {
+    const gs_gpu *gpu;
+    const gs_run *run;
+    const gs_timeline *timeline;
+    const gs_wait_sums *sums;
+    const gs_program_compared *compared;
+    int64_t top; /* how many waits and differences; 0: all */
+} gs_comparison;
+
+/* For people, and as gridsmith.compare/1. */
+gs_code gs_put_comparison(gs_text *text, const gs_comparison *comparison, gs_error *error);
+gs_code gs_put_comparison_json(gs_text *text, const gs_comparison *comparison, gs_error *error);
+
+/* Why launches overlap only when measured (`is_measured`), or only in the prediction. */
+void gs_put_difference(gs_text *text, const gs_comparison *comparison, size_t launch, size_t other, bool is_measured);
+
 /* ---- bounds ---- */
 
 /* The bounds of some warps, for people and as gridsmith.bound/1. */

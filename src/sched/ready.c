@@ -1,0 +1,328 @@
+/*
+ * ready.c: when a launch may enter the queue, and when a copy may begin: streams, dependencies, copies and delays.
+ *
+ * A launch or a copy is an operation here. Launches have the numbers of the run, and copies follow them. An operation
+ * is ready when the host has issued it, all operations before it in its stream have ended, and what it depends on has
+ * happened. From the last of these to when it is ready takes a moment, the gap, unless it depends on a start.
+ *
+ * A launch that is ready enters the queue; this file only puts it on a list, because the queue is that of the engine. A
+ * copy takes its time and ends. There is one copy engine for copies from the host, one for copies to the host; all
+ * other copies and memsets share nothing with each other.
+ *
+ * A launch can be allowed to start before the launch before it in its stream has ended: when all blocks of that have
+ * triggered it, or have started. When blocks trigger is not known, so both mean: when they have started.
+ */
+#include "engine.h"
+
+#include <stdlib.h>
+
+enum { BECOMES_READY, COPY_ENDS }; /* what a timer is for: the `block` of a struct ending */
+
+static const gs_issue *issue_of(const gs_engine *engine, size_t operation) {
+    size_t launches = engine->run->launches.count;
+    return operation < launches ? &engine->run->launches.data[operation].issue
+                                : &engine->run->copies.data[operation - launches].issue;
+}
+
+static const char *stream_of(const gs_engine *engine, size_t operation) {
+    size_t launches = engine->run->launches.count;
+    return operation < launches ? engine->run->launches.data[operation].stream
+                                : engine->run->copies.data[operation - launches].stream;
+}
+
+static bool is_copy(const gs_engine *engine, size_t operation) {
+    return operation >= engine->run->launches.count;
+}
+
+static size_t operation_of(const gs_engine *engine, const gs_edge *edge) {
+    return edge->is_copy ? engine->run->launches.count + edge->number : edge->number;
+}
+
+/* A copy has no blocks that start. */
+static bool waits_for_end(const gs_edge *edge) {
+    return edge->when == GS_AT_END || edge->is_copy;
+}
+
+/* ---- setting up ---- */
+
+/* Lists, for each operation, those that depend on it. */
+static bool list_dependents(gs_engine *engine) {
+    const gs_run *run = engine->run;
+    size_t operations = run->launches.count + run->copies.count, at = 0;
+    struct readiness *readiness = &engine->readiness;
+    readiness->first = calloc(operations + 2, sizeof *readiness->first);
+    readiness->dependents = calloc(run->edges.count + 1, sizeof *readiness->dependents);
+    if (!readiness->first || !readiness->dependents)
+        return false;
+    for (size_t i = 0; i < run->edges.count; i++)
+        readiness->first[operation_of(engine, &run->edges.data[i]) + 2]++;
+    for (size_t i = 0; i < operations; i++)
+        readiness->first[i + 2] += readiness->first[i + 1];
+    for (size_t i = 0; i < operations; i++) {
+        const gs_issue *issue = issue_of(engine, i);
+        engine->plays[i].pending = issue->after_count;
+        for (at = issue->after; at < (size_t)issue->after + issue->after_count; at++) {
+            const gs_edge *edge = &run->edges.data[at];
+            size_t other = operation_of(engine, edge);
+            bool at_end = waits_for_end(edge);
+            readiness->dependents[readiness->first[other + 1]++] = (struct dependent){(uint32_t)i, at_end};
+            if (!at_end)
+                engine->plays[other].is_awaited = true;
+        }
+    }
+    return true;
+}
+
+bool gs_ready_init(gs_engine *engine) {
+    const gs_run *run = engine->run;
+    size_t operations = run->launches.count + run->copies.count;
+    engine->streams = calloc(operations + 1, sizeof *engine->streams);
+    for (size_t i = 0; i < GS_COUNT(engine->readiness.copy_engines); i++)
+        engine->readiness.copy_engines[i] = (struct copy_engine){NO_LAUNCH, NO_LAUNCH, NO_LAUNCH};
+    for (size_t i = 0; i < operations; i++)
+        engine->plays[i] = gs_play_new();
+    if (!engine->streams)
+        return false;
+    return engine->hooks.endless || !run->edges.count || list_dependents(engine);
+}
+
+void gs_ready_free(gs_engine *engine) {
+    free(engine->streams);
+    gs_names_free(&engine->stream_names);
+    free(engine->readiness.first);
+    free(engine->readiness.dependents);
+    free(engine->readiness.timers.data);
+    free(engine->readiness.list.data);
+}
+
+/* ---- becoming ready ---- */
+
+static bool add_timer(gs_engine *engine, int64_t at_ns, size_t operation, int what) {
+    return gs_endings_add(&engine->readiness.timers, (struct ending){at_ns, operation, what, 0});
+}
+
+static int64_t sum(int64_t time_ns, int64_t more_ns) {
+    return time_ns > INT64_MAX - more_ns ? INT64_MAX : time_ns + more_ns;
+}
+
+static int64_t copy_duration(const gs_copy *copy) {
+    bool is_measured = copy->issue.start_ns != GS_NO_TIME && copy->issue.end_ns >= copy->issue.start_ns;
+    if (copy->duration_ns)
+        return copy->duration_ns;
+    return is_measured ? copy->issue.end_ns - copy->issue.start_ns : 0;
+}
+
+static struct copy_engine *copy_engine_of(gs_engine *engine, size_t operation) {
+    const gs_copy *copy = &engine->run->copies.data[operation - engine->run->launches.count];
+    if (copy->is_memset)
+        return NULL;
+    if (copy->kind == GS_COPY_HOST_TO_DEVICE)
+        return &engine->readiness.copy_engines[0];
+    return copy->kind == GS_COPY_DEVICE_TO_HOST ? &engine->readiness.copy_engines[1] : NULL;
+}
+
+static bool start_copy(gs_engine *engine, size_t operation) {
+    struct play *play = &engine->plays[operation];
+    const gs_copy *copy = &engine->run->copies.data[operation - engine->run->launches.count];
+    play->status = STARTED;
+    play->served_ns = play->start_ns = engine->now_ns;
+    return add_timer(engine, sum(engine->now_ns, copy_duration(copy)), operation, COPY_ENDS);
+}
+
+static bool copy_is_ready(gs_engine *engine, size_t operation) {
+    struct copy_engine *copy_engine = copy_engine_of(engine, operation);
+    struct play *play = &engine->plays[operation];
+    if (!copy_engine || copy_engine->busy == NO_LAUNCH) {
+        if (copy_engine)
+            copy_engine->busy = operation;
+        return start_copy(engine, operation);
+    }
+    play->status = QUEUED;
+    play->behind = copy_engine->busy;
+    play->after = NO_LAUNCH;
+    *(copy_engine->first == NO_LAUNCH ? &copy_engine->first : &engine->plays[copy_engine->last].after) = operation;
+    copy_engine->last = operation;
+    return true;
+}
+
+static bool is_ready(gs_engine *engine, size_t operation) {
+    engine->plays[operation].ready_ns = engine->now_ns;
+    if (is_copy(engine, operation))
+        return copy_is_ready(engine, operation);
+    struct ready_list *list = &engine->readiness.list;
+    engine->plays[operation].status = QUEUED;
+    if (!GS_RESERVE(list, 1))
+        return false;
+    list->data[list->count++] = operation;
+    return true;
+}
+
+size_t gs_ready_next(gs_engine *engine) {
+    struct ready_list *list = &engine->readiness.list;
+    return list->count ? list->data[--list->count] : NO_LAUNCH;
+}
+
+bool gs_is_in_graph(const gs_run *run, size_t launch) {
+    const gs_launch *launches = run->launches.data;
+    const gs_issue *issue = &launches[launch].issue;
+    if (issue->facts && issue->facts->graph != GS_NOT_GIVEN)
+        return true;
+    bool is_with_last = launch && launches[launch - 1].issue.at_ns == issue->at_ns;
+    bool is_with_next = launch + 1 < run->launches.count && launches[launch + 1].issue.at_ns == issue->at_ns;
+    return issue->at_ns != GS_NO_TIME && (is_with_last || is_with_next);
+}
+
+/* From when the last obstacle is gone to when the operation is ready. */
+static int64_t gap_of(const gs_engine *engine, size_t operation) {
+    const gs_gaps *gaps = &engine->hooks.gaps;
+    const gs_issue *issue = issue_of(engine, operation);
+    for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++)
+        if (engine->run->edges.data[i].when != GS_AT_END)
+            return 0;
+    if (is_copy(engine, operation))
+        return gaps->copy_ns;
+    return gs_is_in_graph(engine->run, operation) ? gaps->graph_ns : gaps->stream_ns;
+}
+
+static void note_freed(gs_engine *engine, size_t operation, size_t by, int64_t at_ns, bool by_event) {
+    struct play *play = &engine->plays[operation];
+    if (at_ns == GS_NO_TIME || (play->freed_ns != GS_NO_TIME && play->freed_ns > at_ns))
+        return;
+    play->freed_ns = at_ns;
+    play->freed_by = by;
+    play->is_freed_by_event = by_event;
+}
+
+static bool may_pass_stream(const gs_engine *engine, size_t operation) {
+    const struct play *play = &engine->plays[operation];
+    if (play->stream == NO_LAUNCH)
+        return true;
+    size_t head = engine->streams[play->stream].head;
+    return head == operation || (head != NO_LAUNCH && head == play->early && engine->plays[head].status >= STARTED);
+}
+
+/* The operation is ready now or in a moment, if nothing more is in its way. */
+static bool try(gs_engine *engine, size_t operation) {
+    struct play *play = &engine->plays[operation];
+    if (play->status != IN_STREAM || play->pending || !may_pass_stream(engine, operation))
+        return true;
+    int64_t at_ns = play->freed_ns == GS_NO_TIME ? engine->now_ns : sum(play->freed_ns, gap_of(engine, operation));
+    if (at_ns <= engine->now_ns)
+        return is_ready(engine, operation);
+    play->status = COMING;
+    return add_timer(engine, at_ns, operation, BECOMES_READY);
+}
+
+/* ---- what happens to operations ---- */
+
+static size_t find_early(const gs_engine *engine, size_t operation, size_t before) {
+    const gs_issue *issue = issue_of(engine, operation);
+    for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++) {
+        const gs_edge *edge = &engine->run->edges.data[i];
+        if (!waits_for_end(edge) && operation_of(engine, edge) == before)
+            return before;
+    }
+    return NO_LAUNCH;
+}
+
+static bool join_stream(gs_engine *engine, size_t operation) {
+    const char *name = stream_of(engine, operation);
+    struct play *play = &engine->plays[operation];
+    if (!name)
+        return true;
+    size_t fresh = engine->stream_names.count;
+    play->stream = gs_names_add(&engine->stream_names, name, fresh);
+    if (play->stream == SIZE_MAX)
+        return false;
+    struct stream *stream = &engine->streams[play->stream];
+    if (play->stream == fresh) {
+        stream->head = stream->tail = operation;
+        return true;
+    }
+    play->early = find_early(engine, operation, stream->tail);
+    if (stream->head == NO_LAUNCH) {
+        stream->head = operation;
+        note_freed(engine, operation, stream->emptied_by, engine->plays[stream->emptied_by].end_ns, false);
+    } else {
+        engine->plays[stream->tail].next_in_stream = operation;
+    }
+    stream->tail = operation;
+    return true;
+}
+
+bool gs_ready_issue(gs_engine *engine, size_t operation) {
+    struct play *play = &engine->plays[operation];
+    play->arrived_ns = engine->now_ns;
+    play->status = IN_STREAM;
+    return join_stream(engine, operation) && try(engine, operation);
+}
+
+/* Those that depend on the operation at this point are one step closer. */
+static bool free_dependents(gs_engine *engine, size_t operation, bool at_end) {
+    const struct readiness *readiness = &engine->readiness;
+    for (size_t i = readiness->first ? readiness->first[operation] : 0;
+         readiness->first && i < readiness->first[operation + 1]; i++) {
+        const struct dependent *dependent = &readiness->dependents[i];
+        if (dependent->at_end != at_end)
+            continue;
+        struct play *play = &engine->plays[dependent->operation];
+        play->pending--;
+        note_freed(engine, dependent->operation, operation, engine->now_ns, true);
+        if (!try(engine, dependent->operation))
+            return false;
+    }
+    return true;
+}
+
+bool gs_ready_started(gs_engine *engine, size_t operation) {
+    return !engine->plays[operation].is_awaited || free_dependents(engine, operation, false);
+}
+
+/* The next in the stream, and the one after it if that may start early. */
+static bool advance_stream(gs_engine *engine, size_t operation) {
+    if (engine->plays[operation].stream == NO_LAUNCH)
+        return true;
+    struct stream *stream = &engine->streams[engine->plays[operation].stream];
+    size_t *head = &stream->head, was = *head;
+    stream->emptied_by = operation;
+    while (*head != NO_LAUNCH && engine->plays[*head].status == ENDED)
+        *head = engine->plays[*head].next_in_stream;
+    if (*head == NO_LAUNCH || *head == was)
+        return true;
+    note_freed(engine, *head, operation, engine->now_ns, false);
+    size_t next = engine->plays[*head].next_in_stream;
+    return try(engine, *head) && (next == NO_LAUNCH || try(engine, next));
+}
+
+/* The next copy of the copy engine of one that has ended. */
+static bool next_copy(gs_engine *engine, size_t operation) {
+    struct copy_engine *copy_engine = is_copy(engine, operation) ? copy_engine_of(engine, operation) : NULL;
+    if (!copy_engine)
+        return true;
+    copy_engine->busy = copy_engine->first;
+    if (copy_engine->first == NO_LAUNCH)
+        return true;
+    copy_engine->first = engine->plays[copy_engine->first].after;
+    return start_copy(engine, copy_engine->busy);
+}
+
+bool gs_ready_ended(gs_engine *engine, size_t operation) {
+    struct play *play = &engine->plays[operation];
+    bool has_started = play->status == STARTED;
+    play->status = ENDED;
+    play->end_ns = engine->now_ns;
+    if (!has_started && !gs_ready_started(engine, operation))
+        return false; /* it was ended before all its blocks had started */
+    return next_copy(engine, operation) && advance_stream(engine, operation) &&
+           free_dependents(engine, operation, true);
+}
+
+bool gs_ready_pass(gs_engine *engine) {
+    struct ending timer = gs_endings_take(&engine->readiness.timers, 0);
+    engine->now_ns = gs_max(engine->now_ns, timer.at_ns);
+    if (timer.block == COPY_ENDS)
+        return gs_ready_ended(engine, timer.launch);
+    if (engine->plays[timer.launch].status != COMING)
+        return true; /* it was ended in the meantime */
+    return is_ready(engine, timer.launch);
+}

@@ -1,0 +1,23 @@
+/*
+ * timeline.h: what the files about timelines have in common: timeline.c plays a program, durations.c and pace.c take
+ * from its recording what a model cannot know, waits.c and overlaps.c look at the result.
+ */
+#ifndef GS_TIMELINE_H
+#define GS_TIMELINE_H
+
+#include "sched.h"
+
+/* Fills in how long the blocks of each launch run (gs_operation: block_ns, alone_ns, is_shared, is_borrowed), on the
+   GPU on which the program was recorded. */
+gs_code gs_timeline_durations(const gs_gpu *gpu, const gs_run *run, gs_timeline *timeline, gs_error *error);
+
+/* The pace of a recording. What it does not show has a usual value. */
+gs_code gs_pace_of(const gs_run *run, gs_pace *pace, gs_error *error);
+
+/* How long a launch or copy was measured to run; 0: it was not. */
+static inline int64_t gs_measured_ns(const gs_issue *issue) {
+    bool is_measured = issue->start_ns != GS_NO_TIME && issue->end_ns != GS_NO_TIME && issue->end_ns > issue->start_ns;
+    return is_measured ? issue->end_ns - issue->start_ns : 0;
+}
+
+#endif

@@ -1,0 +1,236 @@
+/*
+ * comparison_view.c: the prediction of a program beside its measurement, for people and as gridsmith.compare/1.
+ */
+#include "view.h"
+
+#include <stdlib.h>
+
+enum { PEOPLE_SEE = 20 }; /* rows, unless they ask for more */
+
+/* ---- launches whose overlaps differ ---- */
+
+struct differing {
+    uint32_t count, launch; /* count: of the pairs that differ */
+};
+
+static int compare_differing(const void *first, const void *second) {
+    const struct differing *a = first, *b = second;
+    if (a->count != b->count)
+        return a->count > b->count ? -1 : 1;
+    return a->launch < b->launch ? -1 : 1;
+}
+
+static struct differing *find_differing(const gs_comparison *comparison, size_t *count) {
+    size_t launches = comparison->run->launches.count;
+    struct differing *found = malloc((launches + 1) * sizeof *found);
+    *count = 0;
+    for (size_t i = 0; found && i < launches; i++) {
+        const gs_launch_compared *one = &comparison->compared->data[i];
+        uint32_t differ = one->measured + one->predicted - 2 * one->both;
+        if (differ)
+            found[(*count)++] = (struct differing){differ, (uint32_t)i};
+    }
+    if (found)
+        qsort(found, *count, sizeof *found, compare_differing);
+    return found;
+}
+
+static size_t limit(size_t count, int64_t top) {
+    return top ? gs_min_u64(count, (uint64_t)top) : count;
+}
+
+static double agreement(const gs_program_compared *compared) {
+    int64_t either = compared->measured_pairs + compared->predicted_pairs - compared->both_pairs;
+    return either ? 100.0 * (double)compared->both_pairs / (double)either : 100;
+}
+
+/* ---- for people ---- */
+
+static void put_beside(gs_text *text, const char *what, int64_t measured_ns, int64_t predicted_ns) {
+    gs_text_add(text, "%-34s %13.3f %13.3f\n", what, (double)measured_ns / 1000, (double)predicted_ns / 1000);
+}
+
+static void put_numbers(gs_text *text, const gs_program_compared *compared) {
+    gs_text_add(text, "\n%-34s %13s %13s\n", "", "measured", "predicted");
+    put_beside(text, "end of the last launch, us", compared->measured_end_ns, compared->predicted_end_ns);
+    put_beside(text, "while any launch runs, us", compared->measured_busy_ns, compared->predicted_busy_ns);
+    gs_text_add(text, "%-34s %13lld %13lld   %lld in both: %.1f%% agree\n", "pairs of launches that overlap",
+                (long long)compared->measured_pairs, (long long)compared->predicted_pairs,
+                (long long)compared->both_pairs, agreement(compared));
+    gs_text_add(text, "start within 1, 10, 100, 1000 us    ");
+    for (size_t i = 0; i < GS_COUNT(compared->starts_within_ns); i++)
+        gs_text_add(text, "%s%lld", i ? ", " : "", (long long)compared->starts_within_ns[i]);
+    gs_text_add(text, " of %lld launches\n", (long long)compared->launches);
+    if (compared->configs)
+        gs_text_add(text, "shared-memory configuration         %lld of %lld launches as recorded\n",
+                    (long long)compared->configs_same, (long long)compared->configs);
+}
+
+/* The longest waits for the host, or for all else. Waits for streams and overheads are in the table only: there is one
+   for each pair of neighbors. */
+static void put_sums(gs_text *text, const gs_comparison *comparison, bool for_host) {
+    const gs_wait_sums *sums = comparison->sums;
+    int64_t most = comparison->top ? comparison->top : PEOPLE_SEE, shown = 0;
+    for (size_t i = 0; i < sums->count && shown < most; i++) {
+        gs_reason reason = sums->data[i].reason;
+        if (reason == GS_REASON_STREAM || reason == GS_REASON_OVERHEAD || (reason == GS_REASON_HOST) != for_host)
+            continue;
+        gs_text_add(text, shown++ ? "" : "\n");
+        gs_put_wait_sum(text, &sums->data[i]);
+        gs_text_add(text, "\n");
+    }
+}
+
+static void put_waits(gs_text *text, const gs_comparison *comparison) {
+    static const char *const words[] = {
+        "the host launched late", "an earlier one in the stream", "a dependency",    "launch overhead",
+        "a copy engine",          "the head of the queue",        "room on the SMs", "room for the other blocks"};
+    const gs_wait_sums *sums = comparison->sums;
+    gs_text_add(text, "\n%-34s %13s %13s\n", "predicted waits for", "us", "launches");
+    for (int i = 0; i < GS_REASONS; i++)
+        if (sums->launches[i])
+            gs_text_add(text, "%-34s %13.3f %13lld\n", words[i], (double)sums->ns[i] / 1000,
+                        (long long)sums->launches[i]);
+    put_sums(text, comparison, false);
+    put_sums(text, comparison, true);
+}
+
+static void put_operation(gs_text *text, const gs_run *run, size_t launch) {
+    const gs_issue *issue = &run->launches.data[launch].issue;
+    gs_put_name(text, run->launches.data[launch].kernel);
+    if (issue->id)
+        gs_text_add(text, " (%s)", issue->id);
+}
+
+static void put_differing(gs_text *text, const gs_comparison *comparison, size_t launch) {
+    const gs_launch_compared *one = &comparison->compared->data[launch];
+    bool is_measured = one->only_measured != SIZE_MAX;
+    size_t other = is_measured ? one->only_measured : one->only_predicted;
+    put_operation(text, comparison->run, launch);
+    gs_text_add(text, is_measured ? " overlapped " : " is predicted to overlap ");
+    put_operation(text, comparison->run, other);
+    gs_text_add(text, is_measured ? ", not in the prediction: " : ", and did not: ");
+    gs_put_difference(text, comparison, launch, other, is_measured);
+    gs_text_add(text, "\n");
+}
+
+gs_code gs_put_comparison(gs_text *text, const gs_comparison *comparison, gs_error *error) {
+    size_t count;
+    struct differing *differing = find_differing(comparison, &count);
+    if (!differing)
+        return gs_fail_memory(error);
+    gs_put_program_title(text, comparison->gpu, comparison->run, comparison->timeline);
+    put_numbers(text, comparison->compared);
+    put_waits(text, comparison);
+    if (count)
+        gs_text_add(text, "\n%zu launches overlap others than measured:\n", count);
+    for (size_t i = 0; i < limit(count, comparison->top ? comparison->top : PEOPLE_SEE); i++)
+        put_differing(text, comparison, differing[i].launch);
+    free(differing);
+    return GS_OK;
+}
+
+/* ---- gridsmith.compare/1 ---- */
+
+static void write_side(gs_writer *writer, const char *key, int64_t end_ns, int64_t busy_ns, int64_t pairs) {
+    gs_write_object(writer, key);
+    gs_write_us(writer, "end_us", end_ns);
+    gs_write_us(writer, "busy_us", busy_ns);
+    gs_write_int(writer, "overlapping_pairs", pairs);
+    gs_write_end(writer);
+}
+
+static void write_numbers(gs_writer *writer, const gs_program_compared *compared) {
+    static const char *const keys[] = {"1", "10", "100", "1000"};
+    write_side(writer, "measured", compared->measured_end_ns, compared->measured_busy_ns, compared->measured_pairs);
+    write_side(writer, "predicted", compared->predicted_end_ns, compared->predicted_busy_ns, compared->predicted_pairs);
+    gs_write_int(writer, "pairs_in_both", compared->both_pairs);
+    gs_write_real(writer, "agreement_percent", agreement(compared), 2);
+    gs_write_object(writer, "starts_within_us");
+    for (size_t i = 0; i < GS_COUNT(keys); i++)
+        gs_write_int(writer, keys[i], compared->starts_within_ns[i]);
+    gs_write_end(writer);
+    gs_write_int(writer, "shared_configs_recorded", compared->configs);
+    gs_write_int(writer, "shared_configs_same", compared->configs_same);
+}
+
+static void write_waits(gs_writer *writer, const gs_comparison *comparison) {
+    const gs_wait_sums *sums = comparison->sums;
+    gs_write_array(writer, "waits_by_reason");
+    for (int i = 0; i < GS_REASONS; i++) {
+        gs_write_object(writer, NULL);
+        gs_write_string(writer, "for", gs_reason_name((gs_reason)i));
+        gs_write_us(writer, "us", sums->ns[i]);
+        gs_write_int(writer, "launches", sums->launches[i]);
+        gs_write_end(writer);
+    }
+    gs_write_end(writer);
+    gs_write_array(writer, "waits");
+    for (size_t i = 0; i < limit(sums->count, comparison->top); i++) {
+        const gs_wait_sum *sum = &sums->data[i];
+        gs_text sentence = {0};
+        gs_put_wait_sum(&sentence, sum);
+        gs_write_object(writer, NULL);
+        gs_write_string(writer, "kernel", sum->kernel);
+        gs_write_string(writer, "for", gs_reason_name(sum->reason));
+        if (sum->lack)
+            gs_write_string(writer, "resource", gs_lack_name(sum->lack));
+        if (sum->behind)
+            gs_write_string(writer, "of", sum->behind);
+        gs_write_us(writer, "us", sum->ns);
+        gs_write_int(writer, "launches", sum->launches);
+        gs_write_string(writer, "text", sentence.data);
+        gs_write_end(writer);
+        gs_text_free(&sentence);
+    }
+    gs_write_end(writer);
+}
+
+static void write_ids(gs_writer *writer, const gs_run *run, const char *key, size_t launch) {
+    if (launch == SIZE_MAX)
+        return;
+    const gs_launch *which = &run->launches.data[launch];
+    gs_write_string(writer, key, which->issue.id ? which->issue.id : which->kernel);
+}
+
+static void write_differing(gs_writer *writer, const gs_comparison *comparison, size_t launch) {
+    const gs_launch_compared *one = &comparison->compared->data[launch];
+    bool is_measured = one->only_measured != SIZE_MAX;
+    gs_text sentence = {0};
+    gs_put_difference(&sentence, comparison, launch, is_measured ? one->only_measured : one->only_predicted,
+                      is_measured);
+    gs_write_object(writer, NULL);
+    write_ids(writer, comparison->run, "id", launch);
+    gs_write_string(writer, "kernel", comparison->run->launches.data[launch].kernel);
+    gs_write_int(writer, "overlaps_measured", one->measured);
+    gs_write_int(writer, "overlaps_predicted", one->predicted);
+    gs_write_int(writer, "overlaps_in_both", one->both);
+    write_ids(writer, comparison->run, "only_measured_with", one->only_measured);
+    write_ids(writer, comparison->run, "only_predicted_with", one->only_predicted);
+    gs_write_string(writer, "text", sentence.data);
+    gs_write_end(writer);
+    gs_text_free(&sentence);
+}
+
+gs_code gs_put_comparison_json(gs_text *text, const gs_comparison *comparison, gs_error *error) {
+    size_t count;
+    struct differing *differing = find_differing(comparison, &count);
+    if (!differing)
+        return gs_fail_memory(error);
+    gs_writer writer = gs_writer_to(text);
+    gs_write_document(&writer, "gridsmith.compare/1");
+    gs_write_string(&writer, "gpu", comparison->gpu->name);
+    if (comparison->run->gpu)
+        gs_write_string(&writer, "recorded_on", comparison->run->gpu);
+    gs_write_int(&writer, "launches", comparison->compared->launches);
+    gs_write_pace(&writer, &comparison->timeline->pace);
+    write_numbers(&writer, comparison->compared);
+    write_waits(&writer, comparison);
+    gs_write_array(&writer, "differences");
+    for (size_t i = 0; i < limit(count, comparison->top); i++)
+        write_differing(&writer, comparison, differing[i].launch);
+    gs_write_end(&writer);
+    gs_write_finish(&writer);
+    free(differing);
+    return GS_OK;
+}

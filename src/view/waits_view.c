@@ -1,0 +1,84 @@
+/*
+ * waits_view.c: what launches waited for, in sentences: "a waited 3.1 ms in 412 launches for b to release shared
+ * memory".
+ */
+#include "view.h"
+
+#include <string.h>
+
+enum { MOST_LETTERS = 64 }; /* of the name of a kernel in a sentence */
+
+void gs_put_duration(gs_text *text, int64_t ns) {
+    double us = (double)ns / 1000;
+    if (us < 1000)
+        gs_text_add(text, "%.1f us", us);
+    else if (us < 1e6)
+        gs_text_add(text, "%.2f ms", us / 1000);
+    else
+        gs_text_add(text, "%.2f s", us / 1e6);
+}
+
+void gs_put_name(gs_text *text, const char *name) {
+    size_t length = strlen(name);
+    if (length <= MOST_LETTERS)
+        gs_text_add(text, "%s", name);
+    else
+        gs_text_add(text, "%.*s...", MOST_LETTERS - 3, name);
+}
+
+/* What another launch has to do. */
+static const char *to_do(gs_lack lack) {
+    static const char *const words[] = {
+        [GS_LACK_NONE] = "to leave SMs",
+        [GS_LACK_CONFIG] = "to leave SMs, which have another shared-memory configuration",
+        [GS_LACK_BLOCK_SLOTS] = "to release block slots",
+        [GS_LACK_WARP_SLOTS] = "to release warp slots",
+        [GS_LACK_REGISTERS] = "to release registers",
+        [GS_LACK_SHARED] = "to release shared memory",
+        [GS_LACK_SHARED_HOLES] = "to release shared memory in one piece",
+        [GS_LACK_LOCAL] = "to end: local memory grows only while the GPU is idle",
+        [GS_LACK_CLUSTER] = "to leave SMs of one GPC for a cluster",
+    };
+    return words[lack];
+}
+
+void gs_put_wait(gs_text *text, gs_reason reason, gs_lack lack, const char *behind) {
+    gs_text name = {0};
+    gs_put_name(&name, behind ? behind : "others");
+    const char *other = name.data ? name.data : "";
+    switch (reason) {
+    case GS_REASON_HOST:
+        gs_text_add(text, "for the host, which launched it late");
+        break;
+    case GS_REASON_STREAM:
+        gs_text_add(text, "for %s before it in its stream", other);
+        break;
+    case GS_REASON_EVENT:
+        gs_text_add(text, "for %s, on which it depends", other);
+        break;
+    case GS_REASON_OVERHEAD:
+        gs_text_add(text, "for the GPU to go on to it (launch overhead)");
+        break;
+    case GS_REASON_ENGINE:
+        gs_text_add(text, "for the copy engine, which was busy with a %s", other);
+        break;
+    case GS_REASON_QUEUE:
+        gs_text_add(text, "behind %s, which was served first", other);
+        break;
+    case GS_REASON_ROOM:
+        gs_text_add(text, "for %s %s", other, to_do(lack));
+        break;
+    default:
+        gs_text_add(text, "with some of its blocks for %s %s", other, to_do(lack));
+    }
+    text->failed = text->failed || name.failed;
+    gs_text_free(&name);
+}
+
+void gs_put_wait_sum(gs_text *text, const gs_wait_sum *sum) {
+    gs_put_name(text, sum->kernel);
+    gs_text_add(text, " waited ");
+    gs_put_duration(text, sum->ns);
+    gs_text_add(text, " in %lld launch%s ", (long long)sum->launches, sum->launches == 1 ? "" : "es");
+    gs_put_wait(text, sum->reason, sum->lack, sum->behind);
+}
