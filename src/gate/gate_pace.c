@@ -1,0 +1,109 @@
+/*
+ * gate_pace.c: where the streams of a best-effort program wait. See gate_pace.h.
+ *
+ * An unknown kernel is taken for a long one: a wait goes before it, and it is timed. Samples that are longer than
+ * expected count less, because a request may have run beside the kernel.
+ */
+#include "gate_pace.h"
+
+#include "client/client.h"
+
+enum {
+    FIRST_SAMPLES = 3,    /* of each kernel, */
+    SAMPLE_EVERY = 1024,  /* and then one of so many launches */
+    UNKNOWN_NS = 1000000, /* a kernel that was not timed yet */
+    COPY_BYTES_PER_NS = 1000,
+    COPY_NS = 2000
+};
+
+/* The longest kernel of each level but the last. */
+static const int64_t level_ns[GS_BOARD_LEVELS - 1] = {150000, 300000, 600000};
+
+uint64_t gs_pace_key(const void *what, const unsigned *shape) {
+    uint64_t key = (uint64_t)(uintptr_t)what * 0x9e3779b97f4a7c15u;
+    for (int i = 0; i < 6 && shape; i++)
+        key = (key ^ shape[i]) * 0xff51afd7ed558ccdu;
+    key ^= key >> 32;
+    return key ? key : 1;
+}
+
+static gs_pace_kernel *find_kernel(gs_pace *pace, uint64_t key) {
+    enum { TRIES = 16 };
+    for (size_t i = 0; i < TRIES; i++) {
+        gs_pace_kernel *kernel = &pace->kernels[(key + i) % GS_PACE_KERNELS];
+        if (!kernel->key)
+            kernel->key = key;
+        if (kernel->key == key)
+            return kernel;
+    }
+    return &pace->others;
+}
+
+void gs_pace_forget(gs_pace *pace, uint64_t key) {
+    gs_pace_kernel *kernel = find_kernel(pace, key);
+    kernel->expected_ns = 0; /* the entry stays: others may be found behind it */
+    kernel->samples = kernel->launches = 0;
+}
+
+/* The state of a stream. One that is forgotten waits once more than needed. */
+static gs_pace_stream *find_stream(gs_pace *pace, const void *stream) {
+    enum { TRIES = 4 };
+    size_t start = (uintptr_t)stream / 16 * 31 % GS_PACE_STREAMS;
+    for (size_t i = 0; i < TRIES; i++) {
+        gs_pace_stream *found = &pace->streams[(start + i) % GS_PACE_STREAMS];
+        if (found->has_waited && found->stream == stream)
+            return found;
+        if (!found->has_waited) {
+            found->stream = stream;
+            return found;
+        }
+    }
+    pace->streams[start] = (gs_pace_stream){.stream = stream};
+    return &pace->streams[start];
+}
+
+static uint32_t level_of(int64_t ns) {
+    uint32_t level = 0;
+    while (level < GS_BOARD_LEVELS - 1 && ns > level_ns[level])
+        level++;
+    return level;
+}
+
+static gs_pace_step step_ahead(gs_pace *pace, const void *stream, int64_t ns, bool is_marked) {
+    gs_pace_stream *state = find_stream(pace, stream);
+    gs_pace_step step = {.expected_ns = ns, .level = level_of(ns)};
+    step.must_wait = is_marked || !state->has_waited || state->ahead_ns + ns > pace->ahead_ns;
+    state->ahead_ns = step.must_wait ? ns : state->ahead_ns + ns;
+    state->has_waited = true;
+    return step;
+}
+
+gs_pace_step gs_pace_launch(gs_pace *pace, const void *stream, uint64_t key, bool is_marked) {
+    gs_pace_kernel *kernel = find_kernel(pace, key);
+    bool is_known = kernel->samples > 0;
+    gs_pace_step step = step_ahead(pace, stream, is_known ? kernel->expected_ns : UNKNOWN_NS, is_marked);
+    if (!is_known) {
+        step.expected_ns = 0;
+        step.level = 0;
+    }
+    step.kernel = kernel;
+    step.wants_sample = kernel->samples < FIRST_SAMPLES || kernel->launches % SAMPLE_EVERY == 0;
+    kernel->launches++;
+    return step;
+}
+
+gs_pace_step gs_pace_copy(gs_pace *pace, const void *stream, uint64_t bytes, bool is_marked) {
+    return step_ahead(pace, stream, COPY_NS + (int64_t)(bytes / COPY_BYTES_PER_NS), is_marked);
+}
+
+void gs_pace_learn(gs_pace *pace, gs_pace_kernel *kernel, int64_t ns) {
+    if (ns < 1)
+        ns = 1;
+    if (!kernel->samples || ns < kernel->expected_ns)
+        kernel->expected_ns = kernel->samples ? (kernel->expected_ns + ns) / 2 : ns;
+    else
+        kernel->expected_ns += (ns - kernel->expected_ns) / 4;
+    kernel->samples++;
+    if (kernel->expected_ns > pace->longest_ns)
+        pace->longest_ns = kernel->expected_ns;
+}
