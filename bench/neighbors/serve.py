@@ -1,0 +1,67 @@
+"""serve.py: an inference server as it is: python serve.py KIND SECONDS
+
+Replays a CUDA graph of one request, waits for it, and sleeps for 2 to 8 ms. Prints "ready", waits for a line, and then
+prints percentiles of wall time and of time on the GPU as JSON.
+"""
+import json
+import random
+import sys
+import time
+
+import torch
+
+from models import request
+
+
+def percentile(values, share):
+    values = sorted(values)
+    return round(values[min(len(values) - 1, int(share * len(values)))], 4)
+
+
+def summary(values):
+    return {"p50": percentile(values, 0.5), "p99": percentile(values, 0.99), "p999": percentile(values, 0.999),
+            "most": percentile(values, 1)}
+
+
+def capture(kind, stream):
+    with torch.inference_mode(), torch.cuda.stream(stream):
+        forward = request(kind)
+        for _ in range(5):
+            forward()
+        stream.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=stream):
+            forward()
+    return graph
+
+
+def main(kind, seconds):
+    stream = torch.cuda.Stream(priority=-5 if "--priority" in sys.argv else 0)
+    graph = capture(kind, stream)
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    wall, gpu, pause = [], [], random.Random(1)
+
+    def serve_one():
+        start = time.perf_counter()
+        begin.record(stream)
+        graph.replay()
+        end.record(stream)
+        stream.synchronize()
+        return (time.perf_counter() - start) * 1e3, begin.elapsed_time(end)
+
+    with torch.cuda.stream(stream):
+        for _ in range(50):
+            serve_one()
+        print("ready", flush=True)
+        sys.stdin.readline()
+        until = time.perf_counter() + seconds
+        while time.perf_counter() < until:
+            times = serve_one()
+            wall.append(times[0])
+            gpu.append(times[1])
+            time.sleep(pause.uniform(0.002, 0.008))
+    print(json.dumps({"requests": len(wall), "wall_ms": summary(wall), "gpu_ms": summary(gpu)}), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], float(sys.argv[2]))

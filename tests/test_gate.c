@@ -1,0 +1,656 @@
+/*
+ * test_gate.c: `gridsmith run`, with real programs and a real daemon on a driver that needs no GPU (tests/gate):
+ * classes, captures, threads, fork and exec, limits, and everybody killed or stopped at the worst moment.
+ *
+ * Nothing depends on how fast the machine is: a program that must wait is never seen to go on, however long it takes,
+ * and one that must go on is waited for.
+ */
+#define _GNU_SOURCE
+#include "test.h"
+
+#include "client/client.h"
+#include "gate/gate_pace.h"
+#include "gate/gate_request.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { NOT_READY = 600, OUT_OF_MEMORY = 2, NO_DEVICE = 100, NOT_FOUND = 500, GIVE_UP_MS = 120000 };
+
+static char folder[] = "/tmp/gridsmith-gate-XXXXXX", socket_path[64], errors_path[64];
+static pid_t the_daemon; /* 0: not running */
+
+/* ---- processes ---- */
+
+struct program {
+    pid_t process;
+    FILE *to, *from;
+};
+
+static void wait_ms(int ms) {
+    usleep((useconds_t)ms * 1000);
+}
+
+static void start_daemon(void) {
+    char *json = NULL;
+    the_daemon = fork();
+    if (the_daemon == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        freopen("/dev/null", "w", stderr);
+        execl(GRIDSMITH_PROGRAM, GRIDSMITH_PROGRAM, "serve", "--device", "host", "--sms", "2", "--socket", socket_path,
+              "--profiles", "", "--cache", folder, NULL);
+        _exit(127);
+    }
+    for (int i = 0; i < GIVE_UP_MS / 20 && gs_status_request(socket_path, &json, NULL) != GS_OK; i++)
+        wait_ms(20);
+    assert_non_null(json);
+    free(json);
+}
+
+static void end_process(pid_t process, int signal) {
+    int status;
+    kill(process, signal);
+    while (waitpid(process, &status, 0) < 0 && errno == EINTR)
+        ;
+}
+
+/* Runs a program behind the gate. `words` are the options of `gridsmith run`; `argument` is the program's, or NULL. */
+static struct program start_program(const char *const *words, const char *argument) {
+    int input[2], output[2];
+    const char *argv[16] = {GRIDSMITH_PROGRAM, "run", "--socket", socket_path};
+    size_t count = 4;
+    while (*words)
+        argv[count++] = *words++;
+    argv[count++] = "--";
+    argv[count++] = GATED_PROGRAM;
+    argv[count] = argument;
+    assert_int_equal(pipe2(input, O_CLOEXEC), 0);
+    assert_int_equal(pipe2(output, O_CLOEXEC), 0);
+    struct program made = {.process = fork()};
+    if (made.process == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        int errors = open(errors_path, O_CREAT | O_WRONLY | O_APPEND, 0600);
+        dup2(input[0], 0);
+        dup2(output[1], 1);
+        dup2(errors, 2);
+        execv(argv[0], (char **)(uintptr_t)argv);
+        _exit(127);
+    }
+    close(input[0]);
+    close(output[1]);
+    made.to = fdopen(input[1], "w");
+    made.from = fdopen(output[0], "r");
+    return made;
+}
+
+#define PROGRAM(...) start_program((const char *const[]){__VA_ARGS__, NULL}, NULL)
+
+static void tell(const struct program *program, const char *command) {
+    fprintf(program->to, "%s\n", command);
+    fflush(program->to);
+}
+
+static void read_line(const struct program *program, char *line, int size) {
+    line[0] = '\0';
+    assert_non_null(fgets(line, size, program->from));
+}
+
+/* What a command returns. */
+static int ask(const struct program *program, const char *command) {
+    char line[200];
+    tell(program, command);
+    read_line(program, line, sizeof line);
+    return atoi(line);
+}
+
+/* Waits and launches that the driver got from a program, and queries. */
+static void ask_counts(const struct program *program, unsigned long long *counts) {
+    char line[200];
+    tell(program, "counts");
+    read_line(program, line, sizeof line);
+    assert_int_equal(sscanf(line, "%llu %llu %llu", &counts[0], &counts[1], &counts[2]), 3);
+}
+
+static void stop_program(struct program *program) {
+    int status = -1;
+    fclose(program->to);
+    fclose(program->from);
+    assert_int_equal(waitpid(program->process, &status, 0), program->process);
+    assert_int_equal(status, 0);
+}
+
+static void kill_program(struct program *program) {
+    end_process(program->process, SIGKILL);
+    fclose(program->to);
+    fclose(program->from);
+}
+
+/* ---- looking ---- */
+
+static bool errors_say(const char *words) {
+    char text[8192];
+    FILE *file = fopen(errors_path, "r");
+    size_t count = file ? fread(text, 1, sizeof text - 1, file) : 0;
+    text[count] = '\0';
+    if (file)
+        fclose(file);
+    return strstr(text, words);
+}
+
+static bool status_says(const char *words) {
+    char *json = NULL;
+    assert_int_equal(gs_status_request(socket_path, &json, NULL), GS_OK);
+    bool is_there = strstr(json, words);
+    free(json);
+    return is_there;
+}
+
+static void wait_for_status(const char *words) {
+    for (int i = 0; i < GIVE_UP_MS / 10 && !status_says(words); i++)
+        wait_ms(10);
+    assert_true(status_says(words));
+}
+
+/* The work of stream 1 is done sooner or later. */
+static void assert_goes_on(const struct program *program) {
+    for (int i = 0; i < GIVE_UP_MS / 10 && ask(program, "query 1") == NOT_READY; i++)
+        wait_ms(10);
+    assert_int_equal(ask(program, "query 1"), 0);
+}
+
+/* It is not done, however long one looks. */
+static void assert_waits(const struct program *program) {
+    for (int i = 0; i < 10; i++) {
+        assert_int_equal(ask(program, "query 1"), NOT_READY);
+        wait_ms(10);
+    }
+}
+
+static int setup(void **state) {
+    (void)state;
+    unlink(errors_path);
+    start_daemon();
+    return 0;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    if (the_daemon > 0)
+        end_process(the_daemon, SIGTERM);
+    the_daemon = 0;
+    return 0;
+}
+
+/* ---- classes ---- */
+
+static void check_waiting(const char *argument) {
+    struct program latency = start_program((const char *const[]){"--latency", NULL}, argument),
+                   training = start_program((const char *const[]){"--best-effort", NULL}, argument);
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    wait_for_status("\"class\":\"best-effort\"");
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(ask(&latency, "launch 10 1"), 0); /* a request begins; nobody waits for its end yet */
+        assert_int_equal(ask(&training, i == 1 ? "launch_ex 10 1" : "launch 10 1 5"), 0);
+        assert_waits(&training);
+        assert_int_equal(ask(&latency, "sync 1"), 0);
+        assert_goes_on(&training);
+    }
+    stop_program(&latency);
+    stop_program(&training);
+}
+
+static void best_effort_waits_while_a_latency_program_has_work(void **state) {
+    (void)state;
+    check_waiting(NULL);
+}
+
+static void functions_by_exported_names_are_gated_too(void **state) {
+    (void)state;
+    check_waiting("exports");
+}
+
+/* Each way to learn that work is done ends the request. */
+static void every_synchronization_ends_the_request(void **state) {
+    static const char *const ways[][3] = {{"launch 10 1", "sync 1", NULL},
+                                          {"launch 10 1", "sync_all", NULL},
+                                          {"launch_ex 10 2", "sync 2", NULL},
+                                          {"own 10", "sync_all", NULL}};
+    struct program latency = PROGRAM("--latency");
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    for (size_t i = 0; i < GS_COUNT(ways); i++) {
+        assert_int_equal(ask(&latency, ways[i][0]), 0);
+        assert_true(status_says("\"has_work\":true"));
+        assert_int_equal(ask(&latency, ways[i][1]), 0);
+        assert_true(status_says("\"has_work\":false"));
+    }
+    assert_int_equal(ask(&latency, "launch 10 1"), 0);
+    assert_int_equal(ask(&latency, "record 1"), 0);
+    assert_int_equal(ask(&latency, "wait"), 0);
+    assert_true(status_says("\"has_work\":false"));
+    assert_int_equal(ask(&latency, "launch 10 1"), 0);
+    assert_goes_on(&latency); /* by cuStreamQuery */
+    assert_true(status_says("\"has_work\":false"));
+    stop_program(&latency);
+}
+
+static void request_lasts_until_all_its_streams_are_done(void **state) {
+    struct program latency = PROGRAM("--latency");
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&latency, "launch 10 1"), 0);
+    assert_int_equal(ask(&latency, "launch 300000 2"), 0);
+    assert_int_equal(ask(&latency, "sync 1"), 0);
+    assert_true(status_says("\"has_work\":true"));
+    assert_int_equal(ask(&latency, "launch 10 3"), 0);
+    assert_int_equal(ask(&latency, "sync 2"), 0);
+    assert_int_equal(ask(&latency, "sync 3"), 0);
+    assert_true(status_says("\"has_work\":false"));
+    stop_program(&latency);
+}
+
+static void requests_are_counted_and_timed(void **state) {
+    struct program latency = PROGRAM("--latency");
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(ask(&latency, "launch 100 1 3"), 0);
+        assert_int_equal(ask(&latency, "sync 1"), 0);
+    }
+    assert_true(status_says("\"requests\":{\"count\":20,"));
+    assert_true(status_says("\"launches\":60,"));
+    assert_false(status_says("\"p50_us\":0.0,\"p99_us\":0.0,\"p999_us\":0.0"));
+    stop_program(&latency);
+}
+
+static void latency_streams_have_the_highest_priority(void **state) {
+    struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort");
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    assert_int_equal(ask(&latency, "priority"), -5);
+    assert_int_equal(ask(&training, "priority"), 0);
+    stop_program(&latency);
+    stop_program(&training);
+}
+
+static void nobody_waits_where_there_is_no_latency_program(void **state) {
+    unsigned long long counts[3];
+    struct program training = PROGRAM("--best-effort");
+    (void)state;
+    assert_int_equal(ask(&training, "start"), 0);
+    assert_int_equal(ask(&training, "launch 10 1 100"), 0);
+    assert_int_equal(ask(&training, "sync 1"), 0);
+    ask_counts(&training, counts);
+    assert_int_equal(counts[0], 0);
+    assert_int_equal(counts[1], 100);
+    stop_program(&training);
+}
+
+static void programs_beyond_the_slots_run_without(void **state) {
+    struct program programs[GS_BOARD_SLOTS + 1];
+    (void)state;
+    for (size_t i = 0; i < GS_COUNT(programs); i++) {
+        programs[i] = PROGRAM("--latency");
+        assert_int_equal(ask(&programs[i], "start"), 0);
+    }
+    assert_true(errors_say("there are 32 latency programs already"));
+    for (size_t i = 0; i < GS_COUNT(programs); i++) {
+        assert_int_equal(ask(&programs[i], "launch 10 1"), 0);
+        assert_int_equal(ask(&programs[i], "sync 1"), 0);
+        stop_program(&programs[i]);
+    }
+}
+
+/* ---- captures ---- */
+
+/* Nothing is put into a stream that captures, and nothing is asked that would end the capture. */
+static void captures_are_never_disturbed(void **state) {
+    struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort");
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(ask(&training, "launch 10 1 40"), 0); /* samples are under way */
+        assert_int_equal(ask(&training, "capture 10 2 20"), 0);
+        assert_int_equal(ask(&latency, "capture 10 2 20"), 0);
+        assert_int_equal(ask(&latency, "sync 7"), 0);
+        assert_true(status_says("\"has_work\":false")); /* what is captured is no work */
+        assert_int_equal(ask(&training, "graph 1"), 0);
+        assert_goes_on(&training);
+    }
+    assert_int_equal(ask(&latency, "graph 1"), 0);
+    assert_int_equal(ask(&training, "graph 1"), 0);
+    assert_waits(&training);
+    assert_int_equal(ask(&latency, "sync 1"), 0);
+    assert_goes_on(&training);
+    assert_int_equal(ask(&training, "destroy"), 0);
+    stop_program(&latency);
+    stop_program(&training);
+}
+
+/* ---- threads, fork, exec ---- */
+
+static void threads_launch_beside_requests(void **state) {
+    struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort");
+    char line[40];
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    tell(&training, "threads 4");
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(ask(&latency, "launch 100 1 4"), 0);
+        assert_int_equal(ask(&latency, "sync 1"), 0);
+    }
+    assert_int_equal(ask(&latency, "threads 4"), 0);
+    assert_true(status_says("\"has_work\":false"));
+    read_line(&training, line, sizeof line);
+    assert_int_equal(atoi(line), 0);
+    stop_program(&latency);
+    stop_program(&training);
+}
+
+/* The child of a program that has a connection gets one of its own, and leaves that of its parent alone. */
+static void children_are_programs_of_their_own(void **state) {
+    struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort");
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    tell(&training, "fork");
+    assert_int_equal(ask(&training, "start"), 0); /* the child answers */
+    assert_int_equal(ask(&latency, "launch 10 1"), 0);
+    assert_int_equal(ask(&training, "launch 10 1"), 0);
+    assert_waits(&training);
+    assert_int_equal(ask(&latency, "sync 1"), 0);
+    assert_goes_on(&training);
+    assert_int_equal(ask(&training, "quit"), 0); /* and then the parent */
+    assert_int_equal(ask(&latency, "launch 10 1"), 0);
+    assert_int_equal(ask(&training, "launch 10 1"), 0);
+    assert_waits(&training);
+    assert_int_equal(ask(&latency, "sync 1"), 0);
+    assert_goes_on(&training);
+    stop_program(&latency);
+    stop_program(&training);
+}
+
+/* ---- faults ---- */
+
+static void pair_in_a_request(struct program *latency, struct program *training, const char *hold) {
+    *latency = hold ? PROGRAM("--latency", "--hold", hold) : PROGRAM("--latency");
+    *training = PROGRAM("--best-effort");
+    assert_int_equal(ask(latency, "start"), 0);
+    assert_int_equal(ask(training, "start"), 0);
+    assert_int_equal(ask(latency, "launch 10 1"), 0);
+    assert_int_equal(ask(training, "launch 10 1 3"), 0);
+}
+
+static void latency_program_that_is_killed_holds_nobody(void **state) {
+    struct program latency, training;
+    (void)state;
+    pair_in_a_request(&latency, &training, "3600000");
+    assert_waits(&training);
+    kill_program(&latency);
+    assert_goes_on(&training);
+    assert_int_equal(ask(&training, "launch 10 1 3"), 0);
+    assert_goes_on(&training);
+    stop_program(&training);
+}
+
+static void latency_program_that_is_stopped_holds_nobody_for_long(void **state) {
+    struct program latency, training;
+    (void)state;
+    pair_in_a_request(&latency, &training, "200");
+    kill(latency.process, SIGSTOP);
+    assert_goes_on(&training);
+    assert_int_equal(ask(&training, "launch 10 1 3"), 0);
+    assert_goes_on(&training);
+    kill(latency.process, SIGCONT);
+    assert_int_equal(ask(&latency, "sync 1"), 0);
+    assert_int_equal(ask(&latency, "launch 10 1"), 0); /* it can hold others again */
+    assert_int_equal(ask(&training, "launch 10 1 3"), 0);
+    assert_goes_on(&training); /* for 200 ms */
+    stop_program(&latency);
+    stop_program(&training);
+}
+
+static void best_effort_program_that_is_killed_leaves_nothing(void **state) {
+    struct program latency, training;
+    (void)state;
+    pair_in_a_request(&latency, &training, NULL);
+    kill_program(&training);
+    assert_int_equal(ask(&latency, "sync 1"), 0);
+    for (int i = 0; i < GIVE_UP_MS / 10 && status_says("best-effort"); i++)
+        wait_ms(10);
+    assert_false(status_says("best-effort"));
+    stop_program(&latency);
+    for (int i = 0; i < GIVE_UP_MS / 10 && !status_says("\"programs\":[]"); i++)
+        wait_ms(10);
+    assert_true(status_says("\"programs\":[]"));
+}
+
+static void killed_daemon_lets_everybody_go_on(void **state) {
+    struct program latency, training;
+    (void)state;
+    pair_in_a_request(&latency, &training, "3600000");
+    assert_waits(&training);
+    end_process(the_daemon, SIGKILL);
+    the_daemon = 0;
+    assert_goes_on(&training);
+    assert_int_equal(ask(&latency, "sync 1"), 0);
+    assert_int_equal(ask(&latency, "launch 10 1"), 0);
+    assert_int_equal(ask(&training, "launch 10 1 3"), 0);
+    assert_goes_on(&training);
+    assert_int_equal(ask(&latency, "sync 1"), 0);
+    stop_program(&latency);
+    stop_program(&training);
+}
+
+static void program_runs_without_a_daemon(void **state) {
+    unsigned long long counts[3];
+    (void)state;
+    teardown(NULL);
+    for (int i = 0; i < 2; i++) {
+        struct program program = i ? PROGRAM("--latency") : PROGRAM("--best-effort");
+        assert_int_equal(ask(&program, "start"), 0);
+        assert_int_equal(ask(&program, "start"), 0);
+        assert_int_equal(ask(&program, "launch 10 1 3"), 0);
+        assert_int_equal(ask(&program, "sync 1"), 0);
+        assert_int_equal(ask(&program, "capture 10 2 4"), 0);
+        ask_counts(&program, counts);
+        assert_int_equal(counts[0], 0);
+        assert_int_equal(counts[1], 4);
+        stop_program(&program);
+    }
+    assert_true(errors_say("running without it"));
+}
+
+static void driver_whose_streams_cannot_wait_is_ungated(void **state) {
+    (void)state;
+    setenv("GATED_NO_WAITS", "1", 1);
+    struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort");
+    unsetenv("GATED_NO_WAITS");
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    assert_int_equal(ask(&latency, "launch 10 1"), 0);
+    assert_int_equal(ask(&training, "launch 10 1 3"), 0);
+    assert_goes_on(&training);
+    assert_true(status_says("\"is_ungated\":true"));
+    assert_true(errors_say("cuStreamWaitValue32 failed with CUDA error 801"));
+    stop_program(&latency);
+    stop_program(&training);
+}
+
+static void driver_that_is_missing_or_old_is_an_error_of_cuda(void **state) {
+    struct program program = PROGRAM("--latency");
+    char before[1024];
+    (void)state;
+    assert_int_equal(ask(&program, "missing"), NOT_FOUND);
+    stop_program(&program);
+    snprintf(before, sizeof before, "%s", getenv("GRIDSMITH_DRIVER"));
+    setenv("GRIDSMITH_DRIVER", "/nowhere/libcuda.so.1", 1);
+    program = start_program((const char *const[]){"--latency", NULL}, "exports");
+    setenv("GRIDSMITH_DRIVER", before, 1);
+    int code = ask(&program, "start");
+    assert_true(code == NO_DEVICE || access("/usr/lib/libcuda.so.1", F_OK) == 0);
+    assert_true(errors_say("there is no NVIDIA driver"));
+    stop_program(&program);
+}
+
+/* ---- memory ---- */
+
+static void memory_beyond_the_limit_is_out_of_memory(void **state) {
+    struct program program = PROGRAM("--best-effort", "--memory", "1M");
+    char line[200];
+    (void)state;
+    assert_int_equal(ask(&program, "start"), 0);
+    assert_int_equal(ask(&program, "alloc 1048577"), OUT_OF_MEMORY);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(ask(&program, "alloc 262144"), 0);
+    assert_int_equal(ask(&program, "alloc 1"), OUT_OF_MEMORY);
+    tell(&program, "memory");
+    read_line(&program, line, sizeof line);
+    assert_string_equal(line, "0 1048576 1048576\n");
+    assert_true(status_says("\"memory_bytes\":1048576,\"memory_limit_bytes\":1048576"));
+    assert_int_equal(ask(&program, "free 1"), 0); /* allocation 0 failed */
+    assert_int_equal(ask(&program, "alloc 262144"), 0);
+    assert_int_equal(ask(&program, "alloc 1"), OUT_OF_MEMORY);
+    stop_program(&program);
+}
+
+/* ---- where streams wait ---- */
+
+static void waits_are_as_far_apart_as_work_allows(void **state) {
+    gs_pace *pace = calloc(1, sizeof *pace);
+    const unsigned shape[6] = {1, 1, 1, 32, 1, 1};
+    uint64_t key = gs_pace_key("kernel", shape);
+    int stream = 0;
+    (void)state;
+    pace->ahead_ns = 50000;
+    gs_pace_step step = gs_pace_launch(pace, &stream, key, false);
+    assert_true(step.must_wait && step.wants_sample);
+    assert_true(gs_pace_launch(pace, &stream, key, false).must_wait); /* it is not known yet */
+    for (int i = 0; i < 3; i++)
+        gs_pace_learn(pace, step.kernel, 10000);
+    assert_true(gs_pace_launch(pace, &stream, key, false).must_wait);
+    for (int i = 0; i < 4; i++) { /* five of 10 us each go between two waits */
+        step = gs_pace_launch(pace, &stream, key, false);
+        assert_false(step.must_wait || step.wants_sample);
+        assert_int_equal(step.expected_ns, 10000);
+    }
+    assert_true(gs_pace_launch(pace, &stream, key, false).must_wait);
+    assert_true(gs_pace_launch(pace, &stream, key, true).must_wait); /* there is a request */
+    assert_true(gs_pace_launch(pace, &pace, key, false).must_wait);  /* another stream */
+    assert_false(gs_pace_copy(pace, &pace, 1000, false).must_wait);
+    assert_true(gs_pace_copy(pace, &pace, 100000000, false).must_wait);
+    gs_pace_forget(pace, key);
+    assert_true(gs_pace_launch(pace, &stream, key, false).wants_sample);
+    free(pace);
+}
+
+static void long_kernels_have_higher_levels(void **state) {
+    gs_pace *pace = calloc(1, sizeof *pace);
+    static const int64_t times[] = {1000, 100000, 200000, 500000, 900000};
+    static const uint32_t levels[] = {0, 0, 1, 2, 3};
+    (void)state;
+    pace->ahead_ns = 50000;
+    for (size_t i = 0; i < GS_COUNT(times); i++) {
+        uint64_t key = gs_pace_key(&times[i], NULL);
+        gs_pace_learn(pace, gs_pace_launch(pace, NULL, key, false).kernel, times[i]);
+        assert_int_equal(gs_pace_launch(pace, NULL, key, false).level, levels[i]);
+    }
+    assert_int_equal(pace->longest_ns, 900000);
+    free(pace);
+}
+
+/* More kernels and streams than there is space for: others share an entry, and nothing is written elsewhere. */
+static void tables_may_be_full(void **state) {
+    gs_pace *pace = calloc(1, sizeof *pace);
+    (void)state;
+    for (uintptr_t i = 1; i < 20000; i++) {
+        gs_pace_step step = gs_pace_launch(pace, (void *)(i * 64), gs_pace_key((void *)(i * 16), NULL), false);
+        gs_pace_learn(pace, step.kernel, (int64_t)i);
+        assert_true(step.must_wait);
+    }
+    free(pace);
+}
+
+static void request_knows_its_streams_and_events(void **state) {
+    gs_request *request = calloc(1, sizeof *request);
+    int a = 0, b = 0, event = 0;
+    (void)state;
+    assert_true(gs_request_launch(request, &a));
+    assert_false(gs_request_launch(request, &b));
+    uint64_t number = gs_request_now(request);
+    assert_false(gs_request_launch(request, &a)); /* by another thread, during the synchronization */
+    assert_false(gs_request_stream_done(request, &a, number));
+    assert_false(gs_request_stream_done(request, &b, number));
+    gs_request_record(request, &event, &a);
+    assert_false(gs_request_launch(request, &a));
+    assert_false(gs_request_event_done(request, &event)); /* a launch came behind it */
+    gs_request_record(request, &event, &a);
+    assert_true(gs_request_event_done(request, &event));
+    assert_false(gs_request_event_done(request, &event));
+    assert_false(gs_request_all_done(request, 1000));
+    for (uintptr_t i = 1; i < 100; i++)
+        assert_int_equal(gs_request_launch(request, (void *)(i * 64)), i == 1);
+    assert_true(gs_request_all_done(request, gs_request_now(request)));
+    free(request);
+}
+
+static void times_are_found_again(void **state) {
+    (void)state;
+    for (uint64_t ns = 1; ns < (uint64_t)1 << 35; ns += 1 + ns / 7) {
+        unsigned bucket = gs_tenant_bucket(ns);
+        assert_in_range(bucket, 0, GS_TENANT_TIMES - 1);
+        assert_true(gs_tenant_bucket_ns(bucket) >= ns);
+        assert_true(!bucket || gs_tenant_bucket_ns(bucket - 1) < ns);
+    }
+}
+
+#define DAEMON_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(waits_are_as_far_apart_as_work_allows),
+        cmocka_unit_test(long_kernels_have_higher_levels),
+        cmocka_unit_test(tables_may_be_full),
+        cmocka_unit_test(request_knows_its_streams_and_events),
+        cmocka_unit_test(times_are_found_again),
+        DAEMON_TEST(best_effort_waits_while_a_latency_program_has_work),
+        DAEMON_TEST(functions_by_exported_names_are_gated_too),
+        DAEMON_TEST(every_synchronization_ends_the_request),
+        DAEMON_TEST(request_lasts_until_all_its_streams_are_done),
+        DAEMON_TEST(requests_are_counted_and_timed),
+        DAEMON_TEST(latency_streams_have_the_highest_priority),
+        DAEMON_TEST(nobody_waits_where_there_is_no_latency_program),
+        DAEMON_TEST(programs_beyond_the_slots_run_without),
+        DAEMON_TEST(captures_are_never_disturbed),
+        DAEMON_TEST(threads_launch_beside_requests),
+        DAEMON_TEST(children_are_programs_of_their_own),
+        DAEMON_TEST(latency_program_that_is_killed_holds_nobody),
+        DAEMON_TEST(latency_program_that_is_stopped_holds_nobody_for_long),
+        DAEMON_TEST(best_effort_program_that_is_killed_leaves_nothing),
+        DAEMON_TEST(killed_daemon_lets_everybody_go_on),
+        DAEMON_TEST(program_runs_without_a_daemon),
+        DAEMON_TEST(driver_whose_streams_cannot_wait_is_ungated),
+        DAEMON_TEST(driver_that_is_missing_or_old_is_an_error_of_cuda),
+        DAEMON_TEST(memory_beyond_the_limit_is_out_of_memory),
+    };
+    if (!mkdtemp(folder))
+        return 1;
+    signal(SIGPIPE, SIG_IGN);
+    snprintf(socket_path, sizeof socket_path, "%s/sock", folder);
+    snprintf(errors_path, sizeof errors_path, "%s/errors", folder);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    unlink(errors_path);
+    rmdir(folder);
+    return failed;
+}
