@@ -519,6 +519,7 @@ gs_tenant *gs_tenant_open(gs_tenants *tenants, const gs_tenant_options *options,
 void gs_tenant_close(gs_tenant *tenant);
 void gs_tenants_close(gs_tenants *tenants);
 void gs_tenants_json(const gs_tenants *tenants, gs_writer *writer);
+void gs_tenants_metrics(const gs_tenants *tenants, gs_text *into);
 
 /* ---- server.c ---- */
 

@@ -192,3 +192,35 @@ void gs_tenants_json(const gs_tenants *tenants, gs_writer *writer) {
         write_tenant(at, writer);
     gs_write_end(writer);
 }
+
+/* ---- metrics ---- */
+
+static void put_metric(const gs_tenants *tenants, gs_text *into, const char *name, const char *type, const char *help,
+                       size_t offset, double scale) {
+    gs_text_add(into, "# HELP gridsmith_%s %s\n# TYPE gridsmith_%s %s\n", name, help, name, type);
+    for (const gs_tenant *at = tenants->first; at; at = at->next) {
+        const _Atomic uint64_t *count = (const _Atomic uint64_t *)(const void *)((const char *)at->page + offset);
+        gs_text_add(into, "gridsmith_%s{class=\"%s\",process=\"%d\"} %.17g\n", name,
+                    at->options.is_latency ? "latency" : "best-effort", at->options.process,
+                    (double)read_count(count) * scale);
+    }
+}
+
+void gs_tenants_metrics(const gs_tenants *tenants, gs_text *into) {
+    if (!tenants->first)
+        return;
+    put_metric(tenants, into, "program_launches_total", "counter", "Kernels that a program launched.",
+               offsetof(gs_tenant_page, launches), 1);
+    put_metric(tenants, into, "program_graphs_total", "counter", "Graphs that a program launched.",
+               offsetof(gs_tenant_page, graphs), 1);
+    put_metric(tenants, into, "program_waits_total", "counter", "Waits for latency programs, put into streams.",
+               offsetof(gs_tenant_page, waits), 1);
+    put_metric(tenants, into, "program_work_seconds_total", "counter",
+               "How long what a best-effort program launched takes.", offsetof(gs_tenant_page, work_ns), 1e-9);
+    put_metric(tenants, into, "program_requests_total", "counter", "Requests of a latency program.",
+               offsetof(gs_tenant_page, requests), 1);
+    put_metric(tenants, into, "program_request_seconds_total", "counter", "Time of all its requests.",
+               offsetof(gs_tenant_page, request_ns), 1e-9);
+    put_metric(tenants, into, "program_memory_bytes", "gauge", "Device memory of a program that has a limit.",
+               offsetof(gs_tenant_page, memory_bytes), 1);
+}
