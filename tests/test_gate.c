@@ -110,12 +110,12 @@ static int ask(const struct program *program, const char *command) {
     return atoi(line);
 }
 
-/* Waits and launches that the driver got from a program, and queries. */
+/* What the driver got from a program: waits, launches, queries, and launches on a part of the SMs. */
 static void ask_counts(const struct program *program, unsigned long long *counts) {
     char line[200];
     tell(program, "counts");
     read_line(program, line, sizeof line);
-    assert_int_equal(sscanf(line, "%llu %llu %llu", &counts[0], &counts[1], &counts[2]), 3);
+    assert_int_equal(sscanf(line, "%llu %llu %llu %llu", &counts[0], &counts[1], &counts[2], &counts[3]), 4);
 }
 
 static void stop_program(struct program *program) {
@@ -283,7 +283,7 @@ static void latency_streams_have_the_highest_priority(void **state) {
 }
 
 static void nobody_waits_where_there_is_no_latency_program(void **state) {
-    unsigned long long counts[3];
+    unsigned long long counts[4];
     struct program training = PROGRAM("--best-effort");
     (void)state;
     assert_int_equal(ask(&training, "start"), 0);
@@ -308,6 +308,32 @@ static void programs_beyond_the_slots_run_without(void **state) {
         assert_int_equal(ask(&programs[i], "sync 1"), 0);
         stop_program(&programs[i]);
     }
+}
+
+/* ---- long kernels ---- */
+
+/* They go to a stream of their own, and everything stays in order. Short ones and graphs stay where they are. */
+static void long_kernels_run_on_a_part_of_the_sms(void **state) {
+    unsigned long long counts[4];
+    struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort", "--long-sms", "6");
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    for (int i = 0; i < 20; i++) { /* samples are collected at every 16th launch */
+        assert_int_equal(ask(&training, "launch 1 1 10"), 0);
+        assert_int_equal(ask(&training, "launch 20000 1"), 0);
+        assert_int_equal(ask(&training, "launch 1 1 10"), 0);
+        assert_int_equal(ask(&training, "sync 1"), 0);
+    }
+    ask_counts(&training, counts);
+    assert_in_range(counts[3], 5, 18);
+    assert_int_equal(ask(&latency, "launch 1 1"), 0);
+    assert_int_equal(ask(&training, "launch 20000 1"), 0);
+    assert_waits(&training);
+    assert_int_equal(ask(&latency, "sync 1"), 0);
+    assert_goes_on(&training);
+    stop_program(&latency);
+    stop_program(&training);
 }
 
 /* ---- captures ---- */
@@ -454,7 +480,7 @@ static void killed_daemon_lets_everybody_go_on(void **state) {
 }
 
 static void program_runs_without_a_daemon(void **state) {
-    unsigned long long counts[3];
+    unsigned long long counts[4];
     (void)state;
     teardown(NULL);
     for (int i = 0; i < 2; i++) {
@@ -534,24 +560,24 @@ static void waits_are_as_far_apart_as_work_allows(void **state) {
     int stream = 0;
     (void)state;
     pace->ahead_ns = 50000;
-    gs_pace_step step = gs_pace_launch(pace, &stream, key, false);
+    gs_pace_step step = gs_pace_launch(pace, &stream, key, true, false);
     assert_true(step.must_wait && step.wants_sample);
-    assert_true(gs_pace_launch(pace, &stream, key, false).must_wait); /* it is not known yet */
+    assert_true(gs_pace_launch(pace, &stream, key, true, false).must_wait); /* it is not known yet */
     for (int i = 0; i < 3; i++)
-        gs_pace_learn(pace, step.kernel, 10000);
-    assert_true(gs_pace_launch(pace, &stream, key, false).must_wait);
+        gs_pace_learn(pace, step.kernel, false, 10000);
+    assert_true(gs_pace_launch(pace, &stream, key, true, false).must_wait);
     for (int i = 0; i < 4; i++) { /* five of 10 us each go between two waits */
-        step = gs_pace_launch(pace, &stream, key, false);
+        step = gs_pace_launch(pace, &stream, key, true, false);
         assert_false(step.must_wait || step.wants_sample);
         assert_int_equal(step.expected_ns, 10000);
     }
-    assert_true(gs_pace_launch(pace, &stream, key, false).must_wait);
-    assert_true(gs_pace_launch(pace, &stream, key, true).must_wait); /* there is a request */
-    assert_true(gs_pace_launch(pace, &pace, key, false).must_wait);  /* another stream */
+    assert_true(gs_pace_launch(pace, &stream, key, true, false).must_wait);
+    assert_true(gs_pace_launch(pace, &stream, key, true, true).must_wait); /* there is a request */
+    assert_true(gs_pace_launch(pace, &pace, key, true, false).must_wait);  /* another stream */
     assert_false(gs_pace_copy(pace, &pace, 1000, false).must_wait);
     assert_true(gs_pace_copy(pace, &pace, 100000000, false).must_wait);
     gs_pace_forget(pace, key);
-    assert_true(gs_pace_launch(pace, &stream, key, false).wants_sample);
+    assert_true(gs_pace_launch(pace, &stream, key, true, false).wants_sample);
     free(pace);
 }
 
@@ -563,8 +589,8 @@ static void long_kernels_have_higher_levels(void **state) {
     pace->ahead_ns = 50000;
     for (size_t i = 0; i < GS_COUNT(times); i++) {
         uint64_t key = gs_pace_key(&times[i], NULL);
-        gs_pace_learn(pace, gs_pace_launch(pace, NULL, key, false).kernel, times[i]);
-        assert_int_equal(gs_pace_launch(pace, NULL, key, false).level, levels[i]);
+        gs_pace_learn(pace, gs_pace_launch(pace, NULL, key, true, false).kernel, false, times[i]);
+        assert_int_equal(gs_pace_launch(pace, NULL, key, true, false).level, levels[i]);
     }
     assert_int_equal(pace->longest_ns, 900000);
     free(pace);
@@ -575,8 +601,8 @@ static void tables_may_be_full(void **state) {
     gs_pace *pace = calloc(1, sizeof *pace);
     (void)state;
     for (uintptr_t i = 1; i < 20000; i++) {
-        gs_pace_step step = gs_pace_launch(pace, (void *)(i * 64), gs_pace_key((void *)(i * 16), NULL), false);
-        gs_pace_learn(pace, step.kernel, (int64_t)i);
+        gs_pace_step step = gs_pace_launch(pace, (void *)(i * 64), gs_pace_key((void *)(i * 16), NULL), true, false);
+        gs_pace_learn(pace, step.kernel, false, (int64_t)i);
         assert_true(step.must_wait);
     }
     free(pace);
@@ -632,6 +658,7 @@ int main(void) {
         DAEMON_TEST(latency_streams_have_the_highest_priority),
         DAEMON_TEST(nobody_waits_where_there_is_no_latency_program),
         DAEMON_TEST(programs_beyond_the_slots_run_without),
+        DAEMON_TEST(long_kernels_run_on_a_part_of_the_sms),
         DAEMON_TEST(captures_are_never_disturbed),
         DAEMON_TEST(threads_launch_beside_requests),
         DAEMON_TEST(children_are_programs_of_their_own),

@@ -16,7 +16,7 @@
 
 struct options {
     const char *memory, *socket;
-    int64_t hold, ahead, sms;
+    int64_t hold, ahead, sms, long_sms;
     bool latency, best_effort;
 };
 
@@ -30,6 +30,8 @@ static const gs_option option_table[] = {
            "a request that takes longer does not hold others any more (default: 10 times the longest, 20 to 1000)"),
     GS_INT(struct options, "ahead", ahead, "US", 1, 1000000,
            "best-effort work between two looks at latency programs (default 50)"),
+    GS_INT(struct options, "long-sms", long_sms, "N", 1, 1024,
+           "SMs that long best-effort kernels may use, so that a request finds others (default: all)"),
     GS_SOCKET_OPTION(struct options, socket),
 };
 
@@ -140,6 +142,7 @@ static gs_code prepare(const struct options *options, uint64_t memory_bytes, gs_
     set_number("GRIDSMITH_MEMORY", (int64_t)memory_bytes);
     set_number("GRIDSMITH_HOLD_MS", options->hold);
     set_number("GRIDSMITH_AHEAD_US", options->ahead);
+    set_number("GRIDSMITH_LONG_SMS", options->long_sms);
     if (options->socket)
         setenv("GRIDSMITH_SOCKET", options->socket, 1);
     set_mps(options);

@@ -9,6 +9,7 @@
  *   gate_driver.c        the real driver: found, opened, its functions that hooks need
  *   gate_link.c          the daemon: the board and the page
  *   gate_pace.c          best effort: where streams wait, and how long kernels take
+ *   gate_part.c          best effort: long kernels on a part of the SMs
  *   gate_wait.c          best effort: waits and samples put into streams
  *   gate_request.c       latency: which streams have work
  *   gate_work.c          latency: marks on the board
@@ -127,7 +128,14 @@ enum {
     X(cuMemFreeAsync_ptsz, (gs_gate_pointer, void *))                                                                  \
     X(cuMemRelease, (gs_gate_pointer))                                                                                 \
     X(cuMemGetInfo_v2, (size_t *, size_t *))                                                                           \
-    X(cuDeviceTotalMem_v2, (size_t *, int))
+    X(cuDeviceTotalMem_v2, (size_t *, int))                                                                            \
+    X(cuStreamWaitEvent, (void *, void *, unsigned))                                                                   \
+    X(cuCtxGetDevice, (int *))                                                                                         \
+    X(cuDeviceGetDevResource, (int, void *, int))                                                                      \
+    X(cuDevSmResourceSplitByCount, (void *, unsigned *, const void *, void *, unsigned, unsigned))                     \
+    X(cuDevResourceGenerateDesc, (void **, void *, unsigned))                                                          \
+    X(cuGreenCtxCreate, (void **, void *, int, unsigned))                                                              \
+    X(cuGreenCtxStreamCreate, (void **, void *, unsigned, int))
 
 #define GS_GATE_CALL(name, arguments) int(*name) arguments;
 typedef struct gs_gate_calls {
@@ -153,6 +161,7 @@ typedef struct gs_gate_link {
     uint32_t slot, bit; /* of a latency program */
     uint64_t memory_limit, hold_ns;
     int64_t ahead_ns;
+    unsigned part_sms; /* for long kernels; 0: all */
 } gs_gate_link;
 
 extern gs_gate_link gs_gate_state;
@@ -171,6 +180,16 @@ static inline void gs_gate_count(_Atomic uint64_t *counter, uint64_t by) {
     atomic_fetch_add_explicit(counter, by, memory_order_relaxed);
 }
 
+/* ---- gate_part.c: best effort ---- */
+
+typedef struct gs_gate_part gs_gate_part;
+
+/* A kernel of this stream is to run on a part of the SMs: it must be launched on the stream of the part, and then the
+   part left. NULL: that cannot be. */
+gs_gate_part *gs_gate_part_enter(void *stream);
+void *gs_gate_part_stream(const gs_gate_part *part);
+void gs_gate_part_leave(gs_gate_part *part);
+
 /* ---- gate_wait.c: best effort ---- */
 
 /* Streams that are capturing a graph. */
@@ -178,12 +197,27 @@ void gs_gate_capture_begins(void);
 void gs_gate_capture_ends(void);
 bool gs_gate_is_capturing(void *stream);
 
+/* Work on a stream. `what` is a function with its shape, or a graph, without; NULL: a copy of so many bytes. */
+typedef struct gs_gate_item {
+    void *stream;
+    const void *what;
+    const unsigned *shape;
+    uint64_t bytes;
+    bool can_part; /* it may be launched on another stream */
+} gs_gate_item;
+
 typedef struct gs_gate_sample gs_gate_sample;
 
-/* Before and after work on a stream; the calls between them put it there. `what` is a function with its shape, or a
-   graph, without; NULL: a copy of so many bytes. */
-gs_gate_sample *gs_gate_wait_before(void *stream, const void *what, const unsigned *shape, uint64_t bytes);
-void gs_gate_wait_after(void *stream, gs_gate_sample *sample);
+/* What goes around it. */
+typedef struct gs_gate_around {
+    void *stream;
+    gs_gate_sample *sample; /* or NULL */
+    gs_gate_part *part;     /* not NULL: the work goes to the stream of the part */
+} gs_gate_around;
+
+/* Before and after the call that puts the work into the stream. */
+gs_gate_around gs_gate_wait_before(const gs_gate_item *item);
+void gs_gate_wait_after(const gs_gate_around *around);
 void gs_gate_wait_forget(const void *graph); /* it is destroyed */
 
 /* ---- gate_work.c: latency ---- */

@@ -25,65 +25,77 @@ static void *stream_of_ptsz(void *stream) {
 
 /* ---- work ---- */
 
-struct around {
-    void *stream;
-    gs_gate_sample *sample;
-};
-
-static struct around before(void *stream, const void *what, const unsigned *shape, uint64_t bytes) {
-    struct around around = {.stream = stream};
-    if (!gs_gate_is_linked() || gs_gate_is_capturing(stream))
-        return around;
+static gs_gate_around before(const gs_gate_item *item) {
+    if (!gs_gate_is_linked() || gs_gate_is_capturing(item->stream))
+        return (gs_gate_around){.stream = item->stream};
     gs_tenant_page *page = gs_gate_state.page;
-    gs_gate_count(!what ? &page->copies : shape ? &page->launches : &page->graphs, 1);
-    if (gs_gate_state.class == GS_GATE_LATENCY)
-        gs_gate_work_begins(stream);
-    else
-        around.sample = gs_gate_wait_before(stream, what, shape, bytes);
-    return around;
+    gs_gate_count(!item->what ? &page->copies : item->shape ? &page->launches : &page->graphs, 1);
+    if (gs_gate_state.class == GS_GATE_BEST_EFFORT)
+        return gs_gate_wait_before(item);
+    gs_gate_work_begins(item->stream);
+    return (gs_gate_around){.stream = item->stream};
 }
 
 /* A function of the driver that puts work into a stream. */
-#define WORK(name, parameters, arguments, on, what, shape, bytes)                                                      \
+#define WORK(name, parameters, arguments, ...)                                                                         \
     static int hook_##name parameters {                                                                                \
-        struct around around = before(on, what, shape, bytes);                                                         \
+        gs_gate_around around = before(&(gs_gate_item){__VA_ARGS__});                                                  \
         int result = gs_gate_real.name arguments;                                                                      \
-        gs_gate_wait_after(around.stream, around.sample);                                                              \
+        gs_gate_wait_after(&around);                                                                                   \
         return result;                                                                                                 \
     }
 /* Both kinds of it. */
-#define WORKS(name, parameters, arguments, stream, what, shape, bytes)                                                 \
-    WORK(name, parameters, arguments, stream_of(stream), what, shape, bytes)                                           \
-    WORK(name##_ptsz, parameters, arguments, stream_of_ptsz(stream), what, shape, bytes)
+#define WORKS(name, parameters, arguments, on, ...)                                                                    \
+    WORK(name, parameters, arguments, .stream = stream_of(on), __VA_ARGS__)                                            \
+    WORK(name##_ptsz, parameters, arguments, .stream = stream_of_ptsz(on), __VA_ARGS__)
 
 #define SHAPE ((const unsigned[6]){gx, gy, gz, bx, by, bz})
+
+/* Where the work goes. */
+static void *target_of(const gs_gate_around *around, void *stream) {
+    return around->part ? gs_gate_part_stream(around->part) : stream;
+}
 
 WORKS(cuLaunchKernel,
       (void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
        void *stream, void **values, void **extra),
-      (function, gx, gy, gz, bx, by, bz, shared, stream, values, extra), stream, function, SHAPE, 0)
-WORKS(cuLaunchKernelEx, (const gs_gate_config *config, void *function, void **values, void **extra),
-      (config, function, values, extra), config->stream, function, config->shape, 0)
+      (function, gx, gy, gz, bx, by, bz, shared, target_of(&around, stream), values, extra), stream, .what = function,
+      .shape = SHAPE, .can_part = true)
+
+/* A launch with attributes may depend on the one before it in its stream. */
+static gs_gate_config config_of(const gs_gate_around *around, const gs_gate_config *config) {
+    gs_gate_config changed = *config;
+    changed.stream = target_of(around, config->stream);
+    return changed;
+}
+
+#define CONFIGURED(name, on)                                                                                           \
+    WORK(name, (const gs_gate_config *config, void *function, void **values, void **extra),                            \
+         (around.part ? &(gs_gate_config[]){config_of(&around, config)}[0] : config, function, values, extra),         \
+         .stream = on(config->stream), .what = function, .shape = config->shape, .can_part = !config->attribute_count)
+CONFIGURED(cuLaunchKernelEx, stream_of)
+CONFIGURED(cuLaunchKernelEx_ptsz, stream_of_ptsz)
+
 WORKS(cuLaunchCooperativeKernel,
       (void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
        void *stream, void **values),
-      (function, gx, gy, gz, bx, by, bz, shared, stream, values), stream, function, SHAPE, 0)
-WORKS(cuGraphLaunch, (void *graph, void *stream), (graph, stream), stream, graph, NULL, 0)
+      (function, gx, gy, gz, bx, by, bz, shared, stream, values), stream, .what = function, .shape = SHAPE)
+WORKS(cuGraphLaunch, (void *graph, void *stream), (graph, stream), stream, .what = graph)
 
 WORKS(cuMemcpyHtoDAsync_v2, (gs_gate_pointer to, const void *from, size_t bytes, void *stream),
-      (to, from, bytes, stream), stream, NULL, NULL, bytes)
+      (to, from, bytes, stream), stream, .bytes = bytes)
 WORKS(cuMemcpyDtoHAsync_v2, (void *to, gs_gate_pointer from, size_t bytes, void *stream), (to, from, bytes, stream),
-      stream, NULL, NULL, bytes)
+      stream, .bytes = bytes)
 WORKS(cuMemcpyDtoDAsync_v2, (gs_gate_pointer to, gs_gate_pointer from, size_t bytes, void *stream),
-      (to, from, bytes, stream), stream, NULL, NULL, bytes)
+      (to, from, bytes, stream), stream, .bytes = bytes)
 WORKS(cuMemcpyAsync, (gs_gate_pointer to, gs_gate_pointer from, size_t bytes, void *stream), (to, from, bytes, stream),
-      stream, NULL, NULL, bytes)
+      stream, .bytes = bytes)
 WORKS(cuMemsetD8Async, (gs_gate_pointer to, unsigned char value, size_t count, void *stream),
-      (to, value, count, stream), stream, NULL, NULL, count)
+      (to, value, count, stream), stream, .bytes = count)
 WORKS(cuMemsetD16Async, (gs_gate_pointer to, unsigned short value, size_t count, void *stream),
-      (to, value, count, stream), stream, NULL, NULL, 2 * count)
+      (to, value, count, stream), stream, .bytes = 2 * count)
 WORKS(cuMemsetD32Async, (gs_gate_pointer to, unsigned value, size_t count, void *stream), (to, value, count, stream),
-      stream, NULL, NULL, 4 * count)
+      stream, .bytes = 4 * count)
 
 static int hook_cuGraphExecDestroy(void *graph) {
     if (gs_gate_is_linked())

@@ -42,7 +42,7 @@ static gs_pace_kernel *find_kernel(gs_pace *pace, uint64_t key) {
 void gs_pace_forget(gs_pace *pace, uint64_t key) {
     gs_pace_kernel *kernel = find_kernel(pace, key);
     kernel->expected_ns = 0; /* the entry stays: others may be found behind it */
-    kernel->samples = kernel->launches = 0;
+    kernel->samples = kernel->part_samples = kernel->launches = 0;
 }
 
 /* The state of a stream. One that is forgotten waits once more than needed. */
@@ -78,16 +78,26 @@ static gs_pace_step step_ahead(gs_pace *pace, const void *stream, int64_t ns, bo
     return step;
 }
 
-gs_pace_step gs_pace_launch(gs_pace *pace, const void *stream, uint64_t key, bool is_marked) {
+/* A long kernel runs on a part of the SMs if it is not much slower there. */
+static bool is_for_part(const gs_pace *pace, const gs_pace_kernel *kernel) {
+    enum { MOST_PERCENT = 125 };
+    return pace->has_part && kernel->samples >= FIRST_SAMPLES && level_of(kernel->expected_ns) > 0 &&
+           (kernel->part_samples < FIRST_SAMPLES || kernel->part_ns * 100 <= kernel->expected_ns * MOST_PERCENT);
+}
+
+gs_pace_step gs_pace_launch(gs_pace *pace, const void *stream, uint64_t key, bool can_part, bool is_marked) {
     gs_pace_kernel *kernel = find_kernel(pace, key);
-    bool is_known = kernel->samples > 0;
-    gs_pace_step step = step_ahead(pace, stream, is_known ? kernel->expected_ns : UNKNOWN_NS, is_marked);
+    bool is_known = kernel->samples > 0, uses_part = can_part && is_for_part(pace, kernel);
+    uint32_t samples = uses_part ? kernel->part_samples : kernel->samples;
+    int64_t ns = uses_part && samples ? kernel->part_ns : is_known ? kernel->expected_ns : UNKNOWN_NS;
+    gs_pace_step step = step_ahead(pace, stream, ns, is_marked);
     if (!is_known) {
         step.expected_ns = 0;
         step.level = 0;
     }
     step.kernel = kernel;
-    step.wants_sample = kernel->samples < FIRST_SAMPLES || kernel->launches % SAMPLE_EVERY == 0;
+    step.uses_part = uses_part;
+    step.wants_sample = samples < FIRST_SAMPLES || kernel->launches % SAMPLE_EVERY == 0;
     kernel->launches++;
     return step;
 }
@@ -96,14 +106,21 @@ gs_pace_step gs_pace_copy(gs_pace *pace, const void *stream, uint64_t bytes, boo
     return step_ahead(pace, stream, COPY_NS + (int64_t)(bytes / COPY_BYTES_PER_NS), is_marked);
 }
 
-void gs_pace_learn(gs_pace *pace, gs_pace_kernel *kernel, int64_t ns) {
+static void learn(int64_t *expected_ns, uint32_t *samples, int64_t ns) {
+    if (!*samples)
+        *expected_ns = ns;
+    else
+        *expected_ns += (ns - *expected_ns) / (ns < *expected_ns ? 2 : 4);
+    ++*samples;
+}
+
+void gs_pace_learn(gs_pace *pace, gs_pace_kernel *kernel, bool on_part, int64_t ns) {
     if (ns < 1)
         ns = 1;
-    if (!kernel->samples || ns < kernel->expected_ns)
-        kernel->expected_ns = kernel->samples ? (kernel->expected_ns + ns) / 2 : ns;
+    if (on_part)
+        learn(&kernel->part_ns, &kernel->part_samples, ns);
     else
-        kernel->expected_ns += (ns - kernel->expected_ns) / 4;
-    kernel->samples++;
+        learn(&kernel->expected_ns, &kernel->samples, ns);
     if (kernel->expected_ns > pace->longest_ns)
         pace->longest_ns = kernel->expected_ns;
 }

@@ -25,6 +25,7 @@ enum {
 struct gs_gate_sample {
     void *begin, *end; /* events */
     gs_pace_kernel *kernel;
+    bool on_part;
     enum { SAMPLE_FREE, SAMPLE_TAKEN, SAMPLE_UNDER_WAY } state;
 };
 
@@ -68,14 +69,14 @@ static void collect_samples(void) {
         if (result == GS_CUDA_NOT_READY)
             continue;
         if (result == GS_CUDA_OK && gs_gate_real.cuEventElapsedTime(&ms, sample->begin, sample->end) == GS_CUDA_OK)
-            gs_pace_learn(&waits.pace, sample->kernel, (int64_t)(ms * 1e6f));
+            gs_pace_learn(&waits.pace, sample->kernel, sample->on_part, (int64_t)(ms * 1e6f));
         sample->state = SAMPLE_FREE;
         waits.under_way--;
     }
     atomic_store_explicit(&gs_gate_state.page->longest_ns, (uint64_t)waits.pace.longest_ns, memory_order_relaxed);
 }
 
-static gs_gate_sample *take_sample(gs_pace_kernel *kernel) {
+static gs_gate_sample *take_sample(const gs_pace_step *step) {
     for (size_t i = 0; i < SAMPLES; i++) {
         gs_gate_sample *sample = &waits.samples[i];
         if (sample->state != SAMPLE_FREE)
@@ -84,7 +85,8 @@ static gs_gate_sample *take_sample(gs_pace_kernel *kernel) {
             return NULL;
         if (!sample->end && gs_gate_real.cuEventCreate(&sample->end, 0) != GS_CUDA_OK)
             return NULL;
-        sample->kernel = kernel;
+        sample->kernel = step->kernel;
+        sample->on_part = step->uses_part;
         sample->state = SAMPLE_TAKEN;
         return sample;
     }
@@ -134,39 +136,45 @@ static bool must_pace(void) {
 }
 
 /* Under the lock. */
-static gs_pace_step decide(void *stream, const void *what, const unsigned *shape, uint64_t bytes) {
+static gs_pace_step decide(const gs_gate_item *item) {
     bool is_marked = atomic_load_explicit(&gs_gate_state.board->marks[0], memory_order_relaxed);
     waits.pace.ahead_ns = gs_gate_state.ahead_ns;
-    if (!what)
-        return gs_pace_copy(&waits.pace, stream, bytes, is_marked);
-    return gs_pace_launch(&waits.pace, stream, gs_pace_key(what, shape), is_marked);
+    waits.pace.has_part = gs_gate_state.part_sms;
+    if (!item->what)
+        return gs_pace_copy(&waits.pace, item->stream, item->bytes, is_marked);
+    return gs_pace_launch(&waits.pace, item->stream, gs_pace_key(item->what, item->shape), item->can_part, is_marked);
 }
 
-gs_gate_sample *gs_gate_wait_before(void *stream, const void *what, const unsigned *shape, uint64_t bytes) {
+gs_gate_around gs_gate_wait_before(const gs_gate_item *item) {
+    gs_gate_around around = {.stream = item->stream};
     bool is_calm = !has_captures();
-    gs_gate_sample *sample = NULL;
     if (!must_pace())
-        return NULL;
+        return around;
     pthread_mutex_lock(&waits.lock);
-    gs_pace_step step = decide(stream, what, shape, bytes);
+    gs_pace_step step = decide(item);
     bool can_wait = waits.marks || (is_calm && map_marks());
     if (is_calm && waits.under_way && ++waits.launches % COLLECT_EVERY == 0)
         collect_samples();
     if (can_wait && step.wants_sample && is_calm)
-        sample = take_sample(step.kernel);
+        around.sample = take_sample(&step);
     pthread_mutex_unlock(&waits.lock);
     gs_gate_count(&gs_gate_state.page->work_ns, (uint64_t)step.expected_ns);
     if (can_wait && step.must_wait)
-        put_wait(stream, step.level);
-    if (sample)
-        gs_gate_real.cuEventRecord(sample->begin, stream);
-    return sample;
+        put_wait(item->stream, step.level);
+    if (around.sample)
+        gs_gate_real.cuEventRecord(around.sample->begin, item->stream);
+    if (step.uses_part && can_wait)
+        around.part = gs_gate_part_enter(item->stream);
+    return around;
 }
 
-void gs_gate_wait_after(void *stream, gs_gate_sample *sample) {
+void gs_gate_wait_after(const gs_gate_around *around) {
+    gs_gate_sample *sample = around->sample;
+    if (around->part)
+        gs_gate_part_leave(around->part);
     if (!sample)
         return;
-    int code = gs_gate_real.cuEventRecord(sample->end, stream);
+    int code = gs_gate_real.cuEventRecord(sample->end, around->stream);
     pthread_mutex_lock(&waits.lock);
     sample->state = code == GS_CUDA_OK ? SAMPLE_UNDER_WAY : SAMPLE_FREE;
     waits.under_way += code == GS_CUDA_OK;

@@ -2,9 +2,9 @@
  * gated_driver.c: a libcuda.so.1 for the tests of `gridsmith run`, without a GPU.
  *
  * Each stream has a thread that executes its operations in order. A kernel takes the time that its name says
- * ("kernel_500" takes 500 us) and does nothing. As with the real driver, a query while a stream captures, and a wait
- * put into a stream that captures, end the capture with an error. What starts with `gated` is for the tests: counts of
- * what the driver was asked to do.
+ * ("kernel_500" takes 500 us) and does nothing; events tell that time, however busy the machine is. As with the real
+ * driver, a query while a stream captures, and a wait put into a stream that captures, end the capture with an error.
+ * What starts with `gated` is for the tests: counts of what the driver was asked to do.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -31,7 +31,7 @@ enum {
     CAPTURE_INVALIDATED = 901
 };
 
-enum kind { KERNEL, WAIT, RECORD };
+enum kind { KERNEL, WAIT, RECORD, AWAIT };
 
 struct function {
     uint64_t us;
@@ -56,7 +56,8 @@ struct stream {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct operation *first, **last;
-    bool has_thread;
+    bool has_thread, is_green;
+    uint64_t clock_ns; /* how long its kernels took, as if the machine were never busy */
     int priority;
     int capture; /* 0: none; 1: it captures; 2: the capture is invalid */
     uint64_t captured_us, captured;
@@ -70,17 +71,11 @@ static struct stream default_stream = {
     .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, .last = &default_stream.first};
 static struct stream *captures[16];
 static _Atomic bool is_started;
-static _Atomic uint64_t waits, launches, queries, allocated;
+static _Atomic uint64_t waits, launches, queries, allocated, green_launches;
 static _Thread_local void *current;
 
 static struct stream *stream_of(void *stream) {
     return (uintptr_t)stream <= 2 ? &default_stream : stream;
-}
-
-static uint64_t now_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
 static void sleep_us(uint64_t us) {
@@ -90,17 +85,23 @@ static void sleep_us(uint64_t us) {
 
 /* ---- streams ---- */
 
-static void execute(const struct operation *operation) {
+static void execute(struct stream *stream, const struct operation *operation) {
     switch (operation->kind) {
     case KERNEL:
         sleep_us(operation->us);
+        stream->clock_ns += operation->us * 1000;
         break;
     case WAIT:
         while (atomic_load(operation->word) != operation->value)
             sleep_us(20);
         break;
+    case AWAIT:
+        while (atomic_load(&operation->event->done) < operation->number)
+            sleep_us(20);
+        stream->clock_ns = stream->clock_ns > operation->event->at_ns ? stream->clock_ns : operation->event->at_ns;
+        break;
     case RECORD:
-        operation->event->at_ns = now_ns();
+        operation->event->at_ns = stream->clock_ns;
         atomic_store(&operation->event->done, operation->number);
         break;
     }
@@ -116,7 +117,7 @@ static void *work(void *argument) {
             continue;
         }
         pthread_mutex_unlock(&stream->lock);
-        execute(operation);
+        execute(stream, operation);
         pthread_mutex_lock(&stream->lock);
         stream->first = operation->next;
         if (!stream->first)
@@ -255,6 +256,56 @@ CALL cuEventElapsedTime(float *ms, void *begin, void *end) {
     return OK;
 }
 
+CALL cuStreamWaitEvent(void *stream, void *event, unsigned flags) {
+    struct event *asked = event;
+    (void)flags;
+    return add(stream_of(stream), &(struct operation){.kind = AWAIT, .event = asked, .number = asked->asked});
+}
+
+/* ---- green contexts: a part of 10 SMs ---- */
+
+struct resource {
+    int type;
+    unsigned char padding[92];
+    unsigned sms;
+};
+
+CALL cuCtxGetDevice(int *device) {
+    *device = 0;
+    return current ? OK : NOT_INITIALIZED;
+}
+
+CALL cuDeviceGetDevResource(int device, struct resource *resource, int type) {
+    resource->type = type;
+    resource->sms = 10;
+    return device || type != 1 ? INVALID_VALUE : OK;
+}
+
+CALL cuDevSmResourceSplitByCount(struct resource *parts, unsigned *count, const struct resource *all,
+                                 struct resource *rest, unsigned flags, unsigned sms) {
+    parts[0] = *all;
+    parts[0].sms = sms;
+    *rest = *all;
+    return *count != 1 || flags ? INVALID_VALUE : OK;
+}
+
+CALL cuDevResourceGenerateDesc(void **description, struct resource *parts, unsigned count) {
+    *description = parts;
+    return count == 1 ? OK : INVALID_VALUE;
+}
+
+CALL cuGreenCtxCreate(void **context, void *description, int device, unsigned flags) {
+    *context = &captures;
+    return description && !device && flags == 1 ? OK : INVALID_VALUE;
+}
+
+CALL cuGreenCtxStreamCreate(void **stream, void *context, unsigned flags, int priority) {
+    int code = context == &captures && flags == 1 ? cuStreamCreateWithPriority(stream, flags, priority) : INVALID_VALUE;
+    if (code == OK)
+        ((struct stream *)*stream)->is_green = true;
+    return code;
+}
+
 /* ---- launches and graphs ---- */
 
 static int put_kernel(void *stream, uint64_t us) {
@@ -267,6 +318,7 @@ static int put_kernel(void *stream, uint64_t us) {
         return asked->capture == 2 ? CAPTURE_INVALIDATED : OK;
     }
     atomic_fetch_add(&launches, 1);
+    atomic_fetch_add(&green_launches, asked->is_green);
     return add(asked, &(struct operation){.kind = KERNEL, .us = us});
 }
 
@@ -434,7 +486,8 @@ int cuGetProcAddress_v2(const char *name, void **found, int version, uint64_t fl
 
 /* ---- for the tests ---- */
 
-CALL gatedCounts(uint64_t *all_waits, uint64_t *all_launches, uint64_t *all_queries) {
+CALL gatedCounts(uint64_t *all_waits, uint64_t *all_launches, uint64_t *all_queries, uint64_t *on_green) {
+    *on_green = green_launches;
     *all_waits = waits;
     *all_launches = launches;
     *all_queries = queries;

@@ -52,7 +52,7 @@ static struct driver {
     int (*deallocate)(pointer);
     int (*memory_info)(size_t *, size_t *);
     int (*total)(size_t *, int);
-    int (*counts)(uint64_t *, uint64_t *, uint64_t *);
+    int (*counts)(uint64_t *, uint64_t *, uint64_t *, uint64_t *);
     int (*missing)(void);
 } cuda;
 
@@ -196,10 +196,11 @@ static int allocate(size_t bytes) {
 }
 
 static int print_counts(void) {
-    uint64_t waits = 0, launches = 0, queries = 0;
+    uint64_t waits = 0, launches = 0, queries = 0, green = 0;
     if (cuda.counts)
-        cuda.counts(&waits, &launches, &queries);
-    printf("%llu %llu %llu\n", (unsigned long long)waits, (unsigned long long)launches, (unsigned long long)queries);
+        cuda.counts(&waits, &launches, &queries, &green);
+    printf("%llu %llu %llu %llu\n", (unsigned long long)waits, (unsigned long long)launches,
+           (unsigned long long)queries, (unsigned long long)green);
     return -1;
 }
 
