@@ -5,7 +5,8 @@
 
 Needs a GPU, PyTorch, and for MPS nvidia-cuda-mps-control. Starts and stops `gridsmith serve` and MPS by itself, in
 folders of its own. The modes: each program alone; two processes, time-sliced; MPS; MPS with a stream priority for the
-request and a client priority for training; `gridsmith run` under MPS; `gridsmith run` without MPS.
+request and a client priority for training; `gridsmith run` under MPS; `gridsmith run` without MPS. Options of
+`gridsmith run --best-effort` may follow the last two: ours-mps:--ahead=30:--long-sms=80.
 """
 import argparse
 import json
@@ -101,10 +102,9 @@ def measure(mode, kind, options):
         if mode == "priorities":
             commands = [(serve + ["--priority"], {}), (train, {"CUDA_MPS_CLIENT_PRIORITY": "1"})]
         elif mode.startswith("ours"):
-            ahead = mode.rsplit(":", 1)[1] if ":" in mode else "50"
             with Daemon(options.gridsmith) as daemon:
                 commands = [(daemon.run("--latency") + serve, {}),
-                            (daemon.run("--best-effort", "--ahead", ahead) + train, {})]
+                            (daemon.run("--best-effort", *mode.split(":")[1:]) + train, {})]
                 results, status = play(commands, mps, daemon)
                 return {"request": results[0], "training": results[1], "programs": status}
         else:
@@ -116,12 +116,12 @@ def measure(mode, kind, options):
 def show(kind, mode, result, alone):
     request, training = result.get("request", {}), result.get("training", {})
     if not request or not training:
-        print(f"{kind:8} {mode:14} FAILED {result}", flush=True)
+        print(f"{kind:8} {mode:20} FAILED {result}", flush=True)
         return
     wall, gpu = request["wall_ms"], request["gpu_ms"]
     ratio = wall["p99"] / alone["request"]["wall_ms"]["p99"]
     kept = 100 * training["steps_per_s"] / alone["training"]["steps_per_s"]
-    print(f"{kind:8} {mode:14} wall p50 {wall['p50']:.3f} p99 {wall['p99']:.3f} p99.9 {wall['p999']:.3f} | "
+    print(f"{kind:8} {mode:20} wall p50 {wall['p50']:.3f} p99 {wall['p99']:.3f} p99.9 {wall['p999']:.3f} | "
           f"gpu p50 {gpu['p50']:.3f} p99 {gpu['p99']:.3f} | p99 {ratio:.2f}x | {training['steps_per_s']:.2f} steps/s, "
           f"{kept:.0f}% kept", flush=True)
 
