@@ -12,12 +12,16 @@
 #include "gate/gate_pace.h"
 #include "gate/gate_request.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -421,7 +425,7 @@ static void pair_in_a_request(struct program *latency, struct program *training,
 static void latency_program_that_is_killed_holds_nobody(void **state) {
     struct program latency, training;
     (void)state;
-    pair_in_a_request(&latency, &training, "3600000");
+    pair_in_a_request(&latency, &training, "10000");
     assert_waits(&training);
     kill_program(&latency);
     assert_goes_on(&training);
@@ -465,7 +469,7 @@ static void best_effort_program_that_is_killed_leaves_nothing(void **state) {
 static void killed_daemon_lets_everybody_go_on(void **state) {
     struct program latency, training;
     (void)state;
-    pair_in_a_request(&latency, &training, "3600000");
+    pair_in_a_request(&latency, &training, "10000");
     assert_waits(&training);
     end_process(the_daemon, SIGKILL);
     the_daemon = 0;
@@ -528,6 +532,150 @@ static void driver_that_is_missing_or_old_is_an_error_of_cuda(void **state) {
     assert_true(code == NO_DEVICE || access("/usr/lib/libcuda.so.1", F_OK) == 0);
     assert_true(errors_say("there is no NVIDIA driver"));
     stop_program(&program);
+}
+
+/* ---- hostile programs ---- */
+
+/* A latency program that does what it likes with the memory that it shares. */
+struct intruder {
+    int socket;
+    gs_board *board;
+    gs_tenant_page *page;
+};
+
+static struct intruder intrude(void) {
+    gs_wire_hello hello = {
+        .magic = GS_WIRE_MAGIC, .version = GS_WIRE_VERSION, .kind = GS_WIRE_LATENCY, .name = "\"\033[2J"};
+    gs_wire_welcome welcome;
+    int fds[2];
+    struct intruder intruder = {.socket = gs_wire_connect(socket_path, &hello)};
+    assert_int_equal(gs_wire_answer(intruder.socket, &welcome, fds, 2), GS_CLIENT_OK);
+    intruder.board = mmap(NULL, sizeof *intruder.board, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
+    intruder.page = mmap(NULL, sizeof *intruder.page, PROT_READ | PROT_WRITE, MAP_SHARED, fds[1], 0);
+    assert_true(intruder.board != MAP_FAILED && intruder.page != MAP_FAILED);
+    assert_int_not_equal(ftruncate(fds[0], 0), 0); /* sealed */
+    assert_int_not_equal(ftruncate(fds[1], 0), 0);
+    close(fds[0]);
+    close(fds[1]);
+    return intruder;
+}
+
+static void leave(struct intruder *intruder) {
+    munmap(intruder->board, sizeof *intruder->board);
+    munmap(intruder->page, sizeof *intruder->page);
+    close(intruder->socket);
+}
+
+static void check_status(void) {
+    char *json = NULL;
+    assert_int_equal(gs_status_request(socket_path, &json, NULL), GS_OK);
+    json_error_t wrong;
+    json_t *status = json_loads(json, 0, &wrong);
+    if (!status)
+        fail_msg("%s: %.100s", wrong.text, json + gs_max(0, wrong.position - 60));
+    json_decref(status);
+    free(json);
+}
+
+/* Marks of a slot that says nothing, of one that wants to hold others for ever, and of requests that never end. */
+static void marks_of_a_hostile_program_expire(void **state) {
+    struct program training = PROGRAM("--best-effort");
+    (void)state;
+    assert_int_equal(ask(&training, "start"), 0);
+    struct intruder intruder = intrude();
+    for (uint64_t way = 0; way < 3; way++) {
+        if (way == 1)
+            intruder.board->slots[5].since_ns = intruder.board->slots[5].hold_ns = UINT64_MAX;
+        gs_board_mark(intruder.board, UINT32_MAX);
+        assert_int_equal(ask(&training, "launch 10 1 3"), 0);
+        for (int i = 0; i < GIVE_UP_MS / 5 && ask(&training, "query 1") == NOT_READY; i++) {
+            intruder.board->slots[5].since_ns += way == 2;
+            intruder.board->slots[5].hold_ns = way == 2 ? 500000000 : intruder.board->slots[5].hold_ns;
+            wait_ms(5);
+        }
+        assert_int_equal(ask(&training, "query 1"), 0);
+    }
+    leave(&intruder);
+    stop_program(&training);
+}
+
+static void nonsense_in_shared_memory_harms_nobody(void **state) {
+    gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), 0);
+    struct intruder intruder = intrude();
+    (void)state;
+    for (int round = 0; round < 200; round++) {
+        unsigned char *parts[] = {(void *)intruder.board, (void *)intruder.page};
+        size_t sizes[] = {sizeof *intruder.board, sizeof *intruder.page};
+        int part = round % 2;
+        for (size_t i = 0; i < sizes[part]; i++)
+            parts[part][i] = round % 3 ? (unsigned char)gs_random_from(&random, 0, 255) : 255;
+        if (round % 10 == 0)
+            check_status();
+    }
+    send(intruder.socket, "what?", 5, MSG_NOSIGNAL); /* a program says nothing after its hello */
+    for (int i = 0; i < GIVE_UP_MS / 10 && !status_says("\"programs\":[]"); i++)
+        wait_ms(10);
+    assert_true(status_says("\"programs\":[]"));
+    leave(&intruder);
+}
+
+/* ---- many programs that come and go ---- */
+
+static void act_at_random(gs_random *random, struct program *program) {
+    static const char *const commands[] = {
+        "launch 10 1 20", "launch 300 2", "sync 1",         "sync 2",    "sync_all", "threads 2", "record 1",
+        "wait",           "query 2",      "capture 10 3 4", "alloc 100", "own 10",   "counts",    "launch_ex 10 1"};
+    static const int signals[] = {SIGSTOP, SIGCONT, SIGCONT, SIGKILL};
+    if (gs_random_chance(random, 70))
+        tell(program, commands[gs_random_from(random, 0, GS_COUNT(commands) - 1)]);
+    else
+        kill(program->process, signals[gs_random_from(random, 0, GS_COUNT(signals) - 1)]);
+}
+
+static struct program start_at_random(gs_random *random) {
+    struct program program = gs_random_chance(random, 50) ? PROGRAM("--latency", "--hold", "50")
+                                                          : PROGRAM("--best-effort", "--memory", "1G");
+    fcntl(fileno(program.to), F_SETFL, O_NONBLOCK); /* it may be stopped, and never read */
+    tell(&program, "start");
+    return program;
+}
+
+static size_t count_descriptors(pid_t process) {
+    char path[40];
+    size_t count = 0;
+    snprintf(path, sizeof path, "/proc/%d/fd", process);
+    DIR *listing = opendir(path);
+    while (listing && readdir(listing))
+        count++;
+    if (listing)
+        closedir(listing);
+    return count;
+}
+
+static void programs_that_come_and_go_leave_nothing(void **state) {
+    enum { AT_ONCE = 6 };
+    uint64_t rounds = test_number("GRIDSMITH_RUNS", 100000) / 1000;
+    gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), 0);
+    struct program programs[AT_ONCE];
+    (void)state;
+    struct intruder first = intrude(); /* makes the board, which stays */
+    size_t before = count_descriptors(the_daemon);
+    for (int i = 0; i < AT_ONCE; i++)
+        programs[i] = start_at_random(&random);
+    for (uint64_t round = 0; round < rounds; round++) {
+        size_t at = (size_t)gs_random_from(&random, 0, AT_ONCE - 1);
+        for (int i = 0; i < 8; i++)
+            act_at_random(&random, &programs[gs_random_from(&random, 0, AT_ONCE - 1)]);
+        kill_program(&programs[at]);
+        programs[at] = start_at_random(&random);
+    }
+    for (int i = 0; i < AT_ONCE; i++)
+        kill_program(&programs[i]);
+    for (int i = 0; i < GIVE_UP_MS / 10 && count_descriptors(the_daemon) > before; i++)
+        wait_ms(10);
+    assert_in_range(count_descriptors(the_daemon), 1, before);
+    leave(&first);
+    check_waiting(NULL); /* and everything works */
 }
 
 /* ---- memory ---- */
@@ -669,6 +817,9 @@ int main(void) {
         DAEMON_TEST(program_runs_without_a_daemon),
         DAEMON_TEST(driver_whose_streams_cannot_wait_is_ungated),
         DAEMON_TEST(driver_that_is_missing_or_old_is_an_error_of_cuda),
+        DAEMON_TEST(marks_of_a_hostile_program_expire),
+        DAEMON_TEST(nonsense_in_shared_memory_harms_nobody),
+        DAEMON_TEST(programs_that_come_and_go_leave_nothing),
         DAEMON_TEST(memory_beyond_the_limit_is_out_of_memory),
     };
     if (!mkdtemp(folder))

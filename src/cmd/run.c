@@ -26,7 +26,7 @@ static const gs_option option_table[] = {
     GS_TEXT(struct options, "memory", memory, "BYTES",
             "device memory that it may have (K, M, G and T are powers of 1024); beyond it, allocations fail"),
     GS_INT(struct options, "sms", sms, "N", 1, 1024, "SMs that it may use; needs MPS"),
-    GS_INT(struct options, "hold", hold, "MS", 1, 3600000,
+    GS_INT(struct options, "hold", hold, "MS", 1, 10000,
            "a request that takes longer does not hold others any more (default: 10 times the longest, 20 to 1000)"),
     GS_INT(struct options, "ahead", ahead, "US", 1, 1000000,
            "best-effort work between two looks at latency programs (default 50)"),

@@ -129,8 +129,9 @@ void gs_tenants_close(gs_tenants *tenants) {
 
 /* ---- the status ---- */
 
+/* A number that a program wrote: readers of JSON take no larger ones than this. */
 static uint64_t read_count(const _Atomic uint64_t *count) {
-    return atomic_load_explicit(count, memory_order_relaxed);
+    return gs_min_u64(atomic_load_explicit(count, memory_order_relaxed), INT64_MAX);
 }
 
 /* The times that `percents` of all requests are within, about; 0: there were none. The program may write meanwhile. */
