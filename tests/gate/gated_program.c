@@ -124,9 +124,10 @@ static void *function_of(unsigned us) {
     while (functions[i] && times[i] != us)
         i++;
     snprintf(name, sizeof name, "kernel_%u", us);
-    if (!functions[i])
+    if (!functions[i]) {
+        times[i] = us;
         cuda.get_function(&functions[i], NULL, name);
-    times[i] = us;
+    }
     return functions[i];
 }
 
