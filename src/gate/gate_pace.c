@@ -1,15 +1,14 @@
 /*
  * gate_pace.c: where the streams of a best-effort program wait. See gate_pace.h.
  *
- * An unknown kernel is taken for a long one: a wait goes before it, and it is timed. Samples that are longer than
- * expected count less, because a request may have run beside the kernel.
+ * An unknown kernel is taken for a long one: a wait goes before it, and it is timed.
  */
 #include "gate_pace.h"
 
 #include "client/client.h"
 
 enum {
-    FIRST_SAMPLES = 3,    /* of each kernel, */
+    FIRST_SAMPLES = 4,    /* of each kernel, */
     SAMPLE_EVERY = 1024,  /* and then one of so many launches */
     UNKNOWN_NS = 1000000, /* a kernel that was not timed yet */
     COPY_BYTES_PER_NS = 1000,
@@ -106,21 +105,29 @@ gs_pace_step gs_pace_copy(gs_pace *pace, const void *stream, uint64_t bytes, boo
     return step_ahead(pace, stream, COPY_NS + (int64_t)(bytes / COPY_BYTES_PER_NS), is_marked);
 }
 
+/* A first launch may load code, and any launch may come late or run beside a request: the shortest time counts. What
+   takes longer for good is learned slowly. */
 static void learn(int64_t *expected_ns, uint32_t *samples, int64_t ns) {
-    if (!*samples)
+    if (!*samples || ns < *expected_ns)
         *expected_ns = ns;
-    else
-        *expected_ns += (ns - *expected_ns) / (ns < *expected_ns ? 2 : 4);
+    else if (*samples >= FIRST_SAMPLES)
+        *expected_ns += (ns - *expected_ns) / 8;
     ++*samples;
 }
 
-void gs_pace_learn(gs_pace *pace, gs_pace_kernel *kernel, bool on_part, int64_t ns) {
+void gs_pace_learn(gs_pace_kernel *kernel, bool on_part, int64_t ns) {
     if (ns < 1)
         ns = 1;
     if (on_part)
         learn(&kernel->part_ns, &kernel->part_samples, ns);
     else
         learn(&kernel->expected_ns, &kernel->samples, ns);
-    if (kernel->expected_ns > pace->longest_ns)
-        pace->longest_ns = kernel->expected_ns;
+}
+
+int64_t gs_pace_longest_ns(const gs_pace *pace) {
+    int64_t longest = 0;
+    for (size_t i = 0; i < GS_PACE_KERNELS; i++)
+        if (pace->kernels[i].samples >= FIRST_SAMPLES && pace->kernels[i].expected_ns > longest)
+            longest = pace->kernels[i].expected_ns;
+    return longest;
 }

@@ -28,8 +28,7 @@ typedef struct gs_pace_stream {
 } gs_pace_stream;
 
 typedef struct gs_pace {
-    int64_t ahead_ns; /* of a stream, between two waits */
-    int64_t longest_ns;
+    int64_t ahead_ns;                                /* of a stream, between two waits */
     bool has_part;                                   /* long kernels may run on a part of the SMs */
     gs_pace_kernel kernels[GS_PACE_KERNELS], others; /* `others`: when there are too many */
     gs_pace_stream streams[GS_PACE_STREAMS];
@@ -52,7 +51,9 @@ gs_pace_step gs_pace_launch(gs_pace *pace, const void *stream, uint64_t key, boo
 /* The same for a copy or a fill of so many bytes. */
 gs_pace_step gs_pace_copy(gs_pace *pace, const void *stream, uint64_t bytes, bool is_marked);
 /* A sample: the launch took so long. */
-void gs_pace_learn(gs_pace *pace, gs_pace_kernel *kernel, bool on_part, int64_t ns);
+void gs_pace_learn(gs_pace_kernel *kernel, bool on_part, int64_t ns);
+/* The longest kernel that is known. */
+int64_t gs_pace_longest_ns(const gs_pace *pace);
 /* The kernel's function is gone: another one may get its address. */
 void gs_pace_forget(gs_pace *pace, uint64_t key);
 

@@ -60,6 +60,7 @@ bool gs_gate_is_capturing(void *stream) {
 /* ---- samples; under the lock ---- */
 
 static void collect_samples(void) {
+    bool has_learned = false;
     for (size_t i = 0; i < SAMPLES && waits.under_way; i++) {
         gs_gate_sample *sample = &waits.samples[i];
         float ms = 0;
@@ -69,11 +70,14 @@ static void collect_samples(void) {
         if (result == GS_CUDA_NOT_READY)
             continue;
         if (result == GS_CUDA_OK && gs_gate_real.cuEventElapsedTime(&ms, sample->begin, sample->end) == GS_CUDA_OK)
-            gs_pace_learn(&waits.pace, sample->kernel, sample->on_part, (int64_t)(ms * 1e6f));
+            gs_pace_learn(sample->kernel, sample->on_part, (int64_t)(ms * 1e6f));
         sample->state = SAMPLE_FREE;
         waits.under_way--;
+        has_learned = true;
     }
-    atomic_store_explicit(&gs_gate_state.page->longest_ns, (uint64_t)waits.pace.longest_ns, memory_order_relaxed);
+    if (has_learned)
+        atomic_store_explicit(&gs_gate_state.page->longest_ns, (uint64_t)gs_pace_longest_ns(&waits.pace),
+                              memory_order_relaxed);
 }
 
 static gs_gate_sample *take_sample(const gs_pace_step *step) {
