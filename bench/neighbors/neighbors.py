@@ -3,10 +3,11 @@
     python3 bench/neighbors/neighbors.py --gridsmith build/release/gridsmith [--seconds 15] [--pairs bert,resnet]
                                          [--modes alone,sliced,mps,priorities,ours,ours-sliced] [--json FILE]
 
-Needs a GPU, PyTorch, and for MPS nvidia-cuda-mps-control. Starts and stops `gridsmith serve` and MPS by itself, in
+Pairs: bert, resnet (PyTorch); plain, plain-long (the CUDA driver and NVRTC alone). Needs a GPU, and for MPS
+nvidia-cuda-mps-control. Starts and stops `gridsmith serve` and MPS by itself, in
 folders of its own. The modes: each program alone; two processes, time-sliced; MPS; MPS with a stream priority for the
 request and a client priority for training; `gridsmith run` under MPS; `gridsmith run` without MPS. Options of
-`gridsmith run --best-effort` may follow the last two: ours-mps:--ahead=30:--long-sms=80.
+`gridsmith run --best-effort`, and variables, may follow the last two: ours-mps:--ahead=30:--long-sms=80:VARIABLE=VALUE.
 """
 import argparse
 import json
@@ -91,10 +92,14 @@ def play(commands, environment, daemon=None):
     return results, status
 
 
+def program(role, kind, seconds):
+    files = ["plain.py", role] if kind.startswith("plain") else [role + ".py"]
+    return [sys.executable, os.path.join(HERE, files[0]), *files[1:], kind, str(seconds)]
+
+
 def measure(mode, kind, options):
     """One mode of one pair."""
-    serve = [sys.executable, os.path.join(HERE, "serve.py"), kind, str(options.seconds)]
-    train = [sys.executable, os.path.join(HERE, "train.py"), kind, str(options.seconds)]
+    serve, train = program("serve", kind, options.seconds), program("train", kind, options.seconds)
     if mode == "alone":
         request = play([(serve, {})], {})[0][0]
         return {"request": request, "training": play([(train, {})], {})[0][0]}
@@ -103,8 +108,10 @@ def measure(mode, kind, options):
             commands = [(serve + ["--priority"], {}), (train, {"CUDA_MPS_CLIENT_PRIORITY": "1"})]
         elif mode.startswith("ours"):
             with Daemon(options.gridsmith) as daemon:
+                words = mode.split(":")[1:]
+                own = dict(word.split("=", 1) for word in words if not word.startswith("-"))
                 commands = [(daemon.run("--latency") + serve, {}),
-                            (daemon.run("--best-effort", *mode.split(":")[1:]) + train, {})]
+                            (daemon.run("--best-effort", *(word for word in words if word.startswith("-"))) + train, own)]
                 results, status = play(commands, mps, daemon)
                 return {"request": results[0], "training": results[1], "programs": status}
         else:
@@ -121,8 +128,8 @@ def show(kind, mode, result, alone):
     wall, gpu = request["wall_ms"], request["gpu_ms"]
     ratio = wall["p99"] / alone["request"]["wall_ms"]["p99"]
     kept = 100 * training["steps_per_s"] / alone["training"]["steps_per_s"]
-    print(f"{kind:8} {mode:20} wall p50 {wall['p50']:.3f} p99 {wall['p99']:.3f} p99.9 {wall['p999']:.3f} | "
-          f"gpu p50 {gpu['p50']:.3f} p99 {gpu['p99']:.3f} | p99 {ratio:.2f}x | {training['steps_per_s']:.2f} steps/s, "
+    print(f"{kind:8} {mode:20} wall p1 {wall['p1']:.3f} p50 {wall['p50']:.3f} p99 {wall['p99']:.3f} p99.9 {wall['p999']:.3f} | "
+          f"gpu p1 {gpu['p1']:.3f} p50 {gpu['p50']:.3f} p99 {gpu['p99']:.3f} | p99 {ratio:.2f}x | {training['steps_per_s']:.2f} steps/s, "
           f"{kept:.0f}% kept", flush=True)
 
 

@@ -11,16 +11,7 @@ import time
 import torch
 
 from models import request
-
-
-def percentile(values, share):
-    values = sorted(values)
-    return round(values[min(len(values) - 1, int(share * len(values)))], 4)
-
-
-def summary(values):
-    return {"p50": percentile(values, 0.5), "p99": percentile(values, 0.99), "p999": percentile(values, 0.999),
-            "most": percentile(values, 1)}
+from percentiles import summary
 
 
 def capture(kind, stream):
