@@ -731,7 +731,7 @@ static void waits_are_as_far_apart_as_work_allows(void **state) {
 
 static void long_kernels_have_higher_levels(void **state) {
     gs_pace *pace = calloc(1, sizeof *pace);
-    static const int64_t times[] = {1000, 100000, 200000, 500000, 900000};
+    static const int64_t times[] = {1000, 90000, 200000, 500000, 900000};
     static const uint32_t levels[] = {0, 0, 1, 2, 3};
     (void)state;
     pace->ahead_ns = 50000;

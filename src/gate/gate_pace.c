@@ -16,7 +16,7 @@ enum {
 };
 
 /* The longest kernel of each level but the last. */
-static const int64_t level_ns[GS_BOARD_LEVELS - 1] = {150000, 300000, 600000};
+static const int64_t level_ns[GS_BOARD_LEVELS - 1] = {100000, 300000, 600000};
 
 uint64_t gs_pace_key(const void *what, const unsigned *shape) {
     uint64_t key = (uint64_t)(uintptr_t)what * 0x9e3779b97f4a7c15u;
