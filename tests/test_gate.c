@@ -221,13 +221,6 @@ static void functions_by_exported_names_are_gated_too(void **state) {
     check_waiting("exports");
 }
 
-static void under_mps_a_kernel_waits(void **state) {
-    (void)state;
-    setenv("GATED_MPS", "1", 1);
-    check_waiting(NULL);
-    unsetenv("GATED_MPS");
-}
-
 /* Each way to learn that work is done ends the request. */
 static void every_synchronization_ends_the_request(void **state) {
     static const char *const ways[][3] = {{"launch 10 1", "sync 1", NULL},
@@ -811,7 +804,6 @@ int main(void) {
         cmocka_unit_test(times_are_found_again),
         DAEMON_TEST(best_effort_waits_while_a_latency_program_has_work),
         DAEMON_TEST(functions_by_exported_names_are_gated_too),
-        DAEMON_TEST(under_mps_a_kernel_waits),
         DAEMON_TEST(every_synchronization_ends_the_request),
         DAEMON_TEST(request_lasts_until_all_its_streams_are_done),
         DAEMON_TEST(requests_are_counted_and_timed),

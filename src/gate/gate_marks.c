@@ -11,12 +11,14 @@
  */
 #include "gate.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
     REGISTER_PORTABLE = 1,
     REGISTER_MAPPED = 2,
+    WAIT_AT_LEAST = 0,
     WAIT_EQUAL = 1,
     WAIT_VALUE = 1, /* operations */
     WRITE_VALUE = 2,
@@ -116,11 +118,9 @@ static int wait_by_kernel(void *stream, gs_gate_pointer word) {
     return gs_gate_real.cuLaunchKernel(marks.kernel, 1, 1, 1, 1, 1, 1, 0, stream, values, NULL);
 }
 
-/* A stream of another device may not be able to use the words, or the kernel; a plain wait is better than none. */
 int gs_gate_marks_wait(void *stream, uint32_t level) {
     gs_gate_pointer word = marks.marks + level * sizeof(uint32_t);
-    int code = marks.way == KERNEL    ? wait_by_kernel(stream, word)
-               : marks.way == ORDERED ? wait_in_order(stream, word)
-                                      : GS_CUDA_NOT_FOUND;
-    return code ? gs_gate_real.cuStreamWaitValue32_v2(stream, word, 0, WAIT_EQUAL) : code;
+    return marks.way == KERNEL    ? wait_by_kernel(stream, word)
+           : marks.way == ORDERED ? wait_in_order(stream, word)
+                                  : gs_gate_real.cuStreamWaitValue32_v2(stream, word, 0, WAIT_EQUAL);
 }

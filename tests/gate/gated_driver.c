@@ -340,38 +340,9 @@ static int put_kernel(void *stream, uint64_t us) {
     return add(asked, &(struct operation){.kind = KERNEL, .us = us});
 }
 
-/* The kernel that waits for marks: under MPS, which GATED_MPS pretends. */
-static struct function gate_function;
-
-CALL cuDeviceGetAttribute(int *value, int number, int device) {
-    *value = number == 133 && getenv("GATED_MPS");
-    return device ? INVALID_VALUE : OK;
-}
-
-CALL cuLibraryLoadData(void **library, const char *code, void *a, void *b, unsigned c, void *d, void *e, unsigned f) {
-    *library = &gate_function;
-    return a || b || c || d || e || f || !strstr(code, ".entry gridsmith_gate(") ? INVALID_VALUE : OK;
-}
-
-CALL cuLibraryGetKernel(void **kernel, void *library, const char *name) {
-    *kernel = library;
-    return strcmp(name, "gridsmith_gate") == 0 ? OK : NOT_FOUND;
-}
-
-static int launch_gate(void *stream, unsigned threads, void **values) {
-    pointer word;
-    memcpy(&word, values[0], sizeof word);
-    if (threads != 1 || stream_of(stream)->capture)
-        return INVALID_VALUE;
-    atomic_fetch_add(&waits, 1);
-    return add(stream_of(stream), &(struct operation){.kind = WAIT, .word = (void *)(uintptr_t)word});
-}
-
 CALL cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
                     unsigned shared, void *stream, void **values, void **extra) {
-    (void)extra;
-    if (function == &gate_function)
-        return launch_gate(stream, gx * gy * gz * bx * by * bz, values);
+    (void)values, (void)extra;
     /* The last arguments come by the stack: a jump must leave them alone. */
     return gx == 1 && gy == 2 && gz == 3 && bx == 4 && by == 5 && bz == 6 && shared == 7
                ? put_kernel(stream, ((struct function *)function)->us)
