@@ -513,7 +513,7 @@ static void driver_whose_streams_cannot_wait_is_ungated(void **state) {
     assert_int_equal(ask(&training, "launch 10 1 3"), 0);
     assert_goes_on(&training);
     assert_true(status_says("\"is_ungated\":true"));
-    assert_true(errors_say("waiting in a stream failed with CUDA error 801"));
+    assert_true(errors_say("cuStreamWaitValue32 failed with CUDA error 801"));
     stop_program(&latency);
     stop_program(&training);
 }

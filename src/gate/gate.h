@@ -9,7 +9,6 @@
  *   gate_driver.c        the real driver: found, opened, its functions that hooks need
  *   gate_link.c          the daemon: the board and the page
  *   gate_pace.c          best effort: where streams wait, and how long kernels take
- *   gate_marks.c         best effort: waits for the board's marks
  *   gate_part.c          best effort: long kernels on a part of the SMs
  *   gate_wait.c          best effort: waits and samples put into streams
  *   gate_request.c       latency: which streams have work
@@ -136,12 +135,7 @@ enum {
     X(cuDevSmResourceSplitByCount, (void *, unsigned *, const void *, void *, unsigned, unsigned))                     \
     X(cuDevResourceGenerateDesc, (void **, void *, unsigned))                                                          \
     X(cuGreenCtxCreate, (void **, void *, int, unsigned))                                                              \
-    X(cuGreenCtxStreamCreate, (void **, void *, unsigned, int))                                                        \
-    X(cuDeviceGetAttribute, (int *, int, int))                                                                         \
-    X(cuStreamBatchMemOp_v2, (void *, unsigned, void *, unsigned))                                                     \
-    X(cuMemsetD32_v2, (gs_gate_pointer, unsigned, size_t))                                                             \
-    X(cuLibraryLoadData, (void **, const void *, void *, void *, unsigned, void *, void *, unsigned))                  \
-    X(cuLibraryGetKernel, (void **, void *, const char *))
+    X(cuGreenCtxStreamCreate, (void **, void *, unsigned, int))
 
 #define GS_GATE_CALL(name, arguments) int(*name) arguments;
 typedef struct gs_gate_calls {
@@ -185,14 +179,6 @@ uint64_t gs_gate_now_ns(void);
 static inline void gs_gate_count(_Atomic uint64_t *counter, uint64_t by) {
     atomic_fetch_add_explicit(counter, by, memory_order_relaxed);
 }
-
-/* ---- gate_marks.c: best effort ---- */
-
-/* Makes the marks known to the GPU; the caller locks. Returns a code of the driver. */
-int gs_gate_marks_open(void);
-bool gs_gate_marks_are_open(void);
-/* Puts a wait into a stream. */
-int gs_gate_marks_wait(void *stream, uint32_t level);
 
 /* ---- gate_part.c: best effort ---- */
 

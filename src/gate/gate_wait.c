@@ -1,8 +1,8 @@
 /*
  * gate_wait.c: what a best-effort program puts into its streams besides its own work.
  *
- * Before a launch, where gate_pace.c wants it, goes a wait for the board's marks (gate_marks.c). The GPU reads
- * the marks by itself: launches go ahead as far as the program likes, no thread waits, and when a request comes at most
+ * Before a launch, where gate_pace.c wants it, goes a wait for the board's marks (cuStreamWaitValue32). The GPU reads
+ * the word by itself: launches go ahead as far as the program likes, no thread waits, and when a request comes at most
  * the work since the last wait is still to be done. Around some launches go two events, which tell how long it takes.
  *
  * Streams that are capturing a graph are left alone. While any stream does, no sample is taken: a query could end the
@@ -105,19 +105,29 @@ static void break_waits(const char *what, int code) {
     gs_gate_say("%s failed with CUDA error %d: launches do not wait for latency programs", what, code);
 }
 
-static bool open_marks(void) {
-    int code = waits.is_broken || gs_gate_marks_are_open() ? GS_CUDA_OK : gs_gate_marks_open();
+/* The board's marks where the GPU finds them. */
+static bool map_marks(void) {
+    gs_board *board = gs_gate_state.board;
+    if (waits.marks || waits.is_broken)
+        return waits.marks;
+    if (!gs_gate_real.cuStreamWaitValue32_v2 || !gs_gate_real.cuMemHostRegister_v2) {
+        break_waits("finding cuStreamWaitValue32", GS_CUDA_NOT_FOUND);
+        return false;
+    }
+    int code = gs_gate_real.cuMemHostRegister_v2(board, sizeof *board, REGISTER_PORTABLE | REGISTER_MAPPED);
+    if (code == GS_CUDA_OK)
+        code = gs_gate_real.cuMemHostGetDevicePointer_v2(&waits.marks, board->marks, 0);
     if (code != GS_CUDA_OK)
-        break_waits("making the board known to the GPU", code);
-    return gs_gate_marks_are_open();
+        break_waits("mapping the board", code);
+    return waits.marks;
 }
 
 static void put_wait(void *stream, uint32_t level) {
-    int code = gs_gate_marks_wait(stream, level);
+    int code = gs_gate_real.cuStreamWaitValue32_v2(stream, waits.marks + level * sizeof(uint32_t), 0, WAIT_EQUAL);
     if (code == GS_CUDA_OK)
         gs_gate_count(&gs_gate_state.page->waits, 1);
     else if (!waits.is_broken)
-        break_waits("waiting in a stream", code);
+        break_waits("cuStreamWaitValue32", code);
 }
 
 /* ---- launches ---- */
@@ -146,7 +156,7 @@ gs_gate_around gs_gate_wait_before(const gs_gate_item *item) {
         return around;
     pthread_mutex_lock(&waits.lock);
     gs_pace_step step = decide(item);
-    bool can_wait = gs_gate_marks_are_open() || (is_calm && open_marks());
+    bool can_wait = waits.marks || (is_calm && map_marks());
     if (is_calm && waits.under_way && ++waits.launches % COLLECT_EVERY == 0)
         collect_samples();
     if (can_wait && step.wants_sample && is_calm)

@@ -221,24 +221,6 @@ CALL cuStreamWaitValue32_v2(void *stream, pointer address, unsigned value, unsig
     return add(asked, &(struct operation){.kind = WAIT, .word = (void *)(uintptr_t)address, .value = value});
 }
 
-struct memory_operation {
-    int operation;
-    pointer address;
-    uint64_t value;
-    unsigned flags;
-    pointer alias;
-    uint64_t padding;
-};
-
-/* A write behind what is there, a wait for it, and a wait for the marks. */
-CALL cuStreamBatchMemOp_v2(void *stream, unsigned count, const struct memory_operation *operations, unsigned flags) {
-    bool is_right = count == 3 && !flags && operations[0].operation == 2 && operations[1].operation == 1 &&
-                    operations[1].address == operations[0].address && operations[1].value == operations[0].value;
-    return is_right ? cuStreamWaitValue32_v2(stream, operations[2].address, (unsigned)operations[2].value,
-                                             operations[2].flags)
-                    : INVALID_VALUE;
-}
-
 /* ---- events ---- */
 
 CALL cuEventCreate(void **event, unsigned flags) {
@@ -433,11 +415,6 @@ CALL cuDeviceTotalMem_v2(size_t *bytes, int device) {
     (void)device;
     *bytes = (size_t)1 << 40;
     return OK;
-}
-
-CALL cuMemsetD32_v2(pointer address, unsigned value, size_t count) {
-    (void)count;
-    return address && !value ? OK : INVALID_VALUE;
 }
 
 CALL cuMemHostRegister_v2(void *memory, size_t bytes, unsigned flags) {
