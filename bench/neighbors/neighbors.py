@@ -129,7 +129,7 @@ def show(kind, mode, result, alone):
     ratio = wall["p99"] / alone["request"]["wall_ms"]["p99"]
     kept = 100 * training["steps_per_s"] / alone["training"]["steps_per_s"]
     print(f"{kind:8} {mode:20} wall p1 {wall['p1']:.3f} p50 {wall['p50']:.3f} p99 {wall['p99']:.3f} p99.9 {wall['p999']:.3f} | "
-          f"gpu p1 {gpu['p1']:.3f} p50 {gpu['p50']:.3f} p99 {gpu['p99']:.3f} | p99 {ratio:.2f}x | {training['steps_per_s']:.2f} steps/s, "
+          f"gpu p1 {gpu['p1']:.3f} p50 {gpu['p50']:.3f} p99 {gpu['p99']:.3f} | launch p50 {request.get('launch_ms', {}).get('p50', 0):.3f} | p99 {ratio:.2f}x | {training['steps_per_s']:.2f} steps/s, "
           f"{kept:.0f}% kept", flush=True)
 
 

@@ -1,7 +1,7 @@
 """serve.py: an inference server as it is: python serve.py KIND SECONDS
 
 Replays a CUDA graph of one request, waits for it, and sleeps for 2 to 8 ms. Prints "ready", waits for a line, and then
-prints percentiles of wall time and of time on the GPU as JSON.
+prints percentiles of wall time, of time on the GPU and of the call that launches the graph as JSON.
 """
 import json
 import random
@@ -30,15 +30,17 @@ def main(kind, seconds):
     stream = torch.cuda.Stream(priority=-5 if "--priority" in sys.argv else 0)
     graph = capture(kind, stream)
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    wall, gpu, pause = [], [], random.Random(1)
+    wall, gpu, launching, pause = [], [], [], random.Random(1)
 
     def serve_one():
         start = time.perf_counter()
         begin.record(stream)
+        launch = time.perf_counter()
         graph.replay()
+        launched = time.perf_counter()
         end.record(stream)
         stream.synchronize()
-        return (time.perf_counter() - start) * 1e3, begin.elapsed_time(end)
+        return (time.perf_counter() - start) * 1e3, begin.elapsed_time(end), (launched - launch) * 1e3
 
     with torch.cuda.stream(stream):
         for _ in range(50):
@@ -50,8 +52,10 @@ def main(kind, seconds):
             times = serve_one()
             wall.append(times[0])
             gpu.append(times[1])
+            launching.append(times[2])
             time.sleep(pause.uniform(0.002, 0.008))
-    print(json.dumps({"requests": len(wall), "wall_ms": summary(wall), "gpu_ms": summary(gpu)}), flush=True)
+    print(json.dumps({"requests": len(wall), "wall_ms": summary(wall), "gpu_ms": summary(gpu),
+                      "launch_ms": summary(launching)}), flush=True)
 
 
 if __name__ == "__main__":
