@@ -42,14 +42,14 @@ static void wait_ms(int ms) {
     usleep((useconds_t)ms * 1000);
 }
 
-static void start_daemon(void) {
+static void start_daemon(const char *option) {
     char *json = NULL;
     the_daemon = fork();
     if (the_daemon == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         freopen("/dev/null", "w", stderr);
         execl(GRIDSMITH_PROGRAM, GRIDSMITH_PROGRAM, "serve", "--device", "host", "--sms", "2", "--socket", socket_path,
-              "--profiles", "", "--cache", folder, NULL);
+              "--profiles", "", "--cache", folder, option, NULL);
         _exit(127);
     }
     for (int i = 0; i < GIVE_UP_MS / 20 && gs_status_request(socket_path, &json, NULL) != GS_OK; i++)
@@ -180,7 +180,7 @@ static void assert_waits(const struct program *program) {
 static int setup(void **state) {
     (void)state;
     unlink(errors_path);
-    start_daemon();
+    start_daemon(NULL);
     return 0;
 }
 
@@ -678,6 +678,97 @@ static void programs_that_come_and_go_leave_nothing(void **state) {
     check_waiting(NULL); /* and everything works */
 }
 
+/* ---- MPS ---- */
+
+/* NVIDIA's control program, as a script that writes down what it is told. */
+static void make_control(const char *text) {
+    char path[100];
+    snprintf(path, sizeof path, "%s/nvidia-cuda-mps-control", folder);
+    FILE *file = fopen(path, "w");
+    fprintf(file, "#!/bin/sh\n%s\n", text);
+    fclose(file);
+    chmod(path, 0700);
+}
+
+static const char obedient[] = "if [ \"$1\" = -d ]; then touch \"$CUDA_MPS_PIPE_DIRECTORY/control\"; "
+                               "else read word; i=0; while [ -e \"${0%/*}/busy\" ] && [ $i -lt 200 ]; do "
+                               "sleep 0.05; i=$((i + 1)); done; "
+                               "echo \"$word\" >> \"${0%/*}/told\"; fi";
+
+static bool is_told_to_quit(void) {
+    char path[100], line[20] = "";
+    snprintf(path, sizeof path, "%s/told", folder);
+    FILE *file = fopen(path, "r");
+    bool is_quit = file && fgets(line, sizeof line, file) && strcmp(line, "quit\n") == 0;
+    if (file)
+        fclose(file);
+    return is_quit && unlink(path) == 0;
+}
+
+/* The folder that the status names, and whether it is still there. */
+static void read_mps_folder(char *path, size_t size) {
+    char *json = NULL;
+    assert_int_equal(gs_status_request(socket_path, &json, NULL), GS_OK);
+    json_t *status = json_loads(json, 0, NULL);
+    snprintf(path, size, "%s", json_string_value(json_object_get(status, "mps_folder")));
+    json_decref(status);
+    free(json);
+}
+
+/* MPS is told to quit when the daemon ends, and also when it is killed. Programs are told of it. */
+static void mps_begins_and_ends_with_the_daemon(void **state) {
+    char path[300], before[1000], mps[120], busy[100], line[200];
+    static const int signals[] = {SIGTERM, SIGKILL};
+    (void)state;
+    teardown(NULL);
+    snprintf(before, sizeof before, "%s", getenv("PATH"));
+    snprintf(path, sizeof path, "%s:/bin:/usr/bin", folder);
+    snprintf(busy, sizeof busy, "%s/busy", folder);
+    setenv("PATH", path, 1);
+    make_control(obedient);
+    for (size_t i = 0; i < GS_COUNT(signals); i++) {
+        start_daemon("--mps");
+        read_mps_folder(mps, sizeof mps);
+        assert_int_equal(access(mps, F_OK), 0);
+        struct program program = PROGRAM("--best-effort", "--sms", "1");
+        tell(&program, "environment CUDA_MPS_PIPE_DIRECTORY");
+        read_line(&program, line, sizeof line);
+        assert_int_equal(strncmp(line, mps, strlen(mps)), 0);
+        tell(&program, "environment CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
+        read_line(&program, line, sizeof line);
+        assert_string_equal(line, "50.00\n");
+        tell(&program, "environment CUDA_MPS_CLIENT_PRIORITY");
+        read_line(&program, line, sizeof line);
+        assert_string_equal(line, "1\n");
+        stop_program(&program);
+        close(open(busy, O_CREAT | O_WRONLY, 0600)); /* programs use MPS */
+        end_process(the_daemon, signals[i]);
+        start_daemon(NULL); /* meanwhile another daemon can be started */
+        end_process(the_daemon, SIGTERM);
+        the_daemon = 0;
+        assert_int_equal(access(mps, F_OK), 0);
+        unlink(busy);
+        for (int wait = 0; wait < GIVE_UP_MS / 10 && access(mps, F_OK) == 0; wait++)
+            wait_ms(10);
+        assert_int_not_equal(access(mps, F_OK), 0);
+        assert_true(is_told_to_quit());
+    }
+    make_control("exit 1");
+    the_daemon = fork();
+    if (the_daemon == 0) {
+        freopen("/dev/null", "w", stderr);
+        execl(GRIDSMITH_PROGRAM, GRIDSMITH_PROGRAM, "serve", "--device", "host", "--mps", "--socket", socket_path,
+              NULL);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(the_daemon, &status, 0), the_daemon);
+    assert_int_equal(WEXITSTATUS(status), 3);
+    the_daemon = 0;
+    setenv("PATH", before, 1);
+    snprintf(path, sizeof path, "%s/nvidia-cuda-mps-control", folder);
+    unlink(path);
+}
+
 /* ---- memory ---- */
 
 static void memory_beyond_the_limit_is_out_of_memory(void **state) {
@@ -824,6 +915,7 @@ int main(void) {
         DAEMON_TEST(marks_of_a_hostile_program_expire),
         DAEMON_TEST(nonsense_in_shared_memory_harms_nobody),
         DAEMON_TEST(programs_that_come_and_go_leave_nothing),
+        DAEMON_TEST(mps_begins_and_ends_with_the_daemon),
         DAEMON_TEST(memory_beyond_the_limit_is_out_of_memory),
     };
     if (!mkdtemp(folder))

@@ -94,31 +94,40 @@ static gs_code put_in_front(const char *folder, gs_error *error) {
 
 /* ---- MPS ---- */
 
-static bool has_mps(void) {
-    const char *folder = getenv("CUDA_MPS_PIPE_DIRECTORY");
+/* The MPS that the daemon has started, if it has, or the one that the environment names. */
+static bool find_mps(const json_t *status) {
+    const char *folder = json_string_value(json_object_get(status, "mps_folder"));
     char path[1024];
+    if (folder)
+        setenv("CUDA_MPS_PIPE_DIRECTORY", folder, 1);
+    folder = getenv("CUDA_MPS_PIPE_DIRECTORY");
     snprintf(path, sizeof path, "%s/control", folder && folder[0] ? folder : "/tmp/nvidia-mps");
     return access(path, F_OK) == 0;
+}
+
+static void set_sms(int64_t sms, const json_t *status, bool has_mps) {
+    double all = json_number_value(json_object_get(json_object_get(status, "device"), "sms"));
+    char percent[20];
+    if (has_mps && all >= 1) {
+        double part = 100 * (double)sms / all;
+        snprintf(percent, sizeof percent, "%.2f", part < 100 ? part : 100);
+        setenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", percent, 1);
+    } else {
+        fprintf(stderr, "gridsmith run: --sms has no effect: %s\n",
+                has_mps ? "no daemon answers" : "it needs MPS, and no MPS control daemon was found");
+    }
 }
 
 /* Under MPS, a part of the SMs and a lower priority. */
 static void set_mps(const struct options *options) {
     gs_error error = {.code = GS_OK};
-    char *text = NULL, percent[20];
-    if (options->best_effort && has_mps())
+    char *text = NULL;
+    json_t *status = gs_status_get(options->socket, &text, &error);
+    bool has_mps = find_mps(status);
+    if (options->best_effort && has_mps)
         setenv("CUDA_MPS_CLIENT_PRIORITY", "1", 0);
-    if (!options->sms)
-        return;
-    json_t *status = has_mps() ? gs_status_get(options->socket, &text, &error) : NULL;
-    double all = json_number_value(json_object_get(json_object_get(status, "device"), "sms"));
-    if (all >= 1) {
-        double part = 100 * (double)options->sms / all;
-        snprintf(percent, sizeof percent, "%.2f", part < 100 ? part : 100);
-        setenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", percent, 1);
-    } else {
-        fprintf(stderr, "gridsmith run: --sms has no effect: %s\n",
-                has_mps() ? error.message : "it needs MPS, and no MPS control daemon was found");
-    }
+    if (options->sms)
+        set_sms(options->sms, status, has_mps);
     json_decref(status);
     free(text);
 }

@@ -529,7 +529,8 @@ typedef struct gs_server_options {
     const char *cache;    /* the folder of images; NULL: the user's */
     uint64_t limit_ns;    /* a kernel that runs longer is stopped */
     gs_quotas_options quotas;
-    uint64_t shuffle_ns; /* for tests: SMs are dealt out again after each such time; 0: never */
+    const char *mps_folder; /* NULL: MPS was not started; kept, not copied */
+    uint64_t shuffle_ns;    /* for tests: SMs are dealt out again after each such time; 0: never */
     void (*say)(void *context, const char *line); /* what people should know */
     void *context;
 } gs_server_options;

@@ -201,5 +201,7 @@ void gs_status_json(const gs_server *server, gs_text *into) {
             write_client(server, server->sessions.data[i], &writer);
     gs_write_end(&writer);
     gs_tenants_json(&server->tenants, &writer);
+    if (server->options.mps_folder)
+        gs_write_string(&writer, "mps_folder", server->options.mps_folder);
     gs_write_finish(&writer);
 }

@@ -220,6 +220,13 @@ static int print_priority(void) {
     return -1;
 }
 
+static int print_variable(const char *line) {
+    char name[80] = "";
+    sscanf(line, "%*s %79s", name);
+    printf("%s\n", getenv(name) ? getenv(name) : "");
+    return -1;
+}
+
 /* A child that starts CUDA by itself, and goes on in place of its parent's commands until "quit". */
 static void do_commands(void);
 
@@ -243,28 +250,29 @@ static int do_command(const char *line) {
     sscanf(line, "%19s %u %u %u", word, &a, &b, &c);
     sscanf(line, "%*s %llu", &bytes);
     void *stream = streams[b % STREAMS];
-    return strcmp(word, "start") == 0       ? start()
-           : strcmp(word, "launch") == 0    ? launch(a, stream, c)
-           : strcmp(word, "launch_ex") == 0 ? launch_ex(a, stream)
-           : strcmp(word, "own") == 0       ? cuda.launch_own(function_of(a), 1, 2, 3, 4, 5, 6, 7, NULL, NULL, NULL)
-           : strcmp(word, "sync") == 0      ? cuda.synchronize(streams[a % STREAMS])
-           : strcmp(word, "sync_all") == 0  ? cuda.synchronize_all()
-           : strcmp(word, "query") == 0     ? cuda.stream_query(streams[a % STREAMS])
-           : strcmp(word, "record") == 0    ? cuda.event_record(event, streams[a % STREAMS])
-           : strcmp(word, "wait") == 0      ? cuda.event_synchronize(event)
-           : strcmp(word, "poll") == 0      ? cuda.event_query(event)
-           : strcmp(word, "capture") == 0   ? capture(a, stream, c)
-           : strcmp(word, "graph") == 0     ? cuda.graph_launch(graph, streams[a % STREAMS])
-           : strcmp(word, "destroy") == 0   ? cuda.graph_destroy(graph)
-           : strcmp(word, "threads") == 0   ? use_threads(a)
-           : strcmp(word, "alloc") == 0     ? allocate(bytes)
-           : strcmp(word, "free") == 0      ? cuda.deallocate(allocations[a % 256])
-           : strcmp(word, "memory") == 0    ? print_memory()
-           : strcmp(word, "counts") == 0    ? print_counts()
-           : strcmp(word, "priority") == 0  ? print_priority()
-           : strcmp(word, "missing") == 0   ? cuda.missing()
-           : strcmp(word, "fork") == 0      ? use_child()
-                                            : 12345;
+    return strcmp(word, "start") == 0         ? start()
+           : strcmp(word, "launch") == 0      ? launch(a, stream, c)
+           : strcmp(word, "launch_ex") == 0   ? launch_ex(a, stream)
+           : strcmp(word, "own") == 0         ? cuda.launch_own(function_of(a), 1, 2, 3, 4, 5, 6, 7, NULL, NULL, NULL)
+           : strcmp(word, "sync") == 0        ? cuda.synchronize(streams[a % STREAMS])
+           : strcmp(word, "sync_all") == 0    ? cuda.synchronize_all()
+           : strcmp(word, "query") == 0       ? cuda.stream_query(streams[a % STREAMS])
+           : strcmp(word, "record") == 0      ? cuda.event_record(event, streams[a % STREAMS])
+           : strcmp(word, "wait") == 0        ? cuda.event_synchronize(event)
+           : strcmp(word, "poll") == 0        ? cuda.event_query(event)
+           : strcmp(word, "capture") == 0     ? capture(a, stream, c)
+           : strcmp(word, "graph") == 0       ? cuda.graph_launch(graph, streams[a % STREAMS])
+           : strcmp(word, "destroy") == 0     ? cuda.graph_destroy(graph)
+           : strcmp(word, "threads") == 0     ? use_threads(a)
+           : strcmp(word, "alloc") == 0       ? allocate(bytes)
+           : strcmp(word, "free") == 0        ? cuda.deallocate(allocations[a % 256])
+           : strcmp(word, "memory") == 0      ? print_memory()
+           : strcmp(word, "counts") == 0      ? print_counts()
+           : strcmp(word, "priority") == 0    ? print_priority()
+           : strcmp(word, "missing") == 0     ? cuda.missing()
+           : strcmp(word, "fork") == 0        ? use_child()
+           : strcmp(word, "environment") == 0 ? print_variable(line)
+                                              : 12345;
 }
 
 static void do_commands(void) {
