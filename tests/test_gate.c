@@ -820,23 +820,44 @@ static void waits_are_as_far_apart_as_work_allows(void **state) {
     free(pace);
 }
 
-static void long_kernels_have_higher_levels(void **state) {
+/* The kernel is known: it took so long, and so long on a part of the SMs. */
+static bool is_for_part(int64_t ns, int64_t part_ns, bool can_part) {
     gs_pace *pace = calloc(1, sizeof *pace);
-    static const int64_t times[] = {1000, 90000, 200000, 500000, 900000};
-    static const uint32_t levels[] = {0, 0, 1, 2, 3};
-    (void)state;
+    uint64_t key = gs_pace_key("kernel", NULL);
     pace->ahead_ns = 50000;
-    for (size_t i = 0; i < GS_COUNT(times); i++) {
-        uint64_t key = gs_pace_key(&times[i], NULL);
-        gs_pace_learn(gs_pace_launch(pace, NULL, key, true, false).kernel, false, times[i]);
-        assert_int_equal(gs_pace_launch(pace, NULL, key, true, false).level, levels[i]);
+    pace->has_part = true;
+    gs_pace_kernel *kernel = gs_pace_launch(pace, NULL, key, can_part, false).kernel;
+    for (int i = 0; i < 4; i++) {
+        gs_pace_learn(kernel, false, ns);
+        gs_pace_learn(kernel, true, part_ns);
     }
-    for (size_t i = 0; i < GS_COUNT(times); i++) /* not known well enough yet */
-        for (int sample = 0; sample < 3; sample++)
-            gs_pace_learn(gs_pace_launch(pace, NULL, gs_pace_key(&times[i], NULL), true, false).kernel, false,
-                          times[i]);
-    assert_int_equal(gs_pace_longest_ns(pace), 900000);
+    assert_int_equal(gs_pace_longest_ns(pace), ns);
+    gs_pace_step step = gs_pace_launch(pace, NULL, key, can_part, false);
+    assert_int_equal(step.expected_ns, step.uses_part ? part_ns : ns);
     free(pace);
+    return step.uses_part;
+}
+
+static void part_is_for_long_kernels_that_do_well_there(void **state) {
+    (void)state;
+    assert_false(is_for_part(90000, 90000, true));
+    assert_true(is_for_part(200000, 240000, true));
+    assert_false(is_for_part(200000, 260000, true));
+    assert_false(is_for_part(200000, 200000, false));
+}
+
+/* What a first launch loads, and what runs beside it, does not count; what takes longer for good does. */
+static void shortest_samples_count(void **state) {
+    gs_pace_kernel kernel = {.key = 1};
+    (void)state;
+    gs_pace_learn(&kernel, false, 5000000);
+    gs_pace_learn(&kernel, false, 20000);
+    gs_pace_learn(&kernel, false, 90000);
+    gs_pace_learn(&kernel, false, 30000);
+    assert_int_equal(kernel.expected_ns, 20000);
+    for (int i = 0; i < 100; i++)
+        gs_pace_learn(&kernel, false, 80000);
+    assert_in_range(kernel.expected_ns, 79000, 80000);
 }
 
 /* More kernels and streams than there is space for: others share an entry, and nothing is written elsewhere. */
@@ -889,7 +910,8 @@ static void times_are_found_again(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waits_are_as_far_apart_as_work_allows),
-        cmocka_unit_test(long_kernels_have_higher_levels),
+        cmocka_unit_test(part_is_for_long_kernels_that_do_well_there),
+        cmocka_unit_test(shortest_samples_count),
         cmocka_unit_test(tables_may_be_full),
         cmocka_unit_test(request_knows_its_streams_and_events),
         cmocka_unit_test(times_are_found_again),

@@ -22,9 +22,7 @@
 
 enum {
     GS_BOARD_SLOTS = 32, /* latency programs at a time: a bit in a mark */
-    GS_BOARD_LEVELS = 4, /* lengths of best-effort kernels */
-    GS_TENANT_TIMES = 208,
-    GS_TENANT_KERNEL_NAME = 96
+    GS_TENANT_TIMES = 208
 };
 
 /* A latency program writes its own. */
@@ -34,9 +32,7 @@ typedef struct gs_board_slot {
 } gs_board_slot;
 
 typedef struct gs_board {
-    /* For each level: the latency programs that kernels of this level must wait for, a bit each. A kernel of level 0 is
-       short, and waits only while there is a request. Longer ones also wait before a request is expected. */
-    alignas(64) _Atomic uint32_t marks[GS_BOARD_LEVELS];
+    alignas(64) _Atomic uint32_t marks; /* a bit for each latency program: it has work */
     alignas(64) _Atomic uint32_t has_ended;
     alignas(64) _Atomic uint32_t latency, best_effort; /* programs that are connected; written by the daemon */
     gs_board_slot slots[GS_BOARD_SLOTS];
@@ -52,7 +48,7 @@ typedef struct gs_tenant_page {
     _Atomic uint64_t is_ungated;   /* it does not wait: its streams cannot */
     _Atomic uint64_t longest_ns;   /* of its kernels, the longest known */
     alignas(64) _Atomic uint64_t requests;
-    _Atomic uint64_t request_ns;                      /* of all requests together */
+    _Atomic uint64_t request_ns;                     /* of all requests together */
     _Atomic uint32_t request_times[GS_TENANT_TIMES]; /* see gs_tenant_bucket */
 } gs_tenant_page;
 
@@ -74,13 +70,11 @@ static inline uint64_t gs_tenant_bucket_ns(unsigned bucket) {
 }
 
 static inline void gs_board_mark(gs_board *board, uint32_t bit) {
-    for (int i = 0; i < GS_BOARD_LEVELS; i++)
-        atomic_fetch_or(&board->marks[i], bit);
+    atomic_fetch_or(&board->marks, bit);
 }
 
 static inline void gs_board_unmark(gs_board *board, uint32_t bit) {
-    for (int i = 0; i < GS_BOARD_LEVELS; i++)
-        atomic_fetch_and(&board->marks[i], ~bit);
+    atomic_fetch_and(&board->marks, ~bit);
 }
 
 #endif

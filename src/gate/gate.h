@@ -68,8 +68,6 @@ enum {
     X(cuGraphLaunch, (void *, void *))                                                                                 \
     X(cuGraphLaunch_ptsz, (void *, void *))                                                                            \
     X(cuGraphExecDestroy, (void *))                                                                                    \
-    X(cuModuleUnload, (void *))                                                                                        \
-    X(cuLibraryUnload, (void *))                                                                                       \
     X(cuMemcpyHtoDAsync_v2, (gs_gate_pointer, const void *, size_t, void *))                                           \
     X(cuMemcpyHtoDAsync_v2_ptsz, (gs_gate_pointer, const void *, size_t, void *))                                      \
     X(cuMemcpyDtoHAsync_v2, (void *, gs_gate_pointer, size_t, void *))                                                 \

@@ -87,8 +87,7 @@ static void open_for_all(gs_board *board) {
     atomic_store(&board->has_ended, 1);
     atomic_store(&is_linked, false);
     for (int i = 0; i < AFTER_END; i++) {
-        for (int level = 0; level < GS_BOARD_LEVELS; level++)
-            atomic_store(&board->marks[level], 0);
+        atomic_store(&board->marks, 0);
         poll(NULL, 0, AFTER_END_MS);
     }
 }
@@ -116,7 +115,7 @@ static bool is_expired(struct seen *seen, uint64_t since_ns, uint64_t hold_ns, u
 static void expire_marks(gs_board *board) {
     static struct seen all[GS_BOARD_SLOTS]; /* of the one thread that watches */
     uint64_t now = gs_gate_now_ns();
-    uint32_t marks = atomic_load(&board->marks[0]);
+    uint32_t marks = atomic_load(&board->marks);
     for (uint32_t i = 0; i < GS_BOARD_SLOTS; i++) {
         const gs_board_slot *slot = &board->slots[i];
         if (!(marks >> i & 1)) {

@@ -5,18 +5,14 @@
  */
 #include "gate_pace.h"
 
-#include "client/client.h"
-
 enum {
     FIRST_SAMPLES = 4,    /* of each kernel, */
     SAMPLE_EVERY = 1024,  /* and then one of so many launches */
+    LONG_NS = 100000,     /* a longer kernel is long */
     UNKNOWN_NS = 1000000, /* a kernel that was not timed yet */
     COPY_BYTES_PER_NS = 1000,
     COPY_NS = 2000
 };
-
-/* The longest kernel of each level but the last. */
-static const int64_t level_ns[GS_BOARD_LEVELS - 1] = {100000, 300000, 600000};
 
 uint64_t gs_pace_key(const void *what, const unsigned *shape) {
     uint64_t key = (uint64_t)(uintptr_t)what * 0x9e3779b97f4a7c15u;
@@ -61,16 +57,9 @@ static gs_pace_stream *find_stream(gs_pace *pace, const void *stream) {
     return &pace->streams[start];
 }
 
-static uint32_t level_of(int64_t ns) {
-    uint32_t level = 0;
-    while (level < GS_BOARD_LEVELS - 1 && ns > level_ns[level])
-        level++;
-    return level;
-}
-
 static gs_pace_step step_ahead(gs_pace *pace, const void *stream, int64_t ns, bool is_marked) {
     gs_pace_stream *state = find_stream(pace, stream);
-    gs_pace_step step = {.expected_ns = ns, .level = level_of(ns)};
+    gs_pace_step step = {.expected_ns = ns};
     step.must_wait = is_marked || !state->has_waited || state->ahead_ns + ns > pace->ahead_ns;
     state->ahead_ns = step.must_wait ? ns : state->ahead_ns + ns;
     state->has_waited = true;
@@ -80,7 +69,7 @@ static gs_pace_step step_ahead(gs_pace *pace, const void *stream, int64_t ns, bo
 /* A long kernel runs on a part of the SMs if it is not much slower there. */
 static bool is_for_part(const gs_pace *pace, const gs_pace_kernel *kernel) {
     enum { MOST_PERCENT = 125 };
-    return pace->has_part && kernel->samples >= FIRST_SAMPLES && level_of(kernel->expected_ns) > 0 &&
+    return pace->has_part && kernel->samples >= FIRST_SAMPLES && kernel->expected_ns > LONG_NS &&
            (kernel->part_samples < FIRST_SAMPLES || kernel->part_ns * 100 <= kernel->expected_ns * MOST_PERCENT);
 }
 
@@ -90,10 +79,8 @@ gs_pace_step gs_pace_launch(gs_pace *pace, const void *stream, uint64_t key, boo
     uint32_t samples = uses_part ? kernel->part_samples : kernel->samples;
     int64_t ns = uses_part && samples ? kernel->part_ns : is_known ? kernel->expected_ns : UNKNOWN_NS;
     gs_pace_step step = step_ahead(pace, stream, ns, is_marked);
-    if (!is_known) {
+    if (!is_known)
         step.expected_ns = 0;
-        step.level = 0;
-    }
     step.kernel = kernel;
     step.uses_part = uses_part;
     step.wants_sample = samples < FIRST_SAMPLES || kernel->launches % SAMPLE_EVERY == 0;

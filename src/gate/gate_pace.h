@@ -38,7 +38,6 @@ typedef struct gs_pace {
 typedef struct gs_pace_step {
     gs_pace_kernel *kernel;
     int64_t expected_ns;
-    uint32_t level; /* of the board's marks */
     bool must_wait;
     bool wants_sample;
     bool uses_part; /* it runs on a part of the SMs */

@@ -116,14 +116,14 @@ static bool map_marks(void) {
     }
     int code = gs_gate_real.cuMemHostRegister_v2(board, sizeof *board, REGISTER_PORTABLE | REGISTER_MAPPED);
     if (code == GS_CUDA_OK)
-        code = gs_gate_real.cuMemHostGetDevicePointer_v2(&waits.marks, board->marks, 0);
+        code = gs_gate_real.cuMemHostGetDevicePointer_v2(&waits.marks, &board->marks, 0);
     if (code != GS_CUDA_OK)
         break_waits("mapping the board", code);
     return waits.marks;
 }
 
-static void put_wait(void *stream, uint32_t level) {
-    int code = gs_gate_real.cuStreamWaitValue32_v2(stream, waits.marks + level * sizeof(uint32_t), 0, WAIT_EQUAL);
+static void put_wait(void *stream) {
+    int code = gs_gate_real.cuStreamWaitValue32_v2(stream, waits.marks, 0, WAIT_EQUAL);
     if (code == GS_CUDA_OK)
         gs_gate_count(&gs_gate_state.page->waits, 1);
     else if (!waits.is_broken)
@@ -141,7 +141,7 @@ static bool must_pace(void) {
 
 /* Under the lock. */
 static gs_pace_step decide(const gs_gate_item *item) {
-    bool is_marked = atomic_load_explicit(&gs_gate_state.board->marks[0], memory_order_relaxed);
+    bool is_marked = atomic_load_explicit(&gs_gate_state.board->marks, memory_order_relaxed);
     waits.pace.ahead_ns = gs_gate_state.ahead_ns;
     waits.pace.has_part = gs_gate_state.part_sms;
     if (!item->what)
@@ -164,7 +164,7 @@ gs_gate_around gs_gate_wait_before(const gs_gate_item *item) {
     pthread_mutex_unlock(&waits.lock);
     gs_gate_count(&gs_gate_state.page->work_ns, (uint64_t)step.expected_ns);
     if (can_wait && step.must_wait)
-        put_wait(item->stream, step.level);
+        put_wait(item->stream);
     if (around.sample)
         gs_gate_real.cuEventRecord(around.sample->begin, item->stream);
     if (step.uses_part && can_wait)
