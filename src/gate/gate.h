@@ -82,6 +82,18 @@ enum {
     X(cuMemsetD16Async_ptsz, (gs_gate_pointer, unsigned short, size_t, void *))                                        \
     X(cuMemsetD32Async, (gs_gate_pointer, unsigned, size_t, void *))                                                   \
     X(cuMemsetD32Async_ptsz, (gs_gate_pointer, unsigned, size_t, void *))                                              \
+    X(cuMemcpy2DAsync_v2, (const void *, void *))                                                                      \
+    X(cuMemcpy2DAsync_v2_ptsz, (const void *, void *))                                                                 \
+    X(cuMemcpy3DAsync_v2, (const void *, void *))                                                                      \
+    X(cuMemcpy3DAsync_v2_ptsz, (const void *, void *))                                                                 \
+    X(cuMemcpyPeerAsync, (gs_gate_pointer, void *, gs_gate_pointer, void *, size_t, void *))                           \
+    X(cuMemcpyPeerAsync_ptsz, (gs_gate_pointer, void *, gs_gate_pointer, void *, size_t, void *))                      \
+    X(cuMemsetD2D8Async, (gs_gate_pointer, size_t, unsigned char, size_t, size_t, void *))                             \
+    X(cuMemsetD2D8Async_ptsz, (gs_gate_pointer, size_t, unsigned char, size_t, size_t, void *))                        \
+    X(cuMemsetD2D16Async, (gs_gate_pointer, size_t, unsigned short, size_t, size_t, void *))                           \
+    X(cuMemsetD2D16Async_ptsz, (gs_gate_pointer, size_t, unsigned short, size_t, size_t, void *))                      \
+    X(cuMemsetD2D32Async, (gs_gate_pointer, size_t, unsigned, size_t, size_t, void *))                                 \
+    X(cuMemsetD2D32Async_ptsz, (gs_gate_pointer, size_t, unsigned, size_t, size_t, void *))                            \
     X(cuMemcpyDtoH_v2, (void *, gs_gate_pointer, size_t))                                                              \
     X(cuMemcpyDtoH_v2_ptds, (void *, gs_gate_pointer, size_t))                                                         \
     X(cuStreamSynchronize, (void *))                                                                                   \

@@ -97,6 +97,20 @@ WORKS(cuMemsetD16Async, (gs_gate_pointer to, unsigned short value, size_t count,
 WORKS(cuMemsetD32Async, (gs_gate_pointer to, unsigned value, size_t count, void *stream), (to, value, count, stream),
       stream, .bytes = 4 * count)
 
+WORKS(cuMemcpy2DAsync_v2, (const void *copy, void *stream), (copy, stream), stream, .bytes = 0)
+WORKS(cuMemcpy3DAsync_v2, (const void *copy, void *stream), (copy, stream), stream, .bytes = 0)
+WORKS(cuMemcpyPeerAsync,
+      (gs_gate_pointer to, void *there, gs_gate_pointer from, void *here, size_t bytes, void *stream),
+      (to, there, from, here, bytes, stream), stream, .bytes = bytes)
+WORKS(cuMemsetD2D8Async,
+      (gs_gate_pointer to, size_t pitch, unsigned char value, size_t width, size_t height, void *stream),
+      (to, pitch, value, width, height, stream), stream, .bytes = width * height)
+WORKS(cuMemsetD2D16Async,
+      (gs_gate_pointer to, size_t pitch, unsigned short value, size_t width, size_t height, void *stream),
+      (to, pitch, value, width, height, stream), stream, .bytes = 2 * width * height)
+WORKS(cuMemsetD2D32Async, (gs_gate_pointer to, size_t pitch, unsigned value, size_t width, size_t height, void *stream),
+      (to, pitch, value, width, height, stream), stream, .bytes = 4 * width * height)
+
 static int hook_cuGraphExecDestroy(void *graph) {
     if (gs_gate_is_linked())
         gs_gate_wait_forget(graph);
@@ -336,6 +350,12 @@ static const struct hook hooks[] = {
     HOOKS(LATENCY | BEST_EFFORT, cuMemsetD8Async),
     HOOKS(LATENCY | BEST_EFFORT, cuMemsetD16Async),
     HOOKS(LATENCY | BEST_EFFORT, cuMemsetD32Async),
+    HOOKS(LATENCY | BEST_EFFORT, cuMemcpy2DAsync_v2),
+    HOOKS(LATENCY | BEST_EFFORT, cuMemcpy3DAsync_v2),
+    HOOKS(LATENCY | BEST_EFFORT, cuMemcpyPeerAsync),
+    HOOKS(LATENCY | BEST_EFFORT, cuMemsetD2D8Async),
+    HOOKS(LATENCY | BEST_EFFORT, cuMemsetD2D16Async),
+    HOOKS(LATENCY | BEST_EFFORT, cuMemsetD2D32Async),
     HOOKS(LATENCY, cuStreamSynchronize),
     HOOKS(LATENCY, cuStreamQuery),
     HOOK(LATENCY, cuMemcpyDtoH_v2),
