@@ -666,6 +666,8 @@ static void programs_that_come_and_go_leave_nothing(void **state) {
         size_t at = (size_t)gs_random_from(&random, 0, AT_ONCE - 1);
         for (int i = 0; i < 8; i++)
             act_at_random(&random, &programs[gs_random_from(&random, 0, AT_ONCE - 1)]);
+        wait_ms(
+            (int)gs_random_from(&random, 0, 40)); /* some are killed before they have begun, some in the midst of it */
         kill_program(&programs[at]);
         programs[at] = start_at_random(&random);
     }
