@@ -25,7 +25,8 @@ tests="test_host test_traps test_reshape test_worker test_ptx_forms test_ptx_ins
 cmake --build build/x86_64 --target gridsmith share bench_worker launches fairness churn $tests
 
 rm -rf out/x86_64
-mkdir -p out/x86_64/lib
+mkdir -p out/x86_64/lib out/x86_64/gate
+cp build/x86_64/gate/libcuda.so.1 out/x86_64/gate/
 for program in gridsmith bench/share bench/bench_worker bench/launches bench/fairness bench/churn; do
     cp "build/x86_64/$program" out/x86_64/
 done

@@ -4,6 +4,7 @@
  *   wire.h          what a client and the daemon say to each other
  *   ring.h          rings of records in shared memory, and bells
  *   descriptors.h   file descriptors that travel over a socket
+ *   tenant.h        what the programs of `gridsmith run` share with the daemon
  *
  * The client library itself is <gridsmith/client.h> (client.c, link.c); it needs the C library alone.
  */
@@ -12,6 +13,7 @@
 
 #include "base/base.h"
 #include "descriptors.h"
+#include "tenant.h"
 #include "ring.h"
 #include "wire.h"
 

@@ -48,9 +48,10 @@ enum {
 bool gs_wire_socket(const char *path_or_null, char *path, size_t size);
 extern const char gs_wire_too_long[]; /* the message for that */
 
-enum gs_wire_kind { GS_WIRE_HELLO = 1, GS_WIRE_STATUS };
+enum gs_wire_kind { GS_WIRE_HELLO = 1, GS_WIRE_STATUS, GS_WIRE_LATENCY, GS_WIRE_BEST_EFFORT };
 
-/* HELLO opens a session. STATUS requests gridsmith.status/1, which comes as a file descriptor with the answer. */
+/* HELLO opens a session. STATUS requests gridsmith.status/1, which comes as a file descriptor with the answer. LATENCY
+   and BEST_EFFORT are of a program of `gridsmith run`: the board and a page come with the answer (tenant.h). */
 typedef struct gs_wire_hello {
     uint32_t magic, version, kind; /* enum gs_wire_kind */
     uint32_t weight;

@@ -9,7 +9,7 @@
 struct options {
     const char *device, *socket, *limit, *metrics, *profiles, *cache;
     int64_t sms, memory, client_memory, client_host_memory, shuffle;
-    bool marks;
+    bool marks, mps;
 };
 
 static const gs_option option_table[] = {
@@ -29,6 +29,7 @@ static const gs_option option_table[] = {
            "device memory that a client may have (default: 7/8 of all)"),
     GS_INT(struct options, "client-host-memory", client_host_memory, "MIB", 1, 1 << 30,
            "host memory that a client may share (default: half of all)"),
+    GS_FLAG(struct options, "mps", mps, "start MPS for 'gridsmith run', and stop it when its last client has ended"),
     GS_FLAG(struct options, "marks", marks, "for debugging: check that each block of a confined kernel runs once"),
     GS_INT(struct options, "shuffle", shuffle, "US", 1, 1000000000,
            "for debugging: assign SMs to kernels at random, every US microseconds"),
@@ -49,6 +50,7 @@ static int serve(const gs_command *command, const struct options *options) {
                                 .metrics = options->metrics,
                                 .profiles = options->profiles,
                                 .cache = options->cache,
+                                .has_mps = options->mps,
                                 .has_marks = options->marks,
                                 .shuffle_us = options->shuffle,
                                 .say = say};

@@ -28,11 +28,11 @@ static const char *word(const json_t *object, const char *key) {
     return found ? found : "";
 }
 
-/* The same client in the status before, or NULL. */
-static const json_t *find_client(const json_t *before, double process, const char *name) {
+/* The same client or program in the status before, or NULL. */
+static const json_t *find_client(const json_t *before, const char *list, double process, const char *name) {
     size_t i;
     json_t *client;
-    json_array_foreach(json_object_get(before, "clients"), i, client) {
+    json_array_foreach(json_object_get(before, list), i, client) {
         if (number(client, "process") == process && strcmp(word(client, "name"), name) == 0)
             return client;
     }
@@ -112,7 +112,7 @@ static void print_limits(const json_t *status) {
 
 /* Rates are since `before`; NULL: since the daemon was started. */
 static void print_client(const json_t *client, const json_t *before, double seconds) {
-    const json_t *old = find_client(before, number(client, "process"), word(client, "name"));
+    const json_t *old = find_client(before, "clients", number(client, "process"), word(client, "name"));
     double launches = number(client, "launches") - number(old, "launches");
     double served = number(client, "served_sm_ns") - number(old, "served_sm_ns");
     double copied = number(client, "copied_bytes") - number(old, "copied_bytes");
@@ -122,6 +122,43 @@ static void print_client(const json_t *client, const json_t *before, double seco
     print_near_limits(client);
     printf("\n");
     print_kernels(client);
+}
+
+/* ---- programs of `gridsmith run` ---- */
+
+static void print_program(const json_t *program, const json_t *before, double seconds) {
+    const json_t *old = find_client(before, "programs", number(program, "process"), word(program, "name"));
+    const json_t *requests = json_object_get(program, "requests"), *old_requests = json_object_get(old, "requests");
+    double launches =
+        number(program, "launches") + number(program, "graphs") - number(old, "launches") - number(old, "graphs");
+    printf("%8.0f %-20.20s %-11s %11.1f %6.0f%% %8.1f ", number(program, "process"), word(program, "name"),
+           word(program, "class"), launches / seconds,
+           (number(program, "work_ns") - number(old, "work_ns")) / 1e7 / seconds,
+           (number(program, "waits") - number(old, "waits")) / seconds);
+    if (requests)
+        printf("%10.1f %8.2f %8.2f", (number(requests, "count") - number(old_requests, "count")) / seconds,
+               number(requests, "p50_us") / 1e3, number(requests, "p99_us") / 1e3);
+    else
+        printf("%10s %8s %8s", "-", "-", "-");
+    if (number(program, "memory_limit_bytes") > 0)
+        printf("  %.0f of %.0f MiB", number(program, "memory_bytes") / 1048576,
+               number(program, "memory_limit_bytes") / 1048576);
+    if (json_is_true(json_object_get(program, "is_ungated")))
+        printf("  (cannot wait)");
+    printf("\n");
+}
+
+static void print_programs(const json_t *status, const json_t *before, double seconds) {
+    const json_t *programs = json_object_get(status, "programs");
+    size_t i;
+    json_t *program;
+    if (!json_array_size(programs))
+        return;
+    printf("\n%8s %-20s %-11s %11s %7s %8s %10s %8s %8s\n", "process", "program", "class", "launches/s", "work",
+           "waits/s", "requests/s", "p50 ms", "p99 ms");
+    json_array_foreach(programs, i, program) {
+        print_program(program, before, seconds);
+    }
 }
 
 void gs_print_status(const json_t *status, const json_t *before) {
@@ -143,6 +180,7 @@ void gs_print_status(const json_t *status, const json_t *before) {
     json_array_foreach(json_object_get(status, "clients"), i, client) {
         print_client(client, before, seconds);
     }
+    print_programs(status, before, seconds);
 }
 
 json_t *gs_status_get(const char *socket, char **text, gs_error *error) {

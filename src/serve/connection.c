@@ -36,7 +36,8 @@ struct connection {
     gs_connections *owner;
     int socket;
     uv_poll_t poll;
-    gs_session *session; /* NULL: it is silent */
+    gs_session *session; /* of a client */
+    gs_tenant *tenant; /* of a program; neither: it is silent */
     gs_account *account; /* of its process */
     uint32_t user;
     uint64_t arrived_ns;
@@ -69,11 +70,15 @@ static void append_silent(struct connection *connection) {
     connection->account->silent++;
 }
 
+static bool is_silent(const struct connection *connection) {
+    return !connection->session && !connection->tenant;
+}
+
 static void unlink_connection(struct connection *connection) {
     *connection->at = connection->next;
     if (connection->next)
         connection->next->at = connection->at;
-    if (connection->session)
+    if (!is_silent(connection))
         return;
     connection->owner->silent_count--;
     connection->account->silent--;
@@ -87,6 +92,10 @@ static void handle_closed(uv_handle_t *handle) {
     gs_quotas *quotas = &connection->owner->server->quotas;
     if (connection->session)
         gs_session_close(connection->session);
+    if (connection->tenant) {
+        gs_tenant_close(connection->tenant);
+        gs_account_subtract(connection->account, GS_QUOTA_CLIENTS, 1);
+    }
     close(connection->socket);
     gs_account_subtract(connection->account, GS_QUOTA_DESCRIPTORS, 1);
     gs_account_leave(quotas, connection->account);
@@ -209,6 +218,44 @@ static void welcome_client(struct connection *connection, const gs_wire_hello *h
     close_if_open(page);
 }
 
+/* ---- programs of `gridsmith run` ---- */
+
+static void open_tenant(struct connection *connection, const gs_wire_hello *hello, int *page, gs_error *error) {
+    gs_tenant_options options = {.process = (int32_t)connection->account->id,
+                                  .is_latency = hello->kind == GS_WIRE_LATENCY};
+    snprintf(options.name, sizeof options.name, "%.*s", (int)sizeof hello->name - 1, hello->name);
+    gs_make_printable(options.name);
+    gs_tenant *tenant = check_place(connection, error) == GS_OK
+                              ? gs_tenant_open(&connection->owner->server->tenants, &options, page, error)
+                              : NULL;
+    if (!tenant)
+        return;
+    unlink_connection(connection);
+    connection->tenant = tenant;
+    gs_account_add(connection->account, GS_QUOTA_CLIENTS, 1);
+    insert(connection, &connection->owner->first);
+}
+
+static void welcome_tenant(struct connection *connection, const gs_wire_hello *hello) {
+    gs_error error = {.code = GS_OK};
+    gs_wire_welcome welcome = {.page_bytes = sizeof(gs_board) + sizeof(gs_tenant_page)};
+    int page = -1;
+    open_tenant(connection, hello, &page, &error);
+    const int fds[2] = {connection->owner->server->tenants.board_fd, page};
+    if (!connection->tenant)
+        refuse(connection->socket, "%s", error.message);
+    if (!connection->tenant || !answer(connection->socket, &welcome, fds, GS_COUNT(fds)))
+        hang_up(connection);
+    close_if_open(page);
+}
+
+/* A program says nothing more. False: it is gone. */
+static bool receive_nothing(int socket) {
+    char byte;
+    ssize_t got = recv(socket, &byte, sizeof byte, MSG_DONTWAIT);
+    return got < 0 && (errno == EAGAIN || errno == EINTR);
+}
+
 /* ---- messages ---- */
 
 static bool is_hello(const gs_wire_hello *hello, size_t bytes, uint32_t kind) {
@@ -279,6 +326,11 @@ static void receive_hello(struct connection *connection) {
         request_status(connection);
         return;
     }
+    if (got > 0 && !connection->wants_status &&
+        (is_hello(&hello, (size_t)got, GS_WIRE_LATENCY) || is_hello(&hello, (size_t)got, GS_WIRE_BEST_EFFORT))) {
+        welcome_tenant(connection, &hello);
+        return;
+    }
     if (got > 0)
         refuse_hello(connection->socket, &hello, (size_t)got);
     hang_up(connection);
@@ -294,8 +346,13 @@ static void message_came(uv_poll_t *poll, int status, int events) {
         hang_up(connection);
         return;
     }
-    if (!connection->session) {
+    if (is_silent(connection)) {
         receive_hello(connection);
+        return;
+    }
+    if (connection->tenant) {
+        if (!receive_nothing(connection->socket))
+            hang_up(connection);
         return;
     }
     for (int i = 0; i < AT_ONCE && result == GS_RECEIVED; i++)

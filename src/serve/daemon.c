@@ -1,10 +1,10 @@
 /*
  * daemon.c: gridsmith serve: the loop around server.c, signals, and what libuv watches.
  *
- * One thread, besides those of src/image. libuv watches descriptors: the socket that clients connect to, each client's connection, the
- * worker, the threads of compilers, a timer, signals, and HTTP for Prometheus. While there is work, and for a while after it, the loop
- * does not sleep: it looks at the rings, which are memory, and at libuv now and then. How long it stays awake without
- * work grows when that was worth it, and shrinks when it was not.
+ * One thread, besides those of src/image. libuv watches descriptors: the socket that clients connect to, each client's
+ * connection, the worker, the threads of compilers, a timer, signals, and HTTP for Prometheus. While there is work, and
+ * for a while after it, the loop does not sleep: it looks at the rings, which are memory, and at libuv now and then.
+ * How long it stays awake without work grows when that was worth it, and shrinks when it was not.
  */
 #define _GNU_SOURCE
 #include "daemon.h"
@@ -31,6 +31,7 @@ struct daemon {
     const gs_serve_options *options;
     gs_server *server;
     gs_listener listener;
+    gs_mps mps;
     gs_connections connections;
     gs_http http;
     uv_loop_t loop;
@@ -187,6 +188,7 @@ static gs_server *open_server(struct daemon *daemon, gs_error *error) {
         .limit_ns = (uint64_t)((options->limit_seconds > 0 ? options->limit_seconds : 60) * 1e9),
         .quotas = {.client_memory_bytes = options->client_memory_bytes,
                    .client_shared_bytes = options->client_host_memory_bytes},
+        .mps_folder = options->has_mps ? daemon->mps.folder : NULL,
         .shuffle_ns = (uint64_t)options->shuffle_us * 1000,
         .say = say_line,
         .context = daemon,
@@ -258,6 +260,7 @@ static void stop(struct daemon *daemon) {
         ;
     gs_server_close(daemon->server);
     uv_loop_close(&daemon->loop);
+    gs_mps_stop(&daemon->mps);
     gs_listener_close(&daemon->listener);
     if (daemon->timer_fd >= 0)
         close(daemon->timer_fd);
@@ -299,6 +302,8 @@ gs_code gs_serve(const gs_serve_options *options, gs_error *error) {
     if (uv_loop_init(&daemon.loop) != 0)
         return gs_fail_memory(error);
     gs_code code = gs_listener_open(&daemon.listener, options->socket, error);
+    if (code == GS_OK && options->has_mps)
+        code = gs_mps_start(&daemon.mps, error);
     if (code == GS_OK) {
         daemon.server = open_server(&daemon, error);
         code = daemon.server ? start(&daemon, error) : error->code;

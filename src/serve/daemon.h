@@ -42,6 +42,18 @@ bool gs_connections_accept(gs_connections *connections, int listening);
 /* Disconnects all clients; it is done when the loop has run. */
 void gs_connections_close(gs_connections *connections);
 
+/* ---- mps.c: MPS, for as long as the daemon and its programs run ---- */
+
+typedef struct gs_mps {
+    char folder[108];
+    int socket; /* to the process that watches MPS; 0 or less: there is none */
+} gs_mps;
+
+/* Starts MPS, and sets the environment of this process for it. Stop it also where it fails. */
+gs_code gs_mps_start(gs_mps *mps, gs_error *error);
+/* MPS ends when its last client has ended. */
+void gs_mps_stop(gs_mps *mps);
+
 /* ---- http.c: metrics for Prometheus ---- */
 
 typedef struct gs_http {

@@ -77,4 +77,5 @@ void gs_metrics_text(const gs_server *server, gs_text *into) {
     for (size_t i = 0; i < GS_COUNT(client_metrics); i++)
         put_client_metric(server, &client_metrics[i], into);
     put_times(&server->first_block, into);
+    gs_tenants_metrics(&server->tenants, into);
 }

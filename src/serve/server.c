@@ -329,6 +329,7 @@ void gs_server_close(gs_server *server) {
         abandon(server);
     for (server->is_down = true, server->sessions.must_sweep = true; server->sessions.must_sweep;)
         gs_sessions_sweep(server);
+    gs_tenants_close(&server->tenants);
     gs_window_close(server);
     gs_contenders_close(server);
     gs_actions_free(&server->actions);

@@ -21,6 +21,7 @@
  *   file.c         files that clients send, and the commands that need them: host memory and sources
  *   command.c      commands, checked and made into actions
  *   completion.c   what a report of the worker means
+ *   tenants.c      the programs of `gridsmith run`
  *   server.c       all of it together: one turn of the loop, a lost worker, quotas, opening and closing
  *   status.c       the state of the daemon, for people and for programs; metrics.c: for Prometheus
  *
@@ -524,6 +525,38 @@ typedef struct gs_times {
 /* A report of the worker about this action, other than LOST. */
 void gs_complete(gs_server *server, gs_action *action, const gs_worker_report *report);
 
+/* ---- tenants.c ---- */
+
+typedef struct gs_tenant_options {
+    char name[GS_WIRE_NAME];
+    int32_t process; /* its id */
+    bool is_latency;
+} gs_tenant_options;
+
+typedef struct gs_tenant {
+    struct gs_tenants *tenants;
+    gs_tenant_options options;
+    uint32_t slot; /* of a latency program, on the board */
+    gs_tenant_page *page;
+    uint64_t opened_ns;
+    struct gs_tenant *next;
+} gs_tenant;
+
+typedef struct gs_tenants {
+    gs_tenant *first;
+    gs_board *board; /* NULL: there was no program yet */
+    int board_fd;
+    uint32_t slots; /* those in use */
+} gs_tenants;
+
+/* A program came. It gets the board and its page; the caller closes the page's descriptor. NULL: it is refused. */
+gs_tenant *gs_tenant_open(gs_tenants *tenants, const gs_tenant_options *options, int *page_fd, gs_error *error);
+/* The program is gone. */
+void gs_tenant_close(gs_tenant *tenant);
+void gs_tenants_close(gs_tenants *tenants);
+void gs_tenants_json(const gs_tenants *tenants, gs_writer *writer);
+void gs_tenants_metrics(const gs_tenants *tenants, gs_text *into);
+
 /* ---- server.c ---- */
 
 typedef struct gs_server_options {
@@ -532,7 +565,8 @@ typedef struct gs_server_options {
     const char *cache;    /* the folder of images; NULL: the user's */
     uint64_t limit_ns;    /* a kernel that runs longer is stopped */
     gs_quotas_options quotas;
-    uint64_t shuffle_ns; /* for tests: SMs are dealt out again after each such time; 0: never */
+    const char *mps_folder; /* NULL: MPS was not started; kept, not copied */
+    uint64_t shuffle_ns;    /* for tests: SMs are dealt out again after each such time; 0: never */
     void (*say)(void *context, const char *line); /* what people should know */
     void *context;
 } gs_server_options;
@@ -558,6 +592,7 @@ struct gs_server {
     gs_images *images; /* when gs_images_fd is readable, gs_loads_collect must be called */
     gs_loads loads;
     gs_transfers transfers;
+    gs_tenants tenants;
     uint64_t launches, resizes;
     gs_times first_block;                                /* from the arrival of a launch to its first block */
     uint64_t saved_ns, worked_ns, checked_ns, tried_ns;  /* server.c's: when it last did these */

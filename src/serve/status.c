@@ -199,5 +199,9 @@ void gs_status_json(const gs_server *server, gs_text *into) {
     for (size_t i = 0; i < server->sessions.count; i++)
         if (server->sessions.data[i] && server->sessions.data[i]->page)
             write_client(server, server->sessions.data[i], &writer);
+    gs_write_end(&writer);
+    gs_tenants_json(&server->tenants, &writer);
+    if (server->options.mps_folder)
+        gs_write_string(&writer, "mps_folder", server->options.mps_folder);
     gs_write_finish(&writer);
 }

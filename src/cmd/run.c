@@ -1,0 +1,201 @@
+/*
+ * run.c: gridsmith run: a program as it is, in a class. Puts the libcuda.so.1 of src/gate in front of the driver, says
+ * in the environment what it needs to know, and becomes the program.
+ */
+#define _GNU_SOURCE
+#include "client/client.h"
+#include "cmd.h"
+#include "status.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct options {
+    const char *memory, *socket;
+    int64_t hold, ahead, sms, long_sms;
+    bool latency, best_effort;
+};
+
+static const gs_option option_table[] = {
+    GS_FLAG(struct options, "latency", latency, "its requests must be fast: best-effort programs wait for it"),
+    GS_FLAG(struct options, "best-effort", best_effort, "it uses what latency programs leave"),
+    GS_TEXT(struct options, "memory", memory, "BYTES",
+            "device memory that it may have (K, M, G and T are powers of 1024); beyond it, allocations fail"),
+    GS_INT(struct options, "sms", sms, "N", 1, 1024, "SMs that it may use; needs MPS"),
+    GS_INT(struct options, "hold", hold, "MS", 1, 10000,
+           "a request that takes longer does not hold others any more (default: 10 times the longest, 20 to 1000)"),
+    GS_INT(struct options, "ahead", ahead, "US", 1, 1000000,
+           "best-effort work between two looks at latency programs (default 50)"),
+    GS_INT(struct options, "long-sms", long_sms, "N", 1, 1024,
+           "SMs that long best-effort kernels may use, so that a request finds others (default: all)"),
+    GS_SOCKET_OPTION(struct options, socket),
+};
+
+/* ---- memory ---- */
+
+/* False: it is not a size. */
+static bool parse_bytes(const char *text, uint64_t *bytes) {
+    static const char units[] = "KMGT";
+    char *end;
+    errno = 0;
+    *bytes = strtoull(text, &end, 10);
+    if (end == text || text[0] == '-' || errno)
+        return false;
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    int shift = unit ? 10 * (int)(unit - units + 1) : 0;
+    end += unit != NULL;
+    if (*end || !*bytes || *bytes > UINT64_MAX >> shift)
+        return false;
+    *bytes <<= shift;
+    return true;
+}
+
+/* ---- where the libraries are ---- */
+
+/* The folder of the gate's libcuda.so.1: beside the program in a build, or installed. False: it is not there. */
+static bool find_gate(char *folder, size_t size) {
+    static const char *const places[] = {"gate", "../" GS_LIBRARY_FOLDER "/gridsmith/gate"};
+    char program[1024], path[1200];
+    const char *named = getenv("GRIDSMITH_GATE");
+    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    char *slash = length > 0 ? memrchr(program, '/', (size_t)length) : NULL;
+    if (named && named[0] == '/')
+        return snprintf(folder, size, "%s", named) < (int)size;
+    for (size_t i = 0; slash && i < GS_COUNT(places); i++) {
+        snprintf(folder, size, "%.*s/%s", (int)(slash - program), program, places[i]);
+        snprintf(path, sizeof path, "%s/libcuda.so.1", folder);
+        if (access(path, R_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* The driver as the system finds it now, for the library that will stand in front of it. */
+static void name_driver(void) {
+    struct link_map *map = NULL;
+    const char *known = getenv("GRIDSMITH_DRIVER");
+    void *driver = known && known[0] ? NULL : dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+    if (driver && dlinfo(driver, RTLD_DI_LINKMAP, &map) == 0 && map->l_name[0] == '/')
+        setenv("GRIDSMITH_DRIVER", map->l_name, 1);
+}
+
+static gs_code put_in_front(const char *folder, gs_error *error) {
+    const char *before = getenv("LD_LIBRARY_PATH");
+    gs_text path = {0};
+    gs_text_add(&path, "%s%s%s", folder, before && before[0] ? ":" : "", before ? before : "");
+    bool is_done = !path.failed && setenv("LD_LIBRARY_PATH", path.data, 1) == 0;
+    gs_text_free(&path);
+    return is_done ? GS_OK : gs_fail_memory(error);
+}
+
+/* ---- MPS ---- */
+
+/* The MPS that the daemon has started, if it has, or the one that the environment names. */
+static bool find_mps(const json_t *status) {
+    const char *folder = json_string_value(json_object_get(status, "mps_folder"));
+    char path[1024];
+    if (folder)
+        setenv("CUDA_MPS_PIPE_DIRECTORY", folder, 1);
+    folder = getenv("CUDA_MPS_PIPE_DIRECTORY");
+    snprintf(path, sizeof path, "%s/control", folder && folder[0] ? folder : "/tmp/nvidia-mps");
+    return access(path, F_OK) == 0;
+}
+
+static void set_sms(int64_t sms, const json_t *status, bool has_mps) {
+    double all = json_number_value(json_object_get(json_object_get(status, "device"), "sms"));
+    char percent[20];
+    if (has_mps && all >= 1) {
+        double part = 100 * (double)sms / all;
+        snprintf(percent, sizeof percent, "%.2f", part < 100 ? part : 100);
+        setenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", percent, 1);
+    } else {
+        fprintf(stderr, "gridsmith run: --sms has no effect: %s\n",
+                has_mps ? "no daemon answers" : "it needs MPS, and no MPS control daemon was found");
+    }
+}
+
+/* Under MPS, a part of the SMs and a lower priority. */
+static void set_mps(const struct options *options) {
+    gs_error error = {.code = GS_OK};
+    char *text = NULL;
+    json_t *status = gs_status_get(options->socket, &text, &error);
+    bool has_mps = find_mps(status);
+    if (options->best_effort && has_mps)
+        setenv("CUDA_MPS_CLIENT_PRIORITY", "1", 0);
+    if (options->sms)
+        set_sms(options->sms, status, has_mps);
+    json_decref(status);
+    free(text);
+}
+
+/* ---- running ---- */
+
+static void set_number(const char *variable, int64_t value) {
+    char text[24];
+    snprintf(text, sizeof text, "%lld", (long long)value);
+    if (value)
+        setenv(variable, text, 1);
+}
+
+static gs_code prepare(const struct options *options, uint64_t memory_bytes, gs_error *error) {
+    char folder[1100];
+    if (!find_gate(folder, sizeof folder))
+        return gs_fail(error, GS_E_IO,
+                       "the libcuda.so.1 of gridsmith is not installed: set GRIDSMITH_GATE to its folder");
+    name_driver();
+    setenv("GRIDSMITH_CLASS", options->latency ? "latency" : "best-effort", 1);
+    set_number("GRIDSMITH_MEMORY", (int64_t)memory_bytes);
+    set_number("GRIDSMITH_HOLD_MS", options->hold);
+    set_number("GRIDSMITH_AHEAD_US", options->ahead);
+    set_number("GRIDSMITH_LONG_SMS", options->long_sms);
+    if (options->socket)
+        setenv("GRIDSMITH_SOCKET", options->socket, 1);
+    set_mps(options);
+    return put_in_front(folder, error);
+}
+
+/* Does not return if the program can be started. */
+static gs_code become(const gs_words *words, gs_error *error) {
+    char **argv = calloc(words->count + 1, sizeof *argv);
+    for (size_t i = 0; i < words->count && argv; i++)
+        argv[i] = (char *)(uintptr_t)words->data[i];
+    if (!argv)
+        return gs_fail_memory(error);
+    execvp(argv[0], argv);
+    gs_fail_system(error, "run", argv[0]);
+    free(argv);
+    return error->code;
+}
+
+static int run(const gs_command *command, void *given, const gs_words *words) {
+    const struct options *options = given;
+    gs_error error = {.code = GS_OK};
+    uint64_t memory_bytes = 0;
+    if (options->latency == options->best_effort)
+        return gs_usage(command, "give one class: --latency or --best-effort");
+    if (options->memory && !parse_bytes(options->memory, &memory_bytes))
+        return gs_usage(command, "--memory takes a size such as 16G, not \"%.40s\"", options->memory);
+    if (prepare(options, memory_bytes, &error) == GS_OK)
+        become(words, &error);
+    return gs_report(&error);
+}
+
+const gs_command gs_command_run_program = {
+    .name = "run",
+    .summary = "Run a program as it is, protected from its neighbors or out of their way.",
+    .usage = "(--latency | --best-effort) [options] -- PROGRAM [ARGUMENT...]",
+    .details = "Best-effort programs stop launching kernels while a latency program has work. Without a daemon\n"
+               "('gridsmith serve') programs run as usual, and a line on standard error says so.\n\n"
+               "  gridsmith serve &\n"
+               "  gridsmith run --latency -- python serve.py\n"
+               "  gridsmith run --best-effort -- python train.py\n",
+    .options = option_table,
+    .option_count = GS_COUNT(option_table),
+    .options_size = sizeof(struct options),
+    .words = {.least = 1, .most = SIZE_MAX, .mistake = "give a program: gridsmith run --latency -- PROGRAM"},
+    .run = run,
+};

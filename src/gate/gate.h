@@ -1,0 +1,258 @@
+/*
+ * gate.h: the libcuda.so.1 of `gridsmith run`, which stands between a program and the driver. See docs/run.md.
+ *
+ * It exports every function of the driver as a jump through a table. Most entries are the driver's own functions; the
+ * few that concern work, synchronization and memory are hooks. A program that is no client of a daemon runs as if this
+ * library were not there.
+ *
+ *   driver_symbols.txt   what the driver exports; gate.cmake makes the jumps of it
+ *   gate_driver.c        the real driver: found, opened, its functions that hooks need
+ *   gate_link.c          the daemon: the board and the page
+ *   gate_pace.c          best effort: where streams wait, and how long kernels take
+ *   gate_part.c          best effort: long kernels on a part of the SMs
+ *   gate_wait.c          best effort: waits and samples put into streams
+ *   gate_request.c       latency: which streams have work
+ *   gate_work.c          latency: marks on the board
+ *   gate_memory.c        how much device memory the program may have
+ *   gate_hooks.c         the hooks, and cuGetProcAddress, which hands them out
+ *   gate_table.c         the table of the jumps, filled when the library is loaded
+ *
+ * The library needs the C library alone. It has state of its own because the driver's interface has no handle for one.
+ */
+#ifndef GS_GATE_H
+#define GS_GATE_H
+
+#include "client/client.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The driver's types: all handles are pointers. */
+typedef unsigned long long gs_gate_pointer;
+typedef void gs_gate_function(void); /* any function of the driver */
+
+typedef struct gs_gate_config { /* CUlaunchConfig */
+    unsigned shape[6];          /* of the grid and of the block */
+    unsigned shared_bytes;
+    void *stream;
+    void *attributes;
+    unsigned attribute_count;
+} gs_gate_config;
+
+enum {
+    GS_CUDA_OK = 0,
+    GS_CUDA_OUT_OF_MEMORY = 2,
+    GS_CUDA_NO_DEVICE = 100,
+    GS_CUDA_NOT_FOUND = 500,
+    GS_CUDA_NOT_READY = 600
+};
+
+/* ---- gate_driver.c ---- */
+
+/* Functions of the driver that this library calls. Where a function is hooked, this is the real one. */
+#define GS_GATE_CALLS(X)                                                                                               \
+    X(cuInit, (unsigned))                                                                                              \
+    X(cuGetProcAddress, (const char *, void **, int, uint64_t))                                                        \
+    X(cuGetProcAddress_v2, (const char *, void **, int, uint64_t, int *))                                              \
+    X(cuLaunchKernel,                                                                                                  \
+      (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **))        \
+    X(cuLaunchKernel_ptsz,                                                                                             \
+      (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **))        \
+    X(cuLaunchKernelEx, (const gs_gate_config *, void *, void **, void **))                                            \
+    X(cuLaunchKernelEx_ptsz, (const gs_gate_config *, void *, void **, void **))                                       \
+    X(cuLaunchCooperativeKernel,                                                                                       \
+      (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **))                 \
+    X(cuLaunchCooperativeKernel_ptsz,                                                                                  \
+      (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **))                 \
+    X(cuGraphLaunch, (void *, void *))                                                                                 \
+    X(cuGraphLaunch_ptsz, (void *, void *))                                                                            \
+    X(cuGraphExecDestroy, (void *))                                                                                    \
+    X(cuMemcpyHtoDAsync_v2, (gs_gate_pointer, const void *, size_t, void *))                                           \
+    X(cuMemcpyHtoDAsync_v2_ptsz, (gs_gate_pointer, const void *, size_t, void *))                                      \
+    X(cuMemcpyDtoHAsync_v2, (void *, gs_gate_pointer, size_t, void *))                                                 \
+    X(cuMemcpyDtoHAsync_v2_ptsz, (void *, gs_gate_pointer, size_t, void *))                                            \
+    X(cuMemcpyDtoDAsync_v2, (gs_gate_pointer, gs_gate_pointer, size_t, void *))                                        \
+    X(cuMemcpyDtoDAsync_v2_ptsz, (gs_gate_pointer, gs_gate_pointer, size_t, void *))                                   \
+    X(cuMemcpyAsync, (gs_gate_pointer, gs_gate_pointer, size_t, void *))                                               \
+    X(cuMemcpyAsync_ptsz, (gs_gate_pointer, gs_gate_pointer, size_t, void *))                                          \
+    X(cuMemsetD8Async, (gs_gate_pointer, unsigned char, size_t, void *))                                               \
+    X(cuMemsetD8Async_ptsz, (gs_gate_pointer, unsigned char, size_t, void *))                                          \
+    X(cuMemsetD16Async, (gs_gate_pointer, unsigned short, size_t, void *))                                             \
+    X(cuMemsetD16Async_ptsz, (gs_gate_pointer, unsigned short, size_t, void *))                                        \
+    X(cuMemsetD32Async, (gs_gate_pointer, unsigned, size_t, void *))                                                   \
+    X(cuMemsetD32Async_ptsz, (gs_gate_pointer, unsigned, size_t, void *))                                              \
+    X(cuMemcpy2DAsync_v2, (const void *, void *))                                                                      \
+    X(cuMemcpy2DAsync_v2_ptsz, (const void *, void *))                                                                 \
+    X(cuMemcpy3DAsync_v2, (const void *, void *))                                                                      \
+    X(cuMemcpy3DAsync_v2_ptsz, (const void *, void *))                                                                 \
+    X(cuMemcpyPeerAsync, (gs_gate_pointer, void *, gs_gate_pointer, void *, size_t, void *))                           \
+    X(cuMemcpyPeerAsync_ptsz, (gs_gate_pointer, void *, gs_gate_pointer, void *, size_t, void *))                      \
+    X(cuMemsetD2D8Async, (gs_gate_pointer, size_t, unsigned char, size_t, size_t, void *))                             \
+    X(cuMemsetD2D8Async_ptsz, (gs_gate_pointer, size_t, unsigned char, size_t, size_t, void *))                        \
+    X(cuMemsetD2D16Async, (gs_gate_pointer, size_t, unsigned short, size_t, size_t, void *))                           \
+    X(cuMemsetD2D16Async_ptsz, (gs_gate_pointer, size_t, unsigned short, size_t, size_t, void *))                      \
+    X(cuMemsetD2D32Async, (gs_gate_pointer, size_t, unsigned, size_t, size_t, void *))                                 \
+    X(cuMemsetD2D32Async_ptsz, (gs_gate_pointer, size_t, unsigned, size_t, size_t, void *))                            \
+    X(cuMemcpyDtoH_v2, (void *, gs_gate_pointer, size_t))                                                              \
+    X(cuMemcpyDtoH_v2_ptds, (void *, gs_gate_pointer, size_t))                                                         \
+    X(cuStreamSynchronize, (void *))                                                                                   \
+    X(cuStreamSynchronize_ptsz, (void *))                                                                              \
+    X(cuStreamQuery, (void *))                                                                                         \
+    X(cuStreamQuery_ptsz, (void *))                                                                                    \
+    X(cuCtxSynchronize, (void))                                                                                        \
+    X(cuCtxSynchronize_v2, (void *))                                                                                   \
+    X(cuEventRecord, (void *, void *))                                                                                 \
+    X(cuEventRecord_ptsz, (void *, void *))                                                                            \
+    X(cuEventRecordWithFlags, (void *, void *, unsigned))                                                              \
+    X(cuEventRecordWithFlags_ptsz, (void *, void *, unsigned))                                                         \
+    X(cuEventSynchronize, (void *))                                                                                    \
+    X(cuEventQuery, (void *))                                                                                          \
+    X(cuEventCreate, (void **, unsigned))                                                                              \
+    X(cuEventElapsedTime, (float *, void *, void *))                                                                   \
+    X(cuStreamCreate, (void **, unsigned))                                                                             \
+    X(cuStreamCreateWithPriority, (void **, unsigned, int))                                                            \
+    X(cuCtxGetStreamPriorityRange, (int *, int *))                                                                     \
+    X(cuStreamBeginCapture, (void *))                                                                                  \
+    X(cuStreamBeginCapture_ptsz, (void *))                                                                             \
+    X(cuStreamBeginCapture_v2, (void *, int))                                                                          \
+    X(cuStreamBeginCapture_v2_ptsz, (void *, int))                                                                     \
+    X(cuStreamBeginCaptureToGraph, (void *, void *, const void *, const void *, size_t, int))                          \
+    X(cuStreamBeginCaptureToGraph_ptsz, (void *, void *, const void *, const void *, size_t, int))                     \
+    X(cuStreamEndCapture, (void *, void **))                                                                           \
+    X(cuStreamEndCapture_ptsz, (void *, void **))                                                                      \
+    X(cuStreamIsCapturing, (void *, int *))                                                                            \
+    X(cuStreamWaitValue32_v2, (void *, gs_gate_pointer, unsigned, unsigned))                                           \
+    X(cuMemHostRegister_v2, (void *, size_t, unsigned))                                                                \
+    X(cuMemHostGetDevicePointer_v2, (gs_gate_pointer *, void *, unsigned))                                             \
+    X(cuMemAlloc_v2, (gs_gate_pointer *, size_t))                                                                      \
+    X(cuMemAllocPitch_v2, (gs_gate_pointer *, size_t *, size_t, size_t, unsigned))                                     \
+    X(cuMemAllocManaged, (gs_gate_pointer *, size_t, unsigned))                                                        \
+    X(cuMemAllocAsync, (gs_gate_pointer *, size_t, void *))                                                            \
+    X(cuMemAllocAsync_ptsz, (gs_gate_pointer *, size_t, void *))                                                       \
+    X(cuMemAllocFromPoolAsync, (gs_gate_pointer *, size_t, void *, void *))                                            \
+    X(cuMemAllocFromPoolAsync_ptsz, (gs_gate_pointer *, size_t, void *, void *))                                       \
+    X(cuMemCreate, (gs_gate_pointer *, size_t, const void *, unsigned long long))                                      \
+    X(cuMemFree_v2, (gs_gate_pointer))                                                                                 \
+    X(cuMemFreeAsync, (gs_gate_pointer, void *))                                                                       \
+    X(cuMemFreeAsync_ptsz, (gs_gate_pointer, void *))                                                                  \
+    X(cuMemRelease, (gs_gate_pointer))                                                                                 \
+    X(cuMemGetInfo_v2, (size_t *, size_t *))                                                                           \
+    X(cuDeviceTotalMem_v2, (size_t *, int))                                                                            \
+    X(cuStreamWaitEvent, (void *, void *, unsigned))                                                                   \
+    X(cuCtxGetDevice, (int *))                                                                                         \
+    X(cuDeviceGetDevResource, (int, void *, int))                                                                      \
+    X(cuDevSmResourceSplitByCount, (void *, unsigned *, const void *, void *, unsigned, unsigned))                     \
+    X(cuDevResourceGenerateDesc, (void **, void *, unsigned))                                                          \
+    X(cuGreenCtxCreate, (void **, void *, int, unsigned))                                                              \
+    X(cuGreenCtxStreamCreate, (void **, void *, unsigned, int))
+
+#define GS_GATE_CALL(name, arguments) int(*name) arguments;
+typedef struct gs_gate_calls {
+    GS_GATE_CALLS(GS_GATE_CALL)
+} gs_gate_calls;
+#undef GS_GATE_CALL
+
+/* A call that the driver does not have is NULL. */
+extern gs_gate_calls gs_gate_real;
+
+/* Opens the driver and fills gs_gate_real. False: there is none. */
+bool gs_gate_driver_open(void);
+gs_gate_function *gs_gate_driver_symbol(const char *name); /* NULL: it has none of this name */
+
+/* ---- gate_link.c ---- */
+
+enum gs_gate_class { GS_GATE_NONE, GS_GATE_LATENCY, GS_GATE_BEST_EFFORT };
+
+typedef struct gs_gate_link {
+    enum gs_gate_class class;
+    gs_board *board; /* of no use while not connected */
+    gs_tenant_page *page;
+    uint32_t slot, bit; /* of a latency program */
+    uint64_t memory_limit, hold_ns;
+    int64_t ahead_ns;
+    unsigned part_sms; /* for long kernels; 0: all */
+} gs_gate_link;
+
+extern gs_gate_link gs_gate_state;
+
+/* Reads what `gridsmith run` has put into the environment. */
+void gs_gate_link_configure(void);
+/* Connects to the daemon, once in a process. */
+void gs_gate_link_open(void);
+/* Whether there is a daemon. */
+bool gs_gate_is_linked(void);
+/* Prints a line for people. */
+void gs_gate_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+uint64_t gs_gate_now_ns(void);
+
+static inline void gs_gate_count(_Atomic uint64_t *counter, uint64_t by) {
+    atomic_fetch_add_explicit(counter, by, memory_order_relaxed);
+}
+
+/* ---- gate_part.c: best effort ---- */
+
+typedef struct gs_gate_part gs_gate_part;
+
+/* A kernel of this stream is to run on a part of the SMs: it must be launched on the stream of the part, and then the
+   part left. NULL: that cannot be. */
+gs_gate_part *gs_gate_part_enter(void *stream);
+void *gs_gate_part_stream(const gs_gate_part *part);
+void gs_gate_part_leave(gs_gate_part *part);
+
+/* ---- gate_wait.c: best effort ---- */
+
+/* Streams that are capturing a graph. */
+void gs_gate_capture_begins(void);
+void gs_gate_capture_ends(void);
+bool gs_gate_is_capturing(void *stream);
+
+/* Work on a stream. `what` is a function with its shape, or a graph, without; NULL: a copy of so many bytes. */
+typedef struct gs_gate_item {
+    void *stream;
+    const void *what;
+    const unsigned *shape;
+    uint64_t bytes;
+    bool can_part; /* it may be launched on another stream */
+} gs_gate_item;
+
+typedef struct gs_gate_sample gs_gate_sample;
+
+/* What goes around it. */
+typedef struct gs_gate_around {
+    void *stream;
+    gs_gate_sample *sample; /* or NULL */
+    gs_gate_part *part;     /* not NULL: the work goes to the stream of the part */
+} gs_gate_around;
+
+/* Before and after the call that puts the work into the stream. */
+gs_gate_around gs_gate_wait_before(const gs_gate_item *item);
+void gs_gate_wait_after(const gs_gate_around *around);
+void gs_gate_wait_forget(const void *graph); /* it is destroyed */
+
+/* ---- gate_work.c: latency ---- */
+
+void gs_gate_work_begins(void *stream);
+uint64_t gs_gate_work_now(void); /* before a synchronization: what it waits for */
+void gs_gate_work_stream_done(void *stream, uint64_t number);
+void gs_gate_work_all_done(uint64_t number);
+void gs_gate_work_record(void *event, void *stream);
+void gs_gate_work_event_done(void *event);
+
+/* ---- gate_memory.c ---- */
+
+/* Takes a part of the limit. False: it does not suffice. */
+bool gs_gate_memory_take(uint64_t bytes);
+/* The part was not needed. */
+void gs_gate_memory_return(uint64_t bytes);
+/* An allocation of so many bytes has this name, until it is freed. */
+void gs_gate_memory_keep(gs_gate_pointer name, uint64_t bytes);
+void gs_gate_memory_free(gs_gate_pointer name);
+void gs_gate_memory_info(size_t *free_bytes, size_t *total_bytes);
+
+/* ---- gate_hooks.c ---- */
+
+/* The hook in place of a function that the driver exports; NULL: there is none. */
+gs_gate_function *gs_gate_hook(const char *name);
+
+#endif

@@ -1,0 +1,415 @@
+/*
+ * gate_hooks.c: the functions of the driver that this library does differently, each named hook_ and the function.
+ *
+ * Functions that end in _ptsz take stream 0 for the default stream of the thread, the others for that of the context.
+ * Programs get functions by their exported names, or from cuGetProcAddress, which knows them by a name without a
+ * version. The answer of the real cuGetProcAddress is compared with the functions that are exported: so the hook is
+ * always of the right version.
+ */
+#include "gate.h"
+
+#include <string.h>
+
+/* ---- streams ---- */
+
+#define LEGACY     ((void *)1)
+#define PER_THREAD ((void *)2)
+
+static void *stream_of(void *stream) {
+    return stream == LEGACY ? NULL : stream;
+}
+
+static void *stream_of_ptsz(void *stream) {
+    return stream == LEGACY ? NULL : stream ? stream : PER_THREAD;
+}
+
+/* ---- work ---- */
+
+static gs_gate_around before(const gs_gate_item *item) {
+    if (!gs_gate_is_linked() || gs_gate_is_capturing(item->stream))
+        return (gs_gate_around){.stream = item->stream};
+    gs_tenant_page *page = gs_gate_state.page;
+    gs_gate_count(!item->what ? &page->copies : item->shape ? &page->launches : &page->graphs, 1);
+    if (gs_gate_state.class == GS_GATE_BEST_EFFORT)
+        return gs_gate_wait_before(item);
+    gs_gate_work_begins(item->stream);
+    return (gs_gate_around){.stream = item->stream};
+}
+
+/* A function of the driver that puts work into a stream. */
+#define WORK(name, parameters, arguments, ...)                                                                         \
+    static int hook_##name parameters {                                                                                \
+        gs_gate_around around = before(&(gs_gate_item){__VA_ARGS__});                                                  \
+        int result = gs_gate_real.name arguments;                                                                      \
+        gs_gate_wait_after(&around);                                                                                   \
+        return result;                                                                                                 \
+    }
+/* Both kinds of it. */
+#define WORKS(name, parameters, arguments, on, ...)                                                                    \
+    WORK(name, parameters, arguments, .stream = stream_of(on), __VA_ARGS__)                                            \
+    WORK(name##_ptsz, parameters, arguments, .stream = stream_of_ptsz(on), __VA_ARGS__)
+
+#define SHAPE ((const unsigned[6]){gx, gy, gz, bx, by, bz})
+
+/* Where the work goes. */
+static void *target_of(const gs_gate_around *around, void *stream) {
+    return around->part ? gs_gate_part_stream(around->part) : stream;
+}
+
+WORKS(cuLaunchKernel,
+      (void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
+       void *stream, void **values, void **extra),
+      (function, gx, gy, gz, bx, by, bz, shared, target_of(&around, stream), values, extra), stream, .what = function,
+      .shape = SHAPE, .can_part = true)
+
+/* A launch with attributes may depend on the one before it in its stream. */
+static gs_gate_config config_of(const gs_gate_around *around, const gs_gate_config *config) {
+    gs_gate_config changed = *config;
+    changed.stream = target_of(around, config->stream);
+    return changed;
+}
+
+#define CONFIGURED(name, on)                                                                                           \
+    WORK(name, (const gs_gate_config *config, void *function, void **values, void **extra),                            \
+         (around.part ? &(gs_gate_config[]){config_of(&around, config)}[0] : config, function, values, extra),         \
+         .stream = on(config->stream), .what = function, .shape = config->shape, .can_part = !config->attribute_count)
+CONFIGURED(cuLaunchKernelEx, stream_of)
+CONFIGURED(cuLaunchKernelEx_ptsz, stream_of_ptsz)
+
+WORKS(cuLaunchCooperativeKernel,
+      (void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
+       void *stream, void **values),
+      (function, gx, gy, gz, bx, by, bz, shared, stream, values), stream, .what = function, .shape = SHAPE)
+WORKS(cuGraphLaunch, (void *graph, void *stream), (graph, stream), stream, .what = graph)
+
+WORKS(cuMemcpyHtoDAsync_v2, (gs_gate_pointer to, const void *from, size_t bytes, void *stream),
+      (to, from, bytes, stream), stream, .bytes = bytes)
+WORKS(cuMemcpyDtoHAsync_v2, (void *to, gs_gate_pointer from, size_t bytes, void *stream), (to, from, bytes, stream),
+      stream, .bytes = bytes)
+WORKS(cuMemcpyDtoDAsync_v2, (gs_gate_pointer to, gs_gate_pointer from, size_t bytes, void *stream),
+      (to, from, bytes, stream), stream, .bytes = bytes)
+WORKS(cuMemcpyAsync, (gs_gate_pointer to, gs_gate_pointer from, size_t bytes, void *stream), (to, from, bytes, stream),
+      stream, .bytes = bytes)
+WORKS(cuMemsetD8Async, (gs_gate_pointer to, unsigned char value, size_t count, void *stream),
+      (to, value, count, stream), stream, .bytes = count)
+WORKS(cuMemsetD16Async, (gs_gate_pointer to, unsigned short value, size_t count, void *stream),
+      (to, value, count, stream), stream, .bytes = 2 * count)
+WORKS(cuMemsetD32Async, (gs_gate_pointer to, unsigned value, size_t count, void *stream), (to, value, count, stream),
+      stream, .bytes = 4 * count)
+
+WORKS(cuMemcpy2DAsync_v2, (const void *copy, void *stream), (copy, stream), stream, .bytes = 0)
+WORKS(cuMemcpy3DAsync_v2, (const void *copy, void *stream), (copy, stream), stream, .bytes = 0)
+WORKS(cuMemcpyPeerAsync,
+      (gs_gate_pointer to, void *there, gs_gate_pointer from, void *here, size_t bytes, void *stream),
+      (to, there, from, here, bytes, stream), stream, .bytes = bytes)
+WORKS(cuMemsetD2D8Async,
+      (gs_gate_pointer to, size_t pitch, unsigned char value, size_t width, size_t height, void *stream),
+      (to, pitch, value, width, height, stream), stream, .bytes = width * height)
+WORKS(cuMemsetD2D16Async,
+      (gs_gate_pointer to, size_t pitch, unsigned short value, size_t width, size_t height, void *stream),
+      (to, pitch, value, width, height, stream), stream, .bytes = 2 * width * height)
+WORKS(cuMemsetD2D32Async, (gs_gate_pointer to, size_t pitch, unsigned value, size_t width, size_t height, void *stream),
+      (to, pitch, value, width, height, stream), stream, .bytes = 4 * width * height)
+
+static int hook_cuGraphExecDestroy(void *graph) {
+    if (gs_gate_is_linked())
+        gs_gate_wait_forget(graph);
+    return gs_gate_real.cuGraphExecDestroy(graph);
+}
+
+/* ---- synchronization ---- */
+
+#define SYNCHRONIZE(name, parameters, arguments, done)                                                                 \
+    static int hook_##name parameters {                                                                                \
+        bool is_linked = gs_gate_is_linked();                                                                          \
+        uint64_t number = is_linked ? gs_gate_work_now() : 0;                                                          \
+        int result = gs_gate_real.name arguments;                                                                      \
+        if (is_linked && result != GS_CUDA_NOT_READY)                                                                  \
+            done;                                                                                                      \
+        return result;                                                                                                 \
+    }
+
+SYNCHRONIZE(cuStreamSynchronize, (void *stream), (stream), gs_gate_work_stream_done(stream_of(stream), number))
+SYNCHRONIZE(cuStreamSynchronize_ptsz, (void *stream), (stream),
+            gs_gate_work_stream_done(stream_of_ptsz(stream), number))
+SYNCHRONIZE(cuStreamQuery, (void *stream), (stream), gs_gate_work_stream_done(stream_of(stream), number))
+SYNCHRONIZE(cuStreamQuery_ptsz, (void *stream), (stream), gs_gate_work_stream_done(stream_of_ptsz(stream), number))
+SYNCHRONIZE(cuMemcpyDtoH_v2, (void *to, gs_gate_pointer from, size_t bytes), (to, from, bytes),
+            gs_gate_work_stream_done(NULL, number))
+SYNCHRONIZE(cuMemcpyDtoH_v2_ptds, (void *to, gs_gate_pointer from, size_t bytes), (to, from, bytes),
+            gs_gate_work_stream_done(PER_THREAD, number))
+SYNCHRONIZE(cuCtxSynchronize, (void), (), gs_gate_work_all_done(number))
+SYNCHRONIZE(cuCtxSynchronize_v2, (void *context), (context), gs_gate_work_all_done(number))
+
+static int event_done(void *event, int result) {
+    if (result != GS_CUDA_NOT_READY && gs_gate_is_linked())
+        gs_gate_work_event_done(event);
+    return result;
+}
+
+static int hook_cuEventSynchronize(void *event) {
+    return event_done(event, gs_gate_real.cuEventSynchronize(event));
+}
+
+static int hook_cuEventQuery(void *event) {
+    return event_done(event, gs_gate_real.cuEventQuery(event));
+}
+
+static void record(void *event, void *stream) {
+    if (gs_gate_is_linked() && !gs_gate_is_capturing(stream))
+        gs_gate_work_record(event, stream);
+}
+
+static int hook_cuEventRecord(void *event, void *stream) {
+    record(event, stream_of(stream));
+    return gs_gate_real.cuEventRecord(event, stream);
+}
+
+static int hook_cuEventRecord_ptsz(void *event, void *stream) {
+    record(event, stream_of_ptsz(stream));
+    return gs_gate_real.cuEventRecord_ptsz(event, stream);
+}
+
+static int hook_cuEventRecordWithFlags(void *event, void *stream, unsigned flags) {
+    record(event, stream_of(stream));
+    return gs_gate_real.cuEventRecordWithFlags(event, stream, flags);
+}
+
+static int hook_cuEventRecordWithFlags_ptsz(void *event, void *stream, unsigned flags) {
+    record(event, stream_of_ptsz(stream));
+    return gs_gate_real.cuEventRecordWithFlags_ptsz(event, stream, flags);
+}
+
+/* ---- capturing ---- */
+
+#define BEGIN_CAPTURE(name, parameters, arguments)                                                                     \
+    static int hook_##name parameters {                                                                                \
+        gs_gate_capture_begins();                                                                                      \
+        int result = gs_gate_real.name arguments;                                                                      \
+        if (result != GS_CUDA_OK)                                                                                      \
+            gs_gate_capture_ends();                                                                                    \
+        return result;                                                                                                 \
+    }
+#define END_CAPTURE(name)                                                                                              \
+    static int hook_##name(void *stream, void **graph) {                                                               \
+        enum { CAPTURE_INVALIDATED = 901 };                                                                            \
+        int result = gs_gate_real.name(stream, graph);                                                                 \
+        if (result == GS_CUDA_OK || result == CAPTURE_INVALIDATED)                                                     \
+            gs_gate_capture_ends();                                                                                    \
+        return result;                                                                                                 \
+    }
+
+BEGIN_CAPTURE(cuStreamBeginCapture, (void *stream), (stream))
+BEGIN_CAPTURE(cuStreamBeginCapture_ptsz, (void *stream), (stream))
+BEGIN_CAPTURE(cuStreamBeginCapture_v2, (void *stream, int mode), (stream, mode))
+BEGIN_CAPTURE(cuStreamBeginCapture_v2_ptsz, (void *stream, int mode), (stream, mode))
+BEGIN_CAPTURE(cuStreamBeginCaptureToGraph,
+              (void *stream, void *graph, const void *nodes, const void *edges, size_t count, int mode),
+              (stream, graph, nodes, edges, count, mode))
+BEGIN_CAPTURE(cuStreamBeginCaptureToGraph_ptsz,
+              (void *stream, void *graph, const void *nodes, const void *edges, size_t count, int mode),
+              (stream, graph, nodes, edges, count, mode))
+END_CAPTURE(cuStreamEndCapture)
+END_CAPTURE(cuStreamEndCapture_ptsz)
+
+/* ---- streams of a latency program: all have the highest priority ---- */
+
+static int hook_cuStreamCreateWithPriority(void **stream, unsigned flags, int priority) {
+    int least = 0, highest = 0;
+    if (gs_gate_is_linked() && gs_gate_real.cuCtxGetStreamPriorityRange &&
+        gs_gate_real.cuCtxGetStreamPriorityRange(&least, &highest) == GS_CUDA_OK)
+        priority = highest;
+    return gs_gate_real.cuStreamCreateWithPriority(stream, flags, priority);
+}
+
+static int hook_cuStreamCreate(void **stream, unsigned flags) {
+    return gs_gate_real.cuStreamCreateWithPriority ? hook_cuStreamCreateWithPriority(stream, flags, 0)
+                                                   : gs_gate_real.cuStreamCreate(stream, flags);
+}
+
+/* ---- memory ---- */
+
+#define ALLOCATE(name, parameters, arguments, size)                                                                    \
+    static int hook_##name parameters {                                                                                \
+        uint64_t taken = size;                                                                                         \
+        if (!gs_gate_memory_take(taken))                                                                               \
+            return GS_CUDA_OUT_OF_MEMORY;                                                                              \
+        int result = gs_gate_real.name arguments;                                                                      \
+        if (result == GS_CUDA_OK)                                                                                      \
+            gs_gate_memory_keep(*pointer, taken);                                                                      \
+        else                                                                                                           \
+            gs_gate_memory_return(taken);                                                                              \
+        return result;                                                                                                 \
+    }
+
+ALLOCATE(cuMemAlloc_v2, (gs_gate_pointer * pointer, size_t bytes), (pointer, bytes), bytes)
+ALLOCATE(cuMemAllocPitch_v2, (gs_gate_pointer * pointer, size_t *pitch, size_t width, size_t height, unsigned element),
+         (pointer, pitch, width, height, element), (uint64_t)width *height)
+ALLOCATE(cuMemAllocManaged, (gs_gate_pointer * pointer, size_t bytes, unsigned flags), (pointer, bytes, flags), bytes)
+ALLOCATE(cuMemAllocAsync, (gs_gate_pointer * pointer, size_t bytes, void *stream), (pointer, bytes, stream), bytes)
+ALLOCATE(cuMemAllocAsync_ptsz, (gs_gate_pointer * pointer, size_t bytes, void *stream), (pointer, bytes, stream), bytes)
+ALLOCATE(cuMemAllocFromPoolAsync, (gs_gate_pointer * pointer, size_t bytes, void *pool, void *stream),
+         (pointer, bytes, pool, stream), bytes)
+ALLOCATE(cuMemAllocFromPoolAsync_ptsz, (gs_gate_pointer * pointer, size_t bytes, void *pool, void *stream),
+         (pointer, bytes, pool, stream), bytes)
+
+/* CUmemAllocationProp says where the memory is. */
+static bool is_on_device(const void *properties) {
+    enum { ON_DEVICE = 1 };
+    struct {
+        int type, handle_types, location, id;
+    } start;
+    memcpy(&start, properties, sizeof start);
+    return start.location == ON_DEVICE;
+}
+
+ALLOCATE(cuMemCreate, (gs_gate_pointer * pointer, size_t bytes, const void *properties, unsigned long long flags),
+         (pointer, bytes, properties, flags), is_on_device(properties) ? bytes : 0)
+
+#define FREE(name, parameters, arguments)                                                                              \
+    static int hook_##name parameters {                                                                                \
+        gs_gate_memory_free(pointer);                                                                                  \
+        return gs_gate_real.name arguments;                                                                            \
+    }
+
+FREE(cuMemFree_v2, (gs_gate_pointer pointer), (pointer))
+FREE(cuMemFreeAsync, (gs_gate_pointer pointer, void *stream), (pointer, stream))
+FREE(cuMemFreeAsync_ptsz, (gs_gate_pointer pointer, void *stream), (pointer, stream))
+FREE(cuMemRelease, (gs_gate_pointer pointer), (pointer))
+
+static int hook_cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
+    int result = gs_gate_real.cuMemGetInfo_v2(free_bytes, total_bytes);
+    if (result == GS_CUDA_OK)
+        gs_gate_memory_info(free_bytes, total_bytes);
+    return result;
+}
+
+static int hook_cuDeviceTotalMem_v2(size_t *bytes, int device) {
+    int result = gs_gate_real.cuDeviceTotalMem_v2(bytes, device);
+    if (result == GS_CUDA_OK)
+        gs_gate_memory_info(NULL, bytes);
+    return result;
+}
+
+/* ---- starting, and asking for functions ---- */
+
+static int hook_cuInit(unsigned flags) {
+    int result = gs_gate_real.cuInit(flags);
+    if (result == GS_CUDA_OK)
+        gs_gate_link_open();
+    return result;
+}
+
+/* Puts the hook in place of a real function. */
+static void replace(void **function);
+
+static int hook_cuGetProcAddress(const char *name, void **function, int version, uint64_t flags) {
+    int result = gs_gate_real.cuGetProcAddress(name, function, version, flags);
+    if (result == GS_CUDA_OK && function)
+        replace(function);
+    return result;
+}
+
+static int hook_cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags, int *status) {
+    int result = gs_gate_real.cuGetProcAddress_v2(name, function, version, flags, status);
+    if (result == GS_CUDA_OK && function)
+        replace(function);
+    return result;
+}
+
+/* ---- the table of hooks ---- */
+
+enum { LATENCY = 1, BEST_EFFORT = 2, MEMORY = 4 };
+
+struct hook {
+    const char *name;
+    gs_gate_function *hook;
+    size_t real; /* where gs_gate_real has the real one */
+    int users;   /* programs that need the hook */
+};
+
+#define HOOK(for, function)                                                                                                     \
+    {                                                                                                                           \
+        .name = #function, .hook = (gs_gate_function *)hook_##function, .real = offsetof(gs_gate_calls, function), .users = for \
+    }
+#define HOOKS(for, function) HOOK(for, function), HOOK(for, function##_ptsz)
+
+static const struct hook hooks[] = {
+    HOOK(LATENCY | BEST_EFFORT | MEMORY, cuInit),
+    HOOK(LATENCY | BEST_EFFORT | MEMORY, cuGetProcAddress),
+    HOOK(LATENCY | BEST_EFFORT | MEMORY, cuGetProcAddress_v2),
+    HOOKS(LATENCY | BEST_EFFORT, cuLaunchKernel),
+    HOOKS(LATENCY | BEST_EFFORT, cuLaunchKernelEx),
+    HOOKS(LATENCY | BEST_EFFORT, cuLaunchCooperativeKernel),
+    HOOKS(LATENCY | BEST_EFFORT, cuGraphLaunch),
+    HOOK(BEST_EFFORT, cuGraphExecDestroy),
+    HOOKS(LATENCY | BEST_EFFORT, cuMemcpyHtoDAsync_v2),
+    HOOKS(LATENCY | BEST_EFFORT, cuMemcpyDtoHAsync_v2),
+    HOOKS(LATENCY | BEST_EFFORT, cuMemcpyDtoDAsync_v2),
+    HOOKS(LATENCY | BEST_EFFORT, cuMemcpyAsync),
+    HOOKS(LATENCY | BEST_EFFORT, cuMemsetD8Async),
+    HOOKS(LATENCY | BEST_EFFORT, cuMemsetD16Async),
+    HOOKS(LATENCY | BEST_EFFORT, cuMemsetD32Async),
+    HOOKS(LATENCY | BEST_EFFORT, cuMemcpy2DAsync_v2),
+    HOOKS(LATENCY | BEST_EFFORT, cuMemcpy3DAsync_v2),
+    HOOKS(LATENCY | BEST_EFFORT, cuMemcpyPeerAsync),
+    HOOKS(LATENCY | BEST_EFFORT, cuMemsetD2D8Async),
+    HOOKS(LATENCY | BEST_EFFORT, cuMemsetD2D16Async),
+    HOOKS(LATENCY | BEST_EFFORT, cuMemsetD2D32Async),
+    HOOKS(LATENCY, cuStreamSynchronize),
+    HOOKS(LATENCY, cuStreamQuery),
+    HOOK(LATENCY, cuMemcpyDtoH_v2),
+    HOOK(LATENCY, cuMemcpyDtoH_v2_ptds),
+    HOOK(LATENCY, cuCtxSynchronize),
+    HOOK(LATENCY, cuCtxSynchronize_v2),
+    HOOK(LATENCY, cuEventSynchronize),
+    HOOK(LATENCY, cuEventQuery),
+    HOOKS(LATENCY, cuEventRecord),
+    HOOKS(LATENCY, cuEventRecordWithFlags),
+    HOOK(LATENCY, cuStreamCreate),
+    HOOK(LATENCY, cuStreamCreateWithPriority),
+    HOOKS(LATENCY | BEST_EFFORT, cuStreamBeginCapture),
+    HOOKS(LATENCY | BEST_EFFORT, cuStreamBeginCapture_v2),
+    HOOKS(LATENCY | BEST_EFFORT, cuStreamBeginCaptureToGraph),
+    HOOKS(LATENCY | BEST_EFFORT, cuStreamEndCapture),
+    HOOK(MEMORY, cuMemAlloc_v2),
+    HOOK(MEMORY, cuMemAllocPitch_v2),
+    HOOK(MEMORY, cuMemAllocManaged),
+    HOOKS(MEMORY, cuMemAllocAsync),
+    HOOKS(MEMORY, cuMemAllocFromPoolAsync),
+    HOOK(MEMORY, cuMemCreate),
+    HOOK(MEMORY, cuMemFree_v2),
+    HOOKS(MEMORY, cuMemFreeAsync),
+    HOOK(MEMORY, cuMemRelease),
+    HOOK(MEMORY, cuMemGetInfo_v2),
+    HOOK(MEMORY, cuDeviceTotalMem_v2),
+};
+
+static bool is_needed(const struct hook *hook) {
+    int users = (gs_gate_state.class == GS_GATE_LATENCY       ? LATENCY
+                 : gs_gate_state.class == GS_GATE_BEST_EFFORT ? BEST_EFFORT
+                                                              : 0) |
+                (gs_gate_state.memory_limit ? MEMORY : 0);
+    return hook->users & users;
+}
+
+static gs_gate_function *real_of(const struct hook *hook) {
+    gs_gate_function *real;
+    memcpy(&real, (const char *)&gs_gate_real + hook->real, sizeof real);
+    return real;
+}
+
+static void replace(void **function) {
+    gs_gate_function *real;
+    memcpy(&real, function, sizeof real);
+    for (size_t i = 0; real && i < sizeof hooks / sizeof *hooks; i++)
+        if (real_of(&hooks[i]) == real && is_needed(&hooks[i]))
+            memcpy(function, &hooks[i].hook, sizeof hooks[i].hook);
+}
+
+gs_gate_function *gs_gate_hook(const char *name) {
+    for (size_t i = 0; i < sizeof hooks / sizeof *hooks; i++)
+        if (strcmp(hooks[i].name, name) == 0 && real_of(&hooks[i]) && is_needed(&hooks[i]))
+            return hooks[i].hook;
+    return NULL;
+}

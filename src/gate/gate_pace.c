@@ -1,0 +1,120 @@
+/*
+ * gate_pace.c: where the streams of a best-effort program wait. See gate_pace.h.
+ *
+ * An unknown kernel is taken for a long one: a wait goes before it, and it is timed.
+ */
+#include "gate_pace.h"
+
+enum {
+    FIRST_SAMPLES = 4,    /* of each kernel, */
+    SAMPLE_EVERY = 1024,  /* and then one of so many launches */
+    LONG_NS = 100000,     /* a longer kernel is long */
+    UNKNOWN_NS = 1000000, /* a kernel that was not timed yet */
+    COPY_BYTES_PER_NS = 1000,
+    COPY_NS = 2000
+};
+
+uint64_t gs_pace_key(const void *what, const unsigned *shape) {
+    uint64_t key = (uint64_t)(uintptr_t)what * 0x9e3779b97f4a7c15u;
+    for (int i = 0; i < 6 && shape; i++)
+        key = (key ^ shape[i]) * 0xff51afd7ed558ccdu;
+    key ^= key >> 32;
+    return key ? key : 1;
+}
+
+static gs_pace_kernel *find_kernel(gs_pace *pace, uint64_t key) {
+    enum { TRIES = 16 };
+    for (size_t i = 0; i < TRIES; i++) {
+        gs_pace_kernel *kernel = &pace->kernels[(key + i) % GS_PACE_KERNELS];
+        if (!kernel->key)
+            kernel->key = key;
+        if (kernel->key == key)
+            return kernel;
+    }
+    return &pace->others;
+}
+
+void gs_pace_forget(gs_pace *pace, uint64_t key) {
+    gs_pace_kernel *kernel = find_kernel(pace, key);
+    kernel->expected_ns = 0; /* the entry stays: others may be found behind it */
+    kernel->samples = kernel->part_samples = kernel->launches = 0;
+}
+
+/* The state of a stream. One that is forgotten waits once more than needed. */
+static gs_pace_stream *find_stream(gs_pace *pace, const void *stream) {
+    enum { TRIES = 4 };
+    size_t start = (uintptr_t)stream / 16 * 31 % GS_PACE_STREAMS;
+    for (size_t i = 0; i < TRIES; i++) {
+        gs_pace_stream *found = &pace->streams[(start + i) % GS_PACE_STREAMS];
+        if (found->has_waited && found->stream == stream)
+            return found;
+        if (!found->has_waited) {
+            found->stream = stream;
+            return found;
+        }
+    }
+    pace->streams[start] = (gs_pace_stream){.stream = stream};
+    return &pace->streams[start];
+}
+
+static gs_pace_step step_ahead(gs_pace *pace, const void *stream, int64_t ns, bool is_marked) {
+    gs_pace_stream *state = find_stream(pace, stream);
+    gs_pace_step step = {.expected_ns = ns};
+    step.must_wait = is_marked || !state->has_waited || state->ahead_ns + ns > pace->ahead_ns;
+    state->ahead_ns = step.must_wait ? ns : state->ahead_ns + ns;
+    state->has_waited = true;
+    return step;
+}
+
+/* A long kernel runs on a part of the SMs if it is not much slower there. */
+static bool is_for_part(const gs_pace *pace, const gs_pace_kernel *kernel) {
+    enum { MOST_PERCENT = 125 };
+    return pace->has_part && kernel->samples >= FIRST_SAMPLES && kernel->expected_ns > LONG_NS &&
+           (kernel->part_samples < FIRST_SAMPLES || kernel->part_ns * 100 <= kernel->expected_ns * MOST_PERCENT);
+}
+
+gs_pace_step gs_pace_launch(gs_pace *pace, const void *stream, uint64_t key, bool can_part, bool is_marked) {
+    gs_pace_kernel *kernel = find_kernel(pace, key);
+    bool is_known = kernel->samples > 0, uses_part = can_part && is_for_part(pace, kernel);
+    uint32_t samples = uses_part ? kernel->part_samples : kernel->samples;
+    int64_t ns = uses_part && samples ? kernel->part_ns : is_known ? kernel->expected_ns : UNKNOWN_NS;
+    gs_pace_step step = step_ahead(pace, stream, ns, is_marked);
+    if (!is_known)
+        step.expected_ns = 0;
+    step.kernel = kernel;
+    step.uses_part = uses_part;
+    step.wants_sample = samples < FIRST_SAMPLES || kernel->launches % SAMPLE_EVERY == 0;
+    kernel->launches++;
+    return step;
+}
+
+gs_pace_step gs_pace_copy(gs_pace *pace, const void *stream, uint64_t bytes, bool is_marked) {
+    return step_ahead(pace, stream, COPY_NS + (int64_t)(bytes / COPY_BYTES_PER_NS), is_marked);
+}
+
+/* A first launch may load code, and any launch may come late or run beside a request: the shortest time counts. What
+   takes longer for good is learned slowly. */
+static void learn(int64_t *expected_ns, uint32_t *samples, int64_t ns) {
+    if (!*samples || ns < *expected_ns)
+        *expected_ns = ns;
+    else if (*samples >= FIRST_SAMPLES)
+        *expected_ns += (ns - *expected_ns) / 8;
+    ++*samples;
+}
+
+void gs_pace_learn(gs_pace_kernel *kernel, bool on_part, int64_t ns) {
+    if (ns < 1)
+        ns = 1;
+    if (on_part)
+        learn(&kernel->part_ns, &kernel->part_samples, ns);
+    else
+        learn(&kernel->expected_ns, &kernel->samples, ns);
+}
+
+int64_t gs_pace_longest_ns(const gs_pace *pace) {
+    int64_t longest = 0;
+    for (size_t i = 0; i < GS_PACE_KERNELS; i++)
+        if (pace->kernels[i].samples >= FIRST_SAMPLES && pace->kernels[i].expected_ns > longest)
+            longest = pace->kernels[i].expected_ns;
+    return longest;
+}

@@ -1,0 +1,53 @@
+/*
+ * gate_request.c: when a latency program has work. See gate_request.h.
+ *
+ * Launches are numbered, so that what another thread launches during a synchronization is not taken for done. When more
+ * streams have work than the table has places for, one of them is forgotten: the request then may end early.
+ */
+#include "gate_request.h"
+
+bool gs_request_launch(gs_request *request, const void *stream) {
+    uint64_t number = ++request->launches;
+    for (size_t i = 0; i < request->count; i++)
+        if (request->streams[i].stream == stream) {
+            request->streams[i].number = number;
+            return false;
+        }
+    size_t at = request->count < GS_REQUEST_STREAMS ? request->count++ : number % GS_REQUEST_STREAMS;
+    request->streams[at] = (gs_request_stream){.stream = stream, .number = number};
+    return request->count == 1;
+}
+
+uint64_t gs_request_now(const gs_request *request) {
+    return request->launches;
+}
+
+bool gs_request_stream_done(gs_request *request, const void *stream, uint64_t number) {
+    for (size_t i = 0; i < request->count; i++)
+        if (request->streams[i].stream == stream && request->streams[i].number <= number) {
+            request->streams[i] = request->streams[--request->count];
+            return request->count == 0;
+        }
+    return false;
+}
+
+bool gs_request_all_done(gs_request *request, uint64_t number) {
+    size_t before = request->count;
+    for (size_t i = request->count; i-- > 0;)
+        if (request->streams[i].number <= number)
+            request->streams[i] = request->streams[--request->count];
+    return before && !request->count;
+}
+
+static gs_request_event *find_event(gs_request *request, const void *event) {
+    return &request->events[(uintptr_t)event / 16 * 31 % GS_REQUEST_EVENTS];
+}
+
+void gs_request_record(gs_request *request, const void *event, const void *stream) {
+    *find_event(request, event) = (gs_request_event){.event = event, .stream = stream, .number = request->launches};
+}
+
+bool gs_request_event_done(gs_request *request, const void *event) {
+    const gs_request_event *found = find_event(request, event);
+    return found->event == event && event && gs_request_stream_done(request, found->stream, found->number);
+}

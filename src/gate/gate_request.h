@@ -1,0 +1,44 @@
+/*
+ * gate_request.h: when a latency program has work. No driver and no threads: the caller locks.
+ *
+ * A request begins with the first launch or copy while there is no work. It ends when nothing is left on any stream:
+ * after a synchronization, or when an event behind the last launch of a stream is done.
+ */
+#ifndef GS_GATE_REQUEST_H
+#define GS_GATE_REQUEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { GS_REQUEST_STREAMS = 32, GS_REQUEST_EVENTS = 512 };
+
+typedef struct gs_request_stream {
+    const void *stream;
+    uint64_t number; /* of the last launch there */
+} gs_request_stream;
+
+typedef struct gs_request_event {
+    const void *event, *stream;
+    uint64_t number; /* of the last launch before it */
+} gs_request_event;
+
+typedef struct gs_request {
+    gs_request_stream streams[GS_REQUEST_STREAMS]; /* with work */
+    size_t count;
+    uint64_t launches;
+    gs_request_event events[GS_REQUEST_EVENTS]; /* the last recorded, by address */
+} gs_request;
+
+/* A launch. True: a request begins. */
+bool gs_request_launch(gs_request *request, const void *stream);
+/* The last launch so far. */
+uint64_t gs_request_now(const gs_request *request);
+/* Everything in this stream up to launch `number` is done. True: the request ends. */
+bool gs_request_stream_done(gs_request *request, const void *stream, uint64_t number);
+/* The same of all streams. */
+bool gs_request_all_done(gs_request *request, uint64_t number);
+void gs_request_record(gs_request *request, const void *event, const void *stream);
+bool gs_request_event_done(gs_request *request, const void *event);
+
+#endif

@@ -1,0 +1,192 @@
+/*
+ * gate_wait.c: what a best-effort program puts into its streams besides its own work.
+ *
+ * Before a launch, where gate_pace.c wants it, goes a wait for the board's marks (cuStreamWaitValue32). The GPU reads
+ * the word by itself: launches go ahead as far as the program likes, no thread waits, and when a request comes at most
+ * the work since the last wait is still to be done. Around some launches go two events, which tell how long it takes.
+ *
+ * Streams that are capturing a graph are left alone. While any stream does, no sample is taken: a query could end the
+ * capture.
+ */
+#include "gate.h"
+#include "gate_pace.h"
+
+#include <pthread.h>
+#include <string.h>
+
+enum {
+    SAMPLES = 64,       /* under way at a time */
+    COLLECT_EVERY = 16, /* launches */
+    REGISTER_PORTABLE = 1,
+    REGISTER_MAPPED = 2,
+    WAIT_EQUAL = 1
+};
+
+struct gs_gate_sample {
+    void *begin, *end; /* events */
+    gs_pace_kernel *kernel;
+    bool on_part;
+    enum { SAMPLE_FREE, SAMPLE_TAKEN, SAMPLE_UNDER_WAY } state;
+};
+
+static struct waits {
+    pthread_mutex_t lock;
+    gs_pace pace;
+    struct gs_gate_sample samples[SAMPLES];
+    unsigned under_way, launches;
+    gs_gate_pointer marks;  /* on the device; 0: not mapped yet */
+    _Atomic bool is_broken; /* streams cannot wait */
+    _Atomic int captures;
+} waits = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+void gs_gate_capture_begins(void) {
+    atomic_fetch_add(&waits.captures, 1);
+}
+
+void gs_gate_capture_ends(void) {
+    atomic_fetch_sub(&waits.captures, 1);
+}
+
+static bool has_captures(void) {
+    return atomic_load_explicit(&waits.captures, memory_order_relaxed) > 0;
+}
+
+bool gs_gate_is_capturing(void *stream) {
+    int status = 0;
+    return has_captures() && gs_gate_real.cuStreamIsCapturing &&
+           (gs_gate_real.cuStreamIsCapturing(stream, &status) != GS_CUDA_OK || status);
+}
+
+/* ---- samples; under the lock ---- */
+
+static void collect_samples(void) {
+    bool has_learned = false;
+    for (size_t i = 0; i < SAMPLES && waits.under_way; i++) {
+        gs_gate_sample *sample = &waits.samples[i];
+        float ms = 0;
+        if (sample->state != SAMPLE_UNDER_WAY)
+            continue;
+        int result = gs_gate_real.cuEventQuery(sample->end);
+        if (result == GS_CUDA_NOT_READY)
+            continue;
+        if (result == GS_CUDA_OK && gs_gate_real.cuEventElapsedTime(&ms, sample->begin, sample->end) == GS_CUDA_OK)
+            gs_pace_learn(sample->kernel, sample->on_part, (int64_t)(ms * 1e6f));
+        sample->state = SAMPLE_FREE;
+        waits.under_way--;
+        has_learned = true;
+    }
+    if (has_learned)
+        atomic_store_explicit(&gs_gate_state.page->longest_ns, (uint64_t)gs_pace_longest_ns(&waits.pace),
+                              memory_order_relaxed);
+}
+
+static gs_gate_sample *take_sample(const gs_pace_step *step) {
+    for (size_t i = 0; i < SAMPLES; i++) {
+        gs_gate_sample *sample = &waits.samples[i];
+        if (sample->state != SAMPLE_FREE)
+            continue;
+        if (!sample->begin && gs_gate_real.cuEventCreate(&sample->begin, 0) != GS_CUDA_OK)
+            return NULL;
+        if (!sample->end && gs_gate_real.cuEventCreate(&sample->end, 0) != GS_CUDA_OK)
+            return NULL;
+        sample->kernel = step->kernel;
+        sample->on_part = step->uses_part;
+        sample->state = SAMPLE_TAKEN;
+        return sample;
+    }
+    return NULL;
+}
+
+/* ---- waits ---- */
+
+static void break_waits(const char *what, int code) {
+    waits.is_broken = true;
+    atomic_store(&gs_gate_state.page->is_ungated, 1);
+    gs_gate_say("%s failed with CUDA error %d: launches do not wait for latency programs", what, code);
+}
+
+/* The board's marks where the GPU finds them. */
+static bool map_marks(void) {
+    gs_board *board = gs_gate_state.board;
+    if (waits.marks || waits.is_broken)
+        return waits.marks;
+    if (!gs_gate_real.cuStreamWaitValue32_v2 || !gs_gate_real.cuMemHostRegister_v2) {
+        break_waits("finding cuStreamWaitValue32", GS_CUDA_NOT_FOUND);
+        return false;
+    }
+    int code = gs_gate_real.cuMemHostRegister_v2(board, sizeof *board, REGISTER_PORTABLE | REGISTER_MAPPED);
+    if (code == GS_CUDA_OK)
+        code = gs_gate_real.cuMemHostGetDevicePointer_v2(&waits.marks, &board->marks, 0);
+    if (code != GS_CUDA_OK)
+        break_waits("mapping the board", code);
+    return waits.marks;
+}
+
+static void put_wait(void *stream) {
+    int code = gs_gate_real.cuStreamWaitValue32_v2(stream, waits.marks, 0, WAIT_EQUAL);
+    if (code == GS_CUDA_OK)
+        gs_gate_count(&gs_gate_state.page->waits, 1);
+    else if (!waits.is_broken)
+        break_waits("cuStreamWaitValue32", code);
+}
+
+/* ---- launches ---- */
+
+/* Whether there is anybody to wait for. */
+static bool must_pace(void) {
+    const gs_board *board = gs_gate_state.board;
+    return !waits.is_broken && atomic_load_explicit(&board->latency, memory_order_relaxed) &&
+           !atomic_load_explicit(&board->has_ended, memory_order_relaxed);
+}
+
+/* Under the lock. */
+static gs_pace_step decide(const gs_gate_item *item) {
+    bool is_marked = atomic_load_explicit(&gs_gate_state.board->marks, memory_order_relaxed);
+    waits.pace.ahead_ns = gs_gate_state.ahead_ns;
+    waits.pace.has_part = gs_gate_state.part_sms;
+    if (!item->what)
+        return gs_pace_copy(&waits.pace, item->stream, item->bytes, is_marked);
+    return gs_pace_launch(&waits.pace, item->stream, gs_pace_key(item->what, item->shape), item->can_part, is_marked);
+}
+
+gs_gate_around gs_gate_wait_before(const gs_gate_item *item) {
+    gs_gate_around around = {.stream = item->stream};
+    bool is_calm = !has_captures();
+    if (!must_pace())
+        return around;
+    pthread_mutex_lock(&waits.lock);
+    gs_pace_step step = decide(item);
+    bool can_wait = waits.marks || (is_calm && map_marks());
+    if (is_calm && waits.under_way && ++waits.launches % COLLECT_EVERY == 0)
+        collect_samples();
+    if (can_wait && step.wants_sample && is_calm)
+        around.sample = take_sample(&step);
+    pthread_mutex_unlock(&waits.lock);
+    gs_gate_count(&gs_gate_state.page->work_ns, (uint64_t)step.expected_ns);
+    if (can_wait && step.must_wait)
+        put_wait(item->stream);
+    if (around.sample)
+        gs_gate_real.cuEventRecord(around.sample->begin, item->stream);
+    if (step.uses_part && can_wait)
+        around.part = gs_gate_part_enter(item->stream);
+    return around;
+}
+
+void gs_gate_wait_after(const gs_gate_around *around) {
+    gs_gate_sample *sample = around->sample;
+    if (around->part)
+        gs_gate_part_leave(around->part);
+    if (!sample)
+        return;
+    int code = gs_gate_real.cuEventRecord(sample->end, around->stream);
+    pthread_mutex_lock(&waits.lock);
+    sample->state = code == GS_CUDA_OK ? SAMPLE_UNDER_WAY : SAMPLE_FREE;
+    waits.under_way += code == GS_CUDA_OK;
+    pthread_mutex_unlock(&waits.lock);
+}
+
+void gs_gate_wait_forget(const void *graph) {
+    pthread_mutex_lock(&waits.lock);
+    gs_pace_forget(&waits.pace, gs_pace_key(graph, NULL));
+    pthread_mutex_unlock(&waits.lock);
+}

@@ -1,0 +1,294 @@
+/*
+ * gated_program.c: a program that uses CUDA, for the tests of `gridsmith run`. It reads commands, one a line, and
+ * answers each with a line: the result of the call, or the numbers that were asked for.
+ *
+ * It finds the driver as the CUDA runtime does: dlopen("libcuda.so.1"), and then by cuGetProcAddress, or with the word
+ * `exports` as its first argument by the exported names.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+typedef unsigned long long pointer;
+
+struct config {
+    unsigned shape[6], shared;
+    void *stream, *attributes;
+    unsigned attribute_count;
+};
+
+static struct driver {
+    void *library;
+    int (*init)(unsigned);
+    int (*set_current)(void *);
+    int (*get_function)(void **, void *, const char *);
+    int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **,
+                  void **);
+    int (*launch_own)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **,
+                      void **);
+    int (*launch_ex)(const struct config *, void *, void **, void **);
+    int (*synchronize)(void *);
+    int (*synchronize_all)(void);
+    int (*stream_create)(void **, unsigned);
+    int (*stream_query)(void *);
+    int (*stream_priority)(void *, int *);
+    int (*event_create)(void **, unsigned);
+    int (*event_record)(void *, void *);
+    int (*event_synchronize)(void *);
+    int (*event_query)(void *);
+    int (*begin_capture)(void *, int);
+    int (*end_capture)(void *, void **);
+    int (*instantiate)(void **, void *, unsigned long long);
+    int (*graph_launch)(void *, void *);
+    int (*graph_destroy)(void *);
+    int (*allocate)(pointer *, size_t);
+    int (*deallocate)(pointer);
+    int (*memory_info)(size_t *, size_t *);
+    int (*total)(size_t *, int);
+    int (*counts)(uint64_t *, uint64_t *, uint64_t *, uint64_t *);
+    int (*missing)(void);
+} cuda;
+
+enum { STREAMS = 8 };
+static void *streams[STREAMS], *event, *graph;
+static pointer allocations[256];
+static size_t allocation_count;
+
+/* ---- finding functions ---- */
+
+static int uses_exports;
+
+static void find(void *call, const char *exported, const char *name, uint64_t flags) {
+    static int (*get)(const char *, void **, int, uint64_t, int *);
+    void *found = NULL;
+    if (!get) {
+        void *symbol = dlsym(cuda.library, "cuGetProcAddress_v2");
+        memcpy(&get, &symbol, sizeof get);
+    }
+    if (uses_exports || !get || get(name, &found, 13000, flags, NULL) != 0)
+        found = dlsym(cuda.library, exported);
+    memcpy(call, &found, sizeof found);
+}
+
+static void open_driver(void) {
+    cuda.library = dlopen("libcuda.so.1", RTLD_NOW);
+    if (!cuda.library) {
+        printf("no driver: %s\n", dlerror());
+        exit(3);
+    }
+    find(&cuda.init, "cuInit", "cuInit", 0);
+    find(&cuda.set_current, "cuCtxSetCurrent", "cuCtxSetCurrent", 0);
+    find(&cuda.get_function, "cuModuleGetFunction", "cuModuleGetFunction", 0);
+    find(&cuda.launch, "cuLaunchKernel", "cuLaunchKernel", 0);
+    find(&cuda.launch_own, "cuLaunchKernel_ptsz", "cuLaunchKernel", 2);
+    find(&cuda.launch_ex, "cuLaunchKernelEx", "cuLaunchKernelEx", 0);
+    find(&cuda.synchronize, "cuStreamSynchronize", "cuStreamSynchronize", 0);
+    find(&cuda.synchronize_all, "cuCtxSynchronize", "cuCtxSynchronize", 0);
+    find(&cuda.stream_create, "cuStreamCreate", "cuStreamCreate", 0);
+    find(&cuda.stream_query, "cuStreamQuery", "cuStreamQuery", 0);
+    find(&cuda.stream_priority, "cuStreamGetPriority", "cuStreamGetPriority", 0);
+    find(&cuda.event_create, "cuEventCreate", "cuEventCreate", 0);
+    find(&cuda.event_record, "cuEventRecord", "cuEventRecord", 0);
+    find(&cuda.event_synchronize, "cuEventSynchronize", "cuEventSynchronize", 0);
+    find(&cuda.event_query, "cuEventQuery", "cuEventQuery", 0);
+    find(&cuda.begin_capture, "cuStreamBeginCapture_v2", "cuStreamBeginCapture", 0);
+    find(&cuda.end_capture, "cuStreamEndCapture", "cuStreamEndCapture", 0);
+    find(&cuda.instantiate, "cuGraphInstantiateWithFlags", "cuGraphInstantiate", 0);
+    find(&cuda.graph_launch, "cuGraphLaunch", "cuGraphLaunch", 0);
+    find(&cuda.graph_destroy, "cuGraphExecDestroy", "cuGraphExecDestroy", 0);
+    find(&cuda.allocate, "cuMemAlloc_v2", "cuMemAlloc", 0);
+    find(&cuda.deallocate, "cuMemFree_v2", "cuMemFree", 0);
+    find(&cuda.memory_info, "cuMemGetInfo_v2", "cuMemGetInfo", 0);
+    find(&cuda.total, "cuDeviceTotalMem_v2", "cuDeviceTotalMem", 0);
+    find(&cuda.missing, "cuGraphAddNode", "cuGraphAddNode", 0);
+    const char *path = getenv("GRIDSMITH_DRIVER");
+    void *real = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : cuda.library;
+    void *symbol = real ? dlsym(real, "gatedCounts") : NULL;
+    memcpy(&cuda.counts, &symbol, sizeof symbol);
+}
+
+/* ---- commands ---- */
+
+static void *function_of(unsigned us) {
+    static void *functions[16];
+    static unsigned times[16];
+    char name[40];
+    size_t i = 0;
+    while (functions[i] && times[i] != us)
+        i++;
+    snprintf(name, sizeof name, "kernel_%u", us);
+    if (!functions[i]) {
+        times[i] = us;
+        cuda.get_function(&functions[i], NULL, name);
+    }
+    return functions[i];
+}
+
+static int start(void) {
+    static int context;
+    int code = cuda.init(0);
+    if (code == 0)
+        code = cuda.set_current(&context);
+    for (int i = 1; i < STREAMS && code == 0; i++)
+        code = cuda.stream_create(&streams[i], 1);
+    return code ? code : cuda.event_create(&event, 0);
+}
+
+static int launch(unsigned us, void *stream, unsigned times) {
+    void *function = function_of(us);
+    int code = 0;
+    for (unsigned i = 0; i < times && code == 0; i++)
+        code = cuda.launch(function, 1, 2, 3, 4, 5, 6, 7, stream, NULL, NULL);
+    return code;
+}
+
+static int launch_ex(unsigned us, void *stream) {
+    struct config config = {.shape = {1, 1, 1, 32, 1, 1}, .stream = stream};
+    return cuda.launch_ex(&config, function_of(us), NULL, NULL);
+}
+
+/* A graph of some kernels; another stream launches meanwhile. */
+static int capture(unsigned us, void *stream, unsigned times) {
+    void *captured = NULL;
+    int code = cuda.begin_capture(stream, 0);
+    if (code == 0)
+        code = launch(us, stream, times / 2);
+    if (code == 0)
+        code = launch(us, streams[STREAMS - 1], 1);
+    if (code == 0)
+        code = launch(us, stream, times - times / 2);
+    int ended = cuda.end_capture(stream, &captured);
+    return code ? code : ended ? ended : cuda.instantiate(&graph, captured, 0);
+}
+
+static void *launch_many(void *argument) {
+    static int context;
+    intptr_t code = cuda.set_current(&context);
+    for (int i = 0; i < 200 && code == 0; i++)
+        code = launch(10, streams[1 + (i + (int)(intptr_t)argument) % (STREAMS - 1)], 1);
+    for (int i = 1; i < STREAMS && code == 0; i++)
+        code = cuda.synchronize(streams[i]);
+    return (void *)code;
+}
+
+static int use_threads(unsigned count) {
+    pthread_t threads[64];
+    int code = 0;
+    function_of(10); /* the list of functions has no lock */
+    for (unsigned i = 0; i < count && i < 64; i++)
+        pthread_create(&threads[i], NULL, launch_many, (void *)(intptr_t)i);
+    for (unsigned i = 0; i < count && i < 64; i++) {
+        void *result;
+        pthread_join(threads[i], &result);
+        code = result ? (int)(intptr_t)result : code;
+    }
+    return code;
+}
+
+static int allocate(size_t bytes) {
+    return cuda.allocate(&allocations[allocation_count++ % 256], bytes);
+}
+
+static int print_counts(void) {
+    uint64_t waits = 0, launches = 0, queries = 0, green = 0;
+    if (cuda.counts)
+        cuda.counts(&waits, &launches, &queries, &green);
+    printf("%llu %llu %llu %llu\n", (unsigned long long)waits, (unsigned long long)launches,
+           (unsigned long long)queries, (unsigned long long)green);
+    return -1;
+}
+
+static int print_memory(void) {
+    size_t free_bytes = 0, total_bytes = 0, device_bytes = 0;
+    cuda.memory_info(&free_bytes, &total_bytes);
+    cuda.total(&device_bytes, 0);
+    printf("%zu %zu %zu\n", free_bytes, total_bytes, device_bytes);
+    return -1;
+}
+
+static int print_priority(void) {
+    int priority = 99;
+    cuda.stream_priority(streams[1], &priority);
+    printf("%d\n", priority);
+    return -1;
+}
+
+static int print_variable(const char *line) {
+    char name[80] = "";
+    sscanf(line, "%*s %79s", name);
+    printf("%s\n", getenv(name) ? getenv(name) : "");
+    return -1;
+}
+
+/* A child that starts CUDA by itself, and goes on in place of its parent's commands until "quit". */
+static void do_commands(void);
+
+static int use_child(void) {
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        do_commands();
+        _exit(0);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    return status;
+}
+
+/* -1: the command has answered by itself. */
+static int do_command(const char *line) {
+    char word[20] = "";
+    unsigned a = 0, b = 0, c = 1;
+    unsigned long long bytes = 0;
+    sscanf(line, "%19s %u %u %u", word, &a, &b, &c);
+    sscanf(line, "%*s %llu", &bytes);
+    void *stream = streams[b % STREAMS];
+    return strcmp(word, "start") == 0         ? start()
+           : strcmp(word, "launch") == 0      ? launch(a, stream, c)
+           : strcmp(word, "launch_ex") == 0   ? launch_ex(a, stream)
+           : strcmp(word, "own") == 0         ? cuda.launch_own(function_of(a), 1, 2, 3, 4, 5, 6, 7, NULL, NULL, NULL)
+           : strcmp(word, "sync") == 0        ? cuda.synchronize(streams[a % STREAMS])
+           : strcmp(word, "sync_all") == 0    ? cuda.synchronize_all()
+           : strcmp(word, "query") == 0       ? cuda.stream_query(streams[a % STREAMS])
+           : strcmp(word, "record") == 0      ? cuda.event_record(event, streams[a % STREAMS])
+           : strcmp(word, "wait") == 0        ? cuda.event_synchronize(event)
+           : strcmp(word, "poll") == 0        ? cuda.event_query(event)
+           : strcmp(word, "capture") == 0     ? capture(a, stream, c)
+           : strcmp(word, "graph") == 0       ? cuda.graph_launch(graph, streams[a % STREAMS])
+           : strcmp(word, "destroy") == 0     ? cuda.graph_destroy(graph)
+           : strcmp(word, "threads") == 0     ? use_threads(a)
+           : strcmp(word, "alloc") == 0       ? allocate(bytes)
+           : strcmp(word, "free") == 0        ? cuda.deallocate(allocations[a % 256])
+           : strcmp(word, "memory") == 0      ? print_memory()
+           : strcmp(word, "counts") == 0      ? print_counts()
+           : strcmp(word, "priority") == 0    ? print_priority()
+           : strcmp(word, "missing") == 0     ? cuda.missing()
+           : strcmp(word, "fork") == 0        ? use_child()
+           : strcmp(word, "environment") == 0 ? print_variable(line)
+                                              : 12345;
+}
+
+static void do_commands(void) {
+    char line[200];
+    while (fgets(line, sizeof line, stdin) && strncmp(line, "quit", 4) != 0) {
+        int code = do_command(line);
+        if (code != -1)
+            printf("%d\n", code);
+        fflush(stdout);
+    }
+}
+
+int main(int argc, char **argv) {
+    setvbuf(stdin, NULL, _IONBF, 0); /* a child reads on where its parent stopped */
+    uses_exports = argc > 1 && strcmp(argv[1], "exports") == 0;
+    open_driver();
+    do_commands();
+    return 0;
+}

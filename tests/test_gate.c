@@ -1,0 +1,954 @@
+/*
+ * test_gate.c: `gridsmith run`, with real programs and a real daemon on a driver that needs no GPU (tests/gate):
+ * classes, captures, threads, fork and exec, limits, and everybody killed or stopped at the worst moment.
+ *
+ * Nothing depends on how fast the machine is: a program that must wait is never seen to go on, however long it takes,
+ * and one that must go on is waited for.
+ */
+#define _GNU_SOURCE
+#include "test.h"
+
+#include "client/client.h"
+#include "gate/gate_pace.h"
+#include "gate/gate_request.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { NOT_READY = 600, OUT_OF_MEMORY = 2, NO_DEVICE = 100, NOT_FOUND = 500, GIVE_UP_MS = 120000 };
+
+static char folder[] = "/tmp/gridsmith-gate-XXXXXX", socket_path[64], errors_path[64];
+static pid_t the_daemon; /* 0: not running */
+
+/* ---- processes ---- */
+
+struct program {
+    pid_t process;
+    FILE *to, *from;
+};
+
+static void wait_ms(int ms) {
+    usleep((useconds_t)ms * 1000);
+}
+
+static void start_daemon(const char *option) {
+    char *json = NULL;
+    the_daemon = fork();
+    if (the_daemon == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        freopen("/dev/null", "w", stderr);
+        execl(GRIDSMITH_PROGRAM, GRIDSMITH_PROGRAM, "serve", "--device", "host", "--sms", "2", "--socket", socket_path,
+              "--profiles", "", "--cache", folder, option, NULL);
+        _exit(127);
+    }
+    for (int i = 0; i < GIVE_UP_MS / 20 && gs_status_request(socket_path, &json, NULL) != GS_OK; i++)
+        wait_ms(20);
+    assert_non_null(json);
+    free(json);
+}
+
+static void end_process(pid_t process, int signal) {
+    int status;
+    kill(process, signal);
+    while (waitpid(process, &status, 0) < 0 && errno == EINTR)
+        ;
+}
+
+/* Runs a program behind the gate. `words` are the options of `gridsmith run`; `argument` is the program's, or NULL. */
+static struct program start_program(const char *const *words, const char *argument) {
+    int input[2], output[2];
+    const char *argv[16] = {GRIDSMITH_PROGRAM, "run", "--socket", socket_path};
+    size_t count = 4;
+    while (*words)
+        argv[count++] = *words++;
+    argv[count++] = "--";
+    argv[count++] = GATED_PROGRAM;
+    argv[count] = argument;
+    assert_int_equal(pipe2(input, O_CLOEXEC), 0);
+    assert_int_equal(pipe2(output, O_CLOEXEC), 0);
+    struct program made = {.process = fork()};
+    if (made.process == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        int errors = open(errors_path, O_CREAT | O_WRONLY | O_APPEND, 0600);
+        dup2(input[0], 0);
+        dup2(output[1], 1);
+        dup2(errors, 2);
+        execv(argv[0], (char **)(uintptr_t)argv);
+        _exit(127);
+    }
+    close(input[0]);
+    close(output[1]);
+    made.to = fdopen(input[1], "w");
+    made.from = fdopen(output[0], "r");
+    return made;
+}
+
+#define PROGRAM(...) start_program((const char *const[]){__VA_ARGS__, NULL}, NULL)
+
+static void tell(const struct program *program, const char *command) {
+    fprintf(program->to, "%s\n", command);
+    fflush(program->to);
+}
+
+static void read_line(const struct program *program, char *line, int size) {
+    line[0] = '\0';
+    assert_non_null(fgets(line, size, program->from));
+}
+
+/* What a command returns. */
+static int ask(const struct program *program, const char *command) {
+    char line[200];
+    tell(program, command);
+    read_line(program, line, sizeof line);
+    return atoi(line);
+}
+
+/* What the driver got from a program: waits, launches, queries, and launches on a part of the SMs. */
+static void ask_counts(const struct program *program, unsigned long long *counts) {
+    char line[200];
+    tell(program, "counts");
+    read_line(program, line, sizeof line);
+    assert_int_equal(sscanf(line, "%llu %llu %llu %llu", &counts[0], &counts[1], &counts[2], &counts[3]), 4);
+}
+
+static void stop_program(struct program *program) {
+    int status = -1;
+    fclose(program->to);
+    fclose(program->from);
+    assert_int_equal(waitpid(program->process, &status, 0), program->process);
+    assert_int_equal(status, 0);
+}
+
+static void kill_program(struct program *program) {
+    end_process(program->process, SIGKILL);
+    fclose(program->to);
+    fclose(program->from);
+}
+
+/* ---- looking ---- */
+
+static bool errors_say(const char *words) {
+    char text[8192];
+    FILE *file = fopen(errors_path, "r");
+    size_t count = file ? fread(text, 1, sizeof text - 1, file) : 0;
+    text[count] = '\0';
+    if (file)
+        fclose(file);
+    return strstr(text, words);
+}
+
+static bool status_says(const char *words) {
+    char *json = NULL;
+    assert_int_equal(gs_status_request(socket_path, &json, NULL), GS_OK);
+    bool is_there = strstr(json, words);
+    free(json);
+    return is_there;
+}
+
+static void wait_for_status(const char *words) {
+    for (int i = 0; i < GIVE_UP_MS / 10 && !status_says(words); i++)
+        wait_ms(10);
+    assert_true(status_says(words));
+}
+
+/* The work of stream 1 is done sooner or later. */
+static void assert_goes_on(const struct program *program) {
+    for (int i = 0; i < GIVE_UP_MS / 10 && ask(program, "query 1") == NOT_READY; i++)
+        wait_ms(10);
+    assert_int_equal(ask(program, "query 1"), 0);
+}
+
+/* It is not done, however long one looks. */
+static void assert_waits(const struct program *program) {
+    for (int i = 0; i < 10; i++) {
+        assert_int_equal(ask(program, "query 1"), NOT_READY);
+        wait_ms(10);
+    }
+}
+
+static int setup(void **state) {
+    (void)state;
+    unlink(errors_path);
+    start_daemon(NULL);
+    return 0;
+}
+
+static int teardown(void **state) {
+    (void)state;
+    if (the_daemon > 0)
+        end_process(the_daemon, SIGTERM);
+    the_daemon = 0;
+    return 0;
+}
+
+/* ---- classes ---- */
+
+static void check_waiting(const char *argument) {
+    struct program latency = start_program((const char *const[]){"--latency", NULL}, argument),
+                   training = start_program((const char *const[]){"--best-effort", NULL}, argument);
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    wait_for_status("\"class\":\"best-effort\"");
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(ask(&latency, "launch 10 1"), 0); /* a request begins; nobody waits for its end yet */
+        assert_int_equal(ask(&training, i == 1 ? "launch_ex 10 1" : "launch 10 1 5"), 0);
+        assert_waits(&training);
+        assert_int_equal(ask(&latency, "sync 1"), 0);
+        assert_goes_on(&training);
+    }
+    stop_program(&latency);
+    stop_program(&training);
+}
+
+static void best_effort_waits_while_a_latency_program_has_work(void **state) {
+    (void)state;
+    check_waiting(NULL);
+}
+
+static void functions_by_exported_names_are_gated_too(void **state) {
+    (void)state;
+    check_waiting("exports");
+}
+
+/* Each way to learn that work is done ends the request. */
+static void every_synchronization_ends_the_request(void **state) {
+    static const char *const ways[][3] = {{"launch 10 1", "sync 1", NULL},
+                                          {"launch 10 1", "sync_all", NULL},
+                                          {"launch_ex 10 2", "sync 2", NULL},
+                                          {"own 10", "sync_all", NULL}};
+    struct program latency = PROGRAM("--latency");
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    for (size_t i = 0; i < GS_COUNT(ways); i++) {
+        assert_int_equal(ask(&latency, ways[i][0]), 0);
+        assert_true(status_says("\"has_work\":true"));
+        assert_int_equal(ask(&latency, ways[i][1]), 0);
+        assert_true(status_says("\"has_work\":false"));
+    }
+    assert_int_equal(ask(&latency, "launch 10 1"), 0);
+    assert_int_equal(ask(&latency, "record 1"), 0);
+    assert_int_equal(ask(&latency, "wait"), 0);
+    assert_true(status_says("\"has_work\":false"));
+    assert_int_equal(ask(&latency, "launch 10 1"), 0);
+    assert_goes_on(&latency); /* by cuStreamQuery */
+    assert_true(status_says("\"has_work\":false"));
+    stop_program(&latency);
+}
+
+static void request_lasts_until_all_its_streams_are_done(void **state) {
+    struct program latency = PROGRAM("--latency");
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&latency, "launch 10 1"), 0);
+    assert_int_equal(ask(&latency, "launch 300000 2"), 0);
+    assert_int_equal(ask(&latency, "sync 1"), 0);
+    assert_true(status_says("\"has_work\":true"));
+    assert_int_equal(ask(&latency, "launch 10 3"), 0);
+    assert_int_equal(ask(&latency, "sync 2"), 0);
+    assert_int_equal(ask(&latency, "sync 3"), 0);
+    assert_true(status_says("\"has_work\":false"));
+    stop_program(&latency);
+}
+
+static void requests_are_counted_and_timed(void **state) {
+    struct program latency = PROGRAM("--latency");
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(ask(&latency, "launch 100 1 3"), 0);
+        assert_int_equal(ask(&latency, "sync 1"), 0);
+    }
+    assert_true(status_says("\"requests\":{\"count\":20,"));
+    assert_true(status_says("\"launches\":60,"));
+    assert_false(status_says("\"p50_us\":0.0,\"p99_us\":0.0,\"p999_us\":0.0"));
+    stop_program(&latency);
+}
+
+static void latency_streams_have_the_highest_priority(void **state) {
+    struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort");
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    assert_int_equal(ask(&latency, "priority"), -5);
+    assert_int_equal(ask(&training, "priority"), 0);
+    stop_program(&latency);
+    stop_program(&training);
+}
+
+static void nobody_waits_where_there_is_no_latency_program(void **state) {
+    unsigned long long counts[4];
+    struct program training = PROGRAM("--best-effort");
+    (void)state;
+    assert_int_equal(ask(&training, "start"), 0);
+    assert_int_equal(ask(&training, "launch 10 1 100"), 0);
+    assert_int_equal(ask(&training, "sync 1"), 0);
+    ask_counts(&training, counts);
+    assert_int_equal(counts[0], 0);
+    assert_int_equal(counts[1], 100);
+    stop_program(&training);
+}
+
+static void programs_beyond_the_slots_run_without(void **state) {
+    struct program programs[GS_BOARD_SLOTS + 1];
+    (void)state;
+    for (size_t i = 0; i < GS_COUNT(programs); i++) {
+        programs[i] = PROGRAM("--latency");
+        assert_int_equal(ask(&programs[i], "start"), 0);
+    }
+    assert_true(errors_say("there are 32 latency programs already"));
+    for (size_t i = 0; i < GS_COUNT(programs); i++) {
+        assert_int_equal(ask(&programs[i], "launch 10 1"), 0);
+        assert_int_equal(ask(&programs[i], "sync 1"), 0);
+        stop_program(&programs[i]);
+    }
+}
+
+/* ---- long kernels ---- */
+
+/* They go to a stream of their own, and everything stays in order. Short ones and graphs stay where they are. */
+static void long_kernels_run_on_a_part_of_the_sms(void **state) {
+    unsigned long long counts[4];
+    struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort", "--long-sms", "6");
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    for (int i = 0; i < 20; i++) { /* samples are collected at every 16th launch */
+        assert_int_equal(ask(&training, "launch 1 1 10"), 0);
+        assert_int_equal(ask(&training, "launch 20000 1"), 0);
+        assert_int_equal(ask(&training, "launch 1 1 10"), 0);
+        assert_int_equal(ask(&training, "sync 1"), 0);
+    }
+    ask_counts(&training, counts);
+    assert_in_range(counts[3], 5, 18);
+    assert_int_equal(ask(&latency, "launch 1 1"), 0);
+    assert_int_equal(ask(&training, "launch 20000 1"), 0);
+    assert_waits(&training);
+    assert_int_equal(ask(&latency, "sync 1"), 0);
+    assert_goes_on(&training);
+    stop_program(&latency);
+    stop_program(&training);
+}
+
+/* ---- captures ---- */
+
+/* Nothing is put into a stream that captures, and nothing is asked that would end the capture. */
+static void captures_are_never_disturbed(void **state) {
+    struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort");
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(ask(&training, "launch 10 1 40"), 0); /* samples are under way */
+        assert_int_equal(ask(&training, "capture 10 2 20"), 0);
+        assert_int_equal(ask(&latency, "capture 10 2 20"), 0);
+        assert_int_equal(ask(&latency, "sync 7"), 0);
+        assert_true(status_says("\"has_work\":false")); /* what is captured is no work */
+        assert_int_equal(ask(&training, "graph 1"), 0);
+        assert_goes_on(&training);
+    }
+    assert_int_equal(ask(&latency, "graph 1"), 0);
+    assert_int_equal(ask(&training, "graph 1"), 0);
+    assert_waits(&training);
+    assert_int_equal(ask(&latency, "sync 1"), 0);
+    assert_goes_on(&training);
+    assert_int_equal(ask(&training, "destroy"), 0);
+    stop_program(&latency);
+    stop_program(&training);
+}
+
+/* ---- threads, fork, exec ---- */
+
+static void threads_launch_beside_requests(void **state) {
+    struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort");
+    char line[40];
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    tell(&training, "threads 4");
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(ask(&latency, "launch 100 1 4"), 0);
+        assert_int_equal(ask(&latency, "sync 1"), 0);
+    }
+    assert_int_equal(ask(&latency, "threads 4"), 0);
+    assert_true(status_says("\"has_work\":false"));
+    read_line(&training, line, sizeof line);
+    assert_int_equal(atoi(line), 0);
+    stop_program(&latency);
+    stop_program(&training);
+}
+
+/* The child of a program that has a connection gets one of its own, and leaves that of its parent alone. */
+static void children_are_programs_of_their_own(void **state) {
+    struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort");
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    tell(&training, "fork");
+    assert_int_equal(ask(&training, "start"), 0); /* the child answers */
+    assert_int_equal(ask(&latency, "launch 10 1"), 0);
+    assert_int_equal(ask(&training, "launch 10 1"), 0);
+    assert_waits(&training);
+    assert_int_equal(ask(&latency, "sync 1"), 0);
+    assert_goes_on(&training);
+    assert_int_equal(ask(&training, "quit"), 0); /* and then the parent */
+    assert_int_equal(ask(&latency, "launch 10 1"), 0);
+    assert_int_equal(ask(&training, "launch 10 1"), 0);
+    assert_waits(&training);
+    assert_int_equal(ask(&latency, "sync 1"), 0);
+    assert_goes_on(&training);
+    stop_program(&latency);
+    stop_program(&training);
+}
+
+/* ---- faults ---- */
+
+static void pair_in_a_request(struct program *latency, struct program *training, const char *hold) {
+    *latency = hold ? PROGRAM("--latency", "--hold", hold) : PROGRAM("--latency");
+    *training = PROGRAM("--best-effort");
+    assert_int_equal(ask(latency, "start"), 0);
+    assert_int_equal(ask(training, "start"), 0);
+    assert_int_equal(ask(latency, "launch 10 1"), 0);
+    assert_int_equal(ask(training, "launch 10 1 3"), 0);
+}
+
+static void latency_program_that_is_killed_holds_nobody(void **state) {
+    struct program latency, training;
+    (void)state;
+    pair_in_a_request(&latency, &training, "10000");
+    assert_waits(&training);
+    kill_program(&latency);
+    assert_goes_on(&training);
+    assert_int_equal(ask(&training, "launch 10 1 3"), 0);
+    assert_goes_on(&training);
+    stop_program(&training);
+}
+
+static void latency_program_that_is_stopped_holds_nobody_for_long(void **state) {
+    struct program latency, training;
+    (void)state;
+    pair_in_a_request(&latency, &training, "200");
+    kill(latency.process, SIGSTOP);
+    assert_goes_on(&training);
+    assert_int_equal(ask(&training, "launch 10 1 3"), 0);
+    assert_goes_on(&training);
+    kill(latency.process, SIGCONT);
+    assert_int_equal(ask(&latency, "sync 1"), 0);
+    assert_int_equal(ask(&latency, "launch 10 1"), 0); /* it can hold others again */
+    assert_int_equal(ask(&training, "launch 10 1 3"), 0);
+    assert_goes_on(&training); /* for 200 ms */
+    stop_program(&latency);
+    stop_program(&training);
+}
+
+static void best_effort_program_that_is_killed_leaves_nothing(void **state) {
+    struct program latency, training;
+    (void)state;
+    pair_in_a_request(&latency, &training, NULL);
+    kill_program(&training);
+    assert_int_equal(ask(&latency, "sync 1"), 0);
+    for (int i = 0; i < GIVE_UP_MS / 10 && status_says("best-effort"); i++)
+        wait_ms(10);
+    assert_false(status_says("best-effort"));
+    stop_program(&latency);
+    for (int i = 0; i < GIVE_UP_MS / 10 && !status_says("\"programs\":[]"); i++)
+        wait_ms(10);
+    assert_true(status_says("\"programs\":[]"));
+}
+
+static void killed_daemon_lets_everybody_go_on(void **state) {
+    struct program latency, training;
+    (void)state;
+    pair_in_a_request(&latency, &training, "10000");
+    assert_waits(&training);
+    end_process(the_daemon, SIGKILL);
+    the_daemon = 0;
+    assert_goes_on(&training);
+    assert_int_equal(ask(&latency, "sync 1"), 0);
+    assert_int_equal(ask(&latency, "launch 10 1"), 0);
+    assert_int_equal(ask(&training, "launch 10 1 3"), 0);
+    assert_goes_on(&training);
+    assert_int_equal(ask(&latency, "sync 1"), 0);
+    stop_program(&latency);
+    stop_program(&training);
+}
+
+static void program_runs_without_a_daemon(void **state) {
+    unsigned long long counts[4];
+    (void)state;
+    teardown(NULL);
+    for (int i = 0; i < 2; i++) {
+        struct program program = i ? PROGRAM("--latency") : PROGRAM("--best-effort");
+        assert_int_equal(ask(&program, "start"), 0);
+        assert_int_equal(ask(&program, "start"), 0);
+        assert_int_equal(ask(&program, "launch 10 1 3"), 0);
+        assert_int_equal(ask(&program, "sync 1"), 0);
+        assert_int_equal(ask(&program, "capture 10 2 4"), 0);
+        ask_counts(&program, counts);
+        assert_int_equal(counts[0], 0);
+        assert_int_equal(counts[1], 4);
+        stop_program(&program);
+    }
+    assert_true(errors_say("running without it"));
+}
+
+static void driver_whose_streams_cannot_wait_is_ungated(void **state) {
+    (void)state;
+    setenv("GATED_NO_WAITS", "1", 1);
+    struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort");
+    unsetenv("GATED_NO_WAITS");
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    assert_int_equal(ask(&latency, "launch 10 1"), 0);
+    assert_int_equal(ask(&training, "launch 10 1 3"), 0);
+    assert_goes_on(&training);
+    assert_true(status_says("\"is_ungated\":true"));
+    assert_true(errors_say("cuStreamWaitValue32 failed with CUDA error 801"));
+    stop_program(&latency);
+    stop_program(&training);
+}
+
+static void driver_that_is_missing_or_old_is_an_error_of_cuda(void **state) {
+    struct program program = PROGRAM("--latency");
+    char before[1024];
+    (void)state;
+    assert_int_equal(ask(&program, "missing"), NOT_FOUND);
+    stop_program(&program);
+    snprintf(before, sizeof before, "%s", getenv("GRIDSMITH_DRIVER"));
+    setenv("GRIDSMITH_DRIVER", "/nowhere/libcuda.so.1", 1);
+    program = start_program((const char *const[]){"--latency", NULL}, "exports");
+    setenv("GRIDSMITH_DRIVER", before, 1);
+    int code = ask(&program, "start");
+    assert_true(code == NO_DEVICE || access("/usr/lib/libcuda.so.1", F_OK) == 0);
+    assert_true(errors_say("there is no NVIDIA driver"));
+    stop_program(&program);
+}
+
+/* ---- hostile programs ---- */
+
+/* A latency program that does what it likes with the memory that it shares. */
+struct intruder {
+    int socket;
+    gs_board *board;
+    gs_tenant_page *page;
+};
+
+static struct intruder intrude(void) {
+    gs_wire_hello hello = {
+        .magic = GS_WIRE_MAGIC, .version = GS_WIRE_VERSION, .kind = GS_WIRE_LATENCY, .name = "\"\033[2J"};
+    gs_wire_welcome welcome;
+    int fds[2];
+    struct intruder intruder = {.socket = gs_wire_connect(socket_path, &hello)};
+    assert_int_equal(gs_wire_answer(intruder.socket, &welcome, fds, 2), GS_CLIENT_OK);
+    intruder.board = mmap(NULL, sizeof *intruder.board, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
+    intruder.page = mmap(NULL, sizeof *intruder.page, PROT_READ | PROT_WRITE, MAP_SHARED, fds[1], 0);
+    assert_true(intruder.board != MAP_FAILED && intruder.page != MAP_FAILED);
+    assert_int_not_equal(ftruncate(fds[0], 0), 0); /* sealed */
+    assert_int_not_equal(ftruncate(fds[1], 0), 0);
+    close(fds[0]);
+    close(fds[1]);
+    return intruder;
+}
+
+static void leave(struct intruder *intruder) {
+    munmap(intruder->board, sizeof *intruder->board);
+    munmap(intruder->page, sizeof *intruder->page);
+    close(intruder->socket);
+}
+
+static void check_status(void) {
+    char *json = NULL;
+    assert_int_equal(gs_status_request(socket_path, &json, NULL), GS_OK);
+    json_error_t wrong;
+    json_t *status = json_loads(json, 0, &wrong);
+    if (!status)
+        fail_msg("%s: %.100s", wrong.text, json + gs_max(0, wrong.position - 60));
+    json_decref(status);
+    free(json);
+}
+
+/* Marks of a slot that says nothing, of one that wants to hold others for ever, and of requests that never end. */
+static void marks_of_a_hostile_program_expire(void **state) {
+    struct program training = PROGRAM("--best-effort");
+    (void)state;
+    assert_int_equal(ask(&training, "start"), 0);
+    struct intruder intruder = intrude();
+    for (uint64_t way = 0; way < 3; way++) {
+        if (way == 1)
+            intruder.board->slots[5].since_ns = intruder.board->slots[5].hold_ns = UINT64_MAX;
+        gs_board_mark(intruder.board, UINT32_MAX);
+        assert_int_equal(ask(&training, "launch 10 1 3"), 0);
+        for (int i = 0; i < GIVE_UP_MS / 5 && ask(&training, "query 1") == NOT_READY; i++) {
+            intruder.board->slots[5].since_ns += way == 2;
+            intruder.board->slots[5].hold_ns = way == 2 ? 500000000 : intruder.board->slots[5].hold_ns;
+            wait_ms(5);
+        }
+        assert_int_equal(ask(&training, "query 1"), 0);
+    }
+    leave(&intruder);
+    stop_program(&training);
+}
+
+static void nonsense_in_shared_memory_harms_nobody(void **state) {
+    gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), 0);
+    struct intruder intruder = intrude();
+    (void)state;
+    for (int round = 0; round < 200; round++) {
+        unsigned char *parts[] = {(void *)intruder.board, (void *)intruder.page};
+        size_t sizes[] = {sizeof *intruder.board, sizeof *intruder.page};
+        int part = round % 2;
+        for (size_t i = 0; i < sizes[part]; i++)
+            parts[part][i] = round % 3 ? (unsigned char)gs_random_from(&random, 0, 255) : 255;
+        if (round % 10 == 0)
+            check_status();
+    }
+    send(intruder.socket, "what?", 5, MSG_NOSIGNAL); /* a program says nothing after its hello */
+    for (int i = 0; i < GIVE_UP_MS / 10 && !status_says("\"programs\":[]"); i++)
+        wait_ms(10);
+    assert_true(status_says("\"programs\":[]"));
+    leave(&intruder);
+}
+
+/* ---- many programs that come and go ---- */
+
+static void act_at_random(gs_random *random, struct program *program) {
+    static const char *const commands[] = {
+        "launch 10 1 20", "launch 300 2", "sync 1",         "sync 2",    "sync_all", "threads 2", "record 1",
+        "wait",           "query 2",      "capture 10 3 4", "alloc 100", "own 10",   "counts",    "launch_ex 10 1"};
+    static const int signals[] = {SIGSTOP, SIGCONT, SIGCONT, SIGKILL};
+    if (gs_random_chance(random, 70))
+        tell(program, commands[gs_random_from(random, 0, GS_COUNT(commands) - 1)]);
+    else
+        kill(program->process, signals[gs_random_from(random, 0, GS_COUNT(signals) - 1)]);
+}
+
+static struct program start_at_random(gs_random *random) {
+    struct program program = gs_random_chance(random, 50) ? PROGRAM("--latency", "--hold", "50")
+                                                          : PROGRAM("--best-effort", "--memory", "1G");
+    fcntl(fileno(program.to), F_SETFL, O_NONBLOCK); /* it may be stopped, and never read */
+    tell(&program, "start");
+    return program;
+}
+
+static size_t count_descriptors(pid_t process) {
+    char path[40];
+    size_t count = 0;
+    snprintf(path, sizeof path, "/proc/%d/fd", process);
+    DIR *listing = opendir(path);
+    while (listing && readdir(listing))
+        count++;
+    if (listing)
+        closedir(listing);
+    return count;
+}
+
+static void programs_that_come_and_go_leave_nothing(void **state) {
+    enum { AT_ONCE = 6 };
+    uint64_t rounds = test_number("GRIDSMITH_RUNS", 100000) / 1000;
+    gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), 0);
+    struct program programs[AT_ONCE];
+    (void)state;
+    struct intruder first = intrude(); /* makes the board, which stays */
+    size_t before = count_descriptors(the_daemon);
+    for (int i = 0; i < AT_ONCE; i++)
+        programs[i] = start_at_random(&random);
+    for (uint64_t round = 0; round < rounds; round++) {
+        size_t at = (size_t)gs_random_from(&random, 0, AT_ONCE - 1);
+        for (int i = 0; i < 8; i++)
+            act_at_random(&random, &programs[gs_random_from(&random, 0, AT_ONCE - 1)]);
+        wait_ms(
+            (int)gs_random_from(&random, 0, 40)); /* some are killed before they have begun, some in the midst of it */
+        kill_program(&programs[at]);
+        programs[at] = start_at_random(&random);
+    }
+    for (int i = 0; i < AT_ONCE; i++)
+        kill_program(&programs[i]);
+    for (int i = 0; i < GIVE_UP_MS / 10 && count_descriptors(the_daemon) > before; i++)
+        wait_ms(10);
+    assert_in_range(count_descriptors(the_daemon), 1, before);
+    leave(&first);
+    check_waiting(NULL); /* and everything works */
+}
+
+/* ---- MPS ---- */
+
+/* NVIDIA's control program, as a script that writes down what it is told. */
+static void make_control(const char *text) {
+    char path[100];
+    snprintf(path, sizeof path, "%s/nvidia-cuda-mps-control", folder);
+    FILE *file = fopen(path, "w");
+    fprintf(file, "#!/bin/sh\n%s\n", text);
+    fclose(file);
+    chmod(path, 0700);
+}
+
+static const char obedient[] = "if [ \"$1\" = -d ]; then touch \"$CUDA_MPS_PIPE_DIRECTORY/control\"; "
+                               "else read word; i=0; while [ -e \"${0%/*}/busy\" ] && [ $i -lt 200 ]; do "
+                               "sleep 0.05; i=$((i + 1)); done; "
+                               "echo \"$word\" >> \"${0%/*}/told\"; fi";
+
+static bool is_told_to_quit(void) {
+    char path[100], line[20] = "";
+    snprintf(path, sizeof path, "%s/told", folder);
+    FILE *file = fopen(path, "r");
+    bool is_quit = file && fgets(line, sizeof line, file) && strcmp(line, "quit\n") == 0;
+    if (file)
+        fclose(file);
+    return is_quit && unlink(path) == 0;
+}
+
+/* The folder that the status names, and whether it is still there. */
+static void read_mps_folder(char *path, size_t size) {
+    char *json = NULL;
+    assert_int_equal(gs_status_request(socket_path, &json, NULL), GS_OK);
+    json_t *status = json_loads(json, 0, NULL);
+    snprintf(path, size, "%s", json_string_value(json_object_get(status, "mps_folder")));
+    json_decref(status);
+    free(json);
+}
+
+/* MPS is told to quit when the daemon ends, and also when it is killed. Programs are told of it. */
+static void mps_begins_and_ends_with_the_daemon(void **state) {
+    char path[300], before[1000], mps[120], busy[100], line[200];
+    static const int signals[] = {SIGTERM, SIGKILL};
+    (void)state;
+    teardown(NULL);
+    snprintf(before, sizeof before, "%s", getenv("PATH"));
+    snprintf(path, sizeof path, "%s:/bin:/usr/bin", folder);
+    snprintf(busy, sizeof busy, "%s/busy", folder);
+    setenv("PATH", path, 1);
+    make_control(obedient);
+    for (size_t i = 0; i < GS_COUNT(signals); i++) {
+        start_daemon("--mps");
+        read_mps_folder(mps, sizeof mps);
+        assert_int_equal(access(mps, F_OK), 0);
+        struct program program = PROGRAM("--best-effort", "--sms", "1");
+        tell(&program, "environment CUDA_MPS_PIPE_DIRECTORY");
+        read_line(&program, line, sizeof line);
+        assert_int_equal(strncmp(line, mps, strlen(mps)), 0);
+        tell(&program, "environment CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
+        read_line(&program, line, sizeof line);
+        assert_string_equal(line, "50.00\n");
+        tell(&program, "environment CUDA_MPS_CLIENT_PRIORITY");
+        read_line(&program, line, sizeof line);
+        assert_string_equal(line, "1\n");
+        stop_program(&program);
+        close(open(busy, O_CREAT | O_WRONLY, 0600)); /* programs use MPS */
+        end_process(the_daemon, signals[i]);
+        start_daemon(NULL); /* meanwhile another daemon can be started */
+        end_process(the_daemon, SIGTERM);
+        the_daemon = 0;
+        assert_int_equal(access(mps, F_OK), 0);
+        unlink(busy);
+        for (int wait = 0; wait < GIVE_UP_MS / 10 && access(mps, F_OK) == 0; wait++)
+            wait_ms(10);
+        assert_int_not_equal(access(mps, F_OK), 0);
+        assert_true(is_told_to_quit());
+    }
+    make_control("exit 1");
+    the_daemon = fork();
+    if (the_daemon == 0) {
+        freopen("/dev/null", "w", stderr);
+        execl(GRIDSMITH_PROGRAM, GRIDSMITH_PROGRAM, "serve", "--device", "host", "--mps", "--socket", socket_path,
+              NULL);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(the_daemon, &status, 0), the_daemon);
+    assert_int_equal(WEXITSTATUS(status), 3);
+    the_daemon = 0;
+    setenv("PATH", before, 1);
+    snprintf(path, sizeof path, "%s/nvidia-cuda-mps-control", folder);
+    unlink(path);
+}
+
+/* ---- memory ---- */
+
+static void memory_beyond_the_limit_is_out_of_memory(void **state) {
+    struct program program = PROGRAM("--best-effort", "--memory", "1M");
+    char line[200];
+    (void)state;
+    assert_int_equal(ask(&program, "start"), 0);
+    assert_int_equal(ask(&program, "alloc 1048577"), OUT_OF_MEMORY);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(ask(&program, "alloc 262144"), 0);
+    assert_int_equal(ask(&program, "alloc 1"), OUT_OF_MEMORY);
+    tell(&program, "memory");
+    read_line(&program, line, sizeof line);
+    assert_string_equal(line, "0 1048576 1048576\n");
+    assert_true(status_says("\"memory_bytes\":1048576,\"memory_limit_bytes\":1048576"));
+    assert_int_equal(ask(&program, "free 1"), 0); /* allocation 0 failed */
+    assert_int_equal(ask(&program, "alloc 262144"), 0);
+    assert_int_equal(ask(&program, "alloc 1"), OUT_OF_MEMORY);
+    stop_program(&program);
+}
+
+/* ---- where streams wait ---- */
+
+static void waits_are_as_far_apart_as_work_allows(void **state) {
+    gs_pace *pace = calloc(1, sizeof *pace);
+    const unsigned shape[6] = {1, 1, 1, 32, 1, 1};
+    uint64_t key = gs_pace_key("kernel", shape);
+    int stream = 0;
+    (void)state;
+    pace->ahead_ns = 50000;
+    gs_pace_step step = gs_pace_launch(pace, &stream, key, true, false);
+    assert_true(step.must_wait && step.wants_sample);
+    assert_true(gs_pace_launch(pace, &stream, key, true, false).must_wait); /* it is not known yet */
+    for (int i = 0; i < 4; i++)
+        gs_pace_learn(step.kernel, false, 10000);
+    assert_true(gs_pace_launch(pace, &stream, key, true, false).must_wait);
+    for (int i = 0; i < 4; i++) { /* five of 10 us each go between two waits */
+        step = gs_pace_launch(pace, &stream, key, true, false);
+        assert_false(step.must_wait || step.wants_sample);
+        assert_int_equal(step.expected_ns, 10000);
+    }
+    assert_true(gs_pace_launch(pace, &stream, key, true, false).must_wait);
+    assert_true(gs_pace_launch(pace, &stream, key, true, true).must_wait); /* there is a request */
+    assert_true(gs_pace_launch(pace, &pace, key, true, false).must_wait);  /* another stream */
+    assert_false(gs_pace_copy(pace, &pace, 1000, false).must_wait);
+    assert_true(gs_pace_copy(pace, &pace, 100000000, false).must_wait);
+    gs_pace_forget(pace, key);
+    assert_true(gs_pace_launch(pace, &stream, key, true, false).wants_sample);
+    free(pace);
+}
+
+/* The kernel is known: it took so long, and so long on a part of the SMs. */
+static bool is_for_part(int64_t ns, int64_t part_ns, bool can_part) {
+    gs_pace *pace = calloc(1, sizeof *pace);
+    uint64_t key = gs_pace_key("kernel", NULL);
+    pace->ahead_ns = 50000;
+    pace->has_part = true;
+    gs_pace_kernel *kernel = gs_pace_launch(pace, NULL, key, can_part, false).kernel;
+    for (int i = 0; i < 4; i++) {
+        gs_pace_learn(kernel, false, ns);
+        gs_pace_learn(kernel, true, part_ns);
+    }
+    assert_int_equal(gs_pace_longest_ns(pace), ns);
+    gs_pace_step step = gs_pace_launch(pace, NULL, key, can_part, false);
+    assert_int_equal(step.expected_ns, step.uses_part ? part_ns : ns);
+    free(pace);
+    return step.uses_part;
+}
+
+static void part_is_for_long_kernels_that_do_well_there(void **state) {
+    (void)state;
+    assert_false(is_for_part(90000, 90000, true));
+    assert_true(is_for_part(200000, 240000, true));
+    assert_false(is_for_part(200000, 260000, true));
+    assert_false(is_for_part(200000, 200000, false));
+}
+
+/* What a first launch loads, and what runs beside it, does not count; what takes longer for good does. */
+static void shortest_samples_count(void **state) {
+    gs_pace_kernel kernel = {.key = 1};
+    (void)state;
+    gs_pace_learn(&kernel, false, 5000000);
+    gs_pace_learn(&kernel, false, 20000);
+    gs_pace_learn(&kernel, false, 90000);
+    gs_pace_learn(&kernel, false, 30000);
+    assert_int_equal(kernel.expected_ns, 20000);
+    for (int i = 0; i < 100; i++)
+        gs_pace_learn(&kernel, false, 80000);
+    assert_in_range(kernel.expected_ns, 79000, 80000);
+}
+
+/* More kernels and streams than there is space for: others share an entry, and nothing is written elsewhere. */
+static void tables_may_be_full(void **state) {
+    gs_pace *pace = calloc(1, sizeof *pace);
+    (void)state;
+    for (uintptr_t i = 1; i < 20000; i++) {
+        gs_pace_step step = gs_pace_launch(pace, (void *)(i * 64), gs_pace_key((void *)(i * 16), NULL), true, false);
+        gs_pace_learn(step.kernel, false, (int64_t)i);
+        assert_true(step.must_wait);
+    }
+    free(pace);
+}
+
+static void request_knows_its_streams_and_events(void **state) {
+    gs_request *request = calloc(1, sizeof *request);
+    int a = 0, b = 0, event = 0;
+    (void)state;
+    assert_true(gs_request_launch(request, &a));
+    assert_false(gs_request_launch(request, &b));
+    uint64_t number = gs_request_now(request);
+    assert_false(gs_request_launch(request, &a)); /* by another thread, during the synchronization */
+    assert_false(gs_request_stream_done(request, &a, number));
+    assert_false(gs_request_stream_done(request, &b, number));
+    gs_request_record(request, &event, &a);
+    assert_false(gs_request_launch(request, &a));
+    assert_false(gs_request_event_done(request, &event)); /* a launch came behind it */
+    gs_request_record(request, &event, &a);
+    assert_true(gs_request_event_done(request, &event));
+    assert_false(gs_request_event_done(request, &event));
+    assert_false(gs_request_all_done(request, 1000));
+    for (uintptr_t i = 1; i < 100; i++)
+        assert_int_equal(gs_request_launch(request, (void *)(i * 64)), i == 1);
+    assert_true(gs_request_all_done(request, gs_request_now(request)));
+    free(request);
+}
+
+static void times_are_found_again(void **state) {
+    (void)state;
+    for (uint64_t ns = 1; ns < (uint64_t)1 << 35; ns += 1 + ns / 7) {
+        unsigned bucket = gs_tenant_bucket(ns);
+        assert_in_range(bucket, 0, GS_TENANT_TIMES - 1);
+        assert_true(gs_tenant_bucket_ns(bucket) >= ns);
+        assert_true(!bucket || gs_tenant_bucket_ns(bucket - 1) < ns);
+    }
+}
+
+#define DAEMON_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(waits_are_as_far_apart_as_work_allows),
+        cmocka_unit_test(part_is_for_long_kernels_that_do_well_there),
+        cmocka_unit_test(shortest_samples_count),
+        cmocka_unit_test(tables_may_be_full),
+        cmocka_unit_test(request_knows_its_streams_and_events),
+        cmocka_unit_test(times_are_found_again),
+        DAEMON_TEST(best_effort_waits_while_a_latency_program_has_work),
+        DAEMON_TEST(functions_by_exported_names_are_gated_too),
+        DAEMON_TEST(every_synchronization_ends_the_request),
+        DAEMON_TEST(request_lasts_until_all_its_streams_are_done),
+        DAEMON_TEST(requests_are_counted_and_timed),
+        DAEMON_TEST(latency_streams_have_the_highest_priority),
+        DAEMON_TEST(nobody_waits_where_there_is_no_latency_program),
+        DAEMON_TEST(programs_beyond_the_slots_run_without),
+        DAEMON_TEST(long_kernels_run_on_a_part_of_the_sms),
+        DAEMON_TEST(captures_are_never_disturbed),
+        DAEMON_TEST(threads_launch_beside_requests),
+        DAEMON_TEST(children_are_programs_of_their_own),
+        DAEMON_TEST(latency_program_that_is_killed_holds_nobody),
+        DAEMON_TEST(latency_program_that_is_stopped_holds_nobody_for_long),
+        DAEMON_TEST(best_effort_program_that_is_killed_leaves_nothing),
+        DAEMON_TEST(killed_daemon_lets_everybody_go_on),
+        DAEMON_TEST(program_runs_without_a_daemon),
+        DAEMON_TEST(driver_whose_streams_cannot_wait_is_ungated),
+        DAEMON_TEST(driver_that_is_missing_or_old_is_an_error_of_cuda),
+        DAEMON_TEST(marks_of_a_hostile_program_expire),
+        DAEMON_TEST(nonsense_in_shared_memory_harms_nobody),
+        DAEMON_TEST(programs_that_come_and_go_leave_nothing),
+        DAEMON_TEST(mps_begins_and_ends_with_the_daemon),
+        DAEMON_TEST(memory_beyond_the_limit_is_out_of_memory),
+    };
+    if (!mkdtemp(folder))
+        return 1;
+    signal(SIGPIPE, SIG_IGN);
+    snprintf(socket_path, sizeof socket_path, "%s/sock", folder);
+    snprintf(errors_path, sizeof errors_path, "%s/errors", folder);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    unlink(errors_path);
+    rmdir(folder);
+    return failed;
+}
