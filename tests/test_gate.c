@@ -795,7 +795,7 @@ static void memory_beyond_the_limit_is_out_of_memory(void **state) {
 /* ---- where streams wait ---- */
 
 static void waits_are_as_far_apart_as_work_allows(void **state) {
-    gs_pace *pace = calloc(1, sizeof *pace);
+    gs_gate_pace *pace = calloc(1, sizeof *pace);
     const unsigned shape[6] = {1, 1, 1, 32, 1, 1};
     uint64_t key = gs_pace_key("kernel", shape);
     int stream = 0;
@@ -824,7 +824,7 @@ static void waits_are_as_far_apart_as_work_allows(void **state) {
 
 /* The kernel is known: it took so long, and so long on a part of the SMs. */
 static bool is_for_part(int64_t ns, int64_t part_ns, bool can_part) {
-    gs_pace *pace = calloc(1, sizeof *pace);
+    gs_gate_pace *pace = calloc(1, sizeof *pace);
     uint64_t key = gs_pace_key("kernel", NULL);
     pace->ahead_ns = 50000;
     pace->has_part = true;
@@ -864,7 +864,7 @@ static void shortest_samples_count(void **state) {
 
 /* More kernels and streams than there is space for: others share an entry, and nothing is written elsewhere. */
 static void tables_may_be_full(void **state) {
-    gs_pace *pace = calloc(1, sizeof *pace);
+    gs_gate_pace *pace = calloc(1, sizeof *pace);
     (void)state;
     for (uintptr_t i = 1; i < 20000; i++) {
         gs_pace_step step = gs_pace_launch(pace, (void *)(i * 64), gs_pace_key((void *)(i * 16), NULL), true, false);

@@ -22,7 +22,7 @@ uint64_t gs_pace_key(const void *what, const unsigned *shape) {
     return key ? key : 1;
 }
 
-static gs_pace_kernel *find_kernel(gs_pace *pace, uint64_t key) {
+static gs_pace_kernel *find_kernel(gs_gate_pace *pace, uint64_t key) {
     enum { TRIES = 16 };
     for (size_t i = 0; i < TRIES; i++) {
         gs_pace_kernel *kernel = &pace->kernels[(key + i) % GS_PACE_KERNELS];
@@ -34,14 +34,14 @@ static gs_pace_kernel *find_kernel(gs_pace *pace, uint64_t key) {
     return &pace->others;
 }
 
-void gs_pace_forget(gs_pace *pace, uint64_t key) {
+void gs_pace_forget(gs_gate_pace *pace, uint64_t key) {
     gs_pace_kernel *kernel = find_kernel(pace, key);
     kernel->expected_ns = 0; /* the entry stays: others may be found behind it */
     kernel->samples = kernel->part_samples = kernel->launches = 0;
 }
 
 /* The state of a stream. One that is forgotten waits once more than needed. */
-static gs_pace_stream *find_stream(gs_pace *pace, const void *stream) {
+static gs_pace_stream *find_stream(gs_gate_pace *pace, const void *stream) {
     enum { TRIES = 4 };
     size_t start = (uintptr_t)stream / 16 * 31 % GS_PACE_STREAMS;
     for (size_t i = 0; i < TRIES; i++) {
@@ -57,7 +57,7 @@ static gs_pace_stream *find_stream(gs_pace *pace, const void *stream) {
     return &pace->streams[start];
 }
 
-static gs_pace_step step_ahead(gs_pace *pace, const void *stream, int64_t ns, bool is_marked) {
+static gs_pace_step step_ahead(gs_gate_pace *pace, const void *stream, int64_t ns, bool is_marked) {
     gs_pace_stream *state = find_stream(pace, stream);
     gs_pace_step step = {.expected_ns = ns};
     step.must_wait = is_marked || !state->has_waited || state->ahead_ns + ns > pace->ahead_ns;
@@ -67,13 +67,13 @@ static gs_pace_step step_ahead(gs_pace *pace, const void *stream, int64_t ns, bo
 }
 
 /* A long kernel runs on a part of the SMs if it is not much slower there. */
-static bool is_for_part(const gs_pace *pace, const gs_pace_kernel *kernel) {
+static bool is_for_part(const gs_gate_pace *pace, const gs_pace_kernel *kernel) {
     enum { MOST_PERCENT = 125 };
     return pace->has_part && kernel->samples >= FIRST_SAMPLES && kernel->expected_ns > LONG_NS &&
            (kernel->part_samples < FIRST_SAMPLES || kernel->part_ns * 100 <= kernel->expected_ns * MOST_PERCENT);
 }
 
-gs_pace_step gs_pace_launch(gs_pace *pace, const void *stream, uint64_t key, bool can_part, bool is_marked) {
+gs_pace_step gs_pace_launch(gs_gate_pace *pace, const void *stream, uint64_t key, bool can_part, bool is_marked) {
     gs_pace_kernel *kernel = find_kernel(pace, key);
     bool is_known = kernel->samples > 0, uses_part = can_part && is_for_part(pace, kernel);
     uint32_t samples = uses_part ? kernel->part_samples : kernel->samples;
@@ -88,7 +88,7 @@ gs_pace_step gs_pace_launch(gs_pace *pace, const void *stream, uint64_t key, boo
     return step;
 }
 
-gs_pace_step gs_pace_copy(gs_pace *pace, const void *stream, uint64_t bytes, bool is_marked) {
+gs_pace_step gs_pace_copy(gs_gate_pace *pace, const void *stream, uint64_t bytes, bool is_marked) {
     return step_ahead(pace, stream, COPY_NS + (int64_t)(bytes / COPY_BYTES_PER_NS), is_marked);
 }
 
@@ -111,7 +111,7 @@ void gs_pace_learn(gs_pace_kernel *kernel, bool on_part, int64_t ns) {
         learn(&kernel->expected_ns, &kernel->samples, ns);
 }
 
-int64_t gs_pace_longest_ns(const gs_pace *pace) {
+int64_t gs_pace_longest_ns(const gs_gate_pace *pace) {
     int64_t longest = 0;
     for (size_t i = 0; i < GS_PACE_KERNELS; i++)
         if (pace->kernels[i].samples >= FIRST_SAMPLES && pace->kernels[i].expected_ns > longest)

@@ -27,12 +27,12 @@ typedef struct gs_pace_stream {
     bool has_waited;
 } gs_pace_stream;
 
-typedef struct gs_pace {
+typedef struct gs_gate_pace {
     int64_t ahead_ns;                                /* of a stream, between two waits */
     bool has_part;                                   /* long kernels may run on a part of the SMs */
     gs_pace_kernel kernels[GS_PACE_KERNELS], others; /* `others`: when there are too many */
     gs_pace_stream streams[GS_PACE_STREAMS];
-} gs_pace;
+} gs_gate_pace;
 
 /* What goes before and around a launch. */
 typedef struct gs_pace_step {
@@ -46,14 +46,14 @@ typedef struct gs_pace_step {
 /* A function in a shape. A graph has no shape: `shape` is NULL. Never 0. */
 uint64_t gs_pace_key(const void *what, const unsigned *shape);
 /* A launch. `is_marked`: there is a mark on the board now. */
-gs_pace_step gs_pace_launch(gs_pace *pace, const void *stream, uint64_t key, bool can_part, bool is_marked);
+gs_pace_step gs_pace_launch(gs_gate_pace *pace, const void *stream, uint64_t key, bool can_part, bool is_marked);
 /* The same for a copy or a fill of so many bytes. */
-gs_pace_step gs_pace_copy(gs_pace *pace, const void *stream, uint64_t bytes, bool is_marked);
+gs_pace_step gs_pace_copy(gs_gate_pace *pace, const void *stream, uint64_t bytes, bool is_marked);
 /* A sample: the launch took so long. */
 void gs_pace_learn(gs_pace_kernel *kernel, bool on_part, int64_t ns);
 /* The longest kernel that is known. */
-int64_t gs_pace_longest_ns(const gs_pace *pace);
+int64_t gs_pace_longest_ns(const gs_gate_pace *pace);
 /* The kernel's function is gone: another one may get its address. */
-void gs_pace_forget(gs_pace *pace, uint64_t key);
+void gs_pace_forget(gs_gate_pace *pace, uint64_t key);
 
 #endif

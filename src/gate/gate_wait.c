@@ -31,7 +31,7 @@ struct gs_gate_sample {
 
 static struct waits {
     pthread_mutex_t lock;
-    gs_pace pace;
+    gs_gate_pace pace;
     struct gs_gate_sample samples[SAMPLES];
     unsigned under_way, launches;
     gs_gate_pointer marks;  /* on the device; 0: not mapped yet */
