@@ -25,6 +25,7 @@ static const struct {
     {"leaves_by_goto", NULL, true},
     {"loops_of_unequal_length", NULL, true},
     {"leaves_when_unlikely", NULL, true},
+    {"votes_after_return", NULL, true},
     {"in_a_header", NULL, true},
     {"in_a_constructor_by_typedef", NULL, true},
     {"in_a_constructor_by_template", NULL, true},

@@ -30,8 +30,7 @@ gs_code gs_ptx_look_at_barrier(const gs_ptx_kernel *kernel, const gs_ptx_stateme
         barriers->open |= 1u << id->bits;
     if (is_apart && !has_count)
         barriers->apart = statement;
-    if (reduces)
-        barriers->special = statement;
+    barriers->has_votes = barriers->has_votes || (reduces && !has_count);
     return GS_OK;
 }
 
@@ -54,9 +53,7 @@ gs_code gs_ptx_decide_barriers(gs_ptx_kernel *kernel, const gs_ptx_barriers *bar
     if (barriers->called)
         return gs_ptx_refuse(kernel, barriers->called, error,
                              "not all threads reach the barriers of this kernel, one of which is in a function");
-    if (barriers->special)
-        return gs_ptx_refuse(kernel, barriers->special, error,
-                             "not all threads reach the barriers of this kernel, one of which votes");
+    kernel->loop.has_votes = barriers->has_votes;
     if (open != 1u << first || barriers->used >> first & 1)
         return gs_ptx_refuse(kernel, barriers->apart, error,
                              "not all threads reach this barrier, and the kernel has others with other numbers");

@@ -41,10 +41,11 @@ gs_ptx_scope gs_ptx_scope_at(const gs_ptx_kernel *kernel, uint32_t statement);
 
 /* The barriers of a kernel and of what it calls (ptx_barriers.c). */
 typedef struct gs_ptx_barriers {
-    uint32_t used;                           /* a bit for each barrier with a count, */
-    uint32_t open;                           /* and for each without one */
-    const gs_ptx_statement *apart, *special; /* one that not all threads reach; one that cannot have ghosts */
-    const gs_ptx_statement *called;          /* the call of a function with a barrier */
+    uint32_t used;                  /* a bit for each barrier with a count, */
+    uint32_t open;                  /* and for each without one */
+    bool has_votes;                 /* bar.red of all threads */
+    const gs_ptx_statement *apart;  /* one that not all threads reach */
+    const gs_ptx_statement *called; /* the call of a function with a barrier */
 } gs_ptx_barriers;
 gs_code gs_ptx_look_at_barrier(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, gs_ptx_scope scope,
                                gs_ptx_barriers *barriers, gs_error *error);

@@ -42,13 +42,41 @@ static void replace_return(const gs_ptx_kernel *kernel, const gs_ptx_statement *
     gs_edits_add(edits, at, end - at, "bra $gs_next;");
 }
 
+/* Barriers that vote, with ghosts: all count votes, because threads in one barrier must do the same. "And" counts votes
+   against. A barrier that does not vote counts nothing. */
+static void replace_vote(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, gs_edits *edits) {
+    const gs_ptx_module *module = kernel->module;
+    const gs_ptx_operand *operands = module->operands.data + statement->operands;
+    size_t word = begin_of(module, statement->word), guard = begin_of(module, statement->first),
+           end = end_of(module, statement->last);
+    bool is_all = gs_ptx_has(module, statement, "and"), is_any = gs_ptx_has(module, statement, "or");
+    gs_edits_add(edits, word, end - word, "barrier.red.popc.u32 ");
+    if (statement->count != 3) {
+        gs_edits_add(edits, end, 0, "%%gs_votes, %u, %%gs_none;", kernel->loop.barrier);
+        return;
+    }
+    const gs_ptx_token *result = &module->tokens.data[operands[0].first];
+    const gs_ptx_token *vote = &module->tokens.data[operands[2].last];
+    bool is_negated = operands[2].is_negated != is_all;
+    gs_edits_add(edits, end, 0, "%.*s, %u, %s%.*s;", is_all || is_any ? 9 : (int)result->length,
+                 is_all || is_any ? "%gs_votes" : module->text + result->at, kernel->loop.barrier,
+                 is_negated ? "!" : "", (int)vote->length, module->text + vote->at);
+    if (is_all || is_any)
+        gs_edits_add(edits, end, 0, "\n\t%.*ssetp.%s.u32 %.*s, %%gs_votes, 0;", (int)(word - guard),
+                     module->text + guard, is_all ? "eq" : "ne", (int)result->length, module->text + result->at);
+}
+
 /* With ghosts a barrier is not aligned, and ends an interval. */
 static void replace_barrier(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, gs_edits *edits) {
     const gs_ptx_module *module = kernel->module;
     size_t word = begin_of(module, statement->word), guard = begin_of(module, statement->first);
-    if (!kernel->loop.has_ghosts || statement->count != 1)
+    bool is_vote = gs_ptx_has(module, statement, "red");
+    if (!kernel->loop.has_ghosts || statement->count != (is_vote ? 3 : 1))
         return;
-    gs_edits_add(edits, word, module->tokens.data[statement->word].length, "barrier.sync");
+    if (kernel->loop.has_votes)
+        replace_vote(kernel, statement, edits);
+    else
+        gs_edits_add(edits, word, module->tokens.data[statement->word].length, "barrier.sync");
     gs_edits_add(edits, end_of(module, statement->last), 0, "\n\t%.*sxor.b32 %%gs_phase, %%gs_phase, 4;",
                  (int)(word - guard), module->text + guard);
 }

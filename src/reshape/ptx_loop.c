@@ -42,7 +42,9 @@ static const char declarations[] = "\n"
                                    "\t.reg .f32 %gs_f<8>;\n"
                                    "\t.shared .align 16 .b8 gs_ours[80];\n";
 
-static const char ghost_declarations[] = "\t.reg .b32 %gs_phase, %gs_other, %gs_all, %gs_threads;\n";
+static const char ghost_declarations[] = "\t.reg .b32 %gs_phase, %gs_other, %gs_all, %gs_threads, %gs_votes;\n"
+                                         "\t.reg .pred %gs_none;\n"
+                                         "\tsetp.ne.u32 %gs_none, 0, 0;\n";
 
 /* %gs_p0: this is not the first thread. */
 static const char find_first[] = "\tmov.u32 %gs_r0, %tid.x;\n"
@@ -248,7 +250,7 @@ static const char wait_as_ghost[] = "\txor.b32 %gs_r5, %gs_phase, 4;\n"
                                     "\tld.volatile.shared.u32 %gs_other, [%gs_r5];\n"
                                     "\tred.shared.add.u32 [%gs_phase], 1;\n"
                                     "$gs_ghost:\n"
-                                    "\tbarrier.sync %BARRIER%;\n"
+                                    "%MEET%"
                                     "\tld.volatile.shared.u32 %gs_r4, [%gs_phase];\n"
                                     "\tadd.u32 %gs_r3, %gs_r4, %gs_other;\n"
                                     "\tmov.u32 %gs_other, %gs_r4;\n"
@@ -349,16 +351,36 @@ const char *gs_ptx_form_symbol(const gs_ptx_module *module, uint32_t function, e
     return into;
 }
 
+/* A gap in a part, and what is put there. */
+static const char *const gaps[] = {"%BARRIER%", "%TASK%", "%MEET%"};
+enum { GAP_BARRIER, GAP_TASK, GAP_MEET };
+
+static void put_gap(gs_text *into, size_t gap, const gs_block_loop *loop) {
+    if (gap == GAP_BARRIER)
+        gs_text_add(into, "%u", loop->barrier);
+    else if (gap == GAP_TASK)
+        gs_text_add(into, "%u", loop->task_blocks);
+    else if (loop->has_votes)
+        gs_text_add(into, "\tbarrier.red.popc.u32 %%gs_votes, %u, %%gs_none;\n", loop->barrier);
+    else
+        gs_text_add(into, "\tbarrier.sync %u;\n", loop->barrier);
+}
+
 /* Puts a part, with the number of the barrier and the size of a task written in. */
 static void put_filled(gs_text *into, const char *part, const gs_block_loop *loop) {
     for (const char *at = part; *at;) {
-        const char *gap = strstr(at, "%BARRIER%"), *task = strstr(at, "%TASK%");
-        const char *next = !gap || (task && task < gap) ? task : gap;
+        const char *next = NULL;
+        size_t which = 0;
+        for (size_t i = 0; i < GS_COUNT(gaps); i++) {
+            const char *gap = strstr(at, gaps[i]);
+            which = gap && (!next || gap < next) ? i : which;
+            next = gap && (!next || gap < next) ? gap : next;
+        }
         gs_text_put(into, at, next ? (size_t)(next - at) : strlen(at));
         if (!next)
             return;
-        gs_text_add(into, "%u", next == task ? loop->task_blocks : loop->barrier);
-        at = next + strlen(next == task ? "%TASK%" : "%BARRIER%");
+        put_gap(into, which, loop);
+        at = next + strlen(gaps[which]);
     }
 }
 

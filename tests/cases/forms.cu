@@ -83,6 +83,19 @@ KERNEL(leaves_when_unlikely)(int *out, const int *in, int n) {
     out[i] = tile[threadIdx.x] + tile[0];
 }
 
+KERNEL(votes_after_return)(int *out, const int *in, int n) {
+    int i = HERE * 64 + threadIdx.x;
+    if (i >= n || in[i] % 7 == 0)
+        return;
+    int count = __syncthreads_count(in[i] & 1), any = __syncthreads_or(in[i] % 16 == 3),
+        all = __syncthreads_and(in[i] != 5 + (int)HERE);
+    __syncthreads();
+    out[i] = count + 1000 * any + 2000 * all;
+    if (threadIdx.x % 3 == 0)
+        return;
+    out[i] += 10000 * __syncthreads_count(threadIdx.x < 40);
+}
+
 // ---- the number of the block, reached in other ways ----
 
 KERNEL(in_a_header)(int *out, const int *in, int n) {
