@@ -118,6 +118,9 @@ trace 4 "cannot write" -o "$work/absent/x.jsonl" -- "$app" status 0
 trace 0 "80000 kernels, 0 copies, 0 memsets on 4 streams" -o many.jsonl -- "$app" many 20000 4
 [ "$(launches many.jsonl)" = 80000 ] || complain "$(launches many.jsonl) launches of 80000"
 [ "$(grep -c '"at_us"' many.jsonl)" = 80001 ] || complain "launches without a time"
+trace 0 "80000 kernels (80000 in graphs)" -o replay.jsonl -- "$app" replay 20000
+readable replay.jsonl
+[ "$(grep -c '"after":\[' replay.jsonl)" = 79999 ] || complain "nodes of graphs that wait for nothing"
 trace 0 "2 kernels" -o fork.jsonl -- "$app" fork
 [ "$(launches fork.jsonl)" = 2 ] || complain "the parent launched 2 kernels"
 child=$(ls fork.*.jsonl)
@@ -170,6 +173,8 @@ fake=drops trace 0 "CUPTI lost 3 records" -o drops.jsonl -- "$app" all
 readable drops.jsonl
 fake=refuses trace 1 "4 kernels" -o refuses.jsonl -- "$app" all
 readable refuses.jsonl
+fake=nameless trace 0 "1 kernels" -o nameless.jsonl -- "$app" status 0
+readable nameless.jsonl
 fake=subscribed trace 3 "another profiler is at work" -o x.jsonl -- "$app" status 0
 trace 3 "CUPTI cannot be opened" -o x.jsonl --cupti "$work/absent.so" -- "$app" status 0
 trace 2 "give a program to run" -o x.jsonl
