@@ -536,7 +536,8 @@ static void settings_supply_what_a_trace_lacks(void **state) {
 static void a_recording_supplies_what_a_trace_lacks(void **state) {
     (void)state;
     static const char recording[] =
-        "{\"schema\":\"gridsmith.run/1\",\"events\":[{\"op\":\"launch\",\"id\":1,\"kernel\":"
+        "{\"schema\":\"gridsmith.run/1\",\"device\":1,\"events\":[]}\n"
+        "{\"schema\":\"gridsmith.run/1\",\"device\":0,\"events\":[{\"op\":\"launch\",\"id\":1,\"kernel\":"
         "\"_ZN2at6native12_GLOBAL__N_14gemmIfEEvPT_\",\"blocks\":6,\"threads\":64,\"registers\":32,\"shared_bytes\":16,"
         "\"cluster\":2,\"carveout_percent\":50,\"local_bytes\":4},{\"op\":\"launch\",\"id\":2,\"kernel\":\"plain\","
         "\"blocks\":6,\"threads\":64,\"registers\":32,\"shared_bytes\":16,\"cluster\":3},{\"op\":\"launch\",\"id\":3,"

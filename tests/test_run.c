@@ -261,6 +261,14 @@ static void a_recording_that_was_cut_off_is_read(void **state) {
     assert_int_equal(run->launches.data[1].issue.after_count, 1);
     assert_int_equal(run->edges.data[run->launches.data[1].issue.after].number, 0);
     gs_run_free(run);
+    static const char cut[] = HEAD "{\"op\":";
+    gs_error error = {.code = GS_OK};
+    gs_runs *runs = gs_runs_memory("text", cut, strlen(cut), &error);
+    run = gs_runs_next(runs, &error);
+    assert_true(run && run->is_cut);
+    assert_int_equal(error.code, GS_OK);
+    gs_run_free(run);
+    gs_runs_close(runs);
     run = test_run_of(HEAD WITH_ID("1", "") "\n{\"op\":\"end\",\"lost\":2}\n");
     assert_true(!run->is_cut && run->has_ended);
     assert_int_equal(run->lost, 2);

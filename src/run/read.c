@@ -604,6 +604,8 @@ static gs_code follow_slowly(gs_runs *runs, struct reader *reader, const struct 
     if (code == GS_E_SYNTAX && piece->is_last) {
         reader->run->is_cut = true;
         *goes_on = false;
+        if (error)
+            *error = (gs_error){.code = GS_OK};
         return GS_OK;
     }
     *goes_on = code == GS_OK && (json.root || piece->count != SIZE_MAX);

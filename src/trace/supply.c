@@ -179,13 +179,22 @@ static void take_over(gs_launch *launch, const gs_launch *from) {
     launch->priority = from->priority;
 }
 
-static gs_run *read_recording(const char *path, gs_error *error) {
+/* The run of a GPU in a file of recordings, or the first run, if none is of this GPU. */
+static gs_run *read_recording(const char *path, int64_t device, gs_error *error) {
     gs_runs *runs = gs_runs_open(path, error);
-    gs_run *run = runs ? gs_runs_next(runs, error) : NULL;
-    if (runs && !run && error->code == GS_OK)
+    gs_run *chosen = NULL, *run = NULL;
+    while (runs && (!chosen || chosen->origin.device != device) && (run = gs_runs_next(runs, error))) {
+        bool is_better = !chosen || run->origin.device == device;
+        gs_run_free(is_better ? chosen : run);
+        chosen = is_better ? run : chosen;
+    }
+    if (runs && !chosen && error->code == GS_OK)
         gs_fail(error, GS_E_USAGE, "%s holds no run", gs_input_name(path));
     gs_runs_close(runs);
-    return run;
+    if (error->code == GS_OK)
+        return chosen;
+    gs_run_free(chosen);
+    return NULL;
 }
 
 /* ---- a run ---- */
@@ -251,7 +260,7 @@ static gs_code supply_all(struct supply *supply, gs_run *run, gs_text *notes, gs
 
 gs_code gs_supply(const gs_import_options *options, gs_run *run, gs_text *notes, gs_error *error) {
     struct supply supply = {.options = options, .given.lacks = run->origin.lacks, .for_all = ~0u};
-    gs_run *recorded = options->with ? read_recording(options->with, error) : NULL;
+    gs_run *recorded = options->with ? read_recording(options->with, run->origin.device, error) : NULL;
     if (options->with && !recorded)
         return error->code;
     supply.known.run = recorded;
