@@ -102,8 +102,8 @@ trace 5 "did not end normally" -o exited.jsonl -- "$app" end _exit
 for file in segv.jsonl killed.jsonl exited.jsonl; do
     readable $file
     [ "$(launches $file)" -gt 0 ] || complain "$file has no launches"
-    [ "$(tail -c 1 $file)" = "" ] || complain "$file does not end with a line"
-    [ "$(grep -c '^{.*}$' $file)" = "$(wc -l <$file)" ] || complain "$file has something that is not a line"
+    # The end of the process may cut its last write short, but nothing before it.
+    [ "$(sed '$d' $file | grep -vc '^{.*}$')" = 0 ] || complain "$file has something that is not a line"
 done
 trace 0 "no CUDA calls: nothing was recorded" -o nothing.jsonl -- "$app" nothing
 [ -e nothing.jsonl ] && complain "a program without CUDA left a recording"
