@@ -71,6 +71,13 @@ grep -q '"kind":"host_to_device","bytes":4096,"stream":14,' all.jsonl || complai
 grep -q '"kind":"device_to_host","bytes":0,"stream":7,' all.jsonl || complain "the copy to the host"
 grep -q '"op":"memset","id":[0-9]*,"bytes":77,"stream":14,' all.jsonl || complain "the memset"
 
+# The last line may be cut anywhere.
+whole=$(head -n 9 all.jsonl | wc -c)
+for cut in 1 2 9 30 200; do
+    head -c $((whole + cut)) all.jsonl >cut.jsonl
+    readable cut.jsonl
+done
+
 # ---- what launches wait for ----
 has all.jsonl after_first "\"after\":[$(id first)]"
 grep -F '"kernel":"in_order"' all.jsonl | grep -q '"after"' && complain "in_order waits for more than its stream"
