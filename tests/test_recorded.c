@@ -21,6 +21,7 @@ static const struct {
     {"corpus/h200-program-graphs.jsonl.gz", 233, 50, 140, 0, 84},
     {"corpus/h200-program-nccl.jsonl.gz", 1029, 596, 17, 0, 138},
     {"corpus/h200-program-cupy.jsonl.gz", 73, 35, 0, 0, 0},
+    {"corpus/h200-program-everything.jsonl.gz", 34, 8, 32, 4, 2},
     {"corpus/h200-program-jax.jsonl.gz", 258, 244, 57, 51, 2},
 };
 

@@ -604,6 +604,8 @@ static gs_code follow_slowly(gs_runs *runs, struct reader *reader, const struct 
     if (code == GS_E_SYNTAX && piece->is_last) {
         reader->run->is_cut = true;
         *goes_on = false;
+        if (piece->count != SIZE_MAX)
+            gs_input_take(runs->input, piece->count); /* it is not the beginning of another run */
         if (error)
             *error = (gs_error){.code = GS_OK};
         return GS_OK;

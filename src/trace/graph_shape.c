@@ -295,7 +295,7 @@ void gs_graph_shape_alias(gs_graph_shape *shape, uint64_t id, uint64_t original)
 }
 
 void gs_graph_shape_release(gs_graph_shape *shape) {
-    if (!shape || --shape->references > 0)
+    if (!shape || atomic_fetch_sub(&shape->references, 1) > 1)
         return;
     gs_number_map_clear(&shape->positions);
     free(shape->nodes);

@@ -256,6 +256,21 @@ static size_t read_program(char *text, size_t size) {
     return count > 0 ? (size_t)count : 0;
 }
 
+/* The record that names a GPU may come after the first launch. */
+static void ask_driver(uint32_t device) {
+    enum { SMS = 16 };
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    void *name = driver ? dlsym(driver, "cuDeviceGetName") : NULL;
+    void *attribute = driver ? dlsym(driver, "cuDeviceGetAttribute") : NULL;
+    int (*get_name)(char *, int, int), (*get_attribute)(int *, int, int), sms = 0;
+    memcpy(&get_name, &name, sizeof name);
+    memcpy(&get_attribute, &attribute, sizeof attribute);
+    if (name && get_name(recorder.style.device_names[device], sizeof recorder.style.device_names[0], (int)device) != 0)
+        recorder.style.device_names[device][0] = '\0';
+    if (attribute && get_attribute(&sms, SMS, (int)device) == 0)
+        recorder.style.device_sms[device] = (uint32_t)sms;
+}
+
 /* The file is made when there is something to write, because the header names the GPU. */
 static void open_file(uint32_t device) {
     char program[1024];
@@ -263,6 +278,8 @@ static void open_file(uint32_t device) {
     if (recorder.has_file)
         return;
     recorder.has_file = true;
+    if (device < GS_MOST_DEVICES && !recorder.style.device_names[device][0])
+        ask_driver(device);
     gs_line_header(&header, &recorder.style, device, program, read_program(program, sizeof program));
     recorder.file.header = header.data;
     recorder.file.header_length = header.count;

@@ -23,6 +23,7 @@
 #include "cupti.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 
 /* ---- number_map.c ---- */
@@ -74,7 +75,7 @@ typedef struct gs_graph_shape {
     uint32_t count, last_count;
     uint32_t *after;         /* the positions of nodes << GS_SHAPE_WHEN_BITS | gs_shape_when */
     gs_number_map positions; /* of a node's id, plus 1 */
-    int references;
+    atomic_int references;   /* records are written by other threads than launches are made by */
 } gs_graph_shape;
 
 /* Reads a graph. Nodes that run nothing (empty ones, events, host functions) are left out; what waits for them waits

@@ -7,7 +7,7 @@
  *
  * The driver finds these functions with dlsym when CUPTI is loaded, so both can be used without the other.
  * GRIDSMITH_FAKE is a list of words: `drops` loses every tenth record, `subscribed` has another profiler, `refuses`
- * makes every fifth launch fail, `old` has no driver function for edges with data.
+ * makes every fifth launch fail, `nameless` has no record of the GPU.
  */
 #ifndef GS_TRACED_H
 #define GS_TRACED_H

@@ -5,6 +5,7 @@
  *   traced_app start                  starts CUDA and launches nothing
  *   traced_app all                    one of everything: streams, events, attributes, graphs
  *   traced_app many COUNT [THREADS]   so many launches of each thread
+ *   traced_app replay COUNT           so many launches of a graph of four kernels
  *   traced_app fork                   two children: one only exits, the other starts CUDA itself
  *   traced_app end HOW                launches until the recorder has written something, then ends by: segv, _exit,
  * kill traced_app status CODE            launches one kernel and exits with this status
@@ -191,6 +192,18 @@ static void many(int threads) {
         pthread_join(started[i], NULL);
 }
 
+static void replay(long times) {
+    void *stream = new_stream(NON_BLOCKING, 0), *graph, *exec;
+    check(cuda.cuStreamBeginCapture_v2(stream, 0));
+    for (int i = 0; i < 4; i++)
+        launch("node", 1, 32, stream);
+    check(cuda.cuStreamEndCapture(stream, &graph));
+    check(cuda.cuGraphInstantiateWithFlags(&exec, graph, 0));
+    for (long i = 0; i < times; i++)
+        check(cuda.cuGraphLaunch(exec, stream));
+    check(cuda.cuGraphExecDestroy(exec));
+}
+
 static void fork_children(const char *program) {
     launch("of_parent", 1, 32, NULL);
     pid_t idle = fork();
@@ -236,6 +249,8 @@ int main(int argc, char **argv) {
     } else if (strcmp(what, "many") == 0) {
         count = argc > 2 ? atol(argv[2]) : 1000;
         many(argc > 3 ? atoi(argv[3]) : 1);
+    } else if (strcmp(what, "replay") == 0) {
+        replay(argc > 2 ? atol(argv[2]) : 1000);
     } else if (strcmp(what, "fork") == 0) {
         fork_children(argv[0]);
     } else if (strcmp(what, "end") == 0) {

@@ -23,7 +23,9 @@ static struct cupti {
     cupti_gives_buffer *gives;
     uint8_t *buffer;
     size_t size, used, records, dropped;
-} cupti = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    int full_count, given_count; /* buffers that were full or flushed, and those given back */
+    pthread_cond_t given;
+} cupti = {.lock = PTHREAD_MUTEX_INITIALIZER, .given = PTHREAD_COND_INITIALIZER};
 
 int cuptiGetVersion(uint32_t *version) {
     *version = 130001;
@@ -63,7 +65,7 @@ int cuptiActivityEnable(uint32_t kind) {
     if (kind >= 64)
         return 1;
     cupti.has_kind[kind] = true;
-    if (kind == CUPTI_DEVICE)
+    if (kind == CUPTI_DEVICE && !is_pretended("nameless"))
         traced_record(&device, sizeof device);
     return 0;
 }
@@ -89,18 +91,49 @@ int cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, size_t *dr
     return context || stream;
 }
 
-static void give_back(uint8_t *buffer, size_t size, size_t used) {
-    if (buffer)
-        cupti.gives(NULL, 0, buffer, size, used);
+/* A full buffer, which a thread of CUPTI gives back. */
+struct full {
+    uint8_t *buffer;
+    size_t size, used;
+    int number;
+};
+
+/* Buffers come back in order. */
+static void *give_full(void *argument) {
+    struct full *full = argument;
+    pthread_mutex_lock(&cupti.lock);
+    while (cupti.given_count != full->number)
+        pthread_cond_wait(&cupti.given, &cupti.lock);
+    pthread_mutex_unlock(&cupti.lock);
+    cupti.gives(NULL, 0, full->buffer, full->size, full->used);
+    free(full);
+    pthread_mutex_lock(&cupti.lock);
+    cupti.given_count++;
+    pthread_cond_broadcast(&cupti.given);
+    pthread_mutex_unlock(&cupti.lock);
+    return NULL;
+}
+
+/* With the lock held: takes the buffer away. */
+static struct full *take_buffer(void) {
+    struct full *full = cupti.buffer ? malloc(sizeof *full) : NULL;
+    if (full) {
+        *full = (struct full){cupti.buffer, cupti.size, cupti.used, cupti.full_count++};
+    }
+    cupti.buffer = NULL;
+    return full;
 }
 
 int cuptiActivityFlushAll(uint32_t flag) {
     pthread_mutex_lock(&cupti.lock);
-    uint8_t *buffer = cupti.buffer;
-    size_t size = cupti.size, used = cupti.used;
-    cupti.buffer = NULL;
+    struct full *full = take_buffer();
     pthread_mutex_unlock(&cupti.lock);
-    give_back(buffer, size, used);
+    if (full)
+        give_full(full);
+    pthread_mutex_lock(&cupti.lock);
+    while (cupti.given_count != cupti.full_count)
+        pthread_cond_wait(&cupti.given, &cupti.lock);
+    pthread_mutex_unlock(&cupti.lock);
     return flag > 1;
 }
 
@@ -127,18 +160,9 @@ void traced_graph(uint32_t number, const cupti_graph *graph) {
         cupti.callback(cupti.user, CUPTI_RESOURCE, number, &resource);
 }
 
-void traced_record(const void *record, size_t size) {
-    uint8_t *full = NULL;
-    size_t full_size = 0, full_used = 0, rounded = (size + 7) / 8 * 8, most;
-    if (!cupti.wants || !cupti.has_kind[*(const uint32_t *)record])
-        return;
-    pthread_mutex_lock(&cupti.lock);
-    if (cupti.buffer && cupti.used + rounded + 8 > cupti.size) {
-        full = cupti.buffer;
-        full_size = cupti.size;
-        full_used = cupti.used;
-        cupti.buffer = NULL;
-    }
+/* With the lock held. */
+static void keep_record(const void *record, size_t size, size_t rounded) {
+    size_t most;
     if (!cupti.buffer) {
         cupti.wants(&cupti.buffer, &cupti.size, &most);
         cupti.used = 0;
@@ -148,11 +172,26 @@ void traced_record(const void *record, size_t size) {
     }
     if (!cupti.buffer || (++cupti.records % 10 == 0 && is_pretended("drops"))) {
         cupti.dropped++;
-    } else {
-        memcpy(cupti.buffer + cupti.used, &rounded, sizeof rounded);
-        memcpy(cupti.buffer + cupti.used + 8, record, size);
-        cupti.used += rounded + 8;
+        return;
     }
+    memcpy(cupti.buffer + cupti.used, &rounded, sizeof rounded);
+    memcpy(cupti.buffer + cupti.used + 8, record, size);
+    cupti.used += rounded + 8;
+}
+
+void traced_record(const void *record, size_t size) {
+    struct full *full = NULL;
+    size_t rounded = (size + 7) / 8 * 8;
+    pthread_t thread;
+    if (!cupti.wants || !cupti.has_kind[*(const uint32_t *)record])
+        return;
+    pthread_mutex_lock(&cupti.lock);
+    if (cupti.buffer && cupti.used + rounded + 8 > cupti.size)
+        full = take_buffer();
+    keep_record(record, size, rounded);
     pthread_mutex_unlock(&cupti.lock);
-    give_back(full, full_size, full_used);
+    if (full && pthread_create(&thread, NULL, give_full, full) == 0)
+        pthread_detach(thread);
+    else if (full)
+        give_full(full);
 }

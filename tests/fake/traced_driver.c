@@ -125,6 +125,18 @@ int cuInit(unsigned flags) {
     return flags ? INVALID : 0;
 }
 
+VISIBLE int cuDeviceGetName(char *name, int size, int device);
+int cuDeviceGetName(char *name, int size, int device) {
+    snprintf(name, (size_t)size, "NVIDIA H200 NVL");
+    return device ? INVALID : 0;
+}
+
+VISIBLE int cuDeviceGetAttribute(int *value, int attribute, int device);
+int cuDeviceGetAttribute(int *value, int attribute, int device) {
+    *value = 132;
+    return device || attribute != 16 ? INVALID : 0;
+}
+
 /* ---- work: runs at once, or becomes a node ---- */
 
 static struct traced_stream *stream_of(void *stream) {
