@@ -34,7 +34,16 @@ struct tb {
     int per; /* blocks that an empty SM takes */
     int64_t config_l;
     int64_t started, ended;
-    bool launched, gone;
+    bool gone;
+};
+
+/* A launch, or a copy, which has a number after those of the launches. */
+struct operation {
+    bool is_issued, is_due, is_ready, is_copying, has_started, is_over;
+    int order;                           /* in which it was issued */
+    int turn;                            /* in which it became ready */
+    int64_t arrived, due, started, over; /* started: all its blocks */
+    literal_times *times;
 };
 
 struct play {
@@ -53,6 +62,10 @@ struct play {
     size_t event;
     size_t fresh; /* the number of last blocks without a number; all are of one launch */
     literal_turns turns;
+    gs_pace pace;
+    struct operation *operations;
+    size_t copies_issued;
+    int issued, turn;
     bool first_only; /* a waiting kernel leaves only the SMs of the first groups open */
     long owners;
 };
@@ -416,6 +429,148 @@ static void start(struct play *play, size_t launch, int i, int room) {
     play->log->data[play->log->count++] = (gs_start){play->event, launch, 0, i, play->now};
 }
 
+/* ---- launches and copies: when they are ready ---- */
+
+static size_t operation_count(const struct play *play) {
+    return play->run->launches.count + play->run->copies.count;
+}
+
+static const gs_copy *copy_of(const struct play *play, size_t operation) {
+    size_t launches = play->run->launches.count;
+    return operation < launches ? NULL : &play->run->copies.data[operation - launches];
+}
+
+static const gs_issue *issue_of(const struct play *play, size_t operation) {
+    const gs_copy *copy = copy_of(play, operation);
+    return copy ? &copy->issue : &play->run->launches.data[operation].issue;
+}
+
+static const char *stream_of(const struct play *play, size_t operation) {
+    const gs_copy *copy = copy_of(play, operation);
+    return copy ? copy->stream : play->run->launches.data[operation].stream;
+}
+
+static size_t edge_to(const struct play *play, const gs_edge *edge) {
+    return edge->is_copy ? play->run->launches.count + edge->number : edge->number;
+}
+
+/* Whether `one` was issued before `other` in the same stream. */
+static bool is_before(const struct play *play, size_t one, size_t other) {
+    const char *a = stream_of(play, one), *b = stream_of(play, other);
+    return play->operations[one].is_issued && play->operations[one].order < play->operations[other].order && a && b &&
+           strcmp(a, b) == 0;
+}
+
+static bool is_last_before(const struct play *play, size_t one, size_t other) {
+    for (size_t i = 0; i < operation_count(play); i++)
+        if (is_before(play, i, other) && play->operations[i].order > play->operations[one].order)
+            return false;
+    return is_before(play, one, other);
+}
+
+static int64_t gap_of(const struct play *play, size_t operation) {
+    const gs_issue *issue = issue_of(play, operation);
+    for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++)
+        if (play->run->edges.data[i].when != GS_AT_END)
+            return 0;
+    if (copy_of(play, operation))
+        return play->pace.gaps.copy_ns;
+    return gs_is_in_graph(play->run, operation) ? play->pace.gaps.graph_ns : play->pace.gaps.stream_ns;
+}
+
+/* Whether an operation may start before the one before it in its stream has ended. */
+static bool is_early(const struct play *play, size_t operation, size_t before) {
+    const gs_issue *issue = issue_of(play, operation);
+    for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++) {
+        const gs_edge *edge = &play->run->edges.data[i];
+        if (edge->when != GS_AT_END && edge_to(play, edge) == before && is_last_before(play, before, operation))
+            return true;
+    }
+    return false;
+}
+
+/* Sets `*time` to when the obstacle was gone, if that is later. False: it is still there. */
+static bool is_gone(const struct play *play, size_t obstacle, bool at_end, int64_t *time) {
+    const struct operation *operation = &play->operations[obstacle];
+    if (!operation->is_over && (at_end || !operation->has_started))
+        return false;
+    int64_t at = at_end || !operation->has_started ? operation->over : operation->started;
+    *time = at > *time ? at : *time;
+    return true;
+}
+
+/* When an operation is ready: all obstacles are gone, and then the gap has passed. INT64_MAX: not yet known. */
+static int64_t due_time(const struct play *play, size_t operation) {
+    const gs_issue *issue = issue_of(play, operation);
+    int64_t gone = INT64_MIN, arrived = play->operations[operation].arrived;
+    for (size_t i = 0; i < operation_count(play); i++)
+        if (is_before(play, i, operation) && !is_gone(play, i, !is_early(play, operation, i), &gone))
+            return INT64_MAX;
+    for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++) {
+        const gs_edge *edge = &play->run->edges.data[i];
+        if (!is_gone(play, edge_to(play, edge), edge->when == GS_AT_END, &gone))
+            return INT64_MAX;
+    }
+    return gone != INT64_MIN && gone + gap_of(play, operation) > arrived ? gone + gap_of(play, operation) : arrived;
+}
+
+/* 0 and 1: from and to the host; -1: the copy needs no copy engine. */
+static int copy_engine(const gs_copy *copy) {
+    if (copy->is_memset)
+        return -1;
+    return copy->kind == GS_COPY_HOST_TO_DEVICE ? 0 : copy->kind == GS_COPY_DEVICE_TO_HOST ? 1 : -1;
+}
+
+/* Whether a copy must wait for another one on its copy engine. */
+static bool copy_waits(const struct play *play, size_t operation) {
+    const struct operation *operations = play->operations;
+    int engine = copy_engine(copy_of(play, operation));
+    for (size_t i = play->run->launches.count; engine >= 0 && i < operation_count(play); i++)
+        if (copy_engine(copy_of(play, i)) == engine && !operations[i].is_over &&
+            (operations[i].is_copying || (operations[i].is_ready && operations[i].turn < operations[operation].turn)))
+            return true;
+    return false;
+}
+
+static void start_copies(struct play *play) {
+    for (size_t i = play->run->launches.count; i < operation_count(play); i++) {
+        struct operation *operation = &play->operations[i];
+        if (!operation->is_ready || operation->is_copying || operation->is_over || copy_waits(play, i))
+            continue;
+        operation->is_copying = true;
+        operation->times->start_ns = play->now;
+    }
+}
+
+static void make_ready(struct play *play, size_t operation) {
+    play->operations[operation].is_ready = true;
+    play->operations[operation].turn = play->turn++;
+    play->operations[operation].times->ready_ns = play->now;
+    start_copies(play);
+}
+
+/* Something has happened: what is due now is ready, and what has become due later will be. */
+static void settle(struct play *play) {
+    for (size_t i = 0; i < operation_count(play); i++) {
+        struct operation *operation = &play->operations[i];
+        if (!operation->is_issued || operation->is_due || operation->is_over || due_time(play, i) == INT64_MAX)
+            continue;
+        operation->is_due = true;
+        operation->due = due_time(play, i);
+        if (operation->due <= play->now)
+            make_ready(play, i);
+    }
+}
+
+static void operation_over(struct play *play, size_t operation) {
+    play->operations[operation].is_over = true;
+    play->operations[operation].over = play->operations[operation].times->end_ns = play->now;
+    if (operation < play->run->launches.count)
+        play->tbs[operation].gone = true;
+    start_copies(play);
+    settle(play);
+}
+
 static void end(struct play *play, size_t number) {
     struct block *block = play->blocks[number];
     struct sm *sm = &play->sms[block->sm];
@@ -429,7 +584,7 @@ static void end(struct play *play, size_t number) {
     struct tb *tb = &play->tbs[block->launch];
     tb->ended++;
     if (tb->ended == play->run->launches.data[block->launch].blocks)
-        tb->gone = true;
+        operation_over(play, block->launch);
     int group = group_of(play, block->sm);
     free(block);
     play->blocks[number] = play->blocks[--play->block_count];
@@ -438,19 +593,9 @@ static void end(struct play *play, size_t number) {
 
 /* ---- queue, streams, time ---- */
 
-static bool stream_allows(const struct play *play, size_t launch) {
-    const gs_launch *launches = play->run->launches.data;
-    for (size_t i = 0; launches[launch].stream && i < launch; i++)
-        if (launches[i].stream && strcmp(launches[i].stream, launches[launch].stream) == 0 && play->tbs[i].launched &&
-            !play->tbs[i].gone)
-            return false;
-    return true;
-}
-
 static bool waits(const struct play *play, size_t launch) {
     const struct tb *tb = &play->tbs[launch];
-    return tb->launched && !tb->gone && tb->started < play->run->launches.data[launch].blocks &&
-           stream_allows(play, launch);
+    return play->operations[launch].is_ready && !tb->gone && tb->started < play->run->launches.data[launch].blocks;
 }
 
 /* The waiting launch that comes after `last` in the queue (SIZE_MAX: the first), or SIZE_MAX. */
@@ -515,6 +660,17 @@ static bool start_clusters(struct play *play, size_t launch) {
     return count;
 }
 
+static void note_started(struct play *play, size_t launch) {
+    struct operation *operation = &play->operations[launch];
+    if (operation->times->start_ns == GS_NO_TIME)
+        operation->times->start_ns = play->now;
+    if (play->tbs[launch].started < play->run->launches.data[launch].blocks)
+        return;
+    operation->has_started = true;
+    operation->started = play->now;
+    settle(play);
+}
+
 /* With overtaking, later kernels may start before one that waits. Without it, a waiting kernel with clusters of three
    or more leaves some SMs to them, any other kernel none. */
 static void serve(struct play *play) {
@@ -523,6 +679,7 @@ static void serve(struct play *play) {
     while (launch != SIZE_MAX) {
         int size = play->run->launches.data[launch].cluster;
         if (size > 1 ? start_clusters(play, launch) : start_next(play, launch)) {
+            note_started(play, launch);
             launch = next_waiting(play, SIZE_MAX);
             play->first_only = false;
         } else if (play->gpu->mechanisms.queue == GS_QUEUE_OVERTAKING) {
@@ -552,12 +709,52 @@ static size_t next_end(const struct play *play) {
     return best;
 }
 
+static int64_t copy_end(const struct play *play, size_t operation) {
+    const gs_copy *copy = copy_of(play, operation);
+    bool is_measured = copy->issue.start_ns != GS_NO_TIME && copy->issue.end_ns != GS_NO_TIME;
+    int64_t duration = copy->duration_ns ? copy->duration_ns
+                       : is_measured     ? copy->issue.end_ns - copy->issue.start_ns
+                                         : 0;
+    return play->operations[operation].times->start_ns + duration;
+}
+
+/* When something happens to an operation by itself: it becomes ready, or a copy ends. INT64_MAX: never. */
+static int64_t timer_of(const struct play *play, size_t i) {
+    const struct operation *operation = &play->operations[i];
+    if (operation->is_over)
+        return INT64_MAX;
+    if (operation->is_copying)
+        return copy_end(play, i);
+    return operation->is_due && !operation->is_ready ? operation->due : INT64_MAX;
+}
+
+static size_t next_timer(const struct play *play) {
+    size_t best = 0;
+    for (size_t i = 1; i < operation_count(play); i++)
+        if (timer_of(play, i) < timer_of(play, best))
+            best = i;
+    return best;
+}
+
+/* When the next thing happens by itself; INT64_MAX: never. */
+static int64_t next_time(const struct play *play) {
+    size_t block = next_end(play);
+    int64_t timer = operation_count(play) ? timer_of(play, next_timer(play)) : INT64_MAX;
+    return block < play->block_count && play->blocks[block]->end_ns < timer ? play->blocks[block]->end_ns : timer;
+}
+
 static bool pass_time(struct play *play) {
     size_t next = next_end(play);
-    if (next == play->block_count)
+    int64_t time = next_time(play);
+    if (time == INT64_MAX)
         return false;
-    play->now = play->blocks[next]->end_ns;
-    end(play, next);
+    play->now = time;
+    if (next < play->block_count && play->blocks[next]->end_ns == time)
+        end(play, next);
+    else if (play->operations[next_timer(play)].is_copying)
+        operation_over(play, next_timer(play));
+    else
+        make_ready(play, next_timer(play));
     serve(play);
     return true;
 }
@@ -571,7 +768,8 @@ static void leave(struct play *play, size_t launch) {
             end(play, i);
         else
             i++;
-    play->tbs[launch].gone = true;
+    if (!play->tbs[launch].gone)
+        operation_over(play, launch);
     serve(play);
 }
 
@@ -619,20 +817,59 @@ static void clean_up(struct play *play) {
     free(play->order);
 }
 
-void literal_play(const gs_gpu *gpu, const gs_run *run, gs_log *log) {
-    struct play play = {.gpu = gpu, .run = run, .log = log};
+static void wait_for_host(struct play *play, const gs_issue *issue) {
+    if (issue->at_ns == GS_NO_TIME)
+        return;
+    int64_t time = issue->at_ns + play->pace.latency_ns;
+    while (next_time(play) <= time)
+        pass_time(play);
+    play->now = time > play->now ? time : play->now;
+}
+
+static void issue(struct play *play, size_t operation) {
+    wait_for_host(play, issue_of(play, operation));
+    play->operations[operation].is_issued = true;
+    play->operations[operation].arrived = play->now;
+    play->operations[operation].order = play->issued++;
+    settle(play);
+    serve(play);
+}
+
+static void issue_copies(struct play *play, size_t before) {
+    while (play->copies_issued < play->run->copies.count &&
+           play->run->copies.data[play->copies_issued].before <= before)
+        issue(play, play->run->launches.count + play->copies_issued++);
+}
+
+void literal_play_program(const gs_gpu *gpu, const gs_run *run, const gs_pace *pace, gs_log *log,
+                          literal_times *times) {
+    struct play play = {.gpu = gpu, .run = run, .log = log, .pace = *pace};
     set_up(&play);
+    play.operations = allocate(operation_count(&play) + 1, sizeof *play.operations);
+    for (size_t i = 0; i < operation_count(&play); i++) {
+        times[i] = (literal_times){GS_NO_TIME, GS_NO_TIME, GS_NO_TIME};
+        play.operations[i].times = &times[i];
+    }
     for (play.event = 0; play.event < run->events.count; play.event++) {
         size_t launch = run->events.data[play.event].launch;
         if (run->events.data[play.event].op == GS_LAUNCH) {
             play.tbs[launch] = make_tb(gpu, &run->launches.data[launch]);
-            play.tbs[launch].launched = true;
-            serve(&play);
+            issue_copies(&play, launch);
+            issue(&play, launch);
         } else if (run->events.data[play.event].op == GS_EXIT && !play.tbs[launch].gone) {
             leave(&play, launch);
         }
     }
+    issue_copies(&play, run->launches.count);
     while (pass_time(&play))
         ;
+    free(play.operations);
     clean_up(&play);
+}
+
+void literal_play(const gs_gpu *gpu, const gs_run *run, gs_log *log) {
+    gs_pace pace = {0};
+    literal_times *times = allocate(run->launches.count + run->copies.count + 1, sizeof *times);
+    literal_play_program(gpu, run, &pace, log, times);
+    free(times);
 }

@@ -48,6 +48,15 @@ int literal_clusters(const gs_gpu *gpu, const literal_view *view, int per, int s
 /* Stores the SMs of the blocks of such a round of `count` blocks in order. */
 void literal_cluster_order(const gs_gpu *gpu, const int *sms, int count, int size, literal_turns *turns, int *order);
 
+/* When a launch became ready, started and ended; copies are numbered after launches. GS_NO_TIME: never. */
+typedef struct literal_times {
+    int64_t ready_ns, start_ns, end_ns;
+} literal_times;
+
+/* As literal_play, for a run with host times, copies and dependencies. `times` has an element for each launch and copy.
+ */
+void literal_play_program(const gs_gpu *gpu, const gs_run *run, const gs_pace *pace, gs_log *log, literal_times *times);
+
 /* Plays the run. The kernels must fit the GPU. Aborts if memory runs out. */
 void literal_play(const gs_gpu *gpu, const gs_run *run, gs_log *log);
 

@@ -210,3 +210,72 @@ gs_run *random_run(gs_random *random, const gs_gpu *gpu) {
     }
     return run;
 }
+
+/* ---- programs ---- */
+
+/* Makes the latest launch or copy depend on an earlier one. */
+static void add_edge(gs_random *random, gs_run *run, gs_issue *issue, bool is_copy) {
+    size_t launches = run->launches.count - !is_copy, copies = run->copies.count - is_copy;
+    if (!launches && !copies)
+        return;
+    gs_edge edge = {.when = (uint8_t)(gs_random_chance(random, 60) ? GS_AT_END : gs_random_from(random, 1, 2))};
+    edge.is_copy = copies && (!launches || gs_random_chance(random, 25));
+    size_t count = edge.is_copy ? copies : launches;
+    edge.number =
+        (uint32_t)(gs_random_chance(random, 50) ? (int64_t)count - 1 : gs_random_from(random, 0, (int64_t)count - 1));
+    if (gs_run_add_edge(run, issue, edge, NULL) != GS_OK)
+        abort();
+}
+
+static void set_time(gs_random *random, gs_issue *issue, int64_t *now_ns, int timed) {
+    if (!gs_random_chance(random, timed))
+        return;
+    *now_ns += gs_random_chance(random, 70) ? gs_random_from(random, 0, 5) * 500 : gs_random_from(random, 0, 30000);
+    issue->at_ns = *now_ns;
+}
+
+static void add_copy(gs_random *random, gs_run *run, int64_t *now_ns, int timed) {
+    static char *const streams[] = {NULL, "0", "1", "2"};
+    gs_copy copy = {.is_memset = gs_random_chance(random, 20), .bytes = 1, .issue = gs_issue_none()};
+    copy.kind = (uint8_t)gs_random_from(random, GS_COPY_UNKNOWN, GS_COPY_DEVICE_TO_DEVICE);
+    copy.stream = streams[gs_random_from(random, 0, 3)];
+    if (gs_random_chance(random, 90))
+        copy.duration_ns = gs_random_from(random, 1, 8) * 500;
+    set_time(random, &copy.issue, now_ns, timed);
+    if (gs_run_add_copy(run, &copy, NULL) != GS_OK)
+        abort();
+    if (gs_random_chance(random, 20))
+        add_edge(random, run, &run->copies.data[run->copies.count - 1].issue, true);
+}
+
+gs_run *random_program(gs_random *random, const gs_gpu *gpu) {
+    gs_run *run = gs_run_new(NULL);
+    if (!run)
+        abort();
+    int64_t events = gs_random_from(random, 2, 24), now_ns = 0;
+    int copies = (int)gs_random_from(random, 0, 30), edges = (int)gs_random_from(random, 0, 40);
+    int timed = gs_random_chance(random, 80) ? 100 : 50, exits = gs_random_chance(random, 20) ? 10 : 0;
+    int spread = gs_random_chance(random, 30) ? 100 : 0;
+    for (int64_t i = 0; i < events; i++) {
+        if (gs_random_chance(random, copies)) {
+            add_copy(random, run, &now_ns, timed);
+            continue;
+        }
+        if (run->launches.count && gs_random_chance(random, exits)) {
+            add_exit(random, run);
+            continue;
+        }
+        size_t count = run->launches.count;
+        const gs_launch *like = count ? &run->launches.data[gs_random_from(random, 0, (int64_t)count - 1)] : NULL;
+        add_launch(random, gpu, run, gs_random_chance(random, 60) ? like : NULL, true);
+        gs_launch *launch = &run->launches.data[count];
+        if (like && gs_random_chance(random, 60) && run->launches.data[0].blocks % launch->cluster == 0)
+            launch->blocks = run->launches.data[0].blocks;
+        if (!gs_random_chance(random, spread))
+            launch->spread_ns = 0;
+        set_time(random, &launch->issue, &now_ns, timed);
+        if (gs_random_chance(random, edges))
+            add_edge(random, run, &launch->issue, false);
+    }
+    return run;
+}

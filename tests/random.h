@@ -16,6 +16,9 @@ gs_gpu *random_gpu(gs_random *random, int percent);
 /* Launches, exits, queues, streams, priorities and durations for this GPU, more than it can hold. */
 gs_run *random_run(gs_random *random, const gs_gpu *gpu);
 
+/* As random_run, with host times, copies and dependencies. */
+gs_run *random_program(gs_random *random, const gs_gpu *gpu);
+
 /* A launch of a kernel called k0, k1, ... */
 gs_launch numbered_launch(int64_t number);
 

@@ -37,8 +37,8 @@ static void statements(struct writer *writer, const char *kept, bool is_last);
 
 static void put_arithmetic(struct writer *writer) {
     static const char *const lines[] = {
-        "\tadd.u32 %%v, %%v, %d;\n",           "\tmul.lo.u32 %%v, %%v, %d;\n",
-        "\txor.b32 %%v, %%v, %d;\n",           "\tshf.l.wrap.b32 %%v, %%v, %%v, %d;\n",
+        "\tadd.u32 %%v, %%v, %d;\n",          "\tmul.lo.u32 %%v, %%v, %d;\n",
+        "\txor.b32 %%v, %%v, %d;\n",          "\tshf.l.wrap.b32 %%v, %%v, %%v, %d;\n",
         "\tmad.lo.u32 %%v, %%me, %d, %%v;\n", "\tsub.u32 %%v, %d, %%v;\n",
     };
     gs_text_add(writer->into, lines[pick(writer, 0, (int)GS_COUNT(lines) - 1)], pick(writer, 1, 31));

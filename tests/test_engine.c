@@ -18,6 +18,26 @@ struct listener {
     size_t event;
 };
 
+/* When the launches and copies of a program became ready, started and ended. */
+struct played {
+    literal_times *times;
+    size_t count;
+};
+
+static struct played played_new(const gs_run *run) {
+    struct played played = {.count = run->launches.count + run->copies.count};
+    played.times = calloc(played.count + 1, sizeof *played.times);
+    assert_non_null(played.times);
+    return played;
+}
+
+static void note_times(const gs_engine *engine, struct played *played) {
+    for (size_t i = 0; i < played->count; i++) {
+        gs_course course = gs_engine_course(engine, i);
+        played->times[i] = (literal_times){course.ready_ns, course.start_ns, course.end_ns};
+    }
+}
+
 static bool on_started(void *user, size_t launch, int64_t block, int32_t sm, int64_t now_ns) {
     struct listener *listener = user;
     assert_true(GS_RESERVE(&listener->log, 1));
@@ -25,9 +45,11 @@ static bool on_started(void *user, size_t launch, int64_t block, int32_t sm, int
     return true;
 }
 
-static void engine_play(const gs_gpu *gpu, const gs_run *run, gs_log *log) {
+static void engine_play_program(const gs_gpu *gpu, const gs_run *run, const gs_pace *pace, gs_log *log,
+                                struct played *played) {
     struct listener listener = {0};
-    gs_engine_hooks hooks = {.user = &listener, .started = on_started};
+    gs_engine_hooks hooks = {
+        .user = &listener, .started = on_started, .gaps = pace->gaps, .latency_ns = pace->latency_ns};
     gs_engine *engine = gs_engine_new(gpu, run, &hooks, NULL);
     assert_non_null(engine);
     for (; listener.event < run->events.count; listener.event++) {
@@ -41,8 +63,14 @@ static void engine_play(const gs_gpu *gpu, const gs_run *run, gs_log *log) {
             fail_msg("event %zu: %s", listener.event, error.message);
     }
     assert_int_equal(gs_engine_finish(engine, NULL), GS_OK);
+    if (played)
+        note_times(engine, played);
     gs_engine_free(engine);
     *log = listener.log;
+}
+
+static void engine_play(const gs_gpu *gpu, const gs_run *run, gs_log *log) {
+    engine_play_program(gpu, run, &(gs_pace){0}, log, NULL);
 }
 
 static bool same_start(const gs_start *a, const gs_start *b) {
@@ -142,6 +170,8 @@ static void engine_is_right_on_whole_gpus(void **state) {
 
 struct skipper {
     const gs_run *run;
+    gs_pace pace;
+    struct played *played; /* filled in, if not NULL */
     const gs_log *wanted;
     size_t **starts; /* by launch and block: the number in the log, from 1; 0: it does not start */
     size_t found, skipped, repeated;
@@ -211,6 +241,8 @@ static bool play_skipping(const gs_gpu *gpu, struct skipper *skipper) {
     }
     if (code == GS_OK)
         code = gs_engine_finish(engine, NULL);
+    if (skipper->played)
+        note_times(engine, skipper->played);
     gs_engine_free(engine);
     return code == GS_OK && !skipper->differs;
 }
@@ -258,10 +290,13 @@ static gs_run *random_serial_run(gs_random *random, const gs_gpu *gpu) {
 }
 
 /* Plays a run with and without skipping; returns how many blocks were skipped and repeated. */
-static struct skipper compare_skipping(const gs_gpu *gpu, gs_run *run, const gs_log *wanted, uint64_t seed,
-                                       uint64_t index) {
-    struct skipper skipper = {
-        .run = run, .wanted = wanted, .starts = calloc(run->launches.count + 1, sizeof *skipper.starts)};
+static struct skipper compare_skipping(const gs_gpu *gpu, gs_run *run, const gs_pace *pace, const gs_log *wanted,
+                                       struct played *played, uint64_t seed, uint64_t index) {
+    struct skipper skipper = {.run = run,
+                              .pace = *pace,
+                              .played = played,
+                              .wanted = wanted,
+                              .starts = calloc(run->launches.count + 1, sizeof *skipper.starts)};
     for (size_t i = 0; i < run->launches.count; i++)
         skipper.starts[i] = calloc((size_t)run->launches.data[i].blocks, sizeof **skipper.starts);
     for (size_t i = 0; i < wanted->count; i++)
@@ -288,7 +323,7 @@ static void skipped_waves_change_nothing(void **state) {
         gs_run *run = random_long_run(&random, gpu);
         gs_log wanted = {0};
         engine_play(gpu, run, &wanted);
-        size_t here = compare_skipping(gpu, run, &wanted, seed, i).skipped;
+        size_t here = compare_skipping(gpu, run, &(gs_pace){0}, &wanted, NULL, seed, i).skipped;
         skipped += here;
         with += here > 0;
         free(wanted.data);
@@ -312,7 +347,7 @@ static void repeated_launches_change_nothing(void **state) {
         literal_play(gpu, run, &wanted);
         engine_play(gpu, run, &found);
         compare_logs(gpu, run, &wanted, &found, seed, i);
-        size_t here = compare_skipping(gpu, run, &wanted, seed, i).repeated;
+        size_t here = compare_skipping(gpu, run, &(gs_pace){0}, &wanted, NULL, seed, i).repeated;
         repeated += here;
         with += here > 0;
         free(wanted.data);
@@ -324,11 +359,70 @@ static void repeated_launches_change_nothing(void **state) {
     assert_true(runs < 20 || with > runs / 5);
 }
 
+/* ---- programs: host times, copies, dependencies ---- */
+
+static void compare_times(const gs_run *run, const struct played *wanted, const struct played *found, const char *who,
+                          uint64_t seed, uint64_t index) {
+    for (size_t i = 0; i < wanted->count; i++) {
+        const literal_times *a = &wanted->times[i], *b = &found->times[i];
+        if (memcmp(a, b, sizeof *a) == 0)
+            continue;
+        gs_text text = {0};
+        gs_run_text(run, &text);
+        fail_msg("%s\nGRIDSMITH_SEED=%llu, index %llu: operation %zu is ready at %lld, starts at %lld and ends at %lld "
+                 "literally; %s says %lld, %lld and %lld",
+                 text.data, (unsigned long long)seed, (unsigned long long)index, i, (long long)a->ready_ns,
+                 (long long)a->start_ns, (long long)a->end_ns, who, (long long)b->ready_ns, (long long)b->start_ns,
+                 (long long)b->end_ns);
+    }
+}
+
+/* Returns how many blocks were repeated. */
+static size_t compare_program(uint64_t seed, uint64_t index) {
+    gs_random random = gs_random_at(seed, index);
+    gs_gpu *gpu = random_gpu(&random, index % 2 ? 0 : 50);
+    gs_run *run = random_program(&random, gpu);
+    gs_pace pace = {0};
+    if (gs_random_chance(&random, 70))
+        pace = (gs_pace){gs_random_from(&random, 0, 3) * 500,
+                         {gs_random_from(&random, 0, 3) * 500, gs_random_from(&random, 0, 3) * 500,
+                          gs_random_from(&random, 0, 3) * 500}};
+    gs_log wanted = {0}, found = {0};
+    struct played literal = played_new(run), engine = played_new(run), skipping = played_new(run);
+    literal_play_program(gpu, run, &pace, &wanted, literal.times);
+    engine_play_program(gpu, run, &pace, &found, &engine);
+    compare_times(run, &literal, &engine, "the engine", seed, index);
+    compare_logs(gpu, run, &wanted, &found, seed, index);
+    size_t repeated = compare_skipping(gpu, run, &pace, &wanted, &skipping, seed, index).repeated;
+    compare_times(run, &literal, &skipping, "the engine that skips", seed, index);
+    free(literal.times);
+    free(engine.times);
+    free(skipping.times);
+    free(wanted.data);
+    free(found.data);
+    gs_run_free(run);
+    gs_gpu_free(gpu);
+    return repeated;
+}
+
+static void programs_are_played_literally(void **state) {
+    uint64_t seed = test_number("GRIDSMITH_SEED", 1) + 300, runs = test_number("GRIDSMITH_RUNS", 100000);
+    size_t repeated = 0, with = 0;
+    (void)state;
+    for (uint64_t i = 0; i < runs; i++) {
+        size_t here = compare_program(seed, i);
+        repeated += here;
+        with += here > 0;
+    }
+    print_message("%llu programs, %zu blocks of %zu programs repeated\n", (unsigned long long)runs, repeated, with);
+    assert_true(runs < 100 || with > runs / 20);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(engine_is_the_papers_algorithm),   cmocka_unit_test(engine_follows_every_mechanism),
         cmocka_unit_test(engine_is_right_on_whole_gpus),    cmocka_unit_test(skipped_waves_change_nothing),
-        cmocka_unit_test(repeated_launches_change_nothing),
+        cmocka_unit_test(repeated_launches_change_nothing), cmocka_unit_test(programs_are_played_literally),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,13 +38,7 @@ static void add(struct samples *samples, enum which which, int64_t ns) {
         samples->data[samples->count++] = (struct sample){ns, (uint8_t)which};
 }
 
-static enum which kind_of(const gs_issue *issue, bool is_copy) {
-    if (is_copy)
-        return COPY;
-    return issue->facts && issue->facts->graph != GS_NOT_GIVEN ? GRAPH : STREAM;
-}
-
-static gs_code look_at(struct samples *samples, const gs_issue *issue, const char *stream, bool is_copy,
+static gs_code look_at(struct samples *samples, const gs_issue *issue, const char *stream, enum which which,
                        gs_error *error) {
     const gs_issue **last = NULL;
     if (stream) {
@@ -58,8 +52,8 @@ static gs_code look_at(struct samples *samples, const gs_issue *issue, const cha
     int64_t before_ns = last && *last ? (*last)->end_ns : GS_NO_TIME;
     bool was_waiting = issue->start_ns - issue->at_ns > LONG_BEFORE_NS && !issue->after_count;
     if (before_ns != GS_NO_TIME && before_ns > issue->at_ns && was_waiting)
-        add(samples, kind_of(issue, is_copy), issue->start_ns - before_ns);
-    if (!is_copy && samples->busy_until_ns <= issue->at_ns && !issue->after_count)
+        add(samples, which, issue->start_ns - before_ns);
+    if (which != COPY && samples->busy_until_ns <= issue->at_ns && !issue->after_count)
         add(samples, LATENCY, issue->start_ns - issue->at_ns);
     if (last)
         *last = issue;
@@ -79,9 +73,10 @@ static gs_code look_at_all(struct samples *samples, const gs_run *run, gs_error 
     size_t copy = 0;
     for (size_t i = 0; i <= run->launches.count && code == GS_OK; i++) {
         for (; copy < run->copies.count && run->copies.data[copy].before <= i && code == GS_OK; copy++)
-            code = look_at(samples, &run->copies.data[copy].issue, run->copies.data[copy].stream, true, error);
+            code = look_at(samples, &run->copies.data[copy].issue, run->copies.data[copy].stream, COPY, error);
         if (i < run->launches.count && code == GS_OK)
-            code = look_at(samples, &run->launches.data[i].issue, run->launches.data[i].stream, false, error);
+            code = look_at(samples, &run->launches.data[i].issue, run->launches.data[i].stream,
+                           gs_is_in_graph(run, i) ? GRAPH : STREAM, error);
     }
     return code;
 }

@@ -155,6 +155,16 @@ size_t gs_ready_next(gs_engine *engine) {
     return list->count ? list->data[--list->count] : NO_LAUNCH;
 }
 
+bool gs_is_in_graph(const gs_run *run, size_t launch) {
+    const gs_launch *launches = run->launches.data;
+    const gs_issue *issue = &launches[launch].issue;
+    if (issue->facts && issue->facts->graph != GS_NOT_GIVEN)
+        return true;
+    bool is_with_last = launch && launches[launch - 1].issue.at_ns == issue->at_ns;
+    bool is_with_next = launch + 1 < run->launches.count && launches[launch + 1].issue.at_ns == issue->at_ns;
+    return issue->at_ns != GS_NO_TIME && (is_with_last || is_with_next);
+}
+
 /* From when the last obstacle is gone to when the operation is ready. */
 static int64_t gap_of(const gs_engine *engine, size_t operation) {
     const gs_gaps *gaps = &engine->hooks.gaps;
@@ -164,7 +174,7 @@ static int64_t gap_of(const gs_engine *engine, size_t operation) {
             return 0;
     if (is_copy(engine, operation))
         return gaps->copy_ns;
-    return issue->facts && issue->facts->graph != GS_NOT_GIVEN ? gaps->graph_ns : gaps->stream_ns;
+    return gs_is_in_graph(engine->run, operation) ? gaps->graph_ns : gaps->stream_ns;
 }
 
 static void note_freed(gs_engine *engine, size_t operation, size_t by, int64_t at_ns, bool by_event) {

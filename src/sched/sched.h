@@ -132,6 +132,9 @@ typedef struct gs_gaps {
     int64_t stream_ns, graph_ns, copy_ns;
 } gs_gaps;
 
+/* Whether a launch is part of a graph: the recording says so, or its neighbor was issued at the same time. */
+bool gs_is_in_graph(const gs_run *run, size_t launch);
+
 /* Callbacks and options of an engine. `launch` is the number of the launch in the run. */
 typedef struct gs_engine_hooks {
     void *user;
