@@ -187,7 +187,12 @@ static bool on_played(void *user, size_t launch, int64_t block, int32_t sm, int6
     struct skipper *skipper = user;
     const gs_start *wanted = start_of(skipper, launch, block);
     skipper->found++;
-    return wanted && wanted->sm == sm && wanted->at_ns == now_ns;
+    bool same = wanted && wanted->sm == sm && wanted->at_ns == now_ns;
+    if (!same)
+        print_error("launch %zu, block %lld starts on SM %d at %lld ns, and should on SM %d at %lld ns\n", launch,
+                    (long long)block, sm, (long long)now_ns, wanted ? wanted->sm : GS_WAIT,
+                    wanted ? (long long)wanted->at_ns : -1);
+    return same;
 }
 
 static bool may_skip(void *user, size_t launch, int64_t wave) {
@@ -226,8 +231,13 @@ static void on_repeated(void *user, size_t launch, size_t like, int64_t start_ns
 
 /* Plays a run in which blocks may be skipped. False: a block is not as in the log. */
 static bool play_skipping(const gs_gpu *gpu, struct skipper *skipper) {
-    gs_engine_hooks hooks = {
-        .user = skipper, .started = on_played, .may_skip = may_skip, .skipped = on_skipped, .repeated = on_repeated};
+    gs_engine_hooks hooks = {.user = skipper,
+                             .started = on_played,
+                             .may_skip = may_skip,
+                             .skipped = on_skipped,
+                             .repeated = on_repeated,
+                             .gaps = skipper->pace.gaps,
+                             .latency_ns = skipper->pace.latency_ns};
     const gs_run *run = skipper->run;
     gs_engine *engine = gs_engine_new(gpu, run, &hooks, NULL);
     assert_non_null(engine);
@@ -303,10 +313,15 @@ static struct skipper compare_skipping(const gs_gpu *gpu, gs_run *run, const gs_
         skipper.starts[wanted->data[i].launch][wanted->data[i].block] = i + 1;
     bool same = play_skipping(gpu, &skipper);
     size_t all = skipper.found + skipper.skipped + skipper.repeated;
-    if (!same || all != wanted->count)
+    if (!same || all != wanted->count) {
+        gs_text text = {0};
+        gs_run_text(run, &text);
+        fputs(text.data, stderr);
+        gs_text_free(&text);
         fail_msg("GRIDSMITH_SEED=%llu, index %llu: %zu blocks start, %zu of them are skipped, instead of %zu",
                  (unsigned long long)seed, (unsigned long long)index, all, skipper.skipped + skipper.repeated,
                  wanted->count);
+    }
     for (size_t i = 0; i < run->launches.count; i++)
         free(skipper.starts[i]);
     free(skipper.starts);
@@ -369,11 +384,12 @@ static void compare_times(const gs_run *run, const struct played *wanted, const 
             continue;
         gs_text text = {0};
         gs_run_text(run, &text);
-        fail_msg("%s\nGRIDSMITH_SEED=%llu, index %llu: operation %zu is ready at %lld, starts at %lld and ends at %lld "
+        fputs(text.data, stderr);
+        gs_text_free(&text);
+        fail_msg("GRIDSMITH_SEED=%llu, index %llu: operation %zu is ready at %lld, starts at %lld and ends at %lld "
                  "literally; %s says %lld, %lld and %lld",
-                 text.data, (unsigned long long)seed, (unsigned long long)index, i, (long long)a->ready_ns,
-                 (long long)a->start_ns, (long long)a->end_ns, who, (long long)b->ready_ns, (long long)b->start_ns,
-                 (long long)b->end_ns);
+                 (unsigned long long)seed, (unsigned long long)index, i, (long long)a->ready_ns, (long long)a->start_ns,
+                 (long long)a->end_ns, who, (long long)b->ready_ns, (long long)b->start_ns, (long long)b->end_ns);
     }
 }
 

@@ -396,7 +396,7 @@ static bool take_off(gs_engine *engine, size_t launch) {
     int64_t end_ns = flight ? later(engine->now_ns, gs_flight_took(engine, launch, flight)) : 0;
     if (!is_known || (engine->endings.count && engine->endings.data[0].at_ns <= end_ns))
         return true;
-    engine->solo = (struct solo){launch, engine->now_ns, flight};
+    engine->solo = (struct solo){launch, engine->now_ns, flight, false};
     if (!flight)
         return true;
     queue_remove(engine, launch);
@@ -445,8 +445,8 @@ static inline void note_service(gs_engine *engine, size_t launch, bool waits) {
    out of memory. */
 static bool serve(gs_engine *engine) {
     const bool *open = NULL;
-    if (engine->solos && engine->queue_first != NO_LAUNCH && is_alone(engine, engine->queue_first) &&
-        !take_off(engine, engine->queue_first))
+    if (engine->solos && !engine->solo.is_grounding && engine->queue_first != NO_LAUNCH &&
+        is_alone(engine, engine->queue_first) && !take_off(engine, engine->queue_first))
         return false;
     size_t launch = engine->queue_first;
     if (is_flying(engine))
@@ -483,8 +483,7 @@ static bool serve(gs_engine *engine) {
 static bool ground(gs_engine *engine) {
     size_t launch = engine->solo.launch;
     int64_t now_ns = engine->now_ns;
-    gs_solos *solos = engine->solos;
-    engine->solos = NULL;
+    engine->solo.is_grounding = true;
     engine->solo.launch = NO_LAUNCH;
     engine->now_ns = engine->solo.began_ns;
     take_ending(engine, 0);
@@ -496,7 +495,7 @@ static bool ground(gs_engine *engine) {
         done = end_block(engine, ending.handle) && serve(engine);
     }
     engine->now_ns = now_ns;
-    engine->solos = solos;
+    engine->solo.is_grounding = false;
     return done;
 }
 
@@ -518,7 +517,7 @@ static bool enter_queue(gs_engine *engine, size_t launch) {
 
 /* All launches that have become ready enter the queue. */
 static bool enter_all(gs_engine *engine) {
-    for (size_t launch; (launch = gs_ready_next(engine)) != NO_LAUNCH;)
+    for (size_t launch; !engine->solo.is_grounding && (launch = gs_ready_next(engine)) != NO_LAUNCH;)
         if (!enter_queue(engine, launch))
             return false;
     return true;

@@ -63,10 +63,10 @@ struct stream {
     size_t emptied_by; /* the one that ended last */
 };
 
-/* An operation that depends on another one, and on what of it (gs_when). */
+/* An operation that depends on the end of another one, or on the start of all its blocks. */
 struct dependent {
     uint32_t operation;
-    uint8_t when;
+    bool at_end;
 };
 
 struct copy_engine {
@@ -162,6 +162,7 @@ struct solo {
     size_t launch; /* NO_LAUNCH: there is none */
     int64_t began_ns;
     const gs_flight *flight; /* it flies; NULL: it is played */
+    bool is_grounding;       /* it is played after all, in the past: nothing else may enter the queue */
 };
 
 struct gs_engine {

@@ -38,6 +38,11 @@ static size_t operation_of(const gs_engine *engine, const gs_edge *edge) {
     return edge->is_copy ? engine->run->launches.count + edge->number : edge->number;
 }
 
+/* A copy has no blocks that start. */
+static bool waits_for_end(const gs_edge *edge) {
+    return edge->when == GS_AT_END || edge->is_copy;
+}
+
 /* ---- setting up ---- */
 
 /* Lists, for each operation, those that depend on it. */
@@ -59,8 +64,9 @@ static bool list_dependents(gs_engine *engine) {
         for (at = issue->after; at < (size_t)issue->after + issue->after_count; at++) {
             const gs_edge *edge = &run->edges.data[at];
             size_t other = operation_of(engine, edge);
-            readiness->dependents[readiness->first[other + 1]++] = (struct dependent){(uint32_t)i, edge->when};
-            if (edge->when != GS_AT_END)
+            bool at_end = waits_for_end(edge);
+            readiness->dependents[readiness->first[other + 1]++] = (struct dependent){(uint32_t)i, at_end};
+            if (!at_end)
                 engine->plays[other].is_awaited = true;
         }
     }
@@ -212,7 +218,7 @@ static size_t find_early(const gs_engine *engine, size_t operation, size_t befor
     const gs_issue *issue = issue_of(engine, operation);
     for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++) {
         const gs_edge *edge = &engine->run->edges.data[i];
-        if (edge->when != GS_AT_END && operation_of(engine, edge) == before)
+        if (!waits_for_end(edge) && operation_of(engine, edge) == before)
             return before;
     }
     return NO_LAUNCH;
@@ -256,7 +262,7 @@ static bool free_dependents(gs_engine *engine, size_t operation, bool at_end) {
     for (size_t i = readiness->first ? readiness->first[operation] : 0;
          readiness->first && i < readiness->first[operation + 1]; i++) {
         const struct dependent *dependent = &readiness->dependents[i];
-        if ((dependent->when == GS_AT_END) != at_end)
+        if (dependent->at_end != at_end)
             continue;
         struct play *play = &engine->plays[dependent->operation];
         play->pending--;
