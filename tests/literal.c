@@ -549,17 +549,21 @@ static void make_ready(struct play *play, size_t operation) {
     start_copies(play);
 }
 
-/* Something has happened: what is due now is ready, and what has become due later will be. */
+/* An operation that is due now is ready; one that is due later will be. */
+static void settle_one(struct play *play, size_t number) {
+    struct operation *operation = &play->operations[number];
+    if (!operation->is_issued || operation->is_due || operation->is_over || due_time(play, number) == INT64_MAX)
+        return;
+    operation->is_due = true;
+    operation->due = due_time(play, number);
+    if (operation->due <= play->now)
+        make_ready(play, number);
+}
+
+/* Something has happened. */
 static void settle(struct play *play) {
-    for (size_t i = 0; i < operation_count(play); i++) {
-        struct operation *operation = &play->operations[i];
-        if (!operation->is_issued || operation->is_due || operation->is_over || due_time(play, i) == INT64_MAX)
-            continue;
-        operation->is_due = true;
-        operation->due = due_time(play, i);
-        if (operation->due <= play->now)
-            make_ready(play, i);
-    }
+    for (size_t i = 0; i < operation_count(play); i++)
+        settle_one(play, i);
 }
 
 static void operation_over(struct play *play, size_t operation) {
@@ -568,6 +572,9 @@ static void operation_over(struct play *play, size_t operation) {
     if (operation < play->run->launches.count)
         play->tbs[operation].gone = true;
     start_copies(play);
+    for (size_t i = 0; i < operation_count(play); i++) /* its stream goes on before those that depend on it */
+        if (play->operations[i].is_issued && is_before(play, operation, i))
+            settle_one(play, i);
     settle(play);
 }
 
