@@ -150,6 +150,7 @@ static bool is_ready(gs_engine *engine, size_t operation) {
     if (is_copy(engine, operation))
         return copy_is_ready(engine, operation);
     struct ready_list *list = &engine->readiness.list;
+    engine->plays[operation].status = QUEUED;
     if (!GS_RESERVE(list, 1))
         return false;
     list->data[list->count++] = operation;
