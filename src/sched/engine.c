@@ -326,6 +326,7 @@ static inline enum outcome place_block(gs_engine *engine, size_t launch, const b
     int32_t handle = gs_dispatcher_place(engine->dispatcher, play->kernel, sm);
     engine->burst_launch = launch;
     engine->burst.placed[engine->burst.count++] = (gs_placement){sm, room, handle};
+    engine->running[handle].launch = launch; /* it has no number yet, but an owner */
     play->started++;
     return PLACED;
 }
@@ -345,6 +346,7 @@ static enum outcome place_clusters(gs_engine *engine, size_t launch, const bool 
     for (int32_t i = 0; i < count; i++) {
         int32_t sm = engine->round[i], handle = gs_dispatcher_place_in_cluster(engine->dispatcher, play->kernel, sm);
         engine->burst.placed[engine->burst.count++] = (gs_placement){sm, 0, handle};
+        engine->running[handle].launch = launch;
     }
     play->started += count;
     return PLACED;

@@ -26,11 +26,18 @@ static void on_skipped(void *user, size_t launch, int64_t blocks) {
     (void)user, (void)launch, (void)blocks;
 }
 
+/* The blocks beside it are like those beside the earlier launch, but of another one: that which has most blocks. */
 static void on_repeated(void *user, size_t launch, size_t like, int64_t start_ns, int64_t end_ns) {
     (void)start_ns, (void)end_ns;
-    gs_operation *operations = ((struct player *)user)->timeline->operations;
-    operations[launch].rest_lack =
-        operations[like].rest_lack; /* the blocks beside them are alike, but not of the same launch */
+    const struct player *player = user;
+    gs_operation *operation = &player->timeline->operations[launch], *other = &player->timeline->operations[like];
+    operation->rest_lack = other->rest_lack;
+    size_t holder;
+    if (other->rest_held_by == SIZE_MAX)
+        return;
+    gs_engine_lack(player->engine, launch, &holder);
+    if (holder != launch)
+        operation->rest_held_by = holder;
 }
 
 static void on_held(void *user, size_t launch) {
