@@ -66,6 +66,21 @@ static void put_numbers(gs_text *text, const gs_program_compared *compared) {
                     (long long)compared->configs_same, (long long)compared->configs);
 }
 
+/* The longest waits for the host, or for all else. Waits for streams and overheads are in the table only: there is one
+   for each pair of neighbors. */
+static void put_sums(gs_text *text, const gs_comparison *comparison, bool for_host) {
+    const gs_wait_sums *sums = comparison->sums;
+    int64_t most = comparison->top ? comparison->top : PEOPLE_SEE, shown = 0;
+    for (size_t i = 0; i < sums->count && shown < most; i++) {
+        gs_reason reason = sums->data[i].reason;
+        if (reason == GS_REASON_STREAM || reason == GS_REASON_OVERHEAD || (reason == GS_REASON_HOST) != for_host)
+            continue;
+        gs_text_add(text, shown++ ? "" : "\n");
+        gs_put_wait_sum(text, &sums->data[i]);
+        gs_text_add(text, "\n");
+    }
+}
+
 static void put_waits(gs_text *text, const gs_comparison *comparison) {
     static const char *const words[] = {
         "the host launched late", "an earlier one in the stream", "a dependency",    "launch overhead",
@@ -76,15 +91,8 @@ static void put_waits(gs_text *text, const gs_comparison *comparison) {
         if (sums->launches[i])
             gs_text_add(text, "%-34s %13.3f %13lld\n", words[i], (double)sums->ns[i] / 1000,
                         (long long)sums->launches[i]);
-    gs_text_add(text, "\n");
-    int64_t left = comparison->top ? comparison->top : PEOPLE_SEE;
-    for (size_t i = 0; i < sums->count && left; i++) {
-        if (sums->data[i].reason == GS_REASON_STREAM || sums->data[i].reason == GS_REASON_OVERHEAD)
-            continue; /* the table has them; there is one for each pair of neighbors */
-        gs_put_wait_sum(text, &sums->data[i]);
-        gs_text_add(text, "\n");
-        left--;
-    }
+    put_sums(text, comparison, false);
+    put_sums(text, comparison, true);
 }
 
 static void put_operation(gs_text *text, const gs_run *run, size_t launch) {
