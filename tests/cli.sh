@@ -531,6 +531,35 @@ bad "not JSON" "not valid JSON" "$head}]"
 gzip -c scenarios/case-1.1.json | head -c 200 >"$work/cut.json.gz"
 mistake "gzip cut short" "cut short" "$program" predict "$work/cut.json.gz"
 
+# ---- import: runs that predict and check read, and mistakes in traces ----
+check "import" 0 "$program" import -o "$work/app.jsonl" corpus/pytorch-two-streams.json.gz
+says "does not have cluster, carveout_percent, local_bytes, priority; supply them"
+check "import to standard output" 0 "$program" import --set 'nvjet*:cluster=2' corpus/pytorch-two-streams.json.gz
+says '"cluster":2'
+check "predict an import" 0 "$program" predict "$work/app.jsonl"
+says "h200, 132 SMs"
+printf "ptxas info : Compiling entry function 'k' for 'sm_90'\nptxas info : Used 12 registers, 512 bytes smem\n" >"$work/ptxas.txt"
+check "import of compiler output" 0 "$program" import "$work/ptxas.txt"
+says "       12     512       0  sm_90         k"
+check "import of compiler output as JSON" 0 "$program" import --json "$work/ptxas.txt"
+says '"kernel":"k","architecture":"sm_90","registers":12,"shared_bytes":512,"local_bytes":0'
+"$program" import --set 'k:blocks=3,threads=64' "$work/ptxas.txt" >"$work/kernels.json"
+check "check an import" 0 "$program" check --gpu h200 "$work/kernels.json"
+bad_trace() {
+    name=$1 words=$2
+    printf '%s' "$3" >"$work/bad.json"
+    mistake "$name" "$words" "$program" import -o "$work/never.jsonl" "$work/bad.json"
+    says "bad.json"
+    check "$name: no output" 1 test -e "$work/never.jsonl"
+}
+bad_trace "trace cut short" "1:32: the file is cut short" '{"traceEvents":[{"cat":"cpu_op"'
+bad_trace "no kernels" "the trace has no kernel" '{"traceEvents":[]}'
+bad_trace "not a trace" "not a trace: expected one of the PyTorch profiler" 'hello'
+bad_trace "another JSON" 'has "traceEvents", and this file has not' '{}'
+mistake "no trace" "give traces" "$program" import
+mistake "trace that is not there" "No such file" "$program" import "$work/nowhere.json"
+mistake "bad setting" "expected PATTERN:KEY=VALUE" "$program" import --set x "$work/ptxas.txt"
+
 # A good run and then a bad one: an existing output file is not changed.
 { tr -d '\n' <scenarios/case-3.json; echo; echo "{}"; } >"$work/second.jsonl"
 echo before >"$work/kept.json"

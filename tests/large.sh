@@ -102,6 +102,42 @@ check "a long document" 2 "longer than 128 MiB" predict "$work/long.json"
 head -c 30000000 /dev/zero | tr '\0' ' ' | sed 's/   /{},/g; s/.*/[&0]/' >"$work/brackets.json"
 check "many objects" 2 "more objects and lists than" predict "$work/brackets.json"
 
+# ---- recorded programs ----
+
+# lines COUNT NAME: a run with so many launches, a line each.
+lines() {
+    echo '{"schema":"gridsmith.run/1","gpu":"h200","events":"follow"}'
+    awk -v count="$1" -v name="$2" 'BEGIN {
+        for (i = 1; i <= count; i++) {
+            printf "{\"op\":\"launch\",\"id\":%d,\"kernel\":\"%s\",\"blocks\":1,\"threads\":32,", i, name
+            printf "\"registers\":32,\"shared_bytes\":0,\"stream\":7,\"at_us\":%d.5}\n", i
+        }
+    }'
+}
+
+long=$(printf '%04000d' 0)
+{ lines 300000 k; echo '{"op":"launch"}'; } >"$work/lines.jsonl"
+check "300000 lines" 2 'lines.jsonl:300002:1: "kernel" is missing' check "$work/lines.jsonl"
+lines 10000 "$long" | gzip -9 >"$work/lines.gz"
+check "lines that expand" 2 "more than 100 times longer" check "$work/lines.gz"
+
+# kernels COUNT NAME: a trace of the PyTorch profiler with so many kernels.
+kernels() {
+    awk -v count="$1" -v name="$2" 'BEGIN {
+        print "["
+        for (i = 1; i <= count; i++) {
+            printf "{\"cat\":\"cpu_op\",\"args\":{\"a\":[%d]}},{\"cat\":\"kernel\",\"name\":\"%s\",\"ts\":%d,", i, name, i
+            printf "\"dur\":1,\"args\":{\"grid\":[1,1,1],\"block\":[32,1,1],\"registers per thread\":8}},\n"
+        }
+        print "0]"
+    }'
+}
+
+kernels 200000 k >"$work/trace.json"
+check "a trace of 400000 events" 0 '"id":200000,' import "$work/trace.json"
+kernels 10000 "$long" | gzip -9 >"$work/trace.gz"
+check "a trace that expands" 2 "more than 100 times longer" import "$work/trace.gz"
+
 # Every reader has the limit.
 spaces 2 >"$work/two.json"
 GRIDSMITH_DOCUMENT_MIB=1

@@ -381,10 +381,13 @@ static void an_old_export_has_fewer_columns(void **state) {
         import_sql(
             "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INT, end INT, deviceId INT, streamId INT, name TEXT, "
             "registersPerThread INT, gridX INT, gridY INT, gridZ INT, blockX INT, blockY INT, blockZ INT);"
-            "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (10, 30, 0, 7, 'k', 0, 1, 1, 1, 32, 1, 1);",
+            "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (10, 30, 0, 7, 'k', 0, 1, 1, 1, 32, 1, 1);"
+            "CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE (start INT, end INT);"
+            "INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES (1, 2), (3, 4);",
             &imported, &error),
         GS_OK);
     assert_non_null(strstr(imported.notes.data, "1 launches have no number of registers"));
+    assert_non_null(strstr(imported.notes.data, "2 launches of CUDA graphs are in the trace without their kernels"));
     assert_lines(
         &imported,
         "{\"schema\":\"gridsmith.run/1\",\"recorder\":\"Nsight Systems profiler\",\"device\":0,\"lacks\":[\"cluster\","
@@ -441,6 +444,18 @@ static const char cuobjdump_output[] =
     " Function _Z4axpyIfEvPT_S1_:\r\n"
     "  REG:14 STACK:32 SHARED:1536 LOCAL:8 CONSTANT[0]:568 TEXTURE:0 SURFACE:0 SAMPLER:0\r\n";
 
+/* Names that are not UTF-8, and lines without one. */
+static void names_become_printable(void **state) {
+    (void)state;
+    gs_imported imported = import_text("arch = sm_80\n Function a\xff\x1b:\n  REG:8\n Function :\n  REG:8\n", &all);
+    assert_int_equal(imported.kernels.count, 1);
+    assert_string_equal(imported.kernels.data[0].name, "a??");
+    gs_imported_free(&imported);
+    imported = import_text("[" KERNEL("b\xc3", "0", "7", "1", "1", "1") "]", &all);
+    assert_string_equal(imported.data[0]->launches.data[0].kernel, "b?");
+    gs_imported_free(&imported);
+}
+
 static void kernels_of_compilers_are_listed(void **state) {
     (void)state;
     static const gs_kernel_entry wanted[] = {{(char *)"_Z4axpyIfEvPT_S1_", (char *)"sm_90", 12, 512, 0},
@@ -491,6 +506,7 @@ static void settings_supply_what_a_trace_lacks(void **state) {
     assert_int_equal(launches[0].shape.local_bytes, 8);
     assert_int_equal(launches[1].cluster, 1);
     assert_int_equal(launches[1].shape.local_bytes, 8);
+    assert_string_equal(imported.data[0]->origin.lacks, "cluster carveout_percent priority");
     gs_imported_free(&imported);
     static const struct {
         const char *setting, *words;
@@ -520,7 +536,8 @@ static void settings_supply_what_a_trace_lacks(void **state) {
 static void a_recording_supplies_what_a_trace_lacks(void **state) {
     (void)state;
     static const char recording[] =
-        "{\"schema\":\"gridsmith.run/1\",\"events\":[{\"op\":\"launch\",\"id\":1,\"kernel\":"
+        "{\"schema\":\"gridsmith.run/1\",\"device\":1,\"events\":[]}\n"
+        "{\"schema\":\"gridsmith.run/1\",\"device\":0,\"events\":[{\"op\":\"launch\",\"id\":1,\"kernel\":"
         "\"_ZN2at6native12_GLOBAL__N_14gemmIfEEvPT_\",\"blocks\":6,\"threads\":64,\"registers\":32,\"shared_bytes\":16,"
         "\"cluster\":2,\"carveout_percent\":50,\"local_bytes\":4},{\"op\":\"launch\",\"id\":2,\"kernel\":\"plain\","
         "\"blocks\":6,\"threads\":64,\"registers\":32,\"shared_bytes\":16,\"cluster\":3},{\"op\":\"launch\",\"id\":3,"
@@ -541,6 +558,12 @@ static void a_recording_supplies_what_a_trace_lacks(void **state) {
     assert_int_equal(launches[1].cluster, 3);
     assert_int_equal(launches[2].cluster, 1);
     assert_non_null(strstr(imported.notes.data, "2 of 3 launches are supplied from"));
+    assert_string_equal(imported.data[0]->origin.lacks, "cluster carveout_percent local_bytes priority");
+    gs_imported_free(&imported);
+    imported = import_text("[" KERNEL("plain", "0", "7", "1", "3", "1") "," CALL("l", "1", "0") "]", &options);
+    gs_text lines = lines_of(&imported);
+    assert_null(strstr(lines.data, "lacks"));
+    gs_text_free(&lines);
     gs_imported_free(&imported);
     unlink(path);
     gs_error error = import_error("[" KERNEL("k", "0", "7", "1", "1", "1") "]", &options);
@@ -558,6 +581,7 @@ int main(void) {
         cmocka_unit_test(a_database_of_nsight_systems_is_imported),
         cmocka_unit_test(an_old_export_has_fewer_columns),
         cmocka_unit_test(databases_that_are_no_traces_are_refused),
+        cmocka_unit_test(names_become_printable),
         cmocka_unit_test(kernels_of_compilers_are_listed),
         cmocka_unit_test(settings_supply_what_a_trace_lacks),
         cmocka_unit_test(a_recording_supplies_what_a_trace_lacks),

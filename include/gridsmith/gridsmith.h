@@ -173,10 +173,10 @@ GS_API int gs_dispatcher_resident_all(const gs_dispatcher *dispatcher);
 
 /* ---- runs ------------------------------------------------------------------------------------------------------ */
 
-/* Launches and exits in order, with or without observations (schema gridsmith.run/1). */
+/* Launches, copies and exits in order, with or without observations (schema gridsmith.run/1). */
 typedef struct gs_run gs_run;
 
-/* A file of runs: one JSON object, or JSON Lines; gzip or plain. */
+/* A file of runs: one JSON object, or JSON Lines; or, for recorded programs, a line for each event; gzip or plain. */
 typedef struct gs_runs gs_runs;
 
 /* Opens a file for reading; "-" is standard input. */

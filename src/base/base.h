@@ -150,6 +150,9 @@ void gs_input_take(gs_input *input, size_t count);
 long gs_input_line_number(const gs_input *input);
 /* The bytes that are available, at least one unless the file has ended. gs_input_take consumes them. */
 gs_code gs_input_more(gs_input *input, const char **bytes, size_t *count, gs_error *error);
+/* GS_E_FORMAT if more than 16 MiB were read, from less than a hundredth of that in compressed bytes: a small file must
+   not fill the memory. */
+gs_code gs_input_check_expansion(const gs_input *input, gs_error *error);
 /* An error at the next byte. */
 gs_code gs_input_fail(const gs_input *input, gs_error *error, gs_code code, const char *format, ...)
     __attribute__((format(printf, 4, 5)));

@@ -34,11 +34,8 @@ static void put_kernel_table(gs_text *text, const gs_kernel_list *kernels) {
     gs_text_add(text, "registers  shared   local  architecture  kernel\n");
     for (size_t i = 0; i < kernels->count; i++) {
         const gs_kernel_entry *kernel = &kernels->data[i];
-        char name[400];
-        snprintf(name, sizeof name, "%s", kernel->name);
-        gs_make_printable(name);
         gs_text_add(text, "%9d %7lld %7lld  %-12.12s  %s\n", kernel->registers, (long long)kernel->shared_bytes,
-                    (long long)kernel->local_bytes, *kernel->architecture ? kernel->architecture : "-", name);
+                    (long long)kernel->local_bytes, *kernel->architecture ? kernel->architecture : "-", kernel->name);
     }
 }
 

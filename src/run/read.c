@@ -467,7 +467,7 @@ static gs_code read_lacks(const gs_json *json, const gs_step *root, gs_run *run,
     for (size_t i = 0; i < json_array_size(list.value); i++) {
         gs_step step = gs_step_index(&list, i);
         const char *word = json_string_value(step.value);
-        if (!word || !*word || strchr(word, ' ')) {
+        if (!word || !*word || strlen(word) > GS_LONGEST_KEY || strchr(word, ' ')) {
             gs_text_free(&words);
             return gs_json_fail(json, &step, false, error, "\"lacks\" must hold keys of launches");
         }
@@ -636,6 +636,8 @@ static gs_code follow(gs_runs *runs, struct reader *reader, gs_error *error) {
             gs_input_take(runs->input, piece.count + !piece.is_last);
         else if (code == GS_OK)
             code = follow_slowly(runs, reader, &piece, &goes_on, error);
+        if (code == GS_OK)
+            code = gs_input_check_expansion(runs->input, error);
     }
     return code;
 }

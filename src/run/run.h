@@ -157,6 +157,8 @@ typedef struct gs_edges {
     size_t count, capacity;
 } gs_edges;
 
+enum { GS_LONGEST_KEY = 40 }; /* of those in `lacks` */
+
 /* Where a recording comes from. All of it is optional: NULL, GS_NOT_GIVEN. */
 typedef struct gs_origin {
     char *program;         /* its command line */

@@ -206,28 +206,30 @@ static void write_end(gs_writer *writer, const gs_run *run) {
     gs_write_end(writer);
 }
 
-/* In a list, or as lines. */
+/* Where events are lines, each ends in a newline. */
 static void end_event(gs_writer *writer, bool as_lines) {
     if (as_lines)
         gs_write_finish(writer);
 }
 
-/* A copy stands before the launch that was issued next. */
-static void write_events(gs_writer *writer, const gs_run *run, bool as_lines) {
-    size_t copies = 0, launches = 0;
-    for (size_t i = 0; i <= run->events.count; i++) {
-        bool is_launch = i < run->events.count && run->events.data[i].op == GS_LAUNCH;
-        size_t past = is_launch ? launches++ : i == run->events.count ? SIZE_MAX : launches;
-        for (; copies < run->copies.count && (is_launch || past == SIZE_MAX) && run->copies.data[copies].before <= past;
-             copies++) {
-            write_copy(writer, run, &run->copies.data[copies]);
-            end_event(writer, as_lines);
-        }
-        if (i == run->events.count)
-            break;
-        write_event(writer, run, &run->events.data[i]);
+/* Writes the copies from `*next` on that were issued before a launch. */
+static void write_copies(gs_writer *writer, const gs_run *run, size_t launch, size_t *next, bool as_lines) {
+    for (; *next < run->copies.count && run->copies.data[*next].before <= launch; ++*next) {
+        write_copy(writer, run, &run->copies.data[*next]);
         end_event(writer, as_lines);
     }
+}
+
+static void write_events(gs_writer *writer, const gs_run *run, bool as_lines) {
+    size_t next_copy = 0;
+    for (size_t i = 0; i < run->events.count; i++) {
+        const gs_event *event = &run->events.data[i];
+        if (event->op == GS_LAUNCH)
+            write_copies(writer, run, event->launch, &next_copy, as_lines);
+        write_event(writer, run, event);
+        end_event(writer, as_lines);
+    }
+    write_copies(writer, run, SIZE_MAX, &next_copy, as_lines);
     if (!run->has_ended)
         return;
     write_end(writer, run);
@@ -237,7 +239,7 @@ static void write_events(gs_writer *writer, const gs_run *run, bool as_lines) {
 /* ---- runs ---- */
 
 static void write_words(gs_writer *writer, const char *key, const char *words) {
-    char word[64];
+    char word[GS_LONGEST_KEY + 1];
     gs_write_array(writer, key);
     for (size_t length; (length = strcspn(words, " ")); words += length + (words[length] == ' ')) {
         snprintf(word, sizeof word, "%.*s", (int)length, words);
@@ -256,7 +258,7 @@ static void write_origin(gs_writer *writer, const gs_origin *origin) {
     write_given(writer, "device", origin->device);
     write_given(writer, "process", origin->process);
     write_given(writer, "start_unix_ns", origin->start_unix_ns);
-    if (origin->lacks)
+    if (origin->lacks && *origin->lacks)
         write_words(writer, "lacks", origin->lacks);
 }
 

@@ -24,7 +24,8 @@ gs_traced_what gs_traced_what_none(void) {
     return what;
 }
 
-const char *gs_collect_name(gs_collection *collection, const char *name) {
+const char *gs_collect_name(gs_collection *collection, char *name) {
+    gs_make_printable(name);
     return gs_strings_add(&collection->strings, name, strlen(name));
 }
 
@@ -128,6 +129,7 @@ gs_code gs_collect_add_gpu(gs_collection *collection, int64_t device, char *name
         free(name);
         return gs_fail_memory(error);
     }
+    gs_make_printable(name);
     collection->gpus.data[collection->gpus.count++] = (gs_traced_gpu){device, name, sms};
     return GS_OK;
 }
@@ -373,7 +375,7 @@ static void name_stream(gs_collection *collection, const gs_traced_what *what, g
         snprintf(name, size, "%lld/%lld/%d", (long long)what->process, (long long)what->context, what->stream);
 }
 
-static gs_issue issue_of(const struct maker *maker, const gs_traced *traced, gs_launch_facts *facts) {
+static gs_issue issue_of(const struct maker *maker, const gs_traced *traced, char *id, gs_launch_facts *facts) {
     const gs_traced_what *what = traced->what;
     facts->device = what->device;
     facts->process = what->process;
@@ -382,29 +384,13 @@ static gs_issue issue_of(const struct maker *maker, const gs_traced *traced, gs_
     facts->graph = what->graph;
     facts->node = traced->node;
     gs_issue issue = gs_issue_none();
+    issue.id = id;
     issue.id_is_number = true;
     issue.facts = facts;
     issue.at_ns = traced->at_ns - maker->zero_ns;
     issue.start_ns = traced->start_ns - maker->zero_ns;
     issue.end_ns = traced->end_ns - maker->zero_ns;
     return issue;
-}
-
-static gs_code add_launch(gs_run *run, const gs_traced_what *what, gs_launch_facts *facts, gs_launch *launch,
-                          gs_error *error) {
-    launch->kernel = (char *)what->name; /* it is copied */
-    launch->blocks = (int64_t)what->grid[0] * what->grid[1] * what->grid[2];
-    launch->shape.threads = (int32_t)gs_min((int64_t)what->block[0] * what->block[1] * what->block[2], INT32_MAX);
-    launch->shape.registers = what->registers;
-    launch->shape.shared_bytes = what->shared_bytes;
-    launch->shape.local_bytes = what->local_bytes;
-    launch->priority = what->priority;
-    memcpy(facts->grid, what->grid, sizeof facts->grid);
-    memcpy(facts->block, what->block, sizeof facts->block);
-    facts->is_cooperative = what->is_cooperative;
-    facts->static_shared_bytes = what->static_shared_bytes;
-    facts->shared_config_bytes = what->shared_config_bytes;
-    return gs_run_copy_launch(run, launch, error);
 }
 
 /* Adds the edges of the work with this number, which was added last. Edges between GPUs are left out. */
@@ -424,38 +410,61 @@ static gs_code add_edges(struct maker *maker, gs_run *run, size_t index, gs_issu
     return code;
 }
 
+static gs_launch launch_of(const gs_traced_what *what, const gs_traced_stream *stream, gs_launch_facts *facts) {
+    gs_launch launch = gs_launch_default();
+    launch.kernel = (char *)what->name; /* strings are copied */
+    launch.blocks = (int64_t)what->grid[0] * what->grid[1] * what->grid[2];
+    launch.shape.threads = what->block[0] * what->block[1] * what->block[2];
+    launch.shape.registers = what->registers;
+    launch.shape.shared_bytes = what->shared_bytes;
+    launch.shape.local_bytes = what->local_bytes;
+    launch.priority = what->priority;
+    launch.stream = (char *)stream->name;
+    launch.stream_is_number = stream->is_number;
+    memcpy(facts->grid, what->grid, sizeof facts->grid);
+    memcpy(facts->block, what->block, sizeof facts->block);
+    facts->is_cooperative = what->is_cooperative;
+    facts->static_shared_bytes = what->static_shared_bytes;
+    facts->shared_config_bytes = what->shared_config_bytes;
+    return launch;
+}
+
+static gs_copy copy_of(const gs_traced_what *what, const gs_traced_stream *stream) {
+    return (gs_copy){.is_memset = what->op == GS_TRACED_MEMSET,
+                     .kind = (uint8_t)what->copy_kind,
+                     .stream = (char *)stream->name,
+                     .stream_is_number = stream->is_number,
+                     .bytes = what->bytes};
+}
+
 static gs_code add_traced(struct maker *maker, size_t index, gs_error *error) {
     gs_traced *traced = &maker->collection->traced.data[index];
     const gs_traced_what *what = traced->what;
+    gs_traced_stream *stream = &maker->collection->streams.data[what->stream_number];
     gs_run *run = run_of(maker, what->device, error);
     if (!run)
         return GS_E_MEMORY;
-    char id[24];
-    gs_traced_stream *stream = &maker->collection->streams.data[what->stream_number];
-    gs_launch_facts facts = gs_launch_facts_none();
-    gs_issue issue = issue_of(maker, traced, &facts);
-    snprintf(id, sizeof id, "%zu", run->launches.count + run->copies.count + 1);
-    issue.id = id;
     if (!*stream->name)
         name_stream(maker->collection, what, stream);
+    char id[24];
+    snprintf(id, sizeof id, "%zu", run->launches.count + run->copies.count + 1);
+    gs_launch_facts facts = gs_launch_facts_none();
+    gs_issue issue = issue_of(maker, traced, id, &facts), *added;
+    gs_code code;
     if (what->op == GS_TRACED_LAUNCH) {
-        gs_launch launch = gs_launch_default();
+        gs_launch launch = launch_of(what, stream, &facts);
         launch.issue = issue;
-        launch.stream = stream->name;
-        launch.stream_is_number = stream->is_number;
         traced->number = (uint32_t)run->launches.count;
-        gs_code code = add_launch(run, what, &facts, &launch, error);
-        return code == GS_OK ? add_edges(maker, run, index, &run->launches.data[traced->number].issue, error) : code;
+        code = gs_run_copy_launch(run, &launch, error);
+        added = code == GS_OK ? &run->launches.data[traced->number].issue : NULL;
+    } else {
+        gs_copy copy = copy_of(what, stream);
+        copy.issue = issue;
+        traced->number = (uint32_t)run->copies.count;
+        code = gs_run_add_copy(run, &copy, error);
+        added = code == GS_OK ? &run->copies.data[traced->number].issue : NULL;
     }
-    gs_copy copy = {.is_memset = what->op == GS_TRACED_MEMSET,
-                    .kind = (uint8_t)what->copy_kind,
-                    .stream = stream->name,
-                    .stream_is_number = stream->is_number,
-                    .bytes = what->bytes,
-                    .issue = issue};
-    traced->number = (uint32_t)run->copies.count;
-    gs_code code = gs_run_add_copy(run, &copy, error);
-    return code == GS_OK ? add_edges(maker, run, index, &run->copies.data[traced->number].issue, error) : code;
+    return code == GS_OK ? add_edges(maker, run, index, added, error) : code;
 }
 
 /* The times of a run are limited. A trace that spans more than eleven days has times of different clocks. */

@@ -88,12 +88,13 @@ typedef struct gs_collection {
     bool has_priorities;
     size_t without_call;      /* launches without a call, counted when runs are made */
     size_t without_registers; /* launches without a register count */
+    size_t whole_graphs;      /* launches of graphs of which the kernels are not in the trace */
 } gs_collection;
 
 gs_traced_what gs_traced_what_none(void);
 
-/* A name that stays at its address. NULL: out of memory. */
-const char *gs_collect_name(gs_collection *collection, const char *name);
+/* Makes a name printable, and keeps it at an address that does not change. NULL: out of memory. */
+const char *gs_collect_name(gs_collection *collection, char *name);
 
 /* The key of a call: correlation numbers are unique in a process. */
 static inline uint64_t gs_collect_call(int64_t process, int64_t correlation) {

@@ -49,9 +49,15 @@ static void forget_kernel(struct reading *reading) {
 static gs_code begin_kernel(struct reading *reading, const char *name, size_t length, const char *architecture,
                             size_t architecture_length) {
     forget_kernel(reading);
+    if (!length)
+        return GS_OK;
     reading->kernel.name = strndup(name, length);
     reading->kernel.architecture = strndup(architecture, architecture_length);
-    return reading->kernel.name && reading->kernel.architecture ? GS_OK : gs_fail_memory(reading->error);
+    if (!reading->kernel.name || !reading->kernel.architecture)
+        return gs_fail_memory(reading->error);
+    gs_make_printable(reading->kernel.name);
+    gs_make_printable(reading->kernel.architecture);
+    return GS_OK;
 }
 
 static int64_t limited(const char *digits) {

@@ -47,6 +47,11 @@ static void add_notes(const gs_collection *collection, const gs_import_options *
     if (collection->without_call)
         gs_text_add(notes, "%s: %zu launches have no call in the trace; the time of the call before them is taken\n",
                     file, collection->without_call);
+    if (collection->whole_graphs)
+        gs_text_add(notes,
+                    "%s: %zu launches of CUDA graphs are in the trace without their kernels; profile with "
+                    "--cuda-graph-trace=node to have them\n",
+                    file, collection->whole_graphs);
     if (collection->without_registers)
         gs_text_add(notes, "%s: %zu launches have no number of registers; 1 is taken\n", file,
                     collection->without_registers);

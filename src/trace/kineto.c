@@ -191,7 +191,9 @@ static gs_copy_kind copy_kind(const char *name) {
 /* Something that the GPU did. */
 static gs_code add_work(struct reading *reading) {
     struct event *event = &reading->event;
-    const char *name = event->name.count ? event->name.data : "unnamed";
+    if (!event->name.count)
+        gs_text_add(&event->name, "unnamed");
+    char *name = event->name.data;
     event->what.op = event->category == KERNEL   ? GS_TRACED_LAUNCH
                      : event->category == MEMCPY ? GS_TRACED_COPY
                                                  : GS_TRACED_MEMSET;
@@ -199,7 +201,7 @@ static gs_code add_work(struct reading *reading) {
         event->what.name = gs_collect_name(reading->collection, name);
     else
         event->what.copy_kind = event->category == MEMCPY ? (int32_t)copy_kind(name) : 0;
-    if (event->category == KERNEL && !event->what.name)
+    if (event->name.failed || (event->category == KERNEL && !event->what.name))
         return gs_fail_memory(reading->error);
     gs_traced traced = {.start_ns = event->start_ns,
                         .end_ns = gs_collect_time(event->start_ns) + gs_collect_time(event->duration_ns),
@@ -271,6 +273,8 @@ static bool read_event(struct reading *reading) {
     if (scan->code != GS_OK)
         return false;
     gs_code code = reading->event.name.failed ? gs_fail_memory(reading->error) : add_event(reading);
+    if (code == GS_OK)
+        code = gs_input_check_expansion(scan->input, reading->error);
     if (code == GS_E_FORMAT) /* tell where */
         return gs_scan_fail(scan, code, "%s", reading->error ? reading->error->message : "");
     scan->code = code;

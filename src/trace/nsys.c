@@ -194,7 +194,9 @@ static const table_column kernel_columns[] = {
 };
 
 static gs_code keep_name(const struct database *database, const unsigned char *text, const char **name) {
-    *name = gs_collect_name(database->collection, text && *text ? (const char *)text : "unnamed");
+    char *copy = strdup(text && *text ? (const char *)text : "unnamed");
+    *name = copy ? gs_collect_name(database->collection, copy) : NULL;
+    free(copy);
     return *name ? GS_OK : gs_fail_memory(database->error);
 }
 
@@ -393,6 +395,15 @@ static gs_code start_row(struct database *database, sqlite3_stmt *row) {
     return GS_OK;
 }
 
+/* By default nsys records the launch of a graph as one event. */
+static const table_column graph_columns[] = {{{"start"}}};
+
+static gs_code graph_row(struct database *database, sqlite3_stmt *row) {
+    (void)row;
+    database->collection->whole_graphs++;
+    return GS_OK;
+}
+
 /* ---- the database ---- */
 
 #define TABLE(name, columns, row)                                                                                      \
@@ -401,9 +412,13 @@ static gs_code start_row(struct database *database, sqlite3_stmt *row) {
 static const struct table kernel_table = TABLE(KIND("KERNEL"), kernel_columns, kernel_row);
 
 static const struct table other_tables[] = {
-    TABLE(KIND("MEMCPY"), copy_columns, copy_row),  TABLE(KIND("MEMSET"), copy_columns, memset_row),
-    TABLE(KIND("RUNTIME"), call_columns, call_row), TABLE(KIND("DRIVER"), call_columns, call_row),
-    TABLE("TARGET_INFO_GPU", gpu_columns, gpu_row), TABLE("TARGET_INFO_SESSION_START_TIME", start_columns, start_row),
+    TABLE(KIND("MEMCPY"), copy_columns, copy_row),
+    TABLE(KIND("MEMSET"), copy_columns, memset_row),
+    TABLE(KIND("RUNTIME"), call_columns, call_row),
+    TABLE(KIND("DRIVER"), call_columns, call_row),
+    TABLE(KIND("GRAPH_TRACE"), graph_columns, graph_row),
+    TABLE("TARGET_INFO_GPU", gpu_columns, gpu_row),
+    TABLE("TARGET_INFO_SESSION_START_TIME", start_columns, start_row),
 };
 
 /* A database without kernels may be one of another program. */

@@ -7,7 +7,9 @@
  * In a recording a kernel may have its mangled name, in a trace its readable one. So kernels are compared by the plain
  * name of their function (the last identifier, without namespaces, template arguments and parameters), and by their
  * grid, block, registers and shared memory. That is enough: what is taken over are the cluster, the carve-out and the
- * local memory, and kernels that agree in all of the above but not in these are rare. They are counted.
+ * local memory, and kernels that agree in all of the above but not in these are rare.
+ *
+ * A run lists the keys that it lacks. Those that are supplied for all of its launches are taken off the list.
  */
 #include "collect.h"
 
@@ -21,8 +23,30 @@ static gs_code bad_setting(const char *setting, gs_error *error) {
                    "--set '%.80s': expected PATTERN:KEY=VALUE[,KEY=VALUE...], such as '*gemm*:cluster=2'", setting);
 }
 
+/* Which of the keys that a run lacks were given: a bit for each word of the list. */
+struct supplied {
+    const char *lacks; /* or NULL */
+    unsigned keys;
+};
+
+static void mark(struct supplied *supplied, const char *key, size_t length) {
+    unsigned number = 0;
+    for (const char *word = supplied->lacks; word && *word; number++) {
+        size_t other = strcspn(word, " ");
+        if (other == length && memcmp(word, key, length) == 0)
+            supplied->keys |= 1u << number;
+        word += other + (word[other] == ' ');
+    }
+}
+
+static void mark_all(struct supplied *supplied, const char *keys) {
+    for (size_t length; (length = strcspn(keys, " ")); keys += length + (keys[length] == ' '))
+        mark(supplied, keys, length);
+}
+
 /* Applies "KEY=VALUE,...". */
-static gs_code apply_values(const char *setting, const char *values, gs_launch *launch, gs_error *error) {
+static gs_code apply_values(const char *setting, const char *values, gs_launch *launch, struct supplied *supplied,
+                            gs_error *error) {
     gs_code code = GS_OK;
     while (*values && code == GS_OK) {
         size_t length = strcspn(values, ",");
@@ -35,12 +59,13 @@ static gs_code apply_values(const char *setting, const char *values, gs_launch *
         if (end == equals + 1 || end != values + length)
             return bad_setting(setting, error);
         code = gs_launch_set(launch, key, value, error);
+        mark(supplied, key, strlen(key));
         values += length + (values[length] == ',');
     }
     return code;
 }
 
-static gs_code apply_setting(const char *setting, gs_launch *launch, gs_error *error) {
+static gs_code apply_setting(const char *setting, gs_launch *launch, struct supplied *supplied, gs_error *error) {
     const char *colon = strrchr(setting, ':');
     if (!colon || colon == setting || !colon[1])
         return bad_setting(setting, error);
@@ -49,8 +74,11 @@ static gs_code apply_setting(const char *setting, gs_launch *launch, gs_error *e
         return gs_fail_memory(error);
     bool matches = fnmatch(pattern, launch->kernel, 0) == 0;
     free(pattern);
+    if (matches)
+        return apply_values(setting, colon + 1, launch, supplied, error);
     gs_launch trial = *launch; /* so that a mistake is found even if no kernel matches */
-    return apply_values(setting, colon + 1, matches ? launch : &trial, error);
+    struct supplied ignored = {0};
+    return apply_values(setting, colon + 1, &trial, &ignored, error);
 }
 
 static gs_code check_cluster(const gs_launch *launch, gs_error *error) {
@@ -60,11 +88,17 @@ static gs_code check_cluster(const gs_launch *launch, gs_error *error) {
                    launch->cluster, (long long)launch->blocks, launch->kernel);
 }
 
-gs_code gs_supply_launch(const gs_import_options *options, gs_launch *launch, gs_error *error) {
+static gs_code supply_settings(const gs_import_options *options, gs_launch *launch, struct supplied *supplied,
+                               gs_error *error) {
     gs_code code = GS_OK;
     for (size_t i = 0; i < options->setting_count && code == GS_OK; i++)
-        code = apply_setting(options->settings[i], launch, error);
+        code = apply_setting(options->settings[i], launch, supplied, error);
     return code == GS_OK ? check_cluster(launch, error) : code;
+}
+
+gs_code gs_supply_launch(const gs_import_options *options, gs_launch *launch, gs_error *error) {
+    struct supplied ignored = {0};
+    return supply_settings(options, launch, &ignored, error);
 }
 
 /* ---- recordings ---- */
@@ -135,55 +169,105 @@ static gs_code index_recording(struct known *known, gs_error *error) {
     return is_ok ? GS_OK : gs_fail_memory(error);
 }
 
+/* The keys that a recording supplies. */
+static const char taken_keys[] = "cluster carveout_percent local_bytes priority";
+
 static void take_over(gs_launch *launch, const gs_launch *from) {
     launch->cluster = from->cluster;
     launch->shape.local_bytes = from->shape.local_bytes;
     launch->shape.carveout_percent = from->shape.carveout_percent;
-    if (from->priority)
-        launch->priority = from->priority;
+    launch->priority = from->priority;
 }
 
-static gs_code supply_from(struct known *known, gs_run *run, const char *path, gs_text *notes, gs_error *error) {
-    gs_text key = {0};
-    size_t found = 0;
-    gs_code code = index_recording(known, error);
-    for (size_t i = 0; i < run->launches.count && code == GS_OK; i++) {
-        gs_launch *launch = &run->launches.data[i];
-        put_key(&key, launch);
-        size_t number = key.failed ? SIZE_MAX : gs_names_find(&known->numbers, key.data);
-        if (number == SIZE_MAX)
-            continue;
-        take_over(launch, &known->run->launches.data[number]);
-        found++;
-    }
-    if (code == GS_OK)
-        gs_text_add(notes, "%zu of %zu launches are supplied from %s\n", found, run->launches.count,
-                    gs_input_name(path));
-    gs_text_free(&key);
-    gs_strings_free(&known->keys);
-    gs_names_free(&known->numbers);
-    return code;
-}
-
-static gs_code supply_recording(const char *path, gs_run *run, gs_text *notes, gs_error *error) {
+/* The run of a GPU in a file of recordings, or the first run, if none is of this GPU. */
+static gs_run *read_recording(const char *path, int64_t device, gs_error *error) {
     gs_runs *runs = gs_runs_open(path, error);
-    if (!runs)
-        return error->code;
-    gs_run *recorded = gs_runs_next(runs, error);
+    gs_run *chosen = NULL, *run = NULL;
+    while (runs && (!chosen || chosen->origin.device != device) && (run = gs_runs_next(runs, error))) {
+        bool is_better = !chosen || run->origin.device == device;
+        gs_run_free(is_better ? chosen : run);
+        chosen = is_better ? run : chosen;
+    }
+    if (runs && !chosen && error->code == GS_OK)
+        gs_fail(error, GS_E_USAGE, "%s holds no run", gs_input_name(path));
     gs_runs_close(runs);
-    if (!recorded)
-        return error->code != GS_OK ? error->code : gs_fail(error, GS_E_USAGE, "%s holds no run", gs_input_name(path));
-    struct known known = {.run = recorded};
-    gs_code code = supply_from(&known, run, path, notes, error);
-    gs_run_free(recorded);
-    return code;
+    if (error->code == GS_OK)
+        return chosen;
+    gs_run_free(chosen);
+    return NULL;
 }
 
 /* ---- a run ---- */
 
-gs_code gs_supply(const gs_import_options *options, gs_run *run, gs_text *notes, gs_error *error) {
-    gs_code code = options->with ? supply_recording(options->with, run, notes, error) : GS_OK;
+struct supply {
+    const gs_import_options *options;
+    struct known known; /* its run is NULL if there is no recording */
+    gs_text key;
+    size_t found;          /* launches that are in the recording */
+    struct supplied given; /* for the launch at hand */
+    unsigned for_all;      /* what all launches so far were given */
+};
+
+static gs_code supply_one(struct supply *supply, gs_launch *launch, gs_error *error) {
+    supply->given.keys = 0;
+    if (supply->known.run) {
+        put_key(&supply->key, launch);
+        size_t number = supply->key.failed ? SIZE_MAX : gs_names_find(&supply->known.numbers, supply->key.data);
+        if (number != SIZE_MAX) {
+            take_over(launch, &supply->known.run->launches.data[number]);
+            mark_all(&supply->given, taken_keys);
+            supply->found++;
+        }
+    }
+    gs_code code = supply_settings(supply->options, launch, &supply->given, error);
+    supply->for_all &= supply->given.keys;
+    return code;
+}
+
+/* Takes the keys that every launch was given from the list of those that the run lacks. */
+static void shorten_lacks(char *lacks, unsigned given) {
+    char *to = lacks;
+    unsigned number = 0;
+    for (const char *word = lacks; *word; number++) {
+        size_t length = strcspn(word, " ");
+        const char *next = word + length + (word[length] == ' ');
+        if (!(given >> number & 1)) {
+            if (to > lacks)
+                *to++ = ' ';
+            memmove(to, word, length);
+            to += length;
+        }
+        word = next;
+    }
+    *to = '\0';
+}
+
+static gs_code supply_all(struct supply *supply, gs_run *run, gs_text *notes, gs_error *error) {
+    gs_code code = supply->known.run ? index_recording(&supply->known, error) : GS_OK;
     for (size_t i = 0; i < run->launches.count && code == GS_OK; i++)
-        code = gs_supply_launch(options, &run->launches.data[i], error);
+        code = supply_one(supply, &run->launches.data[i], error);
+    if (code == GS_OK && supply->key.failed)
+        code = gs_fail_memory(error);
+    if (code != GS_OK)
+        return code;
+    if (supply->known.run)
+        gs_text_add(notes, "%zu of %zu launches are supplied from %s\n", supply->found, run->launches.count,
+                    gs_input_name(supply->options->with));
+    if (run->launches.count && run->origin.lacks)
+        shorten_lacks(run->origin.lacks, supply->for_all);
+    return GS_OK;
+}
+
+gs_code gs_supply(const gs_import_options *options, gs_run *run, gs_text *notes, gs_error *error) {
+    struct supply supply = {.options = options, .given.lacks = run->origin.lacks, .for_all = ~0u};
+    gs_run *recorded = options->with ? read_recording(options->with, run->origin.device, error) : NULL;
+    if (options->with && !recorded)
+        return error->code;
+    supply.known.run = recorded;
+    gs_code code = supply_all(&supply, run, notes, error);
+    gs_text_free(&supply.key);
+    gs_strings_free(&supply.known.keys);
+    gs_names_free(&supply.known.numbers);
+    gs_run_free(recorded);
     return code;
 }

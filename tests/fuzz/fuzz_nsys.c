@@ -1,0 +1,132 @@
+/*
+ * fuzz_nsys.c: databases of Nsight Systems with any values, and with any of their tables and columns missing. What is
+ * accepted becomes runs that can be written and read. SQLite itself is not fuzzed: it has its own tests.
+ *
+ * The first bytes decide which columns there are; the others are values, table by table.
+ */
+#include "trace/collect.h"
+
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
+
+static void require(bool holds) {
+    if (!holds)
+        abort();
+}
+
+static const struct {
+    const char *name, *columns;
+} tables[] = {
+    {"CUPTI_ACTIVITY_KIND_KERNEL",
+     "start end deviceId contextId greenContextId streamId correlationId globalPid demangledName registersPerThread "
+     "gridX gridY gridZ blockX blockY blockZ staticSharedMemory dynamicSharedMemory localMemoryPerThread "
+     "sharedMemoryExecuted graphNodeId graphId launchType"},
+    {"CUPTI_ACTIVITY_KIND_MEMCPY", "start end deviceId contextId streamId correlationId globalPid bytes copyKind"},
+    {"CUPTI_ACTIVITY_KIND_MEMSET", "start end deviceId contextId streamId correlationId globalPid bytes"},
+    {"CUPTI_ACTIVITY_KIND_RUNTIME", "start correlationId globalTid"},
+    {"CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
+     "deviceId contextId streamId correlationId globalPid syncType eventId eventSyncId"},
+    {"CUPTI_ACTIVITY_KIND_CUDA_EVENT", "deviceId contextId streamId correlationId globalPid eventId eventSyncId"},
+    {"StringIds", "id value"},
+    {"TARGET_INFO_GPU", "id name smCount"},
+    {"TARGET_INFO_SESSION_START_TIME", "utcEpochNs"},
+};
+
+struct bytes {
+    const uint8_t *at, *end;
+};
+
+static unsigned take(struct bytes *bytes) {
+    return bytes->at < bytes->end ? *bytes->at++ : 0;
+}
+
+/* A value: most are small numbers, so that rows belong together. */
+static void put_value(gs_text *sql, struct bytes *bytes) {
+    unsigned kind = take(bytes);
+    if (kind < 200)
+        gs_text_add(sql, "%u", kind % 64);
+    else if (kind < 210)
+        gs_text_add(sql, "NULL");
+    else if (kind < 220)
+        gs_text_add(sql, "'x%u'", take(bytes));
+    else if (kind < 225)
+        gs_text_add(sql, "x'00ff%02x'", take(bytes));
+    else if (kind < 230)
+        gs_text_add(sql, "%u.5e%u", take(bytes), take(bytes) % 32);
+    else {
+        uint64_t value = 0;
+        for (int i = 0; i < 8; i++)
+            value = value << 8 | take(bytes);
+        gs_text_add(sql, "%lld", (long long)(value >> kind % 64));
+    }
+}
+
+static size_t put_columns(gs_text *sql, const char *columns, struct bytes *bytes, const char *name) {
+    size_t kept = 0;
+    gs_text_add(sql, "CREATE TABLE %s (", name);
+    for (size_t length; (length = strcspn(columns, " ")); columns += length + (columns[length] == ' ')) {
+        if (take(bytes) >= 250)
+            continue;
+        gs_text_add(sql, "%s\"%.*s\"", kept++ ? ", " : "", (int)length, columns);
+    }
+    gs_text_add(sql, kept ? ");" : "nothing);");
+    return kept;
+}
+
+static void put_table(gs_text *sql, size_t table, struct bytes *bytes) {
+    if (take(bytes) >= 250)
+        return;
+    size_t columns = put_columns(sql, tables[table].columns, bytes, tables[table].name);
+    for (unsigned rows = take(bytes) % 6; columns && rows; rows--) {
+        gs_text_add(sql, "INSERT INTO %s VALUES (", tables[table].name);
+        for (size_t i = 0; i < columns; i++) {
+            gs_text_add(sql, i ? ", " : "");
+            put_value(sql, bytes);
+        }
+        gs_text_add(sql, ");");
+    }
+}
+
+static void check_runs(gs_collection *collection) {
+    gs_imported imported = {0};
+    gs_error error = {.code = GS_OK};
+    collection->lacks = "cluster";
+    if (gs_collect_runs(collection, GS_NOT_GIVEN, &imported, &error) != GS_OK)
+        require(error.code == GS_E_FORMAT);
+    else
+        for (size_t i = 0; i < imported.count; i++) {
+            gs_text lines = {0};
+            gs_run_lines(imported.data[i], &lines);
+            gs_runs *runs = gs_runs_memory("lines", lines.data, lines.count, &error);
+            gs_run *again = gs_runs_next(runs, &error);
+            require(again != NULL);
+            gs_run_free(again);
+            gs_runs_close(runs);
+            gs_text_free(&lines);
+        }
+    gs_imported_free(&imported);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t count) {
+    struct bytes bytes = {data, data + count};
+    gs_text sql = {0};
+    sqlite3 *sqlite = NULL;
+    gs_collection collection = {0};
+    gs_error error = {.code = GS_OK};
+    for (size_t i = 0; i < GS_COUNT(tables); i++)
+        put_table(&sql, i, &bytes);
+    require(sqlite3_open(":memory:", &sqlite) == SQLITE_OK);
+    if (!sql.data || sqlite3_exec(sqlite, sql.data, NULL, NULL, NULL) == SQLITE_OK) {
+        if (gs_import_nsys_database(sqlite, "fuzz", &collection, &error) == GS_OK)
+            check_runs(&collection);
+        else
+            require(gs_code_exit(error.code) == 2 && error.message[0]);
+    }
+    sqlite3_close(sqlite);
+    gs_collection_free(&collection);
+    gs_text_free(&sql);
+    return 0;
+}
