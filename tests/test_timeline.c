@@ -127,11 +127,11 @@ static void overlaps_are_compared_with_the_measurement(void **state) {
     struct played played =
         play(
             PROGRAM(LAUNCH("1", "a", "1", "\"stream\":1,\"at_us\":0,\"start_us\":0,\"end_us\":10") "," LAUNCH(
-                "2", "b",
-                "1", "\"stream\":1,\"at_us\":20,\"start_us\":20,\"end_us\":40") "," LAUNCH("3", "a", "1",
-                                                                                           "\"stream\":2,\"at_us\":21,"
+                "2", "a",
+                "1", "\"stream\":2,\"at_us\":20,\"start_us\":20,\"end_us\":35") "," LAUNCH("3", "b", "1",
+                                                                                           "\"stream\":1,\"at_us\":21,"
                                                                                            "\"start_us\":21,\"end_us\":"
-                                                                                           "36") "," LAUNCH("4", "c",
+                                                                                           "41") "," LAUNCH("4", "c",
                                                                                                             "2",
                                                                                                             "\"stream\""
                                                                                                             ":3,\"at_"
@@ -142,20 +142,24 @@ static void overlaps_are_compared_with_the_measurement(void **state) {
                                                                                                             "us\":33")),
             &(gs_pace){0});
     gs_program_compared compared;
-    assert_true(played.timeline.operations[2].is_shared);
-    assert_true(played.timeline.operations[2].is_borrowed);
-    assert_int_equal(played.timeline.operations[2].alone_ns, 10000);
-    assert_false(played.timeline.operations[1].is_borrowed);
-    check_times(&played, 1, 20, 40);
-    check_times(&played, 2, 21, 31);
-    check_times(&played, 3, 31, 50);
+    gs_wait waits[GS_MOST_WAITS];
+    assert_true(played.timeline.operations[1].is_shared);
+    assert_true(played.timeline.operations[1].is_borrowed);
+    assert_int_equal(played.timeline.operations[1].alone_ns, 10000);
+    assert_false(played.timeline.operations[2].is_borrowed);
+    check_times(&played, 1, 20, 30);
+    check_times(&played, 2, 21, 41);
+    check_times(&played, 3, 30, 50);
+    assert_int_equal(gs_timeline_waits(&played.timeline, 3, waits), 2);
+    check_wait(&waits[0], GS_REASON_ROOM, GS_LACK_WARP_SLOTS, 1, 8);
+    check_wait(&waits[1], GS_REASON_REST, GS_LACK_WARP_SLOTS, 2, 10); /* not a, whose place its first block has */
     assert_int_equal(gs_program_compare(played.run, &played.timeline, &compared, NULL), GS_OK);
     assert_int_equal(compared.launches, 4);
     assert_int_equal(compared.measured_pairs, 3);
     assert_int_equal(compared.predicted_pairs, 2);
     assert_int_equal(compared.both_pairs, 2);
-    assert_int_equal(compared.data[3].only_measured, 2);
-    assert_int_equal(compared.measured_busy_ns, 30000);
+    assert_int_equal(compared.data[3].only_measured, 1);
+    assert_int_equal(compared.measured_busy_ns, 31000);
     gs_program_compared_clear(&compared);
     played_free(&played);
 }
