@@ -8,7 +8,6 @@
  * plain numbers in the code. Each guess runs on the CPU, where a wrong one does no harm. The first one that computes
  * the same as the original is taken.
  */
-#include "kernels.h"
 #include "variant.h"
 
 #include <stdlib.h>

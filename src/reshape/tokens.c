@@ -1,16 +1,16 @@
 /*
  * tokens.c: a CUDA source as tokens.
  *
- * Reshaping works on tokens, not on a syntax tree: all text that is not changed stays as it was, including blanks. A
- * token is a place in the text; comments and blanks are between tokens. A bracket has the index of its matching
- * bracket, each token that of the brace around it and of the directive it is in, and a `{` the kind of scope it opens.
+ * Elastic forms (elastic.c) and kernels on the CPU (translate.c) change a source at a few tokens: all other text stays
+ * as it was, including blanks. A token is a place in the text; comments and blanks are between tokens. A bracket has
+ * the index of its matching bracket, each token that of the brace around it and of the directive it is in, and a `{`
+ * the kind of scope it opens.
  *
  * Surprising: `<` and `>` are never brackets here, because only a compiler can tell. Directives are not evaluated: all
  * branches of an #if are read, so a file whose brackets match only within each branch is refused.
  */
 #include "reshape.h"
 
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,18 +21,6 @@ static gs_code fail_here(const gs_source *source, size_t at, gs_error *error, co
     if (error)
         snprintf(error->file, sizeof error->file, "%s", source->name);
     gs_error_place(error, source->text, source->size, at, 1, 1);
-    return code;
-}
-
-gs_code gs_source_fail(const gs_source *source, size_t token, gs_error *error, gs_code code, const char *format, ...) {
-    char message[sizeof error->message];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(message, sizeof message, format, arguments);
-    va_end(arguments);
-    fail_here(source, token < source->tokens.count ? source->tokens.data[token].at : source->size, error, message);
-    if (error)
-        error->code = code;
     return code;
 }
 
@@ -349,15 +337,16 @@ static gs_code match_brackets(gs_source *source, uint32_t *stack, gs_error *erro
         } else if (token->mark == ')' || token->mark == ']' || token->mark == '}') {
             gs_token *open = depth ? &source->tokens.data[stack[depth - 1]] : NULL;
             if (!open || closing_of(open->mark) != token->mark)
-                return gs_source_fail(source, i, error, GS_E_SYNTAX,
-                                      "this bracket has no matching bracket (it may be in another branch of an #if)");
+                return fail_here(source, token->at, error,
+                                 "this bracket has no matching bracket (it may be in another branch of an #if)");
             open->match = i;
             token->match = stack[--depth];
             if (token->mark == '}')
                 within = token->within = open->within;
         }
     }
-    return depth ? gs_source_fail(source, stack[depth - 1], error, GS_E_SYNTAX, "this bracket is not closed") : GS_OK;
+    return depth ? fail_here(source, source->tokens.data[stack[depth - 1]].at, error, "this bracket is not closed")
+                 : GS_OK;
 }
 
 gs_code gs_source_read(gs_source *source, const char *name, const char *text, size_t size, gs_error *error) {
