@@ -5,6 +5,7 @@
 #include "reshape/reshape.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct options {
     const char *kernel, *form, *launch, *on, *tolerance, *compiler;
@@ -59,6 +60,8 @@ static void print_words(const struct options *options, const gs_verify_result *r
     if (result->reason.message[0])
         printf(": %s", result->reason.message);
     printf("\n");
+    if (strcmp(options->form, "elastic") == 0 && result->verdict == GS_VERDICT_SAME)
+        printf("known for this launch only: on other inputs an elastic kernel may compute something else\n");
     if (result->reshaped_ns)
         printf("original %.3f ms, reshaped %.3f ms in %u launch%s\n", (double)result->original_ns / 1e6,
                (double)result->reshaped_ns / 1e6, result->launches, result->launches == 1 ? "" : "es");

@@ -29,14 +29,6 @@ typedef enum gs_token_kind {
     GS_TOKEN_MARK /* punctuation: one character, except "::", "->" and "##"; digraphs are replaced by what they mean */
 } gs_token_kind;
 
-/* What a `{` opens, as far as the tokens before it show. */
-typedef enum gs_scope {
-    GS_SCOPE_NONE,      /* not a `{` */
-    GS_SCOPE_NAMESPACE, /* namespace, extern "C" */
-    GS_SCOPE_CLASS,     /* class, struct, union, enum */
-    GS_SCOPE_CODE       /* bodies, blocks, initializers */
-} gs_scope;
-
 #define GS_NO_TOKEN UINT32_MAX
 
 typedef struct gs_token {
@@ -45,7 +37,7 @@ typedef struct gs_token {
     uint32_t within;    /* the `{` around it, or GS_NO_TOKEN */
     uint32_t directive; /* the `#` that begins the directive it is in, or GS_NO_TOKEN */
     uint8_t kind;       /* gs_token_kind */
-    uint8_t scope;      /* gs_scope */
+    bool opens_space;   /* the `{` of a namespace or of extern "C", as far as the tokens before it show */
     char mark;          /* the character, or 'S' for "::", 'A' for "->", 'P' for "##"; 0: not a mark */
 } gs_token;
 
