@@ -175,7 +175,7 @@ typedef struct gs_register_variants {
     size_t count;
 } gs_register_variants;
 
-/* `architecture` is e.g. 90 for compute capability 9.0. GS_E_NO_GPU: there is no nvJitLink. */
+/* `architecture` is e.g. 90 for compute capability 9.0. GS_E_NO_GPU: there is no assembler. */
 gs_code gs_registers_find(const gs_ptx_place *place, int architecture, gs_register_variants *found, gs_error *error);
 
 /* ---- numbers: the types of the elements of buffers ---- */
