@@ -10,7 +10,6 @@
  *   replay   the recorded corpus, read, predicted and scored
  *   shrink   runs of twenty kernels and more on a GPU that always skips one SM, shrunk to the kernel that shows it
  *   bound    exact worst cases by the search and by trying every schedule, and proven bounds
- *   reshape  one kernel of a source of a thousand lines made confined
  *   host     threads of a kernel on the CPU that wait at barriers
  *   plan     which kernels run together: decisions among 2, 16 and 64, and by trying every partner and split
  *
@@ -402,40 +401,6 @@ static void measure_bound(void) {
     gs_program_free(program);
 }
 
-/* A source of a thousand lines: small kernels with barriers and returns, and functions that use blockIdx. */
-static void put_source(gs_text *into) {
-    for (int i = 0; i < 100; i++)
-        gs_text_add(into,
-                    "__device__ int first_%d(int n) { // of the block\n    return blockIdx.x * n;\n}\n"
-                    "__global__ void kernel_%d(float *out, const float *in, int n) {\n"
-                    "    __shared__ float part[256];\n    int i = first_%d(256) + threadIdx.x;\n"
-                    "    if (i >= n) return;\n    part[threadIdx.x] = in[i];\n"
-                    "    __syncthreads();\n    out[i] = part[255 - threadIdx.x] * %d.0f + gridDim.x; }\n",
-                    i, i, i, i);
-}
-
-static void measure_reshape(void) {
-    enum { ROUNDS = 50 };
-    gs_text text = {0};
-    gs_error error;
-    int64_t best = INT64_MAX;
-    gs_reshape_options options = {.form = GS_FORM_CONFINED};
-    put_source(&text);
-    for (int i = 0; i < ROUNDS; i++) {
-        gs_text output = {0};
-        gs_source source;
-        int64_t began = gs_now_ns();
-        if (gs_source_read(&source, "bench.cu", text.data, text.count, &error) != GS_OK ||
-            gs_reshape(&source, "kernel_50", &options, &output, &error) != GS_OK)
-            fail(&error);
-        best = gs_min(best, gs_now_ns() - began);
-        gs_source_free(&source);
-        gs_text_free(&output);
-    }
-    printf("a kernel of a source of 1,000 lines reshaped in %.2f ms\n", (double)best / 1e6);
-    gs_text_free(&text);
-}
-
 /* Barriers of a kernel on the CPU, one block after the other on one core. */
 static void measure_host(void) {
     enum { BLOCKS = 1000, THREADS = 256, BARRIERS = 20 };
@@ -533,7 +498,6 @@ int main(int count, char **words) {
                  {"fixes", measure_fixes},
                  {"shrink", measure_shrink},
                  {"bound", measure_bound},
-                 {"reshape", measure_reshape},
                  {"host", measure_host},
                  {"plan", measure_plan}};
     for (size_t i = 0; i < GS_COUNT(parts); i++)

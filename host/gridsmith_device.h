@@ -119,32 +119,42 @@ GS_INDEX(gs_grid_size, gridDim, nctaid)
 
 /* ---- barriers, fences, clocks ---- */
 
-#if !__has_builtin(__syncthreads)
-GS_DEVICE void __syncthreads() {
+/* clang 14 takes it that its barriers do not change shared variables, and moves loads of these across them. Assembly
+   that may change memory stops it. */
+#define GS_ORDERED(call)                                                                                               \
+    asm volatile("" ::: "memory");                                                                                     \
+    call;                                                                                                              \
+    asm volatile("" ::: "memory")
+
+GS_DEVICE void gs_syncthreads() {
     asm volatile("bar.sync 0;" ::: "memory");
 }
-#endif
+#define __syncthreads gs_syncthreads
 GS_DEVICE int __syncthreads_count(int holds) {
-    return __nvvm_bar0_popc(holds);
+    GS_ORDERED(int result = __nvvm_bar0_popc(holds));
+    return result;
 }
 GS_DEVICE int __syncthreads_and(int holds) {
-    return __nvvm_bar0_and(holds);
+    GS_ORDERED(int result = __nvvm_bar0_and(holds));
+    return result;
 }
 GS_DEVICE int __syncthreads_or(int holds) {
-    return __nvvm_bar0_or(holds);
+    GS_ORDERED(int result = __nvvm_bar0_or(holds));
+    return result;
 }
 GS_DEVICE void __syncwarp(unsigned mask = 0xffffffff) {
-    __nvvm_bar_warp_sync(mask);
+    GS_ORDERED(__nvvm_bar_warp_sync(mask));
 }
 GS_DEVICE void __threadfence_block() {
-    __nvvm_membar_cta();
+    GS_ORDERED(__nvvm_membar_cta());
 }
 GS_DEVICE void __threadfence() {
-    __nvvm_membar_gl();
+    GS_ORDERED(__nvvm_membar_gl());
 }
 GS_DEVICE void __threadfence_system() {
-    __nvvm_membar_sys();
+    GS_ORDERED(__nvvm_membar_sys());
 }
+#undef GS_ORDERED
 GS_DEVICE long long clock64() {
     return __nvvm_read_ptx_sreg_clock64();
 }

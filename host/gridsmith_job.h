@@ -1,8 +1,8 @@
 /*
  * gridsmith_job.h: the last parameter of a reshaped kernel, and the job file of a process that runs kernels on the CPU.
  *
- * A reshaped kernel gets one of two structs by value as its last parameter, after its own. OUT.cu declares the same
- * structs in CUDA C++ (src/reshape/prelude.c).
+ * A reshaped kernel gets one of two structs by value as its last parameter, after its own. The PTX of the form reads
+ * them (src/reshape/ptx_loop.c).
  *
  * Kernels run on the CPU in a process of their own, so that a kernel that crashes ends only that process. The library
  * writes a job into a file. The process maps the file, runs the calls in order, and writes the buffers, the times and
@@ -30,7 +30,7 @@ enum {
 typedef struct gs_persistent_parameter {
     uint32_t grid_x, grid_y, grid_z;
     uint32_t task_blocks;
-    uint64_t marks; /* uint32_t *: how often each block ran, for builds with GRIDSMITH_MARKS; else 0 */
+    uint64_t marks; /* uint32_t *: how often each block ran, for forms that count it; else 0 */
     uint64_t queue; /* uint64_t *: 0 before the first launch and after each */
 } gs_persistent_parameter;
 

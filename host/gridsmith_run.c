@@ -372,7 +372,7 @@ void gs_host_yield(void) {
 /* ---- stopping a confined kernel ---- */
 
 /* Waits at barriers and starts of blocks count. The seed determines at which one the kernel is stopped. */
-void gs_host_tick(void) {
+static void tick(void) {
     struct launch *launch = self->launch;
     if (launch->stop && atomic_fetch_sub(&launch->until_stop, 1) == 1)
         __atomic_store_n(launch->stop, 1, __ATOMIC_RELEASE);
@@ -474,7 +474,7 @@ int gs_host_barrier_at(const gs_barrier *given) {
     gs_barrier normal = *given, *wanted = &normal;
     if (normal.count == (runner->threads + WARP - 1) / WARP * WARP)
         normal.count = 0; /* all threads, by their number */
-    gs_host_tick();
+    tick();
     check_barrier(runner, wanted);
     barrier->count = wanted->count;
     if (wanted->kind == GS_WAIT_BARRIER_ARRIVE) {
@@ -769,7 +769,7 @@ static void run_block(struct runner *runner, unsigned long long turn) {
     for (unsigned i = 0; i < runner->threads; i++)
         runner->fibers[i].state = READY;
     poison_shared(runner);
-    gs_host_tick();
+    tick();
     run_threads(runner);
 }
 

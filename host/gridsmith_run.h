@@ -74,7 +74,6 @@ unsigned gs_host_active(void); /* lanes of this warp that have not returned */
 unsigned gs_host_active_at(gs_place place);
 unsigned gs_host_sm(void); /* the simulated SM of this block */
 unsigned gs_host_sms(void);    /* how many there are */
-void gs_host_tick(void);   /* counts down to the moment at which a confined kernel is stopped */
 
 void gs_host_yield(void);                          /* lets the other threads of the block run */
 void gs_host_exit(void) __attribute__((noreturn)); /* the thread returns */

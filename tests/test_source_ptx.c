@@ -387,9 +387,37 @@ static void names_find_their_entries(void **state) {
     gs_ptx_entries_free(&entries);
 }
 
+/* clang moves no load of a shared variable across a barrier. */
+static void barriers_order_shared_memory(void **state) {
+    (void)state;
+    static const char *const barriers[][2] = {{"__syncthreads()", "bar.sync"},
+                                              {"n += __syncthreads_count(n)", "bar.red.popc"},
+                                              {"n += __syncthreads_or(n)", "bar.red.or"},
+                                              {"__syncwarp()", "bar.warp.sync"},
+                                              {"__threadfence_block()", "membar"}};
+    for (size_t i = 0; i < GS_COUNT(barriers); i++) {
+        gs_text text = {0};
+        gs_ptx_compiled compiled;
+        gs_text_add(&text,
+                    "__global__ void k(int *out, const int *in, int n) {\n"
+                    "    __shared__ int first;\n    if (threadIdx.x == 0)\n        first = in[blockIdx.x];\n"
+                    "    %s;\n    out[threadIdx.x] = first + n;\n}\n",
+                    barriers[i][0]);
+        gs_ptx_source_request request = request_of(text.data, "clang");
+        if (!compile(&request, &compiled))
+            skip();
+        const char *barrier = strstr(compiled.text, barriers[i][1]);
+        if (!barrier || !strstr(barrier, "ld.shared"))
+            fail_msg("%s: the load is before it:\n%s", barriers[i][0], compiled.text);
+        gs_ptx_compiled_free(&compiled);
+        gs_text_free(&text);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(instances_of_templates_have_their_symbols),
+        cmocka_unit_test(barriers_order_shared_memory),
         cmocka_unit_test(a_mistake_has_its_file_and_line),
         cmocka_unit_test(files_beside_the_source_are_included),
         cmocka_unit_test(a_missing_kernel_is_named),

@@ -72,10 +72,10 @@ static void compile_sources(int program) {
         snprintf(name, sizeof name, "%.99s", part->name);
         snprintf(list[i].name, sizeof list[i].name, "in_%.60s", gs_zoo_at(i)->name);
         snprintf(part->name, sizeof part->name, "%s::%s", list[i].name, name);
-        list[i].text[0] = part->text;
+        list[i].text = part->text;
         names[i] = part->name;
     }
-    forms_put_all(list, sizeof list[0], KERNELS, 0, &text);
+    forms_put_all(list, sizeof list[0], KERNELS, &text);
     gs_build build = {.name = "zoo",
                       .text = text.data,
                       .size = text.count,

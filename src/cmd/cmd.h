@@ -143,9 +143,9 @@ gs_code gs_print_text(gs_text *text, gs_code code, gs_error *error);
 /* ---- sources ---- */
 
 struct gs_source;
-/* Reads a CUDA source; `folder` is where it is. The caller frees `*text`, also where it fails, and the source. Reports
-   what is wrong and returns the exit code. */
-int gs_read_source(const char *path, char **text, char *folder, size_t size, struct gs_source *source, gs_error *error);
+/* Reads a CUDA source. The caller frees `*text`, also where it fails, and the source. Reports what is wrong and returns
+   the exit code. */
+int gs_read_source(const char *path, char **text, struct gs_source *source, gs_error *error);
 
 /* ---- GPUs ---- */
 

@@ -1,6 +1,6 @@
 /*
- * reshape.c: gridsmith reshape: a kernel in another form. Persistent and confined kernels are made as PTX, whatever the
- * file is; elastic ones, and those with fewer registers, from CUDA source.
+ * reshape.c: gridsmith reshape: a kernel in another form. Whatever the file is, the kernel is taken as PTX; only
+ * elastic kernels are made of CUDA source.
  */
 #include "reshape/reshape.h"
 #include "cmd.h"
@@ -113,47 +113,6 @@ static int list_kernels(const struct options *options, const gs_ptx_file *file, 
     return status;
 }
 
-static int reshape_ptx(const struct options *options, const gs_words *words, enum gs_form form) {
-    gs_error error = {.code = GS_OK};
-    gs_ptx_options request = {.form = form, .task_blocks = (uint32_t)options->task, .looks_back = options->looks_back};
-    gs_ptx_file_request wanted = {.path = words->data[0],
-                                  .kernel = options->kernel,
-                                  .options = (const char *const *)words->data + 1,
-                                  .option_count = words->count - 1,
-                                  .compiler = options->compiler};
-    gs_ptx_file file;
-    if (find_architecture(options, &wanted.architecture, &error) != GS_OK ||
-        gs_ptx_file_open(&file, &wanted, &error) != GS_OK)
-        return gs_report(&error);
-    int status = options->list ? list_kernels(options, &file, words->data[0], &request, &error)
-                               : write_form(options, &file, &request, &error);
-    gs_ptx_file_free(&file);
-    return status;
-}
-
-/* ---- elastic ---- */
-
-static int reshape_elastic(const struct options *options, const gs_source *source, const char *folder,
-                           gs_error *error) {
-    gs_text text = {0};
-    gs_verify_result result = {0};
-    gs_verify_options request = {.form = GS_FORM_ELASTIC, .kernel = options->kernel, .folder = folder, .seconds = 60};
-    gs_launch_file *launch = gs_launch_open(options->launch, error);
-    gs_executor *executor = launch ? gs_executor_host(error) : NULL;
-    int status;
-    if (!executor || gs_verify_elastic(executor, source, launch, &request, (uint32_t)options->factor, &text, &result,
-                                       error) != GS_OK)
-        status = gs_report(error);
-    else if (result.verdict != GS_VERDICT_SAME)
-        status = gs_report(&result.reason);
-    else
-        status = write_text(&text, options->output, error);
-    gs_executor_close(executor);
-    gs_launch_free(launch);
-    gs_text_free(&text);
-    return status;
-}
-
 /* ---- registers ---- */
 
 static void print_register_table(const gs_register_variants *found) {
@@ -188,11 +147,11 @@ static gs_code print_register_json(const gs_register_variants *found, gs_error *
     return gs_print_text(&text, GS_OK, error);
 }
 
-static int list_registers(const struct options *options, const gs_source *source, gs_error *error) {
+static int list_registers(const struct options *options, const gs_ptx_file *file, int architecture, gs_error *error) {
     gs_register_variants found;
-    int architecture = 0;
-    if (find_architecture(options, &architecture, error) != GS_OK ||
-        gs_registers_find(source, options->kernel, architecture, &found, error) != GS_OK)
+    gs_ptx_place place;
+    if (gs_ptx_file_find(file, options->kernel, &place, error) != GS_OK ||
+        gs_registers_find(&place, architecture, &found, error) != GS_OK)
         return gs_report(error);
     if (options->json)
         return print_register_json(&found, error) == GS_OK ? 0 : gs_report(error);
@@ -200,20 +159,62 @@ static int list_registers(const struct options *options, const gs_source *source
     return 0;
 }
 
-/* ---- the command ---- */
+/* ---- PTX ---- */
 
-static int reshape_source(const struct options *options, const char *path, enum gs_form form) {
-    char *text = NULL, folder[400];
+static int reshape_ptx(const struct options *options, const gs_words *words, enum gs_form form) {
+    gs_error error = {.code = GS_OK};
+    gs_ptx_options request = {.form = form, .task_blocks = (uint32_t)options->task, .looks_back = options->looks_back};
+    gs_ptx_file_request wanted = {.path = words->data[0],
+                                  .kernel = options->kernel,
+                                  .options = (const char *const *)words->data + 1,
+                                  .option_count = words->count - 1,
+                                  .compiler = options->compiler};
+    gs_ptx_file file;
+    if (find_architecture(options, &wanted.architecture, &error) != GS_OK ||
+        gs_ptx_file_open(&file, &wanted, &error) != GS_OK)
+        return gs_report(&error);
+    int status = options->list               ? list_kernels(options, &file, words->data[0], &request, &error)
+                 : form == GS_FORM_REGISTERS ? list_registers(options, &file, wanted.architecture, &error)
+                                             : write_form(options, &file, &request, &error);
+    gs_ptx_file_free(&file);
+    return status;
+}
+
+/* ---- elastic ---- */
+
+static int write_elastic(const struct options *options, const gs_source *source, gs_error *error) {
+    gs_text text = {0};
+    gs_verify_result result = {0};
+    gs_verify_options request = {.form = GS_FORM_ELASTIC, .kernel = options->kernel, .seconds = 60};
+    gs_launch_file *launch = gs_launch_open(options->launch, error);
+    gs_executor *executor = launch ? gs_executor_host(error) : NULL;
+    int status;
+    if (!executor || gs_verify_elastic(executor, source, launch, &request, (uint32_t)options->factor, &text, &result,
+                                       error) != GS_OK)
+        status = gs_report(error);
+    else if (result.verdict != GS_VERDICT_SAME)
+        status = gs_report(&result.reason);
+    else
+        status = write_text(&text, options->output, error);
+    gs_executor_close(executor);
+    gs_launch_free(launch);
+    gs_text_free(&text);
+    return status;
+}
+
+static int reshape_source(const struct options *options, const char *path) {
+    char *text = NULL;
     gs_source source = {0};
     gs_error error = {.code = GS_OK};
-    int status = gs_read_source(path, &text, folder, sizeof folder, &source, &error);
+    int status = gs_read_source(path, &text, &source, &error);
     if (status == 0)
-        status = form == GS_FORM_ELASTIC ? reshape_elastic(options, &source, folder, &error)
-                                         : list_registers(options, &source, &error);
+        status = write_elastic(options, &source, &error);
     gs_source_free(&source);
     free(text);
     return status;
 }
+
+/* ---- the command ---- */
 
 static int check_usage(const gs_command *command, const struct options *options, size_t words, enum gs_form *form) {
     *form = GS_FORM_CONFINED;
@@ -224,8 +225,8 @@ static int check_usage(const gs_command *command, const struct options *options,
                         options->form ? options->form : "");
     if (!options->kernel)
         return gs_usage(command, "--kernel NAME is needed; --list shows what the file has");
-    if (*form > GS_FORM_CONFINED && words > 1)
-        return gs_usage(command, "options for a compiler are for persistent and confined kernels");
+    if (*form == GS_FORM_ELASTIC && words > 1)
+        return gs_usage(command, "options for a compiler are not for elastic kernels");
     if (*form == GS_FORM_ELASTIC && !options->launch)
         return gs_usage(command, "--launch FILE is needed, because elastic forms are found by trying");
     if (*form == GS_FORM_ELASTIC && options->factor == 3)
@@ -238,7 +239,7 @@ static int run(const gs_command *command, void *given, const gs_words *words) {
     int status = check_usage(command, given, words->count, &form);
     if (status)
         return status;
-    return form <= GS_FORM_CONFINED ? reshape_ptx(given, words, form) : reshape_source(given, words->data[0], form);
+    return form == GS_FORM_ELASTIC ? reshape_source(given, words->data[0]) : reshape_ptx(given, words, form);
 }
 
 const gs_command gs_command_reshape = {
@@ -249,9 +250,9 @@ const gs_command gs_command_reshape = {
         "FILE is PTX, a file that contains PTX (executable, library, fatbin), or a CUDA source, which is compiled.\n\n"
         "persistent: a few worker blocks an SM loop over the blocks of the grid.\n"
         "confined:   worker blocks stay on some SMs, stop at a signal, and go on later.\n"
-        "elastic:    a half or a quarter of the threads; CUDA source in and out; found by trying, so --launch\n"
-        "            is needed.\n"
-        "registers:  lists what the kernel costs under limits of registers (NVRTC is needed, a GPU is not).\n\n"
+        "elastic:    a half or a quarter of the threads; CUDA source in and out. It is found by trying on the inputs\n"
+        "            of --launch, and only for those it is known to compute the same.\n"
+        "registers:  lists what the kernel costs under limits of registers (CUDA is needed, a GPU is not).\n\n"
         "Exit code 1: it cannot be done safely; the place and the reason are on standard error.\n\n"
         "  gridsmith reshape --list app\n"
         "  gridsmith reshape a.cu --kernel softmax --as confined -o a.ptx -- -I include -DN=4 -std=c++20\n",

@@ -35,10 +35,8 @@ gs_code gs_print_text(gs_text *text, gs_code code, gs_error *error) {
 
 /* ---- sources ---- */
 
-int gs_read_source(const char *path, char **text, char *folder, size_t size, gs_source *source, gs_error *error) {
+int gs_read_source(const char *path, char **text, gs_source *source, gs_error *error) {
     size_t count;
-    const char *slash = strrchr(path, '/');
-    snprintf(folder, size, "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
     gs_code code = gs_input_all(path, (size_t)64 << 20, text, &count, error);
     if (code == GS_OK)
         code = gs_source_read(source, gs_input_name(path), *text, count, error);

@@ -5,6 +5,7 @@
 #include "reshape/reshape.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct options {
     const char *kernel, *form, *launch, *on, *tolerance, *compiler;
@@ -59,6 +60,8 @@ static void print_words(const struct options *options, const gs_verify_result *r
     if (result->reason.message[0])
         printf(": %s", result->reason.message);
     printf("\n");
+    if (strcmp(options->form, "elastic") == 0 && result->verdict == GS_VERDICT_SAME)
+        printf("known for this launch only: on other inputs an elastic kernel may compute something else\n");
     if (result->reshaped_ns)
         printf("original %.3f ms, reshaped %.3f ms in %u launch%s\n", (double)result->original_ns / 1e6,
                (double)result->reshaped_ns / 1e6, result->launches, result->launches == 1 ? "" : "es");
@@ -67,7 +70,7 @@ static void print_words(const struct options *options, const gs_verify_result *r
                100.0 * ((double)result->reshaped_ns / (double)result->original_ns - 1));
 }
 
-/* A kernel to verify: of a source, or of PTX. */
+/* A kernel to verify: of a source (elastic), or of PTX. */
 struct subject {
     const gs_source *source; /* or NULL: */
     gs_ptx_place place;
@@ -79,9 +82,10 @@ static int verify(const struct options *options, const struct subject *subject, 
     gs_executor *executor = launch ? gs_executor_open(options->on ? options->on : "host", error) : NULL;
     gs_verify_result result;
     int status;
-    gs_code code = !executor         ? error->code
-                   : subject->source ? gs_verify(executor, subject->source, launch, request, &result, error)
-                                     : gs_verify_ptx(executor, &subject->place, launch, request, &result, error);
+    gs_code code = !executor ? error->code
+                   : subject->source
+                       ? gs_verify_elastic(executor, subject->source, launch, request, 0, NULL, &result, error)
+                       : gs_verify_ptx(executor, &subject->place, launch, request, &result, error);
     if (code != GS_OK || (options->json && print_json(&result, error) != GS_OK)) {
         status = gs_report(error);
     } else {
@@ -100,13 +104,12 @@ static bool read_tolerance(const char *text, double *tolerance) {
     return !text || (*text && !*end && *tolerance >= 0 && *tolerance < 1e30);
 }
 
-static int verify_source(const struct options *options, const char *path, gs_verify_options *request) {
-    char *text = NULL, folder[400];
+static int verify_source(const struct options *options, const char *path, const gs_verify_options *request) {
+    char *text = NULL;
     gs_source source = {0};
     gs_error error = {.code = GS_OK};
     struct subject subject = {.source = &source};
-    request->folder = folder;
-    int status = gs_read_source(path, &text, folder, sizeof folder, &source, &error);
+    int status = gs_read_source(path, &text, &source, &error);
     if (status == 0)
         status = verify(options, &subject, request, &error);
     gs_source_free(&source);
@@ -149,19 +152,22 @@ static int run(const gs_command *command, void *given, const gs_words *files) {
         return gs_usage(command, "--as takes persistent, confined, elastic or registers, not \"%.40s\"", options->form);
     if (!read_tolerance(options->tolerance, &request.tolerance))
         return gs_usage(command, "--tolerance takes a number from 0 on, not \"%.40s\"", options->tolerance);
-    return request.form <= GS_FORM_CONFINED ? verify_ptx(options, files, &request)
-                                            : verify_source(options, files->data[0], &request);
+    if (request.form != GS_FORM_ELASTIC)
+        return verify_ptx(options, files, &request);
+    return files->count > 1 ? gs_usage(command, "options for a compiler are not for elastic kernels")
+                            : verify_source(options, files->data[0], &request);
 }
 
 const gs_command gs_command_verify = {
     .name = "verify",
     .summary = "Whether a reshaped kernel computes what the original does.",
     .usage = "FILE --kernel NAME --as FORM --launch LAUNCH.json [options] [-- COMPILER OPTIONS]",
-    .details = "FILE is PTX, a file that contains PTX, or a CUDA source.\n"
-               "Both run on the same inputs, and every buffer is compared, byte by byte or within --tolerance.\n"
-               "Exit code 0: the same; 1: different, or refused by 'gridsmith reshape'.\n\n"
-               "  gridsmith verify kernels/reduce.cu --kernel 'reduce<256>' --as confined --stops 5 \\\n"
-               "      --launch kernels/reduce.json\n",
+    .details =
+        "FILE is PTX, a file that contains PTX, or a CUDA source; for elastic kernels, a CUDA source.\n"
+        "Both run on the inputs of LAUNCH.json, and every buffer is compared, byte by byte or within --tolerance.\n"
+        "Exit code 0: the same; 1: different, or refused by 'gridsmith reshape'.\n\n"
+        "  gridsmith verify kernels/reduce.cu --kernel 'reduce<256>' --as confined --stops 5 \\\n"
+        "      --launch kernels/reduce.json\n",
     .options = option_table,
     .option_count = GS_COUNT(option_table),
     .options_size = sizeof(struct options),

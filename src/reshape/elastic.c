@@ -7,8 +7,10 @@
  * name, in the bounds of shared memory, in __launch_bounds__ and in the template arguments of the kernel; then also
  * plain numbers in the code. Each guess runs on the CPU, where a wrong one does no harm. The first one that computes
  * the same as the original is taken.
+ *
+ * What is known of it is what was tried: with this launch and these inputs it gave the same results. Nothing is proved
+ * for others, unlike for the forms of PTX.
  */
-#include "kernels.h"
 #include "variant.h"
 
 #include <stdlib.h>
@@ -169,8 +171,11 @@ static bool make_variant(const struct search *search, const struct guess *guess,
             gs_edits_add(&edits, token->at, token->length, "%u", constant->value / divisor);
     }
     describe(search, guess, variant);
-    gs_text_add(&variant->text, "// %s with 1/%u of the threads, by gridsmith; launch it with %s.\n#line 1 ", kernel,
-                search->factor, variant->words);
+    gs_text_add(&variant->text,
+                "// %s with 1/%u of the threads, by gridsmith; launch it with %s.\n"
+                "// It was found by trying: on other inputs and with other launches it may compute something else.\n"
+                "#line 1 ",
+                kernel, search->factor, variant->words);
     gs_text_put_json(&variant->text, source->name);
     gs_text_put(&variant->text, "\n", 1);
     bool done = gs_edits_apply(&edits, source->text, 0, source->size, &variant->text);

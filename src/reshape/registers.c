@@ -1,8 +1,8 @@
 /*
  * registers.c: the cost of a kernel under register limits, and the limit for a reshaped kernel.
  *
- * NVRTC compiles for a GPU that need not be present, and ptxas reports the cost. A limit that changes nothing is not
- * listed.
+ * The module is assembled for a GPU that need not be present, and ptxas reports the cost. A limit that changes nothing
+ * is not listed.
  */
 #include "reshape.h"
 
@@ -15,16 +15,18 @@ uint32_t gs_register_limit(int32_t original, int32_t reshaped) {
     return original > MANY || reshaped > own ? (uint32_t)own : 0;
 }
 
-gs_code gs_registers_find(const gs_source *source, const char *kernel, int architecture, gs_register_variants *found,
-                          gs_error *error) {
+gs_code gs_registers_find(const gs_ptx_place *place, int architecture, gs_register_variants *found, gs_error *error) {
     static const uint32_t limits[] = {0, 168, 128, 112, 96, 80, 72, 64, 56, 48, 40, 32, 24};
-    const char *kernels[] = {kernel};
+    const gs_ptx_module *module = place->module;
+    char symbol[GS_PTX_SYMBOL_MOST];
+    const char *kernels[] = {symbol};
+    gs_ptx_token_text(module, module->functions.data[place->function].name, symbol, sizeof symbol);
     *found = (gs_register_variants){.count = 0};
     for (size_t i = 0; i < GS_COUNT(limits); i++) {
         gs_register_variant *variant = &found->list[found->count];
-        gs_build build = {.name = source->name,
-                          .text = source->text,
-                          .size = source->size,
+        gs_build build = {.name = module->name,
+                          .text = module->text,
+                          .size = module->size,
                           .kernels = kernels,
                           .kernel_count = 1,
                           .max_registers = limits[i]};

@@ -3,9 +3,10 @@
  *
  * Read from top to bottom:
  *
- *   sources    text as tokens with their places, and edits on it (tokens.c)
- *   forms      a kernel made persistent, confined, elastic, or with fewer registers (rewrite.c, elastic.c, registers.c)
- *   PTX        the same for compiled kernels, persistent and confined (ptx_form.c)
+ *   sources    CUDA C as tokens with their places (tokens.c)
+ *   forms      their names (form_names.c), and elastic ones, which are made of sources (elastic.c)
+ *   PTX        persistent and confined ones, which are made of PTX (ptx_form.c), and the PTX of a file (ptx_file.c)
+ *   registers  what a kernel costs under limits of registers (registers.c)
  *   numbers    the types of the elements of buffers (launch.c)
  *   launches   files with the grid, the block and the arguments of a call (launch.c)
  *   host       kernels compiled by the system's compiler and run on the CPU (host.c, translate.c, ptx_host.c)
@@ -28,14 +29,6 @@ typedef enum gs_token_kind {
     GS_TOKEN_MARK /* punctuation: one character, except "::", "->" and "##"; digraphs are replaced by what they mean */
 } gs_token_kind;
 
-/* What a `{` opens, as far as the tokens before it show. */
-typedef enum gs_scope {
-    GS_SCOPE_NONE,      /* not a `{` */
-    GS_SCOPE_NAMESPACE, /* namespace, extern "C" */
-    GS_SCOPE_CLASS,     /* class, struct, union, enum */
-    GS_SCOPE_CODE       /* bodies, blocks, initializers */
-} gs_scope;
-
 #define GS_NO_TOKEN UINT32_MAX
 
 typedef struct gs_token {
@@ -44,7 +37,7 @@ typedef struct gs_token {
     uint32_t within;    /* the `{` around it, or GS_NO_TOKEN */
     uint32_t directive; /* the `#` that begins the directive it is in, or GS_NO_TOKEN */
     uint8_t kind;       /* gs_token_kind */
-    uint8_t scope;      /* gs_scope */
+    bool opens_space;   /* the `{` of a namespace or of extern "C", as far as the tokens before it show */
     char mark;          /* the character, or 'S' for "::", 'A' for "->", 'P' for "##"; 0: not a mark */
 } gs_token;
 
@@ -68,37 +61,11 @@ bool gs_token_is(const gs_source *source, size_t token, const char *word);
 size_t gs_token_after(const gs_source *source, size_t token);
 /* Whether the token is outside of functions and classes. */
 bool gs_token_is_outside(const gs_source *source, size_t token);
-/* An error about a token: file, line, column, a caret and the reason. */
-gs_code gs_source_fail(const gs_source *source, size_t token, gs_error *error, gs_code code, const char *format, ...)
-    __attribute__((format(printf, 5, 6)));
 
 /* ---- forms ---- */
 
-typedef struct gs_reshape_options {
-    enum gs_form form;    /* GS_FORM_PERSISTENT or GS_FORM_CONFINED */
-    const char *folder;   /* the folder of #include "x.h", or NULL: such headers are refused */
-    uint32_t task_blocks; /* confined: the most blocks in a task if the launch does not set it; 0: 10 */
-    bool is_alone;        /* the bodies of other kernels are removed, to save compile time */
-} gs_reshape_options;
-
-/* Appends the source with the kernel reshaped. Namespaces and template arguments in `kernel` are ignored. GS_E_REFUSED:
-   reshaping is not safe; the error has the place and the reason. */
-gs_code gs_reshape(const gs_source *source, const char *kernel, const gs_reshape_options *options, gs_text *into,
-                   gs_error *error);
-
 const char *gs_form_name(enum gs_form form);
 bool gs_form_find(const char *name, enum gs_form *form); /* not "original" */
-
-/* Appends a report on each kernel of the file, whether it can be reshaped, as gridsmith.reshape/1. */
-typedef struct gs_report_counts {
-    size_t kernels, accepted;
-} gs_report_counts;
-gs_code gs_reshape_report(const gs_source *source, const gs_reshape_options *options, gs_report_counts *counts,
-                          gs_text *into, gs_error *error);
-
-/* The kernels that a source defines, each once, with their namespaces, but without templates, whose arguments are
-   unknown. Returns their number, of which the first `most` are in `names`; SIZE_MAX: failed. */
-size_t gs_source_kernels(const gs_source *source, char (*names)[GS_JOB_NAME], size_t most, gs_error *error);
 
 /* One way to run a kernel, the original or a reshaped one. */
 typedef struct gs_variant {
@@ -117,27 +84,6 @@ typedef struct gs_variant {
    after a run. False: there is no such guess. All numbers are less than GS_ELASTIC_GUESSES. */
 enum { GS_ELASTIC_GUESSES = 48 };
 bool gs_elastic_guess(const gs_source *source, uint32_t factor, uint32_t number, gs_variant *variant);
-
-/* The register limit with which a reshaped kernel should be compiled, given the register counts of the original and of
-   the reshaped kernel without a limit. It is the count of the original, but at least 32, in two cases: if the reshaped
-   kernel takes more, because fewer blocks would fit on an SM; and if the original takes more than 64, because the
-   compiler may otherwise aim at more blocks and keep fewer loads in flight. 0: no limit. */
-uint32_t gs_register_limit(int32_t original, int32_t reshaped);
-
-/* The cost of a kernel under register limits, from none downwards. */
-typedef struct gs_register_variant {
-    uint32_t limit; /* 0: none */
-    gs_cost cost;
-} gs_register_variant;
-
-typedef struct gs_register_variants {
-    gs_register_variant list[16];
-    size_t count;
-} gs_register_variants;
-
-/* `architecture` is e.g. 90 for compute capability 9.0. GS_E_NO_GPU: NVRTC is not installed. */
-gs_code gs_registers_find(const gs_source *source, const char *kernel, int architecture, gs_register_variants *found,
-                          gs_error *error);
 
 /* ---- forms of PTX (ptx_form.c) ---- */
 
@@ -209,6 +155,28 @@ typedef struct gs_ptx_list_counts {
 /* Appends gridsmith.reshape/2: each kernel, and what each form says about it. `options->form` is not used. */
 gs_code gs_ptx_file_list(const gs_ptx_file *file, const char *path, const gs_ptx_options *options, gs_text *into,
                          gs_ptx_list_counts *counts, gs_error *error);
+
+/* ---- registers (registers.c) ---- */
+
+/* The register limit with which a reshaped kernel should be compiled, given the register counts of the original and of
+   the reshaped kernel without a limit. It is the count of the original, but at least 32, in two cases: if the reshaped
+   kernel takes more, because fewer blocks would fit on an SM; and if the original takes more than 64, because the
+   compiler may otherwise aim at more blocks and keep fewer loads in flight. 0: no limit. */
+uint32_t gs_register_limit(int32_t original, int32_t reshaped);
+
+/* The cost of a kernel under register limits, from none downwards. */
+typedef struct gs_register_variant {
+    uint32_t limit; /* 0: none */
+    gs_cost cost;
+} gs_register_variant;
+
+typedef struct gs_register_variants {
+    gs_register_variant list[16];
+    size_t count;
+} gs_register_variants;
+
+/* `architecture` is e.g. 90 for compute capability 9.0. GS_E_NO_GPU: there is no assembler. */
+gs_code gs_registers_find(const gs_ptx_place *place, int architecture, gs_register_variants *found, gs_error *error);
 
 /* ---- numbers: the types of the elements of buffers ---- */
 
@@ -284,8 +252,7 @@ gs_code gs_host_translate_ptx(const gs_build *build, gs_text *into, gs_error *er
 
 typedef struct gs_verify_options {
     enum gs_form form;
-    const char *kernel; /* with template arguments, if it is a template */
-    const char *folder; /* see gs_reshape_options */
+    const char *kernel; /* of a source: with template arguments, if it is a template */
     uint32_t workers, task_blocks, stops;
     uint32_t registers;     /* for GS_FORM_REGISTERS: the limit */
     double tolerance;       /* floating-point numbers may differ by it, relative to the larger of 1 and the original */
@@ -305,17 +272,15 @@ typedef struct gs_verify_result {
 } gs_verify_result;
 
 const char *gs_verdict_name(gs_verdict verdict);
-/* Runs both kernels. A code other than GS_OK is an error in the input or of the system; a fault of the reshaped kernel
-   is a verdict. */
-gs_code gs_verify(gs_executor *executor, const gs_source *source, const gs_launch_file *launch,
-                  const gs_verify_options *options, gs_verify_result *result, gs_error *error);
-
-/* The same for a kernel of a PTX module, persistent or confined. `options->kernel` is not used. */
+/* Runs a kernel of a PTX module and its persistent or confined form, or the same with a limit of registers
+   (GS_FORM_REGISTERS). `options->kernel` is not used. A code other than GS_OK is an error in the input or of the
+   system; a fault of the reshaped kernel is a verdict. */
 gs_code gs_verify_ptx(gs_executor *executor, const gs_ptx_place *place, const gs_launch_file *launch,
                       const gs_verify_options *options, gs_verify_result *result, gs_error *error);
 
-/* The same for elastic blocks: searches for variants with a half and a quarter of the threads (only one of them if
-   `factor` is 2 or 4). Stores the source of the first that computes the same in `text`, if that is not NULL. */
+/* The same for elastic forms of a source: searches for variants with a half and a quarter of the threads (only one of
+   them if `factor` is 2 or 4). "Same" means: with this launch, on these inputs. Stores the source of the first such
+   variant in `text`, if that is not NULL. */
 gs_code gs_verify_elastic(gs_executor *executor, const gs_source *source, const gs_launch_file *launch,
                           const gs_verify_options *options, uint32_t factor, gs_text *text, gs_verify_result *result,
                           gs_error *error);

@@ -1,16 +1,15 @@
 /*
  * tokens.c: a CUDA source as tokens.
  *
- * Reshaping works on tokens, not on a syntax tree: all text that is not changed stays as it was, including blanks. A
- * token is a place in the text; comments and blanks are between tokens. A bracket has the index of its matching
- * bracket, each token that of the brace around it and of the directive it is in, and a `{` the kind of scope it opens.
+ * Elastic forms (elastic.c) and kernels on the CPU (translate.c) change a source at a few tokens: all other text stays
+ * as it was, including blanks. A token is a place in the text; comments and blanks are between tokens. A bracket has
+ * the index of its matching bracket, and each token that of the brace around it and of the directive it is in.
  *
  * Surprising: `<` and `>` are never brackets here, because only a compiler can tell. Directives are not evaluated: all
  * branches of an #if are read, so a file whose brackets match only within each branch is refused.
  */
 #include "reshape.h"
 
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,18 +20,6 @@ static gs_code fail_here(const gs_source *source, size_t at, gs_error *error, co
     if (error)
         snprintf(error->file, sizeof error->file, "%s", source->name);
     gs_error_place(error, source->text, source->size, at, 1, 1);
-    return code;
-}
-
-gs_code gs_source_fail(const gs_source *source, size_t token, gs_error *error, gs_code code, const char *format, ...) {
-    char message[sizeof error->message];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(message, sizeof message, format, arguments);
-    va_end(arguments);
-    fail_here(source, token < source->tokens.count ? source->tokens.data[token].at : source->size, error, message);
-    if (error)
-        error->code = code;
     return code;
 }
 
@@ -52,7 +39,7 @@ size_t gs_token_after(const gs_source *source, size_t token) {
 bool gs_token_is_outside(const gs_source *source, size_t token) {
     const gs_token *tokens = source->tokens.data;
     uint32_t at = tokens[token].within;
-    while (at != GS_NO_TOKEN && tokens[at].scope == GS_SCOPE_NAMESPACE)
+    while (at != GS_NO_TOKEN && tokens[at].opens_space)
         at = tokens[at].within;
     return at == GS_NO_TOKEN;
 }
@@ -306,25 +293,22 @@ static bool add_tokens(struct reader *reader, bool *out_of_memory) {
 
 /* ---- brackets ---- */
 
-/* What the `{` at `brace` opens: looks back to the end of the statement before. */
-static gs_scope scope_of(const gs_source *source, size_t brace) {
+/* Whether the `{` at `brace` opens a namespace: looks back to the end of the statement before. */
+static bool opens_space(const gs_source *source, size_t brace) {
     const gs_token *tokens = source->tokens.data;
     for (size_t i = brace; i-- > 0;) {
         const gs_token *token = &tokens[i];
         if (token->directive != GS_NO_TOKEN)
             continue;
         if (token->kind == GS_TOKEN_STRING && i > 0 && gs_token_is(source, i - 1, "extern"))
-            return GS_SCOPE_NAMESPACE;
+            return true;
         if (token->mark == ')' || token->mark == '=' || token->mark == ';' || token->mark == '{' ||
             token->mark == '}' || token->mark == ',' || token->mark == '(')
-            return GS_SCOPE_CODE;
+            return false;
         if (gs_token_is(source, i, "namespace"))
-            return GS_SCOPE_NAMESPACE;
-        if (gs_token_is(source, i, "class") || gs_token_is(source, i, "struct") || gs_token_is(source, i, "union") ||
-            gs_token_is(source, i, "enum"))
-            return GS_SCOPE_CLASS;
+            return true;
     }
-    return GS_SCOPE_CODE;
+    return false;
 }
 
 static char closing_of(char open) {
@@ -343,21 +327,22 @@ static gs_code match_brackets(gs_source *source, uint32_t *stack, gs_error *erro
         if (token->mark == '(' || token->mark == '[' || token->mark == '{') {
             stack[depth++] = i;
             if (token->mark == '{') {
-                token->scope = (uint8_t)scope_of(source, i);
+                token->opens_space = opens_space(source, i);
                 within = i;
             }
         } else if (token->mark == ')' || token->mark == ']' || token->mark == '}') {
             gs_token *open = depth ? &source->tokens.data[stack[depth - 1]] : NULL;
             if (!open || closing_of(open->mark) != token->mark)
-                return gs_source_fail(source, i, error, GS_E_SYNTAX,
-                                      "this bracket has no matching bracket (it may be in another branch of an #if)");
+                return fail_here(source, token->at, error,
+                                 "this bracket has no matching bracket (it may be in another branch of an #if)");
             open->match = i;
             token->match = stack[--depth];
             if (token->mark == '}')
                 within = token->within = open->within;
         }
     }
-    return depth ? gs_source_fail(source, stack[depth - 1], error, GS_E_SYNTAX, "this bracket is not closed") : GS_OK;
+    return depth ? fail_here(source, source->tokens.data[stack[depth - 1]].at, error, "this bracket is not closed")
+                 : GS_OK;
 }
 
 gs_code gs_source_read(gs_source *source, const char *name, const char *text, size_t size, gs_error *error) {

@@ -1,5 +1,5 @@
 /*
- * verify.c: whether a reshaped kernel computes the same as the original.
+ * verify.c: whether a reshaped kernel computes the same as the original, on the inputs of one launch.
  *
  * Both run on the same inputs, and every buffer is compared. If something differs, the block that writes the first
  * different element is found by running fewer and fewer blocks of the original. The original also runs once more with
@@ -195,6 +195,19 @@ static gs_code make_form(const gs_ptx_place *place, const gs_verify_options *opt
     return gs_ptx_reshape(place->module, place->function, &request, text, NULL, error);
 }
 
+/* The form of the options: its text, with and without marks, and its name. */
+static gs_code make_variant(const gs_ptx_place *place, const gs_verify_options *options, gs_variant *variant,
+                            gs_error *error) {
+    variant->form = options->form;
+    if (options->form == GS_FORM_REGISTERS) { /* the same text */
+        variant->max_registers = options->registers;
+        return GS_OK;
+    }
+    gs_ptx_form_symbol(place->module, place->function, options->form, variant->kernel, sizeof variant->kernel);
+    gs_code code = make_form(place, options, true, &variant->text, error);
+    return code == GS_OK ? make_form(place, options, false, &variant->unmarked, error) : code;
+}
+
 gs_code gs_verify_ptx(gs_executor *executor, const gs_ptx_place *place, const gs_launch_file *launch,
                       const gs_verify_options *options, gs_verify_result *result, gs_error *error) {
     const gs_source source = {.name = place->module->name, .text = place->module->text, .size = place->module->size};
@@ -207,11 +220,7 @@ gs_code gs_verify_ptx(gs_executor *executor, const gs_ptx_place *place, const gs
     gs_ptx_token_text(place->module, place->module->functions.data[place->function].name, symbol, sizeof symbol);
     request.kernel = symbol;
     gs_variant variant = gs_variant_original(launch, symbol);
-    variant.form = options->form;
-    gs_ptx_form_symbol(place->module, place->function, options->form, variant.kernel, sizeof variant.kernel);
-    gs_code code = make_form(place, options, true, &variant.text, &result->reason);
-    if (code == GS_OK)
-        code = make_form(place, options, false, &variant.unmarked, &result->reason);
+    gs_code code = make_variant(place, options, &variant, &result->reason);
     if (code == GS_OK)
         return try_variant(executor, &source, launch, &request, &variant, result, error);
     gs_text_free(&variant.text);
@@ -280,29 +289,4 @@ gs_code gs_verify_elastic(gs_executor *executor, const gs_source *source, const 
     if (!is_host)
         gs_executor_close(original.executor);
     return code;
-}
-
-/* ---- any form ---- */
-
-gs_code gs_verify(gs_executor *executor, const gs_source *source, const gs_launch_file *launch,
-                  const gs_verify_options *options, gs_verify_result *result, gs_error *error) {
-    gs_variant variant = gs_variant_original(launch, options->kernel);
-    gs_reshape_options reshape = {.form = options->form, .folder = options->folder};
-    *result = (gs_verify_result){0};
-    if (options->form == GS_FORM_ELASTIC)
-        return gs_verify_elastic(executor, source, launch, options, 0, NULL, result, error);
-    variant.form = options->form;
-    variant.max_registers = options->registers;
-    gs_code code = GS_OK;
-    if (options->form == GS_FORM_PERSISTENT || options->form == GS_FORM_CONFINED)
-        code = gs_reshape(source, options->kernel, &reshape, &variant.text, &result->reason);
-    if (code == GS_OK)
-        return try_variant(executor, source, launch, options, &variant, result, error);
-    gs_text_free(&variant.text);
-    if (code != GS_E_REFUSED) {
-        *error = result->reason;
-        return code;
-    }
-    result->verdict = GS_VERDICT_REFUSED;
-    return GS_OK;
 }

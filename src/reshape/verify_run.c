@@ -1,8 +1,8 @@
 /*
  * verify_run.c: runs a kernel on the inputs of a launch, and compares the results of two such runs.
  *
- * Each run fills the buffers again, so that all variants start with the same bytes. A persistent or confined kernel is
- * compiled with GRIDSMITH_MARKS, and each block of its grid must have run exactly once.
+ * Each run fills the buffers again, so that all variants start with the same bytes. A persistent or confined kernel
+ * counts how often each block of its grid ran, which must be once; when it is timed, it does not.
  */
 #include "variant.h"
 
@@ -53,7 +53,6 @@ static bool has_block_loop(const gs_verify_run *run) {
 }
 
 gs_code gs_verify_run_compile(gs_verify_run *run, const gs_source *source, gs_error *error) {
-    static const char *const marks[] = {"-DGRIDSMITH_MARKS"};
     const char *kernels[] = {run->variant->kernel};
     const gs_variant *variant = run->variant;
     const gs_text *text = run->is_timed && variant->unmarked.data ? &variant->unmarked : &variant->text;
@@ -62,8 +61,6 @@ gs_code gs_verify_run_compile(gs_verify_run *run, const gs_source *source, gs_er
                       .size = text->data ? text->count : source->size,
                       .kernels = kernels,
                       .kernel_count = 1,
-                      .options = marks,
-                      .option_count = has_block_loop(run) && !run->is_timed,
                       .address_sanitizer = run->options->address_sanitizer,
                       .max_registers = variant->max_registers};
     run->module = run->executor->ops->compile(run->executor, &build, error);

@@ -47,7 +47,7 @@ typedef struct gs_worker_options {
     const char *program;   /* the gridsmith program; NULL: $GRIDSMITH_PROGRAM, or the running one */
     int32_t sms;           /* host: how many it has; 0: 8 */
     uint64_t memory_bytes; /* host: how much memory it has; 0: 1 GiB */
-    bool checks_marks;     /* images have GRIDSMITH_MARKS: each block of a confined launch must run exactly once */
+    bool checks_marks;     /* confined kernels count their blocks: each block of a launch must run exactly once */
 } gs_worker_options;
 
 enum {

@@ -56,8 +56,10 @@ on small 0 "reduce<256> as confined: same" verify "$kernels/reduce.cu" --kernel 
     --stops 3 --task 2 --launch "$kernels/reduce.json" --on cuda --repeat 2
 on small 0 "vector_add as registers: same" verify "$kernels/vector_add.cu" --kernel vector_add --as registers \
     --registers 32 --launch "$kernels/vector_add.json" --on cuda:0
+on small 0 '"variants":[{"max_registers":0,"registers":' reshape "$kernels/ptx/reduce.ptx" --kernel 'reduce<256>' \
+    --as registers --json
 on compile-fails 2 "NVRTC says: error: this is pretended" verify "$kernels/vector_add.cu" --kernel vector_add \
-    --as registers --launch "$kernels/vector_add.json" --on cuda
+    --as elastic --launch "$kernels/vector_add.json" --on cuda
 on no-device 3 'there is no GPU "0": CUDA sees 0' verify "$kernels/vector_add.cu" --kernel vector_add \
     --as persistent --launch "$kernels/vector_add.json" --on cuda
 

@@ -1,7 +1,7 @@
 /*
  * run.pml: a confined run: is each block done once, however often its SMs change?
  *
- * Modelled: a grid of BLOCKS blocks, taken by workers TASK at a time from a counter (src/reshape/prelude.c: taking a task
+ * Modelled: a grid of BLOCKS blocks, taken by workers TASK at a time from a counter (src/reshape/ptx_loop.c: taking a task
  * is one atomic addition; a worker looks at the mask before its first one, and leaves where its SM is not allowed; later it
  * looks while it takes, shortly before or after, and leaves when that task is done, or it looks before). The device
  * process as in src/worker/confined.c: workers are sent in flights, one for each of two SMs, also beside those that

@@ -1,5 +1,9 @@
-// refuse: 4:18: a macro generates the text of this assembly
-#define MOVE "mov.u32 %0, %%tid.x;"
+// A macro generates the assembly.
+// only: ptx
+#define MOVE "mov.u32 %0, %%ctaid.x;"
 __global__ void trap(int *out, const int *in, int n) {
-    asm volatile(MOVE : "=r"(out[0]));
+    int block;
+    asm volatile(MOVE : "=r"(block));
+    out[block * blockDim.x + threadIdx.x] = in[block];
 }
+#undef MOVE

@@ -1,9 +1,11 @@
-// refuse: 4:8: it reads the number of its block without blockIdx
+// The number of the block, and the grid, come from assembly.
+// only: ptx
 __device__ int number() {
-    int number;
+    int number, blocks;
     asm("mov.u32 %0, %%cta" "id.x;" : "=r"(number));
-    return number;
+    asm("mov.u32 %0, %%nctaid.x;" : "=r"(blocks));
+    return blocks - 1 - number;
 }
 __global__ void trap(int *out, const int *in, int n) {
-    out[number()] = in[0];
+    out[number() * blockDim.x + threadIdx.x] = in[blockIdx.x];
 }

@@ -1,3 +1,4 @@
+// Comments between the parameters and the body.
 __global__ void trap(int *out, const int *in,
                      int n // how many
 ) // the body

@@ -1,6 +1,13 @@
-// refuse: 4:21: the assembly ends the thread
+// Assembly ends some threads; the others meet at a barrier.
+// only: ptx
 __global__ void trap(int *out, const int *in, int n) {
-    if (threadIdx.x > 3)
+    __shared__ int sum;
+    if (threadIdx.x == 0)
+        sum = 0;
+    __syncthreads();
+    if ((threadIdx.x + blockIdx.x) % 4 == 3)
         asm volatile("exit;");
-    out[threadIdx.x] = in[0];
+    atomicAdd(&sum, in[blockIdx.x * blockDim.x + threadIdx.x]);
+    __syncthreads();
+    out[blockIdx.x * blockDim.x + threadIdx.x] = sum;
 }

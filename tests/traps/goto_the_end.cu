@@ -1,3 +1,4 @@
+// A jump to a return.
 __global__ void trap(int *out, const int *in, int n) {
     __shared__ int part[64];
     int i = blockIdx.x * blockDim.x + threadIdx.x;

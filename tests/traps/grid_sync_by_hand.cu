@@ -1,4 +1,5 @@
-// refuse: 5:5: it synchronizes with the whole grid
+// Each block waits until all have begun.
+// refuse: it waits in a loop for memory that another block may write
 __device__ volatile int arrived;
 __global__ void trap(int *out, const int *in, int n) {
     atomicAdd((int *)&arrived, 1);

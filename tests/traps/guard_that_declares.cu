@@ -1,4 +1,4 @@
-// refuse: 4:9: a thread may return here while others of its warp go on
+// The condition of the return declares a variable, and a vote follows.
 __global__ void trap(int *out, const int *in, int n) {
     if (int left = in[threadIdx.x] % 2)
         return;

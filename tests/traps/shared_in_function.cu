@@ -1,3 +1,4 @@
+// Shared memory of a function.
 __device__ int rotate(int value) {
     __shared__ int part[64];
     part[threadIdx.x] = value;

@@ -1,5 +1,4 @@
 // Two kernels share a function that asks for the block; only one is reshaped, and the other still works.
-// other: bystander
 __device__ int here() {
     return blockIdx.x * blockDim.x + threadIdx.x;
 }

@@ -1,5 +1,4 @@
 // The function that both share works on warps, and threads of the reshaped kernel return.
-// other: bystander
 __device__ int count_even(int value) {
     return __popc(__ballot_sync(0xffffffffu, value % 2 == 0));
 }

@@ -1,4 +1,4 @@
-// refuse: 3:9: a declaration of this name may hide that of CUDA
+// A variable has the name of CUDA's.
 __device__ int first() {
     int blockIdx = 3;
     return blockIdx;
