@@ -351,7 +351,7 @@ static void skipped_waves_change_nothing(void **state) {
 
 /* The engine that repeats, the engine that does not, and the literal algorithm. */
 static void repeated_launches_change_nothing(void **state) {
-    uint64_t seed = test_number("GRIDSMITH_SEED", 1) + 200, runs = test_number("GRIDSMITH_RUNS", 100000);
+    uint64_t seed = test_number("GRIDSMITH_SEED", 1) + 200, runs = test_number("GRIDSMITH_RUNS", 100000) / 10;
     size_t repeated = 0, with = 0;
     (void)state;
     for (uint64_t i = 0; i < runs; i++) {
@@ -422,7 +422,7 @@ static size_t compare_program(uint64_t seed, uint64_t index) {
 }
 
 static void programs_are_played_literally(void **state) {
-    uint64_t seed = test_number("GRIDSMITH_SEED", 1) + 300, runs = test_number("GRIDSMITH_RUNS", 100000) / 4;
+    uint64_t seed = test_number("GRIDSMITH_SEED", 1) + 300, runs = test_number("GRIDSMITH_RUNS", 100000) / 10;
     size_t repeated = 0, with = 0;
     (void)state;
     for (uint64_t i = 0; i < runs; i++) {

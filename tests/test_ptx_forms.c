@@ -4,7 +4,7 @@
  * Many random kernels (random_ptx.c) form one module, which is compiled once for the CPU. Each kernel runs as it is,
  * persistent and confined, with few and many worker blocks, with stops, and with blocks and threads in random order.
  * The output, the sums and the count of each block must be the same. As many kernels run as GRIDSMITH_RUNS divided by
- * 2500.
+ * 5000.
  *
  * So that the test is known to find mistakes, it also runs with forms that are broken on purpose.
  */
@@ -202,7 +202,7 @@ static struct counts check_module(uint64_t seed, uint64_t first, const struct br
 
 static void forms_compute_the_same(void **state) {
     (void)state;
-    uint64_t seed = test_number("GRIDSMITH_SEED", 1), runs = test_number("GRIDSMITH_RUNS", 100000) / 2500;
+    uint64_t seed = test_number("GRIDSMITH_SEED", 1), runs = test_number("GRIDSMITH_RUNS", 100000) / 5000;
     struct counts all = {0};
     for (uint64_t first = 0; first < runs || !first; first += KERNELS) {
         struct counts counts = check_module(seed, first, NULL, true);

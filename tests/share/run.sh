@@ -96,7 +96,7 @@ for signal in TERM KILL; do
 done
 
 # ---- a pretended GPU ----
-GRIDSMITH_FAKE=small LD_LIBRARY_PATH=$folder "$share" --program "$program" --size small --seconds 0.02 --repeats 2 \
+GRIDSMITH_FAKE=small GRIDSMITH_PTXAS=$(dirname "$0")/../fake/ptxas LD_LIBRARY_PATH=$folder "$share" --program "$program" --size small --seconds 0.02 --repeats 2 \
     --sms 4 --only BS-TR >"$work/out" 2>"$work/err" </dev/null || complain "a pair on a pretended GPU"
 says "BS-TR"
 grep -qF failed "$work/out" && complain "a pair on a pretended GPU failed"

@@ -1,5 +1,4 @@
 // Barriers that count: those that returned have no voice.
-// refuse: not all threads reach the barriers of this kernel, one of which votes
 __global__ void trap(int *out, const int *in, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (threadIdx.x % 5 == 3)
