@@ -123,11 +123,11 @@ GS_CLIENT_API gs_client_code gs_client_fill(gs_client *client, uint32_t stream, 
 
 typedef struct gs_client_source {
     const char *name;           /* the file name in error messages; NULL: "source.cu" */
-    const char *text;           /* CUDA C */
+    const char *text;           /* CUDA C++, PTX, or the bytes of a file that contains PTX: a cubin, a library */
     size_t size;                /* 0: the text ends with a NUL */
-    const char *const *kernels; /* names, with template arguments if there are any: "reduce<256>" */
+    const char *const *kernels; /* names, with template arguments if there are any: "reduce<256>"; or symbols */
     uint32_t kernel_count;
-    const char *const *options; /* for the compiler: "-DTILE=16" */
+    const char *const *options; /* for the compiler of CUDA C++: "-DTILE=16" */
     uint32_t option_count;
 } gs_client_source;
 
