@@ -42,6 +42,15 @@ static gs_code open_board(gs_tenants *tenants, gs_error *error) {
     return GS_OK;
 }
 
+/* The last program takes the board with it: nothing that it wrote there stays. */
+static void close_board_if_unused(gs_tenants *tenants) {
+    if (tenants->first || !tenants->board)
+        return;
+    munmap(tenants->board, sizeof *tenants->board);
+    close(tenants->board_fd);
+    tenants->board = NULL;
+}
+
 /* A slot of the board for a latency program; GS_BOARD_SLOTS: none is free. */
 static uint32_t free_slot(const gs_tenants *tenants) {
     uint32_t slot = 0;
@@ -85,6 +94,7 @@ gs_tenant *gs_tenant_open(gs_tenants *tenants, const gs_tenant_options *options,
     if (*page_fd < 0) {
         if (options->is_latency && tenant->slot < GS_BOARD_SLOTS)
             tenants->slots &= ~((uint32_t)1 << tenant->slot);
+        close_board_if_unused(tenants);
         free(tenant);
         return NULL;
     }
@@ -113,6 +123,7 @@ void gs_tenant_close(gs_tenant *tenant) {
     publish_counts(tenants);
     if (tenant->options.is_latency)
         clear_slot(tenants, tenant->slot);
+    close_board_if_unused(tenants);
     munmap(tenant->page, sizeof *tenant->page);
     free(tenant);
 }
@@ -120,11 +131,6 @@ void gs_tenant_close(gs_tenant *tenant) {
 void gs_tenants_close(gs_tenants *tenants) {
     while (tenants->first)
         gs_tenant_close(tenants->first);
-    if (!tenants->board)
-        return;
-    munmap(tenants->board, sizeof *tenants->board);
-    close(tenants->board_fd);
-    tenants->board = NULL;
 }
 
 /* ---- the status ---- */
