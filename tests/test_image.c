@@ -376,6 +376,34 @@ static void another_compiler_compiles_again(void **state) {
     unsetenv("CC");
 }
 
+/* PTX, an object, a fatbin that is compressed, a library: all of them have the kernel `add`. */
+static void images_are_made_of_files_with_ptx(void **state) {
+    static const char *const names[] = {"add90.ptx", "add.o", "size.fatbin", "library.a"};
+    gs_error error = {.code = GS_OK};
+    char path[100], *bytes;
+    size_t size;
+    (void)state;
+    for (size_t i = 0; i <= GS_COUNT(names); i++) {
+        const char *name = i < GS_COUNT(names) ? names[i] : "add.cubin";
+        snprintf(path, sizeof path, "tests/fuzz/corpus/container/%s", name);
+        assert_int_equal(gs_input_all(test_path(path), 1 << 20, &bytes, &size, NULL), GS_OK);
+        gs_image_source source = {.name = name, .text = bytes, .size = size, .kernels = {"add"}, .kernel_count = 1};
+        gs_image *image = gs_image_make(in_folder("cache"), &source, &(gs_image_request){.architecture = 0}, &error);
+        if (i < GS_COUNT(names)) {
+            if (!image)
+                fail_msg("%s: %s", name, error.message);
+            assert_int_equal(image->kernel_count, 1);
+            assert_string_equal(image->kernels[0].name, "add");
+            assert_true(image->kernels[0].can_be_confined);
+            gs_image_free(image);
+        } else {
+            assert_null(image);
+            assert_non_null(strstr(error.message, "this cubin has machine code only"));
+        }
+        free(bytes);
+    }
+}
+
 /* ---- what no source may do ---- */
 
 static void expect_refusal(const char *text, const gs_compiler_limits *limits, const char *words) {
@@ -596,6 +624,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(images_depend_on_what_they_include),
         cmocka_unit_test(images_of_files_that_change_meanwhile_are_not_kept),
         cmocka_unit_test(another_compiler_compiles_again),
+        cmocka_unit_test(images_are_made_of_files_with_ptx),
         cmocka_unit_test(only_plain_files_are_included),
         cmocka_unit_test(compilers_are_limited),
         cmocka_unit_test(compilers_see_only_what_was_found),
