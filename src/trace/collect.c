@@ -331,7 +331,7 @@ static gs_code describe_run(const struct maker *maker, gs_run *run, int64_t devi
         return gs_fail_memory(error);
     for (size_t i = 0; i < collection->gpus.count; i++) {
         const gs_traced_gpu *gpu = &collection->gpus.data[i];
-        if (gpu->device != device || run->origin.gpu_name)
+        if (gpu->device != device || run->origin.gpu_name || !gpu->name[0])
             continue;
         run->origin.gpu_name = strdup(gpu->name);
         run->gpu = known_gpu(gpu->name, gpu->sms);
