@@ -27,7 +27,7 @@
 enum {
     ANSWER_MS = 5000, /* a daemon that does not answer within this is not there */
     LOOK_MS = 20,     /* how often marks are checked */
-    AFTER_END = 100,  /* so many times marks are removed after the daemon's end */
+    AFTER_END = 100,  /* how often marks are removed after the daemon has ended */
     AFTER_END_MS = 100
 };
 

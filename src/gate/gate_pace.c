@@ -7,7 +7,7 @@
 
 enum {
     FIRST_SAMPLES = 4,    /* of each kernel, */
-    SAMPLE_EVERY = 1024,  /* and then one of so many launches */
+    SAMPLE_EVERY = 1024,  /* later: one of this many launches */
     LONG_NS = 100000,     /* a longer kernel is long */
     UNKNOWN_NS = 1000000, /* a kernel that was not timed yet */
     COPY_BYTES_PER_NS = 1000,

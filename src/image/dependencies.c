@@ -293,7 +293,7 @@ static gs_code read_found(gs_dependencies *all, size_t number, gs_error *error) 
     if (found->dependency.has_digest)
         digest_of(text, size, found->dependency.digest);
     all->bytes += size;
-    if (!found->is_own && !found->is_system && gs_include_is_unstable(text, size, all->has_assembly))
+    if (!found->is_own && !found->is_system && gs_include_is_unstable(text, size))
         all->is_incomplete = true;
     snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
     gs_code code = scan_text(all, path, found->is_system, text, size, folder, error);
@@ -332,7 +332,7 @@ gs_code gs_dependencies_add_text(gs_dependencies *all, const char *name, const c
                                  const char *folder, gs_error *error) {
     size_t before = all->count;
     note_now(all);
-    if (gs_include_is_unstable(text, size, all->has_assembly))
+    if (gs_include_is_unstable(text, size))
         all->is_incomplete = true;
     gs_code code = scan_text(all, name, false, text, size, folder, error);
     if (code == GS_OK)
@@ -344,7 +344,7 @@ gs_code gs_dependencies_add_option(gs_dependencies *all, const char *option, gs_
     gs_text text = {0};
     struct including from = {.all = all, .file = option, .error = error};
     gs_text_add(&text, "#define %s\n", option + strspn(option, "-D"));
-    if (gs_include_is_unstable(option, strlen(option), all->has_assembly))
+    if (gs_include_is_unstable(option, strlen(option)))
         all->is_incomplete = true;
     bool is_good = !text.failed && gs_include_scan(text.data, text.count, name_found, &from);
     gs_text_free(&text);

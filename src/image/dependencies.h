@@ -48,7 +48,6 @@ typedef struct gs_dependencies {
     uint64_t files;
     int64_t began_ns;   /* CLOCK_REALTIME */
     bool is_incomplete; /* some dependency cannot be found by reading: the image must not be kept */
-    bool has_assembly;  /* the compiler understands assembly that can include files */
     const char *own;    /* folder */
     gs_include_search search;
     struct gs_macro_names { /* strings in macros: what `#include MACRO` could mean */

@@ -283,19 +283,7 @@ bool gs_include_scan(const char *text, size_t size, gs_include_found found, void
 
 /* ---- what is not in files ---- */
 
-static bool is_assembly(const char *text, size_t size, size_t at, size_t length) {
-    static const char *const words[] = {"asm", "__asm", "__asm__"};
-    for (size_t i = 0; i < GS_COUNT(words); i++)
-        if (is_word(text + at, length, words[i])) {
-            at += length;
-            while (at < size && (is_word_char(text[at]) || is_blank(text[at]) || is_newline(text[at])))
-                at++; /* volatile, goto, inline */
-            return at < size && text[at] == '(';
-        }
-    return false;
-}
-
-bool gs_include_is_unstable(const char *text, size_t size, bool with_assembly) {
+bool gs_include_is_unstable(const char *text, size_t size) {
     static const char *const words[] = {"__TIME__", "__DATE__", "__TIMESTAMP__"};
     for (size_t at = 0; at < size;) {
         size_t length = 0;
@@ -304,8 +292,6 @@ bool gs_include_is_unstable(const char *text, size_t size, bool with_assembly) {
         for (size_t i = 0; i < GS_COUNT(words); i++)
             if (is_word(text + at, length, words[i]))
                 return true;
-        if (with_assembly && is_assembly(text, size, at, length))
-            return true;
         at += length ? length : 1;
     }
     return false;

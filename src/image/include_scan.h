@@ -28,8 +28,8 @@ typedef void (*gs_include_found)(void *context, const gs_include *include);
 /* Calls `found` for each name. False: out of memory. */
 bool gs_include_scan(const char *text, size_t size, gs_include_found found, void *context);
 
-/* Whether the result of compiling a text may depend on more than what it includes: it says __TIME__ or the like, or (if
-   that is `with_assembly`) has assembly, which can include files in its own way. */
-bool gs_include_is_unstable(const char *text, size_t size, bool with_assembly);
+/* Whether the result of compiling a text may depend on more than what it includes: it says __TIME__ or the
+   like. */
+bool gs_include_is_unstable(const char *text, size_t size);
 
 #endif

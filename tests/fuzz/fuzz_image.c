@@ -33,7 +33,7 @@ static size_t count_names(const char *text, size_t size) {
     must(copy != NULL);
     memcpy(copy, text, size);
     must(gs_include_scan(copy, size, count, &names));
-    gs_include_is_unstable(copy, size, true);
+    gs_include_is_unstable(copy, size);
     free(copy);
     return names;
 }
