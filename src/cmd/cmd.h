@@ -71,7 +71,8 @@ typedef struct gs_words {
 /* --socket, for commands that talk to a daemon. */
 #define GS_SOCKET_OPTION(owner, field)                                                                                 \
     GS_TEXT(owner, "socket", field, "PATH",                                                                            \
-            "socket of the daemon (default: $GRIDSMITH_SOCKET, or gridsmith.sock in $XDG_RUNTIME_DIR)")
+            "socket of the daemon (default: $GRIDSMITH_SOCKET, or gridsmith.sock in $XDG_RUNTIME_DIR or "              \
+            "/tmp/gridsmith-UID)")
 
 #define GS_OPTION_ROW(owner, option, field, kind, c_type, value, ...)                                                  \
     {                                                                                                                  \
