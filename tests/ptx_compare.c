@@ -1,7 +1,7 @@
 /*
  * ptx_compare.c: kernels of PTX files on the CPU and on a GPU, with random buffers.
  *
- *   ptx_compare [-f] FILE...
+ *   ptx_compare [-fx] [-w RECORDING | -r RECORDING] FILE...
  *
  * Launches are guessed: each pointer gets a buffer of 1 MiB, filled by the types that the kernel loads through it, and
  * each integer a small number. Everything follows from the names of the kernels, so a run repeats. A guess counts if
@@ -13,19 +13,31 @@
  * With -f the persistent and the confined form run on the CPU, too, with few worker blocks and with stops, and must
  * give the same bytes.
  *
+ * The CPU and the GPU may be on different machines. -w writes what the launches that count leave in their buffers on
+ * the CPU (ptx_recording.h). -r compares those launches with a GPU, without using the CPU: no C compiler is needed
+ * there. With -r, "digest" lines say what the GPU computed, and "apart" lines show numbers that differ (at most
+ * GRIDSMITH_SHOWN of a launch).
+ *
+ * With -x only kernels with approximate instructions are tried, with exact ones in their place (ptx_exact.h): so it is
+ * seen whether these instructions are the only reason for a difference.
+ *
  * GRIDSMITH_SKIPPED names a file with kernels that are passed over, a symbol in each line.
  *
  * Prints a line for each kernel: "same", "ulps N", "differs", "ready" (without a GPU), or "left out" and the reason.
  * "approximate" marks kernels with instructions that are approximate by specification, "matrix" those with sums of
  * products whose order the manual leaves open. scripts/ptx_compare.sh runs it on a folder and counts.
  */
+#include "ptx_exact.h"
+#include "ptx_recording.h"
 #include "ptx_unfused.h"
 #include "reshape/reshape.h"
 #include "ulps.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 enum { MOST_BYTES = 64 << 20, BUFFER_BYTES = 1 << 20, MOST_PARAMETERS = 64, GUESSES = 14, WANTED = 2, SECONDS = 5 };
+enum { MOST_RECORDING = 256 << 20 };
 
 typedef enum element { INT8, INT16, INT32, INT64, HALF, BFLOAT, SINGLE, DOUBLE } element;
 
@@ -454,7 +466,10 @@ static struct {
     gs_executor *cpu, *gpu;
     struct outcome before, first, other;
     const char *file;
-    bool has_forms; /* -f */
+    bool has_forms, is_exact; /* -f, -x */
+    FILE *written;            /* -w */
+    char *recording;          /* -r: its text */
+    uint64_t shown;           /* GRIDSMITH_SHOWN */
 } all;
 
 static void say(const struct kernel *kernel, const char *verdict, const char *words) {
@@ -489,6 +504,38 @@ static void say_failure(const struct launch *launch, const char *where, const gs
     say(launch->kernel, "differs", words);
 }
 
+/* Shows numbers that differ, and how far all are apart at most when measured in ulps of the largest of the buffer. */
+static void show_apart(const struct launch *launch) {
+    const struct kernel *kernel = launch->kernel;
+    uint64_t shown = 0;
+    for (uint32_t p = 0; p < kernel->function->parameter_count; p++) {
+        element type = kernel->parameters[p].content;
+        uint32_t bytes = elements[type].bytes;
+        for (uint32_t i = 0; kernel->parameters[p].is_pointer && i < BUFFER_BYTES && shown < all.shown; i += bytes) {
+            const unsigned char *a = all.first.buffers[p] + i, *b = all.other.buffers[p] + i;
+            uint64_t mine = 0, theirs = 0, ulps = ulps_apart(bytes, elements[type].fraction_bits, a, b);
+            if (!ulps)
+                continue;
+            memcpy(&mine, a, bytes);
+            memcpy(&theirs, b, bytes);
+            printf("apart %s %s guess %d parameter %u element %u: CPU 0x%llx, GPU 0x%llx, %lld ulps\n", all.file,
+                   kernel->name, (int)(launch->guess - guesses), p, i / bytes, (unsigned long long)mine,
+                   (unsigned long long)theirs, (long long)ulps);
+            shown++;
+        }
+    }
+}
+
+static void show_digest(const struct launch *launch) {
+    const struct kernel *kernel = launch->kernel;
+    uint64_t hash = 0;
+    for (uint32_t p = 0; p < kernel->function->parameter_count; p++)
+        if (kernel->parameters[p].is_pointer)
+            hash = gs_hash(hash, all.other.buffers[p], BUFFER_BYTES);
+    printf("digest %s %s %d 0x%llx\n", all.file, kernel->name, (int)(launch->guess - guesses),
+           (unsigned long long)hash);
+}
+
 static bool reopen_gpu(void) {
     gs_error error;
     if (all.gpu)
@@ -510,6 +557,9 @@ static bool try_on_gpu(const gs_build *build, const struct launch *launch, uint6
         return false;
     }
     struct difference found = compare(launch->kernel, &all.first, &all.other);
+    show_apart(launch);
+    if (all.recording)
+        show_digest(launch);
     if (found.bytes && found.ulps == UINT64_MAX) {
         say_difference(launch, &found, "GPU");
         return false;
@@ -540,6 +590,51 @@ static bool try_forms(void *module, const struct launch *launch) {
     return true;
 }
 
+static void record(const struct launch *launch) {
+    const struct kernel *kernel = launch->kernel;
+    recording_begin(all.written, &(struct recording_key){all.file, kernel->name, (int)(launch->guess - guesses)});
+    for (uint32_t p = 0; p < kernel->function->parameter_count; p++)
+        if (kernel->parameters[p].is_pointer)
+            recording_put(all.written, p, all.before.buffers[p], all.first.buffers[p], BUFFER_BYTES);
+    fflush(all.written);
+}
+
+static void say_verdict(const struct kernel *kernel, int counted, uint64_t changed, uint64_t ulps) {
+    char words[100], verdict[40];
+    snprintf(words, sizeof words, "launches %d bytes %llu", counted, (unsigned long long)changed);
+    snprintf(verdict, sizeof verdict,
+             ulps                       ? "ulps %llu"
+             : all.gpu || all.has_forms ? "same"
+                                        : "ready",
+             (unsigned long long)ulps);
+    say(kernel, verdict, words);
+}
+
+/* Compares the launches of a recording with the GPU. */
+static void try_recorded(const gs_build *build, const struct kernel *kernel) {
+    int counted = 0;
+    uint64_t ulps = 0, changed = 0;
+    for (int i = 0; i < GUESSES; i++) {
+        struct launch launch = {.kernel = kernel, .guess = &guesses[i], .seed = hash_of(kernel->name, (uint64_t)i)};
+        const char *lines = recording_find(all.recording, &(struct recording_key){all.file, kernel->name, i});
+        if (!lines)
+            continue;
+        make_outcome(&all.before, kernel, &guesses[i], launch.seed);
+        make_outcome(&all.first, kernel, &guesses[i], launch.seed);
+        for (uint32_t p = 0; p < kernel->function->parameter_count; p++)
+            if (kernel->parameters[p].is_pointer && !recording_apply(lines, p, all.first.buffers[p], BUFFER_BYTES)) {
+                say(kernel, "differs", "the recording is damaged");
+                return;
+            }
+        changed += compare(kernel, &all.before, &all.first).bytes;
+        counted++;
+        if (!try_on_gpu(build, &launch, &ulps))
+            return;
+    }
+    if (counted)
+        say_verdict(kernel, counted, changed, ulps);
+}
+
 /* Tries guesses, and compares those that count. */
 static void try_guesses(void *module, const gs_build *build, const struct kernel *kernel) {
     gs_error error = {.message = "no guess"};
@@ -560,18 +655,14 @@ static void try_guesses(void *module, const gs_build *build, const struct kernel
             continue;
         changed += written;
         counted++;
+        if (all.written)
+            record(&launch);
         if ((all.gpu && !try_on_gpu(build, &launch, &ulps)) || !try_forms(module, &launch))
             return;
     }
-    char words[600], verdict[40];
-    snprintf(words, sizeof words, "launches %d bytes %llu", counted, (unsigned long long)changed);
-    snprintf(verdict, sizeof verdict,
-             ulps                       ? "ulps %llu"
-             : all.gpu || all.has_forms ? "same"
-                                        : "ready",
-             (unsigned long long)ulps);
+    char words[600];
     if (counted) {
-        say(kernel, verdict, words);
+        say_verdict(kernel, counted, changed, ulps);
     } else {
         snprintf(words, sizeof words, "%s", orders ? "depends on the order" : empty ? "writes nothing" : error.message);
         say(kernel, orders ? "left out: order:" : empty ? "left out: empty:" : "left out: bounds:", words);
@@ -609,8 +700,10 @@ static void compile_and_try(struct kernel *kernel) {
         .name = all.file, .text = text.data, .size = text.count, .kernels = names, .kernel_count = count};
     gs_text alone = ptx_unfused(ptx, kernel->number);
     gs_build build = {.name = all.file, .text = alone.data, .size = alone.count, .kernels = names, .kernel_count = 1};
-    gs_module *module = all.cpu->ops->compile(all.cpu, &with_forms, &error);
-    if (!module || gs_module_wait(module, &error) != GS_OK)
+    gs_module *module = all.recording ? NULL : all.cpu->ops->compile(all.cpu, &with_forms, &error);
+    if (all.recording)
+        try_recorded(&build, kernel);
+    else if (!module || gs_module_wait(module, &error) != GS_OK)
         say(kernel, "left out: instruction:", error.message);
     else
         try_guesses(module, &build, kernel);
@@ -647,6 +740,28 @@ static void try_kernel(const gs_ptx_module *ptx, uint32_t number) {
         compile_and_try(&kernel);
 }
 
+static bool is_approximate(const gs_ptx_module *ptx, uint32_t number) {
+    static struct kernel kernel;
+    return read_kernel(&kernel, ptx, number) && kernel.is_approximate;
+}
+
+/* Tries the approximate kernels of a module with exact instructions. */
+static void try_exact(const gs_ptx_module *ptx) {
+    gs_error error = {.message = ""};
+    gs_ptx_module module;
+    gs_text text = ptx_exact(ptx);
+    if (gs_ptx_read(&module, all.file, text.data, text.count, &error) != GS_OK) {
+        fprintf(stderr, "%s\n", error.message);
+        exit(2);
+    }
+    for (size_t i = 0; i < module.functions.count; i++)
+        if (module.functions.data[i].is_entry && module.functions.data[i].is_defined &&
+            is_approximate(ptx, (uint32_t)i))
+            try_kernel(&module, (uint32_t)i);
+    gs_ptx_free(&module);
+    gs_text_free(&text);
+}
+
 static void try_file(const char *path) {
     gs_error error = {.message = ""};
     gs_ptx_module module;
@@ -659,15 +774,44 @@ static void try_file(const char *path) {
         fprintf(stderr, "%s\n", error.message);
         exit(2);
     }
-    for (size_t i = 0; i < module.functions.count; i++)
+    if (all.is_exact)
+        try_exact(&module);
+    for (size_t i = 0; i < module.functions.count && !all.is_exact; i++)
         if (module.functions.data[i].is_entry && module.functions.data[i].is_defined)
             try_kernel(&module, (uint32_t)i);
     gs_ptx_free(&module);
     free(text);
 }
 
+static bool read_recording(const char *path) {
+    gs_error error;
+    size_t size;
+    if (gs_input_all(path, MOST_RECORDING, &all.recording, &size, &error) == GS_OK)
+        return true;
+    fprintf(stderr, "%s\n", error.message);
+    return false;
+}
+
+/* Returns the number of the first file, 0 for wrong options. */
+static int read_options(int argc, char **argv) {
+    int option;
+    while ((option = getopt(argc, argv, "fxw:r:")) != -1) {
+        all.has_forms = all.has_forms || option == 'f';
+        all.is_exact = all.is_exact || option == 'x';
+        if (option == '?' || (option == 'w' && !(all.written = fopen(optarg, "w"))) ||
+            (option == 'r' && !read_recording(optarg)))
+            return 0;
+    }
+    return optind;
+}
+
 int main(int argc, char **argv) {
     gs_error error;
+    int first = read_options(argc, argv);
+    const char *shown = getenv("GRIDSMITH_SHOWN");
+    all.shown = shown ? strtoull(shown, NULL, 10) : 0;
+    if (!first)
+        return 2;
     all.cpu = gs_executor_open("host", &error);
     if (!all.cpu) {
         fprintf(stderr, "%s\n", error.message);
@@ -675,11 +819,13 @@ int main(int argc, char **argv) {
     }
     if (getenv("GRIDSMITH_ON") && !reopen_gpu())
         return 2;
-    all.has_forms = argc > 1 && strcmp(argv[1], "-f") == 0;
-    for (int i = 1 + all.has_forms; i < argc; i++)
+    for (int i = first; i < argc; i++)
         try_file(argv[i]);
     gs_executor_close(all.cpu);
     gs_executor_close(all.gpu);
+    if (all.written)
+        fclose(all.written);
+    free(all.recording);
     for (int i = 0; i < MOST_PARAMETERS; i++) {
         free(all.before.buffers[i]);
         free(all.first.buffers[i]);
