@@ -37,7 +37,6 @@
 #include <unistd.h>
 
 enum { MOST_BYTES = 64 << 20, BUFFER_BYTES = 1 << 20, MOST_PARAMETERS = 64, GUESSES = 14, WANTED = 2, SECONDS = 5 };
-enum { MOST_RECORDING = 256 << 20 };
 
 typedef enum element { INT8, INT16, INT32, INT64, HALF, BFLOAT, SINGLE, DOUBLE } element;
 
@@ -464,12 +463,14 @@ static struct difference compare(const struct kernel *kernel, const struct outco
 
 static struct {
     gs_executor *cpu, *gpu;
+    void *on_gpu; /* the module of the kernel */
     struct outcome before, first, other;
     const char *file;
-    bool has_forms, is_exact; /* -f, -x */
-    FILE *written;            /* -w */
-    char *recording;          /* -r: its text */
-    uint64_t shown;           /* GRIDSMITH_SHOWN */
+    bool has_forms, is_exact;   /* -f, -x */
+    FILE *written;              /* -w */
+    struct recording recording; /* -r */
+    bool has_recording;
+    uint64_t shown; /* GRIDSMITH_SHOWN */
 } all;
 
 static void say(const struct kernel *kernel, const char *verdict, const char *words) {
@@ -546,19 +547,30 @@ static bool reopen_gpu(void) {
     return all.gpu != NULL;
 }
 
-/* Compares one launch. False: it differs. There is a new module for each launch: the variables of the module have their
+/* The module on the GPU. It is compiled once for a kernel, or, if it has variables, for each launch: so they have their
    first values. */
+static void *module_on_gpu(const gs_build *build, const struct kernel *kernel, gs_error *error) {
+    bool has_variables = false;
+    for (size_t i = 0; i < kernel->module->variables.count; i++)
+        has_variables = has_variables || kernel->module->variables.data[i].space == GS_PTX_GLOBAL;
+    if (!all.on_gpu || has_variables)
+        all.on_gpu = all.gpu->ops->compile(all.gpu, build, error);
+    return all.on_gpu;
+}
+
+/* Compares one launch. False: it differs. */
 static bool try_on_gpu(const gs_build *build, const struct launch *launch, uint64_t *ulps) {
     gs_error error = {.message = ""};
-    void *module = all.gpu->ops->compile(all.gpu, build, &error);
+    void *module = module_on_gpu(build, launch->kernel, &error);
     if (!module || play(all.gpu, module, launch, 0, &all.other, &error) != GS_OK) {
         say_failure(launch, "the GPU", &error);
+        all.on_gpu = NULL;
         reopen_gpu();
         return false;
     }
     struct difference found = compare(launch->kernel, &all.first, &all.other);
     show_apart(launch);
-    if (all.recording)
+    if (all.has_recording)
         show_digest(launch);
     if (found.bytes && found.ulps == UINT64_MAX) {
         say_difference(launch, &found, "GPU");
@@ -616,7 +628,7 @@ static void try_recorded(const gs_build *build, const struct kernel *kernel) {
     uint64_t ulps = 0, changed = 0;
     for (int i = 0; i < GUESSES; i++) {
         struct launch launch = {.kernel = kernel, .guess = &guesses[i], .seed = hash_of(kernel->name, (uint64_t)i)};
-        const char *lines = recording_find(all.recording, &(struct recording_key){all.file, kernel->name, i});
+        const char *lines = recording_find(&all.recording, &(struct recording_key){all.file, kernel->name, i});
         if (!lines)
             continue;
         make_outcome(&all.before, kernel, &guesses[i], launch.seed);
@@ -699,9 +711,10 @@ static void compile_and_try(struct kernel *kernel) {
     gs_build with_forms = {
         .name = all.file, .text = text.data, .size = text.count, .kernels = names, .kernel_count = count};
     gs_text alone = ptx_unfused(ptx, kernel->number);
+    all.on_gpu = NULL;
     gs_build build = {.name = all.file, .text = alone.data, .size = alone.count, .kernels = names, .kernel_count = 1};
-    gs_module *module = all.recording ? NULL : all.cpu->ops->compile(all.cpu, &with_forms, &error);
-    if (all.recording)
+    gs_module *module = all.has_recording ? NULL : all.cpu->ops->compile(all.cpu, &with_forms, &error);
+    if (all.has_recording)
         try_recorded(&build, kernel);
     else if (!module || gs_module_wait(module, &error) != GS_OK)
         say(kernel, "left out: instruction:", error.message);
@@ -785,11 +798,10 @@ static void try_file(const char *path) {
 
 static bool read_recording(const char *path) {
     gs_error error;
-    size_t size;
-    if (gs_input_all(path, MOST_RECORDING, &all.recording, &size, &error) == GS_OK)
-        return true;
-    fprintf(stderr, "%s\n", error.message);
-    return false;
+    all.has_recording = recording_read(&all.recording, path, &error) == GS_OK;
+    if (!all.has_recording)
+        fprintf(stderr, "%s\n", error.message);
+    return all.has_recording;
 }
 
 /* Returns the number of the first file, 0 for wrong options. */
@@ -825,7 +837,7 @@ int main(int argc, char **argv) {
     gs_executor_close(all.gpu);
     if (all.written)
         fclose(all.written);
-    free(all.recording);
+    recording_free(&all.recording);
     for (int i = 0; i < MOST_PARAMETERS; i++) {
         free(all.before.buffers[i]);
         free(all.first.buffers[i]);

@@ -9,6 +9,7 @@
 
 /* Stretches that are nearer than this are one. */
 enum { GAP = 8, MOST_LINE = 2000 };
+enum { MOST_BYTES = 256 << 20 };
 
 void recording_begin(FILE *into, const struct recording_key *key) {
     fprintf(into, "launch %s %s %d\n", key->file, key->kernel, key->guess);
@@ -36,11 +37,33 @@ void recording_put(FILE *into, uint32_t parameter, const unsigned char *before, 
     }
 }
 
-const char *recording_find(const char *text, const struct recording_key *key) {
+gs_code recording_read(struct recording *recording, const char *path, gs_error *error) {
+    size_t size = 0, count = 0;
+    *recording = (struct recording){0};
+    gs_code code = gs_input_all(path, MOST_BYTES, &recording->text, &size, error);
+    for (const char *at = recording->text; code == GS_OK && (at = strstr(at, "launch ")); at++)
+        count++;
+    recording->launches = code == GS_OK ? calloc(count + 1, sizeof *recording->launches) : NULL;
+    if (code == GS_OK && !recording->launches)
+        code = gs_fail_memory(error);
+    for (const char *at = recording->text; code == GS_OK && (at = strstr(at, "launch ")); at++)
+        recording->launches[recording->count++] = at;
+    return code;
+}
+
+void recording_free(struct recording *recording) {
+    free(recording->text);
+    free(recording->launches);
+    *recording = (struct recording){0};
+}
+
+const char *recording_find(const struct recording *recording, const struct recording_key *key) {
     char line[MOST_LINE];
     int length = snprintf(line, sizeof line, "launch %s %s %d\n", key->file, key->kernel, key->guess);
-    const char *at = length > 0 && length < MOST_LINE ? strstr(text, line) : NULL;
-    return at ? at + length : NULL;
+    for (size_t i = 0; i < recording->count && length > 0 && length < MOST_LINE; i++)
+        if (strncmp(recording->launches[i], line, (size_t)length) == 0)
+            return recording->launches[i] + length;
+    return NULL;
 }
 
 static int digit_of(char c) {

@@ -21,8 +21,17 @@ void recording_begin(FILE *into, const struct recording_key *key);
 void recording_put(FILE *into, uint32_t parameter, const unsigned char *before, const unsigned char *after,
                    size_t size);
 
-/* The lines of a launch in the text of a recording, NULL if it is not there. */
-const char *recording_find(const char *text, const struct recording_key *key);
+/* A recording that is read: where each launch begins in its text. */
+struct recording {
+    char *text;
+    const char **launches; /* their first lines */
+    size_t count;
+};
+
+gs_code recording_read(struct recording *recording, const char *path, gs_error *error);
+void recording_free(struct recording *recording);
+/* The lines of a launch, NULL if it is not there. */
+const char *recording_find(const struct recording *recording, const struct recording_key *key);
 /* Writes what the launch left in a parameter over `buffer`. False: the lines are not those of such a buffer. */
 bool recording_apply(const char *lines, uint32_t parameter, unsigned char *buffer, size_t size);
 
