@@ -41,6 +41,9 @@ static const struct {
     {"looks_back", NULL, false},
     {"waits_in_a_function", "may wait for memory that another block writes", false},
     {"parameters_that_end_in_endif", NULL, true},
+    {"launched_by_function", NULL, true},
+    {"launched_by_brackets", NULL, true},
+    {"launched_by_a_graph", NULL, true},
 };
 
 static const char *const suffixes[] = {"", "__persistent", "__confined"};
