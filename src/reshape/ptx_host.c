@@ -145,7 +145,7 @@ static void put_variable(gs_ptx_host *host, uint32_t number, gs_text *later) {
     struct initializer initializer = {.host = host, .variable = number, .later = later};
     if (variable->is_extern || !check_variable(host, variable))
         return; /* what is extern is refused where it is used */
-    put_array(host, number, "static ", TAIL_BYTES);
+    put_array(host, number, "static ", host->tail_bytes);
     if (variable->initializer != GS_PTX_NONE && variable->bytes) {
         initializer.bytes = calloc(1, variable->bytes);
         if (!initializer.bytes) {
@@ -169,8 +169,8 @@ static void put_tails(gs_ptx_host *host) {
     for (uint32_t i = 0; i < host->module->variables.count; i++) {
         const gs_ptx_variable *variable = &host->module->variables.data[i];
         if (is_in_memory(variable) && host->is_used[i] && !variable->is_extern)
-            gs_ptx_put(host, "{v%u + %llu, %d}, ", i, (unsigned long long)(variable->bytes ? variable->bytes : 1),
-                       TAIL_BYTES);
+            gs_ptx_put(host, "{v%u + %llu, %u}, ", i, (unsigned long long)(variable->bytes ? variable->bytes : 1),
+                       host->tail_bytes);
     }
     gs_ptx_put(host, "{0, 0}};\n");
 }
@@ -394,6 +394,7 @@ gs_code gs_host_translate_ptx(const gs_build *build, gs_text *into, gs_error *er
     if (code != GS_OK)
         return code;
     gs_ptx_host host = {.module = &module, .into = into, .error = error};
+    host.tail_bytes = build->address_sanitizer ? 0 : TAIL_BYTES; /* AddressSanitizer has its own */
     host.is_needed = calloc(module.functions.count + 1, sizeof *host.is_needed);
     host.is_used = calloc(module.variables.count + 1, sizeof *host.is_used);
     host.offsets = calloc(module.variables.count + 1, sizeof *host.offsets);
