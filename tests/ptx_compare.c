@@ -62,6 +62,7 @@ struct kernel {
     uint32_t axes;       /* of the block, that it asks for: 1 to 3 */
     bool reads_block[3]; /* the coordinates of the block that it asks for */
     bool has_halves, has_bfloats, is_approximate, has_matrices, knows_place;
+    bool needs_warps;      /* lanes exchange values: what a lane that is not there would give is undefined */
     uint32_t shared_bytes; /* static */
     bool has_dynamic;
     bool is_made[GS_FORMS], needs_whole_rows; /* with -f: the forms that are not refused */
@@ -229,6 +230,8 @@ static void read_instructions(struct kernel *kernel, const gs_ptx_function *func
         kernel->is_approximate =
             kernel->is_approximate || gs_ptx_has(module, statement, "approx") || gs_ptx_has(module, statement, "full");
         kernel->has_matrices = kernel->has_matrices || statement->opcode == GS_PTX_MATRIX;
+        kernel->needs_warps =
+            kernel->needs_warps || statement->opcode == GS_PTX_MATRIX || statement->opcode == GS_PTX_SHUFFLE;
         kernel->has_halves =
             kernel->has_halves || gs_ptx_has(module, statement, "f16") || gs_ptx_has(module, statement, "f16x2");
         kernel->has_bfloats =
@@ -350,6 +353,8 @@ static void choose_shape(const struct kernel *kernel, const struct guess *guess,
     if (limits->required_threads[0])
         for (int i = 0; i < 3; i++)
             block[i] = limits->required_threads[i] ? limits->required_threads[i] : 1;
+    else if (kernel->needs_warps && block[0] * block[1] * block[2] % 32)
+        block[0] = 32;
     grid[0] = kernel->reads_block[0] ? guess->grid : 1;
     grid[1] = kernel->reads_block[1] ? guess->grid / 2 + 1 : 1;
     grid[2] = kernel->reads_block[2] ? 2 : 1;
