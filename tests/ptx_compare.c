@@ -2,6 +2,7 @@
  * ptx_compare.c: kernels of PTX files on the CPU and on a GPU, with random buffers.
  *
  *   ptx_compare [-fx] [-w RECORDING | -r RECORDING] FILE...
+ *   ptx_compare -a FOLDER FILE...
  *
  * Launches are guessed: each pointer gets a buffer of 1 MiB, filled by the types that the kernel loads through it, and
  * each integer a small number. Everything follows from the names of the kernels, so a run repeats. A guess counts if
@@ -20,6 +21,9 @@
  *
  * With -x only kernels with approximate instructions are tried, with exact ones in their place (ptx_exact.h): so it is
  * seen whether these instructions are the only reason for a difference.
+ *
+ * -a runs nothing: it writes each file with both forms of all its kernels to a folder, for an assembler
+ * (scripts/ptx_assemble.sh).
  *
  * GRIDSMITH_SKIPPED names a file with kernels that are passed over, a symbol in each line.
  *
@@ -472,6 +476,7 @@ static struct {
     struct outcome before, first, other;
     const char *file;
     bool has_forms, is_exact;   /* -f, -x */
+    const char *folder;         /* -a */
     FILE *written;              /* -w */
     struct recording recording; /* -r */
     bool has_recording;
@@ -780,6 +785,28 @@ static void try_exact(const gs_ptx_module *ptx) {
     gs_text_free(&text);
 }
 
+/* Writes the module with all forms of all kernels. */
+static void write_forms(const gs_ptx_module *module) {
+    char path[4096];
+    gs_text text = {0};
+    gs_text_put(&text, module->text, module->size);
+    for (uint32_t i = 0; i < module->functions.count; i++)
+        for (int form = GS_FORM_PERSISTENT; form <= GS_FORM_CONFINED && module->functions.data[i].is_entry; form++) {
+            gs_ptx_options options = {.form = (enum gs_form)form};
+            gs_error error;
+            if (module->functions.data[i].is_defined &&
+                gs_ptx_reshape(module, i, &options, &text, NULL, &error) == GS_OK)
+                printf("%s %u\n", gs_form_name(options.form), i);
+        }
+    snprintf(path, sizeof path, "%s/%s", all.folder, all.file);
+    FILE *file = fopen(path, "w");
+    if (!file || fwrite(text.data, 1, text.count, file) != text.count || fclose(file) != 0) {
+        fprintf(stderr, "cannot write %s\n", path);
+        exit(2);
+    }
+    gs_text_free(&text);
+}
+
 static void try_file(const char *path) {
     gs_error error = {.message = ""};
     gs_ptx_module module;
@@ -792,9 +819,11 @@ static void try_file(const char *path) {
         fprintf(stderr, "%s\n", error.message);
         exit(2);
     }
-    if (all.is_exact)
+    if (all.folder)
+        write_forms(&module);
+    else if (all.is_exact)
         try_exact(&module);
-    for (size_t i = 0; i < module.functions.count && !all.is_exact; i++)
+    for (size_t i = 0; i < module.functions.count && !all.is_exact && !all.folder; i++)
         if (module.functions.data[i].is_entry && module.functions.data[i].is_defined)
             try_kernel(&module, (uint32_t)i);
     gs_ptx_free(&module);
@@ -812,9 +841,10 @@ static bool read_recording(const char *path) {
 /* Returns the number of the first file, 0 for wrong options. */
 static int read_options(int argc, char **argv) {
     int option;
-    while ((option = getopt(argc, argv, "fxw:r:")) != -1) {
+    while ((option = getopt(argc, argv, "fxa:w:r:")) != -1) {
         all.has_forms = all.has_forms || option == 'f';
         all.is_exact = all.is_exact || option == 'x';
+        all.folder = option == 'a' ? optarg : all.folder;
         if (option == '?' || (option == 'w' && !(all.written = fopen(optarg, "w"))) ||
             (option == 'r' && !read_recording(optarg)))
             return 0;
