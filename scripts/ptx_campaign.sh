@@ -74,7 +74,8 @@ PROGRAM
 
 if command -v tcc >/dev/null; then
     {
-        printf '#include "gridsmith_run.h"\n#include <math.h>\n#include <stdint.h>\n#include <string.h>\n'
+        printf '#include "gridsmith_run.h"\nvoid *memcpy(void *, const void *, size_t);\n'
+        printf 'void *memset(void *, int, size_t);\n'
         cc -std=gnu17 -E -dD -DPTX=PTX_FUNCTION -I host host/gridsmith_ptx.h | awk -f "$folder/prototypes.awk"
     } >"$folder/prototypes.h"
     printf '#include "gridsmith_ptx.h"\n' >"$folder/functions.c"

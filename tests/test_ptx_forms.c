@@ -248,7 +248,7 @@ static void forms_compute_the_same(void **state) {
         struct counts counts = check_module(seed, first, NULL, true);
         all.kernels += counts.kernels;
         all.accepted += counts.accepted;
-        if (all.kernels % 10000 == 0)
+        if (all.kernels % 1000 == 0)
             print_message("%d random kernels so far, %d accepted\n", all.kernels, all.accepted);
     }
     print_message("%d random kernels, %d accepted\n", all.kernels, all.accepted);
