@@ -39,6 +39,8 @@ static const struct {
     {"shuffle_in_a_function_after_return", "lanes wait for others that perhaps do not come", true},
     {"through_a_pointer", "through a pointer, which reads the number of the block", true},
     {"looks_back", NULL, false},
+    {"looks_back_and_stores", NULL, false},
+    {"looks_back_and_stores_anywhere", "waits in a loop for memory that another block may write", false},
     {"waits_in_a_function", "may wait for memory that another block writes", false},
     {"parameters_that_end_in_endif", NULL, true},
     {"launched_by_function", NULL, true},

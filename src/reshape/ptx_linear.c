@@ -234,6 +234,13 @@ static void trace_operand(struct origin *origin, const gs_ptx_operand *operand) 
         trace_operand(origin, &origin->kernel->module->operands.data[operand->children + i]);
 }
 
+/* Products and what is shifted are numbers, not pointers: only what is added to a product may be one. */
+static uint32_t first_traced(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement) {
+    if (begins(kernel, statement, "mul") || begins(kernel, statement, "shl"))
+        return statement->count;
+    return begins(kernel, statement, "mad") ? 3 : 0;
+}
+
 /* Only loads of 64 bits give pointers; results of calls and of unknown instructions may be anything. */
 static void trace_statement(struct origin *origin, const gs_ptx_statement *statement, uint32_t number) {
     const gs_ptx_kernel *kernel = origin->kernel;
@@ -243,7 +250,7 @@ static void trace_statement(struct origin *origin, const gs_ptx_statement *state
         origin->found = origin->found ||
                         (loaded.is_known ? loaded.terms[0].symbol == origin->parameter : gs_ptx_type_bytes(type) == 8);
     } else if (statement->opcode == GS_PTX_COMPUTE) {
-        for (uint32_t i = 0; i < statement->count && !origin->found; i++)
+        for (uint32_t i = first_traced(kernel, statement); i < statement->count && !origin->found; i++)
             trace_operand(origin, &kernel->module->operands.data[statement->operands + i]);
     } else {
         origin->found = origin->found || gs_ptx_type_bytes(type) == 8;

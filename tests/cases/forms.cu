@@ -229,6 +229,32 @@ KERNEL(looks_back)(int *out, const int *in, int n) {
     }
 }
 
+// What it writes elsewhere is at a place that it reads from memory: the number of a place is not a pointer.
+KERNEL(looks_back_and_stores)(int *out, const int *in, int n) {
+    volatile int *flags = out;
+    if (threadIdx.x == 0) {
+        int before = 0;
+        if (blockIdx.x > 0)
+            while ((before = flags[blockIdx.x - 1]) == 0)
+                ;
+        long long place = ((const long long *)in)[blockIdx.x];
+        ((int *)in)[1024 + (place & 255)] = n;
+        flags[blockIdx.x] = before + in[blockIdx.x] % 16 + 1;
+    }
+}
+
+// The pointer through which it writes is read from memory: it may be that of the flags.
+KERNEL(looks_back_and_stores_anywhere)(int *out, const int *in, int n) {
+    volatile int *flags = out;
+    if (threadIdx.x == 0) {
+        if (blockIdx.x > 0)
+            while (flags[blockIdx.x - 1] == 0)
+                ;
+        ((int *const *)in)[blockIdx.x][n] = n;
+        flags[blockIdx.x] = 1;
+    }
+}
+
 __device__ __attribute__((noinline)) int look(volatile int *flag) {
     return *flag;
 }
