@@ -40,6 +40,7 @@ static const struct {
     {"through_a_pointer", "through a pointer, which reads the number of the block", true},
     {"looks_back", NULL, false},
     {"looks_back_and_stores", NULL, false},
+    {"looks_back_by_columns", NULL, false},
     {"looks_back_and_stores_anywhere", "waits in a loop for memory that another block may write", false},
     {"waits_in_a_function", "may wait for memory that another block writes", false},
     {"parameters_that_end_in_endif", NULL, true},

@@ -110,7 +110,19 @@ static bool begins(const gs_ptx_kernel *kernel, const gs_ptx_statement *statemen
            kernel->module->text[token->at + length] == '.';
 }
 
+static bool is_symbol(const gs_linear *sum, uint64_t kind, uint64_t value) {
+    return sum->is_known && !sum->is_bound && !sum->number && sum->count == 1 && sum->terms[0].times == 1 &&
+           sum->terms[0].symbol == (kind << 56 | value);
+}
+
+/* The first block of a column, where blocks are numbered column by column: %ctaid.x * %nctaid.y. */
+static bool is_column(const gs_linear *one, const gs_linear *other) {
+    return is_symbol(one, GS_LINEAR_BLOCK, 'x') && is_symbol(other, GS_LINEAR_NOT_NEGATIVE, GS_PTX_NCTAID << 8 | 'y');
+}
+
 static gs_linear product(const gs_linear *one, const gs_linear *other) {
+    if (is_column(one, other) || is_column(other, one))
+        return symbol(GS_LINEAR_BLOCK, GS_LINEAR_COLUMN);
     if (one->is_known && !one->count)
         return times(other, one->number);
     return other->is_known && !other->count ? times(one, other->number) : unknown;

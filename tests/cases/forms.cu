@@ -243,6 +243,19 @@ KERNEL(looks_back_and_stores)(int *out, const int *in, int n) {
     }
 }
 
+// Its blocks are numbered by columns, as those of DeviceSelect are.
+KERNEL(looks_back_by_columns)(int *out, const int *in, int n) {
+    volatile int *flags = out;
+    int tile = blockIdx.x * gridDim.y + blockIdx.y;
+    if (threadIdx.x == 0) {
+        int before = 0;
+        if (tile > 0)
+            while ((before = flags[tile - 1]) == 0)
+                ;
+        flags[tile] = before + in[tile] % 16 + n;
+    }
+}
+
 // The pointer through which it writes is read from memory: it may be that of the flags.
 KERNEL(looks_back_and_stores_anywhere)(int *out, const int *in, int n) {
     volatile int *flags = out;
