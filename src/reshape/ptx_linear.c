@@ -91,23 +91,43 @@ static gs_linear special_value(const gs_ptx_operand *operand) {
     }
 }
 
-static gs_linear load_value(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement) {
-    const gs_ptx_module *module = kernel->module;
-    const gs_ptx_function *function = &module->functions.data[kernel->function];
-    const gs_ptx_operand *address = &module->operands.data[statement->operands + 1];
-    if (!gs_ptx_has(module, statement, "param") || address->count != 1)
-        return unknown;
-    const gs_ptx_operand *named = &module->operands.data[address->children];
-    if (named->kind != GS_PTX_SYMBOL || named->value - function->parameters >= function->parameter_count)
-        return unknown;
-    return symbol(GS_LINEAR_PARAMETER, (uint64_t)(named->value - function->parameters) << 32 | (uint32_t)named->bits);
-}
-
 static bool begins(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, const char *word) {
     const gs_ptx_token *token = &kernel->module->tokens.data[statement->word];
     size_t length = strlen(word);
     return token->length > length && memcmp(kernel->module->text + token->at, word, length) == 0 &&
            kernel->module->text[token->at + length] == '.';
+}
+
+/* The parameter that an address of ld.param names, by itself or through a register that holds its address, and the
+   offset in it. NULL: it is not known. */
+static const gs_ptx_operand *parameter_of(const gs_ptx_kernel *kernel, const gs_ptx_operand *address,
+                                          uint32_t *offset) {
+    enum { LONGEST = 4 };
+    const gs_ptx_module *module = kernel->module;
+    const gs_ptx_function *function = &module->functions.data[kernel->function];
+    const gs_ptx_operand *named = address->count == 1 ? &module->operands.data[address->children] : NULL;
+    *offset = named ? (uint32_t)named->bits : 0;
+    for (int i = 0; i < LONGEST && named && named->kind == GS_PTX_REGISTER; i++) {
+        const gs_ptx_statement *writer = gs_ptx_only_writer(kernel, named->value);
+        bool is_move = writer && writer->count == 2 && writer->guard == GS_PTX_NONE && begins(kernel, writer, "mov");
+        named = is_move ? &module->operands.data[writer->operands + 1] : NULL;
+        *offset += named ? (uint32_t)named->bits : 0;
+    }
+    bool is_parameter =
+        named && named->kind == GS_PTX_SYMBOL && named->value - function->parameters < function->parameter_count;
+    return is_parameter ? named : NULL;
+}
+
+static gs_linear load_value(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement) {
+    const gs_ptx_module *module = kernel->module;
+    const gs_ptx_operand *address = &module->operands.data[statement->operands + 1];
+    uint32_t offset;
+    const gs_ptx_operand *named =
+        gs_ptx_has(module, statement, "param") ? parameter_of(kernel, address, &offset) : NULL;
+    if (!named)
+        return unknown;
+    uint32_t number = named->value - module->functions.data[kernel->function].parameters;
+    return symbol(GS_LINEAR_PARAMETER, (uint64_t)number << 32 | offset);
 }
 
 static bool is_symbol(const gs_linear *sum, uint64_t kind, uint64_t value) {
