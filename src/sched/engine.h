@@ -153,6 +153,14 @@ struct waves {
     int64_t *shifts;          /* by launch */
 };
 
+/* The state of the SMs when a series of replacements began (replace.c). */
+struct replaced {
+    gs_sm *sms;
+    gs_group *groups;
+    gs_piece *pieces;
+    int32_t *steps; /* by SM: how far its pointer moves in a wave */
+};
+
 /* What is known of launches that had the scheduler to themselves, and how one of them went (solo.c). */
 typedef struct gs_solos gs_solos;
 typedef struct gs_flight gs_flight;
@@ -190,6 +198,7 @@ struct gs_engine {
     int16_t *round;        /* SMs of a round of clusters */
     struct possibilities turns;
     struct waves waves;
+    struct replaced replaced;
     gs_solos *solos; /* NULL: every launch is played */
     struct solo solo;
     int64_t resumes_ns; /* when the next kernel of a recording is served; 0: there is no pause */
@@ -210,6 +219,36 @@ static inline int64_t gs_engine_block_duration(const gs_engine *engine, size_t l
     if (engine->hooks.durations_ns)
         return engine->hooks.durations_ns[launch];
     return gs_block_duration(&engine->run->launches.data[launch], block);
+}
+
+/* ---- running blocks ---- */
+
+/* The sum, but at most INT64_MAX. */
+static inline int64_t gs_later(int64_t now_ns, int64_t duration_ns) {
+    return now_ns > INT64_MAX - duration_ns ? INT64_MAX : now_ns + duration_ns;
+}
+
+static inline void gs_running_add(gs_engine *engine, size_t launch, int64_t block, int32_t handle) {
+    struct play *play = &engine->plays[launch];
+    engine->running[handle] = (struct running){launch, block, -1, play->first_running, -1, GS_NO_TIME};
+    if (play->first_running >= 0)
+        engine->running[play->first_running].before = handle;
+    play->first_running = handle;
+}
+
+static inline void gs_running_remove(gs_engine *engine, int32_t handle) {
+    const struct running *running = &engine->running[handle];
+    if (running->after >= 0)
+        engine->running[running->after].before = running->before;
+    if (running->before >= 0)
+        engine->running[running->before].after = running->after;
+    else
+        engine->plays[running->launch].first_running = running->after;
+}
+
+/* Whether the blocks of a launch end in their order. */
+static inline bool gs_end_in_order(const gs_engine *engine, size_t launch) {
+    return !gs_engine_spread(engine, launch) && !engine->hooks.follow;
 }
 
 /* Adds to a heap. False: out of memory. */
@@ -261,6 +300,13 @@ bool gs_waves_pass(gs_engine *engine);
 /* A launch has entered or left the queue, or has ended: what was before does not repeat. */
 void gs_waves_restart(gs_engine *engine);
 void gs_waves_free(gs_engine *engine);
+
+/* ---- blocks that take the place of others (replace.c) ---- */
+
+/* Plays the next endings, if each makes room only for blocks of the same launch. `*replaced`: whether there were any.
+   False: out of memory. */
+bool gs_replace_pass(gs_engine *engine, bool *replaced);
+void gs_replace_free(gs_engine *engine);
 
 /* ---- launches that have the scheduler to themselves (solo.c) ---- */
 

@@ -61,6 +61,19 @@ int gs_dispatcher_choose_among(gs_dispatcher *dispatcher, int kernel, const bool
 /* As gs_dispatcher_place, for a block that is part of a cluster. */
 int gs_dispatcher_place_in_cluster(gs_dispatcher *dispatcher, int kernel, int sm);
 
+/* Whether no SM has room for a block of this kernel. */
+bool gs_dispatcher_is_full(gs_dispatcher *dispatcher, int kernel);
+
+/* Ends a block, and places blocks of a kernel on its SM while there is room. Before the first of a series of such
+   calls, gs_dispatcher_is_full was true for the kernel; after the last one, gs_dispatcher_replaced says that it is true
+   again. Puts the new blocks into `handles`, and returns how many there are; -1: nothing was done, because other SMs
+   may get room too. */
+int32_t gs_dispatcher_replace(gs_dispatcher *dispatcher, int block, int kernel, int32_t *handles);
+void gs_dispatcher_replaced(gs_dispatcher *dispatcher, int kernel);
+
+/* Between these two: moves the pointer of each SM on so many times by so many steps. */
+void gs_dispatcher_step_pointers(gs_dispatcher *dispatcher, const int32_t *steps, int64_t times);
+
 /* ---- the numbers of blocks ---- */
 
 /* A block that was placed. */
@@ -95,6 +108,9 @@ void gs_numberer_free(gs_numberer *numberer);
 
 /* Sets `order[i]` to the index in the burst of the block with number i, and advances the turns. */
 void gs_number(gs_numberer *numberer, const gs_burst *burst, gs_turns *turns, int32_t *order);
+
+/* Whether the SM is in one of the groups that go first. */
+bool gs_numberer_is_first(const gs_numberer *numberer, int32_t sm);
 
 /* ---- clusters ---- */
 
