@@ -121,7 +121,10 @@ static int urgency(const gs_engine *engine, size_t launch) {
 
 static bool goes_before(const gs_engine *engine, size_t a, size_t b) {
     int first = urgency(engine, a), second = urgency(engine, b);
-    return first != second ? first > second : a < b;
+    if (first != second)
+        return first > second;
+    int64_t one_ns = engine->plays[a].ready_ns, two_ns = engine->plays[b].ready_ns;
+    return one_ns != two_ns ? one_ns < two_ns : a < b;
 }
 
 static size_t *tail_of(gs_engine *engine, size_t launch) {

@@ -31,9 +31,10 @@ struct play {
     uint32_t pending;       /* dependencies that are not met */
     bool is_awaited;        /* others depend on its start */
     bool is_freed_by_event;
-    bool was_held;   /* the hook `held` was called for it */
-    size_t freed_by; /* the one that it waited for last, in its stream or as a dependency, or NO_LAUNCH */
-    size_t behind;   /* the one that was served when it entered the queue, or NO_LAUNCH */
+    bool is_freed_by_copy; /* or one of several that it waited for last */
+    bool was_held;         /* the hook `held` was called for it */
+    size_t freed_by;       /* the one that it waited for last, in its stream or as a dependency, or NO_LAUNCH */
+    size_t behind;         /* the one that was served when it entered the queue, or NO_LAUNCH */
     int64_t freed_ns, arrived_ns, ready_ns, served_ns, start_ns, end_ns; /* see gs_course */
     int32_t config_bytes;  /* the shared-memory configuration of the SM of its first block */
     struct on_sms *on_sms; /* when a recording is followed: see follow.c */

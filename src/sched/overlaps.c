@@ -157,9 +157,10 @@ gs_code gs_program_compare(const gs_run *run, const gs_timeline *timeline, gs_pr
     gs_names_free(&kernels);
     intervals_free(&measured);
     intervals_free(&predicted);
-    if (!allocated)
+    gs_code code = allocated ? gs_compare_unordered(run, timeline, compared, error) : gs_fail_memory(error);
+    if (code != GS_OK)
         gs_program_compared_clear(compared);
-    return allocated ? GS_OK : gs_fail_memory(error);
+    return code;
 }
 
 void gs_program_compared_clear(gs_program_compared *compared) {

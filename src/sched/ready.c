@@ -3,7 +3,8 @@
  *
  * A launch or a copy is an operation here. Launches have the numbers of the run, and copies follow them. An operation
  * is ready when the host has issued it, all operations before it in its stream have ended, and what it depends on has
- * happened. From the last of these to when it is ready takes a moment, the gap, unless it depends on a start.
+ * happened. From the last of these to when it is ready takes a moment, the gap, unless it depends on a start. A launch
+ * ends a moment after its last block, the tail: what it had on the SMs is free before that.
  *
  * A launch that is ready enters the queue; this file only puts it on a list, because the queue is that of the engine. A
  * copy takes its time and ends. There is one copy engine for copies from the host, one for copies to the host; all
@@ -181,6 +182,8 @@ static int64_t gap_of(const gs_engine *engine, size_t operation) {
             return 0;
     if (is_copy(engine, operation))
         return gaps->copy_ns;
+    if (engine->plays[operation].is_freed_by_copy)
+        return gaps->after_copy_ns;
     return gs_is_in_graph(engine->run, operation) ? gaps->graph_ns : gaps->stream_ns;
 }
 
@@ -188,6 +191,7 @@ static void note_freed(gs_engine *engine, size_t operation, size_t by, int64_t a
     struct play *play = &engine->plays[operation];
     if (at_ns == GS_NO_TIME || (play->freed_ns != GS_NO_TIME && play->freed_ns > at_ns))
         return;
+    play->is_freed_by_copy = is_copy(engine, by) || (play->freed_ns == at_ns && play->is_freed_by_copy);
     play->freed_ns = at_ns;
     play->freed_by = by;
     play->is_freed_by_event = by_event;
@@ -201,16 +205,21 @@ static bool may_pass_stream(const gs_engine *engine, size_t operation) {
     return head == operation || (head != NO_LAUNCH && head == play->early && engine->plays[head].status >= STARTED);
 }
 
+/* The operation is ready at a time that is known. */
+static bool ready_at(gs_engine *engine, size_t operation, int64_t at_ns) {
+    if (at_ns <= engine->now_ns)
+        return is_ready(engine, operation);
+    engine->plays[operation].status = COMING;
+    return add_timer(engine, at_ns, operation, BECOMES_READY);
+}
+
 /* The operation is ready now or in a moment, if nothing more is in its way. */
 static bool try(gs_engine *engine, size_t operation) {
     struct play *play = &engine->plays[operation];
     if (play->status != IN_STREAM || play->pending || !may_pass_stream(engine, operation))
         return true;
     int64_t at_ns = play->freed_ns == GS_NO_TIME ? engine->now_ns : sum(play->freed_ns, gap_of(engine, operation));
-    if (at_ns <= engine->now_ns)
-        return is_ready(engine, operation);
-    play->status = COMING;
-    return add_timer(engine, at_ns, operation, BECOMES_READY);
+    return ready_at(engine, operation, at_ns);
 }
 
 /* ---- what happens to operations ---- */
@@ -253,6 +262,8 @@ static bool join_stream(gs_engine *engine, size_t operation) {
 bool gs_ready_issue(gs_engine *engine, size_t operation) {
     struct play *play = &engine->plays[operation];
     play->arrived_ns = engine->now_ns;
+    if (engine->hooks.ready_ns)
+        return ready_at(engine, operation, engine->hooks.ready_ns[operation]);
     play->status = IN_STREAM;
     return join_stream(engine, operation) && try(engine, operation);
 }
@@ -267,7 +278,8 @@ static bool free_dependents(gs_engine *engine, size_t operation, bool at_end) {
             continue;
         struct play *play = &engine->plays[dependent->operation];
         play->pending--;
-        note_freed(engine, dependent->operation, operation, engine->now_ns, true);
+        note_freed(engine, dependent->operation, operation, at_end ? engine->plays[operation].end_ns : engine->now_ns,
+                   true);
         if (!try(engine, dependent->operation))
             return false;
     }
@@ -289,7 +301,7 @@ static bool advance_stream(gs_engine *engine, size_t operation) {
         *head = engine->plays[*head].next_in_stream;
     if (*head == NO_LAUNCH || *head == was)
         return true;
-    note_freed(engine, *head, operation, engine->now_ns, false);
+    note_freed(engine, *head, operation, engine->plays[operation].end_ns, false);
     size_t next = engine->plays[*head].next_in_stream;
     return try(engine, *head) && (next == NO_LAUNCH || try(engine, next));
 }
@@ -310,7 +322,7 @@ bool gs_ready_ended(gs_engine *engine, size_t operation) {
     struct play *play = &engine->plays[operation];
     bool has_started = play->status == STARTED;
     play->status = ENDED;
-    play->end_ns = engine->now_ns;
+    play->end_ns = is_copy(engine, operation) ? engine->now_ns : sum(engine->now_ns, engine->hooks.gaps.tail_ns);
     if (!has_started && !gs_ready_started(engine, operation))
         return false; /* it was ended before all its blocks had started */
     return next_copy(engine, operation) && advance_stream(engine, operation) &&

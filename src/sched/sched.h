@@ -145,9 +145,10 @@ int64_t gs_clusters_most(const gs_gpu *gpu, const gs_shape *shape, int32_t size,
 /* ---- engine ---- */
 
 /* What passes from the end of one launch or copy to the start of the next that waited for it: between launches, between
-   launches of a graph, and if one of the two is a copy. */
+   launches of a graph, before a copy, and between a copy and a launch; and from the end of the last block of a launch
+   to its end. */
 typedef struct gs_gaps {
-    int64_t stream_ns, graph_ns, copy_ns;
+    int64_t stream_ns, graph_ns, copy_ns, after_copy_ns, tail_ns;
 } gs_gaps;
 
 /* Whether a launch is part of a graph: the recording says so, or its neighbor was issued at the same time. */
@@ -171,6 +172,8 @@ typedef struct gs_engine_hooks {
        Looks at the engine, and changes nothing. */
     void (*held)(void *user, size_t launch);
     const int64_t *durations_ns; /* of the blocks of each launch, instead of those of the run; NULL: those of the run */
+    const int64_t *ready_ns; /* when each launch and copy is ready, instead of when its stream and what it depends on
+                                let it; NULL: then */
     gs_gaps gaps;
     int64_t latency_ns; /* from when the host issues a launch or a copy to when it reaches the GPU */
     bool endless;       /* ignore durations: blocks stay until their exit */
@@ -288,6 +291,8 @@ typedef struct gs_operation {
     int64_t block_ns;  /* how long each block runs */
     int64_t alone_ns;  /* how long the launch runs alone */
     int64_t waves;     /* of blocks, alone on the GPU of the recording */
+    double share;      /* of that GPU which its blocks take; more than 1 if there are several waves */
+    bool is_crowded;   /* it ran beside others that may not have left room for all its blocks */
     bool is_shared;    /* it ran beside others when it was measured, so that its time contains what they did to it */
     bool is_borrowed;  /* alone_ns is the median of other launches of the kernel that ran alone */
     bool is_unknown;   /* nothing says how long it runs */
@@ -308,6 +313,12 @@ typedef struct gs_timeline {
 gs_code gs_timeline_play(const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_run *run, const gs_pace *pace,
                          gs_timeline *timeline, gs_error *error);
 void gs_timeline_clear(gs_timeline *timeline);
+
+/* Plays a program again of which `played` is the timeline, but each launch is ready when it was in the recording: when
+   what it waits for had ended there, and the gap had passed. So what differs does not add up. The caller clears the
+   timeline. */
+gs_code gs_timeline_follow(const gs_gpu *gpu, const gs_run *run, const gs_timeline *played, gs_timeline *timeline,
+                           gs_error *error);
 
 /* Whether a run is a program with a timeline: launches that were measured as a whole; or durations, and copies,
    dependencies or host times. */
@@ -379,6 +390,7 @@ typedef struct gs_launch_compared {
 typedef struct gs_program_compared {
     int64_t launches;                                    /* that were measured */
     int64_t measured_pairs, predicted_pairs, both_pairs; /* pairs of launches that overlap */
+    int64_t possible_pairs, right_pairs;                 /* that could overlap, and those that do in both or neither */
     int64_t measured_end_ns, predicted_end_ns;
     int64_t measured_busy_ns, predicted_busy_ns; /* while at least one launch runs */
     int64_t starts_within_ns[4]; /* launches that start at most 1, 10, 100 and 1000 us from the measurement */

@@ -54,6 +54,10 @@ static void put_numbers(gs_text *text, const gs_program_compared *compared) {
     gs_text_add(text, "\n%-34s %13s %13s\n", "", "measured", "predicted");
     put_beside(text, "end of the last launch, us", compared->measured_end_ns, compared->predicted_end_ns);
     put_beside(text, "while any launch runs, us", compared->measured_busy_ns, compared->predicted_busy_ns);
+    gs_text_add(text, "%-34s %13lld %13lld   predicted right: %.2f%%\n", "pairs that could overlap, right",
+                (long long)compared->possible_pairs, (long long)compared->right_pairs,
+                compared->possible_pairs ? 100.0 * (double)compared->right_pairs / (double)compared->possible_pairs
+                                         : 100);
     gs_text_add(text, "%-34s %13lld %13lld   %lld in both: %.1f%% agree\n", "pairs of launches that overlap",
                 (long long)compared->measured_pairs, (long long)compared->predicted_pairs,
                 (long long)compared->both_pairs, agreement(compared));
