@@ -471,7 +471,10 @@ static bool is_last_before(const struct play *play, size_t one, size_t other) {
 static int64_t gap_of(const struct play *play, size_t operation, bool is_after_copy) {
     const gs_issue *issue = issue_of(play, operation);
     for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++)
-        if (play->run->edges.data[i].when != GS_AT_END)
+        if (play->run->edges.data[i].when == GS_AT_TRIGGER)
+            return -play->pace.gaps.tail_ns;
+    for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++)
+        if (play->run->edges.data[i].when == GS_AT_START)
             return 0;
     if (copy_of(play, operation))
         return play->pace.gaps.copy_ns;
@@ -485,7 +488,7 @@ static bool is_early(const struct play *play, size_t operation, size_t before) {
     const gs_issue *issue = issue_of(play, operation);
     for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++) {
         const gs_edge *edge = &play->run->edges.data[i];
-        if (edge->when != GS_AT_END && edge_to(play, edge) == before && is_last_before(play, before, operation))
+        if (edge->when == GS_AT_START && edge_to(play, edge) == before && is_last_before(play, before, operation))
             return true;
     }
     return false;
@@ -513,7 +516,7 @@ static int64_t due_time(const struct play *play, size_t operation) {
             return INT64_MAX;
     for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++) {
         const gs_edge *edge = &play->run->edges.data[i];
-        if (!is_gone(play, edge_to(play, edge), edge->when == GS_AT_END, &gone, &is_after_copy))
+        if (!is_gone(play, edge_to(play, edge), edge->when != GS_AT_START, &gone, &is_after_copy))
             return INT64_MAX;
     }
     int64_t gap = gap_of(play, operation, is_after_copy);

@@ -105,9 +105,6 @@ static gs_code predict_program(const struct options *options, gs_view *view, con
     gs_gpu_free(recorded_on);
     if (code != GS_OK)
         return code;
-    gs_timeline followed;
-    if (getenv("FOLLOW") && gs_timeline_follow(gpu, run, &timeline, &followed, error) == GS_OK)
-        timeline = followed;
     code = put_timeline(options, view, gpu, run, &timeline, error);
     gs_timeline_clear(&timeline);
     view->runs++;

@@ -61,7 +61,7 @@ static inline struct play gs_play_new(void) {
 
 struct stream {
     size_t head, tail; /* the first launch or copy that has not ended, and the last issued */
-    size_t emptied_by; /* the one that ended last */
+    size_t emptied_by; /* of those that have ended, the one with the latest end; or NO_LAUNCH */
 };
 
 /* An operation that depends on the end of another one, or on the start of all its blocks. */

@@ -11,7 +11,8 @@
  * other copies and memsets share nothing with each other.
  *
  * A launch can be allowed to start before the launch before it in its stream has ended: when all blocks of that have
- * triggered it, or have started. When blocks trigger is not known, so both mean: when they have started.
+ * started, or have triggered it. When blocks trigger is not known. A block that ends has triggered at the latest, so
+ * that is what is taken: the launch starts when the last block has ended, without a gap, before the tail has passed.
  */
 #include "engine.h"
 
@@ -39,9 +40,9 @@ static size_t operation_of(const gs_engine *engine, const gs_edge *edge) {
     return edge->is_copy ? engine->run->launches.count + edge->number : edge->number;
 }
 
-/* A copy has no blocks that start. */
+/* A copy has no blocks that start. A trigger counts when the last block has ended, see above. */
 static bool waits_for_end(const gs_edge *edge) {
-    return edge->when == GS_AT_END || edge->is_copy;
+    return edge->when != GS_AT_START || edge->is_copy;
 }
 
 /* ---- setting up ---- */
@@ -173,13 +174,19 @@ bool gs_is_in_graph(const gs_run *run, size_t launch) {
     return issue->at_ns != GS_NO_TIME && (is_with_last || is_with_next);
 }
 
+static bool waits_for(const gs_engine *engine, size_t operation, gs_when when) {
+    const gs_issue *issue = issue_of(engine, operation);
+    for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++)
+        if (engine->run->edges.data[i].when == when)
+            return true;
+    return false;
+}
+
 /* From when the last obstacle is gone to when the operation is ready. */
 static int64_t gap_of(const gs_engine *engine, size_t operation) {
     const gs_gaps *gaps = &engine->hooks.gaps;
-    const gs_issue *issue = issue_of(engine, operation);
-    for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++)
-        if (engine->run->edges.data[i].when != GS_AT_END)
-            return 0;
+    if (waits_for(engine, operation, GS_AT_START))
+        return 0;
     if (is_copy(engine, operation))
         return gaps->copy_ns;
     if (engine->plays[operation].is_freed_by_copy)
@@ -219,6 +226,8 @@ static bool try(gs_engine *engine, size_t operation) {
     if (play->status != IN_STREAM || play->pending || !may_pass_stream(engine, operation))
         return true;
     int64_t at_ns = play->freed_ns == GS_NO_TIME ? engine->now_ns : sum(play->freed_ns, gap_of(engine, operation));
+    if (play->freed_ns != GS_NO_TIME && waits_for(engine, operation, GS_AT_TRIGGER))
+        at_ns = play->freed_ns - engine->hooks.gaps.tail_ns;
     return ready_at(engine, operation, at_ns);
 }
 
@@ -245,7 +254,7 @@ static bool join_stream(gs_engine *engine, size_t operation) {
         return false;
     struct stream *stream = &engine->streams[play->stream];
     if (play->stream == fresh) {
-        stream->head = stream->tail = operation;
+        *stream = (struct stream){operation, operation, NO_LAUNCH};
         return true;
     }
     play->early = find_early(engine, operation, stream->tail);
@@ -271,6 +280,8 @@ bool gs_ready_issue(gs_engine *engine, size_t operation) {
 /* Those that depend on the operation at this point are one step closer. */
 static bool free_dependents(gs_engine *engine, size_t operation, bool at_end) {
     const struct readiness *readiness = &engine->readiness;
+    const struct play *other = &engine->plays[operation];
+    int64_t freed_ns = other->status == ENDED ? other->end_ns : engine->now_ns;
     for (size_t i = readiness->first ? readiness->first[operation] : 0;
          readiness->first && i < readiness->first[operation + 1]; i++) {
         const struct dependent *dependent = &readiness->dependents[i];
@@ -278,8 +289,7 @@ static bool free_dependents(gs_engine *engine, size_t operation, bool at_end) {
             continue;
         struct play *play = &engine->plays[dependent->operation];
         play->pending--;
-        note_freed(engine, dependent->operation, operation, at_end ? engine->plays[operation].end_ns : engine->now_ns,
-                   true);
+        note_freed(engine, dependent->operation, operation, freed_ns, true);
         if (!try(engine, dependent->operation))
             return false;
     }
@@ -290,18 +300,27 @@ bool gs_ready_started(gs_engine *engine, size_t operation) {
     return !engine->plays[operation].is_awaited || free_dependents(engine, operation, false);
 }
 
+/* An operation that was triggered can end before the tail of the launch before it has passed. */
+static bool frees_later(const gs_engine *engine, size_t operation, size_t other) {
+    int64_t end_ns = engine->plays[operation].end_ns;
+    if (other == NO_LAUNCH || end_ns != engine->plays[other].end_ns)
+        return other == NO_LAUNCH || end_ns > engine->plays[other].end_ns;
+    return is_copy(engine, operation) || !is_copy(engine, other);
+}
+
 /* The next in the stream, and the one after it if that may start early. */
 static bool advance_stream(gs_engine *engine, size_t operation) {
     if (engine->plays[operation].stream == NO_LAUNCH)
         return true;
     struct stream *stream = &engine->streams[engine->plays[operation].stream];
     size_t *head = &stream->head, was = *head;
-    stream->emptied_by = operation;
+    if (frees_later(engine, operation, stream->emptied_by))
+        stream->emptied_by = operation;
     while (*head != NO_LAUNCH && engine->plays[*head].status == ENDED)
         *head = engine->plays[*head].next_in_stream;
     if (*head == NO_LAUNCH || *head == was)
         return true;
-    note_freed(engine, *head, operation, engine->plays[operation].end_ns, false);
+    note_freed(engine, *head, stream->emptied_by, engine->plays[stream->emptied_by].end_ns, false);
     size_t next = engine->plays[*head].next_in_stream;
     return try(engine, *head) && (next == NO_LAUNCH || try(engine, next));
 }

@@ -19,9 +19,10 @@ struct walk {
 
 /* What an operation waits for. */
 struct awaited {
-    int64_t until_ns; /* the latest of all; INT64_MIN: nothing */
-    bool is_copy;     /* that was a copy */
-    bool is_early;    /* it waits only for the start of something */
+    int64_t until_ns;  /* the latest of all; INT64_MIN: nothing */
+    bool is_copy;      /* that was a copy */
+    bool is_early;     /* it waits only for the start of something */
+    bool is_triggered; /* it waits only for a trigger: for the end of the last block, before the tail */
 };
 
 static const gs_issue *issue_of(const struct walk *walk, size_t operation) {
@@ -30,10 +31,11 @@ static const gs_issue *issue_of(const struct walk *walk, size_t operation) {
                                 : &walk->run->copies.data[operation - launches].issue;
 }
 
-static void await(const struct walk *walk, struct awaited *awaited, size_t operation, bool at_end) {
+static void await(const struct walk *walk, struct awaited *awaited, size_t operation, gs_when when) {
     const gs_issue *issue = issue_of(walk, operation);
-    int64_t until_ns = at_end ? issue->end_ns : issue->start_ns;
-    awaited->is_early = awaited->is_early || !at_end;
+    int64_t until_ns = when == GS_AT_START ? issue->start_ns : issue->end_ns;
+    awaited->is_early = awaited->is_early || when == GS_AT_START;
+    awaited->is_triggered = awaited->is_triggered || when == GS_AT_TRIGGER;
     if (until_ns == GS_NO_TIME || until_ns < awaited->until_ns)
         return;
     awaited->until_ns = until_ns;
@@ -42,6 +44,8 @@ static void await(const struct walk *walk, struct awaited *awaited, size_t opera
 
 static int64_t gap_of(const struct walk *walk, const struct awaited *awaited, size_t operation) {
     const gs_gaps *gaps = &walk->pace->gaps;
+    if (awaited->is_triggered)
+        return -gaps->tail_ns;
     if (awaited->is_early)
         return 0;
     if (operation >= walk->run->launches.count)
@@ -65,13 +69,12 @@ static bool look_at(struct walk *walk, size_t operation, const char *stream) {
     for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++) {
         const gs_edge *edge = &walk->run->edges.data[i];
         size_t other = edge->is_copy ? walk->run->launches.count + edge->number : edge->number;
-        bool at_end = edge->when == GS_AT_END || edge->is_copy;
-        await(walk, &awaited, other, at_end);
-        if (!at_end && other == before)
+        await(walk, &awaited, other, edge->when);
+        if (edge->when == GS_AT_START && other == before)
             before = SIZE_MAX;
     }
     if (before != SIZE_MAX)
-        await(walk, &awaited, before, true);
+        await(walk, &awaited, before, GS_AT_END);
     int64_t arrived_ns = issue->at_ns == GS_NO_TIME ? INT64_MIN : issue->at_ns + walk->pace->latency_ns;
     int64_t free_ns = awaited.until_ns == INT64_MIN ? INT64_MIN : awaited.until_ns + gap_of(walk, &awaited, operation);
     walk->ready_ns[operation] = gs_max(arrived_ns, free_ns);
