@@ -471,10 +471,7 @@ static bool is_last_before(const struct play *play, size_t one, size_t other) {
 static int64_t gap_of(const struct play *play, size_t operation, bool is_after_copy) {
     const gs_issue *issue = issue_of(play, operation);
     for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++)
-        if (play->run->edges.data[i].when == GS_AT_TRIGGER)
-            return -play->pace.gaps.tail_ns;
-    for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++)
-        if (play->run->edges.data[i].when == GS_AT_START)
+        if (play->run->edges.data[i].when != GS_AT_END)
             return 0;
     if (copy_of(play, operation))
         return play->pace.gaps.copy_ns;

@@ -12,7 +12,7 @@
  *
  * A launch can be allowed to start before the launch before it in its stream has ended: when all blocks of that have
  * started, or have triggered it. When blocks trigger is not known. A block that ends has triggered at the latest, so
- * that is what is taken: the launch starts when the last block has ended, without a gap, before the tail has passed.
+ * that is what is taken: the launch starts when the other one has ended, but without a gap.
  */
 #include "engine.h"
 
@@ -40,7 +40,7 @@ static size_t operation_of(const gs_engine *engine, const gs_edge *edge) {
     return edge->is_copy ? engine->run->launches.count + edge->number : edge->number;
 }
 
-/* A copy has no blocks that start. A trigger counts when the last block has ended, see above. */
+/* A copy has no blocks that start. When blocks trigger is not known, see above. */
 static bool waits_for_end(const gs_edge *edge) {
     return edge->when != GS_AT_START || edge->is_copy;
 }
@@ -174,19 +174,13 @@ bool gs_is_in_graph(const gs_run *run, size_t launch) {
     return issue->at_ns != GS_NO_TIME && (is_with_last || is_with_next);
 }
 
-static bool waits_for(const gs_engine *engine, size_t operation, gs_when when) {
-    const gs_issue *issue = issue_of(engine, operation);
-    for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++)
-        if (engine->run->edges.data[i].when == when)
-            return true;
-    return false;
-}
-
 /* From when the last obstacle is gone to when the operation is ready. */
 static int64_t gap_of(const gs_engine *engine, size_t operation) {
     const gs_gaps *gaps = &engine->hooks.gaps;
-    if (waits_for(engine, operation, GS_AT_START))
-        return 0;
+    const gs_issue *issue = issue_of(engine, operation);
+    for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++)
+        if (engine->run->edges.data[i].when != GS_AT_END)
+            return 0;
     if (is_copy(engine, operation))
         return gaps->copy_ns;
     if (engine->plays[operation].is_freed_by_copy)
@@ -226,8 +220,6 @@ static bool try(gs_engine *engine, size_t operation) {
     if (play->status != IN_STREAM || play->pending || !may_pass_stream(engine, operation))
         return true;
     int64_t at_ns = play->freed_ns == GS_NO_TIME ? engine->now_ns : sum(play->freed_ns, gap_of(engine, operation));
-    if (play->freed_ns != GS_NO_TIME && waits_for(engine, operation, GS_AT_TRIGGER))
-        at_ns = play->freed_ns - engine->hooks.gaps.tail_ns;
     return ready_at(engine, operation, at_ns);
 }
 
@@ -300,7 +292,8 @@ bool gs_ready_started(gs_engine *engine, size_t operation) {
     return !engine->plays[operation].is_awaited || free_dependents(engine, operation, false);
 }
 
-/* An operation that was triggered can end before the tail of the launch before it has passed. */
+/* Which of two operations that have ended says when the next of their stream may begin: one that started early can end
+   before the tail of the launch before it has passed. */
 static bool frees_later(const gs_engine *engine, size_t operation, size_t other) {
     int64_t end_ns = engine->plays[operation].end_ns;
     if (other == NO_LAUNCH || end_ns != engine->plays[other].end_ns)

@@ -382,15 +382,26 @@ const char *gs_operation_name(const gs_run *run, size_t operation);
 
 /* How a launch compares. */
 typedef struct gs_launch_compared {
-    uint32_t measured, predicted, both;   /* launches that it overlaps */
+    uint32_t measured, predicted, both;   /* launches that it overlaps, of those that it could */
     bool is_first;                        /* the first launch of its kernel */
     size_t only_measured, only_predicted; /* one of those that it overlaps only there; SIZE_MAX: there is none */
 } gs_launch_compared;
 
+enum { GS_SHORT_NS = 2000 }; /* what launch overheads differ by */
+
+/* Pairs of launches that could overlap: the host had issued both before one of them ended, and neither waits for the
+   other. */
+typedef struct gs_pairs {
+    int64_t possible;
+    int64_t right;                     /* that overlap in both, the measurement and the prediction, or in neither */
+    int64_t brief;                     /* that overlap in one of them, for at most GS_SHORT_NS */
+    int64_t measured, predicted, both; /* that overlap */
+} gs_pairs;
+
 typedef struct gs_program_compared {
-    int64_t launches;                                    /* that were measured */
-    int64_t measured_pairs, predicted_pairs, both_pairs; /* pairs of launches that overlap */
-    int64_t possible_pairs, right_pairs;                 /* that could overlap, and those that do in both or neither */
+    int64_t launches;    /* that were measured */
+    gs_pairs pairs;      /* each launch is ready when it was in the recording */
+    gs_pairs from_start; /* the whole program is played */
     int64_t measured_end_ns, predicted_end_ns;
     int64_t measured_busy_ns, predicted_busy_ns; /* while at least one launch runs */
     int64_t starts_within_ns[4]; /* launches that start at most 1, 10, 100 and 1000 us from the measurement */
@@ -399,8 +410,9 @@ typedef struct gs_program_compared {
     gs_launch_compared *data;
 } gs_program_compared;
 
-gs_code gs_program_compare(const gs_run *run, const gs_timeline *timeline, gs_program_compared *compared,
-                           gs_error *error);
+/* `played`: the whole program; `followed`: by gs_timeline_follow. */
+gs_code gs_program_compare(const gs_run *run, const gs_timeline *played, const gs_timeline *followed,
+                           gs_program_compared *compared, gs_error *error);
 void gs_program_compared_clear(gs_program_compared *compared);
 
 /* ---- check ---- */

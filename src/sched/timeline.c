@@ -135,6 +135,12 @@ gs_code gs_timeline_play(const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_
     return code;
 }
 
+static void note_freed(gs_course *course, const gs_freed *freed) {
+    course->freed_ns = freed->freed_ns;
+    course->freed_by = freed->freed_by;
+    course->is_freed_by_event = freed->is_by_event;
+}
+
 gs_code gs_timeline_follow(const gs_gpu *gpu, const gs_run *run, const gs_timeline *played, gs_timeline *timeline,
                            gs_error *error) {
     gs_code code = timeline_new(run, timeline, error);
@@ -147,9 +153,15 @@ gs_code gs_timeline_follow(const gs_gpu *gpu, const gs_run *run, const gs_timeli
         timeline->operations[i].held_by = timeline->operations[i].rest_held_by = SIZE_MAX;
     }
     int64_t *durations = durations_of(timeline, run->launches.count, error);
-    int64_t *ready = durations ? gs_ready_times(run, &timeline->pace, error) : NULL;
-    code = ready ? play(gpu, run, durations, ready, timeline, error) : GS_E_MEMORY;
+    gs_freed *freed = durations ? gs_freed_times(run, &timeline->pace, error) : NULL;
+    int64_t *ready = freed ? malloc((timeline->count + 1) * sizeof *ready) : NULL;
+    for (size_t i = 0; ready && i < timeline->count; i++)
+        ready[i] = freed[i].ready_ns;
+    code = ready ? play(gpu, run, durations, ready, timeline, error) : gs_fail_memory(error);
+    for (size_t i = 0; code == GS_OK && i < timeline->count; i++)
+        note_freed(&timeline->operations[i].course, &freed[i]);
     free(durations);
+    free(freed);
     free(ready);
     if (code != GS_OK)
         gs_timeline_clear(timeline);

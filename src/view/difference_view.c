@@ -9,8 +9,6 @@
 
 #include <stdlib.h>
 
-enum { SHORT_NS = 2000 }; /* what launch overheads differ by */
-
 /* How far a launch is from its measurement: later is positive. */
 struct shift {
     size_t launch;
@@ -90,7 +88,7 @@ static void put_duration_shift(gs_text *text, const gs_comparison *comparison, c
 
 void gs_put_difference(gs_text *text, const gs_comparison *comparison, size_t launch, size_t other, bool is_measured) {
     int64_t together_ns = overlap_ns(comparison, launch, other, is_measured);
-    if (together_ns <= SHORT_NS) {
+    if (together_ns <= GS_SHORT_NS) {
         gs_text_add(text, "they are together for only ");
         gs_put_duration(text, together_ns);
         gs_text_add(text, ", which is less than launch overheads vary");
