@@ -74,7 +74,7 @@ static gs_code put_comparison(const struct options *options, gs_text *text, cons
     gs_timeline followed = {0};
     gs_code code = gs_timeline_follow(gpu, run, timeline, &followed, error);
     if (code == GS_OK)
-        code = gs_wait_sums_of(run, &followed, &sums, error);
+        code = gs_wait_sums_of(run, timeline, &sums, error);
     if (code == GS_OK)
         code = gs_program_compare(run, timeline, &followed, &compared, error);
     if (code == GS_OK && !compared.launches)

@@ -359,7 +359,8 @@ size_t gs_timeline_waits(const gs_timeline *timeline, size_t operation, gs_wait 
 
 /* Waits of all launches of a kernel for the same thing. */
 typedef struct gs_wait_sum {
-    const char *kernel; /* or "copies", "memsets" */
+    const char *kernel; /* or "copy", "memset" */
+    bool is_copy;       /* it is one of these */
     const char *behind; /* the kernel that was waited for; NULL: none */
     gs_reason reason;
     gs_lack lack;

@@ -5,7 +5,10 @@
 
 #include <stdlib.h>
 
-enum { PEOPLE_SEE = 20 }; /* rows, unless they ask for more */
+enum {
+    PEOPLE_SEE = 20, /* rows, unless they ask for more */
+    LEAST_NS = 1000  /* sums that are shorter are not shown */
+};
 
 /* ---- launches whose overlaps differ ---- */
 
@@ -85,7 +88,8 @@ static void put_sums(gs_text *text, const gs_comparison *comparison, bool for_ho
     int64_t most = comparison->top ? comparison->top : PEOPLE_SEE, shown = 0;
     for (size_t i = 0; i < sums->count && shown < most; i++) {
         gs_reason reason = sums->data[i].reason;
-        if (reason == GS_REASON_STREAM || reason == GS_REASON_OVERHEAD || (reason == GS_REASON_HOST) != for_host)
+        if (sums->data[i].ns < LEAST_NS || reason == GS_REASON_STREAM || reason == GS_REASON_OVERHEAD ||
+            (reason == GS_REASON_HOST) != for_host)
             continue;
         gs_text_add(text, shown++ ? "" : "\n");
         gs_put_wait_sum(text, &sums->data[i]);
@@ -94,9 +98,14 @@ static void put_sums(gs_text *text, const gs_comparison *comparison, bool for_ho
 }
 
 static void put_waits(gs_text *text, const gs_comparison *comparison) {
-    static const char *const words[] = {
-        "the host launched late", "an earlier one in the stream", "a dependency",    "launch overhead",
-        "a copy engine",          "the head of the queue",        "room on the SMs", "room for the other blocks"};
+    static const char *const words[] = {"the host launched late",
+                                        "an earlier one in stream or graph",
+                                        "an event",
+                                        "launch overhead",
+                                        "a copy engine",
+                                        "the head of the queue",
+                                        "room on the SMs",
+                                        "room for the other blocks"};
     const gs_wait_sums *sums = comparison->sums;
     gs_text_add(text, "\n%-34s %13s %13s\n", "predicted waits for", "us", "launches");
     for (int i = 0; i < GS_REASONS; i++)

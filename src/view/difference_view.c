@@ -69,7 +69,9 @@ static void put_earlier(gs_text *text, const gs_comparison *comparison, const st
     gs_put_duration(text, issue->start_ns - issue->at_ns);
     gs_text_add(text, " after its launch, usual are ");
     gs_put_duration(text, usual_ns);
-    if (comparison->compared->data[shift->launch].is_first)
+    if (gs_is_in_graph(comparison->run, shift->launch))
+        gs_text_add(text, "; it begins a branch of a graph, and the branches reach the GPU one after the other");
+    else if (comparison->compared->data[shift->launch].is_first)
         gs_text_add(text, "; it is the first launch of its kernel, whose code the driver may have to load");
 }
 
