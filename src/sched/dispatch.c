@@ -400,11 +400,15 @@ void gs_dispatcher_replaced(gs_dispatcher *dispatcher, int kernel) {
     dispatcher->tables[dispatcher->kernels[kernel].table].seen = dispatcher->changes;
 }
 
-void gs_dispatcher_step_pointers(gs_dispatcher *dispatcher, const int32_t *steps, int64_t times) {
+void gs_dispatcher_step_pointers(gs_dispatcher *dispatcher, const int32_t *steps, int64_t times, int32_t last_sm) {
     gs_sm *sms = dispatcher->state.sms;
     int32_t partitions = dispatcher->gpu->limits.partitions_per_sm;
-    for (int32_t i = 0; i < dispatcher->gpu->sms; i++)
+    for (int32_t i = 0; i < dispatcher->gpu->sms; i++) {
         sms[i].pointer = (int32_t)((sms[i].pointer + times % partitions * steps[i]) % partitions);
+        if (steps[i])
+            note_change(dispatcher, i);
+    }
+    dispatcher->turn = (dispatcher->position[last_sm] + 1) % dispatcher->gpu->sms;
 }
 
 int gs_dispatcher_resident(const gs_dispatcher *dispatcher, int sm) {

@@ -154,14 +154,6 @@ struct waves {
     int64_t *shifts;          /* by launch */
 };
 
-/* The state of the SMs when a series of replacements began (replace.c). */
-struct replaced {
-    gs_sm *sms;
-    gs_group *groups;
-    gs_piece *pieces;
-    int32_t *steps; /* by SM: how far its pointer moves in a wave */
-};
-
 /* What is known of launches that had the scheduler to themselves, and how one of them went (solo.c). */
 typedef struct gs_solos gs_solos;
 typedef struct gs_flight gs_flight;
@@ -199,7 +191,7 @@ struct gs_engine {
     int16_t *round;        /* SMs of a round of clusters */
     struct possibilities turns;
     struct waves waves;
-    struct replaced replaced;
+    int32_t *steps;  /* by SM: see replace.c */
     gs_solos *solos; /* NULL: every launch is played */
     struct solo solo;
     int64_t resumes_ns; /* when the next kernel of a recording is served; 0: there is no pause */

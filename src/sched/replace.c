@@ -9,9 +9,10 @@
  * Each of these blocks is a burst by itself. The turns after a burst on one SM depend only on that SM (number.c), so
  * only the last one on a group that goes first, and the last on another group, count.
  *
- * If each block of a launch has as many warps for one partition as for another, it does not matter to it where the
- * pointers of the SMs are. If each block of a wave was replaced by exactly one, and the SMs are the same at the end of
- * the wave as at its beginning except for their pointers, then all later waves go alike, and are skipped.
+ * If a block of a launch has as many warps for one partition as for another, it does not matter to it where the
+ * pointers of the SMs are. Then each block that ends leaves exactly what the next one needs, and no more, because the
+ * SM was full. If the next one also gets the same place in shared memory, or the places move on in a circle, a wave
+ * leaves the SMs as they were, except for their pointers. Such waves are skipped.
  */
 #include "engine.h"
 
@@ -30,15 +31,10 @@ struct series {
     int32_t next;        /* the block that ends next */
     int32_t last_first, last_sm; /* the SMs of the last blocks, on groups that go first and on others; -1: none */
     int64_t ended;               /* blocks so far */
-    bool is_even;                /* each was replaced by one */
 };
 
 void gs_replace_free(gs_engine *engine) {
-    struct replaced *kept = &engine->replaced;
-    free(kept->sms);
-    free(kept->groups);
-    free(kept->pieces);
-    free(kept->steps);
+    free(engine->steps);
 }
 
 /* ---- may blocks be replaced now? ---- */
@@ -142,7 +138,6 @@ static bool replace(gs_engine *engine, struct series *series, bool *done) {
     gs_running_remove(engine, handle);
     from->ended++;
     series->ended++;
-    series->is_even = series->is_even && count == 1;
     series->next = running.ends_next;
     if (running.ends_next < 0)
         from->last_ending = -1;
@@ -159,97 +154,111 @@ static bool replace(gs_engine *engine, struct series *series, bool *done) {
 
 static bool allocate(gs_engine *engine) {
     const gs_gpu *gpu = gs_dispatcher_state(engine->dispatcher)->gpu;
-    struct replaced *kept = &engine->replaced;
-    size_t sms = (size_t)gpu->sms;
-    if (kept->steps)
-        return true;
-    kept->sms = calloc(sms, sizeof *kept->sms);
-    kept->groups = calloc(sms, sizeof *kept->groups);
-    kept->pieces = calloc(sms * (size_t)gpu->limits.blocks_per_sm, sizeof *kept->pieces);
-    kept->steps = calloc(sms, sizeof *kept->steps);
-    return kept->sms && kept->groups && kept->pieces && kept->steps;
+    if (!engine->steps)
+        engine->steps = calloc((size_t)gpu->sms, sizeof *engine->steps);
+    return engine->steps;
 }
 
-/* How many waves could be skipped after one that ends at `last_ns` at the latest. */
-static int64_t waves_left(const gs_engine *engine, const struct series *series, int64_t wave, int64_t last_ns) {
+/* How many waves can be skipped now: nothing else happens during them, and some blocks are left. */
+static int64_t waves_left(const gs_engine *engine, const struct series *series, int64_t wave) {
     const gs_launch *which = &engine->run->launches.data[series->to];
     int64_t limit_ns = gs_min(gs_min(series->limit_ns, series->other.at_ns), INT64_MAX / 2);
+    int64_t last_ns = engine->running[series->play->last_ending].end_ns;
     int64_t left =
         which->blocks - series->play->started - gs_dispatcher_state(engine->dispatcher)->gpu->limits.blocks_per_sm;
-    return gs_min((limit_ns - last_ns - 1) / series->duration_ns, left / wave - 1);
+    return limit_ns > last_ns ? gs_min((limit_ns - 1 - last_ns) / series->duration_ns + 1, left / wave) : 0;
 }
 
-/* Whether waves of the launch can be skipped, and it is worth looking for that. */
-static bool may_skip(const gs_engine *engine, const struct series *series, int64_t wave) {
+/* Whether it does not matter to the blocks of the launch where the pointers of the SMs are. */
+static bool is_symmetric(const gs_engine *engine, const struct series *series) {
     const gs_gpu *gpu = gs_dispatcher_state(engine->dispatcher)->gpu;
     const gs_need *need = gs_dispatcher_need(engine->dispatcher, series->play->kernel);
-    bool is_symmetric = gpu->mechanisms.warp_placement == GS_WARPS_STRICT &&
-                        gpu->mechanisms.registers != GS_REGISTERS_CONTIGUOUS &&
-                        need->warps % gpu->limits.partitions_per_sm == 0;
-    return engine->hooks.may_skip && series->from == series->to && is_symmetric && wave >= FEW_BLOCKS &&
-           waves_left(engine, series, wave, gs_later(engine->now_ns, series->duration_ns)) > 1 &&
-           engine->hooks.may_skip(engine->hooks.user, series->to, wave);
+    return gpu->mechanisms.warp_placement == GS_WARPS_STRICT && gpu->mechanisms.registers != GS_REGISTERS_CONTIGUOUS &&
+           need->warps % gpu->limits.partitions_per_sm == 0;
 }
 
-static size_t piece_bytes(const gs_gpu *gpu) {
-    bool has_pieces = gpu->mechanisms.shared_allocation != GS_SPACE_COUNTED;
-    return has_pieces ? (size_t)gpu->sms * (size_t)gpu->limits.blocks_per_sm * sizeof(gs_piece) : 0;
+static int32_t hole_before(const gs_space *space, int32_t i) {
+    return space->pieces[i].at - (i ? space->pieces[i - 1].at + space->pieces[i - 1].size : 0);
 }
 
-static void keep(gs_engine *engine) {
-    const gs_state *state = gs_dispatcher_state(engine->dispatcher);
-    struct replaced *kept = &engine->replaced;
-    memcpy(kept->sms, state->sms, (size_t)state->gpu->sms * sizeof *kept->sms);
-    memcpy(kept->groups, state->groups, (size_t)state->group_count * sizeof *kept->groups);
-    memcpy(kept->pieces, state->pieces, piece_bytes(state->gpu));
-}
-
-/* Whether the SMs are as they were kept, except for their pointers. Sets the steps of these. */
-static bool is_as_kept(gs_engine *engine) {
-    const gs_state *state = gs_dispatcher_state(engine->dispatcher);
-    struct replaced *kept = &engine->replaced;
-    int32_t partitions = state->gpu->limits.partitions_per_sm;
-    for (int32_t i = 0; i < state->gpu->sms; i++) {
-        kept->steps[i] = (state->sms[i].pointer - kept->sms[i].pointer + partitions) % partitions;
-        kept->sms[i].pointer = state->sms[i].pointer;
+/* Whether each block of the launch on an SM that ends is replaced by one in the same place of shared memory; or, in a
+   ring that has only such blocks, in the order in which they end, each by one in the place next to the one before. */
+static bool places_stay(const gs_engine *engine, const struct series *series, const gs_space *space, int32_t size) {
+    int64_t last_block = -1;
+    bool all_own = true, in_order = true, first_own = false;
+    for (int32_t i = 0; i < space->count; i++) {
+        const struct running *running = &engine->running[space->pieces[i].block];
+        bool is_own = running->launch == series->to;
+        int32_t hole = hole_before(space, i);
+        if (hole >= size || (hole && (is_own || !i)))
+            return false;
+        first_own = first_own || (!i && is_own);
+        all_own = all_own && is_own;
+        in_order = in_order && running->block > last_block;
+        last_block = running->block;
     }
-    return memcmp(kept->sms, state->sms, (size_t)state->gpu->sms * sizeof *kept->sms) == 0 &&
-           memcmp(kept->groups, state->groups, (size_t)state->group_count * sizeof *kept->groups) == 0 &&
-           memcmp(kept->pieces, state->pieces, piece_bytes(state->gpu)) == 0;
+    const gs_piece *last = &space->pieces[space->count - 1];
+    bool ends_with_hole = last->at + last->size < space->size;
+    return !first_own || !space->is_ring || !ends_with_hole || (all_own && in_order);
+}
+
+/* Whether a wave leaves the SM as it is, except for its pointer. */
+static bool sm_stays(const gs_engine *engine, const struct series *series, int32_t number) {
+    const gs_state *state = gs_dispatcher_state(engine->dispatcher);
+    const gs_need *need = gs_dispatcher_need(engine->dispatcher, series->play->kernel);
+    const gs_sm *sm = &state->sms[number];
+    const gs_group *group = &state->groups[sm->group];
+    bool keeps_config = state->gpu->mechanisms.shared_kept == GS_KEPT_FOR_WAITING ||
+                        group->config_bytes == need->given_bytes || group->residents > 1;
+    if ((group->residents == 1 && group->sms > 1) || !keeps_config)
+        return false;
+    return !need->shared || state->gpu->mechanisms.shared_allocation == GS_SPACE_COUNTED ||
+           places_stay(engine, series, &sm->shared_space, need->shared);
+}
+
+/* Whether each running block of the launch will be replaced by one on the same SM, again and again. Sets how far that
+   moves the pointers. */
+static bool is_steady(gs_engine *engine, const struct series *series) {
+    const gs_state *state = gs_dispatcher_state(engine->dispatcher);
+    int32_t sms = state->gpu->sms, extra = state->gpu->mechanisms.extra_step == GS_YES ? 1 : 0;
+    memset(engine->steps, 0, (size_t)sms * sizeof *engine->steps);
+    for (int32_t handle = series->next; handle >= 0; handle = engine->running[handle].ends_next) {
+        int32_t sm = state->residents[handle].sm;
+        if (!engine->steps[sm]++ && !sm_stays(engine, series, sm))
+            return false;
+    }
+    for (int32_t i = 0; i < sms; i++)
+        engine->steps[i] *= extra;
+    return true;
 }
 
 static void skip(gs_engine *engine, struct series *series, int64_t wave, int64_t count) {
     int64_t blocks = count * wave, time_ns = count * series->duration_ns;
+    int32_t sm = -1;
+    engine->now_ns = engine->running[series->play->last_ending].end_ns + time_ns - series->duration_ns;
     for (int32_t handle = series->next; handle >= 0; handle = engine->running[handle].ends_next) {
         engine->running[handle].block += blocks;
         engine->running[handle].end_ns += time_ns;
+        sm = gs_dispatcher_sm(engine->dispatcher, handle);
+        note_sm(engine, series, sm);
     }
-    engine->now_ns += time_ns;
     series->play->started += blocks;
     series->play->ended += blocks;
-    gs_dispatcher_step_pointers(engine->dispatcher, engine->replaced.steps, count);
+    series->ended += wave;
+    gs_dispatcher_step_pointers(engine->dispatcher, engine->steps, count, sm);
     engine->hooks.skipped(engine->hooks.user, series->to, blocks);
 }
 
-/* Replaces each running block once. If the SMs are the same as before, skips the waves that go alike. */
-static bool replace_wave(gs_engine *engine, struct series *series, bool *done) {
-    const struct play *from = &engine->plays[series->from];
-    int64_t wave = from->started - from->ended, ended = series->ended;
-    bool looks = may_skip(engine, series, wave);
-    if (looks && !allocate(engine))
-        return false;
-    if (looks)
-        keep(engine);
-    series->is_even = true;
-    while ((*done = goes_on(engine, series)) && series->ended < ended + wave)
-        if (!replace(engine, series, done))
-            return false;
-        else if (!*done)
-            return true;
-    if (!looks || !*done || !series->is_even || !is_as_kept(engine))
+/* Skips waves of the launch that go alike, if it is worth looking for that. False: out of memory. */
+static bool skip_waves(gs_engine *engine, struct series *series) {
+    int64_t wave = series->play->started - series->play->ended;
+    bool is_own = series->from == series->to && engine->hooks.may_skip && is_symmetric(engine, series);
+    int64_t count = is_own && wave >= FEW_BLOCKS ? waves_left(engine, series, wave) : 0;
+    if (count <= 0 || !engine->hooks.may_skip(engine->hooks.user, series->to, wave))
         return true;
-    int64_t count = waves_left(engine, series, wave, engine->running[series->play->last_ending].end_ns);
-    if (count > 0)
+    if (!allocate(engine))
+        return false;
+    if (is_steady(engine, series))
         skip(engine, series, wave, count);
     return true;
 }
@@ -281,8 +290,9 @@ bool gs_replace_pass(gs_engine *engine, bool *replaced) {
     bool done = goes_on(engine, &series), has_memory = true;
     if (!done)
         return true;
-    while (done && has_memory)
-        has_memory = replace_wave(engine, &series, &done);
+    has_memory = skip_waves(engine, &series);
+    while (has_memory && done && goes_on(engine, &series))
+        has_memory = replace(engine, &series, &done);
     gs_dispatcher_replaced(engine->dispatcher, series.play->kernel);
     *replaced = series.ended > 0;
     if (!*replaced)
