@@ -264,7 +264,7 @@ static inline int32_t strict_limit(const gs_gpu *gpu, const gs_sm *sm, const gs_
         }
         partition = partition + 1 == partitions ? 0 : partition + 1;
     }
-    *stopper = (sm->pointer + turns) % partitions;
+    *stopper = sm->pointer + turns < partitions ? sm->pointer + turns : sm->pointer + turns - partitions;
     return least * partitions + turns;
 }
 
@@ -359,13 +359,15 @@ static void take_warps(const gs_gpu *gpu, gs_sm *sm, const gs_need *need, int32_
    partitions, j + 2 partitions ... */
 static void place_strict(const gs_gpu *gpu, gs_sm *sm, const gs_need *need, gs_resident *resident, int32_t handle) {
     int32_t partitions = gpu->limits.partitions_per_sm, partition = sm->pointer;
+    int32_t rounds = need->warps / partitions, more = need->warps - rounds * partitions;
     for (int32_t turn = 0; turn < partitions && turn < need->warps; turn++) {
-        int32_t warps = (need->warps - turn + partitions - 1) / partitions;
+        int32_t warps = rounds + (turn < more);
         take_warps(gpu, sm, need, partition, warps, handle);
         resident->warps[partition] = (uint8_t)warps;
         partition = partition + 1 == partitions ? 0 : partition + 1;
     }
-    sm->pointer = (sm->pointer + need->warps) % partitions;
+    int32_t pointer = sm->pointer + more;
+    sm->pointer = pointer < partitions ? pointer : pointer - partitions;
 }
 
 static void place_free(const gs_gpu *gpu, gs_sm *sm, const gs_need *need, gs_resident *resident, int32_t handle) {
@@ -383,7 +385,7 @@ static void place_free(const gs_gpu *gpu, gs_sm *sm, const gs_need *need, gs_res
 static void step_once_more(const gs_gpu *gpu, gs_sm *sm, const gs_need *need) {
     int32_t partitions = gpu->limits.partitions_per_sm;
     if (gpu->mechanisms.extra_step == GS_YES && need->warps % partitions == 0)
-        sm->pointer = (sm->pointer + 1) % partitions;
+        sm->pointer = sm->pointer + 1 == partitions ? 0 : sm->pointer + 1;
 }
 
 int32_t gs_state_place(gs_state *state, const gs_need *need, int32_t need_number, int32_t number, bool in_cluster,

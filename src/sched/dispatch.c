@@ -333,6 +333,12 @@ static inline void note_placed(gs_dispatcher *dispatcher, int kernel, int32_t sm
     table->seen = dispatcher->changes;
 }
 
+/* The last block went to this SM. */
+static inline void set_turn(gs_dispatcher *dispatcher, int32_t sm) {
+    int32_t next = dispatcher->position[sm] + 1;
+    dispatcher->turn = next == dispatcher->gpu->sms ? 0 : next;
+}
+
 static inline int place(gs_dispatcher *dispatcher, int kernel, int sm, bool in_cluster) {
     if (!is_known(dispatcher, kernel) || sm < 0 || sm >= dispatcher->gpu->sms || !has_room(dispatcher, kernel, sm))
         return -1;
@@ -340,7 +346,7 @@ static inline int place(gs_dispatcher *dispatcher, int kernel, int sm, bool in_c
     bool group_changed;
     int32_t handle = gs_state_place(&dispatcher->state, need, kernel, sm, in_cluster, &group_changed);
     note_placed(dispatcher, kernel, sm, group_changed);
-    dispatcher->turn = (dispatcher->position[sm] + 1) % dispatcher->gpu->sms;
+    set_turn(dispatcher, sm);
     return handle;
 }
 
@@ -391,9 +397,19 @@ int32_t gs_dispatcher_replace(gs_dispatcher *dispatcher, int block, int kernel, 
         handles[count++] = gs_state_place(state, need, kernel, sm, false, &group_changed);
         room = dispatcher->is_regular && !group_changed ? room - 1 : gs_state_room(state, need, sm);
     }
-    dispatcher->turn = count ? (dispatcher->position[sm] + 1) % dispatcher->gpu->sms : dispatcher->turn;
+    if (count)
+        set_turn(dispatcher, sm);
     note_change(dispatcher, sm);
     return count;
+}
+
+bool gs_dispatcher_stays_full(gs_dispatcher *dispatcher, int kernel, int32_t sm) {
+    int32_t *pointer = &dispatcher->state.sms[sm].pointer, kept = *pointer;
+    bool is_full = true;
+    for (*pointer = 0; *pointer < dispatcher->gpu->limits.partitions_per_sm && is_full; ++*pointer)
+        is_full = !gs_state_room(&dispatcher->state, &dispatcher->kernels[kernel].need, sm);
+    *pointer = kept;
+    return is_full;
 }
 
 void gs_dispatcher_replaced(gs_dispatcher *dispatcher, int kernel) {
@@ -408,7 +424,7 @@ void gs_dispatcher_step_pointers(gs_dispatcher *dispatcher, const int32_t *steps
         if (steps[i])
             note_change(dispatcher, i);
     }
-    dispatcher->turn = (dispatcher->position[last_sm] + 1) % dispatcher->gpu->sms;
+    set_turn(dispatcher, last_sm);
 }
 
 int gs_dispatcher_resident(const gs_dispatcher *dispatcher, int sm) {

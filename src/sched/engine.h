@@ -191,7 +191,7 @@ struct gs_engine {
     int16_t *round;        /* SMs of a round of clusters */
     struct possibilities turns;
     struct waves waves;
-    int32_t *steps;  /* by SM: see replace.c */
+    int32_t *steps;  /* two by SM: see replace.c */
     gs_solos *solos; /* NULL: every launch is played */
     struct solo solo;
     int64_t resumes_ns; /* when the next kernel of a recording is served; 0: there is no pause */

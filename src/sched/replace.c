@@ -9,10 +9,11 @@
  * Each of these blocks is a burst by itself. The turns after a burst on one SM depend only on that SM (number.c), so
  * only the last one on a group that goes first, and the last on another group, count.
  *
- * If a block of a launch has as many warps for one partition as for another, it does not matter to it where the
- * pointers of the SMs are. Then each block that ends leaves exactly what the next one needs, and no more, because the
- * SM was full. If the next one also gets the same place in shared memory, or the places move on in a circle, a wave
- * leaves the SMs as they were, except for their pointers. Such waves are skipped.
+ * Often each block that ends leaves exactly what the next one needs, and no more: the warps of the next one go to the
+ * same partitions, because the pointer of the SM is where it was when the first one started, or because each partition
+ * gets as many warps; and no position of the pointer gives room to another block. If the next one also gets the same
+ * place in shared memory, or the places move on in a circle, a wave leaves the SMs as they were, except for their
+ * pointers. Such waves are skipped.
  */
 #include "engine.h"
 
@@ -155,7 +156,7 @@ static bool replace(gs_engine *engine, struct series *series, bool *done) {
 static bool allocate(gs_engine *engine) {
     const gs_gpu *gpu = gs_dispatcher_state(engine->dispatcher)->gpu;
     if (!engine->steps)
-        engine->steps = calloc((size_t)gpu->sms, sizeof *engine->steps);
+        engine->steps = calloc(2 * (size_t)gpu->sms, sizeof *engine->steps);
     return engine->steps;
 }
 
@@ -169,12 +170,10 @@ static int64_t waves_left(const gs_engine *engine, const struct series *series, 
     return limit_ns > last_ns ? gs_min((limit_ns - 1 - last_ns) / series->duration_ns + 1, left / wave) : 0;
 }
 
-/* Whether it does not matter to the blocks of the launch where the pointers of the SMs are. */
-static bool is_symmetric(const gs_engine *engine, const struct series *series) {
-    const gs_gpu *gpu = gs_dispatcher_state(engine->dispatcher)->gpu;
-    const gs_need *need = gs_dispatcher_need(engine->dispatcher, series->play->kernel);
-    return gpu->mechanisms.warp_placement == GS_WARPS_STRICT && gpu->mechanisms.registers != GS_REGISTERS_CONTIGUOUS &&
-           need->warps % gpu->limits.partitions_per_sm == 0;
+/* Whether warps go to partitions in strict turn, and only the number of free registers counts. */
+static bool is_strict(const gs_engine *engine) {
+    const gs_mechanisms *mechanisms = &gs_dispatcher_state(engine->dispatcher)->gpu->mechanisms;
+    return mechanisms->warp_placement == GS_WARPS_STRICT && mechanisms->registers != GS_REGISTERS_CONTIGUOUS;
 }
 
 static int32_t hole_before(const gs_space *space, int32_t i) {
@@ -216,19 +215,42 @@ static bool sm_stays(const gs_engine *engine, const struct series *series, int32
            places_stay(engine, series, &sm->shared_space, need->shared);
 }
 
+/* Whether a block that has its first warp in this partition has its warps where this one has. */
+static bool is_placed_from(const gs_resident *resident, int32_t partition, int32_t warps, int32_t partitions) {
+    for (int32_t turn = 0; turn < partitions; turn++) {
+        int32_t wanted = warps / partitions + (turn < warps % partitions);
+        if (resident->warps[(partition + turn) % partitions] != wanted)
+            return false;
+    }
+    return true;
+}
+
 /* Whether each running block of the launch will be replaced by one on the same SM, again and again. Sets how far that
    moves the pointers. */
 static bool is_steady(gs_engine *engine, const struct series *series) {
     const gs_state *state = gs_dispatcher_state(engine->dispatcher);
-    int32_t sms = state->gpu->sms, extra = state->gpu->mechanisms.extra_step == GS_YES ? 1 : 0;
+    int32_t sms = state->gpu->sms, partitions = state->gpu->limits.partitions_per_sm;
+    int32_t warps = gs_dispatcher_need(engine->dispatcher, series->play->kernel)->warps;
+    int32_t extra = warps % partitions == 0 && state->gpu->mechanisms.extra_step == GS_YES ? 1 : 0;
+    int32_t *pointers = engine->steps + sms; /* as they will be when the next block starts */
     memset(engine->steps, 0, (size_t)sms * sizeof *engine->steps);
     for (int32_t handle = series->next; handle >= 0; handle = engine->running[handle].ends_next) {
         int32_t sm = state->residents[handle].sm;
-        if (!engine->steps[sm]++ && !sm_stays(engine, series, sm))
+        if (!engine->steps[sm]++) {
+            pointers[sm] = state->sms[sm].pointer;
+            if (!sm_stays(engine, series, sm) ||
+                !gs_dispatcher_stays_full(engine->dispatcher, series->play->kernel, sm))
+                return false;
+        }
+        if (!is_placed_from(&state->residents[handle], pointers[sm], warps, partitions))
             return false;
+        pointers[sm] = (pointers[sm] + warps + extra) % partitions;
     }
-    for (int32_t i = 0; i < sms; i++)
+    for (int32_t i = 0; i < sms; i++) {
+        if (engine->steps[i] && !extra && pointers[i] != state->sms[i].pointer)
+            return false;
         engine->steps[i] *= extra;
+    }
     return true;
 }
 
@@ -252,7 +274,7 @@ static void skip(gs_engine *engine, struct series *series, int64_t wave, int64_t
 /* Skips waves of the launch that go alike, if it is worth looking for that. False: out of memory. */
 static bool skip_waves(gs_engine *engine, struct series *series) {
     int64_t wave = series->play->started - series->play->ended;
-    bool is_own = series->from == series->to && engine->hooks.may_skip && is_symmetric(engine, series);
+    bool is_own = series->from == series->to && engine->hooks.may_skip && is_strict(engine);
     int64_t count = is_own && wave >= FEW_BLOCKS ? waves_left(engine, series, wave) : 0;
     if (count <= 0 || !engine->hooks.may_skip(engine->hooks.user, series->to, wave))
         return true;
