@@ -11,6 +11,7 @@
 #include "client/client.h"
 #include "gate/gate_pace.h"
 #include "gate/gate_request.h"
+#include "gate/gate_share.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -26,7 +27,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { NOT_READY = 600, OUT_OF_MEMORY = 2, NO_DEVICE = 100, NOT_FOUND = 500, GIVE_UP_MS = 120000 };
+enum { NOT_READY = 600, OUT_OF_MEMORY = 2, NO_DEVICE = 100, NOT_FOUND = 500, GIVE_UP_MS = 120000, COUNTS = 5 };
 
 static char folder[] = "/tmp/gridsmith-gate-XXXXXX", socket_path[64], errors_path[64];
 static pid_t the_daemon; /* 0: not running */
@@ -114,12 +115,13 @@ static int ask(const struct program *program, const char *command) {
     return atoi(line);
 }
 
-/* What the driver got from a program: waits, launches, queries, and launches on a part of the SMs. */
+/* What the driver got from a program: waits, launches, queries, launches on a part of the SMs, and writes. */
 static void ask_counts(const struct program *program, unsigned long long *counts) {
     char line[200];
     tell(program, "counts");
     read_line(program, line, sizeof line);
-    assert_int_equal(sscanf(line, "%llu %llu %llu %llu", &counts[0], &counts[1], &counts[2], &counts[3]), 4);
+    assert_int_equal(
+        sscanf(line, "%llu %llu %llu %llu %llu", &counts[0], &counts[1], &counts[2], &counts[3], &counts[4]), COUNTS);
 }
 
 static void stop_program(struct program *program) {
@@ -154,6 +156,23 @@ static bool status_says(const char *words) {
     bool is_there = strstr(json, words);
     free(json);
     return is_there;
+}
+
+/* What the status says of a program. */
+static double number_of(const struct program *program, const char *key) {
+    char *json = NULL;
+    double found = -1;
+    size_t i;
+    json_t *each;
+    assert_int_equal(gs_status_request(socket_path, &json, NULL), GS_OK);
+    json_t *status = json_loads(json, 0, NULL);
+    json_array_foreach(json_object_get(status, "programs"), i, each) {
+        if (json_integer_value(json_object_get(each, "process")) == program->process)
+            found = json_number_value(json_object_get(each, key));
+    }
+    json_decref(status);
+    free(json);
+    return found;
 }
 
 static void wait_for_status(const char *words) {
@@ -287,7 +306,7 @@ static void latency_streams_have_the_highest_priority(void **state) {
 }
 
 static void nobody_waits_where_there_is_no_latency_program(void **state) {
-    unsigned long long counts[4];
+    unsigned long long counts[COUNTS];
     struct program training = PROGRAM("--best-effort");
     (void)state;
     assert_int_equal(ask(&training, "start"), 0);
@@ -314,11 +333,110 @@ static void programs_beyond_the_slots_run_without(void **state) {
     }
 }
 
+/* ---- programs that never synchronize ---- */
+
+/* It is found out, and then its requests end when the GPU has done its work. */
+static void program_that_never_synchronizes_holds_nobody(void **state) {
+    unsigned long long counts[COUNTS];
+    struct program latency = PROGRAM("--latency", "--hold", "10000"), training = PROGRAM("--best-effort");
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    for (int i = 0; i < GIVE_UP_MS / 50 && !(i > 4 && status_says("\"has_work\":false")); i++) {
+        assert_int_equal(ask(&latency, "launch 10 1 2"), 0);
+        assert_int_equal(ask(&latency, "launch 10 2"), 0);
+        wait_ms(50);
+    }
+    wait_for_status("\"has_work\":false");
+    assert_int_equal(ask(&training, "launch 10 1 3"), 0);
+    assert_goes_on(&training);
+    ask_counts(&latency, counts);
+    assert_true(counts[4] > 0);
+    assert_int_equal(ask(&latency, "launch 10 1"), 0); /* with a synchronization it is as others are */
+    assert_int_equal(ask(&latency, "sync_all"), 0);
+    assert_int_equal(ask(&latency, "sync 1"), 0);
+    ask_counts(&latency, counts);
+    unsigned long long writes = counts[4];
+    assert_int_equal(ask(&latency, "launch 10 1 5"), 0);
+    assert_int_equal(ask(&latency, "sync 1"), 0);
+    ask_counts(&latency, counts);
+    assert_int_equal(counts[4], writes);
+    stop_program(&latency);
+    stop_program(&training);
+}
+
+static void stream_that_is_destroyed_holds_nobody(void **state) {
+    struct program latency = PROGRAM("--latency", "--hold", "10000");
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&latency, "launch 10 1"), 0);
+    assert_true(status_says("\"has_work\":true"));
+    assert_int_equal(ask(&latency, "leave 1"), 0);
+    assert_true(status_says("\"has_work\":false"));
+    stop_program(&latency);
+}
+
+/* ---- weights ---- */
+
+/* A program that has had more than its share waits for one that has work; and for nobody where weights are equal. */
+static void programs_share_by_their_weights(void **state) {
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct program small = i ? PROGRAM("--best-effort", "--weight", "10") : PROGRAM("--best-effort"),
+                       large = PROGRAM("--best-effort", "--weight", "100");
+        assert_int_equal(ask(&small, "start"), 0);
+        assert_int_equal(ask(&large, "start"), 0);
+        assert_int_equal((int)number_of(&small, "weight"), i ? 10 : 100);
+        for (int round = 0; round < 3; round++) { /* times are learned */
+            assert_int_equal(ask(&small, "launch 2000 1 20"), 0);
+            assert_int_equal(ask(&small, "sync 1"), 0);
+            assert_int_equal(ask(&large, "launch 2000 1 20"), 0);
+            assert_int_equal(ask(&large, "sync 1"), 0);
+        }
+        assert_int_equal(ask(&large, "launch 2000 1 20000"), 0); /* it has work for more than half a minute */
+        assert_int_equal(ask(&small, "launch 2000 1 4"), 0);
+        assert_int_equal(ask(&small, "sync 1"), 0); /* it goes on nevertheless, a little at a time */
+        assert_int_equal(number_of(&small, "share_waits") > 0, i);
+        kill_program(&large);
+        stop_program(&small);
+    }
+}
+
+static void launch_fairly(const gs_gate_share *shares, uint64_t *work_ns, size_t count, uint64_t now) {
+    for (size_t i = 0; i < count; i++)
+        if (!gs_share_is_ahead(&shares[i], now)) {
+            gs_share_charge(&shares[i], 100000, now);
+            work_ns[i] += 100000;
+        }
+}
+
+static void shares_are_in_proportion_to_weights(void **state) {
+    gs_board *board = aligned_alloc(64, sizeof *board);
+    memset((void *)board, 0, sizeof *board);
+    gs_gate_share shares[] = {{board, 3, 100}, {board, 0, 300}, {board, 31, 50}};
+    uint64_t work_ns[3] = {0}, now = 1000;
+    (void)state;
+    board->weights = 450;
+    for (; now < 1000000000; now += 10000) /* each launches more than its share, if it may */
+        launch_fairly(shares, work_ns, 2, now);
+    assert_in_range(work_ns[1] * 100 / work_ns[0], 295, 305);
+    uint64_t before = work_ns[0];
+    for (; now < 1200000000; now += 10000) /* one that comes later has no more than others from then on */
+        launch_fairly(shares, work_ns, 3, now);
+    assert_in_range((work_ns[0] - before) * 100 / work_ns[2], 180, 220);
+    now += (uint64_t)1000000000000; /* nobody else has work any more */
+    for (int i = 0; i < 1000; i++) {
+        assert_false(gs_share_is_ahead(&shares[0], now));
+        gs_share_charge(&shares[0], 1000000, now);
+    }
+    free((void *)board);
+}
+
 /* ---- long kernels ---- */
 
 /* They go to a stream of their own, and everything stays in order. Short ones and graphs stay where they are. */
 static void long_kernels_run_on_a_part_of_the_sms(void **state) {
-    unsigned long long counts[4];
+    unsigned long long counts[COUNTS];
     struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort", "--long-sms", "6");
     (void)state;
     assert_int_equal(ask(&latency, "start"), 0);
@@ -331,6 +449,7 @@ static void long_kernels_run_on_a_part_of_the_sms(void **state) {
     }
     ask_counts(&training, counts);
     assert_in_range(counts[3], 5, 18);
+    assert_true(status_says("\"long_kernels\":[{\"name\":\"kernel_20000\",\"us\":20000.0}]"));
     assert_int_equal(ask(&latency, "launch 1 1"), 0);
     assert_int_equal(ask(&training, "launch 20000 1"), 0);
     assert_waits(&training);
@@ -484,7 +603,7 @@ static void killed_daemon_lets_everybody_go_on(void **state) {
 }
 
 static void program_runs_without_a_daemon(void **state) {
-    unsigned long long counts[4];
+    unsigned long long counts[COUNTS];
     (void)state;
     teardown(NULL);
     for (int i = 0; i < 2; i++) {
@@ -914,6 +1033,7 @@ int main(void) {
         cmocka_unit_test(waits_are_as_far_apart_as_work_allows),
         cmocka_unit_test(part_is_for_long_kernels_that_do_well_there),
         cmocka_unit_test(shortest_samples_count),
+        cmocka_unit_test(shares_are_in_proportion_to_weights),
         cmocka_unit_test(tables_may_be_full),
         cmocka_unit_test(request_knows_its_streams_and_events),
         cmocka_unit_test(times_are_found_again),
@@ -925,6 +1045,9 @@ int main(void) {
         DAEMON_TEST(latency_streams_have_the_highest_priority),
         DAEMON_TEST(nobody_waits_where_there_is_no_latency_program),
         DAEMON_TEST(programs_beyond_the_slots_run_without),
+        DAEMON_TEST(program_that_never_synchronizes_holds_nobody),
+        DAEMON_TEST(stream_that_is_destroyed_holds_nobody),
+        DAEMON_TEST(programs_share_by_their_weights),
         DAEMON_TEST(long_kernels_run_on_a_part_of_the_sms),
         DAEMON_TEST(captures_are_never_disturbed),
         DAEMON_TEST(threads_launch_beside_requests),

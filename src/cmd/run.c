@@ -16,13 +16,15 @@
 
 struct options {
     const char *memory, *socket;
-    int64_t hold, ahead, sms, long_sms;
+    int64_t weight, hold, ahead, sms, long_sms;
     bool latency, best_effort;
 };
 
 static const gs_option option_table[] = {
     GS_FLAG(struct options, "latency", latency, "its requests must be fast: best-effort programs wait for it"),
     GS_FLAG(struct options, "best-effort", best_effort, "it uses what latency programs leave"),
+    GS_INT(struct options, "weight", weight, "N", 1, 1000,
+           "its share among the programs of its class, in proportion to theirs (default 100)"),
     GS_TEXT(struct options, "memory", memory, "BYTES",
             "device memory that it may have (K, M, G and T are powers of 1024); beyond it, allocations fail"),
     GS_INT(struct options, "sms", sms, "N", 1, 1024, "SMs that it may use; needs MPS"),
@@ -148,6 +150,7 @@ static gs_code prepare(const struct options *options, uint64_t memory_bytes, gs_
                        "the libcuda.so.1 of gridsmith is not installed: set GRIDSMITH_GATE to its folder");
     name_driver();
     setenv("GRIDSMITH_CLASS", options->latency ? "latency" : "best-effort", 1);
+    set_number("GRIDSMITH_WEIGHT", options->weight);
     set_number("GRIDSMITH_MEMORY", (int64_t)memory_bytes);
     set_number("GRIDSMITH_HOLD_MS", options->hold);
     set_number("GRIDSMITH_AHEAD_US", options->ahead);

@@ -9,7 +9,9 @@
  *   gate_driver.c        the real driver: found, opened, its functions that hooks need
  *   gate_link.c          the daemon: the board and the page
  *   gate_pace.c          best effort: where streams wait, and how long kernels take
+ *   gate_share.c         best effort: who may launch, where programs have different weights
  *   gate_part.c          best effort: long kernels on a part of the SMs
+ *   gate_names.c         best effort: the names of kernels that are too long
  *   gate_wait.c          best effort: waits and samples put into streams
  *   gate_request.c       latency: which streams have work
  *   gate_work.c          latency: marks on the board
@@ -113,6 +115,7 @@ enum {
     X(cuStreamCreate, (void **, unsigned))                                                                             \
     X(cuStreamCreateWithPriority, (void **, unsigned, int))                                                            \
     X(cuCtxGetStreamPriorityRange, (int *, int *))                                                                     \
+    X(cuStreamDestroy_v2, (void *))                                                                                    \
     X(cuStreamBeginCapture, (void *))                                                                                  \
     X(cuStreamBeginCapture_ptsz, (void *))                                                                             \
     X(cuStreamBeginCapture_v2, (void *, int))                                                                          \
@@ -123,6 +126,7 @@ enum {
     X(cuStreamEndCapture_ptsz, (void *, void **))                                                                      \
     X(cuStreamIsCapturing, (void *, int *))                                                                            \
     X(cuStreamWaitValue32_v2, (void *, gs_gate_pointer, unsigned, unsigned))                                           \
+    X(cuStreamWriteValue32_v2, (void *, gs_gate_pointer, unsigned, unsigned))                                          \
     X(cuMemHostRegister_v2, (void *, size_t, unsigned))                                                                \
     X(cuMemHostGetDevicePointer_v2, (gs_gate_pointer *, void *, unsigned))                                             \
     X(cuMemAlloc_v2, (gs_gate_pointer *, size_t))                                                                      \
@@ -139,6 +143,8 @@ enum {
     X(cuMemRelease, (gs_gate_pointer))                                                                                 \
     X(cuMemGetInfo_v2, (size_t *, size_t *))                                                                           \
     X(cuDeviceTotalMem_v2, (size_t *, int))                                                                            \
+    X(cuFuncGetName, (const char **, const void *))                                                                    \
+    X(cuKernelGetName, (const char **, const void *))                                                                  \
     X(cuStreamWaitEvent, (void *, void *, unsigned))                                                                   \
     X(cuCtxGetDevice, (int *))                                                                                         \
     X(cuDeviceGetDevResource, (int, void *, int))                                                                      \
@@ -162,13 +168,15 @@ gs_gate_function *gs_gate_driver_symbol(const char *name); /* NULL: it has none 
 
 /* ---- gate_link.c ---- */
 
+enum { GS_GATE_WEIGHT = 100 }; /* of a program that names none */
 enum gs_gate_class { GS_GATE_NONE, GS_GATE_LATENCY, GS_GATE_BEST_EFFORT };
 
 typedef struct gs_gate_link {
     enum gs_gate_class class;
     gs_board *board; /* of no use while not connected */
     gs_tenant_page *page;
-    uint32_t slot, bit; /* of a latency program */
+    uint32_t slot, bit; /* on the board; the bit is of a latency program */
+    uint32_t weight;
     uint64_t memory_limit, hold_ns;
     int64_t ahead_ns;
     unsigned part_sms; /* for long kernels; 0: all */
@@ -178,8 +186,9 @@ extern gs_gate_link gs_gate_state;
 
 /* Reads what `gridsmith run` has put into the environment. */
 void gs_gate_link_configure(void);
-/* Connects to the daemon, once in a process. */
-void gs_gate_link_open(void);
+/* Connects to the daemon, once in a process. A thread of its own calls `look` now and then, and again after as many ms
+   as it returns; NULL: it does not. */
+void gs_gate_link_open(int (*look)(void));
 /* Whether there is a daemon. */
 bool gs_gate_is_linked(void);
 /* Prints a line for people. */
@@ -200,11 +209,17 @@ gs_gate_part *gs_gate_part_enter(void *stream);
 void *gs_gate_part_stream(const gs_gate_part *part);
 void gs_gate_part_leave(gs_gate_part *part);
 
+/* ---- gate_names.c: best effort ---- */
+
+/* A function, or a graph, that takes longer than what may go between two waits. It is about to be launched. */
+void gs_gate_name_kernel(const void *what, bool is_function, uint64_t ns);
+
 /* ---- gate_wait.c: best effort ---- */
 
 /* Streams that are capturing a graph. */
 void gs_gate_capture_begins(void);
 void gs_gate_capture_ends(void);
+bool gs_gate_has_captures(void); /* any */
 bool gs_gate_is_capturing(void *stream);
 
 /* Work on a stream. `what` is a function with its shape, or a graph, without; NULL: a copy of so many bytes. */
@@ -223,6 +238,7 @@ typedef struct gs_gate_around {
     void *stream;
     gs_gate_sample *sample; /* or NULL */
     gs_gate_part *part;     /* not NULL: the work goes to the stream of the part */
+    uint64_t number;        /* of a latency program: the GPU must tell when it is done; 0: need not */
 } gs_gate_around;
 
 /* Before and after the call that puts the work into the stream. */
@@ -232,7 +248,11 @@ void gs_gate_wait_forget(const void *graph); /* it is destroyed */
 
 /* ---- gate_work.c: latency ---- */
 
-void gs_gate_work_begins(void *stream);
+/* Before a launch. Not 0: the program does not synchronize, and gs_gate_work_launched must follow with this number. */
+uint64_t gs_gate_work_begins(void *stream);
+void gs_gate_work_launched(void *stream, uint64_t number);
+/* Looks whether the work of a program that does not synchronize is done. Returns in how many ms to look again. */
+int gs_gate_work_look(void);
 uint64_t gs_gate_work_now(void); /* before a synchronization: what it waits for */
 void gs_gate_work_stream_done(void *stream, uint64_t number);
 void gs_gate_work_all_done(uint64_t number);

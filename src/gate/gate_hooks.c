@@ -32,8 +32,14 @@ static gs_gate_around before(const gs_gate_item *item) {
     gs_gate_count(!item->what ? &page->copies : item->shape ? &page->launches : &page->graphs, 1);
     if (gs_gate_state.class == GS_GATE_BEST_EFFORT)
         return gs_gate_wait_before(item);
-    gs_gate_work_begins(item->stream);
-    return (gs_gate_around){.stream = item->stream};
+    return (gs_gate_around){.stream = item->stream, .number = gs_gate_work_begins(item->stream)};
+}
+
+static void after(const gs_gate_around *around) {
+    if (around->number)
+        gs_gate_work_launched(around->stream, around->number);
+    else
+        gs_gate_wait_after(around);
 }
 
 /* A function of the driver that puts work into a stream. */
@@ -41,7 +47,7 @@ static gs_gate_around before(const gs_gate_item *item) {
     static int hook_##name parameters {                                                                                \
         gs_gate_around around = before(&(gs_gate_item){__VA_ARGS__});                                                  \
         int result = gs_gate_real.name arguments;                                                                      \
-        gs_gate_wait_after(&around);                                                                                   \
+        after(&around);                                                                                                \
         return result;                                                                                                 \
     }
 /* Both kinds of it. */
@@ -212,19 +218,34 @@ BEGIN_CAPTURE(cuStreamBeginCaptureToGraph_ptsz,
 END_CAPTURE(cuStreamEndCapture)
 END_CAPTURE(cuStreamEndCapture_ptsz)
 
-/* ---- streams of a latency program: all have the highest priority ---- */
+/* ---- streams of a latency program: the highest priority, or less for less weight ---- */
+
+/* One level less for each time that the weight is halved. Higher priorities are smaller numbers. */
+static int priority_of(uint32_t weight, int least, int highest) {
+    int priority = highest;
+    for (uint32_t at = weight; at && at < GS_GATE_WEIGHT && priority < least; at *= 2)
+        priority++;
+    return priority;
+}
 
 static int hook_cuStreamCreateWithPriority(void **stream, unsigned flags, int priority) {
     int least = 0, highest = 0;
     if (gs_gate_is_linked() && gs_gate_real.cuCtxGetStreamPriorityRange &&
         gs_gate_real.cuCtxGetStreamPriorityRange(&least, &highest) == GS_CUDA_OK)
-        priority = highest;
+        priority = priority_of(gs_gate_state.weight, least, highest);
     return gs_gate_real.cuStreamCreateWithPriority(stream, flags, priority);
 }
 
 static int hook_cuStreamCreate(void **stream, unsigned flags) {
     return gs_gate_real.cuStreamCreateWithPriority ? hook_cuStreamCreateWithPriority(stream, flags, 0)
                                                    : gs_gate_real.cuStreamCreate(stream, flags);
+}
+
+/* Nobody can ask for its work any more. */
+static int hook_cuStreamDestroy_v2(void *stream) {
+    if (gs_gate_is_linked())
+        gs_gate_work_stream_done(stream, gs_gate_work_now());
+    return gs_gate_real.cuStreamDestroy_v2(stream);
 }
 
 /* ---- memory ---- */
@@ -296,7 +317,7 @@ static int hook_cuDeviceTotalMem_v2(size_t *bytes, int device) {
 static int hook_cuInit(unsigned flags) {
     int result = gs_gate_real.cuInit(flags);
     if (result == GS_CUDA_OK)
-        gs_gate_link_open();
+        gs_gate_link_open(gs_gate_state.class == GS_GATE_LATENCY ? gs_gate_work_look : NULL);
     return result;
 }
 
@@ -368,6 +389,7 @@ static const struct hook hooks[] = {
     HOOKS(LATENCY, cuEventRecordWithFlags),
     HOOK(LATENCY, cuStreamCreate),
     HOOK(LATENCY, cuStreamCreateWithPriority),
+    HOOK(LATENCY, cuStreamDestroy_v2),
     HOOKS(LATENCY | BEST_EFFORT, cuStreamBeginCapture),
     HOOKS(LATENCY | BEST_EFFORT, cuStreamBeginCapture_v2),
     HOOKS(LATENCY | BEST_EFFORT, cuStreamBeginCaptureToGraph),

@@ -38,6 +38,7 @@ void gs_pace_forget(gs_gate_pace *pace, uint64_t key) {
     gs_pace_kernel *kernel = find_kernel(pace, key);
     kernel->expected_ns = 0; /* the entry stays: others may be found behind it */
     kernel->samples = kernel->part_samples = kernel->launches = 0;
+    kernel->is_named = false;
 }
 
 /* The state of a stream. One that is forgotten waits once more than needed. */
@@ -82,6 +83,8 @@ gs_pace_step gs_pace_launch(gs_gate_pace *pace, const void *stream, uint64_t key
     if (!is_known)
         step.expected_ns = 0;
     step.kernel = kernel;
+    step.is_long = kernel->samples >= FIRST_SAMPLES && ns > pace->ahead_ns && !kernel->is_named;
+    kernel->is_named |= step.is_long;
     step.uses_part = uses_part;
     step.wants_sample = samples < FIRST_SAMPLES || kernel->launches % SAMPLE_EVERY == 0;
     kernel->launches++;

@@ -19,6 +19,7 @@ typedef struct gs_pace_kernel {
     int64_t expected_ns; /* 0: not known */
     int64_t part_ns;     /* the same on a part of the SMs */
     uint32_t samples, part_samples, launches;
+    bool is_named; /* people know that it is long */
 } gs_pace_kernel;
 
 typedef struct gs_pace_stream {
@@ -41,6 +42,7 @@ typedef struct gs_pace_step {
     bool must_wait;
     bool wants_sample;
     bool uses_part; /* it runs on a part of the SMs */
+    bool is_long;   /* longer than what may go between two waits, which was not known so far */
 } gs_pace_step;
 
 /* A function in a shape. A graph has no shape: `shape` is NULL. Never 0. */

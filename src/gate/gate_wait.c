@@ -10,16 +10,20 @@
  */
 #include "gate.h"
 #include "gate_pace.h"
+#include "gate_share.h"
 
 #include <pthread.h>
 #include <string.h>
+#include <time.h>
 
 enum {
     SAMPLES = 64,       /* under way at a time */
     COLLECT_EVERY = 16, /* launches */
     REGISTER_PORTABLE = 1,
     REGISTER_MAPPED = 2,
-    WAIT_EQUAL = 1
+    WAIT_EQUAL = 1,
+    SHARE_LOOK_NS = 200000,   /* how often a program that is ahead of its share looks, */
+    SHARE_MOST_NS = 100000000 /* and how long it waits before a launch at most */
 };
 
 struct gs_gate_sample {
@@ -47,13 +51,13 @@ void gs_gate_capture_ends(void) {
     atomic_fetch_sub(&waits.captures, 1);
 }
 
-static bool has_captures(void) {
+bool gs_gate_has_captures(void) {
     return atomic_load_explicit(&waits.captures, memory_order_relaxed) > 0;
 }
 
 bool gs_gate_is_capturing(void *stream) {
     int status = 0;
-    return has_captures() && gs_gate_real.cuStreamIsCapturing &&
+    return gs_gate_has_captures() && gs_gate_real.cuStreamIsCapturing &&
            (gs_gate_real.cuStreamIsCapturing(stream, &status) != GS_CUDA_OK || status);
 }
 
@@ -132,11 +136,34 @@ static void put_wait(void *stream) {
 
 /* ---- launches ---- */
 
-/* Whether there is anybody to wait for. */
-static bool must_pace(void) {
-    const gs_board *board = gs_gate_state.board;
-    return !waits.is_broken && atomic_load_explicit(&board->latency, memory_order_relaxed) &&
-           !atomic_load_explicit(&board->has_ended, memory_order_relaxed);
+static bool is_set(const _Atomic uint32_t *word) {
+    return atomic_load_explicit(word, memory_order_relaxed);
+}
+
+/* Whether there is a latency program to wait for. */
+static bool has_latency(void) {
+    return !waits.is_broken && is_set(&gs_gate_state.board->latency);
+}
+
+/* Whether best-effort programs have different weights. */
+static bool is_weighted(void) {
+    return is_set(&gs_gate_state.board->is_weighted) && gs_gate_state.slot < GS_BOARD_SLOTS;
+}
+
+static gs_gate_share own_share(void) {
+    return (gs_gate_share){.board = gs_gate_state.board, .slot = gs_gate_state.slot, .weight = gs_gate_state.weight};
+}
+
+/* Until others have had their shares. */
+static void wait_for_share(void) {
+    gs_gate_share share = own_share();
+    uint64_t begun = gs_gate_now_ns(), now = begun;
+    if (gs_share_is_ahead(&share, now))
+        gs_gate_count(&gs_gate_state.page->share_waits, 1);
+    while (gs_share_is_ahead(&share, now) && now - begun < SHARE_MOST_NS && gs_gate_is_linked()) {
+        nanosleep(&(struct timespec){.tv_nsec = SHARE_LOOK_NS}, NULL);
+        now = gs_gate_now_ns();
+    }
 }
 
 /* Under the lock. */
@@ -151,18 +178,24 @@ static gs_pace_step decide(const gs_gate_item *item) {
 
 gs_gate_around gs_gate_wait_before(const gs_gate_item *item) {
     gs_gate_around around = {.stream = item->stream};
-    bool is_calm = !has_captures();
-    if (!must_pace())
+    bool is_calm = !gs_gate_has_captures(), shares = is_weighted(), gives_way = has_latency();
+    if (!shares && !gives_way)
         return around;
     pthread_mutex_lock(&waits.lock);
     gs_pace_step step = decide(item);
-    bool can_wait = waits.marks || (is_calm && map_marks());
+    bool can_wait = gives_way && (waits.marks || (is_calm && map_marks()));
     if (is_calm && waits.under_way && ++waits.launches % COLLECT_EVERY == 0)
         collect_samples();
-    if (can_wait && step.wants_sample && is_calm)
+    if (step.wants_sample && is_calm && (can_wait || shares))
         around.sample = take_sample(&step);
+    if (shares)
+        gs_share_charge(&(gs_gate_share[]){own_share()}[0], (uint64_t)step.expected_ns, gs_gate_now_ns());
     pthread_mutex_unlock(&waits.lock);
+    if (step.is_long)
+        gs_gate_name_kernel(item->what, item->shape != NULL, (uint64_t)step.expected_ns);
     gs_gate_count(&gs_gate_state.page->work_ns, (uint64_t)step.expected_ns);
+    if (shares)
+        wait_for_share();
     if (can_wait && step.must_wait)
         put_wait(item->stream);
     if (around.sample)

@@ -31,10 +31,11 @@ enum {
     CAPTURE_INVALIDATED = 901
 };
 
-enum kind { KERNEL, WAIT, RECORD, AWAIT };
+enum kind { KERNEL, WAIT, WRITE, RECORD, AWAIT };
 
 struct function {
     uint64_t us;
+    char name[40];
 };
 
 struct event {
@@ -71,7 +72,7 @@ static struct stream default_stream = {
     .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, .last = &default_stream.first};
 static struct stream *captures[16];
 static _Atomic bool is_started;
-static _Atomic uint64_t waits, launches, queries, allocated, green_launches;
+static _Atomic uint64_t waits, launches, queries, allocated, green_launches, writes;
 static _Thread_local void *current;
 
 static struct stream *stream_of(void *stream) {
@@ -94,6 +95,9 @@ static void execute(struct stream *stream, const struct operation *operation) {
     case WAIT:
         while (atomic_load(operation->word) != operation->value)
             sleep_us(20);
+        break;
+    case WRITE:
+        atomic_store(operation->word, operation->value);
         break;
     case AWAIT:
         while (atomic_load(&operation->event->done) < operation->number)
@@ -219,6 +223,19 @@ CALL cuStreamWaitValue32_v2(void *stream, pointer address, unsigned value, unsig
     }
     atomic_fetch_add(&waits, 1);
     return add(asked, &(struct operation){.kind = WAIT, .word = (void *)(uintptr_t)address, .value = value});
+}
+
+CALL cuStreamWriteValue32_v2(void *stream, pointer address, unsigned value, unsigned flags) {
+    struct stream *asked = stream_of(stream);
+    if (asked->capture || flags)
+        return CAPTURE_UNSUPPORTED;
+    atomic_fetch_add(&writes, 1);
+    return add(asked, &(struct operation){.kind = WRITE, .word = (void *)(uintptr_t)address, .value = value});
+}
+
+/* Nobody waits for it; its memory stays, because its thread may still work. */
+CALL cuStreamDestroy_v2(void *stream) {
+    return stream ? OK : INVALID_VALUE;
 }
 
 /* ---- events ---- */
@@ -447,7 +464,13 @@ CALL cuModuleGetFunction(void **function, void *module, const char *name) {
     struct function *made = calloc(1, sizeof *made);
     (void)module;
     *function = made;
+    snprintf(made->name, sizeof made->name, "%s", name);
     return sscanf(name, "kernel_%llu", (unsigned long long *)&made->us) == 1 ? OK : NOT_FOUND;
+}
+
+CALL cuFuncGetName(const char **name, void *function) {
+    *name = ((struct function *)function)->name;
+    return OK;
 }
 
 typedef void function(void);
@@ -486,7 +509,9 @@ int cuGetProcAddress_v2(const char *name, void **found, int version, uint64_t fl
 
 /* ---- for the tests ---- */
 
-CALL gatedCounts(uint64_t *all_waits, uint64_t *all_launches, uint64_t *all_queries, uint64_t *on_green) {
+CALL gatedCounts(uint64_t *all_waits, uint64_t *all_launches, uint64_t *all_queries, uint64_t *on_green,
+                 uint64_t *all_writes) {
+    *all_writes = writes;
     *on_green = green_launches;
     *all_waits = waits;
     *all_launches = launches;

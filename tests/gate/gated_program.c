@@ -52,7 +52,8 @@ static struct driver {
     int (*deallocate)(pointer);
     int (*memory_info)(size_t *, size_t *);
     int (*total)(size_t *, int);
-    int (*counts)(uint64_t *, uint64_t *, uint64_t *, uint64_t *);
+    int (*stream_destroy)(void *);
+    int (*counts)(uint64_t *, uint64_t *, uint64_t *, uint64_t *, uint64_t *);
     int (*missing)(void);
 } cuda;
 
@@ -92,6 +93,7 @@ static void open_driver(void) {
     find(&cuda.synchronize, "cuStreamSynchronize", "cuStreamSynchronize", 0);
     find(&cuda.synchronize_all, "cuCtxSynchronize", "cuCtxSynchronize", 0);
     find(&cuda.stream_create, "cuStreamCreate", "cuStreamCreate", 0);
+    find(&cuda.stream_destroy, "cuStreamDestroy_v2", "cuStreamDestroy", 0);
     find(&cuda.stream_query, "cuStreamQuery", "cuStreamQuery", 0);
     find(&cuda.stream_priority, "cuStreamGetPriority", "cuStreamGetPriority", 0);
     find(&cuda.event_create, "cuEventCreate", "cuEventCreate", 0);
@@ -197,11 +199,11 @@ static int allocate(size_t bytes) {
 }
 
 static int print_counts(void) {
-    uint64_t waits = 0, launches = 0, queries = 0, green = 0;
+    uint64_t waits = 0, launches = 0, queries = 0, green = 0, writes = 0;
     if (cuda.counts)
-        cuda.counts(&waits, &launches, &queries, &green);
-    printf("%llu %llu %llu %llu\n", (unsigned long long)waits, (unsigned long long)launches,
-           (unsigned long long)queries, (unsigned long long)green);
+        cuda.counts(&waits, &launches, &queries, &green, &writes);
+    printf("%llu %llu %llu %llu %llu\n", (unsigned long long)waits, (unsigned long long)launches,
+           (unsigned long long)queries, (unsigned long long)green, (unsigned long long)writes);
     return -1;
 }
 
@@ -257,6 +259,7 @@ static int do_command(const char *line) {
            : strcmp(word, "sync") == 0        ? cuda.synchronize(streams[a % STREAMS])
            : strcmp(word, "sync_all") == 0    ? cuda.synchronize_all()
            : strcmp(word, "query") == 0       ? cuda.stream_query(streams[a % STREAMS])
+           : strcmp(word, "leave") == 0       ? cuda.stream_destroy(streams[a % STREAMS])
            : strcmp(word, "record") == 0      ? cuda.event_record(event, streams[a % STREAMS])
            : strcmp(word, "wait") == 0        ? cuda.event_synchronize(event)
            : strcmp(word, "poll") == 0        ? cuda.event_query(event)
