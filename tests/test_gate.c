@@ -9,6 +9,7 @@
 #include "test.h"
 
 #include "client/client.h"
+#include "gate/gate_cut.h"
 #include "gate/gate_pace.h"
 #include "gate/gate_request.h"
 #include "gate/gate_share.h"
@@ -27,7 +28,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { NOT_READY = 600, OUT_OF_MEMORY = 2, NO_DEVICE = 100, NOT_FOUND = 500, GIVE_UP_MS = 120000, COUNTS = 5 };
+enum { NOT_READY = 600, OUT_OF_MEMORY = 2, NO_DEVICE = 100, NOT_FOUND = 500, GIVE_UP_MS = 120000, COUNTS = 6 };
 
 static char folder[] = "/tmp/gridsmith-gate-XXXXXX", socket_path[64], errors_path[64];
 static pid_t the_daemon; /* 0: not running */
@@ -115,13 +116,15 @@ static int ask(const struct program *program, const char *command) {
     return atoi(line);
 }
 
-/* What the driver got from a program: waits, launches, queries, launches on a part of the SMs, and writes. */
+/* What the driver got from a program: waits, launches, queries, launches on a part of the SMs, writes, and waits in
+ * graphs. */
 static void ask_counts(const struct program *program, unsigned long long *counts) {
     char line[200];
     tell(program, "counts");
     read_line(program, line, sizeof line);
-    assert_int_equal(
-        sscanf(line, "%llu %llu %llu %llu %llu", &counts[0], &counts[1], &counts[2], &counts[3], &counts[4]), COUNTS);
+    assert_int_equal(sscanf(line, "%llu %llu %llu %llu %llu %llu", &counts[0], &counts[1], &counts[2], &counts[3],
+                            &counts[4], &counts[5]),
+                     COUNTS);
 }
 
 static void stop_program(struct program *program) {
@@ -484,6 +487,81 @@ static void captures_are_never_disturbed(void **state) {
     assert_int_equal(ask(&training, "destroy"), 0);
     stop_program(&latency);
     stop_program(&training);
+}
+
+/* ---- long graphs ---- */
+
+/* Launches a graph until its time is known, or some more times. Returns how many waits the graphs had. */
+static unsigned long long launch_graphs(const struct program *program, int times, bool may_wait) {
+    unsigned long long counts[COUNTS] = {0};
+    for (int i = 0; i < times && !(may_wait && counts[5]); i++) {
+        assert_int_equal(ask(program, "graph 1"), 0);
+        assert_int_equal(ask(program, "sync 1"), 0);
+        ask_counts(program, counts);
+    }
+    return counts[5];
+}
+
+static void long_graphs_wait_in_their_midst(void **state) {
+    struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort", "--ahead", "5000");
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    assert_int_equal(ask(&training, "capture 1000 2 20"), 0);
+    assert_int_equal(launch_graphs(&training, 100, true), 3); /* 20 ms in pieces of 5 */
+    assert_true(status_says("\"longest_us\":0.0"));
+    assert_true(status_says("\"long_kernels\":[]"));
+    assert_int_equal(launch_graphs(&training, 1, false), 6);
+    assert_int_equal(ask(&latency, "launch 10 1"), 0); /* held in its midst, or before it has begun */
+    assert_int_equal(ask(&training, "graph 1"), 0);
+    assert_waits(&training);
+    assert_int_equal(ask(&latency, "sync 1"), 0);
+    assert_goes_on(&training);
+    assert_int_equal(ask(&training, "change"), 0); /* the original is launched again */
+    assert_int_equal(launch_graphs(&training, 40, false), 9);
+    assert_true(status_says("\"long_kernels\":[{\"name\":\"a graph\",\"us\":20000.0}]"));
+    assert_int_equal(ask(&training, "destroy"), 0);
+    stop_program(&latency);
+    stop_program(&training);
+}
+
+static void driver_without_waits_in_graphs_launches_them_whole(void **state) {
+    (void)state;
+    setenv("GATED_NO_GRAPH_WAITS", "1", 1);
+    struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort", "--ahead", "5000");
+    unsetenv("GATED_NO_GRAPH_WAITS");
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    assert_int_equal(ask(&training, "capture 1000 2 20"), 0);
+    assert_int_equal(launch_graphs(&training, 40, false), 0);
+    assert_true(status_says("\"name\":\"a graph\",\"us\":20000.0"));
+    stop_program(&latency);
+    stop_program(&training);
+}
+
+/* A chain can be cut anywhere; where two ways run side by side, only behind the node that they meet in. */
+static void graphs_are_cut_where_one_node_separates_them(void **state) {
+    const uint32_t chain_from[] = {4, 3, 2, 1}, chain_to[] = {3, 2, 1, 0};
+    const uint32_t from[] = {0, 1, 1, 2, 3, 4, 5}, to[] = {1, 2, 3, 4, 4, 5, 6}, wild[] = {0, 9};
+    uint32_t cuts[8];
+    (void)state;
+    gs_cut_graph chain = {.nodes = 5, .edges = 4, .from = chain_from, .to = chain_to};
+    assert_int_equal(gs_cut_graph_find(&chain, 2, cuts), 2);
+    assert_int_equal(cuts[0], 3);
+    assert_int_equal(cuts[1], 1);
+    assert_int_equal(gs_cut_graph_find(&chain, 5, cuts), 0);
+    gs_cut_graph diamond = {.nodes = 7, .edges = 7, .from = from, .to = to};
+    assert_int_equal(gs_cut_graph_find(&diamond, 1, cuts), 4);
+    assert_int_equal(cuts[0] * 1000 + cuts[1] * 100 + cuts[2] * 10 + cuts[3], 145);
+    assert_int_equal(gs_cut_graph_find(&diamond, 3, cuts), 1);
+    assert_int_equal(cuts[0], 4);
+    gs_cut_graph two_chains = {
+        .nodes = 4, .edges = 2, .from = (const uint32_t[]){0, 2}, .to = (const uint32_t[]){1, 3}};
+    assert_int_equal(gs_cut_graph_find(&two_chains, 1, cuts), 0);
+    gs_cut_graph circle = {.nodes = 2, .edges = 2, .from = (const uint32_t[]){0, 1}, .to = (const uint32_t[]){1, 0}};
+    assert_int_equal(gs_cut_graph_find(&circle, 1, cuts), SIZE_MAX);
+    gs_cut_graph wrong = {.nodes = 2, .edges = 2, .from = wild, .to = wild};
+    assert_int_equal(gs_cut_graph_find(&wrong, 1, cuts), SIZE_MAX);
 }
 
 /* ---- threads, fork, exec ---- */
@@ -1033,6 +1111,7 @@ int main(void) {
         cmocka_unit_test(waits_are_as_far_apart_as_work_allows),
         cmocka_unit_test(part_is_for_long_kernels_that_do_well_there),
         cmocka_unit_test(shortest_samples_count),
+        cmocka_unit_test(graphs_are_cut_where_one_node_separates_them),
         cmocka_unit_test(shares_are_in_proportion_to_weights),
         cmocka_unit_test(tables_may_be_full),
         cmocka_unit_test(request_knows_its_streams_and_events),
@@ -1050,6 +1129,8 @@ int main(void) {
         DAEMON_TEST(programs_share_by_their_weights),
         DAEMON_TEST(long_kernels_run_on_a_part_of_the_sms),
         DAEMON_TEST(captures_are_never_disturbed),
+        DAEMON_TEST(long_graphs_wait_in_their_midst),
+        DAEMON_TEST(driver_without_waits_in_graphs_launches_them_whole),
         DAEMON_TEST(threads_launch_beside_requests),
         DAEMON_TEST(children_are_programs_of_their_own),
         DAEMON_TEST(latency_program_that_is_killed_holds_nobody),

@@ -11,6 +11,8 @@
  *   gate_pace.c          best effort: where streams wait, and how long kernels take
  *   gate_share.c         best effort: who may launch, where programs have different weights
  *   gate_part.c          best effort: long kernels on a part of the SMs
+ *   gate_graph.c         best effort: long graphs with waits in them
+ *   gate_cut.c           best effort: where a graph can be cut
  *   gate_names.c         best effort: the names of kernels that are too long
  *   gate_wait.c          best effort: waits and samples put into streams
  *   gate_request.c       latency: which streams have work
@@ -70,6 +72,35 @@ enum {
     X(cuGraphLaunch, (void *, void *))                                                                                 \
     X(cuGraphLaunch_ptsz, (void *, void *))                                                                            \
     X(cuGraphExecDestroy, (void *))                                                                                    \
+    X(cuGraphInstantiate, (void **, void *, void **, char *, size_t))                                                  \
+    X(cuGraphInstantiate_v2, (void **, void *, void **, char *, size_t))                                               \
+    X(cuGraphInstantiateWithFlags, (void **, void *, unsigned long long))                                              \
+    X(cuGraphInstantiateWithParams, (void **, void *, void *))                                                         \
+    X(cuGraphInstantiateWithParams_ptsz, (void **, void *, void *))                                                    \
+    X(cuGraphExecUpdate, (void *, void *, void *, void *))                                                             \
+    X(cuGraphExecUpdate_v2, (void *, void *, void *))                                                                  \
+    X(cuGraphExecKernelNodeSetParams, (void *, void *, const void *))                                                  \
+    X(cuGraphExecKernelNodeSetParams_v2, (void *, void *, const void *))                                               \
+    X(cuGraphExecMemcpyNodeSetParams, (void *, void *, const void *, void *))                                          \
+    X(cuGraphExecMemsetNodeSetParams, (void *, void *, const void *, void *))                                          \
+    X(cuGraphExecHostNodeSetParams, (void *, void *, const void *))                                                    \
+    X(cuGraphExecChildGraphNodeSetParams, (void *, void *, void *))                                                    \
+    X(cuGraphExecEventRecordNodeSetEvent, (void *, void *, void *))                                                    \
+    X(cuGraphExecEventWaitNodeSetEvent, (void *, void *, void *))                                                      \
+    X(cuGraphExecExternalSemaphoresSignalNodeSetParams, (void *, void *, const void *))                                \
+    X(cuGraphExecExternalSemaphoresWaitNodeSetParams, (void *, void *, const void *))                                  \
+    X(cuGraphExecBatchMemOpNodeSetParams, (void *, void *, const void *))                                              \
+    X(cuGraphExecNodeSetParams, (void *, void *, void *))                                                              \
+    X(cuGraphNodeSetEnabled, (void *, void *, unsigned))                                                               \
+    X(cuGraphClone, (void **, void *))                                                                                 \
+    X(cuGraphDestroy, (void *))                                                                                        \
+    X(cuGraphGetNodes, (void *, void **, size_t *))                                                                    \
+    X(cuGraphNodeGetType, (void *, int *))                                                                             \
+    X(cuGraphGetEdges_v2, (void *, void **, void **, void *, size_t *))                                                \
+    X(cuGraphAddBatchMemOpNode, (void **, void *, void *const *, size_t, const void *))                                \
+    X(cuGraphAddDependencies_v2, (void *, void *const *, void *const *, const void *, size_t))                         \
+    X(cuGraphRemoveDependencies_v2, (void *, void *const *, void *const *, const void *, size_t))                      \
+    X(cuCtxGetCurrent, (void **))                                                                                      \
     X(cuMemcpyHtoDAsync_v2, (gs_gate_pointer, const void *, size_t, void *))                                           \
     X(cuMemcpyHtoDAsync_v2_ptsz, (gs_gate_pointer, const void *, size_t, void *))                                      \
     X(cuMemcpyDtoHAsync_v2, (void *, gs_gate_pointer, size_t, void *))                                                 \
@@ -214,6 +245,15 @@ void gs_gate_part_leave(gs_gate_part *part);
 /* A function, or a graph, that takes longer than what may go between two waits. It is about to be launched. */
 void gs_gate_name_kernel(const void *what, bool is_function, uint64_t ns);
 
+/* ---- gate_graph.c: best effort ---- */
+
+/* A graph was instantiated with these flags. */
+void gs_gate_graph_keep(void *exec, void *graph, uint64_t flags);
+/* It was destroyed or changed. */
+void gs_gate_graph_forget(void *exec);
+/* The graph with waits for the marks in it, if it takes so long that it needs them; NULL: there is none. */
+void *gs_gate_graph_divide(void *exec, int64_t expected_ns, gs_gate_pointer marks);
+
 /* ---- gate_wait.c: best effort ---- */
 
 /* Streams that are capturing a graph. */
@@ -238,13 +278,14 @@ typedef struct gs_gate_around {
     void *stream;
     gs_gate_sample *sample; /* or NULL */
     gs_gate_part *part;     /* not NULL: the work goes to the stream of the part */
+    void *graph;            /* not NULL: launched in place of the program's */
     uint64_t number;        /* of a latency program: the GPU must tell when it is done; 0: need not */
 } gs_gate_around;
 
 /* Before and after the call that puts the work into the stream. */
 gs_gate_around gs_gate_wait_before(const gs_gate_item *item);
 void gs_gate_wait_after(const gs_gate_around *around);
-void gs_gate_wait_forget(const void *graph); /* it is destroyed */
+void gs_gate_wait_forget(const void *graph); /* it is destroyed or changed */
 
 /* ---- gate_work.c: latency ---- */
 

@@ -86,7 +86,7 @@ WORKS(cuLaunchCooperativeKernel,
       (void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
        void *stream, void **values),
       (function, gx, gy, gz, bx, by, bz, shared, stream, values), stream, .what = function, .shape = SHAPE)
-WORKS(cuGraphLaunch, (void *graph, void *stream), (graph, stream), stream, .what = graph)
+WORKS(cuGraphLaunch, (void *graph, void *stream), (around.graph ? around.graph : graph, stream), stream, .what = graph)
 
 WORKS(cuMemcpyHtoDAsync_v2, (gs_gate_pointer to, const void *from, size_t bytes, void *stream),
       (to, from, bytes, stream), stream, .bytes = bytes)
@@ -117,11 +117,61 @@ WORKS(cuMemsetD2D16Async,
 WORKS(cuMemsetD2D32Async, (gs_gate_pointer to, size_t pitch, unsigned value, size_t width, size_t height, void *stream),
       (to, pitch, value, width, height, stream), stream, .bytes = 4 * width * height)
 
-static int hook_cuGraphExecDestroy(void *graph) {
-    if (gs_gate_is_linked())
-        gs_gate_wait_forget(graph);
-    return gs_gate_real.cuGraphExecDestroy(graph);
+/* ---- graphs ---- */
+
+#define INSTANTIATE(name, parameters, arguments, flags)                                                                \
+    static int hook_##name parameters {                                                                                \
+        int result = gs_gate_real.name arguments;                                                                      \
+        if (result == GS_CUDA_OK && gs_gate_is_linked())                                                               \
+            gs_gate_graph_keep(*exec, graph, flags);                                                                   \
+        return result;                                                                                                 \
+    }
+/* What changes or destroys an instance. */
+#define CHANGE(name, parameters, arguments)                                                                            \
+    static int hook_##name parameters {                                                                                \
+        if (gs_gate_is_linked()) {                                                                                     \
+            gs_gate_wait_forget(exec);                                                                                 \
+            gs_gate_graph_forget(exec);                                                                                \
+        }                                                                                                              \
+        return gs_gate_real.name arguments;                                                                            \
+    }
+
+/* CUDA_GRAPH_INSTANTIATE_PARAMS begins with its flags. */
+static uint64_t flags_of(const void *parameters) {
+    uint64_t flags;
+    memcpy(&flags, parameters, sizeof flags);
+    return flags;
 }
+
+INSTANTIATE(cuGraphInstantiate, (void **exec, void *graph, void **error, char *text, size_t size),
+            (exec, graph, error, text, size), 0)
+INSTANTIATE(cuGraphInstantiate_v2, (void **exec, void *graph, void **error, char *text, size_t size),
+            (exec, graph, error, text, size), 0)
+INSTANTIATE(cuGraphInstantiateWithFlags, (void **exec, void *graph, unsigned long long flags), (exec, graph, flags),
+            flags)
+INSTANTIATE(cuGraphInstantiateWithParams, (void **exec, void *graph, void *how), (exec, graph, how), flags_of(how))
+INSTANTIATE(cuGraphInstantiateWithParams_ptsz, (void **exec, void *graph, void *how), (exec, graph, how), flags_of(how))
+
+#define CHANGE_NODE(name) CHANGE(name, (void *exec, void *node, const void *how), (exec, node, how))
+
+CHANGE(cuGraphExecDestroy, (void *exec), (exec))
+CHANGE(cuGraphExecUpdate, (void *exec, void *graph, void *error, void *answer), (exec, graph, error, answer))
+CHANGE(cuGraphExecUpdate_v2, (void *exec, void *graph, void *answer), (exec, graph, answer))
+CHANGE(cuGraphExecMemcpyNodeSetParams, (void *exec, void *node, const void *how, void *context),
+       (exec, node, how, context))
+CHANGE(cuGraphExecMemsetNodeSetParams, (void *exec, void *node, const void *how, void *context),
+       (exec, node, how, context))
+CHANGE(cuGraphExecChildGraphNodeSetParams, (void *exec, void *node, void *how), (exec, node, how))
+CHANGE(cuGraphExecEventRecordNodeSetEvent, (void *exec, void *node, void *event), (exec, node, event))
+CHANGE(cuGraphExecEventWaitNodeSetEvent, (void *exec, void *node, void *event), (exec, node, event))
+CHANGE(cuGraphExecNodeSetParams, (void *exec, void *node, void *how), (exec, node, how))
+CHANGE(cuGraphNodeSetEnabled, (void *exec, void *node, unsigned is_enabled), (exec, node, is_enabled))
+CHANGE_NODE(cuGraphExecKernelNodeSetParams)
+CHANGE_NODE(cuGraphExecKernelNodeSetParams_v2)
+CHANGE_NODE(cuGraphExecHostNodeSetParams)
+CHANGE_NODE(cuGraphExecExternalSemaphoresSignalNodeSetParams)
+CHANGE_NODE(cuGraphExecExternalSemaphoresWaitNodeSetParams)
+CHANGE_NODE(cuGraphExecBatchMemOpNodeSetParams)
 
 /* ---- synchronization ---- */
 
@@ -363,7 +413,27 @@ static const struct hook hooks[] = {
     HOOKS(LATENCY | BEST_EFFORT, cuLaunchKernelEx),
     HOOKS(LATENCY | BEST_EFFORT, cuLaunchCooperativeKernel),
     HOOKS(LATENCY | BEST_EFFORT, cuGraphLaunch),
+    HOOK(BEST_EFFORT, cuGraphInstantiate),
+    HOOK(BEST_EFFORT, cuGraphInstantiate_v2),
+    HOOK(BEST_EFFORT, cuGraphInstantiateWithFlags),
+    HOOK(BEST_EFFORT, cuGraphInstantiateWithParams),
+    HOOK(BEST_EFFORT, cuGraphInstantiateWithParams_ptsz),
     HOOK(BEST_EFFORT, cuGraphExecDestroy),
+    HOOK(BEST_EFFORT, cuGraphExecUpdate),
+    HOOK(BEST_EFFORT, cuGraphExecUpdate_v2),
+    HOOK(BEST_EFFORT, cuGraphExecMemcpyNodeSetParams),
+    HOOK(BEST_EFFORT, cuGraphExecMemsetNodeSetParams),
+    HOOK(BEST_EFFORT, cuGraphExecChildGraphNodeSetParams),
+    HOOK(BEST_EFFORT, cuGraphExecEventRecordNodeSetEvent),
+    HOOK(BEST_EFFORT, cuGraphExecEventWaitNodeSetEvent),
+    HOOK(BEST_EFFORT, cuGraphExecNodeSetParams),
+    HOOK(BEST_EFFORT, cuGraphNodeSetEnabled),
+    HOOK(BEST_EFFORT, cuGraphExecKernelNodeSetParams),
+    HOOK(BEST_EFFORT, cuGraphExecKernelNodeSetParams_v2),
+    HOOK(BEST_EFFORT, cuGraphExecHostNodeSetParams),
+    HOOK(BEST_EFFORT, cuGraphExecExternalSemaphoresSignalNodeSetParams),
+    HOOK(BEST_EFFORT, cuGraphExecExternalSemaphoresWaitNodeSetParams),
+    HOOK(BEST_EFFORT, cuGraphExecBatchMemOpNodeSetParams),
     HOOKS(LATENCY | BEST_EFFORT, cuMemcpyHtoDAsync_v2),
     HOOKS(LATENCY | BEST_EFFORT, cuMemcpyDtoHAsync_v2),
     HOOKS(LATENCY | BEST_EFFORT, cuMemcpyDtoDAsync_v2),

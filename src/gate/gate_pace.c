@@ -38,7 +38,11 @@ void gs_pace_forget(gs_gate_pace *pace, uint64_t key) {
     gs_pace_kernel *kernel = find_kernel(pace, key);
     kernel->expected_ns = 0; /* the entry stays: others may be found behind it */
     kernel->samples = kernel->part_samples = kernel->launches = 0;
-    kernel->is_named = false;
+    kernel->is_named = kernel->is_divided = false;
+}
+
+void gs_pace_divide(gs_pace_kernel *kernel) {
+    kernel->is_divided = true;
 }
 
 /* The state of a stream. One that is forgotten waits once more than needed. */
@@ -79,14 +83,15 @@ gs_pace_step gs_pace_launch(gs_gate_pace *pace, const void *stream, uint64_t key
     bool is_known = kernel->samples > 0, uses_part = can_part && is_for_part(pace, kernel);
     uint32_t samples = uses_part ? kernel->part_samples : kernel->samples;
     int64_t ns = uses_part && samples ? kernel->part_ns : is_known ? kernel->expected_ns : UNKNOWN_NS;
-    gs_pace_step step = step_ahead(pace, stream, ns, is_marked);
-    if (!is_known)
-        step.expected_ns = 0;
+    bool is_divided = kernel->is_divided && ns > pace->ahead_ns;
+    gs_pace_step step = step_ahead(pace, stream, is_divided ? pace->ahead_ns : ns, is_marked);
+    step.expected_ns = is_known ? ns : 0;
     step.kernel = kernel;
-    step.is_long = kernel->samples >= FIRST_SAMPLES && ns > pace->ahead_ns && !kernel->is_named;
+    step.is_learned = kernel->samples >= FIRST_SAMPLES;
+    step.is_long = step.is_learned && ns > pace->ahead_ns && !kernel->is_named && !is_divided;
     kernel->is_named |= step.is_long;
     step.uses_part = uses_part;
-    step.wants_sample = samples < FIRST_SAMPLES || kernel->launches % SAMPLE_EVERY == 0;
+    step.wants_sample = (samples < FIRST_SAMPLES || kernel->launches % SAMPLE_EVERY == 0) && !is_divided;
     kernel->launches++;
     return step;
 }
@@ -117,7 +122,8 @@ void gs_pace_learn(gs_pace_kernel *kernel, bool on_part, int64_t ns) {
 int64_t gs_pace_longest_ns(const gs_gate_pace *pace) {
     int64_t longest = 0;
     for (size_t i = 0; i < GS_PACE_KERNELS; i++)
-        if (pace->kernels[i].samples >= FIRST_SAMPLES && pace->kernels[i].expected_ns > longest)
+        if (pace->kernels[i].samples >= FIRST_SAMPLES && !pace->kernels[i].is_divided &&
+            pace->kernels[i].expected_ns > longest)
             longest = pace->kernels[i].expected_ns;
     return longest;
 }

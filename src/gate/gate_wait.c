@@ -38,8 +38,8 @@ static struct waits {
     gs_gate_pace pace;
     struct gs_gate_sample samples[SAMPLES];
     unsigned under_way, launches;
-    gs_gate_pointer marks;  /* on the device; 0: not mapped yet */
-    _Atomic bool is_broken; /* streams cannot wait */
+    _Atomic gs_gate_pointer marks; /* on the device; 0: not mapped yet */
+    _Atomic bool is_broken;        /* streams cannot wait */
     _Atomic int captures;
 } waits = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -110,19 +110,29 @@ static void break_waits(const char *what, int code) {
 }
 
 /* The board's marks where the GPU finds them. */
-static bool map_marks(void) {
+static gs_gate_pointer find_marks(void) {
     gs_board *board = gs_gate_state.board;
-    if (waits.marks || waits.is_broken)
-        return waits.marks;
+    gs_gate_pointer marks = 0;
     if (!gs_gate_real.cuStreamWaitValue32_v2 || !gs_gate_real.cuMemHostRegister_v2) {
         break_waits("finding cuStreamWaitValue32", GS_CUDA_NOT_FOUND);
-        return false;
+        return 0;
     }
     int code = gs_gate_real.cuMemHostRegister_v2(board, sizeof *board, REGISTER_PORTABLE | REGISTER_MAPPED);
     if (code == GS_CUDA_OK)
-        code = gs_gate_real.cuMemHostGetDevicePointer_v2(&waits.marks, &board->marks, 0);
+        code = gs_gate_real.cuMemHostGetDevicePointer_v2(&marks, &board->marks, 0);
     if (code != GS_CUDA_OK)
         break_waits("mapping the board", code);
+    return code == GS_CUDA_OK ? marks : 0;
+}
+
+/* Whether streams can wait for them. They are mapped by the first launch while no stream captures. */
+static bool map_marks(bool is_calm) {
+    if (waits.marks || !is_calm)
+        return waits.marks;
+    pthread_mutex_lock(&waits.lock);
+    if (!waits.marks && !waits.is_broken)
+        waits.marks = find_marks();
+    pthread_mutex_unlock(&waits.lock);
     return waits.marks;
 }
 
@@ -166,6 +176,10 @@ static void wait_for_share(void) {
     }
 }
 
+static bool is_graph(const gs_gate_item *item) {
+    return item->what && !item->shape;
+}
+
 /* Under the lock. */
 static gs_pace_step decide(const gs_gate_item *item) {
     bool is_marked = atomic_load_explicit(&gs_gate_state.board->marks, memory_order_relaxed);
@@ -176,24 +190,46 @@ static gs_pace_step decide(const gs_gate_item *item) {
     return gs_pace_launch(&waits.pace, item->stream, gs_pace_key(item->what, item->shape), item->can_part, is_marked);
 }
 
+/* A graph that is longer than what may go between two waits is launched in a form that waits in its midst. */
+static void divide_graph(const gs_gate_item *item, const gs_pace_step *step, gs_gate_around *around) {
+    void *exec = (void *)(uintptr_t)item->what;
+    around->graph = gs_gate_graph_divide(exec, step->is_learned ? step->expected_ns : 0, waits.marks);
+    if (!around->graph)
+        return;
+    pthread_mutex_lock(&waits.lock);
+    gs_pace_divide(step->kernel);
+    if (around->sample)
+        around->sample->state = SAMPLE_FREE;
+    pthread_mutex_unlock(&waits.lock);
+    around->sample = NULL;
+}
+
+/* What the launch needs. */
+static gs_pace_step plan(const gs_gate_item *item, bool is_calm, bool is_sampled, gs_gate_around *around) {
+    pthread_mutex_lock(&waits.lock);
+    gs_pace_step step = decide(item);
+    if (is_calm && waits.under_way && (++waits.launches % COLLECT_EVERY == 0 || is_graph(item)))
+        collect_samples();
+    if (step.wants_sample && is_calm && is_sampled)
+        around->sample = take_sample(&step);
+    if (is_weighted())
+        gs_share_charge(&(gs_gate_share[]){own_share()}[0], (uint64_t)step.expected_ns, gs_gate_now_ns());
+    pthread_mutex_unlock(&waits.lock);
+    gs_gate_count(&gs_gate_state.page->work_ns, (uint64_t)step.expected_ns);
+    return step;
+}
+
 gs_gate_around gs_gate_wait_before(const gs_gate_item *item) {
     gs_gate_around around = {.stream = item->stream};
     bool is_calm = !gs_gate_has_captures(), shares = is_weighted(), gives_way = has_latency();
     if (!shares && !gives_way)
         return around;
-    pthread_mutex_lock(&waits.lock);
-    gs_pace_step step = decide(item);
-    bool can_wait = gives_way && (waits.marks || (is_calm && map_marks()));
-    if (is_calm && waits.under_way && ++waits.launches % COLLECT_EVERY == 0)
-        collect_samples();
-    if (step.wants_sample && is_calm && (can_wait || shares))
-        around.sample = take_sample(&step);
-    if (shares)
-        gs_share_charge(&(gs_gate_share[]){own_share()}[0], (uint64_t)step.expected_ns, gs_gate_now_ns());
-    pthread_mutex_unlock(&waits.lock);
-    if (step.is_long)
+    bool can_wait = gives_way && map_marks(is_calm);
+    gs_pace_step step = plan(item, is_calm, can_wait || shares, &around);
+    if (can_wait && is_calm && is_graph(item))
+        divide_graph(item, &step, &around);
+    if (step.is_long && !around.graph)
         gs_gate_name_kernel(item->what, item->shape != NULL, (uint64_t)step.expected_ns);
-    gs_gate_count(&gs_gate_state.page->work_ns, (uint64_t)step.expected_ns);
     if (shares)
         wait_for_share();
     if (can_wait && step.must_wait)

@@ -61,18 +61,28 @@ struct stream {
     uint64_t clock_ns; /* how long its kernels took, as if the machine were never busy */
     int priority;
     int capture; /* 0: none; 1: it captures; 2: the capture is invalid */
-    uint64_t captured_us, captured;
+    struct graph *captured;
+};
+
+/* A graph is at most a chain of some nodes in these tests, but its edges are changed one by one. */
+enum { NODES = 64, KERNEL_NODE = 0, MEM_OP_NODE = 12 };
+
+struct node {
+    int type;
+    struct operation operation;
 };
 
 struct graph {
-    uint64_t us, nodes;
+    struct node *nodes[NODES];
+    size_t count, edges;
+    struct node *from[2 * NODES], *to[2 * NODES];
 };
 
 static struct stream default_stream = {
     .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, .last = &default_stream.first};
 static struct stream *captures[16];
 static _Atomic bool is_started;
-static _Atomic uint64_t waits, launches, queries, allocated, green_launches, writes;
+static _Atomic uint64_t waits, launches, queries, allocated, green_launches, writes, graph_waits;
 static _Thread_local void *current;
 
 static struct stream *stream_of(void *stream) {
@@ -325,13 +335,28 @@ CALL cuGreenCtxStreamCreate(void **stream, void *context, unsigned flags, int pr
 
 /* ---- launches and graphs ---- */
 
+static struct node *add_node(struct graph *graph, struct node *after, const struct operation *operation) {
+    struct node *node = calloc(1, sizeof *node);
+    node->type = operation->kind == KERNEL ? KERNEL_NODE : MEM_OP_NODE;
+    node->operation = *operation;
+    if (graph->count == NODES)
+        abort();
+    graph->nodes[graph->count++] = node;
+    if (after) {
+        graph->from[graph->edges] = after;
+        graph->to[graph->edges++] = node;
+    }
+    return node;
+}
+
 static int put_kernel(void *stream, uint64_t us) {
     struct stream *asked = stream_of(stream);
     if (!current)
         return NOT_INITIALIZED;
     if (asked->capture) {
-        asked->captured_us += us;
-        asked->captured++;
+        struct graph *graph = asked->captured;
+        struct node *last = graph->count ? graph->nodes[graph->count - 1] : NULL;
+        add_node(graph, last, &(struct operation){.kind = KERNEL, .us = us});
         return asked->capture == 2 ? CAPTURE_INVALIDATED : OK;
     }
     atomic_fetch_add(&launches, 1);
@@ -372,7 +397,7 @@ CALL cuStreamBeginCapture_v2(void *stream, int mode) {
         i++;
     captures[i] = asked;
     asked->capture = 1;
-    asked->captured = asked->captured_us = 0;
+    asked->captured = calloc(1, sizeof *asked->captured);
     return OK;
 }
 
@@ -383,9 +408,8 @@ CALL cuStreamEndCapture(void *stream, void **graph) {
         if (captures[i] == asked)
             captures[i] = NULL;
     asked->capture = 0;
-    struct graph *made = calloc(1, sizeof *made);
-    *made = (struct graph){.us = asked->captured_us, .nodes = asked->captured};
-    *graph = made;
+    *graph = asked->captured;
+    asked->captured = NULL;
     return state == 1 ? OK : CAPTURE_INVALIDATED;
 }
 
@@ -394,10 +418,131 @@ CALL cuStreamIsCapturing(void *stream, int *status) {
     return OK;
 }
 
-CALL cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long flags) {
-    (void)flags;
-    *exec = graph;
+static size_t place_of(const struct graph *graph, const struct node *node) {
+    size_t i = 0;
+    while (i < graph->count && graph->nodes[i] != node)
+        i++;
+    return i;
+}
+
+CALL cuGraphClone(void **copy, void *graph) {
+    const struct graph *old = graph;
+    struct graph *made = calloc(1, sizeof *made);
+    for (size_t i = 0; i < old->count; i++)
+        add_node(made, NULL, &old->nodes[i]->operation);
+    for (size_t i = 0; i < old->edges; i++) {
+        made->from[i] = made->nodes[place_of(old, old->from[i])];
+        made->to[i] = made->nodes[place_of(old, old->to[i])];
+    }
+    made->edges = old->edges;
+    *copy = made;
     return OK;
+}
+
+CALL cuGraphDestroy(void *graph) {
+    struct graph *old = graph;
+    for (size_t i = 0; i < old->count; i++)
+        free(old->nodes[i]);
+    free(old);
+    return OK;
+}
+
+/* Without arrays: how many there are. */
+CALL cuGraphGetNodes(void *graph, void **nodes, size_t *count) {
+    const struct graph *asked = graph;
+    for (size_t i = 0; nodes && i < asked->count; i++)
+        nodes[i] = asked->nodes[i];
+    *count = asked->count;
+    return OK;
+}
+
+CALL cuGraphGetEdges_v2(void *graph, void **from, void **to, void *data, size_t *count) {
+    const struct graph *asked = graph;
+    for (size_t i = 0; from && i < asked->edges; i++) {
+        from[i] = asked->from[i];
+        to[i] = asked->to[i];
+    }
+    *count = asked->edges;
+    return data ? INVALID_VALUE : OK;
+}
+
+CALL cuGraphNodeGetType(void *node, int *type) {
+    *type = ((struct node *)node)->type;
+    return OK;
+}
+
+struct memory_operation { /* 48 bytes */
+    int operation;
+    pointer address;
+    uint64_t value;
+    unsigned flags;
+    uint64_t rest[2];
+};
+
+struct memory_operations {
+    void *context;
+    unsigned count;
+    struct memory_operation *operations;
+    unsigned flags;
+};
+
+CALL cuGraphAddBatchMemOpNode(void **node, void *graph, void *const *after, size_t count,
+                              const struct memory_operations *how) {
+    enum { WAIT_VALUE_32 = 1, WAIT_EQUAL = 1 };
+    if (!how->context || how->count != 1 || count != 1 || how->operations->operation != WAIT_VALUE_32 ||
+        how->operations->flags != WAIT_EQUAL || getenv("GATED_NO_GRAPH_WAITS"))
+        return INVALID_VALUE;
+    *node = add_node(graph, after[0],
+                     &(struct operation){.kind = WAIT,
+                                         .word = (void *)(uintptr_t)how->operations->address,
+                                         .value = (uint32_t)how->operations->value});
+    return OK;
+}
+
+CALL cuGraphAddDependencies_v2(void *graph, void *const *from, void *const *to, const void *data, size_t count) {
+    struct graph *changed = graph;
+    changed->from[changed->edges] = from[0];
+    changed->to[changed->edges++] = to[0];
+    return data || count != 1 ? INVALID_VALUE : OK;
+}
+
+CALL cuGraphRemoveDependencies_v2(void *graph, void *const *from, void *const *to, const void *data, size_t count) {
+    struct graph *changed = graph;
+    for (size_t i = 0; i < changed->edges && !data && count == 1; i++)
+        if (changed->from[i] == from[0] && changed->to[i] == to[0]) {
+            changed->from[i] = changed->from[--changed->edges];
+            changed->to[i] = changed->to[changed->edges];
+            return OK;
+        }
+    return INVALID_VALUE;
+}
+
+/* An instance: operations, in an order that the edges allow. */
+struct instance {
+    size_t count;
+    struct operation operations[NODES];
+};
+
+static bool is_ready(const struct graph *graph, const struct node *node, const bool *is_done) {
+    for (size_t i = 0; i < graph->edges; i++)
+        if (graph->to[i] == node && !is_done[place_of(graph, graph->from[i])])
+            return false;
+    return true;
+}
+
+CALL cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long flags) {
+    const struct graph *given = graph;
+    struct instance *made = calloc(1, sizeof *made);
+    bool is_done[NODES] = {false};
+    (void)flags;
+    for (size_t round = 0; round < given->count; round++)
+        for (size_t i = 0; i < given->count; i++)
+            if (!is_done[i] && is_ready(given, given->nodes[i], is_done)) {
+                made->operations[made->count++] = given->nodes[i]->operation;
+                is_done[i] = true;
+            }
+    *exec = made;
+    return made->count == given->count ? OK : INVALID_VALUE;
 }
 
 CALL cuGraphExecDestroy(void *exec) {
@@ -405,8 +550,22 @@ CALL cuGraphExecDestroy(void *exec) {
     return OK;
 }
 
+CALL cuGraphNodeSetEnabled(void *exec, void *node, unsigned is_enabled) {
+    (void)node, (void)is_enabled;
+    return exec ? OK : INVALID_VALUE;
+}
+
 CALL cuGraphLaunch(void *exec, void *stream) {
-    return put_kernel(stream, ((struct graph *)exec)->us);
+    const struct instance *launched = exec;
+    struct stream *asked = stream_of(stream);
+    if (!current)
+        return NOT_INITIALIZED;
+    atomic_fetch_add(&launches, 1);
+    for (size_t i = 0; i < launched->count; i++) {
+        atomic_fetch_add(&graph_waits, launched->operations[i].kind == WAIT);
+        add(asked, &launched->operations[i]);
+    }
+    return OK;
 }
 
 /* ---- memory ---- */
@@ -452,6 +611,11 @@ CALL cuInit(unsigned flags) {
 
 CALL cuDriverGetVersion(int *version) {
     *version = 13000;
+    return OK;
+}
+
+CALL cuCtxGetCurrent(void **context) {
+    *context = current;
     return OK;
 }
 
@@ -510,8 +674,9 @@ int cuGetProcAddress_v2(const char *name, void **found, int version, uint64_t fl
 /* ---- for the tests ---- */
 
 CALL gatedCounts(uint64_t *all_waits, uint64_t *all_launches, uint64_t *all_queries, uint64_t *on_green,
-                 uint64_t *all_writes) {
+                 uint64_t *all_writes, uint64_t *in_graphs) {
     *all_writes = writes;
+    *in_graphs = graph_waits;
     *on_green = green_launches;
     *all_waits = waits;
     *all_launches = launches;

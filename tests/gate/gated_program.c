@@ -53,7 +53,8 @@ static struct driver {
     int (*memory_info)(size_t *, size_t *);
     int (*total)(size_t *, int);
     int (*stream_destroy)(void *);
-    int (*counts)(uint64_t *, uint64_t *, uint64_t *, uint64_t *, uint64_t *);
+    int (*counts)(uint64_t *, uint64_t *, uint64_t *, uint64_t *, uint64_t *, uint64_t *);
+    int (*set_enabled)(void *, void *, unsigned);
     int (*missing)(void);
 } cuda;
 
@@ -105,6 +106,7 @@ static void open_driver(void) {
     find(&cuda.instantiate, "cuGraphInstantiateWithFlags", "cuGraphInstantiate", 0);
     find(&cuda.graph_launch, "cuGraphLaunch", "cuGraphLaunch", 0);
     find(&cuda.graph_destroy, "cuGraphExecDestroy", "cuGraphExecDestroy", 0);
+    find(&cuda.set_enabled, "cuGraphNodeSetEnabled", "cuGraphNodeSetEnabled", 0);
     find(&cuda.allocate, "cuMemAlloc_v2", "cuMemAlloc", 0);
     find(&cuda.deallocate, "cuMemFree_v2", "cuMemFree", 0);
     find(&cuda.memory_info, "cuMemGetInfo_v2", "cuMemGetInfo", 0);
@@ -199,11 +201,12 @@ static int allocate(size_t bytes) {
 }
 
 static int print_counts(void) {
-    uint64_t waits = 0, launches = 0, queries = 0, green = 0, writes = 0;
+    uint64_t waits = 0, launches = 0, queries = 0, green = 0, writes = 0, in_graphs = 0;
     if (cuda.counts)
-        cuda.counts(&waits, &launches, &queries, &green, &writes);
-    printf("%llu %llu %llu %llu %llu\n", (unsigned long long)waits, (unsigned long long)launches,
-           (unsigned long long)queries, (unsigned long long)green, (unsigned long long)writes);
+        cuda.counts(&waits, &launches, &queries, &green, &writes, &in_graphs);
+    printf("%llu %llu %llu %llu %llu %llu\n", (unsigned long long)waits, (unsigned long long)launches,
+           (unsigned long long)queries, (unsigned long long)green, (unsigned long long)writes,
+           (unsigned long long)in_graphs);
     return -1;
 }
 
@@ -265,6 +268,7 @@ static int do_command(const char *line) {
            : strcmp(word, "poll") == 0        ? cuda.event_query(event)
            : strcmp(word, "capture") == 0     ? capture(a, stream, c)
            : strcmp(word, "graph") == 0       ? cuda.graph_launch(graph, streams[a % STREAMS])
+           : strcmp(word, "change") == 0      ? cuda.set_enabled(graph, NULL, 1)
            : strcmp(word, "destroy") == 0     ? cuda.graph_destroy(graph)
            : strcmp(word, "threads") == 0     ? use_threads(a)
            : strcmp(word, "alloc") == 0       ? allocate(bytes)
