@@ -564,6 +564,25 @@ static void graphs_are_cut_where_one_node_separates_them(void **state) {
     assert_int_equal(gs_cut_graph_find(&wrong, 1, cuts), SIZE_MAX);
 }
 
+/* ---- time slices ---- */
+
+static int slice_with(const char *const *words) {
+    struct program program = start_program(words, NULL);
+    assert_int_equal(ask(&program, "start"), 0);
+    int slice_us = ask(&program, "slice");
+    stop_program(&program);
+    return slice_us;
+}
+
+/* A slice that is refused leaves the driver's. */
+static void time_slices_are_set_for_the_driver(void **state) {
+    (void)state;
+    assert_int_equal(slice_with((const char *const[]){"--latency", NULL}), 2048);
+    assert_int_equal(slice_with((const char *const[]){"--latency", "--slice", "20000", NULL}), 20000);
+    assert_int_equal(slice_with((const char *const[]){"--best-effort", "--slice", "300", NULL}), 300);
+    assert_int_equal(slice_with((const char *const[]){"--best-effort", "--slice", "9", NULL}), 2048);
+}
+
 /* ---- threads, fork, exec ---- */
 
 static void threads_launch_beside_requests(void **state) {
@@ -1131,6 +1150,7 @@ int main(void) {
         DAEMON_TEST(captures_are_never_disturbed),
         DAEMON_TEST(long_graphs_wait_in_their_midst),
         DAEMON_TEST(driver_without_waits_in_graphs_launches_them_whole),
+        DAEMON_TEST(time_slices_are_set_for_the_driver),
         DAEMON_TEST(threads_launch_beside_requests),
         DAEMON_TEST(children_are_programs_of_their_own),
         DAEMON_TEST(latency_program_that_is_killed_holds_nobody),

@@ -7,7 +7,8 @@ The pairs are in PAIRS, and the ways in MODES. Pairs that begin with "plain" nee
 way is measured: medians of the rounds, and the least and greatest p99. Needs a GPU, and for MPS nvidia-cuda-mps-control.
 It starts and stops `gridsmith serve` and MPS by itself, in folders of its own.
 
-Options of `gridsmith run --best-effort`, and variables, may follow a mode: ours:--ahead=30:VARIABLE=VALUE.
+Options of `gridsmith run --best-effort`, and variables, may follow a mode: ours:--ahead=30:VARIABLE=VALUE. With "serve."
+before them, they are for the server: ours:serve.VARIABLE=VALUE.
 """
 import argparse
 import json
@@ -145,7 +146,7 @@ class Start:
                 command += ["--priority"] if role == "serve" else []
                 environment.update({"CUDA_MPS_CLIENT_PRIORITY": "1"} if role == "work" else {})
             if run:
-                given = words if role == "work" else []
+                given = [word.removeprefix("serve.") for word in words if word.startswith("serve.") == (role == "serve")]
                 options_given = [word for word in given if word.startswith("-")]
                 environment.update(word.split("=", 1) for word in given if not word.startswith("-"))
                 daemon = self.daemons[number % len(self.daemons)]

@@ -16,7 +16,7 @@
 
 struct options {
     const char *memory, *socket;
-    int64_t weight, hold, ahead, sms, long_sms;
+    int64_t weight, hold, ahead, slice, sms, long_sms;
     bool latency, best_effort;
 };
 
@@ -32,6 +32,8 @@ static const gs_option option_table[] = {
            "a request that takes longer does not hold others any more (default: 10 times the longest, 20 to 1000)"),
     GS_INT(struct options, "ahead", ahead, "US", 1, 1000000,
            "best-effort work between two looks at latency programs (default 50)"),
+    GS_INT(struct options, "slice", slice, "US", 1, 1000000,
+           "time slices of the GPU for it, where programs do not use MPS"),
     GS_INT(struct options, "long-sms", long_sms, "N", 1, 1024,
            "SMs that long best-effort kernels may use, so that a request finds others (default: all)"),
     GS_SOCKET_OPTION(struct options, socket),
@@ -154,6 +156,7 @@ static gs_code prepare(const struct options *options, uint64_t memory_bytes, gs_
     set_number("GRIDSMITH_MEMORY", (int64_t)memory_bytes);
     set_number("GRIDSMITH_HOLD_MS", options->hold);
     set_number("GRIDSMITH_AHEAD_US", options->ahead);
+    set_number("GRIDSMITH_SLICE_US", options->slice);
     set_number("GRIDSMITH_LONG_SMS", options->long_sms);
     if (options->socket)
         setenv("GRIDSMITH_SOCKET", options->socket, 1);

@@ -7,6 +7,7 @@
  *
  *   driver_symbols.txt   what the driver exports; gate.cmake makes the jumps of it
  *   gate_driver.c        the real driver: found, opened, its functions that hooks need
+ *   gate_slice.c         time slices
  *   gate_link.c          the daemon: the board and the page
  *   gate_pace.c          best effort: where streams wait, and how long kernels take
  *   gate_share.c         best effort: who may launch, where programs have different weights
@@ -197,6 +198,11 @@ extern gs_gate_calls gs_gate_real;
 bool gs_gate_driver_open(void);
 gs_gate_function *gs_gate_driver_symbol(const char *name); /* NULL: it has none of this name */
 
+/* ---- gate_slice.c ---- */
+
+/* Time slices of gs_gate_state.slice_us for the contexts that the driver will make; 0: as the driver likes. */
+void gs_gate_slice_install(void *driver);
+
 /* ---- gate_link.c ---- */
 
 enum { GS_GATE_WEIGHT = 100 }; /* of a program that names none */
@@ -208,7 +214,7 @@ typedef struct gs_gate_link {
     gs_tenant_page *page;
     uint32_t slot, bit; /* on the board; the bit is of a latency program */
     uint32_t weight;
-    uint64_t memory_limit, hold_ns;
+    uint64_t memory_limit, hold_ns, slice_us;
     int64_t ahead_ns;
     unsigned part_sms; /* for long kernels; 0: all */
 } gs_gate_link;

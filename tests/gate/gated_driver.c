@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 
 #define CALL __attribute__((visibility("default"))) int
@@ -604,8 +605,20 @@ CALL cuMemHostGetDevicePointer_v2(pointer *address, void *memory, unsigned flags
 
 /* ---- starting, modules, functions by name ---- */
 
+/* The real driver sets the time slices of a context by such a call: 2048 us. */
+static void set_slice(void) {
+    uint64_t slice_us = 2048;
+    struct {
+        uint32_t client, object, command, flags;
+        uint64_t parameters;
+        uint32_t size, status;
+    } control = {.command = 0xa06c0103, .parameters = (uint64_t)(uintptr_t)&slice_us, .size = sizeof slice_us};
+    ioctl(-1, _IOWR('F', 0x2a, control), &control);
+}
+
 CALL cuInit(unsigned flags) {
     is_started = true;
+    set_slice();
     return flags ? INVALID_VALUE : OK;
 }
 
