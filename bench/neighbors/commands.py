@@ -1,6 +1,6 @@
 """commands.py: how the programs of the benchmark are told what to do, and what they answer.
 
-A program reads lines: "build KIND" prepares something, and "play KIND SECONDS" does it for so long. Each line is answered by
+A program says when it is ready, and reads lines: "build KIND" prepares something, and "play KIND SECONDS" does it for so long. Each line is answered by
 a line of JSON. So one process serves many measurements, and what takes long to start is started once.
 """
 import json
@@ -12,6 +12,7 @@ import time
 def obey(build, play):
     """build(kind) returns something; play(that, seconds) measures it and returns a dictionary."""
     built = {}
+    print(json.dumps({"ready": True}), flush=True)
     for line in sys.stdin:
         word, kind, *seconds = line.split()
         try:

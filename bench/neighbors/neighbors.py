@@ -153,6 +153,11 @@ class Start:
                 command = daemon.run("--latency" if role == "serve" else "--best-effort", *options_given) + command
             self.programs.append(Program(command, environment))
 
+    def wait(self):
+        """Until all have imported what they need: that would disturb measurements."""
+        for program in self.programs:
+            program.answer()
+
     def build(self, pairs):
         """Each program builds all it needs, at the same time."""
         for program, role in zip(self.programs, self.roles):
@@ -256,8 +261,10 @@ def main():
     file, began = files.pop(), time.time()
     mps = Mps() if any(STARTS[start_of(mode).split(":")[0]].get("mps") for mode in modes) else None
     starts = {key: Start(key, file, options, mps) for key in dict.fromkeys(start_of(mode) for mode in modes)}
+    for start in starts.values():
+        start.wait()
+    print(f"started after {time.time() - began:.0f} s\n\n{HEADER}", flush=True)
     results = {pair: {} for pair in pairs}
-    print(HEADER, flush=True)
     for key, start in starts.items():
         start.build(pairs)
         for mode in (mode for mode in modes if start_of(mode) == key):
