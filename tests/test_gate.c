@@ -566,21 +566,31 @@ static void graphs_are_cut_where_one_node_separates_them(void **state) {
 
 /* ---- time slices ---- */
 
-static int slice_with(const char *const *words) {
-    struct program program = start_program(words, NULL);
-    assert_int_equal(ask(&program, "start"), 0);
-    int slice_us = ask(&program, "slice");
-    stop_program(&program);
-    return slice_us;
+static void wait_for_slice(const struct program *program, int slice_us) {
+    for (int i = 0; i < GIVE_UP_MS / 10 && ask(program, "slice") != slice_us; i++)
+        wait_ms(10);
+    assert_int_equal(ask(program, "slice"), slice_us);
 }
 
-/* A slice that is refused leaves the driver's. */
-static void time_slices_are_set_for_the_driver(void **state) {
+/* Short slices are for one best-effort program beside latency programs. A slice that is refused leaves the driver's. */
+static void time_slices_are_set_while_they_help(void **state) {
+    struct program training = PROGRAM("--best-effort", "--slice", "300"), other;
     (void)state;
-    assert_int_equal(slice_with((const char *const[]){"--latency", NULL}), 2048);
-    assert_int_equal(slice_with((const char *const[]){"--latency", "--slice", "20000", NULL}), 20000);
-    assert_int_equal(slice_with((const char *const[]){"--best-effort", "--slice", "300", NULL}), 300);
-    assert_int_equal(slice_with((const char *const[]){"--best-effort", "--slice", "9", NULL}), 2048);
+    assert_int_equal(ask(&training, "start"), 0);
+    wait_for_slice(&training, 2048);
+    struct program latency = PROGRAM("--latency", "--slice", "20000");
+    assert_int_equal(ask(&latency, "start"), 0);
+    wait_for_slice(&latency, 20000);
+    wait_for_slice(&training, 300);
+    wait_for_status("\"slice_us\":300,");
+    other = PROGRAM("--best-effort", "--slice", "9");
+    assert_int_equal(ask(&other, "start"), 0);
+    wait_for_slice(&training, 2048);
+    stop_program(&training);
+    wait_ms(100);
+    wait_for_slice(&other, 2048);
+    stop_program(&latency);
+    stop_program(&other);
 }
 
 /* ---- threads, fork, exec ---- */
@@ -1150,7 +1160,7 @@ int main(void) {
         DAEMON_TEST(captures_are_never_disturbed),
         DAEMON_TEST(long_graphs_wait_in_their_midst),
         DAEMON_TEST(driver_without_waits_in_graphs_launches_them_whole),
-        DAEMON_TEST(time_slices_are_set_for_the_driver),
+        DAEMON_TEST(time_slices_are_set_while_they_help),
         DAEMON_TEST(threads_launch_beside_requests),
         DAEMON_TEST(children_are_programs_of_their_own),
         DAEMON_TEST(latency_program_that_is_killed_holds_nobody),

@@ -64,6 +64,7 @@ typedef struct gs_tenant_page {
     _Atomic uint64_t is_ungated;   /* it does not wait: its streams cannot */
     _Atomic uint64_t longest_ns;   /* of its kernels, the longest known */
     _Atomic uint64_t share_waits;  /* launches that waited until others had their shares */
+    _Atomic uint64_t slice_us;     /* time slices of the GPU that were set for it; 0: the driver's */
     gs_tenant_kernel kernels[GS_TENANT_KERNELS];
     alignas(64) _Atomic uint64_t requests;
     _Atomic uint64_t request_ns;                     /* of all requests together */

@@ -200,8 +200,11 @@ gs_gate_function *gs_gate_driver_symbol(const char *name); /* NULL: it has none 
 
 /* ---- gate_slice.c ---- */
 
-/* Time slices of gs_gate_state.slice_us for the contexts that the driver will make; 0: as the driver likes. */
+/* Before the driver makes a context. */
 void gs_gate_slice_install(void *driver);
+/* Sets the time slices of all contexts, also of those that the driver will make. 0: as the driver likes. Returns what
+   is in force. */
+uint64_t gs_gate_slice_set(uint64_t us);
 
 /* ---- gate_link.c ---- */
 

@@ -136,12 +136,21 @@ static bool watches_marks(void) {
            atomic_load_explicit(&gs_gate_state.board->latency, memory_order_relaxed);
 }
 
+/* Short slices of a best-effort program help only latency programs, and several with short slices hinder each other. */
+static bool wants_slice(void) {
+    const gs_board *board = gs_gate_state.board;
+    return gs_gate_state.class == GS_GATE_LATENCY ||
+           (watches_marks() && atomic_load_explicit(&board->best_effort, memory_order_relaxed) == 1);
+}
+
 /* Does what is due, and returns in how many ms to come again. Somebody may come whom it matters to, later. */
 static int look(void) {
     enum { IDLE_MS = 1000 };
     bool has_neighbors = atomic_load_explicit(&gs_gate_state.board->best_effort, memory_order_relaxed);
     if (watches_marks())
         expire_marks(gs_gate_state.board);
+    uint64_t slice_us = gs_gate_slice_set(wants_slice() ? gs_gate_state.slice_us : 0);
+    atomic_store_explicit(&gs_gate_state.page->slice_us, slice_us, memory_order_relaxed);
     return watches_marks() ? LOOK_MS : look_at_work && has_neighbors ? look_at_work() : IDLE_MS;
 }
 
@@ -156,6 +165,7 @@ static void *watch(void *argument) {
         if (ready > 0 && watched.revents & (POLLHUP | POLLERR))
             break;
     }
+    gs_gate_slice_set(0);
     open_for_all(gs_gate_state.board);
     return NULL;
 }

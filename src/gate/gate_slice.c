@@ -4,8 +4,8 @@
  * The GPU switches between processes by time slices. At the end of a slice it also interrupts kernels that run, which
  * nothing else can do. The driver sets the slices of a process when it makes a context (2 ms), by a call of ioctl() to
  * the kernel module that needs no privilege. This file puts a function of its own in place of the driver's ioctl (in
- * the table that its calls go through), which changes the time in that call: best-effort programs get short slices, so
- * that a request waits for a slice at most, and latency programs get long ones.
+ * the table that its calls go through), and repeats that call with another time: best-effort programs get short slices,
+ * so that a request waits for a slice at most.
  *
  * The layout of the calls is that of NVIDIA's open kernel modules. Calls that do not look like it are left alone.
  */
@@ -15,8 +15,8 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
+#include <pthread.h>
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -25,6 +25,7 @@
 enum {
     MAGIC = 'F',
     RM_CONTROL = 0x2a, /* of the numbers of ioctl */
+    GROUPS = 64,
 #if defined(__aarch64__)
     JUMP_SLOT = R_AARCH64_JUMP_SLOT,
     GLOBAL_DATA = R_AARCH64_GLOB_DAT
@@ -42,25 +43,56 @@ struct rm_control { /* NVOS54_PARAMETERS */
     uint32_t size, status;
 };
 
+/* A group of channels of the driver, and the call that set its slice. One that is gone refuses later calls. */
+struct group {
+    int fd;
+    unsigned long request;
+    struct rm_control control;
+    uint64_t usual_us;
+};
+
+static struct slices {
+    pthread_mutex_t lock;
+    uint64_t us;     /* 0: as the driver likes */
+    bool is_refused; /* not by all groups is it accepted */
+    struct group groups[GROUPS];
+    size_t count; /* so far: the last are kept */
+} slices = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
 static bool sets_slice(unsigned long request, const struct rm_control *control) {
     return _IOC_TYPE(request) == MAGIC && _IOC_NR(request) == RM_CONTROL && _IOC_SIZE(request) == sizeof *control &&
            control && control->command == SET_TIMESLICE && control->size == sizeof(uint64_t) && control->parameters;
 }
 
-/* Sets our slice. A slice that the kernel module refuses is set as the driver wants it. */
+static bool call(const struct group *group, uint64_t us) {
+    struct rm_control control = group->control;
+    control.parameters = (uint64_t)(uintptr_t)&us;
+    return ioctl(group->fd, group->request, &control) == 0 && control.status == 0;
+}
+
+/* The driver sets a slice. Where ours is refused, it is set as the driver wants it. */
 static int set_slice(int fd, unsigned long request, struct rm_control *control) {
-    void *slice = (void *)(uintptr_t)control->parameters;
-    uint64_t wanted;
-    memcpy(&wanted, slice, sizeof wanted);
-    memcpy(slice, &gs_gate_state.slice_us, sizeof gs_gate_state.slice_us);
+    struct group group = {.fd = fd, .request = request, .control = *control};
+    memcpy(&group.usual_us, (void *)(uintptr_t)control->parameters, sizeof group.usual_us);
     int result = ioctl(fd, request, control);
-    if (getenv("GS_LAB"))
-        gs_gate_say("time slice %llu -> %llu us: %d, status %u", (unsigned long long)wanted,
-                    (unsigned long long)gs_gate_state.slice_us, result, control->status);
-    if (result == 0 && control->status == 0)
-        return result;
-    memcpy(slice, &wanted, sizeof wanted);
-    return ioctl(fd, request, control);
+    pthread_mutex_lock(&slices.lock);
+    slices.is_refused |= slices.us && !call(&group, slices.us);
+    slices.groups[slices.count++ % GROUPS] = group;
+    pthread_mutex_unlock(&slices.lock);
+    return result;
+}
+
+uint64_t gs_gate_slice_set(uint64_t us) {
+    pthread_mutex_lock(&slices.lock);
+    if (slices.us != us) {
+        slices.us = us;
+        slices.is_refused = false;
+        for (size_t i = 0; i < slices.count && i < GROUPS; i++)
+            slices.is_refused |= !call(&slices.groups[i], us ? us : slices.groups[i].usual_us);
+    }
+    uint64_t in_force = slices.count && !slices.is_refused ? us : 0;
+    pthread_mutex_unlock(&slices.lock);
+    return in_force;
 }
 
 /* In place of the driver's ioctl. */

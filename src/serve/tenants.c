@@ -226,6 +226,7 @@ static void write_tenant(const gs_tenant *tenant, gs_writer *writer) {
     gs_write_uint(writer, "work_ns", read_count(&page->work_ns));
     gs_write_real(writer, "longest_us", (double)read_count(&page->longest_ns) / 1e3, 1);
     gs_write_uint(writer, "share_waits", read_count(&page->share_waits));
+    gs_write_uint(writer, "slice_us", read_count(&page->slice_us));
     write_kernels(page, writer);
     gs_write_uint(writer, "memory_bytes", read_count(&page->memory_bytes));
     gs_write_uint(writer, "memory_limit_bytes", read_count(&page->memory_limit));

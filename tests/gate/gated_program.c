@@ -123,7 +123,7 @@ static void open_driver(void) {
 
 /* ---- the kernel module ---- */
 
-static uint64_t slice_us; /* as it was set last */
+static _Atomic uint64_t slice_us; /* as it was set last */
 
 /* In place of the C library's, for the driver and for what is in front of it. Slices under 10 us are refused. */
 __attribute__((visibility("default"))) int ioctl(int fd, unsigned long request, ...) {
@@ -138,8 +138,11 @@ __attribute__((visibility("default"))) int ioctl(int fd, unsigned long request, 
     va_end(arguments);
     if (fd >= 0 || request != _IOWR('F', 0x2a, *control))
         return (int)syscall(SYS_ioctl, fd, request, control);
-    memcpy(&slice_us, (void *)(uintptr_t)control->parameters, sizeof slice_us);
-    control->status = slice_us < 10;
+    uint64_t wanted;
+    memcpy(&wanted, (void *)(uintptr_t)control->parameters, sizeof wanted);
+    control->status = wanted < 10;
+    if (wanted >= 10)
+        slice_us = wanted;
     return 0;
 }
 
