@@ -35,12 +35,12 @@ static void check(const char *what, int code) {
 }
 
 /* Calls a function of the driver by its name. */
-#define CALL(name, types, ...)                                                                                         \
+#define CALL(symbol, types, ...)                                                                                       \
     do {                                                                                                               \
-        int(*call) types;                                                                                              \
-        void *found = find(name);                                                                                      \
-        memcpy(&call, &found, sizeof call);                                                                            \
-        check(name, call(__VA_ARGS__));                                                                                \
+        int(*own_call) types;                                                                                          \
+        void *own_symbol = find(symbol);                                                                               \
+        memcpy(&own_call, &own_symbol, sizeof own_call);                                                               \
+        check(symbol, own_call(__VA_ARGS__));                                                                          \
     } while (0)
 
 typedef int launch_call(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **,

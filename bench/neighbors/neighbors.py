@@ -1,7 +1,7 @@
 """neighbors.py: what a request pays, and what best-effort work keeps, when both share a GPU, in several ways.
 
     python3 bench/neighbors/neighbors.py --gridsmith build/release/gridsmith [--pairs bert,resnet,gpt2,eager,triton,prefill]
-        [--modes alone,sliced,mps,priorities,ours] [--rounds 5] [--seconds 1] [--json FILE]
+        [--modes alone,sliced,mps,priorities,ours,ours-mps] [--rounds 5] [--seconds 1] [--json FILE]
 
 The pairs are in PAIRS, and the ways in MODES. Pairs that begin with "plain" need no PyTorch. Prints a table as soon as a
 way is measured: medians of the rounds, and the least and greatest p99. Needs a GPU, and for MPS nvidia-cuda-mps-control.
@@ -44,7 +44,7 @@ MODES = {
     "mps": dict(start="mps", play="together"),
     "priorities": dict(start="priorities", play="together"),
     "ours": dict(start="ours", play="together"),
-    "ours-sliced": dict(start="ours-sliced", play="together"),
+    "ours-mps": dict(start="ours-mps", play="together"),
     "run-alone": dict(start="run-alone", play="apart"),
     "two-mps": dict(start="two-mps", play="together"),
     "two-ours": dict(start="two-ours", play="together"),
@@ -55,8 +55,8 @@ STARTS = {
     "plain": dict(roles=("serve", "work")),
     "mps": dict(roles=("serve", "work"), mps=True),
     "priorities": dict(roles=("serve", "work"), mps=True, priorities=True),
-    "ours": dict(roles=("serve", "work"), mps=True, run="together"),
-    "ours-sliced": dict(roles=("serve", "work"), run="together"),
+    "ours": dict(roles=("serve", "work"), run="together"),
+    "ours-mps": dict(roles=("serve", "work"), mps=True, run="together"),
     "run-alone": dict(roles=("serve", "work"), run="apart"),
     "two-mps": dict(roles=("work", "work"), mps=True),
     "two-ours": dict(roles=("work", "work"), mps=True, run="together"),
@@ -248,7 +248,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--gridsmith", default="build/release/gridsmith")
     parser.add_argument("--pairs", default="bert,resnet,gpt2,eager,triton,prefill")
-    parser.add_argument("--modes", default="alone,sliced,mps,priorities,ours")
+    parser.add_argument("--modes", default="alone,sliced,mps,priorities,ours,ours-mps")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1)
     parser.add_argument("--json")

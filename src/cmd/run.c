@@ -14,6 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
+static const char slice_us[] = "200"; /* of best-effort programs; shorter ones do not make requests faster */
+
 struct options {
     const char *socket;
     int64_t memory;
@@ -33,8 +35,9 @@ static const gs_option option_table[] = {
            "a request that takes longer does not hold others any more (default: 10 times the longest, 20 to 1000)"),
     GS_INT(struct options, "ahead", ahead, "US", 1, 1000000,
            "best-effort work between two looks at latency programs (default 50)"),
-    GS_INT(struct options, "slice", slice, "US", 1, 1000000,
-           "time slices of the GPU for it, where programs do not use MPS"),
+    GS_INT(
+        struct options, "slice", slice, "US", 1, 1000000,
+        "time slices of the GPU for it, without MPS (default: 200 for a best-effort program beside a latency program)"),
     GS_INT(struct options, "long-sms", long_sms, "N", 1, 1024,
            "SMs that long best-effort kernels may use, so that a request finds others (default: all)"),
     GS_SOCKET_OPTION(struct options, socket),
@@ -104,7 +107,7 @@ static void set_sms(int64_t sms, const json_t *status, bool has_mps) {
     }
 }
 
-/* Under MPS, a part of the SMs and a lower priority. */
+/* Under MPS, a part of the SMs and a lower priority; without it, short time slices. */
 static void set_mps(const struct options *options) {
     gs_error error = {.code = GS_OK};
     char *text = NULL;
@@ -112,6 +115,8 @@ static void set_mps(const struct options *options) {
     bool has_mps = find_mps(status);
     if (options->best_effort && has_mps)
         setenv("CUDA_MPS_CLIENT_PRIORITY", "1", 0);
+    if (options->best_effort && !has_mps && !options->slice)
+        setenv("GRIDSMITH_SLICE_US", slice_us, 0);
     if (options->sms)
         set_sms(options->sms, status, has_mps);
     json_decref(status);

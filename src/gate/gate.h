@@ -219,7 +219,6 @@ typedef struct gs_gate_link {
     uint32_t weight;
     uint64_t memory_limit, hold_ns, slice_us;
     int64_t ahead_ns;
-    bool is_quiet;     /* nothing is launched while a request is under way */
     unsigned part_sms; /* for long kernels; 0: all */
 } gs_gate_link;
 

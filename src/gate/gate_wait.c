@@ -22,8 +22,6 @@ enum {
     REGISTER_PORTABLE = 1,
     REGISTER_MAPPED = 2,
     WAIT_EQUAL = 1,
-    QUIET_LOOK_NS = 20000,    /* how often a program looks for the end of a request, */
-    QUIET_MOST_NS = 20000000, /* and for how long at most */
     SHARE_LOOK_NS = 200000,   /* how often a program that is ahead of its share looks, */
     SHARE_MOST_NS = 100000000 /* and how long it waits before a launch at most */
 };
@@ -192,13 +190,6 @@ static gs_pace_step decide(const gs_gate_item *item) {
     return gs_pace_launch(&waits.pace, item->stream, gs_pace_key(item->what, item->shape), item->can_part, is_marked);
 }
 
-/* While a request is under way, nothing is put into queues: that alone would make it slower. */
-static void keep_quiet(void) {
-    uint64_t begun = gs_gate_now_ns();
-    while (is_set(&gs_gate_state.board->marks) && gs_gate_now_ns() - begun < QUIET_MOST_NS && gs_gate_is_linked())
-        nanosleep(&(struct timespec){.tv_nsec = QUIET_LOOK_NS}, NULL);
-}
-
 /* A graph that is longer than what may go between two waits is launched in a form that waits in its midst. */
 static void divide_graph(const gs_gate_item *item, const gs_pace_step *step, gs_gate_around *around) {
     void *exec = (void *)(uintptr_t)item->what;
@@ -241,8 +232,6 @@ gs_gate_around gs_gate_wait_before(const gs_gate_item *item) {
         gs_gate_name_kernel(item->what, item->shape != NULL, (uint64_t)step.expected_ns);
     if (shares)
         wait_for_share();
-    if (can_wait && is_calm && gs_gate_state.is_quiet)
-        keep_quiet();
     if (can_wait && step.must_wait)
         put_wait(item->stream);
     if (around.sample)
