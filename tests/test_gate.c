@@ -28,7 +28,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { NOT_READY = 600, OUT_OF_MEMORY = 2, NO_DEVICE = 100, NOT_FOUND = 500, GIVE_UP_MS = 120000, COUNTS = 6 };
+enum { NOT_READY = 600, OUT_OF_MEMORY = 2, NO_DEVICE = 100, NOT_FOUND = 500, GIVE_UP_MS = 120000, COUNTS = 5 };
 
 static char folder[] = "/tmp/gridsmith-gate-XXXXXX", socket_path[64], errors_path[64];
 static pid_t the_daemon; /* 0: not running */
@@ -122,9 +122,8 @@ static void ask_counts(const struct program *program, unsigned long long *counts
     char line[200];
     tell(program, "counts");
     read_line(program, line, sizeof line);
-    assert_int_equal(sscanf(line, "%llu %llu %llu %llu %llu %llu", &counts[0], &counts[1], &counts[2], &counts[3],
-                            &counts[4], &counts[5]),
-                     COUNTS);
+    assert_int_equal(
+        sscanf(line, "%llu %llu %llu %llu %llu", &counts[0], &counts[1], &counts[2], &counts[3], &counts[4]), COUNTS);
 }
 
 static void stop_program(struct program *program) {
@@ -354,16 +353,16 @@ static void program_that_never_synchronizes_holds_nobody(void **state) {
     assert_int_equal(ask(&training, "launch 10 1 3"), 0);
     assert_goes_on(&training);
     ask_counts(&latency, counts);
-    assert_true(counts[4] > 0);
+    assert_true(counts[3] > 0);
     assert_int_equal(ask(&latency, "launch 10 1"), 0); /* with a synchronization it is as others are */
     assert_int_equal(ask(&latency, "sync_all"), 0);
     assert_int_equal(ask(&latency, "sync 1"), 0);
     ask_counts(&latency, counts);
-    unsigned long long writes = counts[4];
+    unsigned long long writes = counts[3];
     assert_int_equal(ask(&latency, "launch 10 1 5"), 0);
     assert_int_equal(ask(&latency, "sync 1"), 0);
     ask_counts(&latency, counts);
-    assert_int_equal(counts[4], writes);
+    assert_int_equal(counts[3], writes);
     stop_program(&latency);
     stop_program(&training);
 }
@@ -437,27 +436,18 @@ static void shares_are_in_proportion_to_weights(void **state) {
 
 /* ---- long kernels ---- */
 
-/* They go to a stream of their own, and everything stays in order. Short ones and graphs stay where they are. */
-static void long_kernels_run_on_a_part_of_the_sms(void **state) {
-    unsigned long long counts[COUNTS];
-    struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort", "--long-sms", "6");
+static void long_kernels_are_named(void **state) {
+    struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort");
     (void)state;
     assert_int_equal(ask(&latency, "start"), 0);
     assert_int_equal(ask(&training, "start"), 0);
-    for (int i = 0; i < 20; i++) { /* samples are collected at every 16th launch */
+    for (int i = 0; i < 8; i++) { /* samples are collected at every 16th launch */
         assert_int_equal(ask(&training, "launch 1 1 10"), 0);
         assert_int_equal(ask(&training, "launch 20000 1"), 0);
         assert_int_equal(ask(&training, "launch 1 1 10"), 0);
         assert_int_equal(ask(&training, "sync 1"), 0);
     }
-    ask_counts(&training, counts);
-    assert_in_range(counts[3], 5, 18);
     assert_true(status_says("\"long_kernels\":[{\"name\":\"kernel_20000\",\"us\":20000.0}]"));
-    assert_int_equal(ask(&latency, "launch 1 1"), 0);
-    assert_int_equal(ask(&training, "launch 20000 1"), 0);
-    assert_waits(&training);
-    assert_int_equal(ask(&latency, "sync 1"), 0);
-    assert_goes_on(&training);
     stop_program(&latency);
     stop_program(&training);
 }
@@ -494,12 +484,12 @@ static void captures_are_never_disturbed(void **state) {
 /* Launches a graph until its time is known, or some more times. Returns how many waits the graphs had. */
 static unsigned long long launch_graphs(const struct program *program, int times, bool may_wait) {
     unsigned long long counts[COUNTS] = {0};
-    for (int i = 0; i < times && !(may_wait && counts[5]); i++) {
+    for (int i = 0; i < times && !(may_wait && counts[4]); i++) {
         assert_int_equal(ask(program, "graph 1"), 0);
         assert_int_equal(ask(program, "sync 1"), 0);
         ask_counts(program, counts);
     }
-    return counts[5];
+    return counts[4];
 }
 
 static void long_graphs_wait_in_their_midst(void **state) {
@@ -1027,64 +1017,38 @@ static void waits_are_as_far_apart_as_work_allows(void **state) {
     int stream = 0;
     (void)state;
     pace->ahead_ns = 50000;
-    gs_pace_step step = gs_pace_launch(pace, &stream, key, true, false);
+    gs_pace_step step = gs_pace_launch(pace, &stream, key, false);
     assert_true(step.must_wait && step.wants_sample);
-    assert_true(gs_pace_launch(pace, &stream, key, true, false).must_wait); /* it is not known yet */
+    assert_true(gs_pace_launch(pace, &stream, key, false).must_wait); /* it is not known yet */
     for (int i = 0; i < 4; i++)
-        gs_pace_learn(step.kernel, false, 10000);
-    assert_true(gs_pace_launch(pace, &stream, key, true, false).must_wait);
+        gs_pace_learn(step.kernel, 10000);
+    assert_true(gs_pace_launch(pace, &stream, key, false).must_wait);
     for (int i = 0; i < 4; i++) { /* five of 10 us each go between two waits */
-        step = gs_pace_launch(pace, &stream, key, true, false);
+        step = gs_pace_launch(pace, &stream, key, false);
         assert_false(step.must_wait || step.wants_sample);
         assert_int_equal(step.expected_ns, 10000);
     }
-    assert_true(gs_pace_launch(pace, &stream, key, true, false).must_wait);
-    assert_true(gs_pace_launch(pace, &stream, key, true, true).must_wait); /* there is a request */
-    assert_true(gs_pace_launch(pace, &pace, key, true, false).must_wait);  /* another stream */
+    assert_true(gs_pace_launch(pace, &stream, key, false).must_wait);
+    assert_true(gs_pace_launch(pace, &stream, key, true).must_wait); /* there is a request */
+    assert_true(gs_pace_launch(pace, &pace, key, false).must_wait);  /* another stream */
     assert_false(gs_pace_copy(pace, &pace, 1000, false).must_wait);
     assert_true(gs_pace_copy(pace, &pace, 100000000, false).must_wait);
     gs_pace_forget(pace, key);
-    assert_true(gs_pace_launch(pace, &stream, key, true, false).wants_sample);
+    assert_true(gs_pace_launch(pace, &stream, key, false).wants_sample);
     free(pace);
-}
-
-/* The kernel is known: it took so long, and so long on a part of the SMs. */
-static bool is_for_part(int64_t ns, int64_t part_ns, bool can_part) {
-    gs_gate_pace *pace = calloc(1, sizeof *pace);
-    uint64_t key = gs_pace_key("kernel", NULL);
-    pace->ahead_ns = 50000;
-    pace->has_part = true;
-    gs_pace_kernel *kernel = gs_pace_launch(pace, NULL, key, can_part, false).kernel;
-    for (int i = 0; i < 4; i++) {
-        gs_pace_learn(kernel, false, ns);
-        gs_pace_learn(kernel, true, part_ns);
-    }
-    assert_int_equal(gs_pace_longest_ns(pace), ns);
-    gs_pace_step step = gs_pace_launch(pace, NULL, key, can_part, false);
-    assert_int_equal(step.expected_ns, step.uses_part ? part_ns : ns);
-    free(pace);
-    return step.uses_part;
-}
-
-static void part_is_for_long_kernels_that_do_well_there(void **state) {
-    (void)state;
-    assert_false(is_for_part(90000, 90000, true));
-    assert_true(is_for_part(200000, 240000, true));
-    assert_false(is_for_part(200000, 260000, true));
-    assert_false(is_for_part(200000, 200000, false));
 }
 
 /* What a first launch loads, and what runs beside it, does not count; what takes longer for good does. */
 static void shortest_samples_count(void **state) {
     gs_pace_kernel kernel = {.key = 1};
     (void)state;
-    gs_pace_learn(&kernel, false, 5000000);
-    gs_pace_learn(&kernel, false, 20000);
-    gs_pace_learn(&kernel, false, 90000);
-    gs_pace_learn(&kernel, false, 30000);
+    gs_pace_learn(&kernel, 5000000);
+    gs_pace_learn(&kernel, 20000);
+    gs_pace_learn(&kernel, 90000);
+    gs_pace_learn(&kernel, 30000);
     assert_int_equal(kernel.expected_ns, 20000);
     for (int i = 0; i < 100; i++)
-        gs_pace_learn(&kernel, false, 80000);
+        gs_pace_learn(&kernel, 80000);
     assert_in_range(kernel.expected_ns, 79000, 80000);
 }
 
@@ -1093,8 +1057,8 @@ static void tables_may_be_full(void **state) {
     gs_gate_pace *pace = calloc(1, sizeof *pace);
     (void)state;
     for (uintptr_t i = 1; i < 20000; i++) {
-        gs_pace_step step = gs_pace_launch(pace, (void *)(i * 64), gs_pace_key((void *)(i * 16), NULL), true, false);
-        gs_pace_learn(step.kernel, false, (int64_t)i);
+        gs_pace_step step = gs_pace_launch(pace, (void *)(i * 64), gs_pace_key((void *)(i * 16), NULL), false);
+        gs_pace_learn(step.kernel, (int64_t)i);
         assert_true(step.must_wait);
     }
     free(pace);
@@ -1138,7 +1102,6 @@ static void times_are_found_again(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waits_are_as_far_apart_as_work_allows),
-        cmocka_unit_test(part_is_for_long_kernels_that_do_well_there),
         cmocka_unit_test(shortest_samples_count),
         cmocka_unit_test(graphs_are_cut_where_one_node_separates_them),
         cmocka_unit_test(shares_are_in_proportion_to_weights),
@@ -1156,7 +1119,7 @@ int main(void) {
         DAEMON_TEST(program_that_never_synchronizes_holds_nobody),
         DAEMON_TEST(stream_that_is_destroyed_holds_nobody),
         DAEMON_TEST(programs_share_by_their_weights),
-        DAEMON_TEST(long_kernels_run_on_a_part_of_the_sms),
+        DAEMON_TEST(long_kernels_are_named),
         DAEMON_TEST(captures_are_never_disturbed),
         DAEMON_TEST(long_graphs_wait_in_their_midst),
         DAEMON_TEST(driver_without_waits_in_graphs_launches_them_whole),

@@ -19,7 +19,7 @@ static const char slice_us[] = "200"; /* of best-effort programs; shorter ones d
 struct options {
     const char *socket;
     int64_t memory;
-    int64_t weight, hold, ahead, slice, sms, long_sms;
+    int64_t weight, hold, ahead, slice, sms;
     bool latency, best_effort;
 };
 
@@ -38,8 +38,6 @@ static const gs_option option_table[] = {
     GS_INT(
         struct options, "slice", slice, "US", 1, 1000000,
         "time slices of the GPU for it, without MPS (default: 200 for a best-effort program beside a latency program)"),
-    GS_INT(struct options, "long-sms", long_sms, "N", 1, 1024,
-           "SMs that long best-effort kernels may use, so that a request finds others (default: all)"),
     GS_SOCKET_OPTION(struct options, socket),
 };
 
@@ -144,7 +142,6 @@ static gs_code prepare(const struct options *options, gs_error *error) {
     set_number("GRIDSMITH_HOLD_MS", options->hold);
     set_number("GRIDSMITH_AHEAD_US", options->ahead);
     set_number("GRIDSMITH_SLICE_US", options->slice);
-    set_number("GRIDSMITH_LONG_SMS", options->long_sms);
     if (options->socket)
         setenv("GRIDSMITH_SOCKET", options->socket, 1);
     set_mps(options);

@@ -11,7 +11,6 @@
  *   gate_link.c          the daemon: the board and the page
  *   gate_pace.c          best effort: where streams wait, and how long kernels take
  *   gate_share.c         best effort: who may launch, where programs have different weights
- *   gate_part.c          best effort: long kernels on a part of the SMs
  *   gate_graph.c         best effort: long graphs with waits in them
  *   gate_cut.c           best effort: where a graph can be cut
  *   gate_names.c         best effort: the names of kernels that are too long
@@ -176,14 +175,7 @@ enum {
     X(cuMemGetInfo_v2, (size_t *, size_t *))                                                                           \
     X(cuDeviceTotalMem_v2, (size_t *, int))                                                                            \
     X(cuFuncGetName, (const char **, const void *))                                                                    \
-    X(cuKernelGetName, (const char **, const void *))                                                                  \
-    X(cuStreamWaitEvent, (void *, void *, unsigned))                                                                   \
-    X(cuCtxGetDevice, (int *))                                                                                         \
-    X(cuDeviceGetDevResource, (int, void *, int))                                                                      \
-    X(cuDevSmResourceSplitByCount, (void *, unsigned *, const void *, void *, unsigned, unsigned))                     \
-    X(cuDevResourceGenerateDesc, (void **, void *, unsigned))                                                          \
-    X(cuGreenCtxCreate, (void **, void *, int, unsigned))                                                              \
-    X(cuGreenCtxStreamCreate, (void **, void *, unsigned, int))
+    X(cuKernelGetName, (const char **, const void *))
 
 #define GS_GATE_CALL(name, arguments) int(*name) arguments;
 typedef struct gs_gate_calls {
@@ -219,7 +211,6 @@ typedef struct gs_gate_link {
     uint32_t weight;
     uint64_t memory_limit, hold_ns, slice_us;
     int64_t ahead_ns;
-    unsigned part_sms; /* for long kernels; 0: all */
 } gs_gate_link;
 
 extern gs_gate_link gs_gate_state;
@@ -238,16 +229,6 @@ uint64_t gs_gate_now_ns(void);
 static inline void gs_gate_count(_Atomic uint64_t *counter, uint64_t by) {
     atomic_fetch_add_explicit(counter, by, memory_order_relaxed);
 }
-
-/* ---- gate_part.c: best effort ---- */
-
-typedef struct gs_gate_part gs_gate_part;
-
-/* A kernel of this stream is to run on a part of the SMs: it must be launched on the stream of the part, and then the
-   part left. NULL: that cannot be. */
-gs_gate_part *gs_gate_part_enter(void *stream);
-void *gs_gate_part_stream(const gs_gate_part *part);
-void gs_gate_part_leave(gs_gate_part *part);
 
 /* ---- gate_names.c: best effort ---- */
 
@@ -277,7 +258,6 @@ typedef struct gs_gate_item {
     const void *what;
     const unsigned *shape;
     uint64_t bytes;
-    bool can_part; /* it may be launched on another stream */
 } gs_gate_item;
 
 typedef struct gs_gate_sample gs_gate_sample;
@@ -286,7 +266,6 @@ typedef struct gs_gate_sample gs_gate_sample;
 typedef struct gs_gate_around {
     void *stream;
     gs_gate_sample *sample; /* or NULL */
-    gs_gate_part *part;     /* not NULL: the work goes to the stream of the part */
     void *graph;            /* not NULL: launched in place of the program's */
     uint64_t number;        /* of a latency program: the GPU must tell when it is done; 0: need not */
 } gs_gate_around;

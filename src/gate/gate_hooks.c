@@ -57,28 +57,14 @@ static void after(const gs_gate_around *around) {
 
 #define SHAPE ((const unsigned[6]){gx, gy, gz, bx, by, bz})
 
-/* Where the work goes. */
-static void *target_of(const gs_gate_around *around, void *stream) {
-    return around->part ? gs_gate_part_stream(around->part) : stream;
-}
-
 WORKS(cuLaunchKernel,
       (void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
        void *stream, void **values, void **extra),
-      (function, gx, gy, gz, bx, by, bz, shared, target_of(&around, stream), values, extra), stream, .what = function,
-      .shape = SHAPE, .can_part = true)
-
-/* A launch with attributes may depend on the one before it in its stream. */
-static gs_gate_config config_of(const gs_gate_around *around, const gs_gate_config *config) {
-    gs_gate_config changed = *config;
-    changed.stream = target_of(around, config->stream);
-    return changed;
-}
+      (function, gx, gy, gz, bx, by, bz, shared, stream, values, extra), stream, .what = function, .shape = SHAPE)
 
 #define CONFIGURED(name, on)                                                                                           \
     WORK(name, (const gs_gate_config *config, void *function, void **values, void **extra),                            \
-         (around.part ? &(gs_gate_config[]){config_of(&around, config)}[0] : config, function, values, extra),         \
-         .stream = on(config->stream), .what = function, .shape = config->shape, .can_part = !config->attribute_count)
+         (config, function, values, extra), .stream = on(config->stream), .what = function, .shape = config->shape)
 CONFIGURED(cuLaunchKernelEx, stream_of)
 CONFIGURED(cuLaunchKernelEx_ptsz, stream_of_ptsz)
 

@@ -79,7 +79,6 @@ void gs_gate_link_configure(void) {
     gs_gate_state.memory_limit = number_of("GRIDSMITH_MEMORY", 0);
     gs_gate_state.hold_ns = number_of("GRIDSMITH_HOLD_MS", 0) * 1000000;
     gs_gate_state.slice_us = number_of("GRIDSMITH_SLICE_US", 0);
-    gs_gate_state.part_sms = (unsigned)number_of("GRIDSMITH_LONG_SMS", 0);
     gs_gate_state.ahead_ns = (int64_t)number_of("GRIDSMITH_AHEAD_US", 50) * 1000;
 }
 

@@ -29,7 +29,6 @@ enum {
 struct gs_gate_sample {
     void *begin, *end; /* events */
     gs_pace_kernel *kernel;
-    bool on_part;
     enum { SAMPLE_FREE, SAMPLE_TAKEN, SAMPLE_UNDER_WAY } state;
 };
 
@@ -74,7 +73,7 @@ static void collect_samples(void) {
         if (result == GS_CUDA_NOT_READY)
             continue;
         if (result == GS_CUDA_OK && gs_gate_real.cuEventElapsedTime(&ms, sample->begin, sample->end) == GS_CUDA_OK)
-            gs_pace_learn(sample->kernel, sample->on_part, (int64_t)(ms * 1e6f));
+            gs_pace_learn(sample->kernel, (int64_t)(ms * 1e6f));
         sample->state = SAMPLE_FREE;
         waits.under_way--;
         has_learned = true;
@@ -94,7 +93,6 @@ static gs_gate_sample *take_sample(const gs_pace_step *step) {
         if (!sample->end && gs_gate_real.cuEventCreate(&sample->end, 0) != GS_CUDA_OK)
             return NULL;
         sample->kernel = step->kernel;
-        sample->on_part = step->uses_part;
         sample->state = SAMPLE_TAKEN;
         return sample;
     }
@@ -184,10 +182,9 @@ static bool is_graph(const gs_gate_item *item) {
 static gs_pace_step decide(const gs_gate_item *item) {
     bool is_marked = atomic_load_explicit(&gs_gate_state.board->marks, memory_order_relaxed);
     waits.pace.ahead_ns = gs_gate_state.ahead_ns;
-    waits.pace.has_part = gs_gate_state.part_sms;
     if (!item->what)
         return gs_pace_copy(&waits.pace, item->stream, item->bytes, is_marked);
-    return gs_pace_launch(&waits.pace, item->stream, gs_pace_key(item->what, item->shape), item->can_part, is_marked);
+    return gs_pace_launch(&waits.pace, item->stream, gs_pace_key(item->what, item->shape), is_marked);
 }
 
 /* A graph that is longer than what may go between two waits is launched in a form that waits in its midst. */
@@ -236,15 +233,11 @@ gs_gate_around gs_gate_wait_before(const gs_gate_item *item) {
         put_wait(item->stream);
     if (around.sample)
         gs_gate_real.cuEventRecord(around.sample->begin, item->stream);
-    if (step.uses_part && can_wait)
-        around.part = gs_gate_part_enter(item->stream);
     return around;
 }
 
 void gs_gate_wait_after(const gs_gate_around *around) {
     gs_gate_sample *sample = around->sample;
-    if (around->part)
-        gs_gate_part_leave(around->part);
     if (!sample)
         return;
     int code = gs_gate_real.cuEventRecord(sample->end, around->stream);

@@ -32,7 +32,7 @@ enum {
     CAPTURE_INVALIDATED = 901
 };
 
-enum kind { KERNEL, WAIT, WRITE, RECORD, AWAIT };
+enum kind { KERNEL, WAIT, WRITE, RECORD };
 
 struct function {
     uint64_t us;
@@ -58,7 +58,7 @@ struct stream {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct operation *first, **last;
-    bool has_thread, is_green;
+    bool has_thread;
     uint64_t clock_ns; /* how long its kernels took, as if the machine were never busy */
     int priority;
     int capture; /* 0: none; 1: it captures; 2: the capture is invalid */
@@ -83,7 +83,7 @@ static struct stream default_stream = {
     .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, .last = &default_stream.first};
 static struct stream *captures[16];
 static _Atomic bool is_started;
-static _Atomic uint64_t waits, launches, queries, allocated, green_launches, writes, graph_waits;
+static _Atomic uint64_t waits, launches, queries, allocated, writes, graph_waits;
 static _Thread_local void *current;
 
 static struct stream *stream_of(void *stream) {
@@ -109,11 +109,6 @@ static void execute(struct stream *stream, const struct operation *operation) {
         break;
     case WRITE:
         atomic_store(operation->word, operation->value);
-        break;
-    case AWAIT:
-        while (atomic_load(&operation->event->done) < operation->number)
-            sleep_us(20);
-        stream->clock_ns = stream->clock_ns > operation->event->at_ns ? stream->clock_ns : operation->event->at_ns;
         break;
     case RECORD:
         operation->event->at_ns = stream->clock_ns;
@@ -284,56 +279,6 @@ CALL cuEventElapsedTime(float *ms, void *begin, void *end) {
     return OK;
 }
 
-CALL cuStreamWaitEvent(void *stream, void *event, unsigned flags) {
-    struct event *asked = event;
-    (void)flags;
-    return add(stream_of(stream), &(struct operation){.kind = AWAIT, .event = asked, .number = asked->asked});
-}
-
-/* ---- green contexts: a part of 10 SMs ---- */
-
-struct resource {
-    int type;
-    unsigned char padding[92];
-    unsigned sms;
-};
-
-CALL cuCtxGetDevice(int *device) {
-    *device = 0;
-    return current ? OK : NOT_INITIALIZED;
-}
-
-CALL cuDeviceGetDevResource(int device, struct resource *resource, int type) {
-    resource->type = type;
-    resource->sms = 10;
-    return device || type != 1 ? INVALID_VALUE : OK;
-}
-
-CALL cuDevSmResourceSplitByCount(struct resource *parts, unsigned *count, const struct resource *all,
-                                 struct resource *rest, unsigned flags, unsigned sms) {
-    parts[0] = *all;
-    parts[0].sms = sms;
-    *rest = *all;
-    return *count != 1 || flags ? INVALID_VALUE : OK;
-}
-
-CALL cuDevResourceGenerateDesc(void **description, struct resource *parts, unsigned count) {
-    *description = parts;
-    return count == 1 ? OK : INVALID_VALUE;
-}
-
-CALL cuGreenCtxCreate(void **context, void *description, int device, unsigned flags) {
-    *context = &captures;
-    return description && !device && flags == 1 ? OK : INVALID_VALUE;
-}
-
-CALL cuGreenCtxStreamCreate(void **stream, void *context, unsigned flags, int priority) {
-    int code = context == &captures && flags == 1 ? cuStreamCreateWithPriority(stream, flags, priority) : INVALID_VALUE;
-    if (code == OK)
-        ((struct stream *)*stream)->is_green = true;
-    return code;
-}
-
 /* ---- launches and graphs ---- */
 
 static struct node *add_node(struct graph *graph, struct node *after, const struct operation *operation) {
@@ -361,7 +306,6 @@ static int put_kernel(void *stream, uint64_t us) {
         return asked->capture == 2 ? CAPTURE_INVALIDATED : OK;
     }
     atomic_fetch_add(&launches, 1);
-    atomic_fetch_add(&green_launches, asked->is_green);
     return add(asked, &(struct operation){.kind = KERNEL, .us = us});
 }
 
@@ -686,11 +630,10 @@ int cuGetProcAddress_v2(const char *name, void **found, int version, uint64_t fl
 
 /* ---- for the tests ---- */
 
-CALL gatedCounts(uint64_t *all_waits, uint64_t *all_launches, uint64_t *all_queries, uint64_t *on_green,
-                 uint64_t *all_writes, uint64_t *in_graphs) {
+CALL gatedCounts(uint64_t *all_waits, uint64_t *all_launches, uint64_t *all_queries, uint64_t *all_writes,
+                 uint64_t *in_graphs) {
     *all_writes = writes;
     *in_graphs = graph_waits;
-    *on_green = green_launches;
     *all_waits = waits;
     *all_launches = launches;
     *all_queries = queries;

@@ -56,7 +56,7 @@ static struct driver {
     int (*memory_info)(size_t *, size_t *);
     int (*total)(size_t *, int);
     int (*stream_destroy)(void *);
-    int (*counts)(uint64_t *, uint64_t *, uint64_t *, uint64_t *, uint64_t *, uint64_t *);
+    int (*counts)(uint64_t *, uint64_t *, uint64_t *, uint64_t *, uint64_t *);
     int (*set_enabled)(void *, void *, unsigned);
     int (*missing)(void);
 } cuda;
@@ -229,12 +229,11 @@ static int allocate(size_t bytes) {
 }
 
 static int print_counts(void) {
-    uint64_t waits = 0, launches = 0, queries = 0, green = 0, writes = 0, in_graphs = 0;
+    uint64_t waits = 0, launches = 0, queries = 0, writes = 0, in_graphs = 0;
     if (cuda.counts)
-        cuda.counts(&waits, &launches, &queries, &green, &writes, &in_graphs);
-    printf("%llu %llu %llu %llu %llu %llu\n", (unsigned long long)waits, (unsigned long long)launches,
-           (unsigned long long)queries, (unsigned long long)green, (unsigned long long)writes,
-           (unsigned long long)in_graphs);
+        cuda.counts(&waits, &launches, &queries, &writes, &in_graphs);
+    printf("%llu %llu %llu %llu %llu\n", (unsigned long long)waits, (unsigned long long)launches,
+           (unsigned long long)queries, (unsigned long long)writes, (unsigned long long)in_graphs);
     return -1;
 }
 
