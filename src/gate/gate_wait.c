@@ -150,7 +150,8 @@ static bool is_set(const _Atomic uint32_t *word) {
 
 /* Whether there is a latency program to wait for. */
 static bool has_latency(void) {
-    return !waits.is_broken && is_set(&gs_gate_state.board->latency);
+    const gs_board *board = gs_gate_state.board;
+    return !waits.is_broken && is_set(&board->latency) && !is_set(&board->has_ended);
 }
 
 /* Whether best-effort programs have different weights. */
@@ -209,8 +210,9 @@ static gs_pace_step plan(const gs_gate_item *item, bool is_calm, bool is_sampled
         collect_samples();
     if (step.wants_sample && is_calm && is_sampled)
         around->sample = take_sample(&step);
+    gs_gate_share share = own_share();
     if (is_weighted())
-        gs_share_charge(&(gs_gate_share[]){own_share()}[0], (uint64_t)step.expected_ns, gs_gate_now_ns());
+        gs_share_charge(&share, (uint64_t)step.expected_ns, gs_gate_now_ns());
     pthread_mutex_unlock(&waits.lock);
     gs_gate_count(&gs_gate_state.page->work_ns, (uint64_t)step.expected_ns);
     return step;
