@@ -75,7 +75,7 @@ says "predict"
 check "version" 0 "$program" --version
 check "no command" 2 "$program"
 mistake "unknown command" 'there is no command "prdict" (did you mean "predict"?)' "$program" prdict
-for command in predict check occupancy gpus fuzz replay shrink fit record probe bound reshape verify zoo serve status top; do
+for command in $("$program" completion bash | sed -n "s/.*--version help \([a-z ]*\)'.*/\1/p"); do
     check "help of $command" 0 "$program" $command --help
     says "usage: gridsmith $command"
     check "help for $command" 0 "$program" help $command
@@ -89,6 +89,31 @@ for command in predict check occupancy gpus fuzz replay shrink fit record probe 
         echo "FAILED man page of $command: without $(tr '\n' ' ' <"$work/missing")"
     fi
 done
+
+# ---- completion ----
+# complete WORD...: what bash would offer for a command line.
+complete() {
+    bash -c '. "$0"; COMP_WORDS=(gridsmith "$@"); COMP_CWORD=$#; _gridsmith; printf "%s\n" "${COMPREPLY[@]}"' "$work/bash" "$@"
+}
+"$program" completion bash >"$work/bash"
+if command -v bash >/dev/null; then
+    check "complete a command" 0 complete pred
+    says "predict"
+    check "complete an option" 0 complete predict --ex
+    says "--explain"
+    check "complete a GPU" 0 complete predict --gpu h2
+    says "h200"
+    check "complete a verb" 0 complete zoo ben
+    says "bench"
+    check "complete a file" 0 complete predict scenarios/case-1.1
+    says "scenarios/case-1.1.json"
+fi
+for shell in zsh fish; do
+    check "completion of $shell" 0 "$program" completion $shell
+    says "explain"
+    command -v $shell >/dev/null && check "syntax of $shell" 0 $shell -n "$work/out"
+done
+mistake "completion of another shell" 'there is no completion for "csh"' "$program" completion csh
 
 # ---- answers ----
 check "predict" 0 "$program" predict scenarios/case-1.1.json
@@ -324,7 +349,7 @@ says "all            40        40 100.0%"
 check "replay of two files" 0 "$program" replay "$work/runs.jsonl" "$work/again.jsonl"
 says "all            80        80 100.0%"
 check "replay differs" 1 "$program" replay --policy round-robin --mismatches 2 "$work/runs.jsonl"
-says "runs.jsonl:1, run 0, plain"
+says "runs.jsonl:2, run 0, plain"
 check "replay json" 0 "$program" replay --json scenarios/case-1.1.json
 documents gridsmith.score/1
 says '"classes":{"case 1.1: equal room, ties in even-then-odd order":{"runs":1,"runs_exact":1,"launches":3,'
@@ -342,9 +367,9 @@ mistake "one run and many" "--index plays one run" "$program" fuzz --device mode
 mistake "resume nothing" "--resume needs the file" "$program" fuzz --device model:rtx3090 --resume
 mistake "runs to standard output" "--out takes the name of a file" "$program" fuzz --device model:rtx3090 --out -
 mistake "a file to fuzz" '"runs.jsonl" is not an option' "$program" fuzz --device model:rtx3090 runs.jsonl
-mistake "resume with another seed" "runs.jsonl:1:1: not the run of this campaign" "$program" fuzz --device model:rtx3090 \
+mistake "resume with another seed" 'was made with other settings: "seed" was 1, and is 2 now' "$program" fuzz --device model:rtx3090 \
     --seed 2 --out "$work/runs.jsonl" --resume
-mistake "resume with another class" "runs.jsonl:1:1: not the run of this campaign" "$program" fuzz --device model:rtx3090 \
+mistake "resume with another class" 'was made with other settings: "classes" was ["plain","shared","small","exits"], and is' "$program" fuzz --device model:rtx3090 \
     --class small --out "$work/runs.jsonl" --resume
 mistake "resume with fewer runs" "holds 60 runs already" "$program" fuzz --device model:rtx3090 --count 10 \
     --out "$work/runs.jsonl" --resume
