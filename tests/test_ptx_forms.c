@@ -15,7 +15,12 @@
 
 #include <stdlib.h>
 
-enum { KERNELS = 40 /* of a module */, MOST_THREADS = 256, WORDS = RANDOM_PTX_BLOCKS * MOST_THREADS };
+enum {
+    KERNELS = 40 /* of a module, at most */,
+    FEW = 10,
+    MOST_THREADS = 256,
+    WORDS = RANDOM_PTX_BLOCKS * MOST_THREADS
+};
 
 struct kernel {
     char name[40];
@@ -52,13 +57,13 @@ struct breaking {
     const char *from, *to;
 };
 
-static void add_forms(gs_text *text, struct kernel *kernels, const struct breaking *breaking) {
+static void add_forms(gs_text *text, struct kernel *kernels, int count, const struct breaking *breaking) {
     gs_ptx_module module;
     gs_error error;
     gs_text forms = {0};
     if (gs_ptx_read(&module, "random.ptx", text->data, text->count, &error) != GS_OK)
         fail_msg("%ld: %s", error.line, error.message);
-    for (int i = 0; i < KERNELS; i++)
+    for (int i = 0; i < count; i++)
         for (int form = GS_FORM_PERSISTENT; form <= GS_FORM_CONFINED; form++) {
             gs_ptx_options options = {.form = (enum gs_form)form, .has_marks = true};
             gs_ptx_form made;
@@ -76,17 +81,18 @@ static void add_forms(gs_text *text, struct kernel *kernels, const struct breaki
     gs_text_free(&forms);
 }
 
-static gs_text make_module(struct kernel *kernels, uint64_t seed, uint64_t first, const struct breaking *breaking) {
+static gs_text make_module(struct kernel *kernels, int count, uint64_t seed, uint64_t first,
+                           const struct breaking *breaking) {
     gs_text text = {0};
     gs_text_add(&text, "%s", random_ptx_head);
-    for (int i = 0; i < KERNELS; i++) {
+    for (int i = 0; i < count; i++) {
         gs_random random = gs_random_at(seed, first + (uint64_t)i);
         kernels[i] = (struct kernel){.seconds = breaking ? 3 : 60};
         snprintf(kernels[i].name, sizeof kernels[i].name, "k%llu", (unsigned long long)(first + (uint64_t)i));
         shape(&kernels[i], &random);
         random_ptx_put(&text, kernels[i].name, &random);
     }
-    add_forms(&text, kernels, breaking);
+    add_forms(&text, kernels, count, breaking);
     return text;
 }
 
@@ -179,6 +185,7 @@ static bool check_kernel(gs_executor *executor, void *module, const struct kerne
 }
 
 /* Runs all kernels of a module in all forms. False: something differs or fails, and check_kernel finds out what. */
+<<<<<<< HEAD
 static bool all_are_same(gs_executor *executor, void *module, const struct kernel *kernels, uint64_t seed,
                          gs_error *error) {
     static struct outcome originals[KERNELS], formed[KERNELS];
@@ -187,17 +194,27 @@ static bool all_are_same(gs_executor *executor, void *module, const struct kerne
     for (int form = GS_FORM_PERSISTENT; form <= GS_FORM_CONFINED && are_same; form++) {
         are_same = play(executor, module, kernels, KERNELS, form, seed + (uint64_t)form, formed, error) == GS_OK;
         for (int i = 0; i < KERNELS && are_same; i++)
+=======
+static bool all_are_same(gs_executor *executor, void *module, const struct kernel *kernels, int count, uint64_t seed) {
+    static struct outcome originals[KERNELS], formed[KERNELS];
+    gs_error error;
+    bool are_same = play(executor, module, kernels, count, GS_FORM_ORIGINAL, seed, originals, &error) == GS_OK;
+    for (int form = GS_FORM_PERSISTENT; form <= GS_FORM_CONFINED && are_same; form++) {
+        are_same = play(executor, module, kernels, count, form, seed + (uint64_t)form, formed, &error) == GS_OK;
+        for (int i = 0; i < count && are_same; i++)
+>>>>>>> w-fair
             are_same = !is_run(&kernels[i], form) || is_same(&kernels[i], &originals[i], &formed[i]);
     }
     return are_same;
 }
 
 /* All kernels and forms in one program. */
-static void *compile(gs_executor *executor, const struct kernel *kernels, const gs_text *text, gs_error *error) {
+static void *compile(gs_executor *executor, const struct kernel *kernels, int kernel_count, const gs_text *text,
+                     gs_error *error) {
     static char names[3 * KERNELS][80]; /* of 40 bytes and a suffix */
     static const char *list[3 * KERNELS];
     size_t count = 0;
-    for (int i = 0; i < KERNELS; i++)
+    for (int i = 0; i < kernel_count; i++)
         for (int form = GS_FORM_ORIGINAL; form <= GS_FORM_CONFINED; form++)
             if (form == GS_FORM_ORIGINAL || kernels[i].is_made[form]) {
                 snprintf(names[count], sizeof names[count], "%.39s%s", kernels[i].name, suffixes[form]);
@@ -209,21 +226,28 @@ static void *compile(gs_executor *executor, const struct kernel *kernels, const 
     return executor->ops->compile(executor, &build, error);
 }
 
-static struct counts check_module(uint64_t seed, uint64_t first, const struct breaking *breaking, bool must_hold) {
+/* Kernels number `first` to `first` + `count` - 1. */
+static struct counts check_module(uint64_t seed, uint64_t first, int count, const struct breaking *breaking,
+                                  bool must_hold) {
     struct kernel kernels[KERNELS];
-    struct counts counts = {.kernels = KERNELS};
+    struct counts counts = {.kernels = count};
     char message[500];
     gs_error error;
-    gs_text text = make_module(kernels, seed, first, breaking);
+    gs_text text = make_module(kernels, count, seed, first, breaking);
     const char *on = getenv("GRIDSMITH_ON");
     gs_executor *executor = gs_executor_open(on ? on : "host", &error);
     if (!executor)
         fail_msg("%s", error.message);
-    void *module = compile(executor, kernels, &text, &error);
+    void *module = compile(executor, kernels, count, &text, &error);
     if (!module)
         fail_msg("%ld: %s", error.line, error.message);
+<<<<<<< HEAD
     bool are_same = !breaking && all_are_same(executor, module, kernels, seed + first, &error);
     for (int i = 0; i < KERNELS && (must_hold || !counts.different); i++) {
+=======
+    bool are_same = !breaking && all_are_same(executor, module, kernels, count, seed + first);
+    for (int i = 0; i < count && (must_hold || !counts.different); i++) {
+>>>>>>> w-fair
         counts.accepted += kernels[i].is_made[GS_FORM_PERSISTENT];
         if (are_same || check_kernel(executor, module, &kernels[i], seed + 10 * (uint64_t)i, message, sizeof message))
             continue;
@@ -243,10 +267,11 @@ static struct counts check_module(uint64_t seed, uint64_t first, const struct br
 
 static void forms_compute_the_same(void **state) {
     (void)state;
-    uint64_t seed = test_number("GRIDSMITH_SEED", 1), runs = test_number("GRIDSMITH_RUNS", 100000) / 5000;
+    uint64_t seed = test_number("GRIDSMITH_SEED", 1);
+    uint64_t runs = gs_max_u64(FEW, test_number("GRIDSMITH_RUNS", 100000) / 5000);
     struct counts all = {0};
-    for (uint64_t first = 0; first < runs || !first; first += KERNELS) {
-        struct counts counts = check_module(seed, first, NULL, true);
+    for (uint64_t first = 0; first < runs; first += KERNELS) {
+        struct counts counts = check_module(seed, first, (int)gs_min_u64(KERNELS, runs - first), NULL, true);
         all.kernels += counts.kernels;
         all.accepted += counts.accepted;
         if (all.kernels % 1000 == 0)
@@ -272,8 +297,8 @@ static void broken_forms_are_found(void **state) {
         skip(); /* a kernel that hangs would hold a GPU, and takes time everywhere */
     for (size_t i = 0; i < GS_COUNT(broken); i++) {
         int different = 0;
-        for (uint64_t first = 0; first < 4 * KERNELS && !different; first += KERNELS)
-            different = check_module(seed, first, &broken[i], false).different;
+        for (uint64_t first = 0; first < 4 * KERNELS && !different; first += FEW)
+            different = check_module(seed, first, FEW, &broken[i], false).different;
         if (!different)
             fail_msg("nobody notices \"%s\"", broken[i].to);
     }
