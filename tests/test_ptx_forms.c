@@ -185,24 +185,14 @@ static bool check_kernel(gs_executor *executor, void *module, const struct kerne
 }
 
 /* Runs all kernels of a module in all forms. False: something differs or fails, and check_kernel finds out what. */
-<<<<<<< HEAD
-static bool all_are_same(gs_executor *executor, void *module, const struct kernel *kernels, uint64_t seed,
+static bool all_are_same(gs_executor *executor, void *module, const struct kernel *kernels, int count, uint64_t seed,
                          gs_error *error) {
     static struct outcome originals[KERNELS], formed[KERNELS];
     *error = (gs_error){.message = "one computes something else"};
-    bool are_same = play(executor, module, kernels, KERNELS, GS_FORM_ORIGINAL, seed, originals, error) == GS_OK;
+    bool are_same = play(executor, module, kernels, count, GS_FORM_ORIGINAL, seed, originals, error) == GS_OK;
     for (int form = GS_FORM_PERSISTENT; form <= GS_FORM_CONFINED && are_same; form++) {
-        are_same = play(executor, module, kernels, KERNELS, form, seed + (uint64_t)form, formed, error) == GS_OK;
-        for (int i = 0; i < KERNELS && are_same; i++)
-=======
-static bool all_are_same(gs_executor *executor, void *module, const struct kernel *kernels, int count, uint64_t seed) {
-    static struct outcome originals[KERNELS], formed[KERNELS];
-    gs_error error;
-    bool are_same = play(executor, module, kernels, count, GS_FORM_ORIGINAL, seed, originals, &error) == GS_OK;
-    for (int form = GS_FORM_PERSISTENT; form <= GS_FORM_CONFINED && are_same; form++) {
-        are_same = play(executor, module, kernels, count, form, seed + (uint64_t)form, formed, &error) == GS_OK;
+        are_same = play(executor, module, kernels, count, form, seed + (uint64_t)form, formed, error) == GS_OK;
         for (int i = 0; i < count && are_same; i++)
->>>>>>> w-fair
             are_same = !is_run(&kernels[i], form) || is_same(&kernels[i], &originals[i], &formed[i]);
     }
     return are_same;
@@ -241,13 +231,8 @@ static struct counts check_module(uint64_t seed, uint64_t first, int count, cons
     void *module = compile(executor, kernels, count, &text, &error);
     if (!module)
         fail_msg("%ld: %s", error.line, error.message);
-<<<<<<< HEAD
-    bool are_same = !breaking && all_are_same(executor, module, kernels, seed + first, &error);
-    for (int i = 0; i < KERNELS && (must_hold || !counts.different); i++) {
-=======
-    bool are_same = !breaking && all_are_same(executor, module, kernels, count, seed + first);
+    bool are_same = !breaking && all_are_same(executor, module, kernels, count, seed + first, &error);
     for (int i = 0; i < count && (must_hold || !counts.different); i++) {
->>>>>>> w-fair
         counts.accepted += kernels[i].is_made[GS_FORM_PERSISTENT];
         if (are_same || check_kernel(executor, module, &kernels[i], seed + 10 * (uint64_t)i, message, sizeof message))
             continue;
