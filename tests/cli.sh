@@ -483,6 +483,8 @@ check "verify what differs" 1 "$program" verify "$work/racy.cu" --kernel racy --
     --launch kernels/reduce.json --json
 documents gridsmith.verify/1
 says '"verdict":"different"'
+mistake "a template without arguments" "has no kernel reduce (of a template, name an instance, such as 'reduce<256>')" \
+    "$program" verify kernels/reduce.cu --kernel reduce --as confined --launch kernels/reduce.json
 mistake "no kernel of that name" "the file has no kernel sum; 'gridsmith reshape --list' shows what it has" "$program" \
     reshape kernels/ptx/reduce.ptx --kernel sum --as persistent
 mistake "not PTX" "not PTX, and nothing that contains PTX" "$program" reshape --list README.md
