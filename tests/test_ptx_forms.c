@@ -240,8 +240,30 @@ static void broken_forms_are_found(void **state) {
     }
 }
 
+/* Else ptxas gives the variables of the kernel other addresses, and makes longer code of the body. */
+static void variables_of_the_kernel_come_first(void **state) {
+    (void)state;
+    static const char text[] = ".version 8.0\n.target sm_80\n.address_size 64\n"
+                               ".visible .entry k() { .reg .b32 %r<2>; .shared .b32 own[4];\n"
+                               "mov.u32 %r1, %tid.x; st.shared.u32 [own], %r1; ret; }\n";
+    for (int form = GS_FORM_PERSISTENT; form <= GS_FORM_CONFINED; form++) {
+        gs_ptx_options options = {.form = (enum gs_form)form};
+        gs_ptx_module module;
+        gs_text made = {0};
+        gs_error error;
+        assert_int_equal(gs_ptx_read(&module, "k.ptx", text, strlen(text), &error), GS_OK);
+        assert_int_equal(gs_ptx_reshape(&module, 0, &options, &made, NULL, &error), GS_OK);
+        gs_text_put(&made, "", 1);
+        const char *own = strstr(made.data, "own[4]"), *ours = strstr(made.data, "gs_ours[");
+        assert_true(own && ours && own < ours);
+        gs_text_free(&made);
+        gs_ptx_free(&module);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(variables_of_the_kernel_come_first),
         cmocka_unit_test(forms_compute_the_same),
         cmocka_unit_test(broken_forms_are_found),
     };
