@@ -273,9 +273,10 @@ static void broken_forms_are_found(void **state) {
         {"red.shared.add.u32 [%gs_phase], 1;", "red.shared.add.u32 [%gs_phase], 2;"}, /* ghosts */
         {"xor.b32 %gs_phase, %gs_phase, 4;", "xor.b32 %gs_phase, %gs_phase, 0;"},
         {"mul.wide.u32 %gs_d1, %gs_r12, 4;", "mul.wide.u32 %gs_d1, %gs_r12, 0;"}, /* marks */
-        {"shr.u32 %gs_r7, %gs_place, 1;", "shr.u32 %gs_r7, %gs_place, 2;"},       /* the block of a task */
+        {"shr.u32 %gs_r7, %gs_place, 20;", "shr.u32 %gs_r7, %gs_place, 21;"},     /* the block of a task */
         {"sub.u32 %gs_y, %gs_y, %gs_r21;", "sub.u32 %gs_y, %gs_y, %gs_r11;"},     /* rows */
         {"ld.param.u32 %gs_grid, [gs_job+4];", "ld.param.u32 %gs_grid, [gs_job+8];"},
+        {"setp.eq.u32 %gs_p1, %gs_r9, %gs_r13;", "setp.ne.u32 %gs_p1, %gs_r9, %gs_r13;"}, /* the queue at the end */
     };
     uint64_t seed = test_number("GRIDSMITH_SEED", 1);
     if (getenv("GRIDSMITH_ON") || test_number("GRIDSMITH_RUNS", 100000) < 10000)
@@ -289,8 +290,30 @@ static void broken_forms_are_found(void **state) {
     }
 }
 
+/* Else ptxas gives the variables of the kernel other addresses, and makes longer code of the body. */
+static void variables_of_the_kernel_come_first(void **state) {
+    (void)state;
+    static const char text[] = ".version 8.0\n.target sm_80\n.address_size 64\n"
+                               ".visible .entry k() { .reg .b32 %r<2>; .shared .b32 own[4];\n"
+                               "mov.u32 %r1, %tid.x; st.shared.u32 [own], %r1; ret; }\n";
+    for (int form = GS_FORM_PERSISTENT; form <= GS_FORM_CONFINED; form++) {
+        gs_ptx_options options = {.form = (enum gs_form)form};
+        gs_ptx_module module;
+        gs_text made = {0};
+        gs_error error;
+        assert_int_equal(gs_ptx_read(&module, "k.ptx", text, strlen(text), &error), GS_OK);
+        assert_int_equal(gs_ptx_reshape(&module, 0, &options, &made, NULL, &error), GS_OK);
+        gs_text_put(&made, "", 1);
+        const char *own = strstr(made.data, "own[4]"), *ours = strstr(made.data, "gs_ours[");
+        assert_true(own && ours && own < ours);
+        gs_text_free(&made);
+        gs_ptx_free(&module);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(variables_of_the_kernel_come_first),
         cmocka_unit_test(forms_compute_the_same),
         cmocka_unit_test(broken_forms_are_found),
     };
