@@ -1,7 +1,8 @@
 /*
  * engine.h: the state of the engine, for engine.c, which plays events; ready.c, which knows when launches and copies
- * may begin; follow.c, which takes from a recording what no model can know; waves.c, which skips waves that repeat; and
- * solo.c, which knows launches that had the scheduler to themselves.
+ * may begin; follow.c, which takes from a recording what no model can know; waves.c, which skips waves that repeat;
+ * replace.c, which lets blocks take the place of others; and solo.c, which knows launches that had the scheduler to
+ * themselves.
  */
 #ifndef GS_ENGINE_H
 #define GS_ENGINE_H

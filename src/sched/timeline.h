@@ -1,6 +1,6 @@
 /*
- * timeline.h: what the files about timelines have in common: timeline.c plays a program, durations.c and pace.c take
- * from its recording what a model cannot know, waits.c and overlaps.c look at the result.
+ * timeline.h: what the files about timelines have in common: timeline.c plays a program; durations.c, pace.c and
+ * freed.c take from its recording what a model cannot know; waits.c, overlaps.c and unordered.c look at the result.
  */
 #ifndef GS_TIMELINE_H
 #define GS_TIMELINE_H

@@ -73,6 +73,7 @@ static gs_code put_comparison(const struct show *show, gs_text *text, const gs_g
     gs_timeline_clear(&followed);
     gs_wait_sums_clear(&sums);
     gs_program_compared_clear(&compared);
+    gs_timeline_clear(&followed);
     gs_timeline_clear(&timeline);
     return code;
 }
