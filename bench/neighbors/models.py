@@ -112,7 +112,7 @@ def prefill():
     return step
 
 
-# A request: its function, whether it is a graph, and how many steps one request has.
-REQUESTS = {"bert": (bert_request, True, 1), "resnet": (resnet_request, True, 1), "gpt2": (gpt2_request, True, 16),
-            "bert-eager": (bert_request, False, 1), "triton": (triton_request, False, 1)}
+# A request: its function, whether it is a graph, how many steps one request has, and about how many ms it takes alone.
+REQUESTS = {"bert": (bert_request, True, 1, 1), "resnet": (resnet_request, True, 1, 1), "gpt2": (gpt2_request, True, 2, 1),
+            "bert-eager": (bert_request, False, 1, 7), "triton": (triton_request, False, 1, 1)}
 WORK = {"bert-training": bert_training, "resnet-training": resnet_training, "prefill": prefill}

@@ -13,8 +13,8 @@ import models
 
 
 def build_request(kind):
-    """A function that does one request, and returns a function that tells its time on the GPU."""
-    make, is_graph, steps = models.REQUESTS[kind]
+    """A function that does requests for some seconds."""
+    make, is_graph, steps, unit_ms = models.REQUESTS[kind]
     stream = torch.cuda.Stream(priority=-5 if "--priority" in sys.argv else 0)
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     with torch.inference_mode(), torch.cuda.stream(stream):
@@ -29,20 +29,23 @@ def build_request(kind):
                 model()
             step = graph.replay
 
-    @torch.inference_mode()
     def request():
-        with torch.cuda.stream(stream):
-            begin.record(stream)
-            for _ in range(steps):
-                step()
-            end.record(stream)
-            stream.synchronize()
+        begin.record(stream)
+        for _ in range(steps):
+            step()
+        end.record(stream)
+        stream.synchronize()
         return lambda: begin.elapsed_time(end)
 
-    request.model = model
-    for _ in range(50):
-        request()
-    return request
+    def play(seconds):
+        with torch.inference_mode(), torch.cuda.stream(stream):
+            return commands.serve(request, seconds, unit_ms)
+
+    play.model = model
+    with torch.inference_mode(), torch.cuda.stream(stream):
+        for _ in range(50):
+            request()
+    return play
 
 
 def build_work(kind):
@@ -55,6 +58,6 @@ def build_work(kind):
 
 if __name__ == "__main__":
     if sys.argv[1] == "serve":
-        commands.obey(build_request, commands.serve)
+        commands.obey(build_request, lambda play, seconds: play(seconds))
     else:
         commands.obey(build_work, lambda step, seconds: commands.work(step, torch.cuda.synchronize, seconds))

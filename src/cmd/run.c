@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char slice_us[] = "200"; /* of best-effort programs; shorter ones do not make requests faster */
+static const char slice_us[] = "20"; /* of best-effort programs */
 
 struct options {
     const char *socket;
@@ -37,7 +37,7 @@ static const gs_option option_table[] = {
            "best-effort work between two looks at latency programs (default 50)"),
     GS_INT(
         struct options, "slice", slice, "US", 1, 1000000,
-        "time slices of the GPU for it, without MPS (default: 200 for a best-effort program beside a latency program)"),
+        "time slices of the GPU for it, without MPS (default: 20 for a best-effort program beside a latency program)"),
     GS_SOCKET_OPTION(struct options, socket),
 };
 
