@@ -11,7 +11,7 @@
 
 struct options {
     gs_gpu_choice gpu;
-    bool json, csv, svg, trace, explain;
+    bool json, csv, svg, html, trace, explain;
     bool follow, compare, placed;
     int64_t top;
     int64_t turn;
@@ -34,6 +34,7 @@ static const gs_option option_table[] = {
     GS_FLAG(struct options, "json", json, "write the runs with \"placed\", one line each"),
     GS_FLAG(struct options, "csv", csv, "write one row per block"),
     GS_FLAG(struct options, "svg", svg, "draw it: SMs down, time or launches across, one color per kernel"),
+    GS_FLAG(struct options, "html", html, "write a page that shows it in a browser: zoom, search, occupancy, waits"),
     GS_FLAG(struct options, "trace", trace, "write a Chrome trace, for ui.perfetto.dev"),
     GS_INT(struct options, "run", only, "N", 1, INT64_MAX, "only the Nth run of the file, from 1"),
     GS_OUTPUT(struct options, output, "write to FILE instead of standard output"),
@@ -45,22 +46,34 @@ static void show_progress(void *user, int64_t blocks, int64_t total) {
     gs_progress_show(user, blocks, total);
 }
 
+/* What pictures show: also why blocks wait, which is worth its time only for few launches; and what was measured. */
+static gs_run *predict_to_draw(gs_view *view, const gs_gpu *gpu, const gs_run *run, gs_predict_options *request,
+                               gs_played *played, gs_error *error) {
+    enum { MOST_EXPLAINED = 1000 };
+    request->explain = run->events.count <= MOST_EXPLAINED;
+    view->measured = run;
+    view->played = played;
+    return gs_predict_played(gpu, run, request, played, error);
+}
+
 static gs_code predict_run(const struct options *options, const gs_format *format, gs_view *view, const gs_gpu *gpu,
                            const gs_run *run, gs_error *error) {
     gs_progress progress;
+    gs_played played = {0};
     gs_predict_options request = {.explain = options->explain,
                                   .progress = show_progress,
                                   .user = &progress,
                                   .follow = options->follow,
                                   .turn = (int)options->turn};
     gs_progress_start(&progress, "placing blocks");
-    gs_run *prediction = (format->is_brief ? gs_predict_brief : gs_predict)(gpu, run, &request, error);
+    gs_run *prediction = format->wants_played ? predict_to_draw(view, gpu, run, &request, &played, error)
+                         : format->is_brief   ? gs_predict_brief(gpu, run, &request, error)
+                                              : gs_predict(gpu, run, &request, error);
     gs_progress_end(&progress);
-    if (!prediction)
-        return error->code;
-    gs_code code = format->run(view, gpu, prediction, error);
-    view->runs++;
+    gs_code code = prediction ? format->run(view, gpu, prediction, error) : error->code;
+    view->runs += code == GS_OK;
     gs_run_free(prediction);
+    gs_played_clear(&played);
     return code;
 }
 
@@ -195,6 +208,7 @@ static const gs_format *choose_format(const struct options *options) {
     } formats[] = {{options->json, &gs_format_json},
                    {options->csv, &gs_format_csv},
                    {options->svg, &gs_format_svg},
+                   {options->html, &gs_format_html},
                    {options->trace, &gs_format_trace}};
     const gs_format *chosen = NULL;
     for (size_t i = 0; i < GS_COUNT(formats); i++) {
@@ -211,7 +225,7 @@ static int run(const gs_command *command, void *given, const gs_words *files) {
     const gs_format *format = choose_format(options);
     gs_error error = {.code = GS_OK};
     if (!format)
-        return gs_usage(command, "--json, --csv, --svg and --trace exclude each other");
+        return gs_usage(command, "--json, --csv, --svg, --html and --trace exclude each other");
     if (options->compare && (options->placed || options->explain || (format != &gs_format_table && !options->json)))
         return gs_usage(command, "--compare goes with the table and with --json");
     if (options->explain && format != &gs_format_table)

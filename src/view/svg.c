@@ -29,22 +29,6 @@ struct picture {
     double top, plot_width, row_height, lane_height;
 };
 
-/* ---- colors ---- */
-
-static int channel(double hue, double saturation, double lightness, int offset) {
-    double k = fmod(offset + hue / 30.0, 12.0);
-    double swing = saturation * fmin(lightness, 1.0 - lightness);
-    return (int)lround(255.0 * (lightness - swing * fmax(-1.0, fmin(fmin(k - 3.0, 9.0 - k), 1.0))));
-}
-
-/* The hue advances by the golden angle, so that launches with similar hues are far apart. */
-void gs_put_color(gs_text *text, size_t kernel) {
-    static const double lightness[] = {0.52, 0.66, 0.40};
-    double hue = fmod(205.0 + 137.508 * (double)kernel, 360.0), light = lightness[kernel % GS_COUNT(lightness)];
-    gs_text_add(text, "#%02x%02x%02x", channel(hue, 0.58, light, 0), channel(hue, 0.58, light, 8),
-                channel(hue, 0.58, light, 4));
-}
-
 static gs_code count_started(struct picture *picture, gs_error *error) {
     const gs_run *run = picture->run;
     picture->started = calloc(run->launches.count + 1, sizeof *picture->started);

@@ -10,22 +10,25 @@
 #include "bound/bound.h"
 
 typedef struct gs_view {
-    gs_text text;  /* is written to its sink as it grows */
-    size_t runs;   /* shown so far */
-    size_t number; /* of the present run in its file, from 1 */
-    bool explain;  /* say why kernels wait */
+    gs_text text;            /* is written to its sink as it grows */
+    size_t runs;             /* shown so far */
+    size_t number;           /* of the present run in its file, from 1 */
+    bool explain;            /* say why kernels wait */
+    const gs_run *measured;  /* what was measured of the present run, or NULL */
+    const gs_played *played; /* what is known of the prediction besides the run, or NULL */
 } gs_view;
 
 typedef struct gs_format {
     const char *name, *help;
-    bool is_brief; /* does not show each block: gs_predict_brief is enough */
-    bool one_run;  /* for one run, not for a file of many */
+    bool is_brief;     /* does not show each block: gs_predict_brief is enough */
+    bool one_run;      /* for one run, not for a file of many */
+    bool wants_played; /* gs_predict_played, with explanations */
     void (*begin)(gs_view *view);
     gs_code (*run)(gs_view *view, const gs_gpu *gpu, const gs_run *run, gs_error *error);
     void (*end)(gs_view *view);
 } gs_format;
 
-extern const gs_format gs_format_table, gs_format_json, gs_format_csv, gs_format_svg, gs_format_trace;
+extern const gs_format gs_format_table, gs_format_json, gs_format_csv, gs_format_svg, gs_format_trace, gs_format_html;
 
 /* ---- scores ---- */
 
@@ -110,7 +113,7 @@ void gs_put_color(gs_text *text, size_t number);
 typedef struct gs_stay {
     int32_t sm, lane; /* stays of an SM that overlap have different lanes */
     int32_t count;    /* blocks */
-    size_t launch;
+    uint32_t launch;
     int64_t block;    /* the first of them */
     int64_t from, to; /* nanoseconds, or columns: the launches and exits of the run, counted from 0 */
 } gs_stay;
@@ -118,13 +121,16 @@ typedef struct gs_stay {
 typedef struct gs_stays {
     gs_stay *data; /* by SM, then by time */
     size_t count, capacity;
-    bool timed;      /* from and to are nanoseconds */
-    int64_t horizon; /* the end of time, or the number of columns */
-    int32_t lanes;   /* the most of any SM */
+    bool timed;       /* from and to are nanoseconds */
+    int64_t horizon;  /* the end of time, or the number of columns */
+    int64_t first_ns; /* the time of the first start, from which times count */
+    int32_t lanes;    /* the most of any SM */
 } gs_stays;
 
 /* The stays of all blocks of a run. `together`: blocks that start and end together are one stay. */
 gs_code gs_stays_of(const gs_run *run, bool together, gs_stays *stays, gs_error *error);
+/* The same without times: by launches and exits. */
+gs_code gs_stays_in_columns(const gs_run *run, bool together, gs_stays *stays, gs_error *error);
 void gs_stays_free(gs_stays *stays);
 
 #endif

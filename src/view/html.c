@@ -1,0 +1,136 @@
+/*
+ * html.c: a run as an HTML page that needs nothing else: no network, no other file.
+ *
+ * The page is src/view/html/page.html, in which the style, the data of each run and the scripts take the places of
+ * three comments. It forbids itself to load anything (Content-Security-Policy). Names reach it only as data: in base64,
+ * or escaped in an attribute.
+ */
+#include "html.h"
+
+#include <stdlib.h>
+
+/* The scripts, in the order in which they use each other. */
+static const char *const scripts[] = {"data.js",  "cells.js", "rows.js",   "draw.js",
+                                      "hover.js", "panel.js", "export.js", "main.js"};
+
+static const gs_html_file *file_of(const char *name) {
+    for (size_t i = 0; i < gs_html_file_count; i++)
+        if (strcmp(gs_html_files[i].name, name) == 0)
+            return &gs_html_files[i];
+    return NULL;
+}
+
+static void put_file(gs_text *text, const char *name) {
+    const gs_html_file *file = file_of(name);
+    if (file)
+        gs_text_put(text, (const char *)file->bytes, file->count);
+}
+
+/* The part of the page between two of its comments; NULL: its beginning, its end. */
+static void put_part(gs_text *text, const char *after, const char *before) {
+    const gs_html_file *page = file_of("page.html");
+    const char *bytes = page ? (const char *)page->bytes : "";
+    const char *from = after ? strstr(bytes, after) : bytes;
+    if (from && after)
+        from += strlen(after);
+    const char *to = from && before ? strstr(from, before) : NULL;
+    if (from)
+        gs_text_put(text, from, to ? (size_t)(to - from) : strlen(from));
+}
+
+void gs_html_begin(gs_text *text) {
+    put_part(text, NULL, "<!--style-->");
+    gs_text_add(text, "<style>\n");
+    put_file(text, "style.css");
+    gs_text_add(text, "</style>\n");
+    put_part(text, "<!--style-->", "<!--data-->");
+}
+
+void gs_html_end(gs_text *text) {
+    put_part(text, "<!--data-->", "<!--script-->");
+    gs_text_add(text, "<script>\n\"use strict\";\n");
+    for (size_t i = 0; i < GS_COUNT(scripts); i++)
+        put_file(text, scripts[i]);
+    gs_text_add(text, "</script>\n");
+    put_part(text, "<!--script-->", NULL);
+}
+
+static void pack_head(gs_pack *pack, const gs_text *head) {
+    unsigned char length[4];
+    for (int i = 0; i < 4; i++)
+        length[i] = (unsigned char)(head->count >> 8 * i);
+    gs_pack_add(pack, length, sizeof length);
+    gs_pack_add(pack, head->data, head->count);
+    gs_pack_align(pack);
+}
+
+gs_code gs_html_add_scene(gs_text *text, const gs_scene *scene, const char *title, gs_error *error) {
+    gs_column columns[GS_MOST_COLUMNS];
+    size_t count = gs_columns_of(scene, columns);
+    gs_text head = {0};
+    gs_writer writer = gs_writer_to(&head);
+    gs_pack pack;
+    gs_write_document(&writer, "gridsmith.view/1");
+    gs_write_head(&writer, scene, title);
+    gs_write_columns(&writer, columns, count);
+    gs_write_finish(&writer);
+    if (head.failed) {
+        gs_text_free(&head);
+        return gs_fail_memory(error);
+    }
+    gs_text_add(text, "<script type=\"text/plain\" class=\"gridsmith\" data-title=\"");
+    gs_text_put_xml(text, title);
+    gs_text_add(text, "\">");
+    gs_pack_begin(&pack, text);
+    pack_head(&pack, &head);
+    for (size_t i = 0; i < count; i++)
+        gs_pack_column(&pack, scene, &columns[i]);
+    gs_pack_end(&pack);
+    gs_text_add(text, "</script>\n");
+    gs_text_free(&head);
+    return text->failed ? gs_fail_memory(error) : GS_OK;
+}
+
+/* ---- the format ---- */
+
+/* "NVIDIA H200, run 4, plain". */
+static void put_title(gs_text *text, const gs_view *view, const gs_gpu *gpu, const gs_run *run) {
+    gs_text_add(text, "%.100s", gpu->title ? gpu->title : gpu->name);
+    if (run->has_id)
+        gs_text_add(text, ", run %lld", (long long)run->id);
+    else if (view->number > 1)
+        gs_text_add(text, ", run %zu", view->number);
+    if (run->class_name)
+        gs_text_add(text, ", %.100s", run->class_name);
+    if (run->origin.program)
+        gs_text_add(text, ", %.200s", run->origin.program);
+}
+
+static gs_code html_run(gs_view *view, const gs_gpu *gpu, const gs_run *run, gs_error *error) {
+    gs_scene scene;
+    gs_scene_source source = {.gpu = gpu, .run = run, .measured = view->measured, .played = view->played};
+    gs_text title = {0};
+    put_title(&title, view, gpu, run);
+    gs_code code = title.failed ? gs_fail_memory(error) : gs_scene_make(&scene, &source, error);
+    if (code == GS_OK) {
+        code = gs_html_add_scene(&view->text, &scene, title.data, error);
+        gs_scene_clear(&scene);
+    }
+    gs_text_free(&title);
+    return code;
+}
+
+static void html_begin(gs_view *view) {
+    gs_html_begin(&view->text);
+}
+
+static void html_end(gs_view *view) {
+    gs_html_end(&view->text);
+}
+
+const gs_format gs_format_html = {.name = "html",
+                                  .help = "a page to look at in a browser",
+                                  .wants_played = true,
+                                  .begin = html_begin,
+                                  .run = html_run,
+                                  .end = html_end};
