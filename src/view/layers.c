@@ -2,8 +2,8 @@
  * layers.c: the stays of blocks in a scene, as shown and as measured, and where the two differ.
  *
  * What is measured counts time from its own first block, which is drawn where the first block of the other layer is:
- * the clocks have nothing in common. A launch differs on an SM if another number of its blocks is there; a block that
- * has only another number is told apart from that.
+ * the clocks have nothing in common. A launch differs on an SM if another number of its blocks is there, when it is
+ * launched or at last; a block that has only another number is told apart from that.
  */
 #include "scene.h"
 
@@ -23,27 +23,29 @@ static bool is_compared(const gs_scene *scene, size_t launch) {
     return measured && measured->events.data[measured->launches.data[launch].observed].seen->has_placed;
 }
 
-/* Adds the blocks of a launch on each SM to the counts, or subtracts them. */
-static void count_blocks(const gs_run *run, size_t launch, int32_t sms, int32_t *counts, int32_t step) {
-    for (int64_t i = 0; i < run->launches.data[launch].blocks; i++) {
-        int sm = gs_run_placed(run, launch, i);
-        if (sm != GS_WAIT && sm < sms)
-            counts[sm] += step;
-    }
+/* Counts the blocks of a launch on each SM at its launch (`is_early`) or at last, and adds or subtracts that. */
+static void count_blocks(const gs_run *run, size_t launch, bool is_early, int32_t sms, int32_t *counts, int32_t step) {
+    const gs_launch *which = &run->launches.data[launch];
+    const gs_seen *seen = run->events.data[is_early ? which->event : which->observed].seen;
+    for (size_t i = 0; i < seen->placed.count; i++)
+        if (seen->placed.data[i] != GS_WAIT && seen->placed.data[i] < sms)
+            counts[seen->placed.data[i]] += step;
 }
 
 static void compare_launch(gs_scene *scene, size_t launch, int32_t *counts, uint8_t *differs) {
+    const gs_run *measured = scene->layers[1].run;
     int32_t sms = scene->gpu->sms;
-    memset(counts, 0, (size_t)sms * sizeof *counts);
-    count_blocks(scene->run, launch, sms, counts, 1);
-    count_blocks(scene->layers[1].run, launch, sms, counts, -1);
-    for (int32_t sm = 0; sm < sms; sm++) {
-        differs[sm] = counts[sm] != 0;
-        scene->counts_differ += counts[sm] != 0;
+    for (int early = 0; early < 2; early++) {
+        memset(counts, 0, (size_t)sms * sizeof *counts);
+        count_blocks(scene->run, launch, early, sms, counts, 1);
+        count_blocks(measured, launch, early, sms, counts, -1);
+        for (int32_t sm = 0; sm < sms; sm++)
+            differs[sm] = differs[sm] || counts[sm] != 0;
     }
+    for (int32_t sm = 0; sm < sms; sm++)
+        scene->counts_differ += differs[sm];
     for (int64_t i = 0; i < scene->run->launches.data[launch].blocks; i++)
-        scene->blocks_elsewhere +=
-            gs_run_placed(scene->run, launch, i) != gs_run_placed(scene->layers[1].run, launch, i);
+        scene->blocks_elsewhere += gs_run_placed(scene->run, launch, i) != gs_run_placed(measured, launch, i);
     scene->blocks_compared += scene->run->launches.data[launch].blocks;
 }
 

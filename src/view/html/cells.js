@@ -1,16 +1,42 @@
 // cells.js: what is on an SM in each pixel column.
 //
-// A column says which classes of launches take most of the SM in its time (`k1`, `k2`, with the share of the SM that
-// they take, `f1`, `f2`), how much of each resource is in use, and whether a block differs from the other layer.
+// A column says which classes of launches take most of the SM in its time (up to four: `kinds`, with the share of the SM
+// that each takes, `shares`), how much of each resource is in use, and whether a block differs from the other layer.
 // Columns are computed from the blocks. Where that is too much for a frame, they come from a pyramid: columns of a
 // window of time at several widths, each half as many as those below.
 
-const noClass = 65535, pyramidColumns = 8192, mostScanned = 120000;
+const noClass = 65535, most = 4, pyramidColumns = 8192, mostScanned = 120000;
+const means = ["shares", "warps", "registers", "shared", "slots"];
 
 function makeColumns(count) {
-    return { count, k1: new Uint16Array(count), k2: new Uint16Array(count), f1: new Float32Array(count),
-        f2: new Float32Array(count), warps: new Float32Array(count), registers: new Float32Array(count),
-        shared: new Float32Array(count), slots: new Float32Array(count), differs: new Uint8Array(count) };
+    return { count, kinds: new Uint16Array(most * count), shares: new Float32Array(most * count), warps: new Float32Array(count),
+        registers: new Float32Array(count), shared: new Float32Array(count), slots: new Float32Array(count), differs: new Uint8Array(count) };
+}
+
+function emptyColumns(columns) {
+    columns.kinds.fill(noClass);
+    columns.differs.fill(0);
+    for (const name of means)
+        columns[name].fill(0);
+}
+
+// Adds a share of a class to column `x`. Where there is no place for it, it replaces a smaller one.
+function addShare(columns, x, kind, share) {
+    const { kinds, shares } = columns;
+    let least = most * x;
+    for (let i = most * x; i < most * x + most; i++) {
+        if (kinds[i] === kind || kinds[i] === noClass) {
+            kinds[i] = kind;
+            shares[i] += share;
+            return;
+        }
+        if (shares[i] < shares[least])
+            least = i;
+    }
+    if (share > shares[least]) {
+        kinds[least] = kind;
+        shares[least] = share;
+    }
 }
 
 // Counters of the classes that are in view: `sums` of differences from column to column, used from `first` to `last`.
@@ -103,10 +129,7 @@ function countBlocks(scene, layer, sm, from, step, out) {
 function columnsOfSm(scene, layer, sm, from, step, out) {
     const count = out.count;
     prepareScratch(count);
-    out.k1.fill(noClass);
-    out.k2.fill(noClass);
-    for (const name of ["f1", "f2", "warps", "registers", "shared", "slots", "differs"])
-        out[name].fill(0);
+    emptyColumns(out);
     countBlocks(scene, layer, sm, from, step, out);
     for (; scratch.used > 0; scratch.used--) {
         const { kind, sums, first, last } = scratch.counters[scratch.used - 1], of = scene.classes[kind];
@@ -115,16 +138,7 @@ function columnsOfSm(scene, layer, sm, from, step, out) {
             sum += sums[x];
             if (sum < 1e-6)
                 continue;
-            const share = sum * of.share;
-            if (share > out.f1[x]) {
-                out.k2[x] = out.k1[x];
-                out.f2[x] = out.f1[x];
-                out.k1[x] = kind;
-                out.f1[x] = share;
-            } else if (share > out.f2[x]) {
-                out.k2[x] = kind;
-                out.f2[x] = share;
-            }
+            addShare(out, x, kind, sum * of.share);
             out.warps[x] += sum * of.warps;
             out.registers[x] += sum * of.registers;
             out.shared[x] += sum * of.shared;
@@ -136,67 +150,59 @@ function columnsOfSm(scene, layer, sm, from, step, out) {
 
 // ---- pyramids ----
 
-const eighths = ["f1", "f2", "warps", "registers", "shared", "slots"];
-
+// Columns in bytes: 255 is all of an SM.
 function makeLevel(count) {
-    const level = { count, k1: new Uint16Array(count), k2: new Uint16Array(count), differs: new Uint8Array(count) };
-    for (const name of eighths)
-        level[name] = new Uint8Array(count);
+    const level = { count, kinds: new Uint16Array(most * count).fill(noClass), differs: new Uint8Array(count) };
+    for (const name of means)
+        level[name] = new Uint8Array(name === "shares" ? most * count : count);
     return level;
 }
 
 function keepColumns(columns, level) {
-    level.k1.set(columns.k1);
-    level.k2.set(columns.k2);
+    level.kinds.set(columns.kinds);
     level.differs.set(columns.differs);
-    for (const name of eighths) {
+    for (const name of means) {
         const from = columns[name], to = level[name];
         for (let i = 0; i < from.length; i++)
             to[i] = Math.min(Math.ceil(from[i] * 255), 255);
     }
 }
 
-// Half as many columns: means, and of the classes those with the largest sums.
-function halve(fine) {
-    const coarse = makeLevel(fine.count >> 1);
-    for (let i = 0; i < coarse.count; i++)
-        mixColumns(fine, 2 * i, 2 * i + 2, coarse, i, 1);
-    return coarse;
-}
+const mixed = makeColumns(1);
 
 // Of the columns of `fine` from `first` to before `last`: their mean, times `scale`, as column `at` of `out`.
 function mixColumns(fine, first, last, out, at, scale) {
-    let k1 = noClass, k2 = noClass, f1 = 0, f2 = 0, warps = 0, registers = 0, shared = 0, slots = 0, differs = 0;
+    const part = scale / (last - first);
+    let warps = 0, registers = 0, shared = 0, slots = 0, differs = 0;
+    mixed.kinds.fill(noClass);
+    mixed.shares.fill(0);
     for (let i = first; i < last; i++) {
-        for (let pass = 0; pass < 2; pass++) {
-            const kind = pass ? fine.k2[i] : fine.k1[i], share = pass ? fine.f2[i] : fine.f1[i];
-            if (kind === noClass)
-                break;
-            if (kind === k1)
-                f1 += share;
-            else if (kind === k2)
-                f2 += share;
-            else if (k1 === noClass)
-                k1 = kind, f1 = share;
-            else if (share > f2)
-                k2 = kind, f2 = share;
-        }
+        for (let j = most * i; j < most * i + most && fine.kinds[j] !== noClass; j++)
+            addShare(mixed, 0, fine.kinds[j], fine.shares[j]);
         warps += fine.warps[i];
         registers += fine.registers[i];
         shared += fine.shared[i];
         slots += fine.slots[i];
-        differs = Math.max(differs, fine.differs[i]);
+        if (fine.differs[i] > differs)
+            differs = fine.differs[i];
     }
-    const part = scale / (last - first), swap = f2 > f1;
-    out.k1[at] = swap ? k2 : k1;
-    out.k2[at] = swap ? k1 : k2;
-    out.f1[at] = (swap ? f2 : f1) * part;
-    out.f2[at] = (swap ? f1 : f2) * part;
+    for (let j = 0; j < most; j++) {
+        out.kinds[most * at + j] = mixed.kinds[j];
+        out.shares[most * at + j] = mixed.shares[j] * part;
+    }
     out.warps[at] = warps * part;
     out.registers[at] = registers * part;
     out.shared[at] = shared * part;
     out.slots[at] = slots * part;
     out.differs[at] = differs;
+}
+
+// Half as many columns.
+function halve(fine) {
+    const coarse = makeLevel(fine.count >> 1);
+    for (let i = 0; i < coarse.count; i++)
+        mixColumns(fine, 2 * i, 2 * i + 2, coarse, i, 1);
+    return coarse;
 }
 
 // A pyramid of a window of time. The levels of an SM are made when they are asked for.
@@ -223,15 +229,12 @@ function columnsOfPyramid(scene, layer, pyramid, sm, from, step, out) {
     while (number + 1 < levels.length && pyramid.step * (2 << number) <= step)
         number++;
     const level = levels[number], width = pyramid.step * (1 << number);
+    emptyColumns(out);
     for (let x = 0; x < out.count; x++) {
         const at = (from + x * step - pyramid.from) / width;
         const first = Math.floor(at), last = Math.max(Math.min(Math.floor(at + step / width), first + 3), first + 1);
-        if (first < 0 || first >= level.count) {
-            out.k1[x] = out.k2[x] = noClass;
-            out.f1[x] = out.f2[x] = out.warps[x] = out.registers[x] = out.shared[x] = out.slots[x] = out.differs[x] = 0;
-            continue;
-        }
-        mixColumns(level, first, Math.min(last, level.count), out, x, 1 / 255);
+        if (first >= 0 && first < level.count)
+            mixColumns(level, first, Math.min(last, level.count), out, x, 1 / 255);
     }
 }
 
@@ -275,36 +278,28 @@ function columnsOf(scene, layer, source, sm, from, step, out, mayBuild) {
 // Adds the columns of an SM to those of a row of several.
 function addColumns(row, sm) {
     for (let x = 0; x < row.count; x++) {
-        for (let pass = 0; pass < 2; pass++) {
-            const kind = pass ? sm.k2[x] : sm.k1[x], share = pass ? sm.f2[x] : sm.f1[x];
-            if (kind === noClass)
-                break;
-            if (kind === row.k1[x])
-                row.f1[x] += share;
-            else if (kind === row.k2[x])
-                row.f2[x] += share;
-            else if (row.k1[x] === noClass)
-                row.k1[x] = kind, row.f1[x] = share;
-            else if (share > row.f2[x])
-                row.k2[x] = kind, row.f2[x] = share;
-        }
+        for (let j = most * x; j < most * x + most && sm.kinds[j] !== noClass; j++)
+            addShare(row, x, sm.kinds[j], sm.shares[j]);
         row.warps[x] += sm.warps[x];
         row.registers[x] += sm.registers[x];
         row.shared[x] += sm.shared[x];
         row.slots[x] += sm.slots[x];
-        row.differs[x] = Math.max(row.differs[x], sm.differs[x]);
+        if (sm.differs[x] > row.differs[x])
+            row.differs[x] = sm.differs[x];
     }
 }
 
-function emptyColumns(row) {
-    row.k1.fill(noClass);
-    row.k2.fill(noClass);
-    for (const name of ["f1", "f2", "warps", "registers", "shared", "slots", "differs"])
-        row[name].fill(0);
+// The same without the classes.
+function addResources(row, sm) {
+    for (const name of ["warps", "registers", "shared", "slots"]) {
+        const to = row[name], from = sm[name];
+        for (let x = 0; x < to.length; x++)
+            to[x] += from[x];
+    }
 }
 
 function divideColumns(row, by) {
-    for (const name of eighths)
-        for (let x = 0; x < row.count; x++)
+    for (const name of means)
+        for (let x = 0; x < row[name].length; x++)
             row[name][x] /= by;
 }

@@ -198,7 +198,7 @@ function nameOfOperation(scene, i) {
     return copy ? copy[0].replaceAll("_", " ") : "";
 }
 
-// "waits for b to release registers", from the words of the reason.
+// "for b to release registers", from the words of the reason.
 function waitText(scene, i) {
     const { wait_reason, wait_lack, wait_behind } = scene.arrays;
     const words = scene.reasons[wait_reason[i]].words[wait_lack[i]];
@@ -219,7 +219,7 @@ function drawWaits(state, row, y) {
             pen.globalAlpha = 0.72;
             pen.fillRect(x + 3, y + 3, width - 4, row.height - 6);
             pen.globalAlpha = 1;
-            drawBarText(state, `${nameOfOperation(scene, wait_op[i])} ${waitText(scene, i)}`, x + 2, y + row.height / 2, width - 2,
+            drawBarText(state, `${nameOfOperation(scene, wait_op[i])} waits ${waitText(scene, i)}`, x + 2, y + row.height / 2, width - 2,
                 themes[state.theme].front);
         }
     });
@@ -250,7 +250,7 @@ function drawStream(state, row, y) {
     if (scene.isMeasured && state.layers !== "0")
         eachBar(state, row.measured, i => op_measured_start[i], i => op_measured_end[i], (i, x, width) => {
             drawOperation(state, i, x, y + 1, width, both ? half : row.height - 4);
-            if (both && startDiffers(scene, i))
+            if (both && startDiffers(scene, i) && Math.abs(xOf(state, op_start[i]) - x) > 4)
                 drawDifference(state, x, y, xOf(state, op_start[i]), row.height);
         });
 }
@@ -271,10 +271,16 @@ function drawDifference(state, x, y, other, height) {
 
 function occupancyColumns(state) {
     const sum = state.occupancy, number = shownLayers(state).includes(0) ? 0 : 1;
+    let there = 0;
     emptyColumns(sum);
-    for (const sm of state.scope.sms)
-        addColumns(sum, columnsInView(state, number, sm));
-    divideColumns(sum, state.scope.sms.length || 1);
+    for (const sm of state.scope.sms) {
+        const columns = columnsInView(state, number, sm);
+        if (state.unfinished.includes(number * 65536 + state.scene.alike[sm]))
+            continue;
+        addResources(sum, columns);
+        there++;
+    }
+    divideColumns(sum, there || 1);
     return sum;
 }
 
@@ -355,24 +361,41 @@ function rowColumns(state, row, number) {
     return state.mean;
 }
 
-// Writes a strip: two classes, the one that was launched first at the bottom, each as high as the share of the SM that it
-// takes.
-function paintStrip(state, image, columns, top, height) {
-    const { pixels, width } = image, heights = state.heights, sums = state.heightSums, colors = state.classPixels;
-    for (let x = 0; x < width; x++) {
-        const larger = columns.f1[x] > 0 ? Math.max(1, Math.round(Math.min(columns.f1[x], 1) * height)) : 0;
-        const smaller = columns.f2[x] > 0 ? Math.max(1, Math.round(Math.min(columns.f2[x], 1) * height)) : 0;
-        const sum = sums[x] = Math.min(larger + smaller, height);
-        heights[x] = columns.k2[x] < columns.k1[x] ? smaller : Math.min(larger, smaller ? sum - 1 : sum);
+// The colors of a column from bottom to top: classes in the order of their first launch, each as high as the share of the
+// SM that it takes, and at least a pixel.
+function stackColumn(state, columns, x, height) {
+    const { kinds, shares } = columns, stack = state.stack;
+    let count = 0;
+    for (let i = most * x; i < most * x + most && kinds[i] !== noClass; i++) {
+        let at = count++;
+        for (; at > 0 && stack.kinds[at - 1] > kinds[i]; at--) {
+            stack.kinds[at] = stack.kinds[at - 1];
+            stack.shares[at] = stack.shares[at - 1];
+        }
+        stack.kinds[at] = kinds[i];
+        stack.shares[at] = shares[i];
     }
-    for (let line = 0; line < height; line++) {
-        const y = top + height - 1 - line;
-        if (y < 0 || y >= image.height)
+    for (let i = 0, sum = 0; i < count; i++) {
+        sum += stack.shares[i];
+        const least = (i ? stack.tops[i - 1] : 0) + 1;
+        stack.tops[i] = Math.min(Math.max(Math.round(sum * height), least), height - (count - 1 - i));
+    }
+    return count;
+}
+
+function paintStrip(state, image, columns, top, height) {
+    const { pixels, width } = image, { stack, classPixels } = state;
+    const lowest = Math.min(top + height, image.height) - 1, highest = Math.max(top, 0);
+    for (let x = 0; x < width; x++) {
+        if (columns.kinds[most * x] === noClass)
             continue;
-        for (let x = 0, at = y * width; x < width; x++, at++) {
-            if (line < sums[x]) {
-                const k1 = columns.k1[x], k2 = columns.k2[x];
-                pixels[at] = colors[line < heights[x] === k1 < k2 ? k1 : k2];
+        const count = stackColumn(state, columns, x, height);
+        for (let i = 0, line = 0; i < count; i++) {
+            const pixel = classPixels[stack.kinds[i]];
+            for (; line < stack.tops[i]; line++) {
+                const y = top + height - 1 - line;
+                if (y >= highest && y <= lowest)
+                    pixels[y * width + x] = pixel;
             }
         }
     }
@@ -427,18 +450,26 @@ function paintBlocks(state, image, row, top) {
     });
 }
 
+function isSameStack(columns, a, b) {
+    for (let i = 0; i < most; i++)
+        if (columns.kinds[most * a + i] !== columns.kinds[most * b + i])
+            return false;
+    return true;
+}
+
 // The names of kernels in strips and blocks that are large enough.
 function drawStripNames(state, row, columns, y, height) {
     const count = columns.count, scale = state.scale;
     for (let x = 0, end; x < count && state.labels < mostLabels; x = end) {
-        for (end = x + 1; end < count && columns.k1[end] === columns.k1[x]; end++)
+        for (end = x + 1; end < count && isSameStack(columns, x, end); end++)
             ;
-        const kind = columns.k1[x], width = (end - x) / scale;
-        if (kind === noClass || width < 30 || columns.f1[x] * height < 10)
-            continue;
-        const number = state.scene.classes[kind].function;
-        drawBarText(state, state.scene.functions[number].name, labelWidth + x / scale,
-            y + height - Math.min(columns.f1[x], 1) * height / 2, width, state.colors[number].text);
+        const width = (end - x) / scale, stacked = width < 30 ? 0 : stackColumn(state, columns, x, height);
+        for (let i = 0, bottom = 0; i < stacked; bottom = state.stack.tops[i++]) {
+            const number = state.scene.classes[state.stack.kinds[i]].function, part = state.stack.tops[i] - bottom;
+            if (part >= 10)
+                drawBarText(state, state.scene.functions[number].name, labelWidth + x / scale, y + height - bottom - part / 2, width,
+                    state.colors[number].text);
+        }
     }
 }
 
@@ -459,7 +490,7 @@ function paintRow(state, image, row, top) {
         return paintBlocks(state, image, row, top);
     const height = Math.floor(row.height * state.scale / row.layers.length);
     row.layers.forEach((number, place) =>
-        paintStrip(state, image, rowColumns(state, row, number), top + place * height, height - (height > 3 ? 1 : 0)));
+        paintStrip(state, image, rowColumns(state, row, number), top + place * height, height - (height > 5 ? 1 : 0)));
 }
 
 function drawRowNames(state, row, y) {
@@ -525,6 +556,8 @@ function drawLabel(state, row, y) {
     const text = (row.mark ? `${row.mark} ` : "") + (row.label.length > letters ? row.label.slice(0, letters - 1) + "\u2026" : row.label);
     pen.fillStyle = row.kind === "head" || state.scope.key === row.key ? theme.front : theme.soft;
     pen.fillText(text, indent, y + Math.min(row.height / 2, 9));
+    if (row.kind === "sms" && row.layers.length > 1 && row.height >= 18)
+        row.layers.forEach((number, place) => pen.fillText(number ? "m" : "p", labelWidth - 12, y + (place + 0.5) * row.height / 2));
 }
 
 // Where rows are too low for labels, every few of them have one.

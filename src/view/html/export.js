@@ -31,7 +31,7 @@ function traceWaits(scene, events) {
     events.push({ ph: "M", pid: waitsPid, name: "process_name", args: { name: "waiting" } });
     scene.waits.lanes.forEach((lane, number) => {
         for (const i of lane)
-            events.push({ ph: "X", pid: waitsPid, tid: number + 1, name: `${nameOfOperation(scene, wait_op[i])} ${waitText(scene, i)}`,
+            events.push({ ph: "X", pid: waitsPid, tid: number + 1, name: `${nameOfOperation(scene, wait_op[i])} waits ${waitText(scene, i)}`,
                 ts: traceTime(scene, wait_from[i]), dur: traceTime(scene, wait_to[i] - wait_from[i]), args: {} });
     });
 }

@@ -162,6 +162,14 @@ function waitAt(state, row, x) {
     return { launch: wait_op[i], lines: [nameOfOperation(scene, wait_op[i]), waitLine(scene, i), spanText(scene, wait_from[i], wait_to[i]), ...text] };
 }
 
+// Waits that have no lane of their own.
+function moreAt(state, row, x) {
+    const scene = state.scene, { wait_from, wait_to, wait_op } = scene.arrays, from = timeAt(state, x - 0.5), to = timeAt(state, x + 0.5);
+    const found = row.lane.filter(i => wait_from[i] < to && wait_to[i] > from);
+    return found.length ? { launch: wait_op[found[0]], lines: [`${countText(found.length, "more wait")} at this time`,
+        ...found.slice(0, 8).map(i => `${nameOfOperation(scene, wait_op[i])} ${waitLine(scene, i)}`)] } : null;
+}
+
 function operationAt(state, row, x, y) {
     const scene = state.scene, { op_start, op_measured_start, op_measured_end } = scene.arrays;
     const isUpper = scene.isMeasured && (state.layers === "1" || (state.layers === "both" && y - row.y < row.height / 2));
@@ -199,6 +207,7 @@ function whatIsAt(state, x, y) {
         return null;
     switch (row.kind) {
     case "waits": return waitAt(state, row, x);
+    case "more": return moreAt(state, row, x);
     case "stream": return operationAt(state, row, x, inside);
     case "occupancy": return occupancyAt(state, x);
     case "sms": return smsAt(state, row, x, inside);

@@ -3,7 +3,7 @@
 const state = { scene: null, from: 0, step: 1, scroll: 0, width: 0, height: 0, scale: 1, columnCount: 0, rows: [],
     open: new Map(), level: new Map(), depth: "sm", layers: "both", search: "", matches: new Set(), chosen: null,
     scope: { key: "gpu", label: "GPU", sms: [] }, theme: "light", columns: new Map(), pool: [], sources: [], unfinished: [], pointer: null,
-    drag: null, part: null, isMoved: true, isAsked: false, frames: 0, drawMs: 0, times: {} };
+    stack: { kinds: new Uint16Array(most), shares: new Float32Array(most), tops: new Int32Array(most) }, drag: null, part: null, isMoved: true, isAsked: false, frames: 0, drawMs: 0, times: {} };
 
 const byId = id => document.getElementById(id);
 
@@ -50,8 +50,6 @@ function resize() {
     state.columnCount = Math.max(1, state.canvas.width - Math.round(labelWidth * state.scale));
     state.mean = makeColumns(state.columnCount);
     state.occupancy = makeColumns(state.columnCount);
-    state.heights = new Uint16Array(state.columnCount);
-    state.heightSums = new Uint16Array(state.columnCount);
     state.image = null;
     state.pool = [];
     state.unfinished = [];
@@ -81,6 +79,21 @@ function setView(from, step) {
 function fit() {
     const span = state.scene.to - state.scene.from, plot = Math.max(state.width - labelWidth, 1);
     setView(state.scene.from - span * 0.005, span * 1.01 / plot);
+}
+
+// From the first launch to the end of the last one: a program does other things before.
+function showLaunches() {
+    const { op_start } = state.scene.arrays, launches = state.scene.launches;
+    let first = Infinity, last = -Infinity;
+    for (let i = 0; i < launches; i++)
+        if (!Number.isNaN(op_start[i])) {
+            first = Math.min(first, op_start[i]);
+            last = Math.max(last, operationEnd(state.scene, i));
+        }
+    if (first === Infinity || last - first > 0.8 * (state.scene.to - state.scene.from))
+        return fit();
+    const span = Math.max(last - first, 1);
+    setView(first - span * 0.02, span * 1.04 / Math.max(state.width - labelWidth, 1));
 }
 
 function zoom(factor, x) {
@@ -310,7 +323,7 @@ async function showScene(element) {
     say(summary(scene));
     resize();
     layRows(state);
-    fit();
+    showLaunches();
     draw(state);
     state.times.drawn = performance.now();
     fillPanel(state);

@@ -128,6 +128,8 @@ function summary(scene) {
             : blocks_elsewhere ? `as many blocks of each launch on each SM as measured; ${numbers.format(blocks_elsewhere)} of ${numbers.format(all)} have other numbers`
             : `exactly as measured: ${countText(all, "block")}`);
     }
+    if (scene.layers[0] && scene.layers[1])
+        parts.push("upper strips (m): measured, lower (p): predicted; stripes mark differences");
     if (scene.note)
         parts.push(scene.note);
     return parts.join(" \u00b7 ");

@@ -275,7 +275,7 @@ function layRows(state) {
     const strip = Math.max(5, Math.min(26, Math.floor(left / Math.max(strips, 1))));
     let y = axisHeight;
     for (const row of rows) {
-        row.height = row.height || (row.kind === "sms" ? Math.max(strip * row.layers.length, 5) : headHeight);
+        row.height = row.height || (row.kind === "sms" ? Math.max(strip, row.level ? 14 : 5) * row.layers.length : headHeight);
         row.y = y;
         y += row.height;
     }
