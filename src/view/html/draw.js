@@ -552,7 +552,7 @@ function drawLabel(state, row, y) {
     }
     if (!row.label || row.height < 9)
         return;
-    const indent = 6 + 10 * (row.depth || 0), letters = Math.floor((labelWidth - indent - (row.mark ? 12 : 2)) / letterWidth);
+    const indent = 6 + 10 * (row.depth || 0), letters = Math.floor((labelWidth - indent - (row.mark ? 16 : 4) - (row.layers && row.layers.length > 1 ? 12 : 0)) / letterWidth);
     const text = (row.mark ? `${row.mark} ` : "") + (row.label.length > letters ? row.label.slice(0, letters - 1) + "\u2026" : row.label);
     pen.fillStyle = row.kind === "head" || state.scope.key === row.key ? theme.front : theme.soft;
     pen.fillText(text, indent, y + Math.min(row.height / 2, 9));

@@ -356,6 +356,6 @@ function begin() {
 }
 
 // For tests, and for those who look for faults: what is shown, without the picture.
-window.gridsmith = { state, whatIsAt: (x, y) => whatIsAt(state, x, y), zoom, pan, fit, search, setDepth, setTheme, clickLabel, chooseFunction,
-    scrollBy, showSpan: (from, to) => showSpan(state, from, to), makeTrace: () => makeTrace(state.scene), draw: () => draw(state), xOf: time => xOf(state, time) };
+window.gridsmith = { state, whatIsAt: (x, y) => whatIsAt(state, x, y), zoom, pan, fit, search, setDepth, setTheme, clickLabel,
+    chooseFunction: number => chooseFunction(state, number), scrollBy, showSpan: (from, to) => showSpan(state, from, to), makeTrace: () => makeTrace(state.scene), draw: () => draw(state), xOf: time => xOf(state, time) };
 begin();
