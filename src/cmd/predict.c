@@ -46,14 +46,36 @@ static void show_progress(void *user, int64_t blocks, int64_t total) {
     gs_progress_show(user, blocks, total);
 }
 
+/* A program of which too many blocks would be drawn: its launches only. */
+static gs_run *play_to_draw(const gs_gpu *gpu, const gs_run *run, gs_played *played, gs_error *error) {
+    gs_gpu *recorded_on = run->gpu && strcmp(run->gpu, gpu->name) != 0 ? gs_gpu_open(run->gpu, NULL) : NULL;
+    gs_code code = gs_timeline_play(gpu, recorded_on ? recorded_on : gpu, run, NULL, &played->timeline, error);
+    gs_gpu_free(recorded_on);
+    return code == GS_OK ? gs_run_copy(run, error) : NULL;
+}
+
+static int64_t count_blocks(const gs_run *run) {
+    int64_t blocks = 0;
+    for (size_t i = 0; i < run->launches.count; i++)
+        blocks += run->launches.data[i].blocks;
+    return blocks;
+}
+
 /* What pictures show: also why blocks wait, which is worth its time only for few launches; and what was measured. */
 static gs_run *predict_to_draw(gs_view *view, const gs_gpu *gpu, const gs_run *run, gs_predict_options *request,
                                gs_played *played, gs_error *error) {
-    enum { MOST_EXPLAINED = 1000 };
+    enum { MOST_EXPLAINED = 1000, MOST_DRAWN = 20000000 };
+    int64_t blocks = count_blocks(run);
     request->explain = run->events.count <= MOST_EXPLAINED;
     view->measured = run;
     view->played = played;
-    return gs_predict_played(gpu, run, request, played, error);
+    if (blocks > MOST_DRAWN && !request->follow && gs_run_is_program(run))
+        return play_to_draw(gpu, run, played, error);
+    if (blocks <= MOST_DRAWN)
+        return gs_predict_played(gpu, run, request, played, error);
+    gs_fail(error, GS_E_USAGE, "the run has %lld blocks, and at most %d can be drawn; the table has no limit",
+            (long long)blocks, MOST_DRAWN);
+    return NULL;
 }
 
 static gs_code predict_run(const struct options *options, const gs_format *format, gs_view *view, const gs_gpu *gpu,

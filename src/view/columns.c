@@ -54,22 +54,10 @@ static const gs_stay *stay_of(const gs_scene *scene, int layer, size_t number) {
     return &scene->layers[layer].stays.data[number];
 }
 
-/* How many stays are on an SM: they are sorted by SM. */
+/* How many stays are on an SM. */
 static int64_t stays_on(const gs_scene *scene, int layer, size_t sm) {
-    const gs_stays *stays = &scene->layers[layer].stays;
-    size_t ends[2];
-    for (size_t side = 0; side < 2; side++) {
-        size_t low = 0, high = stays->count;
-        while (low < high) {
-            size_t middle = (low + high) / 2;
-            if ((size_t)stays->data[middle].sm < sm + side)
-                low = middle + 1;
-            else
-                high = middle;
-        }
-        ends[side] = low;
-    }
-    return (int64_t)(ends[1] - ends[0]);
+    const size_t *first = scene->layers[layer].first;
+    return (int64_t)(first[sm + 1] - first[sm]);
 }
 
 static int64_t stay_launch(const gs_scene *scene, int layer, size_t number) {

@@ -104,6 +104,17 @@ static void leave_out_unknown(gs_stays *stays, int32_t sms) {
         stays->count--;
 }
 
+static gs_code index_stays(gs_scene_layer *layer, int32_t sms, gs_error *error) {
+    layer->first = calloc((size_t)sms + 1, sizeof *layer->first);
+    if (!layer->first)
+        return gs_fail_memory(error);
+    for (size_t i = 0; i < layer->stays.count; i++)
+        layer->first[layer->stays.data[i].sm + 1]++;
+    for (int32_t sm = 0; sm < sms; sm++)
+        layer->first[sm + 1] += layer->first[sm];
+    return GS_OK;
+}
+
 gs_code gs_scene_add_layers(gs_scene *scene, const gs_run *measured, gs_error *error) {
     gs_stays *stays = &scene->layers[0].stays, *others = &scene->layers[1].stays;
     scene->layers[0].run = scene->run;
@@ -126,6 +137,8 @@ gs_code gs_scene_add_layers(gs_scene *scene, const gs_run *measured, gs_error *e
     }
     scene->origin_ns = scene->timeline ? 0 : first_ns;
     scene->to = gs_max(gs_max(stays->horizon, others->horizon), 1);
+    for (int i = 0; i < 2 && code == GS_OK; i++)
+        code = index_stays(&scene->layers[i], scene->gpu->sms, error);
     for (int i = 0; i < 2; i++)
         for (size_t j = 0; j < scene->layers[i].stays.count && code == GS_OK; j++)
             code = add_slots_of(&scene->layers[i], &scene->layers[i].stays.data[j], error);

@@ -61,8 +61,10 @@ static gs_code give_colors(gs_scene *scene, gs_error *error) {
         ranks[i] = (struct rank){scene->functions.data[i].weight, i};
     if (count > CLEAR_COLORS)
         qsort(ranks, count, sizeof *ranks, compare_ranks);
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         scene->functions.data[ranks[i].function].color = color_of(i);
+        scene->functions.data[i].at_rank = (uint32_t)ranks[i].function;
+    }
     free(ranks);
     return GS_OK;
 }
@@ -156,6 +158,8 @@ gs_code gs_scene_make(gs_scene *scene, const gs_scene_source *source, gs_error *
     if (code == GS_OK)
         code = gs_scene_add_layers(scene, source->measured, error);
     if (code == GS_OK)
+        code = gs_scene_add_rows(scene, error);
+    if (code == GS_OK)
         code = gs_scene_add_operations(scene, error);
     if (code == GS_OK)
         code = gs_scene_add_waits(scene, error);
@@ -172,6 +176,7 @@ void gs_scene_clear(gs_scene *scene) {
     for (int i = 0; i < 2; i++) {
         gs_stays_free(&scene->layers[i].stays);
         free(scene->layers[i].differs);
+        free(scene->layers[i].first);
         free(scene->layers[i].slots.data);
     }
     for (size_t i = 0; i < scene->streams.count; i++)
@@ -184,5 +189,7 @@ void gs_scene_clear(gs_scene *scene) {
     free(scene->texts.data);
     free(scene->groups.data);
     free(scene->sms);
+    free(scene->rows.data);
+    free(scene->row_sms);
     *scene = (gs_scene){0};
 }

@@ -18,8 +18,9 @@ enum { GS_NO_NUMBER = UINT32_MAX };
 
 typedef struct gs_scene_function {
     const char *name;
-    uint32_t color; /* 0xrrggbb */
-    double weight;  /* how much of the GPU's time it takes: the heaviest get the clearest colors */
+    uint32_t color;   /* 0xrrggbb */
+    double weight;    /* how much of the GPU's time it takes: the heaviest get the clearest colors */
+    uint32_t at_rank; /* the function that has the rank of this number, the clearest color first */
 } gs_scene_function;
 
 typedef struct gs_scene_operation {
@@ -45,6 +46,7 @@ enum { GS_SAME, GS_OTHER_NUMBER, GS_OTHER_COUNT };
 typedef struct gs_scene_layer {
     const gs_run *run; /* NULL: there is no such layer */
     gs_stays stays;
+    size_t *first; /* by SM: its first stay; and after the last SM, the number of stays */
     struct {
         uint8_t *data; /* the warp slots of all stays, one after the other, where they were recorded */
         size_t count, capacity;
@@ -56,6 +58,12 @@ typedef struct gs_scene_group {
     char name[24];
     int32_t first, count; /* among `sms` */
 } gs_scene_group;
+
+/* SMs that are drawn as one row, because the same happens on them. */
+typedef struct gs_scene_row {
+    int32_t group;
+    int32_t first, count; /* among `row_sms` */
+} gs_scene_row;
 
 typedef struct gs_scene {
     const gs_gpu *gpu;
@@ -95,6 +103,11 @@ typedef struct gs_scene {
         size_t count, capacity;
     } groups;
     int32_t *sms; /* in the order of groups */
+    struct {
+        gs_scene_row *data;
+        size_t count, capacity;
+    } rows;
+    int32_t *row_sms; /* in the order of rows */
 } gs_scene;
 
 /* What a scene is made of. */
@@ -112,6 +125,7 @@ void gs_scene_clear(gs_scene *scene);
 /* The steps of gs_scene_make. */
 gs_code gs_scene_add_groups(gs_scene *scene, gs_error *error);
 gs_code gs_scene_add_layers(gs_scene *scene, const gs_run *measured, gs_error *error);
+gs_code gs_scene_add_rows(gs_scene *scene, gs_error *error);
 gs_code gs_scene_add_operations(gs_scene *scene, gs_error *error);
 gs_code gs_scene_add_waits(gs_scene *scene, gs_error *error);
 
@@ -129,5 +143,29 @@ typedef struct gs_share {
 } gs_share;
 
 gs_share gs_share_of(const gs_gpu *gpu, const gs_shape *shape);
+
+/* ---- strips: what is on some SMs in each column of time (strips.c) ---- */
+
+enum { GS_USE_WARPS, GS_USE_REGISTERS, GS_USE_SHARED, GS_USE_SLOTS, GS_USES };
+
+/* "warps" and so on. */
+extern const char *const gs_use_names[GS_USES];
+
+typedef struct gs_strip {
+    size_t columns;
+    double *shares;      /* by function, then by column: the share of the SMs that it takes */
+    uint32_t *functions; /* those that are there, ascending */
+    size_t function_count;
+    double *uses[GS_USES]; /* by column: the part of the resource that is in use */
+    bool *differs;         /* by column: another number of blocks than in the other layer */
+    bool *is_there;        /* by function */
+    gs_share *takes;       /* by shape */
+} gs_strip;
+
+gs_code gs_strip_new(gs_strip *strip, const gs_scene *scene, size_t columns, gs_error *error);
+void gs_strip_clear(gs_strip *strip);
+
+/* The mean over these SMs, of what is shown. */
+void gs_strip_fill(gs_strip *strip, const gs_scene *scene, const int32_t *sms, int32_t count);
 
 #endif

@@ -44,13 +44,23 @@ function operationEnd(scene, i) {
     return Number.isNaN(end) ? scene.to : end;
 }
 
+// Launches of a stream overlap if one starts before the one before it has ended: then the stream has several rows.
+function splitStream(scene, { name, operations, measured }) {
+    const { op_start, op_measured_start, op_measured_end } = scene.arrays;
+    const upper = layLanes(measured, i => op_measured_start[i], i => op_measured_end[i], mostLanes).lanes;
+    const lower = layLanes(operations, i => op_start[i], i => operationEnd(scene, i), mostLanes).lanes;
+    return Array.from({ length: Math.max(upper.length, lower.length, 1) }, (_, i) =>
+        ({ name: i ? "" : name, operations: lower[i] || [], measured: upper[i] || [] }));
+}
+
 function prepareStreams(scene) {
     const { op_stream, op_start, op_measured_start } = scene.arrays;
-    scene.streamRows = scene.streams.map(name => ({ name, operations: [], measured: [] }));
+    const streams = scene.streams.map(name => ({ name, operations: [], measured: [] }));
     for (const i of sortedNumbers(op_stream.length, i => op_start[i]))
-        scene.streamRows[op_stream[i]].operations.push(i);
+        streams[op_stream[i]].operations.push(i);
     for (const i of sortedNumbers(op_stream.length, i => op_measured_start[i]))
-        scene.streamRows[op_stream[i]].measured.push(i);
+        streams[op_stream[i]].measured.push(i);
+    scene.streamRows = streams.flatMap(stream => splitStream(scene, stream));
     scene.isMeasured = op_measured_start.some(time => !Number.isNaN(time));
 }
 
