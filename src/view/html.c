@@ -1,8 +1,8 @@
 /*
- * html.c: a run as an HTML page that needs nothing else: no network, no other file.
+ * html.c: HTML pages that need nothing else: no network, no other file; and runs as such a page.
  *
- * The page is src/view/html/page.html, in which the style, the data of each run and the scripts take the places of
- * three comments. It forbids itself to load anything (Content-Security-Policy). Names reach it only as data: in base64,
+ * A page is a file of src/view/html, in which the style, the data of each run and the scripts take the places of three
+ * comments. It forbids itself to load anything (Content-Security-Policy). Names reach it only as data: in base64,
  * or escaped in an attribute.
  */
 #include "html.h"
@@ -10,8 +10,8 @@
 #include <stdlib.h>
 
 /* The scripts, in the order in which they use each other. */
-static const char *const scripts[] = {"data.js",  "cells.js", "rows.js",   "draw.js",
-                                      "hover.js", "panel.js", "export.js", "main.js"};
+static const char *const scripts[] = {"data.js",  "cells.js",  "rows.js", "draw.js", "hover.js",
+                                      "panel.js", "export.js", "main.js", NULL};
 
 static const gs_html_file *file_of(const char *name) {
     for (size_t i = 0; i < gs_html_file_count; i++)
@@ -26,9 +26,9 @@ static void put_file(gs_text *text, const char *name) {
         gs_text_put(text, (const char *)file->bytes, file->count);
 }
 
-/* The part of the page between two of its comments; NULL: its beginning, its end. */
-static void put_part(gs_text *text, const char *after, const char *before) {
-    const gs_html_file *page = file_of("page.html");
+/* The part of a page between two of its comments; NULL: its beginning, its end. */
+static void put_part(gs_text *text, const char *name, const char *after, const char *before) {
+    const gs_html_file *page = file_of(name);
     const char *bytes = page ? (const char *)page->bytes : "";
     const char *from = after ? strstr(bytes, after) : bytes;
     if (from && after)
@@ -38,21 +38,21 @@ static void put_part(gs_text *text, const char *after, const char *before) {
         gs_text_put(text, from, to ? (size_t)(to - from) : strlen(from));
 }
 
-void gs_html_begin(gs_text *text) {
-    put_part(text, NULL, "<!--style-->");
+void gs_html_begin(gs_text *text, const char *page) {
+    put_part(text, page, NULL, "<!--style-->");
     gs_text_add(text, "<style>\n");
     put_file(text, "style.css");
     gs_text_add(text, "</style>\n");
-    put_part(text, "<!--style-->", "<!--data-->");
+    put_part(text, page, "<!--style-->", "<!--data-->");
 }
 
-void gs_html_end(gs_text *text) {
-    put_part(text, "<!--data-->", "<!--script-->");
+void gs_html_end(gs_text *text, const char *page, const char *const *names) {
+    put_part(text, page, "<!--data-->", "<!--script-->");
     gs_text_add(text, "<script>\n\"use strict\";\n");
-    for (size_t i = 0; i < GS_COUNT(scripts); i++)
-        put_file(text, scripts[i]);
+    for (; *names; names++)
+        put_file(text, *names);
     gs_text_add(text, "</script>\n");
-    put_part(text, "<!--script-->", NULL);
+    put_part(text, page, "<!--script-->", NULL);
 }
 
 static void pack_head(gs_pack *pack, const gs_text *head) {
@@ -62,6 +62,26 @@ static void pack_head(gs_pack *pack, const gs_text *head) {
     gs_pack_add(pack, length, sizeof length);
     gs_pack_add(pack, head->data, head->count);
     gs_pack_align(pack);
+}
+
+/* The element of data, which gs_pack_end and an end tag complete. */
+static void begin_data(gs_text *text, const char *title, const gs_text *head, gs_pack *pack) {
+    gs_text_add(text, "<script type=\"text/plain\" class=\"gridsmith\" data-title=\"");
+    gs_text_put_xml(text, title);
+    gs_text_add(text, "\">");
+    gs_pack_begin(pack, text);
+    pack_head(pack, head);
+}
+
+static void end_data(gs_text *text, gs_pack *pack) {
+    gs_pack_end(pack);
+    gs_text_add(text, "</script>\n");
+}
+
+void gs_html_add_json(gs_text *text, const char *title, const gs_text *json) {
+    gs_pack pack;
+    begin_data(text, title, json, &pack);
+    end_data(text, &pack);
 }
 
 gs_code gs_html_add_scene(gs_text *text, const gs_scene *scene, const char *title, gs_error *error) {
@@ -74,21 +94,15 @@ gs_code gs_html_add_scene(gs_text *text, const gs_scene *scene, const char *titl
     gs_write_head(&writer, scene, title);
     gs_write_columns(&writer, columns, count);
     gs_write_finish(&writer);
-    if (head.failed) {
-        gs_text_free(&head);
-        return gs_fail_memory(error);
+    if (!head.failed) {
+        begin_data(text, title, &head, &pack);
+        for (size_t i = 0; i < count; i++)
+            gs_pack_column(&pack, scene, &columns[i]);
+        end_data(text, &pack);
     }
-    gs_text_add(text, "<script type=\"text/plain\" class=\"gridsmith\" data-title=\"");
-    gs_text_put_xml(text, title);
-    gs_text_add(text, "\">");
-    gs_pack_begin(&pack, text);
-    pack_head(&pack, &head);
-    for (size_t i = 0; i < count; i++)
-        gs_pack_column(&pack, scene, &columns[i]);
-    gs_pack_end(&pack);
-    gs_text_add(text, "</script>\n");
+    bool failed = head.failed || text->failed;
     gs_text_free(&head);
-    return text->failed ? gs_fail_memory(error) : GS_OK;
+    return failed ? gs_fail_memory(error) : GS_OK;
 }
 
 /* ---- the format ---- */
@@ -121,11 +135,11 @@ static gs_code html_run(gs_view *view, const gs_gpu *gpu, const gs_run *run, gs_
 }
 
 static void html_begin(gs_view *view) {
-    gs_html_begin(&view->text);
+    gs_html_begin(&view->text, "page.html");
 }
 
 static void html_end(gs_view *view) {
-    gs_html_end(&view->text);
+    gs_html_end(&view->text, "page.html", scripts);
 }
 
 const gs_format gs_format_html = {.name = "html",

@@ -104,6 +104,12 @@ void gs_put_run_bound_json(gs_text *text, const gs_run *run, const gs_run_bound 
 int64_t gs_put_measured(gs_text *text, const gs_measured *measured);
 void gs_put_measured_svg(gs_text *text, const gs_measured *measured);
 
+/* ---- occupancy ---- */
+
+/* How many blocks fit on an SM, over the threads, registers and shared memory of a kernel. */
+void gs_put_occupancy_svg(gs_text *text, const gs_gpu *gpu, const gs_shape *shape);
+gs_code gs_put_occupancy_html(gs_text *text, const gs_gpu *gpu, const gs_shape *shape, gs_error *error);
+
 /* ---- for the formats that draw ---- */
 
 /* The color of a kernel or unit, by its number. */
