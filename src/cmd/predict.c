@@ -40,6 +40,26 @@ static const gs_option option_table[] = {
     GS_OUTPUT(struct options, output, "write to FILE instead of standard output"),
 };
 
+/* ---- a comparison ---- */
+
+/* The prediction beside the measurement. */
+static gs_code put_comparison(const struct options *options, gs_text *text, const gs_gpu *gpu, const gs_run *run,
+                              const gs_timeline *timeline, gs_error *error) {
+    gs_wait_sums sums = {0};
+    gs_program_compared compared = {0};
+    gs_code code = gs_wait_sums_of(run, timeline, &sums, error);
+    if (code == GS_OK)
+        code = gs_program_compare(run, timeline, &compared, error);
+    if (code == GS_OK && !compared.launches)
+        code = gs_fail(error, GS_E_USAGE, "nothing was measured: no launch has both start_us and end_us");
+    gs_comparison comparison = {gpu, run, timeline, &sums, &compared, options->top};
+    if (code == GS_OK)
+        code = (options->json ? gs_put_comparison_json : gs_put_comparison)(text, &comparison, error);
+    gs_wait_sums_clear(&sums);
+    gs_program_compared_clear(&compared);
+    return code;
+}
+
 /* ---- one run ---- */
 
 static void show_progress(void *user, int64_t blocks, int64_t total) {
@@ -82,6 +102,7 @@ static gs_code predict_run(const struct options *options, const gs_format *forma
                            const gs_run *run, gs_error *error) {
     gs_progress progress;
     gs_played played = {0};
+    gs_text report = {0};
     gs_predict_options request = {.explain = options->explain,
                                   .progress = show_progress,
                                   .user = &progress,
@@ -92,32 +113,20 @@ static gs_code predict_run(const struct options *options, const gs_format *forma
                          : format->is_brief   ? gs_predict_brief(gpu, run, &request, error)
                                               : gs_predict(gpu, run, &request, error);
     gs_progress_end(&progress);
-    gs_code code = prediction ? format->run(view, gpu, prediction, error) : error->code;
+    gs_code code = prediction ? GS_OK : error->code;
+    if (code == GS_OK && options->compare)
+        code = put_comparison(options, &report, gpu, run, &played.timeline, error);
+    view->report = &report;
+    if (code == GS_OK)
+        code = format->run(view, gpu, prediction, error);
     view->runs += code == GS_OK;
+    gs_text_free(&report);
     gs_run_free(prediction);
     gs_played_clear(&played);
     return code;
 }
 
 /* ---- a recorded program ---- */
-
-/* The prediction beside the measurement. */
-static gs_code put_comparison(const struct options *options, gs_text *text, const gs_gpu *gpu, const gs_run *run,
-                              const gs_timeline *timeline, gs_error *error) {
-    gs_wait_sums sums = {0};
-    gs_program_compared compared = {0};
-    gs_code code = gs_wait_sums_of(run, timeline, &sums, error);
-    if (code == GS_OK)
-        code = gs_program_compare(run, timeline, &compared, error);
-    if (code == GS_OK && !compared.launches)
-        code = gs_fail(error, GS_E_USAGE, "nothing was measured: no launch has both start_us and end_us");
-    gs_comparison comparison = {gpu, run, timeline, &sums, &compared, options->top};
-    if (code == GS_OK)
-        code = (options->json ? gs_put_comparison_json : gs_put_comparison)(text, &comparison, error);
-    gs_wait_sums_clear(&sums);
-    gs_program_compared_clear(&compared);
-    return code;
-}
 
 static gs_code put_timeline(const struct options *options, gs_view *view, const gs_gpu *gpu, const gs_run *run,
                             const gs_timeline *timeline, gs_error *error) {
@@ -156,7 +165,7 @@ static gs_code predict_one(const struct options *options, const gs_format *forma
                            const gs_run *run, gs_error *error) {
     if (is_timeline(options, format, run))
         return predict_program(options, view, gpu, run, error);
-    if (options->compare)
+    if (options->compare && !(format == &gs_format_html && gs_run_is_program(run)))
         return gs_fail(error, GS_E_USAGE, "--compare needs a recorded program: launches with start_us and end_us");
     return predict_run(options, format, view, gpu, run, error);
 }
@@ -248,8 +257,9 @@ static int run(const gs_command *command, void *given, const gs_words *files) {
     gs_error error = {.code = GS_OK};
     if (!format)
         return gs_usage(command, "--json, --csv, --svg, --html and --trace exclude each other");
-    if (options->compare && (options->placed || options->explain || (format != &gs_format_table && !options->json)))
-        return gs_usage(command, "--compare goes with the table and with --json");
+    bool may_compare = format == &gs_format_table || format == &gs_format_json || format == &gs_format_html;
+    if (options->compare && (options->placed || options->explain || options->follow || !may_compare))
+        return gs_usage(command, "--compare goes with the table, with --json and with --html");
     if (options->explain && format != &gs_format_table)
         return gs_usage(command, "--explain goes with the table");
     return predict_file(options, format, files->data[0], &error) == GS_OK ? 0 : gs_report(&error);

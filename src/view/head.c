@@ -196,6 +196,10 @@ void gs_write_head(gs_writer *writer, const gs_scene *scene, const char *title) 
     gs_write_int(writer, "to", scene->to);
     gs_write_uint(writer, "launches", scene->run->launches.count);
     gs_write_bool(writer, "predicted", scene->played);
+    if (scene->row_word)
+        gs_write_string(writer, "row_word", scene->row_word);
+    if (scene->time_word)
+        gs_write_string(writer, "time_word", scene->time_word);
     write_gpu(writer, scene->gpu);
     write_groups(writer, scene);
     write_functions(writer, scene);

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 
 /* The scripts, in the order in which they use each other. */
-static const char *const scripts[] = {"data.js",  "cells.js",  "rows.js", "draw.js", "hover.js",
-                                      "panel.js", "export.js", "main.js", NULL};
+const char *const gs_html_scripts[] = {"data.js",  "cells.js",  "rows.js", "draw.js", "hover.js",
+                                       "panel.js", "export.js", "main.js", NULL};
 
 static const gs_html_file *file_of(const char *name) {
     for (size_t i = 0; i < gs_html_file_count; i++)
@@ -65,8 +65,8 @@ static void pack_head(gs_pack *pack, const gs_text *head) {
 }
 
 /* The element of data, which gs_pack_end and an end tag complete. */
-static void begin_data(gs_text *text, const char *title, const gs_text *head, gs_pack *pack) {
-    gs_text_add(text, "<script type=\"text/plain\" class=\"gridsmith\" data-title=\"");
+static void begin_data(gs_text *text, const char *class_name, const char *title, const gs_text *head, gs_pack *pack) {
+    gs_text_add(text, "<script type=\"text/plain\" class=\"%s\" data-title=\"", class_name);
     gs_text_put_xml(text, title);
     gs_text_add(text, "\">");
     gs_pack_begin(pack, text);
@@ -80,8 +80,23 @@ static void end_data(gs_text *text, gs_pack *pack) {
 
 void gs_html_add_json(gs_text *text, const char *title, const gs_text *json) {
     gs_pack pack;
-    begin_data(text, title, json, &pack);
+    begin_data(text, "gridsmith", title, json, &pack);
     end_data(text, &pack);
+}
+
+void gs_html_add_report(gs_text *text, const char *summary, const gs_text *report) {
+    gs_pack pack;
+    gs_text json = {0};
+    gs_writer writer = gs_writer_to(&json);
+    gs_write_object(&writer, NULL);
+    gs_write_string(&writer, "summary", summary);
+    gs_write_string(&writer, "text", report->data ? report->data : "");
+    gs_write_array(&writer, "arrays");
+    gs_write_finish(&writer);
+    begin_data(text, "gridsmith-report", summary, &json, &pack);
+    end_data(text, &pack);
+    text->failed = text->failed || json.failed;
+    gs_text_free(&json);
 }
 
 gs_code gs_html_add_scene(gs_text *text, const gs_scene *scene, const char *title, gs_error *error) {
@@ -95,7 +110,7 @@ gs_code gs_html_add_scene(gs_text *text, const gs_scene *scene, const char *titl
     gs_write_columns(&writer, columns, count);
     gs_write_finish(&writer);
     if (!head.failed) {
-        begin_data(text, title, &head, &pack);
+        begin_data(text, "gridsmith", title, &head, &pack);
         for (size_t i = 0; i < count; i++)
             gs_pack_column(&pack, scene, &columns[i]);
         end_data(text, &pack);
@@ -125,6 +140,8 @@ static gs_code html_run(gs_view *view, const gs_gpu *gpu, const gs_run *run, gs_
     gs_scene_source source = {.gpu = gpu, .run = run, .measured = view->measured, .played = view->played};
     gs_text title = {0};
     put_title(&title, view, gpu, run);
+    if (view->report && view->report->count)
+        gs_html_add_report(&view->text, "report", view->report);
     gs_code code = title.failed ? gs_fail_memory(error) : gs_scene_make(&scene, &source, error);
     if (code == GS_OK) {
         code = gs_html_add_scene(&view->text, &scene, title.data, error);
@@ -139,7 +156,7 @@ static void html_begin(gs_view *view) {
 }
 
 static void html_end(gs_view *view) {
-    gs_html_end(&view->text, "page.html", scripts);
+    gs_html_end(&view->text, "page.html", gs_html_scripts);
 }
 
 const gs_format gs_format_html = {.name = "html",
@@ -148,3 +165,32 @@ const gs_format gs_format_html = {.name = "html",
                                   .begin = html_begin,
                                   .run = html_run,
                                   .end = html_end};
+
+/* ---- campaigns ---- */
+
+gs_code gs_campaign_page_add(gs_campaign_page *page, const gs_gpu *gpu, const gs_run *recorded, const gs_run *predicted,
+                             gs_error *error) {
+    gs_view view = {.text = page->scenes, .number = page->runs + 1, .measured = recorded};
+    if (page->runs >= page->most) {
+        page->left_out++;
+        return GS_OK;
+    }
+    page->runs++;
+    gs_code code = html_run(&view, gpu, predicted, error);
+    page->scenes = view.text;
+    return code;
+}
+
+void gs_put_campaign_page(gs_text *text, const gs_campaign_page *page, const gs_text *report) {
+    gs_text words = {0};
+    gs_text_add(&words, "%s%zu runs are in this page", report->data ? report->data : "", page->runs);
+    if (page->left_out)
+        gs_text_add(&words, ", and %zu more are left out", page->left_out);
+    gs_text_add(&words, "\n");
+    gs_html_begin(text, "page.html");
+    gs_html_add_report(text, "scores", &words);
+    gs_text_put(text, page->scenes.data ? page->scenes.data : "", page->scenes.count);
+    gs_html_end(text, "page.html", gs_html_scripts);
+    text->failed = text->failed || words.failed || page->scenes.failed;
+    gs_text_free(&words);
+}

@@ -77,12 +77,18 @@ void gs_write_head(gs_writer *writer, const gs_scene *scene, const char *title);
 
 /* ---- pages ---- */
 
+/* The scripts of page.html, ending in NULL. */
+extern const char *const gs_html_scripts[];
+
 /* The page up to its data, and after it. */
 void gs_html_begin(gs_text *text, const char *page);
 void gs_html_end(gs_text *text, const char *page, const char *const *scripts); /* scripts: names, ending in NULL */
 
 /* Data that is only JSON, with an empty list of "arrays". */
 void gs_html_add_json(gs_text *text, const char *title, const gs_text *json);
+
+/* A text for people, which the page shows when asked. */
+void gs_html_add_report(gs_text *text, const char *summary, const gs_text *report);
 
 /* The data of a scene. `title`: in the list of scenes. */
 gs_code gs_html_add_scene(gs_text *text, const gs_scene *scene, const char *title, gs_error *error);

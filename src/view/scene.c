@@ -145,7 +145,11 @@ static gs_code make_operations(gs_scene *scene, gs_error *error) {
 }
 
 gs_code gs_scene_make(gs_scene *scene, const gs_scene_source *source, gs_error *error) {
-    *scene = (gs_scene){.gpu = source->gpu, .run = source->run, .played = source->played};
+    *scene = (gs_scene){.gpu = source->gpu,
+                        .run = source->run,
+                        .played = source->played,
+                        .row_word = source->row_word,
+                        .time_word = source->time_word};
     if (source->played && source->played->timeline.operations)
         scene->timeline = &source->played->timeline;
     gs_code code = make_operations(scene, error);

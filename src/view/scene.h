@@ -68,8 +68,9 @@ typedef struct gs_scene_row {
 typedef struct gs_scene {
     const gs_gpu *gpu;
     const gs_run *run;
-    const gs_played *played;     /* NULL: not known */
-    const gs_timeline *timeline; /* NULL: not known */
+    const gs_played *played;          /* NULL: not known */
+    const gs_timeline *timeline;      /* NULL: not known */
+    const char *row_word, *time_word; /* what rows are, if not SMs; the unit of time, if not nanoseconds; or NULL */
     bool is_timed;
     int64_t origin_ns, from, to;                              /* what is shown lies between `from` and `to` */
     gs_scene_layer layers[2];                                 /* what is shown; and what was measured */
@@ -116,6 +117,7 @@ typedef struct gs_scene_source {
     const gs_run *run;       /* a prediction, or a recording */
     const gs_run *measured;  /* what was measured of it, or NULL */
     const gs_played *played; /* or NULL */
+    const char *row_word, *time_word;
 } gs_scene_source;
 
 /* The caller clears the scene. What it is made of must live as long. */

@@ -16,6 +16,7 @@ typedef struct gs_view {
     bool explain;            /* say why kernels wait */
     const gs_run *measured;  /* what was measured of the present run, or NULL */
     const gs_played *played; /* what is known of the prediction besides the run, or NULL */
+    const gs_text *report;   /* a text that goes with the run, for pages, or NULL */
 } gs_view;
 
 typedef struct gs_format {
@@ -37,6 +38,18 @@ void gs_put_scores(gs_text *text, const gs_scores *scores);
 
 /* Adds what gridsmith.score/1 says of the classes to a document that the caller began and ends. */
 void gs_put_scores_json(gs_writer *writer, const gs_scores *scores);
+
+/* A page of the runs of a campaign. They are added one by one; those after the first `most` are left out. The caller
+   frees `scenes`. */
+typedef struct gs_campaign_page {
+    gs_text scenes;
+    size_t most, runs, left_out;
+} gs_campaign_page;
+
+gs_code gs_campaign_page_add(gs_campaign_page *page, const gs_gpu *gpu, const gs_run *recorded, const gs_run *predicted,
+                             gs_error *error);
+/* The page, with the report of the campaign. */
+void gs_put_campaign_page(gs_text *text, const gs_campaign_page *page, const gs_text *report);
 
 /* ---- programs ---- */
 
@@ -86,6 +99,11 @@ void gs_put_grid_json(gs_text *text, const gs_bound *cells, int64_t warps, int64
 
 /* A schedule as a picture: warps down, cycles across, a color for each unit. */
 void gs_put_schedule_svg(gs_text *text, const gs_schedule *schedule, const gs_flat *flat);
+
+/* The same as a page, with the bounds as a report; and any picture (SVG) as a page with its report. */
+gs_code gs_put_schedule_html(gs_text *text, const gs_schedule *schedule, const gs_flat *flat, const gs_text *report,
+                             gs_error *error);
+void gs_put_picture_html(gs_text *text, const char *title, const gs_text *picture, const gs_text *report);
 
 /* "exact", "pessimistic" or "too small". */
 const char *gs_verdict(int64_t formula, int64_t exact);

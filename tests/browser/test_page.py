@@ -33,6 +33,14 @@ def check_in(what, part, whole):
         print(f"FAILED: {what}\n  {part!r} is not in {whole!r}")
 
 
+def write(name, *words, status=0):
+    """A page of any command. Returns its path."""
+    path = os.path.join(folder, name + ".html")
+    done = subprocess.run([gridsmith, *words, "--html", "-o", path], cwd=source)
+    check(f"gridsmith {words[0]} --html", done.returncode, status)
+    return path
+
+
 def make(name, *words, run=None):
     """A page of `gridsmith predict --html`. Returns its path."""
     path = os.path.join(folder, name + ".html")
@@ -322,6 +330,48 @@ def test_old_browser(page):
     page.evaluate("document.querySelector('script.gridsmith').textContent = 'AAAA'")
     message = page.evaluate("showScene(document.querySelector('script.gridsmith')).catch(failed).then(() => '', () => document.getElementById('message').textContent)")
     check_in("damaged data", "cannot be read", message)
+
+
+# ---- campaigns, comparisons, bounds, occupancy ----
+
+def test_campaign(page):
+    page.go(write("campaign", "replay", "--set", "warp_placement=free", "corpus/h200-starter.jsonl.gz", status=1))
+    check_in("the scores", "case: n=1", page.evaluate("document.querySelector('#report pre').textContent"))
+    check_in("the first run that differs", "differs from the measurement", page.evaluate("document.getElementById('message').textContent"))
+    runs = page.evaluate("document.getElementById('scenes').options.length")
+    count = subprocess.run([gridsmith, "replay", "--set", "warp_placement=free", "--mismatches", "1000", "corpus/h200-starter.jsonl.gz"], cwd=source, capture_output=True, text=True)
+    check("all runs that differ", runs, count.stdout.count("differs: "))
+    no_problems(page, "campaign")
+
+
+def test_comparison(page):
+    page.go(write("comparison", "predict", "--compare", "corpus/h200-program-everything.jsonl.gz"))
+    page.wait_for("!document.getElementById('report').hidden")
+    check_in("the comparison", "pairs of launches that overlap", page.evaluate("document.querySelector('#report pre').textContent"))
+    no_problems(page, "comparison")
+
+
+def test_bound(page):
+    page.go(write("bound", "bound", "--warps", "4", "--repeat", "3"))
+    check("a row for each warp", rows(page, "sms"), ["warp 0", "warp 1", "warp 2", "warp 3"])
+    page.wait_for("!document.getElementById('report').hidden")
+    check_in("the bounds", "cycles until all have ended", page.evaluate("document.querySelector('#report pre').textContent"))
+    check_in("cycles", "cycles", page.evaluate("document.getElementById('message').textContent"))
+    check_in("an instruction", "memory", says(page, x_of(page, page.evaluate("gridsmith.state.scene.layers[0].start[1]") + 0.5), middle(page, "sms")))
+    no_problems(page, "bound")
+
+
+def test_occupancy(page):
+    for gpu in ("h200", "rtx3090"):
+        page.go(write("occupancy", "occupancy", "--gpu", gpu, "--threads", "256", "--registers", "64", "--shared", "16384"))
+        for threads, registers, shared in ((256, 64, 16384), (33, 17, 1), (1024, 32, 0), (96, 255, 50001), (512, 128, 90000)):
+            words = [gridsmith, "occupancy", "--json", "--gpu", gpu, "--threads", str(threads), "--registers", str(registers), "--shared", str(shared)]
+            answer = json.loads(subprocess.run(words, capture_output=True, text=True).stdout or '{"blocks_per_sm": 0}')
+            got = page.evaluate(f"gridsmith.limitsOf({{threads: {threads}, registers: {registers}, shared: {shared}}}).blocks")
+            check(f"occupancy of {threads}, {registers}, {shared} on {gpu}", got, answer["blocks_per_sm"])
+    page.evaluate("gridsmith.choose('registers', 255)")
+    check_in("the answer follows", "by registers: ", page.evaluate("document.getElementById('answer').innerText"))
+    no_problems(page, "occupancy")
 
 
 # ---- the trace, and Perfetto ----

@@ -81,10 +81,17 @@ function timeAt(state, x) {
     return state.from + (x - labelWidth) * state.step;
 }
 
-const units = [[1e9, "s"], [1e6, "ms"], [1e3, "us"], [1, "ns"]];
+const usualUnits = [[1e9, "s"], [1e6, "ms"], [1e3, "us"], [1, "ns"]];
+let units = usualUnits, rowWord = "SM";
+
+// What rows and times are: SMs and nanoseconds, or what the scene says.
+function useWords(scene) {
+    units = scene.time_word ? [[1, scene.time_word]] : usualUnits;
+    rowWord = scene.row_word || "SM";
+}
 
 function unitOf(span) {
-    return units.find(([size]) => Math.abs(span) >= size) || units[3];
+    return units.find(([size]) => Math.abs(span) >= size) || units[units.length - 1];
 }
 
 // A time with as many decimals as `precision` (in ns) needs.

@@ -57,6 +57,8 @@ function operationLines(scene, i) {
 }
 
 function placeText(scene, sm) {
+    if (scene.row_word)
+        return `${rowWord} ${sm}`;
     const group = scene.groups.length > 1 ? `, ${scene.groupOf[sm]}` : "";
     return `SM ${sm} (TPC ${Math.floor(sm / scene.gpu.sms_per_tpc)}${group})`;
 }
@@ -87,7 +89,7 @@ function otherPlace(scene, number, layer, i) {
 
 function blockLines(scene, number, i, sm) {
     const layer = scene.layers[number], launch = layer.launch[i];
-    return [nameOfOperation(scene, launch), `block ${numbers.format(layer.block[i])} of ${numbers.format(scene.arrays.op_blocks[launch])} on ${placeText(scene, sm)}`,
+    return [nameOfOperation(scene, launch), `${scene.row_word ? "instruction" : "block"} ${numbers.format(layer.block[i])} of ${numbers.format(scene.arrays.op_blocks[launch])} on ${placeText(scene, sm)}`,
         `${scene.layers[1] && scene.layers[0] ? (number ? "measured: " : "predicted: ") : ""}${spanText(scene, layer.start[i], layer.end[i])}`,
         ...otherPlace(scene, number, layer, i), ...whyHere(scene, layer, i), ...waitLines(scene, launch)];
 }

@@ -47,6 +47,8 @@ function resize() {
     state.height = height;
     state.canvas.width = Math.round(width * state.scale);
     state.canvas.height = Math.round(height * state.scale);
+    state.canvas.style.width = `${state.canvas.width / state.scale}px`; /* not stretched by parts of pixels */
+    state.canvas.style.height = `${state.canvas.height / state.scale}px`;
     state.columnCount = Math.max(1, state.canvas.width - Math.round(labelWidth * state.scale));
     state.mean = makeColumns(state.columnCount);
     state.occupancy = makeColumns(state.columnCount);
@@ -306,6 +308,7 @@ function listen() {
 async function showScene(element) {
     const scene = await readScene(element);
     state.times.read = performance.now();
+    useWords(scene);
     prepareRows(scene);
     state.scene = scene;
     state.open.clear();
@@ -317,6 +320,7 @@ async function showScene(element) {
     state.search = byId("search").value = "";
     setScope(null);
     document.title = byId("title").textContent = scene.title;
+    byId("depth-label").hidden = Boolean(scene.row_word);
     byId("layers-label").hidden = !(scene.layers[0] && scene.layers[1]) && !scene.isMeasured;
     state.layers = byId("layers").value = "both";
     prepareColors(state);
@@ -336,6 +340,15 @@ function listScenes(elements) {
     select.onchange = () => showScene(elements[Number(select.value)]).catch(failed);
 }
 
+// What the command would have printed.
+async function showReport(element) {
+    const report = parseScene(await inflate(bytesOfBase64(element.textContent))), box = byId("report");
+    box.hidden = false;
+    box.querySelector("pre").textContent = report.text;
+    box.querySelector("summary").textContent = report.summary;
+    box.ontoggle = resize;
+}
+
 function failed(error) {
     say(`the data of this page cannot be read: ${error.message}`, true);
     throw error;
@@ -352,6 +365,9 @@ function begin() {
         return say("There is no run in this page.", true);
     listen();
     listScenes(elements);
+    const report = document.querySelector("script.gridsmith-report");
+    if (report)
+        showReport(report).catch(failed);
     showScene(elements[0]).then(() => wanted.get("rows") && setDepth(wanted.get("rows"))).catch(failed);
 }
 

@@ -41,7 +41,7 @@ function kernelButton(state, number) {
 }
 
 function listKernels(state) {
-    const scene = state.scene, parts = [element("h2", `kernels (${scene.functions.length})`)];
+    const scene = state.scene, parts = [element("h2", `${scene.row_word ? "units" : "kernels"} (${scene.functions.length})`)];
     const shown = scene.functions.map((_, number) => number).filter(number => !state.search || state.matches.has(number));
     if (state.search)
         parts.push(element("p", shown.length ? `${shown.length} match "${state.search}"` : `none matches "${state.search}"`, "soft"));
@@ -91,7 +91,7 @@ function describeKernel(state, number) {
     const scene = state.scene, launches = launchesOf(scene, number), table = element("table");
     const parts = [element("h2", scene.functions[number].name)];
     const shapes = new Set(launches.map(i => scene.arrays.op_shape[i]));
-    for (const shape of [...shapes].slice(0, 4))
+    for (const shape of scene.row_word ? [] : [...shapes].slice(0, 4))
         parts.push(...shapeParts(scene, scene.shapes[shape]));
     if (shapes.size > 4)
         parts.push(element("p", `and ${shapes.size - 4} more shapes`, "soft"));
@@ -115,6 +115,8 @@ function fillPanel(state) {
 
 function summary(scene) {
     const blocks = scene.layers[0] ? scene.layers[0].count : 0;
+    if (scene.row_word)
+        return `${countText(blocks, "instruction")} \u00b7 ${durationText(scene.to - scene.from)}`;
     const parts = [countText(scene.launches, "launch").replace("launchs", "launches")];
     if (blocks)
         parts.push(countText(blocks, "block"));

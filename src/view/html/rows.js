@@ -182,7 +182,7 @@ function listText(numbers) {
 }
 
 function smLabel(sms) {
-    return sms.length > 1 ? `SM ${listText(sms)}` : `SM ${sms[0]}`;
+    return `${rowWord} ${listText(sms)}`;
 }
 
 function isOpen(state, key, byDefault) {
@@ -260,16 +260,18 @@ function listRows(state) {
         if (waits.more.length)
             rows.push({ kind: "more", label: `and ${waits.more.length} more`, lane: waits.more, height: laneHeight, sms: [] });
     }
-    if (scene.streamRows.length) {
+    if (scene.streamRows.length && !scene.row_word) {
         addSection(rows, scene.streams.some(name => name.startsWith("graph")) ? "streams and graphs" : "streams", headHeight);
         for (const row of scene.streamRows.slice(0, mostStreams))
             rows.push({ kind: "stream", label: row.name, operations: row.operations, measured: row.measured,
                 height: streamHeight, sms: [] });
     }
     if (shownLayers(state).length) {
-        addSection(rows, `occupancy: ${state.scope.label}`, headHeight);
-        rows.push({ kind: "occupancy", label: "", height: occupancyHeight, sms: [] });
-        addSection(rows, "SMs", headHeight);
+        if (!scene.row_word) {
+            addSection(rows, `occupancy: ${state.scope.label}`, headHeight);
+            rows.push({ kind: "occupancy", label: "", height: occupancyHeight, sms: [] });
+        }
+        addSection(rows, `${rowWord}s`, headHeight);
         for (const group of scene.groups)
             addGroup(state, rows, group, scene.groups.length === 1);
     }
