@@ -42,6 +42,7 @@ class Page:
         os.close(theirs_out)
         self.rest = b""
         self.session = None
+        self.is_measuring = False
         try:
             self.open(path, width, height, dark)
         except Exception:
@@ -145,6 +146,14 @@ class Page:
     def frame(self):
         """Waits until two frames were drawn."""
         self.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+    def processor_seconds(self):
+        """What the main thread of the page has used of a processor so far."""
+        if not self.is_measuring:
+            self.call("Performance.enable", timeDomain="threadTicks")
+            self.is_measuring = True
+        metrics = {one["name"]: one["value"] for one in self.call("Performance.getMetrics")["metrics"]}
+        return metrics["TaskDuration"]
 
     def picture(self, path):
         data = self.call("Page.captureScreenshot", format="png")["data"]

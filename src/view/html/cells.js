@@ -125,12 +125,17 @@ function countBlocks(scene, layer, sm, from, step, out) {
     }
 }
 
-// The columns of one SM from `from`, each `step` wide.
 function columnsOfSm(scene, layer, sm, from, step, out) {
-    const count = out.count;
+    columnsOfSms(scene, layer, [sm], from, step, out);
+}
+
+// The columns of some SMs together from `from`, each `step` wide: means.
+function columnsOfSms(scene, layer, sms, from, step, out) {
+    const count = out.count, part = 1 / sms.length;
     prepareScratch(count);
     emptyColumns(out);
-    countBlocks(scene, layer, sm, from, step, out);
+    for (const sm of sms)
+        countBlocks(scene, layer, sm, from, step, out);
     for (; scratch.used > 0; scratch.used--) {
         const { kind, sums, first, last } = scratch.counters[scratch.used - 1], of = scene.classes[kind];
         scratch.counterOf[kind] = undefined;
@@ -138,11 +143,12 @@ function columnsOfSm(scene, layer, sm, from, step, out) {
             sum += sums[x];
             if (sum < 1e-6)
                 continue;
-            addShare(out, x, kind, sum * of.share);
-            out.warps[x] += sum * of.warps;
-            out.registers[x] += sum * of.registers;
-            out.shared[x] += sum * of.shared;
-            out.slots[x] += sum * of.slots;
+            const mean = sum * part;
+            addShare(out, x, kind, mean * of.share);
+            out.warps[x] += mean * of.warps;
+            out.registers[x] += mean * of.registers;
+            out.shared[x] += mean * of.shared;
+            out.slots[x] += mean * of.slots;
         }
         sums.fill(0, first, last + 2);
     }
@@ -208,7 +214,7 @@ function halve(fine) {
 // A pyramid of a window of time. The levels of an SM are made when they are asked for.
 function makePyramid(scene, layer, from, to) {
     return { from, to, step: (to - from) / pyramidColumns, columns: makeColumns(pyramidColumns),
-        sms: new Array(scene.gpu.sms) };
+        sms: new Array(scene.gpu.sms), ready: 0, total: null };
 }
 
 function levelsOf(scene, layer, pyramid, sm) {
@@ -219,22 +225,62 @@ function levelsOf(scene, layer, pyramid, sm) {
         while (levels[levels.length - 1].count > 32)
             levels.push(halve(levels[levels.length - 1]));
         pyramid.sms[sm] = levels;
+        pyramid.ready++;
     }
     return pyramid.sms[sm];
 }
 
+// Takes the level whose columns are as wide as those asked for, or up to twice as wide: nothing in between is lost.
 function columnsOfPyramid(scene, layer, pyramid, sm, from, step, out) {
     const levels = levelsOf(scene, layer, pyramid, sm);
     let number = 0;
-    while (number + 1 < levels.length && pyramid.step * (2 << number) <= step)
+    while (number + 1 < levels.length && pyramid.step * (1 << number) < step * 0.999)
         number++;
-    const level = levels[number], width = pyramid.step * (1 << number);
+    const level = levels[number], width = pyramid.step * (1 << number), scale = 1 / 255;
     emptyColumns(out);
     for (let x = 0; x < out.count; x++) {
-        const at = (from + x * step - pyramid.from) / width;
-        const first = Math.floor(at), last = Math.max(Math.min(Math.floor(at + step / width), first + 3), first + 1);
-        if (first >= 0 && first < level.count)
-            mixColumns(level, first, Math.min(last, level.count), out, x, 1 / 255);
+        const at = Math.floor((from + (x + 0.5) * step - pyramid.from) / width);
+        if (at < 0 || at >= level.count)
+            continue;
+        for (let i = most * at, j = most * x; i < most * at + most && level.kinds[i] !== noClass; i++, j++) {
+            out.kinds[j] = level.kinds[i];
+            out.shares[j] = level.shares[i] * scale;
+        }
+        out.warps[x] = level.warps[at] * scale;
+        out.registers[x] = level.registers[at] * scale;
+        out.shared[x] = level.shared[at] * scale;
+        out.slots[x] = level.slots[at] * scale;
+        out.differs[x] = level.differs[at];
+    }
+}
+
+// The sums of the resources of all SMs, at the finest level, once the levels of all SMs are there.
+function totalOf(scene, pyramid) {
+    if (!pyramid.total && new Set(scene.alike).size === pyramid.ready) {
+        pyramid.total = {};
+        for (const name of ["warps", "registers", "shared", "slots"]) {
+            const sums = pyramid.total[name] = new Float32Array(pyramidColumns);
+            for (let sm = 0; sm < scene.gpu.sms; sm++) {
+                const from = pyramid.sms[scene.alike[sm]][0][name];
+                for (let i = 0; i < pyramidColumns; i++)
+                    sums[i] += from[i];
+            }
+        }
+    }
+    return pyramid.total;
+}
+
+// The resources of the GPU in a view, from the finest level of a pyramid: means over the columns asked for.
+function resourcesOfTotal(scene, pyramid, from, step, out) {
+    for (const name of ["warps", "registers", "shared", "slots"]) {
+        const sums = pyramid.total[name], values = out[name];
+        for (let x = 0; x < out.count; x++) {
+            const at = (from + x * step - pyramid.from) / pyramid.step, last = Math.min(Math.ceil(at + step / pyramid.step), pyramidColumns);
+            let sum = 0, count = 0;
+            for (let i = Math.max(Math.floor(at), 0); i < last; i++, count++)
+                sum += sums[i];
+            values[x] = count ? sum / count / 255 / scene.gpu.sms : 0;
+        }
     }
 }
 

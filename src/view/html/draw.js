@@ -278,8 +278,17 @@ function drawDifference(state, x, y, other, height) {
 
 function occupancyColumns(state) {
     const sum = state.occupancy, number = shownLayers(state).includes(0) ? 0 : 1;
+    const layer = state.scene.layers[number], source = state.sources[number], step = state.step / state.scale;
     let there = 0;
+    if (!source) {
+        columnsOfSms(state.scene, layer, state.scope.sms, state.from, step, sum);
+        return sum;
+    }
     emptyColumns(sum);
+    if (state.scope.key === "gpu" && totalOf(state.scene, source)) {
+        resourcesOfTotal(state.scene, source, state.from, step, sum);
+        return sum;
+    }
     for (const sm of state.scope.sms) {
         const columns = columnsInView(state, number, sm);
         if (state.unfinished.includes(number * 65536 + state.scene.alike[sm]))
@@ -292,7 +301,11 @@ function occupancyColumns(state) {
 }
 
 function drawOccupancy(state, row, y) {
-    const { pen } = state, theme = themes[state.theme], columns = state.occupancyNow = occupancyColumns(state);
+    const key = `${state.scope.key} ${state.layers}`;
+    if (!state.occupancyNow || state.occupancyKey !== key)
+        state.occupancyNow = occupancyColumns(state);
+    state.occupancyKey = key;
+    const { pen } = state, theme = themes[state.theme], columns = state.occupancyNow;
     const top = y + 6, height = row.height - 12, scale = state.scale;
     pen.strokeStyle = theme.line;
     pen.strokeRect(labelWidth + 0.5, top + 0.5, state.width - labelWidth - 1, height - 1);
@@ -341,6 +354,8 @@ function columnsInView(state, number, sm) {
 
 // Columns that lack what a pyramid will have are made again in the next frame.
 function forgetUnfinished(state) {
+    if (state.unfinished.length)
+        state.occupancyNow = null;
     for (const key of state.unfinished) {
         state.pool.push(state.columns.get(key));
         state.columns.delete(key);
@@ -350,6 +365,7 @@ function forgetUnfinished(state) {
 
 function forgetColumns(state) {
     state.unfinished = [];
+    state.occupancyNow = null;
     for (const columns of state.columns.values())
         state.pool.push(columns);
     state.columns.clear();
@@ -361,6 +377,10 @@ function rowColumns(state, row, number) {
     const scene = state.scene, alike = row.sms.every(sm => scene.alike[sm] === scene.alike[row.sms[0]]);
     if (alike)
         return columnsInView(state, number, row.sms[0]);
+    if (!state.sources[number]) {
+        columnsOfSms(scene, scene.layers[number], row.sms, state.from, state.step / state.scale, state.mean);
+        return state.mean;
+    }
     emptyColumns(state.mean);
     for (const sm of row.sms)
         addColumns(state.mean, columnsInView(state, number, sm));

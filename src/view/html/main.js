@@ -314,6 +314,7 @@ async function showScene(element) {
     state.open.clear();
     state.level.clear();
     state.columns.clear();
+    state.occupancyNow = null;
     state.unfinished = [];
     state.scroll = 0;
     state.chosen = null;
