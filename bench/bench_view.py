@@ -66,13 +66,13 @@ def look(path):
         idle = page.processor_seconds()
         page.go(path)
         opened = page.processor_seconds() - idle
-        ready = page.evaluate("gridsmith.state.times.drawn")
+        first, ready = page.evaluate("[gridsmith.state.times.first, gridsmith.state.times.drawn]")
         page.wait_for("gridsmith.state.unfinished.length === 0")
         before, frames = page.processor_seconds(), page.evaluate("gridsmith.state.frames")
         between, drawn = page.evaluate(FRAMES)
         used = (page.processor_seconds() - before) / (page.evaluate("gridsmith.state.frames") - frames)
         problems = page.problems
-    print(f"  page in Chromium: first picture after {ready / 1000:.2f} s ({opened:.2f} s of a processor in its main thread)")
+    print(f"  page in Chromium: first picture after {first / 1000:.2f} s, with all blocks after {ready / 1000:.2f} s ({opened:.2f} s of a processor in its main thread)")
     print(f"  a frame while zooming takes {1000 * used:.1f} ms of a processor in the main thread")
     print("  frames while zooming, ms (median, 95th percentile, longest): drawn in {:.1f}, {:.1f}, {:.1f}; apart {:.1f}, {:.1f}, {:.1f}"
           .format(*quantiles(drawn), *quantiles(between)))

@@ -194,9 +194,10 @@ static size_t add_blocks(const gs_scene *scene, int layer, gs_column *columns) {
     return count;
 }
 
-size_t gs_columns_of(const gs_scene *scene, gs_column *columns) {
+size_t gs_columns_of(const gs_scene *scene, gs_column *columns, size_t *others) {
     size_t count = add_operations(scene, columns);
     count += add_waits(scene, columns + count);
+    *others = count;
     for (int layer = 0; layer < 2; layer++)
         if (scene->layers[layer].stays.count)
             count += add_blocks(scene, layer, columns + count);

@@ -195,6 +195,7 @@ void gs_write_head(gs_writer *writer, const gs_scene *scene, const char *title) 
     gs_write_int(writer, "from", scene->from);
     gs_write_int(writer, "to", scene->to);
     gs_write_uint(writer, "launches", scene->run->launches.count);
+    gs_write_uint(writer, "blocks", scene->layers[0].stays.count);
     gs_write_bool(writer, "predicted", scene->played);
     if (scene->row_word)
         gs_write_string(writer, "row_word", scene->row_word);

@@ -99,22 +99,40 @@ void gs_html_add_report(gs_text *text, const char *summary, const gs_text *repor
     gs_text_free(&json);
 }
 
+static void pack_columns(gs_pack *pack, const gs_scene *scene, const gs_column *columns, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        gs_pack_column(pack, scene, &columns[i]);
+}
+
+/* The arrays of blocks, which the page reads after it has drawn the rest. */
+static void add_blocks(gs_text *text, const gs_scene *scene, const gs_column *columns, size_t count) {
+    gs_text head = {0};
+    gs_writer writer = gs_writer_to(&head);
+    gs_pack pack;
+    gs_write_object(&writer, NULL);
+    gs_write_columns(&writer, columns, count);
+    gs_write_finish(&writer);
+    begin_data(text, "gridsmith-blocks", "", &head, &pack);
+    pack_columns(&pack, scene, columns, count);
+    end_data(text, &pack);
+    text->failed = text->failed || head.failed;
+    gs_text_free(&head);
+}
+
 gs_code gs_html_add_scene(gs_text *text, const gs_scene *scene, const char *title, gs_error *error) {
     gs_column columns[GS_MOST_COLUMNS];
-    size_t count = gs_columns_of(scene, columns);
+    size_t others, count = gs_columns_of(scene, columns, &others);
     gs_text head = {0};
     gs_writer writer = gs_writer_to(&head);
     gs_pack pack;
     gs_write_document(&writer, "gridsmith.view/1");
     gs_write_head(&writer, scene, title);
-    gs_write_columns(&writer, columns, count);
+    gs_write_columns(&writer, columns, others);
     gs_write_finish(&writer);
-    if (!head.failed) {
-        begin_data(text, "gridsmith", title, &head, &pack);
-        for (size_t i = 0; i < count; i++)
-            gs_pack_column(&pack, scene, &columns[i]);
-        end_data(text, &pack);
-    }
+    begin_data(text, "gridsmith", title, &head, &pack);
+    pack_columns(&pack, scene, columns, others);
+    end_data(text, &pack);
+    add_blocks(text, scene, columns + others, count - others);
     bool failed = head.failed || text->failed;
     gs_text_free(&head);
     return failed ? gs_fail_memory(error) : GS_OK;

@@ -4,7 +4,8 @@
  *
  * The data of a scene is a stream of deflate in base64, in a script element of a type that browsers do not execute. In
  * it are, in this order: the length of the JSON (4 bytes, little-endian), the JSON, zeros up to a multiple of 8 bytes,
- * and the arrays that the JSON lists, each with zeros up to a multiple of 8 bytes. src/view/html/data.js reads it.
+ * and the arrays that the JSON lists, each with zeros up to a multiple of 8 bytes. src/view/html/data.js reads it. The
+ * arrays of blocks follow in an element of their own, so that a page can draw all else first.
  */
 #ifndef GS_HTML_H
 #define GS_HTML_H
@@ -63,8 +64,8 @@ typedef struct gs_column {
 
 enum { GS_MOST_COLUMNS = 48 };
 
-/* Lists the arrays of a scene. Returns how many. */
-size_t gs_columns_of(const gs_scene *scene, gs_column *columns);
+/* Lists the arrays of a scene. Returns how many. The first `*others` are not of blocks. */
+size_t gs_columns_of(const gs_scene *scene, gs_column *columns, size_t *others);
 void gs_pack_column(gs_pack *pack, const gs_scene *scene, const gs_column *column);
 
 /* Writes a table of arrays into the JSON. */

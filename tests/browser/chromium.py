@@ -63,7 +63,7 @@ class Page:
         """Opens a file, and waits until it is drawn or says why not."""
         self.problems, self.requests = [], []
         self.call("Page.navigate", url="file://" + os.path.abspath(path))
-        self.wait_for("Boolean(window.gridsmith && (gridsmith.state.frames > 0 || document.querySelector('#message.wrong')))")
+        self.wait_for("Boolean(window.gridsmith && (gridsmith.state.isReady || document.querySelector('#message.wrong')))")
 
     def __enter__(self):
         return self

@@ -293,7 +293,7 @@ def test_several(page):
     page.go(make("two", path))
     check("a page has several runs", page.evaluate("[...document.getElementById('scenes').options].map(one => one.text)"), ["NVIDIA H200, run 1", "NVIDIA H200, run 2"])
     page.evaluate("(select => { select.value = '1'; select.onchange(); })(document.getElementById('scenes'))")
-    page.wait_for("gridsmith.state.scene.launches === 2")
+    page.wait_for("gridsmith.state.isReady && gridsmith.state.scene.launches === 2")
     no_problems(page, "several")
 
 
@@ -307,7 +307,7 @@ def test_hostile(page):
     check("long names are cut", os.path.getsize(path) < 400_000, True)
     page.go(path)
     check("nothing of it is executed", page.evaluate("window.broken"), None)
-    check("no element is made of it", page.evaluate("[document.scripts.length, document.images.length, document.querySelectorAll('#panel script').length]"), [2, 0, 0])
+    check("no element is made of it", page.evaluate("[document.scripts.length, document.images.length, document.querySelectorAll('#panel script').length]"), [3, 0, 0])
     check_in("it is shown as text", names[0], page.evaluate("document.getElementById('panel').textContent"))
     check_in("so is the next", names[1], page.evaluate("document.getElementById('panel').textContent"))
     check_in("the title too", "</title></script>", page.evaluate("document.title"))

@@ -80,9 +80,17 @@ function makeLayer(scene, letter) {
         slots: arrays[letter + "_slots"], slot: arrays[letter + "_slot"], lanes: new Map(), warps: new Map() };
 }
 
+// A scene without its blocks.
 async function readScene(element) {
     const scene = parseScene(await inflate(bytesOfBase64(element.textContent)));
     addClasses(scene);
-    scene.layers = [makeLayer(scene, "a"), makeLayer(scene, "b")];
+    scene.layers = [null, null];
     return scene;
+}
+
+// The blocks, which are in the element after that of the scene.
+async function readBlocks(scene, element) {
+    const blocks = parseScene(await inflate(bytesOfBase64(element.nextElementSibling.textContent)));
+    Object.assign(scene.arrays, blocks.arrays);
+    scene.layers = [makeLayer(scene, "a"), makeLayer(scene, "b")];
 }

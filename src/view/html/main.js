@@ -3,7 +3,7 @@
 const state = { scene: null, from: 0, step: 1, scroll: 0, width: 0, height: 0, scale: 1, columnCount: 0, rows: [],
     open: new Map(), level: new Map(), depth: "sm", layers: "both", search: "", matches: new Set(), chosen: null,
     scope: { key: "gpu", label: "GPU", sms: [] }, theme: "light", columns: new Map(), pool: [], sources: [], unfinished: [], pointer: null,
-    stack: { kinds: new Uint16Array(most), shares: new Float32Array(most), tops: new Int32Array(most) }, drag: null, part: null, isMoved: true, isAsked: false, frames: 0, drawMs: 0, times: {} };
+    stack: { kinds: new Uint16Array(most), shares: new Float32Array(most), tops: new Int32Array(most) }, drag: null, part: null, isMoved: true, isAsked: false, isReady: false, frames: 0, drawMs: 0, times: {} };
 
 const byId = id => document.getElementById(id);
 
@@ -305,33 +305,51 @@ function listen() {
 
 // ---- scenes ----
 
+// All but the blocks is drawn first.
 async function showScene(element) {
+    state.isReady = false;
     const scene = await readScene(element);
-    state.times.read = performance.now();
     useWords(scene);
     prepareRows(scene);
     state.scene = scene;
     state.open.clear();
     state.level.clear();
-    state.columns.clear();
-    state.occupancyNow = null;
-    state.unfinished = [];
     state.scroll = 0;
     state.chosen = null;
     state.search = byId("search").value = "";
     setScope(null);
     document.title = byId("title").textContent = scene.title;
     byId("depth-label").hidden = Boolean(scene.row_word);
-    byId("layers-label").hidden = !(scene.layers[0] && scene.layers[1]) && !scene.isMeasured;
     state.layers = byId("layers").value = "both";
     prepareColors(state);
-    say(summary(scene));
+    say(`reading ${countText(scene.blocks, "block")}...`);
     resize();
-    layRows(state);
+    showRows();
     showLaunches();
     draw(state);
-    state.times.drawn = performance.now();
+    state.times.first = performance.now();
     fillPanel(state);
+    if (scene.blocks > 100000) /* lets the browser show it */
+        await new Promise(done => requestAnimationFrame(() => setTimeout(done)));
+    await readBlocks(scene, element);
+    if (state.scene !== scene)
+        return;
+    findAlike(scene);
+    byId("layers-label").hidden = !(scene.layers[0] && scene.layers[1]) && !scene.isMeasured;
+    say(summary(scene));
+    showRows();
+    draw(state);
+    state.times.drawn = performance.now();
+    state.isReady = true;
+}
+
+// Rows as they are now, without what was known of others.
+function showRows() {
+    state.columns.clear();
+    state.unfinished = [];
+    state.occupancyNow = null;
+    state.isMoved = true;
+    layRows(state);
 }
 
 function listScenes(elements) {

@@ -190,7 +190,7 @@ async function begin() {
         choose(key, chosen[key]);
     find("theme").onclick = () => setTheme(theme === "dark" ? "light" : "dark");
     new ResizeObserver(update).observe(find("plots"));
-    window.gridsmith = { state: { frames: 1 }, limitsOf, choose, chosen, data };
+    window.gridsmith = { state: { isReady: true }, limitsOf, choose, chosen, data };
 }
 
 begin();

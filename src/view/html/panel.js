@@ -120,7 +120,7 @@ function summary(scene) {
     const parts = [countText(scene.launches, "launch").replace("launchs", "launches")];
     if (blocks)
         parts.push(countText(blocks, "block"));
-    else
+    else if (!scene.blocks)
         parts.push("blocks are not shown");
     if (scene.timed)
         parts.push(durationText(scene.to - scene.from));
