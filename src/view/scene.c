@@ -1,9 +1,9 @@
 /*
  * scene.c: makes scenes: their functions and colors, and all steps in order.
  *
- * Launches of one kernel have one color. The colors are those of Okabe and Ito, which people with any kind of color
- * vision can tell apart; further functions get lighter and darker ones. If there are more functions than clear colors,
- * the heaviest get those.
+ * Launches of one kernel have one color. The first seven colors are those of Okabe and Ito, the next two those of Tol,
+ * which people with any kind of color vision can tell apart; further functions get lighter and darker ones. If there
+ * are more functions than clear colors, the heaviest get those.
  */
 #include "scene.h"
 
@@ -12,7 +12,8 @@
 
 /* ---- colors ---- */
 
-static const uint32_t palette[] = {0x0072b2, 0xe69f00, 0x009e73, 0xcc79a7, 0x56b4e9, 0xd55e00, 0xf0e442};
+static const uint32_t palette[] = {0x0072b2, 0xe69f00, 0x009e73, 0xcc79a7, 0x56b4e9,
+                                   0xd55e00, 0xf0e442, 0x882255, 0x999933};
 
 enum { CLEAR_COLORS = GS_COUNT(palette) };
 

@@ -6,7 +6,7 @@ const themes = {
     dark: { back: "#17181c", front: "#ececf1", soft: "#a2a2ad", line: "#383a42", band: "#202228", mark: "#ffffff", dim: 0.2 },
 };
 const buildMs = 10; // of a frame, for pyramids; what is not built then comes in later frames
-const labelWidth = 118, letterWidth = 6.3, mostLabels = 500;
+const labelWidth = 118, letterWidth = 6.8, mostLabels = 500;
 const resources = [
     { name: "warps", text: "warps", color: { light: "#0072b2", dark: "#56b4e9" }, dash: [] },
     { name: "registers", text: "registers", color: { light: "#c55300", dark: "#e69f00" }, dash: [7, 3] },
@@ -101,9 +101,9 @@ function timeText(time, precision) {
     return `${(time / size).toFixed(decimals)} ${name}`;
 }
 
-function durationText(time) {
+function durationText(time, digits = 4) {
     const [size, name] = unitOf(time);
-    return `${Number((time / size).toPrecision(4))} ${name}`;
+    return `${Number((time / size).toPrecision(digits))} ${name}`;
 }
 
 function niceStep(least) {

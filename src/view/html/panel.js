@@ -77,8 +77,8 @@ function shapeParts(scene, shape) {
 }
 
 function launchRow(state, i) {
-    const scene = state.scene, { op_blocks, op_start, op_all_started } = scene.arrays, row = element("tr");
-    const start = Number.isNaN(op_start[i]) ? "never" : scene.timed ? timeText(op_start[i], 1) : columnText(scene, op_start[i]);
+    const scene = state.scene, { op_blocks, op_start } = scene.arrays, row = element("tr");
+    const start = Number.isNaN(op_start[i]) ? "never" : scene.timed ? durationText(op_start[i], 6) : columnText(scene, op_start[i]);
     const waited = waitsOfOperation(scene, i).reduce((sum, wait) => sum + scene.arrays.wait_to[wait] - scene.arrays.wait_from[wait], 0);
     row.className = "link";
     cells(row, "td", [scene.ids && scene.ids[i] ? scene.ids[i] : String(i + 1), numbers.format(op_blocks[i]), start,
