@@ -125,7 +125,11 @@ static void check_rows(const gs_gpu *gpu, const gs_run *run, const char *svg) {
         }
     }
     assert_int_equal(sms, gpu->sms);
-    assert_int_equal(count_words(svg, " on SM "), paths);
+    enum { MOST_NAMED = 21 }; /* with more functions, a column shows the largest */
+    if (scene.functions.count <= MOST_NAMED)
+        assert_int_equal(count_words(svg, " on SM "), paths);
+    else
+        assert_non_null(strstr(svg, "rows show the function that takes most"));
     gs_scene_clear(&scene);
 }
 

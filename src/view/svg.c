@@ -72,6 +72,8 @@ static void put_counts(struct picture *picture) {
         gs_text_add(text, ", ");
         gs_put_duration(text, scene->to - scene->from);
     }
+    if (scene->functions.count > MOST_LEGEND)
+        gs_text_add(text, "; rows show the function that takes most of the SM");
     if (scene->counts_differ)
         gs_text_add(text, "; differs from the measurement: black lines above rows");
 }
@@ -345,7 +347,7 @@ static void stack_function(struct picture *picture, uint32_t function, double *s
     }
 }
 
-/* A path of one function in one row: a rectangle for each run of equal columns. */
+/* A path of one function in one row: a rectangle for each run of equal columns. `label`: of its title; NULL: none. */
 static void put_path(struct picture *picture, uint32_t function, const char *label) {
     gs_text *text = picture->text;
     bool is_begun = false;
@@ -362,9 +364,13 @@ static void put_path(struct picture *picture, uint32_t function, const char *lab
     }
     if (!is_begun)
         return;
-    gs_text_add(text, "\"><title>");
-    put_short_name(text, picture->scene.functions.data[function].name, 100);
-    gs_text_add(text, " on %s</title></path>\n", label);
+    if (label) {
+        gs_text_add(text, "\"><title>");
+        put_short_name(text, picture->scene.functions.data[function].name, 100);
+        gs_text_add(text, " on %s</title></path>\n", label);
+    } else {
+        gs_text_add(text, "\"/>\n");
+    }
     for (int x = 0; x < COLUMNS; x++)
         picture->tops[x] += picture->heights[x];
 }
@@ -392,6 +398,23 @@ static void count_functions(struct picture *picture) {
             picture->left[x] += strip->shares[strip->functions[i] * (strip->columns + 2) + x] > 0;
 }
 
+/* With many functions a column shows only the one that takes most, as high as all of them together. */
+static void keep_largest(gs_strip *strip) {
+    for (size_t x = 0; x < strip->columns; x++) {
+        double sum = 0, *largest = NULL;
+        for (size_t i = 0; i < strip->function_count; i++) {
+            double *share = &strip->shares[strip->functions[i] * (strip->columns + 2) + x];
+            sum += *share;
+            if (!largest || *share > *largest)
+                largest = share;
+        }
+        for (size_t i = 0; i < strip->function_count; i++)
+            strip->shares[strip->functions[i] * (strip->columns + 2) + x] = 0;
+        if (largest)
+            *largest = sum;
+    }
+}
+
 /* Rows of the scene from `first` to before `last`, as one. SMs that are alike need only one of them. */
 static void put_row(struct picture *picture, size_t first, size_t last) {
     const gs_scene *scene = &picture->scene;
@@ -403,6 +426,8 @@ static void put_row(struct picture *picture, size_t first, size_t last) {
     put_sms(&label, sms, (size_t)count);
     gs_strip_fill(&picture->strip, scene, sms, last - first == 1 ? 1 : count);
     memset(picture->tops, 0, COLUMNS * sizeof *picture->tops);
+    if (scene->functions.count > MOST_LEGEND)
+        keep_largest(&picture->strip);
     count_functions(picture);
     gs_text_add(picture->text,
                 "<rect x=\"%d\" y=\"%.1f\" width=\"%d\" height=\"%.1f\" fill=\"#f4f4f6\"/><g "
@@ -411,7 +436,7 @@ static void put_row(struct picture *picture, size_t first, size_t last) {
                 1.0 / UNITS);
     for (size_t i = 0; i < picture->strip.function_count; i++) {
         stack_function(picture, picture->strip.functions[i], sums);
-        put_path(picture, picture->strip.functions[i], label.data ? label.data : "");
+        put_path(picture, picture->strip.functions[i], scene->functions.count > MOST_LEGEND ? NULL : label.data);
     }
     put_differences(picture);
     gs_text_add(picture->text, "</g>\n");

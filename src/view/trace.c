@@ -3,8 +3,9 @@
  *
  * Processes are: the streams, with a thread each; what waits, as slices; the occupancy of the GPU, as counters; and
  * each SM. Slices of one thread must not overlap, so an SM has a thread for each lane. If a trace would have more than
- * MOST_SLICES blocks, the blocks of a launch on an SM are one slice, with their number, and the trace says so. Without
- * times each launch or exit takes one millisecond.
+ * MOST_SLICES blocks, the blocks of a launch on an SM are one slice, with their number; if these are too many, SMs are
+ * left out; and of waits the longest remain. The trace says so. Without times each launch or exit takes one
+ * millisecond.
  */
 #include "scene.h"
 
@@ -24,7 +25,9 @@ enum {
 struct trace {
     gs_writer writer;
     gs_scene scene;
-    bool is_brief; /* blocks of a launch on an SM are one slice */
+    bool is_brief;         /* blocks of a launch on an SM are one slice */
+    bool is_briefer;       /* even these are too many: SMs are left out */
+    int64_t shortest_wait; /* waits that are not longer are left out */
 };
 
 static int64_t to_ns(const struct trace *trace, int64_t at) {
@@ -182,6 +185,27 @@ static int compare_waits(const void *first, const void *second) {
     return (a->operation > b->operation) - (a->operation < b->operation);
 }
 
+static int compare_longest(const void *first, const void *second) {
+    int64_t a = *(const int64_t *)first, b = *(const int64_t *)second;
+    return a > b ? -1 : a < b;
+}
+
+/* If there are too many waits, the longest remain. */
+static gs_code choose_waits(struct trace *trace, gs_error *error) {
+    size_t count = trace->scene.waits.count;
+    if (count <= MOST_SLICES)
+        return GS_OK;
+    int64_t *lengths = malloc(count * sizeof *lengths);
+    if (!lengths)
+        return gs_fail_memory(error);
+    for (size_t i = 0; i < count; i++)
+        lengths[i] = trace->scene.waits.data[i].to - trace->scene.waits.data[i].from;
+    qsort(lengths, count, sizeof *lengths, compare_longest);
+    trace->shortest_wait = lengths[MOST_SLICES];
+    free(lengths);
+    return GS_OK;
+}
+
 static gs_code put_waits(struct trace *trace, gs_error *error) {
     const gs_scene *scene = &trace->scene;
     struct lanes lanes = {0};
@@ -192,6 +216,8 @@ static gs_code put_waits(struct trace *trace, gs_error *error) {
     name_process(&trace->writer, WAITS, "waiting");
     for (size_t i = 0; i < scene->waits.count && code == GS_OK; i++) {
         size_t named = lanes.count;
+        if (scene->waits.data[i].to - scene->waits.data[i].from <= trace->shortest_wait)
+            continue;
         int32_t lane = take_lane(&lanes, scene->waits.data[i].from, scene->waits.data[i].to);
         if (lane >= THREADS) /* nobody reads so many */
             continue;
@@ -297,6 +323,26 @@ static size_t join_launches(const gs_stay *stays, size_t count, size_t *at, gs_s
     return found;
 }
 
+/* How many slices there are if the blocks of a launch on an SM are one. SIZE_MAX: out of memory. */
+static size_t count_joined(const gs_scene *scene, gs_error *error) {
+    const gs_scene_layer *layer = &scene->layers[0];
+    int32_t *last =
+        malloc((scene->run->launches.count + 1) * sizeof *last); /* the SM on which a launch was seen last */
+    size_t count = 0;
+    if (!last) {
+        gs_fail_memory(error);
+        return SIZE_MAX;
+    }
+    for (size_t i = 0; i < scene->run->launches.count; i++)
+        last[i] = -1;
+    for (size_t i = 0; i < layer->stays.count; i++) {
+        count += last[layer->stays.data[i].launch] != layer->stays.data[i].sm;
+        last[layer->stays.data[i].launch] = layer->stays.data[i].sm;
+    }
+    free(last);
+    return count;
+}
+
 static gs_code put_sms(struct trace *trace, gs_error *error) {
     const gs_scene_layer *layer = &trace->scene.layers[0];
     size_t launches = trace->scene.run->launches.count;
@@ -331,7 +377,11 @@ static void put_notes(struct trace *trace) {
     gs_write_string(writer, "time",
                     trace->scene.is_timed ? "as predicted or recorded" : "one millisecond a launch or exit");
     if (trace->is_brief)
-        gs_write_string(writer, "blocks", "too many: a slice is all blocks of a launch on an SM");
+        gs_write_string(writer, "blocks",
+                        trace->is_briefer ? "too many: SMs are left out, the counters say how full they are"
+                                          : "too many: a slice is all blocks of a launch on an SM");
+    if (trace->shortest_wait)
+        gs_write_us(writer, "waits_longer_than_us", to_ns(trace, trace->shortest_wait));
     gs_write_end(writer);
 }
 
@@ -343,6 +393,13 @@ static gs_code trace_run(gs_view *view, const gs_gpu *gpu, const gs_run *run, gs
     if (code != GS_OK)
         return code;
     trace.is_brief = trace.scene.layers[0].stays.count > MOST_SLICES;
+    size_t joined = trace.is_brief ? count_joined(&trace.scene, error) : 0;
+    trace.is_briefer = joined > MOST_SLICES;
+    code = joined == SIZE_MAX ? GS_E_MEMORY : choose_waits(&trace, error);
+    if (code != GS_OK) {
+        gs_scene_clear(&trace.scene);
+        return code;
+    }
     gs_write_object(writer, NULL);
     gs_write_string(writer, "displayTimeUnit", "ns");
     put_notes(&trace);
@@ -352,7 +409,7 @@ static gs_code trace_run(gs_view *view, const gs_gpu *gpu, const gs_run *run, gs
         code = put_waits(&trace, error);
     if (code == GS_OK && trace.scene.layers[0].stays.count)
         code = put_counters(&trace, error);
-    if (code == GS_OK)
+    if (code == GS_OK && !trace.is_briefer)
         code = put_sms(&trace, error);
     gs_write_finish(writer);
     gs_scene_clear(&trace.scene);

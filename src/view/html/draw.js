@@ -5,7 +5,7 @@ const themes = {
     light: { back: "#ffffff", front: "#1b1b1f", soft: "#5c5c66", line: "#d9d9e0", band: "#f3f3f6", mark: "#000000", dim: 0.16 },
     dark: { back: "#17181c", front: "#ececf1", soft: "#a2a2ad", line: "#383a42", band: "#202228", mark: "#ffffff", dim: 0.2 },
 };
-const buildMs = 10; // of a frame, for pyramids; what is not built then comes in later frames
+const mostBuildMs = 8; // of a frame, for pyramids; what is not built then comes in later frames
 const labelWidth = 118, letterWidth = 6.8, mostLabels = 500;
 const resources = [
     { name: "warps", text: "warps", color: { light: "#0072b2", dark: "#56b4e9" }, dash: [] },
@@ -68,7 +68,7 @@ function prepareColors(state) {
 function colorOfOperation(state, i) {
     const number = state.scene.arrays.op_function[i];
     return number < state.colors.length ? state.colors[number]
-        : { css: themes[state.theme].soft, text: themes[state.theme].back };
+        : { css: themes[state.theme].soft, pixel: pixelOf(rgbOf(themes[state.theme].soft)), text: themes[state.theme].back };
 }
 
 // ---- time ----
@@ -118,6 +118,7 @@ function drawAxis(state, bottom) {
     pen.strokeStyle = theme.line;
     pen.fillStyle = theme.soft;
     pen.textBaseline = "middle";
+    state.ticks = [];
     scene.timed ? drawTimes(state, bottom) : drawColumns(state, bottom);
     pen.beginPath();
     pen.moveTo(0, axisHeight - 0.5);
@@ -126,6 +127,7 @@ function drawAxis(state, bottom) {
 }
 
 function drawTick(state, x, bottom) {
+    state.ticks.push(x);
     state.pen.beginPath();
     state.pen.moveTo(x, axisHeight - 6);
     state.pen.lineTo(x, bottom);
@@ -172,6 +174,9 @@ function firstAfter(list, endOf, time) {
     return low;
 }
 
+// Bars that are narrower are written into the image; there can be many.
+const leastWidth = 3;
+
 // Calls `draw(i, x, width)` for what is in view. Of those that share a pixel, only the first is drawn.
 function eachBar(state, list, fromOf, toOf, draw) {
     const to = timeAt(state, state.width);
@@ -181,7 +186,7 @@ function eachBar(state, list, fromOf, toOf, draw) {
         if (from > to)
             break;
         const x = Math.max(xOf(state, from), labelWidth), end = Math.min(xOf(state, toOf(i)), state.width);
-        if (end <= drawn)
+        if (end - drawn < 0.5)
             continue;
         const width = Math.max(end - x, 1);
         draw(i, x, width);
@@ -216,6 +221,8 @@ function waitText(scene, i) {
 function drawWaits(state, row, y) {
     const { pen, scene } = state, { wait_from, wait_to, wait_op } = scene.arrays;
     eachBar(state, row.lane, i => wait_from[i], i => wait_to[i], (i, x, width) => {
+        if (width < leastWidth)
+            return;
         const color = colorOfOperation(state, wait_op[i]);
         pen.fillStyle = color.css;
         pen.fillRect(x, y + 2, width, row.height - 4);
@@ -233,6 +240,8 @@ function drawWaits(state, row, y) {
 }
 
 function drawOperation(state, i, x, y, width, height) {
+    if (width < leastWidth)
+        return;
     const color = colorOfOperation(state, i);
     state.pen.fillStyle = color.css;
     state.pen.fillRect(x, y, Math.max(width - (width > 3 ? 0.7 : 0), 1), height);
@@ -260,6 +269,24 @@ function drawStream(state, row, y) {
             if (both && startDiffers(scene, i) && Math.abs(xOf(state, op_start[i]) - x) > 4)
                 drawDifference(state, x, y, xOf(state, op_start[i]), row.height);
         });
+}
+
+// The narrow bars of a row of waits or of a stream.
+function paintBars(state, image, row, top) {
+    const scene = state.scene, { wait_from, wait_to, wait_op, op_start, op_measured_start, op_measured_end } = scene.arrays;
+    const paint = (of, first, last) => (i, x, width) => {
+        const left = Math.floor((x - labelWidth) * state.scale);
+        if (width < leastWidth)
+            paintRect(image, left, top + Math.round(first * state.scale), left + Math.max(1, Math.round(width * state.scale)),
+                top + Math.round(last * state.scale), colorOfOperation(state, of(i)).pixel);
+    };
+    if (row.kind !== "stream")
+        return eachBar(state, row.lane, i => wait_from[i], i => wait_to[i], paint(i => wait_op[i], 2, row.height - 2));
+    const both = scene.isMeasured && state.layers === "both", half = both ? row.height / 2 : row.height - 2;
+    if (state.layers !== "1" || !scene.isMeasured)
+        eachBar(state, row.operations, i => op_start[i], i => operationEnd(scene, i), paint(i => i, both ? half : 2, row.height - 2));
+    if (scene.isMeasured && state.layers !== "0")
+        eachBar(state, row.measured, i => op_measured_start[i], i => op_measured_end[i], paint(i => i, 1, half - 1));
 }
 
 // A line from where a launch was measured to where it is predicted.
@@ -343,10 +370,12 @@ function columnsInView(state, number, sm) {
         columns = state.pool.pop();
         if (!columns || columns.count !== state.columnCount)
             columns = makeColumns(state.columnCount);
-        const mayBuild = performance.now() - state.began < buildMs;
-        if (!columnsOf(state.scene, state.scene.layers[number], state.sources[number], state.scene.alike[sm], state.from,
-            state.step / state.scale, columns, mayBuild))
+        const source = state.sources[number], mustBuild = source && !source.sms[state.scene.alike[sm]], began = performance.now();
+        if (!columnsOf(state.scene, state.scene.layers[number], source, state.scene.alike[sm], state.from,
+            state.step / state.scale, columns, state.buildMs > 0))
             state.unfinished.push(key);
+        else if (mustBuild)
+            state.buildMs -= performance.now() - began;
         state.columns.set(key, columns);
     }
     return columns;
@@ -513,6 +542,8 @@ function drawBlockNames(state, row, y) {
 }
 
 function paintRow(state, image, row, top) {
+    if (isBars(row))
+        return paintBars(state, image, row, top);
     if (row.kind !== "sms")
         return paintBlocks(state, image, row, top);
     const height = Math.floor(row.height * state.scale / row.layers.length);
@@ -529,8 +560,12 @@ function drawRowNames(state, row, y) {
             drawStripNames(state, row, rowColumns(state, row, number), y + place * height, height));
 }
 
+function isBars(row) {
+    return row.kind === "waits" || row.kind === "more" || row.kind === "stream";
+}
+
 function isPainted(row) {
-    return row.kind === "sms" || row.kind === "blocks" || row.kind === "warps";
+    return isBars(row) || row.kind === "sms" || row.kind === "blocks" || row.kind === "warps";
 }
 
 // All rows of SMs that are in view, as one image.
@@ -545,11 +580,14 @@ function paintRows(state, rows) {
         return;
     const picture = imageOf(state, width, bottom - top), back = pixelOf(rgbOf(themes[state.theme].back));
     const band = pixelOf(rgbOf(themes[state.theme].band)), image = { pixels: picture.pixels, width, height: bottom - top };
+    const line = pixelOf(rgbOf(themes[state.theme].line));
     image.pixels.fill(back, 0, width * image.height);
+    for (const x of state.ticks)
+        paintRect(image, Math.floor((x - labelWidth) * scale), 0, Math.floor((x - labelWidth) * scale) + 1, image.height, line);
     let odd = false;
     for (const row of rows.filter(isPainted)) {
         const y = Math.round((row.y - state.scroll) * scale) - top;
-        odd = !odd;
+        odd = !odd && !isBars(row);
         if (odd)
             paintRect(image, 0, y, width, y + Math.round(row.height * scale), band);
         paintRow(state, image, row, y);
@@ -625,7 +663,7 @@ function draw(state) {
     pen.fillRect(0, 0, state.width, state.height);
     pen.font = "11px system-ui, 'DejaVu Sans', sans-serif";
     state.labels = 0;
-    state.began = began;
+    state.buildMs = mostBuildMs;
     forgetUnfinished(state);
     if (state.isMoved)
         forgetColumns(state);
