@@ -287,11 +287,44 @@ static void the_table_needs_no_list_of_blocks(void **state) {
     }
 }
 
+/* ---- scenes ---- */
+
+/* The clock of a recording begins in 1970; what is shown of it begins with its first block. */
+static void pictures_of_recordings_begin_with_their_first_block(void **state) {
+    (void)state;
+    gs_error error;
+    gs_runs *runs = gs_runs_open(test_path("scenarios/h200-urgent.json"), &error);
+    gs_run *run = gs_runs_next(runs, &error);
+    gs_gpu *gpu = gs_gpu_open("h200", NULL);
+    gs_played played;
+    gs_run *prediction = gs_predict_played(gpu, run, &(gs_predict_options){.follow = true}, &played, &error);
+    gs_scene_source source = {.gpu = gpu, .run = prediction, .measured = run, .played = &played};
+    gs_scene scene;
+    assert_non_null(prediction);
+    assert_int_equal(gs_scene_make(&scene, &source, &error), GS_OK);
+    assert_int_equal(scene.from, 0);
+    assert_in_range(scene.to, 900000, 1100000);
+    assert_int_equal(scene.waits.count, 4);
+    for (size_t i = 0; i < scene.waits.count; i++)
+        assert_true(scene.waits.data[i].from >= 0 && scene.waits.data[i].to <= scene.to);
+    assert_int_equal(scene.counts_differ, 0);
+    gs_scene_clear(&scene);
+    gs_played_clear(&played);
+    gs_run_free(prediction);
+    gs_run_free(run);
+    gs_runs_close(runs);
+    gs_gpu_free(gpu);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_view_shows_every_block),      cmocka_unit_test(csv_has_a_row_a_block),
-        cmocka_unit_test(names_are_escaped_in_pictures),     cmocka_unit_test(the_table_shows_each_event_and_who_waits),
-        cmocka_unit_test(lists_of_numbers_are_short),        cmocka_unit_test(runs_of_numbers_are_shown_like_numbers),
+        cmocka_unit_test(pictures_of_recordings_begin_with_their_first_block),
+        cmocka_unit_test(every_view_shows_every_block),
+        cmocka_unit_test(csv_has_a_row_a_block),
+        cmocka_unit_test(names_are_escaped_in_pictures),
+        cmocka_unit_test(the_table_shows_each_event_and_who_waits),
+        cmocka_unit_test(lists_of_numbers_are_short),
+        cmocka_unit_test(runs_of_numbers_are_shown_like_numbers),
         cmocka_unit_test(the_table_needs_no_list_of_blocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -131,11 +131,12 @@ gs_code gs_scene_add_layers(gs_scene *scene, const gs_run *measured, gs_error *e
     if (stays->timed && !others->timed) /* when its blocks ran is not known */
         gs_stays_free(others);
     int64_t first_ns = stays->first_ns;
-    if (scene->timeline && stays->timed) {
+    scene->keeps_clock = scene->timeline && gs_run_is_program(scene->run);
+    if (scene->keeps_clock && stays->timed) {
         shift_stays(stays, first_ns);
         shift_stays(others, first_ns);
     }
-    scene->origin_ns = scene->timeline ? 0 : first_ns;
+    scene->origin_ns = scene->keeps_clock ? 0 : first_ns;
     scene->to = gs_max(gs_max(stays->horizon, others->horizon), 1);
     for (int i = 0; i < 2 && code == GS_OK; i++)
         code = index_stays(&scene->layers[i], scene->gpu->sms, error);

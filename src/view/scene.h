@@ -72,6 +72,7 @@ typedef struct gs_scene {
     const gs_timeline *timeline;      /* NULL: not known */
     const char *row_word, *time_word; /* what rows are, if not SMs; the unit of time, if not nanoseconds; or NULL */
     bool is_timed;
+    bool keeps_clock; /* times are those of the run; otherwise they count from the first block, and nothing is before */
     int64_t origin_ns, from, to;                              /* what is shown lies between `from` and `to` */
     gs_scene_layer layers[2];                                 /* what is shown; and what was measured */
     int64_t blocks_compared, blocks_elsewhere, counts_differ; /* counts: of launches on SMs */
@@ -130,6 +131,9 @@ gs_code gs_scene_add_layers(gs_scene *scene, const gs_run *measured, gs_error *e
 gs_code gs_scene_add_rows(gs_scene *scene, gs_error *error);
 gs_code gs_scene_add_operations(gs_scene *scene, gs_error *error);
 gs_code gs_scene_add_waits(gs_scene *scene, gs_error *error);
+
+/* A time of the run as a time of the scene. */
+int64_t gs_scene_time(const gs_scene *scene, int64_t time_ns);
 
 /* Whether `run` says of any block where it is. */
 bool gs_run_has_placed(const gs_run *run);

@@ -13,8 +13,11 @@ enum { MOST_ROWS = 64 }; /* of launches without a stream; then they overlap in t
 
 /* ---- times ---- */
 
-static int64_t shifted(const gs_scene *scene, int64_t time_ns) {
-    return time_ns == GS_NO_TIME ? GS_NO_TIME : time_ns - scene->origin_ns;
+/* The clock of a recording begins at any time, but the host may count from 0. */
+int64_t gs_scene_time(const gs_scene *scene, int64_t time_ns) {
+    if (time_ns == GS_NO_TIME)
+        return GS_NO_TIME;
+    return scene->keeps_clock ? time_ns : gs_max(time_ns, scene->origin_ns) - scene->origin_ns;
 }
 
 static const gs_issue *issue_of(const gs_run *run, size_t operation) {
@@ -27,11 +30,11 @@ static void take_courses(gs_scene *scene) {
         const gs_course *course = &scene->timeline->operations[i].course;
         const gs_issue *issue = issue_of(scene->run, i);
         gs_scene_operation *operation = &scene->operations.data[i];
-        operation->arrived = course->arrived_ns;
-        operation->start = course->start_ns;
-        operation->end = course->end_ns;
-        operation->measured_start = shifted(scene, issue->start_ns);
-        operation->measured_end = shifted(scene, issue->end_ns);
+        operation->arrived = gs_scene_time(scene, course->arrived_ns);
+        operation->start = gs_scene_time(scene, course->start_ns);
+        operation->end = gs_scene_time(scene, course->end_ns);
+        operation->measured_start = gs_scene_time(scene, issue->start_ns);
+        operation->measured_end = gs_scene_time(scene, issue->end_ns);
     }
 }
 

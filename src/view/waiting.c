@@ -29,26 +29,26 @@ static uint32_t add_text(gs_scene *scene, size_t event) {
 /* ---- with times ---- */
 
 static gs_code add_timed(gs_scene *scene, size_t operation, gs_error *error) {
-    const gs_scene_operation *times = &scene->operations.data[operation];
     gs_wait waits[GS_MOST_WAITS];
     size_t count = gs_timeline_waits(scene->timeline, operation, waits);
     bool is_launch = operation < scene->run->launches.count;
     uint32_t text = is_launch && count ? add_text(scene, scene->run->launches.data[operation].event) : GS_NO_NUMBER;
-    int64_t at = times->arrived;
+    const gs_course *course = &scene->timeline->operations[operation].course;
+    int64_t at = course->arrived_ns;
     gs_code code = GS_OK;
     for (size_t i = 0; i < count && code == GS_OK; i++) {
         if (waits[i].reason == GS_REASON_HOST)
             at -= waits[i].ns;
         if (waits[i].reason == GS_REASON_REST)
-            at = times->start;
+            at = course->start_ns;
         gs_scene_wait wait = {.operation = (uint32_t)operation,
                               .behind = waits[i].behind == SIZE_MAX ? GS_NO_NUMBER : (uint32_t)waits[i].behind,
                               .reason = (uint8_t)waits[i].reason,
                               .lack = (uint8_t)waits[i].lack,
                               .text = waits[i].reason == GS_REASON_HOST ? GS_NO_NUMBER : text,
-                              .from = at,
-                              .to = at + waits[i].ns};
-        at = wait.to;
+                              .from = gs_scene_time(scene, at),
+                              .to = gs_scene_time(scene, at + waits[i].ns)};
+        at += waits[i].ns;
         code = add_wait(scene, &wait, error);
     }
     return code;

@@ -147,6 +147,10 @@ class Page:
         """Waits until two frames were drawn."""
         self.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
+    def paper(self):
+        """The page as PDF."""
+        return base64.b64decode(self.call("Page.printToPDF", landscape=True, printBackground=True)["data"])
+
     def processor_seconds(self):
         """What the main thread of the page has used of a processor so far."""
         if not self.is_measuring:

@@ -3,6 +3,7 @@
 #   python3 test_page.py GRIDSMITH SOURCE_DIR
 import json
 import os
+import re
 import subprocess
 import shutil
 import sys
@@ -249,6 +250,9 @@ def test_themes(page):
     check("paper is white", pixel(page, 5, 845 - 70), page.evaluate("rgbOf(themes.light.back)"))
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     check("dark again", page.evaluate("gridsmith.state.theme"), "dark")
+    paper = page.paper()
+    check("a page of paper", len(re.findall(rb"/Type\s*/Page[^s]", paper)), 1)
+    check("with the picture on it", len(re.findall(rb"/Subtype\s*/Image", paper)) > 0, True)
     no_problems(page, "themes")
 
 

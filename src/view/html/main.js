@@ -39,6 +39,8 @@ function recolored() {
 
 function resize() {
     const box = byId("plot"), width = box.clientWidth, height = box.clientHeight;
+    if (state.isPrinting) /* the picture is scaled to the paper */
+        return;
     if (state.scene && width === state.width && height === state.height && state.scale === (window.devicePixelRatio || 1))
         return;
     const full = state.scene && state.width > labelWidth ? state.step * (state.width - labelWidth) : 0;
@@ -269,6 +271,7 @@ function onKey(event) {
 
 // Paper is white.
 function onPrint() {
+    state.isPrinting = true;
     state.themeBefore = state.theme;
     setTheme("light");
     draw(state);
@@ -287,7 +290,11 @@ function listen() {
     canvas.addEventListener("wheel", onWheel, { passive: false });
     addEventListener("keydown", onKey);
     addEventListener("beforeprint", onPrint);
-    addEventListener("afterprint", () => setTheme(state.themeBefore));
+    addEventListener("afterprint", () => {
+        state.isPrinting = false;
+        setTheme(state.themeBefore);
+        resize();
+    });
     new ResizeObserver(resize).observe(byId("plot"));
     byId("search").oninput = event => search(event.target.value);
     byId("depth").onchange = event => setDepth(event.target.value);
