@@ -74,8 +74,8 @@ check "help" 0 "$program" --help
 says "predict"
 check "version" 0 "$program" --version
 check "no command" 2 "$program"
-mistake "unknown command" 'there is no command "prdict"' "$program" prdict
-for command in predict check occupancy gpus fuzz replay shrink fit record probe bound reshape verify zoo serve status top; do
+mistake "unknown command" 'there is no command "prdict" (did you mean "predict"?)' "$program" prdict
+for command in $("$program" completion bash | sed -n "s/.*--version help \([a-z ]*\)'.*/\1/p"); do
     check "help of $command" 0 "$program" $command --help
     says "usage: gridsmith $command"
     check "help for $command" 0 "$program" help $command
@@ -90,6 +90,31 @@ for command in predict check occupancy gpus fuzz replay shrink fit record probe 
     fi
 done
 
+# ---- completion ----
+# complete WORD...: what bash would offer for a command line.
+complete() {
+    bash -c '. "$0"; COMP_WORDS=(gridsmith "$@"); COMP_CWORD=$#; _gridsmith; printf "%s\n" "${COMPREPLY[@]}"' "$work/bash" "$@"
+}
+"$program" completion bash >"$work/bash"
+if command -v bash >/dev/null; then
+    check "complete a command" 0 complete pred
+    says "predict"
+    check "complete an option" 0 complete predict --ex
+    says "--explain"
+    check "complete a GPU" 0 complete predict --gpu h2
+    says "h200"
+    check "complete a verb" 0 complete zoo ben
+    says "bench"
+    check "complete a file" 0 complete predict scenarios/case-1.1
+    says "scenarios/case-1.1.json"
+fi
+for shell in zsh fish; do
+    check "completion of $shell" 0 "$program" completion $shell
+    says "explain"
+    command -v $shell >/dev/null && check "syntax of $shell" 0 $shell -n "$work/out"
+done
+mistake "completion of another shell" 'there is no completion for "csh"' "$program" completion csh
+
 # ---- answers ----
 check "predict" 0 "$program" predict scenarios/case-1.1.json
 says "0, 2, .. 80"
@@ -97,6 +122,9 @@ check "explain" 0 "$program" predict --explain scenarios/case-2.1.json
 says "partition 0 of every SM has no room for another 255-register warp, and warps do not step aside"
 check "standard input" 0 sh -c "'$program' predict - <scenarios/case-1.1.json"
 says "1, 3, .. 81"
+echo '{"schema":"gridsmith.run/1","gpu":"h200","events":[{"op":"launch","kernel":"k","blocks":1,"threads":32,
+"registers":16,"shared_bytes":0,"duration_us":1,"spread_us":0}]}' >"$work/spread.json"
+check "a default, given" 0 "$program" predict "$work/spread.json"
 check "gzip" 0 "$program" predict --json --run 1 corpus/h200-starter.jsonl.gz
 says '"gpu":"h200"'
 check "another GPU" 0 "$program" predict --gpu h200 scenarios/case-1.1.json
@@ -321,7 +349,7 @@ says "all            40        40 100.0%"
 check "replay of two files" 0 "$program" replay "$work/runs.jsonl" "$work/again.jsonl"
 says "all            80        80 100.0%"
 check "replay differs" 1 "$program" replay --policy round-robin --mismatches 2 "$work/runs.jsonl"
-says "runs.jsonl:1, run 0, plain"
+says "runs.jsonl:2, run 0, plain"
 check "replay json" 0 "$program" replay --json scenarios/case-1.1.json
 documents gridsmith.score/1
 says '"classes":{"case 1.1: equal room, ties in even-then-odd order":{"runs":1,"runs_exact":1,"launches":3,'
@@ -339,9 +367,9 @@ mistake "one run and many" "--index plays one run" "$program" fuzz --device mode
 mistake "resume nothing" "--resume needs the file" "$program" fuzz --device model:rtx3090 --resume
 mistake "runs to standard output" "--out takes the name of a file" "$program" fuzz --device model:rtx3090 --out -
 mistake "a file to fuzz" '"runs.jsonl" is not an option' "$program" fuzz --device model:rtx3090 runs.jsonl
-mistake "resume with another seed" "runs.jsonl:1:1: not the run of this campaign" "$program" fuzz --device model:rtx3090 \
+mistake "resume with another seed" 'was made with other settings: "seed" was 1, and is 2 now' "$program" fuzz --device model:rtx3090 \
     --seed 2 --out "$work/runs.jsonl" --resume
-mistake "resume with another class" "runs.jsonl:1:1: not the run of this campaign" "$program" fuzz --device model:rtx3090 \
+mistake "resume with another class" 'was made with other settings: "classes" was ["plain","shared","small","exits"], and is' "$program" fuzz --device model:rtx3090 \
     --class small --out "$work/runs.jsonl" --resume
 mistake "resume with fewer runs" "holds 60 runs already" "$program" fuzz --device model:rtx3090 --count 10 \
     --out "$work/runs.jsonl" --resume
@@ -365,7 +393,13 @@ fi
 mistake "no file" "give one file of runs" "$program" predict
 mistake "two files" "give one file of runs" "$program" predict scenarios/case-3.json scenarios/case-3.json
 mistake "no such file" "cannot read no-such-file: No such file" "$program" predict no-such-file
-mistake "unknown option" "unknown option --jsn" "$program" predict --jsn scenarios/case-3.json
+mistake "unknown option" 'unknown option --jsn (did you mean "json"?)' "$program" predict --jsn scenarios/case-3.json
+mistake "unknown GPU" 'no GPU is called "rtx309" (did you mean "rtx3090"?)' "$program" gpus rtx309
+mistake "unknown zoo kernel" 'there is no kernel "sgem" (did you mean "sgemm"?)' "$program" zoo run sgem
+mistake "not a size" '--shared takes a size, such as 4096 or 200K, from 0 to 2147483647, not "1.5K"' \
+    "$program" occupancy --gpu h200 --threads 64 --registers 32 --shared 1.5K
+check "a size" 0 "$program" occupancy --gpu h200 --threads 64 --registers 32 --shared 100K
+says "102400 bytes of shared memory"
 mistake "two formats" "exclude each other" "$program" predict --json --csv scenarios/case-3.json
 mistake "explain in JSON" "goes with the table" "$program" predict --json --explain scenarios/case-3.json
 mistake "missing value" "--gpu needs a value" "$program" predict --gpu
@@ -542,7 +576,6 @@ mistake "load a size that is not there" 'bfs has no size "huge"' "$program" zoo 
 long=$(printf '%0120d' 0)
 mistake "a long socket" "the path of the socket is too long" "$program" serve --socket "/tmp/$long"
 mistake "no such device" 'there is no device "bogus": use host, cuda or cuda:N' "$program" serve --device bogus --socket "$work/socket"
-mistake "no socket" "the path of the socket is not known" env -u XDG_RUNTIME_DIR -u GRIDSMITH_SOCKET "$program" serve
 mistake "load a host" 'loads run on cuda or serve, not on "host"' "$program" zoo load bfs --on host
 mistake "a form for bench" "--as is for run, not for bench" "$program" zoo bench bfs --as persistent
 

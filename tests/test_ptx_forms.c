@@ -36,7 +36,7 @@ struct outcome {
 static void shape(struct kernel *kernel, gs_random *random) {
     static const uint32_t blocks[][3] = {{32, 1, 1}, {64, 1, 1}, {100, 1, 1}, {256, 1, 1},
                                          {16, 4, 1}, {48, 2, 1}, {1, 1, 1}};
-    static const uint32_t grids[][3] = {{1, 1, 1}, {7, 1, 1}, {64, 1, 1}, {5, 4, 3}, {3, 9, 1}};
+    static const uint32_t grids[][3] = {{1, 1, 1}, {7, 1, 1}, {24, 1, 1}, {3, 4, 2}, {3, 5, 1}};
     memcpy(kernel->block, blocks[gs_random_from(random, 0, GS_COUNT(blocks) - 1)], sizeof kernel->block);
     memcpy(kernel->grid, grids[gs_random_from(random, 0, GS_COUNT(grids) - 1)], sizeof kernel->grid);
 }
@@ -92,31 +92,54 @@ static gs_text make_module(struct kernel *kernels, uint64_t seed, uint64_t first
 
 /* ---- running ---- */
 
-static gs_code play(gs_executor *executor, void *module, const struct kernel *kernel, int form, uint64_t seed,
-                    struct outcome *outcome, gs_error *error) {
+static const uint32_t *inputs(void) {
     static uint32_t in[WORDS];
-    gs_random random = gs_random_at(seed, 7);
-    gs_work work = {.seconds = kernel->seconds, .seed = seed, .shuffled = seed % 2, .backwards = seed % 3 == 0};
+    for (uint32_t i = 0; i < WORDS; i++)
+        in[i] = i * 2654435761u >> 7;
+    return in;
+}
+
+/* Adds the call of a kernel in a form. `in` is the number of the inputs. */
+static void add_call(gs_work *work, const struct kernel *kernel, int form, int32_t in, gs_random *random,
+                     struct outcome *outcome) {
+    const uint32_t n = 5;
     char name[80];
-    uint32_t n = 5;
     memset(outcome, 0, sizeof *outcome);
-    for (int i = 0; i < WORDS; i++)
-        in[i] = (uint32_t)i * 2654435761u >> 7;
-    int32_t inputs = gs_work_buffer(&work, in, sizeof in),
-            outputs = gs_work_buffer(&work, outcome->out, sizeof outcome->out),
-            sums = gs_work_buffer(&work, outcome->sums, sizeof outcome->sums),
-            marks = gs_work_buffer(&work, outcome->marks, sizeof outcome->marks);
+    int32_t outputs = gs_work_buffer(work, outcome->out, sizeof outcome->out),
+            sums = gs_work_buffer(work, outcome->sums, sizeof outcome->sums),
+            marks = gs_work_buffer(work, outcome->marks, sizeof outcome->marks);
     snprintf(name, sizeof name, "%s%s", kernel->name, suffixes[form]);
-    gs_job_call *call = gs_work_call(&work, name, kernel->grid, kernel->block, 0);
+    gs_job_call *call = gs_work_call(work, name, kernel->grid, kernel->block, 0);
     call->form = (uint32_t)form;
     call->marks = form == GS_FORM_ORIGINAL ? -1 : marks;
-    call->workers = form == GS_FORM_ORIGINAL ? 0 : (uint32_t)gs_random_from(&random, 1, 9);
-    call->task_blocks = (uint32_t)gs_random_from(&random, 0, 4);
-    call->stops = form == GS_FORM_CONFINED ? (uint32_t)gs_random_from(&random, 0, 3) : 0;
-    gs_work_pass_buffer(&work, inputs);
-    gs_work_pass_buffer(&work, outputs);
-    gs_work_pass_buffer(&work, sums);
-    gs_work_pass(&work, &n, sizeof n);
+    call->workers = form == GS_FORM_ORIGINAL ? 0 : (uint32_t)gs_random_from(random, 1, 9);
+    call->task_blocks = (uint32_t)gs_random_from(random, 0, 4);
+    call->stops = form == GS_FORM_CONFINED ? (uint32_t)gs_random_from(random, 0, 3) : 0;
+    gs_work_pass_buffer(work, in);
+    gs_work_pass_buffer(work, outputs);
+    gs_work_pass_buffer(work, sums);
+    gs_work_pass(work, &n, sizeof n);
+}
+
+/* Whether a form of a kernel is to run. */
+static bool is_run(const struct kernel *kernel, int form) {
+    return form == GS_FORM_ORIGINAL ||
+           (kernel->is_made[form] && (!kernel->needs_whole_rows || !(kernel->block[0] % 32)));
+}
+
+/* Runs some kernels in a form, one after the other in one process. */
+static gs_code play(gs_executor *executor, void *module, const struct kernel *kernels, int count, int form,
+                    uint64_t seed, struct outcome *outcomes, gs_error *error) {
+    gs_random random = gs_random_at(seed, 7);
+    gs_work work = {.seconds = kernels[0].seconds,
+                    .seed = seed,
+                    .shuffled = seed % 2,
+                    .backwards = seed % 3 == 0,
+                    .threads = seed % 7 < 5 ? 1 : 0}; /* 0: as many as there are cores */
+    int32_t in = gs_work_buffer(&work, (void *)(uintptr_t)inputs(), WORDS * sizeof(uint32_t));
+    for (int i = 0; i < count; i++)
+        if (is_run(&kernels[i], form))
+            add_call(&work, &kernels[i], form, in, &random, &outcomes[i]);
     gs_code code = executor->ops->run(module, &work, error);
     gs_work_free(&work);
     return code;
@@ -140,12 +163,12 @@ static bool check_kernel(gs_executor *executor, void *module, const struct kerne
                          size_t size) {
     static struct outcome original, formed;
     gs_error error = {.code = GS_OK};
-    if (play(executor, module, kernel, GS_FORM_ORIGINAL, seed, &original, &error) != GS_OK)
+    if (play(executor, module, kernel, 1, GS_FORM_ORIGINAL, seed, &original, &error) != GS_OK)
         fail_msg("the original %s fails: %s", kernel->name, error.message);
     for (int form = GS_FORM_PERSISTENT; form <= GS_FORM_CONFINED; form++) {
-        if (!kernel->is_made[form] || (kernel->needs_whole_rows && kernel->block[0] % 32))
+        if (!is_run(kernel, form))
             continue;
-        gs_code code = play(executor, module, kernel, form, seed + 1, &formed, &error);
+        gs_code code = play(executor, module, kernel, 1, form, seed + 1, &formed, &error);
         if (code == GS_OK && is_same(kernel, &original, &formed))
             continue;
         snprintf(message, size, "%s as form %d with seed %llu: %s", kernel->name, form, (unsigned long long)seed,
@@ -153,6 +176,19 @@ static bool check_kernel(gs_executor *executor, void *module, const struct kerne
         return false;
     }
     return true;
+}
+
+/* Runs all kernels of a module in all forms. False: something differs or fails, and check_kernel finds out what. */
+static bool all_are_same(gs_executor *executor, void *module, const struct kernel *kernels, uint64_t seed) {
+    static struct outcome originals[KERNELS], formed[KERNELS];
+    gs_error error;
+    bool are_same = play(executor, module, kernels, KERNELS, GS_FORM_ORIGINAL, seed, originals, &error) == GS_OK;
+    for (int form = GS_FORM_PERSISTENT; form <= GS_FORM_CONFINED && are_same; form++) {
+        are_same = play(executor, module, kernels, KERNELS, form, seed + (uint64_t)form, formed, &error) == GS_OK;
+        for (int i = 0; i < KERNELS && are_same; i++)
+            are_same = !is_run(&kernels[i], form) || is_same(&kernels[i], &originals[i], &formed[i]);
+    }
+    return are_same;
 }
 
 /* All kernels and forms in one program. */
@@ -185,14 +221,18 @@ static struct counts check_module(uint64_t seed, uint64_t first, const struct br
     void *module = compile(executor, kernels, &text, &error);
     if (!module)
         fail_msg("%ld: %s", error.line, error.message);
+    bool are_same = !breaking && all_are_same(executor, module, kernels, seed + first);
     for (int i = 0; i < KERNELS && (must_hold || !counts.different); i++) {
         counts.accepted += kernels[i].is_made[GS_FORM_PERSISTENT];
-        if (check_kernel(executor, module, &kernels[i], seed + 10 * (uint64_t)i, message, sizeof message))
+        if (are_same || check_kernel(executor, module, &kernels[i], seed + 10 * (uint64_t)i, message, sizeof message))
             continue;
         counts.different++;
         if (must_hold)
             fail_msg("GRIDSMITH_SEED=%llu: %s", (unsigned long long)seed, message);
     }
+    if (!breaking && !are_same && !counts.different)
+        fail_msg("GRIDSMITH_SEED=%llu: kernels from %llu on differ only together", (unsigned long long)seed,
+                 (unsigned long long)first);
     gs_executor_close(executor);
     gs_text_free(&text);
     return counts;
@@ -208,6 +248,8 @@ static void forms_compute_the_same(void **state) {
         struct counts counts = check_module(seed, first, NULL, true);
         all.kernels += counts.kernels;
         all.accepted += counts.accepted;
+        if (all.kernels % 1000 == 0)
+            print_message("%d random kernels so far, %d accepted\n", all.kernels, all.accepted);
     }
     print_message("%d random kernels, %d accepted\n", all.kernels, all.accepted);
     assert_true(all.accepted > all.kernels / 2);

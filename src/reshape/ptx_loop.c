@@ -71,6 +71,14 @@ static const char check_rows[] = "\tmov.u32 %gs_r3, %ntid.x;\n"
                                  "\tsetp.ne.u32 %gs_p1, %gs_r3, 0;\n"
                                  "\t@%gs_p1 trap;\n";
 
+/* The same for kernels whose blocks wait for others, and are in order only in a grid of one row. */
+static const char check_one_row[] = "\tld.param.u32 %gs_r3, [gs_job+4];\n"
+                                    "\tsetp.ne.u32 %gs_p1, %gs_r3, 1;\n"
+                                    "\t@%gs_p1 trap;\n"
+                                    "\tld.param.u32 %gs_r3, [gs_job+8];\n"
+                                    "\tsetp.ne.u32 %gs_p1, %gs_r3, 1;\n"
+                                    "\t@%gs_p1 trap;\n";
+
 static const char store_inverses[] = "\t@%gs_p0 bra $gs_started;\n"
                                      "\tld.param.u32 %gs_r10, [gs_job];\n"
                                      "\tld.param.u32 %gs_r11, [gs_job+4];\n"
@@ -400,6 +408,7 @@ void gs_block_loop_begin(gs_text *into, const gs_block_loop *loop) {
     put(into, loop->has_mbarriers ? "\t.reg .b32 %gs_again;\n\tmov.u32 %gs_again, 0;\n" : "");
     put(into, find_first);
     put(into, loop->needs_whole_rows ? check_rows : "");
+    put(into, loop->needs_one_row ? check_one_row : "");
     put(into, loop->has_ghosts ? prepare_ghosts : "");
     put(into, store_inverses);
     put(into, is_confined ? read_signals : "");

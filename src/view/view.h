@@ -51,6 +51,12 @@ gs_code gs_campaign_page_add(gs_campaign_page *page, const gs_gpu *gpu, const gs
 /* The page, with the report of the campaign. */
 void gs_put_campaign_page(gs_text *text, const gs_campaign_page *page, const gs_text *report);
 
+/* ---- check ---- */
+
+/* For people, and as one line of gridsmith.check/2. */
+void gs_put_check(const gs_check_answer *answer, gs_text *text);
+void gs_put_check_json(const gs_check_answer *answer, gs_text *text);
+
 /* ---- programs ---- */
 
 /* "3.1 us"; a name, shortened; and what is waited for, as the end of a sentence. */
