@@ -402,6 +402,7 @@ static size_t compare_program(uint64_t seed, uint64_t index) {
     if (gs_random_chance(&random, 70))
         pace = (gs_pace){gs_random_from(&random, 0, 3) * 500,
                          {gs_random_from(&random, 0, 3) * 500, gs_random_from(&random, 0, 3) * 500,
+                          gs_random_from(&random, 0, 3) * 500, gs_random_from(&random, 0, 3) * 500,
                           gs_random_from(&random, 0, 3) * 500}};
     gs_log wanted = {0}, found = {0};
     struct played literal = played_new(run), engine = played_new(run), skipping = played_new(run);

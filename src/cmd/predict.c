@@ -47,14 +47,18 @@ static gs_code put_comparison(const struct options *options, gs_text *text, cons
                               const gs_timeline *timeline, gs_error *error) {
     gs_wait_sums sums = {0};
     gs_program_compared compared = {0};
-    gs_code code = gs_wait_sums_of(run, timeline, &sums, error);
+    gs_timeline followed = {0};
+    gs_code code = gs_timeline_follow(gpu, run, timeline, &followed, error);
     if (code == GS_OK)
-        code = gs_program_compare(run, timeline, &compared, error);
+        code = gs_wait_sums_of(run, timeline, &sums, error);
+    if (code == GS_OK)
+        code = gs_program_compare(run, timeline, &followed, &compared, error);
     if (code == GS_OK && !compared.launches)
         code = gs_fail(error, GS_E_USAGE, "nothing was measured: no launch has both start_us and end_us");
-    gs_comparison comparison = {gpu, run, timeline, &sums, &compared, options->top};
+    gs_comparison comparison = {gpu, run, timeline, &followed, &sums, &compared, options->top};
     if (code == GS_OK)
         code = (options->json ? gs_put_comparison_json : gs_put_comparison)(text, &comparison, error);
+    gs_timeline_clear(&followed);
     gs_wait_sums_clear(&sums);
     gs_program_compared_clear(&compared);
     return code;

@@ -391,9 +391,9 @@ static gs_code played_init(gs_played *played, const gs_gpu *gpu, const gs_run *r
     gs_gpu *recorded_on = run->gpu && strcmp(run->gpu, gpu->name) != 0 ? gs_gpu_open(run->gpu, NULL) : NULL;
     gs_code code = gs_timeline_new(run, &played->timeline, error);
     if (code == GS_OK)
-        code = gs_timeline_durations(recorded_on ? recorded_on : gpu, run, &played->timeline, error);
-    if (code == GS_OK)
         code = gs_pace_of(run, &played->timeline.pace, error);
+    if (code == GS_OK)
+        code = gs_timeline_durations(recorded_on ? recorded_on : gpu, run, &played->timeline, error);
     gs_gpu_free(recorded_on);
     return code;
 }

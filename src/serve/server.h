@@ -530,13 +530,14 @@ void gs_complete(gs_server *server, gs_action *action, const gs_worker_report *r
 typedef struct gs_tenant_options {
     char name[GS_WIRE_NAME];
     int32_t process; /* its id */
+    uint32_t weight;
     bool is_latency;
 } gs_tenant_options;
 
 typedef struct gs_tenant {
     struct gs_tenants *tenants;
     gs_tenant_options options;
-    uint32_t slot; /* of a latency program, on the board */
+    uint32_t slot; /* on the board; GS_BOARD_SLOTS: a best-effort program that has none */
     gs_tenant_page *page;
     uint64_t opened_ns;
     struct gs_tenant *next;
@@ -546,7 +547,7 @@ typedef struct gs_tenants {
     gs_tenant *first;
     gs_board *board; /* NULL: there was no program yet */
     int board_fd;
-    uint32_t slots; /* those in use */
+    uint32_t slots, shares; /* those in use: of latency programs, and of best-effort programs */
 } gs_tenants;
 
 /* A program came. It gets the board and its page; the caller closes the page's descriptor. NULL: it is refused. */

@@ -60,23 +60,26 @@ static gs_code put_timeline(const struct show *show, gs_text *text, const gs_gpu
 
 static gs_code put_comparison(const struct show *show, gs_text *text, const gs_gpu *gpu, const gs_run *run,
                               gs_error *error) {
-    gs_timeline timeline;
+    gs_timeline timeline, followed = {0};
     gs_wait_sums sums = {0};
     gs_program_compared compared = {0};
     (void)show;
     gs_code code = play(gpu, run, &timeline, error);
     if (code != GS_OK)
         return code;
-    code = gs_wait_sums_of(run, &timeline, &sums, error);
+    code = gs_timeline_follow(gpu, run, &timeline, &followed, error);
     if (code == GS_OK)
-        code = gs_program_compare(run, &timeline, &compared, error);
+        code = gs_wait_sums_of(run, &timeline, &sums, error);
+    if (code == GS_OK)
+        code = gs_program_compare(run, &timeline, &followed, &compared, error);
     if (code == GS_OK && !compared.launches)
         code = gs_fail(error, GS_E_USAGE, "nothing was measured: no launch has both start_us and end_us");
-    gs_comparison comparison = {gpu, run, &timeline, &sums, &compared, 0};
+    gs_comparison comparison = {gpu, run, &timeline, &followed, &sums, &compared, 0};
     if (code == GS_OK)
         code = gs_put_comparison_json(text, &comparison, error);
     gs_wait_sums_clear(&sums);
     gs_program_compared_clear(&compared);
+    gs_timeline_clear(&followed);
     gs_timeline_clear(&timeline);
     return code;
 }

@@ -79,7 +79,8 @@ void gs_put_timeline_json(gs_text *text, const gs_gpu *gpu, const gs_run *run, c
 typedef struct gs_comparison {
     const gs_gpu *gpu;
     const gs_run *run;
-    const gs_timeline *timeline;
+    const gs_timeline *played;   /* the whole program */
+    const gs_timeline *timeline; /* each launch is ready when it was in the recording */
     const gs_wait_sums *sums;
     const gs_program_compared *compared;
     int64_t top; /* how many waits and differences; 0: all */
