@@ -131,7 +131,7 @@ static bool is_run(const struct kernel *kernel, int form) {
 static gs_code play(gs_executor *executor, void *module, const struct kernel *kernels, int count, int form,
                     uint64_t seed, struct outcome *outcomes, gs_error *error) {
     gs_random random = gs_random_at(seed, 7);
-    gs_work work = {.seconds = kernels[0].seconds,
+    gs_work work = {.seconds = kernels[0].seconds * (uint32_t)count,
                     .seed = seed,
                     .shuffled = seed % 2,
                     .backwards = seed % 3 == 0,
@@ -179,12 +179,13 @@ static bool check_kernel(gs_executor *executor, void *module, const struct kerne
 }
 
 /* Runs all kernels of a module in all forms. False: something differs or fails, and check_kernel finds out what. */
-static bool all_are_same(gs_executor *executor, void *module, const struct kernel *kernels, uint64_t seed) {
+static bool all_are_same(gs_executor *executor, void *module, const struct kernel *kernels, uint64_t seed,
+                         gs_error *error) {
     static struct outcome originals[KERNELS], formed[KERNELS];
-    gs_error error;
-    bool are_same = play(executor, module, kernels, KERNELS, GS_FORM_ORIGINAL, seed, originals, &error) == GS_OK;
+    *error = (gs_error){.message = "one computes something else"};
+    bool are_same = play(executor, module, kernels, KERNELS, GS_FORM_ORIGINAL, seed, originals, error) == GS_OK;
     for (int form = GS_FORM_PERSISTENT; form <= GS_FORM_CONFINED && are_same; form++) {
-        are_same = play(executor, module, kernels, KERNELS, form, seed + (uint64_t)form, formed, &error) == GS_OK;
+        are_same = play(executor, module, kernels, KERNELS, form, seed + (uint64_t)form, formed, error) == GS_OK;
         for (int i = 0; i < KERNELS && are_same; i++)
             are_same = !is_run(&kernels[i], form) || is_same(&kernels[i], &originals[i], &formed[i]);
     }
@@ -221,7 +222,7 @@ static struct counts check_module(uint64_t seed, uint64_t first, const struct br
     void *module = compile(executor, kernels, &text, &error);
     if (!module)
         fail_msg("%ld: %s", error.line, error.message);
-    bool are_same = !breaking && all_are_same(executor, module, kernels, seed + first);
+    bool are_same = !breaking && all_are_same(executor, module, kernels, seed + first, &error);
     for (int i = 0; i < KERNELS && (must_hold || !counts.different); i++) {
         counts.accepted += kernels[i].is_made[GS_FORM_PERSISTENT];
         if (are_same || check_kernel(executor, module, &kernels[i], seed + 10 * (uint64_t)i, message, sizeof message))
@@ -231,8 +232,8 @@ static struct counts check_module(uint64_t seed, uint64_t first, const struct br
             fail_msg("GRIDSMITH_SEED=%llu: %s", (unsigned long long)seed, message);
     }
     if (!breaking && !are_same && !counts.different)
-        fail_msg("GRIDSMITH_SEED=%llu: kernels from %llu on differ only together", (unsigned long long)seed,
-                 (unsigned long long)first);
+        fail_msg("GRIDSMITH_SEED=%llu: kernels from %llu on differ only together: %s", (unsigned long long)seed,
+                 (unsigned long long)first, error.message);
     gs_executor_close(executor);
     gs_text_free(&text);
     return counts;

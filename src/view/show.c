@@ -77,6 +77,7 @@ static gs_code put_comparison(const struct show *show, gs_text *text, const gs_g
     gs_comparison comparison = {gpu, run, &timeline, &followed, &sums, &compared, 0};
     if (code == GS_OK)
         code = gs_put_comparison_json(text, &comparison, error);
+    gs_timeline_clear(&followed);
     gs_wait_sums_clear(&sums);
     gs_program_compared_clear(&compared);
     gs_timeline_clear(&followed);
