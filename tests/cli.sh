@@ -321,7 +321,7 @@ check "json lines" 0 "$program" predict --json -o "$work/once.jsonl" corpus/h200
 check "json lines again" 0 "$program" predict --json -o "$work/twice.jsonl" "$work/once.jsonl"
 check "the same again" 0 cmp "$work/once.jsonl" "$work/twice.jsonl"
 check "507 lines" 0 test "$(wc -l <"$work/once.jsonl")" = 507
-for format in json csv svg trace; do
+for format in json csv svg html trace; do
     check "--$format" 0 "$program" predict --$format scenarios/timed-2.1.json
 done
 

@@ -12,11 +12,11 @@
 #include <signal.h>
 #include <string.h>
 
-enum { DEFAULT_COUNT = 1000, MOST_NAMED = 3 };
+enum { DEFAULT_COUNT = 1000, MOST_NAMED = 3, MOST_SHOWN = 200, MOST_EXACT = 20 };
 
 struct options {
     gs_gpu_choice gpu;
-    const char *device, *out, *shard;
+    const char *device, *out, *shard, *html;
     gs_words classes;
     int64_t count, seed, index, patient_every;
     bool resume, json;
@@ -38,6 +38,8 @@ static const gs_option option_table[] = {
     GS_FLAG(struct options, "resume", resume, "continue the campaign in the --out file"),
     GS_INT(struct options, "patient-every", patient_every, "N", 0, INT64_MAX,
            "play every Nth run again with long waits (default 100; 0: none)"),
+    GS_TEXT(struct options, "html", html, "FILE",
+            "also write a page that shows the runs that differ, or the first ones"),
     GS_FLAG(struct options, "json", json, "write gridsmith.score/1, one line"),
 };
 
@@ -65,10 +67,25 @@ struct watch {
     int64_t runs; /* of this shard */
     gs_campaign campaign;
     gs_progress progress;
-    gs_text named;     /* the first runs that differ, a line each */
-    gs_run *differing; /* with --index: the recording that differs */
-    gs_error error;    /* why it could not be kept */
+    gs_text named;                  /* the first runs that differ, a line each */
+    gs_run *differing;              /* with --index: the recording that differs */
+    gs_error error;                 /* why it could not be kept */
+    gs_campaign_page exact, differ; /* for --html */
 };
+
+/* A page shows the runs that differ, or if none does, the first ones. */
+static void keep_for_page(struct watch *watch, const gs_run *recorded, bool exact) {
+    gs_campaign_page *page = exact ? &watch->exact : &watch->differ;
+    gs_error error = {.code = GS_OK};
+    if (page->runs >= page->most) {
+        page->left_out++;
+        return;
+    }
+    gs_run *predicted = gs_predict_recorded(watch->model, recorded, &error);
+    if (predicted && gs_campaign_page_add(page, watch->model, recorded, predicted, &error) != GS_OK)
+        watch->error = error;
+    gs_run_free(predicted);
+}
 
 static bool after_run(void *user, uint64_t index, const gs_run *recorded, bool exact) {
     struct watch *watch = user;
@@ -78,6 +95,8 @@ static bool after_run(void *user, uint64_t index, const gs_run *recorded, bool e
                     (long long)watch->options->seed, (unsigned long long)index);
     if (!exact && watch->options->index >= 0)
         watch->differing = gs_run_copy(recorded, &watch->error);
+    if (watch->options->html)
+        keep_for_page(watch, recorded, exact);
     gs_progress_say(&watch->progress, "%lld of %lld runs, %.0f a second, %lld differ", (long long)campaign->played,
                     (long long)watch->runs, (double)campaign->played / gs_progress_seconds(&watch->progress),
                     (long long)campaign->mismatches);
@@ -144,6 +163,24 @@ static void print_speed(const struct watch *watch) {
                 (long long)watch->runs, watch->options->out ? "; --resume goes on" : "");
 }
 
+static gs_code write_page(const struct watch *watch, gs_error *error) {
+    gs_output output;
+    gs_text report = {0};
+    gs_code code = gs_output_open(&output, watch->options->html, error);
+    if (code != GS_OK)
+        return code;
+    gs_text text = {.sink = output.file};
+    gs_put_scores(&report, &watch->campaign.scores);
+    put_repeatability(&report, &watch->campaign);
+    gs_put_campaign_page(&text, watch->campaign.mismatches ? &watch->differ : &watch->exact, &report);
+    gs_text_free(&report);
+    code = gs_print_text(&text, GS_OK, error);
+    if (code == GS_OK)
+        return gs_output_keep(&output, error);
+    gs_output_drop(&output);
+    return code;
+}
+
 static gs_code print_report(const struct watch *watch, gs_error *error) {
     const struct options *options = watch->options;
     gs_text text = {.sink = stdout};
@@ -196,7 +233,9 @@ static gs_code run_campaign(struct watch *watch, gs_device *device, const gs_cam
         *error = watch->error;
         code = error->code;
     }
-    return code == GS_OK ? print_report(watch, error) : code;
+    if (code == GS_OK)
+        code = print_report(watch, error);
+    return code == GS_OK && watch->options->html ? write_page(watch, error) : code;
 }
 
 /* The file of the recordings: with --shard, one with a telling name in the folder. */
@@ -224,7 +263,10 @@ static gs_journal *open_journal(const struct options *options, const gs_campaign
 }
 
 static int fuzz_device(const struct options *options, const gs_shard *shard) {
-    struct watch watch = {.options = options, .runs = gs_shard_count(shard, options->count)};
+    struct watch watch = {.options = options,
+                          .runs = gs_shard_count(shard, options->count),
+                          .exact = {.most = MOST_EXACT},
+                          .differ = {.most = MOST_SHOWN}};
     uint64_t only = (uint64_t)gs_max(options->index, 0);
     gs_campaign_options request = {.classes = options->classes.data,
                                    .count = options->count,
@@ -247,6 +289,8 @@ static int fuzz_device(const struct options *options, const gs_shard *shard) {
     int status = code != GS_OK ? gs_report(&error) : watch.campaign.mismatches ? 1 : 0;
     gs_run_free(watch.differing);
     gs_text_free(&watch.named);
+    gs_text_free(&watch.exact.scenes);
+    gs_text_free(&watch.differ.scenes);
     gs_campaign_clear(&watch.campaign);
     gs_journal_close(request.journal);
     gs_gpu_free(model);
@@ -283,6 +327,8 @@ static int check_usage(const gs_command *command, const struct options *options)
         return gs_usage(command, "--index plays one run: leave out --count and --resume");
     if (options->resume && !options->out)
         return gs_usage(command, "--resume needs the file to go on with: --out FILE");
+    if (options->html && strcmp(options->html, "-") == 0)
+        return gs_usage(command, "--html takes the name of a file, because standard output has the report");
     if (options->shard && (options->index >= 0 || !options->out))
         return gs_usage(command, "--shard needs --out DIR, and goes without --index");
     if (options->out && strcmp(options->out, "-") == 0)

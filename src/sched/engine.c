@@ -216,6 +216,7 @@ static struct ending take_ending(gs_engine *engine, size_t at) {
 static bool start_block(gs_engine *engine, size_t launch, int64_t block, const gs_placement *placed) {
     int64_t end_ns = end_of(engine, launch, block, placed->sm);
     gs_running_add(engine, launch, block, placed->handle);
+    engine->room = placed->room;
     if (end_ns != GS_NO_TIME && !add_ending(engine, (struct ending){end_ns, launch, block, placed->handle}))
         return false;
     return !engine->hooks.started ||
@@ -678,6 +679,10 @@ gs_course gs_engine_course(const gs_engine *engine, size_t operation) {
 
 int64_t gs_engine_now_ns(const gs_engine *engine) {
     return engine->now_ns;
+}
+
+int32_t gs_engine_room(const gs_engine *engine) {
+    return engine->room;
 }
 
 int64_t gs_engine_started(const gs_engine *engine, size_t launch) {

@@ -196,6 +196,7 @@ struct gs_engine {
     gs_solos *solos; /* NULL: every launch is played */
     struct solo solo;
     int64_t resumes_ns; /* when the next kernel of a recording is served; 0: there is no pause */
+    int32_t room;       /* of the SM of the block that starts, before it was placed; 0: a part of a cluster */
 };
 
 /* How long the blocks of a launch run; 0: until its exit. */

@@ -144,8 +144,10 @@ static bool replace(gs_engine *engine, struct series *series, bool *done) {
         from->last_ending = -1;
     bool told =
         !engine->hooks.ended || engine->hooks.ended(engine->hooks.user, series->from, running.block, engine->now_ns);
-    for (int32_t i = 0; i < count && told; i++)
+    for (int32_t i = 0; i < count && told; i++) {
+        engine->room = count - i;
         told = start(engine, series, fresh[i], sm);
+    }
     if (count)
         note_sm(engine, series, sm);
     return told;

@@ -220,6 +220,8 @@ gs_course gs_engine_course(const gs_engine *engine, size_t operation);
 
 int64_t gs_engine_now_ns(const gs_engine *engine);
 int64_t gs_engine_started(const gs_engine *engine, size_t launch);
+/* While `started` is called: the room that the SM had for blocks of this kernel; 0: the block is part of a cluster. */
+int32_t gs_engine_room(const gs_engine *engine);
 gs_dispatcher *gs_engine_dispatcher(gs_engine *engine);
 
 /* Why the next block of a launch does not start. */
@@ -332,6 +334,18 @@ bool gs_run_is_program(const gs_run *run);
 /* How long the blocks of each launch of a recorded program run, by launch, as gs_timeline_play takes it. The caller
    frees it. NULL: out of memory. */
 int64_t *gs_program_durations(const gs_gpu *recorded_on, const gs_run *run, gs_error *error);
+
+/* What is known of a prediction besides the run itself. */
+typedef struct gs_played {
+    gs_timeline timeline; /* of a run with durations; otherwise it has no operations */
+    uint8_t **rooms;      /* by launch, then by block: see gs_engine_room, at most 255 */
+    size_t launches;
+} gs_played;
+
+/* As gs_predict, and fills `*played`, which the caller clears. */
+gs_run *gs_predict_played(const gs_gpu *gpu, const gs_run *run, const gs_predict_options *options, gs_played *played,
+                          gs_error *error);
+void gs_played_clear(gs_played *played);
 
 /* ---- what launches waited for ---- */
 

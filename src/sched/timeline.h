@@ -14,6 +14,15 @@ gs_code gs_timeline_durations(const gs_gpu *gpu, const gs_run *run, gs_timeline 
 /* The pace of a recording. What it does not show has a usual value. */
 gs_code gs_pace_of(const gs_run *run, gs_pace *pace, gs_error *error);
 
+/* A timeline with an operation for each launch and copy, of which nothing is known yet. */
+gs_code gs_timeline_new(const gs_run *run, gs_timeline *timeline, gs_error *error);
+
+/* Keeps what a launch lacks now: for the hook `held` of an engine. */
+void gs_timeline_hold(gs_timeline *timeline, const gs_engine *engine, size_t launch);
+
+/* Keeps when each operation did what, after all was played. */
+void gs_timeline_keep(gs_timeline *timeline, const gs_engine *engine);
+
 /* When an operation was ready, and what it waited for last (see gs_course). */
 typedef struct gs_freed {
     int64_t ready_ns, freed_ns;

@@ -17,16 +17,23 @@ struct show {
 static gs_code put_prediction(const struct show *show, gs_text *text, const gs_gpu *gpu, const gs_run *run,
                               gs_error *error) {
     gs_predict_options options = {.explain = true};
+    gs_played played = {0};
     gs_view view = {.number = 1, .explain = true};
-    gs_run *prediction = gs_predict(gpu, run, &options, error);
+    gs_run *prediction = show->format->wants_played ? gs_predict_played(gpu, run, &options, &played, error)
+                                                    : gs_predict(gpu, run, &options, error);
     if (!prediction)
         return error->code;
+    if (show->format->wants_played) {
+        view.measured = run;
+        view.played = &played;
+    }
     if (show->format->begin)
         show->format->begin(&view);
     gs_code code = show->format->run(&view, gpu, prediction, error);
     if (code == GS_OK && show->format->end)
         show->format->end(&view);
     gs_run_free(prediction);
+    gs_played_clear(&played);
     *text = view.text;
     return code;
 }
@@ -82,7 +89,7 @@ static const struct show shows[] = {
     {"table", put_prediction, &gs_format_table}, {"json", put_prediction, &gs_format_json},
     {"csv", put_prediction, &gs_format_csv},     {"svg", put_prediction, &gs_format_svg},
     {"trace", put_prediction, &gs_format_trace}, {"timeline", put_timeline, NULL},
-    {"comparison", put_comparison, NULL},
+    {"comparison", put_comparison, NULL},        {"html", put_prediction, &gs_format_html},
 };
 
 static gs_code fail_format(const char *format, gs_error *error) {
