@@ -368,6 +368,7 @@ static uint64_t launch(gs_host_order *order, uint32_t number, const gs_host_call
         .before = stream->last.count == 1 ? stream->last.data[0] : 0,
         .at_ns = call->at_ns > order->latest_ns ? call->at_ns : order->latest_ns + 1,
         .shape = shape,
+        .stream = number,
         .left = shape ? count : 0,
         .priority = stream->priority,
         .is_graph = call->call->kind == GS_CALL_GRAPH,

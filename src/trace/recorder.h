@@ -96,6 +96,7 @@ typedef struct gs_host_launch {
     gs_graph_shape *shape;
     const gs_shape_node *node; /* of a graph, in its shape; NULL: not known */
     uint32_t after_count;
+    uint32_t stream; /* its number, in the order in which streams were first seen */
     uint32_t left; /* nodes of the graph whose records have not arrived */
     int priority;  /* of its stream or its node */
     bool is_graph;
@@ -150,7 +151,7 @@ typedef struct gs_record_style {
     uint32_t device_sms[GS_MOST_DEVICES];
     const char *gpus;                   /* GS_TRACE_GPUS, or NULL */
     uint32_t parents[GS_MOST_CONTEXTS]; /* of a green context: the context that it belongs to */
-    uint32_t cupti_version;
+    uint32_t cupti_version;             /* 0: recorded without CUPTI, so nobody knows when kernels ran */
 } gs_record_style;
 
 /* The first line. `program` is the command line, NULs between its words. */
@@ -218,5 +219,59 @@ void gs_record_file_write(gs_record_file *file, const char *lines, size_t count,
 void gs_record_file_close(gs_record_file *file);
 /* The name of the file with the older half. */
 void gs_record_file_older(const char *path, char *older, size_t size);
+
+/* ---- recorder.c ---- */
+
+typedef struct gs_recorder {
+    pid_t process;
+
+    pthread_mutex_t order_lock;
+    gs_host_order *order;
+
+    pthread_mutex_t file_lock;
+    gs_record_style style;
+    gs_record_file file;
+    gs_lines lines;
+    uint64_t line_count; /* in `lines` */
+    gs_trace_status *status, own_status;
+    gs_number_map streams;
+    bool has_file;
+
+    pthread_t thread;
+    pthread_mutex_t quit_lock;
+    pthread_cond_t quit_changed;
+    void (*work)(void);
+    long period_ms;
+    bool has_thread, quits;
+} gs_recorder;
+
+#define GS_RECORDER_INITIALIZER                                                                                        \
+    {                                                                                                                  \
+        .order_lock = PTHREAD_MUTEX_INITIALIZER, .file_lock = PTHREAD_MUTEX_INITIALIZER,                               \
+        .quit_lock = PTHREAD_MUTEX_INITIALIZER, .quit_changed = PTHREAD_COND_INITIALIZER                               \
+    }
+
+/* Makes it ready for calls and records, as the environment says. */
+void gs_recorder_open(gs_recorder *recorder, uint32_t cupti_version);
+/* Starts a thread that calls `work` every so often. */
+void gs_recorder_start(gs_recorder *recorder, void (*work)(void), int period_ms);
+/* False in a forked child: what is recorded there is not for this recorder. */
+bool gs_recorder_is_here(const gs_recorder *recorder);
+/* Ends the thread, lets `last_work` bring the last records, and ends the file. */
+void gs_recorder_finish(gs_recorder *recorder, void (*last_work)(void));
+/* One line on standard error, and the end of the program. */
+void gs_recorder_give_up(const char *problem);
+int64_t gs_recorder_now_ns(void);
+
+/* Calls, from any thread: see host_order.c. */
+uint64_t gs_recorder_call(gs_recorder *recorder, const gs_host_call *made);
+void gs_recorder_failed(gs_recorder *recorder, uint32_t correlation);
+void gs_recorder_stream(gs_recorder *recorder, void *context, void *stream, bool is_blocking, int priority);
+void gs_recorder_exec(gs_recorder *recorder, void *exec, gs_graph_shape *shape);
+
+/* A record, with file_lock held: becomes a line. The number of its stream may be changed. */
+void gs_recorder_record(gs_recorder *recorder, void *record);
+/* Writes the lines, with file_lock held. */
+void gs_recorder_write(gs_recorder *recorder);
 
 #endif
