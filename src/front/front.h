@@ -7,6 +7,7 @@
  *
  *   driver_symbols.txt   what the driver exports; front.cmake makes the jumps of it
  *   front_driver.c       the real driver: found and opened
+ *   front_place.c        puts a folder with such a library in front, for the programs that are started
  *   front_table.c        the table of the jumps, filled when the library is loaded
  *
  * The room needs the C library alone. It has state of its own because the driver's interface has no handle for one.
@@ -15,6 +16,7 @@
 #define GS_FRONT_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 typedef void gs_front_function(void); /* any function of the driver */
 
@@ -35,6 +37,13 @@ enum {
 /* Opens the driver. False: there is none. */
 bool gs_front_driver_open(void);
 gs_front_function *gs_front_driver_symbol(const char *name); /* NULL: it has none of this name */
+
+/* ---- front_place.c: for the program, not for the library ---- */
+
+/* The first of these places, seen from the folder of the program, that has a libcuda.so.1. False: none. */
+bool gs_front_find(const char *const *places, size_t count, char *folder, size_t size);
+/* Changes the environment so that programs find the libcuda.so.1 in this folder. False: out of memory. */
+bool gs_front_place(const char *folder);
 
 /* ---- what the library defines that uses this room ---- */
 

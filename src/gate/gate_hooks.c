@@ -328,8 +328,8 @@ struct hook {
     int users;   /* programs that need the hook */
 };
 
-#define HOOK(for, function)                                                                                                     \
-    {                                                                                                                           \
+#define HOOK(for, function)                                                                                                      \
+    {                                                                                                                            \
         .name = #function, .hook = (gs_front_function *)hook_##function, .real = offsetof(gs_gate_calls, function), .users = for \
     }
 #define HOOKS(for, function) HOOK(for, function), HOOK(for, function##_ptsz)

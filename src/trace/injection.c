@@ -12,14 +12,8 @@
 #include "recorder.h"
 
 #include <dlfcn.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <time.h>
-#include <unistd.h>
 
 enum {
     MOST_CALLS = 1024,
@@ -85,7 +79,8 @@ static bool is_programmatic(const struct config *config) {
 }
 
 static gs_host_call describe(const gs_call *row, const cupti_call *call) {
-    gs_host_call made = {.call = row, .context = call->context, .correlation = call->correlation, .at_ns = gs_recorder_now_ns()};
+    gs_host_call made = {
+        .call = row, .context = call->context, .correlation = call->correlation, .at_ns = gs_recorder_now_ns()};
     if (row->stream_at == GS_STREAM_IN_CONFIG) {
         const struct config *config = pointer_at(call->parameters, 0);
         made.stream = config->stream;
@@ -349,11 +344,27 @@ static void start_records(void) {
         check(injection.cupti.enable(kinds[i]), "asking for records");
 }
 
+/* Lets the library in front of the driver record, if it is there and CUPTI is not insisted on. */
+static bool record_in_front(void) {
+    const char *through = getenv(GS_TRACE_THROUGH);
+    bool may = through && strcmp(through, "any") == 0;
+    void *front = may ? dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD) : NULL;
+    void *found = front ? dlsym(front, "gridsmith_record_here") : NULL;
+    void (*record_here)(void);
+    memcpy(&record_here, &found, sizeof found);
+    if (found)
+        record_here();
+    return found;
+}
+
 static void start(void) {
     char problem[GS_TRACE_PATH];
     uint32_t version = 0;
-    if (!gs_cupti_open(&injection.cupti, getenv(GS_TRACE_CUPTI), problem, sizeof problem))
-        gs_recorder_give_up(problem);
+    if (!gs_cupti_open(&injection.cupti, getenv(GS_TRACE_CUPTI), problem, sizeof problem)) {
+        if (!record_in_front())
+            gs_recorder_give_up(problem);
+        return;
+    }
     injection.cupti.version(&version);
     gs_recorder_open(&recorder, version);
     open_reader(&injection.reader);

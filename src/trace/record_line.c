@@ -231,7 +231,8 @@ void gs_line_kernel(gs_lines *lines, const gs_record_style *style, const cupti_k
         put(lines, ",\"cooperative\":true");
     if (kernel->static_shared_bytes)
         put_field(lines, ",\"static_shared_bytes\":", kernel->static_shared_bytes);
-    put_field(lines, ",\"shared_config_bytes\":", kernel->shared_executed_bytes);
+    if (style->cupti_version)
+        put_field(lines, ",\"shared_config_bytes\":", kernel->shared_executed_bytes);
     put_end(lines, style, &common, began);
 }
 
@@ -329,7 +330,10 @@ void gs_line_header(gs_lines *lines, const gs_record_style *style, uint32_t devi
                     size_t program_length) {
     size_t began = lines->count;
     char recorder[64];
-    snprintf(recorder, sizeof recorder, "gridsmith trace (CUPTI %u)", style->cupti_version);
+    if (style->cupti_version)
+        snprintf(recorder, sizeof recorder, "gridsmith trace (CUPTI %u)", style->cupti_version);
+    else
+        snprintf(recorder, sizeof recorder, "gridsmith trace (in front of the driver)");
     put(lines, "{\"schema\":\"gridsmith.run/1\"");
     if (device < GS_MOST_DEVICES)
         put_gpu(lines, style, device);
@@ -340,6 +344,8 @@ void gs_line_header(gs_lines *lines, const gs_record_style *style, uint32_t devi
     put_field(lines, ",\"device\":", device);
     put_field(lines, ",\"process\":", getpid());
     put_field(lines, ",\"start_unix_ns\":", style->start_ns);
+    if (!style->cupti_version)
+        put(lines, ",\"lacks\":[\"start_us\",\"end_us\",\"shared_config_bytes\",\"green_context\"]");
     put(lines, ",\"events\":\"follow\"}\n");
     if (lines->failed)
         lines->count = began;

@@ -1,12 +1,14 @@
 /*
- * recorder.h: the library that records a CUDA program from inside it.
+ * recorder.h: the libraries that record a CUDA program from inside it.
  *
- * The driver loads it (CUDA_INJECTION64_PATH) and calls InitializeInjection. CUPTI then tells it of every call that
- * launches something, before the call, and of every kernel, copy and memset, after it has run. The first says when the
- * host launched it and what it waits for, the second what it was and when it ran. Both have the same correlation id.
+ * There are two. The driver loads the first (CUDA_INJECTION64_PATH) and calls InitializeInjection. CUPTI then tells it
+ * of every call that launches something, before the call, and of every kernel, copy and memset, after it has run. The
+ * first says when the host launched it and what it waits for, the second what it was and when it ran. Both have the
+ * same correlation id. The second library stands in front of the driver and needs no CUPTI: see driver_work.h.
  *
  *   injection.c     InitializeInjection: starts CUPTI, takes its callbacks and its buffers
  *   cupti_open.c    finds CUPTI
+ *   recorder.c      what both libraries have in common: calls and records come in, lines go out
  *   calls.c         the calls that are followed
  *   host_order.c    streams, events and launches, in the order of the calls: what each launch waits for
  *   graph_shape.c   the nodes of an executable graph and what each waits for
@@ -14,8 +16,8 @@
  *   record_file.c   the file: a whole line or nothing, within a limit
  *   number_map.c    a table from numbers to numbers
  *
- * The library needs the C library alone. It is loaded into programs of others: it never prints but once, when it cannot
- * record, and after that it never ends the program.
+ * The libraries need the C library alone. They are loaded into programs of others: they never print but once, when they
+ * cannot record, and after that they never end the program.
  */
 #ifndef GS_TRACE_RECORDER_H
 #define GS_TRACE_RECORDER_H
@@ -97,8 +99,8 @@ typedef struct gs_host_launch {
     const gs_shape_node *node; /* of a graph, in its shape; NULL: not known */
     uint32_t after_count;
     uint32_t stream; /* its number, in the order in which streams were first seen */
-    uint32_t left; /* nodes of the graph whose records have not arrived */
-    int priority;  /* of its stream or its node */
+    uint32_t left;   /* nodes of the graph whose records have not arrived */
+    int priority;    /* of its stream or its node */
     bool is_graph;
     bool is_programmatic; /* may start before the kernel before it has ended */
 } gs_host_launch;
@@ -170,12 +172,13 @@ void gs_lines_free(gs_lines *lines);
 /* ---- record_file.c ---- */
 
 /* Where and how to record, in variables of the environment: what `gridsmith trace` says to the library. */
-#define GS_TRACE_OUTPUT "GRIDSMITH_TRACE_OUTPUT" /* path; %p is the number of the process */
-#define GS_TRACE_STATUS "GRIDSMITH_TRACE_STATUS" /* folder for a file of each process, a gs_trace_status */
-#define GS_TRACE_LIMIT  "GRIDSMITH_TRACE_LIMIT"  /* most bytes of a recording */
-#define GS_TRACE_KEEP   "GRIDSMITH_TRACE_KEEP"   /* "oldest" or "newest" */
-#define GS_TRACE_CUPTI  "GRIDSMITH_TRACE_CUPTI"  /* the file of the library */
-#define GS_TRACE_GPUS   "GRIDSMITH_TRACE_GPUS"   /* descriptions of GPUs: a line "NAME SMS TITLE" for each */
+#define GS_TRACE_OUTPUT  "GRIDSMITH_TRACE_OUTPUT"  /* path; %p is the number of the process */
+#define GS_TRACE_STATUS  "GRIDSMITH_TRACE_STATUS"  /* folder for a file of each process, a gs_trace_status */
+#define GS_TRACE_LIMIT   "GRIDSMITH_TRACE_LIMIT"   /* most bytes of a recording */
+#define GS_TRACE_KEEP    "GRIDSMITH_TRACE_KEEP"    /* "oldest" or "newest" */
+#define GS_TRACE_CUPTI   "GRIDSMITH_TRACE_CUPTI"   /* the file of the library */
+#define GS_TRACE_THROUGH "GRIDSMITH_TRACE_THROUGH" /* "cupti", "driver", or "any": CUPTI if there is one */
+#define GS_TRACE_GPUS    "GRIDSMITH_TRACE_GPUS"    /* descriptions of GPUs: a line "NAME SMS TITLE" for each */
 
 enum { GS_TRACE_PATH = 4096 };
 
