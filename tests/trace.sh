@@ -209,9 +209,10 @@ if [ "$through" = driver ]; then
     [ "$(launches handed.jsonl)" = 2000 ] || complain "$(launches handed.jsonl) launches of 2000 after the hand-over"
 
     # A machine without CUPTI; where there is one, CUPTI is used.
+    unset CUDA_HOME CUDA_PATH
     mkdir bare && ln -s "$folder/libcuda.so.1" bare/
     if ! ls /usr/local/cuda/*/libcupti.so* /opt/cuda/*/libcupti.so* /usr/local/cuda/extras/CUPTI/*/libcupti.so* >/dev/null 2>&1 &&
-        [ -z "${CUDA_HOME-}${CUDA_PATH-}" ] && ! ldconfig -p 2>/dev/null | grep -q libcupti; then
+        ! ldconfig -p 2>/dev/null | grep -q libcupti; then
         way="" libraries=$work/bare trace 0 "no CUPTI was found: recorded in front of the driver" -o bare.jsonl -- "$app" all
         [ "$(launches bare.jsonl)" = 27 ] || complain "$(launches bare.jsonl) launches of 27 without CUPTI"
         way="--through cupti" libraries=$work/bare trace 3 "there is no CUPTI" -o x.jsonl -- "$app" all
