@@ -59,7 +59,7 @@ id() {
 }
 
 # ---- what is recorded ----
-trace 0 "27 kernels (14 in graphs), 2 copies, 3 memsets on 7 streams" -o all.jsonl -- "$app" all
+trace 0 "29 kernels (14 in graphs), 2 copies, 3 memsets on 7 streams" -o all.jsonl -- "$app" all
 readable all.jsonl
 head -n 1 all.jsonl | grep -q '"schema":"gridsmith.run/1","gpu":"h200",.*"program":".*traced_app all".*"gpu_name":"NVIDIA H200 NVL"' ||
     complain "the header: $(head -n 1 all.jsonl)"
@@ -84,6 +84,9 @@ fi
 has all.jsonl right '"priority":-3,'
 has all.jsonl clustered '"blocks":16,"threads":256,"registers":40,"shared_bytes":1512,"cluster":8,'
 has all.jsonl clustered '"cluster_shape":[4,2,1]'
+has all.jsonl cached '"shared_bytes":512,"carveout_percent":100,'
+# A configuration that is too small for a block of the kernel cannot be.
+grep -F '"kernel":"impossible"' all.jsonl | grep -q shared_config_bytes && complain "a configuration that cannot be is recorded"
 has all.jsonl local_carveout '"local_bytes":96,"carveout_percent":75,'
 grep -q '"kind":"host_to_device","bytes":4096,"stream":' all.jsonl || complain "the copy to the device"
 grep -q '"kind":"device_to_host","bytes":0,"stream":' all.jsonl || complain "the copy to the host"
@@ -113,7 +116,7 @@ has all.jsonl child_2 "\"after\":[$(id child_1)]"
 has all.jsonl behind_graph "\"after\":[$(id child_2)]"
 has all.jsonl beside_graph "\"after\":[$(id child_2)]"
 [ "$(sed -n 's/^{"op":"[a-z]*","id":\([0-9]*\),.*/\1/p' all.jsonl | sort | uniq -d)" = "" ] || complain "ids are not unique"
-[ "$(sed -n 's/^{"op":"[a-z]*","id":\([0-9]*\),.*/\1/p' all.jsonl | wc -l)" = 32 ] || complain "launches without an id"
+[ "$(sed -n 's/^{"op":"[a-z]*","id":\([0-9]*\),.*/\1/p' all.jsonl | wc -l)" = 34 ] || complain "launches without an id"
 
 # The words of the command line may have any bytes.
 trace 0 "1 kernels" -o bytes.jsonl -- "$app" status 0 "$(printf 'a"b\\c \303\274 \377 \tend')"
@@ -214,7 +217,7 @@ if [ "$through" = driver ]; then
     if ! ls /usr/local/cuda/*/libcupti.so* /opt/cuda/*/libcupti.so* /usr/local/cuda/extras/CUPTI/*/libcupti.so* >/dev/null 2>&1 &&
         ! ldconfig -p 2>/dev/null | grep -q libcupti; then
         way="" libraries=$work/bare trace 0 "no CUPTI was found: recorded in front of the driver" -o bare.jsonl -- "$app" all
-        [ "$(launches bare.jsonl)" = 27 ] || complain "$(launches bare.jsonl) launches of 27 without CUPTI"
+        [ "$(launches bare.jsonl)" = 29 ] || complain "$(launches bare.jsonl) launches of 29 without CUPTI"
         way="--through cupti" libraries=$work/bare trace 3 "there is no CUPTI" -o x.jsonl -- "$app" all
     fi
     [ "$failed" = 0 ] && echo "programs are recorded without CUPTI"

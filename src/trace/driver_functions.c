@@ -21,6 +21,7 @@ enum {
 static struct functions {
     pthread_mutex_t lock;
     gs_number_map numbers; /* of a handle: where it is in `kept`, plus 1 */
+    gs_number_map caches;  /* of a handle: the cache configuration that was asked for */
     gs_number_map names;   /* of a digest of a name: the name */
     gs_driver_function *kept;
     size_t count, capacity;
@@ -72,6 +73,8 @@ static gs_driver_function ask_all(const gs_driver_queries *driver, const void *h
                                 .carveout_percent = ask(driver, function, CARVEOUT, -1)};
     for (int i = 0; i < 3; i++)
         found.cluster[i] = ask(driver, function, CLUSTER + i, 0);
+    const uint64_t *cache = gs_number_map_find(&functions.caches, (uint64_t)(uintptr_t)handle);
+    found.cache_config = cache ? (int)*cache : 0;
     if (driver->cuFuncGetName && driver->cuFuncGetName(&name, function) == GS_CUDA_OK && name)
         found.name = keep_name(name);
     return found;
@@ -109,10 +112,16 @@ gs_driver_function gs_driver_function_get(const gs_driver_queries *driver, const
     return found;
 }
 
-void gs_driver_functions_forget(void) {
-    pthread_mutex_lock(&functions.lock);
+/* With the lock held. */
+static void ask_again(void) {
     gs_number_map_clear(&functions.numbers);
     functions.count = 0;
+}
+
+void gs_driver_functions_forget(void) {
+    pthread_mutex_lock(&functions.lock);
+    ask_again();
+    gs_number_map_clear(&functions.caches);
     pthread_mutex_unlock(&functions.lock);
 }
 
@@ -122,16 +131,27 @@ void gs_driver_function_set(const void *function, int attribute, int value) {
         return;
     pthread_mutex_lock(&functions.lock);
     const uint64_t *number = gs_number_map_find(&functions.numbers, (uint64_t)(uintptr_t)function);
-    bool is_same = number && functions.kept[*number - 1].carveout_percent == value;
+    if (!number || functions.kept[*number - 1].carveout_percent != value)
+        ask_again();
     pthread_mutex_unlock(&functions.lock);
-    if (!is_same)
-        gs_driver_functions_forget();
+}
+
+void gs_driver_function_cache(const void *function, int config) {
+    pthread_mutex_lock(&functions.lock);
+    const uint64_t *number = gs_number_map_find(&functions.numbers, (uint64_t)(uintptr_t)function);
+    uint64_t *cache = gs_number_map_add(&functions.caches, (uint64_t)(uintptr_t)function);
+    if (cache)
+        *cache = (uint64_t)config;
+    if (number)
+        functions.kept[*number - 1].cache_config = config;
+    pthread_mutex_unlock(&functions.lock);
 }
 
 /* ---- records ---- */
 
 gs_driver_record gs_driver_kernel(const gs_driver_function *function, const unsigned *shape, unsigned shared_bytes) {
     gs_driver_record record = {.kernel = {.kind = CUPTI_KERNEL,
+                                          .cache_config = (uint8_t)function->cache_config,
                                           .registers = (uint16_t)function->registers,
                                           .static_shared_bytes = function->static_shared_bytes,
                                           .dynamic_shared_bytes = (int32_t)shared_bytes,

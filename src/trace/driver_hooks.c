@@ -250,6 +250,10 @@ CHANGE(cuFuncSetAttribute, (void *function, int attribute, int value), (function
        gs_driver_function_set(function, attribute, value))
 CHANGE(cuKernelSetAttribute, (int attribute, int value, void *kernel, int device), (attribute, value, kernel, device),
        gs_driver_function_set(kernel, attribute, value))
+CHANGE(cuFuncSetCacheConfig, (void *function, int config), (function, config),
+       gs_driver_function_cache(function, config))
+CHANGE(cuKernelSetCacheConfig, (void *kernel, int config, int device), (kernel, config, device),
+       gs_driver_function_cache(kernel, config))
 CHANGE(cuModuleUnload, (void *module), (module), gs_driver_functions_forget())
 CHANGE(cuLibraryUnload, (void *library), (library), gs_driver_functions_forget())
 
@@ -367,6 +371,8 @@ static const struct hook hooks[] = {
     HOOK(cuGraphExecDestroy),
     HOOK(cuFuncSetAttribute),
     HOOK(cuKernelSetAttribute),
+    HOOK(cuFuncSetCacheConfig),
+    HOOK(cuKernelSetCacheConfig),
     HOOK(cuModuleUnload),
     HOOK(cuLibraryUnload),
     HOOK(cuCtxDestroy_v2),

@@ -53,12 +53,14 @@ typedef struct gs_driver_function {
     const char *name;
     int registers, static_shared_bytes, local_bytes, carveout_percent; /* of the carve-out, -1: none is asked for */
     int cluster[3];                                                    /* 0: none is compiled in */
+    int cache_config;                                                  /* that was asked for; 0: none */
 } gs_driver_function;
 
 /* `function` is a CUfunction or a CUkernel of the current context. */
 gs_driver_function gs_driver_function_get(const gs_driver_queries *driver, const void *function);
 /* An attribute of a function was set. */
 void gs_driver_function_set(const void *function, int attribute, int value);
+void gs_driver_function_cache(const void *function, int config);
 /* Handles of functions may be used again: a module was unloaded. */
 void gs_driver_functions_forget(void);
 

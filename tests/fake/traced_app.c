@@ -52,6 +52,7 @@ struct config {
     X(cuLaunchKernel,                                                                                                  \
       (const char *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **))  \
     X(cuLaunchKernelEx, (const struct config *, const char *, void **, void **))                                       \
+    X(cuFuncSetCacheConfig, (const char *, int))                                                                       \
     X(cuMemcpyHtoDAsync_v2, (uint64_t, const void *, size_t, void *))                                                  \
     X(cuMemcpyDtoH_v2, (void *, uint64_t, size_t))                                                                     \
     X(cuMemsetD8Async, (uint64_t, unsigned char, size_t, void *))                                                      \
@@ -152,6 +153,9 @@ static void attributes(void) {
     launch_with("clustered", 4, 4, 2, 1, a);
     launch("local_carveout", 2, 256, a);
     launch_with("early", 6, 1, 0, 0, a);
+    check(cuda.cuFuncSetCacheConfig("cached", 1));
+    launch("cached", 2, 256, a);
+    check(cuda.cuLaunchKernel("impossible", 1, 1, 1, 32, 1, 1, 16384, a, NULL, NULL));
     check(cuda.cuStreamDestroy_v2(a));
 }
 

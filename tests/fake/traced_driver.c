@@ -270,6 +270,10 @@ static struct traced_node kernel_node(const char *name, const unsigned *grid, co
     }
     if (strstr(name, "local"))
         node.kernel.local_bytes = 96;
+    if (strstr(name, "cached"))
+        node.kernel.cache_config = CUPTI_PREFER_SHARED;
+    if (strstr(name, "impossible"))
+        node.kernel.shared_executed_bytes = 8192;
     if (strstr(name, "carveout")) {
         node.kernel.has_carveout = 1;
         node.kernel.carveout_percent = 75;
@@ -339,6 +343,11 @@ int cuFuncGetAttribute(int *value, int attribute, const char *function) {
     default:
         return INVALID;
     }
+}
+
+VISIBLE int cuFuncSetCacheConfig(const char *function, int config);
+int cuFuncSetCacheConfig(const char *function, int config) {
+    return function && config == CUPTI_PREFER_SHARED ? 0 : INVALID; /* the name says it */
 }
 
 /* ---- copies ---- */
