@@ -5,6 +5,7 @@
  * by the handle of the function. Names are kept once each, and for ever: records that are not written yet point to
  * them.
  */
+#define _GNU_SOURCE
 #include "driver_work.h"
 
 #include <stdlib.h>
@@ -25,7 +26,7 @@ static struct functions {
     gs_number_map names;   /* of a digest of a name: the name */
     gs_driver_function *kept;
     size_t count, capacity;
-} functions = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} functions = {.lock = GS_SHORT_LOCK};
 
 /* ---- names ---- */
 

@@ -9,6 +9,7 @@
  *
  * A forked child has no recorder, if its parent had one: CUDA does not work there either.
  */
+#define _GNU_SOURCE
 #include "driver_work.h"
 
 #include <stdlib.h>
@@ -35,7 +36,7 @@ static struct state {
     pthread_mutex_t names_lock;
     gs_number_map contexts; /* of a context: its number << 32 | its GPU */
     gs_number_map execs;    /* of an executable graph: its gs_driver_graph */
-} state = {.queue_lock = PTHREAD_MUTEX_INITIALIZER, .names_lock = PTHREAD_MUTEX_INITIALIZER};
+} state = {.queue_lock = GS_SHORT_LOCK, .names_lock = GS_SHORT_LOCK};
 
 static gs_recorder recorder = GS_RECORDER_INITIALIZER;
 

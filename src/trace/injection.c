@@ -9,6 +9,7 @@
  *
  * CUPTI passes no data of ours to the functions for buffers, so there is one global variable.
  */
+#define _GNU_SOURCE
 #include "recorder.h"
 
 #include <dlfcn.h>
@@ -31,7 +32,7 @@ static struct injection {
     pthread_mutex_t buffer_lock;
     uint8_t *buffers[MOST_BUFFERS]; /* not in use, and zeroed */
     int buffer_count;
-} injection = {.buffer_lock = PTHREAD_MUTEX_INITIALIZER};
+} injection = {.buffer_lock = GS_SHORT_LOCK};
 
 static gs_recorder recorder = GS_RECORDER_INITIALIZER;
 

@@ -248,10 +248,17 @@ typedef struct gs_recorder {
     bool has_thread, quits;
 } gs_recorder;
 
+/* The locks that threads of the program take are held for less time than it takes to sleep. */
+#ifdef PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP
+#    define GS_SHORT_LOCK PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP
+#else
+#    define GS_SHORT_LOCK PTHREAD_MUTEX_INITIALIZER
+#endif
+
 #define GS_RECORDER_INITIALIZER                                                                                        \
     {                                                                                                                  \
-        .order_lock = PTHREAD_MUTEX_INITIALIZER, .file_lock = PTHREAD_MUTEX_INITIALIZER,                               \
-        .quit_lock = PTHREAD_MUTEX_INITIALIZER, .quit_changed = PTHREAD_COND_INITIALIZER                               \
+        .order_lock = GS_SHORT_LOCK, .file_lock = PTHREAD_MUTEX_INITIALIZER, .quit_lock = PTHREAD_MUTEX_INITIALIZER,   \
+        .quit_changed = PTHREAD_COND_INITIALIZER                                                                       \
     }
 
 /* Makes it ready for calls and records, as the environment says. */
