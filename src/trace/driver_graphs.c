@@ -97,11 +97,8 @@ gs_driver_graph *gs_driver_graph_read(const gs_driver_queries *driver, void *gra
         return NULL;
     }
     *made = (gs_driver_graph){.nodes = nodes, .count = (*shape)->count, .number = ++next_number, .references = 1};
-    for (uint32_t i = 0; i < made->count; i++) {
-        uint64_t handle = (*shape)->nodes[i].id;
-        nodes[i] = read_node(driver, (void *)(uintptr_t)handle);
-        gs_graph_shape_alias(*shape, i + 1, handle);
-    }
+    for (uint32_t i = 0; i < made->count; i++)
+        nodes[i] = read_node(driver, (void *)(uintptr_t)(*shape)->nodes[i].id);
     return made;
 }
 

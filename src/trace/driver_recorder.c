@@ -18,16 +18,20 @@
 
 enum { BLOCK_RECORDS = 512, WRITE_MS = 100 };
 
+struct item {
+    gs_driver_record record;
+    gs_host_launch launch;
+};
+
 struct block {
     struct block *next;
     size_t count;
-    gs_driver_record records[BLOCK_RECORDS];
+    struct item items[BLOCK_RECORDS];
 };
 
 static struct state {
     gs_driver_queries driver;
     atomic_bool is_wanted, is_on;
-    atomic_uint correlation;
 
     pthread_mutex_t queue_lock;
     struct block *first, *last, *spare;
@@ -59,14 +63,16 @@ static struct block *block_with_space(void) {
     return state.last = made;
 }
 
-static void add_record(const gs_driver_record *record) {
+static void add_record(const gs_driver_record *record, gs_host_launch *launch) {
     pthread_mutex_lock(&state.queue_lock);
     struct block *block = block_with_space();
     if (block)
-        block->records[block->count++] = *record;
+        block->items[block->count++] = (struct item){*record, *launch};
     else
         state.lost++;
     pthread_mutex_unlock(&state.queue_lock);
+    if (!block)
+        gs_host_launch_clear(launch);
 }
 
 static struct block *take_queue(void) {
@@ -92,23 +98,19 @@ static void keep_block(struct block *block) {
 /* ---- writing ---- */
 
 /* Both kinds of copies, and kernels, have these at different places. */
-static void place(gs_driver_record *record, uint32_t correlation, uint32_t context, uint32_t device) {
-    switch (record->kind) {
-    case CUPTI_KERNEL:
-        record->kernel.correlation = correlation;
+static void place(gs_driver_record *record, uint32_t context, uint32_t device, uint32_t stream) {
+    if (record->kind == CUPTI_KERNEL) {
         record->kernel.context = context;
         record->kernel.device = device;
-        break;
-    case CUPTI_MEMCPY:
-        record->copy.correlation = correlation;
+        record->kernel.stream = stream;
+    } else if (record->kind == CUPTI_MEMCPY) {
         record->copy.context = context;
         record->copy.device = device;
-        break;
-    default:
-        record->set.correlation = correlation;
+        record->copy.stream = stream;
+    } else {
         record->set.context = context;
         record->set.device = device;
-        break;
+        record->set.stream = stream;
     }
 }
 
@@ -125,23 +127,31 @@ static void place_node(gs_driver_record *record, uint32_t graph, uint32_t positi
     }
 }
 
-static void write_graph(const struct gs_driver_launch *launch) {
-    gs_driver_graph *graph = launch->graph;
-    for (uint32_t i = 0; i < graph->count; i++) {
-        gs_driver_record node = graph->nodes[i];
-        place(&node, launch->correlation, launch->context, launch->device);
-        place_node(&node, graph->number, i + 1);
-        gs_recorder_record(&recorder, &node);
+/* The launch has the shape of the graph, unless the graph was changed in another thread at the same time. */
+static void write_graph(const struct gs_driver_launch *made, const gs_host_launch *launch) {
+    gs_driver_graph *graph = made->graph;
+    for (uint32_t i = 0; i < graph->count && launch->shape && i < launch->shape->count; i++) {
+        gs_driver_record record = graph->nodes[i];
+        gs_host_launch node;
+        gs_host_launch_node(launch, &launch->shape->nodes[i], &node);
+        place(&record, made->context, made->device, launch->stream);
+        place_node(&record, graph->number, i + 1);
+        gs_recorder_record_now(&recorder, &record, &node);
+        free(node.after);
+        gs_graph_shape_release(node.shape);
     }
     gs_driver_graph_release(graph);
 }
 
 static void write_block(struct block *block) {
-    for (size_t i = 0; i < block->count; i++)
-        if (block->records[i].kind == GS_DRIVER_GRAPH)
-            write_graph(&block->records[i].graph);
+    for (size_t i = 0; i < block->count; i++) {
+        struct item *item = &block->items[i];
+        if (item->record.kind == GS_DRIVER_GRAPH)
+            write_graph(&item->record.graph, &item->launch);
         else
-            gs_recorder_record(&recorder, &block->records[i]);
+            gs_recorder_record_now(&recorder, &item->record, &item->launch);
+        gs_host_launch_clear(&item->launch);
+    }
 }
 
 static void write_queue(void) {
@@ -193,17 +203,13 @@ static bool is_programmatic(const gs_launch_config *config) {
 }
 
 void gs_driver_before(gs_driver_work *work) {
-    do
-        work->correlation = ++state.correlation;
-    while (!work->correlation);
     gs_host_call made = {.call = work->call,
                          .context = current_context(),
                          .stream = work->stream,
                          .other = work->other,
-                         .correlation = work->correlation,
                          .at_ns = gs_recorder_now_ns(),
                          .is_programmatic = is_programmatic(work->config)};
-    work->id = gs_recorder_call(&recorder, &made);
+    work->is_launch = gs_recorder_call_now(&recorder, &made, &work->launch);
 }
 
 static gs_driver_record kernel_record(const gs_driver_work *work) {
@@ -230,31 +236,36 @@ static bool graph_record(const gs_driver_work *work, gs_driver_record *record) {
     if (graph)
         graph->references++;
     pthread_mutex_unlock(&state.names_lock);
-    *record = (gs_driver_record){.graph = {.kind = GS_DRIVER_GRAPH, .correlation = work->correlation, .graph = graph}};
+    *record = (gs_driver_record){.graph = {.kind = GS_DRIVER_GRAPH, .graph = graph}};
     return graph;
 }
 
-void gs_driver_after(gs_driver_work *work, int result) {
-    gs_driver_record record = work->record;
+/* What a launch did; false: it is not known. */
+static bool record_of(const gs_driver_work *work, gs_driver_record *record) {
     uint32_t context, device;
-    if (!work->id)
-        return;
-    if (result != GS_CUDA_OK) {
-        gs_recorder_failed(&recorder, work->correlation);
-        return;
-    }
     find_context(current_context(), &context, &device);
     if (work->call->kind == GS_CALL_GRAPH) {
-        if (!graph_record(work, &record))
-            return;
-        record.graph.context = context;
-        record.graph.device = device;
-    } else {
-        if (work->function)
-            record = kernel_record(work);
-        place(&record, work->correlation, context, device);
+        if (!graph_record(work, record))
+            return false;
+        record->graph.context = context;
+        record->graph.device = device;
+        return true;
     }
-    add_record(&record);
+    *record = work->function ? kernel_record(work) : work->record;
+    place(record, context, device, work->launch.stream);
+    return true;
+}
+
+void gs_driver_after(gs_driver_work *work, int result) {
+    gs_driver_record record;
+    if (!work->is_launch)
+        return;
+    if (result != GS_CUDA_OK)
+        gs_recorder_failed_now(&recorder, &work->launch);
+    else if (record_of(work, &record))
+        add_record(&record, &work->launch);
+    else
+        gs_host_launch_clear(&work->launch);
 }
 
 /* ---- streams and graphs ---- */

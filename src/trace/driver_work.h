@@ -73,7 +73,7 @@ typedef union gs_driver_record {
     cupti_memcpy copy;
     cupti_memset set;
     struct gs_driver_launch {
-        uint32_t kind, correlation, context, device;
+        uint32_t kind, context, device;
         struct gs_driver_graph *graph;
     } graph;
 } gs_driver_record;
@@ -113,8 +113,8 @@ typedef struct gs_driver_work {
     unsigned shared_bytes;
     bool is_cooperative;
     gs_driver_record record; /* of copies and memsets */
-    uint32_t correlation;
-    uint64_t id; /* 0: it launches nothing */
+    gs_host_launch launch;
+    bool is_launch;
 } gs_driver_work;
 
 /* The driver is open. */

@@ -209,7 +209,7 @@ static void note_context(const cupti_context *context) {
         recorder.style.parents[context->context] = context->parent;
 }
 
-static void note_device(void *record) {
+static void note_device(const void *record) {
     const cupti_device *device = record;
     if (*(const uint32_t *)record == CUPTI_CONTEXT)
         note_context(record);
@@ -219,11 +219,11 @@ static void note_device(void *record) {
     recorder.style.device_sms[device->id] = device->sms;
 }
 
-static void write_record(void *record) {
+static void write_record(const void *record) {
     gs_recorder_record(&recorder, record);
 }
 
-static void each_record(uint8_t *buffer, size_t valid, void (*use)(void *)) {
+static void each_record(uint8_t *buffer, size_t valid, void (*use)(const void *)) {
     void *record = NULL;
     while (injection.cupti.next_record(buffer, valid, &record) == 0)
         use(record);

@@ -48,6 +48,21 @@ void gs_recorder_failed(gs_recorder *recorder, uint32_t correlation) {
     pthread_mutex_unlock(&recorder->order_lock);
 }
 
+bool gs_recorder_call_now(gs_recorder *recorder, const gs_host_call *made, gs_host_launch *launch) {
+    pthread_mutex_lock(&recorder->order_lock);
+    bool is_launch = gs_host_order_call_now(recorder->order, made, launch);
+    recorder->status->launched += is_launch;
+    pthread_mutex_unlock(&recorder->order_lock);
+    return is_launch;
+}
+
+void gs_recorder_failed_now(gs_recorder *recorder, gs_host_launch *launch) {
+    pthread_mutex_lock(&recorder->order_lock);
+    gs_host_order_failed_now(recorder->order, launch);
+    recorder->status->launched--;
+    pthread_mutex_unlock(&recorder->order_lock);
+}
+
 void gs_recorder_stream(gs_recorder *recorder, void *context, void *stream, bool is_blocking, int priority) {
     pthread_mutex_lock(&recorder->order_lock);
     gs_host_order_stream_new(recorder->order, context, stream, is_blocking, priority);
@@ -124,83 +139,52 @@ static void count_record(gs_recorder *recorder, uint32_t device, uint32_t contex
         status->last_ns = (int64_t)end;
 }
 
-/* What is known of the call. If it was not seen, it was made before the work started. */
-static gs_host_launch take(gs_recorder *recorder, uint32_t correlation, uint64_t node, uint64_t start) {
-    gs_host_launch launch = {0};
-    pthread_mutex_lock(&recorder->order_lock);
-    bool found = gs_host_order_take(recorder->order, correlation, node, &launch);
-    if (!found)
-        launch = (gs_host_launch){.id = gs_host_order_new_id(recorder->order),
-                                  .at_ns = start ? (int64_t)start : gs_recorder_now_ns()};
-    pthread_mutex_unlock(&recorder->order_lock);
-    recorder->status->unknown += !found;
-    return launch;
-}
-
-/* Without CUPTI, streams have the numbers of the order of calls. */
-static uint32_t stream_of(const gs_recorder *recorder, uint32_t told, const gs_host_launch *launch) {
-    return recorder->style.cupti_version ? told : launch->stream;
-}
-
-static void write_kernel(gs_recorder *recorder, cupti_kernel *kernel) {
-    gs_host_launch launch = take(recorder, kernel->correlation, kernel->graph_node, kernel->start);
-    kernel->stream = stream_of(recorder, kernel->stream, &launch);
+static void write_kernel(gs_recorder *recorder, const cupti_kernel *kernel, const gs_host_launch *launch) {
     open_file(recorder, kernel->device);
-    gs_line_kernel(&recorder->lines, &recorder->style, kernel, &launch);
-    gs_host_launch_clear(&launch);
+    gs_line_kernel(&recorder->lines, &recorder->style, kernel, launch);
     recorder->status->kernels++;
     recorder->status->graph_kernels += kernel->graph_node != 0;
     count_record(recorder, kernel->device, kernel->context, kernel->stream, kernel->start, kernel->end);
 }
 
-static void write_memcpy(gs_recorder *recorder, cupti_memcpy *copy) {
-    gs_host_launch launch = take(recorder, copy->correlation, copy->graph_node, copy->start);
-    copy->stream = stream_of(recorder, copy->stream, &launch);
+static void write_memcpy(gs_recorder *recorder, const cupti_memcpy *copy, const gs_host_launch *launch) {
     open_file(recorder, copy->device);
-    gs_line_memcpy(&recorder->lines, &recorder->style, copy, &launch);
-    gs_host_launch_clear(&launch);
+    gs_line_memcpy(&recorder->lines, &recorder->style, copy, launch);
     recorder->status->copies++;
     count_record(recorder, copy->device, copy->context, copy->stream, copy->start, copy->end);
 }
 
-static void write_memcpy_peer(gs_recorder *recorder, const cupti_memcpy_peer *peer) {
-    cupti_memcpy copy = {.copy_kind = peer->copy_kind,
-                         .bytes = peer->bytes,
-                         .start = peer->start,
-                         .end = peer->end,
-                         .device = peer->device,
-                         .context = peer->context,
-                         .stream = peer->stream,
-                         .correlation = peer->correlation,
-                         .graph_node = peer->graph_node,
-                         .graph = peer->graph};
-    write_memcpy(recorder, &copy);
+static cupti_memcpy between_peers(const cupti_memcpy_peer *peer) {
+    return (cupti_memcpy){.copy_kind = peer->copy_kind,
+                          .bytes = peer->bytes,
+                          .start = peer->start,
+                          .end = peer->end,
+                          .device = peer->device,
+                          .context = peer->context,
+                          .stream = peer->stream,
+                          .correlation = peer->correlation,
+                          .graph_node = peer->graph_node,
+                          .graph = peer->graph};
 }
 
-static void write_memset(gs_recorder *recorder, cupti_memset *set) {
-    gs_host_launch launch = take(recorder, set->correlation, set->graph_node, set->start);
-    set->stream = stream_of(recorder, set->stream, &launch);
+static void write_memset(gs_recorder *recorder, const cupti_memset *set, const gs_host_launch *launch) {
     open_file(recorder, set->device);
-    gs_line_memset(&recorder->lines, &recorder->style, set, &launch);
-    gs_host_launch_clear(&launch);
+    gs_line_memset(&recorder->lines, &recorder->style, set, launch);
     recorder->status->memsets++;
     count_record(recorder, set->device, set->context, set->stream, set->start, set->end);
 }
 
-void gs_recorder_record(gs_recorder *recorder, void *record) {
+void gs_recorder_record_now(gs_recorder *recorder, const void *record, const gs_host_launch *launch) {
     size_t before = recorder->lines.count;
     switch (*(const uint32_t *)record) {
     case CUPTI_KERNEL:
-        write_kernel(recorder, record);
+        write_kernel(recorder, record, launch);
         break;
     case CUPTI_MEMCPY:
-        write_memcpy(recorder, record);
-        break;
-    case CUPTI_MEMCPY_PEER:
-        write_memcpy_peer(recorder, record);
+        write_memcpy(recorder, record, launch);
         break;
     case CUPTI_MEMSET:
-        write_memset(recorder, record);
+        write_memset(recorder, record, launch);
         break;
     default:
         break;
@@ -210,6 +194,43 @@ void gs_recorder_record(gs_recorder *recorder, void *record) {
     recorder->lines.failed = false;
     if (recorder->lines.count >= WRITE_BYTES)
         gs_recorder_write(recorder);
+}
+
+/* What is known of the call. If it was not seen, it was made before the work started. */
+static void write_taken(gs_recorder *recorder, const void *record, uint32_t correlation, uint64_t node,
+                        uint64_t start) {
+    gs_host_launch launch = {0};
+    pthread_mutex_lock(&recorder->order_lock);
+    bool found = gs_host_order_take(recorder->order, correlation, node, &launch);
+    if (!found)
+        launch = (gs_host_launch){.id = gs_host_order_new_id(recorder->order),
+                                  .at_ns = start ? (int64_t)start : gs_recorder_now_ns()};
+    pthread_mutex_unlock(&recorder->order_lock);
+    recorder->status->unknown += !found;
+    gs_recorder_record_now(recorder, record, &launch);
+    gs_host_launch_clear(&launch);
+}
+
+void gs_recorder_record(gs_recorder *recorder, const void *record) {
+    const cupti_kernel *kernel = record;
+    const cupti_memset *set = record;
+    cupti_memcpy copy;
+    switch (*(const uint32_t *)record) {
+    case CUPTI_KERNEL:
+        write_taken(recorder, kernel, kernel->correlation, kernel->graph_node, kernel->start);
+        break;
+    case CUPTI_MEMCPY:
+    case CUPTI_MEMCPY_PEER:
+        copy = *(const uint32_t *)record == CUPTI_MEMCPY ? *(const cupti_memcpy *)record : between_peers(record);
+        copy.kind = CUPTI_MEMCPY;
+        write_taken(recorder, &copy, copy.correlation, copy.graph_node, copy.start);
+        break;
+    case CUPTI_MEMSET:
+        write_taken(recorder, set, set->correlation, set->graph_node, set->start);
+        break;
+    default:
+        break;
+    }
 }
 
 /* ---- a thread that works again and again ---- */

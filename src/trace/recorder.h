@@ -123,6 +123,9 @@ void gs_host_order_free(gs_host_order *order);
 uint64_t gs_host_order_call(gs_host_order *order, const gs_host_call *call);
 /* The call failed: nothing was launched. */
 void gs_host_order_failed(gs_host_order *order, uint32_t correlation);
+/* The same without records: a launch is given to the caller at once, who clears it. False: nothing is launched. */
+bool gs_host_order_call_now(gs_host_order *order, const gs_host_call *call, gs_host_launch *made);
+void gs_host_order_failed_now(gs_host_order *order, gs_host_launch *failed);
 void gs_host_order_stream_new(gs_host_order *order, void *context, void *stream, bool is_blocking, int priority);
 /* The shape of an executable graph, which is taken over; NULL: the graph is gone. */
 void gs_host_order_exec(gs_host_order *order, void *exec, gs_graph_shape *shape);
@@ -135,6 +138,8 @@ uint64_t gs_host_order_new_id(gs_host_order *order);
 /* How many launches have no record yet, or never had one. */
 uint64_t gs_host_order_waiting(const gs_host_order *order);
 void gs_host_launch_clear(gs_host_launch *launch);
+/* What is known of a node of the graph that was launched; NULL: of any. The caller clears it. */
+void gs_host_launch_node(const gs_host_launch *launch, const gs_shape_node *node, gs_host_launch *taken);
 
 /* ---- record_line.c ---- */
 
@@ -276,11 +281,15 @@ int64_t gs_recorder_now_ns(void);
 /* Calls, from any thread: see host_order.c. */
 uint64_t gs_recorder_call(gs_recorder *recorder, const gs_host_call *made);
 void gs_recorder_failed(gs_recorder *recorder, uint32_t correlation);
+bool gs_recorder_call_now(gs_recorder *recorder, const gs_host_call *made, gs_host_launch *launch);
+void gs_recorder_failed_now(gs_recorder *recorder, gs_host_launch *launch);
 void gs_recorder_stream(gs_recorder *recorder, void *context, void *stream, bool is_blocking, int priority);
 void gs_recorder_exec(gs_recorder *recorder, void *exec, gs_graph_shape *shape);
 
-/* A record, with file_lock held: becomes a line. The number of its stream may be changed. */
-void gs_recorder_record(gs_recorder *recorder, void *record);
+/* A record, with file_lock held: becomes a line. */
+void gs_recorder_record(gs_recorder *recorder, const void *record);
+/* The same for a launch that was given at once. */
+void gs_recorder_record_now(gs_recorder *recorder, const void *record, const gs_host_launch *launch);
 /* Writes the lines, with file_lock held. */
 void gs_recorder_write(gs_recorder *recorder);
 
