@@ -118,6 +118,13 @@ has all.jsonl beside_graph "\"after\":[$(id child_2)]"
 [ "$(sed -n 's/^{"op":"[a-z]*","id":\([0-9]*\),.*/\1/p' all.jsonl | sort | uniq -d)" = "" ] || complain "ids are not unique"
 [ "$(sed -n 's/^{"op":"[a-z]*","id":\([0-9]*\),.*/\1/p' all.jsonl | wc -l)" = 34 ] || complain "launches without an id"
 
+# ---- what changes ----
+trace 0 "6 kernels (4 in graphs)" -o changes.jsonl -- "$app" changes
+readable changes.jsonl
+[ "$(sed -n 's/.*"kernel":"\([a-z]*\)","blocks":\([0-9]*\).*/\1 \2/p' changes.jsonl | tr '\n' ' ')" = \
+    "settable 1 settable 2 before 2 before 3 after 2 after 3 " ] || complain "what changed is not recorded: $(cat changes.jsonl)"
+[ "$(grep -c '"carveout_percent":60' changes.jsonl)" = 1 ] || complain "the carve-out of the second launch"
+
 # The words of the command line may have any bytes.
 trace 0 "1 kernels" -o bytes.jsonl -- "$app" status 0 "$(printf 'a"b\\c \303\274 \377 \tend')"
 readable bytes.jsonl

@@ -4,6 +4,7 @@
  *   traced_app nothing                no CUDA at all
  *   traced_app start                  starts CUDA and launches nothing
  *   traced_app all                    one of everything: streams, events, attributes, graphs
+ *   traced_app changes                attributes of a kernel and nodes of an executable graph change
  *   traced_app many COUNT [THREADS]   so many launches of each thread
  *   traced_app replay COUNT           so many launches of a graph of four kernels
  *   traced_app fork                   two children: one only exits, the other starts CUDA itself
@@ -52,6 +53,8 @@ struct config {
     X(cuLaunchKernel,                                                                                                  \
       (const char *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **))  \
     X(cuLaunchKernelEx, (const struct config *, const char *, void **, void **))                                       \
+    X(cuFuncSetAttribute, (const char *, int, int))                                                                    \
+    X(cuGraphExecUpdate_v2, (void *, void *, void *))                                                                  \
     X(cuFuncSetCacheConfig, (const char *, int))                                                                       \
     X(cuMemcpyHtoDAsync_v2, (uint64_t, const void *, size_t, void *))                                                  \
     X(cuMemcpyDtoH_v2, (void *, uint64_t, size_t))                                                                     \
@@ -195,6 +198,34 @@ static void graphs(void) {
     check(cuda.cuEventDestroy_v2(join));
 }
 
+/* ---- kernels and graphs that change ---- */
+
+static void *capture(const char *name, void *stream) {
+    void *graph;
+    check(cuda.cuStreamBeginCapture_v2(stream, 0));
+    launch(name, 2, 64, stream);
+    launch(name, 3, 64, stream);
+    check(cuda.cuStreamEndCapture(stream, &graph));
+    return graph;
+}
+
+static void changes(void) {
+    enum { CARVEOUT = 9 };
+    void *stream = new_stream(NON_BLOCKING, 0), *exec, *before = capture("before", stream),
+         *after = capture("after", stream);
+    launch("settable", 1, 32, stream);
+    check(cuda.cuFuncSetAttribute("settable", CARVEOUT, 60));
+    launch("settable", 2, 32, stream);
+    check(cuda.cuGraphInstantiateWithFlags(&exec, before, 0));
+    check(cuda.cuGraphLaunch(exec, stream));
+    check(cuda.cuGraphExecUpdate_v2(exec, after, NULL));
+    check(cuda.cuGraphDestroy(before));
+    check(cuda.cuGraphDestroy(after));
+    check(cuda.cuGraphLaunch(exec, stream));
+    check(cuda.cuGraphExecDestroy(exec));
+    check(cuda.cuStreamDestroy_v2(stream));
+}
+
 /* ---- threads, children, ends ---- */
 
 static long count;
@@ -268,6 +299,8 @@ int main(int argc, char **argv) {
         streams_and_events();
         attributes();
         graphs();
+    } else if (strcmp(what, "changes") == 0) {
+        changes();
     } else if (strcmp(what, "many") == 0) {
         count = argc > 2 ? atol(argv[2]) : 1000;
         many(argc > 3 ? atoi(argv[3]) : 1);

@@ -256,6 +256,8 @@ struct config {
     unsigned attribute_count;
 };
 
+static atomic_int settable_percent = -1; /* the carve-out of the kernel "settable" */
+
 static struct traced_node kernel_node(const char *name, const unsigned *grid, const unsigned *block, unsigned shared) {
     struct traced_node node = {.kernel = {.kind = CUPTI_KERNEL,
                                           .registers = 40,
@@ -274,9 +276,10 @@ static struct traced_node kernel_node(const char *name, const unsigned *grid, co
         node.kernel.cache_config = CUPTI_PREFER_SHARED;
     if (strstr(name, "impossible"))
         node.kernel.shared_executed_bytes = 8192;
-    if (strstr(name, "carveout")) {
+    int percent = strstr(name, "carveout") ? 75 : strcmp(name, "settable") == 0 ? settable_percent : -1;
+    if (percent >= 0) {
         node.kernel.has_carveout = 1;
-        node.kernel.carveout_percent = 75;
+        node.kernel.carveout_percent = (uint8_t)percent;
     }
     return node;
 }
@@ -343,6 +346,14 @@ int cuFuncGetAttribute(int *value, int attribute, const char *function) {
     default:
         return INVALID;
     }
+}
+
+VISIBLE int cuFuncSetAttribute(const char *function, int attribute, int value);
+int cuFuncSetAttribute(const char *function, int attribute, int value) {
+    if (strcmp(function, "settable") != 0 || attribute != 9)
+        return INVALID;
+    settable_percent = value;
+    return 0;
 }
 
 VISIBLE int cuFuncSetCacheConfig(const char *function, int config);
@@ -593,6 +604,15 @@ int cuGraphExecDestroy(void *exec) {
         driver.graph(CUPTI_EXEC_DESTROYED, &graph);
     free_graph(exec);
     return 0;
+}
+
+/* A graph of the same form: nodes of the executable one stay, and do what the others do. */
+VISIBLE int cuGraphExecUpdate_v2(struct traced_graph *exec, const struct traced_graph *graph, void *result);
+int cuGraphExecUpdate_v2(struct traced_graph *exec, const struct traced_graph *graph, void *result) {
+    (void)result;
+    for (int i = 0; i < exec->count && i < graph->count; i++)
+        exec->nodes[i]->kernel = graph->nodes[i]->kernel;
+    return exec->count == graph->count ? 0 : INVALID;
 }
 
 VISIBLE int cuGraphDestroy(void *graph);
