@@ -74,7 +74,7 @@ check "help" 0 "$program" --help
 says "predict"
 check "version" 0 "$program" --version
 check "no command" 2 "$program"
-mistake "unknown command" 'there is no command "prdict"' "$program" prdict
+mistake "unknown command" 'there is no command "prdict" (did you mean "predict"?)' "$program" prdict
 for command in predict check occupancy gpus fuzz replay shrink fit record probe bound reshape verify zoo serve status top; do
     check "help of $command" 0 "$program" $command --help
     says "usage: gridsmith $command"
@@ -97,6 +97,9 @@ check "explain" 0 "$program" predict --explain scenarios/case-2.1.json
 says "partition 0 of every SM has no room for another 255-register warp, and warps do not step aside"
 check "standard input" 0 sh -c "'$program' predict - <scenarios/case-1.1.json"
 says "1, 3, .. 81"
+echo '{"schema":"gridsmith.run/1","gpu":"h200","events":[{"op":"launch","kernel":"k","blocks":1,"threads":32,
+"registers":16,"shared_bytes":0,"duration_us":1,"spread_us":0}]}' >"$work/spread.json"
+check "a default, given" 0 "$program" predict "$work/spread.json"
 check "gzip" 0 "$program" predict --json --run 1 corpus/h200-starter.jsonl.gz
 says '"gpu":"h200"'
 check "another GPU" 0 "$program" predict --gpu h200 scenarios/case-1.1.json
@@ -365,7 +368,13 @@ fi
 mistake "no file" "give one file of runs" "$program" predict
 mistake "two files" "give one file of runs" "$program" predict scenarios/case-3.json scenarios/case-3.json
 mistake "no such file" "cannot read no-such-file: No such file" "$program" predict no-such-file
-mistake "unknown option" "unknown option --jsn" "$program" predict --jsn scenarios/case-3.json
+mistake "unknown option" 'unknown option --jsn (did you mean "json"?)' "$program" predict --jsn scenarios/case-3.json
+mistake "unknown GPU" 'no GPU is called "rtx309" (did you mean "rtx3090"?)' "$program" gpus rtx309
+mistake "unknown zoo kernel" 'there is no kernel "sgem" (did you mean "sgemm"?)' "$program" zoo run sgem
+mistake "not a size" '--shared takes a size, such as 4096 or 200K, from 0 to 2147483647, not "1.5K"' \
+    "$program" occupancy --gpu h200 --threads 64 --registers 32 --shared 1.5K
+check "a size" 0 "$program" occupancy --gpu h200 --threads 64 --registers 32 --shared 100K
+says "102400 bytes of shared memory"
 mistake "two formats" "exclude each other" "$program" predict --json --csv scenarios/case-3.json
 mistake "explain in JSON" "goes with the table" "$program" predict --json --explain scenarios/case-3.json
 mistake "missing value" "--gpu needs a value" "$program" predict --gpu
@@ -542,7 +551,6 @@ mistake "load a size that is not there" 'bfs has no size "huge"' "$program" zoo 
 long=$(printf '%0120d' 0)
 mistake "a long socket" "the path of the socket is too long" "$program" serve --socket "/tmp/$long"
 mistake "no such device" 'there is no device "bogus": use host, cuda or cuda:N' "$program" serve --device bogus --socket "$work/socket"
-mistake "no socket" "the path of the socket is not known" env -u XDG_RUNTIME_DIR -u GRIDSMITH_SOCKET "$program" serve
 mistake "load a host" 'loads run on cuda or serve, not on "host"' "$program" zoo load bfs --on host
 mistake "a form for bench" "--as is for run, not for bench" "$program" zoo bench bfs --as persistent
 

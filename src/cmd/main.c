@@ -30,7 +30,11 @@ static const gs_command *find_command(const char *name) {
 }
 
 static int unknown(const char *name) {
-    fprintf(stderr, "gridsmith: there is no command \"%s\"; 'gridsmith --help' lists them\n", name);
+    gs_similar similar = {.word = name};
+    for (size_t i = 0; i < GS_COUNT(commands); i++)
+        gs_similar_try(&similar, commands[i]->name);
+    fprintf(stderr, "gridsmith: there is no command \"%.60s\"%s; 'gridsmith --help' lists them\n", name,
+            gs_similar_words(&similar));
     return gs_code_exit(GS_E_USAGE);
 }
 

@@ -10,6 +10,7 @@
  *   gs_check                are all blocks of these kernels resident together? (check.c)
  *   gs_orders               in which launch orders? (orders.c)
  *   gs_fixes                what would have to change, so that they are? (fix.c)
+ *   gs_check_all            all three (check_all.c)
  */
 #ifndef GS_SCHED_H
 #define GS_SCHED_H
@@ -391,8 +392,6 @@ typedef struct gs_conflict {
     gs_text numbers; /* what a block of the last kernel needs, and what is free; empty: `why` has all numbers */
 } gs_conflict;
 
-typedef enum gs_answer { GS_ANSWER_NO, GS_ANSWER_YES, GS_ANSWER_UNKNOWN } gs_answer;
-
 typedef struct gs_check {
     gs_answer in_this_order, in_any_order;
     gs_conflict here; /* if not in this order: the launches up to the first that waits */
@@ -495,5 +494,25 @@ void gs_fixes_clear(gs_fixes *fixes);
 
 /* Appends a change in words: "launch nccl first". */
 void gs_change_text(const gs_gpu *gpu, const gs_run *run, const gs_fix *fix, size_t change, gs_text *text);
+
+/* ---- check, orders and fixes together ---- */
+
+/* All that is known about one run. */
+typedef struct gs_check_answer {
+    const gs_gpu *gpu;
+    const gs_run *run;
+    gs_check check;
+    gs_orders orders;
+    gs_fixes fixes;
+    bool every_order; /* asked for: all launch orders */
+    bool works;       /* the answer to what was asked for; not known counts as no */
+    bool has_fixes;   /* fixes were searched for */
+    bool too_many;    /* they were not, because too many kernels are in the conflict */
+} gs_check_answer;
+
+/* Of `options`, `among` and `known_order` are not used. The caller clears the answer, also where this fails. */
+gs_code gs_check_all(const gs_gpu *gpu, const gs_run *run, const gs_fix_options *options, gs_check_answer *answer,
+                     gs_error *error);
+void gs_check_answer_clear(gs_check_answer *answer);
 
 #endif

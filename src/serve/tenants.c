@@ -177,6 +177,7 @@ static void write_tenant(const gs_tenant *tenant, gs_writer *writer) {
     gs_write_object(writer, NULL);
     gs_write_string(writer, "name", tenant->options.name);
     gs_write_int(writer, "process", tenant->options.process);
+    gs_write_uint(writer, "opened_ns", tenant->opened_ns);
     gs_write_string(writer, "class", tenant->options.is_latency ? "latency" : "best-effort");
     gs_write_bool(writer, "has_work", has_work(tenant));
     gs_write_bool(writer, "is_ungated", read_count(&page->is_ungated));

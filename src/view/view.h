@@ -35,6 +35,12 @@ void gs_put_scores(gs_text *text, const gs_scores *scores);
 /* Adds what gridsmith.score/1 says of the classes to a document that the caller began and ends. */
 void gs_put_scores_json(gs_writer *writer, const gs_scores *scores);
 
+/* ---- check ---- */
+
+/* For people, and as one line of gridsmith.check/2. */
+void gs_put_check(const gs_check_answer *answer, gs_text *text);
+void gs_put_check_json(const gs_check_answer *answer, gs_text *text);
+
 /* ---- programs ---- */
 
 /* "3.1 us"; a name, shortened; and what is waited for, as the end of a sentence. */
