@@ -2,8 +2,8 @@
  * driver_functions.c: what the driver knows of a kernel, asked once, and records of launches, copies and memsets.
  *
  * Programs launch the same few kernels again and again, and asking the driver takes a microsecond. So answers are kept
- * by the handle of the function. Names are kept once each, and for ever: records that are not written yet point to
- * them.
+ * by the handle of the function, and each thread keeps its latest ones, which need no lock. Names are kept once each,
+ * and for ever: records that are not written yet point to them.
  */
 #define _GNU_SOURCE
 #include "driver_work.h"
@@ -26,6 +26,7 @@ static struct functions {
     gs_number_map names;   /* of a digest of a name: the name */
     gs_driver_function *kept;
     size_t count, capacity;
+    atomic_uint changes; /* answers from before the latest change are not used */
 } functions = {.lock = GS_SHORT_LOCK};
 
 /* ---- names ---- */
@@ -99,7 +100,7 @@ static void keep(uint64_t handle, const gs_driver_function *found) {
     *number = ++functions.count;
 }
 
-gs_driver_function gs_driver_function_get(const gs_driver_queries *driver, const void *function) {
+static gs_driver_function find_or_ask(const gs_driver_queries *driver, const void *function) {
     gs_driver_function found;
     pthread_mutex_lock(&functions.lock);
     const uint64_t *number = gs_number_map_find(&functions.numbers, (uint64_t)(uintptr_t)function);
@@ -113,8 +114,24 @@ gs_driver_function gs_driver_function_get(const gs_driver_queries *driver, const
     return found;
 }
 
+gs_driver_function gs_driver_function_get(const gs_driver_queries *driver, const void *function) {
+    enum { LATEST = 32, ALIGNED_BITS = 4 };
+    static _Thread_local struct latest {
+        const void *function;
+        unsigned changes;
+        gs_driver_function found;
+    } latest[LATEST];
+    unsigned changes = atomic_load_explicit(&functions.changes, memory_order_acquire);
+    uint64_t key = (uint64_t)(uintptr_t)function >> ALIGNED_BITS;
+    struct latest *slot = &latest[(key ^ key >> 5 ^ key >> 10) % LATEST];
+    if (slot->function != function || slot->changes != changes)
+        *slot = (struct latest){function, changes, find_or_ask(driver, function)};
+    return slot->found;
+}
+
 /* With the lock held. */
 static void ask_again(void) {
+    functions.changes++;
     gs_number_map_clear(&functions.numbers);
     functions.count = 0;
 }
@@ -141,6 +158,7 @@ void gs_driver_function_cache(const void *function, int config) {
     pthread_mutex_lock(&functions.lock);
     const uint64_t *number = gs_number_map_find(&functions.numbers, (uint64_t)(uintptr_t)function);
     uint64_t *cache = gs_number_map_add(&functions.caches, (uint64_t)(uintptr_t)function);
+    functions.changes++;
     if (cache)
         *cache = (uint64_t)config;
     if (number)

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { BLOCK_RECORDS = 512, WRITE_MS = 100 };
+enum { BLOCK_RECORDS = 512, MOST_SPARE = 32, WRITE_MS = 100 };
 
 struct item {
     gs_driver_record record;
@@ -35,6 +35,7 @@ static struct state {
 
     pthread_mutex_t queue_lock;
     struct block *first, *last, *spare;
+    int spare_count;
     uint64_t lost; /* records that found no memory */
 
     pthread_mutex_t names_lock;
@@ -51,9 +52,12 @@ static struct block *block_with_space(void) {
     if (state.last && state.last->count < BLOCK_RECORDS)
         return state.last;
     struct block *made = state.spare ? state.spare : malloc(sizeof *made);
-    state.spare = NULL;
     if (!made)
         return NULL;
+    if (made == state.spare) {
+        state.spare = made->next;
+        state.spare_count--;
+    }
     made->next = NULL;
     made->count = 0;
     if (state.last)
@@ -87,9 +91,12 @@ static struct block *take_queue(void) {
 
 static void keep_block(struct block *block) {
     pthread_mutex_lock(&state.queue_lock);
-    bool is_kept = !state.spare;
-    if (is_kept)
+    bool is_kept = state.spare_count < MOST_SPARE;
+    if (is_kept) {
+        block->next = state.spare;
         state.spare = block;
+        state.spare_count++;
+    }
     pthread_mutex_unlock(&state.queue_lock);
     if (!is_kept)
         free(block);
@@ -167,8 +174,8 @@ static void write_queue(void) {
 
 /* ---- contexts ---- */
 
-/* The number of a context, counted from 1, and its GPU. */
-static void find_context(void *handle, uint32_t *context, uint32_t *device) {
+/* The number of a context, counted from 1, and its GPU: context << 32 | GPU. */
+static uint64_t find_context(void *handle) {
     pthread_mutex_lock(&state.names_lock);
     uint64_t *found = gs_number_map_add(&state.contexts, (uint64_t)(uintptr_t)handle | 1);
     if (found && !*found) {
@@ -177,9 +184,22 @@ static void find_context(void *handle, uint32_t *context, uint32_t *device) {
             current = 0;
         *found = (uint64_t)state.contexts.count << 32 | (uint32_t)current;
     }
-    *context = found ? (uint32_t)(*found >> 32) : 0;
-    *device = found ? (uint32_t)*found : 0;
+    uint64_t number = found ? *found : 0;
     pthread_mutex_unlock(&state.names_lock);
+    return number;
+}
+
+/* A thread stays in its context for long. */
+static uint64_t number_of(void *handle) {
+    static _Thread_local struct {
+        void *handle;
+        uint64_t number;
+    } latest;
+    if (!latest.number || latest.handle != handle) {
+        latest.number = find_context(handle);
+        latest.handle = handle;
+    }
+    return latest.number;
 }
 
 static void *current_context(void) {
@@ -203,8 +223,9 @@ static bool is_programmatic(const gs_launch_config *config) {
 }
 
 void gs_driver_before(gs_driver_work *work) {
+    work->context = current_context();
     gs_host_call made = {.call = work->call,
-                         .context = current_context(),
+                         .context = work->context,
                          .stream = work->stream,
                          .other = work->other,
                          .at_ns = gs_recorder_now_ns(),
@@ -242,8 +263,8 @@ static bool graph_record(const gs_driver_work *work, gs_driver_record *record) {
 
 /* What a launch did; false: it is not known. */
 static bool record_of(const gs_driver_work *work, gs_driver_record *record) {
-    uint32_t context, device;
-    find_context(current_context(), &context, &device);
+    uint64_t number = number_of(work->context);
+    uint32_t context = (uint32_t)(number >> 32), device = (uint32_t)number;
     if (work->call->kind == GS_CALL_GRAPH) {
         if (!graph_record(work, record))
             return false;

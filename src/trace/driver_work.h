@@ -115,6 +115,7 @@ typedef struct gs_driver_work {
     gs_driver_record record; /* of copies and memsets */
     gs_host_launch launch;
     bool is_launch;
+    void *context;
 } gs_driver_work;
 
 /* The driver is open. */
