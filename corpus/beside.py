@@ -1,16 +1,21 @@
 """A kernel of Gridsmith beside kernels of PyTorch: python3 corpus/beside.py BLOCKS_FILE [--cases N].
 
-Each case starts a kernel of PyTorch that runs for a millisecond or more on one stream, and then a probe on another
-stream, of a random shape. Each block of the probe notes its SM. BLOCKS_FILE gets a line for each probe: the SM of every
-block, in the order of the launches. Recorded with `gridsmith trace`, the launches can be predicted and compared.
+Each case starts a kernel of PyTorch that runs for a millisecond or more on one stream, or two of them on two streams, and
+then a probe on another stream, of a random shape. Each block of the probe notes its SM and when it started. BLOCKS_FILE
+gets a line for each probe, in the order of the launches: the SM of every block, and its start in ns after the first.
+`--join RECORDING` prints a recording of it by `gridsmith trace`, with these SMs as "placed" and starts as "start_ns":
+
+    gridsmith trace -o beside.jsonl -- python3 corpus/beside.py blocks.txt
+    python3 corpus/beside.py blocks.txt --join beside.jsonl > joined.jsonl
+
+tests/test_recorded.c compares them with predictions.
 """
 import argparse
 import ctypes
 import json
 import random
+import sys
 import time
-
-import torch
 
 PROBE = b"""
 .version 7.0
@@ -29,11 +34,12 @@ PROBE = b"""
     mov.u32 %r0, %tid.x;
     mov.u32 %r1, %smid;
     mov.u32 %r2, %ctaid.x;
-    mul.wide.u32 %d4, %r2, 4;
+    mul.wide.u32 %d4, %r2, 16;
     add.u64 %d4, %d1, %d4;
     setp.ne.u32 %p0, %r0, 0;
     @%p0 bra WAIT;
     st.global.u32 [%d4], %r1;
+    st.global.u64 [%d4+8], %d0;
 WAIT:
     nanosleep.u32 100;
     mov.u64 %d5, %globaltimer;
@@ -45,8 +51,31 @@ WAIT:
 
 parser = argparse.ArgumentParser()
 parser.add_argument("blocks_file")
-parser.add_argument("--cases", type=int, default=60)
+parser.add_argument("--cases", type=int, default=100)
+parser.add_argument("--join", metavar="RECORDING")
 options = parser.parse_args()
+
+
+def join():
+    blocks = [json.loads(line) for line in open(options.blocks_file)]
+    number = -1  # the first launch is to warm up
+    for line in open(options.join):
+        event = json.loads(line)
+        if event.get("kernel") == "gridsmith_probe":
+            if number >= 0:
+                event["placed"], starts = blocks[number]
+                event["start_ns"] = [round(event["start_us"] * 1000) + start for start in starts]
+            number += 1
+            line = json.dumps(event, separators=(",", ":")) + "\n"
+        sys.stdout.write(line)
+
+
+if options.join:
+    join()
+    sys.exit()
+
+import torch  # noqa: E402
+
 random.seed(1)
 torch.cuda.init()
 torch.zeros(1, device="cuda")
@@ -86,13 +115,21 @@ def scan(rows):
     return lambda: torch.cumsum(x, -1)
 
 
-neighbors = [soft(20), soft(60), soft(100), soft(132), soft(200), gemm(8192, torch.half), gemm(4096, torch.float),
-             scan(40), scan(120), lambda: None]
-main, side = torch.cuda.Stream(), torch.cuda.Stream()
+def both(first, second):
+    def run():
+        first()
+        with torch.cuda.stream(other):
+            second()
+    return run
+
+
+main, other, side = torch.cuda.Stream(), torch.cuda.Stream(), torch.cuda.Stream()
+neighbors = [soft(20), soft(60), soft(100), soft(132), gemm(8192, torch.half), scan(40), scan(120),
+             both(soft(30), scan(50)), both(scan(20), soft(80)), lambda: None]
 with torch.cuda.stream(main):
     for run in neighbors:
         run()
-out = torch.zeros(4096, dtype=torch.int32, device="cuda")
+out = torch.zeros(4096, 2, dtype=torch.int64, device="cuda")
 launch_probe(side, out, 1, 32, 0, 0)
 torch.cuda.synchronize()
 with open(options.blocks_file, "w") as file:
@@ -105,7 +142,9 @@ with open(options.blocks_file, "w") as file:
         began = time.perf_counter()
         while time.perf_counter() - began < 300e-6:
             pass
-        launch_probe(side, out, blocks, threads, shared_bytes, 50000)
+        launch_probe(side, out, blocks, threads, shared_bytes, 100000)
         torch.cuda.synchronize()
-        print(json.dumps(out[:blocks].tolist()), file=file)
-        torch.cuda.synchronize()
+        seen = out[:blocks].tolist()
+        first = min(start for _, start in seen)
+        print(json.dumps([[sm & 0xffffffff for sm, _ in seen], [start - first for _, start in seen]]), file=file)
+        time.sleep(0.002)

@@ -8,6 +8,7 @@
 
 #include "gpu/gpu.h"
 #include "run/run.h"
+#include "sched/sched.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -205,12 +206,86 @@ static void configurations_are_predicted(void **state) {
     assert_true(same * 1000 >= known * 999);
 }
 
+/* ---- a kernel of Gridsmith beside kernels of PyTorch ---- */
+
+static const gs_seen *seen_of(const gs_run *run, size_t launch) {
+    return run->events.data[run->launches.data[launch].event].seen;
+}
+
+/* Whether all blocks are predicted to start at the same instant. */
+static bool starts_at_once(const gs_run *predicted, size_t launch) {
+    const gs_seen *seen = seen_of(predicted, launch);
+    for (int64_t i = 0; i < predicted->launches.data[launch].blocks; i++)
+        if (gs_seen_time(&seen->start_ns, i) != gs_seen_time(&seen->start_ns, 0))
+            return false;
+    return gs_seen_sm(seen, 0) != GS_WAIT;
+}
+
+/* How many launches run when this one starts; -1: of one of them, blocks follow each other, and nobody knows when. */
+static int neighbors_of(const gs_run *run, const gs_run *predicted, size_t launch) {
+    int64_t start_ns = run->launches.data[launch].issue.start_ns;
+    int neighbors = 0;
+    for (size_t i = 0; i < run->launches.count; i++) {
+        const gs_issue *other = &run->launches.data[i].issue;
+        if (i == launch || other->start_ns > start_ns || other->end_ns < start_ns)
+            continue;
+        if (!starts_at_once(predicted, i))
+            return -1;
+        neighbors++;
+    }
+    return neighbors;
+}
+
+static bool same_blocks_on_each_sm(const gs_seen *one, const gs_seen *two, int64_t blocks) {
+    int64_t difference[GS_MAX_SMS] = {0};
+    for (int64_t i = 0; i < blocks; i++) {
+        difference[gs_seen_sm(one, i)]++;
+        difference[gs_seen_sm(two, i)]--;
+    }
+    for (int i = 0; i < GS_MAX_SMS; i++)
+        if (difference[i])
+            return false;
+    return true;
+}
+
+/* Blocks of the probe noted their SMs. Those of launches that found room at once are where they are predicted to be. A
+   launch that waits until blocks of others end depends on which of them end first, which no recording says. */
+static void probes_beside_pytorch_land_where_predicted(void **state) {
+    (void)state;
+    enum { AT_ONCE_NS = 30000 };
+    gs_run *run = read_program("corpus/h200-program-beside.jsonl.gz");
+    gs_gpu *gpu = gs_gpu_open("h200", NULL);
+    gs_error error = {0};
+    gs_run *predicted = gs_predict(gpu, run, NULL, &error);
+    int compared = 0, beside = 0, blocks = 0;
+    assert_non_null(predicted);
+    for (size_t i = 0; i < run->launches.count; i++) {
+        const gs_launch *launch = &run->launches.data[i];
+        if (!seen_of(run, i)->has_placed || !starts_at_once(predicted, i))
+            continue;
+        int neighbors = neighbors_of(run, predicted, i);
+        if (neighbors < 0 || gs_seen_time(&seen_of(predicted, i)->start_ns, 0) - launch->issue.at_ns > AT_ONCE_NS)
+            continue;
+        compared++;
+        beside += neighbors > 0;
+        blocks += (int)launch->blocks;
+        if (!same_blocks_on_each_sm(seen_of(run, i), seen_of(predicted, i), launch->blocks))
+            fail_msg("blocks of launch %s are on other SMs", launch->issue.id);
+    }
+    print_message("%d launches, %d beside others, %d blocks\n", compared, beside, blocks);
+    assert_true(compared >= 20 && beside >= 15);
+    gs_run_free(predicted);
+    gs_run_free(run);
+    gs_gpu_free(gpu);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(recordings_have_all_launches),
         cmocka_unit_test(launches_waited_for_what_they_name),
         cmocka_unit_test(both_ways_to_record_agree),
         cmocka_unit_test(configurations_are_predicted),
+        cmocka_unit_test(probes_beside_pytorch_land_where_predicted),
         cmocka_unit_test(launches_of_a_stream_ran_one_after_the_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
