@@ -75,7 +75,7 @@ says "predict"
 check "version" 0 "$program" --version
 check "no command" 2 "$program"
 mistake "unknown command" 'there is no command "prdict" (did you mean "predict"?)' "$program" prdict
-for command in predict check occupancy gpus fuzz replay shrink fit record probe bound reshape verify zoo serve status top; do
+for command in $("$program" completion bash | sed -n "s/.*--version help \([a-z ]*\)'.*/\1/p"); do
     check "help of $command" 0 "$program" $command --help
     says "usage: gridsmith $command"
     check "help for $command" 0 "$program" help $command
@@ -89,6 +89,31 @@ for command in predict check occupancy gpus fuzz replay shrink fit record probe 
         echo "FAILED man page of $command: without $(tr '\n' ' ' <"$work/missing")"
     fi
 done
+
+# ---- completion ----
+# complete WORD...: what bash would offer for a command line.
+complete() {
+    bash -c '. "$0"; COMP_WORDS=(gridsmith "$@"); COMP_CWORD=$#; _gridsmith; printf "%s\n" "${COMPREPLY[@]}"' "$work/bash" "$@"
+}
+"$program" completion bash >"$work/bash"
+if command -v bash >/dev/null; then
+    check "complete a command" 0 complete pred
+    says "predict"
+    check "complete an option" 0 complete predict --ex
+    says "--explain"
+    check "complete a GPU" 0 complete predict --gpu h2
+    says "h200"
+    check "complete a verb" 0 complete zoo ben
+    says "bench"
+    check "complete a file" 0 complete predict scenarios/case-1.1
+    says "scenarios/case-1.1.json"
+fi
+for shell in zsh fish; do
+    check "completion of $shell" 0 "$program" completion $shell
+    says "explain"
+    command -v $shell >/dev/null && check "syntax of $shell" 0 $shell -n "$work/out"
+done
+mistake "completion of another shell" 'there is no completion for "csh"' "$program" completion csh
 
 # ---- answers ----
 check "predict" 0 "$program" predict scenarios/case-1.1.json

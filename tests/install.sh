@@ -89,6 +89,7 @@ kill $daemon
 wait $daemon
 daemon=
 test -f "$work/usr/lib/systemd/user/gridsmith.socket"
+test -s "$work/usr/share/bash-completion/completions/gridsmith"
 
 for page in gridsmith gridsmith-serve gridsmith-predict gridsmith-check gridsmith-occupancy gridsmith-gpus gridsmith-fit gridsmith-probe; do
     test -f "$work/usr/share/man/man1/$page.1"
