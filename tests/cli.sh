@@ -321,7 +321,7 @@ check "json lines" 0 "$program" predict --json -o "$work/once.jsonl" corpus/h200
 check "json lines again" 0 "$program" predict --json -o "$work/twice.jsonl" "$work/once.jsonl"
 check "the same again" 0 cmp "$work/once.jsonl" "$work/twice.jsonl"
 check "507 lines" 0 test "$(wc -l <"$work/once.jsonl")" = 507
-for format in json csv svg trace; do
+for format in json csv svg html trace; do
     check "--$format" 0 "$program" predict --$format scenarios/timed-2.1.json
 done
 
@@ -349,7 +349,7 @@ says "all            40        40 100.0%"
 check "replay of two files" 0 "$program" replay "$work/runs.jsonl" "$work/again.jsonl"
 says "all            80        80 100.0%"
 check "replay differs" 1 "$program" replay --policy round-robin --mismatches 2 "$work/runs.jsonl"
-says "runs.jsonl:1, run 0, plain"
+says "runs.jsonl:2, run 0, plain"
 check "replay json" 0 "$program" replay --json scenarios/case-1.1.json
 documents gridsmith.score/1
 says '"classes":{"case 1.1: equal room, ties in even-then-odd order":{"runs":1,"runs_exact":1,"launches":3,'
@@ -367,9 +367,9 @@ mistake "one run and many" "--index plays one run" "$program" fuzz --device mode
 mistake "resume nothing" "--resume needs the file" "$program" fuzz --device model:rtx3090 --resume
 mistake "runs to standard output" "--out takes the name of a file" "$program" fuzz --device model:rtx3090 --out -
 mistake "a file to fuzz" '"runs.jsonl" is not an option' "$program" fuzz --device model:rtx3090 runs.jsonl
-mistake "resume with another seed" "runs.jsonl:1:1: not the run of this campaign" "$program" fuzz --device model:rtx3090 \
+mistake "resume with another seed" 'was made with other settings: "seed" was 1, and is 2 now' "$program" fuzz --device model:rtx3090 \
     --seed 2 --out "$work/runs.jsonl" --resume
-mistake "resume with another class" "runs.jsonl:1:1: not the run of this campaign" "$program" fuzz --device model:rtx3090 \
+mistake "resume with another class" 'was made with other settings: "classes" was ["plain","shared","small","exits"], and is' "$program" fuzz --device model:rtx3090 \
     --class small --out "$work/runs.jsonl" --resume
 mistake "resume with fewer runs" "holds 60 runs already" "$program" fuzz --device model:rtx3090 --count 10 \
     --out "$work/runs.jsonl" --resume
@@ -483,6 +483,8 @@ check "verify what differs" 1 "$program" verify "$work/racy.cu" --kernel racy --
     --launch kernels/reduce.json --json
 documents gridsmith.verify/1
 says '"verdict":"different"'
+mistake "a template without arguments" "has no kernel reduce (of a template, name an instance, such as 'reduce<256>')" \
+    "$program" verify kernels/reduce.cu --kernel reduce --as confined --launch kernels/reduce.json
 mistake "no kernel of that name" "the file has no kernel sum; 'gridsmith reshape --list' shows what it has" "$program" \
     reshape kernels/ptx/reduce.ptx --kernel sum --as persistent
 mistake "not PTX" "not PTX, and nothing that contains PTX" "$program" reshape --list README.md

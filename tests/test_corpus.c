@@ -16,7 +16,8 @@ static const struct {
     size_t runs;
 } recordings[] = {{"corpus/h200-starter.jsonl.gz", 507},    {"corpus/h200.jsonl.gz", 2430},
                   {"corpus/h200-holes.jsonl.gz", 23},       {"corpus/h200-order.jsonl.gz", 1166},
-                  {"corpus/h200-carveouts.jsonl.gz", 2106}, {"corpus/h200-clusters.jsonl.gz", 480}};
+                  {"corpus/h200-carveouts.jsonl.gz", 2106}, {"corpus/h200-clusters.jsonl.gz", 480},
+                  {"corpus/h200-fixes.jsonl.gz", 45}};
 
 static gs_runs *open_recordings(const char *file) {
     gs_error error;

@@ -123,6 +123,7 @@ static void answers_are_texts(void **state) {
                 {"json", "{\"schema\":\"gridsmith.run/1\""},
                 {"csv", "run,"},
                 {"svg", "<svg"},
+                {"html", "<!doctype html>"},
                 {"trace", "{"},
                 {"timeline", "{\"schema\":\"gridsmith.timeline/1\""}};
     gs_error error = {.code = GS_OK};

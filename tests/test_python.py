@@ -48,7 +48,7 @@ class Scenarios(unittest.TestCase):
         self.assertGreaterEqual(compared, 20)
 
     def test_documents_equal_those_of_the_program(self):
-        for form in ("csv", "svg", "trace", "json"):
+        for form in ("csv", "svg", "html", "trace", "json"):
             wanted = subprocess.run([PROGRAM, "predict", "--" + form, source("scenarios/case-1.1.json")], capture_output=True,
                                     text=True, check=True).stdout
             self.assertEqual(gridsmith.Gpu("rtx3090").show(source("scenarios/case-1.1.json"), form), wanted, form)

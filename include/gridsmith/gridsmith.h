@@ -266,9 +266,10 @@ GS_API gs_run *gs_predict(const gs_gpu *gpu, const gs_run *run, const gs_predict
 
 /* ---- pictures and texts ---------------------------------------------------------------------------------------- */
 
-/* What `gridsmith predict` would write of the run: "table", "json" (gridsmith.run/1), "csv", "svg" or "trace"; or, of a
-   recorded program, "timeline" (gridsmith.timeline/1) or "comparison" (gridsmith.compare/1), both JSON. `*bytes` is the
-   length of the text, which also ends in a NUL; it may be NULL. The caller frees the text. NULL: the error. */
+/* What `gridsmith predict` would write of the run: "table", "json" (gridsmith.run/1), "csv", "svg", "html" or "trace";
+   or, of a recorded program, "timeline" (gridsmith.timeline/1) or "comparison" (gridsmith.compare/1), both JSON.
+   `*bytes` is the length of the text, which also ends in a NUL; it may be NULL. The caller frees the text. NULL: the
+   error. */
 GS_API char *gs_show(const gs_gpu *gpu, const gs_run *run, const char *format, size_t *bytes, gs_error *error);
 GS_API void gs_string_free(char *string);
 

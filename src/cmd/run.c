@@ -13,16 +13,20 @@
 #include <string.h>
 #include <unistd.h>
 
+static const char slice_us[] = "20"; /* of best-effort programs */
+
 struct options {
     const char *socket;
     int64_t memory;
-    int64_t hold, ahead, sms, long_sms;
+    int64_t weight, hold, ahead, slice, sms;
     bool latency, best_effort;
 };
 
 static const gs_option option_table[] = {
     GS_FLAG(struct options, "latency", latency, "its requests must be fast: best-effort programs wait for it"),
     GS_FLAG(struct options, "best-effort", best_effort, "it uses what latency programs leave"),
+    GS_INT(struct options, "weight", weight, "N", 1, 1000,
+           "its share among the programs of its class, in proportion to theirs (default 100)"),
     GS_SIZE(struct options, "memory", memory, 1, INT64_MAX,
             "device memory that it may have, such as 16G; beyond it, allocations fail"),
     GS_INT(struct options, "sms", sms, "N", 1, 1024, "SMs that it may use; needs MPS"),
@@ -30,8 +34,9 @@ static const gs_option option_table[] = {
            "a request that takes longer does not hold others any more (default: 10 times the longest, 20 to 1000)"),
     GS_INT(struct options, "ahead", ahead, "US", 1, 1000000,
            "best-effort work between two looks at latency programs (default 50)"),
-    GS_INT(struct options, "long-sms", long_sms, "N", 1, 1024,
-           "SMs that long best-effort kernels may use, so that a request finds others (default: all)"),
+    GS_INT(
+        struct options, "slice", slice, "US", 1, 1000000,
+        "time slices of the GPU for it, without MPS (default: 20 for a best-effort program beside a latency program)"),
     GS_SOCKET_OPTION(struct options, socket),
 };
 
@@ -72,7 +77,7 @@ static void set_sms(int64_t sms, const json_t *status, bool has_mps) {
     }
 }
 
-/* Under MPS, a part of the SMs and a lower priority. */
+/* Under MPS, a part of the SMs and a lower priority; without it, short time slices. */
 static void set_mps(const struct options *options) {
     gs_error error = {.code = GS_OK};
     char *text = NULL;
@@ -80,6 +85,8 @@ static void set_mps(const struct options *options) {
     bool has_mps = find_mps(status);
     if (options->best_effort && has_mps)
         setenv("CUDA_MPS_CLIENT_PRIORITY", "1", 0);
+    if (options->best_effort && !has_mps && !options->slice)
+        setenv("GRIDSMITH_SLICE_US", slice_us, 0);
     if (options->sms)
         set_sms(options->sms, status, has_mps);
     json_decref(status);
@@ -101,10 +108,11 @@ static gs_code prepare(const struct options *options, gs_error *error) {
         return gs_fail(error, GS_E_IO,
                        "the libcuda.so.1 of gridsmith is not installed: set GRIDSMITH_GATE to its folder");
     setenv("GRIDSMITH_CLASS", options->latency ? "latency" : "best-effort", 1);
+    set_number("GRIDSMITH_WEIGHT", options->weight);
     set_number("GRIDSMITH_MEMORY", options->memory);
     set_number("GRIDSMITH_HOLD_MS", options->hold);
     set_number("GRIDSMITH_AHEAD_US", options->ahead);
-    set_number("GRIDSMITH_LONG_SMS", options->long_sms);
+    set_number("GRIDSMITH_SLICE_US", options->slice);
     if (options->socket)
         setenv("GRIDSMITH_SOCKET", options->socket, 1);
     set_mps(options);

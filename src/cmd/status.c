@@ -128,6 +128,15 @@ static void print_client(const json_t *client, const json_t *before, double seco
 
 /* ---- programs of `gridsmith run` ---- */
 
+/* The kernels of a best-effort program that no wait can divide. */
+static void print_long_kernels(const json_t *program) {
+    size_t i;
+    json_t *kernel;
+    json_array_foreach(json_object_get(program, "long_kernels"), i, kernel) {
+        printf("%8s   %9.1f us at a time: %.100s\n", "", number(kernel, "us"), word(kernel, "name"));
+    }
+}
+
 static void print_program(const json_t *program, const json_t *before, double seconds) {
     const json_t *old = find_same(before, "programs", program);
     const json_t *requests = json_object_get(program, "requests"), *old_requests = json_object_get(old, "requests");
@@ -147,7 +156,10 @@ static void print_program(const json_t *program, const json_t *before, double se
                number(program, "memory_limit_bytes") / 1048576);
     if (json_is_true(json_object_get(program, "is_ungated")))
         printf("  (cannot wait)");
+    if (number(program, "weight") != 100)
+        printf("  weight %.0f", number(program, "weight"));
     printf("\n");
+    print_long_kernels(program);
 }
 
 static void print_programs(const json_t *status, const json_t *before, double seconds) {

@@ -36,6 +36,7 @@ enum {
 
 /* Opens the driver. False: there is none. */
 bool gs_front_driver_open(void);
+void *gs_front_driver_handle(void);                          /* as dlopen returned it; NULL: there is none */
 gs_front_function *gs_front_driver_symbol(const char *name); /* NULL: it has none of this name */
 
 /* ---- front_place.c: for the program, not for the library ---- */

@@ -74,3 +74,7 @@ bool gs_front_driver_open(void) {
     driver = open_driver();
     return driver != NULL;
 }
+
+void *gs_front_driver_handle(void) {
+    return driver;
+}

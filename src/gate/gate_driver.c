@@ -17,6 +17,8 @@ void gs_front_ready(bool has_driver) {
 #define RESOLVE(name, arguments) resolve(#name, &gs_gate_real.name);
     GS_GATE_CALLS(RESOLVE)
 #undef RESOLVE
-    if (!has_driver)
+    if (has_driver)
+        gs_gate_slice_install(gs_front_driver_handle());
+    else
         gs_gate_say("there is no NVIDIA driver: libcuda.so.1 was not found behind this library");
 }

@@ -197,6 +197,9 @@ struct gs_run {
     gs_json source;     /* the text it was read from (without the values), for the places of later errors */
 };
 
+/* The schema of lines in a file of runs that say of which campaign the runs behind them are. They are skipped. */
+#define GS_CAMPAIGN_SCHEMA "gridsmith.campaign/1"
+
 /* ---- making runs ---- */
 
 /* Appends a launch with its event. Takes ownership of the strings of `launch`, even if it fails. The id must be new. */

@@ -17,16 +17,23 @@ struct show {
 static gs_code put_prediction(const struct show *show, gs_text *text, const gs_gpu *gpu, const gs_run *run,
                               gs_error *error) {
     gs_predict_options options = {.explain = true};
+    gs_played played = {0};
     gs_view view = {.number = 1, .explain = true};
-    gs_run *prediction = gs_predict(gpu, run, &options, error);
+    gs_run *prediction = show->format->wants_played ? gs_predict_played(gpu, run, &options, &played, error)
+                                                    : gs_predict(gpu, run, &options, error);
     if (!prediction)
         return error->code;
+    if (show->format->wants_played) {
+        view.measured = run;
+        view.played = &played;
+    }
     if (show->format->begin)
         show->format->begin(&view);
     gs_code code = show->format->run(&view, gpu, prediction, error);
     if (code == GS_OK && show->format->end)
         show->format->end(&view);
     gs_run_free(prediction);
+    gs_played_clear(&played);
     *text = view.text;
     return code;
 }
@@ -53,23 +60,27 @@ static gs_code put_timeline(const struct show *show, gs_text *text, const gs_gpu
 
 static gs_code put_comparison(const struct show *show, gs_text *text, const gs_gpu *gpu, const gs_run *run,
                               gs_error *error) {
-    gs_timeline timeline;
+    gs_timeline timeline, followed = {0};
     gs_wait_sums sums = {0};
     gs_program_compared compared = {0};
     (void)show;
     gs_code code = play(gpu, run, &timeline, error);
     if (code != GS_OK)
         return code;
-    code = gs_wait_sums_of(run, &timeline, &sums, error);
+    code = gs_timeline_follow(gpu, run, &timeline, &followed, error);
     if (code == GS_OK)
-        code = gs_program_compare(run, &timeline, &compared, error);
+        code = gs_wait_sums_of(run, &timeline, &sums, error);
+    if (code == GS_OK)
+        code = gs_program_compare(run, &timeline, &followed, &compared, error);
     if (code == GS_OK && !compared.launches)
         code = gs_fail(error, GS_E_USAGE, "nothing was measured: no launch has both start_us and end_us");
-    gs_comparison comparison = {gpu, run, &timeline, &sums, &compared, 0};
+    gs_comparison comparison = {gpu, run, &timeline, &followed, &sums, &compared, 0};
     if (code == GS_OK)
         code = gs_put_comparison_json(text, &comparison, error);
+    gs_timeline_clear(&followed);
     gs_wait_sums_clear(&sums);
     gs_program_compared_clear(&compared);
+    gs_timeline_clear(&followed);
     gs_timeline_clear(&timeline);
     return code;
 }
@@ -78,7 +89,7 @@ static const struct show shows[] = {
     {"table", put_prediction, &gs_format_table}, {"json", put_prediction, &gs_format_json},
     {"csv", put_prediction, &gs_format_csv},     {"svg", put_prediction, &gs_format_svg},
     {"trace", put_prediction, &gs_format_trace}, {"timeline", put_timeline, NULL},
-    {"comparison", put_comparison, NULL},
+    {"comparison", put_comparison, NULL},        {"html", put_prediction, &gs_format_html},
 };
 
 static gs_code fail_format(const char *format, gs_error *error) {

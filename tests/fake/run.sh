@@ -34,7 +34,7 @@ on small 0 "seed 3" fuzz --device cuda --count 24 --seed 3 --patient-every 8 --o
 on small 0 '"mismatches":0' fuzz --device cuda:0 --count 12 --class priority --class local --json
 on h200 0 "seed 1" fuzz --device cuda --count 8 --out "$work/h200.jsonl"
 on small,blocks-host 0 "local" fuzz --device cuda --count 4 --class local
-[ "$(wc -l <"$work/small.jsonl")" = 24 ] || { failed=1 && echo "FAILED: not all runs were kept"; }
+[ "$(grep -c '"schema":"gridsmith.run/1"' "$work/small.jsonl")" = 24 ] || { failed=1 && echo "FAILED: not all runs were kept"; }
 grep -q '"gpu":"cuda0".*"warp_slots"' "$work/small.jsonl" || { failed=1 && echo "FAILED: no GPU or warp slots"; }
 on none 0 "8" replay "$work/h200.jsonl"
 on h200 1 "differs" fuzz --device cuda --count 8 --set warp_placement=free
