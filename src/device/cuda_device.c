@@ -183,10 +183,11 @@ static gs_gpu *describe(const struct cuda *cuda, const char *title, gs_error *er
 /* The built-in description of a GPU of this name and size, or one from the driver. */
 static gs_gpu *find_description(const struct cuda *cuda, gs_error *error) {
     char title[128] = "";
+    int32_t sms = attribute(cuda, CU_DEVICE_SMS);
     cuda->api.device_name(title, sizeof title, cuda->device);
     for (size_t i = 0; gs_gpu_builtin(i); i++) {
         gs_gpu *gpu = gs_gpu_open(gs_gpu_builtin(i), error);
-        if (gpu && gpu->title && strcmp(gpu->title, title) == 0 && gpu->sms == attribute(cuda, CU_DEVICE_SMS))
+        if (gpu && gpu->sms == sms && gs_gpu_is_called(gpu, title, sms))
             return gpu;
         gs_gpu_free(gpu);
     }

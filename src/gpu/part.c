@@ -52,6 +52,22 @@ gs_gpu *gs_gpu_part(const gs_gpu *gpu, int32_t sms, gs_error *error) {
     return part;
 }
 
+gs_code gs_gpu_assume_like(gs_gpu *gpu, gs_error *error) {
+    gs_text name = {0}, words = {0};
+    gs_text_add(&name, "like-%s", gpu->name);
+    gs_text_add(&words, "limits and mechanisms of %s, assumed for a GPU with %d SMs", gpu->name, gpu->sms);
+    if (name.failed || words.failed) {
+        gs_text_free(&name);
+        gs_text_free(&words);
+        return gs_fail_memory(error);
+    }
+    free(gpu->name);
+    free(gpu->assumed);
+    gpu->name = name.data;
+    gpu->assumed = words.data;
+    return GS_OK;
+}
+
 void gs_gpu_green_sizes(const gs_gpu *gpu, int32_t *least, int32_t *step) {
     int major = gpu->compute_capability ? atoi(gpu->compute_capability) : 0;
     *step = major >= 9 ? 8 : 2;

@@ -27,6 +27,7 @@ static const gs_field run_fields[] = {
     {"gpu", GS_FIELD_NAME, false, offsetof(gs_run, gpu), 0, 0},
     {"class", GS_FIELD_NAME, false, offsetof(gs_run, class_name), 0, 0},
     {"events", GS_FIELD_OTHER, true, 0, 0, 0},
+    {"assumed", GS_FIELD_NAME, false, offsetof(gs_run, assumed), 0, 0},
     {"program", GS_FIELD_NAME, false, offsetof(gs_run, origin.program), 0, 0},
     {"recorder", GS_FIELD_NAME, false, offsetof(gs_run, origin.recorder), 0, 0},
     {"gpu_name", GS_FIELD_NAME, false, offsetof(gs_run, origin.gpu_name), 0, 0},

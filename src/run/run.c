@@ -107,6 +107,7 @@ void gs_run_free(gs_run *run) {
     free(run->edges.data);
     free(run->class_name);
     free(run->gpu);
+    free(run->assumed);
     free(run->origin.program);
     free(run->origin.recorder);
     free(run->origin.gpu_name);
@@ -310,7 +311,8 @@ gs_run *gs_run_copy(const gs_run *run, gs_error *error) {
     gs_run *copy = gs_run_new(error);
     if (!copy)
         return NULL;
-    gs_code code = copy_string(&copy->gpu, run->gpu) ? GS_OK : gs_fail_memory(error);
+    bool copied = copy_string(&copy->gpu, run->gpu) && copy_string(&copy->assumed, run->assumed);
+    gs_code code = copied ? GS_OK : gs_fail_memory(error);
     for (size_t i = 0; i < run->events.count && code == GS_OK; i++)
         code = copy_event(copy, run, &run->events.data[i], error);
     if (code == GS_OK)

@@ -184,6 +184,7 @@ struct gs_run {
     bool has_id;
     int64_t id;
     char *class_name, *gpu;
+    char *assumed; /* of a prediction: what is assumed about the GPU, or NULL */
     gs_origin origin;
     gs_launches launches;
     gs_events events;

@@ -270,6 +270,8 @@ static void write_head(gs_writer *writer, const char *key, const gs_run *run) {
         gs_write_int(writer, "id", run->id);
     if (run->gpu)
         gs_write_string(writer, "gpu", run->gpu);
+    if (run->assumed)
+        gs_write_string(writer, "assumed", run->assumed);
     if (run->class_name)
         gs_write_string(writer, "class", run->class_name);
     write_origin(writer, &run->origin);

@@ -301,6 +301,10 @@ bool gs_run_is_program(const gs_run *run);
    frees it. NULL: out of memory. */
 int64_t *gs_program_durations(const gs_gpu *recorded_on, const gs_run *run, gs_error *error);
 
+/* The GPU that the run names, if it is another one than `gpu` or has another number of SMs; the caller frees it. NULL:
+   it is this one, or not known. */
+gs_gpu *gs_gpu_recorded_on(const gs_gpu *gpu, const gs_run *run);
+
 /* ---- what launches waited for ---- */
 
 typedef enum gs_reason {

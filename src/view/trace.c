@@ -97,6 +97,7 @@ static gs_code trace_run(gs_view *view, const gs_gpu *gpu, const gs_run *run, gs
     gs_write_string(writer, "displayTimeUnit", "ns");
     gs_write_object(writer, "otherData");
     gs_write_string(writer, "gpu", gpu->name);
+    gs_gpu_write_assumed(gpu, writer);
     gs_write_string(writer, "time",
                     trace.stays.timed ? "as predicted or recorded" : "one millisecond a launch or exit");
     gs_write_end(writer);
