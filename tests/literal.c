@@ -42,6 +42,7 @@ struct operation {
     bool is_issued, is_due, is_ready, is_copying, has_started, is_over;
     int order;                           /* in which it was issued */
     int turn;                            /* in which it became ready */
+    size_t ready_at;                     /* the event of the run at which it did */
     int64_t arrived, due, started, over; /* started: all its blocks */
     literal_times *times;
 };
@@ -483,7 +484,8 @@ static bool is_early(const struct play *play, size_t operation, size_t before) {
     const gs_issue *issue = issue_of(play, operation);
     for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++) {
         const gs_edge *edge = &play->run->edges.data[i];
-        if (edge->when != GS_AT_END && edge_to(play, edge) == before && is_last_before(play, before, operation))
+        if (edge->when != GS_AT_END && !edge->is_copy && edge_to(play, edge) == before &&
+            is_last_before(play, before, operation))
             return true;
     }
     return false;
@@ -503,8 +505,11 @@ static bool is_gone(const struct play *play, size_t obstacle, bool at_end, int64
 static int64_t due_time(const struct play *play, size_t operation) {
     const gs_issue *issue = issue_of(play, operation);
     int64_t gone = INT64_MIN, arrived = play->operations[operation].arrived;
+    bool replaces_order = false; /* an early start replaces the order of the stream */
     for (size_t i = 0; i < operation_count(play); i++)
-        if (is_before(play, i, operation) && !is_gone(play, i, !is_early(play, operation, i), &gone))
+        replaces_order = replaces_order || (is_before(play, i, operation) && is_early(play, operation, i));
+    for (size_t i = 0; i < operation_count(play) && !replaces_order; i++)
+        if (is_before(play, i, operation) && !is_gone(play, i, true, &gone))
             return INT64_MAX;
     for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++) {
         const gs_edge *edge = &play->run->edges.data[i];
@@ -545,6 +550,7 @@ static void start_copies(struct play *play) {
 static void make_ready(struct play *play, size_t operation) {
     play->operations[operation].is_ready = true;
     play->operations[operation].turn = play->turn++;
+    play->operations[operation].ready_at = play->event;
     play->operations[operation].times->ready_ns = play->now;
     start_copies(play);
 }
@@ -605,6 +611,14 @@ static bool waits(const struct play *play, size_t launch) {
     return play->operations[launch].is_ready && !tb->gone && tb->started < play->run->launches.data[launch].blocks;
 }
 
+/* By time, then by launches and exits of the run, then by number. */
+static bool is_ready_before(const struct play *play, size_t a, size_t b) {
+    const struct operation *one = &play->operations[a], *two = &play->operations[b];
+    if (one->times->ready_ns != two->times->ready_ns)
+        return one->times->ready_ns < two->times->ready_ns;
+    return one->ready_at != two->ready_at ? one->ready_at < two->ready_at : a < b;
+}
+
 /* The waiting launch that comes after `last` in the queue (SIZE_MAX: the first), or SIZE_MAX. */
 static size_t next_waiting(const struct play *play, size_t last) {
     const gs_launch *launches = play->run->launches.data;
@@ -614,10 +628,11 @@ static size_t next_waiting(const struct play *play, size_t last) {
             continue;
         if (last != SIZE_MAX) {
             int here = abs(launches[i].priority), there = abs(launches[last].priority);
-            if (here > there || (here == there && i <= last))
+            if (here > there || (here == there && !is_ready_before(play, last, i)))
                 continue;
         }
-        if (best == SIZE_MAX || abs(launches[i].priority) > abs(launches[best].priority))
+        int lead = best == SIZE_MAX ? 1 : abs(launches[i].priority) - abs(launches[best].priority);
+        if (lead > 0 || (lead == 0 && is_ready_before(play, i, best)))
             best = i;
     }
     return best;

@@ -1,12 +1,12 @@
 /*
  * engine.c: plays launches, exits and the passing of time.
  *
- * Launches wait in one queue, by priority and then in launch order. The first is served until all its blocks have
- * started; then comes the next (unless the mechanism lets later ones overtake). A kernel enters the queue when the
- * kernels before it in its stream have ended. The blocks of a kernel start in order, so those that have started are
- * always the first ones. A kernel that waits closes the GPU to all after it, with one exception: a kernel of clusters
- * of three or more blocks leaves the SMs open on which it cannot run anyway, those of the groups of clusters that go
- * first.
+ * Launches wait in one queue, by priority and then in the order in which they were ready. The first is served until all
+ * its blocks have started; then comes the next (unless the mechanism lets later ones overtake). A kernel enters the
+ * queue when the kernels before it in its stream have ended. The blocks of a kernel start in order, so those that have
+ * started are always the first ones. A kernel that waits closes the GPU to all after it, with one exception: a kernel
+ * of clusters of three or more blocks leaves the SMs open on which it cannot run anyway, those of the groups of
+ * clusters that go first.
  *
  * Time passes by a heap of running blocks, ordered by when they end. Launches and exits take no time. Blocks that end
  * at the same time end one after the other, in the order of launches and blocks, and the queue is served after each. At
@@ -103,6 +103,7 @@ bool gs_engine_copy(gs_engine *to, const gs_engine *from) {
     to->queue_first = from->queue_first;
     to->queue_last = from->queue_last;
     memcpy(to->queue_tails, from->queue_tails, sizeof to->queue_tails);
+    to->host_events = from->host_events;
     to->now_ns = from->now_ns;
     to->turns = from->turns;
     gs_waves_restart(to);
@@ -120,7 +121,12 @@ static int urgency(const gs_engine *engine, size_t launch) {
 
 static bool goes_before(const gs_engine *engine, size_t a, size_t b) {
     int first = urgency(engine, a), second = urgency(engine, b);
-    return first != second ? first > second : a < b;
+    const struct play *one = &engine->plays[a], *two = &engine->plays[b];
+    if (first != second)
+        return first > second;
+    if (one->ready_ns != two->ready_ns)
+        return one->ready_ns < two->ready_ns;
+    return one->ready_at != two->ready_at ? one->ready_at < two->ready_at : a < b;
 }
 
 static size_t *tail_of(gs_engine *engine, size_t launch) {
@@ -645,6 +651,7 @@ static bool arrive(gs_engine *engine, size_t launch) {
 }
 
 gs_code gs_engine_launch(gs_engine *engine, size_t launch, gs_error *error) {
+    engine->host_events++;
     gs_code code = register_kernel(engine, launch, error);
     if (code != GS_OK)
         return code;
@@ -658,6 +665,7 @@ gs_code gs_engine_launch(gs_engine *engine, size_t launch, gs_error *error) {
 
 gs_code gs_engine_exit(gs_engine *engine, size_t launch, gs_error *error) {
     struct play *play = &engine->plays[launch];
+    engine->host_events++;
     if (gs_engine_duration(engine, launch))
         while (play->status != ENDED && next_ns(engine) != GS_NO_TIME)
             if (!pass_time(engine) || !gs_waves_pass(engine))
@@ -675,6 +683,7 @@ gs_code gs_engine_exit(gs_engine *engine, size_t launch, gs_error *error) {
 }
 
 gs_code gs_engine_finish(gs_engine *engine, gs_error *error) {
+    engine->host_events++;
     if (!engine->hooks.endless && !engine->hooks.follow && !issue_copies(engine, engine->run->launches.count))
         return gs_fail_memory(error);
     while (next_ns(engine) != GS_NO_TIME || engine->resumes_ns)
@@ -712,7 +721,7 @@ gs_hold gs_engine_hold(const gs_engine *engine, size_t launch, size_t *other) {
     size_t head = play->stream == NO_LAUNCH ? launch : engine->streams[play->stream].head;
     *other = head;
     if (play->status == IN_STREAM || play->status == COMING)
-        return head != launch && head != play->early ? GS_HOLD_STREAM : GS_HOLD_EVENT;
+        return head != launch && play->early == NO_LAUNCH ? GS_HOLD_STREAM : GS_HOLD_EVENT;
     if (play->status != QUEUED)
         return GS_HOLD_NONE;
     *other = engine->queue_first;

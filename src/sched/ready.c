@@ -147,6 +147,7 @@ static bool copy_is_ready(gs_engine *engine, size_t operation) {
 
 static bool is_ready(gs_engine *engine, size_t operation) {
     engine->plays[operation].ready_ns = engine->now_ns;
+    engine->plays[operation].ready_at = engine->host_events;
     if (is_copy(engine, operation))
         return copy_is_ready(engine, operation);
     struct ready_list *list = &engine->readiness.list;
@@ -197,8 +198,9 @@ static bool may_pass_stream(const gs_engine *engine, size_t operation) {
     const struct play *play = &engine->plays[operation];
     if (play->stream == NO_LAUNCH)
         return true;
-    size_t head = engine->streams[play->stream].head;
-    return head == operation || (head != NO_LAUNCH && head == play->early && engine->plays[head].status >= STARTED);
+    if (engine->streams[play->stream].head == operation)
+        return true;
+    return play->early != NO_LAUNCH && engine->plays[play->early].status >= STARTED;
 }
 
 /* The operation is ready now or in a moment, if nothing more is in its way. */
