@@ -367,6 +367,11 @@ static void set_number(struct play *play, struct block *block, int64_t number) {
         block->end_ns = play->now + gs_block_duration(launch, number);
 }
 
+static bool is_cooperative(const struct play *play, size_t launch) {
+    const gs_launch_facts *facts = play->run->launches.data[launch].issue.facts;
+    return facts && facts->is_cooperative;
+}
+
 /* Gives the fresh blocks their numbers: as placed, or by grant. */
 static void number_fresh(struct play *play) {
     if (!play->fresh)
@@ -384,6 +389,8 @@ static void number_fresh(struct play *play) {
     int size = count ? play->run->launches.data[launch].cluster : 1;
     if (size > 1) {
         literal_cluster_order(play->gpu, sms, count, size, &play->turns, order);
+    } else if (count && play->gpu->mechanisms.numbering == GS_NUMBERED_BY_GRANT && is_cooperative(play, launch)) {
+        literal_number_whole(play->gpu, sms, count, &play->turns, order);
     } else if (count && play->gpu->mechanisms.numbering == GS_NUMBERED_BY_GRANT) {
         const struct tb *tb = &play->tbs[launch];
         int room, next = choose(play, tb, &room);
@@ -638,8 +645,21 @@ static size_t next_waiting(const struct play *play, size_t last) {
     return best;
 }
 
+/* Whether a cooperative launch must wait, because not all its blocks fit now. */
+static bool is_too_large_now(const struct play *play, size_t launch) {
+    const gs_launch *which = &play->run->launches.data[launch];
+    int64_t fit = 0;
+    if (!is_cooperative(play, launch) || play->tbs[launch].started)
+        return false;
+    for (int i = 0; i < play->gpu->sms; i++)
+        fit += is_open(play, i) ? cur_thread_blocks(play, &play->tbs[launch], i) : 0;
+    return fit < which->blocks;
+}
+
 /* Starts the next block of a kernel, if it can start. */
 static bool start_next(struct play *play, size_t launch) {
+    if (is_too_large_now(play, launch))
+        return false;
     int room, smid = choose(play, &play->tbs[launch], &room);
     if (smid == GS_WAIT)
         return false;

@@ -184,6 +184,9 @@ static void add_launch(gs_random *random, const gs_gpu *gpu, gs_run *run, const 
         launch.duration_ns = 1000 * gs_random_from(random, 1, 6);
     if (launch.duration_ns && gs_random_chance(random, 50))
         launch.spread_ns = 1000 * gs_random_from(random, 1, 6);
+    gs_launch_facts facts = gs_launch_facts_none();
+    facts.is_cooperative = gs_random_chance(random, 8);
+    launch.issue.facts = &facts;
     gs_error error;
     if (!launch.kernel || gs_run_add_launch(run, &launch, &error) != GS_OK)
         abort();

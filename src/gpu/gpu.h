@@ -131,6 +131,9 @@ gs_gpu *gs_gpu_copy(const gs_gpu *gpu, gs_error *error);
 /* A copy with `sms` SMs, without GPCs and clusters. The caller frees it. */
 gs_gpu *gs_gpu_part(const gs_gpu *gpu, int32_t sms, gs_error *error);
 
+/* Removes the grants from a description. Its numbering stays. */
+void gs_gpu_drop_grants(gs_gpu *gpu);
+
 /* The sizes that a green context can have: at least `*least` SMs, and a multiple of `*step` (the CUDA driver's
    documentation of cuDevSmResourceSplitByCount). */
 void gs_gpu_green_sizes(const gs_gpu *gpu, int32_t *least, int32_t *step);

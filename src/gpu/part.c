@@ -15,12 +15,16 @@ static void drop_groups(gs_sm_groups *groups) {
     *groups = (gs_sm_groups){0};
 }
 
-static void drop_topology(gs_gpu *gpu) {
-    drop_groups(&gpu->gpc_sms);
+void gs_gpu_drop_grants(gs_gpu *gpu) {
     drop_groups(&gpu->grants.groups);
     drop_groups(&gpu->grants.cluster_first);
     free(gpu->grants.before_cut);
     gpu->grants = (gs_grants){0};
+}
+
+static void drop_topology(gs_gpu *gpu) {
+    drop_groups(&gpu->gpc_sms);
+    gs_gpu_drop_grants(gpu);
     gpu->gpcs = 0;
     gpu->mechanisms.numbering = GS_NUMBERED_AS_PLACED;
 }

@@ -323,6 +323,9 @@ int64_t gs_generated_local_bytes(size_t number);
 
 /* ---- comparing ---- */
 
+/* Whether a launch waits, when it is launched, for the end of others that have not exited. */
+bool gs_run_is_held(const gs_run *run, size_t launch);
+
 typedef struct gs_score {
     int64_t runs, runs_exact, launches, launches_exact, blocks, blocks_exact;
 } gs_score;

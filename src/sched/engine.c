@@ -4,9 +4,9 @@
  * Launches wait in one queue, by priority and then in the order in which they were ready. The first is served until all
  * its blocks have started; then comes the next (unless the mechanism lets later ones overtake). A kernel enters the
  * queue when the kernels before it in its stream have ended. The blocks of a kernel start in order, so those that have
- * started are always the first ones. A kernel that waits closes the GPU to all after it, with one exception: a kernel
- * of clusters of three or more blocks leaves the SMs open on which it cannot run anyway, those of the groups of
- * clusters that go first.
+ * started are always the first ones. A cooperative launch starts as a whole. A kernel that waits closes the GPU to all
+ * after it, with one exception: a kernel of clusters of three or more blocks leaves the SMs open on which it cannot run
+ * anyway, those of the groups of clusters that go first.
  *
  * Time passes by a heap of running blocks, ordered by when they end. Launches and exits take no time. Blocks that end
  * at the same time end one after the other, in the order of launches and blocks, and the queue is served after each. At
@@ -260,10 +260,17 @@ static bool order_agrees(const gs_engine *engine, int64_t first) {
     return true;
 }
 
+static bool is_cooperative(const gs_engine *engine, size_t launch) {
+    const gs_launch_facts *facts = engine->run->launches.data[launch].issue.facts;
+    return facts && facts->is_cooperative;
+}
+
 static void number_burst(gs_engine *engine, gs_turns *turns) {
     int32_t size = cluster_of(engine, engine->burst_launch);
     if (size > 1)
         gs_clusters_number(engine->clusters, &engine->burst, size, turns, engine->order);
+    else if (is_cooperative(engine, engine->burst_launch))
+        gs_number_whole(engine->numberer, &engine->burst, turns, engine->order);
     else
         gs_number(engine->numberer, &engine->burst, turns, engine->order);
 }
@@ -337,6 +344,18 @@ static inline enum outcome place_block(gs_engine *engine, size_t launch, const b
     return PLACED;
 }
 
+/* A cooperative launch starts as a whole: it waits until all its blocks fit. */
+static bool is_held_back(const gs_engine *engine, size_t launch, const bool *open) {
+    const struct play *play = &engine->plays[launch];
+    int64_t room = 0, wanted = engine->run->launches.data[launch].blocks;
+    int32_t sms = gs_dispatcher_state(engine->dispatcher)->gpu->sms;
+    if (play->started || !is_cooperative(engine, launch) || cluster_of(engine, launch) > 1)
+        return false;
+    for (int32_t sm = 0; sm < sms && room < wanted; sm++)
+        room += !open || open[sm] ? gs_dispatcher_room(engine->dispatcher, play->kernel, sm) : 0;
+    return room < wanted;
+}
+
 /* The same for a round of clusters, which is a burst by itself. */
 static enum outcome place_clusters(gs_engine *engine, size_t launch, const bool *open) {
     struct play *play = &engine->plays[launch];
@@ -391,7 +410,7 @@ static bool enter_all(gs_engine *engine);
 static bool is_alone(const gs_engine *engine, size_t launch) {
     const struct play *play = &engine->plays[launch];
     return engine->queue_last == launch && !play->started && !play->was_alone && !play->is_awaited &&
-           gs_engine_duration(engine, launch);
+           !is_cooperative(engine, launch) && gs_engine_duration(engine, launch);
 }
 
 /* The only launch in the queue flies, if it can. If not, it is watched, so that a later one can. */
@@ -460,8 +479,9 @@ static bool serve(gs_engine *engine) {
     if (is_flying(engine))
         return true;
     while (launch != NO_LAUNCH) {
-        enum outcome outcome =
-            cluster_of(engine, launch) == 1 ? place_block(engine, launch, open) : place_clusters(engine, launch, open);
+        enum outcome outcome = is_held_back(engine, launch, open) ? WAITS
+                               : cluster_of(engine, launch) == 1  ? place_block(engine, launch, open)
+                                                                  : place_clusters(engine, launch, open);
         note_service(engine, launch, outcome == WAITS);
         if (outcome == WAITS) {
             launch = pass_over(engine, launch, &open);

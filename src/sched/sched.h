@@ -96,6 +96,9 @@ void gs_numberer_free(gs_numberer *numberer);
 /* Sets `order[i]` to the index in the burst of the block with number i, and advances the turns. */
 void gs_number(gs_numberer *numberer, const gs_burst *burst, gs_turns *turns, int32_t *order);
 
+/* The same for a cooperative launch. */
+void gs_number_whole(gs_numberer *numberer, const gs_burst *burst, gs_turns *turns, int32_t *order);
+
 /* ---- clusters ---- */
 
 typedef struct gs_clusters gs_clusters;
