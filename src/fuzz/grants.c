@@ -4,7 +4,7 @@
  *   groups          a launch with one block for each SM shows the SMs group by group. The group that begins is another
  *                   one with each launch. So two SMs that follow each other in every launch are of one group, and
  *                   groups that are always before the others are the first ones
- *   between_rounds  launches of several blocks for each SM: the only number of grants that explains them all
+ *   between_rounds  launches of several blocks for each SM: a number of grants that explains them all
  *   before_cut      launches that end in the middle of a round, at each SM: the same
  *   clusters        parts of the first groups whose SMs were seen in one cluster, and the most blocks of clusters that
  *                   an SM takes
@@ -19,6 +19,7 @@
 
 enum {
     STEPS = 14,          /* of a run that shows groups */
+    CHECKS = 6,          /* runs that check what was found */
     MOST_GRANTS = 1000,  /* the largest number of grants that a description can have */
     GUESSES_AROUND = 300 /* how far from the guess a number is looked for */
 };
@@ -31,6 +32,8 @@ struct session {
     int16_t *ties;       /* the tie order */
     int16_t **sequences; /* the SMs of blocks 0, 1, 2 .. of launches with one block for each SM */
     size_t count, capacity;
+    gs_run **rounds; /* see record_rounds */
+    size_t round_count;
     gs_grants_found *found;
 };
 
@@ -246,23 +249,14 @@ static gs_code explains(const struct session *session, gs_run *const *runs, size
     return GS_OK;
 }
 
-static gs_code find_between(struct session *session, gs_error *error) {
+/* Launches of full rounds: they show how many grants are between two rounds. */
+static gs_run *play_rounds(const struct session *session, gs_error *error) {
     enum { SIZES = 8 };
-    gs_grants *grants = &session->gpu->grants;
-    int64_t blocks[SIZES], sms = session->gpu->sms;
+    int64_t blocks[SIZES];
     for (int64_t i = 0; i < SIZES; i++)
-        blocks[i] = sms * gs_max(1, gs_min(session->small_per_sm, i == SIZES - 1 ? INT32_MAX : 2 + i % 5 * i));
-    gs_run *run = play_alone(session, &session->small, blocks, SIZES, error);
-    gs_code code = run ? GS_OK : error->code;
-    bool is_found = false;
-    for (int32_t value = 1; value <= grants->groups.count + 1 && !is_found && code == GS_OK; value++) {
-        grants->between_rounds = value;
-        code = explains(session, &run, 1, &is_found, error);
-    }
-    gs_run_free(run);
-    if (code == GS_OK && !is_found)
-        grants->groups.count = 0;
-    return code;
+        blocks[i] =
+            session->gpu->sms * gs_max(1, gs_min(session->small_per_sm, i == SIZES - 1 ? INT32_MAX : 2 + i % 5 * i));
+    return play_alone(session, &session->small, blocks, SIZES, error);
 }
 
 /* Launches that end with the SM at this place of the tie order, after some full rounds. */
@@ -274,16 +268,52 @@ static gs_run *play_cut(const struct session *session, int32_t place, gs_error *
     return play_alone(session, &session->small, blocks, SIZES, error);
 }
 
+/* Launches of random sizes beside others, to check what was found. */
+static gs_run *play_pairs(const struct session *session, uint64_t number, gs_error *error) {
+    enum { PAIRS = 6 };
+    gs_random random = gs_random_at(1, number);
+    int64_t most = (int64_t)session->gpu->sms * session->small_per_sm;
+    gs_run *plan = gs_run_new(error);
+    gs_code code = plan ? GS_OK : GS_E_MEMORY;
+    for (int i = 0; i < PAIRS && code == GS_OK; i++) {
+        int64_t first = gs_random_from(&random, 1, gs_max(1, most / 3));
+        code = add_launch(plan, &session->small, first, error);
+        if (code == GS_OK)
+            code = add_alone(plan, &session->small, gs_random_from(&random, 1, gs_max(1, most - first)), error);
+        if (code == GS_OK)
+            code = add_exit(plan, plan->launches.count - 2, error);
+    }
+    return play(session, plan, code, error);
+}
+
+/* All recordings that numbers of grants are fitted to: full rounds, then cut ones by place, then pairs. */
+static gs_code record_rounds(struct session *session, gs_error *error) {
+    size_t cuts = (size_t)session->gpu->sms - 1;
+    session->rounds = calloc(cuts + CHECKS + 1, sizeof *session->rounds);
+    if (!session->rounds)
+        return gs_fail_memory(error);
+    for (size_t i = 0; i < cuts + CHECKS + 1; i++) {
+        session->rounds[i] = i == 0      ? play_rounds(session, error)
+                             : i <= cuts ? play_cut(session, (int32_t)i - 1, error)
+                                         : play_pairs(session, i, error);
+        if (!session->rounds[i])
+            return error->code;
+        session->round_count++;
+    }
+    return GS_OK;
+}
+
 static gs_code try_cut(struct session *session, gs_run *run, int16_t sm, int64_t value, bool *fits, gs_error *error) {
     *fits = false;
-    if (value < 0 || value > MOST_GRANTS)
+    if (value < 1 || value > MOST_GRANTS)
         return GS_OK;
     session->gpu->grants.before_cut[sm] = (int16_t)value;
     return explains(session, &run, 1, fits, error);
 }
 
 /* The least number that explains the launches, looked for around the guess. */
-static gs_code fit_cut(struct session *session, gs_run *run, int16_t sm, int16_t *guess, gs_error *error) {
+static gs_code fit_cut(struct session *session, gs_run *run, int16_t sm, int16_t *guess, int32_t *unexplained,
+                       gs_error *error) {
     bool fits = false, less = true;
     int64_t value = *guess;
     gs_code code = try_cut(session, run, sm, value, &fits, error);
@@ -292,25 +322,54 @@ static gs_code fit_cut(struct session *session, gs_run *run, int16_t sm, int16_t
             value = *guess + sign * step;
             code = try_cut(session, run, sm, value, &fits, error);
         }
-    session->found->unexplained += !fits;
-    while (fits && less && value > 0 && code == GS_OK) {
+    *unexplained += !fits;
+    while (fits && less && value > 1 && code == GS_OK) {
         code = try_cut(session, run, sm, value - 1, &less, error);
         value -= less;
     }
-    session->gpu->grants.before_cut[sm] = fits ? (int16_t)value : 0;
+    session->gpu->grants.before_cut[sm] = fits ? (int16_t)value : 1;
     *guess = fits ? (int16_t)value : *guess;
     return code;
 }
 
-static gs_code find_cuts(struct session *session, gs_error *error) {
+/* Fits before_cut for the present between_rounds, and checks the result. */
+static gs_code fit_cuts(struct session *session, int32_t *unexplained, gs_error *error) {
     int16_t guess = (int16_t)session->gpu->grants.between_rounds;
+    size_t cuts = (size_t)session->gpu->sms - 1;
     gs_code code = GS_OK;
-    for (int32_t place = 0; place + 1 < session->gpu->sms && code == GS_OK; place++) {
-        gs_run *run = play_cut(session, place, error);
-        code = run ? fit_cut(session, run, session->ties[place], &guess, error) : error->code;
-        gs_run_free(run);
-    }
+    bool is_right = true;
+    *unexplained = 0;
+    for (size_t place = 0; place < cuts && code == GS_OK; place++)
+        code = fit_cut(session, session->rounds[1 + place], session->ties[place], &guess, unexplained, error);
+    if (code == GS_OK)
+        code = explains(session, session->rounds + 1 + cuts, CHECKS, &is_right, error);
+    *unexplained += !is_right;
     return code;
+}
+
+/* Tries all numbers of grants between rounds that explain full rounds, until one explains all launches. If none does,
+   the best of them is taken. */
+static gs_code find_numbers(struct session *session, gs_error *error) {
+    gs_grants *grants = &session->gpu->grants;
+    int32_t best = 0, fewest = INT32_MAX, unexplained;
+    gs_code code = record_rounds(session, error);
+    for (int32_t value = 1; value <= grants->groups.count + 1 && fewest && code == GS_OK; value++) {
+        bool fits = false;
+        grants->between_rounds = value;
+        code = explains(session, session->rounds, 1, &fits, error);
+        if (code != GS_OK || !fits)
+            continue;
+        code = fit_cuts(session, &unexplained, error);
+        best = unexplained < fewest ? value : best;
+        fewest = (int32_t)gs_min(fewest, unexplained);
+    }
+    session->found->unexplained = best ? fewest : 0;
+    if (code != GS_OK || !best)
+        grants->groups.count = 0;
+    if (code != GS_OK || !best || !fewest)
+        return code;
+    grants->between_rounds = best;
+    return fit_cuts(session, &unexplained, error);
 }
 
 /* ---- clusters ---- */
@@ -406,10 +465,10 @@ static gs_code measure(struct session *session, gs_error *error) {
         return code;
     code = find_groups(session, error);
     session->gpu->mechanisms.numbering = GS_NUMBERED_BY_GRANT;
+    for (int32_t sm = 0; code == GS_OK && sm < session->gpu->sms; sm++)
+        grants->before_cut[sm] = 1;
     if (code == GS_OK && grants->groups.count)
-        code = find_between(session, error);
-    if (code == GS_OK && grants->groups.count)
-        code = find_cuts(session, error);
+        code = find_numbers(session, error);
     if (code == GS_OK && grants->groups.count)
         code = find_clusters(session, error);
     session->gpu->mechanisms.numbering = numbering;
@@ -425,7 +484,57 @@ gs_code gs_grants_measure(const gs_grants_request *request, gs_grants_found *fou
         gs_gpu_drop_grants(request->gpu);
     for (size_t i = 0; i < session.count; i++)
         free(session.sequences[i]);
+    for (size_t i = 0; i < session.round_count; i++)
+        gs_run_free(session.rounds[i]);
     free(session.sequences);
+    free(session.rounds);
     free(session.ties);
+    return code;
+}
+
+/* ---- numbers that launches on an idle GPU leave open ---- */
+
+/* How many of the recordings the description explains block by block. */
+static gs_code count_explained(const gs_gpu *gpu, gs_run *const *runs, size_t count, size_t *explained,
+                               gs_error *error) {
+    *explained = 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t differs;
+        gs_code code = gs_agrees(gpu, runs[i], true, &differs, error);
+        if (code != GS_OK)
+            return code;
+        *explained += differs == SIZE_MAX;
+    }
+    return GS_OK;
+}
+
+/* Tries other numbers for one SM; keeps the first with which more is explained. */
+static gs_code refine_cut(gs_gpu *gpu, int32_t sm, gs_run *const *runs, size_t count, size_t *explained,
+                          gs_error *error) {
+    int16_t *cut = &gpu->grants.before_cut[sm], was = *cut;
+    int64_t most = 2 * (int64_t)gpu->grants.groups.count + was;
+    for (int64_t value = 1; value <= most && *explained < count; value++) {
+        size_t now = 0;
+        *cut = (int16_t)value;
+        gs_code code = value == was ? GS_OK : count_explained(gpu, runs, count, &now, error);
+        if (code != GS_OK)
+            return code;
+        if (now > *explained) {
+            *explained = now;
+            return GS_OK;
+        }
+    }
+    *cut = was;
+    return GS_OK;
+}
+
+gs_code gs_grants_refine(gs_gpu *gpu, gs_run *const *runs, size_t count, gs_error *error) {
+    size_t explained = 0, before;
+    gs_code code = count_explained(gpu, runs, count, &explained, error);
+    do {
+        before = explained;
+        for (int32_t sm = 0; sm < gpu->sms && explained < count && code == GS_OK; sm++)
+            code = refine_cut(gpu, sm, runs, count, &explained, error);
+    } while (explained > before && explained < count && code == GS_OK);
     return code;
 }

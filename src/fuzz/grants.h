@@ -17,4 +17,7 @@ typedef struct gs_grants_request {
    blocks are not numbered by groups of SMs, there are no grants. */
 gs_code gs_grants_measure(const gs_grants_request *request, gs_grants_found *found, gs_error *error);
 
+/* Changes the numbers of grants before cut rounds so that more of the recordings are explained block by block. */
+gs_code gs_grants_refine(gs_gpu *gpu, gs_run *const *runs, size_t count, gs_error *error);
+
 #endif

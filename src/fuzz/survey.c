@@ -26,6 +26,7 @@ enum {
     ORDER_PLAYS = 3,     /* how often the whole tie order is measured */
     CLUSTER_PLAYS = 16,  /* for each size of clusters */
     SMALL_STEPS = 8,     /* of these, with few other blocks */
+    MOST_REFINED = 40,   /* recordings that are numbered wrong: with more of them, something else is wrong */
     MOST_DECIDERS = 8,   /* runs recorded because settings differ on them */
     MOST_MISFITS = 10000 /* random runs in a row with a kernel that never fits */
 };
@@ -412,6 +413,29 @@ static gs_code score(struct session *session, gs_error *error) {
     return code;
 }
 
+/* Recordings that agree by counts but not block by block show what is wrong with the grants. */
+static gs_code refine(struct session *session, gs_error *error) {
+    gs_gpu *gpu = session->gpu;
+    gs_run **differ = calloc(session->count + 1, sizeof *differ);
+    gs_code code = differ ? GS_OK : gs_fail_memory(error);
+    size_t count = 0, by_count, by_block;
+    if (gpu->mechanisms.numbering != GS_NUMBERED_BY_GRANT) {
+        free(differ);
+        return code;
+    }
+    for (size_t i = 0; i < session->count && code == GS_OK; i++) {
+        code = gs_agrees(gpu, session->data[i], true, &by_block, error);
+        if (code == GS_OK && by_block != SIZE_MAX)
+            code = gs_agrees(gpu, session->data[i], false, &by_count, error);
+        if (code == GS_OK && by_block != SIZE_MAX && by_count == SIZE_MAX)
+            differ[count++] = session->data[i];
+    }
+    if (code == GS_OK && count && count <= MOST_REFINED)
+        code = gs_grants_refine(gpu, differ, count, error);
+    free(differ);
+    return code;
+}
+
 static gs_code survey_mechanisms(struct session *session, gs_error *error) {
     gs_code code = record_runs(session, error);
     if (code == GS_OK)
@@ -419,7 +443,8 @@ static gs_code survey_mechanisms(struct session *session, gs_error *error) {
     if (code != GS_OK)
         return code;
     choose_setting(session);
-    return score(session, error);
+    code = refine(session, error);
+    return code == GS_OK ? score(session, error) : code;
 }
 
 /* ---- the description ---- */

@@ -58,10 +58,10 @@ static const struct class classes[] = {
      .graph_percent = 40},
     {.name = "programmatic",
      .shared_percent = 30,
-     .largest_percent = 12,
+     .largest_percent = 8,
      .exit_percent = 15,
      .programmatic_percent = 60},
-    {.name = "cooperative", .shared_percent = 30, .largest_percent = 40, .exit_percent = 30, .cooperative_percent = 60},
+    {.name = "cooperative", .shared_percent = 30, .largest_percent = 14, .exit_percent = 30, .cooperative_percent = 60},
 };
 
 const char *gs_class_name(size_t number) {
