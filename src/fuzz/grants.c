@@ -9,8 +9,7 @@
  *   clusters        parts of the first groups whose SMs were seen in one cluster, and the most blocks of clusters that
  *                   an SM takes
  *
- * A number of grants that is larger than what is left to hand out has no effect, so of several numbers that explain all
- * launches the least is taken.
+ * A number of grants that is larger than what is left to hand out has no effect.
  */
 #include "grants.h"
 
@@ -149,12 +148,14 @@ static void find_followers(const struct session *session, int16_t *next) {
         }
 }
 
-/* The chains of followers as groups, in the order of the first sequence. */
+/* The chains of followers as groups, in the order of the first sequence. The SMs of a group ascend, so a chain is cut
+   where they do not. */
 static void list_chains(const struct session *session, const int16_t *next, gs_sm_groups *groups) {
     int32_t sms = session->gpu->sms;
     for (int32_t k = 0; k < sms; k++) {
         int16_t sm = session->sequences[0][k];
-        bool continues = k && next[session->sequences[0][k - 1]] == sm;
+        int16_t last = k ? session->sequences[0][k - 1] : INT16_MAX;
+        bool continues = last < sm && next[last] == sm;
         groups->count += !continues;
         groups->sms[k] = sm;
         groups->ends[groups->count - 1] = k + 1;
@@ -162,14 +163,18 @@ static void list_chains(const struct session *session, const int16_t *next, gs_s
 }
 
 static bool are_groups(const gs_sm_groups *groups) {
-    for (int32_t group = 0, at = 0; group < groups->count; at = groups->ends[group++]) {
+    for (int32_t group = 0, at = 0; group < groups->count; at = groups->ends[group++])
         if (groups->ends[group] - at > GS_MAX_GRANT_GROUPS)
             return false;
-        for (int32_t i = at + 1; i < groups->ends[group]; i++)
-            if (groups->sms[i] < groups->sms[i - 1])
-                return false;
-    }
     return groups->count > 1 && groups->count <= GS_MAX_GRANT_GROUPS;
+}
+
+/* Whether blocks are numbered in the order of placement. */
+static bool are_as_placed(const struct session *session) {
+    for (size_t i = 0; i < session->count; i++)
+        if (memcmp(session->sequences[i], session->ties, (size_t)session->gpu->sms * sizeof *session->ties) != 0)
+            return false;
+    return true;
 }
 
 /* Whether the first `count` groups are before the others in every sequence. */
@@ -221,7 +226,7 @@ static gs_code find_groups(struct session *session, gs_error *error) {
     }
     find_followers(session, next);
     list_chains(session, next, &grants->groups);
-    if (!are_groups(&grants->groups)) {
+    if (are_as_placed(session) || !are_groups(&grants->groups)) {
         grants->groups.count = 0;
     } else {
         for (int32_t count = 1; count < grants->groups.count; count++)
@@ -259,13 +264,26 @@ static gs_run *play_rounds(const struct session *session, gs_error *error) {
     return play_alone(session, &session->small, blocks, SIZES, error);
 }
 
-/* Launches that end with the SM at this place of the tie order, after some full rounds. */
+/* Launches that end with the SM at this place of the tie order: after some full rounds, and after a round on the SMs
+   that another launch leaves. So a few groups, or many, have blocks coming when the last round is decided. */
 static gs_run *play_cut(const struct session *session, int32_t place, gs_error *error) {
-    enum { SIZES = 4 };
-    int64_t rounds[SIZES] = {1, 3, session->small_per_sm - 1, 2}, blocks[SIZES];
-    for (size_t i = 0; i < SIZES; i++)
-        blocks[i] = gs_max(0, gs_min(rounds[i], session->small_per_sm - 1)) * session->gpu->sms + place + 1;
-    return play_alone(session, &session->small, blocks, SIZES, error);
+    enum { ALONE = 4, BESIDE = 6 };
+    int32_t sms = session->gpu->sms, most = session->small_per_sm - 1;
+    int64_t rounds[ALONE] = {1, 3, most, 2};
+    gs_random random = gs_random_at(2, (uint64_t)place);
+    gs_run *plan = gs_run_new(error);
+    gs_code code = plan ? GS_OK : GS_E_MEMORY;
+    for (int i = 0; i < ALONE && code == GS_OK; i++)
+        code = add_alone(plan, &session->small, gs_max(0, gs_min(rounds[i], most)) * sms + place + 1, error);
+    for (int i = 0; i < BESIDE && most > 1 && code == GS_OK; i++) {
+        int64_t left = gs_random_from(&random, 1, i % 2 ? sms - 1 : gs_min(sms - 1, 12));
+        code = add_launch(plan, &session->small, sms - left, error);
+        if (code == GS_OK)
+            code = add_alone(plan, &session->small, left + place + 1, error);
+        if (code == GS_OK)
+            code = add_exit(plan, plan->launches.count - 2, error);
+    }
+    return play(session, plan, code, error);
 }
 
 /* Launches of random sizes beside others, to check what was found. */
@@ -311,7 +329,17 @@ static gs_code try_cut(struct session *session, gs_run *run, int16_t sm, int64_t
     return explains(session, &run, 1, fits, error);
 }
 
-/* The least number that explains the launches, looked for around the guess. */
+/* If a number that is larger by all groups, twice, explains the launches as well, all larger ones do: the round is
+   decided when everything before it is handed out. Then that number is taken. */
+static gs_code raise_cut(struct session *session, gs_run *run, int16_t sm, int64_t *value, gs_error *error) {
+    int64_t more = *value + 2 * (int64_t)session->gpu->grants.groups.count;
+    bool fits = false;
+    gs_code code = try_cut(session, run, sm, more, &fits, error);
+    *value = fits ? more : *value;
+    return code;
+}
+
+/* The least number that explains the launches, looked for around the guess; or a large one, see raise_cut. */
 static gs_code fit_cut(struct session *session, gs_run *run, int16_t sm, int16_t *guess, int32_t *unexplained,
                        gs_error *error) {
     bool fits = false, less = true;
@@ -327,6 +355,8 @@ static gs_code fit_cut(struct session *session, gs_run *run, int16_t sm, int16_t
         code = try_cut(session, run, sm, value - 1, &less, error);
         value -= less;
     }
+    if (fits && code == GS_OK)
+        code = raise_cut(session, run, sm, &value, error);
     session->gpu->grants.before_cut[sm] = fits ? (int16_t)value : 1;
     *guess = fits ? (int16_t)value : *guess;
     return code;
