@@ -67,7 +67,8 @@ struct play {
     struct operation *operations;
     size_t copies_issued;
     int issued, turn;
-    bool first_only; /* a waiting kernel leaves only the SMs of the first groups open */
+    bool *closed;   /* by SM: a kernel that waits could use it */
+    size_t serving; /* the launch */
     long owners;
 };
 
@@ -239,11 +240,14 @@ static int cur_thread_blocks(const struct play *play, const struct tb *tb, int i
 }
 
 static bool is_open(const struct play *play, int sm) {
-    const gs_grants *grants = &play->gpu->grants;
-    for (int i = 0; grants->first && i < grants->groups.ends[grants->first - 1]; i++)
-        if (grants->groups.sms[i] == sm)
+    return !play->closed[sm] && gs_run_may_use(play->run, play->serving, sm);
+}
+
+static bool is_in_first_group(const gs_gpu *gpu, int sm) {
+    for (int i = 0; gpu->grants.first && i < gpu->grants.groups.ends[gpu->grants.first - 1]; i++)
+        if (gpu->grants.groups.sms[i] == sm)
             return true;
-    return !play->first_only;
+    return false;
 }
 
 /* Lines 1 to 37; `room` becomes that of the SM. */
@@ -713,22 +717,25 @@ static void note_started(struct play *play, size_t launch) {
     settle(play);
 }
 
-/* With overtaking, later kernels may start before one that waits. Without it, a waiting kernel with clusters of three
-   or more leaves some SMs to them, any other kernel none. */
+/* With overtaking, later kernels may start before one that waits. Without it, a waiting kernel closes the SMs that it
+   could use: with clusters of three or more not those of the first groups, in a green context those of the context. */
 static void serve(struct play *play) {
     size_t launch = next_waiting(play, SIZE_MAX);
-    play->first_only = false;
+    memset(play->closed, 0, (size_t)play->gpu->sms * sizeof *play->closed);
     while (launch != SIZE_MAX) {
         int size = play->run->launches.data[launch].cluster;
+        play->serving = launch;
         if (size > 1 ? start_clusters(play, launch) : start_next(play, launch)) {
             note_started(play, launch);
             launch = next_waiting(play, SIZE_MAX);
-            play->first_only = false;
+            memset(play->closed, 0, (size_t)play->gpu->sms * sizeof *play->closed);
         } else if (play->gpu->mechanisms.queue == GS_QUEUE_OVERTAKING) {
             launch = next_waiting(play, launch);
-        } else if (size > 2) {
+        } else if (size > 2 || play->run->green_contexts.count) {
+            for (int i = 0; i < play->gpu->sms; i++)
+                if (gs_run_may_use(play->run, launch, i) && !(size > 2 && is_in_first_group(play->gpu, i)))
+                    play->closed[i] = true;
             launch = next_waiting(play, launch);
-            play->first_only = true;
         } else {
             break;
         }
@@ -831,6 +838,7 @@ static void set_up(struct play *play) {
     play->sms = allocate(sms, sizeof *play->sms);
     play->config_s = allocate(sms, sizeof *play->config_s);
     play->warm = allocate(sms, sizeof *play->warm);
+    play->closed = allocate(sms, sizeof *play->closed);
     play->order = allocate(sms, sizeof *play->order);
     gs_gpu_tie_order(gpu, play->order);
     for (size_t i = 0; i < sms; i++) {
@@ -856,6 +864,7 @@ static void clean_up(struct play *play) {
     free(play->sms);
     free(play->config_s);
     free(play->warm);
+    free(play->closed);
     free(play->order);
 }
 

@@ -50,6 +50,8 @@ gs_engine *gs_engine_new(const gs_gpu *gpu, const gs_run *run, const gs_engine_h
     engine->dispatcher = gs_dispatcher_new(gpu, error);
     engine->plays = calloc(run->launches.count + run->copies.count + 1, sizeof *engine->plays);
     engine->horizon_ns = INT64_MAX;
+    engine->closed = calloc((size_t)gpu->sms, sizeof *engine->closed);
+    engine->usable = calloc((size_t)gpu->sms, sizeof *engine->usable);
     engine->running = calloc(most_blocks, sizeof *engine->running);
     engine->burst.placed = calloc(most_blocks, sizeof *engine->burst.placed);
     engine->order = calloc(most_blocks, sizeof *engine->order);
@@ -80,6 +82,8 @@ void gs_engine_free(gs_engine *engine) {
         free(engine->plays[i].on_sms);
     free(engine->plays);
     free(engine->running);
+    free(engine->closed);
+    free(engine->usable);
     free(engine->endings.data);
     free(engine->burst.placed);
     free(engine->order);
@@ -391,16 +395,45 @@ static bool complete(gs_engine *engine, size_t launch, const bool *open) {
 
 /* Whether a launch that waits leaves SMs open to later ones. */
 static bool leaves_some_open(const gs_engine *engine, size_t launch) {
-    return engine->overtaking || cluster_of(engine, launch) > 2;
+    return engine->overtaking || cluster_of(engine, launch) > 2 || engine->run->green_contexts.count;
 }
 
-/* The launch that may start while this one waits, and on which SMs. */
-static size_t pass_over(const gs_engine *engine, size_t launch, const bool **open) {
+static int32_t sms_of(const gs_engine *engine) {
+    return gs_dispatcher_state(engine->dispatcher)->gpu->sms;
+}
+
+static void open_all(gs_engine *engine) {
+    if (engine->closed_count)
+        memset(engine->closed, 0, (size_t)sms_of(engine) * sizeof *engine->closed);
+    engine->closed_count = 0;
+}
+
+/* The SMs that the launch may use now; NULL: all. */
+static const bool *usable_by(gs_engine *engine, size_t launch) {
+    if (!engine->closed_count && !engine->run->green_contexts.count)
+        return NULL;
+    for (int32_t sm = 0; sm < sms_of(engine); sm++)
+        engine->usable[sm] = !engine->closed[sm] && gs_run_may_use(engine->run, launch, sm);
+    return engine->usable;
+}
+
+/* A launch that waits closes the SMs that it could use. */
+static void close_sms(gs_engine *engine, size_t launch) {
+    const bool *stays_open = cluster_of(engine, launch) > 2 ? gs_clusters_always_open(engine->clusters) : NULL;
+    for (int32_t sm = 0; sm < sms_of(engine); sm++)
+        if (!engine->closed[sm] && !(stays_open && stays_open[sm]) && gs_run_may_use(engine->run, launch, sm)) {
+            engine->closed[sm] = true;
+            engine->closed_count++;
+        }
+}
+
+/* The launch that may start while this one waits. */
+static size_t pass_over(gs_engine *engine, size_t launch) {
     if (!leaves_some_open(engine, launch))
         return NO_LAUNCH;
     if (!engine->overtaking)
-        *open = gs_clusters_always_open(engine->clusters);
-    return engine->plays[launch].after;
+        close_sms(engine, launch);
+    return engine->closed_count < sms_of(engine) ? engine->plays[launch].after : NO_LAUNCH;
 }
 
 static bool enter_all(gs_engine *engine);
@@ -410,7 +443,7 @@ static bool enter_all(gs_engine *engine);
 static bool is_alone(const gs_engine *engine, size_t launch) {
     const struct play *play = &engine->plays[launch];
     return engine->queue_last == launch && !play->started && !play->was_alone && !play->is_awaited &&
-           !is_cooperative(engine, launch) && gs_engine_duration(engine, launch);
+           !is_cooperative(engine, launch) && !engine->run->green_contexts.count && gs_engine_duration(engine, launch);
 }
 
 /* The only launch in the queue flies, if it can. If not, it is watched, so that a later one can. */
@@ -471,20 +504,21 @@ static inline void note_service(gs_engine *engine, size_t launch, bool waits) {
    overtake, a block of a later kernel can make room for an earlier one, because it moves the pointer of an SM. False:
    out of memory. */
 static bool serve(gs_engine *engine) {
-    const bool *open = NULL;
     if (engine->solos && !engine->solo.is_grounding && engine->queue_first != NO_LAUNCH &&
         is_alone(engine, engine->queue_first) && !take_off(engine, engine->queue_first))
         return false;
     size_t launch = engine->queue_first;
     if (is_flying(engine))
         return true;
+    open_all(engine);
     while (launch != NO_LAUNCH) {
+        const bool *open = usable_by(engine, launch);
         enum outcome outcome = is_held_back(engine, launch, open) ? WAITS
                                : cluster_of(engine, launch) == 1  ? place_block(engine, launch, open)
                                                                   : place_clusters(engine, launch, open);
         note_service(engine, launch, outcome == WAITS);
         if (outcome == WAITS) {
-            launch = pass_over(engine, launch, &open);
+            launch = pass_over(engine, launch);
             continue;
         }
         if (outcome == OUT_OF_MEMORY)
@@ -497,7 +531,7 @@ static bool serve(gs_engine *engine) {
             engine->resumes_ns = gs_follow_resume(engine);
         }
         launch = engine->resumes_ns ? NO_LAUNCH : engine->queue_first;
-        open = NULL;
+        open_all(engine);
     }
     if (engine->resumes_ns)
         return start_burst(engine);

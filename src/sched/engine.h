@@ -171,6 +171,8 @@ struct gs_engine {
     gs_dispatcher *dispatcher;
     gs_engine_hooks hooks;
     bool overtaking;
+    bool *closed, *usable; /* by SM: closed by a launch that waits; open to the launch that is served */
+    int32_t closed_count;
     int64_t now_ns;
     struct play *plays; /* by launch; then by copy */
     size_t launched;    /* no launch from this number on was launched */
