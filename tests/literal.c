@@ -38,6 +38,8 @@ struct tb {
 };
 
 /* A launch, or a copy, which has a number after those of the launches. */
+enum { CHAIN = 8 }; /* kernels of a stream that can run at a time */
+
 struct operation {
     bool is_issued, is_due, is_ready, is_copying, has_started, is_over;
     int order;                           /* in which it was issued */
@@ -502,6 +504,17 @@ static bool is_early(const struct play *play, size_t operation, size_t before) {
     return false;
 }
 
+/* How many operations are before it in its stream, from the first that is not over. */
+static int place_in_chain(const struct play *play, size_t operation) {
+    int first = INT32_MAX, place = 0;
+    for (size_t i = 0; i < operation_count(play); i++)
+        if (is_before(play, i, operation) && !play->operations[i].is_over && play->operations[i].order < first)
+            first = play->operations[i].order;
+    for (size_t i = 0; i < operation_count(play); i++)
+        place += is_before(play, i, operation) && play->operations[i].order >= first;
+    return place;
+}
+
 /* Sets `*time` to when the obstacle was gone, if that is later. False: it is still there. */
 static bool is_gone(const struct play *play, size_t obstacle, bool at_end, int64_t *time) {
     const struct operation *operation = &play->operations[obstacle];
@@ -519,6 +532,8 @@ static int64_t due_time(const struct play *play, size_t operation) {
     bool replaces_order = false; /* an early start replaces the order of the stream */
     for (size_t i = 0; i < operation_count(play); i++)
         replaces_order = replaces_order || (is_before(play, i, operation) && is_early(play, operation, i));
+    if (replaces_order && place_in_chain(play, operation) >= CHAIN)
+        return INT64_MAX;
     for (size_t i = 0; i < operation_count(play) && !replaces_order; i++)
         if (is_before(play, i, operation) && !is_gone(play, i, true, &gone))
             return INT64_MAX;
@@ -607,8 +622,6 @@ static void end(struct play *play, size_t number) {
     move_origin(sm);
     struct tb *tb = &play->tbs[block->launch];
     tb->ended++;
-    if (tb->ended == play->run->launches.data[block->launch].blocks)
-        operation_over(play, block->launch);
     int group = group_of(play, block->sm);
     free(block);
     play->blocks[number] = play->blocks[--play->block_count];
@@ -792,6 +805,16 @@ static int64_t next_time(const struct play *play) {
     return block < play->block_count && play->blocks[block]->end_ns < timer ? play->blocks[block]->end_ns : timer;
 }
 
+/* What waits for the end of a kernel comes after what waits for room. */
+static void end_timed(struct play *play, size_t number) {
+    size_t launch = play->blocks[number]->launch;
+    end(play, number);
+    if (play->tbs[launch].ended < play->run->launches.data[launch].blocks)
+        return;
+    serve(play);
+    operation_over(play, launch);
+}
+
 static bool pass_time(struct play *play) {
     size_t next = next_end(play);
     int64_t time = next_time(play);
@@ -799,7 +822,7 @@ static bool pass_time(struct play *play) {
         return false;
     play->now = time;
     if (next < play->block_count && play->blocks[next]->end_ns == time)
-        end(play, next);
+        end_timed(play, next);
     else if (play->operations[next_timer(play)].is_copying)
         operation_over(play, next_timer(play));
     else
@@ -817,8 +840,12 @@ static void leave(struct play *play, size_t launch) {
             end(play, i);
         else
             i++;
-    if (!play->tbs[launch].gone)
+    bool was_gone = play->tbs[launch].gone;
+    play->tbs[launch].gone = true;
+    if (!was_gone) {
+        serve(play);
         operation_over(play, launch);
+    }
     serve(play);
 }
 

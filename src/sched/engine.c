@@ -585,6 +585,12 @@ static bool enter_all(gs_engine *engine) {
     return true;
 }
 
+/* A kernel has ended. What waits for its end comes later than what waits for room: it does not find the shared-memory
+   configuration that the last block has left. False: out of memory. */
+static bool serve_waiting(gs_engine *engine) {
+    return engine->resumes_ns || serve(engine);
+}
+
 /* False: out of memory. */
 static bool kernel_ended(gs_engine *engine, size_t launch) {
     if (engine->solo.launch == launch)
@@ -647,7 +653,7 @@ static bool pass_time(gs_engine *engine) {
     else if (!end_block(engine, ending.handle))
         return false;
     if (engine->plays[ending.launch].ended == engine->run->launches.data[ending.launch].blocks &&
-        (!learn(engine, ending.launch) || !kernel_ended(engine, ending.launch)))
+        (!learn(engine, ending.launch) || !serve_waiting(engine) || !kernel_ended(engine, ending.launch)))
         return false;
     return engine->resumes_ns || serve(engine);
 }
@@ -733,7 +739,7 @@ gs_code gs_engine_exit(gs_engine *engine, size_t launch, gs_error *error) {
             return gs_fail_memory(error);
     if (play->status == QUEUED)
         queue_remove(engine, launch);
-    return kernel_ended(engine, launch) && serve(engine) ? GS_OK : gs_fail_memory(error);
+    return serve_waiting(engine) && kernel_ended(engine, launch) && serve(engine) ? GS_OK : gs_fail_memory(error);
 }
 
 gs_code gs_engine_finish(gs_engine *engine, gs_error *error) {
