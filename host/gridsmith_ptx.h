@@ -46,8 +46,10 @@ typedef struct gs_ptx_parameter_place {
 void ptx_begin(gs_ptx_thread *t, const char *file, uint32_t dynamic, unsigned char *parameters,
                const gs_ptx_parameter_place *places, uint32_t count, void **arguments);
 
-#define PTX      static inline __attribute__((always_inline, unused))
 #define PTX_RARE __attribute__((noinline, cold, noreturn))
+#ifndef PTX /* scripts/ptx_campaign.sh compiles these functions once for all kernels */
+#    define PTX static inline __attribute__((always_inline, unused))
+#endif
 
 enum { PTX_TURNS = 5000 };
 void ptx_give_way(gs_ptx_thread *t);

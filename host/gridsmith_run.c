@@ -975,6 +975,12 @@ static void check_shape(const gs_job_call *call) {
         fail(GS_JOB_WRONG, "a block of %llu threads; it must have 1 to %d", (unsigned long long)threads, MOST_THREADS);
 }
 
+static void fill_tails(const struct launch *launch) {
+    const gs_tail *tail = gs_tails;
+    for (; tail && tail->at; tail++)
+        memset(tail->at, filling(launch), tail->bytes);
+}
+
 static void run_call(gs_job_call *call, unsigned char *const *buffers) {
     const gs_kernel *kernel = find_kernel(call->kernel);
     gs_job_argument *given = gs_job_arguments(job) + call->first;
@@ -995,6 +1001,7 @@ static void run_call(gs_job_call *call, unsigned char *const *buffers) {
                             .shuffled = job->shuffled != 0};
     if (launch.shuffled)
         launch.seed = draw(UINT64_MAX);
+    fill_tails(&launch);
     call->elapsed_ns = call->launches = 0;
     if (!call->grid[0] || !call->grid[1] || !call->grid[2])
         return; /* an empty grid, which CUDA does not launch either */

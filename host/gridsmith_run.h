@@ -72,8 +72,8 @@ unsigned gs_host_lane(void);   /* of this thread in its warp */
 unsigned gs_host_active(void); /* lanes of this warp that have not returned */
 /* The lanes of this warp that are at this place when none can go on; this one is among them. */
 unsigned gs_host_active_at(gs_place place);
-unsigned gs_host_sm(void); /* the simulated SM of this block */
-unsigned gs_host_sms(void);    /* how many there are */
+unsigned gs_host_sm(void);  /* the simulated SM of this block */
+unsigned gs_host_sms(void); /* how many there are */
 
 void gs_host_yield(void);                          /* lets the other threads of the block run */
 void gs_host_exit(void) __attribute__((noreturn)); /* the thread returns */
@@ -102,6 +102,14 @@ typedef struct gs_kernel {
 #define GS_SHOWN __attribute__((visibility("default")))
 extern GS_SHOWN const gs_kernel gs_kernels[];
 extern GS_SHOWN const int gs_kernel_count;
+
+/* Bytes behind each variable of the program, which kernels should not read: they are filled as shared memory is. The
+   list ends with a NULL; programs from .cu files have none. */
+typedef struct gs_tail {
+    unsigned char *at;
+    size_t bytes;
+} gs_tail;
+extern const gs_tail gs_tails[] __attribute__((weak));
 
 /* ---- as a library (GRIDSMITH_LIBRARY), in the process that loads it ---- */
 

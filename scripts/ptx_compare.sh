@@ -11,7 +11,7 @@ folder=$(cd "$1" && pwd)
 program=${2:-}
 if [ -z "$program" ]; then
     cd "$(dirname "$0")/.."
-    cmake --preset release -DGRIDSMITH_TESTS=ON >/dev/null
+    cmake --preset release >/dev/null
     cmake --build --preset release --target ptx_compare >/dev/null
     program=build/release/tests/ptx_compare
 fi

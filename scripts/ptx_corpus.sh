@@ -9,6 +9,6 @@ set -eu
 [ $# -eq 1 ] || { sed -n '2,7s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 cd "$(dirname "$0")/.."
 folder=$(cd "$1" && pwd)
-cmake --preset release -DGRIDSMITH_TESTS=ON >/dev/null
+cmake --preset release >/dev/null
 cmake --build --preset release --target ptx_corpus >/dev/null
 find "$folder" -name '*.ptx' | sort | xargs build/release/tests/ptx_corpus

@@ -56,6 +56,7 @@ look_for_what_helps() {
     need libxml2-utils command -v xmllint
     need mandoc command -v mandoc
     need spin command -v spin
+    need python3 command -v python3
 }
 
 as_root() {

@@ -17,7 +17,7 @@ sh scripts/setup.sh test
 # build_and_test PRESET [OPTIONS OF CTEST...]
 build_and_test() {
     echo "==== $1"
-    cmake --preset "$1" -DGRIDSMITH_TESTS=ON >/dev/null
+    cmake --preset "$1" >/dev/null
     cmake --build --preset "$1" --target all bench
     # Daemons and their clients wait a good part of their time: one test more than there are processors.
     ctest --preset "$@" --parallel $(($(nproc) + 1))

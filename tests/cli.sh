@@ -74,8 +74,8 @@ check "help" 0 "$program" --help
 says "predict"
 check "version" 0 "$program" --version
 check "no command" 2 "$program"
-mistake "unknown command" 'there is no command "prdict"' "$program" prdict
-for command in predict check occupancy gpus fuzz replay shrink fit record probe bound reshape verify zoo serve status top; do
+mistake "unknown command" 'there is no command "prdict" (did you mean "predict"?)' "$program" prdict
+for command in $("$program" completion bash | sed -n "s/.*--version help \([a-z ]*\)'.*/\1/p"); do
     check "help of $command" 0 "$program" $command --help
     says "usage: gridsmith $command"
     check "help for $command" 0 "$program" help $command
@@ -90,6 +90,31 @@ for command in predict check occupancy gpus fuzz replay shrink fit record probe 
     fi
 done
 
+# ---- completion ----
+# complete WORD...: what bash would offer for a command line.
+complete() {
+    bash -c '. "$0"; COMP_WORDS=(gridsmith "$@"); COMP_CWORD=$#; _gridsmith; printf "%s\n" "${COMPREPLY[@]}"' "$work/bash" "$@"
+}
+"$program" completion bash >"$work/bash"
+if command -v bash >/dev/null; then
+    check "complete a command" 0 complete pred
+    says "predict"
+    check "complete an option" 0 complete predict --ex
+    says "--explain"
+    check "complete a GPU" 0 complete predict --gpu h2
+    says "h200"
+    check "complete a verb" 0 complete zoo ben
+    says "bench"
+    check "complete a file" 0 complete predict scenarios/case-1.1
+    says "scenarios/case-1.1.json"
+fi
+for shell in zsh fish; do
+    check "completion of $shell" 0 "$program" completion $shell
+    says "explain"
+    command -v $shell >/dev/null && check "syntax of $shell" 0 $shell -n "$work/out"
+done
+mistake "completion of another shell" 'there is no completion for "csh"' "$program" completion csh
+
 # ---- answers ----
 check "predict" 0 "$program" predict scenarios/case-1.1.json
 says "0, 2, .. 80"
@@ -97,6 +122,9 @@ check "explain" 0 "$program" predict --explain scenarios/case-2.1.json
 says "partition 0 of every SM has no room for another 255-register warp, and warps do not step aside"
 check "standard input" 0 sh -c "'$program' predict - <scenarios/case-1.1.json"
 says "1, 3, .. 81"
+echo '{"schema":"gridsmith.run/1","gpu":"h200","events":[{"op":"launch","kernel":"k","blocks":1,"threads":32,
+"registers":16,"shared_bytes":0,"duration_us":1,"spread_us":0}]}' >"$work/spread.json"
+check "a default, given" 0 "$program" predict "$work/spread.json"
 check "gzip" 0 "$program" predict --json --run 1 corpus/h200-starter.jsonl.gz
 says '"gpu":"h200"'
 check "another GPU" 0 "$program" predict --gpu h200 scenarios/case-1.1.json
@@ -310,7 +338,7 @@ check "json lines" 0 "$program" predict --json -o "$work/once.jsonl" corpus/h200
 check "json lines again" 0 "$program" predict --json -o "$work/twice.jsonl" "$work/once.jsonl"
 check "the same again" 0 cmp "$work/once.jsonl" "$work/twice.jsonl"
 check "507 lines" 0 test "$(wc -l <"$work/once.jsonl")" = 507
-for format in json csv svg trace; do
+for format in json csv svg html trace; do
     check "--$format" 0 "$program" predict --$format scenarios/timed-2.1.json
 done
 
@@ -338,7 +366,7 @@ says "all            40        40 100.0%"
 check "replay of two files" 0 "$program" replay "$work/runs.jsonl" "$work/again.jsonl"
 says "all            80        80 100.0%"
 check "replay differs" 1 "$program" replay --policy round-robin --mismatches 2 "$work/runs.jsonl"
-says "runs.jsonl:1, run 0, plain"
+says "runs.jsonl:2, run 0, plain"
 check "replay json" 0 "$program" replay --json scenarios/case-1.1.json
 documents gridsmith.score/1
 says '"classes":{"case 1.1: equal room, ties in even-then-odd order":{"runs":1,"runs_exact":1,"launches":3,'
@@ -356,9 +384,9 @@ mistake "one run and many" "--index plays one run" "$program" fuzz --device mode
 mistake "resume nothing" "--resume needs the file" "$program" fuzz --device model:rtx3090 --resume
 mistake "runs to standard output" "--out takes the name of a file" "$program" fuzz --device model:rtx3090 --out -
 mistake "a file to fuzz" '"runs.jsonl" is not an option' "$program" fuzz --device model:rtx3090 runs.jsonl
-mistake "resume with another seed" "runs.jsonl:1:1: not the run of this campaign" "$program" fuzz --device model:rtx3090 \
+mistake "resume with another seed" 'was made with other settings: "seed" was 1, and is 2 now' "$program" fuzz --device model:rtx3090 \
     --seed 2 --out "$work/runs.jsonl" --resume
-mistake "resume with another class" "runs.jsonl:1:1: not the run of this campaign" "$program" fuzz --device model:rtx3090 \
+mistake "resume with another class" 'was made with other settings: "classes" was ["plain","shared","small","exits"], and is' "$program" fuzz --device model:rtx3090 \
     --class small --out "$work/runs.jsonl" --resume
 mistake "resume with fewer runs" "holds 60 runs already" "$program" fuzz --device model:rtx3090 --count 10 \
     --out "$work/runs.jsonl" --resume
@@ -382,7 +410,13 @@ fi
 mistake "no file" "give one file of runs" "$program" predict
 mistake "two files" "give one file of runs" "$program" predict scenarios/case-3.json scenarios/case-3.json
 mistake "no such file" "cannot read no-such-file: No such file" "$program" predict no-such-file
-mistake "unknown option" "unknown option --jsn" "$program" predict --jsn scenarios/case-3.json
+mistake "unknown option" 'unknown option --jsn (did you mean "json"?)' "$program" predict --jsn scenarios/case-3.json
+mistake "unknown GPU" 'no GPU is called "rtx309" (did you mean "rtx3090"?)' "$program" gpus rtx309
+mistake "unknown zoo kernel" 'there is no kernel "sgem" (did you mean "sgemm"?)' "$program" zoo run sgem
+mistake "not a size" '--shared takes a size, such as 4096 or 200K, from 0 to 2147483647, not "1.5K"' \
+    "$program" occupancy --gpu h200 --threads 64 --registers 32 --shared 1.5K
+check "a size" 0 "$program" occupancy --gpu h200 --threads 64 --registers 32 --shared 100K
+says "102400 bytes of shared memory"
 mistake "two formats" "exclude each other" "$program" predict --json --csv scenarios/case-3.json
 mistake "explain in JSON" "goes with the table" "$program" predict --json --explain scenarios/case-3.json
 mistake "missing value" "--gpu needs a value" "$program" predict --gpu
@@ -466,6 +500,8 @@ check "verify what differs" 1 "$program" verify "$work/racy.cu" --kernel racy --
     --launch kernels/reduce.json --json
 documents gridsmith.verify/1
 says '"verdict":"different"'
+mistake "a template without arguments" "has no kernel reduce (of a template, name an instance, such as 'reduce<256>')" \
+    "$program" verify kernels/reduce.cu --kernel reduce --as confined --launch kernels/reduce.json
 mistake "no kernel of that name" "the file has no kernel sum; 'gridsmith reshape --list' shows what it has" "$program" \
     reshape kernels/ptx/reduce.ptx --kernel sum --as persistent
 mistake "not PTX" "not PTX, and nothing that contains PTX" "$program" reshape --list README.md
@@ -559,7 +595,6 @@ mistake "load a size that is not there" 'bfs has no size "huge"' "$program" zoo 
 long=$(printf '%0120d' 0)
 mistake "a long socket" "the path of the socket is too long" "$program" serve --socket "/tmp/$long"
 mistake "no such device" 'there is no device "bogus": use host, cuda or cuda:N' "$program" serve --device bogus --socket "$work/socket"
-mistake "no socket" "the path of the socket is not known" env -u XDG_RUNTIME_DIR -u GRIDSMITH_SOCKET "$program" serve
 mistake "load a host" 'loads run on cuda or serve, not on "host"' "$program" zoo load bfs --on host
 mistake "a form for bench" "--as is for run, not for bench" "$program" zoo bench bfs --as persistent
 

@@ -18,20 +18,22 @@ export PKG_CONFIG_PATH LD_LIBRARY_PATH
 # shellcheck disable=SC2046
 cc -std=c17 -Wall -Wextra -Werror "$source_dir/examples/dispatcher.c" -o "$work/by-pkg-config" \
     $(pkg-config --cflags --libs gridsmith)
-"$work/by-pkg-config" >"$work/out"
-diff "$source_dir/examples/expected.txt" "$work/out"
+"$work/by-pkg-config" | diff "$source_dir/examples/expected/dispatcher.txt" -
 
 cmake -G Ninja -S "$source_dir/examples" -B "$work/example" -DCMAKE_PREFIX_PATH="$work/usr" >/dev/null
 cmake --build "$work/example" >/dev/null
-"$work/example/dispatcher" >"$work/out"
-diff "$source_dir/examples/expected.txt" "$work/out"
+for expected in "$source_dir"/examples/expected/*.txt; do
+    "$work/example/$(basename "$expected" .txt)" | diff "$expected" -
+done
 
 # The header is good C++ too, and the shared library shows nothing but the public names.
 printf '#include <gridsmith/gridsmith.h>\nint main() { return gs_gpu_open("h200", nullptr) == nullptr; }\n' >"$work/main.cpp"
 # shellcheck disable=SC2046
 c++ -std=c++17 -Wall -Wextra -Wpedantic -Werror "$work/main.cpp" -o "$work/cpp" $(pkg-config --cflags --libs gridsmith)
 "$work/cpp"
-nm -D --defined-only "$(dirname "$libdir")/libgridsmith.so" | awk '{print $3}' | grep '^gs_' | sort >"$work/shown"
+nm -D --defined-only "$(dirname "$libdir")/libgridsmith.so" | awk '{print $3}' | grep '^gs_' | sort >"$work/versioned"
+sed -n 's/@@GRIDSMITH_[0-9.]*$//p' "$work/versioned" >"$work/shown"
+[ "$(wc -l <"$work/shown")" = "$(wc -l <"$work/versioned")" ] || { echo "a public name has no version" && exit 1; }
 grep -o '\bgs_[a-z_]*(' "$source_dir/include/gridsmith/gridsmith.h" | tr -d '(' | sort -u >"$work/declared"
 comm -23 "$work/shown" "$work/declared" >"$work/extra"
 if [ -s "$work/extra" ]; then
@@ -80,6 +82,7 @@ kill $daemon
 wait $daemon
 daemon=
 test -f "$work/usr/lib/systemd/user/gridsmith.socket"
+test -s "$work/usr/share/bash-completion/completions/gridsmith"
 
 for page in gridsmith gridsmith-serve gridsmith-predict gridsmith-check gridsmith-occupancy gridsmith-gpus gridsmith-fit gridsmith-probe; do
     test -f "$work/usr/share/man/man1/$page.1"

@@ -56,8 +56,11 @@ run "$work/beside.json" "$(launch a 7 ',"duration_us":5000000')" "$(launch b $mo
 check "waves beside each other" 0 "launch   d" predict --explain "$work/beside.json"
 run "$work/waiting.json" "$(launch a 1 '')" "$(launch b $most '')" '{"op":"exit","kernel":"a"}'
 check "blocks that wait" 0 "2147482591" predict "$work/waiting.json"
-for format in json csv svg trace; do
+for format in json csv; do
     check "every block as $format" 2 "at most 100000000" predict --$format -o "$work/blocks" "$work/waves.json"
+done
+for format in svg trace html; do
+    check "every block as $format" 2 "at most 20000000 can be drawn" predict --$format -o "$work/blocks" "$work/waves.json"
 done
 
 # ---- launches ----

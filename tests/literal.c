@@ -482,13 +482,15 @@ static bool is_last_before(const struct play *play, size_t one, size_t other) {
     return is_before(play, one, other);
 }
 
-static int64_t gap_of(const struct play *play, size_t operation) {
+static int64_t gap_of(const struct play *play, size_t operation, bool is_after_copy) {
     const gs_issue *issue = issue_of(play, operation);
     for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++)
         if (play->run->edges.data[i].when != GS_AT_END)
             return 0;
     if (copy_of(play, operation))
         return play->pace.gaps.copy_ns;
+    if (is_after_copy)
+        return play->pace.gaps.after_copy_ns;
     return gs_is_in_graph(play->run, operation) ? play->pace.gaps.graph_ns : play->pace.gaps.stream_ns;
 }
 
@@ -497,7 +499,7 @@ static bool is_early(const struct play *play, size_t operation, size_t before) {
     const gs_issue *issue = issue_of(play, operation);
     for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++) {
         const gs_edge *edge = &play->run->edges.data[i];
-        if (edge->when != GS_AT_END && !edge->is_copy && edge_to(play, edge) == before &&
+        if (edge->when == GS_AT_START && !edge->is_copy && edge_to(play, edge) == before &&
             is_last_before(play, before, operation))
             return true;
     }
@@ -515,12 +517,14 @@ static int place_in_chain(const struct play *play, size_t operation) {
     return place;
 }
 
-/* Sets `*time` to when the obstacle was gone, if that is later. False: it is still there. */
-static bool is_gone(const struct play *play, size_t obstacle, bool at_end, int64_t *time) {
+/* Sets `*time` to when the obstacle was gone, if that is later, and whether it is a copy. False: it is still there. */
+static bool is_gone(const struct play *play, size_t obstacle, bool at_end, int64_t *time, bool *is_copy) {
     const struct operation *operation = &play->operations[obstacle];
     if (!operation->is_over && (at_end || !operation->has_started))
         return false;
     int64_t at = at_end || !operation->has_started ? operation->over : operation->started;
+    if (at >= *time)
+        *is_copy = copy_of(play, obstacle) || (at == *time && *is_copy);
     *time = at > *time ? at : *time;
     return true;
 }
@@ -529,20 +533,22 @@ static bool is_gone(const struct play *play, size_t obstacle, bool at_end, int64
 static int64_t due_time(const struct play *play, size_t operation) {
     const gs_issue *issue = issue_of(play, operation);
     int64_t gone = INT64_MIN, arrived = play->operations[operation].arrived;
+    bool is_after_copy = false;
     bool replaces_order = false; /* an early start replaces the order of the stream */
     for (size_t i = 0; i < operation_count(play); i++)
         replaces_order = replaces_order || (is_before(play, i, operation) && is_early(play, operation, i));
     if (replaces_order && place_in_chain(play, operation) >= CHAIN)
         return INT64_MAX;
     for (size_t i = 0; i < operation_count(play) && !replaces_order; i++)
-        if (is_before(play, i, operation) && !is_gone(play, i, true, &gone))
+        if (is_before(play, i, operation) && !is_gone(play, i, true, &gone, &is_after_copy))
             return INT64_MAX;
     for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++) {
         const gs_edge *edge = &play->run->edges.data[i];
-        if (!is_gone(play, edge_to(play, edge), edge->when == GS_AT_END, &gone))
+        if (!is_gone(play, edge_to(play, edge), edge->when != GS_AT_START, &gone, &is_after_copy))
             return INT64_MAX;
     }
-    return gone != INT64_MIN && gone + gap_of(play, operation) > arrived ? gone + gap_of(play, operation) : arrived;
+    int64_t gap = gap_of(play, operation, is_after_copy);
+    return gone != INT64_MIN && gone + gap > arrived ? gone + gap : arrived;
 }
 
 /* 0 and 1: from and to the host; -1: the copy needs no copy engine. */
@@ -600,7 +606,8 @@ static void settle(struct play *play) {
 
 static void operation_over(struct play *play, size_t operation) {
     play->operations[operation].is_over = true;
-    play->operations[operation].over = play->operations[operation].times->end_ns = play->now;
+    int64_t tail = operation < play->run->launches.count ? play->pace.gaps.tail_ns : 0;
+    play->operations[operation].over = play->operations[operation].times->end_ns = play->now + tail;
     if (operation < play->run->launches.count)
         play->tbs[operation].gone = true;
     start_copies(play);
@@ -635,30 +642,26 @@ static bool waits(const struct play *play, size_t launch) {
     return play->operations[launch].is_ready && !tb->gone && tb->started < play->run->launches.data[launch].blocks;
 }
 
-/* By time, then by launches and exits of the run, then by number. */
-static bool is_ready_before(const struct play *play, size_t a, size_t b) {
-    const struct operation *one = &play->operations[a], *two = &play->operations[b];
-    if (one->times->ready_ns != two->times->ready_ns)
-        return one->times->ready_ns < two->times->ready_ns;
-    return one->ready_at != two->ready_at ? one->ready_at < two->ready_at : a < b;
+/* Whether one launch is before another in the queue: by priority, then by when they became ready: by time, then by
+   launches and exits of the run, then by number. */
+static bool goes_before(const struct play *play, size_t one, size_t other) {
+    int here = abs(play->run->launches.data[one].priority), there = abs(play->run->launches.data[other].priority);
+    int64_t first = play->operations[one].times->ready_ns, second = play->operations[other].times->ready_ns;
+    if (here != there)
+        return here > there;
+    if (first != second)
+        return first < second;
+    size_t here_at = play->operations[one].ready_at, there_at = play->operations[other].ready_at;
+    return here_at != there_at ? here_at < there_at : one < other;
 }
 
 /* The waiting launch that comes after `last` in the queue (SIZE_MAX: the first), or SIZE_MAX. */
 static size_t next_waiting(const struct play *play, size_t last) {
-    const gs_launch *launches = play->run->launches.data;
     size_t best = SIZE_MAX;
-    for (size_t i = 0; i < play->run->launches.count; i++) {
-        if (!waits(play, i))
-            continue;
-        if (last != SIZE_MAX) {
-            int here = abs(launches[i].priority), there = abs(launches[last].priority);
-            if (here > there || (here == there && !is_ready_before(play, last, i)))
-                continue;
-        }
-        int lead = best == SIZE_MAX ? 1 : abs(launches[i].priority) - abs(launches[best].priority);
-        if (lead > 0 || (lead == 0 && is_ready_before(play, i, best)))
+    for (size_t i = 0; i < play->run->launches.count; i++)
+        if (waits(play, i) && (last == SIZE_MAX || goes_before(play, last, i)) &&
+            (best == SIZE_MAX || goes_before(play, i, best)))
             best = i;
-    }
     return best;
 }
 

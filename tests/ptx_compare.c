@@ -1,7 +1,8 @@
 /*
  * ptx_compare.c: kernels of PTX files on the CPU and on a GPU, with random buffers.
  *
- *   ptx_compare [-f] FILE...
+ *   ptx_compare [-fx] [-w RECORDING | -r RECORDING] FILE...
+ *   ptx_compare -a FOLDER FILE...
  *
  * Launches are guessed: each pointer gets a buffer of 1 MiB, filled by the types that the kernel loads through it, and
  * each integer a small number. Everything follows from the names of the kernels, so a run repeats. A guess counts if
@@ -13,17 +14,31 @@
  * With -f the persistent and the confined form run on the CPU, too, with few worker blocks and with stops, and must
  * give the same bytes.
  *
+ * The CPU and the GPU may be on different machines. -w writes what the launches that count leave in their buffers on
+ * the CPU (ptx_recording.h). -r compares those launches with a GPU, without using the CPU: no C compiler is needed
+ * there. With -r, "digest" lines say what the GPU computed, and "apart" lines show numbers that differ (at most
+ * GRIDSMITH_SHOWN of a launch).
+ *
+ * With -x only kernels with approximate instructions are tried, with exact ones in their place (ptx_exact.h): so it is
+ * seen whether these instructions are the only reason for a difference.
+ *
+ * -a runs nothing: it writes each file with both forms of all its kernels to a folder, for an assembler
+ * (scripts/ptx_assemble.sh).
+ *
  * GRIDSMITH_SKIPPED names a file with kernels that are passed over, a symbol in each line.
  *
  * Prints a line for each kernel: "same", "ulps N", "differs", "ready" (without a GPU), or "left out" and the reason.
  * "approximate" marks kernels with instructions that are approximate by specification, "matrix" those with sums of
  * products whose order the manual leaves open. scripts/ptx_compare.sh runs it on a folder and counts.
  */
+#include "ptx_exact.h"
+#include "ptx_recording.h"
 #include "ptx_unfused.h"
 #include "reshape/reshape.h"
 #include "ulps.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 enum { MOST_BYTES = 64 << 20, BUFFER_BYTES = 1 << 20, MOST_PARAMETERS = 64, GUESSES = 14, WANTED = 2, SECONDS = 5 };
 
@@ -51,6 +66,7 @@ struct kernel {
     uint32_t axes;       /* of the block, that it asks for: 1 to 3 */
     bool reads_block[3]; /* the coordinates of the block that it asks for */
     bool has_halves, has_bfloats, is_approximate, has_matrices, knows_place;
+    bool needs_warps;      /* lanes exchange values: what a lane that is not there would give is undefined */
     uint32_t shared_bytes; /* static */
     bool has_dynamic;
     bool is_made[GS_FORMS], needs_whole_rows; /* with -f: the forms that are not refused */
@@ -218,6 +234,8 @@ static void read_instructions(struct kernel *kernel, const gs_ptx_function *func
         kernel->is_approximate =
             kernel->is_approximate || gs_ptx_has(module, statement, "approx") || gs_ptx_has(module, statement, "full");
         kernel->has_matrices = kernel->has_matrices || statement->opcode == GS_PTX_MATRIX;
+        kernel->needs_warps =
+            kernel->needs_warps || statement->opcode == GS_PTX_MATRIX || statement->opcode == GS_PTX_SHUFFLE;
         kernel->has_halves =
             kernel->has_halves || gs_ptx_has(module, statement, "f16") || gs_ptx_has(module, statement, "f16x2");
         kernel->has_bfloats =
@@ -339,6 +357,8 @@ static void choose_shape(const struct kernel *kernel, const struct guess *guess,
     if (limits->required_threads[0])
         for (int i = 0; i < 3; i++)
             block[i] = limits->required_threads[i] ? limits->required_threads[i] : 1;
+    else if (kernel->needs_warps && block[0] * block[1] * block[2] % 32)
+        block[0] = 32;
     grid[0] = kernel->reads_block[0] ? guess->grid : 1;
     grid[1] = kernel->reads_block[1] ? guess->grid / 2 + 1 : 1;
     grid[2] = kernel->reads_block[2] ? 2 : 1;
@@ -452,9 +472,15 @@ static struct difference compare(const struct kernel *kernel, const struct outco
 
 static struct {
     gs_executor *cpu, *gpu;
+    void *on_gpu; /* the module of the kernel */
     struct outcome before, first, other;
     const char *file;
-    bool has_forms; /* -f */
+    bool has_forms, is_exact;   /* -f, -x */
+    const char *folder;         /* -a */
+    FILE *written;              /* -w */
+    struct recording recording; /* -r */
+    bool has_recording;
+    uint64_t shown; /* GRIDSMITH_SHOWN */
 } all;
 
 static void say(const struct kernel *kernel, const char *verdict, const char *words) {
@@ -489,6 +515,38 @@ static void say_failure(const struct launch *launch, const char *where, const gs
     say(launch->kernel, "differs", words);
 }
 
+/* Shows numbers that differ, and how far all are apart at most when measured in ulps of the largest of the buffer. */
+static void show_apart(const struct launch *launch) {
+    const struct kernel *kernel = launch->kernel;
+    uint64_t shown = 0;
+    for (uint32_t p = 0; p < kernel->function->parameter_count; p++) {
+        element type = kernel->parameters[p].content;
+        uint32_t bytes = elements[type].bytes;
+        for (uint32_t i = 0; kernel->parameters[p].is_pointer && i < BUFFER_BYTES && shown < all.shown; i += bytes) {
+            const unsigned char *a = all.first.buffers[p] + i, *b = all.other.buffers[p] + i;
+            uint64_t mine = 0, theirs = 0, ulps = ulps_apart(bytes, elements[type].fraction_bits, a, b);
+            if (!ulps)
+                continue;
+            memcpy(&mine, a, bytes);
+            memcpy(&theirs, b, bytes);
+            printf("apart %s %s guess %d parameter %u element %u: CPU 0x%llx, GPU 0x%llx, %lld ulps\n", all.file,
+                   kernel->name, (int)(launch->guess - guesses), p, i / bytes, (unsigned long long)mine,
+                   (unsigned long long)theirs, (long long)ulps);
+            shown++;
+        }
+    }
+}
+
+static void show_digest(const struct launch *launch) {
+    const struct kernel *kernel = launch->kernel;
+    uint64_t hash = 0;
+    for (uint32_t p = 0; p < kernel->function->parameter_count; p++)
+        if (kernel->parameters[p].is_pointer)
+            hash = gs_hash(hash, all.other.buffers[p], BUFFER_BYTES);
+    printf("digest %s %s %d 0x%llx\n", all.file, kernel->name, (int)(launch->guess - guesses),
+           (unsigned long long)hash);
+}
+
 static bool reopen_gpu(void) {
     gs_error error;
     if (all.gpu)
@@ -499,17 +557,31 @@ static bool reopen_gpu(void) {
     return all.gpu != NULL;
 }
 
-/* Compares one launch. False: it differs. There is a new module for each launch: the variables of the module have their
+/* The module on the GPU. It is compiled once for a kernel, or, if it has variables, for each launch: so they have their
    first values. */
+static void *module_on_gpu(const gs_build *build, const struct kernel *kernel, gs_error *error) {
+    bool has_variables = false;
+    for (size_t i = 0; i < kernel->module->variables.count; i++)
+        has_variables = has_variables || kernel->module->variables.data[i].space == GS_PTX_GLOBAL;
+    if (!all.on_gpu || has_variables)
+        all.on_gpu = all.gpu->ops->compile(all.gpu, build, error);
+    return all.on_gpu;
+}
+
+/* Compares one launch. False: it differs. */
 static bool try_on_gpu(const gs_build *build, const struct launch *launch, uint64_t *ulps) {
     gs_error error = {.message = ""};
-    void *module = all.gpu->ops->compile(all.gpu, build, &error);
+    void *module = module_on_gpu(build, launch->kernel, &error);
     if (!module || play(all.gpu, module, launch, 0, &all.other, &error) != GS_OK) {
         say_failure(launch, "the GPU", &error);
+        all.on_gpu = NULL;
         reopen_gpu();
         return false;
     }
     struct difference found = compare(launch->kernel, &all.first, &all.other);
+    show_apart(launch);
+    if (all.has_recording)
+        show_digest(launch);
     if (found.bytes && found.ulps == UINT64_MAX) {
         say_difference(launch, &found, "GPU");
         return false;
@@ -540,6 +612,51 @@ static bool try_forms(void *module, const struct launch *launch) {
     return true;
 }
 
+static void record(const struct launch *launch) {
+    const struct kernel *kernel = launch->kernel;
+    recording_begin(all.written, &(struct recording_key){all.file, kernel->name, (int)(launch->guess - guesses)});
+    for (uint32_t p = 0; p < kernel->function->parameter_count; p++)
+        if (kernel->parameters[p].is_pointer)
+            recording_put(all.written, p, all.before.buffers[p], all.first.buffers[p], BUFFER_BYTES);
+    fflush(all.written);
+}
+
+static void say_verdict(const struct kernel *kernel, int counted, uint64_t changed, uint64_t ulps) {
+    char words[100], verdict[40];
+    snprintf(words, sizeof words, "launches %d bytes %llu", counted, (unsigned long long)changed);
+    snprintf(verdict, sizeof verdict,
+             ulps                       ? "ulps %llu"
+             : all.gpu || all.has_forms ? "same"
+                                        : "ready",
+             (unsigned long long)ulps);
+    say(kernel, verdict, words);
+}
+
+/* Compares the launches of a recording with the GPU. */
+static void try_recorded(const gs_build *build, const struct kernel *kernel) {
+    int counted = 0;
+    uint64_t ulps = 0, changed = 0;
+    for (int i = 0; i < GUESSES; i++) {
+        struct launch launch = {.kernel = kernel, .guess = &guesses[i], .seed = hash_of(kernel->name, (uint64_t)i)};
+        const char *lines = recording_find(&all.recording, &(struct recording_key){all.file, kernel->name, i});
+        if (!lines)
+            continue;
+        make_outcome(&all.before, kernel, &guesses[i], launch.seed);
+        make_outcome(&all.first, kernel, &guesses[i], launch.seed);
+        for (uint32_t p = 0; p < kernel->function->parameter_count; p++)
+            if (kernel->parameters[p].is_pointer && !recording_apply(lines, p, all.first.buffers[p], BUFFER_BYTES)) {
+                say(kernel, "differs", "the recording is damaged");
+                return;
+            }
+        changed += compare(kernel, &all.before, &all.first).bytes;
+        counted++;
+        if (!try_on_gpu(build, &launch, &ulps))
+            return;
+    }
+    if (counted)
+        say_verdict(kernel, counted, changed, ulps);
+}
+
 /* Tries guesses, and compares those that count. */
 static void try_guesses(void *module, const gs_build *build, const struct kernel *kernel) {
     gs_error error = {.message = "no guess"};
@@ -560,18 +677,14 @@ static void try_guesses(void *module, const gs_build *build, const struct kernel
             continue;
         changed += written;
         counted++;
+        if (all.written)
+            record(&launch);
         if ((all.gpu && !try_on_gpu(build, &launch, &ulps)) || !try_forms(module, &launch))
             return;
     }
-    char words[600], verdict[40];
-    snprintf(words, sizeof words, "launches %d bytes %llu", counted, (unsigned long long)changed);
-    snprintf(verdict, sizeof verdict,
-             ulps                       ? "ulps %llu"
-             : all.gpu || all.has_forms ? "same"
-                                        : "ready",
-             (unsigned long long)ulps);
+    char words[600];
     if (counted) {
-        say(kernel, verdict, words);
+        say_verdict(kernel, counted, changed, ulps);
     } else {
         snprintf(words, sizeof words, "%s", orders ? "depends on the order" : empty ? "writes nothing" : error.message);
         say(kernel, orders ? "left out: order:" : empty ? "left out: empty:" : "left out: bounds:", words);
@@ -608,9 +721,12 @@ static void compile_and_try(struct kernel *kernel) {
     gs_build with_forms = {
         .name = all.file, .text = text.data, .size = text.count, .kernels = names, .kernel_count = count};
     gs_text alone = ptx_unfused(ptx, kernel->number);
+    all.on_gpu = NULL;
     gs_build build = {.name = all.file, .text = alone.data, .size = alone.count, .kernels = names, .kernel_count = 1};
-    gs_module *module = all.cpu->ops->compile(all.cpu, &with_forms, &error);
-    if (!module || gs_module_wait(module, &error) != GS_OK)
+    gs_module *module = all.has_recording ? NULL : all.cpu->ops->compile(all.cpu, &with_forms, &error);
+    if (all.has_recording)
+        try_recorded(&build, kernel);
+    else if (!module || gs_module_wait(module, &error) != GS_OK)
         say(kernel, "left out: instruction:", error.message);
     else
         try_guesses(module, &build, kernel);
@@ -647,6 +763,50 @@ static void try_kernel(const gs_ptx_module *ptx, uint32_t number) {
         compile_and_try(&kernel);
 }
 
+static bool is_approximate(const gs_ptx_module *ptx, uint32_t number) {
+    static struct kernel kernel;
+    return read_kernel(&kernel, ptx, number) && kernel.is_approximate;
+}
+
+/* Tries the approximate kernels of a module with exact instructions. */
+static void try_exact(const gs_ptx_module *ptx) {
+    gs_error error = {.message = ""};
+    gs_ptx_module module;
+    gs_text text = ptx_exact(ptx);
+    if (gs_ptx_read(&module, all.file, text.data, text.count, &error) != GS_OK) {
+        fprintf(stderr, "%s\n", error.message);
+        exit(2);
+    }
+    for (size_t i = 0; i < module.functions.count; i++)
+        if (module.functions.data[i].is_entry && module.functions.data[i].is_defined &&
+            is_approximate(ptx, (uint32_t)i))
+            try_kernel(&module, (uint32_t)i);
+    gs_ptx_free(&module);
+    gs_text_free(&text);
+}
+
+/* Writes the module with all forms of all kernels. */
+static void write_forms(const gs_ptx_module *module) {
+    char path[4096];
+    gs_text text = {0};
+    gs_text_put(&text, module->text, module->size);
+    for (uint32_t i = 0; i < module->functions.count; i++)
+        for (int form = GS_FORM_PERSISTENT; form <= GS_FORM_CONFINED && module->functions.data[i].is_entry; form++) {
+            gs_ptx_options options = {.form = (enum gs_form)form};
+            gs_error error;
+            if (module->functions.data[i].is_defined &&
+                gs_ptx_reshape(module, i, &options, &text, NULL, &error) == GS_OK)
+                printf("%s %u\n", gs_form_name(options.form), i);
+        }
+    snprintf(path, sizeof path, "%s/%s", all.folder, all.file);
+    FILE *file = fopen(path, "w");
+    if (!file || fwrite(text.data, 1, text.count, file) != text.count || fclose(file) != 0) {
+        fprintf(stderr, "cannot write %s\n", path);
+        exit(2);
+    }
+    gs_text_free(&text);
+}
+
 static void try_file(const char *path) {
     gs_error error = {.message = ""};
     gs_ptx_module module;
@@ -659,15 +819,46 @@ static void try_file(const char *path) {
         fprintf(stderr, "%s\n", error.message);
         exit(2);
     }
-    for (size_t i = 0; i < module.functions.count; i++)
+    if (all.folder)
+        write_forms(&module);
+    else if (all.is_exact)
+        try_exact(&module);
+    for (size_t i = 0; i < module.functions.count && !all.is_exact && !all.folder; i++)
         if (module.functions.data[i].is_entry && module.functions.data[i].is_defined)
             try_kernel(&module, (uint32_t)i);
     gs_ptx_free(&module);
     free(text);
 }
 
+static bool read_recording(const char *path) {
+    gs_error error;
+    all.has_recording = recording_read(&all.recording, path, &error) == GS_OK;
+    if (!all.has_recording)
+        fprintf(stderr, "%s\n", error.message);
+    return all.has_recording;
+}
+
+/* Returns the number of the first file, 0 for wrong options. */
+static int read_options(int argc, char **argv) {
+    int option;
+    while ((option = getopt(argc, argv, "fxa:w:r:")) != -1) {
+        all.has_forms = all.has_forms || option == 'f';
+        all.is_exact = all.is_exact || option == 'x';
+        all.folder = option == 'a' ? optarg : all.folder;
+        if (option == '?' || (option == 'w' && !(all.written = fopen(optarg, "w"))) ||
+            (option == 'r' && !read_recording(optarg)))
+            return 0;
+    }
+    return optind;
+}
+
 int main(int argc, char **argv) {
     gs_error error;
+    int first = read_options(argc, argv);
+    const char *shown = getenv("GRIDSMITH_SHOWN");
+    all.shown = shown ? strtoull(shown, NULL, 10) : 0;
+    if (!first)
+        return 2;
     all.cpu = gs_executor_open("host", &error);
     if (!all.cpu) {
         fprintf(stderr, "%s\n", error.message);
@@ -675,11 +866,13 @@ int main(int argc, char **argv) {
     }
     if (getenv("GRIDSMITH_ON") && !reopen_gpu())
         return 2;
-    all.has_forms = argc > 1 && strcmp(argv[1], "-f") == 0;
-    for (int i = 1 + all.has_forms; i < argc; i++)
+    for (int i = first; i < argc; i++)
         try_file(argv[i]);
     gs_executor_close(all.cpu);
     gs_executor_close(all.gpu);
+    if (all.written)
+        fclose(all.written);
+    recording_free(&all.recording);
     for (int i = 0; i < MOST_PARAMETERS; i++) {
         free(all.before.buffers[i]);
         free(all.first.buffers[i]);

@@ -17,7 +17,8 @@ static const struct {
 } recordings[] = {{"corpus/h200-starter.jsonl.gz", 507},    {"corpus/h200.jsonl.gz", 2430},
                   {"corpus/h200-holes.jsonl.gz", 23},       {"corpus/h200-order.jsonl.gz", 1166},
                   {"corpus/h200-carveouts.jsonl.gz", 2106}, {"corpus/h200-clusters.jsonl.gz", 480},
-                  {"corpus/h200-modern.jsonl.gz", 190},     {"corpus/h200-green.jsonl.gz", 150}};
+                  {"corpus/h200-fixes.jsonl.gz", 45},       {"corpus/h200-modern.jsonl.gz", 190},
+                  {"corpus/h200-green.jsonl.gz", 150}};
 
 static gs_runs *open_recordings(const char *file) {
     gs_error error;
@@ -146,7 +147,7 @@ static void recordings_that_revealed_mechanisms_are_exact(void **state) {
         skip(); /* a sanitizer has checked the same code with the other recordings */
     gs_gpu *gpu = gs_gpu_open("h200", NULL);
     assert_non_null(gpu);
-    for (size_t i = 2; i < 6; i++) {
+    for (size_t i = 2; i < 7; i++) {
         gs_score scores[GS_COUNT(classes)] = {0};
         int64_t runs_exact = 0;
         print_agreement(recordings[i].file, NULL, gpu, scores);

@@ -1,11 +1,11 @@
 /*
  * test_fairness.c: what clients keep of the device beside a client that takes all it can get.
  *
- * The daemon's code runs on a clock of the test, against a device that is played: it has one engine for copies and one
- * for kernels, each takes the first operation of each queue in the order in which they became first, as the CPU that
- * plays a GPU does (src/worker/host_backend.c). Clients send work, wait for it, and pause for a moment. What such a
- * client gets beside one like itself is its share. Beside a flood it must keep most of that. Nothing here depends on
- * the machine.
+ * The daemon's code runs on a clock of the test, against a device that is played: it has one engine for copies, one for
+ * kernels and one that loads modules, each takes the first operation of each queue in the order in which they became
+ * first, as the CPU that plays a GPU does (src/worker/host_backend.c). The threads that look sources up and compile
+ * them are played, too. Clients send work, wait for it, and pause for a moment. What such a client gets beside one like
+ * itself is its share. Beside a flood it must keep most of that. Nothing here depends on the machine.
  */
 #define _GNU_SOURCE
 #include "test.h"
@@ -22,17 +22,21 @@ enum {
     SMS = 4,
     TURN_NS = 1000, /* of the daemon */
     USUAL_WAY_NS = 1000,
-    DECISION_NS = 4000,      /* for each contender */
-    DEFER_NS = 20000,        /* that a deferred report waits for the next launch */
-    BLOCK_NS = 6000,         /* of a kernel, divided by the SMs */
-    BYTES_PER_NS = 8,        /* that the device copies */
-    MEMORY_BYTES = 64 << 20, /* of each client, and of its region */
-    MODULE = 1,              /* handles of each client */
+    DECISION_NS = 4000, /* for each contender */
+    DEFER_NS = 20000,   /* that a deferred report waits for the next launch */
+    BLOCK_NS = 6000,    /* of a kernel, divided by the SMs */
+    BYTES_PER_NS = 8,   /* that the device copies */
+    MODULE_NS = 500000, /* to load one */
+    MODULE = 1,         /* handles of each client, */
+    LOADED_MODULE = 2,  /* and of the module that it loads */
     QUEUES = 128,
+    LOADING_QUEUE = QUEUES - 1,
     OPERATIONS = 8192
 };
 
-static int64_t clock_ns, way_ns = USUAL_WAY_NS; /* way_ns: from the daemon to the worker, or back */
+#define MEMORY_BYTES ((uint64_t)8 << 30) /* of each client, and of its region */
+
+static int64_t clock_ns, turn_ns = TURN_NS, way_ns = USUAL_WAY_NS; /* way_ns: from the daemon to the worker, or back */
 
 int64_t __wrap_gs_now_ns(void);
 int64_t __wrap_gs_now_ns(void) {
@@ -52,7 +56,7 @@ gs_decision __wrap_gs_plan_decide(const gs_plan_options *options, const gs_profi
 
 /* ---- the device ---- */
 
-enum engine { COPIES, KERNELS, ENGINES };
+enum engine { COPIES, KERNELS, LOADS, ENGINES };
 
 struct operation {
     uint32_t queue;
@@ -77,6 +81,7 @@ struct gs_worker {
     struct operation *running[ENGINES];
     int64_t ends_ns[ENGINES];
     int64_t busy_ns[ENGINES];
+    uint64_t done[ENGINES];
     gs_worker_report reports[OPERATIONS];
     int64_t visible_ns[OPERATIONS];
     size_t first, count;
@@ -97,12 +102,13 @@ static void report(uint32_t kind, const struct operation *operation, int64_t beg
 
 /* Operations that are found done at the same time have shared the time. */
 static void retire(struct queue *queue, int64_t now) {
+    static const uint32_t kinds[ENGINES] = {GS_REPORT_COPIED, GS_REPORT_RAN, GS_REPORT_LOADED};
     int64_t left = 0;
     for (const struct operation *operation = queue->ended; operation; operation = operation->next)
         left++;
     for (struct operation *operation; (operation = queue->ended); left--) {
         int64_t began = gs_max(operation->given_ns, queue->reported_ns), ended = began + (now - began) / left;
-        report(operation->engine == COPIES ? GS_REPORT_COPIED : GS_REPORT_RAN, operation, began, ended);
+        report(kinds[operation->engine], operation, began, ended);
         device.visible_ns[(device.first + device.count - 1) % OPERATIONS] = now + way_ns;
         queue->reported_ns = ended;
         queue->ended = operation->next;
@@ -124,6 +130,7 @@ static void end(enum engine engine, int64_t now) {
     operation->next = NULL;
     queue->ended_ns = now;
     device.running[engine] = NULL;
+    device.done[engine]++;
     if (!operation->defers)
         retire(queue, now);
 }
@@ -252,9 +259,8 @@ void gs_worker_unshare(gs_worker *worker, uint32_t region) {
 }
 
 gs_code gs_worker_load(gs_worker *worker, uint64_t tag, uint32_t module, const gs_image *image) {
-    (void)worker, (void)tag, (void)module, (void)image;
-    fail();
-    return GS_OK;
+    (void)worker, (void)module, (void)image;
+    return give((struct operation){.queue = LOADING_QUEUE, .engine = LOADS, .tag = tag, .takes_ns = MODULE_NS});
 }
 
 void gs_worker_unload(gs_worker *worker, uint32_t module) {
@@ -305,9 +311,21 @@ struct client {
     uint32_t streams, at_once; /* commands that it sends before it waits; 0: it never waits */
     uint64_t size;             /* of each: bytes or blocks */
     int64_t pause_ns, asleep_until_ns;
-    uint64_t sent, waited; /* commands */
-    uint32_t weight;       /* 0: 100, as in the client library */
+    uint64_t sent;                       /* commands */
+    uint32_t weight;                     /* 0: 100, as in the client library */
+    int64_t comes_ns;                    /* after the others */
+    bool leaves;                         /* when it has waited, and another client like it comes */
+    int64_t began_ns, longest_ns, waits; /* how long it waited; not for what must be compiled */
+    int64_t compile_ns; /* LOADS: of the first source; the others, and if it is 0 all, are in the cache */
 };
+
+static gs_image *new_image(void) {
+    gs_image *image = calloc(1, sizeof *image + sizeof image->kernels[0]);
+    assert_non_null(image);
+    *image = (gs_image){.fd = -1, .kernel_count = 1};
+    image->kernels[0].can_be_confined = true;
+    return image;
+}
 
 static void add_resources(gs_session *session) {
     for (int kind = 0; kind < GS_RESOURCE_KINDS; kind++) {
@@ -319,11 +337,9 @@ static void add_resources(gs_session *session) {
         resource->life = session->server->life;
         if (kind != GS_RESOURCE_MODULE)
             continue;
-        resource->image = calloc(1, sizeof *resource->image + sizeof resource->image->kernels[0]);
+        resource->image = new_image();
         resource->ns_per_block = calloc(1, sizeof *resource->ns_per_block);
-        assert_true(resource->image && resource->ns_per_block);
-        *resource->image = (gs_image){.fd = -1, .kernel_count = 1};
-        resource->image->kernels[0].can_be_confined = true;
+        assert_non_null(resource->ns_per_block);
     }
 }
 
@@ -348,6 +364,126 @@ static void leave(struct client *client) {
     close(client->far);
 }
 
+/* ---- sources ---- */
+
+enum { LOOK_UP_NS = 3000000, JOBS = GS_LOOK_UPS + GS_COMPILERS };
+
+struct gs_images {
+    gs_image_job *jobs[JOBS]; /* NULL: free */
+    int64_t ends_ns[JOBS];
+};
+
+static struct gs_images images;
+
+gs_images *gs_images_open(const char *folder, gs_error *error) {
+    (void)folder, (void)error;
+    images = (struct gs_images){.jobs = {0}};
+    return &images;
+}
+
+void gs_images_close(gs_images *played) {
+    for (int i = 0; i < JOBS; i++)
+        free(played->jobs[i]);
+}
+
+int gs_images_fd(const gs_images *played) {
+    (void)played;
+    return -1;
+}
+
+gs_image_job *gs_image_job_new(const gs_image_request *request, void *owner) {
+    gs_image_job *job = calloc(1, sizeof *job);
+    assert_non_null(job);
+    *job = (gs_image_job){.request = *request, .owner = owner};
+    return job;
+}
+
+static void begin_job(gs_images *played, gs_image_job *job, int64_t takes_ns) {
+    int place = 0;
+    while (played->jobs[place])
+        assert_true(++place < JOBS);
+    played->jobs[place] = job;
+    played->ends_ns[place] = clock_ns + takes_ns;
+    job->took_ns = (uint64_t)takes_ns;
+}
+
+/* The number of kernels stands for how long the compiler takes. */
+void gs_images_find(gs_images *played, gs_image_job *job) {
+    job->must_compile = job->request.kernel_count > 0;
+    begin_job(played, job, LOOK_UP_NS);
+}
+
+void gs_images_compile(gs_images *played, gs_image_job *job) {
+    job->must_compile = false;
+    begin_job(played, job, (int64_t)job->request.kernel_count * 1000000);
+}
+
+gs_image_job *gs_images_take(gs_images *played) {
+    for (int i = 0; i < JOBS; i++) {
+        gs_image_job *job = played->jobs[i];
+        if (!job || played->ends_ns[i] > clock_ns)
+            continue;
+        played->jobs[i] = NULL;
+        job->image = job->must_compile ? NULL : new_image();
+        return job;
+    }
+    return NULL;
+}
+
+void gs_image_job_stop(gs_image_job *job) {
+    (void)job;
+}
+
+void gs_images_drop(gs_images *played, gs_image_job *job) {
+    (void)played;
+    gs_image_free(job->image);
+    free(job);
+}
+
+static void start_load(struct client *client) {
+    gs_resource **place;
+    gs_action *action = gs_action_new(client->session, GS_WIRE_LOAD);
+    bool is_new = client->compile_ns && !client->waits;
+    assert_non_null(action);
+    assert_int_equal(gs_resource_place(client->session, GS_RESOURCE_MODULE, LOADED_MODULE, &place), GS_TABLE_OK);
+    *place = gs_resource_new(client->session, GS_RESOURCE_MODULE, 0);
+    assert_non_null(*place);
+    gs_resource_use(action->resource = *place);
+    action->handle = LOADED_MODULE;
+    client->began_ns = is_new ? INT64_MAX : clock_ns;
+    gs_load_start(action, &(gs_image_request){.source = -1,
+                                              .kernel_count = is_new ? (uint32_t)(client->compile_ns / 1000000) : 0});
+}
+
+/* What a client waited for is done: it pauses, or another client takes its place. */
+static void end_wait(struct client *client, gs_server *server) {
+    client->longest_ns = gs_max(client->longest_ns, clock_ns - client->began_ns);
+    client->began_ns = 0;
+    client->waits++;
+    client->asleep_until_ns = clock_ns + client->pause_ns;
+    if (!client->leaves)
+        return;
+    leave(client);
+    client->sent = 0;
+    come(client, server);
+}
+
+/* A client loads, unloads, and pauses. */
+static void play_loader(struct client *client, gs_server *server) {
+    const gs_wire_free unload = {.head = {GS_WIRE_UNLOAD, 0}, .handle = LOADED_MODULE};
+    if (client->session->actions || client->session->commands < client->sent)
+        return;
+    if (!client->began_ns && clock_ns >= client->asleep_until_ns) {
+        start_load(client);
+    } else if (client->began_ns) {
+        if (!client->leaves)
+            client->sent += gs_ring_put(&client->ring, &unload, sizeof unload) == GS_RING_DONE;
+        end_wait(client, server);
+    }
+}
+
+/* ---- commands ---- */
+
 /* False: the ring is full. */
 static bool send_one(struct client *client) {
     uint32_t stream = (uint32_t)(client->sent % client->streams);
@@ -364,7 +500,11 @@ static bool is_idle(const struct client *client) {
     return client->session->commands == client->sent && !client->session->actions;
 }
 
-static void play_client(struct client *client) {
+static void play_client(struct client *client, gs_server *server) {
+    if (client->engine == LOADS) {
+        play_loader(client, server);
+        return;
+    }
     if (!client->at_once) {
         while (send_one(client))
             ;
@@ -372,12 +512,11 @@ static void play_client(struct client *client) {
     }
     if (!is_idle(client))
         return;
-    if (client->waited < client->sent) {
-        client->waited = client->sent;
-        client->asleep_until_ns = clock_ns + client->pause_ns;
-    }
+    if (client->began_ns)
+        end_wait(client, server);
     if (clock_ns < client->asleep_until_ns)
         return;
+    client->began_ns = clock_ns;
     for (uint32_t i = 0; i < client->at_once; i++)
         assert_true(send_one(client));
 }
@@ -388,14 +527,17 @@ static void ignore(void *context, const char *line) {
 
 /* ---- tests ---- */
 
-enum { WARM_UP_MS = 150, MEASURED_MS = 150, MOST_CLIENTS = 3 };
+enum { START_NS = 1000000000, WARM_UP_MS = 150, MEASURED_MS = 150, MOST_CLIENTS = 16 };
 
 struct result {
-    uint64_t did[MOST_CLIENTS]; /* bytes or blocks that were done for each client, */
-    int64_t busy_ns[ENGINES];   /* and how long the device worked, after the warm-up */
+    uint64_t did[MOST_CLIENTS]; /* bytes, blocks or loads that were done for each client, */
+    int64_t busy_ns[ENGINES];   /* how long the device worked, */
+    uint64_t done[ENGINES];     /* and how many operations it did, after the warm-up */
 };
 
 static uint64_t done_for(const struct client *client) {
+    if (!client->session || client->engine == LOADS)
+        return (uint64_t)client->waits;
     const gs_session_counts *counts = &client->session->counts;
     return client->engine == COPIES ? counts->copied_bytes : counts->blocks;
 }
@@ -404,32 +546,43 @@ static struct result difference(const struct client *clients, size_t count, cons
     struct result result = {.did = {0}};
     for (size_t i = 0; i < count; i++)
         result.did[i] = done_for(&clients[i]) - (before ? before->did[i] : 0);
-    for (int i = 0; i < ENGINES; i++)
+    for (int i = 0; i < ENGINES; i++) {
         result.busy_ns[i] = device.busy_ns[i] - (before ? before->busy_ns[i] : 0);
+        result.done[i] = device.done[i] - (before ? before->done[i] : 0);
+    }
     return result;
 }
 
 static void play_until(gs_server *server, struct client *clients, size_t count, int64_t until) {
     while (clock_ns < until) {
-        clock_ns += TURN_NS;
+        clock_ns += turn_ns;
         play_device();
-        for (size_t i = 0; i < count; i++)
-            play_client(&clients[i]);
+        gs_loads_collect(server);
+        for (size_t i = 0; i < count; i++) {
+            if (!clients[i].session && clock_ns >= START_NS + clients[i].comes_ns)
+                come(&clients[i], server);
+            if (clients[i].session)
+                play_client(&clients[i], server);
+        }
         gs_server_work(server);
     }
 }
 
+/* What is done after the warm-up, or, if one comes later, from then on. */
 static struct result play(struct client *clients, size_t count) {
     char folder[] = "/tmp/gridsmith-fairness-XXXXXX";
     gs_error error;
     assert_non_null(mkdtemp(folder));
-    clock_ns = 1000000000;
+    clock_ns = START_NS;
     gs_server *server =
         gs_server_open(&(gs_server_options){.cache = folder, .limit_ns = UINT64_MAX / 2, .say = ignore}, &error);
     assert_non_null(server);
+    int64_t warm_up_ns = 0;
     for (size_t i = 0; i < count; i++)
-        come(&clients[i], server);
-    play_until(server, clients, count, clock_ns + (int64_t)WARM_UP_MS * 1000000);
+        warm_up_ns = gs_max(warm_up_ns, clients[i].comes_ns);
+    if (!warm_up_ns)
+        warm_up_ns = (int64_t)WARM_UP_MS * 1000000;
+    play_until(server, clients, count, clock_ns + warm_up_ns);
     struct result before = difference(clients, count, NULL);
     play_until(server, clients, count, clock_ns + (int64_t)MEASURED_MS * 1000000);
     struct result result = difference(clients, count, &before);
@@ -474,6 +627,27 @@ static void copies_keep_their_share_beside_large_copies(void **state) {
     expect_shares(copier, large_copies);
 }
 
+/* Small copies take no longer than a piece of a large one. */
+static void small_copies_keep_their_share_beside_large_copies(void **state) {
+    (void)state;
+    struct client honest = copier;
+    honest.size = 256 << 10;
+    expect_shares(honest, large_copies);
+}
+
+/* A copy that begins when another client has just copied is in small pieces at first only. */
+static void a_long_copy_gets_larger_pieces(void **state) {
+    (void)state;
+    struct client clients[] = {copier, large_copies};
+    clients[0].pause_ns = INT64_MAX / 2;
+    clients[1].streams = 1;
+    clients[1].size = MEMORY_BYTES;
+    clients[1].comes_ns = 1000000;
+    struct result result = play(clients, 2);
+    assert_true(result.did[1] / result.done[COPIES] > 1 << 20);
+    assert_true(result.did[1] > (uint64_t)MEASURED_MS * 1000 * BYTES_PER_NS * 950);
+}
+
 static void copies_keep_their_share_beside_many_small_copies(void **state) {
     (void)state;
     expect_shares(copier, small_copies);
@@ -505,13 +679,65 @@ static void bytes_go_by_weight(void **state) {
     assert_true(fabs((double)result.did[1] / all - 0.25) < 0.02);
 }
 
+/* Twelve clients work without a pause, and a thirteenth that comes when they have done so for a while. */
+static struct client play_crowd(struct client one, struct client crowd) {
+    enum { COUNT = 13 };
+    struct client clients[COUNT] = {one};
+    clients[0].comes_ns = (int64_t)WARM_UP_MS * 10 * 1000000;
+    for (int i = 1; i < COUNT; i++)
+        clients[i] = crowd;
+    turn_ns = 20000;
+    play(clients, COUNT);
+    turn_ns = TURN_NS;
+    return clients[0];
+}
+
+static const struct client loader = {.engine = LOADS, .pause_ns = 15000000};
+enum { FAIR_LOAD_NS = 13 * (LOOK_UP_NS / GS_LOOK_UPS + MODULE_NS) };
+
+static void what_is_in_the_cache_does_not_wait_for_what_was_compiled(void **state) {
+    (void)state;
+    struct client one = loader;
+    one.compile_ns = 50000000;
+    one = play_crowd(one, (struct client){.engine = LOADS});
+    assert_true(one.waits > 1);
+    assert_true(one.longest_ns < 2 * FAIR_LOAD_NS);
+}
+
+static void loads_do_not_wait_for_clients_that_come_and_go(void **state) {
+    (void)state;
+    struct client one = play_crowd(loader, (struct client){.engine = LOADS, .leaves = true});
+    assert_true(one.waits > 2);
+    assert_true(one.longest_ns < 2 * FAIR_LOAD_NS);
+}
+
+/* Clients that run two at a time must not keep the device among themselves, nor those that come go before who stays. */
+static void short_launches_do_not_wait_for_many_others(void **state) {
+    (void)state;
+    struct client one = launcher, crowd = launcher;
+    one.pause_ns = 5000000;
+    crowd.size = 100;
+    for (int leaves = 0; leaves < 2; leaves++) {
+        crowd.leaves = leaves;
+        one.at_once = leaves ? 8 : 1;
+        struct client waited = play_crowd(one, crowd);
+        assert_true(waited.waits > 5);
+        assert_true(waited.longest_ns < 80000000);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(copies_keep_their_share_beside_large_copies),
+        cmocka_unit_test(small_copies_keep_their_share_beside_large_copies),
+        cmocka_unit_test(a_long_copy_gets_larger_pieces),
         cmocka_unit_test(copies_keep_their_share_beside_many_small_copies),
         cmocka_unit_test(launches_keep_their_share_beside_launches),
         cmocka_unit_test(alone_a_client_keeps_the_device_busy),
         cmocka_unit_test(bytes_go_by_weight),
+        cmocka_unit_test(what_is_in_the_cache_does_not_wait_for_what_was_compiled),
+        cmocka_unit_test(loads_do_not_wait_for_clients_that_come_and_go),
+        cmocka_unit_test(short_launches_do_not_wait_for_many_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

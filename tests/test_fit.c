@@ -226,7 +226,7 @@ static void fit_to_a_planted_setting(uint64_t combination, struct totals *totals
 static void planted_mechanisms_are_found(void **state) {
     (void)state;
     bool is_long = test_number("GRIDSMITH_RUNS", 100000) >= 100000;
-    uint64_t first = is_long ? 0 : 1, combinations = is_long ? 30 : 3; /* the first has timed runs, which take long */
+    uint64_t first = is_long ? 0 : 1, combinations = is_long ? 15 : 3; /* the first has timed runs, which take long */
     struct totals totals = {0};
     for (uint64_t i = first; i < combinations; i++)
         fit_to_a_planted_setting(i, &totals);
@@ -298,7 +298,7 @@ static void count_decided(const gs_fit *fit, struct decided *decided) {
 
 static void what_shows_is_decided(void **state) {
     (void)state;
-    uint64_t combinations = test_number("GRIDSMITH_RUNS", 100000) >= 100000 ? 8 : 2;
+    uint64_t combinations = test_number("GRIDSMITH_RUNS", 100000) >= 100000 ? 5 : 2;
     struct decided decided = {0};
     for (uint64_t i = 0; i < combinations; i++) {
         gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 71), i);

@@ -9,8 +9,10 @@
 #include "test.h"
 
 #include "client/client.h"
+#include "gate/gate_cut.h"
 #include "gate/gate_pace.h"
 #include "gate/gate_request.h"
+#include "gate/gate_share.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -26,7 +28,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { NOT_READY = 600, OUT_OF_MEMORY = 2, NO_DEVICE = 100, NOT_FOUND = 500, GIVE_UP_MS = 120000 };
+enum { NOT_READY = 600, OUT_OF_MEMORY = 2, NO_DEVICE = 100, NOT_FOUND = 500, GIVE_UP_MS = 120000, COUNTS = 5 };
 
 static char folder[] = "/tmp/gridsmith-gate-XXXXXX", socket_path[64], errors_path[64];
 static pid_t the_daemon; /* 0: not running */
@@ -114,12 +116,14 @@ static int ask(const struct program *program, const char *command) {
     return atoi(line);
 }
 
-/* What the driver got from a program: waits, launches, queries, and launches on a part of the SMs. */
+/* What the driver got from a program: waits, launches, queries, launches on a part of the SMs, writes, and waits in
+ * graphs. */
 static void ask_counts(const struct program *program, unsigned long long *counts) {
     char line[200];
     tell(program, "counts");
     read_line(program, line, sizeof line);
-    assert_int_equal(sscanf(line, "%llu %llu %llu %llu", &counts[0], &counts[1], &counts[2], &counts[3]), 4);
+    assert_int_equal(
+        sscanf(line, "%llu %llu %llu %llu %llu", &counts[0], &counts[1], &counts[2], &counts[3], &counts[4]), COUNTS);
 }
 
 static void stop_program(struct program *program) {
@@ -154,6 +158,23 @@ static bool status_says(const char *words) {
     bool is_there = strstr(json, words);
     free(json);
     return is_there;
+}
+
+/* What the status says of a program. */
+static double number_of(const struct program *program, const char *key) {
+    char *json = NULL;
+    double found = -1;
+    size_t i;
+    json_t *each;
+    assert_int_equal(gs_status_request(socket_path, &json, NULL), GS_OK);
+    json_t *status = json_loads(json, 0, NULL);
+    json_array_foreach(json_object_get(status, "programs"), i, each) {
+        if (json_integer_value(json_object_get(each, "process")) == program->process)
+            found = json_number_value(json_object_get(each, key));
+    }
+    json_decref(status);
+    free(json);
+    return found;
 }
 
 static void wait_for_status(const char *words) {
@@ -287,7 +308,7 @@ static void latency_streams_have_the_highest_priority(void **state) {
 }
 
 static void nobody_waits_where_there_is_no_latency_program(void **state) {
-    unsigned long long counts[4];
+    unsigned long long counts[COUNTS];
     struct program training = PROGRAM("--best-effort");
     (void)state;
     assert_int_equal(ask(&training, "start"), 0);
@@ -314,28 +335,119 @@ static void programs_beyond_the_slots_run_without(void **state) {
     }
 }
 
-/* ---- long kernels ---- */
+/* ---- programs that never synchronize ---- */
 
-/* They go to a stream of their own, and everything stays in order. Short ones and graphs stay where they are. */
-static void long_kernels_run_on_a_part_of_the_sms(void **state) {
-    unsigned long long counts[4];
-    struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort", "--long-sms", "6");
+/* It is found out, and then its requests end when the GPU has done its work. */
+static void program_that_never_synchronizes_holds_nobody(void **state) {
+    unsigned long long counts[COUNTS];
+    struct program latency = PROGRAM("--latency", "--hold", "10000"), training = PROGRAM("--best-effort");
     (void)state;
     assert_int_equal(ask(&latency, "start"), 0);
     assert_int_equal(ask(&training, "start"), 0);
-    for (int i = 0; i < 20; i++) { /* samples are collected at every 16th launch */
+    for (int i = 0; i < GIVE_UP_MS / 50 && !(i > 4 && status_says("\"has_work\":false")); i++) {
+        assert_int_equal(ask(&latency, "launch 10 1 2"), 0);
+        assert_int_equal(ask(&latency, "launch 10 2"), 0);
+        wait_ms(50);
+    }
+    wait_for_status("\"has_work\":false");
+    assert_int_equal(ask(&training, "launch 10 1 3"), 0);
+    assert_goes_on(&training);
+    ask_counts(&latency, counts);
+    assert_true(counts[3] > 0);
+    assert_int_equal(ask(&latency, "launch 10 1"), 0); /* with a synchronization it is as others are */
+    assert_int_equal(ask(&latency, "sync_all"), 0);
+    assert_int_equal(ask(&latency, "sync 1"), 0);
+    ask_counts(&latency, counts);
+    unsigned long long writes = counts[3];
+    assert_int_equal(ask(&latency, "launch 10 1 5"), 0);
+    assert_int_equal(ask(&latency, "sync 1"), 0);
+    ask_counts(&latency, counts);
+    assert_int_equal(counts[3], writes);
+    stop_program(&latency);
+    stop_program(&training);
+}
+
+static void stream_that_is_destroyed_holds_nobody(void **state) {
+    struct program latency = PROGRAM("--latency", "--hold", "10000");
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&latency, "launch 10 1"), 0);
+    assert_true(status_says("\"has_work\":true"));
+    assert_int_equal(ask(&latency, "leave 1"), 0);
+    assert_true(status_says("\"has_work\":false"));
+    stop_program(&latency);
+}
+
+/* ---- weights ---- */
+
+/* A program that has had more than its share waits for one that has work; and for nobody where weights are equal. */
+static void programs_share_by_their_weights(void **state) {
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct program small = i ? PROGRAM("--best-effort", "--weight", "10") : PROGRAM("--best-effort"),
+                       large = PROGRAM("--best-effort", "--weight", "100");
+        assert_int_equal(ask(&small, "start"), 0);
+        assert_int_equal(ask(&large, "start"), 0);
+        assert_int_equal((int)number_of(&small, "weight"), i ? 10 : 100);
+        for (int round = 0; round < 3; round++) { /* times are learned */
+            assert_int_equal(ask(&small, "launch 2000 1 20"), 0);
+            assert_int_equal(ask(&small, "sync 1"), 0);
+            assert_int_equal(ask(&large, "launch 2000 1 20"), 0);
+            assert_int_equal(ask(&large, "sync 1"), 0);
+        }
+        assert_int_equal(ask(&large, "launch 2000 1 20000"), 0); /* it has work for more than half a minute */
+        assert_int_equal(ask(&small, "launch 2000 1 4"), 0);
+        assert_int_equal(ask(&small, "sync 1"), 0); /* it goes on nevertheless, a little at a time */
+        assert_int_equal(number_of(&small, "share_waits") > 0, i);
+        kill_program(&large);
+        stop_program(&small);
+    }
+}
+
+static void launch_fairly(const gs_gate_share *shares, uint64_t *work_ns, size_t count, uint64_t now) {
+    for (size_t i = 0; i < count; i++)
+        if (!gs_share_is_ahead(&shares[i], now)) {
+            gs_share_charge(&shares[i], 100000, now);
+            work_ns[i] += 100000;
+        }
+}
+
+static void shares_are_in_proportion_to_weights(void **state) {
+    gs_board *board = aligned_alloc(64, sizeof *board);
+    memset((void *)board, 0, sizeof *board);
+    gs_gate_share shares[] = {{board, 3, 100}, {board, 0, 300}, {board, 31, 50}};
+    uint64_t work_ns[3] = {0}, now = 1000;
+    (void)state;
+    board->weights = 450;
+    for (; now < 1000000000; now += 10000) /* each launches more than its share, if it may */
+        launch_fairly(shares, work_ns, 2, now);
+    assert_in_range(work_ns[1] * 100 / work_ns[0], 295, 305);
+    uint64_t before = work_ns[0];
+    for (; now < 1200000000; now += 10000) /* one that comes later has no more than others from then on */
+        launch_fairly(shares, work_ns, 3, now);
+    assert_in_range((work_ns[0] - before) * 100 / work_ns[2], 180, 220);
+    now += (uint64_t)1000000000000; /* nobody else has work any more */
+    for (int i = 0; i < 1000; i++) {
+        assert_false(gs_share_is_ahead(&shares[0], now));
+        gs_share_charge(&shares[0], 1000000, now);
+    }
+    free((void *)board);
+}
+
+/* ---- long kernels ---- */
+
+static void long_kernels_are_named(void **state) {
+    struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort");
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    for (int i = 0; i < 8; i++) { /* samples are collected at every 16th launch */
         assert_int_equal(ask(&training, "launch 1 1 10"), 0);
         assert_int_equal(ask(&training, "launch 20000 1"), 0);
         assert_int_equal(ask(&training, "launch 1 1 10"), 0);
         assert_int_equal(ask(&training, "sync 1"), 0);
     }
-    ask_counts(&training, counts);
-    assert_in_range(counts[3], 5, 18);
-    assert_int_equal(ask(&latency, "launch 1 1"), 0);
-    assert_int_equal(ask(&training, "launch 20000 1"), 0);
-    assert_waits(&training);
-    assert_int_equal(ask(&latency, "sync 1"), 0);
-    assert_goes_on(&training);
+    assert_true(status_says("\"long_kernels\":[{\"name\":\"kernel_20000\",\"us\":20000.0}]"));
     stop_program(&latency);
     stop_program(&training);
 }
@@ -365,6 +477,110 @@ static void captures_are_never_disturbed(void **state) {
     assert_int_equal(ask(&training, "destroy"), 0);
     stop_program(&latency);
     stop_program(&training);
+}
+
+/* ---- long graphs ---- */
+
+/* Launches a graph until its time is known, or some more times. Returns how many waits the graphs had. */
+static unsigned long long launch_graphs(const struct program *program, int times, bool may_wait) {
+    unsigned long long counts[COUNTS] = {0};
+    for (int i = 0; i < times && !(may_wait && counts[4]); i++) {
+        assert_int_equal(ask(program, "graph 1"), 0);
+        assert_int_equal(ask(program, "sync 1"), 0);
+        ask_counts(program, counts);
+    }
+    return counts[4];
+}
+
+static void long_graphs_wait_in_their_midst(void **state) {
+    struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort", "--ahead", "5000");
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    assert_int_equal(ask(&training, "capture 1000 2 20"), 0);
+    assert_int_equal(launch_graphs(&training, 100, true), 3); /* 20 ms in pieces of 5 */
+    assert_true(status_says("\"longest_us\":0.0"));
+    assert_true(status_says("\"long_kernels\":[]"));
+    assert_int_equal(launch_graphs(&training, 1, false), 6);
+    assert_int_equal(ask(&latency, "launch 10 1"), 0); /* held in its midst, or before it has begun */
+    assert_int_equal(ask(&training, "graph 1"), 0);
+    assert_waits(&training);
+    assert_int_equal(ask(&latency, "sync 1"), 0);
+    assert_goes_on(&training);
+    assert_int_equal(ask(&training, "change"), 0); /* the original is launched again */
+    assert_int_equal(launch_graphs(&training, 40, false), 9);
+    assert_true(status_says("\"long_kernels\":[{\"name\":\"a graph\",\"us\":20000.0}]"));
+    assert_int_equal(ask(&training, "destroy"), 0);
+    stop_program(&latency);
+    stop_program(&training);
+}
+
+static void driver_without_waits_in_graphs_launches_them_whole(void **state) {
+    (void)state;
+    setenv("GATED_NO_GRAPH_WAITS", "1", 1);
+    struct program latency = PROGRAM("--latency"), training = PROGRAM("--best-effort", "--ahead", "5000");
+    unsetenv("GATED_NO_GRAPH_WAITS");
+    assert_int_equal(ask(&latency, "start"), 0);
+    assert_int_equal(ask(&training, "start"), 0);
+    assert_int_equal(ask(&training, "capture 1000 2 20"), 0);
+    assert_int_equal(launch_graphs(&training, 40, false), 0);
+    assert_true(status_says("\"name\":\"a graph\",\"us\":20000.0"));
+    stop_program(&latency);
+    stop_program(&training);
+}
+
+/* A chain can be cut anywhere; where two ways run side by side, only behind the node that they meet in. */
+static void graphs_are_cut_where_one_node_separates_them(void **state) {
+    const uint32_t chain_from[] = {4, 3, 2, 1}, chain_to[] = {3, 2, 1, 0};
+    const uint32_t from[] = {0, 1, 1, 2, 3, 4, 5}, to[] = {1, 2, 3, 4, 4, 5, 6}, wild[] = {0, 9};
+    uint32_t cuts[8];
+    (void)state;
+    gs_cut_graph chain = {.nodes = 5, .edges = 4, .from = chain_from, .to = chain_to};
+    assert_int_equal(gs_cut_graph_find(&chain, 2, cuts), 2);
+    assert_int_equal(cuts[0], 3);
+    assert_int_equal(cuts[1], 1);
+    assert_int_equal(gs_cut_graph_find(&chain, 5, cuts), 0);
+    gs_cut_graph diamond = {.nodes = 7, .edges = 7, .from = from, .to = to};
+    assert_int_equal(gs_cut_graph_find(&diamond, 1, cuts), 4);
+    assert_int_equal(cuts[0] * 1000 + cuts[1] * 100 + cuts[2] * 10 + cuts[3], 145);
+    assert_int_equal(gs_cut_graph_find(&diamond, 3, cuts), 1);
+    assert_int_equal(cuts[0], 4);
+    gs_cut_graph two_chains = {
+        .nodes = 4, .edges = 2, .from = (const uint32_t[]){0, 2}, .to = (const uint32_t[]){1, 3}};
+    assert_int_equal(gs_cut_graph_find(&two_chains, 1, cuts), 0);
+    gs_cut_graph circle = {.nodes = 2, .edges = 2, .from = (const uint32_t[]){0, 1}, .to = (const uint32_t[]){1, 0}};
+    assert_int_equal(gs_cut_graph_find(&circle, 1, cuts), SIZE_MAX);
+    gs_cut_graph wrong = {.nodes = 2, .edges = 2, .from = wild, .to = wild};
+    assert_int_equal(gs_cut_graph_find(&wrong, 1, cuts), SIZE_MAX);
+}
+
+/* ---- time slices ---- */
+
+static void wait_for_slice(const struct program *program, int slice_us) {
+    for (int i = 0; i < GIVE_UP_MS / 10 && ask(program, "slice") != slice_us; i++)
+        wait_ms(10);
+    assert_int_equal(ask(program, "slice"), slice_us);
+}
+
+/* Short slices are for one best-effort program beside latency programs. A slice that is refused leaves the driver's. */
+static void time_slices_are_set_while_they_help(void **state) {
+    struct program training = PROGRAM("--best-effort", "--slice", "300"), other;
+    (void)state;
+    assert_int_equal(ask(&training, "start"), 0);
+    wait_for_slice(&training, 2048);
+    struct program latency = PROGRAM("--latency", "--slice", "20000");
+    assert_int_equal(ask(&latency, "start"), 0);
+    wait_for_slice(&latency, 20000);
+    wait_for_slice(&training, 300);
+    wait_for_status("\"slice_us\":300,");
+    other = PROGRAM("--best-effort", "--slice", "9");
+    assert_int_equal(ask(&other, "start"), 0);
+    wait_for_slice(&training, 2048);
+    stop_program(&training);
+    wait_ms(100);
+    wait_for_slice(&other, 2048);
+    stop_program(&latency);
+    stop_program(&other);
 }
 
 /* ---- threads, fork, exec ---- */
@@ -484,7 +700,7 @@ static void killed_daemon_lets_everybody_go_on(void **state) {
 }
 
 static void program_runs_without_a_daemon(void **state) {
-    unsigned long long counts[4];
+    unsigned long long counts[COUNTS];
     (void)state;
     teardown(NULL);
     for (int i = 0; i < 2; i++) {
@@ -801,64 +1017,38 @@ static void waits_are_as_far_apart_as_work_allows(void **state) {
     int stream = 0;
     (void)state;
     pace->ahead_ns = 50000;
-    gs_pace_step step = gs_pace_launch(pace, &stream, key, true, false);
+    gs_pace_step step = gs_pace_launch(pace, &stream, key, false);
     assert_true(step.must_wait && step.wants_sample);
-    assert_true(gs_pace_launch(pace, &stream, key, true, false).must_wait); /* it is not known yet */
+    assert_true(gs_pace_launch(pace, &stream, key, false).must_wait); /* it is not known yet */
     for (int i = 0; i < 4; i++)
-        gs_pace_learn(step.kernel, false, 10000);
-    assert_true(gs_pace_launch(pace, &stream, key, true, false).must_wait);
+        gs_pace_learn(step.kernel, 10000);
+    assert_true(gs_pace_launch(pace, &stream, key, false).must_wait);
     for (int i = 0; i < 4; i++) { /* five of 10 us each go between two waits */
-        step = gs_pace_launch(pace, &stream, key, true, false);
+        step = gs_pace_launch(pace, &stream, key, false);
         assert_false(step.must_wait || step.wants_sample);
         assert_int_equal(step.expected_ns, 10000);
     }
-    assert_true(gs_pace_launch(pace, &stream, key, true, false).must_wait);
-    assert_true(gs_pace_launch(pace, &stream, key, true, true).must_wait); /* there is a request */
-    assert_true(gs_pace_launch(pace, &pace, key, true, false).must_wait);  /* another stream */
+    assert_true(gs_pace_launch(pace, &stream, key, false).must_wait);
+    assert_true(gs_pace_launch(pace, &stream, key, true).must_wait); /* there is a request */
+    assert_true(gs_pace_launch(pace, &pace, key, false).must_wait);  /* another stream */
     assert_false(gs_pace_copy(pace, &pace, 1000, false).must_wait);
     assert_true(gs_pace_copy(pace, &pace, 100000000, false).must_wait);
     gs_pace_forget(pace, key);
-    assert_true(gs_pace_launch(pace, &stream, key, true, false).wants_sample);
+    assert_true(gs_pace_launch(pace, &stream, key, false).wants_sample);
     free(pace);
-}
-
-/* The kernel is known: it took so long, and so long on a part of the SMs. */
-static bool is_for_part(int64_t ns, int64_t part_ns, bool can_part) {
-    gs_gate_pace *pace = calloc(1, sizeof *pace);
-    uint64_t key = gs_pace_key("kernel", NULL);
-    pace->ahead_ns = 50000;
-    pace->has_part = true;
-    gs_pace_kernel *kernel = gs_pace_launch(pace, NULL, key, can_part, false).kernel;
-    for (int i = 0; i < 4; i++) {
-        gs_pace_learn(kernel, false, ns);
-        gs_pace_learn(kernel, true, part_ns);
-    }
-    assert_int_equal(gs_pace_longest_ns(pace), ns);
-    gs_pace_step step = gs_pace_launch(pace, NULL, key, can_part, false);
-    assert_int_equal(step.expected_ns, step.uses_part ? part_ns : ns);
-    free(pace);
-    return step.uses_part;
-}
-
-static void part_is_for_long_kernels_that_do_well_there(void **state) {
-    (void)state;
-    assert_false(is_for_part(90000, 90000, true));
-    assert_true(is_for_part(200000, 240000, true));
-    assert_false(is_for_part(200000, 260000, true));
-    assert_false(is_for_part(200000, 200000, false));
 }
 
 /* What a first launch loads, and what runs beside it, does not count; what takes longer for good does. */
 static void shortest_samples_count(void **state) {
     gs_pace_kernel kernel = {.key = 1};
     (void)state;
-    gs_pace_learn(&kernel, false, 5000000);
-    gs_pace_learn(&kernel, false, 20000);
-    gs_pace_learn(&kernel, false, 90000);
-    gs_pace_learn(&kernel, false, 30000);
+    gs_pace_learn(&kernel, 5000000);
+    gs_pace_learn(&kernel, 20000);
+    gs_pace_learn(&kernel, 90000);
+    gs_pace_learn(&kernel, 30000);
     assert_int_equal(kernel.expected_ns, 20000);
     for (int i = 0; i < 100; i++)
-        gs_pace_learn(&kernel, false, 80000);
+        gs_pace_learn(&kernel, 80000);
     assert_in_range(kernel.expected_ns, 79000, 80000);
 }
 
@@ -867,8 +1057,8 @@ static void tables_may_be_full(void **state) {
     gs_gate_pace *pace = calloc(1, sizeof *pace);
     (void)state;
     for (uintptr_t i = 1; i < 20000; i++) {
-        gs_pace_step step = gs_pace_launch(pace, (void *)(i * 64), gs_pace_key((void *)(i * 16), NULL), true, false);
-        gs_pace_learn(step.kernel, false, (int64_t)i);
+        gs_pace_step step = gs_pace_launch(pace, (void *)(i * 64), gs_pace_key((void *)(i * 16), NULL), false);
+        gs_pace_learn(step.kernel, (int64_t)i);
         assert_true(step.must_wait);
     }
     free(pace);
@@ -912,8 +1102,9 @@ static void times_are_found_again(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(waits_are_as_far_apart_as_work_allows),
-        cmocka_unit_test(part_is_for_long_kernels_that_do_well_there),
         cmocka_unit_test(shortest_samples_count),
+        cmocka_unit_test(graphs_are_cut_where_one_node_separates_them),
+        cmocka_unit_test(shares_are_in_proportion_to_weights),
         cmocka_unit_test(tables_may_be_full),
         cmocka_unit_test(request_knows_its_streams_and_events),
         cmocka_unit_test(times_are_found_again),
@@ -925,8 +1116,14 @@ int main(void) {
         DAEMON_TEST(latency_streams_have_the_highest_priority),
         DAEMON_TEST(nobody_waits_where_there_is_no_latency_program),
         DAEMON_TEST(programs_beyond_the_slots_run_without),
-        DAEMON_TEST(long_kernels_run_on_a_part_of_the_sms),
+        DAEMON_TEST(program_that_never_synchronizes_holds_nobody),
+        DAEMON_TEST(stream_that_is_destroyed_holds_nobody),
+        DAEMON_TEST(programs_share_by_their_weights),
+        DAEMON_TEST(long_kernels_are_named),
         DAEMON_TEST(captures_are_never_disturbed),
+        DAEMON_TEST(long_graphs_wait_in_their_midst),
+        DAEMON_TEST(driver_without_waits_in_graphs_launches_them_whole),
+        DAEMON_TEST(time_slices_are_set_while_they_help),
         DAEMON_TEST(threads_launch_beside_requests),
         DAEMON_TEST(children_are_programs_of_their_own),
         DAEMON_TEST(latency_program_that_is_killed_holds_nobody),

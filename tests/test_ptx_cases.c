@@ -39,8 +39,14 @@ static const struct {
     {"shuffle_in_a_function_after_return", "lanes wait for others that perhaps do not come", true},
     {"through_a_pointer", "through a pointer, which reads the number of the block", true},
     {"looks_back", NULL, false},
+    {"looks_back_and_stores", NULL, false},
+    {"looks_back_by_columns", NULL, false},
+    {"looks_back_and_stores_anywhere", "waits in a loop for memory that another block may write", false},
     {"waits_in_a_function", "may wait for memory that another block writes", false},
     {"parameters_that_end_in_endif", NULL, true},
+    {"launched_by_function", NULL, true},
+    {"launched_by_brackets", NULL, true},
+    {"launched_by_a_graph", NULL, true},
 };
 
 static const char *const suffixes[] = {"", "__persistent", "__confined"};
@@ -189,8 +195,41 @@ static void the_others_are_refused_for_a_reason(void **state) {
     }
 }
 
+/* Looks back, and stores through a pointer: `pointer` is how it is loaded into %rd5. */
+static gs_code reshape_looking_back(const char *pointer) {
+    gs_ptx_module module;
+    gs_error error;
+    gs_text text = {0};
+    gs_ptx_options options = {.form = GS_FORM_PERSISTENT};
+    gs_text_add(&text,
+                ".version 8.0\n.target sm_80\n.address_size 64\n"
+                ".visible .entry k(.param .u64 flags, .param .align 8 .b8 more[16]) {\n"
+                "  .reg .pred %%p<3>;\n  .reg .b32 %%r<4>;\n  .reg .b64 %%rd<8>;\n  ld.param.u64 %%rd1, [flags];\n"
+                "  mov.u32 %%r1, %%ctaid.x;\n  mul.wide.u32 %%rd2, %%r1, 4;\n  add.s64 %%rd3, %%rd1, %%rd2;\n  %s\n"
+                "  setp.eq.u32 %%p1, %%r1, 0;\n  @%%p1 bra first;\nagain:\n"
+                "  ld.volatile.global.u32 %%r2, [%%rd3+-4];\n  setp.eq.u32 %%p2, %%r2, 0;\n  @%%p2 bra again;\n"
+                "first:\n  st.global.u32 [%%rd5], %%r1;\n  st.volatile.global.u32 [%%rd3], 1;\n  ret;\n}\n",
+                pointer);
+    assert_int_equal(gs_ptx_read(&module, "k.ptx", text.data, text.count, &error), GS_OK);
+    gs_code code = gs_ptx_reshape(&module, 0, &options, NULL, NULL, &error);
+    gs_ptx_free(&module);
+    gs_text_free(&text);
+    return code;
+}
+
+static void pointers_are_followed_to_parameters(void **state) {
+    (void)state;
+    assert_int_equal(reshape_looking_back("ld.param.u64 %rd5, [more+8];"), GS_OK);
+    assert_int_equal(reshape_looking_back("mov.b64 %rd4, more; ld.param.u64 %rd5, [%rd4+8];"), GS_OK);
+    assert_int_equal(reshape_looking_back("mov.b64 %rd4, flags; ld.param.u64 %rd5, [%rd4];"), GS_E_REFUSED);
+    assert_int_equal(reshape_looking_back("mov.b64 %rd4, more; add.s64 %rd4, %rd4, %rd2; ld.param.u64 %rd5, [%rd4];"),
+                     GS_E_REFUSED);
+    assert_int_equal(reshape_looking_back("ld.param.u64 %rd4, [more]; ld.global.u64 %rd5, [%rd4];"), GS_E_REFUSED);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pointers_are_followed_to_parameters),
         cmocka_unit_test(the_others_are_refused_for_a_reason),
         cmocka_unit_test(accepted_kernels_compute_the_same),
     };

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define HEAD ".version 8.0\n.target sm_90\n.address_size 64\n"
+
 static struct {
     gs_host *host;
     char *text;
@@ -363,6 +365,34 @@ static void the_order_is_random_and_repeats_from_its_seed(void **state) {
     }
 }
 
+static uint32_t read_past_the_table(gs_module *module, uint64_t seed) {
+    uint32_t out = 0;
+    struct call call = begin("past_the_table", 1, 1, 0);
+    call.work.shuffled = seed != 0;
+    call.work.seed = seed;
+    pass(&call, &out, sizeof out);
+    finish(&call, module);
+    return out;
+}
+
+/* So a kernel that does it is seen to depend on the order. */
+static void what_lies_behind_a_variable_is_random(void **state) {
+    static const char text[] = HEAD
+        ".const .align 4 .b8 table[8] = {1, 0, 0, 0, 2, 0, 0, 0};\n.visible .entry past_the_table(.param .u64 out) "
+        "{\n  .reg .b64 p;\n  .reg .b32 a;\n  ld.param.u64 p, [out];\n  ld.const.u32 a, [table + 40];\n"
+        "  st.global.u32 [p], a;\n  ret;\n}\n";
+    gs_build build = {.name = "x.ptx", .text = text, .size = sizeof text - 1};
+    gs_error error;
+    (void)state;
+    gs_module *module = gs_host_compile(all.host, &build, &error);
+    assert_non_null(module);
+    uint32_t first = read_past_the_table(module, 1), second = read_past_the_table(module, 2),
+             third = read_past_the_table(module, 3);
+    assert_int_equal(read_past_the_table(module, 0), 0xcdcdcdcdu);
+    assert_int_equal(read_past_the_table(module, 1), first);
+    assert_true(first != second || second != third);
+}
+
 /* ---- errors ---- */
 
 static void kernel_fails(gs_module *module, const char *kernel, uint32_t threads, int number, const char *words) {
@@ -409,8 +439,6 @@ static void wrong_arguments_are_refused(void **state) {
 }
 
 /* ---- what cannot be translated ---- */
-
-#define HEAD ".version 8.0\n.target sm_90\n.address_size 64\n"
 
 static void what_does_not_run_is_refused_with_its_place(void **state) {
     static const struct {
@@ -523,6 +551,7 @@ int main(void) {
         cmocka_unit_test(halves_multiply),
         cmocka_unit_test(bytes_multiply),
         cmocka_unit_test(the_order_is_random_and_repeats_from_its_seed),
+        cmocka_unit_test(what_lies_behind_a_variable_is_random),
         cmocka_unit_test(errors_of_kernels_are_found),
         cmocka_unit_test(kernels_may_print),
         cmocka_unit_test(wrong_arguments_are_refused),

@@ -8,6 +8,7 @@
  */
 #include "test.h"
 
+#include "ptx_exact.h"
 #include "ptx_unfused.h"
 #include "ulps.h"
 #include "zoo/zoo.h"
@@ -200,74 +201,104 @@ static uint64_t distance(const gs_zoo_instance *instance, const struct outcome *
     return most;
 }
 
-/* Zoo kernels with approximate instructions, or sums of products in an order of their own. */
-static bool is_inexact(size_t number) {
-    const char *text = all.texts[number];
-    return strstr(text, ".approx.") || strstr(text, "mma.");
+/* Whether a kernel of the instance has a word in its text. */
+static bool has_word(const gs_zoo_instance *instance, const char *word) {
+    bool has_word = false;
+    for (size_t i = 0; i < instance->launches.count; i++)
+        has_word = has_word ||
+                   strstr(all.texts[number_of(instance->kinds[instance->launches.data[i].kind].source)], word) != NULL;
+    return has_word;
 }
 
-/* False: it should be the same, and is not. */
-static bool compare_with_gpu(size_t number, const char *size, gs_executor *gpu, void *const *there, void *const *here) {
+/* Kernels as they are, or with exact instructions in place of approximate ones (ptx_exact.h), for the CPU and a GPU. */
+struct programs {
+    bool is_exact;
+    void *here[KERNELS], *there[KERNELS];
+};
+
+/* False: it should be the same, and is not. Sums of products by matrix instructions have an order of their own. */
+static bool compare_with_gpu(size_t number, const char *size, gs_executor *gpu, const struct programs *programs) {
     const gs_zoo_kernel *kernel = gs_zoo_at(number);
     gs_zoo_instance instance;
     gs_error error;
     if (gs_zoo_instance_make(&instance, kernel, gs_zoo_size_find(kernel, size), &error) != GS_OK)
         die(kernel->name, &error);
-    struct outcome cpu = run_all(&instance, all.executor, here, 0), other = run_all(&instance, all.executor, here, 5);
-    struct outcome device = run_all(&instance, gpu, there, 0);
+    struct outcome cpu = run_all(&instance, all.executor, programs->here, 0),
+                   other = run_all(&instance, all.executor, programs->here, 5);
+    struct outcome device = run_all(&instance, gpu, programs->there, 0);
     uint64_t orders = distance(&instance, &cpu, &other), ulps = distance(&instance, &cpu, &device);
-    print_message("%-14s %-6s %s%s%s, %llu ulps\n", kernel->name, size, ulps ? "differs" : "same",
-                  is_inexact(number) ? ", inexact" : "", orders ? ", depends on the order" : "",
-                  (unsigned long long)ulps);
+    bool is_inexact = has_word(&instance, "mma.") || (!programs->is_exact && has_word(&instance, ".approx."));
+    print_message("%-14s %-6s %s%s%s%s, %llu ulps\n", kernel->name, size, ulps ? "differs" : "same",
+                  programs->is_exact ? " with exact instructions" : "", is_inexact ? ", inexact" : "",
+                  orders ? ", depends on the order" : "", (unsigned long long)ulps);
     free_outcome(&cpu);
     free_outcome(&other);
     free_outcome(&device);
     gs_zoo_instance_free(&instance);
-    return !ulps || orders || is_inexact(number);
+    return !ulps || orders || is_inexact;
 }
 
-static gs_text unfused(const char *text) {
-    gs_ptx_module module;
+/* What a kernel becomes: `for_gpu` without fused products, `is_exact` without approximate instructions. */
+static gs_text changed(const char *text, bool is_exact, bool for_gpu) {
+    gs_ptx_module module, exact;
     gs_error error;
     if (gs_ptx_read(&module, "zoo.ptx", text, strlen(text), &error) != GS_OK)
         fail_msg("%s", error.message);
-    gs_text result = ptx_unfused(&module, GS_PTX_NONE);
+    gs_text result = {0};
+    if (is_exact)
+        result = ptx_exact(&module);
+    else
+        gs_text_put(&result, text, strlen(text));
     gs_ptx_free(&module);
-    return result;
+    if (!for_gpu)
+        return result;
+    if (gs_ptx_read(&exact, "zoo.ptx", result.data, result.count, &error) != GS_OK)
+        fail_msg("%s", error.message);
+    gs_text unfused = ptx_unfused(&exact, GS_PTX_NONE);
+    gs_ptx_free(&exact);
+    gs_text_free(&result);
+    return unfused;
+}
+
+static void *compile_changed(gs_executor *executor, size_t number, bool is_exact, bool for_gpu) {
+    gs_error error;
+    const char *name = all.parts[number].name;
+    gs_text text = changed(all.texts[number], is_exact, for_gpu);
+    gs_build build = {
+        .name = gs_zoo_at(number)->name, .text = text.data, .size = text.count, .kernels = &name, .kernel_count = 1};
+    void *program = executor->ops->compile(executor, &build, &error);
+    if (!program)
+        die(name, &error);
+    gs_text_free(&text);
+    return program;
+}
+
+static int compare_all(gs_executor *gpu, bool is_exact) {
+    static const char *const sizes[] = {"tiny", "odd", "small"};
+    struct programs programs = {.is_exact = is_exact};
+    int wrong = 0;
+    for (size_t i = 0; i < KERNELS; i++) {
+        programs.here[i] = is_exact ? compile_changed(all.executor, i, true, false) : all.parts[i].program;
+        programs.there[i] = compile_changed(gpu, i, is_exact, true);
+    }
+    for (size_t i = 0; i < KERNELS; i++)
+        for (size_t k = 0; k < GS_COUNT(sizes); k++)
+            if (!is_exact || strstr(all.texts[i], ".approx."))
+                wrong += !compare_with_gpu(i, sizes[k], gpu, &programs);
+    return wrong;
 }
 
 static void the_gpu_computes_the_same(void **state) {
-    static const char *const sizes[] = {"tiny", "odd", "small"};
     const char *on = getenv("GRIDSMITH_ON");
-    void *there[KERNELS], *here[KERNELS];
-    gs_text texts[KERNELS];
     gs_error error;
-    int wrong = 0;
     (void)state;
     if (!on || !has_ptx())
         skip();
     gs_executor *gpu = gs_executor_open(on, &error);
     if (!gpu)
         fail_msg("%s", error.message);
-    for (size_t i = 0; i < KERNELS; i++) {
-        const char *name = all.parts[i].name;
-        texts[i] = unfused(all.texts[i]);
-        gs_build build = {.name = gs_zoo_at(i)->name,
-                          .text = texts[i].data,
-                          .size = texts[i].count,
-                          .kernels = &name,
-                          .kernel_count = 1};
-        here[i] = all.parts[i].program;
-        there[i] = gpu->ops->compile(gpu, &build, &error);
-        if (!there[i])
-            die(name, &error);
-    }
-    for (size_t i = 0; i < KERNELS; i++)
-        for (size_t k = 0; k < GS_COUNT(sizes); k++)
-            wrong += !compare_with_gpu(i, sizes[k], gpu, there, here);
+    int wrong = compare_all(gpu, false) + compare_all(gpu, true);
     gs_executor_close(gpu);
-    for (size_t i = 0; i < KERNELS; i++)
-        gs_text_free(&texts[i]);
     assert_int_equal(wrong, 0);
 }
 

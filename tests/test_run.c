@@ -80,7 +80,7 @@ static const struct {
     {"{\"schema\":\"gridsmith.run/1\"}", 1, 1, "\"events\" is missing"},
     {"{\"schema\":\"gridsmith.run/1\",\"events\":{}}", 1, 38, "\"events\" must be a list"},
     {"{\"schema\":\"gridsmith.run/1\",\n \"evnts\":[],\"events\":[]}", 2, 2,
-     "unknown key \"evnts\"; known here: schema, id, gpu, class, events"},
+     "unknown key \"evnts\" (did you mean \"events\"?)"},
     {RUN("3"), 1, 39, "an event needs an \"op\""},
     {RUN("{\"op\":\"start\"}"), 1, 45,
      "an event needs an \"op\": \"launch\", \"exit\", \"observe\", \"copy\", \"memset\" or \"end\""},

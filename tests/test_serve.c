@@ -1262,7 +1262,10 @@ static int client_of_another_user(int unused) {
     (void)unused;
     if (setgid(65534) != 0 || setuid(65534) != 0)
         return 99;
-    return (int)gs_client_open(&options, &client);
+    gs_client_code code = gs_client_open(&options, &client);
+    if (code == GS_CLIENT_NO_DAEMON && !strstr(gs_client_message(), "belongs to another user"))
+        return 98;
+    return (int)code;
 }
 
 static void other_users_are_refused(void **state) {
@@ -1279,6 +1282,31 @@ static void other_users_are_refused(void **state) {
     code = WEXITSTATUS(wait_process(spawn(client_of_another_user, 0)));
     assert_int_equal(code, GS_CLIENT_REFUSED); /* by SO_PEERCRED */
     stop_daemon(daemon);
+}
+
+/* Without XDG_RUNTIME_DIR, the socket is in a folder in /tmp. Others can make one of that name first. */
+static void socket_folder_of_others_is_refused(void **state) {
+    (void)state;
+    char path[100], folder_path[100];
+    unsetenv("XDG_RUNTIME_DIR");
+    unsetenv("GRIDSMITH_SOCKET");
+    assert_true(gs_wire_socket(NULL, path, sizeof path));
+    snprintf(folder_path, sizeof folder_path, "/tmp/gridsmith-%u", (unsigned)geteuid());
+    assert_memory_equal(path, folder_path, strlen(folder_path));
+    if (access(folder_path, F_OK) == 0) {
+        print_message("%s exists\n", folder_path);
+        skip();
+    }
+    assert_true(gs_wire_can_trust(path, false));
+    assert_int_equal(access(folder_path, F_OK), -1); /* only a daemon makes it */
+    assert_true(gs_wire_can_trust(path, true));
+    assert_int_equal(chmod(folder_path, 0711), 0);
+    assert_false(gs_wire_can_trust(path, true));
+    assert_false(gs_wire_can_trust(path, false));
+    assert_int_equal(rmdir(folder_path), 0);
+    assert_int_equal(symlink("/", folder_path), 0);
+    assert_false(gs_wire_can_trust(path, true));
+    assert_int_equal(unlink(folder_path), 0);
 }
 
 /* Ends the daemon that a failed test left behind. */
@@ -1326,14 +1354,19 @@ static void prometheus_is_answered(void **state) {
     stop_daemon(daemon);
 }
 
-/* Runs a command of the program on the socket, and expects its output to contain a text. */
-static void command_says(const char *command, const char *wanted) {
-    char line[300], text[8000];
+/* Runs a command of the program on the socket. */
+static void command_output(const char *command, char *text, size_t size) {
+    char line[300];
     snprintf(line, sizeof line, "%s %s --socket %s", GRIDSMITH_PROGRAM, command, socket_path);
     FILE *pipe = popen(line, "r");
     assert_non_null(pipe);
-    text[fread(text, 1, sizeof text - 1, pipe)] = '\0';
+    text[fread(text, 1, size - 1, pipe)] = '\0';
     assert_int_equal(pclose(pipe), 0);
+}
+
+static void command_says(const char *command, const char *wanted) {
+    char text[8000];
+    command_output(command, text, sizeof text);
     if (!strstr(text, wanted))
         fail_msg("%s says: %s", command, text);
 }
@@ -1359,6 +1392,28 @@ static void status_and_top_list_the_clients(void **state) {
     assert_int_equal(gs_client_open(&options, &odd), GS_CLIENT_OK);
     command_says("status", "a?[31m????\xc3\xa9");
     gs_client_close(odd);
+    stop_daemon(daemon);
+}
+
+/* Two clients of one process may have the same name. */
+static void rates_are_of_the_same_client(void **state) {
+    (void)state;
+    pid_t daemon = DAEMON("--sms", "4");
+    gs_client *clients[2];
+    gs_client_memory memory;
+    char text[8000];
+    for (int i = 0; i < 2; i++)
+        assert_non_null(clients[i] = client_open());
+    assert_int_equal(gs_client_malloc(clients[0], 1 << 20, &memory), GS_CLIENT_OK);
+    assert_int_equal(gs_client_fill(clients[0], 0, memory, 1, 1 << 20), GS_CLIENT_OK);
+    assert_int_equal(gs_client_wait(clients[0], 0), GS_CLIENT_OK);
+    command_output("top --every 50", text, sizeof text);
+    const char *first = strstr(text, " test ");
+    assert_non_null(first);
+    assert_non_null(strstr(first + 1, " test "));
+    assert_null(strchr(first, '-')); /* no rate is negative */
+    for (int i = 0; i < 2; i++)
+        gs_client_close(clients[i]);
     stop_daemon(daemon);
 }
 
@@ -1765,7 +1820,9 @@ int main(int argc, char **argv) {
         cmocka_unit_test_teardown(hanging_worker_is_not_a_kernels_fault, clean),
         cmocka_unit_test_teardown(prometheus_is_answered, clean),
         cmocka_unit_test_teardown(status_and_top_list_the_clients, clean),
+        cmocka_unit_test_teardown(rates_are_of_the_same_client, clean),
         cmocka_unit_test_teardown(socket_of_systemd_is_used, clean),
+        cmocka_unit_test(socket_folder_of_others_is_refused),
         cmocka_unit_test_teardown(cache_that_cannot_be_written_is_an_error, clean),
         cmocka_unit_test_teardown(slow_sources_delay_only_their_client, clean),
         cmocka_unit_test_teardown(sources_on_their_way_are_limited, clean),

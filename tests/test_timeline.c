@@ -103,7 +103,7 @@ static void a_launch_waits_for_what_is_before_it(void **state) {
                                                                                                                  "_us\""
                                                                                                                  ":4"
                                                                                                                  "2")),
-        &(gs_pace){0, {.stream_ns = 1000, .graph_ns = 0, .copy_ns = 0}});
+        &(gs_pace){0, {.stream_ns = 1000, .after_copy_ns = 1000}});
     gs_wait waits[GS_MOST_WAITS];
     size_t copy = 3;
     check_times(&played, copy, 0, 10);
@@ -120,28 +120,25 @@ static void a_launch_waits_for_what_is_before_it(void **state) {
     played_free(&played);
 }
 
-/* A launch that was measured beside another takes the time of its kernel alone, and the pairs that overlap are counted
-   on both sides. */
+static gs_program_compared compare(const struct played *played) {
+    gs_timeline followed;
+    gs_program_compared compared;
+    assert_int_equal(gs_timeline_follow(played->gpu, played->run, &played->timeline, &followed, NULL), GS_OK);
+    assert_int_equal(gs_program_compare(played->run, &played->timeline, &followed, &compared, NULL), GS_OK);
+    gs_timeline_clear(&followed);
+    return compared;
+}
+
+#define A_ALONE  LAUNCH("1", "a", "1", "\"stream\":1,\"at_us\":0,\"start_us\":0,\"end_us\":10")
+#define A_BESIDE LAUNCH("2", "a", "1", "\"stream\":2,\"at_us\":20,\"start_us\":20,\"end_us\":37")
+#define B_BESIDE LAUNCH("3", "b", "1", "\"stream\":1,\"at_us\":21,\"start_us\":21,\"end_us\":41")
+#define C_BESIDE LAUNCH("4", "c", "2", "\"stream\":3,\"at_us\":22,\"start_us\":23,\"end_us\":33")
+
+/* A launch beside others that left no room for all its blocks takes the time of its kernel alone, and the pairs that
+   overlap are counted on both sides. */
 static void overlaps_are_compared_with_the_measurement(void **state) {
     (void)state;
-    struct played played =
-        play(
-            PROGRAM(LAUNCH("1", "a", "1", "\"stream\":1,\"at_us\":0,\"start_us\":0,\"end_us\":10") "," LAUNCH(
-                "2", "a",
-                "1", "\"stream\":2,\"at_us\":20,\"start_us\":20,\"end_us\":35") "," LAUNCH("3", "b", "1",
-                                                                                           "\"stream\":1,\"at_us\":21,"
-                                                                                           "\"start_us\":21,\"end_us\":"
-                                                                                           "41") "," LAUNCH("4", "c",
-                                                                                                            "2",
-                                                                                                            "\"stream\""
-                                                                                                            ":3,\"at_"
-                                                                                                            "us\":22,"
-                                                                                                            "\"start_"
-                                                                                                            "us\":23,"
-                                                                                                            "\"end_"
-                                                                                                            "us\":33")),
-            &(gs_pace){0});
-    gs_program_compared compared;
+    struct played played = play(PROGRAM(A_ALONE "," A_BESIDE "," B_BESIDE "," C_BESIDE), &(gs_pace){0});
     gs_wait waits[GS_MOST_WAITS];
     assert_true(played.timeline.operations[1].is_shared);
     assert_true(played.timeline.operations[1].is_borrowed);
@@ -153,15 +150,123 @@ static void overlaps_are_compared_with_the_measurement(void **state) {
     assert_int_equal(gs_timeline_waits(&played.timeline, 3, waits), 2);
     check_wait(&waits[0], GS_REASON_ROOM, GS_LACK_WARP_SLOTS, 1, 8);
     check_wait(&waits[1], GS_REASON_REST, GS_LACK_WARP_SLOTS, 2, 10); /* not a, whose place its first block has */
-    assert_int_equal(gs_program_compare(played.run, &played.timeline, &compared, NULL), GS_OK);
+    gs_program_compared compared = compare(&played);
     assert_int_equal(compared.launches, 4);
-    assert_int_equal(compared.measured_pairs, 3);
-    assert_int_equal(compared.predicted_pairs, 2);
-    assert_int_equal(compared.both_pairs, 2);
+    assert_int_equal(compared.pairs.possible, 3);
+    assert_int_equal(compared.pairs.measured, 3);
+    assert_int_equal(compared.pairs.predicted, 2);
+    assert_int_equal(compared.pairs.both, 2);
+    assert_int_equal(compared.pairs.right, 2);
     assert_int_equal(compared.data[3].only_measured, 1);
     assert_int_equal(compared.measured_busy_ns, 31000);
     gs_program_compared_clear(&compared);
     played_free(&played);
+}
+
+/* Beside a launch that leaves room, the time is the launch's own. */
+static void a_launch_with_room_runs_as_long_as_measured(void **state) {
+    (void)state;
+    struct played played = play(PROGRAM(A_ALONE "," A_BESIDE "," B_BESIDE), &(gs_pace){0});
+    assert_true(played.timeline.operations[1].is_shared);
+    assert_false(played.timeline.operations[1].is_borrowed);
+    check_times(&played, 1, 20, 37);
+    played_free(&played);
+}
+
+/* Two launches of a stream and one of another wait for room: the one that was ready first is served first, whichever
+   was launched first. */
+static void launches_are_served_in_the_order_in_which_they_are_ready(void **state) {
+    (void)state;
+    struct played played =
+        play(PROGRAM(LAUNCH("1", "a", "2", "\"stream\":1,\"at_us\":0,\"start_us\":0,\"end_us\":10") "," LAUNCH(
+                 "2", "b", "2",
+                 "\"stream\":1,\"at_us\":1,\"start_us\":20,\"end_us\":30") "," LAUNCH("3", "c", "2",
+                                                                                      "\"stream\":2,\"at_us\":2,"
+                                                                                      "\"start_us\":10,\"end_us\":20")),
+             &(gs_pace){0});
+    check_times(&played, 0, 0, 10);
+    check_times(&played, 2, 10, 20);
+    check_times(&played, 1, 20, 30);
+    played_free(&played);
+}
+
+/* What the blocks of a launch had is free before the launch has ended, so that the next one overlaps its tail. */
+static void a_launch_ends_after_its_last_block(void **state) {
+    (void)state;
+    struct played played =
+        play(PROGRAM(LAUNCH("1", "a", "2", "\"stream\":1,\"at_us\":0,\"start_us\":0,\"end_us\":11") "," LAUNCH(
+                 "2", "b", "2",
+                 "\"stream\":2,\"at_us\":1,\"start_us\":10,\"end_us\":21") "," LAUNCH("3", "c", "2",
+                                                                                      "\"stream\":1,\"at_us\":2,"
+                                                                                      "\"start_us\":30,\"end_us\":41")),
+             &(gs_pace){0, {.stream_ns = 2000, .tail_ns = 1000}});
+    assert_int_equal(played.timeline.operations[0].block_ns, 10000);
+    check_times(&played, 0, 0, 11);
+    check_times(&played, 1, 10, 21);
+    check_times(&played, 2, 20, 31);
+    assert_int_equal(played.timeline.operations[2].course.ready_ns, 13000);
+    gs_program_compared compared = compare(&played);
+    assert_int_equal(compared.pairs.possible, 2); /* not those of one stream */
+    assert_int_equal(compared.pairs.both, 1);
+    gs_program_compared_clear(&compared);
+    played_free(&played);
+}
+
+/* Launches that wait for each other through a third cannot overlap. */
+static void launches_that_wait_for_each_other_are_no_pairs(void **state) {
+    (void)state;
+    struct played played = play(
+        PROGRAM(LAUNCH(
+            "1", "a", "1",
+            "\"stream\":1,\"at_us\":0,\"start_us\":5,\"end_us\":15") ","
+                                                                     "{\"op\":\"memset\",\"id\":2,\"bytes\":8,"
+                                                                     "\"stream\":2,\"at_us\":1,\"after\":[1],"
+                                                                     "\"start_us\":15,\"end_us\":16}," LAUNCH(
+                                                                         "3", "b", "1",
+                                                                         "\"stream\":2,\"at_us\":2,\"start_us\":16,"
+                                                                         "\"end_us\":20") "," LAUNCH("4", "c", "1",
+                                                                                                     "\"stream\":3,"
+                                                                                                     "\"at_us\":3,"
+                                                                                                     "\"start_us\":5,"
+                                                                                                     "\"end_us\":18")),
+        &(gs_pace){0});
+    gs_program_compared compared = compare(&played);
+    assert_int_equal(compared.pairs.possible, 2); /* c with a, and with b */
+    assert_int_equal(compared.pairs.measured, 2);
+    gs_program_compared_clear(&compared);
+    played_free(&played);
+}
+
+/* When the blocks of a launch trigger the next one is not known: they have when they have ended. */
+static void a_trigger_is_taken_to_be_at_the_end(void **state) {
+    (void)state;
+    struct played played =
+        play(PROGRAM(LAUNCH("1", "a", "1", "\"stream\":1,\"at_us\":0,\"start_us\":0,\"end_us\":10") "," LAUNCH(
+                 "2", "b", "1",
+                 "\"stream\":1,\"at_us\":1,\"after\":[{\"id\":1,\"when\":\"trigger\"}],\"start_us\":10,"
+                 "\"end_us\":20")),
+             &(gs_pace){0, {.stream_ns = 2000}});
+    check_times(&played, 1, 10, 20);
+    played_free(&played);
+}
+
+static void names_are_readable(void **state) {
+    (void)state;
+    static const char *const names[][2] = {
+        {"_ZN2at6native13reduce_kernelILi512ELi1EEEvT1_", "at::native::reduce_kernel<...>"},
+        {"_ZN43_GLOBAL__N__b6de9c8c_10_SoftMax_cu_9f978f6320softmax_warp_forwardIfEEvPT0_",
+         "softmax_warp_forward<...>"},
+        {"_Z4spiniPi", "spin"},
+        {"_Z", "_Z"},
+        {"_ZN999a", "_ZN999a"},
+        {"void f<int>(int)", "f<int>(int)"},
+        {"nvjet_sm90", "nvjet_sm90"}};
+    for (size_t i = 0; i < GS_COUNT(names); i++) {
+        gs_text text = {0};
+        gs_put_name(&text, names[i][0]);
+        assert_string_equal(text.data, names[i][1]);
+        gs_text_free(&text);
+    }
 }
 
 /* The pace is that of the recording: launches of a stream 2 us apart, and 7 us from the host to the GPU. */
@@ -183,6 +288,12 @@ int main(void) {
         cmocka_unit_test(a_launch_waits_for_the_queue_and_for_room),
         cmocka_unit_test(a_launch_waits_for_what_is_before_it),
         cmocka_unit_test(overlaps_are_compared_with_the_measurement),
+        cmocka_unit_test(a_launch_with_room_runs_as_long_as_measured),
+        cmocka_unit_test(launches_are_served_in_the_order_in_which_they_are_ready),
+        cmocka_unit_test(a_launch_ends_after_its_last_block),
+        cmocka_unit_test(launches_that_wait_for_each_other_are_no_pairs),
+        cmocka_unit_test(a_trigger_is_taken_to_be_at_the_end),
+        cmocka_unit_test(names_are_readable),
         cmocka_unit_test(the_pace_is_that_of_the_recording),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,7 +5,7 @@
 
 #include "random.h"
 #include "sched/sched.h"
-#include "view/view.h"
+#include "view/scene.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -44,8 +44,8 @@ static int compare_slices(const void *a, const void *b) {
     return (first->from > second->from) - (first->from < second->from);
 }
 
-/* Valid JSON; a slice for each block; slices of one thread do not overlap; every thread has a name. Returns the number
-   of slices. */
+/* Valid JSON; slices of one thread do not overlap; every thread has a name; counters are percentages. Returns the
+   number of slices on SMs: of blocks. */
 static size_t check_trace(const char *text) {
     json_error_t problem;
     json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, &problem);
@@ -53,8 +53,8 @@ static size_t check_trace(const char *text) {
         fail_msg("%d:%d: %s", problem.line, problem.column, problem.text);
     const json_t *events = json_object_get(root, "traceEvents");
     struct slice *slices = calloc(json_array_size(events) + 1, sizeof *slices);
-    bool *is_named = calloc(200000, sizeof *is_named);
-    size_t count = 0;
+    bool *is_named = calloc(5000000, sizeof *is_named);
+    size_t count = 0, blocks = 0;
     for (size_t i = 0; i < json_array_size(events); i++) {
         const json_t *event = json_array_get(events, i);
         const char *phase = json_string_value(json_object_get(event, "ph"));
@@ -63,8 +63,14 @@ static size_t check_trace(const char *text) {
             is_named[thread] = true;
             continue;
         }
+        if (strcmp(phase, "C") == 0) {
+            double percent = json_number_value(json_object_get(json_object_get(event, "args"), "percent"));
+            assert_true(percent >= 0 && percent <= 100.1);
+            continue;
+        }
         assert_string_equal(phase, "X");
         assert_true(is_named[thread]);
+        blocks += json_integer_value(json_object_get(event, "pid")) >= 10;
         double from = json_number_value(json_object_get(event, "ts"));
         slices[count++] = (struct slice){thread, from, from + json_number_value(json_object_get(event, "dur"))};
     }
@@ -74,7 +80,7 @@ static size_t check_trace(const char *text) {
     free(slices);
     free(is_named);
     json_decref(root);
-    return count;
+    return blocks;
 }
 
 static size_t count_started(const gs_run *run) {
@@ -92,6 +98,41 @@ static size_t count_words(const char *text, const char *word) {
     return count;
 }
 
+/* Each SM is in one row; the SMs of a row have the same blocks; a picture has a path for each function in each row. */
+static void check_rows(const gs_gpu *gpu, const gs_run *run, const char *svg) {
+    gs_scene scene;
+    gs_scene_source source = {.gpu = gpu, .run = run};
+    assert_int_equal(gs_scene_make(&scene, &source, NULL), GS_OK);
+    size_t paths = 0, sms = 0;
+    for (size_t i = 0; i < scene.rows.count; i++) {
+        const int32_t *of = scene.row_sms + scene.rows.data[i].first;
+        const gs_scene_layer *layer = &scene.layers[0];
+        bool is_there[64] = {0};
+        sms += (size_t)scene.rows.data[i].count;
+        for (int32_t j = 1; j < scene.rows.data[i].count; j++) {
+            size_t first = layer->first[of[0]], other = layer->first[of[j]], count = layer->first[of[0] + 1] - first;
+            assert_int_equal(layer->first[of[j] + 1] - other, count);
+            for (size_t k = 0; k < count; k++)
+                assert_true(layer->stays.data[first + k].launch == layer->stays.data[other + k].launch &&
+                            layer->stays.data[first + k].from == layer->stays.data[other + k].from &&
+                            layer->stays.data[first + k].to == layer->stays.data[other + k].to);
+        }
+        for (size_t k = layer->first[of[0]]; k < layer->first[of[0] + 1]; k++) {
+            uint32_t function = scene.operations.data[layer->stays.data[k].launch].function;
+            assert_true(function < 64);
+            paths += !is_there[function];
+            is_there[function] = true;
+        }
+    }
+    assert_int_equal(sms, gpu->sms);
+    enum { MOST_NAMED = 21 }; /* with more functions, a column shows the largest */
+    if (scene.functions.count <= MOST_NAMED)
+        assert_int_equal(count_words(svg, " on SM "), paths);
+    else
+        assert_non_null(strstr(svg, "rows show the function that takes most"));
+    gs_scene_clear(&scene);
+}
+
 static void every_view_shows_every_block(void **state) {
     (void)state;
     for (uint64_t index = 0; index < 300; index++) {
@@ -100,14 +141,7 @@ static void every_view_shows_every_block(void **state) {
         gs_run *run = random_run(&random, gpu), *prediction = predict(gpu, run);
         char *trace = view(&gs_format_trace, gpu, prediction), *svg = view(&gs_format_svg, gpu, prediction);
         assert_int_equal(check_trace(trace), count_started(prediction));
-        gs_stays stays;
-        assert_int_equal(gs_stays_of(prediction, true, &stays, NULL), GS_OK);
-        int64_t drawn = 0;
-        for (size_t i = 0; i < stays.count; i++)
-            drawn += stays.data[i].count;
-        assert_int_equal(drawn, count_started(prediction));
-        assert_int_equal(count_words(svg, "<title>"), stays.count);
-        gs_stays_free(&stays);
+        check_rows(gpu, prediction, svg);
         free(trace);
         free(svg);
         gs_run_free(prediction);
@@ -253,11 +287,44 @@ static void the_table_needs_no_list_of_blocks(void **state) {
     }
 }
 
+/* ---- scenes ---- */
+
+/* The clock of a recording begins in 1970; what is shown of it begins with its first block. */
+static void pictures_of_recordings_begin_with_their_first_block(void **state) {
+    (void)state;
+    gs_error error;
+    gs_runs *runs = gs_runs_open(test_path("scenarios/h200-urgent.json"), &error);
+    gs_run *run = gs_runs_next(runs, &error);
+    gs_gpu *gpu = gs_gpu_open("h200", NULL);
+    gs_played played;
+    gs_run *prediction = gs_predict_played(gpu, run, &(gs_predict_options){.follow = true}, &played, &error);
+    gs_scene_source source = {.gpu = gpu, .run = prediction, .measured = run, .played = &played};
+    gs_scene scene;
+    assert_non_null(prediction);
+    assert_int_equal(gs_scene_make(&scene, &source, &error), GS_OK);
+    assert_int_equal(scene.from, 0);
+    assert_in_range(scene.to, 900000, 1100000);
+    assert_int_equal(scene.waits.count, 4);
+    for (size_t i = 0; i < scene.waits.count; i++)
+        assert_true(scene.waits.data[i].from >= 0 && scene.waits.data[i].to <= scene.to);
+    assert_int_equal(scene.counts_differ, 0);
+    gs_scene_clear(&scene);
+    gs_played_clear(&played);
+    gs_run_free(prediction);
+    gs_run_free(run);
+    gs_runs_close(runs);
+    gs_gpu_free(gpu);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_view_shows_every_block),      cmocka_unit_test(csv_has_a_row_a_block),
-        cmocka_unit_test(names_are_escaped_in_pictures),     cmocka_unit_test(the_table_shows_each_event_and_who_waits),
-        cmocka_unit_test(lists_of_numbers_are_short),        cmocka_unit_test(runs_of_numbers_are_shown_like_numbers),
+        cmocka_unit_test(pictures_of_recordings_begin_with_their_first_block),
+        cmocka_unit_test(every_view_shows_every_block),
+        cmocka_unit_test(csv_has_a_row_a_block),
+        cmocka_unit_test(names_are_escaped_in_pictures),
+        cmocka_unit_test(the_table_shows_each_event_and_who_waits),
+        cmocka_unit_test(lists_of_numbers_are_short),
+        cmocka_unit_test(runs_of_numbers_are_shown_like_numbers),
         cmocka_unit_test(the_table_needs_no_list_of_blocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

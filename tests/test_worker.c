@@ -25,6 +25,12 @@ static const char *device_name(void) {
     return on ? on : "host";
 }
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(__has_feature)
+static const bool is_sanitized = true; /* or clang, which is used with sanitizers only */
+#else
+static const bool is_sanitized = false;
+#endif
+
 static bool is_host(void) {
     return strcmp(device_name(), "host") == 0;
 }
@@ -126,6 +132,41 @@ static int tear_down(void **state) {
     assert_int_equal(system(command), 0);
     free(f);
     return 0;
+}
+
+/* ---- memory of the process ---- */
+
+static size_t resident_kib(const struct fixture *f) {
+    char path[40];
+    unsigned long pages = 0;
+    snprintf(path, sizeof path, "/proc/%d/statm", (int)gs_worker_facts_of(f->worker)->process);
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%*u %lu", &pages), 1);
+    fclose(file);
+    return pages * (size_t)sysconf(_SC_PAGESIZE) / 1024;
+}
+
+/* All of them are on their way at once, and the last one stays: what they needed is in the middle of the heap. */
+static void memory_of_many_requests_is_given_back(void **state) {
+    enum { MANY = 40000, FIRST = 1000, PATIENCE_MS = 20000, SLACK_KIB = 4 << 10 };
+    struct fixture *f = *state;
+    gs_worker_report report;
+    if (is_sanitized || !is_host())
+        skip(); /* sanitizers keep what was freed */
+    size_t before = resident_kib(f);
+    for (uint32_t i = 0; i < MANY; i++)
+        assert_int_equal(gs_worker_allocate(f->worker, 1000 + i, FIRST + i, 1), GS_OK);
+    for (uint32_t i = 0; i < MANY; i++)
+        expect(f, GS_REPORT_ALLOCATED, 1000 + i, GS_OK);
+    for (uint32_t i = 0; i < MANY - 1; i++)
+        gs_worker_release(f->worker, FIRST + i);
+    for (int i = 0; i < PATIENCE_MS && resident_kib(f) > before + SLACK_KIB; i++) {
+        assert_false(gs_worker_poll(f->worker, &report)); /* sends what waits */
+        usleep(1000);
+    }
+    assert_true(resident_kib(f) <= before + SLACK_KIB);
+    gs_worker_release(f->worker, FIRST + MANY - 1);
 }
 
 /* ---- requests ---- */
@@ -730,6 +771,7 @@ static void test_nvrtc_makes_images(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest nvrtc[] = {cmocka_unit_test(test_nvrtc_makes_images)};
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_images_are_kept),
+                                       cmocka_unit_test(memory_of_many_requests_is_given_back),
                                        cmocka_unit_test(test_broken_images_are_compiled_again),
                                        cmocka_unit_test(test_images_used_longest_ago_make_room),
                                        cmocka_unit_test(test_compile_errors_are_reported),
@@ -749,6 +791,10 @@ int main(int argc, char **argv) {
                                        cmocka_unit_test(test_a_process_that_is_killed_is_reported),
                                        cmocka_unit_test(test_nothing_outlives_the_daemon),
                                        cmocka_unit_test(test_no_such_device_is_an_error)};
+    if (argc > 1 && strcmp(argv[1], GS_WORKER_PROCESS) == 0) {
+        fprintf(stderr, "test_worker: set GRIDSMITH_PROGRAM to gridsmith\n"); /* or it would start itself for ever */
+        return 2;
+    }
     return argc > 1 && strcmp(argv[1], "nvrtc") == 0 ? cmocka_run_group_tests(nvrtc, NULL, NULL)
                                                      : cmocka_run_group_tests(tests, set_up, tear_down);
 }

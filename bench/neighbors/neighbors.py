@@ -1,46 +1,85 @@
-"""neighbors.py: what a request pays, and what training keeps, when both share a GPU, in several ways.
+"""neighbors.py: what a request pays, and what best-effort work keeps, when both share a GPU, in several ways.
 
-    python3 bench/neighbors/neighbors.py --gridsmith build/release/gridsmith [--seconds 15] [--pairs bert,resnet]
-                                         [--modes alone,sliced,mps,priorities,ours,ours-sliced] [--json FILE]
+    python3 bench/neighbors/neighbors.py --gridsmith build/release/gridsmith [--pairs bert,resnet,gpt2,eager,triton,prefill]
+        [--modes alone,sliced,mps,priorities,ours,ours-mps] [--rounds 5] [--seconds 1] [--json FILE]
 
-Pairs: bert, resnet (PyTorch); plain, plain-long (the CUDA driver and NVRTC alone). Needs a GPU, and for MPS
-nvidia-cuda-mps-control. Starts and stops `gridsmith serve` and MPS by itself, in
-folders of its own. The modes: each program alone; two processes, time-sliced; MPS; MPS with a stream priority for the
-request and a client priority for training; `gridsmith run` under MPS; `gridsmith run` without MPS. Options of
-`gridsmith run --best-effort`, and variables, may follow the last two: ours-mps:--ahead=30:--long-sms=80:VARIABLE=VALUE.
+The pairs are in PAIRS, and the ways in MODES. Pairs that begin with "plain" need no PyTorch. Prints a table as soon as a
+way is measured: medians of the rounds, and the least and greatest p99. Needs a GPU, and for MPS nvidia-cuda-mps-control.
+It starts and stops `gridsmith serve` and MPS by itself, in folders of its own.
+
+Options of `gridsmith run --best-effort`, and variables, may follow a mode: ours:--ahead=30:VARIABLE=VALUE. With "serve."
+before them, they are for the server: ours:serve.VARIABLE=VALUE.
 """
 import argparse
 import json
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 
+from percentiles import percentile
+
 HERE = os.path.dirname(os.path.abspath(__file__))
+
+# A pair: the file of both programs, the request, the work beside it.
+PAIRS = {
+    "bert": ("torch_program.py", "bert", "bert-training"),
+    "resnet": ("torch_program.py", "resnet", "resnet-training"),
+    "gpt2": ("torch_program.py", "gpt2", "bert-training"),
+    "eager": ("torch_program.py", "bert-eager", "resnet-training"),
+    "triton": ("torch_program.py", "triton", "bert-training"),
+    "prefill": ("torch_program.py", "bert", "prefill"),
+    "plain": ("plain_program.py", "plain", "plain-short"),
+    "plain-long": ("plain_program.py", "plain", "plain-long"),
+    "plain-graph": ("plain_program.py", "plain", "plain-graph"),
+}
+
+# A mode: how its programs are started, and whether they play together or one after the other.
+MODES = {
+    "alone": dict(start="plain", play="apart"),
+    "sliced": dict(start="plain", play="together"),
+    "mps": dict(start="mps", play="together"),
+    "priorities": dict(start="priorities", play="together"),
+    "ours": dict(start="ours", play="together"),
+    "ours-mps": dict(start="ours-mps", play="together"),
+    "run-alone": dict(start="run-alone", play="apart"),
+    "two-mps": dict(start="two-mps", play="together"),
+    "two-ours": dict(start="two-ours", play="together"),
+}
+# The programs, whether they use MPS and its priorities, and whether `gridsmith run` runs them: with one daemon, or each with
+# its own.
+STARTS = {
+    "plain": dict(roles=("serve", "work")),
+    "mps": dict(roles=("serve", "work"), mps=True),
+    "priorities": dict(roles=("serve", "work"), mps=True, priorities=True),
+    "ours": dict(roles=("serve", "work"), run="together"),
+    "ours-mps": dict(roles=("serve", "work"), mps=True, run="together"),
+    "run-alone": dict(roles=("serve", "work"), run="apart"),
+    "two-mps": dict(roles=("work", "work"), mps=True),
+    "two-ours": dict(roles=("work", "work"), mps=True, run="together"),
+}
+
+
+def start_of(mode):
+    """How the programs of a mode are started, with what follows the mode. Modes that start alike share their programs."""
+    name, *words = mode.split(":")
+    return ":".join([MODES[name]["start"], *words])
 
 
 class Mps:
-    """MPS in folders of its own, until it is closed."""
+    """MPS in a folder of its own, until it is closed."""
 
-    def __init__(self, is_on):
-        self.folder = tempfile.mkdtemp(prefix="gridsmith-mps-") if is_on else None
-        self.environment = {}
-        if is_on:
-            self.environment = {"CUDA_MPS_PIPE_DIRECTORY": self.folder, "CUDA_MPS_LOG_DIRECTORY": self.folder}
-            subprocess.run(["nvidia-cuda-mps-control", "-d"], env={**os.environ, **self.environment}, check=True)
-            time.sleep(1)
+    def __init__(self):
+        self.folder = tempfile.mkdtemp(prefix="gridsmith-mps-")
+        self.environment = {"CUDA_MPS_PIPE_DIRECTORY": self.folder, "CUDA_MPS_LOG_DIRECTORY": self.folder}
+        subprocess.run(["nvidia-cuda-mps-control", "-d"], env={**os.environ, **self.environment}, check=True)
 
-    def __enter__(self):
-        return self.environment
-
-    def __exit__(self, *_):
-        if self.folder:
-            subprocess.run(["nvidia-cuda-mps-control"], input="quit\n", text=True, timeout=20,
-                           env={**os.environ, **self.environment})
-            time.sleep(1)
-            shutil.rmtree(self.folder, ignore_errors=True)
+    def close(self):
+        subprocess.run(["nvidia-cuda-mps-control"], input="quit\n", text=True, env={**os.environ, **self.environment})
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 class Daemon:
@@ -63,94 +102,189 @@ class Daemon:
                               text=True).stdout
         return json.loads(text or "{}").get("programs", [])
 
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
+    def close(self):
         self.process.terminate()
         self.process.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def play(commands, environment, daemon=None):
-    """Starts programs, lets them begin together, and returns what each printed, and the daemon's status near the end."""
-    processes = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                  env={**os.environ, **environment, **own}) for command, own in commands]
-    for process in processes:
-        process.stdout.readline()
-    for process in processes:
-        process.stdin.write("\n")
-        process.stdin.flush()
-    status, results = [], []
-    if daemon:
-        time.sleep(2)
-        status = daemon.status()
-    for process in processes:
-        results.append(json.loads(process.stdout.readline() or "{}"))
-    for process in processes:
-        process.wait()
-    return results, status
+class Program:
+    """A process that obeys commands (commands.py)."""
+
+    def __init__(self, command, environment):
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                        env={**os.environ, **environment})
+
+    def tell(self, *words):
+        self.process.stdin.write(" ".join(map(str, words)) + "\n")
+        self.process.stdin.flush()
+
+    def answer(self):
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"{self.process.args} has ended")
+        return json.loads(line)
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
 
 
-def program(role, kind, seconds):
-    files = ["plain.py", role] if kind.startswith("plain") else [role + ".py"]
-    return [sys.executable, os.path.join(HERE, files[0]), *files[1:], kind, str(seconds)]
+class Start:
+    """The programs of a mode. They are started early, because importing takes long, and use the GPU only when told to."""
+
+    def __init__(self, key, file, options, mps):
+        name, *words = key.split(":")
+        how = STARTS[name]
+        run, self.roles = how.get("run"), how["roles"]
+        self.daemons = [Daemon(options.gridsmith) for _ in range({"together": 1, "apart": 2}.get(run, 0))]
+        self.programs = []
+        for number, role in enumerate(self.roles):
+            command = [sys.executable, os.path.join(HERE, file), role]
+            environment = dict(mps.environment) if how.get("mps") else {}
+            if how.get("priorities"):
+                command += ["--priority"] if role == "serve" else []
+                environment.update({"CUDA_MPS_CLIENT_PRIORITY": "1"} if role == "work" else {})
+            if run:
+                given = [word.removeprefix("serve.") for word in words if word.startswith("serve.") == (role == "serve")]
+                options_given = [word for word in given if word.startswith("-")]
+                environment.update(word.split("=", 1) for word in given if not word.startswith("-"))
+                daemon = self.daemons[number % len(self.daemons)]
+                command = daemon.run("--latency" if role == "serve" else "--best-effort", *options_given) + command
+            self.programs.append(Program(command, environment))
+
+    def wait(self):
+        """Until all have imported what they need: that would disturb measurements."""
+        for program in self.programs:
+            program.answer()
+
+    def build(self, pairs):
+        """Each program builds all it needs, at the same time."""
+        for program, role in zip(self.programs, self.roles):
+            kinds = {PAIRS[pair][1 if role == "serve" else 2] for pair in pairs}
+            for kind in kinds:
+                program.tell("build", kind)
+            program.awaited = len(kinds)
+        for program in self.programs:
+            for _ in range(program.awaited):
+                failed = program.answer().get("failed")
+                if failed:
+                    print(failed, flush=True)
+
+    def play(self, how, pair, seconds):
+        """One round. Returns what each program answers."""
+        for program, role in zip(self.programs, self.roles):
+            program.tell("play", PAIRS[pair][1 if role == "serve" else 2], seconds)
+            if how == "apart":
+                program.last = program.answer()
+        return [program.last if how == "apart" else program.answer() for program in self.programs]
+
+    def status(self):
+        return [program for daemon in self.daemons for program in daemon.status()]
+
+    def close(self):
+        for part in self.programs + self.daemons:
+            part.close()
 
 
-def measure(mode, kind, options):
-    """One mode of one pair."""
-    serve, train = program("serve", kind, options.seconds), program("train", kind, options.seconds)
-    if mode == "alone":
-        request = play([(serve, {})], {})[0][0]
-        return {"request": request, "training": play([(train, {})], {})[0][0]}
-    with Mps(mode in ("mps", "priorities") or mode.startswith("ours-mps")) as mps:
-        if mode == "priorities":
-            commands = [(serve + ["--priority"], {}), (train, {"CUDA_MPS_CLIENT_PRIORITY": "1"})]
-        elif mode.startswith("ours"):
-            with Daemon(options.gridsmith) as daemon:
-                words = mode.split(":")[1:]
-                own = dict(word.split("=", 1) for word in words if not word.startswith("-"))
-                commands = [(daemon.run("--latency") + serve, {}),
-                            (daemon.run("--best-effort", *(word for word in words if word.startswith("-"))) + train, own)]
-                results, status = play(commands, mps, daemon)
-                return {"request": results[0], "training": results[1], "programs": status}
-        else:
-            commands = [(serve, {}), (train, {})]
-        results, _ = play(commands, mps)
-        return {"request": results[0], "training": results[1]}
+def measure(start, mode, pair, options):
+    how = MODES[mode.split(":")[0]]["play"]
+    if how == "together":
+        start.play(how, pair, 0.5)  # kernels are learned
+    rounds = [start.play(how, pair, options.seconds) for _ in range(options.rounds)]
+    return {"rounds": rounds, "roles": start.roles, "programs": start.status()}
 
 
-def show(kind, mode, result, alone):
-    request, training = result.get("request", {}), result.get("training", {})
-    if not request or not training:
-        print(f"{kind:8} {mode:20} FAILED {result}", flush=True)
-        return
-    wall, gpu = request["wall_ms"], request["gpu_ms"]
-    ratio = wall["p99"] / alone["request"]["wall_ms"]["p99"]
-    kept = 100 * training["steps_per_s"] / alone["training"]["steps_per_s"]
-    print(f"{kind:8} {mode:20} wall p1 {wall['p1']:.3f} p50 {wall['p50']:.3f} p99 {wall['p99']:.3f} p99.9 {wall['p999']:.3f} | "
-          f"gpu p1 {gpu['p1']:.3f} p50 {gpu['p50']:.3f} p99 {gpu['p99']:.3f} | launch p50 {request.get('launch_ms', {}).get('p50', 0):.3f} | p99 {ratio:.2f}x | {training['steps_per_s']:.2f} steps/s, "
-          f"{kept:.0f}% kept", flush=True)
+# ---- what is printed ----
+
+def rounds_of(result, role):
+    return [answers[result["roles"].index(role)] for answers in result["rounds"]] if role in result["roles"] else []
+
+
+def median_of(rounds, key, share):
+    return statistics.median(percentile(sorted(answer[key]), share) for answer in rounds)
+
+
+def steps_of(result):
+    """Steps per second of all programs that work."""
+    return [sum(answer["steps_per_s"] for answer in answers if "steps_per_s" in answer) for answers in result["rounds"]]
+
+
+def row(pair, mode, result, alone):
+    steps = statistics.median(steps_of(result))
+    kept = steps / statistics.median(steps_of(alone))
+    text = f"| {pair} | {mode} "
+    served = rounds_of(result, "serve")
+    if served:
+        p99s = [percentile(sorted(answer["wall_ms"]), 0.99) for answer in served]
+        everything = sorted(time for answer in served for time in answer["wall_ms"])
+        base = median_of(rounds_of(alone, "serve"), "wall_ms", 0.99)
+        text += (f"| {median_of(served, 'wall_ms', 0.5):.3f} | {statistics.median(p99s):.3f} | {min(p99s):.3f}-{max(p99s):.3f} "
+                 f"| {percentile(everything, 0.999):.3f} | {median_of(served, 'gpu_ms', 0.5):.3f} "
+                 f"| {median_of(served, 'gpu_ms', 0.99):.3f} | {statistics.median(p99s) / base:.2f}x ")
+    else:
+        text += "| | | | | | | "
+    return text + f"| {steps:.2f} ({min(steps_of(result)):.2f}-{max(steps_of(result)):.2f}) | {100 * kept:.0f}% |"
+
+
+HEADER = ("| pair | mode | wall p50 ms | wall p99 | of rounds | p99.9 | GPU p50 | GPU p99 | p99 of alone | steps/s | kept |\n"
+          "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+
+
+def averages(results, mode):
+    ratios, kept = [], []
+    for pair, modes in results.items():
+        if mode in modes and "alone" in modes and rounds_of(modes[mode], "serve"):
+            p99 = [median_of(rounds_of(modes[name], "serve"), "wall_ms", 0.99) for name in (mode, "alone")]
+            steps = [statistics.median(steps_of(modes[name])) for name in (mode, "alone")]
+            ratios.append(p99[0] / p99[1])
+            kept.append(steps[0] / steps[1])
+    if ratios:
+        print(f"{mode}: p99 {statistics.mean(ratios):.2f}x on average, {max(ratios):.2f}x at most; "
+              f"{100 * statistics.mean(kept):.0f}% kept", flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--gridsmith", default="build/release/gridsmith")
-    parser.add_argument("--seconds", type=float, default=15)
-    parser.add_argument("--pairs", default="bert,resnet")
-    parser.add_argument("--modes", default="alone,sliced,mps,priorities,ours-mps,ours-sliced")
+    parser.add_argument("--pairs", default="bert,resnet,gpt2,eager,triton,prefill")
+    parser.add_argument("--modes", default="alone,sliced,mps,priorities,ours,ours-mps")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=1)
     parser.add_argument("--json")
     options = parser.parse_args()
     options.gridsmith = os.path.abspath(options.gridsmith)
-    results = {}
-    for kind in options.pairs.split(","):
-        results[kind] = {}
-        for mode in options.modes.split(","):
-            results[kind][mode] = measure(mode, kind, options)
-            show(kind, mode, results[kind][mode], results[kind].get("alone", results[kind][mode]))
-            if options.json:
-                with open(options.json, "w") as file:
-                    json.dump(results, file, indent=1)
+    pairs, modes = options.pairs.split(","), options.modes.split(",")
+    files = {PAIRS[pair][0] for pair in pairs}
+    if len(files) > 1:
+        sys.exit("neighbors.py: pairs with PyTorch and pairs without it need runs of their own")
+    file, began = files.pop(), time.time()
+    mps = Mps() if any(STARTS[start_of(mode).split(":")[0]].get("mps") for mode in modes) else None
+    starts = {key: Start(key, file, options, mps) for key in dict.fromkeys(start_of(mode) for mode in modes)}
+    for start in starts.values():
+        start.wait()
+    print(f"started after {time.time() - began:.0f} s\n\n{HEADER}", flush=True)
+    results = {pair: {} for pair in pairs}
+    for key, start in starts.items():
+        start.build(pairs)
+        for mode in (mode for mode in modes if start_of(mode) == key):
+            for pair in pairs:
+                result = measure(start, mode, pair, options)
+                failed = next((answer["failed"] for answers in result["rounds"] for answer in answers if "failed" in answer), 0)
+                if not failed:
+                    results[pair][mode] = result
+                    print(row(pair, mode, result, results[pair].get("alone", result)), flush=True)
+                else:
+                    print(f"| {pair} | {mode} | failed: {failed} |", flush=True)
+        start.close()
+        if options.json:
+            with open(options.json, "w") as output:
+                json.dump(results, output)
+    for mode in modes:
+        averages(results, mode)
+    print(f"{time.time() - began:.0f} s", flush=True)
+    if mps:
+        mps.close()
 
 
 if __name__ == "__main__":

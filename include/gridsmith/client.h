@@ -65,7 +65,8 @@ GS_CLIENT_API const char *gs_client_message(void);
 typedef struct gs_client gs_client;
 
 typedef struct gs_client_options {
-    const char *socket; /* NULL: $GRIDSMITH_SOCKET, or else gridsmith.sock in $XDG_RUNTIME_DIR */
+    const char *socket; /* NULL: $GRIDSMITH_SOCKET, or else gridsmith.sock in $XDG_RUNTIME_DIR, or else in
+                           /tmp/gridsmith-UID */
     const char *name;   /* the name in 'gridsmith top'; NULL: the name of the program */
     uint32_t weight;    /* the client's share of the GPU, from 1 to 1000; 0: 100 */
     int32_t priority;   /* from -10 to 10; higher is more urgent */

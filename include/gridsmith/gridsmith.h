@@ -8,16 +8,18 @@
  *   GPUs         the description of a GPU: its limits, topology and scheduling mechanisms
  *   occupancy    how many blocks of one kernel fit on an SM, and which resource is the limit
  *   dispatcher   the state of a GPU, for simulators: ask for the SM of the next block, place the block, release it
- *   runs         launches and exits in order, read from and written to files
- *   prediction   play a whole run: where each block goes, and which blocks wait
+ *   runs         launches and exits in order, made call by call, or read from files or memory
+ *   prediction   play a whole run: where each block goes, when, and which blocks wait for what
+ *   pictures     the same as text: a table, JSON, CSV, SVG, a trace; programs beside their measurement
+ *   together     will all blocks of some kernels be resident at the same time, and if not, what would help?
  *   bounds       by when the warps of an SM are done, at the latest
  *
  * Conventions. A function that can fail takes a `gs_error *` as its last argument, which may be NULL, and returns NULL
  * or a code other than GS_OK. The library never prints and never exits. Objects are opaque. The caller frees an object
- * from a function named `_open`, `_next`, `_new`, `_paper` or `_predict` with the matching `_free` (gs_runs: `_close`);
- * `_free(NULL)` does nothing. Other pointers must not be NULL, unless it is said that they may be. There is no hidden
- * shared state: different threads may use different objects at the same time, and any number of threads may read one
- * `gs_gpu`.
+ * from a function named `_open`, `_memory`, `_next`, `_new`, `_paper` or `_predict` with the matching `_free` (gs_runs:
+ * `_close`), and a `char *` with gs_string_free. `_free(NULL)` does nothing. Other pointers must not be NULL, unless it
+ * is said that they may be. There is no hidden shared state: different threads may use different objects at the same
+ * time, and any number of threads may read one `gs_gpu`.
  */
 #ifndef GRIDSMITH_H
 #define GRIDSMITH_H
@@ -183,10 +185,32 @@ typedef struct gs_runs gs_runs;
 GS_API gs_runs *gs_runs_open(const char *path, gs_error *error);
 GS_API void gs_runs_close(gs_runs *runs);
 
+/* The same for text in memory, which must stay there until it is closed. `name` stands for the file in errors. */
+GS_API gs_runs *gs_runs_memory(const char *name, const char *bytes, size_t count, gs_error *error);
+
 /* The next run of the file, which the caller frees. NULL: error->code is GS_OK at the end of the file, otherwise the
    error. */
 GS_API gs_run *gs_runs_next(gs_runs *runs, gs_error *error);
 GS_API void gs_run_free(gs_run *run);
+
+/* A new run without launches. */
+GS_API gs_run *gs_run_new(gs_error *error);
+
+/* A launch. What is 0 or NULL has its default, but for the shape: gs_shape_of helps. */
+typedef struct gs_launch_spec {
+    const char *kernel; /* a name that no other launch of the run has */
+    int64_t blocks;
+    gs_shape shape;
+    int32_t cluster;     /* blocks of a cluster; 0: no clusters */
+    int32_t priority;    /* lower numbers go first */
+    const char *stream;  /* its name; NULL: a stream of its own */
+    int64_t duration_ns; /* of a block; 0: until gs_run_exit */
+    int64_t spread_ns;   /* blocks run up to this much longer, evenly spread, in the same way in every run */
+} gs_launch_spec;
+
+/* Appends a launch, and the end of a kernel that has no duration. Strings are copied. */
+GS_API gs_code gs_run_launch(gs_run *run, const gs_launch_spec *spec, gs_error *error);
+GS_API gs_code gs_run_exit(gs_run *run, const char *kernel, gs_error *error);
 
 /* The GPU that the run names, or NULL. Valid as long as the run. */
 GS_API const char *gs_run_gpu(const gs_run *run);
@@ -200,6 +224,19 @@ GS_API size_t gs_run_launches(const gs_run *run);
 GS_API const char *gs_run_kernel(const gs_run *run, size_t launch);
 GS_API int64_t gs_run_blocks(const gs_run *run, size_t launch);
 GS_API int gs_run_placed(const gs_run *run, size_t launch, int64_t block);
+
+/* When a block started and ended, in nanoseconds, or GS_NO_TIME. */
+#define GS_NO_TIME INT64_MIN
+GS_API int64_t gs_run_start_ns(const gs_run *run, size_t launch, int64_t block);
+GS_API int64_t gs_run_end_ns(const gs_run *run, size_t launch, int64_t block);
+
+/* The same for all blocks of a launch at once: fills arrays of gs_run_blocks(run, launch) elements. Each may be NULL.
+ */
+GS_API void gs_run_copy_blocks(const gs_run *run, size_t launch, int32_t *sms, int64_t *start_ns, int64_t *end_ns);
+
+/* In a prediction with `explain`: why blocks of the launch waited when it was launched, a sentence a line; otherwise
+   NULL. Valid as long as the run. */
+GS_API const char *gs_run_why(const gs_run *run, size_t launch);
 
 /* ---- prediction ------------------------------------------------------------------------------------------------ */
 
@@ -226,6 +263,31 @@ GS_API int gs_gpu_turns(const gs_gpu *gpu);
    starts, and `start_ns` and `end_ns` say when. With `follow`, two things are taken from the recording: the turns at
    its beginning, as its first launches show them, and the times at which blocks ended, if it has them. */
 GS_API gs_run *gs_predict(const gs_gpu *gpu, const gs_run *run, const gs_predict_options *options, gs_error *error);
+
+/* ---- pictures and texts ---------------------------------------------------------------------------------------- */
+
+/* What `gridsmith predict` would write of the run: "table", "json" (gridsmith.run/1), "csv", "svg", "html" or "trace";
+   or, of a recorded program, "timeline" (gridsmith.timeline/1) or "comparison" (gridsmith.compare/1), both JSON.
+   `*bytes` is the length of the text, which also ends in a NUL; it may be NULL. The caller frees the text. NULL: the
+   error. */
+GS_API char *gs_show(const gs_gpu *gpu, const gs_run *run, const char *format, size_t *bytes, gs_error *error);
+GS_API void gs_string_free(char *string);
+
+/* ---- together -------------------------------------------------------------------------------------------------- */
+
+typedef enum gs_answer { GS_ANSWER_NO, GS_ANSWER_YES, GS_ANSWER_UNKNOWN, GS_ANSWER_ERROR } gs_answer;
+
+typedef struct gs_together_options {
+    bool every_order; /* ask for every launch order, not only for that of the run */
+    bool no_fixes;    /* do not look for what would help */
+    int64_t budget;   /* launches to try in each search; 0: 100,000 */
+} gs_together_options;
+
+/* Will all blocks of all kernels of the run be resident together? Durations are ignored. If `json` is not NULL, it gets
+   all that is known (gridsmith.check/2): the fewest kernels that conflict, an order that works, and the changes that
+   would help. The caller frees it. GS_ANSWER_UNKNOWN: the budget did not suffice. */
+GS_API gs_answer gs_together(const gs_gpu *gpu, const gs_run *run, const gs_together_options *options, char **json,
+                             gs_error *error);
 
 /* ---- bounds ---------------------------------------------------------------------------------------------------- */
 

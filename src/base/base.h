@@ -74,6 +74,25 @@ void gs_text_flush(gs_text *text); /* writes the text to the sink and empties it
 void gs_text_clear(gs_text *text); /* empties it, keeps the memory */
 void gs_text_free(gs_text *text);
 
+/* ---- names that somebody may have meant ---- */
+
+typedef struct gs_similar {
+    const char *word; /* what was written; the caller sets it, and the rest to zero */
+    const char *name; /* the most similar name, or NULL */
+    size_t distance;
+    char words[100];
+} gs_similar;
+
+void gs_similar_try(gs_similar *similar, const char *name);
+/* " (did you mean "NAME"?)", or nothing. */
+const char *gs_similar_words(gs_similar *similar);
+size_t gs_word_distance(const char *a, const char *b);
+
+/* ---- sizes ---- */
+
+/* Bytes, as in 4096, 200K, 16M, 2G or 1T. False: it is something else, or too large. */
+bool gs_parse_bytes(const char *text, int64_t *bytes);
+
 /* ---- edits: changes to a text; `removed` bytes at `at` are replaced by other text ---- */
 
 /* Edits may be added in any order; those at one place apply in the order in which they were added. */

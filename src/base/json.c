@@ -373,6 +373,23 @@ static gs_code read_field(const gs_json *json, const gs_step *at, const gs_field
     return GS_OK;
 }
 
+/* Names the key that was meant, or else all keys. */
+static gs_code fail_unknown(const gs_json *json, const gs_step *step, const gs_field *fields, size_t count,
+                            gs_error *error) {
+    gs_text known = {0};
+    gs_similar similar = {.word = step->key};
+    for (size_t i = 0; i < count; i++) {
+        gs_text_add(&known, "%s%s", i ? ", " : "; known here: ", fields[i].key);
+        gs_similar_try(&similar, fields[i].key);
+    }
+    gs_json_fail(json, step, true, error, "unknown key \"%.60s\"%s", step->key,
+                 similar.name ? gs_similar_words(&similar)
+                 : known.data ? known.data
+                              : "");
+    gs_text_free(&known);
+    return GS_E_FORMAT;
+}
+
 static gs_code refuse_unknown(const gs_json *json, const gs_step *at, const gs_field *fields, size_t count,
                               gs_error *error) {
     const char *key;
@@ -383,14 +400,8 @@ static gs_code refuse_unknown(const gs_json *json, const gs_step *at, const gs_f
             i++;
         if (i < count)
             continue;
-        gs_text known = {0};
-        for (i = 0; i < count; i++)
-            gs_text_add(&known, "%s%s", i ? ", " : "", fields[i].key);
         gs_step step = gs_step_key(at, key);
-        gs_json_fail(json, &step, true, error, "unknown key \"%.60s\"; known here: %s", key,
-                     known.data ? known.data : "");
-        gs_text_free(&known);
-        return GS_E_FORMAT;
+        return fail_unknown(json, &step, fields, count, error);
     }
     return GS_OK;
 }

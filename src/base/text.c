@@ -7,6 +7,7 @@
  */
 #include "base.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -309,4 +310,19 @@ bool gs_names_copy(gs_names *to, const gs_names *from) {
 void gs_names_free(gs_names *names) {
     free(names->slots);
     *names = (gs_names){0};
+}
+
+bool gs_parse_bytes(const char *text, int64_t *bytes) {
+    static const char units[] = "KMGT", small_units[] = "kmgt";
+    char *end;
+    if (text[0] < '0' || text[0] > '9')
+        return false;
+    errno = 0;
+    *bytes = strtoll(text, &end, 10);
+    const char *unit = *end ? strchr(units, *end) : NULL, *small = *end ? strchr(small_units, *end) : NULL;
+    int shift = unit ? 10 * (int)(unit - units + 1) : small ? 10 * (int)(small - small_units + 1) : 0;
+    if (errno || end[shift > 0] || *bytes > INT64_MAX >> shift)
+        return false;
+    *bytes <<= shift;
+    return true;
 }

@@ -21,6 +21,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
@@ -286,25 +287,55 @@ void gs_link_reply_give(gs_client *client, uint32_t slot) {
 
 const char gs_wire_too_long[] = "the path of the socket is too long: 107 bytes are the most that Linux takes";
 
+/* The folder of the socket where the environment names none. */
+static void fallback_folder(char *folder, size_t size) {
+    snprintf(folder, size, "/tmp/gridsmith-%u", (unsigned)geteuid());
+}
+
 bool gs_wire_socket(const char *path_or_null, char *path, size_t size) {
     const char *named = path_or_null ? path_or_null : getenv("GRIDSMITH_SOCKET"), *folder = getenv("XDG_RUNTIME_DIR");
     struct sockaddr_un address;
-    int length = -1;
-    path[0] = '\0';
+    char fallback[40];
+    int length;
+    fallback_folder(fallback, sizeof fallback);
     if (named && named[0])
         length = snprintf(path, size, "%s", named);
-    else if (folder && folder[0] == '/')
-        length = snprintf(path, size, "%s/gridsmith.sock", folder);
+    else
+        length = snprintf(path, size, "%s/gridsmith.sock", folder && folder[0] == '/' ? folder : fallback);
     return length > 0 && (size_t)length < size && (size_t)length < sizeof address.sun_path;
+}
+
+bool gs_wire_can_trust(const char *path, bool make) {
+    struct stat status;
+    char folder[40];
+    fallback_folder(folder, sizeof folder);
+    size_t length = strlen(folder);
+    if (strncmp(path, folder, length) != 0 || path[length] != '/')
+        return true;
+    if (make)
+        mkdir(folder, 0700); /* if it exists, what counts is whose it is */
+    if (lstat(folder, &status) != 0)
+        return !make; /* there is no daemon */
+    return S_ISDIR(status.st_mode) && status.st_uid == geteuid() && !(status.st_mode & (S_IRWXG | S_IRWXO));
+}
+
+static void fail_connect(const char *path) {
+    if (errno == EACCES || errno == EPERM)
+        gs_link_fail(GS_CLIENT_NO_DAEMON, "%s belongs to another user: only that user and root can use the daemon",
+                     path);
+    else
+        gs_link_fail(GS_CLIENT_NO_DAEMON, "no daemon listens at %s (%s): start 'gridsmith serve'", path,
+                     strerror(errno));
 }
 
 int gs_wire_connect(const char *path_or_null, const gs_wire_hello *hello) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     if (!gs_wire_socket(path_or_null, address.sun_path, sizeof address.sun_path)) {
-        gs_link_fail(GS_CLIENT_NO_DAEMON, "%s",
-                     address.sun_path[0]
-                         ? gs_wire_too_long
-                         : "the path of the socket is not known: set XDG_RUNTIME_DIR or GRIDSMITH_SOCKET");
+        gs_link_fail(GS_CLIENT_NO_DAEMON, "%s", gs_wire_too_long);
+        return -1;
+    }
+    if (!gs_wire_can_trust(address.sun_path, false)) {
+        gs_link_fail(GS_CLIENT_NO_DAEMON, GS_WIRE_NOT_OURS, address.sun_path);
         return -1;
     }
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
@@ -316,8 +347,7 @@ int gs_wire_connect(const char *path_or_null, const gs_wire_hello *hello) {
     if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0 &&
         (send(fd, hello, sizeof *hello, MSG_NOSIGNAL) == sizeof *hello || errno == EPIPE || errno == ECONNRESET))
         return fd;
-    gs_link_fail(GS_CLIENT_NO_DAEMON, "no daemon listens at %s (%s): start 'gridsmith serve'", address.sun_path,
-                 strerror(errno));
+    fail_connect(address.sun_path);
     close(fd);
     return -1;
 }

@@ -21,8 +21,10 @@
 #include <stdint.h>
 
 enum {
-    GS_BOARD_SLOTS = 32, /* latency programs at a time: a bit in a mark */
-    GS_TENANT_TIMES = 208
+    GS_BOARD_SLOTS = 32, /* programs of each class at a time; for a latency program a bit in a mark */
+    GS_TENANT_TIMES = 208,
+    GS_TENANT_KERNELS = 4,
+    GS_TENANT_NAME = 512
 };
 
 /* A latency program writes its own. */
@@ -31,15 +33,29 @@ typedef struct gs_board_slot {
     _Atomic uint64_t hold_ns;              /* the request may hold others so long */
 } gs_board_slot;
 
+/* A best-effort program writes its own. Used where programs have different weights. */
+typedef struct gs_board_share {
+    alignas(64) _Atomic uint64_t pass_ns; /* the work that it launched, for its weight */
+    _Atomic uint64_t busy_until_ns; /* until then it has work, if it gets no more than its share (CLOCK_MONOTONIC) */
+} gs_board_share;
+
 typedef struct gs_board {
     alignas(64) _Atomic uint32_t marks; /* a bit for each latency program: it has work */
     alignas(64) _Atomic uint32_t has_ended;
     alignas(64) _Atomic uint32_t latency, best_effort; /* programs that are connected; written by the daemon */
+    _Atomic uint32_t weights, is_weighted; /* of all best-effort programs together, and whether they differ; the same */
     gs_board_slot slots[GS_BOARD_SLOTS];
+    gs_board_share shares[GS_BOARD_SLOTS];
 } gs_board;
 
+/* A kernel of a best-effort program that takes longer than the work between two of its waits. */
+typedef struct gs_tenant_kernel {
+    _Atomic uint64_t ns;       /* 0: none */
+    char name[GS_TENANT_NAME]; /* written while `ns` is 0; may be cut off */
+} gs_tenant_kernel;
+
 typedef struct gs_tenant_page {
-    uint32_t slot; /* of a latency program; written by the daemon before it sends the page */
+    uint32_t slot; /* on the board, among those of its class; written by the daemon before it sends the page */
     alignas(64) _Atomic uint64_t launches, graphs, copies;
     _Atomic uint64_t waits;        /* put into streams by a best-effort program */
     _Atomic uint64_t work_ns;      /* how long what it launched takes, as far as it is known */
@@ -47,6 +63,9 @@ typedef struct gs_tenant_page {
     _Atomic uint64_t memory_limit; /* 0: none */
     _Atomic uint64_t is_ungated;   /* it does not wait: its streams cannot */
     _Atomic uint64_t longest_ns;   /* of its kernels, the longest known */
+    _Atomic uint64_t share_waits;  /* launches that waited until others had their shares */
+    _Atomic uint64_t slice_us;     /* time slices of the GPU that were set for it; 0: the driver's */
+    gs_tenant_kernel kernels[GS_TENANT_KERNELS];
     alignas(64) _Atomic uint64_t requests;
     _Atomic uint64_t request_ns;                     /* of all requests together */
     _Atomic uint32_t request_times[GS_TENANT_TIMES]; /* see gs_tenant_bucket */

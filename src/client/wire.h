@@ -43,10 +43,14 @@ enum {
 
 /* ---- the socket ---- */
 
-/* The path of the socket: `path_or_null`, or else $GRIDSMITH_SOCKET, or else in $XDG_RUNTIME_DIR. False: none of them
-   is set, and `path` is empty; or the path is too long. */
+/* The path of the socket: `path_or_null`, or else $GRIDSMITH_SOCKET, or else gridsmith.sock in $XDG_RUNTIME_DIR, or
+   else in /tmp/gridsmith-UID. False: the path is too long. */
 bool gs_wire_socket(const char *path_or_null, char *path, size_t size);
 extern const char gs_wire_too_long[]; /* the message for that */
+/* False: the path is in /tmp/gridsmith-UID, and that is not a folder that only this user can use. Others could have
+   made it. With `make`, it is made if it does not exist. */
+bool gs_wire_can_trust(const char *path, bool make);
+#define GS_WIRE_NOT_OURS "the folder of %s is not one that only this user can use: set XDG_RUNTIME_DIR"
 
 enum gs_wire_kind { GS_WIRE_HELLO = 1, GS_WIRE_STATUS, GS_WIRE_LATENCY, GS_WIRE_BEST_EFFORT };
 

@@ -16,7 +16,7 @@ struct options {
     gs_gpu_choice gpu;
     int64_t warps, repeat, issue, memory_mb, count, seed;
     gs_task task;
-    bool json, svg, fair, no_search, grid, random, anomalies;
+    bool json, svg, html, fair, no_search, grid, random, anomalies;
     const char *output, *run, *measure, *measured;
     gs_words programs; /* "KERNEL=FILE" */
 };
@@ -57,6 +57,7 @@ static const gs_option option_table[] = {
     GS_GPU_OPTIONS(struct options, gpu),
     GS_FLAG(struct options, "json", json, "write JSON"),
     GS_FLAG(struct options, "svg", svg, "draw the worst schedule, or what was measured"),
+    GS_FLAG(struct options, "html", html, "the same as a page, with the bounds"),
     GS_OUTPUT(struct options, output, "write to FILE instead of standard output"),
 };
 
@@ -110,6 +111,26 @@ static void put_stopped(gs_text *text, const gs_worst *worst) {
         gs_text_add(text, "there is a schedule of %lld cycles\n", (long long)worst->cycles);
 }
 
+static void put_words(struct bound *bound, int64_t warps, const gs_bound *found, const gs_worst *worst, gs_text *text) {
+    if (bound->file)
+        gs_text_add(text, "%s, %lld warps: cycles until all have ended\n", bound->file, (long long)warps);
+    else
+        gs_text_add(text, "C (L L C)x%lld S, %lld warps: cycles until all have ended\n",
+                    (long long)(bound->options->repeat ? bound->options->repeat : 1), (long long)warps);
+    gs_put_bound(text, found);
+    put_stopped(text, worst);
+}
+
+static gs_code put_page(struct bound *bound, int64_t warps, const gs_bound *found, const gs_worst *worst,
+                        const gs_flat *flat, gs_text *text, gs_error *error) {
+    gs_text report = {0};
+    put_words(bound, warps, found, worst, &report);
+    gs_code code =
+        report.failed ? gs_fail_memory(error) : gs_put_schedule_html(text, &worst->schedule, flat, &report, error);
+    gs_text_free(&report);
+    return code;
+}
+
 static void put_answer(struct bound *bound, int64_t warps, const gs_bound *found, const gs_worst *worst,
                        const gs_flat *flat, gs_text *text) {
     enum { WIDEST = 60, MOST_ROWS = 32 };
@@ -123,13 +144,7 @@ static void put_answer(struct bound *bound, int64_t warps, const gs_bound *found
         gs_put_schedule_svg(text, &worst->schedule, flat);
         return;
     }
-    if (bound->file)
-        gs_text_add(text, "%s, %lld warps: cycles until all have ended\n", bound->file, (long long)warps);
-    else
-        gs_text_add(text, "C (L L C)x%lld S, %lld warps: cycles until all have ended\n",
-                    (long long)(bound->options->repeat ? bound->options->repeat : 1), (long long)warps);
-    gs_put_bound(text, found);
-    put_stopped(text, worst);
+    put_words(bound, warps, found, worst, text);
     if (!worst->schedule.issued || worst->schedule.cycles > WIDEST || warps > MOST_ROWS)
         return;
     gs_text_add(text, "%s%s:\n", worst->exact ? "a worst schedule" : "a long schedule",
@@ -157,10 +172,12 @@ static gs_code answer_warps(struct bound *bound, gs_text *text, gs_error *error)
             code = find_worst(bound, &flat, warps, &found, &worst, error);
         }
     }
-    if (code == GS_OK && bound->options->svg && !worst.schedule.issued)
+    if (code == GS_OK && (bound->options->svg || bound->options->html) && !worst.schedule.issued)
         code = gs_fail(error, GS_E_UNSUPPORTED, "there is no schedule to draw: %s",
                        worst.stopped[0] ? worst.stopped : "it was not searched for");
-    if (code == GS_OK)
+    if (code == GS_OK && bound->options->html)
+        code = put_page(bound, warps, &found, &worst, &flat, text, error);
+    else if (code == GS_OK)
         put_answer(bound, warps, &found, &worst, &flat, text);
     gs_worst_clear(&worst);
     gs_flat_clear(&flat);
@@ -435,6 +452,17 @@ static gs_code answer_measure(struct bound *bound, gs_text *text, gs_error *erro
     return GS_OK;
 }
 
+static int64_t put_measured_page(gs_text *text, const gs_measured *measured) {
+    gs_text picture = {0}, report = {0};
+    gs_put_measured_svg(&picture, measured);
+    int64_t late = gs_put_measured(&report, measured);
+    gs_put_picture_html(text, "Measured times and their bounds", &picture, &report);
+    text->failed = text->failed || picture.failed || report.failed;
+    gs_text_free(&picture);
+    gs_text_free(&report);
+    return late;
+}
+
 static gs_code answer_measured(struct bound *bound, gs_text *text, gs_error *error) {
     gs_measured measured;
     gs_code code = gs_measured_read(bound->options->measured, &measured, error);
@@ -442,6 +470,8 @@ static gs_code answer_measured(struct bound *bound, gs_text *text, gs_error *err
         return code;
     if (bound->options->svg)
         gs_put_measured_svg(text, &measured);
+    else if (bound->options->html)
+        bound->is_no = put_measured_page(text, &measured) > 0;
     else
         bound->is_no = gs_put_measured(text, &measured) > 0;
     gs_measured_clear(&measured);
@@ -492,8 +522,11 @@ static int check_usage(const gs_command *command, const struct options *options,
         return gs_usage(command, "--program and --clock-mhz go with --run; a program alone is given as a file");
     if (is_plain && !file && !options->warps)
         return gs_usage(command, "give a program, or --warps N and --repeat N for the paper's");
-    if (options->svg && (!(is_plain || options->measured) || options->json))
-        return gs_usage(command, "--svg draws a schedule or what was measured, and excludes --json");
+    if ((options->svg || options->html) && (!(is_plain || options->measured) || options->json))
+        return gs_usage(command, "%s draws a schedule or what was measured, and excludes --json",
+                        options->svg ? "--svg" : "--html");
+    if (options->svg && options->html)
+        return gs_usage(command, "--svg and --html exclude each other");
     if (options->json && (options->random || options->anomalies || options->measure || options->measured))
         return gs_usage(command, "--json does not go with %s", mode->name);
     return 0;

@@ -4,13 +4,11 @@
  * The kernels come from a file of runs, from words of the command line (mega=132x256,r168), or from both. Words before
  * the file are launched before its kernels, words after it behind them.
  */
-#include "check_answer.h"
 #include "cmd.h"
+#include "view/view.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-enum { MOST_CHANGED = 32 }; /* of more kernels, only those of the smallest conflict are changed */
 
 struct options {
     gs_gpu_choice gpu;
@@ -119,53 +117,24 @@ static gs_run *join(const gs_run *read, const gs_words *words, size_t file, gs_e
 
 /* ---- answering ---- */
 
-static gs_code find_fixes(const struct options *options, unsigned kinds, gs_progress *progress, gs_check_answer *answer,
-                          gs_error *error) {
-    bool many = answer->run->launches.count > MOST_CHANGED;
-    gs_fix_options fix = {.kinds = kinds,
-                          .every_order = options->any_order,
-                          .budget = options->budget,
-                          .progress = progress,
-                          .among = many ? &answer->check.smallest.order : NULL,
-                          .known_order = &answer->check.works};
-    if (answer->works || !kinds)
-        return GS_OK;
-    answer->too_many = many && answer->check.smallest.order.count > MOST_CHANGED;
-    if (answer->too_many)
-        return GS_OK;
-    answer->has_fixes = true;
-    return gs_fix_run(answer->gpu, answer->run, &fix, &answer->fixes, error);
-}
-
-static gs_code find_answer(const struct options *options, unsigned kinds, gs_check_answer *answer, gs_error *error) {
-    gs_progress progress;
-    gs_progress_start(&progress, "checking");
-    gs_code code = gs_check_run(answer->gpu, answer->run, options->budget, &progress, &answer->check, error);
-    const gs_check *check = &answer->check;
-    if (code == GS_OK)
-        code = gs_orders_that_work(answer->gpu, answer->run, &answer->orders, error);
-    answer->every_order = options->any_order && !check->order_is_fixed;
-    answer->works = (answer->every_order ? check->in_any_order : check->in_this_order) == GS_ANSWER_YES;
-    if (code == GS_OK)
-        code = find_fixes(options, kinds, &progress, answer, error);
-    gs_progress_end(&progress);
-    return code;
-}
-
 static gs_code check_one(const struct options *options, unsigned kinds, const gs_run *run, gs_text *text, bool *all_yes,
                          gs_error *error) {
     gs_gpu *gpu = gs_choose_gpu(&options->gpu, run, error);
-    gs_check_answer answer = {.gpu = gpu, .run = run};
+    gs_check_answer answer;
+    gs_progress progress;
     if (!gpu)
         return error->code;
-    gs_code code = find_answer(options, kinds, &answer, error);
+    gs_progress_start(&progress, "checking");
+    gs_fix_options fix = {
+        .kinds = kinds, .every_order = options->any_order, .budget = options->budget, .progress = &progress};
+    gs_code code = gs_check_all(gpu, run, &fix, &answer, error);
+    gs_progress_end(&progress);
     if (code == GS_OK) {
         *all_yes = *all_yes && answer.works;
-        (options->json ? gs_answer_json : gs_answer_words)(&answer, text);
+        (options->json ? gs_put_check_json : gs_put_check)(&answer, text);
         gs_text_flush(text);
     }
-    gs_check_clear(&answer.check);
-    gs_fixes_clear(&answer.fixes);
+    gs_check_answer_clear(&answer);
     gs_gpu_free(gpu);
     return code;
 }

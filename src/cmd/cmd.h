@@ -19,6 +19,7 @@ typedef enum gs_option_type {
     GS_OPTION_FLAG, /* bool */
     GS_OPTION_TEXT, /* const char * */
     GS_OPTION_INT,  /* int64_t, from least to most */
+    GS_OPTION_SIZE, /* the same, in bytes; may be written as 200K */
     GS_OPTION_LIST  /* gs_words: may be given several times */
 } gs_option_type;
 
@@ -45,6 +46,8 @@ typedef struct gs_words {
 #define GS_LIST(owner, option, field, value, words) GS_OPTION_ROW(owner, option, field, LIST, gs_words, value, words)
 #define GS_INT(owner, option, field, value, from, to, words)                                                           \
     GS_OPTION_ROW(owner, option, field, INT, int64_t, value, words, .least = from, .most = to)
+#define GS_SIZE(owner, option, field, from, to, words)                                                                 \
+    GS_OPTION_ROW(owner, option, field, SIZE, int64_t, "BYTES", words, .least = from, .most = to)
 
 /* The same, of options that must be given. */
 #define GS_TEXT_REQUIRED(owner, option, field, value, words)                                                           \
@@ -73,7 +76,8 @@ typedef struct gs_words {
 /* --socket, for commands that talk to a daemon. */
 #define GS_SOCKET_OPTION(owner, field)                                                                                 \
     GS_TEXT(owner, "socket", field, "PATH",                                                                            \
-            "socket of the daemon (default: $GRIDSMITH_SOCKET, or gridsmith.sock in $XDG_RUNTIME_DIR)")
+            "socket of the daemon (default: $GRIDSMITH_SOCKET, or gridsmith.sock in $XDG_RUNTIME_DIR or "              \
+            "/tmp/gridsmith-UID)")
 
 #define GS_OPTION_ROW(owner, option, field, kind, c_type, value, ...)                                                  \
     {                                                                                                                  \
@@ -130,7 +134,11 @@ int gs_usage(const gs_command *command, const char *format, ...) __attribute__((
 extern const gs_command gs_command_predict, gs_command_check, gs_command_occupancy, gs_command_gpus, gs_command_fuzz,
     gs_command_replay, gs_command_shrink, gs_command_fit, gs_command_record, gs_command_import, gs_command_probe,
     gs_command_bound, gs_command_reshape, gs_command_verify, gs_command_zoo, gs_command_serve, gs_command_run_program,
-    gs_command_status, gs_command_top, gs_command_trace;
+    gs_command_status, gs_command_top, gs_command_trace, gs_command_completion, gs_command_merge;
+
+/* All of them (main.c). */
+extern const gs_command *const gs_commands[];
+extern const size_t gs_command_count;
 
 /* ---- errors, and text for standard output ---- */
 

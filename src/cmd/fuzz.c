@@ -12,11 +12,11 @@
 #include <signal.h>
 #include <string.h>
 
-enum { DEFAULT_COUNT = 1000, MOST_NAMED = 3 };
+enum { DEFAULT_COUNT = 1000, MOST_NAMED = 3, MOST_SHOWN = 200, MOST_EXACT = 20 };
 
 struct options {
     gs_gpu_choice gpu;
-    const char *device, *out;
+    const char *device, *out, *shard, *html;
     gs_words classes;
     int64_t count, seed, index, patient_every;
     bool resume, json;
@@ -31,10 +31,15 @@ static const gs_option option_table[] = {
     GS_INT(struct options, "seed", seed, "N", 0, INT64_MAX, "seed of the random numbers (default 1)"),
     GS_INT(struct options, "index", index, "N", 0, INT64_MAX,
            "only run N of the seed; where it differs, print both answers"),
-    GS_TEXT(struct options, "out", out, "FILE", "keep the recordings in FILE (gridsmith.run/1), one line per run"),
+    GS_TEXT(struct options, "shard", shard, "I/N",
+            "only part I of N of the campaign, from 1; 'gridsmith merge' puts the parts together"),
+    GS_TEXT(struct options, "out", out, "FILE|DIR",
+            "keep the recordings in FILE (gridsmith.run/1), one line per run; with --shard in a file in DIR"),
     GS_FLAG(struct options, "resume", resume, "continue the campaign in the --out file"),
     GS_INT(struct options, "patient-every", patient_every, "N", 0, INT64_MAX,
            "play every Nth run again with long waits (default 100; 0: none)"),
+    GS_TEXT(struct options, "html", html, "FILE",
+            "also write a page that shows the runs that differ, or the first ones"),
     GS_FLAG(struct options, "json", json, "write gridsmith.score/1, one line"),
 };
 
@@ -59,12 +64,28 @@ static void listen_for_stop(void) {
 struct watch {
     const struct options *options;
     const gs_gpu *model;
+    int64_t runs; /* of this shard */
     gs_campaign campaign;
     gs_progress progress;
-    gs_text named;     /* the first runs that differ, a line each */
-    gs_run *differing; /* with --index: the recording that differs */
-    gs_error error;    /* why it could not be kept */
+    gs_text named;                  /* the first runs that differ, a line each */
+    gs_run *differing;              /* with --index: the recording that differs */
+    gs_error error;                 /* why it could not be kept */
+    gs_campaign_page exact, differ; /* for --html */
 };
+
+/* A page shows the runs that differ, or if none does, the first ones. */
+static void keep_for_page(struct watch *watch, const gs_run *recorded, bool exact) {
+    gs_campaign_page *page = exact ? &watch->exact : &watch->differ;
+    gs_error error = {.code = GS_OK};
+    if (page->runs >= page->most) {
+        page->left_out++;
+        return;
+    }
+    gs_run *predicted = gs_predict_recorded(watch->model, recorded, &error);
+    if (predicted && gs_campaign_page_add(page, watch->model, recorded, predicted, &error) != GS_OK)
+        watch->error = error;
+    gs_run_free(predicted);
+}
 
 static bool after_run(void *user, uint64_t index, const gs_run *recorded, bool exact) {
     struct watch *watch = user;
@@ -74,8 +95,10 @@ static bool after_run(void *user, uint64_t index, const gs_run *recorded, bool e
                     (long long)watch->options->seed, (unsigned long long)index);
     if (!exact && watch->options->index >= 0)
         watch->differing = gs_run_copy(recorded, &watch->error);
+    if (watch->options->html)
+        keep_for_page(watch, recorded, exact);
     gs_progress_say(&watch->progress, "%lld of %lld runs, %.0f a second, %lld differ", (long long)campaign->played,
-                    (long long)watch->options->count, (double)campaign->played / gs_progress_seconds(&watch->progress),
+                    (long long)watch->runs, (double)campaign->played / gs_progress_seconds(&watch->progress),
                     (long long)campaign->mismatches);
     return !is_stopping;
 }
@@ -135,9 +158,27 @@ static void print_speed(const struct watch *watch) {
         fprintf(stderr, "gridsmith fuzz: %lld runs were there already\n", (long long)campaign->from_journal);
     fprintf(stderr, "gridsmith fuzz: %lld run%s in %.1f s, %.0f a second\n", (long long)fresh, fresh == 1 ? "" : "s",
             seconds, (double)fresh / seconds);
-    if (campaign->played < watch->options->count)
+    if (campaign->played < watch->runs)
         fprintf(stderr, "gridsmith fuzz: stopped after %lld of %lld runs%s\n", (long long)campaign->played,
-                (long long)watch->options->count, watch->options->out ? "; --resume goes on" : "");
+                (long long)watch->runs, watch->options->out ? "; --resume goes on" : "");
+}
+
+static gs_code write_page(const struct watch *watch, gs_error *error) {
+    gs_output output;
+    gs_text report = {0};
+    gs_code code = gs_output_open(&output, watch->options->html, error);
+    if (code != GS_OK)
+        return code;
+    gs_text text = {.sink = output.file};
+    gs_put_scores(&report, &watch->campaign.scores);
+    put_repeatability(&report, &watch->campaign);
+    gs_put_campaign_page(&text, watch->campaign.mismatches ? &watch->differ : &watch->exact, &report);
+    gs_text_free(&report);
+    code = gs_print_text(&text, GS_OK, error);
+    if (code == GS_OK)
+        return gs_output_keep(&output, error);
+    gs_output_drop(&output);
+    return code;
 }
 
 static gs_code print_report(const struct watch *watch, gs_error *error) {
@@ -176,44 +217,75 @@ static gs_gpu *choose_model(const struct options *options, const gs_device *devi
     return NULL;
 }
 
-static gs_code run_campaign(struct watch *watch, gs_device *device, gs_journal *journal, gs_error *error) {
-    const struct options *options = watch->options;
-    gs_campaign_options request = {.classes = options->classes.data,
-                                   .count = options->count,
-                                   .seed = (uint64_t)options->seed,
-                                   .first = options->index >= 0 ? (uint64_t)options->index : 0,
-                                   .patient_every = options->patient_every,
-                                   .journal = journal,
-                                   .done = after_run,
-                                   .user = watch};
+static gs_code run_campaign(struct watch *watch, gs_device *device, const gs_campaign_options *request,
+                            gs_error *error) {
     gs_progress_start(&watch->progress, "fuzzing");
-    gs_code code = gs_campaign_run(device, watch->model, &request, &watch->campaign, error);
+    gs_code code = gs_campaign_run(device, watch->model, request, &watch->campaign, error);
     gs_progress_end(&watch->progress);
     if (code == GS_OK && watch->error.code != GS_OK) {
         *error = watch->error;
         code = error->code;
     }
-    return code == GS_OK ? print_report(watch, error) : code;
+    if (code == GS_OK)
+        code = print_report(watch, error);
+    return code == GS_OK && watch->options->html ? write_page(watch, error) : code;
 }
 
-static int fuzz_device(const struct options *options) {
-    struct watch watch = {.options = options};
-    gs_error error = {.code = GS_OK};
+/* The file of the recordings: with --shard, one with a telling name in the folder. */
+static gs_journal *open_journal(const struct options *options, const gs_campaign_options *request,
+                                const gs_device *device, gs_error *error) {
+    char name[120], path[1200];
+    gs_text line = {0};
+    gs_shard_name(&request->shard, "fuzz", request->seed, name, sizeof name);
+    int length = options->shard ? snprintf(path, sizeof path, "%s/%s", options->out, name)
+                                : snprintf(path, sizeof path, "%s", options->out);
+    gs_campaign_line(request, device, options->device, &line);
     gs_journal *journal = NULL;
+    if (line.failed)
+        gs_fail_memory(error);
+    else if (length >= (int)sizeof path)
+        gs_fail(error, GS_E_USAGE, "%.60s...: the path is too long", options->out);
+    else
+        journal = gs_journal_open(&(gs_journal_options){.path = path,
+                                                        .line = line.data,
+                                                        .first = gs_shard_begin(&request->shard, request->count),
+                                                        .resume = options->resume},
+                                  error);
+    gs_text_free(&line);
+    return journal;
+}
+
+static int fuzz_device(const struct options *options, const gs_shard *shard) {
+    struct watch watch = {.options = options,
+                          .runs = gs_shard_count(shard, options->count),
+                          .exact = {.most = MOST_EXACT},
+                          .differ = {.most = MOST_SHOWN}};
+    uint64_t only = (uint64_t)gs_max(options->index, 0);
+    gs_campaign_options request = {.classes = options->classes.data,
+                                   .count = options->count,
+                                   .shard = *shard,
+                                   .seed = (uint64_t)options->seed,
+                                   .only = options->index >= 0 ? &only : NULL,
+                                   .patient_every = options->patient_every,
+                                   .done = after_run,
+                                   .user = &watch};
+    gs_error error = {.code = GS_OK};
     listen_for_stop();
     gs_device *device = gs_device_open(options->device, &error);
     gs_gpu *model = device ? choose_model(options, device, &error) : NULL;
     if (model && options->out)
-        journal = gs_journal_open(options->out, options->resume, &error);
+        request.journal = open_journal(options, &request, device, &error);
     watch.model = model;
     gs_code code = error.code;
     if (code == GS_OK)
-        code = run_campaign(&watch, device, journal, &error);
+        code = run_campaign(&watch, device, &request, &error);
     int status = code != GS_OK ? gs_report(&error) : watch.campaign.mismatches ? 1 : 0;
     gs_run_free(watch.differing);
     gs_text_free(&watch.named);
+    gs_text_free(&watch.exact.scenes);
+    gs_text_free(&watch.differ.scenes);
     gs_campaign_clear(&watch.campaign);
-    gs_journal_close(journal);
+    gs_journal_close(request.journal);
     gs_gpu_free(model);
     gs_device_close(device);
     return status;
@@ -248,6 +320,10 @@ static int check_usage(const gs_command *command, const struct options *options)
         return gs_usage(command, "--index plays one run: leave out --count and --resume");
     if (options->resume && !options->out)
         return gs_usage(command, "--resume needs the file to go on with: --out FILE");
+    if (options->html && strcmp(options->html, "-") == 0)
+        return gs_usage(command, "--html takes the name of a file, because standard output has the report");
+    if (options->shard && (options->index >= 0 || !options->out))
+        return gs_usage(command, "--shard needs --out DIR, and goes without --index");
     if (options->out && strcmp(options->out, "-") == 0)
         return gs_usage(command, "--out takes the name of a file, because standard output has the report");
     return check_classes(command, &options->classes);
@@ -269,13 +345,16 @@ static bool complete_classes(gs_words *classes) {
 static int run(const gs_command *command, void *given, const gs_words *words) {
     struct options *options = given;
     (void)words;
+    gs_shard shard = {1, 1};
     int status = check_usage(command, options);
     if (status)
         return status;
+    if (options->shard && !gs_shard_parse(options->shard, &shard))
+        return gs_usage(command, "--shard takes I/N, such as 3/64, not \"%.40s\"", options->shard);
     if (!complete_classes(&options->classes))
         return gs_report_memory();
     options->count = options->index >= 0 ? 1 : options->count ? options->count : DEFAULT_COUNT;
-    return fuzz_device(options);
+    return fuzz_device(options, &shard);
 }
 
 const gs_command gs_command_fuzz = {

@@ -7,30 +7,36 @@
 
 #include <string.h>
 
-static const gs_command *const commands[] = {
-    &gs_command_predict, &gs_command_check,  &gs_command_occupancy,   &gs_command_gpus,    &gs_command_fuzz,
-    &gs_command_replay,  &gs_command_shrink, &gs_command_fit,         &gs_command_record,  &gs_command_trace,
-    &gs_command_import,  &gs_command_probe,  &gs_command_bound,       &gs_command_reshape, &gs_command_verify,
-    &gs_command_zoo,     &gs_command_serve,  &gs_command_run_program, &gs_command_status,  &gs_command_top};
+const gs_command *const gs_commands[] = {
+    &gs_command_predict, &gs_command_check,     &gs_command_occupancy, &gs_command_gpus,        &gs_command_fuzz,
+    &gs_command_merge,   &gs_command_replay,    &gs_command_shrink,    &gs_command_fit,         &gs_command_record,
+    &gs_command_trace,   &gs_command_import,    &gs_command_probe,     &gs_command_bound,       &gs_command_reshape,
+    &gs_command_verify,  &gs_command_zoo,       &gs_command_serve,     &gs_command_run_program, &gs_command_status,
+    &gs_command_top,     &gs_command_completion};
+const size_t gs_command_count = GS_COUNT(gs_commands);
 
 static void print_overview(FILE *file) {
     fprintf(file, "usage: gridsmith COMMAND [options] [FILE...]\n\n"
                   "A workbench for the NVIDIA thread-block scheduler.\n\n");
-    for (size_t i = 0; i < GS_COUNT(commands); i++)
-        fprintf(file, "  %-11s %s\n", commands[i]->name, commands[i]->summary);
+    for (size_t i = 0; i < gs_command_count; i++)
+        fprintf(file, "  %-11s %s\n", gs_commands[i]->name, gs_commands[i]->summary);
     fprintf(file, "\n'gridsmith COMMAND --help' says more, and 'man gridsmith' most.\n"
                   "Exit codes: 0 done, 1 the answer is no, 2 bad usage or input, 3 no GPU, 4 the system failed.\n");
 }
 
 static const gs_command *find_command(const char *name) {
-    for (size_t i = 0; i < GS_COUNT(commands); i++)
-        if (strcmp(commands[i]->name, name) == 0)
-            return commands[i];
+    for (size_t i = 0; i < gs_command_count; i++)
+        if (strcmp(gs_commands[i]->name, name) == 0)
+            return gs_commands[i];
     return NULL;
 }
 
 static int unknown(const char *name) {
-    fprintf(stderr, "gridsmith: there is no command \"%s\"; 'gridsmith --help' lists them\n", name);
+    gs_similar similar = {.word = name};
+    for (size_t i = 0; i < gs_command_count; i++)
+        gs_similar_try(&similar, gs_commands[i]->name);
+    fprintf(stderr, "gridsmith: there is no command \"%.60s\"%s; 'gridsmith --help' lists them\n", name,
+            gs_similar_words(&similar));
     return gs_code_exit(GS_E_USAGE);
 }
 

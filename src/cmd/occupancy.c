@@ -4,11 +4,13 @@
 #include "cmd.h"
 
 #include "sched/sched.h"
+#include "view/view.h"
 
 struct options {
     gs_gpu_choice gpu;
     int64_t threads, registers, shared_bytes, carveout, cluster;
-    bool json;
+    bool json, svg, html;
+    const char *output;
 };
 
 static const gs_option option_table[] = {
@@ -17,13 +19,16 @@ static const gs_option option_table[] = {
     GS_INT_REQUIRED(struct options, "threads", threads, "N", 1, 65536, "threads of a block"),
     GS_INT_REQUIRED(struct options, "registers", registers, "N", 1, 65536,
                     "registers of a thread, as the compiler reports them"),
-    GS_INT(struct options, "shared", shared_bytes, "BYTES", 0, INT32_MAX,
-           "shared memory of a block, static and dynamic together (default 0)"),
+    GS_SIZE(struct options, "shared", shared_bytes, 0, INT32_MAX,
+            "shared memory of a block, static and dynamic together, such as 200K (default 0)"),
     GS_INT(struct options, "carveout", carveout, "PERCENT", 0, 100,
            "the shared-memory carve-out that the program sets (default: the largest)"),
     GS_INT(struct options, "cluster", cluster, "N", 2, GS_MAX_SMS,
            "also say how many clusters of N blocks an empty GPU takes"),
     GS_FLAG(struct options, "json", json, "write gridsmith.occupancy/1"),
+    GS_FLAG(struct options, "svg", svg, "draw blocks per SM over threads, registers and shared memory"),
+    GS_FLAG(struct options, "html", html, "the same as a page in which the three can be changed"),
+    GS_OUTPUT(struct options, output, "write the picture or the page to FILE instead of standard output"),
 };
 
 struct resource {
@@ -100,6 +105,24 @@ static gs_code print_json(const gs_gpu *gpu, const struct options *options, cons
     return gs_print_text(&text, GS_OK, error);
 }
 
+/* The picture, or the page. */
+static gs_code draw(const struct options *options, const gs_gpu *gpu, const gs_shape *shape, gs_error *error) {
+    gs_output output;
+    gs_code code = gs_output_open(&output, options->output, error);
+    if (code != GS_OK)
+        return code;
+    gs_text text = {.sink = output.file};
+    if (options->svg)
+        gs_put_occupancy_svg(&text, gpu, shape);
+    else
+        code = gs_put_occupancy_html(&text, gpu, shape, error);
+    code = gs_print_text(&text, code, error);
+    if (code == GS_OK)
+        return gs_output_keep(&output, error);
+    gs_output_drop(&output);
+    return code;
+}
+
 static int print(const struct options *options, gs_error *error) {
     gs_gpu *gpu = gs_choose_gpu(&options->gpu, NULL, error);
     if (!gpu)
@@ -121,6 +144,9 @@ static int print(const struct options *options, gs_error *error) {
         fprintf(stderr, "gridsmith: the kernel can never run on %s: %s\n", gpu->name,
                 gs_error_text(error, text, sizeof text));
         status = 1;
+    } else if (options->svg || options->html) {
+        if (draw(options, gpu, &shape, error) != GS_OK)
+            status = gs_report(error);
     } else if (options->json) {
         if (print_json(gpu, options, &occupancy, clusters, error) != GS_OK)
             status = gs_report(error);
@@ -132,10 +158,14 @@ static int print(const struct options *options, gs_error *error) {
 }
 
 static int run(const gs_command *command, void *given, const gs_words *words) {
+    const struct options *options = given;
     gs_error error = {.code = GS_OK};
-    (void)command;
     (void)words;
-    return print(given, &error);
+    if (options->json + options->svg + options->html > 1)
+        return gs_usage(command, "--json, --svg and --html exclude each other");
+    if (options->output && !options->svg && !options->html)
+        return gs_usage(command, "--output goes with --svg and --html");
+    return print(options, &error);
 }
 
 const gs_command gs_command_occupancy = {
@@ -143,7 +173,8 @@ const gs_command gs_command_occupancy = {
     .summary = "How many blocks of one kernel an SM takes, and which resource says so.",
     .usage = "--gpu NAME --threads N --registers N [options]",
     .details = "Exit code 1: the kernel can never run on this GPU.\n\n"
-               "  gridsmith occupancy --gpu rtx3090 --threads 512 --registers 32 --shared 32768\n",
+               "  gridsmith occupancy --gpu rtx3090 --threads 512 --registers 32 --shared 32768\n"
+               "  gridsmith occupancy --gpu h200 --threads 256 --registers 64 --html -o occupancy.html\n",
     .options = option_table,
     .option_count = GS_COUNT(option_table),
     .options_size = sizeof(struct options),

@@ -103,17 +103,22 @@ static parsed add_word(gs_words *words, const char *word) {
     return PARSED;
 }
 
-static parsed store_int(const gs_command *command, const gs_option *option, int64_t *into, const char *value) {
+static bool parse_int(const char *text, int64_t *number) {
     char *end;
     errno = 0;
-    long long number = strtoll(value, &end, 10);
-    if (errno || end == value || *end || number < option->least || number > option->most) {
-        gs_usage(command, "--%s takes a whole number from %lld to %lld, not \"%s\"", option->name,
-                 (long long)option->least, (long long)option->most, value);
-        return PARSED_WRONG;
-    }
-    *into = number;
-    return PARSED;
+    *number = strtoll(text, &end, 10);
+    return !errno && end != text && !*end;
+}
+
+static parsed store_int(const gs_command *command, const gs_option *option, int64_t *into, const char *value) {
+    bool is_size = option->type == GS_OPTION_SIZE;
+    bool is_read = is_size ? gs_parse_bytes(value, into) : parse_int(value, into);
+    if (is_read && *into >= option->least && *into <= option->most)
+        return PARSED;
+    gs_usage(command, "--%s takes %s from %lld to %lld, not \"%s\"", option->name,
+             is_size ? "a size, such as 4096 or 200K," : "a whole number", (long long)option->least,
+             (long long)option->most, value);
+    return PARSED_WRONG;
 }
 
 static parsed store(struct line *line, const gs_option *option, const char *value) {
@@ -127,10 +132,21 @@ static parsed store(struct line *line, const gs_option *option, const char *valu
         *(const char **)at = value;
         return PARSED;
     case GS_OPTION_INT:
+    case GS_OPTION_SIZE:
         return store_int(line->command, option, at, value);
     case GS_OPTION_LIST:
         return add_word(at, value);
     }
+    return PARSED_WRONG;
+}
+
+static parsed refuse_unknown(const gs_command *command, const char *word) {
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(word + strspn(word, "-"), "="), word + strspn(word, "-"));
+    gs_similar similar = {.word = name};
+    for (size_t i = 0; i < command->option_count && word[1] == '-'; i++)
+        gs_similar_try(&similar, command->options[i].name);
+    gs_usage(command, "unknown option %.80s%s", word, gs_similar_words(&similar));
     return PARSED_WRONG;
 }
 
@@ -146,10 +162,8 @@ static parsed parse_option(struct line *line) {
         option = find_letter(line->command, word[1]);
         value = word[2] ? word + 2 : NULL;
     }
-    if (!option) {
-        gs_usage(line->command, "unknown option %s", word);
-        return PARSED_WRONG;
-    }
+    if (!option)
+        return refuse_unknown(line->command, word);
     if (option->type == GS_OPTION_FLAG && value) {
         gs_usage(line->command, "--%s takes no value", option->name);
         return PARSED_WRONG;

@@ -11,7 +11,7 @@
 
 struct options {
     gs_gpu_choice gpu;
-    bool json, csv, svg, trace, explain;
+    bool json, csv, svg, html, trace, explain;
     bool follow, compare, placed;
     int64_t top;
     int64_t turn;
@@ -34,10 +34,35 @@ static const gs_option option_table[] = {
     GS_FLAG(struct options, "json", json, "write the runs with \"placed\", one line each"),
     GS_FLAG(struct options, "csv", csv, "write one row per block"),
     GS_FLAG(struct options, "svg", svg, "draw it: SMs down, time or launches across, one color per kernel"),
+    GS_FLAG(struct options, "html", html, "write a page that shows it in a browser: zoom, search, occupancy, waits"),
     GS_FLAG(struct options, "trace", trace, "write a Chrome trace, for ui.perfetto.dev"),
     GS_INT(struct options, "run", only, "N", 1, INT64_MAX, "only the Nth run of the file, from 1"),
     GS_OUTPUT(struct options, output, "write to FILE instead of standard output"),
 };
+
+/* ---- a comparison ---- */
+
+/* The prediction beside the measurement. */
+static gs_code put_comparison(const struct options *options, gs_text *text, const gs_gpu *gpu, const gs_run *run,
+                              const gs_timeline *timeline, gs_error *error) {
+    gs_wait_sums sums = {0};
+    gs_program_compared compared = {0};
+    gs_timeline followed = {0};
+    gs_code code = gs_timeline_follow(gpu, run, timeline, &followed, error);
+    if (code == GS_OK)
+        code = gs_wait_sums_of(run, timeline, &sums, error);
+    if (code == GS_OK)
+        code = gs_program_compare(run, timeline, &followed, &compared, error);
+    if (code == GS_OK && !compared.launches)
+        code = gs_fail(error, GS_E_USAGE, "nothing was measured: no launch has both start_us and end_us");
+    gs_comparison comparison = {gpu, run, timeline, &followed, &sums, &compared, options->top};
+    if (code == GS_OK)
+        code = (options->json ? gs_put_comparison_json : gs_put_comparison)(text, &comparison, error);
+    gs_timeline_clear(&followed);
+    gs_wait_sums_clear(&sums);
+    gs_program_compared_clear(&compared);
+    return code;
+}
 
 /* ---- one run ---- */
 
@@ -45,44 +70,67 @@ static void show_progress(void *user, int64_t blocks, int64_t total) {
     gs_progress_show(user, blocks, total);
 }
 
+/* A program of which too many blocks would be drawn: its launches only. */
+static gs_run *play_to_draw(const gs_gpu *gpu, const gs_run *run, gs_played *played, gs_error *error) {
+    gs_gpu *recorded_on = run->gpu && strcmp(run->gpu, gpu->name) != 0 ? gs_gpu_open(run->gpu, NULL) : NULL;
+    gs_code code = gs_timeline_play(gpu, recorded_on ? recorded_on : gpu, run, NULL, &played->timeline, error);
+    gs_gpu_free(recorded_on);
+    return code == GS_OK ? gs_run_copy(run, error) : NULL;
+}
+
+static int64_t count_blocks(const gs_run *run) {
+    int64_t blocks = 0;
+    for (size_t i = 0; i < run->launches.count; i++)
+        blocks += run->launches.data[i].blocks;
+    return blocks;
+}
+
+/* What pictures show: also why blocks wait, which is worth its time only for few launches; and what was measured. */
+static gs_run *predict_to_draw(gs_view *view, const gs_gpu *gpu, const gs_run *run, gs_predict_options *request,
+                               gs_played *played, gs_error *error) {
+    enum { MOST_EXPLAINED = 1000, MOST_DRAWN = 20000000 };
+    int64_t blocks = count_blocks(run);
+    request->explain = run->events.count <= MOST_EXPLAINED;
+    view->measured = run;
+    view->played = played;
+    if (blocks > MOST_DRAWN && !request->follow && gs_run_is_program(run))
+        return play_to_draw(gpu, run, played, error);
+    if (blocks <= MOST_DRAWN)
+        return gs_predict_played(gpu, run, request, played, error);
+    gs_fail(error, GS_E_USAGE, "the run has %lld blocks, and at most %d can be drawn; the table has no limit",
+            (long long)blocks, MOST_DRAWN);
+    return NULL;
+}
+
 static gs_code predict_run(const struct options *options, const gs_format *format, gs_view *view, const gs_gpu *gpu,
                            const gs_run *run, gs_error *error) {
     gs_progress progress;
+    gs_played played = {0};
+    gs_text report = {0};
     gs_predict_options request = {.explain = options->explain,
                                   .progress = show_progress,
                                   .user = &progress,
                                   .follow = options->follow,
                                   .turn = (int)options->turn};
     gs_progress_start(&progress, "placing blocks");
-    gs_run *prediction = (format->is_brief ? gs_predict_brief : gs_predict)(gpu, run, &request, error);
+    gs_run *prediction = format->wants_played ? predict_to_draw(view, gpu, run, &request, &played, error)
+                         : format->is_brief   ? gs_predict_brief(gpu, run, &request, error)
+                                              : gs_predict(gpu, run, &request, error);
     gs_progress_end(&progress);
-    if (!prediction)
-        return error->code;
-    gs_code code = format->run(view, gpu, prediction, error);
-    view->runs++;
+    gs_code code = prediction ? GS_OK : error->code;
+    if (code == GS_OK && options->compare)
+        code = put_comparison(options, &report, gpu, run, &played.timeline, error);
+    view->report = &report;
+    if (code == GS_OK)
+        code = format->run(view, gpu, prediction, error);
+    view->runs += code == GS_OK;
+    gs_text_free(&report);
     gs_run_free(prediction);
+    gs_played_clear(&played);
     return code;
 }
 
 /* ---- a recorded program ---- */
-
-/* The prediction beside the measurement. */
-static gs_code put_comparison(const struct options *options, gs_text *text, const gs_gpu *gpu, const gs_run *run,
-                              const gs_timeline *timeline, gs_error *error) {
-    gs_wait_sums sums = {0};
-    gs_program_compared compared = {0};
-    gs_code code = gs_wait_sums_of(run, timeline, &sums, error);
-    if (code == GS_OK)
-        code = gs_program_compare(run, timeline, &compared, error);
-    if (code == GS_OK && !compared.launches)
-        code = gs_fail(error, GS_E_USAGE, "nothing was measured: no launch has both start_us and end_us");
-    gs_comparison comparison = {gpu, run, timeline, &sums, &compared, options->top};
-    if (code == GS_OK)
-        code = (options->json ? gs_put_comparison_json : gs_put_comparison)(text, &comparison, error);
-    gs_wait_sums_clear(&sums);
-    gs_program_compared_clear(&compared);
-    return code;
-}
 
 static gs_code put_timeline(const struct options *options, gs_view *view, const gs_gpu *gpu, const gs_run *run,
                             const gs_timeline *timeline, gs_error *error) {
@@ -121,7 +169,7 @@ static gs_code predict_one(const struct options *options, const gs_format *forma
                            const gs_run *run, gs_error *error) {
     if (is_timeline(options, format, run))
         return predict_program(options, view, gpu, run, error);
-    if (options->compare)
+    if (options->compare && !(format == &gs_format_html && gs_run_is_program(run)))
         return gs_fail(error, GS_E_USAGE, "--compare needs a recorded program: launches with start_us and end_us");
     return predict_run(options, format, view, gpu, run, error);
 }
@@ -195,6 +243,7 @@ static const gs_format *choose_format(const struct options *options) {
     } formats[] = {{options->json, &gs_format_json},
                    {options->csv, &gs_format_csv},
                    {options->svg, &gs_format_svg},
+                   {options->html, &gs_format_html},
                    {options->trace, &gs_format_trace}};
     const gs_format *chosen = NULL;
     for (size_t i = 0; i < GS_COUNT(formats); i++) {
@@ -211,9 +260,10 @@ static int run(const gs_command *command, void *given, const gs_words *files) {
     const gs_format *format = choose_format(options);
     gs_error error = {.code = GS_OK};
     if (!format)
-        return gs_usage(command, "--json, --csv, --svg and --trace exclude each other");
-    if (options->compare && (options->placed || options->explain || (format != &gs_format_table && !options->json)))
-        return gs_usage(command, "--compare goes with the table and with --json");
+        return gs_usage(command, "--json, --csv, --svg, --html and --trace exclude each other");
+    bool may_compare = format == &gs_format_table || format == &gs_format_json || format == &gs_format_html;
+    if (options->compare && (options->placed || options->explain || options->follow || !may_compare))
+        return gs_usage(command, "--compare goes with the table, with --json and with --html");
     if (options->explain && format != &gs_format_table)
         return gs_usage(command, "--explain goes with the table");
     return predict_file(options, format, files->data[0], &error) == GS_OK ? 0 : gs_report(&error);

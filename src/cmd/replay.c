@@ -6,8 +6,9 @@
 
 struct options {
     gs_gpu_choice gpu;
-    bool json;
+    bool json, html;
     int64_t most_listed;
+    const char *output;
 };
 
 static const gs_option option_table[] = {
@@ -15,6 +16,9 @@ static const gs_option option_table[] = {
     GS_INT(struct options, "mismatches", most_listed, "N", 0, INT64_MAX,
            "print the places of the first N runs that differ"),
     GS_FLAG(struct options, "json", json, "write gridsmith.score/1, one line"),
+    GS_FLAG(struct options, "html", html,
+            "write a page that shows the runs that differ, or the first ones if none does"),
+    GS_OUTPUT(struct options, output, "write the page to FILE instead of standard output"),
 };
 
 /* What was found so far, over all files. */
@@ -22,7 +26,14 @@ struct result {
     gs_scores scores;
     gs_text differing; /* the runs to name, a line each */
     int64_t runs, differ, uncovered;
+    gs_campaign_page exact, differing_runs; /* for --html */
 };
+
+/* A page shows the runs that differ, or if none does, the first ones. */
+static gs_code keep_for_page(struct result *result, const gs_gpu *gpu, const gs_run *run, const gs_run *predicted,
+                             bool exact, gs_error *error) {
+    return gs_campaign_page_add(exact ? &result->exact : &result->differing_runs, gpu, run, predicted, error);
+}
 
 static void put_differing(gs_text *text, const char *path, const gs_run *run) {
     gs_text_add(text, "differs: %s:%ld", gs_input_name(path), run->source.line);
@@ -51,6 +62,8 @@ static gs_code replay_run(const struct options *options, const char *path, const
     code = gs_scores_add(&result->scores, run, predicted, &exact, error);
     if (!exact && result->differ++ < options->most_listed)
         put_differing(&result->differing, path, run);
+    if (code == GS_OK && options->html)
+        code = keep_for_page(result, gpu, run, predicted, exact, error);
     gs_run_free(predicted);
     return code;
 }
@@ -78,6 +91,25 @@ static gs_code replay_file(const struct options *options, const char *path, stru
     return code;
 }
 
+static gs_code write_page(const struct options *options, const struct result *result, gs_error *error) {
+    gs_output output;
+    gs_text report = {0};
+    gs_code code = gs_output_open(&output, options->output, error);
+    if (code != GS_OK)
+        return code;
+    gs_text text = {.sink = output.file};
+    gs_put_scores(&report, &result->scores);
+    if (result->differing.count)
+        gs_text_put(&report, result->differing.data, result->differing.count);
+    gs_put_campaign_page(&text, result->differ ? &result->differing_runs : &result->exact, &report);
+    gs_text_free(&report);
+    code = gs_print_text(&text, GS_OK, error);
+    if (code == GS_OK)
+        return gs_output_keep(&output, error);
+    gs_output_drop(&output);
+    return code;
+}
+
 static gs_code print_result(const struct options *options, const struct result *result, gs_error *error) {
     gs_text text = {.sink = stdout};
     if (options->json) {
@@ -98,7 +130,8 @@ static gs_code print_result(const struct options *options, const struct result *
 }
 
 static int replay_files(const struct options *options, const gs_words *files) {
-    struct result result = {0};
+    enum { MOST_SHOWN = 200, MOST_EXACT = 20 };
+    struct result result = {.exact = {.most = MOST_EXACT}, .differing_runs = {.most = MOST_SHOWN}};
     gs_error error = {.code = GS_OK};
     gs_progress progress;
     gs_code code = GS_OK;
@@ -107,16 +140,22 @@ static int replay_files(const struct options *options, const gs_words *files) {
         code = replay_file(options, files->data[i], &result, &progress, &error);
     gs_progress_end(&progress);
     if (code == GS_OK)
-        code = print_result(options, &result, &error);
+        code = (options->html ? write_page : print_result)(options, &result, &error);
     int status = code != GS_OK ? gs_report(&error) : result.differ ? 1 : 0;
     gs_scores_free(&result.scores);
     gs_text_free(&result.differing);
+    gs_text_free(&result.exact.scenes);
+    gs_text_free(&result.differing_runs.scenes);
     return status;
 }
 
 static int run(const gs_command *command, void *given, const gs_words *files) {
-    (void)command;
-    return replay_files(given, files);
+    const struct options *options = given;
+    if (options->json && options->html)
+        return gs_usage(command, "--json and --html exclude each other");
+    if (options->output && !options->html)
+        return gs_usage(command, "--output goes with --html");
+    return replay_files(options, files);
 }
 
 const gs_command gs_command_replay = {
@@ -126,7 +165,8 @@ const gs_command gs_command_replay = {
     .details =
         "A launch is exact when the right number of its blocks is on every SM and the right number waits; a run\n"
         "is scored up to and including its first launch that waits. Exit code 0: all exact; 1: some differ.\n\n"
-        "  gridsmith replay corpus/h200-starter.jsonl.gz\n",
+        "  gridsmith replay corpus/h200-starter.jsonl.gz\n"
+        "  gridsmith replay --html -o differing.html recordings.jsonl\n",
     .options = option_table,
     .option_count = GS_COUNT(option_table),
     .options_size = sizeof(struct options),

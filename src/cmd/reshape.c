@@ -74,11 +74,13 @@ static int write_form(const struct options *options, const gs_ptx_file *file, co
     return status;
 }
 
-/* "yes", "no", or "yes, for blocks that are a multiple of 32 wide". */
+/* "yes", "no", or "yes, for blocks that are a multiple of 32 wide", or "for grids of one row". */
 static const char *words_of(json_t *form) {
     if (!json_is_true(json_object_get(form, "accepted")))
         return "no";
-    return json_is_true(json_object_get(form, "needs_whole_rows")) ? "32x" : "yes";
+    if (json_is_true(json_object_get(form, "needs_whole_rows")))
+        return "32x";
+    return json_is_true(json_object_get(form, "needs_one_row")) ? "1 row" : "yes";
 }
 
 static void print_list(const gs_text *text, const gs_ptx_list_counts *counts) {

@@ -14,45 +14,32 @@
 #include <string.h>
 #include <unistd.h>
 
+static const char slice_us[] = "20"; /* of best-effort programs */
+
 struct options {
-    const char *memory, *socket;
-    int64_t hold, ahead, sms, long_sms;
+    const char *socket;
+    int64_t memory;
+    int64_t weight, hold, ahead, slice, sms;
     bool latency, best_effort;
 };
 
 static const gs_option option_table[] = {
     GS_FLAG(struct options, "latency", latency, "its requests must be fast: best-effort programs wait for it"),
     GS_FLAG(struct options, "best-effort", best_effort, "it uses what latency programs leave"),
-    GS_TEXT(struct options, "memory", memory, "BYTES",
-            "device memory that it may have (K, M, G and T are powers of 1024); beyond it, allocations fail"),
+    GS_INT(struct options, "weight", weight, "N", 1, 1000,
+           "its share among the programs of its class, in proportion to theirs (default 100)"),
+    GS_SIZE(struct options, "memory", memory, 1, INT64_MAX,
+            "device memory that it may have, such as 16G; beyond it, allocations fail"),
     GS_INT(struct options, "sms", sms, "N", 1, 1024, "SMs that it may use; needs MPS"),
     GS_INT(struct options, "hold", hold, "MS", 1, 10000,
            "a request that takes longer does not hold others any more (default: 10 times the longest, 20 to 1000)"),
     GS_INT(struct options, "ahead", ahead, "US", 1, 1000000,
            "best-effort work between two looks at latency programs (default 50)"),
-    GS_INT(struct options, "long-sms", long_sms, "N", 1, 1024,
-           "SMs that long best-effort kernels may use, so that a request finds others (default: all)"),
+    GS_INT(
+        struct options, "slice", slice, "US", 1, 1000000,
+        "time slices of the GPU for it, without MPS (default: 20 for a best-effort program beside a latency program)"),
     GS_SOCKET_OPTION(struct options, socket),
 };
-
-/* ---- memory ---- */
-
-/* False: it is not a size. */
-static bool parse_bytes(const char *text, uint64_t *bytes) {
-    static const char units[] = "KMGT";
-    char *end;
-    errno = 0;
-    *bytes = strtoull(text, &end, 10);
-    if (end == text || text[0] == '-' || errno)
-        return false;
-    const char *unit = *end ? strchr(units, *end) : NULL;
-    int shift = unit ? 10 * (int)(unit - units + 1) : 0;
-    end += unit != NULL;
-    if (*end || !*bytes || *bytes > UINT64_MAX >> shift)
-        return false;
-    *bytes <<= shift;
-    return true;
-}
 
 /* ---- where the libraries are ---- */
 
@@ -118,7 +105,7 @@ static void set_sms(int64_t sms, const json_t *status, bool has_mps) {
     }
 }
 
-/* Under MPS, a part of the SMs and a lower priority. */
+/* Under MPS, a part of the SMs and a lower priority; without it, short time slices. */
 static void set_mps(const struct options *options) {
     gs_error error = {.code = GS_OK};
     char *text = NULL;
@@ -126,6 +113,8 @@ static void set_mps(const struct options *options) {
     bool has_mps = find_mps(status);
     if (options->best_effort && has_mps)
         setenv("CUDA_MPS_CLIENT_PRIORITY", "1", 0);
+    if (options->best_effort && !has_mps && !options->slice)
+        setenv("GRIDSMITH_SLICE_US", slice_us, 0);
     if (options->sms)
         set_sms(options->sms, status, has_mps);
     json_decref(status);
@@ -141,17 +130,18 @@ static void set_number(const char *variable, int64_t value) {
         setenv(variable, text, 1);
 }
 
-static gs_code prepare(const struct options *options, uint64_t memory_bytes, gs_error *error) {
+static gs_code prepare(const struct options *options, gs_error *error) {
     char folder[1100];
     if (!find_gate(folder, sizeof folder))
         return gs_fail(error, GS_E_IO,
                        "the libcuda.so.1 of gridsmith is not installed: set GRIDSMITH_GATE to its folder");
     name_driver();
     setenv("GRIDSMITH_CLASS", options->latency ? "latency" : "best-effort", 1);
-    set_number("GRIDSMITH_MEMORY", (int64_t)memory_bytes);
+    set_number("GRIDSMITH_WEIGHT", options->weight);
+    set_number("GRIDSMITH_MEMORY", options->memory);
     set_number("GRIDSMITH_HOLD_MS", options->hold);
     set_number("GRIDSMITH_AHEAD_US", options->ahead);
-    set_number("GRIDSMITH_LONG_SMS", options->long_sms);
+    set_number("GRIDSMITH_SLICE_US", options->slice);
     if (options->socket)
         setenv("GRIDSMITH_SOCKET", options->socket, 1);
     set_mps(options);
@@ -174,12 +164,9 @@ static gs_code become(const gs_words *words, gs_error *error) {
 static int run(const gs_command *command, void *given, const gs_words *words) {
     const struct options *options = given;
     gs_error error = {.code = GS_OK};
-    uint64_t memory_bytes = 0;
     if (options->latency == options->best_effort)
         return gs_usage(command, "give one class: --latency or --best-effort");
-    if (options->memory && !parse_bytes(options->memory, &memory_bytes))
-        return gs_usage(command, "--memory takes a size such as 16G, not \"%.40s\"", options->memory);
-    if (prepare(options, memory_bytes, &error) == GS_OK)
+    if (prepare(options, &error) == GS_OK)
         become(words, &error);
     return gs_report(&error);
 }

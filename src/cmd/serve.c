@@ -16,7 +16,8 @@ static const gs_option option_table[] = {
     GS_TEXT(struct options, "device", device, "cuda:N|host",
             "the GPU, or the CPU in place of one (default: cuda:0, or host where there is no GPU)"),
     GS_TEXT(struct options, "socket", socket, "PATH",
-            "where clients connect (default: $GRIDSMITH_SOCKET, or gridsmith.sock in $XDG_RUNTIME_DIR)"),
+            "where clients connect (default: $GRIDSMITH_SOCKET, or gridsmith.sock in $XDG_RUNTIME_DIR or "
+            "/tmp/gridsmith-UID)"),
     GS_TEXT(struct options, "limit", limit, "SECONDS",
             "a kernel that runs longer is stopped, and with it the worker (default 60)"),
     GS_TEXT(struct options, "metrics", metrics, "ADDRESS:PORT", "serve metrics for Prometheus there, over HTTP"),

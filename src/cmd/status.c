@@ -28,13 +28,15 @@ static const char *word(const json_t *object, const char *key) {
     return found ? found : "";
 }
 
-/* The same client or program in the status before, or NULL. */
-static const json_t *find_client(const json_t *before, const char *list, double process, const char *name) {
+/* The same client or program in the status before, or NULL. A process may have several of the same name: they did not
+   come at the same time. */
+static const json_t *find_same(const json_t *before, const char *list, const json_t *client) {
     size_t i;
-    json_t *client;
-    json_array_foreach(json_object_get(before, list), i, client) {
-        if (number(client, "process") == process && strcmp(word(client, "name"), name) == 0)
-            return client;
+    json_t *old;
+    json_array_foreach(json_object_get(before, list), i, old) {
+        if (json_equal(json_object_get(old, "process"), json_object_get(client, "process")) &&
+            json_equal(json_object_get(old, "opened_ns"), json_object_get(client, "opened_ns")))
+            return old;
     }
     return NULL;
 }
@@ -112,7 +114,7 @@ static void print_limits(const json_t *status) {
 
 /* Rates are since `before`; NULL: since the daemon was started. */
 static void print_client(const json_t *client, const json_t *before, double seconds) {
-    const json_t *old = find_client(before, "clients", number(client, "process"), word(client, "name"));
+    const json_t *old = find_same(before, "clients", client);
     double launches = number(client, "launches") - number(old, "launches");
     double served = number(client, "served_sm_ns") - number(old, "served_sm_ns");
     double copied = number(client, "copied_bytes") - number(old, "copied_bytes");
@@ -126,8 +128,17 @@ static void print_client(const json_t *client, const json_t *before, double seco
 
 /* ---- programs of `gridsmith run` ---- */
 
+/* The kernels of a best-effort program that no wait can divide. */
+static void print_long_kernels(const json_t *program) {
+    size_t i;
+    json_t *kernel;
+    json_array_foreach(json_object_get(program, "long_kernels"), i, kernel) {
+        printf("%8s   %9.1f us at a time: %.100s\n", "", number(kernel, "us"), word(kernel, "name"));
+    }
+}
+
 static void print_program(const json_t *program, const json_t *before, double seconds) {
-    const json_t *old = find_client(before, "programs", number(program, "process"), word(program, "name"));
+    const json_t *old = find_same(before, "programs", program);
     const json_t *requests = json_object_get(program, "requests"), *old_requests = json_object_get(old, "requests");
     double launches =
         number(program, "launches") + number(program, "graphs") - number(old, "launches") - number(old, "graphs");
@@ -145,7 +156,10 @@ static void print_program(const json_t *program, const json_t *before, double se
                number(program, "memory_limit_bytes") / 1048576);
     if (json_is_true(json_object_get(program, "is_ungated")))
         printf("  (cannot wait)");
+    if (number(program, "weight") != 100)
+        printf("  weight %.0f", number(program, "weight"));
     printf("\n");
+    print_long_kernels(program);
 }
 
 static void print_programs(const json_t *status, const json_t *before, double seconds) {

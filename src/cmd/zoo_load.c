@@ -71,7 +71,7 @@ static int choose_kernel(struct group *group, struct application *app, const cha
     app->kernel = gs_zoo_find(name);
     app->repeat = (uint32_t)group->options->repeat;
     if (!app->kernel)
-        return gs_usage(group->command, "there is no kernel \"%.40s\"; 'gridsmith zoo list' lists them", name);
+        return gs_zoo_unknown(group->command, name);
     if (word[length]) {
         char *end;
         long repeat = strtol(word + length + 1, &end, 10);

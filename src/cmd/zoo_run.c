@@ -35,6 +35,14 @@ static struct experiment new_experiment(const gs_zoo_options *options) {
                                         .seconds = (uint32_t)options->seconds}};
 }
 
+int gs_zoo_unknown(const gs_command *command, const char *name) {
+    gs_similar similar = {.word = name};
+    for (size_t i = 0; gs_zoo_at(i); i++)
+        gs_similar_try(&similar, gs_zoo_at(i)->name);
+    return gs_usage(command, "there is no kernel \"%.40s\"%s; 'gridsmith zoo list' lists them", name,
+                    gs_similar_words(&similar));
+}
+
 /* Kernels by name; "all" is all of them. 0: done. */
 static int choose_kernels(const gs_command *command, const gs_words *names, struct experiment *experiment) {
     size_t all = 0;
@@ -45,7 +53,7 @@ static int choose_kernels(const gs_command *command, const gs_words *names, stru
         const gs_zoo_kernel *kernel = gs_zoo_find(names->data[i]);
         bool is_all = strcmp(names->data[i], "all") == 0;
         if (!kernel && !is_all)
-            return gs_usage(command, "there is no kernel \"%.40s\"; 'gridsmith zoo list' lists them", names->data[i]);
+            return gs_zoo_unknown(command, names->data[i]);
         for (size_t k = 0; k < all && is_all; k++)
             experiment->kernels[experiment->kernel_count++] = gs_zoo_at(k);
         if (!is_all)

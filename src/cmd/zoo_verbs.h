@@ -13,6 +13,9 @@ typedef struct gs_zoo_options {
 
 enum { GS_ZOO_APPLICATIONS = 8 }; /* the most that 'load' runs at a time */
 
+/* Says that there is no such kernel; returns the exit code. */
+int gs_zoo_unknown(const gs_command *command, const char *name);
+
 gs_command_function gs_zoo_run_verb, gs_zoo_bench_verb, gs_zoo_load_verb, gs_zoo_launch_verb;
 
 #endif

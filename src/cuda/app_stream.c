@@ -45,15 +45,15 @@ static gs_code wait(gs_app_stream *stream, gs_error *error) {
     return failed ? gs_fail(error, GS_E_KERNEL, "a kernel failed (CUDA error %d)", failed) : GS_OK;
 }
 
-/* The synchronous copies of the driver do not wait for our stream. */
 static gs_code copy_in(gs_app_stream *stream, uint64_t to, const void *from, size_t bytes, gs_error *error) {
     const struct cuda_stream *inside = stream->inside;
-    gs_code code = wait(stream, error);
-    if (code != GS_OK || !bytes)
-        return code;
-    return gs_cuda_check(&inside->cuda->api, inside->cuda->api.copy_in(to, from, bytes), "copying to the GPU", error);
+    const cu_api *api = &inside->cuda->api;
+    int failed = bytes ? api->copy_in_later(to, from, bytes, inside->cuda->stream) : 0;
+    gs_code code = gs_cuda_check(api, failed, "copying to the GPU", error);
+    return code == GS_OK ? wait(stream, error) : code;
 }
 
+/* The synchronous copy of the driver does not wait for our stream. */
 static gs_code copy_out(gs_app_stream *stream, void *to, uint64_t from, size_t bytes, gs_error *error) {
     const struct cuda_stream *inside = stream->inside;
     gs_code code = wait(stream, error);

@@ -84,7 +84,8 @@ typedef struct cu_launch {
     unsigned attribute_count;
 } cu_launch;
 
-/* Name in the table, symbol, parameters. All return 0 for success. */
+/* Name in the table, symbol, parameters. All return 0 for success. cuMemcpyHtoD is left out: it returns when the bytes
+   are on their way, and a kernel on a stream of ours does not wait for them. Copies go through the stream. */
 #define CU_SYMBOLS(X)                                                                                                  \
     X(init, cuInit, (unsigned))                                                                                        \
     X(driver_version, cuDriverGetVersion, (int *))                                                                     \
@@ -115,7 +116,6 @@ typedef struct cu_launch {
     X(free, cuMemFree_v2, (cu_pointer))                                                                                \
     X(set_bytes, cuMemsetD8_v2, (cu_pointer, unsigned char, size_t))                                                   \
     X(write_word, cuStreamWriteValue32_v2, (cu_stream, cu_pointer, unsigned, unsigned))                                \
-    X(copy_in, cuMemcpyHtoD_v2, (cu_pointer, const void *, size_t))                                                    \
     X(copy_out, cuMemcpyDtoH_v2, (void *, cu_pointer, size_t))                                                         \
     X(pool_set, cuMemPoolSetAttribute, (cu_pool, int, void *))                                                         \
     X(alloc_later, cuMemAllocAsync, (cu_pointer *, size_t, cu_stream))                                                 \

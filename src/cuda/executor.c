@@ -131,15 +131,17 @@ enum { QUEUE_AT = 0, NEXT_AT = 128, STOP_AT = 256, SMS_AT = 384, CONTROL_BYTES =
 
 static gs_code send_buffers(struct play *play, gs_error *error) {
     const cu_api *api = &play->cuda->api;
+    cu_stream stream = play->cuda->stream;
     const uint32_t zero[CONTROL_BYTES / 4] = {0};
     int failed = api->alloc(&play->control, CONTROL_BYTES);
-    failed = failed ? failed : api->copy_in(play->control, zero, sizeof zero);
+    failed = failed ? failed : api->copy_in_later(play->control, zero, sizeof zero, stream);
     for (size_t i = 0; i < play->work->buffers.count && !failed; i++) {
         const struct gs_work_buffer *buffer = &play->work->buffers.data[i];
         failed = api->alloc(&play->buffers[i], buffer->bytes ? buffer->bytes : 1);
         if (!failed && buffer->bytes)
-            failed = api->copy_in(play->buffers[i], buffer->data, buffer->bytes);
+            failed = api->copy_in_later(play->buffers[i], buffer->data, buffer->bytes, stream);
     }
+    failed = failed ? failed : api->stream_wait(stream);
     return gs_cuda_check(api, failed, "sending buffers to the GPU", error);
 }
 
@@ -214,8 +216,10 @@ static gs_code send_control(struct play *play, bool some, uint64_t next, gs_erro
     if (some)
         sms[0] |= 1u << gs_random_from(&play->random, 0, count < 32 ? count - 1 : 31);
     memcpy(control + NEXT_AT / 4, &next, sizeof next);
-    return gs_cuda_check(&play->cuda->api, play->cuda->api.copy_in(play->control, control, sizeof control),
-                         "preparing the queue", error);
+    const cu_api *api = &play->cuda->api;
+    int failed = api->copy_in_later(play->control, control, sizeof control, play->cuda->stream);
+    failed = failed ? failed : api->stream_wait(play->cuda->stream);
+    return gs_cuda_check(api, failed, "preparing the queue", error);
 }
 
 static gs_code run_confined(struct play *play, const cuda_kernel *kernel, gs_job_call *call, void **arguments,

@@ -208,6 +208,12 @@ static void name_uuid(const struct cuda *cuda, char *text, size_t size) {
     }
 }
 
+static void name_driver(const struct cuda *cuda, char *text, size_t size) {
+    int version = 0;
+    if (cuda->api.driver_version(&version) == 0)
+        snprintf(text, size, "CUDA %d.%d", version / 1000, version % 1000 / 10);
+}
+
 static gs_code open_memory(struct cuda *cuda, gs_error *error) {
     const cu_api *api = &cuda->api;
     void *memory = NULL;
@@ -270,6 +276,7 @@ static gs_code open_all(gs_device *device, const char *rest, gs_error *error) {
     if (code != GS_OK)
         return code;
     name_uuid(cuda, device->uuid, sizeof device->uuid);
+    name_driver(cuda, device->driver, sizeof device->driver);
     device->clusters = attribute(cuda, CU_DEVICE_CLUSTERS) ? 8 : 1;
     cuda->has_watchdog = pthread_create(&cuda->watchdog, NULL, watch, cuda) == 0;
     return cuda->has_watchdog ? GS_OK : gs_fail(error, GS_E_MEMORY, "cannot start a thread");
@@ -488,7 +495,7 @@ static cu_stream stream_of(const struct play *play, size_t number) {
 
 static bool is_programmatic(const struct play *play, const gs_launch *launch) {
     for (size_t i = launch->issue.after; i < (size_t)launch->issue.after + launch->issue.after_count; i++)
-        if (play->run->edges.data[i].when == GS_AT_TRIGGER)
+        if (play->run->edges.data[i].when != GS_AT_END)
             return true;
     return false;
 }

@@ -63,6 +63,7 @@ struct gs_device {
     gs_gpu *gpu;      /* its description: the limits, and the mechanisms as far as they are known */
     int32_t clusters; /* the largest cluster it can launch; 1: none */
     char uuid[48];    /* of a real GPU, as nvidia-smi prints it, or "" */
+    char driver[24];  /* the CUDA version of its driver, or "" */
     void *inside;     /* private to the kind of device */
 };
 

@@ -1,6 +1,7 @@
 /*
  * fuzz.h: campaigns: generate, play, predict, compare, shrink, fit, survey.
  *
+ *   gs_shard      parts of a campaign, for many GPUs (shard.c), and how they become one file (merge.c)
  *   gs_journal    the file of the recordings of a campaign (journal.c)
  *   gs_campaign   random runs on a device, each compared with its prediction (campaign.c)
  *   gs_shrink     makes a run on which device and model differ as small as possible (shrink.c)
@@ -16,12 +17,42 @@
 #include "bound/bound.h"
 #include "device/device.h"
 
+/* ---- shards: a campaign in parts ---- */
+
+enum { GS_MOST_SHARDS = 1000000 };
+
+/* Shard `number` of `of`, from 1; 1 of 1 is the whole campaign, and so is {0, 0}. */
+typedef struct gs_shard {
+    int64_t number, of;
+} gs_shard;
+
+/* "3/64". False: it is something else. */
+bool gs_shard_parse(const char *text, gs_shard *shard);
+/* The first of its runs, and how many it has of a campaign of `count`. */
+int64_t gs_shard_begin(const gs_shard *shard, int64_t count);
+int64_t gs_shard_count(const gs_shard *shard, int64_t count);
+/* The name of its file: "fuzz-seed1-shard03of64.jsonl". */
+void gs_shard_name(const gs_shard *shard, const char *command, uint64_t seed, char *name, size_t size);
+
+/* Whether a line says of which campaign the runs behind it are. */
+bool gs_is_campaign_line(const char *line, size_t count);
+/* Whether two such lines are the same up to a key: "count": the same settings; "shard": the same campaign; "gpus": also
+   the same shard. */
+bool gs_campaign_line_same(const char *one, const char *two, const char *until);
+
 /* ---- journal: a file of runs, one per line, that can be used after a crash ---- */
 
 typedef struct gs_journal gs_journal;
 
-/* Makes a new file, or with `resume` also opens an existing one to continue it. The caller closes it. */
-gs_journal *gs_journal_open(const char *path, bool resume, gs_error *error);
+typedef struct gs_journal_options {
+    const char *path;
+    const char *line; /* what it is a campaign of, with a newline; the first line of the file */
+    int64_t first;    /* the id of its first run */
+    bool resume;      /* also open an existing file, to continue it */
+} gs_journal_options;
+
+/* Opens the file. GS_E_USAGE: it exists, or with `resume`: it was made with other settings. The caller closes it. */
+gs_journal *gs_journal_open(const gs_journal_options *options, gs_error *error);
 void gs_journal_close(gs_journal *journal);
 
 /* How many complete runs the file had when it was opened. */
@@ -40,8 +71,10 @@ gs_code gs_journal_add(gs_journal *journal, const gs_run *run, gs_error *error);
 
 typedef struct gs_campaign_options {
     const char *const *classes; /* NULL-terminated; runs take them in turn */
-    int64_t count;              /* runs, from `first` on */
-    uint64_t seed, first;
+    int64_t count;              /* runs of the campaign */
+    gs_shard shard;             /* which of them */
+    uint64_t seed;
+    const uint64_t *only;  /* this run alone, whatever the shard and the count; NULL: no */
     int64_t patient_every; /* every Nth run is played again with long waits; 0: none */
     gs_journal *journal;   /* its runs are not recorded again, the others are added to it; may be NULL */
     /* Called after each run; false stops the campaign, and keeps what is done. `recorded` is valid during the call. */
@@ -62,6 +95,21 @@ typedef struct gs_campaign {
 gs_code gs_campaign_run(gs_device *device, const gs_gpu *model, const gs_campaign_options *options,
                         gs_campaign *campaign, gs_error *error);
 void gs_campaign_clear(gs_campaign *campaign);
+
+/* The first line of the file of a campaign (gridsmith.campaign/1): what is asked for, on which device, and the GPU. */
+void gs_campaign_line(const gs_campaign_options *options, const gs_device *device, const char *device_name,
+                      gs_text *line);
+
+/* ---- merging shards (merge.c) ---- */
+
+typedef struct gs_merged {
+    int64_t shards, runs;
+    gs_text complaints; /* what is missing, incomplete, twice or foreign, a line each; empty: nothing */
+} gs_merged;
+
+/* Writes the file that one process would have written. Nothing is written if anything is wrong: then there are
+   complaints. The caller frees them. */
+gs_code gs_merge(const char *const *paths, size_t count, const char *output, gs_merged *merged, gs_error *error);
 
 /* ---- shrink ---- */
 

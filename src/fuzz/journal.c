@@ -15,13 +15,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define WHOLE ",\"shard\":[1,1]," /* in a line about a campaign: it is not a shard */
+
+enum { HEAD = 4096 }; /* of a line that is looked at */
+
 struct gs_journal {
     int descriptor;
-    char *path;
-    gs_runs *reader;    /* of the existing runs; stays open, because closing it would release the lock */
-    int64_t runs, read; /* complete runs when it was opened, and how many of them were read since */
-    off_t whole_bytes;  /* up to the end of the last complete line */
-    bool is_torn;       /* an incomplete line follows */
+    char *path, *campaign; /* its name; the line that says what it is a campaign of */
+    int64_t first;         /* the id of its first run */
+    char last[HEAD];       /* the last such line in the file, or "" */
+    bool is_announced;     /* the file says that the next runs are of this campaign, and of this GPU */
+    gs_runs *reader;       /* of the existing runs; stays open, because closing it would release the lock */
+    int64_t runs, read;    /* complete runs when it was opened, and how many of them were read since */
+    off_t whole_bytes;     /* up to the end of the last complete line */
+    bool is_torn;          /* an incomplete line follows */
     gs_text line;
 };
 
@@ -43,8 +50,17 @@ static gs_code open_file(gs_journal *journal, bool resume, gs_error *error) {
     return GS_OK;
 }
 
-/* Counts the complete lines, and copies the first bytes after them to `tail`. */
-static gs_code measure(gs_journal *journal, char *tail, size_t tail_size, gs_error *error) {
+/* At the end of a complete line, of which the first bytes are known. */
+static void count_line(gs_journal *journal, const char *head, size_t length, off_t end) {
+    if (gs_is_campaign_line(head, length))
+        snprintf(journal->last, sizeof journal->last, "%.*s\n", (int)length, head);
+    else
+        journal->runs++;
+    journal->whole_bytes = end;
+}
+
+/* Counts the complete lines, and copies the first bytes after them to `head`. */
+static gs_code measure(gs_journal *journal, char *head, gs_error *error) {
     char bytes[1 << 16];
     off_t at = 0;
     ssize_t count;
@@ -52,38 +68,79 @@ static gs_code measure(gs_journal *journal, char *tail, size_t tail_size, gs_err
     while ((count = pread(journal->descriptor, bytes, sizeof bytes, at)) > 0) {
         for (ssize_t i = 0; i < count; i++) {
             if (bytes[i] == '\n') {
-                journal->runs++;
-                journal->whole_bytes = at + i + 1;
+                count_line(journal, head, kept, at + i + 1);
                 kept = 0;
-            } else if (kept + 1 < tail_size) {
-                tail[kept++] = bytes[i];
+            } else if (kept + 2 < HEAD) {
+                head[kept++] = bytes[i];
             }
         }
         at += count;
     }
-    tail[kept] = '\0';
+    head[kept] = '\0';
     journal->is_torn = at > journal->whole_bytes;
     return count < 0 ? gs_fail_system(error, "read", journal->path) : GS_OK;
 }
 
-/* An incomplete line must be the beginning of the next run; anything else is not removed. */
+/* An incomplete line must be the beginning of the next run, or of a line about this campaign; anything else is not
+   removed. */
 static gs_code check_tail(const gs_journal *journal, const char *tail, gs_error *error) {
     char wanted[80];
-    snprintf(wanted, sizeof wanted, "{\"schema\":\"gridsmith.run/1\",\"id\":%lld,", (long long)journal->runs);
-    size_t tail_length = strlen(tail), length = strlen(wanted);
-    if (strncmp(tail, wanted, gs_min_u64(tail_length, length)) == 0)
+    snprintf(wanted, sizeof wanted, "{\"schema\":\"gridsmith.run/1\",\"id\":%lld,",
+             (long long)(journal->first + journal->runs));
+    size_t length = strlen(tail);
+    if (strncmp(tail, wanted, gs_min_u64(length, strlen(wanted))) == 0 ||
+        strncmp(tail, journal->campaign, gs_min_u64(length, strlen("{\"schema\":\"" GS_CAMPAIGN_SCHEMA "\""))) == 0)
         return GS_OK;
     return gs_fail(error, GS_E_USAGE,
                    "%.200s is not the file of a campaign: its last line is not the beginning of a run", journal->path);
 }
 
+/* Names the first key that differs. */
+static gs_code fail_settings(const gs_journal *journal, gs_error *error) {
+    json_t *there = json_loads(journal->last, 0, NULL), *here = json_loads(journal->campaign, 0, NULL), *value;
+    const char *key, *found = "its settings";
+    char *was = NULL, *is = NULL;
+    json_object_foreach(here, key, value) {
+        if (strcmp(key, "gpus") == 0 || json_equal(value, json_object_get(there, key)))
+            continue;
+        found = key;
+        was = json_dumps(json_object_get(there, key), JSON_ENCODE_ANY | JSON_COMPACT);
+        is = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+        break;
+    }
+    gs_fail(error, GS_E_USAGE, "%.120s was made with other settings: \"%s\" was %.60s, and is %.60s now", journal->path,
+            found, was ? was : "not given", is ? is : "not given");
+    free(was);
+    free(is);
+    json_decref(there);
+    json_decref(here);
+    return GS_E_USAGE;
+}
+
+/* A file that goes on must be of this campaign. A whole campaign may get more runs. What changes (that, or the GPU) is
+   said in a line before the next run. */
+static gs_code check_campaign(gs_journal *journal, gs_error *error) {
+    if (!journal->whole_bytes)
+        return GS_OK;
+    if (!journal->last[0])
+        return gs_fail(error, GS_E_USAGE, "%.200s does not say what it is a campaign of, so it cannot be continued",
+                       journal->path);
+    bool is_whole = strstr(journal->last, WHOLE) && strstr(journal->campaign, WHOLE);
+    if (!gs_campaign_line_same(journal->last, journal->campaign, is_whole ? "count" : "gpus"))
+        return fail_settings(journal, error);
+    journal->is_announced = strcmp(journal->last, journal->campaign) == 0;
+    return GS_OK;
+}
+
 static gs_code journal_init(gs_journal *journal, bool resume, gs_error *error) {
-    char tail[80];
+    char head[HEAD];
     gs_code code = open_file(journal, resume, error);
     if (code == GS_OK)
-        code = measure(journal, tail, sizeof tail, error);
+        code = measure(journal, head, error);
+    if (code == GS_OK)
+        code = check_campaign(journal, error);
     if (code == GS_OK && journal->is_torn)
-        code = check_tail(journal, tail, error);
+        code = check_tail(journal, head, error);
     if (code == GS_OK && journal->runs) {
         journal->reader = gs_runs_open(journal->path, error);
         code = journal->reader ? GS_OK : GS_E_IO;
@@ -91,15 +148,16 @@ static gs_code journal_init(gs_journal *journal, bool resume, gs_error *error) {
     return code;
 }
 
-gs_journal *gs_journal_open(const char *path, bool resume, gs_error *error) {
+gs_journal *gs_journal_open(const gs_journal_options *options, gs_error *error) {
     gs_journal *journal = calloc(1, sizeof *journal);
-    if (!journal || !(journal->path = strdup(path))) {
-        free(journal);
+    bool has_memory = journal && (journal->path = strdup(options->path)) && (journal->campaign = strdup(options->line));
+    if (!has_memory)
         gs_fail_memory(error);
-        return NULL;
+    if (journal) {
+        journal->descriptor = -1;
+        journal->first = options->first;
     }
-    journal->descriptor = -1;
-    if (journal_init(journal, resume, error) == GS_OK)
+    if (has_memory && journal_init(journal, options->resume, error) == GS_OK)
         return journal;
     gs_journal_close(journal);
     return NULL;
@@ -113,6 +171,7 @@ void gs_journal_close(gs_journal *journal) {
         close(journal->descriptor);
     gs_text_free(&journal->line);
     free(journal->path);
+    free(journal->campaign);
     free(journal);
 }
 
@@ -155,6 +214,18 @@ static bool write_all(int descriptor, const char *bytes, size_t count) {
     return true;
 }
 
+/* Appends bytes. If it fails, nothing of them stays in the file. */
+static gs_code append(gs_journal *journal, const char *bytes, size_t count, gs_error *error) {
+    if (write_all(journal->descriptor, bytes, count)) {
+        journal->whole_bytes += (off_t)count;
+        return GS_OK;
+    }
+    gs_code code = gs_fail_system(error, "write", journal->path);
+    journal->is_torn = true;
+    gs_journal_cut(journal, NULL);
+    return code;
+}
+
 gs_code gs_journal_add(gs_journal *journal, const gs_run *run, gs_error *error) {
     gs_text *line = &journal->line;
     gs_text_clear(line);
@@ -163,14 +234,8 @@ gs_code gs_journal_add(gs_journal *journal, const gs_run *run, gs_error *error) 
     if (line->failed)
         return gs_fail_memory(error);
     gs_code code = gs_journal_cut(journal, error);
-    if (code != GS_OK)
-        return code;
-    if (!write_all(journal->descriptor, line->data, line->count)) {
-        code = gs_fail_system(error, "write", journal->path);
-        journal->is_torn = true;
-        gs_journal_cut(journal, NULL);
-        return code;
-    }
-    journal->whole_bytes += (off_t)line->count;
-    return GS_OK;
+    if (code == GS_OK && !journal->is_announced)
+        code = append(journal, journal->campaign, strlen(journal->campaign), error);
+    journal->is_announced |= code == GS_OK;
+    return code == GS_OK ? append(journal, line->data, line->count, error) : code;
 }

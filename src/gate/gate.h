@@ -7,9 +7,13 @@
  *
  *   driver_symbols.txt   what the driver exports; gate.cmake makes the jumps of it
  *   gate_driver.c        the real driver: found, opened, its functions that hooks need
+ *   gate_slice.c         time slices
  *   gate_link.c          the daemon: the board and the page
  *   gate_pace.c          best effort: where streams wait, and how long kernels take
- *   gate_part.c          best effort: long kernels on a part of the SMs
+ *   gate_share.c         best effort: who may launch, where programs have different weights
+ *   gate_graph.c         best effort: long graphs with waits in them
+ *   gate_cut.c           best effort: where a graph can be cut
+ *   gate_names.c         best effort: the names of kernels that are too long
  *   gate_wait.c          best effort: waits and samples put into streams
  *   gate_request.c       latency: which streams have work
  *   gate_work.c          latency: marks on the board
@@ -68,6 +72,35 @@ enum {
     X(cuGraphLaunch, (void *, void *))                                                                                 \
     X(cuGraphLaunch_ptsz, (void *, void *))                                                                            \
     X(cuGraphExecDestroy, (void *))                                                                                    \
+    X(cuGraphInstantiate, (void **, void *, void **, char *, size_t))                                                  \
+    X(cuGraphInstantiate_v2, (void **, void *, void **, char *, size_t))                                               \
+    X(cuGraphInstantiateWithFlags, (void **, void *, unsigned long long))                                              \
+    X(cuGraphInstantiateWithParams, (void **, void *, void *))                                                         \
+    X(cuGraphInstantiateWithParams_ptsz, (void **, void *, void *))                                                    \
+    X(cuGraphExecUpdate, (void *, void *, void *, void *))                                                             \
+    X(cuGraphExecUpdate_v2, (void *, void *, void *))                                                                  \
+    X(cuGraphExecKernelNodeSetParams, (void *, void *, const void *))                                                  \
+    X(cuGraphExecKernelNodeSetParams_v2, (void *, void *, const void *))                                               \
+    X(cuGraphExecMemcpyNodeSetParams, (void *, void *, const void *, void *))                                          \
+    X(cuGraphExecMemsetNodeSetParams, (void *, void *, const void *, void *))                                          \
+    X(cuGraphExecHostNodeSetParams, (void *, void *, const void *))                                                    \
+    X(cuGraphExecChildGraphNodeSetParams, (void *, void *, void *))                                                    \
+    X(cuGraphExecEventRecordNodeSetEvent, (void *, void *, void *))                                                    \
+    X(cuGraphExecEventWaitNodeSetEvent, (void *, void *, void *))                                                      \
+    X(cuGraphExecExternalSemaphoresSignalNodeSetParams, (void *, void *, const void *))                                \
+    X(cuGraphExecExternalSemaphoresWaitNodeSetParams, (void *, void *, const void *))                                  \
+    X(cuGraphExecBatchMemOpNodeSetParams, (void *, void *, const void *))                                              \
+    X(cuGraphExecNodeSetParams, (void *, void *, void *))                                                              \
+    X(cuGraphNodeSetEnabled, (void *, void *, unsigned))                                                               \
+    X(cuGraphClone, (void **, void *))                                                                                 \
+    X(cuGraphDestroy, (void *))                                                                                        \
+    X(cuGraphGetNodes, (void *, void **, size_t *))                                                                    \
+    X(cuGraphNodeGetType, (void *, int *))                                                                             \
+    X(cuGraphGetEdges_v2, (void *, void **, void **, void *, size_t *))                                                \
+    X(cuGraphAddBatchMemOpNode, (void **, void *, void *const *, size_t, const void *))                                \
+    X(cuGraphAddDependencies_v2, (void *, void *const *, void *const *, const void *, size_t))                         \
+    X(cuGraphRemoveDependencies_v2, (void *, void *const *, void *const *, const void *, size_t))                      \
+    X(cuCtxGetCurrent, (void **))                                                                                      \
     X(cuMemcpyHtoDAsync_v2, (gs_gate_pointer, const void *, size_t, void *))                                           \
     X(cuMemcpyHtoDAsync_v2_ptsz, (gs_gate_pointer, const void *, size_t, void *))                                      \
     X(cuMemcpyDtoHAsync_v2, (void *, gs_gate_pointer, size_t, void *))                                                 \
@@ -113,6 +146,7 @@ enum {
     X(cuStreamCreate, (void **, unsigned))                                                                             \
     X(cuStreamCreateWithPriority, (void **, unsigned, int))                                                            \
     X(cuCtxGetStreamPriorityRange, (int *, int *))                                                                     \
+    X(cuStreamDestroy_v2, (void *))                                                                                    \
     X(cuStreamBeginCapture, (void *))                                                                                  \
     X(cuStreamBeginCapture_ptsz, (void *))                                                                             \
     X(cuStreamBeginCapture_v2, (void *, int))                                                                          \
@@ -123,6 +157,7 @@ enum {
     X(cuStreamEndCapture_ptsz, (void *, void **))                                                                      \
     X(cuStreamIsCapturing, (void *, int *))                                                                            \
     X(cuStreamWaitValue32_v2, (void *, gs_gate_pointer, unsigned, unsigned))                                           \
+    X(cuStreamWriteValue32_v2, (void *, gs_gate_pointer, unsigned, unsigned))                                          \
     X(cuMemHostRegister_v2, (void *, size_t, unsigned))                                                                \
     X(cuMemHostGetDevicePointer_v2, (gs_gate_pointer *, void *, unsigned))                                             \
     X(cuMemAlloc_v2, (gs_gate_pointer *, size_t))                                                                      \
@@ -139,13 +174,8 @@ enum {
     X(cuMemRelease, (gs_gate_pointer))                                                                                 \
     X(cuMemGetInfo_v2, (size_t *, size_t *))                                                                           \
     X(cuDeviceTotalMem_v2, (size_t *, int))                                                                            \
-    X(cuStreamWaitEvent, (void *, void *, unsigned))                                                                   \
-    X(cuCtxGetDevice, (int *))                                                                                         \
-    X(cuDeviceGetDevResource, (int, void *, int))                                                                      \
-    X(cuDevSmResourceSplitByCount, (void *, unsigned *, const void *, void *, unsigned, unsigned))                     \
-    X(cuDevResourceGenerateDesc, (void **, void *, unsigned))                                                          \
-    X(cuGreenCtxCreate, (void **, void *, int, unsigned))                                                              \
-    X(cuGreenCtxStreamCreate, (void **, void *, unsigned, int))
+    X(cuFuncGetName, (const char **, const void *))                                                                    \
+    X(cuKernelGetName, (const char **, const void *))
 
 #define GS_GATE_CALL(name, arguments) int(*name) arguments;
 typedef struct gs_gate_calls {
@@ -160,26 +190,36 @@ extern gs_gate_calls gs_gate_real;
 bool gs_gate_driver_open(void);
 gs_gate_function *gs_gate_driver_symbol(const char *name); /* NULL: it has none of this name */
 
+/* ---- gate_slice.c ---- */
+
+/* Before the driver makes a context. */
+void gs_gate_slice_install(void *driver);
+/* Sets the time slices of all contexts, also of those that the driver will make. 0: as the driver likes. Returns what
+   is in force. */
+uint64_t gs_gate_slice_set(uint64_t us);
+
 /* ---- gate_link.c ---- */
 
+enum { GS_GATE_WEIGHT = 100 }; /* of a program that names none */
 enum gs_gate_class { GS_GATE_NONE, GS_GATE_LATENCY, GS_GATE_BEST_EFFORT };
 
 typedef struct gs_gate_link {
     enum gs_gate_class class;
     gs_board *board; /* of no use while not connected */
     gs_tenant_page *page;
-    uint32_t slot, bit; /* of a latency program */
-    uint64_t memory_limit, hold_ns;
+    uint32_t slot, bit; /* on the board; the bit is of a latency program */
+    uint32_t weight;
+    uint64_t memory_limit, hold_ns, slice_us;
     int64_t ahead_ns;
-    unsigned part_sms; /* for long kernels; 0: all */
 } gs_gate_link;
 
 extern gs_gate_link gs_gate_state;
 
 /* Reads what `gridsmith run` has put into the environment. */
 void gs_gate_link_configure(void);
-/* Connects to the daemon, once in a process. */
-void gs_gate_link_open(void);
+/* Connects to the daemon, once in a process. A thread of its own calls `look` now and then, and again after as many ms
+   as it returns; NULL: it does not. */
+void gs_gate_link_open(int (*look)(void));
 /* Whether there is a daemon. */
 bool gs_gate_is_linked(void);
 /* Prints a line for people. */
@@ -190,21 +230,26 @@ static inline void gs_gate_count(_Atomic uint64_t *counter, uint64_t by) {
     atomic_fetch_add_explicit(counter, by, memory_order_relaxed);
 }
 
-/* ---- gate_part.c: best effort ---- */
+/* ---- gate_names.c: best effort ---- */
 
-typedef struct gs_gate_part gs_gate_part;
+/* A function, or a graph, that takes longer than what may go between two waits. It is about to be launched. */
+void gs_gate_name_kernel(const void *what, bool is_function, uint64_t ns);
 
-/* A kernel of this stream is to run on a part of the SMs: it must be launched on the stream of the part, and then the
-   part left. NULL: that cannot be. */
-gs_gate_part *gs_gate_part_enter(void *stream);
-void *gs_gate_part_stream(const gs_gate_part *part);
-void gs_gate_part_leave(gs_gate_part *part);
+/* ---- gate_graph.c: best effort ---- */
+
+/* A graph was instantiated with these flags. */
+void gs_gate_graph_keep(void *exec, void *graph, uint64_t flags);
+/* It was destroyed or changed. */
+void gs_gate_graph_forget(void *exec);
+/* The graph with waits for the marks in it, if it takes so long that it needs them; NULL: there is none. */
+void *gs_gate_graph_divide(void *exec, int64_t expected_ns, gs_gate_pointer marks);
 
 /* ---- gate_wait.c: best effort ---- */
 
 /* Streams that are capturing a graph. */
 void gs_gate_capture_begins(void);
 void gs_gate_capture_ends(void);
+bool gs_gate_has_captures(void); /* any */
 bool gs_gate_is_capturing(void *stream);
 
 /* Work on a stream. `what` is a function with its shape, or a graph, without; NULL: a copy of so many bytes. */
@@ -213,7 +258,6 @@ typedef struct gs_gate_item {
     const void *what;
     const unsigned *shape;
     uint64_t bytes;
-    bool can_part; /* it may be launched on another stream */
 } gs_gate_item;
 
 typedef struct gs_gate_sample gs_gate_sample;
@@ -222,17 +266,22 @@ typedef struct gs_gate_sample gs_gate_sample;
 typedef struct gs_gate_around {
     void *stream;
     gs_gate_sample *sample; /* or NULL */
-    gs_gate_part *part;     /* not NULL: the work goes to the stream of the part */
+    void *graph;            /* not NULL: launched in place of the program's */
+    uint64_t number;        /* of a latency program: the GPU must tell when it is done; 0: need not */
 } gs_gate_around;
 
 /* Before and after the call that puts the work into the stream. */
 gs_gate_around gs_gate_wait_before(const gs_gate_item *item);
 void gs_gate_wait_after(const gs_gate_around *around);
-void gs_gate_wait_forget(const void *graph); /* it is destroyed */
+void gs_gate_wait_forget(const void *graph); /* it is destroyed or changed */
 
 /* ---- gate_work.c: latency ---- */
 
-void gs_gate_work_begins(void *stream);
+/* Before a launch. Not 0: the program does not synchronize, and gs_gate_work_launched must follow with this number. */
+uint64_t gs_gate_work_begins(void *stream);
+void gs_gate_work_launched(void *stream, uint64_t number);
+/* Looks whether the work of a program that does not synchronize is done. Returns in how many ms to look again. */
+int gs_gate_work_look(void);
 uint64_t gs_gate_work_now(void); /* before a synchronization: what it waits for */
 void gs_gate_work_stream_done(void *stream, uint64_t number);
 void gs_gate_work_all_done(uint64_t number);

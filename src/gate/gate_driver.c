@@ -82,5 +82,7 @@ bool gs_gate_driver_open(void) {
 #define RESOLVE(name, arguments) resolve(#name, &gs_gate_real.name);
     GS_GATE_CALLS(RESOLVE)
 #undef RESOLVE
+    if (driver)
+        gs_gate_slice_install(driver);
     return driver != NULL;
 }

@@ -32,8 +32,14 @@ static gs_gate_around before(const gs_gate_item *item) {
     gs_gate_count(!item->what ? &page->copies : item->shape ? &page->launches : &page->graphs, 1);
     if (gs_gate_state.class == GS_GATE_BEST_EFFORT)
         return gs_gate_wait_before(item);
-    gs_gate_work_begins(item->stream);
-    return (gs_gate_around){.stream = item->stream};
+    return (gs_gate_around){.stream = item->stream, .number = gs_gate_work_begins(item->stream)};
+}
+
+static void after(const gs_gate_around *around) {
+    if (around->number)
+        gs_gate_work_launched(around->stream, around->number);
+    else
+        gs_gate_wait_after(around);
 }
 
 /* A function of the driver that puts work into a stream. */
@@ -41,7 +47,7 @@ static gs_gate_around before(const gs_gate_item *item) {
     static int hook_##name parameters {                                                                                \
         gs_gate_around around = before(&(gs_gate_item){__VA_ARGS__});                                                  \
         int result = gs_gate_real.name arguments;                                                                      \
-        gs_gate_wait_after(&around);                                                                                   \
+        after(&around);                                                                                                \
         return result;                                                                                                 \
     }
 /* Both kinds of it. */
@@ -51,28 +57,14 @@ static gs_gate_around before(const gs_gate_item *item) {
 
 #define SHAPE ((const unsigned[6]){gx, gy, gz, bx, by, bz})
 
-/* Where the work goes. */
-static void *target_of(const gs_gate_around *around, void *stream) {
-    return around->part ? gs_gate_part_stream(around->part) : stream;
-}
-
 WORKS(cuLaunchKernel,
       (void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
        void *stream, void **values, void **extra),
-      (function, gx, gy, gz, bx, by, bz, shared, target_of(&around, stream), values, extra), stream, .what = function,
-      .shape = SHAPE, .can_part = true)
-
-/* A launch with attributes may depend on the one before it in its stream. */
-static gs_gate_config config_of(const gs_gate_around *around, const gs_gate_config *config) {
-    gs_gate_config changed = *config;
-    changed.stream = target_of(around, config->stream);
-    return changed;
-}
+      (function, gx, gy, gz, bx, by, bz, shared, stream, values, extra), stream, .what = function, .shape = SHAPE)
 
 #define CONFIGURED(name, on)                                                                                           \
     WORK(name, (const gs_gate_config *config, void *function, void **values, void **extra),                            \
-         (around.part ? &(gs_gate_config[]){config_of(&around, config)}[0] : config, function, values, extra),         \
-         .stream = on(config->stream), .what = function, .shape = config->shape, .can_part = !config->attribute_count)
+         (config, function, values, extra), .stream = on(config->stream), .what = function, .shape = config->shape)
 CONFIGURED(cuLaunchKernelEx, stream_of)
 CONFIGURED(cuLaunchKernelEx_ptsz, stream_of_ptsz)
 
@@ -80,7 +72,7 @@ WORKS(cuLaunchCooperativeKernel,
       (void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
        void *stream, void **values),
       (function, gx, gy, gz, bx, by, bz, shared, stream, values), stream, .what = function, .shape = SHAPE)
-WORKS(cuGraphLaunch, (void *graph, void *stream), (graph, stream), stream, .what = graph)
+WORKS(cuGraphLaunch, (void *graph, void *stream), (around.graph ? around.graph : graph, stream), stream, .what = graph)
 
 WORKS(cuMemcpyHtoDAsync_v2, (gs_gate_pointer to, const void *from, size_t bytes, void *stream),
       (to, from, bytes, stream), stream, .bytes = bytes)
@@ -111,11 +103,61 @@ WORKS(cuMemsetD2D16Async,
 WORKS(cuMemsetD2D32Async, (gs_gate_pointer to, size_t pitch, unsigned value, size_t width, size_t height, void *stream),
       (to, pitch, value, width, height, stream), stream, .bytes = 4 * width * height)
 
-static int hook_cuGraphExecDestroy(void *graph) {
-    if (gs_gate_is_linked())
-        gs_gate_wait_forget(graph);
-    return gs_gate_real.cuGraphExecDestroy(graph);
+/* ---- graphs ---- */
+
+#define INSTANTIATE(name, parameters, arguments, flags)                                                                \
+    static int hook_##name parameters {                                                                                \
+        int result = gs_gate_real.name arguments;                                                                      \
+        if (result == GS_CUDA_OK && gs_gate_is_linked())                                                               \
+            gs_gate_graph_keep(*exec, graph, flags);                                                                   \
+        return result;                                                                                                 \
+    }
+/* What changes or destroys an instance. */
+#define CHANGE(name, parameters, arguments)                                                                            \
+    static int hook_##name parameters {                                                                                \
+        if (gs_gate_is_linked()) {                                                                                     \
+            gs_gate_wait_forget(exec);                                                                                 \
+            gs_gate_graph_forget(exec);                                                                                \
+        }                                                                                                              \
+        return gs_gate_real.name arguments;                                                                            \
+    }
+
+/* CUDA_GRAPH_INSTANTIATE_PARAMS begins with its flags. */
+static uint64_t flags_of(const void *parameters) {
+    uint64_t flags;
+    memcpy(&flags, parameters, sizeof flags);
+    return flags;
 }
+
+INSTANTIATE(cuGraphInstantiate, (void **exec, void *graph, void **error, char *text, size_t size),
+            (exec, graph, error, text, size), 0)
+INSTANTIATE(cuGraphInstantiate_v2, (void **exec, void *graph, void **error, char *text, size_t size),
+            (exec, graph, error, text, size), 0)
+INSTANTIATE(cuGraphInstantiateWithFlags, (void **exec, void *graph, unsigned long long flags), (exec, graph, flags),
+            flags)
+INSTANTIATE(cuGraphInstantiateWithParams, (void **exec, void *graph, void *how), (exec, graph, how), flags_of(how))
+INSTANTIATE(cuGraphInstantiateWithParams_ptsz, (void **exec, void *graph, void *how), (exec, graph, how), flags_of(how))
+
+#define CHANGE_NODE(name) CHANGE(name, (void *exec, void *node, const void *how), (exec, node, how))
+
+CHANGE(cuGraphExecDestroy, (void *exec), (exec))
+CHANGE(cuGraphExecUpdate, (void *exec, void *graph, void *error, void *answer), (exec, graph, error, answer))
+CHANGE(cuGraphExecUpdate_v2, (void *exec, void *graph, void *answer), (exec, graph, answer))
+CHANGE(cuGraphExecMemcpyNodeSetParams, (void *exec, void *node, const void *how, void *context),
+       (exec, node, how, context))
+CHANGE(cuGraphExecMemsetNodeSetParams, (void *exec, void *node, const void *how, void *context),
+       (exec, node, how, context))
+CHANGE(cuGraphExecChildGraphNodeSetParams, (void *exec, void *node, void *how), (exec, node, how))
+CHANGE(cuGraphExecEventRecordNodeSetEvent, (void *exec, void *node, void *event), (exec, node, event))
+CHANGE(cuGraphExecEventWaitNodeSetEvent, (void *exec, void *node, void *event), (exec, node, event))
+CHANGE(cuGraphExecNodeSetParams, (void *exec, void *node, void *how), (exec, node, how))
+CHANGE(cuGraphNodeSetEnabled, (void *exec, void *node, unsigned is_enabled), (exec, node, is_enabled))
+CHANGE_NODE(cuGraphExecKernelNodeSetParams)
+CHANGE_NODE(cuGraphExecKernelNodeSetParams_v2)
+CHANGE_NODE(cuGraphExecHostNodeSetParams)
+CHANGE_NODE(cuGraphExecExternalSemaphoresSignalNodeSetParams)
+CHANGE_NODE(cuGraphExecExternalSemaphoresWaitNodeSetParams)
+CHANGE_NODE(cuGraphExecBatchMemOpNodeSetParams)
 
 /* ---- synchronization ---- */
 
@@ -212,19 +254,34 @@ BEGIN_CAPTURE(cuStreamBeginCaptureToGraph_ptsz,
 END_CAPTURE(cuStreamEndCapture)
 END_CAPTURE(cuStreamEndCapture_ptsz)
 
-/* ---- streams of a latency program: all have the highest priority ---- */
+/* ---- streams of a latency program: the highest priority, or less for less weight ---- */
+
+/* One level less for each time that the weight is halved. Higher priorities are smaller numbers. */
+static int priority_of(uint32_t weight, int least, int highest) {
+    int priority = highest;
+    for (uint32_t at = weight; at && at < GS_GATE_WEIGHT && priority < least; at *= 2)
+        priority++;
+    return priority;
+}
 
 static int hook_cuStreamCreateWithPriority(void **stream, unsigned flags, int priority) {
     int least = 0, highest = 0;
     if (gs_gate_is_linked() && gs_gate_real.cuCtxGetStreamPriorityRange &&
         gs_gate_real.cuCtxGetStreamPriorityRange(&least, &highest) == GS_CUDA_OK)
-        priority = highest;
+        priority = priority_of(gs_gate_state.weight, least, highest);
     return gs_gate_real.cuStreamCreateWithPriority(stream, flags, priority);
 }
 
 static int hook_cuStreamCreate(void **stream, unsigned flags) {
     return gs_gate_real.cuStreamCreateWithPriority ? hook_cuStreamCreateWithPriority(stream, flags, 0)
                                                    : gs_gate_real.cuStreamCreate(stream, flags);
+}
+
+/* Nobody can ask for its work any more. */
+static int hook_cuStreamDestroy_v2(void *stream) {
+    if (gs_gate_is_linked())
+        gs_gate_work_stream_done(stream, gs_gate_work_now());
+    return gs_gate_real.cuStreamDestroy_v2(stream);
 }
 
 /* ---- memory ---- */
@@ -296,7 +353,7 @@ static int hook_cuDeviceTotalMem_v2(size_t *bytes, int device) {
 static int hook_cuInit(unsigned flags) {
     int result = gs_gate_real.cuInit(flags);
     if (result == GS_CUDA_OK)
-        gs_gate_link_open();
+        gs_gate_link_open(gs_gate_state.class == GS_GATE_LATENCY ? gs_gate_work_look : NULL);
     return result;
 }
 
@@ -342,7 +399,27 @@ static const struct hook hooks[] = {
     HOOKS(LATENCY | BEST_EFFORT, cuLaunchKernelEx),
     HOOKS(LATENCY | BEST_EFFORT, cuLaunchCooperativeKernel),
     HOOKS(LATENCY | BEST_EFFORT, cuGraphLaunch),
+    HOOK(BEST_EFFORT, cuGraphInstantiate),
+    HOOK(BEST_EFFORT, cuGraphInstantiate_v2),
+    HOOK(BEST_EFFORT, cuGraphInstantiateWithFlags),
+    HOOK(BEST_EFFORT, cuGraphInstantiateWithParams),
+    HOOK(BEST_EFFORT, cuGraphInstantiateWithParams_ptsz),
     HOOK(BEST_EFFORT, cuGraphExecDestroy),
+    HOOK(BEST_EFFORT, cuGraphExecUpdate),
+    HOOK(BEST_EFFORT, cuGraphExecUpdate_v2),
+    HOOK(BEST_EFFORT, cuGraphExecMemcpyNodeSetParams),
+    HOOK(BEST_EFFORT, cuGraphExecMemsetNodeSetParams),
+    HOOK(BEST_EFFORT, cuGraphExecChildGraphNodeSetParams),
+    HOOK(BEST_EFFORT, cuGraphExecEventRecordNodeSetEvent),
+    HOOK(BEST_EFFORT, cuGraphExecEventWaitNodeSetEvent),
+    HOOK(BEST_EFFORT, cuGraphExecNodeSetParams),
+    HOOK(BEST_EFFORT, cuGraphNodeSetEnabled),
+    HOOK(BEST_EFFORT, cuGraphExecKernelNodeSetParams),
+    HOOK(BEST_EFFORT, cuGraphExecKernelNodeSetParams_v2),
+    HOOK(BEST_EFFORT, cuGraphExecHostNodeSetParams),
+    HOOK(BEST_EFFORT, cuGraphExecExternalSemaphoresSignalNodeSetParams),
+    HOOK(BEST_EFFORT, cuGraphExecExternalSemaphoresWaitNodeSetParams),
+    HOOK(BEST_EFFORT, cuGraphExecBatchMemOpNodeSetParams),
     HOOKS(LATENCY | BEST_EFFORT, cuMemcpyHtoDAsync_v2),
     HOOKS(LATENCY | BEST_EFFORT, cuMemcpyDtoHAsync_v2),
     HOOKS(LATENCY | BEST_EFFORT, cuMemcpyDtoDAsync_v2),
@@ -368,6 +445,7 @@ static const struct hook hooks[] = {
     HOOKS(LATENCY, cuEventRecordWithFlags),
     HOOK(LATENCY, cuStreamCreate),
     HOOK(LATENCY, cuStreamCreateWithPriority),
+    HOOK(LATENCY, cuStreamDestroy_v2),
     HOOKS(LATENCY | BEST_EFFORT, cuStreamBeginCapture),
     HOOKS(LATENCY | BEST_EFFORT, cuStreamBeginCapture_v2),
     HOOKS(LATENCY | BEST_EFFORT, cuStreamBeginCaptureToGraph),

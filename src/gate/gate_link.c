@@ -3,8 +3,8 @@
  *
  * It is made when the program starts CUDA, and kept until the process ends: the daemon learns from it that the process
  * is gone. A thread watches it. In best-effort programs the thread also removes marks of requests that hold others for
- * too long: their process may be stopped. A child of fork() has neither thread nor connection, and makes its own if it
- * starts CUDA.
+ * too long: their process may be stopped. In latency programs it looks whether work is done that nobody waits for. A
+ * child of fork() has neither thread nor connection, and makes its own if it starts CUDA.
  */
 #define _GNU_SOURCE
 #include "gate.h"
@@ -38,6 +38,7 @@ gs_gate_link gs_gate_state;
 static _Atomic bool is_linked;
 static int link_socket = -1;
 static bool was_tried;
+static int (*look_at_work)(void); /* or NULL */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 void gs_gate_say(const char *format, ...) {
@@ -74,9 +75,10 @@ void gs_gate_link_configure(void) {
         gs_gate_state.class = GS_GATE_LATENCY;
     else if (class && strcmp(class, "best-effort") == 0)
         gs_gate_state.class = GS_GATE_BEST_EFFORT;
+    gs_gate_state.weight = (uint32_t)number_of("GRIDSMITH_WEIGHT", GS_GATE_WEIGHT);
     gs_gate_state.memory_limit = number_of("GRIDSMITH_MEMORY", 0);
     gs_gate_state.hold_ns = number_of("GRIDSMITH_HOLD_MS", 0) * 1000000;
-    gs_gate_state.part_sms = (unsigned)number_of("GRIDSMITH_LONG_SMS", 0);
+    gs_gate_state.slice_us = number_of("GRIDSMITH_SLICE_US", 0);
     gs_gate_state.ahead_ns = (int64_t)number_of("GRIDSMITH_AHEAD_US", 50) * 1000;
 }
 
@@ -132,21 +134,36 @@ static bool watches_marks(void) {
            atomic_load_explicit(&gs_gate_state.board->latency, memory_order_relaxed);
 }
 
-/* Ends with the connection. A program that must watch marks later looks now and then. */
-static void *watch(void *argument) {
+/* Short slices of a best-effort program help only latency programs, and several with short slices hinder each other. */
+static bool wants_slice(void) {
+    const gs_board *board = gs_gate_state.board;
+    return gs_gate_state.class == GS_GATE_LATENCY ||
+           (watches_marks() && atomic_load_explicit(&board->best_effort, memory_order_relaxed) == 1);
+}
+
+/* Does what is due, and returns in how many ms to come again. Somebody may come whom it matters to, later. */
+static int look(void) {
     enum { IDLE_MS = 1000 };
+    bool has_neighbors = atomic_load_explicit(&gs_gate_state.board->best_effort, memory_order_relaxed);
+    if (watches_marks())
+        expire_marks(gs_gate_state.board);
+    uint64_t slice_us = gs_gate_slice_set(wants_slice() ? gs_gate_state.slice_us : 0);
+    atomic_store_explicit(&gs_gate_state.page->slice_us, slice_us, memory_order_relaxed);
+    return watches_marks() ? LOOK_MS : look_at_work && has_neighbors ? look_at_work() : IDLE_MS;
+}
+
+/* Ends with the connection. */
+static void *watch(void *argument) {
     struct pollfd watched = {.fd = (int)(intptr_t)argument, .events = POLLIN};
-    bool is_best_effort = gs_gate_state.class == GS_GATE_BEST_EFFORT;
     char byte;
     for (;;) {
-        int ready = poll(&watched, 1, watches_marks() ? LOOK_MS : is_best_effort ? IDLE_MS : -1);
+        int ready = poll(&watched, 1, look());
         if (ready > 0 && recv(watched.fd, &byte, sizeof byte, MSG_DONTWAIT) == 0)
             break;
         if (ready > 0 && watched.revents & (POLLHUP | POLLERR))
             break;
-        if (watches_marks())
-            expire_marks(gs_gate_state.board);
     }
+    gs_gate_slice_set(0);
     open_for_all(gs_gate_state.board);
     return NULL;
 }
@@ -179,10 +196,10 @@ static bool take_files(const gs_wire_welcome *welcome, const int *fds) {
         return false;
     state->board = map_file(fds[0], sizeof(gs_board));
     state->page = map_file(fds[1], sizeof(gs_tenant_page));
-    if (!state->board || !state->page || state->page->slot >= GS_BOARD_SLOTS)
+    if (!state->board || !state->page || (state->class == GS_GATE_LATENCY && state->page->slot >= GS_BOARD_SLOTS))
         return false;
     state->slot = state->page->slot;
-    state->bit = (uint32_t)1 << state->slot;
+    state->bit = (uint32_t)1 << state->slot % GS_BOARD_SLOTS;
     atomic_store(&state->page->memory_limit, state->memory_limit);
     return true;
 }
@@ -212,7 +229,7 @@ static void connect_once(void) {
     gs_wire_hello hello = {.magic = GS_WIRE_MAGIC,
                            .version = GS_WIRE_VERSION,
                            .kind = gs_gate_state.class == GS_GATE_LATENCY ? GS_WIRE_LATENCY : GS_WIRE_BEST_EFFORT,
-                           .weight = 100};
+                           .weight = gs_gate_state.weight};
     snprintf(hello.name, sizeof hello.name, "%s", program_invocation_short_name);
     link_socket = gs_wire_connect(NULL, &hello);
     if (link_socket < 0) {
@@ -237,13 +254,14 @@ static void forget_parent(void) {
     pthread_mutex_init(&lock, NULL);
 }
 
-void gs_gate_link_open(void) {
+void gs_gate_link_open(int (*look_then)(void)) {
     static bool has_handler;
     if (gs_gate_state.class == GS_GATE_NONE)
         return;
     pthread_mutex_lock(&lock);
     if (!was_tried) {
         was_tried = true;
+        look_at_work = look_then;
         if (!has_handler)
             has_handler = pthread_atfork(NULL, NULL, forget_parent) == 0;
         connect_once();

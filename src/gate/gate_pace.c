@@ -8,7 +8,6 @@
 enum {
     FIRST_SAMPLES = 4,    /* of each kernel, */
     SAMPLE_EVERY = 1024,  /* later: one of this many launches */
-    LONG_NS = 100000,     /* a longer kernel is long */
     UNKNOWN_NS = 1000000, /* a kernel that was not timed yet */
     COPY_BYTES_PER_NS = 1000,
     COPY_NS = 2000
@@ -37,7 +36,12 @@ static gs_pace_kernel *find_kernel(gs_gate_pace *pace, uint64_t key) {
 void gs_pace_forget(gs_gate_pace *pace, uint64_t key) {
     gs_pace_kernel *kernel = find_kernel(pace, key);
     kernel->expected_ns = 0; /* the entry stays: others may be found behind it */
-    kernel->samples = kernel->part_samples = kernel->launches = 0;
+    kernel->samples = kernel->launches = 0;
+    kernel->is_named = kernel->is_divided = false;
+}
+
+void gs_pace_divide(gs_pace_kernel *kernel) {
+    kernel->is_divided = true;
 }
 
 /* The state of a stream. One that is forgotten waits once more than needed. */
@@ -66,24 +70,18 @@ static gs_pace_step step_ahead(gs_gate_pace *pace, const void *stream, int64_t n
     return step;
 }
 
-/* A long kernel runs on a part of the SMs if it is not much slower there. */
-static bool is_for_part(const gs_gate_pace *pace, const gs_pace_kernel *kernel) {
-    enum { MOST_PERCENT = 125 };
-    return pace->has_part && kernel->samples >= FIRST_SAMPLES && kernel->expected_ns > LONG_NS &&
-           (kernel->part_samples < FIRST_SAMPLES || kernel->part_ns * 100 <= kernel->expected_ns * MOST_PERCENT);
-}
-
-gs_pace_step gs_pace_launch(gs_gate_pace *pace, const void *stream, uint64_t key, bool can_part, bool is_marked) {
+gs_pace_step gs_pace_launch(gs_gate_pace *pace, const void *stream, uint64_t key, bool is_marked) {
     gs_pace_kernel *kernel = find_kernel(pace, key);
-    bool is_known = kernel->samples > 0, uses_part = can_part && is_for_part(pace, kernel);
-    uint32_t samples = uses_part ? kernel->part_samples : kernel->samples;
-    int64_t ns = uses_part && samples ? kernel->part_ns : is_known ? kernel->expected_ns : UNKNOWN_NS;
-    gs_pace_step step = step_ahead(pace, stream, ns, is_marked);
-    if (!is_known)
-        step.expected_ns = 0;
+    bool is_known = kernel->samples > 0;
+    int64_t ns = is_known ? kernel->expected_ns : UNKNOWN_NS;
+    bool is_divided = kernel->is_divided && ns > pace->ahead_ns;
+    gs_pace_step step = step_ahead(pace, stream, is_divided ? pace->ahead_ns : ns, is_marked);
+    step.expected_ns = is_known ? ns : 0;
     step.kernel = kernel;
-    step.uses_part = uses_part;
-    step.wants_sample = samples < FIRST_SAMPLES || kernel->launches % SAMPLE_EVERY == 0;
+    step.is_learned = kernel->samples >= FIRST_SAMPLES;
+    step.is_long = step.is_learned && ns > pace->ahead_ns && !kernel->is_named && !is_divided;
+    kernel->is_named |= step.is_long;
+    step.wants_sample = (!step.is_learned || kernel->launches % SAMPLE_EVERY == 0) && !is_divided;
     kernel->launches++;
     return step;
 }
@@ -94,27 +92,21 @@ gs_pace_step gs_pace_copy(gs_gate_pace *pace, const void *stream, uint64_t bytes
 
 /* A first launch may load code, and any launch may come late or run beside a request: the shortest time counts. What
    takes longer for good is learned slowly. */
-static void learn(int64_t *expected_ns, uint32_t *samples, int64_t ns) {
-    if (!*samples || ns < *expected_ns)
-        *expected_ns = ns;
-    else if (*samples >= FIRST_SAMPLES)
-        *expected_ns += (ns - *expected_ns) / 8;
-    ++*samples;
-}
-
-void gs_pace_learn(gs_pace_kernel *kernel, bool on_part, int64_t ns) {
+void gs_pace_learn(gs_pace_kernel *kernel, int64_t ns) {
     if (ns < 1)
         ns = 1;
-    if (on_part)
-        learn(&kernel->part_ns, &kernel->part_samples, ns);
-    else
-        learn(&kernel->expected_ns, &kernel->samples, ns);
+    if (!kernel->samples || ns < kernel->expected_ns)
+        kernel->expected_ns = ns;
+    else if (kernel->samples >= FIRST_SAMPLES)
+        kernel->expected_ns += (ns - kernel->expected_ns) / 8;
+    kernel->samples++;
 }
 
 int64_t gs_pace_longest_ns(const gs_gate_pace *pace) {
     int64_t longest = 0;
     for (size_t i = 0; i < GS_PACE_KERNELS; i++)
-        if (pace->kernels[i].samples >= FIRST_SAMPLES && pace->kernels[i].expected_ns > longest)
+        if (pace->kernels[i].samples >= FIRST_SAMPLES && !pace->kernels[i].is_divided &&
+            pace->kernels[i].expected_ns > longest)
             longest = pace->kernels[i].expected_ns;
     return longest;
 }

@@ -17,8 +17,9 @@ enum { GS_PACE_KERNELS = 4096, GS_PACE_STREAMS = 256 };
 typedef struct gs_pace_kernel {
     uint64_t key;        /* 0: not used */
     int64_t expected_ns; /* 0: not known */
-    int64_t part_ns;     /* the same on a part of the SMs */
-    uint32_t samples, part_samples, launches;
+    uint32_t samples, launches;
+    bool is_named;   /* people know that it is long */
+    bool is_divided; /* a graph that waits in its midst: its time is not learned any more */
 } gs_pace_kernel;
 
 typedef struct gs_pace_stream {
@@ -29,7 +30,6 @@ typedef struct gs_pace_stream {
 
 typedef struct gs_gate_pace {
     int64_t ahead_ns;                                /* of a stream, between two waits */
-    bool has_part;                                   /* long kernels may run on a part of the SMs */
     gs_pace_kernel kernels[GS_PACE_KERNELS], others; /* `others`: when there are too many */
     gs_pace_stream streams[GS_PACE_STREAMS];
 } gs_gate_pace;
@@ -40,17 +40,20 @@ typedef struct gs_pace_step {
     int64_t expected_ns;
     bool must_wait;
     bool wants_sample;
-    bool uses_part; /* it runs on a part of the SMs */
+    bool is_learned; /* what is expected was measured often enough */
+    bool is_long;    /* longer than what may go between two waits, which was not known so far */
 } gs_pace_step;
 
 /* A function in a shape. A graph has no shape: `shape` is NULL. Never 0. */
 uint64_t gs_pace_key(const void *what, const unsigned *shape);
 /* A launch. `is_marked`: there is a mark on the board now. */
-gs_pace_step gs_pace_launch(gs_gate_pace *pace, const void *stream, uint64_t key, bool can_part, bool is_marked);
+gs_pace_step gs_pace_launch(gs_gate_pace *pace, const void *stream, uint64_t key, bool is_marked);
 /* The same for a copy or a fill of so many bytes. */
 gs_pace_step gs_pace_copy(gs_gate_pace *pace, const void *stream, uint64_t bytes, bool is_marked);
+/* It is a graph, and waits in its midst from now on. */
+void gs_pace_divide(gs_pace_kernel *kernel);
 /* A sample: the launch took so long. */
-void gs_pace_learn(gs_pace_kernel *kernel, bool on_part, int64_t ns);
+void gs_pace_learn(gs_pace_kernel *kernel, int64_t ns);
 /* The longest kernel that is known. */
 int64_t gs_pace_longest_ns(const gs_gate_pace *pace);
 /* The kernel's function is gone: another one may get its address. */

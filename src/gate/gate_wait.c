@@ -10,22 +10,25 @@
  */
 #include "gate.h"
 #include "gate_pace.h"
+#include "gate_share.h"
 
 #include <pthread.h>
 #include <string.h>
+#include <time.h>
 
 enum {
     SAMPLES = 64,       /* under way at a time */
     COLLECT_EVERY = 16, /* launches */
     REGISTER_PORTABLE = 1,
     REGISTER_MAPPED = 2,
-    WAIT_EQUAL = 1
+    WAIT_EQUAL = 1,
+    SHARE_LOOK_NS = 200000,   /* how often a program that is ahead of its share looks, */
+    SHARE_MOST_NS = 100000000 /* and how long it waits before a launch at most */
 };
 
 struct gs_gate_sample {
     void *begin, *end; /* events */
     gs_pace_kernel *kernel;
-    bool on_part;
     enum { SAMPLE_FREE, SAMPLE_TAKEN, SAMPLE_UNDER_WAY } state;
 };
 
@@ -34,8 +37,8 @@ static struct waits {
     gs_gate_pace pace;
     struct gs_gate_sample samples[SAMPLES];
     unsigned under_way, launches;
-    gs_gate_pointer marks;  /* on the device; 0: not mapped yet */
-    _Atomic bool is_broken; /* streams cannot wait */
+    _Atomic gs_gate_pointer marks; /* on the device; 0: not mapped yet */
+    _Atomic bool is_broken;        /* streams cannot wait */
     _Atomic int captures;
 } waits = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -47,13 +50,13 @@ void gs_gate_capture_ends(void) {
     atomic_fetch_sub(&waits.captures, 1);
 }
 
-static bool has_captures(void) {
+bool gs_gate_has_captures(void) {
     return atomic_load_explicit(&waits.captures, memory_order_relaxed) > 0;
 }
 
 bool gs_gate_is_capturing(void *stream) {
     int status = 0;
-    return has_captures() && gs_gate_real.cuStreamIsCapturing &&
+    return gs_gate_has_captures() && gs_gate_real.cuStreamIsCapturing &&
            (gs_gate_real.cuStreamIsCapturing(stream, &status) != GS_CUDA_OK || status);
 }
 
@@ -70,7 +73,7 @@ static void collect_samples(void) {
         if (result == GS_CUDA_NOT_READY)
             continue;
         if (result == GS_CUDA_OK && gs_gate_real.cuEventElapsedTime(&ms, sample->begin, sample->end) == GS_CUDA_OK)
-            gs_pace_learn(sample->kernel, sample->on_part, (int64_t)(ms * 1e6f));
+            gs_pace_learn(sample->kernel, (int64_t)(ms * 1e6f));
         sample->state = SAMPLE_FREE;
         waits.under_way--;
         has_learned = true;
@@ -90,7 +93,6 @@ static gs_gate_sample *take_sample(const gs_pace_step *step) {
         if (!sample->end && gs_gate_real.cuEventCreate(&sample->end, 0) != GS_CUDA_OK)
             return NULL;
         sample->kernel = step->kernel;
-        sample->on_part = step->uses_part;
         sample->state = SAMPLE_TAKEN;
         return sample;
     }
@@ -106,19 +108,29 @@ static void break_waits(const char *what, int code) {
 }
 
 /* The board's marks where the GPU finds them. */
-static bool map_marks(void) {
+static gs_gate_pointer find_marks(void) {
     gs_board *board = gs_gate_state.board;
-    if (waits.marks || waits.is_broken)
-        return waits.marks;
+    gs_gate_pointer marks = 0;
     if (!gs_gate_real.cuStreamWaitValue32_v2 || !gs_gate_real.cuMemHostRegister_v2) {
         break_waits("finding cuStreamWaitValue32", GS_CUDA_NOT_FOUND);
-        return false;
+        return 0;
     }
     int code = gs_gate_real.cuMemHostRegister_v2(board, sizeof *board, REGISTER_PORTABLE | REGISTER_MAPPED);
     if (code == GS_CUDA_OK)
-        code = gs_gate_real.cuMemHostGetDevicePointer_v2(&waits.marks, &board->marks, 0);
+        code = gs_gate_real.cuMemHostGetDevicePointer_v2(&marks, &board->marks, 0);
     if (code != GS_CUDA_OK)
         break_waits("mapping the board", code);
+    return code == GS_CUDA_OK ? marks : 0;
+}
+
+/* Whether streams can wait for them. They are mapped by the first launch while no stream captures. */
+static bool map_marks(bool is_calm) {
+    if (waits.marks || !is_calm)
+        return waits.marks;
+    pthread_mutex_lock(&waits.lock);
+    if (!waits.marks && !waits.is_broken)
+        waits.marks = find_marks();
+    pthread_mutex_unlock(&waits.lock);
     return waits.marks;
 }
 
@@ -132,50 +144,102 @@ static void put_wait(void *stream) {
 
 /* ---- launches ---- */
 
-/* Whether there is anybody to wait for. */
-static bool must_pace(void) {
+static bool is_set(const _Atomic uint32_t *word) {
+    return atomic_load_explicit(word, memory_order_relaxed);
+}
+
+/* Whether there is a latency program to wait for. */
+static bool has_latency(void) {
     const gs_board *board = gs_gate_state.board;
-    return !waits.is_broken && atomic_load_explicit(&board->latency, memory_order_relaxed) &&
-           !atomic_load_explicit(&board->has_ended, memory_order_relaxed);
+    return !waits.is_broken && is_set(&board->latency) && !is_set(&board->has_ended);
+}
+
+/* Whether best-effort programs have different weights. */
+static bool is_weighted(void) {
+    return is_set(&gs_gate_state.board->is_weighted) && gs_gate_state.slot < GS_BOARD_SLOTS;
+}
+
+static gs_gate_share own_share(void) {
+    return (gs_gate_share){.board = gs_gate_state.board, .slot = gs_gate_state.slot, .weight = gs_gate_state.weight};
+}
+
+/* Until others have had their shares. */
+static void wait_for_share(void) {
+    gs_gate_share share = own_share();
+    uint64_t begun = gs_gate_now_ns(), now = begun;
+    if (gs_share_is_ahead(&share, now))
+        gs_gate_count(&gs_gate_state.page->share_waits, 1);
+    while (gs_share_is_ahead(&share, now) && now - begun < SHARE_MOST_NS && gs_gate_is_linked()) {
+        nanosleep(&(struct timespec){.tv_nsec = SHARE_LOOK_NS}, NULL);
+        now = gs_gate_now_ns();
+    }
+}
+
+static bool is_graph(const gs_gate_item *item) {
+    return item->what && !item->shape;
 }
 
 /* Under the lock. */
 static gs_pace_step decide(const gs_gate_item *item) {
     bool is_marked = atomic_load_explicit(&gs_gate_state.board->marks, memory_order_relaxed);
     waits.pace.ahead_ns = gs_gate_state.ahead_ns;
-    waits.pace.has_part = gs_gate_state.part_sms;
     if (!item->what)
         return gs_pace_copy(&waits.pace, item->stream, item->bytes, is_marked);
-    return gs_pace_launch(&waits.pace, item->stream, gs_pace_key(item->what, item->shape), item->can_part, is_marked);
+    return gs_pace_launch(&waits.pace, item->stream, gs_pace_key(item->what, item->shape), is_marked);
+}
+
+/* A graph that is longer than what may go between two waits is launched in a form that waits in its midst. */
+static void divide_graph(const gs_gate_item *item, const gs_pace_step *step, gs_gate_around *around) {
+    void *exec = (void *)(uintptr_t)item->what;
+    around->graph = gs_gate_graph_divide(exec, step->is_learned ? step->expected_ns : 0, waits.marks);
+    if (!around->graph)
+        return;
+    pthread_mutex_lock(&waits.lock);
+    gs_pace_divide(step->kernel);
+    if (around->sample)
+        around->sample->state = SAMPLE_FREE;
+    pthread_mutex_unlock(&waits.lock);
+    around->sample = NULL;
+}
+
+/* What the launch needs. */
+static gs_pace_step plan(const gs_gate_item *item, bool is_calm, bool is_sampled, gs_gate_around *around) {
+    pthread_mutex_lock(&waits.lock);
+    gs_pace_step step = decide(item);
+    if (is_calm && waits.under_way && (++waits.launches % COLLECT_EVERY == 0 || is_graph(item)))
+        collect_samples();
+    if (step.wants_sample && is_calm && is_sampled)
+        around->sample = take_sample(&step);
+    gs_gate_share share = own_share();
+    if (is_weighted())
+        gs_share_charge(&share, (uint64_t)step.expected_ns, gs_gate_now_ns());
+    pthread_mutex_unlock(&waits.lock);
+    gs_gate_count(&gs_gate_state.page->work_ns, (uint64_t)step.expected_ns);
+    return step;
 }
 
 gs_gate_around gs_gate_wait_before(const gs_gate_item *item) {
     gs_gate_around around = {.stream = item->stream};
-    bool is_calm = !has_captures();
-    if (!must_pace())
+    bool is_calm = !gs_gate_has_captures(), shares = is_weighted(), gives_way = has_latency();
+    if (!shares && !gives_way)
         return around;
-    pthread_mutex_lock(&waits.lock);
-    gs_pace_step step = decide(item);
-    bool can_wait = waits.marks || (is_calm && map_marks());
-    if (is_calm && waits.under_way && ++waits.launches % COLLECT_EVERY == 0)
-        collect_samples();
-    if (can_wait && step.wants_sample && is_calm)
-        around.sample = take_sample(&step);
-    pthread_mutex_unlock(&waits.lock);
-    gs_gate_count(&gs_gate_state.page->work_ns, (uint64_t)step.expected_ns);
+    bool can_wait = gives_way && map_marks(is_calm);
+    gs_pace_step step = plan(item, is_calm, can_wait || shares, &around);
+    if (can_wait && is_calm && is_graph(item))
+        divide_graph(item, &step, &around);
+    if (step.is_long && !around.graph)
+        gs_gate_name_kernel(item->what, item->shape != NULL, (uint64_t)step.expected_ns);
+    if (shares)
+        wait_for_share();
     if (can_wait && step.must_wait)
         put_wait(item->stream);
     if (around.sample)
         gs_gate_real.cuEventRecord(around.sample->begin, item->stream);
-    if (step.uses_part && can_wait)
-        around.part = gs_gate_part_enter(item->stream);
     return around;
 }
 
 void gs_gate_wait_after(const gs_gate_around *around) {
     gs_gate_sample *sample = around->sample;
-    if (around->part)
-        gs_gate_part_leave(around->part);
     if (!sample)
         return;
     int code = gs_gate_real.cuEventRecord(sample->end, around->stream);

@@ -2,24 +2,43 @@
  * gate_work.c: a latency program marks on the board when it has work, and measures its requests.
  *
  * The mark is set before the launch reaches the driver, so that best-effort work drains while the driver prepares it.
+ *
+ * A program may learn in ways that nobody sees that its work is done: it polls memory, or it does not need to know. It
+ * is found out when it launches again after a pause, and its streams turn out to be idle. From then on the GPU writes
+ * the number of each launch behind it into a word (cuStreamWriteValue32), and the thread of gate_link.c reads the
+ * words. A synchronization ends this.
  */
 #include "gate.h"
 #include "gate_request.h"
 
 #include <pthread.h>
+#include <stdalign.h>
 
 enum {
     HOLD_NS = 1000000000,     /* a request holds others so long, until more is known, */
     HOLD_LEAST_NS = 20000000, /* and never shorter */
     HOLD_TIMES = 10,          /* the longest request lately */
-    LEARNED_AFTER = 20        /* requests */
+    LEARNED_AFTER = 20,       /* requests */
+    PAUSE_NS = 200000,        /* after a launch; then the streams are asked */
+    SILENT_AFTER = 3,         /* requests that ended without a synchronization */
+    WORDS = 64,               /* for streams */
+    LOOK_MS = 1,              /* how often words are read while a silent program has work, */
+    IDLE_MS = 100,            /* and how often it is checked whether there is such a program */
+    REGISTER_PORTABLE = 1,
+    REGISTER_MAPPED = 2
 };
 
 static struct work {
     pthread_mutex_t lock;
     gs_request request;
-    uint64_t begun_ns, longest_ns, requests;
+    uint64_t begun_ns, longest_ns, requests, launched_ns;
+    unsigned silent;           /* requests in a row that ended without a synchronization */
+    gs_gate_pointer on_device; /* the words, for the GPU; 0: not mapped */
+    bool is_broken;            /* they cannot be */
 } work = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* A page of its own, because it is mapped. */
+static alignas(4096) _Atomic uint32_t words[4096 / sizeof(uint32_t)];
 
 static gs_board_slot *own_slot(void) {
     return &gs_gate_state.board->slots[gs_gate_state.slot];
@@ -34,10 +53,12 @@ static uint64_t hold_ns(void) {
     return hold < HOLD_LEAST_NS ? HOLD_LEAST_NS : hold > HOLD_NS ? HOLD_NS : hold;
 }
 
+/* ---- requests; under the lock ---- */
+
 /* The daemon may end at any moment: who marks after that unmarks. */
-static void mark(void) {
+static void mark(uint64_t now) {
     gs_board *board = gs_gate_state.board;
-    work.begun_ns = gs_gate_now_ns();
+    work.begun_ns = now;
     atomic_store_explicit(&own_slot()->hold_ns, hold_ns(), memory_order_relaxed);
     atomic_store_explicit(&own_slot()->since_ns, work.begun_ns, memory_order_relaxed);
     gs_board_mark(board, gs_gate_state.bit);
@@ -57,11 +78,81 @@ static void unmark(void) {
     atomic_fetch_add_explicit(&page->request_times[gs_tenant_bucket(ns)], 1, memory_order_relaxed);
 }
 
-void gs_gate_work_begins(void *stream) {
+/* Asks the streams that have work. True: the request has ended. A question could end a capture. */
+static bool ask_streams(void) {
+    bool has_ended = false;
+    if (gs_gate_has_captures())
+        return false;
+    for (size_t i = work.request.count; i-- > 0 && !has_ended;) {
+        const gs_request_stream *left = &work.request.streams[i];
+        if (gs_gate_real.cuStreamQuery((void *)(uintptr_t)left->stream) != GS_CUDA_NOT_READY)
+            has_ended = gs_request_stream_done(&work.request, left->stream, left->number);
+    }
+    return has_ended;
+}
+
+/* ---- programs that do not synchronize; under the lock ---- */
+
+static _Atomic uint32_t *word_of(const void *stream) {
+    return &words[(uintptr_t)stream / 16 * 31 % WORDS];
+}
+
+static bool is_silent(void) {
+    return work.silent >= SILENT_AFTER && work.on_device;
+}
+
+static void map_words(void) {
+    if (work.on_device || work.is_broken)
+        return;
+    if (!gs_gate_real.cuStreamWriteValue32_v2 || !gs_gate_real.cuMemHostRegister_v2 ||
+        gs_gate_real.cuMemHostRegister_v2(words, sizeof words, REGISTER_PORTABLE | REGISTER_MAPPED) != GS_CUDA_OK ||
+        gs_gate_real.cuMemHostGetDevicePointer_v2(&work.on_device, words, 0) != GS_CUDA_OK)
+        work.is_broken = true;
+}
+
+/* After a pause within a request: perhaps it has ended, and nobody has said so. */
+static void find_out(void) {
+    if (!ask_streams())
+        return;
+    unmark();
+    if (work.silent < SILENT_AFTER && ++work.silent == SILENT_AFTER)
+        map_words();
+}
+
+int gs_gate_work_look(void) {
+    bool has_ended = false;
     pthread_mutex_lock(&work.lock);
-    if (gs_request_launch(&work.request, stream))
-        mark();
+    bool looks = is_silent();
+    for (size_t i = work.request.count; looks && i-- > 0 && !has_ended;) {
+        const gs_request_stream *left = &work.request.streams[i];
+        uint32_t done = atomic_load_explicit(word_of(left->stream), memory_order_relaxed);
+        if ((int32_t)(done - (uint32_t)left->number) >= 0)
+            has_ended = gs_request_stream_done(&work.request, left->stream, left->number);
+    }
+    if (has_ended)
+        unmark();
     pthread_mutex_unlock(&work.lock);
+    return looks ? LOOK_MS : IDLE_MS;
+}
+
+/* ---- launches and synchronization ---- */
+
+uint64_t gs_gate_work_begins(void *stream) {
+    uint64_t now = gs_gate_now_ns();
+    pthread_mutex_lock(&work.lock);
+    if (work.request.count && now - work.launched_ns > PAUSE_NS)
+        find_out();
+    work.launched_ns = now;
+    if (gs_request_launch(&work.request, stream))
+        mark(now);
+    uint64_t number = is_silent() ? gs_request_now(&work.request) : 0;
+    pthread_mutex_unlock(&work.lock);
+    return number;
+}
+
+void gs_gate_work_launched(void *stream, uint64_t number) {
+    gs_gate_pointer word = work.on_device + (gs_gate_pointer)(word_of(stream) - words) * sizeof *words;
+    gs_gate_real.cuStreamWriteValue32_v2(stream, word, (uint32_t)number, 0);
 }
 
 uint64_t gs_gate_work_now(void) {
@@ -71,30 +162,24 @@ uint64_t gs_gate_work_now(void) {
     return number;
 }
 
-/* Streams with work that nobody has waited for: another stream may have waited for them. Under the lock. */
-static bool ask_streams(void) {
-    bool has_ended = false;
-    for (size_t i = work.request.count; i-- > 0 && !has_ended;) {
-        const gs_request_stream *left = &work.request.streams[i];
-        if (gs_gate_real.cuStreamQuery((void *)(uintptr_t)left->stream) != GS_CUDA_NOT_READY)
-            has_ended = gs_request_stream_done(&work.request, left->stream, left->number);
-    }
-    return has_ended;
+/* Streams with work that nobody has waited for: another stream may have waited for them. */
+static void end_if(bool has_ended, size_t before) {
+    work.silent = work.request.count < before ? 0 : work.silent;
+    if (has_ended || (work.request.count < before && work.request.count && ask_streams()))
+        unmark();
 }
 
 void gs_gate_work_stream_done(void *stream, uint64_t number) {
     pthread_mutex_lock(&work.lock);
     size_t before = work.request.count;
-    if (gs_request_stream_done(&work.request, stream, number) ||
-        (work.request.count < before && work.request.count && ask_streams()))
-        unmark();
+    end_if(gs_request_stream_done(&work.request, stream, number), before);
     pthread_mutex_unlock(&work.lock);
 }
 
 void gs_gate_work_all_done(uint64_t number) {
     pthread_mutex_lock(&work.lock);
-    if (gs_request_all_done(&work.request, number))
-        unmark();
+    size_t before = work.request.count;
+    end_if(gs_request_all_done(&work.request, number), before);
     pthread_mutex_unlock(&work.lock);
 }
 
@@ -107,8 +192,6 @@ void gs_gate_work_record(void *event, void *stream) {
 void gs_gate_work_event_done(void *event) {
     pthread_mutex_lock(&work.lock);
     size_t before = work.request.count;
-    if (gs_request_event_done(&work.request, event) ||
-        (work.request.count < before && work.request.count && ask_streams()))
-        unmark();
+    end_if(gs_request_event_done(&work.request, event), before);
     pthread_mutex_unlock(&work.lock);
 }

@@ -440,10 +440,13 @@ gs_gpu *gs_gpu_open(const char *name, gs_error *error) {
         input = gs_input_open(name, error);
     } else {
         gs_text known = {0};
-        for (size_t i = 0; i < gs_builtin_gpu_count; i++)
+        gs_similar similar = {.word = name};
+        for (size_t i = 0; i < gs_builtin_gpu_count; i++) {
             gs_text_add(&known, "%s%s", i ? ", " : "", gs_builtin_gpus[i].name);
-        gs_fail(error, GS_E_USAGE, "no GPU is called \"%.60s\"; known: %s; or give the path of a description", name,
-                known.data ? known.data : "");
+            gs_similar_try(&similar, gs_builtin_gpus[i].name);
+        }
+        gs_fail(error, GS_E_USAGE, "no GPU is called \"%.60s\"%s; known: %s; or give the path of a description", name,
+                gs_similar_words(&similar), known.data ? known.data : "");
         gs_text_free(&known);
     }
     gs_gpu *gpu = input ? gs_gpu_read(input, error) : NULL;

@@ -41,20 +41,27 @@ static void space_measure(gs_space *space) {
 /* How many pieces of this size fit in all holes together. */
 static int32_t space_fits(const gs_space *space, int32_t size) {
     int32_t fits = 0, at;
-    for (int32_t i = 0; i <= space->count; i++)
-        fits += space_hole(space, i, &at) / size;
+    if (space->largest_hole < size)
+        return 0;
+    for (int32_t i = 0; i <= space->count; i++) {
+        int32_t hole = space_hole(space, i, &at);
+        fits += hole < size ? 0 : hole / size;
+    }
     return fits;
 }
 
 /* First fit: takes the beginning of the first hole that is large enough. There must be one. */
 static void space_take(gs_space *space, int32_t size, int32_t block) {
     int32_t at, i = 0;
-    while (space_hole(space, i, &at) < size)
+    int32_t hole;
+    while ((hole = space_hole(space, i, &at)) < size)
         i++;
-    memmove(&space->pieces[i + 1], &space->pieces[i], (size_t)(space->count - i) * sizeof *space->pieces);
+    if (i < space->count)
+        memmove(&space->pieces[i + 1], &space->pieces[i], (size_t)(space->count - i) * sizeof *space->pieces);
     space->pieces[i] = (gs_piece){(uint16_t)at, (uint16_t)size, block};
     space->count++;
-    space_measure(space);
+    if (hole == space->largest_hole)
+        space_measure(space);
 }
 
 /* The addresses of a ring count from an origin. When the memory at the origin is free, the origin moves back over the
@@ -64,19 +71,25 @@ static void move_origin(gs_space *space) {
     if (!space->count || !space_hole(space, 0, &at))
         return;
     end = space_hole(space, space->count, &at);
-    for (int32_t i = 0; i < space->count; i++)
+    for (int32_t i = 0; i < space->count && end; i++)
         space->pieces[i].at = (uint16_t)(space->pieces[i].at + end);
 }
 
-static void space_give_back(gs_space *space, int32_t block) {
-    int32_t kept = 0;
-    for (int32_t i = 0; i < space->count; i++)
-        if (space->pieces[i].block != block)
-            space->pieces[kept++] = space->pieces[i];
-    space->count = (uint16_t)kept;
+/* Gives back the piece with this number, and joins the holes beside it. */
+static void give_back_piece(gs_space *space, int32_t i) {
+    int32_t at;
+    space->count--;
+    memmove(&space->pieces[i], &space->pieces[i + 1], (size_t)(space->count - i) * sizeof *space->pieces);
     if (space->is_ring)
         move_origin(space);
-    space_measure(space);
+    space->largest_hole = (uint16_t)gs_max(space->largest_hole, space_hole(space, i, &at));
+    space->largest_hole = (uint16_t)gs_max(space->largest_hole, space_hole(space, 0, &at));
+}
+
+static void space_give_back(gs_space *space, int32_t block) {
+    for (int32_t i = space->count - 1; i >= 0; i--)
+        if (space->pieces[i].block == block)
+            give_back_piece(space, i);
 }
 
 static int32_t space_free_in_all(const gs_space *space) {
@@ -235,8 +248,8 @@ void gs_state_image(const gs_state *state, const int32_t *handles, const int32_t
 
 /* Warps of this kernel that one partition can still take. */
 static inline int32_t partition_limit(const gs_sm *sm, const gs_need *need, int32_t partition) {
-    int32_t by_registers = sm->registers[partition] / need->registers;
-    return sm->warp_slots[partition] < by_registers ? sm->warp_slots[partition] : by_registers;
+    int32_t slots = sm->warp_slots[partition], registers = sm->registers[partition];
+    return slots * need->registers <= registers ? slots : registers / need->registers;
 }
 
 /* Warps that the SM can take in strict turn from its pointer: as many full rounds as the fullest partition allows, and
@@ -251,7 +264,7 @@ static inline int32_t strict_limit(const gs_gpu *gpu, const gs_sm *sm, const gs_
         }
         partition = partition + 1 == partitions ? 0 : partition + 1;
     }
-    *stopper = (sm->pointer + turns) % partitions;
+    *stopper = sm->pointer + turns < partitions ? sm->pointer + turns : sm->pointer + turns - partitions;
     return least * partitions + turns;
 }
 
@@ -296,6 +309,8 @@ int32_t gs_state_room(const gs_state *state, const gs_need *need, int32_t number
             return 0;
         by_shared = shared_limit(sm, need);
     }
+    if (!room || !by_shared)
+        return 0;
     int32_t by_warps = warp_limit(state->gpu, sm, need) / need->warps;
     room = by_shared < room ? by_shared : room;
     return by_warps < room ? by_warps : room;
@@ -344,13 +359,15 @@ static void take_warps(const gs_gpu *gpu, gs_sm *sm, const gs_need *need, int32_
    partitions, j + 2 partitions ... */
 static void place_strict(const gs_gpu *gpu, gs_sm *sm, const gs_need *need, gs_resident *resident, int32_t handle) {
     int32_t partitions = gpu->limits.partitions_per_sm, partition = sm->pointer;
+    int32_t rounds = need->warps / partitions, more = need->warps - rounds * partitions;
     for (int32_t turn = 0; turn < partitions && turn < need->warps; turn++) {
-        int32_t warps = (need->warps - turn + partitions - 1) / partitions;
+        int32_t warps = rounds + (turn < more);
         take_warps(gpu, sm, need, partition, warps, handle);
         resident->warps[partition] = (uint8_t)warps;
         partition = partition + 1 == partitions ? 0 : partition + 1;
     }
-    sm->pointer = (sm->pointer + need->warps) % partitions;
+    int32_t pointer = sm->pointer + more;
+    sm->pointer = pointer < partitions ? pointer : pointer - partitions;
 }
 
 static void place_free(const gs_gpu *gpu, gs_sm *sm, const gs_need *need, gs_resident *resident, int32_t handle) {
@@ -368,7 +385,7 @@ static void place_free(const gs_gpu *gpu, gs_sm *sm, const gs_need *need, gs_res
 static void step_once_more(const gs_gpu *gpu, gs_sm *sm, const gs_need *need) {
     int32_t partitions = gpu->limits.partitions_per_sm;
     if (gpu->mechanisms.extra_step == GS_YES && need->warps % partitions == 0)
-        sm->pointer = (sm->pointer + 1) % partitions;
+        sm->pointer = sm->pointer + 1 == partitions ? 0 : sm->pointer + 1;
 }
 
 int32_t gs_state_place(gs_state *state, const gs_need *need, int32_t need_number, int32_t number, bool in_cluster,

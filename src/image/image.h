@@ -46,7 +46,7 @@ enum {
     GS_SESSION_SOURCES_MB = 64, /* and their size; */
     GS_SOURCES = 1024,          /* the same of all clients: more only for a client that has none on its way */
     GS_SOURCES_MB = 1024,
-    GS_LOOK_UPS = 4,  /* at a time, one for each client; the last that is free is kept for small sources */
+    GS_LOOK_UPS = 4,  /* at a time, one for each client; half of them for small sources only */
     GS_COMPILERS = 3, /* at a time; the last that is free is kept for a client that has none */
     GS_COMPILER_SECONDS = 120,
     GS_COMPILER_MEMORY_MB = 2048, /* of all its processes together */

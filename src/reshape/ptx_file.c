@@ -133,6 +133,21 @@ static bool collect_kernels(const gs_ptx_file *file, struct kernels *kernels) {
     return true;
 }
 
+/* A source has no kernel of a template that it does not use. */
+static gs_code fail_kernel(const gs_ptx_file *file, const gs_ptx_entries *entries, const char *kernel, bool is_several,
+                           gs_error *error) {
+    if (is_several)
+        return gs_fail(error, GS_E_USAGE,
+                       "%s means several kernels of the file; 'gridsmith reshape --list' shows their names", kernel);
+    bool may_be_template = file->compiled.text && !strchr(kernel, '<');
+    gs_similar similar = {.word = kernel};
+    for (size_t i = 0; i < entries->count; i++)
+        gs_similar_try(&similar, entries->data[i]);
+    return gs_fail(error, GS_E_USAGE, "the file has no kernel %s%s%s; 'gridsmith reshape --list' shows what it has",
+                   kernel, gs_similar_words(&similar),
+                   may_be_template ? " (of a template, name an instance, such as 'reduce<256>')" : "");
+}
+
 gs_code gs_ptx_file_find(const gs_ptx_file *file, const char *kernel, gs_ptx_place *place, gs_error *error) {
     struct kernels kernels = {.entries = {.count = 0}};
     gs_code code = collect_kernels(file, &kernels) ? GS_OK : gs_fail_memory(error);
@@ -140,11 +155,7 @@ gs_code gs_ptx_file_find(const gs_ptx_file *file, const char *kernel, gs_ptx_pla
     if (number >= 0)
         *place = kernels.places.data[number];
     else if (code == GS_OK)
-        code =
-            gs_fail(error, GS_E_USAGE,
-                    number == -2 ? "%s means several kernels of the file; 'gridsmith reshape --list' shows their names"
-                                 : "the file has no kernel %s; 'gridsmith reshape --list' shows what it has",
-                    kernel);
+        code = fail_kernel(file, &kernels.entries, kernel, number == -2, error);
     gs_ptx_entries_free(&kernels.entries);
     free(kernels.places.data);
     return code;
@@ -163,6 +174,7 @@ static void list_form(gs_writer *writer, const gs_ptx_place *place, gs_ptx_optio
     gs_write_bool(writer, "accepted", code == GS_OK);
     if (code == GS_OK) {
         gs_write_bool(writer, "needs_whole_rows", made.needs_whole_rows);
+        gs_write_bool(writer, "needs_one_row", made.needs_one_row);
     } else {
         gs_write_string(writer, "reason", gs_error_text(&error, words, sizeof words));
         gs_write_int(writer, "line", error.line);

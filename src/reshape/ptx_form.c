@@ -186,6 +186,16 @@ static void examine_reads(gs_ptx_kernel *kernel, uint32_t max_registers) {
     kernel->loop.is_uniform = has_redux && max_registers > MANY_REGISTERS;
 }
 
+/* Behind the declarations that the body begins with: shared memory of the loop lies behind that of the kernel. */
+static size_t begin_of_body(const gs_ptx_kernel *kernel) {
+    const gs_ptx_function *function = &kernel->module->functions.data[kernel->function];
+    const gs_ptx_statement *statements = &kernel->module->statements.data[function->statements];
+    uint32_t last = 0; /* the brace */
+    while (last + 1 < function->statement_count && statements[last + 1].kind == GS_PTX_DECLARATION)
+        last++;
+    return end_of(kernel->module, statements[last].last);
+}
+
 static void add_loop(const gs_ptx_kernel *kernel, gs_edits *edits) {
     const gs_ptx_module *module = kernel->module;
     const gs_ptx_function *function = &module->functions.data[kernel->function];
@@ -196,7 +206,7 @@ static void add_loop(const gs_ptx_kernel *kernel, gs_edits *edits) {
     gs_block_loop_end(&end, &kernel->loop);
     edits->failed = edits->failed || begin.failed || end.failed;
     if (!edits->failed) {
-        gs_edits_put(edits, end_of(module, function->open), 0, begin.data, begin.count);
+        gs_edits_put(edits, begin_of_body(kernel), 0, begin.data, begin.count);
         gs_edits_put(edits, begin_of(module, function->close), 0, end.data, end.count);
     }
     gs_text_free(&begin);
@@ -210,6 +220,7 @@ gs_code gs_ptx_reshape(const gs_ptx_module *module, uint32_t function, const gs_
     gs_code code = gs_ptx_kernel_examine(&kernel, options, error);
     if (code == GS_OK && form)
         *form = (gs_ptx_form){.needs_whole_rows = kernel.loop.needs_whole_rows,
+                              .needs_one_row = kernel.loop.needs_one_row,
                               .has_ghosts = kernel.loop.has_ghosts,
                               .reduces_masks = kernel.has_warp_steps,
                               .warps_are_independent = kernel.loop.warps_are_independent};

@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-enum { MOST_BYTES = 64 << 20, MOST_SHARED = 1 << 20, MOST_LOCAL = 16 << 20, MOST_ALIGN = 1024 };
+enum { MOST_BYTES = 64 << 20, MOST_SHARED = 1 << 20, MOST_LOCAL = 16 << 20, MOST_ALIGN = 1024, TAIL_BYTES = 512 };
 
 /* ---- variables ---- */
 
@@ -27,10 +27,10 @@ static bool check_variable(gs_ptx_host *host, const gs_ptx_variable *variable) {
     return false;
 }
 
-static void put_array(gs_ptx_host *host, uint32_t number, const char *prefix) {
+static void put_array(gs_ptx_host *host, uint32_t number, const char *prefix, uint64_t tail) {
     const gs_ptx_variable *variable = &host->module->variables.data[number];
     gs_ptx_put(host, "%s_Alignas(%u) unsigned char v%u[%llu]", prefix, variable->align ? variable->align : 1, number,
-               (unsigned long long)(variable->bytes ? variable->bytes : 1));
+               (unsigned long long)((variable->bytes ? variable->bytes : 1) + tail));
 }
 
 /* An initializer is numbers, symbols and braces. Numbers go to the bytes of the array; addresses are stored when the
@@ -145,7 +145,7 @@ static void put_variable(gs_ptx_host *host, uint32_t number, gs_text *later) {
     struct initializer initializer = {.host = host, .variable = number, .later = later};
     if (variable->is_extern || !check_variable(host, variable))
         return; /* what is extern is refused where it is used */
-    put_array(host, number, "static ");
+    put_array(host, number, "static ", host->tail_bytes);
     if (variable->initializer != GS_PTX_NONE && variable->bytes) {
         initializer.bytes = calloc(1, variable->bytes);
         if (!initializer.bytes) {
@@ -163,6 +163,18 @@ static bool is_in_memory(const gs_ptx_variable *variable) {
     return variable->space == GS_PTX_GLOBAL || variable->space == GS_PTX_CONST || variable->space == GS_PTX_TEX;
 }
 
+/* A kernel that reads behind the end of a variable finds something else in each random order. */
+static void put_tails(gs_ptx_host *host) {
+    gs_ptx_put(host, "const gs_tail gs_tails[] = {");
+    for (uint32_t i = 0; i < host->module->variables.count; i++) {
+        const gs_ptx_variable *variable = &host->module->variables.data[i];
+        if (is_in_memory(variable) && host->is_used[i] && !variable->is_extern)
+            gs_ptx_put(host, "{v%u + %llu, %u}, ", i, (unsigned long long)(variable->bytes ? variable->bytes : 1),
+                       host->tail_bytes);
+    }
+    gs_ptx_put(host, "{0, 0}};\n");
+}
+
 static void put_variables(gs_ptx_host *host) {
     gs_text later = {0};
     for (uint32_t i = 0; i < host->module->variables.count && host->code == GS_OK; i++) {
@@ -172,6 +184,8 @@ static void put_variables(gs_ptx_host *host) {
         else if (variable->space == GS_PTX_SHARED && host->is_used[i])
             check_variable(host, variable);
     }
+    if (host->code == GS_OK)
+        put_tails(host);
     if (later.count) {
         gs_ptx_put(host, "\n/* The addresses that variables have at the beginning. */\n"
                          "static __attribute__((constructor)) void store_addresses(void) {\n");
@@ -216,7 +230,7 @@ static void put_locals(gs_ptx_host *host, const gs_ptx_function *function) {
             if ((variable->space != GS_PTX_LOCAL && variable->space != GS_PTX_PARAM) || !check_variable(host, variable))
                 continue;
             gs_ptx_put(host, "    ");
-            put_array(host, statement->operands + k, "");
+            put_array(host, statement->operands + k, "", 0);
             gs_ptx_put(host, ";\n");
         }
     }
@@ -380,6 +394,7 @@ gs_code gs_host_translate_ptx(const gs_build *build, gs_text *into, gs_error *er
     if (code != GS_OK)
         return code;
     gs_ptx_host host = {.module = &module, .into = into, .error = error};
+    host.tail_bytes = build->address_sanitizer ? 0 : TAIL_BYTES; /* AddressSanitizer has its own */
     host.is_needed = calloc(module.functions.count + 1, sizeof *host.is_needed);
     host.is_used = calloc(module.variables.count + 1, sizeof *host.is_used);
     host.offsets = calloc(module.variables.count + 1, sizeof *host.offsets);

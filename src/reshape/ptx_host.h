@@ -37,6 +37,7 @@ typedef struct gs_ptx_host {
     uint32_t out_line;                   /* the line that the C compiler believes to be at */
     bool *is_needed;                     /* of each function */
     bool *is_used;                       /* of each variable */
+    uint32_t tail_bytes;                 /* behind each variable in memory: see gs_tails */
     uint64_t *offsets;                   /* of each variable: in shared memory, or among the parameters of its kernel */
     GS_PTX_LIST_OF(gs_ptx_label) labels; /* of the function */
 } gs_ptx_host;

@@ -91,18 +91,6 @@ static gs_linear special_value(const gs_ptx_operand *operand) {
     }
 }
 
-static gs_linear load_value(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement) {
-    const gs_ptx_module *module = kernel->module;
-    const gs_ptx_function *function = &module->functions.data[kernel->function];
-    const gs_ptx_operand *address = &module->operands.data[statement->operands + 1];
-    if (!gs_ptx_has(module, statement, "param") || address->count != 1)
-        return unknown;
-    const gs_ptx_operand *named = &module->operands.data[address->children];
-    if (named->kind != GS_PTX_SYMBOL || named->value - function->parameters >= function->parameter_count)
-        return unknown;
-    return symbol(GS_LINEAR_PARAMETER, (uint64_t)(named->value - function->parameters) << 32 | (uint32_t)named->bits);
-}
-
 static bool begins(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement, const char *word) {
     const gs_ptx_token *token = &kernel->module->tokens.data[statement->word];
     size_t length = strlen(word);
@@ -110,7 +98,51 @@ static bool begins(const gs_ptx_kernel *kernel, const gs_ptx_statement *statemen
            kernel->module->text[token->at + length] == '.';
 }
 
+/* The parameter that an address of ld.param names, by itself or through a register that holds its address, and the
+   offset in it. NULL: it is not known. */
+static const gs_ptx_operand *parameter_of(const gs_ptx_kernel *kernel, const gs_ptx_operand *address,
+                                          uint32_t *offset) {
+    enum { LONGEST = 4 };
+    const gs_ptx_module *module = kernel->module;
+    const gs_ptx_function *function = &module->functions.data[kernel->function];
+    const gs_ptx_operand *named = address->count == 1 ? &module->operands.data[address->children] : NULL;
+    *offset = named ? (uint32_t)named->bits : 0;
+    for (int i = 0; i < LONGEST && named && named->kind == GS_PTX_REGISTER; i++) {
+        const gs_ptx_statement *writer = gs_ptx_only_writer(kernel, named->value);
+        bool is_move = writer && writer->count == 2 && writer->guard == GS_PTX_NONE && begins(kernel, writer, "mov");
+        named = is_move ? &module->operands.data[writer->operands + 1] : NULL;
+        *offset += named ? (uint32_t)named->bits : 0;
+    }
+    bool is_parameter =
+        named && named->kind == GS_PTX_SYMBOL && named->value - function->parameters < function->parameter_count;
+    return is_parameter ? named : NULL;
+}
+
+static gs_linear load_value(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement) {
+    const gs_ptx_module *module = kernel->module;
+    const gs_ptx_operand *address = &module->operands.data[statement->operands + 1];
+    uint32_t offset;
+    const gs_ptx_operand *named =
+        gs_ptx_has(module, statement, "param") ? parameter_of(kernel, address, &offset) : NULL;
+    if (!named)
+        return unknown;
+    uint32_t number = named->value - module->functions.data[kernel->function].parameters;
+    return symbol(GS_LINEAR_PARAMETER, (uint64_t)number << 32 | offset);
+}
+
+static bool is_symbol(const gs_linear *sum, uint64_t kind, uint64_t value) {
+    return sum->is_known && !sum->is_bound && !sum->number && sum->count == 1 && sum->terms[0].times == 1 &&
+           sum->terms[0].symbol == (kind << 56 | value);
+}
+
+/* The first block of a column, where blocks are numbered column by column: %ctaid.x * %nctaid.y. */
+static bool is_column(const gs_linear *one, const gs_linear *other) {
+    return is_symbol(one, GS_LINEAR_BLOCK, 'x') && is_symbol(other, GS_LINEAR_NOT_NEGATIVE, GS_PTX_NCTAID << 8 | 'y');
+}
+
 static gs_linear product(const gs_linear *one, const gs_linear *other) {
+    if (is_column(one, other) || is_column(other, one))
+        return symbol(GS_LINEAR_BLOCK, GS_LINEAR_COLUMN);
     if (one->is_known && !one->count)
         return times(other, one->number);
     return other->is_known && !other->count ? times(one, other->number) : unknown;
@@ -234,6 +266,13 @@ static void trace_operand(struct origin *origin, const gs_ptx_operand *operand) 
         trace_operand(origin, &origin->kernel->module->operands.data[operand->children + i]);
 }
 
+/* Products and what is shifted are numbers, not pointers: only what is added to a product may be one. */
+static uint32_t first_traced(const gs_ptx_kernel *kernel, const gs_ptx_statement *statement) {
+    if (begins(kernel, statement, "mul") || begins(kernel, statement, "shl"))
+        return statement->count;
+    return begins(kernel, statement, "mad") ? 3 : 0;
+}
+
 /* Only loads of 64 bits give pointers; results of calls and of unknown instructions may be anything. */
 static void trace_statement(struct origin *origin, const gs_ptx_statement *statement, uint32_t number) {
     const gs_ptx_kernel *kernel = origin->kernel;
@@ -243,7 +282,7 @@ static void trace_statement(struct origin *origin, const gs_ptx_statement *state
         origin->found = origin->found ||
                         (loaded.is_known ? loaded.terms[0].symbol == origin->parameter : gs_ptx_type_bytes(type) == 8);
     } else if (statement->opcode == GS_PTX_COMPUTE) {
-        for (uint32_t i = 0; i < statement->count && !origin->found; i++)
+        for (uint32_t i = first_traced(kernel, statement); i < statement->count && !origin->found; i++)
             trace_operand(origin, &kernel->module->operands.data[statement->operands + i]);
     } else {
         origin->found = origin->found || gs_ptx_type_bytes(type) == 8;

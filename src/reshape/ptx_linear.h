@@ -10,6 +10,7 @@ enum { GS_LINEAR_TERMS = 8 };
 
 /* The kinds of symbols, in their upper byte. */
 enum { GS_LINEAR_PARAMETER = 1, GS_LINEAR_BLOCK, GS_LINEAR_NOT_NEGATIVE, GS_LINEAR_REGISTER };
+enum { GS_LINEAR_COLUMN = 'c' }; /* besides x, y and z of GS_LINEAR_BLOCK: %ctaid.x * %nctaid.y */
 
 typedef struct gs_linear {
     bool is_known;

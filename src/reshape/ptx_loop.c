@@ -2,17 +2,20 @@
  * ptx_loop.c: the PTX that is put around the body of a kernel. See ptx_loop.h.
  *
  * The first thread of a worker block takes tasks of several blocks from a queue and stores them in shared memory, so
- * that a thread needs a single register, %gs_place, for its position while the body runs: twice the number of blocks of
- * the task after this one, plus the index of the task. Two tasks alternate: the one being written was read before the
- * last barrier. 0xffffffff: there is no task.
+ * that a thread needs a single register, %gs_place, for its position while the body runs: the address of the task, plus
+ * 0x100000 times the number of blocks of the task after this one. Two tasks alternate: the one being written was read
+ * before the last barrier.
  *
- * Shared memory, gs_ours: two tasks of 32 bytes (x, y, z of the first block with `after` added to x; `after`, how many
- * blocks follow the first; how many there are; the number after the last; the clock when it was taken; the estimated
- * cycles of a block), then 0xffffffff / grid.x and / grid.y, then two counters of threads that have returned.
+ * Shared memory, gs_ours: two tasks of 64 bytes (x, y, z of the first block with `after` added to x; `after`, how many
+ * blocks follow the first, 0xffffffff: there is no task; how many there are; the number after the last; the clock when
+ * it was taken; the pace: how many blocks last as long as a task should; 2^32 / grid.x and / grid.y), then two counters
+ * of threads that have returned. It is declared behind the variables of the kernel, so that their addresses stay, and
+ * with them the code that ptxas makes of the body.
  *
  * The size of a task: it should last 32768 cycles, so that the queue costs little; near the end of the grid less, so
- * that all worker blocks end together, but at least 4096. At most twice as many blocks as the last one, because slow
- * blocks may follow quick ones; for the same reason a higher estimate from before is only halved with each task.
+ * that all worker blocks end together, but at least 4096. At most one block more than the last one, because slow
+ * blocks may follow quick ones; for the same reason a slower pace from before grows by at most a quarter with each
+ * task.
  *
  * Ghosts: threads that have returned wait in the barriers of the others. A thread that returns between two barriers
  * adds 1 to the counter of this interval, of which there are two, by turns. The counter of the interval before cannot
@@ -40,7 +43,7 @@ static const char declarations[] = "\n"
                                    "\t.reg .b32 %gs_r<32>, %gs_m<64>;\n"
                                    "\t.reg .b64 %gs_d<8>;\n"
                                    "\t.reg .f32 %gs_f<8>;\n"
-                                   "\t.shared .align 16 .b8 gs_ours[80];\n";
+                                   "\t.shared .align 128 .b8 gs_ours[136];\n";
 
 static const char ghost_declarations[] = "\t.reg .b32 %gs_phase, %gs_other, %gs_all, %gs_threads, %gs_votes;\n"
                                          "\t.reg .pred %gs_none;\n"
@@ -61,9 +64,9 @@ static const char prepare_ghosts[] = "\tmov.u32 %gs_r3, %ntid.x;\n"
                                      "\tmul.lo.u32 %gs_threads, %gs_r3, %gs_r4;\n"
                                      "\tmov.u32 %gs_all, 0;\n"
                                      "\tmov.u32 %gs_phase, gs_ours;\n"
-                                     "\tadd.u32 %gs_phase, %gs_phase, 72;\n"
-                                     "\t@!%gs_p0 st.shared.u32 [gs_ours+72], 0;\n"
-                                     "\t@!%gs_p0 st.shared.u32 [gs_ours+76], 0;\n";
+                                     "\tadd.u32 %gs_phase, %gs_phase, 128;\n"
+                                     "\t@!%gs_p0 st.shared.u32 [gs_ours+128], 0;\n"
+                                     "\t@!%gs_p0 st.shared.u32 [gs_ours+132], 0;\n";
 
 /* Lets kernels that count on whole warps in a row of the block fail rather than hang. */
 static const char check_rows[] = "\tmov.u32 %gs_r3, %ntid.x;\n"
@@ -71,19 +74,26 @@ static const char check_rows[] = "\tmov.u32 %gs_r3, %ntid.x;\n"
                                  "\tsetp.ne.u32 %gs_p1, %gs_r3, 0;\n"
                                  "\t@%gs_p1 trap;\n";
 
-static const char store_inverses[] = "\t@%gs_p0 bra $gs_started;\n"
-                                     "\tld.param.u32 %gs_r10, [gs_job];\n"
-                                     "\tld.param.u32 %gs_r11, [gs_job+4];\n"
-                                     "\tmov.u32 %gs_r14, 0xffffffff;\n"
-                                     "\tdiv.u32 %gs_r12, %gs_r14, %gs_r10;\n"
-                                     "\tst.shared.u32 [gs_ours+64], %gs_r12;\n"
-                                     "\tdiv.u32 %gs_r13, %gs_r14, %gs_r11;\n"
-                                     "\tst.shared.u32 [gs_ours+68], %gs_r13;\n";
+/* The same for kernels whose blocks wait for others, and are in order only in a grid of one row. */
+static const char check_one_row[] = "\tld.param.u32 %gs_r3, [gs_job+4];\n"
+                                    "\tsetp.ne.u32 %gs_p1, %gs_r3, 1;\n"
+                                    "\t@%gs_p1 trap;\n"
+                                    "\tld.param.u32 %gs_r3, [gs_job+8];\n"
+                                    "\tsetp.ne.u32 %gs_p1, %gs_r3, 1;\n"
+                                    "\t@%gs_p1 trap;\n";
+
+/* %gs_r10 to %gs_r12: the grid. */
+static const char count_blocks[] = "\tld.param.u32 %gs_r10, [gs_job];\n"
+                                   "\tld.param.u32 %gs_r11, [gs_job+4];\n"
+                                   "\tld.param.u32 %gs_r12, [gs_job+8];\n"
+                                   "\tmul.lo.u32 %gs_r13, %gs_r10, %gs_r11;\n"
+                                   "\tmul.lo.u32 %gs_r13, %gs_r13, %gs_r12;\n" /* all blocks */
+                                   "\tmov.u32 %gs_r14, %nctaid.x;\n" /* worker blocks */;
 
 /* ---- signals of a confined kernel ---- */
 
-/* %gs_p2: the worker block may stay: the stop word is 0, and the mask allows its SM. */
-static const char read_signals[] = "\tmov.u32 %gs_r20, 0;\n"
+/* %gs_r20: the stop word; %gs_r21: a word of the mask; bit %gs_r22 % 32 of it is for this SM. */
+static const char load_signals[] = "\tmov.u32 %gs_r20, 0;\n"
                                    "\tmov.u32 %gs_r21, 0xffffffff;\n"
                                    "\tmov.u32 %gs_r22, %smid;\n"
                                    "\tld.param.u64 %gs_d1, [gs_job+32];\n"
@@ -94,85 +104,68 @@ static const char read_signals[] = "\tmov.u32 %gs_r20, 0;\n"
                                    "\tmul.wide.u32 %gs_d3, %gs_r23, 4;\n"
                                    "\tadd.u64 %gs_d2, %gs_d2, %gs_d3;\n"
                                    "\t@%gs_p3 ld.volatile.global.u32 %gs_r20, [%gs_d1];\n"
-                                   "\t@%gs_p4 ld.volatile.global.u32 %gs_r21, [%gs_d2];\n"
-                                   "\tand.b32 %gs_r22, %gs_r22, 31;\n"
-                                   "\tshr.u32 %gs_r21, %gs_r21, %gs_r22;\n"
-                                   "\tand.b32 %gs_r21, %gs_r21, 1;\n"
-                                   "\tsetp.ne.u32 %gs_p2, %gs_r21, 0;\n"
+                                   "\t@%gs_p4 ld.volatile.global.u32 %gs_r21, [%gs_d2];\n";
+
+/* %gs_p2: the worker block may stay: the stop word is 0, and the mask allows its SM. This waits for the words. */
+static const char read_signals[] = "\tand.b32 %gs_r23, %gs_r22, 31;\n"
+                                   "\tshr.u32 %gs_r23, %gs_r21, %gs_r23;\n"
+                                   "\tand.b32 %gs_r23, %gs_r23, 1;\n"
+                                   "\tsetp.ne.u32 %gs_p2, %gs_r23, 0;\n"
                                    "\tsetp.eq.and.u32 %gs_p2, %gs_r20, 0, %gs_p2;\n";
 
-/* ---- storing a task ---- */
+/* ---- the queue ---- */
 
-/* From %gs_r15 (the first block), %gs_r16 (how many), %gs_r17 (the address of the task) and %gs_f0 (the estimate). */
-static const char store_task[] = "\tld.param.u32 %gs_r10, [gs_job];\n"
-                                 "\tld.param.u32 %gs_r11, [gs_job+4];\n"
-                                 "\tld.param.u32 %gs_r12, [gs_job+8];\n"
-                                 "\tmul.lo.u32 %gs_r13, %gs_r10, %gs_r11;\n"
-                                 "\tmul.lo.u32 %gs_r13, %gs_r13, %gs_r12;\n" /* all blocks */
-                                 "\tmin.u32 %gs_r14, %gs_r15, %gs_r13;\n"
-                                 "\tsub.u32 %gs_r14, %gs_r13, %gs_r14;\n" /* how many are left */
-                                 "\tmin.u32 %gs_r16, %gs_r16, %gs_r14;\n"
-                                 "\tld.shared.v2.u32 {%gs_r18, %gs_r19}, [gs_ours+64];\n"
-                                 "\tmul.hi.u32 %gs_r20, %gs_r15, %gs_r18;\n" /* rows */
-                                 "\tmul.lo.u32 %gs_r21, %gs_r20, %gs_r10;\n"
-                                 "\tsub.u32 %gs_r21, %gs_r15, %gs_r21;\n"
-                                 "\tsetp.ge.u32 %gs_p5, %gs_r21, %gs_r10;\n"
-                                 "\t@%gs_p5 add.u32 %gs_r20, %gs_r20, 1;\n"
-                                 "\t@%gs_p5 sub.u32 %gs_r21, %gs_r21, %gs_r10;\n" /* x */
-                                 "\tmul.hi.u32 %gs_r22, %gs_r20, %gs_r19;\n"      /* planes */
-                                 "\tmul.lo.u32 %gs_r23, %gs_r22, %gs_r11;\n"
-                                 "\tsub.u32 %gs_r23, %gs_r20, %gs_r23;\n"
-                                 "\tsetp.ge.u32 %gs_p5, %gs_r23, %gs_r11;\n"
-                                 "\t@%gs_p5 add.u32 %gs_r22, %gs_r22, 1;\n"       /* z */
-                                 "\t@%gs_p5 sub.u32 %gs_r23, %gs_r23, %gs_r11;\n" /* y */
-                                 "\tsub.u32 %gs_r24, %gs_r16, 1;\n"               /* after */
-                                 "\tadd.u32 %gs_r21, %gs_r21, %gs_r24;\n"
-                                 "\tadd.u32 %gs_r25, %gs_r15, %gs_r16;\n"
-                                 "\tmov.u32 %gs_r26, %clock;\n"
-                                 "\tmov.b32 %gs_r27, %gs_f0;\n"
-                                 "\tst.shared.v4.u32 [%gs_r17], {%gs_r21, %gs_r23, %gs_r22, %gs_r24};\n"
-                                 "\tst.shared.v4.u32 [%gs_r17+16], {%gs_r16, %gs_r25, %gs_r26, %gs_r27};\n";
+/* %gs_d1: %gs_r16 blocks are asked for. */
+static const char find_queue[] = "\tld.param.u64 %gs_d0, [gs_job+24];\n"
+                                 "\tmul.wide.u32 %gs_d1, %gs_r0, 8;\n" /* 0, but ptxas does not know that all lanes */
+                                 "\tadd.u64 %gs_d0, %gs_d0, %gs_d1;\n" /* would add to the same word */
+                                 "\tcvt.u64.u32 %gs_d1, %gs_r16;\n";
 
-/* Behind store_task: a worker block that may not stay leaves after this task, which says so by a count of 0. */
-static const char store_last[] = "\t@!%gs_p2 st.shared.u32 [%gs_r17+16], 0;\n";
+/* The upper half of the queue of a persistent kernel counts blocks that are done. */
+static const char add_done[] = "\tcvt.u64.u32 %gs_d2, %gs_r28;\n"
+                               "\tshl.b64 %gs_d2, %gs_d2, 32;\n"
+                               "\tor.b64 %gs_d1, %gs_d1, %gs_d2;\n";
 
-/* ---- the first task ---- */
+/* What is put between this and the use of %gs_d2 is done while the queue answers. */
+static const char ask_queue[] = "\tatom.global.add.u64 %gs_d2, [%gs_d0], %gs_d1;\n";
 
-static const char first_persistent[] = "\tmov.u32 %gs_r15, %ctaid.x;\n"
-                                       "\tmov.u32 %gs_r16, 1;\n"
-                                       "\tmov.u32 %gs_r17, gs_ours;\n"
-                                       "\tmov.f32 %gs_f0, 0f00000000;\n";
+/* %gs_r18: 2^32 / grid.x, at most 2 too small, so that a quotient of 30 bits is at most 1 too small. The first value is
+   2^32 times (1 - 2^-21) by the reciprocal, whose error is 2^-22, and so not too large; a step of Newton squares its
+   relative error. */
+static const char invert_x[] = "\tcvt.rn.f32.u32 %gs_f1, %gs_r10;\n"
+                               "\trcp.approx.ftz.f32 %gs_f1, %gs_f1;\n"
+                               "\tmul.f32 %gs_f1, %gs_f1, 0f4F7FFFF8;\n"
+                               "\tcvt.rzi.u32.f32 %gs_r18, %gs_f1;\n"
+                               "\tmul.lo.u32 %gs_r9, %gs_r18, %gs_r10;\n"
+                               "\tsub.u32 %gs_r9, 0, %gs_r9;\n"
+                               "\tmul.hi.u32 %gs_r9, %gs_r18, %gs_r9;\n"
+                               "\tadd.u32 %gs_r18, %gs_r18, %gs_r9;\n";
 
-static const char first_confined[] = "\tmov.u32 %gs_r17, 0xffffffff;\n"
-                                     "\tst.shared.u32 [gs_ours+12], %gs_r17;\n"
-                                     "\t@!%gs_p2 bra $gs_started;\n"
-                                     "\tld.param.u64 %gs_d0, [gs_job+24];\n"
-                                     "\tmul.wide.u32 %gs_d1, %gs_r0, 8;\n"
-                                     "\tadd.u64 %gs_d0, %gs_d0, %gs_d1;\n"
-                                     "\tatom.global.add.u64 %gs_d2, [%gs_d0], 1;\n"
-                                     "\tcvt.u32.u64 %gs_r15, %gs_d2;\n"
-                                     "\tmov.u32 %gs_r16, 1;\n"
-                                     "\tmov.u32 %gs_r17, gs_ours;\n"
-                                     "\tmov.f32 %gs_f0, 0f00000000;\n";
+/* %gs_r19: 2^32 / grid.y. */
+static const char invert_y[] = "\tcvt.rn.f32.u32 %gs_f2, %gs_r11;\n"
+                               "\trcp.approx.ftz.f32 %gs_f2, %gs_f2;\n"
+                               "\tmul.f32 %gs_f2, %gs_f2, 0f4F7FFFF8;\n"
+                               "\tcvt.rzi.u32.f32 %gs_r19, %gs_f2;\n"
+                               "\tmul.lo.u32 %gs_r9, %gs_r19, %gs_r11;\n"
+                               "\tsub.u32 %gs_r9, 0, %gs_r9;\n"
+                               "\tmul.hi.u32 %gs_r9, %gs_r19, %gs_r9;\n"
+                               "\tadd.u32 %gs_r19, %gs_r19, %gs_r9;\n";
 
-/* Where blocks wait for lower ones, the first task comes from the queue, too: a worker block that has not begun,
-   because more were launched than fit, must not have a block. Its number would be waited for. */
-static const char first_ordered[] = "\tld.param.u64 %gs_d0, [gs_job+24];\n"
-                                    "\tmul.wide.u32 %gs_d1, %gs_r0, 8;\n"
-                                    "\tadd.u64 %gs_d0, %gs_d0, %gs_d1;\n"
-                                    "\tatom.global.add.u64 %gs_d2, [%gs_d0], 1;\n"
-                                    "\tcvt.u32.u64 %gs_r15, %gs_d2;\n"
-                                    "\tld.param.u32 %gs_r10, [gs_job];\n"
-                                    "\tld.param.u32 %gs_r11, [gs_job+4];\n"
-                                    "\tld.param.u32 %gs_r12, [gs_job+8];\n"
-                                    "\tmul.lo.u32 %gs_r13, %gs_r10, %gs_r11;\n"
-                                    "\tmul.lo.u32 %gs_r13, %gs_r13, %gs_r12;\n"
-                                    "\tmov.u32 %gs_r14, %nctaid.x;\n"
-                                    "\tmov.u32 %gs_r16, 1;\n"
-                                    "\tmov.u32 %gs_r17, gs_ours;\n"
-                                    "\tmov.f32 %gs_f0, 0f00000000;\n";
+/* %gs_r15: the first block. It may be behind the last one of the grid. */
+static const char get_number[] = "\tcvt.u32.u64 %gs_r15, %gs_d2;\n";
 
-/* The upper half of the queue then counts worker blocks that found no task. The last one sets the queue back. */
+/* The first blocks need no queue. The addition that makes the count of blocks complete is the last one. */
+static const char get_number_persistent[] = "\tcvt.u32.u64 %gs_r15, %gs_d2;\n"
+                                            "\tadd.u32 %gs_r15, %gs_r15, %gs_r14;\n"
+                                            "\tshr.u64 %gs_d2, %gs_d2, 32;\n"
+                                            "\tcvt.u32.u64 %gs_r9, %gs_d2;\n"
+                                            "\tadd.u32 %gs_r9, %gs_r9, %gs_r28;\n"
+                                            "\tsetp.eq.u32 %gs_p1, %gs_r9, %gs_r13;\n"
+                                            "\tmov.u64 %gs_d2, 0;\n"
+                                            "\t@%gs_p1 st.global.u64 [%gs_d0], %gs_d2;\n";
+
+/* Where the first block comes from the queue, too, the upper half counts worker blocks that found no task. The last one
+   sets the queue back. */
 static const char leave_ordered[] = "\tsetp.ge.u32 %gs_p1, %gs_r15, %gs_r13;\n"
                                     "\tmov.u64 %gs_d3, 0x100000000;\n"
                                     "\t@%gs_p1 atom.global.add.u64 %gs_d3, [%gs_d0], %gs_d3;\n"
@@ -183,32 +176,103 @@ static const char leave_ordered[] = "\tsetp.ge.u32 %gs_p1, %gs_r15, %gs_r13;\n"
                                     "\tmov.u64 %gs_d3, 0;\n"
                                     "\t@%gs_p1 st.global.u64 [%gs_d0], %gs_d3;\n";
 
+/* ---- storing a task ---- */
+
+/* From %gs_r15 (the first block), %gs_r16 (how many), %gs_r17 (the address of the task) and %gs_f0 (the pace). */
+static const char store_task[] = "\tmin.u32 %gs_r9, %gs_r15, %gs_r13;\n"
+                                 "\tsub.u32 %gs_r9, %gs_r13, %gs_r9;\n" /* how many are left */
+                                 "\tmin.u32 %gs_r16, %gs_r16, %gs_r9;\n"
+                                 "\tmul.hi.u32 %gs_r24, %gs_r15, %gs_r18;\n" /* rows */
+                                 "\tmul.lo.u32 %gs_r25, %gs_r24, %gs_r10;\n"
+                                 "\tsub.u32 %gs_r25, %gs_r15, %gs_r25;\n"
+                                 "\tsetp.ge.u32 %gs_p5, %gs_r25, %gs_r10;\n"
+                                 "\t@%gs_p5 add.u32 %gs_r24, %gs_r24, 1;\n"
+                                 "\t@%gs_p5 sub.u32 %gs_r25, %gs_r25, %gs_r10;\n" /* x */
+                                 "\tmul.hi.u32 %gs_r26, %gs_r24, %gs_r19;\n"      /* planes */
+                                 "\tmul.lo.u32 %gs_r27, %gs_r26, %gs_r11;\n"
+                                 "\tsub.u32 %gs_r27, %gs_r24, %gs_r27;\n"
+                                 "\tsetp.ge.u32 %gs_p5, %gs_r27, %gs_r11;\n"
+                                 "\t@%gs_p5 add.u32 %gs_r26, %gs_r26, 1;\n"       /* z */
+                                 "\t@%gs_p5 sub.u32 %gs_r27, %gs_r27, %gs_r11;\n" /* y */
+                                 "\tsub.u32 %gs_r28, %gs_r16, 1;\n"               /* after */
+                                 "\tadd.u32 %gs_r25, %gs_r25, %gs_r28;\n"
+                                 "\tadd.u32 %gs_r29, %gs_r15, %gs_r16;\n"
+                                 "\tmov.b32 %gs_r31, %gs_f0;\n"
+                                 "\tmov.u32 %gs_r30, %clock;\n"
+                                 "\tst.shared.v4.u32 [%gs_r17], {%gs_r25, %gs_r27, %gs_r26, %gs_r28};\n"
+                                 "\tst.shared.v4.u32 [%gs_r17+16], {%gs_r16, %gs_r29, %gs_r30, %gs_r31};\n"
+                                 "\tst.shared.v2.u32 [%gs_r17+32], {%gs_r18, %gs_r19};\n";
+
+/* Behind store_task: a worker block that may not stay leaves after this task, which says so by a count of 0. */
+static const char store_last[] = "\t@!%gs_p2 st.shared.u32 [%gs_r17+16], 0;\n";
+
+/* ---- the first task ---- */
+
+/* The first block of a worker block has the number of the worker block. Each thread finds it by itself: nothing is
+   waited for. */
+static const char begin_persistent[] = "\tmov.u32 %gs_r15, %ctaid.x;\n"
+                                       "\tsetp.ge.u32 %gs_p1, %gs_r15, %gs_r13;\n"
+                                       "\t@%gs_p1 bra $gs_end;\n"
+                                       "\t@%gs_p0 bra $gs_started;\n"
+                                       "\tmov.u32 %gs_r16, 1;\n"
+                                       "\tmov.u32 %gs_r30, %clock;\n"
+                                       "\tmov.u32 %gs_r31, 0x7e000000;\n"
+                                       "\tst.shared.v4.u32 [gs_ours+16], {%gs_r16, %gs_r14, %gs_r30, %gs_r31};\n";
+
+static const char find_first_x[] = "\tmov.u32 %gs_place, gs_ours;\n"
+                                   "\tmov.u32 %gs_x, %gs_r15;\n"
+                                   "\tmov.u32 %gs_y, 0;\n"
+                                   "\tmov.u32 %gs_z, 0;\n"
+                                   "\tsetp.lt.u32 %gs_p1, %gs_x, %gs_r10;\n"
+                                   "\t@%gs_p1 bra $gs_body;\n";
+
+static const char find_first_y[] = "\tmul.hi.u32 %gs_y, %gs_x, %gs_r18;\n"
+                                   "\tmul.lo.u32 %gs_r20, %gs_y, %gs_r10;\n"
+                                   "\tsub.u32 %gs_x, %gs_x, %gs_r20;\n"
+                                   "\tsetp.ge.u32 %gs_p1, %gs_x, %gs_r10;\n"
+                                   "\t@%gs_p1 add.u32 %gs_y, %gs_y, 1;\n"
+                                   "\t@%gs_p1 sub.u32 %gs_x, %gs_x, %gs_r10;\n"
+                                   "\tsetp.lt.u32 %gs_p1, %gs_y, %gs_r11;\n"
+                                   "\t@%gs_p1 bra $gs_body;\n";
+
+static const char find_first_z[] = "\tmul.hi.u32 %gs_z, %gs_y, %gs_r19;\n"
+                                   "\tmul.lo.u32 %gs_r20, %gs_z, %gs_r11;\n"
+                                   "\tsub.u32 %gs_y, %gs_y, %gs_r20;\n"
+                                   "\tsetp.ge.u32 %gs_p1, %gs_y, %gs_r11;\n"
+                                   "\t@%gs_p1 add.u32 %gs_z, %gs_z, 1;\n"
+                                   "\t@%gs_p1 sub.u32 %gs_y, %gs_y, %gs_r11;\n"
+                                   "\tbra $gs_body;\n";
+
+/* Where the first task comes from the queue: in a confined kernel; and where blocks wait for lower ones, because a
+   worker block that has not begun, as more were launched than fit, must not have a block. Its number would be waited
+   for. */
+static const char begin_asking[] = "\t@%gs_p0 bra $gs_started;\n"
+                                   "\tmov.u32 %gs_r9, 0xffffffff;\n"
+                                   "\tst.shared.u32 [gs_ours+12], %gs_r9;\n"
+                                   "\tmov.u32 %gs_r16, 1;\n"
+                                   "\tmov.u32 %gs_r17, gs_ours;\n"
+                                   "\tmov.b32 %gs_f0, 0x7e000000;\n";
+
 /* ---- blocks ---- */
 
-/* %gs_place from the task at index %gs_r6. */
-static const char enter_task[] = "\tshl.b32 %gs_r7, %gs_r6, 5;\n"
-                                 "\tmov.u32 %gs_r8, gs_ours;\n"
-                                 "\tadd.u32 %gs_r8, %gs_r8, %gs_r7;\n"
-                                 "\tld.shared.u32 %gs_r9, [%gs_r8+12];\n"
+/* %gs_r6: the address of the task. */
+static const char enter_task[] = "$gs_enter:\n"
+                                 "\tld.shared.v4.u32 {%gs_x, %gs_y, %gs_z, %gs_r9}, [%gs_r6];\n"
                                  "\tsetp.eq.u32 %gs_p1, %gs_r9, 0xffffffff;\n"
-                                 "\tshl.b32 %gs_place, %gs_r9, 1;\n"
-                                 "\tor.b32 %gs_place, %gs_place, %gs_r6;\n"
-                                 "\tselp.b32 %gs_place, 0xffffffff, %gs_place, %gs_p1;\n";
+                                 "\t@%gs_p1 bra $gs_end;\n"
+                                 "\tshl.b32 %gs_r7, %gs_r9, 20;\n"
+                                 "\tor.b32 %gs_place, %gs_r6, %gs_r7;\n"
+                                 "\tsub.u32 %gs_x, %gs_x, %gs_r9;\n"
+                                 "\tbra $gs_body;\n";
 
-static const char enter_block[] = "$gs_loop:\n"
-                                  "\tsetp.eq.u32 %gs_p1, %gs_place, 0xffffffff;\n"
-                                  "\t@%gs_p1 bra $gs_end;\n"
-                                  "\tand.b32 %gs_r6, %gs_place, 1;\n"
-                                  "\tshl.b32 %gs_r6, %gs_r6, 5;\n"
-                                  "\tmov.u32 %gs_r8, gs_ours;\n"
-                                  "\tadd.u32 %gs_r8, %gs_r8, %gs_r6;\n"
-                                  "\tld.shared.v4.u32 {%gs_x, %gs_y, %gs_z, %gs_r9}, [%gs_r8];\n"
-                                  "\tshr.u32 %gs_r7, %gs_place, 1;\n"
+/* The next block of the task, from what go_on has loaded: see there. */
+static const char enter_block[] = "$gs_more:\n"
+                                  "\tshr.u32 %gs_r7, %gs_place, 20;\n"
                                   "\tsub.u32 %gs_x, %gs_x, %gs_r7;\n"
                                   "\tld.param.u32 %gs_r10, [gs_job];\n"
                                   "\tsetp.lt.u32 %gs_p1, %gs_x, %gs_r10;\n"
                                   "\t@%gs_p1 bra $gs_body;\n"
-                                  "\tld.shared.v2.u32 {%gs_r18, %gs_r19}, [gs_ours+64];\n"
+                                  "\tld.shared.v2.u32 {%gs_r18, %gs_r19}, [%gs_r6+32];\n"
                                   "\tmul.hi.u32 %gs_r20, %gs_x, %gs_r18;\n"
                                   "\tmul.lo.u32 %gs_r21, %gs_r20, %gs_r10;\n"
                                   "\tsub.u32 %gs_x, %gs_x, %gs_r21;\n"
@@ -259,87 +323,65 @@ static const char wait_as_ghost[] = "\txor.b32 %gs_r5, %gs_phase, 4;\n"
                                     "\t@%gs_p1 bra $gs_ghost;\n"
                                     "\tbar.warp.sync 0xffffffff;\n";
 
+/* Goes on to the next block of the task, if there is one. The task is loaded before the barrier, if any, which takes
+   as long. */
+static const char load_block[] = "\tsetp.lt.u32 %gs_p1, %gs_place, 0x100000;\n"
+                                 "\t@%gs_p1 bra $gs_take;\n"
+                                 "\tsub.u32 %gs_place, %gs_place, 0x100000;\n"
+                                 "\tand.b32 %gs_r6, %gs_place, 0xfffff;\n"
+                                 "\tld.shared.v4.u32 {%gs_x, %gs_y, %gs_z, %gs_r9}, [%gs_r6];\n";
+
 /* The first thread takes the next task only when it is needed, because another worker block may need one sooner. */
-static const char take_task[] =
+static const char begin_taking[] =
     "\t@%gs_p0 bra $gs_meet;\n"
-    "\tshl.b32 %gs_r7, %gs_place, 5;\n" /* here %gs_place is the index of the last task */
-    "\tmov.u32 %gs_r8, gs_ours;\n"
-    "\tadd.u32 %gs_r8, %gs_r8, %gs_r7;\n"
-    "\txor.b32 %gs_r7, %gs_r7, 32;\n"
-    "\tmov.u32 %gs_r17, gs_ours;\n"
-    "\tadd.u32 %gs_r17, %gs_r17, %gs_r7;\n"
+    "\txor.b32 %gs_r17, %gs_place, 64;\n" /* here %gs_place is the address of the last task */
     "\tmov.u32 %gs_r9, 0xffffffff;\n"
     "\tst.shared.u32 [%gs_r17+12], %gs_r9;\n"
-    "\tld.shared.v4.u32 {%gs_r28, %gs_r29, %gs_r30, %gs_r31}, [%gs_r8+16];\n" /* count, end, since, pace */
-    "\tmov.u32 %gs_r26, %clock;\n"
-    "\tsub.u32 %gs_r30, %gs_r26, %gs_r30;\n" /* cycles */
-    "\tld.param.u32 %gs_r10, [gs_job];\n"
-    "\tld.param.u32 %gs_r11, [gs_job+4];\n"
-    "\tld.param.u32 %gs_r12, [gs_job+8];\n"
-    "\tmul.lo.u32 %gs_r13, %gs_r10, %gs_r11;\n"
-    "\tmul.lo.u32 %gs_r13, %gs_r13, %gs_r12;\n"
-    "\tmov.u32 %gs_r14, %nctaid.x;\n";
+    "\tld.shared.v4.u32 {%gs_r28, %gs_r29, %gs_r30, %gs_r31}, [%gs_place+16];\n" /* count, end, since, pace */;
 
 static const char may_take_persistent[] = "\tsetp.le.u32 %gs_p1, %gs_r13, %gs_r14;\n"
                                           "\t@%gs_p1 bra $gs_meet;\n";
 
-/* Long tasks: the signals are read before another one is taken. */
 static const char may_take_confined[] = "\tsetp.eq.u32 %gs_p1, %gs_r28, 0;\n"
                                         "\t@%gs_p1 bra $gs_meet;\n";
 
-static const char leave_early[] = "\tsetp.gt.u32 %gs_p1, %gs_r30, 65536;\n"
-                                  "\tnot.pred %gs_p6, %gs_p2;\n"
-                                  "\tand.pred %gs_p1, %gs_p1, %gs_p6;\n"
-                                  "\t@%gs_p1 bra $gs_meet;\n";
-
-/* %gs_f0: the estimate; %gs_r16: how many blocks. */
-static const char size_task[] = "\tor.b32 %gs_r9, %gs_r30, 1;\n"
+/* %gs_f0: the pace; %gs_r16: how many blocks; %gs_r30: how long the last task took. */
+static const char size_task[] = "\tmov.u32 %gs_r9, %clock;\n"
+                                "\tsub.u32 %gs_r30, %gs_r9, %gs_r30;\n" /* cycles */
+                                "\tor.b32 %gs_r9, %gs_r30, 1;\n"
                                 "\tcvt.rn.f32.u32 %gs_f1, %gs_r9;\n"
+                                "\trcp.approx.ftz.f32 %gs_f1, %gs_f1;\n"
                                 "\tcvt.rn.f32.u32 %gs_f2, %gs_r28;\n"
-                                "\tdiv.approx.f32 %gs_f1, %gs_f1, %gs_f2;\n"
+                                "\tmul.f32 %gs_f2, %gs_f2, 0f47000000;\n" /* 32768 */
+                                "\tmul.f32 %gs_f1, %gs_f1, %gs_f2;\n"
                                 "\tmov.b32 %gs_f2, %gs_r31;\n"
-                                "\tmul.f32 %gs_f2, %gs_f2, 0f3F000000;\n"
-                                "\tmax.f32 %gs_f0, %gs_f1, %gs_f2;\n"
+                                "\tmul.f32 %gs_f2, %gs_f2, 0f3FA00000;\n" /* 1.25 */
+                                "\tmin.f32 %gs_f0, %gs_f1, %gs_f2;\n"
                                 "\tsub.u32 %gs_r9, %gs_r13, %gs_r29;\n"
                                 "\tcvt.rn.f32.u32 %gs_f1, %gs_r9;\n"
                                 "\tcvt.rn.f32.u32 %gs_f2, %gs_r14;\n"
                                 "\tmul.f32 %gs_f2, %gs_f2, 0f3FC00000;\n" /* 1.5 times the worker blocks */
-                                "\tdiv.approx.f32 %gs_f1, %gs_f1, %gs_f2;\n"
-                                "\tmov.f32 %gs_f2, 0f47000000;\n" /* 32768 */
-                                "\tdiv.approx.f32 %gs_f2, %gs_f2, %gs_f0;\n"
-                                "\tmin.f32 %gs_f1, %gs_f1, %gs_f2;\n"
-                                "\tmul.f32 %gs_f2, %gs_f2, 0f3E000000;\n" /* 1/8 */
+                                "\trcp.approx.ftz.f32 %gs_f2, %gs_f2;\n"
+                                "\tmul.f32 %gs_f1, %gs_f1, %gs_f2;\n"
+                                "\tmin.f32 %gs_f1, %gs_f1, %gs_f0;\n"
+                                "\tmul.f32 %gs_f2, %gs_f0, 0f3E000000;\n" /* 1/8 */
                                 "\tmax.f32 %gs_f1, %gs_f1, %gs_f2;\n"
                                 "\tld.param.u32 %gs_r9, [gs_job+12];\n"
                                 "\tsetp.eq.u32 %gs_p1, %gs_r9, 0;\n"
                                 "\tselp.b32 %gs_r9, %TASK%, %gs_r9, %gs_p1;\n"
-                                "\tshl.b32 %gs_r16, %gs_r28, 1;\n"
+                                "\tadd.u32 %gs_r16, %gs_r28, 1;\n"
                                 "\tmin.u32 %gs_r16, %gs_r16, %gs_r9;\n"
                                 "\tcvt.rn.f32.u32 %gs_f2, %gs_r16;\n"
                                 "\tmin.f32 %gs_f1, %gs_f1, %gs_f2;\n"
                                 "\tmax.f32 %gs_f1, %gs_f1, 0f3F800000;\n"
-                                "\tcvt.rzi.u32.f32 %gs_r16, %gs_f1;\n"
-                                "\tld.param.u64 %gs_d0, [gs_job+24];\n"
-                                "\tmul.wide.u32 %gs_d1, %gs_r0, 8;\n" /* 0, but ptxas does not know that all lanes */
-                                "\tadd.u64 %gs_d0, %gs_d0, %gs_d1;\n" /* would add to the same word */
-                                "\tcvt.u64.u32 %gs_d1, %gs_r16;\n";
+                                "\tcvt.rzi.u32.f32 %gs_r16, %gs_f1;\n";
 
-/* The upper half of the queue counts blocks that are done; the last addition makes the count complete. */
-static const char take_persistent[] = "\tcvt.u64.u32 %gs_d2, %gs_r28;\n"
-                                      "\tshl.b64 %gs_d2, %gs_d2, 32;\n"
-                                      "\tor.b64 %gs_d1, %gs_d1, %gs_d2;\n"
-                                      "\tatom.global.add.u64 %gs_d2, [%gs_d0], %gs_d1;\n"
-                                      "\tcvt.u32.u64 %gs_r15, %gs_d2;\n"
-                                      "\tadd.u32 %gs_r15, %gs_r15, %gs_r14;\n"
-                                      "\tshr.u64 %gs_d2, %gs_d2, 32;\n"
-                                      "\tcvt.u32.u64 %gs_r9, %gs_d2;\n"
-                                      "\tadd.u32 %gs_r9, %gs_r9, %gs_r28;\n"
-                                      "\tsetp.eq.u32 %gs_p1, %gs_r9, %gs_r13;\n"
-                                      "\tmov.u64 %gs_d2, 0;\n"
-                                      "\t@%gs_p1 st.global.u64 [%gs_d0], %gs_d2;\n";
+/* After a long task, the signals are waited for before another one is taken. */
+static const char ask_if_short[] = "\tsetp.le.u32 %gs_p1, %gs_r30, 65536;\n"
+                                   "\t@%gs_p1 bra $gs_ask;\n";
 
-static const char take_confined[] = "\tatom.global.add.u64 %gs_d2, [%gs_d0], %gs_d1;\n"
-                                    "\tcvt.u32.u64 %gs_r15, %gs_d2;\n";
+static const char ask_if_allowed[] = "\t@!%gs_p2 bra $gs_meet;\n"
+                                     "$gs_ask:\n";
 
 /* ---- the whole ---- */
 
@@ -393,20 +435,48 @@ static void put_uniform_block(gs_text *into, const gs_block_loop *loop) {
             gs_text_add(into, "\tredux.sync.min.u32 %%gs_%c, %%gs_%c, 0xffffffff;\n", 'x' + i, 'x' + i);
 }
 
+/* Asks the queue for %gs_r16 blocks, and stores them as a task. */
+static void put_asking(gs_text *into, const gs_block_loop *loop, bool is_first) {
+    bool is_confined = loop->form == GS_FORM_CONFINED, is_counted = !is_confined && !loop->is_ordered;
+    put(into, find_queue);
+    put(into, is_counted ? add_done : "");
+    put(into, ask_queue);
+    put(into, invert_x);
+    put(into, invert_y);
+    put(into, is_confined && !is_first ? read_signals : "");
+    put(into, is_counted ? get_number_persistent : get_number);
+    put(into, !is_confined && loop->is_ordered ? leave_ordered : "");
+    put(into, store_task);
+    put(into, is_confined ? store_last : "");
+}
+
+/* The first task of a worker block. */
+static void put_first(gs_text *into, const gs_block_loop *loop) {
+    bool is_confined = loop->form == GS_FORM_CONFINED, is_given = !is_confined && !loop->is_ordered;
+    put(into, count_blocks);
+    put(into, is_given ? begin_persistent : begin_asking);
+    put(into, is_confined ? load_signals : "");
+    put(into, is_confined ? read_signals : "");
+    put(into, is_confined ? "\t@!%gs_p2 bra $gs_started;\n" : "");
+    if (!is_given)
+        put_asking(into, loop, true);
+    put(into, "$gs_started:\n\tbar.warp.sync 0xffffffff;\n");
+    put_filled(into, is_given && !loop->has_ghosts ? "" : "\tbar.sync %BARRIER%;\n", loop);
+    put(into, is_given ? "" : "\tmov.u32 %gs_r6, gs_ours;\n");
+    const char *const parts[] = {find_first_x, invert_x, find_first_y, invert_y, find_first_z};
+    for (size_t i = 0; is_given && i < GS_COUNT(parts); i++)
+        put(into, parts[i]);
+}
+
 void gs_block_loop_begin(gs_text *into, const gs_block_loop *loop) {
-    bool is_confined = loop->form == GS_FORM_CONFINED;
     put(into, declarations);
     put(into, loop->has_ghosts ? ghost_declarations : "");
     put(into, loop->has_mbarriers ? "\t.reg .b32 %gs_again;\n\tmov.u32 %gs_again, 0;\n" : "");
     put(into, find_first);
     put(into, loop->needs_whole_rows ? check_rows : "");
+    put(into, loop->needs_one_row ? check_one_row : "");
     put(into, loop->has_ghosts ? prepare_ghosts : "");
-    put(into, store_inverses);
-    put(into, is_confined ? read_signals : "");
-    put(into, is_confined ? first_confined : loop->is_ordered ? first_ordered : first_persistent);
-    put(into, !is_confined && loop->is_ordered ? leave_ordered : "");
-    put(into, store_task);
-    put_filled(into, "$gs_started:\n\tbar.warp.sync 0xffffffff;\n\tbar.sync %BARRIER%;\n\tmov.u32 %gs_r6, 0;\n", loop);
+    put_first(into, loop);
     put(into, enter_task);
     put(into, enter_block);
     put_uniform_block(into, loop);
@@ -414,39 +484,38 @@ void gs_block_loop_begin(gs_text *into, const gs_block_loop *loop) {
     put(into, loop->has_marks ? mark_block : "");
 }
 
-/* Goes on to the next block of the task, if there is one, without waiting for other warps. */
-static const char go_on[] = "\tsetp.gt.u32 %gs_p1, %gs_place, 1;\n"
-                            "\t@%gs_p1 sub.u32 %gs_place, %gs_place, 2;\n"
-                            "\t@%gs_p1 bra $gs_loop;\n";
-
-/* The same behind a barrier. */
-static const char wait_and_go_on[] = "\tsetp.le.u32 %gs_p1, %gs_place, 1;\n"
-                                     "\t@%gs_p1 bra $gs_take;\n"
-                                     "\tbar.sync %BARRIER%;\n"
-                                     "\tsub.u32 %gs_place, %gs_place, 2;\n"
-                                     "\tbra $gs_loop;\n"
-                                     "$gs_take:\n";
+/* The first thread takes a task; then all threads go on with it. */
+static void put_taking(gs_text *into, const gs_block_loop *loop) {
+    bool is_confined = loop->form == GS_FORM_CONFINED;
+    put(into, "$gs_take:\n");
+    put(into, find_first);
+    put(into, begin_taking);
+    put(into, count_blocks);
+    put(into, is_confined ? may_take_confined : loop->is_ordered ? "" : may_take_persistent);
+    put(into, is_confined ? load_signals : "");
+    put_filled(into, size_task, loop);
+    if (is_confined) {
+        put(into, ask_if_short);
+        put(into, read_signals);
+        put(into, ask_if_allowed);
+    }
+    put_asking(into, loop, false);
+    put_filled(into,
+               "$gs_meet:\n\tbar.warp.sync 0xffffffff;\n\tbar.sync %BARRIER%;\n\txor.b32 %gs_r6, %gs_place, 64;\n"
+               "\tbra $gs_enter;\n",
+               loop);
+}
 
 void gs_block_loop_end(gs_text *into, const gs_block_loop *loop) {
-    bool is_confined = loop->form == GS_FORM_CONFINED;
+    bool has_barrier = !loop->warps_are_independent && !loop->has_ghosts;
     put(into, "$gs_next:\n");
     put(into, loop->has_async_copies ? "\tcp.async.wait_all;\n" : "");
     put(into, loop->has_bulk_copies ? "\tcp.async.bulk.wait_group 0;\n" : "");
     put(into, loop->has_mbarriers ? "\tmov.u32 %gs_again, 1;\n" : "");
     put_filled(into, loop->has_ghosts ? wait_as_ghost : "\tbar.warp.sync 0xffffffff;\n", loop);
-    put_filled(into, loop->warps_are_independent || loop->has_ghosts ? go_on : wait_and_go_on, loop);
-    put(into, find_first);
-    put(into, take_task);
-    put(into, is_confined ? may_take_confined : loop->is_ordered ? "" : may_take_persistent);
-    put(into, is_confined ? read_signals : "");
-    put(into, is_confined ? leave_early : "");
-    put_filled(into, size_task, loop);
-    put(into, is_confined || loop->is_ordered ? take_confined : take_persistent);
-    put(into, !is_confined && loop->is_ordered ? leave_ordered : "");
-    put(into, store_task);
-    put(into, is_confined ? store_last : "");
-    put_filled(into, "$gs_meet:\n\tbar.warp.sync 0xffffffff;\n\tbar.sync %BARRIER%;\n\txor.b32 %gs_r6, %gs_place, 1;\n",
-               loop);
-    put(into, enter_task);
-    put(into, "\tbra $gs_loop;\n$gs_end:\n\tret;\n");
+    put(into, load_block);
+    put_filled(into, has_barrier ? "\tbar.sync %BARRIER%;\n" : "", loop);
+    put(into, "\tbra $gs_more;\n");
+    put_taking(into, loop);
+    put(into, "$gs_end:\n\tret;\n");
 }

@@ -25,6 +25,7 @@ typedef struct gs_block_loop {
     bool is_ordered;       /* blocks wait for lower ones: no block is given to a worker block that has not begun */
     bool stores_block;     /* functions read the number of the block in shared memory: ptx_calls.c */
     bool needs_whole_rows; /* the block must be a multiple of 32 wide */
+    bool needs_one_row;    /* the grid must have one row */
     bool reads_block[3];   /* which parts of %ctaid the body reads; */
     bool is_uniform;       /* these are put into uniform registers */
     uint32_t barrier;      /* the number of the barrier that separates blocks */

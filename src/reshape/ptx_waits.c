@@ -25,6 +25,7 @@ struct loop {
     bool *within; /* blocks of the loop */
     bool *wanted; /* registers on which its end depends */
     bool has_changed;
+    bool needs_one_row; /* blocks wait for those that are lower in a grid of one row */
 };
 
 static const gs_ptx_statement *statement_at(const gs_ptx_kernel *kernel, uint32_t number) {
@@ -189,16 +190,26 @@ static bool is_negative(const gs_linear *difference) {
     return true;
 }
 
-/* The number by which the address grows from block to block, in x; 0: not known. */
+static int64_t times_of_block(const gs_linear *sum, char part) {
+    int64_t times = 0;
+    for (int i = 0; i < sum->count; i++)
+        if (sum->terms[i].symbol >> 56 == GS_LINEAR_BLOCK && (char)sum->terms[i].symbol == part)
+            times += sum->terms[i].times;
+    return times;
+}
+
+/* Whether blocks are numbered column by column. In a grid of one row that is the order in which they are taken. */
+static bool is_by_columns(const gs_linear *sum) {
+    return times_of_block(sum, GS_LINEAR_COLUMN) && !times_of_block(sum, 'x') && !times_of_block(sum, 'z') &&
+           times_of_block(sum, 'y') == times_of_block(sum, GS_LINEAR_COLUMN);
+}
+
+/* The number by which the address grows from block to block; 0: not known. */
 static int64_t block_stride(const gs_linear *sum) {
-    int64_t stride = 0;
-    for (int i = 0; i < sum->count; i++) {
-        if (sum->terms[i].symbol >> 56 == GS_LINEAR_BLOCK && (char)sum->terms[i].symbol != 'x' && sum->terms[i].times)
-            return 0;
-        if (sum->terms[i].symbol >> 56 == GS_LINEAR_BLOCK)
-            stride += sum->terms[i].times;
-    }
-    return stride;
+    if (is_by_columns(sum))
+        return times_of_block(sum, GS_LINEAR_COLUMN);
+    bool is_by_rows = !times_of_block(sum, 'y') && !times_of_block(sum, 'z') && !times_of_block(sum, GS_LINEAR_COLUMN);
+    return is_by_rows ? times_of_block(sum, 'x') : 0;
 }
 
 /* What is 0 wherever a block runs, because a branch in front of it tests that; unknown: nothing is. */
@@ -261,7 +272,7 @@ static bool store_is_lower(const gs_ptx_kernel *kernel, const gs_ptx_statement *
 }
 
 /* Whether what is read again and again is written by lower blocks only, or by none. */
-static bool waits_for_lower(const gs_ptx_kernel *kernel, const gs_ptx_statement *load) {
+static bool waits_for_lower(const gs_ptx_kernel *kernel, const gs_ptx_statement *load, bool *needs_one_row) {
     const gs_ptx_module *module = kernel->module;
     const gs_ptx_function *function = &module->functions.data[kernel->function];
     const gs_ptx_operand *operands = module->operands.data + load->operands;
@@ -274,6 +285,7 @@ static bool waits_for_lower(const gs_ptx_kernel *kernel, const gs_ptx_statement 
         writes_any = true;
         all_lower = all_lower && store_is_lower(kernel, statement, &awaited);
     }
+    *needs_one_row = *needs_one_row || (writes_any && is_by_columns(&awaited));
     return !writes_any || (all_lower && block_stride(&awaited) > 0);
 }
 
@@ -285,7 +297,7 @@ static gs_code check_loop(struct loop *loop, uint32_t head, uint32_t from, gs_er
         for (uint32_t i = flow->blocks.data[b].first; loop->within[b] && i <= flow->blocks.data[b].last; i++) {
             const gs_ptx_statement *statement = statement_at(loop->kernel, i);
             if (reads_anew(loop->kernel, statement) && statement_writes_wanted(loop, statement) &&
-                !waits_for_lower(loop->kernel, statement))
+                !waits_for_lower(loop->kernel, statement, &loop->needs_one_row))
                 return gs_ptx_refuse(loop->kernel, statement, error,
                                      "it waits in a loop for memory that another block may write");
         }
@@ -334,6 +346,7 @@ gs_code gs_ptx_check_waits(gs_ptx_kernel *kernel, gs_error *error) {
             if (flow->targets.data[block->targets + i] <= b)
                 code = check_loop(&loop, flow->targets.data[block->targets + i], b, error);
     }
+    kernel->loop.needs_one_row = loop.needs_one_row;
     free(loop.within);
     free(loop.wanted);
     return code;

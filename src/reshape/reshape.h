@@ -98,6 +98,7 @@ typedef struct gs_ptx_options {
 /* How a form was made. */
 typedef struct gs_ptx_form {
     bool needs_whole_rows;      /* it may be launched only with blocks that are a multiple of 32 wide */
+    bool needs_one_row;         /* it may be launched only with grids of one row */
     bool has_ghosts;            /* threads that have returned take part in the barriers of the others */
     bool reduces_masks;         /* operations of warps leave out lanes that have returned */
     bool warps_are_independent; /* no barrier between the blocks of a task */

@@ -42,7 +42,7 @@ static const gs_field launch_fields[] = {
     {"carveout_percent", GS_FIELD_INT32, false, LAUNCH(shape.carveout_percent), 0, 100},
     OTHER("stream", false),
     DURATION("duration_us", LAUNCH(duration_ns)),
-    DURATION("spread_us", LAUNCH(spread_ns)),
+    TIME("spread_us", LAUNCH(spread_ns)),
     TIME("at_us", LAUNCH(issue.at_ns)),
     OTHER("after", false),
     TIME("start_us", LAUNCH(issue.start_ns)),

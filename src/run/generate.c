@@ -179,7 +179,7 @@ static gs_code add_single(gs_random *random, const gs_bounds *bounds, const stru
         return gs_fail_memory(error);
     while (before-- > 0)
         if (run->launches.data[before].stream && strcmp(run->launches.data[before].stream, name) == 0)
-            return gs_run_add_edge(run, &launch->issue, (gs_edge){.number = (uint32_t)before, .when = GS_AT_TRIGGER},
+            return gs_run_add_edge(run, &launch->issue, (gs_edge){.number = (uint32_t)before, .when = GS_AT_START},
                                    error);
     return GS_OK;
 }

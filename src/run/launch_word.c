@@ -39,20 +39,14 @@ static const struct part blocks_part = {
     0, "blocks", NULL, "the number of blocks", offsetof(gs_launch, blocks), true, false, 1, INT32_MAX};
 static const struct part threads_part = {0, "threads", NULL, "threads of a block", INT32(shape.threads), 1, 65536};
 
-/* A whole number, for a size with K or M behind it. False: it is something else. */
+/* A whole number, or a size. False: it is something else. */
 static bool parse_number(const char *text, bool is_size, int64_t *number) {
     char *end;
-    int64_t unit = 1;
+    if (is_size)
+        return gs_parse_bytes(text, number);
     errno = 0;
     *number = strtoll(text, &end, 10);
-    if (errno || end == text || !strchr("-0123456789", text[0]))
-        return false;
-    if (is_size && *end && strchr("KkMm", *end))
-        unit = *end == 'K' || *end == 'k' ? 1024 : 1048576;
-    if (end[unit > 1] || *number > INT64_MAX / unit || *number < INT64_MIN / unit)
-        return false;
-    *number *= unit;
-    return true;
+    return !errno && end != text && !*end && strchr("-0123456789", text[0]);
 }
 
 static gs_code store(const char *word, const struct part *part, const char *text, const char *value, gs_launch *launch,

@@ -692,11 +692,20 @@ static gs_code follow(gs_runs *runs, struct reader *reader, gs_error *error) {
     return code;
 }
 
+/* Whether it is a line about a campaign, not a run: see GS_CAMPAIGN_SCHEMA. */
+static bool is_about_campaign(const gs_json *json) {
+    const char *schema = json_string_value(json_object_get(json->root, "schema"));
+    return schema && strcmp(schema, GS_CAMPAIGN_SCHEMA) == 0;
+}
+
 gs_run *gs_runs_next(gs_runs *runs, gs_error *error) {
     gs_json json = runs->next;
     runs->next = (gs_json){0};
-    if (!json.root && (gs_json_next(runs->input, &json, error) != GS_OK || !json.root))
-        return NULL;
+    while (!json.root || is_about_campaign(&json)) {
+        gs_json_free(&json);
+        if (gs_json_next(runs->input, &json, error) != GS_OK || !json.root)
+            return NULL;
+    }
     struct reader reader = {.run = gs_run_new(error)};
     if (!reader.run) {
         gs_json_free(&json);

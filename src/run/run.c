@@ -425,3 +425,31 @@ int gs_run_placed(const gs_run *run, size_t launch, int64_t block) {
     int sm = gs_seen_sm(run->events.data[found->observed].seen, block);
     return sm != GS_WAIT ? sm : gs_seen_sm(run->events.data[found->event].seen, block);
 }
+
+/* What is known of a block: with times in the launch, otherwise in the observation where it started. */
+static const gs_seen *seen_with_times(const gs_run *run, size_t launch) {
+    return run->events.data[run->launches.data[launch].event].seen;
+}
+
+int64_t gs_run_start_ns(const gs_run *run, size_t launch, int64_t block) {
+    return gs_seen_time(&seen_with_times(run, launch)->start_ns, block);
+}
+
+int64_t gs_run_end_ns(const gs_run *run, size_t launch, int64_t block) {
+    return gs_seen_time(&seen_with_times(run, launch)->end_ns, block);
+}
+
+void gs_run_copy_blocks(const gs_run *run, size_t launch, int32_t *sms, int64_t *start_ns, int64_t *end_ns) {
+    for (int64_t block = 0; block < gs_run_blocks(run, launch); block++) {
+        if (sms)
+            sms[block] = gs_run_placed(run, launch, block);
+        if (start_ns)
+            start_ns[block] = gs_run_start_ns(run, launch, block);
+        if (end_ns)
+            end_ns[block] = gs_run_end_ns(run, launch, block);
+    }
+}
+
+const char *gs_run_why(const gs_run *run, size_t launch) {
+    return run->events.data[run->launches.data[launch].event].why;
+}

@@ -20,8 +20,6 @@ typedef struct gs_time_list {
     size_t count, capacity;
 } gs_time_list;
 
-#define GS_NO_TIME INT64_MIN
-
 /* The hardware slots of the warps of each block: those of block i end before `ends[i]`. A block without slots is null.
  */
 typedef struct gs_slot_lists {
@@ -208,9 +206,10 @@ struct gs_run {
     gs_json source;     /* the text it was read from (without the values), for the places of later errors */
 };
 
-/* ---- making runs ---- */
+/* The schema of lines in a file of runs that say of which campaign the runs behind them are. They are skipped. */
+#define GS_CAMPAIGN_SCHEMA "gridsmith.campaign/1"
 
-gs_run *gs_run_new(gs_error *error);
+/* ---- making runs ---- */
 
 /* Appends a launch with its event. Takes ownership of the strings of `launch`, even if it fails. The id must be new. */
 gs_code gs_run_add_launch(gs_run *run, const gs_launch *launch, gs_error *error);
@@ -372,9 +371,6 @@ gs_code gs_run_is_recorded(const gs_run *run, gs_error *error);
 
 /* Reads one run from a value of JSON. Empties `json`; its text is kept in the run. */
 gs_run *gs_run_read(gs_json *json, gs_error *error);
-
-/* As gs_runs_open, for a file in memory, which must stay there. */
-gs_runs *gs_runs_memory(const char *name, const char *bytes, size_t count, gs_error *error);
 
 /* As text with one line for each event, as recorders write it. A long text goes to its sink. */
 void gs_run_lines(const gs_run *run, gs_text *text);

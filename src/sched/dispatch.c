@@ -49,6 +49,7 @@ struct gs_dispatcher {
     const gs_gpu *gpu;
     gs_state state;
     bool turns;        /* round-robin: any SM with room, the next in turn */
+    bool is_regular;   /* a block takes away the room of one block of its kernel, on an SM that was not idle */
     int32_t turn;      /* round-robin: the position in tie order of the next SM */
     int32_t words;     /* of a set */
     int16_t *order;    /* SMs in tie order */
@@ -103,10 +104,8 @@ static inline int32_t level_of(const gs_dispatcher *dispatcher, int32_t room) {
     return dispatcher->turns && room > 1 ? 1 : room;
 }
 
-static inline void table_update(gs_dispatcher *dispatcher, struct table *table, int32_t sm) {
-    const gs_need *need = &dispatcher->kernels[table->kernel].need;
+static inline void table_set(gs_dispatcher *dispatcher, struct table *table, int32_t sm, int32_t room) {
     int32_t was = table->room[sm];
-    int32_t room = level_of(dispatcher, gs_state_room(&dispatcher->state, need, sm));
     if (room == was)
         return;
     int32_t bit = dispatcher->position[sm];
@@ -120,6 +119,11 @@ static inline void table_update(gs_dispatcher *dispatcher, struct table *table, 
         table->levels |= (uint64_t)1 << (room - 1);
     }
     table->room[sm] = (uint8_t)room;
+}
+
+static inline void table_update(gs_dispatcher *dispatcher, struct table *table, int32_t sm) {
+    const gs_need *need = &dispatcher->kernels[table->kernel].need;
+    table_set(dispatcher, table, sm, level_of(dispatcher, gs_state_room(&dispatcher->state, need, sm)));
 }
 
 static void table_catch_up(gs_dispatcher *dispatcher, struct table *table) {
@@ -189,6 +193,10 @@ gs_dispatcher *gs_dispatcher_new(const gs_gpu *gpu, gs_error *error) {
     }
     dispatcher->gpu = gpu;
     dispatcher->turns = gpu->mechanisms.placement == GS_PLACEMENT_ROUND_ROBIN;
+    dispatcher->is_regular =
+        !dispatcher->turns && gpu->mechanisms.warp_placement == GS_WARPS_STRICT &&
+        gpu->mechanisms.registers != GS_REGISTERS_CONTIGUOUS &&
+        (gpu->mechanisms.shared_allocation == GS_SPACE_RING || gpu->mechanisms.shared_allocation == GS_SPACE_COUNTED);
     dispatcher->words = (gpu->sms + WORD_BITS - 1) / WORD_BITS;
     dispatcher->changes = JOURNAL + 1;
     memset(dispatcher->buckets, -1, sizeof dispatcher->buckets);
@@ -313,14 +321,32 @@ static bool has_room(const gs_dispatcher *dispatcher, int kernel, int sm) {
     return table->room[sm] && !gs_state_local_waits(&dispatcher->state, &dispatcher->kernels[kernel].need);
 }
 
+/* The room for other kernels is looked at when it is asked for; that for this kernel is often known. */
+static inline void note_placed(gs_dispatcher *dispatcher, int kernel, int32_t sm, bool group_changed) {
+    int32_t number = dispatcher->kernels[kernel].table;
+    struct table *table = number < 0 ? NULL : &dispatcher->tables[number];
+    bool is_known = table && table->seen == dispatcher->changes && dispatcher->is_regular && !group_changed;
+    note_changes(dispatcher, sm, group_changed);
+    if (!is_known)
+        return;
+    table_set(dispatcher, table, sm, table->room[sm] - 1);
+    table->seen = dispatcher->changes;
+}
+
+/* The last block went to this SM. */
+static inline void set_turn(gs_dispatcher *dispatcher, int32_t sm) {
+    int32_t next = dispatcher->position[sm] + 1;
+    dispatcher->turn = next == dispatcher->gpu->sms ? 0 : next;
+}
+
 static inline int place(gs_dispatcher *dispatcher, int kernel, int sm, bool in_cluster) {
     if (!is_known(dispatcher, kernel) || sm < 0 || sm >= dispatcher->gpu->sms || !has_room(dispatcher, kernel, sm))
         return -1;
     const gs_need *need = &dispatcher->kernels[kernel].need;
     bool group_changed;
     int32_t handle = gs_state_place(&dispatcher->state, need, kernel, sm, in_cluster, &group_changed);
-    note_changes(dispatcher, sm, group_changed);
-    dispatcher->turn = (dispatcher->position[sm] + 1) % dispatcher->gpu->sms;
+    note_placed(dispatcher, kernel, sm, group_changed);
+    set_turn(dispatcher, sm);
     return handle;
 }
 
@@ -350,6 +376,55 @@ void gs_dispatcher_end(gs_dispatcher *dispatcher, int block) {
     gs_state_release(&dispatcher->state, &dispatcher->kernels[resident->need].need, block, &group_changed);
     list_warm(dispatcher, dispatcher->state.sms[sm].group);
     note_changes(dispatcher, sm, group_changed);
+}
+
+/* ---- blocks that take the place of others ---- */
+
+bool gs_dispatcher_is_full(gs_dispatcher *dispatcher, int kernel) {
+    return !table_of(dispatcher, kernel)->levels;
+}
+
+int32_t gs_dispatcher_replace(gs_dispatcher *dispatcher, int block, int kernel, int32_t *handles) {
+    gs_state *state = &dispatcher->state;
+    int32_t sm = state->residents[block].sm, count = 0;
+    const gs_need *need = &dispatcher->kernels[kernel].need;
+    const gs_group *group = &state->groups[state->sms[sm].group];
+    if (group->residents == 1 && group->sms > 1)
+        return -1;
+    bool group_changed;
+    gs_state_release(state, &dispatcher->kernels[state->residents[block].need].need, block, &group_changed);
+    for (int32_t room = gs_state_room(state, need, sm); room;) {
+        handles[count++] = gs_state_place(state, need, kernel, sm, false, &group_changed);
+        room = dispatcher->is_regular && !group_changed ? room - 1 : gs_state_room(state, need, sm);
+    }
+    if (count)
+        set_turn(dispatcher, sm);
+    note_change(dispatcher, sm);
+    return count;
+}
+
+bool gs_dispatcher_stays_full(gs_dispatcher *dispatcher, int kernel, int32_t sm) {
+    int32_t *pointer = &dispatcher->state.sms[sm].pointer, kept = *pointer;
+    bool is_full = true;
+    for (*pointer = 0; *pointer < dispatcher->gpu->limits.partitions_per_sm && is_full; ++*pointer)
+        is_full = !gs_state_room(&dispatcher->state, &dispatcher->kernels[kernel].need, sm);
+    *pointer = kept;
+    return is_full;
+}
+
+void gs_dispatcher_replaced(gs_dispatcher *dispatcher, int kernel) {
+    dispatcher->tables[dispatcher->kernels[kernel].table].seen = dispatcher->changes;
+}
+
+void gs_dispatcher_step_pointers(gs_dispatcher *dispatcher, const int32_t *steps, int64_t times, int32_t last_sm) {
+    gs_sm *sms = dispatcher->state.sms;
+    int32_t partitions = dispatcher->gpu->limits.partitions_per_sm;
+    for (int32_t i = 0; i < dispatcher->gpu->sms; i++) {
+        sms[i].pointer = (int32_t)((sms[i].pointer + times % partitions * steps[i]) % partitions);
+        if (steps[i])
+            note_change(dispatcher, i);
+    }
+    set_turn(dispatcher, last_sm);
 }
 
 int gs_dispatcher_resident(const gs_dispatcher *dispatcher, int sm) {

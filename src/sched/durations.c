@@ -3,11 +3,12 @@
  *
  * A recording of a program says how long launches ran, not blocks. The blocks of a launch that has the GPU to itself
  * run in W waves: W is the number of its blocks divided by the number that the empty GPU holds at once, rounded up. So
- * a block runs for the Wth part of the time of the launch.
+ * a block runs for the Wth part of the time of the launch, less its tail (gs_gaps).
  *
- * The time of a launch that ran beside others contains what it waited for their blocks, and how they slowed it down. If
- * the same kernel with the same shape and the same number of blocks was also measured alone, the median of those times
- * is taken instead.
+ * The time of a launch that ran beside others may contain what it waited for their blocks, and how they slowed it down.
+ * If the others left room for all its blocks, its time is taken as it is. If not, and the same kernel with the same
+ * shape and number of blocks ran alone in less than two thirds of that time, the median of its times alone is taken;
+ * unless these differ much: then the kernel does not always have the same work to do.
  */
 #include "timeline.h"
 
@@ -38,24 +39,58 @@ static int compare_started(const void *a, const void *b) {
     return order ? order : compare(one->launch, two->launch);
 }
 
+/* How much of the GPU a launch takes, at most: 1 is all of it. */
+static double share_of(const gs_timeline *timeline, size_t launch) {
+    const gs_operation *span = &timeline->operations[launch];
+    return span->waves > 1 ? 1 : span->share;
+}
+
+/* Drops those that had ended by then. Returns the shares of the others. */
+static double close_ended(struct started *open, size_t *count, int64_t time_ns, const gs_timeline *timeline) {
+    size_t kept = 0;
+    double shares = 0;
+    for (size_t i = 0; i < *count; i++)
+        if (open[i].end_ns > time_ns) {
+            shares += share_of(timeline, open[i].launch);
+            open[kept++] = open[i];
+        }
+    *count = kept;
+    return shares;
+}
+
+/* Marks the launches that ran beside others, and those that may not have had room for all their blocks. */
+static void mark_beside(struct started *started, size_t count, struct started *open, gs_timeline *timeline) {
+    size_t open_count = 0;
+    for (size_t i = 0; i < count; i++) {
+        double shares = close_ended(open, &open_count, started[i].start_ns, timeline);
+        open[open_count++] = started[i];
+        bool is_crowded = shares + share_of(timeline, started[i].launch) > 1;
+        for (size_t j = 0; j < open_count && open_count > 1; j++) {
+            timeline->operations[open[j].launch].is_shared = true;
+            timeline->operations[open[j].launch].is_crowded |= is_crowded;
+        }
+    }
+}
+
+/* Where two launches are together only for the tail of the first, its blocks have ended. */
 static gs_code mark_shared(const gs_run *run, gs_timeline *timeline, gs_error *error) {
     struct started *started = malloc((run->launches.count + 1) * sizeof *started);
+    struct started *open = malloc((run->launches.count + 1) * sizeof *open);
     size_t count = 0;
-    int64_t latest_ns = INT64_MIN;
-    if (!started)
-        return gs_fail_memory(error);
-    for (size_t i = 0; i < run->launches.count; i++)
-        if (gs_measured_ns(&run->launches.data[i].issue))
+    for (size_t i = 0; started && open && i < run->launches.count; i++) {
+        const gs_issue *issue = &run->launches.data[i].issue;
+        if (gs_measured_ns(issue))
             started[count++] =
-                (struct started){run->launches.data[i].issue.start_ns, run->launches.data[i].issue.end_ns, (uint32_t)i};
-    qsort(started, count, sizeof *started, compare_started);
-    for (size_t i = 0; i < count; i++) {
-        bool has_next = i + 1 < count && started[i + 1].start_ns < started[i].end_ns;
-        timeline->operations[started[i].launch].is_shared = has_next || started[i].start_ns < latest_ns;
-        latest_ns = gs_max(latest_ns, started[i].end_ns);
+                (struct started){issue->start_ns, issue->end_ns - timeline->pace.gaps.tail_ns, (uint32_t)i};
+    }
+    bool done = started && open;
+    if (done) {
+        qsort(started, count, sizeof *started, compare_started);
+        mark_beside(started, count, open, timeline);
     }
     free(started);
-    return GS_OK;
+    free(open);
+    return done ? GS_OK : gs_fail_memory(error);
 }
 
 /* ---- launches alike ---- */
@@ -85,7 +120,7 @@ static int compare_times(const void *a, const void *b) {
     return compare(*(const int64_t *)a, *(const int64_t *)b);
 }
 
-/* The median of the times of those that ran alone; 0: none did. */
+/* The median of the times of those that ran alone; 0: none did, or the times differ too much to say anything. */
 static int64_t median_alone(const struct alike *alike, size_t count, const gs_timeline *timeline, int64_t *times) {
     size_t alone = 0;
     for (size_t i = 0; i < count; i++) {
@@ -94,7 +129,8 @@ static int64_t median_alone(const struct alike *alike, size_t count, const gs_ti
             times[alone++] = measured_ns;
     }
     qsort(times, alone, sizeof *times, compare_times);
-    return alone ? times[alone / 2] : 0;
+    bool agree = alone && times[alone * 9 / 10] <= times[alone / 10] + times[alone / 10] / 2;
+    return agree ? times[alone / 2] : 0;
 }
 
 /* How many blocks of a launch the empty GPU holds at once. */
@@ -113,53 +149,85 @@ static gs_code capacity_of(const gs_gpu *gpu, const gs_launch *launch, int64_t *
     return GS_OK;
 }
 
-static void set_span(gs_operation *span, const gs_launch *launch, int64_t median_ns, int64_t waves) {
-    int64_t measured_ns = gs_measured_ns(&launch->issue);
-    span->waves = waves;
+static void set_span(gs_operation *span, const gs_launch *launch, int64_t median_ns, int64_t tail_ns) {
+    int64_t measured_ns = gs_measured_ns(&launch->issue), waves = span->waves;
     if (launch->duration_ns) { /* the run itself says how long a block runs */
         span->block_ns = launch->duration_ns;
         span->alone_ns = launch->duration_ns * waves;
         return;
     }
-    span->is_borrowed = median_ns && (span->is_shared || !measured_ns);
+    bool is_held_up = span->is_crowded && measured_ns > median_ns + median_ns / 2;
+    span->is_borrowed = median_ns && (!measured_ns || is_held_up);
     span->alone_ns = span->is_borrowed ? median_ns : gs_max(measured_ns, 1);
-    span->block_ns = gs_max(1, (span->alone_ns + waves / 2) / waves);
+    span->block_ns = gs_max(1, (span->alone_ns - tail_ns + waves / 2) / waves);
     span->is_unknown = !span->is_borrowed && !measured_ns;
 }
 
-static gs_code set_group(const gs_gpu *gpu, const struct alike *alike, size_t count, gs_timeline *timeline,
-                         int64_t *times, gs_error *error) {
-    int64_t capacity, median_ns = median_alone(alike, count, timeline, times);
+/* ---- all launches ---- */
+
+/* Launches, those that are alike one after the other. */
+struct groups {
+    const gs_gpu *gpu;
+    gs_timeline *timeline;
+    struct alike *data;
+    size_t count;
+    int64_t *times;
+};
+
+static gs_code set_waves(const struct groups *groups, size_t from, size_t to, gs_error *error) {
+    const gs_launch *launch = groups->data[from].launch;
     gs_error problem;
-    gs_code code = capacity_of(gpu, alike[0].launch, &capacity, &problem);
+    int64_t capacity;
+    gs_code code = capacity_of(groups->gpu, launch, &capacity, &problem);
     if (code == GS_E_MEMORY)
         return gs_fail_memory(error);
     if (code != GS_OK) /* it can never run there: playing says so */
-        capacity = alike[0].launch->blocks;
-    for (size_t i = 0; i < count; i++)
-        set_span(&timeline->operations[alike[i].number], alike[i].launch, median_ns,
-                 gs_divide_up(alike[i].launch->blocks, capacity));
+        capacity = launch->blocks;
+    for (size_t i = from; i < to; i++) {
+        gs_operation *span = &groups->timeline->operations[groups->data[i].number];
+        span->waves = gs_divide_up(launch->blocks, capacity);
+        span->share = (double)launch->blocks / (double)capacity;
+    }
     return GS_OK;
 }
 
-gs_code gs_timeline_durations(const gs_gpu *gpu, const gs_run *run, gs_timeline *timeline, gs_error *error) {
-    size_t launches = run->launches.count;
-    gs_code code = mark_shared(run, timeline, error);
-    struct alike *alike = malloc((launches + 1) * sizeof *alike);
-    int64_t *times = malloc((launches + 1) * sizeof *times);
-    if (code == GS_OK && (!alike || !times))
-        code = gs_fail_memory(error);
-    for (size_t i = 0; i < launches && code == GS_OK; i++)
-        alike[i] = (struct alike){&run->launches.data[i], (uint32_t)i};
-    if (code == GS_OK)
-        qsort(alike, launches, sizeof *alike, compare_alike);
-    for (size_t from = 0, to; from < launches && code == GS_OK; from = to) {
-        for (to = from + 1; to < launches && compare_alike(&alike[from], &alike[to]) == 0; to++)
+static gs_code set_spans(const struct groups *groups, size_t from, size_t to, gs_error *error) {
+    (void)error;
+    int64_t median_ns = median_alone(groups->data + from, to - from, groups->timeline, groups->times);
+    for (size_t i = from; i < to; i++)
+        set_span(&groups->timeline->operations[groups->data[i].number], groups->data[i].launch, median_ns,
+                 groups->timeline->pace.gaps.tail_ns);
+    return GS_OK;
+}
+
+static gs_code for_each(const struct groups *groups,
+                        gs_code (*set)(const struct groups *, size_t from, size_t to, gs_error *), gs_error *error) {
+    gs_code code = GS_OK;
+    for (size_t from = 0, to; from < groups->count && code == GS_OK; from = to) {
+        for (to = from + 1; to < groups->count && compare_alike(&groups->data[from], &groups->data[to]) == 0; to++)
             ;
-        code = set_group(gpu, alike + from, to - from, timeline, times, error);
+        code = set(groups, from, to, error);
     }
-    free(alike);
-    free(times);
+    return code;
+}
+
+gs_code gs_timeline_durations(const gs_gpu *gpu, const gs_run *run, gs_timeline *timeline, gs_error *error) {
+    struct groups groups = {.gpu = gpu, .timeline = timeline, .count = run->launches.count};
+    groups.data = malloc((groups.count + 1) * sizeof *groups.data);
+    groups.times = malloc((groups.count + 1) * sizeof *groups.times);
+    gs_code code = groups.data && groups.times ? GS_OK : gs_fail_memory(error);
+    for (size_t i = 0; i < groups.count && code == GS_OK; i++)
+        groups.data[i] = (struct alike){&run->launches.data[i], (uint32_t)i};
+    if (code == GS_OK) {
+        qsort(groups.data, groups.count, sizeof *groups.data, compare_alike);
+        code = for_each(&groups, set_waves, error);
+    }
+    if (code == GS_OK)
+        code = mark_shared(run, timeline, error);
+    if (code == GS_OK)
+        code = for_each(&groups, set_spans, error);
+    free(groups.data);
+    free(groups.times);
     return code;
 }
 

@@ -89,6 +89,7 @@ void gs_engine_free(gs_engine *engine) {
     free(engine->order);
     free(engine->round);
     gs_waves_free(engine);
+    gs_replace_free(engine);
     gs_solos_free(engine->solos);
     gs_numberer_free(engine->numberer);
     gs_clusters_free(engine->clusters);
@@ -173,36 +174,13 @@ static void queue_remove(gs_engine *engine, size_t launch) {
 
 /* ---- blocks ---- */
 
-static void list_add(gs_engine *engine, size_t launch, int64_t block, int32_t handle) {
-    struct play *play = &engine->plays[launch];
-    engine->running[handle] = (struct running){launch, block, -1, play->first_running, -1, GS_NO_TIME};
-    if (play->first_running >= 0)
-        engine->running[play->first_running].before = handle;
-    play->first_running = handle;
-}
-
-static void list_remove(gs_engine *engine, int32_t handle) {
-    const struct running *running = &engine->running[handle];
-    if (running->after >= 0)
-        engine->running[running->after].before = running->before;
-    if (running->before >= 0)
-        engine->running[running->before].after = running->after;
-    else
-        engine->plays[running->launch].first_running = running->after;
-}
-
-/* The sum, but at most INT64_MAX. */
-static int64_t later(int64_t now_ns, int64_t duration_ns) {
-    return now_ns > INT64_MAX - duration_ns ? INT64_MAX : now_ns + duration_ns;
-}
-
 /* When a block that starts now ends; GS_NO_TIME: when its kernel exits. */
 static int64_t end_of(gs_engine *engine, size_t launch, int64_t block, int32_t sm) {
     if (!gs_engine_duration(engine, launch))
         return GS_NO_TIME;
     const gs_seen *seen = gs_follow(engine, launch);
     if (!seen || !seen->has_end)
-        return later(engine->now_ns, gs_engine_block_duration(engine, launch, block));
+        return gs_later(engine->now_ns, gs_engine_block_duration(engine, launch, block));
     int64_t end_ns = gs_follow_end(engine, launch, block, sm);
     return gs_max(end_ns, engine->now_ns);
 }
@@ -215,14 +193,10 @@ static int32_t cluster_of(const gs_engine *engine, size_t launch) {
     return engine->run->launches.data[launch].cluster;
 }
 
-static bool end_in_order(const gs_engine *engine, size_t launch) {
-    return !gs_engine_spread(engine, launch) && !engine->hooks.follow;
-}
-
 static bool add_ending(gs_engine *engine, struct ending ending) {
     int32_t *last = &engine->plays[ending.launch].last_ending;
     engine->running[ending.handle].end_ns = ending.at_ns;
-    if (!end_in_order(engine, ending.launch))
+    if (!gs_end_in_order(engine, ending.launch))
         return gs_endings_add(&engine->endings, ending);
     int32_t before = *last;
     *last = ending.handle;
@@ -235,7 +209,7 @@ static bool add_ending(gs_engine *engine, struct ending ending) {
 /* Removes the ending at `at` of the heap; the next one of the launch takes its place. */
 static struct ending take_ending(gs_engine *engine, size_t at) {
     struct ending ending = gs_endings_take(&engine->endings, at);
-    if (ending.handle == FLYING || !end_in_order(engine, ending.launch))
+    if (ending.handle == FLYING || !gs_end_in_order(engine, ending.launch))
         return ending;
     int32_t next = engine->running[ending.handle].ends_next;
     if (next < 0)
@@ -248,7 +222,8 @@ static struct ending take_ending(gs_engine *engine, size_t at) {
 
 static bool start_block(gs_engine *engine, size_t launch, int64_t block, const gs_placement *placed) {
     int64_t end_ns = end_of(engine, launch, block, placed->sm);
-    list_add(engine, launch, block, placed->handle);
+    gs_running_add(engine, launch, block, placed->handle);
+    engine->room = placed->room;
     if (end_ns != GS_NO_TIME && !add_ending(engine, (struct ending){end_ns, launch, block, placed->handle}))
         return false;
     return !engine->hooks.started ||
@@ -313,7 +288,7 @@ static bool start_burst(gs_engine *engine) {
 
 static bool end_block(gs_engine *engine, int32_t handle) {
     struct running running = engine->running[handle];
-    list_remove(engine, handle);
+    gs_running_remove(engine, handle);
     gs_dispatcher_end(engine->dispatcher, handle);
     engine->plays[running.launch].ended++;
     return !engine->hooks.ended ||
@@ -453,7 +428,7 @@ static bool take_off(gs_engine *engine, size_t launch) {
     engine->plays[launch].was_alone = true;
     if (!gs_solo_begin(engine, launch, &is_known, &flight))
         return false;
-    int64_t end_ns = flight ? later(engine->now_ns, gs_flight_took(engine, launch, flight)) : 0;
+    int64_t end_ns = flight ? gs_later(engine->now_ns, gs_flight_took(engine, launch, flight)) : 0;
     if (!is_known || (engine->endings.count && engine->endings.data[0].at_ns <= end_ns))
         return true;
     engine->solo = (struct solo){launch, engine->now_ns, flight, false};
@@ -658,6 +633,15 @@ static bool pass_time(gs_engine *engine) {
     return engine->resumes_ns || serve(engine);
 }
 
+/* The next thing that happens, or many alike. */
+static bool step(gs_engine *engine) {
+    size_t first = engine->queue_first;
+    bool replaced = false, is_whole = first != NO_LAUNCH && is_cooperative(engine, first);
+    if (!is_whole && !engine->run->green_contexts.count && !gs_replace_pass(engine, &replaced))
+        return false;
+    return replaced || (pass_time(engine) && gs_waves_pass(engine));
+}
+
 /* Before a launch of a recording that is followed: ends the blocks that had ended by then. If the kernel started at
    once, local memory was set up for it before. */
 static bool catch_up(gs_engine *engine, size_t launch) {
@@ -678,10 +662,10 @@ static bool catch_up(gs_engine *engine, size_t launch) {
 static bool wait_for_host(gs_engine *engine, const gs_issue *issue) {
     if (issue->at_ns == GS_NO_TIME)
         return true;
-    int64_t time_ns = later(issue->at_ns, engine->hooks.latency_ns), at_ns;
+    int64_t time_ns = gs_later(issue->at_ns, engine->hooks.latency_ns), at_ns;
     engine->horizon_ns = time_ns;
     while ((at_ns = next_ns(engine)) != GS_NO_TIME && at_ns <= time_ns)
-        if (!pass_time(engine) || !gs_waves_pass(engine))
+        if (!step(engine))
             return false;
     engine->horizon_ns = INT64_MAX;
     engine->now_ns = gs_max(engine->now_ns, time_ns);
@@ -728,7 +712,7 @@ gs_code gs_engine_exit(gs_engine *engine, size_t launch, gs_error *error) {
     engine->host_events++;
     if (gs_engine_duration(engine, launch))
         while (play->status != ENDED && next_ns(engine) != GS_NO_TIME)
-            if (!pass_time(engine) || !gs_waves_pass(engine))
+            if (!step(engine))
                 return gs_fail_memory(error);
     if (play->status == ENDED)
         return GS_OK;
@@ -747,7 +731,7 @@ gs_code gs_engine_finish(gs_engine *engine, gs_error *error) {
     if (!engine->hooks.endless && !engine->hooks.follow && !issue_copies(engine, engine->run->launches.count))
         return gs_fail_memory(error);
     while (next_ns(engine) != GS_NO_TIME || engine->resumes_ns)
-        if (!pass_time(engine) || !gs_waves_pass(engine))
+        if (!step(engine))
             return gs_fail_memory(error);
     return GS_OK;
 }
@@ -762,6 +746,10 @@ gs_course gs_engine_course(const gs_engine *engine, size_t operation) {
 
 int64_t gs_engine_now_ns(const gs_engine *engine) {
     return engine->now_ns;
+}
+
+int32_t gs_engine_room(const gs_engine *engine) {
+    return engine->room;
 }
 
 int64_t gs_engine_started(const gs_engine *engine, size_t launch) {

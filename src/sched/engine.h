@@ -1,7 +1,8 @@
 /*
  * engine.h: the state of the engine, for engine.c, which plays events; ready.c, which knows when launches and copies
- * may begin; follow.c, which takes from a recording what no model can know; waves.c, which skips waves that repeat; and
- * solo.c, which knows launches that had the scheduler to themselves.
+ * may begin; follow.c, which takes from a recording what no model can know; waves.c, which skips waves that repeat;
+ * replace.c, which lets blocks take the place of others; and solo.c, which knows launches that had the scheduler to
+ * themselves.
  */
 #ifndef GS_ENGINE_H
 #define GS_ENGINE_H
@@ -32,9 +33,10 @@ struct play {
     uint32_t pending;       /* dependencies that are not met */
     bool is_awaited;        /* others depend on its start */
     bool is_freed_by_event;
-    bool was_held;   /* the hook `held` was called for it */
-    size_t freed_by; /* the one that it waited for last, in its stream or as a dependency, or NO_LAUNCH */
-    size_t behind;   /* the one that was served when it entered the queue, or NO_LAUNCH */
+    bool is_freed_by_copy; /* or one of several that it waited for last */
+    bool was_held;         /* the hook `held` was called for it */
+    size_t freed_by;       /* the one that it waited for last, in its stream or as a dependency, or NO_LAUNCH */
+    size_t behind;         /* the one that was served when it entered the queue, or NO_LAUNCH */
     int64_t freed_ns, arrived_ns, ready_ns, served_ns, start_ns, end_ns; /* see gs_course */
     int32_t config_bytes;  /* the shared-memory configuration of the SM of its first block */
     struct on_sms *on_sms; /* when a recording is followed: see follow.c */
@@ -61,7 +63,7 @@ static inline struct play gs_play_new(void) {
 
 struct stream {
     size_t head, tail; /* the first launch or copy that has not ended, and the last issued */
-    size_t emptied_by; /* the one that ended last */
+    size_t emptied_by; /* of those that have ended, the one with the latest end; or NO_LAUNCH */
 };
 
 /* An operation that depends on the end of another one, or on the start of all its blocks. */
@@ -194,9 +196,11 @@ struct gs_engine {
     int16_t *round;        /* SMs of a round of clusters */
     struct possibilities turns;
     struct waves waves;
+    int32_t *steps;  /* two by SM: see replace.c */
     gs_solos *solos; /* NULL: every launch is played */
     struct solo solo;
     int64_t resumes_ns; /* when the next kernel of a recording is served; 0: there is no pause */
+    int32_t room;       /* of the SM of the block that starts, before it was placed; 0: a part of a cluster */
 };
 
 /* How long the blocks of a launch run; 0: until its exit. */
@@ -214,6 +218,36 @@ static inline int64_t gs_engine_block_duration(const gs_engine *engine, size_t l
     if (engine->hooks.durations_ns)
         return engine->hooks.durations_ns[launch];
     return gs_block_duration(&engine->run->launches.data[launch], block);
+}
+
+/* ---- running blocks ---- */
+
+/* The sum, but at most INT64_MAX. */
+static inline int64_t gs_later(int64_t now_ns, int64_t duration_ns) {
+    return now_ns > INT64_MAX - duration_ns ? INT64_MAX : now_ns + duration_ns;
+}
+
+static inline void gs_running_add(gs_engine *engine, size_t launch, int64_t block, int32_t handle) {
+    struct play *play = &engine->plays[launch];
+    engine->running[handle] = (struct running){launch, block, -1, play->first_running, -1, GS_NO_TIME};
+    if (play->first_running >= 0)
+        engine->running[play->first_running].before = handle;
+    play->first_running = handle;
+}
+
+static inline void gs_running_remove(gs_engine *engine, int32_t handle) {
+    const struct running *running = &engine->running[handle];
+    if (running->after >= 0)
+        engine->running[running->after].before = running->before;
+    if (running->before >= 0)
+        engine->running[running->before].after = running->after;
+    else
+        engine->plays[running->launch].first_running = running->after;
+}
+
+/* Whether the blocks of a launch end in their order. */
+static inline bool gs_end_in_order(const gs_engine *engine, size_t launch) {
+    return !gs_engine_spread(engine, launch) && !engine->hooks.follow;
 }
 
 /* Adds to a heap. False: out of memory. */
@@ -265,6 +299,13 @@ bool gs_waves_pass(gs_engine *engine);
 /* A launch has entered or left the queue, or has ended: what was before does not repeat. */
 void gs_waves_restart(gs_engine *engine);
 void gs_waves_free(gs_engine *engine);
+
+/* ---- blocks that take the place of others (replace.c) ---- */
+
+/* Plays the next endings, if each makes room only for blocks of the same launch. `*replaced`: whether there were any.
+   False: out of memory. */
+bool gs_replace_pass(gs_engine *engine, bool *replaced);
+void gs_replace_free(gs_engine *engine);
 
 /* ---- launches that have the scheduler to themselves (solo.c) ---- */
 

@@ -93,6 +93,10 @@ gs_numberer *gs_numberer_new(const gs_gpu *gpu, gs_error *error) {
     return numberer;
 }
 
+bool gs_numberer_is_first(const gs_numberer *numberer, int32_t sm) {
+    return numberer->group[sm] < numberer->grants->first;
+}
+
 /* ---- rounds ---- */
 
 /* Where the round that begins at `from` ends: its SMs had the same room. */

@@ -27,6 +27,7 @@ struct recorder {
     size_t gained_count;
     int64_t started, total; /* blocks, for progress */
     int64_t *durations;     /* of a recorded program, by launch; NULL: the run has durations, or none */
+    gs_played *played;      /* NULL: not wanted */
 };
 
 /* ---- callbacks of the engine ---- */
@@ -64,9 +65,20 @@ static bool count_block(const struct recorder *recorder, size_t launch, int32_t 
     return true;
 }
 
+static bool keep_room(const struct recorder *recorder, size_t launch, int64_t block) {
+    uint8_t **rooms = &recorder->played->rooms[launch];
+    if (!*rooms)
+        *rooms = calloc((size_t)recorder->run->launches.data[launch].blocks, sizeof **rooms);
+    if (*rooms)
+        (*rooms)[block] = (uint8_t)gs_min(gs_engine_room(recorder->engine), UINT8_MAX);
+    return *rooms;
+}
+
 static bool on_started(void *user, size_t launch, int64_t block, int32_t sm, int64_t now_ns) {
     struct recorder *recorder = user;
-    (void)block; /* blocks of a kernel start in order, so it is the next entry */
+    if (recorder->played && !keep_room(recorder, launch, block))
+        return false;
+    /* Blocks of a kernel start in order, so it is the next entry. */
     if (!(recorder->most_runs ? count_block : list_block)(recorder, launch, sm, now_ns))
         return false;
     if (!recorder->is_gained[launch]) {
@@ -86,6 +98,11 @@ static bool on_ended(void *user, size_t launch, int64_t block, int64_t now_ns) {
     else if (recorder->timed)
         recorder->seen[launch].end_ns.data[block] = now_ns;
     return true;
+}
+
+static void on_held(void *user, size_t launch) {
+    const struct recorder *recorder = user;
+    gs_timeline_hold(&recorder->played->timeline, recorder->engine, launch);
 }
 
 /* The runs of a launch are not changed by a wave if no more of them are kept, or if the wave continues the last one. */
@@ -294,6 +311,8 @@ static gs_code recorder_init(struct recorder *recorder, const gs_gpu *gpu, gs_er
         hooks.may_skip = may_skip;
         hooks.skipped = on_skipped;
     }
+    if (recorder->played && recorder->timed)
+        hooks.held = on_held;
     recorder->engine = gs_engine_new(gpu, run, &hooks, error);
     if (!recorder->engine)
         return GS_E_MEMORY;
@@ -328,9 +347,16 @@ static gs_code check_turn(const gs_gpu *gpu, const gs_predict_options *options, 
     return gs_fail(error, GS_E_USAGE, "there is no turn %d: this GPU has %d", options->turn, turns);
 }
 
+static void keep_timeline(struct recorder *recorder) {
+    if (recorder->timed)
+        gs_timeline_keep(&recorder->played->timeline, recorder->engine);
+    else
+        gs_timeline_clear(&recorder->played->timeline);
+}
+
 static gs_run *predict(const gs_gpu *gpu, const gs_run *run, const gs_predict_options *options, size_t most_runs,
-                       gs_error *error) {
-    struct recorder recorder = {.run = run, .options = options, .most_runs = most_runs};
+                       gs_played *played, gs_error *error) {
+    struct recorder recorder = {.run = run, .options = options, .most_runs = most_runs, .played = played};
     gs_code code = check_turn(gpu, options, error);
     if (code == GS_OK)
         code = recorder_init(&recorder, gpu, error);
@@ -338,6 +364,8 @@ static gs_run *predict(const gs_gpu *gpu, const gs_run *run, const gs_predict_op
         code = play(&recorder, error);
     if (code == GS_OK)
         code = gs_run_copy_rest(recorder.out, run, error);
+    if (code == GS_OK && played)
+        keep_timeline(&recorder);
     recorder_free(&recorder);
     if (code == GS_OK)
         return recorder.out;
@@ -346,12 +374,47 @@ static gs_run *predict(const gs_gpu *gpu, const gs_run *run, const gs_predict_op
 }
 
 gs_run *gs_predict(const gs_gpu *gpu, const gs_run *run, const gs_predict_options *options, gs_error *error) {
-    return predict(gpu, run, options, 0, error);
+    return predict(gpu, run, options, 0, NULL, error);
 }
 
 /* A part of a list has no more runs than the GPU has SMs. */
 gs_run *gs_predict_brief(const gs_gpu *gpu, const gs_run *run, const gs_predict_options *options, gs_error *error) {
-    return predict(gpu, run, options, (size_t)gpu->sms * GS_BRIEF_PARTS, error);
+    return predict(gpu, run, options, (size_t)gpu->sms * GS_BRIEF_PARTS, NULL, error);
+}
+
+static gs_code played_init(gs_played *played, const gs_gpu *gpu, const gs_run *run, gs_error *error) {
+    *played = (gs_played){.launches = run->launches.count};
+    played->rooms = calloc(run->launches.count + 1, sizeof *played->rooms);
+    if (!played->rooms)
+        return gs_fail_memory(error);
+    if (!gs_run_is_timed(run) && !gs_run_is_program(run))
+        return GS_OK;
+    gs_gpu *recorded_on = run->gpu && strcmp(run->gpu, gpu->name) != 0 ? gs_gpu_open(run->gpu, NULL) : NULL;
+    gs_code code = gs_timeline_new(run, &played->timeline, error);
+    if (code == GS_OK)
+        code = gs_pace_of(run, &played->timeline.pace, error);
+    if (code == GS_OK)
+        code = gs_timeline_durations(recorded_on ? recorded_on : gpu, run, &played->timeline, error);
+    gs_gpu_free(recorded_on);
+    return code;
+}
+
+gs_run *gs_predict_played(const gs_gpu *gpu, const gs_run *run, const gs_predict_options *options, gs_played *played,
+                          gs_error *error) {
+    gs_run *prediction = NULL;
+    if (played_init(played, gpu, run, error) == GS_OK)
+        prediction = predict(gpu, run, options, 0, played, error);
+    if (!prediction)
+        gs_played_clear(played);
+    return prediction;
+}
+
+void gs_played_clear(gs_played *played) {
+    for (size_t i = 0; played->rooms && i < played->launches; i++)
+        free(played->rooms[i]);
+    free(played->rooms);
+    gs_timeline_clear(&played->timeline);
+    *played = (gs_played){0};
 }
 
 /* A recording with times may be that of a model, which starts blocks without delay. Then a plain prediction is exact,

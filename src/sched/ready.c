@@ -3,14 +3,16 @@
  *
  * A launch or a copy is an operation here. Launches have the numbers of the run, and copies follow them. An operation
  * is ready when the host has issued it, all operations before it in its stream have ended, and what it depends on has
- * happened. From the last of these to when it is ready takes a moment, the gap, unless it depends on a start.
+ * happened. From the last of these to when it is ready takes a moment, the gap, unless it depends on a start. A launch
+ * ends a moment after its last block, the tail: what it had on the SMs is free before that.
  *
  * A launch that is ready enters the queue; this file only puts it on a list, because the queue is that of the engine. A
  * copy takes its time and ends. There is one copy engine for copies from the host, one for copies to the host; all
  * other copies and memsets share nothing with each other.
  *
  * A launch can be allowed to start before the launch before it in its stream has ended: when all blocks of that have
- * triggered it, or have started. When blocks trigger is not known, so both mean: when they have started.
+ * started, or have triggered it. When blocks trigger is not known. A block that ends has triggered at the latest, so
+ * that is what is taken: the launch starts when the other one has ended, but without a gap.
  */
 #include "engine.h"
 
@@ -39,9 +41,9 @@ static size_t operation_of(const gs_engine *engine, const gs_edge *edge) {
     return edge->is_copy ? engine->run->launches.count + edge->number : edge->number;
 }
 
-/* A copy has no blocks that start. */
+/* A copy has no blocks that start. When blocks trigger is not known, see above. */
 static bool waits_for_end(const gs_edge *edge) {
-    return edge->when == GS_AT_END || edge->is_copy;
+    return edge->when != GS_AT_START || edge->is_copy;
 }
 
 /* ---- setting up ---- */
@@ -183,6 +185,8 @@ static int64_t gap_of(const gs_engine *engine, size_t operation) {
             return 0;
     if (is_copy(engine, operation))
         return gaps->copy_ns;
+    if (engine->plays[operation].is_freed_by_copy)
+        return gaps->after_copy_ns;
     return gs_is_in_graph(engine->run, operation) ? gaps->graph_ns : gaps->stream_ns;
 }
 
@@ -190,6 +194,7 @@ static void note_freed(gs_engine *engine, size_t operation, size_t by, int64_t a
     struct play *play = &engine->plays[operation];
     if (at_ns == GS_NO_TIME || (play->freed_ns != GS_NO_TIME && play->freed_ns > at_ns))
         return;
+    play->is_freed_by_copy = is_copy(engine, by) || (play->freed_ns == at_ns && play->is_freed_by_copy);
     play->freed_ns = at_ns;
     play->freed_by = by;
     play->is_freed_by_event = by_event;
@@ -214,16 +219,21 @@ static bool may_pass_stream(const gs_engine *engine, size_t operation) {
     return play->early != NO_LAUNCH && engine->plays[play->early].status >= STARTED && is_in_chain(engine, operation);
 }
 
+/* The operation is ready at a time that is known. */
+static bool ready_at(gs_engine *engine, size_t operation, int64_t at_ns) {
+    if (at_ns <= engine->now_ns)
+        return is_ready(engine, operation);
+    engine->plays[operation].status = COMING;
+    return add_timer(engine, at_ns, operation, BECOMES_READY);
+}
+
 /* The operation is ready now or in a moment, if nothing more is in its way. */
 static bool try(gs_engine *engine, size_t operation) {
     struct play *play = &engine->plays[operation];
     if (play->status != IN_STREAM || play->pending || !may_pass_stream(engine, operation))
         return true;
     int64_t at_ns = play->freed_ns == GS_NO_TIME ? engine->now_ns : sum(play->freed_ns, gap_of(engine, operation));
-    if (at_ns <= engine->now_ns)
-        return is_ready(engine, operation);
-    play->status = COMING;
-    return add_timer(engine, at_ns, operation, BECOMES_READY);
+    return ready_at(engine, operation, at_ns);
 }
 
 /* ---- what happens to operations ---- */
@@ -249,7 +259,7 @@ static bool join_stream(gs_engine *engine, size_t operation) {
         return false;
     struct stream *stream = &engine->streams[play->stream];
     if (play->stream == fresh) {
-        stream->head = stream->tail = operation;
+        *stream = (struct stream){operation, operation, NO_LAUNCH};
         return true;
     }
     play->early = find_early(engine, operation, stream->tail);
@@ -266,6 +276,8 @@ static bool join_stream(gs_engine *engine, size_t operation) {
 bool gs_ready_issue(gs_engine *engine, size_t operation) {
     struct play *play = &engine->plays[operation];
     play->arrived_ns = engine->now_ns;
+    if (engine->hooks.ready_ns)
+        return ready_at(engine, operation, engine->hooks.ready_ns[operation]);
     play->status = IN_STREAM;
     return join_stream(engine, operation) && try(engine, operation);
 }
@@ -273,6 +285,8 @@ bool gs_ready_issue(gs_engine *engine, size_t operation) {
 /* Those that depend on the operation at this point are one step closer. */
 static bool free_dependents(gs_engine *engine, size_t operation, bool at_end) {
     const struct readiness *readiness = &engine->readiness;
+    const struct play *other = &engine->plays[operation];
+    int64_t freed_ns = other->status == ENDED ? other->end_ns : engine->now_ns;
     for (size_t i = readiness->first ? readiness->first[operation] : 0;
          readiness->first && i < readiness->first[operation + 1]; i++) {
         const struct dependent *dependent = &readiness->dependents[i];
@@ -280,7 +294,7 @@ static bool free_dependents(gs_engine *engine, size_t operation, bool at_end) {
             continue;
         struct play *play = &engine->plays[dependent->operation];
         play->pending--;
-        note_freed(engine, dependent->operation, operation, engine->now_ns, true);
+        note_freed(engine, dependent->operation, operation, freed_ns, true);
         if (!try(engine, dependent->operation))
             return false;
     }
@@ -291,18 +305,28 @@ bool gs_ready_started(gs_engine *engine, size_t operation) {
     return !engine->plays[operation].is_awaited || free_dependents(engine, operation, false);
 }
 
+/* Which of two operations that have ended says when the next of their stream may begin: one that started early can end
+   before the tail of the launch before it has passed. */
+static bool frees_later(const gs_engine *engine, size_t operation, size_t other) {
+    int64_t end_ns = engine->plays[operation].end_ns;
+    if (other == NO_LAUNCH || end_ns != engine->plays[other].end_ns)
+        return other == NO_LAUNCH || end_ns > engine->plays[other].end_ns;
+    return is_copy(engine, operation) || !is_copy(engine, other);
+}
+
 /* The next in the stream, and those after it that may start early. */
 static bool advance_stream(gs_engine *engine, size_t operation) {
     if (engine->plays[operation].stream == NO_LAUNCH)
         return true;
     struct stream *stream = &engine->streams[engine->plays[operation].stream];
     size_t *head = &stream->head, was = *head;
-    stream->emptied_by = operation;
+    if (frees_later(engine, operation, stream->emptied_by))
+        stream->emptied_by = operation;
     while (*head != NO_LAUNCH && engine->plays[*head].status == ENDED)
         *head = engine->plays[*head].next_in_stream;
     if (*head == NO_LAUNCH || *head == was)
         return true;
-    note_freed(engine, *head, operation, engine->now_ns, false);
+    note_freed(engine, *head, stream->emptied_by, engine->plays[stream->emptied_by].end_ns, false);
     bool done = true;
     size_t next = *head;
     for (int i = 0; i < CHAIN && next != NO_LAUNCH && done; i++, next = engine->plays[next].next_in_stream)
@@ -326,7 +350,7 @@ bool gs_ready_ended(gs_engine *engine, size_t operation) {
     struct play *play = &engine->plays[operation];
     bool has_started = play->status == STARTED;
     play->status = ENDED;
-    play->end_ns = engine->now_ns;
+    play->end_ns = is_copy(engine, operation) ? engine->now_ns : sum(engine->now_ns, engine->hooks.gaps.tail_ns);
     if (!has_started && !gs_ready_started(engine, operation))
         return false; /* it was ended before all its blocks had started */
     return next_copy(engine, operation) && advance_stream(engine, operation) &&

@@ -10,6 +10,7 @@
  *   gs_check                are all blocks of these kernels resident together? (check.c)
  *   gs_orders               in which launch orders? (orders.c)
  *   gs_fixes                what would have to change, so that they are? (fix.c)
+ *   gs_check_all            all three (check_all.c)
  */
 #ifndef GS_SCHED_H
 #define GS_SCHED_H
@@ -61,6 +62,23 @@ int gs_dispatcher_choose_among(gs_dispatcher *dispatcher, int kernel, const bool
 /* As gs_dispatcher_place, for a block that is part of a cluster. */
 int gs_dispatcher_place_in_cluster(gs_dispatcher *dispatcher, int kernel, int sm);
 
+/* Whether no SM has room for a block of this kernel. */
+bool gs_dispatcher_is_full(gs_dispatcher *dispatcher, int kernel);
+
+/* Ends a block, and places blocks of a kernel on its SM while there is room. Before the first of a series of such
+   calls, gs_dispatcher_is_full was true for the kernel; after the last one, gs_dispatcher_replaced says that it is true
+   again. Puts the new blocks into `handles`, and returns how many there are; -1: nothing was done, because other SMs
+   may get room too. */
+int32_t gs_dispatcher_replace(gs_dispatcher *dispatcher, int block, int kernel, int32_t *handles);
+void gs_dispatcher_replaced(gs_dispatcher *dispatcher, int kernel);
+
+/* Whether an SM has no room for a block of this kernel, wherever its pointer is. */
+bool gs_dispatcher_stays_full(gs_dispatcher *dispatcher, int kernel, int32_t sm);
+
+/* Between these two: moves the pointer of each SM on so many times by so many steps, as blocks do that replace each
+   other; the last of them on `last_sm`. */
+void gs_dispatcher_step_pointers(gs_dispatcher *dispatcher, const int32_t *steps, int64_t times, int32_t last_sm);
+
 /* ---- the numbers of blocks ---- */
 
 /* A block that was placed. */
@@ -99,6 +117,9 @@ void gs_number(gs_numberer *numberer, const gs_burst *burst, gs_turns *turns, in
 /* The same for a cooperative launch. */
 void gs_number_whole(gs_numberer *numberer, const gs_burst *burst, gs_turns *turns, int32_t *order);
 
+/* Whether the SM is in one of the groups that go first. */
+bool gs_numberer_is_first(const gs_numberer *numberer, int32_t sm);
+
 /* ---- clusters ---- */
 
 typedef struct gs_clusters gs_clusters;
@@ -132,9 +153,10 @@ int64_t gs_clusters_most(const gs_gpu *gpu, const gs_shape *shape, int32_t size,
 /* ---- engine ---- */
 
 /* What passes from the end of one launch or copy to the start of the next that waited for it: between launches, between
-   launches of a graph, and if one of the two is a copy. */
+   launches of a graph, before a copy, and between a copy and a launch; and from the end of the last block of a launch
+   to its end. */
 typedef struct gs_gaps {
-    int64_t stream_ns, graph_ns, copy_ns;
+    int64_t stream_ns, graph_ns, copy_ns, after_copy_ns, tail_ns;
 } gs_gaps;
 
 /* Whether a launch is part of a graph: the recording says so, or its neighbor was issued at the same time. */
@@ -158,6 +180,8 @@ typedef struct gs_engine_hooks {
        Looks at the engine, and changes nothing. */
     void (*held)(void *user, size_t launch);
     const int64_t *durations_ns; /* of the blocks of each launch, instead of those of the run; NULL: those of the run */
+    const int64_t *ready_ns; /* when each launch and copy is ready, instead of when its stream and what it depends on
+                                let it; NULL: then */
     gs_gaps gaps;
     int64_t latency_ns; /* from when the host issues a launch or a copy to when it reaches the GPU */
     bool endless;       /* ignore durations: blocks stay until their exit */
@@ -199,6 +223,8 @@ gs_course gs_engine_course(const gs_engine *engine, size_t operation);
 
 int64_t gs_engine_now_ns(const gs_engine *engine);
 int64_t gs_engine_started(const gs_engine *engine, size_t launch);
+/* While `started` is called: the room that the SM had for blocks of this kernel; 0: the block is part of a cluster. */
+int32_t gs_engine_room(const gs_engine *engine);
 gs_dispatcher *gs_engine_dispatcher(gs_engine *engine);
 
 /* Why the next block of a launch does not start. */
@@ -275,6 +301,8 @@ typedef struct gs_operation {
     int64_t block_ns;  /* how long each block runs */
     int64_t alone_ns;  /* how long the launch runs alone */
     int64_t waves;     /* of blocks, alone on the GPU of the recording */
+    double share;      /* of that GPU which its blocks take; more than 1 if there are several waves */
+    bool is_crowded;   /* it ran beside others that may not have left room for all its blocks */
     bool is_shared;    /* it ran beside others when it was measured, so that its time contains what they did to it */
     bool is_borrowed;  /* alone_ns is the median of other launches of the kernel that ran alone */
     bool is_unknown;   /* nothing says how long it runs */
@@ -296,6 +324,12 @@ gs_code gs_timeline_play(const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_
                          gs_timeline *timeline, gs_error *error);
 void gs_timeline_clear(gs_timeline *timeline);
 
+/* Plays a program again of which `played` is the timeline, but each launch is ready when it was in the recording: when
+   what it waits for had ended there, and the gap had passed. So what differs does not add up. The caller clears the
+   timeline. */
+gs_code gs_timeline_follow(const gs_gpu *gpu, const gs_run *run, const gs_timeline *played, gs_timeline *timeline,
+                           gs_error *error);
+
 /* Whether a run is a program with a timeline: launches that were measured as a whole; or durations, and copies,
    dependencies or host times. */
 bool gs_run_is_program(const gs_run *run);
@@ -307,6 +341,18 @@ int64_t *gs_program_durations(const gs_gpu *recorded_on, const gs_run *run, gs_e
 /* The GPU that the run names, if it is another one than `gpu` or has another number of SMs; the caller frees it. NULL:
    it is this one, or not known. */
 gs_gpu *gs_gpu_recorded_on(const gs_gpu *gpu, const gs_run *run);
+
+/* What is known of a prediction besides the run itself. */
+typedef struct gs_played {
+    gs_timeline timeline; /* of a run with durations; otherwise it has no operations */
+    uint8_t **rooms;      /* by launch, then by block: see gs_engine_room, at most 255 */
+    size_t launches;
+} gs_played;
+
+/* As gs_predict, and fills `*played`, which the caller clears. */
+gs_run *gs_predict_played(const gs_gpu *gpu, const gs_run *run, const gs_predict_options *options, gs_played *played,
+                          gs_error *error);
+void gs_played_clear(gs_played *played);
 
 /* ---- what launches waited for ---- */
 
@@ -339,7 +385,8 @@ size_t gs_timeline_waits(const gs_timeline *timeline, size_t operation, gs_wait 
 
 /* Waits of all launches of a kernel for the same thing. */
 typedef struct gs_wait_sum {
-    const char *kernel; /* or "copies", "memsets" */
+    const char *kernel; /* or "copy", "memset" */
+    bool is_copy;       /* it is one of these */
     const char *behind; /* the kernel that was waited for; NULL: none */
     gs_reason reason;
     gs_lack lack;
@@ -362,14 +409,26 @@ const char *gs_operation_name(const gs_run *run, size_t operation);
 
 /* How a launch compares. */
 typedef struct gs_launch_compared {
-    uint32_t measured, predicted, both;   /* launches that it overlaps */
+    uint32_t measured, predicted, both;   /* launches that it overlaps, of those that it could */
     bool is_first;                        /* the first launch of its kernel */
     size_t only_measured, only_predicted; /* one of those that it overlaps only there; SIZE_MAX: there is none */
 } gs_launch_compared;
 
+enum { GS_SHORT_NS = 2000 }; /* what launch overheads differ by */
+
+/* Pairs of launches that could overlap: the host had issued both before one of them ended, and neither waits for the
+   other. */
+typedef struct gs_pairs {
+    int64_t possible;
+    int64_t right;                     /* that overlap in both, the measurement and the prediction, or in neither */
+    int64_t brief;                     /* that overlap in one of them, for at most GS_SHORT_NS */
+    int64_t measured, predicted, both; /* that overlap */
+} gs_pairs;
+
 typedef struct gs_program_compared {
-    int64_t launches;                                    /* that were measured */
-    int64_t measured_pairs, predicted_pairs, both_pairs; /* pairs of launches that overlap */
+    int64_t launches;    /* that were measured */
+    gs_pairs pairs;      /* each launch is ready when it was in the recording */
+    gs_pairs from_start; /* the whole program is played */
     int64_t measured_end_ns, predicted_end_ns;
     int64_t measured_busy_ns, predicted_busy_ns; /* while at least one launch runs */
     int64_t starts_within_ns[4]; /* launches that start at most 1, 10, 100 and 1000 us from the measurement */
@@ -378,8 +437,9 @@ typedef struct gs_program_compared {
     gs_launch_compared *data;
 } gs_program_compared;
 
-gs_code gs_program_compare(const gs_run *run, const gs_timeline *timeline, gs_program_compared *compared,
-                           gs_error *error);
+/* `played`: the whole program; `followed`: by gs_timeline_follow. */
+gs_code gs_program_compare(const gs_run *run, const gs_timeline *played, const gs_timeline *followed,
+                           gs_program_compared *compared, gs_error *error);
 void gs_program_compared_clear(gs_program_compared *compared);
 
 /* ---- check ---- */
@@ -397,8 +457,6 @@ typedef struct gs_conflict {
     gs_text why;
     gs_text numbers; /* what a block of the last kernel needs, and what is free; empty: `why` has all numbers */
 } gs_conflict;
-
-typedef enum gs_answer { GS_ANSWER_NO, GS_ANSWER_YES, GS_ANSWER_UNKNOWN } gs_answer;
 
 typedef struct gs_check {
     gs_answer in_this_order, in_any_order;
@@ -502,5 +560,25 @@ void gs_fixes_clear(gs_fixes *fixes);
 
 /* Appends a change in words: "launch nccl first". */
 void gs_change_text(const gs_gpu *gpu, const gs_run *run, const gs_fix *fix, size_t change, gs_text *text);
+
+/* ---- check, orders and fixes together ---- */
+
+/* All that is known about one run. */
+typedef struct gs_check_answer {
+    const gs_gpu *gpu;
+    const gs_run *run;
+    gs_check check;
+    gs_orders orders;
+    gs_fixes fixes;
+    bool every_order; /* asked for: all launch orders */
+    bool works;       /* the answer to what was asked for; not known counts as no */
+    bool has_fixes;   /* fixes were searched for */
+    bool too_many;    /* they were not, because too many kernels are in the conflict */
+} gs_check_answer;
+
+/* Of `options`, `among` and `known_order` are not used. The caller clears the answer, also where this fails. */
+gs_code gs_check_all(const gs_gpu *gpu, const gs_run *run, const gs_fix_options *options, gs_check_answer *answer,
+                     gs_error *error);
+void gs_check_answer_clear(gs_check_answer *answer);
 
 #endif

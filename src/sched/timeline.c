@@ -40,15 +40,19 @@ static void on_repeated(void *user, size_t launch, size_t like, int64_t start_ns
         operation->rest_held_by = holder;
 }
 
-static void on_held(void *user, size_t launch) {
-    const struct player *player = user;
-    gs_operation *span = &player->timeline->operations[launch];
-    bool has_started = gs_engine_started(player->engine, launch) > 0;
+void gs_timeline_hold(gs_timeline *timeline, const gs_engine *engine, size_t launch) {
+    gs_operation *span = &timeline->operations[launch];
+    bool has_started = gs_engine_started(engine, launch) > 0;
     size_t holder;
-    gs_lack lack = gs_engine_lack(player->engine, launch, &holder);
+    gs_lack lack = gs_engine_lack(engine, launch, &holder);
     *(has_started ? &span->rest_lack : &span->lack) = (uint8_t)lack;
     if (holder != launch)
         *(has_started ? &span->rest_held_by : &span->held_by) = holder;
+}
+
+static void on_held(void *user, size_t launch) {
+    const struct player *player = user;
+    gs_timeline_hold(player->timeline, player->engine, launch);
 }
 
 /* ---- playing ---- */
@@ -65,15 +69,15 @@ static gs_code play_events(gs_engine *engine, const gs_run *run, gs_error *error
     return code == GS_OK ? gs_engine_finish(engine, error) : code;
 }
 
-static void keep_courses(const gs_engine *engine, gs_timeline *timeline) {
+void gs_timeline_keep(gs_timeline *timeline, const gs_engine *engine) {
     for (size_t i = 0; i < timeline->count; i++) {
         timeline->operations[i].course = gs_engine_course(engine, i);
         timeline->end_ns = gs_max(timeline->end_ns, timeline->operations[i].course.end_ns);
     }
 }
 
-static gs_code play(const gs_gpu *gpu, const gs_run *run, const int64_t *durations, gs_timeline *timeline,
-                    gs_error *error) {
+static gs_code play(const gs_gpu *gpu, const gs_run *run, const int64_t *durations, const int64_t *ready,
+                    gs_timeline *timeline, gs_error *error) {
     struct player player = {.timeline = timeline};
     gs_engine_hooks hooks = {.user = &player,
                              .may_skip = may_skip,
@@ -81,6 +85,7 @@ static gs_code play(const gs_gpu *gpu, const gs_run *run, const int64_t *duratio
                              .repeated = on_repeated,
                              .held = on_held,
                              .durations_ns = durations,
+                             .ready_ns = ready,
                              .gaps = timeline->pace.gaps,
                              .latency_ns = timeline->pace.latency_ns};
     player.engine = gs_engine_new(gpu, run, &hooks, error);
@@ -88,12 +93,12 @@ static gs_code play(const gs_gpu *gpu, const gs_run *run, const int64_t *duratio
         return GS_E_MEMORY;
     gs_code code = play_events(player.engine, run, error);
     if (code == GS_OK)
-        keep_courses(player.engine, timeline);
+        gs_timeline_keep(timeline, player.engine);
     gs_engine_free(player.engine);
     return code;
 }
 
-static gs_code timeline_new(const gs_run *run, gs_timeline *timeline, gs_error *error) {
+gs_code gs_timeline_new(const gs_run *run, gs_timeline *timeline, gs_error *error) {
     *timeline = (gs_timeline){.count = run->launches.count + run->copies.count};
     timeline->operations = calloc(timeline->count + 1, sizeof *timeline->operations);
     if (!timeline->operations)
@@ -115,20 +120,53 @@ static int64_t *durations_of(const gs_timeline *timeline, size_t launches, gs_er
 gs_code gs_timeline_play(const gs_gpu *gpu, const gs_gpu *recorded_on, const gs_run *run, const gs_pace *pace,
                          gs_timeline *timeline, gs_error *error) {
     int64_t *durations = NULL;
-    gs_code code = timeline_new(run, timeline, error);
+    gs_code code = gs_timeline_new(run, timeline, error);
+    if (code == GS_OK && pace)
+        timeline->pace = *pace;
+    else if (code == GS_OK)
+        code = gs_pace_of(run, &timeline->pace, error);
     if (code == GS_OK)
         code = gs_timeline_durations(recorded_on, run, timeline, error);
     if (code == GS_OK)
         durations = durations_of(timeline, run->launches.count, error);
     if (code == GS_OK && !durations)
         code = GS_E_MEMORY;
-    if (code == GS_OK && pace)
-        timeline->pace = *pace;
-    else if (code == GS_OK)
-        code = gs_pace_of(run, &timeline->pace, error);
     if (code == GS_OK)
-        code = play(gpu, run, durations, timeline, error);
+        code = play(gpu, run, durations, NULL, timeline, error);
     free(durations);
+    if (code != GS_OK)
+        gs_timeline_clear(timeline);
+    return code;
+}
+
+static void note_freed(gs_course *course, const gs_freed *freed) {
+    course->freed_ns = freed->freed_ns;
+    course->freed_by = freed->freed_by;
+    course->is_freed_by_event = freed->is_by_event;
+}
+
+gs_code gs_timeline_follow(const gs_gpu *gpu, const gs_run *run, const gs_timeline *played, gs_timeline *timeline,
+                           gs_error *error) {
+    gs_code code = gs_timeline_new(run, timeline, error);
+    if (code != GS_OK)
+        return code;
+    timeline->pace = played->pace;
+    for (size_t i = 0; i < played->count; i++) {
+        timeline->operations[i] = played->operations[i];
+        timeline->operations[i].lack = timeline->operations[i].rest_lack = GS_LACK_NONE;
+        timeline->operations[i].held_by = timeline->operations[i].rest_held_by = SIZE_MAX;
+    }
+    int64_t *durations = durations_of(timeline, run->launches.count, error);
+    gs_freed *freed = durations ? gs_freed_times(run, &timeline->pace, error) : NULL;
+    int64_t *ready = freed ? malloc((timeline->count + 1) * sizeof *ready) : NULL;
+    for (size_t i = 0; ready && i < timeline->count; i++)
+        ready[i] = freed[i].ready_ns;
+    code = ready ? play(gpu, run, durations, ready, timeline, error) : gs_fail_memory(error);
+    for (size_t i = 0; code == GS_OK && i < timeline->count; i++)
+        note_freed(&timeline->operations[i].course, &freed[i]);
+    free(durations);
+    free(freed);
+    free(ready);
     if (code != GS_OK)
         gs_timeline_clear(timeline);
     return code;
@@ -142,7 +180,7 @@ void gs_timeline_clear(gs_timeline *timeline) {
 int64_t *gs_program_durations(const gs_gpu *recorded_on, const gs_run *run, gs_error *error) {
     gs_timeline timeline;
     int64_t *durations = NULL;
-    if (timeline_new(run, &timeline, error) == GS_OK &&
+    if (gs_timeline_new(run, &timeline, error) == GS_OK && gs_pace_of(run, &timeline.pace, error) == GS_OK &&
         gs_timeline_durations(recorded_on, run, &timeline, error) == GS_OK)
         durations = durations_of(&timeline, run->launches.count, error);
     gs_timeline_clear(&timeline);

@@ -76,7 +76,8 @@ static uint64_t hash_of(const gs_wait_sum *sum) {
 }
 
 static bool is_of_same(const gs_wait_sum *a, const gs_wait_sum *b) {
-    return a->kernel == b->kernel && a->behind == b->behind && a->reason == b->reason && a->lack == b->lack;
+    return a->kernel == b->kernel && a->behind == b->behind && a->reason == b->reason && a->lack == b->lack &&
+           a->is_copy == b->is_copy;
 }
 
 static size_t *slot_of(const struct sums *sums, const gs_wait_sum *wanted) {
@@ -96,11 +97,27 @@ static bool grow(struct sums *sums) {
     return sums->slots;
 }
 
+static const gs_launch_facts *facts_of(const gs_run *run, size_t operation) {
+    size_t launches = run->launches.count;
+    return operation < launches ? run->launches.data[operation].issue.facts
+                                : run->copies.data[operation - launches].issue.facts;
+}
+
+/* Whether one launch of a graph waits for another: as in a stream, that is what nearly every one does. */
+static bool is_within_graph(const gs_run *run, size_t operation, const gs_wait *wait) {
+    if (wait->reason != GS_REASON_EVENT)
+        return false;
+    const gs_launch_facts *one = facts_of(run, operation), *other = facts_of(run, wait->behind);
+    return one && other && one->graph != GS_NOT_GIVEN && one->graph == other->graph;
+}
+
 static bool sum_up(struct sums *sums, const gs_run *run, size_t operation, const gs_wait *wait) {
+    gs_reason reason = is_within_graph(run, operation, wait) ? GS_REASON_STREAM : wait->reason;
     gs_wait_sum wanted = {.kernel = gs_operation_name(run, operation),
                           .behind = wait->behind == SIZE_MAX ? NULL : gs_operation_name(run, wait->behind),
-                          .reason = wait->reason,
-                          .lack = wait->lack};
+                          .reason = reason,
+                          .lack = wait->lack,
+                          .is_copy = operation >= run->launches.count};
     if (2 * (sums->sums->count + 1) > sums->slot_count && !grow(sums))
         return false;
     size_t *slot = slot_of(sums, &wanted);
@@ -113,8 +130,8 @@ static bool sum_up(struct sums *sums, const gs_run *run, size_t operation, const
     gs_wait_sum *sum = &sums->sums->data[*slot - 1];
     sum->ns += wait->ns;
     sum->launches++;
-    sums->sums->ns[wait->reason] += wait->ns;
-    sums->sums->launches[wait->reason]++;
+    sums->sums->ns[reason] += wait->ns;
+    sums->sums->launches[reason]++;
     return true;
 }
 

@@ -57,7 +57,7 @@ static void learn(gs_server *server, gs_action *action, const gs_worker_report *
     uint64_t sms = (uint64_t)(launch->sms > 0 ? launch->sms : server->facts.sms), served = ns * sms;
     launch->ran_ns += ns;
     action->session->counts.served += served;
-    action->session->had += is_shared ? gs_min_u64(served, (uint64_t)launch->expected_ns * sms) : served;
+    gs_contenders_count(action->session, is_shared ? gs_min_u64(served, (uint64_t)launch->expected_ns * sms) : served);
     if (report->code != GS_OK || !launch->profile)
         return;
     gs_window_count(action, done);

@@ -37,7 +37,7 @@ struct connection {
     int socket;
     uv_poll_t poll;
     gs_session *session; /* of a client */
-    gs_tenant *tenant; /* of a program; neither: it is silent */
+    gs_tenant *tenant;   /* of a program; neither: it is silent */
     gs_account *account; /* of its process */
     uint32_t user;
     uint64_t arrived_ns;
@@ -222,12 +222,13 @@ static void welcome_client(struct connection *connection, const gs_wire_hello *h
 
 static void open_tenant(struct connection *connection, const gs_wire_hello *hello, int *page, gs_error *error) {
     gs_tenant_options options = {.process = (int32_t)connection->account->id,
-                                  .is_latency = hello->kind == GS_WIRE_LATENCY};
+                                 .weight = (uint32_t)gs_max(1, gs_min(hello->weight, 1000)),
+                                 .is_latency = hello->kind == GS_WIRE_LATENCY};
     snprintf(options.name, sizeof options.name, "%.*s", (int)sizeof hello->name - 1, hello->name);
     gs_make_printable(options.name);
     gs_tenant *tenant = check_place(connection, error) == GS_OK
-                              ? gs_tenant_open(&connection->owner->server->tenants, &options, page, error)
-                              : NULL;
+                            ? gs_tenant_open(&connection->owner->server->tenants, &options, page, error)
+                            : NULL;
     if (!tenant)
         return;
     unlink_connection(connection);

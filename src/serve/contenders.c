@@ -4,6 +4,9 @@
  * Contenders are the streams with a launch that waits or runs, one launch each; and, for a little while, those whose
  * last launch has just ended, because another one is expected. A launch that arrives in that time, of the same kernel,
  * takes the place of the one before it: the plan is told so, and gives it the same SMs.
+ *
+ * Who has had less comes first. A client that comes begins with what a client would have had that was always there and
+ * got its share. So clients that come, launch and go again all the time are not before one that stays.
  */
 #include "server.h"
 
@@ -44,23 +47,44 @@ static double had_for_weight(const gs_session *session) {
     return (double)session->had / session->options.weight;
 }
 
-/* A client that comes, or comes back, has no more to catch up than the client that has had least. One that was away for
-   a moment, between two launches, still has what it had, up to some turns. */
-static void join(gs_session *session) {
+int64_t gs_contenders_slice_ns(const gs_server *server) {
+    enum { USUAL = 4, MANY = 16 }; /* clients */
+    int64_t clients = gs_max(USUAL, gs_min((int64_t)server->contenders.present, MANY));
+    return server->plan.slice_ns * USUAL / clients;
+}
+
+/* What a client begins with that comes: its share, but no more than lets it wait until each of the others had a turn.
+ */
+static double fair_for(const gs_session *session) {
     const gs_server *server = session->server;
-    double least = -1;
-    if (session->contenders++)
-        return;
-    session->server->contenders.sessions++;
+    double least = INFINITY;
     for (size_t i = 0; i < server->contenders.count; i++) {
         const gs_session *other = server->contenders.data[i]->session;
-        if (other != session && (least < 0 || had_for_weight(other) < least))
-            least = had_for_weight(other);
+        if (other != session)
+            least = fmin(least, had_for_weight(other));
     }
-    if (session->left_ns && server->now_ns - session->left_ns < ABSENT_NS)
-        least -= MOST_BEHIND * turn_of(session);
-    uint64_t fair = least > 0 ? (uint64_t)(least * session->options.weight) : 0;
-    session->had = gs_max_u64(session->had, fair);
+    double turn = (double)gs_contenders_slice_ns(server) * server->facts.sms / session->options.weight;
+    return fmin(server->contenders.share, least + turn);
+}
+
+/* A client that comes, or comes back, has no more to catch up than others. One that was away for a moment, between two
+   launches, still has what it had, up to some turns. */
+static void join(gs_session *session) {
+    gs_contenders *contenders = &session->server->contenders;
+    if (session->contenders++)
+        return;
+    double fair = fair_for(session);
+    contenders->sessions++;
+    contenders->weight += session->options.weight;
+    if (session->left_ns && session->server->now_ns - session->left_ns < ABSENT_NS)
+        fair -= MOST_BEHIND * turn_of(session);
+    session->had = gs_max_u64(session->had, fair > 0 ? (uint64_t)(fair * session->options.weight) : 0);
+}
+
+void gs_contenders_count(gs_session *session, uint64_t served) {
+    gs_contenders *contenders = &session->server->contenders;
+    session->had += served;
+    contenders->share += (double)served / (double)gs_max_u64(contenders->weight, session->options.weight);
 }
 
 void gs_contenders_add(gs_stream *stream) {
@@ -75,6 +99,8 @@ void gs_contenders_add(gs_stream *stream) {
 /* Others remember it for a while, because it may come back. */
 static void leave(gs_contenders *contenders, gs_session *session) {
     session->left_ns = session->server->now_ns;
+    session->has_turn = false;
+    contenders->weight -= session->options.weight;
     if (!--contenders->sessions)
         return;
     contenders->left_ns = session->left_ns;
@@ -124,6 +150,7 @@ bool gs_contender_takes_place(const gs_stream *stream, const gs_action *action) 
 }
 
 static void describe_expected(const gs_stream *stream, gs_contender *query) {
+    query->running_ns = (int64_t)(stream->session->server->now_ns - stream->session->turn_since);
     query->profile = stream->kept.profile;
     query->state = GS_CONTENDER_EXPECTED;
     query->how = stream->kept.how;
@@ -142,7 +169,7 @@ static void describe_launch(const gs_stream *stream, const gs_action *action, gs
     query->blocks_left = launch->blocks - launch->request.first_block;
     query->can_confine = gs_contender_can_confine(action);
     query->waited_ns = (int64_t)(now - launch->waits_since);
-    query->running_ns = is_running ? (int64_t)(now - stream->running_since) : 0;
+    query->running_ns = is_running ? (int64_t)(now - stream->session->turn_since) : 0;
     query->how = is_running ? launch->how : has_place ? GS_PLAN_CONFINED : GS_PLAN_WAIT;
     query->sms = is_running ? launch->sms : has_place ? stream->kept.sms : 0;
 }

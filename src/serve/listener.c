@@ -70,13 +70,15 @@ gs_code gs_listener_open(gs_listener *listener, const char *path, gs_error *erro
     *listener = (gs_listener){.fd = inherited_socket(), .lock = -1};
     if (listener->fd >= 0)
         return GS_OK;
-    if (gs_wire_socket(path, listener->path, sizeof listener->path))
+    bool is_short = gs_wire_socket(path, listener->path, sizeof listener->path);
+    if (is_short && gs_wire_can_trust(listener->path, true))
         return make_socket(listener, error);
-    bool is_too_long = listener->path[0];
+    if (is_short)
+        gs_fail(error, GS_E_USAGE, GS_WIRE_NOT_OURS, listener->path);
+    else
+        gs_fail(error, GS_E_USAGE, "%s", gs_wire_too_long);
     listener->path[0] = '\0';
-    return gs_fail(error, GS_E_USAGE, "%s",
-                   is_too_long ? gs_wire_too_long
-                               : "the path of the socket is not known: use --socket PATH, or set XDG_RUNTIME_DIR");
+    return error->code;
 }
 
 void gs_listener_stop(const gs_listener *listener) {

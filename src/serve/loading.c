@@ -4,9 +4,12 @@
  *
  * Each client has two queues: sources to be looked for, and sources to be compiled. Threads of src/image do both, a few
  * at a time. Whose source is next: that of the client with the fewest under way, and among those of the client that has
- * used the least time. So a client with many or slow sources delays itself. The last compiler that is free goes only to
- * a client that has none: while one client's sources compile, however long, another's can begin. The last thread that
- * is free to look is for small sources: large ones take long to hash.
+ * used the least time. So a client with many or slow sources delays itself. Each queue has its own account: who
+ * compiled for long does not wait longer for what is in the cache. A client that comes, or comes back, begins with what
+ * a client would have used that was always there and got its share. So it gains nothing by going and coming again.
+ *
+ * The last compiler that is free goes only to a client that has none: while one client's sources compile, however long,
+ * another's can begin. Half of the threads that look are for small sources only: large ones take long to hash.
  */
 #include "server.h"
 
@@ -14,8 +17,24 @@
 
 /* ---- queues ---- */
 
+static bool is_busy(const struct gs_load_queue *queue) {
+    return queue->first || queue->running;
+}
+
+/* Time was used, which all clients with sources in this stage share. */
+static void advance_share(gs_server *server, enum gs_load_stage stage, uint64_t took_ns) {
+    uint64_t count = 0;
+    for (size_t i = 0; i < server->sessions.count; i++) {
+        const gs_session *session = server->sessions.data[i];
+        count += session && is_busy(&session->loads.stages[stage]);
+    }
+    server->loads.share_ns[stage] += took_ns / gs_max_u64(count, 1);
+}
+
 static void append(gs_load *load) {
     struct gs_load_queue *queue = &load->session->loads.stages[load->stage];
+    if (!is_busy(queue))
+        queue->used_ns = gs_max_u64(queue->used_ns, load->session->server->loads.share_ns[load->stage]);
     load->next = NULL;
     if (queue->last)
         queue->last->next = load;
@@ -40,20 +59,24 @@ static uint32_t free_slots(const gs_server *server, enum gs_load_stage stage) {
     return stage == GS_LOAD_FINDS ? GS_LOOK_UPS - server->loads.finding : GS_COMPILERS - server->loads.compiling;
 }
 
-static bool may_begin(const gs_session *session, enum gs_load_stage stage) {
+static bool is_large(const gs_load *load) {
     enum { SMALL_SOURCE = 1 << 20 };
+    return load->job->request.bytes > SMALL_SOURCE;
+}
+
+static bool may_begin(const gs_session *session, enum gs_load_stage stage) {
+    const gs_server *server = session->server;
     const struct gs_load_queue *queue = &session->loads.stages[stage];
     if (!queue->first)
         return false;
-    bool is_last = free_slots(session->server, stage) == 1;
     if (stage == GS_LOAD_FINDS)
-        return !queue->running && (!is_last || queue->first->job->request.bytes <= SMALL_SOURCE);
-    return !queue->running || !is_last;
+        return !queue->running && (!is_large(queue->first) || server->loads.finding_large < GS_LOOK_UPS / 2);
+    return !queue->running || free_slots(server, stage) > 1;
 }
 
 static bool is_before(const gs_session *a, const gs_session *b, enum gs_load_stage stage) {
-    uint32_t of_a = a->loads.stages[stage].running, of_b = b->loads.stages[stage].running;
-    return of_a != of_b ? of_a < of_b : a->loads.used_ns < b->loads.used_ns;
+    const struct gs_load_queue *of_a = &a->loads.stages[stage], *of_b = &b->loads.stages[stage];
+    return of_a->running != of_b->running ? of_a->running < of_b->running : of_a->used_ns < of_b->used_ns;
 }
 
 static gs_session *next_session(const gs_server *server, enum gs_load_stage stage) {
@@ -71,6 +94,8 @@ static gs_session *next_session(const gs_server *server, enum gs_load_stage stag
 static void count_running(gs_server *server, const gs_load *load, int change) {
     uint32_t *count = load->stage == GS_LOAD_FINDS ? &server->loads.finding : &server->loads.compiling;
     *count += (uint32_t)change;
+    if (load->stage == GS_LOAD_FINDS && is_large(load))
+        server->loads.finding_large += (uint32_t)change;
     if (load->session)
         load->session->loads.stages[load->stage].running += (uint32_t)change;
 }
@@ -128,17 +153,6 @@ static void free_load(gs_server *server, gs_load *load) {
     free(load);
 }
 
-/* A client that had nothing under way is not ahead of those that have: it starts at the least that they used. */
-static void catch_up(gs_session *session) {
-    const gs_sessions *sessions = &session->server->sessions;
-    uint64_t least = UINT64_MAX;
-    for (size_t i = 0; i < sessions->count; i++)
-        if (sessions->data[i] && sessions->data[i]->loads.count)
-            least = gs_min_u64(least, sessions->data[i]->loads.used_ns);
-    if (least != UINT64_MAX)
-        session->loads.used_ns = gs_max_u64(session->loads.used_ns, least);
-}
-
 bool gs_load_is_allowed(const gs_session *session, uint64_t bytes, char *message, size_t size) {
     const gs_session_loads *loads = &session->loads;
     const gs_loads *all = &session->server->loads;
@@ -173,8 +187,6 @@ void gs_load_start(gs_action *action, const gs_image_request *request) {
         return;
     }
     *load = (gs_load){.job = job, .session = session, .action = action};
-    if (!session->loads.count)
-        catch_up(session);
     enter_session(load);
     append(load);
     begin_next(server);
@@ -219,9 +231,10 @@ static void finish(gs_server *server, gs_load *load) {
     gs_image_job *job = load->job;
     gs_image *image = job->image;
     char message[GS_WIRE_MESSAGE];
+    advance_share(server, load->stage, job->took_ns);
     end_running(server, load);
     if (load->session)
-        load->session->loads.used_ns += job->took_ns;
+        load->session->loads.stages[load->stage].used_ns += job->took_ns;
     if (load->session && job->must_compile) {
         load->stage = GS_LOAD_COMPILES;
         append(load);

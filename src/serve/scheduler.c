@@ -181,14 +181,26 @@ static bool waits_rightly(const gs_contenders *contenders, size_t count, size_t 
     return gs_contenders_is_ahead(contenders->data[waiting]->session);
 }
 
+/* A turn lasts while a client has a place in every decision, whichever of its launches has it. */
+static void note_turns(gs_server *server, size_t count) {
+    const gs_contenders *contenders = &server->contenders;
+    for (size_t i = 0; i < count; i++) {
+        gs_session *session = contenders->data[i]->session;
+        if (!session->has_turn)
+            session->turn_since = server->now_ns;
+        session->waits_for_turn = false;
+    }
+    for (size_t i = 0; i < count; i++)
+        contenders->data[i]->session->has_turn = false;
+    for (size_t i = 0; i < count; i++)
+        contenders->data[i]->session->has_turn |= contenders->places[i].how != GS_PLAN_WAIT;
+}
+
 /* Launches that wait for a turn get it when what runs has ended, so nothing may follow that. If their client has a turn
    in another stream, nothing of its own may. */
 static void note_waiting(gs_server *server, size_t count) {
     const gs_contenders *contenders = &server->contenders;
-    for (size_t i = 0; i < count; i++)
-        contenders->data[i]->session->has_turn = contenders->data[i]->session->waits_for_turn = false;
-    for (size_t i = 0; i < count; i++)
-        contenders->data[i]->session->has_turn |= contenders->places[i].how != GS_PLAN_WAIT;
+    note_turns(server, count);
     for (size_t i = 0; i < count; i++) {
         gs_session *session = contenders->data[i]->session;
         if (contenders->places[i].how != GS_PLAN_WAIT || contenders->queries[i].state != GS_CONTENDER_WAITS)
@@ -225,9 +237,10 @@ static void stop_all(gs_server *server, size_t count) {
 
 static void ask_plan(gs_server *server, size_t count) {
     gs_contenders *contenders = &server->contenders;
+    gs_plan_options options = server->plan;
+    options.slice_ns = gs_contenders_slice_ns(server);
     gs_window_end_probe(server);
-    gs_decision decision =
-        gs_plan_decide(&server->plan, server->profiles, contenders->queries, count, contenders->places);
+    gs_decision decision = gs_plan_decide(&options, server->profiles, contenders->queries, count, contenders->places);
     set_alarm(server, &decision, count);
     gs_window_follow(server, count);
     note_waiting(server, count);

@@ -203,7 +203,8 @@ struct gs_action {
     gs_action *next; /* in the stream, or among the free ones */
     gs_resource *resource, *region;
     uint64_t at, region_at, bytes;
-    uint64_t piece, sent, moved; /* of a copy or fill: bytes at a time; handed over; reported */
+    uint64_t piece, sent, moved;       /* of a copy or fill: bytes at a time; handed over; reported */
+    uint64_t piece_before, changed_at; /* bytes at a time of what was handed over before that byte */
     uint32_t handle, reply, ticket, event;
     uint8_t value;
     gs_action_launch launch;
@@ -268,6 +269,8 @@ typedef struct gs_contenders {
     gs_contender *queries;
     gs_plan_place *places;
     size_t answer_capacity; /* of queries and places */
+    double share;           /* what a client would have had for its weight that was always a contender */
+    uint64_t weight;        /* of all sessions that have contenders together */
     size_t sessions;        /* that have contenders, */
     size_t present;         /* of them, those with a launch that waits or runs, as of the last decision; */
     double least_had;       /* what the one has had that has had least for its weight, as of the last decision */
@@ -278,6 +281,10 @@ typedef struct gs_contenders {
 /* Makes space for the streams of one more session. */
 bool gs_contenders_reserve(gs_server *server);
 void gs_contenders_add(gs_stream *stream);
+/* A client was served: SMs times nanoseconds. */
+void gs_contenders_count(gs_session *session, uint64_t served);
+/* How long a kernel keeps its turn: less where many clients wait, so that none waits long for its own. */
+int64_t gs_contenders_slice_ns(const gs_server *server);
 void gs_contenders_remove(gs_session *session);
 void gs_contenders_close(gs_server *server);
 /* Fills in the queries; streams without a launch are removed. Returns how many take part; others come after them. */
@@ -400,17 +407,18 @@ typedef struct gs_session_loads {
     struct gs_load_queue {
         gs_load *first, *last; /* that wait, in order */
         uint32_t running;
+        uint64_t used_ns; /* of threads or compilers: who used less comes first */
     } stages[GS_LOAD_STAGES];
-    uint64_t used_ns; /* of threads and compilers: who used less comes first */
 } gs_session_loads;
 
 typedef struct gs_loads {
     gs_load *running[GS_LOOK_UPS + GS_COMPILERS]; /* in no order; NULL: free */
-    uint32_t finding, compiling;                  /* how many */
+    uint32_t finding, finding_large, compiling;   /* how many */
     uint32_t count;                               /* of sources that are not with the worker yet */
     uint64_t bytes;                               /* of them */
     uint32_t waiting[GS_LOAD_STAGES];
-    uint32_t loading; /* modules that the worker loads: nothing starts meanwhile */
+    uint64_t share_ns[GS_LOAD_STAGES]; /* what a client would have used that always had sources */
+    uint32_t loading;                  /* modules that the worker loads: nothing starts meanwhile */
 } gs_loads;
 
 /* Whether a client may send one more source of this size; else `message` says why not. */
@@ -462,6 +470,7 @@ struct gs_session {
     const gs_stream *earliest[GS_EARLIEST]; /* those that have waited longest, in order; NULL: there are no more */
     bool is_present;                        /* whether one has a launch, */
     bool has_turn;                          /* whether one has a turn, */
+    uint64_t turn_since;                    /* and since when, */
     bool waits_for_turn;                    /* and whether one waits for it */
     uint64_t left_ns;                       /* when the last of its streams left */
     uint64_t moving;                        /* bytes of copies and fills that the worker has, */
@@ -530,13 +539,14 @@ void gs_complete(gs_server *server, gs_action *action, const gs_worker_report *r
 typedef struct gs_tenant_options {
     char name[GS_WIRE_NAME];
     int32_t process; /* its id */
+    uint32_t weight;
     bool is_latency;
 } gs_tenant_options;
 
 typedef struct gs_tenant {
     struct gs_tenants *tenants;
     gs_tenant_options options;
-    uint32_t slot; /* of a latency program, on the board */
+    uint32_t slot; /* on the board; GS_BOARD_SLOTS: a best-effort program that has none */
     gs_tenant_page *page;
     uint64_t opened_ns;
     struct gs_tenant *next;
@@ -546,7 +556,7 @@ typedef struct gs_tenants {
     gs_tenant *first;
     gs_board *board; /* NULL: there was no program yet */
     int board_fd;
-    uint32_t slots; /* those in use */
+    uint32_t slots, shares; /* those in use: of latency programs, and of best-effort programs */
 } gs_tenants;
 
 /* A program came. It gets the board and its page; the caller closes the page's descriptor. NULL: it is refused. */

@@ -108,6 +108,7 @@ static void write_client(const gs_server *server, const gs_session *session, gs_
     gs_write_object(writer, NULL);
     gs_write_string(writer, "name", options->name);
     gs_write_int(writer, "process", options->process);
+    gs_write_uint(writer, "opened_ns", session->opened_ns);
     gs_write_uint(writer, "weight", options->weight);
     gs_write_int(writer, "priority", options->priority);
     gs_write_uint(writer, "most_sms", options->most_sms);

@@ -7,6 +7,8 @@
 #define _GNU_SOURCE
 #include "server.h"
 
+#include "ptx/ptx.h"
+
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -51,33 +53,45 @@ static void close_board_if_unused(gs_tenants *tenants) {
     tenants->board = NULL;
 }
 
-/* A slot of the board for a latency program; GS_BOARD_SLOTS: none is free. */
-static uint32_t free_slot(const gs_tenants *tenants) {
-    uint32_t slot = 0;
-    while (slot < GS_BOARD_SLOTS && tenants->slots >> slot & 1)
-        slot++;
-    return slot;
+/* The slots of the tenant's class that are in use. */
+static uint32_t *slots_of(gs_tenants *tenants, const gs_tenant *tenant) {
+    return tenant->options.is_latency ? &tenants->slots : &tenants->shares;
 }
 
+/* A slot of the board. A best-effort program runs without, if none is left: then its weight does not count. */
 static gs_code give_slot(gs_tenants *tenants, gs_tenant *tenant, gs_error *error) {
-    if (!tenant->options.is_latency)
-        return GS_OK;
-    tenant->slot = free_slot(tenants);
-    if (tenant->slot == GS_BOARD_SLOTS)
-        return gs_fail(error, GS_E_FULL, "there are %d latency programs already", GS_BOARD_SLOTS);
-    tenants->slots |= (uint32_t)1 << tenant->slot;
-    return GS_OK;
+    uint32_t *used = slots_of(tenants, tenant), slot = 0;
+    while (slot < GS_BOARD_SLOTS && *used >> slot & 1)
+        slot++;
+    tenant->slot = slot;
+    if (slot < GS_BOARD_SLOTS)
+        *used |= (uint32_t)1 << slot;
+    return slot < GS_BOARD_SLOTS || !tenant->options.is_latency
+               ? GS_OK
+               : gs_fail(error, GS_E_FULL, "there are %d latency programs already", GS_BOARD_SLOTS);
 }
 
-/* What the board says about how many there are. */
+/* What the board says about who is there. */
 static void publish_counts(const gs_tenants *tenants) {
-    uint32_t latency = 0, best_effort = 0;
+    uint32_t latency = 0, best_effort = 0, weights = 0, least = UINT32_MAX, most = 0;
     for (const gs_tenant *at = tenants->first; at; at = at->next) {
         latency += at->options.is_latency;
-        best_effort += !at->options.is_latency;
+        if (at->options.is_latency)
+            continue;
+        best_effort++;
+        weights += at->options.weight;
+        least = at->options.weight < least ? at->options.weight : least;
+        most = at->options.weight > most ? at->options.weight : most;
     }
     atomic_store(&tenants->board->latency, latency);
     atomic_store(&tenants->board->best_effort, best_effort);
+    atomic_store(&tenants->board->weights, weights);
+    atomic_store(&tenants->board->is_weighted, best_effort && least != most);
+}
+
+static void free_slot(gs_tenants *tenants, const gs_tenant *tenant) {
+    if (tenant->slot < GS_BOARD_SLOTS)
+        *slots_of(tenants, tenant) &= ~((uint32_t)1 << tenant->slot);
 }
 
 gs_tenant *gs_tenant_open(gs_tenants *tenants, const gs_tenant_options *options, int *page_fd, gs_error *error) {
@@ -88,12 +102,12 @@ gs_tenant *gs_tenant_open(gs_tenants *tenants, const gs_tenant_options *options,
         gs_fail_memory(error);
         return NULL;
     }
-    *tenant = (gs_tenant){.tenants = tenants, .options = *options, .opened_ns = (uint64_t)gs_now_ns()};
+    *tenant = (gs_tenant){
+        .tenants = tenants, .options = *options, .slot = GS_BOARD_SLOTS, .opened_ns = (uint64_t)gs_now_ns()};
     if (open_board(tenants, error) == GS_OK && give_slot(tenants, tenant, error) == GS_OK)
         *page_fd = new_memory("gridsmith-program", sizeof(gs_tenant_page), &memory, error);
     if (*page_fd < 0) {
-        if (options->is_latency && tenant->slot < GS_BOARD_SLOTS)
-            tenants->slots &= ~((uint32_t)1 << tenant->slot);
+        free_slot(tenants, tenant);
         close_board_if_unused(tenants);
         free(tenant);
         return NULL;
@@ -107,11 +121,14 @@ gs_tenant *gs_tenant_open(gs_tenants *tenants, const gs_tenant_options *options,
 }
 
 /* Nobody waits for a program that is gone. */
-static void clear_slot(gs_tenants *tenants, uint32_t slot) {
-    uint32_t bit = (uint32_t)1 << slot;
-    gs_board_unmark(tenants->board, bit);
-    atomic_store(&tenants->board->slots[slot].since_ns, 0);
-    tenants->slots &= ~bit;
+static void clear_slot(gs_board *board, const gs_tenant *tenant) {
+    uint32_t slot = tenant->slot;
+    if (tenant->options.is_latency) {
+        gs_board_unmark(board, (uint32_t)1 << slot);
+        atomic_store(&board->slots[slot].since_ns, 0);
+    } else if (slot < GS_BOARD_SLOTS) {
+        atomic_store(&board->shares[slot].busy_until_ns, 0);
+    }
 }
 
 void gs_tenant_close(gs_tenant *tenant) {
@@ -121,8 +138,8 @@ void gs_tenant_close(gs_tenant *tenant) {
         at = &(*at)->next;
     *at = tenant->next;
     publish_counts(tenants);
-    if (tenant->options.is_latency)
-        clear_slot(tenants, tenant->slot);
+    clear_slot(tenants->board, tenant);
+    free_slot(tenants, tenant);
     close_board_if_unused(tenants);
     munmap(tenant->page, sizeof *tenant->page);
     free(tenant);
@@ -168,6 +185,27 @@ static void write_requests(const gs_tenant_page *page, gs_writer *writer) {
     gs_write_end(writer);
 }
 
+/* Kernels that no wait can divide. The program may write meanwhile: their names are copied before they are read. */
+static void write_kernels(const gs_tenant_page *page, gs_writer *writer) {
+    gs_write_array(writer, "long_kernels");
+    for (size_t i = 0; i < GS_TENANT_KERNELS; i++) {
+        char name[GS_TENANT_NAME];
+        uint64_t ns = gs_min_u64(atomic_load(&page->kernels[i].ns), INT64_MAX);
+        memcpy(name, page->kernels[i].name, sizeof name);
+        name[sizeof name - 1] = '\0';
+        if (!ns)
+            continue;
+        gs_make_printable(name);
+        char *plain = gs_ptx_demangle(name, GS_PTX_NAME_ALONE);
+        gs_write_object(writer, NULL);
+        gs_write_string(writer, "name", plain ? plain : name);
+        gs_write_real(writer, "us", (double)ns / 1e3, 1);
+        gs_write_end(writer);
+        free(plain);
+    }
+    gs_write_end(writer);
+}
+
 static bool has_work(const gs_tenant *tenant) {
     return tenant->options.is_latency && read_count(&tenant->tenants->board->slots[tenant->slot].since_ns);
 }
@@ -177,7 +215,9 @@ static void write_tenant(const gs_tenant *tenant, gs_writer *writer) {
     gs_write_object(writer, NULL);
     gs_write_string(writer, "name", tenant->options.name);
     gs_write_int(writer, "process", tenant->options.process);
+    gs_write_uint(writer, "opened_ns", tenant->opened_ns);
     gs_write_string(writer, "class", tenant->options.is_latency ? "latency" : "best-effort");
+    gs_write_uint(writer, "weight", tenant->options.weight);
     gs_write_bool(writer, "has_work", has_work(tenant));
     gs_write_bool(writer, "is_ungated", read_count(&page->is_ungated));
     gs_write_uint(writer, "launches", read_count(&page->launches));
@@ -186,6 +226,9 @@ static void write_tenant(const gs_tenant *tenant, gs_writer *writer) {
     gs_write_uint(writer, "waits", read_count(&page->waits));
     gs_write_uint(writer, "work_ns", read_count(&page->work_ns));
     gs_write_real(writer, "longest_us", (double)read_count(&page->longest_ns) / 1e3, 1);
+    gs_write_uint(writer, "share_waits", read_count(&page->share_waits));
+    gs_write_uint(writer, "slice_us", read_count(&page->slice_us));
+    write_kernels(page, writer);
     gs_write_uint(writer, "memory_bytes", read_count(&page->memory_bytes));
     gs_write_uint(writer, "memory_limit_bytes", read_count(&page->memory_limit));
     if (tenant->options.is_latency)

@@ -10,7 +10,8 @@
  * client that comes back can catch up what others had in the meantime, up to a limit.
  *
  * While no other client has something to move, a client has at most an eighth of the time on its way that has passed
- * since one had. So whoever comes back after a pause does not wait longer than an eighth of the pause.
+ * since one had, or one small piece. So whoever comes back after a pause does not wait longer than an eighth of the
+ * pause, and one that copies, waits and copies again does not meet a long piece of another one each time.
  */
 #include "server.h"
 
@@ -18,6 +19,7 @@
 
 enum {
     SHARED_PIECE_NS = 40000, /* how long a piece takes while others move something, about; */
+    RETURN_PIECE_NS = 15000, /* while only one does, but another one may be back in a moment; */
     PIECE_NS = 200000,       /* and if a client is alone: */
     PIECES_ALONE = 8,        /* then it has so many on their way, and there is no gap */
     LEAST_PIECE = 128 << 10,
@@ -80,8 +82,8 @@ static uint64_t patience_ns(const gs_session *session) {
 }
 
 static uint64_t piece_bytes(const gs_session *session, double least) {
-    uint64_t ns = isfinite(least) ? 0 : patience_ns(session);
-    ns = gs_max_u64(SHARED_PIECE_NS, gs_min_u64(PIECE_NS, ns));
+    uint64_t ns =
+        isfinite(least) ? SHARED_PIECE_NS : gs_max_u64(RETURN_PIECE_NS, gs_min_u64(PIECE_NS, patience_ns(session)));
     return gs_max_u64(LEAST_PIECE, gs_min_u64(MOST_PIECE, bytes_in(session->server, ns)));
 }
 
@@ -96,7 +98,29 @@ static uint64_t most_moving(const gs_session *session, double least, uint64_t pi
     return behind > (double)piece ? (uint64_t)fmin(behind, (double)most) : piece;
 }
 
+/* One piece at least, if any. */
+static bool may_have(const gs_session *session, uint64_t bytes, uint64_t most) {
+    return session->moving ? session->moving + bytes <= most : most > 0;
+}
+
 /* ---- pieces ---- */
+
+/* How large pieces are changes while a copy is under way: others come and go. The pieces on their way have at most two
+   sizes, so that it is known what each report is about: those before `changed_at` have the size before. */
+static void choose_piece(gs_action *action, double least) {
+    uint64_t piece = piece_bytes(action->session, least);
+    if (action->moved < action->changed_at || piece == action->piece)
+        return;
+    action->piece_before = action->piece;
+    action->piece = piece;
+    action->changed_at = action->sent;
+}
+
+/* Bytes of the piece that is reported next. */
+static uint64_t first_piece(const gs_action *action) {
+    uint64_t piece = action->moved < action->changed_at ? action->piece_before : action->piece;
+    return gs_min_u64(piece, action->sent - action->moved);
+}
 
 static gs_code hand_over_piece(const gs_action *action, uint64_t bytes) {
     gs_worker *worker = action->session->server->worker;
@@ -130,11 +154,10 @@ bool gs_transfer_hand_over(gs_action *action) {
     double least = least_moved(session);
     action->is_issued = true;
     join(session, least);
-    if (!action->piece)
-        action->piece = piece_bytes(session, least);
+    choose_piece(action, least);
     while (action->sent < action->bytes) {
         uint64_t bytes = gs_min_u64(action->piece, action->bytes - action->sent);
-        if (session->moving >= most_moving(session, least, action->piece)) {
+        if (!may_have(session, bytes, most_moving(session, least, action->piece))) {
             hold(session, true);
             return false;
         }
@@ -165,7 +188,7 @@ static void learn_rate(gs_transfers *transfers, uint64_t bytes, const gs_worker_
 void gs_transfer_count(gs_action *action, const gs_worker_report *report) {
     gs_session *session = action->session;
     gs_transfers *transfers = &session->server->transfers;
-    uint64_t bytes = gs_min_u64(action->piece, action->sent - action->moved);
+    uint64_t bytes = first_piece(action);
     learn_rate(transfers, bytes, report);
     action->moved += bytes;
     action->is_done = action->moved == action->sent && (action->sent == action->bytes || session->end_code);

@@ -5,7 +5,10 @@
 
 #include <stdlib.h>
 
-enum { PEOPLE_SEE = 20 }; /* rows, unless they ask for more */
+enum {
+    PEOPLE_SEE = 20, /* rows, unless they ask for more */
+    LEAST_NS = 1000  /* sums that are shorter are not shown */
+};
 
 /* ---- launches whose overlaps differ ---- */
 
@@ -39,9 +42,13 @@ static size_t limit(size_t count, int64_t top) {
     return top ? gs_min_u64(count, (uint64_t)top) : count;
 }
 
-static double agreement(const gs_program_compared *compared) {
-    int64_t either = compared->measured_pairs + compared->predicted_pairs - compared->both_pairs;
-    return either ? 100.0 * (double)compared->both_pairs / (double)either : 100;
+static double percent(int64_t part, int64_t all) {
+    return all ? 100.0 * (double)part / (double)all : 100;
+}
+
+/* Pairs that overlap in both, in percent of those that overlap in either. */
+static double agreement(const gs_pairs *pairs) {
+    return percent(pairs->both, pairs->measured + pairs->predicted - pairs->both);
 }
 
 /* ---- for people ---- */
@@ -50,13 +57,21 @@ static void put_beside(gs_text *text, const char *what, int64_t measured_ns, int
     gs_text_add(text, "%-34s %13.3f %13.3f\n", what, (double)measured_ns / 1000, (double)predicted_ns / 1000);
 }
 
+static void put_pairs(gs_text *text, const gs_program_compared *compared) {
+    const gs_pairs *pairs = &compared->pairs, *from_start = &compared->from_start;
+    gs_text_add(text, "%-34s %13lld %13lld   in both %lld, in only one %lld (%lld of them for 2 us at most)\n",
+                "pairs of launches that overlap", (long long)pairs->measured, (long long)pairs->predicted,
+                (long long)pairs->both, (long long)(pairs->possible - pairs->right), (long long)pairs->brief);
+    gs_text_add(text, "pairs that could overlap            %lld of %lld predicted right: %.2f%%",
+                (long long)pairs->right, (long long)pairs->possible, percent(pairs->right, pairs->possible));
+    gs_text_add(text, "; without times of the recording %.2f%%\n", percent(from_start->right, from_start->possible));
+}
+
 static void put_numbers(gs_text *text, const gs_program_compared *compared) {
     gs_text_add(text, "\n%-34s %13s %13s\n", "", "measured", "predicted");
     put_beside(text, "end of the last launch, us", compared->measured_end_ns, compared->predicted_end_ns);
     put_beside(text, "while any launch runs, us", compared->measured_busy_ns, compared->predicted_busy_ns);
-    gs_text_add(text, "%-34s %13lld %13lld   %lld in both: %.1f%% agree\n", "pairs of launches that overlap",
-                (long long)compared->measured_pairs, (long long)compared->predicted_pairs,
-                (long long)compared->both_pairs, agreement(compared));
+    put_pairs(text, compared);
     gs_text_add(text, "start within 1, 10, 100, 1000 us    ");
     for (size_t i = 0; i < GS_COUNT(compared->starts_within_ns); i++)
         gs_text_add(text, "%s%lld", i ? ", " : "", (long long)compared->starts_within_ns[i]);
@@ -73,7 +88,8 @@ static void put_sums(gs_text *text, const gs_comparison *comparison, bool for_ho
     int64_t most = comparison->top ? comparison->top : PEOPLE_SEE, shown = 0;
     for (size_t i = 0; i < sums->count && shown < most; i++) {
         gs_reason reason = sums->data[i].reason;
-        if (reason == GS_REASON_STREAM || reason == GS_REASON_OVERHEAD || (reason == GS_REASON_HOST) != for_host)
+        if (sums->data[i].ns < LEAST_NS || reason == GS_REASON_STREAM || reason == GS_REASON_OVERHEAD ||
+            (reason == GS_REASON_HOST) != for_host)
             continue;
         gs_text_add(text, shown++ ? "" : "\n");
         gs_put_wait_sum(text, &sums->data[i]);
@@ -82,9 +98,14 @@ static void put_sums(gs_text *text, const gs_comparison *comparison, bool for_ho
 }
 
 static void put_waits(gs_text *text, const gs_comparison *comparison) {
-    static const char *const words[] = {
-        "the host launched late", "an earlier one in the stream", "a dependency",    "launch overhead",
-        "a copy engine",          "the head of the queue",        "room on the SMs", "room for the other blocks"};
+    static const char *const words[] = {"the host launched late",
+                                        "an earlier one in stream or graph",
+                                        "an event",
+                                        "launch overhead",
+                                        "a copy engine",
+                                        "the head of the queue",
+                                        "room on the SMs",
+                                        "room for the other blocks"};
     const gs_wait_sums *sums = comparison->sums;
     gs_text_add(text, "\n%-34s %13s %13s\n", "predicted waits for", "us", "launches");
     for (int i = 0; i < GS_REASONS; i++)
@@ -119,7 +140,7 @@ gs_code gs_put_comparison(gs_text *text, const gs_comparison *comparison, gs_err
     struct differing *differing = find_differing(comparison, &count);
     if (!differing)
         return gs_fail_memory(error);
-    gs_put_program_title(text, comparison->gpu, comparison->run, comparison->timeline);
+    gs_put_program_title(text, comparison->gpu, comparison->run, comparison->played);
     put_numbers(text, comparison->compared);
     put_waits(text, comparison);
     if (count)
@@ -140,12 +161,24 @@ static void write_side(gs_writer *writer, const char *key, int64_t end_ns, int64
     gs_write_end(writer);
 }
 
+static void write_pairs(gs_writer *writer, const char *key, const gs_pairs *pairs) {
+    gs_write_object(writer, key);
+    gs_write_int(writer, "pairs", pairs->possible);
+    gs_write_int(writer, "right", pairs->right);
+    gs_write_int(writer, "differ_briefly", pairs->brief);
+    gs_write_real(writer, "right_percent", percent(pairs->right, pairs->possible), 2);
+    gs_write_end(writer);
+}
+
 static void write_numbers(gs_writer *writer, const gs_program_compared *compared) {
     static const char *const keys[] = {"1", "10", "100", "1000"};
-    write_side(writer, "measured", compared->measured_end_ns, compared->measured_busy_ns, compared->measured_pairs);
-    write_side(writer, "predicted", compared->predicted_end_ns, compared->predicted_busy_ns, compared->predicted_pairs);
-    gs_write_int(writer, "pairs_in_both", compared->both_pairs);
-    gs_write_real(writer, "agreement_percent", agreement(compared), 2);
+    const gs_pairs *pairs = &compared->pairs;
+    write_side(writer, "measured", compared->measured_end_ns, compared->measured_busy_ns, pairs->measured);
+    write_side(writer, "predicted", compared->predicted_end_ns, compared->predicted_busy_ns, pairs->predicted);
+    gs_write_int(writer, "pairs_in_both", pairs->both);
+    gs_write_real(writer, "agreement_percent", agreement(pairs), 2);
+    write_pairs(writer, "possible_pairs", pairs);
+    write_pairs(writer, "possible_pairs_from_start", &compared->from_start);
     gs_write_object(writer, "starts_within_us");
     for (size_t i = 0; i < GS_COUNT(keys); i++)
         gs_write_int(writer, keys[i], compared->starts_within_ns[i]);

@@ -9,8 +9,6 @@
 
 #include <stdlib.h>
 
-enum { SHORT_NS = 2000 }; /* what launch overheads differ by */
-
 /* How far a launch is from its measurement: later is positive. */
 struct shift {
     size_t launch;
@@ -71,7 +69,9 @@ static void put_earlier(gs_text *text, const gs_comparison *comparison, const st
     gs_put_duration(text, issue->start_ns - issue->at_ns);
     gs_text_add(text, " after its launch, usual are ");
     gs_put_duration(text, usual_ns);
-    if (comparison->compared->data[shift->launch].is_first)
+    if (gs_is_in_graph(comparison->run, shift->launch))
+        gs_text_add(text, "; it begins a branch of a graph, and the branches reach the GPU one after the other");
+    else if (comparison->compared->data[shift->launch].is_first)
         gs_text_add(text, "; it is the first launch of its kernel, whose code the driver may have to load");
 }
 
@@ -90,7 +90,7 @@ static void put_duration_shift(gs_text *text, const gs_comparison *comparison, c
 
 void gs_put_difference(gs_text *text, const gs_comparison *comparison, size_t launch, size_t other, bool is_measured) {
     int64_t together_ns = overlap_ns(comparison, launch, other, is_measured);
-    if (together_ns <= SHORT_NS) {
+    if (together_ns <= GS_SHORT_NS) {
         gs_text_add(text, "they are together for only ");
         gs_put_duration(text, together_ns);
         gs_text_add(text, ", which is less than launch overheads vary");

@@ -13,7 +13,7 @@ static gs_code add_stay(gs_stays *stays, size_t launch, int64_t block, int32_t s
     if (!GS_RESERVE(stays, 1))
         return gs_fail_memory(error);
     stays->data[stays->count++] =
-        (gs_stay){.sm = sm, .count = 1, .launch = launch, .block = block, .from = from, .to = INT64_MAX};
+        (gs_stay){.sm = sm, .count = 1, .launch = (uint32_t)launch, .block = block, .from = from, .to = INT64_MAX};
     return GS_OK;
 }
 
@@ -42,7 +42,11 @@ static gs_code add_timed(const gs_event *event, gs_stays *stays, gs_error *error
 }
 
 static gs_code add_all_timed(const gs_run *run, gs_stays *stays, gs_error *error) {
-    gs_code code = GS_OK;
+    size_t blocks = 0;
+    for (size_t i = 0; i < run->events.count; i++)
+        if (run->events.data[i].op == GS_LAUNCH)
+            blocks += run->events.data[i].seen->placed.count;
+    gs_code code = GS_RESERVE(stays, blocks) ? GS_OK : gs_fail_memory(error);
     for (size_t i = 0; i < run->events.count && code == GS_OK; i++)
         if (run->events.data[i].op == GS_LAUNCH)
             code = add_timed(&run->events.data[i], stays, error);
@@ -98,6 +102,43 @@ static int compare_stays(const void *first, const void *second) {
     return (a->block > b->block) - (a->block < b->block);
 }
 
+static bool are_sorted(const gs_stay *stays, size_t count) {
+    for (size_t i = 1; i < count; i++)
+        if (compare_stays(&stays[i - 1], &stays[i]) > 0)
+            return false;
+    return true;
+}
+
+/* Sorts by SM, by counting. Stays of one SM keep their order, which often is that of time. */
+static gs_code sort_stays(gs_stays *stays, gs_error *error) {
+    int32_t most = 0;
+    for (size_t i = 0; i < stays->count; i++)
+        most = (int32_t)gs_max(most, stays->data[i].sm);
+    size_t *ends = calloc((size_t)most + 2, sizeof *ends);
+    gs_stay *sorted = malloc((stays->count + 1) * sizeof *sorted);
+    if (!ends || !sorted) {
+        free(ends);
+        free(sorted);
+        return gs_fail_memory(error);
+    }
+    for (size_t i = 0; i < stays->count; i++)
+        ends[stays->data[i].sm + 1]++;
+    for (int32_t sm = 0; sm <= most; sm++)
+        ends[sm + 1] += ends[sm];
+    for (size_t i = 0; i < stays->count; i++)
+        sorted[ends[stays->data[i].sm]++] = stays->data[i];
+    for (int32_t sm = 0; sm <= most; sm++) {
+        size_t first = sm ? ends[sm - 1] : 0, count = ends[sm] - first;
+        if (!are_sorted(sorted + first, count))
+            qsort(sorted + first, count, sizeof *sorted, compare_stays);
+    }
+    free(ends);
+    free(stays->data);
+    stays->data = sorted;
+    stays->capacity = stays->count + 1;
+    return GS_OK;
+}
+
 static void join_stays(gs_stays *stays) {
     size_t kept = 0;
     for (size_t i = 0; i < stays->count; i++) {
@@ -151,6 +192,7 @@ static void begin_at_zero(gs_stays *stays) {
     int64_t first = stays->count ? stays->data[0].from : 0;
     for (size_t i = 0; i < stays->count; i++)
         first = gs_min(first, stays->data[i].from);
+    stays->first_ns = first;
     for (size_t i = 0; i < stays->count; i++) {
         stays->data[i].from = since(first, stays->data[i].from);
         stays->data[i].to = since(first, stays->data[i].to);
@@ -158,15 +200,15 @@ static void begin_at_zero(gs_stays *stays) {
     stays->horizon = since(first, stays->horizon);
 }
 
-gs_code gs_stays_of(const gs_run *run, bool together, gs_stays *stays, gs_error *error) {
-    *stays = (gs_stays){.timed = has_times(run)};
+static gs_code make_stays(const gs_run *run, bool timed, bool together, gs_stays *stays, gs_error *error) {
+    *stays = (gs_stays){.timed = timed};
     gs_code code = stays->timed ? add_all_timed(run, stays, error) : add_all_untimed(run, stays, error);
     if (stays->timed)
         begin_at_zero(stays);
     for (size_t i = 0; i < stays->count; i++)
         stays->data[i].to = gs_min(stays->data[i].to, stays->horizon);
-    if (stays->count)
-        qsort(stays->data, stays->count, sizeof *stays->data, compare_stays);
+    if (code == GS_OK)
+        code = sort_stays(stays, error);
     if (code == GS_OK && together)
         join_stays(stays);
     if (code == GS_OK)
@@ -174,6 +216,14 @@ gs_code gs_stays_of(const gs_run *run, bool together, gs_stays *stays, gs_error 
     if (code != GS_OK)
         gs_stays_free(stays);
     return code;
+}
+
+gs_code gs_stays_of(const gs_run *run, bool together, gs_stays *stays, gs_error *error) {
+    return make_stays(run, has_times(run), together, stays, error);
+}
+
+gs_code gs_stays_in_columns(const gs_run *run, bool together, gs_stays *stays, gs_error *error) {
+    return make_stays(run, false, together, stays, error);
 }
 
 void gs_stays_free(gs_stays *stays) {

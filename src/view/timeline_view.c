@@ -102,13 +102,16 @@ void gs_put_program_title(gs_text *text, const gs_gpu *gpu, const gs_run *run, c
     gs_text_add(text, "%s, %d SMs: %zu launches, %zu copies and memsets, predicted to end at ", gpu->name, gpu->sms,
                 run->launches.count, run->copies.count);
     gs_put_duration(text, timeline->end_ns);
-    gs_text_add(text,
-                "\nhost to GPU %.2f us; from one launch to the next %.2f us, in a graph %.2f us, to a copy %.2f us\n",
-                (double)pace->latency_ns / 1000, (double)pace->gaps.stream_ns / 1000,
-                (double)pace->gaps.graph_ns / 1000, (double)pace->gaps.copy_ns / 1000);
+    gs_text_add(
+        text,
+        "\nhost to GPU %.2f us; from one launch to the next %.2f us, in a graph %.2f us, to a copy %.2f us, after "
+        "a copy %.2f us; from the last block to the end of a launch %.2f us\n",
+        (double)pace->latency_ns / 1000, (double)pace->gaps.stream_ns / 1000, (double)pace->gaps.graph_ns / 1000,
+        (double)pace->gaps.copy_ns / 1000, (double)pace->gaps.after_copy_ns / 1000, (double)pace->gaps.tail_ns / 1000);
     if (shared)
-        gs_text_add(text, "%zu launches were measured beside others (*); of %zu the time alone is known\n", shared,
-                    borrowed);
+        gs_text_add(text,
+                    "%zu launches were measured beside others (*); %zu of them take the time of their kernel alone\n",
+                    shared, borrowed);
     gs_gpu_put_assumed(gpu, text);
     if (unknown)
         gs_text_add(text, "%zu launches have no measured time, and are taken to end at once\n", unknown);
@@ -190,6 +193,8 @@ void gs_write_pace(gs_writer *writer, const gs_pace *pace) {
     gs_write_us(writer, "stream_gap_us", pace->gaps.stream_ns);
     gs_write_us(writer, "graph_gap_us", pace->gaps.graph_ns);
     gs_write_us(writer, "copy_gap_us", pace->gaps.copy_ns);
+    gs_write_us(writer, "after_copy_gap_us", pace->gaps.after_copy_ns);
+    gs_write_us(writer, "tail_us", pace->gaps.tail_ns);
     gs_write_end(writer);
 }
 

@@ -10,22 +10,26 @@
 #include "bound/bound.h"
 
 typedef struct gs_view {
-    gs_text text;  /* is written to its sink as it grows */
-    size_t runs;   /* shown so far */
-    size_t number; /* of the present run in its file, from 1 */
-    bool explain;  /* say why kernels wait */
+    gs_text text;            /* is written to its sink as it grows */
+    size_t runs;             /* shown so far */
+    size_t number;           /* of the present run in its file, from 1 */
+    bool explain;            /* say why kernels wait */
+    const gs_run *measured;  /* what was measured of the present run, or NULL */
+    const gs_played *played; /* what is known of the prediction besides the run, or NULL */
+    const gs_text *report;   /* a text that goes with the run, for pages, or NULL */
 } gs_view;
 
 typedef struct gs_format {
     const char *name, *help;
-    bool is_brief; /* does not show each block: gs_predict_brief is enough */
-    bool one_run;  /* for one run, not for a file of many */
+    bool is_brief;     /* does not show each block: gs_predict_brief is enough */
+    bool one_run;      /* for one run, not for a file of many */
+    bool wants_played; /* gs_predict_played, with explanations */
     void (*begin)(gs_view *view);
     gs_code (*run)(gs_view *view, const gs_gpu *gpu, const gs_run *run, gs_error *error);
     void (*end)(gs_view *view);
 } gs_format;
 
-extern const gs_format gs_format_table, gs_format_json, gs_format_csv, gs_format_svg, gs_format_trace;
+extern const gs_format gs_format_table, gs_format_json, gs_format_csv, gs_format_svg, gs_format_trace, gs_format_html;
 
 /* ---- scores ---- */
 
@@ -34,6 +38,24 @@ void gs_put_scores(gs_text *text, const gs_scores *scores);
 
 /* Adds what gridsmith.score/1 says of the classes to a document that the caller began and ends. */
 void gs_put_scores_json(gs_writer *writer, const gs_scores *scores);
+
+/* A page of the runs of a campaign. They are added one by one; those after the first `most` are left out. The caller
+   frees `scenes`. */
+typedef struct gs_campaign_page {
+    gs_text scenes;
+    size_t most, runs, left_out;
+} gs_campaign_page;
+
+gs_code gs_campaign_page_add(gs_campaign_page *page, const gs_gpu *gpu, const gs_run *recorded, const gs_run *predicted,
+                             gs_error *error);
+/* The page, with the report of the campaign. */
+void gs_put_campaign_page(gs_text *text, const gs_campaign_page *page, const gs_text *report);
+
+/* ---- check ---- */
+
+/* For people, and as one line of gridsmith.check/2. */
+void gs_put_check(const gs_check_answer *answer, gs_text *text);
+void gs_put_check_json(const gs_check_answer *answer, gs_text *text);
 
 /* ---- programs ---- */
 
@@ -57,7 +79,8 @@ void gs_put_timeline_json(gs_text *text, const gs_gpu *gpu, const gs_run *run, c
 typedef struct gs_comparison {
     const gs_gpu *gpu;
     const gs_run *run;
-    const gs_timeline *timeline;
+    const gs_timeline *played;   /* the whole program */
+    const gs_timeline *timeline; /* each launch is ready when it was in the recording */
     const gs_wait_sums *sums;
     const gs_program_compared *compared;
     int64_t top; /* how many waits and differences; 0: all */
@@ -84,6 +107,11 @@ void gs_put_grid_json(gs_text *text, const gs_bound *cells, int64_t warps, int64
 /* A schedule as a picture: warps down, cycles across, a color for each unit. */
 void gs_put_schedule_svg(gs_text *text, const gs_schedule *schedule, const gs_flat *flat);
 
+/* The same as a page, with the bounds as a report; and any picture (SVG) as a page with its report. */
+gs_code gs_put_schedule_html(gs_text *text, const gs_schedule *schedule, const gs_flat *flat, const gs_text *report,
+                             gs_error *error);
+void gs_put_picture_html(gs_text *text, const char *title, const gs_text *picture, const gs_text *report);
+
 /* "exact", "pessimistic" or "too small". */
 const char *gs_verdict(int64_t formula, int64_t exact);
 
@@ -101,6 +129,12 @@ void gs_put_run_bound_json(gs_text *text, const gs_gpu *gpu, const gs_run *run, 
 int64_t gs_put_measured(gs_text *text, const gs_measured *measured);
 void gs_put_measured_svg(gs_text *text, const gs_measured *measured);
 
+/* ---- occupancy ---- */
+
+/* How many blocks fit on an SM, over the threads, registers and shared memory of a kernel. */
+void gs_put_occupancy_svg(gs_text *text, const gs_gpu *gpu, const gs_shape *shape);
+gs_code gs_put_occupancy_html(gs_text *text, const gs_gpu *gpu, const gs_shape *shape, gs_error *error);
+
 /* ---- for the formats that draw ---- */
 
 /* The color of a kernel or unit, by its number. */
@@ -110,7 +144,7 @@ void gs_put_color(gs_text *text, size_t number);
 typedef struct gs_stay {
     int32_t sm, lane; /* stays of an SM that overlap have different lanes */
     int32_t count;    /* blocks */
-    size_t launch;
+    uint32_t launch;
     int64_t block;    /* the first of them */
     int64_t from, to; /* nanoseconds, or columns: the launches and exits of the run, counted from 0 */
 } gs_stay;
@@ -118,13 +152,16 @@ typedef struct gs_stay {
 typedef struct gs_stays {
     gs_stay *data; /* by SM, then by time */
     size_t count, capacity;
-    bool timed;      /* from and to are nanoseconds */
-    int64_t horizon; /* the end of time, or the number of columns */
-    int32_t lanes;   /* the most of any SM */
+    bool timed;       /* from and to are nanoseconds */
+    int64_t horizon;  /* the end of time, or the number of columns */
+    int64_t first_ns; /* the time of the first start, from which times count */
+    int32_t lanes;    /* the most of any SM */
 } gs_stays;
 
 /* The stays of all blocks of a run. `together`: blocks that start and end together are one stay. */
 gs_code gs_stays_of(const gs_run *run, bool together, gs_stays *stays, gs_error *error);
+/* The same without times: by launches and exits. */
+gs_code gs_stays_in_columns(const gs_run *run, bool together, gs_stays *stays, gs_error *error);
 void gs_stays_free(gs_stays *stays);
 
 #endif

@@ -4,6 +4,7 @@
  */
 #include "view.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { MOST_LETTERS = 64 }; /* of the name of a kernel in a sentence */
@@ -18,12 +19,37 @@ void gs_put_duration(gs_text *text, int64_t ns) {
         gs_text_add(text, "%.2f s", us / 1e6);
 }
 
+/* The names of a mangled C++ name, up to its template arguments: "at::native::reduce_kernel<...>" of
+   "_ZN2at6native13reduce_kernelILi512E...". False: it is not that simple. */
+static bool put_mangled(gs_text *text, const char *name) {
+    bool is_nested = strncmp(name, "_ZN", 3) == 0;
+    const char *at = name + (is_nested ? 3 : 2);
+    size_t count = 0, length;
+    if (strncmp(name, "_Z", 2) != 0 || *at < '1' || *at > '9')
+        return false;
+    for (char *end; *at >= '1' && *at <= '9' && (is_nested || !count); at = end + length) {
+        length = strtoul(at, &end, 10);
+        if (length > strlen(end))
+            return false;
+        if (strncmp(end, "_GLOBAL__N_", 11) != 0)
+            gs_text_add(text, "%s%.*s", count++ ? "::" : "", (int)length, end);
+    }
+    gs_text_add(text, *at == 'I' ? "<...>" : "");
+    return count > 0;
+}
+
 void gs_put_name(gs_text *text, const char *name) {
+    if (strncmp(name, "void ", 5) == 0)
+        name += 5;
     size_t length = strlen(name);
-    if (length <= MOST_LETTERS)
+    gs_text readable = {0};
+    if (put_mangled(&readable, name) && !readable.failed)
+        gs_text_add(text, "%s", readable.data);
+    else if (length <= MOST_LETTERS)
         gs_text_add(text, "%s", name);
     else
         gs_text_add(text, "%.*s...", MOST_LETTERS - 3, name);
+    gs_text_free(&readable);
 }
 
 /* What another launch has to do. */
@@ -48,13 +74,13 @@ void gs_put_wait(gs_text *text, gs_reason reason, gs_lack lack, const char *behi
     const char *other = name.data ? name.data : "";
     switch (reason) {
     case GS_REASON_HOST:
-        gs_text_add(text, "for the host, which launched it late");
+        gs_text_add(text, "for the host to launch it");
         break;
     case GS_REASON_STREAM:
         gs_text_add(text, "for %s before it in its stream", other);
         break;
     case GS_REASON_EVENT:
-        gs_text_add(text, "for %s, on which it depends", other);
+        gs_text_add(text, "for %s in another stream (an event or an edge of a graph)", other);
         break;
     case GS_REASON_OVERHEAD:
         gs_text_add(text, "for the GPU to go on to it (launch overhead)");
@@ -75,10 +101,32 @@ void gs_put_wait(gs_text *text, gs_reason reason, gs_lack lack, const char *behi
     gs_text_free(&name);
 }
 
+/* A kernel is launched; a copy or a memset is not. */
+static void put_count(gs_text *text, const gs_wait_sum *sum) {
+    bool is_memset = strcmp(sum->kernel, "memset") == 0;
+    const char *one = !sum->is_copy ? "launch" : is_memset ? "memset" : "copy";
+    const char *many = !sum->is_copy ? "launches" : is_memset ? "memsets" : "copies";
+    gs_text_add(text, "%lld %s", (long long)sum->launches, sum->launches == 1 ? one : many);
+}
+
 void gs_put_wait_sum(gs_text *text, const gs_wait_sum *sum) {
+    if (sum->reason == GS_REASON_HOST) {
+        gs_text_add(text, "the stream was idle for ");
+        gs_put_duration(text, sum->ns);
+        gs_text_add(text, " before ");
+        put_count(text, sum);
+        if (!sum->is_copy) {
+            gs_text_add(text, " of ");
+            gs_put_name(text, sum->kernel);
+        }
+        gs_text_add(text, ": the host issued %s late", sum->launches == 1 ? "it" : "them");
+        return;
+    }
     gs_put_name(text, sum->kernel);
     gs_text_add(text, " waited ");
     gs_put_duration(text, sum->ns);
-    gs_text_add(text, " in %lld launch%s ", (long long)sum->launches, sum->launches == 1 ? "" : "es");
+    gs_text_add(text, " in ");
+    put_count(text, sum);
+    gs_text_add(text, " ");
     gs_put_wait(text, sum->reason, sum->lack, sum->behind);
 }

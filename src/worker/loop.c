@@ -11,6 +11,9 @@
 #define _GNU_SOURCE
 #include "loop.h"
 
+#ifdef __GLIBC__
+#    include <malloc.h>
+#endif
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -25,7 +28,8 @@ enum {
     SPIN_US = 2000,       /* that the loop spins after the last activity */
     NAP_US = 50,          /* between looks at a device that does not ring */
     DEFER_US = 20,        /* that a deferred report waits for the next launch */
-    TAKEN_AT_ONCE = 64    /* requests */
+    TAKEN_AT_ONCE = 64,   /* requests */
+    TRIM_AFTER = 10000    /* operations and jobs that were freed */
 };
 
 /* ---- queues ---- */
@@ -253,6 +257,16 @@ static void sleep_for(gs_worker_loop *loop, int64_t us) {
     gs_ring_wake(&loop->requests);
 }
 
+/* The C library keeps what many requests needed, in between what is still used. */
+static void give_memory_back(gs_worker_loop *loop) {
+    if (loop->queues || loop->jobs || loop->freed < TRIM_AFTER)
+        return;
+    loop->freed = 0;
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
+}
+
 static void check_device(gs_worker_loop *loop) {
     gs_error error;
     if (loop->now_ns - loop->checked_ns < (int64_t)CHECK_US * 1000 || !loop->queues)
@@ -278,8 +292,10 @@ __attribute__((noreturn)) static void run_loop(gs_worker_loop *loop) {
             continue;
         }
         int64_t us = sleep_us(loop);
-        if (us)
+        if (us) {
+            give_memory_back(loop);
             sleep_for(loop, us);
+        }
     }
 }
 

@@ -33,7 +33,7 @@ struct slow_job {
     struct slow_job *next;
     struct resource *resource;
     bool is_end; /* free, unmap or unload; else allocate, map or load */
-    int fd; /* of a region or an image, or -1 */
+    int fd;      /* of a region or an image, or -1 */
     gs_error error;
 };
 
@@ -111,6 +111,8 @@ struct gs_worker_loop {
         gs_worker_report report;
     } * unsent, **unsent_last; /* reports for which the ring has no space */
     int64_t now_ns, active_ns, checked_ns, spin_ns;
+    uint32_t jobs;  /* that the slow threads have */
+    uint32_t freed; /* operations and jobs since memory was given back to the system */
     unsigned char *record;
 };
 

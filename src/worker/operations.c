@@ -64,6 +64,7 @@ static void free_operation(gs_worker_loop *loop, struct operation *operation) {
     for (uint32_t i = 0; operation->launch && i < operation->launch->argument_count; i++)
         gs_loop_resource_let_go(loop, operation->memories[i]);
     free(operation);
+    loop->freed++;
 }
 
 void gs_operation_end(gs_worker_loop *loop, struct operation *operation, gs_worker_report *report) {

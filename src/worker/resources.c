@@ -25,6 +25,7 @@ static void add_job(struct slow_thread *thread, struct slow_job *job) {
 static void start_job(gs_worker_loop *loop, struct resource *resource, bool is_end, int fd) {
     struct slow_job *job = gs_loop_need(loop, malloc(sizeof *job));
     *job = (struct slow_job){.resource = resource, .is_end = is_end, .fd = fd};
+    loop->jobs++;
     add_job(resource->kind == MODULE ? &loop->module_thread : &loop->memory_thread, job);
 }
 
@@ -165,6 +166,8 @@ static void finish_job(gs_worker_loop *loop, struct slow_job *job) {
         gs_loop_resource_let_go(loop, resource);
     }
     free(job);
+    loop->jobs--;
+    loop->freed++;
 }
 
 bool gs_slow_thread_collect(gs_worker_loop *loop, struct slow_thread *thread) {

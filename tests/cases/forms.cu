@@ -229,6 +229,45 @@ KERNEL(looks_back)(int *out, const int *in, int n) {
     }
 }
 
+// What it writes elsewhere is at a place that it reads from memory: the number of a place is not a pointer.
+KERNEL(looks_back_and_stores)(int *out, const int *in, int n) {
+    volatile int *flags = out;
+    if (threadIdx.x == 0) {
+        int before = 0;
+        if (blockIdx.x > 0)
+            while ((before = flags[blockIdx.x - 1]) == 0)
+                ;
+        long long place = ((const long long *)in)[blockIdx.x];
+        ((int *)in)[1024 + (place & 255)] = n;
+        flags[blockIdx.x] = before + in[blockIdx.x] % 16 + 1;
+    }
+}
+
+// Its blocks are numbered by columns, as those of DeviceSelect are.
+KERNEL(looks_back_by_columns)(int *out, const int *in, int n) {
+    volatile int *flags = out;
+    int tile = blockIdx.x * gridDim.y + blockIdx.y;
+    if (threadIdx.x == 0) {
+        int before = 0;
+        if (tile > 0)
+            while ((before = flags[tile - 1]) == 0)
+                ;
+        flags[tile] = before + in[tile] % 16 + n;
+    }
+}
+
+// The pointer through which it writes is read from memory: it may be that of the flags.
+KERNEL(looks_back_and_stores_anywhere)(int *out, const int *in, int n) {
+    volatile int *flags = out;
+    if (threadIdx.x == 0) {
+        if (blockIdx.x > 0)
+            while (flags[blockIdx.x - 1] == 0)
+                ;
+        ((int *const *)in)[blockIdx.x][n] = n;
+        flags[blockIdx.x] = 1;
+    }
+}
+
 __device__ __attribute__((noinline)) int look(volatile int *flag) {
     return *flag;
 }
@@ -254,10 +293,56 @@ KERNEL(parameters_that_end_in_endif)(int *out, const int *in,
     out[HERE * 64 + threadIdx.x] = in[threadIdx.x] + (int)n;
 }
 
-extern "C" int cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **arguments, size_t shared_bytes,
-                                void *stream);
+// ---- kernels that the same file launches ----
 
-void launched_by_the_host(int *out, const int *in, int n) {
+KERNEL(launched_by_function)(int *out, const int *in, int n) {
+    out[HERE * 64 + threadIdx.x] = in[threadIdx.x] + 3 * n;
+}
+
+KERNEL(launched_by_brackets)(int *out, const int *in, int n) {
+    out[HERE * 64 + threadIdx.x] = in[threadIdx.x] + 5 * n;
+}
+
+KERNEL(launched_by_a_graph)(int *out, const int *in, int n) {
+    __shared__ int tile[64];
+    int i = HERE * 64 + threadIdx.x;
+    tile[threadIdx.x] = in[i];
+    __syncthreads();
+    if (i < n)
+        out[i] = tile[63 - threadIdx.x] + HERE;
+}
+
+typedef struct stream *cudaStream_t;
+typedef struct graph *cudaGraph_t;
+typedef struct node *cudaGraphNode_t;
+struct cudaKernelNodeParams {
+    void *func;
+    dim3 gridDim, blockDim;
+    unsigned sharedMemBytes;
+    void **kernelParams, **extra;
+};
+extern "C" int cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **arguments, size_t shared_bytes,
+                                cudaStream_t stream);
+extern "C" int cudaGraphAddKernelNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *before,
+                                      size_t count, const cudaKernelNodeParams *parameters);
+extern "C" int cudaStreamBeginCapture(cudaStream_t stream, int mode);
+extern "C" int cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph);
+
+void launch_by_function(int *out, const int *in, int n) {
     void *arguments[] = {&out, &in, &n};
-    cudaLaunchKernel((const void *)changes_parameter, dim3(7), dim3(64), arguments, 0, 0);
+    cudaLaunchKernel((const void *)launched_by_function, dim3(7), dim3(64), arguments, 0, 0);
+}
+
+void launch_by_brackets(int *out, const int *in, int n, cudaStream_t stream, cudaGraph_t *captured) {
+    cudaStreamBeginCapture(stream, 0);
+    launched_by_brackets<<<dim3(7, 3), 64, 0, stream>>>(out, in, n);
+    cudaStreamEndCapture(stream, captured);
+}
+
+void launch_by_a_graph(int *out, const int *in, int n, cudaGraph_t graph) {
+    cudaGraphNode_t first, second;
+    void *arguments[] = {&out, &in, &n};
+    cudaKernelNodeParams parameters = {(void *)launched_by_a_graph, dim3(7, 3), dim3(64), 0, arguments, 0};
+    cudaGraphAddKernelNode(&first, graph, 0, 0, &parameters);
+    cudaGraphAddKernelNode(&second, graph, &first, 1, &parameters);
 }

@@ -434,11 +434,6 @@ int cuMemcpyDtoHAsync_v2(void *to, cu_pointer from, size_t bytes, cu_stream stre
         &(pretended_step){.kind = PRETENDED_COPY, .to = to, .from = (const void *)(uintptr_t)from, .bytes = bytes});
 }
 
-int cuMemcpyHtoD_v2(cu_pointer to, const void *from, size_t bytes) {
-    memcpy((void *)(uintptr_t)to, from, bytes);
-    return 0;
-}
-
 int cuMemcpyDtoH_v2(void *to, cu_pointer from, size_t bytes) {
     memcpy(to, (const void *)(uintptr_t)from, bytes);
     return 0;

@@ -38,7 +38,7 @@ on small 0 "cooperative" fuzz --device cuda --count 6 --class cooperative
 on h200 0 "graph" fuzz --device cuda --count 2 --class graph
 on h200 0 "seed 1" fuzz --device cuda --count 8 --out "$work/h200.jsonl"
 on small,blocks-host 0 "local" fuzz --device cuda --count 4 --class local
-[ "$(wc -l <"$work/small.jsonl")" = 24 ] || { failed=1 && echo "FAILED: not all runs were kept"; }
+[ "$(grep -c '"schema":"gridsmith.run/1"' "$work/small.jsonl")" = 24 ] || { failed=1 && echo "FAILED: not all runs were kept"; }
 grep -q '"gpu":"cuda0".*"warp_slots"' "$work/small.jsonl" || { failed=1 && echo "FAILED: no GPU or warp slots"; }
 on none 0 "8" replay "$work/h200.jsonl"
 on h200 1 "differs" fuzz --device cuda --count 8 --set warp_placement=free

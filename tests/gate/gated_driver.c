@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 
 #define CALL __attribute__((visibility("default"))) int
@@ -31,10 +32,11 @@ enum {
     CAPTURE_INVALIDATED = 901
 };
 
-enum kind { KERNEL, WAIT, RECORD, AWAIT };
+enum kind { KERNEL, WAIT, WRITE, RECORD };
 
 struct function {
     uint64_t us;
+    char name[40];
 };
 
 struct event {
@@ -56,22 +58,32 @@ struct stream {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     struct operation *first, **last;
-    bool has_thread, is_green;
+    bool has_thread;
     uint64_t clock_ns; /* how long its kernels took, as if the machine were never busy */
     int priority;
     int capture; /* 0: none; 1: it captures; 2: the capture is invalid */
-    uint64_t captured_us, captured;
+    struct graph *captured;
+};
+
+/* A graph is at most a chain of some nodes in these tests, but its edges are changed one by one. */
+enum { NODES = 64, KERNEL_NODE = 0, MEM_OP_NODE = 12 };
+
+struct node {
+    int type;
+    struct operation operation;
 };
 
 struct graph {
-    uint64_t us, nodes;
+    struct node *nodes[NODES];
+    size_t count, edges;
+    struct node *from[2 * NODES], *to[2 * NODES];
 };
 
 static struct stream default_stream = {
     .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, .last = &default_stream.first};
 static struct stream *captures[16];
 static _Atomic bool is_started;
-static _Atomic uint64_t waits, launches, queries, allocated, green_launches;
+static _Atomic uint64_t waits, launches, queries, allocated, writes, graph_waits;
 static _Thread_local void *current;
 
 static struct stream *stream_of(void *stream) {
@@ -95,10 +107,8 @@ static void execute(struct stream *stream, const struct operation *operation) {
         while (atomic_load(operation->word) != operation->value)
             sleep_us(20);
         break;
-    case AWAIT:
-        while (atomic_load(&operation->event->done) < operation->number)
-            sleep_us(20);
-        stream->clock_ns = stream->clock_ns > operation->event->at_ns ? stream->clock_ns : operation->event->at_ns;
+    case WRITE:
+        atomic_store(operation->word, operation->value);
         break;
     case RECORD:
         operation->event->at_ns = stream->clock_ns;
@@ -221,6 +231,19 @@ CALL cuStreamWaitValue32_v2(void *stream, pointer address, unsigned value, unsig
     return add(asked, &(struct operation){.kind = WAIT, .word = (void *)(uintptr_t)address, .value = value});
 }
 
+CALL cuStreamWriteValue32_v2(void *stream, pointer address, unsigned value, unsigned flags) {
+    struct stream *asked = stream_of(stream);
+    if (asked->capture || flags)
+        return CAPTURE_UNSUPPORTED;
+    atomic_fetch_add(&writes, 1);
+    return add(asked, &(struct operation){.kind = WRITE, .word = (void *)(uintptr_t)address, .value = value});
+}
+
+/* Nobody waits for it; its memory stays, because its thread may still work. */
+CALL cuStreamDestroy_v2(void *stream) {
+    return stream ? OK : INVALID_VALUE;
+}
+
 /* ---- events ---- */
 
 CALL cuEventCreate(void **event, unsigned flags) {
@@ -256,69 +279,33 @@ CALL cuEventElapsedTime(float *ms, void *begin, void *end) {
     return OK;
 }
 
-CALL cuStreamWaitEvent(void *stream, void *event, unsigned flags) {
-    struct event *asked = event;
-    (void)flags;
-    return add(stream_of(stream), &(struct operation){.kind = AWAIT, .event = asked, .number = asked->asked});
-}
-
-/* ---- green contexts: a part of 10 SMs ---- */
-
-struct resource {
-    int type;
-    unsigned char padding[92];
-    unsigned sms;
-};
-
-CALL cuCtxGetDevice(int *device) {
-    *device = 0;
-    return current ? OK : NOT_INITIALIZED;
-}
-
-CALL cuDeviceGetDevResource(int device, struct resource *resource, int type) {
-    resource->type = type;
-    resource->sms = 10;
-    return device || type != 1 ? INVALID_VALUE : OK;
-}
-
-CALL cuDevSmResourceSplitByCount(struct resource *parts, unsigned *count, const struct resource *all,
-                                 struct resource *rest, unsigned flags, unsigned sms) {
-    parts[0] = *all;
-    parts[0].sms = sms;
-    *rest = *all;
-    return *count != 1 || flags ? INVALID_VALUE : OK;
-}
-
-CALL cuDevResourceGenerateDesc(void **description, struct resource *parts, unsigned count) {
-    *description = parts;
-    return count == 1 ? OK : INVALID_VALUE;
-}
-
-CALL cuGreenCtxCreate(void **context, void *description, int device, unsigned flags) {
-    *context = &captures;
-    return description && !device && flags == 1 ? OK : INVALID_VALUE;
-}
-
-CALL cuGreenCtxStreamCreate(void **stream, void *context, unsigned flags, int priority) {
-    int code = context == &captures && flags == 1 ? cuStreamCreateWithPriority(stream, flags, priority) : INVALID_VALUE;
-    if (code == OK)
-        ((struct stream *)*stream)->is_green = true;
-    return code;
-}
-
 /* ---- launches and graphs ---- */
+
+static struct node *add_node(struct graph *graph, struct node *after, const struct operation *operation) {
+    struct node *node = calloc(1, sizeof *node);
+    node->type = operation->kind == KERNEL ? KERNEL_NODE : MEM_OP_NODE;
+    node->operation = *operation;
+    if (graph->count == NODES)
+        abort();
+    graph->nodes[graph->count++] = node;
+    if (after) {
+        graph->from[graph->edges] = after;
+        graph->to[graph->edges++] = node;
+    }
+    return node;
+}
 
 static int put_kernel(void *stream, uint64_t us) {
     struct stream *asked = stream_of(stream);
     if (!current)
         return NOT_INITIALIZED;
     if (asked->capture) {
-        asked->captured_us += us;
-        asked->captured++;
+        struct graph *graph = asked->captured;
+        struct node *last = graph->count ? graph->nodes[graph->count - 1] : NULL;
+        add_node(graph, last, &(struct operation){.kind = KERNEL, .us = us});
         return asked->capture == 2 ? CAPTURE_INVALIDATED : OK;
     }
     atomic_fetch_add(&launches, 1);
-    atomic_fetch_add(&green_launches, asked->is_green);
     return add(asked, &(struct operation){.kind = KERNEL, .us = us});
 }
 
@@ -355,7 +342,7 @@ CALL cuStreamBeginCapture_v2(void *stream, int mode) {
         i++;
     captures[i] = asked;
     asked->capture = 1;
-    asked->captured = asked->captured_us = 0;
+    asked->captured = calloc(1, sizeof *asked->captured);
     return OK;
 }
 
@@ -366,9 +353,8 @@ CALL cuStreamEndCapture(void *stream, void **graph) {
         if (captures[i] == asked)
             captures[i] = NULL;
     asked->capture = 0;
-    struct graph *made = calloc(1, sizeof *made);
-    *made = (struct graph){.us = asked->captured_us, .nodes = asked->captured};
-    *graph = made;
+    *graph = asked->captured;
+    asked->captured = NULL;
     return state == 1 ? OK : CAPTURE_INVALIDATED;
 }
 
@@ -377,10 +363,131 @@ CALL cuStreamIsCapturing(void *stream, int *status) {
     return OK;
 }
 
-CALL cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long flags) {
-    (void)flags;
-    *exec = graph;
+static size_t place_of(const struct graph *graph, const struct node *node) {
+    size_t i = 0;
+    while (i < graph->count && graph->nodes[i] != node)
+        i++;
+    return i;
+}
+
+CALL cuGraphClone(void **copy, void *graph) {
+    const struct graph *old = graph;
+    struct graph *made = calloc(1, sizeof *made);
+    for (size_t i = 0; i < old->count; i++)
+        add_node(made, NULL, &old->nodes[i]->operation);
+    for (size_t i = 0; i < old->edges; i++) {
+        made->from[i] = made->nodes[place_of(old, old->from[i])];
+        made->to[i] = made->nodes[place_of(old, old->to[i])];
+    }
+    made->edges = old->edges;
+    *copy = made;
     return OK;
+}
+
+CALL cuGraphDestroy(void *graph) {
+    struct graph *old = graph;
+    for (size_t i = 0; i < old->count; i++)
+        free(old->nodes[i]);
+    free(old);
+    return OK;
+}
+
+/* Without arrays: how many there are. */
+CALL cuGraphGetNodes(void *graph, void **nodes, size_t *count) {
+    const struct graph *asked = graph;
+    for (size_t i = 0; nodes && i < asked->count; i++)
+        nodes[i] = asked->nodes[i];
+    *count = asked->count;
+    return OK;
+}
+
+CALL cuGraphGetEdges_v2(void *graph, void **from, void **to, void *data, size_t *count) {
+    const struct graph *asked = graph;
+    for (size_t i = 0; from && i < asked->edges; i++) {
+        from[i] = asked->from[i];
+        to[i] = asked->to[i];
+    }
+    *count = asked->edges;
+    return data ? INVALID_VALUE : OK;
+}
+
+CALL cuGraphNodeGetType(void *node, int *type) {
+    *type = ((struct node *)node)->type;
+    return OK;
+}
+
+struct memory_operation { /* 48 bytes */
+    int operation;
+    pointer address;
+    uint64_t value;
+    unsigned flags;
+    uint64_t rest[2];
+};
+
+struct memory_operations {
+    void *context;
+    unsigned count;
+    struct memory_operation *operations;
+    unsigned flags;
+};
+
+CALL cuGraphAddBatchMemOpNode(void **node, void *graph, void *const *after, size_t count,
+                              const struct memory_operations *how) {
+    enum { WAIT_VALUE_32 = 1, WAIT_EQUAL = 1 };
+    if (!how->context || how->count != 1 || count != 1 || how->operations->operation != WAIT_VALUE_32 ||
+        how->operations->flags != WAIT_EQUAL || getenv("GATED_NO_GRAPH_WAITS"))
+        return INVALID_VALUE;
+    *node = add_node(graph, after[0],
+                     &(struct operation){.kind = WAIT,
+                                         .word = (void *)(uintptr_t)how->operations->address,
+                                         .value = (uint32_t)how->operations->value});
+    return OK;
+}
+
+CALL cuGraphAddDependencies_v2(void *graph, void *const *from, void *const *to, const void *data, size_t count) {
+    struct graph *changed = graph;
+    changed->from[changed->edges] = from[0];
+    changed->to[changed->edges++] = to[0];
+    return data || count != 1 ? INVALID_VALUE : OK;
+}
+
+CALL cuGraphRemoveDependencies_v2(void *graph, void *const *from, void *const *to, const void *data, size_t count) {
+    struct graph *changed = graph;
+    for (size_t i = 0; i < changed->edges && !data && count == 1; i++)
+        if (changed->from[i] == from[0] && changed->to[i] == to[0]) {
+            changed->from[i] = changed->from[--changed->edges];
+            changed->to[i] = changed->to[changed->edges];
+            return OK;
+        }
+    return INVALID_VALUE;
+}
+
+/* An instance: operations, in an order that the edges allow. */
+struct instance {
+    size_t count;
+    struct operation operations[NODES];
+};
+
+static bool is_ready(const struct graph *graph, const struct node *node, const bool *is_done) {
+    for (size_t i = 0; i < graph->edges; i++)
+        if (graph->to[i] == node && !is_done[place_of(graph, graph->from[i])])
+            return false;
+    return true;
+}
+
+CALL cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long flags) {
+    const struct graph *given = graph;
+    struct instance *made = calloc(1, sizeof *made);
+    bool is_done[NODES] = {false};
+    (void)flags;
+    for (size_t round = 0; round < given->count; round++)
+        for (size_t i = 0; i < given->count; i++)
+            if (!is_done[i] && is_ready(given, given->nodes[i], is_done)) {
+                made->operations[made->count++] = given->nodes[i]->operation;
+                is_done[i] = true;
+            }
+    *exec = made;
+    return made->count == given->count ? OK : INVALID_VALUE;
 }
 
 CALL cuGraphExecDestroy(void *exec) {
@@ -388,8 +495,22 @@ CALL cuGraphExecDestroy(void *exec) {
     return OK;
 }
 
+CALL cuGraphNodeSetEnabled(void *exec, void *node, unsigned is_enabled) {
+    (void)node, (void)is_enabled;
+    return exec ? OK : INVALID_VALUE;
+}
+
 CALL cuGraphLaunch(void *exec, void *stream) {
-    return put_kernel(stream, ((struct graph *)exec)->us);
+    const struct instance *launched = exec;
+    struct stream *asked = stream_of(stream);
+    if (!current)
+        return NOT_INITIALIZED;
+    atomic_fetch_add(&launches, 1);
+    for (size_t i = 0; i < launched->count; i++) {
+        atomic_fetch_add(&graph_waits, launched->operations[i].kind == WAIT);
+        add(asked, &launched->operations[i]);
+    }
+    return OK;
 }
 
 /* ---- memory ---- */
@@ -428,13 +549,30 @@ CALL cuMemHostGetDevicePointer_v2(pointer *address, void *memory, unsigned flags
 
 /* ---- starting, modules, functions by name ---- */
 
+/* The real driver sets the time slices of a context by such a call: 2048 us. */
+static void set_slice(void) {
+    uint64_t slice_us = 2048;
+    struct {
+        uint32_t client, object, command, flags;
+        uint64_t parameters;
+        uint32_t size, status;
+    } control = {.command = 0xa06c0103, .parameters = (uint64_t)(uintptr_t)&slice_us, .size = sizeof slice_us};
+    ioctl(-1, _IOWR('F', 0x2a, control), &control);
+}
+
 CALL cuInit(unsigned flags) {
     is_started = true;
+    set_slice();
     return flags ? INVALID_VALUE : OK;
 }
 
 CALL cuDriverGetVersion(int *version) {
     *version = 13000;
+    return OK;
+}
+
+CALL cuCtxGetCurrent(void **context) {
+    *context = current;
     return OK;
 }
 
@@ -447,7 +585,13 @@ CALL cuModuleGetFunction(void **function, void *module, const char *name) {
     struct function *made = calloc(1, sizeof *made);
     (void)module;
     *function = made;
+    snprintf(made->name, sizeof made->name, "%s", name);
     return sscanf(name, "kernel_%llu", (unsigned long long *)&made->us) == 1 ? OK : NOT_FOUND;
+}
+
+CALL cuFuncGetName(const char **name, void *function) {
+    *name = ((struct function *)function)->name;
+    return OK;
 }
 
 typedef void function(void);
@@ -486,8 +630,10 @@ int cuGetProcAddress_v2(const char *name, void **found, int version, uint64_t fl
 
 /* ---- for the tests ---- */
 
-CALL gatedCounts(uint64_t *all_waits, uint64_t *all_launches, uint64_t *all_queries, uint64_t *on_green) {
-    *on_green = green_launches;
+CALL gatedCounts(uint64_t *all_waits, uint64_t *all_launches, uint64_t *all_queries, uint64_t *all_writes,
+                 uint64_t *in_graphs) {
+    *all_writes = writes;
+    *in_graphs = graph_waits;
     *all_waits = waits;
     *all_launches = launches;
     *all_queries = queries;

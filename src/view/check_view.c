@@ -1,10 +1,10 @@
 /*
- * check_answer.c: the answer of gridsmith check, for people and for programs.
+ * check_view.c: the answer of gridsmith check, for people and for programs.
  *
  * People read it from top to bottom: the kernels, whether all of them fit and in which order, what is in the way, and
  * what would help.
  */
-#include "check_answer.h"
+#include "view.h"
 
 #include <string.h>
 
@@ -241,7 +241,7 @@ static void put_fixes(gs_text *text, const gs_check_answer *answer) {
     put_unfinished(text, fixes);
 }
 
-void gs_answer_words(const gs_check_answer *answer, gs_text *text) {
+void gs_put_check(const gs_check_answer *answer, gs_text *text) {
     const gs_check *check = &answer->check;
     put_heading(text, answer->gpu, answer->run);
     put_together(text, answer);
@@ -350,7 +350,7 @@ static void write_fixes(gs_writer *writer, const gs_check_answer *answer) {
     gs_write_end(writer);
 }
 
-void gs_answer_json(const gs_check_answer *answer, gs_text *text) {
+void gs_put_check_json(const gs_check_answer *answer, gs_text *text) {
     gs_writer writer = gs_writer_to(text);
     const gs_run *run = answer->run;
     const gs_check *check = &answer->check;

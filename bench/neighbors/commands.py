@@ -1,0 +1,49 @@
+"""commands.py: how the programs of the benchmark are told what to do, and what they answer.
+
+A program says when it is ready, and reads lines: "build KIND" prepares something, and "play KIND SECONDS" does it for so long. Each line is answered by
+a line of JSON. So one process serves many measurements, and what takes long to start is started once.
+"""
+import json
+import random
+import sys
+import time
+
+
+def obey(build, play):
+    """build(kind) returns something; play(that, seconds) measures it and returns a dictionary."""
+    built = {}
+    print(json.dumps({"ready": True}), flush=True)
+    for line in sys.stdin:
+        word, kind, *seconds = line.split()
+        try:
+            if word == "build":
+                built[kind] = build(kind)
+            answer = {"built": kind} if word == "build" else play(built[kind], float(seconds[0]))
+        except Exception as error:  # one kind that fails must not cost the others
+            answer = {"failed": f"{word} {kind}: {error!r}"}
+        print(json.dumps(answer), flush=True)
+
+
+def serve(request, seconds, unit_ms=1):
+    """Calls request(), with pauses of 2 to 8 times what it takes about. It returns its time on the GPU. Times are in ms."""
+    wall, gpu, pause = [], [], random.Random(time.time_ns())
+    until = time.perf_counter() + seconds
+    while time.perf_counter() < until:
+        start = time.perf_counter()
+        time_on_gpu = request()
+        wall.append(round((time.perf_counter() - start) * 1e3, 4))
+        gpu.append(round(time_on_gpu(), 4))
+        time.sleep(pause.uniform(2, 8) * unit_ms / 1e3)
+    return {"wall_ms": wall, "gpu_ms": gpu}
+
+
+def work(step, synchronize, seconds):
+    """Calls step() over and over, and waits for all of it now and then."""
+    steps, start = 0, time.perf_counter()
+    while time.perf_counter() < start + seconds:
+        step()
+        steps += 1
+        if steps % 4 == 0:
+            synchronize()
+    synchronize()
+    return {"steps_per_s": round(steps / (time.perf_counter() - start), 4)}

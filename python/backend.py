@@ -1,0 +1,71 @@
+"""Builds the Python package of Gridsmith: a wheel with the module and the shared library (PEP 517), and a source archive.
+
+It needs CMake and a C compiler, and nothing from a package index. `pip install .` calls it.
+"""
+
+import base64
+import hashlib
+import os
+import pathlib
+import re
+import subprocess
+import sysconfig
+import tarfile
+import tempfile
+import zipfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+VERSION = re.search(r'^version = "(.*)"', (ROOT / "pyproject.toml").read_text(), re.M).group(1)
+METADATA = f"""Metadata-Version: 2.1
+Name: gridsmith
+Version: {VERSION}
+Summary: On which SM does every thread block go, when, and what does it wait for?
+Requires-Python: >=3.9
+"""
+
+
+def build_library(folder):
+    """The path of libgridsmith.so.0, built in a folder."""
+    configure = ["cmake", "-S", str(ROOT), "-B", folder, "-DCMAKE_BUILD_TYPE=Release", "-DGRIDSMITH_TESTS=OFF"]
+    for command in (configure, ["cmake", "--build", folder, "--target", "gridsmith_shared", "--parallel"]):
+        subprocess.run(command, check=True)
+    return pathlib.Path(folder, "libgridsmith.so.0")
+
+
+def digest(content):
+    return "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+
+
+def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+    tag = "py3-none-" + sysconfig.get_platform().replace("-", "_").replace(".", "_")
+    name, info = f"gridsmith-{VERSION}-{tag}.whl", f"gridsmith-{VERSION}.dist-info"
+    built = os.environ.get("GRIDSMITH_LIBRARY")  # a library that is already built
+    with tempfile.TemporaryDirectory() as folder:
+        library = pathlib.Path(built) if built else build_library(folder)
+        files = {
+            "gridsmith/__init__.py": (ROOT / "python/gridsmith.py").read_bytes(),
+            "gridsmith/libgridsmith.so.0": library.read_bytes(),
+            f"{info}/METADATA": METADATA.encode(),
+            f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: gridsmith\nRoot-Is-Purelib: false\nTag: {tag}\n".encode(),
+        }
+    record = "".join(f"{path},{digest(content)},{len(content)}\n" for path, content in files.items())
+    files[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
+    with zipfile.ZipFile(os.path.join(wheel_directory, name), "w", zipfile.ZIP_DEFLATED) as wheel:
+        for path, content in files.items():
+            wheel.writestr(zipfile.ZipInfo(path, (1980, 1, 1, 0, 0, 0)), content, zipfile.ZIP_DEFLATED)
+    return name
+
+
+def build_sdist(sdist_directory, config_settings=None):
+    name = f"gridsmith-{VERSION}"
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True).stdout
+    with tarfile.open(os.path.join(sdist_directory, f"{name}.tar.gz"), "w:gz") as archive:
+        for path in sorted(filter(None, listed.decode().split("\0"))):
+            archive.add(ROOT / path, f"{name}/{path}")
+        info = tarfile.TarInfo(f"{name}/PKG-INFO")
+        info.size = len(METADATA.encode())
+        with tempfile.TemporaryFile() as file:
+            file.write(METADATA.encode())
+            file.seek(0)
+            archive.addfile(info, file)
+    return f"{name}.tar.gz"

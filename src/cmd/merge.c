@@ -1,0 +1,48 @@
+/*
+ * merge.c: gridsmith merge: the shards of a campaign as one file.
+ */
+#include "cmd.h"
+#include "fuzz/fuzz.h"
+
+struct options {
+    const char *output;
+};
+
+static const gs_option option_table[] = {
+    GS_OPTION_ROW(struct options, "output", output, TEXT, const char *, "FILE", "write the campaign to FILE",
+                  .letter = 'o', .required = true),
+};
+
+static int run(const gs_command *command, void *given, const gs_words *paths) {
+    const struct options *options = given;
+    gs_error error = {.code = GS_OK};
+    gs_merged merged;
+    (void)command;
+    int status = 0;
+    if (gs_merge(paths->data, paths->count, options->output, &merged, &error) != GS_OK) {
+        status = gs_report(&error);
+    } else if (merged.complaints.count) {
+        fputs(merged.complaints.data, stdout);
+        status = 1;
+    } else {
+        fprintf(stderr, "gridsmith merge: %lld runs of %lld shards\n", (long long)merged.runs,
+                (long long)merged.shards);
+    }
+    gs_text_free(&merged.complaints);
+    return status;
+}
+
+const gs_command gs_command_merge = {
+    .name = "merge",
+    .summary = "Put the shards of a campaign together: the file that one process would have written.",
+    .usage = "-o FILE DIR|FILE...",
+    .details = "Exit code 1: shards are missing, incomplete, there twice or of another campaign; each is named, and\n"
+               "nothing is written.\n\n"
+               "  for i in 1 2 3 4; do gridsmith fuzz --device cuda:$((i - 1)) --shard $i/4 --out shards & done; wait\n"
+               "  gridsmith merge -o campaign.jsonl shards\n",
+    .options = option_table,
+    .option_count = GS_COUNT(option_table),
+    .options_size = sizeof(struct options),
+    .words = {1, SIZE_MAX, "give the folder of the shards, or their files"},
+    .run = run,
+};

@@ -1,0 +1,123 @@
+/*
+ * shard.c: a campaign in parts that can be played anywhere, and the line at the beginning of its files.
+ *
+ * Shard I of N has the runs from count * (I - 1) / N up to count * I / N, so each run is in one shard, whatever their
+ * number, and the shards in order are the campaign. The first line of a file is a gridsmith.campaign/1: what was asked
+ * for, which shard it is, and the GPU that played it. A campaign that goes on with another GPU adds such a line there.
+ * Readers of runs skip these lines.
+ */
+#include "fuzz.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* count * number / of, without overflow. */
+static int64_t part(int64_t count, int64_t number, int64_t of) {
+    return count / of * number + count % of * number / of;
+}
+
+int64_t gs_shard_begin(const gs_shard *shard, int64_t count) {
+    return shard->of ? part(count, shard->number - 1, shard->of) : 0;
+}
+
+int64_t gs_shard_count(const gs_shard *shard, int64_t count) {
+    return shard->of ? part(count, shard->number, shard->of) - gs_shard_begin(shard, count) : count;
+}
+
+bool gs_shard_parse(const char *text, gs_shard *shard) {
+    char *end;
+    shard->number = strtoll(text, &end, 10);
+    if (end == text || *end != '/' || text[0] < '0' || text[0] > '9' || end[1] < '0' || end[1] > '9')
+        return false;
+    shard->of = strtoll(end + 1, &end, 10);
+    return !*end && shard->of >= 1 && shard->of <= GS_MOST_SHARDS && shard->number >= 1 && shard->number <= shard->of;
+}
+
+void gs_shard_name(const gs_shard *shard, const char *command, uint64_t seed, char *name, size_t size) {
+    int digits = snprintf(NULL, 0, "%lld", (long long)shard->of);
+    snprintf(name, size, "%s-seed%llu-shard%0*lldof%lld.jsonl", command, (unsigned long long)seed, digits,
+             (long long)shard->number, (long long)shard->of);
+}
+
+/* ---- the line ---- */
+
+/* "cuda:3,sms=64" is "cuda,sms=64": which of equal GPUs plays a shard does not matter. */
+static void write_device(gs_writer *writer, const char *device) {
+    char name[400];
+    const char *rest = device;
+    if (strncmp(device, "cuda", 4) == 0) {
+        rest += 4 + (device[4] == ':');
+        rest += strspn(rest, "0123456789");
+        snprintf(name, sizeof name, "cuda%s", rest);
+    } else {
+        snprintf(name, sizeof name, "%s", device);
+    }
+    gs_write_string(writer, "device", name);
+}
+
+/* The digest of a description: all limits, lists and mechanisms, but not which GPU it was measured on. */
+static void write_description(gs_writer *writer, const gs_gpu *gpu) {
+    unsigned char digest[32];
+    char hex[65];
+    gs_text text = {0};
+    gs_digest hash;
+    gs_gpu any = *gpu;
+    any.uuid = NULL;
+    gs_gpu_text(&any, &text);
+    gs_digest_begin(&hash);
+    gs_digest_add(&hash, text.data ? text.data : "", text.count);
+    gs_digest_end(&hash, digest);
+    gs_digest_hex(digest, hex);
+    gs_text_free(&text);
+    gs_write_string(writer, "gpu", gpu->name);
+    gs_write_string(writer, "description", hex);
+}
+
+void gs_campaign_line(const gs_campaign_options *options, const gs_device *device, const char *device_name,
+                      gs_text *line) {
+    gs_writer writer = gs_writer_to(line);
+    gs_write_document(&writer, GS_CAMPAIGN_SCHEMA);
+    gs_write_string(&writer, "version", GS_VERSION);
+    gs_write_string(&writer, "command", "fuzz");
+    gs_write_uint(&writer, "seed", options->seed);
+    gs_write_array(&writer, "classes");
+    for (size_t i = 0; options->classes[i]; i++)
+        gs_write_string(&writer, NULL, options->classes[i]);
+    gs_write_end(&writer);
+    gs_write_int(&writer, "patient_every", options->patient_every);
+    write_device(&writer, device_name);
+    write_description(&writer, device->gpu);
+    gs_write_int(&writer, "count", options->count);
+    gs_write_array(&writer, "shard");
+    gs_write_int(&writer, NULL, gs_max(options->shard.number, 1));
+    gs_write_int(&writer, NULL, gs_max(options->shard.of, 1));
+    gs_write_end(&writer);
+    gs_write_array(&writer, "gpus");
+    if (device->uuid[0]) {
+        gs_write_object(&writer, NULL);
+        gs_write_string(&writer, "uuid", device->uuid);
+        gs_write_string(&writer, "driver", device->driver);
+        gs_write_end(&writer);
+    }
+    gs_write_end(&writer);
+    gs_write_finish(&writer);
+}
+
+bool gs_is_campaign_line(const char *line, size_t count) {
+    static const char begin[] = "{\"schema\":\"" GS_CAMPAIGN_SCHEMA "\"";
+    return count >= sizeof begin - 1 && memcmp(line, begin, sizeof begin - 1) == 0;
+}
+
+/* How much of a line is before a key of the top level. Strings cannot contain `,"key":`, because their quotes are
+   escaped. */
+static size_t length_before(const char *line, const char *key) {
+    char wanted[40];
+    snprintf(wanted, sizeof wanted, ",\"%s\":", key);
+    const char *found = strstr(line, wanted);
+    return found ? (size_t)(found - line) : strlen(line);
+}
+
+bool gs_campaign_line_same(const char *one, const char *two, const char *until) {
+    size_t length = length_before(one, until);
+    return length == length_before(two, until) && memcmp(one, two, length) == 0;
+}

@@ -1,0 +1,153 @@
+/*
+ * show.c: gs_show and gs_together of the library: the answers of `gridsmith predict` and `gridsmith check` as text in
+ * memory, for programs that do not start ours.
+ */
+#include "view.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What shows one run. */
+struct show {
+    const char *name;
+    gs_code (*put)(const struct show *show, gs_text *text, const gs_gpu *gpu, const gs_run *run, gs_error *error);
+    const gs_format *format;
+};
+
+static gs_code put_prediction(const struct show *show, gs_text *text, const gs_gpu *gpu, const gs_run *run,
+                              gs_error *error) {
+    gs_predict_options options = {.explain = true};
+    gs_played played = {0};
+    gs_view view = {.number = 1, .explain = true};
+    gs_run *prediction = show->format->wants_played ? gs_predict_played(gpu, run, &options, &played, error)
+                                                    : gs_predict(gpu, run, &options, error);
+    if (!prediction)
+        return error->code;
+    if (show->format->wants_played) {
+        view.measured = run;
+        view.played = &played;
+    }
+    if (show->format->begin)
+        show->format->begin(&view);
+    gs_code code = show->format->run(&view, gpu, prediction, error);
+    if (code == GS_OK && show->format->end)
+        show->format->end(&view);
+    gs_run_free(prediction);
+    gs_played_clear(&played);
+    *text = view.text;
+    return code;
+}
+
+/* How long blocks run is known on the GPU that the run names, if it is another one. */
+static gs_code play(const gs_gpu *gpu, const gs_run *run, gs_timeline *timeline, gs_error *error) {
+    gs_gpu *recorded_on = run->gpu && strcmp(run->gpu, gpu->name) != 0 ? gs_gpu_open(run->gpu, NULL) : NULL;
+    gs_code code = gs_timeline_play(gpu, recorded_on ? recorded_on : gpu, run, NULL, timeline, error);
+    gs_gpu_free(recorded_on);
+    return code;
+}
+
+static gs_code put_timeline(const struct show *show, gs_text *text, const gs_gpu *gpu, const gs_run *run,
+                            gs_error *error) {
+    gs_timeline timeline;
+    (void)show;
+    gs_code code = play(gpu, run, &timeline, error);
+    if (code != GS_OK)
+        return code;
+    gs_put_timeline_json(text, gpu, run, &timeline);
+    gs_timeline_clear(&timeline);
+    return GS_OK;
+}
+
+static gs_code put_comparison(const struct show *show, gs_text *text, const gs_gpu *gpu, const gs_run *run,
+                              gs_error *error) {
+    gs_timeline timeline, followed = {0};
+    gs_wait_sums sums = {0};
+    gs_program_compared compared = {0};
+    (void)show;
+    gs_code code = play(gpu, run, &timeline, error);
+    if (code != GS_OK)
+        return code;
+    code = gs_timeline_follow(gpu, run, &timeline, &followed, error);
+    if (code == GS_OK)
+        code = gs_wait_sums_of(run, &timeline, &sums, error);
+    if (code == GS_OK)
+        code = gs_program_compare(run, &timeline, &followed, &compared, error);
+    if (code == GS_OK && !compared.launches)
+        code = gs_fail(error, GS_E_USAGE, "nothing was measured: no launch has both start_us and end_us");
+    gs_comparison comparison = {gpu, run, &timeline, &followed, &sums, &compared, 0};
+    if (code == GS_OK)
+        code = gs_put_comparison_json(text, &comparison, error);
+    gs_timeline_clear(&followed);
+    gs_wait_sums_clear(&sums);
+    gs_program_compared_clear(&compared);
+    gs_timeline_clear(&followed);
+    gs_timeline_clear(&timeline);
+    return code;
+}
+
+static const struct show shows[] = {
+    {"table", put_prediction, &gs_format_table}, {"json", put_prediction, &gs_format_json},
+    {"csv", put_prediction, &gs_format_csv},     {"svg", put_prediction, &gs_format_svg},
+    {"trace", put_prediction, &gs_format_trace}, {"timeline", put_timeline, NULL},
+    {"comparison", put_comparison, NULL},        {"html", put_prediction, &gs_format_html},
+};
+
+static gs_code fail_format(const char *format, gs_error *error) {
+    gs_similar similar = {.word = format};
+    for (size_t i = 0; i < GS_COUNT(shows); i++)
+        gs_similar_try(&similar, shows[i].name);
+    return gs_fail(error, GS_E_USAGE, "there is no format \"%.40s\"%s", format, gs_similar_words(&similar));
+}
+
+/* The text, for the caller to free. NULL: it could not be made. */
+static char *give(gs_text *text, gs_code code, size_t *bytes, gs_error *error) {
+    if (code == GS_OK && (text->failed || !text->data))
+        code = gs_fail_memory(error);
+    if (code != GS_OK) {
+        gs_text_free(text);
+        return NULL;
+    }
+    if (bytes)
+        *bytes = text->count;
+    return text->data;
+}
+
+char *gs_show(const gs_gpu *gpu, const gs_run *run, const char *format, size_t *bytes, gs_error *error) {
+    gs_error ignored;
+    gs_text text = {0};
+    error = error ? error : &ignored;
+    error->code = GS_OK;
+    for (size_t i = 0; i < GS_COUNT(shows); i++)
+        if (strcmp(shows[i].name, format) == 0)
+            return give(&text, shows[i].put(&shows[i], &text, gpu, run, error), bytes, error);
+    fail_format(format, error);
+    return NULL;
+}
+
+gs_answer gs_together(const gs_gpu *gpu, const gs_run *run, const gs_together_options *options, char **json,
+                      gs_error *error) {
+    static const gs_together_options none;
+    gs_check_answer answer;
+    gs_error ignored;
+    gs_text text = {0};
+    options = options ? options : &none;
+    gs_fix_options fix = {.kinds = json && !options->no_fixes ? (1u << GS_FIX_KINDS) - 1 : 0,
+                          .every_order = options->every_order,
+                          .budget = options->budget ? options->budget : 100000};
+    error = error ? error : &ignored;
+    if (json)
+        *json = NULL;
+    gs_code code = gs_check_all(gpu, run, &fix, &answer, error);
+    if (code == GS_OK && json) {
+        gs_put_check_json(&answer, &text);
+        *json = give(&text, GS_OK, NULL, error);
+        code = *json ? GS_OK : error->code;
+    }
+    gs_answer said = answer.every_order ? answer.check.in_any_order : answer.check.in_this_order;
+    gs_check_answer_clear(&answer);
+    return code == GS_OK ? said : GS_ANSWER_ERROR;
+}
+
+void gs_string_free(char *string) {
+    free(string);
+}
