@@ -418,7 +418,10 @@ mistake "not a size" '--shared takes a size, such as 4096 or 200K, from 0 to 214
 check "a size" 0 "$program" occupancy --gpu h200 --threads 64 --registers 32 --shared 100K
 says "102400 bytes of shared memory"
 mistake "two formats" "exclude each other" "$program" predict --json --csv scenarios/case-3.json
-mistake "explain in JSON" "goes with the table" "$program" predict --json --explain scenarios/case-3.json
+mistake "explain in CSV" "goes with the table" "$program" predict --csv --explain scenarios/case-3.json
+check "explain in JSON" 0 "$program" predict --json --explain scenarios/case-2.1.json
+says '"why":["82 of 82 blocks of k5 wait: partition 0 of every SM has no room for another 255-register warp'
+check "read it again" 0 sh -c "'$program' predict --json --explain scenarios/case-2.1.json | '$program' predict --json -"
 mistake "missing value" "--gpu needs a value" "$program" predict --gpu
 mistake "unknown GPU" 'no GPU is called "gtx480"' "$program" predict --gpu gtx480 scenarios/case-3.json
 mistake "unknown policy" 'unknown policy "best"' "$program" predict --policy best scenarios/case-3.json

@@ -264,8 +264,8 @@ static int run(const gs_command *command, void *given, const gs_words *files) {
     bool may_compare = format == &gs_format_table || format == &gs_format_json || format == &gs_format_html;
     if (options->compare && (options->placed || options->explain || options->follow || !may_compare))
         return gs_usage(command, "--compare goes with the table, with --json and with --html");
-    if (options->explain && format != &gs_format_table)
-        return gs_usage(command, "--explain goes with the table");
+    if (options->explain && format != &gs_format_table && format != &gs_format_json)
+        return gs_usage(command, "--explain goes with the table and with --json");
     return predict_file(options, format, files->data[0], &error) == GS_OK ? 0 : gs_report(&error);
 }
 

@@ -42,13 +42,14 @@ static const gs_field exit_fields[] = {
     {"op", GS_FIELD_OTHER, true, 0, 0, 0},
     {"kernel", GS_FIELD_OTHER, false, 0, 0, 0},
     {"id", GS_FIELD_OTHER, false, 0, 0, 0},
+    {"why", GS_FIELD_OTHER, false, 0, 0, 0},
 };
 
 static const gs_field observe_fields[] = {
     {"op", GS_FIELD_OTHER, true, 0, 0, 0},          {"kernel", GS_FIELD_OTHER, false, 0, 0, 0},
     {"id", GS_FIELD_OTHER, false, 0, 0, 0},         {"placed", GS_FIELD_OTHER, false, 0, 0, 0},
     {"warp_slots", GS_FIELD_OTHER, false, 0, 0, 0}, {"start_ns", GS_FIELD_OTHER, false, 0, 0, 0},
-    {"end_ns", GS_FIELD_OTHER, false, 0, 0, 0},
+    {"end_ns", GS_FIELD_OTHER, false, 0, 0, 0},     {"why", GS_FIELD_OTHER, false, 0, 0, 0},
 };
 
 static const gs_field end_fields[] = {

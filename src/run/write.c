@@ -183,6 +183,21 @@ static void write_seen(gs_writer *writer, const gs_seen *seen, int64_t blocks) {
 
 /* ---- events ---- */
 
+/* A list of sentences. */
+static void write_why(gs_writer *writer, const char *why) {
+    gs_write_array(writer, "why");
+    while (*why) {
+        size_t length = strcspn(why, "\n");
+        gs_text sentence = {0};
+        gs_text_put(&sentence, why, length);
+        gs_write_string(writer, NULL, sentence.data);
+        writer->text->failed |= sentence.failed;
+        gs_text_free(&sentence);
+        why += length + (why[length] == '\n');
+    }
+    gs_write_end(writer);
+}
+
 /* Launches are named by their id; those without one by their kernel. */
 static void write_event(gs_writer *writer, const gs_run *run, const gs_event *event) {
     const gs_launch *launch = &run->launches.data[event->launch];
@@ -194,6 +209,8 @@ static void write_event(gs_writer *writer, const gs_run *run, const gs_event *ev
     else if (!launch->issue.id)
         gs_write_string(writer, "kernel", launch->kernel);
     write_seen(writer, event->seen, launch->blocks);
+    if (event->why)
+        write_why(writer, event->why);
     gs_write_end(writer);
 }
 

@@ -140,6 +140,20 @@ static gs_code show(const struct recorder *recorder, size_t launch, gs_event *ev
     return GS_OK;
 }
 
+/* What a block needs, and what is free. */
+static void add_numbers(const struct recorder *recorder, size_t launch, gs_text *text) {
+    size_t other;
+    gs_text numbers = {0};
+    if (gs_engine_hold(recorder->engine, launch, &other) != GS_HOLD_ROOM ||
+        recorder->run->launches.data[launch].cluster > 1)
+        return;
+    gs_why_numbers(gs_engine_dispatcher(recorder->engine), gs_engine_kernel(recorder->engine, launch), &numbers);
+    if (numbers.count)
+        gs_text_add(text, " (%s)", numbers.data);
+    text->failed |= numbers.failed;
+    gs_text_free(&numbers);
+}
+
 /* Adds why a launch waits to an event; `prefix` may be NULL. */
 static gs_code explain(struct recorder *recorder, gs_event *event, size_t launch, const char *prefix, gs_error *error) {
     gs_text text = {0};
@@ -148,6 +162,7 @@ static gs_code explain(struct recorder *recorder, gs_event *event, size_t launch
     if (prefix)
         gs_text_add(&text, "%s", prefix);
     gs_why(recorder->engine, recorder->run, launch, &text);
+    add_numbers(recorder, launch, &text);
     free(event->why);
     event->why = text.data;
     return text.failed ? gs_fail_memory(error) : GS_OK;
