@@ -131,6 +131,23 @@ check "another GPU" 0 "$program" predict --gpu h200 scenarios/case-1.1.json
 says "h200, 132 SMs"
 check "a description" 0 "$program" predict --gpu gpus/a100.json scenarios/case-1.1.json
 says "a100, 108 SMs"
+says "a100: limits from the specification, mechanisms assumed"
+check "a GPU in other letters" 0 "$program" predict --gpu "RTX 4090" --json scenarios/case-1.1.json
+says '"gpu":"rtx4090","assumed":"limits from the specification, mechanisms assumed"'
+check "a prediction that is read again" 0 sh -c "'$program' predict --gpu a10 --json scenarios/case-1.1.json | '$program' predict -"
+says "a10: limits from the specification, mechanisms assumed"
+check "a GPU like another" 0 "$program" predict --like h200 --sms 114 scenarios/h200-case-1.1.json
+says "like-h200: limits and mechanisms of h200, assumed for a GPU with 114 SMs"
+check "a description like another" 0 "$program" gpus --like h200 --sms 114 --json
+says '"name":"like-h200"'
+mistake "like two GPUs" "--gpu and --like exclude each other" "$program" predict --like h200 --gpu h200 scenarios/case-1.1.json
+mistake "SMs of nothing" "--like goes without names, and --sms with --like" "$program" gpus --sms 3
+check "a check with assumptions" 0 "$program" check --gpu b200 a=148x1024,r32 --json
+says '"sms":148,"assumed":"limits from the specification, mechanisms assumed","works":true'
+check "a check of a GPU like another" 0 "$program" check --like h200 --sms 78 a=77x1024,r64
+says "like-h200: limits and mechanisms of h200, assumed for a GPU with 78 SMs"
+check "a bound with assumptions" 0 "$program" bound --gpu l4 --run scenarios/case-1.1.json --json
+says '"assumed":"limits from the specification, mechanisms assumed"'
 check "a policy" 0 "$program" predict --policy round-robin scenarios/case-1.1.json
 says "0-40"
 check "a policy of two names" 0 "$program" predict --policy leftover/most-room scenarios/case-1.1.json

@@ -148,7 +148,7 @@ static gs_code put_timeline(const struct options *options, gs_view *view, const 
 static gs_code predict_program(const struct options *options, gs_view *view, const gs_gpu *gpu, const gs_run *run,
                                gs_error *error) {
     gs_timeline timeline;
-    gs_gpu *recorded_on = run->gpu && strcmp(run->gpu, gpu->name) != 0 ? gs_gpu_open(run->gpu, NULL) : NULL;
+    gs_gpu *recorded_on = gs_gpu_recorded_on(gpu, run);
     gs_code code = gs_timeline_play(gpu, recorded_on ? recorded_on : gpu, run, NULL, &timeline, error);
     gs_gpu_free(recorded_on);
     if (code != GS_OK)

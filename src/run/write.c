@@ -279,6 +279,17 @@ static void write_origin(gs_writer *writer, const gs_origin *origin) {
         write_words(writer, "lacks", origin->lacks);
 }
 
+static void write_green_contexts(gs_writer *writer, const gs_green_contexts *contexts) {
+    gs_write_array(writer, "green_contexts");
+    for (int32_t i = 0, at = 0; i < contexts->count; i++) {
+        gs_write_array(writer, NULL);
+        for (; at < contexts->ends[i]; at++)
+            gs_write_int(writer, NULL, contexts->sms[at]);
+        gs_write_end(writer);
+    }
+    gs_write_end(writer);
+}
+
 /* Begins the object of a run, up to its events. */
 static void write_head(gs_writer *writer, const char *key, const gs_run *run) {
     gs_write_object(writer, key);
@@ -287,9 +298,13 @@ static void write_head(gs_writer *writer, const char *key, const gs_run *run) {
         gs_write_int(writer, "id", run->id);
     if (run->gpu)
         gs_write_string(writer, "gpu", run->gpu);
+    if (run->assumed)
+        gs_write_string(writer, "assumed", run->assumed);
     if (run->class_name)
         gs_write_string(writer, "class", run->class_name);
     write_origin(writer, &run->origin);
+    if (run->green_contexts.count)
+        write_green_contexts(writer, &run->green_contexts);
 }
 
 void gs_write_run(gs_writer *writer, const char *key, const gs_run *run) {

@@ -291,7 +291,7 @@ static gs_code take_durations(struct recorder *recorder, const gs_gpu *gpu, gs_p
     *pace = (gs_pace){0};
     if (is_followed || !gs_run_is_program(run))
         return GS_OK;
-    gs_gpu *recorded_on = run->gpu && strcmp(run->gpu, gpu->name) != 0 ? gs_gpu_open(run->gpu, NULL) : NULL;
+    gs_gpu *recorded_on = gs_gpu_recorded_on(gpu, run);
     recorder->durations = gs_program_durations(recorded_on ? recorded_on : gpu, run, error);
     gs_gpu_free(recorded_on);
     recorder->timed = true;
@@ -332,6 +332,7 @@ static gs_code recorder_init(struct recorder *recorder, const gs_gpu *gpu, gs_er
     if (!recorder->engine)
         return GS_E_MEMORY;
     recorder->out->gpu = strdup(gpu->name);
+    recorder->out->assumed = gpu->assumed ? strdup(gpu->assumed) : NULL;
     for (size_t i = 0; i < run->launches.count; i++)
         recorder->total += run->launches.data[i].blocks;
     for (size_t i = 0; i < run->launches.count; i++)
