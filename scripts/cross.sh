@@ -25,12 +25,13 @@ tests="test_host test_traps test_reshape test_worker test_ptx_forms test_ptx_ins
 cmake --build build/x86_64 --target gridsmith share bench_worker launches fairness churn $tests
 
 rm -rf out/x86_64
-mkdir -p out/x86_64/lib out/x86_64/gate
+mkdir -p out/x86_64/lib out/x86_64/gate out/x86_64/front
 cp build/x86_64/gate/libcuda.so.1 out/x86_64/gate/
 for program in gridsmith bench/share bench/bench_worker bench/launches bench/fairness bench/churn; do
     cp "build/x86_64/$program" out/x86_64/
 done
 cp build/x86_64/libgridsmith-trace.so out/x86_64/
+cp build/x86_64/front/libcuda.so.1 out/x86_64/front/
 for test in $tests; do
     cp "build/x86_64/tests/$test" out/x86_64/
 done

@@ -131,6 +131,23 @@ check "another GPU" 0 "$program" predict --gpu h200 scenarios/case-1.1.json
 says "h200, 132 SMs"
 check "a description" 0 "$program" predict --gpu gpus/a100.json scenarios/case-1.1.json
 says "a100, 108 SMs"
+says "a100: limits from the specification, mechanisms assumed"
+check "a GPU in other letters" 0 "$program" predict --gpu "RTX 4090" --json scenarios/case-1.1.json
+says '"gpu":"rtx4090","assumed":"limits from the specification, mechanisms assumed"'
+check "a prediction that is read again" 0 sh -c "'$program' predict --gpu a10 --json scenarios/case-1.1.json | '$program' predict -"
+says "a10: limits from the specification, mechanisms assumed"
+check "a GPU like another" 0 "$program" predict --like h200 --sms 114 scenarios/h200-case-1.1.json
+says "like-h200: limits and mechanisms of h200, assumed for a GPU with 114 SMs"
+check "a description like another" 0 "$program" gpus --like h200 --sms 114 --json
+says '"name":"like-h200"'
+mistake "like two GPUs" "--gpu and --like exclude each other" "$program" predict --like h200 --gpu h200 scenarios/case-1.1.json
+mistake "SMs of nothing" "--like goes without names, and --sms with --like" "$program" gpus --sms 3
+check "a check with assumptions" 0 "$program" check --gpu b200 a=148x1024,r32 --json
+says '"sms":148,"assumed":"limits from the specification, mechanisms assumed","works":true'
+check "a check of a GPU like another" 0 "$program" check --like h200 --sms 78 a=77x1024,r64
+says "like-h200: limits and mechanisms of h200, assumed for a GPU with 78 SMs"
+check "a bound with assumptions" 0 "$program" bound --gpu l4 --run scenarios/case-1.1.json --json
+says '"assumed":"limits from the specification, mechanisms assumed"'
 check "a policy" 0 "$program" predict --policy round-robin scenarios/case-1.1.json
 says "0-40"
 check "a policy of two names" 0 "$program" predict --policy leftover/most-room scenarios/case-1.1.json
@@ -401,7 +418,10 @@ mistake "not a size" '--shared takes a size, such as 4096 or 200K, from 0 to 214
 check "a size" 0 "$program" occupancy --gpu h200 --threads 64 --registers 32 --shared 100K
 says "102400 bytes of shared memory"
 mistake "two formats" "exclude each other" "$program" predict --json --csv scenarios/case-3.json
-mistake "explain in JSON" "goes with the table" "$program" predict --json --explain scenarios/case-3.json
+mistake "explain in CSV" "goes with the table" "$program" predict --csv --explain scenarios/case-3.json
+check "explain in JSON" 0 "$program" predict --json --explain scenarios/case-2.1.json
+says '"why":["82 of 82 blocks of k5 wait: partition 0 of every SM has no room for another 255-register warp'
+check "read it again" 0 sh -c "'$program' predict --json --explain scenarios/case-2.1.json | '$program' predict --json -"
 mistake "missing value" "--gpu needs a value" "$program" predict --gpu
 mistake "unknown GPU" 'no GPU is called "gtx480"' "$program" predict --gpu gtx480 scenarios/case-3.json
 mistake "unknown policy" 'unknown policy "best"' "$program" predict --policy best scenarios/case-3.json

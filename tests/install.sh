@@ -54,6 +54,13 @@ fi
 "$work/usr/bin/gridsmith" trace -o "$work/trace.jsonl" -- \
     sh -c 'cmp "$CUDA_INJECTION64_PATH" "$0"' "$recorder" 2>/dev/null
 
+# So does the library in front of the driver, which shows what the driver shows.
+front=$(dirname "$libdir")/gridsmith/front/libcuda.so.1
+if readelf -d "$front" | grep NEEDED | grep -vE 'libc\.|libdl\.|libpthread\.|ld-linux'; then
+    echo "the library in front of the driver needs more than the C library" && exit 1
+fi
+nm -D --defined-only "$front" | grep -q ' cuLaunchKernel$' || { echo "$front does not show the driver's functions" && exit 1; }
+
 # The client library needs the C library alone, shows its calls alone, and its example runs through a daemon.
 nm -D --defined-only "$(dirname "$libdir")/libgridsmith-client.so" | awk '{print $3}' | grep '^gs_' | sort >"$work/shown"
 grep -o '\bgs_client_[a-z_]*(' "$source_dir/include/gridsmith/client.h" | tr -d '(' | sort -u >"$work/declared"

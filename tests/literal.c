@@ -38,10 +38,13 @@ struct tb {
 };
 
 /* A launch, or a copy, which has a number after those of the launches. */
+enum { CHAIN = 8 }; /* kernels of a stream that can run at a time */
+
 struct operation {
     bool is_issued, is_due, is_ready, is_copying, has_started, is_over;
     int order;                           /* in which it was issued */
     int turn;                            /* in which it became ready */
+    size_t ready_at;                     /* the event of the run at which it did */
     int64_t arrived, due, started, over; /* started: all its blocks */
     literal_times *times;
 };
@@ -66,7 +69,8 @@ struct play {
     struct operation *operations;
     size_t copies_issued;
     int issued, turn;
-    bool first_only; /* a waiting kernel leaves only the SMs of the first groups open */
+    bool *closed;   /* by SM: a kernel that waits could use it */
+    size_t serving; /* the launch */
     long owners;
 };
 
@@ -238,11 +242,14 @@ static int cur_thread_blocks(const struct play *play, const struct tb *tb, int i
 }
 
 static bool is_open(const struct play *play, int sm) {
-    const gs_grants *grants = &play->gpu->grants;
-    for (int i = 0; grants->first && i < grants->groups.ends[grants->first - 1]; i++)
-        if (grants->groups.sms[i] == sm)
+    return !play->closed[sm] && gs_run_may_use(play->run, play->serving, sm);
+}
+
+static bool is_in_first_group(const gs_gpu *gpu, int sm) {
+    for (int i = 0; gpu->grants.first && i < gpu->grants.groups.ends[gpu->grants.first - 1]; i++)
+        if (gpu->grants.groups.sms[i] == sm)
             return true;
-    return !play->first_only;
+    return false;
 }
 
 /* Lines 1 to 37; `room` becomes that of the SM. */
@@ -366,6 +373,11 @@ static void set_number(struct play *play, struct block *block, int64_t number) {
         block->end_ns = play->now + gs_block_duration(launch, number);
 }
 
+static bool is_cooperative(const struct play *play, size_t launch) {
+    const gs_launch_facts *facts = play->run->launches.data[launch].issue.facts;
+    return facts && facts->is_cooperative;
+}
+
 /* Gives the fresh blocks their numbers: as placed, or by grant. */
 static void number_fresh(struct play *play) {
     if (!play->fresh)
@@ -383,6 +395,8 @@ static void number_fresh(struct play *play) {
     int size = count ? play->run->launches.data[launch].cluster : 1;
     if (size > 1) {
         literal_cluster_order(play->gpu, sms, count, size, &play->turns, order);
+    } else if (count && play->gpu->mechanisms.numbering == GS_NUMBERED_BY_GRANT && is_cooperative(play, launch)) {
+        literal_number_whole(play->gpu, sms, count, &play->turns, order);
     } else if (count && play->gpu->mechanisms.numbering == GS_NUMBERED_BY_GRANT) {
         const struct tb *tb = &play->tbs[launch];
         int room, next = choose(play, tb, &room);
@@ -485,10 +499,22 @@ static bool is_early(const struct play *play, size_t operation, size_t before) {
     const gs_issue *issue = issue_of(play, operation);
     for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++) {
         const gs_edge *edge = &play->run->edges.data[i];
-        if (edge->when == GS_AT_START && edge_to(play, edge) == before && is_last_before(play, before, operation))
+        if (edge->when == GS_AT_START && !edge->is_copy && edge_to(play, edge) == before &&
+            is_last_before(play, before, operation))
             return true;
     }
     return false;
+}
+
+/* How many operations are before it in its stream, from the first that is not over. */
+static int place_in_chain(const struct play *play, size_t operation) {
+    int first = INT32_MAX, place = 0;
+    for (size_t i = 0; i < operation_count(play); i++)
+        if (is_before(play, i, operation) && !play->operations[i].is_over && play->operations[i].order < first)
+            first = play->operations[i].order;
+    for (size_t i = 0; i < operation_count(play); i++)
+        place += is_before(play, i, operation) && play->operations[i].order >= first;
+    return place;
 }
 
 /* Sets `*time` to when the obstacle was gone, if that is later, and whether it is a copy. False: it is still there. */
@@ -508,8 +534,13 @@ static int64_t due_time(const struct play *play, size_t operation) {
     const gs_issue *issue = issue_of(play, operation);
     int64_t gone = INT64_MIN, arrived = play->operations[operation].arrived;
     bool is_after_copy = false;
+    bool replaces_order = false; /* an early start replaces the order of the stream */
     for (size_t i = 0; i < operation_count(play); i++)
-        if (is_before(play, i, operation) && !is_gone(play, i, !is_early(play, operation, i), &gone, &is_after_copy))
+        replaces_order = replaces_order || (is_before(play, i, operation) && is_early(play, operation, i));
+    if (replaces_order && place_in_chain(play, operation) >= CHAIN)
+        return INT64_MAX;
+    for (size_t i = 0; i < operation_count(play) && !replaces_order; i++)
+        if (is_before(play, i, operation) && !is_gone(play, i, true, &gone, &is_after_copy))
             return INT64_MAX;
     for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++) {
         const gs_edge *edge = &play->run->edges.data[i];
@@ -551,6 +582,7 @@ static void start_copies(struct play *play) {
 static void make_ready(struct play *play, size_t operation) {
     play->operations[operation].is_ready = true;
     play->operations[operation].turn = play->turn++;
+    play->operations[operation].ready_at = play->event;
     play->operations[operation].times->ready_ns = play->now;
     start_copies(play);
 }
@@ -597,8 +629,6 @@ static void end(struct play *play, size_t number) {
     move_origin(sm);
     struct tb *tb = &play->tbs[block->launch];
     tb->ended++;
-    if (tb->ended == play->run->launches.data[block->launch].blocks)
-        operation_over(play, block->launch);
     int group = group_of(play, block->sm);
     free(block);
     play->blocks[number] = play->blocks[--play->block_count];
@@ -612,13 +642,17 @@ static bool waits(const struct play *play, size_t launch) {
     return play->operations[launch].is_ready && !tb->gone && tb->started < play->run->launches.data[launch].blocks;
 }
 
-/* Whether one launch is before another in the queue: by priority, then by when they became ready. */
+/* Whether one launch is before another in the queue: by priority, then by when they became ready: by time, then by
+   launches and exits of the run, then by number. */
 static bool goes_before(const struct play *play, size_t one, size_t other) {
     int here = abs(play->run->launches.data[one].priority), there = abs(play->run->launches.data[other].priority);
     int64_t first = play->operations[one].times->ready_ns, second = play->operations[other].times->ready_ns;
     if (here != there)
         return here > there;
-    return first != second ? first < second : one < other;
+    if (first != second)
+        return first < second;
+    size_t here_at = play->operations[one].ready_at, there_at = play->operations[other].ready_at;
+    return here_at != there_at ? here_at < there_at : one < other;
 }
 
 /* The waiting launch that comes after `last` in the queue (SIZE_MAX: the first), or SIZE_MAX. */
@@ -631,8 +665,21 @@ static size_t next_waiting(const struct play *play, size_t last) {
     return best;
 }
 
+/* Whether a cooperative launch must wait, because not all its blocks fit now. */
+static bool is_too_large_now(const struct play *play, size_t launch) {
+    const gs_launch *which = &play->run->launches.data[launch];
+    int64_t fit = 0;
+    if (!is_cooperative(play, launch) || play->tbs[launch].started)
+        return false;
+    for (int i = 0; i < play->gpu->sms; i++)
+        fit += is_open(play, i) ? cur_thread_blocks(play, &play->tbs[launch], i) : 0;
+    return fit < which->blocks;
+}
+
 /* Starts the next block of a kernel, if it can start. */
 static bool start_next(struct play *play, size_t launch) {
+    if (is_too_large_now(play, launch))
+        return false;
     int room, smid = choose(play, &play->tbs[launch], &room);
     if (smid == GS_WAIT)
         return false;
@@ -686,22 +733,25 @@ static void note_started(struct play *play, size_t launch) {
     settle(play);
 }
 
-/* With overtaking, later kernels may start before one that waits. Without it, a waiting kernel with clusters of three
-   or more leaves some SMs to them, any other kernel none. */
+/* With overtaking, later kernels may start before one that waits. Without it, a waiting kernel closes the SMs that it
+   could use: with clusters of three or more not those of the first groups, in a green context those of the context. */
 static void serve(struct play *play) {
     size_t launch = next_waiting(play, SIZE_MAX);
-    play->first_only = false;
+    memset(play->closed, 0, (size_t)play->gpu->sms * sizeof *play->closed);
     while (launch != SIZE_MAX) {
         int size = play->run->launches.data[launch].cluster;
+        play->serving = launch;
         if (size > 1 ? start_clusters(play, launch) : start_next(play, launch)) {
             note_started(play, launch);
             launch = next_waiting(play, SIZE_MAX);
-            play->first_only = false;
+            memset(play->closed, 0, (size_t)play->gpu->sms * sizeof *play->closed);
         } else if (play->gpu->mechanisms.queue == GS_QUEUE_OVERTAKING) {
             launch = next_waiting(play, launch);
-        } else if (size > 2) {
+        } else if (size > 2 || play->run->green_contexts.count) {
+            for (int i = 0; i < play->gpu->sms; i++)
+                if (gs_run_may_use(play->run, launch, i) && !(size > 2 && is_in_first_group(play->gpu, i)))
+                    play->closed[i] = true;
             launch = next_waiting(play, launch);
-            play->first_only = true;
         } else {
             break;
         }
@@ -758,6 +808,16 @@ static int64_t next_time(const struct play *play) {
     return block < play->block_count && play->blocks[block]->end_ns < timer ? play->blocks[block]->end_ns : timer;
 }
 
+/* What waits for the end of a kernel comes after what waits for room. */
+static void end_timed(struct play *play, size_t number) {
+    size_t launch = play->blocks[number]->launch;
+    end(play, number);
+    if (play->tbs[launch].ended < play->run->launches.data[launch].blocks)
+        return;
+    serve(play);
+    operation_over(play, launch);
+}
+
 static bool pass_time(struct play *play) {
     size_t next = next_end(play);
     int64_t time = next_time(play);
@@ -765,7 +825,7 @@ static bool pass_time(struct play *play) {
         return false;
     play->now = time;
     if (next < play->block_count && play->blocks[next]->end_ns == time)
-        end(play, next);
+        end_timed(play, next);
     else if (play->operations[next_timer(play)].is_copying)
         operation_over(play, next_timer(play));
     else
@@ -783,8 +843,12 @@ static void leave(struct play *play, size_t launch) {
             end(play, i);
         else
             i++;
-    if (!play->tbs[launch].gone)
+    bool was_gone = play->tbs[launch].gone;
+    play->tbs[launch].gone = true;
+    if (!was_gone) {
+        serve(play);
         operation_over(play, launch);
+    }
     serve(play);
 }
 
@@ -804,6 +868,7 @@ static void set_up(struct play *play) {
     play->sms = allocate(sms, sizeof *play->sms);
     play->config_s = allocate(sms, sizeof *play->config_s);
     play->warm = allocate(sms, sizeof *play->warm);
+    play->closed = allocate(sms, sizeof *play->closed);
     play->order = allocate(sms, sizeof *play->order);
     gs_gpu_tie_order(gpu, play->order);
     for (size_t i = 0; i < sms; i++) {
@@ -829,6 +894,7 @@ static void clean_up(struct play *play) {
     free(play->sms);
     free(play->config_s);
     free(play->warm);
+    free(play->closed);
     free(play->order);
 }
 

@@ -35,6 +35,9 @@ typedef struct literal_turns {
 void literal_number(const gs_gpu *gpu, const int *sms, const int *rooms, int count, bool is_cut, literal_turns *turns,
                     int *order);
 
+/* The same for a cooperative launch, which is decided as a whole. */
+void literal_number_whole(const gs_gpu *gpu, const int *sms, int count, literal_turns *turns, int *order);
+
 /* An SM as the next cluster of a kernel sees it. An SM that is closed to the kernel has no room. */
 typedef struct literal_view {
     int room, cluster_blocks;

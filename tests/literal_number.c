@@ -81,3 +81,51 @@ void literal_number(const gs_gpu *gpu, const int *sms, const int *rooms, int cou
     }
     free(coming);
 }
+
+/* ---- cooperative launches ---- */
+
+static int take(int *coming, int *order, int numbered, int sm) {
+    if (coming[sm]) {
+        coming[sm]--;
+        order[numbered++] = sm;
+    }
+    return numbered;
+}
+
+/* The part of a first group that is granted next; advances both turns. -1: no block will come to them. */
+static int grant_part(const gs_gpu *gpu, const int *coming, literal_turns *turns) {
+    const gs_sm_groups *parts = &gpu->grants.cluster_first, *groups = &gpu->grants.groups;
+    for (int i = 0; i < parts->count; i++) {
+        int part = (turns->part + i) % parts->count, end = parts->ends[part];
+        for (int at = part ? parts->ends[part - 1] : 0; at < end; at++)
+            if (coming[parts->sms[at]]) {
+                turns->part = (part + 1) % parts->count;
+                for (int group = 0; group < gpu->grants.first; group++)
+                    if (end <= groups->ends[group] && (group == 0 || end > groups->ends[group - 1]))
+                        turns->first = (group + 1) % gpu->grants.first;
+                return part;
+            }
+    }
+    return -1;
+}
+
+void literal_number_whole(const gs_gpu *gpu, const int *sms, int count, literal_turns *turns, int *order) {
+    int *coming = calloc((size_t)gpu->sms, sizeof *coming), numbered = 0;
+    if (!coming)
+        abort();
+    for (int i = 0; i < count; i++)
+        coming[sms[i]]++;
+    if (count)
+        grant(gpu, coming, turns);
+    while (numbered < count) {
+        const gs_sm_groups *groups = &gpu->grants.cluster_first;
+        int group = grant_part(gpu, coming, turns);
+        if (group < 0) {
+            groups = &gpu->grants.groups;
+            group = grant(gpu, coming, turns);
+        }
+        for (int i = group ? groups->ends[group - 1] : 0; i < groups->ends[group]; i++)
+            numbered = take(coming, order, numbered, groups->sms[i]);
+    }
+    free(coming);
+}

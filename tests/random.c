@@ -184,6 +184,11 @@ static void add_launch(gs_random *random, const gs_gpu *gpu, gs_run *run, const 
         launch.duration_ns = 1000 * gs_random_from(random, 1, 6);
     if (launch.duration_ns && gs_random_chance(random, 50))
         launch.spread_ns = 1000 * gs_random_from(random, 1, 6);
+    gs_launch_facts facts = gs_launch_facts_none();
+    facts.is_cooperative = gs_random_chance(random, 8);
+    if (run->green_contexts.count && gs_random_chance(random, 60))
+        facts.green_context = gs_random_from(random, 0, run->green_contexts.count - 1);
+    launch.issue.facts = &facts;
     gs_error error;
     if (!launch.kernel || gs_run_add_launch(run, &launch, &error) != GS_OK)
         abort();
@@ -195,10 +200,26 @@ static void add_exit(gs_random *random, gs_run *run) {
         abort();
 }
 
+/* Two green contexts of random SMs, which may overlap. */
+static void add_green_contexts(gs_random *random, const gs_gpu *gpu, gs_green_contexts *contexts) {
+    enum { CONTEXTS = 2 };
+    int32_t at = 0;
+    contexts->sms = calloc(CONTEXTS * (size_t)gpu->sms, sizeof *contexts->sms);
+    contexts->ends = calloc(CONTEXTS, sizeof *contexts->ends);
+    if (!contexts->sms || !contexts->ends)
+        abort();
+    for (contexts->count = 0; contexts->count < CONTEXTS; contexts->ends[contexts->count++] = at)
+        for (int16_t sm = 0; sm < gpu->sms; sm++)
+            if (gs_random_chance(random, 50) || (sm == gpu->sms - 1 && at == 0))
+                contexts->sms[at++] = sm;
+}
+
 gs_run *random_run(gs_random *random, const gs_gpu *gpu) {
     gs_run *run = gs_run_new(NULL);
     if (!run)
         abort();
+    if (gs_random_chance(random, 10))
+        add_green_contexts(random, gpu, &run->green_contexts);
     bool timed = gs_random_chance(random, 35);
     int64_t events = gs_random_from(random, 2, 24), exits = gs_random_from(random, 0, 50);
     for (int64_t i = 0; i < events; i++) {

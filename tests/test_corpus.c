@@ -17,7 +17,8 @@ static const struct {
 } recordings[] = {{"corpus/h200-starter.jsonl.gz", 507},    {"corpus/h200.jsonl.gz", 2430},
                   {"corpus/h200-holes.jsonl.gz", 23},       {"corpus/h200-order.jsonl.gz", 1166},
                   {"corpus/h200-carveouts.jsonl.gz", 2106}, {"corpus/h200-clusters.jsonl.gz", 480},
-                  {"corpus/h200-fixes.jsonl.gz", 45}};
+                  {"corpus/h200-fixes.jsonl.gz", 45},       {"corpus/h200-modern.jsonl.gz", 190},
+                  {"corpus/h200-green.jsonl.gz", 150}};
 
 static gs_runs *open_recordings(const char *file) {
     gs_error error;
@@ -146,7 +147,7 @@ static void recordings_that_revealed_mechanisms_are_exact(void **state) {
         skip(); /* a sanitizer has checked the same code with the other recordings */
     gs_gpu *gpu = gs_gpu_open("h200", NULL);
     assert_non_null(gpu);
-    for (size_t i = 2; i < GS_COUNT(recordings); i++) {
+    for (size_t i = 2; i < 7; i++) {
         gs_score scores[GS_COUNT(classes)] = {0};
         int64_t runs_exact = 0;
         print_agreement(recordings[i].file, NULL, gpu, scores);
@@ -204,6 +205,45 @@ static void kernels_start_behind_waiting_clusters(void **state) {
     gs_gpu_free(gpu);
 }
 
+/* Runs and blocks of a class, and how many are exact. */
+static gs_score score_class(const char *file, const char *class_name) {
+    gs_gpu *gpu = gs_gpu_open("h200", NULL);
+    gs_runs *runs = open_recordings(file);
+    gs_score score = {0};
+    gs_error error;
+    gs_run *run;
+    while ((run = gs_runs_next(runs, &error))) {
+        gs_run *prediction = strcmp(run->class_name, class_name) == 0 ? gs_predict_recorded(gpu, run, &error) : NULL;
+        if (prediction)
+            assert_int_equal(gs_score_add(&score, run, prediction, &error), GS_OK);
+        gs_run_free(prediction);
+        gs_run_free(run);
+    }
+    gs_runs_close(runs);
+    gs_gpu_free(gpu);
+    return score;
+}
+
+/* In three runs with graphs something takes room on an SM for a moment, or nodes come in another order
+ * (docs/hopper.md). */
+static void what_people_launch_today_is_predicted(void **state) {
+    (void)state;
+    static const struct {
+        const char *file, *name;
+        int64_t runs, runs_exact;
+        bool all_blocks;
+    } rows[] = {{"corpus/h200-modern.jsonl.gz", "cooperative", 60, 60, true},
+                {"corpus/h200-modern.jsonl.gz", "programmatic", 70, 70, true},
+                {"corpus/h200-modern.jsonl.gz", "graph", 60, 57, false},
+                {"corpus/h200-green.jsonl.gz", "green", 150, 150, true}};
+    for (size_t i = 0; i < GS_COUNT(rows); i++) {
+        gs_score score = score_class(rows[i].file, rows[i].name);
+        assert_int_equal(score.runs, rows[i].runs);
+        assert_int_equal(score.runs_exact, rows[i].runs_exact);
+        assert_int_equal(score.blocks_exact == score.blocks, rows[i].all_blocks);
+    }
+}
+
 /* A prediction is exact if compared with itself, and not if compared with another one. */
 static void a_score_tells_right_from_wrong(void **state) {
     (void)state;
@@ -240,6 +280,7 @@ int main(void) {
         cmocka_unit_test(the_h200_is_predicted_as_well_as_before),
         cmocka_unit_test(recordings_that_revealed_mechanisms_are_exact),
         cmocka_unit_test(kernels_start_behind_waiting_clusters),
+        cmocka_unit_test(what_people_launch_today_is_predicted),
         cmocka_unit_test(a_score_tells_right_from_wrong),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

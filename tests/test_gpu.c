@@ -209,10 +209,96 @@ static void an_unknown_gpu_is_named_with_the_known_ones(void **state) {
     (void)state;
     gs_error error;
     assert_null(gs_gpu_open("gtx480", &error));
-    assert_string_equal(error.message, "no GPU is called \"gtx480\"; known: a100, h200, rtx2080ti, rtx3090, titan-xp, "
-                                       "v100; or give the path of a description");
+    assert_string_equal(error.message,
+                        "no GPU is called \"gtx480\"; known: a10, a100, b200, gh200, h100-pcie, h100-sxm, "
+                        "h20, h200, l4, l40s, orin, rtx2080ti, rtx3090, rtx4090, rtx5090, titan-xp, "
+                        "v100; or give the path of a description");
     assert_null(gs_gpu_open("no/such/file.json", &error));
     assert_int_equal(gs_code_exit(error.code), 2);
+}
+
+static void names_do_not_depend_on_case_and_separators(void **state) {
+    (void)state;
+    static const struct {
+        const char *given, *name;
+    } rows[] = {{"H200", "h200"},
+                {"RTX 4090", "rtx4090"},
+                {"TitanXP", "titan-xp"},
+                {"h100_sxm", "h100-sxm"},
+                {"H100 PCIe", "h100-pcie"},
+                {"rtx-4090 ", "rtx4090"},
+                {"h2000", NULL},
+                {"h20 0", "h200"},
+                {"", NULL},
+                {"h", NULL}};
+    for (size_t i = 0; i < GS_COUNT(rows); i++) {
+        const char *name = gs_gpu_builtin_name(rows[i].given);
+        if (!name != !rows[i].name || (name && strcmp(name, rows[i].name) != 0))
+            fail_msg("\"%s\" is %s", rows[i].given, name ? name : "unknown");
+    }
+    gs_gpu *gpu = gs_gpu_open("RTX 5090", NULL);
+    assert_string_equal(gpu->name, "rtx5090");
+    gs_gpu_free(gpu);
+}
+
+/* What the driver says, with the number of SMs. */
+static void a_gpu_is_known_by_the_name_that_the_driver_has(void **state) {
+    (void)state;
+    static const struct {
+        const char *driver_name;
+        int32_t sms;
+        const char *name;
+    } rows[] = {{"NVIDIA H100 80GB HBM3", 132, "h100-sxm"},
+                {"NVIDIA H100 PCIe", 114, "h100-pcie"},
+                {"NVIDIA GH200 480GB", 132, "gh200"},
+                {"NVIDIA A10", 72, "a10"},
+                {"NVIDIA A100-SXM4-80GB", 108, "a100"},
+                {"NVIDIA L40S", 142, "l40s"},
+                {"NVIDIA H20", 78, "h20"},
+                {"NVIDIA H200 NVL", 132, "h200"},
+                {"NVIDIA H100 80GB HBM3", 66, NULL},
+                {"Orin", 16, "orin"}};
+    for (size_t i = 0; i < GS_COUNT(rows); i++) {
+        char found[40] = "";
+        for (size_t j = 0; gs_gpu_builtin(j); j++) {
+            gs_gpu *gpu = gs_gpu_open(gs_gpu_builtin(j), NULL);
+            if (gs_gpu_is_called(gpu, rows[i].driver_name, rows[i].sms))
+                strcat(found, gpu->name);
+            gs_gpu_free(gpu);
+        }
+        assert_string_equal(found, rows[i].name ? rows[i].name : "");
+    }
+}
+
+static void only_measured_gpus_assume_nothing(void **state) {
+    (void)state;
+    for (size_t i = 0; gs_gpu_builtin(i); i++) {
+        gs_gpu *gpu = gs_gpu_open(gs_gpu_builtin(i), NULL);
+        bool is_measured = strcmp(gpu->name, "h200") == 0 || strcmp(gpu->name, "rtx3090") == 0;
+        gs_text line = {0};
+        gs_gpu_put_assumed(gpu, &line);
+        assert_int_equal(line.count == 0, is_measured);
+        if (!is_measured)
+            assert_non_null(strstr(line.data, ": limits from the specification, mechanisms assumed\n"));
+        gs_text_free(&line);
+        gs_gpu_free(gpu);
+    }
+}
+
+static void a_gpu_like_another_says_so(void **state) {
+    (void)state;
+    gs_error error;
+    gs_gpu *h200 = gs_gpu_open("h200", NULL), *part = gs_gpu_part(h200, 114, &error);
+    assert_int_equal(gs_gpu_assume_like(part, &error), GS_OK);
+    gs_gpu *copy = gs_gpu_copy(part, &error);
+    assert_string_equal(copy->name, "like-h200");
+    assert_string_equal(copy->assumed, "limits and mechanisms of h200, assumed for a GPU with 114 SMs");
+    assert_int_equal(copy->sms, 114);
+    assert_int_equal(copy->mechanisms.shared_allocation, GS_SPACE_RING);
+    assert_false(gs_gpu_has_clusters(copy));
+    gs_gpu_free(copy);
+    gs_gpu_free(part);
+    gs_gpu_free(h200);
 }
 
 /* Section II-C: 512 threads, 32 registers, 32 KB: three blocks, limited by warps and by shared memory. */
@@ -236,8 +322,7 @@ static void occupancy_is_that_of_section_ii_c(void **state) {
 static cudaOccDeviceProp properties_of(const gs_gpu *gpu) {
     const gs_limits *limits = &gpu->limits;
     cudaOccDeviceProp properties = {0};
-    properties.computeMajor = gpu->compute_capability[0] - '0';
-    properties.computeMinor = gpu->compute_capability[2] - '0';
+    assert_int_equal(sscanf(gpu->compute_capability, "%d.%d", &properties.computeMajor, &properties.computeMinor), 2);
     properties.maxThreadsPerBlock = limits->threads_per_block;
     properties.maxThreadsPerMultiprocessor = limits->threads_per_sm;
     properties.regsPerBlock = properties.regsPerMultiprocessor = limits->registers_per_sm;
@@ -354,6 +439,10 @@ int main(void) {
         cmocka_unit_test(the_sms_of_gpcs_and_a_uuid_are_written_back),
         cmocka_unit_test(limits_that_do_not_fit_together_are_refused),
         cmocka_unit_test(an_unknown_gpu_is_named_with_the_known_ones),
+        cmocka_unit_test(names_do_not_depend_on_case_and_separators),
+        cmocka_unit_test(a_gpu_is_known_by_the_name_that_the_driver_has),
+        cmocka_unit_test(only_measured_gpus_assume_nothing),
+        cmocka_unit_test(a_gpu_like_another_says_so),
         cmocka_unit_test(occupancy_is_that_of_section_ii_c),
         cmocka_unit_test(occupancy_is_that_of_the_cuda_toolkit),
         cmocka_unit_test(a_dispatcher_never_forgets_a_change),

@@ -490,6 +490,47 @@ static void kernels_of_compilers_are_listed(void **state) {
     gs_imported_free(&imported);
 }
 
+/* PyTorch 2.11 writes waits for events without saying where the events were recorded (corpus/waits.py). */
+static void waits_that_name_nothing_are_counted(void **state) {
+    (void)state;
+    gs_imported imported = {0};
+    gs_error error;
+    assert_int_equal(gs_import(test_path("corpus/pytorch-sync.json.gz"), &all, &imported, &error), GS_OK);
+    assert_int_equal(imported.count, 1);
+    assert_int_equal(imported.data[0]->launches.count, 15);
+    assert_int_equal(imported.data[0]->copies.count, 6);
+    assert_int_equal(imported.data[0]->edges.count, 0);
+    assert_non_null(strstr(imported.notes.data, "6 waits of streams do not say what they wait for"));
+    gs_imported_free(&imported);
+}
+
+/* The output of cuobjdump for tests/cases/compiled.cu. */
+static void real_output_of_cuobjdump_is_read(void **state) {
+    (void)state;
+    static const gs_kernel_entry wanted[] = {{(char *)"_Z4axpyIfEvPT_S1_", (char *)"sm_80", 12, 512, 0},
+                                             {(char *)"_Z5spillPfi", (char *)"sm_80", 19, 0, 400},
+                                             {(char *)"_Z4axpyIfEvPT_S1_", (char *)"sm_90", 12, 512, 0},
+                                             {(char *)"_Z5spillPfi", (char *)"sm_90", 21, 0, 400},
+                                             {(char *)"_Z4axpyIfEvPT_S1_", (char *)"", 12, 1536, 0},
+                                             {(char *)"_Z5spillPfi", (char *)"", 21, 0, 400}};
+    gs_imported imported = {0};
+    gs_error error;
+    assert_int_equal(gs_import(test_path("tests/cases/cuobjdump-library.txt"), &all, &imported, &error), GS_OK);
+    assert_int_equal(imported.notes.count, 0);
+    assert_int_equal(gs_import(test_path("tests/cases/cuobjdump-cubin.txt"), &all, &imported, &error), GS_OK);
+    assert_non_null(strstr(imported.notes.data, "the architecture of 1 kernels is not in the file"));
+    assert_int_equal(imported.kernels.count, GS_COUNT(wanted));
+    for (size_t i = 0; i < GS_COUNT(wanted); i++) {
+        const gs_kernel_entry *found = &imported.kernels.data[i];
+        assert_string_equal(found->name, wanted[i].name);
+        assert_string_equal(found->architecture, wanted[i].architecture);
+        assert_int_equal(found->registers, wanted[i].registers);
+        assert_int_equal(found->shared_bytes, wanted[i].shared_bytes);
+        assert_int_equal(found->local_bytes, wanted[i].local_bytes);
+    }
+    gs_imported_free(&imported);
+}
+
 /* ---- what the user supplies ---- */
 
 static void settings_supply_what_a_trace_lacks(void **state) {
@@ -583,6 +624,8 @@ int main(void) {
         cmocka_unit_test(databases_that_are_no_traces_are_refused),
         cmocka_unit_test(names_become_printable),
         cmocka_unit_test(kernels_of_compilers_are_listed),
+        cmocka_unit_test(real_output_of_cuobjdump_is_read),
+        cmocka_unit_test(waits_that_name_nothing_are_counted),
         cmocka_unit_test(settings_supply_what_a_trace_lacks),
         cmocka_unit_test(a_recording_supplies_what_a_trace_lacks),
     };

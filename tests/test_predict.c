@@ -140,11 +140,13 @@ static void waiting_is_explained_in_words(void **state) {
          "1 of 1 blocks of b wait: every SM has all 16 block slots taken"},
         {HEAD L("a", "2", "1024", "16", "0", "") "," L("b", "1", "1024", "16", "0", "") "]}",
          "1 of 1 blocks of b wait: partition 1 of every SM has too few free warp slots for the 8 warps of a block that "
-         "go there"},
+         "go there (a block needs 8 warp slots in partition 1 where at most 4 are free)"},
         {HEAD L("a", "2", "256", "255", "0", "") "," L("b", "1", "256", "255", "0", "") "]}",
-         "1 of 1 blocks of b wait: partition 1 of every SM has no room for another 255-register warp"},
+         "1 of 1 blocks of b wait: partition 1 of every SM has no room for another 255-register warp (a block needs "
+         "16,384 registers in partition 1 where at most 0 are free)"},
         {HEAD L("a", "2", "32", "32", "98304", "") "," L("b", "1", "32", "32", "65536", "") "]}",
-         "1 of 1 blocks of b wait: every SM has less shared memory free than the 65 KB of a block"},
+         "1 of 1 blocks of b wait: every SM has less shared memory free than the 65 KB of a block (a block needs "
+         "66,560 bytes of shared memory where at most 3,072 are free)"},
         {HEAD L("a", "1", "32", "32", "0", "") "," L("b", "1", "32", "32", "65536", "") "]}",
          "1 of 1 blocks of b wait: every SM is busy with a shared-memory configuration of 16 KB, the kernel needs 100 "
          "KB, and that changes only when the TPC is idle"},
@@ -153,7 +155,8 @@ static void waiting_is_explained_in_words(void **state) {
          "only when the GPU is idle"},
         {HEAD L("a", "1", "512", "64", "0", "") "," L("b", "2", "1024", "64", "0", "") "]}",
          "1 of 2 blocks of b wait: partition 1 of SM 0 has too few registers free for the 8 64-register warps of a "
-         "block that go there; partition 1 of SM 1 has no room for another 64-register warp"},
+         "block that go there; partition 1 of SM 1 has no room for another 64-register warp (a block needs 16,384 "
+         "registers in partition 1 where at most 8,192 are free)"},
     };
     for (size_t i = 0; i < GS_COUNT(rows); i++) {
         gs_run *prediction = predict(rows[i].text, true);

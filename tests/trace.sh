@@ -1,13 +1,15 @@
 #!/bin/sh
 # gridsmith trace, on a pretended driver and CUPTI (tests/fake/traced_driver.c): what is recorded, however the program ends.
 #
-#   sh tests/trace.sh PROGRAM APP FOLDER
+#   sh tests/trace.sh PROGRAM APP FOLDER [driver]
 #
-# APP is tests/fake/traced_app.c, FOLDER has the pretended libraries.
+# APP is tests/fake/traced_app.c, FOLDER has the pretended libraries. With `driver`, programs are recorded without CUPTI, by the
+# library in front of the driver.
 set -u
 program=$1
 app=$2
 folder=$3
+through=${4-cupti}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
@@ -22,7 +24,7 @@ complain() {
 trace() {
     wanted=$1 says=$2
     shift 2
-    GRIDSMITH_FAKE=${fake:-} LD_LIBRARY_PATH=${libraries-$folder} TMPDIR=$work "$program" trace "$@" >out 2>err </dev/null
+    GRIDSMITH_FAKE=${fake:-} LD_LIBRARY_PATH=${libraries-$folder} TMPDIR=$work "$program" trace ${way-$way_of_all} "$@" >out 2>err </dev/null
     found=$?
     [ "$found" = "$wanted" ] || complain "trace $*: exit status $found, not $wanted"
     [ -z "$says" ] || grep -qF -- "$says" err || complain "trace $*: does not say \"$says\""
@@ -30,6 +32,10 @@ trace() {
         complain "trace $*: left its temporary folder"
     fi
 }
+
+# In front of the driver nobody asks for CUPTI.
+way_of_all=
+[ "$through" = driver ] && way_of_all="--through driver"
 
 # launches FILE: how many kernels a file has.
 launches() {
@@ -53,23 +59,39 @@ id() {
 }
 
 # ---- what is recorded ----
-trace 0 "27 kernels (14 in graphs), 2 copies, 3 memsets on 7 streams" -o all.jsonl -- "$app" all
+trace 0 "29 kernels (14 in graphs), 2 copies, 3 memsets on 7 streams" -o all.jsonl -- "$app" all
 readable all.jsonl
 head -n 1 all.jsonl | grep -q '"schema":"gridsmith.run/1","gpu":"h200",.*"program":".*traced_app all".*"gpu_name":"NVIDIA H200 NVL"' ||
     complain "the header: $(head -n 1 all.jsonl)"
 tail -n 1 all.jsonl | grep -q '^{"op":"end",' || complain "there is no end"
 has all.jsonl first '"blocks":3,"threads":96,"registers":40,"shared_bytes":512,'
 has all.jsonl first '"priority":-2,'
-has all.jsonl first '"stream":13,"at_us":'
-has all.jsonl first '"grid":[3,1,1],"block":[96,1,1],"static_shared_bytes":512,"shared_config_bytes":65536,'
-has all.jsonl root '"graph":3,"node":'
+if [ "$through" = driver ]; then
+    head -n 1 all.jsonl | grep -qF '"lacks":["start_us","end_us","shared_config_bytes","green_context"]' ||
+        complain "the header does not say what is missing: $(head -n 1 all.jsonl)"
+    grep -q '"start_us":\|"shared_config_bytes":[0-9]' all.jsonl && complain "there are times or configurations, which nobody knows"
+    has all.jsonl first '"stream":0,"at_us":'
+    has all.jsonl first '"grid":[3,1,1],"block":[96,1,1],"static_shared_bytes":512,"device":0,'
+    has all.jsonl root '"graph":1,"node":1'
+else
+    has all.jsonl first '"stream":13,"at_us":'
+    has all.jsonl first '"grid":[3,1,1],"block":[96,1,1],"static_shared_bytes":512,"shared_config_bytes":65536,'
+    has all.jsonl root '"graph":3,"node":'
+    grep -q '"kind":"host_to_device","bytes":4096,"stream":14,' all.jsonl || complain "the copy to the device"
+    grep -q '"kind":"device_to_host","bytes":0,"stream":7,' all.jsonl || complain "the copy to the host"
+    grep -q '"op":"memset","id":[0-9]*,"bytes":77,"stream":14,' all.jsonl || complain "the memset"
+fi
 has all.jsonl right '"priority":-3,'
 has all.jsonl clustered '"blocks":16,"threads":256,"registers":40,"shared_bytes":1512,"cluster":8,'
 has all.jsonl clustered '"cluster_shape":[4,2,1]'
+has all.jsonl cached '"shared_bytes":512,"carveout_percent":100,'
+# A configuration that is too small for a block of the kernel cannot be.
+grep -F '"kernel":"impossible"' all.jsonl | grep -q shared_config_bytes && complain "a configuration that cannot be is recorded"
 has all.jsonl local_carveout '"local_bytes":96,"carveout_percent":75,'
-grep -q '"kind":"host_to_device","bytes":4096,"stream":14,' all.jsonl || complain "the copy to the device"
-grep -q '"kind":"device_to_host","bytes":0,"stream":7,' all.jsonl || complain "the copy to the host"
-grep -q '"op":"memset","id":[0-9]*,"bytes":77,"stream":14,' all.jsonl || complain "the memset"
+grep -q '"kind":"host_to_device","bytes":4096,"stream":' all.jsonl || complain "the copy to the device"
+grep -q '"kind":"device_to_host","bytes":0,"stream":' all.jsonl || complain "the copy to the host"
+grep -q '"op":"memset","id":[0-9]*,"bytes":77,"stream":' all.jsonl || complain "the memset"
+grep -q '"op":"memset","id":[0-9]*,"bytes":64,"at_us":' all.jsonl || complain "the memset of the graph"
 
 # The last line may be cut anywhere.
 whole=$(head -n 9 all.jsonl | wc -c)
@@ -94,7 +116,14 @@ has all.jsonl child_2 "\"after\":[$(id child_1)]"
 has all.jsonl behind_graph "\"after\":[$(id child_2)]"
 has all.jsonl beside_graph "\"after\":[$(id child_2)]"
 [ "$(sed -n 's/^{"op":"[a-z]*","id":\([0-9]*\),.*/\1/p' all.jsonl | sort | uniq -d)" = "" ] || complain "ids are not unique"
-[ "$(sed -n 's/^{"op":"[a-z]*","id":\([0-9]*\),.*/\1/p' all.jsonl | wc -l)" = 32 ] || complain "launches without an id"
+[ "$(sed -n 's/^{"op":"[a-z]*","id":\([0-9]*\),.*/\1/p' all.jsonl | wc -l)" = 34 ] || complain "launches without an id"
+
+# ---- what changes ----
+trace 0 "6 kernels (4 in graphs)" -o changes.jsonl -- "$app" changes
+readable changes.jsonl
+[ "$(sed -n 's/.*"kernel":"\([a-z]*\)","blocks":\([0-9]*\).*/\1 \2/p' changes.jsonl | tr '\n' ' ')" = \
+    "settable 1 settable 2 before 2 before 3 after 2 after 3 " ] || complain "what changed is not recorded: $(cat changes.jsonl)"
+[ "$(grep -c '"carveout_percent":60' changes.jsonl)" = 1 ] || complain "the carve-out of the second launch"
 
 # The words of the command line may have any bytes.
 trace 0 "1 kernels" -o bytes.jsonl -- "$app" status 0 "$(printf 'a"b\\c \303\274 \377 \tend')"
@@ -172,19 +201,46 @@ if ! grep -q __tsan_init "$program"; then
     [ "$(tail -c 1 full.jsonl)" = "" ] || complain "a file that could not be written ends in the middle of a line"
 fi
 
+fake=refuses trace 1 "4 kernels" -o refuses.jsonl -- "$app" all
+readable refuses.jsonl
+trace 2 "give a program to run" -o x.jsonl
+trace 2 "--through takes cupti or driver" -o x.jsonl --through magic -- "$app" status 0
+
+# ---- without CUPTI ----
+if [ "$through" = driver ]; then
+    grep -q "no CUPTI was found" err && complain "the library in front was asked for, and yet its choice is explained"
+    trace 2 "exclude each other" -o x.jsonl --cupti /x.so -- "$app" status 0
+
+    # The library for CUPTI looks for it when CUDA starts, and hands over if there is none.
+    beside=$(dirname "$program")
+    GRIDSMITH_TRACE_THROUGH=any GRIDSMITH_TRACE_OUTPUT=$work/handed.jsonl GRIDSMITH_TRACE_STATUS=$work GRIDSMITH_TRACE_CUPTI=/absent.so \
+        GRIDSMITH_DRIVER=$folder/libcuda.so.1 CUDA_INJECTION64_PATH=$beside/libgridsmith-trace.so \
+        LD_LIBRARY_PATH=$beside/front:$folder "$app" many 1000 2 2>err || complain "the program that is handed over ends with $?"
+    [ "$(launches handed.jsonl)" = 2000 ] || complain "$(launches handed.jsonl) launches of 2000 after the hand-over"
+
+    # A machine without CUPTI; where there is one, CUPTI is used.
+    unset CUDA_HOME CUDA_PATH
+    mkdir bare && ln -s "$folder/libcuda.so.1" bare/
+    if ! ls /usr/local/cuda/*/libcupti.so* /opt/cuda/*/libcupti.so* /usr/local/cuda/extras/CUPTI/*/libcupti.so* >/dev/null 2>&1 &&
+        ! ldconfig -p 2>/dev/null | grep -q libcupti; then
+        way="" libraries=$work/bare trace 0 "no CUPTI was found: recorded in front of the driver" -o bare.jsonl -- "$app" all
+        [ "$(launches bare.jsonl)" = 29 ] || complain "$(launches bare.jsonl) launches of 29 without CUPTI"
+        way="--through cupti" libraries=$work/bare trace 3 "there is no CUPTI" -o x.jsonl -- "$app" all
+    fi
+    [ "$failed" = 0 ] && echo "programs are recorded without CUPTI"
+    exit "$failed"
+fi
+
 # ---- trouble with CUPTI ----
 fake=drops trace 0 "CUPTI lost 200 records" -o drops.jsonl -- "$app" many 2000
 [ "$(launches drops.jsonl)" = 1800 ] || complain "$(launches drops.jsonl) launches of 1800"
 tail -n 1 drops.jsonl | grep -q '"lost":200' || complain "the end does not count dropped records"
 fake=drops trace 0 "CUPTI lost 3 records" -o drops.jsonl -- "$app" all
 readable drops.jsonl
-fake=refuses trace 1 "4 kernels" -o refuses.jsonl -- "$app" all
-readable refuses.jsonl
 fake=nameless trace 0 "1 kernels" -o nameless.jsonl -- "$app" status 0
 readable nameless.jsonl
 fake=subscribed trace 3 "another profiler is at work" -o x.jsonl -- "$app" status 0
 trace 3 "CUPTI cannot be opened" -o x.jsonl --cupti "$work/absent.so" -- "$app" status 0
-trace 2 "give a program to run" -o x.jsonl
 
 [ "$failed" = 0 ] && echo "programs are recorded, however they end"
 exit "$failed"

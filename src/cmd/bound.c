@@ -372,7 +372,7 @@ static gs_code put_run(struct bound *bound, const gs_gpu *gpu, const gs_run *run
     if (code != GS_OK)
         return code;
     if (bound->options->json) {
-        gs_put_run_bound_json(text, run, found, has_task ? &gpu_ns : NULL, &response_ns);
+        gs_put_run_bound_json(text, gpu, run, found, has_task ? &gpu_ns : NULL, &response_ns);
         return GS_OK;
     }
     gs_put_run_bound(text, gpu, run, found);

@@ -14,14 +14,13 @@ struct options {
     gs_gpu_choice gpu;
     bool any_order, json;
     const char *fix, *kernels;
-    int64_t budget, sms;
+    int64_t budget;
 };
 
 static const gs_option option_table[] = {
     GS_GPU_OPTIONS(struct options, gpu),
     GS_TEXT(struct options, "kernels", kernels, "PATTERN[,PATTERN]...",
             "only these kernels of the file, each shape once; for recorded programs"),
-    GS_INT(struct options, "sms", sms, "N", 1, GS_MAX_SMS, "as if the GPU had N SMs, without clusters"),
     GS_FLAG(struct options, "any-order", any_order,
             "ask for every launch order, not just the given one; fixes then work in every order"),
     GS_TEXT(struct options, "fix", fix, "KIND[,KIND]...",
@@ -118,18 +117,9 @@ static gs_run *join(const gs_run *read, const gs_words *words, size_t file, gs_e
 
 /* ---- answering ---- */
 
-static gs_gpu *choose_gpu(const struct options *options, const gs_run *run, gs_error *error) {
-    gs_gpu *gpu = gs_choose_gpu(&options->gpu, run, error);
-    if (!gpu || !options->sms)
-        return gpu;
-    gs_gpu *part = gs_gpu_part(gpu, (int32_t)options->sms, error);
-    gs_gpu_free(gpu);
-    return part;
-}
-
 static gs_code check_one(const struct options *options, unsigned kinds, const gs_run *run, gs_text *text, bool *all_yes,
                          gs_error *error) {
-    gs_gpu *gpu = choose_gpu(options, run, error);
+    gs_gpu *gpu = gs_choose_gpu(&options->gpu, run, error);
     gs_check_answer answer;
     gs_progress progress;
     if (!gpu)
@@ -188,7 +178,7 @@ static gs_code check_file(const struct options *options, unsigned kinds, const g
 static gs_code check_words(const struct options *options, unsigned kinds, const gs_words *words, bool *all_yes,
                            gs_error *error) {
     gs_text text = {.sink = stdout};
-    if (!options->gpu.name)
+    if (!options->gpu.name && !options->gpu.like)
         return gs_fail(error, GS_E_USAGE, "kernels on the command line need --gpu NAME (see 'gridsmith gpus')");
     gs_run *run = join(NULL, words, words->count, error);
     gs_code code = run ? check_one(options, kinds, run, &text, all_yes, error) : error->code;

@@ -59,9 +59,11 @@ typedef struct gs_words {
 #define GS_OUTPUT(owner, field, words)                                                                                 \
     GS_OPTION_ROW(owner, "output", field, TEXT, const char *, "FILE", words, .letter = 'o')
 
-/* --gpu, --policy and --set, which fill a gs_gpu_choice. */
+/* --gpu, --like, --sms, --policy and --set, which fill a gs_gpu_choice. */
 #define GS_GPU_OPTIONS(owner, field)                                                                                   \
     GS_TEXT(owner, "gpu", field.name, "NAME|FILE", "the GPU: a name from 'gridsmith gpus', or a description"),         \
+        GS_TEXT(owner, "like", field.like, "NAME|FILE", "a GPU that is not described, assumed to be like this one"),   \
+        GS_INT(owner, "sms", field.sms, "N", 1, GS_MAX_SMS, "as if the GPU had N SMs, without clusters"),              \
         GS_TEXT(owner, "policy", field.policy, "NAME",                                                                 \
                 "paper, most-room or round-robin, in place of the GPU's mechanisms"),                                  \
         GS_LIST(owner, "set", field.settings, "MECHANISM=VALUE", "change one mechanism; may be repeated")
@@ -159,7 +161,8 @@ int gs_read_source(const char *path, char **text, struct gs_source *source, gs_e
 
 /* The GPU and the mechanisms that the command line names. */
 typedef struct gs_gpu_choice {
-    const char *name, *policy;
+    const char *name, *like, *policy;
+    int64_t sms;       /* 0: those of the GPU */
     gs_words settings; /* "mechanism=value" */
 } gs_gpu_choice;
 

@@ -204,20 +204,13 @@ static gs_code print_report(const struct watch *watch, gs_error *error) {
 
 /* ---- the campaign ---- */
 
-static bool is_builtin(const char *name) {
-    for (size_t i = 0; gs_gpu_builtin(i); i++)
-        if (strcmp(gs_gpu_builtin(i), name) == 0)
-            return true;
-    return false;
-}
-
 /* The model is the GPU of the command line, or the built-in description of the device's GPU. It does not get the
    mechanisms that a model posing as a device was changed by: those are to be found. */
 static gs_gpu *choose_model(const struct options *options, const gs_device *device, gs_error *error) {
-    if (options->gpu.name)
+    if (options->gpu.name || options->gpu.like)
         return gs_choose_gpu(&options->gpu, NULL, error);
     const char *name = device->gpu->name;
-    gs_gpu *model = is_builtin(name) ? gs_gpu_open(name, error) : gs_gpu_copy(device->gpu, error);
+    gs_gpu *model = gs_gpu_builtin_name(name) ? gs_gpu_open(name, error) : gs_gpu_copy(device->gpu, error);
     if (model && gs_apply_choice(&options->gpu, model, error) == GS_OK)
         return model;
     gs_gpu_free(model);

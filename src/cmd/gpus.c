@@ -5,10 +5,13 @@
 
 struct options {
     bool json;
+    gs_gpu_choice gpu;
 };
 
 static const gs_option option_table[] = {
     GS_FLAG(struct options, "json", json, "write the descriptions (gridsmith.gpu/1), one line each"),
+    GS_TEXT(struct options, "like", gpu.like, "NAME|FILE", "a GPU that is not described, assumed to be like this one"),
+    GS_INT(struct options, "sms", gpu.sms, "N", 1, GS_MAX_SMS, "with --like: how many SMs it has"),
 };
 
 static void print_row(const gs_gpu *gpu) {
@@ -54,6 +57,8 @@ static void print_whole(const gs_gpu *gpu) {
         printf("  %-19s     %-11s %s\n", mechanism->name,
                mechanism->values[*gs_mechanism_value(&mechanisms, mechanism)], mechanism->help);
     }
+    if (gpu->assumed)
+        printf("  assumed: %s\n", gpu->assumed);
     if (gpu->source)
         printf("  source: %s\n", gpu->source);
 }
@@ -65,8 +70,10 @@ static gs_code print_json(const gs_gpu *gpu, gs_error *error) {
     return gs_print_text(&text, GS_OK, error);
 }
 
+/* The GPU of this name; NULL: that of --like. */
 static gs_code show(const struct options *options, const char *name, void (*print)(const gs_gpu *), gs_error *error) {
-    gs_gpu *gpu = gs_gpu_open(name, error);
+    gs_gpu_choice choice = {.name = name};
+    gs_gpu *gpu = gs_choose_gpu(name ? &choice : &options->gpu, NULL, error);
     gs_code code = gpu ? GS_OK : error->code;
     if (gpu && options->json)
         code = print_json(gpu, error);
@@ -79,6 +86,8 @@ static gs_code show(const struct options *options, const char *name, void (*prin
 static gs_code show_all(const struct options *options, const gs_words *names, gs_error *error) {
     gs_code code = GS_OK;
     const char *name;
+    if (options->gpu.like)
+        return show(options, NULL, print_whole, error);
     if (!names->count && !options->json)
         printf("%-10s  %-27s %-4s %4s %6s %7s %9s %6s\n", "name", "GPU", "cc", "SMs", "blocks", "threads", "registers",
                "shared");
@@ -91,16 +100,19 @@ static gs_code show_all(const struct options *options, const gs_words *names, gs
 
 static int run(const gs_command *command, void *given, const gs_words *names) {
     gs_error error = {.code = GS_OK};
-    (void)command;
+    const gs_gpu_choice *gpu = &((const struct options *)given)->gpu;
+    if (gpu->like ? names->count > 0 : gpu->sms > 0)
+        return gs_usage(command, "--like goes without names, and --sms with --like");
     return show_all(given, names, &error) == GS_OK ? 0 : gs_report(&error);
 }
 
 const gs_command gs_command_gpus = {
     .name = "gpus",
     .summary = "List the GPUs that are described, or show all of a description.",
-    .usage = "[--json] [NAME|FILE...]",
+    .usage = "[--json] [NAME|FILE... | --like NAME|FILE [--sms N]]",
     .details = "Block slots, threads and registers are per SM; shared is the largest configuration in KB.\n\n"
-               "  gridsmith gpus rtx3090\n",
+               "  gridsmith gpus rtx3090\n"
+               "  gridsmith gpus --like h200 --sms 114 --json > mine.json\n",
     .options = option_table,
     .option_count = GS_COUNT(option_table),
     .options_size = sizeof(struct options),

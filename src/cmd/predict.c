@@ -148,7 +148,7 @@ static gs_code put_timeline(const struct options *options, gs_view *view, const 
 static gs_code predict_program(const struct options *options, gs_view *view, const gs_gpu *gpu, const gs_run *run,
                                gs_error *error) {
     gs_timeline timeline;
-    gs_gpu *recorded_on = run->gpu && strcmp(run->gpu, gpu->name) != 0 ? gs_gpu_open(run->gpu, NULL) : NULL;
+    gs_gpu *recorded_on = gs_gpu_recorded_on(gpu, run);
     gs_code code = gs_timeline_play(gpu, recorded_on ? recorded_on : gpu, run, NULL, &timeline, error);
     gs_gpu_free(recorded_on);
     if (code != GS_OK)
@@ -264,8 +264,8 @@ static int run(const gs_command *command, void *given, const gs_words *files) {
     bool may_compare = format == &gs_format_table || format == &gs_format_json || format == &gs_format_html;
     if (options->compare && (options->placed || options->explain || options->follow || !may_compare))
         return gs_usage(command, "--compare goes with the table, with --json and with --html");
-    if (options->explain && format != &gs_format_table)
-        return gs_usage(command, "--explain goes with the table");
+    if (options->explain && format != &gs_format_table && format != &gs_format_json)
+        return gs_usage(command, "--explain goes with the table and with --json");
     return predict_file(options, format, files->data[0], &error) == GS_OK ? 0 : gs_report(&error);
 }
 

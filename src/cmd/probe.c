@@ -72,6 +72,21 @@ static void put_gpcs(gs_text *text, const gs_survey *survey) {
                 (long long)survey->neighbors, (long long)survey->pairs);
 }
 
+static void put_grants(gs_text *text, const gs_survey *survey) {
+    const gs_grants *grants = &survey->gpu->grants;
+    if (!survey->grants.groups) {
+        gs_text_add(text, "numbers     blocks are numbered as they are placed\n");
+        return;
+    }
+    gs_text_add(text, "numbers     by %d groups of SMs, of which %d first; %d grants between rounds\n",
+                survey->grants.groups, grants->first, grants->between_rounds);
+    if (survey->grants.unexplained)
+        gs_text_add(text, "            not explained: launches that end with one of %d SMs\n",
+                    survey->grants.unexplained);
+    if (grants->cluster_blocks_per_sm)
+        gs_text_add(text, "clusters    an SM takes at most %d blocks of clusters\n", grants->cluster_blocks_per_sm);
+}
+
 static void put_mechanisms(gs_text *text, const gs_survey *survey) {
     const gs_fit *fit = &survey->fit;
     gs_mechanisms mechanisms = survey->gpu->mechanisms;
@@ -93,6 +108,7 @@ static gs_code put_report(gs_text *text, const gs_survey *survey, gs_error *erro
                 gpu->uuid ? gpu->uuid : "");
     gs_code code = put_order(text, survey, error);
     put_gpcs(text, survey);
+    put_grants(text, survey);
     put_mechanisms(text, survey);
     gs_text_add(text, "\n");
     gs_put_scores(text, &survey->scores);

@@ -5,11 +5,10 @@
 #define _GNU_SOURCE
 #include "client/client.h"
 #include "cmd.h"
+#include "front/front.h"
 #include "status.h"
 
-#include <dlfcn.h>
 #include <errno.h>
-#include <link.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -41,42 +40,15 @@ static const gs_option option_table[] = {
     GS_SOCKET_OPTION(struct options, socket),
 };
 
-/* ---- where the libraries are ---- */
+/* ---- where the library is ---- */
 
 /* The folder of the gate's libcuda.so.1: beside the program in a build, or installed. False: it is not there. */
 static bool find_gate(char *folder, size_t size) {
     static const char *const places[] = {"gate", "../" GS_LIBRARY_FOLDER "/gridsmith/gate"};
-    char program[1024], path[1200];
     const char *named = getenv("GRIDSMITH_GATE");
-    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
-    char *slash = length > 0 ? memrchr(program, '/', (size_t)length) : NULL;
     if (named && named[0] == '/')
         return snprintf(folder, size, "%s", named) < (int)size;
-    for (size_t i = 0; slash && i < GS_COUNT(places); i++) {
-        snprintf(folder, size, "%.*s/%s", (int)(slash - program), program, places[i]);
-        snprintf(path, sizeof path, "%s/libcuda.so.1", folder);
-        if (access(path, R_OK) == 0)
-            return true;
-    }
-    return false;
-}
-
-/* The driver as the system finds it now, for the library that will stand in front of it. */
-static void name_driver(void) {
-    struct link_map *map = NULL;
-    const char *known = getenv("GRIDSMITH_DRIVER");
-    void *driver = known && known[0] ? NULL : dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
-    if (driver && dlinfo(driver, RTLD_DI_LINKMAP, &map) == 0 && map->l_name[0] == '/')
-        setenv("GRIDSMITH_DRIVER", map->l_name, 1);
-}
-
-static gs_code put_in_front(const char *folder, gs_error *error) {
-    const char *before = getenv("LD_LIBRARY_PATH");
-    gs_text path = {0};
-    gs_text_add(&path, "%s%s%s", folder, before && before[0] ? ":" : "", before ? before : "");
-    bool is_done = !path.failed && setenv("LD_LIBRARY_PATH", path.data, 1) == 0;
-    gs_text_free(&path);
-    return is_done ? GS_OK : gs_fail_memory(error);
+    return gs_front_find(places, GS_COUNT(places), folder, size);
 }
 
 /* ---- MPS ---- */
@@ -135,7 +107,6 @@ static gs_code prepare(const struct options *options, gs_error *error) {
     if (!find_gate(folder, sizeof folder))
         return gs_fail(error, GS_E_IO,
                        "the libcuda.so.1 of gridsmith is not installed: set GRIDSMITH_GATE to its folder");
-    name_driver();
     setenv("GRIDSMITH_CLASS", options->latency ? "latency" : "best-effort", 1);
     set_number("GRIDSMITH_WEIGHT", options->weight);
     set_number("GRIDSMITH_MEMORY", options->memory);
@@ -145,7 +116,7 @@ static gs_code prepare(const struct options *options, gs_error *error) {
     if (options->socket)
         setenv("GRIDSMITH_SOCKET", options->socket, 1);
     set_mps(options);
-    return put_in_front(folder, error);
+    return gs_front_place(folder) ? GS_OK : gs_fail_memory(error);
 }
 
 /* Does not return if the program can be started. */

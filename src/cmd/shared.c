@@ -63,9 +63,8 @@ static gs_gpu *open_gpu_of(const gs_run *run, gs_error *error) {
                      "the run names no GPU: use --gpu NAME (see 'gridsmith gpus'), or add \"gpu\" to the run");
         return NULL;
     }
-    for (size_t i = 0; gs_gpu_builtin(i); i++)
-        if (strcmp(gs_gpu_builtin(i), run->gpu) == 0)
-            return gs_gpu_open(run->gpu, error);
+    if (gs_gpu_builtin_name(run->gpu))
+        return gs_gpu_open(run->gpu, error);
     gs_json_fail(&run->source, &gpu, false, error,
                  "no built-in GPU is called \"%.60s\": see 'gridsmith gpus', or use --gpu FILE", run->gpu);
     return NULL;
@@ -78,18 +77,38 @@ gs_code gs_apply_choice(const gs_gpu_choice *choice, gs_gpu *gpu, gs_error *erro
     return code;
 }
 
+/* The GPU with another number of SMs: that of --sms. Frees `gpu`. */
+static gs_gpu *resize(gs_gpu *gpu, int64_t sms, gs_error *error) {
+    gs_gpu *part = gs_gpu_part(gpu, (int32_t)sms, error);
+    gs_gpu_free(gpu);
+    return part;
+}
+
+static gs_gpu *open_choice(const gs_gpu_choice *choice, const gs_run *run, gs_error *error) {
+    if (choice->like && choice->name) {
+        gs_fail(error, GS_E_USAGE, "--gpu and --like exclude each other");
+        return NULL;
+    }
+    if (choice->like || choice->name || !run)
+        return gs_gpu_open(choice->like ? choice->like : choice->name, error);
+    return open_gpu_of(run, error);
+}
+
 gs_gpu *gs_choose_gpu(const gs_gpu_choice *choice, const gs_run *run, gs_error *error) {
-    gs_gpu *gpu = choice->name || !run ? gs_gpu_open(choice->name, error) : open_gpu_of(run, error);
+    gs_gpu *gpu = open_choice(choice, run, error);
+    if (gpu && choice->sms)
+        gpu = resize(gpu, choice->sms, error);
     if (!gpu)
         return NULL;
-    if (gs_apply_choice(choice, gpu, error) == GS_OK)
+    gs_code code = choice->like ? gs_gpu_assume_like(gpu, error) : GS_OK;
+    if (code == GS_OK && gs_apply_choice(choice, gpu, error) == GS_OK)
         return gpu;
     gs_gpu_free(gpu);
     return NULL;
 }
 
 const gs_gpu *gs_gpu_for(gs_gpu_of_runs *kept, const gs_gpu_choice *choice, const gs_run *run, gs_error *error) {
-    const char *wanted = choice->name ? choice->name : run->gpu;
+    const char *wanted = choice->like ? choice->like : choice->name ? choice->name : run->gpu;
     if (kept->gpu && wanted && kept->name && strcmp(kept->name, wanted) == 0)
         return kept->gpu;
     gs_gpu_of_runs_clear(kept);

@@ -212,7 +212,7 @@ static gs_code show(const struct options *options, const gs_device *device, cons
 /* The model: the GPU of the command line, or else the one that the device says it is. */
 static gs_gpu *open_model(const struct options *options, const gs_device *device, gs_error *error) {
     gs_gpu_choice choice = options->gpu;
-    if (!choice.name)
+    if (!choice.name && !choice.like)
         choice.name = device->gpu->name;
     return gs_choose_gpu(&choice, NULL, error);
 }

@@ -13,7 +13,7 @@
 #include <string.h>
 
 struct options {
-    const char *output, *limit, *keep, *cupti;
+    const char *output, *limit, *keep, *cupti, *through;
     bool is_quiet;
 };
 
@@ -23,6 +23,8 @@ static const gs_option option_table[] = {
     GS_OUTPUT(struct options, output, "write to FILE (default: trace.jsonl); %p in it is the number of the process"),
     GS_TEXT(struct options, "limit", limit, "SIZE", "keep at most this much of each process: 500M, 2G"),
     GS_TEXT(struct options, "keep", keep, "WHICH", "at the limit, keep the oldest (default) or the newest"),
+    GS_TEXT(struct options, "through", through, "WHAT",
+            "record through CUPTI (cupti), or through a library in front of the driver, without times (driver)"),
     GS_TEXT(struct options, "cupti", cupti, "FILE", "the CUPTI library to use, instead of searching for one"),
     GS_FLAG(struct options, "quiet", is_quiet, "do not say what was recorded"),
 };
@@ -39,6 +41,12 @@ static bool read_size(const char *text, int64_t *bytes) {
         return false;
     *bytes = (int64_t)number << shift;
     return true;
+}
+
+/* False: it is no way to record. */
+static bool read_through(const char *text, gs_trace_through *through) {
+    *through = !text ? GS_TRACE_ANY : strcmp(text, "driver") == 0 ? GS_TRACE_BY_DRIVER : GS_TRACE_BY_CUPTI;
+    return !text || *through == GS_TRACE_BY_DRIVER || strcmp(text, "cupti") == 0;
 }
 
 /* ---- what is said in the end ---- */
@@ -74,19 +82,32 @@ static void say_process(const gs_trace_process *process) {
             process->kernels);
     if (process->graph_kernels)
         fprintf(stderr, " (%" PRId64 " in graphs)", process->graph_kernels);
-    fprintf(stderr, ", %" PRId64 " copies, %" PRId64 " memsets on %" PRId64 " streams in %.3f s, %" PRId64 " lost\n",
-            process->copies, process->memsets, process->streams, (double)process->duration_ns / 1e9,
-            process->dropped + process->skipped + process->failed);
+    fprintf(stderr, ", %" PRId64 " copies, %" PRId64 " memsets on %" PRId64 " streams", process->copies,
+            process->memsets, process->streams);
+    if (process->has_times)
+        fprintf(stderr, " in %.3f s", (double)process->duration_ns / 1e9);
+    fprintf(stderr, ", %" PRId64 " lost\n", process->dropped + process->skipped + process->failed);
     say_missing(process);
 }
 
-static void say_all(const gs_trace_summary *summary) {
+/* Without CUPTI, what a recording does not have. */
+static void say_times(const gs_trace_summary *summary, bool is_asked) {
+    bool has_times = true;
+    for (size_t i = 0; i < summary->count; i++)
+        has_times = has_times && (summary->data[i].has_times || !summary->data[i].path[0]);
+    if (!has_times && !is_asked)
+        fprintf(stderr, "gridsmith: no CUPTI was found: recorded in front of the driver, so it is not known when "
+                        "kernels ran\n");
+}
+
+static void say_all(const gs_trace_summary *summary, bool is_asked) {
     if (!summary->count)
         fprintf(stderr, "gridsmith: no CUDA calls: nothing was recorded\n");
     /* Processes that start CUDA and launch nothing have no recording, unless they are the first. */
     for (size_t i = 0; i < summary->count; i++)
         if (summary->data[i].path[0] || !summary->data[i].has_ended)
             say_process(&summary->data[i]);
+    say_times(summary, is_asked);
 }
 
 static int run(const gs_command *command, void *given, const gs_words *words) {
@@ -98,6 +119,10 @@ static int run(const gs_command *command, void *given, const gs_words *words) {
         return gs_usage(command, "--limit takes a size such as 500M or 2G, not \"%.40s\"", options->limit);
     if (strcmp(options->keep, "oldest") != 0 && strcmp(options->keep, "newest") != 0)
         return gs_usage(command, "--keep takes oldest or newest, not \"%.40s\"", options->keep);
+    if (!read_through(options->through, &request.through))
+        return gs_usage(command, "--through takes cupti or driver, not \"%.40s\"", options->through);
+    if (options->cupti && request.through == GS_TRACE_BY_DRIVER)
+        return gs_usage(command, "--cupti and --through driver exclude each other");
     request.keep_newest = strcmp(options->keep, "newest") == 0;
     const char **program = calloc(words->count + 1, sizeof *program);
     if (!program)
@@ -108,7 +133,7 @@ static int run(const gs_command *command, void *given, const gs_words *words) {
     if (code != GS_OK)
         status = gs_report(&error) && status ? status : gs_code_exit(code);
     else if (!options->is_quiet)
-        say_all(&summary);
+        say_all(&summary, request.through == GS_TRACE_BY_DRIVER);
     gs_trace_summary_clear(&summary);
     free(program);
     return status;
@@ -117,7 +142,7 @@ static int run(const gs_command *command, void *given, const gs_words *words) {
 const gs_command gs_command_trace = {
     .name = "trace",
     .summary = "Run a CUDA program and record what it launches on the GPU.",
-    .usage = "[-o FILE] [--limit SIZE] [--keep oldest|newest] [--] PROGRAM [ARGUMENT...]",
+    .usage = "[-o FILE] [--through cupti|driver] [--limit SIZE] [--keep oldest|newest] [--] PROGRAM [ARGUMENT...]",
     .details = "The exit status is that of the program. The recording is a run, one line a launch.\n\n"
                "  gridsmith trace -o train.jsonl -- python train.py\n",
     .options = option_table,

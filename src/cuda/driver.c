@@ -81,8 +81,10 @@ gs_code gs_cuda_check(const cu_api *api, int code, const char *what, gs_error *e
     if (code == 0)
         return GS_OK;
     api->error_string(code, &message);
-    return gs_fail(error, code == CU_ERROR_TOO_MANY_RESOURCES ? GS_E_NO_FIT : GS_E_NO_GPU, "%s: %s (CUDA error %d)",
-                   what, message ? message : "unknown", code);
+    return gs_fail(error,
+                   code == CU_ERROR_TOO_MANY_RESOURCES || code == CU_ERROR_COOPERATIVE_TOO_LARGE ? GS_E_NO_FIT
+                                                                                                 : GS_E_NO_GPU,
+                   "%s: %s (CUDA error %d)", what, message ? message : "unknown", code);
 }
 
 /* The call is newer than the others, so it is looked up only when it is needed. */

@@ -27,12 +27,18 @@ typedef struct cu_attribute {
             unsigned x, y, z;
         } cluster;
         int priority;
+        int flag;
     } value;
 } cu_attribute;
 
 /* ---- constants of the driver ---- */
 
-enum { CU_ERROR_MEMORY = 2, CU_ERROR_NOT_READY = 600, CU_ERROR_TOO_MANY_RESOURCES = 701 };
+enum {
+    CU_ERROR_MEMORY = 2,
+    CU_ERROR_NOT_READY = 600,
+    CU_ERROR_TOO_MANY_RESOURCES = 701,
+    CU_ERROR_COOPERATIVE_TOO_LARGE = 720
+};
 
 /* cuDeviceGetAttribute */
 enum {
@@ -61,7 +67,7 @@ enum {
 };
 
 /* Attributes of a launch. */
-enum { CU_LAUNCH_CLUSTER = 4, CU_LAUNCH_PRIORITY = 8 };
+enum { CU_LAUNCH_COOPERATIVE = 2, CU_LAUNCH_CLUSTER = 4, CU_LAUNCH_PROGRAMMATIC = 6, CU_LAUNCH_PRIORITY = 8 };
 
 /* Flags of streams and of pinned host memory; attribute of a memory pool. */
 enum { CU_STREAM_NON_BLOCKING = 1, CU_HOST_PORTABLE = 1, CU_HOST_MAPPED = 2, CU_POOL_RELEASE_THRESHOLD = 4 };
@@ -164,6 +170,26 @@ gs_code gs_cuda_open_gpu(const cu_api *api, const char *rest, int *device, bool 
 
 /* A context of part number `part` of the GPU, with about `sms` SMs (green.c). It lives until the program ends. */
 gs_code gs_cuda_green(const cu_api *api, int device, int32_t sms, int32_t part, cu_context *context, gs_error *error);
+
+/* ---- graphs of kernels (graph.c) ---- */
+
+enum { CU_MOST_NODES = 64 };
+
+typedef struct cu_node {
+    cu_function function;
+    unsigned blocks, threads, shared_bytes;
+    void *arguments; /* the only argument of the kernel */
+    int priority;
+    const uint32_t *after; /* numbers of earlier nodes */
+    size_t after_count;
+} cu_node;
+
+/* Makes an executable graph and uploads it; the GPU must be idle. The caller frees it with gs_cuda_graph_free, which
+   NULL is fine for. */
+gs_code gs_cuda_graph_make(const cu_api *api, const cu_node *nodes, size_t count, cu_stream stream, void **executable,
+                           gs_error *error);
+int gs_cuda_graph_launch(const cu_api *api, void *executable, cu_stream stream);
+void gs_cuda_graph_free(const cu_api *api, void *executable);
 
 /* Puts the sizes of the parameters of a kernel, at most `most` of them, into `sizes`. Needs CUDA 12.4. */
 gs_code gs_cuda_parameters(const cu_api *api, cu_function function, uint32_t most, uint32_t *sizes, uint32_t *count,

@@ -31,6 +31,7 @@ enum {
     SHORT_SILENCE_NS = 20000, /* as expected */
     SILENCE_NS = 200000,
     LONG_SILENCE_NS = 1500000,   /* the caller is patient */
+    GONE_NS = 10000,             /* from the end of a block to when it has left the GPU, at most */
     MIXED_SILENCE_NS = 50000000, /* kernels with durations may wait for one without */
     STUCK_NS = 2000000000,
     BLOCKED_NS = 200000000
@@ -50,6 +51,7 @@ struct slot {
     int64_t started;      /* how many blocks had reported at the last poll */
     int64_t first_silent; /* all blocks before this one have reported */
     int64_t shown;        /* how many blocks had started when the kernel was last recorded */
+    void *graph;          /* of the first node of a graph: the graph */
     bool launched;
 };
 
@@ -183,10 +185,11 @@ static gs_gpu *describe(const struct cuda *cuda, const char *title, gs_error *er
 /* The built-in description of a GPU of this name and size, or one from the driver. */
 static gs_gpu *find_description(const struct cuda *cuda, gs_error *error) {
     char title[128] = "";
+    int32_t sms = attribute(cuda, CU_DEVICE_SMS);
     cuda->api.device_name(title, sizeof title, cuda->device);
     for (size_t i = 0; gs_gpu_builtin(i); i++) {
         gs_gpu *gpu = gs_gpu_open(gs_gpu_builtin(i), error);
-        if (gpu && gpu->title && strcmp(gpu->title, title) == 0 && gpu->sms == attribute(cuda, CU_DEVICE_SMS))
+        if (gpu && gpu->sms == sms && gs_gpu_is_called(gpu, title, sms))
             return gpu;
         gs_gpu_free(gpu);
     }
@@ -340,7 +343,8 @@ static gs_code prepare_slot(struct cuda *cuda, size_t number, const gs_launch *l
                                         .relay = cuda->relays + number * LINE,
                                         .is_timed = launch->duration_ns != 0,
                                         .warps = (uint32_t)warps,
-                                        .generation = cuda->generation};
+                                        .generation = cuda->generation,
+                                        .triggers = true};
     memset(cuda->memory + sm, 0, sizes[0]);
     for (int64_t i = 0; i < launch->blocks; i++)
         slot->end[i] = planned(launch, i);
@@ -489,6 +493,31 @@ static cu_stream stream_of(const struct play *play, size_t number) {
     return play->cuda->streams[first];
 }
 
+static bool is_programmatic(const struct play *play, const gs_launch *launch) {
+    for (size_t i = launch->issue.after; i < (size_t)launch->issue.after + launch->issue.after_count; i++)
+        if (play->run->edges.data[i].when != GS_AT_END)
+            return true;
+    return false;
+}
+
+static bool is_cooperative(const gs_launch *launch) {
+    return launch->issue.facts && launch->issue.facts->is_cooperative;
+}
+
+/* The attributes of a launch; returns how many there are. */
+static unsigned set_attributes(const struct play *play, const gs_launch *launch, cu_attribute *attributes) {
+    unsigned count = 0;
+    attributes[count++] = (cu_attribute){.id = CU_LAUNCH_PRIORITY, .value = {.priority = -abs(launch->priority)}};
+    if (launch->cluster > 1)
+        attributes[count++] =
+            (cu_attribute){.id = CU_LAUNCH_CLUSTER, .value = {.cluster = {(unsigned)launch->cluster, 1, 1}}};
+    if (is_programmatic(play, launch))
+        attributes[count++] = (cu_attribute){.id = CU_LAUNCH_PROGRAMMATIC, .value = {.flag = 1}};
+    if (is_cooperative(launch))
+        attributes[count++] = (cu_attribute){.id = CU_LAUNCH_COOPERATIVE, .value = {.flag = 1}};
+    return count;
+}
+
 static gs_code launch_kernel(struct play *play, size_t number, size_t event, gs_error *error) {
     struct cuda *cuda = play->cuda;
     const gs_launch *launch = &play->run->launches.data[number];
@@ -498,8 +527,8 @@ static gs_code launch_kernel(struct play *play, size_t number, size_t event, gs_
     int failed = cuda->api.function_set(function, CU_FUNCTION_CARVEOUT, launch->shape.carveout_percent);
     if (!failed && launch->cluster > 8)
         failed = cuda->api.function_set(function, CU_FUNCTION_NON_PORTABLE_CLUSTER, 1);
-    cu_attribute attributes[2] = {{.id = CU_LAUNCH_PRIORITY, .value = {.priority = -abs(launch->priority)}},
-                                  {.id = CU_LAUNCH_CLUSTER, .value = {.cluster = {(unsigned)launch->cluster, 1, 1}}}};
+    cu_attribute attributes[4];
+    unsigned attribute_count = set_attributes(play, launch, attributes);
     cu_launch call = {.grid_x = (unsigned)launch->blocks,
                       .grid_y = 1,
                       .grid_z = 1,
@@ -509,7 +538,7 @@ static gs_code launch_kernel(struct play *play, size_t number, size_t event, gs_
                       .shared_bytes = (unsigned)launch->shape.shared_bytes,
                       .stream = slot->stream,
                       .attributes = attributes,
-                      .attribute_count = launch->cluster > 1 ? 2 : 1};
+                      .attribute_count = attribute_count};
     void *arguments[] = {&slot->arguments};
     launch_begins(cuda);
     if (!failed)
@@ -545,33 +574,145 @@ static gs_code record(const struct slot *slot, gs_seen *seen, bool with_ends, gs
     return GS_OK;
 }
 
-static gs_code play_launch(struct play *play, size_t event, gs_error *error) {
-    size_t number = play->run->events.data[event].launch;
-    gs_code code = gs_run_copy_launch(play->out, &play->run->launches.data[number], error);
-    if (code == GS_OK)
-        code = launch_kernel(play, number, event, error);
-    if (code != GS_OK)
-        return code;
-    play->launched++;
+/* ---- graphs: the launches of one graph follow each other in the run ---- */
+
+static int64_t graph_of(const gs_launch *launch) {
+    return launch->issue.facts ? launch->issue.facts->graph : GS_NOT_GIVEN;
+}
+
+/* The launch past the last node of the graph that this launch is the first node of; without a graph, the next launch.
+ */
+static size_t past_graph(const gs_run *run, size_t first) {
+    size_t past = first + 1;
+    while (graph_of(&run->launches.data[first]) != GS_NOT_GIVEN && past < run->launches.count &&
+           graph_of(&run->launches.data[past]) == graph_of(&run->launches.data[first]) &&
+           run->launches.data[past].event == run->launches.data[past - 1].event + 1)
+        past++;
+    return past;
+}
+
+static bool is_in_graph(const gs_launch *launch) {
+    return graph_of(launch) != GS_NOT_GIVEN;
+}
+
+/* Fills in the node of a launch. Only edges inside of the graph can be played. */
+static gs_code set_node(struct play *play, size_t first, size_t number, cu_node *node, uint32_t *after,
+                        gs_error *error) {
+    const gs_launch *launch = &play->run->launches.data[number];
     struct slot *slot = &play->cuda->slots[number];
-    gs_event *out = &play->out->events.data[play->out->events.count - 1];
-    if (play->cut_short) {
-        gs_seen *seen = gs_event_see(out);
+    *node = (cu_node){.function = slot->function,
+                      .blocks = (unsigned)launch->blocks,
+                      .threads = (unsigned)launch->shape.threads,
+                      .shared_bytes = (unsigned)launch->shape.shared_bytes,
+                      .arguments = &slot->arguments,
+                      .priority = -abs(launch->priority),
+                      .after = after,
+                      .after_count = launch->issue.after_count};
+    for (size_t i = 0; i < launch->issue.after_count; i++) {
+        const gs_edge *edge = &play->run->edges.data[launch->issue.after + i];
+        if (edge->is_copy || edge->number < first || edge->when != GS_AT_END)
+            return gs_run_fail(play->run, launch->event, error, GS_E_UNSUPPORTED,
+                               "a node of a graph can wait only for the end of nodes of the same graph");
+        after[i] = edge->number - (uint32_t)first;
+    }
+    return GS_OK;
+}
+
+static gs_code make_graph(struct play *play, size_t first, size_t past, gs_error *error) {
+    struct cuda *cuda = play->cuda;
+    cu_node nodes[CU_MOST_NODES];
+    uint32_t after[CU_MOST_NODES][CU_MOST_NODES];
+    gs_code code = GS_OK;
+    if (past - first > CU_MOST_NODES)
+        return gs_fail(error, GS_E_USAGE, "a graph on a GPU has at most %d nodes", CU_MOST_NODES);
+    for (size_t i = first; i < past && code == GS_OK; i++)
+        code = set_node(play, first, i, &nodes[i - first], after[i - first], error);
+    if (code == GS_OK)
+        code =
+            gs_cuda_graph_make(&cuda->api, nodes, past - first, cuda->streams[first], &cuda->slots[first].graph, error);
+    return code;
+}
+
+static gs_code make_graphs(struct play *play, gs_error *error) {
+    gs_code code = GS_OK;
+    for (size_t i = 0, past; i < play->run->launches.count && code == GS_OK; i = past) {
+        past = past_graph(play->run, i);
+        if (is_in_graph(&play->run->launches.data[i]))
+            code = make_graph(play, i, past, error);
+    }
+    return code;
+}
+
+static void free_graphs(struct play *play) {
+    for (size_t i = 0; i < play->run->launches.count && i < MOST_LAUNCHES; i++) {
+        gs_cuda_graph_free(&play->cuda->api, play->cuda->slots[i].graph);
+        play->cuda->slots[i].graph = NULL;
+    }
+}
+
+static gs_code launch_graph(struct play *play, size_t first, size_t past, gs_error *error) {
+    struct cuda *cuda = play->cuda;
+    launch_begins(cuda);
+    int failed = gs_cuda_graph_launch(&cuda->api, cuda->slots[first].graph, cuda->streams[first]);
+    play->cut_short = launch_ends(cuda);
+    for (size_t i = first; i < past && !failed; i++) {
+        cuda->slots[i].stream = cuda->streams[first];
+        cuda->slots[i].launched = true;
+    }
+    return gs_cuda_check(&cuda->api, failed, "launching a graph", error);
+}
+
+/* ---- launches and exits ---- */
+
+/* The host was blocked: no block of these launches had started by then. */
+static gs_code record_nothing(struct play *play, size_t first, size_t past, gs_error *error) {
+    for (size_t i = first; i < past; i++) {
+        gs_seen *seen = gs_event_see(&play->out->events.data[play->out->launches.data[i].event]);
         if (!seen)
             return gs_fail_memory(error);
-        seen->has_placed = true; /* no block had started when the host was blocked */
-        return GS_OK;
+        seen->has_placed = true;
     }
-    if (gs_run_is_timed(play->run))
-        return GS_OK;
-    int64_t before = 0, wanted = 0;
-    for (size_t i = 0; i < number; i++) {
-        before += play->cuda->slots[i].started;
-        wanted += play->cuda->slots[i].blocks;
+    return GS_OK;
+}
+
+/* Whether the launch waits for others, and not for room. */
+static bool waits_for_others(const struct slot *slot) {
+    return !slot->started && slot->launch->issue.after_count;
+}
+
+static gs_code watch_starts(struct play *play, size_t first, size_t past, size_t event, gs_error *error) {
+    struct slot *slots = play->cuda->slots;
+    int64_t wanted = 0;
+    bool matters = true;
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < past; i++) {
+        wanted += i < first ? slots[i].started : slots[i].blocks;
+        matters = matters && (i >= first || slots[i].started == slots[i].blocks || waits_for_others(&slots[i]));
     }
-    wait_for_starts(play, expected_after(play, event), before + slot->blocks, before == wanted);
-    slot->shown = slot->started;
-    return record(slot, gs_event_see(out), false, error);
+    wait_for_starts(play, expected_after(play, event), wanted, matters);
+    for (size_t i = first; i < past && code == GS_OK; i++) {
+        slots[i].shown = slots[i].started;
+        code =
+            record(&slots[i], gs_event_see(&play->out->events.data[play->out->launches.data[i].event]), false, error);
+    }
+    return code;
+}
+
+/* A launch, or all launches of a graph. */
+static gs_code play_launch(struct play *play, size_t event, gs_error *error) {
+    size_t first = play->run->events.data[event].launch, past = past_graph(play->run, first);
+    gs_code code = GS_OK;
+    for (size_t i = first; i < past && code == GS_OK; i++)
+        code = gs_run_copy_launch(play->out, &play->run->launches.data[i], error);
+    if (code == GS_OK)
+        code = is_in_graph(&play->run->launches.data[first]) ? launch_graph(play, first, past, error)
+                                                             : launch_kernel(play, first, event, error);
+    if (code != GS_OK)
+        return code;
+    play->launched += past - first;
+    if (play->cut_short)
+        return record_nothing(play, first, past, error);
+    return gs_run_is_timed(play->run) ? GS_OK : watch_starts(play, first, past, event + past - first - 1, error);
 }
 
 static gs_code show_gained(struct play *play, gs_error *error) {
@@ -587,6 +728,18 @@ static gs_code show_gained(struct play *play, gs_error *error) {
     return code;
 }
 
+/* The blocks of a launch have reported their end, but may still be on the GPU. If other launches use its stream, the
+   stream does not show when it has ended. */
+static void wait_until_gone(struct play *play, size_t number) {
+    struct slot *slots = play->cuda->slots;
+    size_t users = 0;
+    for (size_t i = 0; i < play->launched; i++)
+        users += slots[i].stream == slots[number].stream;
+    int64_t deadline = gs_now_ns() + (users > 1 ? GONE_NS : LONG_SILENCE_NS);
+    while (gs_now_ns() < deadline && (users > 1 || play->cuda->api.stream_query(slots[number].stream) != 0))
+        ;
+}
+
 static gs_code play_exit(struct play *play, size_t event, gs_error *error) {
     size_t number = play->run->events.data[event].launch;
     struct slot *slot = &play->cuda->slots[number];
@@ -594,10 +747,9 @@ static gs_code play_exit(struct play *play, size_t event, gs_error *error) {
         wait_for_times(play, number, number + 1);
     store_word(slot->stop, play->cuda->generation);
     gs_code code = wait_for_end(slot, error);
-    int64_t deadline = gs_now_ns() + LONG_SILENCE_NS, most = 0;
-    while (code == GS_OK && slot->started == slot->blocks && gs_now_ns() < deadline &&
-           play->cuda->api.stream_query(slot->stream) != 0)
-        ; /* its blocks have reported their end, but may still be on the GPU */
+    int64_t most = 0;
+    if (code == GS_OK && slot->started == slot->blocks)
+        wait_until_gone(play, number);
     if (code == GS_OK && !gs_run_add_event(play->out, GS_EXIT, number, error))
         code = GS_E_MEMORY;
     if (gs_run_is_timed(play->run))
@@ -649,6 +801,8 @@ static gs_code play_events(struct play *play, gs_error *error) {
         const gs_event *event = &play->run->events.data[i];
         if (event->op == GS_OBSERVE)
             continue;
+        if (event->op == GS_LAUNCH && event->launch < play->launched)
+            continue; /* it was launched with its graph */
         if (play->cut_short)
             code = skip_event(play, event, error);
         else
@@ -669,13 +823,12 @@ static gs_code prepare(struct play *play, const gs_gpu *gpu, gs_error *error) {
         code = prepare_slot(cuda, i, &run->launches.data[i], gpu->limits.warp_threads, &at, error);
     if (code == GS_OK)
         code = count_expected(play, error);
+    if (code == GS_OK)
+        code = make_graphs(play, error);
     play->out = code == GS_OK ? gs_run_new(error) : NULL;
     if (!play->out)
         return code == GS_OK ? GS_E_MEMORY : code;
-    play->out->has_id = run->has_id;
-    play->out->id = run->id;
     play->out->gpu = strdup(gpu->name);
-    play->out->class_name = run->class_name ? strdup(run->class_name) : NULL;
     return play->out->gpu ? GS_OK : gs_fail_memory(error);
 }
 
@@ -693,6 +846,9 @@ static gs_run *cuda_play(gs_device *device, const gs_run *run, const gs_play_opt
         code = code == GS_OK ? ended : code;
     }
     free(play.expected);
+    free_graphs(&play);
+    if (code == GS_OK)
+        code = gs_run_copy_rest(play.out, run, error);
     if (code == GS_OK)
         return play.out;
     gs_run_free(play.out);

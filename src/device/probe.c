@@ -20,7 +20,7 @@
 static const char source_head[] =
     "struct probe_arguments {\n"
     "    unsigned *sm; unsigned char *slots; unsigned long long *start, *end; volatile unsigned *stop, *relay;\n"
-    "    unsigned long long is_timed; unsigned warps, generation;\n"
+    "    unsigned long long is_timed; unsigned warps, generation; unsigned long long triggers;\n"
     "};\n"
     "static __device__ __forceinline__ unsigned long long now_ns() {\n"
     "    unsigned long long now;\n"
@@ -44,6 +44,9 @@ static const char source_head[] =
     "    asm volatile(\"mov.u32 %0, %%warpid;\" : \"=r\"(slot));\n"
     "    if (threadIdx.x % 32 == 0)\n"
     "        arguments.slots[blockIdx.x * arguments.warps + threadIdx.x / 32] = (unsigned char)slot;\n"
+    "#if __CUDA_ARCH__ >= 900\n"
+    "    if (arguments.triggers) asm volatile(\"griddepcontrol.launch_dependents;\" ::: \"memory\");\n"
+    "#endif\n"
     "    __threadfence_system();\n"
     "    __syncthreads();\n"
     "    if (threadIdx.x == 0) {\n"

@@ -17,6 +17,7 @@ typedef struct probe_arguments {
     uint64_t is_timed; /* 1: a block runs for the duration that the host put into its `end`; 0: until it is stopped */
     uint32_t warps;    /* of a block */
     uint32_t generation;
+    uint64_t triggers; /* 1: blocks trigger their dependents as soon as they start */
 } probe_arguments;
 
 typedef struct probe_kernel {

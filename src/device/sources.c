@@ -30,6 +30,17 @@ static gs_code model_set(gs_gpu *gpu, char *setting, gs_error *error) {
     return GS_OK;
 }
 
+/* The largest power of two that fits a group of SMs, but at most 8, as on a real GPU. */
+static int32_t portable_cluster(const gs_gpu *gpu) {
+    const gs_sm_groups *groups = &gpu->grants.groups;
+    int32_t most = 1, size = 1;
+    for (int32_t i = 0; gs_gpu_has_clusters(gpu) && i < groups->count; i++)
+        most = (int32_t)gs_max(most, groups->ends[i] - (i ? groups->ends[i - 1] : 0));
+    while (2 * size <= gs_min(most, 8))
+        size *= 2;
+    return size;
+}
+
 gs_device *gs_device_open_model(const char *rest, gs_error *error) {
     char *words = strdup(rest[0] ? rest : "rtx3090"), *saved = NULL;
     if (!words) {
@@ -45,6 +56,8 @@ gs_device *gs_device_open_model(const char *rest, gs_error *error) {
     gs_device *device = code == GS_OK ? gs_device_new(&model_ops, gpu, NULL, error) : NULL;
     if (!device)
         gs_gpu_free(gpu);
+    else
+        device->clusters = portable_cluster(gpu);
     return device;
 }
 

@@ -8,7 +8,7 @@
  *   gs_agrees     whether a setting of the mechanisms agrees with a recording (agree.c)
  *   gs_fit        the settings of the mechanisms that agree with recordings (fit.c, settings.c), and a run on which
  *                 those that are left differ (propose.c)
- *   gs_survey     measures a GPU and makes its description (survey.c)
+ *   gs_survey     measures a GPU and makes its description (survey.c, grants.c)
  *   gs_measure    measures how long warps take on a real SM (measure.c)
  */
 #ifndef GS_FUZZ_H
@@ -189,15 +189,22 @@ typedef struct gs_survey_options {
     void *user;
 } gs_survey_options;
 
+/* What was found of how a GPU numbers blocks. */
+typedef struct gs_grants_found {
+    int32_t groups;      /* of SMs; 0: blocks are not numbered by groups */
+    int32_t unexplained; /* SMs for which no number of grants before a cut round explains the launches */
+} gs_grants_found;
+
 typedef struct gs_survey {
     gs_gpu *gpu;                      /* the description */
     int32_t order_plays, order_alike; /* how often the tie order was measured, and how often it was this one */
     int tie_order;      /* as measured with single blocks; gpu->mechanisms has another if no best setting has this */
     int32_t unseen_sms; /* how many SMs, the last of the tie order, never got a block of their own */
     int64_t pairs, neighbors; /* clusters of two that were seen, and those of them on SMs 2k and 2k+1 */
-    gs_fit fit;               /* to the random runs and the deciders */
-    int32_t deciders;         /* runs that were recorded because settings differ on them */
-    gs_scores scores;         /* of the description, on all these runs */
+    gs_grants_found grants;
+    gs_fit fit;       /* to the random runs and the deciders */
+    int32_t deciders; /* runs that were recorded because settings differ on them */
+    gs_scores scores; /* of the description, on all these runs */
 } gs_survey;
 
 /* Measures a GPU. Takes the limits from the device's description, but not the mechanisms. The caller clears the survey,

@@ -3,6 +3,7 @@
  *
  *   tie order    blocks that fill an SM are launched one at a time: each goes to the first SM in tie order that is free
  *   GPCs         the blocks of a cluster are in one GPC, so SMs that were seen in one cluster are in one GPC
+ *   grants       in which order blocks are numbered (grants.c)
  *   mechanisms   random runs are recorded, and all settings of the mechanisms are tried on them (fit.c); a run on which
  *                the remaining settings differ is recorded too, as long as one is found
  *
@@ -12,8 +13,9 @@
  * after it, of one block each, take the next SMs.
  *
  * What the device's own description says of mechanisms is not looked at: a model that poses as a GPU is measured like
- * one. But limits and grants are not measured, and are those of the description.
+ * one. But limits are not measured, and are those of the description.
  */
+#include "grants.h"
 #include "settings.h"
 
 #include <stdlib.h>
@@ -24,6 +26,7 @@ enum {
     ORDER_PLAYS = 3,     /* how often the whole tie order is measured */
     CLUSTER_PLAYS = 16,  /* for each size of clusters */
     SMALL_STEPS = 8,     /* of these, with few other blocks */
+    MOST_REFINED = 40,   /* recordings that are numbered wrong: with more of them, something else is wrong */
     MOST_DECIDERS = 8,   /* runs recorded because settings differ on them */
     MOST_MISFITS = 10000 /* random runs in a row with a kernel that never fits */
 };
@@ -34,7 +37,8 @@ struct session {
     gs_survey *survey;
     gs_gpu *gpu; /* the description so far */
     gs_shape filler;
-    gs_run **data; /* recordings */
+    int16_t *cluster_groups; /* by SM: the lowest SM that was seen in one cluster with it; NULL: no clusters */
+    gs_run **data;           /* recordings */
     size_t count, capacity;
 };
 
@@ -298,8 +302,19 @@ static gs_code survey_gpcs(struct session *session, gs_error *error) {
         code = list_gpcs(session->gpu, groups, error);
     if (session->survey->pairs && session->survey->neighbors == session->survey->pairs)
         session->gpu->sms_per_tpc = 2;
-    free(groups);
+    for (int32_t sm = 0; sm < sms && groups; sm++)
+        groups[sm] = lowest_of(groups, sm);
+    session->cluster_groups = groups;
     return code;
+}
+
+static gs_code survey_grants(struct session *session, gs_error *error) {
+    gs_grants_request request = {.device = session->device,
+                                 .gpu = session->gpu,
+                                 .filler = session->filler,
+                                 .cluster_groups = session->cluster_groups};
+    report(session, "numbers of blocks", 0, 0);
+    return gs_grants_measure(&request, &session->survey->grants, error);
 }
 
 /* ---- mechanisms ---- */
@@ -366,10 +381,11 @@ static gs_code fit_runs(struct session *session, gs_error *error) {
 }
 
 /* The first of the best settings with the measured tie order, or of all where none has it. Where the recordings leave
-   the numbering open, that of the device's description stays, because the grants are from there too. */
+   the numbering open, grants that were found decide. */
 static void choose_setting(struct session *session) {
     const gs_fit *fit = &session->survey->fit;
-    int numbering = session->device->gpu->mechanisms.numbering, best = -1;
+    int best = -1;
+    int numbering = session->gpu->grants.groups.count ? GS_NUMBERED_BY_GRANT : GS_NUMBERED_AS_PLACED;
     for (size_t i = 0; i < fit->setting_count; i++) {
         const gs_mechanisms *setting = &fit->settings[i];
         int points = 2 * (setting->tie_order == session->survey->tie_order) + (setting->numbering == numbering);
@@ -397,6 +413,29 @@ static gs_code score(struct session *session, gs_error *error) {
     return code;
 }
 
+/* Recordings that agree by counts but not block by block show what is wrong with the grants. */
+static gs_code refine(struct session *session, gs_error *error) {
+    gs_gpu *gpu = session->gpu;
+    gs_run **differ = calloc(session->count + 1, sizeof *differ);
+    gs_code code = differ ? GS_OK : gs_fail_memory(error);
+    size_t count = 0, by_count, by_block;
+    if (gpu->mechanisms.numbering != GS_NUMBERED_BY_GRANT) {
+        free(differ);
+        return code;
+    }
+    for (size_t i = 0; i < session->count && code == GS_OK; i++) {
+        code = gs_agrees(gpu, session->data[i], true, &by_block, error);
+        if (code == GS_OK && by_block != SIZE_MAX)
+            code = gs_agrees(gpu, session->data[i], false, &by_count, error);
+        if (code == GS_OK && by_block != SIZE_MAX && by_count == SIZE_MAX)
+            differ[count++] = session->data[i];
+    }
+    if (code == GS_OK && count && count <= MOST_REFINED)
+        code = gs_grants_refine(gpu, differ, count, error);
+    free(differ);
+    return code;
+}
+
 static gs_code survey_mechanisms(struct session *session, gs_error *error) {
     gs_code code = record_runs(session, error);
     if (code == GS_OK)
@@ -404,7 +443,8 @@ static gs_code survey_mechanisms(struct session *session, gs_error *error) {
     if (code != GS_OK)
         return code;
     choose_setting(session);
-    return score(session, error);
+    code = refine(session, error);
+    return code == GS_OK ? score(session, error) : code;
 }
 
 /* ---- the description ---- */
@@ -433,10 +473,10 @@ static gs_code name_source(struct session *session, gs_error *error) {
     gs_text text = {0};
     size_t undecided = 0;
     put_limits_source(&text, session->device->gpu);
-    gs_text_add(&text, "; tie order%s and mechanisms: measured by gridsmith probe%s%s, %lld of %lld runs agree",
-                session->gpu->gpcs ? ", GPCs" : "", session->options->date ? " on " : "",
-                session->options->date ? session->options->date : "", (long long)total.runs_exact,
-                (long long)total.runs);
+    gs_text_add(&text, "; tie order%s%s and mechanisms: measured by gridsmith probe%s%s, %lld of %lld runs agree",
+                session->gpu->gpcs ? ", GPCs" : "", session->gpu->grants.groups.count ? ", grants" : "",
+                session->options->date ? " on " : "", session->options->date ? session->options->date : "",
+                (long long)total.runs_exact, (long long)total.runs);
     for (size_t i = 0; i < gs_mechanism_count; i++)
         if (gs_fit_is_undecided(&survey->fit, i))
             gs_text_add(&text, "%s%s", undecided++ ? ", " : "; not decided by them: ", gs_mechanism_table[i].name);
@@ -454,6 +494,7 @@ static gs_code begin_description(struct session *session, gs_error *error) {
     free(gpu->gpc_sms.ends);
     gpu->gpc_sms = (gs_sm_groups){0};
     gpu->gpcs = 0;
+    gs_gpu_drop_grants(gpu);
     gpu->mechanisms = (gs_mechanisms){0};
     if (session->options->name)
         gs_text_add(&name, "%s", session->options->name);
@@ -468,8 +509,8 @@ static gs_code begin_description(struct session *session, gs_error *error) {
 }
 
 gs_code gs_survey_run(gs_device *device, const gs_survey_options *options, gs_survey *survey, gs_error *error) {
-    static gs_code (*const steps[])(struct session *, gs_error *) = {begin_description, survey_order, survey_gpcs,
-                                                                     survey_mechanisms, name_source};
+    static gs_code (*const steps[])(struct session *, gs_error *) = {begin_description, survey_order,      survey_gpcs,
+                                                                     survey_grants,     survey_mechanisms, name_source};
     struct session session = {.device = device, .options = options, .survey = survey};
     gs_error own;
     gs_code code = GS_OK;
@@ -480,6 +521,7 @@ gs_code gs_survey_run(gs_device *device, const gs_survey_options *options, gs_su
     for (size_t i = 0; i < session.count; i++)
         gs_run_free(session.data[i]);
     free(session.data);
+    free(session.cluster_groups);
     return code;
 }
 

@@ -1,12 +1,11 @@
 /*
  * gate.h: the libcuda.so.1 of `gridsmith run`, which stands between a program and the driver. See docs/run.md.
  *
- * It exports every function of the driver as a jump through a table. Most entries are the driver's own functions; the
- * few that concern work, synchronization and memory are hooks. A program that is no client of a daemon runs as if this
+ * It exports every function of the driver (src/front); the few that concern work, synchronization and memory are hooks.
+ * A program that is no client of a daemon runs as if this
  * library were not there.
  *
- *   driver_symbols.txt   what the driver exports; gate.cmake makes the jumps of it
- *   gate_driver.c        the real driver: found, opened, its functions that hooks need
+ *   gate_driver.c        the functions of the real driver that hooks need
  *   gate_slice.c         time slices
  *   gate_link.c          the daemon: the board and the page
  *   gate_pace.c          best effort: where streams wait, and how long kernels take
@@ -19,7 +18,6 @@
  *   gate_work.c          latency: marks on the board
  *   gate_memory.c        how much device memory the program may have
  *   gate_hooks.c         the hooks, and cuGetProcAddress, which hands them out
- *   gate_table.c         the table of the jumps, filled when the library is loaded
  *
  * The library needs the C library alone. It has state of its own because the driver's interface has no handle for one.
  */
@@ -27,6 +25,7 @@
 #define GS_GATE_H
 
 #include "client/client.h"
+#include "front/front.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,7 +33,6 @@
 
 /* The driver's types: all handles are pointers. */
 typedef unsigned long long gs_gate_pointer;
-typedef void gs_gate_function(void); /* any function of the driver */
 
 typedef struct gs_gate_config { /* CUlaunchConfig */
     unsigned shape[6];          /* of the grid and of the block */
@@ -43,14 +41,6 @@ typedef struct gs_gate_config { /* CUlaunchConfig */
     void *attributes;
     unsigned attribute_count;
 } gs_gate_config;
-
-enum {
-    GS_CUDA_OK = 0,
-    GS_CUDA_OUT_OF_MEMORY = 2,
-    GS_CUDA_NO_DEVICE = 100,
-    GS_CUDA_NOT_FOUND = 500,
-    GS_CUDA_NOT_READY = 600
-};
 
 /* ---- gate_driver.c ---- */
 
@@ -186,10 +176,6 @@ typedef struct gs_gate_calls {
 /* A call that the driver does not have is NULL. */
 extern gs_gate_calls gs_gate_real;
 
-/* Opens the driver and fills gs_gate_real. False: there is none. */
-bool gs_gate_driver_open(void);
-gs_gate_function *gs_gate_driver_symbol(const char *name); /* NULL: it has none of this name */
-
 /* ---- gate_slice.c ---- */
 
 /* Before the driver makes a context. */
@@ -298,10 +284,5 @@ void gs_gate_memory_return(uint64_t bytes);
 void gs_gate_memory_keep(gs_gate_pointer name, uint64_t bytes);
 void gs_gate_memory_free(gs_gate_pointer name);
 void gs_gate_memory_info(size_t *free_bytes, size_t *total_bytes);
-
-/* ---- gate_hooks.c ---- */
-
-/* The hook in place of a function that the driver exports; NULL: there is none. */
-gs_gate_function *gs_gate_hook(const char *name);
 
 #endif

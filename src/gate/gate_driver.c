@@ -1,88 +1,24 @@
 /*
- * gate_driver.c: the real driver behind this library.
- *
- * `gridsmith run` looks for it as the system does, before this library is in front, and puts its path into
- * GRIDSMITH_DRIVER. Without that the usual folders are tried. It is opened by its path: a name without a folder would
- * find this library again. A file that is this library itself is passed over.
+ * gate_driver.c: the functions of the real driver that hooks need.
  */
-#define _GNU_SOURCE
 #include "gate.h"
 
-#include <dlfcn.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 gs_gate_calls gs_gate_real;
-static void *driver;
-
-#if defined(__aarch64__)
-#    define MACHINE "aarch64-linux-gnu"
-#else
-#    define MACHINE "x86_64-linux-gnu"
-#endif
-
-static const char *const folders[] = {
-    "/usr/local/cuda/compat", "/usr/lib/" MACHINE,       "/lib/" MACHINE,         "/usr/lib64", "/usr/lib",
-    "/usr/lib/wsl/lib",       "/usr/local/nvidia/lib64", "/run/opengl-driver/lib"};
-
-static bool is_this_library(const char *path) {
-    Dl_info self;
-    struct stat own, other;
-    return dladdr(&gs_gate_real, &self) && stat(self.dli_fname, &own) == 0 && stat(path, &other) == 0 &&
-           own.st_dev == other.st_dev && own.st_ino == other.st_ino;
-}
-
-static void *open_path(const char *path) {
-    return is_this_library(path) ? NULL : dlopen(path, RTLD_NOW | RTLD_LOCAL);
-}
-
-static void *open_in(const char *folder, size_t length) {
-    char path[1024];
-    snprintf(path, sizeof path, "%.*s/libcuda.so.1", (int)length, folder);
-    return length && folder[0] == '/' ? open_path(path) : NULL;
-}
-
-/* In the folders of LD_LIBRARY_PATH. */
-static void *open_listed(const char *list) {
-    void *found = NULL;
-    while (list && *list && !found) {
-        size_t length = strcspn(list, ":");
-        found = open_in(list, length);
-        list += length + (list[length] == ':');
-    }
-    return found;
-}
-
-static void *open_driver(void) {
-    const char *named = getenv("GRIDSMITH_DRIVER");
-    void *found = named && named[0] == '/' ? open_path(named) : NULL;
-    if (!found)
-        found = open_listed(getenv("LD_LIBRARY_PATH"));
-    for (size_t i = 0; i < sizeof folders / sizeof *folders && !found; i++)
-        found = open_in(folders[i], strlen(folders[i]));
-    return found;
-}
-
-gs_gate_function *gs_gate_driver_symbol(const char *name) {
-    void *found = driver ? dlsym(driver, name) : NULL;
-    gs_gate_function *function;
-    memcpy(&function, &found, sizeof function);
-    return function;
-}
 
 static void resolve(const char *name, void *call) {
-    gs_gate_function *function = gs_gate_driver_symbol(name);
+    gs_front_function *function = gs_front_driver_symbol(name);
     memcpy(call, &function, sizeof function);
 }
 
-bool gs_gate_driver_open(void) {
-    driver = open_driver();
+void gs_front_ready(bool has_driver) {
+    gs_gate_link_configure();
 #define RESOLVE(name, arguments) resolve(#name, &gs_gate_real.name);
     GS_GATE_CALLS(RESOLVE)
 #undef RESOLVE
-    if (driver)
-        gs_gate_slice_install(driver);
-    return driver != NULL;
+    if (has_driver)
+        gs_gate_slice_install(gs_front_driver_handle());
+    else
+        gs_gate_say("there is no NVIDIA driver: libcuda.so.1 was not found behind this library");
 }

@@ -380,14 +380,14 @@ enum { LATENCY = 1, BEST_EFFORT = 2, MEMORY = 4 };
 
 struct hook {
     const char *name;
-    gs_gate_function *hook;
+    gs_front_function *hook;
     size_t real; /* where gs_gate_real has the real one */
     int users;   /* programs that need the hook */
 };
 
-#define HOOK(for, function)                                                                                                     \
-    {                                                                                                                           \
-        .name = #function, .hook = (gs_gate_function *)hook_##function, .real = offsetof(gs_gate_calls, function), .users = for \
+#define HOOK(for, function)                                                                                                      \
+    {                                                                                                                            \
+        .name = #function, .hook = (gs_front_function *)hook_##function, .real = offsetof(gs_gate_calls, function), .users = for \
     }
 #define HOOKS(for, function) HOOK(for, function), HOOK(for, function##_ptsz)
 
@@ -471,21 +471,21 @@ static bool is_needed(const struct hook *hook) {
     return hook->users & users;
 }
 
-static gs_gate_function *real_of(const struct hook *hook) {
-    gs_gate_function *real;
+static gs_front_function *real_of(const struct hook *hook) {
+    gs_front_function *real;
     memcpy(&real, (const char *)&gs_gate_real + hook->real, sizeof real);
     return real;
 }
 
 static void replace(void **function) {
-    gs_gate_function *real;
+    gs_front_function *real;
     memcpy(&real, function, sizeof real);
     for (size_t i = 0; real && i < sizeof hooks / sizeof *hooks; i++)
         if (real_of(&hooks[i]) == real && is_needed(&hooks[i]))
             memcpy(function, &hooks[i].hook, sizeof hooks[i].hook);
 }
 
-gs_gate_function *gs_gate_hook(const char *name) {
+gs_front_function *gs_front_hook(const char *name) {
     for (size_t i = 0; i < sizeof hooks / sizeof *hooks; i++)
         if (strcmp(hooks[i].name, name) == 0 && real_of(&hooks[i]) && is_needed(&hooks[i]))
             return hooks[i].hook;

@@ -7,6 +7,7 @@
 #include "gpu.h"
 #include "builtin.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +19,7 @@ static const gs_field top_fields[] = {
     {"compute_capability", GS_FIELD_NAME, false, offsetof(gs_gpu, compute_capability), 0, 0},
     {"uuid", GS_FIELD_NAME, false, offsetof(gs_gpu, uuid), 0, 0},
     {"source", GS_FIELD_NAME, false, offsetof(gs_gpu, source), 0, 0},
+    {"assumed", GS_FIELD_NAME, false, offsetof(gs_gpu, assumed), 0, 0},
     {"topology", GS_FIELD_OTHER, true, 0, 0, 0},
     {"limits", GS_FIELD_OTHER, true, 0, 0, 0},
     {"mechanisms", GS_FIELD_OTHER, false, 0, 0, 0},
@@ -387,11 +389,41 @@ gs_gpu *gs_gpu_copy(const gs_gpu *gpu, gs_error *error) {
     return copy;
 }
 
+/* Whether two names differ only in case, spaces, dashes and underscores. */
+static bool is_same_name(const char *a, const char *b) {
+    static const char separators[] = " -_";
+    for (;; a++, b++) {
+        a += strspn(a, separators);
+        b += strspn(b, separators);
+        if (tolower((unsigned char)*a) != tolower((unsigned char)*b))
+            return false;
+        if (!*a)
+            return true;
+    }
+}
+
 static const gs_builtin_gpu *builtin_find(const char *name) {
     for (size_t i = 0; i < gs_builtin_gpu_count; i++)
-        if (strcmp(gs_builtin_gpus[i].name, name) == 0)
+        if (is_same_name(gs_builtin_gpus[i].name, name))
             return &gs_builtin_gpus[i];
     return NULL;
+}
+
+const char *gs_gpu_builtin_name(const char *name) {
+    const gs_builtin_gpu *builtin = builtin_find(name);
+    return builtin ? builtin->name : NULL;
+}
+
+static const char *without_maker(const char *name) {
+    static const char maker[] = "NVIDIA ";
+    return strncmp(name, maker, sizeof maker - 1) == 0 ? name + sizeof maker - 1 : name;
+}
+
+bool gs_gpu_is_called(const gs_gpu *gpu, const char *driver_name, int32_t sms) {
+    const char *title = without_maker(gpu->title ? gpu->title : ""), *bare = without_maker(driver_name);
+    size_t length = strlen(title);
+    return length && strncmp(bare, title, length) == 0 &&
+           (!bare[length] || (strchr(" -", bare[length]) && gpu->sms == sms));
 }
 
 static bool is_path(const char *name) {
@@ -403,7 +435,7 @@ gs_gpu *gs_gpu_open(const char *name, gs_error *error) {
     const gs_builtin_gpu *builtin = builtin_find(name);
     gs_input *input = NULL;
     if (builtin) {
-        input = gs_input_memory(name, (const char *)builtin->bytes, builtin->count, error);
+        input = gs_input_memory(builtin->name, (const char *)builtin->bytes, builtin->count, error);
     } else if (is_path(name)) {
         input = gs_input_open(name, error);
     } else {
@@ -431,6 +463,7 @@ void gs_gpu_free(gs_gpu *gpu) {
     free(gpu->compute_capability);
     free(gpu->uuid);
     free(gpu->source);
+    free(gpu->assumed);
     free(gpu->gpc_sms.sms);
     free(gpu->gpc_sms.ends);
     free(gpu->grants.groups.sms);
@@ -557,6 +590,16 @@ static void write_grants(gs_writer *writer, const gs_gpu *gpu) {
         gs_write_int(writer, "cluster_blocks_per_sm", grants->cluster_blocks_per_sm);
     }
     gs_write_end(writer);
+}
+
+void gs_gpu_put_assumed(const gs_gpu *gpu, gs_text *text) {
+    if (gpu->assumed)
+        gs_text_add(text, "%s: %s\n", gpu->name, gpu->assumed);
+}
+
+void gs_gpu_write_assumed(const gs_gpu *gpu, gs_writer *writer) {
+    if (gpu->assumed)
+        gs_write_string(writer, "assumed", gpu->assumed);
 }
 
 void gs_gpu_text(const gs_gpu *gpu, gs_text *text) {

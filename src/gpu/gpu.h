@@ -107,6 +107,7 @@ typedef struct gs_grants {
 
 struct gs_gpu {
     char *name, *title, *architecture, *compute_capability, *uuid, *source;
+    char *assumed;                  /* what was not measured on this GPU, in words; NULL: nothing */
     int32_t sms, gpcs, sms_per_tpc; /* gpcs 0: not known */
     gs_sm_groups gpc_sms;
     gs_limits limits;
@@ -130,9 +131,27 @@ gs_gpu *gs_gpu_copy(const gs_gpu *gpu, gs_error *error);
 /* A copy with `sms` SMs, without GPCs and clusters. The caller frees it. */
 gs_gpu *gs_gpu_part(const gs_gpu *gpu, int32_t sms, gs_error *error);
 
+/* Removes the grants from a description. Its numbering stays. */
+void gs_gpu_drop_grants(gs_gpu *gpu);
+
 /* The sizes that a green context can have: at least `*least` SMs, and a multiple of `*step` (the CUDA driver's
    documentation of cuDevSmResourceSplitByCount). */
 void gs_gpu_green_sizes(const gs_gpu *gpu, int32_t *least, int32_t *step);
+
+/* Marks the description as one of another GPU, like this one. */
+gs_code gs_gpu_assume_like(gs_gpu *gpu, gs_error *error);
+
+/* Appends a line that says what is assumed about the GPU; the same as a member of an object. Nothing if all was
+   measured. */
+void gs_gpu_put_assumed(const gs_gpu *gpu, gs_text *text);
+void gs_gpu_write_assumed(const gs_gpu *gpu, gs_writer *writer);
+
+/* The built-in name that this is: case, spaces, dashes and underscores do not matter. NULL: there is none. */
+const char *gs_gpu_builtin_name(const char *name);
+
+/* Whether the driver can call a GPU with so many SMs by this name: the title, or the title with the kind of board
+   behind it. */
+bool gs_gpu_is_called(const gs_gpu *gpu, const char *driver_name, int32_t sms);
 
 /* The description as one line of JSON, without the newline. */
 void gs_gpu_text(const gs_gpu *gpu, gs_text *text);

@@ -15,12 +15,16 @@ static void drop_groups(gs_sm_groups *groups) {
     *groups = (gs_sm_groups){0};
 }
 
-static void drop_topology(gs_gpu *gpu) {
-    drop_groups(&gpu->gpc_sms);
+void gs_gpu_drop_grants(gs_gpu *gpu) {
     drop_groups(&gpu->grants.groups);
     drop_groups(&gpu->grants.cluster_first);
     free(gpu->grants.before_cut);
     gpu->grants = (gs_grants){0};
+}
+
+static void drop_topology(gs_gpu *gpu) {
+    drop_groups(&gpu->gpc_sms);
+    gs_gpu_drop_grants(gpu);
     gpu->gpcs = 0;
     gpu->mechanisms.numbering = GS_NUMBERED_AS_PLACED;
 }
@@ -50,6 +54,22 @@ gs_gpu *gs_gpu_part(const gs_gpu *gpu, int32_t sms, gs_error *error) {
     drop_ties(part, sms);
     part->sms = sms;
     return part;
+}
+
+gs_code gs_gpu_assume_like(gs_gpu *gpu, gs_error *error) {
+    gs_text name = {0}, words = {0};
+    gs_text_add(&name, "like-%s", gpu->name);
+    gs_text_add(&words, "limits and mechanisms of %s, assumed for a GPU with %d SMs", gpu->name, gpu->sms);
+    if (name.failed || words.failed) {
+        gs_text_free(&name);
+        gs_text_free(&words);
+        return gs_fail_memory(error);
+    }
+    free(gpu->name);
+    free(gpu->assumed);
+    gpu->name = name.data;
+    gpu->assumed = words.data;
+    return GS_OK;
 }
 
 void gs_gpu_green_sizes(const gs_gpu *gpu, int32_t *least, int32_t *step) {

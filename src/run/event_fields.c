@@ -63,6 +63,7 @@ static const gs_field launch_fields[] = {
     OTHER("warp_slots", false),
     OTHER("start_ns", false),
     OTHER("end_ns", false),
+    OTHER("why", false),
 };
 
 #define COPY_FIELDS                                                                                                    \

@@ -5,6 +5,8 @@
  *   shared    most kernels use shared memory         cluster   some kernels launch clusters
  *   small     many kernels of few blocks             priority  a full GPU, kernels of several priorities, exits
  *   exits     kernels also end                       timed     kernels end by themselves, and more wait than fit
+ *   graph     CUDA graphs among the launches         programmatic  launches that start before the one before has ended
+ *   cooperative  some launches are cooperative
  *
  * The generator draws kernels within the limits of the GPU until the next one cannot fit, by counting each resource
  * over all SMs. It knows nothing of the scheduler on purpose: otherwise it would only test what is known.
@@ -22,6 +24,7 @@ struct class {
     int largest_percent; /* the most of the GPU that a kernel may take */
     int exit_percent;    /* the share of exits among the events */
     int local_percent, cluster_percent, priority_percent, carveout_percent;
+    int graph_percent, programmatic_percent, cooperative_percent;
     bool timed;
     bool goes_on; /* with launches after the GPU is full */
 };
@@ -47,6 +50,18 @@ static const struct class classes[] = {
      .priority_percent = 50,
      .timed = true,
      .goes_on = true},
+    {.name = "graph",
+     .shared_percent = 30,
+     .largest_percent = 9,
+     .exit_percent = 30,
+     .priority_percent = 30,
+     .graph_percent = 40},
+    {.name = "programmatic",
+     .shared_percent = 30,
+     .largest_percent = 8,
+     .exit_percent = 15,
+     .programmatic_percent = 60},
+    {.name = "cooperative", .shared_percent = 30, .largest_percent = 14, .exit_percent = 30, .cooperative_percent = 60},
 };
 
 const char *gs_class_name(size_t number) {
@@ -119,9 +134,12 @@ static gs_shape draw_shape(gs_random *random, const gs_bounds *bounds, const str
 /* ---- events ---- */
 
 static gs_code add_kernel(gs_random *random, const gs_bounds *bounds, const struct class *class, gs_run *run,
-                          double *demand, gs_error *error) {
+                          gs_launch_facts *facts, double *demand, gs_error *error) {
     gs_launch launch = gs_launch_default();
     char name[24];
+    launch.issue.facts = facts;
+    if (class->cooperative_percent && gs_random_chance(random, class->cooperative_percent))
+        facts->is_cooperative = true;
     launch.shape = draw_shape(random, bounds, class);
     double share = share_of_sm(bounds, &launch.shape) / bounds->sms;
     double wanted = class->largest_percent / 100.0 * (double)gs_random_from(random, 1, 1000) / 1000.0;
@@ -143,15 +161,76 @@ static gs_code add_kernel(gs_random *random, const gs_bounds *bounds, const stru
     return launch.kernel ? gs_run_add_launch(run, &launch, error) : gs_fail_memory(error);
 }
 
-/* Of a random kernel that has not exited. */
-static gs_code add_exit(gs_random *random, gs_run *run, gs_error *error) {
-    size_t alive = 0, launch = 0;
-    for (size_t i = 0; i < run->launches.count; i++)
-        alive += run->launches.data[i].exit == SIZE_MAX;
-    if (!alive)
+/* A launch of its own, or in one of a few streams after the launch before it there has been triggered. */
+static gs_code add_single(gs_random *random, const gs_bounds *bounds, const struct class *class, gs_run *run,
+                          double *demand, gs_error *error) {
+    enum { STREAMS = 4 };
+    gs_launch_facts facts = gs_launch_facts_none();
+    gs_code code = add_kernel(random, bounds, class, run, &facts, demand, error);
+    if (code != GS_OK || !class->programmatic_percent || !gs_random_chance(random, class->programmatic_percent))
+        return code;
+    char name[24];
+    size_t number = run->launches.count - 1, before = number;
+    snprintf(name, sizeof name, "%d", (int)gs_random_from(random, 0, STREAMS - 1));
+    gs_launch *launch = &run->launches.data[number];
+    launch->stream = gs_strings_add(&run->strings, name, strlen(name));
+    launch->stream_is_number = true;
+    if (!launch->stream)
+        return gs_fail_memory(error);
+    while (before-- > 0)
+        if (run->launches.data[before].stream && strcmp(run->launches.data[before].stream, name) == 0)
+            return gs_run_add_edge(run, &launch->issue, (gs_edge){.number = (uint32_t)before, .when = GS_AT_START},
+                                   error);
+    return GS_OK;
+}
+
+/* The next node of a graph waits for some of those before it: a third of the nodes for none, so that there are
+   branches. */
+static gs_code add_node_edges(gs_random *random, gs_run *run, size_t first, gs_error *error) {
+    size_t number = run->launches.count - 1;
+    gs_code code = GS_OK;
+    if (gs_random_chance(random, 33))
         return GS_OK;
-    for (size_t left = (size_t)gs_random_from(random, 0, (int64_t)alive - 1);; launch++)
-        if (run->launches.data[launch].exit == SIZE_MAX && left-- == 0)
+    for (size_t i = first; i < number && code == GS_OK; i++)
+        if (gs_random_chance(random, 40))
+            code = gs_run_add_edge(run, &run->launches.data[number].issue, (gs_edge){.number = (uint32_t)i}, error);
+    return code;
+}
+
+static gs_code add_graph(gs_random *random, const gs_bounds *bounds, const struct class *class, gs_run *run,
+                         double *demand, gs_error *error) {
+    size_t first = run->launches.count, nodes = (size_t)gs_random_from(random, 1, 6);
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < nodes && code == GS_OK; i++) {
+        gs_launch_facts facts = gs_launch_facts_none();
+        facts.graph = (int64_t)first;
+        facts.node = (int64_t)i;
+        code = add_kernel(random, bounds, class, run, &facts, demand, error);
+        if (code == GS_OK)
+            code = add_node_edges(random, run, first, error);
+    }
+    return code;
+}
+
+/* Whether a kernel has not exited, and has begun unless the GPU is full: what it waits for has exited. */
+static bool may_exit(const gs_run *run, size_t number) {
+    const gs_launch *launch = &run->launches.data[number];
+    for (size_t i = launch->issue.after; i < (size_t)launch->issue.after + launch->issue.after_count; i++) {
+        const gs_edge *edge = &run->edges.data[i];
+        if (edge->when == GS_AT_END && run->launches.data[edge->number].exit == SIZE_MAX)
+            return false;
+    }
+    return launch->exit == SIZE_MAX;
+}
+
+static gs_code add_exit(gs_random *random, gs_run *run, gs_error *error) {
+    size_t able = 0, launch = 0;
+    for (size_t i = 0; i < run->launches.count; i++)
+        able += may_exit(run, i);
+    if (!able)
+        return GS_OK;
+    for (size_t left = (size_t)gs_random_from(random, 0, (int64_t)able - 1);; launch++)
+        if (may_exit(run, launch) && left-- == 0)
             break;
     return gs_run_add_event(run, GS_EXIT, launch, error) ? GS_OK : GS_E_MEMORY;
 }
@@ -164,8 +243,10 @@ static gs_code draw_events(gs_random *random, const gs_bounds *bounds, const str
     while (code == GS_OK && run->launches.count < most && (class->goes_on || demand <= 1.0)) {
         if (run->launches.count > 1 && gs_random_chance(random, class->exit_percent))
             code = add_exit(random, run, error);
+        else if (class->graph_percent && gs_random_chance(random, class->graph_percent))
+            code = add_graph(random, bounds, class, run, &demand, error);
         else
-            code = add_kernel(random, bounds, class, run, &demand, error);
+            code = add_single(random, bounds, class, run, &demand, error);
     }
     return code;
 }

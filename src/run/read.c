@@ -27,6 +27,7 @@ static const gs_field run_fields[] = {
     {"gpu", GS_FIELD_NAME, false, offsetof(gs_run, gpu), 0, 0},
     {"class", GS_FIELD_NAME, false, offsetof(gs_run, class_name), 0, 0},
     {"events", GS_FIELD_OTHER, true, 0, 0, 0},
+    {"assumed", GS_FIELD_NAME, false, offsetof(gs_run, assumed), 0, 0},
     {"program", GS_FIELD_NAME, false, offsetof(gs_run, origin.program), 0, 0},
     {"recorder", GS_FIELD_NAME, false, offsetof(gs_run, origin.recorder), 0, 0},
     {"gpu_name", GS_FIELD_NAME, false, offsetof(gs_run, origin.gpu_name), 0, 0},
@@ -34,19 +35,21 @@ static const gs_field run_fields[] = {
     {"process", GS_FIELD_INT64, false, offsetof(gs_run, origin.process), 0, INT64_MAX},
     {"start_unix_ns", GS_FIELD_INT64, false, offsetof(gs_run, origin.start_unix_ns), 0, INT64_MAX},
     {"lacks", GS_FIELD_OTHER, false, 0, 0, 0},
+    {"green_contexts", GS_FIELD_OTHER, false, 0, 0, 0},
 };
 
 static const gs_field exit_fields[] = {
     {"op", GS_FIELD_OTHER, true, 0, 0, 0},
     {"kernel", GS_FIELD_OTHER, false, 0, 0, 0},
     {"id", GS_FIELD_OTHER, false, 0, 0, 0},
+    {"why", GS_FIELD_OTHER, false, 0, 0, 0},
 };
 
 static const gs_field observe_fields[] = {
     {"op", GS_FIELD_OTHER, true, 0, 0, 0},          {"kernel", GS_FIELD_OTHER, false, 0, 0, 0},
     {"id", GS_FIELD_OTHER, false, 0, 0, 0},         {"placed", GS_FIELD_OTHER, false, 0, 0, 0},
     {"warp_slots", GS_FIELD_OTHER, false, 0, 0, 0}, {"start_ns", GS_FIELD_OTHER, false, 0, 0, 0},
-    {"end_ns", GS_FIELD_OTHER, false, 0, 0, 0},
+    {"end_ns", GS_FIELD_OTHER, false, 0, 0, 0},     {"why", GS_FIELD_OTHER, false, 0, 0, 0},
 };
 
 static const gs_field end_fields[] = {
@@ -479,6 +482,48 @@ static gs_code read_lacks(const gs_json *json, const gs_step *root, gs_run *run,
     return words.failed ? gs_fail_memory(error) : GS_OK;
 }
 
+enum { MOST_GREEN_CONTEXTS = 1024 };
+
+static gs_code read_green_context(const gs_json *json, const gs_step *list, gs_green_contexts *contexts,
+                                  gs_error *error) {
+    size_t count = json_array_size(list->value),
+           end = contexts->count ? (size_t)contexts->ends[contexts->count - 1] : 0;
+    int16_t *sms = realloc(contexts->sms, (end + count + 1) * sizeof *sms);
+    if (!sms)
+        return gs_fail_memory(error);
+    contexts->sms = sms;
+    if (!count)
+        return gs_json_fail(json, list, false, error, "a green context must be a list of its SMs");
+    for (size_t i = 0; i < count; i++) {
+        gs_step entry = gs_step_index(list, i);
+        int64_t sm;
+        gs_code code = gs_json_int(json, &entry, 0, INT16_MAX, &sm, error);
+        if (code != GS_OK)
+            return code;
+        sms[end++] = (int16_t)sm;
+    }
+    contexts->ends[contexts->count++] = (int32_t)end;
+    return GS_OK;
+}
+
+static gs_code read_green_contexts(const gs_json *json, const gs_step *root, gs_run *run, gs_error *error) {
+    gs_step list = gs_step_key(root, "green_contexts");
+    size_t count = json_array_size(list.value);
+    gs_code code = GS_OK;
+    if (!list.value)
+        return GS_OK;
+    if (!json_is_array(list.value) || count > MOST_GREEN_CONTEXTS)
+        return gs_json_fail(json, &list, false, error, "\"green_contexts\" must be a list of lists of SMs");
+    run->green_contexts.ends = calloc(count + 1, sizeof *run->green_contexts.ends);
+    if (!run->green_contexts.ends)
+        return gs_fail_memory(error);
+    for (size_t i = 0; i < count && code == GS_OK; i++) {
+        gs_step context = gs_step_index(&list, i);
+        code = read_green_context(json, &context, &run->green_contexts, error);
+    }
+    return code;
+}
+
 /* Reads the keys of a run, and its events unless they follow. */
 static gs_code read_run(const gs_json *json, struct reader *reader, gs_error *error) {
     gs_step root = gs_step_root(json);
@@ -489,6 +534,8 @@ static gs_code read_run(const gs_json *json, struct reader *reader, gs_error *er
         code = gs_json_object(json, &root, run_fields, GS_COUNT(run_fields), run, error);
     if (code == GS_OK)
         code = read_lacks(json, &root, run, error);
+    if (code == GS_OK)
+        code = read_green_contexts(json, &root, run, error);
     if (code != GS_OK)
         return code;
     run->has_id = json_object_get(json->root, "id") != NULL;

@@ -107,6 +107,9 @@ void gs_run_free(gs_run *run) {
     free(run->edges.data);
     free(run->class_name);
     free(run->gpu);
+    free(run->assumed);
+    free(run->green_contexts.sms);
+    free(run->green_contexts.ends);
     free(run->origin.program);
     free(run->origin.recorder);
     free(run->origin.gpu_name);
@@ -287,6 +290,32 @@ static gs_code copy_copies(gs_run *to, const gs_run *from, gs_error *error) {
     return code;
 }
 
+static bool copy_green_contexts(gs_green_contexts *to, const gs_green_contexts *from) {
+    if (!from->count)
+        return true;
+    size_t sms = (size_t)from->ends[from->count - 1];
+    to->sms = calloc(sms, sizeof *to->sms);
+    to->ends = calloc((size_t)from->count, sizeof *to->ends);
+    if (!to->sms || !to->ends)
+        return false;
+    memcpy(to->sms, from->sms, sms * sizeof *to->sms);
+    memcpy(to->ends, from->ends, (size_t)from->count * sizeof *to->ends);
+    to->count = from->count;
+    return true;
+}
+
+bool gs_run_may_use(const gs_run *run, size_t launch, int32_t sm) {
+    const gs_green_contexts *contexts = &run->green_contexts;
+    const gs_launch_facts *facts = run->launches.data[launch].issue.facts;
+    if (!facts || facts->green_context < 0 || facts->green_context >= contexts->count)
+        return true;
+    for (int32_t i = facts->green_context ? contexts->ends[facts->green_context - 1] : 0;
+         i < contexts->ends[facts->green_context]; i++)
+        if (contexts->sms[i] == sm)
+            return true;
+    return false;
+}
+
 gs_code gs_run_copy_rest(gs_run *to, const gs_run *from, gs_error *error) {
     to->has_id = from->has_id;
     to->id = from->id;
@@ -295,7 +324,7 @@ gs_code gs_run_copy_rest(gs_run *to, const gs_run *from, gs_error *error) {
     to->end_ns = from->end_ns;
     to->lost = from->lost;
     if (!copy_string(&to->class_name, from->class_name) || !copy_origin(&to->origin, &from->origin) ||
-        !GS_RESERVE(&to->edges, from->edges.count))
+        !copy_green_contexts(&to->green_contexts, &from->green_contexts) || !GS_RESERVE(&to->edges, from->edges.count))
         return gs_fail_memory(error);
     for (size_t i = 0; i < from->launches.count; i++) {
         to->launches.data[i].issue.after = from->launches.data[i].issue.after;
@@ -310,7 +339,8 @@ gs_run *gs_run_copy(const gs_run *run, gs_error *error) {
     gs_run *copy = gs_run_new(error);
     if (!copy)
         return NULL;
-    gs_code code = copy_string(&copy->gpu, run->gpu) ? GS_OK : gs_fail_memory(error);
+    bool copied = copy_string(&copy->gpu, run->gpu) && copy_string(&copy->assumed, run->assumed);
+    gs_code code = copied ? GS_OK : gs_fail_memory(error);
     for (size_t i = 0; i < run->events.count && code == GS_OK; i++)
         code = copy_event(copy, run, &run->events.data[i], error);
     if (code == GS_OK)

@@ -59,7 +59,7 @@ typedef struct gs_event {
     uint32_t place;      /* in the file: its line, or its number in the list of events; 0 if it was not read */
     size_t launch;       /* the number of the launch that it is or refers to */
     const gs_seen *seen; /* of launches and observations; never NULL; gs_event_see to write */
-    char *why; /* in a prediction: why blocks wait at this point, a sentence per line, or NULL; not in files */
+    char *why; /* in a prediction: why blocks wait at this point, a sentence per line, or NULL; not read from files */
 } gs_event;
 
 /* ---- what a recorded program has besides ---- */
@@ -178,11 +178,20 @@ typedef struct gs_events {
     size_t count, capacity;
 } gs_events;
 
+/* Green contexts: the SMs of context 0, then those of context 1, ...; those of context i end before `ends[i]`. */
+typedef struct gs_green_contexts {
+    int16_t *sms;
+    int32_t *ends;
+    int32_t count;
+} gs_green_contexts;
+
 struct gs_run {
     bool has_id;
     int64_t id;
     char *class_name, *gpu;
+    char *assumed; /* of a prediction: what is assumed about the GPU, or NULL */
     gs_origin origin;
+    gs_green_contexts green_contexts;
     gs_launches launches;
     gs_events events;
     gs_copies copies;   /* in the order in which they were issued */
@@ -319,7 +328,13 @@ int32_t gs_generated_registers(size_t number);
 /* The local memory per thread of generated kernels, by number; -1 past the last. */
 int64_t gs_generated_local_bytes(size_t number);
 
+/* Whether a launch may use an SM: it is in no green context of the run, or in one that has the SM. */
+bool gs_run_may_use(const gs_run *run, size_t launch, int32_t sm);
+
 /* ---- comparing ---- */
+
+/* Whether a launch waits, when it is launched, for the end of others that have not exited. */
+bool gs_run_is_held(const gs_run *run, size_t launch);
 
 typedef struct gs_score {
     int64_t runs, runs_exact, launches, launches_exact, blocks, blocks_exact;

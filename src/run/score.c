@@ -5,6 +5,9 @@
  * because later ones depend on when blocks ended. A launch is exact when the right number of its blocks is on every SM,
  * and the right number waits. Blocks on the right SM, each with its own number, are counted separately. A recording
  * with times is scored up to and including the first launch that differs, because later ones depend on it.
+ *
+ * A launch that waits for the end of others, such as a node of a graph, does not end the score. It is scored when it is
+ * first observed, which must be after the same launch or exit in both.
  */
 #include "run.h"
 
@@ -38,25 +41,87 @@ static gs_code is_exact(const gs_seen *recorded, const gs_seen *predicted, int64
     return GS_OK;
 }
 
-gs_code gs_score_add(gs_score *score, const gs_run *recorded, const gs_run *predicted, gs_error *error) {
-    bool all_exact = true, all_started = true;
-    for (size_t i = 0; i < recorded->launches.count && all_started; i++) {
-        const gs_seen *one = recorded->events.data[recorded->launches.data[i].event].seen;
-        const gs_seen *two = predicted->events.data[predicted->launches.data[i].event].seen;
-        int64_t blocks = recorded->launches.data[i].blocks;
-        bool exact = false;
-        gs_code code = is_exact(one, two, blocks, &exact, error);
-        if (code != GS_OK)
-            return code;
-        score->launches++;
-        score->launches_exact += exact;
-        score->blocks += blocks;
-        for (int64_t block = 0; block < blocks; block++)
-            score->blocks_exact += gs_seen_sm(one, block) == gs_seen_sm(two, block);
-        all_exact = all_exact && exact;
-        all_started = gs_seen_started(one) == blocks && (exact || !one->has_end);
+bool gs_run_is_held(const gs_run *run, size_t launch) {
+    const gs_launch *which = &run->launches.data[launch];
+    for (size_t i = which->issue.after; i < (size_t)which->issue.after + which->issue.after_count; i++) {
+        const gs_edge *edge = &run->edges.data[i];
+        if (edge->when != GS_AT_END || edge->is_copy)
+            continue;
+        size_t exit = run->launches.data[edge->number].exit;
+        if (exit == SIZE_MAX || exit > which->event)
+            return true;
     }
+    return false;
+}
+
+/* What is observed of a launch after so many launches and exits; NULL: nothing. */
+static const gs_seen *observed_after(const gs_run *run, size_t steps, size_t launch) {
+    const gs_seen *seen = NULL;
+    for (size_t i = 0; i < run->events.count && steps != SIZE_MAX; i++) {
+        const gs_event *event = &run->events.data[i];
+        if (event->op != GS_OBSERVE && steps-- == 0)
+            break;
+        if (event->op == GS_OBSERVE && event->launch == launch && steps == 0)
+            seen = event->seen;
+    }
+    return seen;
+}
+
+struct scoring {
+    gs_score *score;
+    const gs_run *recorded, *predicted;
+    bool *is_held; /* by launch: it waits for others, and is not yet scored */
+    bool all_exact, goes_on;
+};
+
+static gs_code score_launch(struct scoring *scoring, size_t launch, const gs_seen *one, const gs_seen *two,
+                            gs_error *error) {
+    static const gs_seen nothing = {.has_placed = true};
+    gs_score *score = scoring->score;
+    int64_t blocks = scoring->recorded->launches.data[launch].blocks;
+    bool exact = false;
+    two = two ? two : &nothing;
+    gs_code code = is_exact(one, two, blocks, &exact, error);
+    if (code != GS_OK)
+        return code;
+    score->launches++;
+    score->launches_exact += exact;
+    score->blocks += blocks;
+    for (int64_t block = 0; block < blocks; block++)
+        score->blocks_exact += gs_seen_sm(one, block) == gs_seen_sm(two, block);
+    scoring->all_exact = scoring->all_exact && exact;
+    scoring->goes_on = gs_seen_started(one) == blocks && (exact || !one->has_end);
+    return GS_OK;
+}
+
+static gs_code score_event(struct scoring *scoring, size_t number, size_t steps, gs_error *error) {
+    const gs_event *event = &scoring->recorded->events.data[number];
+    size_t launch = event->launch;
+    if (event->op == GS_LAUNCH) {
+        const gs_seen *two = scoring->predicted->events.data[scoring->predicted->launches.data[launch].event].seen;
+        scoring->is_held[launch] =
+            !gs_seen_started(event->seen) && !gs_seen_started(two) && gs_run_is_held(scoring->recorded, launch);
+        return scoring->is_held[launch] ? GS_OK : score_launch(scoring, launch, event->seen, two, error);
+    }
+    if (event->op != GS_OBSERVE || !scoring->is_held[launch])
+        return GS_OK;
+    scoring->is_held[launch] = false;
+    return score_launch(scoring, launch, event->seen, observed_after(scoring->predicted, steps, launch), error);
+}
+
+gs_code gs_score_add(gs_score *score, const gs_run *recorded, const gs_run *predicted, gs_error *error) {
+    struct scoring scoring = {score, recorded, predicted, calloc(recorded->launches.count + 1, sizeof(bool)),
+                              true,  true};
+    gs_code code = scoring.is_held ? GS_OK : gs_fail_memory(error);
+    size_t steps = 0;
+    for (size_t i = 0; i < recorded->events.count && scoring.goes_on && code == GS_OK; i++) {
+        steps += recorded->events.data[i].op != GS_OBSERVE;
+        code = score_event(&scoring, i, steps, error);
+    }
+    free(scoring.is_held);
+    if (code != GS_OK)
+        return code;
     score->runs++;
-    score->runs_exact += all_exact;
+    score->runs_exact += scoring.all_exact;
     return GS_OK;
 }

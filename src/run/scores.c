@@ -63,7 +63,7 @@ gs_code gs_run_is_recorded(const gs_run *run, gs_error *error) {
         if (!seen->has_placed)
             return gs_run_fail(run, launch->event, error, GS_E_FORMAT,
                                "this launch was not recorded: it has no \"placed\"");
-        all_started = gs_seen_started(seen) == launch->blocks;
+        all_started = gs_seen_started(seen) == launch->blocks || gs_run_is_held(run, i);
     }
     return GS_OK;
 }

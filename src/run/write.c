@@ -183,6 +183,21 @@ static void write_seen(gs_writer *writer, const gs_seen *seen, int64_t blocks) {
 
 /* ---- events ---- */
 
+/* A list of sentences. */
+static void write_why(gs_writer *writer, const char *why) {
+    gs_write_array(writer, "why");
+    while (*why) {
+        size_t length = strcspn(why, "\n");
+        gs_text sentence = {0};
+        gs_text_put(&sentence, why, length);
+        gs_write_string(writer, NULL, sentence.data);
+        writer->text->failed |= sentence.failed;
+        gs_text_free(&sentence);
+        why += length + (why[length] == '\n');
+    }
+    gs_write_end(writer);
+}
+
 /* Launches are named by their id; those without one by their kernel. */
 static void write_event(gs_writer *writer, const gs_run *run, const gs_event *event) {
     const gs_launch *launch = &run->launches.data[event->launch];
@@ -194,6 +209,8 @@ static void write_event(gs_writer *writer, const gs_run *run, const gs_event *ev
     else if (!launch->issue.id)
         gs_write_string(writer, "kernel", launch->kernel);
     write_seen(writer, event->seen, launch->blocks);
+    if (event->why)
+        write_why(writer, event->why);
     gs_write_end(writer);
 }
 
@@ -262,6 +279,17 @@ static void write_origin(gs_writer *writer, const gs_origin *origin) {
         write_words(writer, "lacks", origin->lacks);
 }
 
+static void write_green_contexts(gs_writer *writer, const gs_green_contexts *contexts) {
+    gs_write_array(writer, "green_contexts");
+    for (int32_t i = 0, at = 0; i < contexts->count; i++) {
+        gs_write_array(writer, NULL);
+        for (; at < contexts->ends[i]; at++)
+            gs_write_int(writer, NULL, contexts->sms[at]);
+        gs_write_end(writer);
+    }
+    gs_write_end(writer);
+}
+
 /* Begins the object of a run, up to its events. */
 static void write_head(gs_writer *writer, const char *key, const gs_run *run) {
     gs_write_object(writer, key);
@@ -270,9 +298,13 @@ static void write_head(gs_writer *writer, const char *key, const gs_run *run) {
         gs_write_int(writer, "id", run->id);
     if (run->gpu)
         gs_write_string(writer, "gpu", run->gpu);
+    if (run->assumed)
+        gs_write_string(writer, "assumed", run->assumed);
     if (run->class_name)
         gs_write_string(writer, "class", run->class_name);
     write_origin(writer, &run->origin);
+    if (run->green_contexts.count)
+        write_green_contexts(writer, &run->green_contexts);
 }
 
 void gs_write_run(gs_writer *writer, const char *key, const gs_run *run) {

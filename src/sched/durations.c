@@ -13,6 +13,7 @@
 #include "timeline.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct sorted {
     const gs_run *run;
@@ -228,4 +229,13 @@ gs_code gs_timeline_durations(const gs_gpu *gpu, const gs_run *run, gs_timeline 
     free(groups.data);
     free(groups.times);
     return code;
+}
+
+gs_gpu *gs_gpu_recorded_on(const gs_gpu *gpu, const gs_run *run) {
+    gs_gpu *named = run->gpu ? gs_gpu_open(run->gpu, NULL) : NULL;
+    if (named && strcmp(named->name, gpu->name) == 0 && named->sms == gpu->sms) {
+        gs_gpu_free(named);
+        named = NULL;
+    }
+    return named;
 }

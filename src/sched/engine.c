@@ -1,12 +1,12 @@
 /*
  * engine.c: plays launches, exits and the passing of time.
  *
- * Launches wait in one queue, by priority and then in launch order. The first is served until all its blocks have
- * started; then comes the next (unless the mechanism lets later ones overtake). A kernel enters the queue when the
- * kernels before it in its stream have ended. The blocks of a kernel start in order, so those that have started are
- * always the first ones. A kernel that waits closes the GPU to all after it, with one exception: a kernel of clusters
- * of three or more blocks leaves the SMs open on which it cannot run anyway, those of the groups of clusters that go
- * first.
+ * Launches wait in one queue, by priority and then in the order in which they were ready. The first is served until all
+ * its blocks have started; then comes the next (unless the mechanism lets later ones overtake). A kernel enters the
+ * queue when the kernels before it in its stream have ended. The blocks of a kernel start in order, so those that have
+ * started are always the first ones. A cooperative launch starts as a whole. A kernel that waits closes the GPU to all
+ * after it, with one exception: a kernel of clusters of three or more blocks leaves the SMs open on which it cannot run
+ * anyway, those of the groups of clusters that go first.
  *
  * Time passes by a heap of running blocks, ordered by when they end. Launches and exits take no time. Blocks that end
  * at the same time end one after the other, in the order of launches and blocks, and the queue is served after each. At
@@ -50,6 +50,8 @@ gs_engine *gs_engine_new(const gs_gpu *gpu, const gs_run *run, const gs_engine_h
     engine->dispatcher = gs_dispatcher_new(gpu, error);
     engine->plays = calloc(run->launches.count + run->copies.count + 1, sizeof *engine->plays);
     engine->horizon_ns = INT64_MAX;
+    engine->closed = calloc((size_t)gpu->sms, sizeof *engine->closed);
+    engine->usable = calloc((size_t)gpu->sms, sizeof *engine->usable);
     engine->running = calloc(most_blocks, sizeof *engine->running);
     engine->burst.placed = calloc(most_blocks, sizeof *engine->burst.placed);
     engine->order = calloc(most_blocks, sizeof *engine->order);
@@ -80,6 +82,8 @@ void gs_engine_free(gs_engine *engine) {
         free(engine->plays[i].on_sms);
     free(engine->plays);
     free(engine->running);
+    free(engine->closed);
+    free(engine->usable);
     free(engine->endings.data);
     free(engine->burst.placed);
     free(engine->order);
@@ -104,6 +108,7 @@ bool gs_engine_copy(gs_engine *to, const gs_engine *from) {
     to->queue_first = from->queue_first;
     to->queue_last = from->queue_last;
     memcpy(to->queue_tails, from->queue_tails, sizeof to->queue_tails);
+    to->host_events = from->host_events;
     to->now_ns = from->now_ns;
     to->turns = from->turns;
     gs_waves_restart(to);
@@ -121,10 +126,12 @@ static int urgency(const gs_engine *engine, size_t launch) {
 
 static bool goes_before(const gs_engine *engine, size_t a, size_t b) {
     int first = urgency(engine, a), second = urgency(engine, b);
+    const struct play *one = &engine->plays[a], *two = &engine->plays[b];
     if (first != second)
         return first > second;
-    int64_t one_ns = engine->plays[a].ready_ns, two_ns = engine->plays[b].ready_ns;
-    return one_ns != two_ns ? one_ns < two_ns : a < b;
+    if (one->ready_ns != two->ready_ns)
+        return one->ready_ns < two->ready_ns;
+    return one->ready_at != two->ready_at ? one->ready_at < two->ready_at : a < b;
 }
 
 static size_t *tail_of(gs_engine *engine, size_t launch) {
@@ -232,10 +239,17 @@ static bool order_agrees(const gs_engine *engine, int64_t first) {
     return true;
 }
 
+static bool is_cooperative(const gs_engine *engine, size_t launch) {
+    const gs_launch_facts *facts = engine->run->launches.data[launch].issue.facts;
+    return facts && facts->is_cooperative;
+}
+
 static void number_burst(gs_engine *engine, gs_turns *turns) {
     int32_t size = cluster_of(engine, engine->burst_launch);
     if (size > 1)
         gs_clusters_number(engine->clusters, &engine->burst, size, turns, engine->order);
+    else if (is_cooperative(engine, engine->burst_launch))
+        gs_number_whole(engine->numberer, &engine->burst, turns, engine->order);
     else
         gs_number(engine->numberer, &engine->burst, turns, engine->order);
 }
@@ -309,6 +323,18 @@ static inline enum outcome place_block(gs_engine *engine, size_t launch, const b
     return PLACED;
 }
 
+/* A cooperative launch starts as a whole: it waits until all its blocks fit. */
+static bool is_held_back(const gs_engine *engine, size_t launch, const bool *open) {
+    const struct play *play = &engine->plays[launch];
+    int64_t room = 0, wanted = engine->run->launches.data[launch].blocks;
+    int32_t sms = gs_dispatcher_state(engine->dispatcher)->gpu->sms;
+    if (play->started || !is_cooperative(engine, launch) || cluster_of(engine, launch) > 1)
+        return false;
+    for (int32_t sm = 0; sm < sms && room < wanted; sm++)
+        room += !open || open[sm] ? gs_dispatcher_room(engine->dispatcher, play->kernel, sm) : 0;
+    return room < wanted;
+}
+
 /* The same for a round of clusters, which is a burst by itself. */
 static enum outcome place_clusters(gs_engine *engine, size_t launch, const bool *open) {
     struct play *play = &engine->plays[launch];
@@ -344,16 +370,45 @@ static bool complete(gs_engine *engine, size_t launch, const bool *open) {
 
 /* Whether a launch that waits leaves SMs open to later ones. */
 static bool leaves_some_open(const gs_engine *engine, size_t launch) {
-    return engine->overtaking || cluster_of(engine, launch) > 2;
+    return engine->overtaking || cluster_of(engine, launch) > 2 || engine->run->green_contexts.count;
 }
 
-/* The launch that may start while this one waits, and on which SMs. */
-static size_t pass_over(const gs_engine *engine, size_t launch, const bool **open) {
+static int32_t sms_of(const gs_engine *engine) {
+    return gs_dispatcher_state(engine->dispatcher)->gpu->sms;
+}
+
+static void open_all(gs_engine *engine) {
+    if (engine->closed_count)
+        memset(engine->closed, 0, (size_t)sms_of(engine) * sizeof *engine->closed);
+    engine->closed_count = 0;
+}
+
+/* The SMs that the launch may use now; NULL: all. */
+static const bool *usable_by(gs_engine *engine, size_t launch) {
+    if (!engine->closed_count && !engine->run->green_contexts.count)
+        return NULL;
+    for (int32_t sm = 0; sm < sms_of(engine); sm++)
+        engine->usable[sm] = !engine->closed[sm] && gs_run_may_use(engine->run, launch, sm);
+    return engine->usable;
+}
+
+/* A launch that waits closes the SMs that it could use. */
+static void close_sms(gs_engine *engine, size_t launch) {
+    const bool *stays_open = cluster_of(engine, launch) > 2 ? gs_clusters_always_open(engine->clusters) : NULL;
+    for (int32_t sm = 0; sm < sms_of(engine); sm++)
+        if (!engine->closed[sm] && !(stays_open && stays_open[sm]) && gs_run_may_use(engine->run, launch, sm)) {
+            engine->closed[sm] = true;
+            engine->closed_count++;
+        }
+}
+
+/* The launch that may start while this one waits. */
+static size_t pass_over(gs_engine *engine, size_t launch) {
     if (!leaves_some_open(engine, launch))
         return NO_LAUNCH;
     if (!engine->overtaking)
-        *open = gs_clusters_always_open(engine->clusters);
-    return engine->plays[launch].after;
+        close_sms(engine, launch);
+    return engine->closed_count < sms_of(engine) ? engine->plays[launch].after : NO_LAUNCH;
 }
 
 static bool enter_all(gs_engine *engine);
@@ -363,7 +418,7 @@ static bool enter_all(gs_engine *engine);
 static bool is_alone(const gs_engine *engine, size_t launch) {
     const struct play *play = &engine->plays[launch];
     return engine->queue_last == launch && !play->started && !play->was_alone && !play->is_awaited &&
-           gs_engine_duration(engine, launch);
+           !is_cooperative(engine, launch) && !engine->run->green_contexts.count && gs_engine_duration(engine, launch);
 }
 
 /* The only launch in the queue flies, if it can. If not, it is watched, so that a later one can. */
@@ -424,19 +479,21 @@ static inline void note_service(gs_engine *engine, size_t launch, bool waits) {
    overtake, a block of a later kernel can make room for an earlier one, because it moves the pointer of an SM. False:
    out of memory. */
 static bool serve(gs_engine *engine) {
-    const bool *open = NULL;
     if (engine->solos && !engine->solo.is_grounding && engine->queue_first != NO_LAUNCH &&
         is_alone(engine, engine->queue_first) && !take_off(engine, engine->queue_first))
         return false;
     size_t launch = engine->queue_first;
     if (is_flying(engine))
         return true;
+    open_all(engine);
     while (launch != NO_LAUNCH) {
-        enum outcome outcome =
-            cluster_of(engine, launch) == 1 ? place_block(engine, launch, open) : place_clusters(engine, launch, open);
+        const bool *open = usable_by(engine, launch);
+        enum outcome outcome = is_held_back(engine, launch, open) ? WAITS
+                               : cluster_of(engine, launch) == 1  ? place_block(engine, launch, open)
+                                                                  : place_clusters(engine, launch, open);
         note_service(engine, launch, outcome == WAITS);
         if (outcome == WAITS) {
-            launch = pass_over(engine, launch, &open);
+            launch = pass_over(engine, launch);
             continue;
         }
         if (outcome == OUT_OF_MEMORY)
@@ -449,7 +506,7 @@ static bool serve(gs_engine *engine) {
             engine->resumes_ns = gs_follow_resume(engine);
         }
         launch = engine->resumes_ns ? NO_LAUNCH : engine->queue_first;
-        open = NULL;
+        open_all(engine);
     }
     if (engine->resumes_ns)
         return start_burst(engine);
@@ -501,6 +558,12 @@ static bool enter_all(gs_engine *engine) {
         if (!enter_queue(engine, launch))
             return false;
     return true;
+}
+
+/* A kernel has ended. What waits for its end comes later than what waits for room: it does not find the shared-memory
+   configuration that the last block has left. False: out of memory. */
+static bool serve_waiting(gs_engine *engine) {
+    return engine->resumes_ns || serve(engine);
 }
 
 /* False: out of memory. */
@@ -565,15 +628,16 @@ static bool pass_time(gs_engine *engine) {
     else if (!end_block(engine, ending.handle))
         return false;
     if (engine->plays[ending.launch].ended == engine->run->launches.data[ending.launch].blocks &&
-        (!learn(engine, ending.launch) || !kernel_ended(engine, ending.launch)))
+        (!learn(engine, ending.launch) || !serve_waiting(engine) || !kernel_ended(engine, ending.launch)))
         return false;
     return engine->resumes_ns || serve(engine);
 }
 
 /* The next thing that happens, or many alike. */
 static bool step(gs_engine *engine) {
-    bool replaced;
-    if (!gs_replace_pass(engine, &replaced))
+    size_t first = engine->queue_first;
+    bool replaced = false, is_whole = first != NO_LAUNCH && is_cooperative(engine, first);
+    if (!is_whole && !engine->run->green_contexts.count && !gs_replace_pass(engine, &replaced))
         return false;
     return replaced || (pass_time(engine) && gs_waves_pass(engine));
 }
@@ -631,6 +695,7 @@ static bool arrive(gs_engine *engine, size_t launch) {
 }
 
 gs_code gs_engine_launch(gs_engine *engine, size_t launch, gs_error *error) {
+    engine->host_events++;
     gs_code code = register_kernel(engine, launch, error);
     if (code != GS_OK)
         return code;
@@ -644,6 +709,7 @@ gs_code gs_engine_launch(gs_engine *engine, size_t launch, gs_error *error) {
 
 gs_code gs_engine_exit(gs_engine *engine, size_t launch, gs_error *error) {
     struct play *play = &engine->plays[launch];
+    engine->host_events++;
     if (gs_engine_duration(engine, launch))
         while (play->status != ENDED && next_ns(engine) != GS_NO_TIME)
             if (!step(engine))
@@ -657,10 +723,11 @@ gs_code gs_engine_exit(gs_engine *engine, size_t launch, gs_error *error) {
             return gs_fail_memory(error);
     if (play->status == QUEUED)
         queue_remove(engine, launch);
-    return kernel_ended(engine, launch) && serve(engine) ? GS_OK : gs_fail_memory(error);
+    return serve_waiting(engine) && kernel_ended(engine, launch) && serve(engine) ? GS_OK : gs_fail_memory(error);
 }
 
 gs_code gs_engine_finish(gs_engine *engine, gs_error *error) {
+    engine->host_events++;
     if (!engine->hooks.endless && !engine->hooks.follow && !issue_copies(engine, engine->run->launches.count))
         return gs_fail_memory(error);
     while (next_ns(engine) != GS_NO_TIME || engine->resumes_ns)
@@ -702,7 +769,7 @@ gs_hold gs_engine_hold(const gs_engine *engine, size_t launch, size_t *other) {
     size_t head = play->stream == NO_LAUNCH ? launch : engine->streams[play->stream].head;
     *other = head;
     if (play->status == IN_STREAM || play->status == COMING)
-        return head != launch && head != play->early ? GS_HOLD_STREAM : GS_HOLD_EVENT;
+        return head != launch && play->early == NO_LAUNCH ? GS_HOLD_STREAM : GS_HOLD_EVENT;
     if (play->status != QUEUED)
         return GS_HOLD_NONE;
     *other = engine->queue_first;

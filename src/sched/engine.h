@@ -26,6 +26,7 @@ struct play {
     int32_t first_running;  /* handle of one of its running blocks, -1: none */
     int32_t last_ending;    /* handle of the running block that ends last, if blocks end in their order; -1: none */
     size_t before, after;   /* neighbors in the queue */
+    uint64_t ready_at;      /* how many launches and exits there were when it was ready */
     size_t stream;          /* number of its stream, or NO_LAUNCH */
     size_t next_in_stream;  /* the next launch or copy in the same stream */
     size_t early;           /* the one before it in its stream, if it may start before that has ended; or NO_LAUNCH */
@@ -172,6 +173,8 @@ struct gs_engine {
     gs_dispatcher *dispatcher;
     gs_engine_hooks hooks;
     bool overtaking;
+    bool *closed, *usable; /* by SM: closed by a launch that waits; open to the launch that is served */
+    int32_t closed_count;
     int64_t now_ns;
     struct play *plays; /* by launch; then by copy */
     size_t launched;    /* no launch from this number on was launched */
@@ -181,6 +184,7 @@ struct gs_engine {
     struct stream *streams;
     gs_names stream_names;
     size_t queue_first, queue_last;
+    uint64_t host_events;                /* launches and exits so far */
     size_t queue_tails[MOST_URGENT + 1]; /* by urgency: the last in the queue, or NO_LAUNCH */
     struct running *running;             /* by handle */
     struct endings endings;              /* a heap */

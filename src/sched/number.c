@@ -11,6 +11,9 @@
  * Rounds do not wait for each other: the next one is decided so many grants after the one before, though some of that
  * may still be coming. Where a group then has blocks of two rounds coming, they leave layer by layer. A cut round takes
  * longer to decide, because the SMs are looked at one by one: how long depends on the last SM it takes.
+ *
+ * A cooperative launch is decided as a whole before anything is handed out. So all blocks of the first groups come
+ * before those of the others. The first groups are granted part by part, as for clusters, if their parts are described.
  */
 #include "sched.h"
 
@@ -156,11 +159,11 @@ static int32_t next_group(const gs_numberer *numberer, gs_turns *turns) {
     return group + first_groups;
 }
 
-/* One block for each SM of the group that has any coming; SMs of a group ascend. */
-static void hand_out(gs_numberer *numberer, int32_t group, int32_t *order) {
+/* One block for each SM of the group, among these bits, that has any coming; SMs of a group ascend. */
+static void hand_out(gs_numberer *numberer, int32_t group, uint64_t among, int32_t *order) {
     const gs_sm_groups *groups = &numberer->grants->groups;
     const int16_t *sms = groups->sms + (group ? groups->ends[group - 1] : 0);
-    for (uint64_t bits = numberer->coming[group]; bits; bits &= bits - 1) {
+    for (uint64_t bits = numberer->coming[group] & among; bits; bits &= bits - 1) {
         int32_t bit = __builtin_ctzll(bits), sm = sms[bit], block = numberer->first[sm];
         order[numberer->handed_out++] = block;
         numberer->first[sm] = numberer->next[block];
@@ -186,7 +189,35 @@ void gs_number(gs_numberer *numberer, const gs_burst *burst, gs_turns *turns, in
             grants = 0;
             continue;
         }
-        hand_out(numberer, next_group(numberer, turns), order);
+        hand_out(numberer, next_group(numberer, turns), UINT64_MAX, order);
         grants++;
     }
+}
+
+/* ---- cooperative launches ---- */
+
+/* To the part of a first group whose turn it is; both turns move on. */
+static void hand_out_part(gs_numberer *numberer, gs_turns *turns, int32_t *order) {
+    const gs_grants *grants = numberer->grants;
+    while (!is_coming(numberer, turns->part))
+        turns->part = (turns->part + 1) % grants->cluster_first.count;
+    const struct part *part = &numberer->parts[turns->part];
+    turns->part = (turns->part + 1) % grants->cluster_first.count;
+    turns->first = (part->group + 1) % grants->first;
+    hand_out(numberer, part->group, part->bits, order);
+}
+
+void gs_number_whole(gs_numberer *numberer, const gs_burst *burst, gs_turns *turns, int32_t *order) {
+    uint64_t first = ((uint64_t)1 << numberer->grants->first) - 1;
+    int32_t parts = numberer->grants->cluster_first.count;
+    numberer->handed_out = numberer->decided = 0;
+    while (numberer->decided < burst->count)
+        decide_round(numberer, burst, round_end(burst, numberer->decided));
+    if (burst->count)
+        next_group(numberer, turns);
+    while (numberer->handed_out < burst->count)
+        if (parts && (numberer->groups & first))
+            hand_out_part(numberer, turns, order);
+        else
+            hand_out(numberer, next_group(numberer, turns), UINT64_MAX, order);
 }

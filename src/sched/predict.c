@@ -140,6 +140,20 @@ static gs_code show(const struct recorder *recorder, size_t launch, gs_event *ev
     return GS_OK;
 }
 
+/* What a block needs, and what is free. */
+static void add_numbers(const struct recorder *recorder, size_t launch, gs_text *text) {
+    size_t other;
+    gs_text numbers = {0};
+    if (gs_engine_hold(recorder->engine, launch, &other) != GS_HOLD_ROOM ||
+        recorder->run->launches.data[launch].cluster > 1)
+        return;
+    gs_why_numbers(gs_engine_dispatcher(recorder->engine), gs_engine_kernel(recorder->engine, launch), &numbers);
+    if (numbers.count)
+        gs_text_add(text, " (%s)", numbers.data);
+    text->failed |= numbers.failed;
+    gs_text_free(&numbers);
+}
+
 /* Adds why a launch waits to an event; `prefix` may be NULL. */
 static gs_code explain(struct recorder *recorder, gs_event *event, size_t launch, const char *prefix, gs_error *error) {
     gs_text text = {0};
@@ -148,6 +162,7 @@ static gs_code explain(struct recorder *recorder, gs_event *event, size_t launch
     if (prefix)
         gs_text_add(&text, "%s", prefix);
     gs_why(recorder->engine, recorder->run, launch, &text);
+    add_numbers(recorder, launch, &text);
     free(event->why);
     event->why = text.data;
     return text.failed ? gs_fail_memory(error) : GS_OK;
@@ -276,7 +291,7 @@ static gs_code take_durations(struct recorder *recorder, const gs_gpu *gpu, gs_p
     *pace = (gs_pace){0};
     if (is_followed || !gs_run_is_program(run))
         return GS_OK;
-    gs_gpu *recorded_on = run->gpu && strcmp(run->gpu, gpu->name) != 0 ? gs_gpu_open(run->gpu, NULL) : NULL;
+    gs_gpu *recorded_on = gs_gpu_recorded_on(gpu, run);
     recorder->durations = gs_program_durations(recorded_on ? recorded_on : gpu, run, error);
     gs_gpu_free(recorded_on);
     recorder->timed = true;
@@ -317,6 +332,7 @@ static gs_code recorder_init(struct recorder *recorder, const gs_gpu *gpu, gs_er
     if (!recorder->engine)
         return GS_E_MEMORY;
     recorder->out->gpu = strdup(gpu->name);
+    recorder->out->assumed = gpu->assumed ? strdup(gpu->assumed) : NULL;
     for (size_t i = 0; i < run->launches.count; i++)
         recorder->total += run->launches.data[i].blocks;
     for (size_t i = 0; i < run->launches.count; i++)

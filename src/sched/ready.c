@@ -18,6 +18,7 @@
 
 #include <stdlib.h>
 
+enum { CHAIN = 8 };                /* kernels of a stream that can run at a time, measured on H200s */
 enum { BECOMES_READY, COPY_ENDS }; /* what a timer is for: the `block` of a struct ending */
 
 static const gs_issue *issue_of(const gs_engine *engine, size_t operation) {
@@ -149,6 +150,7 @@ static bool copy_is_ready(gs_engine *engine, size_t operation) {
 
 static bool is_ready(gs_engine *engine, size_t operation) {
     engine->plays[operation].ready_ns = engine->now_ns;
+    engine->plays[operation].ready_at = engine->host_events;
     if (is_copy(engine, operation))
         return copy_is_ready(engine, operation);
     struct ready_list *list = &engine->readiness.list;
@@ -198,12 +200,23 @@ static void note_freed(gs_engine *engine, size_t operation, size_t by, int64_t a
     play->is_freed_by_event = by_event;
 }
 
+/* Whether the operation is among the first of its stream that have not ended: no more than CHAIN, those in between that
+   have ended included, run at a time. */
+static bool is_in_chain(const gs_engine *engine, size_t operation) {
+    size_t at = engine->streams[engine->plays[operation].stream].head;
+    for (int i = 0; i < CHAIN && at != NO_LAUNCH; i++, at = engine->plays[at].next_in_stream)
+        if (at == operation)
+            return true;
+    return false;
+}
+
 static bool may_pass_stream(const gs_engine *engine, size_t operation) {
     const struct play *play = &engine->plays[operation];
     if (play->stream == NO_LAUNCH)
         return true;
-    size_t head = engine->streams[play->stream].head;
-    return head == operation || (head != NO_LAUNCH && head == play->early && engine->plays[head].status >= STARTED);
+    if (engine->streams[play->stream].head == operation)
+        return true;
+    return play->early != NO_LAUNCH && engine->plays[play->early].status >= STARTED && is_in_chain(engine, operation);
 }
 
 /* The operation is ready at a time that is known. */
@@ -301,7 +314,7 @@ static bool frees_later(const gs_engine *engine, size_t operation, size_t other)
     return is_copy(engine, operation) || !is_copy(engine, other);
 }
 
-/* The next in the stream, and the one after it if that may start early. */
+/* The next in the stream, and those after it that may start early. */
 static bool advance_stream(gs_engine *engine, size_t operation) {
     if (engine->plays[operation].stream == NO_LAUNCH)
         return true;
@@ -314,8 +327,11 @@ static bool advance_stream(gs_engine *engine, size_t operation) {
     if (*head == NO_LAUNCH || *head == was)
         return true;
     note_freed(engine, *head, stream->emptied_by, engine->plays[stream->emptied_by].end_ns, false);
-    size_t next = engine->plays[*head].next_in_stream;
-    return try(engine, *head) && (next == NO_LAUNCH || try(engine, next));
+    bool done = true;
+    size_t next = *head;
+    for (int i = 0; i < CHAIN && next != NO_LAUNCH && done; i++, next = engine->plays[next].next_in_stream)
+        done = try(engine, next);
+    return done;
 }
 
 /* The next copy of the copy engine of one that has ended. */

@@ -114,6 +114,9 @@ void gs_numberer_free(gs_numberer *numberer);
 /* Sets `order[i]` to the index in the burst of the block with number i, and advances the turns. */
 void gs_number(gs_numberer *numberer, const gs_burst *burst, gs_turns *turns, int32_t *order);
 
+/* The same for a cooperative launch. */
+void gs_number_whole(gs_numberer *numberer, const gs_burst *burst, gs_turns *turns, int32_t *order);
+
 /* Whether the SM is in one of the groups that go first. */
 bool gs_numberer_is_first(const gs_numberer *numberer, int32_t sm);
 
@@ -334,6 +337,10 @@ bool gs_run_is_program(const gs_run *run);
 /* How long the blocks of each launch of a recorded program run, by launch, as gs_timeline_play takes it. The caller
    frees it. NULL: out of memory. */
 int64_t *gs_program_durations(const gs_gpu *recorded_on, const gs_run *run, gs_error *error);
+
+/* The GPU that the run names, if it is another one than `gpu` or has another number of SMs; the caller frees it. NULL:
+   it is this one, or not known. */
+gs_gpu *gs_gpu_recorded_on(const gs_gpu *gpu, const gs_run *run);
 
 /* What is known of a prediction besides the run itself. */
 typedef struct gs_played {

@@ -220,8 +220,8 @@ bool gs_waves_pass(gs_engine *engine) {
     struct waves *waves = &engine->waves;
     bool is_moment_over = engine->endings.count && engine->endings.data[0].at_ns > engine->now_ns;
     bool is_flying = engine->endings.count && engine->endings.data[0].handle == FLYING;
-    if (is_flying || !engine->hooks.may_skip || engine->hooks.follow || ++waves->ended < 2 * most_running(engine) ||
-        !is_moment_over)
+    if (is_flying || engine->run->green_contexts.count || !engine->hooks.may_skip || engine->hooks.follow ||
+        ++waves->ended < 2 * most_running(engine) || !is_moment_over)
         return true;
     waves->ended = 0;
     return look_for_waves(engine);

@@ -301,18 +301,12 @@ struct maker {
     int64_t zero_ns;
 };
 
-/* The built-in GPU of a name that the driver uses: the same, or with the kind of board behind it and as many SMs. */
+/* The built-in GPU of a name that the driver uses. */
 static char *known_gpu(const char *name, int32_t sms) {
-    static const char maker[] = "NVIDIA ";
-    const char *builtin, *bare = strncmp(name, maker, sizeof maker - 1) == 0 ? name + sizeof maker - 1 : name;
+    const char *builtin;
     for (size_t i = 0; (builtin = gs_gpu_builtin(i)); i++) {
         gs_gpu *gpu = gs_gpu_open(builtin, NULL);
-        const char *title = gpu && gpu->title ? gpu->title : "";
-        if (strncmp(title, maker, sizeof maker - 1) == 0)
-            title += sizeof maker - 1;
-        size_t length = strlen(title);
-        bool is_same = length && strncmp(bare, title, length) == 0 &&
-                       (!bare[length] || (strchr(" -", bare[length]) && gpu->sms == sms));
+        bool is_same = gpu && gs_gpu_is_called(gpu, name, sms);
         gs_gpu_free(gpu);
         if (is_same)
             return strdup(builtin);

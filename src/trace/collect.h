@@ -88,6 +88,7 @@ typedef struct gs_collection {
     bool has_priorities;
     size_t without_call;      /* launches without a call, counted when runs are made */
     size_t without_registers; /* launches without a register count */
+    size_t unnamed_waits;     /* waits that do not say for what */
     size_t whole_graphs;      /* launches of graphs of which the kernels are not in the trace */
 } gs_collection;
 

@@ -102,6 +102,9 @@ typedef struct cupti_device {
     const char *name;
 } cupti_device;
 
+/* cache_config of a kernel: what was asked for is in the lower four bits */
+enum { CUPTI_PREFER_SHARED = 1, CUPTI_PREFER_L1 = 2, CUPTI_PREFER_EQUAL = 3 };
+
 /* launch_type of a kernel */
 enum { CUPTI_COOPERATIVE = 1, CUPTI_COOPERATIVE_DEVICES = 2 };
 

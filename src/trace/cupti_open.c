@@ -78,7 +78,7 @@ static void *open_library(const char *path, char *problem, size_t size) {
     if (!found)
         snprintf(problem, size,
                  "there is no CUPTI (libcupti.so.12 or .13): it comes with the CUDA toolkit and with PyTorch; "
-                 "name it with --cupti");
+                 "name it with --cupti, or record without it: --through driver");
     return found;
 }
 

@@ -356,18 +356,16 @@ static void collect_waits(gs_host_order *order, uint32_t number, gs_host_launch 
     wait_default(order, number, launch);
 }
 
-static uint64_t launch(gs_host_order *order, uint32_t number, const gs_host_call *call) {
+static void launch(gs_host_order *order, uint32_t number, const gs_host_call *call, gs_host_launch *made) {
     struct stream *stream = &order->streams[number];
     gs_graph_shape *shape = shape_of(order, call);
     uint32_t count = shape ? shape->count : 1;
-    gs_host_launch *made = new_launch(order, call->correlation, call->at_ns);
-    if (!made)
-        return 0;
     *made = (gs_host_launch){
         .id = order->next_id,
         .before = stream->last.count == 1 ? stream->last.data[0] : 0,
         .at_ns = call->at_ns > order->latest_ns ? call->at_ns : order->latest_ns + 1,
         .shape = shape,
+        .stream = number,
         .left = shape ? count : 0,
         .priority = stream->priority,
         .is_graph = call->call->kind == GS_CALL_GRAPH,
@@ -383,38 +381,55 @@ static uint64_t launch(gs_host_order *order, uint32_t number, const gs_host_call
         ids_set(&stream->last, made->id);
     }
     stream->is_behind_graph = made->is_graph;
-    return made->id;
 }
 
-uint64_t gs_host_order_call(gs_host_order *order, const gs_host_call *call) {
+/* A call that launches nothing; else false, and the number of its stream. */
+static bool follow(gs_host_order *order, const gs_host_call *call, uint32_t *number) {
     if (call->call->kind == GS_CALL_EVENT_FREE) {
         free_event(order, call->other);
-        return 0;
+        return true;
     }
     if (call->call->kind == GS_CALL_STREAM_FREE) {
         free_stream(order, call->stream);
-        return 0;
+        return true;
     }
-    uint32_t number = find_stream(order, call);
-    if (number == UINT32_MAX)
-        return 0;
-    struct stream *stream = &order->streams[number];
+    *number = find_stream(order, call);
+    if (*number == UINT32_MAX)
+        return true;
+    struct stream *stream = &order->streams[*number];
     switch (call->call->kind) {
     case GS_CALL_EVENT_RECORD:
-        record_event(order, number, call->other);
-        return 0;
+        record_event(order, *number, call->other);
+        return true;
     case GS_CALL_EVENT_WAIT:
-        wait_event(order, number, call->other);
-        return 0;
+        wait_event(order, *number, call->other);
+        return true;
     case GS_CALL_BEGIN_CAPTURE:
         stream->capture = ++order->next_capture;
-        return 0;
+        return true;
     case GS_CALL_END_CAPTURE:
         end_capture(order, stream->capture);
-        return 0;
+        return true;
     default:
-        return stream->capture ? 0 : launch(order, number, call);
+        return stream->capture;
     }
+}
+
+uint64_t gs_host_order_call(gs_host_order *order, const gs_host_call *call) {
+    uint32_t number;
+    gs_host_launch *made = follow(order, call, &number) ? NULL : new_launch(order, call->correlation, call->at_ns);
+    if (!made)
+        return 0;
+    launch(order, number, call, made);
+    return made->id;
+}
+
+bool gs_host_order_call_now(gs_host_order *order, const gs_host_call *call, gs_host_launch *made) {
+    uint32_t number;
+    if (follow(order, call, &number))
+        return false;
+    launch(order, number, call, made);
+    return true;
 }
 
 /* Puts the place of a launch on the list of free ones. */
@@ -424,15 +439,18 @@ static void forget(gs_host_order *order, uint32_t correlation, uint64_t number) 
     gs_number_map_remove(&order->launch_numbers, correlation);
 }
 
-void gs_host_order_failed(gs_host_order *order, uint32_t correlation) {
-    const uint64_t *number = gs_number_map_find(&order->launch_numbers, correlation);
-    if (!number)
-        return;
-    gs_host_launch *failed = &order->launches[*number - 1];
+void gs_host_order_failed_now(gs_host_order *order, gs_host_launch *failed) {
     for (uint32_t i = 0; i < order->stream_count; i++)
         if (order->streams[i].last.count && order->streams[i].last.data[0] == failed->id)
             order->streams[i].last.count = 0;
     gs_host_launch_clear(failed);
+}
+
+void gs_host_order_failed(gs_host_order *order, uint32_t correlation) {
+    const uint64_t *number = gs_number_map_find(&order->launch_numbers, correlation);
+    if (!number)
+        return;
+    gs_host_order_failed_now(order, &order->launches[*number - 1]);
     forget(order, correlation, *number);
 }
 
@@ -466,9 +484,7 @@ static const gs_shape_node *find_node(gs_graph_shape *shape, uint64_t node) {
     return found ? &shape->nodes[*found - 1] : NULL;
 }
 
-/* Of a graph launch: what is known of one of its nodes. The launch stays until the last. */
-static void take_node(gs_host_order *order, gs_host_launch *launch, uint64_t node, gs_host_launch *taken) {
-    const gs_shape_node *found = launch->shape ? find_node(launch->shape, node) : NULL;
+void gs_host_launch_node(const gs_host_launch *launch, const gs_shape_node *found, gs_host_launch *taken) {
     *taken = *launch;
     taken->after = NULL;
     taken->after_count = 0;
@@ -478,8 +494,6 @@ static void take_node(gs_host_order *order, gs_host_launch *launch, uint64_t nod
         taken->id += position;
         taken->at_ns += position;
         taken->priority = found->priority;
-    } else if (launch->shape || launch->left++) { /* of a graph that could not be read, the first node has its id */
-        taken->id = order->next_id++;
     }
     if (launch->shape)
         launch->shape->references++;
@@ -488,6 +502,15 @@ static void take_node(gs_host_order *order, gs_host_launch *launch, uint64_t nod
         memcpy(taken->after, launch->after, launch->after_count * sizeof *taken->after);
         taken->after_count = launch->after_count;
     }
+}
+
+/* Of a graph launch: what is known of one of its nodes. The launch stays until the last. */
+static void take_node(gs_host_order *order, gs_host_launch *launch, uint64_t node, gs_host_launch *taken) {
+    const gs_shape_node *found = launch->shape ? find_node(launch->shape, node) : NULL;
+    gs_host_launch_node(launch, found, taken);
+    /* Of a graph that could not be read, the first node has its id. */
+    if (!found && (launch->shape || launch->left++))
+        taken->id = order->next_id++;
 }
 
 bool gs_host_order_take(gs_host_order *order, uint32_t correlation, uint64_t node, gs_host_launch *launch) {

@@ -44,6 +44,9 @@ static void add_notes(const gs_collection *collection, const gs_import_options *
         gs_text_add(
             notes, "%s: the trace does not say which streams wait for which%s\n", file,
             strncmp(collection->recorder, "Nsight", 6) == 0 ? "" : "; profile with enable_cuda_sync_events to have it");
+    if (collection->unnamed_waits)
+        gs_text_add(notes, "%s: %zu waits of streams do not say what they wait for; they are left out\n", file,
+                    collection->unnamed_waits);
     if (collection->without_call)
         gs_text_add(notes, "%s: %zu launches have no call in the trace; the time of the call before them is taken\n",
                     file, collection->without_call);
@@ -105,6 +108,20 @@ static gs_code import_sqlite(const gs_import_options *options, const char *path,
 
 /* ---- kernels ---- */
 
+/* Of a cubin, cuobjdump does not name the architecture. */
+static void note_reserved(const gs_kernel_list *kernels, size_t first, const char *path, gs_text *notes) {
+    enum { RESERVED_BYTES = 1024 };
+    size_t unsure = 0;
+    for (size_t i = first; i < kernels->count; i++)
+        unsure += !kernels->data[i].architecture[0] && kernels->data[i].shared_bytes >= RESERVED_BYTES;
+    if (unsure)
+        gs_text_add(
+            notes,
+            "%s: the architecture of %zu kernels is not in the file; if it is sm_90 or later, their shared memory "
+            "contains 1,024 bytes that the runtime reserves\n",
+            gs_input_name(path), unsure);
+}
+
 static gs_code import_text(gs_input *input, const char *path, gs_imported *imported, gs_error *error) {
     size_t before = imported->kernels.count;
     gs_code code = gs_import_resources(input, &imported->kernels, error);
@@ -113,6 +130,8 @@ static gs_code import_text(gs_input *input, const char *path, gs_imported *impor
                        "%s: not a trace: expected one of the PyTorch profiler (JSON), a database of Nsight Systems "
                        "(SQLite), or the output of cuobjdump --dump-resource-usage or ptxas -v",
                        gs_input_name(path));
+    if (code == GS_OK)
+        note_reserved(&imported->kernels, before, path, &imported->notes);
     return code;
 }
 

@@ -214,9 +214,12 @@ static gs_code add_wait(struct reading *reading) {
     const struct event *event = &reading->event;
     gs_collection *collection = reading->collection;
     collection->has_waits = true;
-    if (event->wait_on_stream < 0 || event->record_correlation < 0 || !event->name.count ||
-        strcmp(event->name.data, "Stream Wait Event") != 0)
+    if (!event->name.count || strcmp(event->name.data, "Stream Wait Event") != 0)
         return GS_OK;
+    if (event->wait_on_stream < 0 || event->record_correlation < 0) {
+        collection->unnamed_waits++;
+        return GS_OK;
+    }
     gs_traced_wait wait = {
         gs_collect_call(0, event->correlation), gs_collect_call(0, event->record_correlation),
         gs_collect_stream(collection, GS_NOT_GIVEN, event->what.context, event->what.device, event->what.stream),

@@ -190,6 +190,16 @@ static void put_end(gs_lines *lines, const gs_record_style *style, const struct 
         lines->count = began;
 }
 
+/* The carve-out that the program asked for; -1: none. The older way to ask is a preferred cache configuration. */
+static int carveout_of(const cupti_kernel *kernel) {
+    enum { REQUESTED = 15 };
+    static const int preferred[] = {[CUPTI_PREFER_SHARED] = 100, [CUPTI_PREFER_L1] = 0, [CUPTI_PREFER_EQUAL] = 50};
+    unsigned requested = kernel->cache_config & REQUESTED;
+    if (kernel->has_carveout)
+        return kernel->carveout_percent;
+    return requested && requested < sizeof preferred / sizeof preferred[0] ? preferred[requested] : -1;
+}
+
 /* What the kernel needs of an SM. */
 static void put_needs(gs_lines *lines, const cupti_kernel *kernel, const gs_host_launch *launch, int64_t cluster) {
     const int32_t *grid = kernel->grid, *block = kernel->block;
@@ -204,8 +214,8 @@ static void put_needs(gs_lines *lines, const cupti_kernel *kernel, const gs_host
         put_field(lines, ",\"cluster\":", cluster);
     if (launch->priority)
         put_field(lines, ",\"priority\":", launch->priority);
-    if (kernel->has_carveout)
-        put_field(lines, ",\"carveout_percent\":", kernel->carveout_percent);
+    if (carveout_of(kernel) >= 0)
+        put_field(lines, ",\"carveout_percent\":", carveout_of(kernel));
 }
 
 void gs_line_kernel(gs_lines *lines, const gs_record_style *style, const cupti_kernel *kernel,
@@ -231,7 +241,10 @@ void gs_line_kernel(gs_lines *lines, const gs_record_style *style, const cupti_k
         put(lines, ",\"cooperative\":true");
     if (kernel->static_shared_bytes)
         put_field(lines, ",\"static_shared_bytes\":", kernel->static_shared_bytes);
-    put_field(lines, ",\"shared_config_bytes\":", kernel->shared_executed_bytes);
+    /* Of some kernels CUPTI reports a configuration that is too small for a block. */
+    if (style->cupti_version &&
+        kernel->shared_executed_bytes >= (uint64_t)kernel->static_shared_bytes + (uint64_t)kernel->dynamic_shared_bytes)
+        put_field(lines, ",\"shared_config_bytes\":", kernel->shared_executed_bytes);
     put_end(lines, style, &common, began);
 }
 
@@ -329,7 +342,10 @@ void gs_line_header(gs_lines *lines, const gs_record_style *style, uint32_t devi
                     size_t program_length) {
     size_t began = lines->count;
     char recorder[64];
-    snprintf(recorder, sizeof recorder, "gridsmith trace (CUPTI %u)", style->cupti_version);
+    if (style->cupti_version)
+        snprintf(recorder, sizeof recorder, "gridsmith trace (CUPTI %u)", style->cupti_version);
+    else
+        snprintf(recorder, sizeof recorder, "gridsmith trace (in front of the driver)");
     put(lines, "{\"schema\":\"gridsmith.run/1\"");
     if (device < GS_MOST_DEVICES)
         put_gpu(lines, style, device);
@@ -340,6 +356,8 @@ void gs_line_header(gs_lines *lines, const gs_record_style *style, uint32_t devi
     put_field(lines, ",\"device\":", device);
     put_field(lines, ",\"process\":", getpid());
     put_field(lines, ",\"start_unix_ns\":", style->start_ns);
+    if (!style->cupti_version)
+        put(lines, ",\"lacks\":[\"start_us\",\"end_us\",\"shared_config_bytes\",\"green_context\"]");
     put(lines, ",\"events\":\"follow\"}\n");
     if (lines->failed)
         lines->count = began;

@@ -1,12 +1,14 @@
 /*
- * recorder.h: the library that records a CUDA program from inside it.
+ * recorder.h: the libraries that record a CUDA program from inside it.
  *
- * The driver loads it (CUDA_INJECTION64_PATH) and calls InitializeInjection. CUPTI then tells it of every call that
- * launches something, before the call, and of every kernel, copy and memset, after it has run. The first says when the
- * host launched it and what it waits for, the second what it was and when it ran. Both have the same correlation id.
+ * There are two. The driver loads the first (CUDA_INJECTION64_PATH) and calls InitializeInjection. CUPTI then tells it
+ * of every call that launches something, before the call, and of every kernel, copy and memset, after it has run. The
+ * first says when the host launched it and what it waits for, the second what it was and when it ran. Both have the
+ * same correlation id. The second library stands in front of the driver and needs no CUPTI: see driver_work.h.
  *
  *   injection.c     InitializeInjection: starts CUPTI, takes its callbacks and its buffers
  *   cupti_open.c    finds CUPTI
+ *   recorder.c      what both libraries have in common: calls and records come in, lines go out
  *   calls.c         the calls that are followed
  *   host_order.c    streams, events and launches, in the order of the calls: what each launch waits for
  *   graph_shape.c   the nodes of an executable graph and what each waits for
@@ -14,8 +16,8 @@
  *   record_file.c   the file: a whole line or nothing, within a limit
  *   number_map.c    a table from numbers to numbers
  *
- * The library needs the C library alone. It is loaded into programs of others: it never prints but once, when it cannot
- * record, and after that it never ends the program.
+ * The libraries need the C library alone. They are loaded into programs of others: they never print but once, when they
+ * cannot record, and after that they never end the program.
  */
 #ifndef GS_TRACE_RECORDER_H
 #define GS_TRACE_RECORDER_H
@@ -96,8 +98,9 @@ typedef struct gs_host_launch {
     gs_graph_shape *shape;
     const gs_shape_node *node; /* of a graph, in its shape; NULL: not known */
     uint32_t after_count;
-    uint32_t left; /* nodes of the graph whose records have not arrived */
-    int priority;  /* of its stream or its node */
+    uint32_t stream; /* its number, in the order in which streams were first seen */
+    uint32_t left;   /* nodes of the graph whose records have not arrived */
+    int priority;    /* of its stream or its node */
     bool is_graph;
     bool is_programmatic; /* may start before the kernel before it has ended */
 } gs_host_launch;
@@ -120,6 +123,9 @@ void gs_host_order_free(gs_host_order *order);
 uint64_t gs_host_order_call(gs_host_order *order, const gs_host_call *call);
 /* The call failed: nothing was launched. */
 void gs_host_order_failed(gs_host_order *order, uint32_t correlation);
+/* The same without records: a launch is given to the caller at once, who clears it. False: nothing is launched. */
+bool gs_host_order_call_now(gs_host_order *order, const gs_host_call *call, gs_host_launch *made);
+void gs_host_order_failed_now(gs_host_order *order, gs_host_launch *failed);
 void gs_host_order_stream_new(gs_host_order *order, void *context, void *stream, bool is_blocking, int priority);
 /* The shape of an executable graph, which is taken over; NULL: the graph is gone. */
 void gs_host_order_exec(gs_host_order *order, void *exec, gs_graph_shape *shape);
@@ -132,6 +138,8 @@ uint64_t gs_host_order_new_id(gs_host_order *order);
 /* How many launches have no record yet, or never had one. */
 uint64_t gs_host_order_waiting(const gs_host_order *order);
 void gs_host_launch_clear(gs_host_launch *launch);
+/* What is known of a node of the graph that was launched; NULL: of any. The caller clears it. */
+void gs_host_launch_node(const gs_host_launch *launch, const gs_shape_node *node, gs_host_launch *taken);
 
 /* ---- record_line.c ---- */
 
@@ -150,7 +158,7 @@ typedef struct gs_record_style {
     uint32_t device_sms[GS_MOST_DEVICES];
     const char *gpus;                   /* GS_TRACE_GPUS, or NULL */
     uint32_t parents[GS_MOST_CONTEXTS]; /* of a green context: the context that it belongs to */
-    uint32_t cupti_version;
+    uint32_t cupti_version;             /* 0: recorded without CUPTI, so nobody knows when kernels ran */
 } gs_record_style;
 
 /* The first line. `program` is the command line, NULs between its words. */
@@ -169,12 +177,13 @@ void gs_lines_free(gs_lines *lines);
 /* ---- record_file.c ---- */
 
 /* Where and how to record, in variables of the environment: what `gridsmith trace` says to the library. */
-#define GS_TRACE_OUTPUT "GRIDSMITH_TRACE_OUTPUT" /* path; %p is the number of the process */
-#define GS_TRACE_STATUS "GRIDSMITH_TRACE_STATUS" /* folder for a file of each process, a gs_trace_status */
-#define GS_TRACE_LIMIT  "GRIDSMITH_TRACE_LIMIT"  /* most bytes of a recording */
-#define GS_TRACE_KEEP   "GRIDSMITH_TRACE_KEEP"   /* "oldest" or "newest" */
-#define GS_TRACE_CUPTI  "GRIDSMITH_TRACE_CUPTI"  /* the file of the library */
-#define GS_TRACE_GPUS   "GRIDSMITH_TRACE_GPUS"   /* descriptions of GPUs: a line "NAME SMS TITLE" for each */
+#define GS_TRACE_OUTPUT  "GRIDSMITH_TRACE_OUTPUT"  /* path; %p is the number of the process */
+#define GS_TRACE_STATUS  "GRIDSMITH_TRACE_STATUS"  /* folder for a file of each process, a gs_trace_status */
+#define GS_TRACE_LIMIT   "GRIDSMITH_TRACE_LIMIT"   /* most bytes of a recording */
+#define GS_TRACE_KEEP    "GRIDSMITH_TRACE_KEEP"    /* "oldest" or "newest" */
+#define GS_TRACE_CUPTI   "GRIDSMITH_TRACE_CUPTI"   /* the file of the library */
+#define GS_TRACE_THROUGH "GRIDSMITH_TRACE_THROUGH" /* "cupti", "driver", or "any": CUPTI if there is one */
+#define GS_TRACE_GPUS    "GRIDSMITH_TRACE_GPUS"    /* descriptions of GPUs: a line "NAME SMS TITLE" for each */
 
 enum { GS_TRACE_PATH = 4096 };
 
@@ -218,5 +227,70 @@ void gs_record_file_write(gs_record_file *file, const char *lines, size_t count,
 void gs_record_file_close(gs_record_file *file);
 /* The name of the file with the older half. */
 void gs_record_file_older(const char *path, char *older, size_t size);
+
+/* ---- recorder.c ---- */
+
+typedef struct gs_recorder {
+    pid_t process;
+
+    pthread_mutex_t order_lock;
+    gs_host_order *order;
+
+    pthread_mutex_t file_lock;
+    gs_record_style style;
+    gs_record_file file;
+    gs_lines lines;
+    uint64_t line_count; /* in `lines` */
+    gs_trace_status *status, own_status;
+    gs_number_map streams;
+    bool has_file;
+
+    pthread_t thread;
+    pthread_mutex_t quit_lock;
+    pthread_cond_t quit_changed;
+    void (*work)(void);
+    long period_ms;
+    bool has_thread, quits;
+} gs_recorder;
+
+/* The locks that threads of the program take are held for less time than it takes to sleep. */
+#ifdef PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP
+#    define GS_SHORT_LOCK PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP
+#else
+#    define GS_SHORT_LOCK PTHREAD_MUTEX_INITIALIZER
+#endif
+
+#define GS_RECORDER_INITIALIZER                                                                                        \
+    {                                                                                                                  \
+        .order_lock = GS_SHORT_LOCK, .file_lock = PTHREAD_MUTEX_INITIALIZER, .quit_lock = PTHREAD_MUTEX_INITIALIZER,   \
+        .quit_changed = PTHREAD_COND_INITIALIZER                                                                       \
+    }
+
+/* Makes it ready for calls and records, as the environment says. */
+void gs_recorder_open(gs_recorder *recorder, uint32_t cupti_version);
+/* Starts a thread that calls `work` every so often. */
+void gs_recorder_start(gs_recorder *recorder, void (*work)(void), int period_ms);
+/* False in a forked child: what is recorded there is not for this recorder. */
+bool gs_recorder_is_here(const gs_recorder *recorder);
+/* Ends the thread, lets `last_work` bring the last records, and ends the file. */
+void gs_recorder_finish(gs_recorder *recorder, void (*last_work)(void));
+/* One line on standard error, and the end of the program. */
+void gs_recorder_give_up(const char *problem);
+int64_t gs_recorder_now_ns(void);
+
+/* Calls, from any thread: see host_order.c. */
+uint64_t gs_recorder_call(gs_recorder *recorder, const gs_host_call *made);
+void gs_recorder_failed(gs_recorder *recorder, uint32_t correlation);
+bool gs_recorder_call_now(gs_recorder *recorder, const gs_host_call *made, gs_host_launch *launch);
+void gs_recorder_failed_now(gs_recorder *recorder, gs_host_launch *launch);
+void gs_recorder_stream(gs_recorder *recorder, void *context, void *stream, bool is_blocking, int priority);
+void gs_recorder_exec(gs_recorder *recorder, void *exec, gs_graph_shape *shape);
+
+/* A record, with file_lock held: becomes a line. */
+void gs_recorder_record(gs_recorder *recorder, const void *record);
+/* The same for a launch that was given at once. */
+void gs_recorder_record_now(gs_recorder *recorder, const void *record, const gs_host_launch *launch);
+/* Writes the lines, with file_lock held. */
+void gs_recorder_write(gs_recorder *recorder);
 
 #endif

@@ -6,6 +6,7 @@
  * program has ended: it is there even if the process was killed.
  */
 #define _GNU_SOURCE
+#include "front/front.h"
 #include "gpu/gpu.h"
 #include "recorder.h"
 #include "trace.h"
@@ -13,6 +14,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
@@ -70,9 +72,77 @@ static gs_code set_gpus(gs_error *error) {
     return set ? GS_OK : gs_fail_memory(error);
 }
 
-static gs_code set_environment(const gs_trace_options *options, const char *folder, gs_error *error) {
-    char library[PATH + 64], output[PATH], limit[24];
-    gs_code code = find_library(library, sizeof library, error);
+/* ---- CUPTI, or the library in front of the driver ---- */
+
+static bool has_match(const char *folder, const char *pattern) {
+    char path[PATH + 128];
+    glob_t found;
+    snprintf(path, sizeof path, "%s%s", folder, pattern);
+    bool has = glob(path, GLOB_NOSORT, NULL, &found) == 0;
+    globfree(&found);
+    return has;
+}
+
+/* Where the packages of a Python are that brings CUPTI: folders above its program, or an environment. */
+static bool has_package(const char *program) {
+    static const char pattern[] = "/lib/python3*/site-packages/nvidia/*/lib/libcupti.so.1[23]";
+    const char *folders[] = {getenv("VIRTUAL_ENV"), getenv("CONDA_PREFIX")}, *path = getenv("PATH");
+    char folder[PATH];
+    for (size_t i = 0; i < GS_COUNT(folders); i++)
+        if (folders[i] && folders[i][0] && has_match(folders[i], pattern))
+            return true;
+    if (strchr(program, '/')) {
+        snprintf(folder, sizeof folder, "%.*s/..", (int)(strrchr(program, '/') - program), program);
+        return has_match(folder, pattern);
+    }
+    for (size_t length; path && *path; path += length + (path[length] == ':')) {
+        length = strcspn(path, ":");
+        snprintf(folder, sizeof folder, "%.*s/%s", (int)length, path, program);
+        if (access(folder, X_OK) != 0)
+            continue;
+        snprintf(folder, sizeof folder, "%.*s/..", (int)length, path);
+        return has_match(folder, pattern);
+    }
+    return false;
+}
+
+/* Whether the program will probably find a CUPTI. It decides by itself, in the end. */
+static bool has_cupti(const gs_trace_options *options, const char *program) {
+    char problem[PATH];
+    cupti_api api;
+    return options->cupti || has_package(program) || gs_cupti_open(&api, NULL, problem, sizeof problem);
+}
+
+static gs_code put_front(gs_error *error) {
+    static const char *const places[] = {"front", "../" GRIDSMITH_LIBDIR "/gridsmith/front"};
+    char folder[PATH];
+    if (!gs_front_find(places, GS_COUNT(places), folder, sizeof folder))
+        return gs_fail(error, GS_E_IO, "cannot find front/libcuda.so.1 beside the program or in its library folder");
+    return gs_front_place(folder) ? GS_OK : gs_fail_memory(error);
+}
+
+static gs_code set_through(const gs_trace_options *options, const char *program, gs_error *error) {
+    static const char *const words[] = {"any", "cupti", "driver"};
+    gs_trace_through through =
+        options->through == GS_TRACE_ANY && has_cupti(options, program) ? GS_TRACE_BY_CUPTI : options->through;
+    char library[PATH + 64];
+    gs_code code = through == GS_TRACE_BY_CUPTI ? GS_OK : put_front(error);
+    if (code == GS_OK && through != GS_TRACE_BY_DRIVER)
+        code = find_library(library, sizeof library, error);
+    if (code != GS_OK)
+        return code;
+    bool set = setenv(GS_TRACE_THROUGH, words[through], 1) == 0;
+    if (through != GS_TRACE_BY_DRIVER)
+        set = set && setenv("CUDA_INJECTION64_PATH", library, 1) == 0;
+    if (options->cupti)
+        set = set && setenv(GS_TRACE_CUPTI, options->cupti, 1) == 0;
+    return set ? GS_OK : gs_fail_memory(error);
+}
+
+static gs_code set_environment(const gs_trace_options *options, const char *program, const char *folder,
+                               gs_error *error) {
+    char output[PATH], limit[24];
+    gs_code code = set_through(options, program, error);
     if (code == GS_OK)
         code = absolute(options->output, output, sizeof output, error);
     if (code == GS_OK)
@@ -80,11 +150,9 @@ static gs_code set_environment(const gs_trace_options *options, const char *fold
     if (code != GS_OK)
         return code;
     snprintf(limit, sizeof limit, "%lld", (long long)options->limit_bytes);
-    bool set = setenv("CUDA_INJECTION64_PATH", library, 1) == 0 && setenv(GS_TRACE_OUTPUT, output, 1) == 0 &&
-               setenv(GS_TRACE_STATUS, folder, 1) == 0 && setenv(GS_TRACE_LIMIT, limit, 1) == 0 &&
+    bool set = setenv(GS_TRACE_OUTPUT, output, 1) == 0 && setenv(GS_TRACE_STATUS, folder, 1) == 0 &&
+               setenv(GS_TRACE_LIMIT, limit, 1) == 0 &&
                setenv(GS_TRACE_KEEP, options->keep_newest ? "newest" : "oldest", 1) == 0;
-    if (options->cupti)
-        set = set && setenv(GS_TRACE_CUPTI, options->cupti, 1) == 0;
     return set ? GS_OK : gs_fail_memory(error);
 }
 
@@ -226,6 +294,7 @@ static gs_code add_process(gs_trace_summary *summary, const gs_trace_status *sta
                                   .silent = (int64_t)status->silent,
                                   .duration_ns = status->last_ns - status->first_ns,
                                   .has_ended = status->has_ended != 0,
+                                  .has_times = status->cupti_version != 0,
                                   .path = strdup(status->path)};
     if (!process->path)
         return gs_fail_memory(error);
@@ -265,7 +334,7 @@ gs_code gs_trace_program(const gs_trace_options *options, char *const *words, gs
     snprintf(folder, sizeof folder, "%s/gridsmith-trace-XXXXXX", temporary && temporary[0] ? temporary : "/tmp");
     if (!mkdtemp(folder))
         return gs_fail_system(error, "create", folder);
-    code = set_environment(options, folder, error);
+    code = set_environment(options, words[0], folder, error);
     if (code == GS_OK)
         code = run_program(words, &summary->exit_status, error);
     if (code == GS_OK)

@@ -14,8 +14,13 @@
 
 /* ---- recording a program ---- */
 
+/* Who tells of launches: CUPTI; a library in front of the driver, which does not know when kernels run; or the first if
+   there is a CUPTI, else the second. */
+typedef enum gs_trace_through { GS_TRACE_ANY, GS_TRACE_BY_CUPTI, GS_TRACE_BY_DRIVER } gs_trace_through;
+
 typedef struct gs_trace_options {
-    const char *output;  /* %p in it is the number of the process */
+    const char *output; /* %p in it is the number of the process */
+    gs_trace_through through;
     const char *cupti;   /* NULL: search for it */
     int64_t limit_bytes; /* 0: none */
     bool keep_newest;    /* at the limit the oldest is dropped, else the newest */
@@ -31,6 +36,7 @@ typedef struct gs_trace_process {
     int64_t silent;      /* calls that left no record, such as copies of no bytes */
     int64_t duration_ns; /* from the first start to the last end */
     bool has_ended;      /* the recording is complete */
+    bool has_times;      /* of the GPU: CUPTI was there */
     char *path;          /* "": there is no file */
 } gs_trace_process;
 

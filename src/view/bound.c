@@ -188,6 +188,7 @@ void gs_put_run_bound(gs_text *text, const gs_gpu *gpu, const gs_run *run, const
                 bound->one_stream ? "kernels one after the other"
                 : bound->at_once  ? "all blocks start at once"
                                   : "blocks wait: the bound holds wherever they go");
+    gs_gpu_put_assumed(gpu, text);
     gs_text_add(text, "%-16s %10s %11s %11s %10s %16s\n", "kernel", "blocks", "warps/block", "blocks/SM", "on an SM",
                 "ended by cycle");
     for (size_t i = 0; i < bound->count; i++)
@@ -200,10 +201,11 @@ void gs_put_run_bound(gs_text *text, const gs_gpu *gpu, const gs_run *run, const
         gs_text_add(text, "the paper's formula says %lld\n", (long long)bound->formula_cycles);
 }
 
-void gs_put_run_bound_json(gs_text *text, const gs_run *run, const gs_run_bound *bound, const int64_t *gpu_ns,
-                           const int64_t *response_ns) {
+void gs_put_run_bound_json(gs_text *text, const gs_gpu *gpu, const gs_run *run, const gs_run_bound *bound,
+                           const int64_t *gpu_ns, const int64_t *response_ns) {
     gs_writer writer = gs_writer_to(text);
     gs_write_document(&writer, "gridsmith.run-bound/1");
+    gs_gpu_write_assumed(gpu, &writer);
     gs_write_bool(&writer, "at_once", bound->at_once);
     gs_write_int(&writer, "cycles", bound->cycles);
     write_cycles(&writer, "formula_cycles", bound->formula_cycles);

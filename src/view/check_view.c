@@ -58,6 +58,7 @@ static void put_heading(gs_text *text, const gs_gpu *gpu, const gs_run *run) {
         gs_text_add(text, "run %lld, ", (long long)run->id);
     gs_text_add(text, "%s, %d SMs: %zu kernel%s, %lld block%s\n", gpu->name, gpu->sms, run->launches.count,
                 run->launches.count == 1 ? "" : "s", (long long)blocks, blocks == 1 ? "" : "s");
+    gs_gpu_put_assumed(gpu, text);
     put_kernels(text, run);
 }
 
@@ -358,6 +359,7 @@ void gs_put_check_json(const gs_check_answer *answer, gs_text *text) {
         gs_write_int(&writer, "id", run->id);
     gs_write_string(&writer, "gpu", answer->gpu->name);
     gs_write_int(&writer, "sms", answer->gpu->sms);
+    gs_gpu_write_assumed(answer->gpu, &writer);
     gs_write_bool(&writer, "works", answer->works);
     write_answer(&writer, "in_this_order", check->in_this_order);
     write_answer(&writer, "in_any_order", check->order_is_fixed ? GS_ANSWER_UNKNOWN : check->in_any_order);

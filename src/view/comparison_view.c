@@ -253,6 +253,7 @@ gs_code gs_put_comparison_json(gs_text *text, const gs_comparison *comparison, g
     gs_writer writer = gs_writer_to(text);
     gs_write_document(&writer, "gridsmith.compare/1");
     gs_write_string(&writer, "gpu", comparison->gpu->name);
+    gs_gpu_write_assumed(comparison->gpu, &writer);
     if (comparison->run->gpu)
         gs_write_string(&writer, "recorded_on", comparison->run->gpu);
     gs_write_int(&writer, "launches", comparison->compared->launches);

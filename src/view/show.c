@@ -16,7 +16,7 @@ struct show {
 
 static gs_code put_prediction(const struct show *show, gs_text *text, const gs_gpu *gpu, const gs_run *run,
                               gs_error *error) {
-    gs_predict_options options = {.explain = true};
+    gs_predict_options options = {.explain = show->format != &gs_format_json};
     gs_played played = {0};
     gs_view view = {.number = 1, .explain = true};
     gs_run *prediction = show->format->wants_played ? gs_predict_played(gpu, run, &options, &played, error)

@@ -22,6 +22,7 @@ static void put_title(gs_view *view, const gs_gpu *gpu, const gs_run *run) {
     if (run->class_name)
         gs_text_add(text, "%s, ", run->class_name);
     gs_text_add(text, "%s, %d SMs\n", gpu->name, gpu->sms);
+    gs_gpu_put_assumed(gpu, text);
 }
 
 static void put_times(gs_text *text, const gs_seen *seen) {

@@ -112,6 +112,7 @@ void gs_put_program_title(gs_text *text, const gs_gpu *gpu, const gs_run *run, c
         gs_text_add(text,
                     "%zu launches were measured beside others (*); %zu of them take the time of their kernel alone\n",
                     shared, borrowed);
+    gs_gpu_put_assumed(gpu, text);
     if (unknown)
         gs_text_add(text, "%zu launches have no measured time, and are taken to end at once\n", unknown);
 }
@@ -201,6 +202,7 @@ void gs_put_timeline_json(gs_text *text, const gs_gpu *gpu, const gs_run *run, c
     gs_writer writer = gs_writer_to(text);
     gs_write_document(&writer, "gridsmith.timeline/1");
     gs_write_string(&writer, "gpu", gpu->name);
+    gs_gpu_write_assumed(gpu, &writer);
     if (run->gpu)
         gs_write_string(&writer, "recorded_on", run->gpu);
     gs_write_int(&writer, "launches", (int64_t)run->launches.count);

@@ -374,6 +374,7 @@ static void put_notes(struct trace *trace) {
     gs_writer *writer = &trace->writer;
     gs_write_object(writer, "otherData");
     gs_write_string(writer, "gpu", trace->scene.gpu->name);
+    gs_gpu_write_assumed(trace->scene.gpu, writer);
     gs_write_string(writer, "time",
                     trace->scene.is_timed ? "as predicted or recorded" : "one millisecond a launch or exit");
     if (trace->is_brief)

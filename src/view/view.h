@@ -121,8 +121,8 @@ void gs_put_compared(gs_text *text, const gs_compared *compared);
 /* The bounds of the kernels of a run and of the whole run, for people and as gridsmith.run-bound/1. `gpu_ns` and
    `response_ns` are those of the task around it; NULL: there is none. */
 void gs_put_run_bound(gs_text *text, const gs_gpu *gpu, const gs_run *run, const gs_run_bound *bound);
-void gs_put_run_bound_json(gs_text *text, const gs_run *run, const gs_run_bound *bound, const int64_t *gpu_ns,
-                           const int64_t *response_ns);
+void gs_put_run_bound_json(gs_text *text, const gs_gpu *gpu, const gs_run *run, const gs_run_bound *bound,
+                           const int64_t *gpu_ns, const int64_t *response_ns);
 
 /* Measurements against their bounds: the latencies, and the tightness by warps on an SM; and as a picture. Returns how
    many samples ended after their bound. */

@@ -495,14 +495,18 @@ int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, cu_function functio
 
 #ifndef PRETENDED_OLD
 
-static bool attributes_are_right(const cu_launch *call, cu_function function, int *urgency) {
+static bool attributes_are_right(const cu_launch *call, cu_function function, pretended_launch *launch) {
     for (unsigned i = 0; i < call->attribute_count; i++) {
         const cu_attribute *attribute = &call->attributes[i];
         unsigned cluster = attribute->value.cluster.x;
         if (attribute->id == CU_LAUNCH_PRIORITY) {
-            *urgency = -attribute->value.priority;
-            if (*urgency < 0 || *urgency > MOST_URGENCY)
+            launch->urgency = -attribute->value.priority;
+            if (launch->urgency < 0 || launch->urgency > MOST_URGENCY)
                 return false;
+        } else if (attribute->id == CU_LAUNCH_COOPERATIVE) {
+            launch->is_cooperative = attribute->value.flag;
+        } else if (attribute->id == CU_LAUNCH_PROGRAMMATIC) {
+            launch->is_programmatic = attribute->value.flag;
         } else if (attribute->id != CU_LAUNCH_CLUSTER || !cluster || call->grid_x % cluster ||
                    driver.description->compute_capability[0] != '9' ||
                    (cluster > PORTABLE_CLUSTER && !function->any_cluster)) {
@@ -540,29 +544,44 @@ int cuFuncGetParamInfo(cu_function function, size_t number, size_t *offset, size
     return 0;
 }
 
-int cuLaunchKernelEx(const cu_launch *call, cu_function function, void **arguments, void **extra) {
-    if (function->library && !extra && !call->attribute_count)
-        return launch_library(call, function, arguments);
+static int launch_probe(const cu_launch *call, cu_function function, const void *arguments,
+                        const pretended_node *node) {
     const gs_limits *limits = &driver.description->limits;
     pretended_launch launch = {.blocks = call->grid_x, .stream = call->stream, .urgency = -call->stream->priority};
-    if (extra || call->grid_y * call->grid_z * call->block_y * call->block_z != 1 || !call->grid_x || !call->block_x ||
+    if (call->grid_y * call->grid_z * call->block_y * call->block_z != 1 || !call->grid_x || !call->block_x ||
         call->block_x > (unsigned)limits->threads_per_block ||
-        call->shared_bytes > (unsigned)function->most_shared_bytes ||
-        !attributes_are_right(call, function, &launch.urgency))
+        call->shared_bytes > (unsigned)function->most_shared_bytes || !attributes_are_right(call, function, &launch))
         return INVALID_VALUE;
     if (++driver.launches == FAILING_LAUNCH && is_pretended("launch-fails"))
         return OUT_OF_RESOURCES;
     if (function->is_timed)
-        return pretended_time(driver.description, function->body, function->count, call, arguments[0])
-                   ? 0
-                   : OUT_OF_RESOURCES;
-    memcpy(&launch.arguments, arguments[0], sizeof launch.arguments);
+        return pretended_time(driver.description, function->body, function->count, call, arguments) ? 0
+                                                                                                    : OUT_OF_RESOURCES;
+    memcpy(&launch.arguments, arguments, sizeof launch.arguments);
+    if (node)
+        launch.node = *node;
     launch.shape = (gs_shape){.threads = (int32_t)call->block_x,
                               .registers = function->registers,
                               .shared_bytes = call->shared_bytes,
                               .local_bytes = function->local_bytes,
                               .carveout_percent = function->carveout_percent};
     return pretended_gpu_launch(driver.gpu, &launch) ? 0 : OUT_OF_RESOURCES;
+}
+
+uint64_t pretended_gpu_next_id(size_t count) {
+    static _Atomic uint64_t next = 1;
+    return atomic_fetch_add(&next, count);
+}
+
+int pretended_launch_node(const cu_launch *call, cu_function function, const probe_arguments *arguments,
+                          const pretended_node *node) {
+    return launch_probe(call, function, arguments, node);
+}
+
+int cuLaunchKernelEx(const cu_launch *call, cu_function function, void **arguments, void **extra) {
+    if (function->library && !extra && !call->attribute_count)
+        return launch_library(call, function, arguments);
+    return extra ? INVALID_VALUE : launch_probe(call, function, arguments[0], NULL);
 }
 
 #endif

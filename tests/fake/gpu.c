@@ -36,6 +36,7 @@ struct launch {
     int64_t started, ended;
     int64_t first_running; /* all blocks before this one have ended */
     bool stopped;
+    uint64_t ready; /* in which turn it became ready; 0: not yet */
     struct block *blocks;
     struct launch *next;
 };
@@ -49,6 +50,7 @@ struct pretended_gpu {
     /* under the lock: */
     bool quits;
     gs_dispatcher *dispatcher;
+    uint64_t turns;        /* of launches that have become ready */
     uint64_t *taken_slots; /* warp slots of each SM, as bits */
     struct launch *launches;
     gs_random random;
@@ -147,24 +149,54 @@ static bool pass_time(pretended_gpu *gpu, struct launch *launch) {
 /* ---- the queue ---- */
 
 static bool stream_is_free(const pretended_gpu *gpu, const struct launch *launch) {
-    const struct launch *at = gpu->launches;
-    while (at->request.stream != launch->request.stream)
-        at = at->next;
-    return at == launch;
+    const struct launch *before = NULL, *first = NULL;
+    for (const struct launch *at = gpu->launches; at != launch; at = at->next)
+        if (at->request.stream == launch->request.stream) {
+            first = first ? first : at;
+            before = at;
+        }
+    return !first || (launch->request.is_programmatic && before->started == before->request.blocks);
+}
+
+static bool nodes_have_ended(const pretended_gpu *gpu, const pretended_node *node) {
+    for (const struct launch *at = gpu->launches; at; at = at->next)
+        if (at->request.node.is_node && at->request.node.first_id == node->first_id &&
+            node->after >> (at->request.node.id - node->first_id) & 1)
+            return false;
+    return true;
+}
+
+/* Launches that have become ready get their turns. */
+static void make_ready(pretended_gpu *gpu) {
+    for (struct launch *at = gpu->launches; at; at = at->next)
+        if (!at->ready &&
+            (at->request.node.is_node ? nodes_have_ended(gpu, &at->request.node) : stream_is_free(gpu, at)))
+            at->ready = ++gpu->turns;
 }
 
 static struct launch *first_in_queue(const pretended_gpu *gpu) {
     struct launch *first = NULL;
     for (struct launch *at = gpu->launches; at; at = at->next)
-        if (at->started < at->request.blocks && stream_is_free(gpu, at) &&
-            (!first || at->request.urgency > first->request.urgency))
+        if (at->started < at->request.blocks && at->ready &&
+            (!first || at->request.urgency > first->request.urgency ||
+             (at->request.urgency == first->request.urgency && at->ready < first->ready)))
             first = at;
     return first;
 }
 
+static bool fits_as_a_whole(const pretended_gpu *gpu, const struct launch *launch) {
+    int64_t room = 0;
+    for (int sm = 0; sm < gpu->description->sms; sm++)
+        room += gs_dispatcher_room(gpu->dispatcher, launch->kernel, sm);
+    return room >= launch->request.blocks;
+}
+
 static void serve(pretended_gpu *gpu) {
-    for (struct launch *launch; (launch = first_in_queue(gpu));)
+    make_ready(gpu);
+    for (struct launch *launch; (launch = first_in_queue(gpu)); make_ready(gpu))
         while (launch->started < launch->request.blocks) {
+            if (launch->request.is_cooperative && !launch->started && !fits_as_a_whole(gpu, launch))
+                return;
             int sm = gs_dispatcher_next(gpu->dispatcher, launch->kernel);
             if (sm == GS_WAIT)
                 return;

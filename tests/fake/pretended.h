@@ -5,6 +5,7 @@
  *   driver.c        libcuda.so.1: the calls of the driver, their checks and their errors
  *   gpu.c           the GPU behind it: places blocks with the dispatcher of src/sched, and plays the probe kernel
  *   green.c         green contexts; a driver built without them is older than CUDA 12.4
+ *   graph.c         CUDA graphs
  *   timed.c         the SMs of the GPU: timed kernels, cycle by cycle
  *   library.c       any other kernel: runs on the CPU
  *   stream_queue.c  the queue of a stream: such kernels, copies, words
@@ -52,6 +53,19 @@ static inline bool is_pretended(const char *word) {
 
 typedef struct pretended_gpu pretended_gpu;
 
+/* A launch as a node of a graph: it waits for the nodes `after`, whose ids count from `first_id`, and for no stream. */
+typedef struct pretended_node {
+    bool is_node;
+    uint64_t id, first_id, after;
+} pretended_node;
+
+/* The first of `count` new ids of launches. */
+uint64_t pretended_gpu_next_id(size_t count);
+
+/* Launches a node of a graph. Returns an error of the driver. */
+int pretended_launch_node(const cu_launch *call, cu_function function, const probe_arguments *arguments,
+                          const pretended_node *node);
+
 /* A launch that the driver sends to the GPU. */
 typedef struct pretended_launch {
     probe_arguments arguments;
@@ -59,6 +73,9 @@ typedef struct pretended_launch {
     int64_t blocks;
     int urgency; /* launches with a higher urgency go first */
     cu_stream stream;
+    bool is_cooperative;  /* it starts as a whole */
+    bool is_programmatic; /* it starts when all blocks of the launch before it in its stream have */
+    pretended_node node;
 } pretended_launch;
 
 /* An idle GPU with a thread of its own. Keeps `description`, which must outlive it. NULL: out of memory. */

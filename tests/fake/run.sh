@@ -32,6 +32,10 @@ on() {
 # ---- campaigns ----
 on small 0 "seed 3" fuzz --device cuda --count 24 --seed 3 --patient-every 8 --out "$work/small.jsonl"
 on small 0 '"mismatches":0' fuzz --device cuda:0 --count 12 --class priority --class local --json
+on small 0 "graph" fuzz --device cuda --count 6 --class graph
+on small 0 "programmatic" fuzz --device cuda --count 6 --class programmatic
+on small 0 "cooperative" fuzz --device cuda --count 6 --class cooperative
+on h200 0 "graph" fuzz --device cuda --count 2 --class graph
 on h200 0 "seed 1" fuzz --device cuda --count 8 --out "$work/h200.jsonl"
 on small,blocks-host 0 "local" fuzz --device cuda --count 4 --class local
 [ "$(grep -c '"schema":"gridsmith.run/1"' "$work/small.jsonl")" = 24 ] || { failed=1 && echo "FAILED: not all runs were kept"; }

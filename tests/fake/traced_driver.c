@@ -137,6 +137,34 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
     return device || attribute != 16 ? INVALID : 0;
 }
 
+VISIBLE int cuCtxGetCurrent(void **context);
+int cuCtxGetCurrent(void **context) {
+    *context = &driver;
+    return 0;
+}
+
+VISIBLE int cuCtxGetDevice(int *device);
+int cuCtxGetDevice(int *device) {
+    *device = 0;
+    return 0;
+}
+
+/* A function by its name without a version. */
+VISIBLE int cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags, int *status);
+int cuGetProcAddress_v2(const char *name, void **function, int version, uint64_t flags, int *status) {
+    Dl_info self;
+    char versioned[64];
+    void *library = dladdr(&driver, &self) ? dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD) : NULL;
+    (void)version, (void)flags;
+    snprintf(versioned, sizeof versioned, "%s_v2", name);
+    *function = symbol(library, versioned);
+    if (!*function)
+        *function = symbol(library, name);
+    if (status)
+        *status = *function ? 0 : 1;
+    return *function ? 0 : 500;
+}
+
 /* ---- work: runs at once, or becomes a node ---- */
 
 static struct traced_stream *stream_of(void *stream) {
@@ -228,6 +256,8 @@ struct config {
     unsigned attribute_count;
 };
 
+static atomic_int settable_percent = -1; /* the carve-out of the kernel "settable" */
+
 static struct traced_node kernel_node(const char *name, const unsigned *grid, const unsigned *block, unsigned shared) {
     struct traced_node node = {.kernel = {.kind = CUPTI_KERNEL,
                                           .registers = 40,
@@ -242,9 +272,14 @@ static struct traced_node kernel_node(const char *name, const unsigned *grid, co
     }
     if (strstr(name, "local"))
         node.kernel.local_bytes = 96;
-    if (strstr(name, "carveout")) {
+    if (strstr(name, "cached"))
+        node.kernel.cache_config = CUPTI_PREFER_SHARED;
+    if (strstr(name, "impossible"))
+        node.kernel.shared_executed_bytes = 8192;
+    int percent = strstr(name, "carveout") ? 75 : strcmp(name, "settable") == 0 ? settable_percent : -1;
+    if (percent >= 0) {
         node.kernel.has_carveout = 1;
-        node.kernel.carveout_percent = 75;
+        node.kernel.carveout_percent = (uint8_t)percent;
     }
     return node;
 }
@@ -281,6 +316,49 @@ int cuLaunchKernelEx(const struct config *config, const char *function, void **a
     }
     begin(&telling, "cuLaunchKernelEx", &parameters);
     return do_node(&telling, config->stream, &node);
+}
+
+/* ---- what is known of kernels: their handles are their names ---- */
+
+VISIBLE int cuFuncGetName(const char **name, const char *function);
+int cuFuncGetName(const char **name, const char *function) {
+    *name = function;
+    return 0;
+}
+
+VISIBLE int cuFuncGetAttribute(int *value, int attribute, const char *function);
+int cuFuncGetAttribute(int *value, int attribute, const char *function) {
+    static const unsigned one[3] = {1, 1, 1};
+    struct traced_node node = kernel_node(function, one, one, 0);
+    switch (attribute) {
+    case 1:
+        *value = node.kernel.static_shared_bytes;
+        return 0;
+    case 3:
+        *value = (int)node.kernel.local_bytes;
+        return 0;
+    case 4:
+        *value = node.kernel.registers;
+        return 0;
+    case 9:
+        *value = node.kernel.has_carveout ? node.kernel.carveout_percent : -1;
+        return 0;
+    default:
+        return INVALID;
+    }
+}
+
+VISIBLE int cuFuncSetAttribute(const char *function, int attribute, int value);
+int cuFuncSetAttribute(const char *function, int attribute, int value) {
+    if (strcmp(function, "settable") != 0 || attribute != 9)
+        return INVALID;
+    settable_percent = value;
+    return 0;
+}
+
+VISIBLE int cuFuncSetCacheConfig(const char *function, int config);
+int cuFuncSetCacheConfig(const char *function, int config) {
+    return function && config == CUPTI_PREFER_SHARED ? 0 : INVALID; /* the name says it */
 }
 
 /* ---- copies ---- */
@@ -528,6 +606,15 @@ int cuGraphExecDestroy(void *exec) {
     return 0;
 }
 
+/* A graph of the same form: nodes of the executable one stay, and do what the others do. */
+VISIBLE int cuGraphExecUpdate_v2(struct traced_graph *exec, const struct traced_graph *graph, void *result);
+int cuGraphExecUpdate_v2(struct traced_graph *exec, const struct traced_graph *graph, void *result) {
+    (void)result;
+    for (int i = 0; i < exec->count && i < graph->count; i++)
+        exec->nodes[i]->kernel = graph->nodes[i]->kernel;
+    return exec->count == graph->count ? 0 : INVALID;
+}
+
 VISIBLE int cuGraphDestroy(void *graph);
 int cuGraphDestroy(void *graph) {
     free_graph(graph);
@@ -575,4 +662,31 @@ VISIBLE int cuGraphChildGraphNodeGetGraph(const struct traced_node *node, void *
 int cuGraphChildGraphNodeGetGraph(const struct traced_node *node, void **graph) {
     *graph = node->child;
     return node->child ? 0 : INVALID;
+}
+
+/* ---- what nodes do ---- */
+
+VISIBLE int cuGraphKernelNodeGetParams_v2(const struct traced_node *node, void *parameters);
+int cuGraphKernelNodeGetParams_v2(const struct traced_node *node, void *parameters) {
+    struct {
+        const char *function;
+        int shape[6], shared;
+        void *rest[4];
+    } found = {.function = node->kernel.name, .shared = node->kernel.dynamic_shared_bytes};
+    memcpy(found.shape, node->kernel.grid, sizeof node->kernel.grid);
+    memcpy(found.shape + 3, node->kernel.block, sizeof node->kernel.block);
+    memcpy(parameters, &found, sizeof found);
+    return node->type == 0 ? 0 : INVALID;
+}
+
+VISIBLE int cuGraphMemsetNodeGetParams(const struct traced_node *node, void *parameters);
+int cuGraphMemsetNodeGetParams(const struct traced_node *node, void *parameters) {
+    struct {
+        uint64_t to;
+        size_t pitch;
+        unsigned value, element_bytes;
+        size_t width, height;
+    } found = {.element_bytes = 1, .width = node->bytes, .height = 1};
+    memcpy(parameters, &found, sizeof found);
+    return node->type == 2 ? 0 : INVALID;
 }

@@ -1,0 +1,35 @@
+/*
+ * front_table.c: the table that the exported functions jump through. It is filled when the library is loaded, before
+ * anybody can call them, so a jump is one instruction that reads the table and never looks anything up.
+ *
+ * front.cmake generates front_symbols.c: the names, the table, and the jumps. A jump leaves all registers and the stack
+ * as they are, so nothing needs to be known about arguments.
+ */
+#include "front.h"
+
+#include "front_table.h"
+
+/* In place of a function that the driver does not have. */
+static int not_found(void) {
+    return GS_CUDA_NOT_FOUND;
+}
+
+static int no_driver(void) {
+    return GS_CUDA_NO_DEVICE;
+}
+
+static gs_front_function *choose(const char *name, gs_front_function *missing) {
+    gs_front_function *hook = gs_front_hook(name);
+    if (hook)
+        return hook;
+    gs_front_function *real = gs_front_driver_symbol(name);
+    return real ? real : missing;
+}
+
+__attribute__((constructor)) static void fill_table(void) {
+    bool has_driver = gs_front_driver_open();
+    gs_front_ready(has_driver);
+    gs_front_function *missing = (gs_front_function *)(has_driver ? not_found : no_driver);
+    for (size_t i = 0; i < gs_front_symbol_count; i++)
+        gs_front_table[i] = choose(gs_front_symbols[i], missing);
+}
