@@ -18,7 +18,7 @@ ONE_SM = """gridsmith.setDepth('group'); gridsmith.clickLabel(gridsmith.state.ro
 # What a tool shows that knows launches only.
 STREAMS = """gridsmith.state.scene.waits.lanes = []; gridsmith.state.scene.waits.more = []; gridsmith.state.scene.layers = [null, null];
     gridsmith.setDepth('sm'); gridsmith.fit();"""
-TIP = """(row => { const { state } = gridsmith; state.pointer = { x: gridsmith.xOf(330000), y: row.y + 30 - state.scroll };
+TIP = """(row => { const { state } = gridsmith; state.pointer = { x: gridsmith.xOf(295000), y: row.y + 30 - state.scroll };
     showTip(state, state.pointer.x, state.pointer.y); })(gridsmith.state.rows.find(row => row.kind === 'blocks'))"""
 GRAPH = """(row => { const { op_start, op_end, op_measured_start } = gridsmith.state.scene.arrays, first = row.operations[0];
     gridsmith.showSpan(Math.min(op_start[first], op_measured_start[first]), op_end[row.operations[Math.min(40, row.operations.length - 1)]]); })
