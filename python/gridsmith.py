@@ -77,7 +77,7 @@ class _Occupancy(ctypes.Structure):
 class _LaunchSpec(ctypes.Structure):
     _fields_ = [("kernel", ctypes.c_char_p), ("blocks", ctypes.c_int64), ("shape", _Shape), ("cluster", ctypes.c_int32),
                 ("priority", ctypes.c_int32), ("stream", ctypes.c_char_p), ("duration_ns", ctypes.c_int64),
-                ("spread_ns", ctypes.c_int64)]
+                ("spread_ns", ctypes.c_int64), ("is_cooperative", ctypes.c_bool)]
 
 
 class _PredictOptions(ctypes.Structure):
@@ -260,13 +260,13 @@ class Run:
 
     def launch(self, kernel: str, *, blocks: int, threads: int, registers: int, shared_bytes: int = 0, local_bytes: int = 0,
                cluster: int = 1, priority: int = 0, carveout_percent: Optional[int] = None, stream: Optional[str] = None,
-               duration_us: float = 0, spread_us: float = 0) -> "Run":
+               duration_us: float = 0, spread_us: float = 0, cooperative: bool = False) -> "Run":
         """Appends a launch. Without a duration, its blocks stay until `exit`. Returns the run."""
         error = _Error()
         carveout = _NO_CARVEOUT if carveout_percent is None else carveout_percent
         spec = _LaunchSpec(_bytes(kernel), blocks, _Shape(threads, registers, shared_bytes, local_bytes, carveout), cluster,
                            priority, None if stream is None else _bytes(str(stream)), round(duration_us * 1000),
-                           round(spread_us * 1000))
+                           round(spread_us * 1000), cooperative)
         if _library.gs_run_launch(self._address, spec, error):
             _raise(error)
         return self

@@ -20,8 +20,10 @@ static gs_run *rebuild(const gs_run *run) {
     assert_non_null(made);
     for (size_t i = 0; i < run->events.count; i++) {
         const gs_launch *launch = &run->launches.data[run->events.data[i].launch];
-        gs_launch_spec spec = {launch->kernel,   launch->blocks, launch->shape,       launch->cluster,
-                               launch->priority, launch->stream, launch->duration_ns, launch->spread_ns};
+        gs_launch_spec spec = {
+            launch->kernel,      launch->blocks,    launch->shape,
+            launch->cluster,     launch->priority,  launch->stream,
+            launch->duration_ns, launch->spread_ns, launch->issue.facts && launch->issue.facts->is_cooperative == 1};
         if (run->events.data[i].op == GS_LAUNCH)
             assert_int_equal(gs_run_launch(made, &spec, &error), GS_OK);
         else if (run->events.data[i].op == GS_EXIT)
@@ -58,7 +60,8 @@ static void runs_made_by_calls_are_those_of_files(void **state) {
         gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 1), i);
         gs_gpu *gpu = random_gpu(&random, 30);
         gs_run *run = random_run(&random, gpu), *made = rebuild(run);
-        assert_same_prediction(gpu, run, made);
+        if (!run->green_contexts.count) /* these are in files only */
+            assert_same_prediction(gpu, run, made);
         gs_run_free(made);
         gs_run_free(run);
         gs_gpu_free(gpu);

@@ -206,6 +206,7 @@ typedef struct gs_launch_spec {
     const char *stream;  /* its name; NULL: a stream of its own */
     int64_t duration_ns; /* of a block; 0: until gs_run_exit */
     int64_t spread_ns;   /* blocks run up to this much longer, evenly spread, in the same way in every run */
+    bool is_cooperative; /* all its blocks start together, or none */
 } gs_launch_spec;
 
 /* Appends a launch, and the end of a kernel that has no duration. Strings are copied. */

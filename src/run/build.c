@@ -45,6 +45,9 @@ gs_code gs_run_launch(gs_run *run, const gs_launch_spec *spec, gs_error *error) 
         return gs_fail(error, GS_E_USAGE, "a launch needs the name of its kernel");
     if (gs_run_find(run, spec->kernel, &found))
         return gs_fail(error, GS_E_USAGE, "the run has a kernel \"%.80s\" already: names are unique", spec->kernel);
+    gs_launch_facts facts = gs_launch_facts_none();
+    facts.is_cooperative = spec->is_cooperative ? 1 : facts.is_cooperative;
+    launch.issue.facts = &facts;
     launch.kernel = (char *)(uintptr_t)spec->kernel; /* gs_run_copy_launch copies it */
     launch.stream = (char *)(uintptr_t)spec->stream;
     return gs_run_copy_launch(run, &launch, error);

@@ -639,7 +639,9 @@ static bool step(gs_engine *engine) {
     bool replaced = false, is_whole = first != NO_LAUNCH && is_cooperative(engine, first);
     if (!is_whole && !engine->run->green_contexts.count && !gs_replace_pass(engine, &replaced))
         return false;
-    return replaced || (pass_time(engine) && gs_waves_pass(engine));
+    if (replaced)
+        return !gs_waves_are_likely(engine, 0) || gs_waves_pass(engine);
+    return pass_time(engine) && gs_waves_pass(engine);
 }
 
 /* Before a launch of a recording that is followed: ends the blocks that had ended by then. If the kernel started at

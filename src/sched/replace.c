@@ -306,6 +306,11 @@ static void renew_first(gs_engine *engine, const struct series *series) {
     }
 }
 
+/* Whether the series is so long that waves.c should have a look. It does so when a moment is over. */
+static bool is_time_for_waves(const gs_engine *engine, const struct series *series) {
+    return gs_waves_are_likely(engine, series->ended) && engine->running[series->next].end_ns > engine->now_ns;
+}
+
 bool gs_replace_pass(gs_engine *engine, bool *replaced) {
     *replaced = false;
     if (!may_replace(engine))
@@ -315,7 +320,7 @@ bool gs_replace_pass(gs_engine *engine, bool *replaced) {
     if (!done)
         return true;
     has_memory = skip_waves(engine, &series);
-    while (has_memory && done && goes_on(engine, &series))
+    while (has_memory && done && goes_on(engine, &series) && !is_time_for_waves(engine, &series))
         has_memory = replace(engine, &series, &done);
     gs_dispatcher_replaced(engine->dispatcher, series.play->kernel);
     *replaced = series.ended > 0;

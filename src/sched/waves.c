@@ -216,6 +216,10 @@ static bool look_for_waves(gs_engine *engine) {
     return true;
 }
 
+bool gs_waves_are_likely(const gs_engine *engine, int64_t more) {
+    return engine->waves.ended + more >= 128 * most_running(engine);
+}
+
 bool gs_waves_pass(gs_engine *engine) {
     struct waves *waves = &engine->waves;
     bool is_moment_over = engine->endings.count && engine->endings.data[0].at_ns > engine->now_ns;
