@@ -14,7 +14,7 @@
 
 #include "view.h"
 
-enum { GS_NO_NUMBER = UINT32_MAX };
+#define GS_NO_NUMBER UINT32_MAX
 
 typedef struct gs_scene_function {
     const char *name;
