@@ -118,6 +118,8 @@ static const struct {
     {RUN(LAUNCH(",\"placed\":3")), 1, 0, "\"placed\" must be a list with an entry for each block"},
     {RUN(LAUNCH(",\"warp_slots\":[[],null]")), 1, 0, "\"warp_slots\" must hold null or a list of slots for a block"},
     {RUN(LAUNCH(",\"start_ns\":[1,\"x\"]")), 1, 0, "\"start_ns\" must be a whole number"},
+    {RUN(LAUNCH(",\"why\":7")), 1, 0, "\"why\" must be a list of sentences"},
+    {RUN(LAUNCH(",\"why\":[\"a\",7]")), 1, 0, "\"why\" must be a list of sentences"},
     {RUN("{\"op\":\"exit\",\"kernel\":\"k\"}"), 1, 61, "kernel \"k\" was not launched before this"},
     {RUN(LAUNCH("") ",{\"op\":\"exit\",\"kernel\":\"k\"},{\"op\":\"exit\",\"kernel\":\"k\"}"), 1, 0,
      "kernel \"k\" has exited already"},

@@ -174,13 +174,34 @@ static bool has_lists(const gs_step *event) {
     return false;
 }
 
+/* The sentences of a prediction, a line each. */
+static gs_code read_why(const gs_json *json, const gs_step *at, gs_event *event, gs_error *error) {
+    gs_step list = gs_step_key(at, "why");
+    gs_text text = {0};
+    gs_code code = GS_OK;
+    if (list.value && !json_is_array(list.value))
+        return gs_json_fail(json, &list, false, error, "\"why\" must be a list of sentences");
+    for (size_t i = 0; i < json_array_size(list.value) && code == GS_OK; i++) {
+        gs_step sentence = gs_step_index(&list, i);
+        if (!json_is_string(sentence.value))
+            code = gs_json_fail(json, &sentence, false, error, "\"why\" must be a list of sentences");
+        else
+            gs_text_add(&text, "%s%s", i ? "\n" : "", json_string_value(sentence.value));
+    }
+    if (code == GS_OK && text.failed)
+        code = gs_fail_memory(error);
+    event->why = text.data;
+    return code;
+}
+
 static gs_code read_seen(const gs_json *json, const gs_step *at, int64_t blocks, gs_event *event, gs_error *error) {
-    if (!has_lists(at))
-        return GS_OK;
+    gs_code code = read_why(json, at, event, error);
+    if (code != GS_OK || !has_lists(at))
+        return code;
     gs_seen *seen = gs_event_see(event);
     if (!seen)
         return gs_fail_memory(error);
-    gs_code code = read_placed(json, at, blocks, seen, error);
+    code = read_placed(json, at, blocks, seen, error);
     if (code == GS_OK)
         code = read_warp_slots(json, at, blocks, seen, error);
     if (code == GS_OK)
@@ -404,7 +425,7 @@ static gs_code read_exit(const gs_json *json, const gs_step *at, uint32_t place,
     if (!event)
         return GS_E_MEMORY;
     event->place = place;
-    return GS_OK;
+    return read_why(json, at, event, error);
 }
 
 static gs_code read_observe(const gs_json *json, const gs_step *at, uint32_t place, struct reader *reader,

@@ -59,7 +59,7 @@ typedef struct gs_event {
     uint32_t place;      /* in the file: its line, or its number in the list of events; 0 if it was not read */
     size_t launch;       /* the number of the launch that it is or refers to */
     const gs_seen *seen; /* of launches and observations; never NULL; gs_event_see to write */
-    char *why; /* in a prediction: why blocks wait at this point, a sentence per line, or NULL; not read from files */
+    char *why; /* in a prediction: why blocks wait at this point, a sentence per line, or NULL */
 } gs_event;
 
 /* ---- what a recorded program has besides ---- */
