@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import array
 import ctypes
+import html
 import json
 import os
 import pathlib
@@ -440,13 +441,8 @@ class Prediction(Run):
         return self.show()
 
     def _repr_html_(self) -> str:
-        import html
-
-        try:
-            page = self.show("html")
-        except Error:  # the library has no HTML
-            return self.show("svg")
-        return f'<iframe style="width:100%;height:600px;border:0" srcdoc="{html.escape(page, quote=True)}"></iframe>'
+        page = html.escape(self.show("html"), quote=True)
+        return f'<iframe style="width:100%;height:600px;border:0" srcdoc="{page}"></iframe>'
 
 
 @dataclass(frozen=True)

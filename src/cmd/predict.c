@@ -40,30 +40,6 @@ static const gs_option option_table[] = {
     GS_OUTPUT(struct options, output, "write to FILE instead of standard output"),
 };
 
-/* ---- a comparison ---- */
-
-/* The prediction beside the measurement. */
-static gs_code put_comparison(const struct options *options, gs_text *text, const gs_gpu *gpu, const gs_run *run,
-                              const gs_timeline *timeline, gs_error *error) {
-    gs_wait_sums sums = {0};
-    gs_program_compared compared = {0};
-    gs_timeline followed = {0};
-    gs_code code = gs_timeline_follow(gpu, run, timeline, &followed, error);
-    if (code == GS_OK)
-        code = gs_wait_sums_of(run, timeline, &sums, error);
-    if (code == GS_OK)
-        code = gs_program_compare(run, timeline, &followed, &compared, error);
-    if (code == GS_OK && !compared.launches)
-        code = gs_fail(error, GS_E_USAGE, "nothing was measured: no launch has both start_us and end_us");
-    gs_comparison comparison = {gpu, run, timeline, &followed, &sums, &compared, options->top};
-    if (code == GS_OK)
-        code = (options->json ? gs_put_comparison_json : gs_put_comparison)(text, &comparison, error);
-    gs_timeline_clear(&followed);
-    gs_wait_sums_clear(&sums);
-    gs_program_compared_clear(&compared);
-    return code;
-}
-
 /* ---- one run ---- */
 
 static void show_progress(void *user, int64_t blocks, int64_t total) {
@@ -72,9 +48,7 @@ static void show_progress(void *user, int64_t blocks, int64_t total) {
 
 /* A program of which too many blocks would be drawn: its launches only. */
 static gs_run *play_to_draw(const gs_gpu *gpu, const gs_run *run, gs_played *played, gs_error *error) {
-    gs_gpu *recorded_on = run->gpu && strcmp(run->gpu, gpu->name) != 0 ? gs_gpu_open(run->gpu, NULL) : NULL;
-    gs_code code = gs_timeline_play(gpu, recorded_on ? recorded_on : gpu, run, NULL, &played->timeline, error);
-    gs_gpu_free(recorded_on);
+    gs_code code = gs_play_program(gpu, run, &played->timeline, error);
     return code == GS_OK ? gs_run_copy(run, error) : NULL;
 }
 
@@ -119,7 +93,7 @@ static gs_code predict_run(const struct options *options, const gs_format *forma
     gs_progress_end(&progress);
     gs_code code = prediction ? GS_OK : error->code;
     if (code == GS_OK && options->compare)
-        code = put_comparison(options, &report, gpu, run, &played.timeline, error);
+        code = gs_put_program_compared(&report, gpu, run, &played.timeline, options->top, options->json, error);
     view->report = &report;
     if (code == GS_OK)
         code = format->run(view, gpu, prediction, error);
@@ -135,7 +109,7 @@ static gs_code predict_run(const struct options *options, const gs_format *forma
 static gs_code put_timeline(const struct options *options, gs_view *view, const gs_gpu *gpu, const gs_run *run,
                             const gs_timeline *timeline, gs_error *error) {
     if (options->compare)
-        return put_comparison(options, &view->text, gpu, run, timeline, error);
+        return gs_put_program_compared(&view->text, gpu, run, timeline, options->top, options->json, error);
     if (options->json) {
         gs_put_timeline_json(&view->text, gpu, run, timeline);
         return GS_OK;
@@ -144,13 +118,10 @@ static gs_code put_timeline(const struct options *options, gs_view *view, const 
     return gs_put_timeline(&view->text, run, timeline, options->top, error);
 }
 
-/* How long blocks run is known on the GPU that the run names, if it is another one. */
 static gs_code predict_program(const struct options *options, gs_view *view, const gs_gpu *gpu, const gs_run *run,
                                gs_error *error) {
     gs_timeline timeline;
-    gs_gpu *recorded_on = gs_gpu_recorded_on(gpu, run);
-    gs_code code = gs_timeline_play(gpu, recorded_on ? recorded_on : gpu, run, NULL, &timeline, error);
-    gs_gpu_free(recorded_on);
+    gs_code code = gs_play_program(gpu, run, &timeline, error);
     if (code != GS_OK)
         return code;
     code = put_timeline(options, view, gpu, run, &timeline, error);

@@ -268,3 +268,33 @@ gs_code gs_put_comparison_json(gs_text *text, const gs_comparison *comparison, g
     free(differing);
     return GS_OK;
 }
+
+/* ---- from a program to its comparison ---- */
+
+gs_code gs_play_program(const gs_gpu *gpu, const gs_run *run, gs_timeline *timeline, gs_error *error) {
+    gs_gpu *recorded_on = gs_gpu_recorded_on(gpu, run);
+    gs_code code = gs_timeline_play(gpu, recorded_on ? recorded_on : gpu, run, NULL, timeline, error);
+    gs_gpu_free(recorded_on);
+    return code;
+}
+
+gs_code gs_put_program_compared(gs_text *text, const gs_gpu *gpu, const gs_run *run, const gs_timeline *played,
+                                int64_t top, bool is_json, gs_error *error) {
+    gs_wait_sums sums = {0};
+    gs_program_compared compared = {0};
+    gs_timeline followed = {0};
+    gs_code code = gs_timeline_follow(gpu, run, played, &followed, error);
+    if (code == GS_OK)
+        code = gs_wait_sums_of(run, played, &sums, error);
+    if (code == GS_OK)
+        code = gs_program_compare(run, played, &followed, &compared, error);
+    if (code == GS_OK && !compared.launches)
+        code = gs_fail(error, GS_E_USAGE, "nothing was measured: no launch has both start_us and end_us");
+    gs_comparison comparison = {gpu, run, played, &followed, &sums, &compared, top};
+    if (code == GS_OK)
+        code = (is_json ? gs_put_comparison_json : gs_put_comparison)(text, &comparison, error);
+    gs_timeline_clear(&followed);
+    gs_wait_sums_clear(&sums);
+    gs_program_compared_clear(&compared);
+    return code;
+}

@@ -38,19 +38,11 @@ static gs_code put_prediction(const struct show *show, gs_text *text, const gs_g
     return code;
 }
 
-/* How long blocks run is known on the GPU that the run names, if it is another one. */
-static gs_code play(const gs_gpu *gpu, const gs_run *run, gs_timeline *timeline, gs_error *error) {
-    gs_gpu *recorded_on = run->gpu && strcmp(run->gpu, gpu->name) != 0 ? gs_gpu_open(run->gpu, NULL) : NULL;
-    gs_code code = gs_timeline_play(gpu, recorded_on ? recorded_on : gpu, run, NULL, timeline, error);
-    gs_gpu_free(recorded_on);
-    return code;
-}
-
 static gs_code put_timeline(const struct show *show, gs_text *text, const gs_gpu *gpu, const gs_run *run,
                             gs_error *error) {
     gs_timeline timeline;
     (void)show;
-    gs_code code = play(gpu, run, &timeline, error);
+    gs_code code = gs_play_program(gpu, run, &timeline, error);
     if (code != GS_OK)
         return code;
     gs_put_timeline_json(text, gpu, run, &timeline);
@@ -60,27 +52,12 @@ static gs_code put_timeline(const struct show *show, gs_text *text, const gs_gpu
 
 static gs_code put_comparison(const struct show *show, gs_text *text, const gs_gpu *gpu, const gs_run *run,
                               gs_error *error) {
-    gs_timeline timeline, followed = {0};
-    gs_wait_sums sums = {0};
-    gs_program_compared compared = {0};
+    gs_timeline timeline;
     (void)show;
-    gs_code code = play(gpu, run, &timeline, error);
+    gs_code code = gs_play_program(gpu, run, &timeline, error);
     if (code != GS_OK)
         return code;
-    code = gs_timeline_follow(gpu, run, &timeline, &followed, error);
-    if (code == GS_OK)
-        code = gs_wait_sums_of(run, &timeline, &sums, error);
-    if (code == GS_OK)
-        code = gs_program_compare(run, &timeline, &followed, &compared, error);
-    if (code == GS_OK && !compared.launches)
-        code = gs_fail(error, GS_E_USAGE, "nothing was measured: no launch has both start_us and end_us");
-    gs_comparison comparison = {gpu, run, &timeline, &followed, &sums, &compared, 0};
-    if (code == GS_OK)
-        code = gs_put_comparison_json(text, &comparison, error);
-    gs_timeline_clear(&followed);
-    gs_wait_sums_clear(&sums);
-    gs_program_compared_clear(&compared);
-    gs_timeline_clear(&followed);
+    code = gs_put_program_compared(text, gpu, run, &timeline, 0, true, error);
     gs_timeline_clear(&timeline);
     return code;
 }
