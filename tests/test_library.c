@@ -151,6 +151,25 @@ static void answers_are_texts(void **state) {
     gs_gpu_free(gpu);
 }
 
+static void recorded_programs_are_compared(void **state) {
+    (void)state;
+    static const char *const formats[] = {"comparison", "timeline", "html", "svg"};
+    gs_error error = {.code = GS_OK};
+    gs_gpu *gpu = gs_gpu_open("h200", &error);
+    gs_runs *runs = gs_runs_open(test_path("corpus/h200-program-cupy.jsonl.gz"), &error);
+    gs_run *run = gs_runs_next(runs, &error);
+    assert_non_null(run);
+    for (size_t i = 0; i < GS_COUNT(formats); i++) {
+        char *text = gs_show(gpu, run, formats[i], NULL, &error);
+        if (!text)
+            fail_msg("%s: %s", formats[i], error.message);
+        gs_string_free(text);
+    }
+    gs_run_free(run);
+    gs_runs_close(runs);
+    gs_gpu_free(gpu);
+}
+
 static void together_is_answered(void **state) {
     (void)state;
     gs_error error = {.code = GS_OK};
@@ -227,6 +246,7 @@ int main(void) {
         cmocka_unit_test(wrong_calls_are_refused),
         cmocka_unit_test(errors_in_memory_have_a_place),
         cmocka_unit_test(answers_are_texts),
+        cmocka_unit_test(recorded_programs_are_compared),
         cmocka_unit_test(together_is_answered),
         cmocka_unit_test(threads_share_a_gpu),
     };
