@@ -1,0 +1,387 @@
+/*
+ * search_pair.c: one pair of kernels: which way inside the SMs is best (ISPA 6.3), whether a split of the SMs is better,
+ * and whether either is better than turns.
+ *
+ * Each kernel is launched so often that both have about as much to do, because a pair in which one has hardly anything
+ * to do gains nothing.
+ *
+ * Inside the SMs, the way that is expected to take least is measured, until no other is expected to take less than the
+ * best that was measured. What is expected: let a and b be the parts of the busiest unit of an SM that the kernels take
+ * at their full speeds. At speeds s and t they need s a + t b of it, and where this is more than 1, both are slower by
+ * this factor as long as both run. The first measurement gives a + b, and further ones a and b, by least squares.
+ * Quarters of blocks are measured only where halves have gained something (step 4).
+ */
+#include "search_inside.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { MOST_WAYS = 1024, MOST_INSIDE = 5, MOST_SPLITS = 3, MOST_REPEATS = 32 };
+static const double WORTH = 0.99;      /* of the best time so far: what is expected to be less is measured */
+static const double LEAST_GAIN = 0.01; /* below it, kernels take turns */
+
+struct pair_walk {
+    gs_walk *walk;
+    const struct gs_pair_question *question;
+    const gs_way *ways;
+    bool tried[MOST_WAYS];
+    size_t way_count;
+    const char *none; /* why there is no way */
+    gs_found_pair *pair;
+    double sum_us; /* of both in turns, by their times alone */
+    double best_us;
+    struct {
+        double s, t, factor;
+    } seen[MOST_INSIDE];
+    int seen_count;
+    double a, b;
+    const gs_way *hopeless; /* with a half of a block, that gained nothing; or NULL */
+    double worst;     /* the largest factor that was seen */
+    char failure[GS_SEARCH_WORDS];
+};
+
+/* ---- loads ---- */
+
+static void choose_repeats(const struct gs_pair_question *question, int32_t repeats[2]) {
+    double us[2] = {gs_found_best_us(question->found[0]), gs_found_best_us(question->found[1])};
+    for (int i = 0; i < 2; i++) {
+        double wanted = us[!i] / us[i];
+        repeats[i] = wanted > 1 ? (int32_t)fmin(wanted + 0.5, MOST_REPEATS) : 1;
+    }
+}
+
+/* ---- what is expected of a way ---- */
+
+/* By workers alone: what a form with fewer threads or registers costs is time in which it uses the units as much. */
+static double speed_of(const struct pair_walk *state, const gs_way *way, int side) {
+    const gs_found_form *form = &state->question->found[side]->forms[way->form[side]];
+    return fmin(1, form->best_us / gs_found_us(form, way->workers[side]));
+}
+
+static void speeds(const struct pair_walk *state, const gs_way *way, double *s, double *t) {
+    *s = speed_of(state, way, 0);
+    *t = speed_of(state, way, 1);
+}
+
+/* The part of the busiest unit that both need at these speeds. With one measurement only a sum is known: the least that
+   agrees with it, because a way that promises too little is never measured. */
+static double needed(const struct pair_walk *state, double s, double t) {
+    if (state->seen_count != 1)
+        return state->a * s + state->b * t;
+    double seen_s = state->seen[0].s, seen_t = state->seen[0].t, factor = state->seen[0].factor;
+    double low = fmax(0, (factor - seen_t) / seen_s), high = fmin(1, factor / seen_s);
+    if (low > high)
+        return state->a * s + state->b * t;
+    return fmin(low * s + (factor - low * seen_s) / seen_t * t, high * s + (factor - high * seen_s) / seen_t * t);
+}
+
+/* Where all that was measured is slower by about the same small factor, no unit may be the reason, but the SM itself,
+   and other ways are slower by the same. 0: not so. */
+static double constant_factor(const struct pair_walk *state) {
+    static const double MOST = 1.12, SPREAD = 0.03;
+    double least = INFINITY, most = 0;
+    for (int i = 0; i < state->seen_count; i++) {
+        least = fmin(least, state->seen[i].factor);
+        most = fmax(most, state->seen[i].factor);
+    }
+    return state->seen_count && most <= MOST && most - least <= SPREAD ? fmax(1, most) : 0;
+}
+
+static double expected(const struct pair_walk *state, const gs_way *way) {
+    double first = way->us[0] * state->pair->repeats[0], second = way->us[1] * state->pair->repeats[1], s, t;
+    speeds(state, way, &s, &t);
+    double factor = fmax(1, needed(state, s, t)), constant = constant_factor(state);
+    if (constant > 0)
+        factor = fmin(factor, constant);
+    return fmax(first, second) + (factor - 1) * fmin(first, second);
+}
+
+/* How much slower both were while both ran. */
+static double factor_of(const struct pair_walk *state, const gs_way *way, double us) {
+    double first = way->us[0] * state->pair->repeats[0], second = way->us[1] * state->pair->repeats[1];
+    return (us - fabs(first - second)) / fmin(first, second);
+}
+
+/* Least squares for a and b, drawn a little to the a = b of the first measurement. */
+static void fit(struct pair_walk *state) {
+    static const double DRAWN = 0.02;
+    double ss = DRAWN, tt = DRAWN, st = 0, sf = 0, tf = 0;
+    double both = state->seen[0].factor / (state->seen[0].s + state->seen[0].t);
+    sf += DRAWN * both;
+    tf += DRAWN * both;
+    for (int i = 0; i < state->seen_count; i++) {
+        double s = state->seen[i].s, t = state->seen[i].t, factor = state->seen[i].factor;
+        ss += s * s;
+        tt += t * t;
+        st += s * t;
+        sf += s * factor;
+        tf += t * factor;
+    }
+    double determinant = ss * tt - st * st;
+    state->a = fmax(0, (sf * tt - tf * st) / determinant);
+    state->b = fmax(0, (tf * ss - sf * st) / determinant);
+}
+
+/* ---- inside ---- */
+
+static bool is_quarter(const gs_way *way) {
+    return way->form[0] == 2 || way->form[1] == 2;
+}
+
+static bool is_half(const gs_way *way) {
+    return !is_quarter(way) && (way->form[0] == 1 || way->form[1] == 1);
+}
+
+/* Quarters launch no more of either kernel than halves did, which gained nothing. */
+static bool is_hopeless(const struct pair_walk *state, const gs_way *way) {
+    const gs_way *half = state->hopeless;
+    return half && is_quarter(way) && way->us[0] >= half->us[0] && way->us[1] >= half->us[1];
+}
+
+static const gs_way *choose_way(struct pair_walk *state) {
+    const gs_way *best = NULL;
+    double best_us = state->best_us * WORTH;
+    for (size_t i = 0; i < state->way_count; i++) {
+        const gs_way *way = &state->ways[i];
+        double us = expected(state, way);
+        if (state->tried[i] || is_hopeless(state, way) || us >= best_us)
+            continue;
+        best = way;
+        best_us = us;
+    }
+    return best;
+}
+
+static void keep(struct pair_walk *state, enum gs_pair_option option, const gs_measurement *measurement, double us) {
+    if (us >= state->best_us)
+        return;
+    state->best_us = us;
+    state->pair->option = option;
+    state->pair->chosen = *measurement;
+}
+
+static gs_measurement measurement_of(const struct pair_walk *state, enum gs_measure measure) {
+    const gs_found_pair *pair = state->pair;
+    return (gs_measurement){.measure = measure,
+                            .sides = {{.kernel = pair->first, .repeats = pair->repeats[0], .percent = 100},
+                                      {.kernel = pair->second, .repeats = pair->repeats[1], .percent = 100}}};
+}
+
+static void learn(struct pair_walk *state, const gs_way *way, double us) {
+    double factor = factor_of(state, way, us);
+    state->worst = fmax(state->worst, factor);
+    if (is_half(way) && us >= state->sum_us)
+        state->hopeless = way;
+    speeds(state, way, &state->seen[state->seen_count].s, &state->seen[state->seen_count].t);
+    state->seen[state->seen_count++].factor = fmax(factor, 0);
+    fit(state);
+}
+
+static bool measure_way(struct pair_walk *state, const gs_way *way) {
+    gs_measurement measurement = measurement_of(state, GS_MEASURE_INSIDE);
+    for (int side = 0; side < 2; side++) {
+        measurement.sides[side].form = way->form[side];
+        measurement.sides[side].workers = way->workers[side];
+        measurement.sides[side].registers = way->registers[side];
+    }
+    const gs_measured *measured = gs_walk_ask(state->walk, &measurement);
+    if (!measured)
+        return false;
+    state->tried[way - state->ways] = true;
+    if (measured->is_failed) {
+        memcpy(state->failure, measured->reason, sizeof state->failure);
+        return true;
+    }
+    double ex = expected(state, way);
+    learn(state, way, measured->us);
+    if (getenv("DBG")) fprintf(stderr, "measured %d.%d/%d + %d.%d/%d expected %.1f got %.1f factor %.3f a %.3f b %.3f\n", way->form[0], way->workers[0], way->registers[0], way->form[1], way->workers[1], way->registers[1], ex, measured->us, factor_of(state,way,measured->us), state->a, state->b);
+    keep(state, GS_PAIR_INSIDE, &measurement, measured->us);
+    return true;
+}
+
+static bool search_inside(struct pair_walk *state) {
+    const gs_way *way;
+    if (getenv("DBG"))
+        for (size_t i = 0; i < state->way_count; i++)
+            fprintf(stderr, "  way %d.%d/%d + %d.%d/%d: %.1f %.1f least %.1f; sum %.1f r %d %d\n", state->ways[i].form[0], state->ways[i].workers[0], state->ways[i].registers[0], state->ways[i].form[1], state->ways[i].workers[1], state->ways[i].registers[1], state->ways[i].us[0], state->ways[i].us[1], state->ways[i].least_us, state->sum_us, state->pair->repeats[0], state->pair->repeats[1]);
+    for (int i = 0; i < MOST_INSIDE && (way = choose_way(state)); i++)
+        if (!measure_way(state, way))
+            return false;
+    return true;
+}
+
+/* ---- split ---- */
+
+static bool search_split(struct pair_walk *state) {
+    const struct gs_pair_question *question = state->question;
+    double slower[2] = {1, 1}, us;
+    int32_t last = 0, sms = question->gpu->sms;
+    for (int i = 0; i < MOST_SPLITS && !question->options->no_split; i++) {
+        int32_t first = gs_split_best(question, state->pair->repeats, slower, &us);
+        if (us >= state->best_us * WORTH || first == last)
+            return true;
+        gs_measurement measurement = measurement_of(state, GS_MEASURE_SPLIT);
+        measurement.sides[0].sms = last = first;
+        measurement.sides[1].sms = sms - first;
+        for (int side = 0; side < 2; side++)
+            measurement.sides[side].workers = question->found[side]->forms[0].most;
+        const gs_measured *measured = gs_walk_ask(state->walk, &measurement);
+        if (!measured)
+            return false;
+        if (measured->is_failed) {
+            memcpy(state->failure, measured->reason, sizeof state->failure);
+            return true;
+        }
+        keep(state, GS_PAIR_SPLIT, &measurement, measured->us);
+        for (int side = 0; side < 2; side++)
+            slower[side] = measured->side_us[side] /
+                           (state->pair->repeats[side] *
+                            gs_split_us(question->found[side], measurement.sides[side].sms, sms));
+    }
+    return true;
+}
+
+/* ---- turns ---- */
+
+static void say_nothing_to_gain(struct pair_walk *state, const char *why) {
+    snprintf(state->pair->reason, sizeof state->pair->reason, "nothing to gain, because %.200s", why);
+}
+
+static void take_turns(struct pair_walk *state) {
+    char why[GS_SEARCH_WORDS];
+    state->pair->option = GS_PAIR_TURNS;
+    if (state->failure[0])
+        snprintf(state->pair->reason, sizeof state->pair->reason, "%s", state->failure);
+    else if (state->seen_count) {
+        snprintf(why, sizeof why, "on the same SMs each takes %.2f times as long as without the other", state->worst);
+        say_nothing_to_gain(state, why);
+    } else if (state->none[0])
+        say_nothing_to_gain(state, state->none);
+    else
+        say_nothing_to_gain(state, "turns are as fast");
+}
+
+/* Both as written on two streams: the GPU overlaps the end of one kernel with the next. */
+static bool compare_with_turns(struct pair_walk *state) {
+    gs_found_pair *pair = state->pair;
+    pair->turns_us = state->sum_us;
+    if (state->best_us < state->sum_us * (1 - LEAST_GAIN)) {
+        gs_measurement turns = measurement_of(state, GS_MEASURE_TURNS);
+        const gs_measured *measured = gs_walk_ask(state->walk, &turns);
+        if (!measured)
+            return false;
+        if (!measured->is_failed && measured->us > 0)
+            pair->turns_us = measured->us;
+    }
+    if (state->best_us > pair->turns_us * (1 - LEAST_GAIN)) {
+        take_turns(state);
+        if (pair->turns_us < state->sum_us * (1 - LEAST_GAIN) && state->best_us < state->sum_us * (1 - LEAST_GAIN))
+            say_nothing_to_gain(state, "streams alone are as fast: neither kernel fills the GPU");
+        pair->together_us = pair->turns_us;
+    } else {
+        pair->together_us = state->best_us;
+        const gs_measure_side *sides = pair->chosen.sides;
+        if (pair->option == GS_PAIR_INSIDE)
+            snprintf(pair->reason, sizeof pair->reason, "%d + %d blocks per SM", sides[0].workers, sides[1].workers);
+        else
+            snprintf(pair->reason, sizeof pair->reason, "%d + %d SMs", sides[0].sms, sides[1].sms);
+    }
+    pair->gain = 1 - pair->together_us / pair->turns_us;
+    return true;
+}
+
+/* ---- models ---- */
+
+/* The chosen way at other load ratios: the blocks of the second kernel are a part of its grid. */
+static bool ask_ratios(struct pair_walk *state) {
+    static const int32_t parts[] = {33, 66, 100};
+    gs_found_pair *pair = state->pair;
+    for (size_t i = 0; i < 2 * GS_COUNT(parts) - 1 && pair->option != GS_PAIR_TURNS; i++) {
+        gs_measurement measurement = pair->chosen;
+        int side = i < GS_COUNT(parts) ? 1 : 0;
+        int32_t percent = parts[i < GS_COUNT(parts) ? i : 2 * GS_COUNT(parts) - 2 - i];
+        measurement.sides[side].percent = percent;
+        const gs_measured *measured = gs_walk_ask(state->walk, &measurement);
+        if (!measured)
+            return false;
+        double loads[2];
+        for (int k = 0; k < 2; k++)
+            loads[k] = gs_found_best_us(state->question->found[k]) * pair->repeats[k] *
+                       measurement.sides[k].percent / 100;
+        if (measured->is_failed)
+            continue;
+        pair->points[pair->point_count].ratio = loads[1] / loads[0];
+        pair->points[pair->point_count++].us = measured->us;
+    }
+    return true;
+}
+
+/* ---- all of it ---- */
+
+/* A black box is not launched here. Its partner gets the workers that fit beside it. */
+static void shape_partner(const struct gs_pair_question *question, gs_found_pair *pair) {
+    int box = question->given[0]->is_black_box ? 0 : 1, partner = !box;
+    const gs_shape *shape = &question->given[box]->forms[0];
+    const gs_found_form *form = &question->found[partner]->forms[0];
+    int32_t resident = question->found[box]->forms[0].most;
+    int32_t most = form->best > 0 ? form->best : form->most;
+    int32_t workers = gs_fit_beside(question->fit, shape, resident, &question->given[partner]->forms[0], most);
+    pair->option = workers ? GS_PAIR_INSIDE : GS_PAIR_TURNS;
+    pair->chosen.measure = GS_MEASURE_INSIDE;
+    pair->chosen.sides[box] = (gs_measure_side){.workers = resident, .repeats = 1, .percent = 100};
+    pair->chosen.sides[partner] = (gs_measure_side){.workers = workers, .repeats = 1, .percent = 100};
+    pair->chosen.sides[0].kernel = pair->first;
+    pair->chosen.sides[1].kernel = pair->second;
+    if (workers)
+        snprintf(pair->reason, sizeof pair->reason,
+                 "not measured: %d blocks per SM of %.60s fit beside %d of %.60s", workers,
+                 question->given[partner]->name, resident, question->given[box]->name);
+    else
+        snprintf(pair->reason, sizeof pair->reason,
+                 "nothing to gain, because no block of %.60s fits beside the %d per SM of %.60s: it lacks %s",
+                 question->given[partner]->name, resident, question->given[box]->name,
+                 gs_fit_obstacle(question->fit, shape, resident, &question->given[partner]->forms[0]));
+}
+
+static bool has_no_part(const struct gs_pair_question *question, gs_found_pair *pair) {
+    for (int i = 0; i < 2; i++)
+        if (question->found[i]->problem[0]) {
+            snprintf(pair->reason, sizeof pair->reason, "%.60s: %.170s", question->given[i]->name,
+                     question->found[i]->problem);
+            return true;
+        }
+    return false;
+}
+
+static bool search_both(struct pair_walk *state, gs_ways *ways, bool *is_listed, gs_error *error) {
+    const struct gs_pair_question *question = state->question;
+    gs_found_pair *pair = state->pair;
+    choose_repeats(question, pair->repeats);
+    for (int i = 0; i < 2; i++)
+        state->sum_us += gs_found_best_us(question->found[i]) * pair->repeats[i];
+    state->best_us = state->sum_us;
+    if (!*is_listed && gs_ways_list(question, pair->repeats, state->sum_us * WORTH, ways, error) != GS_OK)
+        return false;
+    *is_listed = true;
+    pair->is_measured = true;
+    state->way_count = gs_min_u64(ways->count, MOST_WAYS);
+    state->ways = ways->data;
+    state->none = ways->reason;
+    if (!search_inside(state) || !search_split(state) || !compare_with_turns(state))
+        return false;
+    pair->measurements = state->walk->asked;
+    return !question->options->models || ask_ratios(state);
+}
+
+bool gs_search_pair(gs_walk *walk, const struct gs_pair_question *question, gs_ways *ways, bool *is_listed,
+                    gs_found_pair *pair, gs_error *error) {
+    struct pair_walk state = {.walk = walk, .question = question, .none = "", .pair = pair};
+    *pair = (gs_found_pair){.first = pair->first, .second = pair->second};
+    if (question->given[0]->is_black_box || question->given[1]->is_black_box) {
+        if (!has_no_part(question, pair))
+            shape_partner(question, pair);
+    } else if (!has_no_part(question, pair) && !search_both(&state, ways, is_listed, error))
+        return false;
+    pair->is_done = true;
+    return true;
+}
