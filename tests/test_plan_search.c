@@ -64,7 +64,7 @@ static void draw_needs(gs_random *random, struct pair_case *drawn, gs_search *se
 /* ---- everything, literally ---- */
 
 static void try(const gs_model *model, const gs_measurement *measurement, double *best, gs_measurement *at) {
-    gs_measured measured;
+    gs_measure_result measured;
     gs_model_time(model, measurement, &measured);
     if (measured.us < *best) {
         *best = measured.us;
@@ -140,7 +140,7 @@ static double try_everything(gs_search *search, const struct pair_case *drawn, c
 
 static void run_search(gs_search *search, gs_player *player) {
     gs_measurement next;
-    gs_measured measured;
+    gs_measure_result measured;
     gs_error error;
     while (gs_search_next(search, &next, &error)) {
         assert_int_equal(player->ops->measure(player, &next, &measured, &error), GS_OK);
@@ -170,7 +170,7 @@ static void search_finds_the_best_way_of_random_pairs(void **state) {
         run_search(search, player);
         const gs_found_pair *pair = gs_search_pair_at(search, 0);
         gs_measurement at = {.measure = GS_MEASURE_TURNS}, chosen = pair->chosen;
-        gs_measured measured;
+        gs_measure_result measured;
         double best = try_everything(search, &drawn, pair, &at);
         if (pair->option == GS_PAIR_TURNS)
             for (int i = 0; i < 2; i++) {

@@ -47,9 +47,9 @@ static double factor_of(const gs_model *model, const gs_measurement *measurement
     return measurement->measure == GS_MEASURE_INSIDE ? most * (1 + model->penalty) : most;
 }
 
-void gs_model_time(const gs_model *model, const gs_measurement *measurement, gs_measured *measured) {
+void gs_model_time(const gs_model *model, const gs_measurement *measurement, gs_measure_result *measured) {
     const gs_measure_side *sides = measurement->sides;
-    *measured = (gs_measured){.us = side_us(model, &sides[0])};
+    *measured = (gs_measure_result){.us = side_us(model, &sides[0])};
     measured->side_us[0] = measured->us;
     if (measurement->measure == GS_MEASURE_WRITTEN || measurement->measure == GS_MEASURE_ALONE)
         return;
@@ -66,12 +66,12 @@ void gs_model_time(const gs_model *model, const gs_measurement *measurement, gs_
 
 /* ---- the player ---- */
 
-static void fail(gs_measured *measured, const char *words) {
+static void fail(gs_measure_result *measured, const char *words) {
     measured->is_failed = true;
     snprintf(measured->reason, sizeof measured->reason, "%s", words);
 }
 
-static gs_code measure(gs_player *player, const gs_measurement *measurement, gs_measured *measured, gs_error *error) {
+static gs_code measure(gs_player *player, const gs_measurement *measurement, gs_measure_result *measured, gs_error *error) {
     gs_model *model = player->inside;
     bool is_pair = measurement->measure >= GS_MEASURE_TURNS;
     gs_random random = gs_random_at(model->seed, (uint64_t)model->asked++);

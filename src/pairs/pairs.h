@@ -2,7 +2,7 @@
  * pairs.h: kernels played alone and together on a device, and measured: what a search of src/plan asks for.
  *
  *   players   a device: the kernels that it knows, and how long they take. The model (model_player.c) and, in a process
- *             of its own that is killed if a kernel never ends, a GPU (player_process.c, cuda_player.c)
+ *             of its own that is killed if a kernel never ends, a GPU (process_player.c, cuda_player.c)
  *   sources   what a user names: kernels of the zoo, files with kernels, kernel lists, recorded programs (kernel_list.c)
  *   planning  asks a search, plays, and keeps the answers in a plan file (planning.c)
  */
@@ -19,7 +19,7 @@ typedef struct gs_player gs_player;
 typedef struct gs_player_ops {
     const char *name;
     /* Measures. A kernel that fails is an answer, not an error; an error ends the plan. */
-    gs_code (*measure)(gs_player *player, const gs_measurement *measurement, gs_measured *measured, gs_error *error);
+    gs_code (*measure)(gs_player *player, const gs_measurement *measurement, gs_measure_result *measured, gs_error *error);
     void (*close)(gs_player *player);
 } gs_player_ops;
 
@@ -29,6 +29,41 @@ struct gs_player {
 };
 
 void gs_player_close(gs_player *player);
+
+/* ---- sources ---- */
+
+enum { GS_PAIRS_PATH = 512 };
+
+enum gs_pairs_kind { GS_PAIRS_ZOO, GS_PAIRS_FILE, GS_PAIRS_BLACK_BOX };
+
+/* A kernel that a user has named. It is sent to another process as it is. */
+typedef struct gs_pairs_source {
+    enum gs_pairs_kind kind;
+    char name[GS_SEARCH_NAME];   /* in the plan */
+    char size[16];               /* of the zoo: the size */
+    char file[GS_PAIRS_PATH];    /* of a file: the source or PTX, */
+    char kernel[GS_JOB_NAME];    /* the kernel, or "": there is only one, */
+    char launch[GS_PAIRS_PATH];  /* and its launch */
+    gs_search_kernel given;      /* of a black box: its shape */
+} gs_pairs_source;
+
+/* ---- a GPU ---- */
+
+/* The process that plays; `argv` is that of a process started with GS_PLAYER_PROCESS. Returns its exit code. */
+#define GS_PLAYER_PROCESS "player-process"
+int gs_player_process(int argc, char **argv);
+
+typedef struct gs_cuda_player_options {
+    const char *rest;               /* the part of the name of the device after "cuda:", or "" */
+    const gs_pairs_source *sources; /* not owned */
+    size_t count;
+    int64_t seconds; /* a measurement that takes longer has failed */
+} gs_cuda_player_options;
+
+/* Starts the process, and fills `kernels`, one for each source: their shapes, or their problems. `*sms`: of the GPU.
+   GS_E_NO_GPU: there is none. */
+gs_player *gs_player_cuda(const gs_cuda_player_options *options, gs_search_kernel *kernels, int32_t *sms,
+                          gs_error *error);
 
 /* ---- the model ---- */
 
@@ -59,7 +94,18 @@ typedef struct gs_model {
 } gs_model;
 
 /* How long a measurement takes, without noise. */
-void gs_model_time(const gs_model *model, const gs_measurement *measurement, gs_measured *measured);
+void gs_model_time(const gs_model *model, const gs_measurement *measurement, gs_measure_result *measured);
 gs_player *gs_player_model(const gs_model *model, gs_error *error); /* copies the model, keeps the kernels */
+
+/* ---- planning ---- */
+
+typedef struct gs_planning {
+    gs_player *player;
+    gs_plan_file *file; /* NULL: nothing is kept */
+    int64_t most;       /* new measurements; 0: as many as are needed */
+} gs_planning;
+
+/* Measures until the plan is complete. */
+gs_code gs_planning_run(const gs_planning *planning, gs_search *search, gs_error *error);
 
 #endif

@@ -103,7 +103,7 @@ bool gs_search_next(gs_search *search, gs_measurement *next, gs_error *error) {
     return walk_kernels(search, next) || walk_pairs(search, next, error);
 }
 
-gs_code gs_search_add(gs_search *search, const gs_measurement *measurement, const gs_measured *measured,
+gs_code gs_search_add(gs_search *search, const gs_measurement *measurement, const gs_measure_result *measured,
                       gs_error *error) {
     if (!GS_RESERVE(&search->answers, 1))
         return gs_fail_memory(error);
@@ -114,7 +114,7 @@ gs_code gs_search_add(gs_search *search, const gs_measurement *measurement, cons
 
 /* ---- answers ---- */
 
-const gs_measured *gs_search_find(const gs_search *search, const gs_measurement *measurement) {
+const gs_measure_result *gs_search_find(const gs_search *search, const gs_measurement *measurement) {
     return gs_answers_find(&search->answers, measurement);
 }
 
@@ -140,6 +140,11 @@ const gs_found_pair *gs_search_pair_at(const gs_search *search, size_t pair) {
 
 const gs_gpu *gs_search_gpu(const gs_search *search) {
     return search->gpu;
+}
+
+double gs_search_alone_us(const gs_search *search, size_t kernel) {
+    const gs_found_kernel *found = &search->kernels[kernel];
+    return found->problem[0] || !(found->written_us > 0) ? 0 : gs_found_best_us(found);
 }
 
 int32_t gs_search_room(gs_search *search, const gs_shape *first, int32_t workers, const gs_shape *second) {

@@ -67,12 +67,12 @@ typedef struct gs_measurement {
     gs_measure_side sides[2]; /* of WRITTEN and ALONE: the first; of SPLIT the first has the first SMs */
 } gs_measurement;
 
-typedef struct gs_measured {
+typedef struct gs_measure_result {
     bool is_failed;
     double us;         /* until both have ended */
     double side_us[2]; /* until each has */
     char reason[GS_SEARCH_WORDS];
-} gs_measured;
+} gs_measure_result;
 
 bool gs_measurement_equal(const gs_measurement *a, const gs_measurement *b);
 
@@ -142,10 +142,10 @@ void gs_search_free(gs_search *search);
 
 /* What to measure next. False: the plan is complete, or memory ran out (`*error`). */
 bool gs_search_next(gs_search *search, gs_measurement *next, gs_error *error);
-gs_code gs_search_add(gs_search *search, const gs_measurement *measurement, const gs_measured *measured,
+gs_code gs_search_add(gs_search *search, const gs_measurement *measurement, const gs_measure_result *measured,
                       gs_error *error);
 /* What was measured of it, or NULL. */
-const gs_measured *gs_search_find(const gs_search *search, const gs_measurement *measurement);
+const gs_measure_result *gs_search_find(const gs_search *search, const gs_measurement *measurement);
 
 size_t gs_search_kernels(const gs_search *search);
 const gs_search_kernel *gs_search_given(const gs_search *search, size_t kernel);
@@ -154,9 +154,33 @@ const gs_found_kernel *gs_search_kernel_at(const gs_search *search, size_t kerne
 size_t gs_search_pairs(const gs_search *search);
 const gs_found_pair *gs_search_pair_at(const gs_search *search, size_t pair);
 const gs_gpu *gs_search_gpu(const gs_search *search);
+/* How long a launch takes alone at best, as written or in a form; 0: not known. */
+double gs_search_alone_us(const gs_search *search, size_t kernel);
 
 /* How many blocks of `second` an SM takes beside `workers` blocks of `first`, also when either kernel is launched again
    while the other one stays: by the predictor, with partitions, pointers and shared-memory configurations. */
 int32_t gs_search_room(gs_search *search, const gs_shape *first, int32_t workers, const gs_shape *second);
+
+/* ---- plan files: what was measured, kept in an SQLite file (plan_file.c) ---- */
+
+typedef struct gs_plan_file gs_plan_file;
+
+/* Opens or creates the plan of a GPU. GS_E_FORMAT: the file is damaged, of another program, of a later version or of
+   another GPU; it stays as it is. */
+gs_plan_file *gs_plan_file_open(const char *path, const char *gpu, const char *device, gs_error *error);
+void gs_plan_file_close(gs_plan_file *file);
+/* The kernels of the search, in its order. What was measured of a kernel that has changed is dropped. */
+gs_code gs_plan_file_kernels(gs_plan_file *file, const gs_search_kernel *kernels, size_t count, gs_error *error);
+/* True: it was measured before. */
+bool gs_plan_file_get(gs_plan_file *file, const gs_measurement *measurement, gs_measure_result *result);
+gs_code gs_plan_file_put(gs_plan_file *file, const gs_measurement *measurement, const gs_measure_result *result,
+                         gs_error *error);
+/* The plan itself, for whoever asks the file. */
+gs_code gs_plan_file_results(gs_plan_file *file, const gs_search *search, gs_error *error);
+
+/* ---- the plan for people and programs (plan_report.c) ---- */
+
+void gs_plan_put_table(gs_text *text, const gs_search *search);
+void gs_plan_put_json(gs_text *text, const gs_search *search); /* gridsmith.plan/1 */
 
 #endif

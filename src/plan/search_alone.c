@@ -54,7 +54,7 @@ double gs_found_best_us(const gs_found_kernel *found) {
 
 /* False: the walk ends here. A failure becomes the kernel's problem. */
 static bool ask(gs_walk *walk, const gs_measurement *measurement, gs_found_kernel *found, double *us) {
-    const gs_measured *measured = gs_walk_ask(walk, measurement);
+    const gs_measure_result *measured = gs_walk_ask(walk, measurement);
     if (!measured)
         return false;
     *us = measured->us;
@@ -147,7 +147,7 @@ static bool ask_fewer_registers(gs_walk *walk, const gs_search_kernel *given, gs
     found->keeps_registers = given->keeps_registers || limit < FEWEST || limit >= had;
     if (found->keeps_registers)
         return true;
-    const gs_measured *measured = gs_walk_ask(walk, &measurement);
+    const gs_measure_result *measured = gs_walk_ask(walk, &measurement);
     if (!measured)
         return false;
     found->keeps_registers = measured->is_failed;

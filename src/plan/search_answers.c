@@ -23,15 +23,15 @@ bool gs_measurement_equal(const gs_measurement *a, const gs_measurement *b) {
            sides_are_equal(&a->sides[1], &b->sides[1]);
 }
 
-const gs_measured *gs_answers_find(const gs_answers *answers, const gs_measurement *measurement) {
+const gs_measure_result *gs_answers_find(const gs_answers *answers, const gs_measurement *measurement) {
     for (size_t i = answers->count; i-- > 0;) /* what was asked last is asked for most often */
         if (gs_measurement_equal(&answers->data[i].measurement, measurement))
             return &answers->data[i].measured;
     return NULL;
 }
 
-const gs_measured *gs_walk_ask(gs_walk *walk, const gs_measurement *measurement) {
-    const gs_measured *measured = gs_answers_find(walk->answers, measurement);
+const gs_measure_result *gs_walk_ask(gs_walk *walk, const gs_measurement *measurement) {
+    const gs_measure_result *measured = gs_answers_find(walk->answers, measurement);
     if (measured)
         walk->asked++;
     else

@@ -24,7 +24,7 @@
 typedef struct gs_answers {
     struct gs_search_answer {
         gs_measurement measurement;
-        gs_measured measured;
+        gs_measure_result measured;
     } * data;
     size_t count, capacity;
 } gs_answers;
@@ -36,8 +36,8 @@ typedef struct gs_walk {
 } gs_walk;
 
 /* The answer, or NULL: the walk ends here. */
-const gs_measured *gs_walk_ask(gs_walk *walk, const gs_measurement *measurement);
-const gs_measured *gs_answers_find(const gs_answers *answers, const gs_measurement *measurement);
+const gs_measure_result *gs_walk_ask(gs_walk *walk, const gs_measurement *measurement);
+const gs_measure_result *gs_answers_find(const gs_answers *answers, const gs_measurement *measurement);
 
 /* ---- what fits (search_fit.c) ---- */
 

@@ -184,7 +184,7 @@ static bool measure_way(struct pair_walk *state, const gs_way *way) {
         measurement.sides[side].workers = way->workers[side];
         measurement.sides[side].registers = way->registers[side];
     }
-    const gs_measured *measured = gs_walk_ask(state->walk, &measurement);
+    const gs_measure_result *measured = gs_walk_ask(state->walk, &measurement);
     if (!measured)
         return false;
     state->tried[way - state->ways] = true;
@@ -225,7 +225,7 @@ static bool search_split(struct pair_walk *state) {
         measurement.sides[1].sms = sms - first;
         for (int side = 0; side < 2; side++)
             measurement.sides[side].workers = question->found[side]->forms[0].most;
-        const gs_measured *measured = gs_walk_ask(state->walk, &measurement);
+        const gs_measure_result *measured = gs_walk_ask(state->walk, &measurement);
         if (!measured)
             return false;
         if (measured->is_failed) {
@@ -267,7 +267,7 @@ static bool compare_with_turns(struct pair_walk *state) {
     pair->turns_us = state->sum_us;
     if (state->best_us < state->sum_us * (1 - LEAST_GAIN)) {
         gs_measurement turns = measurement_of(state, GS_MEASURE_TURNS);
-        const gs_measured *measured = gs_walk_ask(state->walk, &turns);
+        const gs_measure_result *measured = gs_walk_ask(state->walk, &turns);
         if (!measured)
             return false;
         if (!measured->is_failed && measured->us > 0)
@@ -301,7 +301,7 @@ static bool ask_ratios(struct pair_walk *state) {
         int side = i < GS_COUNT(parts) ? 1 : 0;
         int32_t percent = parts[i < GS_COUNT(parts) ? i : 2 * GS_COUNT(parts) - 2 - i];
         measurement.sides[side].percent = percent;
-        const gs_measured *measured = gs_walk_ask(state->walk, &measurement);
+        const gs_measure_result *measured = gs_walk_ask(state->walk, &measurement);
         if (!measured)
             return false;
         double loads[2];
@@ -311,7 +311,8 @@ static bool ask_ratios(struct pair_walk *state) {
         if (measured->is_failed)
             continue;
         pair->points[pair->point_count].ratio = loads[1] / loads[0];
-        pair->points[pair->point_count++].us = measured->us;
+        /* at the same ratio, the time is in proportion to the load of the first */
+        pair->points[pair->point_count++].us = measured->us * 100 / measurement.sides[0].percent;
     }
     return true;
 }
