@@ -99,6 +99,33 @@ static int print_plan(const struct planning *planning, gs_error *error) {
     return gs_print_text(&text, GS_OK, error) == GS_OK ? 0 : gs_report(error);
 }
 
+static void print_compared(const struct planning *planning, size_t number, const gs_planning_compared *compared) {
+    const gs_found_pair *pair = gs_search_pair_at(planning->search, number);
+    const gs_measure_side *sides = compared->best.sides;
+    printf("%s + %s: %.1f us, best of %zu ways %.1f us (%s", planning->kernels[pair->first].name,
+           planning->kernels[pair->second].name, compared->chosen_us, compared->ways, compared->best_us,
+           gs_measure_name(compared->best.measure));
+    if (compared->best.measure == GS_MEASURE_INSIDE)
+        printf(" %d + %d blocks per SM", sides[0].workers, sides[1].workers);
+    else if (compared->best.measure == GS_MEASURE_SPLIT)
+        printf(" %d + %d SMs", sides[0].sms, sides[1].sms);
+    printf("): %+.1f%%\n", 100 * (compared->chosen_us / compared->best_us - 1));
+    fflush(stdout);
+}
+
+/* Measures all ways to run each pair, and prints how far the plan is from the best. */
+static int compare(const struct planning *planning, gs_error *error) {
+    gs_planning run = {.player = planning->player};
+    for (size_t i = 0; i < gs_search_pairs(planning->search); i++) {
+        gs_planning_compared compared;
+        if (gs_planning_compare(&run, planning->search, i, &compared, error) != GS_OK)
+            return gs_report(error);
+        if (compared.ways)
+            print_compared(planning, i, &compared);
+    }
+    return 0;
+}
+
 static void close_plan(struct planning *planning) {
     gs_search_free(planning->search);
     gs_plan_file_close(planning->file);
@@ -118,6 +145,8 @@ static int run(const gs_command *command, void *given, const gs_words *words) {
         status = add_source(command, &planning, words->data[i]);
     if (!status)
         status = make_plan(&planning, &error) == GS_OK ? print_plan(&planning, &error) : gs_report(&error);
+    if (!status && planning.options->all)
+        status = compare(&planning, &error);
     close_plan(&planning);
     return status;
 }

@@ -108,4 +108,14 @@ typedef struct gs_planning {
 /* Measures until the plan is complete. */
 gs_code gs_planning_run(const gs_planning *planning, gs_search *search, gs_error *error);
 
+/* What a plan has chosen for a pair, against the best of all ways. */
+typedef struct gs_planning_compared {
+    size_t ways; /* that were measured; 0: none */
+    double chosen_us, best_us;
+    gs_measurement best;
+} gs_planning_compared;
+
+gs_code gs_planning_compare(const gs_planning *planning, gs_search *search, size_t pair, gs_planning_compared *compared,
+                            gs_error *error);
+
 #endif

@@ -3,6 +3,9 @@
  */
 #include "pairs.h"
 
+#include <math.h>
+#include <stdlib.h>
+
 static gs_code answer(const gs_planning *planning, gs_search *search, const gs_measurement *next, bool *is_new,
                       gs_error *error) {
     gs_measure_result result;
@@ -37,4 +40,58 @@ gs_code gs_planning_run(const gs_planning *planning, gs_search *search, gs_error
     code = code == GS_OK ? error->code : code;
     gs_progress_end(&progress);
     return code == GS_OK && planning->file ? gs_plan_file_results(planning->file, search, error) : code;
+}
+
+/* ---- against all ways ---- */
+
+static double middle(const double *three) {
+    double least = fmin(three[0], fmin(three[1], three[2])), most = fmax(three[0], fmax(three[1], three[2]));
+    return three[0] + three[1] + three[2] - least - most;
+}
+
+/* The least of several measurements is too small by chance. So the best and the chosen way are measured again, in turn.
+ */
+static gs_code measure_again(gs_player *player, const gs_measurement *chosen, gs_planning_compared *compared,
+                             gs_error *error) {
+    enum { AGAIN = 3 };
+    double best[AGAIN], mine[AGAIN];
+    gs_measure_result result;
+    gs_code code = GS_OK;
+    for (int i = 0; i < AGAIN && code == GS_OK; i++) {
+        code = player->ops->measure(player, &compared->best, &result, error);
+        best[i] = result.us;
+        if (code == GS_OK)
+            code = player->ops->measure(player, chosen, &result, error);
+        mine[i] = result.us;
+    }
+    if (code != GS_OK)
+        return code;
+    compared->best_us = middle(best);
+    compared->chosen_us = middle(mine);
+    return GS_OK;
+}
+
+gs_code gs_planning_compare(const gs_planning *planning, gs_search *search, size_t pair, gs_planning_compared *compared,
+                            gs_error *error) {
+    enum { MOST = 1000 };
+    gs_measurement *list = calloc(MOST, sizeof *list);
+    const gs_found_pair *found = gs_search_pair_at(search, pair);
+    gs_measure_result result;
+    gs_code code = GS_OK;
+    if (!list)
+        return gs_fail_memory(error);
+    *compared = (gs_planning_compared){.ways = gs_search_all(search, pair, list, MOST)};
+    for (size_t i = 0; i < compared->ways && code == GS_OK; i++) {
+        code = planning->player->ops->measure(planning->player, &list[i], &result, error);
+        if (code != GS_OK || result.is_failed || (compared->best_us > 0 && result.us >= compared->best_us))
+            continue;
+        compared->best_us = result.us;
+        compared->best = list[i];
+    }
+    if (code == GS_OK && compared->ways) { /* the first of all is turns */
+        const gs_measurement *chosen = found->option == GS_PAIR_TURNS ? &list[0] : &found->chosen;
+        code = measure_again(planning->player, chosen, compared, error);
+    }
+    free(list);
+    return code;
 }

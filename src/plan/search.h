@@ -161,6 +161,9 @@ double gs_search_alone_us(const gs_search *search, size_t kernel);
    while the other one stays: by the predictor, with partitions, pointers and shared-memory configurations. */
 int32_t gs_search_room(gs_search *search, const gs_shape *first, int32_t workers, const gs_shape *second);
 
+/* All ways to run a pair, about evenly; of a pair that was not measured none. Returns how many, at most `most`. */
+size_t gs_search_all(gs_search *search, size_t pair, gs_measurement *list, size_t most);
+
 /* ---- plan files: what was measured, kept in an SQLite file (plan_file.c) ---- */
 
 typedef struct gs_plan_file gs_plan_file;

@@ -21,6 +21,7 @@ struct listing {
     double limit_us;
     gs_ways *ways;
     int32_t most_beside; /* of the second, seen so far */
+    bool is_formed[2];   /* the kernel has a form that is used */
     bool failed;
 };
 
@@ -170,6 +171,13 @@ static void say_why_none(struct listing *listing) {
     const struct gs_pair_question *question = listing->question;
     const char *first = question->given[0]->name, *second = question->given[1]->name;
     gs_ways *ways = listing->ways;
+    for (int i = 0; i < 2; i++)
+        if (!listing->is_formed[i]) {
+            snprintf(ways->reason, sizeof ways->reason,
+                     "%.60s takes %.0f%% longer if its blocks are taken from a queue", question->given[i]->name,
+                     100 * (question->found[i]->forms[0].best_us / question->found[i]->written_us - 1));
+            return;
+        }
     if (listing->most_beside)
         snprintf(ways->reason, sizeof ways->reason,
                  "beside %.60s only %d of the %d blocks per SM that %.60s needs fit", first, listing->most_beside,
@@ -185,6 +193,8 @@ gs_code gs_ways_list(const struct gs_pair_question *question, const int32_t repe
     struct listing listing = {.question = question, .repeats = repeats, .limit_us = limit_us, .ways = ways};
     ways->count = 0;
     ways->reason[0] = '\0';
+    for (int32_t i = 0; i < 2 * GS_SEARCH_FORMS; i++)
+        listing.is_formed[i % 2] |= question->found[i % 2]->forms[i / 2].is_used;
     for (int32_t first = 0; first < GS_SEARCH_FORMS; first++)
         for (int32_t second = 0; second < GS_SEARCH_FORMS; second++)
             if (question->found[0]->forms[first].is_used && question->found[1]->forms[second].is_used)
