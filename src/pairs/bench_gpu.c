@@ -19,9 +19,9 @@
     "\tadd.u64 %x, %x, %at;\n\tadd.u64 %y, %y, %at;\n" body "\tret;\n}\n"
 
 static const char tools[] =
-    ".version 7.0\n.target sm_80\n.address_size 64\n" TOOL(
-        "copy", ".param .u64 first, .param .u64 second, .param .u32 words", "",
-        "\tld.global.u32 %v, [%y];\n\tst.global.u32 [%x], %v;\n")
+    ".version 7.0\n.target sm_80\n.address_size 64\n" TOOL("copy",
+                                                           ".param .u64 first, .param .u64 second, .param .u32 words",
+                                                           "", "\tld.global.u32 %v, [%y];\n\tst.global.u32 [%x], %v;\n")
         TOOL("differ", ".param .u64 first, .param .u64 second, .param .u32 words, .param .u64 counter", ", %c",
              "\tld.global.u32 %v, [%y];\n\tld.global.u32 %w, [%x];\n\tsetp.eq.u32 %p, %v, %w;\n\t@%p ret;\n"
              "\tld.param.u64 %c, [counter];\n\tcvta.to.global.u64 %c, %c;\n\tred.global.add.u32 [%c], 1;\n");
@@ -62,8 +62,7 @@ static gs_code run_tool(gs_bench_gpu *gpu, uint32_t tool, uint64_t first, uint64
                         gs_error *error) {
     const uint64_t buffers[] = {first, second, gpu->counter};
     uint32_t words = (uint32_t)gs_divide_up((int64_t)bytes, WORD);
-    gs_job_argument arguments[] = {
-        {.buffer = 0}, {.buffer = 1}, {.buffer = -1, .bytes = sizeof words}, {.buffer = 2}};
+    gs_job_argument arguments[] = {{.buffer = 0}, {.buffer = 1}, {.buffer = -1, .bytes = sizeof words}, {.buffer = 2}};
     memcpy(arguments[2].value, &words, sizeof words);
     gs_app_launch call = {.module = gpu->tools,
                           .kernel = tool,

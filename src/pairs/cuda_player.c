@@ -5,11 +5,11 @@
  * split. Each launch has a queue of its own, which is set before the measurement, so that launches need no copies in
  * between. If only a part of the blocks is to run, the queue begins behind the others.
  *
- * Two kernels are launched alternately on two streams; the one whose blocks need more shared memory is first, because it
- * sets the shared-memory configuration. Times are those of the host, from the first launch until a stream has nothing
- * left to do. So that the launches themselves do not matter, all of it is repeated until it takes LONG_US at least, and
- * of SAMPLES such measurements the median counts. Before it is measured, a form is compared with the kernel as written,
- * and two kernels are run together once for their results.
+ * Two kernels are launched alternately on two streams; the one whose blocks need more shared memory is first, because
+ * it sets the shared-memory configuration. Times are those of the host, from the first launch until a stream has
+ * nothing left to do. So that the launches themselves do not matter, all of it is repeated until it takes LONG_US at
+ * least, and of SAMPLES such measurements the median counts. Before it is measured, a form is compared with the kernel
+ * as written, and two kernels are run together once for their results.
  */
 #include "cuda_player.h"
 
@@ -231,13 +231,13 @@ static gs_code prepare(gs_bench *bench, const gs_measure_side *side, int stream,
     if (side->kernel < 0 || (size_t)side->kernel >= bench->count || side->percent < 1 || side->percent > 100 ||
         side->repeats < 1)
         return gs_fail(error, GS_E_USAGE, "this cannot be measured");
-    *played = (struct played){
-        .subject = &bench->subjects[side->kernel], .side = side, .stream = bench->gpu.streams[stream]};
+    *played =
+        (struct played){.subject = &bench->subjects[side->kernel], .side = side, .stream = bench->gpu.streams[stream]};
     gs_code code = gs_subject_send(played->subject, &bench->gpu, play_written, bench, error);
     if (code != GS_OK)
         return code;
-    gs_subject_program *program = gs_subject_program_of(played->subject, &bench->gpu, side->workers ? side->form : -1,
-                                                        side->registers, error);
+    gs_subject_program *program =
+        gs_subject_program_of(played->subject, &bench->gpu, side->workers ? side->form : -1, side->registers, error);
     played->program = program;
     if (!program)
         return error->code;
@@ -250,7 +250,8 @@ static gs_code prepare(gs_bench *bench, const gs_measure_side *side, int stream,
     return code;
 }
 
-gs_code gs_bench_measure(gs_bench *bench, const gs_measurement *measurement, gs_measure_result *measured, gs_error *error) {
+gs_code gs_bench_measure(gs_bench *bench, const gs_measurement *measurement, gs_measure_result *measured,
+                         gs_error *error) {
     int count = measurement->measure >= GS_MEASURE_TURNS ? 2 : 1;
     struct played played[2];
     gs_code code = GS_OK;
@@ -260,9 +261,9 @@ gs_code gs_bench_measure(gs_bench *bench, const gs_measurement *measurement, gs_
     if (code != GS_OK)
         return code;
     const gs_search_kernel *first = &played[0].subject->given, *second = &played[count - 1].subject->given;
-    bool is_turned = measurement->measure == GS_MEASURE_INSIDE &&
-                     first->forms[played[0].side->form].shared_bytes <
-                         second->forms[played[count - 1].side->form].shared_bytes;
+    bool is_turned =
+        measurement->measure == GS_MEASURE_INSIDE &&
+        first->forms[played[0].side->form].shared_bytes < second->forms[played[count - 1].side->form].shared_bytes;
     if (is_turned) {
         struct played other = played[0];
         played[0] = played[1];

@@ -2,9 +2,9 @@
  * model_player.c: a device on which it is known what kernels do to each other, to test a search and to try one without
  * a GPU.
  *
- * A kernel has a speed, at most 1: it grows with its workers and its SMs. At speed 1 it takes a part of each unit of the
- * SMs, and of the memory. Where two kernels need more of a unit than there is, both are slower by the same factor, until
- * one of them ends; then the other one goes on with the workers and SMs that it has.
+ * A kernel has a speed, at most 1: it grows with its workers and its SMs. At speed 1 it takes a part of each unit of
+ * the SMs, and of the memory. Where two kernels need more of a unit than there is, both are slower by the same factor,
+ * until one of them ends; then the other one goes on with the workers and SMs that it has.
  */
 #include "pairs.h"
 
@@ -71,7 +71,8 @@ static void fail(gs_measure_result *measured, const char *words) {
     snprintf(measured->reason, sizeof measured->reason, "%s", words);
 }
 
-static gs_code measure(gs_player *player, const gs_measurement *measurement, gs_measure_result *measured, gs_error *error) {
+static gs_code measure(gs_player *player, const gs_measurement *measurement, gs_measure_result *measured,
+                       gs_error *error) {
     gs_model *model = player->inside;
     bool is_pair = measurement->measure >= GS_MEASURE_TURNS;
     gs_random random = gs_random_at(model->seed, (uint64_t)model->asked++);

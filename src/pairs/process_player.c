@@ -4,8 +4,8 @@
  * A kernel that never ends, or that fails, makes a context useless. So another process has the GPU: it is killed when a
  * measurement takes too long, and after a failure it ends. The next measurement starts it again.
  *
- * Both are this program, so what they exchange are structs: first the sources, then the shapes of the kernels back, then
- * a measurement and its result, again and again.
+ * Both are this program, so what they exchange are structs: first the sources, then the shapes of the kernels back,
+ * then a measurement and its result, again and again.
  */
 #include "cuda_player.h"
 
@@ -169,8 +169,8 @@ static gs_code start(struct process_player *inside, gs_error *error) {
         end_process(inside);
         return error->code;
     }
-    good = good && receive_bytes(inside->fd, inside->kernels, hello.count * sizeof *inside->kernels, deadline_ns,
-                                 &is_late);
+    good = good &&
+           receive_bytes(inside->fd, inside->kernels, hello.count * sizeof *inside->kernels, deadline_ns, &is_late);
     if (good) {
         inside->sms = opened.sms;
         return GS_OK;
@@ -185,7 +185,8 @@ static void fail(gs_measure_result *measured, const char *words) {
     snprintf(measured->reason, sizeof measured->reason, "%s", words);
 }
 
-static gs_code measure(gs_player *player, const gs_measurement *measurement, gs_measure_result *measured, gs_error *error) {
+static gs_code measure(gs_player *player, const gs_measurement *measurement, gs_measure_result *measured,
+                       gs_error *error) {
     struct process_player *inside = player->inside;
     struct answer answer;
     char words[GS_SEARCH_WORDS];

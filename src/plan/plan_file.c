@@ -2,8 +2,8 @@
  * plan_file.c: a plan in an SQLite file: what was measured, and what was chosen.
  *
  * Each measurement is stored as soon as it is known, so a plan that was interrupted goes on where it was. Kernels are
- * stored by name, with a digest of what they are: of a kernel that has changed, everything is measured again. A file can
- * hold anything, so numbers that no measurement gives are ignored.
+ * stored by name, with a digest of what they are: of a kernel that has changed, everything is measured again. A file
+ * can hold anything, so numbers that no measurement gives are ignored.
  */
 #include "search.h"
 
@@ -30,11 +30,14 @@ static const char schema[] =
     "CREATE TABLE plan(gpu TEXT NOT NULL, device TEXT NOT NULL);"
     "CREATE TABLE kernels(name TEXT PRIMARY KEY, digest TEXT NOT NULL, blocks INTEGER, block_threads INTEGER,"
     " registers INTEGER, shared_bytes INTEGER, workers_per_sm INTEGER, alone_us REAL, problem TEXT);"
-    "CREATE TABLE measurements(measure TEXT NOT NULL, " SIDE("1") SIDE("2")
-    "us REAL, us1 REAL, us2 REAL, reason TEXT, PRIMARY KEY(measure, " KEYS("1") ", " KEYS("2") ")) WITHOUT ROWID;"
-    "CREATE TABLE pairs(first TEXT NOT NULL, second TEXT NOT NULL, option TEXT, first_workers_per_sm INTEGER,"
-    " second_workers_per_sm INTEGER, first_sms INTEGER, turns_us REAL, together_us REAL, gain REAL, reason TEXT,"
-    " PRIMARY KEY(first, second)) WITHOUT ROWID;";
+    "CREATE TABLE measurements(measure TEXT NOT NULL, " SIDE("1")
+        SIDE("2") "us REAL, us1 REAL, us2 REAL, reason TEXT, PRIMARY KEY(measure, " KEYS("1") ", " KEYS(
+            "2") ")) WITHOUT ROWID;"
+                 "CREATE TABLE pairs(first TEXT NOT NULL, second TEXT NOT NULL, option TEXT, first_workers_per_sm "
+                 "INTEGER,"
+                 " second_workers_per_sm INTEGER, first_sms INTEGER, turns_us REAL, together_us REAL, gain REAL, "
+                 "reason TEXT,"
+                 " PRIMARY KEY(first, second)) WITHOUT ROWID;";
 
 /* ---- errors ---- */
 
@@ -249,15 +252,14 @@ bool gs_plan_file_get(gs_plan_file *file, const gs_measurement *measurement, gs_
     }
     const char *reason = (const char *)sqlite3_column_text(file->get, 3);
     *result = (gs_measure_result){.us = sqlite3_column_double(file->get, 0),
-                                  .side_us = {sqlite3_column_double(file->get, 1),
-                                              sqlite3_column_double(file->get, 2)},
+                                  .side_us = {sqlite3_column_double(file->get, 1), sqlite3_column_double(file->get, 2)},
                                   .is_failed = reason && *reason};
     snprintf(result->reason, sizeof result->reason, "%s", reason ? reason : "");
     gs_make_printable(result->reason);
     sqlite3_reset(file->get);
     bool is_pair = measurement->measure >= GS_MEASURE_TURNS;
-    return result->is_failed || (is_time(result->us) && is_time(result->side_us[0]) &&
-                                 (!is_pair || is_time(result->side_us[1])));
+    return result->is_failed ||
+           (is_time(result->us) && is_time(result->side_us[0]) && (!is_pair || is_time(result->side_us[1])));
 }
 
 gs_code gs_plan_file_put(gs_plan_file *file, const gs_measurement *measurement, const gs_measure_result *result,
@@ -303,8 +305,8 @@ static gs_code put_pair(gs_plan_file *file, const gs_search *search, size_t numb
     const gs_found_pair *pair = gs_search_pair_at(search, number);
     const gs_measure_side *sides = pair->chosen.sides;
     sqlite3_stmt *statement = NULL;
-    gs_code code =
-        prepare(file, "INSERT OR REPLACE INTO pairs VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)", &statement, error);
+    gs_code code = prepare(file, "INSERT OR REPLACE INTO pairs VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+                           &statement, error);
     if (code != GS_OK)
         return code;
     sqlite3_bind_text(statement, 1, gs_search_given(search, (size_t)pair->first)->name, -1, SQLITE_STATIC);

@@ -84,12 +84,11 @@ static bool walk_pairs(gs_search *search, gs_measurement *next, gs_error *error)
     for (; search->next_pair < search->pair_count; search->next_pair++, search->is_listed = false) {
         gs_found_pair *pair = &search->pairs[search->next_pair];
         gs_walk walk = {.answers = &search->answers};
-        struct gs_pair_question question = {
-            .gpu = search->gpu,
-            .fit = &search->fit,
-            .given = {&search->given[pair->first], &search->given[pair->second]},
-            .found = {&search->kernels[pair->first], &search->kernels[pair->second]},
-            .options = &search->options};
+        struct gs_pair_question question = {.gpu = search->gpu,
+                                            .fit = &search->fit,
+                                            .given = {&search->given[pair->first], &search->given[pair->second]},
+                                            .found = {&search->kernels[pair->first], &search->kernels[pair->second]},
+                                            .options = &search->options};
         if (!gs_search_pair(&walk, &question, &search->ways, &search->is_listed, pair, error)) {
             *next = walk.next;
             return error->code == GS_OK;

@@ -37,13 +37,13 @@ enum {
 
 typedef struct gs_search_kernel {
     char name[GS_SEARCH_NAME];
-    int64_t blocks;                     /* of its grid */
-    gs_shape forms[GS_SEARCH_FORMS];    /* of a worker: with all threads, a half, a quarter */
-    bool has_form[GS_SEARCH_FORMS];     /* the first is needed */
-    bool is_black_box;                  /* only its shape is known: nothing is measured, its partners are shaped */
-    bool keeps_registers;               /* it cannot be compiled with fewer */
-    double known_us;                    /* of a black box: its time; 0: not known */
-    char problem[GS_SEARCH_WORDS];      /* why it cannot be planned; "": it can */
+    int64_t blocks;                  /* of its grid */
+    gs_shape forms[GS_SEARCH_FORMS]; /* of a worker: with all threads, a half, a quarter */
+    bool has_form[GS_SEARCH_FORMS];  /* the first is needed */
+    bool is_black_box;               /* only its shape is known: nothing is measured, its partners are shaped */
+    bool keeps_registers;            /* it cannot be compiled with fewer */
+    double known_us;                 /* of a black box: its time; 0: not known */
+    char problem[GS_SEARCH_WORDS];   /* why it cannot be planned; "": it can */
 } gs_search_kernel;
 
 /* ---- measurements ---- */
@@ -94,7 +94,7 @@ typedef struct gs_found_kernel {
     char problem[GS_SEARCH_WORDS]; /* why it has no part in the plan; "": it has */
     double written_us;             /* as written, alone */
     gs_found_form forms[GS_SEARCH_FORMS];
-    int32_t form; /* the fastest */
+    int32_t form;               /* the fastest */
     bool keeps_registers;       /* it is not compiled with fewer */
     double spills;              /* with half of its registers it takes half of this part longer */
     double half_us, quarter_us; /* its first form on a half and on a quarter of the SMs; 0: not measured */

@@ -71,7 +71,7 @@ double gs_found_best_us(const gs_found_kernel *found);
 /* A way to run a pair inside the SMs. */
 typedef struct gs_way {
     int32_t form[2], workers[2], registers[2];
-    double us[2]; /* of one launch of each alone in this shape */
+    double us[2];    /* of one launch of each alone in this shape */
     double least_us; /* of the pair, if they did not slow each other */
     int32_t number;  /* in the order in which they were found */
 } gs_way;

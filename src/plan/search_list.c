@@ -96,23 +96,15 @@ static void add_limited(struct listing *listing, const gs_way *wanted) {
     }
 }
 
-/* Fewer workers of the second than fit: where both kernels slow each other, it is best if both end at the same time. The
-   fewest that end before the first does, and one fewer. */
+/* Fewer workers of the second than fit: where both kernels slow each other, it is best if both end at the same time. */
 static void add_balanced(struct listing *listing, const gs_way *full) {
     const gs_found_form *forms[2] = {&listing->question->found[0]->forms[full->form[0]],
                                      &listing->question->found[1]->forms[full->form[1]]};
     double first_us = gs_found_us(forms[0], full->workers[0]) * listing->repeats[0];
     gs_way way = *full;
-    while (way.workers[1] > 1) {
+    while (way.workers[1] > 1 && gs_found_us(forms[1], way.workers[1]) * listing->repeats[1] <= first_us) {
         way.workers[1]--;
-        bool is_last = gs_found_us(forms[1], way.workers[1]) * listing->repeats[1] > first_us;
-        bool is_before_last =
-            is_last || gs_found_us(forms[1], way.workers[1] - 1 > 0 ? way.workers[1] - 1 : 1) * listing->repeats[1] >
-                           first_us;
-        if (is_before_last)
-            add(listing, &way);
-        if (is_last)
-            break;
+        add(listing, &way);
     }
 }
 
@@ -128,8 +120,8 @@ static void add_forms(struct listing *listing, int32_t first, int32_t second) {
             add(listing, &way);
             add_balanced(listing, &way);
         }
-        if (before.workers[0] && before.workers[1] + 1 < way.workers[1]) { /* one more of the first */
-            before.workers[1] = way.workers[1];
+        for (int32_t least = before.workers[1] + 1, most = way.workers[1]; before.workers[0] && most > least; most--) {
+            before.workers[1] = most; /* one more of the first */
             add_limited(listing, &before);
         }
         before = way;
@@ -179,9 +171,8 @@ static void say_why_none(struct listing *listing) {
             return;
         }
     if (listing->most_beside)
-        snprintf(ways->reason, sizeof ways->reason,
-                 "beside %.60s only %d of the %d blocks per SM that %.60s needs fit", first, listing->most_beside,
-                 question->found[1]->forms[0].best, second);
+        snprintf(ways->reason, sizeof ways->reason, "beside %.60s only %d of the %d blocks per SM that %.60s needs fit",
+                 first, listing->most_beside, question->found[1]->forms[0].best, second);
     else
         snprintf(ways->reason, sizeof ways->reason, "no block of %.60s fits on an SM beside one of %.60s: it lacks %s",
                  second, first,

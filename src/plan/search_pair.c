@@ -1,6 +1,6 @@
 /*
- * search_pair.c: one pair of kernels: which way inside the SMs is best (ISPA 6.3), whether a split of the SMs is better,
- * and whether either is better than turns.
+ * search_pair.c: one pair of kernels: which way inside the SMs is best (ISPA 6.3), whether a split of the SMs is
+ * better, and whether either is better than turns.
  *
  * Each kernel is launched so often that both have about as much to do, because a pair in which one has hardly anything
  * to do gains nothing.
@@ -14,11 +14,12 @@
 #include "search_inside.h"
 
 #include <math.h>
-#include <stdlib.h>
 
-enum { MOST_WAYS = 1024, MOST_INSIDE = 5, MOST_SPLITS = 3, MOST_REPEATS = 32 };
-static const double WORTH = 0.99;      /* of the best time so far: what is expected to be less is measured */
-static const double LEAST_GAIN = 0.01; /* below it, kernels take turns */
+enum { MOST_WAYS = 1024, MOST_INSIDE = 6, MOST_SPLITS = 6, SURE = 4, MOST_REPEATS = 32 };
+static const double WORTH = 0.99;       /* of the best time so far: what is expected to be less is measured */
+static const double WORTH_FIRST = 1.03; /* the same of the first SURE ways: what is expected may be a little off */
+static const double WORTH_SPLIT = 1.01; /* the same of a first split */
+static const double LEAST_GAIN = 0.01;  /* below it, kernels take turns */
 
 struct pair_walk {
     gs_walk *walk;
@@ -36,7 +37,7 @@ struct pair_walk {
     int seen_count;
     double a, b;
     const gs_way *hopeless; /* with a half of a block, that gained nothing; or NULL */
-    double worst;     /* the largest factor that was seen */
+    double worst;           /* the largest factor that was seen */
     char failure[GS_SEARCH_WORDS];
 };
 
@@ -140,7 +141,7 @@ static bool is_hopeless(const struct pair_walk *state, const gs_way *way) {
 
 static const gs_way *choose_way(struct pair_walk *state) {
     const gs_way *best = NULL;
-    double best_us = state->best_us * WORTH;
+    double best_us = fmin(state->best_us * (state->seen_count < SURE ? WORTH_FIRST : WORTH), state->sum_us * WORTH);
     for (size_t i = 0; i < state->way_count; i++) {
         const gs_way *way = &state->ways[i];
         double us = expected(state, way);
@@ -192,18 +193,13 @@ static bool measure_way(struct pair_walk *state, const gs_way *way) {
         memcpy(state->failure, measured->reason, sizeof state->failure);
         return true;
     }
-    double ex = expected(state, way);
     learn(state, way, measured->us);
-    if (getenv("DBG")) fprintf(stderr, "measured %d.%d/%d + %d.%d/%d expected %.1f got %.1f factor %.3f a %.3f b %.3f\n", way->form[0], way->workers[0], way->registers[0], way->form[1], way->workers[1], way->registers[1], ex, measured->us, factor_of(state,way,measured->us), state->a, state->b);
     keep(state, GS_PAIR_INSIDE, &measurement, measured->us);
     return true;
 }
 
 static bool search_inside(struct pair_walk *state) {
     const gs_way *way;
-    if (getenv("DBG"))
-        for (size_t i = 0; i < state->way_count; i++)
-            fprintf(stderr, "  way %d.%d/%d + %d.%d/%d: %.1f %.1f least %.1f; sum %.1f r %d %d\n", state->ways[i].form[0], state->ways[i].workers[0], state->ways[i].registers[0], state->ways[i].form[1], state->ways[i].workers[1], state->ways[i].registers[1], state->ways[i].us[0], state->ways[i].us[1], state->ways[i].least_us, state->sum_us, state->pair->repeats[0], state->pair->repeats[1]);
     for (int i = 0; i < MOST_INSIDE && (way = choose_way(state)); i++)
         if (!measure_way(state, way))
             return false;
@@ -212,17 +208,49 @@ static bool search_inside(struct pair_walk *state) {
 
 /* ---- split ---- */
 
+/* The split to measure next, or 0. `tried` has those that were measured, with the times of both sides. By the kernels
+   alone first; then by how much longer each takes beside the other; then, where this says the same again, as if both
+   needed their SMs, because what they share may be free with another split; then further that way. */
+struct split_tried {
+    int32_t first;
+    double us, side_us[2];
+};
+
+static int32_t next_split(const struct pair_walk *state, const struct split_tried *tried, int count) {
+    const struct gs_pair_question *question = state->question;
+    int32_t sms = question->gpu->sms;
+    const struct split_tried *last = &tried[count > 0 ? count - 1 : 0];
+    double slower[2] = {1, 1}, us;
+    for (int side = 0; side < 2 && count > 0; side++)
+        slower[side] =
+            last->side_us[side] / (state->pair->repeats[side] *
+                                   gs_split_us(question->found[side], side ? sms - last->first : last->first, sms));
+    int32_t first = gs_split_best(question, state->pair->repeats, slower, &us);
+    if (count == 0)
+        return us < state->best_us * WORTH_SPLIT ? first : 0;
+    if (count > 1 && last->us >= last[-1].us) {
+        bool was_halved = count > 2 && last[-1].us >= last[-2].us;
+        first = (last->first + last[-1].first) / 2;
+        return was_halved || first == last->first || first == last[-1].first || count < 3 ? 0 : first;
+    }
+    if (first == last->first && count == 1)
+        first = (int32_t)(sms * last->side_us[0] * last->first /
+                          (last->side_us[0] * last->first + last->side_us[1] * (sms - last->first)));
+    else if (count > 1)
+        first = 2 * last->first - last[-1].first;
+    return first < 1 || first >= sms || first == last->first || last->us > state->best_us ? 0 : first;
+}
+
 static bool search_split(struct pair_walk *state) {
     const struct gs_pair_question *question = state->question;
-    double slower[2] = {1, 1}, us;
-    int32_t last = 0, sms = question->gpu->sms;
+    struct split_tried tried[MOST_SPLITS];
+    int32_t first;
     for (int i = 0; i < MOST_SPLITS && !question->options->no_split; i++) {
-        int32_t first = gs_split_best(question, state->pair->repeats, slower, &us);
-        if (us >= state->best_us * WORTH || first == last)
+        if (!(first = next_split(state, tried, i)))
             return true;
         gs_measurement measurement = measurement_of(state, GS_MEASURE_SPLIT);
-        measurement.sides[0].sms = last = first;
-        measurement.sides[1].sms = sms - first;
+        measurement.sides[0].sms = first;
+        measurement.sides[1].sms = question->gpu->sms - first;
         for (int side = 0; side < 2; side++)
             measurement.sides[side].workers = question->found[side]->forms[0].most;
         const gs_measure_result *measured = gs_walk_ask(state->walk, &measurement);
@@ -232,11 +260,8 @@ static bool search_split(struct pair_walk *state) {
             memcpy(state->failure, measured->reason, sizeof state->failure);
             return true;
         }
+        tried[i] = (struct split_tried){first, measured->us, {measured->side_us[0], measured->side_us[1]}};
         keep(state, GS_PAIR_SPLIT, &measurement, measured->us);
-        for (int side = 0; side < 2; side++)
-            slower[side] = measured->side_us[side] /
-                           (state->pair->repeats[side] *
-                            gs_split_us(question->found[side], measurement.sides[side].sms, sms));
     }
     return true;
 }
@@ -306,8 +331,8 @@ static bool ask_ratios(struct pair_walk *state) {
             return false;
         double loads[2];
         for (int k = 0; k < 2; k++)
-            loads[k] = gs_found_best_us(state->question->found[k]) * pair->repeats[k] *
-                       measurement.sides[k].percent / 100;
+            loads[k] =
+                gs_found_best_us(state->question->found[k]) * pair->repeats[k] * measurement.sides[k].percent / 100;
         if (measured->is_failed)
             continue;
         pair->points[pair->point_count].ratio = loads[1] / loads[0];
@@ -334,9 +359,8 @@ static void shape_partner(const struct gs_pair_question *question, gs_found_pair
     pair->chosen.sides[0].kernel = pair->first;
     pair->chosen.sides[1].kernel = pair->second;
     if (workers)
-        snprintf(pair->reason, sizeof pair->reason,
-                 "not measured: %d blocks per SM of %.60s fit beside %d of %.60s", workers,
-                 question->given[partner]->name, resident, question->given[box]->name);
+        snprintf(pair->reason, sizeof pair->reason, "not measured: %d blocks per SM of %.60s fit beside %d of %.60s",
+                 workers, question->given[partner]->name, resident, question->given[box]->name);
     else
         snprintf(pair->reason, sizeof pair->reason,
                  "nothing to gain, because no block of %.60s fits beside the %d per SM of %.60s: it lacks %s",
