@@ -2,7 +2,8 @@
  * test_plan_search.c: the search of a plan, on a device on which it is known what kernels do to each other.
  *
  * Random pairs are planned, and all ways to run them are tried, literally: each form of each kernel, each number of
- * workers, each limit of registers that lets one more of them fit, each split. GRIDSMITH_SEED is where they start.
+ * workers, each limit of registers that lets one more of them fit, each split. GRIDSMITH_RUNS is how many,
+ * GRIDSMITH_SEED where they start.
  */
 #include "plan_support.h"
 
@@ -183,8 +184,8 @@ static void search_finds_the_best_way_of_random_pairs(void **state) {
     gs_error error;
     gs_gpu *gpu = gs_gpu_open("h200", &error);
     int64_t measurements = 0;
-    int chosen[3] = {0};
-    for (int number = 0; number < PAIRS; number++) {
+    int pairs = plan_rounds(PAIRS), chosen[3] = {0};
+    for (int number = 0; number < pairs; number++) {
         struct pair_case drawn;
         draw_case(&drawn, gpu, seed, number);
         gs_search *search = gs_search_new(gpu, drawn.given, 2, &(gs_search_options){.models = false}, &error);
@@ -205,8 +206,9 @@ static void search_finds_the_best_way_of_random_pairs(void **state) {
         gs_player_close(player);
         gs_search_free(search);
     }
-    assert_true(measurements <= MEASUREMENTS_PER_PAIR * PAIRS);
-    assert_true(chosen[GS_PAIR_TURNS] > 50 && chosen[GS_PAIR_INSIDE] > 50 && chosen[GS_PAIR_SPLIT] > 50);
+    assert_true(measurements <= MEASUREMENTS_PER_PAIR * pairs);
+    for (int i = 0; i < 3 && pairs >= PAIRS; i++)
+        assert_true(chosen[i] > PAIRS / 20);
     gs_gpu_free(gpu);
 }
 

@@ -6,6 +6,7 @@
  *   search_all.c     all ways to run a pair, to compare with
  *   search.c         the search: which kernel or pair is next, and what was measured
  *   search_pair.c    one pair: inside, split or turns
+ *   search_guess.c   how much two kernels slow each other in other shapes
  *   search_split.c   how to split the SMs between two kernels
  *   search_list.c    the ways to run a pair inside the SMs, of which the best is searched for
  *   search_alone.c   one kernel: its forms and their workers
@@ -94,6 +95,19 @@ struct gs_pair_question {
    each kernel is launched, `limit_us` the time that a way must be able to beat. */
 gs_code gs_ways_list(const struct gs_pair_question *question, const int32_t repeats[2], double limit_us, gs_ways *ways,
                      gs_error *error);
+
+enum { GS_GUESS_POINTS = 8 };
+
+/* How much two kernels slow each other inside an SM: by their speeds, as parts of those alone (search_guess.c). */
+typedef struct gs_guess {
+    struct gs_guess_point {
+        double s, t, factor;
+    } points[GS_GUESS_POINTS];
+    int count;
+} gs_guess;
+
+void gs_guess_add(gs_guess *guess, double s, double t, double factor);
+double gs_guess_factor(const gs_guess *guess, double s, double t);
 
 /* The best split by what was measured of the kernels alone; `slower` is how much longer each takes beside the other.
    Returns the SMs of the first (search_split.c). */

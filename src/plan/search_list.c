@@ -134,11 +134,13 @@ static void add_forms(struct listing *listing, int32_t first, int32_t second) {
 
 /* ---- what is left ---- */
 
-/* Fewer registers are for more workers: where others are as fast without, they are for nothing. */
+/* Fewer registers are for more workers: where others of the same forms are as fast without, they are for nothing. */
 static bool is_for_nothing(const gs_ways *ways, const gs_way *way) {
     for (size_t i = 0; i < ways->count && (way->registers[0] || way->registers[1]); i++) {
         const gs_way *other = &ways->data[i];
-        if (!other->registers[0] && !other->registers[1] && other->us[0] <= way->us[0] && other->us[1] <= way->us[1])
+        bool is_alike = other->form[0] == way->form[0] && other->form[1] == way->form[1];
+        if (is_alike && !other->registers[0] && !other->registers[1] && other->us[0] <= way->us[0] &&
+            other->us[1] <= way->us[1])
             return true;
     }
     return false;

@@ -5,21 +5,20 @@
  * Each kernel is launched so often that both have about as much to do, because a pair in which one has hardly anything
  * to do gains nothing.
  *
- * Inside the SMs, the way that is expected to take least is measured, until no other is expected to take less than the
- * best that was measured. What is expected: let a and b be the parts of the busiest unit of an SM that the kernels take
- * at their full speeds. At speeds s and t they need s a + t b of it, and where this is more than 1, both are slower by
- * this factor as long as both run. The first measurement gives a + b, and further ones a and b, by least squares.
- * Quarters of blocks are measured only where halves have gained something (step 4).
+ * Inside the SMs, the way that is expected to take least is measured (search_guess.c), until no other is expected to
+ * take less than the best that was measured. Quarters of blocks are measured only where halves have gained something
+ * (step 4).
  */
 #include "search_inside.h"
 
 #include <math.h>
 
-enum { MOST_WAYS = 1024, MOST_INSIDE = 6, MOST_SPLITS = 6, SURE = 4, MOST_REPEATS = 32 };
+enum { MOST_WAYS = 1024, MOST_INSIDE = 8, MOST_SPLITS = 6, SURE = 6, MOST_REPEATS = 32 };
 static const double WORTH = 0.99;       /* of the best time so far: what is expected to be less is measured */
-static const double WORTH_FIRST = 1.03; /* the same of the first SURE ways: what is expected may be a little off */
+static const double WORTH_FIRST = 1.04; /* the same of the first SURE ways: what is expected may be a little off */
 static const double WORTH_SPLIT = 1.01; /* the same of a first split */
-static const double LEAST_GAIN = 0.01;  /* below it, kernels take turns */
+static const double NO_GAIN = 1.9;      /* both together take as long as one after the other */
+static const double LEAST_GAIN = 0.005; /* below it, kernels take turns */
 
 struct pair_walk {
     gs_walk *walk;
@@ -31,13 +30,9 @@ struct pair_walk {
     gs_found_pair *pair;
     double sum_us; /* of both in turns, by their times alone */
     double best_us;
-    struct {
-        double s, t, factor;
-    } seen[MOST_INSIDE];
-    int seen_count;
-    double a, b;
-    const gs_way *hopeless; /* with a half of a block, that gained nothing; or NULL */
-    double worst;           /* the largest factor that was seen */
+    gs_guess guess;
+    bool halves_gain_nothing;
+    double worst; /* the largest factor that was seen */
     char failure[GS_SEARCH_WORDS];
 };
 
@@ -64,36 +59,10 @@ static void speeds(const struct pair_walk *state, const gs_way *way, double *s, 
     *t = speed_of(state, way, 1);
 }
 
-/* The part of the busiest unit that both need at these speeds. With one measurement only a sum is known: the least that
-   agrees with it, because a way that promises too little is never measured. */
-static double needed(const struct pair_walk *state, double s, double t) {
-    if (state->seen_count != 1)
-        return state->a * s + state->b * t;
-    double seen_s = state->seen[0].s, seen_t = state->seen[0].t, factor = state->seen[0].factor;
-    double low = fmax(0, (factor - seen_t) / seen_s), high = fmin(1, factor / seen_s);
-    if (low > high)
-        return state->a * s + state->b * t;
-    return fmin(low * s + (factor - low * seen_s) / seen_t * t, high * s + (factor - high * seen_s) / seen_t * t);
-}
-
-/* Where all that was measured is slower by about the same small factor, no unit may be the reason, but the SM itself,
-   and other ways are slower by the same. 0: not so. */
-static double constant_factor(const struct pair_walk *state) {
-    static const double MOST = 1.12, SPREAD = 0.03;
-    double least = INFINITY, most = 0;
-    for (int i = 0; i < state->seen_count; i++) {
-        least = fmin(least, state->seen[i].factor);
-        most = fmax(most, state->seen[i].factor);
-    }
-    return state->seen_count && most <= MOST && most - least <= SPREAD ? fmax(1, most) : 0;
-}
-
 static double expected(const struct pair_walk *state, const gs_way *way) {
     double first = way->us[0] * state->pair->repeats[0], second = way->us[1] * state->pair->repeats[1], s, t;
     speeds(state, way, &s, &t);
-    double factor = fmax(1, needed(state, s, t)), constant = constant_factor(state);
-    if (constant > 0)
-        factor = fmin(factor, constant);
+    double factor = gs_guess_factor(&state->guess, s, t);
     return fmax(first, second) + (factor - 1) * fmin(first, second);
 }
 
@@ -101,26 +70,6 @@ static double expected(const struct pair_walk *state, const gs_way *way) {
 static double factor_of(const struct pair_walk *state, const gs_way *way, double us) {
     double first = way->us[0] * state->pair->repeats[0], second = way->us[1] * state->pair->repeats[1];
     return (us - fabs(first - second)) / fmin(first, second);
-}
-
-/* Least squares for a and b, drawn a little to the a = b of the first measurement. */
-static void fit(struct pair_walk *state) {
-    static const double DRAWN = 0.02;
-    double ss = DRAWN, tt = DRAWN, st = 0, sf = 0, tf = 0;
-    double both = state->seen[0].factor / (state->seen[0].s + state->seen[0].t);
-    sf += DRAWN * both;
-    tf += DRAWN * both;
-    for (int i = 0; i < state->seen_count; i++) {
-        double s = state->seen[i].s, t = state->seen[i].t, factor = state->seen[i].factor;
-        ss += s * s;
-        tt += t * t;
-        st += s * t;
-        sf += s * factor;
-        tf += t * factor;
-    }
-    double determinant = ss * tt - st * st;
-    state->a = fmax(0, (sf * tt - tf * st) / determinant);
-    state->b = fmax(0, (tf * ss - sf * st) / determinant);
 }
 
 /* ---- inside ---- */
@@ -133,15 +82,14 @@ static bool is_half(const gs_way *way) {
     return !is_quarter(way) && (way->form[0] == 1 || way->form[1] == 1);
 }
 
-/* Quarters launch no more of either kernel than halves did, which gained nothing. */
+/* Halves have shown that the two kernels cannot use an SM at the same time: then quarters cannot, either. */
 static bool is_hopeless(const struct pair_walk *state, const gs_way *way) {
-    const gs_way *half = state->hopeless;
-    return half && is_quarter(way) && way->us[0] >= half->us[0] && way->us[1] >= half->us[1];
+    return state->halves_gain_nothing && is_quarter(way);
 }
 
 static const gs_way *choose_way(struct pair_walk *state) {
     const gs_way *best = NULL;
-    double best_us = fmin(state->best_us * (state->seen_count < SURE ? WORTH_FIRST : WORTH), state->sum_us * WORTH);
+    double best_us = fmin(state->best_us * (state->guess.count < SURE ? WORTH_FIRST : WORTH), state->sum_us * WORTH);
     for (size_t i = 0; i < state->way_count; i++) {
         const gs_way *way = &state->ways[i];
         double us = expected(state, way);
@@ -169,13 +117,12 @@ static gs_measurement measurement_of(const struct pair_walk *state, enum gs_meas
 }
 
 static void learn(struct pair_walk *state, const gs_way *way, double us) {
-    double factor = factor_of(state, way, us);
+    double factor = factor_of(state, way, us), s, t;
     state->worst = fmax(state->worst, factor);
-    if (is_half(way) && us >= state->sum_us)
-        state->hopeless = way;
-    speeds(state, way, &state->seen[state->seen_count].s, &state->seen[state->seen_count].t);
-    state->seen[state->seen_count++].factor = fmax(factor, 0);
-    fit(state);
+    if (is_half(way) && us >= state->sum_us && factor > NO_GAIN)
+        state->halves_gain_nothing = true;
+    speeds(state, way, &s, &t);
+    gs_guess_add(&state->guess, s, t, factor);
 }
 
 static bool measure_way(struct pair_walk *state, const gs_way *way) {
@@ -277,7 +224,7 @@ static void take_turns(struct pair_walk *state) {
     state->pair->option = GS_PAIR_TURNS;
     if (state->failure[0])
         snprintf(state->pair->reason, sizeof state->pair->reason, "%s", state->failure);
-    else if (state->seen_count) {
+    else if (state->guess.count) {
         snprintf(why, sizeof why, "on the same SMs each takes %.2f times as long as without the other", state->worst);
         say_nothing_to_gain(state, why);
     } else if (state->none[0])
