@@ -20,7 +20,7 @@ static const double REGISTERS_KEPT = 0.66, CLOSE = 1.01;
 /* ---- random kernels ---- */
 
 struct pair_case {
-    gs_search_kernel given[2];
+    gs_pair_search_kernel given[2];
     gs_model_kernel kernels[2];
     gs_model model;
 };
@@ -29,7 +29,7 @@ static double real_from(gs_random *random, double low, double high) {
     return low + (high - low) * (double)gs_random_from(random, 0, 1 << 20) / (1 << 20);
 }
 
-static void draw_kernel(gs_random *random, const gs_gpu *gpu, gs_search_kernel *given, gs_model_kernel *kernel) {
+static void draw_kernel(gs_random *random, const gs_gpu *gpu, gs_pair_search_kernel *given, gs_model_kernel *kernel) {
     int32_t threads = 32 << gs_random_from(random, 1, 4), registers = (int32_t)gs_random_from(random, 3, 16) * 8;
     int64_t shared = gs_random_chance(random, 60) ? gs_random_from(random, 0, 96) * 1024 : 0;
     int forms = gs_random_chance(random, 50) ? GS_SEARCH_FORMS : 1;
@@ -65,7 +65,7 @@ static void draw_case(struct pair_case *drawn, const gs_gpu *gpu, uint64_t seed,
 /* ---- all ways, literally ---- */
 
 struct trying {
-    gs_search *search;
+    gs_pair_search *search;
     const struct pair_case *drawn;
     gs_measurement now, best;
     double best_us;
@@ -91,7 +91,7 @@ static void try_limited(struct trying *trying, int32_t first, int32_t second) {
     sides[1].registers = second < b.registers ? second : 0;
     a.registers = first;
     b.registers = second;
-    int32_t fit = (int32_t)gs_min(most, gs_search_room(trying->search, &a, sides[0].workers, &b));
+    int32_t fit = (int32_t)gs_min(most, gs_pair_search_room(trying->search, &a, sides[0].workers, &b));
     for (sides[1].workers = least; sides[1].workers <= fit; sides[1].workers++)
         try(trying);
 }
@@ -113,12 +113,12 @@ static void try_workers(struct trying *trying) {
 }
 
 static void try_forms(struct trying *trying, int32_t first, int32_t second) {
-    const gs_found_form *form = &gs_search_kernel_at(trying->search, 0)->forms[first];
+    const gs_found_form *form = &gs_pair_search_kernel_at(trying->search, 0)->forms[first];
     const gs_shape *a = &trying->drawn->given[0].forms[first], *b = &trying->drawn->given[1].forms[second];
-    if (!form->is_used || !gs_search_kernel_at(trying->search, 1)->forms[second].is_used)
+    if (!form->is_used || !gs_pair_search_kernel_at(trying->search, 1)->forms[second].is_used)
         return;
     for (int32_t workers = 1; workers <= form->most; workers++)
-        trying->room[workers] = gs_search_room(trying->search, a, workers, b);
+        trying->room[workers] = gs_pair_search_room(trying->search, a, workers, b);
     trying->now.sides[0].form = first;
     trying->now.sides[1].form = second;
     for (trying->now.sides[0].workers = 1; trying->now.sides[0].workers <= form->most; trying->now.sides[0].workers++)
@@ -128,7 +128,7 @@ static void try_forms(struct trying *trying, int32_t first, int32_t second) {
 static void try_splits(struct trying *trying) {
     gs_measure_side *sides = trying->now.sides;
     for (int i = 0; i < 2; i++)
-        sides[i].workers = gs_search_kernel_at(trying->search, (size_t)i)->forms[0].most;
+        sides[i].workers = gs_pair_search_kernel_at(trying->search, (size_t)i)->forms[0].most;
     for (sides[0].sms = 1; sides[0].sms < trying->drawn->model.sms; sides[0].sms++) {
         sides[1].sms = trying->drawn->model.sms - sides[0].sms;
         try(trying);
@@ -143,7 +143,7 @@ static void start(struct trying *trying, enum gs_measure measure, const gs_found
 }
 
 static void try_everything(struct trying *trying) {
-    const gs_found_pair *pair = gs_search_pair_at(trying->search, 0);
+    const gs_found_pair *pair = gs_pair_search_pair_at(trying->search, 0);
     trying->best_us = INFINITY;
     start(trying, GS_MEASURE_TURNS, pair);
     try(trying);
@@ -157,14 +157,14 @@ static void try_everything(struct trying *trying) {
 
 /* ---- searches ---- */
 
-static void run_search(gs_search *search, gs_player *player) {
+static void run_search(gs_pair_search *search, gs_player *player) {
     gs_measurement next;
     gs_measure_result result;
     gs_error error;
-    while (gs_search_next(search, &next, &error)) {
-        assert_null(gs_search_find(search, &next)); /* nothing is measured twice */
+    while (gs_pair_search_next(search, &next, &error)) {
+        assert_null(gs_pair_search_find(search, &next)); /* nothing is measured twice */
         assert_int_equal(player->ops->measure(player, &next, &result, &error), GS_OK);
-        assert_int_equal(gs_search_add(search, &next, &result, &error), GS_OK);
+        assert_int_equal(gs_pair_search_add(search, &next, &result, &error), GS_OK);
     }
     assert_int_equal(error.code, GS_OK);
 }
@@ -188,10 +188,11 @@ static void search_finds_the_best_way_of_random_pairs(void **state) {
     for (int number = 0; number < pairs; number++) {
         struct pair_case drawn;
         draw_case(&drawn, gpu, seed, number);
-        gs_search *search = gs_search_new(gpu, drawn.given, 2, &(gs_search_options){.models = false}, &error);
+        gs_pair_search *search =
+            gs_pair_search_new(gpu, drawn.given, 2, &(gs_pair_search_options){.models = false}, &error);
         gs_player *player = gs_player_model(&drawn.model, &error);
         run_search(search, player);
-        const gs_found_pair *pair = gs_search_pair_at(search, 0);
+        const gs_found_pair *pair = gs_pair_search_pair_at(search, 0);
         struct trying trying = {.search = search, .drawn = &drawn};
         try_everything(&trying);
         double us = chosen_us(&drawn, pair);
@@ -200,11 +201,11 @@ static void search_finds_the_best_way_of_random_pairs(void **state) {
                      gs_pair_option_name(pair->option), pair->reason, us, gs_measure_name(trying.best.measure),
                      trying.best_us);
         for (int i = 0; i < 2; i++) /* as written, with all workers, bisection, fewer registers, parts of the SMs */
-            assert_true(gs_search_kernel_at(search, (size_t)i)->measurements <= 1 + 3 * (1 + 4) + 1 + 2);
+            assert_true(gs_pair_search_kernel_at(search, (size_t)i)->measurements <= 1 + 3 * (1 + 4) + 1 + 2);
         measurements += pair->measurements;
         chosen[pair->option]++;
         gs_player_close(player);
-        gs_search_free(search);
+        gs_pair_search_free(search);
     }
     assert_true(measurements <= MEASUREMENTS_PER_PAIR * pairs);
     for (int i = 0; i < 3 && pairs >= PAIRS; i++)

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 
 struct options {
-    const char *on, *gpu, *size, *plan, *svg;
-    int64_t seconds, most;
-    bool json, models, all;
+    const char *on, *gpu, *size, *plan, *svg, *output;
+    int64_t seconds, most, seed;
+    bool json, models, all, elastic;
 };
 
 static const gs_option option_table[] = {
@@ -17,50 +17,69 @@ static const gs_option option_table[] = {
     GS_TEXT(struct options, "gpu", gpu, "NAME|FILE", "the description that says what fits together (default h200)"),
     GS_TEXT(struct options, "plan", plan, "FILE", "the plan file (SQLite): what it has is not measured again"),
     GS_TEXT(struct options, "size", size, "NAME", "of kernels of the zoo: tiny, odd, small or large (default large)"),
+    GS_FLAG(struct options, "elastic", elastic,
+            "of kernels of the zoo: also halves and quarters of their blocks, which are compiled"),
     GS_FLAG(struct options, "models", models, "also measure grids and load ratios, for models of durations"),
     GS_INT(struct options, "seconds", seconds, "N", 1, 100000,
            "a measurement that takes longer has failed (default 60)"),
-    GS_INT(struct options, "most", most, "N", 1, INT64_MAX, "stop after N measurements; the plan goes on with --plan"),
+    GS_INT(struct options, "most", most, "N", 1, INT64_MAX,
+           "stop after N measurements; with --plan, the next call goes on"),
+    GS_INT(struct options, "seed", seed, "N", 0, INT64_MAX, "model: seed of the noise (default 0)"),
     GS_FLAG(struct options, "all", all, "compare what is chosen with all ways to run each pair"),
     GS_TEXT(struct options, "svg", svg, "FILE", "write a heat map of the gains"),
     GS_FLAG(struct options, "json", json, "write gridsmith.plan/1"),
+    GS_OUTPUT(struct options, output, "write to FILE, not to standard output"),
 };
 
 /* One call of the command. */
 struct planning {
     const struct options *options;
     gs_gpu *gpu;
-    gs_pairs_source *sources;
-    gs_search_kernel *kernels;
-    size_t count;
+    gs_named_kernels list;
+    gs_pair_search_kernel *kernels;
+    gs_model_kernel *models;
     gs_player *player;
     gs_plan_file *file;
-    gs_search *search;
+    gs_pair_search *search;
 };
 
-static int add_source(const gs_command *command, struct planning *planning, const char *word) {
-    gs_pairs_source *source = &planning->sources[planning->count];
-    if (!gs_zoo_find(word))
-        return gs_usage(command, "there is no kernel \"%.40s\"", word);
-    source->kind = GS_PAIRS_ZOO;
-    snprintf(source->name, sizeof source->name, "%s", word);
-    snprintf(source->size, sizeof source->size, "%s", planning->options->size ? planning->options->size : "large");
-    planning->count++;
-    return 0;
+static bool is_model(const struct planning *planning) {
+    return planning->options->on && strcmp(planning->options->on, "model") == 0;
 }
 
-static gs_code open_player(struct planning *planning, gs_error *error) {
+/* ---- opening ---- */
+
+static gs_code open_model(struct planning *planning, gs_error *error) {
+    static const double NOISE = 0.002;
+    gs_model model = {.sms = planning->gpu->sms, .noise = NOISE, .seed = (uint64_t)planning->options->seed};
+    planning->models = calloc(planning->list.count + 1, sizeof *planning->models);
+    if (!planning->models)
+        return gs_fail_memory(error);
+    for (size_t i = 0; i < planning->list.count; i++) {
+        const gs_pairs_source *source = &planning->list.data[i];
+        if (source->kind != GS_PAIRS_MODEL && source->kind != GS_PAIRS_BLACK_BOX)
+            return gs_fail(error, GS_E_USAGE, "%s: on the model, a kernel needs a list that describes it",
+                           source->name);
+        planning->kernels[i] = source->given;
+        planning->models[i] = source->model;
+    }
+    model.kernels = planning->models;
+    planning->player = gs_player_model(&model, error);
+    return planning->player ? GS_OK : error->code;
+}
+
+static gs_code open_cuda(struct planning *planning, gs_error *error) {
     const char *on = planning->options->on ? planning->options->on : "cuda";
     gs_cuda_player_options options = {.rest = strncmp(on, "cuda:", 5) == 0 ? on + 5 : "",
-                                      .sources = planning->sources,
-                                      .count = planning->count,
+                                      .sources = planning->list.data,
+                                      .count = planning->list.count,
                                       .seconds = planning->options->seconds};
     int32_t sms = 0;
+    for (size_t i = 0; i < planning->list.count; i++)
+        planning->list.data[i].given.is_black_box |= planning->list.data[i].kind == GS_PAIRS_MODEL;
     planning->player = gs_player_cuda(&options, planning->kernels, &sms, error);
-    if (!planning->player)
-        return error->code;
-    if (sms == planning->gpu->sms)
-        return GS_OK;
+    if (!planning->player || sms == planning->gpu->sms)
+        return planning->player ? GS_OK : error->code;
     gs_gpu *part = gs_gpu_part(planning->gpu, sms, error);
     if (!part)
         return error->code;
@@ -69,38 +88,75 @@ static gs_code open_player(struct planning *planning, gs_error *error) {
     return GS_OK;
 }
 
-static gs_code make_plan(struct planning *planning, gs_error *error) {
+static gs_code open_plan(struct planning *planning, gs_error *error) {
     const struct options *options = planning->options;
-    gs_search_options wanted = {.models = options->models};
+    planning->kernels = calloc(planning->list.count + 1, sizeof *planning->kernels);
     planning->gpu = gs_gpu_open(options->gpu ? options->gpu : "h200", error);
-    gs_code code = planning->gpu ? open_player(planning, error) : error->code;
+    if (!planning->kernels)
+        return gs_fail_memory(error);
+    gs_code code = !planning->gpu       ? error->code
+                   : is_model(planning) ? open_model(planning, error)
+                                        : open_cuda(planning, error);
+    if (code != GS_OK || !options->plan)
+        return code;
+    planning->file = gs_plan_file_open(options->plan, planning->gpu->name, planning->player->ops->name, error);
+    return planning->file ? gs_plan_file_kernels(planning->file, planning->kernels, planning->list.count, error)
+                          : error->code;
+}
+
+static void close_plan(struct planning *planning) {
+    gs_pair_search_free(planning->search);
+    gs_plan_file_close(planning->file);
+    gs_player_close(planning->player);
+    gs_gpu_free(planning->gpu);
+    gs_named_kernels_free(&planning->list);
+    free(planning->kernels);
+    free(planning->models);
+}
+
+/* ---- the plan ---- */
+
+static gs_code make_plan(struct planning *planning, gs_error *error) {
+    gs_pair_search_options wanted = {.models = planning->options->models};
+    gs_code code = open_plan(planning, error);
     if (code != GS_OK)
         return code;
-    if (options->plan) {
-        planning->file = gs_plan_file_open(options->plan, planning->gpu->name, planning->player->ops->name, error);
-        code = planning->file ? gs_plan_file_kernels(planning->file, planning->kernels, planning->count, error)
-                              : error->code;
-    }
-    if (code != GS_OK)
-        return code;
-    planning->search = gs_search_new(planning->gpu, planning->kernels, planning->count, &wanted, error);
+    planning->search = gs_pair_search_new(planning->gpu, planning->kernels, planning->list.count, &wanted, error);
     if (!planning->search)
         return error->code;
-    gs_planning run = {.player = planning->player, .file = planning->file, .most = options->most};
+    gs_planning run = {.player = planning->player, .file = planning->file, .most = planning->options->most};
     return gs_planning_run(&run, planning->search, error);
 }
 
-static int print_plan(const struct planning *planning, gs_error *error) {
-    gs_text text = {.sink = stdout};
+static gs_code write_to(const char *path, const gs_text *text, gs_error *error) {
+    gs_output output;
+    gs_code code = gs_output_open(&output, path, error);
+    if (code != GS_OK)
+        return code;
+    fwrite(text->data, 1, text->count, output.file);
+    return gs_output_keep(&output, error);
+}
+
+static gs_code print_plan(const struct planning *planning, gs_error *error) {
+    gs_text text = {0}, picture = {0};
     if (planning->options->json)
         gs_plan_put_json(&text, planning->search);
     else
         gs_plan_put_table(&text, planning->search);
-    return gs_print_text(&text, GS_OK, error) == GS_OK ? 0 : gs_report(error);
+    gs_code code = text.failed ? gs_fail_memory(error) : write_to(planning->options->output, &text, error);
+    if (code == GS_OK && planning->options->svg)
+        code = gs_plan_put_svg(&picture, planning->search, error);
+    if (code == GS_OK && planning->options->svg)
+        code = write_to(planning->options->svg, &picture, error);
+    gs_text_free(&text);
+    gs_text_free(&picture);
+    return code;
 }
 
+/* ---- against all ways ---- */
+
 static void print_compared(const struct planning *planning, size_t number, const gs_planning_compared *compared) {
-    const gs_found_pair *pair = gs_search_pair_at(planning->search, number);
+    const gs_found_pair *pair = gs_pair_search_pair_at(planning->search, number);
     const gs_measure_side *sides = compared->best.sides;
     printf("%s + %s: %.1f us, best of %zu ways %.1f us (%s", planning->kernels[pair->first].name,
            planning->kernels[pair->second].name, compared->chosen_us, compared->ways, compared->best_us,
@@ -114,52 +170,58 @@ static void print_compared(const struct planning *planning, size_t number, const
 }
 
 /* Measures all ways to run each pair, and prints how far the plan is from the best. */
-static int compare(const struct planning *planning, gs_error *error) {
+static gs_code compare(const struct planning *planning, gs_error *error) {
     gs_planning run = {.player = planning->player};
-    for (size_t i = 0; i < gs_search_pairs(planning->search); i++) {
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < gs_pair_search_pairs(planning->search) && code == GS_OK; i++) {
         gs_planning_compared compared;
-        if (gs_planning_compare(&run, planning->search, i, &compared, error) != GS_OK)
-            return gs_report(error);
-        if (compared.ways)
+        code = gs_planning_compare(&run, planning->search, i, &compared, error);
+        if (code == GS_OK && compared.ways)
             print_compared(planning, i, &compared);
     }
-    return 0;
+    return code;
 }
 
-static void close_plan(struct planning *planning) {
-    gs_search_free(planning->search);
-    gs_plan_file_close(planning->file);
-    gs_player_close(planning->player);
-    gs_gpu_free(planning->gpu);
-    free(planning->sources);
-    free(planning->kernels);
-}
+/* ---- the command ---- */
 
 static int run(const gs_command *command, void *given, const gs_words *words) {
-    struct planning planning = {.options = given,
-                                .sources = calloc(words->count + 1, sizeof *planning.sources),
-                                .kernels = calloc(words->count + 1, sizeof *planning.kernels)};
+    const struct options *options = given;
+    struct planning planning = {.options = options};
     gs_error error = {.code = GS_OK};
-    int status = planning.sources && planning.kernels ? 0 : gs_report_memory();
-    for (size_t i = 0; i < words->count && !status; i++)
-        status = add_source(command, &planning, words->data[i]);
-    if (!status)
-        status = make_plan(&planning, &error) == GS_OK ? print_plan(&planning, &error) : gs_report(&error);
-    if (!status && planning.options->all)
-        status = compare(&planning, &error);
+    gs_code code = GS_OK;
+    if (options->on && strcmp(options->on, "model") != 0 && strcmp(options->on, "cuda") != 0 &&
+        strncmp(options->on, "cuda:", 5) != 0)
+        return gs_usage(command, "--on takes cuda, cuda:N or model, not \"%.40s\"", options->on);
+    planning.list = (gs_named_kernels){.size = options->size ? options->size : "large", .is_elastic = options->elastic};
+    for (size_t i = 0; i < words->count && code == GS_OK; i++)
+        code = gs_named_kernels_add(&planning.list, words->data[i], &error);
+    if (code == GS_OK)
+        code = make_plan(&planning, &error);
+    if (code == GS_OK)
+        code = print_plan(&planning, &error);
+    if (code == GS_OK && options->all)
+        code = compare(&planning, &error);
     close_plan(&planning);
-    return status;
+    return code == GS_OK ? 0 : gs_report(&error);
 }
 
 const gs_command gs_command_plan = {
     .name = "plan",
     .summary = "Which kernels share the GPU, in what shape: measured ahead of time.",
-    .usage = "KERNEL... [options]",
-    .details = "  gridsmith plan tgemm conv lbm black_scholes --on cuda --plan kernels.plan\n",
+    .usage = "KERNEL|FILE... [options]",
+    .details = "Measures each kernel alone and each pair of them: on the same SMs, on SMs of their own, and in turns. "
+               "Each is\n"
+               "  a kernel of the zoo ('gridsmith zoo list'),\n"
+               "  FILE.cu:KERNEL or FILE.ptx:KERNEL, with its launch in FILE.json (gridsmith.launch/1),\n"
+               "  a list of kernels (gridsmith.kernels/1), or\n"
+               "  a recorded program (gridsmith.run/1), whose kernels are black boxes: their partners are shaped "
+               "around them.\n\n"
+               "  gridsmith plan tgemm lbm black_scholes --plan kernels.plan\n"
+               "  gridsmith plan kernels/reduce.cu:'reduce<256>' tgemm --json -o plan.json\n",
     .options = option_table,
     .option_count = GS_COUNT(option_table),
     .options_size = sizeof(struct options),
     .defaults = &(const struct options){.seconds = 60},
-    .words = {1, GS_SEARCH_KERNELS, "give the names of kernels"},
+    .words = {1, GS_SEARCH_KERNELS, "give kernels of the zoo, or files with kernels"},
     .run = run,
 };

@@ -260,7 +260,7 @@ gs_code gs_bench_measure(gs_bench *bench, const gs_measurement *measurement, gs_
         code = prepare(bench, &measurement->sides[i], i, &played[i], error);
     if (code != GS_OK)
         return code;
-    const gs_search_kernel *first = &played[0].subject->given, *second = &played[count - 1].subject->given;
+    const gs_pair_search_kernel *first = &played[0].subject->given, *second = &played[count - 1].subject->given;
     bool is_turned =
         measurement->measure == GS_MEASURE_INSIDE &&
         first->forms[played[0].side->form].shared_bytes < second->forms[played[count - 1].side->form].shared_bytes;
@@ -290,7 +290,7 @@ gs_code gs_bench_open(gs_bench *bench, const char *rest, const gs_pairs_source *
     for (size_t i = 0; i < count && code == GS_OK; i++) {
         gs_subject *subject = &bench->subjects[i];
         subject->source = sources[i];
-        if (sources[i].kind == GS_PAIRS_BLACK_BOX) {
+        if (sources[i].kind == GS_PAIRS_BLACK_BOX || sources[i].kind == GS_PAIRS_MODEL) {
             subject->given = sources[i].given;
             continue;
         }

@@ -33,20 +33,51 @@ void gs_player_close(gs_player *player);
 
 /* ---- sources ---- */
 
+/* A kernel of the model, of which it is known what it does to others. */
+enum { GS_MODEL_UNITS = 6 };
+
+typedef struct gs_model_kernel {
+    double us;                          /* alone, at full speed */
+    double needed[GS_SEARCH_FORMS];     /* workers per SM at which it has its full speed on all SMs */
+    double cost[GS_SEARCH_FORMS];       /* of the form: 1.1 takes 10% longer */
+    double surplus;                     /* at most this many times its full speed is what its SMs could do: with more
+                                           than 1, it has its full speed on fewer SMs, too */
+    double spills;                      /* part that it takes longer with half of its registers */
+    double units[GS_MODEL_UNITS];       /* the part of each unit that it takes at full speed; the first is the memory,
+                                           which all SMs share */
+    int32_t registers[GS_SEARCH_FORMS]; /* as compiled */
+    bool never_ends;
+    bool is_changed; /* its results are others beside another kernel */
+} gs_model_kernel;
+
 enum { GS_PAIRS_PATH = 512 };
 
-enum gs_pairs_kind { GS_PAIRS_ZOO, GS_PAIRS_FILE, GS_PAIRS_BLACK_BOX };
+enum gs_pairs_kind { GS_PAIRS_ZOO, GS_PAIRS_FILE, GS_PAIRS_BLACK_BOX, GS_PAIRS_MODEL };
 
 /* A kernel that a user has named. It is sent to another process as it is. */
 typedef struct gs_pairs_source {
     enum gs_pairs_kind kind;
-    char name[GS_SEARCH_NAME];  /* in the plan */
-    char size[16];              /* of the zoo: the size */
-    char file[GS_PAIRS_PATH];   /* of a file: the source or PTX, */
-    char kernel[GS_JOB_NAME];   /* the kernel, or "": there is only one, */
-    char launch[GS_PAIRS_PATH]; /* and its launch */
-    gs_search_kernel given;     /* of a black box: its shape */
+    char name[GS_SEARCH_NAME];   /* in the plan */
+    char zoo[40], size[16];      /* of the zoo: the kernel and its size */
+    bool is_elastic;             /* of the zoo: with halves and quarters of its blocks */
+    char file[GS_PAIRS_PATH];    /* of a file: the source or PTX, */
+    char kernel[GS_JOB_NAME];    /* the kernel, */
+    char launch[GS_PAIRS_PATH];  /* and its launch */
+    gs_pair_search_kernel given; /* of a black box and of a kernel of the model: its shape */
+    gs_model_kernel model;
 } gs_pairs_source;
+
+typedef struct gs_named_kernels {
+    gs_pairs_source *data;
+    size_t count, capacity;
+    const char *size; /* of kernels of the zoo that are named without one */
+    bool is_elastic;
+} gs_named_kernels;
+
+/* Adds what a word of a user names: a kernel of the zoo; FILE.cu:KERNEL or FILE.ptx:KERNEL, with its launch in
+   FILE.json; or a file of JSON with a list of kernels or a recorded program. */
+gs_code gs_named_kernels_add(gs_named_kernels *list, const char *word, gs_error *error);
+void gs_named_kernels_free(gs_named_kernels *list);
 
 /* ---- a GPU ---- */
 
@@ -63,27 +94,10 @@ typedef struct gs_cuda_player_options {
 
 /* Starts the process, and fills `kernels`, one for each source: their shapes, or their problems. `*sms`: of the GPU.
    GS_E_NO_GPU: there is none. */
-gs_player *gs_player_cuda(const gs_cuda_player_options *options, gs_search_kernel *kernels, int32_t *sms,
+gs_player *gs_player_cuda(const gs_cuda_player_options *options, gs_pair_search_kernel *kernels, int32_t *sms,
                           gs_error *error);
 
 /* ---- the model ---- */
-
-enum { GS_MODEL_UNITS = 6 };
-
-/* A kernel of the model: what it does to others is known. */
-typedef struct gs_model_kernel {
-    double us;                          /* alone, at full speed */
-    double needed[GS_SEARCH_FORMS];     /* workers per SM at which it has its full speed on all SMs */
-    double cost[GS_SEARCH_FORMS];       /* of the form: 1.1 takes 10% longer */
-    double surplus;                     /* at most this many times its full speed is what its SMs could do: with more
-                                           than 1, it has its full speed on fewer SMs, too */
-    double spills;                      /* part that it takes longer with half of its registers */
-    double units[GS_MODEL_UNITS];       /* the part of each unit that it takes at full speed; the first is the memory,
-                                           which all SMs share */
-    int32_t registers[GS_SEARCH_FORMS]; /* as compiled */
-    bool never_ends;
-    bool is_changed; /* its results are others beside another kernel */
-} gs_model_kernel;
 
 typedef struct gs_model {
     const gs_model_kernel *kernels; /* not owned */
@@ -107,7 +121,7 @@ typedef struct gs_planning {
 } gs_planning;
 
 /* Measures until the plan is complete. */
-gs_code gs_planning_run(const gs_planning *planning, gs_search *search, gs_error *error);
+gs_code gs_planning_run(const gs_planning *planning, gs_pair_search *search, gs_error *error);
 
 /* What a plan has chosen for a pair, against the best of all ways. */
 typedef struct gs_planning_compared {
@@ -116,7 +130,7 @@ typedef struct gs_planning_compared {
     gs_measurement best;
 } gs_planning_compared;
 
-gs_code gs_planning_compare(const gs_planning *planning, gs_search *search, size_t pair, gs_planning_compared *compared,
-                            gs_error *error);
+gs_code gs_planning_compare(const gs_planning *planning, gs_pair_search *search, size_t pair,
+                            gs_planning_compared *compared, gs_error *error);
 
 #endif

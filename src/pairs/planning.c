@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-static gs_code answer(const gs_planning *planning, gs_search *search, const gs_measurement *next, bool *is_new,
+static gs_code answer(const gs_planning *planning, gs_pair_search *search, const gs_measurement *next, bool *is_new,
                       gs_error *error) {
     gs_measure_result result;
     *is_new = !planning->file || !gs_plan_file_get(planning->file, next, &result);
@@ -17,19 +17,19 @@ static gs_code answer(const gs_planning *planning, gs_search *search, const gs_m
         if (code == GS_OK && planning->file)
             code = gs_plan_file_put(planning->file, next, &result, error);
     }
-    return code == GS_OK ? gs_search_add(search, next, &result, error) : code;
+    return code == GS_OK ? gs_pair_search_add(search, next, &result, error) : code;
 }
 
-gs_code gs_planning_run(const gs_planning *planning, gs_search *search, gs_error *error) {
+gs_code gs_planning_run(const gs_planning *planning, gs_pair_search *search, gs_error *error) {
     gs_measurement next;
     gs_progress progress;
     int64_t measured = 0;
     gs_code code = GS_OK;
     gs_progress_start(&progress, "planning");
-    while (code == GS_OK && gs_search_next(search, &next, error)) {
-        const gs_search_kernel *first = gs_search_given(search, (size_t)next.sides[0].kernel);
+    while (code == GS_OK && gs_pair_search_next(search, &next, error)) {
+        const gs_pair_search_kernel *first = gs_pair_search_given(search, (size_t)next.sides[0].kernel);
         bool is_pair = next.measure >= GS_MEASURE_TURNS, is_new;
-        const gs_search_kernel *second = gs_search_given(search, is_pair ? (size_t)next.sides[1].kernel : 0);
+        const gs_pair_search_kernel *second = gs_pair_search_given(search, is_pair ? (size_t)next.sides[1].kernel : 0);
         gs_progress_say(&progress, "%.60s%s%.60s, %lld measured", first->name, is_pair ? " + " : "",
                         is_pair ? second->name : "", (long long)measured);
         code = answer(planning, search, &next, &is_new, error);
@@ -71,16 +71,16 @@ static gs_code measure_again(gs_player *player, const gs_measurement *chosen, gs
     return GS_OK;
 }
 
-gs_code gs_planning_compare(const gs_planning *planning, gs_search *search, size_t pair, gs_planning_compared *compared,
-                            gs_error *error) {
+gs_code gs_planning_compare(const gs_planning *planning, gs_pair_search *search, size_t pair,
+                            gs_planning_compared *compared, gs_error *error) {
     enum { MOST = 1000 };
     gs_measurement *list = calloc(MOST, sizeof *list);
-    const gs_found_pair *found = gs_search_pair_at(search, pair);
+    const gs_found_pair *found = gs_pair_search_pair_at(search, pair);
     gs_measure_result result;
     gs_code code = GS_OK;
     if (!list)
         return gs_fail_memory(error);
-    *compared = (gs_planning_compared){.ways = gs_search_all(search, pair, list, MOST)};
+    *compared = (gs_planning_compared){.ways = gs_pair_search_all(search, pair, list, MOST)};
     for (size_t i = 0; i < compared->ways && code == GS_OK; i++) {
         code = planning->player->ops->measure(planning->player, &list[i], &result, error);
         if (code != GS_OK || result.is_failed || (compared->best_us > 0 && result.us >= compared->best_us))

@@ -120,8 +120,8 @@ int gs_player_process(int argc, char **argv) {
 struct process_player {
     gs_cuda_player_options options;
     gs_pairs_source *sources;
-    gs_search_kernel *kernels; /* as the process reports them */
-    pid_t process;             /* 0: there is none */
+    gs_pair_search_kernel *kernels; /* as the process reports them */
+    pid_t process;                  /* 0: there is none */
     int fd;
     int32_t sms;
 };
@@ -221,7 +221,7 @@ static void close_player(gs_player *player) {
     free(player);
 }
 
-gs_player *gs_player_cuda(const gs_cuda_player_options *options, gs_search_kernel *kernels, int32_t *sms,
+gs_player *gs_player_cuda(const gs_cuda_player_options *options, gs_pair_search_kernel *kernels, int32_t *sms,
                           gs_error *error) {
     static const gs_player_ops ops = {.name = "cuda", .measure = measure, .close = close_player};
     gs_player *player = calloc(1, sizeof *player);

@@ -105,7 +105,7 @@ static void count_blocks(gs_subject *subject) {
 }
 
 gs_code gs_subject_open(gs_subject *subject, gs_bench_gpu *gpu, gs_error *error) {
-    gs_search_kernel *given = &subject->given;
+    gs_pair_search_kernel *given = &subject->given;
     memcpy(given->name, subject->source.name, sizeof given->name);
     gs_code code = gs_subject_make_instance(subject, error);
     if (code != GS_OK)
@@ -137,7 +137,6 @@ void gs_subject_free(gs_subject *subject) {
     free(subject->programs.data);
     if (subject->has_instance)
         gs_zoo_instance_free(&subject->instance);
-    gs_launch_free(subject->launch);
     if (subject->has_file)
         gs_ptx_file_free(&subject->file);
     *subject = (gs_subject){.is_sent = false};

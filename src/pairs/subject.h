@@ -39,10 +39,9 @@ typedef struct gs_subject_program {
 
 typedef struct gs_subject {
     gs_pairs_source source;
-    gs_search_kernel given;
+    gs_pair_search_kernel given;
     gs_zoo_instance instance;
-    gs_launch_file *launch; /* of a user's kernel */
-    gs_ptx_file file;
+    gs_ptx_file file; /* of a user's kernel */
     gs_ptx_place place;
     bool has_instance, has_file, is_sent;
     bool is_changed[GS_ZOO_BUFFERS], is_unsteady[GS_ZOO_BUFFERS];

@@ -7,7 +7,7 @@
  *   table      Slate's Table I: the guess for pairs that were not measured
  *   decisions  contenders in; out, for each: wait, run whole, or run on a number of SMs
  *   masks      numbers of SMs into sets of SMs, with as few moves as possible
- *   search     ahead of time: what to measure of kernels and pairs, and the best way to run each pair (search.h)
+ *   search     ahead of time: what to measure of kernels and pairs, and the best way to run each pair (pair_search.h)
  *
  * No processes, no clocks, no threads: times come in as numbers, and the same input gives the same answer. The daemon
  * measures and calls; docs/plan.md says why things are decided as they are.
@@ -43,7 +43,7 @@
 
 #include "base/base.h"
 #include "gridsmith_job.h"
-#include "search.h"
+#include "pair_search.h"
 
 enum {
     GS_PLAN_WORDS = GS_JOB_SMS / 32, /* of a mask; bit 0 of word 0 is SM 0 */

@@ -5,7 +5,7 @@
  * stored by name, with a digest of what they are: of a kernel that has changed, everything is measured again. A file
  * can hold anything, so numbers that no measurement gives are ignored.
  */
-#include "search.h"
+#include "pair_search.h"
 
 #include <math.h>
 #include <sqlite3.h>
@@ -170,7 +170,7 @@ void gs_plan_file_close(gs_plan_file *file) {
 
 /* ---- kernels ---- */
 
-static void digest_of(const gs_search_kernel *kernel, char text[DIGEST]) {
+static void digest_of(const gs_pair_search_kernel *kernel, char text[DIGEST]) {
     unsigned char bytes[32];
     char words[400];
     gs_digest digest;
@@ -189,7 +189,7 @@ static void digest_of(const gs_search_kernel *kernel, char text[DIGEST]) {
 }
 
 /* Drops what is known of a kernel that has changed. */
-static gs_code add_kernel(gs_plan_file *file, const gs_search_kernel *kernel, gs_error *error) {
+static gs_code add_kernel(gs_plan_file *file, const gs_pair_search_kernel *kernel, gs_error *error) {
     static const char *const statements[] = {
         "DELETE FROM measurements WHERE (kernel1 = ?1 OR kernel2 = ?1) AND ?1 IN (SELECT name FROM kernels WHERE name "
         "= ?1 AND digest <> ?2)",
@@ -211,7 +211,7 @@ static gs_code add_kernel(gs_plan_file *file, const gs_search_kernel *kernel, gs
     return code;
 }
 
-gs_code gs_plan_file_kernels(gs_plan_file *file, const gs_search_kernel *kernels, size_t count, gs_error *error) {
+gs_code gs_plan_file_kernels(gs_plan_file *file, const gs_pair_search_kernel *kernels, size_t count, gs_error *error) {
     free(file->names);
     file->names = calloc(count + 1, sizeof *file->names);
     file->count = count;
@@ -278,9 +278,9 @@ gs_code gs_plan_file_put(gs_plan_file *file, const gs_measurement *measurement, 
 
 /* ---- the plan ---- */
 
-static gs_code put_kernel(gs_plan_file *file, const gs_search *search, size_t number, gs_error *error) {
-    const gs_search_kernel *given = gs_search_given(search, number);
-    const gs_found_kernel *found = gs_search_kernel_at(search, number);
+static gs_code put_kernel(gs_plan_file *file, const gs_pair_search *search, size_t number, gs_error *error) {
+    const gs_pair_search_kernel *given = gs_pair_search_given(search, number);
+    const gs_found_kernel *found = gs_pair_search_kernel_at(search, number);
     const gs_shape *shape = &given->forms[found->form];
     sqlite3_stmt *statement = NULL;
     gs_code code = prepare(file,
@@ -301,16 +301,16 @@ static gs_code put_kernel(gs_plan_file *file, const gs_search *search, size_t nu
     return finish(file, statement, error);
 }
 
-static gs_code put_pair(gs_plan_file *file, const gs_search *search, size_t number, gs_error *error) {
-    const gs_found_pair *pair = gs_search_pair_at(search, number);
+static gs_code put_pair(gs_plan_file *file, const gs_pair_search *search, size_t number, gs_error *error) {
+    const gs_found_pair *pair = gs_pair_search_pair_at(search, number);
     const gs_measure_side *sides = pair->chosen.sides;
     sqlite3_stmt *statement = NULL;
     gs_code code = prepare(file, "INSERT OR REPLACE INTO pairs VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
                            &statement, error);
     if (code != GS_OK)
         return code;
-    sqlite3_bind_text(statement, 1, gs_search_given(search, (size_t)pair->first)->name, -1, SQLITE_STATIC);
-    sqlite3_bind_text(statement, 2, gs_search_given(search, (size_t)pair->second)->name, -1, SQLITE_STATIC);
+    sqlite3_bind_text(statement, 1, gs_pair_search_given(search, (size_t)pair->first)->name, -1, SQLITE_STATIC);
+    sqlite3_bind_text(statement, 2, gs_pair_search_given(search, (size_t)pair->second)->name, -1, SQLITE_STATIC);
     sqlite3_bind_text(statement, 3, gs_pair_option_name(pair->option), -1, SQLITE_STATIC);
     if (pair->option == GS_PAIR_INSIDE)
         for (int i = 0; i < 2; i++)
@@ -326,11 +326,11 @@ static gs_code put_pair(gs_plan_file *file, const gs_search *search, size_t numb
     return finish(file, statement, error);
 }
 
-gs_code gs_plan_file_results(gs_plan_file *file, const gs_search *search, gs_error *error) {
+gs_code gs_plan_file_results(gs_plan_file *file, const gs_pair_search *search, gs_error *error) {
     gs_code code = execute(file, "BEGIN IMMEDIATE", error);
-    for (size_t i = 0; i < gs_search_kernels(search) && code == GS_OK; i++)
+    for (size_t i = 0; i < gs_pair_search_kernels(search) && code == GS_OK; i++)
         code = put_kernel(file, search, i, error);
-    for (size_t i = 0; i < gs_search_pairs(search) && code == GS_OK; i++)
+    for (size_t i = 0; i < gs_pair_search_pairs(search) && code == GS_OK; i++)
         code = put_pair(file, search, i, error);
     return code == GS_OK ? execute(file, "COMMIT", error) : code;
 }

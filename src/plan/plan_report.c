@@ -1,9 +1,11 @@
 /*
  * plan_report.c: a plan as a table, as gridsmith.plan/1, and as a heat map of the gains.
  */
-#include "search.h"
+#include "pair_search.h"
+#include "view/view.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 static const char *form_name(int32_t form) {
     static const char *const names[GS_SEARCH_FORMS] = {"whole", "half", "quarter"};
@@ -12,11 +14,11 @@ static const char *form_name(int32_t form) {
 
 /* ---- the table ---- */
 
-static void put_kernels(gs_text *text, const gs_search *search) {
+static void put_kernels(gs_text *text, const gs_pair_search *search) {
     gs_text_add(text, "kernel               form     threads  registers  shared  blocks/SM  best   alone us\n");
-    for (size_t i = 0; i < gs_search_kernels(search); i++) {
-        const gs_search_kernel *given = gs_search_given(search, i);
-        const gs_found_kernel *found = gs_search_kernel_at(search, i);
+    for (size_t i = 0; i < gs_pair_search_kernels(search); i++) {
+        const gs_pair_search_kernel *given = gs_pair_search_given(search, i);
+        const gs_found_kernel *found = gs_pair_search_kernel_at(search, i);
         const gs_found_form *form = &found->forms[found->form];
         const gs_shape *shape = &given->forms[found->form];
         if (found->problem[0]) {
@@ -27,16 +29,16 @@ static void put_kernels(gs_text *text, const gs_search *search) {
                     given->is_black_box ? "black box" : form_name(found->form), shape->threads, shape->registers,
                     (long long)shape->shared_bytes, form->most, form->best);
         if (found->written_us > 0)
-            gs_text_add(text, " %9.1f\n", gs_search_alone_us(search, i));
+            gs_text_add(text, " %9.1f\n", gs_pair_search_alone_us(search, i));
         else
             gs_text_add(text, "         -\n");
     }
 }
 
-static void put_pair(gs_text *text, const gs_search *search, const gs_found_pair *pair) {
+static void put_pair(gs_text *text, const gs_pair_search *search, const gs_found_pair *pair) {
     char names[60];
-    snprintf(names, sizeof names, "%.28s + %.28s", gs_search_given(search, (size_t)pair->first)->name,
-             gs_search_given(search, (size_t)pair->second)->name);
+    snprintf(names, sizeof names, "%.28s + %.28s", gs_pair_search_given(search, (size_t)pair->first)->name,
+             gs_pair_search_given(search, (size_t)pair->second)->name);
     gs_text_add(text, "%-32s %-7s", names, gs_pair_option_name(pair->option));
     if (pair->is_measured)
         gs_text_add(text, " %10.1f %10.1f %6.1f%%  %s\n", pair->turns_us, pair->together_us, 100 * pair->gain,
@@ -45,15 +47,15 @@ static void put_pair(gs_text *text, const gs_search *search, const gs_found_pair
         gs_text_add(text, "          -          -       -  %s\n", pair->reason);
 }
 
-void gs_plan_put_table(gs_text *text, const gs_search *search) {
+void gs_plan_put_table(gs_text *text, const gs_pair_search *search) {
     put_kernels(text, search);
-    if (gs_search_pairs(search) == 0)
+    if (gs_pair_search_pairs(search) == 0)
         return;
     gs_text_add(text, "\npair                             how        turns us together us   gain\n");
     double sum = 0;
     int64_t measured = 0, asked = 0;
-    for (size_t i = 0; i < gs_search_pairs(search); i++) {
-        const gs_found_pair *pair = gs_search_pair_at(search, i);
+    for (size_t i = 0; i < gs_pair_search_pairs(search); i++) {
+        const gs_found_pair *pair = gs_pair_search_pair_at(search, i);
         put_pair(text, search, pair);
         sum += pair->gain;
         measured += pair->is_measured;
@@ -95,9 +97,9 @@ static void write_model(gs_writer *writer, const gs_found_kernel *found, int64_t
     gs_write_end(writer);
 }
 
-static void write_kernel(gs_writer *writer, const gs_search *search, size_t number) {
-    const gs_search_kernel *given = gs_search_given(search, number);
-    const gs_found_kernel *found = gs_search_kernel_at(search, number);
+static void write_kernel(gs_writer *writer, const gs_pair_search *search, size_t number) {
+    const gs_pair_search_kernel *given = gs_pair_search_given(search, number);
+    const gs_found_kernel *found = gs_pair_search_kernel_at(search, number);
     const gs_shape *shape = &given->forms[found->form];
     gs_write_object(writer, NULL);
     gs_write_string(writer, "name", given->name);
@@ -107,7 +109,7 @@ static void write_kernel(gs_writer *writer, const gs_search *search, size_t numb
     gs_write_int(writer, "registers", shape->registers);
     gs_write_int(writer, "shared_bytes", shape->shared_bytes);
     gs_write_int(writer, "workers_per_sm", found->forms[found->form].best);
-    double alone_us = gs_search_alone_us(search, number);
+    double alone_us = gs_pair_search_alone_us(search, number);
     if (alone_us > 0)
         gs_write_real(writer, "alone_us", alone_us, 3);
     else
@@ -132,17 +134,17 @@ static void write_choice(gs_writer *writer, const gs_found_pair *pair) {
         gs_write_int(writer, "first_sms", sides[0].sms);
 }
 
-static void write_pair(gs_writer *writer, const gs_search *search, const gs_found_pair *pair) {
+static void write_pair(gs_writer *writer, const gs_pair_search *search, const gs_found_pair *pair) {
     gs_write_object(writer, NULL);
-    gs_write_string(writer, "first", gs_search_given(search, (size_t)pair->first)->name);
-    gs_write_string(writer, "second", gs_search_given(search, (size_t)pair->second)->name);
+    gs_write_string(writer, "first", gs_pair_search_given(search, (size_t)pair->first)->name);
+    gs_write_string(writer, "second", gs_pair_search_given(search, (size_t)pair->second)->name);
     gs_write_string(writer, "option", gs_pair_option_name(pair->option));
     write_choice(writer, pair);
     if (pair->is_measured) {
         gs_write_int(writer, "first_repeats", pair->repeats[0]);
         gs_write_int(writer, "second_repeats", pair->repeats[1]);
-        gs_write_real(writer, "first_us", gs_search_alone_us(search, (size_t)pair->first) * pair->repeats[0], 3);
-        gs_write_real(writer, "second_us", gs_search_alone_us(search, (size_t)pair->second) * pair->repeats[1], 3);
+        gs_write_real(writer, "first_us", gs_pair_search_alone_us(search, (size_t)pair->first) * pair->repeats[0], 3);
+        gs_write_real(writer, "second_us", gs_pair_search_alone_us(search, (size_t)pair->second) * pair->repeats[1], 3);
         gs_write_real(writer, "turns_us", pair->turns_us, 3);
         gs_write_real(writer, "together_us", pair->together_us, 3);
         gs_write_real(writer, "gain", pair->gain, 5);
@@ -160,16 +162,52 @@ static void write_pair(gs_writer *writer, const gs_search *search, const gs_foun
     gs_write_end(writer);
 }
 
-void gs_plan_put_json(gs_text *text, const gs_search *search) {
+void gs_plan_put_json(gs_text *text, const gs_pair_search *search) {
     gs_writer writer = gs_writer_to(text);
     gs_write_document(&writer, "gridsmith.plan/1");
-    gs_write_string(&writer, "gpu", gs_search_gpu(search)->name);
+    gs_write_string(&writer, "gpu", gs_pair_search_gpu(search)->name);
     gs_write_array(&writer, "kernels");
-    for (size_t i = 0; i < gs_search_kernels(search); i++)
+    for (size_t i = 0; i < gs_pair_search_kernels(search); i++)
         write_kernel(&writer, search, i);
     gs_write_end(&writer);
     gs_write_array(&writer, "pairs");
-    for (size_t i = 0; i < gs_search_pairs(search); i++)
-        write_pair(&writer, search, gs_search_pair_at(search, i));
+    for (size_t i = 0; i < gs_pair_search_pairs(search); i++)
+        write_pair(&writer, search, gs_pair_search_pair_at(search, i));
     gs_write_finish(&writer);
+}
+
+/* ---- the heat map ---- */
+
+static void fill_cells(const gs_pair_search *search, gs_heat_cell *cells) {
+    size_t count = gs_pair_search_kernels(search);
+    for (size_t i = 0; i < count * count; i++)
+        cells[i].percent = NAN;
+    for (size_t i = 0; i < gs_pair_search_pairs(search); i++) {
+        const gs_found_pair *pair = gs_pair_search_pair_at(search, i);
+        gs_heat_cell cell = {.percent = pair->is_measured ? 100 * pair->gain : NAN, .words = pair->reason};
+        cells[(size_t)pair->first * count + (size_t)pair->second] = cell;
+        cells[(size_t)pair->second * count + (size_t)pair->first] = cell;
+    }
+}
+
+gs_code gs_plan_put_svg(gs_text *text, const gs_pair_search *search, gs_error *error) {
+    size_t count = gs_pair_search_kernels(search);
+    gs_heat_cell *cells = calloc(count * count + 1, sizeof *cells);
+    const char **names = calloc(count + 1, sizeof *names);
+    const gs_gpu *gpu = gs_pair_search_gpu(search);
+    if (cells && names) {
+        fill_cells(search, cells);
+        for (size_t i = 0; i < count; i++)
+            names[i] = gs_pair_search_given(search, i)->name;
+        gs_heat_map map = {.title = gpu->title ? gpu->title : gpu->name,
+                           .summary = "time saved by running two kernels together, in percent of turns",
+                           .names = names,
+                           .count = count,
+                           .cells = cells};
+        gs_put_heat_map(text, &map);
+    }
+    gs_code code = cells && names && !text->failed ? GS_OK : gs_fail_memory(error);
+    free(cells);
+    free(names);
+    return code;
 }

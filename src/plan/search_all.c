@@ -38,38 +38,38 @@ static int32_t step_of(int32_t most) {
     return (most + EACH - 1) / EACH;
 }
 
-static void add_forms(struct every *every, gs_search *search, int32_t first, int32_t second) {
-    const gs_search_kernel *given[2] = {gs_search_given(search, (size_t)every->pair->first),
-                                        gs_search_given(search, (size_t)every->pair->second)};
-    const gs_found_form *form = &gs_search_kernel_at(search, (size_t)every->pair->first)->forms[first];
+static void add_forms(struct every *every, gs_pair_search *search, int32_t first, int32_t second) {
+    const gs_pair_search_kernel *given[2] = {gs_pair_search_given(search, (size_t)every->pair->first),
+                                             gs_pair_search_given(search, (size_t)every->pair->second)};
+    const gs_found_form *form = &gs_pair_search_kernel_at(search, (size_t)every->pair->first)->forms[first];
     for (int32_t workers = form->most; workers > 0; workers -= step_of(form->most)) {
-        int32_t room = gs_search_room(search, &given[0]->forms[first], workers, &given[1]->forms[second]);
+        int32_t room = gs_pair_search_room(search, &given[0]->forms[first], workers, &given[1]->forms[second]);
         for (int32_t other = room; other > 0; other -= step_of(room))
             add_inside(every, first, workers, second, other);
     }
 }
 
-static void add_splits(struct every *every, gs_search *search) {
-    int32_t sms = gs_search_gpu(search)->sms;
+static void add_splits(struct every *every, gs_pair_search *search) {
+    int32_t sms = gs_pair_search_gpu(search)->sms;
     for (int32_t i = 1; i < SPLITS; i++) {
         gs_measurement *added = add(every, GS_MEASURE_SPLIT);
         for (int side = 0; added && side < 2; side++) {
             size_t kernel = (size_t)added->sides[side].kernel;
-            added->sides[side].workers = gs_search_kernel_at(search, kernel)->forms[0].most;
+            added->sides[side].workers = gs_pair_search_kernel_at(search, kernel)->forms[0].most;
             added->sides[side].sms = side ? sms - sms * i / SPLITS : sms * i / SPLITS;
         }
     }
 }
 
-size_t gs_search_all(gs_search *search, size_t pair, gs_measurement *list, size_t most) {
-    struct every every = {.pair = gs_search_pair_at(search, pair), .list = list, .most = most};
+size_t gs_pair_search_all(gs_pair_search *search, size_t pair, gs_measurement *list, size_t most) {
+    struct every every = {.pair = gs_pair_search_pair_at(search, pair), .list = list, .most = most};
     if (!every.pair->is_measured)
         return 0;
     add(&every, GS_MEASURE_TURNS);
     for (int32_t first = 0; first < GS_SEARCH_FORMS; first++)
         for (int32_t second = 0; second < GS_SEARCH_FORMS; second++)
-            if (gs_search_kernel_at(search, (size_t)every.pair->first)->forms[first].most &&
-                gs_search_kernel_at(search, (size_t)every.pair->second)->forms[second].most)
+            if (gs_pair_search_kernel_at(search, (size_t)every.pair->first)->forms[first].most &&
+                gs_pair_search_kernel_at(search, (size_t)every.pair->second)->forms[second].most)
                 add_forms(&every, search, first, second);
     add_splits(&every, search);
     return every.count;

@@ -91,11 +91,11 @@ static bool bisect(gs_walk *walk, gs_found_kernel *found, int32_t kernel, int32_
 }
 
 /* A form other than the first may fail: then it is not used, and the reason is not the kernel's. */
-static bool search_form(gs_walk *walk, gs_fit *fit, const gs_search_kernel *given, gs_found_kernel *found,
+static bool search_form(gs_walk *walk, gs_room_fit *fit, const gs_pair_search_kernel *given, gs_found_kernel *found,
                         int32_t kernel, int32_t number) {
     gs_found_form *form = &found->forms[number];
     double us = 0;
-    form->most = gs_fit_alone(fit, &given->forms[number]);
+    form->most = gs_room_fit_alone(fit, &given->forms[number]);
     if (!form->most) {
         if (number == 0)
             snprintf(found->problem, sizeof found->problem, "a block needs more than an SM of this GPU has");
@@ -138,7 +138,8 @@ static bool ask_parts(gs_walk *walk, gs_found_kernel *found, int32_t kernel, int
 }
 
 /* How much longer it takes with three quarters of its registers. */
-static bool ask_fewer_registers(gs_walk *walk, const gs_search_kernel *given, gs_found_kernel *found, int32_t kernel) {
+static bool ask_fewer_registers(gs_walk *walk, const gs_pair_search_kernel *given, gs_found_kernel *found,
+                                int32_t kernel) {
     enum { STEP = 8, FEWEST = 24 };
     const gs_found_form *form = &found->forms[0];
     int32_t had = given->forms[0].registers, limit = (had * 3 / 4 + STEP - 1) / STEP * STEP;
@@ -169,8 +170,8 @@ static bool ask_grids(gs_walk *walk, gs_found_kernel *found, int32_t kernel) {
     return true;
 }
 
-bool gs_search_alone(gs_walk *walk, gs_fit *fit, const gs_search_kernel *given, int32_t kernel,
-                     const gs_search_options *options, int32_t sms, gs_found_kernel *found) {
+bool gs_pair_search_alone(gs_walk *walk, gs_room_fit *fit, const gs_pair_search_kernel *given, int32_t kernel,
+                          const gs_pair_search_options *options, int32_t sms, gs_found_kernel *found) {
     gs_measurement written = alone(kernel, 0, 0);
     written.measure = GS_MEASURE_WRITTEN;
     *found = (gs_found_kernel){.is_done = false};
@@ -179,7 +180,7 @@ bool gs_search_alone(gs_walk *walk, gs_fit *fit, const gs_search_kernel *given, 
         return false;
     if (given->is_black_box) {
         found->written_us = given->known_us;
-        found->forms[0].most = gs_fit_alone(fit, &given->forms[0]);
+        found->forms[0].most = gs_room_fit_alone(fit, &given->forms[0]);
         found->forms[0].best = found->forms[0].most;
         found->forms[0].best_us = given->known_us;
     }

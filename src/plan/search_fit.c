@@ -11,26 +11,26 @@
 enum { MOST_BLOCKS = 2 * GS_MAX_BLOCKS_PER_SM * 2 };
 
 struct placing {
-    gs_fit *fit;
+    gs_room_fit *fit;
     gs_need needs[2];
     int32_t workers[2];
     int32_t handles[2][MOST_BLOCKS];
 };
 
-gs_code gs_fit_open(gs_fit *fit, const gs_gpu *gpu, gs_error *error) {
-    *fit = (gs_fit){.small = gs_gpu_part(gpu, gpu->sms_per_tpc > 0 ? gpu->sms_per_tpc : 1, error)};
+gs_code gs_room_fit_open(gs_room_fit *fit, const gs_gpu *gpu, gs_error *error) {
+    *fit = (gs_room_fit){.small = gs_gpu_part(gpu, gpu->sms_per_tpc > 0 ? gpu->sms_per_tpc : 1, error)};
     gs_code code = fit->small ? gs_state_init(&fit->empty, fit->small, error) : error->code;
     return code == GS_OK ? gs_state_init(&fit->state, fit->small, error) : code;
 }
 
-void gs_fit_close(gs_fit *fit) {
+void gs_room_fit_close(gs_room_fit *fit) {
     gs_state_free(&fit->empty);
     gs_state_free(&fit->state);
     gs_gpu_free(fit->small);
-    *fit = (gs_fit){0};
+    *fit = (gs_room_fit){0};
 }
 
-int32_t gs_fit_alone(gs_fit *fit, const gs_shape *shape) {
+int32_t gs_room_fit_alone(gs_room_fit *fit, const gs_shape *shape) {
     gs_need need;
     gs_error error;
     return gs_need_of(fit->small, shape, &need, &error) == GS_OK ? need.blocks_per_sm : 0;
@@ -71,14 +71,15 @@ static bool fits(struct placing *placing) {
     return true;
 }
 
-static bool prepare(struct placing *placing, gs_fit *fit, const gs_shape *first, const gs_shape *second) {
+static bool prepare(struct placing *placing, gs_room_fit *fit, const gs_shape *first, const gs_shape *second) {
     gs_error error;
     placing->fit = fit;
     return gs_need_of(fit->small, first, &placing->needs[0], &error) == GS_OK &&
            gs_need_of(fit->small, second, &placing->needs[1], &error) == GS_OK;
 }
 
-int32_t gs_fit_beside(gs_fit *fit, const gs_shape *first, int32_t workers, const gs_shape *second, int32_t most) {
+int32_t gs_room_fit_beside(gs_room_fit *fit, const gs_shape *first, int32_t workers, const gs_shape *second,
+                           int32_t most) {
     struct placing placing;
     if (workers > GS_MAX_BLOCKS_PER_SM || !prepare(&placing, fit, first, second))
         return 0;
@@ -94,7 +95,7 @@ int32_t gs_fit_beside(gs_fit *fit, const gs_shape *first, int32_t workers, const
     return good;
 }
 
-const char *gs_fit_obstacle(gs_fit *fit, const gs_shape *first, int32_t workers, const gs_shape *second) {
+const char *gs_room_fit_obstacle(gs_room_fit *fit, const gs_shape *first, int32_t workers, const gs_shape *second) {
     static const char *const words[] = {[GS_OBSTACLE_NONE] = "room",
                                         [GS_OBSTACLE_CONFIG] = "a suitable shared-memory configuration",
                                         [GS_OBSTACLE_BLOCK_SLOTS] = "block slots",

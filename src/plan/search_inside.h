@@ -4,7 +4,7 @@
  * Each file calls only files below it:
  *
  *   search_all.c     all ways to run a pair, to compare with
- *   search.c         the search: which kernel or pair is next, and what was measured
+ *   pair_search.c         the search: which kernel or pair is next, and what was measured
  *   search_pair.c    one pair: inside, split or turns
  *   search_guess.c   how much two kernels slow each other in other shapes
  *   search_split.c   how to split the SMs between two kernels
@@ -19,12 +19,12 @@
 #ifndef GS_SEARCH_INSIDE_H
 #define GS_SEARCH_INSIDE_H
 
-#include "search.h"
+#include "pair_search.h"
 
 /* ---- answers (search_answers.c) ---- */
 
 typedef struct gs_answers {
-    struct gs_search_answer {
+    struct gs_pair_search_answer {
         gs_measurement measurement;
         gs_measure_result measured;
     } * data;
@@ -43,25 +43,26 @@ const gs_measure_result *gs_answers_find(const gs_answers *answers, const gs_mea
 
 /* ---- what fits (search_fit.c) ---- */
 
-typedef struct gs_fit {
+typedef struct gs_room_fit {
     gs_gpu *small; /* a TPC of the GPU */
     gs_state empty, state;
-} gs_fit;
+} gs_room_fit;
 
-gs_code gs_fit_open(gs_fit *fit, const gs_gpu *gpu, gs_error *error);
-void gs_fit_close(gs_fit *fit);
+gs_code gs_room_fit_open(gs_room_fit *fit, const gs_gpu *gpu, gs_error *error);
+void gs_room_fit_close(gs_room_fit *fit);
 /* How many blocks of a kernel an SM takes that has no other. */
-int32_t gs_fit_alone(gs_fit *fit, const gs_shape *shape);
+int32_t gs_room_fit_alone(gs_room_fit *fit, const gs_shape *shape);
 /* How many blocks of the second, at most `most`, beside `workers` of the first. */
-int32_t gs_fit_beside(gs_fit *fit, const gs_shape *first, int32_t workers, const gs_shape *second, int32_t most);
+int32_t gs_room_fit_beside(gs_room_fit *fit, const gs_shape *first, int32_t workers, const gs_shape *second,
+                           int32_t most);
 /* Why a block of the second does not fit, in a few words. */
-const char *gs_fit_obstacle(gs_fit *fit, const gs_shape *first, int32_t workers, const gs_shape *second);
+const char *gs_room_fit_obstacle(gs_room_fit *fit, const gs_shape *first, int32_t workers, const gs_shape *second);
 
 /* ---- a kernel (search_alone.c) ---- */
 
 /* False: something has to be measured first. */
-bool gs_search_alone(gs_walk *walk, gs_fit *fit, const gs_search_kernel *given, int32_t kernel,
-                     const gs_search_options *options, int32_t sms, gs_found_kernel *found);
+bool gs_pair_search_alone(gs_walk *walk, gs_room_fit *fit, const gs_pair_search_kernel *given, int32_t kernel,
+                          const gs_pair_search_options *options, int32_t sms, gs_found_kernel *found);
 /* How long a launch takes in a form with so many workers on every SM, by what was measured. */
 double gs_found_us(const gs_found_form *form, int32_t workers);
 /* How long one takes at best. */
@@ -85,10 +86,11 @@ typedef struct gs_ways {
 
 struct gs_pair_question {
     const gs_gpu *gpu;
-    gs_fit *fit;
-    const gs_search_kernel *given[2];
+    gs_room_fit *fit;
+    const gs_pair_search_kernel *given[2];
     const gs_found_kernel *found[2];
-    const gs_search_options *options;
+    const gs_pair_search_options *options;
+    int32_t budget; /* measurements, at most */
 };
 
 /* All ways that fit and of which none is as good as another for both kernels (search_list.c). `repeats` is how often
@@ -117,7 +119,7 @@ int32_t gs_split_best(const struct gs_pair_question *question, const int32_t rep
 double gs_split_us(const gs_found_kernel *found, int32_t sms, int32_t of_sms);
 
 /* False: something has to be measured first. `ways` is empty before the first call for this pair (search_pair.c). */
-bool gs_search_pair(gs_walk *walk, const struct gs_pair_question *question, gs_ways *ways, bool *is_listed,
-                    gs_found_pair *pair, gs_error *error);
+bool gs_pair_search_pair(gs_walk *walk, const struct gs_pair_question *question, gs_ways *ways, bool *is_listed,
+                         gs_found_pair *pair, gs_error *error);
 
 #endif

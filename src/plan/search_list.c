@@ -55,7 +55,7 @@ static void add(struct listing *listing, gs_way *way) {
 
 static int32_t beside(const struct listing *listing, const gs_way *way, int32_t most) {
     gs_shape first = shape_of(listing, 0, way), second = shape_of(listing, 1, way);
-    return gs_fit_beside(listing->question->fit, &first, way->workers[0], &second, most);
+    return gs_room_fit_beside(listing->question->fit, &first, way->workers[0], &second, most);
 }
 
 static int32_t least_registers(const struct listing *listing, const gs_way *way, int side) {
@@ -178,7 +178,7 @@ static void say_why_none(struct listing *listing) {
     else
         snprintf(ways->reason, sizeof ways->reason, "no block of %.60s fits on an SM beside one of %.60s: it lacks %s",
                  second, first,
-                 gs_fit_obstacle(question->fit, &question->given[0]->forms[0], 1, &question->given[1]->forms[0]));
+                 gs_room_fit_obstacle(question->fit, &question->given[0]->forms[0], 1, &question->given[1]->forms[0]));
 }
 
 gs_code gs_ways_list(const struct gs_pair_question *question, const int32_t repeats[2], double limit_us, gs_ways *ways,

@@ -13,7 +13,7 @@
 
 #include <math.h>
 
-enum { MOST_WAYS = 1024, MOST_INSIDE = 8, MOST_SPLITS = 6, SURE = 6, MOST_REPEATS = 32 };
+enum { MOST_WAYS = 1024, MOST_INSIDE = 8, MOST_SPLITS = 6, SURE = 6, KEPT_BACK = 2, MOST_REPEATS = 32 };
 static const double WORTH = 0.99;       /* of the best time so far: what is expected to be less is measured */
 static const double WORTH_FIRST = 1.04; /* the same of the first SURE ways: what is expected may be a little off */
 static const double WORTH_SPLIT = 1.01; /* the same of a first split */
@@ -87,6 +87,11 @@ static bool is_hopeless(const struct pair_walk *state, const gs_way *way) {
     return state->halves_gain_nothing && is_quarter(way);
 }
 
+/* Whether a measurement is left besides `kept`, which are for other options. */
+static bool has_budget(const struct pair_walk *state, int32_t kept) {
+    return state->walk->asked + kept < state->question->budget;
+}
+
 static const gs_way *choose_way(struct pair_walk *state) {
     const gs_way *best = NULL;
     double best_us = fmin(state->best_us * (state->guess.count < SURE ? WORTH_FIRST : WORTH), state->sum_us * WORTH);
@@ -138,6 +143,7 @@ static bool measure_way(struct pair_walk *state, const gs_way *way) {
     state->tried[way - state->ways] = true;
     if (measured->is_failed) {
         memcpy(state->failure, measured->reason, sizeof state->failure);
+        state->way_count = 0; /* other numbers of workers would fail, too */
         return true;
     }
     learn(state, way, measured->us);
@@ -147,7 +153,7 @@ static bool measure_way(struct pair_walk *state, const gs_way *way) {
 
 static bool search_inside(struct pair_walk *state) {
     const gs_way *way;
-    for (int i = 0; i < MOST_INSIDE && (way = choose_way(state)); i++)
+    for (int i = 0; i < MOST_INSIDE && has_budget(state, KEPT_BACK) && (way = choose_way(state)); i++)
         if (!measure_way(state, way))
             return false;
     return true;
@@ -192,7 +198,7 @@ static bool search_split(struct pair_walk *state) {
     const struct gs_pair_question *question = state->question;
     struct split_tried tried[MOST_SPLITS];
     int32_t first;
-    for (int i = 0; i < MOST_SPLITS && !question->options->no_split; i++) {
+    for (int i = 0; i < MOST_SPLITS && has_budget(state, 1) && !question->options->no_split; i++) {
         if (!(first = next_split(state, tried, i)))
             return true;
         gs_measurement measurement = measurement_of(state, GS_MEASURE_SPLIT);
@@ -298,7 +304,7 @@ static void shape_partner(const struct gs_pair_question *question, gs_found_pair
     const gs_found_form *form = &question->found[partner]->forms[0];
     int32_t resident = question->found[box]->forms[0].most;
     int32_t most = form->best > 0 ? form->best : form->most;
-    int32_t workers = gs_fit_beside(question->fit, shape, resident, &question->given[partner]->forms[0], most);
+    int32_t workers = gs_room_fit_beside(question->fit, shape, resident, &question->given[partner]->forms[0], most);
     pair->option = workers ? GS_PAIR_INSIDE : GS_PAIR_TURNS;
     pair->chosen.measure = GS_MEASURE_INSIDE;
     pair->chosen.sides[box] = (gs_measure_side){.workers = resident, .repeats = 1, .percent = 100};
@@ -312,7 +318,7 @@ static void shape_partner(const struct gs_pair_question *question, gs_found_pair
         snprintf(pair->reason, sizeof pair->reason,
                  "nothing to gain, because no block of %.60s fits beside the %d per SM of %.60s: it lacks %s",
                  question->given[partner]->name, resident, question->given[box]->name,
-                 gs_fit_obstacle(question->fit, shape, resident, &question->given[partner]->forms[0]));
+                 gs_room_fit_obstacle(question->fit, shape, resident, &question->given[partner]->forms[0]));
 }
 
 static bool has_no_part(const struct gs_pair_question *question, gs_found_pair *pair) {
@@ -345,8 +351,8 @@ static bool search_both(struct pair_walk *state, gs_ways *ways, bool *is_listed,
     return !question->options->models || ask_ratios(state);
 }
 
-bool gs_search_pair(gs_walk *walk, const struct gs_pair_question *question, gs_ways *ways, bool *is_listed,
-                    gs_found_pair *pair, gs_error *error) {
+bool gs_pair_search_pair(gs_walk *walk, const struct gs_pair_question *question, gs_ways *ways, bool *is_listed,
+                         gs_found_pair *pair, gs_error *error) {
     struct pair_walk state = {.walk = walk, .question = question, .none = "", .pair = pair};
     *pair = (gs_found_pair){.first = pair->first, .second = pair->second};
     if (question->given[0]->is_black_box || question->given[1]->is_black_box) {

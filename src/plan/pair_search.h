@@ -1,10 +1,10 @@
 /*
- * search.h: planning ahead of time: what should be measured of kernels and of pairs of them, and which way to run each
- * pair is best.
+ * pair_search.h: planning ahead of time: what should be measured of kernels and of pairs of them, and which way to run
+ * each pair is best.
  *
- *   gs_search_next       says what to measure next
- *   gs_search_add        takes what was measured
- *   gs_search_kernel_at, gs_search_pair_at   the plan, as far as it is known
+ *   gs_pair_search_next       says what to measure next
+ *   gs_pair_search_add        takes what was measured
+ *   gs_pair_search_kernel_at, gs_pair_search_pair_at   the plan, as far as it is known
  *
  * The search never measures itself. It asks in an order that depends only on the kernels and on the answers, so a plan
  * that was interrupted goes on when the answers that it had are added again.
@@ -18,8 +18,8 @@
  *   turns       both kernels as written, on two streams
  *   gain        the part of the time in turns that a pair saves (ISPA's makespan reduction)
  */
-#ifndef GS_SEARCH_H
-#define GS_SEARCH_H
+#ifndef GS_PAIR_SEARCH_H
+#define GS_PAIR_SEARCH_H
 
 #include "gpu/gpu.h"
 
@@ -35,7 +35,7 @@ enum {
 
 /* ---- kernels ---- */
 
-typedef struct gs_search_kernel {
+typedef struct gs_pair_search_kernel {
     char name[GS_SEARCH_NAME];
     int64_t blocks;                  /* of its grid */
     gs_shape forms[GS_SEARCH_FORMS]; /* of a worker: with all threads, a half, a quarter */
@@ -44,7 +44,7 @@ typedef struct gs_search_kernel {
     bool keeps_registers;            /* it cannot be compiled with fewer */
     double known_us;                 /* of a black box: its time; 0: not known */
     char problem[GS_SEARCH_WORDS];   /* why it cannot be planned; "": it can */
-} gs_search_kernel;
+} gs_pair_search_kernel;
 
 /* ---- measurements ---- */
 
@@ -128,41 +128,41 @@ typedef struct gs_found_pair {
 
 /* ---- the search ---- */
 
-typedef struct gs_search_options {
+typedef struct gs_pair_search_options {
     bool models;   /* also measure 3 grids of each kernel and 3 load ratios of each pair */
     bool no_split; /* do not split the SMs */
-} gs_search_options;
+} gs_pair_search_options;
 
-typedef struct gs_search gs_search;
+typedef struct gs_pair_search gs_pair_search;
 
 /* Keeps `gpu`. The kernels are copied. */
-gs_search *gs_search_new(const gs_gpu *gpu, const gs_search_kernel *kernels, size_t count,
-                         const gs_search_options *options, gs_error *error);
-void gs_search_free(gs_search *search);
+gs_pair_search *gs_pair_search_new(const gs_gpu *gpu, const gs_pair_search_kernel *kernels, size_t count,
+                                   const gs_pair_search_options *options, gs_error *error);
+void gs_pair_search_free(gs_pair_search *search);
 
 /* What to measure next. False: the plan is complete, or memory ran out (`*error`). */
-bool gs_search_next(gs_search *search, gs_measurement *next, gs_error *error);
-gs_code gs_search_add(gs_search *search, const gs_measurement *measurement, const gs_measure_result *measured,
-                      gs_error *error);
+bool gs_pair_search_next(gs_pair_search *search, gs_measurement *next, gs_error *error);
+gs_code gs_pair_search_add(gs_pair_search *search, const gs_measurement *measurement, const gs_measure_result *measured,
+                           gs_error *error);
 /* What was measured of it, or NULL. */
-const gs_measure_result *gs_search_find(const gs_search *search, const gs_measurement *measurement);
+const gs_measure_result *gs_pair_search_find(const gs_pair_search *search, const gs_measurement *measurement);
 
-size_t gs_search_kernels(const gs_search *search);
-const gs_search_kernel *gs_search_given(const gs_search *search, size_t kernel);
-const gs_found_kernel *gs_search_kernel_at(const gs_search *search, size_t kernel);
+size_t gs_pair_search_kernels(const gs_pair_search *search);
+const gs_pair_search_kernel *gs_pair_search_given(const gs_pair_search *search, size_t kernel);
+const gs_found_kernel *gs_pair_search_kernel_at(const gs_pair_search *search, size_t kernel);
 /* Pairs: 0 with 1, 0 with 2, ... 1 with 2, ... */
-size_t gs_search_pairs(const gs_search *search);
-const gs_found_pair *gs_search_pair_at(const gs_search *search, size_t pair);
-const gs_gpu *gs_search_gpu(const gs_search *search);
+size_t gs_pair_search_pairs(const gs_pair_search *search);
+const gs_found_pair *gs_pair_search_pair_at(const gs_pair_search *search, size_t pair);
+const gs_gpu *gs_pair_search_gpu(const gs_pair_search *search);
 /* How long a launch takes alone at best, as written or in a form; 0: not known. */
-double gs_search_alone_us(const gs_search *search, size_t kernel);
+double gs_pair_search_alone_us(const gs_pair_search *search, size_t kernel);
 
 /* How many blocks of `second` an SM takes beside `workers` blocks of `first`, also when either kernel is launched again
    while the other one stays: by the predictor, with partitions, pointers and shared-memory configurations. */
-int32_t gs_search_room(gs_search *search, const gs_shape *first, int32_t workers, const gs_shape *second);
+int32_t gs_pair_search_room(gs_pair_search *search, const gs_shape *first, int32_t workers, const gs_shape *second);
 
 /* All ways to run a pair, about evenly; of a pair that was not measured none. Returns how many, at most `most`. */
-size_t gs_search_all(gs_search *search, size_t pair, gs_measurement *list, size_t most);
+size_t gs_pair_search_all(gs_pair_search *search, size_t pair, gs_measurement *list, size_t most);
 
 /* ---- plan files: what was measured, kept in an SQLite file (plan_file.c) ---- */
 
@@ -173,17 +173,18 @@ typedef struct gs_plan_file gs_plan_file;
 gs_plan_file *gs_plan_file_open(const char *path, const char *gpu, const char *device, gs_error *error);
 void gs_plan_file_close(gs_plan_file *file);
 /* The kernels of the search, in its order. What was measured of a kernel that has changed is dropped. */
-gs_code gs_plan_file_kernels(gs_plan_file *file, const gs_search_kernel *kernels, size_t count, gs_error *error);
+gs_code gs_plan_file_kernels(gs_plan_file *file, const gs_pair_search_kernel *kernels, size_t count, gs_error *error);
 /* True: it was measured before. */
 bool gs_plan_file_get(gs_plan_file *file, const gs_measurement *measurement, gs_measure_result *result);
 gs_code gs_plan_file_put(gs_plan_file *file, const gs_measurement *measurement, const gs_measure_result *result,
                          gs_error *error);
 /* The plan itself, for whoever asks the file. */
-gs_code gs_plan_file_results(gs_plan_file *file, const gs_search *search, gs_error *error);
+gs_code gs_plan_file_results(gs_plan_file *file, const gs_pair_search *search, gs_error *error);
 
 /* ---- the plan for people and programs (plan_report.c) ---- */
 
-void gs_plan_put_table(gs_text *text, const gs_search *search);
-void gs_plan_put_json(gs_text *text, const gs_search *search); /* gridsmith.plan/1 */
+void gs_plan_put_table(gs_text *text, const gs_pair_search *search);
+void gs_plan_put_json(gs_text *text, const gs_pair_search *search);                    /* gridsmith.plan/1 */
+gs_code gs_plan_put_svg(gs_text *text, const gs_pair_search *search, gs_error *error); /* a heat map of the gains */
 
 #endif
