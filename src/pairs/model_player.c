@@ -71,11 +71,24 @@ static void fail(gs_measure_result *measured, const char *words) {
     snprintf(measured->reason, sizeof measured->reason, "%s", words);
 }
 
+/* The noise of a measurement is always the same, so that a plan that goes on is that of one go. */
+static uint64_t number_of(const gs_measurement *measurement) {
+    uint64_t number = (uint64_t)measurement->measure;
+    for (int i = 0; i < 2; i++) {
+        const gs_measure_side *side = &measurement->sides[i];
+        const int32_t parts[] = {side->kernel, side->form,    side->workers, side->registers,
+                                 side->sms,    side->repeats, side->percent};
+        for (size_t k = 0; k < GS_COUNT(parts); k++)
+            number = (number ^ (uint64_t)(uint32_t)parts[k]) * 0x100000001b3;
+    }
+    return number;
+}
+
 static gs_code measure(gs_player *player, const gs_measurement *measurement, gs_measure_result *measured,
                        gs_error *error) {
-    gs_model *model = player->inside;
+    const gs_model *model = player->inside;
     bool is_pair = measurement->measure >= GS_MEASURE_TURNS;
-    gs_random random = gs_random_at(model->seed, (uint64_t)model->asked++);
+    gs_random random = gs_random_at(model->seed, number_of(measurement));
     double noise = 1 + model->noise * ((double)gs_random_from(&random, -1000, 1000) / 1000);
     (void)error;
     gs_model_time(model, measurement, measured);

@@ -105,7 +105,6 @@ typedef struct gs_model {
     double penalty; /* part that both take longer inside an SM, whatever they use */
     double noise;   /* measurements are off by up to this part */
     uint64_t seed;  /* of the noise */
-    int64_t asked;  /* measurements so far */
 } gs_model;
 
 /* How long a measurement takes, without noise. */

@@ -56,6 +56,9 @@ void gs_plan_put_table(gs_text *text, const gs_pair_search *search) {
     int64_t measured = 0, asked = 0;
     for (size_t i = 0; i < gs_pair_search_pairs(search); i++) {
         const gs_found_pair *pair = gs_pair_search_pair_at(search, i);
+        if (gs_pair_search_kernel_at(search, (size_t)pair->first)->problem[0] ||
+            gs_pair_search_kernel_at(search, (size_t)pair->second)->problem[0])
+            continue; /* said above */
         put_pair(text, search, pair);
         sum += pair->gain;
         measured += pair->is_measured;

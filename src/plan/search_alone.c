@@ -10,6 +10,7 @@
 #include "search_inside.h"
 
 enum { BISECTIONS = 4 };
+static const char TOO_LARGE[] = "a block needs more than an SM of this GPU has";
 static const double AS_FAST = 1.01, FORM_COST = 1.20, KEPT = 0.6;
 
 static gs_measurement alone(int32_t kernel, int32_t form, int32_t workers) {
@@ -98,7 +99,7 @@ static bool search_form(gs_walk *walk, gs_room_fit *fit, const gs_pair_search_ke
     form->most = gs_room_fit_alone(fit, &given->forms[number]);
     if (!form->most) {
         if (number == 0)
-            snprintf(found->problem, sizeof found->problem, "a block needs more than an SM of this GPU has");
+            snprintf(found->problem, sizeof found->problem, "%s", TOO_LARGE);
         return true;
     }
     gs_measurement measurement = alone(kernel, number, form->most);
@@ -170,32 +171,45 @@ static bool ask_grids(gs_walk *walk, gs_found_kernel *found, int32_t kernel) {
     return true;
 }
 
-bool gs_pair_search_alone(gs_walk *walk, gs_room_fit *fit, const gs_pair_search_kernel *given, int32_t kernel,
-                          const gs_pair_search_options *options, int32_t sms, gs_found_kernel *found) {
+/* A black box is known by its shape. */
+static void take_black_box(gs_room_fit *fit, const gs_pair_search_kernel *given, gs_found_kernel *found) {
+    gs_found_form *form = &found->forms[0];
+    found->written_us = form->best_us = given->known_us;
+    form->most = form->best = gs_room_fit_alone(fit, &given->forms[0]);
+    if (!form->most)
+        snprintf(found->problem, sizeof found->problem, "%s", TOO_LARGE);
+}
+
+static bool search_forms(gs_walk *walk, gs_room_fit *fit, const gs_pair_search_kernel *given, int32_t kernel,
+                         gs_found_kernel *found) {
     gs_measurement written = alone(kernel, 0, 0);
     written.measure = GS_MEASURE_WRITTEN;
-    *found = (gs_found_kernel){.is_done = false};
-    memcpy(found->problem, given->problem, sizeof found->problem);
-    if (!found->problem[0] && !given->is_black_box && !ask(walk, &written, found, &found->written_us))
+    if (!ask(walk, &written, found, &found->written_us))
         return false;
-    if (given->is_black_box) {
-        found->written_us = given->known_us;
-        found->forms[0].most = gs_room_fit_alone(fit, &given->forms[0]);
-        found->forms[0].best = found->forms[0].most;
-        found->forms[0].best_us = given->known_us;
-    }
-    for (int32_t i = 0; i < GS_SEARCH_FORMS && !found->problem[0] && !given->is_black_box; i++)
+    for (int32_t i = 0; i < GS_SEARCH_FORMS && !found->problem[0]; i++)
         if (given->has_form[i] && !search_form(walk, fit, given, found, kernel, i))
             return false;
-    if (!found->problem[0] && !given->is_black_box) {
+    if (!found->problem[0])
         choose_forms(found);
-        if (!ask_fewer_registers(walk, given, found, kernel))
-            return false;
-        if (!options->no_split && !ask_parts(walk, found, kernel, sms))
-            return false;
-        if (options->models && !ask_grids(walk, found, kernel))
-            return false;
-    }
+    return true;
+}
+
+bool gs_pair_search_alone(gs_walk *walk, gs_room_fit *fit, const gs_pair_search_kernel *given, int32_t kernel,
+                          const gs_pair_search_options *options, int32_t sms, gs_found_kernel *found) {
+    *found = (gs_found_kernel){.is_done = false};
+    memcpy(found->problem, given->problem, sizeof found->problem);
+    if (given->is_black_box && !found->problem[0])
+        take_black_box(fit, given, found);
+    bool is_measured = !given->is_black_box && !found->problem[0];
+    if (is_measured && !search_forms(walk, fit, given, kernel, found))
+        return false;
+    is_measured = is_measured && !found->problem[0];
+    if (is_measured && !ask_fewer_registers(walk, given, found, kernel))
+        return false;
+    if (is_measured && !options->no_split && !ask_parts(walk, found, kernel, sms))
+        return false;
+    if (is_measured && options->models && !ask_grids(walk, found, kernel))
+        return false;
     found->measurements = walk->asked;
     found->is_done = true;
     return true;
