@@ -435,7 +435,7 @@ static void one_bad_kernel_does_not_end_the_plan(void **state) {
 static void partners_are_shaped_around_black_boxes(void **state) {
     gs_error error;
     gs_gpu *gpu = gs_gpu_open("h200", &error);
-    gs_pair_search_kernel given[2] = {{.name = "gemm", .blocks = 100, .has_form = {true}, .is_black_box = true},
+    gs_pair_search_kernel given[2] = {{.name = "gemm", .blocks = 1000, .has_form = {true}, .is_black_box = true},
                                       {.name = "mine", .blocks = 100, .has_form = {true}}};
     gs_model_kernel kernels[2] = {{.us = 1}, {.us = 100, .needed = {16}, .cost = {1}, .surplus = 1, .registers = {32}}};
     gs_model model = {.kernels = kernels, .sms = gpu->sms};

@@ -213,7 +213,7 @@ const gs_command gs_command_plan = {
                "Each is\n"
                "  a kernel of the zoo ('gridsmith zoo list'),\n"
                "  FILE.cu:KERNEL or FILE.ptx:KERNEL, with its launch in FILE.json (gridsmith.launch/1),\n"
-               "  a list of kernels (gridsmith.kernels/1), or\n"
+               "  a list of kernels (gridsmith.plan-kernels/1), or\n"
                "  a recorded program (gridsmith.run/1), whose kernels are black boxes: their partners are shaped "
                "around them.\n\n"
                "  gridsmith plan tgemm lbm black_scholes --plan kernels.plan\n"

@@ -1,6 +1,6 @@
 /*
- * kernel_list.c: what users name: kernels of the zoo, files with a kernel, lists of kernels (gridsmith.kernels/1), and
- * recorded programs (gridsmith.run/1), whose kernels are black boxes.
+ * kernel_list.c: what users name: kernels of the zoo, files with a kernel, lists of kernels (gridsmith.plan-kernels/1),
+ * and recorded programs (gridsmith.run/1), whose kernels are black boxes.
  */
 #include "pairs.h"
 #include "run/run.h"
@@ -194,7 +194,7 @@ static gs_code read_entry(const gs_json *json, const gs_step *at, const char *pa
 
 static gs_code read_list(const gs_json *json, const char *path, gs_named_kernels *list, gs_error *error) {
     gs_step root = gs_step_root(json), kernels = gs_step_key(&root, "kernels");
-    gs_code code = gs_json_schema(json, &root, "gridsmith.kernels/1", error);
+    gs_code code = gs_json_schema(json, &root, "gridsmith.plan-kernels/1", error);
     if (code == GS_OK && !json_is_array(kernels.value))
         code = gs_json_fail(json, &kernels, false, error, "this must be a list of kernels");
     for (size_t i = 0; code == GS_OK && i < json_array_size(kernels.value); i++) {
@@ -246,10 +246,9 @@ static gs_code read_run(gs_json *json, gs_named_kernels *list, gs_error *error) 
     return code;
 }
 
-static gs_code add_json(gs_named_kernels *list, const char *path, gs_error *error) {
-    gs_input *input = gs_input_open(path, error);
+gs_code gs_named_kernels_read(gs_named_kernels *list, gs_input *input, const char *path, gs_error *error) {
     gs_json json = {0};
-    gs_code code = input ? gs_json_next(input, &json, error) : error->code;
+    gs_code code = gs_json_next(input, &json, error);
     if (code == GS_OK && !json.root)
         code = gs_input_fail(input, error, GS_E_FORMAT, "the file is empty");
     if (code == GS_OK) {
@@ -259,6 +258,12 @@ static gs_code add_json(gs_named_kernels *list, const char *path, gs_error *erro
         code = is_run ? read_run(&json, list, error) : read_list(&json, path, list, error);
     }
     gs_json_free(&json);
+    return code;
+}
+
+static gs_code add_json(gs_named_kernels *list, const char *path, gs_error *error) {
+    gs_input *input = gs_input_open(path, error);
+    gs_code code = input ? gs_named_kernels_read(list, input, path, error) : error->code;
     gs_input_close(input);
     return code;
 }

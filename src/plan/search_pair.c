@@ -239,6 +239,28 @@ static void take_turns(struct pair_walk *state) {
         say_nothing_to_gain(state, "turns are as fast");
 }
 
+/* "2 + 3 blocks per SM; gemm: half of its threads, 80 registers" */
+static void say_choice(struct pair_walk *state) {
+    static const char *const threads[GS_SEARCH_FORMS] = {"", " half of its threads", " a quarter of its threads"};
+    gs_found_pair *pair = state->pair;
+    const gs_measure_side *sides = pair->chosen.sides;
+    size_t size = sizeof pair->reason;
+    if (pair->option == GS_PAIR_SPLIT) {
+        snprintf(pair->reason, size, "%d + %d SMs", sides[0].sms, sides[1].sms);
+        return;
+    }
+    int length = snprintf(pair->reason, size, "%d + %d blocks per SM", sides[0].workers, sides[1].workers);
+    for (int i = 0; i < 2; i++) {
+        char registers[32] = "";
+        if (!sides[i].form && !sides[i].registers)
+            continue;
+        if (sides[i].registers)
+            snprintf(registers, sizeof registers, "%s %d registers", sides[i].form ? "," : "", sides[i].registers);
+        length += snprintf(pair->reason + length, size - (size_t)length, "; %.40s:%s%s",
+                           state->question->given[i]->name, threads[sides[i].form], registers);
+    }
+}
+
 /* Both as written on two streams: the GPU overlaps the end of one kernel with the next. */
 static bool compare_with_turns(struct pair_walk *state) {
     gs_found_pair *pair = state->pair;
@@ -258,11 +280,7 @@ static bool compare_with_turns(struct pair_walk *state) {
         pair->together_us = pair->turns_us;
     } else {
         pair->together_us = state->best_us;
-        const gs_measure_side *sides = pair->chosen.sides;
-        if (pair->option == GS_PAIR_INSIDE)
-            snprintf(pair->reason, sizeof pair->reason, "%d + %d blocks per SM", sides[0].workers, sides[1].workers);
-        else
-            snprintf(pair->reason, sizeof pair->reason, "%d + %d SMs", sides[0].sms, sides[1].sms);
+        say_choice(state);
     }
     pair->gain = 1 - pair->together_us / pair->turns_us;
     return true;
@@ -302,7 +320,8 @@ static void shape_partner(const struct gs_pair_question *question, gs_found_pair
     int box = question->given[0]->is_black_box ? 0 : 1, partner = !box;
     const gs_shape *shape = &question->given[box]->forms[0];
     const gs_found_form *form = &question->found[partner]->forms[0];
-    int32_t resident = question->found[box]->forms[0].most;
+    int64_t per_sm = gs_divide_up(question->given[box]->blocks, question->gpu->sms);
+    int32_t resident = (int32_t)gs_max(1, gs_min(question->found[box]->forms[0].most, per_sm));
     int32_t most = form->best > 0 ? form->best : form->most;
     int32_t workers = gs_room_fit_beside(question->fit, shape, resident, &question->given[partner]->forms[0], most);
     pair->option = workers ? GS_PAIR_INSIDE : GS_PAIR_TURNS;
@@ -312,8 +331,9 @@ static void shape_partner(const struct gs_pair_question *question, gs_found_pair
     pair->chosen.sides[0].kernel = pair->first;
     pair->chosen.sides[1].kernel = pair->second;
     if (workers)
-        snprintf(pair->reason, sizeof pair->reason, "not measured: %d blocks per SM of %.60s fit beside %d of %.60s",
-                 workers, question->given[partner]->name, resident, question->given[box]->name);
+        snprintf(pair->reason, sizeof pair->reason, "not measured: %d block%s per SM of %.60s fit%s beside %d of %.60s",
+                 workers, workers == 1 ? "" : "s", question->given[partner]->name, workers == 1 ? "s" : "", resident,
+                 question->given[box]->name);
     else
         snprintf(pair->reason, sizeof pair->reason,
                  "nothing to gain, because no block of %.60s fits beside the %d per SM of %.60s: it lacks %s",
