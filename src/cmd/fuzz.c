@@ -247,6 +247,7 @@ static gs_journal *open_journal(const struct options *options, const gs_campaign
         gs_fail(error, GS_E_USAGE, "%.60s...: the path is too long", options->out);
     else
         journal = gs_journal_open(&(gs_journal_options){.path = path,
+                                                        .command = "fuzz",
                                                         .line = line.data,
                                                         .first = gs_shard_begin(&request->shard, request->count),
                                                         .resume = options->resume},

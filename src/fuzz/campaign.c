@@ -259,7 +259,7 @@ gs_code gs_campaign_run(gs_device *device, const gs_gpu *model, const gs_campaig
     for (int64_t i = 0; i < count && go_on && code == GS_OK; i++)
         code = play_round(&session, (uint64_t)(begin + i), &go_on, error);
     if (code == GS_OK && options->journal)
-        code = gs_journal_cut(options->journal, error);
+        code = gs_journal_end(options->journal, error);
     return code;
 }
 
