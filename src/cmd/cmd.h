@@ -128,13 +128,16 @@ int gs_command_run(const gs_command *command, int argc, char **argv);
 
 void gs_print_help(const gs_command *command, FILE *file);
 
+/* Parses a command line and runs nothing. Prints what is wrong with it; returns the exit code. */
+int gs_command_parse(const gs_command *command, int argc, char **argv);
+
 /* Prints "gridsmith NAME: what is wrong" with a hint at --help; returns 2. */
 int gs_usage(const gs_command *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 extern const gs_command gs_command_predict, gs_command_check, gs_command_occupancy, gs_command_gpus, gs_command_fuzz,
     gs_command_replay, gs_command_shrink, gs_command_fit, gs_command_record, gs_command_import, gs_command_probe,
     gs_command_bound, gs_command_reshape, gs_command_verify, gs_command_zoo, gs_command_serve, gs_command_run_program,
-    gs_command_status, gs_command_top, gs_command_trace, gs_command_completion, gs_command_merge;
+    gs_command_status, gs_command_top, gs_command_trace, gs_command_completion, gs_command_merge, gs_command_campaign;
 
 /* All of them (main.c). */
 extern const gs_command *const gs_commands[];
@@ -149,6 +152,11 @@ int gs_report_memory(void); /* the same, of a failed allocation */
 /* Writes the rest of a text to its sink, at once, and frees it. Returns `code`, which is how making the text went, or
    GS_E_MEMORY. A failed write shows in ferror(sink). */
 gs_code gs_print_text(gs_text *text, gs_code code, gs_error *error);
+
+/* ---- shards ---- */
+
+/* Merges shards for a command, and prints what is wrong with them; returns the exit code. */
+int gs_merge_paths(const gs_command *command, const char *const *paths, size_t count, const char *output);
 
 /* ---- sources ---- */
 

@@ -62,6 +62,16 @@ typedef struct gs_campaign_difference {
 
 void gs_campaign_line_differ(const char *one, const char *two, gs_campaign_difference *difference);
 
+/* What such a line says of a shard. */
+typedef struct gs_campaign_read {
+    int64_t count; /* runs of the whole campaign */
+    gs_shard shard;
+    const char *begin; /* of the line of a run: see gs_campaign_run_begin */
+} gs_campaign_read;
+
+/* Reads a line, with its newline, exactly as it is written. False: it is another. */
+bool gs_campaign_line_read(const char *line, size_t count, gs_campaign_read *read);
+
 /* How each run of a campaign begins on its line, up to its number: {"schema":"gridsmith.run/1","id": for most. NULL:
    this version does not know the command. */
 const char *gs_campaign_run_begin(const char *command);

@@ -104,36 +104,27 @@ static void add_gpus(struct parts *parts, const json_t *gpus) {
     }
 }
 
-/* Whether the line has the shard that was read of it, and the GPUs behind it, as they are written. */
-static bool is_as_written(const struct part *part) {
-    char wanted[100];
-    snprintf(wanted, sizeof wanted, ",\"count\":%lld,\"shard\":[%lld,%lld],\"gpus\":[", (long long)part->count,
-             (long long)part->shard.number, (long long)part->shard.of);
-    return strstr(part->line, wanted);
+/* Adds the GPUs of a line about the campaign. */
+static void add_gpus_of(struct parts *parts, const struct piece *piece) {
+    json_t *root = json_loadb(piece->bytes, piece->count, 0, NULL);
+    add_gpus(parts, json_object_get(root, "gpus"));
+    json_decref(root);
 }
 
 /* The first line of a file: which shard it is. False: it is not the file of a shard. */
 static bool read_first(struct look *look, const struct piece *piece) {
     struct part *part = look->part;
-    json_t *root = gs_is_campaign_line(piece->bytes, piece->count) && piece->ends
-                       ? json_loadb(piece->bytes, piece->count, JSON_REJECT_DUPLICATES, NULL)
-                       : NULL;
-    json_t *shard = json_object_get(root, "shard");
-    part->count = json_integer_value(json_object_get(root, "count"));
-    part->shard.number = json_integer_value(json_array_get(shard, 0));
-    part->shard.of = json_integer_value(json_array_get(shard, 1));
-    part->begin = gs_campaign_run_begin(json_string_value(json_object_get(root, "command")));
-    bool is_known = root && part->begin && part->count > 0 && part->shard.of > 0 && part->shard.of <= GS_MOST_SHARDS &&
-                    part->shard.number > 0 && part->shard.number <= part->shard.of;
-    part->line = is_known ? strndup(piece->bytes, piece->count) : NULL;
-    if (part->line && is_as_written(part))
-        add_gpus(look->parts, json_object_get(root, "gpus"));
-    else
-        is_known = false;
-    json_decref(root);
-    look->first = is_known ? gs_shard_begin(&part->shard, part->count) : 0;
-    look->wanted = is_known ? gs_shard_count(&part->shard, part->count) : 0;
-    return is_known;
+    gs_campaign_read read;
+    if (!gs_campaign_line_read(piece->bytes, piece->count, &read))
+        return false;
+    part->line = strndup(piece->bytes, piece->count);
+    part->count = read.count;
+    part->shard = read.shard;
+    part->begin = read.begin;
+    look->first = gs_shard_begin(&part->shard, part->count);
+    look->wanted = gs_shard_count(&part->shard, part->count);
+    add_gpus_of(look->parts, piece);
+    return part->line;
 }
 
 /* Why the first line is none that this version writes. */
@@ -147,18 +138,15 @@ static void complain_of_first(struct look *look, const struct piece *piece) {
              is_torn    ? "incomplete, no runs: play it with --resume"
              : is_newer ? "written by a newer version of gridsmith"
                         : "not the file of a campaign");
-    free(look->part->line);
-    look->part->line = NULL;
 }
 
 /* A line about the campaign inside a file: the runs behind it were played by another GPU. */
 static bool read_more(struct look *look, const struct piece *piece) {
-    char *line = piece->ends ? strndup(piece->bytes, piece->count) : NULL;
-    json_t *root = line ? json_loads(line, JSON_REJECT_DUPLICATES, NULL) : NULL;
-    bool is_same = root && gs_campaign_line_same(look->part->line, line, "gpus");
+    gs_campaign_read read;
+    char *line = gs_campaign_line_read(piece->bytes, piece->count, &read) ? strndup(piece->bytes, piece->count) : NULL;
+    bool is_same = line && gs_campaign_line_same(look->part->line, line, "gpus");
     if (is_same)
-        add_gpus(look->parts, json_object_get(root, "gpus"));
-    json_decref(root);
+        add_gpus_of(look->parts, piece);
     free(line);
     return is_same;
 }

@@ -7,6 +7,7 @@
  * Readers of runs skip these lines. Each other line is a run, and begins with its schema and its number. What a run is
  * depends on the command: a recording, a measured sample, a kernel of the zoo.
  */
+#define _GNU_SOURCE
 #include "fuzz.h"
 
 #include <stdlib.h>
@@ -184,4 +185,27 @@ bool gs_is_campaign_run(const char *begin, int64_t number, const char *line, siz
     char wanted[120];
     int length = snprintf(wanted, sizeof wanted, "%s%lld,", begin, (long long)number);
     return count >= (size_t)length && memcmp(line, wanted, (size_t)length) == 0;
+}
+
+/* ---- reading the line ---- */
+
+/* Whether the line has what was read of it in its place, as it is written. */
+static bool is_as_written(const char *line, size_t count, const gs_campaign_read *read) {
+    char wanted[100];
+    snprintf(wanted, sizeof wanted, ",\"count\":%lld,\"shard\":[%lld,%lld],\"gpus\":[", (long long)read->count,
+             (long long)read->shard.number, (long long)read->shard.of);
+    return memmem(line, count, wanted, strlen(wanted)) && line[count - 1] == '\n';
+}
+
+bool gs_campaign_line_read(const char *line, size_t count, gs_campaign_read *read) {
+    json_t *root = gs_is_campaign_line(line, count) ? json_loadb(line, count, JSON_REJECT_DUPLICATES, NULL) : NULL;
+    json_t *shard = json_object_get(root, "shard");
+    read->count = json_integer_value(json_object_get(root, "count"));
+    read->shard.number = json_integer_value(json_array_get(shard, 0));
+    read->shard.of = json_integer_value(json_array_get(shard, 1));
+    read->begin = gs_campaign_run_begin(json_string_value(json_object_get(root, "command")));
+    bool is_read = root && read->begin && read->count > 0 && read->shard.of > 0 && read->shard.of <= GS_MOST_SHARDS &&
+                   read->shard.number > 0 && read->shard.number <= read->shard.of && is_as_written(line, count, read);
+    json_decref(root);
+    return is_read;
 }
