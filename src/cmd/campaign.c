@@ -1,8 +1,8 @@
 /*
  * campaign.c: gridsmith campaign: a campaign in shards on many machines, or on all GPUs of one: submitted, watched,
- * played again where it failed, and merged. src/cluster explains the folder of a campaign.
+ * played again where it failed, and merged. src/submit explains the folder of a campaign.
  */
-#include "cluster/cluster.h"
+#include "submit/submit.h"
 #include "cmd.h"
 
 #include <stdlib.h>

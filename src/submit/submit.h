@@ -1,5 +1,5 @@
 /*
- * cluster.h: campaigns on many machines.
+ * submit.h: campaigns on many machines.
  *
  *   gs_submission  a campaign that is played in shards: its folder and its description (submission.c)
  *   gs_progress_of how far its shards are, read from their files (shard_files.c)
@@ -13,8 +13,8 @@
  * machine that sees the folder. Everything else is a way to start that command: it continues a shard where it was, and
  * does nothing for one that is complete. So whatever is killed, preempted or lost can be started again.
  */
-#ifndef GS_CLUSTER_H
-#define GS_CLUSTER_H
+#ifndef GS_SUBMIT_H
+#define GS_SUBMIT_H
 
 #include "fuzz/fuzz.h"
 

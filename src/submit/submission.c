@@ -2,7 +2,7 @@
  * submission.c: the folder of a campaign that is played in shards, and its description, campaign.json
  * (gridsmith.submission/1).
  */
-#include "cluster.h"
+#include "submit.h"
 
 #include <errno.h>
 #include <stdlib.h>

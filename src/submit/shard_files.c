@@ -6,7 +6,7 @@
  * being played by a process of this machine.
  */
 #define _GNU_SOURCE
-#include "cluster.h"
+#include "submit.h"
 
 #include <dirent.h>
 #include <errno.h>

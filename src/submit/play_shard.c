@@ -5,7 +5,7 @@
  * answer is no", which is an answer, and a command that was stopped by a signal ends well with runs missing. So what
  * counts is whether the file of the shard is complete.
  */
-#include "cluster.h"
+#include "submit.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -59,9 +59,10 @@ static const char **command_line(const gs_submission *submission, const char *sh
 }
 
 /* In the child: becomes the command, which ends when its parent does. */
-static void become(const gs_submission *submission, const char **words, const char *parent) {
+static void become(const gs_submission *submission, const char **words, const char *parent, const sigset_t *before) {
     signal(SIGINT, SIG_DFL);
     signal(SIGTERM, SIG_DFL);
+    sigprocmask(SIG_SETMASK, before, NULL);
     if (!gs_process_follow(parent, SIGKILL))
         _exit(FAILED);
     if (submission->start && chdir(submission->start) != 0)
@@ -71,18 +72,21 @@ static void become(const gs_submission *submission, const char **words, const ch
     _exit(FAILED);
 }
 
-/* Runs the command and waits for it. Returns its status as waitpid does; -1: it was not started. */
+/* Runs the command and waits for it. Returns its status as waitpid does; -1: it was not started. Signals wait until the
+   child can take them. */
 static int run_command(const gs_submission *submission, const char **words) {
     char parent[24];
     int status = -1;
+    sigset_t all, before;
     snprintf(parent, sizeof parent, "%d", (int)getpid());
+    sigfillset(&all);
     fflush(NULL);
-    pid_t process = fork();
+    sigprocmask(SIG_BLOCK, &all, &before);
+    pid_t process = passed_on ? -1 : fork();
     if (process == 0)
-        become(submission, words, parent);
+        become(submission, words, parent, &before);
     child = process;
-    if (process > 0 && passed_on)
-        kill(process, passed_on);
+    sigprocmask(SIG_SETMASK, &before, NULL);
     while (process > 0 && waitpid(process, &status, 0) < 0 && errno == EINTR)
         continue;
     child = 0;

@@ -2,7 +2,7 @@
  * slurm.c: submitting shards to Slurm as a job array, and asking it for the states of the tasks. Slurm's own programs
  * are used, sbatch and squeue: their options are stable, and its library differs from one version to the next.
  */
-#include "cluster.h"
+#include "submit.h"
 
 #include <errno.h>
 #include <fcntl.h>

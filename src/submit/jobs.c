@@ -3,7 +3,7 @@
  * Kubernetes, a script for GNU parallel. Each starts `gridsmith campaign play` with the number of a shard, and starts
  * it again when it fails or is preempted, except with exit code 2: then the command line is wrong.
  */
-#include "cluster.h"
+#include "submit.h"
 
 #include <ctype.h>
 #include <string.h>

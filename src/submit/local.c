@@ -4,8 +4,8 @@
  * Each shard is played by a process of its own, whose output goes to its log. A process of a slot that has a GPU sees
  * that GPU alone (CUDA_VISIBLE_DEVICES), so that every command finds it as the first.
  */
-#include "cluster.h"
 #include "cuda/cuda.h"
+#include "submit.h"
 
 #include <errno.h>
 #include <fcntl.h>
