@@ -2,8 +2,8 @@
  * campaign.c: gridsmith campaign: a campaign in shards on many machines, or on all GPUs of one: submitted, watched,
  * played again where it failed, and merged. src/submit explains the folder of a campaign.
  */
-#include "submit/submit.h"
 #include "cmd.h"
+#include "submit/submit.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -143,6 +143,10 @@ static parsed store(struct line *line, const gs_option *option, const char *valu
 static parsed refuse_unknown(const gs_command *command, const char *word) {
     char name[64];
     snprintf(name, sizeof name, "%.*s", (int)strcspn(word + strspn(word, "-"), "="), word + strspn(word, "-"));
+    if (command->no_shard && strcmp(name, "shard") == 0) {
+        gs_usage(command, "%s", command->no_shard);
+        return PARSED_WRONG;
+    }
     gs_similar similar = {.word = name};
     for (size_t i = 0; i < command->option_count && word[1] == '-'; i++)
         gs_similar_try(&similar, command->options[i].name);

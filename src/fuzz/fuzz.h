@@ -31,8 +31,8 @@ bool gs_shard_parse(const char *text, gs_shard *shard);
 /* The first of its runs, and how many it has of a campaign of `count`. */
 int64_t gs_shard_begin(const gs_shard *shard, int64_t count);
 int64_t gs_shard_count(const gs_shard *shard, int64_t count);
-/* The name of its file: "fuzz-seed1-shard03of64.jsonl". */
-void gs_shard_name(const gs_shard *shard, const char *command, uint64_t seed, char *name, size_t size);
+/* The name of its file: "fuzz-seed1-shard03of64.jsonl", where `what` is "fuzz-seed1". */
+void gs_shard_name(const gs_shard *shard, const char *what, char *name, size_t size);
 
 /* ---- the first line of the file of a campaign (gridsmith.campaign/1) ---- */
 
@@ -86,11 +86,12 @@ typedef struct gs_journal_options {
     const char *path;
     const char *command; /* of the campaign */
     const char *line;    /* what it is a campaign of, with a newline; the first line of the file */
-    int64_t first;       /* the number of its first run */
+    int64_t first, most; /* the number of its first run; how many runs it may have */
     bool resume;         /* also open an existing file, to continue it */
 } gs_journal_options;
 
-/* Opens the file. GS_E_USAGE: it exists, or with `resume`: it was made with other settings. The caller closes it. */
+/* Opens the file. GS_E_USAGE: it exists, or with `resume`: it was made with other settings, or has more runs. The
+   caller closes it. */
 gs_journal *gs_journal_open(const gs_journal_options *options, gs_error *error);
 void gs_journal_close(gs_journal *journal);
 
@@ -258,11 +259,17 @@ void gs_survey_clear(gs_survey *survey);
 typedef struct gs_measure_options {
     int64_t count; /* samples */
     uint64_t seed;
+    gs_shard shard;      /* with a journal: run 0 measures the latencies, each other one a sample */
+    gs_journal *journal; /* gets the runs; may be NULL */
     void (*progress)(void *user, int64_t done, int64_t total); /* may be NULL */
     void *user;
 } gs_measure_options;
 
-/* Measures the latencies of a GPU, and random samples of the paper's program on it. */
+/* How many runs a measurement of so many samples is, for shards. */
+int64_t gs_measure_runs(int64_t count);
+
+/* Measures the latencies of a GPU, and random samples of the paper's program on it. With a journal, what it has is not
+   measured again, and `measured` is left empty: the file has the result. */
 gs_code gs_measure(gs_device *device, const gs_measure_options *options, gs_measured *measured, gs_error *error);
 
 #endif

@@ -150,7 +150,11 @@ gs_journal *gs_journal_open(const gs_journal_options *options, gs_error *error) 
         journal->first = options->first;
         journal->begin = gs_campaign_run_begin(options->command);
     }
-    if (has_memory && journal_init(journal, options->resume, error) == GS_OK)
+    gs_code code = has_memory ? journal_init(journal, options->resume, error) : GS_E_MEMORY;
+    if (code == GS_OK && journal->runs > options->most)
+        code = gs_fail(error, GS_E_USAGE, "the file holds %lld runs already, more than the %lld of this campaign",
+                       (long long)journal->runs, (long long)options->most);
+    if (code == GS_OK)
         return journal;
     gs_journal_close(journal);
     return NULL;

@@ -35,10 +35,9 @@ bool gs_shard_parse(const char *text, gs_shard *shard) {
     return !*end && shard->of >= 1 && shard->of <= GS_MOST_SHARDS && shard->number >= 1 && shard->number <= shard->of;
 }
 
-void gs_shard_name(const gs_shard *shard, const char *command, uint64_t seed, char *name, size_t size) {
+void gs_shard_name(const gs_shard *shard, const char *what, char *name, size_t size) {
     int digits = snprintf(NULL, 0, "%lld", (long long)shard->of);
-    snprintf(name, size, "%s-seed%llu-shard%0*lldof%lld.jsonl", command, (unsigned long long)seed, digits,
-             (long long)shard->number, (long long)shard->of);
+    snprintf(name, size, "%s-shard%0*lldof%lld.jsonl", what, digits, (long long)shard->number, (long long)shard->of);
 }
 
 /* ---- the line ---- */
@@ -173,7 +172,7 @@ const char *gs_campaign_run_begin(const char *command) {
         {"fuzz", "{\"schema\":\"gridsmith.run/1\",\"id\":"},
         {"record", "{\"schema\":\"gridsmith.run/1\",\"id\":"},
         {"bound", "{\"schema\":\"gridsmith.measured/1\",\"id\":"},
-        {"zoo-bench", "{\"schema\":\"gridsmith.zoo-bench/1\",\"id\":"},
+        {"zoo-bench", "{\"schema\":\"gridsmith.zoo-bench-kernel/1\",\"id\":"},
     };
     for (size_t i = 0; i < GS_COUNT(commands) && command; i++)
         if (strcmp(commands[i].command, command) == 0)
