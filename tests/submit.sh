@@ -71,6 +71,31 @@ rm -f stopped/shards/*
 "$program" campaign resume stopped --jobs 2 2>resumed.txt || { complain "resumed" && cat resumed.txt; }
 same stopped
 
+# ---- other commands ----
+# The runs of files, recorded; numbers are those of the list.
+record="record --device model:h200,skip=5"
+"$program" $record --out recorded.jsonl whole.jsonl whole.jsonl 2>/dev/null || complain "record --out"
+"$program" campaign submit --local --shards 7 --dir recorded -- $record whole.jsonl whole.jsonl >/dev/null || complain "record"
+"$program" campaign fetch recorded 2>/dev/null && cmp recorded.jsonl recorded/campaign.jsonl || complain "record in shards differs"
+"$program" replay recorded.jsonl >replayed.txt
+grep -q "^all  *800 " replayed.txt || complain "replay does not read what record keeps"
+head -c 20000 recorded.jsonl >cut.jsonl
+"$program" $record --out cut.jsonl --resume whole.jsonl whole.jsonl 2>/dev/null && cmp recorded.jsonl cut.jsonl || complain "record --resume"
+mistake 2 '"runs" was' "$program" $record --out cut.jsonl --resume whole.jsonl
+mistake 2 "-o and --out exclude each other" "$program" $record --out x -o y whole.jsonl
+mistake 2 "not standard input" "$program" $record --out x -
+mistake 2 "a description is of one GPU" "$program" probe --device model:h200 --shard 1/2
+# Kernels of the zoo, timed: the times differ, what is timed does not.
+"$program" campaign submit --local --shards 2 --dir zoo -- zoo bench bfs cp --size tiny --repeat 1 >/dev/null || complain "zoo bench"
+"$program" campaign fetch zoo -o zoo.jsonl 2>/dev/null || complain "zoo bench is not merged"
+"$program" zoo bench --measured zoo.jsonl >zoo.txt || complain "zoo bench --measured"
+grep -q "^bfs  *tiny " zoo.txt && grep -q "^cp  *tiny " zoo.txt && grep -q "^average of 2 " zoo.txt || { complain "zoo" && cat zoo.txt; }
+"$program" zoo bench bfs cp --size tiny --repeat 1 --out zoo.jsonl --resume >again.txt 2>&1 || complain "zoo bench --resume"
+grep -q "2 runs, 2 of them there already" again.txt || complain "zoo bench measures again what is there"
+"$program" zoo bench --measured zoo.jsonl --json >zoo.json && grep -q '"kernels":\[{"kernel":"bfs",' zoo.json || complain "zoo --json"
+mistake 2 '"repeat" was 1, and is 2 now' "$program" zoo bench bfs cp --size tiny --repeat 2 --out zoo.jsonl --resume
+mistake 2 "not a kernel that 'zoo bench --out' has measured" "$program" zoo bench --measured whole.jsonl
+
 # ---- Kubernetes: the command of the manifest, with an index ----
 "$program" campaign submit --kubernetes --image 'gridsmith:1' --claim runs --shards 5 --dir pods -- $campaign >pods.txt ||
     complain "--kubernetes"

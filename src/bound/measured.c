@@ -157,6 +157,9 @@ static gs_code read_range(const gs_json *json, const gs_step *at, const char *ke
 static gs_code read_head(const gs_json *json, gs_measured *measured, gs_error *error) {
     gs_step root = gs_step_root(json);
     gs_code code = gs_json_schema(json, &root, SCHEMA, error);
+    if (code == GS_OK && json_object_get(json->root, "repeat"))
+        return gs_json_fail(json, &root, false, error,
+                            "a shard without the latencies: 'gridsmith merge' puts shards together");
     if (code == GS_OK)
         code = gs_json_object(json, &root, head_fields, GS_COUNT(head_fields), measured, error);
     if (code == GS_OK)
