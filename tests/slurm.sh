@@ -1,6 +1,6 @@
 #!/bin/sh
-# A campaign with the real Slurm: 20 shards on a model, tasks killed and requeued, the controller restarted midway; the
-# result is that of one process, byte for byte.
+# A campaign with the real Slurm: 20 shards on a model; commands killed, tasks told to end, requeued and canceled, the
+# controller restarted midway. The result is that of one process, byte for byte.
 #
 #   sh tests/slurm.sh PROGRAM
 #
@@ -83,7 +83,7 @@ ReturnToService=2
 MpiDefault=none
 MailProg=/bin/true
 KillWait=1
-NodeName=localhost NodeAddr=127.0.0.1 CPUs=4 State=UNKNOWN
+NodeName=localhost NodeAddr=127.0.0.1 CPUs=6 State=UNKNOWN
 PartitionName=all Nodes=localhost Default=YES MaxTime=INFINITE State=UP
 EOF
 SLURM_CONF=$work/slurm.conf
@@ -119,38 +119,50 @@ whole=$!
 job=$(sed -n 's/.*Slurm job \([0-9]*\)$/\1/p' submitted.txt)
 [ -n "$job" ] || complain "no job: $(cat submitted.txt)"
 
-has_players() {
-    [ -n "$(players)" ]
-}
-# The commands of shards are killed: their tasks ask to be queued again.
-kill_players() {
+# Five commands are stopped while they play, so that what follows does not depend on how fast they are. A command that has
+# nearly played its shard goes on.
+held=''
+hold() {
     for process in $(players); do
-        kill -KILL "$process" 2>/dev/null && killed=$((killed + 1))
+        case " $held " in *" $process "*) continue ;; esac
+        kill -STOP "$process" 2>/dev/null || continue
+        shard=$(shard_of "$process")
+        if [ -n "$shard" ] && [ "$(cat far/shards/*-shard$(printf %02d "$shard")of20.jsonl 2>/dev/null | wc -l)" -lt 180 ]; then
+            held="$held $process"
+        else
+            kill -CONT "$process"
+        fi
+        set -- $held
+        [ $# -lt 5 ] || return 0
     done
-    [ $killed -gt 0 ]
+    return 1
 }
-killed=0
-until_done kill_players || complain "nothing was killed"
-# Tasks are preempted: Slurm kills everything of them and queues them again.
-requeue_tasks() {
-    for task in $(squeue --noheader --array --states=RUNNING --format=%i); do
-        scontrol requeue "$task" 2>/dev/null && requeued=$((requeued + 1))
-    done
-    [ $requeued -gt 0 ]
+# shard_of PROCESS: the number of the shard that it plays.
+shard_of() {
+    tr '\0' ' ' 2>/dev/null <"/proc/$1/cmdline" | sed -n 's|.* --shard \([0-9]*\)/20 .*|\1|p'
 }
-requeued=0
-until_done requeue_tasks || complain "nothing was requeued"
-# The controller is restarted, while tasks run and wait.
+until_done hold || complain "five commands cannot be stopped"
+set -- $held
+ended=$(shard_of "$2") requeued=$(shard_of "$3") canceled=$(shard_of "$4")
+# A command is killed: its task asks to be queued again.
+kill -KILL "$1"
+# A task is told to end, as Slurm does before the time limit: it stops after a run, and asks to be queued again.
+scancel --batch --signal=TERM "${job}_$ended" || complain "scancel"
+has_signal() {
+    [ $((0x$(sed -n 's/^ShdPnd:[^0-9a-f]*//p' "/proc/$1/status") & 0x4000)) != 0 ]
+}
+until_done has_signal "$2" || complain "the signal of Slurm does not arrive at the command"
+kill -CONT "$2"
+# A task is preempted: Slurm kills everything of it and queues it again.
+scontrol requeue "${job}_$requeued" || complain "scontrol requeue"
+# A task is canceled, which Slurm does not queue again: it is submitted again below.
+scancel "${job}_$canceled" || complain "scancel"
+# The controller is restarted, while a task runs and others wait.
 stop "$slurmctld"
 slurmctld=''
 start_controller
+kill -CONT "$5"
 until_done squeue --noheader
-# A waiting task is canceled, which Slurm does not queue again: it is submitted again below.
-canceled=0
-for task in $(squeue --noheader --array --states=PENDING --format=%i | tail -n 1); do
-    scancel "$task" && canceled=$((canceled + 1))
-done
-[ $canceled = 1 ] || complain "no task waited that could be canceled"
 
 # Tasks that were queued again wait for a time that Slurm sets. Here they need not.
 is_over() {
@@ -169,7 +181,9 @@ grep -q "^runs   4,000 of 4,000$" status.txt || complain "status does not count 
 "$program" campaign fetch far -o merged.jsonl >fetched.txt 2>&1 || { complain "not merged" && cat fetched.txt; }
 wait $whole
 cmp whole.jsonl merged.jsonl || complain "20 shards with Slurm are not the whole"
-grep -hq "ended by signal 9" far/logs/*.log || complain "no log says that its command was killed"
-[ $failed = 0 ] || tail -n 20 slurmctld.log far/logs/*
-[ $failed = 0 ] && echo "20 shards, $killed killed, $requeued requeued, $canceled canceled: nothing was lost"
+grep -hq "is not complete, .* ended by signal 9" far/logs/*.log || complain "no log says that its command was killed"
+grep -hq "is not complete, .* it ended with 1" "far/logs/shard$ended.log" || complain "no log says that its command was ended"
+grep -hq "CANCELLED .* DUE TO JOB REQUEUE" "far/logs/shard$requeued.log" || complain "no log says that its task was requeued"
+[ $failed = 0 ] || tail -n 20 slurmctld.log
+[ $failed = 0 ] && echo "20 shards with Slurm: nothing was lost"
 exit $failed

@@ -149,7 +149,7 @@ PATH=$work/bin:$PATH
 "$program" campaign submit --slurm --shards 6 --time 1:00:00 --partition long --jobs 2 --dir far -- fuzz --device cuda \
     --count 30 >far.txt 2>&1 || { complain "--slurm" && cat far.txt; }
 grep -q "/far: Slurm job 41$" far.txt || { complain "--slurm does not name the job" && cat far.txt; }
-for line in '--array=1-6%2' '--requeue' '--gres=gpu:1' '--time=1:00:00' '--partition=long' "--output=\"$work/far/logs/shard%a.log\""; do
+for line in '--array=1-6%2' '--requeue' '--gres=gpu:1' '--time=1:00:00' '--partition=long' '--signal=B:TERM@30' "--output=\"$work/far/logs/shard%a.log\""; do
     grep -qxF -- "#SBATCH $line" far/slurm.sh || complain "the job script has no $line"
 done
 sh -n far/slurm.sh || complain "the job script is not valid"
