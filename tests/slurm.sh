@@ -182,7 +182,7 @@ grep -q "^runs   4,000 of 4,000$" status.txt || complain "status does not count 
 wait $whole
 cmp whole.jsonl merged.jsonl || complain "20 shards with Slurm are not the whole"
 grep -hq "is not complete, .* ended by signal 9" far/logs/*.log || complain "no log says that its command was killed"
-grep -hq "is not complete, .* it ended with 1" "far/logs/shard$ended.log" || complain "no log says that its command was ended"
+grep -hq "shard $ended .*: it \(ended with 1\|was ended by signal 15\)" "far/logs/shard$ended.log" || complain "no log says that its command was ended"
 grep -hq "CANCELLED .* DUE TO JOB REQUEUE" "far/logs/shard$requeued.log" || complain "no log says that its task was requeued"
 [ $failed = 0 ] || tail -n 20 slurmctld.log
 [ $failed = 0 ] && echo "20 shards with Slurm: nothing was lost"

@@ -54,22 +54,26 @@ void gs_put_slurm_script(gs_text *text, const gs_submission *submission, const g
     put_directive(text, "partition", options->partition);
     put_directive(text, "signal", options->time ? "B:TERM@30" : NULL);
     put_play(text, options->program, submission->path, "\"$SLURM_ARRAY_TASK_ID\" &\n");
-    gs_text_add(text,
-                "shard=$!\n"
-                "# Before the time limit: the shard stops after the run that it plays.\n"
-                "trap 'kill -TERM $shard' TERM\n"
-                "wait $shard\n"
-                "status=$?\n"
-                "while kill -0 $shard 2>/dev/null; do\n"
-                "    wait $shard\n"
-                "    status=$?\n"
-                "done\n"
-                "# A wrong command line does not get better; all else is queued again and continues where it was.\n"
-                "if [ $status = 0 ] || [ $status = 2 ] || [ \"${SLURM_RESTART_COUNT:-0}\" -ge %d ]; then\n"
-                "    exit $status\n"
-                "fi\n"
-                "exec scontrol requeue \"${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID\"\n",
-                MOST_STARTS - 1);
+    gs_text_add(
+        text,
+        "shard=$!\n"
+        "# Before the time limit: the shard stops after the run that it plays.\n"
+        "trap 'kill -TERM $shard' TERM\n"
+        "wait $shard\n"
+        "status=$?\n"
+        "while kill -0 $shard 2>/dev/null; do\n"
+        "    wait $shard\n"
+        "    status=$?\n"
+        "done\n"
+        "# A wrong command line does not get better; all else is queued again and continues where it was, unless\n"
+        "# somebody has canceled it, or Slurm queues it again itself.\n"
+        "if [ $status = 0 ] || [ $status = 2 ] || [ \"${SLURM_RESTART_COUNT:-0}\" -ge %d ]; then\n"
+        "    exit $status\n"
+        "fi\n"
+        "task=${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID\n"
+        "[ \"$(squeue --noheader --job \"$task\" --format=%%T)\" = RUNNING ] || exit $status\n"
+        "exec scontrol requeue \"$task\"\n",
+        MOST_STARTS - 1);
 }
 
 /* ---- Kubernetes ---- */
