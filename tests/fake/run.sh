@@ -43,6 +43,17 @@ grep -q '"gpu":"cuda0".*"warp_slots"' "$work/small.jsonl" || { failed=1 && echo 
 on none 0 "8" replay "$work/h200.jsonl"
 on h200 1 "differs" fuzz --device cuda --count 8 --set warp_placement=free
 
+# ---- a campaign on all GPUs of a machine: one shard at a time on each ----
+on small,three-gpus 0 "$work/gpus" campaign submit --local --shards 7 --dir "$work/gpus" -- fuzz --device cuda --count 21
+on none 0 "21 runs of 7 shards" campaign fetch "$work/gpus" -o "$work/gpus.jsonl"
+for gpu in 00 01 02; do
+    head -n 1 "$work/gpus.jsonl" | grep -q "GPU-$gpu$gpu$gpu$gpu-" || { failed=1 && echo "FAILED: GPU $gpu had no shard"; }
+done
+on small 0 "seed 1" fuzz --device cuda --count 21 --out "$work/one.jsonl"
+sed 1d "$work/one.jsonl" >"$work/one.runs" && sed 1d "$work/gpus.jsonl" | cmp - "$work/one.runs" ||
+    { failed=1 && echo "FAILED: the runs of three GPUs are others"; }
+on no-device 3 "this machine has no GPU" campaign submit --local --dir "$work/never" -- fuzz --device cuda
+
 # ---- timing ----
 on small 0 "20 of 20 placed as predicted" bound --measure cuda --count 20 --seed 5 -o "$work/measured.jsonl"
 [ "$(wc -l <"$work/measured.jsonl")" = 21 ] || { failed=1 && echo "FAILED: not all samples were kept"; }
