@@ -98,7 +98,7 @@ pair_clients *clients_start(const pair_side *sides, size_t count, const char *li
     started->slots = page;
     started->count = count;
     for (size_t i = 0; i < count; i++) {
-        pid_t parent = getpid(), pid = fork();
+        pid_t parent = getpid(), pid = sides[i].is_used ? fork() : -1;
         if (pid == 0) {
             environment changes = services_environment(&started->services, true, false);
             pair_side mine = sides[i];
@@ -110,6 +110,8 @@ pair_clients *clients_start(const pair_side *sides, size_t count, const char *li
             _exit(1);
         }
         started->slots[i].pid = pid;
+        if (pid < 0)
+            atomic_store(&started->slots[i].state, SLOT_FAILED);
     }
     return started;
 }
@@ -158,6 +160,8 @@ void clients_stop(pair_clients *clients) {
     for (size_t i = 0; i < clients->count; i++)
         atomic_store(&clients->slots[i].state, SLOT_QUIT);
     for (size_t i = 0; i < clients->count; i++) {
+        if (clients->slots[i].pid < 0)
+            continue;
         int64_t deadline_ns = gs_now_ns() + INT64_C(3000000000);
         while (waitpid(clients->slots[i].pid, NULL, WNOHANG) == 0)
             if (gs_now_ns() > deadline_ns) {

@@ -326,7 +326,7 @@ static void prepare_all(struct pairs *pairs) {
     bool is_started[SIDES] = {false};
     for (size_t i = 0; i < SIDES; i++) {
         list[i] = (struct preparation){&pairs->sides[i], pairs->card.architecture};
-        if (!is_needed(pairs, i))
+        if (!pairs->sides[i].is_used)
             continue;
         is_started[i] = pthread_create(&threads[i], NULL, prepare, &list[i]) == 0;
         if (!is_started[i])
@@ -359,7 +359,7 @@ static void start_side(struct pairs *pairs, pair_side *side) {
 
 static void measure(struct pairs *pairs) {
     for (size_t i = 0; i < SIDES; i++)
-        if (is_needed(pairs, i))
+        if (pairs->sides[i].is_used)
             start_side(pairs, &pairs->sides[i]);
     if (pairs->clients && !clients_wait(pairs->clients, 60))
         fprintf(stderr, "pairs: not all processes under MPS have started\n");
@@ -454,6 +454,8 @@ int main(int argc, char **argv) {
         fill_side(&pairs.sides[i], &entries[i], pairs.size);
     for (int i = 0; i < PAIR_PROBES; i++)
         probe_make(&pairs.sides[ENTRIES + i], i);
+    for (size_t i = 0; i < SIDES; i++)
+        pairs.sides[i].is_used = is_needed(&pairs, i);
     int status = run(&pairs, argv[0]);
     probes_free();
     return status;

@@ -59,6 +59,7 @@ typedef struct pair_side {
     double work[PAIR_UNITS];
     gs_zoo_instance instance;
     bool is_changed[GS_ZOO_BUFFERS];
+    bool is_used;   /* in a pair that is measured */
     bool has_forms; /* persistent and confined ones are wanted */
     bool is_ready, failed;
     char why[300];
