@@ -33,7 +33,7 @@ bool card_check(const pair_card *card, int code, const char *what);
 
 /* ---- units: what a kernel must do at least, in a pass ---- */
 
-enum pair_unit { UNIT_TENSOR, UNIT_FMA, UNIT_DRAM, PAIR_UNITS };
+enum pair_unit { UNIT_TENSOR, UNIT_FMA, UNIT_ISSUE, UNIT_DRAM, PAIR_UNITS };
 
 typedef struct unit_row {
     const char *name, *words;
@@ -49,6 +49,7 @@ typedef struct side_kernel {
     cu_function function;
     gs_cost cost;
     uint32_t limit; /* of registers; 0: none */
+    bool has_carveout;
 } side_kernel;
 
 typedef struct pair_side {
@@ -78,6 +79,7 @@ typedef struct pair_way {
     enum gs_form form;
     uint32_t workers[GS_ZOO_KINDS]; /* persistent: worker blocks per SM */
     int first_sm, sms;              /* confined: the SMs of its mask */
+    bool has_carveout;              /* asks for all shared memory, so that one that needs much can come beside it */
 } pair_way;
 
 /* Makes inputs and compiles; needs no GPU. May run in a thread of its own. */

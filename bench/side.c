@@ -16,7 +16,8 @@ enum { LINE = 128, MASK_AT = 0, QUEUE_AT = 512, QUEUES_AT = 1024 };
 
 const unit_row pair_units[PAIR_UNITS] = {
     [UNIT_TENSOR] = {"tensor", "tensor cores, FLOP", 989e12},
-    [UNIT_FMA] = {"FMA", "FP32 units, operations", 132 * 128 * 1.98e9},
+    [UNIT_FMA] = {"FMA", "FP32 units, operations", 132.0 * 128 * 1.98e9},
+    [UNIT_ISSUE] = {"issue", "instructions of threads", 132.0 * 128 * 1.98e9},
     [UNIT_DRAM] = {"DRAM", "device memory, bytes", 4.8e12},
 };
 
@@ -292,8 +293,17 @@ bool side_arm(pair_side *side, pair_card *card, const pair_way *way) {
     return card_check(card, failed, "preparing queues");
 }
 
+/* Which part of its memory an SM uses as shared memory is set when it is idle, as the next kernel wishes. */
+static int set_carveout(const pair_card *card, side_kernel *kernel, bool has_carveout) {
+    enum { ALL = 100, AS_NEEDED = -1 };
+    if (kernel->has_carveout == has_carveout)
+        return 0;
+    kernel->has_carveout = has_carveout;
+    return card->api.function_set(kernel->function, CU_FUNCTION_CARVEOUT, has_carveout ? ALL : AS_NEEDED);
+}
+
 static int launch(pair_side *side, const pair_card *card, const gs_zoo_launch *launch, const pair_way *way) {
-    const side_kernel *kernel = &side->forms[way->form][launch->kind];
+    side_kernel *kernel = &side->forms[way->form][launch->kind];
     uint32_t blocks = launch->grid[0] * launch->grid[1] * launch->grid[2];
     gs_persistent_parameter persistent = {launch->grid[0],         launch->grid[1], launch->grid[2], 0, 0,
                                           side->control + QUEUE_AT};
@@ -319,7 +329,8 @@ static int launch(pair_side *side, const pair_card *card, const gs_zoo_launch *l
         config.grid_x = is_confined ? workers : (uint32_t)gs_min(workers, blocks);
         config.grid_y = config.grid_z = 1;
     }
-    return blocks ? card->api.launch(&config, kernel->function, arguments, NULL) : 0;
+    int failed = set_carveout(card, kernel, way->has_carveout);
+    return !failed && blocks ? card->api.launch(&config, kernel->function, arguments, NULL) : failed;
 }
 
 bool side_restore(pair_side *side, pair_card *card) {

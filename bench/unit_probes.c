@@ -83,6 +83,7 @@ void probe_make(pair_side *side, int number) {
     side->size = (gs_zoo_size){
         "large", {probe->blocks, probe->rounds, probe->bytes > 0 ? (int32_t)(lines * probe->bytes / 4) : 1}};
     side->work[UNIT_FMA] = lines * probe->fmas;
+    side->work[UNIT_ISSUE] = lines;
     side->work[UNIT_DRAM] = lines * probe->bytes;
 }
 

@@ -1,7 +1,9 @@
 // wgemm.cu: a matrix product on the tensor cores of Hopper (sm_90a): C = A B, bfloat16 in, floats out, of any size. A
-// block has ROWS x COLUMNS of C. One warp copies tiles of A and B into shared memory, STAGES deep, by bulk copies; each
-// of the two other warpgroups multiplies 64 of the rows by wgmma, which takes both factors from there and needs few
-// instructions.
+// block has ROWS x COLUMNS of C, and each of its two warpgroups half of the rows. wgmma takes both factors from shared
+// memory and needs few instructions. Tiles of A and B come there by bulk copies, STAGES deep, which one thread starts.
+//
+// There is no warp that only copies: it would need as many registers as the others, and these are what a kernel that
+// shares the SM needs.
 //
 // A is stored by tiles of ROWS x DEPTH numbers, and B by tiles of as many columns; a tile is contiguous, those along
 // the depth follow each other, and the last ones are filled up, with zeros along the depth. Inside of a tile each row
@@ -66,9 +68,10 @@ __device__ uint64_t describe(const void *tile) {
     "+f"(sums[i]), "+f"(sums[i + 1]), "+f"(sums[i + 2]), "+f"(sums[i + 3]), "+f"(sums[i + 4]), "+f"(sums[i + 5]),      \
         "+f"(sums[i + 6]), "+f"(sums[i + 7])
 
-// Adds the product of 64 rows and COLUMNS columns, STEP deep. It is done when wgmma.wait_group says so.
-__device__ void multiply(float (&sums)[SUMS], uint64_t left, uint64_t right) {
-    asm volatile("{\n.reg .pred on;\nsetp.eq.u32 on, 0, 0;\n"
+// Adds the product of 64 rows and COLUMNS columns, STEP deep, to the sums; if `adds` is 0, it replaces them. It is done
+// when wgmma.wait_group says so.
+__device__ void multiply(float (&sums)[SUMS], uint64_t left, uint64_t right, uint32_t adds) {
+    asm volatile("{\n.reg .pred adds;\nsetp.ne.u32 adds, %130, 0;\n"
                  "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {"
                  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
                  "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
@@ -78,13 +81,13 @@ __device__ void multiply(float (&sums)[SUMS], uint64_t left, uint64_t right) {
                  "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
                  "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "
                  "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127}, "
-                 "%128, %129, on, 1, 1, 0, 0;\n}"
+                 "%128, %129, adds, 1, 1, 0, 0;\n}"
                  : EIGHT(0), EIGHT(8), EIGHT(16), EIGHT(24), EIGHT(32), EIGHT(40), EIGHT(48), EIGHT(56), EIGHT(64),
                    EIGHT(72), EIGHT(80), EIGHT(88), EIGHT(96), EIGHT(104), EIGHT(112), EIGHT(120)
-                 : "l"(left), "l"(right));
+                 : "l"(left), "l"(right), "r"(adds));
 }
 
-// ---- roles ----
+// ---- stages ----
 
 // Dynamic shared memory: STAGES * STAGE bytes. The swizzle counts rows from a multiple of 1,024 bytes.
 extern __shared__ __align__(1024) char tiles[];
@@ -93,42 +96,40 @@ struct pipeline {
     uint64_t full[STAGES], empty[STAGES];
 };
 
-__device__ void copy_tiles(const char *a, const char *b, pipeline *pipe, int steps) {
-    const char *left = a + (size_t)blockIdx.x * steps * TILE, *right = b + (size_t)blockIdx.y * RIGHT * steps * TILE;
-    for (int step = 0, stage = 0, parity = 1; step < steps; step++) {
-        wait(&pipe->empty[stage], parity); // returns at once in the first round
-        char *to = tiles + stage * STAGE;
-        expect(&pipe->full[stage], STAGE);
-        copy(to, left + (size_t)step * TILE, TILE, &pipe->full[stage]);
-        for (int i = 0; i < RIGHT; i++)
-            copy(to + (1 + i) * TILE, right + ((size_t)i * steps + step) * TILE, TILE, &pipe->full[stage]);
-        if (++stage == STAGES) {
-            stage = 0;
-            parity ^= 1;
-        }
-    }
+// Starts to copy the tiles of a step into their stage.
+__device__ void fill(const char *a, const char *b, pipeline *pipe, int step, int steps) {
+    const int stage = step % STAGES;
+    const char *left = a + ((size_t)blockIdx.x * steps + step) * TILE;
+    const char *right = b + ((size_t)blockIdx.y * RIGHT * steps + step) * TILE;
+    char *to = tiles + stage * STAGE;
+    expect(&pipe->full[stage], STAGE);
+    copy(to, left, TILE, &pipe->full[stage]);
+    for (int i = 0; i < RIGHT; i++)
+        copy(to + (1 + i) * TILE, right + (size_t)i * steps * TILE, TILE, &pipe->full[stage]);
 }
 
-// The product of a stage is on the way while the next stage is waited for; the stage before is then free.
-__device__ void multiply_tiles(float (&sums)[SUMS], pipeline *pipe, int steps) {
-    const int group = threadIdx.x / 128, is_first = threadIdx.x % 32 == 0;
-    for (int step = 0, stage = 0, before = 0, parity = 0; step < steps; step++) {
-        wait(&pipe->full[stage], parity);
+// Two products are on the way at a time. While they are, the first thread fills the stage that is free since the
+// product before them is done.
+__device__ void multiply_tiles(float (&sums)[SUMS], const char *a, const char *b, pipeline *pipe, int steps) {
+    const int group = threadIdx.x / 128;
+    for (int step = 0; step < steps; step++) {
+        const int stage = step % STAGES, before = step - 2;
+        wait(&pipe->full[stage], step / STAGES & 1);
         const uint64_t left = describe(tiles + stage * STAGE + group * 64 * LINE);
         const uint64_t right = describe(tiles + stage * STAGE + TILE);
         asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
         for (int i = 0; i < DEPTH / STEP; i++)
-            multiply(sums, left + i * (STEP * 2 >> 4), right + i * (STEP * 2 >> 4));
+            multiply(sums, left + i * (STEP * 2 >> 4), right + i * (STEP * 2 >> 4), step > 0 || i > 0);
         asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-        asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
-        if (step > 0 && is_first)
-            arrive(&pipe->empty[before]);
-        before = stage;
-        if (++stage == STAGES) {
-            stage = 0;
-            parity ^= 1;
+        if (threadIdx.x == 0 && before >= 0 && before + STAGES < steps) {
+            wait(&pipe->empty[before % STAGES], before / STAGES & 1);
+            fill(a, b, pipe, before + STAGES, steps);
         }
+        __syncwarp();
+        asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+        if (step > 0 && threadIdx.x % 32 == 0)
+            arrive(&pipe->empty[(step - 1) % STAGES]);
     }
     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
 }
@@ -153,26 +154,21 @@ __device__ void store(const float (&sums)[SUMS], float *c, int rows, int columns
     }
 }
 
-__global__ void __launch_bounds__(WARPS * 32 + 32, 1)
+__global__ void __launch_bounds__(WARPS * 32, 1)
     wgemm(const char *a, const char *b, float *c, int rows, int columns, int depth) {
     __shared__ pipeline pipe;
-    const int warp = threadIdx.x / 32, steps = (depth + DEPTH - 1) / DEPTH;
+    const int steps = (depth + DEPTH - 1) / DEPTH;
     if (threadIdx.x == 0) {
         for (int i = 0; i < STAGES; i++) {
             prepare(&pipe.full[i], 1);
             prepare(&pipe.empty[i], WARPS);
         }
         asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+        for (int i = 0; i < STAGES && i < steps; i++)
+            fill(a, b, &pipe, i, steps);
     }
     __syncthreads();
-    if (warp < WARPS) {
-        float sums[SUMS];
-#pragma unroll
-        for (int i = 0; i < SUMS; i++)
-            sums[i] = 0;
-        multiply_tiles(sums, &pipe, steps);
-        store(sums, c, rows, columns);
-    } else if (threadIdx.x % 32 == 0) {
-        copy_tiles(a, b, &pipe, steps);
-    }
+    float sums[SUMS];
+    multiply_tiles(sums, a, b, &pipe, steps);
+    store(sums, c, rows, columns);
 }
