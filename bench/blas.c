@@ -52,6 +52,10 @@ bool blas_load(pair_blas *blas, cu_stream stream) {
     return false;
 }
 
+bool blas_use(pair_blas *blas, cu_stream stream) {
+    return blas->set_stream(blas->handle, stream) == 0;
+}
+
 /* cuBLAS stores matrices by columns: what it calls B is A, by rows. */
 bool blas_multiply(pair_blas *blas, cu_pointer a, cu_pointer b, cu_pointer c) {
     const float one = 1, zero = 0;

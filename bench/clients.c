@@ -103,6 +103,7 @@ pair_clients *clients_start(const pair_side *sides, size_t count, const char *li
             environment changes = services_environment(&started->services, true, false);
             pair_side mine = sides[i];
             prctl(PR_SET_PDEATHSIG, SIGKILL);
+            setenv("CUDA_DEVICE_MAX_CONNECTIONS", "2", 1); /* the server of MPS has a limit for all clients */
             for (; changes[0] && changes[1]; changes += 2)
                 setenv(changes[0], changes[1], 1);
             if (getppid() == parent)
@@ -127,13 +128,14 @@ bool clients_wait(pair_clients *clients, double seconds) {
     return true;
 }
 
-static bool ask(struct slot *slot, uint32_t repeat, int64_t begin_ns) {
-    if (atomic_load(&slot->state) != SLOT_READY)
-        return false;
+static bool is_ready(const struct slot *slot) {
+    return atomic_load(&slot->state) == SLOT_READY;
+}
+
+static void ask(struct slot *slot, uint32_t repeat, int64_t begin_ns) {
     slot->repeat = repeat;
     slot->begin_ns = begin_ns;
     atomic_store(&slot->state, SLOT_ASKED);
-    return true;
 }
 
 static bool wait_for(struct slot *slot) {
@@ -141,14 +143,19 @@ static bool wait_for(struct slot *slot) {
     int64_t deadline_ns = gs_now_ns() + SECONDS * INT64_C(1000000000);
     while (atomic_load(&slot->state) == SLOT_ASKED && gs_now_ns() < deadline_ns)
         ;
-    return atomic_load(&slot->state) == SLOT_READY;
+    return is_ready(slot);
 }
 
 double clients_round(pair_clients *clients, size_t a, uint32_t a_repeat, size_t b, uint32_t b_repeat) {
     enum { AHEAD_NS = 500000 };
     int64_t begin_ns = gs_now_ns() + AHEAD_NS;
     struct slot *first = &clients->slots[a], *second = &clients->slots[b];
-    if (!ask(first, a_repeat, begin_ns) || !ask(second, b_repeat, begin_ns) || !wait_for(first) || !wait_for(second))
+    if (!is_ready(first) || !is_ready(second))
+        return 0;
+    ask(first, a_repeat, begin_ns);
+    ask(second, b_repeat, begin_ns);
+    bool is_done = wait_for(first);
+    if (!wait_for(second) || !is_done)
         return 0;
     int64_t ended_ns = first->ended_ns > second->ended_ns ? first->ended_ns : second->ended_ns;
     return (double)(ended_ns - begin_ns) / 1e6;

@@ -12,7 +12,8 @@
  * both. First each number of worker blocks, and each split, is tried; then all ways take turns, --repeats times,
  * and medians count. The results of the forms are compared with those of the originals alone.
  *
- * cuBLAS has no forms: it stays as it is, and its partner is shaped around it.
+ * cuBLAS has no forms: it stays as it is. Inside, its partner has some worker blocks; split, both are on parts of the
+ * GPU that the driver makes (green contexts).
  */
 #include "pairs.h"
 
@@ -42,8 +43,8 @@ static const struct entry {
     {"histo", {32000000, 2640}, 0, 0, 6 * 32e6, 4.0 * 32000000},
     {"img", {8192, 8192}, 0, 25.0 * 8192 * 8192, 150.0 * 8192 * 8192, 8.0 * 8192 * 8192},
     {"lbm", {4096, 2048, 4}, 0, 4.0 * 4096 * 2048 * 108, 4.0 * 4096 * 2048 * 221, 4.0 * 4096 * 2048 * 73},
-    {"mrif", {2000000, 256}, 0, 2000000.0 * 256 * 24, 2000000.0 * 256 * 69, 20.0 * 2000000},
-    {"mriq", {2000000, 256}, 0, 2000000.0 * 256 * 20, 2000000.0 * 256 * 59, 20.0 * 2000000},
+    {"mrif", {2000000, 256}, 0, 2000000.0 * 256 * 24, 0, 20.0 * 2000000},
+    {"mriq", {2000000, 256}, 0, 2000000.0 * 256 * 20, 0, 20.0 * 2000000},
     {"pns", {8192, 256}, 0, 0, 8192.0 * 512 * 256 * 43, 0},
     {"regtil", {4096, 4096, 512}, 0, 4096.0 * 4096 * 512, 4096.0 * 4096 * 512 * 39 / 18, 4.0 * 4096 * (4096 + 1024)},
     {"sgemm", {4096, 4096, 512}, 0, 4096.0 * 4096 * 512, 4096.0 * 4096 * 512 * 40 / 16, 4.0 * 4096 * (8192 + 1024)},
@@ -101,42 +102,83 @@ static double round_alone(struct pairs *pairs, pair_side *side, const pair_way *
     return card_check(card, card->api.stream_wait(side->stream), side->name) ? since_ms(began_ns) : 0;
 }
 
-/* Launches the passes of both in turn, in proportion to how many there are. */
+static bool pass(struct pairs *pairs, pair_side *side, const pair_way *way, uint32_t number) {
+    static const pair_way original = {.form = GS_FORM_ORIGINAL};
+    return side_pass(side, &pairs->card, way->passes && number >= way->passes ? &original : way);
+}
+
+/* Waits for both, and finds out when each has ended. */
+static bool end_both(struct pairs *pairs, pair_side *a, pair_side *b) {
+    const cu_api *api = &pairs->card.api;
+    pair_side *both[] = {a, b};
+    int failed = 0;
+    for (int i = 0; i < 2 && !failed; i++)
+        failed = api->event_record(both[i]->ended, side_stream(both[i]));
+    for (int i = 0; i < 2 && !failed; i++)
+        failed = api->stream_wait(side_stream(both[i]));
+    for (int i = 0; i < 2 && !failed; i++) {
+        float ms = 0;
+        failed = api->event_elapsed(&ms, pairs->card.began, both[i]->ended);
+        both[i]->ended_ms = ms;
+    }
+    return card_check(&pairs->card, failed, "waiting for both");
+}
+
+/* Launches the passes of both in turn, in proportion to how many there are. 0: failed, or not all blocks have run. */
 static double round_both(struct pairs *pairs, pair_side *a, const pair_way *a_way, pair_side *b,
                          const pair_way *b_way) {
     pair_card *card = &pairs->card;
     if (!side_arm(a, card, a_way) || !side_arm(b, card, b_way))
         return 0;
     int64_t began_ns = gs_now_ns();
+    card->api.event_record(card->began, side_stream(a));
     for (uint32_t i = 0, k = 0; i < a->repeat || k < b->repeat;) {
         bool is_a = k == b->repeat || (i < a->repeat && (uint64_t)i * b->repeat <= (uint64_t)k * a->repeat);
-        if (!(is_a ? side_pass(a, card, a_way) : side_pass(b, card, b_way)))
+        if (!(is_a ? pass(pairs, a, a_way, i++) : pass(pairs, b, b_way, k++)))
             return 0;
-        is_a ? i++ : k++;
     }
-    bool is_good = card_check(card, card->api.stream_wait(a->stream), a->name) &&
-                   card_check(card, card->api.stream_wait(b->stream), b->name);
-    return is_good ? since_ms(began_ns) : 0;
+    bool is_good = end_both(pairs, a, b);
+    double ms = since_ms(began_ns);
+    return is_good && side_is_complete(a, card, a_way) && side_is_complete(b, card, b_way) ? ms : 0;
 }
 
-static double round_ways(struct pairs *pairs, const pair_result *result, const pair_way ways[2], bool b_is_first) {
+/* Puts both on parts of the GPU, or back on all of it. */
+static bool use_parts(struct pairs *pairs, pair_side *a, pair_side *b, int sms) {
+    static struct {
+        int sms;
+        cu_stream first, others;
+    } made[8];
+    size_t i = 0;
+    a->part = b->part = NULL;
+    while (sms && i < GS_COUNT(made) && made[i].sms && made[i].sms != sms)
+        i++;
+    if (sms && i == GS_COUNT(made))
+        return false;
+    if (sms && !made[i].sms && !parts_make(&pairs->card, sms, &made[i].first, &made[i].others))
+        return false;
+    if (sms) {
+        made[i].sms = sms;
+        a->part = made[i].first;
+        b->part = made[i].others;
+    }
+    return !a->blas || blas_use(a->blas, side_stream(a));
+}
+
+static double round_trial(struct pairs *pairs, const pair_result *result, const pair_trial *trial) {
     pair_side *a = (pair_side *)(uintptr_t)result->a, *b = (pair_side *)(uintptr_t)result->b;
-    return b_is_first ? round_both(pairs, b, &ways[1], a, &ways[0]) : round_both(pairs, a, &ways[0], b, &ways[1]);
+    const pair_way *ways = trial->ways;
+    double ms = 0;
+    if (!trial->part_sms || use_parts(pairs, a, b, trial->part_sms))
+        ms = trial->b_is_first ? round_both(pairs, b, &ways[1], a, &ways[0])
+                               : round_both(pairs, a, &ways[0], b, &ways[1]);
+    if (trial->part_sms)
+        use_parts(pairs, a, b, 0);
+    return ms;
 }
 
 /* ---- which ways are tried ---- */
 
-struct trial {
-    pair_way ways[2];
-    bool b_is_first;
-};
-
-struct trials {
-    struct trial list[32];
-    size_t count;
-};
-
-static void add_trial(struct trials *trials, const struct trial *trial) {
+static void add_trial(pair_trials *trials, const pair_trial *trial) {
     for (size_t i = 0; i < trials->count; i++)
         if (memcmp(&trials->list[i], trial, sizeof *trial) == 0)
             return;
@@ -180,8 +222,8 @@ static bool fit_beside(const struct pairs *pairs, const pair_side *side, const p
 /* One of both has a share of the worker blocks that fit alone, the other as many as fit beside; cuBLAS stays as it is.
  */
 static void add_inside(const struct pairs *pairs, const pair_side *a, const pair_side *b, double share, bool b_is_first,
-                       bool has_carveout, struct trials *trials) {
-    struct trial trial = {.b_is_first = b_is_first};
+                       bool has_carveout, pair_trials *trials) {
+    pair_trial trial = {.b_is_first = b_is_first};
     bool b_has_share = b_is_first || !a->kernel;
     pair_way *given = &trial.ways[b_has_share], *other = &trial.ways[!b_has_share];
     *given = share_of(pairs, b_has_share ? b : a, share);
@@ -190,9 +232,9 @@ static void add_inside(const struct pairs *pairs, const pair_side *a, const pair
         add_trial(trials, &trial);
 }
 
-static struct trials inside_trials(const struct pairs *pairs, const pair_side *a, const pair_side *b) {
+static pair_trials inside_trials(const struct pairs *pairs, const pair_side *a, const pair_side *b) {
     static const double shares[] = {1, 0.75, 0.5, 0.25};
-    struct trials trials = {.count = 0};
+    pair_trials trials = {.count = 0};
     for (size_t i = 0; i < GS_COUNT(shares); i++)
         for (int has_carveout = 0; has_carveout < 2; has_carveout++) {
             add_inside(pairs, a, b, shares[i], false, has_carveout, &trials);
@@ -209,47 +251,59 @@ static pair_way on_sms(const struct pairs *pairs, const pair_side *side, int fir
     return way;
 }
 
-static struct trials split_trials(const struct pairs *pairs, const pair_side *a, const pair_side *b) {
+static pair_trials split_trials(const struct pairs *pairs, const pair_side *a, const pair_side *b) {
     static const double shares[] = {0.25, 0.375, 0.5, 0.625, 0.75};
-    struct trials trials = {.count = 0};
+    pair_trials trials = {.count = 0};
     for (size_t i = 0; i < GS_COUNT(shares); i++) {
         int sms = pairs->card.sms, first = (int)(sms * shares[i] + 0.5);
-        struct trial trial = {.ways = {on_sms(pairs, a, 0, first), on_sms(pairs, b, first, sms - first)},
-                              .b_is_first = !a->kernel};
+        pair_trial trial = {.ways = {on_sms(pairs, a, 0, first), on_sms(pairs, b, first, sms - first)}};
+        if (!a->kernel) {
+            trial.part_sms = first;
+            trial.ways[1].form = GS_FORM_ORIGINAL;
+        }
         add_trial(&trials, &trial);
     }
     return trials;
 }
 
-/* Tries each once, and the two best again. False: there is none. */
-static bool find_best(struct pairs *pairs, const pair_result *result, const struct trials *trials, struct trial *best) {
-    double ms[GS_COUNT(trials->list)] = {0};
-    size_t first = 0, second = 0;
-    for (size_t i = 0; i < trials->count; i++) {
-        ms[i] = round_ways(pairs, result, trials->list[i].ways, trials->list[i].b_is_first);
-        ms[i] = ms[i] > 0 ? ms[i] : INFINITY;
-        if (ms[i] < ms[first]) {
-            second = first;
-            first = i;
-        } else if (i && (second == first || ms[i] < ms[second])) {
-            second = i;
-        }
-    }
-    for (int round = 0; round < 2 && trials->count; round++)
-        for (int i = 0; i < 2; i++) {
-            size_t number = i ? second : first;
-            double again = round_ways(pairs, result, trials->list[number].ways, trials->list[number].b_is_first);
-            ms[number] = again > 0 ? fmin(ms[number], again) : INFINITY;
-        }
-    if (!trials->count || isinf(fmin(ms[first], ms[second])))
+/* If one side has ended long before the other, its partner goes on with fewer worker blocks, or SMs, than it could use.
+   Then only as many of its passes as fit into the time of both are shaped, and the others are originals. */
+static bool balance(const pair_result *result, pair_trial *trial) {
+    const pair_side *a = result->a, *b = result->b;
+    bool a_is_late = a->ended_ms > b->ended_ms;
+    const pair_side *late = a_is_late ? a : b, *early = a_is_late ? b : a;
+    pair_way *way = &trial->ways[!a_is_late];
+    double passes = floor(late->repeat * early->ended_ms / late->ended_ms + 0.5);
+    if (way->form == GS_FORM_ORIGINAL || passes < 1 || passes >= late->repeat)
         return false;
-    *best = trials->list[ms[second] < ms[first] ? second : first];
+    way->passes = (uint32_t)passes;
     return true;
+}
+
+static void keep_best(pair_trial *best, pair_trial *trial, double ms) {
+    trial->ms = ms > 0 && (trial->ms == 0 || ms < trial->ms) ? ms : trial->ms;
+    if (trial->ms > 0 && (best->ms == 0 || trial->ms < best->ms))
+        *best = *trial;
+}
+
+/* Tries each, as it is and balanced; then the best once more. False: there is none. */
+static bool find_best(struct pairs *pairs, const pair_result *result, pair_trials *trials, pair_trial *best) {
+    *best = (pair_trial){.ms = 0};
+    for (size_t i = 0; i < trials->count; i++) {
+        pair_trial *trial = &trials->list[i], balanced = *trial;
+        keep_best(best, trial, round_trial(pairs, result, trial));
+        if (!trial->ms || !balance(result, &balanced))
+            continue;
+        keep_best(best, &balanced, round_trial(pairs, result, &balanced));
+        if (balanced.ms > 0 && balanced.ms < trial->ms)
+            *trial = balanced;
+    }
+    return best->ms > 0;
 }
 
 /* ---- a pair ---- */
 
-static bool check_results(struct pairs *pairs, const pair_result *result, const struct trial *trial) {
+static bool check_results(struct pairs *pairs, const pair_result *result, const pair_trial *trial) {
     pair_side *both[] = {(pair_side *)(uintptr_t)result->a, (pair_side *)(uintptr_t)result->b};
     pair_card *card = &pairs->card;
     bool is_good = true;
@@ -273,24 +327,24 @@ static void add(pair_series *series, double ms) {
         series->ms[series->count++] = ms;
 }
 
-static void take_turns(struct pairs *pairs, pair_result *result, const struct trial *inside,
-                       const struct trial *split) {
-    const pair_way original = {.form = GS_FORM_ORIGINAL};
+static void take_turns(struct pairs *pairs, pair_result *result) {
+    static const pair_trial originals = {.ways = {{.form = GS_FORM_ORIGINAL}, {.form = GS_FORM_ORIGINAL}}};
+    const pair_way *original = originals.ways;
     pair_side *a = (pair_side *)(uintptr_t)result->a, *b = (pair_side *)(uintptr_t)result->b;
     pair_series alone[2] = {{.count = 0}, {.count = 0}};
     for (int i = 0; i < pairs->repeats; i++) {
-        add(&alone[0], round_alone(pairs, a, &original, a->repeat));
-        add(&alone[1], round_alone(pairs, b, &original, b->repeat));
-        if (alone[0].count && alone[1].count)
-            add(&result->series[MODE_SERIAL], alone[0].ms[alone[0].count - 1] + alone[1].ms[alone[1].count - 1]);
-        add(&result->series[MODE_STREAMS], round_both(pairs, a, &original, b, &original));
+        double a_ms = round_alone(pairs, a, original, a->repeat), b_ms = round_alone(pairs, b, original, b->repeat);
+        add(&alone[0], a_ms);
+        add(&alone[1], b_ms);
+        add(&result->series[MODE_SERIAL], a_ms > 0 && b_ms > 0 ? a_ms + b_ms : 0);
+        add(&result->series[MODE_STREAMS], round_trial(pairs, result, &originals));
         if (pairs->clients)
             add(&result->series[MODE_MPS], clients_round(pairs->clients, (size_t)(a - pairs->sides), a->repeat,
                                                          (size_t)(b - pairs->sides), b->repeat));
-        if (inside)
-            add(&result->series[MODE_INSIDE], round_ways(pairs, result, inside->ways, inside->b_is_first));
-        if (split)
-            add(&result->series[MODE_SPLIT], round_ways(pairs, result, split->ways, split->b_is_first));
+        if (result->inside.ms > 0)
+            add(&result->series[MODE_INSIDE], round_trial(pairs, result, &result->inside));
+        if (result->split.ms > 0)
+            add(&result->series[MODE_SPLIT], round_trial(pairs, result, &result->split));
     }
     result->a_ms = series_median(&alone[0]);
     result->b_ms = series_median(&alone[1]);
@@ -298,21 +352,14 @@ static void take_turns(struct pairs *pairs, pair_result *result, const struct tr
 
 static void measure_pair(struct pairs *pairs, pair_side *a, pair_side *b) {
     pair_result *result = &pairs->results[pairs->result_count++];
-    struct trial inside, split;
     *result = (pair_result){.a = a, .b = b};
-    struct trials insides = inside_trials(pairs, a, b), splits = split_trials(pairs, a, b);
-    bool has_inside = find_best(pairs, result, &insides, &inside),
-         has_split = find_best(pairs, result, &splits, &split);
-    if (has_inside) {
-        memcpy(result->inside, inside.ways, sizeof result->inside);
-        result->b_is_first = inside.b_is_first;
-        result->is_wrong = !check_results(pairs, result, &inside);
-    }
-    if (has_split) {
-        memcpy(result->split, split.ways, sizeof result->split);
-        result->is_wrong = !check_results(pairs, result, &split) || result->is_wrong;
-    }
-    take_turns(pairs, result, has_inside ? &inside : NULL, has_split ? &split : NULL);
+    result->insides = inside_trials(pairs, a, b);
+    result->splits = split_trials(pairs, a, b);
+    if (find_best(pairs, result, &result->insides, &result->inside))
+        result->is_wrong = !check_results(pairs, result, &result->inside);
+    if (find_best(pairs, result, &result->splits, &result->split) && !result->split.part_sms)
+        result->is_wrong = !check_results(pairs, result, &result->split) || result->is_wrong;
+    take_turns(pairs, result);
     pairs->wrong += result->is_wrong;
     table_pair(result);
 }

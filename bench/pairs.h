@@ -3,6 +3,7 @@
  *
  *   cards    the GPU, through the driver (side.c)
  *   sides    a kernel on the GPU, in its forms; launching it (side.c)
+ *   parts    streams that use a part of the SMs (parts.c)
  *   blas     the matrix product of cuBLAS, opened at run time (blas.c)
  *   probes   kernels that use one unit of an SM only (unit_probes.c)
  *   clients  a process under MPS for each side (clients.c)
@@ -22,7 +23,11 @@ typedef struct pair_card {
     cu_api api;
     int device, sms, architecture;
     bool has_context;
-    gs_gpu *gpu; /* its description, to ask what fits */
+    cu_event began;
+    cu_module comparison;
+    cu_function differ;   /* counts words that differ */
+    cu_pointer differing; /* the count */
+    gs_gpu *gpu;          /* its description, to ask what fits */
 } pair_card;
 
 /* False: failed; a line on standard error says why. */
@@ -66,12 +71,14 @@ typedef struct pair_side {
     char why[300];
     gs_cubin cubins[PAIR_FORMS][GS_ZOO_KINDS];
     side_kernel forms[PAIR_FORMS][GS_ZOO_KINDS];
-    cu_pointer memory[GS_ZOO_BUFFERS], saved[GS_ZOO_BUFFERS];
-    cu_pointer control; /* the mask, the queue of the persistent form, and a queue for each confined launch */
-    cu_stream stream;
+    cu_pointer memory[GS_ZOO_BUFFERS], saved[GS_ZOO_BUFFERS], kept[GS_ZOO_BUFFERS]; /* inputs and right results */
+    cu_pointer control;     /* the mask, the queue of the persistent form, and a queue for each confined launch */
+    cu_stream stream, part; /* part: on some SMs of the GPU, while it is measured there; or NULL */
+    cu_event ended;
     struct pair_blas *blas;
     uint32_t repeat, launched; /* passes in a round; confined launches in this round */
     double pass_ms;            /* alone */
+    double ended_ms;           /* after the beginning of the last round with another side */
 } pair_side;
 
 /* How a side is launched. */
@@ -79,6 +86,7 @@ typedef struct pair_way {
     enum gs_form form;
     uint32_t workers[GS_ZOO_KINDS]; /* persistent: worker blocks per SM */
     int first_sm, sms;              /* confined: the SMs of its mask */
+    uint32_t passes;                /* how many passes have this form, the others are originals; 0: all */
     bool has_carveout;              /* asks for all shared memory, so that one that needs much can come beside it */
 } pair_way;
 
@@ -92,6 +100,9 @@ bool side_arm(pair_side *side, pair_card *card, const pair_way *way);
 /* Launches all kernels of the instance once, without waiting. */
 bool side_pass(pair_side *side, pair_card *card, const pair_way *way);
 bool side_restore(pair_side *side, pair_card *card);
+/* Whether each confined launch of the round has run all its blocks: its workers may have found no room on their SMs. */
+bool side_is_complete(const pair_side *side, pair_card *card, const pair_way *way);
+cu_stream side_stream(const pair_side *side);
 /* Takes the results for right ones, or compares with them. */
 bool side_keep(pair_side *side, pair_card *card);
 bool side_is_right(pair_side *side, pair_card *card);
@@ -99,6 +110,11 @@ bool side_is_right(pair_side *side, pair_card *card);
 gs_shape side_shape(const pair_side *side, enum gs_form form, size_t kind);
 /* How many blocks fit on an SM beside `blocks` blocks of another shape on each. */
 uint32_t card_fit(const pair_card *card, const gs_shape *shape, const gs_shape *other, uint32_t blocks);
+
+/* ---- parts ---- */
+
+/* Makes a stream on `sms` SMs, and one on the others. False: the driver cannot. */
+bool parts_make(const pair_card *card, int sms, cu_stream *first, cu_stream *others);
 
 /* ---- blas ---- */
 
@@ -109,6 +125,7 @@ typedef struct pair_blas pair_blas;
 /* `path` is a library, or NULL: that of the system or of the toolkit. NULL: there is none, see `why`. */
 pair_blas *blas_open(const char *path, char *why, size_t size);
 bool blas_load(pair_blas *blas, cu_stream stream);
+bool blas_use(pair_blas *blas, cu_stream stream);
 bool blas_multiply(pair_blas *blas, cu_pointer a, cu_pointer b, cu_pointer c);
 void blas_close(pair_blas *blas);
 
@@ -147,12 +164,25 @@ double series_spread_percent(const pair_series *series);
 
 enum pair_mode { MODE_SERIAL, MODE_STREAMS, MODE_MPS, MODE_INSIDE, MODE_SPLIT, PAIR_MODES };
 
+/* A way to run both. */
+typedef struct pair_trial {
+    pair_way ways[2];
+    bool b_is_first; /* the second is launched first */
+    int part_sms;    /* of the first, if both are on parts of the GPU; or 0 */
+    double ms;       /* the best makespan */
+} pair_trial;
+
+typedef struct pair_trials {
+    pair_trial list[32];
+    size_t count;
+} pair_trials;
+
 typedef struct pair_result {
     const pair_side *a, *b;
     pair_series series[PAIR_MODES]; /* of makespans */
     double a_ms, b_ms;              /* alone, medians */
-    pair_way inside[2], split[2];
-    bool b_is_first; /* inside: the second is launched first */
+    pair_trial inside, split;
+    pair_trials insides, splits;
     bool is_wrong;
 } pair_result;
 

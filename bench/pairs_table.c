@@ -104,12 +104,12 @@ static void print_gain(const pair_result *result, enum pair_mode mode) {
 
 static void print_workers(const pair_result *result) {
     char words[40] = "";
-    const pair_way *ways = result->inside;
+    const pair_way *ways = result->inside.ways;
     if (result->series[MODE_INSIDE].count && result->a->kernel)
         snprintf(words, sizeof words, "%u+%u%s", ways[0].workers[result->a->instance.kind_count - 1],
-                 ways[1].workers[result->b->instance.kind_count - 1], result->b_is_first ? "'" : "");
+                 ways[1].workers[result->b->instance.kind_count - 1], result->inside.b_is_first ? "'" : "");
     else if (result->series[MODE_INSIDE].count)
-        snprintf(words, sizeof words, "+%u%s", ways[1].workers[0], result->b_is_first ? "'" : "");
+        snprintf(words, sizeof words, "+%u%s", ways[1].workers[0], result->inside.b_is_first ? "'" : "");
     printf(" %-6s", words);
 }
 
@@ -124,7 +124,7 @@ void table_pair(const pair_result *result) {
     print_gain(result, MODE_INSIDE);
     print_workers(result);
     print_gain(result, MODE_SPLIT);
-    printf(" %3d", result->series[MODE_SPLIT].count ? result->split[1].first_sm : 0);
+    printf(" %3d", result->series[MODE_SPLIT].count ? result->split.ways[1].first_sm : 0);
     printf("  %-7s %+6.1f%%  %s %.0f%%%s\n", mode_names[best], over > 0 ? 100 * (streams / over - 1) : 0,
            pair_units[unit].name, percent, result->is_wrong ? "  WRONG RESULTS" : "");
     fflush(stdout);
@@ -173,9 +173,31 @@ static void write_series(gs_writer *writer, const pair_result *result, enum pair
                   100 * (1 - series_median(series) / series_median(&result->series[MODE_SERIAL])), 2);
     if (mode == MODE_INSIDE)
         for (int i = 0; i < 2; i++)
-            gs_write_int(writer, i ? "second_workers" : "first_workers", result->inside[i].workers[0]);
+            gs_write_int(writer, i ? "second_workers" : "first_workers", result->inside.ways[i].workers[0]);
     if (mode == MODE_SPLIT)
-        gs_write_int(writer, "first_sms", result->split[1].first_sm);
+        gs_write_int(writer, "first_sms", result->split.ways[1].first_sm);
+    gs_write_end(writer);
+}
+
+/* All that was tried: worker blocks, or SMs, of both; how many passes have the form, if not all; and the makespan. */
+static void write_trials(gs_writer *writer, const char *key, const pair_trials *trials) {
+    gs_write_array(writer, key);
+    for (size_t i = 0; i < trials->count; i++) {
+        const pair_trial *trial = &trials->list[i];
+        gs_write_object(writer, NULL);
+        for (int k = 0; k < 2; k++) {
+            gs_write_array(writer, k ? "second" : "first");
+            gs_write_int(writer, NULL, trial->ways[k].workers[0]);
+            gs_write_int(writer, NULL, trial->ways[k].workers[1]);
+            gs_write_int(writer, NULL, trial->ways[k].sms);
+            gs_write_int(writer, NULL, trial->ways[k].passes);
+            gs_write_end(writer);
+        }
+        gs_write_bool(writer, "carveout", trial->ways[1].has_carveout);
+        gs_write_bool(writer, "second_is_first", trial->b_is_first);
+        gs_write_real(writer, "ms", trial->ms, 4);
+        gs_write_end(writer);
+    }
     gs_write_end(writer);
 }
 
@@ -194,6 +216,8 @@ static void write_pair(gs_writer *writer, const pair_result *result) {
     gs_write_string(writer, "unit", pair_units[unit].name);
     gs_write_real(writer, "unit_percent", percent, 1);
     gs_write_bool(writer, "right", !result->is_wrong);
+    write_trials(writer, "inside_tried", &result->insides);
+    write_trials(writer, "split_tried", &result->splits);
     gs_write_end(writer);
 }
 
