@@ -286,7 +286,7 @@ static void keep_best(pair_trial *best, pair_trial *trial, double ms) {
         *best = *trial;
 }
 
-/* Tries each, as it is and balanced; then the best once more. False: there is none. */
+/* Tries each, as it is and balanced. False: there is none. */
 static bool find_best(struct pairs *pairs, const pair_result *result, pair_trials *trials, pair_trial *best) {
     *best = (pair_trial){.ms = 0};
     for (size_t i = 0; i < trials->count; i++) {

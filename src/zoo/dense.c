@@ -194,7 +194,7 @@ static void make_right(void *data, size_t count, const int32_t *n) {
 }
 
 static void instance_wgemm(gs_zoo_instance *instance, const int32_t *n) {
-    enum { THREADS = 256, STAGES = 4, STAGE = (WGEMM_ROWS + WGEMM_COLUMNS) * WGEMM_DEPTH * 2 };
+    enum { THREADS = 256, STAGES = 3, STAGE = (WGEMM_ROWS + WGEMM_COLUMNS) * WGEMM_DEPTH * 2 };
     int a = gs_zoo_buffer_made(instance, GS_BFLOAT16, wgemm_count(n[0], n[2], WGEMM_ROWS), make_left);
     int b = gs_zoo_buffer_made(instance, GS_BFLOAT16, wgemm_count(n[1], n[2], WGEMM_COLUMNS), make_right);
     int c = gs_zoo_buffer_zero(instance, GS_FLOAT32, (size_t)n[0] * n[1]);
