@@ -107,19 +107,22 @@ static bool pass(struct pairs *pairs, pair_side *side, const pair_way *way, uint
     return side_pass(side, &pairs->card, way->passes && number >= way->passes ? &original : way);
 }
 
-/* Waits for both, and finds out when each has ended. */
+/* Waits for both, and finds out when each has ended; 0: not known. */
 static bool end_both(struct pairs *pairs, pair_side *a, pair_side *b) {
     const cu_api *api = &pairs->card.api;
     pair_side *both[] = {a, b};
+    bool is_timed = true;
     int failed = 0;
-    for (int i = 0; i < 2 && !failed; i++)
-        failed = api->event_record(both[i]->ended, side_stream(both[i]));
-    for (int i = 0; i < 2 && !failed; i++)
-        failed = api->stream_wait(side_stream(both[i]));
-    for (int i = 0; i < 2 && !failed; i++) {
+    for (int i = 0; i < 2; i++)
+        is_timed = api->event_record(both[i]->ended, side_stream(both[i])) == 0 && is_timed;
+    for (int i = 0; i < 2; i++) {
+        int state = api->stream_wait(side_stream(both[i]));
+        failed = failed ? failed : state;
+    }
+    for (int i = 0; i < 2; i++) {
         float ms = 0;
-        failed = api->event_elapsed(&ms, pairs->card.began, both[i]->ended);
-        both[i]->ended_ms = ms;
+        is_timed = is_timed && api->event_elapsed(&ms, pairs->card.began, both[i]->ended) == 0;
+        both[i]->ended_ms = is_timed ? ms : 0;
     }
     return card_check(&pairs->card, failed, "waiting for both");
 }
@@ -134,8 +137,10 @@ static double round_both(struct pairs *pairs, pair_side *a, const pair_way *a_wa
     card->api.event_record(card->began, side_stream(a));
     for (uint32_t i = 0, k = 0; i < a->repeat || k < b->repeat;) {
         bool is_a = k == b->repeat || (i < a->repeat && (uint64_t)i * b->repeat <= (uint64_t)k * a->repeat);
-        if (!(is_a ? pass(pairs, a, a_way, i++) : pass(pairs, b, b_way, k++)))
+        if (!(is_a ? pass(pairs, a, a_way, i++) : pass(pairs, b, b_way, k++))) {
+            end_both(pairs, a, b);
             return 0;
+        }
     }
     bool is_good = end_both(pairs, a, b);
     double ms = since_ms(began_ns);
@@ -274,7 +279,7 @@ static bool balance(const pair_result *result, pair_trial *trial) {
     const pair_side *late = a_is_late ? a : b, *early = a_is_late ? b : a;
     pair_way *way = &trial->ways[!a_is_late];
     double passes = floor(late->repeat * early->ended_ms / late->ended_ms + 0.5);
-    if (way->form == GS_FORM_ORIGINAL || passes < 1 || passes >= late->repeat)
+    if (way->form == GS_FORM_ORIGINAL || early->ended_ms <= 0 || passes < 1 || passes >= late->repeat)
         return false;
     way->passes = (uint32_t)passes;
     return true;
