@@ -440,7 +440,7 @@ static void measure(struct pairs *pairs) {
     for (size_t i = 0; i < SIDES; i++)
         if (pairs->sides[i].is_used)
             start_side(pairs, &pairs->sides[i]);
-    if (pairs->clients && !clients_wait(pairs->clients, 60))
+    if (pairs->clients && !clients_wait(pairs->clients, 20))
         fprintf(stderr, "pairs: not all processes under MPS have started\n");
     table_pair_head();
     for (size_t i = 0; i < PRODUCTS; i++)
