@@ -109,8 +109,10 @@ static gs_code make_elastic(gs_subject *subject, size_t kind, uint32_t factor, u
     const gs_zoo_kernel *owner = gs_zoo_find(requested->source);
     gs_zoo_form form = {.form = GS_FORM_ELASTIC, .factor = factor};
     gs_zoo_part made;
-    gs_code code = owner ? gs_zoo_part_make(&made, &subject->instance, kind, &form, owner->elastic[factor / 4], error)
-                         : gs_fail(error, GS_E_REFUSED, "%s has no elastic form", requested->kernel);
+    bool is_possible = owner && !owner->is_assembly;
+    gs_code code = is_possible
+                       ? gs_zoo_part_make(&made, &subject->instance, kind, &form, owner->elastic[factor / 4], error)
+                       : gs_fail(error, GS_E_REFUSED, "%s has no elastic form", requested->kernel);
     if (code != GS_OK)
         return code;
     const char *kernels[] = {made.name};
