@@ -260,10 +260,7 @@ gs_code gs_bench_measure(gs_bench *bench, const gs_measurement *measurement, gs_
         code = prepare(bench, &measurement->sides[i], i, &played[i], error);
     if (code != GS_OK)
         return code;
-    const gs_pair_search_kernel *first = &played[0].subject->given, *second = &played[count - 1].subject->given;
-    bool is_turned =
-        measurement->measure == GS_MEASURE_INSIDE &&
-        first->forms[played[0].side->form].shared_bytes < second->forms[played[count - 1].side->form].shared_bytes;
+    bool is_turned = measurement->measure == GS_MEASURE_INSIDE && measurement->leader == 1;
     if (is_turned) {
         struct played other = played[0];
         played[0] = played[1];

@@ -60,9 +60,11 @@ static gs_code measure_again(gs_player *player, const gs_measurement *chosen, gs
     for (int i = 0; i < AGAIN && code == GS_OK; i++) {
         code = player->ops->measure(player, &compared->best, &result, error);
         best[i] = result.us;
-        if (code == GS_OK)
+        if (code == GS_OK && !result.is_failed)
             code = player->ops->measure(player, chosen, &result, error);
         mine[i] = result.us;
+        if (code == GS_OK && result.is_failed)
+            return GS_OK; /* the first measurements stand */
     }
     if (code != GS_OK)
         return code;
@@ -88,6 +90,7 @@ gs_code gs_planning_compare(const gs_planning *planning, gs_pair_search *search,
         compared->best_us = result.us;
         compared->best = list[i];
     }
+    compared->chosen_us = found->together_us;
     if (code == GS_OK && compared->ways) { /* the first of all is turns */
         const gs_measurement *chosen = found->option == GS_PAIR_TURNS ? &list[0] : &found->chosen;
         code = measure_again(planning->player, chosen, compared, error);

@@ -156,6 +156,10 @@ double gs_pair_search_alone_us(const gs_pair_search *search, size_t kernel) {
     return found->problem[0] || !(found->written_us > 0) ? 0 : gs_found_best_us(found);
 }
 
+int32_t gs_pair_search_leader(const gs_pair_search *search, const gs_shape *first, const gs_shape *second) {
+    return gs_room_fit_leader(&search->fit, first, second);
+}
+
 int32_t gs_pair_search_room(gs_pair_search *search, const gs_shape *first, int32_t workers, const gs_shape *second) {
     return gs_room_fit_beside(&search->fit, first, workers, second, GS_MAX_BLOCKS_PER_SM);
 }

@@ -65,6 +65,8 @@ typedef struct gs_measure_side {
 typedef struct gs_measurement {
     enum gs_measure measure;
     gs_measure_side sides[2]; /* of WRITTEN and ALONE: the first; of SPLIT the first has the first SMs */
+    int32_t leader;           /* of INSIDE: the side that is launched first, which sets the shared-memory configuration.
+                                 It follows from the sides */
 } gs_measurement;
 
 typedef struct gs_measure_result {

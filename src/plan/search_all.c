@@ -24,7 +24,8 @@ static gs_measurement *add(struct every *every, enum gs_measure measure) {
     return added;
 }
 
-static void add_inside(struct every *every, int32_t form, int32_t workers, int32_t other_form, int32_t other_workers) {
+static void add_inside(struct every *every, int32_t form, int32_t workers, int32_t other_form, int32_t other_workers,
+                       int32_t leader) {
     gs_measurement *added = add(every, GS_MEASURE_INSIDE);
     if (!added)
         return;
@@ -32,6 +33,7 @@ static void add_inside(struct every *every, int32_t form, int32_t workers, int32
     added->sides[0].workers = workers;
     added->sides[1].form = other_form;
     added->sides[1].workers = other_workers;
+    added->leader = leader;
 }
 
 static int32_t step_of(int32_t most) {
@@ -42,10 +44,11 @@ static void add_forms(struct every *every, gs_pair_search *search, int32_t first
     const gs_pair_search_kernel *given[2] = {gs_pair_search_given(search, (size_t)every->pair->first),
                                              gs_pair_search_given(search, (size_t)every->pair->second)};
     const gs_found_form *form = &gs_pair_search_kernel_at(search, (size_t)every->pair->first)->forms[first];
+    int32_t leader = gs_pair_search_leader(search, &given[0]->forms[first], &given[1]->forms[second]);
     for (int32_t workers = form->most; workers > 0; workers -= step_of(form->most)) {
         int32_t room = gs_pair_search_room(search, &given[0]->forms[first], workers, &given[1]->forms[second]);
         for (int32_t other = room; other > 0; other -= step_of(room))
-            add_inside(every, first, workers, second, other);
+            add_inside(every, first, workers, second, other, leader);
     }
 }
 

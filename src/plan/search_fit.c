@@ -2,7 +2,7 @@
  * search_fit.c: which blocks of two kernels fit on an SM together: asks the predictor (src/gpu/state.c).
  *
  * One TPC stands for the GPU, because workers are launched in multiples of the SMs and so go evenly to all of them. The
- * kernel whose blocks need more shared memory is launched first: it sets the shared-memory configuration. Then each
+ * kernel that needs the larger shared-memory configuration is launched first, because it sets it. Then each
  * kernel ends and is launched again while the other one stays, as it happens when they have several launches: the
  * pointer to the next partition and the holes in shared memory are others then, and the blocks must fit again.
  */
@@ -59,7 +59,7 @@ static void release(struct placing *placing, int kernel) {
 
 static bool fits(struct placing *placing) {
     enum { AGAIN = 2 };
-    int first = placing->needs[1].shape.shared_bytes > placing->needs[0].shape.shared_bytes;
+    int first = placing->needs[1].config_bytes > placing->needs[0].config_bytes;
     gs_state_copy(&placing->fit->state, &placing->fit->empty);
     if (!place(placing, first) || !place(placing, !first))
         return false;
@@ -76,6 +76,13 @@ static bool prepare(struct placing *placing, gs_room_fit *fit, const gs_shape *f
     placing->fit = fit;
     return gs_need_of(fit->small, first, &placing->needs[0], &error) == GS_OK &&
            gs_need_of(fit->small, second, &placing->needs[1], &error) == GS_OK;
+}
+
+int32_t gs_room_fit_leader(const gs_room_fit *fit, const gs_shape *first, const gs_shape *second) {
+    gs_need needs[2];
+    gs_error error;
+    return gs_need_of(fit->small, first, &needs[0], &error) == GS_OK &&
+           gs_need_of(fit->small, second, &needs[1], &error) == GS_OK && needs[1].config_bytes > needs[0].config_bytes;
 }
 
 int32_t gs_room_fit_beside(gs_room_fit *fit, const gs_shape *first, int32_t workers, const gs_shape *second,
@@ -106,8 +113,12 @@ const char *gs_room_fit_obstacle(gs_room_fit *fit, const gs_shape *first, int32_
     struct placing placing;
     if (!prepare(&placing, fit, first, second))
         return "room";
-    placing.workers[0] = workers;
+    int leader = placing.needs[1].config_bytes > placing.needs[0].config_bytes;
+    placing.workers[0] = leader ? 1 : workers;
+    placing.workers[1] = 1;
     gs_state_copy(&fit->state, &fit->empty);
-    place(&placing, 0);
-    return words[gs_state_obstacle(&fit->state, &placing.needs[1], 0).kind];
+    place(&placing, leader);
+    for (int32_t i = 0; leader && i < workers && place(&placing, 0); i++) /* until the first one lacks something */
+        ;
+    return words[gs_state_obstacle(&fit->state, &placing.needs[!leader], 0).kind];
 }

@@ -55,8 +55,13 @@ int32_t gs_room_fit_alone(gs_room_fit *fit, const gs_shape *shape);
 /* How many blocks of the second, at most `most`, beside `workers` of the first. */
 int32_t gs_room_fit_beside(gs_room_fit *fit, const gs_shape *first, int32_t workers, const gs_shape *second,
                            int32_t most);
+/* Which of two kernels is launched first: 0 or 1. */
+int32_t gs_room_fit_leader(const gs_room_fit *fit, const gs_shape *first, const gs_shape *second);
 /* Why a block of the second does not fit, in a few words. */
 const char *gs_room_fit_obstacle(gs_room_fit *fit, const gs_shape *first, int32_t workers, const gs_shape *second);
+
+/* The same for a search. */
+int32_t gs_pair_search_leader(const gs_pair_search *search, const gs_shape *first, const gs_shape *second);
 
 /* ---- a kernel (search_alone.c) ---- */
 

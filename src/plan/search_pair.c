@@ -137,6 +137,8 @@ static bool measure_way(struct pair_walk *state, const gs_way *way) {
         measurement.sides[side].workers = way->workers[side];
         measurement.sides[side].registers = way->registers[side];
     }
+    measurement.leader = gs_room_fit_leader(state->question->fit, &state->question->given[0]->forms[way->form[0]],
+                                            &state->question->given[1]->forms[way->form[1]]);
     const gs_measure_result *measured = gs_walk_ask(state->walk, &measurement);
     if (!measured)
         return false;
