@@ -7,6 +7,7 @@
  *   table      Slate's Table I: the guess for pairs that were not measured
  *   decisions  contenders in; out, for each: wait, run whole, or run on a number of SMs
  *   masks      numbers of SMs into sets of SMs, with as few moves as possible
+ *   durations  how long kernels will take, alone and in pairs (duration.h)
  *
  * No processes, no clocks, no threads: times come in as numbers, and the same input gives the same answer. The daemon
  * measures and calls; docs/plan.md says why things are decided as they are.
@@ -41,6 +42,7 @@
 #define GS_PLAN_H
 
 #include "base/base.h"
+#include "duration.h"
 #include "gridsmith_job.h"
 
 enum {
