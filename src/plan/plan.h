@@ -8,6 +8,7 @@
  *   decisions  contenders in; out, for each: wait, run whole, or run on a number of SMs
  *   masks      numbers of SMs into sets of SMs, with as few moves as possible
  *   durations  how long kernels will take, alone and in pairs (duration.h)
+ *   queue      launches of several tasks in, out what starts next, and together (queue.h)
  *
  * No processes, no clocks, no threads: times come in as numbers, and the same input gives the same answer. The daemon
  * measures and calls; docs/plan.md says why things are decided as they are.
@@ -44,6 +45,7 @@
 #include "base/base.h"
 #include "duration.h"
 #include "gridsmith_job.h"
+#include "queue.h"
 
 enum {
     GS_PLAN_WORDS = GS_JOB_SMS / 32, /* of a mask; bit 0 of word 0 is SM 0 */
