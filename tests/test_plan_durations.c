@@ -149,11 +149,11 @@ static void forecasts_alone(void **state) {
     for (int round = 0; round < plan_rounds(2000); round++) {
         gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 2), (uint64_t)round);
         double base = plan_random(&random, 2, 20), slope = plan_random(&random, 0.001, 0.1);
-        gs_measured points[12];
+        gs_fit_point points[12];
         gs_line_model model;
         for (int i = 0; i < 12; i++) {
             double blocks = plan_random(&random, 100, 100000);
-            points[i] = (gs_measured){blocks, (base + slope * blocks) * noise(&random, 0.02)};
+            points[i] = (gs_fit_point){blocks, (base + slope * blocks) * noise(&random, 0.02)};
         }
         assert_true(gs_line_fit(points, 12, &model));
         double at = plan_random(&random, model.least, model.most), truth = base + slope * at;
@@ -173,8 +173,8 @@ static void forecasts_alone(void **state) {
 static void a_model_says_where_it_does_not_apply(void **state) {
     (void)state;
     gs_line_model model;
-    static const gs_measured good[] = {{100, 11}, {200, 21}, {400, 41}, {800, 81}};
-    static const gs_measured wild[] = {{100, 11}, {200, 51}, {400, 21}, {800, 181}, {900, 11}};
+    static const gs_fit_point good[] = {{100, 11}, {200, 21}, {400, 41}, {800, 81}};
+    static const gs_fit_point wild[] = {{100, 11}, {200, 51}, {400, 21}, {800, 181}, {900, 11}};
     assert_true(gs_line_fit(good, 4, &model));
     plan_expect_near(gs_line_at(&model, 300).value, 31, 1e-9);
     assert_int_equal(gs_line_at(&model, 300).doubt, GS_DOUBT_NONE);
@@ -188,7 +188,7 @@ static void a_model_says_where_it_does_not_apply(void **state) {
     assert_int_equal(gs_line_at(&model, 300).doubt, GS_DOUBT_SCATTERED);
     assert_false(gs_line_fit(good, 1, &model));
     assert_false(gs_line_fit(good, 0, &model));
-    assert_false(gs_line_fit((gs_measured[]){{1, 0}, {2, 1}, {3, 1}}, 3, &model));
+    assert_false(gs_line_fit((gs_fit_point[]){{1, 0}, {2, 1}, {3, 1}}, 3, &model));
     assert_string_equal(gs_doubt_text(GS_DOUBT_OUTSIDE), "outside the measured range");
     /* Numbers that a file has, without the measurements. */
     model = (gs_line_model){.base = 1, .slope = 0.1, .least = 10, .most = 100, .residual = 0.02};
@@ -215,7 +215,7 @@ static gs_pair_rates random_rates(gs_random *random) {
 }
 
 /* `count` ratios around the knee, with noise. */
-static void measure(gs_random *random, const gs_pair_rates *rates, double part, gs_measured *points, size_t count) {
+static void measure(gs_random *random, const gs_pair_rates *rates, double part, gs_fit_point *points, size_t count) {
     double knee = rates->second / rates->first;
     for (size_t i = 0; i < count; i++) {
         points[i].at = knee * (0.1 + 2.4 * (double)i / (double)(count - 1));
@@ -224,7 +224,7 @@ static void measure(gs_random *random, const gs_pair_rates *rates, double part, 
 }
 
 /* The sum of the squares for a knee, by the normal equations. */
-static double literal_squares(const gs_measured *points, size_t count, double knee) {
+static double literal_squares(const gs_fit_point *points, size_t count, double knee) {
     double a[3][4] = {{0}}, sum = 0;
     for (size_t i = 0; i < count; i++) {
         double y = points[i].value, row[] = {1 / y, points[i].at / y, fmax(points[i].at - knee, 0) / y, 1};
@@ -252,7 +252,7 @@ static void the_knee_is_the_best_of_all(void **state) {
     for (int round = 0; round < plan_rounds(300); round++) {
         gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 3), (uint64_t)round);
         gs_pair_rates rates = random_rates(&random);
-        gs_measured points[24];
+        gs_fit_point points[24];
         gs_pair_model model;
         size_t count = (size_t)gs_random_from(&random, 6, 24);
         measure(&random, &rates, plan_random(&random, 0, 0.05), points, count);
@@ -277,7 +277,7 @@ static void planted_knees_are_found(void **state) {
         gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 4), (uint64_t)round);
         gs_pair_rates rates = random_rates(&random);
         double knee = rates.second / rates.first;
-        gs_measured points[16];
+        gs_fit_point points[16];
         gs_pair_model model;
         measure(&random, &rates, 0, points, 16);
         assert_true(gs_pair_model_fit(points, 16, &model));
@@ -316,11 +316,11 @@ static void a_line_has_no_knee(void **state) {
     int two = 0, all = plan_rounds(1000);
     for (int round = 0; round < all; round++) {
         gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 5), (uint64_t)round);
-        gs_measured points[16];
+        gs_fit_point points[16];
         gs_pair_model model;
         double slope = plan_random(&random, 0.1, 1);
         for (int i = 0; i < 16; i++)
-            points[i] = (gs_measured){0.1 * (i + 1), (1 + slope * 0.1 * (i + 1)) * noise(&random, 0.02)};
+            points[i] = (gs_fit_point){0.1 * (i + 1), (1 + slope * 0.1 * (i + 1)) * noise(&random, 0.02)};
         assert_true(gs_pair_model_fit(points, 16, &model));
         two += model.bend != 0;
     }
@@ -332,7 +332,7 @@ static void pairs_where_no_model_applies(void **state) {
     (void)state;
     gs_pair_rates rates = {0.8, 0.5, 1, 0.9};
     gs_random random = gs_random_at(1, 1);
-    gs_measured points[300];
+    gs_fit_point points[300];
     gs_pair_model model;
     measure(&random, &rates, 0, points, 8);
     assert_true(gs_pair_model_fit(points, 8, &model));
@@ -349,7 +349,7 @@ static void pairs_where_no_model_applies(void **state) {
     assert_int_equal(gs_pair_model_at(&model, 0.5).doubt, GS_DOUBT_SCATTERED);
     /* The same ratio again and again says nothing about others. */
     for (int i = 0; i < 8; i++)
-        points[i] = (gs_measured){1, 1.5};
+        points[i] = (gs_fit_point){1, 1.5};
     assert_false(gs_pair_model_fit(points, 8, &model));
     rates = gs_pair_measured_rates(100, 50, 120);
     plan_expect_near(rates.first, 100.0 / 120, 1e-12);

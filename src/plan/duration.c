@@ -58,7 +58,7 @@ static double margin_of(const gs_regression *fit, const double *row, double valu
     return gs_student(CONFIDENCE, (double)(fit->points - terms)) * hypot(error, fit->deviation * value);
 }
 
-static bool are_positive(const gs_measured *points, size_t count) {
+static bool are_positive(const gs_fit_point *points, size_t count) {
     for (size_t i = 0; i < count; i++)
         if (!isfinite(points[i].at) || !isfinite(points[i].value) || !(points[i].value > 0))
             return false;
@@ -67,7 +67,7 @@ static bool are_positive(const gs_measured *points, size_t count) {
 
 /* ---- alone ---- */
 
-bool gs_line_fit(const gs_measured *points, size_t count, gs_line_model *model) {
+bool gs_line_fit(const gs_fit_point *points, size_t count, gs_line_model *model) {
     memset(model, 0, sizeof *model);
     if (!are_positive(points, count))
         return false;
@@ -118,12 +118,12 @@ static double pair_value(const gs_pair_model *model, double ratio) {
 }
 
 static int compare_points(const void *a, const void *b) {
-    double left = ((const gs_measured *)a)->at, right = ((const gs_measured *)b)->at;
+    double left = ((const gs_fit_point *)a)->at, right = ((const gs_fit_point *)b)->at;
     return (left > right) - (left < right);
 }
 
 /* Fits a line (knee INFINITY) or two stages with a given knee. */
-static bool fit_stages(const gs_measured *points, size_t count, double knee, gs_regression *fit) {
+static bool fit_stages(const gs_fit_point *points, size_t count, double knee, gs_regression *fit) {
     double rows[GS_PAIR_MODEL_POINTS * 3], ones[GS_PAIR_MODEL_POINTS];
     int terms = isinf(knee) ? 2 : 3;
     for (size_t i = 0; i < count; i++) {
@@ -143,7 +143,7 @@ struct stages {
     bool is_found;
 };
 
-static void try_knee(const gs_measured *points, size_t count, double knee, struct stages *best) {
+static void try_knee(const gs_fit_point *points, size_t count, double knee, struct stages *best) {
     gs_regression fit;
     if (!fit_stages(points, count, knee, &fit) || (best->is_found && fit.squares >= best->fit.squares))
         return;
@@ -151,14 +151,14 @@ static void try_knee(const gs_measured *points, size_t count, double knee, struc
 }
 
 /* The ratio at which the lines meet that fit the first `left` points and the others. NAN: there is none. */
-static double meeting(const gs_measured *points, size_t count, size_t left) {
+static double meeting(const gs_fit_point *points, size_t count, size_t left) {
     gs_regression first, second;
     if (!fit_stages(points, left, INFINITY, &first) || !fit_stages(points + left, count - left, INFINITY, &second))
         return NAN;
     return (first.coefficients[0] - second.coefficients[0]) / (second.coefficients[1] - first.coefficients[1]);
 }
 
-static size_t different_ratios(const gs_measured *points, size_t count) {
+static size_t different_ratios(const gs_fit_point *points, size_t count) {
     size_t different = 1;
     for (size_t i = 1; i < count; i++)
         different += points[i].at != points[i - 1].at;
@@ -166,7 +166,7 @@ static size_t different_ratios(const gs_measured *points, size_t count) {
 }
 
 /* `points` are in order of their ratios. Knees lie between the second and the last but one. */
-static struct stages best_stages(const gs_measured *points, size_t count) {
+static struct stages best_stages(const gs_fit_point *points, size_t count) {
     struct stages best = {.is_found = false};
     size_t left = 0, all = different_ratios(points, count);
     for (size_t i = 0; i + 1 < count; i++) {
@@ -193,7 +193,7 @@ static bool is_significant(double one_squares, double two_squares, size_t count)
 }
 
 /* The regression near the solution, with the knee as a coefficient: it gives the errors of forecasts. */
-static void fit_near(const gs_measured *points, size_t count, gs_pair_model *model) {
+static void fit_near(const gs_fit_point *points, size_t count, gs_pair_model *model) {
     double rows[GS_PAIR_MODEL_POINTS * PAIR_TERMS], values[GS_PAIR_MODEL_POINTS];
     for (size_t i = 0; i < count; i++) {
         double row[] = {1, points[i].at, beyond(points[i].at, model->knee),
@@ -207,7 +207,7 @@ static void fit_near(const gs_measured *points, size_t count, gs_pair_model *mod
     model->fit.deviation = model->deviation;
 }
 
-static void take_pair_residuals(const gs_measured *points, size_t count, gs_pair_model *model) {
+static void take_pair_residuals(const gs_fit_point *points, size_t count, gs_pair_model *model) {
     for (size_t i = 0; i < count; i++) {
         double off = fabs(pair_value(model, points[i].at) - points[i].value) / points[i].value;
         model->residual += off / (double)count;
@@ -218,8 +218,8 @@ static void take_pair_residuals(const gs_measured *points, size_t count, gs_pair
     model->deviation = count > terms ? sqrt(model->squares / (double)(count - terms)) : 0;
 }
 
-bool gs_pair_model_fit(const gs_measured *points, size_t count, gs_pair_model *model) {
-    gs_measured sorted[GS_PAIR_MODEL_POINTS];
+bool gs_pair_model_fit(const gs_fit_point *points, size_t count, gs_pair_model *model) {
+    gs_fit_point sorted[GS_PAIR_MODEL_POINTS];
     gs_regression line;
     memset(model, 0, sizeof *model);
     if (count > GS_PAIR_MODEL_POINTS || !are_positive(points, count))

@@ -61,9 +61,9 @@ typedef struct gs_forecast {
     gs_doubt doubt;
 } gs_forecast;
 
-typedef struct gs_measured {
+typedef struct gs_fit_point {
     double at, value;
-} gs_measured;
+} gs_fit_point;
 
 /* The largest residual of a model that is used. */
 #define GS_MOST_RESIDUAL 0.10
@@ -79,7 +79,7 @@ typedef struct gs_line_model {
 } gs_line_model;
 
 /* Fits a line so that the relative residuals are small. Values must be positive. False: not possible. */
-bool gs_line_fit(const gs_measured *points, size_t count, gs_line_model *model);
+bool gs_line_fit(const gs_fit_point *points, size_t count, gs_line_model *model);
 gs_forecast gs_line_at(const gs_line_model *model, double at);
 
 /* ---- together: value = base + slope * ratio, and from the knee on with another slope ---- */
@@ -99,7 +99,7 @@ typedef struct gs_pair_model {
 
 /* Fits the model with the smallest sum of squared relative residuals, over all knees. It has one stage where two are
    not significantly better (1%). At most GS_PAIR_MODEL_POINTS points. False: not possible. */
-bool gs_pair_model_fit(const gs_measured *points, size_t count, gs_pair_model *model);
+bool gs_pair_model_fit(const gs_fit_point *points, size_t count, gs_pair_model *model);
 gs_forecast gs_pair_model_at(const gs_pair_model *model, double ratio);
 
 /* How fast two kernels progress, in units of their speed alone: while both run, and when the other has ended. The two

@@ -9,6 +9,7 @@
  *   masks      numbers of SMs into sets of SMs, with as few moves as possible
  *   durations  how long kernels will take, alone and in pairs (duration.h)
  *   queue      launches of several tasks in, out what starts next, and together (queue.h)
+ *   simulation a plan tried without a GPU (simulate.h)
  *
  * No processes, no clocks, no threads: times come in as numbers, and the same input gives the same answer. The daemon
  * measures and calls; docs/plan.md says why things are decided as they are.
@@ -46,6 +47,7 @@
 #include "duration.h"
 #include "gridsmith_job.h"
 #include "queue.h"
+#include "simulate.h"
 
 enum {
     GS_PLAN_WORDS = GS_JOB_SMS / 32, /* of a mask; bit 0 of word 0 is SM 0 */

@@ -190,7 +190,7 @@ static void set_rates(gs_queue *queue, const int32_t *kinds, double factor) {
 
 /* A trial gives the rates themselves. How fast a kernel is with these workers when the other has ended is not known: it
    is taken to be no faster. */
-static void learn_trial(gs_queue *queue, const gs_measured_pair *pair, double took_us) {
+static void learn_trial(gs_queue *queue, const gs_watched_pair *pair, double took_us) {
     gs_partner *one = gs_partner_of(&queue->partners, pair->kinds[0], pair->kinds[1]);
     gs_partner *other = gs_partner_of(&queue->partners, pair->kinds[1], pair->kinds[0]);
     gs_pair_rates rates = gs_pair_measured_rates(pair->alone_us[0], pair->alone_us[1], took_us);
@@ -201,7 +201,7 @@ static void learn_trial(gs_queue *queue, const gs_measured_pair *pair, double to
 
 /* A pair of which more was expected is slower from now on. A new measurement weighs a quarter, or more at first. */
 static void learn(gs_queue *queue, double took_us) {
-    const gs_measured_pair *pair = &queue->pair;
+    const gs_watched_pair *pair = &queue->pair;
     queue->earned_us += pair->alone_us[0] + pair->alone_us[1] - took_us;
     if (pair->is_trial)
         learn_trial(queue, pair, took_us);
@@ -220,7 +220,11 @@ static void start(gs_queue *queue, size_t launch, gs_queue_start *into) {
     gs_queued *queued = &queue->launches.data[launch];
     leave_queue(queue, launch);
     queue->running[queue->running_count++] = launch;
-    *into = (gs_queue_start){.launch = launch, .kind = queued->kind, .user = queued->user, .workers = queued->workers};
+    *into = (gs_queue_start){.launch = launch,
+                             .kind = queued->kind,
+                             .user = queued->user,
+                             .workers = queued->workers,
+                             .waited_us = queue->now_us - queued->ready_us};
 }
 
 /* The workers of launches that start together, or beside those that run. */
@@ -240,7 +244,7 @@ static void give_workers(gs_queue *queue, const gs_queue_choice *choice) {
 
 static void watch_pair(gs_queue *queue, const gs_queue_choice *choice) {
     gs_runner runners[2];
-    queue->pair = (gs_measured_pair){.is_active = choice->count == 2, .is_trial = choice->is_trial};
+    queue->pair = (gs_watched_pair){.is_active = choice->count == 2, .is_trial = choice->is_trial};
     for (size_t i = 0; i < choice->count && choice->count == 2; i++) {
         const gs_queued *queued = &queue->launches.data[choice->launches[i]];
         queue->pair.kinds[i] = queued->kind;

@@ -112,7 +112,8 @@ typedef struct gs_queue_start {
     size_t launch; /* its handle, for gs_queue_end */
     int32_t kind;
     uint64_t user;
-    int32_t workers; /* per SM; 0: as many as it has alone */
+    int32_t workers;  /* per SM; 0: as many as it has alone */
+    double waited_us; /* since it was ready */
 } gs_queue_start;
 
 /* Decides what starts now. Call it after tasks were added and after launches have ended. Fills at most

@@ -89,8 +89,8 @@ static bool is_overdue(const gs_queue *queue, size_t launch) {
     return launch != GS_NO_LAUNCH && queue->now_us - launch_at(queue, launch)->ready_us > queue->options.patience_us;
 }
 
-/* The worst that is expected of a trial: both kernels together do half of what they do in turns, and what is left of the
-   longer one runs at two thirds of its speed. */
+/* The worst that is expected of a trial: both kernels together do half of what they do in turns, and what is left of
+   the longer one runs at two thirds of its speed. */
 static double trial_cost_us(const gs_queued *a, const gs_queued *b) {
     double shorter = fmin(a->alone_us, b->alone_us), longer = fmax(a->alone_us, b->alone_us);
     return 2 * shorter + (longer - shorter) / 2;

@@ -34,12 +34,12 @@ typedef struct gs_queue_edge {
 } gs_queue_edge;
 
 /* Two launches that began together and that nobody has joined: they are measured. */
-typedef struct gs_measured_pair {
+typedef struct gs_watched_pair {
     int32_t kinds[2];
     double alone_us[2];
     double began_us, expected_us; /* expected without what was learned */
     bool is_active, is_trial;
-} gs_measured_pair;
+} gs_watched_pair;
 
 struct gs_queue {
     gs_queue_options options;
@@ -61,7 +61,7 @@ struct gs_queue {
     size_t running_count;
     size_t alive;
     uint64_t next_order;
-    gs_measured_pair pair;
+    gs_watched_pair pair;
     double now_us;
     double busy_us;   /* so far */
     double earned_us; /* by pairs that were measured; negative: lost */
