@@ -73,6 +73,10 @@ void literal_pass(literal_queue *queue, double now_us) {
         if (!waits && !launch->is_ready) {
             launch->is_ready = true;
             launch->ready_us = now_us;
+            launch->due_us = now_us + queue->options->patience_us;
+            for (size_t k = 0; k < queue->count; k++) /* what runs, and what is ready and does not */
+                if (k != i && queue->launches[k].is_ready && !queue->launches[k].is_over)
+                    launch->due_us += queue->launches[k].left_us;
             launch->order = queue->next_order++;
         }
     }
@@ -99,7 +103,7 @@ static size_t literal_oldest(const literal_queue *queue) {
 }
 
 static bool is_late(const literal_queue *queue, size_t launch) {
-    return queue->now_us - queue->launches[launch].ready_us > queue->options->patience_us;
+    return queue->now_us > queue->launches[launch].due_us;
 }
 
 /* What is saved if these start now; -1: they may not, or it is not worth it. */

@@ -11,7 +11,7 @@ enum { LITERAL_LAUNCHES = 512 };
 
 typedef struct literal_launch {
     int32_t kind;
-    double alone_us, left_us, rate, ready_us;
+    double alone_us, left_us, rate, ready_us, due_us;
     int32_t workers;
     uint64_t order;
     size_t after[8];

@@ -354,7 +354,7 @@ static void simulations_by_hand(void **state) {
     options.patience_us = 200;
     result = play(&table, &tasks, &options);
     assert_true(result.end_us >= 1000 && result.end_us < 1400);
-    assert_true(result.tasks[0].done > 3 && result.tasks[1].done > 3 && result.tasks[2].done > 3);
+    assert_true(result.tasks[0].done > 3 && result.tasks[1].done > 3 && result.tasks[2].done >= 2);
     gs_simulation_clear(&result);
     gs_tasks_clear(&tasks);
     gs_gpu_free(gpu);

@@ -33,7 +33,7 @@ static const gs_option option_table[] = {
     GS_INT(simulate_options, "unknown", unknown, "PERCENT", 10, 200,
            "what pairs that the plan does not have do together, of what they do in turns (default 100)"),
     GS_INT(simulate_options, "patience", patience_us, "US", 1, INT32_MAX,
-           "a launch that was ready for so long goes first (default 20000)"),
+           "a launch that waits for so much longer than in order goes first (default 100000)"),
     GS_FLAG(simulate_options, "json", json, "write gridsmith.simulation/1"),
 };
 

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 
 gs_queue_options gs_queue_defaults(void) {
-    return (gs_queue_options){.most_together = 2, .least_gain = 0.03, .patience_us = 20000, .trial_part = 0.005};
+    return (gs_queue_options){.most_together = 2, .least_gain = 0.03, .patience_us = 100000, .trial_part = 0.005};
 }
 
 gs_queue *gs_queue_new(const gs_queue_options *options, size_t kinds) {
@@ -98,17 +98,27 @@ static void add_edge(gs_queue *queue, size_t from, size_t to) {
     queue->launches.data[from].followers = edge;
 }
 
+/* How long what runs and what is ready takes, one launch after the other. */
+static double backlog_us(const gs_queue *queue) {
+    double sum = queue->ready_work_us;
+    for (size_t i = 0; i < queue->running_count; i++)
+        sum += queue->launches.data[queue->running[i]].left_us;
+    return sum;
+}
+
 /* Puts a launch at the end of its queue. */
 static void become_ready(gs_queue *queue, size_t launch) {
     gs_queued *queued = &queue->launches.data[launch];
     int of = gs_queue_of_kind(queue, queued->kind);
     queued->ready_us = queue->now_us;
+    queued->due_us = queue->now_us + backlog_us(queue) + queue->options.patience_us;
     queued->order = queue->next_order++;
     queued->next = GS_NO_LAUNCH;
     queued->previous = queue->tail[of];
     *(queue->tail[of] == GS_NO_LAUNCH ? &queue->head[of] : &queue->launches.data[queue->tail[of]].next) = launch;
     queue->tail[of] = launch;
     queue->ready[of]++;
+    queue->ready_work_us += queued->alone_us;
 }
 
 static void leave_queue(gs_queue *queue, size_t launch) {
@@ -117,6 +127,7 @@ static void leave_queue(gs_queue *queue, size_t launch) {
     *(queued->previous == GS_NO_LAUNCH ? &queue->head[of] : &all[queued->previous].next) = queued->next;
     *(queued->next == GS_NO_LAUNCH ? &queue->tail[of] : &all[queued->next].previous) = queued->previous;
     queue->ready[of]--;
+    queue->ready_work_us = fmax(queue->ready_work_us - queued->alone_us, 0);
 }
 
 /* ---- tasks ---- */

@@ -72,7 +72,7 @@ double gs_partners_finish_us(const gs_partners *partners, const gs_runner *runne
 typedef struct gs_queue_options {
     int32_t most_together; /* 1: one launch after the other; at most GS_QUEUE_TOGETHER */
     double least_gain;     /* of the duration of the shorter launch: a smaller gain is none */
-    double patience_us;    /* a launch that was ready for so long goes first */
+    double patience_us;    /* a launch that waits for so much longer than it would in order goes first */
     double trial_part;     /* the part of the time that trials may cost */
     /* Whether all blocks of these kinds, with so many workers per SM, are resident together. Asked for three and more.
        NULL: no. */
@@ -80,7 +80,7 @@ typedef struct gs_queue_options {
     void *user;
 } gs_queue_options;
 
-/* Pairs, a gain of 3%, 20 ms of patience, trials for 0.5% of the time. */
+/* Pairs, a gain of 3%, 100 ms of patience, trials for 0.5% of the time. */
 gs_queue_options gs_queue_defaults(void);
 
 typedef struct gs_queue_launch {

@@ -5,10 +5,11 @@
  *                    never measured (a trial); if there are none, one alone
  *   something runs   the launch with the largest gain beside it, if that is worth it
  *
- * A launch that has waited for longer than `patience_us` goes first: nothing else starts before it, and so nobody waits
- * for ever. The gain of two launches is the sum of their durations alone less their duration together (ISPA, Equation
- * 8); that of a launch that joins others is computed in the same way, from what is left of them. So each start shortens
- * what is left to do, as predicted, and the whole is no longer than one launch after the other.
+ * The oldest launch goes first if it has waited for longer, by `patience_us`, than it would have in order: nothing else
+ * starts before it, and so nobody waits for ever. The gain of two launches is the sum of their durations alone less
+ * their duration together (ISPA, Equation 8); that of a launch that joins others is computed in the same way, from what
+ * is left of them. So each start shortens what is left to do, as predicted, and the whole is no longer than one launch
+ * after the other.
  *
  * A launch alone is the oldest one; but one that others wait for which could be paired goes first.
  */
@@ -86,7 +87,7 @@ static size_t oldest(const gs_queue *queue) {
 }
 
 static bool is_overdue(const gs_queue *queue, size_t launch) {
-    return launch != GS_NO_LAUNCH && queue->now_us - launch_at(queue, launch)->ready_us > queue->options.patience_us;
+    return launch != GS_NO_LAUNCH && queue->now_us > launch_at(queue, launch)->due_us;
 }
 
 /* The worst that is expected of a trial: both kernels together do half of what they do in turns, and what is left of

@@ -17,11 +17,11 @@ enum { GS_QUEUE_WINDOW = 64 };
 
 typedef struct gs_queued {
     int32_t kind;
-    int32_t workers;      /* while it runs */
-    double alone_us;      /* as predicted */
-    double left_us, rate; /* see gs_runner */
-    double ready_us;
-    uint64_t order; /* of becoming ready */
+    int32_t workers;         /* while it runs */
+    double alone_us;         /* as predicted */
+    double left_us, rate;    /* see gs_runner */
+    double ready_us, due_us; /* since when it is ready, and until when it should start */
+    uint64_t order;          /* of becoming ready */
     uint64_t user;
     size_t waits_for;      /* launches that have not ended */
     size_t followers;      /* the first edge to those that wait for it */
@@ -57,6 +57,7 @@ struct gs_queue {
     } edges;
     size_t free_launch, free_edge;
     size_t head[GS_QUEUES], tail[GS_QUEUES], ready[GS_QUEUES];
+    double ready_work_us; /* of all launches that are ready: how long they take alone */
     size_t running[GS_QUEUE_TOGETHER];
     size_t running_count;
     size_t alive;

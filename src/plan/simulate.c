@@ -217,11 +217,12 @@ static gs_code begin_task(struct player *player, size_t number, gs_error *error)
     const gs_task *task = &player->tasks->data[number];
     struct player_task *state = &player->states[number];
     for (size_t i = 0; i < task->launches.count; i++)
-        player->launches[i] = (gs_queue_launch){.kind = task->launches.data[i].kernel,
-                                                .alone_us = player->planned[number][i].expected_us,
-                                                .user = user_of(number, i),
-                                                .after = task->after.data + task->launches.data[i].after,
-                                                .after_count = task->launches.data[i].after_count};
+        player->launches[i] =
+            (gs_queue_launch){.kind = task->launches.data[i].kernel,
+                              .alone_us = player->planned[number][i].expected_us,
+                              .user = user_of(number, i),
+                              .after = task->after.data ? task->after.data + task->launches.data[i].after : NULL,
+                              .after_count = task->launches.data[i].after_count};
     player->begun += state->begun == 0;
     state->begun++;
     state->left = task->launches.count;
