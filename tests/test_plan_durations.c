@@ -328,6 +328,45 @@ static void a_line_has_no_knee(void **state) {
     assert_true(two <= gs_max(all / 20, 1));
 }
 
+/* Three to five points, as a plan has them, give the rates where kernels are as fast as alone afterwards. */
+static void few_points_give_the_rates(void **state) {
+    (void)state;
+    double off = 0;
+    int all = plan_rounds(2000);
+    for (int round = 0; round < all; round++) {
+        gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 6), (uint64_t)round);
+        gs_pair_rates rates = {plan_random(&random, 0.55, 0.95), plan_random(&random, 0.5, 0.9), 1, 1}, found;
+        gs_fit_point points[5];
+        double residual;
+        measure(&random, &rates, 0, points, 5);
+        assert_true(gs_pair_few_rates(points, 5, &found, &residual));
+        plan_expect_near(found.first, rates.first, 1e-9);
+        plan_expect_near(found.second, rates.second, 1e-9);
+        plan_expect_near(residual, 0, 1e-9);
+        size_t count = (size_t)gs_random_from(&random, 3, 5);
+        measure(&random, &rates, 0.02, points, count);
+        assert_true(gs_pair_few_rates(points, count, &found, &residual));
+        for (int i = 1; i <= 20; i++)
+            off += fabs(played(&found, 0.1 * i) / played(&rates, 0.1 * i) - 1) / 20;
+    }
+    print_message("with 3 to 5 points, forecasts are off by %.2f%%\n", 100 * off / all);
+    assert_true(all < 1000 || off / all < 0.025);
+    /* Points of one stage only: the other one is not better than what was seen. */
+    gs_pair_rates found;
+    static const gs_fit_point left[] = {{0.2, 1.06}, {0.4, 1.12}, {0.5, 1.15}}, right[] = {{2, 2.3}, {3, 3.3}};
+    assert_true(gs_pair_few_rates(left, 3, &found, NULL));
+    plan_expect_near(found.first, 1 / 1.15, 1e-9);
+    plan_expect_near(found.second, 0.5 / 1.15, 1e-9);
+    assert_true(gs_pair_few_rates(right, 2, &found, NULL));
+    plan_expect_near(found.first, 1 / 2.3, 1e-9);
+    plan_expect_near(found.second, 2 / 2.3, 1e-9);
+    /* Slower than in turns. */
+    static const gs_fit_point slow[] = {{0.5, 1.7}, {1, 2.4}};
+    assert_true(gs_pair_few_rates(slow, 2, &found, NULL));
+    assert_true(found.first + found.second <= 1);
+    assert_false(gs_pair_few_rates(slow, 0, &found, NULL));
+}
+
 static void pairs_where_no_model_applies(void **state) {
     (void)state;
     gs_pair_rates rates = {0.8, 0.5, 1, 0.9};
@@ -369,6 +408,7 @@ int main(void) {
         cmocka_unit_test(the_knee_is_the_best_of_all),
         cmocka_unit_test(planted_knees_are_found),
         cmocka_unit_test(a_line_has_no_knee),
+        cmocka_unit_test(few_points_give_the_rates),
         cmocka_unit_test(pairs_where_no_model_applies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

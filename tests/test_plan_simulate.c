@@ -99,15 +99,15 @@ static void networks_become_launches(void **state) {
     int32_t gemm = gs_plan_table_find(&table, "tgemm"), im2col = gs_plan_table_find(&table, "im2col");
     for (size_t n = 0; n < gs_network_count; n++) {
         const gs_network *network = &gs_networks[n];
-        gs_tasks tasks = {0};
+        gs_plan_tasks tasks = {0};
         size_t at = 0;
-        assert_int_equal(gs_tasks_add_network(&tasks, network, &options, &table, 1, NULL), GS_OK);
-        const gs_task *task = &tasks.data[0];
+        assert_int_equal(gs_plan_tasks_add_network(&tasks, network, &options, &table, 1, NULL), GS_OK);
+        const gs_plan_task *task = &tasks.data[0];
         for (size_t i = 0; i < network->count; i++) {
             const gs_layer *layer = &network->layers[i];
             if (layer->height * layer->width * layer->stride > 1)
                 assert_int_equal(task->launches.data[at++].kernel, im2col);
-            const gs_task_launch *launch = &task->launches.data[at++];
+            const gs_plan_task_launch *launch = &task->launches.data[at++];
             assert_int_equal(launch->kernel, gemm);
             double covered = (double)launch->blocks * 64 * 64 * launch->work * 2048;
             double needed = (double)weights_of(layer) * layer->size * layer->size * options.batch;
@@ -118,13 +118,13 @@ static void networks_become_launches(void **state) {
             assert_int_equal(task->launches.data[i].after_count, 1);
             assert_int_equal(task->after.data[task->launches.data[i].after], i - 1);
         }
-        gs_tasks_clear(&tasks);
+        gs_plan_tasks_clear(&tasks);
     }
     gs_error error;
-    gs_tasks tasks = {0};
+    gs_plan_tasks tasks = {0};
     options.gemm = "none";
-    assert_int_equal(gs_tasks_add_network(&tasks, &gs_networks[0], &options, &table, 1, &error), GS_E_USAGE);
-    gs_tasks_clear(&tasks);
+    assert_int_equal(gs_plan_tasks_add_network(&tasks, &gs_networks[0], &options, &table, 1, &error), GS_E_USAGE);
+    gs_plan_tasks_clear(&tasks);
     gs_plan_table_clear(&table);
 }
 
@@ -259,9 +259,9 @@ static void waves_are_counted(void **state) {
 
 /* ---- tasks ---- */
 
-static gs_code read_tasks(const char *text, const gs_plan_table *table, gs_tasks *tasks, gs_error *error) {
+static gs_code read_tasks(const char *text, const gs_plan_table *table, gs_plan_tasks *tasks, gs_error *error) {
     gs_input *input = gs_input_memory("tasks", text, strlen(text), error);
-    gs_code code = gs_tasks_read(tasks, input, table, error);
+    gs_code code = gs_plan_tasks_read(tasks, input, table, error);
     gs_input_close(input);
     return code;
 }
@@ -269,7 +269,7 @@ static gs_code read_tasks(const char *text, const gs_plan_table *table, gs_tasks
 static void tasks_are_read(void **state) {
     (void)state;
     gs_plan_table table = table_of(small_plan);
-    gs_tasks tasks = {0};
+    gs_plan_tasks tasks = {0};
     gs_error error = {.code = GS_OK};
     const char *text =
         "{\"schema\": \"gridsmith.task/1\", \"task\": \"one\", \"kernels\": [{\"kernel\": \"a\"}, {\"kernel\": \"b\", "
@@ -278,7 +278,7 @@ static void tasks_are_read(void **state) {
         "[{\"kernel\": \"c\"}]}\n";
     assert_int_equal(read_tasks(text, &table, &tasks, &error), GS_OK);
     assert_int_equal(tasks.count, 2);
-    const gs_task *task = &tasks.data[0];
+    const gs_plan_task *task = &tasks.data[0];
     assert_int_equal(task->launches.count, 4);
     assert_int_equal(task->launches.data[0].blocks, 1056);
     assert_int_equal(task->launches.data[0].after_count, 0);
@@ -287,7 +287,7 @@ static void tasks_are_read(void **state) {
     assert_int_equal(task->launches.data[3].after_count, 0);
     assert_int_equal(tasks.data[1].repeat, 3);
     plan_expect_near(tasks.data[1].at_us, 2.5, 0);
-    gs_tasks_clear(&tasks);
+    gs_plan_tasks_clear(&tasks);
     static const char *const wrong[][2] = {
         {"{\"schema\": \"gridsmith.task/1\", \"task\": \"x\", \"kernels\": [{\"kernel\": \"z\"}]}", "no kernel \"z\""},
         {"{\"schema\": \"gridsmith.task/1\", \"task\": \"x\", \"kernels\": []}", "must be a list"},
@@ -306,14 +306,15 @@ static void tasks_are_read(void **state) {
         assert_int_equal(read_tasks(wrong[i][0], &table, &tasks, &error), GS_E_FORMAT);
         if (!strstr(error.message, wrong[i][1]))
             fail_msg("%s", error.message);
-        gs_tasks_clear(&tasks);
+        gs_plan_tasks_clear(&tasks);
     }
     gs_plan_table_clear(&table);
 }
 
 /* ---- simulations ---- */
 
-static gs_simulation play(const gs_plan_table *table, const gs_tasks *tasks, const gs_simulation_options *options) {
+static gs_simulation play(const gs_plan_table *table, const gs_plan_tasks *tasks,
+                          const gs_simulation_options *options) {
     gs_simulation result;
     gs_error error = {.code = GS_OK};
     if (gs_simulate(table, tasks, options, &result, &error) != GS_OK)
@@ -326,10 +327,10 @@ static void simulations_by_hand(void **state) {
     (void)state;
     gs_plan_table table = table_of(small_plan);
     gs_gpu *gpu = gpu_of("h200");
-    gs_tasks tasks = {0};
+    gs_plan_tasks tasks = {0};
     gs_simulation_options options = {.gpu = gpu, .recorded_on = gpu, .together = 1, .unknown = 1};
     for (int32_t kernel = 0; kernel < 2; kernel++)
-        assert_int_equal(gs_tasks_add_kernel(&tasks, kernel, &table, 1, NULL), GS_OK);
+        assert_int_equal(gs_plan_tasks_add_kernel(&tasks, kernel, &table, 1, NULL), GS_OK);
     gs_simulation result = play(&table, &tasks, &options);
     plan_expect_near(result.end_us, 150, 1e-9);
     plan_expect_near(result.alone_us, 150, 1e-9);
@@ -344,7 +345,7 @@ static void simulations_by_hand(void **state) {
     assert_int_equal(result.shared, 2);
     gs_simulation_clear(&result);
     /* With c there is nothing to gain. */
-    assert_int_equal(gs_tasks_add_kernel(&tasks, 2, &table, 2, NULL), GS_OK);
+    assert_int_equal(gs_plan_tasks_add_kernel(&tasks, 2, &table, 2, NULL), GS_OK);
     result = play(&table, &tasks, &options);
     plan_expect_near(result.end_us, 125 + 2 * 40, 1e-9);
     assert_int_equal(result.tasks[2].done, 2);
@@ -356,7 +357,7 @@ static void simulations_by_hand(void **state) {
     assert_true(result.end_us >= 1000 && result.end_us < 1400);
     assert_true(result.tasks[0].done > 3 && result.tasks[1].done > 3 && result.tasks[2].done >= 2);
     gs_simulation_clear(&result);
-    gs_tasks_clear(&tasks);
+    gs_plan_tasks_clear(&tasks);
     gs_gpu_free(gpu);
     gs_plan_table_clear(&table);
 }
@@ -367,16 +368,16 @@ static void simulations_of_another_gpu(void **state) {
     gs_plan_table table = table_of(small_plan);
     gs_error error;
     gs_gpu *gpu = gpu_of("h200"), *half = gs_gpu_part(gpu, 66, &error), *small = gs_gpu_part(gpu, 132, &error);
-    gs_tasks tasks = {0};
+    gs_plan_tasks tasks = {0};
     assert_true(half && small);
     small->limits.threads_per_sm = 1024; /* 4 x 256 threads fill an SM */
     small->warps_per_partition = 8;
     gs_simulation_options options = {.gpu = half, .recorded_on = gpu, .together = 1, .unknown = 1};
-    assert_int_equal(gs_tasks_add_kernel(&tasks, 0, &table, 1, NULL), GS_OK);
+    assert_int_equal(gs_plan_tasks_add_kernel(&tasks, 0, &table, 1, NULL), GS_OK);
     gs_simulation result = play(&table, &tasks, &options);
     plan_expect_near(result.end_us, 200, 1e-9);
     gs_simulation_clear(&result);
-    assert_int_equal(gs_tasks_add_kernel(&tasks, 1, &table, 1, NULL), GS_OK);
+    assert_int_equal(gs_plan_tasks_add_kernel(&tasks, 1, &table, 1, NULL), GS_OK);
     options.gpu = small;
     options.together = 2;
     result = play(&table, &tasks, &options);
@@ -386,25 +387,25 @@ static void simulations_of_another_gpu(void **state) {
     result = play(&table, &tasks, &options);
     assert_int_equal(result.shared, 2);
     gs_simulation_clear(&result);
-    gs_tasks_clear(&tasks);
+    gs_plan_tasks_clear(&tasks);
     gs_gpu_free(gpu);
     gs_gpu_free(half);
     gs_gpu_free(small);
     gs_plan_table_clear(&table);
 }
 
-static void add_named(gs_tasks *tasks, const gs_plan_table *table, const char *name, int64_t repeat) {
+static void add_named(gs_plan_tasks *tasks, const gs_plan_table *table, const char *name, int64_t repeat) {
     const gs_network *network = gs_network_find(name);
     gs_network_options options = gs_network_defaults();
-    gs_code code = network ? gs_tasks_add_network(tasks, network, &options, table, repeat, NULL)
-                           : gs_tasks_add_kernel(tasks, gs_plan_table_find(table, name), table, repeat, NULL);
+    gs_code code = network ? gs_plan_tasks_add_network(tasks, network, &options, table, repeat, NULL)
+                           : gs_plan_tasks_add_kernel(tasks, gs_plan_table_find(table, name), table, repeat, NULL);
     assert_int_equal(code, GS_OK);
 }
 
 static const char *const zoo_tasks[] = {"bfs",  "cp",  "cutcp",  "fft",   "histo", "img",   "lbm",  "mrif",
                                         "mriq", "pns", "regtil", "sgemm", "spmv",  "stenc", "tpacf"};
 
-static double improvement(const gs_plan_table *table, const gs_tasks *tasks, gs_simulation_options options) {
+static double improvement(const gs_plan_table *table, const gs_plan_tasks *tasks, gs_simulation_options options) {
     options.together = 1;
     gs_simulation order = play(table, tasks, &options);
     options.together = 2;
@@ -428,7 +429,7 @@ static void networks_beside_zoo_tasks(void **state) {
     assert_int_equal(gs_plan_table_divide(&table, gpu, &error), GS_OK);
     for (size_t n = 0; n < gs_network_count; n++)
         for (size_t k = 0; k < GS_COUNT(zoo_tasks); k++) {
-            gs_tasks tasks = {0};
+            gs_plan_tasks tasks = {0};
             add_named(&tasks, &table, gs_networks[n].name, 1);
             add_named(&tasks, &table, zoo_tasks[k], 12);
             double gain = improvement(&table, &tasks, options);
@@ -436,18 +437,18 @@ static void networks_beside_zoo_tasks(void **state) {
                 fail_msg("%s with %s: %g", gs_networks[n].name, zoo_tasks[k], gain);
             sum += gain;
             best = fmax(best, gain);
-            gs_tasks_clear(&tasks);
+            gs_plan_tasks_clear(&tasks);
         }
     print_message("75 pairs of an invented plan: %+.1f%% on average, %+.1f%% at most\n", 100 * sum / 75, 100 * best);
     assert_true(sum > 0);
     for (size_t count = 5; count <= 15; count += 5) {
-        gs_tasks tasks = {0};
+        gs_plan_tasks tasks = {0};
         for (size_t n = 0; n < gs_network_count; n++)
             add_named(&tasks, &table, gs_networks[n].name, 1);
         for (size_t k = 0; k < count; k++)
             add_named(&tasks, &table, zoo_tasks[k], 5);
         assert_true(improvement(&table, &tasks, options) > 0);
-        gs_tasks_clear(&tasks);
+        gs_plan_tasks_clear(&tasks);
     }
     gs_gpu_free(gpu);
     gs_plan_table_clear(&table);
@@ -465,7 +466,7 @@ static void kernels_that_the_plan_does_not_pair(void **state) {
                                    "\"workers_per_sm\": 8, \"alone_us\": 100}],"
                                    "\"pairs\": [{\"first\": \"a\", \"second\": \"b\", \"option\": \"turns\"}]}");
     gs_gpu *gpu = gpu_of("h200");
-    gs_tasks tasks = {0};
+    gs_plan_tasks tasks = {0};
     add_named(&tasks, &table, "a", 1000);
     add_named(&tasks, &table, "new", 1000);
     gs_simulation_options options = {.gpu = gpu, .recorded_on = gpu, .together = 2, .unknown = 1.5};
@@ -476,7 +477,7 @@ static void kernels_that_the_plan_does_not_pair(void **state) {
     result = play(&table, &tasks, &options);
     assert_true(result.shared > 0 && result.end_us < 1.005 * result.alone_us);
     gs_simulation_clear(&result);
-    gs_tasks_clear(&tasks);
+    gs_plan_tasks_clear(&tasks);
     gs_gpu_free(gpu);
     gs_plan_table_clear(&table);
 }

@@ -288,6 +288,71 @@ gs_pair_rates gs_pair_model_rates(const gs_pair_model *model) {
                                 .second_alone = is_second ? 1 / model->slope : 1});
 }
 
+/* The larger of 1 + slope * ratio, where the first kernel ends last, and base + ratio, where the second does. */
+struct few {
+    double slope, base;
+};
+
+static double few_value(const struct few *few, double ratio) {
+    return fmax(1 + few->slope * ratio, few->base + ratio);
+}
+
+static double few_off(const struct few *few, const gs_fit_point *points, size_t count, bool is_squared) {
+    double sum = 0;
+    for (size_t i = 0; i < count; i++) {
+        double off = fabs(few_value(few, points[i].at) / points[i].value - 1);
+        sum += is_squared ? off * off : off;
+    }
+    return sum;
+}
+
+/* The best slope for the first `left` points, and the best base for the others. */
+static struct few fit_few(const gs_fit_point *points, size_t count, size_t left) {
+    double xx = 0, xy = 0, ww = 0, wy = 0;
+    for (size_t i = 0; i < count; i++) {
+        double weight = 1 / (points[i].value * points[i].value), at = points[i].at;
+        xx += i < left ? weight * at * at : 0;
+        xy += i < left ? weight * at * (points[i].value - 1) : 0;
+        ww += i < left ? 0 : weight;
+        wy += i < left ? 0 : weight * (points[i].value - at);
+    }
+    const double most = 1.5; /* slower than in turns, but not by much: such pairs are not used */
+    return (struct few){.slope = within(xx > 0 ? xy / xx : 0, 0, most), .base = within(ww > 0 ? wy / ww : 0, 0, most)};
+}
+
+/* Of one kind of points only, the other number is such that the knee is at the last of them. */
+static struct few close_few(struct few few, const gs_fit_point *points, size_t count, size_t left) {
+    if (left == count)
+        few.base = 1 + few.slope * points[count - 1].at - points[count - 1].at;
+    if (left == 0)
+        few.slope = (few.base + points[0].at - 1) / points[0].at;
+    return few;
+}
+
+bool gs_pair_few_rates(const gs_fit_point *points, size_t count, gs_pair_rates *rates, double *residual) {
+    gs_fit_point sorted[GS_PAIR_MODEL_POINTS];
+    struct few best = {0};
+    double least = INFINITY;
+    if (count > GS_PAIR_MODEL_POINTS || !are_positive(points, count))
+        return false;
+    memcpy(sorted, points, count * sizeof *sorted);
+    qsort(sorted, count, sizeof *sorted, compare_points);
+    for (size_t left = 0; left <= count && sorted[0].at > 0; left++) {
+        struct few few = close_few(fit_few(sorted, count, left), sorted, count, left);
+        double squares = few_off(&few, sorted, count, true);
+        if (squares >= least)
+            continue;
+        least = squares;
+        best = few;
+    }
+    double knee = (1 - best.base) / (1 - best.slope), value = 1 + best.slope * knee;
+    bool has_knee = isfinite(least) && best.slope < 1 && best.base < 1;
+    *rates = sane((gs_pair_rates){has_knee ? 1 / value : 0.5, has_knee ? knee / value : 0.5, 1, 1});
+    if (residual)
+        *residual = few_off(&best, sorted, count, false) / (double)count;
+    return isfinite(least);
+}
+
 gs_pair_rates gs_pair_measured_rates(double first_us, double second_us, double together_us) {
     return sane((gs_pair_rates){
         .first = first_us / together_us, .second = second_us / together_us, .first_alone = 1, .second_alone = 1});

@@ -1,15 +1,15 @@
 /*
  * plan_table.c: reads the JSON of a plan (gridsmith.plan/1), and answers how long its kernels and pairs take.
  *
- * A kernel may be listed in several forms; the fastest one counts. Pairs of which the plan has at least five points get
- * the two-stage model; others have the one measurement of the plan.
+ * A kernel may be listed in several forms; the fastest one counts. Pairs of which the plan has at least six points get
+ * the two-stage model, those with fewer its simple form, and those without points have the one measurement of the plan.
  */
 #include "simulate.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-enum { LEAST_POINTS = 5, MOST_KERNELS = 4096 };
+enum { LEAST_POINTS = 6, FEW_POINTS = 2, MOST_KERNELS = 4096 };
 
 #define MOST_US 1e12
 
@@ -140,7 +140,8 @@ static gs_code read_points(const gs_json *json, const gs_step *at, gs_table_pair
         if (us > 0 && ratio > 0)
             points[kept++] = (gs_fit_point){ratio, us / pair->first_us};
     }
-    pair->has_model = kept >= LEAST_POINTS && gs_pair_model_fit(points, kept, &pair->model);
+    pair->has_model = kept >= LEAST_POINTS && gs_pair_model_fit(points, kept, &pair->model) && pair->model.bend != 0;
+    pair->has_few = kept >= FEW_POINTS && gs_pair_few_rates(points, kept, &pair->few_rates, &pair->few_residual);
     return GS_OK;
 }
 
@@ -266,12 +267,19 @@ int32_t gs_plan_table_find(const gs_plan_table *table, const char *kernel) {
 }
 
 bool gs_table_pair_rates(const gs_table_pair *pair, gs_pair_rates *rates, double *residual) {
-    bool is_usable = pair->has_model && pair->model.residual <= GS_MOST_RESIDUAL;
-    if (pair->option == GS_TABLE_TURNS || (!is_usable && pair->together_us == 0))
+    *residual = 0;
+    if (pair->option == GS_TABLE_TURNS)
         return false;
-    *rates = is_usable ? gs_pair_model_rates(&pair->model)
-                       : gs_pair_measured_rates(pair->first_us, pair->second_us, pair->together_us);
-    *residual = is_usable ? pair->model.residual : 0;
+    if (pair->has_model && pair->model.residual <= GS_MOST_RESIDUAL) {
+        *rates = gs_pair_model_rates(&pair->model);
+        *residual = pair->model.residual;
+    } else if (pair->has_few && pair->few_residual <= GS_MOST_RESIDUAL) {
+        *rates = pair->few_rates;
+        *residual = pair->few_residual;
+    } else if (pair->together_us > 0)
+        *rates = gs_pair_measured_rates(pair->first_us, pair->second_us, pair->together_us);
+    else
+        return false;
     return true;
 }
 

@@ -35,7 +35,10 @@ typedef struct gs_table_pair {
     double first_us, second_us;            /* of the measurement: each alone */
     double together_us;                    /* 0: not measured */
     gs_pair_model model;
-    bool has_model; /* there are enough points */
+    bool has_model; /* there are enough points for two stages */
+    gs_pair_rates few_rates;
+    double few_residual;
+    bool has_few; /* there are some points */
 } gs_table_pair;
 
 typedef struct gs_plan_table {
@@ -98,31 +101,31 @@ const gs_network *gs_network_find(const char *name); /* NULL: there is none */
 
 /* ---- tasks ---- */
 
-typedef struct gs_task_launch {
+typedef struct gs_plan_task_launch {
     int32_t kernel; /* of the table */
     int64_t blocks;
     double work;               /* of a block; 1: that of the table */
     size_t after, after_count; /* in `after` of the task */
-} gs_task_launch;
+} gs_plan_task_launch;
 
-typedef struct gs_task {
+typedef struct gs_plan_task {
     char *name;
     double at_us;   /* when it arrives */
     int64_t repeat; /* how often it runs, one time after the other */
     struct {
-        gs_task_launch *data;
+        gs_plan_task_launch *data;
         size_t count, capacity;
     } launches;
     struct {
         size_t *data;
         size_t count, capacity;
     } after;
-} gs_task;
+} gs_plan_task;
 
-typedef struct gs_tasks {
-    gs_task *data;
+typedef struct gs_plan_tasks {
+    gs_plan_task *data;
     size_t count, capacity;
-} gs_tasks;
+} gs_plan_tasks;
 
 /* How networks become launches. A layer is a matrix product of `gemm`, of which a block computes rows x columns of the
    result; before it im2col, unless the filter is 1x1 without a stride. A block of the table does `depth` steps. */
@@ -136,12 +139,12 @@ typedef struct gs_network_options {
 gs_network_options gs_network_defaults(void);
 
 /* Adds tasks: of a file (gridsmith.task/1, JSON lines), of a network, or one launch of a kernel as in the table. */
-gs_code gs_tasks_read(gs_tasks *tasks, gs_input *input, const gs_plan_table *table, gs_error *error);
-gs_code gs_tasks_add_network(gs_tasks *tasks, const gs_network *network, const gs_network_options *options,
-                             const gs_plan_table *table, int64_t repeat, gs_error *error);
-gs_code gs_tasks_add_kernel(gs_tasks *tasks, int32_t kernel, const gs_plan_table *table, int64_t repeat,
-                            gs_error *error);
-void gs_tasks_clear(gs_tasks *tasks);
+gs_code gs_plan_tasks_read(gs_plan_tasks *tasks, gs_input *input, const gs_plan_table *table, gs_error *error);
+gs_code gs_plan_tasks_add_network(gs_plan_tasks *tasks, const gs_network *network, const gs_network_options *options,
+                                  const gs_plan_table *table, int64_t repeat, gs_error *error);
+gs_code gs_plan_tasks_add_kernel(gs_plan_tasks *tasks, int32_t kernel, const gs_plan_table *table, int64_t repeat,
+                                 gs_error *error);
+void gs_plan_tasks_clear(gs_plan_tasks *tasks);
 
 /* ---- simulation ---- */
 
@@ -172,7 +175,7 @@ typedef struct gs_simulation {
     size_t task_count;
 } gs_simulation;
 
-gs_code gs_simulate(const gs_plan_table *table, const gs_tasks *tasks, const gs_simulation_options *options,
+gs_code gs_simulate(const gs_plan_table *table, const gs_plan_tasks *tasks, const gs_simulation_options *options,
                     gs_simulation *result, gs_error *error);
 void gs_simulation_clear(gs_simulation *result);
 

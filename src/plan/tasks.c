@@ -13,7 +13,7 @@ enum { MOST_LAUNCHES = 1 << 20, MOST_BATCH = 1 << 16 };
 
 #define MOST_WORK 1e6
 
-void gs_tasks_clear(gs_tasks *tasks) {
+void gs_plan_tasks_clear(gs_plan_tasks *tasks) {
     for (size_t i = 0; i < tasks->count; i++) {
         free(tasks->data[i].name);
         free(tasks->data[i].launches.data);
@@ -24,26 +24,26 @@ void gs_tasks_clear(gs_tasks *tasks) {
 }
 
 /* A new task, without launches. NULL: out of memory. */
-static gs_task *add_task(gs_tasks *tasks, const char *name, int64_t repeat) {
+static gs_plan_task *add_task(gs_plan_tasks *tasks, const char *name, int64_t repeat) {
     if (!GS_RESERVE(tasks, 1))
         return NULL;
-    gs_task *task = &tasks->data[tasks->count];
-    *task = (gs_task){.name = strdup(name), .repeat = repeat};
+    gs_plan_task *task = &tasks->data[tasks->count];
+    *task = (gs_plan_task){.name = strdup(name), .repeat = repeat};
     tasks->count += task->name != NULL;
     return task->name ? task : NULL;
 }
 
 /* A launch that waits for nothing. NULL: out of memory. */
-static gs_task_launch *add_launch(gs_task *task, int32_t kernel, int64_t blocks, double work) {
+static gs_plan_task_launch *add_launch(gs_plan_task *task, int32_t kernel, int64_t blocks, double work) {
     if (!GS_RESERVE(&task->launches, 1))
         return NULL;
-    gs_task_launch *launch = &task->launches.data[task->launches.count++];
-    *launch = (gs_task_launch){.kernel = kernel, .blocks = blocks, .work = work, .after = task->after.count};
+    gs_plan_task_launch *launch = &task->launches.data[task->launches.count++];
+    *launch = (gs_plan_task_launch){.kernel = kernel, .blocks = blocks, .work = work, .after = task->after.count};
     return launch;
 }
 
 /* The launch that was added last waits for another. */
-static bool wait_for(gs_task *task, size_t before) {
+static bool wait_for(gs_plan_task *task, size_t before) {
     if (!GS_RESERVE(&task->after, 1))
         return false;
     task->after.data[task->after.count++] = before;
@@ -52,17 +52,17 @@ static bool wait_for(gs_task *task, size_t before) {
 }
 
 /* A launch that waits for the one before it. */
-static bool add_next(gs_task *task, int32_t kernel, int64_t blocks, double work) {
+static bool add_next(gs_plan_task *task, int32_t kernel, int64_t blocks, double work) {
     size_t index = task->launches.count;
     return add_launch(task, kernel, blocks, work) && (index == 0 || wait_for(task, index - 1));
 }
 
 /* ---- of a kernel ---- */
 
-gs_code gs_tasks_add_kernel(gs_tasks *tasks, int32_t kernel, const gs_plan_table *table, int64_t repeat,
-                            gs_error *error) {
+gs_code gs_plan_tasks_add_kernel(gs_plan_tasks *tasks, int32_t kernel, const gs_plan_table *table, int64_t repeat,
+                                 gs_error *error) {
     const gs_table_kernel *known = &table->kernels.data[kernel];
-    gs_task *task = add_task(tasks, known->name, repeat);
+    gs_plan_task *task = add_task(tasks, known->name, repeat);
     return task && add_next(task, kernel, known->blocks, 1) ? GS_OK : gs_fail_memory(error);
 }
 
@@ -80,7 +80,7 @@ static int32_t copying_kernel(const gs_plan_table *table, double *work) {
     return kernel >= 0 ? kernel : gs_plan_table_find(table, "transpose");
 }
 
-static bool add_layer(gs_task *task, const gs_layer *layer, const gs_network_options *options, int32_t gemm,
+static bool add_layer(gs_plan_task *task, const gs_layer *layer, const gs_network_options *options, int32_t gemm,
                       const gs_plan_table *table) {
     enum { COPIED = 256 }; /* numbers, by a block of im2col */
     int64_t places = (int64_t)options->batch * layer->size * layer->size;
@@ -95,13 +95,13 @@ static bool add_layer(gs_task *task, const gs_layer *layer, const gs_network_opt
     return add_next(task, gemm, tiles * layer->groups, (double)depth / options->depth);
 }
 
-gs_code gs_tasks_add_network(gs_tasks *tasks, const gs_network *network, const gs_network_options *options,
-                             const gs_plan_table *table, int64_t repeat, gs_error *error) {
+gs_code gs_plan_tasks_add_network(gs_plan_tasks *tasks, const gs_network *network, const gs_network_options *options,
+                                  const gs_plan_table *table, int64_t repeat, gs_error *error) {
     int32_t gemm = gs_plan_table_find(table, options->gemm);
     if (gemm < 0)
         return gs_fail(error, GS_E_USAGE, "%s needs the kernel %.60s, and the plan does not have it (--gemm)",
                        network->name, options->gemm);
-    gs_task *task = add_task(tasks, network->name, repeat);
+    gs_plan_task *task = add_task(tasks, network->name, repeat);
     for (size_t i = 0; task && i < network->count; i++)
         if (!add_layer(task, &network->layers[i], options, gemm, table))
             task = NULL;
@@ -143,7 +143,7 @@ static gs_code read_work(const gs_json *json, const gs_step *at, double *work, g
     return GS_OK;
 }
 
-static gs_code read_after(const gs_json *json, const gs_step *at, gs_task *task, gs_error *error) {
+static gs_code read_after(const gs_json *json, const gs_step *at, gs_plan_task *task, gs_error *error) {
     gs_step list = gs_step_key(at, "after");
     size_t index = task->launches.count - 1;
     if (!list.value)
@@ -164,7 +164,7 @@ static gs_code read_after(const gs_json *json, const gs_step *at, gs_task *task,
     return GS_OK;
 }
 
-static gs_code read_launch(const gs_json *json, const gs_step *at, gs_task *task, const gs_plan_table *table,
+static gs_code read_launch(const gs_json *json, const gs_step *at, gs_plan_task *task, const gs_plan_table *table,
                            gs_error *error) {
     launch_line line = {.blocks = 0};
     double work = 1;
@@ -184,7 +184,7 @@ static gs_code read_launch(const gs_json *json, const gs_step *at, gs_task *task
     return code;
 }
 
-static gs_code read_launches(const gs_json *json, const gs_step *root, gs_task *task, const gs_plan_table *table,
+static gs_code read_launches(const gs_json *json, const gs_step *root, gs_plan_task *task, const gs_plan_table *table,
                              gs_error *error) {
     gs_step list = gs_step_key(root, "kernels");
     size_t count = json_array_size(list.value);
@@ -198,13 +198,13 @@ static gs_code read_launches(const gs_json *json, const gs_step *root, gs_task *
     return code;
 }
 
-static gs_code read_task(const gs_json *json, gs_tasks *tasks, const gs_plan_table *table, gs_error *error) {
+static gs_code read_task(const gs_json *json, gs_plan_tasks *tasks, const gs_plan_table *table, gs_error *error) {
     gs_step root = gs_step_root(json);
     task_line line = {.repeat = 1};
     gs_code code = gs_json_schema(json, &root, "gridsmith.task/1", error);
     if (code == GS_OK)
         code = gs_json_object(json, &root, task_fields, GS_COUNT(task_fields), &line, error);
-    gs_task *task = code == GS_OK ? add_task(tasks, line.name, line.repeat) : NULL;
+    gs_plan_task *task = code == GS_OK ? add_task(tasks, line.name, line.repeat) : NULL;
     if (code == GS_OK && !task)
         code = gs_fail_memory(error);
     if (task) {
@@ -215,7 +215,7 @@ static gs_code read_task(const gs_json *json, gs_tasks *tasks, const gs_plan_tab
     return code;
 }
 
-gs_code gs_tasks_read(gs_tasks *tasks, gs_input *input, const gs_plan_table *table, gs_error *error) {
+gs_code gs_plan_tasks_read(gs_plan_tasks *tasks, gs_input *input, const gs_plan_table *table, gs_error *error) {
     for (;;) {
         gs_json json;
         gs_code code = gs_json_next(input, &json, error);
