@@ -7,14 +7,14 @@ cd "$(dirname "$0")/.."
 
 if ! command -v x86_64-linux-gnu-gcc >/dev/null || [ ! -e /usr/lib/x86_64-linux-gnu/libcmocka.so ] ||
     [ ! -e /usr/lib/x86_64-linux-gnu/libsqlite3.so ] || [ ! -e /usr/lib/x86_64-linux-gnu/libuv.so ] ||
-    [ ! -e /usr/lib/x86_64-linux-gnu/libzstd.so ]; then
+    [ ! -e /usr/lib/x86_64-linux-gnu/libzstd.so ] || [ ! -e /usr/lib/x86_64-linux-gnu/liblapacke.so ]; then
     as_root=
     [ "$(id -u)" = 0 ] || as_root=sudo
     $as_root dpkg --add-architecture amd64
     $as_root apt-get update -qq
     $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
         gcc-x86-64-linux-gnu libjansson-dev:amd64 libsqlite3-dev:amd64 libuv1-dev:amd64 zlib1g-dev:amd64 \
-        libcmocka-dev:amd64 libzstd-dev:amd64 >/dev/null
+        libcmocka-dev:amd64 libzstd-dev:amd64 liblapacke-dev:amd64 >/dev/null
 fi
 sh scripts/setup.sh build
 
@@ -41,4 +41,7 @@ cp -L /usr/lib/x86_64-linux-gnu/libsqlite3.so.0 out/x86_64/lib/
 cp -L /usr/lib/x86_64-linux-gnu/libuv.so.1 out/x86_64/lib/
 cp -L /usr/lib/x86_64-linux-gnu/libzstd.so.1 out/x86_64/lib/
 cp -L /lib/x86_64-linux-gnu/libz.so.1 out/x86_64/lib/
+for library in liblapacke.so.3 liblapack.so.3 libblas.so.3 libtmglib.so.3 libgfortran.so.5 libquadmath.so.0; do
+    cp -L "/usr/lib/x86_64-linux-gnu/$library" out/x86_64/lib/
+done
 echo "out/x86_64/gridsmith is ready"
