@@ -68,6 +68,8 @@ static gs_window window_of(const gs_server *server, size_t count) {
     gs_window window = {.since_ns = server->now_ns, .least_ns = GS_LEAST_WINDOW_NS};
     size_t running = 0, whole = 0;
     for (size_t i = 0; i < count; i++) {
+        if (contenders->places[i].workers > 0)
+            return window; /* shares SMs: the plan has measured it */
         running += contenders->places[i].how != GS_PLAN_WAIT;
         whole += contenders->places[i].how == GS_PLAN_WHOLE;
     }
