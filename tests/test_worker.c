@@ -395,9 +395,9 @@ static void test_block_loops_do_each_block_once(void **state) {
 
 /* Two launches that share all SMs, each with one worker on an SM: no more workers are sent after the first ones. */
 static void test_few_workers_are_sent_once(void **state) {
-    enum { BLOCKS = 4000 };
+    enum { BLOCKS = 2000 };
     struct fixture *f = *state;
-    int32_t rounds = 200;
+    int32_t rounds = 100;
     for (uint32_t i = 0; i < 2; i++) {
         gs_worker_launch launch = {.request = {.queue = i ? OTHER_QUEUE : QUEUE, .handle = MODULE},
                                    .kernel = COUNT,
