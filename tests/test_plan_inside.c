@@ -93,6 +93,27 @@ static void a_pair_that_gains_shares_sms(void **state) {
     gs_profile_store_close(scene.store);
 }
 
+/* What is measured replaces the plan, after three measurements. */
+static void a_pair_that_disappoints_is_given_up(void **state) {
+    (void)state;
+    gs_inside_pair pair;
+    gs_inside inside = one_pair(&pair, 0.7, 0.6);
+    plan_scene scene = two_waiting(&inside);
+    for (int i = 0; i < 4; i++) {
+        plan_decide(&scene);
+        assert_true(is_inside(&scene) == (i < 3));
+        /* In 10 ms, as many blocks of each as alone in 5 ms: as in turns. */
+        gs_beside both[2];
+        for (int k = 0; k < 2; k++) {
+            gs_profile *profile = (gs_profile *)scene.contenders[k].profile;
+            both[k] = (gs_beside){.profile = profile, .sms = SMS, .blocks = (uint64_t)(5e6 * profile->alone)};
+        }
+        gs_inside_measured(&inside, &both[1], &both[0], 10000000);
+    }
+    plan_expect_near(gs_inside_throughput(&pair), 1, 0.001);
+    gs_profile_store_close(scene.store);
+}
+
 static void not_where_it_gains_nothing(void **state) {
     (void)state;
     static const double rates[][2] = {{0.5, 0.5}, {0.51, 0.51}, {0.9, 0.3}, {0.3, 0.9}}; /* the last two are not fair */
@@ -215,9 +236,13 @@ static void random_contenders(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_pair_that_gains_shares_sms), cmocka_unit_test(not_where_it_gains_nothing),
-        cmocka_unit_test(not_where_a_kernel_cannot),    cmocka_unit_test(a_better_split_wins),
-        cmocka_unit_test(short_enough_to_be_queued),    cmocka_unit_test(random_contenders),
+        cmocka_unit_test(a_pair_that_disappoints_is_given_up),
+        cmocka_unit_test(a_pair_that_gains_shares_sms),
+        cmocka_unit_test(not_where_it_gains_nothing),
+        cmocka_unit_test(not_where_a_kernel_cannot),
+        cmocka_unit_test(a_better_split_wins),
+        cmocka_unit_test(short_enough_to_be_queued),
+        cmocka_unit_test(random_contenders),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -82,3 +82,23 @@ const gs_inside_pair *gs_inside_find(const gs_inside *inside, const char *one, c
     *first = pair ? 0 : 1;
     return pair ? pair : find_ordered(inside, b, a);
 }
+
+/* ---- what is measured ---- */
+
+static double share_of(const gs_beside *beside, uint64_t ns) {
+    double alone = beside->profile->alone;
+    return alone > 0 ? (double)beside->blocks / (double)ns / alone : 0;
+}
+
+void gs_inside_measured(gs_inside *inside, const gs_beside *one, const gs_beside *other, uint64_t ns) {
+    int first;
+    const gs_inside_pair *found = gs_inside_find(inside, one->profile->name, other->profile->name, &first);
+    double throughput = ns > 0 ? share_of(one, ns) + share_of(other, ns) : 0;
+    if (found && throughput > 0)
+        gs_samples_add(&inside->data[found - inside->data].throughput, throughput);
+}
+
+double gs_inside_throughput(const gs_inside_pair *pair) {
+    enum { FEW = 3 };
+    return pair->throughput.count >= FEW ? gs_samples_median(&pair->throughput) : pair->rates[0] + pair->rates[1];
+}

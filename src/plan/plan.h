@@ -230,8 +230,9 @@ bool gs_table_says_corun(enum gs_level compute_a, enum gs_level memory_a, enum g
 /* Two kernels that share SMs, as a plan has measured them. */
 typedef struct gs_inside_pair {
     char names[2][GS_PROFILE_NAME];
-    double rates[2];    /* of each beside the other; 1: as alone */
-    int32_t workers[2]; /* per SM */
+    double rates[2];       /* of each beside the other, by the plan; 1: as alone */
+    int32_t workers[2];    /* per SM */
+    gs_samples throughput; /* as measured since */
     uint64_t key;
 } gs_inside_pair;
 
@@ -245,6 +246,10 @@ bool gs_inside_init(gs_inside *inside, const gs_plan_table *table);
 void gs_inside_clear(gs_inside *inside);
 /* The pair of two kernels, by name, or NULL. `*first` is the place of `one` in it: 0 or 1. */
 const gs_inside_pair *gs_inside_find(const gs_inside *inside, const char *one, const char *other, int *first);
+/* Adds a measurement of two kernels that shared SMs for `ns` (`sms` is not used). */
+void gs_inside_measured(gs_inside *inside, const gs_beside *one, const gs_beside *other, uint64_t ns);
+/* The throughput that is expected: that of the plan, or the median of what was measured, after a few measurements. */
+double gs_inside_throughput(const gs_inside_pair *pair);
 
 /* ---- decisions ---- */
 

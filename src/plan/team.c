@@ -280,11 +280,12 @@ static bool share_inside(const gs_plan_query *query, struct team *team) {
         return false;
     team->is_inside = true;
     team->is_trial = false;
-    team->throughput = pair->rates[0] + pair->rates[1];
+    team->throughput = gs_inside_throughput(pair);
+    double scale = team->throughput / (pair->rates[0] + pair->rates[1]);
     for (int i = 0; i < 2; i++) {
         team->sms[i] = query->all;
         team->workers[i] = pair->workers[i == 0 ? first : !first];
-        if (pair->rates[i == 0 ? first : !first] < least_share(query, team, (size_t)i))
+        if (pair->rates[i == 0 ? first : !first] * scale < least_share(query, team, (size_t)i))
             return false;
     }
     return true;

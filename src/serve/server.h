@@ -320,6 +320,7 @@ typedef struct gs_window {
     uint64_t blocks[2], since_ns;
     uint64_t least_ns; /* a shorter window says nothing */
     bool is_turns;     /* they take turns, as the plan or as the GPU has it */
+    bool is_inside;    /* they share their SMs */
     bool is_probe;     /* the plan wants to know: a probe or a trial */
 } gs_window;
 
