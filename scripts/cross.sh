@@ -18,8 +18,11 @@ if ! command -v x86_64-linux-gnu-gcc >/dev/null || [ ! -e /usr/lib/x86_64-linux-
 fi
 sh scripts/setup.sh build
 
+# Of LAPACK the program needs few functions, so that the archives are smaller than the shared libraries.
+libraries=/usr/lib/x86_64-linux-gnu
+lapacke="$libraries/liblapacke.a;$libraries/liblapack.a;$libraries/libblas.a;$libraries/libgfortran.so.5"
 cmake -G Ninja -S . -B build/x86_64 -DCMAKE_TOOLCHAIN_FILE=cmake/x86_64.cmake -DCMAKE_BUILD_TYPE=Release \
-    -DGRIDSMITH_TESTS=ON -DGRIDSMITH_WERROR=ON >/dev/null
+    -DGRIDSMITH_TESTS=ON -DGRIDSMITH_WERROR=ON "-DGRIDSMITH_LAPACKE=$lapacke" >/dev/null
 tests="test_host test_traps test_reshape test_worker test_ptx_forms test_ptx_instructions test_ptx_recorded test_ptx_zoo ptx_compare hostile"
 # shellcheck disable=SC2086
 cmake --build build/x86_64 --target gridsmith share bench_worker launches fairness churn $tests
@@ -41,7 +44,5 @@ cp -L /usr/lib/x86_64-linux-gnu/libsqlite3.so.0 out/x86_64/lib/
 cp -L /usr/lib/x86_64-linux-gnu/libuv.so.1 out/x86_64/lib/
 cp -L /usr/lib/x86_64-linux-gnu/libzstd.so.1 out/x86_64/lib/
 cp -L /lib/x86_64-linux-gnu/libz.so.1 out/x86_64/lib/
-for library in liblapacke.so.3 liblapack.so.3 libblas.so.3 libtmglib.so.3 libgfortran.so.5 libquadmath.so.0; do
-    cp -L "/usr/lib/x86_64-linux-gnu/$library" out/x86_64/lib/
-done
+cp -L $libraries/libgfortran.so.5 $libraries/libquadmath.so.0 out/x86_64/lib/
 echo "out/x86_64/gridsmith is ready"
