@@ -335,36 +335,37 @@ static void few_points_give_the_rates(void **state) {
     int all = plan_rounds(2000);
     for (int round = 0; round < all; round++) {
         gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 6), (uint64_t)round);
-        gs_pair_rates rates = {plan_random(&random, 0.55, 0.95), plan_random(&random, 0.5, 0.9), 1, 1}, found;
+        gs_pair_rates rates = {plan_random(&random, 0.55, 0.95), plan_random(&random, 0.5, 0.9), 1, 1};
         gs_fit_point points[5];
-        double residual;
+        gs_pair_few found;
         measure(&random, &rates, 0, points, 5);
-        assert_true(gs_pair_few_rates(points, 5, &found, &residual));
-        plan_expect_near(found.first, rates.first, 1e-9);
-        plan_expect_near(found.second, rates.second, 1e-9);
-        plan_expect_near(residual, 0, 1e-9);
+        assert_true(gs_pair_few_rates(points, 5, &found));
+        plan_expect_near(found.rates.first, rates.first, 1e-9);
+        plan_expect_near(found.rates.second, rates.second, 1e-9);
+        plan_expect_near(found.residual, 0, 1e-9);
+        plan_expect_near(found.deviation, 0, 1e-9);
         size_t count = (size_t)gs_random_from(&random, 3, 5);
         measure(&random, &rates, 0.02, points, count);
-        assert_true(gs_pair_few_rates(points, count, &found, &residual));
+        assert_true(gs_pair_few_rates(points, count, &found));
         for (int i = 1; i <= 20; i++)
-            off += fabs(played(&found, 0.1 * i) / played(&rates, 0.1 * i) - 1) / 20;
+            off += fabs(played(&found.rates, 0.1 * i) / played(&rates, 0.1 * i) - 1) / 20;
     }
     print_message("with 3 to 5 points, forecasts are off by %.2f%%\n", 100 * off / all);
     assert_true(all < 1000 || off / all < 0.025);
     /* Points of one stage only: the other one is not better than what was seen. */
-    gs_pair_rates found;
+    gs_pair_few found;
     static const gs_fit_point left[] = {{0.2, 1.06}, {0.4, 1.12}, {0.5, 1.15}}, right[] = {{2, 2.3}, {3, 3.3}};
-    assert_true(gs_pair_few_rates(left, 3, &found, NULL));
-    plan_expect_near(found.first, 1 / 1.15, 1e-9);
-    plan_expect_near(found.second, 0.5 / 1.15, 1e-9);
-    assert_true(gs_pair_few_rates(right, 2, &found, NULL));
-    plan_expect_near(found.first, 1 / 2.3, 1e-9);
-    plan_expect_near(found.second, 2 / 2.3, 1e-9);
+    assert_true(gs_pair_few_rates(left, 3, &found));
+    plan_expect_near(found.rates.first, 1 / 1.15, 1e-9);
+    plan_expect_near(found.rates.second, 0.5 / 1.15, 1e-9);
+    assert_true(gs_pair_few_rates(right, 2, &found));
+    plan_expect_near(found.rates.first, 1 / 2.3, 1e-9);
+    plan_expect_near(found.rates.second, 2 / 2.3, 1e-9);
     /* Slower than in turns. */
     static const gs_fit_point slow[] = {{0.5, 1.7}, {1, 2.4}};
-    assert_true(gs_pair_few_rates(slow, 2, &found, NULL));
-    assert_true(found.first + found.second <= 1);
-    assert_false(gs_pair_few_rates(slow, 0, &found, NULL));
+    assert_true(gs_pair_few_rates(slow, 2, &found));
+    assert_true(found.rates.first + found.rates.second <= 1);
+    assert_false(gs_pair_few_rates(slow, 0, &found));
 }
 
 static void pairs_where_no_model_applies(void **state) {

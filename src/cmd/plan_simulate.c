@@ -45,6 +45,7 @@ struct study {
     gs_plan_table table;
     gs_plan_tasks tasks;
     gs_network_options network;
+    bool has_network;
     gs_gpu *recorded_on, *other; /* other: NULL if it is the same */
     int32_t together[POLICIES];
     gs_simulation results[POLICIES];
@@ -107,6 +108,7 @@ static gs_code add_word(struct study *study, char *word, gs_error *error) {
     }
     const gs_network *network = gs_network_find(word);
     int32_t kernel = gs_plan_table_find(&study->table, word);
+    study->has_network |= network != NULL;
     if (network)
         return gs_plan_tasks_add_network(&study->tasks, network, &study->network, &study->table, repeat, error);
     return kernel >= 0 ? gs_plan_tasks_add_kernel(&study->tasks, kernel, &study->table, repeat, error)
@@ -248,6 +250,9 @@ static void note_doubts(const struct study *study) {
     if (study->results[0].doubtful > 0)
         fprintf(stderr, "gridsmith plan: the durations of %llu of %zu launches are guesses: %s\n",
                 (unsigned long long)study->results[0].doubtful, all, gs_doubt_text(study->results[0].doubt));
+    const char *stand_in = gs_plan_table_find(&study->table, "transpose") >= 0 ? "transpose stands for it" : "left out";
+    if (study->has_network && gs_plan_table_find(&study->table, "im2col") < 0)
+        fprintf(stderr, "gridsmith plan: the plan has no im2col: %s\n", stand_in);
     if (study->other)
         fprintf(stderr,
                 "gridsmith plan: durations are those of %s, with the waves of %s; clocks and memory are not compared\n",

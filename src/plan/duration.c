@@ -22,6 +22,7 @@
 
 enum {
     LINE_TERMS = 2,
+    FEW_TERMS = 2,
     PAIR_TERMS = 4, /* with the knee */
     SIDE_POINTS = 2 /* different ratios on each side of a knee */
 };
@@ -329,7 +330,7 @@ static struct few close_few(struct few few, const gs_fit_point *points, size_t c
     return few;
 }
 
-bool gs_pair_few_rates(const gs_fit_point *points, size_t count, gs_pair_rates *rates, double *residual) {
+bool gs_pair_few_rates(const gs_fit_point *points, size_t count, gs_pair_few *found) {
     gs_fit_point sorted[GS_PAIR_MODEL_POINTS];
     struct few best = {0};
     double least = INFINITY;
@@ -347,9 +348,9 @@ bool gs_pair_few_rates(const gs_fit_point *points, size_t count, gs_pair_rates *
     }
     double knee = (1 - best.base) / (1 - best.slope), value = 1 + best.slope * knee;
     bool has_knee = isfinite(least) && best.slope < 1 && best.base < 1;
-    *rates = sane((gs_pair_rates){has_knee ? 1 / value : 0.5, has_knee ? knee / value : 0.5, 1, 1});
-    if (residual)
-        *residual = few_off(&best, sorted, count, false) / (double)count;
+    found->rates = sane((gs_pair_rates){has_knee ? 1 / value : 0.5, has_knee ? knee / value : 0.5, 1, 1});
+    found->residual = few_off(&best, sorted, count, false) / (double)count;
+    found->deviation = count > FEW_TERMS ? sqrt(least / (double)(count - FEW_TERMS)) : 0;
     return isfinite(least);
 }
 

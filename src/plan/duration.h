@@ -110,9 +110,16 @@ typedef struct gs_pair_rates {
 } gs_pair_rates;
 
 gs_pair_rates gs_pair_model_rates(const gs_pair_model *model);
+
+typedef struct gs_pair_few {
+    gs_pair_rates rates;
+    double residual;
+    double deviation; /* of the relative residuals, as that of a gs_pair_model */
+} gs_pair_few;
+
 /* The rates of a pair of which there are few points: after the end of one kernel the other is taken to be as fast as
-   alone, so that there are two numbers to find. `*residual` may be NULL. False: not possible. */
-bool gs_pair_few_rates(const gs_fit_point *points, size_t count, gs_pair_rates *rates, double *residual);
+   alone, so that there are two numbers to find. False: not possible. */
+bool gs_pair_few_rates(const gs_fit_point *points, size_t count, gs_pair_few *few);
 /* The same of one measurement: both end about together. */
 gs_pair_rates gs_pair_measured_rates(double first_us, double second_us, double together_us);
 

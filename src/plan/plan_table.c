@@ -1,15 +1,16 @@
 /*
  * plan_table.c: reads the JSON of a plan (gridsmith.plan/1), and answers how long its kernels and pairs take.
  *
- * A kernel may be listed in several forms; the fastest one counts. Pairs of which the plan has at least six points get
- * the two-stage model, those with fewer its simple form, and those without points have the one measurement of the plan.
+ * A kernel may be listed in several forms; the fastest one counts. Pairs of which the plan has at least five points
+ * get the two-stage model, if it is better than its simple form. Those with fewer get the simple form, and those
+ * without points have the one measurement of the plan.
  */
 #include "simulate.h"
 
 #include <math.h>
 #include <stdlib.h>
 
-enum { LEAST_POINTS = 6, FEW_POINTS = 2, MOST_KERNELS = 4096 };
+enum { LEAST_POINTS = 5, FEW_POINTS = 2, MOST_KERNELS = 4096 };
 
 #define MOST_US 1e12
 
@@ -141,7 +142,9 @@ static gs_code read_points(const gs_json *json, const gs_step *at, gs_table_pair
             points[kept++] = (gs_fit_point){ratio, us / pair->first_us};
     }
     pair->has_model = kept >= LEAST_POINTS && gs_pair_model_fit(points, kept, &pair->model) && pair->model.bend != 0;
-    pair->has_few = kept >= FEW_POINTS && gs_pair_few_rates(points, kept, &pair->few_rates, &pair->few_residual);
+    pair->has_few = kept >= FEW_POINTS && gs_pair_few_rates(points, kept, &pair->few);
+    if (pair->has_few && pair->has_model)
+        pair->has_model = pair->model.deviation < pair->few.deviation;
     return GS_OK;
 }
 
@@ -273,9 +276,9 @@ bool gs_table_pair_rates(const gs_table_pair *pair, gs_pair_rates *rates, double
     if (pair->has_model && pair->model.residual <= GS_MOST_RESIDUAL) {
         *rates = gs_pair_model_rates(&pair->model);
         *residual = pair->model.residual;
-    } else if (pair->has_few && pair->few_residual <= GS_MOST_RESIDUAL) {
-        *rates = pair->few_rates;
-        *residual = pair->few_residual;
+    } else if (pair->has_few && pair->few.residual <= GS_MOST_RESIDUAL) {
+        *rates = pair->few.rates;
+        *residual = pair->few.residual;
     } else if (pair->together_us > 0)
         *rates = gs_pair_measured_rates(pair->first_us, pair->second_us, pair->together_us);
     else

@@ -35,9 +35,8 @@ typedef struct gs_table_pair {
     double first_us, second_us;            /* of the measurement: each alone */
     double together_us;                    /* 0: not measured */
     gs_pair_model model;
-    bool has_model; /* there are enough points for two stages */
-    gs_pair_rates few_rates;
-    double few_residual;
+    bool has_model; /* there are enough points for two stages, and it is better than `few` */
+    gs_pair_few few;
     bool has_few; /* there are some points */
 } gs_table_pair;
 
