@@ -4,6 +4,7 @@
 #include "cmd.h"
 #include "image/image.h"
 #include "pairs/pairs.h"
+#include "plan_verbs.h"
 #include "worker/worker.h"
 
 #include <string.h>
@@ -69,6 +70,10 @@ static int dispatch(int argc, char **argv) {
         return gs_compiler_process(argc - 1, argv + 1);
     if (strcmp(argv[1], GS_PLAYER_PROCESS) == 0)
         return gs_player_process(argc - 1, argv + 1);
+    if (strcmp(argv[1], "plan") == 0)
+        for (int i = 2; i < argc; i++)
+            if (strcmp(argv[i], "--simulate") == 0)
+                return gs_cmd_plan_simulate(argc - 1, argv + 1);
     const gs_command *command = find_command(argv[1]);
     return command ? gs_command_run(command, argc - 1, argv + 1) : unknown(argv[1]);
 }

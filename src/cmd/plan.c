@@ -1,5 +1,7 @@
 /*
  * plan.c: gridsmith plan: which kernels share the GPU, and in what shape: measured ahead of time.
+ *
+ * With --simulate it is another command (plan_simulate.c), which main.c calls.
  */
 #include "cmd.h"
 #include "pairs/pairs.h"
@@ -9,7 +11,7 @@
 struct options {
     const char *on, *gpu, *size, *plan, *svg, *output;
     int64_t seconds, most, seed;
-    bool json, models, all, elastic;
+    bool json, models, all, elastic, simulate;
 };
 
 static const gs_option option_table[] = {
@@ -25,6 +27,8 @@ static const gs_option option_table[] = {
     GS_INT(struct options, "most", most, "N", 1, INT64_MAX,
            "stop after N measurements; with --plan, the next call goes on"),
     GS_INT(struct options, "seed", seed, "N", 0, INT64_MAX, "model: seed of the noise (default 0)"),
+    GS_FLAG(struct options, "simulate", simulate,
+            "play tasks with a plan, without a GPU; 'gridsmith plan --simulate --help' says more"),
     GS_FLAG(struct options, "all", all, "compare what is chosen with all ways to run each pair"),
     GS_TEXT(struct options, "svg", svg, "FILE", "write a heat map of the gains"),
     GS_FLAG(struct options, "json", json, "write gridsmith.plan/1"),
@@ -207,8 +211,8 @@ static int run(const gs_command *command, void *given, const gs_words *words) {
 
 const gs_command gs_command_plan = {
     .name = "plan",
-    .summary = "Which kernels share the GPU, in what shape: measured ahead of time.",
-    .usage = "KERNEL|FILE... [options]",
+    .summary = "Which kernels share the GPU, in what shape, for how long; plans tried without a GPU.",
+    .usage = "KERNEL|FILE... [options] | --simulate PLAN --tasks LIST [options]",
     .details = "Measures each kernel alone and each pair of them: on the same SMs, on SMs of their own, and in turns. "
                "Each is\n"
                "  a kernel of the zoo ('gridsmith zoo list'),\n"

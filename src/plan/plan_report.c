@@ -1,7 +1,7 @@
 /*
  * plan_report.c: a plan as a table, as gridsmith.plan/1, and as a heat map of the gains.
  */
-#include "pair_search.h"
+#include "plan.h"
 #include "view/view.h"
 
 #include <math.h>
@@ -72,31 +72,20 @@ void gs_plan_put_table(gs_text *text, const gs_pair_search *search) {
 /* ---- JSON ---- */
 
 static void write_model(gs_writer *writer, const gs_found_kernel *found, int64_t blocks) {
-    double n = 0, x = 0, y = 0, xx = 0, xy = 0;
-    if (found->grid_count < 2) {
+    gs_fit_point points[GS_SEARCH_GRIDS];
+    gs_line_model model;
+    for (int32_t i = 0; i < found->grid_count; i++)
+        points[i] = (gs_fit_point){(double)blocks * found->grids[i].percent / 100, found->grids[i].us};
+    if (found->grid_count < 2 || !gs_line_fit(points, (size_t)found->grid_count, &model)) {
         gs_write_null(writer, "model");
         return;
     }
-    for (int32_t i = 0; i < found->grid_count; i++) {
-        double at = (double)blocks * found->grids[i].percent / 100, us = found->grids[i].us;
-        double weight = 1 / (us * us); /* so that the parts by which the line is off are small */
-        n += weight;
-        x += weight * at;
-        y += weight * us;
-        xx += weight * at * at;
-        xy += weight * at * us;
-    }
-    double slope = (n * xy - x * y) / (n * xx - x * x), base = (y - slope * x) / n, off = 0;
-    for (int32_t i = 0; i < found->grid_count; i++) {
-        double at = (double)blocks * found->grids[i].percent / 100;
-        off += fabs(base + slope * at - found->grids[i].us) / found->grids[i].us / found->grid_count;
-    }
     gs_write_object(writer, "model");
-    gs_write_real(writer, "base_us", base, 4);
-    gs_write_real(writer, "per_block_us", slope, 9);
-    gs_write_int(writer, "min_blocks", blocks * found->grids[0].percent / 100);
-    gs_write_int(writer, "max_blocks", blocks);
-    gs_write_real(writer, "residual", off, 5);
+    gs_write_real(writer, "base_us", model.base, 4);
+    gs_write_real(writer, "per_block_us", model.slope, 9);
+    gs_write_int(writer, "min_blocks", (int64_t)model.least);
+    gs_write_int(writer, "max_blocks", (int64_t)model.most);
+    gs_write_real(writer, "residual", model.residual, 5);
     gs_write_end(writer);
 }
 
