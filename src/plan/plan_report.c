@@ -112,16 +112,23 @@ static void write_kernel(gs_writer *writer, const gs_pair_search *search, size_t
     gs_write_end(writer);
 }
 
-static void write_choice(gs_writer *writer, const gs_found_pair *pair) {
+static void write_side(gs_writer *writer, const gs_shape *form, const gs_measure_side *side,
+                       const char *const keys[5]) {
+    gs_write_string(writer, keys[0], form_name(side->form));
+    gs_write_int(writer, keys[1], side->workers);
+    gs_write_int(writer, keys[2], form->threads);
+    gs_write_int(writer, keys[3], side->registers ? side->registers : form->registers);
+    gs_write_int(writer, keys[4], form->shared_bytes);
+}
+
+static void write_choice(gs_writer *writer, const gs_pair_search *search, const gs_found_pair *pair) {
+    static const char *const keys[2][5] = {
+        {"first_form", "first_workers_per_sm", "first_block_threads", "first_registers", "first_shared_bytes"},
+        {"second_form", "second_workers_per_sm", "second_block_threads", "second_registers", "second_shared_bytes"}};
     const gs_measure_side *sides = pair->chosen.sides;
-    static const char *const keys[2][3] = {{"first_form", "first_workers_per_sm", "first_registers"},
-                                           {"second_form", "second_workers_per_sm", "second_registers"}};
-    for (int i = 0; i < 2 && pair->option == GS_PAIR_INSIDE; i++) {
-        gs_write_string(writer, keys[i][0], form_name(sides[i].form));
-        gs_write_int(writer, keys[i][1], sides[i].workers);
-        if (sides[i].registers)
-            gs_write_int(writer, keys[i][2], sides[i].registers);
-    }
+    for (int i = 0; i < 2 && pair->option == GS_PAIR_INSIDE; i++)
+        write_side(writer, &gs_pair_search_given(search, (size_t)sides[i].kernel)->forms[sides[i].form], &sides[i],
+                   keys[i]);
     if (pair->option == GS_PAIR_SPLIT)
         gs_write_int(writer, "first_sms", sides[0].sms);
 }
@@ -131,7 +138,7 @@ static void write_pair(gs_writer *writer, const gs_pair_search *search, const gs
     gs_write_string(writer, "first", gs_pair_search_given(search, (size_t)pair->first)->name);
     gs_write_string(writer, "second", gs_pair_search_given(search, (size_t)pair->second)->name);
     gs_write_string(writer, "option", gs_pair_option_name(pair->option));
-    write_choice(writer, pair);
+    write_choice(writer, search, pair);
     if (pair->is_measured) {
         gs_write_int(writer, "first_repeats", pair->repeats[0]);
         gs_write_int(writer, "second_repeats", pair->repeats[1]);
