@@ -29,7 +29,8 @@ static const gs_option option_table[] = {
     GS_INT(struct options, "seed", seed, "N", 0, INT64_MAX, "model: seed of the noise (default 0)"),
     GS_FLAG(struct options, "simulate", simulate,
             "play tasks with a plan, without a GPU; 'gridsmith plan --simulate --help' says more"),
-    GS_FLAG(struct options, "all", all, "compare what is chosen with all ways to run each pair"),
+    GS_FLAG(struct options, "all", all,
+            "compare what is chosen with all ways to run each pair; with --models, forecasts with measurements"),
     GS_TEXT(struct options, "svg", svg, "FILE", "write a heat map of the gains"),
     GS_FLAG(struct options, "json", json, "write gridsmith.plan/1"),
     GS_OUTPUT(struct options, output, "write to FILE, not to standard output"),
@@ -173,10 +174,29 @@ static void print_compared(const struct planning *planning, size_t number, const
     fflush(stdout);
 }
 
+static void print_errors(const char *what, const gs_forecast_errors *errors) {
+    if (errors->count)
+        printf("%s: forecasts of %lld other sizes are off by %.1f%% in the mean, %.1f%% at most\n", what,
+               (long long)errors->count, 100 * errors->sum / (double)errors->count, 100 * errors->worst);
+}
+
+static gs_code check_models(const gs_planning *run, const struct planning *planning, gs_error *error) {
+    gs_planning_errors errors;
+    gs_code code = gs_planning_check(run, planning->search, &errors, error);
+    if (code != GS_OK)
+        return code;
+    print_errors("kernels alone", &errors.alone);
+    print_errors("pairs", &errors.together);
+    if (errors.refused)
+        printf("%lld models do not apply: their residuals are too large\n", (long long)errors.refused);
+    fflush(stdout);
+    return GS_OK;
+}
+
 /* Measures all ways to run each pair, and prints how far the plan is from the best. */
 static gs_code compare(const struct planning *planning, gs_error *error) {
     gs_planning run = {.player = planning->player};
-    gs_code code = GS_OK;
+    gs_code code = planning->options->models ? check_models(&run, planning, error) : GS_OK;
     for (size_t i = 0; i < gs_pair_search_pairs(planning->search) && code == GS_OK; i++) {
         gs_planning_compared compared;
         code = gs_planning_compare(&run, planning->search, i, &compared, error);

@@ -51,6 +51,13 @@ double gs_found_best_us(const gs_found_kernel *found) {
     return found->written_us > 0 && found->written_us < us ? found->written_us : us;
 }
 
+double gs_pair_ratio(const gs_found_kernel *const found[2], const gs_measurement *measurement) {
+    double loads[2];
+    for (int i = 0; i < 2; i++)
+        loads[i] = gs_found_best_us(found[i]) * measurement->sides[i].repeats;
+    return loads[1] / loads[0];
+}
+
 /* ---- the questions ---- */
 
 /* False: the walk ends here. A failure becomes the kernel's problem. */

@@ -73,6 +73,9 @@ double gs_found_us(const gs_found_form *form, int32_t workers);
 /* How long one takes at best. */
 double gs_found_best_us(const gs_found_kernel *found);
 
+/* The load of the second kernel of a measurement, divided by that of the first. */
+double gs_pair_ratio(const gs_found_kernel *const found[2], const gs_measurement *measurement);
+
 /* ---- a pair ---- */
 
 /* A way to run a pair inside the SMs. */

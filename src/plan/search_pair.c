@@ -290,27 +290,22 @@ static bool compare_with_turns(struct pair_walk *state) {
 
 /* ---- models ---- */
 
-/* The chosen way at other load ratios: the blocks of the second kernel are a part of its grid. */
+/* The chosen way at other load ratios. A load is a number of launches: the blocks of a grid may differ. */
 static bool ask_ratios(struct pair_walk *state) {
-    static const int32_t parts[] = {33, 66, 100};
+    static const int32_t times[GS_SEARCH_RATIOS][2] = {{3, 1}, {3, 2}, {1, 1}, {2, 3}, {1, 3}};
     gs_found_pair *pair = state->pair;
-    for (size_t i = 0; i < 2 * GS_COUNT(parts) - 1 && pair->option != GS_PAIR_TURNS; i++) {
+    for (size_t i = 0; i < GS_COUNT(times) && pair->option != GS_PAIR_TURNS; i++) {
         gs_measurement measurement = pair->chosen;
-        int side = i < GS_COUNT(parts) ? 1 : 0;
-        int32_t percent = parts[i < GS_COUNT(parts) ? i : 2 * GS_COUNT(parts) - 2 - i];
-        measurement.sides[side].percent = percent;
+        for (int side = 0; side < 2; side++)
+            measurement.sides[side].repeats *= times[i][side];
         const gs_measure_result *measured = gs_walk_ask(state->walk, &measurement);
         if (!measured)
             return false;
-        double loads[2];
-        for (int k = 0; k < 2; k++)
-            loads[k] =
-                gs_found_best_us(state->question->found[k]) * pair->repeats[k] * measurement.sides[k].percent / 100;
         if (measured->is_failed)
             continue;
-        pair->points[pair->point_count].ratio = loads[1] / loads[0];
+        pair->points[pair->point_count].ratio = gs_pair_ratio(state->question->found, &measurement);
         /* at the same ratio, the time is in proportion to the load of the first */
-        pair->points[pair->point_count++].us = measured->us * 100 / measurement.sides[0].percent;
+        pair->points[pair->point_count++].us = measured->us / times[i][0];
     }
     return true;
 }
