@@ -5,8 +5,8 @@
  * split. Each launch has a queue of its own, which is set before the measurement, so that launches need no copies in
  * between. If only a part of the blocks is to run, the queue begins behind the others.
  *
- * Two kernels are launched alternately on two streams; the one whose blocks need more shared memory is first, because
- * it sets the shared-memory configuration. Times are those of the host, from the first launch until a stream has
+ * Two kernels are launched alternately on two streams; the leader is first, because it sets the shared-memory
+ * configuration. Times are those of the host, from the first launch until a stream has
  * nothing left to do. So that the launches themselves do not matter, all of it is repeated until it takes LONG_US at
  * least, and of SAMPLES such measurements the median counts. Before it is measured, a form is compared with the kernel
  * as written, and two kernels are run together once for their results.

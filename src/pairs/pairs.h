@@ -3,8 +3,8 @@
  *
  *   players   a device: the kernels that it knows, and how long they take. The model (model_player.c) and, in a process
  *             of its own that is killed if a kernel never ends, a GPU (process_player.c, cuda_player.c)
- *   sources   what a user names: kernels of the zoo, files with kernels, kernel lists, recorded programs
- * (kernel_list.c) planning  asks a search, plays, and keeps the answers in a plan file (planning.c)
+ *   sources   what a user names: kernels of the zoo, files, lists, recorded programs (kernel_list.c)
+ *   planning  asks a search, plays, and keeps the answers in a plan file (planning.c, planning_check.c)
  */
 #ifndef GS_PAIRS_H
 #define GS_PAIRS_H

@@ -4,7 +4,7 @@
  * Each file calls only files below it:
  *
  *   search_all.c     all ways to run a pair, to compare with
- *   pair_search.c         the search: which kernel or pair is next, and what was measured
+ *   pair_search.c    the search: which kernel or pair is next, and what was measured
  *   search_pair.c    one pair: inside, split or turns
  *   search_guess.c   how much two kernels slow each other in other shapes
  *   search_split.c   how to split the SMs between two kernels

@@ -4,7 +4,7 @@
  * For each pair of forms: each number of workers of the first, with as many of the second as the predictor says fit
  * beside them; and one more of the second, by compiling either kernel with fewer registers. A way is dropped where even
  * without any interference it would take as long as turns (if both have as much to do, this is ISPA's rule that half of
- * the best number of workers must fit), or where another way lets both kernels be as fast.
+ * the best number of workers must fit), or where fewer registers are for nothing.
  */
 #include "search_inside.h"
 
