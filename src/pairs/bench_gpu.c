@@ -58,8 +58,8 @@ void gs_bench_gpu_close(gs_bench_gpu *gpu) {
     *gpu = (gs_bench_gpu){.sms = 0};
 }
 
-static gs_code run_tool(gs_bench_gpu *gpu, uint32_t tool, uint64_t first, uint64_t second, size_t bytes,
-                        gs_error *error) {
+static gs_code start_tool(gs_bench_gpu *gpu, gs_app_stream *stream, uint32_t tool, uint64_t first, uint64_t second,
+                          size_t bytes, gs_error *error) {
     const uint64_t buffers[] = {first, second, gpu->counter};
     uint32_t words = (uint32_t)gs_divide_up((int64_t)bytes, WORD);
     gs_job_argument arguments[] = {{.buffer = 0}, {.buffer = 1}, {.buffer = -1, .bytes = sizeof words}, {.buffer = 2}};
@@ -71,9 +71,18 @@ static gs_code run_tool(gs_bench_gpu *gpu, uint32_t tool, uint64_t first, uint64
                           .arguments = arguments,
                           .argument_count = tool == COPY ? 3 : 4,
                           .buffers = buffers};
-    gs_app_stream *stream = gpu->streams[0];
-    gs_code code = words ? stream->ops->launch(stream, &call, error) : GS_OK;
-    return code == GS_OK ? stream->ops->wait(stream, error) : code;
+    return words ? stream->ops->launch(stream, &call, error) : GS_OK;
+}
+
+static gs_code run_tool(gs_bench_gpu *gpu, uint32_t tool, uint64_t first, uint64_t second, size_t bytes,
+                        gs_error *error) {
+    gs_code code = start_tool(gpu, gpu->streams[0], tool, first, second, bytes, error);
+    return code == GS_OK ? gpu->streams[0]->ops->wait(gpu->streams[0], error) : code;
+}
+
+gs_code gs_bench_copy_later(gs_bench_gpu *gpu, gs_app_stream *stream, uint64_t to, uint64_t from, size_t bytes,
+                            gs_error *error) {
+    return start_tool(gpu, stream, COPY, to, from, bytes, error);
 }
 
 gs_code gs_bench_copy(gs_bench_gpu *gpu, uint64_t to, uint64_t from, size_t bytes, gs_error *error) {

@@ -191,12 +191,15 @@ static gs_code find_unsteady(gs_subject *subject, gs_bench_gpu *gpu, gs_error *e
     return code;
 }
 
-gs_code gs_subject_restore(gs_subject *subject, gs_bench_gpu *gpu, gs_error *error) {
+gs_code gs_subject_restore(gs_subject *subject, gs_bench_gpu *gpu, gs_app_stream *stream, gs_error *error) {
     gs_code code = GS_OK;
-    for (size_t i = 0; i < subject->instance.buffer_count && code == GS_OK; i++)
-        if (subject->is_changed[i])
-            code = gs_bench_copy(gpu, subject->memory[i], subject->saved[i], bytes_of(&subject->instance.buffers[i]),
-                                 error);
+    for (size_t i = 0; i < subject->instance.buffer_count && code == GS_OK; i++) {
+        size_t bytes = bytes_of(&subject->instance.buffers[i]);
+        if (!subject->is_changed[i])
+            continue;
+        code = stream ? gs_bench_copy_later(gpu, stream, subject->memory[i], subject->saved[i], bytes, error)
+                      : gs_bench_copy(gpu, subject->memory[i], subject->saved[i], bytes, error);
+    }
     return code;
 }
 
@@ -209,7 +212,7 @@ gs_code gs_subject_send(gs_subject *subject, gs_bench_gpu *gpu, gs_subject_play 
     if (code == GS_OK)
         code = find_changed(subject, gpu, error);
     if (code == GS_OK)
-        code = gs_subject_restore(subject, gpu, error);
+        code = gs_subject_restore(subject, gpu, NULL, error);
     if (code == GS_OK)
         code = play(inside, subject, error);
     if (code == GS_OK)

@@ -24,6 +24,8 @@ gs_code gs_bench_gpu_open(gs_bench_gpu *gpu, const char *rest, gs_error *error);
 void gs_bench_gpu_close(gs_bench_gpu *gpu);
 /* Copies memory on the GPU; compares it: how many words differ. Both wait. */
 gs_code gs_bench_copy(gs_bench_gpu *gpu, uint64_t to, uint64_t from, size_t bytes, gs_error *error);
+gs_code gs_bench_copy_later(gs_bench_gpu *gpu, gs_app_stream *stream, uint64_t to, uint64_t from, size_t bytes,
+                            gs_error *error); /* does not wait */
 gs_code gs_bench_differ(gs_bench_gpu *gpu, uint64_t a, uint64_t b, size_t bytes, uint64_t *words, gs_error *error);
 
 /* ---- subjects ---- */
@@ -60,8 +62,8 @@ void gs_subject_free(gs_subject *subject);
    of a subject once, as written. */
 typedef gs_code gs_subject_play(void *inside, gs_subject *subject, gs_error *error);
 gs_code gs_subject_send(gs_subject *subject, gs_bench_gpu *gpu, gs_subject_play *play, void *inside, gs_error *error);
-/* The inputs again. */
-gs_code gs_subject_restore(gs_subject *subject, gs_bench_gpu *gpu, gs_error *error);
+/* The inputs again; on a stream, without waiting, or at once (`stream` is NULL). */
+gs_code gs_subject_restore(gs_subject *subject, gs_bench_gpu *gpu, gs_app_stream *stream, gs_error *error);
 /* GS_E_KERNEL: the results are not those of the kernel as written. */
 gs_code gs_subject_check(gs_subject *subject, gs_bench_gpu *gpu, gs_error *error);
 /* The program of a form, compiled where it was not. NULL: out of memory. */
