@@ -573,7 +573,7 @@ documents gridsmith.plan/1
 says '"points":[{"ratio":'
 cp "$work/out" "$work/plan.json"
 check "a plan is simulated" 0 "$program" plan --simulate "$work/plan.json" --tasks gemm:20,stream:20
-says "97.5%"
+says "1.696"
 check "part of a plan" 0 "$program" plan $kernels --on model --plan "$work/b.plan" --most 5
 check "the rest of a plan" 0 "$program" plan $kernels --on model --plan "$work/b.plan"
 cmp -s "$work/out" "$work/plan.txt" || { echo "FAILED: a plan in two parts is another"; failed=$((failed + 1)); }

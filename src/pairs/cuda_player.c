@@ -77,7 +77,8 @@ static void add_control(gs_bench *bench, const struct played *played, const gs_z
                                        .next = played->control + HEAD_BYTES + (uint64_t)played->next * QUEUE_BYTES,
                                        .stop = played->control + STOP_AT,
                                        .sms = played->side->sms ? played->control + MASK_AT : 0};
-    uint64_t workers = (uint64_t)played->side->workers * (uint64_t)bench->gpu.sms;
+    int32_t per_sm = gs_subject_workers(played->subject, played->program, launch->kind, played->side->workers);
+    uint64_t workers = (uint64_t)per_sm * (uint64_t)bench->gpu.sms;
     *last = (gs_job_argument){.buffer = -1, .bytes = sizeof parameter};
     memcpy(last->value, &parameter, sizeof parameter);
     call->argument_count++;

@@ -73,6 +73,29 @@ static gs_code measure_again(gs_player *player, const gs_measurement *chosen, gs
     return GS_OK;
 }
 
+/* Turns: each kernel in its fastest form, one after the other. */
+static gs_code measure_turns(gs_player *player, const gs_pair_search *search, const gs_found_pair *pair, double *us,
+                             gs_error *error) {
+    const int32_t kernels[2] = {pair->first, pair->second};
+    gs_code code = GS_OK;
+    *us = 0;
+    for (int i = 0; i < 2 && code == GS_OK; i++) {
+        const gs_found_kernel *found = gs_pair_search_kernel_at(search, (size_t)kernels[i]);
+        const gs_found_form *form = &found->forms[found->form];
+        bool is_written = found->written_us <= form->best_us;
+        gs_measure_result result;
+        gs_measurement alone = {.measure = is_written ? GS_MEASURE_WRITTEN : GS_MEASURE_ALONE,
+                                .sides = {{.kernel = kernels[i],
+                                           .form = is_written ? 0 : found->form,
+                                           .workers = is_written ? 0 : form->best,
+                                           .repeats = 1,
+                                           .percent = 100}}};
+        code = player->ops->measure(player, &alone, &result, error);
+        *us += result.us * pair->repeats[i];
+    }
+    return code;
+}
+
 gs_code gs_planning_compare(const gs_planning *planning, gs_pair_search *search, size_t pair,
                             gs_planning_compared *compared, gs_error *error) {
     enum { MOST = 1000 };
@@ -94,6 +117,11 @@ gs_code gs_planning_compare(const gs_planning *planning, gs_pair_search *search,
     if (code == GS_OK && compared->ways) { /* the first of all is turns */
         const gs_measurement *chosen = found->option == GS_PAIR_TURNS ? &list[0] : &found->chosen;
         code = measure_again(planning->player, chosen, compared, error);
+        if (code == GS_OK && found->option == GS_PAIR_TURNS) {
+            double us;
+            code = measure_turns(planning->player, search, found, &us, error);
+            compared->chosen_us = fmin(compared->chosen_us, us);
+        }
     }
     free(list);
     return code;

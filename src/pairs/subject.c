@@ -80,21 +80,40 @@ gs_subject_program *gs_subject_program_of(gs_subject *subject, gs_bench_gpu *gpu
 
 /* ---- opening ---- */
 
-/* What a worker of any kind of launch fits in. */
-static void find_shape(gs_subject *subject, const gs_subject_program *program, gs_shape *shape) {
-    *shape = gs_shape_of(1, 1, 0);
-    for (size_t kind = 0; kind < subject->instance.kind_count; kind++) {
-        const gs_zoo_launch *launch = first_of(&subject->instance, kind);
-        const gs_zoo_part *part = &program->parts[kind];
-        int32_t threads = 1;
-        for (int i = 0; i < 3; i++)
-            threads *= (int32_t)(launch->block[i] / part->divide_block[i]);
-        int64_t shared = part->cost.shared_bytes + (int64_t)(launch->shared_bytes / part->divide_shared);
-        shape->threads = (int32_t)gs_max(shape->threads, threads);
-        shape->registers = (int32_t)gs_max(shape->registers, part->cost.registers);
-        shape->shared_bytes = gs_max(shape->shared_bytes, shared);
-        shape->local_bytes = gs_max(shape->local_bytes, part->cost.local_bytes);
+static gs_shape shape_of(const gs_subject *subject, const gs_subject_program *program, size_t kind) {
+    const gs_zoo_launch *launch = first_of(&subject->instance, kind);
+    const gs_zoo_part *part = &program->parts[kind];
+    uint32_t threads = 1;
+    for (int i = 0; i < 3; i++)
+        threads *= launch->block[i] / part->divide_block[i];
+    gs_shape shape = gs_shape_of((int32_t)threads, part->cost.registers,
+                                 part->cost.shared_bytes + (int64_t)(launch->shared_bytes / part->divide_shared));
+    shape.local_bytes = part->cost.local_bytes;
+    return shape;
+}
+
+/* The kind of launch whose blocks take most registers stands for all. */
+static size_t main_kind(const gs_subject *subject, const gs_subject_program *program) {
+    size_t most = 0;
+    for (size_t kind = 1; kind < subject->instance.kind_count; kind++) {
+        gs_shape shape = shape_of(subject, program, kind), other = shape_of(subject, program, most);
+        if ((int64_t)shape.threads * shape.registers > (int64_t)other.threads * other.registers)
+            most = kind;
     }
+    return most;
+}
+
+/* Of other kinds, as many workers as take no more threads, registers and shared memory. */
+int32_t gs_subject_workers(const gs_subject *subject, const gs_subject_program *program, size_t kind, int32_t workers) {
+    size_t most = main_kind(subject, program);
+    gs_shape all = shape_of(subject, program, most), shape = shape_of(subject, program, kind);
+    if (kind == most)
+        return workers;
+    int64_t threads = (int64_t)workers * all.threads / shape.threads;
+    int64_t registers = (int64_t)workers * all.threads * all.registers / ((int64_t)shape.threads * shape.registers);
+    int64_t shared =
+        shape.shared_bytes ? workers * gs_max(all.shared_bytes, shape.shared_bytes) / shape.shared_bytes : INT32_MAX;
+    return (int32_t)gs_max(1, gs_min(threads, gs_min(registers, shared)));
 }
 
 static void count_blocks(gs_subject *subject) {
@@ -122,7 +141,7 @@ gs_code gs_subject_open(gs_subject *subject, gs_bench_gpu *gpu, gs_error *error)
         }
         if (form < 0 || program->problem[0])
             continue;
-        find_shape(subject, program, &given->forms[form]);
+        given->forms[form] = shape_of(subject, program, main_kind(subject, program));
         given->has_form[form] = true;
     }
     return GS_OK;

@@ -70,6 +70,9 @@ gs_code gs_subject_check(gs_subject *subject, gs_bench_gpu *gpu, gs_error *error
 gs_subject_program *gs_subject_program_of(gs_subject *subject, gs_bench_gpu *gpu, int32_t form, int32_t registers,
                                           gs_error *error);
 
+/* How many workers per SM launches of a kind have, if the main one has `workers`. */
+int32_t gs_subject_workers(const gs_subject *subject, const gs_subject_program *program, size_t kind, int32_t workers);
+
 /* ---- texts (subject_text.c) ---- */
 
 /* Makes the instance of the source: that of the zoo, or one of a launch file. */

@@ -188,12 +188,16 @@ static int32_t next_split(const struct pair_walk *state, const struct split_trie
         first = (last->first + last[-1].first) / 2;
         return was_halved || first == last->first || first == last[-1].first || count < 3 ? 0 : first;
     }
-    if (first == last->first && count == 1)
+    if (count == 1 && first != last->first)
+        return us < state->best_us * WORTH_SPLIT ? first : 0;
+    if (last->us > state->best_us)
+        return 0;
+    if (count == 1)
         first = (int32_t)(sms * last->side_us[0] * last->first /
                           (last->side_us[0] * last->first + last->side_us[1] * (sms - last->first)));
-    else if (count > 1)
+    else
         first = 2 * last->first - last[-1].first;
-    return first < 1 || first >= sms || first == last->first || last->us > state->best_us ? 0 : first;
+    return first < 1 || first >= sms || first == last->first ? 0 : first;
 }
 
 static bool search_split(struct pair_walk *state) {
