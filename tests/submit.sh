@@ -178,6 +178,8 @@ mistake 2 "of 'bound' only --measure is a list of runs" "$program" campaign subm
 mistake 2 "of 'zoo' only 'bench' is a list of runs" "$program" campaign submit --local -- zoo run all
 mistake 2 "leave out --shard" "$program" campaign submit --local -- $campaign --shard 1/2
 mistake 2 "leave out --out" "$program" campaign submit --local -- $campaign --out=x
+mistake 2 "leave out --html: it is not for each shard" "$program" campaign submit --local -- $campaign --html x.html
+mistake 2 "leave out -o: it is not for each shard" "$program" campaign submit --local -- record --device model:h200 -o x whole.jsonl
 mistake 2 "write cuda, not cuda:1" "$program" campaign submit --local -- fuzz --device cuda:1
 mistake 2 "unknown option --cuont" "$program" campaign submit --local -- fuzz --device cuda --cuont 4
 mistake 2 "--gres, --time and --partition go with --slurm" "$program" campaign submit --local --gres gpu:2 -- $campaign
