@@ -46,7 +46,12 @@ int gs_zoo_unknown(const gs_command *command, const char *name) {
                     gs_similar_words(&similar));
 }
 
-/* Kernels by name; "all" is all of them. 0: done. */
+/* A kernel with inline assembly has no elastic forms, and needs its registers. */
+static bool has_form(const gs_zoo_kernel *kernel, enum gs_form form) {
+    return !kernel->is_assembly || (form != GS_FORM_ELASTIC && form != GS_FORM_REGISTERS);
+}
+
+/* Kernels by name; "all" is all that have the form. 0: done. */
 static int choose_kernels(const gs_command *command, const gs_words *names, struct experiment *experiment) {
     size_t all = 0;
     while (gs_zoo_at(all))
@@ -58,7 +63,8 @@ static int choose_kernels(const gs_command *command, const gs_words *names, stru
         if (!kernel && !is_all)
             return gs_zoo_unknown(command, names->data[i]);
         for (size_t k = 0; k < all && is_all; k++)
-            experiment->kernels[experiment->kernel_count++] = gs_zoo_at(k);
+            if (has_form(gs_zoo_at(k), experiment->form.form))
+                experiment->kernels[experiment->kernel_count++] = gs_zoo_at(k);
         if (!is_all)
             experiment->kernels[experiment->kernel_count++] = kernel;
     }

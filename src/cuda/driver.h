@@ -123,6 +123,7 @@ typedef struct cu_launch {
     X(set_bytes_later, cuMemsetD8Async, (cu_pointer, unsigned char, size_t, cu_stream))                                \
     X(copy_in_later, cuMemcpyHtoDAsync_v2, (cu_pointer, const void *, size_t, cu_stream))                              \
     X(copy_out_later, cuMemcpyDtoHAsync_v2, (void *, cu_pointer, size_t, cu_stream))                                   \
+    X(copy_later, cuMemcpyDtoDAsync_v2, (cu_pointer, cu_pointer, size_t, cu_stream))                                   \
     X(event_new, cuEventCreate, (cu_event *, unsigned))                                                                \
     X(event_free, cuEventDestroy_v2, (cu_event))                                                                       \
     X(event_record, cuEventRecord, (cu_event, cu_stream))                                                              \

@@ -440,6 +440,13 @@ int cuMemcpyDtoHAsync_v2(void *to, cu_pointer from, size_t bytes, cu_stream stre
         &(pretended_step){.kind = PRETENDED_COPY, .to = to, .from = (const void *)(uintptr_t)from, .bytes = bytes});
 }
 
+int cuMemcpyDtoDAsync_v2(cu_pointer to, cu_pointer from, size_t bytes, cu_stream stream) {
+    return add_step(stream, &(pretended_step){.kind = PRETENDED_COPY,
+                                              .to = (void *)(uintptr_t)to,
+                                              .from = (const void *)(uintptr_t)from,
+                                              .bytes = bytes});
+}
+
 int cuMemcpyDtoH_v2(void *to, cu_pointer from, size_t bytes) {
     memcpy(to, (const void *)(uintptr_t)from, bytes);
     return 0;
