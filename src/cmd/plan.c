@@ -16,7 +16,8 @@ struct options {
 
 static const gs_option option_table[] = {
     GS_TEXT(struct options, "on", on, "cuda[:N]|model", "where to measure (default cuda)"),
-    GS_TEXT(struct options, "gpu", gpu, "NAME|FILE", "the description that says what fits together (default h200)"),
+    GS_TEXT(struct options, "gpu", gpu, "NAME|FILE",
+            "the description that says what fits together (default: that of the GPU, or h200)"),
     GS_TEXT(struct options, "plan", plan, "FILE", "the plan file (SQLite): what it has is not measured again"),
     GS_TEXT(struct options, "size", size, "NAME", "of kernels of the zoo: tiny, odd, small or large (default large)"),
     GS_FLAG(struct options, "elastic", elastic,
@@ -73,24 +74,39 @@ static gs_code open_model(struct planning *planning, gs_error *error) {
     return planning->player ? GS_OK : error->code;
 }
 
+/* The description: that of the command line, or that of a GPU with this name. */
+static gs_code describe(struct planning *planning, const gs_player_gpu *gpu, gs_error *error) {
+    gs_gpu *found = NULL;
+    for (size_t i = 0; !planning->options->gpu && gs_gpu_builtin(i) && !found; i++) {
+        found = gs_gpu_open(gs_gpu_builtin(i), error);
+        if (found && !gs_gpu_is_called(found, gpu->name, gpu->sms)) {
+            gs_gpu_free(found);
+            found = NULL;
+        }
+    }
+    if (!found && !planning->options->gpu && gpu->name[0])
+        fprintf(stderr, "gridsmith plan: what fits on \"%s\" is computed for %s; --gpu names another description\n",
+                gpu->name, planning->gpu->name);
+    if (!found && gpu->sms != planning->gpu->sms && !(found = gs_gpu_part(planning->gpu, gpu->sms, error)))
+        return error->code;
+    if (found) {
+        gs_gpu_free(planning->gpu);
+        planning->gpu = found;
+    }
+    return GS_OK;
+}
+
 static gs_code open_cuda(struct planning *planning, gs_error *error) {
     const char *on = planning->options->on ? planning->options->on : "cuda";
     gs_cuda_player_options options = {.rest = strncmp(on, "cuda:", 5) == 0 ? on + 5 : "",
                                       .sources = planning->list.data,
                                       .count = planning->list.count,
                                       .seconds = planning->options->seconds};
-    int32_t sms = 0;
+    gs_player_gpu gpu;
     for (size_t i = 0; i < planning->list.count; i++)
         planning->list.data[i].given.is_black_box |= planning->list.data[i].kind == GS_PAIRS_MODEL;
-    planning->player = gs_player_cuda(&options, planning->kernels, &sms, error);
-    if (!planning->player || sms == planning->gpu->sms)
-        return planning->player ? GS_OK : error->code;
-    gs_gpu *part = gs_gpu_part(planning->gpu, sms, error);
-    if (!part)
-        return error->code;
-    gs_gpu_free(planning->gpu);
-    planning->gpu = part;
-    return GS_OK;
+    planning->player = gs_player_cuda(&options, planning->kernels, &gpu, error);
+    return planning->player ? describe(planning, &gpu, error) : error->code;
 }
 
 static gs_code open_plan(struct planning *planning, gs_error *error) {
@@ -216,6 +232,8 @@ static int run(const gs_command *command, void *given, const gs_words *words) {
     if (options->on && strcmp(options->on, "model") != 0 && strcmp(options->on, "cuda") != 0 &&
         strncmp(options->on, "cuda:", 5) != 0)
         return gs_usage(command, "--on takes cuda, cuda:N or model, not \"%.40s\"", options->on);
+    if (options->all && options->json)
+        return gs_usage(command, "--all is for people, not for --json");
     planning.list = (gs_named_kernels){.size = options->size ? options->size : "large", .is_elastic = options->elastic};
     for (size_t i = 0; i < words->count && code == GS_OK; i++)
         code = gs_named_kernels_add(&planning.list, words->data[i], &error);

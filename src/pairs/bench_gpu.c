@@ -28,6 +28,18 @@ static const char tools[] =
 
 enum { COPY, DIFFER, THREADS = 256, WORD = 4 };
 
+/* The name of the GPU, or "": it is not needed. */
+static void find_name(gs_bench_gpu *gpu, const char *rest) {
+    cu_api api;
+    gs_error error;
+    int device = 0;
+    if (gs_cuda_open(&api, &error) != GS_OK)
+        return;
+    if (api.init(0) || api.device_get(&device, atoi(rest)) || api.device_name(gpu->name, sizeof gpu->name, device))
+        gpu->name[0] = '\0';
+    gs_cuda_close(&api);
+}
+
 gs_code gs_bench_gpu_open(gs_bench_gpu *gpu, const char *rest, gs_error *error) {
     const char *kernels[] = {"copy", "differ"};
     gs_build build = {
@@ -48,6 +60,7 @@ gs_code gs_bench_gpu_open(gs_bench_gpu *gpu, const char *rest, gs_error *error) 
         return error->code;
     code = gpu->executor->ops->cost((void *)gpu->tools, "copy", block, 0, &cost, error);
     gpu->sms = cost.sms;
+    find_name(gpu, rest);
     return code == GS_OK ? gpu->streams[0]->ops->allocate(gpu->streams[0], WORD, &gpu->counter, error) : code;
 }
 

@@ -94,9 +94,15 @@ typedef struct gs_cuda_player_options {
     int64_t seconds; /* a measurement that takes longer has failed */
 } gs_cuda_player_options;
 
-/* Starts the process, and fills `kernels`, one for each source: their shapes, or their problems. `*sms`: of the GPU.
-   GS_E_NO_GPU: there is none. */
-gs_player *gs_player_cuda(const gs_cuda_player_options *options, gs_pair_search_kernel *kernels, int32_t *sms,
+/* The GPU of a player: its name, as the driver says, and its SMs. */
+typedef struct gs_player_gpu {
+    char name[96];
+    int32_t sms;
+} gs_player_gpu;
+
+/* Starts the process, and fills `kernels`, one for each source: their shapes, or their problems. GS_E_NO_GPU: there is
+   no GPU. */
+gs_player *gs_player_cuda(const gs_cuda_player_options *options, gs_pair_search_kernel *kernels, gs_player_gpu *gpu,
                           gs_error *error);
 
 /* ---- the model ---- */

@@ -26,7 +26,7 @@ struct hello {
 
 struct opened {
     gs_error error; /* GS_OK: the kernels follow */
-    int32_t sms;
+    gs_player_gpu gpu;
 };
 
 struct answer {
@@ -90,9 +90,10 @@ static bool answer_one(gs_bench *bench, int fd) {
 
 static int serve(int fd, const struct hello *hello, gs_pairs_source *sources) {
     gs_bench bench;
-    struct opened opened = {.sms = 0};
+    struct opened opened = {.gpu = {.sms = 0}};
     opened.error.code = gs_bench_open(&bench, hello->rest, sources, hello->count, &opened.error);
-    opened.sms = bench.gpu.sms;
+    opened.gpu.sms = bench.gpu.sms;
+    memcpy(opened.gpu.name, bench.gpu.name, sizeof opened.gpu.name);
     bool good = send_bytes(fd, &opened, sizeof opened) && opened.error.code == GS_OK;
     for (size_t i = 0; i < hello->count && good; i++)
         good = send_bytes(fd, &bench.subjects[i].given, sizeof bench.subjects[i].given);
@@ -123,7 +124,7 @@ struct process_player {
     gs_pair_search_kernel *kernels; /* as the process reports them */
     pid_t process;                  /* 0: there is none */
     int fd;
-    int32_t sms;
+    gs_player_gpu gpu;
 };
 
 static void end_process(struct process_player *inside) {
@@ -172,7 +173,7 @@ static gs_code start(struct process_player *inside, gs_error *error) {
     good = good &&
            receive_bytes(inside->fd, inside->kernels, hello.count * sizeof *inside->kernels, deadline_ns, &is_late);
     if (good) {
-        inside->sms = opened.sms;
+        inside->gpu = opened.gpu;
         return GS_OK;
     }
     end_process(inside);
@@ -221,7 +222,7 @@ static void close_player(gs_player *player) {
     free(player);
 }
 
-gs_player *gs_player_cuda(const gs_cuda_player_options *options, gs_pair_search_kernel *kernels, int32_t *sms,
+gs_player *gs_player_cuda(const gs_cuda_player_options *options, gs_pair_search_kernel *kernels, gs_player_gpu *gpu,
                           gs_error *error) {
     static const gs_player_ops ops = {.name = "cuda", .measure = measure, .close = close_player};
     gs_player *player = calloc(1, sizeof *player);
@@ -246,6 +247,6 @@ gs_player *gs_player_cuda(const gs_cuda_player_options *options, gs_pair_search_
         return NULL;
     }
     memcpy(kernels, inside->kernels, options->count * sizeof *kernels);
-    *sms = inside->sms;
+    *gpu = inside->gpu;
     return player;
 }

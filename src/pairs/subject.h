@@ -16,6 +16,7 @@ typedef struct gs_bench_gpu {
     gs_executor *executor;
     gs_app_stream *streams[2];
     int32_t sms;
+    char name[96];   /* as the driver says */
     uintptr_t tools; /* the module with the kernels below */
     uint64_t counter;
 } gs_bench_gpu;
