@@ -172,7 +172,11 @@ static void say_why_none(struct listing *listing) {
                      100 * (question->found[i]->forms[0].best_us / question->found[i]->written_us - 1));
             return;
         }
-    if (listing->most_beside)
+    int32_t needed = question->found[1]->forms[0].best;
+    if (listing->most_beside >= needed)
+        snprintf(ways->reason, sizeof ways->reason,
+                 "an SM has no room for as many blocks of both as would be faster than turns");
+    else if (listing->most_beside)
         snprintf(ways->reason, sizeof ways->reason, "beside %.60s only %d of the %d blocks per SM that %.60s needs fit",
                  first, listing->most_beside, question->found[1]->forms[0].best, second);
     else
