@@ -40,6 +40,7 @@ static void add_call(const gs_zoo_turn *turn, const gs_zoo_launch *launch, int32
     call->workers = turn->form->workers;
     call->task_blocks = turn->form->task_blocks;
     call->stops = turn->form->stops;
+    call->gives_first = !part->needs_queue;
     call->marks = marks;
     for (uint32_t i = 0; i < launch->arguments; i++)
         if (launch->list[i].buffer >= 0)
