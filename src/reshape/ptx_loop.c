@@ -120,6 +120,12 @@ static const char read_signals[] = "\tand.b32 %gs_r23, %gs_r22, 31;\n"
                                    "\tsetp.ne.u32 %gs_p2, %gs_r23, 0;\n"
                                    "\tsetp.eq.and.u32 %gs_p2, %gs_r20, 0, %gs_p2;\n";
 
+/* In front of read_signals, so that ptxas does not wait for the words before it asks the queue. The upper half of the
+   queue of a confined kernel is 0. */
+static const char delay_signals[] = "\tmov.b64 {%gs_r23, %gs_r9}, %gs_d2;\n"
+                                    "\tor.b32 %gs_r20, %gs_r20, %gs_r9;\n"
+                                    "\tor.b32 %gs_r22, %gs_r22, %gs_r9;\n";
+
 /* ---- the queue ---- */
 
 /* %gs_d1: %gs_r16 blocks are asked for. */
@@ -372,10 +378,12 @@ static const char may_take_confined[] = "\tsetp.eq.u32 %gs_p1, %gs_r28, 0;\n"
                                         "\tsetp.ge.or.u32 %gs_p1, %gs_r29, %gs_r13, %gs_p1;\n"
                                         "\t@%gs_p1 bra $gs_meet;\n";
 
-/* %gs_f0: the pace; %gs_r16: how many blocks; %gs_r30: how long the last task took. */
-static const char size_task[] = "\tmov.u32 %gs_r9, %clock;\n"
-                                "\tsub.u32 %gs_r30, %gs_r9, %gs_r30;\n" /* cycles */
-                                "\tor.b32 %gs_r9, %gs_r30, 1;\n"
+/* %gs_r30: how long the last task took. */
+static const char time_task[] = "\tmov.u32 %gs_r9, %clock;\n"
+                                "\tsub.u32 %gs_r30, %gs_r9, %gs_r30;\n";
+
+/* %gs_f0: the pace; %gs_r16: how many blocks. */
+static const char size_task[] = "\tor.b32 %gs_r9, %gs_r30, 1;\n"
                                 "\tcvt.rn.f32.u32 %gs_f1, %gs_r9;\n"
                                 "\trcp.approx.ftz.f32 %gs_f1, %gs_f1;\n"
                                 "\tcvt.rn.f32.u32 %gs_f2, %gs_r28;\n"
@@ -403,7 +411,8 @@ static const char size_task[] = "\tmov.u32 %gs_r9, %clock;\n"
                                 "\tmax.f32 %gs_f1, %gs_f1, 0f3F800000;\n"
                                 "\tcvt.rzi.u32.f32 %gs_r16, %gs_f1;\n";
 
-/* After a long task, the signals are waited for before another one is taken. */
+/* After a long task, the signals are waited for before another one is taken. They are loaded again for that one: if one
+   load served both, ptxas would wait for it after short tasks, too. */
 static const char ask_if_short[] = "\tsetp.le.u32 %gs_p1, %gs_r30, 65536;\n"
                                    "\t@%gs_p1 bra $gs_ask;\n";
 
@@ -481,6 +490,7 @@ static void put_asking(gs_text *into, const gs_block_loop *loop, bool is_first) 
     put(into, ask_queue);
     put(into, invert_x);
     put(into, invert_y);
+    put(into, is_confined && !is_first ? delay_signals : "");
     put(into, is_confined && !is_first ? read_signals : "");
     put_number(into, loop);
     put(into, store_task);
@@ -545,13 +555,15 @@ static void put_taking(gs_text *into, const gs_block_loop *loop) {
     put(into, begin_taking);
     put(into, count_blocks);
     put(into, is_confined ? may_take_confined : loop->is_ordered ? "" : may_take_persistent);
-    put(into, is_confined ? load_signals : "");
-    put_filled(into, size_task, loop);
+    put(into, time_task);
     if (is_confined) {
         put(into, ask_if_short);
+        put(into, load_signals);
         put(into, read_signals);
         put(into, ask_if_allowed);
+        put(into, load_signals);
     }
+    put_filled(into, size_task, loop);
     put_asking(into, loop, false);
     put_filled(into,
                "$gs_meet:\n\tbar.warp.sync 0xffffffff;\n\tbar.sync %BARRIER%;\n\txor.b32 %gs_r6, %gs_place, 64;\n"
