@@ -300,7 +300,7 @@ static gs_code cuda_run(void *inside, gs_work *work, gs_error *error) {
     gs_code code = work->failed || !play.buffers ? gs_fail_memory(error) : send_buffers(&play, error);
     for (size_t i = 0; i < work->calls.count && code == GS_OK; i++)
         code = run_call(&play, &work->calls.data[i], error);
-    if (code == GS_OK)
+    if (code == GS_OK && !work->discards_results)
         code = fetch_buffers(&play, error);
     for (size_t i = 0; play.buffers && i < work->buffers.count; i++)
         if (play.buffers[i])
