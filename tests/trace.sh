@@ -219,6 +219,10 @@ if [ "$through" = driver ]; then
     grep -q "no CUPTI was found" err && complain "the library in front was asked for, and yet its choice is explained"
     trace 2 "exclude each other" -o x.jsonl --cupti /x.so -- "$app" status 0
 
+    # A program that chooses what is recorded.
+    trace 0 "2 kernels" -o part.jsonl -- "$app" part
+    grep -q hidden part.jsonl && complain "what was not to be recorded is in the file"
+
     # The library for CUPTI looks for it when CUDA starts, and hands over if there is none.
     beside=$(dirname "$program")
     GRIDSMITH_TRACE_THROUGH=any GRIDSMITH_TRACE_OUTPUT=$work/handed.jsonl GRIDSMITH_TRACE_STATUS=$work GRIDSMITH_TRACE_CUPTI=/absent.so \

@@ -31,7 +31,7 @@ struct block {
 
 static struct state {
     gs_driver_queries driver;
-    atomic_bool is_wanted, is_on;
+    atomic_bool is_wanted, has_started, is_on;
 
     pthread_mutex_t queue_lock;
     struct block *first, *last, *spare;
@@ -323,16 +323,17 @@ void gs_driver_exec(void *exec, void *graph) {
 
 /* ---- beginning and end ---- */
 
+/* Locks of other threads may be held in a forked child. */
+static void leave_alone(void) {
+    atomic_store(&state.has_started, false);
+    atomic_store(&state.is_on, false);
+}
+
 static void finish(void) {
     if (!gs_recorder_is_here(&recorder))
         return;
-    atomic_store(&state.is_on, false);
+    leave_alone();
     gs_recorder_finish(&recorder, write_queue);
-}
-
-/* Locks of other threads may be held in a forked child. */
-static void leave_alone(void) {
-    atomic_store(&state.is_on, false);
 }
 
 static void start(void) {
@@ -340,6 +341,7 @@ static void start(void) {
     gs_recorder_start(&recorder, write_queue, WRITE_MS);
     atexit(finish);
     pthread_atfork(NULL, NULL, leave_alone);
+    atomic_store(&state.has_started, true);
     atomic_store(&state.is_on, true);
 }
 
@@ -347,6 +349,13 @@ static void start(void) {
 __attribute__((visibility("default"))) void gridsmith_record_here(void);
 void gridsmith_record_here(void) {
     atomic_store(&state.is_wanted, true);
+}
+
+/* For programs that want a part of them recorded: 0 stops the recorder, anything else starts it again. */
+__attribute__((visibility("default"))) void gridsmith_record(int is_on);
+void gridsmith_record(int is_on) {
+    if (atomic_load(&state.has_started))
+        atomic_store(&state.is_on, is_on != 0);
 }
 
 void gs_driver_recorder_ready(void) {

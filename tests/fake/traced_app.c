@@ -241,6 +241,21 @@ static void set_again(void) {
     check(cuda.cuStreamDestroy_v2(stream));
 }
 
+/* A part of the program is not recorded, if the library in front of the driver is there. */
+static void part(void) {
+    void *stream = new_stream(NON_BLOCKING, 0), *found = dlsym(dlopen("libcuda.so.1", RTLD_NOW), "gridsmith_record");
+    void (*record)(int) = NULL;
+    memcpy(&record, &found, sizeof found);
+    launch("seen", 1, 32, stream);
+    if (record)
+        record(0);
+    launch("hidden", 1, 32, stream);
+    if (record)
+        record(1);
+    launch("seen", 2, 32, stream);
+    check(cuda.cuStreamDestroy_v2(stream));
+}
+
 /* ---- threads, children, ends ---- */
 
 static long count;
@@ -316,6 +331,8 @@ int main(int argc, char **argv) {
         graphs();
     } else if (strcmp(what, "changes") == 0) {
         changes();
+    } else if (strcmp(what, "part") == 0) {
+        part();
     } else if (strcmp(what, "set_again") == 0) {
         set_again();
     } else if (strcmp(what, "many") == 0) {
