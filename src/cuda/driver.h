@@ -169,6 +169,10 @@ void gs_cuda_close(cu_api *api);
    context with `context_release`, even after an error. */
 gs_code gs_cuda_open_gpu(const cu_api *api, const char *rest, int *device, bool *has_context, gs_error *error);
 
+/* The UUID of a GPU, as nvidia-smi prints it, and the CUDA version of its driver. What is not known is left as it is.
+ */
+void gs_cuda_name_gpu(const cu_api *api, int device, char *uuid, size_t uuid_size, char *driver, size_t driver_size);
+
 /* A context of part number `part` of the GPU, with about `sms` SMs (green.c). It lives until the program ends. */
 gs_code gs_cuda_green(const cu_api *api, int device, int32_t sms, int32_t part, cu_context *context, gs_error *error);
 
