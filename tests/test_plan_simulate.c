@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 static gs_plan_table table_of(const char *text) {
-    gs_plan_table table;
+    gs_plan_table table = {0};
     gs_error error = {.code = GS_OK};
     gs_input *input = gs_input_memory("plan", text, strlen(text), &error);
     if (!input || gs_plan_table_read(input, &table, &error) != GS_OK)
@@ -19,7 +19,7 @@ static gs_plan_table table_of(const char *text) {
 }
 
 static gs_plan_table example_table(void) {
-    gs_plan_table table;
+    gs_plan_table table = {0};
     gs_error error = {.code = GS_OK};
     gs_input *input = gs_input_open(test_path("examples/plan-invented.json"), &error);
     if (!input || gs_plan_table_read(input, &table, &error) != GS_OK)
