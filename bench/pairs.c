@@ -297,7 +297,7 @@ static bool find_best(struct pairs *pairs, const pair_result *result, pair_trial
     for (size_t i = 0; i < trials->count; i++) {
         pair_trial *trial = &trials->list[i], balanced = *trial;
         keep_best(best, trial, round_trial(pairs, result, trial));
-        if (!trial->ms || !balance(result, &balanced))
+        if (trial->ms <= 0 || !balance(result, &balanced))
             continue;
         keep_best(best, &balanced, round_trial(pairs, result, &balanced));
         if (balanced.ms > 0 && balanced.ms < trial->ms)

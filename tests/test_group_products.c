@@ -151,11 +151,11 @@ static void every_swizzle_is_read(void **state) {
 
 /* Factors in registers, transposed ones and other types. */
 static void other_products_are_refused(void **state) {
+#define N8 "wgmma.mma_async.sync.aligned.m64n8"
     static const char *const products[] = {
-        "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%d0, %d1, %d2, %d3}, {%t, %i, %s, %v}, %b, %keeps, 1, 1, "
-        "0;",
-        "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%d0, %d1, %d2, %d3}, %a, %b, %keeps, 1, 1, 0, 1;",
-        "wgmma.mma_async.sync.aligned.m64n8k8.f32.tf32.tf32 {%d0, %d1, %d2, %d3}, %a, %b, %keeps, 1, 1;"};
+        N8 "k16.f32.bf16.bf16 {%d0, %d1, %d2, %d3}, {%t, %i, %s, %v}, %b, %keeps, 1, 1, 0;",
+        N8 "k16.f32.bf16.bf16 {%d0, %d1, %d2, %d3}, %a, %b, %keeps, 1, 1, 0, 1;",
+        N8 "k8.f32.tf32.tf32 {%d0, %d1, %d2, %d3}, %a, %b, %keeps, 1, 1;"};
     (void)state;
     for (size_t i = 0; i < GS_COUNT(products); i++) {
         gs_text text = text_of(products[i]), c = {0};
