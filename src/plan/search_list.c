@@ -178,7 +178,7 @@ static void say_why_none(struct listing *listing) {
                  "an SM has no room for as many blocks of both as would be faster than turns");
     else if (listing->most_beside)
         snprintf(ways->reason, sizeof ways->reason, "beside %.60s only %d of the %d blocks per SM that %.60s needs fit",
-                 first, listing->most_beside, question->found[1]->forms[0].best, second);
+                 first, listing->most_beside, needed, second);
     else
         snprintf(ways->reason, sizeof ways->reason, "no block of %.60s fits on an SM beside one of %.60s: it lacks %s",
                  second, first,
