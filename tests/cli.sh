@@ -561,6 +561,42 @@ mistake "not what was measured" '"schema" must be "gridsmith.measured/1"' "$prog
 printf '{"schema":"gridsmith.program/1","sm":{"issue":1,"units":[{"name":"a","warps":0}]},"program":[]}' >"$work/zero.json"
 mistake "no units" '"warps" must be from 1' "$program" bound --warps 1 "$work/zero.json"
 
+# ---- plans ahead of time ----
+kernels=examples/plan-kernels.json
+check "plan on the model" 0 "$program" plan $kernels --on model --plan "$work/a.plan" --svg "$work/gains.svg"
+says "stream + fma                     inside"
+says "not measured: 4 blocks per SM of stream fit beside 1 of library"
+cp "$work/out" "$work/plan.txt"
+grep -q "<title>gemm + stream: 2 + 3 blocks per SM" "$work/gains.svg" || { echo "FAILED: the heat map has no gemm"; failed=$((failed + 1)); }
+check "plan as JSON" 0 "$program" plan $kernels --on model --json --models
+documents gridsmith.plan/1
+says '"points":[{"ratio":'
+cp "$work/out" "$work/plan.json"
+check "a plan is simulated" 0 "$program" plan --simulate "$work/plan.json" --tasks gemm:20,stream:20
+says "1.696"
+check "part of a plan" 0 "$program" plan $kernels --on model --plan "$work/b.plan" --most 5
+check "the rest of a plan" 0 "$program" plan $kernels --on model --plan "$work/b.plan"
+cmp -s "$work/out" "$work/plan.txt" || { echo "FAILED: a plan in two parts is another"; failed=$((failed + 1)); }
+check "a plan against all ways" 0 "$program" plan $kernels --on model --plan "$work/b.plan" --all
+says "gemm + stream: "
+printf '{"schema":"gridsmith.run/1","events":[{"op":"launch","kernel":"k","blocks":3,"threads":64,"registers":32,"shared_bytes":0}]}' >"$work/recorded.json"
+check "a plan with a recorded program" 0 "$program" plan $kernels "$work/recorded.json" --on model
+says "fit beside 1 of k"
+mistake "a plan of nothing" "give kernels of the zoo, or files with kernels" "$program" plan
+mistake "a plan of no kernel" 'is no kernel of the zoo (did you mean "sgemm"?)' "$program" plan sgem
+mistake "a plan on nothing" '--on takes cuda, cuda:N or model, not "host"' "$program" plan sgemm --on host
+mistake "a plan of a size that is not there" 'of size "huge" in the zoo' "$program" plan sgemm --size huge
+mistake "a plan of the zoo on the model" "needs a list that describes it" "$program" plan sgemm --on model
+mistake "a plan of a kernel twice" 'there are two kernels "sgemm"' "$program" plan sgemm sgemm
+mistake "a plan of another GPU" "is of h200 on model, not of rtx3090 on model" "$program" plan $kernels --on model --gpu rtx3090 --plan "$work/a.plan"
+mistake "a plan that is none" "not a database" "$program" plan $kernels --on model --plan "$work/gains.svg"
+printf '{"schema":"gridsmith.plan-kernels/1","kernels":[{"name":"a","registers":32}]}' >"$work/list.json"
+mistake "a kernel without threads" 'a "name" with "block_threads" and "registers"' "$program" plan "$work/list.json" --on model
+printf '{"schema":"gridsmith.plan-kernels/1","kernels":[{"file":"a.cu"}]}' >"$work/list.json"
+mistake "a file without a kernel" 'a kernel of a file has a "kernel" and a "launch"' "$program" plan "$work/list.json"
+printf '{"schema":"gridsmith.plan-kernels/1","kernels":[{"name":"a","block_threads":64,"registers":32,"model":{"workers":-1}}]}' >"$work/list.json"
+mistake "a model without workers" "this must be a number from 1 to 64" "$program" plan "$work/list.json" --on model
+
 # ---- the zoo ----
 check "zoo list" 0 "$program" zoo list
 says "breadth-first search"

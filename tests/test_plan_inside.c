@@ -55,6 +55,32 @@ static bool is_inside(const plan_scene *scene) {
     return scene->placements[0].workers > 0 || scene->placements[1].workers > 0;
 }
 
+/* The daemon compiles kernels as the plan has them alone. A pair with fewer registers or threads would not fit. */
+static void a_pair_of_other_forms_is_not_for_the_daemon(void **state) {
+    static const char text[] = "{\"schema\":\"gridsmith.plan/1\",\"gpu\":\"h200\",\"kernels\":["
+                               "{\"name\":\"a\",\"block_threads\":128,\"registers\":64,\"alone_us\":100},"
+                               "{\"name\":\"b\",\"block_threads\":128,\"registers\":64,\"alone_us\":100}],\"pairs\":["
+                               "{\"first\":\"a\",\"second\":\"b\",\"option\":\"inside\",\"first_workers_per_sm\":5,"
+                               "\"second_workers_per_sm\":4,\"second_registers\":%d,\"together_us\":120}]}";
+    (void)state;
+    for (int registers = 48; registers <= 64; registers += 16) {
+        char plan[sizeof text + 20];
+        gs_plan_table table;
+        gs_inside inside;
+        gs_error error;
+        snprintf(plan, sizeof plan, text, registers);
+        gs_input *input = gs_input_memory("plan", plan, strlen(plan), &error);
+        assert_int_equal(gs_plan_table_read(input, &table, &error), GS_OK);
+        assert_int_equal(table.pairs.data[0].shapes[0].registers, 64);
+        assert_int_equal(table.pairs.data[0].shapes[1].registers, registers);
+        assert_true(gs_inside_init(&inside, &table));
+        assert_int_equal(inside.count, registers == 64);
+        gs_inside_clear(&inside);
+        gs_plan_table_clear(&table);
+        gs_input_close(input);
+    }
+}
+
 static void a_pair_that_gains_shares_sms(void **state) {
     (void)state;
     gs_inside_pair pair;
@@ -237,6 +263,7 @@ static void random_contenders(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pair_that_disappoints_is_given_up),
+        cmocka_unit_test(a_pair_of_other_forms_is_not_for_the_daemon),
         cmocka_unit_test(a_pair_that_gains_shares_sms),
         cmocka_unit_test(not_where_it_gains_nothing),
         cmocka_unit_test(not_where_a_kernel_cannot),

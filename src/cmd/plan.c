@@ -1,30 +1,269 @@
 /*
- * plan.c: gridsmith plan: which kernels share, and for how long.
+ * plan.c: gridsmith plan: which kernels share the GPU, and in what shape: measured ahead of time.
+ *
+ * With --simulate it is another command (plan_simulate.c), which main.c calls.
  */
 #include "cmd.h"
-#include "plan_verbs.h"
+#include "pairs/pairs.h"
 
-typedef struct plan_options {
-    bool simulate;
-} plan_options;
+#include <stdlib.h>
 
-static const gs_option option_table[] = {
-    GS_FLAG(plan_options, "simulate", simulate, "play tasks with a plan, without a GPU"),
+struct options {
+    const char *on, *gpu, *size, *plan, *svg, *output;
+    int64_t seconds, most, seed;
+    bool json, models, all, elastic, simulate;
 };
 
+static const gs_option option_table[] = {
+    GS_TEXT(struct options, "on", on, "cuda[:N]|model", "where to measure (default cuda)"),
+    GS_TEXT(struct options, "gpu", gpu, "NAME|FILE",
+            "the description that says what fits together (default: that of the GPU, or h200)"),
+    GS_TEXT(struct options, "plan", plan, "FILE", "the plan file (SQLite): what it has is not measured again"),
+    GS_TEXT(struct options, "size", size, "NAME", "of kernels of the zoo: tiny, odd, small or large (default large)"),
+    GS_FLAG(struct options, "elastic", elastic,
+            "of kernels of the zoo: also halves and quarters of their blocks, which are compiled"),
+    GS_FLAG(struct options, "models", models, "also measure grids and load ratios, for models of durations"),
+    GS_INT(struct options, "seconds", seconds, "N", 1, 100000,
+           "a measurement that takes longer has failed (default 60)"),
+    GS_INT(struct options, "most", most, "N", 1, INT64_MAX,
+           "stop after N measurements; with --plan, the next call goes on"),
+    GS_INT(struct options, "seed", seed, "N", 0, INT64_MAX, "model: seed of the noise (default 0)"),
+    GS_FLAG(struct options, "simulate", simulate,
+            "play tasks with a plan, without a GPU; 'gridsmith plan --simulate --help' says more"),
+    GS_FLAG(struct options, "all", all,
+            "compare what is chosen with all ways to run each pair; with --models, forecasts with measurements"),
+    GS_TEXT(struct options, "svg", svg, "FILE", "write a heat map of the gains"),
+    GS_FLAG(struct options, "json", json, "write gridsmith.plan/1"),
+    GS_OUTPUT(struct options, output, "write to FILE, not to standard output"),
+};
+
+/* One call of the command. */
+struct planning {
+    const struct options *options;
+    gs_gpu *gpu;
+    gs_named_kernels list;
+    gs_pair_search_kernel *kernels;
+    gs_model_kernel *models;
+    gs_player *player;
+    gs_plan_file *file;
+    gs_pair_search *search;
+};
+
+static bool is_model(const struct planning *planning) {
+    return planning->options->on && strcmp(planning->options->on, "model") == 0;
+}
+
+/* ---- opening ---- */
+
+static gs_code open_model(struct planning *planning, gs_error *error) {
+    static const double NOISE = 0.002;
+    gs_model model = {.sms = planning->gpu->sms, .noise = NOISE, .seed = (uint64_t)planning->options->seed};
+    planning->models = calloc(planning->list.count + 1, sizeof *planning->models);
+    if (!planning->models)
+        return gs_fail_memory(error);
+    for (size_t i = 0; i < planning->list.count; i++) {
+        const gs_pairs_source *source = &planning->list.data[i];
+        if (source->kind != GS_PAIRS_MODEL && source->kind != GS_PAIRS_BLACK_BOX)
+            return gs_fail(error, GS_E_USAGE, "%s: on the model, a kernel needs a list that describes it",
+                           source->name);
+        planning->kernels[i] = source->given;
+        planning->models[i] = source->model;
+    }
+    model.kernels = planning->models;
+    planning->player = gs_player_model(&model, error);
+    return planning->player ? GS_OK : error->code;
+}
+
+/* The description: that of the command line, or that of a GPU with this name. */
+static gs_code describe(struct planning *planning, const gs_player_gpu *gpu, gs_error *error) {
+    gs_gpu *found = NULL;
+    for (size_t i = 0; !planning->options->gpu && gs_gpu_builtin(i) && !found; i++) {
+        found = gs_gpu_open(gs_gpu_builtin(i), error);
+        if (found && !gs_gpu_is_called(found, gpu->name, gpu->sms)) {
+            gs_gpu_free(found);
+            found = NULL;
+        }
+    }
+    if (!found && !planning->options->gpu && gpu->name[0])
+        fprintf(stderr, "gridsmith plan: what fits on \"%s\" is computed for %s; --gpu names another description\n",
+                gpu->name, planning->gpu->name);
+    if (!found && gpu->sms != planning->gpu->sms && !(found = gs_gpu_part(planning->gpu, gpu->sms, error)))
+        return error->code;
+    if (found) {
+        gs_gpu_free(planning->gpu);
+        planning->gpu = found;
+    }
+    return GS_OK;
+}
+
+static gs_code open_cuda(struct planning *planning, gs_error *error) {
+    const char *on = planning->options->on ? planning->options->on : "cuda";
+    gs_cuda_player_options options = {.rest = strncmp(on, "cuda:", 5) == 0 ? on + 5 : "",
+                                      .sources = planning->list.data,
+                                      .count = planning->list.count,
+                                      .seconds = planning->options->seconds};
+    gs_player_gpu gpu;
+    for (size_t i = 0; i < planning->list.count; i++)
+        planning->list.data[i].given.is_black_box |= planning->list.data[i].kind == GS_PAIRS_MODEL;
+    planning->player = gs_player_cuda(&options, planning->kernels, &gpu, error);
+    return planning->player ? describe(planning, &gpu, error) : error->code;
+}
+
+static gs_code open_plan(struct planning *planning, gs_error *error) {
+    const struct options *options = planning->options;
+    planning->kernels = calloc(planning->list.count + 1, sizeof *planning->kernels);
+    planning->gpu = gs_gpu_open(options->gpu ? options->gpu : "h200", error);
+    if (!planning->kernels)
+        return gs_fail_memory(error);
+    gs_code code = !planning->gpu       ? error->code
+                   : is_model(planning) ? open_model(planning, error)
+                                        : open_cuda(planning, error);
+    if (code != GS_OK || !options->plan)
+        return code;
+    planning->file = gs_plan_file_open(options->plan, planning->gpu->name, planning->player->ops->name, error);
+    return planning->file ? gs_plan_file_kernels(planning->file, planning->kernels, planning->list.count, error)
+                          : error->code;
+}
+
+static void close_plan(struct planning *planning) {
+    gs_pair_search_free(planning->search);
+    gs_plan_file_close(planning->file);
+    gs_player_close(planning->player);
+    gs_gpu_free(planning->gpu);
+    gs_named_kernels_free(&planning->list);
+    free(planning->kernels);
+    free(planning->models);
+}
+
+/* ---- the plan ---- */
+
+static gs_code make_plan(struct planning *planning, gs_error *error) {
+    gs_pair_search_options wanted = {.models = planning->options->models};
+    gs_code code = open_plan(planning, error);
+    if (code != GS_OK)
+        return code;
+    planning->search = gs_pair_search_new(planning->gpu, planning->kernels, planning->list.count, &wanted, error);
+    if (!planning->search)
+        return error->code;
+    gs_planning run = {.player = planning->player, .file = planning->file, .most = planning->options->most};
+    return gs_planning_run(&run, planning->search, error);
+}
+
+static gs_code write_to(const char *path, const gs_text *text, gs_error *error) {
+    gs_output output;
+    gs_code code = gs_output_open(&output, path, error);
+    if (code != GS_OK)
+        return code;
+    fwrite(text->data, 1, text->count, output.file);
+    return gs_output_keep(&output, error);
+}
+
+static gs_code print_plan(const struct planning *planning, gs_error *error) {
+    gs_text text = {0}, picture = {0};
+    if (planning->options->json)
+        gs_plan_put_json(&text, planning->search);
+    else
+        gs_plan_put_table(&text, planning->search);
+    gs_code code = text.failed ? gs_fail_memory(error) : write_to(planning->options->output, &text, error);
+    if (code == GS_OK && planning->options->svg)
+        code = gs_plan_put_svg(&picture, planning->search, error);
+    if (code == GS_OK && planning->options->svg)
+        code = write_to(planning->options->svg, &picture, error);
+    gs_text_free(&text);
+    gs_text_free(&picture);
+    return code;
+}
+
+/* ---- against all ways ---- */
+
+static void print_compared(const struct planning *planning, size_t number, const gs_planning_compared *compared) {
+    const gs_found_pair *pair = gs_pair_search_pair_at(planning->search, number);
+    const gs_measure_side *sides = compared->best.sides;
+    printf("%s + %s: %.1f us, best of %zu ways %.1f us (%s", planning->kernels[pair->first].name,
+           planning->kernels[pair->second].name, compared->chosen_us, compared->ways, compared->best_us,
+           gs_measure_name(compared->best.measure));
+    if (compared->best.measure == GS_MEASURE_INSIDE)
+        printf(" %d + %d blocks per SM", sides[0].workers, sides[1].workers);
+    else if (compared->best.measure == GS_MEASURE_SPLIT)
+        printf(" %d + %d SMs", sides[0].sms, sides[1].sms);
+    printf("): %+.1f%%\n", 100 * (compared->chosen_us / compared->best_us - 1));
+    fflush(stdout);
+}
+
+static void print_errors(const char *what, const gs_forecast_errors *errors) {
+    if (errors->count)
+        printf("%s: forecasts of %lld other sizes are off by %.1f%% in the mean, %.1f%% at most\n", what,
+               (long long)errors->count, 100 * errors->sum / (double)errors->count, 100 * errors->worst);
+}
+
+static gs_code check_models(const gs_planning *run, const struct planning *planning, gs_error *error) {
+    gs_planning_errors errors;
+    gs_code code = gs_planning_check(run, planning->search, &errors, error);
+    if (code != GS_OK)
+        return code;
+    print_errors("kernels alone", &errors.alone);
+    print_errors("pairs", &errors.together);
+    if (errors.refused)
+        printf("%lld models do not apply: their residuals are too large\n", (long long)errors.refused);
+    fflush(stdout);
+    return GS_OK;
+}
+
+/* Measures all ways to run each pair, and prints how far the plan is from the best. */
+static gs_code compare(const struct planning *planning, gs_error *error) {
+    gs_planning run = {.player = planning->player};
+    gs_code code = planning->options->models ? check_models(&run, planning, error) : GS_OK;
+    for (size_t i = 0; i < gs_pair_search_pairs(planning->search) && code == GS_OK; i++) {
+        gs_planning_compared compared;
+        code = gs_planning_compare(&run, planning->search, i, &compared, error);
+        if (code == GS_OK && compared.ways)
+            print_compared(planning, i, &compared);
+    }
+    return code;
+}
+
+/* ---- the command ---- */
+
 static int run(const gs_command *command, void *given, const gs_words *words) {
-    (void)given;
-    (void)words;
-    return gs_usage(command, "say --simulate");
+    const struct options *options = given;
+    struct planning planning = {.options = options};
+    gs_error error = {.code = GS_OK};
+    gs_code code = GS_OK;
+    if (options->on && strcmp(options->on, "model") != 0 && strcmp(options->on, "cuda") != 0 &&
+        strncmp(options->on, "cuda:", 5) != 0)
+        return gs_usage(command, "--on takes cuda, cuda:N or model, not \"%.40s\"", options->on);
+    if (options->all && options->json)
+        return gs_usage(command, "--all is for people, not for --json");
+    planning.list = (gs_named_kernels){.size = options->size ? options->size : "large", .is_elastic = options->elastic};
+    for (size_t i = 0; i < words->count && code == GS_OK; i++)
+        code = gs_named_kernels_add(&planning.list, words->data[i], &error);
+    if (code == GS_OK)
+        code = make_plan(&planning, &error);
+    if (code == GS_OK)
+        code = print_plan(&planning, &error);
+    if (code == GS_OK && options->all)
+        code = compare(&planning, &error);
+    close_plan(&planning);
+    return code == GS_OK ? 0 : gs_report(&error);
 }
 
 const gs_command gs_command_plan = {
     .name = "plan",
-    .summary = "Which kernels share the GPU, and for how long: plans tried without a GPU.",
-    .usage = "--simulate PLAN --tasks LIST [options]",
+    .summary = "Which kernels share the GPU, in what shape, for how long; plans tried without a GPU.",
+    .usage = "KERNEL|FILE... [options] | --simulate PLAN --tasks LIST [options]",
+    .details = "Measures each kernel alone and each pair of them: on the same SMs, on SMs of their own, and in turns. "
+               "Each is\n"
+               "  a kernel of the zoo ('gridsmith zoo list'),\n"
+               "  FILE.cu:KERNEL or FILE.ptx:KERNEL, with its launch in FILE.json (gridsmith.launch/1),\n"
+               "  a list of kernels (gridsmith.plan-kernels/1), or\n"
+               "  a recorded program (gridsmith.run/1), whose kernels are black boxes: their partners are shaped "
+               "around them.\n\n"
+               "  gridsmith plan tgemm lbm black_scholes --plan kernels.plan\n"
+               "  gridsmith plan kernels/reduce.cu:'reduce<256>' tgemm --json -o plan.json\n",
     .options = option_table,
     .option_count = GS_COUNT(option_table),
-    .options_size = sizeof(plan_options),
-    .words = {0, SIZE_MAX, NULL},
+    .options_size = sizeof(struct options),
+    .defaults = &(const struct options){.seconds = 60},
+    .words = {1, GS_SEARCH_KERNELS, "give kernels of the zoo, or files with kernels"},
     .run = run,
 };

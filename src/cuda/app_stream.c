@@ -45,6 +45,13 @@ static gs_code wait(gs_app_stream *stream, gs_error *error) {
     return failed ? gs_fail(error, GS_E_KERNEL, "a kernel failed (CUDA error %d)", failed) : GS_OK;
 }
 
+static gs_code poll(gs_app_stream *stream, bool *is_done, gs_error *error) {
+    const struct cuda_stream *inside = stream->inside;
+    int state = inside->cuda->api.stream_query(inside->cuda->stream);
+    *is_done = state != CU_ERROR_NOT_READY;
+    return state && *is_done ? gs_fail(error, GS_E_KERNEL, "a kernel failed (CUDA error %d)", state) : GS_OK;
+}
+
 static gs_code copy_in(gs_app_stream *stream, uint64_t to, const void *from, size_t bytes, gs_error *error) {
     const struct cuda_stream *inside = stream->inside;
     const cu_api *api = &inside->cuda->api;
@@ -122,6 +129,7 @@ gs_app_stream *gs_app_stream_cuda(const char *rest, gs_error *error) {
                                           .load = load,
                                           .launch = launch,
                                           .wait = wait,
+                                          .poll = poll,
                                           .close = close_stream};
     gs_app_stream *stream = calloc(1, sizeof *stream);
     struct cuda_stream *inside = calloc(1, sizeof *inside);

@@ -157,6 +157,8 @@ typedef struct gs_app_stream_ops {
     gs_code (*load)(gs_app_stream *stream, const gs_build *build, uintptr_t *module, gs_error *error);       /* waits */
     gs_code (*launch)(gs_app_stream *stream, const gs_app_launch *call, gs_error *error);
     gs_code (*wait)(gs_app_stream *stream, gs_error *error); /* waits for all requests */
+    gs_code (*poll)(gs_app_stream *stream, bool *is_done,
+                    gs_error *error); /* whether all are done; NULL: only `wait` */
     void (*close)(gs_app_stream *stream);
 } gs_app_stream_ops;
 

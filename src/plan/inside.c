@@ -46,8 +46,8 @@ bool gs_inside_init(gs_inside *inside, const gs_plan_table *table) {
         const gs_table_pair *pair = &table->pairs.data[i];
         gs_pair_rates rates;
         double residual;
-        if (pair->option != GS_TABLE_INSIDE || pair->first_workers == 0 || pair->second_workers == 0 ||
-            !gs_table_pair_rates(pair, &rates, &residual))
+        if (pair->option != GS_TABLE_INSIDE || pair->is_reshaped || pair->first_workers == 0 ||
+            pair->second_workers == 0 || !gs_table_pair_rates(pair, &rates, &residual))
             continue;
         gs_inside_pair *kept = &inside->data[inside->count++];
         copy_name(kept->names[0], table->kernels.data[pair->first].name);

@@ -7,6 +7,7 @@
  *   table      Slate's Table I: the guess for pairs that were not measured
  *   decisions  contenders in; out, for each: wait, run whole, or run on a number of SMs
  *   masks      numbers of SMs into sets of SMs, with as few moves as possible
+ *   search     ahead of time: what to measure of kernels and pairs, and the best way to run each pair (pair_search.h)
  *   durations  how long kernels will take, alone and in pairs (duration.h)
  *   queue      launches of several tasks in, out what starts next, and together (queue.h)
  *   simulation a plan tried without a GPU (simulate.h)
@@ -47,6 +48,7 @@
 #include "base/base.h"
 #include "duration.h"
 #include "gridsmith_job.h"
+#include "pair_search.h"
 #include "queue.h"
 #include "simulate.h"
 

@@ -156,6 +156,33 @@ static gs_code find_kernel(const gs_json *json, const gs_step *at, const char *k
     return code;
 }
 
+/* The shape of a worker is that of its kernel, unless the pair says otherwise. */
+static gs_code read_worker(const gs_json *json, const gs_step *at, const char *const keys[3], gs_shape *shape,
+                           gs_error *error) {
+    int64_t threads = shape->threads, registers = shape->registers, shared = shape->shared_bytes;
+    gs_code code = read_count(json, at, keys[0], 65536, &threads, error);
+    if (code == GS_OK)
+        code = read_count(json, at, keys[1], 65536, &registers, error);
+    if (code == GS_OK)
+        code = read_count(json, at, keys[2], 1 << 24, &shared, error);
+    *shape = gs_shape_of((int32_t)threads, (int32_t)registers, shared);
+    return code;
+}
+
+static gs_code read_workers(const gs_json *json, const gs_step *at, const gs_plan_table *table, gs_table_pair *pair,
+                            gs_error *error) {
+    static const char *const keys[2][3] = {{"first_block_threads", "first_registers", "first_shared_bytes"},
+                                           {"second_block_threads", "second_registers", "second_shared_bytes"}};
+    gs_code code = GS_OK;
+    for (int i = 0; i < 2 && code == GS_OK; i++) {
+        const gs_shape *kernel = &table->kernels.data[i ? pair->second : pair->first].shape;
+        pair->shapes[i] = *kernel;
+        code = read_worker(json, at, keys[i], &pair->shapes[i], error);
+        pair->is_reshaped = pair->is_reshaped || !gs_shape_equal(kernel, &pair->shapes[i]);
+    }
+    return code;
+}
+
 static gs_code read_pair_numbers(const gs_json *json, const gs_step *at, gs_table_pair *pair, gs_error *error) {
     int64_t first = 0, second = 0;
     gs_code code = read_count(json, at, "first_workers_per_sm", GS_MAX_BLOCKS_PER_SM, &first, error);
@@ -183,6 +210,8 @@ static gs_code read_pair(const gs_json *json, const gs_step *at, gs_plan_table *
     pair.first_us = table->kernels.data[pair.first].alone_us;
     pair.second_us = table->kernels.data[pair.second].alone_us;
     code = read_option(json, at, &pair, error);
+    if (code == GS_OK)
+        code = read_workers(json, at, table, &pair, error);
     if (code == GS_OK)
         code = read_pair_numbers(json, at, &pair, error);
     if (code == GS_OK)

@@ -112,13 +112,17 @@ static gs_code plan_tasks(struct player *player, gs_error *error) {
 
 /* ---- pairs ---- */
 
-/* Whether the plan's workers of a pair are resident together on the GPU of the simulation. */
+/* Whether the plan's workers of a pair are resident together on the GPU of the simulation, whichever is launched first.
+ */
 static bool pair_fits(const struct player *player, const gs_table_pair *pair) {
-    const gs_table_kernel *kernels = player->table->kernels.data;
-    if (pair->option != GS_TABLE_INSIDE || pair->first_workers == 0 || pair->second_workers == 0)
+    const gs_gpu *gpu = player->options->gpu;
+    const int32_t workers[2] = {pair->first_workers, pair->second_workers};
+    if (pair->option != GS_TABLE_INSIDE || workers[0] == 0 || workers[1] == 0)
         return true;
-    return gs_fits_beside(player->options->gpu, &kernels[pair->first].shape, &pair->first_workers, 1,
-                          &kernels[pair->second].shape, pair->second_workers) == pair->second_workers;
+    for (int i = 0; i < 2; i++)
+        if (gs_fits_beside(gpu, &pair->shapes[i], &workers[i], 1, &pair->shapes[!i], workers[!i]) == workers[!i])
+            return true;
+    return false;
 }
 
 static void add_pair(struct player *player, const gs_table_pair *pair) {

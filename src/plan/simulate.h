@@ -32,6 +32,8 @@ typedef struct gs_table_pair {
     int32_t first, second; /* kernels */
     gs_table_option option;
     int32_t first_workers, second_workers; /* per SM, of INSIDE */
+    gs_shape shapes[2];                    /* of the workers, of INSIDE */
+    bool is_reshaped;                      /* they have other threads or registers than the kernels of the plan */
     double first_us, second_us;            /* of the measurement: each alone */
     double together_us;                    /* 0: not measured */
     gs_pair_model model;

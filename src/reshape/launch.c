@@ -294,3 +294,23 @@ void gs_launch_free(gs_launch_file *launch) {
         free(launch->arguments.data);
     free(launch);
 }
+
+/* ---- what it says ---- */
+
+gs_launch_outline gs_launch_outline_of(const gs_launch_file *launch) {
+    gs_launch_outline outline = {.shared_bytes = (size_t)launch->shared_bytes, .arguments = launch->arguments.count};
+    memcpy(outline.grid, launch->grid, sizeof outline.grid);
+    memcpy(outline.block, launch->block, sizeof outline.block);
+    return outline;
+}
+
+gs_launch_part gs_launch_part_at(const gs_launch_file *launch, size_t argument) {
+    const gs_launch_argument *at = &launch->arguments.data[argument];
+    gs_launch_part part = {.is_buffer = at->is_buffer, .type = at->type, .count = (size_t)at->count};
+    memcpy(part.value, at->value, sizeof part.value);
+    return part;
+}
+
+void gs_launch_part_fill(const gs_launch_file *launch, size_t argument, void *data) {
+    gs_launch_fill(&launch->arguments.data[argument], data);
+}

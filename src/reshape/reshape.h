@@ -215,6 +215,24 @@ gs_launch_file *gs_launch_read(gs_input *input, gs_error *error);
 gs_launch_file *gs_launch_open(const char *path, gs_error *error);
 void gs_launch_free(gs_launch_file *launch);
 
+/* What a launch says: its grid and block, and its arguments, one by one. */
+typedef struct gs_launch_outline {
+    uint32_t grid[3], block[3];
+    size_t shared_bytes, arguments;
+} gs_launch_outline;
+
+typedef struct gs_launch_part {
+    bool is_buffer;
+    gs_scalar type;
+    size_t count;           /* of a buffer: its elements */
+    unsigned char value[8]; /* of a value */
+} gs_launch_part;
+
+gs_launch_outline gs_launch_outline_of(const gs_launch_file *launch);
+gs_launch_part gs_launch_part_at(const gs_launch_file *launch, size_t argument);
+/* Fills the memory of an argument that is a buffer with its first contents. */
+void gs_launch_part_fill(const gs_launch_file *launch, size_t argument, void *data);
+
 /* ---- host: kernels on the CPU ---- */
 
 /* A folder where kernels are compiled. gs_host_close removes it and frees its modules. */

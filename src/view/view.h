@@ -142,6 +142,23 @@ void gs_put_measured_svg(gs_text *text, const gs_measured *measured);
 void gs_put_occupancy_svg(gs_text *text, const gs_gpu *gpu, const gs_shape *shape);
 gs_code gs_put_occupancy_html(gs_text *text, const gs_gpu *gpu, const gs_shape *shape, gs_error *error);
 
+/* ---- heat maps ---- */
+
+typedef struct gs_heat_cell {
+    double percent;    /* NAN: not known */
+    const char *words; /* shown when the pointer is on it; or NULL */
+} gs_heat_cell;
+
+/* A number for each pair of names; the diagonal is empty. */
+typedef struct gs_heat_map {
+    const char *title, *summary;
+    const char *const *names;
+    size_t count;
+    const gs_heat_cell *cells; /* count x count */
+} gs_heat_map;
+
+void gs_put_heat_map(gs_text *text, const gs_heat_map *map);
+
 /* ---- for the formats that draw ---- */
 
 /* The color of a kernel or unit, by its number. */

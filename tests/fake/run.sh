@@ -104,6 +104,30 @@ on small 0 '"application":1,"kernel":"sgemm","right":true' zoo load gaussian:1 s
 on small 0 "of many in a row" zoo launch --repeat 20
 on small 3 "this GPU has no part 1 of 6 SMs: there are 1" zoo load transpose transpose --size tiny --on cuda:0,sms=6
 
+# ---- plans: a kernel that never ends, and one that is measured nevertheless ----
+cat >"$work/spin.ptx" <<'EOT'
+.version 7.0
+.target sm_80
+.address_size 64
+.visible .entry spin(.param .u64 stop) {
+	.reg .pred %p;
+	.reg .b32 %v;
+	.reg .b64 %x;
+	ld.param.u64 %x, [stop];
+	cvta.to.global.u64 %x, %x;
+again:
+	ld.volatile.global.u32 %v, [%x];
+	setp.eq.u32 %p, %v, 0;
+	@%p bra again;
+	ret;
+}
+EOT
+echo '{"schema": "gridsmith.launch/1", "grid": [4, 1, 1], "block": [32, 1, 1],
+    "arguments": [{"buffer": "int32", "count": 1, "fill": "zero"}]}' >"$work/spin.json"
+on small 0 "spin                 it did not end within 3 seconds" plan "$work/spin.ptx" transpose --size tiny --seconds 3
+grep -q "^transpose            whole        256" "$work/out" || { failed=1; echo "FAILED: the plan ends with the kernel that never does"; }
+on no-device 3 'there is no GPU "0": CUDA sees 0' plan transpose --size tiny
+
 # ---- no usable GPU ----
 on compile-fails 3 "does not compile" bound --measure cuda
 on init-fails 3 "starting CUDA: no CUDA-capable device is detected (CUDA error 100)" fuzz --device cuda

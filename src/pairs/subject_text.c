@@ -1,0 +1,157 @@
+/*
+ * subject_text.c: a kernel that a user has named, as an instance with inputs; and its PTX in each form.
+ *
+ * A user's kernel and its launch file become an instance like those of the zoo, with one launch. Halves and quarters of
+ * blocks are made of sources (gs_elastic_guess), of the zoo by the guess that is known to be right. They are compiled
+ * to PTX, and that is reshaped like the rest.
+ */
+#include "subject.h"
+
+#include <stdlib.h>
+
+enum { ARCHITECTURE = 90 };
+
+/* ---- instances ---- */
+
+static gs_code make_zoo(gs_subject *subject, gs_error *error) {
+    const gs_zoo_kernel *kernel = gs_zoo_find(subject->source.zoo);
+    const gs_zoo_size *size = kernel ? gs_zoo_size_find(kernel, subject->source.size) : NULL;
+    if (!size)
+        return gs_fail(error, GS_E_USAGE, "there is no kernel %s of size %s in the zoo", subject->source.zoo,
+                       subject->source.size);
+    return gs_zoo_instance_make(&subject->instance, kernel, size, error);
+}
+
+static gs_code add_buffer(gs_zoo_instance *instance, const gs_launch_file *launch, size_t argument,
+                          gs_job_argument *into, gs_error *error) {
+    gs_launch_part part = gs_launch_part_at(launch, argument);
+    into->buffer = gs_zoo_buffer_add(instance, part.type, part.count, 0, 0);
+    if (instance->failed)
+        return gs_fail(error, GS_E_USAGE, "a launch of a plan has at most %d buffers", GS_ZOO_BUFFERS);
+    gs_zoo_buffer *buffer = &instance->buffers[into->buffer];
+    buffer->data = malloc(part.count * gs_scalar_bytes(part.type) + 1);
+    if (!buffer->data)
+        return gs_fail_memory(error);
+    gs_launch_part_fill(launch, argument, buffer->data);
+    return GS_OK;
+}
+
+static gs_code fill_launch(gs_subject *subject, const gs_launch_file *launch, gs_error *error) {
+    gs_zoo_instance *instance = &subject->instance;
+    gs_launch_outline outline = gs_launch_outline_of(launch);
+    if (outline.arguments > GS_COUNT(((gs_zoo_launch *)0)->list))
+        return gs_fail(error, GS_E_USAGE, "a launch of a plan has at most %zu arguments",
+                       GS_COUNT(((gs_zoo_launch *)0)->list));
+    if (!GS_RESERVE(&instance->launches, 1))
+        return gs_fail_memory(error);
+    gs_zoo_launch *made = &instance->launches.data[instance->launches.count++];
+    *made = (gs_zoo_launch){.shared_bytes = outline.shared_bytes, .arguments = (uint32_t)outline.arguments};
+    memcpy(made->grid, outline.grid, sizeof made->grid);
+    memcpy(made->block, outline.block, sizeof made->block);
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < outline.arguments && code == GS_OK; i++) {
+        gs_launch_part part = gs_launch_part_at(launch, i);
+        made->list[i] = (gs_job_argument){.buffer = -1, .bytes = (uint32_t)gs_scalar_bytes(part.type)};
+        if (part.is_buffer)
+            code = add_buffer(instance, launch, i, &made->list[i], error);
+        else
+            memcpy(made->list[i].value, part.value, sizeof part.value);
+    }
+    return code;
+}
+
+static gs_code make_from_file(gs_subject *subject, gs_error *error) {
+    const gs_pairs_source *source = &subject->source;
+    gs_launch_file *launch = gs_launch_open(source->launch, error);
+    if (!launch)
+        return error->code;
+    subject->instance = (gs_zoo_instance){.kind_count = 1};
+    subject->instance.kinds[0] = (gs_zoo_kind){.source = source->file, .kernel = source->kernel};
+    subject->has_instance = true;
+    gs_code code = fill_launch(subject, launch, error);
+    gs_launch_free(launch);
+    gs_ptx_file_request request = {
+        .path = source->file, .kernel = source->kernel[0] ? source->kernel : NULL, .architecture = ARCHITECTURE};
+    if (code == GS_OK)
+        code = gs_ptx_file_open(&subject->file, &request, error);
+    if (code != GS_OK)
+        return code;
+    subject->has_file = true;
+    return gs_ptx_file_find(&subject->file, source->kernel, &subject->place, error);
+}
+
+gs_code gs_subject_make_instance(gs_subject *subject, gs_error *error) {
+    return subject->source.kind == GS_PAIRS_FILE ? make_from_file(subject, error) : make_zoo(subject, error);
+}
+
+/* ---- texts ---- */
+
+/* The kernel at a place, as written or confined. */
+static gs_code put_form(const gs_ptx_place *place, bool is_confined, uint32_t registers, gs_zoo_part *part,
+                        gs_error *error) {
+    const gs_ptx_module *module = place->module;
+    gs_ptx_options options = {.form = GS_FORM_CONFINED, .max_registers = registers};
+    gs_text_put(&part->text, module->text, module->size);
+    part->max_registers = registers;
+    if (!is_confined) {
+        gs_ptx_token_text(module, module->functions.data[place->function].name, part->name, sizeof part->name);
+        return part->text.failed ? gs_fail_memory(error) : GS_OK;
+    }
+    gs_ptx_form_symbol(module, place->function, GS_FORM_CONFINED, part->name, sizeof part->name);
+    gs_code code = gs_ptx_reshape(module, place->function, &options, &part->text, NULL, error);
+    return code == GS_OK && part->text.failed ? gs_fail_memory(error) : code;
+}
+
+/* A half or a quarter of the threads, of a kernel of the zoo. `part` has the changes of its launches. */
+static gs_code make_elastic(gs_subject *subject, size_t kind, uint32_t factor, uint32_t registers, gs_zoo_part *part,
+                            gs_error *error) {
+    const gs_zoo_kind *requested = &subject->instance.kinds[kind];
+    const gs_zoo_kernel *owner = gs_zoo_find(requested->source);
+    gs_zoo_form form = {.form = GS_FORM_ELASTIC, .factor = factor};
+    gs_zoo_part made;
+    bool is_possible = owner && !owner->is_assembly;
+    gs_code code = is_possible
+                       ? gs_zoo_part_make(&made, &subject->instance, kind, &form, owner->elastic[factor / 4], error)
+                       : gs_fail(error, GS_E_REFUSED, "%s has no elastic form", requested->kernel);
+    if (code != GS_OK)
+        return code;
+    const char *kernels[] = {made.name};
+    gs_ptx_source_request request = {.file = "elastic.cu",
+                                     .text = made.text.data,
+                                     .size = made.text.count,
+                                     .kernels = kernels,
+                                     .kernel_count = 1,
+                                     .architecture = ARCHITECTURE,
+                                     .compiler = "nvrtc"};
+    gs_ptx_compiled compiled;
+    gs_ptx_module module;
+    memcpy(part->divide_block, made.divide_block, sizeof part->divide_block);
+    memcpy(part->multiply_grid, made.multiply_grid, sizeof part->multiply_grid);
+    part->divide_shared = made.divide_shared;
+    code = gs_ptx_from_source(&request, &compiled, error);
+    gs_zoo_part_free(&made);
+    if (code != GS_OK)
+        return code;
+    code = gs_ptx_read(&module, "elastic.ptx", compiled.text, compiled.size, error);
+    if (code == GS_OK) {
+        gs_ptx_place place = {&module, gs_ptx_find_entry(&module, compiled.symbols[0])};
+        code = put_form(&place, true, registers, part, error);
+        gs_ptx_free(&module);
+    }
+    gs_ptx_compiled_free(&compiled);
+    return code;
+}
+
+gs_code gs_subject_make_text(gs_subject *subject, size_t kind, int32_t form, uint32_t registers, gs_zoo_part *part,
+                             gs_error *error) {
+    gs_zoo_form wanted = {.form = form < 0 ? GS_FORM_ORIGINAL : GS_FORM_CONFINED, .max_registers = registers};
+    bool is_file = subject->source.kind == GS_PAIRS_FILE;
+    *part = (gs_zoo_part){.divide_block = {1, 1, 1}, .multiply_grid = {1, 1, 1}, .divide_shared = 1};
+    if (form > 0 && (is_file || !subject->source.is_elastic))
+        return gs_fail(error, GS_E_REFUSED, "it has no elastic form");
+    if (form > 0)
+        return make_elastic(subject, kind, 1u << form, registers, part, error);
+    if (is_file)
+        return put_form(&subject->place, form == 0, registers, part, error);
+    return gs_zoo_part_make(part, &subject->instance, kind, &wanted, 0, error);
+}

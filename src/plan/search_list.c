@@ -1,0 +1,205 @@
+/*
+ * search_list.c: the ways to run two kernels inside the SMs that are worth a measurement (ISPA 6.3, steps 1 to 3).
+ *
+ * For each pair of forms: each number of workers of the first, with as many of the second as the predictor says fit
+ * beside them; and one more of the second, by compiling either kernel with fewer registers. A way is dropped where even
+ * without any interference it would take as long as turns (if both have as much to do, this is ISPA's rule that half of
+ * the best number of workers must fit), or where fewer registers are for nothing.
+ */
+#include "search_inside.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* Fewer registers than this part of a thread's would be spilled too often; and steps in which they are allocated. */
+static const double REGISTERS_KEPT = 0.66;
+enum { FEWEST_REGISTERS = 24, REGISTER_STEP = 8 };
+
+struct listing {
+    const struct gs_pair_question *question;
+    const int32_t *repeats;
+    double limit_us;
+    gs_ways *ways;
+    int32_t most_beside; /* of the second, seen so far */
+    bool is_formed[2];   /* the kernel has a form that is used */
+    bool failed;
+};
+
+static gs_shape shape_of(const struct listing *listing, int side, const gs_way *way) {
+    gs_shape shape = listing->question->given[side]->forms[way->form[side]];
+    if (way->registers[side])
+        shape.registers = way->registers[side];
+    return shape;
+}
+
+static double least_us(const struct listing *listing, const gs_way *way) {
+    return fmax(way->us[0] * listing->repeats[0], way->us[1] * listing->repeats[1]);
+}
+
+static void add(struct listing *listing, gs_way *way) {
+    for (int i = 0; i < 2; i++) {
+        const gs_found_form *form = &listing->question->found[i]->forms[way->form[i]];
+        double had = listing->question->given[i]->forms[way->form[i]].registers;
+        double missing = way->registers[i] ? 1 - way->registers[i] / had : 0;
+        way->us[i] = gs_found_us(form, way->workers[i]) * (1 + missing * listing->question->found[i]->spills);
+    }
+    way->least_us = least_us(listing, way);
+    if (way->least_us >= listing->limit_us)
+        return;
+    way->number = (int32_t)listing->ways->count;
+    if (!GS_RESERVE(listing->ways, 1))
+        listing->failed = true;
+    else
+        listing->ways->data[listing->ways->count++] = *way;
+}
+
+static int32_t beside(const struct listing *listing, const gs_way *way, int32_t most) {
+    gs_shape first = shape_of(listing, 0, way), second = shape_of(listing, 1, way);
+    return gs_room_fit_beside(listing->question->fit, &first, way->workers[0], &second, most);
+}
+
+static int32_t least_registers(const struct listing *listing, const gs_way *way, int side) {
+    int32_t had = listing->question->given[side]->forms[way->form[side]].registers;
+    return listing->question->found[side]->keeps_registers
+               ? had + 1
+               : (int32_t)fmax(FEWEST_REGISTERS, ceil(had * REGISTERS_KEPT));
+}
+
+/* The most registers for the kernel `side` with which the workers fit; 0: there are none. */
+static int32_t find_registers(const struct listing *listing, gs_way way, int side) {
+    int32_t had = listing->question->given[side]->forms[way.form[side]].registers;
+    int32_t least = least_registers(listing, &way, side);
+    for (int32_t limit = (had - 1) / REGISTER_STEP * REGISTER_STEP; limit >= least; limit -= REGISTER_STEP) {
+        way.registers[side] = limit;
+        if (beside(listing, &way, way.workers[1]) == way.workers[1])
+            return limit;
+    }
+    return 0;
+}
+
+/* Workers that do not fit with all registers: by fewer of the first kernel, of the second, or of both. */
+static void add_limited(struct listing *listing, const gs_way *wanted) {
+    gs_way way = *wanted;
+    if ((way.registers[1] = find_registers(listing, way, 1)))
+        add(listing, &way);
+    way.registers[1] = 0;
+    if ((way.registers[0] = find_registers(listing, way, 0)))
+        add(listing, &way);
+    int32_t had = listing->question->given[0]->forms[way.form[0]].registers;
+    int32_t enough = way.registers[0], least = least_registers(listing, &way, 0);
+    for (int32_t limit = (had - 1) / REGISTER_STEP * REGISTER_STEP; limit > enough && limit >= least;
+         limit -= REGISTER_STEP) {
+        way.registers[0] = limit;
+        way.registers[1] = 0;
+        if ((way.registers[1] = find_registers(listing, way, 1)))
+            add(listing, &way);
+    }
+}
+
+/* Fewer workers of the second than fit: where both kernels slow each other, it is best if both end at the same time. */
+static void add_balanced(struct listing *listing, const gs_way *full) {
+    const gs_found_form *forms[2] = {&listing->question->found[0]->forms[full->form[0]],
+                                     &listing->question->found[1]->forms[full->form[1]]};
+    double first_us = gs_found_us(forms[0], full->workers[0]) * listing->repeats[0];
+    gs_way way = *full;
+    while (way.workers[1] > 1 && gs_found_us(forms[1], way.workers[1]) * listing->repeats[1] <= first_us) {
+        way.workers[1]--;
+        add(listing, &way);
+    }
+}
+
+static void add_forms(struct listing *listing, int32_t first, int32_t second) {
+    const gs_found_form *forms[2] = {&listing->question->found[0]->forms[first],
+                                     &listing->question->found[1]->forms[second]};
+    gs_way before = {.workers = {0, 0}}; /* with one more worker of the first */
+    for (int32_t workers = forms[0]->best; workers > 0; workers--) {
+        gs_way way = {.form = {first, second}, .workers = {workers, 0}};
+        way.workers[1] = beside(listing, &way, forms[1]->best);
+        listing->most_beside = (int32_t)gs_max(listing->most_beside, way.workers[1]);
+        if (way.workers[1] > 0) {
+            add(listing, &way);
+            add_balanced(listing, &way);
+        }
+        for (int32_t least = before.workers[1] + 1, most = way.workers[1]; before.workers[0] && most > least; most--) {
+            before.workers[1] = most; /* one more of the first */
+            add_limited(listing, &before);
+        }
+        before = way;
+        if (way.workers[1] < forms[1]->best) {
+            way.workers[1]++;
+            add_limited(listing, &way);
+        }
+    }
+}
+
+/* ---- what is left ---- */
+
+/* Fewer registers are for more workers: where others of the same forms are as fast without, they are for nothing. */
+static bool is_for_nothing(const gs_ways *ways, const gs_way *way) {
+    for (size_t i = 0; i < ways->count && (way->registers[0] || way->registers[1]); i++) {
+        const gs_way *other = &ways->data[i];
+        bool is_alike = other->form[0] == way->form[0] && other->form[1] == way->form[1];
+        if (is_alike && !other->registers[0] && !other->registers[1] && other->us[0] <= way->us[0] &&
+            other->us[1] <= way->us[1])
+            return true;
+    }
+    return false;
+}
+
+static void drop_useless(gs_ways *ways) {
+    size_t kept = 0;
+    for (size_t i = 0; i < ways->count; i++)
+        if (!is_for_nothing(ways, &ways->data[i]))
+            ways->data[kept++] = ways->data[i];
+    ways->count = kept;
+}
+
+static int by_promise(const void *a, const void *b) {
+    const gs_way *first = a, *second = b;
+    if (first->least_us != second->least_us)
+        return first->least_us < second->least_us ? -1 : 1;
+    return first->number < second->number ? -1 : 1;
+}
+
+static void say_why_none(struct listing *listing) {
+    const struct gs_pair_question *question = listing->question;
+    const char *first = question->given[0]->name, *second = question->given[1]->name;
+    gs_ways *ways = listing->ways;
+    for (int i = 0; i < 2; i++)
+        if (!listing->is_formed[i]) {
+            snprintf(ways->reason, sizeof ways->reason,
+                     "%.60s takes %.0f%% longer if its blocks are taken from a queue", question->given[i]->name,
+                     100 * (question->found[i]->forms[0].best_us / question->found[i]->written_us - 1));
+            return;
+        }
+    int32_t needed = question->found[1]->forms[0].best;
+    if (listing->most_beside >= needed)
+        snprintf(ways->reason, sizeof ways->reason,
+                 "an SM has no room for as many blocks of both as would be faster than turns");
+    else if (listing->most_beside)
+        snprintf(ways->reason, sizeof ways->reason, "beside %.60s only %d of the %d blocks per SM that %.60s needs fit",
+                 first, listing->most_beside, needed, second);
+    else
+        snprintf(ways->reason, sizeof ways->reason, "no block of %.60s fits on an SM beside one of %.60s: it lacks %s",
+                 second, first,
+                 gs_room_fit_obstacle(question->fit, &question->given[0]->forms[0], 1, &question->given[1]->forms[0]));
+}
+
+gs_code gs_ways_list(const struct gs_pair_question *question, const int32_t repeats[2], double limit_us, gs_ways *ways,
+                     gs_error *error) {
+    struct listing listing = {.question = question, .repeats = repeats, .limit_us = limit_us, .ways = ways};
+    ways->count = 0;
+    ways->reason[0] = '\0';
+    for (int32_t i = 0; i < 2 * GS_SEARCH_FORMS; i++)
+        listing.is_formed[i % 2] |= question->found[i % 2]->forms[i / 2].is_used;
+    for (int32_t first = 0; first < GS_SEARCH_FORMS; first++)
+        for (int32_t second = 0; second < GS_SEARCH_FORMS; second++)
+            if (question->found[0]->forms[first].is_used && question->found[1]->forms[second].is_used)
+                add_forms(&listing, first, second);
+    if (!ways->count)
+        say_why_none(&listing);
+    drop_useless(ways);
+    if (ways->count)
+        qsort(ways->data, ways->count, sizeof *ways->data, by_promise);
+    return listing.failed ? gs_fail_memory(error) : GS_OK;
+}

@@ -1,0 +1,386 @@
+/*
+ * search_pair.c: one pair of kernels: which way inside the SMs is best (ISPA 6.3), whether a split of the SMs is
+ * better, and whether either is better than turns.
+ *
+ * Each kernel is launched so often that both have about as much to do, because a pair in which one has hardly anything
+ * to do gains nothing.
+ *
+ * Inside the SMs, the way that is expected to take least is measured (search_guess.c), until no other is expected to
+ * take less than the best that was measured. Quarters of blocks are measured only where halves have gained something
+ * (step 4).
+ */
+#include "search_inside.h"
+
+#include <math.h>
+
+enum { MOST_WAYS = 1024, MOST_INSIDE = 8, MOST_SPLITS = 6, SURE = 6, KEPT_BACK = 2, MOST_REPEATS = 32 };
+static const double WORTH = 0.99;       /* of the best time so far: what is expected to be less is measured */
+static const double WORTH_FIRST = 1.04; /* the same of the first SURE ways: what is expected may be a little off */
+static const double WORTH_SPLIT = 1.01; /* the same of a first split */
+static const double NO_GAIN = 1.9;      /* both together take as long as one after the other */
+static const double LEAST_GAIN = 0.005; /* below it, kernels take turns */
+
+struct pair_walk {
+    gs_walk *walk;
+    const struct gs_pair_question *question;
+    const gs_way *ways;
+    bool tried[MOST_WAYS];
+    size_t way_count;
+    const char *none; /* why there is no way */
+    gs_found_pair *pair;
+    double sum_us; /* of both in turns, by their times alone */
+    double best_us;
+    gs_guess guess;
+    bool halves_gain_nothing;
+    double worst; /* the largest factor that was seen */
+    char failure[GS_SEARCH_WORDS];
+};
+
+/* ---- loads ---- */
+
+static void choose_repeats(const struct gs_pair_question *question, int32_t repeats[2]) {
+    double us[2] = {gs_found_best_us(question->found[0]), gs_found_best_us(question->found[1])};
+    for (int i = 0; i < 2; i++) {
+        double wanted = us[!i] / us[i];
+        repeats[i] = wanted > 1 ? (int32_t)fmin(wanted + 0.5, MOST_REPEATS) : 1;
+    }
+}
+
+/* ---- what is expected of a way ---- */
+
+/* By workers alone: what a form with fewer threads or registers costs is time in which it uses the units as much. */
+static double speed_of(const struct pair_walk *state, const gs_way *way, int side) {
+    const gs_found_form *form = &state->question->found[side]->forms[way->form[side]];
+    return fmin(1, form->best_us / gs_found_us(form, way->workers[side]));
+}
+
+static void speeds(const struct pair_walk *state, const gs_way *way, double *s, double *t) {
+    *s = speed_of(state, way, 0);
+    *t = speed_of(state, way, 1);
+}
+
+static double expected(const struct pair_walk *state, const gs_way *way) {
+    double first = way->us[0] * state->pair->repeats[0], second = way->us[1] * state->pair->repeats[1], s, t;
+    speeds(state, way, &s, &t);
+    double factor = gs_guess_factor(&state->guess, s, t);
+    return fmax(first, second) + (factor - 1) * fmin(first, second);
+}
+
+/* How much slower both were while both ran. */
+static double factor_of(const struct pair_walk *state, const gs_way *way, double us) {
+    double first = way->us[0] * state->pair->repeats[0], second = way->us[1] * state->pair->repeats[1];
+    return (us - fabs(first - second)) / fmin(first, second);
+}
+
+/* ---- inside ---- */
+
+static bool is_quarter(const gs_way *way) {
+    return way->form[0] == 2 || way->form[1] == 2;
+}
+
+static bool is_half(const gs_way *way) {
+    return !is_quarter(way) && (way->form[0] == 1 || way->form[1] == 1);
+}
+
+/* Halves have shown that the two kernels cannot use an SM at the same time: then quarters cannot, either. */
+static bool is_hopeless(const struct pair_walk *state, const gs_way *way) {
+    return state->halves_gain_nothing && is_quarter(way);
+}
+
+/* Whether a measurement is left besides `kept`, which are for other options. */
+static bool has_budget(const struct pair_walk *state, int32_t kept) {
+    return state->walk->asked + kept < state->question->budget;
+}
+
+static const gs_way *choose_way(struct pair_walk *state) {
+    const gs_way *best = NULL;
+    double best_us = fmin(state->best_us * (state->guess.count < SURE ? WORTH_FIRST : WORTH), state->sum_us * WORTH);
+    for (size_t i = 0; i < state->way_count; i++) {
+        const gs_way *way = &state->ways[i];
+        double us = expected(state, way);
+        if (state->tried[i] || is_hopeless(state, way) || us >= best_us)
+            continue;
+        best = way;
+        best_us = us;
+    }
+    return best;
+}
+
+static void keep(struct pair_walk *state, enum gs_pair_option option, const gs_measurement *measurement, double us) {
+    if (us >= state->best_us)
+        return;
+    state->best_us = us;
+    state->pair->option = option;
+    state->pair->chosen = *measurement;
+}
+
+static gs_measurement measurement_of(const struct pair_walk *state, enum gs_measure measure) {
+    const gs_found_pair *pair = state->pair;
+    return (gs_measurement){.measure = measure,
+                            .sides = {{.kernel = pair->first, .repeats = pair->repeats[0], .percent = 100},
+                                      {.kernel = pair->second, .repeats = pair->repeats[1], .percent = 100}}};
+}
+
+static void learn(struct pair_walk *state, const gs_way *way, double us) {
+    double factor = factor_of(state, way, us), s, t;
+    state->worst = fmax(state->worst, factor);
+    if (is_half(way) && us >= state->sum_us && factor > NO_GAIN)
+        state->halves_gain_nothing = true;
+    speeds(state, way, &s, &t);
+    gs_guess_add(&state->guess, s, t, factor);
+}
+
+static bool measure_way(struct pair_walk *state, const gs_way *way) {
+    gs_measurement measurement = measurement_of(state, GS_MEASURE_INSIDE);
+    for (int side = 0; side < 2; side++) {
+        measurement.sides[side].form = way->form[side];
+        measurement.sides[side].workers = way->workers[side];
+        measurement.sides[side].registers = way->registers[side];
+    }
+    measurement.leader = gs_room_fit_leader(state->question->fit, &state->question->given[0]->forms[way->form[0]],
+                                            &state->question->given[1]->forms[way->form[1]]);
+    const gs_measure_result *measured = gs_walk_ask(state->walk, &measurement);
+    if (!measured)
+        return false;
+    state->tried[way - state->ways] = true;
+    if (measured->is_failed) {
+        memcpy(state->failure, measured->reason, sizeof state->failure);
+        state->way_count = 0; /* other numbers of workers would fail, too */
+        return true;
+    }
+    learn(state, way, measured->us);
+    keep(state, GS_PAIR_INSIDE, &measurement, measured->us);
+    return true;
+}
+
+static bool search_inside(struct pair_walk *state) {
+    const gs_way *way;
+    for (int i = 0; i < MOST_INSIDE && has_budget(state, KEPT_BACK) && (way = choose_way(state)); i++)
+        if (!measure_way(state, way))
+            return false;
+    return true;
+}
+
+/* ---- split ---- */
+
+/* The split to measure next, or 0. `tried` has those that were measured, with the times of both sides. By the kernels
+   alone first; then by how much longer each takes beside the other; then, where this says the same again, as if both
+   needed their SMs, because what they share may be free with another split; then further that way. */
+struct split_tried {
+    int32_t first;
+    double us, side_us[2];
+};
+
+static int32_t next_split(const struct pair_walk *state, const struct split_tried *tried, int count) {
+    const struct gs_pair_question *question = state->question;
+    int32_t sms = question->gpu->sms;
+    const struct split_tried *last = &tried[count > 0 ? count - 1 : 0];
+    double slower[2] = {1, 1}, us;
+    for (int side = 0; side < 2 && count > 0; side++)
+        slower[side] =
+            last->side_us[side] / (state->pair->repeats[side] *
+                                   gs_split_us(question->found[side], side ? sms - last->first : last->first, sms));
+    int32_t first = gs_split_best(question, state->pair->repeats, slower, &us);
+    if (count == 0)
+        return us < state->best_us * WORTH_SPLIT ? first : 0;
+    if (count > 1 && last->us >= last[-1].us) {
+        bool was_halved = count > 2 && last[-1].us >= last[-2].us;
+        first = (last->first + last[-1].first) / 2;
+        return was_halved || first == last->first || first == last[-1].first || count < 3 ? 0 : first;
+    }
+    if (count == 1 && first != last->first)
+        return us < state->best_us * WORTH_SPLIT ? first : 0;
+    if (last->us > state->best_us)
+        return 0;
+    if (count == 1)
+        first = (int32_t)(sms * last->side_us[0] * last->first /
+                          (last->side_us[0] * last->first + last->side_us[1] * (sms - last->first)));
+    else
+        first = 2 * last->first - last[-1].first;
+    return first < 1 || first >= sms || first == last->first ? 0 : first;
+}
+
+static bool search_split(struct pair_walk *state) {
+    const struct gs_pair_question *question = state->question;
+    struct split_tried tried[MOST_SPLITS];
+    int32_t first;
+    for (int i = 0; i < MOST_SPLITS && has_budget(state, 1) && !question->options->no_split; i++) {
+        if (!(first = next_split(state, tried, i)))
+            return true;
+        gs_measurement measurement = measurement_of(state, GS_MEASURE_SPLIT);
+        measurement.sides[0].sms = first;
+        measurement.sides[1].sms = question->gpu->sms - first;
+        for (int side = 0; side < 2; side++)
+            measurement.sides[side].workers = question->found[side]->forms[0].most;
+        const gs_measure_result *measured = gs_walk_ask(state->walk, &measurement);
+        if (!measured)
+            return false;
+        if (measured->is_failed) {
+            memcpy(state->failure, measured->reason, sizeof state->failure);
+            return true;
+        }
+        tried[i] = (struct split_tried){first, measured->us, {measured->side_us[0], measured->side_us[1]}};
+        keep(state, GS_PAIR_SPLIT, &measurement, measured->us);
+    }
+    return true;
+}
+
+/* ---- turns ---- */
+
+static void say_nothing_to_gain(struct pair_walk *state, const char *why) {
+    snprintf(state->pair->reason, sizeof state->pair->reason, "nothing to gain, because %.200s", why);
+}
+
+static void take_turns(struct pair_walk *state) {
+    char why[GS_SEARCH_WORDS];
+    state->pair->option = GS_PAIR_TURNS;
+    if (state->failure[0])
+        snprintf(state->pair->reason, sizeof state->pair->reason, "%s", state->failure);
+    else if (state->guess.count) {
+        snprintf(why, sizeof why, "on the same SMs each takes %.2f times as long as without the other", state->worst);
+        say_nothing_to_gain(state, why);
+    } else if (state->none[0])
+        say_nothing_to_gain(state, state->none);
+    else
+        say_nothing_to_gain(state, "turns are as fast");
+}
+
+/* "2 + 3 blocks per SM; gemm: half of its threads, 80 registers" */
+static void say_choice(struct pair_walk *state) {
+    static const char *const threads[GS_SEARCH_FORMS] = {"", " half of its threads", " a quarter of its threads"};
+    gs_found_pair *pair = state->pair;
+    const gs_measure_side *sides = pair->chosen.sides;
+    size_t size = sizeof pair->reason;
+    if (pair->option == GS_PAIR_SPLIT) {
+        snprintf(pair->reason, size, "%d + %d SMs", sides[0].sms, sides[1].sms);
+        return;
+    }
+    int length = snprintf(pair->reason, size, "%d + %d blocks per SM", sides[0].workers, sides[1].workers);
+    for (int i = 0; i < 2; i++) {
+        char registers[32] = "";
+        if (!sides[i].form && !sides[i].registers)
+            continue;
+        if (sides[i].registers)
+            snprintf(registers, sizeof registers, "%s %d registers", sides[i].form ? "," : "", sides[i].registers);
+        length += snprintf(pair->reason + length, size - (size_t)length, "; %.40s:%s%s",
+                           state->question->given[i]->name, threads[sides[i].form], registers);
+    }
+}
+
+/* Both as written on two streams: the GPU overlaps the end of one kernel with the next. */
+static bool compare_with_turns(struct pair_walk *state) {
+    gs_found_pair *pair = state->pair;
+    pair->turns_us = state->sum_us;
+    if (state->best_us < state->sum_us * (1 - LEAST_GAIN)) {
+        gs_measurement turns = measurement_of(state, GS_MEASURE_TURNS);
+        const gs_measure_result *measured = gs_walk_ask(state->walk, &turns);
+        if (!measured)
+            return false;
+        if (!measured->is_failed && measured->us > 0)
+            pair->turns_us = measured->us;
+    }
+    if (state->best_us > pair->turns_us * (1 - LEAST_GAIN)) {
+        take_turns(state);
+        if (pair->turns_us < state->sum_us * (1 - LEAST_GAIN) && state->best_us < state->sum_us * (1 - LEAST_GAIN))
+            say_nothing_to_gain(state, "streams alone are as fast: neither kernel fills the GPU");
+        pair->together_us = pair->turns_us;
+    } else {
+        pair->together_us = state->best_us;
+        say_choice(state);
+    }
+    pair->gain = 1 - pair->together_us / pair->turns_us;
+    return true;
+}
+
+/* ---- models ---- */
+
+/* The chosen way at other load ratios. A load is a number of launches: the blocks of a grid may differ. */
+static bool ask_ratios(struct pair_walk *state) {
+    static const int32_t times[GS_SEARCH_RATIOS][2] = {{3, 1}, {3, 2}, {1, 1}, {2, 3}, {1, 3}};
+    gs_found_pair *pair = state->pair;
+    for (size_t i = 0; i < GS_COUNT(times) && pair->option != GS_PAIR_TURNS; i++) {
+        gs_measurement measurement = pair->chosen;
+        for (int side = 0; side < 2; side++)
+            measurement.sides[side].repeats *= times[i][side];
+        const gs_measure_result *measured = gs_walk_ask(state->walk, &measurement);
+        if (!measured)
+            return false;
+        if (measured->is_failed)
+            continue;
+        pair->points[pair->point_count].ratio = gs_pair_ratio(state->question->found, &measurement);
+        /* at the same ratio, the time is in proportion to the load of the first */
+        pair->points[pair->point_count++].us = measured->us / times[i][0];
+    }
+    return true;
+}
+
+/* ---- all of it ---- */
+
+/* A black box is not launched here. Its partner gets the workers that fit beside it. */
+static void shape_partner(const struct gs_pair_question *question, gs_found_pair *pair) {
+    int box = question->given[0]->is_black_box ? 0 : 1, partner = !box;
+    const gs_shape *shape = &question->given[box]->forms[0];
+    const gs_found_form *form = &question->found[partner]->forms[0];
+    int64_t per_sm = gs_divide_up(question->given[box]->blocks, question->gpu->sms);
+    int32_t resident = (int32_t)gs_max(1, gs_min(question->found[box]->forms[0].most, per_sm));
+    int32_t most = form->best > 0 ? form->best : form->most;
+    int32_t workers = gs_room_fit_beside(question->fit, shape, resident, &question->given[partner]->forms[0], most);
+    pair->option = workers ? GS_PAIR_INSIDE : GS_PAIR_TURNS;
+    pair->chosen.measure = GS_MEASURE_INSIDE;
+    pair->chosen.sides[box] = (gs_measure_side){.workers = resident, .repeats = 1, .percent = 100};
+    pair->chosen.sides[partner] = (gs_measure_side){.workers = workers, .repeats = 1, .percent = 100};
+    pair->chosen.sides[0].kernel = pair->first;
+    pair->chosen.sides[1].kernel = pair->second;
+    if (workers)
+        snprintf(pair->reason, sizeof pair->reason, "not measured: %d block%s per SM of %.60s fit%s beside %d of %.60s",
+                 workers, workers == 1 ? "" : "s", question->given[partner]->name, workers == 1 ? "s" : "", resident,
+                 question->given[box]->name);
+    else
+        snprintf(pair->reason, sizeof pair->reason,
+                 "nothing to gain, because no block of %.60s fits beside the %d per SM of %.60s: it lacks %s",
+                 question->given[partner]->name, resident, question->given[box]->name,
+                 gs_room_fit_obstacle(question->fit, shape, resident, &question->given[partner]->forms[0]));
+}
+
+static bool has_no_part(const struct gs_pair_question *question, gs_found_pair *pair) {
+    for (int i = 0; i < 2; i++)
+        if (question->found[i]->problem[0]) {
+            snprintf(pair->reason, sizeof pair->reason, "%.60s: %.170s", question->given[i]->name,
+                     question->found[i]->problem);
+            return true;
+        }
+    return false;
+}
+
+static bool search_both(struct pair_walk *state, gs_ways *ways, bool *is_listed, gs_error *error) {
+    const struct gs_pair_question *question = state->question;
+    gs_found_pair *pair = state->pair;
+    choose_repeats(question, pair->repeats);
+    for (int i = 0; i < 2; i++)
+        state->sum_us += gs_found_best_us(question->found[i]) * pair->repeats[i];
+    state->best_us = state->sum_us;
+    if (!*is_listed && gs_ways_list(question, pair->repeats, state->sum_us * WORTH, ways, error) != GS_OK)
+        return false;
+    *is_listed = true;
+    pair->is_measured = true;
+    state->way_count = gs_min_u64(ways->count, MOST_WAYS);
+    state->ways = ways->data;
+    state->none = ways->reason;
+    if (!search_inside(state) || !search_split(state) || !compare_with_turns(state))
+        return false;
+    pair->measurements = state->walk->asked;
+    return !question->options->models || ask_ratios(state);
+}
+
+bool gs_pair_search_pair(gs_walk *walk, const struct gs_pair_question *question, gs_ways *ways, bool *is_listed,
+                         gs_found_pair *pair, gs_error *error) {
+    struct pair_walk state = {.walk = walk, .question = question, .none = "", .pair = pair};
+    *pair = (gs_found_pair){.first = pair->first, .second = pair->second};
+    if (question->given[0]->is_black_box || question->given[1]->is_black_box) {
+        if (!has_no_part(question, pair))
+            shape_partner(question, pair);
+    } else if (!has_no_part(question, pair) && !search_both(&state, ways, is_listed, error))
+        return false;
+    pair->is_done = true;
+    return true;
+}

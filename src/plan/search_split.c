@@ -1,0 +1,36 @@
+/*
+ * search_split.c: how to split the SMs between two kernels.
+ *
+ * From what was measured on a quarter and a half of the SMs, the rate of a kernel grows in proportion to its SMs until
+ * it has the rate of the next measurement: then something that all SMs share is the limit.
+ */
+#include "search_inside.h"
+
+#include <math.h>
+
+double gs_split_us(const gs_found_kernel *found, int32_t sms, int32_t of_sms) {
+    const gs_found_form *form = &found->forms[0];
+    double all = 1 / form->points[form->point_count - 1].us, part = (double)sms / of_sms;
+    double half = found->half_us > 0 ? fmin(1 / found->half_us, all) : all / 2;
+    double quarter = found->quarter_us > 0 ? fmin(1 / found->quarter_us, half) : half / 2;
+    double rate = part <= 0.25  ? quarter * part * 4
+                  : part <= 0.5 ? fmin(half, quarter * part * 4)
+                                : fmin(all, half * part * 2);
+    return 1 / rate;
+}
+
+int32_t gs_split_best(const struct gs_pair_question *question, const int32_t repeats[2], const double slower[2],
+                      double *us) {
+    int32_t sms = question->gpu->sms, best = 0;
+    *us = INFINITY;
+    for (int32_t first = 1; first < sms; first++) {
+        double first_us = gs_split_us(question->found[0], first, sms) * repeats[0] * slower[0];
+        double second_us = gs_split_us(question->found[1], sms - first, sms) * repeats[1] * slower[1];
+        double both_us = fmax(first_us, second_us);
+        if (both_us < *us) {
+            *us = both_us;
+            best = first;
+        }
+    }
+    return best;
+}
