@@ -349,7 +349,7 @@ static void an_unusable_gpu_is_said_to_be_so(void **state) {
         {"small", "cuda:1", "there is no GPU \"1\": CUDA sees 1"},
         {"small", "cuda:-1", "there is no GPU \"-1\": CUDA sees 1"},
         {"small", "cuda:x", "there is no GPU \"x\": CUDA sees 1"},
-        {"compile-fails", "cuda", "the probe kernel does not compile: probe.cu(1): error: this is pretended"},
+        {"compile-fails", "cuda", "compiling the probe: a PTX JIT compilation failed (CUDA error 218)"},
         {"coarse", "cuda", "the compiler gives no probe kernel with exactly 24 registers and 0 bytes of local memory"},
     };
     for (size_t i = 0; i < GS_COUNT(cases); i++) {

@@ -942,7 +942,9 @@ static gs_code cuda_time(gs_device *device, const gs_timing_request *request, gs
     struct cuda *cuda = device->inside;
     int32_t warp_threads = device->gpu->limits.warp_threads, sms = device->gpu->sms;
     int architecture = attribute(cuda, CU_DEVICE_MAJOR) * 10 + attribute(cuda, CU_DEVICE_MINOR);
-    gs_code code = cuda->timed.module ? GS_OK : gs_timed_open(&cuda->timed, &cuda->api, architecture, error);
+    gs_code code = gs_nvrtc_add(&cuda->api, error);
+    if (code == GS_OK && !cuda->timed.module)
+        code = gs_timed_open(&cuda->timed, &cuda->api, architecture, error);
     if (code != GS_OK)
         return code;
     const timed_kernel *kernel = gs_timed_find(&cuda->timed, request->body, request->count);

@@ -77,14 +77,14 @@ on small 0 "of many in a row" zoo launch --repeat 20
 on small 3 "this GPU has no part 1 of 6 SMs: there are 1" zoo load transpose transpose --size tiny --on cuda:0,sms=6
 
 # ---- no usable GPU ----
-on compile-fails 3 "does not compile" bound --measure cuda
+on compile-fails 3 "compiling the probe: a PTX JIT" bound --measure cuda
 on init-fails 3 "starting CUDA: no CUDA-capable device is detected (CUDA error 100)" fuzz --device cuda
 on no-device 3 'there is no GPU "0": CUDA sees 0' fuzz --device cuda
 on small 3 'there is no GPU "1": CUDA sees 1' fuzz --device cuda:1
 on small 3 'there is no GPU "first": CUDA sees 1' fuzz --device cuda:first
 on small 3 'there is no GPU "0,sms=0": CUDA sees 1' fuzz --device cuda:0,sms=0
 on small 3 "this GPU has no part 1 of 6 SMs: there are 1" fuzz --device cuda:0,sms=6,part=1
-on compile-fails 3 "the probe kernel does not compile: probe.cu(1): error: this is pretended" fuzz --device cuda
+on compile-fails 3 "compiling the probe: a PTX JIT compilation failed (CUDA error 218)" fuzz --device cuda
 on launch-fails 2 "launching: too many resources requested for launch (CUDA error 701)" fuzz --device cuda
 on stuck 3 "the GPU is stuck" fuzz --device cuda
 libraries=$whole_folder:$folder # its compiler is there
