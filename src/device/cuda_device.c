@@ -136,7 +136,7 @@ static int attribute(const struct cuda *cuda, int number) {
     return value;
 }
 
-/* The driver does not report the configurations of the shared memory, so only the largest is listed. */
+/* Of the configurations of the shared memory the driver reports only the largest. */
 static void write_limits(gs_writer *writer, const struct cuda *cuda) {
     gs_write_object(writer, "limits");
     gs_write_int(writer, "blocks_per_sm", attribute(cuda, CU_DEVICE_BLOCKS_PER_SM));
@@ -182,20 +182,6 @@ static gs_gpu *describe(const struct cuda *cuda, const char *title, gs_error *er
     return gpu;
 }
 
-/* The built-in description of a GPU of this name and size, or one from the driver. */
-static gs_gpu *find_description(const struct cuda *cuda, gs_error *error) {
-    char title[128] = "";
-    int32_t sms = attribute(cuda, CU_DEVICE_SMS);
-    cuda->api.device_name(title, sizeof title, cuda->device);
-    for (size_t i = 0; gs_gpu_builtin(i); i++) {
-        gs_gpu *gpu = gs_gpu_open(gs_gpu_builtin(i), error);
-        if (gpu && gpu->sms == sms && gs_gpu_is_called(gpu, title, sms))
-            return gpu;
-        gs_gpu_free(gpu);
-    }
-    return describe(cuda, title, error);
-}
-
 /* "GPU-" and the 16 bytes in hexadecimal, in groups of 4, 2, 2, 2 and 6 bytes. */
 static void name_uuid(const struct cuda *cuda, char *text, size_t size) {
     unsigned char bytes[16];
@@ -206,6 +192,68 @@ static void name_uuid(const struct cuda *cuda, char *text, size_t size) {
         bool begins_group = i == 0 || i == 4 || i == 6 || i == 8 || i == 10;
         at += (size_t)snprintf(text + at, size - at, "%s%02x", begins_group ? "-" : "", (unsigned)bytes[i]);
     }
+}
+
+/* The built-in description of a GPU of this name and size: of this very GPU, or else the one with the shortest name, as
+   descriptions of single GPUs have longer ones. NULL: there is none. */
+static gs_gpu *find_builtin(const struct cuda *cuda, const char *title, int32_t sms) {
+    char uuid[48] = "";
+    gs_gpu *best = NULL;
+    name_uuid(cuda, uuid, sizeof uuid);
+    for (size_t i = 0; gs_gpu_builtin(i); i++) {
+        gs_gpu *gpu = gs_gpu_open(gs_gpu_builtin(i), NULL);
+        bool is_model = gpu && gpu->sms == sms && gs_gpu_is_called(gpu, title, sms);
+        bool is_this = is_model && gpu->uuid && strcmp(gpu->uuid, uuid) == 0;
+        if (is_this || (is_model && (!best || strlen(gpu->name) < strlen(best->name)))) {
+            gs_gpu_free(best);
+            best = gpu;
+        } else {
+            gs_gpu_free(gpu);
+        }
+        if (is_this)
+            break;
+    }
+    return best;
+}
+
+/* Whether the limits that the driver reports are these. */
+static bool has_limits(const struct cuda *cuda, const gs_gpu *gpu) {
+    const gs_limits *limits = &gpu->limits;
+    char capability[24];
+    snprintf(capability, sizeof capability, "%d.%d", attribute(cuda, CU_DEVICE_MAJOR),
+             attribute(cuda, CU_DEVICE_MINOR));
+    return gpu->compute_capability && strcmp(gpu->compute_capability, capability) == 0 &&
+           limits->blocks_per_sm == attribute(cuda, CU_DEVICE_BLOCKS_PER_SM) &&
+           limits->threads_per_sm == attribute(cuda, CU_DEVICE_THREADS_PER_SM) &&
+           limits->registers_per_sm == attribute(cuda, CU_DEVICE_REGISTERS_PER_SM) &&
+           limits->shared_per_block_bytes == attribute(cuda, CU_DEVICE_SHARED_OPTIN) &&
+           limits->shared_reserved_bytes == attribute(cuda, CU_DEVICE_SHARED_RESERVED) &&
+           gpu->largest_config_bytes == attribute(cuda, CU_DEVICE_SHARED_PER_SM);
+}
+
+/* The driver does not report the configurations of the shared memory. GPUs of one compute capability have the same. */
+static void take_configurations(const struct cuda *cuda, gs_gpu *gpu) {
+    bool found = false;
+    for (size_t i = 0; gs_gpu_builtin(i) && !found; i++) {
+        gs_gpu *like = gs_gpu_open(gs_gpu_builtin(i), NULL);
+        found = like && has_limits(cuda, like);
+        if (found)
+            gpu->limits = like->limits;
+        gs_gpu_free(like);
+    }
+}
+
+/* A built-in description, or one from the driver. */
+static gs_gpu *find_description(const struct cuda *cuda, gs_error *error) {
+    char title[128] = "";
+    cuda->api.device_name(title, sizeof title, cuda->device);
+    gs_gpu *gpu = find_builtin(cuda, title, attribute(cuda, CU_DEVICE_SMS));
+    if (gpu)
+        return gpu;
+    gpu = describe(cuda, title, error);
+    if (gpu)
+        take_configurations(cuda, gpu);
+    return gpu;
 }
 
 static void name_driver(const struct cuda *cuda, char *text, size_t size) {
