@@ -518,6 +518,8 @@ static gs_code begin_description(struct session *session, gs_error *error) {
     gpu->gpcs = 0;
     gs_gpu_drop_grants(gpu);
     gpu->mechanisms = (gs_mechanisms){0};
+    free(gpu->assumed);
+    gpu->assumed = NULL;
     if (session->options->name)
         gs_text_add(&name, "%s", session->options->name);
     else if (device->uuid[0])
