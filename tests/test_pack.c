@@ -105,9 +105,9 @@ static gs_code make(gs_device *device, const char *path, int64_t runs, gs_packed
     return gs_pack_make(device, &options, packed, error);
 }
 
-static gs_pack *read_pack(const char *path) {
+static gs_gpu_pack *read_pack(const char *path) {
     gs_error error = {.code = GS_OK};
-    gs_pack *pack = gs_pack_read(path, false, &error);
+    gs_gpu_pack *pack = gs_pack_read(path, false, &error);
     if (!pack)
         fail_msg("%s", error.message);
     return pack;
@@ -149,7 +149,7 @@ static void pack_and_adopt(uint64_t index) {
     unlink(path);
     if (make(&device, path, 100, &packed, &error) != GS_OK)
         fail_msg("index %d: %s", (int)index, error.message);
-    gs_pack *pack = read_pack(path);
+    gs_gpu_pack *pack = read_pack(path);
     assert_true(pack->is_complete);
     assert_null(pack->uuid);
     if (gs_pack_adopt(pack, "adopted", &options, &adoption, &error) != GS_OK)
@@ -284,7 +284,7 @@ static void the_uuid_is_in_a_pack_only_if_wanted(void **state) {
         read_bytes(options.path, &bytes, &count);
         assert_int_equal(strstr(bytes, "1234") != NULL, wanted);
         assert_null(strstr(bytes, "same_gpu"));
-        gs_pack *pack = read_pack(options.path);
+        gs_gpu_pack *pack = read_pack(options.path);
         assert_int_equal(pack->uuid != NULL, wanted);
         gs_pack_free(pack);
         free(bytes);
@@ -331,7 +331,7 @@ static void write_sealed(const char *path, const char *lines) {
 
 static void assert_refused(const char *path, const char *words) {
     gs_error error = {.code = GS_OK};
-    gs_pack *pack = gs_pack_read(path, false, &error);
+    gs_gpu_pack *pack = gs_pack_read(path, false, &error);
     if (pack) {
         gs_adoption adoption;
         gs_survey_options options = {0};

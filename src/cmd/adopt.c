@@ -32,7 +32,7 @@ enum { DESCRIPTION, RECORDINGS, GPU_TABLE, RECORDING_TABLE, FILES };
 
 struct session {
     const struct options *options;
-    gs_pack *pack;
+    gs_gpu_pack *pack;
     gs_adoption adoption;
     char name[61];
     char paths[FILES][400];
@@ -63,7 +63,7 @@ static void name_by_title(const char *title, char *name, size_t size) {
 
 /* A GPU of a model that is described already gets the beginning of the pack's digest behind its name. */
 static gs_code choose_name(struct session *session, gs_error *error) {
-    const gs_pack *pack = session->pack;
+    const gs_gpu_pack *pack = session->pack;
     const char *given = session->options->name ? session->options->name : pack->name;
     char model[40] = "";
     if (given)
@@ -96,7 +96,7 @@ static size_t put_undecided(gs_text *text, const gs_fit *fit) {
     return count;
 }
 
-static int64_t count_fitted(const gs_pack *pack) {
+static int64_t count_fitted(const gs_gpu_pack *pack) {
     int64_t count = 0;
     for (size_t i = 0; i < pack->items.count; i++)
         count += pack->items.data[i].run && pack->items.data[i].run->class_name && !pack->items.data[i].is_held_out;
@@ -119,7 +119,7 @@ static void put_gpu_row(struct session *session, gs_text *row) {
 }
 
 static void put_recording_row(struct session *session, gs_text *row) {
-    const gs_pack *pack = session->pack;
+    const gs_gpu_pack *pack = session->pack;
     gs_score total = gs_scores_total(&session->adoption.held_out);
     gs_text_add(row, "| `%s.jsonl.gz` | %lld | random runs of `gridsmith probe --pack` on ", session->name,
                 (long long)(count_fitted(pack) + total.runs + session->adoption.uncovered));

@@ -9,7 +9,7 @@
  *   gs_fit        the settings of the mechanisms that agree with recordings (fit.c, settings.c), and a run on which
  *                 those that are left differ (propose.c)
  *   gs_survey     measures a GPU and makes its description (survey.c, grants.c)
- *   gs_pack       a file with all that describes a GPU: made where the GPU is (pack_make.c, pack_tape.c), read and
+ *   gs_gpu_pack   a file with all that describes a GPU: made where the GPU is (pack_make.c, pack_tape.c), read and
  *                 checked (pack_read.c), and made a description elsewhere (pack_adopt.c)
  *   gs_measure    measures how long warps take on a real SM (measure.c)
  */
@@ -231,7 +231,7 @@ typedef struct gs_pack_item {
     bool is_held_out; /* not for fitting: it tests the description */
 } gs_pack_item;
 
-typedef struct gs_pack {
+typedef struct gs_gpu_pack {
     char *version, *device, *driver, *uuid, *name; /* of the program; "cuda" or "model"; the last three may be NULL */
     char *date;                                    /* when it was completed, or NULL */
     gs_gpu *gpu;                                   /* the limits, and what the program knew of the GPU before */
@@ -245,12 +245,12 @@ typedef struct gs_pack {
     size_t whole_bytes; /* up to the end of the last complete line */
     bool has_held_out;  /* the held-out part has begun */
     bool is_complete;
-} gs_pack;
+} gs_gpu_pack;
 
 /* Reads and checks a pack. GS_E_FORMAT: it is something else, of a newer program, damaged or incomplete. `is_part`: one
    that is still being made, whose last line may be incomplete. The caller frees it. */
-gs_pack *gs_pack_read(const char *path, bool is_part, gs_error *error);
-void gs_pack_free(gs_pack *pack);
+gs_gpu_pack *gs_pack_read(const char *path, bool is_part, gs_error *error);
+void gs_pack_free(gs_gpu_pack *pack);
 
 typedef struct gs_pack_options {
     const char *path;
@@ -285,8 +285,8 @@ typedef struct gs_adoption {
 
 /* Makes a description from a pack, and tests it on the held-out part. `name`: of the description. The caller clears
    `adoption`, also after an error. */
-gs_code gs_pack_adopt(const gs_pack *pack, const char *name, const gs_survey_options *options, gs_adoption *adoption,
-                      gs_error *error);
+gs_code gs_pack_adopt(const gs_gpu_pack *pack, const char *name, const gs_survey_options *options,
+                      gs_adoption *adoption, gs_error *error);
 void gs_adoption_clear(gs_adoption *adoption);
 
 /* ---- a real SM ---- */

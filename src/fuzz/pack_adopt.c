@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 /* The runs to fit. The caller frees the list, but not the runs. */
-static gs_run **list_recordings(const gs_pack *pack, size_t *count, gs_error *error) {
+static gs_run **list_recordings(const gs_gpu_pack *pack, size_t *count, gs_error *error) {
     gs_run **runs = calloc(pack->items.count + 1, sizeof *runs);
     *count = 0;
     for (size_t i = 0; runs && i < pack->items.count; i++) {
@@ -36,7 +36,7 @@ static gs_code test_run(const gs_gpu *gpu, const gs_run *run, gs_adoption *adopt
     return code;
 }
 
-static gs_code test_held_out(const gs_pack *pack, const gs_survey_options *options, gs_adoption *adoption,
+static gs_code test_held_out(const gs_gpu_pack *pack, const gs_survey_options *options, gs_adoption *adoption,
                              gs_error *error) {
     gs_code code = GS_OK;
     for (size_t i = 0; i < pack->items.count && code == GS_OK; i++) {
@@ -49,8 +49,8 @@ static gs_code test_held_out(const gs_pack *pack, const gs_survey_options *optio
     return code;
 }
 
-gs_code gs_pack_adopt(const gs_pack *pack, const char *name, const gs_survey_options *options, gs_adoption *adoption,
-                      gs_error *error) {
+gs_code gs_pack_adopt(const gs_gpu_pack *pack, const char *name, const gs_survey_options *options,
+                      gs_adoption *adoption, gs_error *error) {
     gs_survey_options request = *options;
     gs_tape tape;
     *adoption = (gs_adoption){0};

@@ -21,7 +21,7 @@ struct session {
     gs_device *device;
     const gs_pack_options *options;
     gs_packed *packed;
-    gs_pack *pack; /* what PATH.part had */
+    gs_gpu_pack *pack; /* what PATH.part had */
     gs_tape tape;
     char *part; /* the name of PATH.part */
     gs_text head;
@@ -131,7 +131,7 @@ static gs_code read_part(struct session *session, gs_error *error) {
 
 /* A pack without runs. */
 static gs_code begin_pack(struct session *session, gs_error *error) {
-    gs_pack *pack = session->pack = calloc(1, sizeof *pack);
+    gs_gpu_pack *pack = session->pack = calloc(1, sizeof *pack);
     if (!pack)
         return gs_fail_memory(error);
     pack->clusters = session->device->clusters;
@@ -174,7 +174,7 @@ static gs_code open_session(struct session *session, gs_error *error) {
 /* As long as there are runs on the tape, they say how far the survey went. */
 static bool survey_is_late(void *user) {
     const struct session *session = user;
-    const gs_pack *pack = session->pack;
+    const gs_gpu_pack *pack = session->pack;
     if (session->tape.at < pack->items.count)
         return pack->items.data[session->tape.at].is_held_out;
     return pack->has_held_out || seconds_since(session) > (double)session->options->seconds / 2;

@@ -18,7 +18,7 @@
 enum { MOST_BYTES = 1 << 28, MOST_LAUNCHES = 128, MOST_BLOCKS = 1 << 21, MOST_RUNS = 100000 };
 
 struct reader {
-    gs_pack *pack;
+    gs_gpu_pack *pack;
     const char *path;
     const char *bytes;
     size_t count, at; /* `at`: the next line */
@@ -28,15 +28,15 @@ struct reader {
 
 static const gs_field head_fields[] = {
     {"schema", GS_FIELD_OTHER, true, 0, 0, 0},
-    {"version", GS_FIELD_NAME, true, offsetof(gs_pack, version), 0, 0},
-    {"device", GS_FIELD_NAME, true, offsetof(gs_pack, device), 0, 0},
-    {"driver", GS_FIELD_NAME, false, offsetof(gs_pack, driver), 0, 0},
-    {"uuid", GS_FIELD_NAME, false, offsetof(gs_pack, uuid), 0, 0},
-    {"name", GS_FIELD_NAME, false, offsetof(gs_pack, name), 0, 0},
-    {"clusters", GS_FIELD_INT32, true, offsetof(gs_pack, clusters), 1, 64},
-    {"seed", GS_FIELD_INT64, true, offsetof(gs_pack, seed), 0, INT64_MAX},
-    {"runs", GS_FIELD_INT64, true, offsetof(gs_pack, runs), 1, MOST_RUNS},
-    {"held_out", GS_FIELD_INT64, true, offsetof(gs_pack, held_out), 0, MOST_RUNS},
+    {"version", GS_FIELD_NAME, true, offsetof(gs_gpu_pack, version), 0, 0},
+    {"device", GS_FIELD_NAME, true, offsetof(gs_gpu_pack, device), 0, 0},
+    {"driver", GS_FIELD_NAME, false, offsetof(gs_gpu_pack, driver), 0, 0},
+    {"uuid", GS_FIELD_NAME, false, offsetof(gs_gpu_pack, uuid), 0, 0},
+    {"name", GS_FIELD_NAME, false, offsetof(gs_gpu_pack, name), 0, 0},
+    {"clusters", GS_FIELD_INT32, true, offsetof(gs_gpu_pack, clusters), 1, 64},
+    {"seed", GS_FIELD_INT64, true, offsetof(gs_gpu_pack, seed), 0, INT64_MAX},
+    {"runs", GS_FIELD_INT64, true, offsetof(gs_gpu_pack, runs), 1, MOST_RUNS},
+    {"held_out", GS_FIELD_INT64, true, offsetof(gs_gpu_pack, held_out), 0, MOST_RUNS},
     {"gpu", GS_FIELD_OTHER, true, 0, 0, 0},
     {"same_gpu", GS_FIELD_OTHER, false, 0, 0, 0},
 };
@@ -110,7 +110,7 @@ static gs_code read_head(struct reader *reader, const gs_json *json, gs_error *e
 /* ---- runs ---- */
 
 static gs_code add_item(struct reader *reader, gs_pack_item item, gs_error *error) {
-    gs_pack *pack = reader->pack;
+    gs_gpu_pack *pack = reader->pack;
     item.is_held_out = pack->has_held_out;
     if (pack->items.count < MOST_RUNS && (item.run || item.refused) && GS_RESERVE(&pack->items, 1)) {
         pack->items.data[pack->items.count++] = item;
@@ -165,7 +165,7 @@ static gs_code read_refused(struct reader *reader, const json_t *value, gs_error
 }
 
 static gs_code read_end(struct reader *reader, const gs_json *json, size_t begin, gs_error *error) {
-    gs_pack *pack = reader->pack;
+    gs_gpu_pack *pack = reader->pack;
     const char *wanted = json_string_value(json_object_get(json->root, "sha256"));
     const char *date = json_string_value(json_object_get(json->root, "date"));
     unsigned char digest[32];
@@ -230,8 +230,8 @@ static gs_code check_end(const struct reader *reader, gs_error *error) {
     return GS_OK;
 }
 
-gs_pack *gs_pack_read(const char *path, bool is_part, gs_error *error) {
-    struct reader reader = {.path = gs_input_name(path), .is_part = is_part, .pack = calloc(1, sizeof(gs_pack))};
+gs_gpu_pack *gs_pack_read(const char *path, bool is_part, gs_error *error) {
+    struct reader reader = {.path = gs_input_name(path), .is_part = is_part, .pack = calloc(1, sizeof(gs_gpu_pack))};
     char *bytes = NULL;
     gs_code code = reader.pack ? gs_input_all(path, MOST_BYTES, &bytes, &reader.count, error) : gs_fail_memory(error);
     reader.bytes = bytes;
@@ -246,7 +246,7 @@ gs_pack *gs_pack_read(const char *path, bool is_part, gs_error *error) {
     return NULL;
 }
 
-void gs_pack_free(gs_pack *pack) {
+void gs_pack_free(gs_gpu_pack *pack) {
     if (!pack)
         return;
     for (size_t i = 0; i < pack->items.count; i++) {

@@ -126,7 +126,7 @@ static gs_run *tape_play(gs_device *device, const gs_run *plan, const gs_play_op
 
 static const gs_device_ops tape_ops = {.name = "pack", .play = tape_play};
 
-void gs_tape_init(gs_tape *tape, const gs_pack *pack, gs_device *under) {
+void gs_tape_init(gs_tape *tape, const gs_gpu_pack *pack, gs_device *under) {
     *tape = (gs_tape){.pack = pack, .under = under, .file = -1};
     tape->device = (gs_device){.ops = &tape_ops, .gpu = pack->gpu, .clusters = pack->clusters, .inside = tape};
     snprintf(tape->device.uuid, sizeof tape->device.uuid, "%s", pack->uuid ? pack->uuid : "");

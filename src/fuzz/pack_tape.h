@@ -8,7 +8,7 @@
 
 typedef struct gs_tape {
     gs_device device; /* to play on; `inside` is this tape */
-    const gs_pack *pack;
+    const gs_gpu_pack *pack;
     size_t at;              /* the next item of the pack */
     bool has_classes;       /* false: runs with a class are skipped: those are not measurements of the topology */
     gs_device *under;       /* plays what is not on the pack; NULL: nothing does */
@@ -19,7 +19,7 @@ typedef struct gs_tape {
 } gs_tape;
 
 /* A tape with the GPU of a pack. Keeps its arguments. */
-void gs_tape_init(gs_tape *tape, const gs_pack *pack, gs_device *under);
+void gs_tape_init(gs_tape *tape, const gs_gpu_pack *pack, gs_device *under);
 void gs_tape_clear(gs_tape *tape);
 
 /* Adds a line, without its newline, to the file. If it fails, nothing of it stays there. */
