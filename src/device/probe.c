@@ -135,7 +135,7 @@ struct request {
     bool is_done;
 };
 
-enum { MOST_ROUNDS = 16, OWN_REGISTERS = 8, LOCAL_REGISTERS = 2 };
+enum { MOST_ROUNDS = 16, OWN_REGISTERS = 8, LOCAL_REGISTERS = 1 };
 
 static struct request request_of(int32_t registers, int64_t local_bytes) {
     int live = registers - OWN_REGISTERS - (local_bytes ? LOCAL_REGISTERS : 0);
@@ -201,6 +201,15 @@ static void put_module(gs_text *text, const struct request *requests, size_t cou
     for (size_t i = 0; i < count; i++)
         if (!requests[i].is_done)
             put_kernel(text, &requests[i], i, architecture);
+}
+
+bool gs_probe_text(gs_text *text, int architecture, int64_t local_bytes) {
+    struct request requests[64];
+    size_t count = 0;
+    for (int32_t registers; (registers = gs_generated_registers(count)); count++)
+        requests[count] = request_of(registers, local_bytes);
+    put_module(text, requests, count, architecture);
+    return !text->failed;
 }
 
 /* ---- checking the result ---- */

@@ -87,6 +87,8 @@ on small 3 "this GPU has no part 1 of 6 SMs: there are 1" fuzz --device cuda:0,s
 on compile-fails 3 "compiling the probe: a PTX JIT compilation failed (CUDA error 218)" fuzz --device cuda
 on launch-fails 2 "launching: too many resources requested for launch (CUDA error 701)" fuzz --device cuda
 on stuck 3 "the GPU is stuck" fuzz --device cuda
+libraries=$whole_folder # a driver, and no compiler
+on small 0 "seed 3" fuzz --device cuda --count 4 --seed 3
 libraries=$whole_folder:$folder # its compiler is there
 on small 3 "green contexts need CUDA 12.4" fuzz --device cuda:0,sms=4,part=1
 on small 3 "green contexts need CUDA 12.4" verify "$kernels/vector_add.cu" --kernel vector_add --as elastic \
