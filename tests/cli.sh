@@ -680,6 +680,24 @@ if ! grep -q __tsan_init "$program"; then
 fi
 check "no such folder" 4 "$program" predict -o "$work/no/such/file" scenarios/case-1.1.json
 
+# ---- colors: on terminals, unless NO_COLOR is set ----
+red=$(printf '\033[31m')
+if command -v script >/dev/null; then
+    check "colors on a terminal" 1 env -u NO_COLOR TERM=xterm script -qec "'$program' check scenarios/persistent-too-late.json" /dev/null
+    says "${red}together: no"
+    check "colors of errors" 2 env -u NO_COLOR TERM=xterm script -qec "'$program' predict --gpu nosuch scenarios/case-1.1.json" /dev/null
+    says "${red}gridsmith:"
+    for off in NO_COLOR=1 TERM=dumb; do
+        check "no colors with $off" 1 env TERM=xterm "$off" script -qec "'$program' check scenarios/persistent-too-late.json" /dev/null
+        says "together: no"
+        cp "$work/out" "$work/plain"
+        check "no escape codes with $off" 1 grep -q "$(printf '\033')" "$work/plain"
+    done
+fi
+check "no colors in a file" 1 env TERM=xterm "$program" check scenarios/persistent-too-late.json
+cp "$work/out" "$work/plain"
+check "no escape codes in a file" 1 grep -q "$(printf '\033')" "$work/plain"
+
 # ---- output for programs is well formed ----
 if command -v xmllint >/dev/null; then
     for scenario in scenarios/*.json; do

@@ -48,7 +48,7 @@ static double had_for_weight(const gs_session *session) {
 }
 
 int64_t gs_contenders_slice_ns(const gs_server *server) {
-    enum { USUAL = 4, MANY = 16 }; /* clients */
+    enum { USUAL = 4, MANY = 40 }; /* clients: a slice is from 10 ms to 1 ms */
     int64_t clients = gs_max(USUAL, gs_min((int64_t)server->contenders.present, MANY));
     return server->plan.slice_ns * USUAL / clients;
 }
