@@ -356,6 +356,7 @@ static void files_that_are_no_packs_are_refused(void **state) {
         {"\"sms\":8", "\"sms\":100000", "\"sms\" must be"},
         {"\"placed\":[0]", "\"placed\":[8]", "on an SM that the GPU does not have"},
         {"\"blocks\":1,", "\"blocks\":1000000000,", ""},
+        {"\"class\":\"plain\"", "\"class\":\"pl\\u001bain\"", "a class of gridsmith fuzz"},
         {"{\"part\":\"held_out\"}", "{\"part\":\"other\"}", "this is no line of a pack"},
         {"{\"part\":\"held_out\"}", "[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]", ""},
         {"{\"part\":\"held_out\"}", "nonsense", ""},

@@ -133,7 +133,7 @@ static void put_recording_row(struct session *session, gs_text *row) {
                 pack->date ? pack->date : "not dated", (long long)count_fitted(pack), session->name);
 }
 
-/* The document with a row behind the last row of its last table. */
+/* The document with a row behind the last row of its first table. */
 static gs_code add_row(struct session *session, int file, void (*put_row)(struct session *, gs_text *),
                        gs_error *error) {
     enum { MOST_BYTES = 1 << 24 };
@@ -143,11 +143,10 @@ static gs_code add_row(struct session *session, int file, void (*put_row)(struct
     gs_code code = gs_input_all(session->paths[file], MOST_BYTES, &bytes, &count, error);
     if (code != GS_OK)
         return code;
-    for (size_t line = 0, end; line < count; line = end) {
+    for (size_t line = 0, end; line < count && (!after || bytes[line] == '|'); line = end) {
         const char *newline = memchr(bytes + line, '\n', count - line);
         end = newline ? (size_t)(newline - bytes) + 1 : count;
-        if (bytes[line] == '|')
-            after = end;
+        after = bytes[line] == '|' ? end : after;
     }
     gs_text_put(text, bytes, after);
     put_row(session, text);

@@ -663,7 +663,11 @@ static gs_code set_node(struct play *play, size_t first, size_t number, cu_node 
                                "a node of a graph can wait only for the end of nodes of the same graph");
         after[i] = edge->number - (uint32_t)first;
     }
-    return GS_OK;
+    /* An earlier run may have left the carve-out of the function at another value. */
+    return gs_cuda_check(
+        &play->cuda->api,
+        play->cuda->api.function_set(slot->function, CU_FUNCTION_CARVEOUT, launch->shape.carveout_percent),
+        "setting the carve-out of a node", error);
 }
 
 static gs_code make_graph(struct play *play, size_t first, size_t past, gs_error *error) {

@@ -99,12 +99,27 @@ static gs_code read_gpu(struct reader *reader, const gs_json *json, gs_error *er
     return error->code;
 }
 
+/* What a stranger wrote may be shown on a terminal. */
+static void make_texts_printable(gs_gpu_pack *pack) {
+    gs_gpu *gpu = pack->gpu;
+    char *const texts[] = {pack->version,     pack->device, pack->driver, pack->uuid,
+                           pack->name,        gpu->name,    gpu->title,   gpu->uuid,
+                           gpu->architecture, gpu->source,  gpu->assumed, gpu->compute_capability};
+    for (size_t i = 0; i < GS_COUNT(texts); i++)
+        if (texts[i])
+            gs_make_printable(texts[i]);
+}
+
 static gs_code read_head(struct reader *reader, const gs_json *json, gs_error *error) {
     gs_step root = gs_step_root(json);
     gs_code code = check_schema(reader, json, error);
     if (code == GS_OK)
         code = gs_json_object(json, &root, head_fields, GS_COUNT(head_fields), reader->pack, error);
-    return code == GS_OK ? read_gpu(reader, json, error) : code;
+    if (code == GS_OK)
+        code = read_gpu(reader, json, error);
+    if (code == GS_OK)
+        make_texts_printable(reader->pack);
+    return code;
 }
 
 /* ---- runs ---- */
@@ -129,9 +144,18 @@ static bool is_on_gpu(const gs_seen *seen, int32_t sms) {
     return true;
 }
 
+static bool is_known_class(const char *name) {
+    for (size_t i = 0; name && gs_class_name(i); i++)
+        if (strcmp(gs_class_name(i), name) == 0)
+            return true;
+    return !name;
+}
+
 /* What no probe has recorded would take too long to predict, or be on SMs that are not there. */
 static gs_code check_run(const struct reader *reader, const gs_run *run, gs_error *error) {
     int64_t blocks = 0;
+    if (!is_known_class(run->class_name))
+        return fail_line(reader, error, "a run of a pack has a class of gridsmith fuzz, or none");
     if (run->launches.count < 1 || run->launches.count > MOST_LAUNCHES)
         return fail_line(reader, error, "a run of a pack has 1 to 128 launches");
     for (size_t i = 0; i < run->launches.count; i++)
