@@ -92,6 +92,7 @@ try_portable() {
 
 # try_foreign ROOT: the program for x86_64 through qemu.
 try_foreign() {
+    mkdir -p "$1/opt" "$1/tmp"
     tar -C "$1/opt" -xf "$release"/gridsmith-*-linux-x86_64.tar.gz
     cp "$qemu" "$1/opt/qemu"
     cp "$source_dir/scenarios/case-2.1.json" "$1/tmp/case.json"

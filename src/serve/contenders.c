@@ -172,6 +172,7 @@ static void describe_launch(const gs_stream *stream, const gs_action *action, gs
     query->running_ns = is_running ? (int64_t)(now - stream->session->turn_since) : 0;
     query->how = is_running ? launch->how : has_place ? GS_PLAN_CONFINED : GS_PLAN_WAIT;
     query->sms = is_running ? launch->sms : has_place ? stream->kept.sms : 0;
+    query->workers = is_running ? (int32_t)launch->request.workers : 0;
 }
 
 /* False: the stream has nothing to contend for. */
