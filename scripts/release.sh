@@ -10,8 +10,8 @@
 #   sh scripts/release.sh [DIR [PART...]]     PART: source, portable, debian; all of them without
 #
 # The same commit gives the same bytes, wherever and whenever it is built with the same compiler and libraries: times are
-# those of the commit, and names of folders are left out. Needs what scripts/setup.sh installs, debhelper and lintian for
-# Debian packages, libgfortran-12-dev for programs, and for the other machine what scripts/cross.sh installs.
+# those of the commit, and names of folders are left out. Needs what scripts/setup.sh installs; debhelper, dh-python and lintian for
+# Debian packages; libgfortran-12-dev for programs; and for the other machine what scripts/cross.sh installs.
 set -eu
 cd "$(dirname "$0")/.."
 out=${1:-out/release}
