@@ -14,7 +14,7 @@ if ! command -v x86_64-linux-gnu-gcc >/dev/null || [ ! -e /usr/lib/x86_64-linux-
     $as_root apt-get update -qq
     $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
         gcc-x86-64-linux-gnu libjansson-dev:amd64 libsqlite3-dev:amd64 libuv1-dev:amd64 zlib1g-dev:amd64 \
-        libcmocka-dev:amd64 libzstd-dev:amd64 liblapacke-dev:amd64 >/dev/null
+        libcmocka-dev:amd64 libzstd-dev:amd64 liblapacke-dev:amd64 libgfortran-12-dev-amd64-cross >/dev/null
 fi
 sh scripts/setup.sh build
 

@@ -12,6 +12,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static gs_device *open_pretended(const char *words, const char *name) {
     gs_error error;
@@ -99,6 +100,62 @@ static void kernels_have_exactly_the_registers_requested(void **state) {
     gs_probe_close(&probe);
     assert_int_equal(api.context_release(0), 0);
     gs_cuda_close(&api);
+}
+
+/* Assembles PTX by NVIDIA's ptxas, and returns what that says. */
+static char *assemble(const char *ptxas, const char *folder, const gs_text *ptx, int architecture) {
+    char option[32], path[200];
+    const char *words[] = {ptxas, "-v", option, path, "-o", "/dev/null", NULL};
+    gs_tool tool = {.words = words, .folder = folder, .seconds = 300};
+    gs_error error;
+    snprintf(option, sizeof option, "-arch=sm_%d", architecture);
+    snprintf(path, sizeof path, "%s/probe.ptx", folder);
+    assert_int_equal(gs_folder_write(folder, "probe.ptx", ptx->data, ptx->count, &error), GS_OK);
+    gs_tool_end end = gs_tool_run(&tool);
+    char *log = gs_folder_read(folder, "log", (size_t)1 << 20);
+    if (end != GS_TOOL_DONE)
+        fail_msg("sm_%d: %s", architecture, log ? log : "no log");
+    assert_non_null(log);
+    return log;
+}
+
+/* Each wanted count is used by one kernel, and nothing is spilled. */
+static void check_assembled(const char *log, int architecture) {
+    bool used[256] = {false};
+    size_t kernels = 0, without_spills = 0;
+    for (const char *at = log; (at = strstr(at, "Used ")); at++, kernels++)
+        used[atoi(at + 5) & 255] = true;
+    for (const char *at = log; (at = strstr(at, " 0 bytes spill stores")); at++)
+        without_spills++;
+    assert_int_equal(kernels, 30);
+    assert_int_equal(without_spills, 30);
+    for (size_t i = 0; gs_generated_registers(i); i++)
+        if (!used[gs_generated_registers(i)])
+            fail_msg("sm_%d: no kernel has %d registers", architecture, gs_generated_registers(i));
+}
+
+/* On GPUs that nobody here has, the first guess is right as well. */
+static void the_probe_is_exact_on_every_architecture(void **state) {
+    (void)state;
+    static const int architectures[] = {75, 80, 86, 89, 90, 100, 120};
+    bool is_long = test_number("GRIDSMITH_RUNS", 100000) > 100000;
+    char ptxas[300];
+    snprintf(ptxas, sizeof ptxas, "%s/bin/ptxas", gs_cuda_toolkit());
+    if (access(ptxas, X_OK) != 0)
+        skip(); /* no CUDA toolkit */
+    char *folder = gs_folder_make(NULL);
+    assert_non_null(folder);
+    for (size_t i = 0; i < GS_COUNT(architectures); i += is_long ? 1 : 3)
+        for (int64_t local = 0; local <= (is_long ? 1024 : 0); local += 1024) {
+            gs_text ptx = {0};
+            assert_true(gs_probe_text(&ptx, architectures[i], local));
+            char *log = assemble(ptxas, folder, &ptx, architectures[i]);
+            check_assembled(log, architectures[i]);
+            free(log);
+            gs_text_free(&ptx);
+        }
+    gs_folder_remove(folder);
+    free(folder);
 }
 
 /* ---- recordings ---- */
@@ -349,7 +406,7 @@ static void an_unusable_gpu_is_said_to_be_so(void **state) {
         {"small", "cuda:1", "there is no GPU \"1\": CUDA sees 1"},
         {"small", "cuda:-1", "there is no GPU \"-1\": CUDA sees 1"},
         {"small", "cuda:x", "there is no GPU \"x\": CUDA sees 1"},
-        {"compile-fails", "cuda", "the probe kernel does not compile: probe.cu(1): error: this is pretended"},
+        {"compile-fails", "cuda", "compiling the probe: a PTX JIT compilation failed (CUDA error 218)"},
         {"coarse", "cuda", "the compiler gives no probe kernel with exactly 24 registers and 0 bytes of local memory"},
     };
     for (size_t i = 0; i < GS_COUNT(cases); i++) {
@@ -507,6 +564,7 @@ int main(void) {
         cmocka_unit_test(a_known_gpu_is_recognised),
         cmocka_unit_test(a_load_notices_what_is_wrong),
         cmocka_unit_test(kernels_have_exactly_the_registers_requested),
+        cmocka_unit_test(the_probe_is_exact_on_every_architecture),
         cmocka_unit_test(recordings_show_what_the_gpu_did),
         cmocka_unit_test(blocks_that_start_late_are_waited_for),
         cmocka_unit_test(timed_runs_have_times),

@@ -294,6 +294,9 @@ gs_code gs_output_open(gs_output *output, const char *path, gs_error *error); /*
 gs_code gs_output_keep(gs_output *output, gs_error *error);                   /* flush, rename, close */
 void gs_output_drop(gs_output *output);                                       /* close, remove what was written */
 
+/* Writes a gzip file that appears only when it is complete. The same bytes give the same file. */
+gs_code gs_output_gzip(const char *path, const char *bytes, size_t count, gs_error *error);
+
 /* Makes a folder and those above it, accessible to this user only. `path` is changed meanwhile and restored. */
 gs_code gs_make_folders(char *path, gs_error *error);
 

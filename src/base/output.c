@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+#include <zlib.h>
 
 /* Devices and pipes cannot be replaced by renaming a file: they are written directly. */
 static bool is_special(const char *path) {
@@ -82,6 +83,33 @@ void gs_output_drop(gs_output *output) {
     free(output->path);
     free(output->temporary);
     *output = (gs_output){0};
+}
+
+static bool write_compressed(FILE *file, const char *bytes, size_t count) {
+    enum { PIECE = 1 << 20 };
+    int descriptor = dup(fileno(file));
+    gzFile gzip = descriptor < 0 ? NULL : gzdopen(descriptor, "wb9");
+    if (!gzip && descriptor >= 0)
+        close(descriptor);
+    bool written = gzip;
+    for (size_t at = 0, part; written && at < count; at += part) {
+        part = gs_min_u64(count - at, PIECE);
+        written = gzwrite(gzip, bytes + at, (unsigned)part) == (int)part;
+    }
+    return gzip && gzclose(gzip) == Z_OK && written;
+}
+
+gs_code gs_output_gzip(const char *path, const char *bytes, size_t count, gs_error *error) {
+    gs_output output;
+    gs_code code = gs_output_open(&output, path, error);
+    if (code != GS_OK)
+        return code;
+    errno = 0;
+    if (write_compressed(output.file, bytes, count))
+        return gs_output_keep(&output, error);
+    code = errno ? gs_fail_system(error, "write", path) : gs_fail_memory(error);
+    gs_output_drop(&output);
+    return code;
 }
 
 int64_t gs_now_ns(void) {

@@ -25,24 +25,32 @@ static bool find_symbol(void *library, const char *name, void *pointer, const ch
     return symbol != NULL;
 }
 
-static gs_code fail_missing(cu_api *api, const char *missing, gs_error *error) {
-    gs_cuda_close(api);
+static gs_code fail_missing(void **library, const char *missing, gs_error *error) {
+    dlclose(*library);
+    *library = NULL;
     return gs_fail(error, GS_E_NO_GPU, "the NVIDIA driver or its run-time compiler is too old: it has no %s", missing);
 }
 
 #define FIND_IN_DRIVER(name, symbol, arguments)   find_symbol(api->driver, #symbol, &api->name, &missing);
 #define FIND_IN_COMPILER(name, symbol, arguments) find_symbol(api->compiler, #symbol, &api->name, &missing);
 
-gs_code gs_nvrtc_open(cu_api *api, gs_error *error) {
+gs_code gs_nvrtc_add(cu_api *api, gs_error *error) {
     static const char *const compilers[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so",
                                             "/usr/local/cuda/lib64/libnvrtc.so", NULL};
     const char *missing = NULL;
-    *api = (cu_api){.compiler = open_first(compilers)};
+    if (api->compiler)
+        return GS_OK;
+    api->compiler = open_first(compilers);
     if (!api->compiler)
         return gs_fail(error, GS_E_NO_GPU,
                        "NVIDIA's run-time compiler was not found (libnvrtc.so of CUDA 12 or later)");
     NVRTC_SYMBOLS(FIND_IN_COMPILER)
-    return missing ? fail_missing(api, missing, error) : GS_OK;
+    return missing ? fail_missing(&api->compiler, missing, error) : GS_OK;
+}
+
+gs_code gs_nvrtc_open(cu_api *api, gs_error *error) {
+    *api = (cu_api){0};
+    return gs_nvrtc_add(api, error);
 }
 
 void gs_nvrtc_path(const cu_api *api, char *path, size_t size) {
@@ -54,18 +62,11 @@ void gs_nvrtc_path(const cu_api *api, char *path, size_t size) {
 gs_code gs_cuda_open(cu_api *api, gs_error *error) {
     static const char *const drivers[] = {"libcuda.so.1", "libcuda.so", NULL};
     const char *missing = NULL;
-    void *driver = open_first(drivers);
-    *api = (cu_api){0};
-    if (!driver)
+    *api = (cu_api){.driver = open_first(drivers)};
+    if (!api->driver)
         return gs_fail(error, GS_E_NO_GPU, "no NVIDIA driver was found (libcuda.so.1)");
-    gs_code code = gs_nvrtc_open(api, error);
-    api->driver = driver;
-    if (code != GS_OK) {
-        gs_cuda_close(api);
-        return code;
-    }
     CU_SYMBOLS(FIND_IN_DRIVER)
-    return missing ? fail_missing(api, missing, error) : GS_OK;
+    return missing ? fail_missing(&api->driver, missing, error) : GS_OK;
 }
 
 void gs_cuda_close(cu_api *api) {

@@ -159,9 +159,11 @@ typedef struct cu_api {
 
 /* Opens only the compiler, which needs no GPU. GS_E_NO_GPU: there is none, or it is too old. */
 gs_code gs_nvrtc_open(cu_api *api, gs_error *error);
+/* Opens the compiler besides the driver, if it is not open. */
+gs_code gs_nvrtc_add(cu_api *api, gs_error *error);
 /* The file of the compiler's library, or "". */
 void gs_nvrtc_path(const cu_api *api, char *path, size_t size);
-/* Opens the driver and the compiler. GS_E_NO_GPU: there is none, or it is too old. */
+/* Opens the driver; most machines have nothing else. GS_E_NO_GPU: there is none, or it is too old. */
 gs_code gs_cuda_open(cu_api *api, gs_error *error);
 void gs_cuda_close(cu_api *api);
 /* Starts CUDA and makes the context of a GPU, or of a part of one, the current one. `rest` is the part of the name

@@ -136,7 +136,7 @@ static int attribute(const struct cuda *cuda, int number) {
     return value;
 }
 
-/* The driver does not report the configurations of the shared memory, so only the largest is listed. */
+/* Of the configurations of the shared memory the driver reports only the largest. */
 static void write_limits(gs_writer *writer, const struct cuda *cuda) {
     gs_write_object(writer, "limits");
     gs_write_int(writer, "blocks_per_sm", attribute(cuda, CU_DEVICE_BLOCKS_PER_SM));
@@ -182,18 +182,66 @@ static gs_gpu *describe(const struct cuda *cuda, const char *title, gs_error *er
     return gpu;
 }
 
-/* The built-in description of a GPU of this name and size, or one from the driver. */
+/* The built-in description of a GPU of this name and size: of this very GPU, or else the one with the shortest name, as
+   descriptions of single GPUs have longer ones. NULL: there is none. */
+static gs_gpu *find_builtin(const struct cuda *cuda, const char *title, int32_t sms) {
+    char uuid[48] = "", driver[24] = "";
+    gs_gpu *best = NULL;
+    gs_cuda_name_gpu(&cuda->api, cuda->device, uuid, sizeof uuid, driver, sizeof driver);
+    for (size_t i = 0; gs_gpu_builtin(i); i++) {
+        gs_gpu *gpu = gs_gpu_open(gs_gpu_builtin(i), NULL);
+        bool is_model = gpu && gpu->sms == sms && gs_gpu_is_called(gpu, title, sms);
+        bool is_this = is_model && gpu->uuid && strcmp(gpu->uuid, uuid) == 0;
+        if (is_this || (is_model && (!best || strlen(gpu->name) < strlen(best->name)))) {
+            gs_gpu_free(best);
+            best = gpu;
+        } else {
+            gs_gpu_free(gpu);
+        }
+        if (is_this)
+            break;
+    }
+    return best;
+}
+
+/* Whether the limits that the driver reports are these. */
+static bool has_limits(const struct cuda *cuda, const gs_gpu *gpu) {
+    const gs_limits *limits = &gpu->limits;
+    char capability[24];
+    snprintf(capability, sizeof capability, "%d.%d", attribute(cuda, CU_DEVICE_MAJOR),
+             attribute(cuda, CU_DEVICE_MINOR));
+    return gpu->compute_capability && strcmp(gpu->compute_capability, capability) == 0 &&
+           limits->blocks_per_sm == attribute(cuda, CU_DEVICE_BLOCKS_PER_SM) &&
+           limits->threads_per_sm == attribute(cuda, CU_DEVICE_THREADS_PER_SM) &&
+           limits->registers_per_sm == attribute(cuda, CU_DEVICE_REGISTERS_PER_SM) &&
+           limits->shared_per_block_bytes == attribute(cuda, CU_DEVICE_SHARED_OPTIN) &&
+           limits->shared_reserved_bytes == attribute(cuda, CU_DEVICE_SHARED_RESERVED) &&
+           gpu->largest_config_bytes == attribute(cuda, CU_DEVICE_SHARED_PER_SM);
+}
+
+/* The driver does not report the configurations of the shared memory. GPUs of one compute capability have the same. */
+static void take_configurations(const struct cuda *cuda, gs_gpu *gpu) {
+    bool found = false;
+    for (size_t i = 0; gs_gpu_builtin(i) && !found; i++) {
+        gs_gpu *like = gs_gpu_open(gs_gpu_builtin(i), NULL);
+        found = like && has_limits(cuda, like);
+        if (found)
+            gpu->limits = like->limits;
+        gs_gpu_free(like);
+    }
+}
+
+/* A built-in description, or one from the driver. */
 static gs_gpu *find_description(const struct cuda *cuda, gs_error *error) {
     char title[128] = "";
-    int32_t sms = attribute(cuda, CU_DEVICE_SMS);
     cuda->api.device_name(title, sizeof title, cuda->device);
-    for (size_t i = 0; gs_gpu_builtin(i); i++) {
-        gs_gpu *gpu = gs_gpu_open(gs_gpu_builtin(i), error);
-        if (gpu && gpu->sms == sms && gs_gpu_is_called(gpu, title, sms))
-            return gpu;
-        gs_gpu_free(gpu);
-    }
-    return describe(cuda, title, error);
+    gs_gpu *gpu = find_builtin(cuda, title, attribute(cuda, CU_DEVICE_SMS));
+    if (gpu)
+        return gpu;
+    gpu = describe(cuda, title, error);
+    if (gpu)
+        take_configurations(cuda, gpu);
+    return gpu;
 }
 
 static gs_code open_memory(struct cuda *cuda, gs_error *error) {
@@ -597,7 +645,11 @@ static gs_code set_node(struct play *play, size_t first, size_t number, cu_node 
                                "a node of a graph can wait only for the end of nodes of the same graph");
         after[i] = edge->number - (uint32_t)first;
     }
-    return GS_OK;
+    /* An earlier run may have left the carve-out of the function at another value. */
+    return gs_cuda_check(
+        &play->cuda->api,
+        play->cuda->api.function_set(slot->function, CU_FUNCTION_CARVEOUT, launch->shape.carveout_percent),
+        "setting the carve-out of a node", error);
 }
 
 static gs_code make_graph(struct play *play, size_t first, size_t past, gs_error *error) {
@@ -924,7 +976,9 @@ static gs_code cuda_time(gs_device *device, const gs_timing_request *request, gs
     struct cuda *cuda = device->inside;
     int32_t warp_threads = device->gpu->limits.warp_threads, sms = device->gpu->sms;
     int architecture = attribute(cuda, CU_DEVICE_MAJOR) * 10 + attribute(cuda, CU_DEVICE_MINOR);
-    gs_code code = cuda->timed.module ? GS_OK : gs_timed_open(&cuda->timed, &cuda->api, architecture, error);
+    gs_code code = gs_nvrtc_add(&cuda->api, error);
+    if (code == GS_OK && !cuda->timed.module)
+        code = gs_timed_open(&cuda->timed, &cuda->api, architecture, error);
     if (code != GS_OK)
         return code;
     const timed_kernel *kernel = gs_timed_find(&cuda->timed, request->body, request->count);

@@ -48,4 +48,7 @@ void gs_probe_close(gs_probe *probe);
    first requested. */
 gs_code gs_probe_find(gs_probe *probe, int32_t registers, int64_t local_bytes, cu_function *function, gs_error *error);
 
+/* The kernels with every register count, as they are first tried, as PTX; for tests. False: out of memory. */
+bool gs_probe_text(gs_text *text, int architecture, int64_t local_bytes);
+
 #endif

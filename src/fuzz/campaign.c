@@ -58,8 +58,7 @@ static size_t next_planned(const gs_run *run, size_t at) {
     return at;
 }
 
-/* Whether a recording has the launches and exits of a plan; a recording also has observations. */
-static bool is_recording_of(const gs_run *recorded, const gs_run *plan) {
+bool gs_is_recording_of(const gs_run *recorded, const gs_run *plan) {
     size_t at = 0;
     if (recorded->launches.count != plan->launches.count)
         return false;
@@ -108,7 +107,7 @@ static gs_run *play(const struct session *session, const struct round *round, bo
     gs_code code = GS_OK;
     if (!replace(&recorded->class_name, round->class_name) || !replace(&recorded->gpu, session->device->gpu->name))
         code = gs_fail_memory(error);
-    else if (!is_recording_of(recorded, round->plan))
+    else if (!gs_is_recording_of(recorded, round->plan))
         code = gs_fail(error, GS_E_FORMAT, "the device played a different run");
     else
         code = gs_run_is_recorded(recorded, error);
@@ -122,7 +121,7 @@ static gs_code check_journal(const struct session *session, const struct round *
     const gs_run *run = round->recorded;
     gs_step root = {0};
     if (!run->has_id || run->id != round->plan->id || !is_same_text(run->class_name, round->class_name) ||
-        !is_recording_of(run, round->plan))
+        !gs_is_recording_of(run, round->plan))
         return gs_json_fail(&run->source, &root, false, error,
                             "not the run of this campaign: resume it with the same device, seed and classes");
     if (!is_same_text(run->gpu, session->device->gpu->name))

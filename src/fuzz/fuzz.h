@@ -9,6 +9,8 @@
  *   gs_fit        the settings of the mechanisms that agree with recordings (fit.c, settings.c), and a run on which
  *                 those that are left differ (propose.c)
  *   gs_survey     measures a GPU and makes its description (survey.c, grants.c)
+ *   gs_gpu_pack   a file with all that describes a GPU: made where the GPU is (pack_make.c, pack_tape.c), read and
+ *                 checked (pack_read.c), and made a description elsewhere (pack_adopt.c)
  *   gs_measure    measures how long warps take on a real SM (measure.c)
  */
 #ifndef GS_FUZZ_H
@@ -138,6 +140,9 @@ gs_code gs_campaign_run(gs_device *device, const gs_gpu *model, const gs_campaig
                         gs_campaign *campaign, gs_error *error);
 void gs_campaign_clear(gs_campaign *campaign);
 
+/* Whether a recording has the launches and exits of a plan; a recording also has observations. */
+bool gs_is_recording_of(const gs_run *recorded, const gs_run *plan);
+
 /* The first line of its file: what is asked for, on which device, and the GPU. */
 void gs_campaign_line(const gs_campaign_options *options, const gs_device *device, const char *device_name,
                       gs_text *line);
@@ -226,6 +231,9 @@ typedef struct gs_survey_options {
     const char *date; /* for its `source`, or NULL */
     int64_t runs;     /* random runs to record */
     uint64_t seed;
+    gs_run *const *recordings; /* fitted instead of random runs; then no further runs are recorded; NULL: none */
+    size_t recording_count;
+    bool (*is_late)(void *user); /* true: no further random runs and no deciders; may be NULL */
     /* Called from time to time with what is being measured; `total` 0: not known. May be NULL. */
     void (*progress)(void *user, const char *step, int64_t done, int64_t total);
     void *user;
@@ -253,6 +261,75 @@ typedef struct gs_survey {
    also after an error. */
 gs_code gs_survey_run(gs_device *device, const gs_survey_options *options, gs_survey *survey, gs_error *error);
 void gs_survey_clear(gs_survey *survey);
+
+/* ---- packs ---- */
+
+#define GS_PACK_SCHEMA "gridsmith.pack/1"
+
+/* One run of a pack, or one that the GPU refused. */
+typedef struct gs_pack_item {
+    gs_run *run;      /* NULL: refused */
+    char *refused;    /* the error */
+    bool is_held_out; /* not for fitting: it tests the description */
+} gs_pack_item;
+
+typedef struct gs_gpu_pack {
+    char *version, *device, *driver, *uuid, *name; /* of the program; "cuda" or "model"; the last three may be NULL */
+    char *date;                                    /* when it was completed, or NULL */
+    gs_gpu *gpu;                                   /* the limits, and what the program knew of the GPU before */
+    int32_t clusters;                              /* the largest that the device launches */
+    int64_t seed, runs, held_out;                  /* what was asked for */
+    struct {
+        gs_pack_item *data; /* in the order in which they were played */
+        size_t count, capacity;
+    } items;
+    char digest[65];    /* of all lines but the last */
+    size_t whole_bytes; /* up to the end of the last complete line */
+    bool has_held_out;  /* the held-out part has begun */
+    bool is_complete;
+} gs_gpu_pack;
+
+/* Reads and checks a pack. GS_E_FORMAT: it is something else, of a newer program, damaged or incomplete. `is_part`: one
+   that is still being made, whose last line may be incomplete. The caller frees it. */
+gs_gpu_pack *gs_pack_read(const char *path, bool is_part, gs_error *error);
+void gs_pack_free(gs_gpu_pack *pack);
+
+typedef struct gs_pack_options {
+    const char *path;
+    const char *name; /* what the description is to be called; NULL: whoever adopts it decides */
+    const char *date; /* of today, or NULL */
+    bool has_uuid;    /* the UUID of the GPU goes into the file */
+    int64_t runs, held_out;
+    uint64_t seed;
+    int64_t seconds; /* after these, no further random runs; the survey takes at most half of them if it can */
+    void (*progress)(void *user, const char *step, int64_t done, int64_t total); /* as in gs_survey_options */
+    void *user;
+} gs_pack_options;
+
+typedef struct gs_packed {
+    gs_survey survey;
+    int64_t runs, held_out, refused; /* in the file: all runs, of which held out; runs that the GPU refused */
+    int64_t from_part;               /* of them, already there from an earlier call */
+    int64_t bytes;                   /* of the file */
+} gs_packed;
+
+/* Measures a GPU and writes all that was seen to a file. While it is being made, it is PATH.part, which has every
+   completed run; a later call continues it. GS_E_USAGE: the pack exists already, or PATH.part was made with other
+   settings or on another GPU. The caller clears `packed`, also after an error. */
+gs_code gs_pack_make(gs_device *device, const gs_pack_options *options, gs_packed *packed, gs_error *error);
+void gs_packed_clear(gs_packed *packed);
+
+typedef struct gs_adoption {
+    gs_survey survey;   /* made from the pack, without its held-out part */
+    gs_scores held_out; /* of the description, on the held-out part */
+    int64_t uncovered;  /* held-out runs that the model does not cover */
+} gs_adoption;
+
+/* Makes a description from a pack, and tests it on the held-out part. `name`: of the description. The caller clears
+   `adoption`, also after an error. */
+gs_code gs_pack_adopt(const gs_gpu_pack *pack, const char *name, const gs_survey_options *options,
+                      gs_adoption *adoption, gs_error *error);
+void gs_adoption_clear(gs_adoption *adoption);
 
 /* ---- a real SM ---- */
 

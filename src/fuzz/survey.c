@@ -341,12 +341,18 @@ static gs_code can_be_played(const struct session *session, const gs_run *plan, 
     return GS_OK;
 }
 
+static bool is_late(const struct session *session) {
+    return session->options->is_late && session->options->is_late(session->options->user);
+}
+
 static gs_code record_runs(struct session *session, gs_error *error) {
     static const char *const classes[] = {"plain", "shared", "small", "exits", "local"};
     gs_bounds bounds = gs_bounds_of(session->gpu, 1);
     gs_code code = GS_OK;
     int misfits = 0;
     for (uint64_t index = 0; (int64_t)session->count < session->options->runs && code == GS_OK; index++) {
+        if (session->count && is_late(session))
+            break;
         bool can = false;
         gs_run *plan = gs_generate(&bounds, classes[index % GS_COUNT(classes)], session->options->seed, index, error);
         code = plan ? can_be_played(session, plan, &can, error) : error->code;
@@ -361,13 +367,29 @@ static gs_code record_runs(struct session *session, gs_error *error) {
     return code;
 }
 
+/* Recordings that exist already, instead of random runs. */
+static gs_code copy_runs(struct session *session, gs_error *error) {
+    size_t count = session->options->recording_count;
+    if (!GS_RESERVE(session, count))
+        return gs_fail_memory(error);
+    for (size_t i = 0; i < count; i++) {
+        session->data[i] = gs_run_copy(session->options->recordings[i], error);
+        if (!session->data[i])
+            return error->code;
+        session->count++;
+    }
+    return GS_OK;
+}
+
 /* Fits, and records runs on which the best settings differ, until none is found. */
 static gs_code fit_runs(struct session *session, gs_error *error) {
     gs_survey *survey = session->survey;
     uint64_t seed = session->options->seed;
     report(session, "settings of the mechanisms", 0, 0);
     gs_code code = gs_fit_run(session->gpu, session->data, session->count, seed, NULL, &survey->fit, error);
-    while (code == GS_OK && survey->fit.decider && survey->deciders < MOST_DECIDERS) {
+    bool can_record = !session->options->recordings;
+    while (code == GS_OK && can_record && survey->fit.decider && survey->deciders < MOST_DECIDERS &&
+           !is_late(session)) {
         code = record(session, survey->fit.decider, error);
         if (code != GS_OK)
             return code;
@@ -437,7 +459,7 @@ static gs_code refine(struct session *session, gs_error *error) {
 }
 
 static gs_code survey_mechanisms(struct session *session, gs_error *error) {
-    gs_code code = record_runs(session, error);
+    gs_code code = session->options->recordings ? copy_runs(session, error) : record_runs(session, error);
     if (code == GS_OK)
         code = fit_runs(session, error);
     if (code != GS_OK)
@@ -496,6 +518,8 @@ static gs_code begin_description(struct session *session, gs_error *error) {
     gpu->gpcs = 0;
     gs_gpu_drop_grants(gpu);
     gpu->mechanisms = (gs_mechanisms){0};
+    free(gpu->assumed);
+    gpu->assumed = NULL;
     if (session->options->name)
         gs_text_add(&name, "%s", session->options->name);
     else if (device->uuid[0])

@@ -1,9 +1,8 @@
 /*
  * compiler.c: libnvrtc.so.13 of the pretended driver.
  *
- * It reads only the lines of a source that define probe kernels or timed kernels, and lists them. The driver reports
- * their registers, as with a real GPU. A source without such lines is compiled for the CPU; or to PTX, by clang, if
- * that is what is asked for.
+ * It reads only the lines of a source that define timed kernels, and lists them. A source without such lines is
+ * compiled for the CPU; or to PTX, by clang, if that is what is asked for.
  */
 #include "pretended.h"
 #include "reshape/reshape.h"
@@ -80,18 +79,18 @@ static int compile_library(nvrtc_program program, int option_count, const char *
     return failed;
 }
 
-/* Lists the kernels of one kind. False: there is one that is not as expected. */
-static bool list_kernels(nvrtc_program program, const char *kind) {
-    char start[64], rest[80];
+/* Lists the timed kernels. False: there is one that is not as expected. */
+static bool list_kernels(nvrtc_program program) {
+    static const char start[] = "extern \"C\" __global__ void timed_";
     size_t number;
-    int first, second, end;
-    snprintf(start, sizeof start, "extern \"C\" __global__ void %s_", kind);
-    snprintf(rest, sizeof rest, "%%zu(%s_arguments arguments) { %s<%%d, %%d>(arguments); }%%n", kind, kind);
+    int body, count, end;
     for (const char *at = program->source; (at = strstr(at, start)); at++) {
         end = 0;
-        if (sscanf(at + strlen(start), rest, &number, &first, &second, &end) != 3 || !end)
+        if (sscanf(at + sizeof start - 1, "%zu(timed_arguments arguments) { timed<%d, %d>(arguments); }%n", &number,
+                   &body, &count, &end) != 3 ||
+            !end)
             return false;
-        gs_text_add(&program->image, "%s %zu %d %d\n", kind, number, first, second);
+        gs_text_add(&program->image, "timed %zu %d %d\n", number, body, count);
     }
     return true;
 }
@@ -116,14 +115,14 @@ static int compile_ptx(nvrtc_program program, int option_count, const char *cons
 
 int nvrtcCompileProgram(nvrtc_program program, int option_count, const char *const *options) {
     if (is_pretended("compile-fails"))
-        return complain(program, "probe.cu(1): error: this is pretended");
+        return complain(program, "timed.cu(1): error: this is pretended");
     if (option_count && strncmp(options[0], "--gpu-architecture=compute_", 27) == 0)
         return compile_ptx(program, option_count, options);
     if (option_count < 1 || strncmp(options[0], "--gpu-architecture=sm_", 22) != 0)
         return complain(program, "error: for which architecture?");
     gs_text_add(&program->image, "%s", PRETENDED_IMAGE);
-    if (!list_kernels(program, "probe") || !list_kernels(program, "timed"))
-        return complain(program, "error: a kernel that is neither the probe nor timed");
+    if (!list_kernels(program))
+        return complain(program, "error: a timed kernel that is not as expected");
     if (program->image.failed)
         return 1;
     return program->image.count > strlen(PRETENDED_IMAGE) ? 0 : compile_library(program, option_count, options);

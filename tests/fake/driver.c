@@ -22,6 +22,7 @@ enum {
     INVALID_DEVICE = 101,
     INVALID_IMAGE = 200,
     INVALID_CONTEXT = 201,
+    INVALID_PTX = 218,
     NOT_FOUND = 500,
     NOT_READY = 600,
     ILLEGAL_ADDRESS = 700,
@@ -95,6 +96,7 @@ int cuGetErrorString(int code, const char **words) {
                   {INVALID_DEVICE, "invalid device ordinal"},
                   {INVALID_IMAGE, "device kernel image is invalid"},
                   {INVALID_CONTEXT, "invalid device context"},
+                  {INVALID_PTX, "a PTX JIT compilation failed"},
                   {NOT_FOUND, "named symbol not found"},
                   {NOT_READY, "device not ready"},
                   {ILLEGAL_ADDRESS, "an illegal memory access was encountered"},
@@ -231,28 +233,44 @@ int cuDeviceGetAttribute(int *value, int number, int device) {
 
 /* ---- modules and functions ---- */
 
-/* Not the requested number: as with a real compiler the first guess is wrong, and registers are allocated in pairs. */
-static int registers_of(int live, int local) {
-    int registers = live + 11 + live / 32 + (local ? 2 : 0), step = is_pretended("coarse") ? 16 : 2;
-    return (int)gs_min(gs_divide_up(registers, step) * step, 255);
+/* As with a real compiler the first guess is wrong, registers are allocated in pairs, and what does not fit into
+   `most` registers goes to local memory. */
+static struct cu_function make_probe(int number, int live, int local, int most) {
+    struct cu_function made = {.carveout_percent = GS_NO_CARVEOUT};
+    int registers = live + 9 + live / 64 + (local ? 2 : 0), step = is_pretended("coarse") ? 16 : 2;
+    int spilled = (int)gs_max(is_pretended("coarse") ? gs_divide_up(registers, 16) * 16 - most : registers - most, 0);
+    snprintf(made.name, sizeof made.name, "probe_%d", number);
+    made.registers = (int)gs_min(gs_divide_up(registers, step) * step, most);
+    made.local_bytes = gs_divide_up(local, 8) * 8 + 8 * spilled;
+    return made;
 }
 
-static struct cu_function make_function(const char *kind, int number, int first, int second) {
-    struct cu_function made = {.carveout_percent = GS_NO_CARVEOUT, .is_timed = strcmp(kind, "timed") == 0};
-    snprintf(made.name, sizeof made.name, "%.10s_%d", kind, number);
-    made.registers = made.is_timed ? 32 : registers_of(first, second);
-    made.local_bytes = made.is_timed ? 0 : gs_divide_up(second, 8) * 8;
-    made.body = first;
-    made.count = second;
+/* The number after a word, before the next kernel; 0: there is none. */
+static int number_after(const char *at, const char *word) {
+    const char *found = strstr(at, word), *end = strstr(at, "ret;");
+    return found && (!end || found < end) ? atoi(found + strlen(word)) : 0;
+}
+
+/* The probe kernels of a PTX module. False: it has none. */
+static bool read_probes(cu_module module, const char *ptx) {
+    static const char start[] = ".visible .entry probe_";
+    for (const char *at = ptx; (at = strstr(at, start)) && module->count < MOST_FUNCTIONS; at++)
+        module->functions[module->count++] = make_probe(atoi(at + sizeof start - 1), number_after(at, "%live<"),
+                                                        number_after(at, " local["), number_after(at, ".maxnreg "));
+    return module->count;
+}
+
+static struct cu_function make_timed(int number, int body, int count) {
+    struct cu_function made = {
+        .carveout_percent = GS_NO_CARVEOUT, .is_timed = true, .registers = 32, .body = body, .count = count};
+    snprintf(made.name, sizeof made.name, "timed_%d", number);
     return made;
 }
 
 static bool read_image(cu_module module, const char *at) {
-    char kind[16];
-    int number, first, second, used;
-    while (module->count < MOST_FUNCTIONS &&
-           sscanf(at, "%15s %d %d %d\n%n", kind, &number, &first, &second, &used) == 4) {
-        module->functions[module->count++] = make_function(kind, number, first, second);
+    int number, body, count, used;
+    while (module->count < MOST_FUNCTIONS && sscanf(at, "timed %d %d %d\n%n", &number, &body, &count, &used) == 3) {
+        module->functions[module->count++] = make_timed(number, body, count);
         at += used;
     }
     return !*at;
@@ -270,13 +288,25 @@ static bool is_ptx(const char *image) {
     return gs_build_is_ptx(&build);
 }
 
+static int load_ptx(cu_module *module, const char *ptx) {
+    if (is_pretended("compile-fails"))
+        return INVALID_PTX;
+    *module = calloc(1, sizeof **module);
+    if (*module && read_probes(*module, ptx)) {
+        driver.objects++;
+        return 0;
+    }
+    free(*module);
+    return load_library(module, pretended_library_compile(ptx));
+}
+
 int cuModuleLoadData(cu_module *module, const void *image) {
     if (!current)
         return INVALID_CONTEXT;
     if (strncmp(image, PRETENDED_LIBRARY, strlen(PRETENDED_LIBRARY)) == 0)
         return load_library(module, pretended_library_load(image));
     if (is_ptx(image))
-        return load_library(module, pretended_library_compile(image));
+        return load_ptx(module, image);
     if (strncmp(image, PRETENDED_IMAGE, strlen(PRETENDED_IMAGE)) != 0)
         return INVALID_IMAGE;
     *module = calloc(1, sizeof **module);

@@ -14,7 +14,7 @@
  * built in) or `h200`. Its behavior:
  *
  *   init-fails     the driver does not start            no-device      it starts, and finds no GPU
- *   compile-fails  the compiler finds an error          coarse         registers are allocated in sixteens
+ *   compile-fails  a kernel does not compile            coarse         registers are allocated in sixteens
  *   launch-fails   the third launch is refused          blocks-host    growing local memory blocks the launch call
  *   late           blocks start up to 100 us late       stuck          no kernel ever ends
  *   slows-down     programs take longer than the sum of their instructions
@@ -39,8 +39,8 @@ static inline bool is_pretended(const char *word) {
     return false;
 }
 
-/* The image that the compiler writes and the driver loads: this line, then a line for each kernel: "probe NUMBER LIVE
-   LOCAL" or "timed NUMBER BODY COUNT". */
+/* The image that the compiler writes and the driver loads: this line, then a line for each kernel, "timed NUMBER BODY
+   COUNT". The probe kernel is PTX, which the driver reads itself. */
 #define PRETENDED_IMAGE "pretended image\n"
 
 /* For other kernels: this line, the number of bytes that follow, and a shared library of host/gridsmith_run.c with the

@@ -36,6 +36,7 @@ on small 0 "graph" fuzz --device cuda --count 6 --class graph
 on small 0 "programmatic" fuzz --device cuda --count 6 --class programmatic
 on small 0 "cooperative" fuzz --device cuda --count 6 --class cooperative
 on h200 0 "graph" fuzz --device cuda --count 2 --class graph
+on h200 0 "graph" fuzz --device cuda --count 12 --class carveout --class graph # a node has its own carve-out
 on h200 0 "seed 1" fuzz --device cuda --count 8 --out "$work/h200.jsonl"
 on small,blocks-host 0 "local" fuzz --device cuda --count 4 --class local
 [ "$(grep -c '"schema":"gridsmith.run/1"' "$work/small.jsonl")" = 24 ] || { failed=1 && echo "FAILED: not all runs were kept"; }
@@ -129,16 +130,18 @@ grep -q "^transpose            whole        256" "$work/out" || { failed=1; echo
 on no-device 3 'there is no GPU "0": CUDA sees 0' plan transpose --size tiny
 
 # ---- no usable GPU ----
-on compile-fails 3 "does not compile" bound --measure cuda
+on compile-fails 3 "compiling the probe: a PTX JIT" bound --measure cuda
 on init-fails 3 "starting CUDA: no CUDA-capable device is detected (CUDA error 100)" fuzz --device cuda
 on no-device 3 'there is no GPU "0": CUDA sees 0' fuzz --device cuda
 on small 3 'there is no GPU "1": CUDA sees 1' fuzz --device cuda:1
 on small 3 'there is no GPU "first": CUDA sees 1' fuzz --device cuda:first
 on small 3 'there is no GPU "0,sms=0": CUDA sees 1' fuzz --device cuda:0,sms=0
 on small 3 "this GPU has no part 1 of 6 SMs: there are 1" fuzz --device cuda:0,sms=6,part=1
-on compile-fails 3 "the probe kernel does not compile: probe.cu(1): error: this is pretended" fuzz --device cuda
+on compile-fails 3 "compiling the probe: a PTX JIT compilation failed (CUDA error 218)" fuzz --device cuda
 on launch-fails 2 "launching: too many resources requested for launch (CUDA error 701)" fuzz --device cuda
 on stuck 3 "the GPU is stuck" fuzz --device cuda
+libraries=$whole_folder # a driver, and no compiler
+on small 0 "seed 3" fuzz --device cuda --count 4 --seed 3
 libraries=$whole_folder:$folder # its compiler is there
 on small 3 "green contexts need CUDA 12.4" fuzz --device cuda:0,sms=4,part=1
 on small 3 "green contexts need CUDA 12.4" verify "$kernels/vector_add.cu" --kernel vector_add --as elastic \
