@@ -652,7 +652,9 @@ static bool catch_up(gs_engine *engine, size_t launch) {
         return true;
     if (gs_seen_started(engine->run->events.data[which->event].seen))
         gs_dispatcher_grow_local(engine->dispatcher, which->shape.local_bytes);
-    int64_t arrival_ns = gs_follow_arrival(engine, launch);
+    if (launch == 0)
+        gs_follow_arrivals(engine);
+    int64_t arrival_ns = engine->plays[launch].recorded_ns;
     while (engine->endings.count && engine->endings.data[0].at_ns < arrival_ns)
         if (!pass_time(engine))
             return false;

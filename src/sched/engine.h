@@ -40,6 +40,7 @@ struct play {
     int64_t freed_ns, arrived_ns, ready_ns, served_ns, start_ns, end_ns; /* see gs_course */
     int32_t config_bytes;  /* the shared-memory configuration of the SM of its first block */
     struct on_sms *on_sms; /* when a recording is followed: see follow.c */
+    int64_t recorded_ns;   /* then: blocks that end before this make room before it arrives; INT64_MIN: none does */
 };
 
 /* A launch or copy that has not been issued. */
@@ -227,6 +228,14 @@ static inline int64_t gs_later(int64_t now_ns, int64_t duration_ns) {
     return now_ns > INT64_MAX - duration_ns ? INT64_MAX : now_ns + duration_ns;
 }
 
+/* The sum, limited to int64_t: the times in a recording can be anything. */
+static inline int64_t gs_time_after(int64_t time_ns, int64_t more_ns) {
+    int64_t sum;
+    if (__builtin_add_overflow(time_ns, more_ns, &sum))
+        return more_ns > 0 ? INT64_MAX : INT64_MIN;
+    return sum;
+}
+
 static inline void gs_running_add(gs_engine *engine, size_t launch, int64_t block, int32_t handle) {
     struct play *play = &engine->plays[launch];
     engine->running[handle] = (struct running){launch, block, -1, play->first_running, -1, GS_NO_TIME};
@@ -282,8 +291,11 @@ const gs_seen *gs_follow(const gs_engine *engine, size_t launch);
 /* When a block that the engine put on this SM ended. */
 int64_t gs_follow_end(gs_engine *engine, size_t launch, int64_t block, int32_t sm);
 
-/* When this launch arrives: blocks that end before make room for it; INT64_MIN: at once. */
-int64_t gs_follow_arrival(const gs_engine *engine, size_t launch);
+/* When the first block of a launch started; INT64_MIN: none did. */
+int64_t gs_follow_start(const gs_engine *engine, size_t launch);
+
+/* Sets `recorded_ns` of each launch: when it arrives (arrivals.c). */
+void gs_follow_arrivals(gs_engine *engine);
 
 /* When the kernel before it has just got its last block: the time when the first in the queue is served; 0: at once. */
 int64_t gs_follow_resume(const gs_engine *engine);
