@@ -248,12 +248,13 @@ gs_code gs_campaign_run(gs_device *device, const gs_gpu *model, const gs_campaig
     bool go_on = true;
     error = error ? error : &own;
     *campaign = (gs_campaign){0};
+    for (; options->classes[session.class_count] && code == GS_OK; session.class_count++)
+        if (strcmp(options->classes[session.class_count], "green") == 0)
+            code = gs_device_split(device, error);
     session.bounds = gs_device_bounds(device);
-    while (options->classes[session.class_count])
-        session.class_count++;
     int64_t begin = options->only ? (int64_t)*options->only : gs_shard_begin(&options->shard, options->count);
     int64_t count = options->only ? 1 : gs_shard_count(&options->shard, options->count);
-    if (options->journal && gs_journal_runs(options->journal) > count)
+    if (code == GS_OK && options->journal && gs_journal_runs(options->journal) > count)
         code = gs_fail(error, GS_E_USAGE, "the file holds %lld runs already, more than the %lld of this campaign",
                        (long long)gs_journal_runs(options->journal), (long long)count);
     for (int64_t i = 0; i < count && go_on && code == GS_OK; i++)

@@ -34,6 +34,16 @@ static void turns_begin(gs_engine *engine, const gs_gpu *gpu) {
         turns->data[turns->count++] = turns_of(gpu, turn);
 }
 
+/* Flags for the SMs of each green context of the run. NULL: out of memory. */
+static bool *flag_contexts(const gs_gpu *gpu, const gs_green_contexts *contexts) {
+    bool *flags = calloc((size_t)contexts->count * (size_t)gpu->sms + 1, sizeof *flags);
+    for (int32_t i = 0, at = 0; flags && i < contexts->count; i++)
+        for (; at < contexts->ends[i]; at++)
+            if (contexts->sms[at] < gpu->sms)
+                flags[i * gpu->sms + contexts->sms[at]] = true;
+    return flags;
+}
+
 gs_engine *gs_engine_new(const gs_gpu *gpu, const gs_run *run, const gs_engine_hooks *hooks, gs_error *error) {
     gs_engine *engine = calloc(1, sizeof *engine);
     if (!engine) {
@@ -44,7 +54,7 @@ gs_engine *gs_engine_new(const gs_gpu *gpu, const gs_run *run, const gs_engine_h
     engine->run = run;
     engine->hooks = *hooks;
     engine->overtaking = gpu->mechanisms.queue == GS_QUEUE_OVERTAKING;
-    engine->queue_first = engine->queue_last = NO_LAUNCH;
+    engine->queue_first = engine->queue_last = engine->usable_by = NO_LAUNCH;
     for (size_t i = 0; i <= MOST_URGENT; i++)
         engine->queue_tails[i] = NO_LAUNCH;
     engine->dispatcher = gs_dispatcher_new(gpu, error);
@@ -52,6 +62,7 @@ gs_engine *gs_engine_new(const gs_gpu *gpu, const gs_run *run, const gs_engine_h
     engine->horizon_ns = INT64_MAX;
     engine->closed = calloc((size_t)gpu->sms, sizeof *engine->closed);
     engine->usable = calloc((size_t)gpu->sms, sizeof *engine->usable);
+    engine->contexts = flag_contexts(gpu, &run->green_contexts);
     engine->running = calloc(most_blocks, sizeof *engine->running);
     engine->burst.placed = calloc(most_blocks, sizeof *engine->burst.placed);
     engine->order = calloc(most_blocks, sizeof *engine->order);
@@ -64,9 +75,9 @@ gs_engine *gs_engine_new(const gs_gpu *gpu, const gs_run *run, const gs_engine_h
     bool may_repeat = hooks->repeated && !hooks->follow && !hooks->endless;
     engine->solos = may_repeat ? gs_solos_new(gpu) : NULL;
     turns_begin(engine, gpu);
-    if (engine->dispatcher && (engine->solos || !may_repeat) && engine->plays && gs_ready_init(engine) &&
-        engine->running && engine->burst.placed && engine->order && engine->round && (engine->numberer || !by_grant) &&
-        (engine->clusters || !has_clusters))
+    if (engine->dispatcher && engine->closed && engine->usable && engine->contexts && (engine->solos || !may_repeat) &&
+        engine->plays && gs_ready_init(engine) && engine->running && engine->burst.placed && engine->order &&
+        engine->round && (engine->numberer || !by_grant) && (engine->clusters || !has_clusters))
         return engine;
     gs_engine_free(engine);
     gs_fail_memory(error);
@@ -84,6 +95,7 @@ void gs_engine_free(gs_engine *engine) {
     free(engine->running);
     free(engine->closed);
     free(engine->usable);
+    free(engine->contexts);
     free(engine->endings.data);
     free(engine->burst.placed);
     free(engine->order);
@@ -378,25 +390,40 @@ static int32_t sms_of(const gs_engine *engine) {
 }
 
 static void open_all(gs_engine *engine) {
-    if (engine->closed_count)
-        memset(engine->closed, 0, (size_t)sms_of(engine) * sizeof *engine->closed);
+    if (!engine->closed_count)
+        return;
+    memset(engine->closed, 0, (size_t)sms_of(engine) * sizeof *engine->closed);
     engine->closed_count = 0;
+    engine->usable_by = NO_LAUNCH;
+}
+
+/* The SMs of the green context of a launch, as flags; NULL: it is in none. */
+static const bool *context_of(const gs_engine *engine, size_t launch) {
+    const gs_launch_facts *facts = engine->run->launches.data[launch].issue.facts;
+    bool is_in_one = facts && facts->green_context >= 0 && facts->green_context < engine->run->green_contexts.count;
+    return is_in_one ? engine->contexts + facts->green_context * sms_of(engine) : NULL;
 }
 
 /* The SMs that the launch may use now; NULL: all. */
 static const bool *usable_by(gs_engine *engine, size_t launch) {
     if (!engine->closed_count && !engine->run->green_contexts.count)
         return NULL;
+    if (engine->usable_by == launch)
+        return engine->usable;
+    const bool *context = context_of(engine, launch);
     for (int32_t sm = 0; sm < sms_of(engine); sm++)
-        engine->usable[sm] = !engine->closed[sm] && gs_run_may_use(engine->run, launch, sm);
+        engine->usable[sm] = !engine->closed[sm] && (!context || context[sm]);
+    engine->usable_by = launch;
     return engine->usable;
 }
 
 /* A launch that waits closes the SMs that it could use. */
 static void close_sms(gs_engine *engine, size_t launch) {
     const bool *stays_open = cluster_of(engine, launch) > 2 ? gs_clusters_always_open(engine->clusters) : NULL;
+    const bool *context = context_of(engine, launch);
+    engine->usable_by = NO_LAUNCH;
     for (int32_t sm = 0; sm < sms_of(engine); sm++)
-        if (!engine->closed[sm] && !(stays_open && stays_open[sm]) && gs_run_may_use(engine->run, launch, sm)) {
+        if (!engine->closed[sm] && !(stays_open && stays_open[sm]) && (!context || context[sm])) {
             engine->closed[sm] = true;
             engine->closed_count++;
         }

@@ -174,7 +174,9 @@ struct gs_engine {
     gs_dispatcher *dispatcher;
     gs_engine_hooks hooks;
     bool overtaking;
-    bool *closed, *usable; /* by SM: closed by a launch that waits; open to the launch that is served */
+    bool *closed, *usable; /* by SM: closed by a launch that waits; open to the launch `usable_by` */
+    size_t usable_by;      /* NO_LAUNCH: it must be found */
+    bool *contexts;        /* by green context and SM: it has the SM */
     int32_t closed_count;
     int64_t now_ns;
     struct play *plays; /* by launch; then by copy */
