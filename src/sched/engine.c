@@ -76,8 +76,8 @@ gs_engine *gs_engine_new(const gs_gpu *gpu, const gs_run *run, const gs_engine_h
     engine->solos = may_repeat ? gs_solos_new(gpu) : NULL;
     turns_begin(engine, gpu);
     if (engine->dispatcher && engine->closed && engine->usable && engine->contexts && (engine->solos || !may_repeat) &&
-        engine->plays && gs_ready_init(engine) && engine->running && engine->burst.placed && engine->order &&
-        engine->round && (engine->numberer || !by_grant) && (engine->clusters || !has_clusters))
+        engine->plays && gs_ready_init(engine) && gs_join_init(engine) && engine->running && engine->burst.placed &&
+        engine->order && engine->round && (engine->numberer || !by_grant) && (engine->clusters || !has_clusters))
         return engine;
     gs_engine_free(engine);
     gs_fail_memory(error);
@@ -89,6 +89,7 @@ void gs_engine_free(gs_engine *engine) {
         return;
     gs_dispatcher_free(engine->dispatcher);
     gs_ready_free(engine);
+    free(engine->trees);
     for (size_t i = 0; engine->plays && i < engine->run->launches.count; i++)
         free(engine->plays[i].on_sms);
     free(engine->plays);
@@ -738,6 +739,59 @@ gs_code gs_engine_launch(gs_engine *engine, size_t launch, gs_error *error) {
     return engine->resumes_ns || serve(engine) ? GS_OK : gs_fail_memory(error);
 }
 
+/* ---- joins of graphs ---- */
+
+/* Numbers a block that is a launch of its own and in no list. */
+static void number_alone(gs_engine *engine, gs_placement placed) {
+    int32_t room = 0;
+    int next = gs_dispatcher_choose(engine->dispatcher, engine->join_kernel, &room);
+    gs_burst burst = {.placed = &placed, .count = 1, .is_cut = next != GS_WAIT && room == placed.room};
+    for (int32_t i = 0; engine->numberer && i < engine->turns.count; i++)
+        gs_number(engine->numberer, &burst, &engine->turns.data[i], engine->order);
+}
+
+/* Starts the block that signals the end of a node, if there is one. Its handle; -1: none was started. */
+static int32_t start_join(gs_engine *engine, size_t launch) {
+    int32_t room = 0;
+    if (engine->queue_first != NO_LAUNCH || !gs_join_is_due(engine, launch))
+        return -1;
+    int sm = gs_dispatcher_choose(engine->dispatcher, engine->join_kernel, &room);
+    if (sm == GS_WAIT)
+        return -1;
+    int32_t handle = gs_dispatcher_place(engine->dispatcher, engine->join_kernel, sm);
+    number_alone(engine, (gs_placement){sm, room, handle});
+    return handle;
+}
+
+/* The block has ended. Kernels that wait take its room. */
+static bool end_join(gs_engine *engine, int32_t handle) {
+    if (handle < 0)
+        return true;
+    gs_dispatcher_end(engine->dispatcher, handle);
+    return serve(engine);
+}
+
+/* Enters and serves the launches of the list that are in this phase after the end of a node, one after the other. */
+static bool enter_phase(gs_engine *engine, struct ready_list *list, size_t ended, gs_join_phase phase) {
+    size_t launch;
+    while ((launch = gs_join_take(engine, list, ended, phase)) != NO_LAUNCH)
+        if (!enter_queue(engine, launch) || !serve(engine))
+            return false;
+    return true;
+}
+
+/* What the end of a node of a graph has made ready comes one after the other (join.c). */
+static bool enter_in_turn(gs_engine *engine, size_t ended) {
+    struct ready_list list = engine->readiness.list;
+    engine->readiness.list = (struct ready_list){0};
+    bool done = enter_phase(engine, &list, ended, GS_JOIN_FIRST);
+    int32_t join = done ? start_join(engine, ended) : -1;
+    done = done && enter_phase(engine, &list, ended, GS_JOIN_BESIDE) && end_join(engine, join) &&
+           enter_phase(engine, &list, ended, GS_JOIN_AFTER);
+    free(list.data);
+    return done;
+}
+
 gs_code gs_engine_exit(gs_engine *engine, size_t launch, gs_error *error) {
     struct play *play = &engine->plays[launch];
     engine->host_events++;
@@ -754,7 +808,12 @@ gs_code gs_engine_exit(gs_engine *engine, size_t launch, gs_error *error) {
             return gs_fail_memory(error);
     if (play->status == QUEUED)
         queue_remove(engine, launch);
-    return serve_waiting(engine) && kernel_ended(engine, launch) && serve(engine) ? GS_OK : gs_fail_memory(error);
+    if (!serve_waiting(engine))
+        return gs_fail_memory(error);
+    gs_waves_restart(engine);
+    bool done = gs_ready_ended(engine, launch) &&
+                (gs_join_orders(engine, launch) ? enter_in_turn(engine, launch) : enter_all(engine)) && serve(engine);
+    return done ? GS_OK : gs_fail_memory(error);
 }
 
 gs_code gs_engine_finish(gs_engine *engine, gs_error *error) {

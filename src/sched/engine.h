@@ -202,6 +202,8 @@ struct gs_engine {
     int32_t *steps;  /* two by SM: see replace.c */
     gs_solos *solos; /* NULL: every launch is played */
     struct solo solo;
+    size_t *trees;      /* by launch: its tree, see join.c; NULL: the run has no graphs, or the GPU no such blocks */
+    int join_kernel;    /* the block that signals the end of a node */
     int64_t resumes_ns; /* when the next kernel of a recording is served; 0: there is no pause */
     int32_t room;       /* of the SM of the block that starts, before it was placed; 0: a part of a cluster */
 };
@@ -284,6 +286,24 @@ bool gs_ready_pass(gs_engine *engine);
 
 /* Takes a launch from the list of those that are ready; NO_LAUNCH: there are no more. */
 size_t gs_ready_next(gs_engine *engine);
+
+/* ---- what comes when a node of a graph has ended (join.c) ---- */
+
+/* Before the block that signals the end, beside it, after it. */
+typedef enum gs_join_phase { GS_JOIN_FIRST, GS_JOIN_BESIDE, GS_JOIN_AFTER } gs_join_phase;
+
+/* False: out of memory. */
+bool gs_join_init(gs_engine *engine);
+
+/* Whether what waits for this launch comes in the order of a graph. */
+bool gs_join_orders(const gs_engine *engine, size_t launch);
+
+/* Whether the end of this node is signaled by a block. */
+bool gs_join_is_due(const gs_engine *engine, size_t launch);
+
+/* Takes the next launch of a phase from the list of those that the end of a node has made ready; NO_LAUNCH: none is
+   left. */
+size_t gs_join_take(const gs_engine *engine, struct ready_list *list, size_t ended, gs_join_phase phase);
 
 /* ---- following a recording (follow.c) ---- */
 
