@@ -42,6 +42,7 @@ enum { CHAIN = 8 }; /* kernels of a stream that can run at a time */
 
 struct operation {
     bool is_issued, is_due, is_ready, is_copying, has_started, is_over;
+    int connection;                      /* -1: none */
     int order;                           /* in which it was issued */
     int turn;                            /* in which it became ready */
     size_t ready_at;                     /* the event of the run at which it did */
@@ -68,7 +69,7 @@ struct play {
     gs_pace pace;
     struct operation *operations;
     size_t copies_issued;
-    int issued, turn;
+    int issued, turn, next_connection;
     bool *closed;   /* by SM: a kernel that waits could use it */
     size_t serving; /* the launch */
     long owners;
@@ -536,6 +537,17 @@ static bool is_gone(const struct play *play, size_t obstacle, bool at_end, int64
     return true;
 }
 
+/* Whether another launch waits in this connection, issued before this time. */
+static bool waits_in(const struct play *play, int connection, int before) {
+    for (size_t i = 0; i < play->run->launches.count; i++) {
+        const struct operation *other = &play->operations[i];
+        if (other->is_issued && other->connection == connection && other->order < before && !other->is_ready &&
+            !other->is_over)
+            return true;
+    }
+    return false;
+}
+
 /* When an operation is ready: all obstacles are gone, and then the gap has passed. INT64_MAX: not yet known. */
 static int64_t due_time(const struct play *play, size_t operation) {
     const gs_issue *issue = issue_of(play, operation);
@@ -545,6 +557,9 @@ static int64_t due_time(const struct play *play, size_t operation) {
     for (size_t i = 0; i < operation_count(play); i++)
         replaces_order = replaces_order || (is_before(play, i, operation) && is_early(play, operation, i));
     if (replaces_order && place_in_chain(play, operation) >= CHAIN)
+        return INT64_MAX;
+    if (play->operations[operation].connection >= 0 &&
+        waits_in(play, play->operations[operation].connection, play->operations[operation].order))
         return INT64_MAX;
     for (size_t i = 0; i < operation_count(play) && !replaces_order; i++)
         if (is_before(play, i, operation) && !is_gone(play, i, true, &gone, &is_after_copy))
@@ -605,10 +620,14 @@ static void settle_one(struct play *play, size_t number) {
         make_ready(play, number);
 }
 
-/* Something has happened. */
+/* Something has happened. What becomes ready may make others ready, which waited behind it. */
 static void settle(struct play *play) {
-    for (size_t i = 0; i < operation_count(play); i++)
-        settle_one(play, i);
+    int before;
+    do {
+        before = play->turn;
+        for (size_t i = 0; i < operation_count(play); i++)
+            settle_one(play, i);
+    } while (play->run->connections && play->turn != before);
 }
 
 static void operation_over(struct play *play, size_t operation) {
@@ -1067,8 +1086,40 @@ static void wait_for_host(struct play *play, const gs_issue *issue) {
     play->now = time > play->now ? time : play->now;
 }
 
+/* The connection of a launch: that of its stream if it is not idle, or the next in which nothing waits, or the next. */
+static int connection_of(struct play *play, size_t launch) {
+    const gs_launch *which = &play->run->launches.data[launch];
+    int count = play->run->connections, connection = -1;
+    bool is_idle = true;
+    if (!count || gs_run_is_timed(play->run) || (which->issue.facts && which->issue.facts->graph != GS_NOT_GIVEN))
+        return -1;
+    for (size_t i = 0, last = SIZE_MAX; i < operation_count(play); i++) {
+        const struct operation *other = &play->operations[i];
+        if (i == launch || !other->is_issued || !which->stream || !stream_of(play, i) ||
+            strcmp(stream_of(play, i), which->stream) != 0)
+            continue;
+        is_idle = is_idle && other->is_over;
+        if (i < play->run->launches.count && (last == SIZE_MAX || other->order > play->operations[last].order)) {
+            last = i;
+            connection = other->connection;
+        }
+    }
+    if (!is_idle && connection >= 0)
+        return connection;
+    connection = play->next_connection;
+    for (int i = 0; i < count; i++)
+        if (!waits_in(play, (play->next_connection + i) % count, INT32_MAX)) {
+            connection = (play->next_connection + i) % count;
+            break;
+        }
+    play->next_connection = (connection + 1) % count;
+    return connection;
+}
+
 static void issue(struct play *play, size_t operation) {
     wait_for_host(play, issue_of(play, operation));
+    play->operations[operation].connection =
+        operation < play->run->launches.count ? connection_of(play, operation) : -1;
     play->operations[operation].is_issued = true;
     play->operations[operation].arrived = play->now;
     play->operations[operation].order = play->issued++;

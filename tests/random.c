@@ -239,6 +239,8 @@ gs_run *random_run(gs_random *random, const gs_gpu *gpu) {
     if (gs_random_chance(random, 10))
         add_green_contexts(random, gpu, &run->green_contexts);
     bool timed = gs_random_chance(random, 35);
+    if (gs_random_chance(random, 25))
+        run->connections = (int32_t)gs_random_from(random, 1, 4);
     int graph_percent = gs_random_chance(random, 20) ? 70 : 0;
     int64_t events = gs_random_from(random, 2, 24), exits = gs_random_from(random, 0, 50);
     for (int64_t i = 0; i < events; i++) {

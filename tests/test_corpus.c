@@ -14,12 +14,12 @@
 static const struct {
     const char *file;
     size_t runs;
-} recordings[] = {{"corpus/h200-starter.jsonl.gz", 507},    {"corpus/h200.jsonl.gz", 2430},
-                  {"corpus/h200-holes.jsonl.gz", 23},       {"corpus/h200-order.jsonl.gz", 1166},
-                  {"corpus/h200-carveouts.jsonl.gz", 2106}, {"corpus/h200-clusters.jsonl.gz", 480},
-                  {"corpus/h200-fixes.jsonl.gz", 45},       {"corpus/h200-modern.jsonl.gz", 190},
-                  {"corpus/h200-times.jsonl.gz", 13},       {"corpus/h200-joins.jsonl.gz", 599},
-                  {"corpus/h200-green.jsonl.gz", 150}};
+} recordings[] = {{"corpus/h200-starter.jsonl.gz", 507},     {"corpus/h200.jsonl.gz", 2430},
+                  {"corpus/h200-holes.jsonl.gz", 23},        {"corpus/h200-order.jsonl.gz", 1166},
+                  {"corpus/h200-carveouts.jsonl.gz", 2106},  {"corpus/h200-clusters.jsonl.gz", 480},
+                  {"corpus/h200-fixes.jsonl.gz", 45},        {"corpus/h200-modern.jsonl.gz", 190},
+                  {"corpus/h200-times.jsonl.gz", 13},        {"corpus/h200-joins.jsonl.gz", 599},
+                  {"corpus/h200-connections.jsonl.gz", 452}, {"corpus/h200-green.jsonl.gz", 150}};
 
 static gs_runs *open_recordings(const char *file) {
     gs_error error;
@@ -224,7 +224,8 @@ static gs_score score_class(const char *file, const char *class_name) {
     return score;
 }
 
-/* In one run with graphs a block that signals the end of a node comes later (docs/hopper.md). */
+/* In one run with graphs a block that signals the end of a node comes later, and in 15 with two to four connections a
+   stream takes another one (docs/hopper.md). */
 static void what_people_launch_today_is_predicted(void **state) {
     (void)state;
     static const struct {
@@ -235,6 +236,7 @@ static void what_people_launch_today_is_predicted(void **state) {
                 {"corpus/h200-modern.jsonl.gz", "programmatic", 70, 70, true},
                 {"corpus/h200-modern.jsonl.gz", "graph", 60, 59, false},
                 {"corpus/h200-joins.jsonl.gz", "joins", 599, 599, true},
+                {"corpus/h200-connections.jsonl.gz", "connections", 452, 437, false},
                 {"corpus/h200-green.jsonl.gz", "green", 150, 150, true}};
     for (size_t i = 0; i < GS_COUNT(rows); i++) {
         gs_score score = score_class(rows[i].file, rows[i].name);

@@ -327,6 +327,7 @@ gs_code gs_run_copy_rest(gs_run *to, const gs_run *from, gs_error *error) {
     to->has_ended = from->has_ended;
     to->is_cut = from->is_cut;
     to->end_ns = from->end_ns;
+    to->connections = from->connections;
     to->lost = from->lost;
     if (!copy_string(&to->class_name, from->class_name) || !copy_origin(&to->origin, &from->origin) ||
         !gs_green_copy(&to->green_contexts, &from->green_contexts) || !GS_RESERVE(&to->edges, from->edges.count))

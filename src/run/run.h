@@ -192,6 +192,7 @@ struct gs_run {
     char *assumed; /* of a prediction: what is assumed about the GPU, or NULL */
     gs_origin origin;
     gs_green_contexts green_contexts;
+    int32_t connections; /* CUDA_DEVICE_MAX_CONNECTIONS of the program; 0: enough */
     gs_launches launches;
     gs_events events;
     gs_copies copies;   /* in the order in which they were issued */

@@ -76,8 +76,9 @@ gs_engine *gs_engine_new(const gs_gpu *gpu, const gs_run *run, const gs_engine_h
     engine->solos = may_repeat ? gs_solos_new(gpu) : NULL;
     turns_begin(engine, gpu);
     if (engine->dispatcher && engine->closed && engine->usable && engine->contexts && (engine->solos || !may_repeat) &&
-        engine->plays && gs_ready_init(engine) && gs_join_init(engine) && engine->running && engine->burst.placed &&
-        engine->order && engine->round && (engine->numberer || !by_grant) && (engine->clusters || !has_clusters))
+        engine->plays && gs_ready_init(engine) && gs_join_init(engine) && gs_connections_init(engine) &&
+        engine->running && engine->burst.placed && engine->order && engine->round && (engine->numberer || !by_grant) &&
+        (engine->clusters || !has_clusters))
         return engine;
     gs_engine_free(engine);
     gs_fail_memory(error);
@@ -90,6 +91,7 @@ void gs_engine_free(gs_engine *engine) {
     gs_dispatcher_free(engine->dispatcher);
     gs_ready_free(engine);
     free(engine->trees);
+    free(engine->connections);
     for (size_t i = 0; engine->plays && i < engine->run->launches.count; i++)
         free(engine->plays[i].on_sms);
     free(engine->plays);

@@ -29,6 +29,8 @@ struct play {
     uint64_t ready_at;      /* how many launches and exits there were when it was ready */
     size_t stream;          /* number of its stream, or NO_LAUNCH */
     size_t next_in_stream;  /* the next launch or copy in the same stream */
+    int32_t connection;     /* in which it waits (connections.c); -1: none */
+    size_t next_connected;  /* the next launch in the same connection */
     size_t early;           /* the one before it in its stream, if it may start before that has ended; or NO_LAUNCH */
     uint32_t pending;       /* dependencies that are not met */
     bool is_awaited;        /* others depend on its start */
@@ -49,6 +51,8 @@ static inline struct play gs_play_new(void) {
                          .after = NO_LAUNCH,
                          .stream = NO_LAUNCH,
                          .next_in_stream = NO_LAUNCH,
+                         .connection = -1,
+                         .next_connected = NO_LAUNCH,
                          .early = NO_LAUNCH,
                          .freed_by = NO_LAUNCH,
                          .behind = NO_LAUNCH,
@@ -63,8 +67,14 @@ static inline struct play gs_play_new(void) {
 }
 
 struct stream {
-    size_t head, tail; /* the first launch or copy that has not ended, and the last issued */
-    size_t emptied_by; /* of those that have ended, the one with the latest end; or NO_LAUNCH */
+    size_t head, tail;  /* the first launch or copy that has not ended, and the last issued */
+    int32_t connection; /* of its last launch; -1: none */
+    size_t emptied_by;  /* of those that have ended, the one with the latest end; or NO_LAUNCH */
+};
+
+/* Launches that were issued and are not ready, in order. */
+struct connection {
+    size_t head, tail;
 };
 
 /* An operation that depends on the end of another one, or on the start of all its blocks. */
@@ -185,6 +195,8 @@ struct gs_engine {
     int64_t horizon_ns; /* nothing later may be played now */
     size_t copies_issued;
     struct stream *streams;
+    struct connection *connections; /* NULL: there are enough */
+    int32_t next_connection;
     gs_names stream_names;
     size_t queue_first, queue_last;
     uint64_t host_events;                /* launches and exits so far */
@@ -286,6 +298,21 @@ bool gs_ready_pass(gs_engine *engine);
 
 /* Takes a launch from the list of those that are ready; NO_LAUNCH: there are no more. */
 size_t gs_ready_next(gs_engine *engine);
+
+/* ---- connections (connections.c) ---- */
+
+/* False: out of memory. */
+bool gs_connections_init(gs_engine *engine);
+
+/* A launch is issued. `stream`: its stream, if that is not idle; or NULL. Returns its connection; -1: it needs none. */
+int32_t gs_connections_join(gs_engine *engine, size_t launch, const struct stream *stream);
+
+/* Whether no launch before it in its connection waits. */
+bool gs_connections_is_first(const gs_engine *engine, size_t operation);
+
+/* The launch waits no more. Returns the one that is first in its connection now, if it was the first before; or
+   NO_LAUNCH. */
+size_t gs_connections_leave(gs_engine *engine, size_t operation);
 
 /* ---- what comes when a node of a graph has ended (join.c) ---- */
 
