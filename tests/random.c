@@ -135,7 +135,7 @@ gs_gpu *random_gpu(gs_random *random, int percent) {
             gpu->listed_order[at] = (int16_t)i;
         }
     }
-    gpu->join = gs_random_chance(random, 50) ? (gs_join){(int32_t)gs_random_from(random, 1, 64), 32} : (gs_join){0};
+    gpu->join = gpu->sms % 2 ? (gs_join){8 * gpu->sms, 32} : (gs_join){0};
     return gpu;
 }
 
@@ -202,7 +202,7 @@ static void add_launch(gs_random *random, const gs_gpu *gpu, gs_run *run, const 
     facts.is_cooperative = gs_random_chance(random, 8);
     if (run->green_contexts.count && gs_random_chance(random, 60))
         facts.green_context = gs_random_from(random, 0, run->green_contexts.count - 1);
-    if (gs_random_chance(random, graph_percent) && !launch.stream)
+    if (graph_percent && gs_random_chance(random, graph_percent) && !launch.stream)
         facts.graph = gs_random_from(random, 0, 1);
     launch.issue.facts = &facts;
     gs_error error;
@@ -232,16 +232,14 @@ static void add_green_contexts(gs_random *random, const gs_gpu *gpu, gs_green_co
                 contexts->sms[at++] = sm;
 }
 
-gs_run *random_run(gs_random *random, const gs_gpu *gpu) {
+static gs_run *draw_run(gs_random *random, const gs_gpu *gpu, int graph_percent, int32_t connections) {
     gs_run *run = gs_run_new(NULL);
     if (!run)
         abort();
     if (gs_random_chance(random, 10))
         add_green_contexts(random, gpu, &run->green_contexts);
     bool timed = gs_random_chance(random, 35);
-    if (gs_random_chance(random, 25))
-        run->connections = (int32_t)gs_random_from(random, 1, 4);
-    int graph_percent = gs_random_chance(random, 20) ? 70 : 0;
+    run->connections = connections;
     int64_t events = gs_random_from(random, 2, 24), exits = gs_random_from(random, 0, 50);
     for (int64_t i = 0; i < events; i++) {
         const gs_launch *last = run->launches.count ? &run->launches.data[run->launches.count - 1] : NULL;
@@ -251,6 +249,16 @@ gs_run *random_run(gs_random *random, const gs_gpu *gpu) {
             add_launch(random, gpu, run, gs_random_chance(random, 30) ? last : NULL, timed, graph_percent);
     }
     return run;
+}
+
+gs_run *random_run(gs_random *random, const gs_gpu *gpu) {
+    return draw_run(random, gpu, 0, 0);
+}
+
+gs_run *random_modern_run(gs_random *random, const gs_gpu *gpu) {
+    int graph_percent = gs_random_chance(random, 20) ? 70 : 0;
+    int32_t connections = gs_random_chance(random, 25) ? (int32_t)gs_random_from(random, 1, 4) : 0;
+    return draw_run(random, gpu, graph_percent, connections);
 }
 
 /* Exits a node that has not exited and of which all parents have. */

@@ -110,7 +110,7 @@ static void compare_logs(const gs_gpu *gpu, const gs_run *run, const gs_log *wan
 static size_t compare_once(uint64_t seed, uint64_t index, int percent) {
     gs_random random = gs_random_at(seed, index);
     gs_gpu *gpu = random_gpu(&random, percent);
-    gs_run *run = random_run(&random, gpu);
+    gs_run *run = index % 3 ? random_run(&random, gpu) : random_modern_run(&random, gpu);
     gs_log wanted = {0}, found = {0};
     literal_play(gpu, run, &wanted);
     engine_play(gpu, run, &found);
