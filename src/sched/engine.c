@@ -89,6 +89,7 @@ void gs_engine_free(gs_engine *engine) {
     if (!engine)
         return;
     gs_dispatcher_free(engine->dispatcher);
+    gs_dispatcher_free(engine->trial);
     gs_ready_free(engine);
     free(engine->trees);
     free(engine->connections);

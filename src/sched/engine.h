@@ -210,6 +210,7 @@ struct gs_engine {
     gs_clusters *clusters; /* NULL: the GPU takes none */
     int16_t *round;        /* SMs of a round of clusters */
     struct possibilities turns;
+    gs_dispatcher *trial; /* to try what a recording shows; NULL: not yet needed */
     struct waves waves;
     int32_t *steps;  /* two by SM: see replace.c */
     gs_solos *solos; /* NULL: every launch is played */
@@ -346,8 +347,16 @@ int64_t gs_follow_start(const gs_engine *engine, size_t launch);
 /* Sets `recorded_ns` of each launch: when it arrives (arrivals.c). */
 void gs_follow_arrivals(gs_engine *engine);
 
+/* When a launch is thought to be served, and when its first block started. */
+typedef struct gs_served {
+    int64_t expected_ns, started_ns;
+} gs_served;
+
+/* When it was served, as far as the recording shows it (served.c). */
+int64_t gs_follow_served(gs_engine *engine, size_t launch, const gs_seen *seen, gs_served asked);
+
 /* When the kernel before it has just got its last block: the time when the first in the queue is served; 0: at once. */
-int64_t gs_follow_resume(const gs_engine *engine);
+int64_t gs_follow_resume(gs_engine *engine);
 
 /* The index in the heap of the ending that is next. */
 size_t gs_follow_ending(const gs_engine *engine);

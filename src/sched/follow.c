@@ -70,7 +70,7 @@ int64_t gs_follow_end(gs_engine *engine, size_t launch, int64_t block, int32_t s
     return gs_seen_time(&seen->end_ns, recorded);
 }
 
-int64_t gs_follow_resume(const gs_engine *engine) {
+int64_t gs_follow_resume(gs_engine *engine) {
     size_t next = engine->queue_first;
     if (next == NO_LAUNCH || !engine->endings.count || !gs_follow(engine, next))
         return 0;
@@ -79,7 +79,9 @@ int64_t gs_follow_resume(const gs_engine *engine) {
         return 0;
     int64_t served_ns = gs_time_after(started_ns, -SERVED_NS);
     bool is_soon = served_ns > engine->now_ns && served_ns <= gs_time_after(engine->now_ns, PAUSE_NS);
-    return is_soon ? served_ns : 0; /* otherwise it waited for room, or for a more urgent kernel */
+    if (!is_soon)
+        return 0; /* it waited for room, or for a more urgent kernel */
+    return gs_follow_served(engine, next, gs_follow(engine, next), (gs_served){served_ns, started_ns});
 }
 
 /* An ending on this SM in the part of the heap below `at`, not later than the clock can tell from the first of all;
