@@ -7,7 +7,6 @@
  */
 #include "engine.h"
 
-#include <string.h>
 
 enum {
     BURST_NS = 200,  /* blocks that start this long after the first one were placed with it */
