@@ -42,6 +42,7 @@ enum { CHAIN = 8 }; /* kernels of a stream that can run at a time */
 
 struct operation {
     bool is_issued, is_due, is_ready, is_copying, has_started, is_over;
+    int connection;                      /* -1: none */
     int order;                           /* in which it was issued */
     int turn;                            /* in which it became ready */
     size_t ready_at;                     /* the event of the run at which it did */
@@ -68,7 +69,7 @@ struct play {
     gs_pace pace;
     struct operation *operations;
     size_t copies_issued;
-    int issued, turn;
+    int issued, turn, next_connection;
     bool *closed;   /* by SM: a kernel that waits could use it */
     size_t serving; /* the launch */
     long owners;
@@ -242,7 +243,8 @@ static int cur_thread_blocks(const struct play *play, const struct tb *tb, int i
 }
 
 static bool is_open(const struct play *play, int sm) {
-    return !play->closed[sm] && gs_run_may_use(play->run, play->serving, sm);
+    return !play->closed[sm] &&
+           (play->serving == play->run->launches.count || gs_run_may_use(play->run, play->serving, sm));
 }
 
 static bool is_in_first_group(const gs_gpu *gpu, int sm) {
@@ -418,13 +420,11 @@ static void number_fresh(struct play *play) {
     free(numbers);
 }
 
-static void start(struct play *play, size_t launch, int i, int room) {
-    struct tb *tb = &play->tbs[launch];
+/* Puts a block on an SM. */
+static void occupy(struct play *play, const struct tb *tb, size_t launch, int i, int room) {
     struct sm *sm = &play->sms[i];
     struct block *block = allocate(1, sizeof *block);
     *block = (struct block){.launch = launch, .sm = i, .room = room, .end_ns = INT64_MAX, .owner = play->owners++};
-    tb->started++;
-    play->fresh++;
     if (is_unconfigured(play, tb, i))
         configure(play, group_of(play, i), tb);
     play->warm[group_of(play, i)] = false;
@@ -436,10 +436,18 @@ static void start(struct play *play, size_t launch, int i, int room) {
     for (int n = 0; n < play->gpu->sms; n++)
         if (play->order[n] == i)
             play->cursor = (n + 1) % play->gpu->sms;
-    if (!gs_array_reserve((void **)&play->blocks, play->block_count, &play->block_capacity, 1, sizeof *play->blocks) ||
-        !GS_RESERVE(play->log, 1))
+    if (!gs_array_reserve((void **)&play->blocks, play->block_count, &play->block_capacity, 1, sizeof *play->blocks))
         abort();
     play->blocks[play->block_count++] = block;
+}
+
+static void start(struct play *play, size_t launch, int i, int room) {
+    struct tb *tb = &play->tbs[launch];
+    tb->started++;
+    play->fresh++;
+    occupy(play, tb, launch, i, room);
+    if (!GS_RESERVE(play->log, 1))
+        abort();
     play->log->data[play->log->count++] = (gs_start){play->event, launch, 0, i, play->now};
 }
 
@@ -529,6 +537,17 @@ static bool is_gone(const struct play *play, size_t obstacle, bool at_end, int64
     return true;
 }
 
+/* Whether another launch waits in this connection, issued before this time. */
+static bool waits_in(const struct play *play, int connection, int before) {
+    for (size_t i = 0; i < play->run->launches.count; i++) {
+        const struct operation *other = &play->operations[i];
+        if (other->is_issued && other->connection == connection && other->order < before && !other->is_ready &&
+            !other->is_over)
+            return true;
+    }
+    return false;
+}
+
 /* When an operation is ready: all obstacles are gone, and then the gap has passed. INT64_MAX: not yet known. */
 static int64_t due_time(const struct play *play, size_t operation) {
     const gs_issue *issue = issue_of(play, operation);
@@ -538,6 +557,9 @@ static int64_t due_time(const struct play *play, size_t operation) {
     for (size_t i = 0; i < operation_count(play); i++)
         replaces_order = replaces_order || (is_before(play, i, operation) && is_early(play, operation, i));
     if (replaces_order && place_in_chain(play, operation) >= CHAIN)
+        return INT64_MAX;
+    if (play->operations[operation].connection >= 0 &&
+        waits_in(play, play->operations[operation].connection, play->operations[operation].order))
         return INT64_MAX;
     for (size_t i = 0; i < operation_count(play) && !replaces_order; i++)
         if (is_before(play, i, operation) && !is_gone(play, i, true, &gone, &is_after_copy))
@@ -598,10 +620,14 @@ static void settle_one(struct play *play, size_t number) {
         make_ready(play, number);
 }
 
-/* Something has happened. */
+/* Something has happened. What becomes ready may make others ready, which waited behind it. */
 static void settle(struct play *play) {
-    for (size_t i = 0; i < operation_count(play); i++)
-        settle_one(play, i);
+    int before;
+    do {
+        before = play->turn;
+        for (size_t i = 0; i < operation_count(play); i++)
+            settle_one(play, i);
+    } while (play->run->connections && play->turn != before);
 }
 
 static void operation_over(struct play *play, size_t operation) {
@@ -834,6 +860,156 @@ static bool pass_time(struct play *play) {
     return true;
 }
 
+/* ---- joins of graphs ---- */
+
+static bool are_nodes_of_one_graph(const struct play *play, size_t one, size_t other) {
+    const gs_launch_facts *a = play->run->launches.data[one].issue.facts;
+    const gs_launch_facts *b = play->run->launches.data[other].issue.facts;
+    return a && b && a->graph != GS_NOT_GIVEN && a->graph == b->graph;
+}
+
+static bool is_parent(const struct play *play, size_t parent, size_t child) {
+    const gs_issue *issue = &play->run->launches.data[child].issue;
+    for (size_t i = issue->after; i < (size_t)issue->after + issue->after_count; i++) {
+        const gs_edge *edge = &play->run->edges.data[i];
+        if (!edge->is_copy && edge->when != GS_AT_START && edge->number == parent)
+            return are_nodes_of_one_graph(play, parent, child);
+    }
+    return false;
+}
+
+/* The latest node without parents from which a node can be reached. */
+static size_t tree_of(const struct play *play, size_t node) {
+    size_t tree = SIZE_MAX;
+    for (size_t i = 0; i < node; i++)
+        if (is_parent(play, i, node) && (tree == SIZE_MAX || tree_of(play, i) > tree))
+            tree = tree_of(play, i);
+    return tree == SIZE_MAX ? node : tree;
+}
+
+static bool is_join(const struct play *play, size_t node) {
+    for (size_t i = 0; i < node; i++)
+        if (is_parent(play, i, node) && tree_of(play, i) != tree_of(play, node))
+            return true;
+    return false;
+}
+
+static bool has_join(const struct play *play, size_t node) {
+    for (size_t i = 0; i < play->run->launches.count; i++)
+        if (is_parent(play, node, i) && is_join(play, i))
+            return true;
+    return false;
+}
+
+/* How many children of a node that are no joins have higher numbers than this one. */
+static int children_behind(const struct play *play, size_t node, size_t child) {
+    int count = 0;
+    for (size_t i = child + 1; i < play->run->launches.count; i++)
+        count += is_parent(play, node, i) && !is_join(play, i);
+    return count;
+}
+
+/* The child that comes at the same time as the block of a join: the first one behind a join of the node's tree, or the
+   last one. */
+static bool is_beside(const struct play *play, size_t node, size_t child) {
+    bool any_behind = false;
+    for (size_t join = 0; join < play->run->launches.count; join++) {
+        if (!is_parent(play, node, join) || !is_join(play, join) || tree_of(play, join) != tree_of(play, node) ||
+            !children_behind(play, node, join))
+            continue;
+        any_behind = true;
+        if (join < child && children_behind(play, node, join) == children_behind(play, node, child) + 1)
+            return true;
+        break;
+    }
+    return !any_behind && children_behind(play, node, child) == 0;
+}
+
+/* 0: before the block, 1: at the same time, or the last two of a node without joins, 2: when the block has ended. */
+static int phase_of(const struct play *play, size_t node, size_t child) {
+    if (!is_parent(play, node, child))
+        return is_join(play, child) ? 2 : 0;
+    if (is_join(play, child))
+        return 2;
+    return has_join(play, node) ? is_beside(play, node, child) : children_behind(play, node, child) < 2;
+}
+
+static bool comes_first(const struct play *play, int phase, size_t one, size_t other) {
+    int here = abs(play->run->launches.data[one].priority), there = abs(play->run->launches.data[other].priority);
+    if (phase && here != there)
+        return here > there;
+    return phase == 2 ? one > other : one < other;
+}
+
+/* Lets the launches of a phase that are held back enter the queue, one after the other. */
+static void release(struct play *play, bool *held, size_t node, int phase) {
+    for (;;) {
+        size_t next = SIZE_MAX;
+        for (size_t i = 0; i < play->run->launches.count; i++)
+            if (held[i] && phase_of(play, node, i) == phase && (next == SIZE_MAX || comes_first(play, phase, i, next)))
+                next = i;
+        if (next == SIZE_MAX)
+            return;
+        held[next] = false;
+        play->operations[next].is_ready = true;
+        serve(play);
+    }
+}
+
+/* Starts the block that signals the end of a node. Whether there is room for it. */
+static bool signal_end(struct play *play, size_t node) {
+    gs_launch launch = gs_launch_default();
+    int room, next, order;
+    launch.shape = gs_shape_of(play->gpu->join.threads, play->gpu->join.registers, 0);
+    struct tb tb = make_tb(play->gpu, &launch);
+    memset(play->closed, 0, (size_t)play->gpu->sms * sizeof *play->closed);
+    play->serving = play->run->launches.count; /* no launch: it may use all SMs */
+    int sm = has_join(play, node) && next_waiting(play, SIZE_MAX) == SIZE_MAX ? choose(play, &tb, &room) : GS_WAIT;
+    if (sm == GS_WAIT)
+        return false;
+    occupy(play, &tb, node, sm, room);
+    int was = room;
+    next = choose(play, &tb, &room);
+    if (play->gpu->mechanisms.numbering == GS_NUMBERED_BY_GRANT)
+        literal_number(play->gpu, &sm, &was, 1, next != GS_WAIT && room == was, &play->turns, &order);
+    return true;
+}
+
+static void end_signal(struct play *play, size_t node) {
+    for (size_t i = 0; i < play->block_count; i++)
+        if (play->blocks[i]->launch == node) {
+            end(play, i);
+            break;
+        }
+    serve(play);
+}
+
+/* A node of a graph has ended: what waits for it comes in an order. */
+static void node_over(struct play *play, size_t node) {
+    size_t count = play->run->launches.count;
+    bool *held = allocate(count + 1, sizeof *held);
+    for (size_t i = 0; i < count; i++)
+        held[i] = !play->operations[i].is_ready;
+    operation_over(play, node);
+    for (size_t i = 0; i < count; i++) {
+        held[i] = held[i] && play->operations[i].is_ready;
+        if (held[i])
+            play->operations[i].is_ready = false;
+    }
+    release(play, held, node, 0);
+    bool signaled = signal_end(play, node);
+    release(play, held, node, 1);
+    if (signaled)
+        end_signal(play, node);
+    release(play, held, node, 2);
+    free(held);
+}
+
+static bool ends_in_order(const struct play *play, size_t launch) {
+    return play->gpu->join.threads && are_nodes_of_one_graph(play, launch, launch) &&
+           !play->run->launches.data[launch].duration_ns;
+}
+
 static void leave(struct play *play, size_t launch) {
     if (play->run->launches.data[launch].duration_ns)
         while (!play->tbs[launch].gone && pass_time(play))
@@ -847,7 +1023,10 @@ static void leave(struct play *play, size_t launch) {
     play->tbs[launch].gone = true;
     if (!was_gone) {
         serve(play);
-        operation_over(play, launch);
+        if (ends_in_order(play, launch))
+            node_over(play, launch);
+        else
+            operation_over(play, launch);
     }
     serve(play);
 }
@@ -907,8 +1086,40 @@ static void wait_for_host(struct play *play, const gs_issue *issue) {
     play->now = time > play->now ? time : play->now;
 }
 
+/* The connection of a launch: that of its stream if it is not idle, or the next in which nothing waits, or the next. */
+static int connection_of(struct play *play, size_t launch) {
+    const gs_launch *which = &play->run->launches.data[launch];
+    int count = play->run->connections, connection = -1;
+    bool is_idle = true;
+    if (!count || gs_run_is_timed(play->run) || (which->issue.facts && which->issue.facts->graph != GS_NOT_GIVEN))
+        return -1;
+    for (size_t i = 0, last = SIZE_MAX; i < operation_count(play); i++) {
+        const struct operation *other = &play->operations[i];
+        if (i == launch || !other->is_issued || !which->stream || !stream_of(play, i) ||
+            strcmp(stream_of(play, i), which->stream) != 0)
+            continue;
+        is_idle = is_idle && other->is_over;
+        if (i < play->run->launches.count && (last == SIZE_MAX || other->order > play->operations[last].order)) {
+            last = i;
+            connection = other->connection;
+        }
+    }
+    if (!is_idle && connection >= 0)
+        return connection;
+    connection = play->next_connection;
+    for (int i = 0; i < count; i++)
+        if (!waits_in(play, (play->next_connection + i) % count, INT32_MAX)) {
+            connection = (play->next_connection + i) % count;
+            break;
+        }
+    play->next_connection = (connection + 1) % count;
+    return connection;
+}
+
 static void issue(struct play *play, size_t operation) {
     wait_for_host(play, issue_of(play, operation));
+    play->operations[operation].connection =
+        operation < play->run->launches.count ? connection_of(play, operation) : -1;
     play->operations[operation].is_issued = true;
     play->operations[operation].arrived = play->now;
     play->operations[operation].order = play->issued++;

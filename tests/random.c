@@ -135,6 +135,7 @@ gs_gpu *random_gpu(gs_random *random, int percent) {
             gpu->listed_order[at] = (int16_t)i;
         }
     }
+    gpu->join = gpu->sms % 2 ? (gs_join){8 * gpu->sms, 32} : (gs_join){0};
     return gpu;
 }
 
@@ -165,7 +166,20 @@ void random_cluster(gs_random *random, const gs_gpu *gpu, gs_launch *launch) {
     launch->blocks = (launch->blocks + launch->cluster - 1) / launch->cluster * launch->cluster;
 }
 
-static void add_launch(gs_random *random, const gs_gpu *gpu, gs_run *run, const gs_launch *alike, bool timed) {
+/* Makes the last launch, a node of a graph, wait for some nodes before it. */
+static void add_parents(gs_random *random, gs_run *run) {
+    size_t node = run->launches.count - 1;
+    const gs_launch_facts *facts = run->launches.data[node].issue.facts;
+    for (size_t i = 0; i < node; i++) {
+        const gs_launch_facts *other = run->launches.data[i].issue.facts;
+        if (other && other->graph == facts->graph && gs_random_chance(random, 35) &&
+            gs_run_add_edge(run, &run->launches.data[node].issue, (gs_edge){.number = (uint32_t)i}, NULL) != GS_OK)
+            abort();
+    }
+}
+
+static void add_launch(gs_random *random, const gs_gpu *gpu, gs_run *run, const gs_launch *alike, bool timed,
+                       int graph_percent) {
     gs_launch launch = gs_launch_default();
     char name[24];
     snprintf(name, sizeof name, "k%zu", run->launches.count);
@@ -188,10 +202,14 @@ static void add_launch(gs_random *random, const gs_gpu *gpu, gs_run *run, const 
     facts.is_cooperative = gs_random_chance(random, 8);
     if (run->green_contexts.count && gs_random_chance(random, 60))
         facts.green_context = gs_random_from(random, 0, run->green_contexts.count - 1);
+    if (graph_percent && gs_random_chance(random, graph_percent) && !launch.stream)
+        facts.graph = gs_random_from(random, 0, 1);
     launch.issue.facts = &facts;
     gs_error error;
     if (!launch.kernel || gs_run_add_launch(run, &launch, &error) != GS_OK)
         abort();
+    if (facts.graph != GS_NOT_GIVEN)
+        add_parents(random, run);
 }
 
 static void add_exit(gs_random *random, gs_run *run) {
@@ -214,21 +232,75 @@ static void add_green_contexts(gs_random *random, const gs_gpu *gpu, gs_green_co
                 contexts->sms[at++] = sm;
 }
 
-gs_run *random_run(gs_random *random, const gs_gpu *gpu) {
+static gs_run *draw_run(gs_random *random, const gs_gpu *gpu, int graph_percent, int32_t connections) {
     gs_run *run = gs_run_new(NULL);
     if (!run)
         abort();
     if (gs_random_chance(random, 10))
         add_green_contexts(random, gpu, &run->green_contexts);
     bool timed = gs_random_chance(random, 35);
+    run->connections = connections;
     int64_t events = gs_random_from(random, 2, 24), exits = gs_random_from(random, 0, 50);
     for (int64_t i = 0; i < events; i++) {
         const gs_launch *last = run->launches.count ? &run->launches.data[run->launches.count - 1] : NULL;
         if (last && gs_random_chance(random, (int)exits))
             add_exit(random, run);
         else
-            add_launch(random, gpu, run, gs_random_chance(random, 30) ? last : NULL, timed);
+            add_launch(random, gpu, run, gs_random_chance(random, 30) ? last : NULL, timed, graph_percent);
     }
+    return run;
+}
+
+gs_run *random_run(gs_random *random, const gs_gpu *gpu) {
+    return draw_run(random, gpu, 0, 0);
+}
+
+gs_run *random_modern_run(gs_random *random, const gs_gpu *gpu) {
+    int graph_percent = gs_random_chance(random, 20) ? 70 : 0;
+    int32_t connections = gs_random_chance(random, 25) ? (int32_t)gs_random_from(random, 1, 4) : 0;
+    return draw_run(random, gpu, graph_percent, connections);
+}
+
+/* Exits a node that has not exited and of which all parents have. */
+static void add_node_exit(gs_random *random, gs_run *run) {
+    size_t count = run->launches.count, from = (size_t)gs_random_from(random, 0, (int64_t)count - 1);
+    for (size_t i = 0; i < count; i++) {
+        size_t node = (from + i) % count;
+        if (run->launches.data[node].exit != SIZE_MAX || gs_run_is_held(run, node))
+            continue;
+        const gs_issue *issue = &run->launches.data[node].issue;
+        bool waits = false;
+        for (size_t at = issue->after; at < (size_t)issue->after + issue->after_count; at++)
+            waits = waits || run->launches.data[run->edges.data[at].number].exit == SIZE_MAX;
+        if (!waits) {
+            if (!gs_run_add_event(run, GS_EXIT, node, NULL))
+                abort();
+            return;
+        }
+    }
+}
+
+gs_run *random_graph(gs_random *random, const gs_gpu *gpu) {
+    gs_run *run = gs_run_new(NULL);
+    int64_t nodes = gs_random_from(random, 3, 8);
+    if (!run)
+        abort();
+    for (int64_t i = 0; i < nodes; i++) {
+        gs_launch launch = numbered_launch(i);
+        gs_launch_facts facts = gs_launch_facts_none();
+        facts.graph = 0;
+        launch.shape = gs_shape_of(32 * (int32_t)gs_random_from(random, 1, 3), 24, 0);
+        launch.blocks = gs_random_from(random, 1, gpu->sms + 1);
+        if (gs_random_chance(random, 30))
+            launch.priority = (int32_t)gs_random_from(random, -3, 0);
+        launch.issue.facts = &facts;
+        if (!launch.kernel || gs_run_add_launch(run, &launch, NULL) != GS_OK)
+            abort();
+        if (gs_random_chance(random, 70))
+            add_parents(random, run);
+    }
+    for (int64_t i = 0; i < nodes; i++)
+        add_node_exit(random, run);
     return run;
 }
 
@@ -288,7 +360,7 @@ gs_run *random_program(gs_random *random, const gs_gpu *gpu) {
         }
         size_t count = run->launches.count;
         const gs_launch *like = count ? &run->launches.data[gs_random_from(random, 0, (int64_t)count - 1)] : NULL;
-        add_launch(random, gpu, run, gs_random_chance(random, 60) ? like : NULL, true);
+        add_launch(random, gpu, run, gs_random_chance(random, 60) ? like : NULL, true, 0);
         gs_launch *launch = &run->launches.data[count];
         if (like && gs_random_chance(random, 60) && run->launches.data[0].blocks % launch->cluster == 0)
             launch->blocks = run->launches.data[0].blocks;

@@ -16,6 +16,12 @@ gs_gpu *random_gpu(gs_random *random, int percent);
 /* Launches, exits, queues, streams, priorities and durations for this GPU, more than it can hold. */
 gs_run *random_run(gs_random *random, const gs_gpu *gpu);
 
+/* As random_run, with graphs, and with few connections. */
+gs_run *random_modern_run(gs_random *random, const gs_gpu *gpu);
+
+/* A graph of small kernels that all fit, whose nodes exit one after the other. */
+gs_run *random_graph(gs_random *random, const gs_gpu *gpu);
+
 /* As random_run, with host times, copies and dependencies. */
 gs_run *random_program(gs_random *random, const gs_gpu *gpu);
 

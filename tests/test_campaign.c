@@ -173,6 +173,7 @@ static struct manner look_at(const char *gpu_name, const char *class_name, uint6
     char name[32];
     snprintf(name, sizeof name, "model:%s", gpu_name);
     gs_device *device = open_device(name);
+    assert_int_equal(gs_device_split(device, NULL), GS_OK);
     gs_bounds bounds = gs_device_bounds(device);
     gs_error error;
     struct manner manner = {0};
@@ -217,6 +218,7 @@ static void random_runs_fit_and_fill_the_gpu(void **state) {
 static void a_run_repeats_from_seed_and_index(void **state) {
     (void)state;
     gs_device *device = open_device("model:h200");
+    assert_int_equal(gs_device_split(device, NULL), GS_OK);
     gs_bounds bounds = gs_device_bounds(device);
     gs_text texts[4] = {0};
     const uint64_t seeds[] = {7, 7, 8, 7}, indices[] = {5, 5, 5, 6};

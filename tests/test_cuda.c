@@ -240,6 +240,23 @@ static void recordings_show_what_the_gpu_did(void **state) {
     }
 }
 
+/* The pretended driver has green contexts, but does not confine kernels to them: the device finds all SMs in each. */
+static void launches_in_green_contexts_are_recorded(void **state) {
+    (void)state;
+    gs_device *device = open_pretended("h200", "cuda");
+    assert_int_equal(gs_gpu_set(device->gpu, "numbering", "as-placed", NULL), GS_OK); /* as in gpu.c */
+    assert_int_equal(gs_device_split(device, NULL), GS_OK);
+    assert_int_equal(device->contexts.count, 4);
+    for (int32_t i = 0; i < 4; i++)
+        assert_int_equal(device->contexts.ends[i], 132 * (i + 1));
+    for (uint64_t index = 0; index < 4; index++) {
+        gs_score score = record_and_score(device, "green", index, false);
+        assert_int_equal(score.runs_exact, 1);
+        assert_int_equal(score.blocks_exact, score.blocks);
+    }
+    gs_device_close(device);
+}
+
 /* A busy machine can be slower than any time limit, so each run is tried several times. */
 static void blocks_that_start_late_are_waited_for(void **state) {
     (void)state;
@@ -566,6 +583,7 @@ int main(void) {
         cmocka_unit_test(kernels_have_exactly_the_registers_requested),
         cmocka_unit_test(the_probe_is_exact_on_every_architecture),
         cmocka_unit_test(recordings_show_what_the_gpu_did),
+        cmocka_unit_test(launches_in_green_contexts_are_recorded),
         cmocka_unit_test(blocks_that_start_late_are_waited_for),
         cmocka_unit_test(timed_runs_have_times),
         cmocka_unit_test(an_exit_waits_for_a_timed_kernel),

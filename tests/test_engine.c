@@ -110,7 +110,7 @@ static void compare_logs(const gs_gpu *gpu, const gs_run *run, const gs_log *wan
 static size_t compare_once(uint64_t seed, uint64_t index, int percent) {
     gs_random random = gs_random_at(seed, index);
     gs_gpu *gpu = random_gpu(&random, percent);
-    gs_run *run = random_run(&random, gpu);
+    gs_run *run = index % 3 ? random_run(&random, gpu) : random_modern_run(&random, gpu);
     gs_log wanted = {0}, found = {0};
     literal_play(gpu, run, &wanted);
     engine_play(gpu, run, &found);
@@ -144,6 +144,31 @@ static void engine_follows_every_mechanism(void **state) {
 }
 
 /* A GPU as large as the real ones: all words of the tables are used. */
+/* On a GPU with blocks that signal the ends of nodes, or without. */
+static void nodes_of_graphs_come_as_they_do_literally(void **state) {
+    (void)state;
+    uint64_t runs = test_number("GRIDSMITH_RUNS", 100000) / 4, seed = test_number("GRIDSMITH_SEED", 1) + 700;
+    size_t blocks = 0;
+    for (uint64_t i = 0; i < runs; i++) {
+        gs_random random = gs_random_at(seed, i);
+        gs_gpu *gpu = random_gpu(&random, 0);
+        if (!gpu->join.threads && i % 8)
+            gpu->join = (gs_join){32, 64};
+        gs_run *run = random_graph(&random, gpu);
+        gs_log wanted = {0}, found = {0};
+        literal_play(gpu, run, &wanted);
+        engine_play(gpu, run, &found);
+        compare_logs(gpu, run, &wanted, &found, seed, i);
+        blocks += found.count;
+        free(wanted.data);
+        free(found.data);
+        gs_run_free(run);
+        gs_gpu_free(gpu);
+    }
+    print_message("%llu random graphs, %zu blocks: engine and literal algorithm agree\n", (unsigned long long)runs,
+                  blocks);
+}
+
 static void engine_is_right_on_whole_gpus(void **state) {
     (void)state;
     uint64_t runs = test_number("GRIDSMITH_RUNS", 100000) / 1000;
@@ -437,9 +462,13 @@ static void programs_are_played_literally(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(engine_is_the_papers_algorithm),   cmocka_unit_test(engine_follows_every_mechanism),
-        cmocka_unit_test(engine_is_right_on_whole_gpus),    cmocka_unit_test(skipped_waves_change_nothing),
-        cmocka_unit_test(repeated_launches_change_nothing), cmocka_unit_test(programs_are_played_literally),
+        cmocka_unit_test(engine_is_the_papers_algorithm),
+        cmocka_unit_test(engine_follows_every_mechanism),
+        cmocka_unit_test(nodes_of_graphs_come_as_they_do_literally),
+        cmocka_unit_test(engine_is_right_on_whole_gpus),
+        cmocka_unit_test(skipped_waves_change_nothing),
+        cmocka_unit_test(repeated_launches_change_nothing),
+        cmocka_unit_test(programs_are_played_literally),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

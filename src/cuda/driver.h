@@ -178,6 +178,12 @@ void gs_cuda_name_gpu(const cu_api *api, int device, char *uuid, size_t uuid_siz
 /* A context of part number `part` of the GPU, with about `sms` SMs (green.c). It lives until the program ends. */
 gs_code gs_cuda_green(const cu_api *api, int device, int32_t sms, int32_t part, cu_context *context, gs_error *error);
 
+/* Up to `wanted` green contexts of one split, with about `sms` SMs each; `*count`: how many there are. They live until
+   the program ends. A stream of one of them: its kernels run on the SMs of the context. The caller frees the stream. */
+gs_code gs_cuda_green_all(const cu_api *api, int device, int32_t sms, int32_t wanted, void **made, int32_t *count,
+                          gs_error *error);
+gs_code gs_cuda_green_stream(const cu_api *api, void *context, cu_stream *stream, gs_error *error);
+
 /* ---- graphs of kernels (graph.c) ---- */
 
 enum { CU_MOST_NODES = 64 };

@@ -19,7 +19,7 @@ struct resource {
     } value;
 };
 
-enum { RESOURCE_SMS = 1, GREEN_DEFAULT_STREAM = 1 };
+enum { RESOURCE_SMS = 1, GREEN_DEFAULT_STREAM = 1, MOST_PARTS = 64 };
 
 struct green_api {
     int (*resource_of)(int, struct resource *, int);
@@ -27,6 +27,7 @@ struct green_api {
     int (*describe)(void **, struct resource *, unsigned);
     int (*create)(void **, void *, int, unsigned);
     int (*context_of)(cu_context *, void *);
+    int (*stream_new)(cu_stream *, void *, unsigned, int);
 };
 
 static bool find(void *driver, const char *name, void *pointer) {
@@ -39,28 +40,68 @@ static bool find_all(void *driver, struct green_api *green) {
     return find(driver, "cuDeviceGetDevResource", &green->resource_of) &&
            find(driver, "cuDevSmResourceSplitByCount", &green->split) &&
            find(driver, "cuDevResourceGenerateDesc", &green->describe) &&
-           find(driver, "cuGreenCtxCreate", &green->create) && find(driver, "cuCtxFromGreenCtx", &green->context_of);
+           find(driver, "cuGreenCtxCreate", &green->create) && find(driver, "cuCtxFromGreenCtx", &green->context_of) &&
+           find(driver, "cuGreenCtxStreamCreate", &green->stream_new);
+}
+
+static gs_code open_calls(const cu_api *api, struct green_api *green, gs_error *error) {
+    if (find_all(api->driver, green))
+        return GS_OK;
+    return gs_fail(error, GS_E_NO_GPU, "this driver cannot set SMs aside: green contexts need CUDA 12.5");
+}
+
+/* Asks for `*count` parts of the GPU; `*count` becomes how many there are. */
+static int split(const struct green_api *green, int device, int32_t sms, struct resource *parts, unsigned *count) {
+    struct resource all = {0}, rest = {0};
+    int failed = green->resource_of(device, &all, RESOURCE_SMS);
+    return failed ? failed : green->split(parts, count, &all, &rest, 0, (unsigned)sms);
+}
+
+static int make(const struct green_api *green, int device, struct resource *part, void **made) {
+    void *description = NULL;
+    int failed = green->describe(&description, part, 1);
+    return failed ? failed : green->create(made, description, device, GREEN_DEFAULT_STREAM);
 }
 
 gs_code gs_cuda_green(const cu_api *api, int device, int32_t sms, int32_t part, cu_context *context, gs_error *error) {
-    struct green_api green;
-    struct resource all = {0}, parts[64] = {{0}}, rest = {0};
+    struct green_api green = {0};
+    struct resource parts[MOST_PARTS] = {{0}};
     unsigned count = (unsigned)part + 1;
-    void *description = NULL, *made = NULL;
-    if (!find_all(api->driver, &green))
-        return gs_fail(error, GS_E_NO_GPU, "this driver cannot set SMs aside: green contexts need CUDA 12.4");
-    if (part < 0 || count > GS_COUNT(parts))
-        return gs_fail(error, GS_E_USAGE, "a GPU has parts 0 to %zu", GS_COUNT(parts) - 1);
-    int failed = green.resource_of(device, &all, RESOURCE_SMS);
-    if (!failed)
-        failed = green.split(parts, &count, &all, &rest, 0, (unsigned)sms);
+    void *made = NULL;
+    gs_code code = open_calls(api, &green, error);
+    if (code != GS_OK)
+        return code;
+    if (part < 0 || part >= MOST_PARTS)
+        return gs_fail(error, GS_E_USAGE, "a GPU has parts 0 to %d", MOST_PARTS - 1);
+    int failed = split(&green, device, sms, parts, &count);
     if (!failed && count <= (unsigned)part)
         return gs_fail(error, GS_E_NO_GPU, "this GPU has no part %d of %d SMs: there are %u", part, sms, count);
     if (!failed)
-        failed = green.describe(&description, &parts[part], 1);
-    if (!failed)
-        failed = green.create(&made, description, device, GREEN_DEFAULT_STREAM);
+        failed = make(&green, device, &parts[part], &made);
     if (!failed)
         failed = green.context_of(context, made);
     return gs_cuda_check(api, failed, "setting SMs aside", error);
+}
+
+gs_code gs_cuda_green_all(const cu_api *api, int device, int32_t sms, int32_t wanted, void **made, int32_t *count,
+                          gs_error *error) {
+    struct green_api green = {0};
+    struct resource parts[MOST_PARTS] = {{0}};
+    unsigned found = (unsigned)wanted;
+    gs_code code = open_calls(api, &green, error);
+    if (code != GS_OK)
+        return code;
+    int failed = split(&green, device, sms, parts, &found);
+    *count = failed ? 0 : (int32_t)found;
+    for (int32_t i = 0; i < *count && !failed; i++)
+        failed = make(&green, device, &parts[i], &made[i]);
+    return gs_cuda_check(api, failed, "making green contexts", error);
+}
+
+gs_code gs_cuda_green_stream(const cu_api *api, void *context, cu_stream *stream, gs_error *error) {
+    struct green_api green = {0};
+    gs_code code = open_calls(api, &green, error);
+    if (code != GS_OK)
+        return code;
+    return gs_cuda_check(api, green.stream_new(stream, context, CU_STREAM_NON_BLOCKING, 0), "making a stream", error);
 }

@@ -25,6 +25,7 @@
 
 enum {
     MOST_LAUNCHES = 128,
+    PARTS = 4,                /* green contexts that a device makes */
     RECORD_BYTES = 48 << 20,  /* host memory for the reports of blocks */
     LINE = 128,               /* the distance between stop words */
     BRIEF_SILENCE_NS = 6000,  /* as expected, and not scored, because an earlier kernel waits */
@@ -62,6 +63,9 @@ struct cuda {
     gs_probe probe;
     gs_timed timed; /* opened when it is first needed */
     cu_stream streams[MOST_LAUNCHES];
+    void *contexts[PARTS];                           /* green contexts, see cuda_split */
+    cu_stream context_streams[PARTS][MOST_LAUNCHES]; /* made when they are first needed */
+    int32_t context_count;
     char *memory; /* host memory that the GPU sees */
     cu_pointer memory_on_device, relays;
     uint32_t generation;
@@ -262,6 +266,15 @@ static gs_code open_memory(struct cuda *cuda, gs_error *error) {
     return gs_cuda_check(api, failed, "taking memory and streams", error);
 }
 
+/* The streams of a launch, in all contexts. */
+static void free_streams(struct cuda *cuda, int number) {
+    if (cuda->streams[number])
+        cuda->api.stream_free(cuda->streams[number]);
+    for (int i = 0; i < PARTS; i++)
+        if (cuda->context_streams[i][number])
+            cuda->api.stream_free(cuda->context_streams[i][number]);
+}
+
 static void cuda_close(gs_device *device) {
     struct cuda *cuda = device->inside;
     atomic_store(&cuda->quits, true);
@@ -272,8 +285,7 @@ static void cuda_close(gs_device *device) {
             gs_probe_close(&cuda->probe);
         gs_timed_close(&cuda->timed, &cuda->api);
         for (int i = 0; i < MOST_LAUNCHES; i++)
-            if (cuda->streams[i])
-                cuda->api.stream_free(cuda->streams[i]);
+            free_streams(cuda, i);
         if (cuda->relays)
             cuda->api.free(cuda->relays);
         if (cuda->memory)
@@ -287,8 +299,10 @@ static void cuda_close(gs_device *device) {
 
 static gs_run *cuda_play(gs_device *device, const gs_run *run, const gs_play_options *options, gs_error *error);
 static gs_code cuda_time(gs_device *device, const gs_timing_request *request, gs_timing *timing, gs_error *error);
+static gs_code cuda_split(gs_device *device, gs_error *error);
 
-static const gs_device_ops cuda_ops = {.name = "cuda", .play = cuda_play, .close = cuda_close, .time = cuda_time};
+static const gs_device_ops cuda_ops = {
+    .name = "cuda", .play = cuda_play, .close = cuda_close, .time = cuda_time, .split = cuda_split};
 
 static gs_code open_all(gs_device *device, const char *rest, gs_error *error) {
     struct cuda *cuda = device->inside;
@@ -513,10 +527,16 @@ static int64_t expected_after(const struct play *play, size_t event) {
 
 /* ---- events ---- */
 
+static int64_t context_of(const gs_launch *launch) {
+    return launch->issue.facts ? launch->issue.facts->green_context : GS_NOT_GIVEN;
+}
+
 /* The CUDA stream of a launch is that of the first launch in its stream. */
 static cu_stream stream_of(const struct play *play, size_t number) {
     const gs_launch *launches = play->run->launches.data;
     size_t first = 0;
+    if (context_of(&launches[number]) >= 0)
+        return play->cuda->context_streams[context_of(&launches[number])][number];
     while (first < number && !(launches[number].stream && launches[first].stream &&
                                strcmp(launches[first].stream, launches[number].stream) == 0))
         first++;
@@ -845,6 +865,26 @@ static gs_code play_events(struct play *play, gs_error *error) {
     return code;
 }
 
+/* Makes the streams of launches in green contexts, each its own, while the GPU is idle. */
+static gs_code prepare_contexts(struct play *play, gs_error *error) {
+    struct cuda *cuda = play->cuda;
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < play->run->launches.count && code == GS_OK; i++) {
+        const gs_launch *launch = &play->run->launches.data[i];
+        int64_t context = context_of(launch);
+        if (context < 0)
+            continue;
+        if (context >= cuda->context_count || launch->stream || is_in_graph(launch))
+            return gs_run_fail(play->run, launch->event, error, GS_E_UNSUPPORTED,
+                               "a run on a GPU can have launches in green contexts 0 to %d of the device, without "
+                               "streams and graphs",
+                               cuda->context_count - 1);
+        if (!cuda->context_streams[context][i])
+            code = gs_cuda_green_stream(&cuda->api, cuda->contexts[context], &cuda->context_streams[context][i], error);
+    }
+    return code;
+}
+
 static gs_code prepare(struct play *play, const gs_gpu *gpu, gs_error *error) {
     const gs_run *run = play->run;
     struct cuda *cuda = play->cuda;
@@ -857,6 +897,8 @@ static gs_code prepare(struct play *play, const gs_gpu *gpu, gs_error *error) {
         code = prepare_slot(cuda, i, &run->launches.data[i], gpu->limits.warp_threads, &at, error);
     if (code == GS_OK)
         code = count_expected(play, error);
+    if (code == GS_OK)
+        code = prepare_contexts(play, error);
     if (code == GS_OK)
         code = make_graphs(play, error);
     play->out = code == GS_OK ? gs_run_new(error) : NULL;
@@ -887,6 +929,64 @@ static gs_run *cuda_play(gs_device *device, const gs_run *run, const gs_play_opt
         return play.out;
     gs_run_free(play.out);
     return NULL;
+}
+
+/* ---- green contexts ---- */
+
+/* A kernel that fills a context shows which SMs it has. The caller frees the recording. */
+static gs_run *play_in_context(gs_device *device, int32_t context, gs_error *error) {
+    gs_launch launch = gs_launch_default();
+    gs_launch_facts facts = gs_launch_facts_none();
+    gs_play_options options = {0};
+    const gs_limits *limits = &device->gpu->limits;
+    facts.green_context = context;
+    launch.issue.facts = &facts;
+    launch.kernel = strdup("k");
+    launch.blocks = 2 * (int64_t)device->gpu->sms;
+    launch.shape = gs_shape_of(limits->threads_per_block, gs_generated_registers(1), 0);
+    gs_run *run = launch.kernel ? gs_run_new(error) : NULL, *seen = NULL;
+    if (run && gs_run_add_launch(run, &launch, error) == GS_OK)
+        seen = cuda_play(device, run, &options, error);
+    gs_run_free(run);
+    return seen;
+}
+
+/* Adds a context: the SMs that are in the recording. */
+static gs_code add_context(gs_device *device, const gs_run *recorded, gs_error *error) {
+    gs_green_contexts *contexts = &device->contexts;
+    const gs_seen *seen = recorded->events.data[0].seen;
+    bool *has = calloc((size_t)device->gpu->sms, sizeof *has);
+    int32_t end = contexts->count ? contexts->ends[contexts->count - 1] : 0;
+    if (!has)
+        return gs_fail_memory(error);
+    for (size_t i = 0; i < seen->placed.count; i++)
+        if (seen->placed.data[i] >= 0 && seen->placed.data[i] < device->gpu->sms)
+            has[seen->placed.data[i]] = true;
+    for (int32_t sm = 0; sm < device->gpu->sms; sm++)
+        if (has[sm])
+            contexts->sms[end++] = (int16_t)sm;
+    contexts->ends[contexts->count++] = end;
+    free(has);
+    return GS_OK;
+}
+
+static gs_code cuda_split(gs_device *device, gs_error *error) {
+    struct cuda *cuda = device->inside;
+    int32_t least, step, sms = device->gpu->sms / PARTS;
+    gs_gpu_green_sizes(device->gpu, &least, &step);
+    gs_code code = gs_cuda_green_all(&cuda->api, cuda->device, (int32_t)gs_max(sms / step * step, least), PARTS,
+                                     cuda->contexts, &cuda->context_count, error);
+    gs_green_contexts *contexts = &device->contexts;
+    contexts->sms = calloc((size_t)PARTS * (size_t)device->gpu->sms, sizeof *contexts->sms);
+    contexts->ends = calloc(PARTS, sizeof *contexts->ends);
+    if (!contexts->sms || !contexts->ends)
+        return gs_fail_memory(error);
+    for (int32_t i = 0; i < cuda->context_count && code == GS_OK; i++) {
+        gs_run *recorded = play_in_context(device, i, error);
+        code = recorded ? add_context(device, recorded, error) : GS_E_NO_GPU;
+        gs_run_free(recorded);
+    }
+    return code;
 }
 
 /* ---- timing ---- */

@@ -20,6 +20,7 @@ void gs_device_close(gs_device *device) {
         return;
     if (device->ops->close)
         device->ops->close(device);
+    gs_green_clear(&device->contexts);
     gs_gpu_free(device->gpu);
     free(device);
 }
@@ -33,6 +34,14 @@ gs_code gs_device_time(gs_device *device, const gs_timing_request *request, gs_t
     if (!device->ops->time)
         return gs_fail(error, GS_E_USAGE, "only a real GPU can be timed: use cuda, not %s", device->ops->name);
     return device->ops->time(device, request, timing, error);
+}
+
+gs_code gs_device_split(gs_device *device, gs_error *error) {
+    if (device->contexts.count)
+        return GS_OK;
+    if (!device->ops->split)
+        return gs_fail(error, GS_E_USAGE, "a device of kind %s cannot make green contexts", device->ops->name);
+    return device->ops->split(device, error);
 }
 
 gs_bounds gs_bounds_of(const gs_gpu *gpu, int32_t largest_cluster) {
@@ -50,5 +59,7 @@ gs_bounds gs_bounds_of(const gs_gpu *gpu, int32_t largest_cluster) {
 }
 
 gs_bounds gs_device_bounds(const gs_device *device) {
-    return gs_bounds_of(device->gpu, device->clusters);
+    gs_bounds bounds = gs_bounds_of(device->gpu, device->clusters);
+    bounds.contexts = device->contexts.count ? &device->contexts : NULL;
+    return bounds;
 }

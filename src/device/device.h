@@ -55,16 +55,18 @@ typedef struct gs_device_ops {
     gs_run *(*play)(gs_device *device, const gs_run *run, const gs_play_options *options, gs_error *error);
     void (*close)(gs_device *device);
     gs_code (*time)(gs_device *device, const gs_timing_request *request, gs_timing *timing,
-                    gs_error *error); /* NULL: not a real GPU */
+                    gs_error *error);                     /* NULL: not a real GPU */
+    gs_code (*split)(gs_device *device, gs_error *error); /* NULL: it has no green contexts */
 } gs_device_ops;
 
 struct gs_device {
     const gs_device_ops *ops;
-    gs_gpu *gpu;      /* its description: the limits, and the mechanisms as far as they are known */
-    int32_t clusters; /* the largest cluster it can launch; 1: none */
-    char uuid[48];    /* of a real GPU, as nvidia-smi prints it, or "" */
-    char driver[24];  /* the CUDA version of its driver, or "" */
-    void *inside;     /* private to the kind of device */
+    gs_gpu *gpu;                /* its description: the limits, and the mechanisms as far as they are known */
+    int32_t clusters;           /* the largest cluster it can launch; 1: none */
+    char uuid[48];              /* of a real GPU, as nvidia-smi prints it, or "" */
+    char driver[24];            /* the CUDA version of its driver, or "" */
+    gs_green_contexts contexts; /* see gs_device_split */
+    void *inside;               /* private to the kind of device */
 };
 
 /* Opens a device:
@@ -82,6 +84,10 @@ gs_run *gs_device_play(gs_device *device, const gs_run *run, const gs_play_optio
 /* Runs a timed kernel. With 0 blocks it does not run, but `timing` gets the shape of the kernel. GS_E_USAGE: the device
    is not a real GPU. */
 gs_code gs_device_time(gs_device *device, const gs_timing_request *request, gs_timing *timing, gs_error *error);
+
+/* Makes green contexts, in which the launches of a run can be, unless the device has them already: `contexts` says
+   which SMs they have. GS_E_USAGE: the device cannot. */
+gs_code gs_device_split(gs_device *device, gs_error *error);
 
 /* The limits of random runs on a GPU, and on this device. `largest_cluster` 1: no clusters. */
 gs_bounds gs_bounds_of(const gs_gpu *gpu, int32_t largest_cluster);

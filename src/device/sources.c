@@ -13,7 +13,27 @@ static gs_run *model_play(gs_device *device, const gs_run *run, const gs_play_op
     return gs_predict(device->gpu, run, NULL, error);
 }
 
-static const gs_device_ops model_ops = {.name = "model", .play = model_play};
+enum { PARTS = 4 };
+
+/* Four parts of whole TPCs, each with a fifth of the SMs; the other SMs are in none. */
+static gs_code model_split(gs_device *device, gs_error *error) {
+    int32_t sms = device->gpu->sms / (PARTS + 1) / 2 * 2;
+    gs_green_contexts *contexts = &device->contexts;
+    if (sms < 2)
+        return gs_fail(error, GS_E_USAGE, "a GPU with %d SMs is too small for green contexts", device->gpu->sms);
+    contexts->sms = calloc((size_t)PARTS * (size_t)sms, sizeof *contexts->sms);
+    contexts->ends = calloc(PARTS, sizeof *contexts->ends);
+    if (!contexts->sms || !contexts->ends)
+        return gs_fail_memory(error);
+    for (int32_t i = 0; i < PARTS * sms; i++)
+        contexts->sms[i] = (int16_t)i;
+    for (int32_t i = 0; i < PARTS; i++)
+        contexts->ends[i] = (i + 1) * sms;
+    contexts->count = PARTS;
+    return GS_OK;
+}
+
+static const gs_device_ops model_ops = {.name = "model", .play = model_play, .split = model_split};
 
 /* One "mechanism=value" or "skip=SM". */
 static gs_code model_set(gs_gpu *gpu, char *setting, gs_error *error) {

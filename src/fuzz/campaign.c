@@ -247,9 +247,10 @@ gs_code gs_campaign_run(gs_device *device, const gs_gpu *model, const gs_campaig
     bool go_on = true;
     error = error ? error : &own;
     *campaign = (gs_campaign){0};
+    for (; options->classes[session.class_count] && code == GS_OK; session.class_count++)
+        if (strcmp(options->classes[session.class_count], "green") == 0)
+            code = gs_device_split(device, error);
     session.bounds = gs_device_bounds(device);
-    while (options->classes[session.class_count])
-        session.class_count++;
     int64_t begin = options->only ? (int64_t)*options->only : gs_shard_begin(&options->shard, options->count);
     int64_t count = options->only ? 1 : gs_shard_count(&options->shard, options->count);
     for (int64_t i = 0; i < count && go_on && code == GS_OK; i++)

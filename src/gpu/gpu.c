@@ -24,6 +24,7 @@ static const gs_field top_fields[] = {
     {"limits", GS_FIELD_OTHER, true, 0, 0, 0},
     {"mechanisms", GS_FIELD_OTHER, false, 0, 0, 0},
     {"grants", GS_FIELD_OTHER, false, 0, 0, 0},
+    {"graph_join", GS_FIELD_OTHER, false, 0, 0, 0},
 };
 
 static const gs_field topology_fields[] = {
@@ -48,6 +49,11 @@ static const gs_field limit_fields[] = {
     LIMIT(shared_granularity_bytes, 1, 65536),
     LIMIT(shared_reserved_bytes, 0, 65536),
     {"shared_configurations_bytes", GS_FIELD_OTHER, true, 0, 0, 0},
+};
+
+static const gs_field join_fields[] = {
+    {"threads", GS_FIELD_INT32, true, offsetof(gs_join, threads), 1, 65536},
+    {"registers", GS_FIELD_INT32, true, offsetof(gs_join, registers), 1, 65536},
 };
 
 static const gs_field grant_fields[] = {
@@ -325,12 +331,25 @@ static gs_code read_mechanisms(const gs_json *json, const gs_step *at, gs_gpu *g
     return GS_OK;
 }
 
+static gs_code read_join(const gs_json *json, const gs_step *at, gs_gpu *gpu, gs_error *error) {
+    if (!at->value)
+        return GS_OK;
+    if (!json_is_object(at->value))
+        return gs_json_fail(json, at, false, error, "\"graph_join\" must be an object");
+    gs_code code = gs_json_object(json, at, join_fields, GS_COUNT(join_fields), &gpu->join, error);
+    if (code != GS_OK)
+        return code;
+    if (gpu->join.threads > gpu->limits.threads_per_block || gpu->join.registers > gpu->limits.registers_per_thread)
+        return gs_json_fail(json, at, false, error, "the block of \"graph_join\" does not fit on this GPU");
+    return GS_OK;
+}
+
 static gs_code read_description(const gs_json *json, gs_gpu *gpu, gs_error *error) {
     gs_step root = gs_step_root(json);
     gs_step topology = gs_step_key(&root, "topology");
     gs_step limits = gs_step_key(&root, "limits");
     gs_step mechanisms = gs_step_key(&root, "mechanisms");
-    gs_step grants = gs_step_key(&root, "grants");
+    gs_step grants = gs_step_key(&root, "grants"), join = gs_step_key(&root, "graph_join");
     gs_code code = gs_json_schema(json, &root, "gridsmith.gpu/1", error);
     if (code == GS_OK)
         code = gs_json_object(json, &root, top_fields, GS_COUNT(top_fields), gpu, error);
@@ -346,6 +365,8 @@ static gs_code read_description(const gs_json *json, gs_gpu *gpu, gs_error *erro
         code = check_limits(json, &limits, gpu, error);
     if (code == GS_OK)
         code = read_grants(json, &grants, gpu, error);
+    if (code == GS_OK)
+        code = read_join(json, &join, gpu, error);
     if (code == GS_OK)
         code = read_mechanisms(json, &mechanisms, gpu, error);
     return code;
@@ -611,5 +632,10 @@ void gs_gpu_text(const gs_gpu *gpu, gs_text *text) {
     write_mechanisms(&writer, gpu);
     if (gpu->grants.groups.count)
         write_grants(&writer, gpu);
+    if (gpu->join.threads) {
+        gs_write_object(&writer, "graph_join");
+        write_fields(&writer, join_fields, GS_COUNT(join_fields), &gpu->join);
+        gs_write_end(&writer);
+    }
     gs_write_end(&writer);
 }

@@ -105,6 +105,11 @@ typedef struct gs_grants {
     int32_t cluster_blocks_per_sm; /* the most blocks of clusters on an SM; 0: clusters are not described */
 } gs_grants;
 
+/* The block that signals the end of a node of a CUDA graph to another branch; see src/sched/join.c. */
+typedef struct gs_join {
+    int32_t threads, registers;
+} gs_join;
+
 struct gs_gpu {
     char *name, *title, *architecture, *compute_capability, *uuid, *source;
     char *assumed;                  /* what was not measured on this GPU, in words; NULL: nothing */
@@ -114,6 +119,7 @@ struct gs_gpu {
     gs_mechanisms mechanisms;
     int16_t *listed_order; /* GS_TIES_LISTED: the SMs, first choice first */
     gs_grants grants;      /* GS_NUMBERED_BY_GRANT; without groups: not known */
+    gs_join join;          /* without threads: not known, or there is none */
     int32_t skipped_sm;    /* for tests: this SM, counted from 1, gets no blocks; 0: none */
     /* computed from the above: */
     int32_t warps_per_partition, registers_per_partition; /* registers in granules */

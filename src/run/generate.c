@@ -6,7 +6,7 @@
  *   small     many kernels of few blocks             priority  a full GPU, kernels of several priorities, exits
  *   exits     kernels also end                       timed     kernels end by themselves, and more wait than fit
  *   graph     CUDA graphs among the launches         programmatic  launches that start before the one before has ended
- *   cooperative  some launches are cooperative
+ *   cooperative  some launches are cooperative       green     most kernels run in green contexts
  *
  * The generator draws kernels within the limits of the GPU until the next one cannot fit, by counting each resource
  * over all SMs. It knows nothing of the scheduler on purpose: otherwise it would only test what is known.
@@ -24,7 +24,7 @@ struct class {
     int largest_percent; /* the most of the GPU that a kernel may take */
     int exit_percent;    /* the share of exits among the events */
     int local_percent, cluster_percent, priority_percent, carveout_percent;
-    int graph_percent, programmatic_percent, cooperative_percent;
+    int graph_percent, programmatic_percent, cooperative_percent, green_percent;
     bool timed;
     bool goes_on; /* with launches after the GPU is full */
 };
@@ -62,6 +62,7 @@ static const struct class classes[] = {
      .exit_percent = 15,
      .programmatic_percent = 60},
     {.name = "cooperative", .shared_percent = 30, .largest_percent = 14, .exit_percent = 30, .cooperative_percent = 60},
+    {.name = "green", .shared_percent = 30, .largest_percent = 16, .exit_percent = 30, .green_percent = 75},
 };
 
 const char *gs_class_name(size_t number) {
@@ -133,6 +134,16 @@ static gs_shape draw_shape(gs_random *random, const gs_bounds *bounds, const str
 
 /* ---- events ---- */
 
+/* Puts a launch into a green context, or into none. Returns how many SMs it can use. */
+static int32_t draw_context(gs_random *random, const gs_bounds *bounds, const struct class *class,
+                            gs_launch_facts *facts) {
+    const gs_green_contexts *contexts = bounds->contexts;
+    if (!class->green_percent || !gs_random_chance(random, class->green_percent))
+        return bounds->sms;
+    facts->green_context = gs_random_from(random, 0, contexts->count - 1);
+    return contexts->ends[facts->green_context] - (facts->green_context ? contexts->ends[facts->green_context - 1] : 0);
+}
+
 static gs_code add_kernel(gs_random *random, const gs_bounds *bounds, const struct class *class, gs_run *run,
                           gs_launch_facts *facts, double *demand, gs_error *error) {
     gs_launch launch = gs_launch_default();
@@ -141,7 +152,7 @@ static gs_code add_kernel(gs_random *random, const gs_bounds *bounds, const stru
     if (class->cooperative_percent && gs_random_chance(random, class->cooperative_percent))
         facts->is_cooperative = true;
     launch.shape = draw_shape(random, bounds, class);
-    double share = share_of_sm(bounds, &launch.shape) / bounds->sms;
+    double share = share_of_sm(bounds, &launch.shape) / draw_context(random, bounds, class, facts);
     double wanted = class->largest_percent / 100.0 * (double)gs_random_from(random, 1, 1000) / 1000.0;
     launch.blocks = 1 + (int64_t)(wanted / share);
     if (gs_random_chance(random, class->cluster_percent) && bounds->largest_cluster > 1) {
@@ -155,7 +166,7 @@ static gs_code add_kernel(gs_random *random, const gs_bounds *bounds, const stru
         launch.duration_ns = 1000 * gs_random_from(random, 50, 500);
         launch.spread_ns = 1000 * gs_random_from(random, 500, 2000);
     }
-    *demand += share * (double)launch.blocks;
+    *demand += share_of_sm(bounds, &launch.shape) / bounds->sms * (double)launch.blocks;
     snprintf(name, sizeof name, "k%zu", run->launches.count);
     launch.kernel = strdup(name);
     return launch.kernel ? gs_run_add_launch(run, &launch, error) : gs_fail_memory(error);
@@ -257,6 +268,10 @@ gs_run *gs_generate(const gs_bounds *bounds, const char *class_name, uint64_t se
         gs_fail(error, GS_E_USAGE, "unknown class of random runs \"%.60s\"", class_name);
         return NULL;
     }
+    if (class->green_percent && !bounds->contexts) {
+        gs_fail(error, GS_E_USAGE, "class %s needs a device with green contexts", class->name);
+        return NULL;
+    }
     gs_random random = gs_random_at(seed ^ (uint64_t)(class - classes) << 56, index);
     gs_run *run = gs_run_new(error);
     if (!run)
@@ -264,7 +279,8 @@ gs_run *gs_generate(const gs_bounds *bounds, const char *class_name, uint64_t se
     run->has_id = true;
     run->id = (int64_t)(index & INT64_MAX);
     run->class_name = strdup(class->name);
-    gs_code code = run->class_name ? draw_events(&random, bounds, class, run, error) : gs_fail_memory(error);
+    bool copied = !class->green_percent || gs_green_copy(&run->green_contexts, bounds->contexts);
+    gs_code code = run->class_name && copied ? draw_events(&random, bounds, class, run, error) : gs_fail_memory(error);
     if (code == GS_OK)
         return run;
     gs_run_free(run);

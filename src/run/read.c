@@ -36,6 +36,7 @@ static const gs_field run_fields[] = {
     {"start_unix_ns", GS_FIELD_INT64, false, offsetof(gs_run, origin.start_unix_ns), 0, INT64_MAX},
     {"lacks", GS_FIELD_OTHER, false, 0, 0, 0},
     {"green_contexts", GS_FIELD_OTHER, false, 0, 0, 0},
+    {"connections", GS_FIELD_INT32, false, offsetof(gs_run, connections), 1, 1024},
 };
 
 static const gs_field exit_fields[] = {

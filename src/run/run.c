@@ -108,8 +108,7 @@ void gs_run_free(gs_run *run) {
     free(run->class_name);
     free(run->gpu);
     free(run->assumed);
-    free(run->green_contexts.sms);
-    free(run->green_contexts.ends);
+    gs_green_clear(&run->green_contexts);
     free(run->origin.program);
     free(run->origin.recorder);
     free(run->origin.gpu_name);
@@ -290,7 +289,7 @@ static gs_code copy_copies(gs_run *to, const gs_run *from, gs_error *error) {
     return code;
 }
 
-static bool copy_green_contexts(gs_green_contexts *to, const gs_green_contexts *from) {
+bool gs_green_copy(gs_green_contexts *to, const gs_green_contexts *from) {
     if (!from->count)
         return true;
     size_t sms = (size_t)from->ends[from->count - 1];
@@ -302,6 +301,12 @@ static bool copy_green_contexts(gs_green_contexts *to, const gs_green_contexts *
     memcpy(to->ends, from->ends, (size_t)from->count * sizeof *to->ends);
     to->count = from->count;
     return true;
+}
+
+void gs_green_clear(gs_green_contexts *contexts) {
+    free(contexts->sms);
+    free(contexts->ends);
+    *contexts = (gs_green_contexts){0};
 }
 
 bool gs_run_may_use(const gs_run *run, size_t launch, int32_t sm) {
@@ -322,9 +327,10 @@ gs_code gs_run_copy_rest(gs_run *to, const gs_run *from, gs_error *error) {
     to->has_ended = from->has_ended;
     to->is_cut = from->is_cut;
     to->end_ns = from->end_ns;
+    to->connections = from->connections;
     to->lost = from->lost;
     if (!copy_string(&to->class_name, from->class_name) || !copy_origin(&to->origin, &from->origin) ||
-        !copy_green_contexts(&to->green_contexts, &from->green_contexts) || !GS_RESERVE(&to->edges, from->edges.count))
+        !gs_green_copy(&to->green_contexts, &from->green_contexts) || !GS_RESERVE(&to->edges, from->edges.count))
         return gs_fail_memory(error);
     for (size_t i = 0; i < from->launches.count; i++) {
         to->launches.data[i].issue.after = from->launches.data[i].issue.after;

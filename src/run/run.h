@@ -59,7 +59,7 @@ typedef struct gs_event {
     uint32_t place;      /* in the file: its line, or its number in the list of events; 0 if it was not read */
     size_t launch;       /* the number of the launch that it is or refers to */
     const gs_seen *seen; /* of launches and observations; never NULL; gs_event_see to write */
-    char *why; /* in a prediction: why blocks wait at this point, a sentence per line, or NULL */
+    char *why;           /* in a prediction: why blocks wait at this point, a sentence per line, or NULL */
 } gs_event;
 
 /* ---- what a recorded program has besides ---- */
@@ -192,6 +192,7 @@ struct gs_run {
     char *assumed; /* of a prediction: what is assumed about the GPU, or NULL */
     gs_origin origin;
     gs_green_contexts green_contexts;
+    int32_t connections; /* CUDA_DEVICE_MAX_CONNECTIONS of the program; 0: enough */
     gs_launches launches;
     gs_events events;
     gs_copies copies;   /* in the order in which they were issued */
@@ -315,7 +316,8 @@ const char *gs_class_name(size_t number);
 typedef struct gs_bounds {
     int32_t sms, blocks_per_sm, threads_per_sm, threads_per_block, warp_threads, partitions_per_sm, registers_per_sm;
     int64_t shared_per_block_bytes, shared_per_sm_bytes, shared_reserved_bytes;
-    int32_t largest_cluster; /* 1: none */
+    int32_t largest_cluster;           /* 1: none */
+    const gs_green_contexts *contexts; /* in which launches can be; NULL: none */
 } gs_bounds;
 
 /* Generates the run of a class for a seed and an index: kernels of random shapes, until the next does not fit. NULL:
@@ -327,6 +329,10 @@ int32_t gs_generated_registers(size_t number);
 
 /* The local memory per thread of generated kernels, by number; -1 past the last. */
 int64_t gs_generated_local_bytes(size_t number);
+
+/* Copies green contexts to where there are none; frees them. False: out of memory. */
+bool gs_green_copy(gs_green_contexts *to, const gs_green_contexts *from);
+void gs_green_clear(gs_green_contexts *contexts);
 
 /* Whether a launch may use an SM: it is in no green context of the run, or in one that has the SM. */
 bool gs_run_may_use(const gs_run *run, size_t launch, int32_t sm);

@@ -6,8 +6,8 @@
  * and the right number waits. Blocks on the right SM, each with its own number, are counted separately. A recording
  * with times is scored up to and including the first launch that differs, because later ones depend on it.
  *
- * A launch that waits for the end of others, such as a node of a graph, does not end the score. It is scored when it is
- * first observed, which must be after the same launch or exit in both.
+ * A launch that waits for the end of others, such as a node of a graph, does not end the score, nor does one of a program
+ * with few connections. It is scored when it is first observed, which must be after the same launch or exit in both.
  */
 #include "run.h"
 
@@ -99,8 +99,8 @@ static gs_code score_event(struct scoring *scoring, size_t number, size_t steps,
     size_t launch = event->launch;
     if (event->op == GS_LAUNCH) {
         const gs_seen *two = scoring->predicted->events.data[scoring->predicted->launches.data[launch].event].seen;
-        scoring->is_held[launch] =
-            !gs_seen_started(event->seen) && !gs_seen_started(two) && gs_run_is_held(scoring->recorded, launch);
+        bool may_be_held = scoring->recorded->connections || gs_run_is_held(scoring->recorded, launch);
+        scoring->is_held[launch] = !gs_seen_started(event->seen) && !gs_seen_started(two) && may_be_held;
         return scoring->is_held[launch] ? GS_OK : score_launch(scoring, launch, event->seen, two, error);
     }
     if (event->op != GS_OBSERVE || !scoring->is_held[launch])

@@ -305,6 +305,8 @@ static void write_head(gs_writer *writer, const char *key, const gs_run *run) {
     write_origin(writer, &run->origin);
     if (run->green_contexts.count)
         write_green_contexts(writer, &run->green_contexts);
+    if (run->connections)
+        gs_write_int(writer, "connections", run->connections);
 }
 
 void gs_write_run(gs_writer *writer, const char *key, const gs_run *run) {

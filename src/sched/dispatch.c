@@ -270,14 +270,16 @@ int gs_dispatcher_choose(gs_dispatcher *dispatcher, int kernel, int32_t *room) {
 }
 
 int gs_dispatcher_choose_among(gs_dispatcher *dispatcher, int kernel, const bool *open, int32_t *room) {
-    int32_t sms = dispatcher->gpu->sms, from = dispatcher->turns ? dispatcher->turn : 0;
+    int32_t sms = dispatcher->gpu->sms, at = dispatcher->turns ? dispatcher->turn : 0;
+    const struct table *table = table_of(dispatcher, kernel);
     int best = GS_WAIT;
     *room = 0;
-    for (int32_t i = 0; i < sms; i++) {
-        int32_t sm = dispatcher->order[(from + i) % sms];
-        int32_t here = open[sm] ? level_of(dispatcher, gs_dispatcher_room(dispatcher, kernel, sm)) : 0;
-        if (here > *room) {
-            *room = here;
+    if (gs_state_local_waits(&dispatcher->state, &dispatcher->kernels[kernel].need))
+        return GS_WAIT;
+    for (int32_t i = 0; i < sms; i++, at = at + 1 < sms ? at + 1 : 0) {
+        int32_t sm = dispatcher->order[at];
+        if (table->room[sm] > *room && open[sm]) {
+            *room = table->room[sm];
             best = sm;
         }
     }

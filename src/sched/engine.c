@@ -34,6 +34,16 @@ static void turns_begin(gs_engine *engine, const gs_gpu *gpu) {
         turns->data[turns->count++] = turns_of(gpu, turn);
 }
 
+/* Flags for the SMs of each green context of the run. NULL: out of memory. */
+static bool *flag_contexts(const gs_gpu *gpu, const gs_green_contexts *contexts) {
+    bool *flags = calloc((size_t)contexts->count * (size_t)gpu->sms + 1, sizeof *flags);
+    for (int32_t i = 0, at = 0; flags && i < contexts->count; i++)
+        for (; at < contexts->ends[i]; at++)
+            if (contexts->sms[at] < gpu->sms)
+                flags[i * gpu->sms + contexts->sms[at]] = true;
+    return flags;
+}
+
 gs_engine *gs_engine_new(const gs_gpu *gpu, const gs_run *run, const gs_engine_hooks *hooks, gs_error *error) {
     gs_engine *engine = calloc(1, sizeof *engine);
     if (!engine) {
@@ -44,7 +54,7 @@ gs_engine *gs_engine_new(const gs_gpu *gpu, const gs_run *run, const gs_engine_h
     engine->run = run;
     engine->hooks = *hooks;
     engine->overtaking = gpu->mechanisms.queue == GS_QUEUE_OVERTAKING;
-    engine->queue_first = engine->queue_last = NO_LAUNCH;
+    engine->queue_first = engine->queue_last = engine->usable_by = NO_LAUNCH;
     for (size_t i = 0; i <= MOST_URGENT; i++)
         engine->queue_tails[i] = NO_LAUNCH;
     engine->dispatcher = gs_dispatcher_new(gpu, error);
@@ -52,6 +62,7 @@ gs_engine *gs_engine_new(const gs_gpu *gpu, const gs_run *run, const gs_engine_h
     engine->horizon_ns = INT64_MAX;
     engine->closed = calloc((size_t)gpu->sms, sizeof *engine->closed);
     engine->usable = calloc((size_t)gpu->sms, sizeof *engine->usable);
+    engine->contexts = flag_contexts(gpu, &run->green_contexts);
     engine->running = calloc(most_blocks, sizeof *engine->running);
     engine->burst.placed = calloc(most_blocks, sizeof *engine->burst.placed);
     engine->order = calloc(most_blocks, sizeof *engine->order);
@@ -64,7 +75,8 @@ gs_engine *gs_engine_new(const gs_gpu *gpu, const gs_run *run, const gs_engine_h
     bool may_repeat = hooks->repeated && !hooks->follow && !hooks->endless;
     engine->solos = may_repeat ? gs_solos_new(gpu) : NULL;
     turns_begin(engine, gpu);
-    if (engine->dispatcher && (engine->solos || !may_repeat) && engine->plays && gs_ready_init(engine) &&
+    if (engine->dispatcher && engine->closed && engine->usable && engine->contexts && (engine->solos || !may_repeat) &&
+        engine->plays && gs_ready_init(engine) && gs_join_init(engine) && gs_connections_init(engine) &&
         engine->running && engine->burst.placed && engine->order && engine->round && (engine->numberer || !by_grant) &&
         (engine->clusters || !has_clusters))
         return engine;
@@ -77,13 +89,17 @@ void gs_engine_free(gs_engine *engine) {
     if (!engine)
         return;
     gs_dispatcher_free(engine->dispatcher);
+    gs_dispatcher_free(engine->trial);
     gs_ready_free(engine);
+    free(engine->trees);
+    free(engine->connections);
     for (size_t i = 0; engine->plays && i < engine->run->launches.count; i++)
         free(engine->plays[i].on_sms);
     free(engine->plays);
     free(engine->running);
     free(engine->closed);
     free(engine->usable);
+    free(engine->contexts);
     free(engine->endings.data);
     free(engine->burst.placed);
     free(engine->order);
@@ -378,25 +394,40 @@ static int32_t sms_of(const gs_engine *engine) {
 }
 
 static void open_all(gs_engine *engine) {
-    if (engine->closed_count)
-        memset(engine->closed, 0, (size_t)sms_of(engine) * sizeof *engine->closed);
+    if (!engine->closed_count)
+        return;
+    memset(engine->closed, 0, (size_t)sms_of(engine) * sizeof *engine->closed);
     engine->closed_count = 0;
+    engine->usable_by = NO_LAUNCH;
+}
+
+/* The SMs of the green context of a launch, as flags; NULL: it is in none. */
+static const bool *context_of(const gs_engine *engine, size_t launch) {
+    const gs_launch_facts *facts = engine->run->launches.data[launch].issue.facts;
+    bool is_in_one = facts && facts->green_context >= 0 && facts->green_context < engine->run->green_contexts.count;
+    return is_in_one ? engine->contexts + facts->green_context * sms_of(engine) : NULL;
 }
 
 /* The SMs that the launch may use now; NULL: all. */
 static const bool *usable_by(gs_engine *engine, size_t launch) {
     if (!engine->closed_count && !engine->run->green_contexts.count)
         return NULL;
+    if (engine->usable_by == launch)
+        return engine->usable;
+    const bool *context = context_of(engine, launch);
     for (int32_t sm = 0; sm < sms_of(engine); sm++)
-        engine->usable[sm] = !engine->closed[sm] && gs_run_may_use(engine->run, launch, sm);
+        engine->usable[sm] = !engine->closed[sm] && (!context || context[sm]);
+    engine->usable_by = launch;
     return engine->usable;
 }
 
 /* A launch that waits closes the SMs that it could use. */
 static void close_sms(gs_engine *engine, size_t launch) {
     const bool *stays_open = cluster_of(engine, launch) > 2 ? gs_clusters_always_open(engine->clusters) : NULL;
+    const bool *context = context_of(engine, launch);
+    engine->usable_by = NO_LAUNCH;
     for (int32_t sm = 0; sm < sms_of(engine); sm++)
-        if (!engine->closed[sm] && !(stays_open && stays_open[sm]) && gs_run_may_use(engine->run, launch, sm)) {
+        if (!engine->closed[sm] && !(stays_open && stays_open[sm]) && (!context || context[sm])) {
             engine->closed[sm] = true;
             engine->closed_count++;
         }
@@ -652,7 +683,9 @@ static bool catch_up(gs_engine *engine, size_t launch) {
         return true;
     if (gs_seen_started(engine->run->events.data[which->event].seen))
         gs_dispatcher_grow_local(engine->dispatcher, which->shape.local_bytes);
-    int64_t arrival_ns = gs_follow_arrival(engine, launch);
+    if (launch == 0)
+        gs_follow_arrivals(engine);
+    int64_t arrival_ns = engine->plays[launch].recorded_ns;
     while (engine->endings.count && engine->endings.data[0].at_ns < arrival_ns)
         if (!pass_time(engine))
             return false;
@@ -709,6 +742,59 @@ gs_code gs_engine_launch(gs_engine *engine, size_t launch, gs_error *error) {
     return engine->resumes_ns || serve(engine) ? GS_OK : gs_fail_memory(error);
 }
 
+/* ---- joins of graphs ---- */
+
+/* Numbers a block that is a launch of its own and in no list. */
+static void number_alone(gs_engine *engine, gs_placement placed) {
+    int32_t room = 0;
+    int next = gs_dispatcher_choose(engine->dispatcher, engine->join_kernel, &room);
+    gs_burst burst = {.placed = &placed, .count = 1, .is_cut = next != GS_WAIT && room == placed.room};
+    for (int32_t i = 0; engine->numberer && i < engine->turns.count; i++)
+        gs_number(engine->numberer, &burst, &engine->turns.data[i], engine->order);
+}
+
+/* Starts the block that signals the end of a node, if there is one. Its handle; -1: none was started. */
+static int32_t start_join(gs_engine *engine, size_t launch) {
+    int32_t room = 0;
+    if (engine->queue_first != NO_LAUNCH || !gs_join_is_due(engine, launch))
+        return -1;
+    int sm = gs_dispatcher_choose(engine->dispatcher, engine->join_kernel, &room);
+    if (sm == GS_WAIT)
+        return -1;
+    int32_t handle = gs_dispatcher_place(engine->dispatcher, engine->join_kernel, sm);
+    number_alone(engine, (gs_placement){sm, room, handle});
+    return handle;
+}
+
+/* The block has ended. Kernels that wait take its room. */
+static bool end_join(gs_engine *engine, int32_t handle) {
+    if (handle < 0)
+        return true;
+    gs_dispatcher_end(engine->dispatcher, handle);
+    return serve(engine);
+}
+
+/* Enters and serves the launches of the list that are in this phase after the end of a node, one after the other. */
+static bool enter_phase(gs_engine *engine, struct ready_list *list, size_t ended, gs_join_phase phase) {
+    size_t launch;
+    while ((launch = gs_join_take(engine, list, ended, phase)) != NO_LAUNCH)
+        if (!enter_queue(engine, launch) || !serve(engine))
+            return false;
+    return true;
+}
+
+/* What the end of a node of a graph has made ready comes one after the other (join.c). */
+static bool enter_in_turn(gs_engine *engine, size_t ended) {
+    struct ready_list list = engine->readiness.list;
+    engine->readiness.list = (struct ready_list){0};
+    bool done = enter_phase(engine, &list, ended, GS_JOIN_FIRST);
+    int32_t join = done ? start_join(engine, ended) : -1;
+    done = done && enter_phase(engine, &list, ended, GS_JOIN_BESIDE) && end_join(engine, join) &&
+           enter_phase(engine, &list, ended, GS_JOIN_AFTER);
+    free(list.data);
+    return done;
+}
+
 gs_code gs_engine_exit(gs_engine *engine, size_t launch, gs_error *error) {
     struct play *play = &engine->plays[launch];
     engine->host_events++;
@@ -725,7 +811,12 @@ gs_code gs_engine_exit(gs_engine *engine, size_t launch, gs_error *error) {
             return gs_fail_memory(error);
     if (play->status == QUEUED)
         queue_remove(engine, launch);
-    return serve_waiting(engine) && kernel_ended(engine, launch) && serve(engine) ? GS_OK : gs_fail_memory(error);
+    if (!serve_waiting(engine))
+        return gs_fail_memory(error);
+    gs_waves_restart(engine);
+    bool done = gs_ready_ended(engine, launch) &&
+                (gs_join_orders(engine, launch) ? enter_in_turn(engine, launch) : enter_all(engine)) && serve(engine);
+    return done ? GS_OK : gs_fail_memory(error);
 }
 
 gs_code gs_engine_finish(gs_engine *engine, gs_error *error) {

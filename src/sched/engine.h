@@ -29,6 +29,8 @@ struct play {
     uint64_t ready_at;      /* how many launches and exits there were when it was ready */
     size_t stream;          /* number of its stream, or NO_LAUNCH */
     size_t next_in_stream;  /* the next launch or copy in the same stream */
+    int32_t connection;     /* in which it waits (connections.c); -1: none */
+    size_t next_connected;  /* the next launch in the same connection */
     size_t early;           /* the one before it in its stream, if it may start before that has ended; or NO_LAUNCH */
     uint32_t pending;       /* dependencies that are not met */
     bool is_awaited;        /* others depend on its start */
@@ -40,6 +42,7 @@ struct play {
     int64_t freed_ns, arrived_ns, ready_ns, served_ns, start_ns, end_ns; /* see gs_course */
     int32_t config_bytes;  /* the shared-memory configuration of the SM of its first block */
     struct on_sms *on_sms; /* when a recording is followed: see follow.c */
+    int64_t recorded_ns;   /* then: blocks that end before this make room before it arrives; INT64_MIN: none does */
 };
 
 /* A launch or copy that has not been issued. */
@@ -48,6 +51,8 @@ static inline struct play gs_play_new(void) {
                          .after = NO_LAUNCH,
                          .stream = NO_LAUNCH,
                          .next_in_stream = NO_LAUNCH,
+                         .connection = -1,
+                         .next_connected = NO_LAUNCH,
                          .early = NO_LAUNCH,
                          .freed_by = NO_LAUNCH,
                          .behind = NO_LAUNCH,
@@ -62,8 +67,14 @@ static inline struct play gs_play_new(void) {
 }
 
 struct stream {
-    size_t head, tail; /* the first launch or copy that has not ended, and the last issued */
-    size_t emptied_by; /* of those that have ended, the one with the latest end; or NO_LAUNCH */
+    size_t head, tail;  /* the first launch or copy that has not ended, and the last issued */
+    int32_t connection; /* of its last launch; -1: none */
+    size_t emptied_by;  /* of those that have ended, the one with the latest end; or NO_LAUNCH */
+};
+
+/* Launches that were issued and are not ready, in order. */
+struct connection {
+    size_t head, tail;
 };
 
 /* An operation that depends on the end of another one, or on the start of all its blocks. */
@@ -173,7 +184,9 @@ struct gs_engine {
     gs_dispatcher *dispatcher;
     gs_engine_hooks hooks;
     bool overtaking;
-    bool *closed, *usable; /* by SM: closed by a launch that waits; open to the launch that is served */
+    bool *closed, *usable; /* by SM: closed by a launch that waits; open to the launch `usable_by` */
+    size_t usable_by;      /* NO_LAUNCH: it must be found */
+    bool *contexts;        /* by green context and SM: it has the SM */
     int32_t closed_count;
     int64_t now_ns;
     struct play *plays; /* by launch; then by copy */
@@ -182,6 +195,8 @@ struct gs_engine {
     int64_t horizon_ns; /* nothing later may be played now */
     size_t copies_issued;
     struct stream *streams;
+    struct connection *connections; /* NULL: there are enough */
+    int32_t next_connection;
     gs_names stream_names;
     size_t queue_first, queue_last;
     uint64_t host_events;                /* launches and exits so far */
@@ -195,10 +210,13 @@ struct gs_engine {
     gs_clusters *clusters; /* NULL: the GPU takes none */
     int16_t *round;        /* SMs of a round of clusters */
     struct possibilities turns;
+    gs_dispatcher *trial; /* to try what a recording shows; NULL: not yet needed */
     struct waves waves;
     int32_t *steps;  /* two by SM: see replace.c */
     gs_solos *solos; /* NULL: every launch is played */
     struct solo solo;
+    size_t *trees;      /* by launch: its tree, see join.c; NULL: the run has no graphs, or the GPU no such blocks */
+    int join_kernel;    /* the block that signals the end of a node */
     int64_t resumes_ns; /* when the next kernel of a recording is served; 0: there is no pause */
     int32_t room;       /* of the SM of the block that starts, before it was placed; 0: a part of a cluster */
 };
@@ -225,6 +243,14 @@ static inline int64_t gs_engine_block_duration(const gs_engine *engine, size_t l
 /* The sum, but at most INT64_MAX. */
 static inline int64_t gs_later(int64_t now_ns, int64_t duration_ns) {
     return now_ns > INT64_MAX - duration_ns ? INT64_MAX : now_ns + duration_ns;
+}
+
+/* The sum, limited to int64_t: the times in a recording can be anything. */
+static inline int64_t gs_time_after(int64_t time_ns, int64_t more_ns) {
+    int64_t sum;
+    if (__builtin_add_overflow(time_ns, more_ns, &sum))
+        return more_ns > 0 ? INT64_MAX : INT64_MIN;
+    return sum;
 }
 
 static inline void gs_running_add(gs_engine *engine, size_t launch, int64_t block, int32_t handle) {
@@ -274,6 +300,39 @@ bool gs_ready_pass(gs_engine *engine);
 /* Takes a launch from the list of those that are ready; NO_LAUNCH: there are no more. */
 size_t gs_ready_next(gs_engine *engine);
 
+/* ---- connections (connections.c) ---- */
+
+/* False: out of memory. */
+bool gs_connections_init(gs_engine *engine);
+
+/* A launch is issued. `stream`: its stream, if that is not idle; or NULL. Returns its connection; -1: it needs none. */
+int32_t gs_connections_join(gs_engine *engine, size_t launch, const struct stream *stream);
+
+/* Whether no launch before it in its connection waits. */
+bool gs_connections_is_first(const gs_engine *engine, size_t operation);
+
+/* The launch waits no more. Returns the one that is first in its connection now, if it was the first before; or
+   NO_LAUNCH. */
+size_t gs_connections_leave(gs_engine *engine, size_t operation);
+
+/* ---- what comes when a node of a graph has ended (join.c) ---- */
+
+/* Before the block that signals the end, beside it, after it. */
+typedef enum gs_join_phase { GS_JOIN_FIRST, GS_JOIN_BESIDE, GS_JOIN_AFTER } gs_join_phase;
+
+/* False: out of memory. */
+bool gs_join_init(gs_engine *engine);
+
+/* Whether what waits for this launch comes in the order of a graph. */
+bool gs_join_orders(const gs_engine *engine, size_t launch);
+
+/* Whether the end of this node is signaled by a block. */
+bool gs_join_is_due(const gs_engine *engine, size_t launch);
+
+/* Takes the next launch of a phase from the list of those that the end of a node has made ready; NO_LAUNCH: none is
+   left. */
+size_t gs_join_take(const gs_engine *engine, struct ready_list *list, size_t ended, gs_join_phase phase);
+
 /* ---- following a recording (follow.c) ---- */
 
 /* What was recorded of a launch; NULL: no recording is followed. */
@@ -282,11 +341,22 @@ const gs_seen *gs_follow(const gs_engine *engine, size_t launch);
 /* When a block that the engine put on this SM ended. */
 int64_t gs_follow_end(gs_engine *engine, size_t launch, int64_t block, int32_t sm);
 
-/* When this launch arrives: blocks that end before make room for it; INT64_MIN: at once. */
-int64_t gs_follow_arrival(const gs_engine *engine, size_t launch);
+/* When the first block of a launch started; INT64_MIN: none did. */
+int64_t gs_follow_start(const gs_engine *engine, size_t launch);
+
+/* Sets `recorded_ns` of each launch: when it arrives (arrivals.c). */
+void gs_follow_arrivals(gs_engine *engine);
+
+/* When a launch is thought to be served, and when its first block started. */
+typedef struct gs_served {
+    int64_t expected_ns, started_ns;
+} gs_served;
+
+/* When it was served, as far as the recording shows it (served.c). */
+int64_t gs_follow_served(gs_engine *engine, size_t launch, const gs_seen *seen, gs_served asked);
 
 /* When the kernel before it has just got its last block: the time when the first in the queue is served; 0: at once. */
-int64_t gs_follow_resume(const gs_engine *engine);
+int64_t gs_follow_resume(gs_engine *engine);
 
 /* The index in the heap of the ending that is next. */
 size_t gs_follow_ending(const gs_engine *engine);

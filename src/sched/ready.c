@@ -148,6 +148,14 @@ static bool copy_is_ready(gs_engine *engine, size_t operation) {
     return true;
 }
 
+static bool try(gs_engine *engine, size_t operation);
+
+/* The launch waits no more in its connection. The next one there may be ready. */
+static bool leave_connection(gs_engine *engine, size_t operation) {
+    size_t next = gs_connections_leave(engine, operation);
+    return next == NO_LAUNCH || try(engine, next);
+}
+
 static bool is_ready(gs_engine *engine, size_t operation) {
     engine->plays[operation].ready_ns = engine->now_ns;
     engine->plays[operation].ready_at = engine->host_events;
@@ -158,7 +166,7 @@ static bool is_ready(gs_engine *engine, size_t operation) {
     if (!GS_RESERVE(list, 1))
         return false;
     list->data[list->count++] = operation;
-    return true;
+    return leave_connection(engine, operation);
 }
 
 size_t gs_ready_next(gs_engine *engine) {
@@ -230,7 +238,8 @@ static bool ready_at(gs_engine *engine, size_t operation, int64_t at_ns) {
 /* The operation is ready now or in a moment, if nothing more is in its way. */
 static bool try(gs_engine *engine, size_t operation) {
     struct play *play = &engine->plays[operation];
-    if (play->status != IN_STREAM || play->pending || !may_pass_stream(engine, operation))
+    if (play->status != IN_STREAM || play->pending || !may_pass_stream(engine, operation) ||
+        !gs_connections_is_first(engine, operation))
         return true;
     int64_t at_ns = play->freed_ns == GS_NO_TIME ? engine->now_ns : sum(play->freed_ns, gap_of(engine, operation));
     return ready_at(engine, operation, at_ns);
@@ -248,20 +257,33 @@ static size_t find_early(const gs_engine *engine, size_t operation, size_t befor
     return NO_LAUNCH;
 }
 
+/* A launch takes a connection. */
+static void take_connection(gs_engine *engine, size_t operation, struct stream *stream, bool is_idle) {
+    if (is_copy(engine, operation))
+        return;
+    int32_t connection = gs_connections_join(engine, operation, is_idle ? NULL : stream);
+    if (stream)
+        stream->connection = connection;
+}
+
 static bool join_stream(gs_engine *engine, size_t operation) {
     const char *name = stream_of(engine, operation);
     struct play *play = &engine->plays[operation];
-    if (!name)
+    if (!name) {
+        take_connection(engine, operation, NULL, true);
         return true;
+    }
     size_t fresh = engine->stream_names.count;
     play->stream = gs_names_add(&engine->stream_names, name, fresh);
     if (play->stream == SIZE_MAX)
         return false;
     struct stream *stream = &engine->streams[play->stream];
     if (play->stream == fresh) {
-        *stream = (struct stream){operation, operation, NO_LAUNCH};
+        *stream = (struct stream){operation, operation, -1, NO_LAUNCH};
+        take_connection(engine, operation, stream, true);
         return true;
     }
+    take_connection(engine, operation, stream, stream->head == NO_LAUNCH);
     play->early = find_early(engine, operation, stream->tail);
     if (stream->head == NO_LAUNCH) {
         stream->head = operation;
@@ -353,6 +375,8 @@ bool gs_ready_ended(gs_engine *engine, size_t operation) {
     play->end_ns = is_copy(engine, operation) ? engine->now_ns : sum(engine->now_ns, engine->hooks.gaps.tail_ns);
     if (!has_started && !gs_ready_started(engine, operation))
         return false; /* it was ended before all its blocks had started */
+    if (!leave_connection(engine, operation))
+        return false;
     return next_copy(engine, operation) && advance_stream(engine, operation) &&
            free_dependents(engine, operation, true);
 }

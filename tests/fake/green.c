@@ -19,9 +19,11 @@ GREEN_CALL int cuDevSmResourceSplitByCount(struct resource *parts, unsigned *cou
 GREEN_CALL int cuDevResourceGenerateDesc(void **description, struct resource *resource, unsigned count);
 GREEN_CALL int cuGreenCtxCreate(void **made, void *description, int device, unsigned flags);
 GREEN_CALL int cuCtxFromGreenCtx(cu_context *context, void *made);
+GREEN_CALL int cuGreenCtxStreamCreate(cu_stream *stream, void *made, unsigned flags, int priority);
 int cuDeviceGetAttribute(int *value, int number, int device);
 int cuDevicePrimaryCtxRetain(cu_context *context, int device);
 int cuDevicePrimaryCtxRelease_v2(int device);
+int cuStreamCreateWithPriority(cu_stream *stream, unsigned flags, int priority);
 
 int cuDeviceGetDevResource(int device, struct resource *resource, int type) {
     int sms = 0;
@@ -60,4 +62,8 @@ int cuGreenCtxCreate(void **made, void *description, int device, unsigned flags)
 int cuCtxFromGreenCtx(cu_context *context, void *made) {
     *context = made;
     return 0;
+}
+
+int cuGreenCtxStreamCreate(cu_stream *stream, void *made, unsigned flags, int priority) {
+    return made ? cuStreamCreateWithPriority(stream, flags, priority) : INVALID_RESOURCE;
 }

@@ -1,0 +1,69 @@
+/*
+ * connections.c: the connections of a program to the GPU (CUDA_DEVICE_MAX_CONNECTIONS).
+ *
+ * A launch is sent through a connection, and waits there until it may enter the queue of the GPU: for the launch before
+ * it in its stream, for example. Launches leave a connection in their order, so those of other streams wait behind it.
+ * A stream that is not idle keeps its connection. Any other stream takes the next one, in turn, in which nothing waits,
+ * or if there is none, the next one. Nodes of graphs need no connection of their own. Runs with durations are played
+ * without.
+ */
+#include "engine.h"
+
+#include <stdlib.h>
+
+bool gs_connections_init(gs_engine *engine) {
+    if (!engine->run->connections || engine->hooks.endless || gs_run_is_timed(engine->run))
+        return true;
+    engine->connections = calloc((size_t)engine->run->connections, sizeof *engine->connections);
+    for (int32_t i = 0; engine->connections && i < engine->run->connections; i++)
+        engine->connections[i] = (struct connection){NO_LAUNCH, NO_LAUNCH};
+    return engine->connections;
+}
+
+/* The next connection, in turn, in which nothing waits; the next one, if there is none. */
+static int32_t choose(gs_engine *engine) {
+    int32_t count = engine->run->connections, chosen = engine->next_connection;
+    for (int32_t i = 0; i < count; i++) {
+        int32_t connection = (engine->next_connection + i) % count;
+        if (engine->connections[connection].head == NO_LAUNCH) {
+            chosen = connection;
+            break;
+        }
+    }
+    engine->next_connection = (chosen + 1) % count;
+    return chosen;
+}
+
+int32_t gs_connections_join(gs_engine *engine, size_t launch, const struct stream *stream) {
+    struct play *play = &engine->plays[launch];
+    const gs_launch_facts *facts = engine->run->launches.data[launch].issue.facts;
+    if (!engine->connections || (facts && facts->graph != GS_NOT_GIVEN))
+        return -1;
+    play->connection = stream && stream->connection >= 0 ? stream->connection : choose(engine);
+    struct connection *connection = &engine->connections[play->connection];
+    *(connection->head == NO_LAUNCH ? &connection->head : &engine->plays[connection->tail].next_connected) = launch;
+    connection->tail = launch;
+    return play->connection;
+}
+
+bool gs_connections_is_first(const gs_engine *engine, size_t operation) {
+    int32_t connection = engine->plays[operation].connection;
+    return connection < 0 || engine->connections[connection].head == operation;
+}
+
+size_t gs_connections_leave(gs_engine *engine, size_t operation) {
+    struct play *play = &engine->plays[operation];
+    if (play->connection < 0)
+        return NO_LAUNCH;
+    struct connection *connection = &engine->connections[play->connection];
+    bool was_first = connection->head == operation;
+    size_t before = NO_LAUNCH;
+    for (size_t i = connection->head; i != operation; i = engine->plays[i].next_connected)
+        before = i;
+    *(was_first ? &connection->head : &engine->plays[before].next_connected) = play->next_connected;
+    if (connection->tail == operation)
+        connection->tail = before;
+    play->connection = -1;
+    play->next_connected = NO_LAUNCH;
+    return was_first ? connection->head : NO_LAUNCH;
+}
