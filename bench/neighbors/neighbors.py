@@ -1,11 +1,13 @@
 """neighbors.py: what a request pays, and what best-effort work keeps, when both share a GPU, in several ways.
 
     python3 bench/neighbors/neighbors.py --gridsmith build/release/gridsmith [--pairs bert,resnet,gpt2,eager,triton,prefill]
-        [--modes alone,sliced,mps,priorities,ours,ours-mps] [--rounds 5] [--seconds 1] [--json FILE]
+        [--modes alone,sliced,mps,priorities,ours,ours-mps] [--rounds 5] [--seconds 1] [--by-turns] [--json FILE]
 
 The pairs are in PAIRS, and the ways in MODES. Pairs that begin with "plain" need no PyTorch. Prints a table as soon as a
 way is measured: medians of the rounds, and the least and greatest p99. Needs a GPU, and for MPS nvidia-cuda-mps-control.
-It starts and stops `gridsmith serve` and MPS by itself, in folders of its own.
+It starts and stops `gridsmith serve` and MPS by itself, in folders of its own. With --by-turns a round of each way follows a
+round of another one, so that ways which differ by a percent can be compared; the programs of all ways then need memory of the
+GPU at a time.
 
 Options of `gridsmith run --best-effort`, and variables, may follow a mode: ours:--ahead=30:VARIABLE=VALUE. With "serve."
 before them, they are for the server: ours:serve.VARIABLE=VALUE.
@@ -187,12 +189,69 @@ class Start:
             part.close()
 
 
-def measure(start, mode, pair, options):
+def warm(start, mode, pair):
+    """Kernels are learned."""
     how = MODES[mode.split(":")[0]]["play"]
     if how == "together":
-        start.play(how, pair, 0.5)  # kernels are learned
-    rounds = [start.play(how, pair, options.seconds) for _ in range(options.rounds)]
-    return {"rounds": rounds, "roles": start.roles, "programs": start.status()}
+        start.play(how, pair, 0.5)
+
+
+def play_round(start, mode, pair, result, options):
+    answers = start.play(MODES[mode.split(":")[0]]["play"], pair, options.seconds)
+    result["rounds"].append(answers)
+    result["roles"], result["programs"] = start.roles, start.status()
+
+
+def failure(result):
+    return next((answer["failed"] for answers in result["rounds"] for answer in answers if "failed" in answer), None)
+
+
+class Table:
+    """All results, and the rows that are printed."""
+
+    def __init__(self, pairs, options):
+        self.results, self.options = {pair: {} for pair in pairs}, options
+
+    def add(self, pair, mode, result):
+        failed = failure(result)
+        if failed:
+            print(f"| {pair} | {mode} | failed: {failed} |", flush=True)
+        else:
+            self.results[pair][mode] = result
+            print(row(pair, mode, result, self.results[pair].get("alone", result)), flush=True)
+        if self.options.json:
+            with open(self.options.json, "w") as output:
+                json.dump(self.results, output)
+
+
+def measure_in_turn(starts, modes, pairs, table, options):
+    """One way after the other: only the programs of one use memory of the GPU."""
+    for key, start in starts.items():
+        start.build(pairs)
+        for mode in (mode for mode in modes if start_of(mode) == key):
+            for pair in pairs:
+                result = {"rounds": []}
+                warm(start, mode, pair)
+                for _ in range(options.rounds):
+                    play_round(start, mode, pair, result, options)
+                table.add(pair, mode, result)
+        start.close()
+
+
+def measure_by_turns(starts, modes, pairs, table, options):
+    """A round of each way, and so on: what changes slowly on the machine changes all of them."""
+    results = {(pair, mode): {"rounds": []} for pair in pairs for mode in modes}
+    for start in starts.values():
+        start.build(pairs)
+    for pair, mode in results:
+        warm(starts[start_of(mode)], mode, pair)
+    for _ in range(options.rounds):
+        for (pair, mode), result in results.items():
+            play_round(starts[start_of(mode)], mode, pair, result, options)
+    for (pair, mode), result in results.items():
+        table.add(pair, mode, result)
+    for start in starts.values():
+        start.close()
 
 
 # ---- what is printed ----
@@ -251,6 +310,7 @@ def main():
     parser.add_argument("--modes", default="alone,sliced,mps,priorities,ours,ours-mps")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1)
+    parser.add_argument("--by-turns", action="store_true")
     parser.add_argument("--json")
     options = parser.parse_args()
     options.gridsmith = os.path.abspath(options.gridsmith)
@@ -264,24 +324,11 @@ def main():
     for start in starts.values():
         start.wait()
     print(f"started after {time.time() - began:.0f} s\n\n{HEADER}", flush=True)
-    results = {pair: {} for pair in pairs}
-    for key, start in starts.items():
-        start.build(pairs)
-        for mode in (mode for mode in modes if start_of(mode) == key):
-            for pair in pairs:
-                result = measure(start, mode, pair, options)
-                failed = next((answer["failed"] for answers in result["rounds"] for answer in answers if "failed" in answer), 0)
-                if not failed:
-                    results[pair][mode] = result
-                    print(row(pair, mode, result, results[pair].get("alone", result)), flush=True)
-                else:
-                    print(f"| {pair} | {mode} | failed: {failed} |", flush=True)
-        start.close()
-        if options.json:
-            with open(options.json, "w") as output:
-                json.dump(results, output)
+    table = Table(pairs, options)
+    measure = measure_by_turns if options.by_turns else measure_in_turn
+    measure(starts, modes, pairs, table, options)
     for mode in modes:
-        averages(results, mode)
+        averages(table.results, mode)
     print(f"{time.time() - began:.0f} s", flush=True)
     if mps:
         mps.close()
