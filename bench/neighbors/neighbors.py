@@ -160,13 +160,15 @@ class Start:
         for program in self.programs:
             program.answer()
 
-    def build(self, pairs):
-        """Each program builds all it needs, at the same time."""
+    def begin_build(self, pairs):
+        """Each program builds all it needs, at the same time as others."""
         for program, role in zip(self.programs, self.roles):
             kinds = {PAIRS[pair][1 if role == "serve" else 2] for pair in pairs}
             for kind in kinds:
                 program.tell("build", kind)
             program.awaited = len(kinds)
+
+    def end_build(self):
         for program in self.programs:
             for _ in range(program.awaited):
                 failed = program.answer().get("failed")
@@ -227,7 +229,8 @@ class Table:
 def measure_in_turn(starts, modes, pairs, table, options):
     """One way after the other: only the programs of one use memory of the GPU."""
     for key, start in starts.items():
-        start.build(pairs)
+        start.begin_build(pairs)
+        start.end_build()
         for mode in (mode for mode in modes if start_of(mode) == key):
             for pair in pairs:
                 result = {"rounds": []}
@@ -242,7 +245,9 @@ def measure_by_turns(starts, modes, pairs, table, options):
     """A round of each way, and so on: what changes slowly on the machine changes all of them."""
     results = {(pair, mode): {"rounds": []} for pair in pairs for mode in modes}
     for start in starts.values():
-        start.build(pairs)
+        start.begin_build(pairs)
+    for start in starts.values():
+        start.end_build()
     for pair, mode in results:
         warm(starts[start_of(mode)], mode, pair)
     for _ in range(options.rounds):
