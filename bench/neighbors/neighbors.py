@@ -1,13 +1,14 @@
 """neighbors.py: what a request pays, and what best-effort work keeps, when both share a GPU, in several ways.
 
     python3 bench/neighbors/neighbors.py --gridsmith build/release/gridsmith [--pairs bert,resnet,gpt2,eager,triton,prefill]
-        [--modes alone,sliced,mps,priorities,ours,ours-mps] [--rounds 5] [--seconds 1] [--by-turns] [--json FILE]
+        [--modes alone+sliced+ours,mps+priorities,ours-mps] [--rounds 5] [--seconds 1] [--json FILE]
 
-The pairs are in PAIRS, and the ways in MODES. Pairs that begin with "plain" need no PyTorch. Prints a table as soon as a
-way is measured: medians of the rounds, and the least and greatest p99. Needs a GPU, and for MPS nvidia-cuda-mps-control.
-It starts and stops `gridsmith serve` and MPS by itself, in folders of its own. With --by-turns a round of each way follows a
-round of another one, so that ways which differ by a percent can be compared; the programs of all ways then need memory of the
-GPU at a time.
+The pairs are in PAIRS, and the ways in MODES. Pairs that begin with "plain" need no PyTorch. Prints medians of the rounds, and
+the least and greatest p99. Needs a GPU, and for MPS nvidia-cuda-mps-control. It starts and stops `gridsmith serve` and MPS by
+itself, in folders of its own.
+
+Modes that are joined by "+" are measured by turns, a round of each, so that modes which differ by a percent can be compared. The
+programs of all of them need memory of the GPU at the same time.
 
 Options of `gridsmith run --best-effort`, and variables, may follow a mode: ours:--ahead=30:VARIABLE=VALUE. With "serve."
 before them, they are for the server: ours:serve.VARIABLE=VALUE.
@@ -226,28 +227,16 @@ class Table:
                 json.dump(self.results, output)
 
 
-def measure_in_turn(starts, modes, pairs, table, options):
-    """One way after the other: only the programs of one use memory of the GPU."""
-    for key, start in starts.items():
+def build(starts, pairs):
+    for start in starts:
         start.begin_build(pairs)
+    for start in starts:
         start.end_build()
-        for mode in (mode for mode in modes if start_of(mode) == key):
-            for pair in pairs:
-                result = {"rounds": []}
-                warm(start, mode, pair)
-                for _ in range(options.rounds):
-                    play_round(start, mode, pair, result, options)
-                table.add(pair, mode, result)
-        start.close()
 
 
-def measure_by_turns(starts, modes, pairs, table, options):
-    """A round of each way, and so on: what changes slowly on the machine changes all of them."""
-    results = {(pair, mode): {"rounds": []} for pair in pairs for mode in modes}
-    for start in starts.values():
-        start.begin_build(pairs)
-    for start in starts.values():
-        start.end_build()
+def measure(starts, group, pairs, table, options):
+    """A round of each mode and pair, then the next round: what changes slowly on the machine changes all of them."""
+    results = {(pair, mode): {"rounds": []} for pair in pairs for mode in group}
     for pair, mode in results:
         warm(starts[start_of(mode)], mode, pair)
     for _ in range(options.rounds):
@@ -255,8 +244,20 @@ def measure_by_turns(starts, modes, pairs, table, options):
             play_round(starts[start_of(mode)], mode, pair, result, options)
     for (pair, mode), result in results.items():
         table.add(pair, mode, result)
-    for start in starts.values():
-        start.close()
+
+
+def measure_all(starts, groups, pairs, table, options):
+    """Programs use memory of the GPU only while their groups are measured."""
+    built = set()
+    for number, group in enumerate(groups):
+        keys = list(dict.fromkeys(start_of(mode) for mode in group))
+        later = {start_of(mode) for other in groups[number + 1:] for mode in other}
+        build([starts[key] for key in keys if key not in built], pairs)
+        built.update(keys)
+        measure(starts, group, pairs, table, options)
+        for key in keys:
+            if key not in later:
+                starts[key].close()
 
 
 # ---- what is printed ----
@@ -312,14 +313,14 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--gridsmith", default="build/release/gridsmith")
     parser.add_argument("--pairs", default="bert,resnet,gpt2,eager,triton,prefill")
-    parser.add_argument("--modes", default="alone,sliced,mps,priorities,ours,ours-mps")
+    parser.add_argument("--modes", default="alone+sliced+ours,mps+priorities,ours-mps")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1)
-    parser.add_argument("--by-turns", action="store_true")
     parser.add_argument("--json")
     options = parser.parse_args()
     options.gridsmith = os.path.abspath(options.gridsmith)
-    pairs, modes = options.pairs.split(","), options.modes.split(",")
+    pairs, groups = options.pairs.split(","), [group.split("+") for group in options.modes.split(",")]
+    modes = [mode for group in groups for mode in group]
     files = {PAIRS[pair][0] for pair in pairs}
     if len(files) > 1:
         sys.exit("neighbors.py: pairs with PyTorch and pairs without it need runs of their own")
@@ -330,8 +331,7 @@ def main():
         start.wait()
     print(f"started after {time.time() - began:.0f} s\n\n{HEADER}", flush=True)
     table = Table(pairs, options)
-    measure = measure_by_turns if options.by_turns else measure_in_turn
-    measure(starts, modes, pairs, table, options)
+    measure_all(starts, groups, pairs, table, options)
     for mode in modes:
         averages(table.results, mode)
     print(f"{time.time() - began:.0f} s", flush=True)
