@@ -562,6 +562,32 @@ static void wait_for_slice(const struct program *program, int slice_us) {
     assert_int_equal(ask(program, "slice"), slice_us);
 }
 
+static void do_requests(const struct program *program, const char *launch, int count) {
+    for (int i = 0; i < count; i++) {
+        assert_int_equal(ask(program, launch), 0);
+        assert_int_equal(ask(program, "sync 1"), 0);
+    }
+}
+
+static void time_slices_are_longer_beside_requests_of_many_launches(void **state) {
+    struct program training = PROGRAM("--best-effort"), graphs = PROGRAM("--latency"), eager = PROGRAM("--latency");
+    (void)state;
+    assert_int_equal(ask(&training, "start"), 0);
+    assert_int_equal(ask(&graphs, "start"), 0);
+    assert_int_equal(ask(&eager, "start"), 0);
+    wait_for_slice(&training, 5);
+    do_requests(&eager, "launch 1 1 40", 1);
+    wait_for_slice(&training, 100);
+    do_requests(&graphs, "launch 1 1 2", 1);
+    wait_for_slice(&training, 5);
+    stop_program(&graphs); /* nobody is left who needs them short */
+    wait_for_slice(&training, 100);
+    do_requests(&eager, "launch 1 1 2", 30);
+    wait_for_slice(&training, 5);
+    stop_program(&eager);
+    stop_program(&training);
+}
+
 /* Short slices are for one best-effort program beside latency programs. A slice that is refused leaves the driver's. */
 static void time_slices_are_set_while_they_help(void **state) {
     struct program training = PROGRAM("--best-effort", "--slice", "300"), other;
@@ -573,7 +599,7 @@ static void time_slices_are_set_while_they_help(void **state) {
     wait_for_slice(&latency, 20000);
     wait_for_slice(&training, 300);
     wait_for_status("\"slice_us\":300,");
-    other = PROGRAM("--best-effort", "--slice", "9");
+    other = PROGRAM("--best-effort", "--slice", "2");
     assert_int_equal(ask(&other, "start"), 0);
     wait_for_slice(&training, 2048);
     stop_program(&training);
@@ -1157,6 +1183,7 @@ int main(void) {
         DAEMON_TEST(long_graphs_wait_in_their_midst),
         DAEMON_TEST(driver_without_waits_in_graphs_launches_them_whole),
         DAEMON_TEST(time_slices_are_set_while_they_help),
+        DAEMON_TEST(time_slices_are_longer_beside_requests_of_many_launches),
         DAEMON_TEST(threads_launch_beside_requests),
         DAEMON_TEST(children_are_programs_of_their_own),
         DAEMON_TEST(latency_program_that_is_killed_holds_nobody),

@@ -34,9 +34,11 @@ static struct work {
     pthread_mutex_t lock;
     gs_request request;
     uint64_t begun_ns, longest_ns, requests, launched_ns;
-    unsigned silent;           /* requests in a row that ended without a synchronization */
-    gs_gate_pointer on_device; /* the words, for the GPU; 0: not mapped */
-    bool is_broken;            /* they cannot be */
+    uint64_t launches;          /* of this request, */
+    double launches_on_average; /* and of requests lately */
+    unsigned silent;            /* requests in a row that ended without a synchronization */
+    gs_gate_pointer on_device;  /* the words, for the GPU; 0: not mapped */
+    bool is_broken;             /* they cannot be */
 } work = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* A page of its own, because it is mapped. */
@@ -68,12 +70,20 @@ static void mark(uint64_t now, uint64_t most_ns) {
         gs_board_unmark(board, gs_gate_state.bit);
 }
 
+static void average_launches(void) {
+    enum { REQUESTS = 8 };
+    double more = (double)work.launches - work.launches_on_average;
+    work.launches_on_average += work.requests ? more / REQUESTS : more;
+    atomic_store_explicit(&own_slot()->launches, (uint32_t)(work.launches_on_average + 0.5), memory_order_relaxed);
+}
+
 static void unmark(void) {
     gs_tenant_page *page = gs_gate_state.page;
     gs_board_unmark(gs_gate_state.board, gs_gate_state.bit);
     atomic_store_explicit(&own_slot()->since_ns, 0, memory_order_relaxed);
     uint64_t ns = gs_gate_now_ns() - work.begun_ns;
     work.longest_ns = ns > work.longest_ns ? ns : work.longest_ns - work.longest_ns / 1024;
+    average_launches();
     work.requests++;
     gs_gate_count(&page->requests, 1);
     gs_gate_count(&page->request_ns, ns);
@@ -145,8 +155,11 @@ uint64_t gs_gate_work_begins(void *stream) {
     if (work.request.count && now - work.launched_ns > PAUSE_NS)
         find_out();
     work.launched_ns = now;
-    if (gs_request_launch(&work.request, stream, now))
+    work.launches++;
+    if (gs_request_launch(&work.request, stream, now)) {
+        work.launches = 1;
         mark(now, hold_ns());
+    }
     uint64_t number = is_silent() ? gs_request_now(&work.request) : 0;
     pthread_mutex_unlock(&work.lock);
     return number;
