@@ -1,5 +1,5 @@
-/* gridsmith_half.h: converts IEEE binary16 to float and back, rounding to nearest even. For kernels (C++) and the
-   library (C). */
+/* gridsmith_half.h: converts IEEE binary16, and bfloat16, to float and back, rounding to nearest even. For kernels (C++)
+   and the library (C). */
 #ifndef GRIDSMITH_HALF_H
 #define GRIDSMITH_HALF_H
 
@@ -37,6 +37,19 @@ static inline float gs_half_to(uint16_t half) {
     } else {
         bits = sign | ((magnitude << 13) + 0x38000000);
     }
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static inline uint16_t gs_bfloat_of(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return value == value ? (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16) : 0x7fff;
+}
+
+static inline float gs_bfloat_to(uint16_t bfloat) {
+    uint32_t bits = (uint32_t)bfloat << 16;
+    float value;
     memcpy(&value, &bits, sizeof value);
     return value;
 }

@@ -1,5 +1,5 @@
 /*
- * gridsmith_matrix.c: the matrix instructions of PTX: mma, wmma, ldmatrix, stmatrix, movmatrix.
+ * gridsmith_matrix.c: the matrix instructions of PTX: mma, wmma, wgmma, ldmatrix, stmatrix, movmatrix.
  *
  * The lanes of a warp bring the registers of their fragments, and the last to arrive computes for all. The registers of
  * a lane are bytes, the first register first; element `j` of a lane is the j-th of its size in them.
@@ -7,6 +7,9 @@
  * mma lays out fragments as the PTX manual says: with g = lane / 4, t = lane % 4 and E elements in a register, register
  * r of A has the rows g + 8 (r % (m / 8)) and the columns t E to t E + E - 1 of block r / (m / 8), which has 4 E
  * columns; B is the same with rows and columns exchanged; C and D have row g + 8 (j / 2) and column 2 t + j % 2.
+ *
+ * The threads of a warpgroup do not wait for each other at wgmma: the factors are in shared memory, so each computes
+ * its own elements of the result, at once. A kernel may change the factors only after wgmma.wait_group.
  *
  * The layout of wmma is not specified. Here a lane has consecutive elements of the matrix, row by row.
  *
@@ -144,6 +147,48 @@ void ptx_product(const gs_ptx_thread *t, const gs_ptx_product *product, void *d,
                  const void *c, int line) {
     struct fragments mine = {product, d, a, b, c};
     gs_host_warp(GS_WAIT_MATRIX, UINT32_MAX, &mine, finish_product, (gs_place){t->file, line});
+}
+
+/* ---- wgmma ---- */
+
+enum { GROUP_DEPTH = 16, GROUP_BYTES = 2 }; /* of an element */
+
+/* Where the element at `row` and `k` of a matrix is: its descriptor has the first address, the distances of the 8 x 16
+   bytes that follow each other along the depth and along the rows, in units of 16 bytes, and the swizzle. */
+static uint64_t group_offset(uint64_t matrix, int row, int k) {
+    static const int widths[] = {16, 128, 64, 32}; /* the bytes of a row, by the kind of the swizzle */
+    uint64_t first = (matrix & 0x3fff) << 4, along_depth = (matrix >> 16 & 0x3fff) << 4;
+    uint64_t along_rows = (matrix >> 32 & 0x3fff) << 4;
+    int swizzle = (int)(matrix >> 62), width = widths[swizzle], byte = k * GROUP_BYTES;
+    uint64_t at = first + (uint64_t)(row / 8) * along_rows + (uint64_t)(row % 8 * width);
+    if (!swizzle)
+        return at + (uint64_t)(byte / width) * along_depth + (uint64_t)(byte % width);
+    at += (uint64_t)byte;
+    return at ^ (at >> 3 & (uint64_t)(width - 16)); /* pieces of 16 bytes are exchanged, by the number of the row */
+}
+
+static void load_row(const gs_ptx_thread *t, int kind, uint64_t matrix, int row, double *numbers, int line) {
+    for (int k = 0; k < GROUP_DEPTH; k++)
+        numbers[k] = element(kind, ptx_shared_range(t, group_offset(matrix, row, k), GROUP_BYTES, line), 0);
+}
+
+void ptx_wgmma(const gs_ptx_thread *t, const gs_ptx_group_product *product, void *d, uint64_t a, uint64_t b, int keeps,
+               int line) {
+    int first = (int)(t->warp % 4 * 16 + t->lane / 4);
+    double rows[2][GROUP_DEPTH], column[GROUP_DEPTH];
+    for (int half = 0; half < 2; half++)
+        load_row(t, product->kind, a, first + 8 * half, rows[half], line);
+    for (int i = 0; i < product->n / 4; i++) { /* two columns of every eight */
+        load_row(t, product->kind, b, i / 2 * 8 + (int)(t->lane % 4) * 2 + i % 2, column, line);
+        for (int half = 0; half < 2; half++) {
+            int at = i / 2 * 4 + half * 2 + i % 2;
+            double sum = 0;
+            for (int k = 0; k < GROUP_DEPTH; k++)
+                sum += rows[half][k] * column[k];
+            sum *= product->a_scale * product->b_scale;
+            set_element(PTX_M_F32, d, at, keeps ? sum + element(PTX_M_F32, d, at) : sum, 0);
+        }
+    }
 }
 
 /* ---- wmma.load and wmma.store ---- */

@@ -1136,6 +1136,16 @@ typedef struct gs_ptx_product {
 void ptx_product(const gs_ptx_thread *t, const gs_ptx_product *product, void *d, const void *a, const void *b,
                  const void *c, int line);
 
+/* wgmma.mma_async: d = a * b + d, of 64 by n, 16 deep, both factors in shared memory. */
+typedef struct gs_ptx_group_product {
+    int n, kind;          /* of the elements of a and b; those of d are f32 */
+    int a_scale, b_scale; /* 1 or -1 */
+} gs_ptx_group_product;
+
+/* `a` and `b` are matrix descriptors; `d` are the registers of this thread. */
+void ptx_wgmma(const gs_ptx_thread *t, const gs_ptx_group_product *product, void *d, uint64_t a, uint64_t b, int keeps,
+               int line);
+
 /* wmma.load and wmma.store: a fragment of `rows` by `columns` elements. */
 typedef struct gs_ptx_fragment {
     int kind, rows, columns;

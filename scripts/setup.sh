@@ -39,6 +39,7 @@ look_for_what_builds() {
     need ninja-build command -v ninja
     need pkg-config command -v pkg-config
     need libjansson-dev pkg-config --exists jansson
+    need liblapacke-dev pkg-config --exists lapacke
     need libsqlite3-dev pkg-config --exists sqlite3
     need libuv1-dev pkg-config --exists libuv
     need zlib1g-dev pkg-config --exists zlib
@@ -51,7 +52,8 @@ look_for_what_tests() {
     need libcmocka-dev pkg-config --exists cmocka
 }
 
-# What uses these is skipped without them.
+# What uses these is skipped without them. The test with the real Slurm is skipped too, unless slurmctld, slurmd,
+# slurm-client and munge are installed: they would be lines here, but their packages set up services.
 look_for_what_helps() {
     need libxml2-utils command -v xmllint
     need mandoc command -v mandoc

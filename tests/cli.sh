@@ -656,6 +656,23 @@ mistake "no trace" "give traces" "$program" import
 mistake "trace that is not there" "No such file" "$program" import "$work/nowhere.json"
 mistake "bad setting" "expected PATTERN:KEY=VALUE" "$program" import --set x "$work/ptxas.txt"
 
+# Plans without a GPU.
+plan=examples/plan-invented.json
+check "a simulation" 0 "$program" plan --simulate "$plan" --tasks vgg16,lbm:3
+says "up to 4"
+check "on another GPU" 0 "$program" plan --simulate "$plan" --tasks lbm,fft --gpu rtx2080ti --for 5 --json
+documents gridsmith.simulation/1
+says "the waves of rtx2080ti"
+check "a simulation from standard input" 0 sh -c "'$program' plan --simulate - --tasks lbm <$plan"
+mistake "a task that is none" 'did you mean "resnet50"' "$program" plan --simulate "$plan" --tasks resnet
+mistake "no tasks" "names no task" "$program" plan --simulate "$plan" --tasks ,
+mistake "a task without a number" "must be NAME:N" "$program" plan --simulate "$plan" --tasks lbm:x
+mistake "no matrix product" "does not have it (--gemm)" "$program" plan --simulate "$plan" --tasks vgg16 --gemm wgmma
+mistake "half a shape" "--gemm must be" "$program" plan --simulate "$plan" --tasks vgg16 --gemm tgemm:64x
+mistake "a run as a plan" "this is no plan" "$program" plan --simulate scenarios/case-3.json --tasks lbm
+mistake "a run as a task" 'must be "gridsmith.task/1"' "$program" plan --simulate "$plan" --tasks scenarios/case-3.json
+mistake "no such GPU" "no GPU" "$program" plan --simulate "$plan" --tasks lbm --gpu h2000
+
 # A good run and then a bad one: an existing output file is not changed.
 { tr -d '\n' <scenarios/case-3.json; echo; echo "{}"; } >"$work/second.jsonl"
 echo before >"$work/kept.json"
@@ -679,6 +696,24 @@ if ! grep -q __tsan_init "$program"; then
     check "whole lines" 0 "$program" replay "$work/full.jsonl"
 fi
 check "no such folder" 4 "$program" predict -o "$work/no/such/file" scenarios/case-1.1.json
+
+# ---- colors: on terminals, unless NO_COLOR is set ----
+red=$(printf '\033[31m')
+if command -v script >/dev/null; then
+    check "colors on a terminal" 1 env -u NO_COLOR TERM=xterm script -qec "'$program' check scenarios/persistent-too-late.json" /dev/null
+    says "${red}together: no"
+    check "colors of errors" 2 env -u NO_COLOR TERM=xterm script -qec "'$program' predict --gpu nosuch scenarios/case-1.1.json" /dev/null
+    says "${red}gridsmith:"
+    for off in NO_COLOR=1 TERM=dumb; do
+        check "no colors with $off" 1 env TERM=xterm "$off" script -qec "'$program' check scenarios/persistent-too-late.json" /dev/null
+        says "together: no"
+        cp "$work/out" "$work/plain"
+        check "no escape codes with $off" 1 grep -q "$(printf '\033')\[[0-9]*m" "$work/plain"
+    done
+fi
+check "no colors in a file" 1 env TERM=xterm "$program" check scenarios/persistent-too-late.json
+cp "$work/out" "$work/plain"
+check "no escape codes in a file" 1 grep -q "$(printf '\033')\[[0-9]*m" "$work/plain"
 
 # ---- output for programs is well formed ----
 if command -v xmllint >/dev/null; then

@@ -50,6 +50,7 @@ gs_contender plan_waiting(const gs_profile *profile, uint32_t client) {
 void plan_apply(gs_contender *contender, const gs_plan_place *placement) {
     contender->how = placement->how;
     contender->sms = placement->how == GS_PLAN_WAIT ? 0 : placement->sms;
+    contender->workers = placement->workers;
     contender->state = placement->how == GS_PLAN_WAIT ? GS_CONTENDER_WAITS : GS_CONTENDER_RUNS;
 }
 

@@ -280,16 +280,32 @@ gs_code gs_worker_fill(gs_worker *worker, uint64_t tag, uint32_t queue, uint32_t
     return gs_worker_copy(worker, tag, queue, true, memory, at, 0, 0, bytes);
 }
 
+/* Launches that share SMs, by a plan. */
+static struct {
+    const char *plan; /* its file; NULL: none */
+    int64_t percent;  /* of the time in turns that they take */
+    int64_t from_ns;
+    uint64_t launches; /* from then on */
+} sharing;
+
 /* Kernels take the whole device one after the other, also those that are confined. */
 gs_code gs_worker_start(gs_worker *worker, uint64_t tag, gs_worker_launch *launch) {
     (void)worker;
     uint64_t blocks = gs_launch_blocks(launch);
-    return give((struct operation){.queue = launch->request.queue,
-                                   .engine = KERNELS,
-                                   .tag = tag,
-                                   .blocks = blocks,
-                                   .defers = launch->defer_report,
-                                   .takes_ns = (int64_t)blocks * BLOCK_NS});
+    if (launch->workers) {
+        assert_non_null(sharing.plan);
+        assert_int_equal(launch->form, GS_LAUNCH_CONFINED);
+        assert_int_equal(launch->workers, 3);
+        assert_int_equal(launch->mask[0], (1 << SMS) - 1);
+        sharing.launches += clock_ns > sharing.from_ns;
+    }
+    return give(
+        (struct operation){.queue = launch->request.queue,
+                           .engine = KERNELS,
+                           .tag = tag,
+                           .blocks = blocks,
+                           .defers = launch->defer_report,
+                           .takes_ns = (int64_t)blocks * BLOCK_NS / 100 * (launch->workers ? sharing.percent : 100)});
 }
 
 void gs_worker_confine(gs_worker *worker, uint64_t tag, const uint32_t *mask) {
@@ -324,6 +340,7 @@ static gs_image *new_image(void) {
     assert_non_null(image);
     *image = (gs_image){.fd = -1, .kernel_count = 1};
     image->kernels[0].can_be_confined = true;
+    image->kernels[0].name[0] = 'k';
     return image;
 }
 
@@ -574,8 +591,8 @@ static struct result play(struct client *clients, size_t count) {
     gs_error error;
     assert_non_null(mkdtemp(folder));
     clock_ns = START_NS;
-    gs_server *server =
-        gs_server_open(&(gs_server_options){.cache = folder, .limit_ns = UINT64_MAX / 2, .say = ignore}, &error);
+    gs_server *server = gs_server_open(
+        &(gs_server_options){.cache = folder, .plan = sharing.plan, .limit_ns = UINT64_MAX / 2, .say = ignore}, &error);
     assert_non_null(server);
     int64_t warm_up_ns = 0;
     for (size_t i = 0; i < count; i++)
@@ -726,8 +743,42 @@ static void short_launches_do_not_wait_for_many_others(void **state) {
     }
 }
 
+/* Two clients whose kernels share SMs by a plan: both get the same. Most launches share where that is as good as the
+   plan says, and few where it is not. Without the plan none do. */
+static void launches_share_sms_by_a_plan(void **state) {
+    (void)state;
+    static const char text[] =
+        "{\"format\": \"gridsmith.plan/1\", \"kernels\": [{\"name\": \"k\", \"alone_us\": 600}], "
+        "\"pairs\": [{\"first\": \"k\", \"second\": \"k\", \"option\": \"inside\", "
+        "\"first_workers_per_sm\": 3, \"second_workers_per_sm\": 3, \"together_us\": 900}]}";
+    enum { LATER_NS = 1000000000 };                 /* then it is known what sharing gives */
+    static const int64_t percents[] = {0, 75, 110}; /* 0: no plan */
+    char path[] = "/tmp/gridsmith-plan-XXXXXX";
+    int fd = mkstemp(path);
+    assert_int_equal(write(fd, text, sizeof text - 1), sizeof text - 1);
+    close(fd);
+    for (size_t i = 0; i < GS_COUNT(percents); i++) {
+        struct client clients[] = {launcher, launcher, copier};
+        clients[0].size = clients[1].size = 100;
+        clients[2].comes_ns = LATER_NS;
+        clients[2].pause_ns = INT64_MAX / 2;
+        sharing.plan = percents[i] ? path : NULL;
+        sharing.percent = percents[i];
+        sharing.from_ns = START_NS + LATER_NS;
+        sharing.launches = 0;
+        struct result result = play(clients, 3);
+        double part = (double)sharing.launches / (double)result.done[KERNELS];
+        if (percents[i] == 75 ? part < 0.8 : part > 0)
+            fail_msg("at %lld%%, %.3f of the launches share", (long long)percents[i], part);
+        assert_true(fabs((double)result.did[0] / (double)(result.did[0] + result.did[1]) - 0.5) < 0.1);
+    }
+    sharing.plan = NULL;
+    unlink(path);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(launches_share_sms_by_a_plan),
         cmocka_unit_test(copies_keep_their_share_beside_large_copies),
         cmocka_unit_test(small_copies_keep_their_share_beside_large_copies),
         cmocka_unit_test(a_long_copy_gets_larger_pieces),

@@ -125,7 +125,7 @@ static void planted_gpus_are_measured_back(void **state) {
     static const int32_t sizes[] = {5, 29, 57, 1, 2};
     bool is_long = test_number("GRIDSMITH_RUNS", 100000) >= 100000;
     for (size_t i = 0; i < (is_long ? GS_COUNT(sizes) : 1); i++)
-        measure_planted(i, sizes[i], 200);
+        measure_planted(i, sizes[i], is_long ? 200 : 60);
 }
 
 /* Part of an H200 with grants of its own. */
@@ -165,7 +165,8 @@ static void measure_late_switches(uint64_t index) {
     planted->mechanisms.queue = index & 4 ? GS_QUEUE_OVERTAKING : GS_QUEUE_IN_ORDER;
     int64_t plays = 0;
     gs_device device = {.ops = &turning_ops, .gpu = planted, .clusters = 1, .inside = &plays};
-    gs_survey survey = measure(&device, 100);
+    int64_t runs = test_number("GRIDSMITH_RUNS", 100000) >= 100000 ? 100 : 40;
+    gs_survey survey = measure(&device, runs);
     const gs_mechanisms *found = &survey.gpu->mechanisms;
     assert_int_equal(found->shared_kept, planted->mechanisms.shared_kept);
     assert_int_equal(found->numbering, planted->mechanisms.numbering);
@@ -173,7 +174,7 @@ static void measure_late_switches(uint64_t index) {
     assert_null(strstr(survey.gpu->source, "shared_kept"));
     assert_null(strstr(survey.gpu->source, "numbering"));
     assert_null(strstr(survey.gpu->source, "queue"));
-    assert_int_equal(gs_scores_total(&survey.scores).runs_exact, 100 + survey.deciders);
+    assert_int_equal(gs_scores_total(&survey.scores).runs_exact, runs + survey.deciders);
     for (size_t i = 0; i < survey.scores.count; i++)
         if (strcmp(survey.scores.data[i].class_name, "local") != 0) /* that is not followed, so turns are not known */
             assert_int_equal(survey.scores.data[i].score.blocks_exact, survey.scores.data[i].score.blocks);

@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { KERNELS = 21 };
+enum { KERNELS = 22 };
 
 static struct {
     gs_executor *executor;
@@ -187,7 +187,8 @@ static void free_outcome(struct outcome *outcome) {
 
 /* The largest distance of two numbers. */
 static uint64_t distance(const gs_zoo_instance *instance, const struct outcome *a, const struct outcome *b) {
-    static const int fraction_bits[GS_SCALARS] = {[GS_FLOAT32] = 23, [GS_FLOAT64] = 52, [GS_FLOAT16] = 10};
+    static const int fraction_bits[GS_SCALARS] = {
+        [GS_FLOAT32] = 23, [GS_FLOAT64] = 52, [GS_FLOAT16] = 10, [GS_BFLOAT16] = 7};
     uint64_t most = 0;
     for (size_t i = 0; i < instance->buffer_count; i++) {
         gs_scalar type = instance->buffers[i].type;

@@ -393,6 +393,34 @@ static void test_block_loops_do_each_block_once(void **state) {
     clear_counts(f);
 }
 
+/* Two launches that share all SMs, each with one worker on an SM: no more workers are sent after the first ones. */
+static void test_few_workers_are_sent_once(void **state) {
+    enum { BLOCKS = 2000 };
+    struct fixture *f = *state;
+    int32_t rounds = 100;
+    for (uint32_t i = 0; i < 2; i++) {
+        gs_worker_launch launch = {.request = {.queue = i ? OTHER_QUEUE : QUEUE, .handle = MODULE},
+                                   .kernel = COUNT,
+                                   .form = GS_LAUNCH_CONFINED,
+                                   .grid = {BLOCKS, 1, 1},
+                                   .block = {64, 1, 1},
+                                   .task_blocks = 1,
+                                   .workers = 1};
+        pass(&launch, COUNTS, &rounds, sizeof rounds);
+        mask_of(launch.mask, 0, gs_worker_facts_of(f->worker)->sms);
+        assert_int_equal(gs_worker_start(f->worker, ++f->tag, &launch), GS_OK);
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        gs_worker_report report = next_report(f);
+        assert_int_equal(report.kind, GS_REPORT_RAN);
+        assert_int_equal(report.code, GS_OK);
+        assert_int_equal(report.blocks_done, BLOCKS);
+        assert_int_equal(report.launches, 1);
+    }
+    expect_counts(f, BLOCKS, 2);
+    clear_counts(f);
+}
+
 /* Launches whose report is deferred, followed by operations of all kinds or by none: everything is reported. */
 static void test_deferred_reports_come(void **state) {
     enum { OPERATIONS = 400, BLOCKS = 64, THREADS = 64, TOO_MANY = 2048 };
@@ -782,6 +810,7 @@ int main(int argc, char **argv) {
                                        cmocka_unit_test(test_many_pieces_of_memory_need_few_mappings),
                                        cmocka_unit_test(test_whole_runs_follow_each_other),
                                        cmocka_unit_test(test_block_loops_do_each_block_once),
+                                       cmocka_unit_test(test_few_workers_are_sent_once),
                                        cmocka_unit_test(test_deferred_reports_come),
                                        cmocka_unit_test(test_wrong_launches_are_refused),
                                        cmocka_unit_test(test_runs_with_changing_masks_do_each_block_once),

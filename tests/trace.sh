@@ -125,6 +125,14 @@ readable changes.jsonl
     "settable 1 settable 2 before 2 before 3 after 2 after 3 " ] || complain "what changed is not recorded: $(cat changes.jsonl)"
 [ "$(grep -c '"carveout_percent":60' changes.jsonl)" = 1 ] || complain "the carve-out of the second launch"
 
+# What is known of a kernel is asked for once, also if a library sets the same carve-out before each launch.
+TRACED_QUESTIONS=$work/questions
+export TRACED_QUESTIONS
+trace 0 "100 kernels" -o again.jsonl -- "$app" set_again
+unset TRACED_QUESTIONS
+[ "$(grep -c '"carveout_percent":60' again.jsonl)" = 50 ] || complain "the carve-out that is set again"
+[ "$(sort -n questions | tail -n 1)" -lt 50 ] || complain "the driver was asked $(sort -n questions | tail -n 1) times"
+
 # The words of the command line may have any bytes.
 trace 0 "1 kernels" -o bytes.jsonl -- "$app" status 0 "$(printf 'a"b\\c \303\274 \377 \tend')"
 readable bytes.jsonl
@@ -210,6 +218,10 @@ trace 2 "--through takes cupti or driver" -o x.jsonl --through magic -- "$app" s
 if [ "$through" = driver ]; then
     grep -q "no CUPTI was found" err && complain "the library in front was asked for, and yet its choice is explained"
     trace 2 "exclude each other" -o x.jsonl --cupti /x.so -- "$app" status 0
+
+    # A program that chooses what is recorded.
+    trace 0 "2 kernels" -o part.jsonl -- "$app" part
+    grep -q hidden part.jsonl && complain "what was not to be recorded is in the file"
 
     # The library for CUPTI looks for it when CUDA starts, and hands over if there is none.
     beside=$(dirname "$program")

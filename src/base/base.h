@@ -70,6 +70,12 @@ typedef struct gs_number_run {
 
 void gs_text_put_runs(gs_text *text, const gs_number_run *runs, size_t count, int64_t total, int parts);
 
+/* How what follows looks, if the sink is a terminal with colors. Programs and files get no colors, nor does anybody who
+   sets NO_COLOR. */
+typedef enum gs_style { GS_STYLE_PLAIN, GS_STYLE_HEADING, GS_STYLE_GOOD, GS_STYLE_BAD, GS_STYLE_NOTE } gs_style;
+void gs_text_style(gs_text *text, gs_style style);
+const char *gs_style_code(FILE *stream, gs_style style); /* for fprintf; empty where there are no colors */
+
 void gs_text_flush(gs_text *text); /* writes the text to the sink and empties it */
 void gs_text_clear(gs_text *text); /* empties it, keeps the memory */
 void gs_text_free(gs_text *text);

@@ -280,6 +280,10 @@ int64_t gs_measured_bound(const gs_latencies *latencies, const gs_sample *sample
 
 /* gridsmith.measured/1: a line for the latencies and one for each sample. */
 void gs_measured_text(const gs_measured *measured, gs_text *text);
+/* The same lines one by one, as runs of a campaign, with their numbers and without the bound. */
+void gs_measured_head_text(const gs_measured *measured, int64_t number, gs_text *text);
+void gs_sample_text(const gs_sample *sample, int64_t number, gs_text *text);
+/* Also reads the file of such a campaign. */
 gs_code gs_measured_read(const char *path, gs_measured *measured, gs_error *error);
 gs_code gs_measured_input(gs_input *input, gs_measured *measured, gs_error *error);
 

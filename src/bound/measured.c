@@ -17,6 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define SCHEMA "gridsmith.measured/1"
+
 const char *const gs_measured_classes[GS_M_CLASSES] = {"compute", "load", "store", "clock"};
 
 /* ---- the bound ---- */
@@ -49,8 +51,11 @@ static void write_range(gs_writer *writer, const char *key, const gs_range *rang
     gs_write_end(writer);
 }
 
-static void write_head(gs_writer *writer, const gs_measured *measured) {
-    gs_write_document(writer, "gridsmith.measured/1");
+/* A number below 0 is none. */
+static void write_head(gs_writer *writer, const gs_measured *measured, int64_t number) {
+    gs_write_document(writer, SCHEMA);
+    if (number >= 0)
+        gs_write_int(writer, "id", number);
     gs_write_string(writer, "gpu", measured->gpu);
     gs_write_string(writer, "uuid", measured->uuid[0] ? measured->uuid : "none");
     gs_write_int(writer, "seed", measured->seed);
@@ -65,8 +70,7 @@ static void write_head(gs_writer *writer, const gs_measured *measured) {
     gs_write_finish(writer);
 }
 
-static void write_sample(gs_writer *writer, const gs_latencies *latencies, const gs_sample *sample) {
-    gs_write_object(writer, NULL);
+static void write_sample(gs_writer *writer, const gs_sample *sample) {
     gs_write_int(writer, "repeat", sample->repeat);
     gs_write_int(writer, "warps", sample->warps);
     gs_write_int(writer, "blocks", sample->blocks);
@@ -74,15 +78,31 @@ static void write_sample(gs_writer *writer, const gs_latencies *latencies, const
     gs_write_int(writer, "predicted_on_sm", sample->predicted_on_sm);
     gs_write_int(writer, "skew_cycles", sample->skew);
     gs_write_int(writer, "measured_cycles", sample->cycles);
-    gs_write_int(writer, "bound_cycles", gs_measured_bound(latencies, sample));
-    gs_write_finish(writer);
 }
 
 void gs_measured_text(const gs_measured *measured, gs_text *text) {
     gs_writer writer = gs_writer_to(text);
-    write_head(&writer, measured);
-    for (size_t i = 0; i < measured->samples.count; i++)
-        write_sample(&writer, &measured->latencies, &measured->samples.data[i]);
+    write_head(&writer, measured, -1);
+    for (size_t i = 0; i < measured->samples.count; i++) {
+        const gs_sample *sample = &measured->samples.data[i];
+        gs_write_object(&writer, NULL);
+        write_sample(&writer, sample);
+        gs_write_int(&writer, "bound_cycles", gs_measured_bound(&measured->latencies, sample));
+        gs_write_finish(&writer);
+    }
+}
+
+void gs_measured_head_text(const gs_measured *measured, int64_t number, gs_text *text) {
+    gs_writer writer = gs_writer_to(text);
+    write_head(&writer, measured, number);
+}
+
+void gs_sample_text(const gs_sample *sample, int64_t number, gs_text *text) {
+    gs_writer writer = gs_writer_to(text);
+    gs_write_document(&writer, SCHEMA);
+    gs_write_int(&writer, "id", number);
+    write_sample(&writer, sample);
+    gs_write_finish(&writer);
 }
 
 /* ---- reading ---- */
@@ -91,6 +111,7 @@ void gs_measured_text(const gs_measured *measured, gs_text *text) {
 
 static const gs_field head_fields[] = {
     {"schema", GS_FIELD_OTHER, true, 0, 0, 0},
+    {"id", GS_FIELD_OTHER, false, 0, 0, 0},
     {"gpu", GS_FIELD_NAME, true, offsetof(gs_measured, gpu), 0, 0},
     {"uuid", GS_FIELD_NAME, true, offsetof(gs_measured, uuid), 0, 0},
     {"seed", GS_FIELD_INT64, true, offsetof(gs_measured, seed), 0, INT64_MAX},
@@ -107,6 +128,8 @@ static const gs_field class_fields[] = {
 };
 
 static const gs_field sample_fields[] = {
+    {"schema", GS_FIELD_OTHER, false, 0, 0, 0},
+    {"id", GS_FIELD_OTHER, false, 0, 0, 0},
     {"repeat", GS_FIELD_INT32, true, offsetof(gs_sample, repeat), 1, 10000},
     {"warps", GS_FIELD_INT32, true, offsetof(gs_sample, warps), 1, 64},
     {"blocks", GS_FIELD_INT64, true, offsetof(gs_sample, blocks), 1, INT32_MAX},
@@ -114,7 +137,7 @@ static const gs_field sample_fields[] = {
     {"predicted_on_sm", GS_FIELD_INT32, true, offsetof(gs_sample, predicted_on_sm), 1, 64},
     {"skew_cycles", GS_FIELD_INT64, true, offsetof(gs_sample, skew), 0, INT32_MAX},
     {"measured_cycles", GS_FIELD_INT64, true, offsetof(gs_sample, cycles), 1, INT64_MAX / 2},
-    {"bound_cycles", GS_FIELD_OTHER, true, 0, 0, 0}, /* is computed again */
+    {"bound_cycles", GS_FIELD_OTHER, false, 0, 0, 0}, /* is computed again */
 };
 
 static gs_code read_range(const gs_json *json, const gs_step *at, const char *key, gs_range *range, gs_error *error) {
@@ -133,7 +156,10 @@ static gs_code read_range(const gs_json *json, const gs_step *at, const char *ke
 
 static gs_code read_head(const gs_json *json, gs_measured *measured, gs_error *error) {
     gs_step root = gs_step_root(json);
-    gs_code code = gs_json_schema(json, &root, "gridsmith.measured/1", error);
+    gs_code code = gs_json_schema(json, &root, SCHEMA, error);
+    if (code == GS_OK && json_object_get(json->root, "repeat"))
+        return gs_json_fail(json, &root, false, error,
+                            "a shard without the latencies: 'gridsmith merge' puts shards together");
     if (code == GS_OK)
         code = gs_json_object(json, &root, head_fields, GS_COUNT(head_fields), measured, error);
     if (code == GS_OK)
@@ -160,6 +186,12 @@ static gs_code read_sample(const gs_json *json, gs_measured *measured, gs_error 
     return code;
 }
 
+/* The first line of the file of a campaign. */
+static bool is_about_campaign(const gs_json *json) {
+    const char *schema = json_string_value(json_object_get(json->root, "schema"));
+    return schema && strcmp(schema, GS_CAMPAIGN_SCHEMA) == 0;
+}
+
 gs_code gs_measured_input(gs_input *input, gs_measured *measured, gs_error *error) {
     gs_code code = GS_OK;
     bool is_head = true, more = true;
@@ -170,9 +202,10 @@ gs_code gs_measured_input(gs_input *input, gs_measured *measured, gs_error *erro
         if (code != GS_OK)
             break;
         more = json.root != NULL;
-        if (more)
+        bool is_about = is_about_campaign(&json);
+        if (more && !is_about)
             code = is_head ? read_head(&json, measured, error) : read_sample(&json, measured, error);
-        is_head = false;
+        is_head = is_head && is_about;
         gs_json_free(&json);
     }
     if (code == GS_OK && !measured->samples.count)

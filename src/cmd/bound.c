@@ -14,6 +14,7 @@
 
 struct options {
     gs_gpu_choice gpu;
+    gs_shard_choice keep;
     int64_t warps, repeat, issue, memory_mb, count, seed;
     gs_task task;
     bool json, svg, html, fair, no_search, grid, random, anomalies;
@@ -51,6 +52,7 @@ static const gs_option option_table[] = {
             "measure a GPU, cuda[:N]: its latencies, and --count random configurations"),
     GS_TEXT(struct options, "measured", measured, "FILE",
             "what --measure wrote, as a table or with --svg as a picture"),
+    GS_SHARD_OPTIONS(struct options, keep, "with --measure: keep what is measured in FILE as a campaign"),
     GS_INT(struct options, "count", count, "N", 1, 100000000,
            "how many random programs (100000), or configurations (1000)"),
     GS_INT(struct options, "seed", seed, "N", 0, INT64_MAX, "seed of the random numbers (default 1)"),
@@ -63,7 +65,9 @@ static const gs_option option_table[] = {
 
 /* A question, and whether its answer is no. */
 struct bound {
+    const gs_command *command;
     const struct options *options;
+    gs_shard shard;   /* with --out */
     const char *file; /* a program, or NULL */
     int64_t count;    /* of random programs or configurations */
     bool is_no;       /* a bound was broken */
@@ -427,9 +431,48 @@ static void show_measuring(void *user, int64_t done, int64_t total) {
     gs_progress_say(user, "%lld of %lld", (long long)done, (long long)total);
 }
 
+/* Opens the file of a campaign. */
+static gs_journal *open_journal(struct bound *bound, const gs_device *device, const gs_measure_options *request,
+                                gs_campaign_about *about, gs_text *path, gs_error *error) {
+    gs_text line = {0};
+    gs_writer writer = gs_writer_to(&line);
+    char what[40];
+    *about = (gs_campaign_about){.command = "bound",
+                                 .device = bound->options->measure,
+                                 .gpu = device->gpu,
+                                 .uuid = device->uuid,
+                                 .driver = device->driver,
+                                 .count = gs_measure_runs(request->count),
+                                 .shard = request->shard};
+    snprintf(what, sizeof what, "bound-seed%llu", (unsigned long long)request->seed);
+    gs_campaign_line_begin(&writer, about);
+    gs_write_uint(&writer, "seed", request->seed);
+    gs_campaign_line_end(&writer, about);
+    gs_journal *journal = gs_open_shard(&bound->options->keep, about, what, &line, path, error);
+    gs_text_free(&line);
+    return journal;
+}
+
+/* Measures into the file of a campaign. The whole file is read back; a shard alone has no bounds. */
+static gs_code measure_campaign(struct bound *bound, gs_device *device, gs_measure_options *request,
+                                gs_measured *measured, gs_error *error) {
+    gs_campaign_about about;
+    gs_text path = {0};
+    request->shard = bound->shard;
+    request->journal = open_journal(bound, device, request, &about, &path, error);
+    gs_code code = request->journal ? gs_measure(device, request, measured, error) : error->code;
+    if (code == GS_OK)
+        gs_say_shard(bound->command, &about, gs_journal_runs(request->journal));
+    if (code == GS_OK && bound->shard.of == 1)
+        code = gs_measured_read(path.data, measured, error);
+    gs_journal_close(request->journal);
+    gs_text_free(&path);
+    return code;
+}
+
 static gs_code answer_measure(struct bound *bound, gs_text *text, gs_error *error) {
     gs_progress progress;
-    gs_measured measured;
+    gs_measured measured = {0};
     gs_device *device = gs_device_open(bound->options->measure, error);
     if (!device)
         return error->code;
@@ -438,13 +481,15 @@ static gs_code answer_measure(struct bound *bound, gs_text *text, gs_error *erro
                                   .seed = (uint64_t)bound->options->seed,
                                   .progress = show_measuring,
                                   .user = &progress};
-    gs_code code = gs_measure(device, &request, &measured, error);
+    gs_code code = bound->options->keep.out ? measure_campaign(bound, device, &request, &measured, error)
+                                            : gs_measure(device, &request, &measured, error);
     gs_progress_end(&progress);
     gs_device_close(device);
-    if (code != GS_OK)
+    if (code != GS_OK || !measured.gpu)
         return code;
     gs_text table = {.sink = stderr};
-    gs_measured_text(&measured, text);
+    if (!bound->options->keep.out)
+        gs_measured_text(&measured, text);
     bound->is_no = gs_put_measured(&table, &measured) > 0;
     gs_text_flush(&table);
     gs_text_free(&table);
@@ -529,6 +574,8 @@ static int check_usage(const gs_command *command, const struct options *options,
         return gs_usage(command, "--svg and --html exclude each other");
     if (options->json && (options->random || options->anomalies || options->measure || options->measured))
         return gs_usage(command, "--json does not go with %s", mode->name);
+    if ((options->keep.out || options->keep.shard) && !options->measure)
+        return gs_usage(command, "--out and --shard go with --measure");
     return 0;
 }
 
@@ -542,7 +589,8 @@ static int run(const gs_command *command, void *given, const gs_words *files) {
                            {"--measure", options->measure != NULL, answer_measure},
                            {"--measured", options->measured != NULL, answer_measured}};
     const struct mode *mode = choose_mode(modes, GS_COUNT(modes));
-    struct bound bound = {.options = options,
+    struct bound bound = {.command = command,
+                          .options = options,
                           .file = files->count ? files->data[0] : NULL,
                           .count = options->count     ? options->count
                                    : options->measure ? 1000
@@ -551,6 +599,8 @@ static int run(const gs_command *command, void *given, const gs_words *files) {
     if (!mode)
         return gs_usage(command, "--grid, --random, --anomalies, --run, --measure and --measured exclude each other");
     int status = check_usage(command, options, mode, mode == &modes[0], bound.file);
+    if (status == 0)
+        status = gs_check_shard(command, &options->keep, &bound.shard);
     if (status)
         return status;
     return answer(&bound, mode, &error) == GS_OK ? bound.is_no : gs_report(&error);

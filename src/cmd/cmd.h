@@ -109,8 +109,9 @@ typedef struct gs_verb {
 
 typedef struct gs_command {
     const char *name, *summary;
-    const char *usage;   /* what stands after the name */
-    const char *details; /* a paragraph or an example for the help */
+    const char *no_shard; /* why it cannot be played in shards, or NULL */
+    const char *usage;    /* what stands after the name */
+    const char *details;  /* a paragraph or an example for the help */
     const gs_option *options;
     size_t option_count;
     size_t options_size;  /* of the struct that the options fill */
@@ -128,13 +129,17 @@ int gs_command_run(const gs_command *command, int argc, char **argv);
 
 void gs_print_help(const gs_command *command, FILE *file);
 
+/* Parses a command line and runs nothing. Prints what is wrong with it; returns the exit code. */
+int gs_command_parse(const gs_command *command, int argc, char **argv);
+
 /* Prints "gridsmith NAME: what is wrong" with a hint at --help; returns 2. */
 int gs_usage(const gs_command *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 extern const gs_command gs_command_predict, gs_command_check, gs_command_occupancy, gs_command_gpus, gs_command_fuzz,
     gs_command_replay, gs_command_shrink, gs_command_fit, gs_command_record, gs_command_import, gs_command_probe,
     gs_command_bound, gs_command_reshape, gs_command_verify, gs_command_zoo, gs_command_serve, gs_command_run_program,
-    gs_command_status, gs_command_top, gs_command_trace, gs_command_completion, gs_command_merge;
+    gs_command_status, gs_command_top, gs_command_trace, gs_command_completion, gs_command_merge, gs_command_campaign,
+    gs_command_plan;
 
 /* All of them (main.c). */
 extern const gs_command *const gs_commands[];
@@ -149,6 +154,38 @@ int gs_report_memory(void); /* the same, of a failed allocation */
 /* Writes the rest of a text to its sink, at once, and frees it. Returns `code`, which is how making the text went, or
    GS_E_MEMORY. A failed write shows in ferror(sink). */
 gs_code gs_print_text(gs_text *text, gs_code code, gs_error *error);
+
+/* ---- shards: commands that are a list of runs keep them in a file (shards.c) ---- */
+
+/* --shard, --out and --resume, which fill a gs_shard_choice. */
+#define GS_SHARD_OPTIONS(owner, field, keeps)                                                                          \
+    GS_TEXT(owner, "shard", field.shard, "I/N",                                                                        \
+            "only part I of N of the campaign, from 1; 'gridsmith merge' puts the parts together"),                    \
+        GS_TEXT(owner, "out", field.out, "FILE|DIR", keeps "; with --shard in a file in DIR"),                         \
+        GS_FLAG(owner, "resume", field.resume, "continue the campaign in the --out file")
+
+typedef struct gs_shard_choice {
+    const char *shard, *out;
+    bool resume;
+} gs_shard_choice;
+
+struct gs_shard;
+struct gs_journal;
+struct gs_campaign_about;
+
+/* Checks the options, and reads the shard: 1 of 1 if none is given. Returns the exit code. */
+int gs_check_shard(const gs_command *command, const gs_shard_choice *choice, struct gs_shard *shard);
+
+/* Opens the file of a shard. `what` is the beginning of its name, `line` its first line. `path`, which may be NULL,
+   gets the path. The caller closes it. */
+struct gs_journal *gs_open_shard(const gs_shard_choice *choice, const struct gs_campaign_about *about, const char *what,
+                                 const gs_text *line, gs_text *path, gs_error *error);
+
+/* Says how many runs were played, and how many were there already. */
+void gs_say_shard(const gs_command *command, const struct gs_campaign_about *about, int64_t there);
+
+/* Merges shards for a command, and prints what is wrong with them; returns the exit code. */
+int gs_merge_paths(const gs_command *command, const char *const *paths, size_t count, const char *output);
 
 /* ---- sources ---- */
 

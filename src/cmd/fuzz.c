@@ -16,10 +16,11 @@ enum { DEFAULT_COUNT = 1000, MOST_NAMED = 3, MOST_SHOWN = 200, MOST_EXACT = 20 }
 
 struct options {
     gs_gpu_choice gpu;
-    const char *device, *out, *shard, *html;
+    gs_shard_choice keep;
+    const char *device, *html;
     gs_words classes;
     int64_t count, seed, index, patient_every;
-    bool resume, json;
+    bool json;
 };
 
 static const gs_option option_table[] = {
@@ -31,11 +32,7 @@ static const gs_option option_table[] = {
     GS_INT(struct options, "seed", seed, "N", 0, INT64_MAX, "seed of the random numbers (default 1)"),
     GS_INT(struct options, "index", index, "N", 0, INT64_MAX,
            "only run N of the seed; where it differs, print both answers"),
-    GS_TEXT(struct options, "shard", shard, "I/N",
-            "only part I of N of the campaign, from 1; 'gridsmith merge' puts the parts together"),
-    GS_TEXT(struct options, "out", out, "FILE|DIR",
-            "keep the recordings in FILE (gridsmith.run/1), one line per run; with --shard in a file in DIR"),
-    GS_FLAG(struct options, "resume", resume, "continue the campaign in the --out file"),
+    GS_SHARD_OPTIONS(struct options, keep, "keep the recordings in FILE (gridsmith.run/1), one line per run"),
     GS_INT(struct options, "patient-every", patient_every, "N", 0, INT64_MAX,
            "play every Nth run again with long waits (default 100; 0: none)"),
     GS_TEXT(struct options, "html", html, "FILE",
@@ -160,7 +157,7 @@ static void print_speed(const struct watch *watch) {
             seconds, (double)fresh / seconds);
     if (campaign->played < watch->runs)
         fprintf(stderr, "gridsmith fuzz: stopped after %lld of %lld runs%s\n", (long long)campaign->played,
-                (long long)watch->runs, watch->options->out ? "; --resume goes on" : "");
+                (long long)watch->runs, watch->options->keep.out ? "; --resume goes on" : "");
 }
 
 static gs_code write_page(const struct watch *watch, gs_error *error) {
@@ -231,26 +228,14 @@ static gs_code run_campaign(struct watch *watch, gs_device *device, const gs_cam
     return code == GS_OK && watch->options->html ? write_page(watch, error) : code;
 }
 
-/* The file of the recordings: with --shard, one with a telling name in the folder. */
 static gs_journal *open_journal(const struct options *options, const gs_campaign_options *request,
                                 const gs_device *device, gs_error *error) {
-    char name[120], path[1200];
+    char what[40];
     gs_text line = {0};
-    gs_shard_name(&request->shard, "fuzz", request->seed, name, sizeof name);
-    int length = options->shard ? snprintf(path, sizeof path, "%s/%s", options->out, name)
-                                : snprintf(path, sizeof path, "%s", options->out);
+    gs_campaign_about about = {.command = "fuzz", .count = request->count, .shard = request->shard};
+    snprintf(what, sizeof what, "fuzz-seed%llu", (unsigned long long)request->seed);
     gs_campaign_line(request, device, options->device, &line);
-    gs_journal *journal = NULL;
-    if (line.failed)
-        gs_fail_memory(error);
-    else if (length >= (int)sizeof path)
-        gs_fail(error, GS_E_USAGE, "%.60s...: the path is too long", options->out);
-    else
-        journal = gs_journal_open(&(gs_journal_options){.path = path,
-                                                        .line = line.data,
-                                                        .first = gs_shard_begin(&request->shard, request->count),
-                                                        .resume = options->resume},
-                                  error);
+    gs_journal *journal = gs_open_shard(&options->keep, &about, what, &line, NULL, error);
     gs_text_free(&line);
     return journal;
 }
@@ -273,7 +258,7 @@ static int fuzz_device(const struct options *options, const gs_shard *shard) {
     listen_for_stop();
     gs_device *device = gs_device_open(options->device, &error);
     gs_gpu *model = device ? choose_model(options, device, &error) : NULL;
-    if (model && options->out)
+    if (model && options->keep.out)
         request.journal = open_journal(options, &request, device, &error);
     watch.model = model;
     gs_code code = error.code;
@@ -316,16 +301,12 @@ static int check_classes(const gs_command *command, const gs_words *classes) {
 }
 
 static int check_usage(const gs_command *command, const struct options *options) {
-    if (options->index >= 0 && (options->count || options->resume))
+    if (options->index >= 0 && (options->count || options->keep.resume))
         return gs_usage(command, "--index plays one run: leave out --count and --resume");
-    if (options->resume && !options->out)
-        return gs_usage(command, "--resume needs the file to go on with: --out FILE");
     if (options->html && strcmp(options->html, "-") == 0)
         return gs_usage(command, "--html takes the name of a file, because standard output has the report");
-    if (options->shard && (options->index >= 0 || !options->out))
-        return gs_usage(command, "--shard needs --out DIR, and goes without --index");
-    if (options->out && strcmp(options->out, "-") == 0)
-        return gs_usage(command, "--out takes the name of a file, because standard output has the report");
+    if (options->keep.shard && options->index >= 0)
+        return gs_usage(command, "--index plays one run: leave out --shard");
     return check_classes(command, &options->classes);
 }
 
@@ -347,10 +328,10 @@ static int run(const gs_command *command, void *given, const gs_words *words) {
     (void)words;
     gs_shard shard = {1, 1};
     int status = check_usage(command, options);
+    if (status == 0)
+        status = gs_check_shard(command, &options->keep, &shard);
     if (status)
         return status;
-    if (options->shard && !gs_shard_parse(options->shard, &shard))
-        return gs_usage(command, "--shard takes I/N, such as 3/64, not \"%.40s\"", options->shard);
     if (!complete_classes(&options->classes))
         return gs_report_memory();
     options->count = options->index >= 0 ? 1 : options->count ? options->count : DEFAULT_COUNT;

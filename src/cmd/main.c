@@ -3,16 +3,17 @@
  */
 #include "cmd.h"
 #include "image/image.h"
+#include "plan_verbs.h"
 #include "worker/worker.h"
 
 #include <string.h>
 
 const gs_command *const gs_commands[] = {
-    &gs_command_predict, &gs_command_check,     &gs_command_occupancy, &gs_command_gpus,        &gs_command_fuzz,
-    &gs_command_merge,   &gs_command_replay,    &gs_command_shrink,    &gs_command_fit,         &gs_command_record,
-    &gs_command_trace,   &gs_command_import,    &gs_command_probe,     &gs_command_bound,       &gs_command_reshape,
-    &gs_command_verify,  &gs_command_zoo,       &gs_command_serve,     &gs_command_run_program, &gs_command_status,
-    &gs_command_top,     &gs_command_completion};
+    &gs_command_predict, &gs_command_check,    &gs_command_occupancy, &gs_command_gpus,      &gs_command_fuzz,
+    &gs_command_merge,   &gs_command_campaign, &gs_command_replay,    &gs_command_shrink,    &gs_command_fit,
+    &gs_command_record,  &gs_command_trace,    &gs_command_import,    &gs_command_probe,     &gs_command_bound,
+    &gs_command_reshape, &gs_command_verify,   &gs_command_zoo,       &gs_command_serve,     &gs_command_run_program,
+    &gs_command_status,  &gs_command_top,      &gs_command_plan,      &gs_command_completion};
 const size_t gs_command_count = GS_COUNT(gs_commands);
 
 static void print_overview(FILE *file) {
@@ -66,6 +67,10 @@ static int dispatch(int argc, char **argv) {
         return gs_worker_process(argc - 1, argv + 1);
     if (strcmp(argv[1], GS_COMPILER_PROCESS) == 0)
         return gs_compiler_process(argc - 1, argv + 1);
+    if (strcmp(argv[1], "plan") == 0)
+        for (int i = 2; i < argc; i++)
+            if (strcmp(argv[i], "--simulate") == 0)
+                return gs_cmd_plan_simulate(argc - 1, argv + 1);
     const gs_command *command = find_command(argv[1]);
     return command ? gs_command_run(command, argc - 1, argv + 1) : unknown(argv[1]);
 }

@@ -13,23 +13,26 @@ static const gs_option option_table[] = {
                   .letter = 'o', .required = true),
 };
 
-static int run(const gs_command *command, void *given, const gs_words *paths) {
-    const struct options *options = given;
+int gs_merge_paths(const gs_command *command, const char *const *paths, size_t count, const char *output) {
     gs_error error = {.code = GS_OK};
     gs_merged merged;
-    (void)command;
     int status = 0;
-    if (gs_merge(paths->data, paths->count, options->output, &merged, &error) != GS_OK) {
+    if (gs_merge(paths, count, output, &merged, &error) != GS_OK) {
         status = gs_report(&error);
     } else if (merged.complaints.count) {
         fputs(merged.complaints.data, stdout);
         status = 1;
     } else {
-        fprintf(stderr, "gridsmith merge: %lld runs of %lld shards\n", (long long)merged.runs,
+        fprintf(stderr, "gridsmith %s: %lld runs of %lld shards\n", command->name, (long long)merged.runs,
                 (long long)merged.shards);
     }
     gs_text_free(&merged.complaints);
     return status;
+}
+
+static int run(const gs_command *command, void *given, const gs_words *paths) {
+    const struct options *options = given;
+    return gs_merge_paths(command, paths->data, paths->count, options->output);
 }
 
 const gs_command gs_command_merge = {

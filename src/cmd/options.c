@@ -143,6 +143,10 @@ static parsed store(struct line *line, const gs_option *option, const char *valu
 static parsed refuse_unknown(const gs_command *command, const char *word) {
     char name[64];
     snprintf(name, sizeof name, "%.*s", (int)strcspn(word + strspn(word, "-"), "="), word + strspn(word, "-"));
+    if (command->no_shard && strcmp(name, "shard") == 0) {
+        gs_usage(command, "%s", command->no_shard);
+        return PARSED_WRONG;
+    }
     gs_similar similar = {.word = name};
     for (size_t i = 0; i < command->option_count && word[1] == '-'; i++)
         gs_similar_try(&similar, command->options[i].name);
@@ -272,22 +276,27 @@ static const gs_verb *find_verb(const gs_command *command, const gs_words *words
     return NULL;
 }
 
-static int run_verb(const struct line *line) {
+/* 0: the verb takes the options that are given. */
+static int check_options(const struct line *line, const gs_verb *verb) {
     const gs_command *command = line->command;
-    const gs_verb *verb = find_verb(command, &line->words);
-    if (!verb)
-        return refuse_verb(line);
     for (size_t i = 0; i < command->option_count; i++)
         if (line->given >> i & 1 && !takes_option(verb, command->options[i].name))
             return refuse_option(command, verb, command->options[i].name);
+    return 0;
+}
+
+static int run_verb(const struct line *line) {
+    const gs_command *command = line->command;
+    const gs_verb *verb = find_verb(command, &line->words);
+    int wrong = verb ? check_options(line, verb) : refuse_verb(line);
+    if (wrong)
+        return wrong;
     gs_words rest = {.data = line->words.data + 1, .count = line->words.count - 1};
     int status = check_words(command, &verb->words, &rest);
     return status ? status : verb->run(command, line->options, &rest);
 }
 
 static int run_command(const struct line *line) {
-    if (line->command->verb_count)
-        return run_verb(line);
     int status = check_words(line->command, &line->command->words, &line->words);
     return status ? status : line->command->run(line->command, line->options, &line->words);
 }
@@ -302,14 +311,26 @@ static void free_line(struct line *line) {
     free(line->words.data);
 }
 
-int gs_command_run(const gs_command *command, int argc, char **argv) {
+static int run_line(const struct line *line) {
+    return line->command->verb_count ? run_verb(line) : run_command(line);
+}
+
+static int check_line(const struct line *line) {
+    const gs_verb *verb = find_verb(line->command, &line->words);
+    if (!line->command->verb_count)
+        return check_words(line->command, &line->command->words, &line->words);
+    return verb ? check_options(line, verb) : refuse_verb(line);
+}
+
+/* Parses the command line, and goes on with what was read. */
+static int with_line(const gs_command *command, int argc, char **argv, int (*go_on)(const struct line *line)) {
     struct line line = {.command = command, .argc = argc, .argv = argv, .options = calloc(1, command->options_size)};
     int status = 0;
     if (line.options && command->defaults)
         memcpy(line.options, command->defaults, command->options_size);
     switch (line.options ? parse(&line) : PARSED_NO_MEMORY) {
     case PARSED:
-        status = run_command(&line);
+        status = go_on(&line);
         break;
     case PARSED_HELP:
         break;
@@ -322,4 +343,12 @@ int gs_command_run(const gs_command *command, int argc, char **argv) {
     }
     free_line(&line);
     return status;
+}
+
+int gs_command_run(const gs_command *command, int argc, char **argv) {
+    return with_line(command, argc, argv, run_line);
+}
+
+int gs_command_parse(const gs_command *command, int argc, char **argv) {
+    return with_line(command, argc, argv, check_line);
 }

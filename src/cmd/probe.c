@@ -208,6 +208,8 @@ static int run(const gs_command *command, void *given, const gs_words *words) {
 const gs_command gs_command_probe = {
     .name = "probe",
     .summary = "Measure a GPU and write its description: tie order, GPCs, mechanisms.",
+    .no_shard = "a description is of one GPU, and each step depends on what the steps before it found: there are no "
+                "shards",
     .usage = "--device DEVICE [options]",
     .details = "What is measured belongs to one GPU: others of its model may lack other SMs.\n"
                "Exit code 0: the description agrees with every recorded run; 1: not with all, but it is written; 3: no "

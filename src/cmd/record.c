@@ -2,36 +2,52 @@
  * record.c: gridsmith record: plays the runs of a file on a device and writes down what is seen.
  *
  * The answers in scenarios, for a GPU that is at hand, are made with it. It waits long wherever nothing seems to start:
- * few runs are recorded, and they must be right.
+ * the recordings must be right.
+ *
+ * With --out, the runs of all files are a list that is kept as the file of a campaign: numbered from 0, whatever
+ * numbers they have, and played in shards or resumed. So the files are read twice, first to count the runs.
  */
 #include "cmd.h"
-#include "device/device.h"
+#include "fuzz/fuzz.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 struct options {
+    gs_shard_choice keep;
     const char *device, *output;
 };
 
 static const gs_option option_table[] = {
     GS_DEVICE_OPTION(struct options, device),
     GS_OUTPUT(struct options, output, "write to FILE instead of standard output"),
+    GS_SHARD_OPTIONS(struct options, keep, "keep the recordings in FILE as a campaign, numbered from 0"),
 };
 
-/* The recording keeps the number and the class of the run, and says on which GPU it was made. */
-static gs_code record_one(gs_device *device, const gs_run *run, FILE *file, gs_error *error) {
+/* ---- to a file or standard output ---- */
+
+/* Plays a run. The recording keeps its number and class, and says on which GPU it was made. The caller frees it. */
+static gs_run *play(gs_device *device, const gs_run *run, gs_error *error) {
     gs_play_options request = {.patient = true};
     gs_run *seen = gs_device_play(device, run, &request, error);
     if (!seen)
-        return error->code;
+        return NULL;
     seen->has_id = run->has_id;
     seen->id = run->id;
     free(seen->gpu);
     free(seen->class_name);
     seen->gpu = strdup(device->gpu->name);
     seen->class_name = run->class_name ? strdup(run->class_name) : NULL;
-    gs_code code = seen->gpu ? gs_run_write(seen, file, error) : gs_fail_memory(error);
+    if (seen->gpu)
+        return seen;
+    gs_fail_memory(error);
+    gs_run_free(seen);
+    return NULL;
+}
+
+static gs_code record_one(gs_device *device, const gs_run *run, FILE *file, gs_error *error) {
+    gs_run *seen = play(device, run, error);
+    gs_code code = seen ? gs_run_write(seen, file, error) : error->code;
     gs_run_free(seen);
     return code;
 }
@@ -66,16 +82,138 @@ static gs_code record(const struct options *options, const gs_words *files, gs_e
     return code;
 }
 
-static int run(const gs_command *command, void *given, const gs_words *files) {
+/* ---- as a campaign ---- */
+
+/* The runs of several files, one after the other. */
+struct list {
+    const gs_words *files;
+    size_t next; /* file to open */
+    gs_runs *runs;
+};
+
+/* The next run, which the caller frees; NULL with GS_OK in `error` after the last. */
+static gs_run *next_run(struct list *list, gs_error *error) {
+    gs_run *run = NULL;
+    error->code = GS_OK;
+    while (!run && error->code == GS_OK) {
+        if (!list->runs && list->next == list->files->count)
+            return NULL;
+        if (!list->runs && !(list->runs = gs_runs_open(list->files->data[list->next++], error)))
+            return NULL;
+        run = gs_runs_next(list->runs, error);
+        if (!run) {
+            gs_runs_close(list->runs);
+            list->runs = NULL;
+        }
+    }
+    return run;
+}
+
+/* Counts the runs, and makes a digest of them. */
+static gs_code count_runs(const gs_words *files, int64_t *count, char hex[65], gs_error *error) {
+    struct list list = {.files = files};
+    unsigned char digest[32];
+    gs_digest hash;
+    gs_text text = {0};
+    gs_run *run;
+    gs_digest_begin(&hash);
+    for (*count = 0; (run = next_run(&list, error)); ++*count) {
+        gs_text_clear(&text);
+        gs_run_text(run, &text);
+        gs_digest_add(&hash, text.data ? text.data : "", text.count);
+        gs_run_free(run);
+    }
+    gs_digest_end(&hash, digest);
+    gs_digest_hex(digest, hex);
+    if (error->code == GS_OK && text.failed)
+        gs_fail_memory(error);
+    gs_text_free(&text);
+    if (error->code == GS_OK && !*count)
+        gs_fail(error, GS_E_FORMAT, "the files hold no runs");
+    return error->code;
+}
+
+/* Plays the runs of the shard that its file does not have. */
+static gs_code record_list(gs_device *device, const gs_words *files, const gs_campaign_about *about,
+                           gs_journal *journal, gs_error *error) {
+    struct list list = {.files = files};
+    int64_t first = gs_shard_begin(&about->shard, about->count),
+            end = first + gs_shard_count(&about->shard, about->count);
+    gs_code code = GS_OK;
+    first += gs_journal_runs(journal);
+    for (int64_t i = 0; i < end && code == GS_OK; i++) {
+        gs_run *run = next_run(&list, error), *seen = NULL;
+        if (!run)
+            code = error->code != GS_OK ? error->code : gs_fail(error, GS_E_IO, "the files were changed meanwhile");
+        if (run && i >= first) {
+            run->has_id = true;
+            run->id = i;
+            seen = play(device, run, error);
+            code = seen ? gs_journal_add(journal, seen, error) : error->code;
+        }
+        gs_run_free(run);
+        gs_run_free(seen);
+    }
+    gs_runs_close(list.runs);
+    return code == GS_OK ? gs_journal_end(journal, error) : code;
+}
+
+static int record_campaign(const gs_command *command, const struct options *options, const gs_shard *shard,
+                           const gs_words *files) {
     gs_error error = {.code = GS_OK};
-    (void)command;
-    return record(given, files, &error) == GS_OK ? 0 : gs_report(&error);
+    gs_text line = {0};
+    gs_writer writer = gs_writer_to(&line);
+    char hex[65];
+    gs_campaign_about about = {.command = "record", .device = options->device, .shard = *shard};
+    gs_device *device =
+        count_runs(files, &about.count, hex, &error) == GS_OK ? gs_device_open(options->device, &error) : NULL;
+    gs_journal *journal = NULL;
+    if (device) {
+        about.gpu = device->gpu;
+        about.uuid = device->uuid;
+        about.driver = device->driver;
+        gs_campaign_line_begin(&writer, &about);
+        gs_write_string(&writer, "runs", hex);
+        gs_campaign_line_end(&writer, &about);
+        journal = gs_open_shard(&options->keep, &about, "record", &line, NULL, &error);
+    }
+    int64_t there = journal ? gs_journal_runs(journal) : 0;
+    gs_code code = journal ? record_list(device, files, &about, journal, &error) : error.code;
+    if (code == GS_OK)
+        gs_say_shard(command, &about, there);
+    gs_journal_close(journal);
+    gs_device_close(device);
+    gs_text_free(&line);
+    return code == GS_OK ? 0 : gs_report(&error);
+}
+
+static int check_files(const gs_command *command, const struct options *options, const gs_words *files) {
+    if (options->keep.out && options->output)
+        return gs_usage(command, "-o and --out exclude each other");
+    for (size_t i = 0; i < files->count && options->keep.out; i++)
+        if (strcmp(files->data[i], "-") == 0)
+            return gs_usage(command, "--out needs files that can be read twice, not standard input");
+    return 0;
+}
+
+static int run(const gs_command *command, void *given, const gs_words *files) {
+    const struct options *options = given;
+    gs_error error = {.code = GS_OK};
+    gs_shard shard;
+    int status = gs_check_shard(command, &options->keep, &shard);
+    if (status == 0)
+        status = check_files(command, options, files);
+    if (status)
+        return status;
+    if (options->keep.out)
+        return record_campaign(command, options, &shard, files);
+    return record(options, files, &error) == GS_OK ? 0 : gs_report(&error);
 }
 
 const gs_command gs_command_record = {
     .name = "record",
     .summary = "Play the runs of files on a device and write down what is seen.",
-    .usage = "--device DEVICE [-o FILE] FILE...",
+    .usage = "--device DEVICE [-o FILE | --out FILE|DIR] FILE...",
     .details = "Register counts must be those of the probe kernel: 24, 32, ... 248, 255.\n\n"
                "  gridsmith record --device cuda scenarios/h200-case-*.json\n",
     .options = option_table,

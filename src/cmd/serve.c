@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 struct options {
-    const char *device, *socket, *limit, *metrics, *profiles, *cache;
+    const char *device, *socket, *limit, *metrics, *profiles, *cache, *plan;
     int64_t sms, memory, client_memory, client_host_memory, shuffle;
     bool marks, mps;
 };
@@ -24,6 +24,8 @@ static const gs_option option_table[] = {
     GS_TEXT(struct options, "profiles", profiles, "FILE",
             "the profiles of kernels (default: in $XDG_DATA_HOME/gridsmith; empty: they are not kept)"),
     GS_TEXT(struct options, "cache", cache, "FOLDER", "compiled kernels (default: $XDG_CACHE_HOME/gridsmith)"),
+    GS_TEXT(struct options, "plan", plan, "FILE",
+            "a plan as JSON: its pairs that gain share SMs (default: kernels have SMs of their own)"),
     GS_INT(struct options, "sms", sms, "N", 1, 1024, "host: number of SMs (default 8)"),
     GS_INT(struct options, "memory", memory, "MIB", 1, 1 << 20, "host: memory of the device (default 1024)"),
     GS_INT(struct options, "client-memory", client_memory, "MIB", 1, 1 << 30,
@@ -51,6 +53,7 @@ static int serve(const gs_command *command, const struct options *options) {
                                 .metrics = options->metrics,
                                 .profiles = options->profiles,
                                 .cache = options->cache,
+                                .plan = options->plan,
                                 .has_mps = options->mps,
                                 .has_marks = options->marks,
                                 .shuffle_us = options->shuffle,

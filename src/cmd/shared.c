@@ -13,7 +13,8 @@
 
 int gs_report(const gs_error *error) {
     char text[sizeof error->message + sizeof error->file + 64];
-    fprintf(stderr, "gridsmith: %s\n", gs_error_text(error, text, sizeof text));
+    fprintf(stderr, "%sgridsmith:%s %s\n", gs_style_code(stderr, GS_STYLE_BAD), gs_style_code(stderr, GS_STYLE_PLAIN),
+            gs_error_text(error, text, sizeof text));
     if (error->excerpt[0] && isatty(STDERR_FILENO))
         fprintf(stderr, "  %s\n  %*s^\n", error->excerpt, error->caret, "");
     return gs_code_exit(error->code);

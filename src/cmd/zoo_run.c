@@ -5,11 +5,14 @@
  * Both print a row for each kernel and size as soon as it is known: of a table, or of the one document of --json.
  */
 #include "client/client.h"
+#include "fuzz/fuzz.h"
 #include "zoo/zoo.h"
 #include "zoo_verbs.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+#define ROW_SCHEMA "gridsmith.zoo-bench-kernel/1" /* a kernel in the file of a campaign */
 
 /* Kernels that are run, or timed, one after the other, and what was found so far. */
 struct experiment {
@@ -43,7 +46,12 @@ int gs_zoo_unknown(const gs_command *command, const char *name) {
                     gs_similar_words(&similar));
 }
 
-/* Kernels by name; "all" is all of them. 0: done. */
+/* A kernel with inline assembly has no elastic forms, and needs its registers. */
+static bool has_form(const gs_zoo_kernel *kernel, enum gs_form form) {
+    return !kernel->is_assembly || (form != GS_FORM_ELASTIC && form != GS_FORM_REGISTERS);
+}
+
+/* Kernels by name; "all" is all that have the form. 0: done. */
 static int choose_kernels(const gs_command *command, const gs_words *names, struct experiment *experiment) {
     size_t all = 0;
     while (gs_zoo_at(all))
@@ -55,7 +63,8 @@ static int choose_kernels(const gs_command *command, const gs_words *names, stru
         if (!kernel && !is_all)
             return gs_zoo_unknown(command, names->data[i]);
         for (size_t k = 0; k < all && is_all; k++)
-            experiment->kernels[experiment->kernel_count++] = gs_zoo_at(k);
+            if (has_form(gs_zoo_at(k), experiment->form.form))
+                experiment->kernels[experiment->kernel_count++] = gs_zoo_at(k);
         if (!is_all)
             experiment->kernels[experiment->kernel_count++] = kernel;
     }
@@ -92,12 +101,14 @@ static void close_experiment(struct experiment *experiment) {
     gs_text_free(&experiment->text);
 }
 
+/* Rows of a file do not say where they ran; its first line does. */
 static void begin_document(struct experiment *experiment, const char *schema, const char *rows) {
     if (!experiment->options->json)
         return;
     experiment->writer = gs_writer_to(&experiment->text);
     gs_write_document(&experiment->writer, schema);
-    gs_write_string(&experiment->writer, "on", experiment->executor->ops->name);
+    if (experiment->executor)
+        gs_write_string(&experiment->writer, "on", experiment->executor->ops->name);
     gs_write_array(&experiment->writer, rows);
 }
 
@@ -266,12 +277,16 @@ int gs_zoo_run_verb(const gs_command *command, void *given, const gs_words *name
 
 /* ---- bench ---- */
 
-static void print_bench_json(struct experiment *experiment, const gs_zoo_instance *instance,
-                             const gs_zoo_bench *bench) {
-    gs_writer *writer = &experiment->writer;
-    gs_write_object(writer, NULL);
-    gs_write_string(writer, "kernel", instance->kernel->name);
-    gs_write_string(writer, "size", instance->size->name);
+/* A row of the table: what was measured, or why nothing could be. */
+struct row {
+    const char *kernel, *size, *mistake; /* mistake: NULL, or what went wrong */
+    gs_zoo_bench bench;
+};
+
+static void write_row(gs_writer *writer, const struct row *row) {
+    const gs_zoo_bench *bench = &row->bench;
+    gs_write_string(writer, "kernel", row->kernel);
+    gs_write_string(writer, "size", row->size);
     gs_write_int(writer, "launches", bench->launches);
     for (int form = 0; form < GS_ZOO_BENCHED; form++) {
         gs_write_object(writer, gs_form_name((enum gs_form)form));
@@ -282,17 +297,23 @@ static void print_bench_json(struct experiment *experiment, const gs_zoo_instanc
         gs_write_int(writer, "blocks_per_sm", bench->costs[form].blocks_per_sm);
         gs_write_end(writer);
     }
+}
+
+static void print_bench_json(struct experiment *experiment, const struct row *row) {
+    gs_write_object(&experiment->writer, NULL);
+    write_row(&experiment->writer, row);
     end_row(experiment);
 }
 
-static void print_bench(struct experiment *experiment, const gs_zoo_instance *instance, const gs_zoo_bench *bench) {
+static void print_bench(struct experiment *experiment, const struct row *row) {
+    const gs_zoo_bench *bench = &row->bench;
     if (!experiment->rows)
         printf("                                original          persistent            confined\n"
                "kernel         size   launches        us         us    cost         us    cost  registers  "
                "blocks/SM\n");
-    printf("%-14s %-6s %8u %9.1f  %9.1f %+6.2f%%  %9.1f %+6.2f%%", instance->kernel->name, instance->size->name,
-           bench->launches, (double)bench->median_ns[0] / 1e3, (double)bench->median_ns[1] / 1e3,
-           bench->cost_percent[1], (double)bench->median_ns[2] / 1e3, bench->cost_percent[2]);
+    printf("%-14s %-6s %8u %9.1f  %9.1f %+6.2f%%  %9.1f %+6.2f%%", row->kernel, row->size, bench->launches,
+           (double)bench->median_ns[0] / 1e3, (double)bench->median_ns[1] / 1e3, bench->cost_percent[1],
+           (double)bench->median_ns[2] / 1e3, bench->cost_percent[2]);
     for (int form = 0; form < GS_ZOO_BENCHED; form++)
         printf(form ? "/%d%s" : "  %d%s", bench->costs[form].registers, bench->max_registers[form] ? "*" : "");
     for (int form = 0; form < GS_ZOO_BENCHED; form++)
@@ -301,42 +322,182 @@ static void print_bench(struct experiment *experiment, const gs_zoo_instance *in
     fflush(stdout);
 }
 
-static void add_bench(struct experiment *experiment, const gs_zoo_bench *bench) {
+/* Prints a row, and counts it for the average. */
+static void show_row(struct experiment *experiment, const struct row *row) {
+    if (row->mistake) { /* the others may be right */
+        fprintf(stderr, "gridsmith: %s: %s\n", row->kernel, row->mistake);
+        experiment->wrong++;
+        return;
+    }
+    (experiment->options->json ? print_bench_json : print_bench)(experiment, row);
     for (int form = 0; form < GS_ZOO_BENCHED; form++) {
-        experiment->sums[form] += bench->cost_percent[form];
-        if (!experiment->rows || bench->cost_percent[form] > experiment->most[form])
-            experiment->most[form] = bench->cost_percent[form];
+        experiment->sums[form] += row->bench.cost_percent[form];
+        if (!experiment->rows || row->bench.cost_percent[form] > experiment->most[form])
+            experiment->most[form] = row->bench.cost_percent[form];
     }
     experiment->rows++;
 }
 
-static gs_code bench_kernels(struct experiment *experiment, gs_error *error) {
-    const gs_zoo_options *options = experiment->options;
+static const char *bench_size(const struct experiment *experiment) {
     bool is_host = strcmp(experiment->executor->ops->name, "host") == 0;
+    return experiment->options->size ? experiment->options->size : is_host ? "small" : "large";
+}
+
+static uint32_t bench_repeat(const struct experiment *experiment) {
+    return experiment->options->repeat ? (uint32_t)experiment->options->repeat : 25;
+}
+
+/* Measures a kernel. A wrong result is a row, too. */
+static gs_code measure_row(struct experiment *experiment, const gs_zoo_kernel *kernel, struct row *row,
+                           gs_error *error) {
+    const gs_zoo_size *size = gs_zoo_size_find(kernel, bench_size(experiment));
+    gs_zoo_instance instance;
+    *row = (struct row){.kernel = kernel->name, .size = size->name};
+    gs_code code = gs_zoo_instance_make(&instance, kernel, size, error);
+    if (code != GS_OK)
+        return code;
+    code = gs_zoo_measure(&instance, experiment->executor, experiment->gpu, &experiment->form, bench_repeat(experiment),
+                          experiment->options->unlimited, &row->bench, error);
+    gs_zoo_instance_free(&instance);
+    row->mistake = code == GS_E_KERNEL ? error->message : NULL;
+    return code == GS_E_KERNEL ? GS_OK : code;
+}
+
+static gs_code bench_kernels(struct experiment *experiment, gs_error *error) {
     gs_code code = GS_OK;
     for (size_t i = 0; i < experiment->kernel_count && code == GS_OK; i++) {
-        const char *size = options->size ? options->size : is_host ? "small" : "large";
-        gs_zoo_instance instance;
-        gs_zoo_bench bench;
-        code = gs_zoo_instance_make(&instance, experiment->kernels[i], gs_zoo_size_find(experiment->kernels[i], size),
-                                    error);
-        if (code != GS_OK)
-            break;
-        code = gs_zoo_measure(&instance, experiment->executor, experiment->gpu, &experiment->form,
-                              options->repeat ? (uint32_t)options->repeat : 25, options->unlimited, &bench, error);
-        if (code == GS_OK) {
-            (options->json ? print_bench_json : print_bench)(experiment, &instance, &bench);
-            add_bench(experiment, &bench);
-        }
-        gs_zoo_instance_free(&instance);
-        if (code == GS_E_KERNEL) { /* the others may be right */
-            fprintf(stderr, "gridsmith: %s: %s\n", experiment->kernels[i]->name, error->message);
-            experiment->wrong++;
-            code = GS_OK;
-        }
+        struct row row;
+        code = measure_row(experiment, experiment->kernels[i], &row, error);
+        if (code == GS_OK)
+            show_row(experiment, &row);
     }
     return code;
 }
+
+/* ---- bench as a campaign: each kernel is a run ---- */
+
+static gs_code keep_row(gs_journal *journal, int64_t number, const struct row *row, gs_error *error) {
+    gs_text line = {0};
+    gs_writer writer = gs_writer_to(&line);
+    gs_write_document(&writer, ROW_SCHEMA);
+    gs_write_int(&writer, "id", number);
+    if (row->mistake)
+        gs_write_string(&writer, "mistake", row->mistake);
+    write_row(&writer, row);
+    gs_write_finish(&writer);
+    gs_code code = gs_journal_add_line(journal, &line, error);
+    gs_text_free(&line);
+    return code;
+}
+
+static double real_of(const json_t *object, const char *key) {
+    return json_number_value(json_object_get(object, key));
+}
+
+static int32_t int_of(const json_t *object, const char *key) {
+    json_int_t value = json_integer_value(json_object_get(object, key));
+    return value > 0 && value < INT32_MAX ? (int32_t)value : 0;
+}
+
+/* A row from its line; its names are those of the line. False: it is none. */
+static bool read_row(const json_t *line, struct row *row) {
+    const char *schema = json_string_value(json_object_get(line, "schema"));
+    *row = (struct row){.kernel = json_string_value(json_object_get(line, "kernel")),
+                        .size = json_string_value(json_object_get(line, "size")),
+                        .mistake = json_string_value(json_object_get(line, "mistake")),
+                        .bench = {.launches = (uint32_t)int_of(line, "launches")}};
+    for (int form = 0; form < GS_ZOO_BENCHED; form++) {
+        const json_t *of = json_object_get(line, gs_form_name((enum gs_form)form));
+        double us = real_of(of, "median_us");
+        row->bench.median_ns[form] = us > 0 && us < 1e12 ? (uint64_t)(us * 1e3 + 0.5) : 0;
+        row->bench.cost_percent[form] = real_of(of, "cost_percent");
+        row->bench.costs[form].registers = int_of(of, "registers");
+        row->bench.max_registers[form] = (uint32_t)int_of(of, "max_registers");
+        row->bench.costs[form].blocks_per_sm = int_of(of, "blocks_per_sm");
+    }
+    return schema && strcmp(schema, ROW_SCHEMA) == 0 && row->kernel && row->size;
+}
+
+/* Shows what the file of a campaign has. */
+static gs_code show_file(struct experiment *experiment, const char *path, gs_error *error) {
+    gs_input *input = gs_input_open(path, error);
+    gs_code code = input ? GS_OK : error->code;
+    bool more = true;
+    while (code == GS_OK && more) {
+        gs_json json = {0};
+        struct row row;
+        code = gs_json_next(input, &json, error);
+        more = code == GS_OK && json.root;
+        const char *schema = json_string_value(json_object_get(json.root, "schema"));
+        gs_step root = gs_step_root(&json);
+        if (more && !(schema && strcmp(schema, GS_CAMPAIGN_SCHEMA) == 0)) {
+            if (read_row(json.root, &row))
+                show_row(experiment, &row);
+            else
+                code = gs_json_fail(&json, &root, false, error, "not a kernel that 'zoo bench --out' has measured");
+        }
+        gs_json_free(&json);
+    }
+    gs_input_close(input);
+    return code;
+}
+
+static gs_journal *open_journal(const struct experiment *experiment, const gs_campaign_about *about, gs_text *path,
+                                gs_error *error) {
+    const gs_zoo_options *options = experiment->options;
+    gs_text line = {0};
+    gs_writer writer = gs_writer_to(&line);
+    gs_campaign_line_begin(&writer, about);
+    gs_write_array(&writer, "kernels");
+    for (size_t i = 0; i < experiment->kernel_count; i++)
+        gs_write_string(&writer, NULL, experiment->kernels[i]->name);
+    gs_write_end(&writer);
+    gs_write_string(&writer, "size", bench_size(experiment));
+    gs_write_int(&writer, "repeat", bench_repeat(experiment));
+    gs_write_int(&writer, "workers", options->workers);
+    gs_write_int(&writer, "task", options->task);
+    gs_write_int(&writer, "stops", options->stops);
+    gs_write_int(&writer, "seed", options->seed);
+    gs_write_bool(&writer, "unlimited", options->unlimited);
+    gs_campaign_line_end(&writer, about);
+    gs_journal *journal = gs_open_shard(&options->keep, about, "zoo-bench", &line, path, error);
+    gs_text_free(&line);
+    return journal;
+}
+
+/* Measures the kernels of the shard that its file does not have, and shows the file. */
+static gs_code bench_campaign(const gs_command *command, struct experiment *experiment, const gs_shard *shard,
+                              gs_error *error) {
+    gs_text path = {0};
+    gs_campaign_about about = {.command = "zoo-bench",
+                               .device = experiment->options->on ? experiment->options->on : "host",
+                               .gpu = experiment->gpu,
+                               .uuid = experiment->executor->uuid,
+                               .driver = experiment->executor->driver,
+                               .count = (int64_t)experiment->kernel_count,
+                               .shard = *shard};
+    gs_journal *journal = open_journal(experiment, &about, &path, error);
+    gs_code code = journal ? GS_OK : error->code;
+    int64_t there = journal ? gs_journal_runs(journal) : 0, first = gs_shard_begin(shard, about.count);
+    int64_t end = first + gs_shard_count(shard, about.count);
+    for (int64_t i = first + there; i < end && code == GS_OK; i++) {
+        struct row row;
+        code = measure_row(experiment, experiment->kernels[i], &row, error);
+        if (code == GS_OK)
+            code = keep_row(journal, i, &row, error);
+    }
+    if (code == GS_OK)
+        code = gs_journal_end(journal, error);
+    if (code == GS_OK)
+        code = show_file(experiment, path.data, error);
+    if (code == GS_OK)
+        gs_say_shard(command, &about, there);
+    gs_journal_close(journal);
+    gs_text_free(&path);
+    return code;
+}
+
+/* ---- the end of a table ---- */
 
 static void put_percents(gs_writer *writer, const char *key, double persistent, double confined) {
     gs_write_object(writer, key);
@@ -357,17 +518,36 @@ static void print_average(struct experiment *experiment) {
     }
 }
 
+/* Shows a file and runs nothing. */
+static int show_measured(const gs_zoo_options *options) {
+    struct experiment experiment = new_experiment(options);
+    gs_error error = {.code = GS_OK};
+    begin_document(&experiment, "gridsmith.zoo-bench/1", "kernels");
+    gs_code code = show_file(&experiment, options->measured, &error);
+    print_average(&experiment);
+    int status = end_experiment(&experiment, code, &error);
+    close_experiment(&experiment);
+    return status;
+}
+
 int gs_zoo_bench_verb(const gs_command *command, void *given, const gs_words *names) {
+    const gs_zoo_options *options = given;
     const char *all = "all";
     const gs_words every = {.data = &all, .count = 1};
     struct experiment experiment = new_experiment(given);
     gs_error error = {.code = GS_OK};
+    gs_shard shard;
     if (is_served(given))
         return gs_usage(command, "--on serve does not go with bench: the daemon chooses the form of kernels");
-    int status = open_experiment(command, names->count ? names : &every, &experiment);
+    if (options->measured)
+        return show_measured(options);
+    int status = gs_check_shard(command, &options->keep, &shard);
+    if (status == 0)
+        status = open_experiment(command, names->count ? names : &every, &experiment);
     if (status == 0) {
         begin_document(&experiment, "gridsmith.zoo-bench/1", "kernels");
-        gs_code code = bench_kernels(&experiment, &error);
+        gs_code code = options->keep.out ? bench_campaign(command, &experiment, &shard, &error)
+                                         : bench_kernels(&experiment, &error);
         print_average(&experiment);
         status = end_experiment(&experiment, code, &error);
     }

@@ -5,6 +5,8 @@
 #include "cmd.h"
 
 typedef struct gs_zoo_options {
+    gs_shard_choice keep;
+    const char *measured;
     const char *form, *on, *size, *gpu;
     int64_t factor, registers, workers, task, stops, seed, seconds;
     int64_t repeat, ms, rounds; /* repeat 0: the default of the verb; for 'load' as many as take `ms` */

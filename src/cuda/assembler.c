@@ -86,13 +86,25 @@ static gs_code keep(const char *folder, const char *log, const gs_build *build, 
     return code;
 }
 
+/* PTX with the target sm_90a is for this architecture only, and ptxas wants to hear that again: "a". Else "". */
+static const char *suffix_of(const gs_build *build, int architecture) {
+    char target[40];
+    int length = snprintf(target, sizeof target, ".target sm_%d", architecture);
+    for (size_t at = 0; at + (size_t)length < build->size; at++) {
+        bool begins = at == 0 || build->text[at - 1] == '\n';
+        if (begins && memcmp(build->text + at, target, (size_t)length) == 0)
+            return build->text[at + (size_t)length] == 'a' ? "a" : "";
+    }
+    return "";
+}
+
 static gs_code assemble_in(const char *folder, const char *program, const gs_build *build, int architecture,
                            gs_cubin *cubin, gs_error *error) {
     char target[40], limit[40];
     gs_text input = {0}, output = {0};
     gs_text_add(&input, "%s/in.ptx", folder);
     gs_text_add(&output, "%s/out.cubin", folder);
-    snprintf(target, sizeof target, "-arch=sm_%d", architecture);
+    snprintf(target, sizeof target, "-arch=sm_%d%s", architecture, suffix_of(build, architecture));
     snprintf(limit, sizeof limit, "-maxrregcount=%u", build->max_registers);
     const char *words[] = {program, target, "-v", "-o", output.data, input.data, build->max_registers ? limit : NULL,
                            NULL};

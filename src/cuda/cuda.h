@@ -94,6 +94,7 @@ typedef struct gs_executor_ops {
 struct gs_executor {
     const gs_executor_ops *ops;
     void *inside;
+    char uuid[48], driver[24]; /* of a real GPU: see gs_device; or "" */
 };
 
 void gs_executor_close(gs_executor *executor);

@@ -110,3 +110,23 @@ const char *gs_cuda_toolkit(void) {
         root = getenv(roots[i]) && getenv(roots[i])[0] ? getenv(roots[i]) : root;
     return root;
 }
+
+/* ---- which GPU it is ---- */
+
+/* "GPU-" and the 16 bytes in hexadecimal, in groups of 4, 2, 2, 2 and 6 bytes. */
+static void put_uuid(const unsigned char bytes[16], char *text, size_t size) {
+    size_t at = (size_t)snprintf(text, size, "GPU");
+    for (size_t i = 0; i < 16; i++) {
+        bool begins_group = i == 0 || i == 4 || i == 6 || i == 8 || i == 10;
+        at += (size_t)snprintf(text + at, size - at, "%s%02x", begins_group ? "-" : "", (unsigned)bytes[i]);
+    }
+}
+
+void gs_cuda_name_gpu(const cu_api *api, int device, char *uuid, size_t uuid_size, char *driver, size_t driver_size) {
+    unsigned char bytes[16];
+    int version = 0;
+    if (api->device_uuid(bytes, device) == 0)
+        put_uuid(bytes, uuid, uuid_size);
+    if (api->driver_version(&version) == 0)
+        snprintf(driver, driver_size, "CUDA %d.%d", version / 1000, version % 1000 / 10);
+}

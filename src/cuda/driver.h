@@ -123,6 +123,7 @@ typedef struct cu_launch {
     X(set_bytes_later, cuMemsetD8Async, (cu_pointer, unsigned char, size_t, cu_stream))                                \
     X(copy_in_later, cuMemcpyHtoDAsync_v2, (cu_pointer, const void *, size_t, cu_stream))                              \
     X(copy_out_later, cuMemcpyDtoHAsync_v2, (void *, cu_pointer, size_t, cu_stream))                                   \
+    X(copy_later, cuMemcpyDtoDAsync_v2, (cu_pointer, cu_pointer, size_t, cu_stream))                                   \
     X(event_new, cuEventCreate, (cu_event *, unsigned))                                                                \
     X(event_free, cuEventDestroy_v2, (cu_event))                                                                       \
     X(event_record, cuEventRecord, (cu_event, cu_stream))                                                              \
@@ -167,6 +168,10 @@ void gs_cuda_close(cu_api *api);
    after "cuda:": "N", "N,sms=M" or "N,sms=M,part=P"; "" is "0". If `*has_context` is set, the caller releases the
    context with `context_release`, even after an error. */
 gs_code gs_cuda_open_gpu(const cu_api *api, const char *rest, int *device, bool *has_context, gs_error *error);
+
+/* The UUID of a GPU, as nvidia-smi prints it, and the CUDA version of its driver. What is not known is left as it is.
+ */
+void gs_cuda_name_gpu(const cu_api *api, int device, char *uuid, size_t uuid_size, char *driver, size_t driver_size);
 
 /* A context of part number `part` of the GPU, with about `sms` SMs (green.c). It lives until the program ends. */
 gs_code gs_cuda_green(const cu_api *api, int device, int32_t sms, int32_t part, cu_context *context, gs_error *error);

@@ -367,8 +367,11 @@ gs_executor *gs_executor_cuda(const char *rest, gs_error *error) {
     gs_code code = gs_cuda_open(&cuda->api, error);
     if (code == GS_OK)
         code = open_device(cuda, rest, error);
-    if (code == GS_OK)
+    if (code == GS_OK) {
+        gs_cuda_name_gpu(&cuda->api, cuda->device, executor->uuid, sizeof executor->uuid, executor->driver,
+                         sizeof executor->driver);
         return executor;
+    }
     cuda_close(executor);
     return NULL;
 }

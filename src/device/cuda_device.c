@@ -196,24 +196,6 @@ static gs_gpu *find_description(const struct cuda *cuda, gs_error *error) {
     return describe(cuda, title, error);
 }
 
-/* "GPU-" and the 16 bytes in hexadecimal, in groups of 4, 2, 2, 2 and 6 bytes. */
-static void name_uuid(const struct cuda *cuda, char *text, size_t size) {
-    unsigned char bytes[16];
-    if (cuda->api.device_uuid(bytes, cuda->device) != 0)
-        return;
-    size_t at = (size_t)snprintf(text, size, "GPU");
-    for (size_t i = 0; i < sizeof bytes; i++) {
-        bool begins_group = i == 0 || i == 4 || i == 6 || i == 8 || i == 10;
-        at += (size_t)snprintf(text + at, size - at, "%s%02x", begins_group ? "-" : "", (unsigned)bytes[i]);
-    }
-}
-
-static void name_driver(const struct cuda *cuda, char *text, size_t size) {
-    int version = 0;
-    if (cuda->api.driver_version(&version) == 0)
-        snprintf(text, size, "CUDA %d.%d", version / 1000, version % 1000 / 10);
-}
-
 static gs_code open_memory(struct cuda *cuda, gs_error *error) {
     const cu_api *api = &cuda->api;
     void *memory = NULL;
@@ -275,8 +257,8 @@ static gs_code open_all(gs_device *device, const char *rest, gs_error *error) {
         code = GS_E_MEMORY;
     if (code != GS_OK)
         return code;
-    name_uuid(cuda, device->uuid, sizeof device->uuid);
-    name_driver(cuda, device->driver, sizeof device->driver);
+    gs_cuda_name_gpu(&cuda->api, cuda->device, device->uuid, sizeof device->uuid, device->driver,
+                     sizeof device->driver);
     device->clusters = attribute(cuda, CU_DEVICE_CLUSTERS) ? 8 : 1;
     cuda->has_watchdog = pthread_create(&cuda->watchdog, NULL, watch, cuda) == 0;
     return cuda->has_watchdog ? GS_OK : gs_fail(error, GS_E_MEMORY, "cannot start a thread");

@@ -253,13 +253,10 @@ gs_code gs_campaign_run(gs_device *device, const gs_gpu *model, const gs_campaig
         session.class_count++;
     int64_t begin = options->only ? (int64_t)*options->only : gs_shard_begin(&options->shard, options->count);
     int64_t count = options->only ? 1 : gs_shard_count(&options->shard, options->count);
-    if (options->journal && gs_journal_runs(options->journal) > count)
-        code = gs_fail(error, GS_E_USAGE, "the file holds %lld runs already, more than the %lld of this campaign",
-                       (long long)gs_journal_runs(options->journal), (long long)count);
     for (int64_t i = 0; i < count && go_on && code == GS_OK; i++)
         code = play_round(&session, (uint64_t)(begin + i), &go_on, error);
     if (code == GS_OK && options->journal)
-        code = gs_journal_cut(options->journal, error);
+        code = gs_journal_end(options->journal, error);
     return code;
 }
 

@@ -11,9 +11,16 @@
  * There are two searches. All switches but the numbering say how many blocks go to each SM, and are judged by that. The
  * numbering says which block is which: it is judged block by block, in a second search among the settings that agree
  * best by counts. So what no numbering explains cannot speak against any other switch.
+ *
+ * Within a round settings have nothing to do with each other, so several threads play them. The answer does not depend
+ * on how many there are: verdicts are facts, and the first setting in the list wins.
  */
+#define _GNU_SOURCE
 #include "settings.h"
 
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,43 +36,51 @@ struct progress {
     size_t failures; /* how many before that it differs from */
 };
 
+/* A thread that plays: its GPU shares what the caller's points to; its mechanisms are set before each play. */
+struct player {
+    gs_gpu gpu;
+    gs_progress *shown; /* for people; or NULL */
+};
+
 struct search {
-    gs_gpu gpu; /* shares what the caller's points to; its mechanisms are set before each play */
+    const gs_gpu *gpu;
+    struct player player; /* of the caller's thread */
     bool block_by_block;
     const struct recording *recordings;
     size_t recording_count;
     gs_mechanisms *settings;
     size_t setting_count;
     gs_alike alike;
-    gs_progress *shown; /* for people; or NULL */
-    int64_t plays;
-    struct progress *progress; /* by setting */
-    uint8_t *verdicts;         /* by setting and recording */
-    size_t *order;             /* in which recordings are played */
-    int64_t best;              /* most recordings that any setting agrees with */
-    size_t winner;             /* the first setting that does */
+    atomic_llong plays;
+    struct progress *progress;  /* by setting */
+    _Atomic(uint8_t) *verdicts; /* by setting and recording */
+    size_t *order;              /* in which recordings are played */
+    int64_t best;               /* most recordings that any setting agrees with */
+    size_t winner;              /* the first setting that does */
 };
 
 /* ---- playing a setting on a recording ---- */
 
-static uint8_t *verdict_of(const struct search *search, size_t setting, size_t recording) {
+static _Atomic(uint8_t) *verdict_of(const struct search *search, size_t setting, size_t recording) {
     return &search->verdicts[setting * search->recording_count + recording];
 }
 
 /* Whether a setting agrees with a recording; each question is answered once. */
-static gs_code judge(struct search *search, size_t setting, size_t recording, bool *agrees, gs_error *error) {
+static gs_code judge(struct search *search, struct player *player, size_t setting, size_t recording, bool *agrees,
+                     gs_error *error) {
     const struct recording *played = &search->recordings[recording];
-    uint8_t *verdict = verdict_of(search, setting, recording);
+    _Atomic(uint8_t) *verdict = verdict_of(search, setting, recording);
     if (*verdict == NOT_PLAYED) {
         size_t first = search->alike.first[played->kind][setting], differs = SIZE_MAX;
-        uint8_t *same = verdict_of(search, first, recording);
+        _Atomic(uint8_t) *same = verdict_of(search, first, recording);
         if (*same == NOT_PLAYED) {
-            search->gpu.mechanisms = search->settings[first];
-            gs_code code = gs_agrees(&search->gpu, played->run, search->block_by_block, &differs, error);
+            player->gpu.mechanisms = search->settings[first];
+            gs_code code = gs_agrees(&player->gpu, played->run, search->block_by_block, &differs, error);
             if (code != GS_OK)
                 return code;
             *same = differs == SIZE_MAX ? AGREES : DIFFERS;
-            gs_progress_say(search->shown, "%lld runs played, %zu recordings, %zu settings", (long long)search->plays++,
+            search->plays++;
+            gs_progress_say(player->shown, "%lld runs played, %zu recordings, %zu settings", (long long)search->plays,
                             search->recording_count, search->setting_count);
         }
         *verdict = *same;
@@ -98,7 +113,7 @@ static gs_code sort_recordings(struct search *search, gs_error *error) {
     for (size_t i = 0; i < search->setting_count && code == GS_OK; i++) {
         bool agrees = true;
         for (size_t at = 0; at < search->recording_count && agrees && code == GS_OK; at++) {
-            code = judge(search, i, search->order[at], &agrees, error);
+            code = judge(search, &search->player, i, search->order[at], &agrees, error);
             if (code == GS_OK && !agrees)
                 move_up(search->order, at, at < untimed ? 0 : untimed);
         }
@@ -107,12 +122,12 @@ static gs_code sort_recordings(struct search *search, gs_error *error) {
 }
 
 /* Plays a setting on until it has failed more often than `allowed`, or all recordings were played. */
-static gs_code play_on(struct search *search, size_t setting, size_t allowed, gs_error *error) {
+static gs_code play_on(struct search *search, struct player *player, size_t setting, size_t allowed, gs_error *error) {
     struct progress *progress = &search->progress[setting];
     gs_code code = GS_OK;
     while (progress->next < search->recording_count && progress->failures <= allowed && code == GS_OK) {
         bool agrees = true;
-        code = judge(search, setting, search->order[progress->next], &agrees, error);
+        code = judge(search, player, setting, search->order[progress->next], &agrees, error);
         progress->next++;
         progress->failures += !agrees;
     }
@@ -124,6 +139,68 @@ static bool has_value(const gs_mechanisms *setting, const gs_fit_value *value) {
     return !value || *gs_mechanism_value(&copy, value->mechanism) == value->value;
 }
 
+/* ---- threads ---- */
+
+/* What the threads of a round share. */
+struct round {
+    struct search *search;
+    const gs_fit_value *value;
+    size_t allowed;
+    atomic_size_t next;  /* the next setting */
+    atomic_bool is_over; /* one got through, and no other is needed */
+    bool needs_all;
+};
+
+static bool has_work(const struct round *round, size_t setting) {
+    const struct search *search = round->search;
+    return search->progress[setting].failures <= round->allowed &&
+           search->progress[setting].next < search->recording_count &&
+           has_value(&search->settings[setting], round->value);
+}
+
+static void play_round(struct round *round, struct player *player) {
+    struct search *search = round->search;
+    gs_error error = {.code = GS_OK}; /* find_best meets it again */
+    for (size_t i; !round->is_over && (i = round->next++) < search->setting_count;) {
+        if (!has_work(round, i))
+            continue;
+        gs_code code = play_on(search, player, i, round->allowed, &error);
+        if (code != GS_OK || (!round->needs_all && search->progress[i].failures <= round->allowed))
+            round->is_over = true;
+    }
+}
+
+static void *play_in_thread(void *given) {
+    struct round *round = given;
+    struct player player = {.gpu = *round->search->gpu};
+    play_round(round, &player);
+    return NULL;
+}
+
+/* How many threads are worth their start, the caller's besides. */
+static size_t helpers_for(const struct round *round) {
+    enum { LEAST = 32, MOST_THREADS = 63 }; /* settings for each thread */
+    size_t work = 0;
+    for (size_t i = 0; i < round->search->setting_count; i++)
+        work += has_work(round, i);
+    cpu_set_t allowed;
+    int64_t cores = sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
+    return (size_t)gs_min(gs_min(gs_max(cores - 1, 0), MOST_THREADS), (int64_t)(work / LEAST));
+}
+
+static void play_together(struct search *search, const gs_fit_value *value, size_t allowed) {
+    struct round round = {
+        .search = search, .value = value, .allowed = allowed, .needs_all = !value && !search->block_by_block};
+    pthread_t threads[64];
+    size_t count = 0, wanted = helpers_for(&round);
+    while (count < wanted && pthread_create(&threads[count], NULL, play_in_thread, &round) == 0)
+        count++;
+    if (count)
+        play_round(&round, &search->player);
+    for (size_t i = 0; i < count; i++)
+        pthread_join(threads[i], NULL);
+}
+
 /* The most recordings that a setting with this value (NULL: any setting) agrees with, and the first setting that does.
    Other settings that are as good are played to the end only if someone asks for all settings by counts. */
 static gs_code find_best(struct search *search, const gs_fit_value *value, int64_t *best, size_t *winner,
@@ -131,10 +208,11 @@ static gs_code find_best(struct search *search, const gs_fit_value *value, int64
     gs_code code = GS_OK;
     *winner = SIZE_MAX;
     for (size_t allowed = 0; *winner == SIZE_MAX && allowed <= search->recording_count && code == GS_OK; allowed++) {
+        play_together(search, value, allowed);
         for (size_t i = 0; i < search->setting_count && code == GS_OK; i++) {
             if (!has_value(&search->settings[i], value))
                 continue;
-            code = play_on(search, i, allowed, error);
+            code = play_on(search, &search->player, i, allowed, error);
             if (code != GS_OK || search->progress[i].failures > allowed)
                 continue;
             *winner = *winner == SIZE_MAX ? i : *winner;
@@ -160,7 +238,7 @@ static gs_code rules_out(struct search *search, const gs_fit_value *value, size_
     for (size_t i = 0; i < search->setting_count && *rules && code == GS_OK; i++) {
         bool agrees = false;
         if (has_value(&search->settings[i], value))
-            code = judge(search, i, recording, &agrees, error);
+            code = judge(search, &search->player, i, recording, &agrees, error);
         *rules = !agrees;
     }
     return code;
@@ -170,7 +248,7 @@ static gs_code find_killer(struct search *search, gs_fit_value *value, gs_error 
     gs_code code = GS_OK;
     for (size_t at = 0; at < search->recording_count && value->killer == SIZE_MAX && code == GS_OK; at++) {
         bool agrees = false, rules = false;
-        code = judge(search, search->winner, search->order[at], &agrees, error);
+        code = judge(search, &search->player, search->winner, search->order[at], &agrees, error);
         if (code == GS_OK && agrees)
             code = rules_out(search, value, search->order[at], &rules, error);
         if (code == GS_OK && rules)
@@ -191,7 +269,7 @@ static gs_code judge_values(struct search *search, gs_fit *fit, gs_error *error)
     gs_code code = GS_OK;
     for (size_t i = 0; i < gs_mechanism_count; i++) {
         const gs_mechanism *mechanism = &gs_mechanism_table[i];
-        int count = gs_setting_values(&search->gpu, mechanism);
+        int count = gs_setting_values(search->gpu, mechanism);
         if (gs_fit_is_by_block(mechanism) != search->block_by_block)
             continue;
         for (int value = 0; value < count && code == GS_OK; value++) {
@@ -210,7 +288,7 @@ static gs_code judge_values(struct search *search, gs_fit *fit, gs_error *error)
 /* With room for `settings` settings, which the caller lists. */
 static gs_code search_init(struct search *search, const gs_gpu *gpu, const struct recording *recordings, size_t count,
                            size_t settings, gs_error *error) {
-    *search = (struct search){.gpu = *gpu, .recordings = recordings, .recording_count = count};
+    *search = (struct search){.gpu = gpu, .player = {.gpu = *gpu}, .recordings = recordings, .recording_count = count};
     search->settings = calloc(settings, sizeof *search->settings);
     search->progress = calloc(settings, sizeof *search->progress);
     search->verdicts = calloc(count + 1, settings);
@@ -231,7 +309,7 @@ static void search_free(struct search *search) {
 }
 
 static gs_code search_run(struct search *search, gs_fit *fit, gs_error *error) {
-    gs_code code = gs_alike_init(&search->alike, &search->gpu, search->settings, search->setting_count,
+    gs_code code = gs_alike_init(&search->alike, search->gpu, search->settings, search->setting_count,
                                  search->block_by_block, error);
     if (code == GS_OK && !search->block_by_block)
         code = sort_recordings(search, error);
@@ -243,7 +321,7 @@ static gs_code search_run(struct search *search, gs_fit *fit, gs_error *error) {
 /* All settings, each once: how blocks are numbered plays no part. */
 static gs_code search_by_counts(struct search *search, gs_fit *fit, gs_error *error) {
     for (size_t i = 0; i < (size_t)fit->tried; i++) {
-        gs_mechanisms setting = gs_setting_at(&search->gpu, i);
+        gs_mechanisms setting = gs_setting_at(search->gpu, i);
         if (setting.numbering == GS_NUMBERED_AS_PLACED)
             search->settings[search->setting_count++] = setting;
     }
@@ -336,12 +414,12 @@ static gs_code search_both(const gs_gpu *gpu, const struct recording *recordings
     struct search by_counts, by_blocks = {0};
     int numberings = gs_setting_values(gpu, gs_mechanism_find("numbering"));
     gs_code code = search_init(&by_counts, gpu, recordings, count, (size_t)(fit->tried / numberings), error);
-    by_counts.shown = shown;
+    by_counts.player.shown = shown;
     if (code == GS_OK)
         code = search_by_counts(&by_counts, fit, error);
     if (code == GS_OK)
         code = search_init(&by_blocks, gpu, recordings, count, count_best(&by_counts) * (size_t)numberings, error);
-    by_blocks.shown = shown;
+    by_blocks.player.shown = shown;
     if (code == GS_OK)
         code = search_by_blocks(&by_blocks, &by_counts, numberings, fit, error);
     if (code == GS_OK)

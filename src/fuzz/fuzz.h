@@ -2,7 +2,7 @@
  * fuzz.h: campaigns: generate, play, predict, compare, shrink, fit, survey.
  *
  *   gs_shard      parts of a campaign, for many GPUs (shard.c), and how they become one file (merge.c)
- *   gs_journal    the file of the recordings of a campaign (journal.c)
+ *   gs_journal    the file of a campaign, one line per run (journal.c)
  *   gs_campaign   random runs on a device, each compared with its prediction (campaign.c)
  *   gs_shrink     makes a run on which device and model differ as small as possible (shrink.c)
  *   gs_agrees     whether a setting of the mechanisms agrees with a recording (agree.c)
@@ -31,27 +31,67 @@ bool gs_shard_parse(const char *text, gs_shard *shard);
 /* The first of its runs, and how many it has of a campaign of `count`. */
 int64_t gs_shard_begin(const gs_shard *shard, int64_t count);
 int64_t gs_shard_count(const gs_shard *shard, int64_t count);
-/* The name of its file: "fuzz-seed1-shard03of64.jsonl". */
-void gs_shard_name(const gs_shard *shard, const char *command, uint64_t seed, char *name, size_t size);
+/* The name of its file: "fuzz-seed1-shard03of64.jsonl", where `what` is "fuzz-seed1". */
+void gs_shard_name(const gs_shard *shard, const char *what, char *name, size_t size);
+
+/* ---- the first line of the file of a campaign (gridsmith.campaign/1) ---- */
+
+/* What it says besides the settings of the command. */
+typedef struct gs_campaign_about {
+    const char *command;       /* a row of the table in shard.c */
+    const char *device;        /* as the command line names it */
+    const gs_gpu *gpu;         /* its description */
+    const char *uuid, *driver; /* of the GPU; "": not a real one */
+    int64_t count;             /* runs of the campaign */
+    gs_shard shard;
+} gs_campaign_about;
+
+/* The caller writes the settings of the command between the two. */
+void gs_campaign_line_begin(gs_writer *writer, const gs_campaign_about *about);
+void gs_campaign_line_end(gs_writer *writer, const gs_campaign_about *about);
 
 /* Whether a line says of which campaign the runs behind it are. */
 bool gs_is_campaign_line(const char *line, size_t count);
 /* Whether two such lines are the same up to a key: "count": the same settings; "shard": the same campaign; "gpus": also
    the same shard. */
 bool gs_campaign_line_same(const char *one, const char *two, const char *until);
+/* The first setting in which two such lines differ, and its values as JSON, shortened. */
+typedef struct gs_campaign_difference {
+    char key[40], one[80], two[80];
+} gs_campaign_difference;
 
-/* ---- journal: a file of runs, one per line, that can be used after a crash ---- */
+void gs_campaign_line_differ(const char *one, const char *two, gs_campaign_difference *difference);
+
+/* What such a line says of a shard. */
+typedef struct gs_campaign_read {
+    int64_t count; /* runs of the whole campaign */
+    gs_shard shard;
+    const char *begin; /* of the line of a run: see gs_campaign_run_begin */
+} gs_campaign_read;
+
+/* Reads a line, with its newline, exactly as it is written. False: it is another. */
+bool gs_campaign_line_read(const char *line, size_t count, gs_campaign_read *read);
+
+/* How each run of a campaign begins on its line, up to its number: {"schema":"gridsmith.run/1","id": for most. NULL:
+   this version does not know the command. */
+const char *gs_campaign_run_begin(const char *command);
+/* Whether a line is the run with this number. */
+bool gs_is_campaign_run(const char *begin, int64_t number, const char *line, size_t count);
+
+/* ---- journal: the file of a campaign, one run per line, that can be used after a crash ---- */
 
 typedef struct gs_journal gs_journal;
 
 typedef struct gs_journal_options {
     const char *path;
-    const char *line; /* what it is a campaign of, with a newline; the first line of the file */
-    int64_t first;    /* the id of its first run */
-    bool resume;      /* also open an existing file, to continue it */
+    const char *command; /* of the campaign */
+    const char *line;    /* what it is a campaign of, with a newline; the first line of the file */
+    int64_t first, most; /* the number of its first run; how many runs it may have */
+    bool resume;         /* also open an existing file, to continue it */
 } gs_journal_options;
 
-/* Opens the file. GS_E_USAGE: it exists, or with `resume`: it was made with other settings. The caller closes it. */
+/* Opens the file. GS_E_USAGE: it exists, or with `resume`: it was made with other settings, or has more runs. The
+   caller closes it. */
 gs_journal *gs_journal_open(const gs_journal_options *options, gs_error *error);
 void gs_journal_close(gs_journal *journal);
 
@@ -61,11 +101,13 @@ int64_t gs_journal_runs(const gs_journal *journal);
 /* The next of those runs, which the caller frees; NULL with GS_OK in `error` after the last. */
 gs_run *gs_journal_next(gs_journal *journal, gs_error *error);
 
-/* Removes an incomplete last line. Then runs can be added. */
-gs_code gs_journal_cut(gs_journal *journal, gs_error *error);
-
-/* Appends a run. If it fails, nothing of the run stays in the file. */
+/* Appends a run, or the line of one, with its newline. If it fails, nothing of the run stays in the file. */
 gs_code gs_journal_add(gs_journal *journal, const gs_run *run, gs_error *error);
+gs_code gs_journal_add_line(gs_journal *journal, const gs_text *line, gs_error *error);
+
+/* After the last run: removes an incomplete last line. A shard without runs gets its first line, so that it can be told
+   from one that was not played. */
+gs_code gs_journal_end(gs_journal *journal, gs_error *error);
 
 /* ---- campaign ---- */
 
@@ -96,7 +138,7 @@ gs_code gs_campaign_run(gs_device *device, const gs_gpu *model, const gs_campaig
                         gs_campaign *campaign, gs_error *error);
 void gs_campaign_clear(gs_campaign *campaign);
 
-/* The first line of the file of a campaign (gridsmith.campaign/1): what is asked for, on which device, and the GPU. */
+/* The first line of its file: what is asked for, on which device, and the GPU. */
 void gs_campaign_line(const gs_campaign_options *options, const gs_device *device, const char *device_name,
                       gs_text *line);
 
@@ -217,11 +259,17 @@ void gs_survey_clear(gs_survey *survey);
 typedef struct gs_measure_options {
     int64_t count; /* samples */
     uint64_t seed;
+    gs_shard shard;      /* with a journal: run 0 measures the latencies, each other one a sample */
+    gs_journal *journal; /* gets the runs; may be NULL */
     void (*progress)(void *user, int64_t done, int64_t total); /* may be NULL */
     void *user;
 } gs_measure_options;
 
-/* Measures the latencies of a GPU, and random samples of the paper's program on it. */
+/* How many runs a measurement of so many samples is, for shards. */
+int64_t gs_measure_runs(int64_t count);
+
+/* Measures the latencies of a GPU, and random samples of the paper's program on it. With a journal, what it has is not
+   measured again, and `measured` is left empty: the file has the result. */
 gs_code gs_measure(gs_device *device, const gs_measure_options *options, gs_measured *measured, gs_error *error);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * journal.c: the file of the recordings of a campaign.
+ * journal.c: the file of a campaign.
  *
  * A run is one line and is written by one call. So however the program ends, the file has complete lines, and at most
  * one incomplete line at its end. That line is removed when the campaign is resumed, but only after all complete runs
@@ -22,7 +22,9 @@ enum { HEAD = 4096 }; /* of a line that is looked at */
 struct gs_journal {
     int descriptor;
     char *path, *campaign; /* its name; the line that says what it is a campaign of */
-    int64_t first;         /* the id of its first run */
+    const char *begin;     /* of the line of a run, up to its number */
+    int64_t first;         /* the number of its first run */
+    int64_t wrong;         /* the first complete line that is not the next run; 0: none */
     char last[HEAD];       /* the last such line in the file, or "" */
     bool is_announced;     /* the file says that the next runs are of this campaign, and of this GPU */
     gs_runs *reader;       /* of the existing runs; stays open, because closing it would release the lock */
@@ -50,12 +52,13 @@ static gs_code open_file(gs_journal *journal, bool resume, gs_error *error) {
     return GS_OK;
 }
 
-/* At the end of a complete line, of which the first bytes are known. */
-static void count_line(gs_journal *journal, const char *head, size_t length, off_t end) {
+/* At the end of complete line `number`, of which the first bytes are known. */
+static void count_line(gs_journal *journal, int64_t number, const char *head, size_t length, off_t end) {
     if (gs_is_campaign_line(head, length))
         snprintf(journal->last, sizeof journal->last, "%.*s\n", (int)length, head);
-    else
-        journal->runs++;
+    else if (!journal->wrong && !gs_is_campaign_run(journal->begin, journal->first + journal->runs, head, length))
+        journal->wrong = number;
+    journal->runs += !gs_is_campaign_line(head, length);
     journal->whole_bytes = end;
 }
 
@@ -65,10 +68,11 @@ static gs_code measure(gs_journal *journal, char *head, gs_error *error) {
     off_t at = 0;
     ssize_t count;
     size_t kept = 0;
+    int64_t lines = 0;
     while ((count = pread(journal->descriptor, bytes, sizeof bytes, at)) > 0) {
         for (ssize_t i = 0; i < count; i++) {
             if (bytes[i] == '\n') {
-                count_line(journal, head, kept, at + i + 1);
+                count_line(journal, ++lines, head, kept, at + i + 1);
                 kept = 0;
             } else if (kept + 2 < HEAD) {
                 head[kept++] = bytes[i];
@@ -84,9 +88,8 @@ static gs_code measure(gs_journal *journal, char *head, gs_error *error) {
 /* An incomplete line must be the beginning of the next run, or of a line about this campaign; anything else is not
    removed. */
 static gs_code check_tail(const gs_journal *journal, const char *tail, gs_error *error) {
-    char wanted[80];
-    snprintf(wanted, sizeof wanted, "{\"schema\":\"gridsmith.run/1\",\"id\":%lld,",
-             (long long)(journal->first + journal->runs));
+    char wanted[120];
+    snprintf(wanted, sizeof wanted, "%s%lld,", journal->begin, (long long)(journal->first + journal->runs));
     size_t length = strlen(tail);
     if (strncmp(tail, wanted, gs_min_u64(length, strlen(wanted))) == 0 ||
         strncmp(tail, journal->campaign, gs_min_u64(length, strlen("{\"schema\":\"" GS_CAMPAIGN_SCHEMA "\""))) == 0)
@@ -95,26 +98,12 @@ static gs_code check_tail(const gs_journal *journal, const char *tail, gs_error 
                    "%.200s is not the file of a campaign: its last line is not the beginning of a run", journal->path);
 }
 
-/* Names the first key that differs. */
+/* Names the first setting that differs. */
 static gs_code fail_settings(const gs_journal *journal, gs_error *error) {
-    json_t *there = json_loads(journal->last, 0, NULL), *here = json_loads(journal->campaign, 0, NULL), *value;
-    const char *key, *found = "its settings";
-    char *was = NULL, *is = NULL;
-    json_object_foreach(here, key, value) {
-        if (strcmp(key, "gpus") == 0 || json_equal(value, json_object_get(there, key)))
-            continue;
-        found = key;
-        was = json_dumps(json_object_get(there, key), JSON_ENCODE_ANY | JSON_COMPACT);
-        is = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
-        break;
-    }
-    gs_fail(error, GS_E_USAGE, "%.120s was made with other settings: \"%s\" was %.60s, and is %.60s now", journal->path,
-            found, was ? was : "not given", is ? is : "not given");
-    free(was);
-    free(is);
-    json_decref(there);
-    json_decref(here);
-    return GS_E_USAGE;
+    gs_campaign_difference difference;
+    gs_campaign_line_differ(journal->last, journal->campaign, &difference);
+    return gs_fail(error, GS_E_USAGE, "%.120s was made with other settings: \"%s\" was %.60s, and is %.60s now",
+                   journal->path, difference.key, difference.one, difference.two);
 }
 
 /* A file that goes on must be of this campaign. A whole campaign may get more runs. What changes (that, or the GPU) is
@@ -128,6 +117,9 @@ static gs_code check_campaign(gs_journal *journal, gs_error *error) {
     bool is_whole = strstr(journal->last, WHOLE) && strstr(journal->campaign, WHOLE);
     if (!gs_campaign_line_same(journal->last, journal->campaign, is_whole ? "count" : "gpus"))
         return fail_settings(journal, error);
+    if (journal->wrong)
+        return gs_fail(error, GS_E_USAGE, "%.200s: line %lld is not the next run of this campaign", journal->path,
+                       (long long)journal->wrong);
     journal->is_announced = strcmp(journal->last, journal->campaign) == 0;
     return GS_OK;
 }
@@ -156,8 +148,13 @@ gs_journal *gs_journal_open(const gs_journal_options *options, gs_error *error) 
     if (journal) {
         journal->descriptor = -1;
         journal->first = options->first;
+        journal->begin = gs_campaign_run_begin(options->command);
     }
-    if (has_memory && journal_init(journal, options->resume, error) == GS_OK)
+    gs_code code = has_memory ? journal_init(journal, options->resume, error) : GS_E_MEMORY;
+    if (code == GS_OK && journal->runs > options->most)
+        code = gs_fail(error, GS_E_USAGE, "the file holds %lld runs already, more than the %lld of this campaign",
+                       (long long)journal->runs, (long long)options->most);
+    if (code == GS_OK)
         return journal;
     gs_journal_close(journal);
     return NULL;
@@ -193,13 +190,6 @@ gs_run *gs_journal_next(gs_journal *journal, gs_error *error) {
     return run;
 }
 
-gs_code gs_journal_cut(gs_journal *journal, gs_error *error) {
-    if (journal->is_torn && ftruncate(journal->descriptor, journal->whole_bytes) != 0)
-        return gs_fail_system(error, "write", journal->path);
-    journal->is_torn = false;
-    return GS_OK;
-}
-
 /* ---- new runs ---- */
 
 static bool write_all(int descriptor, const char *bytes, size_t count) {
@@ -214,6 +204,13 @@ static bool write_all(int descriptor, const char *bytes, size_t count) {
     return true;
 }
 
+static gs_code cut(gs_journal *journal, gs_error *error) {
+    if (journal->is_torn && ftruncate(journal->descriptor, journal->whole_bytes) != 0)
+        return gs_fail_system(error, "write", journal->path);
+    journal->is_torn = false;
+    return GS_OK;
+}
+
 /* Appends bytes. If it fails, nothing of them stays in the file. */
 static gs_code append(gs_journal *journal, const char *bytes, size_t count, gs_error *error) {
     if (write_all(journal->descriptor, bytes, count)) {
@@ -222,20 +219,33 @@ static gs_code append(gs_journal *journal, const char *bytes, size_t count, gs_e
     }
     gs_code code = gs_fail_system(error, "write", journal->path);
     journal->is_torn = true;
-    gs_journal_cut(journal, NULL);
+    cut(journal, NULL);
     return code;
 }
 
-gs_code gs_journal_add(gs_journal *journal, const gs_run *run, gs_error *error) {
-    gs_text *line = &journal->line;
-    gs_text_clear(line);
-    gs_run_text(run, line);
-    gs_text_put(line, "\n", 1);
-    if (line->failed)
-        return gs_fail_memory(error);
-    gs_code code = gs_journal_cut(journal, error);
+/* Says of which campaign, and of which GPU, the next runs are. */
+static gs_code announce(gs_journal *journal, gs_error *error) {
+    gs_code code = cut(journal, error);
     if (code == GS_OK && !journal->is_announced)
         code = append(journal, journal->campaign, strlen(journal->campaign), error);
     journal->is_announced |= code == GS_OK;
+    return code;
+}
+
+gs_code gs_journal_add_line(gs_journal *journal, const gs_text *line, gs_error *error) {
+    if (line->failed)
+        return gs_fail_memory(error);
+    gs_code code = announce(journal, error);
     return code == GS_OK ? append(journal, line->data, line->count, error) : code;
+}
+
+gs_code gs_journal_add(gs_journal *journal, const gs_run *run, gs_error *error) {
+    gs_text_clear(&journal->line);
+    gs_run_text(run, &journal->line);
+    gs_text_put(&journal->line, "\n", 1);
+    return gs_journal_add_line(journal, &journal->line, error);
+}
+
+gs_code gs_journal_end(gs_journal *journal, gs_error *error) {
+    return journal->whole_bytes ? cut(journal, error) : announce(journal, error);
 }

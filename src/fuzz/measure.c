@@ -216,27 +216,83 @@ static gs_code draw_sample(struct measuring *measuring, uint64_t index, gs_sampl
     return GS_OK;
 }
 
-static gs_code measure_sample(struct measuring *measuring, uint64_t index, gs_error *error) {
-    gs_sample sample;
-    gs_code code = draw_sample(measuring, index, &sample, error);
-    gs_timing_request request = {.body = GS_TIMED_PROGRAM, .count = sample.repeat, .blocks = sample.blocks};
-    request.warps = sample.warps;
+static gs_code measure_sample(struct measuring *measuring, uint64_t index, gs_sample *sample, gs_error *error) {
+    gs_code code = draw_sample(measuring, index, sample, error);
+    gs_timing_request request = {.body = GS_TIMED_PROGRAM, .count = sample->repeat, .blocks = sample->blocks};
+    request.warps = sample->warps;
     for (int trial = 0; trial < SAMPLE_TRIALS && code == GS_OK; trial++) {
         gs_timing timing;
         code = gs_device_time(measuring->device, &request, &timing, error);
         if (code != GS_OK)
             break;
-        sample.cycles = gs_max(sample.cycles, timing.cycles);
-        sample.skew = gs_max(sample.skew, timing.skew);
-        sample.on_sm = (int32_t)gs_max(sample.on_sm, timing.most_on_sm);
+        sample->cycles = gs_max(sample->cycles, timing.cycles);
+        sample->skew = gs_max(sample->skew, timing.skew);
+        sample->on_sm = (int32_t)gs_max(sample->on_sm, timing.most_on_sm);
     }
     show(measuring);
-    if (code != GS_OK)
-        return code;
-    if (!GS_RESERVE(&measuring->measured->samples, 1))
-        return gs_fail_memory(error);
-    measuring->measured->samples.data[measuring->measured->samples.count++] = sample;
-    return GS_OK;
+    return code;
+}
+
+static gs_code add_sample(struct measuring *measuring, uint64_t index, gs_error *error) {
+    gs_sample sample;
+    gs_code code = measure_sample(measuring, index, &sample, error);
+    if (code == GS_OK && !GS_RESERVE(&measuring->measured->samples, 1))
+        code = gs_fail_memory(error);
+    if (code == GS_OK)
+        measuring->measured->samples.data[measuring->measured->samples.count++] = sample;
+    return code;
+}
+
+/* ---- all of it ---- */
+
+static gs_code measure_head(struct measuring *measuring, gs_error *error) {
+    gs_measured *measured = measuring->measured;
+    gs_code code = measure_latencies(measuring, error);
+    if (code == GS_OK) {
+        measured->gpu = strdup(measuring->device->gpu->name);
+        measured->uuid = strdup(measuring->device->uuid);
+        code = measured->gpu && measured->uuid ? measure_overhead(measuring, error) : gs_fail_memory(error);
+    }
+    return code == GS_OK ? measure_delays(measuring, error) : code;
+}
+
+/* A run of a campaign: the latencies, or a sample. */
+static gs_code add_run(struct measuring *measuring, int64_t number, gs_error *error) {
+    gs_text line = {0};
+    gs_sample sample;
+    gs_code code =
+        number ? measure_sample(measuring, (uint64_t)(number - 1), &sample, error) : measure_head(measuring, error);
+    if (code == GS_OK && number)
+        gs_sample_text(&sample, number, &line);
+    else if (code == GS_OK)
+        gs_measured_head_text(measuring->measured, number, &line);
+    if (code == GS_OK)
+        code = gs_journal_add_line(measuring->options->journal, &line, error);
+    gs_text_free(&line);
+    return code;
+}
+
+int64_t gs_measure_runs(int64_t count) {
+    return count + 1;
+}
+
+static gs_code measure_shard(struct measuring *measuring, gs_error *error) {
+    const gs_measure_options *options = measuring->options;
+    int64_t runs = gs_measure_runs(options->count), begin = gs_shard_begin(&options->shard, runs);
+    int64_t end = begin + gs_shard_count(&options->shard, runs);
+    gs_code code = GS_OK;
+    measuring->total = end - begin;
+    for (int64_t i = begin + gs_journal_runs(options->journal); i < end && code == GS_OK; i++)
+        code = add_run(measuring, i, error);
+    gs_measured_clear(measuring->measured);
+    return code == GS_OK ? gs_journal_end(options->journal, error) : code;
+}
+
+static gs_code measure_all(struct measuring *measuring, gs_error *error) {
+    gs_code code = measure_head(measuring, error);
+    for (int64_t i = 0; i < measuring->options->count && code == GS_OK; i++)
+        code = add_sample(measuring, (uint64_t)i, error);
+    return code;
 }
 
 gs_code gs_measure(gs_device *device, const gs_measure_options *options, gs_measured *measured, gs_error *error) {
@@ -245,16 +301,7 @@ gs_code gs_measure(gs_device *device, const gs_measure_options *options, gs_meas
     measuring.trials = (int)gs_min(20, 4 + options->count / 50);
     measuring.total =
         options->count + measuring.trials * (4 + GS_TIMED_REPEATS + GS_M_CLASSES * (int64_t)GS_COUNT(crowds));
-    gs_code code = measure_latencies(&measuring, error);
-    if (code == GS_OK) {
-        measured->gpu = strdup(device->gpu->name);
-        measured->uuid = strdup(device->uuid);
-        code = measured->gpu && measured->uuid ? measure_overhead(&measuring, error) : gs_fail_memory(error);
-    }
-    if (code == GS_OK)
-        code = measure_delays(&measuring, error);
-    for (int64_t i = 0; i < options->count && code == GS_OK; i++)
-        code = measure_sample(&measuring, (uint64_t)i, error);
+    gs_code code = (options->journal ? measure_shard : measure_all)(&measuring, error);
     free(measuring.values.data);
     if (code != GS_OK)
         gs_measured_clear(measured);

@@ -4,8 +4,10 @@
  * Shard I of N has the runs from count * (I - 1) / N up to count * I / N, so each run is in one shard, whatever their
  * number, and the shards in order are the campaign. The first line of a file is a gridsmith.campaign/1: what was asked
  * for, which shard it is, and the GPU that played it. A campaign that goes on with another GPU adds such a line there.
- * Readers of runs skip these lines.
+ * Readers of runs skip these lines. Each other line is a run, and begins with its schema and its number. What a run is
+ * depends on the command: a recording, a measured sample, a kernel of the zoo.
  */
+#define _GNU_SOURCE
 #include "fuzz.h"
 
 #include <stdlib.h>
@@ -33,10 +35,9 @@ bool gs_shard_parse(const char *text, gs_shard *shard) {
     return !*end && shard->of >= 1 && shard->of <= GS_MOST_SHARDS && shard->number >= 1 && shard->number <= shard->of;
 }
 
-void gs_shard_name(const gs_shard *shard, const char *command, uint64_t seed, char *name, size_t size) {
+void gs_shard_name(const gs_shard *shard, const char *what, char *name, size_t size) {
     int digits = snprintf(NULL, 0, "%lld", (long long)shard->of);
-    snprintf(name, size, "%s-seed%llu-shard%0*lldof%lld.jsonl", command, (unsigned long long)seed, digits,
-             (long long)shard->number, (long long)shard->of);
+    snprintf(name, size, "%s-shard%0*lldof%lld.jsonl", what, digits, (long long)shard->number, (long long)shard->of);
 }
 
 /* ---- the line ---- */
@@ -73,34 +74,49 @@ static void write_description(gs_writer *writer, const gs_gpu *gpu) {
     gs_write_string(writer, "description", hex);
 }
 
+void gs_campaign_line_begin(gs_writer *writer, const gs_campaign_about *about) {
+    gs_write_document(writer, GS_CAMPAIGN_SCHEMA);
+    gs_write_string(writer, "version", GS_VERSION);
+    gs_write_string(writer, "command", about->command);
+}
+
+void gs_campaign_line_end(gs_writer *writer, const gs_campaign_about *about) {
+    write_device(writer, about->device);
+    write_description(writer, about->gpu);
+    gs_write_int(writer, "count", about->count);
+    gs_write_array(writer, "shard");
+    gs_write_int(writer, NULL, gs_max(about->shard.number, 1));
+    gs_write_int(writer, NULL, gs_max(about->shard.of, 1));
+    gs_write_end(writer);
+    gs_write_array(writer, "gpus");
+    if (about->uuid[0]) {
+        gs_write_object(writer, NULL);
+        gs_write_string(writer, "uuid", about->uuid);
+        gs_write_string(writer, "driver", about->driver);
+        gs_write_end(writer);
+    }
+    gs_write_end(writer);
+    gs_write_finish(writer);
+}
+
 void gs_campaign_line(const gs_campaign_options *options, const gs_device *device, const char *device_name,
                       gs_text *line) {
     gs_writer writer = gs_writer_to(line);
-    gs_write_document(&writer, GS_CAMPAIGN_SCHEMA);
-    gs_write_string(&writer, "version", GS_VERSION);
-    gs_write_string(&writer, "command", "fuzz");
+    gs_campaign_about about = {.command = "fuzz",
+                               .device = device_name,
+                               .gpu = device->gpu,
+                               .uuid = device->uuid,
+                               .driver = device->driver,
+                               .count = options->count,
+                               .shard = options->shard};
+    gs_campaign_line_begin(&writer, &about);
     gs_write_uint(&writer, "seed", options->seed);
     gs_write_array(&writer, "classes");
     for (size_t i = 0; options->classes[i]; i++)
         gs_write_string(&writer, NULL, options->classes[i]);
     gs_write_end(&writer);
     gs_write_int(&writer, "patient_every", options->patient_every);
-    write_device(&writer, device_name);
-    write_description(&writer, device->gpu);
-    gs_write_int(&writer, "count", options->count);
-    gs_write_array(&writer, "shard");
-    gs_write_int(&writer, NULL, gs_max(options->shard.number, 1));
-    gs_write_int(&writer, NULL, gs_max(options->shard.of, 1));
-    gs_write_end(&writer);
-    gs_write_array(&writer, "gpus");
-    if (device->uuid[0]) {
-        gs_write_object(&writer, NULL);
-        gs_write_string(&writer, "uuid", device->uuid);
-        gs_write_string(&writer, "driver", device->driver);
-        gs_write_end(&writer);
-    }
-    gs_write_end(&writer);
-    gs_write_finish(&writer);
+    gs_campaign_line_end(&writer, &about);
 }
 
 bool gs_is_campaign_line(const char *line, size_t count) {
@@ -120,4 +136,75 @@ static size_t length_before(const char *line, const char *key) {
 bool gs_campaign_line_same(const char *one, const char *two, const char *until) {
     size_t length = length_before(one, until);
     return length == length_before(two, until) && memcmp(one, two, length) == 0;
+}
+
+static void copy_value(const json_t *value, char *text, size_t size) {
+    char *words = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+    snprintf(text, size, "%s", words ? words : "not given");
+    free(words);
+}
+
+void gs_campaign_line_differ(const char *one, const char *two, gs_campaign_difference *difference) {
+    json_t *first = json_loads(one, 0, NULL), *second = json_loads(two, 0, NULL), *value;
+    const char *key;
+    snprintf(difference->key, sizeof difference->key, "settings");
+    copy_value(NULL, difference->one, sizeof difference->one);
+    copy_value(NULL, difference->two, sizeof difference->two);
+    json_object_foreach(second, key, value) {
+        json_t *other = json_object_get(first, key);
+        if (strcmp(key, "gpus") == 0 || json_equal(value, other))
+            continue;
+        snprintf(difference->key, sizeof difference->key, "%s", key);
+        copy_value(other, difference->one, sizeof difference->one);
+        copy_value(value, difference->two, sizeof difference->two);
+        break;
+    }
+    json_decref(first);
+    json_decref(second);
+}
+
+/* ---- the runs behind it ---- */
+
+const char *gs_campaign_run_begin(const char *command) {
+    static const struct {
+        const char *command, *begin;
+    } commands[] = {
+        {"fuzz", "{\"schema\":\"gridsmith.run/1\",\"id\":"},
+        {"record", "{\"schema\":\"gridsmith.run/1\",\"id\":"},
+        {"bound", "{\"schema\":\"gridsmith.measured/1\",\"id\":"},
+        {"zoo-bench", "{\"schema\":\"gridsmith.zoo-bench-kernel/1\",\"id\":"},
+    };
+    for (size_t i = 0; i < GS_COUNT(commands) && command; i++)
+        if (strcmp(commands[i].command, command) == 0)
+            return commands[i].begin;
+    return NULL;
+}
+
+bool gs_is_campaign_run(const char *begin, int64_t number, const char *line, size_t count) {
+    char wanted[120];
+    int length = snprintf(wanted, sizeof wanted, "%s%lld,", begin, (long long)number);
+    return count >= (size_t)length && memcmp(line, wanted, (size_t)length) == 0;
+}
+
+/* ---- reading the line ---- */
+
+/* Whether the line has what was read of it in its place, as it is written. */
+static bool is_as_written(const char *line, size_t count, const gs_campaign_read *read) {
+    char wanted[100];
+    snprintf(wanted, sizeof wanted, ",\"count\":%lld,\"shard\":[%lld,%lld],\"gpus\":[", (long long)read->count,
+             (long long)read->shard.number, (long long)read->shard.of);
+    return memmem(line, count, wanted, strlen(wanted)) && line[count - 1] == '\n';
+}
+
+bool gs_campaign_line_read(const char *line, size_t count, gs_campaign_read *read) {
+    json_t *root = gs_is_campaign_line(line, count) ? json_loadb(line, count, JSON_REJECT_DUPLICATES, NULL) : NULL;
+    json_t *shard = json_object_get(root, "shard");
+    read->count = json_integer_value(json_object_get(root, "count"));
+    read->shard.number = json_integer_value(json_array_get(shard, 0));
+    read->shard.of = json_integer_value(json_array_get(shard, 1));
+    read->begin = gs_campaign_run_begin(json_string_value(json_object_get(root, "command")));
+    bool is_read = root && read->begin && read->count > 0 && read->shard.of > 0 && read->shard.of <= GS_MOST_SHARDS &&
+                   read->shard.number > 0 && read->shard.number <= read->shard.of && is_as_written(line, count, read);
+    json_decref(root);
+    return is_read;
 }

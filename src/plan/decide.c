@@ -193,9 +193,12 @@ static bool is_worth_it(const gs_plan_query *query, const struct team *now, cons
 static void place(const gs_plan_query *query, gs_plan_place *placements, const struct team *team) {
     for (size_t i = 0; i < team->count; i++) {
         const gs_contender *contender = member(query, team, i);
-        bool whole = team->count > 1 ? is_whole_beside(query, contender) : is_whole_alone(query, contender);
-        placements[team->members[i]] = (gs_plan_place){
-            .how = whole ? GS_PLAN_WHOLE : GS_PLAN_CONFINED, .sms = team->sms[i], .is_trial = team->is_trial};
+        bool whole =
+            team->count > 1 ? !team->is_inside && is_whole_beside(query, contender) : is_whole_alone(query, contender);
+        placements[team->members[i]] = (gs_plan_place){.how = whole ? GS_PLAN_WHOLE : GS_PLAN_CONFINED,
+                                                       .sms = team->sms[i],
+                                                       .workers = team->is_inside ? team->workers[i] : 0,
+                                                       .is_trial = team->is_trial};
     }
 }
 

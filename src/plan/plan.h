@@ -7,6 +7,9 @@
  *   table      Slate's Table I: the guess for pairs that were not measured
  *   decisions  contenders in; out, for each: wait, run whole, or run on a number of SMs
  *   masks      numbers of SMs into sets of SMs, with as few moves as possible
+ *   durations  how long kernels will take, alone and in pairs (duration.h)
+ *   queue      launches of several tasks in, out what starts next, and together (queue.h)
+ *   simulation a plan tried without a GPU (simulate.h)
  *
  * No processes, no clocks, no threads: times come in as numbers, and the same input gives the same answer. The daemon
  * measures and calls; docs/plan.md says why things are decided as they are.
@@ -36,12 +39,16 @@
  *   team         the leader and the kernels that run beside it
  *   probe        to run a kernel for a moment on a number of SMs, to measure its curve
  *   trial        to run two kernels side by side although Slate's table is against it, to measure the pair
+ *   inside       at the same time, two kernels on the same SMs, each with a number of workers on each SM
  */
 #ifndef GS_PLAN_H
 #define GS_PLAN_H
 
 #include "base/base.h"
+#include "duration.h"
 #include "gridsmith_job.h"
+#include "queue.h"
+#include "simulate.h"
 
 enum {
     GS_PLAN_WORDS = GS_JOB_SMS / 32, /* of a mask; bit 0 of word 0 is SM 0 */
@@ -218,22 +225,49 @@ const gs_pair *gs_profile_store_next_pair(const gs_profile_store *store, size_t 
 bool gs_table_says_corun(enum gs_level compute_a, enum gs_level memory_a, enum gs_level compute_b,
                          enum gs_level memory_b);
 
+/* ---- inside SMs ---- */
+
+/* Two kernels that share SMs, as a plan has measured them. */
+typedef struct gs_inside_pair {
+    char names[2][GS_PROFILE_NAME];
+    double rates[2];       /* of each beside the other, by the plan; 1: as alone */
+    int32_t workers[2];    /* per SM */
+    gs_samples throughput; /* as measured since */
+    uint64_t key;
+} gs_inside_pair;
+
+typedef struct gs_inside {
+    gs_inside_pair *data;
+    size_t count;
+} gs_inside;
+
+/* The pairs of a plan that share SMs. False: out of memory. The caller clears it. */
+bool gs_inside_init(gs_inside *inside, const gs_plan_table *table);
+void gs_inside_clear(gs_inside *inside);
+/* The pair of two kernels, by name, or NULL. `*first` is the place of `one` in it: 0 or 1. */
+const gs_inside_pair *gs_inside_find(const gs_inside *inside, const char *one, const char *other, int *first);
+/* Adds a measurement of two kernels that shared SMs for `ns` (`sms` is not used). */
+void gs_inside_measured(gs_inside *inside, const gs_beside *one, const gs_beside *other, uint64_t ns);
+/* The throughput that is expected: that of the plan, or the median of what was measured, after a few measurements. */
+double gs_inside_throughput(const gs_inside_pair *pair);
+
 /* ---- decisions ---- */
 
 typedef struct gs_plan_options {
-    int32_t sms;           /* of the GPU */
-    int32_t granularity;   /* SMs are given out in units of this many */
-    int32_t most_together; /* kernels side by side, at most GS_PLAN_TOGETHER */
-    int64_t short_ns;      /* kernels shorter than this are never confined, unless their client has a cap */
-    int64_t yield_ns;      /* kernels longer than this run confined also when alone, so that they can be stopped */
-    int64_t resize_ns;     /* what it costs to change the SMs of a running kernel, as measured */
-    int64_t slice_ns;      /* how long a kernel keeps its turn while others of its rank wait */
-    int64_t patience_ns;   /* waiting this long raises a kernel's rank by one */
-    double least_gain;     /* the throughput must rise by this part for kernels to run side by side, or be resized */
-    double fair_slack;     /* side by side, a kernel may have this part less than its weight gives it in turns */
-    double priority_floor; /* beside a kernel of lower priority, the part of its share alone that a kernel keeps */
-    double trials;         /* measurements of a pair that are needed before they are used */
-    bool probes;           /* kernels may be probed */
+    int32_t sms;             /* of the GPU */
+    int32_t granularity;     /* SMs are given out in units of this many */
+    int32_t most_together;   /* kernels side by side, at most GS_PLAN_TOGETHER */
+    int64_t short_ns;        /* kernels shorter than this are never confined, unless their client has a cap */
+    int64_t yield_ns;        /* kernels longer than this run confined also when alone, so that they can be stopped */
+    int64_t resize_ns;       /* what it costs to change the SMs of a running kernel, as measured */
+    int64_t slice_ns;        /* how long a kernel keeps its turn while others of its rank wait */
+    int64_t patience_ns;     /* waiting this long raises a kernel's rank by one */
+    double least_gain;       /* the throughput must rise by this part for kernels to run side by side, or be resized */
+    double fair_slack;       /* side by side, a kernel may have this part less than its weight gives it in turns */
+    double priority_floor;   /* beside a kernel of lower priority, the part of its share alone that a kernel keeps */
+    double trials;           /* measurements of a pair that are needed before they are used */
+    bool probes;             /* kernels may be probed */
+    const gs_inside *inside; /* pairs that may share SMs; NULL: none */
 } gs_plan_options;
 
 /* Defaults for a GPU with that many SMs. */
@@ -272,14 +306,16 @@ typedef struct gs_contender {
        and 0 if it has no place. A launch that takes a place counts as a member of the team that runs, which stays
        as it is unless a change is worth its cost. */
     enum gs_plan_how how;
-    int32_t sms; /* confined: on so many; whole: so many were left free for it */
+    int32_t sms;     /* confined: on so many; whole: so many were left free for it */
+    int32_t workers; /* of one that runs: as in its placement */
 } gs_contender;
 
 typedef struct gs_plan_place {
     enum gs_plan_how how;
-    int32_t sms;   /* confined: on so many; whole: so many are left free for it, all where no kernel is confined */
-    bool is_probe; /* a probe: run it so for a moment, call gs_profile_rate, decide again */
-    bool is_trial; /* a trial: run the two so for a moment, call gs_profile_store_beside, decide again */
+    int32_t sms;     /* confined: on so many; whole: so many are left free for it, all where no kernel is confined */
+    int32_t workers; /* confined: so many worker blocks on each SM, which another kernel has too; 0: as many as fit */
+    bool is_probe;   /* a probe: run it so for a moment, call gs_profile_rate, decide again */
+    bool is_trial;   /* a trial: run the two so for a moment, call gs_profile_store_beside, decide again */
 } gs_plan_place;
 
 typedef struct gs_decision {

@@ -240,8 +240,8 @@ static bool are_queued(const gs_plan_query *query, const gs_contender *a, const 
            (are_only && (are_turns_due(query, pair) || is_no_gain(query, pair)));
 }
 
-/* The team with one more member, or impossible. */
-static struct team with(const gs_plan_query *query, const struct team *before, size_t candidate) {
+/* The team with one more member, each on SMs of its own, or impossible. */
+static struct team with_split(const gs_plan_query *query, const struct team *before, size_t candidate) {
     const gs_contender *contender = &query->contenders[candidate];
     struct team after = *before;
     after.throughput = GS_TEAM_IMPOSSIBLE;
@@ -257,6 +257,60 @@ static struct team with(const gs_plan_query *query, const struct team *before, s
     return after;
 }
 
+/* ---- inside SMs ---- */
+
+/* Whether a contender can have so many workers on all SMs: one that runs cannot change them. */
+static bool may_share(const gs_plan_query *query, const gs_contender *contender, int32_t workers) {
+    if (!contender->can_confine || cap_of(query, contender) < query->all || is_short(query, contender))
+        return false;
+    bool is_bound = contender->state == GS_CONTENDER_RUNS && !query->ignores_places;
+    return !is_bound ||
+           (contender->how == GS_PLAN_CONFINED && contender->sms == query->all && contender->workers == workers);
+}
+
+/* The two members share all SMs, as the plan has it. False: there is no such plan, or it is not fair. */
+static bool share_inside(const gs_plan_query *query, struct team *team) {
+    const gs_contender *lead = member(query, team, 0), *other = member(query, team, 1);
+    int first;
+    const gs_inside_pair *pair =
+        query->options->inside && query->sms == query->all && lead->priority == other->priority
+            ? gs_inside_find(query->options->inside, lead->profile->name, other->profile->name, &first)
+            : NULL;
+    if (!pair || !may_share(query, lead, pair->workers[first]) || !may_share(query, other, pair->workers[!first]))
+        return false;
+    team->is_inside = true;
+    team->is_trial = false;
+    team->throughput = gs_inside_throughput(pair);
+    double scale = team->throughput / (pair->rates[0] + pair->rates[1]);
+    for (int i = 0; i < 2; i++) {
+        team->sms[i] = query->all;
+        team->workers[i] = pair->workers[i == 0 ? first : !first];
+        if (pair->rates[i == 0 ? first : !first] * scale < least_share(query, team, (size_t)i))
+            return false;
+    }
+    return true;
+}
+
+static struct team with_inside(const gs_plan_query *query, const struct team *before, size_t candidate) {
+    struct team after = *before;
+    double least = throughput_without(query, before, &query->contenders[candidate]);
+    if (before->count == 1)
+        after.members[after.count++] = candidate;
+    if (before->count != 1 || !share_inside(query, &after) ||
+        after.throughput < least * (1 + query->options->least_gain))
+        after.throughput = GS_TEAM_IMPOSSIBLE;
+    return after;
+}
+
+/* The team with one more member, or impossible. */
+static struct team with(const gs_plan_query *query, const struct team *before, size_t candidate) {
+    struct team split = with_split(query, before, candidate);
+    if (!query->options->inside || before->count != 1)
+        return split;
+    struct team inside = with_inside(query, before, candidate);
+    return inside.throughput > split.throughput ? inside : split;
+}
+
 int32_t gs_team_probe(const gs_plan_query *query, const gs_contender *contender) {
     if (!query->options->probes || !contender->can_confine || !is_known(contender) || is_short(query, contender))
         return 0;
@@ -268,6 +322,7 @@ bool gs_team_would_form(const gs_plan_query *query, size_t a, size_t b) {
     gs_plan_query all = *query;
     all.sms = query->all;
     all.units = query->all / query->granularity;
+    all.ignores_places = true;
     if (!is_known(&query->contenders[a]) || !is_known(&query->contenders[b]) || query->options->most_together < 2)
         return false;
     struct team lone = gs_team_lone(&all, a);
@@ -318,7 +373,7 @@ struct team gs_team_best(const gs_plan_query *query, size_t leader) {
         if (best.count == 1 || pair.throughput > best.throughput)
             best = pair;
     }
-    for (size_t i = 0; i < ranking.count && best.count < most && !best.is_trial; i++) {
+    for (size_t i = 0; i < ranking.count && best.count < most && !best.is_trial && !best.is_inside; i++) {
         if (has_member(&best, ranking.contenders[i]))
             continue;
         struct team more = with(query, &best, ranking.contenders[i]);
@@ -340,12 +395,24 @@ static bool is_running(const gs_plan_query *query, const struct team *team) {
     return sum <= query->sms;
 }
 
+/* Whether the two members run inside SMs already. */
+static bool is_running_inside(const gs_plan_query *query, struct team *team) {
+    for (size_t i = 0; i < team->count; i++)
+        if (team->count != 2 || !is_placed_now(member(query, team, i)) || !is_known(member(query, team, i)) ||
+            member(query, team, i)->sms != query->all)
+            return false;
+    return share_inside(query, team);
+}
+
 struct team gs_team_now(const gs_plan_query *query, size_t leader) {
     struct team now = {.members = {leader}, .count = 1, .throughput = GS_TEAM_IMPOSSIBLE};
     double throughput = 0;
     for (size_t i = 0; i < query->count && now.count < GS_PLAN_TOGETHER; i++)
         if (i != leader && is_placed_now(&query->contenders[i]))
             now.members[now.count++] = i;
+    struct team inside = now;
+    if (query->options->inside && is_running_inside(query, &inside))
+        return inside;
     if (!is_running(query, &now) ||
         (now.count == 2 && are_queued(query, member(query, &now, 0), member(query, &now, 1))))
         return now;

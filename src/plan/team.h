@@ -17,6 +17,7 @@ typedef struct gs_plan_query {
     int32_t granularity;
     int32_t units;        /* of `granularity` SMs, that can be given out */
     size_t most_together; /* in a team, besides the kernels that run whole */
+    bool ignores_places;  /* as if nothing ran */
 } gs_plan_query;
 
 #define GS_TEAM_IMPOSSIBLE (-1.0)
@@ -27,6 +28,8 @@ struct team {
     size_t count;
     double throughput; /* GS_TEAM_IMPOSSIBLE: there is no split that is fair to all */
     bool is_trial;
+    bool is_inside; /* two that share all SMs, with so many workers: */
+    int32_t workers[2];
 };
 
 /* The most units. On a larger GPU a unit has more SMs. */

@@ -13,9 +13,9 @@
 static const struct {
     const char *name;
     size_t bytes;
-} numbers[GS_SCALARS] = {[GS_FLOAT32] = {"float32", 4}, [GS_FLOAT64] = {"float64", 8}, [GS_INT32] = {"int32", 4},
-                         [GS_UINT32] = {"uint32", 4},   [GS_INT64] = {"int64", 8},     [GS_UINT8] = {"uint8", 1},
-                         [GS_FLOAT16] = {"float16", 2}};
+} numbers[GS_SCALARS] = {[GS_FLOAT32] = {"float32", 4}, [GS_FLOAT64] = {"float64", 8},  [GS_INT32] = {"int32", 4},
+                         [GS_UINT32] = {"uint32", 4},   [GS_INT64] = {"int64", 8},      [GS_UINT8] = {"uint8", 1},
+                         [GS_FLOAT16] = {"float16", 2}, [GS_BFLOAT16] = {"bfloat16", 2}};
 
 size_t gs_scalar_bytes(gs_scalar type) {
     return numbers[type].bytes;
@@ -25,22 +25,26 @@ const char *gs_scalar_name(gs_scalar type) {
     return numbers[type].name;
 }
 
+bool gs_scalar_is_real(gs_scalar type) {
+    return type == GS_FLOAT32 || type == GS_FLOAT64 || type == GS_FLOAT16 || type == GS_BFLOAT16;
+}
+
 /* ---- numbers ---- */
 
 static void put_real(gs_scalar type, double value, void *at) {
     float single = (float)value;
-    uint16_t half = gs_half_of(single);
-    int64_t whole = type == GS_FLOAT32 || type == GS_FLOAT64 || type == GS_FLOAT16 ? 0 : (int64_t)value;
+    uint16_t half = gs_half_of(single), bfloat = gs_bfloat_of(single);
+    int64_t whole = gs_scalar_is_real(type) ? 0 : (int64_t)value;
     int32_t word = (int32_t)whole;
     uint8_t byte = (uint8_t)whole;
     const void *const from[GS_SCALARS] = {
-        [GS_FLOAT32] = &single, [GS_FLOAT64] = &value, [GS_INT32] = &word,  [GS_UINT32] = &word,
-        [GS_INT64] = &whole,    [GS_UINT8] = &byte,    [GS_FLOAT16] = &half};
+        [GS_FLOAT32] = &single, [GS_FLOAT64] = &value, [GS_INT32] = &word,   [GS_UINT32] = &word,
+        [GS_INT64] = &whole,    [GS_UINT8] = &byte,    [GS_FLOAT16] = &half, [GS_BFLOAT16] = &bfloat};
     memcpy(at, from[type], numbers[type].bytes);
 }
 
 static void put_whole(gs_scalar type, int64_t value, void *at) {
-    if (type == GS_FLOAT32 || type == GS_FLOAT64 || type == GS_FLOAT16) {
+    if (gs_scalar_is_real(type)) {
         put_real(type, (double)value, at);
         return;
     }
@@ -58,7 +62,7 @@ double gs_scalar_value(gs_scalar type, const void *data, size_t index) {
         uint32_t u32;
         int64_t i64;
         uint8_t u8;
-        uint16_t f16;
+        uint16_t f16, bf16;
     } value;
     memcpy(&value, (const char *)data + index * numbers[type].bytes, numbers[type].bytes);
     switch (type) {
@@ -74,13 +78,11 @@ double gs_scalar_value(gs_scalar type, const void *data, size_t index) {
         return (double)value.i64;
     case GS_UINT8:
         return value.u8;
+    case GS_BFLOAT16:
+        return gs_bfloat_to(value.bf16);
     default:
         return gs_half_to(value.f16);
     }
-}
-
-bool gs_scalar_is_real(gs_scalar type) {
-    return type == GS_FLOAT32 || type == GS_FLOAT64 || type == GS_FLOAT16;
 }
 
 void gs_scalar_put(gs_scalar type, double value, void *data, size_t index) {
@@ -178,7 +180,7 @@ static gs_code read_value(const gs_json *json, const gs_step *at, gs_launch_argu
     *argument = (gs_launch_argument){0};
     for (int i = 0; i < GS_SCALARS; i++) {
         gs_step value = gs_step_key(at, numbers[i].name);
-        bool is_real = i == GS_FLOAT32 || i == GS_FLOAT64 || i == GS_FLOAT16;
+        bool is_real = gs_scalar_is_real((gs_scalar)i);
         int64_t least = i == GS_UINT8 || i == GS_UINT32 ? 0
                         : i == GS_INT32                 ? INT32_MIN
                                                         : INT64_MIN,

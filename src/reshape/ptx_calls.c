@@ -136,6 +136,9 @@ static gs_code look_into_function(struct reach *reach, uint32_t number, const gs
     case GS_PTX_BULK_COPY:
         kernel->loop.has_bulk_copies = true;
         return GS_OK;
+    case GS_PTX_WARPGROUP:
+        kernel->loop.has_group_products = true;
+        return GS_OK;
     case GS_PTX_CALL:
         return look_at_call(reach, statement, scope);
     default:

@@ -85,6 +85,7 @@ static gs_code look_at_body(gs_ptx_kernel *kernel, gs_ptx_barriers *barriers, gs
         kernel->loop.has_async_copies = kernel->loop.has_async_copies || statement->opcode == GS_PTX_ASYNC_COPY;
         kernel->loop.has_bulk_copies = kernel->loop.has_bulk_copies || statement->opcode == GS_PTX_BULK_COPY;
         kernel->loop.has_mbarriers = kernel->loop.has_mbarriers || statement->opcode == GS_PTX_MBARRIER;
+        kernel->loop.has_group_products = kernel->loop.has_group_products || statement->opcode == GS_PTX_WARPGROUP;
         if (gs_ptx_is_warp_step(statement) && gs_ptx_scope_at(kernel, function->statements + i) == GS_PTX_SAME_THREAD)
             kernel->has_warp_steps = true;
         if (statement->opcode == GS_PTX_BARRIER)

@@ -122,7 +122,8 @@ gs_ptx_translate gs_ptx_translate_branch, gs_ptx_translate_branch_table, gs_ptx_
     gs_ptx_translate_barrier_cluster, gs_ptx_translate_shfl, gs_ptx_translate_vote, gs_ptx_translate_match,
     gs_ptx_translate_redux, gs_ptx_translate_elect, gs_ptx_translate_activemask, gs_ptx_translate_fence,
     gs_ptx_translate_sleep, gs_ptx_translate_nothing;
-gs_ptx_translate gs_ptx_translate_mma, gs_ptx_translate_wmma, gs_ptx_translate_ldmatrix, gs_ptx_translate_movmatrix;
+gs_ptx_translate gs_ptx_translate_mma, gs_ptx_translate_wmma, gs_ptx_translate_wgmma, gs_ptx_translate_ldmatrix,
+    gs_ptx_translate_movmatrix;
 
 /* The statements of the function that is translated. */
 void gs_ptx_translate_statements(gs_ptx_host *host);

@@ -192,6 +192,48 @@ void gs_ptx_translate_wmma(gs_ptx_host *host, const gs_ptx_instruction *instruct
         put_fragment(host, instruction, &shape, kind, is_store);
 }
 
+/* ---- wgmma ---- */
+
+static bool is_number(const gs_ptx_host *host, const gs_ptx_operand *operand, const char *first, const char *second) {
+    return gs_ptx_token_is(host->module, operand->last, first) || gs_ptx_token_is(host->module, operand->last, second);
+}
+
+/* Both factors are in shared memory, with the depth contiguous: the two last operands, which would transpose them, are
+   0. */
+static bool wgmma_fits(const gs_ptx_host *host, const gs_ptx_instruction *instruction, const struct shape *shape) {
+    const gs_ptx_operand *operands = instruction->operands;
+    int kind = nth_kind(instruction, 1);
+    return shape->m == 64 && shape->k == 16 && shape->n % 8 == 0 && shape->n > 0 && shape->n <= 256 &&
+           nth_kind(instruction, 0) == 3 && (kind == 0 || kind == 1) && kind == nth_kind(instruction, 2) &&
+           instruction->operand_count == 8 && gs_ptx_elements(&operands[1]) == 1 &&
+           is_number(host, &operands[4], "1", "-1") && is_number(host, &operands[5], "1", "-1") &&
+           is_number(host, &operands[6], "0", "0") && is_number(host, &operands[7], "0", "0");
+}
+
+/* wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {d, ...}, a, b, keeps, 1, 1, 0, 0; fence, commit_group and
+   wait_group have nothing to do, because products are computed at once. */
+void gs_ptx_translate_wgmma(gs_ptx_host *host, const gs_ptx_instruction *instruction) {
+    const gs_ptx_operand *operands = instruction->operands;
+    struct shape shape;
+    if (!gs_ptx_word(instruction, "mma_async")) {
+        gs_ptx_put(host, ";");
+        return;
+    }
+    if (!read_shape(instruction, &shape) || !wgmma_fits(host, instruction, &shape)) {
+        gs_ptx_refuse_instruction(host, instruction);
+        return;
+    }
+    gs_ptx_put(host, "{ static const gs_ptx_group_product product = {%d, %s, %s, %s}; ", shape.n,
+               kinds[nth_kind(instruction, 1)].kind, gs_ptx_value(host, &operands[4], GS_PTX_S32).text,
+               gs_ptx_value(host, &operands[5], GS_PTX_S32).text);
+    put_array(host, &operands[0], "d", 3, shape.n / 2, true);
+    gs_ptx_put(host, "ptx_wgmma(t, &product, d, %s, ", gs_ptx_value(host, &operands[1], GS_PTX_B64).text);
+    gs_ptx_put(host, "%s, ", gs_ptx_value(host, &operands[2], GS_PTX_B64).text);
+    gs_ptx_put(host, "%s, %u);", gs_ptx_value(host, &operands[3], GS_PTX_PRED).text, instruction->line);
+    put_results(host, &operands[0], "d");
+    gs_ptx_put(host, " }");
+}
+
 /* ---- ldmatrix, stmatrix, movmatrix ---- */
 
 void gs_ptx_translate_ldmatrix(gs_ptx_host *host, const gs_ptx_instruction *instruction) {

@@ -31,6 +31,7 @@ static const struct {
                {"activemask", gs_ptx_translate_activemask},
                {"mma", gs_ptx_translate_mma},
                {"wmma", gs_ptx_translate_wmma},
+               {"wgmma", gs_ptx_translate_wgmma},
                {"ldmatrix", gs_ptx_translate_ldmatrix},
                {"stmatrix", gs_ptx_translate_ldmatrix},
                {"movmatrix", gs_ptx_translate_movmatrix},

@@ -513,6 +513,7 @@ void gs_block_loop_end(gs_text *into, const gs_block_loop *loop) {
     put(into, loop->has_bulk_copies ? "\tcp.async.bulk.wait_group 0;\n" : "");
     put(into, loop->has_mbarriers ? "\tmov.u32 %gs_again, 1;\n" : "");
     put_filled(into, loop->has_ghosts ? wait_as_ghost : "\tbar.warp.sync 0xffffffff;\n", loop);
+    put(into, loop->has_group_products ? "\twgmma.wait_group.sync.aligned 0;\n" : "");
     put(into, load_block);
     put_filled(into, has_barrier ? "\tbar.sync %BARRIER%;\n" : "", loop);
     put(into, "\tbra $gs_more;\n");

@@ -21,7 +21,7 @@ typedef struct gs_block_loop {
     bool warps_are_independent; /* threads share nothing: each warp goes on to the next block by itself */
     bool has_ghosts;            /* threads that have returned take part in the barriers of the others */
     bool has_votes; /* ghosts, and barriers that vote: all barriers count votes, and ghosts vote for nothing */
-    bool has_async_copies, has_bulk_copies, has_mbarriers;
+    bool has_async_copies, has_bulk_copies, has_mbarriers, has_group_products;
     bool is_ordered;       /* blocks wait for lower ones: no block is given to a worker block that has not begun */
     bool stores_block;     /* functions read the number of the block in shared memory: ptx_calls.c */
     bool needs_whole_rows; /* the block must be a multiple of 32 wide */

@@ -17,7 +17,6 @@ static const struct {
     {GS_PTX_CLUSTER, "it belongs to a cluster of blocks"},
     {GS_PTX_REGISTERS, "it changes how many registers its warps have"},
     {GS_PTX_STACK, "it takes memory from the stack, which is given back only when a thread ends"},
-    {GS_PTX_WARPGROUP, "its matrix products may still be on the way when the next block begins"},
     {GS_PTX_TENSOR, "it uses tensor memory or tensor maps, which outlive a block"},
 };
 

@@ -189,6 +189,7 @@ typedef enum gs_scalar {
     GS_INT64,
     GS_UINT8,
     GS_FLOAT16,
+    GS_BFLOAT16,
     GS_SCALARS
 } gs_scalar;
 

@@ -24,7 +24,7 @@ static void measure(const gs_action *action, uint64_t done, uint64_t ns) {
     const gs_action_launch *launch = &action->launch;
     const gs_worker_launch *request = &launch->request;
     double *ns_per_block = action->resource->ns_per_block;
-    if (launch->had_neighbors)
+    if (launch->had_neighbors || request->workers)
         return;
     if (request->form == GS_LAUNCH_CONFINED) {
         if (!launch->was_resized && done > request->first_block)
@@ -48,11 +48,13 @@ static void keep_place(gs_stream *stream, const gs_action_launch *launch) {
     memcpy(stream->kept.mask.words, launch->request.mask, sizeof stream->kept.mask.words);
 }
 
-/* A launch that ran whole may have waited for others on the device: it counts for no longer than it takes alone. */
+/* A launch that ran whole may have waited for others on the device, and one that shared its SMs has slowed down: they
+   count for no longer than they take alone. */
 static void learn(gs_server *server, gs_action *action, const gs_worker_report *report) {
     gs_action_launch *launch = &action->launch;
     uint64_t ns = report->ended_ns > report->began_ns ? report->ended_ns - report->began_ns : 0;
-    bool is_confined = launch->request.form == GS_LAUNCH_CONFINED, is_shared = !is_confined && launch->expected_ns > 0;
+    bool is_confined = launch->request.form == GS_LAUNCH_CONFINED,
+         is_shared = (!is_confined || launch->request.workers) && launch->expected_ns > 0;
     uint64_t done = is_confined ? report->blocks_done : launch->blocks;
     uint64_t sms = (uint64_t)(launch->sms > 0 ? launch->sms : server->facts.sms), served = ns * sms;
     launch->ran_ns += ns;

@@ -292,15 +292,22 @@ static void answer_status(struct connection *connection) {
     hang_up(connection);
 }
 
+/* Who waits for the status, of the process with the fewest silent connections: a flood of requests waits for itself. */
+static struct connection *next_for_status(const gs_connections *connections) {
+    struct connection *next = NULL;
+    for (struct connection *at = connections->silent; at; at = at->next)
+        if (at->wants_status && (!next || at->account->silent < next->account->silent))
+            next = at;
+    return next;
+}
+
 static void answer_waiting(uv_timer_t *timer) {
     gs_connections *connections = timer->data;
-    struct connection *first = connections->silent;
-    while (first && !first->wants_status)
-        first = first->next;
-    if (!first)
+    struct connection *next = next_for_status(connections);
+    if (!next)
         uv_timer_stop(timer);
     else if (gs_now_ns() >= connections->busy_until_ns)
-        answer_status(first);
+        answer_status(next);
 }
 
 /* At once, or when it is the turn of the status again. */

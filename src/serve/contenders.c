@@ -48,7 +48,7 @@ static double had_for_weight(const gs_session *session) {
 }
 
 int64_t gs_contenders_slice_ns(const gs_server *server) {
-    enum { USUAL = 4, MANY = 16 }; /* clients */
+    enum { USUAL = 4, MANY = 40 }; /* clients: a slice is from 10 ms to 1 ms */
     int64_t clients = gs_max(USUAL, gs_min((int64_t)server->contenders.present, MANY));
     return server->plan.slice_ns * USUAL / clients;
 }
@@ -172,6 +172,7 @@ static void describe_launch(const gs_stream *stream, const gs_action *action, gs
     query->running_ns = is_running ? (int64_t)(now - stream->session->turn_since) : 0;
     query->how = is_running ? launch->how : has_place ? GS_PLAN_CONFINED : GS_PLAN_WAIT;
     query->sms = is_running ? launch->sms : has_place ? stream->kept.sms : 0;
+    query->workers = is_running ? (int32_t)launch->request.workers : 0;
 }
 
 /* False: the stream has nothing to contend for. */

@@ -185,6 +185,7 @@ static gs_server *open_server(struct daemon *daemon, gs_error *error) {
                     : options->profiles[0] ? options->profiles
                                            : NULL,
         .cache = options->cache,
+        .plan = options->plan,
         .limit_ns = (uint64_t)((options->limit_seconds > 0 ? options->limit_seconds : 60) * 1e9),
         .quotas = {.client_memory_bytes = options->client_memory_bytes,
                    .client_shared_bytes = options->client_host_memory_bytes},

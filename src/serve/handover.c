@@ -34,6 +34,8 @@ static void set_form(gs_stream *stream, gs_action *action) {
                                                            : GS_LAUNCH_ORIGINAL;
     if (launch->request.form == GS_LAUNCH_BLOCK_LOOP)
         launch->request.task_blocks = BLOCK_LOOP_TASK;
+    if (launch->request.form != GS_LAUNCH_CONFINED)
+        launch->request.workers = 0;
     launch->request.defer_report = gs_launch_defers_report(stream, action);
 }
 

@@ -117,8 +117,25 @@ static bool may_start_whole(const gs_action *action) {
 
 /* Whether a contender gets SMs of its own. One that is to run whole does if it is confined already. */
 static bool gets_mask(const gs_plan_place *place, const gs_action *action) {
+    if (place->workers > 0)
+        return false;
     bool is_bound = action && ((!action->is_issued && !may_start_whole(action)) || is_running_confined(action));
     return place->sms > 0 && (place->how == GS_PLAN_CONFINED || (place->how == GS_PLAN_WHOLE && is_bound));
+}
+
+/* A contender that shares all SMs with another. */
+static void share(gs_server *server, gs_stream *stream, const gs_plan_place *place) {
+    gs_action *action = gs_stream_contender(stream);
+    gs_mask all = {{0}};
+    for (int32_t sm = 0; sm < server->facts.sms; sm++)
+        all.words[sm / 32] |= 1u << sm % 32;
+    if (!action)
+        stream->kept.mask = all;
+    else if (!action->is_issued) {
+        server->inside_launches++;
+        start(action, GS_PLAN_CONFINED, place->sms, &all);
+    } else if (is_running_confined(action))
+        confine(server, action, &all, place->sms);
 }
 
 static void apply(gs_server *server, size_t count) {
@@ -133,12 +150,17 @@ static void apply(gs_server *server, size_t count) {
             stream->kept.how = place->how;
             stream->kept.sms = place->sms;
         }
+        if (action && !action->is_issued)
+            action->launch.request.workers = (uint32_t)place->workers;
         if (gets_mask(place, action))
             deal_to(&deal, stream, place->sms);
         else if (place->how == GS_PLAN_WAIT && is_running_confined(action))
             confine(server, action, &nowhere, 0);
     }
     apply_deal(server, &deal);
+    for (size_t i = 0; i < count; i++)
+        if (contenders->places[i].workers > 0)
+            share(server, contenders->data[i], &contenders->places[i]);
     for (size_t i = 0; i < count; i++) {
         gs_action *action = gs_stream_contender(contenders->data[i]);
         const gs_plan_place *place = &contenders->places[i];

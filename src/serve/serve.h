@@ -16,6 +16,7 @@ typedef struct gs_serve_options {
     const char *metrics;                                    /* ADDRESS:PORT for Prometheus, or NULL */
     const char *profiles;          /* the file of profiles; NULL: in the user's data folder; "": none is kept */
     const char *cache;             /* the folder of compiled kernels; NULL: the user's */
+    const char *plan;              /* a plan (gridsmith.plan/1) that says which kernels share SMs; NULL: none do */
     bool has_mps;                  /* MPS is started and stopped with the daemon */
     bool has_marks;                /* for tests: each block of a confined kernel is counted */
     int64_t shuffle_us;            /* for tests: SMs are dealt out again at random after each such time; 0: never */

@@ -307,7 +307,8 @@ gs_server *gs_server_open(const gs_server_options *options, gs_error *error) {
         server->facts = *gs_worker_facts_of(server->worker);
         server->plan = gs_plan_defaults(server->facts.sms);
         gs_quotas_open(&server->quotas, &options->quotas, server->facts.memory_bytes);
-        server->profiles = gs_profile_store_open(options->profiles, server->facts.name, server->facts.sms, error);
+        if (gs_server_read_plan(server, options->plan, error) == GS_OK)
+            server->profiles = gs_profile_store_open(options->profiles, server->facts.name, server->facts.sms, error);
     }
     if (!server->profiles) {
         gs_server_close(server);
@@ -342,6 +343,7 @@ void gs_server_close(gs_server *server) {
         report_profiles(server);
     }
     gs_profile_store_close(server->profiles);
+    gs_inside_clear(&server->inside);
     gs_quotas_close(&server->quotas);
     gs_worker_close(server->worker);
     free(server);

@@ -320,6 +320,7 @@ typedef struct gs_window {
     uint64_t blocks[2], since_ns;
     uint64_t least_ns; /* a shorter window says nothing */
     bool is_turns;     /* they take turns, as the plan or as the GPU has it */
+    bool is_inside;    /* they share their SMs */
     bool is_probe;     /* the plan wants to know: a probe or a trial */
 } gs_window;
 
@@ -573,6 +574,7 @@ typedef struct gs_server_options {
     gs_worker_options worker;
     const char *profiles; /* the file of profiles, or NULL */
     const char *cache;    /* the folder of images; NULL: the user's */
+    const char *plan;     /* the file of a plan, or NULL */
     uint64_t limit_ns;    /* a kernel that runs longer is stopped */
     gs_quotas_options quotas;
     const char *mps_folder; /* NULL: MPS was not started; kept, not copied */
@@ -591,6 +593,8 @@ struct gs_server {
     uint32_t life;    /* of the worker, from 1 on */
     uint32_t running; /* streams with launches that the worker has */
     gs_plan_options plan;
+    gs_inside inside;         /* the pairs of the plan file */
+    uint64_t inside_launches; /* that shared their SMs */
     gs_profile_store *profiles;
     gs_quotas quotas;
     gs_sessions sessions;
@@ -608,6 +612,9 @@ struct gs_server {
     uint64_t saved_ns, worked_ns, checked_ns, tried_ns;  /* server.c's: when it last did these */
     alignas(8) unsigned char record[GS_WIRE_MOST_BYTES]; /* command.c's */
 };
+
+/* Reads which pairs of kernels share SMs; NULL: none do. */
+gs_code gs_server_read_plan(gs_server *server, const char *path, gs_error *error);
 
 gs_server *gs_server_open(const gs_server_options *options, gs_error *error);
 void gs_server_close(gs_server *server);

@@ -38,7 +38,9 @@ static void count_running(gs_server *server) {
 
 static void tell(gs_server *server, const gs_beside *both, uint64_t ns) {
     const gs_window *window = &server->window;
-    if (window->count == 1)
+    if (window->is_inside)
+        gs_inside_measured(&server->inside, &both[0], &both[1], ns);
+    else if (window->count == 1)
         gs_profile_rate(both[0].profile, both[0].sms, both[0].blocks, ns);
     else if (window->is_turns)
         gs_profile_store_turns(server->profiles, &both[0], &both[1], ns);
@@ -68,11 +70,14 @@ static gs_window window_of(const gs_server *server, size_t count) {
     gs_window window = {.since_ns = server->now_ns, .least_ns = GS_LEAST_WINDOW_NS};
     size_t running = 0, whole = 0;
     for (size_t i = 0; i < count; i++) {
+        window.is_inside |= contenders->places[i].workers > 0;
         running += contenders->places[i].how != GS_PLAN_WAIT;
         whole += contenders->places[i].how == GS_PLAN_WHOLE;
     }
-    if (count > 2 || running == 0 || (count == 1 && whole == 1))
+    if (count > 2 || running == 0 || (count == 1 && whole == 1) || (window.is_inside && running != 2))
         return window;
+    if (window.is_inside)
+        window.least_ns = WHOLE_WINDOW_NS;
     window.is_turns = running < count || whole == count;
     if (window.is_turns)
         window.least_ns = running < count ? TURNS_WINDOW_NS : WHOLE_WINDOW_NS;
@@ -90,7 +95,8 @@ static gs_window window_of(const gs_server *server, size_t count) {
 }
 
 static bool is_same(const gs_window *a, const gs_window *b) {
-    if (a->count != b->count || a->is_turns != b->is_turns || a->least_ns != b->least_ns)
+    if (a->count != b->count || a->is_turns != b->is_turns || a->is_inside != b->is_inside ||
+        a->least_ns != b->least_ns)
         return false;
     for (size_t i = 0; i < a->count; i++) {
         size_t k = a->streams[i] == b->streams[i] ? i : a->count - 1 - i;

@@ -21,9 +21,10 @@ enum {
 
 static struct functions {
     pthread_mutex_t lock;
-    gs_number_map numbers; /* of a handle: where it is in `kept`, plus 1 */
-    gs_number_map caches;  /* of a handle: the cache configuration that was asked for */
-    gs_number_map names;   /* of a digest of a name: the name */
+    gs_number_map numbers;   /* of a handle: where it is in `kept`, plus 1 */
+    gs_number_map caches;    /* of a handle: the cache configuration that was asked for */
+    gs_number_map carveouts; /* of a CUfunction: the carve-out that was set last, plus 2 */
+    gs_number_map names;     /* of a digest of a name: the name */
     gs_driver_function *kept;
     size_t count, capacity;
     atomic_uint changes; /* answers from before the latest change are not used */
@@ -140,25 +141,45 @@ void gs_driver_functions_forget(void) {
     pthread_mutex_lock(&functions.lock);
     ask_again();
     gs_number_map_clear(&functions.caches);
+    gs_number_map_clear(&functions.carveouts);
     pthread_mutex_unlock(&functions.lock);
 }
 
-/* The handle may be that of the function or of the kernel, so all are asked for again. */
+/* Libraries set the same carve-out before each launch. Of function NULL it is not known which one it is. */
+static void set_carveout(const void *function, int value) {
+    pthread_mutex_lock(&functions.lock);
+    uint64_t *latest = function ? gs_number_map_add(&functions.carveouts, (uint64_t)(uintptr_t)function) : NULL;
+    if (!latest)
+        gs_number_map_clear(&functions.carveouts);
+    if (!latest || *latest != (uint64_t)(value + 2))
+        ask_again();
+    if (latest)
+        *latest = (uint64_t)(value + 2);
+    pthread_mutex_unlock(&functions.lock);
+}
+
 void gs_driver_function_set(const void *function, int attribute, int value) {
+    if (attribute == CARVEOUT)
+        set_carveout(function, value);
+}
+
+void gs_driver_kernel_set(const gs_driver_queries *driver, const void *kernel, int device, int attribute, int value) {
+    int current = -1;
+    void *function = NULL;
     if (attribute != CARVEOUT)
         return;
-    pthread_mutex_lock(&functions.lock);
-    const uint64_t *number = gs_number_map_find(&functions.numbers, (uint64_t)(uintptr_t)function);
-    if (!number || functions.kept[*number - 1].carveout_percent != value)
-        ask_again();
-    pthread_mutex_unlock(&functions.lock);
+    bool is_here = driver->cuCtxGetDevice && driver->cuCtxGetDevice(&current) == GS_CUDA_OK && current == device;
+    if (!is_here || !driver->cuKernelGetFunction || driver->cuKernelGetFunction(&function, kernel) != GS_CUDA_OK)
+        function = NULL;
+    set_carveout(function, value);
 }
 
 void gs_driver_function_cache(const void *function, int config) {
     pthread_mutex_lock(&functions.lock);
     const uint64_t *number = gs_number_map_find(&functions.numbers, (uint64_t)(uintptr_t)function);
     uint64_t *cache = gs_number_map_add(&functions.caches, (uint64_t)(uintptr_t)function);
-    functions.changes++;
+    if (!cache || *cache != (uint64_t)config)
+        functions.changes++;
     if (cache)
         *cache = (uint64_t)config;
     if (number)

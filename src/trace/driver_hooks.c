@@ -249,7 +249,7 @@ static int hook_cuGraphExecDestroy(void *exec) {
 CHANGE(cuFuncSetAttribute, (void *function, int attribute, int value), (function, attribute, value),
        gs_driver_function_set(function, attribute, value))
 CHANGE(cuKernelSetAttribute, (int attribute, int value, void *kernel, int device), (attribute, value, kernel, device),
-       gs_driver_function_set(kernel, attribute, value))
+       gs_driver_kernel_set(gs_driver_recorder_driver(), kernel, device, attribute, value))
 CHANGE(cuFuncSetCacheConfig, (void *function, int config), (function, config),
        gs_driver_function_cache(function, config))
 CHANGE(cuKernelSetCacheConfig, (void *kernel, int config, int device), (kernel, config, device),

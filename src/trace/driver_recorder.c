@@ -31,7 +31,7 @@ struct block {
 
 static struct state {
     gs_driver_queries driver;
-    atomic_bool is_wanted, is_on;
+    atomic_bool is_wanted, has_started, is_on;
 
     pthread_mutex_t queue_lock;
     struct block *first, *last, *spare;
@@ -67,6 +67,13 @@ static struct block *block_with_space(void) {
     return state.last = made;
 }
 
+/* The writer had this memory, so it is in the caches of another core: it comes here until the next record is made. */
+static void prefetch(const struct item *item) {
+    enum { LINE = 64 };
+    for (size_t at = 0; at < sizeof *item; at += LINE)
+        __builtin_prefetch((const char *)item + at, 1);
+}
+
 static void add_record(const gs_driver_record *record, gs_host_launch *launch) {
     pthread_mutex_lock(&state.queue_lock);
     struct block *block = block_with_space();
@@ -74,6 +81,8 @@ static void add_record(const gs_driver_record *record, gs_host_launch *launch) {
         block->items[block->count++] = (struct item){*record, *launch};
     else
         state.lost++;
+    if (block && block->count < BLOCK_RECORDS)
+        prefetch(&block->items[block->count]);
     pthread_mutex_unlock(&state.queue_lock);
     if (!block)
         gs_host_launch_clear(launch);
@@ -314,16 +323,17 @@ void gs_driver_exec(void *exec, void *graph) {
 
 /* ---- beginning and end ---- */
 
+/* Locks of other threads may be held in a forked child. */
+static void leave_alone(void) {
+    atomic_store(&state.has_started, false);
+    atomic_store(&state.is_on, false);
+}
+
 static void finish(void) {
     if (!gs_recorder_is_here(&recorder))
         return;
-    atomic_store(&state.is_on, false);
+    leave_alone();
     gs_recorder_finish(&recorder, write_queue);
-}
-
-/* Locks of other threads may be held in a forked child. */
-static void leave_alone(void) {
-    atomic_store(&state.is_on, false);
 }
 
 static void start(void) {
@@ -331,6 +341,7 @@ static void start(void) {
     gs_recorder_start(&recorder, write_queue, WRITE_MS);
     atexit(finish);
     pthread_atfork(NULL, NULL, leave_alone);
+    atomic_store(&state.has_started, true);
     atomic_store(&state.is_on, true);
 }
 
@@ -338,6 +349,13 @@ static void start(void) {
 __attribute__((visibility("default"))) void gridsmith_record_here(void);
 void gridsmith_record_here(void) {
     atomic_store(&state.is_wanted, true);
+}
+
+/* For programs that want a part of them recorded: 0 stops the recorder, anything else starts it again. */
+__attribute__((visibility("default"))) void gridsmith_record(int is_on);
+void gridsmith_record(int is_on) {
+    if (atomic_load(&state.has_started))
+        atomic_store(&state.is_on, is_on != 0);
 }
 
 void gs_driver_recorder_ready(void) {
@@ -356,6 +374,10 @@ void gs_driver_recorder_start(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     if (atomic_load(&state.is_wanted) && getenv(GS_TRACE_OUTPUT))
         pthread_once(&once, start);
+}
+
+const gs_driver_queries *gs_driver_recorder_driver(void) {
+    return &state.driver;
 }
 
 bool gs_driver_recorder_is_on(void) {

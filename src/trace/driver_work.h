@@ -60,6 +60,8 @@ typedef struct gs_driver_function {
 gs_driver_function gs_driver_function_get(const gs_driver_queries *driver, const void *function);
 /* An attribute of a function was set. */
 void gs_driver_function_set(const void *function, int attribute, int value);
+/* The same of a CUkernel, on a device. */
+void gs_driver_kernel_set(const gs_driver_queries *driver, const void *kernel, int device, int attribute, int value);
 void gs_driver_function_cache(const void *function, int config);
 /* Handles of functions may be used again: a module was unloaded. */
 void gs_driver_functions_forget(void);
@@ -123,6 +125,7 @@ void gs_driver_recorder_ready(void);
 /* CUDA has started: if this library is to record, it begins. */
 void gs_driver_recorder_start(void);
 bool gs_driver_recorder_is_on(void);
+const gs_driver_queries *gs_driver_recorder_driver(void);
 
 /* Before and after the call of the driver. */
 void gs_driver_before(gs_driver_work *work);

@@ -111,6 +111,7 @@ static void put_no(gs_text *text, const gs_check_answer *answer) {
 
 static void put_together(gs_text *text, const gs_check_answer *answer) {
     const gs_check *check = &answer->check;
+    gs_text_style(text, check->in_this_order == GS_ANSWER_YES ? GS_STYLE_GOOD : GS_STYLE_BAD);
     gs_text_add(text, "together: ");
     if (check->in_this_order != GS_ANSWER_YES) {
         put_no(text, answer);
@@ -124,6 +125,7 @@ static void put_together(gs_text *text, const gs_check_answer *answer) {
         if (not_always && !put_rule(text, answer->run, &answer->orders))
             gs_text_add(text, "in some");
     }
+    gs_text_style(text, GS_STYLE_PLAIN);
     gs_text_add(text, "\n");
 }
 

@@ -20,9 +20,12 @@ static void put_row(gs_text *text, int width, const char *name, const gs_score *
                                 {score->launches, score->launches_exact},
                                 {score->blocks, score->blocks_exact}};
     gs_text_add(text, "%-*.*s", width, width, name);
-    for (size_t i = 0; i < GS_COUNT(pairs); i++)
-        gs_text_add(text, "  %9lld %9lld %5.1f%%", (long long)pairs[i][0], (long long)pairs[i][1],
-                    percent(pairs[i][1], pairs[i][0]));
+    for (size_t i = 0; i < GS_COUNT(pairs); i++) {
+        gs_text_add(text, "  %9lld %9lld ", (long long)pairs[i][0], (long long)pairs[i][1]);
+        gs_text_style(text, pairs[i][1] == pairs[i][0] ? GS_STYLE_GOOD : GS_STYLE_BAD);
+        gs_text_add(text, "%5.1f%%", percent(pairs[i][1], pairs[i][0]));
+        gs_text_style(text, GS_STYLE_PLAIN);
+    }
     gs_text_put(text, "\n", 1);
 }
 
@@ -31,8 +34,10 @@ void gs_put_scores(gs_text *text, const gs_scores *scores) {
     for (size_t i = 0; i < scores->count; i++)
         widest = gs_max_u64(widest, strlen(name_of(&scores->data[i])));
     int width = (int)gs_min_u64(widest, 40);
+    gs_text_style(text, GS_STYLE_HEADING);
     gs_text_add(text, "%-*s  %9s %9s         %9s %9s         %9s %9s\n", width, "class", "runs", "exact", "launches",
                 "exact", "blocks", "exact");
+    gs_text_style(text, GS_STYLE_PLAIN);
     for (size_t i = 0; i < scores->count; i++)
         put_row(text, width, name_of(&scores->data[i]), &scores->data[i].score);
     if (scores->count > 1) {

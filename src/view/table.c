@@ -62,6 +62,14 @@ static void put_placed(gs_text *text, const gs_seen *seen) {
         gs_text_put_numbers(text, placed->data, count, GS_BRIEF_PARTS);
 }
 
+static void put_waiting(gs_text *text, int64_t waiting) {
+    if (waiting)
+        gs_text_style(text, GS_STYLE_BAD);
+    gs_text_add(text, "%7lld", (long long)waiting);
+    if (waiting)
+        gs_text_style(text, GS_STYLE_PLAIN);
+}
+
 static void put_event(gs_view *view, const gs_run *run, size_t number, int width, bool timed) {
     const gs_event *event = &run->events.data[number];
     const gs_launch *launch = &run->launches.data[event->launch];
@@ -75,7 +83,8 @@ static void put_event(gs_view *view, const gs_run *run, size_t number, int width
         gs_text_add(text, "  %7s %7s %4s %9s", "", "", "", "");
     if (event->seen->has_placed) {
         int64_t started = gs_seen_started(event->seen);
-        gs_text_add(text, "  %7lld %7lld", (long long)started, (long long)(launch->blocks - started));
+        gs_text_add(text, "  %7lld ", (long long)started);
+        put_waiting(text, launch->blocks - started);
         if (timed)
             put_times(text, event->seen);
         put_placed(text, event->seen);
@@ -84,6 +93,7 @@ static void put_event(gs_view *view, const gs_run *run, size_t number, int width
 }
 
 static void put_why(gs_text *text, const char *why) {
+    gs_text_style(text, GS_STYLE_NOTE);
     while (why && *why) {
         size_t length = strcspn(why, "\n");
         gs_text_add(text, "       ");
@@ -91,6 +101,7 @@ static void put_why(gs_text *text, const char *why) {
         gs_text_put(text, "\n", 1);
         why += length + (why[length] == '\n');
     }
+    gs_text_style(text, GS_STYLE_PLAIN);
 }
 
 static gs_code table_run(gs_view *view, const gs_gpu *gpu, const gs_run *run, gs_error *error) {
@@ -101,9 +112,11 @@ static gs_code table_run(gs_view *view, const gs_gpu *gpu, const gs_run *run, gs
     for (size_t i = 0; i < run->events.count; i++)
         timed = timed || run->events.data[i].seen->has_start;
     put_title(view, gpu, run);
+    gs_text_style(text, GS_STYLE_HEADING);
     gs_text_add(text, "%5s  %-7s  %-*s  %7s %7s %4s %9s  %7s %7s", "#", "event", width, "kernel", "blocks", "threads",
                 "regs", "shared", "started", "waiting");
     gs_text_add(text, timed ? "  %12s %12s  %s\n" : "  %.0s%.0s%s\n", "from us", "to us", "SM of each block");
+    gs_text_style(text, GS_STYLE_PLAIN);
     for (size_t i = 0; i < run->events.count; i++) {
         put_event(view, run, i, width, timed);
         if (view->explain)

@@ -8,7 +8,7 @@
  *
  * Blocks that arrive while another kernel still holds their SMs find no place there, and leave from wherever they land.
  * So more are sent a few times after each change of the mask, later each time. Where all SMs are full of blocks this
- * costs next to nothing.
+ * costs next to nothing. A launch that may have only some workers on each SM is sent no more: they would find room.
  */
 #include "loop.h"
 
@@ -42,7 +42,7 @@ static bool set_mask(const gs_worker_loop *loop, uint32_t *mask, const uint32_t 
 }
 
 static void plan_top_ups(gs_worker_loop *loop, struct confined *confined) {
-    confined->top_ups = TOP_UPS;
+    confined->top_ups = confined->operation->launch->workers ? 0 : TOP_UPS;
     confined->pause_ns = FIRST_TOP_UP * 1000;
     confined->top_up_ns = loop->now_ns + confined->pause_ns;
 }

@@ -311,10 +311,13 @@ static int step_counter(const struct cuda *cuda, struct cuda_lane *lane) {
     return cuda->api.set_bytes_later(lane->counters, 0, COUNTERS_BYTES, lane->stream);
 }
 
-/* The grid of the confined form: as many blocks as fill the GPU, or as there are for each of so many SMs. */
+/* The grid of the confined form: as many blocks as fill the GPU, or as there are for each of so many SMs, or as the
+   launch may have on each. */
 static uint32_t confined_grid(const struct cuda *cuda, const struct cuda_kernel *kernel, const gs_worker_launch *launch,
                               uint32_t sms) {
     int64_t per_sm = gs_divide_up((int64_t)gs_launch_blocks(launch), sms ? (int64_t)sms : cuda->sms);
+    if (launch->workers)
+        per_sm = gs_min(per_sm, launch->workers);
     return (uint32_t)gs_min(kernel->most_blocks, per_sm * cuda->sms);
 }
 

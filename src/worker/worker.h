@@ -171,7 +171,8 @@ typedef struct gs_worker_launch {
     uint32_t defer_report;      /* not confined: another launch of the queue follows; both may be reported then */
     uint32_t grid[3], block[3]; /* of the original */
     uint32_t task_blocks;       /* not original: blocks taken at a time; 0: 10 */
-    uint32_t slot;              /* confined: where its progress is; gs_worker_start's */
+    uint32_t workers; /* confined: worker blocks on each SM, because another kernel has it too; 0: all that fit */
+    uint32_t slot;    /* confined: where its progress is; gs_worker_start's */
     uint32_t argument_count, argument_bytes;
     uint64_t shared_bytes;
     uint64_t first_block;                /* confined: the blocks before it are done */

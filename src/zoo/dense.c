@@ -1,5 +1,5 @@
 /*
- * dense.c: the kernels of the zoo on dense matrices: regtil, sgemm, tgemm, conv, transpose, gaussian.
+ * dense.c: the kernels of the zoo on dense matrices: regtil, sgemm, tgemm, conv, wgemm, transpose, gaussian.
  *
  * Each kernel has a function that makes its instance, a reference, and the struct with both.
  */
@@ -159,6 +159,71 @@ const gs_zoo_kernel gs_zoo_conv = {
     .instance = instance_conv,
     .reference = reference_conv,
     .elastic = {9, 9},
+};
+
+/* ---- wgemm: C = A B, bfloat16 in, floats out; C by rows, A and B by tiles ---- */
+
+enum { WGEMM_ROWS = 128, WGEMM_COLUMNS = 256, WGEMM_DEPTH = 64 }; /* those of kernels/wgemm.cu, which explains tiles */
+
+/* Where a matrix has the number at `row` (of A; of B: the column) and `k`. */
+static size_t wgemm_at(int row, int k, int depth) {
+    size_t tile = (size_t)(row / WGEMM_ROWS) * (size_t)GS_UP(depth, WGEMM_DEPTH) + (size_t)(k / WGEMM_DEPTH);
+    int piece = k % WGEMM_DEPTH / 8 ^ row % 8;
+    return (tile * WGEMM_ROWS + (size_t)(row % WGEMM_ROWS)) * WGEMM_DEPTH + (size_t)(piece * 8 + k % 8);
+}
+
+static size_t wgemm_count(int rows, int depth, int multiple) {
+    return (size_t)(GS_UP(rows, multiple) * multiple) * (size_t)(GS_UP(depth, WGEMM_DEPTH) * WGEMM_DEPTH);
+}
+
+/* Random numbers, and zeros beyond the depth. */
+static void make_tiles(void *data, size_t count, int depth, uint64_t seed) {
+    int padded = (int)GS_UP(depth, WGEMM_DEPTH) * WGEMM_DEPTH, rows = (int)(count / (size_t)padded);
+    gs_zoo_fill(GS_BFLOAT16, seed, -1, 1, data, count);
+    for (int row = 0; row < rows; row++)
+        for (int k = depth; k < padded; k++)
+            gs_scalar_put(GS_BFLOAT16, 0, data, wgemm_at(row, k, depth));
+}
+
+static void make_left(void *data, size_t count, const int32_t *n) {
+    make_tiles(data, count, n[2], 1);
+}
+
+static void make_right(void *data, size_t count, const int32_t *n) {
+    make_tiles(data, count, n[2], 2);
+}
+
+static void instance_wgemm(gs_zoo_instance *instance, const int32_t *n) {
+    enum { THREADS = 256, STAGES = 3, STAGE = (WGEMM_ROWS + WGEMM_COLUMNS) * WGEMM_DEPTH * 2 };
+    int a = gs_zoo_buffer_made(instance, GS_BFLOAT16, wgemm_count(n[0], n[2], WGEMM_ROWS), make_left);
+    int b = gs_zoo_buffer_made(instance, GS_BFLOAT16, wgemm_count(n[1], n[2], WGEMM_COLUMNS), make_right);
+    int c = gs_zoo_buffer_zero(instance, GS_FLOAT32, (size_t)n[0] * n[1]);
+    gs_zoo_launch_add(instance, "wgemm", "wgemm", GS_DIM(GS_UP(n[0], WGEMM_ROWS), GS_UP(n[1], WGEMM_COLUMNS), 1),
+                      GS_DIM(THREADS, 1, 1), "bbbiii", a, b, c, n[0], n[1], n[2]);
+    gs_zoo_launch_shared(instance, STAGES * STAGE);
+}
+
+static void reference_wgemm(void *const *data, const int32_t *n) {
+    float *c = data[2];
+    for (int row = 0; row < n[0]; row++)
+        for (int column = 0; column < n[1]; column++) {
+            double sum = 0;
+            for (int k = 0; k < n[2]; k++)
+                sum += gs_scalar_value(GS_BFLOAT16, data[0], wgemm_at(row, k, n[2])) *
+                       gs_scalar_value(GS_BFLOAT16, data[1], wgemm_at(column, k, n[2]));
+            c[(size_t)row * n[1] + column] = (float)sum;
+        }
+}
+
+const gs_zoo_kernel gs_zoo_wgemm = {
+    .name = "wgemm",
+    .summary = "matrix product on tensor cores of Hopper, with wgmma and bulk copies",
+    .numbers = "rows, columns, depth",
+    .sizes = {{"tiny", {1, 1, 1}}, {"odd", {131, 261, 70}}, {"small", {256, 256, 320}}, {"large", {4096, 4096, 4096}}},
+    .tolerance = 1e-4,
+    .instance = instance_wgemm,
+    .reference = reference_wgemm,
+    .is_assembly = true,
 };
 
 /* ---- transpose ---- */

@@ -56,6 +56,9 @@ static gs_code make_from_source(gs_zoo_part *part, const gs_zoo_instance *instan
     const char *text = NULL;
     size_t size = 0;
     char name[100];
+    if (gs_zoo_find(requested->source)->is_assembly)
+        return gs_fail(error, GS_E_REFUSED, "%s.cu has inline assembly, whose constants cannot be guessed",
+                       requested->source);
     snprintf(name, sizeof name, "%s.cu", requested->source);
     snprintf(part->name, sizeof part->name, "%s", requested->kernel);
     gs_code code = gs_zoo_text(requested->source, ".cu", &text, &size, error);

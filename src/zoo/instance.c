@@ -15,7 +15,7 @@ static const gs_zoo_kernel *const kernels[] = {
     &gs_zoo_bfs,       &gs_zoo_cp,    &gs_zoo_cutcp, &gs_zoo_fft,           &gs_zoo_histo,    &gs_zoo_img,
     &gs_zoo_lbm,       &gs_zoo_mrif,  &gs_zoo_mriq,  &gs_zoo_pns,           &gs_zoo_regtil,   &gs_zoo_sgemm,
     &gs_zoo_spmv,      &gs_zoo_stenc, &gs_zoo_tpacf, &gs_zoo_black_scholes, &gs_zoo_gaussian, &gs_zoo_quasirandom,
-    &gs_zoo_transpose, &gs_zoo_tgemm, &gs_zoo_conv};
+    &gs_zoo_transpose, &gs_zoo_tgemm, &gs_zoo_conv,  &gs_zoo_wgemm};
 
 const gs_zoo_kernel *gs_zoo_at(size_t number) {
     return number < GS_COUNT(kernels) ? kernels[number] : NULL;
@@ -103,6 +103,11 @@ void gs_zoo_launch_add(gs_zoo_instance *instance, const char *source, const char
         }
     }
     va_end(list);
+}
+
+void gs_zoo_launch_shared(gs_zoo_instance *instance, size_t bytes) {
+    if (instance->launches.count)
+        instance->launches.data[instance->launches.count - 1].shared_bytes = bytes;
 }
 
 /* ---- inputs and expected results ---- */

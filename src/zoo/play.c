@@ -257,6 +257,10 @@ static gs_code find_elastic(gs_zoo_instance *instance, gs_executor *executor, co
 static gs_code run_elastic(gs_zoo_instance *instance, gs_executor *executor, const gs_zoo_form *form,
                            gs_zoo_part *parts, gs_zoo_result *result, gs_error *error) {
     gs_zoo_form original = {.form = GS_FORM_ORIGINAL, .seconds = form->seconds};
+    if (instance->kernel->is_assembly) {
+        gs_zoo_part_make(&parts[0], instance, 0, form, 0, &result->reason);
+        return GS_OK;
+    }
     gs_code code = gs_zoo_parts_make(parts, instance, executor, &original, error);
     for (size_t i = 0; i < instance->kind_count && code == GS_OK; i++) {
         code = find_elastic(instance, executor, form, i, parts, result, error);

@@ -38,6 +38,7 @@ typedef struct gs_zoo_kernel {
     /* The elastic guess (gs_elastic_guess) for a half and for a quarter of the threads that computes the same. It is
        tried first. */
     uint8_t elastic[2];
+    bool is_assembly;    /* the source has inline assembly: it has no elastic forms, and the CPU runs its PTX only */
     bool changes_inputs; /* the launches change their own inputs, so a repetition on the results is different work */
 } gs_zoo_kernel;
 
@@ -102,6 +103,9 @@ int gs_zoo_buffer_made(gs_zoo_instance *instance, gs_scalar type, size_t count,
    is converted to float. */
 void gs_zoo_launch_add(gs_zoo_instance *instance, const char *source, const char *kernel, const uint32_t grid[3],
                        const uint32_t block[3], const char *arguments, ...);
+
+/* Sets the dynamic shared memory of the last launch. */
+void gs_zoo_launch_shared(gs_zoo_instance *instance, size_t bytes);
 
 /* ---- forms ---- */
 

@@ -16,7 +16,8 @@ extern const size_t gs_zoo_file_count;
 
 extern const gs_zoo_kernel gs_zoo_bfs, gs_zoo_cp, gs_zoo_cutcp, gs_zoo_fft, gs_zoo_histo, gs_zoo_img, gs_zoo_lbm,
     gs_zoo_mrif, gs_zoo_mriq, gs_zoo_pns, gs_zoo_regtil, gs_zoo_sgemm, gs_zoo_spmv, gs_zoo_stenc, gs_zoo_tpacf,
-    gs_zoo_black_scholes, gs_zoo_gaussian, gs_zoo_quasirandom, gs_zoo_transpose, gs_zoo_tgemm, gs_zoo_conv;
+    gs_zoo_black_scholes, gs_zoo_gaussian, gs_zoo_quasirandom, gs_zoo_transpose, gs_zoo_tgemm, gs_zoo_conv,
+    gs_zoo_wgemm;
 
 #define GS_DIM(x, y, z) ((const uint32_t[3]){(uint32_t)(x), (uint32_t)(y), (uint32_t)(z)})
 #define GS_UP(n, by)    gs_divide_up(n, by)

@@ -107,8 +107,14 @@ int cuGetErrorString(int code, const char **words) {
     return INVALID_VALUE;
 }
 
+/* The one GPU that CUDA_VISIBLE_DEVICES allows, or -1. */
+static int visible_gpu(void) {
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    return is_pretended("three-gpus") && visible ? atoi(visible) : -1;
+}
+
 int cuDeviceGetCount(int *count) {
-    *count = is_pretended("no-device") ? 0 : 1;
+    *count = is_pretended("no-device") ? 0 : is_pretended("three-gpus") && visible_gpu() < 0 ? 3 : 1;
     return driver.started ? 0 : NOT_INITIALIZED;
 }
 
@@ -192,7 +198,7 @@ int cuDeviceTotalMem_v2(size_t *bytes, int device) {
 }
 
 int cuDeviceGetUuid_v2(unsigned char *uuid, int device) {
-    memset(uuid, device, 16);
+    memset(uuid, visible_gpu() < 0 ? device : visible_gpu(), 16);
     return 0;
 }
 
@@ -432,6 +438,13 @@ int cuMemcpyDtoHAsync_v2(void *to, cu_pointer from, size_t bytes, cu_stream stre
     return add_step(
         stream,
         &(pretended_step){.kind = PRETENDED_COPY, .to = to, .from = (const void *)(uintptr_t)from, .bytes = bytes});
+}
+
+int cuMemcpyDtoDAsync_v2(cu_pointer to, cu_pointer from, size_t bytes, cu_stream stream) {
+    return add_step(stream, &(pretended_step){.kind = PRETENDED_COPY,
+                                              .to = (void *)(uintptr_t)to,
+                                              .from = (const void *)(uintptr_t)from,
+                                              .bytes = bytes});
 }
 
 int cuMemcpyDtoH_v2(void *to, cu_pointer from, size_t bytes) {

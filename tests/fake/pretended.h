@@ -18,6 +18,7 @@
  *   launch-fails   the third launch is refused          blocks-host    growing local memory blocks the launch call
  *   late           blocks start up to 100 us late       stuck          no kernel ever ends
  *   slows-down     programs take longer than the sum of their instructions
+ *   three-gpus     there are three, unless CUDA_VISIBLE_DEVICES is the number of one; its number is in the UUID
  */
 #ifndef GS_PRETENDED_H
 #define GS_PRETENDED_H

@@ -43,6 +43,17 @@ grep -q '"gpu":"cuda0".*"warp_slots"' "$work/small.jsonl" || { failed=1 && echo 
 on none 0 "8" replay "$work/h200.jsonl"
 on h200 1 "differs" fuzz --device cuda --count 8 --set warp_placement=free
 
+# ---- a campaign on all GPUs of a machine: one shard at a time on each ----
+on small,three-gpus 0 "$work/gpus" campaign submit --local --shards 7 --dir "$work/gpus" -- fuzz --device cuda --count 21
+on none 0 "21 runs of 7 shards" campaign fetch "$work/gpus" -o "$work/gpus.jsonl"
+for gpu in 00 01 02; do
+    head -n 1 "$work/gpus.jsonl" | grep -q "GPU-$gpu$gpu$gpu$gpu-" || { failed=1 && echo "FAILED: GPU $gpu had no shard"; }
+done
+on small 0 "seed 1" fuzz --device cuda --count 21 --out "$work/one.jsonl"
+sed 1d "$work/one.jsonl" >"$work/one.runs" && sed 1d "$work/gpus.jsonl" | cmp - "$work/one.runs" ||
+    { failed=1 && echo "FAILED: the runs of three GPUs are others"; }
+on no-device 3 "this machine has no GPU" campaign submit --local --dir "$work/never" -- fuzz --device cuda
+
 # ---- timing ----
 on small 0 "20 of 20 placed as predicted" bound --measure cuda --count 20 --seed 5 -o "$work/measured.jsonl"
 [ "$(wc -l <"$work/measured.jsonl")" = 21 ] || { failed=1 && echo "FAILED: not all samples were kept"; }
@@ -51,6 +62,23 @@ on none 0 "bounds and measurements of 20 configurations" bound --measured "$work
 on small,slows-down 1 "20 of 20 placed as predicted" bound --measure cuda --count 20 --seed 5 -o "$work/slow.jsonl"
 on none 1 "after bound" bound --measured "$work/slow.jsonl"
 on none 2 "only a real GPU can be timed" bound --measure model:rtx3090
+# In shards: the first has the latencies, and merged they are what one process keeps, but for the pretended times.
+mkdir "$work/shards"
+for shard in 3/3 1/3 2/3; do
+    on small 0 "gridsmith bound: 7 runs" bound --measure cuda --count 20 --seed 5 --shard $shard --out "$work/shards"
+done
+on none 2 "a shard without the latencies" bound --measured "$work/shards/bound-seed5-shard2of3.jsonl"
+on none 0 "21 runs of 3 shards" merge -o "$work/merged.jsonl" "$work/shards"
+on none 0 "20 of 20 placed as predicted" bound --measured "$work/merged.jsonl"
+on small 0 "20 of 20 placed as predicted" bound --measure cuda --count 20 --seed 5 --out "$work/kept.jsonl"
+for file in merged kept; do
+    sed 's/"skew_cycles".*//; s/"overhead.*//' "$work/$file.jsonl" >"$work/$file.drawn"
+done
+cmp "$work/merged.drawn" "$work/kept.drawn" || { failed=1 && echo "FAILED: the samples of shards are others"; }
+on small 0 "21 runs, 21 of them there already" bound --measure cuda --count 20 --seed 5 --out "$work/kept.jsonl" --resume
+on small 2 "more than the 11 of this campaign" bound --measure cuda --count 10 --seed 5 --out "$work/kept.jsonl" --resume
+on none 2 "--out and --shard go with --measure" bound --random --out "$work/random.jsonl"
+on small 0 "campaign" campaign submit --local --shards 2 --dir "$work/campaign" -- bound --measure cuda --count 4
 
 # ---- kernels, reshaped and verified ----
 kernels=$(dirname "$0")/../../kernels

@@ -54,6 +54,7 @@ struct config {
       (const char *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **))  \
     X(cuLaunchKernelEx, (const struct config *, const char *, void **, void **))                                       \
     X(cuFuncSetAttribute, (const char *, int, int))                                                                    \
+    X(cuKernelSetAttribute, (int, int, const char *, int))                                                             \
     X(cuGraphExecUpdate_v2, (void *, void *, void *))                                                                  \
     X(cuFuncSetCacheConfig, (const char *, int))                                                                       \
     X(cuMemcpyHtoDAsync_v2, (uint64_t, const void *, size_t, void *))                                                  \
@@ -226,6 +227,35 @@ static void changes(void) {
     check(cuda.cuStreamDestroy_v2(stream));
 }
 
+/* As libraries do: the same carve-out is set before each launch. */
+static void set_again(void) {
+    enum { CARVEOUT = 9, ROUNDS = 50 };
+    static const char kernel[] = "Ksettable"; /* its function is "settable" */
+    void *stream = new_stream(NON_BLOCKING, 0);
+    for (int i = 0; i < ROUNDS; i++) {
+        check(cuda.cuKernelSetAttribute(CARVEOUT, 60, kernel, 0));
+        launch(kernel + 1, 1, 32, stream);
+        check(cuda.cuFuncSetCacheConfig("cached", 1));
+        launch("cached", 1, 32, stream);
+    }
+    check(cuda.cuStreamDestroy_v2(stream));
+}
+
+/* A part of the program is not recorded, if the library in front of the driver is there. */
+static void part(void) {
+    void *stream = new_stream(NON_BLOCKING, 0), *found = dlsym(dlopen("libcuda.so.1", RTLD_NOW), "gridsmith_record");
+    void (*record)(int) = NULL;
+    memcpy(&record, &found, sizeof found);
+    launch("seen", 1, 32, stream);
+    if (record)
+        record(0);
+    launch("hidden", 1, 32, stream);
+    if (record)
+        record(1);
+    launch("seen", 2, 32, stream);
+    check(cuda.cuStreamDestroy_v2(stream));
+}
+
 /* ---- threads, children, ends ---- */
 
 static long count;
@@ -301,6 +331,10 @@ int main(int argc, char **argv) {
         graphs();
     } else if (strcmp(what, "changes") == 0) {
         changes();
+    } else if (strcmp(what, "part") == 0) {
+        part();
+    } else if (strcmp(what, "set_again") == 0) {
+        set_again();
     } else if (strcmp(what, "many") == 0) {
         count = argc > 2 ? atol(argv[2]) : 1000;
         many(argc > 3 ? atoi(argv[3]) : 1);

@@ -1,0 +1,314 @@
+/*
+ * plan_simulate.c: gridsmith plan --simulate: tasks played with a plan, in order, in pairs and in larger groups.
+ */
+#include "cmd.h"
+#include "plan/plan.h"
+#include "plan_verbs.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct simulate_options {
+    bool simulate, json;
+    const char *tasks, *gpu, *gemm;
+    int64_t together, for_ms, batch, noise, seed, unknown, patience_us;
+} simulate_options;
+
+static const gs_option option_table[] = {
+    GS_FLAG(simulate_options, "simulate", simulate, "play tasks with a plan, without a GPU"),
+    GS_TEXT_REQUIRED(simulate_options, "tasks", tasks, "LIST",
+                     "what runs: names of networks, kernels of the plan, or files, with commas; NAME:N runs N times"),
+    GS_TEXT(simulate_options, "gpu", gpu, "NAME|FILE", "where it runs (default: the GPU of the plan)"),
+    GS_INT(simulate_options, "together", together, "N", 1, GS_QUEUE_TOGETHER,
+           "most launches at a time; 1 is in order (default: 1, 2 and 4, compared)"),
+    GS_INT(simulate_options, "for", for_ms, "MS", 1, 100000000,
+           "start tasks again until so much time has passed (default: as often as they say)"),
+    GS_INT(simulate_options, "batch", batch, "N", 1, 1 << 16, "images that a network gets at a time (default 32)"),
+    GS_TEXT(simulate_options, "gemm", gemm, "NAME[:RxCxD]",
+            "the matrix product of networks: a block has RxC of the result, and D steps in the plan (default "
+            "tgemm:64x64x2048)"),
+    GS_INT(simulate_options, "noise", noise, "PERCENT", 0, 50,
+           "durations and rates differ from the plan by up to so much (default 0)"),
+    GS_INT(simulate_options, "seed", seed, "N", 0, INT64_MAX, "seed of the noise (default 0)"),
+    GS_INT(simulate_options, "unknown", unknown, "PERCENT", 10, 200,
+           "what pairs that the plan does not have do together, of what they do in turns (default 100)"),
+    GS_INT(simulate_options, "patience", patience_us, "US", 1, INT32_MAX,
+           "a launch that waits for so much longer than in order goes first (default 100000)"),
+    GS_FLAG(simulate_options, "json", json, "write gridsmith.simulation/1"),
+};
+
+enum { POLICIES = 3 };
+
+/* One call of the command. */
+struct study {
+    const simulate_options *options;
+    gs_plan_table table;
+    gs_plan_tasks tasks;
+    gs_network_options network;
+    bool has_network;
+    gs_gpu *recorded_on, *other; /* other: NULL if it is the same */
+    int32_t together[POLICIES];
+    gs_simulation results[POLICIES];
+    int count;
+};
+
+/* ---- the command line ---- */
+
+/* NAME[:RxCxD] */
+static bool read_gemm(const char *text, char *name, size_t size, gs_network_options *network) {
+    const char *colon = strchr(text, ':');
+    size_t length = colon ? (size_t)(colon - text) : strlen(text);
+    char rest;
+    if (length == 0 || length >= size)
+        return false;
+    memcpy(name, text, length);
+    name[length] = 0;
+    network->gemm = name;
+    return !colon || (sscanf(colon, ":%dx%dx%d%c", &network->rows, &network->columns, &network->depth, &rest) == 3 &&
+                      network->rows > 0 && network->columns > 0 && network->depth > 0);
+}
+
+static bool is_file(const char *name) {
+    const char *dot = strrchr(name, '.');
+    return strchr(name, '/') || strcmp(name, "-") == 0 ||
+           (dot && (strcmp(dot, ".json") == 0 || strcmp(dot, ".jsonl") == 0 || strcmp(dot, ".gz") == 0));
+}
+
+static gs_code add_file(struct study *study, const char *path, gs_error *error) {
+    gs_input *input = gs_input_open(path, error);
+    if (!input)
+        return error->code;
+    gs_code code = gs_plan_tasks_read(&study->tasks, input, &study->table, error);
+    gs_input_close(input);
+    return code;
+}
+
+static gs_code fail_unknown(const struct study *study, const char *name, gs_error *error) {
+    gs_similar similar = {.word = name};
+    for (size_t i = 0; i < gs_network_count; i++)
+        gs_similar_try(&similar, gs_networks[i].name);
+    for (size_t i = 0; i < study->table.kernels.count; i++)
+        gs_similar_try(&similar, study->table.kernels.data[i].name);
+    return gs_fail(error, GS_E_USAGE, "\"%.60s\" is no network, no kernel of the plan and no file%s", name,
+                   gs_similar_words(&similar));
+}
+
+/* NAME[:N] */
+static gs_code add_word(struct study *study, char *word, gs_error *error) {
+    int64_t repeat = 1;
+    if (is_file(word))
+        return add_file(study, word, error);
+    char *colon = strrchr(word, ':');
+    if (colon) {
+        char *end;
+        repeat = strtoll(colon + 1, &end, 10);
+        if (*end || end == colon + 1 || repeat < 1 || repeat > INT32_MAX)
+            return gs_fail(error, GS_E_USAGE, "\"%.60s\" must be NAME:N, with a number from 1", word);
+        *colon = 0;
+    }
+    const gs_network *network = gs_network_find(word);
+    int32_t kernel = gs_plan_table_find(&study->table, word);
+    study->has_network |= network != NULL;
+    if (network)
+        return gs_plan_tasks_add_network(&study->tasks, network, &study->network, &study->table, repeat, error);
+    return kernel >= 0 ? gs_plan_tasks_add_kernel(&study->tasks, kernel, &study->table, repeat, error)
+                       : fail_unknown(study, word, error);
+}
+
+static gs_code add_tasks(struct study *study, gs_error *error) {
+    char *list = strdup(study->options->tasks), *rest = NULL;
+    gs_code code = list ? GS_OK : gs_fail_memory(error);
+    for (char *word = list ? strtok_r(list, ",", &rest) : NULL; word && code == GS_OK;
+         word = strtok_r(NULL, ",", &rest))
+        code = add_word(study, word, error);
+    free(list);
+    return code == GS_OK && study->tasks.count == 0 ? gs_fail(error, GS_E_USAGE, "--tasks names no task") : code;
+}
+
+static gs_code read_plan(struct study *study, const char *path, gs_error *error) {
+    gs_input *input = gs_input_open(path, error);
+    if (!input)
+        return error->code;
+    gs_code code = gs_plan_table_read(input, &study->table, error);
+    gs_input_close(input);
+    return code;
+}
+
+/* The GPU of the plan, and that of --gpu. */
+static gs_code open_gpus(struct study *study, gs_error *error) {
+    const char *plan = study->table.gpu, *wanted = study->options->gpu;
+    if (!plan && !wanted)
+        return gs_fail(error, GS_E_USAGE, "the plan does not name its GPU: say --gpu");
+    study->recorded_on = gs_gpu_open(plan ? plan : wanted, error);
+    if (study->recorded_on && wanted && plan && strcmp(wanted, plan) != 0)
+        study->other = gs_gpu_open(wanted, error);
+    bool is_done = study->recorded_on && (study->other || !wanted || !plan || strcmp(wanted, plan) == 0);
+    return is_done ? gs_plan_table_divide(&study->table, study->recorded_on, error) : error->code;
+}
+
+/* ---- playing ---- */
+
+static gs_code play(struct study *study, int32_t together, gs_error *error) {
+    const simulate_options *options = study->options;
+    gs_simulation_options simulation = {.gpu = study->other ? study->other : study->recorded_on,
+                                        .recorded_on = study->recorded_on,
+                                        .together = together,
+                                        .for_us = (double)options->for_ms * 1000,
+                                        .noise = (double)options->noise / 100,
+                                        .seed = (uint64_t)options->seed,
+                                        .unknown = (double)options->unknown / 100,
+                                        .patience_us = (double)options->patience_us};
+    study->together[study->count] = together;
+    return gs_simulate(&study->table, &study->tasks, &simulation, &study->results[study->count++], error);
+}
+
+static gs_code play_all(struct study *study, gs_error *error) {
+    static const int32_t compared[POLICIES] = {1, 2, GS_QUEUE_TOGETHER};
+    gs_code code = GS_OK;
+    if (study->options->together > 0)
+        return play(study, (int32_t)study->options->together, error);
+    for (int i = 0; i < POLICIES && code == GS_OK; i++)
+        code = play(study, compared[i], error);
+    return code;
+}
+
+/* ---- output ---- */
+
+static double throughput(const gs_simulation *result) {
+    return result->end_us > 0 ? result->alone_us / result->end_us : 1;
+}
+
+static const char *policy_name(int32_t together, char *text, size_t size) {
+    snprintf(text, size, together == 1 ? "in order" : together == 2 ? "pairs" : "up to %d", together);
+    return text;
+}
+
+static void print_tasks(const struct study *study, const gs_simulation *result) {
+    printf("\n%-16s %8s %12s %12s %12s\n", "task", "runs", "alone ms", "mean ms", "longest ms");
+    for (size_t i = 0; i < result->task_count; i++) {
+        const gs_simulated_task *task = &result->tasks[i];
+        printf("%-16s %8llu %12.3f %12.3f %12.3f\n", study->tasks.data[i].name, (unsigned long long)task->done,
+               task->alone_us / 1000, task->mean_us / 1000, task->longest_us / 1000);
+    }
+}
+
+static void print_table(const struct study *study) {
+    char name[32];
+    printf("%-10s %10s %12s %12s %10s %16s\n", "policy", "launches", "time ms", "throughput", "together",
+           "longest wait ms");
+    for (int i = 0; i < study->count; i++) {
+        const gs_simulation *result = &study->results[i];
+        printf("%-10s %10llu %12.3f %12.3f %9.1f%% %16.3f\n", policy_name(study->together[i], name, sizeof name),
+               (unsigned long long)result->launches, result->end_us / 1000, throughput(result),
+               100 * (double)result->shared / (double)gs_max_u64(result->launches, 1), result->longest_wait_us / 1000);
+    }
+    print_tasks(study, &study->results[study->count - 1]);
+}
+
+static void write_result(gs_writer *writer, const struct study *study, int at) {
+    const gs_simulation *result = &study->results[at];
+    gs_write_object(writer, NULL);
+    gs_write_int(writer, "together", study->together[at]);
+    gs_write_uint(writer, "launches", result->launches);
+    gs_write_uint(writer, "launches_beside_others", result->shared);
+    gs_write_real(writer, "time_us", result->end_us, 3);
+    gs_write_real(writer, "alone_us", result->alone_us, 3);
+    gs_write_real(writer, "throughput", throughput(result), 6);
+    gs_write_real(writer, "longest_wait_us", result->longest_wait_us, 3);
+    gs_write_array(writer, "tasks");
+    for (size_t i = 0; i < result->task_count; i++) {
+        gs_write_object(writer, NULL);
+        gs_write_string(writer, "task", study->tasks.data[i].name);
+        gs_write_uint(writer, "runs", result->tasks[i].done);
+        gs_write_real(writer, "alone_us", result->tasks[i].alone_us, 3);
+        gs_write_real(writer, "mean_us", result->tasks[i].mean_us, 3);
+        gs_write_real(writer, "longest_us", result->tasks[i].longest_us, 3);
+        gs_write_end(writer);
+    }
+    gs_write_end(writer);
+    gs_write_end(writer);
+}
+
+static gs_code write_json(const struct study *study, gs_error *error) {
+    gs_text text = {.sink = stdout};
+    gs_writer writer = gs_writer_to(&text);
+    gs_write_document(&writer, "gridsmith.simulation/1");
+    gs_write_string(&writer, "gpu", gs_gpu_name(study->other ? study->other : study->recorded_on));
+    gs_write_uint(&writer, "guessed_durations", study->results[0].doubtful);
+    gs_write_array(&writer, "policies");
+    for (int i = 0; i < study->count; i++)
+        write_result(&writer, study, i);
+    gs_write_finish(&writer);
+    return gs_print_text(&text, GS_OK, error);
+}
+
+/* Says of how many launches the duration is a guess. */
+static void note_doubts(const struct study *study) {
+    size_t all = 0;
+    for (size_t i = 0; i < study->tasks.count; i++)
+        all += study->tasks.data[i].launches.count;
+    if (study->results[0].doubtful > 0)
+        fprintf(stderr, "gridsmith plan: the durations of %llu of %zu launches are guesses: %s\n",
+                (unsigned long long)study->results[0].doubtful, all, gs_doubt_text(study->results[0].doubt));
+    const char *stand_in = gs_plan_table_find(&study->table, "transpose") >= 0 ? "transpose stands for it" : "left out";
+    if (study->has_network && gs_plan_table_find(&study->table, "im2col") < 0)
+        fprintf(stderr, "gridsmith plan: the plan has no im2col: %s\n", stand_in);
+    if (study->other)
+        fprintf(stderr,
+                "gridsmith plan: durations are those of %s, with the waves of %s; clocks and memory are not compared\n",
+                gs_gpu_name(study->recorded_on), gs_gpu_name(study->other));
+}
+
+static void free_study(struct study *study) {
+    for (int i = 0; i < study->count; i++)
+        gs_simulation_clear(&study->results[i]);
+    gs_plan_tasks_clear(&study->tasks);
+    gs_plan_table_clear(&study->table);
+    gs_gpu_free(study->recorded_on);
+    gs_gpu_free(study->other);
+}
+
+static int simulate(const gs_command *command, void *given, const gs_words *words) {
+    struct study study = {.options = given, .network = gs_network_defaults()};
+    gs_error error = {.code = GS_OK};
+    char gemm[96];
+    if (study.options->gemm && !read_gemm(study.options->gemm, gemm, sizeof gemm, &study.network))
+        return gs_usage(command, "--gemm must be NAME or NAME:ROWSxCOLUMNSxDEPTH, not \"%.60s\"", study.options->gemm);
+    study.network.batch = (int32_t)study.options->batch;
+    gs_code code = read_plan(&study, words->data[0], &error);
+    if (code == GS_OK)
+        code = open_gpus(&study, &error);
+    if (code == GS_OK)
+        code = add_tasks(&study, &error);
+    if (code == GS_OK)
+        code = play_all(&study, &error);
+    if (code == GS_OK)
+        note_doubts(&study);
+    if (code == GS_OK && study.options->json)
+        code = write_json(&study, &error);
+    else if (code == GS_OK)
+        print_table(&study);
+    free_study(&study);
+    return code == GS_OK ? 0 : gs_report(&error);
+}
+
+static const gs_command command_simulate = {
+    .name = "plan",
+    .summary = "Plays tasks with a plan, without a GPU.",
+    .usage = "--simulate PLAN --tasks LIST [options]",
+    .details =
+        "PLAN is a plan as JSON (gridsmith.plan/1). Tasks are played one launch after the other, in pairs, and up to\n"
+        "four at a time, with the durations of the plan.\n\n"
+        "  gridsmith plan --simulate plan.json --tasks resnet50,lbm:10\n"
+        "  gridsmith plan --simulate plan.json --tasks resnet50,vgg16,fft,lbm,mriq --for 1000\n",
+    .options = option_table,
+    .option_count = GS_COUNT(option_table),
+    .options_size = sizeof(simulate_options),
+    .defaults = &(const simulate_options){.batch = 32, .unknown = 100},
+    .words = {1, 1, "give one plan"},
+    .run = simulate,
+};
+
+int gs_cmd_plan_simulate(int argc, char **argv) {
+    return gs_command_run(&command_simulate, argc, argv);
+}

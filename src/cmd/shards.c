@@ -1,0 +1,51 @@
+/*
+ * shards.c: the options --shard, --out and --resume, alike in all commands that are a list of runs, and the file that
+ * they name. src/fuzz/shard.c explains shards and the first line of their files.
+ */
+#include "cmd.h"
+#include "fuzz/fuzz.h"
+
+#include <string.h>
+
+int gs_check_shard(const gs_command *command, const gs_shard_choice *choice, gs_shard *shard) {
+    *shard = (gs_shard){1, 1};
+    if (choice->resume && !choice->out)
+        return gs_usage(command, "--resume needs the file to go on with: --out FILE");
+    if (choice->shard && !choice->out)
+        return gs_usage(command, "--shard needs the folder for its file: --out DIR");
+    if (choice->out && strcmp(choice->out, "-") == 0)
+        return gs_usage(command, "--out takes the name of a file, because standard output has the report");
+    if (choice->shard && !gs_shard_parse(choice->shard, shard))
+        return gs_usage(command, "--shard takes I/N, such as 3/64, not \"%.40s\"", choice->shard);
+    return 0;
+}
+
+gs_journal *gs_open_shard(const gs_shard_choice *choice, const gs_campaign_about *about, const char *what,
+                          const gs_text *line, gs_text *path, gs_error *error) {
+    char name[120];
+    gs_text own = {0};
+    gs_journal *journal = NULL;
+    path = path ? path : &own;
+    gs_shard_name(&about->shard, what, name, sizeof name);
+    gs_text_add(path, "%s%s%s", choice->out, choice->shard ? "/" : "", choice->shard ? name : "");
+    gs_journal_options options = {.path = path->data,
+                                  .command = about->command,
+                                  .line = line->data,
+                                  .first = gs_shard_begin(&about->shard, about->count),
+                                  .most = gs_shard_count(&about->shard, about->count),
+                                  .resume = choice->resume};
+    if (line->failed || path->failed)
+        gs_fail_memory(error);
+    else
+        journal = gs_journal_open(&options, error);
+    gs_text_free(&own);
+    return journal;
+}
+
+void gs_say_shard(const gs_command *command, const gs_campaign_about *about, int64_t there) {
+    int64_t runs = gs_shard_count(&about->shard, about->count);
+    fprintf(stderr, "gridsmith %s: %lld run%s", command->name, (long long)runs, runs == 1 ? "" : "s");
+    if (there)
+        fprintf(stderr, ", %lld of them there already", (long long)there);
+    fprintf(stderr, "\n");
+}

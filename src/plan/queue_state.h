@@ -1,0 +1,88 @@
+/*
+ * queue_state.h: the inside of a queue, for the files of this room.
+ */
+#ifndef GS_QUEUE_STATE_H
+#define GS_QUEUE_STATE_H
+
+#include "queue.h"
+
+#include "base/base.h"
+
+#define GS_NO_LAUNCH SIZE_MAX
+
+enum { GS_QUEUE_FIRST, GS_QUEUE_SECOND, GS_QUEUES };
+
+/* Only so many launches of each queue are considered, the oldest ones. */
+enum { GS_QUEUE_WINDOW = 64 };
+
+typedef struct gs_queued {
+    int32_t kind;
+    int32_t workers;         /* while it runs */
+    double alone_us;         /* as predicted */
+    double left_us, rate;    /* see gs_runner */
+    double ready_us, due_us; /* since when it is ready, and until when it should start */
+    uint64_t order;          /* of becoming ready */
+    uint64_t user;
+    size_t waits_for;      /* launches that have not ended */
+    size_t followers;      /* the first edge to those that wait for it */
+    size_t next, previous; /* in its queue; `next` also links free slots */
+} gs_queued;
+
+/* `launch` waits for the launch that has this edge in its list. */
+typedef struct gs_queue_edge {
+    size_t launch, next;
+} gs_queue_edge;
+
+/* Two launches that began together and that nobody has joined: they are measured. */
+typedef struct gs_watched_pair {
+    int32_t kinds[2];
+    double alone_us[2];
+    double began_us, expected_us; /* expected without what was learned */
+    bool is_active, is_trial;
+} gs_watched_pair;
+
+struct gs_queue {
+    gs_queue_options options;
+    gs_partners partners;
+    double *learned; /* kinds x kinds: how much longer pairs take than expected */
+    bool *is_first;  /* by kind */
+    bool *is_second;
+    struct {
+        gs_queued *data;
+        size_t count, capacity;
+    } launches;
+    struct {
+        gs_queue_edge *data;
+        size_t count, capacity;
+    } edges;
+    size_t free_launch, free_edge;
+    size_t head[GS_QUEUES], tail[GS_QUEUES], ready[GS_QUEUES];
+    double ready_work_us; /* of all launches that are ready: how long they take alone */
+    size_t running[GS_QUEUE_TOGETHER];
+    size_t running_count;
+    size_t alive;
+    uint64_t next_order;
+    gs_watched_pair pair;
+    double now_us;
+    double busy_us;   /* so far */
+    double earned_us; /* by pairs that were measured; negative: lost */
+};
+
+static inline int gs_queue_of_kind(const gs_queue *queue, int32_t kind) {
+    return queue->is_first[kind] ? GS_QUEUE_FIRST : GS_QUEUE_SECOND;
+}
+
+/* What should start now. */
+typedef struct gs_queue_choice {
+    size_t launches[2];
+    size_t count; /* 0: nothing */
+    double gain_us;
+    bool is_trial;
+} gs_queue_choice;
+
+gs_queue_choice gs_queue_choose(const gs_queue *queue);
+
+/* The workers that a launch has beside the others; false: the plan has another number for each of them. */
+bool gs_queue_workers(const gs_queue *queue, int32_t kind, const int32_t *others, size_t count, int32_t *workers);
+
+#endif

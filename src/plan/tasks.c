@@ -1,0 +1,229 @@
+/*
+ * tasks.c: what a simulation runs: tasks of a file, of a network, or of one kernel.
+ *
+ * A line of a file is a task (gridsmith.task/1): a list of launches, each of which waits for the one before it, or for
+ * those that its "after" lists by their index.
+ */
+#include "simulate.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { MOST_LAUNCHES = 1 << 20, MOST_BATCH = 1 << 16 };
+
+#define MOST_WORK 1e6
+
+void gs_plan_tasks_clear(gs_plan_tasks *tasks) {
+    for (size_t i = 0; i < tasks->count; i++) {
+        free(tasks->data[i].name);
+        free(tasks->data[i].launches.data);
+        free(tasks->data[i].after.data);
+    }
+    free(tasks->data);
+    memset(tasks, 0, sizeof *tasks);
+}
+
+/* A new task, without launches. NULL: out of memory. */
+static gs_plan_task *add_task(gs_plan_tasks *tasks, const char *name, int64_t repeat) {
+    if (!GS_RESERVE(tasks, 1))
+        return NULL;
+    gs_plan_task *task = &tasks->data[tasks->count];
+    *task = (gs_plan_task){.name = strdup(name), .repeat = repeat};
+    tasks->count += task->name != NULL;
+    return task->name ? task : NULL;
+}
+
+/* A launch that waits for nothing. NULL: out of memory. */
+static gs_plan_task_launch *add_launch(gs_plan_task *task, int32_t kernel, int64_t blocks, double work) {
+    if (!GS_RESERVE(&task->launches, 1))
+        return NULL;
+    gs_plan_task_launch *launch = &task->launches.data[task->launches.count++];
+    *launch = (gs_plan_task_launch){.kernel = kernel, .blocks = blocks, .work = work, .after = task->after.count};
+    return launch;
+}
+
+/* The launch that was added last waits for another. */
+static bool wait_for(gs_plan_task *task, size_t before) {
+    if (!GS_RESERVE(&task->after, 1))
+        return false;
+    task->after.data[task->after.count++] = before;
+    task->launches.data[task->launches.count - 1].after_count++;
+    return true;
+}
+
+/* A launch that waits for the one before it. */
+static bool add_next(gs_plan_task *task, int32_t kernel, int64_t blocks, double work) {
+    size_t index = task->launches.count;
+    return add_launch(task, kernel, blocks, work) && (index == 0 || wait_for(task, index - 1));
+}
+
+/* ---- of a kernel ---- */
+
+gs_code gs_plan_tasks_add_kernel(gs_plan_tasks *tasks, int32_t kernel, const gs_plan_table *table, int64_t repeat,
+                                 gs_error *error) {
+    const gs_table_kernel *known = &table->kernels.data[kernel];
+    gs_plan_task *task = add_task(tasks, known->name, repeat);
+    return task && add_next(task, kernel, known->blocks, 1) ? GS_OK : gs_fail_memory(error);
+}
+
+/* ---- of a network ---- */
+
+gs_network_options gs_network_defaults(void) {
+    return (gs_network_options){.gemm = "tgemm", .rows = 64, .columns = 64, .depth = 2048, .batch = 32};
+}
+
+/* The kernel that copies pixels into the matrix: im2col, or else transpose, which is bound by the memory too. A block
+   of im2col writes 256 numbers of 2 bytes, one of transpose 32 x 32 of 4 bytes. */
+static int32_t copying_kernel(const gs_plan_table *table, double *work) {
+    int32_t kernel = gs_plan_table_find(table, "im2col");
+    *work = kernel >= 0 ? 1 : 0.125;
+    return kernel >= 0 ? kernel : gs_plan_table_find(table, "transpose");
+}
+
+static bool add_layer(gs_plan_task *task, const gs_layer *layer, const gs_network_options *options, int32_t gemm,
+                      const gs_plan_table *table) {
+    enum { COPIED = 256 }; /* numbers, by a block of im2col */
+    int64_t places = (int64_t)options->batch * layer->size * layer->size;
+    int64_t depth = (int64_t)layer->in / layer->groups * layer->height * layer->width;
+    int64_t tiles = gs_divide_up(layer->out / layer->groups, options->rows) * gs_divide_up(places, options->columns);
+    bool is_direct = layer->height == 1 && layer->width == 1 && layer->stride == 1;
+    double copy_work;
+    int32_t copy = copying_kernel(table, &copy_work);
+    if (!is_direct && copy >= 0 &&
+        !add_next(task, copy, gs_divide_up(places, COPIED) * depth * layer->groups, copy_work))
+        return false;
+    return add_next(task, gemm, tiles * layer->groups, (double)depth / options->depth);
+}
+
+gs_code gs_plan_tasks_add_network(gs_plan_tasks *tasks, const gs_network *network, const gs_network_options *options,
+                                  const gs_plan_table *table, int64_t repeat, gs_error *error) {
+    int32_t gemm = gs_plan_table_find(table, options->gemm);
+    if (gemm < 0)
+        return gs_fail(error, GS_E_USAGE, "%s needs the kernel %.60s, and the plan does not have it (--gemm)",
+                       network->name, options->gemm);
+    gs_plan_task *task = add_task(tasks, network->name, repeat);
+    for (size_t i = 0; task && i < network->count; i++)
+        if (!add_layer(task, &network->layers[i], options, gemm, table))
+            task = NULL;
+    return task ? GS_OK : gs_fail_memory(error);
+}
+
+/* ---- of a file ---- */
+
+typedef struct task_line {
+    char *name, *schema;
+    int64_t repeat, at_ns;
+} task_line;
+
+static const gs_field task_fields[] = {
+    {"schema", GS_FIELD_OTHER, true, 0, 0, 0},
+    {"task", GS_FIELD_NAME, true, offsetof(task_line, name), 0, 0},
+    {"repeat", GS_FIELD_INT64, false, offsetof(task_line, repeat), 1, INT32_MAX},
+    {"at_us", GS_FIELD_DURATION, false, offsetof(task_line, at_ns), 0, INT64_MAX / 4},
+    {"kernels", GS_FIELD_OTHER, true, 0, 0, 0},
+};
+
+typedef struct launch_line {
+    char *kernel;
+    int64_t blocks;
+} launch_line;
+
+static const gs_field launch_fields[] = {
+    {"kernel", GS_FIELD_NAME, true, offsetof(launch_line, kernel), 0, 0},
+    {"blocks", GS_FIELD_INT64, false, offsetof(launch_line, blocks), 1, INT64_MAX / 1024},
+    {"work", GS_FIELD_OTHER, false, 0, 0, 0},
+    {"after", GS_FIELD_OTHER, false, 0, 0, 0},
+};
+
+static gs_code read_work(const gs_json *json, const gs_step *at, double *work, gs_error *error) {
+    gs_step step = gs_step_key(at, "work");
+    *work = step.value ? json_number_value(step.value) : 1;
+    if (step.value && (!json_is_number(step.value) || !(*work > 0) || !(*work <= MOST_WORK)))
+        return gs_json_fail(json, &step, false, error, "\"work\" must be a number above 0, at most %g", MOST_WORK);
+    return GS_OK;
+}
+
+static gs_code read_after(const gs_json *json, const gs_step *at, gs_plan_task *task, gs_error *error) {
+    gs_step list = gs_step_key(at, "after");
+    size_t index = task->launches.count - 1;
+    if (!list.value)
+        return index == 0 || wait_for(task, index - 1) ? GS_OK : gs_fail_memory(error);
+    if (!json_is_array(list.value))
+        return gs_json_fail(json, &list, false, error, "\"after\" must be a list of earlier kernels, by their index");
+    for (size_t i = 0; i < json_array_size(list.value); i++) {
+        gs_step entry = gs_step_index(&list, i);
+        int64_t before;
+        if (index == 0)
+            return gs_json_fail(json, &entry, false, error, "there is no kernel before the first");
+        gs_code code = gs_json_int(json, &entry, 0, (int64_t)index - 1, &before, error);
+        if (code != GS_OK)
+            return code;
+        if (!wait_for(task, (size_t)before))
+            return gs_fail_memory(error);
+    }
+    return GS_OK;
+}
+
+static gs_code read_launch(const gs_json *json, const gs_step *at, gs_plan_task *task, const gs_plan_table *table,
+                           gs_error *error) {
+    launch_line line = {.blocks = 0};
+    double work = 1;
+    gs_code code = gs_json_object(json, at, launch_fields, GS_COUNT(launch_fields), &line, error);
+    if (code == GS_OK)
+        code = read_work(json, at, &work, error);
+    int32_t kernel = code == GS_OK ? gs_plan_table_find(table, line.kernel) : -1;
+    if (code == GS_OK && kernel < 0) {
+        gs_step step = gs_step_key(at, "kernel");
+        code = gs_json_fail(json, &step, false, error, "the plan has no kernel \"%.60s\"", line.kernel);
+    }
+    if (code == GS_OK) {
+        int64_t blocks = line.blocks > 0 ? line.blocks : table->kernels.data[kernel].blocks;
+        code = add_launch(task, kernel, blocks, work) ? read_after(json, at, task, error) : gs_fail_memory(error);
+    }
+    free(line.kernel);
+    return code;
+}
+
+static gs_code read_launches(const gs_json *json, const gs_step *root, gs_plan_task *task, const gs_plan_table *table,
+                             gs_error *error) {
+    gs_step list = gs_step_key(root, "kernels");
+    size_t count = json_array_size(list.value);
+    if (!count || count > MOST_LAUNCHES)
+        return gs_json_fail(json, &list, false, error, "\"kernels\" must be a list of 1 to %d launches", MOST_LAUNCHES);
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < count && code == GS_OK; i++) {
+        gs_step entry = gs_step_index(&list, i);
+        code = read_launch(json, &entry, task, table, error);
+    }
+    return code;
+}
+
+static gs_code read_task(const gs_json *json, gs_plan_tasks *tasks, const gs_plan_table *table, gs_error *error) {
+    gs_step root = gs_step_root(json);
+    task_line line = {.repeat = 1};
+    gs_code code = gs_json_schema(json, &root, "gridsmith.task/1", error);
+    if (code == GS_OK)
+        code = gs_json_object(json, &root, task_fields, GS_COUNT(task_fields), &line, error);
+    gs_plan_task *task = code == GS_OK ? add_task(tasks, line.name, line.repeat) : NULL;
+    if (code == GS_OK && !task)
+        code = gs_fail_memory(error);
+    if (task) {
+        task->at_us = (double)line.at_ns / 1000;
+        code = read_launches(json, &root, task, table, error);
+    }
+    free(line.name);
+    return code;
+}
+
+gs_code gs_plan_tasks_read(gs_plan_tasks *tasks, gs_input *input, const gs_plan_table *table, gs_error *error) {
+    for (;;) {
+        gs_json json;
+        gs_code code = gs_json_next(input, &json, error);
+        bool is_over = code != GS_OK || !json.root;
+        if (!is_over)
+            code = read_task(&json, tasks, table, error);
+        gs_json_free(&json);
+        if (is_over || code != GS_OK)
+            return code;
+    }
+}

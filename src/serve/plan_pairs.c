@@ -1,0 +1,48 @@
+/*
+ * plan_pairs.c: the pairs of kernels that share SMs, from the plan of `serve --plan`.
+ *
+ * A plan is of one GPU. On another one its pairs are not used: blocks may not fit together, and durations differ.
+ */
+#include "server.h"
+
+#include "gpu/gpu.h"
+
+static bool is_of_this_gpu(const gs_server *server, const gs_plan_table *table) {
+    if (!server->facts.is_gpu || !table->gpu) /* the CPU that plays a GPU has any plan */
+        return true;
+    gs_gpu *gpu = gs_gpu_open(table->gpu, NULL);
+    bool is_same = gpu && gs_gpu_is_called(gpu, server->facts.name, server->facts.sms);
+    gs_gpu_free(gpu);
+    return is_same;
+}
+
+static void say_pairs(const gs_server *server, const gs_plan_table *table, bool is_same) {
+    char line[300];
+    if (!server->options.say)
+        return;
+    if (is_same)
+        snprintf(line, sizeof line, "%zu pairs of the plan may share SMs", server->inside.count);
+    else
+        snprintf(line, sizeof line, "the plan is of %.60s, and this GPU is %.90s: it is not used", table->gpu,
+                 server->facts.name);
+    server->options.say(server->options.context, line);
+}
+
+gs_code gs_server_read_plan(gs_server *server, const char *path, gs_error *error) {
+    gs_plan_table table;
+    if (!path)
+        return GS_OK;
+    gs_input *input = gs_input_open(path, error);
+    if (!input)
+        return error->code;
+    gs_code code = gs_plan_table_read(input, &table, error);
+    bool is_same = code == GS_OK && is_of_this_gpu(server, &table);
+    if (is_same && !gs_inside_init(&server->inside, &table))
+        code = gs_fail_memory(error);
+    if (code == GS_OK)
+        say_pairs(server, &table, is_same);
+    server->plan.inside = server->inside.count > 0 ? &server->inside : NULL;
+    gs_plan_table_clear(&table);
+    gs_input_close(input);
+    return code;
+}

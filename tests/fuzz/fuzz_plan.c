@@ -1,0 +1,67 @@
+/*
+ * fuzz_plan.c: any bytes as a plan, and after the first empty line as tasks. What is accepted is simulated for a
+ * moment, in order and together.
+ */
+#include "plan/plan.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
+
+static void require(bool holds) {
+    if (!holds)
+        abort();
+}
+
+static bool read_tasks(gs_plan_tasks *tasks, const gs_plan_table *table, const char *bytes, size_t count) {
+    gs_error error;
+    gs_input *input = gs_input_memory("tasks", bytes, count, NULL);
+    bool is_read = input && gs_plan_tasks_read(tasks, input, table, &error) == GS_OK;
+    gs_input_close(input);
+    return is_read;
+}
+
+/* Whether a simulation is short enough. */
+static bool is_small(const gs_plan_tasks *tasks) {
+    double launches = 0;
+    for (size_t i = 0; i < tasks->count; i++)
+        launches += (double)tasks->data[i].launches.count * (double)tasks->data[i].repeat;
+    return launches < 1000;
+}
+
+static void simulate(gs_plan_table *table, const gs_plan_tasks *tasks) {
+    gs_error error;
+    gs_gpu *gpu = gs_gpu_open("orin", &error);
+    for (int32_t together = 1; gpu && together <= GS_QUEUE_TOGETHER; together++) {
+        gs_simulation_options options = {.gpu = gpu, .recorded_on = gpu, .together = together, .unknown = 1};
+        gs_simulation result;
+        if (gs_simulate(table, tasks, &options, &result, &error) == GS_OK)
+            require(isfinite(result.end_us) && result.end_us >= 0 && (together > 1 || result.shared == 0));
+        gs_simulation_clear(&result);
+    }
+    gs_gpu_free(gpu);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count) {
+    const char *text = (const char *)bytes, *end = NULL;
+    gs_plan_table table = {0};
+    gs_plan_tasks tasks = {0};
+    gs_error error;
+    for (size_t i = 0; i + 1 < count && !end; i++)
+        if (text[i] == '\n' && text[i + 1] == '\n')
+            end = text + i;
+    size_t first = end ? (size_t)(end - text) : count;
+    gs_input *input = gs_input_memory("plan", text, first, NULL);
+    if (input && gs_plan_table_read(input, &table, &error) == GS_OK) {
+        for (size_t i = 0; !end && i < table.kernels.count; i++)
+            gs_plan_tasks_add_kernel(&tasks, (int32_t)i, &table, 2, &error);
+        if ((!end || read_tasks(&tasks, &table, end, count - first)) && is_small(&tasks))
+            simulate(&table, &tasks);
+    }
+    gs_plan_tasks_clear(&tasks);
+    gs_plan_table_clear(&table);
+    gs_input_close(input);
+    return 0;
+}

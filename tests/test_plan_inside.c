@@ -1,0 +1,248 @@
+/*
+ * test_plan_inside.c: pairs of a plan that share SMs, as one more way to decide: taken where it gains, and only where
+ * both kernels can have the workers that the plan measured.
+ */
+#include "plan_support.h"
+
+#include <math.h>
+
+/* A kernel of this name that takes `us` alone and grows up to the part `end` of the SMs. */
+static gs_profile *named(gs_profile_store *store, uint64_t key, const char *name, double end, double us) {
+    gs_profile *profile = plan_profile(store, key, end, us);
+    snprintf(profile->name, sizeof profile->name, "%s", name);
+    return profile;
+}
+
+/* a and b share SMs: the rates of each, and the workers 4 and 2. */
+static gs_inside one_pair(gs_inside_pair *pair, double a, double b) {
+    gs_plan_table table = {0};
+    gs_table_kernel kernels[] = {{.name = "a", .blocks = 1, .alone_us = 100},
+                                 {.name = "b", .blocks = 1, .alone_us = 100}};
+    gs_table_pair known = {.first = 0, .second = 1, .option = GS_TABLE_INSIDE, .first_workers = 4, .second_workers = 2};
+    gs_inside inside;
+    known.together_us = 100;
+    known.first_us = 100 * a;
+    known.second_us = 100 * b;
+    table.kernels.data = kernels;
+    table.kernels.count = 2;
+    table.pairs.data = &known;
+    table.pairs.count = 1;
+    assert_true(gs_inside_init(&inside, &table));
+    assert_int_equal(inside.count, 1);
+    *pair = inside.data[0];
+    gs_inside_clear(&inside);
+    return (gs_inside){.data = pair, .count = 1};
+}
+
+/* a and b wait; nothing more is known of them than that both need all SMs. */
+static plan_scene two_waiting(const gs_inside *inside) {
+    plan_scene scene = plan_new_scene();
+    scene.options.inside = inside;
+    scene.contenders[0] = plan_waiting(named(scene.store, 1, "a", 1, 5000), 1);
+    scene.contenders[1] = plan_waiting(named(scene.store, 2, "b", 1, 4000), 2);
+    scene.count = 2;
+    return scene;
+}
+
+static void expect_inside(const plan_scene *scene, size_t a, size_t b) {
+    plan_expect(scene, a, GS_PLAN_CONFINED, SMS);
+    plan_expect(scene, b, GS_PLAN_CONFINED, SMS);
+    assert_int_equal(scene->placements[a].workers, 4);
+    assert_int_equal(scene->placements[b].workers, 2);
+}
+
+static bool is_inside(const plan_scene *scene) {
+    return scene->placements[0].workers > 0 || scene->placements[1].workers > 0;
+}
+
+static void a_pair_that_gains_shares_sms(void **state) {
+    (void)state;
+    gs_inside_pair pair;
+    gs_inside inside = one_pair(&pair, 0.7, 0.6);
+    int first;
+    assert_ptr_equal(gs_inside_find(&inside, "b", "a", &first), &pair);
+    assert_int_equal(first, 1);
+    assert_null(gs_inside_find(&inside, "a", "c", &first));
+    assert_ptr_equal(gs_inside_find(&inside, "_Z1aPKfS0_Pfi", "_Z1bv", &first), &pair);
+    assert_int_equal(first, 0);
+    assert_null(gs_inside_find(&inside, "_Z2ab", "_Z9b", &first));
+    assert_null(gs_inside_find(&inside, "_ZN1aE", "b", &first));
+    plan_scene scene = two_waiting(&inside);
+    gs_decision decision = plan_decide(&scene);
+    expect_inside(&scene, 0, 1);
+    plan_expect_near(decision.throughput, 1.3, 1e-9);
+    assert_int_equal(decision.running, 2);
+    /* It stays so. */
+    plan_apply_all(&scene);
+    decision = plan_decide(&scene);
+    expect_inside(&scene, 0, 1);
+    assert_false(decision.is_changed);
+    /* The next launch of one of them takes its place again, also if it is expected meanwhile. */
+    scene.contenders[1].state = GS_CONTENDER_EXPECTED;
+    plan_decide(&scene);
+    expect_inside(&scene, 0, 1);
+    scene.contenders[1] = plan_waiting(scene.contenders[1].profile, 2);
+    plan_decide(&scene);
+    expect_inside(&scene, 0, 1);
+    /* A third one waits for its turn, or for a split that is worth the change. */
+    scene.contenders[2] = plan_waiting(named(scene.store, 3, "c", 1, 5000), 3);
+    scene.count = 3;
+    plan_decide(&scene);
+    assert_true(is_inside(&scene));
+    plan_expect(&scene, 2, GS_PLAN_WAIT, 0);
+    gs_profile_store_close(scene.store);
+}
+
+/* What is measured replaces the plan, after three measurements. */
+static void a_pair_that_disappoints_is_given_up(void **state) {
+    (void)state;
+    gs_inside_pair pair;
+    gs_inside inside = one_pair(&pair, 0.7, 0.6);
+    plan_scene scene = two_waiting(&inside);
+    for (int i = 0; i < 4; i++) {
+        plan_decide(&scene);
+        assert_true(is_inside(&scene) == (i < 3));
+        /* In 10 ms, as many blocks of each as alone in 5 ms: as in turns. */
+        gs_beside both[2];
+        for (int k = 0; k < 2; k++) {
+            gs_profile *profile = (gs_profile *)scene.contenders[k].profile;
+            both[k] = (gs_beside){.profile = profile, .sms = SMS, .blocks = (uint64_t)(5e6 * profile->alone)};
+        }
+        gs_inside_measured(&inside, &both[1], &both[0], 10000000);
+    }
+    plan_expect_near(gs_inside_throughput(&pair), 1, 0.001);
+    gs_profile_store_close(scene.store);
+}
+
+static void not_where_it_gains_nothing(void **state) {
+    (void)state;
+    static const double rates[][2] = {{0.5, 0.5}, {0.51, 0.51}, {0.9, 0.3}, {0.3, 0.9}}; /* the last two are not fair */
+    for (size_t i = 0; i < GS_COUNT(rates); i++) {
+        gs_inside_pair pair;
+        gs_inside inside = one_pair(&pair, rates[i][0], rates[i][1]);
+        plan_scene scene = two_waiting(&inside);
+        plan_decide(&scene);
+        assert_false(is_inside(&scene));
+        gs_profile_store_close(scene.store);
+    }
+}
+
+static void not_where_a_kernel_cannot(void **state) {
+    (void)state;
+    gs_inside_pair pair;
+    gs_inside inside = one_pair(&pair, 0.7, 0.6);
+    for (int reason = 0; reason < 6; reason++) {
+        plan_scene scene = two_waiting(&inside);
+        gs_contender *one = &scene.contenders[0], *other = &scene.contenders[1];
+        other->can_confine = reason != 0;
+        other->cap = reason == 1 ? 60 : 0;
+        other->priority = reason == 2 ? -1 : 0;
+        if (reason == 3)
+            other->profile = named(scene.store, 9, "b", 1, 50); /* short */
+        if (reason == 4) {                                      /* it runs with all workers that fit */
+            *one = (gs_contender){.profile = one->profile,
+                                  .state = GS_CONTENDER_RUNS,
+                                  .client = 1,
+                                  .weight = 1,
+                                  .arrival = 1,
+                                  .can_confine = true,
+                                  .how = GS_PLAN_CONFINED,
+                                  .sms = SMS};
+        }
+        if (reason == 5)
+            scene.options.inside = NULL;
+        plan_decide(&scene);
+        assert_false(is_inside(&scene));
+        gs_profile_store_close(scene.store);
+    }
+}
+
+/* Where a split gives more than the plan, the SMs are split. */
+static void a_better_split_wins(void **state) {
+    (void)state;
+    gs_inside_pair pair;
+    gs_inside inside = one_pair(&pair, 0.6, 0.6);
+    plan_scene scene = plan_new_scene();
+    scene.options.inside = &inside;
+    scene.contenders[0] = plan_waiting(named(scene.store, 1, "a", 0.4, 5000), 1);
+    scene.contenders[1] = plan_waiting(named(scene.store, 2, "b", 0.5, 4000), 2);
+    scene.count = 2;
+    gs_decision decision = plan_decide(&scene);
+    assert_false(is_inside(&scene));
+    assert_true(decision.throughput > 1.2);
+    gs_profile_store_close(scene.store);
+}
+
+/* Kernels that would be queued behind each other wait for the other to end, and share SMs then. */
+static void short_enough_to_be_queued(void **state) {
+    (void)state;
+    gs_inside_pair pair;
+    gs_inside inside = one_pair(&pair, 0.7, 0.6);
+    plan_scene scene = plan_new_scene();
+    scene.options.inside = &inside;
+    scene.contenders[0] = plan_waiting(named(scene.store, 1, "a", 1, 1000), 1);
+    scene.count = 1;
+    plan_decide(&scene);
+    plan_expect(&scene, 0, GS_PLAN_WHOLE, SMS);
+    plan_apply_all(&scene);
+    scene.contenders[1] = plan_waiting(named(scene.store, 2, "b", 1, 800), 2);
+    scene.count = 2;
+    plan_decide(&scene);
+    plan_expect(&scene, 1, GS_PLAN_WAIT, 0);
+    scene.contenders[0] = plan_waiting(scene.contenders[0].profile, 1);
+    plan_decide(&scene);
+    expect_inside(&scene, 0, 1);
+    gs_profile_store_close(scene.store);
+}
+
+/* Whatever comes and goes: those that share SMs are two that the plan has, with its workers, and nothing else runs. */
+static void random_contenders(void **state) {
+    (void)state;
+    for (int round = 0; round < plan_rounds(3000); round++) {
+        gs_random random = gs_random_at(test_number("GRIDSMITH_SEED", 31), (uint64_t)round);
+        gs_inside_pair pair;
+        gs_inside inside = one_pair(&pair, plan_random(&random, 0.4, 0.9), plan_random(&random, 0.4, 0.9));
+        plan_scene scene = plan_new_scene();
+        scene.options.inside = &inside;
+        scene.count = (size_t)gs_random_from(&random, 1, 5);
+        for (size_t i = 0; i < scene.count; i++) {
+            static const char *const names[] = {"a", "b", "c"};
+            scene.contenders[i] = plan_waiting(named(scene.store, i + 1, names[gs_random_from(&random, 0, 2)],
+                                                     plan_random(&random, 0.3, 1), plan_random(&random, 50, 20000)),
+                                               (uint32_t)i);
+            scene.contenders[i].priority = gs_random_chance(&random, 20) ? 1 : 0;
+            scene.contenders[i].cap = gs_random_chance(&random, 10) ? 50 : 0;
+        }
+        for (int step = 0; step < 6; step++) {
+            gs_decision decision = plan_decide(&scene);
+            size_t sharing = 0;
+            for (size_t i = 0; i < scene.count; i++) {
+                const gs_plan_place *place = &scene.placements[i];
+                if (place->workers == 0)
+                    continue;
+                sharing++;
+                assert_true(place->how == GS_PLAN_CONFINED && place->sms == SMS);
+                assert_int_equal(place->workers, scene.contenders[i].profile->name[0] == 'a' ? 4 : 2);
+                assert_true(scene.contenders[i].profile->name[0] != 'c');
+            }
+            assert_true(sharing == 0 || (sharing == 2 && decision.running == 2));
+            plan_apply_all(&scene);
+            size_t ended = (size_t)gs_random_from(&random, 0, (int64_t)scene.count - 1);
+            scene.contenders[ended] = plan_waiting(scene.contenders[ended].profile, (uint32_t)ended);
+        }
+        gs_profile_store_close(scene.store);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_pair_that_disappoints_is_given_up),
+        cmocka_unit_test(a_pair_that_gains_shares_sms),
+        cmocka_unit_test(not_where_it_gains_nothing),
+        cmocka_unit_test(not_where_a_kernel_cannot),
+        cmocka_unit_test(a_better_split_wins),
+        cmocka_unit_test(short_enough_to_be_queued),
+        cmocka_unit_test(random_contenders),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
