@@ -45,7 +45,7 @@ def serve(request, seconds, unit_ms=1):
 def work(step, synchronize, seconds):
     """Calls step() over and over, and waits for all of it now and then."""
     steps, start = 0, time.perf_counter()
-    while time.perf_counter() < start + seconds:
+    while time.perf_counter() < start + SETTLE_S + seconds:
         step()
         steps += 1
         if steps % 4 == 0:
