@@ -356,8 +356,8 @@ static int launch(pair_side *side, const pair_card *card, const gs_zoo_launch *l
     uint32_t blocks = launch->grid[0] * launch->grid[1] * launch->grid[2];
     gs_persistent_parameter persistent = {launch->grid[0],         launch->grid[1], launch->grid[2], 0, 0,
                                           side->control + QUEUE_AT};
-    gs_confined_parameter confined = {launch->grid[0],        launch->grid[1], launch->grid[2], 0, 0, 0, 0,
-                                      side->control + MASK_AT};
+    gs_confined_parameter confined = {
+        launch->grid[0], launch->grid[1], launch->grid[2], 0, 0, 0, 0, side->control + MASK_AT, 0, 0};
     void *arguments[GS_COUNT(launch->list) + 1];
     cu_launch config = {.grid_x = launch->grid[0],
                         .grid_y = launch->grid[1],

@@ -34,14 +34,18 @@ typedef struct gs_persistent_parameter {
     uint64_t queue; /* uint64_t *: 0 before the first launch and after each */
 } gs_persistent_parameter;
 
-/* `confined`: also the addresses of the queue, the stop word and the mask. */
+/* `confined`: also the addresses of the queue, the stop word and the mask. The queue has the blocks from `first` on. Of
+   those in front, worker block i begins with block i, whatever the stop word and the mask say: in the first launch of a
+   kernel `given` and `first` may be the number of worker blocks; in its later launches `given` is 0. Both are always 0
+   for kernels that need the queue (gs_ptx_form). */
 typedef struct gs_confined_parameter {
     uint32_t grid_x, grid_y, grid_z;
     uint32_t task_blocks;
     uint64_t marks;
-    uint64_t next; /* uint64_t *: the first block that is not taken; at least the number of blocks when all are taken */
+    uint64_t next; /* uint64_t *: blocks taken from the queue; all are taken when `first` and it reach the grid */
     uint64_t stop; /* const uint32_t *: not 0: worker blocks leave, see docs/reshape.md */
     uint64_t sms;  /* const uint32_t *: bit i % 32 of word i / 32: worker blocks may run on SM i; NULL: on all SMs */
+    uint32_t given, first;
 } gs_confined_parameter;
 
 /* ---- the job ---- */
@@ -63,7 +67,8 @@ typedef struct gs_job_call {
     uint32_t grid[3], block[3];
     uint64_t shared_bytes;
     uint32_t workers, task_blocks;
-    uint32_t stops;        /* confined: how often the kernel is stopped and launched again */
+    uint32_t stops;        /* confined: how often the kernel is stopped and launched again; */
+    uint32_t gives_first;  /* not 0: its worker blocks may begin with the block of their number */
     uint64_t first_blocks; /* original: how many blocks run, from the first on; 0: all */
     int32_t marks;         /* number of the buffer that counts how often each block ran, or -1 */
     uint32_t arguments;    /* the number of arguments, */

@@ -894,19 +894,28 @@ static void draw_sms(uint32_t *sms, uint32_t count, bool some) {
         sms[0] |= 1u << draw(count < 32 ? count : 32);
 }
 
+/* How many worker blocks of the first launch begin with the block of their number: all, or, if the kernel is to be
+   stopped, a random number of them. */
+static uint32_t draw_given(const struct launch *launch, const gs_job_call *call, uint64_t blocks) {
+    uint32_t most = launch->grid[0] < blocks ? launch->grid[0] : (uint32_t)blocks;
+    return !call->gives_first ? 0 : call->stops ? (uint32_t)draw(most + 1) : most;
+}
+
 static void run_confined(struct launch *launch, gs_job_call *call, gs_confined_parameter *parameter, uint64_t blocks) {
     uint32_t sms[GS_JOB_SMS / 32], stop = 0, stops = call->stops;
     uint64_t next = 0;
     parameter->next = (uint64_t)(uintptr_t)&next;
     parameter->stop = (uint64_t)(uintptr_t)&stop;
     parameter->sms = (uint64_t)(uintptr_t)sms;
-    while (__atomic_load_n(&next, __ATOMIC_ACQUIRE) < blocks) {
+    parameter->given = parameter->first = draw_given(launch, call, blocks);
+    while (parameter->given || parameter->first + __atomic_load_n(&next, __ATOMIC_ACQUIRE) < blocks) {
         stop = 0;
         draw_sms(sms, launch->sms, call->stops > 0);
         launch->stop = stops ? &stop : NULL;
         atomic_store(&launch->until_stop, (long long)draw(400) + 1);
         stops -= stops > 0;
         run_launch(launch, call);
+        parameter->given = 0;
     }
 }
 
@@ -916,7 +925,8 @@ static void run_reshaped(struct launch *launch, gs_job_call *call, void **argume
     uint64_t queue = 0;
     gs_persistent_parameter persistent = {call->grid[0],     call->grid[1], call->grid[2],
                                           call->task_blocks, marks,         (uint64_t)(uintptr_t)&queue};
-    gs_confined_parameter confined = {call->grid[0], call->grid[1], call->grid[2], call->task_blocks, marks, 0, 0, 0};
+    gs_confined_parameter confined = {
+        call->grid[0], call->grid[1], call->grid[2], call->task_blocks, marks, 0, 0, 0, 0, 0};
     if (blocks > GS_JOB_BLOCKS || call->task_blocks > GS_JOB_TASK)
         fail(GS_JOB_WRONG, "a reshaped kernel may have %d blocks, and tasks of %d blocks", GS_JOB_BLOCKS, GS_JOB_TASK);
     launch->grid[0] = call->workers ? call->workers : 2 * launch->sms;

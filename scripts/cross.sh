@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds the program, the benchmark of sharing, and the tests that can run on a GPU, for x86_64 Linux into out/x86_64, with
+# Builds the program, the benchmarks of sharing, and the tests that can run on a GPU, for x86_64 Linux into out/x86_64, with
 # the shared libraries that they need beside them: copy that folder to a machine with a GPU, and run out/x86_64/gridsmith
 # there. On x86_64 the ordinary build does.
 set -eu
@@ -25,12 +25,12 @@ cmake -G Ninja -S . -B build/x86_64 -DCMAKE_TOOLCHAIN_FILE=cmake/x86_64.cmake -D
     -DGRIDSMITH_TESTS=ON -DGRIDSMITH_WERROR=ON "-DGRIDSMITH_LAPACKE=$lapacke" >/dev/null
 tests="test_host test_traps test_reshape test_worker test_ptx_forms test_ptx_instructions test_ptx_recorded test_ptx_zoo ptx_compare hostile"
 # shellcheck disable=SC2086
-cmake --build build/x86_64 --target gridsmith share bench_worker launches fairness churn $tests
+cmake --build build/x86_64 --target gridsmith share pairs bench_worker launches fairness churn $tests
 
 rm -rf out/x86_64
 mkdir -p out/x86_64/lib out/x86_64/gate out/x86_64/front
 cp build/x86_64/gate/libcuda.so.1 out/x86_64/gate/
-for program in gridsmith bench/share bench/bench_worker bench/launches bench/fairness bench/churn; do
+for program in gridsmith bench/share bench/pairs bench/bench_worker bench/launches bench/fairness bench/churn; do
     cp "build/x86_64/$program" out/x86_64/
 done
 cp build/x86_64/libgridsmith-trace.so out/x86_64/

@@ -197,6 +197,10 @@ for hostile in '"shard":[0,20]' '"shard":[21,20]' '"shard":[1,922337203685477580
     refused "hostile.jsonl: not the file of a campaign" "$program" merge -o "$work/merged.jsonl" "$work/shards" "$work/hostile.jsonl"
     [ "$(wc -l <"$work/said.txt")" = 1 ] || complain "merge: several lines about $hostile"
 done
+{ sed '1s/,"gpus":.*//; 1q' "$work/fifth.jsonl" | tr -d '\n' && printf ',"gpus":[0' && seq -s '' -f ',%.0f' 1 90000 && printf ']}\n'; } |
+    tr -d '\n' >"$work/hostile.jsonl"
+echo >>"$work/hostile.jsonl"
+refused "hostile.jsonl: not the file of a campaign" "$program" merge -o "$work/merged.jsonl" "$work/shards" "$work/hostile.jsonl"
 sed '1s/"command":"fuzz"/"command":"dance"/' "$work/fifth.jsonl" >"$work/hostile.jsonl"
 refused "hostile.jsonl: not the file of a campaign" "$program" merge -o "$work/merged.jsonl" "$work/shards" "$work/hostile.jsonl"
 # Nor is such a shard continued.

@@ -197,6 +197,7 @@ static void *compile_cuda(gs_executor *executor, const formed *first, size_t str
 static void run_form(const formed *it, gs_verify_run *run, enum gs_form form) {
     gs_error error;
     run->variant->form = form;
+    run->variant->needs_queue = it->made.needs_queue;
     if (gs_verify_run_execute(run, &error) != GS_OK)
         fail_msg("%s as %s: %s:%ld: %s", it->name, gs_form_name(form), error.file, error.line, error.message);
 }

@@ -69,7 +69,7 @@ struct kernel {
     bool needs_warps;      /* lanes exchange values: what a lane that is not there would give is undefined */
     uint32_t shared_bytes; /* static */
     bool has_dynamic;
-    bool is_made[GS_FORMS], needs_whole_rows; /* with -f: the forms that are not refused */
+    bool is_made[GS_FORMS], needs_whole_rows, needs_queue; /* with -f: the forms that are not refused */
 };
 
 enum { MOST_BLOCKS = 1024 };
@@ -393,6 +393,7 @@ static void add_form(gs_work *work, gs_job_call *call, const struct launch *laun
     call->marks = gs_work_buffer(work, marks, MOST_BLOCKS * sizeof *marks);
     call->workers = 1 + (uint32_t)(launch->seed % 4);
     call->stops = launch->form == GS_FORM_CONFINED ? 2 : 0;
+    call->gives_first = !launch->kernel->needs_queue;
 }
 
 static gs_code check_marks(const uint32_t grid[3], const uint32_t *marks, gs_error *error) {
@@ -701,6 +702,7 @@ static gs_text add_forms(struct kernel *kernel) {
         gs_error error;
         kernel->is_made[form] = gs_ptx_reshape(kernel->module, kernel->number, &options, &text, &made, &error) == GS_OK;
         kernel->needs_whole_rows = kernel->needs_whole_rows || (kernel->is_made[form] && made.needs_whole_rows);
+        kernel->needs_queue = kernel->needs_queue || (kernel->is_made[form] && made.needs_queue);
     }
     return text;
 }

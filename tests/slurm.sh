@@ -106,7 +106,14 @@ start_controller() {
 start_controller
 slurmd -D -f slurm.conf -N localhost >/dev/null 2>&1 &
 slurmd=$!
-until_done is_idle || skip "Slurm does not start here: $(tail -n 1 slurmd.log slurmctld.log munged.log)"
+has_ended() {
+    ! { kill -0 "$munged" && kill -0 "$slurmctld" && kill -0 "$slurmd"; }
+}
+has_begun() {
+    is_idle || has_ended
+}
+until_done has_begun
+is_idle || skip "Slurm does not start here: $(tail -q -n 1 slurmd.log slurmctld.log munged.log 2>/dev/null | tr '\n' ' ')"
 
 # ---- the campaign ----
 campaign="fuzz --device model:h200,skip=5 --seed 4 --count 4000"
@@ -174,7 +181,9 @@ is_over() {
 until_done is_over || complain "the tasks do not end: $(head -n 3 queue.txt)"
 "$program" campaign status far >status.txt 2>&1 && complain "a canceled task was not missed"
 "$program" campaign resume far >resumed.txt 2>&1 || complain "not resumed: $(cat resumed.txt)"
+"$program" campaign submit --slurm --shards 1 --dir "far away" -- fuzz --device model:orin --count 2 >/dev/null || complain "spaces"
 until_done is_over || complain "the tasks do not end after they were submitted again"
+"$program" campaign status "far away" >/dev/null && [ -s "far away/logs/shard1.log" ] || complain "a folder with a space in its name"
 "$program" campaign status far >status.txt 2>&1 || complain "status: not complete"
 grep -q "^shards 20: 20 complete, 0 playing, 0 waiting, 0 stopped$" status.txt || { complain "status" && cat status.txt; }
 grep -q "^runs   4,000 of 4,000$" status.txt || complain "status does not count all runs"

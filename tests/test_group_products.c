@@ -151,11 +151,11 @@ static void every_swizzle_is_read(void **state) {
 
 /* Factors in registers, transposed ones and other types. */
 static void other_products_are_refused(void **state) {
+#define N8 "wgmma.mma_async.sync.aligned.m64n8"
     static const char *const products[] = {
-        "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%d0, %d1, %d2, %d3}, {%t, %i, %s, %v}, %b, %keeps, 1, 1, "
-        "0;",
-        "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%d0, %d1, %d2, %d3}, %a, %b, %keeps, 1, 1, 0, 1;",
-        "wgmma.mma_async.sync.aligned.m64n8k8.f32.tf32.tf32 {%d0, %d1, %d2, %d3}, %a, %b, %keeps, 1, 1;"};
+        N8 "k16.f32.bf16.bf16 {%d0, %d1, %d2, %d3}, {%t, %i, %s, %v}, %b, %keeps, 1, 1, 0;",
+        N8 "k16.f32.bf16.bf16 {%d0, %d1, %d2, %d3}, %a, %b, %keeps, 1, 1, 0, 1;",
+        N8 "k8.f32.tf32.tf32 {%d0, %d1, %d2, %d3}, %a, %b, %keeps, 1, 1;"};
     (void)state;
     for (size_t i = 0; i < GS_COUNT(products); i++) {
         gs_text text = text_of(products[i]), c = {0};
@@ -167,8 +167,31 @@ static void other_products_are_refused(void **state) {
     }
 }
 
+/* Products may be on the way when a block returns; the next block must not begin before they are done. */
+static void forms_wait_for_products(void **state) {
+    static const enum gs_form forms[] = {GS_FORM_PERSISTENT, GS_FORM_CONFINED};
+    gs_text text = text_of(NULL);
+    gs_ptx_module module;
+    gs_error error;
+    (void)state;
+    assert_int_equal(gs_ptx_read(&module, "group.ptx", text.data, text.count, &error), GS_OK);
+    for (size_t i = 0; i < GS_COUNT(forms); i++) {
+        gs_ptx_options options = {.form = forms[i]};
+        gs_text form = {0};
+        uint32_t function = gs_ptx_find_entry(&module, "bfloats");
+        assert_int_equal(gs_ptx_reshape(&module, function, &options, &form, NULL, &error), GS_OK);
+        const char *end = strstr(form.data, "$gs_next:");
+        assert_non_null(end);
+        assert_non_null(strstr(end, "wgmma.wait_group.sync.aligned 0;"));
+        gs_text_free(&form);
+    }
+    gs_ptx_free(&module);
+    gs_text_free(&text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_swizzle_is_read),
-                                       cmocka_unit_test(other_products_are_refused)};
+                                       cmocka_unit_test(other_products_are_refused),
+                                       cmocka_unit_test(forms_wait_for_products)};
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -56,6 +56,7 @@ static struct {
     const gs_ptx_module *module;
     gs_executor *executor;
     void *program;
+    bool needs_queue[GS_COUNT(cases)];
 } all;
 
 static uint32_t function_of(const char *kernel) {
@@ -77,9 +78,12 @@ static void compile_all(void) {
     for (size_t i = 0; i < GS_COUNT(cases); i++)
         for (int form = GS_FORM_ORIGINAL; form <= GS_FORM_CONFINED; form++) {
             gs_ptx_options options = {.form = (enum gs_form)form, .has_marks = true};
-            if (cases[i].reason || (form != GS_FORM_ORIGINAL && gs_ptx_reshape(all.module, function_of(cases[i].kernel),
-                                                                               &options, &text, NULL, &error) != GS_OK))
+            gs_ptx_form made = {.needs_queue = false};
+            if (cases[i].reason ||
+                (form != GS_FORM_ORIGINAL &&
+                 gs_ptx_reshape(all.module, function_of(cases[i].kernel), &options, &text, &made, &error) != GS_OK))
                 continue;
+            all.needs_queue[i] = made.needs_queue;
             snprintf(names[count], sizeof names[count], "%s%s", cases[i].kernel, suffixes[form]);
             list[count] = names[count];
             count++;
@@ -128,13 +132,19 @@ struct outcome {
     uint32_t marks[BLOCKS];
 };
 
-static void play(size_t number, int form, uint32_t workers, uint64_t seed, struct outcome *outcome) {
+/* How a form is launched. */
+struct way {
+    uint32_t workers, stops;
+    uint64_t seed;
+    bool gives_first;
+};
+
+static gs_code try(size_t number, int form, const struct way *way, struct outcome *outcome, gs_error *error) {
     static int32_t in[WORDS];
     const uint32_t grid[3] = {cases[number].has_rows ? 7 : BLOCKS, cases[number].has_rows ? 3 : 1, 1},
                    block[3] = {THREADS, 1, 1};
     const int32_t n = BLOCKS * THREADS - 37, values[4] = {5, 6, 7, 8};
-    gs_work work = {.seconds = 60, .seed = seed, .shuffled = seed != 0};
-    gs_error error;
+    gs_work work = {.seconds = 60, .seed = way->seed, .shuffled = way->seed != 0};
     char name[80];
     memset(outcome, 0, sizeof *outcome);
     for (int i = 0; i < WORDS; i++)
@@ -146,16 +156,24 @@ static void play(size_t number, int form, uint32_t workers, uint64_t seed, struc
     gs_job_call *call = gs_work_call(&work, name, grid, block, 0);
     call->form = (uint32_t)form;
     call->marks = form == GS_FORM_ORIGINAL ? -1 : marks;
-    call->workers = workers;
-    call->stops = form == GS_FORM_CONFINED ? 2 : 0;
+    call->workers = way->workers;
+    call->stops = form == GS_FORM_CONFINED ? way->stops : 0;
+    call->gives_first = way->gives_first;
     gs_work_pass_buffer(&work, outputs);
     gs_work_pass_buffer(&work, inputs);
     gs_work_pass(&work, &n, sizeof n);
     if (strcmp(cases[number].kernel, "changes_struct") == 0)
         gs_work_pass(&work, values, sizeof values);
-    if (all.executor->ops->run(all.program, &work, &error) != GS_OK)
-        fail_msg("%s: %s", name, error.message);
+    gs_code code = all.executor->ops->run(all.program, &work, error);
     gs_work_free(&work);
+    return code;
+}
+
+static void play(size_t number, int form, uint32_t workers, uint64_t seed, struct outcome *outcome) {
+    const struct way way = {.workers = workers, .stops = 2, .seed = seed, .gives_first = !all.needs_queue[number]};
+    gs_error error;
+    if (try(number, form, &way, outcome, &error) != GS_OK)
+        fail_msg("%s%s: %s", cases[number].kernel, suffixes[form], error.message);
 }
 
 static void accepted_kernels_compute_the_same(void **state) {
@@ -178,6 +196,25 @@ static void accepted_kernels_compute_the_same(void **state) {
                     fail_msg("%s%s with %u workers computes something else", cases[i].kernel, suffixes[form],
                              workers[k]);
             }
+    }
+}
+
+/* A block of a kernel that looks back must not wait for one whose worker block has not begun. If a launch gives blocks
+   to its worker blocks nevertheless, it fails: the queue does not have these blocks. */
+static void kernels_that_look_back_need_the_queue(void **state) {
+    static const struct way given = {.workers = 4, .gives_first = true};
+    static struct outcome outcome;
+    gs_error error;
+    (void)state;
+    if (!all.module)
+        skip();
+    for (size_t i = 0; i < GS_COUNT(cases); i++) {
+        bool looks_back = strncmp(cases[i].kernel, "looks_back", 10) == 0;
+        if (cases[i].reason)
+            continue;
+        assert_int_equal(all.needs_queue[i], looks_back);
+        if (looks_back)
+            assert_int_equal(try(i, GS_FORM_CONFINED, &given, &outcome, &error), GS_E_KERNEL);
     }
 }
 
@@ -230,6 +267,7 @@ static void pointers_are_followed_to_parameters(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pointers_are_followed_to_parameters),
+        cmocka_unit_test(kernels_that_look_back_need_the_queue),
         cmocka_unit_test(the_others_are_refused_for_a_reason),
         cmocka_unit_test(accepted_kernels_compute_the_same),
     };

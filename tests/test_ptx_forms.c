@@ -25,7 +25,7 @@ enum {
 struct kernel {
     char name[40];
     bool is_made[3]; /* by form */
-    bool needs_whole_rows;
+    bool needs_whole_rows, needs_queue;
     uint32_t grid[3], block[3];
     uint32_t seconds; /* time limit */
 };
@@ -72,6 +72,7 @@ static void add_forms(gs_text *text, struct kernel *kernels, int count, const st
             assert_true(code == GS_OK || code == GS_E_REFUSED);
             kernels[i].is_made[form] = code == GS_OK;
             kernels[i].needs_whole_rows = code == GS_OK && made.needs_whole_rows;
+            kernels[i].needs_queue = code == GS_OK && made.needs_queue;
         }
     if (breaking && forms.data)
         replace(&forms, breaking->from, breaking->to);
@@ -121,6 +122,7 @@ static void add_call(gs_work *work, const struct kernel *kernel, int form, int32
     call->workers = form == GS_FORM_ORIGINAL ? 0 : (uint32_t)gs_random_from(random, 1, 9);
     call->task_blocks = (uint32_t)gs_random_from(random, 0, 4);
     call->stops = form == GS_FORM_CONFINED ? (uint32_t)gs_random_from(random, 0, 3) : 0;
+    call->gives_first = !kernel->needs_queue && gs_random_chance(random, 67);
     gs_work_pass_buffer(work, in);
     gs_work_pass_buffer(work, outputs);
     gs_work_pass_buffer(work, sums);
@@ -277,6 +279,7 @@ static void broken_forms_are_found(void **state) {
         {"sub.u32 %gs_y, %gs_y, %gs_r21;", "sub.u32 %gs_y, %gs_y, %gs_r11;"},     /* rows */
         {"ld.param.u32 %gs_grid, [gs_job+4];", "ld.param.u32 %gs_grid, [gs_job+8];"},
         {"setp.eq.u32 %gs_p1, %gs_r9, %gs_r13;", "setp.ne.u32 %gs_p1, %gs_r9, %gs_r13;"}, /* the queue at the end */
+        {"ld.param.u32 %gs_r9, [gs_job+52];", "ld.param.u32 %gs_r9, [gs_job+48];"},       /* and where it begins */
     };
     uint64_t seed = test_number("GRIDSMITH_SEED", 1);
     if (getenv("GRIDSMITH_ON") || test_number("GRIDSMITH_RUNS", 100000) < 10000)

@@ -38,7 +38,7 @@ static bool is_host(void) {
 /* ---- a worker with one module, two allocations of memory and one region ---- */
 
 enum { MODULE = 7, COUNTS = 1, FLAG = 2, REGION = 5, QUEUE = 1, OTHER_QUEUE = 2, MOST_BLOCKS = 1 << 16 };
-enum { COUNT, FAULT, ENDLESS, STUBBORN };
+enum { COUNT, FAULT, ENDLESS, STUBBORN, FOLLOW };
 
 struct fixture {
     char folder[64];
@@ -393,6 +393,28 @@ static void test_block_loops_do_each_block_once(void **state) {
     clear_counts(f);
 }
 
+/* Blocks that wait for others all come from the queue, in all forms: a launch that gave them to its worker blocks would
+   fail. */
+static void test_blocks_that_wait_come_from_the_queue(void **state) {
+    enum { BLOCKS = 100 };
+    struct fixture *f = *state;
+    assert_true(f->image->kernels[FOLLOW].needs_queue);
+    assert_false(f->image->kernels[COUNT].needs_queue);
+    for (int form = GS_LAUNCH_ORIGINAL; form <= GS_LAUNCH_CONFINED; form++) {
+        gs_worker_launch launch = {.request = {.queue = QUEUE, .handle = MODULE},
+                                   .kernel = FOLLOW,
+                                   .form = (uint32_t)form,
+                                   .grid = {BLOCKS, 1, 1},
+                                   .block = {32, 1, 1}};
+        pass(&launch, COUNTS, NULL, 0);
+        mask_of(launch.mask, 0, gs_worker_facts_of(f->worker)->sms);
+        assert_int_equal(gs_worker_start(f->worker, ++f->tag, &launch), GS_OK);
+        expect(f, GS_REPORT_RAN, f->tag, GS_OK);
+        expect_counts(f, BLOCKS, 1);
+        clear_counts(f);
+    }
+}
+
 /* Two launches that share all SMs, each with one worker on an SM: no more workers are sent after the first ones. */
 static void test_few_workers_are_sent_once(void **state) {
     enum { BLOCKS = 2000 };
@@ -669,7 +691,7 @@ static void test_images_are_kept(void **state) {
     gs_error error;
     int32_t architecture = gs_worker_facts_of(f->worker)->architecture;
     assert_false(f->image->was_cached);
-    assert_int_equal(f->image->kernel_count, 4);
+    assert_int_equal(f->image->kernel_count, 5);
     assert_int_equal(gs_image_find(f->image, "endless"), ENDLESS);
     assert_int_equal(gs_image_find(f->image, "nothing"), -1);
     gs_image *again = compile(f->folder, architecture, NULL, &error);
@@ -810,6 +832,7 @@ int main(int argc, char **argv) {
                                        cmocka_unit_test(test_many_pieces_of_memory_need_few_mappings),
                                        cmocka_unit_test(test_whole_runs_follow_each_other),
                                        cmocka_unit_test(test_block_loops_do_each_block_once),
+                                       cmocka_unit_test(test_blocks_that_wait_come_from_the_queue),
                                        cmocka_unit_test(test_few_workers_are_sent_once),
                                        cmocka_unit_test(test_deferred_reports_come),
                                        cmocka_unit_test(test_wrong_launches_are_refused),

@@ -309,10 +309,21 @@ static void put_status_json(gs_text *text, const gs_submission *submission, cons
     gs_write_finish(&writer);
 }
 
+/* Why a shard stopped, as far as its log says it: its last line, which can be one of this command. */
+static void print_stopped(const gs_submission *submission, int64_t number, const gs_shard_progress *shard) {
+    static const char own[] = "gridsmith campaign: ";
+    char words[200];
+    gs_last_words(submission, number, words, sizeof words);
+    if (strncmp(words, own, sizeof own - 1) == 0)
+        printf("%s\n", words + sizeof own - 1);
+    else
+        printf("shard %lld is not complete, %lld of %lld runs%s%s\n", (long long)number, (long long)shard->runs,
+               (long long)shard->wanted, words[0] ? ": " : "", words);
+}
+
 static void print_status(const gs_submission *submission, const gs_shard_progress *shards) {
     enum { MOST_NAMED = 10 };
     struct totals totals = add_up(submission, shards);
-    char words[200];
     int64_t named = 0;
     printf("%s:", submission->path);
     for (size_t i = 0; i < submission->arguments.count; i++)
@@ -328,9 +339,7 @@ static void print_status(const gs_submission *submission, const gs_shard_progres
     }
     for (int64_t i = 0; i < submission->shards && named < MOST_NAMED; i++)
         if (is_stopped(&shards[i])) {
-            gs_last_words(submission, i + 1, words, sizeof words);
-            printf("shard %lld stopped at %lld of %lld runs%s%s\n", (long long)(i + 1), (long long)shards[i].runs,
-                   (long long)shards[i].wanted, words[0] ? ": " : "", words);
+            print_stopped(submission, i + 1, &shards[i]);
             named++;
         }
 }
@@ -346,6 +355,8 @@ static gs_shard_progress *look(const gs_submission *submission, bool needs_slurm
         fprintf(stderr, "gridsmith campaign: the states of tasks are not known: %s\n", error.message);
         code = GS_OK;
     }
+    if (code == GS_OK && submission->on == GS_ON_KUBERNETES)
+        fprintf(stderr, "gridsmith campaign: which shards are played elsewhere is not known; see 'kubectl get pods'\n");
     if (code == GS_OK)
         return shards;
     *status = gs_report(&error);

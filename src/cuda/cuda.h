@@ -40,7 +40,8 @@ typedef struct gs_work {
     uint32_t threads, sms, seconds; /* of the CPU: see gs_job */
     bool backwards, shuffled;
     uint64_t seed;
-    bool failed; /* out of memory while calls were added; reported when it runs */
+    bool discards_results; /* the buffers are not written: only the times of the calls are of interest */
+    bool failed;           /* out of memory while calls were added; reported when it runs */
 } gs_work;
 
 /* Adds memory of the caller, which must outlive the work. Returns its number. */

@@ -222,17 +222,25 @@ static gs_code send_control(struct play *play, bool some, uint64_t next, gs_erro
     return gs_cuda_check(api, failed, "preparing the queue", error);
 }
 
+/* How many worker blocks of the first launch begin with the block of their number: all, or, if the kernel is to be
+   stopped, a random number of them. */
+static uint32_t draw_given(struct play *play, const gs_job_call *call, uint64_t blocks) {
+    int64_t most = gs_min(call->workers, (int64_t)blocks);
+    return (uint32_t)(!call->gives_first ? 0 : call->stops ? gs_random_from(&play->random, 0, most) : most);
+}
+
 static gs_code run_confined(struct play *play, const cuda_kernel *kernel, gs_job_call *call, void **arguments,
                             gs_confined_parameter *parameter, gs_error *error) {
     enum { LATEST_STOP_NS = 300000 };
     const uint32_t grid[3] = {call->workers, 1, 1};
     uint64_t blocks = (uint64_t)call->grid[0] * call->grid[1] * call->grid[2], next = 0;
     uint32_t stops = call->stops;
+    parameter->given = parameter->first = draw_given(play, call, blocks);
     parameter->next = play->control + NEXT_AT;
     parameter->stop = play->control + STOP_AT;
     parameter->sms = play->control + SMS_AT;
     gs_code code = GS_OK;
-    while (next < blocks && code == GS_OK) {
+    while ((parameter->given || parameter->first + next < blocks) && code == GS_OK) {
         int64_t stop_after_ns = stops ? gs_random_from(&play->random, 1, LATEST_STOP_NS) : 0;
         stops -= stops > 0;
         code = send_control(play, call->stops > 0, next, error);
@@ -242,6 +250,7 @@ static gs_code run_confined(struct play *play, const cuda_kernel *kernel, gs_job
             code =
                 gs_cuda_check(&play->cuda->api, play->cuda->api.copy_out(&next, play->control + NEXT_AT, sizeof next),
                               "reading the queue", error);
+        parameter->given = 0;
     }
     return code;
 }
@@ -273,7 +282,7 @@ static gs_code run_call(struct play *play, gs_job_call *call, gs_error *error) {
     uint32_t task = call->task_blocks;
     gs_persistent_parameter persistent = {call->grid[0], call->grid[1], call->grid[2],
                                           task,          marks,         play->control + QUEUE_AT};
-    gs_confined_parameter confined = {call->grid[0], call->grid[1], call->grid[2], task, marks, 0, 0, 0};
+    gs_confined_parameter confined = {call->grid[0], call->grid[1], call->grid[2], task, marks, 0, 0, 0, 0, 0};
     arguments[call->arguments] = call->form == GS_FORM_CONFINED ? (void *)&confined : (void *)&persistent;
     const uint32_t grid[3] = {call->workers, 1, 1};
     return call->form == GS_FORM_CONFINED ? run_confined(play, kernel, call, arguments, &confined, error)
@@ -291,7 +300,7 @@ static gs_code cuda_run(void *inside, gs_work *work, gs_error *error) {
     gs_code code = work->failed || !play.buffers ? gs_fail_memory(error) : send_buffers(&play, error);
     for (size_t i = 0; i < work->calls.count && code == GS_OK; i++)
         code = run_call(&play, &work->calls.data[i], error);
-    if (code == GS_OK)
+    if (code == GS_OK && !work->discards_results)
         code = fetch_buffers(&play, error);
     for (size_t i = 0; play.buffers && i < work->buffers.count; i++)
         if (play.buffers[i])

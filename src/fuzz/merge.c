@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { BUFFER = 1 << 20 }; /* lines up to this length come in one piece */
+enum { BUFFER = 1 << 20, MOST_GPUS = 10000 }; /* lines up to the length of the buffer come in one piece */
 
 struct part {
     char *path, *name; /* of the file; the same for people */
@@ -91,9 +91,12 @@ struct look {
     int64_t lines, runs, first, wanted;
 };
 
-static void add_gpus(struct parts *parts, const json_t *gpus) {
+/* Adds GPUs that are not known yet. False: there are more than anybody has, so it would take too long. */
+static bool add_gpus(struct parts *parts, const json_t *gpus) {
     size_t i, k;
     json_t *gpu, *known;
+    if (json_array_size(gpus) > MOST_GPUS)
+        return false;
     json_array_foreach(gpus, i, gpu) {
         bool is_known = false;
         json_array_foreach(parts->gpus, k, known) {
@@ -102,13 +105,15 @@ static void add_gpus(struct parts *parts, const json_t *gpus) {
         if (!is_known)
             json_array_append(parts->gpus, gpu);
     }
+    return json_array_size(parts->gpus) <= MOST_GPUS;
 }
 
 /* Adds the GPUs of a line about the campaign. */
-static void add_gpus_of(struct parts *parts, const struct piece *piece) {
+static bool add_gpus_of(struct parts *parts, const struct piece *piece) {
     json_t *root = json_loadb(piece->bytes, piece->count, 0, NULL);
-    add_gpus(parts, json_object_get(root, "gpus"));
+    bool are_added = add_gpus(parts, json_object_get(root, "gpus"));
     json_decref(root);
+    return are_added;
 }
 
 /* The first line of a file: which shard it is. False: it is not the file of a shard. */
@@ -123,8 +128,7 @@ static bool read_first(struct look *look, const struct piece *piece) {
     part->begin = read.begin;
     look->first = gs_shard_begin(&part->shard, part->count);
     look->wanted = gs_shard_count(&part->shard, part->count);
-    add_gpus_of(look->parts, piece);
-    return part->line;
+    return part->line && add_gpus_of(look->parts, piece);
 }
 
 /* Why the first line is none that this version writes. */
@@ -144,9 +148,7 @@ static void complain_of_first(struct look *look, const struct piece *piece) {
 static bool read_more(struct look *look, const struct piece *piece) {
     gs_campaign_read read;
     char *line = gs_campaign_line_read(piece->bytes, piece->count, &read) ? strndup(piece->bytes, piece->count) : NULL;
-    bool is_same = line && gs_campaign_line_same(look->part->line, line, "gpus");
-    if (is_same)
-        add_gpus_of(look->parts, piece);
+    bool is_same = line && gs_campaign_line_same(look->part->line, line, "gpus") && add_gpus_of(look->parts, piece);
     free(line);
     return is_same;
 }

@@ -97,6 +97,7 @@ gs_code gs_image_unpack(const char *bytes, size_t size, uint32_t options, uint32
 typedef struct gs_image_kernel {
     char name[GS_JOB_NAME]; /* as it was requested, or as it stands in the source */
     bool can_be_confined;
+    bool needs_queue;  /* see gs_ptx_form */
     char refusal[200]; /* else: why not */
 } gs_image_kernel;
 

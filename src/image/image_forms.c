@@ -159,14 +159,16 @@ static gs_code add_confined(struct forms *forms, size_t number, gs_error *error)
     const struct kernel *kernel = &forms->kernels[number];
     gs_image_kernel *stored = &forms->made->kernels[number].kernel;
     gs_error reason = {.code = GS_OK};
+    gs_ptx_form made = {.needs_queue = false};
     gs_ptx_options options = {
         .form = GS_FORM_CONFINED, .max_registers = kernel->max_registers, .has_marks = forms->request->has_marks};
     size_t before = kernel->part->text.count;
     gs_code code =
-        gs_ptx_reshape(&kernel->part->module, kernel->function, &options, &kernel->part->text, NULL, &reason);
+        gs_ptx_reshape(&kernel->part->module, kernel->function, &options, &kernel->part->text, &made, &reason);
     if (code == GS_E_MEMORY)
         return gs_fail_memory(error);
     stored->can_be_confined = code == GS_OK;
+    stored->needs_queue = made.needs_queue;
     if (code != GS_OK) {
         kernel->part->text.count = before;
         snprintf(stored->refusal, sizeof stored->refusal, "line %ld of the PTX: %.150s", reason.line, reason.message);

@@ -452,7 +452,7 @@ static void fill_job(gs_job *job, const gs_work *work, size_t bytes) {
 static void read_back(gs_job *job, gs_work *work) {
     if (work->calls.count)
         memcpy(work->calls.data, gs_job_calls(job), work->calls.count * sizeof(gs_job_call));
-    for (size_t i = 0; i < work->buffers.count; i++)
+    for (size_t i = 0; i < work->buffers.count && !work->discards_results; i++)
         if (work->buffers.data[i].bytes)
             memcpy(work->buffers.data[i].data, (char *)job + gs_job_buffers(job)[i].offset,
                    work->buffers.data[i].bytes);

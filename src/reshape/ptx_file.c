@@ -175,6 +175,7 @@ static void list_form(gs_writer *writer, const gs_ptx_place *place, gs_ptx_optio
     if (code == GS_OK) {
         gs_write_bool(writer, "needs_whole_rows", made.needs_whole_rows);
         gs_write_bool(writer, "needs_one_row", made.needs_one_row);
+        gs_write_bool(writer, "needs_queue", made.needs_queue);
     } else {
         gs_write_string(writer, "reason", gs_error_text(&error, words, sizeof words));
         gs_write_int(writer, "line", error.line);

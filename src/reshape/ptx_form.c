@@ -221,6 +221,7 @@ gs_code gs_ptx_reshape(const gs_ptx_module *module, uint32_t function, const gs_
     if (code == GS_OK && form)
         *form = (gs_ptx_form){.needs_whole_rows = kernel.loop.needs_whole_rows,
                               .needs_one_row = kernel.loop.needs_one_row,
+                              .needs_queue = kernel.loop.is_ordered,
                               .has_ghosts = kernel.loop.has_ghosts,
                               .reduces_masks = kernel.has_warp_steps,
                               .warps_are_independent = kernel.loop.warps_are_independent};

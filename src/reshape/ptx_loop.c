@@ -82,6 +82,13 @@ static const char check_one_row[] = "\tld.param.u32 %gs_r3, [gs_job+4];\n"
                                     "\tsetp.ne.u32 %gs_p1, %gs_r3, 1;\n"
                                     "\t@%gs_p1 trap;\n";
 
+/* The same for launches that give blocks to worker blocks of kernels that need the queue: these would not run. */
+static const char check_queue[] = "\tld.param.u32 %gs_r3, [gs_job+48];\n"
+                                  "\tld.param.u32 %gs_r4, [gs_job+52];\n"
+                                  "\tor.b32 %gs_r3, %gs_r3, %gs_r4;\n"
+                                  "\tsetp.ne.u32 %gs_p1, %gs_r3, 0;\n"
+                                  "\t@%gs_p1 trap;\n";
+
 /* %gs_r10 to %gs_r12: the grid. */
 static const char count_blocks[] = "\tld.param.u32 %gs_r10, [gs_job];\n"
                                    "\tld.param.u32 %gs_r11, [gs_job+4];\n"
@@ -112,6 +119,12 @@ static const char read_signals[] = "\tand.b32 %gs_r23, %gs_r22, 31;\n"
                                    "\tand.b32 %gs_r23, %gs_r23, 1;\n"
                                    "\tsetp.ne.u32 %gs_p2, %gs_r23, 0;\n"
                                    "\tsetp.eq.and.u32 %gs_p2, %gs_r20, 0, %gs_p2;\n";
+
+/* In front of read_signals, so that ptxas does not wait for the words before it asks the queue. The upper half of the
+   queue of a confined kernel is 0. */
+static const char delay_signals[] = "\tmov.b64 {%gs_r23, %gs_r9}, %gs_d2;\n"
+                                    "\tor.b32 %gs_r20, %gs_r20, %gs_r9;\n"
+                                    "\tor.b32 %gs_r22, %gs_r22, %gs_r9;\n";
 
 /* ---- the queue ---- */
 
@@ -153,6 +166,11 @@ static const char invert_y[] = "\tcvt.rn.f32.u32 %gs_f2, %gs_r11;\n"
 
 /* %gs_r15: the first block. It may be behind the last one of the grid. */
 static const char get_number[] = "\tcvt.u32.u64 %gs_r15, %gs_d2;\n";
+
+/* The queue of a confined kernel begins with a block that the launch names. */
+static const char get_number_confined[] = "\tcvt.u32.u64 %gs_r15, %gs_d2;\n"
+                                          "\tld.param.u32 %gs_r9, [gs_job+52];\n"
+                                          "\tadd.u32 %gs_r15, %gs_r15, %gs_r9;\n";
 
 /* The first blocks need no queue. The addition that makes the count of blocks complete is the last one. */
 static const char get_number_persistent[] = "\tcvt.u32.u64 %gs_r15, %gs_d2;\n"
@@ -219,6 +237,18 @@ static const char begin_persistent[] = "\tmov.u32 %gs_r15, %ctaid.x;\n"
                                        "\tmov.u32 %gs_r31, 0x7e000000;\n"
                                        "\tst.shared.v4.u32 [gs_ours+16], {%gs_r16, %gs_r14, %gs_r30, %gs_r31};\n";
 
+/* The same in a confined kernel, for as many worker blocks as the launch says. %gs_r9: how many. */
+static const char begin_confined[] = "\tld.param.u32 %gs_r9, [gs_job+48];\n"
+                                     "\tmin.u32 %gs_r9, %gs_r9, %gs_r13;\n"
+                                     "\tmov.u32 %gs_r15, %ctaid.x;\n"
+                                     "\tsetp.ge.u32 %gs_p1, %gs_r15, %gs_r9;\n"
+                                     "\t@%gs_p1 bra $gs_begin;\n"
+                                     "\t@%gs_p0 bra $gs_started;\n"
+                                     "\tmov.u32 %gs_r16, 1;\n"
+                                     "\tmov.u32 %gs_r30, %clock;\n"
+                                     "\tmov.u32 %gs_r31, 0x7e000000;\n"
+                                     "\tst.shared.v4.u32 [gs_ours+16], {%gs_r16, %gs_r9, %gs_r30, %gs_r31};\n";
+
 static const char find_first_x[] = "\tmov.u32 %gs_place, gs_ours;\n"
                                    "\tmov.u32 %gs_x, %gs_r15;\n"
                                    "\tmov.u32 %gs_y, 0;\n"
@@ -243,15 +273,25 @@ static const char find_first_z[] = "\tmul.hi.u32 %gs_z, %gs_y, %gs_r19;\n"
                                    "\t@%gs_p1 sub.u32 %gs_y, %gs_y, %gs_r11;\n"
                                    "\tbra $gs_body;\n";
 
-/* Where the first task comes from the queue: in a confined kernel; and where blocks wait for lower ones, because a
-   worker block that has not begun, as more were launched than fit, must not have a block. Its number would be waited
-   for. */
-static const char begin_asking[] = "\t@%gs_p0 bra $gs_started;\n"
+/* Where the first task comes from the queue: in a confined kernel whose launch says so; and where blocks wait for lower
+   ones, because a worker block that has not begun, as more were launched than fit, must not have a block. Its number
+   would be waited for. */
+static const char begin_asking[] = "$gs_begin:\n"
+                                   "\t@%gs_p0 bra $gs_asked;\n"
                                    "\tmov.u32 %gs_r9, 0xffffffff;\n"
                                    "\tst.shared.u32 [gs_ours+12], %gs_r9;\n"
                                    "\tmov.u32 %gs_r16, 1;\n"
                                    "\tmov.u32 %gs_r17, gs_ours;\n"
                                    "\tmov.b32 %gs_f0, 0x7e000000;\n";
+
+/* The first task, if there is one, is a single block. This does not go through $gs_enter: a loop with two entries is
+   one that ptxas optimizes less. */
+static const char enter_first[] = "\tbar.sync %BARRIER%;\n"
+                                  "\tmov.u32 %gs_place, gs_ours;\n"
+                                  "\tld.shared.v4.u32 {%gs_x, %gs_y, %gs_z, %gs_r9}, [gs_ours];\n"
+                                  "\tsetp.eq.u32 %gs_p1, %gs_r9, 0xffffffff;\n"
+                                  "\t@%gs_p1 bra $gs_end;\n"
+                                  "\tbra $gs_body;\n";
 
 /* ---- blocks ---- */
 
@@ -342,13 +382,17 @@ static const char begin_taking[] =
 static const char may_take_persistent[] = "\tsetp.le.u32 %gs_p1, %gs_r13, %gs_r14;\n"
                                           "\t@%gs_p1 bra $gs_meet;\n";
 
+/* Not after a task that said so, and not if the last block is taken. */
 static const char may_take_confined[] = "\tsetp.eq.u32 %gs_p1, %gs_r28, 0;\n"
+                                        "\tsetp.ge.or.u32 %gs_p1, %gs_r29, %gs_r13, %gs_p1;\n"
                                         "\t@%gs_p1 bra $gs_meet;\n";
 
-/* %gs_f0: the pace; %gs_r16: how many blocks; %gs_r30: how long the last task took. */
-static const char size_task[] = "\tmov.u32 %gs_r9, %clock;\n"
-                                "\tsub.u32 %gs_r30, %gs_r9, %gs_r30;\n" /* cycles */
-                                "\tor.b32 %gs_r9, %gs_r30, 1;\n"
+/* %gs_r30: how long the last task took. */
+static const char time_task[] = "\tmov.u32 %gs_r9, %clock;\n"
+                                "\tsub.u32 %gs_r30, %gs_r9, %gs_r30;\n";
+
+/* %gs_f0: the pace; %gs_r16: how many blocks. */
+static const char size_task[] = "\tor.b32 %gs_r9, %gs_r30, 1;\n"
                                 "\tcvt.rn.f32.u32 %gs_f1, %gs_r9;\n"
                                 "\trcp.approx.ftz.f32 %gs_f1, %gs_f1;\n"
                                 "\tcvt.rn.f32.u32 %gs_f2, %gs_r28;\n"
@@ -376,7 +420,8 @@ static const char size_task[] = "\tmov.u32 %gs_r9, %clock;\n"
                                 "\tmax.f32 %gs_f1, %gs_f1, 0f3F800000;\n"
                                 "\tcvt.rzi.u32.f32 %gs_r16, %gs_f1;\n";
 
-/* After a long task, the signals are waited for before another one is taken. */
+/* After a long task, the signals are waited for before another one is taken. They are loaded again for that one: if one
+   load served both, ptxas would wait for it after short tasks, too. */
 static const char ask_if_short[] = "\tsetp.le.u32 %gs_p1, %gs_r30, 65536;\n"
                                    "\t@%gs_p1 bra $gs_ask;\n";
 
@@ -435,37 +480,64 @@ static void put_uniform_block(gs_text *into, const gs_block_loop *loop) {
             gs_text_add(into, "\tredux.sync.min.u32 %%gs_%c, %%gs_%c, 0xffffffff;\n", 'x' + i, 'x' + i);
 }
 
+/* %gs_r15: the first block of a task. */
+static void put_number(gs_text *into, const gs_block_loop *loop) {
+    bool is_confined = loop->form == GS_FORM_CONFINED;
+    if (loop->is_ordered) {
+        put(into, get_number);
+        put(into, is_confined ? "" : leave_ordered);
+    } else {
+        put(into, is_confined ? get_number_confined : get_number_persistent);
+    }
+}
+
 /* Asks the queue for %gs_r16 blocks, and stores them as a task. */
 static void put_asking(gs_text *into, const gs_block_loop *loop, bool is_first) {
-    bool is_confined = loop->form == GS_FORM_CONFINED, is_counted = !is_confined && !loop->is_ordered;
+    bool is_confined = loop->form == GS_FORM_CONFINED;
     put(into, find_queue);
-    put(into, is_counted ? add_done : "");
+    put(into, !is_confined && !loop->is_ordered ? add_done : "");
     put(into, ask_queue);
     put(into, invert_x);
     put(into, invert_y);
+    put(into, is_confined && !is_first ? delay_signals : "");
     put(into, is_confined && !is_first ? read_signals : "");
-    put(into, is_counted ? get_number_persistent : get_number);
-    put(into, !is_confined && loop->is_ordered ? leave_ordered : "");
+    put_number(into, loop);
     put(into, store_task);
     put(into, is_confined ? store_last : "");
 }
 
+/* The first task is the block with the number of the worker block. */
+static void put_given(gs_text *into, const gs_block_loop *loop) {
+    put(into, loop->form == GS_FORM_CONFINED ? begin_confined : begin_persistent);
+    put(into, "$gs_started:\n\tbar.warp.sync 0xffffffff;\n");
+    put_filled(into, loop->has_ghosts ? "\tbar.sync %BARRIER%;\n" : "", loop);
+    const char *const parts[] = {find_first_x, invert_x, find_first_y, invert_y, find_first_z};
+    for (size_t i = 0; i < GS_COUNT(parts); i++)
+        put(into, parts[i]);
+}
+
+/* The first task comes from the queue. */
+static void put_asked(gs_text *into, const gs_block_loop *loop) {
+    put(into, begin_asking);
+    if (loop->form == GS_FORM_CONFINED) {
+        put(into, load_signals);
+        put(into, read_signals);
+        put(into, "\t@!%gs_p2 bra $gs_asked;\n");
+    }
+    put_asking(into, loop, true);
+    put(into, "$gs_asked:\n\tbar.warp.sync 0xffffffff;\n");
+    put_filled(into, enter_first, loop);
+}
+
 /* The first task of a worker block. */
 static void put_first(gs_text *into, const gs_block_loop *loop) {
-    bool is_confined = loop->form == GS_FORM_CONFINED, is_given = !is_confined && !loop->is_ordered;
+    bool is_confined = loop->form == GS_FORM_CONFINED;
+    put(into, is_confined && loop->is_ordered ? check_queue : "");
     put(into, count_blocks);
-    put(into, is_given ? begin_persistent : begin_asking);
-    put(into, is_confined ? load_signals : "");
-    put(into, is_confined ? read_signals : "");
-    put(into, is_confined ? "\t@!%gs_p2 bra $gs_started;\n" : "");
-    if (!is_given)
-        put_asking(into, loop, true);
-    put(into, "$gs_started:\n\tbar.warp.sync 0xffffffff;\n");
-    put_filled(into, is_given && !loop->has_ghosts ? "" : "\tbar.sync %BARRIER%;\n", loop);
-    put(into, is_given ? "" : "\tmov.u32 %gs_r6, gs_ours;\n");
-    const char *const parts[] = {find_first_x, invert_x, find_first_y, invert_y, find_first_z};
-    for (size_t i = 0; is_given && i < GS_COUNT(parts); i++)
-        put(into, parts[i]);
+    if (!loop->is_ordered)
+        put_given(into, loop);
+    if (is_confined || loop->is_ordered)
+        put_asked(into, loop);
 }
 
 void gs_block_loop_begin(gs_text *into, const gs_block_loop *loop) {
@@ -492,13 +564,15 @@ static void put_taking(gs_text *into, const gs_block_loop *loop) {
     put(into, begin_taking);
     put(into, count_blocks);
     put(into, is_confined ? may_take_confined : loop->is_ordered ? "" : may_take_persistent);
-    put(into, is_confined ? load_signals : "");
-    put_filled(into, size_task, loop);
+    put(into, time_task);
     if (is_confined) {
         put(into, ask_if_short);
+        put(into, load_signals);
         put(into, read_signals);
         put(into, ask_if_allowed);
+        put(into, load_signals);
     }
+    put_filled(into, size_task, loop);
     put_asking(into, loop, false);
     put_filled(into,
                "$gs_meet:\n\tbar.warp.sync 0xffffffff;\n\tbar.sync %BARRIER%;\n\txor.b32 %gs_r6, %gs_place, 64;\n"

@@ -76,7 +76,8 @@ typedef struct gs_variant {
     uint32_t grid[3], block[3];
     size_t shared_bytes;
     uint32_t max_registers;
-    char words[300]; /* a description of the differences */
+    bool needs_queue; /* see gs_ptx_form */
+    char words[300];  /* a description of the differences */
 } gs_variant;
 
 /* Makes guess number `number`, from 0 on, how `variant`, which is the original, can have 1/`factor` (2 or 4) of its
@@ -97,10 +98,11 @@ typedef struct gs_ptx_options {
 
 /* How a form was made. */
 typedef struct gs_ptx_form {
-    bool needs_whole_rows;      /* it may be launched only with blocks that are a multiple of 32 wide */
-    bool needs_one_row;         /* it may be launched only with grids of one row */
-    bool has_ghosts;            /* threads that have returned take part in the barriers of the others */
-    bool reduces_masks;         /* operations of warps leave out lanes that have returned */
+    bool needs_whole_rows; /* it may be launched only with blocks that are a multiple of 32 wide */
+    bool needs_one_row;    /* it may be launched only with grids of one row */
+    bool needs_queue;      /* blocks wait for lower ones: the first block of a worker block is from the queue, too */
+    bool has_ghosts;       /* threads that have returned take part in the barriers of the others */
+    bool reduces_masks;    /* operations of warps leave out lanes that have returned */
     bool warps_are_independent; /* no barrier between the blocks of a task */
 } gs_ptx_form;
 

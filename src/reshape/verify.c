@@ -189,10 +189,10 @@ static gs_code try_variant(gs_executor *executor, const gs_source *source, const
 
 /* The module with the form behind it. */
 static gs_code make_form(const gs_ptx_place *place, const gs_verify_options *options, bool has_marks, gs_text *text,
-                         gs_error *error) {
+                         gs_ptx_form *form, gs_error *error) {
     gs_ptx_options request = {.form = options->form, .task_blocks = options->task_blocks, .has_marks = has_marks};
     gs_text_put(text, place->module->text, place->module->size);
-    return gs_ptx_reshape(place->module, place->function, &request, text, NULL, error);
+    return gs_ptx_reshape(place->module, place->function, &request, text, form, error);
 }
 
 /* The form of the options: its text, with and without marks, and its name. */
@@ -203,9 +203,11 @@ static gs_code make_variant(const gs_ptx_place *place, const gs_verify_options *
         variant->max_registers = options->registers;
         return GS_OK;
     }
+    gs_ptx_form form = {.needs_queue = false};
     gs_ptx_form_symbol(place->module, place->function, options->form, variant->kernel, sizeof variant->kernel);
-    gs_code code = make_form(place, options, true, &variant->text, error);
-    return code == GS_OK ? make_form(place, options, false, &variant->unmarked, error) : code;
+    gs_code code = make_form(place, options, true, &variant->text, &form, error);
+    variant->needs_queue = form.needs_queue;
+    return code == GS_OK ? make_form(place, options, false, &variant->unmarked, NULL, error) : code;
 }
 
 gs_code gs_verify_ptx(gs_executor *executor, const gs_ptx_place *place, const gs_launch_file *launch,

@@ -98,6 +98,7 @@ static gs_job_call *add_call(const gs_verify_run *run, gs_work *work) {
     call->workers = options->workers;
     call->task_blocks = options->task_blocks;
     call->stops = options->stops;
+    call->gives_first = !variant->needs_queue;
     call->first_blocks = run->first_blocks;
     for (size_t i = 0; i < run->launch->arguments.count; i++) {
         const gs_launch_argument *argument = &run->launch->arguments.data[i];

@@ -98,12 +98,13 @@ void gs_put_kubernetes_job(gs_text *text, const gs_submission *submission, const
                 "spec:\n  completionMode: Indexed\n  completions: %lld\n  parallelism: %lld\n  backoffLimit: %lld\n",
                 (long long)submission->shards, (long long)(options->jobs ? options->jobs : submission->shards),
                 (long long)submission->shards * (MOST_STARTS - 1));
-    gs_text_add(text, "  podFailurePolicy:\n    rules:\n"
-                      "    - action: Ignore\n      onPodConditions:\n      - type: DisruptionTarget\n"
-                      "    - action: FailJob\n      onExitCodes:\n        containerName: shard\n        operator: In\n"
-                      "        values: [2]\n"
-                      "  template:\n    spec:\n      restartPolicy: Never\n      containers:\n      - name: shard\n"
-                      "        image: ");
+    gs_text_add(
+        text, "  podFailurePolicy:\n    rules:\n"
+              "    - action: Ignore\n      onPodConditions:\n      - type: DisruptionTarget\n        status: \"True\"\n"
+              "    - action: FailJob\n      onExitCodes:\n        containerName: shard\n        operator: In\n"
+              "        values: [2]\n"
+              "  template:\n    spec:\n      restartPolicy: Never\n      containers:\n      - name: shard\n"
+              "        image: ");
     gs_text_put_json(text, options->image);
     gs_text_add(text, "\n        command:\n        - /bin/sh\n        - -c\n        - exec ");
     gs_text_add(text, "\"$0\" campaign play /campaign \"$((JOB_COMPLETION_INDEX + 1))\"\n        - ");

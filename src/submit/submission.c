@@ -16,10 +16,13 @@ const char *const gs_scheduler_names[GS_SCHEDULERS] = {"local", "slurm", "kubern
 
 /* ---- the command ---- */
 
+/* An option may be followed by its value: --out=FILE, -oFILE. */
 static bool has_word(const char *const *arguments, size_t count, const char *word) {
     size_t length = strlen(word);
+    bool is_letter = word[0] == '-' && word[1] != '-';
     for (size_t i = 0; i < count; i++)
-        if (strncmp(arguments[i], word, length) == 0 && (!arguments[i][length] || arguments[i][length] == '='))
+        if (strncmp(arguments[i], word, length) == 0 &&
+            (is_letter || !arguments[i][length] || arguments[i][length] == '='))
             return true;
     return false;
 }
@@ -59,6 +62,7 @@ static gs_code check_device(const char *device, gs_error *error) {
 
 gs_code gs_check_sharded(const char *const *arguments, size_t count, gs_error *error) {
     static const char *const own[] = {"--shard", "--out", "--resume"};
+    static const char *const files[] = {"--html", "--output", "-o", "--index"};
     size_t row = 0;
     while (count && row < GS_COUNT(sharded) && strcmp(sharded[row].command, arguments[0]) != 0)
         row++;
@@ -70,6 +74,9 @@ gs_code gs_check_sharded(const char *const *arguments, size_t count, gs_error *e
     for (size_t i = 0; i < GS_COUNT(own); i++)
         if (has_word(arguments, count, own[i]))
             return gs_fail(error, GS_E_USAGE, "leave out %s: the campaign gives it to each shard", own[i]);
+    for (size_t i = 0; i < GS_COUNT(files); i++)
+        if (has_word(arguments, count, files[i]))
+            return gs_fail(error, GS_E_USAGE, "leave out %s: it is not for each shard, but for the whole", files[i]);
     return check_device(device_of(arguments, count), error);
 }
 

@@ -60,6 +60,7 @@ struct cuda_kernel {
     uint64_t shared_bytes;
     uint32_t most_blocks;
     uint64_t most_shared; /* that the original may have */
+    bool needs_queue;     /* see gs_ptx_form */
 };
 
 struct cuda_loaded {
@@ -174,6 +175,7 @@ static gs_code find_kernel(const struct cuda *cuda, struct cuda_loaded *made, si
         code = gs_cuda_parameters(&cuda->api, kernel->original, GS_WORKER_PARAMETERS, loaded->sizes,
                                   &loaded->parameters, error);
     kernel->most_shared = CU_DEFAULT_SHARED_BYTES;
+    kernel->needs_queue = stored->kernel.needs_queue;
     loaded->can_be_confined = kernel->confined != NULL;
     loaded->inside = kernel;
     return code;
@@ -321,6 +323,12 @@ static uint32_t confined_grid(const struct cuda *cuda, const struct cuda_kernel 
     return (uint32_t)gs_min(kernel->most_blocks, per_sm * cuda->sms);
 }
 
+/* The blocks of a block loop begin with the block of their number: nobody asks them to leave. */
+static void give_first(const struct cuda_kernel *kernel, uint32_t worker_blocks, gs_confined_parameter *parameter) {
+    if (!kernel->needs_queue)
+        parameter->given = parameter->first = worker_blocks;
+}
+
 static gs_code cuda_launch(void *device, gs_lane *lane, const gs_loaded_kernel *loaded, const gs_worker_launch *launch,
                            void **arguments, gs_control *control, uint32_t sms, gs_error *error) {
     struct cuda *cuda = device;
@@ -340,6 +348,8 @@ static gs_code cuda_launch(void *device, gs_lane *lane, const gs_loaded_kernel *
                       .block_z = launch->block[2],
                       .shared_bytes = (unsigned)launch->shared_bytes,
                       .stream = mine->stream};
+    if (is_block_loop)
+        give_first(kernel, call.grid_x, arguments[loaded->parameters]);
     int failed = cuda->api.launch(&call, is_original ? kernel->original : kernel->confined, arguments, NULL);
     if (!failed && is_block_loop)
         failed = step_counter(cuda, mine);

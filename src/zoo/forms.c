@@ -92,6 +92,7 @@ static gs_code read_ptx(const gs_zoo_kind *kind, gs_ptx_module *module, uint32_t
 
 static gs_code make_from_ptx(gs_zoo_part *part, const gs_zoo_kind *kind, const gs_zoo_form *form, gs_error *error) {
     gs_ptx_options options = {.form = form->form, .has_marks = form->is_marked, .max_registers = form->max_registers};
+    gs_ptx_form made = {.needs_queue = false};
     gs_ptx_module module;
     uint32_t function;
     gs_code code = read_ptx(kind, &module, &function, error);
@@ -100,7 +101,8 @@ static gs_code make_from_ptx(gs_zoo_part *part, const gs_zoo_kind *kind, const g
     gs_text_put(&part->text, module.text, module.size);
     gs_ptx_token_text(&module, module.functions.data[function].name, part->name, sizeof part->name);
     if (form->form == GS_FORM_PERSISTENT || form->form == GS_FORM_CONFINED) {
-        code = gs_ptx_reshape(&module, function, &options, &part->text, NULL, error);
+        code = gs_ptx_reshape(&module, function, &options, &part->text, &made, error);
+        part->needs_queue = made.needs_queue;
         gs_ptx_form_symbol(&module, function, form->form, part->name, sizeof part->name);
     }
     gs_ptx_free(&module);

@@ -126,6 +126,7 @@ typedef struct gs_zoo_part {
     gs_text text;
     char name[GS_JOB_NAME]; /* the symbol or, of elastic forms, the name with template arguments */
     uint32_t divide_block[3], multiply_grid[3], divide_shared;
+    bool needs_queue; /* see gs_ptx_form */
     uint32_t max_registers;
     void *program;
     gs_cost cost; /* 0 where unknown */

@@ -1,4 +1,4 @@
-// Kernels for the tests of the worker: one that counts, and three that misbehave.
+// Kernels for the tests of the worker: one that counts, three that misbehave, and one whose blocks wait for others.
 
 // Each block adds 1 to its own count, after a while.
 extern "C" __global__ void count(unsigned *counts, int rounds) {
@@ -30,4 +30,12 @@ extern "C" __global__ void stubborn(int *values) {
         while (atomicAdd(&values[0], 0) == 0)
             ;
     values[blockIdx.x] = 1;
+}
+
+// Each block waits for the one in front of it.
+extern "C" __global__ void follow(volatile unsigned *counts) {
+    if (blockIdx.x > 0)
+        while (counts[blockIdx.x - 1] == 0)
+            ;
+    counts[blockIdx.x] = 1;
 }
