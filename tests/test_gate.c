@@ -562,6 +562,32 @@ static void wait_for_slice(const struct program *program, int slice_us) {
     assert_int_equal(ask(program, "slice"), slice_us);
 }
 
+static void do_requests(const struct program *program, const char *launch, int count) {
+    for (int i = 0; i < count; i++) {
+        assert_int_equal(ask(program, launch), 0);
+        assert_int_equal(ask(program, "sync 1"), 0);
+    }
+}
+
+static void time_slices_are_longer_beside_requests_of_many_launches(void **state) {
+    struct program training = PROGRAM("--best-effort"), graphs = PROGRAM("--latency"), eager = PROGRAM("--latency");
+    (void)state;
+    assert_int_equal(ask(&training, "start"), 0);
+    assert_int_equal(ask(&graphs, "start"), 0);
+    assert_int_equal(ask(&eager, "start"), 0);
+    wait_for_slice(&training, 5);
+    do_requests(&eager, "launch 1 1 40", 1);
+    wait_for_slice(&training, 100);
+    do_requests(&graphs, "launch 1 1 2", 1);
+    wait_for_slice(&training, 5);
+    stop_program(&graphs); /* nobody is left who needs them short */
+    wait_for_slice(&training, 100);
+    do_requests(&eager, "launch 1 1 2", 30);
+    wait_for_slice(&training, 5);
+    stop_program(&eager);
+    stop_program(&training);
+}
+
 /* Short slices are for one best-effort program beside latency programs. A slice that is refused leaves the driver's. */
 static void time_slices_are_set_while_they_help(void **state) {
     struct program training = PROGRAM("--best-effort", "--slice", "300"), other;
@@ -573,7 +599,7 @@ static void time_slices_are_set_while_they_help(void **state) {
     wait_for_slice(&latency, 20000);
     wait_for_slice(&training, 300);
     wait_for_status("\"slice_us\":300,");
-    other = PROGRAM("--best-effort", "--slice", "9");
+    other = PROGRAM("--best-effort", "--slice", "2");
     assert_int_equal(ask(&other, "start"), 0);
     wait_for_slice(&training, 2048);
     stop_program(&training);
@@ -1068,22 +1094,54 @@ static void request_knows_its_streams_and_events(void **state) {
     gs_request *request = calloc(1, sizeof *request);
     int a = 0, b = 0, event = 0;
     (void)state;
-    assert_true(gs_request_launch(request, &a));
-    assert_false(gs_request_launch(request, &b));
+    assert_true(gs_request_launch(request, &a, 1));
+    assert_false(gs_request_launch(request, &b, 1));
     uint64_t number = gs_request_now(request);
-    assert_false(gs_request_launch(request, &a)); /* by another thread, during the synchronization */
+    assert_false(gs_request_launch(request, &a, 1)); /* by another thread, during the synchronization */
     assert_false(gs_request_stream_done(request, &a, number));
     assert_false(gs_request_stream_done(request, &b, number));
-    gs_request_record(request, &event, &a);
-    assert_false(gs_request_launch(request, &a));
+    assert_false(gs_request_record(request, &event, &a, 1));
+    assert_false(gs_request_launch(request, &a, 1));
     assert_false(gs_request_event_done(request, &event)); /* a launch came behind it */
-    gs_request_record(request, &event, &a);
+    assert_false(gs_request_record(request, &event, &a, 1));
     assert_true(gs_request_event_done(request, &event));
     assert_false(gs_request_event_done(request, &event));
     assert_false(gs_request_all_done(request, 1000));
     for (uintptr_t i = 1; i < 100; i++)
-        assert_int_equal(gs_request_launch(request, (void *)(i * 64)), i == 1);
+        assert_int_equal(gs_request_launch(request, (void *)(i * 64), 1), i == 1);
     assert_true(gs_request_all_done(request, gs_request_now(request)));
+    free(request);
+}
+
+/* One request that is measured by events: the first of them is recorded `before_ns` before the launch. */
+static bool measure_request(gs_request *request, uint64_t *now_ns, uint64_t before_ns) {
+    int stream = 0, event = 0;
+    bool is_announced = gs_request_record(request, &event, &stream, *now_ns);
+    *now_ns += before_ns;
+    assert_true(gs_request_launch(request, &stream, *now_ns));
+    assert_false(gs_request_record(request, &event, &stream, *now_ns)); /* there is work: it announces nothing */
+    assert_true(gs_request_all_done(request, gs_request_now(request)));
+    *now_ns += 5000000;
+    return is_announced;
+}
+
+static void events_announce_requests_if_launches_always_follow(void **state) {
+    enum { TRUSTED_AFTER = 20, SOON_NS = 30000, LATE_NS = 300000 };
+    gs_request *request = calloc(1, sizeof *request);
+    uint64_t now_ns = 1000;
+    int stream = 0, event = 0;
+    (void)state;
+    for (int i = 0; i < TRUSTED_AFTER; i++)
+        assert_false(measure_request(request, &now_ns, SOON_NS));
+    assert_true(measure_request(request, &now_ns, SOON_NS));
+    assert_true(measure_request(request, &now_ns, LATE_NS)); /* this one was announced too early */
+    assert_false(measure_request(request, &now_ns, SOON_NS));
+    for (int i = 0; i < TRUSTED_AFTER; i++)
+        measure_request(request, &now_ns, SOON_NS);
+    assert_true(measure_request(request, &now_ns, SOON_NS));
+    assert_true(gs_request_record(request, &event, &stream, now_ns)); /* nothing follows it */
+    now_ns += LATE_NS;
+    assert_false(measure_request(request, &now_ns, SOON_NS));
     free(request);
 }
 
@@ -1107,6 +1165,7 @@ int main(void) {
         cmocka_unit_test(shares_are_in_proportion_to_weights),
         cmocka_unit_test(tables_may_be_full),
         cmocka_unit_test(request_knows_its_streams_and_events),
+        cmocka_unit_test(events_announce_requests_if_launches_always_follow),
         cmocka_unit_test(times_are_found_again),
         DAEMON_TEST(best_effort_waits_while_a_latency_program_has_work),
         DAEMON_TEST(functions_by_exported_names_are_gated_too),
@@ -1124,6 +1183,7 @@ int main(void) {
         DAEMON_TEST(long_graphs_wait_in_their_midst),
         DAEMON_TEST(driver_without_waits_in_graphs_launches_them_whole),
         DAEMON_TEST(time_slices_are_set_while_they_help),
+        DAEMON_TEST(time_slices_are_longer_beside_requests_of_many_launches),
         DAEMON_TEST(threads_launch_beside_requests),
         DAEMON_TEST(children_are_programs_of_their_own),
         DAEMON_TEST(latency_program_that_is_killed_holds_nobody),

@@ -1,11 +1,14 @@
 """neighbors.py: what a request pays, and what best-effort work keeps, when both share a GPU, in several ways.
 
     python3 bench/neighbors/neighbors.py --gridsmith build/release/gridsmith [--pairs bert,resnet,gpt2,eager,triton,prefill]
-        [--modes alone,sliced,mps,priorities,ours,ours-mps] [--rounds 5] [--seconds 1] [--json FILE]
+        [--modes alone+sliced+ours,mps+priorities,ours-mps] [--rounds 5] [--seconds 1] [--json FILE]
 
-The pairs are in PAIRS, and the ways in MODES. Pairs that begin with "plain" need no PyTorch. Prints a table as soon as a
-way is measured: medians of the rounds, and the least and greatest p99. Needs a GPU, and for MPS nvidia-cuda-mps-control.
-It starts and stops `gridsmith serve` and MPS by itself, in folders of its own.
+The pairs are in PAIRS, and the ways in MODES. Pairs that begin with "plain" need no PyTorch. Prints medians of the rounds, and
+the least and greatest p99. Needs a GPU, and for MPS nvidia-cuda-mps-control. It starts and stops `gridsmith serve` and MPS by
+itself, in folders of its own.
+
+Modes that are joined by "+" are measured by turns, a round of each, so that modes which differ by a percent can be compared. The
+programs of all of them need memory of the GPU at the same time.
 
 Options of `gridsmith run --best-effort`, and variables, may follow a mode: ours:--ahead=30:VARIABLE=VALUE. With "serve."
 before them, they are for the server: ours:serve.VARIABLE=VALUE.
@@ -158,13 +161,15 @@ class Start:
         for program in self.programs:
             program.answer()
 
-    def build(self, pairs):
-        """Each program builds all it needs, at the same time."""
+    def begin_build(self, pairs):
+        """Each program builds all it needs, at the same time as others."""
         for program, role in zip(self.programs, self.roles):
             kinds = {PAIRS[pair][1 if role == "serve" else 2] for pair in pairs}
             for kind in kinds:
                 program.tell("build", kind)
             program.awaited = len(kinds)
+
+    def end_build(self):
         for program in self.programs:
             for _ in range(program.awaited):
                 failed = program.answer().get("failed")
@@ -187,12 +192,72 @@ class Start:
             part.close()
 
 
-def measure(start, mode, pair, options):
+def warm(start, mode, pair):
+    """Kernels are learned."""
     how = MODES[mode.split(":")[0]]["play"]
     if how == "together":
-        start.play(how, pair, 0.5)  # kernels are learned
-    rounds = [start.play(how, pair, options.seconds) for _ in range(options.rounds)]
-    return {"rounds": rounds, "roles": start.roles, "programs": start.status()}
+        start.play(how, pair, 0.5)
+
+
+def play_round(start, mode, pair, result, options):
+    answers = start.play(MODES[mode.split(":")[0]]["play"], pair, options.seconds)
+    result["rounds"].append(answers)
+    result["roles"], result["programs"] = start.roles, start.status()
+
+
+def failure(result):
+    return next((answer["failed"] for answers in result["rounds"] for answer in answers if "failed" in answer), None)
+
+
+class Table:
+    """All results, and the rows that are printed."""
+
+    def __init__(self, pairs, options):
+        self.results, self.options = {pair: {} for pair in pairs}, options
+
+    def add(self, pair, mode, result):
+        failed = failure(result)
+        if failed:
+            print(f"| {pair} | {mode} | failed: {failed} |", flush=True)
+        else:
+            self.results[pair][mode] = result
+            print(row(pair, mode, result, self.results[pair].get("alone", result)), flush=True)
+        if self.options.json:
+            with open(self.options.json, "w") as output:
+                json.dump(self.results, output)
+
+
+def build(starts, pairs):
+    for start in starts:
+        start.begin_build(pairs)
+    for start in starts:
+        start.end_build()
+
+
+def measure(starts, group, pairs, table, options):
+    """A round of each mode and pair, then the next round: what changes slowly on the machine changes all of them."""
+    results = {(pair, mode): {"rounds": []} for pair in pairs for mode in group}
+    for pair, mode in results:
+        warm(starts[start_of(mode)], mode, pair)
+    for _ in range(options.rounds):
+        for (pair, mode), result in results.items():
+            play_round(starts[start_of(mode)], mode, pair, result, options)
+    for (pair, mode), result in results.items():
+        table.add(pair, mode, result)
+
+
+def measure_all(starts, groups, pairs, table, options):
+    """Programs use memory of the GPU only while their groups are measured."""
+    built = set()
+    for number, group in enumerate(groups):
+        keys = list(dict.fromkeys(start_of(mode) for mode in group))
+        later = {start_of(mode) for other in groups[number + 1:] for mode in other}
+        build([starts[key] for key in keys if key not in built], pairs)
+        built.update(keys)
+        measure(starts, group, pairs, table, options)
+        for key in keys:
+            if key not in later:
+                starts[key].close()
 
 
 # ---- what is printed ----
@@ -248,13 +313,14 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--gridsmith", default="build/release/gridsmith")
     parser.add_argument("--pairs", default="bert,resnet,gpt2,eager,triton,prefill")
-    parser.add_argument("--modes", default="alone,sliced,mps,priorities,ours,ours-mps")
+    parser.add_argument("--modes", default="alone+sliced+ours,mps+priorities,ours-mps")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=1)
     parser.add_argument("--json")
     options = parser.parse_args()
     options.gridsmith = os.path.abspath(options.gridsmith)
-    pairs, modes = options.pairs.split(","), options.modes.split(",")
+    pairs, groups = options.pairs.split(","), [group.split("+") for group in options.modes.split(",")]
+    modes = [mode for group in groups for mode in group]
     files = {PAIRS[pair][0] for pair in pairs}
     if len(files) > 1:
         sys.exit("neighbors.py: pairs with PyTorch and pairs without it need runs of their own")
@@ -264,24 +330,10 @@ def main():
     for start in starts.values():
         start.wait()
     print(f"started after {time.time() - began:.0f} s\n\n{HEADER}", flush=True)
-    results = {pair: {} for pair in pairs}
-    for key, start in starts.items():
-        start.build(pairs)
-        for mode in (mode for mode in modes if start_of(mode) == key):
-            for pair in pairs:
-                result = measure(start, mode, pair, options)
-                failed = next((answer["failed"] for answers in result["rounds"] for answer in answers if "failed" in answer), 0)
-                if not failed:
-                    results[pair][mode] = result
-                    print(row(pair, mode, result, results[pair].get("alone", result)), flush=True)
-                else:
-                    print(f"| {pair} | {mode} | failed: {failed} |", flush=True)
-        start.close()
-        if options.json:
-            with open(options.json, "w") as output:
-                json.dump(results, output)
+    table = Table(pairs, options)
+    measure_all(starts, groups, pairs, table, options)
     for mode in modes:
-        averages(results, mode)
+        averages(table.results, mode)
     print(f"{time.time() - began:.0f} s", flush=True)
     if mps:
         mps.close()

@@ -31,6 +31,7 @@ enum {
 typedef struct gs_board_slot {
     alignas(64) _Atomic uint64_t since_ns; /* when its request began (CLOCK_MONOTONIC); 0: it has no work */
     _Atomic uint64_t hold_ns;              /* the request may hold others so long */
+    _Atomic uint32_t launches;             /* of a request, on average; 0: there was none yet */
 } gs_board_slot;
 
 /* A best-effort program writes its own. Used where programs have different weights. */

@@ -13,7 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char slice_us[] = "20"; /* of best-effort programs */
+/* Time slices of best-effort programs, beside requests of few launches and of many. */
+static const char slice_us[] = "5", eager_slice_us[] = "100";
 
 struct options {
     const char *socket;
@@ -36,7 +37,7 @@ static const gs_option option_table[] = {
            "best-effort work between two looks at latency programs (default 50)"),
     GS_INT(
         struct options, "slice", slice, "US", 1, 1000000,
-        "time slices of the GPU for it, without MPS (default: 20 for a best-effort program beside a latency program)"),
+        "time slices of the GPU for it, without MPS (default: 5 for a best-effort program beside a latency program)"),
     GS_SOCKET_OPTION(struct options, socket),
 };
 
@@ -85,8 +86,10 @@ static void set_mps(const struct options *options) {
     bool has_mps = find_mps(status);
     if (options->best_effort && has_mps)
         setenv("CUDA_MPS_CLIENT_PRIORITY", "1", 0);
-    if (options->best_effort && !has_mps && !options->slice)
+    if (options->best_effort && !has_mps && !options->slice) {
         setenv("GRIDSMITH_SLICE_US", slice_us, 0);
+        setenv("GRIDSMITH_EAGER_SLICE_US", eager_slice_us, 0);
+    }
     if (options->sms)
         set_sms(options->sms, status, has_mps);
     json_decref(status);

@@ -195,7 +195,8 @@ typedef struct gs_gate_link {
     gs_tenant_page *page;
     uint32_t slot, bit; /* on the board; the bit is of a latency program */
     uint32_t weight;
-    uint64_t memory_limit, hold_ns, slice_us;
+    uint64_t memory_limit, hold_ns;
+    uint64_t slice_us, eager_slice_us; /* the latter beside requests of many launches; 0: the same */
     int64_t ahead_ns;
 } gs_gate_link;
 

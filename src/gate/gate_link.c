@@ -79,6 +79,7 @@ void gs_gate_link_configure(void) {
     gs_gate_state.memory_limit = number_of("GRIDSMITH_MEMORY", 0);
     gs_gate_state.hold_ns = number_of("GRIDSMITH_HOLD_MS", 0) * 1000000;
     gs_gate_state.slice_us = number_of("GRIDSMITH_SLICE_US", 0);
+    gs_gate_state.eager_slice_us = number_of("GRIDSMITH_EAGER_SLICE_US", 0);
     gs_gate_state.ahead_ns = (int64_t)number_of("GRIDSMITH_AHEAD_US", 50) * 1000;
 }
 
@@ -141,13 +142,32 @@ static bool wants_slice(void) {
            (watches_marks() && atomic_load_explicit(&board->best_effort, memory_order_relaxed) == 1);
 }
 
+/* Whether all requests consist of many launches. The GPU turns away from such a request between two launches, if a
+   kernel that it has interrupted waits for it. So slices are long enough that most kernels end. */
+static bool requests_are_eager(const gs_board *board) {
+    enum { EAGER_LAUNCHES = 16 };
+    uint32_t least = UINT32_MAX;
+    for (uint32_t i = 0; i < GS_BOARD_SLOTS; i++) {
+        uint32_t launches = atomic_load_explicit(&board->slots[i].launches, memory_order_relaxed);
+        least = launches && launches < least ? launches : least;
+    }
+    return least >= EAGER_LAUNCHES && least != UINT32_MAX;
+}
+
+static uint64_t wanted_slice_us(void) {
+    const gs_gate_link *state = &gs_gate_state;
+    if (!wants_slice())
+        return 0;
+    return state->eager_slice_us && requests_are_eager(state->board) ? state->eager_slice_us : state->slice_us;
+}
+
 /* Does what is due, and returns in how many ms to come again. Somebody may come whom it matters to, later. */
 static int look(void) {
     enum { IDLE_MS = 1000 };
     bool has_neighbors = atomic_load_explicit(&gs_gate_state.board->best_effort, memory_order_relaxed);
     if (watches_marks())
         expire_marks(gs_gate_state.board);
-    uint64_t slice_us = gs_gate_slice_set(wants_slice() ? gs_gate_state.slice_us : 0);
+    uint64_t slice_us = gs_gate_slice_set(wanted_slice_us());
     atomic_store_explicit(&gs_gate_state.page->slice_us, slice_us, memory_order_relaxed);
     return watches_marks() ? LOOK_MS : look_at_work && has_neighbors ? look_at_work() : IDLE_MS;
 }

@@ -6,8 +6,24 @@
  */
 #include "gate_request.h"
 
-bool gs_request_launch(gs_request *request, const void *stream) {
+enum {
+    AT_ONCE_NS = 200000, /* a launch so soon after an event belongs to it */
+    TRUSTED_AFTER = 20   /* events in a row that were followed by a launch at once */
+};
+
+/* Whether anything belongs to the last event is known now. */
+static void judge_event(gs_request *request, bool is_launch, uint64_t now_ns) {
+    bool is_late = request->recorded_ns && now_ns - request->recorded_ns > AT_ONCE_NS;
+    if (is_late)
+        request->announcements = 0;
+    else if (is_launch && request->recorded_ns)
+        request->announcements++;
+}
+
+bool gs_request_launch(gs_request *request, const void *stream, uint64_t now_ns) {
     uint64_t number = ++request->launches;
+    judge_event(request, true, now_ns);
+    request->recorded_ns = 0;
     for (size_t i = 0; i < request->count; i++)
         if (request->streams[i].stream == stream) {
             request->streams[i].number = number;
@@ -43,8 +59,13 @@ static gs_request_event *find_event(gs_request *request, const void *event) {
     return &request->events[(uintptr_t)event / 16 * 31 % GS_REQUEST_EVENTS];
 }
 
-void gs_request_record(gs_request *request, const void *event, const void *stream) {
+bool gs_request_record(gs_request *request, const void *event, const void *stream, uint64_t now_ns) {
     *find_event(request, event) = (gs_request_event){.event = event, .stream = stream, .number = request->launches};
+    if (request->count)
+        return false;
+    judge_event(request, false, now_ns);
+    request->recorded_ns = now_ns;
+    return request->announcements >= TRUSTED_AFTER;
 }
 
 bool gs_request_event_done(gs_request *request, const void *event) {

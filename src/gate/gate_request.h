@@ -3,6 +3,9 @@
  *
  * A request begins with the first launch or copy while there is no work. It ends when nothing is left on any stream:
  * after a synchronization, or when an event behind the last launch of a stream is done.
+ *
+ * Programs that measure their requests record an event first, for which the GPU turns to the program already. If
+ * launches have always followed such events at once, the next event announces a request.
  */
 #ifndef GS_GATE_REQUEST_H
 #define GS_GATE_REQUEST_H
@@ -28,17 +31,20 @@ typedef struct gs_request {
     size_t count;
     uint64_t launches;
     gs_request_event events[GS_REQUEST_EVENTS]; /* the last recorded, by address */
+    uint64_t recorded_ns;   /* when an event was recorded while there was no work; 0: none since the last launch */
+    unsigned announcements; /* such events in a row that were followed by a launch at once */
 } gs_request;
 
 /* A launch. True: a request begins. */
-bool gs_request_launch(gs_request *request, const void *stream);
+bool gs_request_launch(gs_request *request, const void *stream, uint64_t now_ns);
 /* The last launch so far. */
 uint64_t gs_request_now(const gs_request *request);
 /* Everything in this stream up to launch `number` is done. True: the request ends. */
 bool gs_request_stream_done(gs_request *request, const void *stream, uint64_t number);
 /* The same of all streams. */
 bool gs_request_all_done(gs_request *request, uint64_t number);
-void gs_request_record(gs_request *request, const void *event, const void *stream);
+/* An event is recorded. True: it announces a request. */
+bool gs_request_record(gs_request *request, const void *event, const void *stream, uint64_t now_ns);
 bool gs_request_event_done(gs_request *request, const void *event);
 
 #endif

@@ -2,6 +2,7 @@
  * gate_work.c: a latency program marks on the board when it has work, and measures its requests.
  *
  * The mark is set before the launch reaches the driver, so that best-effort work drains while the driver prepares it.
+ * An event that announces a request sets it, too.
  *
  * A program may learn in ways that nobody sees that its work is done: it polls memory, or it does not need to know. It
  * is found out when it launches again after a pause, and its streams turn out to be idle. From then on the GPU writes
@@ -20,6 +21,7 @@ enum {
     HOLD_TIMES = 10,          /* the longest request lately */
     LEARNED_AFTER = 20,       /* requests */
     PAUSE_NS = 200000,        /* after a launch; then the streams are asked */
+    ANNOUNCED_NS = 1000000,   /* an event that announces a request holds others so long, if no launch follows */
     SILENT_AFTER = 3,         /* requests that ended without a synchronization */
     WORDS = 64,               /* for streams */
     LOOK_MS = 1,              /* how often words are read while a silent program has work, */
@@ -32,9 +34,11 @@ static struct work {
     pthread_mutex_t lock;
     gs_request request;
     uint64_t begun_ns, longest_ns, requests, launched_ns;
-    unsigned silent;           /* requests in a row that ended without a synchronization */
-    gs_gate_pointer on_device; /* the words, for the GPU; 0: not mapped */
-    bool is_broken;            /* they cannot be */
+    uint64_t launches;          /* of this request, */
+    double launches_on_average; /* and of requests lately */
+    unsigned silent;            /* requests in a row that ended without a synchronization */
+    gs_gate_pointer on_device;  /* the words, for the GPU; 0: not mapped */
+    bool is_broken;             /* they cannot be */
 } work = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* A page of its own, because it is mapped. */
@@ -56,14 +60,21 @@ static uint64_t hold_ns(void) {
 /* ---- requests; under the lock ---- */
 
 /* The daemon may end at any moment: who marks after that unmarks. */
-static void mark(uint64_t now) {
+static void mark(uint64_t now, uint64_t most_ns) {
     gs_board *board = gs_gate_state.board;
     work.begun_ns = now;
-    atomic_store_explicit(&own_slot()->hold_ns, hold_ns(), memory_order_relaxed);
+    atomic_store_explicit(&own_slot()->hold_ns, most_ns, memory_order_relaxed);
     atomic_store_explicit(&own_slot()->since_ns, work.begun_ns, memory_order_relaxed);
     gs_board_mark(board, gs_gate_state.bit);
     if (atomic_load(&board->has_ended))
         gs_board_unmark(board, gs_gate_state.bit);
+}
+
+static void average_launches(void) {
+    enum { REQUESTS = 8 };
+    double more = (double)work.launches - work.launches_on_average;
+    work.launches_on_average += work.requests ? more / REQUESTS : more;
+    atomic_store_explicit(&own_slot()->launches, (uint32_t)(work.launches_on_average + 0.5), memory_order_relaxed);
 }
 
 static void unmark(void) {
@@ -72,6 +83,7 @@ static void unmark(void) {
     atomic_store_explicit(&own_slot()->since_ns, 0, memory_order_relaxed);
     uint64_t ns = gs_gate_now_ns() - work.begun_ns;
     work.longest_ns = ns > work.longest_ns ? ns : work.longest_ns - work.longest_ns / 1024;
+    average_launches();
     work.requests++;
     gs_gate_count(&page->requests, 1);
     gs_gate_count(&page->request_ns, ns);
@@ -143,8 +155,11 @@ uint64_t gs_gate_work_begins(void *stream) {
     if (work.request.count && now - work.launched_ns > PAUSE_NS)
         find_out();
     work.launched_ns = now;
-    if (gs_request_launch(&work.request, stream))
-        mark(now);
+    work.launches++;
+    if (gs_request_launch(&work.request, stream, now)) {
+        work.launches = 1;
+        mark(now, hold_ns());
+    }
     uint64_t number = is_silent() ? gs_request_now(&work.request) : 0;
     pthread_mutex_unlock(&work.lock);
     return number;
@@ -184,8 +199,10 @@ void gs_gate_work_all_done(uint64_t number) {
 }
 
 void gs_gate_work_record(void *event, void *stream) {
+    uint64_t now = gs_gate_now_ns();
     pthread_mutex_lock(&work.lock);
-    gs_request_record(&work.request, event, stream);
+    if (gs_request_record(&work.request, event, stream, now))
+        mark(now, ANNOUNCED_NS);
     pthread_mutex_unlock(&work.lock);
 }
 

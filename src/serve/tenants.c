@@ -126,6 +126,7 @@ static void clear_slot(gs_board *board, const gs_tenant *tenant) {
     if (tenant->options.is_latency) {
         gs_board_unmark(board, (uint32_t)1 << slot);
         atomic_store(&board->slots[slot].since_ns, 0);
+        atomic_store(&board->slots[slot].launches, 0);
     } else if (slot < GS_BOARD_SLOTS) {
         atomic_store(&board->shares[slot].busy_until_ns, 0);
     }

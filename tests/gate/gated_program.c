@@ -125,7 +125,7 @@ static void open_driver(void) {
 
 static _Atomic uint64_t slice_us; /* as it was set last */
 
-/* In place of the C library's, for the driver and for what is in front of it. Slices under 10 us are refused. */
+/* In place of the C library's, for the driver and for what is in front of it. Slices under 3 us are refused. */
 __attribute__((visibility("default"))) int ioctl(int fd, unsigned long request, ...) {
     struct {
         uint32_t client, object, command, flags;
@@ -140,8 +140,8 @@ __attribute__((visibility("default"))) int ioctl(int fd, unsigned long request, 
         return (int)syscall(SYS_ioctl, fd, request, control);
     uint64_t wanted;
     memcpy(&wanted, (void *)(uintptr_t)control->parameters, sizeof wanted);
-    control->status = wanted < 10;
-    if (wanted >= 10)
+    control->status = wanted < 3;
+    if (wanted >= 3)
         slice_us = wanted;
     return 0;
 }
