@@ -1,7 +1,7 @@
 /*
  * green.c: green contexts, which have a part of the GPU's SMs that the driver sets aside.
  *
- * The calls are newer than the others (CUDA 12.4), so they are looked up only when a part of a GPU is requested. The
+ * The calls are newer than the others (CUDA 12.5), so they are looked up only when a part of a GPU is requested. The
  * driver rounds the number of SMs up to what it can set aside, on an H200 to multiples of 8.
  */
 #include "driver.h"

@@ -241,9 +241,11 @@ static gs_code play_one(struct session *session, const char *class_name, uint64_
 static gs_code play_held_out(struct session *session, gs_error *error) {
     enum { MOST_CLASSES = 32 };
     bool refuses[MOST_CLASSES] = {false};
+    const char *names[MOST_CLASSES];
     size_t classes = 0;
-    while (gs_class_name(classes) && classes < MOST_CLASSES)
-        classes++;
+    for (size_t i = 0; gs_class_name(i) && classes < MOST_CLASSES; i++)
+        if (!gs_class_needs_contexts(i))
+            names[classes++] = gs_class_name(i);
     gs_code code = mark_held_out(session, error);
     for (uint64_t i = 0; (int64_t)i < session->options->held_out && code == GS_OK; i++) {
         bool is_on_tape = session->tape.at < session->pack->items.count;
@@ -251,7 +253,7 @@ static gs_code play_held_out(struct session *session, gs_error *error) {
             break;
         report(session, "held-out runs", (int64_t)i, session->options->held_out);
         if (!refuses[i % classes])
-            code = play_one(session, gs_class_name(i % classes), i, &refuses[i % classes], error);
+            code = play_one(session, names[i % classes], i, &refuses[i % classes], error);
     }
     return code;
 }

@@ -79,7 +79,7 @@ static gs_code compile_source(struct forms *forms, gs_error *error) {
 /* Of each module of the file the text that suits the GPU best. */
 static gs_code find_modules(struct forms *forms, gs_error *error) {
     const gs_image_source *source = forms->request->source;
-    int architecture = forms->request->architecture ? forms->request->architecture : INT32_MAX;
+    int architecture = forms->request->architecture ? forms->request->architecture : GS_PTX_EVERY;
     gs_code code = gs_ptx_find(source->name, source->text, source->size, &forms->texts, error);
     if (code != GS_OK)
         return code;

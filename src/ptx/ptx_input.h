@@ -49,8 +49,11 @@ gs_code gs_ptx_find(const char *name, const char *bytes, size_t size, gs_ptx_tex
 gs_code gs_ptx_find_in_file(const char *path, gs_ptx_texts *texts, gs_error *error);
 void gs_ptx_texts_free(gs_ptx_texts *texts);
 
-/* The text of a group for GPUs with this compute capability (90: 9.0): the one with the highest target that runs there.
-   NULL: all targets are above it. */
+/* Instead of a compute capability: on the CPU, the text of every target runs. */
+enum { GS_PTX_EVERY = INT32_MAX };
+
+/* The text of a group for GPUs with this compute capability (90: 9.0): the one with the highest target that runs there,
+   on the CPU rather one for many GPUs (sm_90) than for one (sm_90a). NULL: all targets are above it. */
 const gs_ptx_text *gs_ptx_texts_best(const gs_ptx_texts *texts, size_t group, int capability);
 /* Whether PTX for a target, such as "sm_80", "sm_90a" or "sm_120f", can be compiled for a compute capability. */
 bool gs_ptx_target_suits(const char *target, int capability);

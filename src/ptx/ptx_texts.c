@@ -130,12 +130,18 @@ static bool is_better(const gs_ptx_text *text, const gs_ptx_text *best) {
     return strlen(text->target) > strlen(best->target);
 }
 
-const gs_ptx_text *gs_ptx_texts_best(const gs_ptx_texts *texts, size_t group, int capability) {
+static const gs_ptx_text *find_best(const gs_ptx_texts *texts, size_t group, int capability, bool any) {
     const gs_ptx_text *best = NULL;
     for (size_t i = 0; i < texts->count; i++) {
         const gs_ptx_text *text = &texts->data[i];
-        if (text->group == group && gs_ptx_target_suits(text->target, capability) && is_better(text, best))
+        bool suits = any || gs_ptx_target_suits(text->target, capability);
+        if (text->group == group && suits && is_better(text, best))
             best = text;
     }
     return best;
+}
+
+const gs_ptx_text *gs_ptx_texts_best(const gs_ptx_texts *texts, size_t group, int capability) {
+    const gs_ptx_text *best = find_best(texts, group, capability, false);
+    return best || capability != GS_PTX_EVERY ? best : find_best(texts, group, capability, true);
 }

@@ -69,6 +69,10 @@ const char *gs_class_name(size_t number) {
     return number < GS_COUNT(classes) ? classes[number].name : NULL;
 }
 
+bool gs_class_needs_contexts(size_t number) {
+    return classes[number].green_percent > 0;
+}
+
 int32_t gs_generated_registers(size_t number) {
     return number < 29 ? 24 + 8 * (int32_t)number : number == 29 ? 255 : 0;
 }

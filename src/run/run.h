@@ -311,6 +311,8 @@ bool gs_seen_copy(gs_seen *to, const gs_seen *from, int64_t blocks);
 
 /* The classes of random runs: "plain", "shared", ... by number; NULL past the last. */
 const char *gs_class_name(size_t number);
+/* Whether its runs need green contexts: gs_bounds.contexts. */
+bool gs_class_needs_contexts(size_t number);
 
 /* The limits within which random runs stay. */
 typedef struct gs_bounds {

@@ -143,8 +143,8 @@ on stuck 3 "the GPU is stuck" fuzz --device cuda
 libraries=$whole_folder # a driver, and no compiler
 on small 0 "seed 3" fuzz --device cuda --count 4 --seed 3
 libraries=$whole_folder:$folder # its compiler is there
-on small 3 "green contexts need CUDA 12.4" fuzz --device cuda:0,sms=4,part=1
-on small 3 "green contexts need CUDA 12.4" verify "$kernels/vector_add.cu" --kernel vector_add --as elastic \
+on small 3 "green contexts need CUDA 12.5" fuzz --device cuda:0,sms=4,part=1
+on small 3 "green contexts need CUDA 12.5" verify "$kernels/vector_add.cu" --kernel vector_add --as elastic \
     --launch "$kernels/vector_add.json" --on cuda:0,sms=4
 libraries=$old_folder
 on small 3 "too old: it has no cuLaunchKernelEx" fuzz --device cuda
