@@ -207,8 +207,9 @@ static void search_finds_the_best_way_of_random_pairs(void **state) {
         gs_player_close(player);
         gs_pair_search_free(search);
     }
-    assert_true(measurements <= MEASUREMENTS_PER_PAIR * pairs);
-    for (int i = 0; i < 3 && pairs >= PAIRS; i++)
+    bool is_enough = pairs >= PAIRS; /* for an average, and to meet every choice */
+    assert_true(!is_enough || measurements <= (int64_t)MEASUREMENTS_PER_PAIR * pairs);
+    for (int i = 0; i < 3 && is_enough; i++)
         assert_true(chosen[i] > PAIRS / 20);
     gs_gpu_free(gpu);
 }
