@@ -175,7 +175,9 @@ static void pack_and_adopt(uint64_t index) {
 static void planted_gpus_are_adopted_from_their_packs(void **state) {
     (void)state;
     uint64_t plants = test_number("GRIDSMITH_RUNS", 100000) / 100000;
-    for (uint64_t i = 0; i < (plants ? plants : 1); i++)
+    if (!plants)
+        skip(); /* half a minute under a sanitizer, of code that the test packs runs, too */
+    for (uint64_t i = 0; i < plants; i++)
         pack_and_adopt(i);
 }
 
