@@ -28,7 +28,7 @@ enum {
     ACCEPTED_AT_ONCE = 2,     /* connections; others have work for the daemon meanwhile */
     STATUS_MS = 5,            /* how often those that wait for the status are looked at */
     STATUS_TIMES = 4,         /* after a status nobody gets one for so many times as long as it took */
-    MOST_PAUSE_NS = 50000000, /* and no longer than this: the daemon may not have had a CPU meanwhile */
+    MOST_PAUSE_NS = 20000000, /* and no longer than this: the daemon may not have had a CPU meanwhile */
     DESCRIPTORS_PER_USE = 4   /* silent connections may use the part 1 / so many of the descriptors */
 };
 
@@ -310,13 +310,13 @@ static void answer_waiting(uv_timer_t *timer) {
         answer_status(next);
 }
 
-/* At once, or when it is the turn of the status again. */
+/* When it is the turn of the status again, it is not this one's turn if another has waited. */
 static void request_status(struct connection *connection) {
     gs_connections *owner = connection->owner;
     connection->wants_status = true;
     if (gs_now_ns() >= owner->busy_until_ns)
-        answer_status(connection);
-    else if (!uv_is_active((uv_handle_t *)&owner->status_timer))
+        answer_status(next_for_status(owner));
+    if (next_for_status(owner) && !uv_is_active((uv_handle_t *)&owner->status_timer))
         uv_timer_start(&owner->status_timer, answer_waiting, STATUS_MS, STATUS_MS);
 }
 
