@@ -724,6 +724,9 @@ mistake "a gigabyte of brackets" ":1:17: brackets are nested too deep" \
 if [ -w /dev/full ]; then
     check "full disk" 4 "$program" predict --json -o /dev/full scenarios/case-1.1.json
     check "full standard output" 4 sh -c "'$program' gpus >/dev/full"
+    check "a plan that does not arrive" 4 sh -c "'$program' plan examples/plan-kernels.json --on model >/dev/full"
+    cp "$work/err" "$work/err.kept"
+    check "one line of it" 0 sh -c "[ \$(wc -l <'$work/err.kept') = 1 ]"
     check "an answer that does not arrive" 4 sh -c "'$program' check scenarios/persistent-too-late.json >/dev/full"
 fi
 # ThreadSanitizer opens a file of its own and does not work with a limit on files.

@@ -191,7 +191,7 @@ mistake 2 "--gres, --time and --partition go with --slurm" "$program" campaign s
 mistake 2 "--kubernetes needs --image IMAGE and --claim NAME" "$program" campaign submit --kubernetes -- $campaign
 mistake 2 'Slurm cannot take "1:00"' "$program" campaign submit --slurm --time '1:00"' -- $campaign
 mistake 2 "the number of a shard is from 1 to 8" "$program" campaign play here 9
-mistake 4 "cannot read nowhere: No such file" "$program" campaign status nowhere
+mistake 2 "cannot read nowhere: No such file" "$program" campaign status nowhere
 mistake 2 'shard 1 failed: gridsmith fuzz: there is no class "huge" of runs' \
     sh -c "'$program' campaign submit --local --dir huge -- fuzz --device model:h200 --class huge >/dev/null"
 [ ! -e campaign-1 ] || complain "a mistake made a folder"

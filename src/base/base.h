@@ -28,6 +28,8 @@ void gs_error_place(gs_error *error, const char *text, size_t size, size_t offse
 
 /* The message of errno: "cannot WHAT FILE: reason". */
 gs_code gs_fail_system(gs_error *error, const char *what, const char *file);
+/* Of reading: a path that does not exist, or is a folder, is a mistake of the user and not a failure of the system. */
+gs_code gs_fail_read(gs_error *error, const char *name);
 
 /* ---- growable arrays: `data`, `count` and `capacity` of a struct, grown in place ---- */
 

@@ -25,12 +25,12 @@ static gs_input *input_new(const char *name, gs_error *error) {
     return input;
 }
 
-/* A path that does not exist, or is a folder, is a mistake of the user and not a failure of the system. */
-static void fail_read(const char *name, gs_error *error) {
+gs_code gs_fail_read(gs_error *error, const char *name) {
     bool is_mistake = errno == ENOENT || errno == ENOTDIR || errno == EISDIR;
     gs_fail_system(error, "read", name);
     if (error && is_mistake)
         error->code = GS_E_USAGE;
+    return is_mistake ? GS_E_USAGE : GS_E_IO;
 }
 
 gs_input *gs_input_memory(const char *name, const char *bytes, size_t count, gs_error *error) {
@@ -65,7 +65,7 @@ gs_input *gs_input_open(const char *path, gs_error *error) {
     input->file = standard ? (descriptor < 0 ? NULL : gzdopen(descriptor, "rb")) : gzopen(path, "rb");
     if (!input->file) {
         if (errno)
-            fail_read(path, error);
+            gs_fail_read(error, path);
         else
             gs_fail_memory(error);
         gs_input_close(input);
@@ -93,7 +93,7 @@ static int refill(gs_input *input, gs_error *error) {
     int problem = Z_OK;
     const char *reason = gzerror(input->file, &problem);
     if (problem == Z_ERRNO) {
-        fail_read(input->name, error);
+        gs_fail_read(error, input->name);
         return GS_INPUT_FAILED;
     }
     if (count < 0 || (count == 0 && problem == Z_BUF_ERROR)) {

@@ -270,17 +270,9 @@ static gs_code print_report(const struct session *session, gs_error *error) {
 
 /* ---- the command ---- */
 
-static void show_progress(void *user, const char *step, int64_t done, int64_t total) {
-    gs_progress *progress = user;
-    if (total)
-        gs_progress_say(progress, "%s, %lld of %lld", step, (long long)done, (long long)total);
-    else
-        gs_progress_say(progress, "%s", step);
-}
-
 static gs_code fit_and_test(struct session *session, gs_error *error) {
     gs_progress progress;
-    gs_survey_options request = {.progress = show_progress, .user = &progress};
+    gs_survey_options request = {.progress = gs_show_step, .user = &progress};
     gs_progress_start(&progress, "adopting");
     gs_code code = gs_pack_adopt(session->pack, session->name, &request, &session->adoption, error);
     gs_progress_end(&progress);

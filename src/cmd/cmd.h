@@ -155,6 +155,9 @@ int gs_report_memory(void); /* the same, of a failed allocation */
    GS_E_MEMORY. A failed write shows in ferror(sink). */
 gs_code gs_print_text(gs_text *text, gs_code code, gs_error *error);
 
+/* A step of a survey, for gs_survey_options and gs_pack_options; `user` is a gs_progress. */
+void gs_show_step(void *user, const char *step, int64_t done, int64_t total);
+
 /* ---- shards: commands that are a list of runs keep them in a file (shards.c) ---- */
 
 /* --shard, --out and --resume, which fill a gs_shard_choice. */

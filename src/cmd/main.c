@@ -82,7 +82,8 @@ static int dispatch(int argc, char **argv) {
 int main(int argc, char **argv) {
     int status = dispatch(argc, argv);
     gs_error error;
-    if (fflush(stdout) == 0 && !ferror(stdout))
+    bool has_arrived = fflush(stdout) == 0 && !ferror(stdout), is_said = status == gs_code_exit(GS_E_IO);
+    if (has_arrived || is_said)
         return status;
     gs_fail_system(&error, "write", "standard output");
     return gs_report(&error); /* whatever the answer is, it did not arrive */

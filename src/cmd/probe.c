@@ -63,14 +63,6 @@ static gs_code write_description(const struct options *options, const gs_gpu *gp
     return code;
 }
 
-static void show_progress(void *user, const char *step, int64_t done, int64_t total) {
-    gs_progress *progress = user;
-    if (total)
-        gs_progress_say(progress, "%s, %lld of %lld", step, (long long)done, (long long)total);
-    else
-        gs_progress_say(progress, "%s", step);
-}
-
 static void today(char date[16]) {
     time_t now = time(NULL);
     struct tm parts;
@@ -87,7 +79,7 @@ static gs_code measure(const struct options *options, gs_device *device, gs_surv
                                  .date = date[0] ? date : NULL,
                                  .runs = options->runs,
                                  .seed = (uint64_t)options->seed,
-                                 .progress = show_progress,
+                                 .progress = gs_show_step,
                                  .user = &progress};
     gs_progress_start(&progress, "measuring");
     gs_code code = gs_survey_run(device, &request, survey, error);
@@ -143,7 +135,7 @@ static gs_code make_pack(const struct options *options, gs_device *device, gs_pa
                                .held_out = options->held_out,
                                .seed = (uint64_t)options->seed,
                                .seconds = options->seconds,
-                               .progress = show_progress,
+                               .progress = gs_show_step,
                                .user = &progress};
     fprintf(stderr, "%s.part keeps what is measured: after Ctrl-C, the same command continues\n", options->pack);
     gs_progress_start(&progress, "measuring");

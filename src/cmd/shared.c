@@ -1,6 +1,6 @@
 /*
- * shared.c: what several commands do alike: errors on standard error, text on standard output, CUDA sources, and the
- * choice of a GPU.
+ * shared.c: what several commands do alike: errors on standard error, text on standard output, progress, CUDA
+ * sources, and the choice of a GPU.
  */
 #include "cmd.h"
 #include "reshape/reshape.h"
@@ -32,6 +32,16 @@ gs_code gs_print_text(gs_text *text, gs_code code, gs_error *error) {
     fflush(text->sink);
     gs_text_free(text);
     return code == GS_OK && is_out_of_memory ? gs_fail_memory(error) : code;
+}
+
+/* ---- progress ---- */
+
+void gs_show_step(void *user, const char *step, int64_t done, int64_t total) {
+    gs_progress *progress = user;
+    if (total)
+        gs_progress_say(progress, "%s, %lld of %lld", step, (long long)done, (long long)total);
+    else
+        gs_progress_say(progress, "%s", step);
 }
 
 /* ---- sources ---- */

@@ -233,7 +233,7 @@ gs_code gs_submission_read(const char *path, gs_submission *submission, gs_error
     gs_json json = {0};
     *submission = (gs_submission){.path = realpath(path, NULL)};
     if (!submission->path)
-        return gs_fail_system(error, "read", path);
+        return gs_fail_read(error, path);
     gs_text_add(&file, "%s/campaign.json", path);
     if (file.failed)
         return gs_fail_memory(error);
