@@ -752,6 +752,32 @@ static void short_launches_do_not_wait_for_many_others(void **state) {
     }
 }
 
+/* Eight clients launch a short kernel now and then. Two more come, launch much, and leave. */
+static void launches_do_not_wait_for_clients_that_come_and_go(void **state) {
+    enum { STAY = 8, COUNT = STAY + 2 };
+    (void)state;
+    for (size_t leaving = 1; leaving <= 2; leaving++) {
+        struct client clients[COUNT + 1];
+        for (int i = 0; i < COUNT; i++)
+            clients[i] = (struct client){.engine = KERNELS,
+                                         .streams = 1,
+                                         .at_once = 1,
+                                         .size = 94 + 7 * (uint64_t)i,
+                                         .pause_ns = 15000000 + i * 300000};
+        for (int i = STAY; i < COUNT; i++)
+            clients[i] = (struct client){.engine = KERNELS, .streams = 32, .at_once = 400, .size = 1, .leaves = true};
+        clients[STAY + leaving] = copier; /* what is before it is played for so long */
+        clients[STAY + leaving].comes_ns = 3000000000;
+        turn_ns = 20000;
+        play(clients, STAY + leaving + 1);
+        turn_ns = TURN_NS;
+        for (int i = 0; i < STAY; i++)
+            assert_true(clients[i].waits > 100 && clients[i].longest_ns < 20000000);
+        for (size_t i = STAY; i < STAY + leaving; i++)
+            assert_true(clients[i].longest_ns < 150000000);
+    }
+}
+
 /* Two clients whose kernels share SMs by a plan: both get the same. Most launches share where that is as good as the
    plan says, and few where it is not. Without the plan none do. */
 static void launches_share_sms_by_a_plan(void **state) {
@@ -885,6 +911,7 @@ int main(void) {
         cmocka_unit_test(what_is_in_the_cache_does_not_wait_for_what_was_compiled),
         cmocka_unit_test(loads_do_not_wait_for_clients_that_come_and_go),
         cmocka_unit_test(short_launches_do_not_wait_for_many_others),
+        cmocka_unit_test(launches_do_not_wait_for_clients_that_come_and_go),
         cmocka_unit_test(the_status_does_not_wait_for_silent_connections),
         cmocka_unit_test(accepting_leaves_time_for_others),
     };
