@@ -72,28 +72,12 @@ static void assert_same_order(const gs_gpu *found, const gs_gpu *planted) {
     assert_memory_equal(orders[0], orders[1], (size_t)planted->sms * sizeof orders[0][0]);
 }
 
-/* What comes out is read like any description, and predicts runs that the survey did not see, block by block. */
+/* What comes out is read like any description, and predicts runs that the survey did not see. */
 static void assert_predicts_fresh_runs(const gs_survey *survey, const gs_gpu *planted) {
-    static const char *const classes[] = {"plain", "shared", "small", "exits", "local", "timed"};
-    gs_bounds bounds = gs_bounds_of(planted, 1);
     gs_error error = {.code = GS_OK};
     gs_gpu *found = gs_gpu_copy(survey->gpu, &error);
     assert_non_null(found);
-    gs_score score = {0};
-    for (uint64_t i = 0; score.runs < FRESH; i++) {
-        gs_run *plan = gs_generate(&bounds, classes[i % GS_COUNT(classes)], 77, i, &error);
-        gs_run *recorded = gs_predict(planted, plan, NULL, &error);
-        gs_run *predicted = recorded ? gs_predict(found, plan, NULL, &error) : NULL;
-        if (recorded) {
-            assert_non_null(predicted);
-            assert_int_equal(gs_score_add(&score, recorded, predicted, &error), GS_OK);
-        }
-        gs_run_free(plan);
-        gs_run_free(recorded);
-        gs_run_free(predicted);
-    }
-    assert_int_equal(score.runs_exact, FRESH);
-    assert_int_equal(score.blocks_exact, score.blocks);
+    test_predicts_fresh_runs(found, planted, 77, FRESH);
     gs_gpu_free(found);
 }
 
