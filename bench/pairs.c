@@ -64,9 +64,10 @@ struct pairs {
     double ms;
     int repeats;
     const char *only, *library, *json, *size; /* size: of all kernels of the zoo, instead of those below */
-    bool has_mps, has_probes;
+    bool has_mps, has_probes, has_clocks;
     pair_card card;
     pair_clients *clients;
+    pair_meter *meter; /* NULL: clocks are not measured */
     pair_side sides[SIDES];
     pair_result results[PRODUCTS * PARTNERS];
     size_t result_count;
@@ -355,6 +356,31 @@ static void take_turns(struct pairs *pairs, pair_result *result) {
     result->b_ms = series_median(&alone[1]);
 }
 
+/* What runs while clocks are measured. */
+struct watched {
+    struct pairs *pairs;
+    const pair_result *result;
+    enum pair_clocks which;
+};
+
+static double watched_round(void *context) {
+    static const pair_way original = {.form = GS_FORM_ORIGINAL};
+    const struct watched *watched = context;
+    pair_side *side = (pair_side *)(uintptr_t)(watched->which == CLOCK_FIRST ? watched->result->a : watched->result->b);
+    return watched->which == CLOCK_INSIDE ? round_trial(watched->pairs, watched->result, &watched->result->inside)
+                                          : round_alone(watched->pairs, side, &original, side->repeat);
+}
+
+static void measure_clocks(struct pairs *pairs, pair_result *result) {
+    for (int which = 0; which < PAIR_CLOCKS && pairs->meter; which++) {
+        struct watched watched = {pairs, result, (enum pair_clocks)which};
+        if (which == CLOCK_INSIDE && result->inside.ms <= 0)
+            continue;
+        if (!meter_watch(pairs->meter, watched_round, &watched, &result->clocks[which]))
+            result->clocks[which].rounds = 0;
+    }
+}
+
 static void measure_pair(struct pairs *pairs, pair_side *a, pair_side *b) {
     pair_result *result = &pairs->results[pairs->result_count++];
     *result = (pair_result){.a = a, .b = b};
@@ -365,8 +391,10 @@ static void measure_pair(struct pairs *pairs, pair_side *a, pair_side *b) {
     if (find_best(pairs, result, &result->splits, &result->split) && !result->split.part_sms)
         result->is_wrong = !check_results(pairs, result, &result->split) || result->is_wrong;
     take_turns(pairs, result);
+    measure_clocks(pairs, result);
     pairs->wrong += result->is_wrong;
     table_pair(result);
+    table_clocks(result);
 }
 
 /* ---- setting up ---- */
@@ -452,21 +480,18 @@ static void measure(struct pairs *pairs) {
 }
 
 static int usage(void) {
-    fprintf(stderr, "usage: pairs [--ms N] [--repeats N] [--only NAME-NAME] [--no-mps] [--no-probes] [--cublas FILE]\n"
-                    "             [--json FILE] [--size tiny|odd|small|large]\n");
+    fprintf(stderr, "usage: pairs [--ms N] [--repeats N] [--only NAME-NAME] [--no-mps] [--no-probes] [--clocks]\n"
+                    "             [--cublas FILE] [--json FILE] [--size tiny|odd|small|large]\n");
     return 2;
 }
 
 static bool read_options(struct pairs *pairs, int argc, char **argv) {
-    static const struct option options[] = {{"ms", required_argument, NULL, 't'},
-                                            {"repeats", required_argument, NULL, 'r'},
-                                            {"only", required_argument, NULL, 'o'},
-                                            {"no-mps", no_argument, NULL, 'm'},
-                                            {"no-probes", no_argument, NULL, 'p'},
-                                            {"cublas", required_argument, NULL, 'c'},
-                                            {"json", required_argument, NULL, 'j'},
-                                            {"size", required_argument, NULL, 's'},
-                                            {0}};
+    static const struct option options[] = {
+        {"ms", required_argument, NULL, 't'},     {"repeats", required_argument, NULL, 'r'},
+        {"only", required_argument, NULL, 'o'},   {"no-mps", no_argument, NULL, 'm'},
+        {"no-probes", no_argument, NULL, 'p'},    {"clocks", no_argument, NULL, 'k'},
+        {"cublas", required_argument, NULL, 'c'}, {"json", required_argument, NULL, 'j'},
+        {"size", required_argument, NULL, 's'},   {0}};
     *pairs = (struct pairs){.ms = 8, .repeats = 5, .has_mps = true, .has_probes = true};
     for (int letter; (letter = getopt_long(argc, argv, "", options, NULL)) != -1;)
         switch (letter) {
@@ -484,6 +509,9 @@ static bool read_options(struct pairs *pairs, int argc, char **argv) {
             break;
         case 'p':
             pairs->has_probes = false;
+            break;
+        case 'k':
+            pairs->has_clocks = true;
             break;
         case 'c':
             pairs->library = optarg;
@@ -512,6 +540,7 @@ static int run(struct pairs *pairs, const char *self) {
         return 3;
     }
     prepare_all(pairs);
+    pairs->meter = pairs->has_clocks ? meter_open(&pairs->card) : NULL;
     measure(pairs);
     FILE *file = pairs->json ? fopen(pairs->json, "w") : NULL;
     if (file) {
@@ -519,6 +548,7 @@ static int run(struct pairs *pairs, const char *self) {
         fclose(file);
     }
     clients_stop(pairs->clients);
+    meter_close(pairs->meter);
     for (size_t i = 0; i < SIDES; i++)
         side_free(&pairs->sides[i], &pairs->card);
     card_close(&pairs->card);

@@ -130,6 +130,27 @@ void table_pair(const pair_result *result) {
     fflush(stdout);
 }
 
+static double steady_gain_percent(const pair_result *result) {
+    const pair_clock *clocks = result->clocks;
+    double serial = clocks[CLOCK_FIRST].round_ms + clocks[CLOCK_SECOND].round_ms;
+    return clocks[CLOCK_INSIDE].rounds ? 100 * (serial / clocks[CLOCK_INSIDE].round_ms - 1) : 0;
+}
+
+void table_clocks(const pair_result *result) {
+    const pair_clock *clocks = result->clocks;
+    for (int i = 0; i < PAIR_CLOCKS; i++)
+        if (clocks[i].rounds)
+            printf("%s%s %.0f MHz %.0f W", i ? "; " : "        clocks: ",
+                   i == CLOCK_FIRST    ? result->a->name
+                   : i == CLOCK_SECOND ? result->b->name
+                                       : "inside",
+                   clocks[i].mhz, clocks[i].watts);
+    if (clocks[CLOCK_INSIDE].rounds)
+        printf(", %+.1f%% in the long run", steady_gain_percent(result));
+    printf("%s", clocks[CLOCK_FIRST].rounds ? "\n" : "");
+    fflush(stdout);
+}
+
 /* Averages for the pairs of each product, without the probes, whose names are in brackets. */
 void table_averages(const pair_result *results, size_t count) {
     printf("\naverage gains over one after the other, and of the best over streams\n");
@@ -179,6 +200,21 @@ static void write_series(gs_writer *writer, const pair_result *result, enum pair
     gs_write_end(writer);
 }
 
+static void write_clocks(gs_writer *writer, const pair_result *result) {
+    static const char *const names[PAIR_CLOCKS] = {"first", "second", "inside"};
+    gs_write_object(writer, "clocks");
+    for (int i = 0; i < PAIR_CLOCKS; i++) {
+        if (!result->clocks[i].rounds)
+            continue;
+        gs_write_object(writer, names[i]);
+        gs_write_real(writer, "mhz", result->clocks[i].mhz, 1);
+        gs_write_real(writer, "watts", result->clocks[i].watts, 1);
+        gs_write_real(writer, "round_ms", result->clocks[i].round_ms, 4);
+        gs_write_end(writer);
+    }
+    gs_write_end(writer);
+}
+
 /* All that was tried: worker blocks, or SMs, of both; how many passes have the form, if not all; and the makespan. */
 static void write_trials(gs_writer *writer, const char *key, const pair_trials *trials) {
     gs_write_array(writer, key);
@@ -216,6 +252,8 @@ static void write_pair(gs_writer *writer, const pair_result *result) {
     gs_write_string(writer, "unit", pair_units[unit].name);
     gs_write_real(writer, "unit_percent", percent, 1);
     gs_write_bool(writer, "right", !result->is_wrong);
+    if (result->clocks[CLOCK_FIRST].rounds)
+        write_clocks(writer, result);
     write_trials(writer, "inside_tried", &result->insides);
     write_trials(writer, "split_tried", &result->splits);
     gs_write_end(writer);

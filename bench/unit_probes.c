@@ -1,6 +1,7 @@
 /*
  * unit_probes.c: kernels that use one unit of an SM only, as partners for bench/pairs: what a matrix product leaves of
- * FMAs, special functions, shared memory and device memory.
+ * FMAs, special functions, shared memory and device memory. An addition is an instruction of the FMA units that reads
+ * one register where an FMA reads three; a shift is one of the integer units, which have half of the rate.
  *
  * Each thread repeats a few independent instructions. A number that never occurs would be stored, so that the compiler
  * keeps them.
@@ -19,6 +20,8 @@ static const struct probe {
     double fmas, bytes; /* of a line, for a thread */
 } probes[PAIR_PROBES] = {
     {"(fma)", "fma.rn.f32 %%f%u, %%f%u, %%f8, %%f9;", 8, 4, 4224, 1000, 1, 0},
+    {"(add)", "add.rn.f32 %%f%u, %%f%u, 0f3A83126F;", 8, 4, 4224, 1000, 1, 0},
+    {"(shift)", "shf.l.wrap.b32 %%f%u, %%f%u, %%f8, 7;", 8, 4, 4224, 500, 0, 0},
     {"(special)", "ex2.approx.ftz.f32 %%f%u, %%f%u;", 8, 4, 4224, 120, 0, 0},
     {"(shared)", "ld.volatile.shared.v4.f32 {%%a%u, %%b%u, %%c%u, %%d%u}, [%%own];", 4, 1, 4224, 480, 0, 0},
     {"(memory)", "ld.volatile.global.v4.f32 {%%a%u, %%b%u, %%c%u, %%d%u}, [%%at + %u];", 4, 1, 2112, 16, 0, 16},
