@@ -181,7 +181,7 @@ static bool ask_fewer_registers(gs_walk *walk, const gs_pair_search_kernel *give
 }
 
 static bool ask_grids(gs_walk *walk, gs_found_kernel *found, int32_t kernel) {
-    static const int32_t parts[] = {25, 50, 75, 100};
+    static const int32_t parts[GS_SEARCH_GRIDS] = {25, 50, 70, 90, 100}; /* at different places of a wave */
     for (size_t i = 0; i < GS_COUNT(parts) && !found->problem[0]; i++) {
         gs_measurement measurement = alone(kernel, found->form, found->forms[found->form].best);
         double us;
