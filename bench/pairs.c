@@ -63,8 +63,8 @@ enum { PRODUCTS = 4, ENTRIES = GS_COUNT(entries), SIDES = ENTRIES + PAIR_PROBES,
 struct pairs {
     double ms;
     int repeats;
-    const char *only, *library, *json, *size; /* size: of all kernels of the zoo, instead of those below */
-    bool has_mps, has_probes, has_clocks;
+    const char *only, *library, *json, *size;       /* size: of all kernels of the zoo, instead of those below */
+    bool has_mps, has_probes, has_clocks, is_alone; /* is_alone: no pairs */
     pair_card card;
     pair_clients *clients;
     pair_meter *meter; /* NULL: clocks are not measured */
@@ -470,6 +470,8 @@ static void measure(struct pairs *pairs) {
             start_side(pairs, &pairs->sides[i]);
     if (pairs->clients && !clients_wait(pairs->clients, 20))
         fprintf(stderr, "pairs: not all processes under MPS have started\n");
+    if (pairs->is_alone)
+        return;
     table_pair_head();
     for (size_t i = 0; i < PRODUCTS; i++)
         for (size_t k = PRODUCTS; k < SIDES && !services_interrupted(); k++)
@@ -480,18 +482,24 @@ static void measure(struct pairs *pairs) {
 }
 
 static int usage(void) {
-    fprintf(stderr, "usage: pairs [--ms N] [--repeats N] [--only NAME-NAME] [--no-mps] [--no-probes] [--clocks]\n"
-                    "             [--cublas FILE] [--json FILE] [--size tiny|odd|small|large]\n");
+    fprintf(stderr,
+            "usage: pairs [--ms N] [--repeats N] [--only NAME-NAME] [--no-mps] [--no-probes] [--clocks] [--alone]\n"
+            "             [--cublas FILE] [--json FILE] [--size tiny|odd|small|large]\n");
     return 2;
 }
 
 static bool read_options(struct pairs *pairs, int argc, char **argv) {
-    static const struct option options[] = {
-        {"ms", required_argument, NULL, 't'},     {"repeats", required_argument, NULL, 'r'},
-        {"only", required_argument, NULL, 'o'},   {"no-mps", no_argument, NULL, 'm'},
-        {"no-probes", no_argument, NULL, 'p'},    {"clocks", no_argument, NULL, 'k'},
-        {"cublas", required_argument, NULL, 'c'}, {"json", required_argument, NULL, 'j'},
-        {"size", required_argument, NULL, 's'},   {0}};
+    static const struct option options[] = {{"ms", required_argument, NULL, 't'},
+                                            {"repeats", required_argument, NULL, 'r'},
+                                            {"only", required_argument, NULL, 'o'},
+                                            {"no-mps", no_argument, NULL, 'm'},
+                                            {"no-probes", no_argument, NULL, 'p'},
+                                            {"clocks", no_argument, NULL, 'k'},
+                                            {"alone", no_argument, NULL, 'a'},
+                                            {"cublas", required_argument, NULL, 'c'},
+                                            {"json", required_argument, NULL, 'j'},
+                                            {"size", required_argument, NULL, 's'},
+                                            {0}};
     *pairs = (struct pairs){.ms = 8, .repeats = 5, .has_mps = true, .has_probes = true};
     for (int letter; (letter = getopt_long(argc, argv, "", options, NULL)) != -1;)
         switch (letter) {
@@ -509,6 +517,9 @@ static bool read_options(struct pairs *pairs, int argc, char **argv) {
             break;
         case 'p':
             pairs->has_probes = false;
+            break;
+        case 'a':
+            pairs->is_alone = true;
             break;
         case 'k':
             pairs->has_clocks = true;

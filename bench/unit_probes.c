@@ -28,6 +28,7 @@ static const struct probe {
 };
 
 static gs_text texts[PAIR_PROBES];
+static char symbols[PAIR_PROBES][24]; /* a name of its own for each, by which a profiler tells them apart */
 static gs_zoo_kernel kernels[PAIR_PROBES];
 
 static void put_body(gs_text *text, const struct probe *probe) {
@@ -43,10 +44,10 @@ static void put_body(gs_text *text, const struct probe *probe) {
     }
 }
 
-static void put_probe(gs_text *text, const struct probe *probe) {
+static void put_probe(gs_text *text, const struct probe *probe, const char *symbol) {
     gs_text_add(text,
                 ".version 7.0\n.target sm_80\n.address_size 64\n"
-                ".visible .entry probe(.param .u64 data, .param .u32 rounds) {\n"
+                ".visible .entry %s(.param .u64 data, .param .u32 rounds) {\n"
                 "\t.reg .pred %%p;\n\t.reg .b32 %%i, %%n, %%t, %%own;\n\t.reg .b64 %%data, %%at;\n"
                 "\t.reg .f32 %%f<10>, %%a<8>, %%b<8>, %%c<8>, %%d<8>;\n"
                 "\t.shared .align 16 .b8 mine[4096];\n"
@@ -57,7 +58,7 @@ static void put_probe(gs_text *text, const struct probe *probe) {
                 "\tmul.lo.u32 %%i, %%i, %d;\n\tadd.u32 %%i, %%i, %%t;\n\tmul.wide.u32 %%at, %%i, 16;\n"
                 "\tadd.u64 %%at, %%at, %%data;\n"
                 "\tcvt.rn.f32.u32 %%f8, %%t;\n\tmov.f32 %%f9, 0f3A83126F;\n",
-                probe->at_once * THREADS);
+                symbol, probe->at_once * THREADS);
     for (int i = 0; i < NUMBERS; i++)
         gs_text_add(text, "\tmov.f32 %%f%d, %%f8;\n", i);
     gs_text_add(text, "\tmul.f32 %%f8, %%f8, 0f3A83126F;\n\tmov.u32 %%i, 0;\n$again:\n\t.pragma \"nounroll\";\n");
@@ -73,18 +74,19 @@ static void put_probe(gs_text *text, const struct probe *probe) {
 
 static void make_instance(gs_zoo_instance *instance, const int32_t *n) {
     int data = gs_zoo_buffer_zero(instance, GS_FLOAT32, (size_t)n[2]);
-    gs_zoo_launch_add(instance, "probe", "probe", (const uint32_t[3]){(uint32_t)n[0], 1, 1},
+    gs_zoo_launch_add(instance, "probe", symbols[n[3]], (const uint32_t[3]){(uint32_t)n[0], 1, 1},
                       (const uint32_t[3]){THREADS, 1, 1}, "bi", data, n[1]);
 }
 
 void probe_make(pair_side *side, int number) {
     const struct probe *probe = &probes[number];
     double lines = (double)probe->blocks * THREADS * probe->rounds * probe->at_once * probe->unroll;
-    put_probe(&texts[number], probe);
+    snprintf(symbols[number], sizeof symbols[number], "unit_%.*s", (int)strlen(probe->name) - 2, probe->name + 1);
+    put_probe(&texts[number], probe, symbols[number]);
     kernels[number] = (gs_zoo_kernel){.name = probe->name, .instance = make_instance};
     *side = (pair_side){.name = probe->name, .kernel = &kernels[number], .text = texts[number].data, .has_forms = true};
     side->size = (gs_zoo_size){
-        "large", {probe->blocks, probe->rounds, probe->bytes > 0 ? (int32_t)(lines * probe->bytes / 4) : 1}};
+        "large", {probe->blocks, probe->rounds, probe->bytes > 0 ? (int32_t)(lines * probe->bytes / 4) : 1, number}};
     side->work[UNIT_FMA] = lines * probe->fmas;
     side->work[UNIT_ISSUE] = lines;
     side->work[UNIT_DRAM] = lines * probe->bytes;
