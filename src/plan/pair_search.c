@@ -164,7 +164,8 @@ bool gs_pair_search_model(const gs_pair_search *search, size_t kernel, gs_line_m
     double wave = (double)given->launches * found->forms[found->form].best * search->gpu->sms;
     for (int32_t i = 0; i < found->grid_count; i++)
         points[i] = (gs_fit_point){(double)given->blocks * found->grids[i].percent / 100, found->grids[i].us};
-    return found->grid_count >= FEWEST && gs_wave_fit(points, (size_t)found->grid_count, wave, model);
+    return found->grid_count >= FEWEST && gs_wave_fit(points, (size_t)found->grid_count, wave, model) &&
+           model->slope > 0;
 }
 
 int32_t gs_pair_search_leader(const gs_pair_search *search, const gs_shape *first, const gs_shape *second) {

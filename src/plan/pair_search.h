@@ -161,7 +161,8 @@ const gs_gpu *gs_pair_search_gpu(const gs_pair_search *search);
 /* How long a launch takes alone at best, as written or in a form; 0: not known. */
 double gs_pair_search_alone_us(const gs_pair_search *search, size_t kernel);
 
-/* The model of its duration alone, over its blocks. False: there are no grids, or they do not determine it. */
+/* The model of its duration alone, over its blocks. False: there are no grids, they do not determine it, or fewer
+   blocks take longer. */
 bool gs_pair_search_model(const gs_pair_search *search, size_t kernel, gs_line_model *model);
 
 /* How many blocks of `second` an SM takes beside `workers` blocks of `first`, also when either kernel is launched again
