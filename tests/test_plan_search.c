@@ -207,6 +207,7 @@ static void search_finds_the_best_way_of_random_pairs(void **state) {
         gs_player_close(player);
         gs_pair_search_free(search);
     }
+    print_message("%.2f measurements for each of %d pairs\n", (double)measurements / pairs, pairs);
     bool is_enough = pairs >= PAIRS; /* for an average, and to meet every choice */
     assert_true(!is_enough || measurements <= (int64_t)MEASUREMENTS_PER_PAIR * pairs);
     for (int i = 0; i < 3 && is_enough; i++)
