@@ -10,9 +10,10 @@
 
 #include <dlfcn.h>
 #include <stdlib.h>
+#include <time.h>
 
-enum { ALL_SHARED = 100 };
-static const int64_t WARM_NS = 150000000, WATCHED_NS = 350000000;
+enum { ALL_SHARED = 100, BURSTS = 3 };
+static const int64_t WARM_NS = 150000000, WATCHED_NS = 350000000, IDLE_NS = 60000000, BURST_NS = 3000000;
 
 /* meter(found, ns): cycles and nanoseconds between two moments that are at least `ns` apart. */
 static const char meter_text[] =
@@ -98,24 +99,43 @@ static double joules(const pair_meter *meter) {
     return meter->device && meter->energy(meter->device, &millijoules) == 0 ? (double)millijoules / 1e3 : 0;
 }
 
-static int start_meter(const pair_meter *meter) {
-    uint64_t ns = (uint64_t)WATCHED_NS;
+static int start_meter(const pair_meter *meter, int64_t watched_ns) {
+    uint64_t ns = (uint64_t)watched_ns;
     void *arguments[] = {(void *)(uintptr_t)&meter->found, &ns};
     cu_launch config = {.grid_x = 1, .grid_y = 1, .grid_z = 1, .block_x = 1, .block_y = 1, .block_z = 1};
     config.stream = meter->stream;
     return meter->card->api.launch(&config, meter->function, arguments, NULL);
 }
 
-bool meter_watch(pair_meter *meter, double (*round)(void *context), void *context, pair_clock *clock) {
+/* The clock since the meter was started, when it has ended. 0: not known. */
+static double read_meter(const pair_meter *meter) {
     const cu_api *api = &meter->card->api;
     uint64_t found[2] = {0, 0};
-    *clock = (pair_clock){.rounds = 0};
+    int failed = api->stream_wait(meter->stream);
+    failed = failed ? failed : api->copy_out(found, meter->found, sizeof found);
+    return card_check(meter->card, failed, "the meter") && found[1] ? 1e3 * (double)found[0] / (double)found[1] : 0;
+}
+
+/* The mean of some bursts, each after the GPU was idle. */
+static double burst_mhz(const pair_meter *meter, double (*round)(void *context), void *context) {
+    double sum = 0;
+    for (int i = 0; i < BURSTS; i++) {
+        nanosleep(&(struct timespec){.tv_nsec = IDLE_NS}, NULL);
+        if (!card_check(meter->card, start_meter(meter, BURST_NS), "the meter") || round(context) <= 0)
+            return 0;
+        sum += read_meter(meter) / BURSTS;
+    }
+    return sum;
+}
+
+bool meter_watch(pair_meter *meter, double (*round)(void *context), void *context, pair_clock *clock) {
+    *clock = (pair_clock){.burst_mhz = burst_mhz(meter, round, context)};
     for (int64_t began_ns = gs_now_ns(); gs_now_ns() - began_ns < WARM_NS;)
         if (round(context) <= 0)
             return false;
     double before = joules(meter);
     int64_t began_ns = gs_now_ns();
-    if (!card_check(meter->card, start_meter(meter), "the meter"))
+    if (!card_check(meter->card, start_meter(meter, WATCHED_NS), "the meter"))
         return false;
     while (gs_now_ns() - began_ns < WATCHED_NS) {
         double ms = round(context);
@@ -125,9 +145,7 @@ bool meter_watch(pair_meter *meter, double (*round)(void *context), void *contex
         clock->rounds++;
     }
     clock->watts = (joules(meter) - before) / ((double)(gs_now_ns() - began_ns) / 1e9);
-    int failed = api->stream_wait(meter->stream);
-    failed = failed ? failed : api->copy_out(found, meter->found, sizeof found);
+    clock->mhz = read_meter(meter);
     clock->round_ms /= clock->rounds ? clock->rounds : 1;
-    clock->mhz = found[1] ? 1e3 * (double)found[0] / (double)found[1] : 0;
-    return card_check(meter->card, failed, "the meter") && clock->rounds > 0;
+    return clock->mhz > 0 && clock->rounds > 0;
 }

@@ -170,7 +170,7 @@ static bool use_parts(struct pairs *pairs, pair_side *a, pair_side *b, int sms) 
     return !a->blas || blas_use(a->blas, side_stream(a));
 }
 
-static double round_trial(struct pairs *pairs, const pair_result *result, const pair_trial *trial) {
+static double round_trial(struct pairs *pairs, const pair_result *result, pair_trial *trial) {
     pair_side *a = (pair_side *)(uintptr_t)result->a, *b = (pair_side *)(uintptr_t)result->b;
     const pair_way *ways = trial->ways;
     double ms = 0;
@@ -179,6 +179,8 @@ static double round_trial(struct pairs *pairs, const pair_result *result, const 
                                : round_both(pairs, a, &ways[0], b, &ways[1]);
     if (trial->part_sms)
         use_parts(pairs, a, b, 0);
+    trial->ended_ms[0] = a->ended_ms;
+    trial->ended_ms[1] = b->ended_ms;
     return ms;
 }
 
@@ -334,7 +336,7 @@ static void add(pair_series *series, double ms) {
 }
 
 static void take_turns(struct pairs *pairs, pair_result *result) {
-    static const pair_trial originals = {.ways = {{.form = GS_FORM_ORIGINAL}, {.form = GS_FORM_ORIGINAL}}};
+    pair_trial originals = {.ways = {{.form = GS_FORM_ORIGINAL}, {.form = GS_FORM_ORIGINAL}}};
     const pair_way *original = originals.ways;
     pair_side *a = (pair_side *)(uintptr_t)result->a, *b = (pair_side *)(uintptr_t)result->b;
     pair_series alone[2] = {{.count = 0}, {.count = 0}};
@@ -359,7 +361,7 @@ static void take_turns(struct pairs *pairs, pair_result *result) {
 /* What runs while clocks are measured. */
 struct watched {
     struct pairs *pairs;
-    const pair_result *result;
+    pair_result *result;
     enum pair_clocks which;
 };
 

@@ -132,7 +132,7 @@ void blas_close(pair_blas *blas);
 
 /* ---- probes ---- */
 
-enum { PAIR_PROBES = 6 };
+enum { PAIR_PROBES = 7 };
 
 /* A side that uses one unit: FMAs, additions, shifts, special functions, shared memory or device memory. */
 void probe_make(pair_side *side, int number);
@@ -157,6 +157,7 @@ void clients_stop(pair_clients *clients);
 
 typedef struct pair_clock {
     double mhz, watts; /* watts 0: not known */
+    double burst_mhz;  /* of the first milliseconds, after the GPU was idle */
     double round_ms;   /* the mean */
     int rounds;
 } pair_clock;
@@ -184,9 +185,10 @@ enum pair_mode { MODE_SERIAL, MODE_STREAMS, MODE_MPS, MODE_INSIDE, MODE_SPLIT, P
 /* A way to run both. */
 typedef struct pair_trial {
     pair_way ways[2];
-    bool b_is_first; /* the second is launched first */
-    int part_sms;    /* of the first, if both are on parts of the GPU; or 0 */
-    double ms;       /* the best makespan */
+    bool b_is_first;    /* the second is launched first */
+    int part_sms;       /* of the first, if both are on parts of the GPU; or 0 */
+    double ms;          /* the best makespan */
+    double ended_ms[2]; /* of each, of the last round */
 } pair_trial;
 
 typedef struct pair_trials {

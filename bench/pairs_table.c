@@ -140,11 +140,11 @@ void table_clocks(const pair_result *result) {
     const pair_clock *clocks = result->clocks;
     for (int i = 0; i < PAIR_CLOCKS; i++)
         if (clocks[i].rounds)
-            printf("%s%s %.0f MHz %.0f W", i ? "; " : "        clocks: ",
+            printf("%s%s %.0f MHz, %.0f in a burst, %.0f W", i ? "; " : "        clocks: ",
                    i == CLOCK_FIRST    ? result->a->name
                    : i == CLOCK_SECOND ? result->b->name
                                        : "inside",
-                   clocks[i].mhz, clocks[i].watts);
+                   clocks[i].mhz, clocks[i].burst_mhz, clocks[i].watts);
     if (clocks[CLOCK_INSIDE].rounds)
         printf(", %+.1f%% in the long run", steady_gain_percent(result));
     printf("%s", clocks[CLOCK_FIRST].rounds ? "\n" : "");
@@ -195,6 +195,8 @@ static void write_series(gs_writer *writer, const pair_result *result, enum pair
     if (mode == MODE_INSIDE)
         for (int i = 0; i < 2; i++)
             gs_write_int(writer, i ? "second_workers" : "first_workers", result->inside.ways[i].workers[0]);
+    for (int i = 0; i < 2 && mode == MODE_INSIDE; i++)
+        gs_write_real(writer, i ? "second_ended_ms" : "first_ended_ms", result->inside.ended_ms[i], 4);
     if (mode == MODE_SPLIT)
         gs_write_int(writer, "first_sms", result->split.ways[1].first_sm);
     gs_write_end(writer);
@@ -208,6 +210,7 @@ static void write_clocks(gs_writer *writer, const pair_result *result) {
             continue;
         gs_write_object(writer, names[i]);
         gs_write_real(writer, "mhz", result->clocks[i].mhz, 1);
+        gs_write_real(writer, "burst_mhz", result->clocks[i].burst_mhz, 1);
         gs_write_real(writer, "watts", result->clocks[i].watts, 1);
         gs_write_real(writer, "round_ms", result->clocks[i].round_ms, 4);
         gs_write_end(writer);

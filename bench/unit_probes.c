@@ -1,7 +1,8 @@
 /*
  * unit_probes.c: kernels that use one unit of an SM only, as partners for bench/pairs: what a matrix product leaves of
- * FMAs, special functions, shared memory and device memory. An addition is an instruction of the FMA units that reads
- * one register where an FMA reads three; a shift is one of the integer units, which have half of the rate.
+ * FMAs, special functions, shared memory and device memory. fma reads one register that the
+ * instruction before it has not read, fma3 three. An addition is another instruction of the FMA units, and a shift one
+ * of the integer units, which have half of the rate.
  *
  * Each thread repeats a few independent instructions. A number that never occurs would be stored, so that the compiler
  * keeps them.
@@ -20,6 +21,7 @@ static const struct probe {
     double fmas, bytes; /* of a line, for a thread */
 } probes[PAIR_PROBES] = {
     {"(fma)", "fma.rn.f32 %%f%u, %%f%u, %%f8, %%f9;", 8, 4, 4224, 1000, 1, 0},
+    {"(fma3)", "fma.rn.f32 %%f%1$u, %%f%6$u, %%f%7$u, %%f%1$u;", 8, 4, 4224, 1000, 1, 0},
     {"(add)", "add.rn.f32 %%f%u, %%f%u, 0f3A83126F;", 8, 4, 4224, 1000, 1, 0},
     {"(shift)", "shf.l.wrap.b32 %%f%u, %%f%u, %%f8, 7;", 8, 4, 4224, 500, 0, 0},
     {"(special)", "ex2.approx.ftz.f32 %%f%u, %%f%u;", 8, 4, 4224, 120, 0, 0},
@@ -33,12 +35,12 @@ static gs_zoo_kernel kernels[PAIR_PROBES];
 
 static void put_body(gs_text *text, const struct probe *probe) {
     for (int i = 0; i < probe->at_once * probe->unroll; i++) {
-        unsigned u = (unsigned)(i % probe->at_once);
+        unsigned next = (unsigned)probe->at_once, u = (unsigned)i % next;
         gs_text_add(text, "\t");
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
 #pragma GCC diagnostic ignored "-Wformat-extra-args"
-        gs_text_add(text, probe->line, u, u, u, u, u * THREADS * 16);
+        gs_text_add(text, probe->line, u, u, u, u, u * THREADS * 16, (u + 1) % next, (u + 2) % next);
 #pragma GCC diagnostic pop
         gs_text_add(text, "\n");
     }
