@@ -672,7 +672,10 @@ static void a_plan_is_not_a_recording(void **state) {
     gs_gpu_free(gpu);
 }
 
-int main(void) {
+/* With an argument: only the tests whose names match it. */
+int main(int argc, char **argv) {
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(planted_mechanisms_are_found),
         cmocka_unit_test(what_shows_is_decided),
