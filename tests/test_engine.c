@@ -111,6 +111,8 @@ static size_t compare_once(uint64_t seed, uint64_t index, int percent) {
     gs_random random = gs_random_at(seed, index);
     gs_gpu *gpu = random_gpu(&random, percent);
     gs_run *run = index % 3 ? random_run(&random, gpu) : random_modern_run(&random, gpu);
+    if (index % 5 == 0) /* few kernels at a time */
+        gpu->limits.kernels_per_gpu = (int32_t)gs_random_from(&random, 1, 6);
     gs_log wanted = {0}, found = {0};
     literal_play(gpu, run, &wanted);
     engine_play(gpu, run, &found);
