@@ -285,7 +285,8 @@ static void assert_follows_fresh_runs(const gs_survey *survey, gs_device *device
 static void planted_topologies_are_measured_back(void **state) {
     (void)state;
     uint64_t seed = test_number("GRIDSMITH_SEED", 31), plants = test_number("GRIDSMITH_RUNS", 100000) / 50000;
-    for (uint64_t i = 0; i < (plants ? plants : 1); i++) {
+    uint64_t first = test_number("GRIDSMITH_INDEX", 0);
+    for (uint64_t i = first; i < first + (plants ? plants : 1); i++) {
         gs_random random = gs_random_at(seed, i);
         gs_gpu *planted = plant_topology(&random);
         int64_t plays = 0;

@@ -377,6 +377,17 @@ static gs_code fit_cuts(struct session *session, int32_t *unexplained, gs_error 
     return code;
 }
 
+/* Launches that are played now decide what the others have left open. */
+static gs_code decide_cuts(struct session *session, gs_error *error) {
+    gs_cuts_request request = {.device = session->request->device,
+                               .gpu = session->gpu,
+                               .small = session->small,
+                               .small_per_sm = session->small_per_sm,
+                               .ties = session->ties,
+                               .runs = session->rounds + 1};
+    return session->small_per_sm > 1 ? gs_cuts_decide(&request, error) : GS_OK;
+}
+
 /* Tries all numbers of grants between rounds that explain full rounds, until one explains all launches. If none does,
    the best of them is taken. */
 static gs_code find_numbers(struct session *session, gs_error *error) {
@@ -396,10 +407,10 @@ static gs_code find_numbers(struct session *session, gs_error *error) {
     session->found->unexplained = best ? fewest : 0;
     if (code != GS_OK || !best)
         grants->groups.count = 0;
-    if (code != GS_OK || !best || !fewest)
+    if (code != GS_OK || !best)
         return code;
     grants->between_rounds = best;
-    return fit_cuts(session, &unexplained, error);
+    return fewest ? fit_cuts(session, &unexplained, error) : decide_cuts(session, error);
 }
 
 /* ---- clusters ---- */
