@@ -44,8 +44,8 @@ static gs_code add_exit(gs_run *plan, size_t launch, gs_error *error) {
 static gs_code add_pair(const struct session *session, gs_random *random, gs_run *plan, gs_error *error) {
     int64_t sms = session->gpu->sms, most = session->request->small_per_sm - 2, first = plan->launches.count;
     int64_t left = gs_random_from(random, 1, gs_random_chance(random, 50) ? gs_min(sms - 1, 12) : sms - 1);
-    int64_t below = gs_random_from(random, 0, gs_min(2, most)),
-            full = gs_random_from(random, 0, gs_min(3, most - below));
+    int64_t below = gs_random_from(random, 0, gs_min(2, most)), full = most - below;
+    full = gs_random_from(random, 0, gs_random_chance(random, 50) ? gs_min(3, full) : full);
     gs_code code = add_launch(plan, &session->request->small, below * sms + sms - left, error);
     if (code == GS_OK)
         code = add_launch(plan, &session->request->small, left + full * sms + session->place + 1, error);

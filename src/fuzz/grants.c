@@ -362,21 +362,6 @@ static gs_code fit_cut(struct session *session, gs_run *run, int16_t sm, int16_t
     return code;
 }
 
-/* Fits before_cut for the present between_rounds, and checks the result. */
-static gs_code fit_cuts(struct session *session, int32_t *unexplained, gs_error *error) {
-    int16_t guess = (int16_t)session->gpu->grants.between_rounds;
-    size_t cuts = (size_t)session->gpu->sms - 1;
-    gs_code code = GS_OK;
-    bool is_right = true;
-    *unexplained = 0;
-    for (size_t place = 0; place < cuts && code == GS_OK; place++)
-        code = fit_cut(session, session->rounds[1 + place], session->ties[place], &guess, unexplained, error);
-    if (code == GS_OK)
-        code = explains(session, session->rounds + 1 + cuts, CHECKS, &is_right, error);
-    *unexplained += !is_right;
-    return code;
-}
-
 /* Launches that are played now decide what the others have left open. */
 static gs_code decide_cuts(struct session *session, gs_error *error) {
     gs_cuts_request request = {.device = session->request->device,
@@ -386,6 +371,23 @@ static gs_code decide_cuts(struct session *session, gs_error *error) {
                                .ties = session->ties,
                                .runs = session->rounds + 1};
     return session->small_per_sm > 1 ? gs_cuts_decide(&request, error) : GS_OK;
+}
+
+/* Fits before_cut for the present between_rounds, and checks the result. */
+static gs_code fit_cuts(struct session *session, int32_t *unexplained, gs_error *error) {
+    int16_t guess = (int16_t)session->gpu->grants.between_rounds;
+    size_t cuts = (size_t)session->gpu->sms - 1;
+    gs_code code = GS_OK;
+    bool is_right = true;
+    *unexplained = 0;
+    for (size_t place = 0; place < cuts && code == GS_OK; place++)
+        code = fit_cut(session, session->rounds[1 + place], session->ties[place], &guess, unexplained, error);
+    if (code == GS_OK && !*unexplained)
+        code = decide_cuts(session, error);
+    if (code == GS_OK)
+        code = explains(session, session->rounds + 1 + cuts, CHECKS, &is_right, error);
+    *unexplained += !is_right;
+    return code;
 }
 
 /* Tries all numbers of grants between rounds that explain full rounds, until one explains all launches. If none does,
@@ -407,10 +409,10 @@ static gs_code find_numbers(struct session *session, gs_error *error) {
     session->found->unexplained = best ? fewest : 0;
     if (code != GS_OK || !best)
         grants->groups.count = 0;
-    if (code != GS_OK || !best)
+    if (code != GS_OK || !best || !fewest)
         return code;
     grants->between_rounds = best;
-    return fewest ? fit_cuts(session, &unexplained, error) : decide_cuts(session, error);
+    return fit_cuts(session, &unexplained, error);
 }
 
 /* ---- clusters ---- */
