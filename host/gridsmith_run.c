@@ -915,6 +915,8 @@ static void run_confined(struct launch *launch, gs_job_call *call, gs_confined_p
         atomic_store(&launch->until_stop, (long long)draw(400) + 1);
         stops -= stops > 0;
         run_launch(launch, call);
+        if (!call->stops && parameter->first + __atomic_load_n(&next, __ATOMIC_ACQUIRE) < blocks)
+            fail(GS_JOB_FAILED, "the worker blocks of %s left blocks in their queue", call->kernel);
         parameter->given = 0;
     }
 }
