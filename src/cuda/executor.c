@@ -250,6 +250,8 @@ static gs_code run_confined(struct play *play, const cuda_kernel *kernel, gs_job
             code =
                 gs_cuda_check(&play->cuda->api, play->cuda->api.copy_out(&next, play->control + NEXT_AT, sizeof next),
                               "reading the queue", error);
+        if (code == GS_OK && !call->stops && parameter->first + next < blocks)
+            code = gs_fail(error, GS_E_KERNEL, "the worker blocks left blocks in their queue");
         parameter->given = 0;
     }
     return code;
