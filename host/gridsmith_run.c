@@ -928,7 +928,7 @@ static void run_reshaped(struct launch *launch, gs_job_call *call, void **argume
     gs_persistent_parameter persistent = {call->grid[0],     call->grid[1], call->grid[2],
                                           call->task_blocks, marks,         (uint64_t)(uintptr_t)&queue};
     gs_confined_parameter confined = {
-        call->grid[0], call->grid[1], call->grid[2], call->task_blocks, marks, 0, 0, 0, 0, 0};
+        call->grid[0], call->grid[1], call->grid[2], 0, marks, 0, 0, 0, call->task_blocks, 0};
     if (blocks > GS_JOB_BLOCKS || call->task_blocks > GS_JOB_TASK)
         fail(GS_JOB_WRONG, "a reshaped kernel may have %d blocks, and tasks of %d blocks", GS_JOB_BLOCKS, GS_JOB_TASK);
     launch->grid[0] = call->workers ? call->workers : 2 * launch->sms;

@@ -9,13 +9,14 @@
  * Shared memory, gs_ours: two tasks of 64 bytes (x, y, z of the first block with `after` added to x; twice `after`, how
  * many blocks follow the first, plus 1 in the last task, or a negative number: there is no task; how many there are;
  * the number after the last; the clock when it was taken; the pace: how many blocks last as long as a task should; 2^32
- * / grid.x and / grid.y), then two counters of threads that have returned. It is declared behind the variables of the
- * kernel, so that their addresses stay, and with them the code that ptxas makes of the body.
+ * / grid.x and / grid.y; the clock when the signals were read), then two counters of threads that have returned. It is
+ * declared behind the variables of the kernel, so that their addresses stay, and with them the code that ptxas makes of
+ * the body.
  *
  * The size of a task: it should last 32768 cycles, so that the queue costs little; near the end of the grid less, so
  * that all worker blocks end together, but at least 4096. At most one block more than the last one, because slow
  * blocks may follow quick ones; for the same reason a slower pace from before grows by at most a quarter with each
- * task. While a task is less than a sixth of the blocks that are left for a worker block, it may be twice the last one:
+ * task. While a task is less than a quarter of the blocks left for each worker block, it may be twice the last one:
  * if its blocks are slow, the others make up for it.
  *
  * The last task: a worker block leaves behind it, and does not ask the queue again, which would take a trip to memory.
@@ -34,6 +35,7 @@
  */
 #include "ptx_loop.h"
 
+#include <stddef.h>
 #include <string.h>
 
 static void put(gs_text *into, const char *text) {
@@ -91,7 +93,7 @@ static const char check_one_row[] = "\tld.param.u32 %gs_r3, [gs_job+4];\n"
                                     "\t@%gs_p1 trap;\n";
 
 /* The same for launches that give blocks to worker blocks of kernels that need the queue: these would not run. */
-static const char check_queue[] = "\tld.param.u32 %gs_r3, [gs_job+48];\n"
+static const char check_queue[] = "\tld.param.u32 %gs_r3, [gs_job+12];\n"
                                   "\tld.param.u32 %gs_r4, [gs_job+52];\n"
                                   "\tor.b32 %gs_r3, %gs_r3, %gs_r4;\n"
                                   "\tsetp.ne.u32 %gs_p1, %gs_r3, 0;\n"
@@ -108,7 +110,7 @@ static const char count_blocks[] = "\tld.param.u32 %gs_r10, [gs_job];\n"
 /* ---- signals of a confined kernel ---- */
 
 /* %gs_r20: the stop word; %gs_r21: a word of the mask; bit %gs_r22 % 32 of it is for this SM. */
-static const char load_signals[] = "\tmov.u32 %gs_r20, 0;\n"
+static const char find_signals[] = "\tmov.u32 %gs_r20, 0;\n"
                                    "\tmov.u32 %gs_r21, 0xffffffff;\n"
                                    "\tmov.u32 %gs_r22, %smid;\n"
                                    "\tld.param.u64 %gs_d1, [gs_job+32];\n"
@@ -117,8 +119,19 @@ static const char load_signals[] = "\tmov.u32 %gs_r20, 0;\n"
                                    "\tsetp.ne.u64 %gs_p4, %gs_d2, 0;\n"
                                    "\tshr.u32 %gs_r23, %gs_r22, 5;\n"
                                    "\tmul.wide.u32 %gs_d3, %gs_r23, 4;\n"
-                                   "\tadd.u64 %gs_d2, %gs_d2, %gs_d3;\n"
-                                   "\t@%gs_p3 ld.volatile.global.u32 %gs_r20, [%gs_d1];\n"
+                                   "\tadd.u64 %gs_d2, %gs_d2, %gs_d3;\n";
+
+/* Not if they were read in the last 8192 cycles. %gs_r9: the clock. A form that is tried reads them more often, so that
+   more of its worker blocks leave. */
+static const char spare_signals[] = "\tld.shared.u32 %gs_r24, [%gs_place+40];\n"
+                                    "\tsub.u32 %gs_r25, %gs_r9, %gs_r24;\n"
+                                    "\tsetp.ge.u32 %gs_p6, %gs_r25, %SPARE%;\n"
+                                    "\tselp.b32 %gs_r24, %gs_r9, %gs_r24, %gs_p6;\n"
+                                    "\tst.shared.u32 [%gs_r17+40], %gs_r24;\n"
+                                    "\tand.pred %gs_p3, %gs_p3, %gs_p6;\n"
+                                    "\tand.pred %gs_p4, %gs_p4, %gs_p6;\n";
+
+static const char load_signals[] = "\t@%gs_p3 ld.volatile.global.u32 %gs_r20, [%gs_d1];\n"
                                    "\t@%gs_p4 ld.volatile.global.u32 %gs_r21, [%gs_d2];\n";
 
 /* %gs_p2: the worker block may stay: the stop word is 0, and the mask allows its SM. This waits for the words. */
@@ -233,7 +246,7 @@ static const char store_task[] = "\tmin.u32 %gs_r9, %gs_r15, %gs_r13;\n"
 
 /* In a confined kernel: whether this is the last task of the worker block. %gs_r9: how many blocks may be left then,
    and one more. */
-static const char find_last[] = "\tld.param.u32 %gs_r9, [gs_job+48];\n"
+static const char find_last[] = "\tld.param.u32 %gs_r9, [gs_job+12];\n"
                                 "\tsetp.ne.u32 %gs_p1, %gs_r9, 0;\n"
                                 "\tsetp.ge.and.f32 %gs_p1, %gs_f0, 0f41000000, %gs_p1;\n" /* 8: 4096 cycles a block */
                                 "\tselp.b32 %gs_r9, %gs_r14, 1, %gs_p1;\n"
@@ -259,7 +272,7 @@ static const char begin_persistent[] = "\tmov.u32 %gs_r15, %ctaid.x;\n"
                                        "\tst.shared.v4.u32 [gs_ours+16], {%gs_r16, %gs_r14, %gs_r30, %gs_r31};\n";
 
 /* The same in a confined kernel, for as many worker blocks as the launch says. %gs_r9: how many. */
-static const char begin_confined[] = "\tld.param.u32 %gs_r9, [gs_job+48];\n"
+static const char begin_confined[] = "\tld.param.u32 %gs_r9, [gs_job+12];\n"
                                      "\tmin.u32 %gs_r9, %gs_r9, %gs_r13;\n"
                                      "\tmov.u32 %gs_r15, %ctaid.x;\n"
                                      "\tsetp.ge.u32 %gs_p1, %gs_r15, %gs_r9;\n"
@@ -269,7 +282,8 @@ static const char begin_confined[] = "\tld.param.u32 %gs_r9, [gs_job+48];\n"
                                      "\tmov.u32 %gs_r16, 1;\n"
                                      "\tmov.u32 %gs_r30, %clock;\n"
                                      "\tmov.u32 %gs_r31, 0x7e000000;\n"
-                                     "\tst.shared.v4.u32 [gs_ours+16], {%gs_r16, %gs_r9, %gs_r30, %gs_r31};\n";
+                                     "\tst.shared.v4.u32 [gs_ours+16], {%gs_r16, %gs_r9, %gs_r30, %gs_r31};\n"
+                                     "\tst.shared.u32 [gs_ours+40], %gs_r30;\n";
 
 static const char find_first_x[] = "\tmov.u32 %gs_place, gs_ours;\n"
                                    "\t@%gs_p6 or.b32 %gs_place, %gs_place, 0x80000;\n"
@@ -429,11 +443,11 @@ static const char size_task[] = "\tor.b32 %gs_r9, %gs_r30, 1;\n"
                                 "\tmul.f32 %gs_f2, %gs_f2, 0f3FC00000;\n" /* 1.5 times the worker blocks */
                                 "\trcp.approx.ftz.f32 %gs_f2, %gs_f2;\n"
                                 "\tmul.f32 %gs_f1, %gs_f1, %gs_f2;\n"
-                                "\tmul.f32 %gs_f3, %gs_f1, 0f3E800000;\n" /* 1/4 */
+                                "\tmul.f32 %gs_f3, %gs_f1, 0f3EC00000;\n" /* 3/8 */
                                 "\tmin.f32 %gs_f1, %gs_f1, %gs_f0;\n"
                                 "\tmul.f32 %gs_f2, %gs_f0, 0f3E000000;\n" /* 1/8 */
                                 "\tmax.f32 %gs_f1, %gs_f1, %gs_f2;\n"
-                                "\tld.param.u32 %gs_r9, [gs_job+12];\n"
+                                "\tld.param.u32 %gs_r9, [gs_job+%TASK_AT%];\n"
                                 "\tsetp.eq.u32 %gs_p1, %gs_r9, 0;\n"
                                 "\tselp.b32 %gs_r9, %TASK%, %gs_r9, %gs_p1;\n"
                                 "\tcvt.rn.f32.u32 %gs_f2, %gs_r28;\n"
@@ -466,16 +480,22 @@ const char *gs_ptx_form_symbol(const gs_ptx_module *module, uint32_t function, e
 }
 
 /* A gap in a part, and what is put there. */
-static const char *const gaps[] = {"%BARRIER%", "%TASK%", "%LAST%", "%MEET%"};
-enum { GAP_BARRIER, GAP_TASK, GAP_LAST, GAP_MEET };
+static const char *const gaps[] = {"%BARRIER%", "%TASK%", "%TASK_AT%", "%LAST%", "%SPARE%", "%MEET%"};
+enum { GAP_BARRIER, GAP_TASK, GAP_TASK_AT, GAP_LAST, GAP_SPARE, GAP_MEET };
 
 static void put_gap(gs_text *into, size_t gap, const gs_block_loop *loop) {
     if (gap == GAP_BARRIER)
         gs_text_add(into, "%u", loop->barrier);
     else if (gap == GAP_TASK)
         gs_text_add(into, "%u", loop->task_blocks);
+    else if (gap == GAP_TASK_AT)
+        gs_text_add(into, "%zu",
+                    loop->form == GS_FORM_CONFINED ? offsetof(gs_confined_parameter, task_blocks)
+                                                   : offsetof(gs_persistent_parameter, task_blocks));
     else if (gap == GAP_LAST)
         put(into, loop->form == GS_FORM_CONFINED ? find_last : "");
+    else if (gap == GAP_SPARE)
+        gs_text_add(into, "%u", loop->has_marks ? 64 : 8192);
     else if (loop->has_votes)
         gs_text_add(into, "\tbarrier.red.popc.u32 %%gs_votes, %u, %%gs_none;\n", loop->barrier);
     else
@@ -548,7 +568,9 @@ static void put_given(gs_text *into, const gs_block_loop *loop) {
 static void put_asked(gs_text *into, const gs_block_loop *loop) {
     put(into, begin_asking);
     if (loop->form == GS_FORM_CONFINED) {
+        put(into, find_signals);
         put(into, load_signals);
+        put(into, "\tmov.u32 %gs_r9, %clock;\n\tst.shared.u32 [gs_ours+40], %gs_r9;\n");
         put(into, read_signals);
         put(into, "\t@!%gs_p2 bra $gs_asked;\n");
     }
@@ -595,9 +617,12 @@ static void put_taking(gs_text *into, const gs_block_loop *loop) {
     put(into, time_task);
     if (is_confined) {
         put(into, ask_if_short);
+        put(into, find_signals);
         put(into, load_signals);
         put(into, read_signals);
         put(into, ask_if_allowed);
+        put(into, find_signals);
+        put_filled(into, spare_signals, loop);
         put(into, load_signals);
     }
     put_filled(into, size_task, loop);
