@@ -35,7 +35,6 @@
  */
 #include "ptx_loop.h"
 
-#include <stddef.h>
 #include <string.h>
 
 static void put(gs_text *into, const char *text) {
@@ -107,14 +106,24 @@ static const char count_blocks[] = "\tld.param.u32 %gs_r10, [gs_job];\n"
                                    "\tmul.lo.u32 %gs_r13, %gs_r13, %gs_r12;\n" /* all blocks */
                                    "\tmov.u32 %gs_r14, %nctaid.x;\n" /* worker blocks */;
 
+/* %gs_d4: the last parameter, for the part of the first thread in a confined kernel. Between blocks, 0 is added to its
+   address, which ptxas does not know: it would load what is needed there before the body, and keep it in registers that
+   the body needs more. */
+static const char find_job_first[] = "\tmov.u64 %gs_d4, gs_job;\n";
+
+static const char find_job[] = "\tshr.u32 %gs_r9, %gs_place, 20;\n"
+                               "\tcvt.u64.u32 %gs_d4, %gs_r9;\n"
+                               "\tmov.u64 %gs_d3, gs_job;\n"
+                               "\tadd.u64 %gs_d4, %gs_d4, %gs_d3;\n";
+
 /* ---- signals of a confined kernel ---- */
 
 /* %gs_r20: the stop word; %gs_r21: a word of the mask; bit %gs_r22 % 32 of it is for this SM. */
 static const char find_signals[] = "\tmov.u32 %gs_r20, 0;\n"
                                    "\tmov.u32 %gs_r21, 0xffffffff;\n"
                                    "\tmov.u32 %gs_r22, %smid;\n"
-                                   "\tld.param.u64 %gs_d1, [gs_job+32];\n"
-                                   "\tld.param.u64 %gs_d2, [gs_job+40];\n"
+                                   "\tld.param.u64 %gs_d1, [%gs_d4+32];\n"
+                                   "\tld.param.u64 %gs_d2, [%gs_d4+40];\n"
                                    "\tsetp.ne.u64 %gs_p3, %gs_d1, 0;\n"
                                    "\tsetp.ne.u64 %gs_p4, %gs_d2, 0;\n"
                                    "\tshr.u32 %gs_r23, %gs_r22, 5;\n"
@@ -149,10 +158,12 @@ static const char delay_signals[] = "\tmov.b64 {%gs_r23, %gs_r9}, %gs_d2;\n"
 
 /* ---- the queue ---- */
 
-/* %gs_d1: %gs_r16 blocks are asked for. */
-static const char find_queue[] = "\tld.param.u64 %gs_d0, [gs_job+24];\n"
-                                 "\tmul.wide.u32 %gs_d1, %gs_r0, 8;\n" /* 0, but ptxas does not know that all lanes */
-                                 "\tadd.u64 %gs_d0, %gs_d0, %gs_d1;\n" /* would add to the same word */
+/* %gs_d1: %gs_r16 blocks are asked for. Again 0 is added, so that ptxas does not know either that all lanes would add
+   to the same word. */
+static const char find_queue[] = "\tmul.wide.u32 %gs_d1, %gs_r0, 8;\n"
+                                 "\tmov.u64 %gs_d0, gs_job;\n"
+                                 "\tadd.u64 %gs_d1, %gs_d0, %gs_d1;\n"
+                                 "\tld.param.u64 %gs_d0, [%gs_d1+24];\n"
                                  "\tcvt.u64.u32 %gs_d1, %gs_r16;\n";
 
 /* The upper half of the queue of a persistent kernel counts blocks that are done. */
@@ -190,7 +201,7 @@ static const char get_number[] = "\tcvt.u32.u64 %gs_r15, %gs_d2;\n";
 
 /* The queue of a confined kernel begins with a block that the launch names. */
 static const char get_number_confined[] = "\tcvt.u32.u64 %gs_r15, %gs_d2;\n"
-                                          "\tld.param.u32 %gs_r9, [gs_job+52];\n"
+                                          "\tld.param.u32 %gs_r9, [%gs_d4+52];\n"
                                           "\tadd.u32 %gs_r15, %gs_r15, %gs_r9;\n";
 
 /* The first blocks need no queue. The addition that makes the count of blocks complete is the last one. */
@@ -217,38 +228,32 @@ static const char leave_ordered[] = "\tsetp.ge.u32 %gs_p1, %gs_r15, %gs_r13;\n"
 
 /* ---- storing a task ---- */
 
-/* From %gs_r15 (the first block), %gs_r16 (how many), %gs_r17 (the address of the task) and %gs_f0 (the pace). */
-static const char store_task[] = "\tmin.u32 %gs_r9, %gs_r15, %gs_r13;\n"
-                                 "\tsub.u32 %gs_r9, %gs_r13, %gs_r9;\n" /* how many are left */
-                                 "\tmin.u32 %gs_r16, %gs_r16, %gs_r9;\n"
-                                 "\tmul.hi.u32 %gs_r24, %gs_r15, %gs_r18;\n" /* rows */
-                                 "\tmul.lo.u32 %gs_r25, %gs_r24, %gs_r10;\n"
-                                 "\tsub.u32 %gs_r25, %gs_r15, %gs_r25;\n"
-                                 "\tsetp.ge.u32 %gs_p5, %gs_r25, %gs_r10;\n"
-                                 "\t@%gs_p5 add.u32 %gs_r24, %gs_r24, 1;\n"
-                                 "\t@%gs_p5 sub.u32 %gs_r25, %gs_r25, %gs_r10;\n" /* x */
-                                 "\tmul.hi.u32 %gs_r26, %gs_r24, %gs_r19;\n"      /* planes */
-                                 "\tmul.lo.u32 %gs_r27, %gs_r26, %gs_r11;\n"
-                                 "\tsub.u32 %gs_r27, %gs_r24, %gs_r27;\n"
-                                 "\tsetp.ge.u32 %gs_p5, %gs_r27, %gs_r11;\n"
-                                 "\t@%gs_p5 add.u32 %gs_r26, %gs_r26, 1;\n"       /* z */
-                                 "\t@%gs_p5 sub.u32 %gs_r27, %gs_r27, %gs_r11;\n" /* y */
-                                 "\tsub.u32 %gs_r28, %gs_r16, 1;\n"               /* after */
-                                 "\tadd.u32 %gs_r25, %gs_r25, %gs_r28;\n"
-                                 "\tadd.u32 %gs_r29, %gs_r15, %gs_r16;\n"
-                                 "\tshl.b32 %gs_r28, %gs_r28, 1;\n"
-                                 "%LAST%"
-                                 "\tmov.b32 %gs_r31, %gs_f0;\n"
-                                 "\tmov.u32 %gs_r30, %clock;\n"
-                                 "\tst.shared.v4.u32 [%gs_r17], {%gs_r25, %gs_r27, %gs_r26, %gs_r28};\n"
-                                 "\tst.shared.v4.u32 [%gs_r17+16], {%gs_r16, %gs_r29, %gs_r30, %gs_r31};\n"
-                                 "\tst.shared.v2.u32 [%gs_r17+32], {%gs_r18, %gs_r19};\n";
+/* From %gs_r15 (the first block) and %gs_r16 (how many). */
+static const char find_blocks[] = "\tmin.u32 %gs_r9, %gs_r15, %gs_r13;\n"
+                                  "\tsub.u32 %gs_r9, %gs_r13, %gs_r9;\n" /* how many are left */
+                                  "\tmin.u32 %gs_r16, %gs_r16, %gs_r9;\n"
+                                  "\tmul.hi.u32 %gs_r24, %gs_r15, %gs_r18;\n" /* rows */
+                                  "\tmul.lo.u32 %gs_r25, %gs_r24, %gs_r10;\n"
+                                  "\tsub.u32 %gs_r25, %gs_r15, %gs_r25;\n"
+                                  "\tsetp.ge.u32 %gs_p5, %gs_r25, %gs_r10;\n"
+                                  "\t@%gs_p5 add.u32 %gs_r24, %gs_r24, 1;\n"
+                                  "\t@%gs_p5 sub.u32 %gs_r25, %gs_r25, %gs_r10;\n" /* x */
+                                  "\tmul.hi.u32 %gs_r26, %gs_r24, %gs_r19;\n"      /* planes */
+                                  "\tmul.lo.u32 %gs_r27, %gs_r26, %gs_r11;\n"
+                                  "\tsub.u32 %gs_r27, %gs_r24, %gs_r27;\n"
+                                  "\tsetp.ge.u32 %gs_p5, %gs_r27, %gs_r11;\n"
+                                  "\t@%gs_p5 add.u32 %gs_r26, %gs_r26, 1;\n"       /* z */
+                                  "\t@%gs_p5 sub.u32 %gs_r27, %gs_r27, %gs_r11;\n" /* y */
+                                  "\tsub.u32 %gs_r28, %gs_r16, 1;\n"               /* after */
+                                  "\tadd.u32 %gs_r25, %gs_r25, %gs_r28;\n"
+                                  "\tadd.u32 %gs_r29, %gs_r15, %gs_r16;\n"
+                                  "\tshl.b32 %gs_r28, %gs_r28, 1;\n";
 
 /* In a confined kernel: whether this is the last task of the worker block. %gs_r9: how many blocks may be left then,
-   and one more. */
+   and one more. In a form that is tried, all blocks count as short. */
 static const char find_last[] = "\tld.param.u32 %gs_r9, [gs_job+12];\n"
                                 "\tsetp.ne.u32 %gs_p1, %gs_r9, 0;\n"
-                                "\tsetp.ge.and.f32 %gs_p1, %gs_f0, 0f41000000, %gs_p1;\n" /* 8: 4096 cycles a block */
+                                "\tsetp.ge.and.f32 %gs_p1, %gs_f0, %QUICK%, %gs_p1;\n"
                                 "\tselp.b32 %gs_r9, %gs_r14, 1, %gs_p1;\n"
                                 "\tadd.u32 %gs_r9, %gs_r29, %gs_r9;\n"
                                 "\tsetp.gt.u32 %gs_p1, %gs_r9, %gs_r13;\n"
@@ -256,6 +261,13 @@ static const char find_last[] = "\tld.param.u32 %gs_r9, [gs_job+12];\n"
                                 "\tor.pred %gs_p1, %gs_p1, %gs_p2;\n"
                                 "\tselp.b32 %gs_r9, 1, 0, %gs_p1;\n"
                                 "\tor.b32 %gs_r28, %gs_r28, %gs_r9;\n";
+
+/* %gs_r17: the address of the task; %gs_f0: the pace. */
+static const char store_task[] = "\tmov.b32 %gs_r31, %gs_f0;\n"
+                                 "\tmov.u32 %gs_r30, %clock;\n"
+                                 "\tst.shared.v4.u32 [%gs_r17], {%gs_r25, %gs_r27, %gs_r26, %gs_r28};\n"
+                                 "\tst.shared.v4.u32 [%gs_r17+16], {%gs_r16, %gs_r29, %gs_r30, %gs_r31};\n"
+                                 "\tst.shared.v2.u32 [%gs_r17+32], {%gs_r18, %gs_r19};\n";
 
 /* ---- the first task ---- */
 
@@ -447,7 +459,7 @@ static const char size_task[] = "\tor.b32 %gs_r9, %gs_r30, 1;\n"
                                 "\tmin.f32 %gs_f1, %gs_f1, %gs_f0;\n"
                                 "\tmul.f32 %gs_f2, %gs_f0, 0f3E000000;\n" /* 1/8 */
                                 "\tmax.f32 %gs_f1, %gs_f1, %gs_f2;\n"
-                                "\tld.param.u32 %gs_r9, [gs_job+%TASK_AT%];\n"
+                                "\tld.param.u32 %gs_r9, [%TASK_AT%];\n"
                                 "\tsetp.eq.u32 %gs_p1, %gs_r9, 0;\n"
                                 "\tselp.b32 %gs_r9, %TASK%, %gs_r9, %gs_p1;\n"
                                 "\tcvt.rn.f32.u32 %gs_f2, %gs_r28;\n"
@@ -480,8 +492,8 @@ const char *gs_ptx_form_symbol(const gs_ptx_module *module, uint32_t function, e
 }
 
 /* A gap in a part, and what is put there. */
-static const char *const gaps[] = {"%BARRIER%", "%TASK%", "%TASK_AT%", "%LAST%", "%SPARE%", "%MEET%"};
-enum { GAP_BARRIER, GAP_TASK, GAP_TASK_AT, GAP_LAST, GAP_SPARE, GAP_MEET };
+static const char *const gaps[] = {"%BARRIER%", "%TASK%", "%TASK_AT%", "%QUICK%", "%SPARE%", "%MEET%"};
+enum { GAP_BARRIER, GAP_TASK, GAP_TASK_AT, GAP_QUICK, GAP_SPARE, GAP_MEET };
 
 static void put_gap(gs_text *into, size_t gap, const gs_block_loop *loop) {
     if (gap == GAP_BARRIER)
@@ -489,11 +501,9 @@ static void put_gap(gs_text *into, size_t gap, const gs_block_loop *loop) {
     else if (gap == GAP_TASK)
         gs_text_add(into, "%u", loop->task_blocks);
     else if (gap == GAP_TASK_AT)
-        gs_text_add(into, "%zu",
-                    loop->form == GS_FORM_CONFINED ? offsetof(gs_confined_parameter, task_blocks)
-                                                   : offsetof(gs_persistent_parameter, task_blocks));
-    else if (gap == GAP_LAST)
-        put(into, loop->form == GS_FORM_CONFINED ? find_last : "");
+        put(into, loop->form == GS_FORM_CONFINED ? "%gs_d4+48" : "gs_job+12");
+    else if (gap == GAP_QUICK)
+        put(into, loop->has_marks ? "0f00000000" : "0f41000000"); /* 8: 4096 cycles a block */
     else if (gap == GAP_SPARE)
         gs_text_add(into, "%u", loop->has_marks ? 64 : 8192);
     else if (loop->has_votes)
@@ -551,7 +561,9 @@ static void put_asking(gs_text *into, const gs_block_loop *loop, bool is_first) 
     put(into, is_confined && !is_first ? delay_signals : "");
     put(into, is_confined && !is_first ? read_signals : "");
     put_number(into, loop);
-    put_filled(into, store_task, loop);
+    put(into, find_blocks);
+    put_filled(into, is_confined ? find_last : "", loop);
+    put(into, store_task);
 }
 
 /* The first task is the block with the number of the worker block. */
@@ -568,6 +580,7 @@ static void put_given(gs_text *into, const gs_block_loop *loop) {
 static void put_asked(gs_text *into, const gs_block_loop *loop) {
     put(into, begin_asking);
     if (loop->form == GS_FORM_CONFINED) {
+        put(into, find_job_first);
         put(into, find_signals);
         put(into, load_signals);
         put(into, "\tmov.u32 %gs_r9, %clock;\n\tst.shared.u32 [gs_ours+40], %gs_r9;\n");
@@ -613,6 +626,7 @@ static void put_taking(gs_text *into, const gs_block_loop *loop) {
     put(into, is_confined || !loop->is_ordered ? leave_after_last : "");
     put(into, find_first);
     put(into, begin_taking);
+    put(into, is_confined ? find_job : "");
     put(into, count_blocks);
     put(into, time_task);
     if (is_confined) {
