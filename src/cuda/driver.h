@@ -171,6 +171,9 @@ void gs_cuda_close(cu_api *api);
    context with `context_release`, even after an error. */
 gs_code gs_cuda_open_gpu(const cu_api *api, const char *rest, int *device, bool *has_context, gs_error *error);
 
+/* How many connections this program has to a GPU that it has opened. */
+int32_t gs_cuda_connections(void);
+
 /* The UUID of a GPU, as nvidia-smi prints it, and the CUDA version of its driver. What is not known is left as it is.
  */
 void gs_cuda_name_gpu(const cu_api *api, int device, char *uuid, size_t uuid_size, char *driver, size_t driver_size);
