@@ -19,7 +19,8 @@ static const struct {
                   {"corpus/h200-carveouts.jsonl.gz", 2106},  {"corpus/h200-clusters.jsonl.gz", 480},
                   {"corpus/h200-fixes.jsonl.gz", 45},        {"corpus/h200-modern.jsonl.gz", 190},
                   {"corpus/h200-times.jsonl.gz", 13},        {"corpus/h200-joins.jsonl.gz", 599},
-                  {"corpus/h200-connections.jsonl.gz", 452}, {"corpus/h200-green.jsonl.gz", 150}};
+                  {"corpus/h200-connections.jsonl.gz", 452}, {"corpus/h200-green.jsonl.gz", 150},
+                  {"corpus/h200-mps.jsonl.gz", 288}};
 
 /* Everything is played. A sanitizer needs some recordings of each class. */
 static bool is_long(void) {
@@ -261,6 +262,89 @@ static void blocks_end_and_kernels_arrive_as_recorded(void **state) {
     assert_int_equal(urgent.launches_exact + timed.launches_exact, 244);
 }
 
+/* ---- MPS ---- */
+
+/* The numbers that a client of MPS sees: those of a TPC in the order in which TPCs are first used, those of one launch
+   GPC by GPC and the front last. */
+struct client {
+    int16_t rank[GS_MAX_SMS];   /* by SM */
+    int16_t number[GS_MAX_SMS]; /* by the rank of a TPC; -1: none */
+    int16_t used;
+    int running; /* kernels */
+};
+
+static void begin_client(struct client *client, const gs_gpu *gpu) {
+    const gs_sm_groups *groups = &gpu->grants.groups;
+    int32_t front = groups->ends[gpu->grants.first - 1];
+    for (int32_t i = 0; i < gpu->sms; i++)
+        client->rank[groups->sms[i]] = (int16_t)(i < front ? gpu->sms - front + i : i - front);
+    client->running = 0;
+}
+
+static void number_tpcs(struct client *client, const gs_gpu *gpu, const gs_seen *seen) {
+    bool is_used[GS_MAX_SMS] = {false};
+    for (size_t i = 0; i < seen->placed.count; i++)
+        if (seen->placed.data[i] >= 0)
+            is_used[client->rank[seen->placed.data[i]] / 2] = true;
+    for (int32_t tpc = 0; tpc < gpu->sms / 2; tpc++)
+        if (is_used[tpc] && client->number[tpc] < 0)
+            client->number[tpc] = client->used++;
+}
+
+/* Whether the client sees the blocks where they were recorded, up to the first launch that waits. */
+static bool client_sees(const gs_gpu *gpu, const gs_run *predicted, const gs_run *recorded) {
+    struct client client;
+    begin_client(&client, gpu);
+    for (size_t i = 0; i < predicted->events.count; i++) {
+        const gs_event *event = &predicted->events.data[i];
+        client.running += event->op == GS_LAUNCH ? 1 : event->op == GS_EXIT ? -1 : 0;
+        if (event->op != GS_LAUNCH)
+            continue;
+        if (client.running == 1) { /* the client was idle */
+            memset(client.number, -1, sizeof client.number);
+            client.used = 0;
+        }
+        const gs_seen *seen = recorded->events.data[recorded->launches.data[event->launch].event].seen;
+        int64_t blocks = recorded->launches.data[event->launch].blocks;
+        number_tpcs(&client, gpu, event->seen);
+        for (int64_t block = 0; block < blocks; block++) {
+            int32_t sm = gs_seen_sm(event->seen, block), rank = sm < 0 ? 0 : client.rank[sm];
+            if (gs_seen_sm(seen, block) != (sm < 0 ? GS_WAIT : 2 * client.number[rank / 2] + rank % 2))
+                return false;
+        }
+        if (gs_seen_started(seen) < blocks)
+            return true;
+    }
+    return true;
+}
+
+/* Under MPS, at 100%, blocks go where they go without it; at 50 and 25% where they go in a part of the GPU. In 11 runs
+   TPCs that were idle have lost their number. */
+static void clients_of_mps_see_tpcs_as_they_use_them(void **state) {
+    (void)state;
+    gs_gpu *gpu = gs_gpu_open("h200", NULL);
+    gs_runs *runs = open_recordings("corpus/h200-mps.jsonl.gz");
+    gs_error error;
+    gs_run *run;
+    int32_t others = gpu->grants.groups.count - gpu->grants.first, exact = 0;
+    while ((run = gs_runs_next(runs, &error))) {
+        bool is_seen = false;
+        for (int32_t turn = 0; turn < gs_gpu_turns(gpu) && !is_seen; turn++) {
+            if (turn / others % gpu->grants.cluster_first.count)
+                continue; /* without clusters these turns are alike */
+            gs_run *predicted = gs_predict(gpu, run, &(gs_predict_options){.turn = turn}, &error);
+            assert_non_null(predicted);
+            is_seen = client_sees(gpu, predicted, run);
+            gs_run_free(predicted);
+        }
+        exact += is_seen;
+        gs_run_free(run);
+    }
+    assert_int_equal(exact, 91 + 91 + 95);
+    gs_runs_close(runs);
+    gs_gpu_free(gpu);
+}
+
 /* A prediction is exact if compared with itself, and not if compared with another one. */
 static void a_score_tells_right_from_wrong(void **state) {
     (void)state;
@@ -299,6 +383,7 @@ int main(void) {
         cmocka_unit_test(kernels_start_behind_waiting_clusters),
         cmocka_unit_test(what_people_launch_today_is_predicted),
         cmocka_unit_test(blocks_end_and_kernels_arrive_as_recorded),
+        cmocka_unit_test(clients_of_mps_see_tpcs_as_they_use_them),
         cmocka_unit_test(a_score_tells_right_from_wrong),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

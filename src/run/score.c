@@ -6,8 +6,9 @@
  * and the right number waits. Blocks on the right SM, each with its own number, are counted separately. A recording
  * with times is scored up to and including the first launch that differs, because later ones depend on it.
  *
- * A launch that waits for the end of others, such as a node of a graph, does not end the score, nor does one of a program
- * with few connections. It is scored when it is first observed, which must be after the same launch or exit in both.
+ * A launch that waits for the end of others, such as a node of a graph, does not end the score, nor does one of a
+ * program with few connections. It is scored when it is first observed, which must be after the same launch or exit in
+ * both. If it exits before, the score ends: on a GPU its blocks still have to start, and the model drops them.
  */
 #include "run.h"
 
@@ -103,8 +104,12 @@ static gs_code score_event(struct scoring *scoring, size_t number, size_t steps,
         scoring->is_held[launch] = !gs_seen_started(event->seen) && !gs_seen_started(two) && may_be_held;
         return scoring->is_held[launch] ? GS_OK : score_launch(scoring, launch, event->seen, two, error);
     }
-    if (event->op != GS_OBSERVE || !scoring->is_held[launch])
+    if (!scoring->is_held[launch])
         return GS_OK;
+    if (event->op == GS_EXIT) {
+        scoring->goes_on = false;
+        return GS_OK;
+    }
     scoring->is_held[launch] = false;
     return score_launch(scoring, launch, event->seen, observed_after(scoring->predicted, steps, launch), error);
 }
