@@ -4,7 +4,7 @@
  *   hostile --seconds 600              all attacks one by one, mixed and all at once, and a table
  *   hostile --only NAME --seconds 10   one attack
  *   hostile --all --seconds 60         all at once
- *   hostile --suite --seconds 20       what the test suite runs: a mixture that visits every quick attack
+ *   hostile --suite --seconds 12       what the test suite runs: a mixture that visits every quick attack
  *   hostile --list                     the names
  *
  * A run has phases. In each, eight honest clients work, and their waiting times are counted for that phase. A second
