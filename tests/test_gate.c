@@ -378,6 +378,34 @@ static void stream_that_is_destroyed_holds_nobody(void **state) {
     stop_program(&latency);
 }
 
+/* ---- events that announce requests ---- */
+
+/* An event begins a request, because launches have always followed such events. On a busy machine one may have been
+   late. */
+static void announce(const struct program *latency) {
+    bool is_announced = false;
+    for (int i = 0; i < GIVE_UP_MS / 10 && !is_announced; i++) {
+        assert_int_equal(ask(latency, "measure 25"), 0);
+        assert_int_equal(ask(latency, "record 1"), 0);
+        is_announced = status_says("\"has_work\":true");
+    }
+    assert_true(is_announced);
+}
+
+static void announcement_ends_when_no_launch_follows(void **state) {
+    struct program latency = PROGRAM("--latency");
+    (void)state;
+    assert_int_equal(ask(&latency, "start"), 0);
+    announce(&latency);
+    wait_for_status("\"has_work\":false");
+    announce(&latency);
+    assert_int_equal(ask(&latency, "sync 1"), 0);
+    assert_true(status_says("\"has_work\":false"));
+    assert_int_equal(ask(&latency, "record 1"), 0); /* such events are not trusted any more */
+    assert_true(status_says("\"has_work\":false"));
+    stop_program(&latency);
+}
+
 /* ---- weights ---- */
 
 /* A program that has had more than its share waits for one that has work; and for nobody where weights are equal. */
@@ -1177,6 +1205,7 @@ int main(void) {
         DAEMON_TEST(programs_beyond_the_slots_run_without),
         DAEMON_TEST(program_that_never_synchronizes_holds_nobody),
         DAEMON_TEST(stream_that_is_destroyed_holds_nobody),
+        DAEMON_TEST(announcement_ends_when_no_launch_follows),
         DAEMON_TEST(programs_share_by_their_weights),
         DAEMON_TEST(long_kernels_are_named),
         DAEMON_TEST(captures_are_never_disturbed),

@@ -24,7 +24,7 @@ def obey(build, play):
         print(json.dumps(answer), flush=True)
 
 
-SETTLE_S = 0.1  # the GPU may have worked for another process just before, and be slower by that
+SETTLE_S = 0.2  # the GPU may have worked for another process just before: the first requests are slower
 
 
 def serve(request, seconds, unit_ms=1):

@@ -193,9 +193,9 @@ class Start:
 
 
 def warm(start, mode, pair):
-    """Kernels are learned."""
+    """`gridsmith run` learns how long kernels take."""
     how = MODES[mode.split(":")[0]]["play"]
-    if how == "together":
+    if how == "together" and start.daemons:
         start.play(how, pair, 0.5)
 
 
@@ -222,9 +222,15 @@ class Table:
         else:
             self.results[pair][mode] = result
             print(row(pair, mode, result, self.results[pair].get("alone", result)), flush=True)
+
+    def save(self, results=None):
+        """With the results of rounds that are not complete: who stops this program loses nothing."""
         if self.options.json:
+            everything = {pair: dict(modes) for pair, modes in self.results.items()}
+            for (pair, mode), result in (results or {}).items():
+                everything[pair][mode] = result
             with open(self.options.json, "w") as output:
-                json.dump(self.results, output)
+                json.dump(everything, output)
 
 
 def build(starts, pairs):
@@ -242,8 +248,10 @@ def measure(starts, group, pairs, table, options):
     for _ in range(options.rounds):
         for (pair, mode), result in results.items():
             play_round(starts[start_of(mode)], mode, pair, result, options)
+        table.save(results)
     for (pair, mode), result in results.items():
         table.add(pair, mode, result)
+    table.save()
 
 
 def measure_all(starts, groups, pairs, table, options):

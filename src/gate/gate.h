@@ -269,6 +269,7 @@ uint64_t gs_gate_work_begins(void *stream);
 void gs_gate_work_launched(void *stream, uint64_t number);
 /* Looks whether the work of a program that does not synchronize is done. Returns in how many ms to look again. */
 int gs_gate_work_look(void);
+void gs_gate_work_waits(void);   /* the host is about to wait for the GPU */
 uint64_t gs_gate_work_now(void); /* before a synchronization: what it waits for */
 void gs_gate_work_stream_done(void *stream, uint64_t number);
 void gs_gate_work_all_done(uint64_t number);

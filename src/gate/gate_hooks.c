@@ -161,21 +161,25 @@ CHANGE_NODE(cuGraphExecBatchMemOpNodeSetParams)
 
 /* ---- synchronization ---- */
 
-#define SYNCHRONIZE(name, parameters, arguments, done)                                                                 \
+#define LEARN(name, parameters, arguments, waits, done)                                                                \
     static int hook_##name parameters {                                                                                \
         bool is_linked = gs_gate_is_linked();                                                                          \
+        if (is_linked && waits)                                                                                        \
+            gs_gate_work_waits();                                                                                      \
         uint64_t number = is_linked ? gs_gate_work_now() : 0;                                                          \
         int result = gs_gate_real.name arguments;                                                                      \
         if (is_linked && result != GS_CUDA_NOT_READY)                                                                  \
             done;                                                                                                      \
         return result;                                                                                                 \
     }
+#define SYNCHRONIZE(name, parameters, arguments, done) LEARN(name, parameters, arguments, true, done)
+#define QUERY(name, parameters, arguments, done)       LEARN(name, parameters, arguments, false, done)
 
 SYNCHRONIZE(cuStreamSynchronize, (void *stream), (stream), gs_gate_work_stream_done(stream_of(stream), number))
 SYNCHRONIZE(cuStreamSynchronize_ptsz, (void *stream), (stream),
             gs_gate_work_stream_done(stream_of_ptsz(stream), number))
-SYNCHRONIZE(cuStreamQuery, (void *stream), (stream), gs_gate_work_stream_done(stream_of(stream), number))
-SYNCHRONIZE(cuStreamQuery_ptsz, (void *stream), (stream), gs_gate_work_stream_done(stream_of_ptsz(stream), number))
+QUERY(cuStreamQuery, (void *stream), (stream), gs_gate_work_stream_done(stream_of(stream), number))
+QUERY(cuStreamQuery_ptsz, (void *stream), (stream), gs_gate_work_stream_done(stream_of_ptsz(stream), number))
 SYNCHRONIZE(cuMemcpyDtoH_v2, (void *to, gs_gate_pointer from, size_t bytes), (to, from, bytes),
             gs_gate_work_stream_done(NULL, number))
 SYNCHRONIZE(cuMemcpyDtoH_v2_ptds, (void *to, gs_gate_pointer from, size_t bytes), (to, from, bytes),
@@ -190,6 +194,8 @@ static int event_done(void *event, int result) {
 }
 
 static int hook_cuEventSynchronize(void *event) {
+    if (gs_gate_is_linked())
+        gs_gate_work_waits();
     return event_done(event, gs_gate_real.cuEventSynchronize(event));
 }
 

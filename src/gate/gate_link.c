@@ -169,7 +169,8 @@ static int look(void) {
         expire_marks(gs_gate_state.board);
     uint64_t slice_us = gs_gate_slice_set(wanted_slice_us());
     atomic_store_explicit(&gs_gate_state.page->slice_us, slice_us, memory_order_relaxed);
-    return watches_marks() ? LOOK_MS : look_at_work && has_neighbors ? look_at_work() : IDLE_MS;
+    int work_ms = look_at_work ? look_at_work() : IDLE_MS;
+    return watches_marks() ? LOOK_MS : has_neighbors ? work_ms : IDLE_MS;
 }
 
 /* Ends with the connection. */

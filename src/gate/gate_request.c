@@ -68,6 +68,11 @@ bool gs_request_record(gs_request *request, const void *event, const void *strea
     return request->announcements >= TRUSTED_AFTER;
 }
 
+void gs_request_mistrust(gs_request *request) {
+    request->announcements = 0;
+    request->recorded_ns = 0;
+}
+
 bool gs_request_event_done(gs_request *request, const void *event) {
     const gs_request_event *found = find_event(request, event);
     return found->event == event && event && gs_request_stream_done(request, found->stream, found->number);

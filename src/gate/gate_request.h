@@ -45,6 +45,8 @@ bool gs_request_stream_done(gs_request *request, const void *stream, uint64_t nu
 bool gs_request_all_done(gs_request *request, uint64_t number);
 /* An event is recorded. True: it announces a request. */
 bool gs_request_record(gs_request *request, const void *event, const void *stream, uint64_t now_ns);
+/* The host waits, and no launch has followed the event that announced one. */
+void gs_request_mistrust(gs_request *request);
 bool gs_request_event_done(gs_request *request, const void *event);
 
 #endif

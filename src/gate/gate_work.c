@@ -2,7 +2,8 @@
  * gate_work.c: a latency program marks on the board when it has work, and measures its requests.
  *
  * The mark is set before the launch reaches the driver, so that best-effort work drains while the driver prepares it.
- * An event that announces a request sets it, too.
+ * An event that announces a request sets it, too. That mark is removed when the host waits, or some time has passed,
+ * and there was no launch.
  *
  * A program may learn in ways that nobody sees that its work is done: it polls memory, or it does not need to know. It
  * is found out when it launches again after a pause, and its streams turn out to be idle. From then on the GPU writes
@@ -37,6 +38,7 @@ static struct work {
     uint64_t launches;          /* of this request, */
     double launches_on_average; /* and of requests lately */
     unsigned silent;            /* requests in a row that ended without a synchronization */
+    bool is_announced;          /* the mark is for a request that has not begun */
     gs_gate_pointer on_device;  /* the words, for the GPU; 0: not mapped */
     bool is_broken;             /* they cannot be */
 } work = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -77,10 +79,26 @@ static void average_launches(void) {
     atomic_store_explicit(&own_slot()->launches, (uint32_t)(work.launches_on_average + 0.5), memory_order_relaxed);
 }
 
-static void unmark(void) {
-    gs_tenant_page *page = gs_gate_state.page;
+static void remove_mark(void) {
     gs_board_unmark(gs_gate_state.board, gs_gate_state.bit);
     atomic_store_explicit(&own_slot()->since_ns, 0, memory_order_relaxed);
+}
+
+static void announce(uint64_t now) {
+    work.is_announced = true;
+    mark(now, ANNOUNCED_NS);
+}
+
+/* No request has followed. */
+static void end_announcement(void) {
+    if (work.is_announced && !work.request.count)
+        remove_mark();
+    work.is_announced = false;
+}
+
+static void unmark(void) {
+    gs_tenant_page *page = gs_gate_state.page;
+    remove_mark();
     uint64_t ns = gs_gate_now_ns() - work.begun_ns;
     work.longest_ns = ns > work.longest_ns ? ns : work.longest_ns - work.longest_ns / 1024;
     average_launches();
@@ -134,6 +152,8 @@ static void find_out(void) {
 int gs_gate_work_look(void) {
     bool has_ended = false;
     pthread_mutex_lock(&work.lock);
+    if (gs_gate_now_ns() - work.begun_ns > ANNOUNCED_NS)
+        end_announcement();
     bool looks = is_silent();
     for (size_t i = work.request.count; looks && i-- > 0 && !has_ended;) {
         const gs_request_stream *left = &work.request.streams[i];
@@ -158,6 +178,7 @@ uint64_t gs_gate_work_begins(void *stream) {
     work.launches++;
     if (gs_request_launch(&work.request, stream, now)) {
         work.launches = 1;
+        work.is_announced = false;
         mark(now, hold_ns());
     }
     uint64_t number = is_silent() ? gs_request_now(&work.request) : 0;
@@ -202,7 +223,15 @@ void gs_gate_work_record(void *event, void *stream) {
     uint64_t now = gs_gate_now_ns();
     pthread_mutex_lock(&work.lock);
     if (gs_request_record(&work.request, event, stream, now))
-        mark(now, ANNOUNCED_NS);
+        announce(now);
+    pthread_mutex_unlock(&work.lock);
+}
+
+void gs_gate_work_waits(void) {
+    pthread_mutex_lock(&work.lock);
+    if (work.is_announced && !work.request.count)
+        gs_request_mistrust(&work.request);
+    end_announcement();
     pthread_mutex_unlock(&work.lock);
 }
 

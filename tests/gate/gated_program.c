@@ -186,6 +186,19 @@ static int launch_ex(unsigned us, void *stream) {
     return cuda.launch_ex(&config, function_of(us), NULL, NULL);
 }
 
+/* Requests that begin with an event. */
+static int measure_requests(unsigned times) {
+    int code = 0;
+    for (unsigned i = 0; i < times && code == 0; i++) {
+        code = cuda.event_record(event, streams[1]);
+        if (code == 0)
+            code = launch(10, streams[1], 1);
+        if (code == 0)
+            code = cuda.synchronize(streams[1]);
+    }
+    return code;
+}
+
 /* A graph of some kernels; another stream launches meanwhile. */
 static int capture(unsigned us, void *stream, unsigned times) {
     void *captured = NULL;
@@ -296,6 +309,7 @@ static int do_command(const char *line) {
            : strcmp(word, "query") == 0       ? cuda.stream_query(streams[a % STREAMS])
            : strcmp(word, "leave") == 0       ? cuda.stream_destroy(streams[a % STREAMS])
            : strcmp(word, "record") == 0      ? cuda.event_record(event, streams[a % STREAMS])
+           : strcmp(word, "measure") == 0     ? measure_requests(a)
            : strcmp(word, "wait") == 0        ? cuda.event_synchronize(event)
            : strcmp(word, "poll") == 0        ? cuda.event_query(event)
            : strcmp(word, "capture") == 0     ? capture(a, stream, c)
