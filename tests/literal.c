@@ -1113,7 +1113,20 @@ static void wait_for_host(struct play *play, const gs_issue *issue) {
     play->now = time > play->now ? time : play->now;
 }
 
-/* The connection of a launch: that of its stream if it is not idle, or the next in which nothing waits, or the next. */
+/* Whether the last launch that waits in a connection is of this stream. */
+static bool ends_with(const struct play *play, int connection, const char *stream) {
+    size_t last = SIZE_MAX;
+    for (size_t i = 0; i < play->run->launches.count; i++) {
+        const struct operation *other = &play->operations[i];
+        if (other->is_issued && other->connection == connection && !other->is_ready && !other->is_over &&
+            (last == SIZE_MAX || other->order > play->operations[last].order))
+            last = i;
+    }
+    return last != SIZE_MAX && stream_of(play, last) && strcmp(stream_of(play, last), stream) == 0;
+}
+
+/* The connection of a launch: that of its stream if it is not idle and nothing of others was sent there last, or the
+   next in which nothing waits, or the next. */
 static int connection_of(struct play *play, size_t launch) {
     const gs_launch *which = &play->run->launches.data[launch];
     int count = play->run->connections, connection = -1;
@@ -1131,10 +1144,10 @@ static int connection_of(struct play *play, size_t launch) {
             connection = other->connection;
         }
     }
-    if (!is_idle && connection >= 0)
-        return connection;
-    connection = play->next_connection;
-    for (int i = 0; i < count; i++)
+    bool stays = !is_idle && connection >= 0 &&
+                 (!waits_in(play, connection, INT32_MAX) || ends_with(play, connection, which->stream));
+    connection = stays ? connection : play->next_connection;
+    for (int i = 0; i < count && !stays; i++)
         if (!waits_in(play, (play->next_connection + i) % count, INT32_MAX)) {
             connection = (play->next_connection + i) % count;
             break;

@@ -3,9 +3,10 @@
  *
  * A launch is sent through a connection, and waits there until it may enter the queue of the GPU: for the launch before
  * it in its stream, for example. Launches leave a connection in their order, so those of other streams wait behind it.
- * A stream that is not idle keeps its connection. Any other stream takes the next one, in turn, in which nothing waits,
- * or if there is none, the next one. Nodes of graphs need no connection of their own. Runs with durations are played
- * without.
+ * A stream that is not idle keeps its connection if nothing waits there, or if what was sent there last is its own.
+ * Otherwise a launch takes the next connection, in turn, in which nothing waits, or if there is none, the next one; so
+ * the launches of one stream can be in several connections. The turn begins behind the connection that was used last.
+ * Nodes of graphs need no connection of their own. Runs with durations are played without.
  */
 #include "engine.h"
 
@@ -21,7 +22,7 @@ bool gs_connections_init(gs_engine *engine) {
 }
 
 /* The next connection, in turn, in which nothing waits; the next one, if there is none. */
-static int32_t choose(gs_engine *engine) {
+static int32_t choose(const gs_engine *engine) {
     int32_t count = engine->run->connections, chosen = engine->next_connection;
     for (int32_t i = 0; i < count; i++) {
         int32_t connection = (engine->next_connection + i) % count;
@@ -30,8 +31,15 @@ static int32_t choose(gs_engine *engine) {
             break;
         }
     }
-    engine->next_connection = (chosen + 1) % count;
     return chosen;
+}
+
+/* Whether a launch stays in the connection of its stream. */
+static bool stays(const gs_engine *engine, size_t launch, const struct stream *stream) {
+    if (!stream || stream->connection < 0)
+        return false;
+    const struct connection *connection = &engine->connections[stream->connection];
+    return connection->head == NO_LAUNCH || engine->plays[connection->tail].stream == engine->plays[launch].stream;
 }
 
 int32_t gs_connections_join(gs_engine *engine, size_t launch, const struct stream *stream) {
@@ -39,7 +47,8 @@ int32_t gs_connections_join(gs_engine *engine, size_t launch, const struct strea
     const gs_launch_facts *facts = engine->run->launches.data[launch].issue.facts;
     if (!engine->connections || (facts && facts->graph != GS_NOT_GIVEN))
         return -1;
-    play->connection = stream && stream->connection >= 0 ? stream->connection : choose(engine);
+    play->connection = stays(engine, launch, stream) ? stream->connection : choose(engine);
+    engine->next_connection = (play->connection + 1) % engine->run->connections;
     struct connection *connection = &engine->connections[play->connection];
     *(connection->head == NO_LAUNCH ? &connection->head : &engine->plays[connection->tail].next_connected) = launch;
     connection->tail = launch;
