@@ -64,7 +64,8 @@ struct play {
     size_t block_count, block_capacity;
     gs_log *log;
     size_t event;
-    size_t fresh; /* the number of last blocks without a number; all are of one launch */
+    size_t entered; /* nodes that came one after the other */
+    size_t fresh;   /* the number of last blocks without a number; all are of one launch */
     literal_turns turns;
     gs_pace pace;
     struct operation *operations;
@@ -99,6 +100,8 @@ static struct tb make_tb(const gs_gpu *gpu, const gs_launch *launch) {
                     .s = round_up(launch->shape.shared_bytes, l->shared_granularity_bytes) +
                          round_up(l->shared_reserved_bytes, l->shared_granularity_bytes),
                     .config_l = launch->shape.local_bytes};
+    if (launch->shape.shared_bytes == GS_BARE)
+        tb.s = 0;
     int largest = l->config_bytes[l->configs - 1];
     int partition_registers = l->registers_per_sm / l->partitions_per_sm / l->register_granularity;
     int partition_warps = l->threads_per_sm / l->warp_threads / l->partitions_per_sm;
@@ -604,7 +607,7 @@ static void start_copies(struct play *play) {
 static void make_ready(struct play *play, size_t operation) {
     play->operations[operation].is_ready = true;
     play->operations[operation].turn = play->turn++;
-    play->operations[operation].ready_at = play->event;
+    play->operations[operation].ready_at = play->event + play->entered;
     play->operations[operation].times->ready_ns = play->now;
     start_copies(play);
 }
@@ -952,6 +955,7 @@ static void release(struct play *play, bool *held, size_t node, int phase) {
             return;
         held[next] = false;
         play->operations[next].is_ready = true;
+        play->operations[next].ready_at = play->event + ++play->entered;
         serve(play);
     }
 }
@@ -960,7 +964,7 @@ static void release(struct play *play, bool *held, size_t node, int phase) {
 static bool signal_end(struct play *play, size_t node) {
     gs_launch launch = gs_launch_default();
     int room, next, order;
-    launch.shape = gs_shape_of(play->gpu->join.threads, play->gpu->join.registers, 0);
+    launch.shape = gs_shape_of(play->gpu->join.threads, play->gpu->join.registers, GS_BARE);
     struct tb tb = make_tb(play->gpu, &launch);
     memset(play->closed, 0, (size_t)play->gpu->sms * sizeof *play->closed);
     play->serving = play->run->launches.count; /* no launch: it may use all SMs */

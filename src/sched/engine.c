@@ -777,9 +777,11 @@ static bool end_join(gs_engine *engine, int32_t handle) {
 /* Enters and serves the launches of the list that are in this phase after the end of a node, one after the other. */
 static bool enter_phase(gs_engine *engine, struct ready_list *list, size_t ended, gs_join_phase phase) {
     size_t launch;
-    while ((launch = gs_join_take(engine, list, ended, phase)) != NO_LAUNCH)
+    while ((launch = gs_join_take(engine, list, ended, phase)) != NO_LAUNCH) {
+        engine->plays[launch].ready_at = ++engine->host_events; /* behind those before it, if they wait */
         if (!enter_queue(engine, launch) || !serve(engine))
             return false;
+    }
     return true;
 }
 

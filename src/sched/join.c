@@ -44,7 +44,7 @@ static size_t tree_of(const gs_engine *engine, size_t launch) {
 
 bool gs_join_init(gs_engine *engine) {
     const gs_join *join = &gs_dispatcher_state(engine->dispatcher)->gpu->join;
-    gs_shape shape = gs_shape_of(join->threads, join->registers, 0);
+    gs_shape shape = gs_shape_of(join->threads, join->registers, GS_BARE);
     if (!join->threads || engine->hooks.endless || !has_graphs(engine->run))
         return true;
     engine->join_kernel = gs_dispatcher_kernel(engine->dispatcher, &shape, NULL);
