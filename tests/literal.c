@@ -47,6 +47,7 @@ struct operation {
     int turn;                            /* in which it became ready */
     size_t ready_at;                     /* the event of the run at which it did */
     int64_t arrived, due, started, over; /* started: all its blocks */
+    int64_t usual_end;                   /* of a copy in a graph without times */
     literal_times *times;
 };
 
@@ -64,7 +65,8 @@ struct play {
     size_t block_count, block_capacity;
     gs_log *log;
     size_t event;
-    size_t entered; /* nodes that came one after the other */
+    size_t entered; /* nodes that came or ended one after the other */
+    int64_t usual;  /* when the last copy in a graph without times ended */
     size_t fresh;   /* the number of last blocks without a number; all are of one launch */
     literal_turns turns;
     gs_pace pace;
@@ -594,12 +596,29 @@ static bool copy_waits(const struct play *play, size_t operation) {
     return false;
 }
 
+/* Whether an operation is a copy in a graph without times. */
+static bool is_memory_node(const struct play *play, size_t operation) {
+    if (operation < play->run->launches.count)
+        return false;
+    const gs_copy *copy = copy_of(play, operation);
+    bool is_measured = copy->issue.start_ns != GS_NO_TIME && copy->issue.end_ns > copy->issue.start_ns;
+    return copy->issue.facts && copy->issue.facts->graph != GS_NOT_GIVEN && copy->issue.at_ns == GS_NO_TIME &&
+           !copy->duration_ns && !is_measured;
+}
+
+/* 2 us, and 40 KB per microsecond to or from the host, 1 MB elsewhere. */
+static int64_t usual_duration(const gs_copy *copy) {
+    bool is_with_host = copy->kind == GS_COPY_HOST_TO_DEVICE || copy->kind == GS_COPY_DEVICE_TO_HOST;
+    return 2000 + copy->bytes * 1000 / (is_with_host ? 40000 : 1000000);
+}
+
 static void start_copies(struct play *play) {
     for (size_t i = play->run->launches.count; i < operation_count(play); i++) {
         struct operation *operation = &play->operations[i];
         if (!operation->is_ready || operation->is_copying || operation->is_over || copy_waits(play, i))
             continue;
         operation->is_copying = true;
+        operation->usual_end = play->usual + usual_duration(copy_of(play, i));
         operation->times->start_ns = play->now;
     }
 }
@@ -815,7 +834,7 @@ static int64_t copy_end(const struct play *play, size_t operation) {
 /* When something happens to an operation by itself: it becomes ready, or a copy ends. INT64_MAX: never. */
 static int64_t timer_of(const struct play *play, size_t i) {
     const struct operation *operation = &play->operations[i];
-    if (operation->is_over)
+    if (operation->is_over || (operation->is_copying && is_memory_node(play, i)))
         return INT64_MAX;
     if (operation->is_copying)
         return copy_end(play, i);
@@ -1035,6 +1054,23 @@ static void leave(struct play *play, size_t launch) {
     serve(play);
 }
 
+/* Ends the copies of graphs without times, one after the other, and what waits for them comes. */
+static void end_memory_nodes(struct play *play) {
+    for (;;) {
+        size_t next = SIZE_MAX;
+        for (size_t i = play->run->launches.count; i < operation_count(play); i++)
+            if (is_memory_node(play, i) && play->operations[i].is_copying && !play->operations[i].is_over &&
+                (next == SIZE_MAX || play->operations[i].usual_end < play->operations[next].usual_end))
+                next = i;
+        if (next == SIZE_MAX)
+            return;
+        play->usual = play->operations[next].usual_end;
+        play->entered++;
+        operation_over(play, next);
+        serve(play);
+    }
+}
+
 /* ---- the whole ---- */
 
 static long *empty_map(int size) {
@@ -1137,6 +1173,23 @@ static void issue_copies(struct play *play, size_t before) {
         issue(play, play->run->launches.count + play->copies_issued++);
 }
 
+/* A launch with its graph: the copies behind it, and when it is the last node, the end of all copies that can end. */
+static void issue_launch(struct play *play, size_t launch) {
+    const gs_run *run = play->run;
+    issue_copies(play, launch);
+    issue(play, launch);
+    if (!are_nodes_of_one_graph(play, launch, launch))
+        return;
+    while (play->copies_issued < run->copies.count && run->copies.data[play->copies_issued].before <= launch + 1 &&
+           is_memory_node(play, run->launches.count + play->copies_issued) &&
+           run->copies.data[play->copies_issued].issue.facts->graph == run->launches.data[launch].issue.facts->graph)
+        issue(play, run->launches.count + play->copies_issued++);
+    bool is_last = launch + 1 == run->launches.count || !are_nodes_of_one_graph(play, launch, launch + 1) ||
+                   run->launches.data[launch + 1].event != play->event + 1;
+    if (is_last)
+        end_memory_nodes(play);
+}
+
 void literal_play_program(const gs_gpu *gpu, const gs_run *run, const gs_pace *pace, gs_log *log,
                           literal_times *times) {
     struct play play = {.gpu = gpu, .run = run, .log = log, .pace = *pace};
@@ -1150,10 +1203,10 @@ void literal_play_program(const gs_gpu *gpu, const gs_run *run, const gs_pace *p
         size_t launch = run->events.data[play.event].launch;
         if (run->events.data[play.event].op == GS_LAUNCH) {
             play.tbs[launch] = make_tb(gpu, &run->launches.data[launch]);
-            issue_copies(&play, launch);
-            issue(&play, launch);
+            issue_launch(&play, launch);
         } else if (run->events.data[play.event].op == GS_EXIT && !play.tbs[launch].gone) {
             leave(&play, launch);
+            end_memory_nodes(&play);
         }
     }
     issue_copies(&play, run->launches.count);

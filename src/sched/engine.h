@@ -123,6 +123,8 @@ struct readiness {
     struct endings timers;  /* a heap of operations that will be ready, and of copies that will end */
     struct ready_list list; /* launches that are ready and not yet in the queue */
     struct copy_engine copy_engines[2];
+    struct endings untimed; /* a heap of copies under way in a run without times */
+    int64_t untimed_ns;     /* when the last of them ended, if each takes its usual time */
 };
 
 enum { FLYING = -1 }; /* instead of a handle: all blocks of a launch that flies */
@@ -199,7 +201,7 @@ struct gs_engine {
     int32_t next_connection;
     gs_names stream_names;
     size_t queue_first, queue_last;
-    uint64_t host_events; /* launches, exits, and nodes of graphs that came one after the other, so far */
+    uint64_t host_events; /* launches, exits, and nodes of graphs that came or ended one after the other, so far */
     size_t queue_tails[MOST_URGENT + 1]; /* by urgency: the last in the queue, or NO_LAUNCH */
     struct running *running;             /* by handle */
     struct endings endings;              /* a heap */
@@ -296,6 +298,9 @@ bool gs_ready_ended(gs_engine *engine, size_t operation);
 
 /* Plays the next timer. */
 bool gs_ready_pass(gs_engine *engine);
+
+/* Ends the next of the copies under way in a run without times. */
+bool gs_ready_end_copy(gs_engine *engine);
 
 /* Takes a launch from the list of those that are ready; NO_LAUNCH: there are no more. */
 size_t gs_ready_next(gs_engine *engine);
