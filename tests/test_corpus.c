@@ -19,7 +19,8 @@ static const struct {
                   {"corpus/h200-carveouts.jsonl.gz", 2106},  {"corpus/h200-clusters.jsonl.gz", 480},
                   {"corpus/h200-fixes.jsonl.gz", 45},        {"corpus/h200-modern.jsonl.gz", 190},
                   {"corpus/h200-times.jsonl.gz", 13},        {"corpus/h200-joins.jsonl.gz", 599},
-                  {"corpus/h200-connections.jsonl.gz", 452}, {"corpus/h200-green.jsonl.gz", 150}};
+                  {"corpus/h200-connections.jsonl.gz", 452}, {"corpus/h200-green.jsonl.gz", 150},
+                  {"corpus/h200-graphs.jsonl.gz", 469}};
 
 static gs_runs *open_recordings(const char *file) {
     gs_error error;
@@ -224,7 +225,8 @@ static gs_score score_class(const char *file, const char *class_name) {
     return score;
 }
 
-/* In 15 runs with two to four connections a stream takes another one (docs/hopper.md). */
+/* What is not predicted (docs/hopper.md): in 15 runs with two to four connections a stream takes another one; the order
+   of two children and a signal; kernels of the driver that copy or set memory. */
 static void what_people_launch_today_is_predicted(void **state) {
     (void)state;
     static const struct {
@@ -235,6 +237,10 @@ static void what_people_launch_today_is_predicted(void **state) {
                 {"corpus/h200-modern.jsonl.gz", "programmatic", 70, 70, true},
                 {"corpus/h200-modern.jsonl.gz", "graph", 60, 60, true},
                 {"corpus/h200-joins.jsonl.gz", "joins", 599, 599, true},
+                {"corpus/h200-graphs.jsonl.gz", "graph", 79, 78, false},
+                {"corpus/h200-graphs.jsonl.gz", "signal", 120, 120, true},
+                {"corpus/h200-graphs.jsonl.gz", "signalchild", 150, 114, false},
+                {"corpus/h200-graphs.jsonl.gz", "memory", 120, 102, false},
                 {"corpus/h200-connections.jsonl.gz", "connections", 452, 437, false},
                 {"corpus/h200-green.jsonl.gz", "green", 150, 150, true}};
     for (size_t i = 0; i < GS_COUNT(rows); i++) {
