@@ -931,35 +931,61 @@ static int children_behind(const struct play *play, size_t node, size_t child) {
     return count;
 }
 
-/* The child that comes at the same time as the block of a join: the first one behind a join of the node's tree, or the
-   last one. */
-static bool is_beside(const struct play *play, size_t node, size_t child) {
-    bool any_behind = false;
-    for (size_t join = 0; join < play->run->launches.count; join++) {
-        if (!is_parent(play, node, join) || !is_join(play, join) || tree_of(play, join) != tree_of(play, node) ||
-            !children_behind(play, node, join))
-            continue;
-        any_behind = true;
-        if (join < child && children_behind(play, node, join) == children_behind(play, node, child) + 1)
+static bool has_join_before(const struct play *play, size_t node, size_t child) {
+    for (size_t i = 0; i < child; i++)
+        if (is_parent(play, node, i) && is_join(play, i))
             return true;
-        break;
-    }
-    return !any_behind && children_behind(play, node, child) == 0;
+    return false;
 }
 
-/* 0: before the block, 1: at the same time, or the last two of a node without joins, 2: when the block has ended. */
+/* The child with this number of children behind it; SIZE_MAX: there is none. */
+static size_t child_before(const struct play *play, size_t node, int behind) {
+    for (size_t i = 0; i < play->run->launches.count; i++)
+        if (is_parent(play, node, i) && !is_join(play, i) && children_behind(play, node, i) == behind)
+            return i;
+    return SIZE_MAX;
+}
+
+/* Of the last two children of a node with joins, the one that comes with the block of the signal: the last one, if a
+   join is before both. SIZE_MAX: there are not two. */
+static size_t partner_of(const struct play *play, size_t node) {
+    size_t last = child_before(play, node, 0), other = child_before(play, node, 1);
+    if (other == SIZE_MAX || !has_join(play, node))
+        return SIZE_MAX;
+    return has_join_before(play, node, other) ? last : other;
+}
+
+/* Whether nothing was launched since the graph of the node. */
+static bool is_fresh(const struct play *play, size_t node) {
+    for (size_t i = node + 1; i < play->run->launches.count; i++)
+        if (play->operations[i].is_issued && !are_nodes_of_one_graph(play, node, i))
+            return false;
+    return true;
+}
+
+/* Whether the partner goes before the block. */
+static bool goes_early(const struct play *play, size_t node, size_t partner) {
+    bool is_behind = has_join_before(play, node, child_before(play, node, 0));
+    return !is_behind || !is_fresh(play, node) || abs(play->run->launches.data[partner].priority) > 4;
+}
+
+/* 0: before the block, 1: behind it, or the last two of a node without joins, 2: when the block has ended. */
 static int phase_of(const struct play *play, size_t node, size_t child) {
     if (!is_parent(play, node, child))
         return is_join(play, child) ? 2 : 0;
     if (is_join(play, child))
         return 2;
-    return has_join(play, node) ? is_beside(play, node, child) : children_behind(play, node, child) < 2;
+    if (child == partner_of(play, node) && goes_early(play, node, child))
+        return 0;
+    return children_behind(play, node, child) < 2;
 }
 
-static bool comes_first(const struct play *play, int phase, size_t one, size_t other) {
+static bool comes_first(const struct play *play, size_t node, int phase, size_t one, size_t other) {
     int here = abs(play->run->launches.data[one].priority), there = abs(play->run->launches.data[other].priority);
     if (phase && here != there)
         return here > there;
+    if (phase == 1 && partner_of(play, node) != SIZE_MAX)
+        return one == partner_of(play, node);
     return phase == 2 ? one > other : one < other;
 }
 
@@ -968,7 +994,8 @@ static void release(struct play *play, bool *held, size_t node, int phase) {
     for (;;) {
         size_t next = SIZE_MAX;
         for (size_t i = 0; i < play->run->launches.count; i++)
-            if (held[i] && phase_of(play, node, i) == phase && (next == SIZE_MAX || comes_first(play, phase, i, next)))
+            if (held[i] && phase_of(play, node, i) == phase &&
+                (next == SIZE_MAX || comes_first(play, node, phase, i, next)))
                 next = i;
         if (next == SIZE_MAX)
             return;

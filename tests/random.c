@@ -339,8 +339,11 @@ gs_run *random_graph(gs_random *random, const gs_gpu *gpu) {
         if (gs_random_chance(random, memory_percent))
             add_memory_node(random, run);
     }
-    for (int64_t i = 0; i < nodes; i++)
+    for (int64_t i = 0; i < nodes; i++) {
         add_node_exit(random, run);
+        if (i == 0 && gs_random_chance(random, 30))
+            add_launch(random, gpu, run, NULL, false, 0);
+    }
     return run;
 }
 
