@@ -5,7 +5,7 @@
  * driver could wait for kernels that wait for the host. Nodes have their own priorities.
  *
  * A kernel node in a green context is captured from a stream of that context: the driver ignores the context of a node
- * that names a CUfunction.
+ * that names a CUfunction. Its priority is that of the launch: the driver does not let it be set afterwards.
  */
 #include "driver.h"
 
@@ -114,6 +114,7 @@ static int capture_kernel(struct making *making, const cu_node *node, void *cons
     size_t count = 0;
     int state;
     uint64_t id;
+    cu_attribute priority = {.id = CU_LAUNCH_PRIORITY, .value = {.priority = node->priority}};
     cu_launch call = {.grid_x = node->blocks,
                       .grid_y = 1,
                       .grid_z = 1,
@@ -121,7 +122,9 @@ static int capture_kernel(struct making *making, const cu_node *node, void *cons
                       .block_y = 1,
                       .block_z = 1,
                       .shared_bytes = node->shared_bytes,
-                      .stream = node->stream};
+                      .stream = node->stream,
+                      .attributes = &priority,
+                      .attribute_count = node->priority != 0};
     int failed = calls->capture(node->stream, making->graph, after, NULL, node->after_count, CAPTURE_RELAXED);
     if (failed)
         return failed;
@@ -161,9 +164,18 @@ static int add_node(struct making *making, const cu_node *nodes, size_t number) 
         return add_memset(making, node, after, made);
     if (node->kind != CU_NODE_KERNEL)
         return add_copy(making, node, after, made);
+    if (node->stream)
+        return capture_kernel(making, node, after, made);
     cu_attribute priority = {.value = {.priority = node->priority}};
-    int failed = node->stream ? capture_kernel(making, node, after, made) : add_kernel(making, node, after, made);
+    int failed = add_kernel(making, node, after, made);
     return failed ? failed : making->calls.set(*made, CU_LAUNCH_PRIORITY, &priority.value);
+}
+
+static bool has_priorities(const cu_node *nodes, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (nodes[i].priority)
+            return true;
+    return false;
 }
 
 gs_code gs_cuda_graph_make(const cu_api *api, const cu_node *nodes, size_t count, cu_stream stream, void **executable,
@@ -180,7 +192,8 @@ gs_code gs_cuda_graph_make(const cu_api *api, const cu_node *nodes, size_t count
     for (size_t i = 0; i < count && !failed; i++)
         failed = add_node(&making, nodes, i);
     if (!failed)
-        failed = making.calls.instantiate(executable, making.graph, USE_NODE_PRIORITY);
+        failed =
+            making.calls.instantiate(executable, making.graph, has_priorities(nodes, count) ? USE_NODE_PRIORITY : 0);
     if (!failed)
         failed = making.calls.upload(*executable, stream);
     if (!failed)

@@ -126,6 +126,7 @@ static bool take(const cu_launch *call, cu_function function, const void *argume
         return false;
     node->call = *call;
     node->function = function;
+    node->priority = call->attribute_count ? call->attributes[0].value.priority : 0;
     memcpy(&node->arguments, arguments, sizeof node->arguments);
     capture.last = node;
     return true;
@@ -174,7 +175,7 @@ int cuGraphInstantiateWithFlags(void **made, void *graph, unsigned long long fla
     if (!copy)
         return INVALID;
     memcpy(copy, graph, sizeof *copy);
-    return flags == 8 ? 0 : INVALID;
+    return flags == 8 || !flags ? 0 : INVALID;
 }
 
 int cuGraphUpload(void *executable, cu_stream stream) {
