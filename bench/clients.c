@@ -100,7 +100,7 @@ pair_clients *clients_start(const pair_side *sides, size_t count, const char *li
     for (size_t i = 0; i < count; i++) {
         pid_t parent = getpid(), pid = sides[i].is_used ? fork() : -1;
         if (pid == 0) {
-            environment changes = services_environment(&started->services, true, false);
+            environment changes = services_environment(&started->services, SERVICES_MPS);
             pair_side mine = sides[i];
             prctl(PR_SET_PDEATHSIG, SIGKILL);
             setenv("CUDA_DEVICE_MAX_CONNECTIONS", "2", 1); /* the server of MPS has a limit for all clients */

@@ -63,10 +63,11 @@ enum { PRODUCTS = 4, ENTRIES = GS_COUNT(entries), SIDES = ENTRIES + PAIR_PROBES,
 struct pairs {
     double ms;
     int repeats;
-    const char *only, *library, *json, *size; /* size: of all kernels of the zoo, instead of those below */
-    bool has_mps, has_probes;
+    const char *only, *library, *json, *size;       /* size: of all kernels of the zoo, instead of those below */
+    bool has_mps, has_probes, has_clocks, is_alone; /* is_alone: no pairs */
     pair_card card;
     pair_clients *clients;
+    pair_meter *meter; /* NULL: clocks are not measured */
     pair_side sides[SIDES];
     pair_result results[PRODUCTS * PARTNERS];
     size_t result_count;
@@ -169,7 +170,7 @@ static bool use_parts(struct pairs *pairs, pair_side *a, pair_side *b, int sms) 
     return !a->blas || blas_use(a->blas, side_stream(a));
 }
 
-static double round_trial(struct pairs *pairs, const pair_result *result, const pair_trial *trial) {
+static double round_trial(struct pairs *pairs, const pair_result *result, pair_trial *trial) {
     pair_side *a = (pair_side *)(uintptr_t)result->a, *b = (pair_side *)(uintptr_t)result->b;
     const pair_way *ways = trial->ways;
     double ms = 0;
@@ -178,6 +179,8 @@ static double round_trial(struct pairs *pairs, const pair_result *result, const 
                                : round_both(pairs, a, &ways[0], b, &ways[1]);
     if (trial->part_sms)
         use_parts(pairs, a, b, 0);
+    trial->ended_ms[0] = a->ended_ms;
+    trial->ended_ms[1] = b->ended_ms;
     return ms;
 }
 
@@ -333,7 +336,7 @@ static void add(pair_series *series, double ms) {
 }
 
 static void take_turns(struct pairs *pairs, pair_result *result) {
-    static const pair_trial originals = {.ways = {{.form = GS_FORM_ORIGINAL}, {.form = GS_FORM_ORIGINAL}}};
+    pair_trial originals = {.ways = {{.form = GS_FORM_ORIGINAL}, {.form = GS_FORM_ORIGINAL}}};
     const pair_way *original = originals.ways;
     pair_side *a = (pair_side *)(uintptr_t)result->a, *b = (pair_side *)(uintptr_t)result->b;
     pair_series alone[2] = {{.count = 0}, {.count = 0}};
@@ -355,6 +358,31 @@ static void take_turns(struct pairs *pairs, pair_result *result) {
     result->b_ms = series_median(&alone[1]);
 }
 
+/* What runs while clocks are measured. */
+struct watched {
+    struct pairs *pairs;
+    pair_result *result;
+    enum pair_clocks which;
+};
+
+static double watched_round(void *context) {
+    static const pair_way original = {.form = GS_FORM_ORIGINAL};
+    const struct watched *watched = context;
+    pair_side *side = (pair_side *)(uintptr_t)(watched->which == CLOCK_FIRST ? watched->result->a : watched->result->b);
+    return watched->which == CLOCK_INSIDE ? round_trial(watched->pairs, watched->result, &watched->result->inside)
+                                          : round_alone(watched->pairs, side, &original, side->repeat);
+}
+
+static void measure_clocks(struct pairs *pairs, pair_result *result) {
+    for (int which = 0; which < PAIR_CLOCKS && pairs->meter; which++) {
+        struct watched watched = {pairs, result, (enum pair_clocks)which};
+        if (which == CLOCK_INSIDE && result->inside.ms <= 0)
+            continue;
+        if (!meter_watch(pairs->meter, watched_round, &watched, &result->clocks[which]))
+            result->clocks[which].rounds = 0;
+    }
+}
+
 static void measure_pair(struct pairs *pairs, pair_side *a, pair_side *b) {
     pair_result *result = &pairs->results[pairs->result_count++];
     *result = (pair_result){.a = a, .b = b};
@@ -365,8 +393,10 @@ static void measure_pair(struct pairs *pairs, pair_side *a, pair_side *b) {
     if (find_best(pairs, result, &result->splits, &result->split) && !result->split.part_sms)
         result->is_wrong = !check_results(pairs, result, &result->split) || result->is_wrong;
     take_turns(pairs, result);
+    measure_clocks(pairs, result);
     pairs->wrong += result->is_wrong;
     table_pair(result);
+    table_clocks(result);
 }
 
 /* ---- setting up ---- */
@@ -429,6 +459,12 @@ static void start_side(struct pairs *pairs, pair_side *side) {
         side->is_ready = false;
         return;
     }
+    if (pairs->is_alone) { /* a profiler is slow, and measures itself */
+        side->repeat = 1;
+        side->pass_ms = round_alone(pairs, side, &original, 1);
+        table_side(side);
+        return;
+    }
     side->pass_ms = round_alone(pairs, side, &original, PASSES) / PASSES;
     side->repeat = (uint32_t)fmax(1, floor(pairs->ms / side->pass_ms + 0.5));
     side->pass_ms = round_alone(pairs, side, &original, side->repeat) / side->repeat;
@@ -442,6 +478,8 @@ static void measure(struct pairs *pairs) {
             start_side(pairs, &pairs->sides[i]);
     if (pairs->clients && !clients_wait(pairs->clients, 20))
         fprintf(stderr, "pairs: not all processes under MPS have started\n");
+    if (pairs->is_alone)
+        return;
     table_pair_head();
     for (size_t i = 0; i < PRODUCTS; i++)
         for (size_t k = PRODUCTS; k < SIDES && !services_interrupted(); k++)
@@ -452,8 +490,9 @@ static void measure(struct pairs *pairs) {
 }
 
 static int usage(void) {
-    fprintf(stderr, "usage: pairs [--ms N] [--repeats N] [--only NAME-NAME] [--no-mps] [--no-probes] [--cublas FILE]\n"
-                    "             [--json FILE] [--size tiny|odd|small|large]\n");
+    fprintf(stderr,
+            "usage: pairs [--ms N] [--repeats N] [--only NAME-NAME] [--no-mps] [--no-probes] [--clocks] [--alone]\n"
+            "             [--cublas FILE] [--json FILE] [--size tiny|odd|small|large]\n");
     return 2;
 }
 
@@ -463,6 +502,8 @@ static bool read_options(struct pairs *pairs, int argc, char **argv) {
                                             {"only", required_argument, NULL, 'o'},
                                             {"no-mps", no_argument, NULL, 'm'},
                                             {"no-probes", no_argument, NULL, 'p'},
+                                            {"clocks", no_argument, NULL, 'k'},
+                                            {"alone", no_argument, NULL, 'a'},
                                             {"cublas", required_argument, NULL, 'c'},
                                             {"json", required_argument, NULL, 'j'},
                                             {"size", required_argument, NULL, 's'},
@@ -484,6 +525,12 @@ static bool read_options(struct pairs *pairs, int argc, char **argv) {
             break;
         case 'p':
             pairs->has_probes = false;
+            break;
+        case 'a':
+            pairs->is_alone = true;
+            break;
+        case 'k':
+            pairs->has_clocks = true;
             break;
         case 'c':
             pairs->library = optarg;
@@ -512,6 +559,7 @@ static int run(struct pairs *pairs, const char *self) {
         return 3;
     }
     prepare_all(pairs);
+    pairs->meter = pairs->has_clocks ? meter_open(&pairs->card) : NULL;
     measure(pairs);
     FILE *file = pairs->json ? fopen(pairs->json, "w") : NULL;
     if (file) {
@@ -519,6 +567,7 @@ static int run(struct pairs *pairs, const char *self) {
         fclose(file);
     }
     clients_stop(pairs->clients);
+    meter_close(pairs->meter);
     for (size_t i = 0; i < SIDES; i++)
         side_free(&pairs->sides[i], &pairs->card);
     card_close(&pairs->card);

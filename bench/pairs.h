@@ -7,6 +7,7 @@
  *   blas     the matrix product of cuBLAS, opened at run time (blas.c)
  *   probes   kernels that use one unit of an SM only (unit_probes.c)
  *   clients  a process under MPS for each side (clients.c)
+ *   meters   the clock and the power while something runs (clocks.c)
  *   tables   what is printed (pairs_table.c)
  */
 #ifndef GS_BENCH_PAIRS_H
@@ -131,9 +132,9 @@ void blas_close(pair_blas *blas);
 
 /* ---- probes ---- */
 
-enum { PAIR_PROBES = 4 };
+enum { PAIR_PROBES = 7 };
 
-/* A side that uses one unit: FMAs, special functions, shared memory or device memory. */
+/* A side that uses one unit: FMAs, additions, shifts, special functions, shared memory or device memory. */
 void probe_make(pair_side *side, int number);
 void probes_free(void);
 
@@ -152,6 +153,23 @@ bool clients_wait(pair_clients *clients, double seconds);
 double clients_round(pair_clients *clients, size_t a, uint32_t a_repeat, size_t b, uint32_t b_repeat);
 void clients_stop(pair_clients *clients);
 
+/* ---- meters ---- */
+
+typedef struct pair_clock {
+    double mhz, watts; /* watts 0: not known */
+    double burst_mhz;  /* of the first milliseconds, after the GPU was idle */
+    double round_ms;   /* the mean */
+    int rounds;
+} pair_clock;
+
+typedef struct pair_meter pair_meter;
+
+pair_meter *meter_open(const pair_card *card); /* NULL: failed */
+void meter_close(pair_meter *meter);           /* may be NULL */
+/* Runs rounds for half a second, and finds the clock and the power of the last two thirds of it. `round` returns its
+   duration; 0: it failed. */
+bool meter_watch(pair_meter *meter, double (*round)(void *context), void *context, pair_clock *clock);
+
 /* ---- measurements ---- */
 
 typedef struct pair_series {
@@ -167,9 +185,10 @@ enum pair_mode { MODE_SERIAL, MODE_STREAMS, MODE_MPS, MODE_INSIDE, MODE_SPLIT, P
 /* A way to run both. */
 typedef struct pair_trial {
     pair_way ways[2];
-    bool b_is_first; /* the second is launched first */
-    int part_sms;    /* of the first, if both are on parts of the GPU; or 0 */
-    double ms;       /* the best makespan */
+    bool b_is_first;    /* the second is launched first */
+    int part_sms;       /* of the first, if both are on parts of the GPU; or 0 */
+    double ms;          /* the best makespan */
+    double ended_ms[2]; /* of each, of the last round */
 } pair_trial;
 
 typedef struct pair_trials {
@@ -177,12 +196,16 @@ typedef struct pair_trials {
     size_t count;
 } pair_trials;
 
+/* What runs while clocks are measured: one of both, and both inside. */
+enum pair_clocks { CLOCK_FIRST, CLOCK_SECOND, CLOCK_INSIDE, PAIR_CLOCKS };
+
 typedef struct pair_result {
     const pair_side *a, *b;
     pair_series series[PAIR_MODES]; /* of makespans */
     double a_ms, b_ms;              /* alone, medians */
     pair_trial inside, split;
     pair_trials insides, splits;
+    pair_clock clocks[PAIR_CLOCKS]; /* without rounds: not measured */
     bool is_wrong;
 } pair_result;
 
@@ -194,6 +217,7 @@ enum pair_mode pair_best(const pair_result *result);
 void table_side(const pair_side *side);
 void table_pair_head(void);
 void table_pair(const pair_result *result);
+void table_clocks(const pair_result *result); /* a line, if they were measured */
 void table_averages(const pair_result *results, size_t count);
 void table_json(FILE *file, const pair_side *sides, size_t side_count, const pair_result *results, size_t count);
 

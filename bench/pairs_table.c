@@ -130,6 +130,27 @@ void table_pair(const pair_result *result) {
     fflush(stdout);
 }
 
+static double steady_gain_percent(const pair_result *result) {
+    const pair_clock *clocks = result->clocks;
+    double serial = clocks[CLOCK_FIRST].round_ms + clocks[CLOCK_SECOND].round_ms;
+    return clocks[CLOCK_INSIDE].rounds ? 100 * (serial / clocks[CLOCK_INSIDE].round_ms - 1) : 0;
+}
+
+void table_clocks(const pair_result *result) {
+    const pair_clock *clocks = result->clocks;
+    for (int i = 0; i < PAIR_CLOCKS; i++)
+        if (clocks[i].rounds)
+            printf("%s%s %.0f MHz, %.0f in a burst, %.0f W", i ? "; " : "        clocks: ",
+                   i == CLOCK_FIRST    ? result->a->name
+                   : i == CLOCK_SECOND ? result->b->name
+                                       : "inside",
+                   clocks[i].mhz, clocks[i].burst_mhz, clocks[i].watts);
+    if (clocks[CLOCK_INSIDE].rounds)
+        printf(", %+.1f%% in the long run", steady_gain_percent(result));
+    printf("%s", clocks[CLOCK_FIRST].rounds ? "\n" : "");
+    fflush(stdout);
+}
+
 /* Averages for the pairs of each product, without the probes, whose names are in brackets. */
 void table_averages(const pair_result *results, size_t count) {
     printf("\naverage gains over one after the other, and of the best over streams\n");
@@ -174,8 +195,26 @@ static void write_series(gs_writer *writer, const pair_result *result, enum pair
     if (mode == MODE_INSIDE)
         for (int i = 0; i < 2; i++)
             gs_write_int(writer, i ? "second_workers" : "first_workers", result->inside.ways[i].workers[0]);
+    for (int i = 0; i < 2 && mode == MODE_INSIDE; i++)
+        gs_write_real(writer, i ? "second_ended_ms" : "first_ended_ms", result->inside.ended_ms[i], 4);
     if (mode == MODE_SPLIT)
         gs_write_int(writer, "first_sms", result->split.ways[1].first_sm);
+    gs_write_end(writer);
+}
+
+static void write_clocks(gs_writer *writer, const pair_result *result) {
+    static const char *const names[PAIR_CLOCKS] = {"first", "second", "inside"};
+    gs_write_object(writer, "clocks");
+    for (int i = 0; i < PAIR_CLOCKS; i++) {
+        if (!result->clocks[i].rounds)
+            continue;
+        gs_write_object(writer, names[i]);
+        gs_write_real(writer, "mhz", result->clocks[i].mhz, 1);
+        gs_write_real(writer, "burst_mhz", result->clocks[i].burst_mhz, 1);
+        gs_write_real(writer, "watts", result->clocks[i].watts, 1);
+        gs_write_real(writer, "round_ms", result->clocks[i].round_ms, 4);
+        gs_write_end(writer);
+    }
     gs_write_end(writer);
 }
 
@@ -216,6 +255,8 @@ static void write_pair(gs_writer *writer, const pair_result *result) {
     gs_write_string(writer, "unit", pair_units[unit].name);
     gs_write_real(writer, "unit_percent", percent, 1);
     gs_write_bool(writer, "right", !result->is_wrong);
+    if (result->clocks[CLOCK_FIRST].rounds)
+        write_clocks(writer, result);
     write_trials(writer, "inside_tried", &result->insides);
     write_trials(writer, "split_tried", &result->splits);
     gs_write_end(writer);

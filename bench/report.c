@@ -13,7 +13,8 @@
 const struct mode_names modes[MODES] = {{'a', "time_sliced", "time-sliced"},
                                         {'b', "mps", "MPS"},
                                         {'c', "green", "green halves"},
-                                        {'d', "gridsmith", "Gridsmith"}};
+                                        {'d', "gridsmith", "Gridsmith"},
+                                        {'e', "planned", "with a plan"}};
 
 static int by_size(const void *a, const void *b) {
     const double first = *(const double *)a, second = *(const double *)b;
@@ -141,7 +142,7 @@ static void print_summary(const struct bench *bench, const summary *of, const ch
 }
 
 void print_averages(const struct bench *bench) {
-    summary gains[MODES] = {{.sum = 0}}, over_mps = {.sum = 0}, best = {.sum = 0};
+    summary gains[MODES] = {{.sum = 0}}, over_mps = {.sum = 0}, best = {.sum = 0}, planned = {.sum = 0};
     for (int i = 0; i < PAIRS; i++) {
         const pair *of = &bench->pairs[i];
         for (enum mode mode = 0; mode < MODES; mode++)
@@ -149,6 +150,7 @@ void print_averages(const struct bench *bench) {
                 sum_up(&gains[mode], of, gain_of(of, mode));
         sum_up(&over_mps, of, over(of, GRIDSMITH, MPS));
         sum_up(&best, of, over_best(of));
+        sum_up(&planned, of, over(of, PLANNED, GRIDSMITH));
     }
     fprintf(bench->table, "\n");
     for (int mode = 0; mode < MODES; mode++) {
@@ -160,6 +162,7 @@ void print_averages(const struct bench *bench) {
     }
     print_summary(bench, &over_mps, "Gridsmith over MPS");
     print_summary(bench, &best, "Gridsmith over the best of the others");
+    print_summary(bench, &planned, "Gridsmith with a plan over without");
 }
 
 void print_overheads(const struct bench *bench) {

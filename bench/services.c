@@ -191,16 +191,17 @@ static bool find_program(struct services *services, const char *program, const c
 }
 
 static void put_environments(struct services *services) {
-    enum { PLAIN, UNDER_MPS, SERVED };
     const char *const names[] = {"CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY"};
     const char *const values[] = {services->pipes, services->logs};
     for (int i = 0; i < 2; i++)
-        for (int which = PLAIN; which <= SERVED; which++) {
+        for (int which = SERVICES_NONE; which <= SERVICES_PLANNED; which++) {
             services->list[which][2 * i] = names[i];
-            services->list[which][2 * i + 1] = which == UNDER_MPS ? values[i] : NULL;
+            services->list[which][2 * i + 1] = which == SERVICES_MPS ? values[i] : NULL;
         }
-    services->list[SERVED][4] = "GRIDSMITH_SOCKET";
-    services->list[SERVED][5] = services->socket;
+    for (int i = 0; i < 2; i++) {
+        services->list[SERVICES_DAEMON + i][4] = "GRIDSMITH_SOCKET";
+        services->list[SERVICES_DAEMON + i][5] = services->sockets[i];
+    }
 }
 
 bool services_open(struct services *services, const char *program, const char *self) {
@@ -217,7 +218,9 @@ bool services_open(struct services *services, const char *program, const char *s
     }
     snprintf(services->pipes, sizeof services->pipes, "%s/mps", services->folder);
     snprintf(services->logs, sizeof services->logs, "%s/mps-log", services->folder);
-    snprintf(services->socket, sizeof services->socket, "%s/gridsmith.sock", services->folder);
+    for (int i = 0; i < 2; i++)
+        snprintf(services->sockets[i], sizeof services->sockets[i], "%s/%s.sock", services->folder,
+                 i ? "planned" : "gridsmith");
     put_environments(services);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
@@ -226,8 +229,8 @@ bool services_open(struct services *services, const char *program, const char *s
     return true;
 }
 
-environment services_environment(const struct services *services, bool under_mps, bool served) {
-    return services->list[under_mps ? 1 : served ? 2 : 0];
+environment services_environment(const struct services *services, enum services_of of) {
+    return services->list[of];
 }
 
 /* Waits for a file. False: the child has ended, or the time has passed. */
@@ -246,7 +249,7 @@ static bool appears(const char *path, child *maker) {
 
 /* Starts a service with its output going to the log. */
 static bool start_quietly(struct services *services, child *started, const char *command, environment changes) {
-    char whole[1200];
+    char whole[2000];
     snprintf(whole, sizeof whole, "exec %s >>%s/log 2>&1 </dev/null", command, services->folder);
     return child_start(started, (const char *const[]){"sh", "-c", whole, NULL}, changes);
 }
@@ -265,7 +268,7 @@ static void describe_failure(const struct services *services, const char *words,
 
 bool services_start_mps(struct services *services, char *why, size_t size) {
     char control[120];
-    environment changes = services_environment(services, true, false);
+    environment changes = services_environment(services, SERVICES_MPS);
     mkdir(services->pipes, 0700);
     mkdir(services->logs, 0700);
     snprintf(control, sizeof control, "%s/control", services->pipes);
@@ -277,9 +280,11 @@ bool services_start_mps(struct services *services, char *why, size_t size) {
     return false;
 }
 
-bool services_start_daemon(struct services *services, char *why, size_t size) {
-    char command[1000], cache[96];
-    environment changes = services_environment(services, false, true);
+bool services_start_daemon(struct services *services, const char *plan, char *why, size_t size) {
+    int which = plan ? 1 : 0;
+    char command[1800], cache[96], option[600] = "";
+    environment changes = services_environment(services, plan ? SERVICES_PLANNED : SERVICES_DAEMON);
+    child *daemon = &services->daemons[which];
     snprintf(cache, sizeof cache, "%s/cache", services->folder);
     mkdir(cache, 0700);
     snprintf(command, sizeof command, "'%s' serve --help >/dev/null 2>&1", services->program);
@@ -287,11 +292,13 @@ bool services_start_daemon(struct services *services, char *why, size_t size) {
         snprintf(why, size, "not built: there is no 'gridsmith serve'");
         return false;
     }
-    snprintf(command, sizeof command, "'%s' serve --socket '%s' --cache '%s' --profiles '%s/profiles'",
-             services->program, services->socket, cache, services->folder);
-    if (start_quietly(services, &services->daemon, command, changes) && appears(services->socket, &services->daemon))
+    if (plan)
+        snprintf(option, sizeof option, " --plan '%s'", plan);
+    snprintf(command, sizeof command, "'%s' serve --socket '%s' --cache '%s' --profiles '%s/profiles%d'%s",
+             services->program, services->sockets[which], cache, services->folder, which, option);
+    if (start_quietly(services, daemon, command, changes) && appears(services->sockets[which], daemon))
         return true;
-    child_kill(&services->daemon);
+    child_kill(daemon);
     describe_failure(services, "the daemon did not start", why, size);
     return false;
 }
@@ -299,7 +306,7 @@ bool services_start_daemon(struct services *services, char *why, size_t size) {
 bool services_remove_images(const struct services *services) {
     char command[160];
     snprintf(command, sizeof command, "rm -f '%s/cache/'*.image", services->folder);
-    return run_quietly((const char *const[]){"sh", "-c", command, NULL}, services_environment(services, false, false),
+    return run_quietly((const char *const[]){"sh", "-c", command, NULL}, services_environment(services, SERVICES_NONE),
                        NULL, STOP_SECONDS) == 0;
 }
 
@@ -311,14 +318,15 @@ void services_close(struct services *services) {
         return;
     was_interrupted = 0; /* the following must be done in any case, and has time limits */
     if (services->mps.pid) {
-        run_quietly(quit, services_environment(services, true, false), "quit\n", STOP_SECONDS);
+        run_quietly(quit, services_environment(services, SERVICES_MPS), "quit\n", STOP_SECONDS);
         if (has_ended(&services->mps, STOP_SECONDS, &status))
             forget(&services->mps);
         child_kill(&services->mps);
     }
-    if (services->daemon.pid) {
-        kill(services->daemon.pid, SIGTERM);
-        child_end(&services->daemon, STOP_SECONDS);
-    }
-    run_quietly(remove, services_environment(services, false, false), NULL, STOP_SECONDS);
+    for (int i = 0; i < 2; i++)
+        if (services->daemons[i].pid) {
+            kill(services->daemons[i].pid, SIGTERM);
+            child_end(&services->daemons[i], STOP_SECONDS);
+        }
+    run_quietly(remove, services_environment(services, SERVICES_NONE), NULL, STOP_SECONDS);
 }

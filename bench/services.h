@@ -31,12 +31,15 @@ void child_kill(child *killed); /* may be called if it is not running */
 
 /* ---- services: programs that run while applications are measured ---- */
 
+/* Whose client a child is. */
+enum services_of { SERVICES_NONE, SERVICES_MPS, SERVICES_DAEMON, SERVICES_PLANNED };
+
 struct services {
     char program[512]; /* gridsmith */
     char folder[64];   /* for sockets and logs; services_close removes it */
-    char pipes[96], logs[96], socket[96];
-    const char *list[3][8]; /* environments: plain, under MPS, of the daemon and its clients */
-    child mps, daemon;
+    char pipes[96], logs[96], sockets[2][96];
+    const char *list[4][8]; /* environments, by enum services_of */
+    child mps, daemons[2];  /* without and with a plan */
 };
 
 /* Finds gridsmith, next to `self` if `program` is NULL, and makes a folder. False: failed; a line on standard error
@@ -44,10 +47,11 @@ struct services {
 bool services_open(struct services *services, const char *program, const char *self);
 /* Start MPS or the daemon, and wait until it listens. False: failed, see `why`. */
 bool services_start_mps(struct services *services, char *why, size_t size);
-bool services_start_daemon(struct services *services, char *why, size_t size);
+/* `plan`: of a daemon that may let kernels share SMs, or NULL. */
+bool services_start_daemon(struct services *services, const char *plan, char *why, size_t size);
 /* Removes the images that the daemon has compiled. */
 bool services_remove_images(const struct services *services);
-environment services_environment(const struct services *services, bool under_mps, bool served);
+environment services_environment(const struct services *services, enum services_of of);
 /* Stops the services, and removes the folder. */
 void services_close(struct services *services);
 

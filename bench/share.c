@@ -5,6 +5,7 @@
  *   b   as two processes under MPS
  *   c   as two threads of one process, each with half of the SMs (green contexts)
  *   d   as two clients of 'gridsmith serve'
+ *   e   as two clients of 'gridsmith serve --plan', which may let them share SMs (with --plan)
  *
  * Each application is 'gridsmith zoo load'. The number of repetitions that take --seconds alone is determined first,
  * and is the same everywhere. Both applications of a pair begin together. The makespan is from the first begin to the
@@ -94,7 +95,7 @@ static bool start_load(const struct bench *bench, enum mode mode, const applicat
     list[count++] = "--on";
     snprintf(words[at], sizeof *words,
              mode == GREEN       ? "cuda:0,sms=%d"
-             : mode == GRIDSMITH ? "serve"
+             : mode >= GRIDSMITH ? "serve"
                                  : "cuda",
              bench->sms);
     list[count++] = words[at++];
@@ -112,7 +113,11 @@ static bool start_load(const struct bench *bench, enum mode mode, const applicat
     if (waits)
         list[count++] = "--wait";
     list[count++] = "--json";
-    return child_start(started, list, services_environment(&bench->services, mode == MPS, mode == GRIDSMITH));
+    return child_start(started, list,
+                       services_environment(&bench->services, mode == MPS         ? SERVICES_MPS
+                                                              : mode == GRIDSMITH ? SERVICES_DAEMON
+                                                              : mode == PLANNED   ? SERVICES_PLANNED
+                                                                                  : SERVICES_NONE));
 }
 
 static bool run_alone(struct bench *bench, enum mode mode, application *app, int rounds, double seconds, alone *into) {
@@ -196,7 +201,7 @@ static bool run_launch(struct bench *bench, bool is_served) {
         bench->size ? "100" : "10000", NULL};
     launch_times *into = &bench->launch[is_served];
     child load;
-    if (!child_start(&load, list, services_environment(&bench->services, false, is_served)))
+    if (!child_start(&load, list, services_environment(&bench->services, is_served ? SERVICES_DAEMON : SERVICES_NONE)))
         return false;
     const char *line = child_line(&load, bench->patience_seconds);
     json_t *json = line ? json_loads(line, 0, NULL) : NULL;
@@ -221,8 +226,10 @@ static void start_services(struct bench *bench) {
     char why[200];
     if (bench->is_used[MPS] && !services_start_mps(&bench->services, why, sizeof why))
         refuse(bench, MPS, why);
-    if (bench->is_used[GRIDSMITH] && !services_start_daemon(&bench->services, why, sizeof why))
+    if (bench->is_used[GRIDSMITH] && !services_start_daemon(&bench->services, NULL, why, sizeof why))
         refuse(bench, GRIDSMITH, why);
+    if (bench->is_used[PLANNED] && !services_start_daemon(&bench->services, bench->plan, why, sizeof why))
+        refuse(bench, PLANNED, why);
 }
 
 /* Each application alone, direct. Without this there is nothing to compare with. */
@@ -264,6 +271,12 @@ static void measure_served(struct bench *bench) {
     }
     if (bench->is_used[GRIDSMITH])
         run_launch(bench, true);
+    for (int i = 0; i < APPLICATIONS && is_time_left(bench) && bench->is_used[PLANNED]; i++) {
+        alone planned;
+        if (bench->applications[i].is_selected &&
+            !run_alone(bench, PLANNED, &bench->applications[i], bench->repeats, bench->seconds, &planned))
+            refuse(bench, PLANNED, "an application alone through the daemon failed");
+    }
 }
 
 /* Rounds of 30 seconds, one direct and one through the daemon. */
@@ -352,26 +365,29 @@ static bool choose_pairs(struct bench *bench) {
 
 static bool choose_modes(struct bench *bench, const char *letters) {
     for (int mode = 0; mode < MODES; mode++)
-        bench->is_used[mode] = strchr(letters, modes[mode].letter);
-    return letters[0] && strspn(letters, "abcd") == strlen(letters);
+        bench->is_used[mode] = strchr(letters, modes[mode].letter) && (mode != PLANNED || bench->plan);
+    return letters[0] && strspn(letters, "abcde") == strlen(letters);
 }
 
-static const char help[] = "usage: share [options]\n\n"
-                           "Five applications of the zoo alone and in all pairs on one GPU: as two processes (a), "
-                           "under MPS (b), with half of\n"
-                           "the SMs each (c), and through 'gridsmith serve' (d). Takes some minutes.\n\n"
-                           "  --seconds S      how long an application takes alone (default 0.5)\n"
-                           "  --repeats N      how often each pair runs (default 5); medians are printed\n"
-                           "  --modes LETTERS  some of abcd (default all)\n"
-                           "  --only PAIRS     BS-RG,GS-GS; or none: the applications alone\n"
-                           "  --sms N          SMs of a half (default 64)\n"
-                           "  --size NAME      of the applications (default: the one for loads)\n"
-                           "  --long           overheads from rounds of 30 seconds\n"
-                           "  --limit S        start no pair after this time (default 540)\n"
-                           "  --patience S     a child that is late by more than this has failed (default 60)\n"
-                           "  --program FILE   gridsmith (default: beside this program)\n"
-                           "  --json           write gridsmith.share/1; the tables go to standard error\n"
-                           "  --help           print this help\n";
+static const char help[] =
+    "usage: share [options]\n\n"
+    "Five applications of the zoo alone and in all pairs on one GPU: as two processes (a), "
+    "under MPS (b), with half of\n"
+    "the SMs each (c), through 'gridsmith serve' (d), and through 'gridsmith serve --plan' (e). Takes "
+    "some minutes.\n\n"
+    "  --seconds S      how long an application takes alone (default 0.5)\n"
+    "  --repeats N      how often each pair runs (default 5); medians are printed\n"
+    "  --modes LETTERS  some of abcde (default all; e needs --plan)\n"
+    "  --plan FILE      gridsmith.plan/1, for e\n"
+    "  --only PAIRS     BS-RG,GS-GS; or none: the applications alone\n"
+    "  --sms N          SMs of a half (default 64)\n"
+    "  --size NAME      of the applications (default: the one for loads)\n"
+    "  --long           overheads from rounds of 30 seconds\n"
+    "  --limit S        start no pair after this time (default 540)\n"
+    "  --patience S     a child that is late by more than this has failed (default 60)\n"
+    "  --program FILE   gridsmith (default: beside this program)\n"
+    "  --json           write gridsmith.share/1; the tables go to standard error\n"
+    "  --help           print this help\n";
 
 static int mistake(const char *words) {
     fprintf(stderr, "share: %s; see 'share --help'\n", words);
@@ -384,8 +400,8 @@ static int parse(struct bench *bench, int argc, char **argv, const char **progra
         {"seconds", 1, NULL, 's'},  {"repeats", 1, NULL, 'r'}, {"modes", 1, NULL, 'm'}, {"only", 1, NULL, 'o'},
         {"sms", 1, NULL, 'n'},      {"size", 1, NULL, 'z'},    {"long", 0, NULL, 'l'},  {"limit", 1, NULL, 't'},
         {"patience", 1, NULL, 'w'}, {"program", 1, NULL, 'p'}, {"json", 0, NULL, 'j'},  {"help", 0, NULL, 'h'},
-        {NULL, 0, NULL, 0}};
-    const char *letters = "abcd";
+        {"plan", 1, NULL, 'f'},     {NULL, 0, NULL, 0}};
+    const char *letters = "abcde";
     int option;
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
         bench->seconds = option == 's' ? strtod(optarg, NULL) : bench->seconds;
@@ -396,6 +412,7 @@ static int parse(struct bench *bench, int argc, char **argv, const char **progra
         letters = option == 'm' ? optarg : letters;
         bench->only = option == 'o' ? optarg : bench->only;
         bench->size = option == 'z' ? optarg : bench->size;
+        bench->plan = option == 'f' ? optarg : bench->plan;
         *program = option == 'p' ? optarg : *program;
         bench->is_long |= option == 'l';
         bench->is_json |= option == 'j';
@@ -415,7 +432,7 @@ static int parse(struct bench *bench, int argc, char **argv, const char **progra
     if (bench->sms < 1 || bench->limit_seconds < 1)
         return mistake("--sms and --limit take a number from 1");
     if (!choose_modes(bench, letters))
-        return mistake("--modes takes some of the letters abcd");
+        return mistake("--modes takes some of the letters abcde");
     return choose_pairs(bench) ? -1 : mistake("--only takes pairs of BS, GS, MM, RG and TR, such as BS-RG,GS-GS");
 }
 

@@ -33,7 +33,7 @@ typedef struct outcome {
     series makespan_ms, first_ms, second_ms;
 } outcome;
 
-enum mode { TIME_SLICED, MPS, GREEN, GRIDSMITH, MODES };
+enum mode { TIME_SLICED, MPS, GREEN, GRIDSMITH, PLANNED, MODES };
 
 extern const struct mode_names {
     char letter;
@@ -55,7 +55,7 @@ struct bench {
     double seconds;
     int repeats, sms, limit_seconds;
     double patience_seconds; /* for one step of a child, in addition to the time that it should take */
-    const char *size, *only;
+    const char *size, *only, *plan;
     bool is_json, is_long;
     FILE *table; /* the stream of the tables */
     bool is_used[MODES];

@@ -19,8 +19,8 @@ build_and_test() {
     echo "==== $1"
     cmake --preset "$1" >/dev/null
     cmake --build --preset "$1" --target all bench
-    # Daemons and their clients wait a good part of their time: one test more than there are processors.
-    ctest --preset "$@" --parallel $(($(nproc) + 1))
+    # Daemons and their clients wait a good part of their time: two tests more than there are processors.
+    ctest --preset "$@" --parallel $(($(nproc) + 2))
 }
 
 if [ "$*" = quick ]; then

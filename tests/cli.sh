@@ -297,7 +297,7 @@ says "with 2 of 3 recordings; none agrees with more"
 
 # A model with other mechanisms than its description is measured, and the result agrees with it.
 check "probe" 0 "$program" probe --device "model:$work/six.json,tie_order=ascending,extra_step=no" --name mine \
-    --runs 200 -o "$work/mine.json"
+    --runs 60 -o "$work/mine.json"
 says "tie order   ascending: SMs 0-5; 3 of 3 measurements alike"
 says "GPCs        not measured: no cluster was seen"
 says "extra_step          no           the recordings say so"

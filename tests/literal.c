@@ -41,7 +41,7 @@ struct tb {
 enum { CHAIN = 8 }; /* kernels of a stream that can run at a time */
 
 struct operation {
-    bool is_issued, is_due, is_ready, is_copying, has_started, is_over;
+    bool is_issued, is_due, is_held, is_ready, is_copying, has_started, is_over;
     int connection;                      /* -1: none */
     int order;                           /* in which it was issued */
     int turn;                            /* in which it became ready */
@@ -623,7 +623,21 @@ static void start_copies(struct play *play) {
     }
 }
 
+/* Whether as many kernels are in the queue or running as the GPU takes. */
+static bool is_full(const struct play *play) {
+    int kernels = 0;
+    for (size_t i = 0; i < play->run->launches.count; i++)
+        kernels += play->operations[i].is_ready && !play->operations[i].is_over;
+    return play->gpu->limits.kernels_per_gpu && kernels >= play->gpu->limits.kernels_per_gpu;
+}
+
 static void make_ready(struct play *play, size_t operation) {
+    if (operation < play->run->launches.count && is_full(play)) {
+        play->operations[operation].is_held = true;
+        play->operations[operation].turn = play->turn++;
+        return;
+    }
+    play->operations[operation].is_held = false;
     play->operations[operation].is_ready = true;
     play->operations[operation].turn = play->turn++;
     play->operations[operation].ready_at = play->event + play->entered;
@@ -652,12 +666,25 @@ static void settle(struct play *play) {
     } while (play->run->connections && play->turn != before);
 }
 
+/* The launch that was held first; SIZE_MAX: none is. */
+static size_t first_held(const struct play *play) {
+    size_t first = SIZE_MAX;
+    for (size_t i = 0; i < play->run->launches.count; i++)
+        if (play->operations[i].is_held &&
+            (first == SIZE_MAX || play->operations[i].turn < play->operations[first].turn))
+            first = i;
+    return first;
+}
+
 static void operation_over(struct play *play, size_t operation) {
     play->operations[operation].is_over = true;
     int64_t tail = operation < play->run->launches.count ? play->pace.gaps.tail_ns : 0;
     play->operations[operation].over = play->operations[operation].times->end_ns = play->now + tail;
     if (operation < play->run->launches.count)
         play->tbs[operation].gone = true;
+    play->operations[operation].is_held = false;
+    while (!is_full(play) && first_held(play) != SIZE_MAX)
+        make_ready(play, first_held(play));
     start_copies(play);
     for (size_t i = 0; i < operation_count(play); i++) /* its stream goes on before those that depend on it */
         if (play->operations[i].is_issued && is_before(play, operation, i))
@@ -838,7 +865,7 @@ static int64_t timer_of(const struct play *play, size_t i) {
         return INT64_MAX;
     if (operation->is_copying)
         return copy_end(play, i);
-    return operation->is_due && !operation->is_ready ? operation->due : INT64_MAX;
+    return operation->is_due && !operation->is_ready && !operation->is_held ? operation->due : INT64_MAX;
 }
 
 static size_t next_timer(const struct play *play) {

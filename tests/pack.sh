@@ -53,6 +53,7 @@ done
 wants 0 "26 are held out" "$program" $pack --pack cut.gspack
 cmp whole.gspack cut.gspack || complain "a pack that was killed and continued differs"
 wants 2 "exists already" "$program" $pack --pack cut.gspack
+[ "$(wc -l <err)" = 1 ] || complain "a pack that exists: more than one line of errors"
 wants 2 "takes the name of a file" "$program" $pack --pack -
 wants 2 "leave out --output" "$program" $pack --pack other.gspack -o other.json
 "$program" $pack --pack begun.gspack >/dev/null 2>&1 &

@@ -1,6 +1,8 @@
 /* test.c: see test.h. */
 #include "test.h"
 
+#include "fuzz/fuzz.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,4 +52,25 @@ gs_run *test_run_file(const char *file) {
         fail_msg("%s:%ld:%ld: %s", error.file, error.line, error.column, error.message);
     gs_runs_close(runs);
     return run;
+}
+
+void test_predicts_fresh_runs(const gs_gpu *found, const gs_gpu *planted, uint64_t seed, int64_t runs) {
+    static const char *const classes[] = {"plain", "shared", "small", "exits", "local", "timed"};
+    gs_bounds bounds = gs_bounds_of(planted, 1);
+    gs_error error = {.code = GS_OK};
+    gs_score score = {0};
+    for (uint64_t i = 0; score.runs < runs; i++) {
+        gs_run *plan = gs_generate(&bounds, classes[i % GS_COUNT(classes)], seed, i, &error);
+        gs_run *recorded = gs_predict(planted, plan, NULL, &error);
+        gs_run *predicted = recorded ? gs_predict(found, plan, NULL, &error) : NULL;
+        if (recorded) {
+            assert_non_null(predicted);
+            assert_int_equal(gs_score_add(&score, recorded, predicted, &error), GS_OK);
+        }
+        gs_run_free(plan);
+        gs_run_free(recorded);
+        gs_run_free(predicted);
+    }
+    assert_int_equal(score.runs_exact, runs);
+    assert_int_equal(score.blocks_exact, score.blocks);
 }

@@ -26,4 +26,7 @@ gs_run *test_run_file(const char *file);
 /* Reads a text as a run and returns the error; fails the test if there is none. */
 gs_error test_run_error(const char *text);
 
+/* One description of a GPU must predict what another one predicts, block by block, for so many runs with this seed. */
+void test_predicts_fresh_runs(const gs_gpu *found, const gs_gpu *planted, uint64_t seed, int64_t runs);
+
 #endif

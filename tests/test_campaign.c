@@ -209,7 +209,8 @@ static void random_runs_fit_and_fill_the_gpu(void **state) {
             double waiting = 100.0 * (double)manner.waiting / (double)manner.runs;
             print_message("%-8s %-9s %4.1f launches a run, %4.1f scored, %3.0f%% come to wait\n", gpus[g],
                           gs_class_name(i), launches, (double)manner.scored / (double)manner.runs, waiting);
-            assert_true(launches >= 12 && launches <= 28);
+            bool has_many = strcmp(gs_class_name(i), "streams") == 0;
+            assert_true(launches >= 12 && launches <= (has_many ? 80 : 28));
             if (strcmp(gs_class_name(i), "timed") != 0 && strcmp(gs_class_name(i), "urgent") != 0)
                 assert_true(waiting > 40);
         }

@@ -467,16 +467,20 @@ static void a_run_that_cannot_be_recorded_is_refused(void **state) {
         gs_run_free(instance);
     }
     gs_text text = {0};
-    for (int i = 0; i < 129; i++)
+    for (int i = 0; i < 257; i++)
         gs_text_add(
             &text,
             "%s{\"op\":\"launch\",\"kernel\":\"k%d\",\"blocks\":1,\"threads\":32,\"registers\":32,\"shared_bytes\":0}",
             i ? "," : "{\"schema\":\"gridsmith.run/1\",\"events\":[", i);
     gs_text_add(&text, "]}");
     gs_run *instance = test_run_of(text.data);
-    assert_string_equal(play_wrong(device, instance).message, "a run on a GPU has at most 128 launches");
+    assert_string_equal(play_wrong(device, instance).message, "a run on a GPU has at most 256 launches");
     gs_run_free(instance);
     gs_text_free(&text);
+    instance = test_run_of("{\"schema\":\"gridsmith.run/1\",\"connections\":3,\"events\":[]}");
+    assert_string_equal(play_wrong(device, instance).message,
+                        "the run has 3 connections, but this program has 32: set CUDA_DEVICE_MAX_CONNECTIONS=3");
+    gs_run_free(instance);
     assert_true(record_and_score(device, "exits", 0, false).runs_exact);
     gs_device_close(device);
 }

@@ -2,13 +2,14 @@
  * test_engine.c: the engine does what the algorithm of the paper does, block by block.
  *
  * The engine and the literal algorithm play random runs on random GPUs, half as many as GRIDSMITH_RUNS says (100,000 by
- * default, fewer under sanitizers), GRIDSMITH_SEED from where. A difference prints its seed and index.
+ * default, fewer under sanitizers) with several mechanisms each, GRIDSMITH_SEED from where. A difference prints its
+ * seed and index.
  */
 #include "test.h"
 
+#include "device/device.h"
 #include "literal.h"
 #include "random.h"
-#include "sched/sched.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -111,6 +112,8 @@ static size_t compare_once(uint64_t seed, uint64_t index, int percent) {
     gs_random random = gs_random_at(seed, index);
     gs_gpu *gpu = random_gpu(&random, percent);
     gs_run *run = index % 3 ? random_run(&random, gpu) : random_modern_run(&random, gpu);
+    if (index % 5 == 0) /* few kernels at a time */
+        gpu->limits.kernels_per_gpu = (int32_t)gs_random_from(&random, 1, 6);
     gs_log wanted = {0}, found = {0};
     literal_play(gpu, run, &wanted);
     engine_play(gpu, run, &found);
@@ -135,7 +138,33 @@ static void compare_many(uint64_t runs, int percent, const char *what) {
 
 static void engine_is_the_papers_algorithm(void **state) {
     (void)state;
-    compare_many(test_number("GRIDSMITH_RUNS", 100000) / 2, 0, "the paper's mechanisms");
+    compare_many(test_number("GRIDSMITH_RUNS", 100000) / 4, 0, "the paper's mechanisms");
+}
+
+/* Up to 200 streams, few connections, and more kernels than the GPU takes at a time. */
+static void many_streams_are_played_literally(void **state) {
+    (void)state;
+    uint64_t runs = test_number("GRIDSMITH_RUNS", 100000) / 1000, seed = test_number("GRIDSMITH_SEED", 1);
+    gs_gpu *gpu = gs_gpu_open("h200", NULL);
+    size_t held = 0;
+    for (uint64_t i = 0; i < runs; i++) {
+        gs_bounds bounds = gs_bounds_of(gpu, 1);
+        gs_run *run = gs_generate(&bounds, "streams", seed, i, NULL);
+        gs_log wanted = {0}, found = {0};
+        assert_non_null(run);
+        gpu->limits.kernels_per_gpu = i % 3 ? 128 : 5 + (int32_t)(i % 40);
+        literal_play(gpu, run, &wanted);
+        engine_play(gpu, run, &found);
+        compare_logs(gpu, run, &wanted, &found, seed, i);
+        for (size_t k = 0; k < found.count; k++)
+            held += found.data[k].event != run->launches.data[found.data[k].launch].event;
+        free(wanted.data);
+        free(found.data);
+        gs_run_free(run);
+    }
+    print_message("%llu runs, %zu blocks started later than their launch\n", (unsigned long long)runs, held);
+    assert_true(held > runs);
+    gs_gpu_free(gpu);
 }
 
 static void engine_follows_every_mechanism(void **state) {
@@ -147,7 +176,7 @@ static void engine_follows_every_mechanism(void **state) {
 /* On a GPU with blocks that signal the ends of nodes, or without. */
 static void nodes_of_graphs_come_as_they_do_literally(void **state) {
     (void)state;
-    uint64_t runs = test_number("GRIDSMITH_RUNS", 100000) / 4, seed = test_number("GRIDSMITH_SEED", 1) + 700;
+    uint64_t runs = test_number("GRIDSMITH_RUNS", 100000) / 10, seed = test_number("GRIDSMITH_SEED", 1) + 700;
     size_t blocks = 0;
     for (uint64_t i = 0; i < runs; i++) {
         gs_random random = gs_random_at(seed, i);
@@ -171,7 +200,7 @@ static void nodes_of_graphs_come_as_they_do_literally(void **state) {
 
 static void engine_is_right_on_whole_gpus(void **state) {
     (void)state;
-    uint64_t runs = test_number("GRIDSMITH_RUNS", 100000) / 1000;
+    uint64_t runs = gs_max_u64(test_number("GRIDSMITH_RUNS", 100000) / 2000, 2);
     size_t gpus = 0;
     while (gs_gpu_builtin(gpus))
         gpus++;
@@ -464,6 +493,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(engine_is_the_papers_algorithm),
         cmocka_unit_test(engine_follows_every_mechanism),
+        cmocka_unit_test(many_streams_are_played_literally),
         cmocka_unit_test(nodes_of_graphs_come_as_they_do_literally),
         cmocka_unit_test(engine_is_right_on_whole_gpus),
         cmocka_unit_test(skipped_waves_change_nothing),

@@ -10,7 +10,7 @@
 #define _GNU_SOURCE
 #include "test.h"
 
-#include "serve/server.h"
+#include "serve/daemon.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -24,6 +24,7 @@ enum {
     USUAL_WAY_NS = 1000,
     DECISION_NS = 4000, /* for each contender */
     DEFER_NS = 20000,   /* that a deferred report waits for the next launch */
+    THREAD_NS = 10000,  /* of the daemon's thread, from one look at its clock to the next */
     BLOCK_NS = 6000,    /* of a kernel, divided by the SMs */
     BYTES_PER_NS = 8,   /* that the device copies */
     MODULE_NS = 500000, /* to load one */
@@ -41,6 +42,12 @@ static int64_t clock_ns, turn_ns = TURN_NS, way_ns = USUAL_WAY_NS; /* way_ns: fr
 int64_t __wrap_gs_now_ns(void);
 int64_t __wrap_gs_now_ns(void) {
     return clock_ns;
+}
+
+int64_t __wrap_gs_thread_ns(void);
+int64_t __wrap_gs_thread_ns(void) {
+    static int64_t thread_ns;
+    return thread_ns += THREAD_NS;
 }
 
 /* Decisions take time, too. */
@@ -585,15 +592,18 @@ static void play_until(gs_server *server, struct client *clients, size_t count, 
     }
 }
 
+static gs_server *open_server(void) {
+    gs_error error;
+    clock_ns = START_NS;
+    gs_server *server =
+        gs_server_open(&(gs_server_options){.plan = sharing.plan, .limit_ns = UINT64_MAX / 2, .say = ignore}, &error);
+    assert_non_null(server);
+    return server;
+}
+
 /* What is done after the warm-up, or, if one comes later, from then on. */
 static struct result play(struct client *clients, size_t count) {
-    char folder[] = "/tmp/gridsmith-fairness-XXXXXX";
-    gs_error error;
-    assert_non_null(mkdtemp(folder));
-    clock_ns = START_NS;
-    gs_server *server = gs_server_open(
-        &(gs_server_options){.cache = folder, .plan = sharing.plan, .limit_ns = UINT64_MAX / 2, .say = ignore}, &error);
-    assert_non_null(server);
+    gs_server *server = open_server();
     int64_t warm_up_ns = 0;
     for (size_t i = 0; i < count; i++)
         warm_up_ns = gs_max(warm_up_ns, clients[i].comes_ns);
@@ -606,7 +616,6 @@ static struct result play(struct client *clients, size_t count) {
     for (size_t i = 0; i < count; i++)
         leave(&clients[i]);
     gs_server_close(server);
-    rmdir(folder);
     return result;
 }
 
@@ -622,7 +631,7 @@ static void expect_shares(struct client honest, struct client flood) {
     static const struct {
         int64_t pause_ns, way_ns;
     } cases[] = {{60000, 10000}, {200000, 30000}, {5000, 1000}, {200000, 1000}, {1000000, 1000}, {3000000, 10000}};
-    size_t count = test_number("GRIDSMITH_RUNS", 100000) < 10000 ? 2 : GS_COUNT(cases);
+    size_t count = test_number("GRIDSMITH_RUNS", 100000) < 10000 ? 1 : GS_COUNT(cases);
     for (size_t i = 0; i < count; i++) {
         honest.pause_ns = cases[i].pause_ns;
         way_ns = cases[i].way_ns;
@@ -743,6 +752,32 @@ static void short_launches_do_not_wait_for_many_others(void **state) {
     }
 }
 
+/* Eight clients launch a short kernel now and then. Two more come, launch much, and leave. */
+static void launches_do_not_wait_for_clients_that_come_and_go(void **state) {
+    enum { STAY = 8, COUNT = STAY + 2 };
+    (void)state;
+    for (size_t leaving = 1; leaving <= 2; leaving++) {
+        struct client clients[COUNT + 1];
+        for (int i = 0; i < COUNT; i++)
+            clients[i] = (struct client){.engine = KERNELS,
+                                         .streams = 1,
+                                         .at_once = 1,
+                                         .size = 94 + 7 * (uint64_t)i,
+                                         .pause_ns = 15000000 + i * 300000};
+        for (int i = STAY; i < COUNT; i++)
+            clients[i] = (struct client){.engine = KERNELS, .streams = 32, .at_once = 400, .size = 1, .leaves = true};
+        clients[STAY + leaving] = copier; /* what is before it is played for so long */
+        clients[STAY + leaving].comes_ns = 3000000000;
+        turn_ns = 20000;
+        play(clients, STAY + leaving + 1);
+        turn_ns = TURN_NS;
+        for (int i = 0; i < STAY; i++)
+            assert_true(clients[i].waits > 100 && clients[i].longest_ns < 20000000);
+        for (size_t i = STAY; i < STAY + leaving; i++)
+            assert_true(clients[i].longest_ns < 150000000);
+    }
+}
+
 /* Two clients whose kernels share SMs by a plan: both get the same. Most launches share where that is as good as the
    plan says, and few where it is not. Without the plan none do. */
 static void launches_share_sms_by_a_plan(void **state) {
@@ -776,6 +811,93 @@ static void launches_share_sms_by_a_plan(void **state) {
     unlink(path);
 }
 
+/* ---- connections ---- */
+
+struct door {
+    gs_server *server;
+    gs_connections connections;
+    uv_loop_t loop;
+    int listening;
+    struct sockaddr_un address;
+    socklen_t address_size;
+};
+
+static void open_door(struct door *door) {
+    *door = (struct door){.server = open_server(), .address = {.sun_family = AF_UNIX}};
+    door->address_size = sizeof door->address;
+    door->listening = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
+    assert_int_equal(bind(door->listening, (struct sockaddr *)&door->address, sizeof door->address.sun_family), 0);
+    assert_int_equal(listen(door->listening, 128), 0);
+    assert_int_equal(getsockname(door->listening, (struct sockaddr *)&door->address, &door->address_size), 0);
+    assert_int_equal(uv_loop_init(&door->loop), 0);
+    gs_connections_open(&door->connections, &door->loop, door->server);
+}
+
+static void close_door(struct door *door) {
+    gs_connections_close(&door->connections);
+    uv_run(&door->loop, UV_RUN_DEFAULT);
+    uv_loop_close(&door->loop);
+    close(door->listening);
+    gs_server_close(door->server);
+}
+
+static int knock(const struct door *door) {
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&door->address, door->address_size), 0);
+    return fd;
+}
+
+static bool is_answered(int fd) {
+    gs_wire_welcome welcome;
+    return recv(fd, &welcome, sizeof welcome, MSG_DONTWAIT) == sizeof welcome;
+}
+
+/* The connections of one turn: the others before it say nothing. */
+static void the_status_does_not_wait_for_silent_connections(void **state) {
+    enum { BEFORE = 31 };
+    gs_wire_hello hello = {.magic = GS_WIRE_MAGIC, .version = GS_WIRE_VERSION, .kind = GS_WIRE_STATUS};
+    int silent[BEFORE];
+    struct door door;
+    (void)state;
+    open_door(&door);
+    for (int i = 0; i < BEFORE; i++)
+        silent[i] = knock(&door);
+    int fd = knock(&door);
+    assert_int_equal(send(fd, &hello, sizeof hello, 0), sizeof hello);
+    assert_true(gs_connections_accept(&door.connections, door.listening));
+    assert_true(is_answered(fd));
+    for (int i = 0; i < BEFORE; i++)
+        close(silent[i]);
+    close(fd);
+    close_door(&door);
+}
+
+/* However many connections come, other work has two thirds of the time. */
+static void accepting_leaves_time_for_others(void **state) {
+    enum { COUNT = 70, TURN = 32 };
+    int silent[COUNT];
+    size_t turns = 0;
+    struct door door;
+    (void)state;
+    open_door(&door);
+    for (int i = 0; i < COUNT; i++)
+        silent[i] = knock(&door);
+    for (; door.connections.silent_count < COUNT; turns++) {
+        size_t before = door.connections.silent_count;
+        gs_connections_accept(&door.connections, door.listening);
+        size_t accepted = door.connections.silent_count - before;
+        assert_true(accepted > 0 && accepted <= TURN);
+        clock_ns += 2 * ((int64_t)accepted - 1) * THREAD_NS - 1; /* the pause is at least as long */
+        gs_connections_accept(&door.connections, door.listening);
+        assert_int_equal(door.connections.silent_count, before + accepted);
+        clock_ns += 10 * THREAD_NS;
+    }
+    assert_int_equal(turns, (COUNT + TURN - 1) / TURN);
+    for (int i = 0; i < COUNT; i++)
+        close(silent[i]);
+    close_door(&door);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(launches_share_sms_by_a_plan),
@@ -789,6 +911,9 @@ int main(void) {
         cmocka_unit_test(what_is_in_the_cache_does_not_wait_for_what_was_compiled),
         cmocka_unit_test(loads_do_not_wait_for_clients_that_come_and_go),
         cmocka_unit_test(short_launches_do_not_wait_for_many_others),
+        cmocka_unit_test(launches_do_not_wait_for_clients_that_come_and_go),
+        cmocka_unit_test(the_status_does_not_wait_for_silent_connections),
+        cmocka_unit_test(accepting_leaves_time_for_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

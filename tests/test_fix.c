@@ -215,7 +215,7 @@ static gs_run *draw_kernels(gs_random *random, const gs_gpu *gpu, int64_t most) 
 static void fixes_are_the_smallest(void **state) {
     (void)state;
     size_t found[GS_FIX_KINDS] = {0};
-    for (uint64_t i = 0; i < cases(100, 300); i++) {
+    for (uint64_t i = 0; i < cases(100, 100); i++) {
         gs_random random = gs_random_at(21, i);
         gs_gpu *gpu = draw_gpu(&random, i);
         bool every_order = i % 4 == 0;
@@ -283,7 +283,7 @@ static bool fits_alone(const gs_gpu *gpu, const gs_run *run, gs_fix_kind kind) {
 static void the_cheapest_pair_is_found(void **state) {
     (void)state;
     size_t found = 0, impossible = 0;
-    for (uint64_t i = 0; i < cases(200, 200); i++) {
+    for (uint64_t i = 0; i < cases(200, 40); i++) {
         gs_random random = gs_random_at(22, i);
         gs_gpu *gpu = draw_gpu(&random, i);
         gpu->sms = gpu->sms > 2 && gpu->mechanisms.tie_order != GS_TIES_LISTED && !gs_gpu_has_clusters(gpu) &&
@@ -337,7 +337,7 @@ static bool rule_allows(const gs_orders *orders, const size_t *order, size_t cou
 static void the_rule_says_which_orders_work(void **state) {
     (void)state;
     size_t rules[GS_ORDERS_SOME + 1] = {0};
-    for (uint64_t i = 0; i < cases(50, 400); i++) {
+    for (uint64_t i = 0; i < cases(50, 80); i++) {
         gs_random random = gs_random_at(23, i);
         gs_gpu *gpu = draw_gpu(&random, i);
         gs_run *run = draw_kernels(&random, gpu, MOST_KERNELS);

@@ -115,27 +115,6 @@ static gs_gpu_pack *read_pack(const char *path) {
 
 /* ---- planted GPUs ---- */
 
-static void assert_predicts_fresh_runs(const gs_gpu *found, const gs_gpu *planted) {
-    static const char *const classes[] = {"plain", "shared", "small", "exits", "local", "timed"};
-    gs_bounds bounds = gs_bounds_of(planted, 1);
-    gs_error error = {.code = GS_OK};
-    gs_score score = {0};
-    for (uint64_t i = 0; score.runs < FRESH; i++) {
-        gs_run *plan = gs_generate(&bounds, classes[i % GS_COUNT(classes)], 4711, i, &error);
-        gs_run *recorded = gs_predict(planted, plan, NULL, &error);
-        gs_run *predicted = recorded ? gs_predict(found, plan, NULL, &error) : NULL;
-        if (recorded) {
-            assert_non_null(predicted);
-            assert_int_equal(gs_score_add(&score, recorded, predicted, &error), GS_OK);
-        }
-        gs_run_free(plan);
-        gs_run_free(recorded);
-        gs_run_free(predicted);
-    }
-    assert_int_equal(score.runs_exact, FRESH);
-    assert_int_equal(score.blocks_exact, score.blocks);
-}
-
 static void pack_and_adopt(uint64_t index) {
     static const int32_t sizes[] = {6, 3, 11, 1, 24};
     gs_gpu *gpu = plant(index, sizes[index % GS_COUNT(sizes)]);
@@ -165,7 +144,7 @@ static void pack_and_adopt(uint64_t index) {
     assert_int_equal(held_out.runs_exact, held_out.runs);
     assert_int_equal(held_out.runs + adoption.uncovered, packed.held_out);
     assert_true(held_out.runs > 0);
-    assert_predicts_fresh_runs(adoption.survey.gpu, gpu);
+    test_predicts_fresh_runs(adoption.survey.gpu, gpu, 4711, FRESH);
     gs_adoption_clear(&adoption);
     gs_pack_free(pack);
     gs_packed_clear(&packed);
@@ -217,7 +196,7 @@ static void an_interrupted_pack_continues(void **state) {
     gs_device device = {.ops = &planted_ops, .gpu = gpu, .clusters = 2, .inside = &planted, .uuid = "GPU-1234"};
     gs_packed packed;
     gs_error error;
-    int64_t stops = 0;
+    int64_t stops = 0, step = test_number("GRIDSMITH_RUNS", 100000) < 100000 ? 20 : 7;
     assert_int_equal(make(&device, path_of("whole.gspack"), 20, &packed, &error), GS_E_NO_GPU); /* no clusters at all */
     gs_packed_clear(&packed);
     unlink(path_of("whole.gspack.part"));
@@ -229,7 +208,7 @@ static void an_interrupted_pack_continues(void **state) {
     gs_packed_clear(&packed);
     for (gs_code code = GS_E_IO; code == GS_E_IO; stops++) {
         planted.plays = 0;
-        planted.fails_after = 1 + stops * 7;
+        planted.fails_after = 1 + stops * step;
         code = make(&device, path_of("cut.gspack"), 20, &packed, &error);
         assert_true(code == GS_OK || code == GS_E_IO);
         if (code == GS_OK)

@@ -396,8 +396,35 @@ static void pairs_where_no_model_applies(void **state) {
     plan_expect_near(rates.second, 50.0 / 120, 1e-12);
 }
 
+/* A launch of few waves: a part of a wave takes as long as a whole one. */
+static void whole_waves_are_forecast(void **state) {
+    static const double sizes[] = {128, 256, 358, 460, 512};
+    gs_fit_point waves[5], line[5];
+    gs_line_model model;
+    (void)state;
+    for (size_t i = 0; i < 5; i++) {
+        double noise = i % 2 ? 1.002 : 0.999;
+        waves[i] = (gs_fit_point){sizes[i], (4 + 48 * ceil(sizes[i] / 132)) * noise};
+        line[i] = (gs_fit_point){sizes[i], (4 + 0.37 * sizes[i]) * noise};
+    }
+    assert_true(gs_wave_fit(waves, 5, 132, &model));
+    plan_expect_near(model.wave, 132, 1e-9);
+    plan_expect_near(gs_wave_blocks(&model, 133), 264, 1e-9);
+    plan_expect_near(gs_line_at(&model, gs_wave_blocks(&model, 205)).value, 100, 0.5);
+    assert_int_equal(gs_line_at(&model, gs_wave_blocks(&model, 512)).doubt, GS_DOUBT_NONE);
+    assert_int_equal(gs_line_at(&model, gs_wave_blocks(&model, 529)).doubt, GS_DOUBT_OUTSIDE);
+    assert_true(gs_wave_fit(line, 5, 132, &model));
+    plan_expect_near(model.wave, 0, 1e-9);
+    plan_expect_near(gs_wave_blocks(&model, 133), 133, 1e-9);
+    assert_true(gs_wave_fit(waves, 5, 0, &model)); /* it is not known how many run at a time */
+    plan_expect_near(model.wave, 0, 1e-9);
+    assert_true(gs_wave_fit(waves, 5, 1000, &model)); /* less than a wave: nothing to tell waves from a line */
+    plan_expect_near(model.wave, 0, 1e-9);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(whole_waves_are_forecast),
         cmocka_unit_test(anscombe),
         cmocka_unit_test(norris),
         cmocka_unit_test(longley),

@@ -119,6 +119,32 @@ static void a_pair_that_gains_shares_sms(void **state) {
     gs_profile_store_close(scene.store);
 }
 
+/* Several clients with the same two kernels: all are served as much, whoever leads. */
+static void equal_clients_are_partners_as_often(void **state) {
+    enum { EACH = 4, ROUNDS = 400, SLICE = 1000000 };
+    (void)state;
+    gs_inside_pair pair;
+    gs_inside inside = one_pair(&pair, 0.7, 0.6);
+    plan_scene scene = two_waiting(&inside);
+    int served[2 * EACH] = {0};
+    for (int i = 0; i < 2 * EACH; i++) {
+        scene.contenders[i] = plan_waiting(scene.contenders[i % 2].profile, (uint32_t)i + 1);
+        scene.contenders[i].client = (uint32_t)i + 1;
+    }
+    scene.count = 2 * EACH;
+    for (int round = 0; round < ROUNDS; round++) {
+        plan_decide(&scene);
+        for (int i = 0; i < 2 * EACH; i++)
+            if (scene.placements[i].how != GS_PLAN_WAIT) {
+                scene.contenders[i].served += SLICE;
+                served[i]++;
+            }
+    }
+    for (int i = 0; i < 2 * EACH; i++)
+        assert_in_range(served[i], ROUNDS / EACH - 1, ROUNDS / EACH + 1);
+    gs_profile_store_close(scene.store);
+}
+
 /* What is measured replaces the plan, after three measurements. */
 static void a_pair_that_disappoints_is_given_up(void **state) {
     (void)state;
@@ -265,6 +291,7 @@ int main(void) {
         cmocka_unit_test(a_pair_that_disappoints_is_given_up),
         cmocka_unit_test(a_pair_of_other_forms_is_not_for_the_daemon),
         cmocka_unit_test(a_pair_that_gains_shares_sms),
+        cmocka_unit_test(equal_clients_are_partners_as_often),
         cmocka_unit_test(not_where_it_gains_nothing),
         cmocka_unit_test(not_where_a_kernel_cannot),
         cmocka_unit_test(a_better_split_wins),

@@ -207,6 +207,7 @@ static void search_finds_the_best_way_of_random_pairs(void **state) {
         gs_player_close(player);
         gs_pair_search_free(search);
     }
+    print_message("%.2f measurements for each of %d pairs\n", (double)measurements / pairs, pairs);
     bool is_enough = pairs >= PAIRS; /* for an average, and to meet every choice */
     assert_true(!is_enough || measurements <= (int64_t)MEASUREMENTS_PER_PAIR * pairs);
     for (int i = 0; i < 3 && is_enough; i++)
@@ -482,6 +483,31 @@ static void models_have_points(void **state) {
     tear_down(&fixture);
 }
 
+/* Of a kernel so short that its times are noise there may be no model. The plan can be read all the same. */
+static void a_kernel_that_is_faster_with_more_blocks_has_no_model(void **state) {
+    gs_error error;
+    gs_gpu *gpu = gs_gpu_open("h200", &error);
+    gs_pair_search_kernel given = {.name = "short", .blocks = 400, .has_form = {true}, .launches = 1};
+    gs_measurement next;
+    gs_line_model model;
+    gs_text text = {0};
+    (void)state;
+    given.forms[0] = gs_shape_of(128, 32, 0);
+    gs_pair_search *search = gs_pair_search_new(gpu, &given, 1, &(gs_pair_search_options){.models = true}, &error);
+    while (gs_pair_search_next(search, &next, &error)) {
+        gs_measure_result result = {.us = 200 - next.sides[0].percent};
+        result.side_us[0] = result.us;
+        assert_int_equal(gs_pair_search_add(search, &next, &result, &error), GS_OK);
+    }
+    assert_int_equal(gs_pair_search_kernel_at(search, 0)->grid_count, GS_SEARCH_GRIDS);
+    assert_false(gs_pair_search_model(search, 0, &model));
+    gs_plan_put_json(&text, search);
+    assert_non_null(strstr(text.data, "\"model\":null"));
+    gs_text_free(&text);
+    gs_pair_search_free(search);
+    gs_gpu_free(gpu);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(search_finds_the_best_way_of_random_pairs),
@@ -492,6 +518,7 @@ int main(void) {
         cmocka_unit_test(one_bad_kernel_does_not_end_the_plan),
         cmocka_unit_test(partners_are_shaped_around_black_boxes),
         cmocka_unit_test(models_have_points),
+        cmocka_unit_test(a_kernel_that_is_faster_with_more_blocks_has_no_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

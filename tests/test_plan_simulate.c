@@ -151,6 +151,21 @@ static const char *const small_plan =
     "{\"first\": \"a\", \"second\": \"c\", \"option\": \"turns\", \"reason\": \"nothing to gain\"},"
     "{\"first\": \"a\", \"second\": \"broken\", \"option\": \"split\", \"together_us\": 3}]}";
 
+static void waves_of_a_plan_are_counted(void **state) {
+    (void)state;
+    gs_plan_table table = table_of("{\"schema\": \"gridsmith.plan/1\", \"gpu\": \"h200\", \"pairs\": [], \"kernels\": "
+                                   "[{\"name\": \"a\", \"blocks\": "
+                                   "264, \"block_threads\": 256, \"registers\": 32, \"workers_per_sm\": 1, "
+                                   "\"alone_us\": 100, \"model\": {\"base_us\": 0, "
+                                   "\"per_block_us\": 0.5, \"min_blocks\": 132, \"max_blocks\": 264, \"residual\": "
+                                   "0.01, \"wave_blocks\": 132}}]}");
+    plan_expect_near(gs_table_kernel_us(&table.kernels.data[0], 1, 1).value, 66, 1e-9);
+    plan_expect_near(gs_table_kernel_us(&table.kernels.data[0], 133, 1).value, 132, 1e-9);
+    plan_expect_near(gs_table_kernel_us(&table.kernels.data[0], 133, 0.75).value, 99, 1e-9);
+    assert_int_equal(gs_table_kernel_us(&table.kernels.data[0], 264, 1).doubt, GS_DOUBT_NONE);
+    gs_plan_table_clear(&table);
+}
+
 static void a_plan_is_read(void **state) {
     (void)state;
     gs_plan_table table = table_of(small_plan);
@@ -487,6 +502,7 @@ int main(void) {
         cmocka_unit_test(networks_are_the_published_ones),
         cmocka_unit_test(networks_become_launches),
         cmocka_unit_test(a_plan_is_read),
+        cmocka_unit_test(waves_of_a_plan_are_counted),
         cmocka_unit_test(mistakes_in_plans_are_named),
         cmocka_unit_test(fits_as_the_counts_say),
         cmocka_unit_test(waves_are_counted),

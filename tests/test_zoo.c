@@ -42,6 +42,12 @@ static bool has_program(size_t kernel, int program) {
     return programs[program].form != GS_FORM_ELASTIC || !gs_zoo_at(kernel)->is_assembly;
 }
 
+/* Compilers take most of the time, and no sanitizer looks at them: unless the test is thorough, every third kernel is
+   compiled, and the others are only reshaped. */
+static bool is_compiled(size_t kernel) {
+    return is_thorough() || kernel % 3 == 0;
+}
+
 static gs_zoo_instance plan_of(const gs_zoo_kernel *kernel, const char *size) {
     gs_zoo_instance instance;
     gs_error error;
@@ -106,6 +112,8 @@ static void compile_ptx(int program) {
     for (size_t i = 0; i < KERNELS; i++) {
         gs_zoo_part *part = &zoo.parts[program][i];
         const char *name = part->name;
+        if (!is_compiled(i))
+            continue;
         gs_build build = {.name = gs_zoo_at(i)->name,
                           .text = part->text.data,
                           .size = part->text.count,
@@ -150,6 +158,15 @@ static void parts_of(const gs_zoo_instance *instance, int program, gs_zoo_part *
         for (size_t i = 0; i < KERNELS; i++)
             if (strcmp(gs_zoo_at(i)->name, instance->kinds[kind].source) == 0)
                 parts[kind] = zoo.parts[program][i];
+}
+
+static bool can_play(const gs_zoo_instance *instance, int program) {
+    gs_zoo_part parts[GS_ZOO_KINDS];
+    parts_of(instance, program, parts);
+    for (size_t kind = 0; kind < instance->kind_count; kind++)
+        if (!parts[kind].program)
+            return false;
+    return true;
 }
 
 /* ---- tests ---- */
@@ -201,13 +218,15 @@ static void every_kernel_is_right_in_every_form(void **state) {
             const gs_zoo_kernel *kernel = gs_zoo_at(i);
             gs_zoo_instance instance = plan_of(kernel, sizes[s]);
             for (size_t k = 0; k < GS_COUNT(ways); k++)
-                if (has_program(i, ways[k].program) && (s == 0 || is_thorough() || (i + k) % 8 == s % 2)) {
+                if (has_program(i, ways[k].program) && can_play(&instance, ways[k].program) &&
+                    (s == 0 || is_thorough() || (i + k) % 8 == s % 2)) {
                     play(kernel, &instance, ways[k].program, ways[k].form);
                     played++;
                 }
             gs_zoo_instance_free(&instance);
         }
     print_message("%zu runs of %d kernels\n", played, KERNELS);
+    assert_true(played > (is_thorough() ? 500 : 70));
 }
 
 static void no_kernel_leaves_its_buffers(void **state) {
@@ -248,6 +267,10 @@ static void what_is_wrong_is_noticed(void **state) {
         gs_zoo_result result;
         gs_error error;
         size_t changed = 0;
+        if (!can_play(&instance, 0)) {
+            gs_zoo_instance_free(&instance);
+            continue;
+        }
         for (size_t k = 0; k < instance.buffer_count; k++) {
             gs_zoo_buffer *buffer = &instance.buffers[k];
             size_t at = buffer->is_scratch ? buffer->count

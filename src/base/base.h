@@ -322,6 +322,8 @@ void gs_progress_say(gs_progress *progress, const char *format, ...) __attribute
 void gs_progress_end(gs_progress *progress);
 
 int64_t gs_now_ns(void);
+/* CPU time of the calling thread. */
+int64_t gs_thread_ns(void);
 
 /* ---- digests: SHA-256, for file names and to detect damaged files ---- */
 

@@ -112,10 +112,18 @@ gs_code gs_output_gzip(const char *path, const char *bytes, size_t count, gs_err
     return code;
 }
 
-int64_t gs_now_ns(void) {
+static int64_t read_clock(clockid_t clock) {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+int64_t gs_now_ns(void) {
+    return read_clock(CLOCK_MONOTONIC);
+}
+
+int64_t gs_thread_ns(void) {
+    return read_clock(CLOCK_THREAD_CPUTIME_ID);
 }
 
 gs_code gs_make_folders(char *path, gs_error *error) {

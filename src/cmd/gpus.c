@@ -37,6 +37,8 @@ static void print_limits(const gs_gpu *gpu) {
     for (int32_t i = 0; i < limits->configs; i++)
         printf("%s%d", i ? ", " : "", limits->config_bytes[i] / 1024);
     printf(" KB\n");
+    if (limits->kernels_per_gpu)
+        printf("  kernels at a time       %d\n", limits->kernels_per_gpu);
 }
 
 static void print_gpcs(const gs_sm_groups *lists) {

@@ -190,28 +190,48 @@ static void print_compared(const struct planning *planning, size_t number, const
     fflush(stdout);
 }
 
-static void print_errors(const char *what, const gs_forecast_errors *errors) {
-    if (errors->count)
-        printf("%s: forecasts of %lld other sizes are off by %.1f%% in the mean, %.1f%% at most\n", what,
-               (long long)errors->count, 100 * errors->sum / (double)errors->count, 100 * errors->worst);
+static void print_errors(const char *first, const char *second, const gs_forecast_errors *errors) {
+    printf("%s%s%s: ", first, second[0] ? " + " : "", second);
+    if (errors->is_refused)
+        printf("the model does not apply: its residual is too large\n");
+    else
+        printf("forecasts of %lld other sizes are off by %.1f%%, at most %.1f%%%s\n", (long long)errors->count,
+               100 * errors->sum / (double)errors->count, 100 * errors->worst, errors->wave > 0 ? " (by waves)" : "");
+    fflush(stdout);
+}
+
+static void add_errors(gs_forecast_errors *to, const gs_forecast_errors *errors) {
+    to->sum += errors->sum;
+    to->count += errors->count;
+    to->worst = errors->worst > to->worst ? errors->worst : to->worst;
 }
 
 static gs_code check_models(const gs_planning *run, const struct planning *planning, gs_error *error) {
-    gs_planning_errors errors;
-    gs_code code = gs_planning_check(run, planning->search, &errors, error);
-    if (code != GS_OK)
-        return code;
-    print_errors("kernels alone", &errors.alone);
-    print_errors("pairs", &errors.together);
-    if (errors.refused)
-        printf("%lld models do not apply: their residuals are too large\n", (long long)errors.refused);
-    fflush(stdout);
-    return GS_OK;
+    gs_forecast_errors errors, alone = {.count = 0}, together = {.count = 0};
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < gs_pair_search_kernels(planning->search) && code == GS_OK; i++) {
+        code = gs_planning_check_kernel(run, planning->search, i, &errors, error);
+        if (code == GS_OK && (errors.count || errors.is_refused))
+            print_errors(planning->kernels[i].name, "", &errors);
+        add_errors(&alone, &errors);
+    }
+    for (size_t i = 0; i < gs_pair_search_pairs(planning->search) && code == GS_OK; i++) {
+        const gs_found_pair *pair = gs_pair_search_pair_at(planning->search, i);
+        code = gs_planning_check_pair(run, planning->search, i, &errors, error);
+        if (code == GS_OK && (errors.count || errors.is_refused))
+            print_errors(planning->kernels[pair->first].name, planning->kernels[pair->second].name, &errors);
+        add_errors(&together, &errors);
+    }
+    if (code == GS_OK && alone.count)
+        print_errors("all kernels", "", &alone);
+    if (code == GS_OK && together.count)
+        print_errors("all pairs", "", &together);
+    return code;
 }
 
 /* Measures all ways to run each pair, and prints how far the plan is from the best. */
 static gs_code compare(const struct planning *planning, gs_error *error) {
-    gs_planning run = {.player = planning->player};
+    gs_planning run = {.player = planning->player, .file = planning->file};
     gs_code code = planning->options->models ? check_models(&run, planning, error) : GS_OK;
     for (size_t i = 0; i < gs_pair_search_pairs(planning->search) && code == GS_OK; i++) {
         gs_planning_compared compared;

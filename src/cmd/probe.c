@@ -147,8 +147,9 @@ static gs_code make_pack(const struct options *options, gs_device *device, gs_pa
 static int pack_device(const struct options *options) {
     gs_packed packed = {0};
     gs_error error = {.code = GS_OK};
-    gs_device *device = gs_device_open(options->device ? options->device : "cuda", &error);
-    gs_code code = device ? make_pack(options, device, &packed, &error) : error.code;
+    gs_code code = gs_pack_check_absent(options->pack, &error);
+    gs_device *device = code == GS_OK ? gs_device_open(options->device ? options->device : "cuda", &error) : NULL;
+    code = device ? make_pack(options, device, &packed, &error) : error.code;
     if (code == GS_OK)
         code = print_report(&packed.survey, &error);
     if (code == GS_OK) {

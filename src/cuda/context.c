@@ -23,6 +23,13 @@ static bool parse_place(const char *rest, struct place *place) {
            !rest[end] && place->sms > 0 && place->part >= 0;
 }
 
+/* As the driver reads it: 1 to 32. */
+int32_t gs_cuda_connections(void) {
+    const char *text = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+    long value = text ? strtol(text, NULL, 10) : 0;
+    return value < 1 ? 8 : value > 32 ? 32 : (int32_t)value;
+}
+
 gs_code gs_cuda_open_gpu(const cu_api *api, const char *rest, int *device, bool *has_context, gs_error *error) {
     int count = 0;
     cu_context context;

@@ -171,6 +171,9 @@ void gs_cuda_close(cu_api *api);
    context with `context_release`, even after an error. */
 gs_code gs_cuda_open_gpu(const cu_api *api, const char *rest, int *device, bool *has_context, gs_error *error);
 
+/* How many connections this program has to a GPU that it has opened. */
+int32_t gs_cuda_connections(void);
+
 /* The UUID of a GPU, as nvidia-smi prints it, and the CUDA version of its driver. What is not known is left as it is.
  */
 void gs_cuda_name_gpu(const cu_api *api, int device, char *uuid, size_t uuid_size, char *driver, size_t driver_size);
@@ -183,6 +186,10 @@ gs_code gs_cuda_green(const cu_api *api, int device, int32_t sms, int32_t part, 
 gs_code gs_cuda_green_all(const cu_api *api, int device, int32_t sms, int32_t wanted, void **made, int32_t *count,
                           gs_error *error);
 gs_code gs_cuda_green_stream(const cu_api *api, void *context, cu_stream *stream, gs_error *error);
+/* A stream of a green context with so many SMs, rounded by the driver, and one of another with all other SMs. Both live
+   until the program ends. */
+gs_code gs_cuda_green_two(const cu_api *api, int device, int32_t sms, cu_stream *first, cu_stream *others,
+                          gs_error *error);
 
 /* ---- graphs (graph.c) ---- */
 

@@ -50,11 +50,12 @@ static gs_code open_calls(const cu_api *api, struct green_api *green, gs_error *
     return gs_fail(error, GS_E_NO_GPU, "this driver cannot set SMs aside: green contexts need CUDA 12.5");
 }
 
-/* Asks for `*count` parts of the GPU; `*count` becomes how many there are. */
-static int split(const struct green_api *green, int device, int32_t sms, struct resource *parts, unsigned *count) {
-    struct resource all = {0}, rest = {0};
+/* Asks for `*count` parts of the GPU; `*count` becomes how many there are. `rest` has the other SMs. */
+static int split(const struct green_api *green, int device, int32_t sms, struct resource *parts, unsigned *count,
+                 struct resource *rest) {
+    struct resource all = {0};
     int failed = green->resource_of(device, &all, RESOURCE_SMS);
-    return failed ? failed : green->split(parts, count, &all, &rest, 0, (unsigned)sms);
+    return failed ? failed : green->split(parts, count, &all, rest, 0, (unsigned)sms);
 }
 
 static int make(const struct green_api *green, int device, struct resource *part, void **made) {
@@ -65,7 +66,7 @@ static int make(const struct green_api *green, int device, struct resource *part
 
 gs_code gs_cuda_green(const cu_api *api, int device, int32_t sms, int32_t part, cu_context *context, gs_error *error) {
     struct green_api green = {0};
-    struct resource parts[MOST_PARTS] = {{0}};
+    struct resource parts[MOST_PARTS] = {{0}}, rest = {0};
     unsigned count = (unsigned)part + 1;
     void *made = NULL;
     gs_code code = open_calls(api, &green, error);
@@ -73,7 +74,7 @@ gs_code gs_cuda_green(const cu_api *api, int device, int32_t sms, int32_t part, 
         return code;
     if (part < 0 || part >= MOST_PARTS)
         return gs_fail(error, GS_E_USAGE, "a GPU has parts 0 to %d", MOST_PARTS - 1);
-    int failed = split(&green, device, sms, parts, &count);
+    int failed = split(&green, device, sms, parts, &count, &rest);
     if (!failed && count <= (unsigned)part)
         return gs_fail(error, GS_E_NO_GPU, "this GPU has no part %d of %d SMs: there are %u", part, sms, count);
     if (!failed)
@@ -86,12 +87,12 @@ gs_code gs_cuda_green(const cu_api *api, int device, int32_t sms, int32_t part, 
 gs_code gs_cuda_green_all(const cu_api *api, int device, int32_t sms, int32_t wanted, void **made, int32_t *count,
                           gs_error *error) {
     struct green_api green = {0};
-    struct resource parts[MOST_PARTS] = {{0}};
+    struct resource parts[MOST_PARTS] = {{0}}, rest = {0};
     unsigned found = (unsigned)wanted;
     gs_code code = open_calls(api, &green, error);
     if (code != GS_OK)
         return code;
-    int failed = split(&green, device, sms, parts, &found);
+    int failed = split(&green, device, sms, parts, &found, &rest);
     *count = failed ? 0 : (int32_t)found;
     for (int32_t i = 0; i < *count && !failed; i++)
         failed = make(&green, device, &parts[i], &made[i]);
@@ -104,4 +105,24 @@ gs_code gs_cuda_green_stream(const cu_api *api, void *context, cu_stream *stream
     if (code != GS_OK)
         return code;
     return gs_cuda_check(api, green.stream_new(stream, context, CU_STREAM_NON_BLOCKING, 0), "making a stream", error);
+}
+
+static int make_stream(const struct green_api *green, int device, struct resource *part, cu_stream *stream) {
+    void *made = NULL;
+    int failed = make(green, device, part, &made);
+    return failed ? failed : green->stream_new(stream, made, CU_STREAM_NON_BLOCKING, 0);
+}
+
+gs_code gs_cuda_green_two(const cu_api *api, int device, int32_t sms, cu_stream *first, cu_stream *others,
+                          gs_error *error) {
+    struct green_api green = {0};
+    struct resource part = {0}, rest = {0};
+    unsigned count = 1;
+    gs_code code = open_calls(api, &green, error);
+    if (code != GS_OK)
+        return code;
+    int failed = split(&green, device, sms, &part, &count, &rest);
+    failed = failed ? failed : make_stream(&green, device, &part, first);
+    failed = failed ? failed : make_stream(&green, device, &rest, others);
+    return gs_cuda_check(api, failed, "making parts of the GPU", error);
 }

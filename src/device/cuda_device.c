@@ -24,7 +24,7 @@
 #include <time.h>
 
 enum {
-    MOST_LAUNCHES = 128,
+    MOST_LAUNCHES = 256,
     PARTS = 4,                /* green contexts that a device makes */
     RECORD_BYTES = 48 << 20,  /* host memory for the reports of blocks */
     COPY_BYTES = 1 << 20,     /* the largest memset or copy of a graph */
@@ -329,6 +329,7 @@ static gs_code open_all(gs_device *device, const char *rest, gs_error *error) {
     gs_cuda_name_gpu(&cuda->api, cuda->device, device->uuid, sizeof device->uuid, device->driver,
                      sizeof device->driver);
     device->clusters = attribute(cuda, CU_DEVICE_CLUSTERS) ? 8 : 1;
+    device->connections = gs_cuda_connections();
     cuda->has_watchdog = pthread_create(&cuda->watchdog, NULL, watch, cuda) == 0;
     return cuda->has_watchdog ? GS_OK : gs_fail(error, GS_E_MEMORY, "cannot start a thread");
 }
@@ -438,9 +439,10 @@ struct play {
     const gs_run *run;
     const gs_play_options *options;
     gs_run *out;
-    size_t launched;   /* launches so far */
-    int64_t *expected; /* see count_expected; NULL: nothing is expected */
-    bool cut_short;    /* the watchdog had to stop it */
+    size_t launched;     /* launches so far */
+    int64_t *expected;   /* see count_expected; NULL: nothing is expected */
+    int32_t connections; /* of this program */
+    bool cut_short;      /* the watchdog had to stop it */
 };
 
 static int64_t count_all(struct play *play) {
@@ -970,6 +972,10 @@ static gs_code prepare(struct play *play, const gs_gpu *gpu, gs_error *error) {
     gs_code code = GS_OK;
     if (run->launches.count > MOST_LAUNCHES)
         return gs_fail(error, GS_E_USAGE, "a run on a GPU has at most %d launches", MOST_LAUNCHES);
+    if (run->connections && run->connections != play->connections)
+        return gs_fail(error, GS_E_USAGE,
+                       "the run has %d connections, but this program has %d: set CUDA_DEVICE_MAX_CONNECTIONS=%d",
+                       run->connections, play->connections, run->connections);
     cuda->generation++;
     for (size_t i = 0; i < run->launches.count && code == GS_OK; i++)
         code = prepare_slot(cuda, i, &run->launches.data[i], gpu->limits.warp_threads, &at, error);
@@ -987,7 +993,7 @@ static gs_code prepare(struct play *play, const gs_gpu *gpu, gs_error *error) {
 }
 
 static gs_run *cuda_play(gs_device *device, const gs_run *run, const gs_play_options *options, gs_error *error) {
-    struct play play = {.cuda = device->inside, .run = run, .options = options};
+    struct play play = {.cuda = device->inside, .run = run, .options = options, .connections = device->connections};
     gs_error unused;
     gs_code code = prepare(&play, device->gpu, error);
     if (code == GS_OK) {

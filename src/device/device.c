@@ -61,5 +61,6 @@ gs_bounds gs_bounds_of(const gs_gpu *gpu, int32_t largest_cluster) {
 gs_bounds gs_device_bounds(const gs_device *device) {
     gs_bounds bounds = gs_bounds_of(device->gpu, device->clusters);
     bounds.contexts = device->contexts.count ? &device->contexts : NULL;
+    bounds.connections = device->connections;
     return bounds;
 }

@@ -66,6 +66,7 @@ struct gs_device {
     char uuid[48];              /* of a real GPU, as nvidia-smi prints it, or "" */
     char driver[24];            /* the CUDA version of its driver, or "" */
     gs_green_contexts contexts; /* see gs_device_split */
+    int32_t connections;        /* of this program to a real GPU; 0: as many as a run says */
     void *inside;               /* private to the kind of device */
 };
 

@@ -11,8 +11,10 @@
  *
  * Without durations blocks start when their kernel is launched, and a launch is known once it has been played. With
  * durations blocks start all the time, and that none is missing is known only at the end.
+ *
+ * What happened before play stopped is noted as a kind (settings.h): many settings do the same up to there.
  */
-#include "fuzz.h"
+#include "settings.h"
 
 #include <stdlib.h>
 
@@ -23,6 +25,7 @@ struct comparison {
     bool block_by_block;
     int32_t *missing; /* by launch and SM: blocks that were seen there and have not started yet */
     size_t differs;   /* a launch that is known to be wrong; SIZE_MAX: none is */
+    unsigned kind;    /* of what was played so far */
 };
 
 static const gs_seen *seen_of(const gs_run *run, size_t launch) {
@@ -64,6 +67,13 @@ static bool check_start(void *user, size_t launch, int64_t block, int32_t sm, in
     return is_right;
 }
 
+static bool note_end(void *user, size_t launch, int64_t block, int64_t now_ns) {
+    struct comparison *comparison = user;
+    (void)launch, (void)block, (void)now_ns;
+    comparison->kind |= GS_KIND_ENDS;
+    return true;
+}
+
 /* No block has started where none was seen; if as many have started as were seen, they are the same. */
 static void check_launch(struct comparison *comparison, const gs_engine *engine, size_t launch, int64_t seen) {
     if (comparison->differs == SIZE_MAX && gs_engine_started(engine, launch) != seen)
@@ -72,7 +82,18 @@ static void check_launch(struct comparison *comparison, const gs_engine *engine,
 
 /* ---- a play ---- */
 
+static void note_launch(struct comparison *comparison, size_t launch) {
+    comparison->kind |= launch ? GS_KIND_LATER : 0;
+    comparison->kind |= comparison->recorded->launches.data[launch].shape.local_bytes > 0 ? GS_KIND_LOCAL : 0;
+}
+
+static gs_code play_exit(struct comparison *comparison, gs_engine *engine, size_t launch, gs_error *error) {
+    comparison->kind |= GS_KIND_ENDS;
+    return gs_engine_exit(engine, launch, error);
+}
+
 static gs_code play_launch(struct comparison *comparison, gs_engine *engine, size_t launch, gs_error *error) {
+    note_launch(comparison, launch);
     if (launch < comparison->scored && !comparison->block_by_block)
         expect(comparison, launch);
     gs_code code = gs_engine_launch(engine, launch, error);
@@ -89,7 +110,7 @@ static gs_code play_untimed(struct comparison *comparison, gs_engine *engine, gs
     for (size_t i = 0; i < recorded->events.count && all_started && code == GS_OK; i++) {
         const gs_event *event = &recorded->events.data[i];
         if (event->op == GS_EXIT)
-            code = gs_engine_exit(engine, event->launch, error);
+            code = play_exit(comparison, engine, event->launch, error);
         if (event->op != GS_LAUNCH)
             continue;
         code = play_launch(comparison, engine, event->launch, error);
@@ -109,7 +130,7 @@ static gs_code play_timed(struct comparison *comparison, gs_engine *engine, gs_e
     for (size_t i = 0; i < recorded->events.count && code == GS_OK; i++) {
         const gs_event *event = &recorded->events.data[i];
         if (event->op == GS_EXIT)
-            code = gs_engine_exit(engine, event->launch, error);
+            code = play_exit(comparison, engine, event->launch, error);
         else if (event->op == GS_LAUNCH)
             code = play_launch(comparison, engine, event->launch, error);
     }
@@ -121,7 +142,7 @@ static gs_code play_timed(struct comparison *comparison, gs_engine *engine, gs_e
 }
 
 static gs_code compare(struct comparison *comparison, bool is_timed, bool follow, gs_error *error) {
-    gs_engine_hooks hooks = {.user = comparison, .started = check_start, .follow = follow};
+    gs_engine_hooks hooks = {.user = comparison, .started = check_start, .ended = note_end, .follow = follow};
     size_t counts = comparison->block_by_block ? 0 : comparison->scored * (size_t)comparison->gpu->sms;
     gs_error reason = {.code = GS_OK};
     comparison->differs = SIZE_MAX;
@@ -149,8 +170,9 @@ static gs_code compare_timed(struct comparison *comparison, bool block_by_block,
     return compare(comparison, true, true, error);
 }
 
+/* One kernel alone waits only for its own blocks to end: without that, the queue does not matter. */
 static gs_code compare_with(const gs_gpu *gpu, const gs_run *recorded, bool is_timed, bool block_by_block,
-                            size_t *differs, gs_error *error) {
+                            size_t *differs, unsigned *kind, gs_error *error) {
     struct comparison comparison = {.gpu = gpu,
                                     .recorded = recorded,
                                     .scored = is_timed ? count_scored(recorded) : recorded->launches.count,
@@ -158,6 +180,7 @@ static gs_code compare_with(const gs_gpu *gpu, const gs_run *recorded, bool is_t
     gs_code code = is_timed ? compare_timed(&comparison, block_by_block, error)
                             : compare(&comparison, false, block_by_block, error);
     *differs = comparison.differs;
+    *kind |= comparison.kind | (is_timed && comparison.kind & (GS_KIND_LATER | GS_KIND_ENDS) ? GS_KIND_TIMED : 0);
     return code;
 }
 
@@ -170,19 +193,27 @@ static bool has_clusters(const gs_run *run) {
 
 /* Without durations the numbering has no part in where blocks go, and as they are placed is the quickest. But clusters
    are modeled only by grant; and how long a block runs depends on its number, so with durations both are tried. */
-static gs_code compare_counts(const gs_gpu *gpu, const gs_run *recorded, size_t *differs, gs_error *error) {
+static gs_code compare_counts(const gs_gpu *gpu, const gs_run *recorded, size_t *differs, unsigned *kind,
+                              gs_error *error) {
     gs_gpu numbering = *gpu;
     bool is_timed = gs_run_is_timed(recorded), by_grant = gpu->grants.groups.count && has_clusters(recorded);
     numbering.mechanisms.numbering = by_grant ? GS_NUMBERED_BY_GRANT : GS_NUMBERED_AS_PLACED;
-    gs_code code = compare_with(&numbering, recorded, is_timed, false, differs, error);
+    gs_code code = compare_with(&numbering, recorded, is_timed, false, differs, kind, error);
     if (code != GS_OK || *differs == SIZE_MAX || !is_timed || by_grant || !gpu->grants.groups.count)
         return code;
     numbering.mechanisms.numbering = GS_NUMBERED_BY_GRANT;
-    return compare_with(&numbering, recorded, true, false, differs, error);
+    return compare_with(&numbering, recorded, true, false, differs, kind, error);
+}
+
+gs_code gs_agrees_until(const gs_gpu *gpu, const gs_run *recorded, bool block_by_block, size_t *differs, unsigned *kind,
+                        gs_error *error) {
+    *kind = 0;
+    if (!block_by_block)
+        return compare_counts(gpu, recorded, differs, kind, error);
+    return compare_with(gpu, recorded, gs_run_is_timed(recorded), true, differs, kind, error);
 }
 
 gs_code gs_agrees(const gs_gpu *gpu, const gs_run *recorded, bool block_by_block, size_t *differs, gs_error *error) {
-    if (!block_by_block)
-        return compare_counts(gpu, recorded, differs, error);
-    return compare_with(gpu, recorded, gs_run_is_timed(recorded), true, differs, error);
+    unsigned kind;
+    return gs_agrees_until(gpu, recorded, block_by_block, differs, &kind, error);
 }

@@ -1,15 +1,17 @@
 /*
  * campaign.c: random runs on a device, each compared with its prediction.
  *
- * Each run goes through the same steps: draw, predict, record, follow, repeat, judge, keep. Its first recording comes
- * from the device, or from the journal of a campaign that was stopped. So a campaign that is resumed reports the same
- * as one that was never stopped. The journal does not hold repeated recordings, so these are made again.
+ * Each run goes through the same steps: draw, predict, record, follow, repeat, judge, keep. Those that need no device
+ * run in other threads while the device plays (pipeline.c). The first recording of a run comes from the device, or from
+ * the journal of a campaign that was stopped. So a campaign that is resumed reports the same as one that was never
+ * stopped. The journal does not hold repeated recordings, so these are made again.
  *
  * A recording without long waits can be wrong: a block that starts late looks like one that waits. So a run that
  * differs is played again with long waits, and so is every Nth run. If the two recordings differ, the patient one
  * counts.
  */
 #include "fuzz.h"
+#include "pipeline.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +23,7 @@ struct session {
     gs_campaign *campaign;
     gs_bounds bounds;
     size_t class_count;
+    int64_t begin; /* the index of the first run */
 };
 
 /* A run that goes through the steps. */
@@ -222,22 +225,56 @@ static void name_run(const struct session *session, const struct round *round, g
                 (unsigned long long)session->options->seed, (unsigned long long)round->index, reason.message);
 }
 
-static gs_code play_round(const struct session *session, uint64_t index, bool *go_on, gs_error *error) {
-    static gs_code (*const steps[])(const struct session *, struct round *,
-                                    gs_error *) = {draw, predict, record, follow, repeat, judge, keep};
-    struct round round = {.index = index};
-    gs_code code = GS_OK;
-    for (size_t i = 0; i < GS_COUNT(steps) && code == GS_OK; i++)
-        code = steps[i](session, &round, error);
+/* The run that the error is about is named in it. */
+static gs_code named(const struct session *session, const struct round *round, gs_code code, gs_error *error) {
     if (code != GS_OK)
-        name_run(session, &round, error);
-    else if (session->options->done)
-        *go_on = session->options->done(session->options->user, index, round.recorded, round.exact);
-    gs_run_free(round.plan);
-    gs_run_free(round.predicted);
-    gs_run_free(round.recorded);
+        name_run(session, round, error);
     return code;
 }
+
+static gs_code prepare_round(void *user, void *item, int64_t number, gs_error *error) {
+    const struct session *session = user;
+    struct round *round = item;
+    round->index = (uint64_t)(session->begin + number);
+    gs_code code = draw(session, round, error);
+    if (code == GS_OK)
+        code = predict(session, round, error);
+    return named(session, round, code, error);
+}
+
+static gs_code record_round(void *user, void *item, gs_error *error) {
+    return named(user, item, record(user, item, error), error);
+}
+
+static gs_code follow_round(void *user, void *item, gs_error *error) {
+    return named(user, item, follow(user, item, error), error);
+}
+
+static gs_code finish_round(void *user, void *item, bool *go_on, gs_error *error) {
+    static gs_code (*const steps[])(const struct session *, struct round *, gs_error *) = {repeat, judge, keep};
+    const struct session *session = user;
+    struct round *round = item;
+    gs_code code = GS_OK;
+    for (size_t i = 0; i < GS_COUNT(steps) && code == GS_OK; i++)
+        code = steps[i](session, round, error);
+    if (code == GS_OK && session->options->done)
+        *go_on = session->options->done(session->options->user, round->index, round->recorded, round->exact);
+    return named(session, round, code, error);
+}
+
+static void clear_round(void *item) {
+    struct round *round = item;
+    gs_run_free(round->plan);
+    gs_run_free(round->predicted);
+    gs_run_free(round->recorded);
+}
+
+static const gs_pipeline_steps steps = {.prepare = prepare_round,
+                                        .play = record_round,
+                                        .follow = follow_round,
+                                        .finish = finish_round,
+                                        .clear = clear_round,
+                                        .item_size = sizeof(struct round)};
 
 /* Whether the runs of a class need green contexts. */
 static bool needs_contexts(const char *class_name) {
@@ -252,17 +289,16 @@ gs_code gs_campaign_run(gs_device *device, const gs_gpu *model, const gs_campaig
     struct session session = {.device = device, .model = model, .options = options, .campaign = campaign};
     gs_error own;
     gs_code code = GS_OK;
-    bool go_on = true;
     error = error ? error : &own;
     *campaign = (gs_campaign){0};
     for (; options->classes[session.class_count] && code == GS_OK; session.class_count++)
         if (needs_contexts(options->classes[session.class_count]) && !device->contexts.count)
             code = gs_device_split(device, error);
     session.bounds = gs_device_bounds(device);
-    int64_t begin = options->only ? (int64_t)*options->only : gs_shard_begin(&options->shard, options->count);
+    session.begin = options->only ? (int64_t)*options->only : gs_shard_begin(&options->shard, options->count);
     int64_t count = options->only ? 1 : gs_shard_count(&options->shard, options->count);
-    for (int64_t i = 0; i < count && go_on && code == GS_OK; i++)
-        code = play_round(&session, (uint64_t)(begin + i), &go_on, error);
+    if (code == GS_OK)
+        code = gs_pipeline_run(&steps, &session, count, error);
     if (code == GS_OK && options->journal)
         code = gs_journal_end(options->journal, error);
     return code;

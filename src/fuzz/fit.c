@@ -6,7 +6,8 @@
  * gets through all recordings ends the search: it and the others that got through are the best, and no setting was
  * played longer than it took to tell that it is worse. The best with each value of a switch is found in the same way,
  * among the settings that have the value. Recordings that rule many settings out are played first (sort_recordings),
- * and settings that a recording cannot tell apart are played once (settings.c).
+ * and settings that a recording cannot tell apart are played once (settings.c). Most settings are wrong from the first
+ * launch on, where most switches do not matter yet: with a setting, all those differ that do the same up to there.
  *
  * There are two searches. All switches but the numbering say how many blocks go to each SM, and are judged by that. The
  * numbering says which block is which: it is judged block by block, in a second search among the settings that agree
@@ -54,6 +55,8 @@ struct search {
     atomic_llong plays;
     struct progress *progress;  /* by setting */
     _Atomic(uint8_t) *verdicts; /* by setting and recording */
+    _Atomic(uint16_t) *early;   /* by setting and recording, a bit for each kind: all that are alike to it differ */
+    _Atomic(uint16_t) *kinds;   /* by recording: the kinds that are in `early` for any setting */
     size_t *order;              /* in which recordings are played */
     int64_t best;               /* most recordings that any setting agrees with */
     size_t winner;              /* the first setting that does */
@@ -65,25 +68,57 @@ static _Atomic(uint8_t) *verdict_of(const struct search *search, size_t setting,
     return &search->verdicts[setting * search->recording_count + recording];
 }
 
+/* A setting differs from the beginning of a recording, which is of this kind. So do all that it cannot tell apart. */
+static void rule_out(struct search *search, size_t setting, size_t recording, unsigned kind) {
+    size_t first = search->alike.first[kind][setting];
+    search->early[first * search->recording_count + recording] |= (uint16_t)(1 << kind);
+    search->kinds[recording] |= (uint16_t)(1 << kind);
+}
+
+static bool is_ruled_out(const struct search *search, size_t setting, size_t recording) {
+    unsigned kinds = search->kinds[recording];
+    for (unsigned kind = 0; kinds >> kind; kind++) {
+        size_t first = search->alike.first[kind][setting];
+        if (kinds >> kind & search->early[first * search->recording_count + recording] >> kind & 1)
+            return true;
+    }
+    return false;
+}
+
+static gs_code play(struct search *search, struct player *player, size_t setting, size_t recording,
+                    enum verdict *verdict, gs_error *error) {
+    size_t differs = SIZE_MAX;
+    unsigned kind = 0;
+    player->gpu.mechanisms = search->settings[setting];
+    gs_code code = gs_agrees_until(&player->gpu, search->recordings[recording].run, search->block_by_block, &differs,
+                                   &kind, error);
+    if (code != GS_OK)
+        return code;
+    if (differs != SIZE_MAX)
+        rule_out(search, setting, recording, kind);
+    *verdict = differs == SIZE_MAX ? AGREES : DIFFERS;
+    search->plays++;
+    gs_progress_say(player->shown, "%lld runs played, %zu recordings, %zu settings", (long long)search->plays,
+                    search->recording_count, search->setting_count);
+    return GS_OK;
+}
+
 /* Whether a setting agrees with a recording; each question is answered once. */
 static gs_code judge(struct search *search, struct player *player, size_t setting, size_t recording, bool *agrees,
                      gs_error *error) {
-    const struct recording *played = &search->recordings[recording];
     _Atomic(uint8_t) *verdict = verdict_of(search, setting, recording);
     if (*verdict == NOT_PLAYED) {
-        size_t first = search->alike.first[played->kind][setting], differs = SIZE_MAX;
-        _Atomic(uint8_t) *same = verdict_of(search, first, recording);
-        if (*same == NOT_PLAYED) {
-            player->gpu.mechanisms = search->settings[first];
-            gs_code code = gs_agrees(&player->gpu, played->run, search->block_by_block, &differs, error);
-            if (code != GS_OK)
-                return code;
-            *same = differs == SIZE_MAX ? AGREES : DIFFERS;
-            search->plays++;
-            gs_progress_say(player->shown, "%lld runs played, %zu recordings, %zu settings", (long long)search->plays,
-                            search->recording_count, search->setting_count);
-        }
-        *verdict = *same;
+        size_t first = search->alike.first[search->recordings[recording].kind][setting];
+        enum verdict same = *verdict_of(search, first, recording);
+        gs_code code = GS_OK;
+        if (same == NOT_PLAYED && is_ruled_out(search, first, recording))
+            same = DIFFERS;
+        else if (same == NOT_PLAYED)
+            code = play(search, player, first, recording, &same, error);
+        if (code != GS_OK)
+            return code;
+        *verdict_of(search, first, recording) = same;
+        *verdict = same;
     }
     *agrees = *verdict == AGREES;
     return GS_OK;
@@ -292,8 +327,11 @@ static gs_code search_init(struct search *search, const gs_gpu *gpu, const struc
     search->settings = calloc(settings, sizeof *search->settings);
     search->progress = calloc(settings, sizeof *search->progress);
     search->verdicts = calloc(count + 1, settings);
+    search->early = calloc(count + 1, settings * sizeof *search->early);
+    search->kinds = calloc(count + 1, sizeof *search->kinds);
     search->order = calloc(count + 1, sizeof *search->order);
-    if (!search->settings || !search->progress || !search->verdicts || !search->order)
+    if (!search->settings || !search->progress || !search->verdicts || !search->early || !search->kinds ||
+        !search->order)
         return gs_fail_memory(error);
     for (size_t i = 0; i < count; i++)
         search->order[i] = i;
@@ -305,6 +343,8 @@ static void search_free(struct search *search) {
     free(search->settings);
     free(search->progress);
     free(search->verdicts);
+    free(search->early);
+    free(search->kinds);
     free(search->order);
 }
 

@@ -318,6 +318,8 @@ typedef struct gs_packed {
    settings or on another GPU. The caller clears `packed`, also after an error. */
 gs_code gs_pack_make(gs_device *device, const gs_pack_options *options, gs_packed *packed, gs_error *error);
 void gs_packed_clear(gs_packed *packed);
+/* GS_E_USAGE: there is such a file already. */
+gs_code gs_pack_check_absent(const char *path, gs_error *error);
 
 typedef struct gs_adoption {
     gs_survey survey;   /* made from the pack, without its held-out part */

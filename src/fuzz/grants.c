@@ -362,6 +362,17 @@ static gs_code fit_cut(struct session *session, gs_run *run, int16_t sm, int16_t
     return code;
 }
 
+/* Launches that are played now decide what the others have left open. */
+static gs_code decide_cuts(struct session *session, gs_error *error) {
+    gs_cuts_request request = {.device = session->request->device,
+                               .gpu = session->gpu,
+                               .small = session->small,
+                               .small_per_sm = session->small_per_sm,
+                               .ties = session->ties,
+                               .runs = session->rounds + 1};
+    return session->small_per_sm > 1 ? gs_cuts_decide(&request, error) : GS_OK;
+}
+
 /* Fits before_cut for the present between_rounds, and checks the result. */
 static gs_code fit_cuts(struct session *session, int32_t *unexplained, gs_error *error) {
     int16_t guess = (int16_t)session->gpu->grants.between_rounds;
@@ -371,6 +382,8 @@ static gs_code fit_cuts(struct session *session, int32_t *unexplained, gs_error 
     *unexplained = 0;
     for (size_t place = 0; place < cuts && code == GS_OK; place++)
         code = fit_cut(session, session->rounds[1 + place], session->ties[place], &guess, unexplained, error);
+    if (code == GS_OK && !*unexplained)
+        code = decide_cuts(session, error);
     if (code == GS_OK)
         code = explains(session, session->rounds + 1 + cuts, CHECKS, &is_right, error);
     *unexplained += !is_right;

@@ -17,6 +17,18 @@ typedef struct gs_grants_request {
    blocks are not numbered by groups of SMs, there are no grants. */
 gs_code gs_grants_measure(const gs_grants_request *request, gs_grants_found *found, gs_error *error);
 
+typedef struct gs_cuts_request {
+    gs_device *device;
+    gs_gpu *gpu;    /* its grants explain the launches of `runs` */
+    gs_shape small; /* an SM takes many blocks of it */
+    int32_t small_per_sm;
+    const int16_t *ties; /* the tie order */
+    gs_run *const *runs; /* by place in tie order, but the last: launches that end with the SM at this place */
+} gs_cuts_request;
+
+/* Decides between numbers of grants before cut rounds that explain these launches alike (cuts.c). */
+gs_code gs_cuts_decide(const gs_cuts_request *request, gs_error *error);
+
 /* Changes the numbers of grants before cut rounds so that more of the recordings are explained block by block. */
 gs_code gs_grants_refine(gs_gpu *gpu, gs_run *const *runs, size_t count, gs_error *error);
 

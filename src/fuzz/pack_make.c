@@ -84,10 +84,10 @@ static void put_head(const struct session *session, bool is_part, gs_text *line)
 
 /* ---- PATH.part ---- */
 
-static gs_code check_absent(const struct session *session, gs_error *error) {
+gs_code gs_pack_check_absent(const char *path, gs_error *error) {
     struct stat status;
-    if (lstat(session->options->path, &status) == 0)
-        return gs_fail(error, GS_E_USAGE, "%.200s exists already: name another file", session->options->path);
+    if (lstat(path, &status) == 0)
+        return gs_fail(error, GS_E_USAGE, "%.200s exists already: name another file", path);
     return GS_OK;
 }
 
@@ -155,7 +155,7 @@ static gs_code begin_file(struct session *session, gs_error *error) {
 
 static gs_code open_session(struct session *session, gs_error *error) {
     put_head(session, true, &session->head);
-    gs_code code = session->head.failed ? gs_fail_memory(error) : check_absent(session, error);
+    gs_code code = session->head.failed ? gs_fail_memory(error) : gs_pack_check_absent(session->options->path, error);
     if (code == GS_OK)
         code = read_part(session, error);
     if (code == GS_OK && !session->pack)

@@ -50,7 +50,7 @@ static size_t number_of(const gs_gpu *gpu, gs_mechanisms setting) {
 /* ---- kinds of runs ---- */
 
 unsigned gs_kind_of(const gs_run *run) {
-    unsigned kind = gs_run_is_timed(run) ? GS_KIND_TIMED | GS_KIND_ENDS : 0;
+    unsigned kind = GS_KIND_LATER | (gs_run_is_timed(run) ? GS_KIND_TIMED | GS_KIND_ENDS : 0);
     for (size_t i = 0; i < run->launches.count; i++) {
         kind |= run->launches.data[i].shape.local_bytes > 0 ? GS_KIND_LOCAL : 0;
         kind |= run->launches.data[i].exit != SIZE_MAX ? GS_KIND_ENDS : 0;
@@ -58,16 +58,19 @@ unsigned gs_kind_of(const gs_run *run) {
     return kind;
 }
 
-/* The setting with those switches at their first value that cannot matter to a run of this kind. Without durations it
-   counts up to the first launch that waits, so no kernel is seen that waited: neither the queue shows, nor what becomes
-   of a configuration for which one waits. Where nothing ends, memory has no holes. */
-static gs_mechanisms what_matters(gs_mechanisms setting, unsigned kind, bool block_by_block) {
+/* Without durations it counts up to the first launch that waits, so no kernel is seen that waited: neither the queue
+   shows, nor what becomes of a configuration for which one waits. Where nothing ends, memory has no holes. The first
+   launch finds an idle GPU, on which more local memory waits for nobody. All its blocks are of one size: they want one
+   configuration, wherever it belongs; and if their warps are a multiple of the partitions, every turn is as good. */
+gs_mechanisms gs_what_matters(gs_mechanisms setting, unsigned kind, bool block_by_block) {
     if (!(kind & GS_KIND_TIMED))
         setting.queue = setting.shared_kept = 0;
     if (!(kind & GS_KIND_LOCAL))
         setting.local_growth_waits = 0;
     if (!(kind & GS_KIND_ENDS))
         setting.shared_allocation = setting.registers = 0;
+    if (!(kind & GS_KIND_LATER))
+        setting.extra_step = setting.shared_scope = setting.local_growth_waits = 0;
     if (!block_by_block)
         setting.numbering = 0;
     return setting;
@@ -78,7 +81,7 @@ static void group(const gs_gpu *gpu, const gs_mechanisms *settings, size_t count
                   uint32_t *seen, uint32_t *first) {
     memset(seen, -1, gs_setting_count(gpu) * sizeof *seen);
     for (size_t i = 0; i < count; i++) {
-        uint32_t *same = &seen[number_of(gpu, what_matters(settings[i], kind, block_by_block))];
+        uint32_t *same = &seen[number_of(gpu, gs_what_matters(settings[i], kind, block_by_block))];
         *same = *same == UINT32_MAX ? (uint32_t)i : *same;
         first[i] = *same;
     }

@@ -48,6 +48,7 @@ static const gs_field limit_fields[] = {
     LIMIT(shared_per_block_bytes, 0, 1 << 24),
     LIMIT(shared_granularity_bytes, 1, 65536),
     LIMIT(shared_reserved_bytes, 0, 65536),
+    {"kernels_per_gpu", GS_FIELD_INT32, false, offsetof(gs_limits, kernels_per_gpu), 1, 65536},
     {"shared_configurations_bytes", GS_FIELD_OTHER, true, 0, 0, 0},
 };
 

@@ -83,7 +83,8 @@ typedef struct gs_limits {
     int32_t blocks_per_sm, threads_per_sm, threads_per_block, warp_threads, partitions_per_sm;
     int32_t registers_per_sm, registers_per_thread, register_granularity; /* the last: for the registers of a warp */
     int32_t shared_per_block_bytes, shared_granularity_bytes, shared_reserved_bytes;
-    int32_t configs; /* the shared-memory configurations, ascending */
+    int32_t kernels_per_gpu; /* that run at a time; 0: any number */
+    int32_t configs;         /* the shared-memory configurations, ascending */
     int32_t config_bytes[GS_MAX_CONFIGS];
 } gs_limits;
 

@@ -140,17 +140,16 @@ typedef struct gs_planning_compared {
 /* How far forecasts are from measurements, as parts of these. */
 typedef struct gs_forecast_errors {
     double sum, worst;
-    int64_t count;
+    int64_t count;   /* 0: there is no model, or it is refused */
+    bool is_refused; /* it does not apply by its own residuals */
+    double wave;     /* of a kernel whose model is by waves: the blocks of one */
 } gs_forecast_errors;
 
-typedef struct gs_planning_errors {
-    gs_forecast_errors alone, together;
-    int64_t refused; /* models that do not apply by their own residuals */
-} gs_planning_errors;
-
-/* Compares the models of a plan that has them with new measurements, at other sizes (planning_check.c). */
-gs_code gs_planning_check(const gs_planning *planning, const gs_pair_search *search, gs_planning_errors *errors,
-                          gs_error *error);
+/* Compare the model of a kernel, or of a pair, with new measurements at other sizes (planning_check.c). */
+gs_code gs_planning_check_kernel(const gs_planning *planning, const gs_pair_search *search, size_t number,
+                                 gs_forecast_errors *errors, gs_error *error);
+gs_code gs_planning_check_pair(const gs_planning *planning, const gs_pair_search *search, size_t number,
+                               gs_forecast_errors *errors, gs_error *error);
 
 gs_code gs_planning_compare(const gs_planning *planning, gs_pair_search *search, size_t pair,
                             gs_planning_compared *compared, gs_error *error);

@@ -6,17 +6,21 @@
 #include <math.h>
 #include <stdlib.h>
 
+/* What the plan file has is not measured again. */
+static gs_code measure(const gs_planning *planning, const gs_measurement *next, gs_measure_result *result, bool *is_new,
+                       gs_error *error) {
+    *is_new = !planning->file || !gs_plan_file_get(planning->file, next, result);
+    if (!*is_new)
+        return GS_OK;
+    gs_code code = planning->player->ops->measure(planning->player, next, result, error);
+    gs_make_printable(result->reason);
+    return code == GS_OK && planning->file ? gs_plan_file_put(planning->file, next, result, error) : code;
+}
+
 static gs_code answer(const gs_planning *planning, gs_pair_search *search, const gs_measurement *next, bool *is_new,
                       gs_error *error) {
     gs_measure_result result;
-    *is_new = !planning->file || !gs_plan_file_get(planning->file, next, &result);
-    gs_code code = GS_OK;
-    if (*is_new) {
-        code = planning->player->ops->measure(planning->player, next, &result, error);
-        gs_make_printable(result.reason);
-        if (code == GS_OK && planning->file)
-            code = gs_plan_file_put(planning->file, next, &result, error);
-    }
+    gs_code code = measure(planning, next, &result, is_new, error);
     return code == GS_OK ? gs_pair_search_add(search, next, &result, error) : code;
 }
 
@@ -57,6 +61,10 @@ static gs_code measure_again(gs_player *player, const gs_measurement *chosen, gs
     double best[AGAIN], mine[AGAIN];
     gs_measure_result result;
     gs_code code = GS_OK;
+    if (gs_measurement_equal(chosen, &compared->best)) {
+        compared->chosen_us = compared->best_us;
+        return GS_OK;
+    }
     for (int i = 0; i < AGAIN && code == GS_OK; i++) {
         code = player->ops->measure(player, &compared->best, &result, error);
         best[i] = result.us;
@@ -102,12 +110,13 @@ gs_code gs_planning_compare(const gs_planning *planning, gs_pair_search *search,
     gs_measurement *list = calloc(MOST, sizeof *list);
     const gs_found_pair *found = gs_pair_search_pair_at(search, pair);
     gs_measure_result result;
+    bool is_new;
     gs_code code = GS_OK;
     if (!list)
         return gs_fail_memory(error);
     *compared = (gs_planning_compared){.ways = gs_pair_search_all(search, pair, list, MOST)};
     for (size_t i = 0; i < compared->ways && code == GS_OK; i++) {
-        code = planning->player->ops->measure(planning->player, &list[i], &result, error);
+        code = measure(planning, &list[i], &result, &is_new, error);
         if (code != GS_OK || result.is_failed || (compared->best_us > 0 && result.us >= compared->best_us))
             continue;
         compared->best_us = result.us;

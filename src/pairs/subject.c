@@ -117,10 +117,14 @@ int32_t gs_subject_workers(const gs_subject *subject, const gs_subject_program *
 }
 
 static void count_blocks(gs_subject *subject) {
+    bool is_alike = true;
     for (size_t i = 0; i < subject->instance.launches.count; i++) {
         const gs_zoo_launch *launch = &subject->instance.launches.data[i];
-        subject->given.blocks += (int64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
+        int64_t blocks = (int64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
+        subject->given.blocks += blocks;
+        is_alike = is_alike && blocks * (int64_t)(i + 1) == subject->given.blocks;
     }
+    subject->given.launches = is_alike ? (int32_t)subject->instance.launches.count : 0;
 }
 
 gs_code gs_subject_open(gs_subject *subject, gs_bench_gpu *gpu, gs_error *error) {

@@ -68,10 +68,6 @@ static bool keeps_turn(const gs_plan_query *query, const gs_contender *contender
     return contender->state != GS_CONTENDER_WAITS && contender->running_ns < query->options->slice_ns;
 }
 
-static double served_for_weight(const gs_contender *contender) {
-    return (double)contender->served / weight_of(contender);
-}
-
 /* Whether a was served less than b for its weight, by more than a slice of b. Then b does not even run between two
    launches of a. */
 static bool is_far_behind(const gs_plan_query *query, const gs_contender *a, const gs_contender *b) {

@@ -98,6 +98,28 @@ bool gs_line_fit(const gs_fit_point *points, size_t count, gs_line_model *model)
     return is_done;
 }
 
+double gs_wave_blocks(const gs_line_model *model, double blocks) {
+    return model->wave > 0 ? ceil(blocks / model->wave) * model->wave : blocks;
+}
+
+/* A kernel with few waves of equal blocks takes as long for a part of a wave as for all of it. One with many waves, or
+   with blocks that differ, does not, and a line has less to explain. */
+bool gs_wave_fit(const gs_fit_point *points, size_t count, double wave, gs_line_model *model) {
+    static const double MUCH_BETTER = 0.5;
+    gs_fit_point whole[GS_LINE_POINTS];
+    gs_line_model waves = {.wave = wave};
+    bool is_done = gs_line_fit(points, count, model);
+    if (!is_done || !(wave > 1) || count > GS_LINE_POINTS)
+        return is_done;
+    for (size_t i = 0; i < count; i++)
+        whole[i] = (gs_fit_point){gs_wave_blocks(&waves, points[i].at), points[i].value};
+    if (gs_line_fit(whole, count, &waves) && waves.residual < MUCH_BETTER * model->residual) {
+        *model = waves;
+        model->wave = wave;
+    }
+    return true;
+}
+
 gs_forecast gs_line_at(const gs_line_model *model, double at) {
     double value = model->base + model->slope * at;
     double margin = 2 * model->residual * value; /* about what 95% is, where only the residual is known */

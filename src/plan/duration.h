@@ -68,18 +68,25 @@ typedef struct gs_fit_point {
 /* The largest residual of a model that is used. */
 #define GS_MOST_RESIDUAL 0.10
 
-/* ---- alone: value = base + slope * at ---- */
+/* ---- alone: value = base + slope * at, or the same over whole waves ---- */
 
 typedef struct gs_line_model {
     double base, slope;
     double least, most; /* the range of the measurements */
     double residual, worst;
+    double wave;       /* blocks that run at the same time, where the last of them take as long as all; 0: a line */
     size_t points;     /* 0: only the numbers above are known */
     gs_regression fit; /* of the relative residuals */
 } gs_line_model;
 
 /* Fits a line so that the relative residuals are small. Values must be positive. False: not possible. */
 bool gs_line_fit(const gs_fit_point *points, size_t count, gs_line_model *model);
+/* The same of a launch whose blocks run in waves of `wave`: by whole waves where this fits much better. At most
+   GS_LINE_POINTS points, over blocks. */
+enum { GS_LINE_POINTS = 64 };
+bool gs_wave_fit(const gs_fit_point *points, size_t count, double wave, gs_line_model *model);
+/* The blocks that a launch of so many counts as: those of whole waves. gs_line_at takes them. */
+double gs_wave_blocks(const gs_line_model *model, double blocks);
 gs_forecast gs_line_at(const gs_line_model *model, double at);
 
 /* ---- together: value = base + slope * ratio, and from the knee on with another slope ---- */

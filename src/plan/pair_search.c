@@ -156,6 +156,18 @@ double gs_pair_search_alone_us(const gs_pair_search *search, size_t kernel) {
     return found->problem[0] || !(found->written_us > 0) ? 0 : gs_found_best_us(found);
 }
 
+bool gs_pair_search_model(const gs_pair_search *search, size_t kernel, gs_line_model *model) {
+    enum { FEWEST = 2 };
+    const gs_found_kernel *found = &search->kernels[kernel];
+    const gs_pair_search_kernel *given = &search->given[kernel];
+    gs_fit_point points[GS_SEARCH_GRIDS];
+    double wave = (double)given->launches * found->forms[found->form].best * search->gpu->sms;
+    for (int32_t i = 0; i < found->grid_count; i++)
+        points[i] = (gs_fit_point){(double)given->blocks * found->grids[i].percent / 100, found->grids[i].us};
+    return found->grid_count >= FEWEST && gs_wave_fit(points, (size_t)found->grid_count, wave, model) &&
+           model->slope > 0;
+}
+
 int32_t gs_pair_search_leader(const gs_pair_search *search, const gs_shape *first, const gs_shape *second) {
     return gs_room_fit_leader(&search->fit, first, second);
 }

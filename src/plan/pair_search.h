@@ -21,6 +21,7 @@
 #ifndef GS_PAIR_SEARCH_H
 #define GS_PAIR_SEARCH_H
 
+#include "duration.h"
 #include "gpu/gpu.h"
 
 enum {
@@ -42,6 +43,7 @@ typedef struct gs_pair_search_kernel {
     bool has_form[GS_SEARCH_FORMS];  /* the first is needed */
     bool is_black_box;               /* only its shape is known: nothing is measured, its partners are shaped */
     bool keeps_registers;            /* it cannot be compiled with fewer */
+    int32_t launches;                /* that are alike, whose blocks are those of its grid; 0: they differ */
     double known_us;                 /* of a black box: its time; 0: not known */
     char problem[GS_SEARCH_WORDS];   /* why it cannot be planned; "": it can */
 } gs_pair_search_kernel;
@@ -158,6 +160,10 @@ const gs_found_pair *gs_pair_search_pair_at(const gs_pair_search *search, size_t
 const gs_gpu *gs_pair_search_gpu(const gs_pair_search *search);
 /* How long a launch takes alone at best, as written or in a form; 0: not known. */
 double gs_pair_search_alone_us(const gs_pair_search *search, size_t kernel);
+
+/* The model of its duration alone, over its blocks. False: there are no grids, they do not determine it, or fewer
+   blocks take longer. */
+bool gs_pair_search_model(const gs_pair_search *search, size_t kernel, gs_line_model *model);
 
 /* How many blocks of `second` an SM takes beside `workers` blocks of `first`, also when either kernel is launched again
    while the other one stays: by the predictor, with partitions, pointers and shared-memory configurations. */

@@ -71,12 +71,9 @@ void gs_plan_put_table(gs_text *text, const gs_pair_search *search) {
 
 /* ---- JSON ---- */
 
-static void write_model(gs_writer *writer, const gs_found_kernel *found, int64_t blocks) {
-    gs_fit_point points[GS_SEARCH_GRIDS];
+static void write_model(gs_writer *writer, const gs_pair_search *search, size_t number) {
     gs_line_model model;
-    for (int32_t i = 0; i < found->grid_count; i++)
-        points[i] = (gs_fit_point){(double)blocks * found->grids[i].percent / 100, found->grids[i].us};
-    if (found->grid_count < 2 || !gs_line_fit(points, (size_t)found->grid_count, &model)) {
+    if (!gs_pair_search_model(search, number, &model)) {
         gs_write_null(writer, "model");
         return;
     }
@@ -86,6 +83,8 @@ static void write_model(gs_writer *writer, const gs_found_kernel *found, int64_t
     gs_write_int(writer, "min_blocks", (int64_t)model.least);
     gs_write_int(writer, "max_blocks", (int64_t)model.most);
     gs_write_real(writer, "residual", model.residual, 5);
+    if (model.wave > 0)
+        gs_write_int(writer, "wave_blocks", (int64_t)model.wave);
     gs_write_end(writer);
 }
 
@@ -108,7 +107,7 @@ static void write_kernel(gs_writer *writer, const gs_pair_search *search, size_t
         gs_write_null(writer, "alone_us");
     if (found->problem[0])
         gs_write_string(writer, "problem", found->problem);
-    write_model(writer, found, given->blocks);
+    write_model(writer, search, number);
     gs_write_end(writer);
 }
 

@@ -57,6 +57,8 @@ static gs_code read_model(const gs_json *json, const gs_step *at, gs_table_kerne
         code = read_number(json, &step, "max_blocks", 0, MOST_US, &model->most, error);
     if (code == GS_OK)
         code = read_number(json, &step, "residual", 0, MOST_US, &model->residual, error);
+    if (code == GS_OK && gs_step_key(&step, "wave_blocks").value)
+        code = read_number(json, &step, "wave_blocks", 0, MOST_US, &model->wave, error);
     kernel->has_model = model->slope > 0;
     return code;
 }
@@ -320,7 +322,7 @@ gs_forecast gs_table_kernel_us(const gs_table_kernel *kernel, int64_t blocks, do
     double amount = (double)blocks * work, least = kernel->one_block_us * work;
     gs_forecast forecast = {.value = kernel->alone_us * amount / (double)kernel->blocks};
     if (kernel->has_model)
-        forecast = gs_line_at(&kernel->model, amount);
+        forecast = gs_line_at(&kernel->model, gs_wave_blocks(&kernel->model, (double)blocks) * work);
     else {
         forecast.low = forecast.high = forecast.value;
         forecast.doubt = fabs(amount - (double)kernel->blocks) <= 1e-9 * amount ? GS_DOUBT_NONE : GS_DOUBT_FEW;

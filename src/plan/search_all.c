@@ -5,7 +5,7 @@
  */
 #include "search_inside.h"
 
-enum { EACH = 8, SPLITS = 12 };
+enum { EACH = 16, SPLITS = 12 };
 
 struct every {
     const gs_found_pair *pair;

@@ -9,6 +9,8 @@
  */
 #include "search_inside.h"
 
+#include <math.h>
+
 enum { BISECTIONS = 4 };
 static const char TOO_LARGE[] = "a block needs more than an SM of this GPU has";
 static const double AS_FAST = 1.01, FORM_COST = 1.20, KEPT = 0.6;
@@ -32,10 +34,24 @@ static void add_point(gs_found_form *form, int32_t workers, double us) {
     form->point_count++;
 }
 
-/* Between two points the rate grows in proportion, and so it does from none at all. */
+/* With fewer workers than were measured. At worst the rate is in proportion to the workers. At best the time is a + b /
+   workers, by the two points with fewest workers: each worker hides some of what the others wait for. It is taken to be
+   between the two. */
+static double below_points(const gs_found_form *form, int32_t workers) {
+    double first = form->points[0].us, at = form->points[0].workers, worst = first * at / workers;
+    if (form->point_count < 2)
+        return worst;
+    double slope = (first - form->points[1].us) / (1 / at - 1.0 / form->points[1].workers);
+    double best = first + fmax(0, slope) * (1.0 / workers - 1 / at);
+    return sqrt(worst * fmin(best, worst));
+}
+
+/* Between two points the rate grows in proportion. */
 double gs_found_us(const gs_found_form *form, int32_t workers) {
     int32_t before = 0, i = 0;
     double rate = 0;
+    if (form->point_count && workers < form->points[0].workers)
+        return below_points(form, workers);
     for (; i < form->point_count && form->points[i].workers < workers; i++) {
         before = form->points[i].workers;
         rate = 1 / form->points[i].us;
@@ -165,7 +181,7 @@ static bool ask_fewer_registers(gs_walk *walk, const gs_pair_search_kernel *give
 }
 
 static bool ask_grids(gs_walk *walk, gs_found_kernel *found, int32_t kernel) {
-    static const int32_t parts[] = {25, 50, 75, 100};
+    static const int32_t parts[GS_SEARCH_GRIDS] = {25, 50, 70, 90, 100}; /* at different places of a wave */
     for (size_t i = 0; i < GS_COUNT(parts) && !found->problem[0]; i++) {
         gs_measurement measurement = alone(kernel, found->form, found->forms[found->form].best);
         double us;

@@ -6,8 +6,8 @@
  * to do gains nothing.
  *
  * Inside the SMs, the way that is expected to take least is measured (search_guess.c), until no other is expected to
- * take less than the best that was measured. Quarters of blocks are measured only where halves have gained something
- * (step 4).
+ * take less than the best that was measured. Where one kernel ends long before the other, it is tried with fewer
+ * workers. Quarters of blocks are measured only where halves have gained something (step 4).
  */
 #include "search_inside.h"
 
@@ -17,6 +17,7 @@ enum { MOST_WAYS = 1024, MOST_INSIDE = 8, MOST_SPLITS = 6, SURE = 6, KEPT_BACK =
 static const double WORTH = 0.99;       /* of the best time so far: what is expected to be less is measured */
 static const double WORTH_FIRST = 1.04; /* the same of the first SURE ways: what is expected may be a little off */
 static const double WORTH_SPLIT = 1.01; /* the same of a first split */
+static const double BALANCED = 1.15;    /* both kernels end at about the same time */
 static const double NO_GAIN = 1.9;      /* both together take as long as one after the other */
 static const double LEAST_GAIN = 0.005; /* below it, kernels take turns */
 
@@ -31,6 +32,8 @@ struct pair_walk {
     double sum_us; /* of both in turns, by their times alone */
     double best_us;
     gs_guess guess;
+    const gs_way *best; /* the best way inside that was measured, or NULL; and when it and each side ended */
+    double best_inside_us, side_us[2];
     bool halves_gain_nothing;
     double worst; /* the largest factor that was seen */
     char failure[GS_SEARCH_WORDS];
@@ -106,6 +109,29 @@ static const gs_way *choose_way(struct pair_walk *state) {
     return best;
 }
 
+/* What is expected may be wrong where kernels disturb each other in ways that no unit explains, such as in a cache. But
+   of the best way so far it was measured which kernel ends first. If that is much earlier than the other, it should
+   have fewer workers: as many as let it end halfway between the two. NULL: there is no such way. */
+static const gs_way *balance(const struct pair_walk *state) {
+    const gs_way *best = state->best;
+    if (!best || state->best_inside_us > BALANCED * state->best_us)
+        return NULL;
+    int early = state->side_us[0] < state->side_us[1] ? 0 : 1;
+    double early_us = state->side_us[early], late_us = state->side_us[!early];
+    int32_t workers = (int32_t)(best->workers[early] * 2 * early_us / (early_us + late_us) + 0.5);
+    if (early_us > late_us / BALANCED || workers < 1)
+        return NULL;
+    for (size_t i = 0; i < state->way_count; i++) {
+        const gs_way *way = &state->ways[i];
+        bool is_alike = way->workers[early] == workers && way->workers[!early] == best->workers[!early];
+        for (int side = 0; side < 2; side++)
+            is_alike = is_alike && way->form[side] == best->form[side] && way->registers[side] == best->registers[side];
+        if (is_alike && !state->tried[i])
+            return way;
+    }
+    return NULL;
+}
+
 static void keep(struct pair_walk *state, enum gs_pair_option option, const gs_measurement *measurement, double us) {
     if (us >= state->best_us)
         return;
@@ -149,13 +175,19 @@ static bool measure_way(struct pair_walk *state, const gs_way *way) {
         return true;
     }
     learn(state, way, measured->us);
+    if (!state->best || measured->us < state->best_inside_us) {
+        state->best = way;
+        state->best_inside_us = measured->us;
+        memcpy(state->side_us, measured->side_us, sizeof state->side_us);
+    }
     keep(state, GS_PAIR_INSIDE, &measurement, measured->us);
     return true;
 }
 
 static bool search_inside(struct pair_walk *state) {
     const gs_way *way;
-    for (int i = 0; i < MOST_INSIDE && has_budget(state, KEPT_BACK) && (way = choose_way(state)); i++)
+    for (int i = 0;
+         i < MOST_INSIDE && has_budget(state, KEPT_BACK) && ((way = balance(state)) || (way = choose_way(state))); i++)
         if (!measure_way(state, way))
             return false;
     return true;

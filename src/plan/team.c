@@ -17,6 +17,7 @@
  */
 #include "team.h"
 
+#include <math.h>
 #include <string.h>
 
 enum {
@@ -359,6 +360,14 @@ static void rank(struct ranking *ranking, size_t candidate, double throughput) {
     }
 }
 
+/* Of partners that are as good, such as the same kernel of several clients, the one whose client was served least. */
+static bool is_better(const gs_plan_query *query, const struct team *pair, const struct team *best) {
+    static const double SAME = 1e-9;
+    if (best->count == 1 || fabs(pair->throughput - best->throughput) > SAME)
+        return best->count == 1 || pair->throughput > best->throughput;
+    return served_for_weight(member(query, pair, 1)) < served_for_weight(member(query, best, 1));
+}
+
 struct team gs_team_best(const gs_plan_query *query, size_t leader) {
     struct ranking ranking = {.count = 0};
     struct team lone = gs_team_lone(query, leader), best = lone;
@@ -370,7 +379,7 @@ struct team gs_team_best(const gs_plan_query *query, size_t leader) {
         if (pair.throughput == GS_TEAM_IMPOSSIBLE)
             continue;
         rank(&ranking, i, pair.throughput);
-        if (best.count == 1 || pair.throughput > best.throughput)
+        if (is_better(query, &pair, &best))
             best = pair;
     }
     for (size_t i = 0; i < ranking.count && best.count < most && !best.is_trial && !best.is_inside; i++) {

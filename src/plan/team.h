@@ -59,6 +59,10 @@ static inline uint32_t weight_of(const gs_contender *contender) {
     return (uint32_t)gs_max(contender->weight, 1);
 }
 
+static inline double served_for_weight(const gs_contender *contender) {
+    return (double)contender->served / weight_of(contender);
+}
+
 static inline int32_t cap_of(const gs_plan_query *query, const gs_contender *contender) {
     return contender->cap > 0 && contender->cap < query->all ? contender->cap : query->all;
 }

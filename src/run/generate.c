@@ -7,6 +7,7 @@
  *   exits     kernels also end                       timed     kernels end by themselves, and more wait than fit
  *   graph     CUDA graphs among the launches         programmatic  launches that start before the one before has ended
  *   cooperative  some launches are cooperative       green     most kernels run in green contexts
+ *   streams   up to 200 streams, and up to 32 connections, behind which launches wait for those of other streams
  *   memory    graphs with memsets and copies         confined  graphs with nodes in green contexts
  *
  * The generator draws kernels within the limits of the GPU until the next one cannot fit, by counting each resource
@@ -17,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_LAUNCHES = 28 };
+enum { MOST_LAUNCHES = 28, MOST_STREAMS = 200, MOST_IN_STREAMS = 240, MOST_CONNECTIONS = 32, MOST_RUNNING = 128 };
 
 struct class {
     const char *name;
@@ -28,7 +29,8 @@ struct class {
     int graph_percent, programmatic_percent, cooperative_percent, green_percent;
     int memory_percent; /* the share of memsets and copies among the nodes of graphs */
     bool timed;
-    bool goes_on; /* with launches after the GPU is full */
+    bool goes_on;    /* with launches after the GPU is full */
+    bool in_streams; /* launches in many streams, with few connections */
 };
 
 static const struct class classes[] = {
@@ -65,6 +67,7 @@ static const struct class classes[] = {
      .programmatic_percent = 60},
     {.name = "cooperative", .shared_percent = 30, .largest_percent = 14, .exit_percent = 30, .cooperative_percent = 60},
     {.name = "green", .shared_percent = 30, .largest_percent = 16, .exit_percent = 30, .green_percent = 75},
+    {.name = "streams", .largest_percent = 1, .in_streams = true},
     {.name = "memory",
      .shared_percent = 30,
      .largest_percent = 9,
@@ -194,6 +197,14 @@ static gs_code add_kernel(gs_random *random, const gs_bounds *bounds, const stru
     return launch.kernel ? gs_run_add_launch(run, &launch, error) : gs_fail_memory(error);
 }
 
+static gs_code set_stream(gs_run *run, gs_launch *launch, int number, gs_error *error) {
+    char name[24];
+    snprintf(name, sizeof name, "%d", number);
+    launch->stream = gs_strings_add(&run->strings, name, strlen(name));
+    launch->stream_is_number = true;
+    return launch->stream ? GS_OK : gs_fail_memory(error);
+}
+
 /* A launch of its own, or in one of a few streams after the launch before it there has been triggered. */
 static gs_code add_single(gs_random *random, const gs_bounds *bounds, const struct class *class, gs_run *run,
                           double *demand, gs_error *error) {
@@ -202,16 +213,13 @@ static gs_code add_single(gs_random *random, const gs_bounds *bounds, const stru
     gs_code code = add_kernel(random, bounds, class, run, &facts, demand, error);
     if (code != GS_OK || !class->programmatic_percent || !gs_random_chance(random, class->programmatic_percent))
         return code;
-    char name[24];
     size_t number = run->launches.count - 1, before = number;
-    snprintf(name, sizeof name, "%d", (int)gs_random_from(random, 0, STREAMS - 1));
     gs_launch *launch = &run->launches.data[number];
-    launch->stream = gs_strings_add(&run->strings, name, strlen(name));
-    launch->stream_is_number = true;
-    if (!launch->stream)
-        return gs_fail_memory(error);
+    code = set_stream(run, launch, (int)gs_random_from(random, 0, STREAMS - 1), error);
+    if (code != GS_OK)
+        return code;
     while (before-- > 0)
-        if (run->launches.data[before].stream && strcmp(run->launches.data[before].stream, name) == 0)
+        if (run->launches.data[before].stream && strcmp(run->launches.data[before].stream, launch->stream) == 0)
             return gs_run_add_edge(run, &launch->issue, (gs_edge){.number = (uint32_t)before, .when = GS_AT_START},
                                    error);
     return GS_OK;
@@ -326,6 +334,67 @@ static gs_code draw_events(gs_random *random, const gs_bounds *bounds, const str
     return code;
 }
 
+/* ---- many streams ---- */
+
+/* A run in many streams while it is drawn. */
+struct in_streams {
+    int32_t streams, exit_percent;
+    int16_t of[MOST_IN_STREAMS]; /* by launch: its stream */
+};
+
+/* The launches that may exit: the first of each stream that has not, if it has begun as far as can be told. One that is
+   behind fewer blocked ones than there are connections has. Returns how many there are. */
+static size_t list_able(const gs_run *run, const struct in_streams *in, size_t *able) {
+    bool is_busy[MOST_STREAMS] = {false};
+    int32_t blocked = 0;
+    size_t count = 0;
+    for (size_t i = 0; i < run->launches.count && blocked < run->connections && count < MOST_RUNNING; i++) {
+        if (run->launches.data[i].exit != SIZE_MAX)
+            continue;
+        if (is_busy[in->of[i]])
+            blocked++;
+        else
+            able[count++] = i;
+        is_busy[in->of[i]] = true;
+    }
+    return count;
+}
+
+static gs_code add_exit_in_streams(gs_random *random, gs_run *run, const struct in_streams *in, gs_error *error) {
+    size_t able[MOST_IN_STREAMS], count = list_able(run, in, able);
+    if (!count)
+        return GS_OK;
+    size_t launch = able[gs_random_from(random, 0, (int64_t)count - 1)];
+    return gs_run_add_event(run, GS_EXIT, launch, error) ? GS_OK : GS_E_MEMORY;
+}
+
+static gs_code add_in_stream(gs_random *random, const gs_bounds *bounds, const struct class *class, gs_run *run,
+                             struct in_streams *in, double *demand, gs_error *error) {
+    gs_launch_facts facts = gs_launch_facts_none();
+    size_t number = run->launches.count;
+    gs_code code = add_kernel(random, bounds, class, run, &facts, demand, error);
+    in->of[number] = (int16_t)gs_random_from(random, 0, in->streams - 1);
+    return code == GS_OK ? set_stream(run, &run->launches.data[number], in->of[number], error) : code;
+}
+
+/* Half of the runs have about as many streams as connections. */
+static gs_code draw_streams(gs_random *random, const gs_bounds *bounds, const struct class *class, gs_run *run,
+                            gs_error *error) {
+    struct in_streams in;
+    double demand = 0;
+    gs_code code = GS_OK;
+    run->connections = bounds->connections ? bounds->connections : (int32_t)gs_random_from(random, 1, MOST_CONNECTIONS);
+    int64_t few = gs_min(3 * (int64_t)run->connections, MOST_STREAMS);
+    in.streams = (int32_t)gs_random_from(random, 1, gs_random_chance(random, 50) ? few : MOST_STREAMS);
+    in.exit_percent = (int32_t)gs_random_from(random, 0, 45);
+    size_t most = (size_t)gs_min(gs_random_from(random, 8, 12 + 2 * (int64_t)in.streams), MOST_IN_STREAMS);
+    while (code == GS_OK && run->launches.count < most && demand <= 1.0)
+        code = run->launches.count > 1 && gs_random_chance(random, in.exit_percent)
+                   ? add_exit_in_streams(random, run, &in, error)
+                   : add_in_stream(random, bounds, class, run, &in, &demand, error);
+    return code;
+}
+
 gs_run *gs_generate(const gs_bounds *bounds, const char *class_name, uint64_t seed, uint64_t index, gs_error *error) {
     const struct class *class = find_class(class_name);
     if (!class) {
@@ -344,7 +413,9 @@ gs_run *gs_generate(const gs_bounds *bounds, const char *class_name, uint64_t se
     run->id = (int64_t)(index & INT64_MAX);
     run->class_name = strdup(class->name);
     bool copied = !class->green_percent || gs_green_copy(&run->green_contexts, bounds->contexts);
-    gs_code code = run->class_name && copied ? draw_events(&random, bounds, class, run, error) : gs_fail_memory(error);
+    gs_code code = run->class_name && copied ? GS_OK : gs_fail_memory(error);
+    if (code == GS_OK)
+        code = (class->in_streams ? draw_streams : draw_events)(&random, bounds, class, run, error);
     if (code == GS_OK)
         return run;
     gs_run_free(run);

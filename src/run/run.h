@@ -322,6 +322,7 @@ typedef struct gs_bounds {
     int64_t shared_per_block_bytes, shared_per_sm_bytes, shared_reserved_bytes;
     int32_t largest_cluster;           /* 1: none */
     const gs_green_contexts *contexts; /* in which launches can be; NULL: none */
+    int32_t connections;               /* of the program; 0: each run draws how many there are */
 } gs_bounds;
 
 /* Generates the run of a class for a seed and an index: kernels of random shapes, until the next does not fit. NULL:

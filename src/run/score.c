@@ -8,7 +8,8 @@
  *
  * A launch that waits for the end of others, such as a node of a graph, does not end the score, nor does one of a
  * program with few connections. It is scored when it is first observed, which must be after the same launch or exit in
- * both.
+ * both. If the others have ended and it is not observed, it waits for room, and is the last that is scored. If it exits
+ * before, the score ends: on a GPU its blocks still have to start, and the model drops them.
  */
 #include "run.h"
 
@@ -139,8 +140,12 @@ static gs_code score_event(struct scoring *scoring, size_t number, size_t steps,
         scoring->held += scoring->is_held[launch];
         return scoring->is_held[launch] ? GS_OK : score_launch(scoring, launch, event->seen, two, error);
     }
-    if (event->op != GS_OBSERVE || !scoring->is_held[launch])
+    if (!scoring->is_held[launch])
         return GS_OK;
+    if (event->op == GS_EXIT) {
+        scoring->goes_on = false;
+        return GS_OK;
+    }
     scoring->is_held[launch] = false;
     scoring->held--;
     return score_launch(scoring, launch, event->seen, observed_after(scoring->predicted, steps, launch), error);

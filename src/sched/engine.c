@@ -905,6 +905,12 @@ gs_hold gs_engine_hold(const gs_engine *engine, size_t launch, size_t *other) {
     const struct play *play = &engine->plays[launch];
     size_t head = play->stream == NO_LAUNCH ? launch : engine->streams[play->stream].head;
     *other = head;
+    if (play->status == HELD)
+        return GS_HOLD_KERNELS;
+    if (play->status == IN_STREAM && head == launch && !play->pending && play->connection >= 0) {
+        *other = engine->connections[play->connection].head;
+        return GS_HOLD_CONNECTION;
+    }
     if (play->status == IN_STREAM || play->status == COMING)
         return head != launch && play->early == NO_LAUNCH ? GS_HOLD_STREAM : GS_HOLD_EVENT;
     if (play->status != QUEUED)

@@ -9,9 +9,9 @@
 
 #include "sched.h"
 
-/* A launch that is issued waits for its stream and what it depends on, then for the gap, then in the queue. STARTED:
-   all its blocks have. A copy waits for its copy engine instead of in the queue. */
-enum status { NOT_LAUNCHED, IN_STREAM, COMING, QUEUED, STARTED, ENDED };
+/* A launch that is issued waits for its stream and what it depends on, then for the gap, then for a place on the GPU
+   (HELD), then in the queue. STARTED: all its blocks have. A copy waits for its copy engine instead of in the queue. */
+enum status { NOT_LAUNCHED, IN_STREAM, COMING, HELD, QUEUED, STARTED, ENDED };
 
 #define NO_LAUNCH SIZE_MAX
 
@@ -122,6 +122,9 @@ struct readiness {
     struct dependent *dependents;
     struct endings timers;  /* a heap of operations that will be ready, and of copies that will end */
     struct ready_list list; /* launches that are ready and not yet in the queue */
+    struct ready_list held; /* launches that would be ready, but as many kernels are on the GPU as it takes; in order */
+    int32_t kernels;        /* launches in the queue or running */
+    int32_t most_kernels;
     struct copy_engine copy_engines[2];
     struct endings untimed; /* a heap of copies under way in a run without times */
     int64_t untimed_ns;     /* when the last of them ended, if each takes its usual time */

@@ -274,6 +274,11 @@ void gs_why(gs_engine *engine, const gs_run *run, size_t launch, gs_text *text) 
                     other < run->launches.count ? launches[other].kernel : "a copy");
     else if (hold == GS_HOLD_EVENT)
         gs_text_add(text, "a kernel or copy that it depends on has not ended");
+    else if (hold == GS_HOLD_CONNECTION)
+        gs_text_add(text, "%s before it in the same connection waits", launches[other].kernel);
+    else if (hold == GS_HOLD_KERNELS)
+        gs_text_add(text, "the GPU takes %d kernels at a time",
+                    gs_dispatcher_state(gs_engine_dispatcher(engine))->gpu->limits.kernels_per_gpu);
     else if (hold == GS_HOLD_QUEUE)
         put_queue(text, engine, &launches[other]);
     else if (launches[launch].cluster > 1)

@@ -7,7 +7,8 @@
  * ends a moment after its last block, the tail: what it had on the SMs is free before that.
  *
  * A launch that is ready enters the queue; this file only puts it on a list, because the queue is that of the engine. A
- * copy takes its time and ends. There is one copy engine for copies from the host, one for copies to the host; all
+ * GPU takes a limited number of kernels: one more is held until another one ends, and stays in its connection. A copy
+ * takes its time and ends. There is one copy engine for copies from the host, one for copies to the host; all
  * other copies and memsets share nothing with each other.
  *
  * A launch can be allowed to start before the launch before it in its stream has ended: when all blocks of that have
@@ -17,6 +18,7 @@
 #include "engine.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { CHAIN = 8 };                /* kernels of a stream that can run at a time, measured on H200s */
 enum { BECOMES_READY, COPY_ENDS }; /* what a timer is for: the `block` of a struct ending */
@@ -79,6 +81,8 @@ static bool list_dependents(gs_engine *engine) {
 bool gs_ready_init(gs_engine *engine) {
     const gs_run *run = engine->run;
     size_t operations = run->launches.count + run->copies.count;
+    int32_t most_kernels = gs_dispatcher_state(engine->dispatcher)->gpu->limits.kernels_per_gpu;
+    engine->readiness.most_kernels = most_kernels && !engine->hooks.endless ? most_kernels : INT32_MAX;
     engine->streams = calloc(operations + 1, sizeof *engine->streams);
     for (size_t i = 0; i < GS_COUNT(engine->readiness.copy_engines); i++)
         engine->readiness.copy_engines[i] = (struct copy_engine){NO_LAUNCH, NO_LAUNCH, NO_LAUNCH};
@@ -97,6 +101,7 @@ void gs_ready_free(gs_engine *engine) {
     free(engine->readiness.timers.data);
     free(engine->readiness.untimed.data);
     free(engine->readiness.list.data);
+    free(engine->readiness.held.data);
 }
 
 /* ---- becoming ready ---- */
@@ -175,17 +180,51 @@ static bool leave_connection(gs_engine *engine, size_t operation) {
     return next == NO_LAUNCH || try(engine, next);
 }
 
-static bool is_ready(gs_engine *engine, size_t operation) {
-    engine->plays[operation].ready_ns = engine->now_ns;
-    engine->plays[operation].ready_at = engine->host_events;
-    if (is_copy(engine, operation))
-        return copy_is_ready(engine, operation);
-    struct ready_list *list = &engine->readiness.list;
-    engine->plays[operation].status = QUEUED;
+/* Appends to a list. False: out of memory. */
+static bool append(struct ready_list *list, size_t operation) {
     if (!GS_RESERVE(list, 1))
         return false;
     list->data[list->count++] = operation;
-    return leave_connection(engine, operation);
+    return true;
+}
+
+static void note_ready(gs_engine *engine, size_t operation) {
+    engine->plays[operation].ready_ns = engine->now_ns;
+    engine->plays[operation].ready_at = engine->host_events;
+}
+
+/* A launch takes a place on the GPU. */
+static bool enter(gs_engine *engine, size_t operation) {
+    note_ready(engine, operation);
+    engine->plays[operation].status = QUEUED;
+    engine->readiness.kernels++;
+    return append(&engine->readiness.list, operation);
+}
+
+static bool is_ready(gs_engine *engine, size_t operation) {
+    if (!is_copy(engine, operation) && engine->readiness.kernels >= engine->readiness.most_kernels) {
+        engine->plays[operation].status = HELD;
+        return append(&engine->readiness.held, operation);
+    }
+    if (!is_copy(engine, operation))
+        return enter(engine, operation) && leave_connection(engine, operation);
+    note_ready(engine, operation);
+    return copy_is_ready(engine, operation);
+}
+
+/* A launch has ended that was in the queue or running: the first one that is held takes its place, and is returned in
+   `*next`. Or it was held itself. */
+static bool give_place(gs_engine *engine, size_t operation, enum status was, size_t *next) {
+    struct ready_list *held = &engine->readiness.held;
+    size_t at = 0;
+    engine->readiness.kernels -= was >= QUEUED;
+    while (was == HELD && held->data[at] != operation)
+        at++;
+    if (!held->count || was < HELD)
+        return true;
+    *next = was == HELD ? NO_LAUNCH : held->data[0];
+    memmove(held->data + at, held->data + at + 1, (--held->count - at) * sizeof *held->data);
+    return *next == NO_LAUNCH || enter(engine, *next);
 }
 
 size_t gs_ready_next(gs_engine *engine) {
@@ -306,7 +345,8 @@ static bool join_stream(gs_engine *engine, size_t operation) {
     play->early = find_early(engine, operation, stream->tail);
     if (stream->head == NO_LAUNCH) {
         stream->head = operation;
-        note_freed(engine, operation, stream->emptied_by, engine->plays[stream->emptied_by].end_ns, false);
+        if (play->early == NO_LAUNCH)
+            note_freed(engine, operation, stream->emptied_by, engine->plays[stream->emptied_by].end_ns, false);
     } else {
         engine->plays[stream->tail].next_in_stream = operation;
     }
@@ -389,15 +429,17 @@ static bool next_copy(gs_engine *engine, size_t operation) {
 
 bool gs_ready_ended(gs_engine *engine, size_t operation) {
     struct play *play = &engine->plays[operation];
-    bool has_started = play->status == STARTED;
+    enum status was = play->status;
+    bool has_started = was == STARTED;
     play->status = ENDED;
     play->end_ns = is_copy(engine, operation) ? engine->now_ns : sum(engine->now_ns, engine->hooks.gaps.tail_ns);
     if (!has_started && !gs_ready_started(engine, operation))
         return false; /* it was ended before all its blocks had started */
-    if (!leave_connection(engine, operation))
+    size_t next = NO_LAUNCH;
+    if (!is_copy(engine, operation) && !give_place(engine, operation, was, &next))
         return false;
-    return next_copy(engine, operation) && advance_stream(engine, operation) &&
-           free_dependents(engine, operation, true);
+    return leave_connection(engine, operation) && next_copy(engine, operation) && advance_stream(engine, operation) &&
+           (next == NO_LAUNCH || leave_connection(engine, next)) && free_dependents(engine, operation, true);
 }
 
 bool gs_ready_end_copy(gs_engine *engine) {

@@ -229,11 +229,13 @@ gs_dispatcher *gs_engine_dispatcher(gs_engine *engine);
 
 /* Why the next block of a launch does not start. */
 typedef enum gs_hold {
-    GS_HOLD_NONE,   /* all its blocks have started */
-    GS_HOLD_STREAM, /* an earlier kernel or copy of its stream has not ended: `*other` */
-    GS_HOLD_EVENT,  /* a kernel or copy that it depends on has not ended or started: `*other` */
-    GS_HOLD_QUEUE,  /* another kernel is served first: `*other` */
-    GS_HOLD_ROOM    /* it is being served, and no SM takes a block */
+    GS_HOLD_NONE,       /* all its blocks have started */
+    GS_HOLD_STREAM,     /* an earlier kernel or copy of its stream has not ended: `*other` */
+    GS_HOLD_EVENT,      /* a kernel or copy that it depends on has not ended or started: `*other` */
+    GS_HOLD_CONNECTION, /* another launch of its connection has not left it: `*other` */
+    GS_HOLD_KERNELS,    /* as many kernels are on the GPU as it takes */
+    GS_HOLD_QUEUE,      /* another kernel is served first: `*other` */
+    GS_HOLD_ROOM        /* it is being served, and no SM takes a block */
 } gs_hold;
 
 gs_hold gs_engine_hold(const gs_engine *engine, size_t launch, size_t *other);

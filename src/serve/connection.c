@@ -1,11 +1,14 @@
 /*
  * connection.c: clients that are connected: the hello, the page that they get, and the end of the connection.
  *
+ * Connections wait at the listening socket in the order in which they came, so a flood of them delays all others. Most
+ * of them are therefore accepted in one turn of the loop, and a turn is followed by a pause.
+ *
  * A message is read only when there is one, and is never waited for. Connections without a hello are *silent*. They are
  * few, and have little time: when there are too many, the oldest of the process that has most of them goes. So a
  * request for the status, and a client of another process, always get in.
  *
- * The status has only a part of the daemon's time: who asks too often waits.
+ * The status has only a part of the daemon's time: who asks too often waits, process by process.
  *
  * When the daemon has no descriptor left, two that it has spared serve one connection at a time: a request for the
  * status is answered, and anything else is told to try again.
@@ -22,14 +25,15 @@
 #include <unistd.h>
 
 enum {
-    HELLO_MS = 5000,          /* so long a connection may be silent */
-    LOOK_MS = 250,            /* how often silent connections are looked at */
-    MOST_SILENT = 128,        /* connections */
-    ACCEPTED_AT_ONCE = 2,     /* connections; others have work for the daemon meanwhile */
-    STATUS_MS = 5,            /* how often those that wait for the status are looked at */
-    STATUS_TIMES = 4,         /* after a status nobody gets one for so many times as long as it took */
-    MOST_PAUSE_NS = 20000000, /* and no longer than this: the daemon may not have had a CPU meanwhile */
-    DESCRIPTORS_PER_USE = 4   /* silent connections may use the part 1 / so many of the descriptors */
+    HELLO_MS = 5000,       /* so long a connection may be silent */
+    LOOK_MS = 250,         /* how often silent connections are looked at */
+    MOST_SILENT = 128,     /* connections */
+    ACCEPTED_AT_ONCE = 32, /* connections, */
+    ACCEPT_NS = 1000000,   /* or what is accepted in that time, */
+    ACCEPTED_AT_LEAST = 2, /* but no fewer */
+    ACCEPT_TIMES = 2,      /* pauses: see gs_pause_until */
+    STATUS_TIMES = 4,
+    DESCRIPTORS_PER_USE = 4 /* silent connections may use the part 1 / so many of the descriptors */
 };
 
 struct connection {
@@ -285,10 +289,9 @@ static ssize_t read_hello(int socket, gs_wire_hello *hello) {
 
 static void answer_status(struct connection *connection) {
     gs_connections *owner = connection->owner;
-    int64_t began = gs_now_ns();
+    int64_t began = gs_thread_ns();
     send_status(owner->server, connection->socket);
-    int64_t took = gs_now_ns() - began;
-    owner->busy_until_ns = began + took + gs_min(STATUS_TIMES * took, MOST_PAUSE_NS);
+    owner->status_after_ns = gs_pause_until(began, STATUS_TIMES);
     hang_up(connection);
 }
 
@@ -301,23 +304,24 @@ static struct connection *next_for_status(const gs_connections *connections) {
     return next;
 }
 
-static void answer_waiting(uv_timer_t *timer) {
+/* Answers one of those that wait, unless there is a pause; the others are answered after the next one. */
+static void answer_next(uv_timer_t *timer) {
     gs_connections *connections = timer->data;
     struct connection *next = next_for_status(connections);
-    if (!next)
-        uv_timer_stop(timer);
-    else if (gs_now_ns() >= connections->busy_until_ns)
+    int64_t left_ns = connections->status_after_ns - gs_now_ns();
+    if (next && left_ns <= 0) {
         answer_status(next);
+        next = next_for_status(connections);
+        left_ns = connections->status_after_ns - gs_now_ns();
+    }
+    if (next)
+        uv_timer_start(timer, answer_next, (uint64_t)gs_max(left_ns, 0) / 1000000 + 1, 0);
 }
 
-/* When it is the turn of the status again, it is not this one's turn if another has waited. */
+/* If there is no pause, it is not this one's turn if another has waited. */
 static void request_status(struct connection *connection) {
-    gs_connections *owner = connection->owner;
     connection->wants_status = true;
-    if (gs_now_ns() >= owner->busy_until_ns)
-        answer_status(next_for_status(owner));
-    if (next_for_status(owner) && !uv_is_active((uv_handle_t *)&owner->status_timer))
-        uv_timer_start(&owner->status_timer, answer_waiting, STATUS_MS, STATUS_MS);
+    answer_next(&connection->owner->status_timer);
 }
 
 /* Of a silent connection. */
@@ -502,10 +506,18 @@ static int accept_one(gs_connections *connections, int listening) {
     return reason;
 }
 
+/* What is hung up meanwhile keeps its descriptor until the loop has run: few descriptors allow few connections at once.
+ */
 bool gs_connections_accept(gs_connections *connections, int listening) {
-    int accepted = 0, reason = 0;
-    while (accepted < ACCEPTED_AT_ONCE && !(reason = accept_one(connections, listening)))
+    size_t accepted = 0, most = gs_min_u64(ACCEPTED_AT_ONCE, most_silent(connections));
+    int reason = 0;
+    if (gs_now_ns() < connections->accept_after_ns)
+        return true;
+    int64_t began = gs_thread_ns();
+    while (accepted < most && (accepted < ACCEPTED_AT_LEAST || gs_thread_ns() - began < ACCEPT_NS) &&
+           !(reason = accept_one(connections, listening)))
         accepted++;
+    connections->accept_after_ns = gs_pause_until(began, ACCEPT_TIMES);
     return reason != EMFILE && reason != ENFILE;
 }
 

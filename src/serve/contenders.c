@@ -32,7 +32,7 @@ bool gs_contenders_reserve(gs_server *server) {
 
 enum {
     ABSENT_NS = 100000000, /* who was away for longer has come back */
-    MOST_BEHIND = 10,      /* turns that a client may have to catch up */
+    MOST_BEHIND = 4,       /* turns that a client may have to catch up */
     PATIENCE = 8,          /* who comes back waits no longer than this part of its absence, about, */
     GAP_NS = 50000         /* or so long: with less on the device it would be idle between launches */
 };
@@ -68,16 +68,16 @@ static double fair_for(const gs_session *session) {
 }
 
 /* A client that comes, or comes back, has no more to catch up than others. One that was away for a moment, between two
-   launches, still has what it had, up to some turns. */
+   launches, still has what it had, up to some turns less than its share. With more, clients that come would begin as
+   far behind as it is, and would keep out those that had their share. */
 static void join(gs_session *session) {
     gs_contenders *contenders = &session->server->contenders;
     if (session->contenders++)
         return;
-    double fair = fair_for(session);
+    bool was_there = session->left_ns && session->server->now_ns - session->left_ns < ABSENT_NS;
+    double fair = was_there ? contenders->share - MOST_BEHIND * turn_of(session) : fair_for(session);
     contenders->sessions++;
     contenders->weight += session->options.weight;
-    if (session->left_ns && session->server->now_ns - session->left_ns < ABSENT_NS)
-        fair -= MOST_BEHIND * turn_of(session);
     session->had = gs_max_u64(session->had, fair > 0 ? (uint64_t)(fair * session->options.weight) : 0);
 }
 

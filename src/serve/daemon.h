@@ -9,6 +9,15 @@
 #include <sys/un.h>
 #include <uv.h>
 
+/* ---- pauses ---- */
+
+/* Clients can cause some work as often as they like. After it there is a pause of so many times as long, and so it has
+   only a part of the daemon's time. `began_ns` is a gs_thread_ns: the daemon may not have had a CPU meanwhile. */
+static inline int64_t gs_pause_until(int64_t began_ns, int64_t times) {
+    enum { MOST_NS = 20000000 };
+    return gs_now_ns() + gs_min(times * (gs_thread_ns() - began_ns), MOST_NS);
+}
+
 /* ---- listener.c: the socket that clients connect to ---- */
 
 typedef struct gs_listener {
@@ -30,10 +39,10 @@ typedef struct gs_connections {
     gs_server *server;
     struct connection *first, *silent; /* clients; connections that have not said hello, the oldest first */
     size_t silent_count;
-    uv_timer_t timer, status_timer; /* for silent ones, and for those that wait for the status */
-    int64_t busy_until_ns;          /* nobody gets the status until then */
-    int spares[2];                  /* descriptors for the time when there are no others */
-    bool is_stopping;               /* no new client is let in */
+    uv_timer_t timer, status_timer;           /* for silent ones, and for those that wait for the status */
+    int64_t status_after_ns, accept_after_ns; /* pauses end then: see gs_pause_until */
+    int spares[2];                            /* descriptors for the time when there are no others */
+    bool is_stopping;                         /* no new client is let in */
 } gs_connections;
 
 void gs_connections_open(gs_connections *connections, uv_loop_t *loop, gs_server *server);
@@ -61,7 +70,7 @@ typedef struct gs_http {
     const gs_server *server;
     struct http_request *first; /* the newest first */
     size_t count;
-    int64_t busy_until_ns; /* answers wait until then */
+    int64_t answer_after_ns; /* a pause ends then: see gs_pause_until */
 } gs_http;
 
 /* Listens at ADDRESS:PORT. */

@@ -8,8 +8,7 @@
 
 #include <stdlib.h>
 
-enum { CONNECTIONS = 16, LIMIT_MS = 5000, REQUEST_BYTES = 4096, TIMES = 4 };
-enum { MOST_PAUSE_NS = 50000000 }; /* after an answer there is none for TIMES as long as it took, but no longer */
+enum { CONNECTIONS = 16, LIMIT_MS = 5000, REQUEST_BYTES = 4096, PAUSE_TIMES = 4 };
 
 struct http_request {
     gs_http *http;
@@ -54,7 +53,7 @@ static void written(uv_write_t *write, int status) {
 }
 
 static void answer(struct http_request *request) {
-    int64_t began = gs_now_ns();
+    int64_t began = gs_thread_ns();
     bool is_metrics = strncmp(request->bytes, "GET /metrics", 12) == 0 || strncmp(request->bytes, "GET / ", 6) == 0;
     if (is_metrics)
         gs_metrics_text(request->http->server, &request->body);
@@ -66,8 +65,7 @@ static void answer(struct http_request *request) {
                 is_metrics ? "200 OK" : "404 Not Found", request->body.count);
     uv_buf_t buffers[] = {uv_buf_init(request->head.data, (unsigned)request->head.count),
                           uv_buf_init(request->body.data, (unsigned)request->body.count)};
-    int64_t took = gs_now_ns() - began;
-    request->http->busy_until_ns = began + took + gs_min(TIMES * took, MOST_PAUSE_NS);
+    request->http->answer_after_ns = gs_pause_until(began, PAUSE_TIMES);
     request->is_answered = true;
     uv_timer_start(&request->timer, time_is_over, LIMIT_MS, 0);
     request->write.data = request;
@@ -82,7 +80,7 @@ static void answer_now(uv_timer_t *timer) {
 
 /* At once, or when answers have their turn again. */
 static void answer_in_time(struct http_request *request) {
-    int64_t wait_ns = request->http->busy_until_ns - gs_now_ns();
+    int64_t wait_ns = request->http->answer_after_ns - gs_now_ns();
     uv_read_stop((uv_stream_t *)&request->tcp);
     if (wait_ns <= 0)
         answer(request);

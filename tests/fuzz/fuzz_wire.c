@@ -616,6 +616,7 @@ static void connect_once(struct reader *reader) {
     must(far >= 0 && connect(far, (struct sockaddr *)&address, address_size) == 0);
     connections.is_stopping = kind & 64 && kind & 128;
     gs_descriptors_send(far, bytes, size, fds, kind % 4u == 2 ? 2 : 0, MSG_DONTWAIT);
+    connections.accept_after_ns = 0;
     gs_connections_accept(&connections, listening);
     uv_run(&loop, UV_RUN_NOWAIT);
     gs_descriptors_send(far, bytes, kind / 16 % 4u, fds, kind / 16 % 2u, MSG_DONTWAIT);

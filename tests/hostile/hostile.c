@@ -12,7 +12,7 @@
  * attack fails the run if an honest client is ended, gets a wrong result or hangs, if the daemon or the worker ends, or
  * if something is left behind. Without --suite it also fails if an honest client waits more than 100 ms longer than the
  * clients of the other daemon, and than without an attack. When all attack at once that is only printed: each attacker
- * has a right to its share, and a share among so many is small.
+ * has a right to its share, and a share among so many is small. Each mixture of three has a phase of its own.
  *
  * Attackers have a low priority (nice): the question is what the daemon does, not how a processor is shared.
  */
@@ -39,7 +39,9 @@ enum {
     WARM_UP, /* phases */
     BASELINE,
     FIRST_ATTACK,
-    MOST_ATTACKS = TIMES_PHASES - FIRST_ATTACK - 2, /* behind them: mixed, all at once */
+    TOGETHER = 3, /* attacks of a mixture */
+    MOST_MIXTURES = 20,
+    MOST_ATTACKS = TIMES_PHASES - FIRST_ATTACK - MOST_MIXTURES - 1, /* behind them: mixtures, all at once */
     NICE = 10,
     HANG_SECONDS = 20,
     SETTLE_SECONDS = 30,
@@ -69,7 +71,8 @@ struct run {
     char folder[64];
     struct stage stage, control;
     uint64_t random;
-    uint32_t mixed, all; /* phases */
+    uint32_t mixed, all;              /* phases: the first mixture, all at once */
+    char mixtures[MOST_MIXTURES][80]; /* what they consist of */
     struct both before, after, at_end[TIMES_PHASES];
     int64_t lasted_ns[TIMES_PHASES];
     int failures;
@@ -260,14 +263,22 @@ static size_t choose(struct run *run, size_t *attacks, bool is_mixed) {
     return count;
 }
 
+static void name_mixture(char *name, size_t size, const size_t *attacks, size_t count) {
+    size_t at = 0;
+    for (size_t i = 0; i < count && at < size; i++)
+        at += (size_t)snprintf(name + at, size - at, "%s%s", i ? ", " : "", hostile_attacks[attacks[i]].name);
+}
+
 /* Every attack once, three at a time, in random order. */
 static bool play_mixed(struct run *run, double seconds) {
-    enum { TOGETHER = 3 };
     size_t attacks[MOST_ATTACKS], count = choose(run, attacks, true), turns = (count + TOGETHER - 1) / TOGETHER;
-    for (size_t i = 0; i < count; i += TOGETHER)
-        if (!play(run, &run->stage, run->mixed, attacks + i, count - i < TOGETHER ? count - i : TOGETHER,
-                  seconds / (double)turns))
+    for (size_t i = 0; i < turns; i++) {
+        const size_t *some = attacks + i * TOGETHER;
+        size_t number = count - i * TOGETHER < TOGETHER ? count - i * TOGETHER : TOGETHER;
+        name_mixture(run->mixtures[i], sizeof run->mixtures[i], some, number);
+        if (!play(run, &run->stage, run->mixed + (uint32_t)i, some, number, seconds / (double)turns))
             return false;
+    }
     return true;
 }
 
@@ -439,8 +450,14 @@ static void print_waits(const struct run *run) {
     print_phase(run, BASELINE, "no attack");
     for (size_t i = 0; i < hostile_attack_count; i++)
         print_phase(run, (uint32_t)(FIRST_ATTACK + i), hostile_attacks[i].name);
-    print_phase(run, run->mixed, "mixed");
+    for (uint32_t i = 0; i < MOST_MIXTURES; i++) {
+        char name[24];
+        snprintf(name, sizeof name, "mixture %u", i + 1);
+        print_phase(run, run->mixed + i, name);
+    }
     print_phase(run, run->all, "all at once");
+    for (uint32_t i = 0; i < MOST_MIXTURES && run->mixtures[i][0]; i++)
+        printf("mixture %u: %s\n", i + 1, run->mixtures[i]);
 }
 
 static void print_answers(const struct run *run) {
@@ -490,7 +507,8 @@ static void check_waits(struct run *run) {
     for (size_t i = 0; i < hostile_attack_count; i++)
         if (!(hostile_attacks[i].flags & ATTACK_DELAYS))
             check_phase(run, (uint32_t)(FIRST_ATTACK + i), hostile_attacks[i].name);
-    check_phase(run, run->mixed, "mixed");
+    for (uint32_t i = 0; i < MOST_MIXTURES; i++)
+        check_phase(run, run->mixed + i, run->mixtures[i]);
 }
 
 static void check_leak(struct run *run, const char *name, const struct footprint *before,
@@ -701,7 +719,7 @@ static void remove_place(const struct run *run) {
 int main(int argc, char **argv) {
     struct run run = {.options = {.seconds = 60, .honest = 8, .control = 4, .program = GRIDSMITH_PROGRAM},
                       .mixed = (uint32_t)(FIRST_ATTACK + hostile_attack_count),
-                      .all = (uint32_t)(FIRST_ATTACK + hostile_attack_count + 1)};
+                      .all = (uint32_t)(FIRST_ATTACK + hostile_attack_count + MOST_MIXTURES)};
     run.options.seed = (uint64_t)hostile_now_ns() % 1000000;
     if (!read_options(&run.options, argc, argv)) {
         fprintf(stderr, "usage: hostile [--seconds S] [--only NAME | --all | --suite] [--without NAME,...] [--seed N]\n"

@@ -31,9 +31,9 @@ run() {
 
 run 2 --ms 0
 run 2 --size huge
-run 0 --size tiny --ms 0.01 --repeats 1 --only wgemm-histo --json "$work/pairs.json"
+run 0 --size tiny --ms 0.01 --repeats 1 --only wgemm-histo --clocks --json "$work/pairs.json"
 for word in '"schema":"gridsmith.pairs/1"' '"first":"wgemm","second":"histo"' '"serial":{' '"streams":{' '"mps":{' '"inside":{' \
-    '"split":{' '"right":true'; do
+    '"split":{' '"right":true' '"clocks":{"first":{"mhz":'; do
     grep -qF -- "$word" "$work/pairs.json" || complain "the document has no $word"
 done
 grep -q '^wgemm  *histo ' "$work/out" || complain "there is no row for the pair"

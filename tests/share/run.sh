@@ -67,6 +67,9 @@ says '"pairs":[{"pair":"BS-RG","mps":{"makespan_ms":{"median":160.5000,"spread_p
 says '"over_mps_percent":27.8884,"over_best_percent":27.8884}]'
 says '"launch":{"direct":{"waited_us":10.000,"pipelined_us":2.500},"served":{"waited_us":15.500,"pipelined_us":4.250}}'
 says '"failed":0}'
+known 0 --repeats 1 --only BS-RG --modes bde --plan plan.json --json
+says '"planned":{"makespan_ms":{"median":125.0000'
+gone "two daemons"
 
 # ---- failures ----
 PRETENDED_NO_SERVE=2 known 0 --repeats 1 --only GS-TR --modes cd
