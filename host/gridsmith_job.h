@@ -40,12 +40,12 @@ typedef struct gs_persistent_parameter {
    for kernels that need the queue (gs_ptx_form). */
 typedef struct gs_confined_parameter {
     uint32_t grid_x, grid_y, grid_z;
-    uint32_t task_blocks;
+    uint32_t given; /* beside the grid, because a worker block needs them first */
     uint64_t marks;
     uint64_t next; /* uint64_t *: blocks taken from the queue; all are taken when `first` and it reach the grid */
     uint64_t stop; /* const uint32_t *: not 0: worker blocks leave, see docs/reshape.md */
     uint64_t sms;  /* const uint32_t *: bit i % 32 of word i / 32: worker blocks may run on SM i; NULL: on all SMs */
-    uint32_t given, first;
+    uint32_t task_blocks, first;
 } gs_confined_parameter;
 
 /* ---- the job ---- */

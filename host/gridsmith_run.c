@@ -915,6 +915,8 @@ static void run_confined(struct launch *launch, gs_job_call *call, gs_confined_p
         atomic_store(&launch->until_stop, (long long)draw(400) + 1);
         stops -= stops > 0;
         run_launch(launch, call);
+        if (!call->stops && parameter->first + __atomic_load_n(&next, __ATOMIC_ACQUIRE) < blocks)
+            fail(GS_JOB_FAILED, "the worker blocks of %s left blocks in their queue", call->kernel);
         parameter->given = 0;
     }
 }
@@ -926,7 +928,7 @@ static void run_reshaped(struct launch *launch, gs_job_call *call, void **argume
     gs_persistent_parameter persistent = {call->grid[0],     call->grid[1], call->grid[2],
                                           call->task_blocks, marks,         (uint64_t)(uintptr_t)&queue};
     gs_confined_parameter confined = {
-        call->grid[0], call->grid[1], call->grid[2], call->task_blocks, marks, 0, 0, 0, 0, 0};
+        call->grid[0], call->grid[1], call->grid[2], 0, marks, 0, 0, 0, call->task_blocks, 0};
     if (blocks > GS_JOB_BLOCKS || call->task_blocks > GS_JOB_TASK)
         fail(GS_JOB_WRONG, "a reshaped kernel may have %d blocks, and tasks of %d blocks", GS_JOB_BLOCKS, GS_JOB_TASK);
     launch->grid[0] = call->workers ? call->workers : 2 * launch->sms;

@@ -97,6 +97,10 @@ wrong run -DBROKEN_RESUME
 wrong run -DBROKEN_TASK
 wrong run -DBROKEN_LAND
 
+right blocks ""
+right blocks "-DWORKERS=4 -DBLOCKS=7"
+wrong blocks -DBROKEN_LAST
+
 if [ "${2:-}" = long ]; then
     right ring "-DKILL -DORDERS=3"
     right wait -DKILL

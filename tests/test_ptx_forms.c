@@ -279,7 +279,8 @@ static void broken_forms_are_found(void **state) {
         {"sub.u32 %gs_y, %gs_y, %gs_r21;", "sub.u32 %gs_y, %gs_y, %gs_r11;"},     /* rows */
         {"ld.param.u32 %gs_grid, [gs_job+4];", "ld.param.u32 %gs_grid, [gs_job+8];"},
         {"setp.eq.u32 %gs_p1, %gs_r9, %gs_r13;", "setp.ne.u32 %gs_p1, %gs_r9, %gs_r13;"}, /* the queue at the end */
-        {"ld.param.u32 %gs_r9, [gs_job+52];", "ld.param.u32 %gs_r9, [gs_job+48];"},       /* and where it begins */
+        {"ld.param.u32 %gs_r9, [%gs_d4+52];", "ld.param.u32 %gs_r9, [%gs_d4+48];"},       /* and where it begins */
+        {"selp.b32 %gs_r9, %gs_r14, 1, %gs_p1;", "selp.b32 %gs_r9,       9, 1, %gs_p1;"}, /* the last blocks */
     };
     uint64_t seed = test_number("GRIDSMITH_SEED", 1);
     if (getenv("GRIDSMITH_ON") || test_number("GRIDSMITH_RUNS", 100000) < 10000)

@@ -250,6 +250,8 @@ static gs_code run_confined(struct play *play, const cuda_kernel *kernel, gs_job
             code =
                 gs_cuda_check(&play->cuda->api, play->cuda->api.copy_out(&next, play->control + NEXT_AT, sizeof next),
                               "reading the queue", error);
+        if (code == GS_OK && !call->stops && parameter->first + next < blocks)
+            code = gs_fail(error, GS_E_KERNEL, "the worker blocks left blocks in their queue");
         parameter->given = 0;
     }
     return code;
@@ -282,7 +284,7 @@ static gs_code run_call(struct play *play, gs_job_call *call, gs_error *error) {
     uint32_t task = call->task_blocks;
     gs_persistent_parameter persistent = {call->grid[0], call->grid[1], call->grid[2],
                                           task,          marks,         play->control + QUEUE_AT};
-    gs_confined_parameter confined = {call->grid[0], call->grid[1], call->grid[2], task, marks, 0, 0, 0, 0, 0};
+    gs_confined_parameter confined = {call->grid[0], call->grid[1], call->grid[2], 0, marks, 0, 0, 0, task, 0};
     arguments[call->arguments] = call->form == GS_FORM_CONFINED ? (void *)&confined : (void *)&persistent;
     const uint32_t grid[3] = {call->workers, 1, 1};
     return call->form == GS_FORM_CONFINED ? run_confined(play, kernel, call, arguments, &confined, error)

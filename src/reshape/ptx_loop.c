@@ -3,19 +3,28 @@
  *
  * The first thread of a worker block takes tasks of several blocks from a queue and stores them in shared memory, so
  * that a thread needs a single register, %gs_place, for its position while the body runs: the address of the task, plus
- * 0x100000 times the number of blocks of the task after this one. Two tasks alternate: the one being written was read
- * before the last barrier.
+ * 0x100000 times the number of blocks of the task after this one, plus 0x80000 if this is the last task of the worker
+ * block. Two tasks alternate: the one being written was read before the last barrier.
  *
- * Shared memory, gs_ours: two tasks of 64 bytes (x, y, z of the first block with `after` added to x; `after`, how many
- * blocks follow the first, 0xffffffff: there is no task; how many there are; the number after the last; the clock when
- * it was taken; the pace: how many blocks last as long as a task should; 2^32 / grid.x and / grid.y), then two counters
- * of threads that have returned. It is declared behind the variables of the kernel, so that their addresses stay, and
- * with them the code that ptxas makes of the body.
+ * Shared memory, gs_ours: two tasks of 64 bytes (x, y, z of the first block with `after` added to x; twice `after`, how
+ * many blocks follow the first, plus 1 in the last task, or a negative number: there is no task; how many there are;
+ * the number after the last; the clock when it was taken; the pace: how many blocks last as long as a task should; 2^32
+ * / grid.x and / grid.y; the clock when the signals were read), then two counters of threads that have returned. It is
+ * declared behind the variables of the kernel, so that their addresses stay, and with them the code that ptxas makes of
+ * the body.
  *
  * The size of a task: it should last 32768 cycles, so that the queue costs little; near the end of the grid less, so
  * that all worker blocks end together, but at least 4096. At most one block more than the last one, because slow
  * blocks may follow quick ones; for the same reason a slower pace from before grows by at most a quarter with each
- * task.
+ * task. While a task is less than a quarter of the blocks left for each worker block, it may be twice the last one:
+ * if its blocks are slow, the others make up for it.
+ *
+ * The last task: a worker block leaves behind it, and does not ask the queue again, which would take a trip to memory.
+ * It is the last one if the worker block must leave; if it has the last block; and, in a launch whose worker blocks all
+ * stay (the first one of a confined kernel on all SMs), if it has a block of the last ones, of which there are as many
+ * as worker blocks. All blocks are taken nevertheless: let it be the first one that leaves so. At most as many blocks
+ * are left as there are other worker blocks. Each of those got its last answer before, and so asks again, and takes a
+ * block if there is one. Where blocks are long, this is not done, as a slow worker block should not have to take one.
  *
  * Ghosts: threads that have returned wait in the barriers of the others. A thread that returns between two barriers
  * adds 1 to the counter of this interval, of which there are two, by turns. The counter of the interval before cannot
@@ -83,7 +92,7 @@ static const char check_one_row[] = "\tld.param.u32 %gs_r3, [gs_job+4];\n"
                                     "\t@%gs_p1 trap;\n";
 
 /* The same for launches that give blocks to worker blocks of kernels that need the queue: these would not run. */
-static const char check_queue[] = "\tld.param.u32 %gs_r3, [gs_job+48];\n"
+static const char check_queue[] = "\tld.param.u32 %gs_r3, [gs_job+12];\n"
                                   "\tld.param.u32 %gs_r4, [gs_job+52];\n"
                                   "\tor.b32 %gs_r3, %gs_r3, %gs_r4;\n"
                                   "\tsetp.ne.u32 %gs_p1, %gs_r3, 0;\n"
@@ -97,20 +106,41 @@ static const char count_blocks[] = "\tld.param.u32 %gs_r10, [gs_job];\n"
                                    "\tmul.lo.u32 %gs_r13, %gs_r13, %gs_r12;\n" /* all blocks */
                                    "\tmov.u32 %gs_r14, %nctaid.x;\n" /* worker blocks */;
 
+/* %gs_d4: the last parameter, for the part of the first thread in a confined kernel. Between blocks, 0 is added to its
+   address, which ptxas does not know: it would load what is needed there before the body, and keep it in registers that
+   the body needs more. */
+static const char find_job_first[] = "\tmov.u64 %gs_d4, gs_job;\n";
+
+static const char find_job[] = "\tshr.u32 %gs_r9, %gs_place, 20;\n"
+                               "\tcvt.u64.u32 %gs_d4, %gs_r9;\n"
+                               "\tmov.u64 %gs_d3, gs_job;\n"
+                               "\tadd.u64 %gs_d4, %gs_d4, %gs_d3;\n";
+
 /* ---- signals of a confined kernel ---- */
 
 /* %gs_r20: the stop word; %gs_r21: a word of the mask; bit %gs_r22 % 32 of it is for this SM. */
-static const char load_signals[] = "\tmov.u32 %gs_r20, 0;\n"
+static const char find_signals[] = "\tmov.u32 %gs_r20, 0;\n"
                                    "\tmov.u32 %gs_r21, 0xffffffff;\n"
                                    "\tmov.u32 %gs_r22, %smid;\n"
-                                   "\tld.param.u64 %gs_d1, [gs_job+32];\n"
-                                   "\tld.param.u64 %gs_d2, [gs_job+40];\n"
+                                   "\tld.param.u64 %gs_d1, [%gs_d4+32];\n"
+                                   "\tld.param.u64 %gs_d2, [%gs_d4+40];\n"
                                    "\tsetp.ne.u64 %gs_p3, %gs_d1, 0;\n"
                                    "\tsetp.ne.u64 %gs_p4, %gs_d2, 0;\n"
                                    "\tshr.u32 %gs_r23, %gs_r22, 5;\n"
                                    "\tmul.wide.u32 %gs_d3, %gs_r23, 4;\n"
-                                   "\tadd.u64 %gs_d2, %gs_d2, %gs_d3;\n"
-                                   "\t@%gs_p3 ld.volatile.global.u32 %gs_r20, [%gs_d1];\n"
+                                   "\tadd.u64 %gs_d2, %gs_d2, %gs_d3;\n";
+
+/* Not if they were read in the last 8192 cycles. %gs_r9: the clock. A form that is tried reads them more often, so that
+   more of its worker blocks leave. */
+static const char spare_signals[] = "\tld.shared.u32 %gs_r24, [%gs_place+40];\n"
+                                    "\tsub.u32 %gs_r25, %gs_r9, %gs_r24;\n"
+                                    "\tsetp.ge.u32 %gs_p6, %gs_r25, %SPARE%;\n"
+                                    "\tselp.b32 %gs_r24, %gs_r9, %gs_r24, %gs_p6;\n"
+                                    "\tst.shared.u32 [%gs_r17+40], %gs_r24;\n"
+                                    "\tand.pred %gs_p3, %gs_p3, %gs_p6;\n"
+                                    "\tand.pred %gs_p4, %gs_p4, %gs_p6;\n";
+
+static const char load_signals[] = "\t@%gs_p3 ld.volatile.global.u32 %gs_r20, [%gs_d1];\n"
                                    "\t@%gs_p4 ld.volatile.global.u32 %gs_r21, [%gs_d2];\n";
 
 /* %gs_p2: the worker block may stay: the stop word is 0, and the mask allows its SM. This waits for the words. */
@@ -128,10 +158,12 @@ static const char delay_signals[] = "\tmov.b64 {%gs_r23, %gs_r9}, %gs_d2;\n"
 
 /* ---- the queue ---- */
 
-/* %gs_d1: %gs_r16 blocks are asked for. */
-static const char find_queue[] = "\tld.param.u64 %gs_d0, [gs_job+24];\n"
-                                 "\tmul.wide.u32 %gs_d1, %gs_r0, 8;\n" /* 0, but ptxas does not know that all lanes */
-                                 "\tadd.u64 %gs_d0, %gs_d0, %gs_d1;\n" /* would add to the same word */
+/* %gs_d1: %gs_r16 blocks are asked for. Again 0 is added, so that ptxas does not know either that all lanes would add
+   to the same word. */
+static const char find_queue[] = "\tmul.wide.u32 %gs_d1, %gs_r0, 8;\n"
+                                 "\tmov.u64 %gs_d0, gs_job;\n"
+                                 "\tadd.u64 %gs_d1, %gs_d0, %gs_d1;\n"
+                                 "\tld.param.u64 %gs_d0, [%gs_d1+24];\n"
                                  "\tcvt.u64.u32 %gs_d1, %gs_r16;\n";
 
 /* The upper half of the queue of a persistent kernel counts blocks that are done. */
@@ -169,7 +201,7 @@ static const char get_number[] = "\tcvt.u32.u64 %gs_r15, %gs_d2;\n";
 
 /* The queue of a confined kernel begins with a block that the launch names. */
 static const char get_number_confined[] = "\tcvt.u32.u64 %gs_r15, %gs_d2;\n"
-                                          "\tld.param.u32 %gs_r9, [gs_job+52];\n"
+                                          "\tld.param.u32 %gs_r9, [%gs_d4+52];\n"
                                           "\tadd.u32 %gs_r15, %gs_r15, %gs_r9;\n";
 
 /* The first blocks need no queue. The addition that makes the count of blocks complete is the last one. */
@@ -196,41 +228,55 @@ static const char leave_ordered[] = "\tsetp.ge.u32 %gs_p1, %gs_r15, %gs_r13;\n"
 
 /* ---- storing a task ---- */
 
-/* From %gs_r15 (the first block), %gs_r16 (how many), %gs_r17 (the address of the task) and %gs_f0 (the pace). */
-static const char store_task[] = "\tmin.u32 %gs_r9, %gs_r15, %gs_r13;\n"
-                                 "\tsub.u32 %gs_r9, %gs_r13, %gs_r9;\n" /* how many are left */
-                                 "\tmin.u32 %gs_r16, %gs_r16, %gs_r9;\n"
-                                 "\tmul.hi.u32 %gs_r24, %gs_r15, %gs_r18;\n" /* rows */
-                                 "\tmul.lo.u32 %gs_r25, %gs_r24, %gs_r10;\n"
-                                 "\tsub.u32 %gs_r25, %gs_r15, %gs_r25;\n"
-                                 "\tsetp.ge.u32 %gs_p5, %gs_r25, %gs_r10;\n"
-                                 "\t@%gs_p5 add.u32 %gs_r24, %gs_r24, 1;\n"
-                                 "\t@%gs_p5 sub.u32 %gs_r25, %gs_r25, %gs_r10;\n" /* x */
-                                 "\tmul.hi.u32 %gs_r26, %gs_r24, %gs_r19;\n"      /* planes */
-                                 "\tmul.lo.u32 %gs_r27, %gs_r26, %gs_r11;\n"
-                                 "\tsub.u32 %gs_r27, %gs_r24, %gs_r27;\n"
-                                 "\tsetp.ge.u32 %gs_p5, %gs_r27, %gs_r11;\n"
-                                 "\t@%gs_p5 add.u32 %gs_r26, %gs_r26, 1;\n"       /* z */
-                                 "\t@%gs_p5 sub.u32 %gs_r27, %gs_r27, %gs_r11;\n" /* y */
-                                 "\tsub.u32 %gs_r28, %gs_r16, 1;\n"               /* after */
-                                 "\tadd.u32 %gs_r25, %gs_r25, %gs_r28;\n"
-                                 "\tadd.u32 %gs_r29, %gs_r15, %gs_r16;\n"
-                                 "\tmov.b32 %gs_r31, %gs_f0;\n"
+/* From %gs_r15 (the first block) and %gs_r16 (how many). */
+static const char find_blocks[] = "\tmin.u32 %gs_r9, %gs_r15, %gs_r13;\n"
+                                  "\tsub.u32 %gs_r9, %gs_r13, %gs_r9;\n" /* how many are left */
+                                  "\tmin.u32 %gs_r16, %gs_r16, %gs_r9;\n"
+                                  "\tmul.hi.u32 %gs_r24, %gs_r15, %gs_r18;\n" /* rows */
+                                  "\tmul.lo.u32 %gs_r25, %gs_r24, %gs_r10;\n"
+                                  "\tsub.u32 %gs_r25, %gs_r15, %gs_r25;\n"
+                                  "\tsetp.ge.u32 %gs_p5, %gs_r25, %gs_r10;\n"
+                                  "\t@%gs_p5 add.u32 %gs_r24, %gs_r24, 1;\n"
+                                  "\t@%gs_p5 sub.u32 %gs_r25, %gs_r25, %gs_r10;\n" /* x */
+                                  "\tmul.hi.u32 %gs_r26, %gs_r24, %gs_r19;\n"      /* planes */
+                                  "\tmul.lo.u32 %gs_r27, %gs_r26, %gs_r11;\n"
+                                  "\tsub.u32 %gs_r27, %gs_r24, %gs_r27;\n"
+                                  "\tsetp.ge.u32 %gs_p5, %gs_r27, %gs_r11;\n"
+                                  "\t@%gs_p5 add.u32 %gs_r26, %gs_r26, 1;\n"       /* z */
+                                  "\t@%gs_p5 sub.u32 %gs_r27, %gs_r27, %gs_r11;\n" /* y */
+                                  "\tsub.u32 %gs_r28, %gs_r16, 1;\n"               /* after */
+                                  "\tadd.u32 %gs_r25, %gs_r25, %gs_r28;\n"
+                                  "\tadd.u32 %gs_r29, %gs_r15, %gs_r16;\n"
+                                  "\tshl.b32 %gs_r28, %gs_r28, 1;\n";
+
+/* In a confined kernel: whether this is the last task of the worker block. %gs_r9: how many blocks may be left then,
+   and one more. In a form that is tried, all blocks count as short. */
+static const char find_last[] = "\tld.param.u32 %gs_r9, [gs_job+12];\n"
+                                "\tsetp.ne.u32 %gs_p1, %gs_r9, 0;\n"
+                                "\tsetp.ge.and.f32 %gs_p1, %gs_f0, %QUICK%, %gs_p1;\n"
+                                "\tselp.b32 %gs_r9, %gs_r14, 1, %gs_p1;\n"
+                                "\tadd.u32 %gs_r9, %gs_r29, %gs_r9;\n"
+                                "\tsetp.gt.u32 %gs_p1, %gs_r9, %gs_r13;\n"
+                                "\tnot.pred %gs_p2, %gs_p2;\n"
+                                "\tor.pred %gs_p1, %gs_p1, %gs_p2;\n"
+                                "\tselp.b32 %gs_r9, 1, 0, %gs_p1;\n"
+                                "\tor.b32 %gs_r28, %gs_r28, %gs_r9;\n";
+
+/* %gs_r17: the address of the task; %gs_f0: the pace. */
+static const char store_task[] = "\tmov.b32 %gs_r31, %gs_f0;\n"
                                  "\tmov.u32 %gs_r30, %clock;\n"
                                  "\tst.shared.v4.u32 [%gs_r17], {%gs_r25, %gs_r27, %gs_r26, %gs_r28};\n"
                                  "\tst.shared.v4.u32 [%gs_r17+16], {%gs_r16, %gs_r29, %gs_r30, %gs_r31};\n"
                                  "\tst.shared.v2.u32 [%gs_r17+32], {%gs_r18, %gs_r19};\n";
 
-/* Behind store_task: a worker block that may not stay leaves after this task, which says so by a count of 0. */
-static const char store_last[] = "\t@!%gs_p2 st.shared.u32 [%gs_r17+16], 0;\n";
-
 /* ---- the first task ---- */
 
 /* The first block of a worker block has the number of the worker block. Each thread finds it by itself: nothing is
-   waited for. */
+   waited for. %gs_p6: it is the only one. */
 static const char begin_persistent[] = "\tmov.u32 %gs_r15, %ctaid.x;\n"
                                        "\tsetp.ge.u32 %gs_p1, %gs_r15, %gs_r13;\n"
                                        "\t@%gs_p1 bra $gs_end;\n"
+                                       "\tsetp.ge.u32 %gs_p6, %gs_r14, %gs_r13;\n"
                                        "\t@%gs_p0 bra $gs_started;\n"
                                        "\tmov.u32 %gs_r16, 1;\n"
                                        "\tmov.u32 %gs_r30, %clock;\n"
@@ -238,18 +284,21 @@ static const char begin_persistent[] = "\tmov.u32 %gs_r15, %ctaid.x;\n"
                                        "\tst.shared.v4.u32 [gs_ours+16], {%gs_r16, %gs_r14, %gs_r30, %gs_r31};\n";
 
 /* The same in a confined kernel, for as many worker blocks as the launch says. %gs_r9: how many. */
-static const char begin_confined[] = "\tld.param.u32 %gs_r9, [gs_job+48];\n"
+static const char begin_confined[] = "\tld.param.u32 %gs_r9, [gs_job+12];\n"
                                      "\tmin.u32 %gs_r9, %gs_r9, %gs_r13;\n"
                                      "\tmov.u32 %gs_r15, %ctaid.x;\n"
                                      "\tsetp.ge.u32 %gs_p1, %gs_r15, %gs_r9;\n"
                                      "\t@%gs_p1 bra $gs_begin;\n"
+                                     "\tsetp.ge.u32 %gs_p6, %gs_r9, %gs_r13;\n"
                                      "\t@%gs_p0 bra $gs_started;\n"
                                      "\tmov.u32 %gs_r16, 1;\n"
                                      "\tmov.u32 %gs_r30, %clock;\n"
                                      "\tmov.u32 %gs_r31, 0x7e000000;\n"
-                                     "\tst.shared.v4.u32 [gs_ours+16], {%gs_r16, %gs_r9, %gs_r30, %gs_r31};\n";
+                                     "\tst.shared.v4.u32 [gs_ours+16], {%gs_r16, %gs_r9, %gs_r30, %gs_r31};\n"
+                                     "\tst.shared.u32 [gs_ours+40], %gs_r30;\n";
 
 static const char find_first_x[] = "\tmov.u32 %gs_place, gs_ours;\n"
+                                   "\t@%gs_p6 or.b32 %gs_place, %gs_place, 0x80000;\n"
                                    "\tmov.u32 %gs_x, %gs_r15;\n"
                                    "\tmov.u32 %gs_y, 0;\n"
                                    "\tmov.u32 %gs_z, 0;\n"
@@ -289,8 +338,10 @@ static const char begin_asking[] = "$gs_begin:\n"
 static const char enter_first[] = "\tbar.sync %BARRIER%;\n"
                                   "\tmov.u32 %gs_place, gs_ours;\n"
                                   "\tld.shared.v4.u32 {%gs_x, %gs_y, %gs_z, %gs_r9}, [gs_ours];\n"
-                                  "\tsetp.eq.u32 %gs_p1, %gs_r9, 0xffffffff;\n"
+                                  "\tsetp.lt.s32 %gs_p1, %gs_r9, 0;\n"
                                   "\t@%gs_p1 bra $gs_end;\n"
+                                  "\tshl.b32 %gs_r9, %gs_r9, 19;\n"
+                                  "\tor.b32 %gs_place, %gs_place, %gs_r9;\n"
                                   "\tbra $gs_body;\n";
 
 /* ---- blocks ---- */
@@ -298,11 +349,12 @@ static const char enter_first[] = "\tbar.sync %BARRIER%;\n"
 /* %gs_r6: the address of the task. */
 static const char enter_task[] = "$gs_enter:\n"
                                  "\tld.shared.v4.u32 {%gs_x, %gs_y, %gs_z, %gs_r9}, [%gs_r6];\n"
-                                 "\tsetp.eq.u32 %gs_p1, %gs_r9, 0xffffffff;\n"
+                                 "\tsetp.lt.s32 %gs_p1, %gs_r9, 0;\n"
                                  "\t@%gs_p1 bra $gs_end;\n"
-                                 "\tshl.b32 %gs_r7, %gs_r9, 20;\n"
+                                 "\tshl.b32 %gs_r7, %gs_r9, 19;\n"
                                  "\tor.b32 %gs_place, %gs_r6, %gs_r7;\n"
-                                 "\tsub.u32 %gs_x, %gs_x, %gs_r9;\n"
+                                 "\tshr.u32 %gs_r7, %gs_r9, 1;\n"
+                                 "\tsub.u32 %gs_x, %gs_x, %gs_r7;\n"
                                  "\tbra $gs_body;\n";
 
 /* The next block of the task, from what go_on has loaded: see there. */
@@ -368,8 +420,12 @@ static const char wait_as_ghost[] = "\txor.b32 %gs_r5, %gs_phase, 4;\n"
 static const char load_block[] = "\tsetp.lt.u32 %gs_p1, %gs_place, 0x100000;\n"
                                  "\t@%gs_p1 bra $gs_take;\n"
                                  "\tsub.u32 %gs_place, %gs_place, 0x100000;\n"
-                                 "\tand.b32 %gs_r6, %gs_place, 0xfffff;\n"
+                                 "\tand.b32 %gs_r6, %gs_place, 0x7ffff;\n"
                                  "\tld.shared.v4.u32 {%gs_x, %gs_y, %gs_z, %gs_r9}, [%gs_r6];\n";
+
+/* All threads leave behind the last task, without a barrier. */
+static const char leave_after_last[] = "\tsetp.ge.u32 %gs_p1, %gs_place, 0x80000;\n"
+                                       "\t@%gs_p1 bra $gs_end;\n";
 
 /* The first thread takes the next task only when it is needed, because another worker block may need one sooner. */
 static const char begin_taking[] =
@@ -378,14 +434,6 @@ static const char begin_taking[] =
     "\tmov.u32 %gs_r9, 0xffffffff;\n"
     "\tst.shared.u32 [%gs_r17+12], %gs_r9;\n"
     "\tld.shared.v4.u32 {%gs_r28, %gs_r29, %gs_r30, %gs_r31}, [%gs_place+16];\n" /* count, end, since, pace */;
-
-static const char may_take_persistent[] = "\tsetp.le.u32 %gs_p1, %gs_r13, %gs_r14;\n"
-                                          "\t@%gs_p1 bra $gs_meet;\n";
-
-/* Not after a task that said so, and not if the last block is taken. */
-static const char may_take_confined[] = "\tsetp.eq.u32 %gs_p1, %gs_r28, 0;\n"
-                                        "\tsetp.ge.or.u32 %gs_p1, %gs_r29, %gs_r13, %gs_p1;\n"
-                                        "\t@%gs_p1 bra $gs_meet;\n";
 
 /* %gs_r30: how long the last task took. */
 static const char time_task[] = "\tmov.u32 %gs_r9, %clock;\n"
@@ -407,15 +455,20 @@ static const char size_task[] = "\tor.b32 %gs_r9, %gs_r30, 1;\n"
                                 "\tmul.f32 %gs_f2, %gs_f2, 0f3FC00000;\n" /* 1.5 times the worker blocks */
                                 "\trcp.approx.ftz.f32 %gs_f2, %gs_f2;\n"
                                 "\tmul.f32 %gs_f1, %gs_f1, %gs_f2;\n"
+                                "\tmul.f32 %gs_f3, %gs_f1, 0f3EC00000;\n" /* 3/8 */
                                 "\tmin.f32 %gs_f1, %gs_f1, %gs_f0;\n"
                                 "\tmul.f32 %gs_f2, %gs_f0, 0f3E000000;\n" /* 1/8 */
                                 "\tmax.f32 %gs_f1, %gs_f1, %gs_f2;\n"
-                                "\tld.param.u32 %gs_r9, [gs_job+12];\n"
+                                "\tld.param.u32 %gs_r9, [%TASK_AT%];\n"
                                 "\tsetp.eq.u32 %gs_p1, %gs_r9, 0;\n"
                                 "\tselp.b32 %gs_r9, %TASK%, %gs_r9, %gs_p1;\n"
-                                "\tadd.u32 %gs_r16, %gs_r28, 1;\n"
-                                "\tmin.u32 %gs_r16, %gs_r16, %gs_r9;\n"
-                                "\tcvt.rn.f32.u32 %gs_f2, %gs_r16;\n"
+                                "\tcvt.rn.f32.u32 %gs_f2, %gs_r28;\n"
+                                "\tadd.f32 %gs_f4, %gs_f2, %gs_f2;\n"
+                                "\tmin.f32 %gs_f3, %gs_f3, %gs_f4;\n"
+                                "\tadd.f32 %gs_f2, %gs_f2, 0f3F800000;\n"
+                                "\tmax.f32 %gs_f2, %gs_f2, %gs_f3;\n"
+                                "\tmin.f32 %gs_f1, %gs_f1, %gs_f2;\n"
+                                "\tcvt.rn.f32.u32 %gs_f2, %gs_r9;\n"
                                 "\tmin.f32 %gs_f1, %gs_f1, %gs_f2;\n"
                                 "\tmax.f32 %gs_f1, %gs_f1, 0f3F800000;\n"
                                 "\tcvt.rzi.u32.f32 %gs_r16, %gs_f1;\n";
@@ -439,14 +492,20 @@ const char *gs_ptx_form_symbol(const gs_ptx_module *module, uint32_t function, e
 }
 
 /* A gap in a part, and what is put there. */
-static const char *const gaps[] = {"%BARRIER%", "%TASK%", "%MEET%"};
-enum { GAP_BARRIER, GAP_TASK, GAP_MEET };
+static const char *const gaps[] = {"%BARRIER%", "%TASK%", "%TASK_AT%", "%QUICK%", "%SPARE%", "%MEET%"};
+enum { GAP_BARRIER, GAP_TASK, GAP_TASK_AT, GAP_QUICK, GAP_SPARE, GAP_MEET };
 
 static void put_gap(gs_text *into, size_t gap, const gs_block_loop *loop) {
     if (gap == GAP_BARRIER)
         gs_text_add(into, "%u", loop->barrier);
     else if (gap == GAP_TASK)
         gs_text_add(into, "%u", loop->task_blocks);
+    else if (gap == GAP_TASK_AT)
+        put(into, loop->form == GS_FORM_CONFINED ? "%gs_d4+48" : "gs_job+12");
+    else if (gap == GAP_QUICK)
+        put(into, loop->has_marks ? "0f00000000" : "0f41000000"); /* 8: 4096 cycles a block */
+    else if (gap == GAP_SPARE)
+        gs_text_add(into, "%u", loop->has_marks ? 64 : 8192);
     else if (loop->has_votes)
         gs_text_add(into, "\tbarrier.red.popc.u32 %%gs_votes, %u, %%gs_none;\n", loop->barrier);
     else
@@ -502,8 +561,9 @@ static void put_asking(gs_text *into, const gs_block_loop *loop, bool is_first) 
     put(into, is_confined && !is_first ? delay_signals : "");
     put(into, is_confined && !is_first ? read_signals : "");
     put_number(into, loop);
+    put(into, find_blocks);
+    put_filled(into, is_confined ? find_last : "", loop);
     put(into, store_task);
-    put(into, is_confined ? store_last : "");
 }
 
 /* The first task is the block with the number of the worker block. */
@@ -520,7 +580,10 @@ static void put_given(gs_text *into, const gs_block_loop *loop) {
 static void put_asked(gs_text *into, const gs_block_loop *loop) {
     put(into, begin_asking);
     if (loop->form == GS_FORM_CONFINED) {
+        put(into, find_job_first);
+        put(into, find_signals);
         put(into, load_signals);
+        put(into, "\tmov.u32 %gs_r9, %clock;\n\tst.shared.u32 [gs_ours+40], %gs_r9;\n");
         put(into, read_signals);
         put(into, "\t@!%gs_p2 bra $gs_asked;\n");
     }
@@ -560,16 +623,20 @@ void gs_block_loop_begin(gs_text *into, const gs_block_loop *loop) {
 static void put_taking(gs_text *into, const gs_block_loop *loop) {
     bool is_confined = loop->form == GS_FORM_CONFINED;
     put(into, "$gs_take:\n");
+    put(into, is_confined || !loop->is_ordered ? leave_after_last : "");
     put(into, find_first);
     put(into, begin_taking);
+    put(into, is_confined ? find_job : "");
     put(into, count_blocks);
-    put(into, is_confined ? may_take_confined : loop->is_ordered ? "" : may_take_persistent);
     put(into, time_task);
     if (is_confined) {
         put(into, ask_if_short);
+        put(into, find_signals);
         put(into, load_signals);
         put(into, read_signals);
         put(into, ask_if_allowed);
+        put(into, find_signals);
+        put_filled(into, spare_signals, loop);
         put(into, load_signals);
     }
     put_filled(into, size_task, loop);
