@@ -5,7 +5,7 @@
  * driver could wait for kernels that wait for the host. Nodes have their own priorities.
  *
  * A kernel node in a green context is captured from a stream of that context: the driver ignores the context of a node
- * that names a CUfunction. Its priority is that of the launch: the driver does not let it be set afterwards.
+ * that names a CUfunction. Its priority is that of the launch.
  */
 #include "driver.h"
 
