@@ -4,7 +4,7 @@
  * After these launches several numbers can explain what was seen of an SM. Then launches are looked for, at random, on
  * which two of the numbers differ: such a run is recorded, and numbers that do not explain it are dropped. If none is
  * found in TRIES runs, the numbers differ on next to nothing, and the one next to that of the neighbors in tie order is
- * taken.
+ * taken, or, if these are open too, the one that grants.c has found.
  */
 #include "grants.h"
 
@@ -18,6 +18,7 @@ struct session {
     gs_gpu *gpu;
     int16_t *cut;  /* of the SM that is looked at */
     int64_t place; /* of that SM in tie order */
+    int16_t given; /* the number that grants.c has found for it */
     int16_t *open; /* numbers that explain what was seen */
     size_t count;
     int64_t most; /* the largest number that is tried */
@@ -153,7 +154,7 @@ static gs_code look_at(struct session *session, int64_t place, gs_error *error) 
     size_t wrong = 0;
     session->place = place;
     session->cut = &session->gpu->grants.before_cut[session->request->ties[place]];
-    session->open[0] = (*session->cut)++;
+    session->given = session->open[0] = (*session->cut)++;
     session->count = 1;
     gs_code code = gs_agrees(session->gpu, run, true, &wrong, error);
     *session->cut = session->open[0];
@@ -164,6 +165,13 @@ static gs_code look_at(struct session *session, int64_t place, gs_error *error) 
         session->open[session->count++] = (int16_t)value;
     code = drop(session, run, error);
     return code == GS_OK ? decide(session, error) : code;
+}
+
+static int16_t given_or_least(const struct session *session) {
+    for (size_t i = 0; i < session->count; i++)
+        if (session->open[i] == session->given)
+            return session->given;
+    return session->open[0];
 }
 
 /* The number that is decided nearest to a place; 0: there is none. */
@@ -194,7 +202,7 @@ static gs_code decide_all(struct session *session, int16_t *decided, bool *are_o
     for (int64_t place = 0; place < places && code == GS_OK; place++) {
         code = look_at(session, place, error);
         decided[place] = session->count == 1 ? session->open[0] : 0;
-        *session->cut = session->open[0];
+        *session->cut = given_or_least(session);
         for (size_t i = 0; i < session->count; i++)
             are_open[place * row + session->open[i]] = true;
     }
