@@ -1,9 +1,9 @@
 /*
  * test_engine.c: the engine does what the algorithm of the paper does, block by block.
  *
- * The engine and the literal algorithm play random runs on random GPUs, half as many as GRIDSMITH_RUNS says (100,000 by
- * default, fewer under sanitizers) with several mechanisms each, GRIDSMITH_SEED from where. A difference prints its
- * seed and index.
+ * The engine and the literal algorithm play random runs on random GPUs: a quarter as many as GRIDSMITH_RUNS says
+ * (100,000 by default, fewer under sanitizers) with the paper's mechanisms, and as many with mechanisms drawn at
+ * random. GRIDSMITH_SEED says from where. A difference prints its seed and index.
  */
 #include "test.h"
 
